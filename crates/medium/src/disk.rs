@@ -1,0 +1,175 @@
+//! The second waist: what everything block-shaped is.
+//!
+//! - D1. A request that lies outside the disk or is not aligned to its sectors is refused whole.
+//! - D2. When [`Disk::flush`] returns, every write, trim and zeroing that completed before the call is durable.
+//! - D3. A request with `fua` is durable when it completes; nothing is promised of others.
+//! - D4. Where [`Geometry::volatile_cache`] is false every write is durable when it completes.
+//! - D5. A crash leaves each aligned [`Geometry::atomic_bytes`] unit old or new, never a mixture.
+
+use crate::{Error, Result, Span};
+
+/// A disk's fixed properties.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    /// Size in bytes, a multiple of the sector size.
+    pub size: u64,
+    /// Smallest unit of a request in bytes: 512 or 4096.
+    pub sector_bytes: u32,
+    /// Largest aligned unit that a crash never tears, in bytes; at least 1 is always true.
+    pub atomic_bytes: u32,
+    /// Unit that is served best, in bytes.
+    pub preferred_bytes: u32,
+    /// Whether a completed write may be lost before a flush.
+    pub volatile_cache: bool,
+    /// Whether writes are refused.
+    pub read_only: bool,
+    /// Whether trim gives space back.
+    pub trim: bool,
+    /// Who this disk is, the same from run to run; zeros where it has no name.
+    pub identity: [u8; 16],
+}
+
+/// How durable a changing request is when it completes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Access {
+    /// After the next flush.
+    #[default]
+    Cached,
+    /// When it completes (force unit access).
+    Fua,
+}
+
+/// How to zero.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Zeroing {
+    /// Durability of the zeros.
+    pub access: Access,
+    /// Keep the space allocated, so that a later write cannot run out of it.
+    pub keep_space: bool,
+    /// Refuse with [`Error::Unsupported`] rather than be as slow as writing.
+    pub fast: bool,
+}
+
+/// A run of bytes of one state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// Bytes in the run.
+    pub len: u64,
+    /// Whether it has no space allocated.
+    pub hole: bool,
+    /// Whether it reads as zeros.
+    pub zero: bool,
+}
+
+/// What a [`Request`] does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// Fill the buffer from the disk.
+    Read,
+    /// Write the buffer.
+    Write(Access),
+    /// See [`Disk::flush`].
+    Flush,
+    /// See [`Disk::trim`].
+    Trim(Access),
+    /// See [`Disk::write_zeroes`].
+    Zero(Zeroing),
+}
+
+/// A request that is submitted now and completes then or later. It owns its buffer meanwhile.
+#[derive(Debug)]
+pub struct Request {
+    /// Given back in the completion.
+    pub token: u64,
+    /// What to do.
+    pub op: Op,
+    /// Where. For reads and writes the length is the buffer's.
+    pub span: Span,
+    /// Bytes to write, or space to read into.
+    pub buffer: Vec<u8>,
+}
+
+/// A finished request.
+#[derive(Debug)]
+pub struct Completion {
+    /// The request's.
+    pub token: u64,
+    /// The request's buffer.
+    pub buffer: Vec<u8>,
+    /// How it went.
+    pub result: Result<()>,
+}
+
+/// A block device. All lengths and offsets are bytes.
+pub trait Disk: Send + Sync {
+    /// Its properties. Only the size may change while it is open, and only by growing.
+    fn geometry(&self) -> Geometry;
+
+    /// Reads `into.len()` bytes at `at`.
+    fn read(&self, at: u64, into: &mut [u8]) -> Result<()>;
+
+    /// Writes `from` at `at`.
+    fn write(&self, at: u64, from: &[u8], access: Access) -> Result<()>;
+
+    /// See D2.
+    fn flush(&self) -> Result<()>;
+
+    /// The content of `span` is not needed any more; it reads as zeros or as before.
+    fn trim(&self, span: Span, access: Access) -> Result<()> {
+        let _ = (span, access);
+        Ok(())
+    }
+
+    /// `span` reads as zeros after it.
+    fn write_zeroes(&self, span: Span, how: Zeroing) -> Result<()> {
+        if how.fast {
+            return Err(Error::Unsupported("fast zeroes".into()));
+        }
+        write_zeros_slowly(self, span, how.access)
+    }
+
+    /// The states of the runs of `span`, in order; may stop early, never empty for a non-empty span.
+    fn extents(&self, span: Span) -> Result<Vec<Run>> {
+        self.check(span)?;
+        Ok(vec![Run { len: span.len, hole: false, zero: false }])
+    }
+
+    /// Starts `request`. A disk that works in the caller's thread returns its completion at once.
+    fn submit(&self, mut request: Request) -> Option<Completion> {
+        let result = match request.op {
+            Op::Read => self.read(request.span.at, &mut request.buffer),
+            Op::Write(access) => self.write(request.span.at, &request.buffer, access),
+            Op::Flush => self.flush(),
+            Op::Trim(access) => self.trim(request.span, access),
+            Op::Zero(how) => self.write_zeroes(request.span, how),
+        };
+        Some(Completion { token: request.token, buffer: request.buffer, result })
+    }
+
+    /// Completions of requests that were not finished when submitted; with `wait`, at least one where one is pending.
+    fn poll(&self, wait: bool) -> Vec<Completion> {
+        let _ = wait;
+        Vec::new()
+    }
+
+    /// Refuses what rule D1 refuses.
+    fn check(&self, span: Span) -> Result<()> {
+        let Geometry { size, sector_bytes, .. } = self.geometry();
+        if span.fits(size) && span.aligned_to(u64::from(sector_bytes)) {
+            return Ok(());
+        }
+        Err(Error::OutOfRange { at: span.at, len: span.len, size, sector_bytes })
+    }
+}
+
+fn write_zeros_slowly<D: Disk + ?Sized>(disk: &D, span: Span, access: Access) -> Result<()> {
+    const ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+    disk.check(span)?;
+    let (mut at, mut left) = (span.at, span.len);
+    while left > 0 {
+        let step = left.min(ZEROS.len() as u64);
+        disk.write(at, &ZEROS[..step as usize], access)?;
+        (at, left) = (at + step, left - step);
+    }
+    Ok(())
+}

@@ -1,0 +1,120 @@
+//! The first waist: what persistent memory is.
+//!
+//! The rules every implementation keeps, and the lying one in `crash` tests callers against:
+//!
+//! - M1. What a thread stored by a scheme that settles at a fence, or stored and flushed, is durable once *that
+//!   thread* has fenced, if [`Memory::fence_is_durable`]; else once any thread's later [`Memory::barrier`] returned.
+//! - M2. Before that, a crash keeps of cached stores to one 64-byte line any prefix, and of non-temporal stores any
+//!   subset of 8-byte words; unordered between lines. Where the fence is not durable a crash keeps any subset of
+//!   8-byte words stored since the last barrier, fences or not.
+//! - M3. An aligned 8-byte word is never torn.
+//! - M4. A barrier that fails leaves the memory poisoned: every later barrier fails until it is opened again.
+//!
+//! Concurrent access to the same bytes is the caller's to order, except through the word functions, which are
+//! atomic (load: acquire, store: release).
+
+use std::os::fd::OwnedFd;
+
+use crate::{Error, Result, Scheme, Span};
+
+/// What a memory lives through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Survival {
+    /// The process is killed.
+    pub process_crash: bool,
+    /// The kernel panics or is reset.
+    pub kernel_crash: bool,
+    /// The power fails.
+    pub power_loss: bool,
+}
+
+impl std::fmt::Display for Survival {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let word = |yes| if yes { "yes" } else { "no" };
+        write!(
+            f,
+            "survives process crash: {}; kernel crash: {}; power loss: {}",
+            word(self.process_crash),
+            word(self.kernel_crash),
+            word(self.power_loss)
+        )
+    }
+}
+
+/// Part of a memory as a file descriptor, to map elsewhere.
+#[derive(Debug)]
+pub struct Shared {
+    /// A reopened descriptor: it shares no lock and no offset with the owner's.
+    pub fd: OwnedFd,
+    /// Where the part starts in the file, in bytes.
+    pub offset: u64,
+}
+
+/// Persistent memory. Offsets and lengths are bytes; an access outside `0 .. size()` is the caller's mistake and panics.
+pub trait Memory: Send + Sync {
+    /// Bytes there are.
+    fn size(&self) -> u64;
+
+    /// What it lives through.
+    fn survival(&self) -> Survival;
+
+    /// Whether a fence makes this thread's flushed and non-temporal stores durable. Where not (a file), only
+    /// [`Memory::barrier`] does, and nothing orders two stores for a crash but a barrier between them.
+    fn fence_is_durable(&self) -> bool;
+
+    /// Copies bytes out.
+    fn load(&self, at: u64, into: &mut [u8]);
+
+    /// Copies bytes in by `how`. Durable when rule M1 says.
+    fn store(&self, at: u64, from: &[u8], how: Scheme);
+
+    /// Fills with zeros by `how`.
+    fn zero(&self, span: Span, how: Scheme);
+
+    /// Reads the aligned 8-byte word at `at` (little-endian, acquire).
+    fn load_word(&self, at: u64) -> u64;
+
+    /// Writes the aligned 8-byte word at `at` (release). Cached: flush it, then fence.
+    fn store_word(&self, at: u64, value: u64);
+
+    /// Starts write-back of the lines of `span`, whichever thread stored them.
+    fn flush(&self, span: Span);
+
+    /// Waits until what this thread flushed or stored non-temporally is in the persistence domain. Also makes
+    /// non-temporal stores visible to other threads in order: fence before a lock or a completion is released.
+    fn fence(&self);
+
+    /// Makes durable everything stored before by any thread that happened before this call, tracked
+    /// `Writeback` lines included.
+    fn barrier(&self) -> Result<()>;
+
+    /// Makes the host promise storage behind `span`, so that no store to it can fail later.
+    fn reserve(&self, span: Span) -> Result<()> {
+        let _ = span;
+        Ok(())
+    }
+
+    /// Tells the host that the content of `span` is not needed; it reads as zeros or as before.
+    fn release(&self, span: Span) -> Result<()> {
+        let _ = span;
+        Ok(())
+    }
+
+    /// `span` as a descriptor that another process can map.
+    fn share(&self, span: Span) -> Result<Shared> {
+        let _ = span;
+        Err(Error::Unsupported("this memory cannot be shared".into()))
+    }
+
+    /// Flushes `span`, then waits until it is durable: a fence where that is enough, else a barrier.
+    fn persist(&self, span: Span) -> Result<()> {
+        self.flush(span);
+        self.settle()
+    }
+
+    /// Waits until what this thread stored (by a scheme that settles at a fence) or flushed is durable.
+    fn settle(&self) -> Result<()> {
+        self.fence();
+        if self.fence_is_durable() { Ok(()) } else { self.barrier() }
+    }
+}
