@@ -163,7 +163,7 @@ pub trait Disk: Send + Sync {
 }
 
 fn write_zeros_slowly<D: Disk + ?Sized>(disk: &D, span: Span, access: Access) -> Result<()> {
-    const ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+    static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
     disk.check(span)?;
     let (mut at, mut left) = (span.at, span.len);
     while left > 0 {

@@ -1,0 +1,135 @@
+//! The bare copies that every access ends in, public so that a bench can run them beside a guarded one.
+//!
+//! Loads and cached stores are libc's `memcpy`. Non-temporal stores go by whole 64-byte lines; what does not fill
+//! a line goes by 8-byte non-temporal words where it is made of them, else it is stored and its line flushed. Either
+//! way the bytes are in the persistence domain after this thread's next [`fence`].
+#![allow(unsafe_code)]
+
+use crate::cpu::{Cpu, LineFlush};
+
+#[cfg(not(target_arch = "x86_64"))]
+#[path = "copy/portable.rs"]
+mod arch;
+#[cfg(target_arch = "x86_64")]
+#[path = "copy/x86.rs"]
+mod arch;
+
+/// Bytes in a cache line.
+pub const LINE_BYTES: usize = 64;
+
+/// Copies `len` bytes by the C library's routine: cached, nothing flushed.
+///
+/// # Safety
+/// `src` is valid for reads and `dst` for writes of `len` bytes, and they do not overlap.
+#[inline]
+pub unsafe fn plain(dst: *mut u8, src: *const u8, len: usize) {
+    // SAFETY: the caller's promise is memcpy's own.
+    unsafe { libc::memcpy(dst.cast(), src.cast(), len) };
+}
+
+/// Fills `len` bytes with zeros: cached, nothing flushed.
+///
+/// # Safety
+/// `dst` is valid for writes of `len` bytes.
+#[inline]
+pub unsafe fn plain_zero(dst: *mut u8, len: usize) {
+    // SAFETY: the caller's promise is memset's own.
+    unsafe { libc::memset(dst.cast(), 0, len) };
+}
+
+/// Copies `len` bytes past the cache.
+///
+/// # Safety
+/// As [`plain`].
+#[inline]
+pub unsafe fn store_nt(dst: *mut u8, src: *const u8, len: usize) {
+    let cpu = Cpu::get();
+    if (dst as usize | len) & (LINE_BYTES - 1) == 0 {
+        // SAFETY: the caller's promise; whole lines by the check above.
+        return unsafe { arch::stream_lines(cpu.stream_width, dst, src, len) };
+    }
+    // SAFETY: the caller's promise covers each of the three parts.
+    unsafe { store_nt_ragged(cpu, dst, src, len) }
+}
+
+/// Zeroes `len` bytes past the cache.
+///
+/// # Safety
+/// As [`plain_zero`].
+pub unsafe fn zero_nt(dst: *mut u8, len: usize) {
+    let cpu = Cpu::get();
+    let parts = Parts::of(dst, len);
+    // SAFETY: the parts lie within the caller's `len` bytes; the middle is whole lines.
+    unsafe {
+        plain_zero(dst, parts.head);
+        flush_lines(dst, parts.head, cpu.line_flush);
+        arch::stream_zeros(cpu.stream_width, dst.add(parts.head), parts.lines);
+        let tail = dst.add(parts.head + parts.lines);
+        plain_zero(tail, parts.tail);
+        flush_lines(tail, parts.tail, cpu.line_flush);
+    }
+}
+
+/// Starts write-back of every line that the `len` bytes at `ptr` touch.
+///
+/// # Safety
+/// The lines are mapped and readable.
+#[inline]
+pub unsafe fn flush_lines(ptr: *const u8, len: usize, by: LineFlush) {
+    if len == 0 {
+        return;
+    }
+    let first = ptr as usize & !(LINE_BYTES - 1);
+    let count = (ptr as usize + len - first).div_ceil(LINE_BYTES);
+    // SAFETY: rounding down to a line stays within a page that the caller knows is readable.
+    unsafe { arch::flush(first as *const u8, count, by) };
+}
+
+/// Waits until this thread's flushed and non-temporal stores are in the persistence domain.
+#[inline]
+pub fn fence() {
+    arch::fence();
+}
+
+/// Bytes before the first whole line, in whole lines, and after the last.
+struct Parts {
+    head: usize,
+    lines: usize,
+    tail: usize,
+}
+
+impl Parts {
+    fn of(dst: *const u8, len: usize) -> Self {
+        let head = ((dst as usize).wrapping_neg() & (LINE_BYTES - 1)).min(len);
+        let lines = (len - head) & !(LINE_BYTES - 1);
+        Self { head, lines, tail: len - head - lines }
+    }
+}
+
+/// # Safety
+/// As [`plain`].
+unsafe fn store_nt_ragged(cpu: Cpu, dst: *mut u8, src: *const u8, len: usize) {
+    let parts = Parts::of(dst, len);
+    let tail_at = parts.head + parts.lines;
+    // SAFETY: the parts lie within the caller's `len` bytes; the middle is whole lines.
+    unsafe {
+        store_within_line(cpu, dst, src, parts.head);
+        arch::stream_lines(cpu.stream_width, dst.add(parts.head), src.add(parts.head), parts.lines);
+        store_within_line(cpu, dst.add(tail_at), src.add(tail_at), parts.tail);
+    }
+}
+
+/// # Safety
+/// As [`plain`], and the bytes lie within one line.
+#[inline]
+unsafe fn store_within_line(cpu: Cpu, dst: *mut u8, src: *const u8, len: usize) {
+    if (dst as usize | len) & 7 == 0 {
+        // SAFETY: whole aligned words by the check above.
+        return unsafe { arch::stream_words(dst, src, len) };
+    }
+    // SAFETY: the caller's promise.
+    unsafe {
+        plain(dst, src, len);
+        flush_lines(dst, len, cpu.line_flush);
+    }
+}

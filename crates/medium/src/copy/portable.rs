@@ -1,0 +1,35 @@
+//! Plain stores and an ordinary fence, for processors whose flush instructions are not known here. What is
+//! durable there is what a barrier of a file makes durable.
+
+use std::sync::atomic::{self, Ordering};
+
+use crate::cpu::{LineFlush, StreamWidth};
+
+/// # Safety
+/// As [`super::plain`].
+pub unsafe fn stream_lines(_: StreamWidth, dst: *mut u8, src: *const u8, len: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { super::plain(dst, src, len) };
+}
+
+/// # Safety
+/// As [`super::plain_zero`].
+pub unsafe fn stream_zeros(_: StreamWidth, dst: *mut u8, len: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { super::plain_zero(dst, len) };
+}
+
+/// # Safety
+/// As [`super::plain`].
+pub unsafe fn stream_words(dst: *mut u8, src: *const u8, len: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { super::plain(dst, src, len) };
+}
+
+/// # Safety
+/// None needed: it does nothing.
+pub unsafe fn flush(_: *const u8, _: usize, _: LineFlush) {}
+
+pub fn fence() {
+    atomic::fence(Ordering::SeqCst);
+}

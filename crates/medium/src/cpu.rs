@@ -1,0 +1,103 @@
+//! What this processor can do for a write scheme.
+
+use std::sync::LazyLock;
+
+use crate::{Error, Result, Scheme};
+
+/// An instruction that writes a cache line back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LineFlush {
+    /// `clwb`: writes back, may keep the line.
+    Clwb,
+    /// `clflushopt`: writes back and evicts, unordered among themselves.
+    Clflushopt,
+    /// `clflush`: writes back and evicts, one after the other. Every x86-64 has it.
+    Clflush,
+}
+
+/// The widest non-temporal store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StreamWidth {
+    /// 64 bytes: a line at once.
+    Avx512,
+    /// 32 bytes.
+    Avx2,
+    /// 16 bytes: every x86-64 has it.
+    Sse2,
+}
+
+/// The instructions chosen for this processor.
+#[derive(Clone, Copy, Debug)]
+pub struct Cpu {
+    /// The best line flush.
+    pub line_flush: LineFlush,
+    /// The widest non-temporal store.
+    pub stream_width: StreamWidth,
+    has_clwb: bool,
+    has_clflushopt: bool,
+}
+
+static CPU: LazyLock<Cpu> = LazyLock::new(Cpu::detect);
+
+impl Cpu {
+    /// This machine's, found once.
+    #[inline]
+    pub fn get() -> Self {
+        *CPU
+    }
+
+    /// The instruction that `scheme` flushes lines with; `clflush` where the one it names is missing.
+    #[inline]
+    pub fn line_flush_of(self, scheme: Scheme) -> LineFlush {
+        match scheme {
+            Scheme::Clwb if self.has_clwb => LineFlush::Clwb,
+            Scheme::Clflushopt if self.has_clflushopt => LineFlush::Clflushopt,
+            Scheme::Clwb | Scheme::Clflushopt | Scheme::Clflush => LineFlush::Clflush,
+            Scheme::Nt | Scheme::Flush | Scheme::Writeback => self.line_flush,
+        }
+    }
+
+    fn from_bits(has_clwb: bool, has_clflushopt: bool, stream_width: StreamWidth) -> Self {
+        let line_flush = match (has_clwb, has_clflushopt) {
+            (true, _) => LineFlush::Clwb,
+            (false, true) => LineFlush::Clflushopt,
+            (false, false) => LineFlush::Clflush,
+        };
+        Self { line_flush, stream_width, has_clwb, has_clflushopt }
+    }
+
+    /// CPUID leaf 7: EBX bit 23 is clflushopt, bit 24 is clwb (Intel SDM volume 2, CPUID).
+    #[cfg(target_arch = "x86_64")]
+    fn detect() -> Self {
+        let features = std::arch::x86_64::__cpuid_count(7, 0).ebx;
+        let stream_width = if std::arch::is_x86_feature_detected!("avx512f") {
+            StreamWidth::Avx512
+        } else if std::arch::is_x86_feature_detected!("avx2") {
+            StreamWidth::Avx2
+        } else {
+            StreamWidth::Sse2
+        };
+        Self::from_bits(features & (1 << 24) != 0, features & (1 << 23) != 0, stream_width)
+    }
+
+    #[cfg(not(target_arch = "x86_64"))]
+    fn detect() -> Self {
+        Self::from_bits(false, false, StreamWidth::Sse2)
+    }
+}
+
+impl Scheme {
+    /// Refuses a scheme whose instruction this processor lacks, with [`Error::Unsupported`].
+    pub fn ensure_available(self) -> Result<()> {
+        let cpu = Cpu::get();
+        let available = match self {
+            Self::Clwb => cpu.has_clwb,
+            Self::Clflushopt => cpu.has_clflushopt,
+            _ => true,
+        };
+        if available {
+            return Ok(());
+        }
+        Err(Error::Unsupported(format!("this processor has no {}: use the scheme flush or nt", self.name())))
+    }
+}

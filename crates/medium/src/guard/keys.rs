@@ -1,0 +1,136 @@
+//! Protection keys (Intel SDM volume 3, 4.6.2; pkeys(7)): two bits for each of 16 keys in a register of each thread.
+//!
+//! One key per kind of guard serves every mapping of the process: there are only 15 to have, and a key that is freed
+//! and given out again would keep the rights threads had to its old pages. So none is ever freed.
+//!
+//! A thread that existed before the key was made may not even read (the kernel's default); a later one has its
+//! parent's rights. So each thread's first access closes the key for itself the way the guard means it.
+#![allow(unsafe_code)]
+
+use std::cell::Cell;
+use std::io;
+use std::sync::OnceLock;
+
+use super::shield::Right;
+use crate::{Error, Result};
+
+const DENY_ALL: u32 = 1;
+const DENY_WRITES: u32 = 2;
+
+/// A protection key of this process and what it denies while closed.
+#[derive(Clone, Copy, Debug)]
+pub struct Key {
+    number: i32,
+    shift: u32,
+    closed: u32,
+}
+
+thread_local! {
+    /// Keys that this thread has closed for itself, one bit each.
+    static SETTLED: Cell<u16> = const { Cell::new(0) };
+}
+
+static DENYING_WRITES: OnceLock<std::result::Result<Key, i32>> = OnceLock::new();
+static DENYING_READS: OnceLock<std::result::Result<Key, i32>> = OnceLock::new();
+
+impl Key {
+    /// The process's key of this kind, made at the first call.
+    pub fn of(denies_reads: bool) -> Result<Self> {
+        let (cell, closed) =
+            if denies_reads { (&DENYING_READS, DENY_ALL | DENY_WRITES) } else { (&DENYING_WRITES, DENY_WRITES) };
+        cell.get_or_init(|| allocate(closed)).map_err(|code| {
+            let why = io::Error::from_raw_os_error(code);
+            Error::Unsupported(format!("no protection key ({why}): use the guard none, private or pagetable"))
+        })
+    }
+
+    /// The number to give to `pkey_mprotect`.
+    pub fn number(self) -> i32 {
+        self.number
+    }
+
+    /// Whether a load needs a window.
+    #[inline]
+    pub fn denies_reads(self) -> bool {
+        self.closed & DENY_ALL != 0
+    }
+
+    /// Makes sure that this thread has the key closed the way the guard means it.
+    #[inline]
+    pub fn settle(self) {
+        if SETTLED.get() & (1 << self.number) == 0 {
+            self.settle_first();
+        }
+    }
+
+    #[cold]
+    fn settle_first(self) {
+        write_register(self.closed_register());
+        SETTLED.set(SETTLED.get() | 1 << self.number);
+    }
+
+    /// Opens the key for this thread; gives the register's value that closes it.
+    #[inline]
+    pub fn open(self, right: Right) -> u32 {
+        let closed = self.closed_register();
+        let denied = if right == Right::Read { DENY_ALL } else { DENY_ALL | DENY_WRITES };
+        write_register(closed & !(denied << self.shift));
+        closed
+    }
+
+    #[inline]
+    fn closed_register(self) -> u32 {
+        (read_register() & !(3 << self.shift)) | self.closed << self.shift
+    }
+}
+
+/// Closes what [`Key::open`] opened.
+#[inline]
+pub fn close(register: u32) {
+    write_register(register);
+}
+
+#[cfg(target_arch = "x86_64")]
+fn allocate(closed: u32) -> std::result::Result<Key, i32> {
+    // SAFETY: the system call takes two integers and touches no memory.
+    let number = unsafe { libc::syscall(libc::SYS_pkey_alloc, 0, closed & DENY_WRITES) };
+    if number < 0 {
+        return Err(io::Error::last_os_error().raw_os_error().unwrap_or(libc::ENOSYS));
+    }
+    Ok(Key { number: number as i32, shift: 2 * number as u32, closed })
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn allocate(_: u32) -> std::result::Result<Key, i32> {
+    Err(libc::ENOSYS)
+}
+
+/// Not `nomem`: no access may move across a change of the register, in the compiler either.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+fn write_register(value: u32) {
+    // SAFETY: a key exists, so the instruction does; the value only changes rights to pages that keys of this
+    // process cover.
+    unsafe {
+        std::arch::asm!("wrpkru", in("eax") value, in("ecx") 0, in("edx") 0, options(nostack, preserves_flags));
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline]
+fn read_register() -> u32 {
+    let value: u32;
+    // SAFETY: a key exists, so the instruction does; it clears edx and changes nothing else.
+    unsafe {
+        std::arch::asm!("rdpkru", out("eax") value, in("ecx") 0, out("edx") _, options(nomem, nostack, preserves_flags));
+    }
+    value
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn write_register(_: u32) {}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn read_register() -> u32 {
+    0
+}

@@ -1,0 +1,144 @@
+//! A guard at work on one mapping, and the windows through it.
+#![allow(unsafe_code)]
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::Guard;
+use super::keys::{self, Key};
+use crate::area::Area;
+use crate::{Error, Result, Span};
+
+/// What a window is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Right {
+    Read,
+    Write,
+}
+
+/// A guard at work.
+pub(crate) enum Shield {
+    None,
+    /// One window at a time, so that none closes pages another still writes.
+    Pagetable(Mutex<()>),
+    Private,
+    Keys(Key),
+}
+
+impl Shield {
+    pub fn new(guard: Guard) -> Result<Self> {
+        Ok(match guard {
+            Guard::None => Self::None,
+            Guard::Pagetable => Self::Pagetable(Mutex::new(())),
+            Guard::Private => Self::Private,
+            Guard::Keys => Self::Keys(Key::of(false)?),
+            Guard::KeysStrict => Self::Keys(Key::of(true)?),
+        })
+    }
+
+    /// The protection the mapping has while no window is open.
+    pub fn closed_protection(&self, writable: bool) -> i32 {
+        match self {
+            Self::Private => libc::PROT_NONE,
+            Self::Pagetable(_) => libc::PROT_READ,
+            Self::None | Self::Keys(_) => protection(writable),
+        }
+    }
+
+    /// Puts a fresh mapping under the guard.
+    pub fn cover(&self, area: &Area, writable: bool) -> Result<()> {
+        let Self::Keys(key) = self else { return Ok(()) };
+        let (base, len, rights) = (area.base(), area.len(), protection(writable));
+        // SAFETY: the mapping is the caller's own; only its rights change.
+        let done = unsafe { libc::syscall(libc::SYS_pkey_mprotect, base, len, rights, key.number()) };
+        if done == 0 { Ok(()) } else { Err(Error::last_os("putting a protection key on the mapping")) }
+    }
+
+    /// Opens a window on `span`, which lies within the mapping.
+    #[inline]
+    pub fn open(&self, area: &Area, span: Span, right: Right) -> Window<'_> {
+        let plain = area.base().wrapping_add(span.at as usize);
+        match self {
+            Self::None => Window { ptr: plain, close: Close::Nothing },
+            Self::Keys(key) if right == Right::Write || key.denies_reads() => {
+                Window { ptr: plain, close: Close::Key(key.open(right)) }
+            }
+            Self::Keys(key) => {
+                key.settle();
+                Window { ptr: plain, close: Close::Nothing }
+            }
+            Self::Pagetable(_) if right == Right::Read => Window { ptr: plain, close: Close::Nothing },
+            Self::Pagetable(turn) => open_pages(area, span, turn),
+            Self::Private => map_window(area, span, right),
+        }
+    }
+}
+
+fn protection(writable: bool) -> i32 {
+    if writable { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_READ }
+}
+
+/// An opening in a guard, for one copy. See G2 and G3.
+pub(crate) struct Window<'a> {
+    ptr: *mut u8,
+    close: Close<'a>,
+}
+
+enum Close<'a> {
+    Nothing,
+    Key(u32),
+    Protect { pages: *mut u8, len: usize, _turn: MutexGuard<'a, ()> },
+    Unmap { pages: *mut u8, len: usize },
+}
+
+impl Window<'_> {
+    /// Where the span's first byte is while the window is open.
+    #[inline]
+    pub fn ptr(&self) -> *mut u8 {
+        self.ptr
+    }
+}
+
+impl Drop for Window<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        match self.close {
+            Close::Nothing => {}
+            Close::Key(register) => keys::close(register),
+            Close::Protect { pages, len, .. } => protect(pages, len, libc::PROT_READ),
+            Close::Unmap { pages, len } => unmap(pages, len),
+        }
+    }
+}
+
+#[cold]
+fn open_pages<'a>(area: &Area, span: Span, turn: &'a Mutex<()>) -> Window<'a> {
+    let turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
+    let span_pages = area.pages_of(span);
+    let (pages, len) = (area.base().wrapping_add(span_pages.at as usize), span_pages.len as usize);
+    protect(pages, len, protection(true));
+    Window { ptr: area.base().wrapping_add(span.at as usize), close: Close::Protect { pages, len, _turn: turn } }
+}
+
+#[cold]
+fn map_window<'a>(area: &Area, span: Span, right: Right) -> Window<'a> {
+    let window = area.pages_of(span);
+    let (len, rights) = (window.len as usize, protection(right == Right::Write));
+    let pages = area.map_again(window, rights).unwrap_or_else(|why| panic!("{why}: {ADVICE}"));
+    Window { ptr: pages.wrapping_add((span.at - window.at) as usize), close: Close::Unmap { pages, len } }
+}
+
+const ADVICE: &str = "raise vm.max_map_count or choose another guard";
+
+/// A window that could not be opened or closed has no error to give it to: the copy must not go on, nor the pool stay
+/// open.
+fn protect(pages: *mut u8, len: usize, rights: i32) {
+    // SAFETY: the pages belong to the mapping behind the shield; only their rights change.
+    let done = unsafe { libc::mprotect(pages.cast(), len, rights) };
+    assert!(done == 0, "{}: {ADVICE}", Error::last_os("changing page protection"));
+}
+
+fn unmap(pages: *mut u8, len: usize) {
+    // SAFETY: the window made this mapping and its pointer dies with it.
+    let done = unsafe { libc::munmap(pages.cast(), len) };
+    assert!(done == 0, "{}", Error::last_os("unmapping a window"));
+}

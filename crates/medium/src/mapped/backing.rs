@@ -1,0 +1,117 @@
+//! What is behind a mapping, found by asking the kernel, and what that survives.
+#![allow(unsafe_code)]
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::ptr;
+
+use crate::{Error, Result, Survival};
+
+/// What is behind a mapping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Backing {
+    /// Persistent memory itself: a device DAX node, or a file that the kernel maps with `MAP_SYNC`.
+    Dax,
+    /// Huge pages of a hugetlbfs file.
+    Hugetlb,
+    /// A tmpfs file.
+    Shm,
+    /// Any other file, through the page cache.
+    File,
+    /// A memfd, for tests: gone with the process.
+    Anon,
+}
+
+/// A file and the way to map it.
+pub(super) struct Found {
+    pub backing: Backing,
+    /// Bytes the file has.
+    pub size: u64,
+    /// Unit it can be mapped in, in bytes.
+    pub unit_bytes: u64,
+    /// Flags for `mmap`.
+    pub flags: i32,
+}
+
+const SMALL: u64 = 4096;
+const DEVICE_DAX_UNIT: u64 = 2 << 20;
+const SYNC: i32 = libc::MAP_SHARED_VALIDATE | libc::MAP_SYNC;
+
+impl Backing {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Dax => "dax",
+            Self::Hugetlb => "hugetlb",
+            Self::Shm => "shm",
+            Self::File => "file",
+            Self::Anon => "anon",
+        }
+    }
+
+    /// What it lives through. A file lives through all, up to its last barrier.
+    pub fn survival(self) -> Survival {
+        let (process_crash, rest) = match self {
+            Self::Dax | Self::File => (true, true),
+            Self::Hugetlb | Self::Shm => (true, false),
+            Self::Anon => (false, false),
+        };
+        Survival { process_crash, kernel_crash: rest, power_loss: rest }
+    }
+
+    /// Whether a fence is all that a store waits for. Only a file has a host that holds bytes back.
+    pub fn fence_is_durable(self) -> bool {
+        self != Self::File
+    }
+}
+
+pub(super) fn find(file: &File) -> Result<Found> {
+    let about = file.metadata().map_err(|why| Error::io("asking for the pool's size", why))?;
+    if about.file_type().is_char_device() {
+        let size = device_dax_size(about.rdev())?;
+        return Ok(Found { backing: Backing::Dax, size, unit_bytes: DEVICE_DAX_UNIT, flags: libc::MAP_SHARED });
+    }
+    if !about.is_file() {
+        return Err(Error::Unsupported("a pool is a regular file or a device DAX node".into()));
+    }
+    let (magic, block_bytes) = file_system(file)?;
+    let (backing, unit_bytes) = match magic {
+        libc::HUGETLBFS_MAGIC => (Backing::Hugetlb, block_bytes),
+        libc::TMPFS_MAGIC => (Backing::Shm, SMALL),
+        _ if maps_synchronously(file, about.size()) => (Backing::Dax, SMALL),
+        _ => (Backing::File, SMALL),
+    };
+    let flags = if backing == Backing::Dax { SYNC } else { libc::MAP_SHARED };
+    Ok(Found { backing, size: about.size(), unit_bytes, flags })
+}
+
+fn file_system(file: &File) -> Result<(i64, u64)> {
+    // SAFETY: all zeros is a valid value of this plain struct of integers.
+    let mut about: libc::statfs = unsafe { std::mem::zeroed() };
+    // SAFETY: the struct is ours to fill.
+    if unsafe { libc::fstatfs(file.as_raw_fd(), &mut about) } != 0 {
+        return Err(Error::last_os("asking for the pool's file system"));
+    }
+    Ok((about.f_type, about.f_bsize as u64))
+}
+
+/// The kernel refuses `MAP_SYNC` for all that is not persistent memory.
+fn maps_synchronously(file: &File, size: u64) -> bool {
+    if size < SMALL {
+        return false;
+    }
+    // SAFETY: a new mapping at an address of the kernel's choice, undone at once.
+    unsafe {
+        let page = libc::mmap(ptr::null_mut(), SMALL as usize, libc::PROT_READ, SYNC, file.as_raw_fd(), 0);
+        page != libc::MAP_FAILED && libc::munmap(page, SMALL as usize) == 0
+    }
+}
+
+fn device_dax_size(device: u64) -> Result<u64> {
+    let path = format!("/sys/dev/char/{}:{}/size", libc::major(device), libc::minor(device));
+    let text = std::fs::read_to_string(&path)
+        .map_err(|why| Error::io(format!("reading {path} (a pool's character device must be device DAX)"), why))?;
+    text.trim().parse().map_err(|_| Error::io(format!("reading {path}"), io::Error::from(io::ErrorKind::InvalidData)))
+}

@@ -1,0 +1,45 @@
+//! The barrier of a mapping whose host holds bytes back.
+
+use std::fs::File;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use crate::{Error, Result};
+
+/// One `fdatasync` at a time, shared by all who wait for it. The kernel tells a write-back error to one caller per
+/// descriptor only, so two that ran side by side could hide a loss from each other (M4).
+#[derive(Default)]
+pub(crate) struct Settling {
+    turn: Mutex<()>,
+    /// Syncs that have ended well.
+    ended: AtomicU64,
+    /// Syncs that have started.
+    started: AtomicU64,
+    poison: OnceLock<String>,
+}
+
+impl Settling {
+    /// Makes all that was stored to the file before the call durable. The kernel marks a shared mapping's page dirty
+    /// at its first store after each write-back, so that syncing the file finds it without `msync`.
+    pub fn sync(&self, file: &File) -> Result<()> {
+        let before = self.started.load(Ordering::SeqCst);
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        self.ensure_sound()?;
+        if self.ended.load(Ordering::SeqCst) > before {
+            return Ok(());
+        }
+        let number = self.started.fetch_add(1, Ordering::SeqCst) + 1;
+        file.sync_data().map_err(|why| self.poison(&why.to_string()))?;
+        self.ended.store(number, Ordering::SeqCst);
+        Ok(())
+    }
+
+    /// Refuses once a sync has failed.
+    pub fn ensure_sound(&self) -> Result<()> {
+        self.poison.get().map_or(Ok(()), |why| Err(Error::Poisoned(why.clone())))
+    }
+
+    fn poison(&self, why: &str) -> Error {
+        Error::Poisoned(self.poison.get_or_init(|| why.to_owned()).clone())
+    }
+}

@@ -1,0 +1,144 @@
+//! A mapping's dealings with its host for space, and what pages the host gave.
+#![allow(unsafe_code)]
+
+use std::fs::OpenOptions;
+use std::io;
+use std::os::fd::AsRawFd;
+
+use super::{Backing, Mapped};
+use crate::guard::Right;
+use crate::{Error, Result, Shared, Span};
+
+const HUGE: u64 = 2 << 20;
+
+impl Mapped {
+    /// Touches the pages of `span` now, so that no later access pays for it. Stores nothing.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`] where the host has no page to give.
+    pub fn populate(&self, span: Span) -> Result<()> {
+        self.check(span, self.area.len());
+        let writes = self.writable > 0 && matches!(self.backing, Backing::Shm | Backing::Hugetlb | Backing::Anon);
+        if writes { self.populate_for(span, Right::Write) } else { self.populate_for(span, Right::Read) }
+    }
+
+    /// The page size that maps most of what is resident, in bytes: what the host gave, not what was asked for.
+    pub fn page_bytes(&self) -> u64 {
+        let unit = self.area.page_bytes();
+        let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap_or_default();
+        let base = self.area.base() as u64;
+        let resident = Resident::of(&smaps, Span::new(base, self.area.len()));
+        if unit < HUGE && resident.huge_kib * 2 > resident.all_kib { HUGE } else { unit }
+    }
+
+    pub(super) fn reserve_space(&self, span: Span) -> Result<()> {
+        self.check(span, self.writable);
+        let promised = self.allocate(libc::FALLOC_FL_KEEP_SIZE, span);
+        match (self.backing, promised) {
+            (_, Err(why)) if !is_unsupported(&why) => Err(Error::io(self.about("reserving", span), why)),
+            // On a file this dirties every page, so only where the host takes no other order.
+            (Backing::File, Err(_)) | (Backing::Shm | Backing::Hugetlb | Backing::Anon, _) => {
+                self.populate_for(span, Right::Write)
+            }
+            (Backing::File | Backing::Dax, _) => Ok(()),
+        }
+    }
+
+    /// Whole pages only; where the host cannot punch holes the bytes stay as they are, which the caller must expect.
+    pub(super) fn release_space(&self, span: Span) -> Result<()> {
+        self.check(span, self.writable);
+        let unit = self.area.page_bytes();
+        let first = span.at.next_multiple_of(unit);
+        let last = (span.at + span.len) / unit * unit;
+        if first >= last {
+            return Ok(());
+        }
+        let pages = Span::new(first, last - first);
+        match self.allocate(libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE, pages) {
+            Err(why) if !is_unsupported(&why) => Err(Error::io(self.about("releasing", pages), why)),
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn share_span(&self, span: Span) -> Result<Shared> {
+        self.check(span, self.area.len());
+        let path = format!("/proc/self/fd/{}", self.area.file().as_raw_fd());
+        let reopened = OpenOptions::new().read(true).write(self.writable > 0).open(&path);
+        let fd = reopened.map_err(|why| Error::io(format!("reopening {}", self.name), why))?.into();
+        Ok(Shared { fd, offset: self.area.file_offset(span.at) })
+    }
+
+    fn allocate(&self, mode: i32, span: Span) -> io::Result<()> {
+        let (at, len) = (self.area.file_offset(span.at) as libc::off_t, span.len as libc::off_t);
+        if len == 0 {
+            return Ok(());
+        }
+        loop {
+            // SAFETY: the call works on a descriptor of ours and touches no memory.
+            if unsafe { libc::fallocate(self.area.file().as_raw_fd(), mode, at, len) } == 0 {
+                return Ok(());
+            }
+            let why = io::Error::last_os_error();
+            if why.kind() != io::ErrorKind::Interrupted {
+                return Err(why);
+            }
+        }
+    }
+
+    fn populate_for(&self, span: Span, right: Right) -> Result<()> {
+        if span.len == 0 {
+            return Ok(());
+        }
+        let pages = self.area.pages_of(span);
+        let advice = if right == Right::Read { libc::MADV_POPULATE_READ } else { libc::MADV_POPULATE_WRITE };
+        let window = self.shield.open(&self.area, pages, right);
+        // SAFETY: the window covers the pages; the advice changes no byte.
+        let done = unsafe { libc::madvise(window.ptr().cast(), pages.len as usize, advice) };
+        let why = io::Error::last_os_error();
+        drop(window);
+        match why.raw_os_error() {
+            _ if done == 0 => Ok(()),
+            // EFAULT is what a page that would raise SIGBUS gives here; EINVAL is a kernel before 5.14.
+            Some(libc::EFAULT | libc::ENOMEM) => Err(Error::NoSpace(self.about("touching", pages))),
+            Some(libc::EINVAL) => Ok(()),
+            _ => Err(Error::io(self.about("touching", pages), why)),
+        }
+    }
+
+    fn about(&self, doing: &str, span: Span) -> String {
+        format!("{doing} {} bytes at {} of {}", span.len, span.at, self.name)
+    }
+}
+
+fn is_unsupported(why: &io::Error) -> bool {
+    matches!(why.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOSYS | libc::ENODEV | libc::EINVAL))
+}
+
+/// What is resident of an address range.
+#[derive(Default)]
+struct Resident {
+    all_kib: u64,
+    huge_kib: u64,
+}
+
+impl Resident {
+    /// Sums the mappings of `smaps` that start within `addresses` (a guard may have split one).
+    fn of(smaps: &str, addresses: Span) -> Self {
+        let (mut sum, mut ours) = (Self::default(), false);
+        for line in smaps.lines() {
+            let mut words = line.split_whitespace();
+            let (first, second) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
+            if let Some((start, _)) = first.split_once('-') {
+                let start = u64::from_str_radix(start, 16).unwrap_or(0);
+                ours = start.checked_sub(addresses.at).is_some_and(|at| at < addresses.len);
+            }
+            let kib = second.parse().unwrap_or(0);
+            match first {
+                "Rss:" if ours => sum.all_kib += kib,
+                "ShmemPmdMapped:" | "FilePmdMapped:" if ours => sum.huge_kib += kib,
+                _ => {}
+            }
+        }
+        sum
+    }
+}
