@@ -1,1 +1,33 @@
-//! pool
+//! One pool of persistent memory: its format, allocator, transactions, names and recovery.
+//!
+//! A pool is formatted [`Memory`](ferrite_medium::Memory). A [`Tag`] is a name for something in it: a disk, a log, a
+//! file system. So there is one format, one allocator, one recovery, one check and one backup for all of them.
+
+mod error;
+mod extent;
+mod lane;
+pub mod layout;
+pub mod owner;
+mod pool;
+pub mod record;
+mod space;
+mod superblock;
+mod tag;
+mod tags;
+mod transaction;
+
+pub use error::{Error, Result};
+pub use extent::{Extent, Role, Stream, Zone};
+pub use lane::{PAYLOAD_BYTES_MAX, Replay};
+pub use pool::{Format, NewTag, Pool, Recovery, TagChange};
+pub use space::{Kind, Need, Space, Usage};
+pub use superblock::{State, Superblock, VERSION};
+pub use tag::{Tag, TagKind, check_name};
+pub use tags::Damage;
+pub use transaction::Transaction;
+
+/// Decoders of what a hostile medium may hold, for the fuzz targets.
+pub mod decode {
+    pub use crate::lane::committed;
+    pub use crate::tag::{SLOT_BYTES, decode_overflow, decode_slot};
+}

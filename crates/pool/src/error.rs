@@ -1,0 +1,75 @@
+//! What can go wrong with a pool.
+
+/// Result of an operation on a pool.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What can go wrong with a pool. Every message says what, where, and what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The medium failed.
+    #[error(transparent)]
+    Medium(#[from] ferrite_medium::Error),
+    /// There is no pool there.
+    #[error("not a Ferrite pool: {0}; make one with `ferrite pool create`")]
+    NotAPool(String),
+    /// It was made by a newer Ferrite.
+    #[error("the pool has format version {found}, this program knows versions up to {known}: use a newer ferrite")]
+    Version {
+        /// Version in the superblock.
+        found: u32,
+        /// Newest version known here.
+        known: u32,
+    },
+    /// Bytes that the pool wrote are not what it wrote.
+    #[error("{what} at byte {at:#x} of the pool is corrupt: run `ferrite pool check`, or restore a backup")]
+    Corrupt {
+        /// What is corrupt.
+        what: String,
+        /// Where it lies in the pool.
+        at: u64,
+    },
+    /// The file is shorter than the pool in it.
+    #[error("the pool was made with {expected} bytes and only {found} are there: it was truncated; restore a backup")]
+    Truncated {
+        /// Bytes the superblock promises.
+        expected: u64,
+        /// Bytes there are.
+        found: u64,
+    },
+    /// A restore into this pool did not finish.
+    #[error("a restore into this pool did not finish: run the same `ferrite pool restore` again")]
+    Restoring,
+    /// The name is taken.
+    #[error("there is a tag called {0:?} already")]
+    Exists(String),
+    /// There is no such tag.
+    #[error("there is no tag called {0:?}: see `ferrite tag list`")]
+    NotFound(String),
+    /// Names are 1 to 255 bytes of UTF-8 without control characters.
+    #[error("{0:?} is no name for a tag: 1 to 255 bytes of UTF-8, no control characters")]
+    BadName(String),
+    /// The pool is full.
+    #[error("the pool is full: {needed_bytes} bytes needed, {free_bytes} free")]
+    Full {
+        /// Bytes asked for.
+        needed_bytes: u64,
+        /// Bytes free.
+        free_bytes: u64,
+    },
+    /// A request exceeds a limit.
+    #[error("{0}")]
+    Limit(String),
+    /// The tag is in use.
+    #[error("{0}")]
+    Busy(String),
+    /// An earlier persist failed.
+    #[error("the pool is poisoned by a failed persist ({0}): nothing more is promised until it is opened again")]
+    Poisoned(String),
+}
+
+impl Error {
+    /// Bytes at `at` that are not what the pool wrote.
+    pub(crate) fn corrupt(what: impl Into<String>, at: u64) -> Self {
+        Self::Corrupt { what: what.into(), at }
+    }
+}

@@ -1,0 +1,134 @@
+//! Runs of pages, and streams made of them.
+
+use zerocopy::little_endian::{U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+use ferrite_medium::Span;
+
+use crate::layout::{CHUNK_PAGES, PAGE};
+
+/// What a tag uses an extent for. A tag's stream of a role is its extents of that role, in order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Role(pub u8);
+
+impl Role {
+    /// The content itself.
+    pub const DATA: Self = Self(0);
+    /// What tells where content is.
+    pub const MAP: Self = Self(1);
+}
+
+/// Where pages come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Zone {
+    /// Pages of 4 KiB.
+    Normal = 0,
+    /// Chunks of 2 MiB.
+    Super = 1,
+}
+
+/// A run of pages in the pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Extent {
+    /// First page, counted from the start of the pool.
+    pub page: u64,
+    /// Pages in the run.
+    pub pages: u32,
+    /// What it is used for.
+    pub role: Role,
+    /// Where it comes from; an extent of the super zone is made of whole chunks.
+    pub zone: Zone,
+}
+
+impl Extent {
+    /// Where it lies in the pool.
+    pub fn span(self) -> Span {
+        Span::new(self.page * PAGE, u64::from(self.pages) * PAGE)
+    }
+
+    /// One past its last page.
+    pub fn end(self) -> u64 {
+        self.page + u64::from(self.pages)
+    }
+}
+
+/// An extent on the medium.
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct Media {
+    page: U64,
+    pages: U32,
+    role: u8,
+    zone: u8,
+    reserved: [u8; 2],
+}
+
+impl From<Extent> for Media {
+    fn from(extent: Extent) -> Self {
+        Self { page: extent.page.into(), pages: extent.pages.into(), role: extent.role.0, zone: extent.zone as u8, reserved: [0; 2] }
+    }
+}
+
+impl Media {
+    /// The extent, if it can be one of a pool of `pages` pages.
+    pub fn extent(self, pages: u64) -> Option<Extent> {
+        let zone = match self.zone {
+            0 => Zone::Normal,
+            1 => Zone::Super,
+            _ => return None,
+        };
+        let extent = Extent { page: self.page.get(), pages: self.pages.get(), role: Role(self.role), zone };
+        let whole = zone == Zone::Normal
+            || (extent.page.is_multiple_of(CHUNK_PAGES) && u64::from(extent.pages).is_multiple_of(CHUNK_PAGES));
+        let fits = extent.page.checked_add(extent.pages.into()).is_some_and(|end| end <= pages);
+        (whole && fits && extent.pages > 0).then_some(extent)
+    }
+}
+
+/// The extents of one role as one run of bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stream {
+    /// Where each extent ends in the stream, and where it lies in the pool.
+    parts: Vec<(u64, Span)>,
+}
+
+impl Stream {
+    /// The stream of `role` among `extents`.
+    pub fn new(extents: &[Extent], role: Role) -> Self {
+        let mut end = 0;
+        let parts = extents.iter().filter(|extent| extent.role == role).map(|extent| {
+            end += extent.span().len;
+            (end, extent.span())
+        });
+        Self { parts: parts.collect() }
+    }
+
+    /// Its length in bytes.
+    pub fn len(&self) -> u64 {
+        self.parts.last().map_or(0, |(end, _)| *end)
+    }
+
+    /// Whether it has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.parts.is_empty()
+    }
+
+    /// Where in the pool the stream's byte `at` lies, and how many bytes from there on lie together.
+    pub fn locate(&self, at: u64) -> Option<Span> {
+        let part = self.parts.partition_point(|(end, _)| *end <= at);
+        let (end, span) = self.parts.get(part)?;
+        let left = end - at;
+        Some(Span::new(span.at + span.len - left, left))
+    }
+
+    /// The runs in the pool that make up `span` of the stream. Stops at the stream's end.
+    pub fn runs(&self, span: Span) -> impl Iterator<Item = Span> + '_ {
+        let (mut at, mut left) = (span.at, span.len);
+        std::iter::from_fn(move || {
+            let run = self.locate(at).filter(|_| left > 0)?;
+            let len = run.len.min(left);
+            (at, left) = (at + len, left - len);
+            Some(Span::new(run.at, len))
+        })
+    }
+}

@@ -1,0 +1,205 @@
+//! Lanes: where transactions commit, many at once.
+//!
+//! Each lane is 64 KiB of [`record`](crate::record)s. A committing thread takes a lane, takes the next sequence
+//! number, writes one record and fences once: it is committed. Then it applies the record's writes to their homes.
+//!
+//! - L1. A transaction is committed when its record verifies in a lane and its sequence is not below the retired word.
+//! - L2. Conflicting transactions are committed in the order of their sequence: the caller holds its locks from
+//!   before the sequence is taken until after the writes are applied.
+//! - L3. A record is overwritten only after the retired word above it is durable.
+//! - L4. The retired word is moved to H only after the home writes of every transaction below H, in every lane, are
+//!   durable. So no older record can be replayed over a younger write.
+//! - L5. Recovery applies the records of L1 of all lanes in sequence, makes that durable, then moves the retired word;
+//!   interrupted anywhere it does the same again.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ferrite_medium::{Memory, Scheme, Span};
+use parking_lot::{Mutex, MutexGuard};
+
+use crate::layout::{LANE, LANE_COUNT, LANES, RETIRED};
+use crate::record::{Draft, Record, footprint};
+use crate::transaction::apply;
+use crate::{Error, Result};
+
+/// Largest payload of one transaction in bytes.
+pub const PAYLOAD_BYTES_MAX: usize = 32 << 10;
+
+/// A lane that has begun a commit but does not know its sequence yet.
+const STARTING: u64 = u64::MAX;
+
+#[derive(Debug, Default)]
+struct Writer {
+    used: u64,
+    last: u64,
+}
+
+#[derive(Debug, Default)]
+struct Lane {
+    writer: Mutex<Writer>,
+    /// Sequence of the commit that is under way, [`STARTING`], or 0.
+    under_way: AtomicU64,
+    /// Home writes that are applied and maybe not durable.
+    home: Mutex<Vec<Span>>,
+}
+
+/// All lanes of a pool.
+#[derive(Debug)]
+pub struct Lanes {
+    lanes: [Lane; LANE_COUNT],
+    salt: u32,
+    next: AtomicU64,
+    retired: AtomicU64,
+    retiring: Mutex<()>,
+}
+
+/// What recovery found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Replay {
+    /// Transactions that were committed and applied again.
+    pub transactions: u64,
+}
+
+impl Lanes {
+    /// Writes the lanes' start in a new pool; durable with the caller's next settle.
+    pub fn format(memory: &dyn Memory) {
+        for lane in 0..LANE_COUNT as u64 {
+            memory.zero(Span::new(LANES + lane * LANE, 64), Scheme::Nt);
+        }
+        memory.store(RETIRED, &1u64.to_le_bytes(), Scheme::Flush);
+    }
+
+    /// Recovers (L5): applies what was committed and may not be at home. Durable on return.
+    pub fn recover(memory: &dyn Memory, salt: u32) -> Result<(Self, Replay)> {
+        let retired = memory.load_word(RETIRED);
+        let mut records = Vec::new();
+        for lane in 0..LANE_COUNT as u64 {
+            let mut bytes = vec![0; LANE as usize];
+            memory.load(LANES + lane * LANE, &mut bytes);
+            records.extend(committed(&bytes, salt, retired));
+        }
+        records.sort_by_key(|record| record.sequence);
+        let mut home = Vec::new();
+        for record in &records {
+            apply(memory, &record.payload, &mut home)?;
+        }
+        let next = records.last().map_or(retired, |record| record.sequence + 1).max(1);
+        if !records.is_empty() {
+            flush_all(memory, &home)?;
+            store_retired(memory, next)?;
+        }
+        let lanes = Self {
+            lanes: std::array::from_fn(|_| Lane::default()),
+            salt,
+            next: AtomicU64::new(next),
+            retired: AtomicU64::new(next),
+            retiring: Mutex::new(()),
+        };
+        Ok((lanes, Replay { transactions: records.len() as u64 }))
+    }
+
+    /// Commits one transaction; durable, applied and visible on return. After an error nobody knows whether it is
+    /// committed: the caller poisons the pool.
+    pub fn commit(&self, memory: &dyn Memory, draft: Draft) -> Result<u64> {
+        if draft.payload_bytes() > PAYLOAD_BYTES_MAX {
+            return Err(Error::Limit(format!(
+                "a transaction of {} bytes exceeds the limit of {PAYLOAD_BYTES_MAX}",
+                draft.payload_bytes()
+            )));
+        }
+        let (index, mut writer) = self.pick();
+        let lane = &self.lanes[index];
+        let needed = footprint(draft.payload_bytes()) as u64;
+        if writer.used + needed > LANE {
+            self.retire(memory)?;
+            debug_assert!(writer.last < self.retired.load(Ordering::SeqCst), "L3");
+            writer.used = 0;
+        }
+        lane.under_way.store(STARTING, Ordering::SeqCst);
+        let sequence = self.next.fetch_add(1, Ordering::SeqCst);
+        lane.under_way.store(sequence, Ordering::SeqCst);
+        let bytes = draft.seal(self.salt, sequence);
+        memory.store(LANES + index as u64 * LANE + writer.used, &bytes, Scheme::Nt);
+        let settled = memory.settle().map_err(Error::from);
+        let applied = settled.and_then(|()| {
+            let record = Record::parse(self.salt, &bytes).expect("sealed just now");
+            apply(memory, &record.payload, &mut lane.home.lock())
+        });
+        writer.used += needed;
+        writer.last = sequence;
+        lane.under_way.store(0, Ordering::SeqCst);
+        applied.map(|()| sequence)
+    }
+
+    /// Makes every applied write durable at home and moves the retired word above it (L4).
+    pub fn retire(&self, memory: &dyn Memory) -> Result<()> {
+        let _one = self.retiring.lock();
+        let horizon = self.next.load(Ordering::SeqCst);
+        for lane in &self.lanes {
+            wait_until(|| {
+                let under_way = lane.under_way.load(Ordering::SeqCst);
+                under_way == 0 || (under_way != STARTING && under_way >= horizon)
+            });
+        }
+        let home: Vec<Span> = self.lanes.iter().flat_map(|lane| std::mem::take(&mut *lane.home.lock())).collect();
+        flush_all(memory, &home)?;
+        store_retired(memory, horizon)?;
+        self.retired.store(horizon, Ordering::SeqCst);
+        Ok(())
+    }
+
+    /// A lane nobody else commits in now, this thread's usual one first.
+    fn pick(&self) -> (usize, MutexGuard<'_, Writer>) {
+        thread_local!(static USUAL: usize = {
+            static THREADS: AtomicU64 = AtomicU64::new(0);
+            THREADS.fetch_add(1, Ordering::Relaxed) as usize
+        });
+        let usual = USUAL.with(|usual| *usual);
+        for step in 0..LANE_COUNT {
+            let index = (usual + step) % LANE_COUNT;
+            if let Some(writer) = self.lanes[index].writer.try_lock() {
+                return (index, writer);
+            }
+        }
+        let index = usual % LANE_COUNT;
+        (index, self.lanes[index].writer.lock())
+    }
+}
+
+/// The records of one lane that are committed and not retired (L1). `bytes` may be anything.
+pub fn committed(bytes: &[u8], salt: u32, retired: u64) -> Vec<Record> {
+    let mut records: Vec<Record> = Vec::new();
+    let mut at = 0;
+    while let Some(record) = bytes.get(at..).and_then(|rest| Record::parse(salt, rest)) {
+        let follows = records.last().is_none_or(|last| last.sequence < record.sequence);
+        if record.sequence < retired || !follows {
+            break;
+        }
+        at += record.footprint();
+        records.push(record);
+    }
+    records
+}
+
+fn flush_all(memory: &dyn Memory, home: &[Span]) -> Result<()> {
+    home.iter().for_each(|span| memory.flush(*span));
+    Ok(memory.settle()?)
+}
+
+fn store_retired(memory: &dyn Memory, sequence: u64) -> Result<()> {
+    memory.store_word(RETIRED, sequence);
+    Ok(memory.persist(Span::new(RETIRED, 8))?)
+}
+
+/// Waits for a commit of another thread, which is a few hundred nanoseconds unless that thread is not running.
+fn wait_until(done: impl Fn() -> bool) {
+    let mut spins = 0;
+    while !done() {
+        spins += 1;
+        if spins < 200 {
+            std::hint::spin_loop();
+        } else {
+            std::thread::yield_now();
+        }
+    }
+}

@@ -1,0 +1,349 @@
+//! The pool: formatted memory with names in it.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::OnceLock;
+
+use ferrite_medium::{Memory, Scheme, Span};
+use parking_lot::Mutex;
+
+use crate::extent::{Extent, Role, Zone};
+use crate::lane::{Lanes, Replay};
+use crate::layout::{CHUNK, CHUNK_PAGES, GRANTS, LANES, MEMBERS, PAGE, POOL_BYTES_MIN, TAGS, is_meta, kind_at};
+use crate::space::{Kind, Need, Space, Usage};
+use crate::superblock::{State, Superblock};
+use crate::tag::{Tag, TagKind, check_name};
+use crate::tags::{Damage, Entry, Table, encode_header, page_at};
+use crate::transaction::Transaction;
+use crate::{Error, Result};
+
+/// An open pool. Dropped without [`Pool::close`] it is as after a crash, which costs nothing but a replay.
+pub struct Pool {
+    memory: Arc<dyn Memory>,
+    superblock: Mutex<Superblock>,
+    space: Space,
+    lanes: Lanes,
+    table: Mutex<Table>,
+    poison: OnceLock<String>,
+}
+
+/// What a new pool is to be.
+#[derive(Clone, Copy, Debug)]
+pub struct Format {
+    /// Who it is; random, from the caller.
+    pub uuid: [u8; 16],
+    /// This boot of the machine.
+    pub boot_id: [u8; 16],
+}
+
+/// What opening found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Recovery {
+    /// The pool had been closed in order.
+    pub clean: bool,
+    /// It was opened last in this boot of the machine.
+    pub same_boot: bool,
+    /// Committed transactions that were applied again.
+    pub replay: Replay,
+}
+
+/// A tag to be made.
+#[derive(Clone, Debug)]
+pub struct NewTag<'name> {
+    /// Its name, not yet in use.
+    pub name: &'name str,
+    /// What it names.
+    pub kind: TagKind,
+    /// Its size in bytes as its users see it.
+    pub size: u64,
+    /// The service's notes.
+    pub attributes: [u8; 64],
+    /// The space it takes.
+    pub needs: &'name [Need],
+}
+
+/// A change of a tag, all or nothing.
+#[derive(Clone, Debug)]
+pub struct TagChange<'a> {
+    /// The new size in bytes.
+    pub size: u64,
+    /// The new notes.
+    pub attributes: [u8; 64],
+    /// Space to add behind what it has.
+    pub add: &'a [Need],
+    /// Extents to keep of those it has; the others become free.
+    pub keep: &'a [Extent],
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pool").field("superblock", &*self.superblock.lock()).finish_non_exhaustive()
+    }
+}
+
+impl Pool {
+    /// Makes `memory` a pool; whatever it held is lost. Durable on return, and closed: open it to use it.
+    pub fn create(memory: &dyn Memory, format: &Format) -> Result<()> {
+        let chunks = memory.size() / CHUNK;
+        if memory.size() < POOL_BYTES_MIN {
+            return Err(Error::Limit(format!(
+                "a pool of {} bytes is too small: {POOL_BYTES_MIN} at least",
+                memory.size()
+            )));
+        }
+        Superblock::wipe(memory)?;
+        for chunk in (0..chunks).filter(|chunk| is_meta(*chunk)) {
+            memory.reserve(Span::new(chunk * CHUNK, CHUNK))?;
+        }
+        memory.zero(Span::new(MEMBERS, GRANTS + 0x2000 - MEMBERS), Scheme::Nt);
+        memory.zero(Span::new(TAGS, LANES - TAGS), Scheme::Nt);
+        memory.store(TAGS, &encode_header(0), Scheme::Nt);
+        Lanes::format(memory);
+        for chunk in 0..chunks {
+            let kind = if is_meta(chunk) { Kind::Meta } else { Kind::Free };
+            memory.store(kind_at(chunk), &[kind as u8], Scheme::Flush);
+            memory.zero(Span::new(crate::layout::bitmap_at(chunk), 64), Scheme::Nt);
+        }
+        memory.settle()?;
+        let mut superblock = Superblock {
+            generation: 0,
+            uuid: format.uuid,
+            size: chunks * CHUNK,
+            state: State::Clean,
+            boot_id: format.boot_id,
+            image: [0; 16],
+        };
+        superblock.advance(memory)
+    }
+
+    /// Opens the pool in `memory` and recovers it. A pool that cannot be opened is not touched.
+    pub fn open(memory: Arc<dyn Memory>, boot_id: [u8; 16]) -> Result<(Self, Recovery)> {
+        let (pool, recovery, _) = Self::open_as(memory, boot_id, false)?;
+        Ok((pool, recovery))
+    }
+
+    /// Opens the pool although tags may be damaged, to check or repair it: the damaged tags are missing from it, and
+    /// their space still counts as in use.
+    pub fn open_damaged(memory: Arc<dyn Memory>, boot_id: [u8; 16]) -> Result<(Self, Recovery, Vec<Damage>)> {
+        Self::open_as(memory, boot_id, true)
+    }
+
+    fn open_as(memory: Arc<dyn Memory>, boot_id: [u8; 16], damaged: bool) -> Result<(Self, Recovery, Vec<Damage>)> {
+        let mut superblock = Superblock::read(&*memory)?;
+        if superblock.state == State::Restoring {
+            return Err(Error::Restoring);
+        }
+        let (lanes, replay) = Lanes::recover(&*memory, salt(&superblock))?;
+        let chunks = superblock.size / CHUNK;
+        let space = Space::load(&*memory, chunks)?;
+        let (mut table, mut damage) = Table::load(&*memory, chunks * CHUNK_PAGES);
+        if let Some(first) = damage.pop_if(|_| !damaged) {
+            return Err(first.error);
+        }
+        table.generation = table.generation.max(superblock.generation << 32);
+        let recovery =
+            Recovery { clean: superblock.state == State::Clean, same_boot: superblock.boot_id == boot_id, replay };
+        superblock.state = State::Open;
+        superblock.boot_id = boot_id;
+        superblock.advance(&*memory)?;
+        let (superblock, table) = (Mutex::new(superblock), Mutex::new(table));
+        let pool = Self { memory, superblock, space, lanes, table, poison: OnceLock::new() };
+        Ok((pool, recovery, damage))
+    }
+
+    /// Closes it in order: everything durable and nothing to recover. The services on it are closed before.
+    pub fn close(self) -> Result<()> {
+        self.check_poison()?;
+        self.lanes.retire(&*self.memory)?;
+        self.memory.barrier()?;
+        let mut superblock = self.superblock.lock();
+        superblock.state = State::Clean;
+        superblock.advance(&*self.memory)
+    }
+
+    /// Its memory.
+    pub fn memory(&self) -> &dyn Memory {
+        &*self.memory
+    }
+
+    /// Its memory, to keep.
+    pub fn memory_handle(&self) -> Arc<dyn Memory> {
+        Arc::clone(&self.memory)
+    }
+
+    /// Its superblock as last written.
+    pub fn superblock(&self) -> Superblock {
+        self.superblock.lock().clone()
+    }
+
+    /// How its space is used.
+    pub fn usage(&self) -> Usage {
+        self.space.usage()
+    }
+
+    /// Its allocator.
+    pub fn space(&self) -> &Space {
+        &self.space
+    }
+
+    pub(crate) fn lanes(&self) -> &Lanes {
+        &self.lanes
+    }
+
+    /// Starts a transaction.
+    pub fn transaction(&self) -> Transaction<'_> {
+        Transaction::new(self)
+    }
+
+    /// Refuses when an earlier persist failed.
+    pub fn check_poison(&self) -> Result<()> {
+        self.poison.get().map_or(Ok(()), |why| Err(Error::Poisoned(why.clone())))
+    }
+
+    /// Notes that a persist failed: every later change is refused until the pool is opened again.
+    pub fn poison(&self, why: &dyn fmt::Display) {
+        let _ = self.poison.set(why.to_string());
+    }
+
+    /// Every tag, by name.
+    pub fn tags(&self) -> Vec<Arc<Tag>> {
+        self.table.lock().tags.values().map(|entry| Arc::clone(&entry.tag)).collect()
+    }
+
+    /// The tag called `name`.
+    pub fn tag(&self, name: &str) -> Result<Arc<Tag>> {
+        let table = self.table.lock();
+        table.tags.get(name).map(|entry| Arc::clone(&entry.tag)).ok_or_else(|| Error::NotFound(name.into()))
+    }
+
+    /// Every extent of the pool's own structures that the allocator gave: chained tag pages and extent overflow.
+    pub fn own_extents(&self) -> Vec<Extent> {
+        let table = self.table.lock();
+        let chained = table.pages.iter().skip(1).map(|page| page_at(*page));
+        chained.chain(table.tags.values().flat_map(|entry| entry.overflow.clone())).collect()
+    }
+
+    /// Makes a tag. `prepare` writes what its space must hold at first and settles it (T2); the tag exists, durable,
+    /// on return, or not at all.
+    pub fn create_tag(&self, new: &NewTag<'_>, prepare: impl FnOnce(&[Extent]) -> Result<()>) -> Result<Arc<Tag>> {
+        check_name(new.name)?;
+        let mut table = self.table.lock();
+        if table.tags.contains_key(new.name) {
+            return Err(Error::Exists(new.name.into()));
+        }
+        let mut transaction = self.transaction();
+        let extents = transaction.take(new.needs)?;
+        prepare(&extents)?;
+        table.generation += 1;
+        let tag = Tag {
+            name: new.name.into(),
+            kind: new.kind,
+            size: new.size,
+            generation: table.generation,
+            attributes: new.attributes,
+            extents,
+        };
+        let grown = self.slot_page(&mut transaction, &table)?;
+        let slot = match grown {
+            Some(page) => Table::slots_of(page).last(),
+            None => table.free_slots.last().copied(),
+        };
+        let entry = self.write_slot(&mut transaction, tag, slot.expect("a page has slots"))?;
+        transaction.commit()?;
+        match grown {
+            Some(page) => {
+                table.pages.push(page);
+                let others = Table::slots_of(page).filter(|other| *other != entry.slot);
+                table.free_slots.extend(others);
+            }
+            None => drop(table.free_slots.pop()),
+        }
+        let tag = Arc::clone(&entry.tag);
+        table.tags.insert(tag.name.clone(), entry);
+        Ok(tag)
+    }
+
+    /// Changes `tag`; fails if it is not the tag of that name any more. `prepare` is given the added extents and
+    /// settles what they must hold (T2). Durable on return, or not at all.
+    pub fn change_tag(
+        &self,
+        tag: &Tag,
+        change: &TagChange<'_>,
+        prepare: impl FnOnce(&[Extent]) -> Result<()>,
+    ) -> Result<Arc<Tag>> {
+        let mut table = self.table.lock();
+        let entry = current(&table, tag)?;
+        let mut transaction = self.transaction();
+        let added = transaction.take(change.add)?;
+        prepare(&added)?;
+        let dropped: Vec<Extent> = tag.extents.iter().filter(|old| !change.keep.contains(old)).copied().collect();
+        transaction.free(&dropped);
+        transaction.free(&entry.overflow);
+        let mut changed = Tag { size: change.size, attributes: change.attributes, ..tag.clone() };
+        changed.extents.retain(|old| change.keep.contains(old));
+        changed.extents.extend(added);
+        let entry = self.write_slot(&mut transaction, changed, entry.slot)?;
+        transaction.commit()?;
+        let tag = Arc::clone(&entry.tag);
+        table.tags.insert(tag.name.clone(), entry);
+        Ok(tag)
+    }
+
+    /// Removes `tag` and frees its space. Durable on return.
+    pub fn remove_tag(&self, tag: &Tag) -> Result<()> {
+        let mut table = self.table.lock();
+        let entry = current(&table, tag)?;
+        let mut transaction = self.transaction();
+        transaction.write(entry.slot, &[0; crate::tag::SLOT_BYTES]);
+        transaction.free(&tag.extents);
+        transaction.free(&entry.overflow);
+        transaction.commit()?;
+        table.tags.remove(&tag.name);
+        table.free_slots.push(entry.slot);
+        Ok(())
+    }
+
+    /// A new page for slots where none is free; it is chained in the same transaction.
+    fn slot_page(&self, transaction: &mut Transaction<'_>, table: &Table) -> Result<Option<u64>> {
+        if !table.free_slots.is_empty() {
+            return Ok(None);
+        }
+        let need = Need { role: Role::MAP, zone: Zone::Normal, bytes: PAGE };
+        let page = transaction.take(&[need])?[0].span();
+        self.memory.zero(page, Scheme::Nt);
+        self.memory.store(page.at, &encode_header(0), Scheme::Nt);
+        self.memory.settle()?;
+        let last = table.pages.last().expect("the first page is always there");
+        transaction.write(*last, &encode_header(page.at));
+        Ok(Some(page.at))
+    }
+
+    /// Adds to `transaction` what makes `tag` the content of `slot`.
+    fn write_slot(&self, transaction: &mut Transaction<'_>, tag: Tag, slot: u64) -> Result<Entry> {
+        let bytes = tag.overflow_pages() as u64 * PAGE;
+        let mut overflow = Vec::new();
+        if bytes > 0 {
+            let runs = transaction.take(&[Need { role: Role::MAP, zone: Zone::Normal, bytes }])?;
+            overflow.extend(runs.iter().flat_map(|run| (run.page..run.end()).map(|page| page_at(page * PAGE))));
+        }
+        let places: Vec<u64> = overflow.iter().map(|page| page.span().at).collect();
+        for (place, bytes) in places.iter().zip(tag.encode_overflow(&places)) {
+            self.memory.store(*place, &bytes, Scheme::Nt);
+        }
+        self.memory.settle()?;
+        transaction.write(slot, &tag.encode_slot(places.first().copied().unwrap_or(0)));
+        Ok(Entry { tag: Arc::new(tag), slot, overflow })
+    }
+}
+
+fn current(table: &Table, tag: &Tag) -> Result<Entry> {
+    match table.tags.get(&tag.name) {
+        Some(entry) if entry.tag.generation == tag.generation => Ok(entry.clone()),
+        _ => Err(Error::NotFound(tag.name.clone())),
+    }
+}
+
+/// What a pool's records start their checksums from.
+fn salt(superblock: &Superblock) -> u32 {
+    u32::from_le_bytes(superblock.uuid[..4].try_into().expect("four bytes"))
+}

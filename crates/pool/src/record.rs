@@ -1,0 +1,149 @@
+//! A checksummed record: what lanes and logs are made of. One non-temporal copy and one fence make it durable.
+//!
+//! ```text
+//! 0  crc      u32   CRC-32 of everything below, started from the log's salt
+//! 4  len      u32   bytes of payload, at least 1
+//! 8  sequence u64   at least 1
+//! 16 payload        then zeros up to a multiple of 64
+//! ```
+//!
+//! - R1. A record that did not arrive whole does not verify, so no second fence is needed to commit it.
+//! - R2. Records of another log, or of an earlier life of this one, do not verify or have an older sequence.
+
+use crc32fast::Hasher;
+
+/// Bytes before the payload.
+pub const HEADER: usize = 16;
+/// Records start and end at multiples of this, so that two never share a line.
+pub const ALIGN: usize = 64;
+
+/// Bytes that a record with `payload_bytes` of payload takes.
+pub const fn footprint(payload_bytes: usize) -> usize {
+    (HEADER + payload_bytes).next_multiple_of(ALIGN)
+}
+
+/// A record being written: room for the header, then the payload as the caller appends it.
+#[derive(Debug)]
+pub struct Draft(Vec<u8>);
+
+impl Default for Draft {
+    fn default() -> Self {
+        Self(vec![0; HEADER])
+    }
+}
+
+impl Draft {
+    /// Appends to the payload.
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+    }
+
+    /// Pads the payload with zeros to a multiple of 8.
+    pub fn pad(&mut self) {
+        self.0.resize(self.0.len().next_multiple_of(8), 0);
+    }
+
+    /// Payload so far, in bytes.
+    pub fn payload_bytes(&self) -> usize {
+        self.0.len() - HEADER
+    }
+
+    /// The payload so far.
+    pub fn payload(&self) -> &[u8] {
+        &self.0[HEADER..]
+    }
+
+    /// Fills in the header and the padding; the result is what goes to the medium.
+    pub fn seal(mut self, salt: u32, sequence: u64) -> Vec<u8> {
+        let len = self.payload_bytes();
+        assert!(len > 0 && sequence > 0, "an empty record would look like zeroed memory");
+        self.0[4..8].copy_from_slice(&(len as u32).to_le_bytes());
+        self.0[8..16].copy_from_slice(&sequence.to_le_bytes());
+        let crc = checksum(salt, &self.0[4..]);
+        self.0[..4].copy_from_slice(&crc.to_le_bytes());
+        self.0.resize(footprint(len), 0);
+        self.0
+    }
+}
+
+/// A record that verified.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Its sequence number.
+    pub sequence: u64,
+    /// Its payload.
+    pub payload: Vec<u8>,
+}
+
+impl Record {
+    /// The record at the start of `bytes`, if there is one that verifies (R1, R2). `bytes` may be anything.
+    pub fn parse(salt: u32, bytes: &[u8]) -> Option<Self> {
+        let (crc, len, sequence) = header(bytes)?;
+        let body = bytes.get(4..HEADER + len)?;
+        (checksum(salt, body) == crc).then(|| Self { sequence, payload: body[HEADER - 4..].to_vec() })
+    }
+
+    /// Bytes it takes in its log.
+    pub fn footprint(&self) -> usize {
+        footprint(self.payload.len())
+    }
+}
+
+/// Checksum, payload length and sequence of the header at the start of `bytes`, if they can be one's.
+pub fn header(bytes: &[u8]) -> Option<(u32, usize, u64)> {
+    let word = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
+    let sequence = u64::from_le_bytes(bytes.get(8..16)?.try_into().ok()?);
+    let (crc, len) = (word(0)?, word(4)? as usize);
+    (len > 0 && sequence > 0).then_some((crc, len, sequence))
+}
+
+fn checksum(salt: u32, bytes: &[u8]) -> u32 {
+    let mut hasher = Hasher::new_with_initial(salt);
+    hasher.update(bytes);
+    hasher.finalize()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sealed() -> Vec<u8> {
+        let mut draft = Draft::default();
+        draft.push(b"some payload");
+        draft.seal(7, 3)
+    }
+
+    #[test]
+    fn a_sealed_record_parses_back() {
+        let record = Record::parse(7, &sealed()).expect("verifies");
+        assert_eq!((record.sequence, record.payload.as_slice()), (3, b"some payload".as_slice()));
+        assert_eq!(record.footprint(), sealed().len());
+    }
+
+    #[test]
+    fn r1_any_missing_word_is_noticed() {
+        let whole = sealed();
+        for word in 0..whole.len() / 8 {
+            let mut torn = whole.clone();
+            torn[word * 8..word * 8 + 8].fill(0);
+            let unchanged = torn == whole;
+            assert_eq!(Record::parse(7, &torn).is_some(), unchanged, "word {word}");
+        }
+    }
+
+    #[test]
+    fn r2_a_record_of_another_log_is_refused() {
+        assert_eq!(Record::parse(8, &sealed()), None);
+        assert_eq!(Record::parse(7, &[0; 64]), None);
+    }
+
+    #[test]
+    fn hostile_lengths_are_refused() {
+        let mut bytes = sealed();
+        for len in [0, 49, u32::MAX] {
+            bytes[4..8].copy_from_slice(&len.to_le_bytes());
+            assert_eq!(Record::parse(7, &bytes), None);
+        }
+        assert_eq!(Record::parse(7, &[]), None);
+    }
+}

@@ -1,0 +1,164 @@
+//! The superblock: what this pool is, in two slots of which the newer valid one wins.
+//!
+//! - S1. A change writes the slot that does not hold the current generation, so a crash in it leaves the current one.
+//! - S2. A slot is believed only when its magic, version and checksum are right.
+
+use ferrite_medium::{Memory, Scheme, Span};
+use zerocopy::little_endian::{U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+use crate::layout::{PAGE, POOL_BYTES_MIN, SUPERBLOCKS};
+use crate::{Error, Result};
+
+const MAGIC: [u8; 8] = *b"FERRITE\0";
+/// Newest format this program reads and the one it writes.
+pub const VERSION: u32 = 1;
+
+/// What the pool was doing when the superblock was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Closed in order; nothing to recover.
+    Clean = 0,
+    /// Open, or its owner died.
+    Open = 1,
+    /// A restore into it has begun and not finished.
+    Restoring = 2,
+}
+
+/// The superblock as the program sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Superblock {
+    /// Counts changes of the superblock.
+    pub generation: u64,
+    /// Who this pool is.
+    pub uuid: [u8; 16],
+    /// Bytes of the pool; whatever lies beyond is not used.
+    pub size: u64,
+    /// What it was doing.
+    pub state: State,
+    /// Boot of the machine that opened it last.
+    pub boot_id: [u8; 16],
+    /// While restoring: the image that is being restored, else zeros.
+    pub image: [u8; 16],
+}
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct Media {
+    magic: [u8; 8],
+    version: U32,
+    crc: U32,
+    generation: U64,
+    uuid: [u8; 16],
+    size: U64,
+    state: U32,
+    reserved: U32,
+    boot_id: [u8; 16],
+    image: [u8; 16],
+}
+
+const _: () = assert!(size_of::<Media>() == 88);
+
+impl Superblock {
+    /// The newer valid slot of `memory`. Nothing is written.
+    pub fn read(memory: &dyn Memory) -> Result<Self> {
+        if memory.size() < POOL_BYTES_MIN {
+            return Err(Error::NotAPool(format!(
+                "it has {} bytes, the smallest pool has {POOL_BYTES_MIN}",
+                memory.size()
+            )));
+        }
+        let slots = SUPERBLOCKS.map(|at| {
+            let mut bytes = [0; size_of::<Media>()];
+            memory.load(at, &mut bytes);
+            Self::decode(&bytes)
+        });
+        let found = match slots {
+            [Ok(a), Ok(b)] => Ok(if b.generation > a.generation { b } else { a }),
+            [Ok(one), Err(Error::Version { found, known })] | [Err(Error::Version { found, known }), Ok(one)] => {
+                let _ = one;
+                Err(Error::Version { found, known })
+            }
+            [Ok(one), Err(_)] | [Err(_), Ok(one)] => Ok(one),
+            [Err(Error::NotAPool(_)), Err(other)] | [Err(other), Err(_)] => Err(other),
+        }?;
+        if found.size > memory.size() {
+            return Err(Error::Truncated { expected: found.size, found: memory.size() });
+        }
+        Ok(found)
+    }
+
+    /// Decodes one slot; `bytes` may be anything.
+    pub fn decode(bytes: &[u8]) -> Result<Self> {
+        let Ok((media, _)) = Media::read_from_prefix(bytes) else {
+            return Err(Error::NotAPool("it is too short".into()));
+        };
+        if media.magic != MAGIC {
+            return Err(Error::NotAPool("the magic number is missing".into()));
+        }
+        if media.crc.get() != media.checksum() {
+            return Err(Error::corrupt("the superblock", 0));
+        }
+        if media.version.get() > VERSION {
+            return Err(Error::Version { found: media.version.get(), known: VERSION });
+        }
+        let state = match media.state.get() {
+            0 => State::Clean,
+            1 => State::Open,
+            2 => State::Restoring,
+            _ => return Err(Error::corrupt("the superblock's state", 0)),
+        };
+        if media.size.get() < POOL_BYTES_MIN {
+            return Err(Error::corrupt("the superblock's size", 0));
+        }
+        Ok(Self {
+            generation: media.generation.get(),
+            uuid: media.uuid,
+            size: media.size.get(),
+            state,
+            boot_id: media.boot_id,
+            image: media.image,
+        })
+    }
+
+    /// The bytes of a slot.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut media = Media {
+            magic: MAGIC,
+            version: VERSION.into(),
+            crc: 0.into(),
+            generation: self.generation.into(),
+            uuid: self.uuid,
+            size: self.size.into(),
+            state: (self.state as u32).into(),
+            reserved: 0.into(),
+            boot_id: self.boot_id,
+            image: self.image,
+        };
+        media.crc = media.checksum().into();
+        media.as_bytes().to_vec()
+    }
+
+    /// Writes itself as the next generation, durable on return (S1).
+    pub fn advance(&mut self, memory: &dyn Memory) -> Result<()> {
+        self.generation += 1;
+        let at = SUPERBLOCKS[(self.generation % 2) as usize];
+        memory.store(at, &self.encode(), Scheme::Nt);
+        Ok(memory.settle()?)
+    }
+
+    /// Wipes both slots, durable on return: there is no pool until [`Superblock::advance`].
+    pub fn wipe(memory: &dyn Memory) -> Result<()> {
+        memory.zero(Span::new(SUPERBLOCKS[0], 2 * PAGE), Scheme::Nt);
+        Ok(memory.settle()?)
+    }
+}
+
+impl Media {
+    fn checksum(&self) -> u32 {
+        let mut hasher = crc32fast::Hasher::new();
+        hasher.update(&self.as_bytes()[..12]);
+        hasher.update(&self.as_bytes()[16..]);
+        hasher.finalize()
+    }
+}

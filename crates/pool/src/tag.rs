@@ -1,0 +1,193 @@
+//! A tag: a name in the pool, and what it names.
+//!
+//! ```text
+//! slot      0 crc u32    4 kind u16    6 name_len u16   8 size u64   16 generation u64   24 overflow u64
+//!           32 extents u32   36 reserved u32   40 reserved u64   48 attributes [64]   112 extent[8]   240 name [256]
+//!           496 reserved [16]
+//! extent    0 page u64   8 pages u32   12 role u8   13 zone u8   14 reserved [2]
+//! overflow  0 crc u32    4 extents u32   8 next u64   16 reserved [16]   32 extent[254]
+//! ```
+//!
+//! A slot of zeros is free. The crc covers the rest of the slot or page. Overflow pages are never changed once a slot
+//! points at them.
+
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
+
+use crate::extent::{Extent, Media as ExtentMedia};
+use crate::layout::PAGE;
+use crate::{Error, Result};
+
+/// Bytes of a slot.
+pub const SLOT_BYTES: usize = 512;
+/// Extents that fit the slot.
+pub const INLINE: usize = 8;
+/// Extents that fit an overflow page.
+pub const OVERFLOW: usize = 254;
+
+/// What kind of thing a tag names; services own their numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TagKind(pub u16);
+
+impl TagKind {
+    /// Plain bytes, as `ferrite tag put` stores them.
+    pub const BYTES: Self = Self(1);
+    /// A block device.
+    pub const DISK: Self = Self(2);
+    /// A log.
+    pub const LOG: Self = Self(3);
+
+    /// Its name for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::BYTES => "bytes",
+            Self::DISK => "disk",
+            Self::LOG => "log",
+            _ => "unknown",
+        }
+    }
+}
+
+/// A tag as it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tag {
+    /// Its name, unique in the pool.
+    pub name: String,
+    /// What it names.
+    pub kind: TagKind,
+    /// Size in bytes as its users see it.
+    pub size: u64,
+    /// Never used twice in a pool, so a name that was removed and made again is told apart.
+    pub generation: u64,
+    /// What the service notes about it.
+    pub attributes: [u8; 64],
+    /// Its space.
+    pub extents: Vec<Extent>,
+}
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct Slot {
+    crc: U32,
+    kind: U16,
+    name_len: U16,
+    size: U64,
+    generation: U64,
+    overflow: U64,
+    extents: U32,
+    reserved: U32,
+    reserved2: U64,
+    attributes: [u8; 64],
+    inline: [ExtentMedia; INLINE],
+    name: [u8; 256],
+    reserved3: [u8; 16],
+}
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct Overflow {
+    crc: U32,
+    extents: U32,
+    next: U64,
+    reserved: [u8; 16],
+    extent: [ExtentMedia; OVERFLOW],
+}
+
+const _: () = assert!(size_of::<Slot>() == SLOT_BYTES);
+const _: () = assert!(size_of::<Overflow>() == PAGE as usize);
+
+/// A slot that verified, its overflow not yet read.
+#[derive(Debug)]
+pub struct Decoded {
+    /// The tag, with the extents of the slot only.
+    pub tag: Tag,
+    /// Byte offset of the first overflow page, or 0.
+    pub overflow: u64,
+    /// Extents in all.
+    pub extents: usize,
+}
+
+/// Refuses what cannot be a name.
+pub fn check_name(name: &str) -> Result<()> {
+    if name.is_empty() || name.len() > 255 || name.chars().any(char::is_control) {
+        return Err(Error::BadName(name.into()));
+    }
+    Ok(())
+}
+
+/// Decodes the slot at byte `at` of a pool of `pages` pages; `None` where it is free. `bytes` may be anything.
+pub fn decode_slot(bytes: &[u8; SLOT_BYTES], at: u64, pages: u64) -> Result<Option<Decoded>> {
+    if bytes.iter().all(|byte| *byte == 0) {
+        return Ok(None);
+    }
+    let corrupt = |what: &str| Error::corrupt(format!("the tag slot ({what})"), at);
+    let slot = Slot::read_from_bytes(bytes).expect("the size is the type's");
+    if crc32fast::hash(&bytes[4..]) != slot.crc.get() {
+        return Err(corrupt("checksum"));
+    }
+    let name = slot.name.get(..slot.name_len.get().into()).and_then(|name| std::str::from_utf8(name).ok());
+    let name = name.filter(|name| check_name(name).is_ok()).ok_or_else(|| corrupt("name"))?;
+    let extents = slot.extents.get() as usize;
+    let inline = slot.inline.iter().take(extents.min(INLINE)).map(|media| media.extent(pages));
+    let tag = Tag {
+        name: name.into(),
+        kind: TagKind(slot.kind.get()),
+        size: slot.size.get(),
+        generation: slot.generation.get(),
+        attributes: slot.attributes,
+        extents: inline.collect::<Option<_>>().ok_or_else(|| corrupt("extent"))?,
+    };
+    Ok(Some(Decoded { tag, overflow: slot.overflow.get(), extents }))
+}
+
+/// Decodes the overflow page at byte `at`: its extents and the next page. `bytes` may be anything.
+pub fn decode_overflow(bytes: &[u8], at: u64, pages: u64) -> Result<(Vec<Extent>, u64)> {
+    let corrupt = |what: &str| Error::corrupt(format!("the page of extents ({what})"), at);
+    let page = Overflow::read_from_bytes(bytes).map_err(|_| corrupt("length"))?;
+    if crc32fast::hash(&bytes[4..]) != page.crc.get() {
+        return Err(corrupt("checksum"));
+    }
+    let listed = page.extent.iter().take(page.extents.get() as usize).map(|media| media.extent(pages));
+    Ok((listed.collect::<Option<_>>().ok_or_else(|| corrupt("extent"))?, page.next.get()))
+}
+
+impl Tag {
+    /// Pages it needs beside its slot for its extents.
+    pub(crate) fn overflow_pages(&self) -> usize {
+        self.extents.len().saturating_sub(INLINE).div_ceil(OVERFLOW)
+    }
+
+    /// The bytes of its slot, with its overflow at `overflow`.
+    pub(crate) fn encode_slot(&self, overflow: u64) -> [u8; SLOT_BYTES] {
+        let mut slot = Slot::new_zeroed();
+        slot.kind = self.kind.0.into();
+        slot.name_len = (self.name.len() as u16).into();
+        slot.size = self.size.into();
+        slot.generation = self.generation.into();
+        slot.overflow = overflow.into();
+        slot.extents = (self.extents.len() as u32).into();
+        slot.attributes = self.attributes;
+        for (media, extent) in slot.inline.iter_mut().zip(&self.extents) {
+            *media = (*extent).into();
+        }
+        slot.name[..self.name.len()].copy_from_slice(self.name.as_bytes());
+        slot.crc = crc32fast::hash(&slot.as_bytes()[4..]).into();
+        zerocopy::transmute!(slot)
+    }
+
+    /// The bytes of its overflow pages, which will lie at `places`.
+    pub(crate) fn encode_overflow(&self, places: &[u64]) -> Vec<Vec<u8>> {
+        let rest = self.extents.get(INLINE..).unwrap_or_default();
+        let pages = rest.chunks(OVERFLOW).enumerate().map(|(i, extents)| {
+            let mut page = Overflow::new_zeroed();
+            page.extents = (extents.len() as u32).into();
+            page.next = places.get(i + 1).copied().unwrap_or(0).into();
+            for (media, extent) in page.extent.iter_mut().zip(extents) {
+                *media = (*extent).into();
+            }
+            page.crc = crc32fast::hash(&page.as_bytes()[4..]).into();
+            page.as_bytes().to_vec()
+        });
+        pages.collect()
+    }
+}

@@ -1,0 +1,135 @@
+//! The tag table: every tag of the pool, on the medium and in DRAM.
+//!
+//! ```text
+//! page      0 magic u32   4 crc u32   8 next u64 (byte offset of the next page, or 0)   64 slot[7] of 512 bytes
+//! ```
+//!
+//! - T1. A tag exists exactly when its slot verifies; slot, allocator and overflow change in one transaction.
+//! - T2. What a tag's space holds is durable before its slot is.
+//! - T3. A generation is never used twice.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use ferrite_medium::Memory;
+
+use crate::extent::{Extent, Role, Zone};
+use crate::layout::{PAGE, TAGS};
+use crate::tag::{self, SLOT_BYTES, Tag};
+use crate::{Error, Result};
+
+const MAGIC: u32 = u32::from_le_bytes(*b"TAGS");
+const SLOTS: u64 = 7;
+const FIRST: u64 = 64;
+
+/// Where a tag lies.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub tag: Arc<Tag>,
+    pub slot: u64,
+    /// The pages that hold extents beyond the slot's.
+    pub overflow: Vec<Extent>,
+}
+
+/// The table in DRAM.
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    pub tags: BTreeMap<String, Entry>,
+    pub free_slots: Vec<u64>,
+    pub pages: Vec<u64>,
+    pub generation: u64,
+}
+
+/// Something on the medium that cannot be read, and the slot to clear to be rid of it.
+#[derive(Debug)]
+pub struct Damage {
+    /// What is wrong and where.
+    pub error: Error,
+    /// The slot that is damaged, or the page that cannot be reached.
+    pub at: u64,
+    /// Whether clearing that slot is the repair.
+    pub is_slot: bool,
+}
+
+/// The header of a tag page.
+pub(crate) fn encode_header(next: u64) -> [u8; 16] {
+    let mut header = [0; 16];
+    header[..4].copy_from_slice(&MAGIC.to_le_bytes());
+    header[8..].copy_from_slice(&next.to_le_bytes());
+    let crc = crc32fast::hash(&header);
+    header[4..8].copy_from_slice(&crc.to_le_bytes());
+    header
+}
+
+/// The next page that a header names; `None` where it is damaged.
+fn decode_header(header: &[u8; 16]) -> Option<u64> {
+    let next = u64::from_le_bytes(header[8..].try_into().ok()?);
+    (*header == encode_header(next)).then_some(next)
+}
+
+/// The page run of a single page at byte `at`.
+pub(crate) fn page_at(at: u64) -> Extent {
+    Extent { page: at / PAGE, pages: 1, role: Role::MAP, zone: Zone::Normal }
+}
+
+impl Table {
+    /// Reads the whole table of a pool of `pages` pages. What cannot be read is told and left out.
+    pub fn load(memory: &dyn Memory, pages: u64) -> (Self, Vec<Damage>) {
+        let (mut table, mut damage) = (Self::default(), Vec::new());
+        let mut page = TAGS;
+        while page != 0 {
+            let mut header = [0; 16];
+            memory.load(page, &mut header);
+            let next = decode_header(&header).filter(|next| next % PAGE == 0 && *next < pages * PAGE);
+            let Some(next) = next.filter(|_| !table.pages.contains(&page)) else {
+                let error = Error::corrupt("the header of a tag page", page);
+                damage.push(Damage { error, at: page, is_slot: false });
+                break;
+            };
+            table.pages.push(page);
+            for slot in (0..SLOTS).map(|index| page + FIRST + index * SLOT_BYTES as u64) {
+                if let Err(error) = table.load_slot(memory, slot, pages) {
+                    damage.push(Damage { error, at: slot, is_slot: true });
+                }
+            }
+            page = next;
+        }
+        table.free_slots.sort_unstable_by(|a, b| b.cmp(a));
+        (table, damage)
+    }
+
+    fn load_slot(&mut self, memory: &dyn Memory, slot: u64, pages: u64) -> Result<()> {
+        let mut bytes = [0; SLOT_BYTES];
+        memory.load(slot, &mut bytes);
+        let Some(decoded) = tag::decode_slot(&bytes, slot, pages)? else {
+            self.free_slots.push(slot);
+            return Ok(());
+        };
+        let (mut tag, mut overflow, mut next) = (decoded.tag, Vec::new(), decoded.overflow);
+        while tag.extents.len() < decoded.extents {
+            if next == 0 || next % PAGE != 0 || next >= pages * PAGE {
+                return Err(Error::corrupt(format!("the extents of tag {:?}", tag.name), slot));
+            }
+            let mut page = vec![0; PAGE as usize];
+            memory.load(next, &mut page);
+            let (extents, after) = tag::decode_overflow(&page, next, pages)?;
+            if extents.is_empty() {
+                return Err(Error::corrupt(format!("the extents of tag {:?}", tag.name), next));
+            }
+            tag.extents.extend(extents);
+            overflow.push(page_at(next));
+            next = after;
+        }
+        if self.tags.contains_key(&tag.name) {
+            return Err(Error::corrupt(format!("a second tag called {:?}", tag.name), slot));
+        }
+        self.generation = self.generation.max(tag.generation);
+        self.tags.insert(tag.name.clone(), Entry { tag: Arc::new(tag), slot, overflow });
+        Ok(())
+    }
+
+    /// The slots of the page at byte `page`, last first.
+    pub fn slots_of(page: u64) -> impl Iterator<Item = u64> {
+        (0..SLOTS).rev().map(move |index| page + FIRST + index * SLOT_BYTES as u64)
+    }
+}

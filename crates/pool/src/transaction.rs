@@ -1,0 +1,202 @@
+//! A transaction: changes to the pool's own words that happen together or not at all.
+//!
+//! ```text
+//! payload  = operation*
+//! write    at | 1 << 56   len        bytes, padded to 8
+//! set      at | 2 << 56   mask       word |= mask
+//! clear    at | 3 << 56   mask       word &= !mask
+//! fill     at | 4 << 56   len | byte << 56
+//! ```
+//!
+//! Each operation gives the same result when applied again after itself and later ones in order, so replay from the
+//! oldest unretired record is idempotent (lane L5).
+
+use ferrite_medium::{Memory, Scheme, Span};
+use parking_lot::Mutex;
+
+use crate::extent::{Extent, Zone};
+use crate::layout::{CHUNK, CHUNK_PAGES, PAGE, bitmap_at, kind_at};
+use crate::pool::Pool;
+use crate::record::Draft;
+use crate::space::{Kind, Need};
+use crate::{Error, Result};
+
+const WRITE: u64 = 1;
+const SET: u64 = 2;
+const CLEAR: u64 = 3;
+const FILL: u64 = 4;
+const KIND_SHIFT: u32 = 56;
+const PLACE: u64 = (1 << KIND_SHIFT) - 1;
+
+/// Changes that are gathered in DRAM and committed with one fence. Dropped without a commit, nothing has happened.
+#[derive(Debug)]
+pub struct Transaction<'pool> {
+    pool: &'pool Pool,
+    draft: Draft,
+    taken: Vec<Extent>,
+    freed: Vec<Extent>,
+}
+
+impl<'pool> Transaction<'pool> {
+    pub(crate) fn new(pool: &'pool Pool) -> Self {
+        Self { pool, draft: Draft::default(), taken: Vec::new(), freed: Vec::new() }
+    }
+
+    /// Writes `bytes` at `at`. Both are multiples of 8.
+    pub fn write(&mut self, at: u64, bytes: &[u8]) {
+        assert!(at.is_multiple_of(8) && bytes.len().is_multiple_of(8), "transactions write whole words");
+        self.operation(WRITE, at, bytes.len() as u64);
+        self.draft.push(bytes);
+    }
+
+    /// Takes space for `needs`: it is used on commit, free again on drop. The host's promise for it is had first.
+    pub fn take(&mut self, needs: &[Need]) -> Result<Vec<Extent>> {
+        let extents = self.pool.space().take(needs)?;
+        self.taken.extend(&extents);
+        for extent in &extents {
+            self.pool.memory().reserve(chunks_around(*extent))?;
+            self.mark(*extent, true);
+        }
+        Ok(extents)
+    }
+
+    /// Gives `extents` back: they are free on commit.
+    pub fn free(&mut self, extents: &[Extent]) {
+        for extent in extents {
+            self.freed.push(*extent);
+            self.mark(*extent, false);
+        }
+    }
+
+    /// Commits: durable and applied on return, unless it is an error. A failed persist poisons the pool.
+    pub fn commit(mut self) -> Result<()> {
+        self.pool.check_poison()?;
+        if self.draft.payload_bytes() == 0 {
+            return Ok(());
+        }
+        let draft = std::mem::take(&mut self.draft);
+        if let Err(error) = self.pool.lanes().commit(self.pool.memory(), draft) {
+            if !matches!(error, Error::Limit(_)) {
+                self.taken.clear();
+                self.pool.poison(&error);
+            }
+            return Err(error);
+        }
+        self.taken.clear();
+        self.pool.space().give_back(&self.freed);
+        Ok(())
+    }
+
+    /// Notes in the tables that `extent` is in use, or is not.
+    fn mark(&mut self, extent: Extent, used: bool) {
+        if extent.zone == Zone::Super {
+            let kind = if used { Kind::Super } else { Kind::Free };
+            return self.mark_chunks(extent, kind);
+        }
+        if used {
+            self.mark_chunks(extent, Kind::Normal);
+        }
+        let mut page = extent.page;
+        while page < extent.end() {
+            let first = page % 64;
+            let count = (64 - first).min(extent.end() - page);
+            let mask = (u64::MAX >> (64 - count)) << first;
+            let at = bitmap_at(page / CHUNK_PAGES) + page % CHUNK_PAGES / 64 * 8;
+            self.operation(if used { SET } else { CLEAR }, at, mask);
+            page += count;
+        }
+    }
+
+    fn mark_chunks(&mut self, extent: Extent, kind: Kind) {
+        let (mut chunk, end) = (extent.page / CHUNK_PAGES, extent.end().div_ceil(CHUNK_PAGES));
+        while chunk < end {
+            let run = (chunk..end).take_while(|next| kind_at(*next) == kind_at(chunk) + next - chunk).count() as u64;
+            self.operation(FILL, kind_at(chunk), run | (kind as u64) << KIND_SHIFT);
+            chunk += run;
+        }
+    }
+
+    fn operation(&mut self, kind: u64, at: u64, detail: u64) {
+        self.draft.push(&(at | kind << KIND_SHIFT).to_le_bytes());
+        self.draft.push(&detail.to_le_bytes());
+    }
+}
+
+impl Drop for Transaction<'_> {
+    fn drop(&mut self) {
+        self.pool.space().give_back(&self.taken);
+    }
+}
+
+fn chunks_around(extent: Extent) -> Span {
+    let (start, end) = (extent.page * PAGE / CHUNK, (extent.end() * PAGE).div_ceil(CHUNK));
+    Span::new(start * CHUNK, (end - start) * CHUNK)
+}
+
+/// Words that `set` and `clear` change are read first; neighbours in one word may be changed by two threads at once.
+static WORDS: [Mutex<()>; 64] = [const { Mutex::new(()) }; 64];
+
+/// Applies a committed payload to its homes and notes in `home` what is to be flushed. Refuses a payload that no
+/// transaction writes, whole.
+pub fn apply(memory: &dyn Memory, payload: &[u8], home: &mut Vec<Span>) -> Result<()> {
+    let operations: Vec<Operation> = parse(payload, memory.size()).collect::<Option<_>>().ok_or_else(|| {
+        Error::corrupt("a committed transaction that this program cannot have written", crate::layout::LANES)
+    })?;
+    for operation in operations {
+        home.push(match operation {
+            Operation::Write { at, bytes } => {
+                memory.store(at, bytes, Scheme::Flush);
+                Span::new(at, bytes.len() as u64)
+            }
+            Operation::Change { at, set, clear } => {
+                let _word = WORDS[(at / 8 % 64) as usize].lock();
+                memory.store_word(at, memory.load_word(at) & !clear | set);
+                Span::new(at, 8)
+            }
+            Operation::Fill { span, byte } => {
+                memory.store(span.at, &vec![byte; span.len as usize], Scheme::Flush);
+                span
+            }
+        });
+    }
+    Ok(())
+}
+
+enum Operation<'payload> {
+    Write { at: u64, bytes: &'payload [u8] },
+    Change { at: u64, set: u64, clear: u64 },
+    Fill { span: Span, byte: u8 },
+}
+
+/// The operations of `payload`; `None` where it is malformed or reaches outside a pool of `size` bytes.
+fn parse(payload: &[u8], size: u64) -> impl Iterator<Item = Option<Operation<'_>>> {
+    let mut rest = payload;
+    std::iter::from_fn(move || (!rest.is_empty()).then(|| next_operation(&mut rest, size)))
+}
+
+fn next_operation<'payload>(rest: &mut &'payload [u8], size: u64) -> Option<Operation<'payload>> {
+    let taken = std::mem::take(rest);
+    let (head, tail) = taken.split_first_chunk::<16>()?;
+    let word = |at: usize| u64::from_le_bytes(head[at..at + 8].try_into().expect("eight bytes"));
+    let (at, detail) = (word(0) & PLACE, word(8));
+    let (operation, span) = match word(0) >> KIND_SHIFT {
+        WRITE => {
+            let bytes = tail.get(..usize::try_from(detail).ok()?)?;
+            *rest = &tail[bytes.len()..];
+            (Operation::Write { at, bytes }, Span::new(at, detail))
+        }
+        kind @ (SET | CLEAR) => {
+            *rest = tail;
+            let (set, clear) = if kind == SET { (detail, 0) } else { (0, detail) };
+            (Operation::Change { at, set, clear }, Span::new(at, 8))
+        }
+        FILL => {
+            *rest = tail;
+            let span = Span::new(at, detail & PLACE);
+            (Operation::Fill { span, byte: (detail >> KIND_SHIFT) as u8 }, span)
+        }
+        _ => return None,
+    };
+    let whole_words = matches!(operation, Operation::Fill { .. }) || span.aligned_to(8);
+    (span.fits(size) && whole_words).then_some(operation)
+}
