@@ -1,0 +1,59 @@
+//! Who owns a pool, and how everybody else reaches the owner.
+//!
+//! One process owns a pool: the one that holds the lock on its file. It listens on a Unix socket beside the pool, so
+//! that a second command asks the owner instead of failing.
+//!
+//! ```text
+//!   pool.ferrite        flock(LOCK_EX), gone with the process
+//!   pool.ferrite.sock   mode 0600; made and removed by the lock's holder alone
+//!
+//!   client                               owner
+//!     |  connect                           |   who is it: SO_PEERCRED, SO_PEERPIDFD
+//!     |  <--------------- hello or refused |
+//!     |  hello --------------------------> |
+//!     |  call  --------------------------> |   (file descriptors may ride on it)
+//!     |  <------------------ progress  ... |
+//!     |  <----------------- reply or failed|   (file descriptors may ride on it)
+//!     |  call  ... in order, any number    |
+//!
+//!   frame:  0        4                      4 + n
+//!           | n: u32 | n bytes of JSON      |       1 <= n <= 1 MiB, little-endian
+//! ```
+//!
+//! Invariants:
+//! - O1. At most one process holds the lock of a pool, and it is free as soon as that process has ended, however.
+//! - O2. Only the lock's holder removes or makes the socket, so no live socket is ever taken for a stale one.
+//! - O3. Only the same user or root is served, and a client speaks only to the same user, root, or the file's user.
+//! - O4. No client, whatever it sends, omits to send or omits to read, delays another client or stops the owner: each
+//!   has its own thread, a bounded frame, a bounded time for a frame once begun, and a bounded number of connections.
+//! - O5. A call is answered once, or its connection ends; calls on one connection are answered in order.
+//! - O6. Either all file descriptors sent with a frame arrive with it, or the call fails and none stays open.
+//! - O7. Who a caller is does not change: its process is known by a descriptor, not by a number that may be reused.
+
+mod address;
+mod channel;
+mod client;
+mod door;
+mod error;
+mod holder;
+mod listen;
+mod lock;
+mod patience;
+mod process;
+mod rights;
+mod seats;
+mod session;
+mod socket;
+pub mod wire;
+
+#[cfg(test)]
+mod tests;
+
+pub use client::Client;
+pub use error::{Error, Result};
+pub use holder::Holder;
+pub use listen::{Limits, Listening};
+pub use lock::{Claim, Lock, claim, claim_read_only};
+pub use process::{Caller, PidFd};
+pub use session::{Handler, Reply};
+pub use wire::Progress;

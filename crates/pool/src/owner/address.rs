@@ -1,0 +1,131 @@
+//! Where a pool's control socket is.
+//!
+//! Beside the pool as `PATH.sock`; for devices, and where that folder takes no socket or the name grows too long, in
+//! a folder for running programs, by the file's device and inode.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use super::socket;
+
+/// Longest path the kernel takes for a socket, in bytes (`sun_path` with its final zero).
+const PATH_MAX_BYTES: usize = 107;
+/// Longest name of a file.
+const NAME_MAX_BYTES: usize = 255;
+const SYSTEM_FOLDER: &str = "/run/ferrite";
+
+/// A place for the control socket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Address {
+    folder: PathBuf,
+    name: OsString,
+    /// Whether the folder is ours to make.
+    made: bool,
+}
+
+/// The file a socket of ours was bound to, to know it again.
+#[derive(Clone, Debug)]
+pub(super) struct Bound {
+    pub path: PathBuf,
+    identity: (u64, u64),
+}
+
+impl Address {
+    /// The places, in the order in which the owner and the clients try them.
+    pub fn candidates(path: &Path, pool: &Metadata) -> Vec<Self> {
+        Self::candidates_with(path, pool, std::env::var_os("XDG_RUNTIME_DIR").as_deref())
+    }
+
+    pub fn candidates_with(path: &Path, pool: &Metadata, runtime: Option<&OsStr>) -> Vec<Self> {
+        let own =
+            runtime.filter(|folder| Path::new(folder).is_absolute()).map(|folder| Path::new(folder).join("ferrite"));
+        let keyed = OsString::from(format!("{:x}-{}.sock", pool.dev(), pool.ino()));
+        let made = |folder| Self { folder, name: keyed.clone(), made: true };
+        // Nothing is left lying in /dev.
+        let beside = if pool.is_file() { Self::beside(path) } else { None };
+        beside.into_iter().chain(own.map(made)).chain([made(SYSTEM_FOLDER.into())]).collect()
+    }
+
+    fn beside(path: &Path) -> Option<Self> {
+        let mut name = path.file_name()?.to_owned();
+        name.push(".sock");
+        let folder = path.parent()?.to_owned();
+        (name.len() <= NAME_MAX_BYTES).then_some(Self { folder, name, made: false })
+    }
+
+    /// Connects.
+    pub fn connect(&self) -> io::Result<OwnedFd> {
+        let folder = self.open_folder()?;
+        socket::connect(&self.short_path(&folder)?)
+    }
+
+    /// Whether somebody listens there.
+    pub fn answers(&self) -> bool {
+        match self.connect() {
+            Ok(_) => true,
+            // A full queue, or a socket of another user's, is somebody listening too.
+            Err(e) => matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::PermissionDenied),
+        }
+    }
+
+    /// Binds a socket there with mode 0600, in place of what a dead owner left, and listens. Only for the holder of
+    /// the pool's lock (O2).
+    pub fn bind(&self) -> io::Result<(OwnedFd, Bound)> {
+        if self.made {
+            self.make_folder()?;
+        }
+        let folder = self.open_folder()?;
+        let path = self.short_path(&folder)?;
+        remove_stale(&path)?;
+        let socket = socket::bind(&path)?;
+        // Nobody can connect before listen(), so the mode is never wider than this to anyone.
+        fs::set_permissions(&path, Permissions::from_mode(0o600))?;
+        let bound = fs::symlink_metadata(&path)?;
+        socket::listen(&socket)?;
+        Ok((socket, Bound { path: self.folder.join(&self.name), identity: (bound.dev(), bound.ino()) }))
+    }
+
+    /// Takes the socket away, unless a newer owner has put its own there.
+    pub fn unbind(&self, bound: &Bound) -> io::Result<()> {
+        let folder = self.open_folder()?;
+        let path = self.short_path(&folder)?;
+        let found = fs::symlink_metadata(&path)?;
+        if (found.dev(), found.ino()) == bound.identity { fs::remove_file(&path) } else { Ok(()) }
+    }
+
+    fn open_folder(&self) -> io::Result<File> {
+        OpenOptions::new().read(true).custom_flags(libc::O_PATH | libc::O_DIRECTORY).open(&self.folder)
+    }
+
+    /// A path short enough for the kernel: the plain one, or one through our descriptor of the folder.
+    fn short_path(&self, folder: &File) -> io::Result<PathBuf> {
+        let through = Path::new("/proc/self/fd").join(folder.as_raw_fd().to_string()).join(&self.name);
+        let fits = |path: &PathBuf| path.as_os_str().len() <= PATH_MAX_BYTES;
+        [self.folder.join(&self.name), through]
+            .into_iter()
+            .find(fits)
+            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidFilename, "the name is too long for a socket"))
+    }
+
+    fn make_folder(&self) -> io::Result<()> {
+        // Root's folder lets others see that a socket is there; the socket itself lets only its user in.
+        let mode = if self.folder == Path::new(SYSTEM_FOLDER) { 0o755 } else { 0o700 };
+        match DirBuilder::new().mode(mode).create(&self.folder) {
+            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => Err(e),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn remove_stale(path: &Path) -> io::Result<()> {
+    match fs::symlink_metadata(path) {
+        Ok(found) if found.file_type().is_socket() => fs::remove_file(path),
+        Ok(_) => Err(io::Error::new(io::ErrorKind::AlreadyExists, "a file that is not a socket is in the way")),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(e) => Err(e),
+    }
+}

@@ -1,0 +1,173 @@
+//! The client's end of the control socket.
+
+use std::fs::{self, Metadata};
+use std::io::ErrorKind;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::address::Address;
+use super::channel::{Channel, Frame};
+use super::patience::Patience;
+use super::process::own_uid;
+use super::wire::{FDS_MAX, Message, PROTOCOL, Progress};
+use super::{Error, Holder, Result, socket};
+
+/// How long an owner may take to say hello, and to go on with a frame it has begun.
+const FRAME_TIME: Duration = Duration::from_secs(10);
+/// Pause between two attempts to reach an owner that is starting.
+const RETRY_PAUSE: Duration = Duration::from_millis(5);
+
+/// A connection to the process that owns a pool. Calls are made one after another; dropping it during one cancels it.
+#[derive(Debug)]
+pub struct Client {
+    channel: Channel,
+    owner_pid: u32,
+    /// Longest silence during a call.
+    silence: Patience,
+    /// Set when a call ended in the middle, so that what comes next would belong to it.
+    broken: bool,
+}
+
+impl Client {
+    /// Connects to the owner of the pool at `path`.
+    ///
+    /// Fails with [`Error::NoOwner`] if nobody holds the pool, with [`Error::Silent`] if its holder takes no calls.
+    pub fn connect(path: &Path) -> Result<Self> {
+        let (path, pool) = find(path)?;
+        Self::connect_at(&Address::candidates(&path, &pool), &path, &pool)
+    }
+
+    /// As [`Client::connect`], and gives a holder that takes no calls yet `patience` to begin to.
+    pub fn connect_within(path: &Path, patience: Duration) -> Result<Self> {
+        let mut patience = Patience::of(patience);
+        loop {
+            match Self::connect(path) {
+                Err(Error::Silent { .. }) if !patience.is_over() => patience.pause(RETRY_PAUSE),
+                other => return other,
+            }
+        }
+    }
+
+    pub(super) fn connect_at(candidates: &[Address], path: &Path, pool: &Metadata) -> Result<Self> {
+        let mut hindrance = None;
+        for address in candidates {
+            match address.connect() {
+                Ok(socket) => return Self::greet(socket, pool),
+                Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {}
+                Err(e) => _ = hindrance.get_or_insert(e),
+            }
+        }
+        let doing = || format!("connecting to the owner of {}", path.display());
+        match (hindrance, Holder::find(path, pool)) {
+            (Some(e), _) => Err(Error::io(doing(), e)),
+            (None, Some(holder)) => Err(Error::Silent { path: path.into(), holder }),
+            (None, None) => Err(Error::NoOwner(path.into())),
+        }
+    }
+
+    fn greet(socket: OwnedFd, pool: &Metadata) -> Result<Self> {
+        let peer = socket::peer(socket.as_fd()).map_err(|e| Error::io("asking who owns the pool", e))?;
+        // Whoever may write to the folder can put a socket there: what we ask for must not go to just anybody (O3).
+        if ![own_uid(), 0, pool.uid()].contains(&peer.uid) {
+            let uid = peer.uid;
+            return Err(Error::Refused(format!(
+                "the control socket is user {uid}'s, who does not own the pool's file"
+            )));
+        }
+        let patience = Patience::of(FRAME_TIME);
+        let mut channel = Channel::to_owner(socket);
+        match channel.receive(patience, patience)?.map(|frame| frame.message) {
+            Some(Message::Hello { protocol: PROTOCOL, .. }) => {}
+            Some(Message::Hello { protocol: theirs, program }) => {
+                return Err(Error::Version { program, theirs, ours: PROTOCOL });
+            }
+            Some(Message::Refused { why }) => return Err(Error::Refused(why)),
+            Some(_) => return Err(Error::Protocol("no hello".into())),
+            None => return Err(Error::Died),
+        }
+        channel.send(&Message::hello(), &[], patience).map_err(died)?;
+        Ok(Self { channel, owner_pid: peer.pid, silence: Patience::forever(), broken: false })
+    }
+
+    /// The owner's process.
+    pub fn owner_pid(&self) -> u32 {
+        self.owner_pid
+    }
+
+    /// Fails calls with [`Error::Timeout`] after `silence` without a reply or progress; at first there is no limit.
+    pub fn give_up_after(&mut self, silence: Duration) {
+        self.silence = Patience::of(silence);
+    }
+
+    /// Asks the owner for `request`, with `fds` riding on it, and gives its result and the descriptors on that.
+    ///
+    /// `on_progress` hears how far a long call has come; when it says false the call is cancelled. After
+    /// [`Error::Cancelled`], [`Error::Died`], [`Error::Timeout`] or [`Error::Protocol`], whether the call took effect
+    /// is not known, and this connection is of no more use.
+    pub fn call(
+        &mut self,
+        request: Value,
+        fds: &[BorrowedFd<'_>],
+        on_progress: &mut dyn FnMut(Progress) -> bool,
+    ) -> Result<(Value, Vec<OwnedFd>)> {
+        if fds.len() > FDS_MAX {
+            return Err(Error::Failed(format!("more than {FDS_MAX} descriptors on one call")));
+        }
+        if self.broken {
+            return Err(Error::Died);
+        }
+        self.broken = true;
+        let answer = self.exchange(&Message::Call { request, fds: fds.len() }, fds, on_progress);
+        self.broken = !matches!(answer, Ok(_) | Err(Error::Failed(_)));
+        if self.broken {
+            self.channel.shut();
+        }
+        answer
+    }
+
+    fn exchange(
+        &mut self,
+        call: &Message,
+        fds: &[BorrowedFd<'_>],
+        on_progress: &mut dyn FnMut(Progress) -> bool,
+    ) -> Result<(Value, Vec<OwnedFd>)> {
+        self.channel.send(call, fds, self.silence).map_err(died)?;
+        loop {
+            let Frame { message, fds } =
+                self.channel.receive(self.silence, Patience::of(FRAME_TIME))?.ok_or(Error::Died)?;
+            match message {
+                Message::Progress(progress) => {
+                    if !on_progress(progress) {
+                        return Err(Error::Cancelled);
+                    }
+                }
+                Message::Reply { value, fds: sent } if sent == fds.len() => return Ok((value, fds)),
+                Message::Reply { .. } => {
+                    let why = "the reply's file descriptors did not all come: this program may have too many open";
+                    return Err(Error::Failed(why.into()));
+                }
+                Message::Failed { why } => return Err(Error::Failed(why)),
+                _ => return Err(Error::Protocol("neither progress nor a reply".into())),
+            }
+        }
+    }
+}
+
+/// A write that failed because the other side has closed says that it has ended.
+fn died(error: Error) -> Error {
+    match error {
+        Error::Io { source, .. } if super::channel::is_end(&source) => Error::Died,
+        other => other,
+    }
+}
+
+fn find(path: &Path) -> Result<(PathBuf, Metadata)> {
+    let doing = |e| Error::io(format!("looking at {}", path.display()), e);
+    let path = path.canonicalize().map_err(doing)?;
+    let pool = fs::metadata(&path).map_err(doing)?;
+    Ok((path, pool))
+}

@@ -1,0 +1,122 @@
+//! Who holds a pool, as far as the kernel tells.
+
+use std::fmt;
+use std::fs::{self, Metadata};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use super::address::Address;
+
+/// Longest command line shown, in characters.
+const COMMAND_MAX: usize = 120;
+
+/// The process that holds a pool's lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// Its id; `None` where the kernel hides it (another container).
+    pub pid: Option<u32>,
+    /// Its command line on one line, without the program's folder.
+    pub command: Option<String>,
+    /// Whether it takes calls on the pool's control socket.
+    pub serving: bool,
+}
+
+impl Holder {
+    /// The holder of the lock on the file at `path`, which was found to be `file`.
+    pub(super) fn of(path: &Path, file: &Metadata) -> Self {
+        Self::find(path, file).unwrap_or_else(|| Self { pid: None, command: None, serving: serving(path, file) })
+    }
+
+    /// The holder, if the kernel shows one.
+    pub(super) fn find(path: &Path, file: &Metadata) -> Option<Self> {
+        let locks = fs::read_to_string("/proc/locks").ok()?;
+        let pid = locks.lines().filter_map(Held::parse).find(|held| held.is_of(file)).map(|held| held.pid)?;
+        let command = fs::read(format!("/proc/{pid}/cmdline")).ok().map(|raw| command_line(&raw));
+        let command = command.filter(|command| !command.is_empty());
+        Some(Self { pid: Some(pid), command, serving: serving(path, file) })
+    }
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.pid, &self.command) {
+            (Some(pid), Some(command)) => write!(f, "held by process {pid} ({command})"),
+            (Some(pid), None) => write!(f, "held by process {pid}"),
+            _ => write!(f, "held by a process that cannot be seen from here"),
+        }
+    }
+}
+
+fn serving(path: &Path, file: &Metadata) -> bool {
+    Address::candidates(path, file).iter().any(|address| address.answers())
+}
+
+/// One flock of `/proc/locks`: `7: FLOCK  ADVISORY  WRITE 4711 fe:01:131077 0 EOF`.
+struct Held {
+    pid: u32,
+    device: (u32, u32),
+    inode: u64,
+}
+
+impl Held {
+    fn parse(line: &str) -> Option<Self> {
+        let mut words = line.split_ascii_whitespace().skip(1);
+        // A lock that only waits is written with an arrow before its kind, and holds nothing.
+        if words.next()? != "FLOCK" {
+            return None;
+        }
+        let pid = words.nth(2)?.parse().ok().filter(|pid| *pid > 0)?;
+        let mut place = words.next()?.splitn(3, ':');
+        let mut hex = || u32::from_str_radix(place.next()?, 16).ok();
+        let device = (hex()?, hex()?);
+        Some(Self { pid, device, inode: place.next()?.parse().ok()? })
+    }
+
+    /// On btrfs and overlayfs the kernel prints another device than `stat` does; there a process counts only if it
+    /// has the very file open.
+    fn is_of(&self, file: &Metadata) -> bool {
+        let device = (libc::major(file.dev()), libc::minor(file.dev()));
+        self.inode == file.ino() && (self.device == device || has_open(self.pid, file))
+    }
+}
+
+fn has_open(pid: u32, file: &Metadata) -> bool {
+    let Ok(opened) = fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
+    let same = |found: Metadata| (found.dev(), found.ino()) == (file.dev(), file.ino());
+    opened.flatten().any(|entry| fs::metadata(entry.path()).is_ok_and(same))
+}
+
+/// A command line from its zero-separated form: one printable line, the program without its folder.
+fn command_line(raw: &[u8]) -> String {
+    let text = String::from_utf8_lossy(raw);
+    let mut words = text.split('\0').filter(|word| !word.is_empty());
+    let program = words.next().map_or("", |program| program.rsplit('/').next().unwrap_or(program));
+    let line = std::iter::once(program).chain(words).collect::<Vec<_>>().join(" ");
+    line.chars().map(|c| if c.is_control() { ' ' } else { c }).take(COMMAND_MAX).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_proc_locks_is_read_and_a_waiter_is_not() {
+        let held = Held::parse("7: FLOCK  ADVISORY  WRITE 4711 fe:1a:131077 0 EOF").expect("a lock");
+        assert_eq!((held.pid, held.device, held.inode), (4711, (0xfe, 0x1a), 131_077));
+        assert!(Held::parse("7: -> FLOCK  ADVISORY  WRITE 4712 fe:1a:131077 0 EOF").is_none());
+        assert!(Held::parse("8: POSIX  ADVISORY  WRITE 4713 fe:1a:131077 0 EOF").is_none());
+        assert!(Held::parse("9: FLOCK  ADVISORY  WRITE 0 fe:1a:131077 0 EOF").is_none(), "hidden process");
+        assert!(Held::parse("9: FLOCK").is_none());
+    }
+
+    #[test]
+    fn a_holder_is_told_in_one_line() {
+        let mut holder =
+            Holder { pid: Some(123), command: Some(command_line(b"/usr/bin/ferrite\0up\0")), serving: true };
+        assert_eq!(holder.to_string(), "held by process 123 (ferrite up)");
+        holder.command = Some(command_line(b"a\nb\0\x1b[2J\0"));
+        assert_eq!(holder.to_string(), "held by process 123 (a b  [2J)");
+        holder.pid = None;
+        assert_eq!(holder.to_string(), "held by a process that cannot be seen from here");
+    }
+}

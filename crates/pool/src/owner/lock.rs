@@ -1,0 +1,111 @@
+//! The lock that makes a process the owner of a pool.
+
+use std::fs::{File, Metadata, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::listen::{Limits, Listening};
+use super::session::Handler;
+use super::{Error, Holder, Result};
+
+/// How often a pool may be replaced under our hands before we give up on it.
+const REPLACED_MAX: u32 = 100;
+
+/// What came of claiming a pool.
+#[derive(Debug)]
+pub enum Claim {
+    /// It is ours until the lock is dropped.
+    Ours(Lock),
+    /// Somebody else has it.
+    Held(Holder),
+}
+
+/// The exclusive lock on a pool's file. Dropping it (and every [`Listening`] made from it) frees the pool; so does
+/// the end of the process, however it comes (O1). Forked children must not keep the descriptor: it is close-on-exec.
+#[derive(Clone, Debug)]
+pub struct Lock {
+    held: Arc<Held>,
+}
+
+#[derive(Debug)]
+struct Held {
+    file: File,
+    path: PathBuf,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // Closing is not enough: a child that another thread has just forked shares the lock until it has called exec.
+        let _ = self.file.unlock();
+    }
+}
+
+/// Claims the pool at `path` for reading and writing. Never waits.
+///
+/// Fails if the path cannot be opened or names something that cannot hold a pool.
+pub fn claim(path: &Path) -> Result<Claim> {
+    claim_opened(path, OpenOptions::new().read(true).write(true))
+}
+
+/// As [`claim`], with the file opened for reading only; the lock keeps out everybody else just the same.
+pub fn claim_read_only(path: &Path) -> Result<Claim> {
+    claim_opened(path, OpenOptions::new().read(true))
+}
+
+fn claim_opened(path: &Path, options: &mut OpenOptions) -> Result<Claim> {
+    let doing = |what: &str| format!("{what} {}", path.display());
+    // Without O_NONBLOCK the open of a FIFO or of a leased file would wait for another process.
+    options.custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);
+    for _ in 0..REPLACED_MAX {
+        let path = path.canonicalize().map_err(|e| Error::io(doing("opening"), e))?;
+        let file = options.open(&path).map_err(|e| Error::io(doing("opening"), e))?;
+        let found = file.metadata().map_err(|e| Error::io(doing("looking at"), e))?;
+        if !may_hold_a_pool(&found) {
+            return Err(Error::NotAPool(path));
+        }
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Ok(Claim::Held(Holder::of(&path, &found))),
+            Err(TryLockError::Error(e)) => return Err(Error::io(doing("locking"), e)),
+        }
+        // Between open and lock the file may have been replaced (a restore renames one into place): a lock on the
+        // old one would leave two owners of one path.
+        if names(&path, &found) {
+            return Ok(Claim::Ours(Lock { held: Arc::new(Held { file, path }) }));
+        }
+    }
+    Err(Error::io(doing("locking"), io::Error::other("it is replaced all the time: find out by whom")))
+}
+
+fn may_hold_a_pool(found: &Metadata) -> bool {
+    let kind = found.file_type();
+    kind.is_file() || kind.is_char_device() || kind.is_block_device()
+}
+
+fn names(path: &Path, opened: &Metadata) -> bool {
+    path.metadata().is_ok_and(|now| (now.dev(), now.ino()) == (opened.dev(), opened.ino()))
+}
+
+impl Lock {
+    /// The locked file.
+    pub fn file(&self) -> &File {
+        &self.held.file
+    }
+
+    /// Its path, with symbolic links resolved.
+    pub fn path(&self) -> &Path {
+        &self.held.path
+    }
+
+    /// Serves calls on the pool's control socket until [`Listening::stop`].
+    pub fn listen(&self, handler: Arc<dyn Handler>) -> Result<Listening> {
+        self.listen_within(handler, Limits::default())
+    }
+
+    /// As [`Lock::listen`], with limits of one's own.
+    pub fn listen_within(&self, handler: Arc<dyn Handler>, limits: Limits) -> Result<Listening> {
+        Listening::start(self.clone(), handler, limits)
+    }
+}

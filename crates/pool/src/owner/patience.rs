@@ -1,0 +1,73 @@
+//! How long we wait for another process, without a clock of our own.
+//!
+//! The kernel's ppoll takes the time it waited off the limit it was given, so a limit passed on from wait to wait
+//! bounds their sum, and a peer that sends a byte now and then gains nothing.
+//!
+//! Unsafe because the C library hides that the limit is written back; the system call itself is made here.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::ptr;
+use std::time::Duration;
+
+/// What is left of a time limit; `None` is no limit.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Patience(Option<libc::timespec>);
+
+/// What to wait for on `what`.
+pub(super) fn ask(what: &impl AsFd, events: libc::c_short) -> libc::pollfd {
+    libc::pollfd { fd: what.as_fd().as_raw_fd(), events, revents: 0 }
+}
+
+impl Patience {
+    /// As long as it takes.
+    pub const fn forever() -> Self {
+        Self(None)
+    }
+
+    /// Not at all.
+    pub const fn none() -> Self {
+        Self(Some(libc::timespec { tv_sec: 0, tv_nsec: 0 }))
+    }
+
+    /// `limit` in all.
+    pub fn of(limit: Duration) -> Self {
+        let tv_sec = libc::time_t::try_from(limit.as_secs()).unwrap_or(libc::time_t::MAX);
+        Self(Some(libc::timespec { tv_sec, tv_nsec: limit.subsec_nanos().into() }))
+    }
+
+    /// Whether nothing is left.
+    pub fn is_over(&self) -> bool {
+        self.0.is_some_and(|left| left.tv_sec == 0 && left.tv_nsec == 0)
+    }
+
+    /// Waits until one of `asked` has something; false when the limit was reached first.
+    pub fn wait(&mut self, asked: &mut [libc::pollfd]) -> io::Result<bool> {
+        let limit = self.0.as_mut().map_or(ptr::null_mut(), ptr::from_mut);
+        loop {
+            // SAFETY: `asked` is a live slice of that length, the limit null or a live timespec; there is no mask.
+            let ready = unsafe {
+                libc::syscall(libc::SYS_ppoll, asked.as_mut_ptr(), asked.len(), limit, ptr::null::<libc::sigset_t>(), 0)
+            };
+            match ready {
+                0 => return Ok(false),
+                1.. => return Ok(true),
+                // What was waited before a signal has been taken off the limit too.
+                _ if io::Error::last_os_error().kind() == io::ErrorKind::Interrupted => {}
+                _ => return Err(io::Error::last_os_error()),
+            }
+        }
+    }
+
+    /// Lets `pause` go by, or what is left if that is less.
+    pub fn pause(&mut self, pause: Duration) {
+        let mut part = Self::of(pause);
+        if let (Some(left), Some(step)) = (self.0.as_mut(), part.0) {
+            let after = (left.tv_sec - step.tv_sec) * 1_000_000_000 + left.tv_nsec - step.tv_nsec;
+            let after = after.max(0);
+            *left = libc::timespec { tv_sec: after / 1_000_000_000, tv_nsec: after % 1_000_000_000 };
+        }
+        let _ = part.wait(&mut []);
+    }
+}

@@ -1,0 +1,72 @@
+//! Processes, by a descriptor that goes on meaning the same one.
+//!
+//! Unsafe because pidfd_open and geteuid are plain system calls.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::Arc;
+
+use super::patience::{Patience, ask};
+use super::socket;
+
+/// A descriptor of a process. The number of a dead process is given to a new one; this never is (O7).
+#[derive(Clone, Debug)]
+pub struct PidFd(Arc<OwnedFd>);
+
+/// Who makes a call.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    /// Its process id, as the owner sees it.
+    pub pid: u32,
+    /// Its user.
+    pub uid: u32,
+    /// The process itself.
+    pub process: PidFd,
+}
+
+/// The user this process runs as.
+pub(super) fn own_uid() -> u32 {
+    // SAFETY: no pointer is passed, and it cannot fail.
+    unsafe { libc::geteuid() }
+}
+
+impl PidFd {
+    /// The process that has the number `pid` now.
+    pub fn open(pid: u32) -> io::Result<Self> {
+        let pid = libc::pid_t::try_from(pid).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+        // SAFETY: no pointer is passed.
+        let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+        let fd = i32::try_from(fd).ok().filter(|fd| *fd >= 0).ok_or_else(io::Error::last_os_error)?;
+        // SAFETY: the kernel has just made this descriptor for us, close-on-exec.
+        Ok(Self(Arc::new(unsafe { OwnedFd::from_raw_fd(fd) })))
+    }
+
+    /// Whether the process has not ended. One that has ended holds no mapping any more, reaped or not; a child that
+    /// it forked is another process.
+    pub fn is_alive(&self) -> bool {
+        let mut asked = [ask(self, libc::POLLIN)];
+        // If the kernel cannot tell, nothing of the process may be reused: alive.
+        !Patience::none().wait(&mut asked).unwrap_or(false)
+    }
+}
+
+impl AsFd for PidFd {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl Caller {
+    /// Who is at the other end of `socket`.
+    pub(super) fn of(socket: BorrowedFd<'_>) -> io::Result<Self> {
+        let peer = socket::peer(socket)?;
+        let process = match socket::peer_process(socket) {
+            Ok(fd) => PidFd(Arc::new(fd)),
+            // An older kernel: by number, which is sound as long as the peer has not ended in between.
+            Err(e) if e.raw_os_error() == Some(libc::ENOPROTOOPT) => PidFd::open(peer.pid)?,
+            Err(e) => return Err(e),
+        };
+        Ok(Self { pid: peer.pid, uid: peer.uid, process })
+    }
+}

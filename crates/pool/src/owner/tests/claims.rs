@@ -1,0 +1,128 @@
+//! O1 and O2: one owner at a time, and no trace of a dead one.
+
+use std::fs;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+
+use super::role::Other;
+use super::*;
+
+fn pool() -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().expect("folder");
+    let path = folder.path().join("pool");
+    File::create(&path).expect("pool");
+    (folder, path)
+}
+
+fn holder(path: &std::path::Path) -> Holder {
+    match claim(path).expect("claim") {
+        Claim::Held(holder) => holder,
+        Claim::Ours(_) => panic!("{} is free", path.display()),
+    }
+}
+
+#[test]
+fn o1_a_second_claim_is_told_who_holds_the_pool() {
+    let (_folder, path) = pool();
+    let lock = ours(claim(&path).expect("claim"));
+    let held = holder(&path);
+    assert_eq!(held.pid, Some(std::process::id()));
+    assert!(held.to_string().starts_with(&format!("held by process {} (", std::process::id())), "{held}");
+    assert!(!held.serving);
+    assert!(matches!(claim_read_only(&path).expect("claim"), Claim::Held(_)));
+    let listening = lock.listen(Obedient::new().0).expect("listen");
+    assert!(holder(&path).serving);
+    listening.stop().expect("stop");
+    drop(lock);
+    ours(claim_read_only(&path).expect("free again"));
+}
+
+#[test]
+fn o1_a_listening_owner_keeps_its_lock_even_if_it_drops_it() {
+    let served = Served::new();
+    assert_eq!(holder(&served.pool()).pid, Some(std::process::id()));
+}
+
+#[test]
+fn o1_kill_frees_the_pool_and_the_next_owner_replaces_the_socket() {
+    let (_folder, path) = pool();
+    let other = Other::plays("own", &[path.to_str().expect("path")]);
+    let held = holder(&path);
+    assert_eq!((held.pid, held.serving), (Some(other.pid()), true));
+    let command = held.command.clone().expect("command");
+    assert!(command.contains("owner::tests::role::play") && !command.starts_with('/'), "{command}");
+    other.kill();
+
+    let stale = path.with_extension("sock");
+    assert!(fs::symlink_metadata(&stale).expect("what the dead owner left").file_type().is_socket());
+    assert!(matches!(Client::connect(&path), Err(Error::NoOwner(_))));
+    let lock = ours(claim(&path).expect("claim"));
+    let listening = lock.listen(Obedient::new().0).expect("in place of the stale one");
+    assert_eq!(listening.path(), stale.canonicalize().expect("path"));
+    assert_eq!(fs::symlink_metadata(&stale).expect("socket").permissions().mode() & 0o777, 0o600);
+    assert_eq!(ask(&mut Client::connect(&path).expect("connect"), json!({"do": "count", "n": 0})).expect("call"), 0);
+    listening.stop().expect("stop");
+    assert!(!stale.exists(), "a clean stop leaves no socket");
+}
+
+#[test]
+fn a_holder_that_takes_no_calls_is_named() {
+    let (_folder, path) = pool();
+    let other = Other::plays("hold", &[path.to_str().expect("path")]);
+    for attempt in [Client::connect(&path), Client::connect_within(&path, Duration::from_millis(20))] {
+        let said = attempt.expect_err("nobody listens").to_string();
+        assert!(
+            said.contains(&format!("held by process {}", other.pid())) && said.contains("takes no calls"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn connect_within_waits_for_an_owner_that_is_starting() {
+    let (_folder, path) = pool();
+    let lock = ours(claim(&path).expect("claim"));
+    let waiting = std::thread::spawn({
+        let path = path.clone();
+        move || Client::connect_within(&path, NEVER).map(|mut client| ask(&mut client, json!({"do": "echo"})))
+    });
+    let _listening = lock.listen(Obedient::new().0).expect("listen");
+    waiting.join().expect("thread").expect("connects").expect("is served");
+}
+
+/// O2: an owner whose pool was replaced must not take away the socket of the new pool's owner.
+#[test]
+fn o2_a_stop_leaves_another_owners_socket_alone() {
+    let (_folder, path) = pool();
+    let old = ours(claim(&path).expect("claim")).listen(Obedient::new().0).expect("listen");
+    fs::remove_file(&path).expect("remove");
+    File::create(&path).expect("another pool");
+    let new = ours(claim(&path).expect("claim")).listen(Obedient::new().0).expect("listen");
+    old.stop().expect("stop");
+    assert_eq!(ask(&mut Client::connect(&path).expect("connect"), json!({"do": "count", "n": 0})).expect("call"), 0);
+    new.stop().expect("stop");
+}
+
+#[test]
+fn o2_a_file_in_the_way_is_not_taken_for_a_stale_socket() {
+    let (_folder, path) = pool();
+    fs::write(path.with_extension("sock"), "precious").expect("file");
+    let meta = fs::metadata(&path).expect("pool");
+    let beside = &address::Address::candidates_with(&path, &meta, None)[..1];
+    let lock = ours(claim(&path).expect("claim"));
+    let said = Listening::start_at(beside, lock, Obedient::new().0, Limits::default()).expect_err("in the way");
+    assert!(said.to_string().contains("not a socket"), "{said}");
+    assert_eq!(fs::read(path.with_extension("sock")).expect("still there"), b"precious");
+}
+
+#[test]
+fn what_cannot_hold_a_pool_is_refused_without_waiting() {
+    let (folder, _) = pool();
+    let fifo = folder.path().join("fifo");
+    assert!(std::process::Command::new("mkfifo").arg(&fifo).status().expect("mkfifo").success());
+    for (path, read_only) in [(&fifo, false), (&fifo, true), (&folder.path().to_owned(), true)] {
+        let said = if read_only { claim_read_only(path) } else { claim(path) };
+        assert!(matches!(said, Err(Error::NotAPool(_))), "{said:?}");
+    }
+    let said = claim(&folder.path().join("nothing")).expect_err("nothing there").to_string();
+    assert!(said.starts_with("opening") && said.contains("nothing"), "{said}");
+}

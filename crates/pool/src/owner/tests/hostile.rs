@@ -1,0 +1,215 @@
+//! O3, O4, O6: clients that garble, dawdle, stop and die, while another one is served.
+
+use std::io::{Read, Write};
+use std::os::fd::AsFd;
+
+use super::super::rights;
+use super::super::wire::{FDS_MAX, FRAME_MAX_BYTES, Message, PROTOCOL, encode};
+use super::role::Other;
+use super::*;
+
+/// All that a client sends to make one call.
+fn whole_call() -> Vec<u8> {
+    let call = Message::Call { request: json!({"do": "count", "n": 2}), fds: 0 };
+    [encode(&Message::hello()).expect("hello"), encode(&call).expect("call")].concat()
+}
+
+/// Everything the owner says until it closes the connection.
+fn rest_of(mut socket: UnixStream) -> String {
+    socket.set_read_timeout(Some(NEVER)).expect("limit");
+    let mut bytes = Vec::new();
+    // A reset tells of bytes of ours that were never read: closed is closed.
+    let _ = socket.read_to_end(&mut bytes);
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+fn limits_ms(frame: u64, reply: u64) -> Limits {
+    let (frame_time, reply_time) = (Duration::from_millis(frame), Duration::from_millis(reply));
+    Limits { frame_time, reply_time, ..Limits::default() }
+}
+
+/// O4: a client that closes after any number of bytes of a call.
+#[test]
+fn o4_a_client_that_closes_at_any_byte_harms_nobody() {
+    let served = Served::new();
+    let mut other = served.client();
+    let call = whole_call();
+    for sent in 0..=call.len() {
+        let mut socket = served.raw();
+        socket.write_all(&call[..sent]).expect("send");
+        drop(socket);
+        assert_eq!(ask(&mut other, json!({"do": "echo", "n": sent})).expect("the other is served")["n"], sent);
+        assert_eq!(served.hears(), Seen::Gone(std::process::id()), "after {sent} bytes");
+    }
+}
+
+/// O4: the same with processes that are stopped, then killed, by signals.
+#[test]
+fn o4_a_client_stopped_or_killed_at_any_byte_harms_nobody() {
+    let served = Served::new();
+    let socket = served.folder.path().join("pool.sock");
+    let call = whole_call();
+    let hello = encode(&Message::hello()).expect("hello").len();
+    let points = [1, 4, 5, hello - 1, hello, hello + 3, hello + 4, call.len() - 1, call.len()];
+    for sent in points {
+        let words: Vec<String> = call[..sent].iter().map(u8::to_string).collect();
+        let client = Other::plays("send", &[socket.to_str().expect("path"), &words.join(" ")]);
+        client.stop();
+        served.is_well();
+        assert_eq!(served.hears(), Seen::Gone(std::process::id()), "the one that was served beside it");
+        let pid = client.pid();
+        client.kill();
+        assert_eq!(served.hears(), Seen::Gone(pid), "after {sent} bytes");
+        served.is_well();
+        assert_eq!(served.hears(), Seen::Gone(std::process::id()));
+    }
+}
+
+/// O4: so is one that sends a byte now and then: the time is for the whole frame.
+#[test]
+fn o4_a_client_that_begins_a_frame_and_never_ends_it_is_cut_off() {
+    let served = Served::within(limits_ms(30, 5000));
+    let call = whole_call();
+    for sent in [0, 1, call.len() - 1] {
+        let mut socket = served.raw();
+        socket.write_all(&call[..sent]).expect("send");
+        rest_of(socket);
+        assert_eq!(served.hears(), Seen::Gone(std::process::id()));
+    }
+    let mut dribble = served.raw();
+    dribble.write_all(&(FRAME_MAX_BYTES as u32).to_le_bytes()).expect("a long frame begins");
+    while dribble.write_all(b" ").is_ok() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(served.hears(), Seen::Gone(std::process::id()));
+    served.is_well();
+}
+
+/// O4: one that asks for much and reads nothing is cut off, and its reply is not kept for ever.
+#[test]
+fn o4_a_client_that_never_reads_its_reply_is_cut_off() {
+    let served = Served::within(limits_ms(5000, 30));
+    let call = Message::Call { request: json!({"do": "big", "n": FRAME_MAX_BYTES - 100}), fds: 0 };
+    let mut socket = served.raw();
+    socket.write_all(&encode(&Message::hello()).expect("hello")).expect("send");
+    socket.write_all(&encode(&call).expect("call")).expect("send");
+    assert_eq!(served.hears(), Seen::Gone(std::process::id()));
+    drop(socket);
+    served.is_well();
+}
+
+#[test]
+fn o4_garbage_and_oversized_frames_end_their_own_connection() {
+    let served = Served::new();
+    let hello = encode(&Message::hello()).expect("hello");
+    let frame = |text: &str| [&(text.len() as u32).to_le_bytes(), text.as_bytes()].concat();
+    let reply = encode(&Message::Reply { value: Value::Null, fds: 0 }).expect("reply");
+    let garbage = [
+        b"GET / HTTP/1.1\r\n\r\n".to_vec(),
+        vec![0xff; 4096],
+        vec![0; 4096],
+        (FRAME_MAX_BYTES as u32 + 1).to_le_bytes().to_vec(),
+        frame("{"),
+        frame("[]"),
+        frame("\u{0}"),
+        frame(&"[".repeat(100_000)),
+        frame(r#"{"call":{"request":1}}"#),
+        frame(r#"{"call":{"request":1,"fds":-1}}"#),
+        [hello.clone(), hello.clone()].concat(),
+        [hello.clone(), reply].concat(),
+        [hello.clone(), frame(r#"{"hello":{"protocol":1,"program":""}}"#)].concat(),
+    ];
+    for bytes in garbage {
+        let mut socket = served.raw();
+        let _ = socket.write_all(&bytes);
+        let said = rest_of(socket);
+        assert!(!said.contains("reply") && !said.contains("failed"), "{said}");
+        assert_eq!(served.hears(), Seen::Gone(std::process::id()));
+    }
+    served.is_well();
+}
+
+#[test]
+fn another_version_is_told_apart_on_both_sides() {
+    let served = Served::new();
+    let mut socket = served.raw();
+    let newer = Message::Hello { protocol: PROTOCOL + 1, program: "ferrite 9".into() };
+    socket.write_all(&encode(&newer).expect("hello")).expect("send");
+    assert!(rest_of(socket).contains(&format!("\"protocol\":{PROTOCOL}")), "the client learns ours");
+
+    let folder = tempfile::tempdir().expect("folder");
+    let path = folder.path().join("pool");
+    File::create(&path).expect("pool");
+    let fake = std::os::unix::net::UnixListener::bind(path.with_extension("sock")).expect("bind");
+    let newer = std::thread::spawn(move || {
+        fake.accept().expect("client").0.write_all(&encode(&newer).expect("hello")).expect("send");
+    });
+    let said = Client::connect(&path).expect_err("newer").to_string();
+    assert!(said.contains("ferrite 9") && said.contains("same release"), "{said}");
+    newer.join().expect("fake owner");
+}
+
+/// O6: more descriptors than may ride, fewer than announced, and descriptors nobody announced.
+#[test]
+fn o6_descriptors_that_do_not_match_the_call_fail_it() {
+    let served = Served::new();
+    let file = tempfile::tempfile().expect("file");
+    let hello = encode(&Message::hello()).expect("hello");
+    for (announced, riding) in [(1, 0), (0, 1), (2, 1)] {
+        let mut socket = served.raw();
+        socket.write_all(&hello).expect("hello");
+        let call = encode(&Message::Call { request: json!({"do": "echo"}), fds: announced }).expect("call");
+        let fds = vec![file.as_fd(); riding];
+        rights::send(socket.as_fd(), &call, &fds).expect("send");
+        socket.shutdown(std::net::Shutdown::Write).expect("shut");
+        let said = rest_of(socket);
+        assert!(said.contains(&format!("{riding} of {announced} file descriptors")), "{said}");
+    }
+    let socket = served.raw();
+    // A descriptor on every byte of a frame: cut off at the bound, not gathered.
+    let sent = hello.iter().take_while(|byte| rights::send(socket.as_fd(), &[**byte], &[file.as_fd()]).is_ok()).count();
+    assert!(sent > FDS_MAX);
+    assert!(!rest_of(socket).contains("reply"));
+    served.is_well();
+}
+
+#[test]
+fn o4_connections_are_bounded_by_process_and_the_refusal_says_so() {
+    let served = Served::within(Limits { per_process: 3, ..Limits::default() });
+    let mut held: Vec<Client> = (0..3).map(|_| served.client()).collect();
+    let said = Client::connect(&served.pool()).expect_err("full").to_string();
+    assert!(said.contains("has 3 connections") && said.contains("close some"), "{said}");
+    let socket = served.folder.path().join("pool.sock");
+    let other = Other::plays("send", &[socket.to_str().expect("path"), "1"]);
+    let pid = other.pid();
+    other.kill();
+    assert_eq!(served.hears(), Seen::Gone(pid), "another process got in");
+    held.pop();
+    assert_eq!(served.hears(), Seen::Gone(std::process::id()));
+    served.client();
+}
+
+/// O3. Needs root, to become another user.
+#[test]
+fn o3_another_user_is_refused_even_where_the_socket_lets_it_in() {
+    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::process::CommandExt;
+    if process::own_uid() != 0 {
+        println!("skipped: only root can become another user");
+        return;
+    }
+    let served = Served::new();
+    for (path, mode) in [(served.folder.path().to_owned(), 0o755), (served.folder.path().join("pool.sock"), 0o666)] {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("mode");
+    }
+    let script = "import socket,sys; s=socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); print(s.recv(4096))";
+    let output = std::process::Command::new("python3")
+        .args(["-c", script])
+        .arg(served.folder.path().join("pool.sock"))
+        .current_dir("/")
+        .uid(65_534)
+        .output()
+        .expect("python3");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains("refused") && said.contains("not user 65534"), "{said} {output:?}");
+}

@@ -1,0 +1,60 @@
+//! Where the control socket is put, whatever the pool is called.
+
+use std::fs;
+
+use super::super::address::Address;
+use super::*;
+
+/// Serves a pool at `path` from `candidates`, and asks it something.
+fn serve_and_ask(path: &std::path::Path, candidates: &[Address]) -> PathBuf {
+    let lock = ours(claim(path).expect("claim"));
+    let path = lock.path().to_owned();
+    let listening = Listening::start_at(candidates, lock, Obedient::new().0, Limits::default()).expect("listen");
+    let pool = fs::metadata(&path).expect("pool");
+    let mut client = Client::connect_at(candidates, &path, &pool).expect("connect");
+    assert_eq!(ask(&mut client, json!({"do": "count", "n": 1})).expect("call"), 1);
+    let place = listening.path().to_owned();
+    drop(client);
+    listening.stop().expect("stop");
+    assert!(!place.exists());
+    place
+}
+
+#[test]
+fn a_path_longer_than_a_socket_may_have_is_reached_through_its_folder() {
+    let folder = tempfile::tempdir().expect("folder");
+    let deep = folder.path().join("d".repeat(100)).join("e".repeat(100));
+    fs::create_dir_all(&deep).expect("folders");
+    let path = deep.join("pool");
+    let pool = File::create(&path).expect("pool").metadata().expect("pool");
+    let place = serve_and_ask(&path, &Address::candidates_with(&path, &pool, None));
+    assert_eq!(place, deep.join("pool.sock"));
+}
+
+#[test]
+fn a_name_too_long_for_a_socket_falls_back_to_the_runtime_folder() {
+    let folder = tempfile::tempdir().expect("folder");
+    for len in [100, 252, 255] {
+        let path = folder.path().join("p".repeat(len));
+        let pool = File::create(&path).expect("pool").metadata().expect("pool");
+        let candidates = Address::candidates_with(&path, &pool, Some(folder.path().as_os_str()));
+        let place = serve_and_ask(&path, &candidates);
+        assert_eq!(place.parent(), Some(folder.path().join("ferrite").as_path()));
+    }
+}
+
+#[test]
+fn a_symbolic_link_leads_to_the_same_owner() {
+    let served = Served::new();
+    let link = served.folder.path().join("link");
+    std::os::unix::fs::symlink(served.pool(), &link).expect("link");
+    ask(&mut Client::connect(&link).expect("connect"), json!({"do": "echo"})).expect("call");
+    assert!(matches!(claim(&link).expect("claim"), Claim::Held(_)));
+}
+
+#[test]
+fn a_device_leaves_nothing_in_its_folder() {
+    let device = std::path::Path::new("/dev/null");
+    let candidates = Address::candidates_with(device, &fs::metadata(device).expect("device"), None);
+    assert!(!format!("{candidates:?}").contains("/dev"), "{candidates:?}");
+}
