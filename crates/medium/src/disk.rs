@@ -162,7 +162,8 @@ pub trait Disk: Send + Sync {
     }
 }
 
-fn write_zeros_slowly<D: Disk + ?Sized>(disk: &D, span: Span, access: Access) -> Result<()> {
+/// Zeros by writing them, for disks that know no better.
+pub(crate) fn write_zeros_slowly<D: Disk + ?Sized>(disk: &D, span: Span, access: Access) -> Result<()> {
     static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
     disk.check(span)?;
     let (mut at, mut left) = (span.at, span.len);

@@ -12,17 +12,17 @@ use crate::area::{Area, AreaPlan};
 use crate::cpu::Cpu;
 use crate::fault::Entry;
 use crate::guard::{Right, Shield, Window};
+use crate::settling::Settling;
 use crate::{Error, Guard, Memory, Result, Scheme, Shared, Span, Survival, copy};
 
 mod backing;
-mod settling;
 mod space;
 #[cfg(test)]
 mod tests;
 mod touched;
 
 pub use backing::Backing;
-use settling::Settling;
+
 use touched::Touched;
 
 /// How to map.

@@ -1,13 +1,15 @@
-//! The barrier of a mapping whose host holds bytes back.
+//! Making a host's file durable: the barrier of a mapping and the flush of a disk whose host holds bytes back.
 
 use std::fs::File;
+use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::{Error, Result};
 
 /// One `fdatasync` at a time, shared by all who wait for it. The kernel tells a write-back error to one caller per
-/// descriptor only, so two that ran side by side could hide a loss from each other (M4).
+/// descriptor only, so two that ran side by side could hide a loss from each other; and after a failed one the lost
+/// pages count as clean, so that a later success would mean nothing (M4, D2).
 #[derive(Default)]
 pub(crate) struct Settling {
     turn: Mutex<()>,
@@ -19,8 +21,8 @@ pub(crate) struct Settling {
 }
 
 impl Settling {
-    /// Makes all that was stored to the file before the call durable. The kernel marks a shared mapping's page dirty
-    /// at its first store after each write-back, so that syncing the file finds it without `msync`.
+    /// Makes all that was written or stored to the file before the call durable. The kernel marks a shared mapping's
+    /// page dirty at its first store after each write-back, so that syncing the file finds it without `msync`.
     pub fn sync(&self, file: &File) -> Result<()> {
         let before = self.started.load(Ordering::SeqCst);
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
@@ -29,7 +31,7 @@ impl Settling {
             return Ok(());
         }
         let number = self.started.fetch_add(1, Ordering::SeqCst) + 1;
-        file.sync_data().map_err(|why| self.poison(&why.to_string()))?;
+        file.sync_data().map_err(|why| self.poison(why))?;
         self.ended.store(number, Ordering::SeqCst);
         Ok(())
     }
@@ -39,7 +41,8 @@ impl Settling {
         self.poison.get().map_or(Ok(()), |why| Err(Error::Poisoned(why.clone())))
     }
 
-    fn poison(&self, why: &str) -> Error {
-        Error::Poisoned(self.poison.get_or_init(|| why.to_owned()).clone())
+    fn poison(&self, why: io::Error) -> Error {
+        self.poison.get_or_init(|| why.to_string());
+        Error::io("making the file durable", why)
     }
 }

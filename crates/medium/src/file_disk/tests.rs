@@ -1,0 +1,136 @@
+use std::io::Write;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::RamDisk;
+
+const SECTORS: u64 = 64;
+
+#[derive(Clone, Debug)]
+enum Step {
+    Write(Span, u8, Access),
+    Zero(Span, Zeroing),
+    Trim(Span),
+    Read(Span),
+    Flush,
+}
+
+fn a_span() -> impl Strategy<Value = Span> {
+    (0..SECTORS, 0..SECTORS).prop_map(|(a, b)| Span::new(a.min(b), a.abs_diff(b)))
+}
+
+fn a_step() -> impl Strategy<Value = Step> {
+    let access = prop_oneof![3 => Just(Access::Cached), 1 => Just(Access::Fua)];
+    let zeroing =
+        (any::<bool>(), access.clone()).prop_map(|(keep_space, access)| Zeroing { keep_space, access, fast: false });
+    prop_oneof![
+        4 => (a_span(), 1u8.., access).prop_map(|(span, byte, access)| Step::Write(span, byte, access)),
+        2 => (a_span(), zeroing).prop_map(|(span, how)| Step::Zero(span, how)),
+        1 => a_span().prop_map(Step::Trim),
+        3 => a_span().prop_map(Step::Read),
+        1 => Just(Step::Flush),
+    ]
+}
+
+fn apply(disk: &dyn Disk, step: &Step) -> Vec<u8> {
+    let unit = u64::from(disk.geometry().sector_bytes);
+    let bytes = |span: &Span| Span::new(span.at * unit, span.len * unit);
+    match step {
+        Step::Write(span, byte, access) => {
+            disk.write(bytes(span).at, &vec![*byte; bytes(span).len as usize], *access).unwrap();
+        }
+        Step::Zero(span, how) => disk.write_zeroes(bytes(span), *how).unwrap(),
+        Step::Trim(span) => disk.trim(bytes(span), Access::Cached).unwrap(),
+        Step::Flush => disk.flush().unwrap(),
+        Step::Read(span) => return read(disk, bytes(span)),
+    }
+    Vec::new()
+}
+
+/// Reads to an odd address, so that direct I/O must go through a buffer of its own.
+fn read(disk: &dyn Disk, span: Span) -> Vec<u8> {
+    let mut bytes = vec![0; span.len as usize + 1];
+    disk.read(span.at, &mut bytes[1..]).unwrap();
+    bytes.split_off(1)
+}
+
+/// Every extent called zero reads as zeros, and the runs cover the span.
+fn extents_are_true(disk: &dyn Disk) {
+    let all = Span::new(0, disk.geometry().size);
+    let (content, mut at) = (read(disk, all), 0);
+    for run in disk.extents(all).unwrap() {
+        let bytes = &content[at..at + run.len as usize];
+        assert!(!run.zero || bytes.iter().all(|byte| *byte == 0), "a run called zero at {at} is not");
+        at += run.len as usize;
+    }
+    assert_eq!(at as u64, all.len);
+}
+
+fn follow_model(folder: &Path, options: &FileDiskOptions, steps: &[Step]) {
+    let mut file = tempfile::NamedTempFile::new_in(folder).unwrap();
+    file.write_all(&vec![0; SECTORS as usize * 4096 + 100]).unwrap();
+    let disk = FileDisk::open(file.path(), options).unwrap();
+    let model = RamDisk::with_geometry(disk.geometry());
+    for step in steps {
+        assert_eq!(apply(&disk, step), apply(&model, step), "after {step:?} of {steps:?}");
+    }
+    extents_are_true(&disk);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    /// A file, direct or not, on a file system that has direct I/O or not, behaves as memory does (D1).
+    #[test]
+    fn behaves_as_a_disk_in_memory(steps in prop::collection::vec(a_step(), 1..40), buffered: bool) {
+        let options = FileDiskOptions { buffered, ..FileDiskOptions::default() };
+        follow_model(&std::env::temp_dir(), &options, &steps);
+        follow_model(Path::new("/dev/shm"), &options, &steps);
+    }
+}
+
+#[test]
+fn refuses_what_is_outside_or_unaligned() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    file.as_file().set_len(1 << 20).unwrap();
+    let disk = FileDisk::open(file.path(), &FileDiskOptions::default()).unwrap();
+    for (at, len) in [(1, 512), (0, 100), (1 << 20, 512), (u64::MAX - 511, 512)] {
+        let done = disk.write(at, &vec![0; len], Access::Cached);
+        assert!(matches!(done, Err(Error::OutOfRange { .. })), "D1: {len} bytes at {at} gave {done:?}");
+    }
+}
+
+#[test]
+fn read_only_refuses_every_change() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    file.as_file().set_len(1 << 20).unwrap();
+    let disk = FileDisk::open(file.path(), &FileDiskOptions { read_only: true, buffered: false }).unwrap();
+    let span = Span::new(0, 4096);
+    assert!(matches!(disk.write(0, &[1; 4096], Access::Cached), Err(Error::ReadOnly)));
+    assert!(matches!(disk.trim(span, Access::Cached), Err(Error::ReadOnly)));
+    assert!(matches!(disk.write_zeroes(span, Zeroing::default()), Err(Error::ReadOnly)));
+    assert_eq!(read(&disk, span), vec![0; 4096]);
+}
+
+/// D2: a flush that the host refuses is an error, and no later one may pretend otherwise.
+#[test]
+fn a_failed_flush_is_never_forgotten() {
+    let mut pipe = [0; 2];
+    // SAFETY: the call fills two descriptors, which the two files own from here on.
+    let ends = unsafe {
+        assert_eq!(libc::pipe(pipe.as_mut_ptr()), 0);
+        pipe.map(|fd| <File as std::os::fd::FromRawFd>::from_raw_fd(fd))
+    };
+    let settling = Settling::default();
+    let sound = tempfile::tempfile().unwrap();
+    settling.sync(&sound).unwrap();
+    assert!(matches!(settling.sync(&ends[1]), Err(Error::Io { .. })), "a pipe cannot be synced");
+    assert!(matches!(settling.sync(&sound), Err(Error::Poisoned(_))));
+}
+
+#[test]
+fn what_is_no_disk_is_refused_by_name() {
+    let told = FileDisk::open(Path::new("/dev/null"), &FileDiskOptions::default()).err().unwrap().to_string();
+    assert!(told.contains("/dev/null"), "{told}");
+}

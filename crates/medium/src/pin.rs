@@ -1,0 +1,236 @@
+//! Pins: how space is reused without a lock on the data path.
+//!
+//! A thread pins before it looks up where bytes lie and unpins when it has copied them. Who frees space waits for the
+//! pins of before ([`wait_for_pins`]) and only then lets it be used for something else. Pinning is one plain store to
+//! a line of the thread's own; the price is paid by the waiter, who makes every processor pass a full barrier.
+//!
+//! - P1. A thread that pinned before the wait began, and is still pinned, ends the wait only by unpinning.
+//! - P2. A thread that pins after the wait began sees everything its caller had stored before it.
+//!
+//! Never wait while pinned: it would be for oneself.
+#![allow(unsafe_code)]
+
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, compiler_fence, fence};
+
+const THREADS_MAX: usize = 1024;
+const IDLE: u64 = 0;
+
+/// One thread's pin, alone on its line.
+#[repr(align(64))]
+struct Slot {
+    /// The epoch it pinned in, or [`IDLE`].
+    pinned: AtomicU64,
+    taken: AtomicBool,
+}
+
+static SLOTS: [Slot; THREADS_MAX] =
+    [const { Slot { pinned: AtomicU64::new(IDLE), taken: AtomicBool::new(false) } }; THREADS_MAX];
+static EPOCH: AtomicU64 = AtomicU64::new(1);
+/// Pins of threads that found no slot.
+static CROWD: AtomicU64 = AtomicU64::new(0);
+
+/// Gives the thread's slot back when the thread ends.
+struct Seat(usize);
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        SLOT.set(None);
+        SLOTS[self.0].taken.store(false, Ordering::Release);
+    }
+}
+
+thread_local! {
+    static SLOT: Cell<Option<&'static Slot>> = const { Cell::new(None) };
+    static SEAT: Cell<Option<Seat>> = const { Cell::new(None) };
+}
+
+/// Holds space in place for as long as it lives.
+#[derive(Debug)]
+pub struct Pin {
+    kind: Kind,
+    _own_thread: PhantomData<*const ()>,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Outer,
+    Inner,
+    Crowd,
+}
+
+/// Pins for the calling thread.
+#[inline]
+pub fn pin() -> Pin {
+    let kind = match SLOT.get() {
+        Some(slot) => pin_slot(slot),
+        None => pin_first(),
+    };
+    Pin { kind, _own_thread: PhantomData }
+}
+
+#[inline]
+fn pin_slot(slot: &Slot) -> Kind {
+    if slot.pinned.load(Ordering::Relaxed) != IDLE {
+        return Kind::Inner;
+    }
+    slot.pinned.store(EPOCH.load(Ordering::Relaxed), Ordering::Relaxed);
+    if Waiter::is_asymmetric() {
+        compiler_fence(Ordering::SeqCst);
+    } else {
+        fence(Ordering::SeqCst);
+    }
+    Kind::Outer
+}
+
+#[cold]
+fn pin_first() -> Kind {
+    let free = SLOTS.iter().position(|slot| !slot.taken.swap(true, Ordering::Acquire));
+    let seated = free.filter(|index| SEAT.try_with(|seat| seat.set(Some(Seat(*index)))).is_ok());
+    match seated {
+        Some(index) => {
+            SLOT.set(Some(&SLOTS[index]));
+            pin_slot(&SLOTS[index])
+        }
+        None => {
+            if let Some(index) = free {
+                SLOTS[index].taken.store(false, Ordering::Release);
+            }
+            CROWD.fetch_add(1, Ordering::SeqCst);
+            Kind::Crowd
+        }
+    }
+}
+
+impl Drop for Pin {
+    #[inline]
+    fn drop(&mut self) {
+        match self.kind {
+            Kind::Outer => {
+                if let Some(slot) = SLOT.get() {
+                    slot.pinned.store(IDLE, Ordering::Release);
+                }
+            }
+            Kind::Inner => {}
+            Kind::Crowd => drop(CROWD.fetch_sub(1, Ordering::SeqCst)),
+        }
+    }
+}
+
+/// Returns when every pin that was held when it was called is gone (P1, P2).
+pub fn wait_for_pins() {
+    let now = EPOCH.fetch_add(1, Ordering::SeqCst) + 1;
+    Waiter::barrier_everywhere();
+    for slot in &SLOTS {
+        wait_until(|| {
+            let pinned = slot.pinned.load(Ordering::Acquire);
+            pinned == IDLE || pinned >= now
+        });
+    }
+    wait_until(|| CROWD.load(Ordering::SeqCst) == 0);
+}
+
+fn wait_until(done: impl Fn() -> bool) {
+    let mut spins = 0_u32;
+    while !done() {
+        spins += 1;
+        if spins < 100 { std::hint::spin_loop() } else { std::thread::yield_now() }
+    }
+}
+
+/// How a waiter makes other processors pass a barrier.
+struct Waiter;
+
+static ASYMMETRIC: LazyLock<bool> =
+    LazyLock::new(|| membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0);
+/// [`ASYMMETRIC`], without its check whether it was computed: 0 unknown, 1 no, 2 yes.
+static KNOWN: AtomicU64 = AtomicU64::new(0);
+
+impl Waiter {
+    /// Whether pinning needs no fence of its own because the waiter makes every processor pass one.
+    #[inline]
+    fn is_asymmetric() -> bool {
+        match KNOWN.load(Ordering::Relaxed) {
+            0 => Self::learn(),
+            known => known == 2,
+        }
+    }
+
+    #[cold]
+    fn learn() -> bool {
+        KNOWN.store(1 + u64::from(*ASYMMETRIC), Ordering::Relaxed);
+        *ASYMMETRIC
+    }
+
+    fn barrier_everywhere() {
+        if !Self::is_asymmetric() || membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED) != 0 {
+            fence(Ordering::SeqCst);
+        }
+    }
+}
+
+fn membarrier(command: i32) -> i64 {
+    // SAFETY: the call takes no pointer.
+    unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    #[test]
+    fn p1_a_wait_ends_only_when_earlier_pins_are_gone() {
+        let (pinned, is_pinned) = channel();
+        let (unpin, may_unpin) = channel::<()>();
+        let gone = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let pin = pin();
+                pinned.send(()).expect("the test listens");
+                may_unpin.recv().expect("the test tells");
+                gone.store(true, Ordering::SeqCst);
+                drop(pin);
+            });
+            is_pinned.recv().expect("the thread pins");
+            let waiter = scope.spawn(|| {
+                wait_for_pins();
+                assert!(gone.load(Ordering::SeqCst), "the wait ended while an earlier pin was held");
+            });
+            std::thread::yield_now();
+            assert!(!waiter.is_finished());
+            unpin.send(()).expect("the thread waits");
+        });
+    }
+
+    #[test]
+    fn an_inner_pin_leaves_the_outer_one_in_place() {
+        let outer = pin();
+        drop(pin());
+        let slot = SLOT.get().expect("seated");
+        assert_ne!(slot.pinned.load(Ordering::Relaxed), IDLE);
+        drop(outer);
+        assert_eq!(slot.pinned.load(Ordering::Relaxed), IDLE);
+    }
+
+    #[test]
+    fn more_threads_than_slots_are_all_waited_for() {
+        let started = std::sync::Barrier::new(9);
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    CROWD.fetch_add(1, Ordering::SeqCst);
+                    let pin = Pin { kind: Kind::Crowd, _own_thread: PhantomData };
+                    started.wait();
+                    drop(pin);
+                });
+            }
+            started.wait();
+            wait_for_pins();
+        });
+        assert_eq!(CROWD.load(Ordering::SeqCst), 0);
+    }
+}

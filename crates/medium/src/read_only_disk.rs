@@ -1,0 +1,46 @@
+//! A disk that cannot be changed.
+
+use crate::{Access, Disk, Error, Geometry, Result, Run, Span, Zeroing};
+
+/// Refuses what would change the disk under it.
+pub struct ReadOnlyDisk<D> {
+    inner: D,
+}
+
+impl<D: Disk> ReadOnlyDisk<D> {
+    /// `inner`, read-only from here on.
+    pub fn new(inner: D) -> Self {
+        Self { inner }
+    }
+}
+
+impl<D: Disk> Disk for ReadOnlyDisk<D> {
+    fn geometry(&self) -> Geometry {
+        Geometry { read_only: true, trim: false, ..self.inner.geometry() }
+    }
+
+    fn read(&self, at: u64, into: &mut [u8]) -> Result<()> {
+        self.inner.read(at, into)
+    }
+
+    fn write(&self, _: u64, _: &[u8], _: Access) -> Result<()> {
+        Err(Error::ReadOnly)
+    }
+
+    /// What was written before the disk became read-only may still be in a cache.
+    fn flush(&self) -> Result<()> {
+        self.inner.flush()
+    }
+
+    fn trim(&self, _: Span, _: Access) -> Result<()> {
+        Err(Error::ReadOnly)
+    }
+
+    fn write_zeroes(&self, _: Span, _: Zeroing) -> Result<()> {
+        Err(Error::ReadOnly)
+    }
+
+    fn extents(&self, span: Span) -> Result<Vec<Run>> {
+        self.inner.extents(span)
+    }
+}

@@ -1,0 +1,152 @@
+//! A disk that writes down what it is asked for, in a form other tools replay.
+
+use std::io::{self, Write};
+use std::sync::{Mutex, PoisonError};
+
+use crate::{Access, Disk, Error, Geometry, Result, Run, Span, Zeroing};
+
+/// How a trace is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TraceFormat {
+    /// What `fio --read_iolog` replays (version 3, microseconds). A zeroing is told as a write.
+    FioIolog,
+    /// What `blkparse` prints: a line when a request is queued (Q) and one when it completes (C), in sectors of 512.
+    Blkparse,
+}
+
+/// How to trace.
+pub struct Trace<C> {
+    /// How it is written.
+    pub format: TraceFormat,
+    /// The file or device the trace is said to be of; without blanks for fio.
+    pub name: String,
+    /// Nanoseconds since the trace began.
+    pub clock_ns: C,
+    /// Where it goes; buffered by the caller.
+    pub to: Box<dyn Write + Send>,
+}
+
+/// Traces the requests to the disk under it. A trace that cannot be written fails no request: see [`TraceDisk::finish`].
+pub struct TraceDisk<D, C> {
+    inner: D,
+    format: TraceFormat,
+    name: String,
+    clock_ns: C,
+    log: Mutex<Log>,
+}
+
+struct Log {
+    to: Box<dyn Write + Send>,
+    lines: u64,
+    state: io::Result<()>,
+    finished: bool,
+}
+
+impl Log {
+    fn line(&mut self, line: std::fmt::Arguments<'_>) {
+        if self.state.is_ok() && !self.finished {
+            self.state = writeln!(self.to, "{line}");
+        }
+    }
+}
+
+/// One request as the formats name it.
+#[derive(Clone, Copy)]
+struct Event {
+    fio: &'static str,
+    rwbs: &'static str,
+    span: Span,
+}
+
+impl Event {
+    fn new(fio: &'static str, rwbs: [&'static str; 2], access: Access, span: Span) -> Self {
+        Self { fio, rwbs: rwbs[usize::from(access == Access::Fua)], span }
+    }
+}
+
+impl<D: Disk, C: Fn() -> u64 + Send + Sync> TraceDisk<D, C> {
+    /// `inner`, traced as `trace` says.
+    pub fn new(inner: D, trace: Trace<C>) -> Self {
+        let Trace { format, name, clock_ns, to } = trace;
+        let mut log = Log { to, lines: 0, state: Ok(()), finished: false };
+        if format == TraceFormat::FioIolog {
+            log.line(format_args!("fio version 3 iolog\n0 {name} add\n0 {name} open"));
+        }
+        Self { inner, format, name, clock_ns, log: Mutex::new(log) }
+    }
+
+    /// Ends the trace: what is asked for later is not written down.
+    ///
+    /// # Errors
+    /// The first failure to write it.
+    pub fn finish(&self) -> Result<()> {
+        let now_us = (self.clock_ns)() / 1000;
+        let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.format == TraceFormat::FioIolog {
+            log.line(format_args!("{now_us} {} close", self.name));
+        }
+        log.finished = true;
+        let state = std::mem::replace(&mut log.state, Ok(()));
+        state.and_then(|()| log.to.flush()).map_err(|why| Error::io(format!("writing the trace of {}", self.name), why))
+    }
+
+    fn traced<T>(&self, event: Event, request: impl FnOnce() -> Result<T>) -> Result<T> {
+        self.note('Q', event, None);
+        let done = request();
+        if self.format == TraceFormat::Blkparse {
+            self.note('C', event, Some(done.is_ok()));
+        }
+        done
+    }
+
+    fn note(&self, action: char, event: Event, succeeded: Option<bool>) {
+        let (now_ns, Event { fio, rwbs, span }) = ((self.clock_ns)(), event);
+        let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        log.lines += 1;
+        if self.format == TraceFormat::FioIolog {
+            return log.line(format_args!("{} {} {fio} {} {}", now_ns / 1000, self.name, span.at, span.len));
+        }
+        let (seconds, rest_ns, number) = (now_ns / 1_000_000_000, now_ns % 1_000_000_000, log.lines);
+        let (sector, sectors) = (span.at / 512, span.len / 512);
+        let who = match succeeded {
+            None => &self.name,
+            Some(true) => "0",
+            Some(false) => "-5",
+        };
+        log.line(format_args!(
+            "  0,0    0 {number:8} {seconds:5}.{rest_ns:09}     0 {action:>2} {rwbs:>3} {sector} + {sectors} [{who}]"
+        ));
+    }
+}
+
+impl<D: Disk, C: Fn() -> u64 + Send + Sync> Disk for TraceDisk<D, C> {
+    fn geometry(&self) -> Geometry {
+        self.inner.geometry()
+    }
+
+    fn read(&self, at: u64, into: &mut [u8]) -> Result<()> {
+        let event = Event::new("read", ["R", "R"], Access::Cached, Span::new(at, into.len() as u64));
+        self.traced(event, || self.inner.read(at, into))
+    }
+
+    fn write(&self, at: u64, from: &[u8], access: Access) -> Result<()> {
+        let event = Event::new("write", ["W", "WF"], access, Span::new(at, from.len() as u64));
+        self.traced(event, || self.inner.write(at, from, access))
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.traced(Event::new("sync", ["FN", "FN"], Access::Cached, Span::new(0, 0)), || self.inner.flush())
+    }
+
+    fn trim(&self, span: Span, access: Access) -> Result<()> {
+        self.traced(Event::new("trim", ["D", "DF"], access, span), || self.inner.trim(span, access))
+    }
+
+    fn write_zeroes(&self, span: Span, how: Zeroing) -> Result<()> {
+        self.traced(Event::new("write", ["WZ", "WZF"], how.access, span), || self.inner.write_zeroes(span, how))
+    }
+
+    fn extents(&self, span: Span) -> Result<Vec<Run>> {
+        self.inner.extents(span)
+    }
+}
