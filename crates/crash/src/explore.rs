@@ -1,0 +1,190 @@
+//! Every crash point, and at each every image.
+
+use std::any::Any;
+use std::collections::HashSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::crash::{Crash, Place};
+use crate::event::Trace;
+use crate::memory::LyingMemory;
+use crate::possible::Possible;
+use crate::report::{Failure, Report};
+use crate::sample::landings;
+use crate::seed::{Seed, mix};
+use crate::sites::{Site, sites};
+
+/// Which crash points to look at. A point lies before, between or after events; one after which no image and no
+/// mark is possible that was not possible before is passed over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Points {
+    /// All of them.
+    Every,
+    /// Those before a fence, a barrier or a mark, and the end. Every image of another point is possible, with the
+    /// same marks, at the next of these: as strong as `Every` where each point is explored exhaustively, and cheaper.
+    Widest,
+    /// This many, by seed, and the end.
+    Sampled(u64),
+}
+
+/// How to explore.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Says which points and images are sampled.
+    pub seed: u64,
+    /// A point with no more images than this is explored exhaustively.
+    pub images_per_point_max: u64,
+    /// Images tried at a point with more.
+    pub samples_per_point: u64,
+    /// Crash points.
+    pub points: Points,
+    /// Only the image of this place, which a failure printed.
+    pub only: Option<Place>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { seed: 1, images_per_point_max: 1 << 16, samples_per_point: 256, points: Points::Every, only: None }
+    }
+}
+
+/// Lets `check` judge what crashes of the run recorded in `memory` may leave. It is given each image with the marks
+/// acknowledged by then, and says what is wrong with it; a panic in it counts as an error. Stops at the first.
+pub fn explore(memory: &LyingMemory, options: &Options, check: impl FnMut(&Crash<'_>) -> Result<(), String>) -> Report {
+    let trace = memory.trace();
+    let mut exploration = Exploration { options, trace: &trace, check, report: Report::default(), point: 0 };
+    exploration.run();
+    exploration.report
+}
+
+struct Exploration<'a, C> {
+    options: &'a Options,
+    trace: &'a Trace,
+    check: C,
+    report: Report,
+    point: u64,
+}
+
+impl<C: FnMut(&Crash<'_>) -> Result<(), String>> Exploration<'_, C> {
+    fn run(&mut self) {
+        let chosen = self.chosen_points();
+        let mut possible = self.trace.start.clone();
+        let mut wider = true;
+        for number in 0..=self.trace.events.len() {
+            self.point = number as u64;
+            if wider && self.is_chosen(number, chosen.as_ref()) {
+                self.try_point(&mut possible);
+                wider = false;
+            }
+            if self.report.failure.is_some() {
+                return;
+            }
+            if number < self.trace.events.len() {
+                wider |= self.trace.apply(number, &mut possible);
+            }
+        }
+    }
+
+    fn chosen_points(&self) -> Option<HashSet<u64>> {
+        let Points::Sampled(count) = self.options.points else { return None };
+        let all = self.trace.events.len() as u64 + 1;
+        let mut seed = Seed::of(self.options.seed, u64::MAX);
+        let mut chosen: HashSet<u64> = (0..count).map(|_| seed.below(all)).collect();
+        chosen.insert(all - 1);
+        Some(chosen)
+    }
+
+    fn is_chosen(&self, number: usize, chosen: Option<&HashSet<u64>>) -> bool {
+        if let Some(place) = self.options.only {
+            return place.point == number as u64;
+        }
+        let next = self.trace.events.get(number).map(|event| event.action);
+        match self.options.points {
+            Points::Every => true,
+            Points::Widest => next.is_none_or(|action| action.narrows() || action.is_mark()),
+            Points::Sampled(_) => chosen.is_some_and(|chosen| chosen.contains(&(number as u64))),
+        }
+    }
+
+    fn try_point(&mut self, possible: &mut Possible) {
+        self.report.points += 1;
+        if let Some(sites) = sites(possible, self.options.images_per_point_max) {
+            return self.try_all(possible, &sites);
+        }
+        self.report.sampled_points += 1;
+        self.try_some(possible);
+    }
+
+    /// Counts through the choices of all sites like an odometer, which ends where it began.
+    fn try_all(&mut self, possible: &mut Possible, sites: &[Site]) {
+        let mut choices = vec![0; sites.len()];
+        let mut variant = 0;
+        loop {
+            if !self.try_image(possible, variant) {
+                return;
+            }
+            variant += 1;
+            let Some(turned) = (0..sites.len()).find(|&site| {
+                choices[site] = (choices[site] + 1) % sites[site].choices();
+                let (at, bytes) = sites[site].content(choices[site]);
+                possible.image.write(at, bytes);
+                choices[site] != 0
+            }) else {
+                return;
+            };
+            debug_assert!(turned < sites.len());
+        }
+    }
+
+    /// Tries sampled landings, each image once, and undoes each.
+    fn try_some(&mut self, possible: &mut Possible) {
+        let mut seed = Seed::of(self.options.seed, self.point);
+        let (mut tried, mut undo) = (HashSet::new(), Vec::new());
+        for (variant, landing) in landings(possible, &mut seed, self.options.samples_per_point).into_iter().enumerate()
+        {
+            let mut hash = 0;
+            for (&at, line) in &possible.lines {
+                let before = *possible.image.line(at);
+                let after = landing.content(at, line, &before);
+                if after != before {
+                    hash ^= after.chunks(8).fold(mix(at), |hash, word| mix(hash ^ word_of(word)));
+                    *possible.image.line_mut(at) = after;
+                    undo.push((at, before));
+                }
+            }
+            let goes_on = !tried.insert(hash) || self.try_image(possible, variant as u64);
+            for (at, before) in undo.drain(..) {
+                *possible.image.line_mut(at) = before;
+            }
+            if !goes_on {
+                return;
+            }
+        }
+    }
+
+    /// `false` where exploring ends here.
+    fn try_image(&mut self, possible: &Possible, variant: u64) -> bool {
+        let place = Place { point: self.point, variant };
+        if self.options.only.is_some_and(|only| only != place) {
+            return true;
+        }
+        self.report.images += 1;
+        let crash = Crash { possible, place, seed: self.options.seed };
+        let verdict = catch_unwind(AssertUnwindSafe(|| (self.check)(&crash)));
+        let error = match verdict {
+            Ok(Ok(())) => return self.options.only.is_none(),
+            Ok(Err(error)) => error,
+            Err(panic) => format!("panic: {}", panic_text(panic.as_ref())),
+        };
+        self.report.failure = Some(Failure::new(self.trace, self.options, place, error));
+        false
+    }
+}
+
+fn word_of(bytes: &[u8]) -> u64 {
+    u64::from_le_bytes(*bytes.first_chunk().expect("eight bytes"))
+}
+
+pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a message")
+}

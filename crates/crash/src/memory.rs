@@ -1,0 +1,262 @@
+//! A memory that forgets what it may.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use ferrite_medium::{Error, Memory, Result, Scheme, Span, Survival};
+
+use crate::event::{Action, Trace, Way};
+use crate::interleave;
+use crate::pages::Pages;
+use crate::possible::{Model, Possible, dropped_pages};
+use crate::sample;
+use crate::seed::Seed;
+use crate::thread::{AsThread, Thread};
+
+/// A [`Memory`] in DRAM that records every store, flush, fence and barrier with the thread that made it, so that
+/// [`crate::explore`] can make every image that a crash may leave.
+///
+/// It is strict where the waist leaves room: a barrier settles what its own thread stored or flushed and what
+/// `Writeback` left, but neither what another thread has not fenced nor words that nobody flushed.
+pub struct LyingMemory {
+    state: Mutex<State>,
+    size: u64,
+    model: Model,
+}
+
+struct State {
+    visible: Pages,
+    trace: Trace,
+    recording: bool,
+    calls: u64,
+    failing_call: Option<u64>,
+    poison: Option<String>,
+}
+
+impl LyingMemory {
+    /// A memory of `size_bytes` durable zeros.
+    pub fn new(size_bytes: u64, model: Model) -> Self {
+        Self::from_pages(Pages::zeros(size_bytes), model)
+    }
+
+    /// A memory that holds `bytes`, all durable.
+    pub fn from_image(bytes: &[u8], model: Model) -> Self {
+        Self::from_pages(Pages::from_bytes(bytes), model)
+    }
+
+    pub(crate) fn from_pages(pages: Pages, model: Model) -> Self {
+        let size = pages.size();
+        let trace = Trace::new(Possible::new(model, pages.clone()));
+        let state = State { visible: pages, trace, recording: true, calls: 0, failing_call: None, poison: None };
+        Self { state: Mutex::new(state), size, model }
+    }
+
+    /// What its fences are worth.
+    pub fn model(&self) -> Model {
+        self.model
+    }
+
+    /// The bytes as a reader sees them now.
+    pub fn snapshot(&self) -> Vec<u8> {
+        self.state().visible.to_vec()
+    }
+
+    /// Notes that `mark` was acknowledged: a checker of a later crash finds it among the marks. Make it after the
+    /// operation returned, as its user would learn of it.
+    pub fn mark(&self, mark: u64) {
+        interleave::turn();
+        self.state().record(Action::Mark(mark), &[]);
+    }
+
+    /// While the returned guard lives, this real thread is logical thread `number` (below 65,536) to every lying
+    /// memory: a test can step two state machines in turn as if two threads ran them.
+    pub fn as_thread(&self, number: u32) -> AsThread {
+        AsThread::new(number)
+    }
+
+    /// Fallible calls made so far: barriers, reserves and releases.
+    pub fn calls(&self) -> u64 {
+        self.state().calls
+    }
+
+    /// Lets fallible call `number`, counted from 0 as [`LyingMemory::calls`] does, fail. A failed barrier settles
+    /// nothing and poisons the memory (M4). For a sweep: count a run's calls, then run it once for each.
+    pub fn fail_nth(&self, number: u64) {
+        self.state().failing_call = Some(number);
+    }
+
+    /// Forgets the events so far, so that exploring starts here: what is pending stays pending, what was marked
+    /// stays marked.
+    pub fn forget_trace(&self) {
+        self.state().trace.fold();
+    }
+
+    /// Whether events are kept for exploring, as they are at first. A long run that only uses
+    /// [`LyingMemory::crash`] does not need them.
+    pub fn keep_trace(&self, keep: bool) {
+        let mut state = self.state();
+        state.recording = keep;
+        if !keep {
+            state.trace.fold();
+        }
+    }
+
+    /// What a crash now leaves, by `seed`; this memory goes on as before.
+    pub fn crash(&self, seed: u64) -> Self {
+        let Possible { mut image, lines, .. } = self.state().trace.end();
+        let landing = sample::mixture(&mut Seed::new(seed));
+        for (&at, line) in &lines {
+            let content = landing.content(at, line, image.line(at));
+            *image.line_mut(at) = content;
+        }
+        Self::from_pages(image, self.model)
+    }
+
+    /// What a new process finds when the one that uses this memory is killed: everything visible, no poison.
+    pub fn kill(&self) -> Self {
+        Self::from_pages(self.state().visible.clone(), self.model)
+    }
+
+    pub(crate) fn trace(&self) -> Trace {
+        self.state().trace.clone()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn within(&self, span: Span) {
+        assert!(span.fits(self.size), "{} bytes at {} lie outside a memory of {}", span.len, span.at, self.size);
+    }
+
+    fn change(&self, span: Span, change: impl Fn(&mut State, Span)) {
+        self.within(span);
+        for part in interleave::parts(span) {
+            interleave::turn();
+            change(&mut self.state(), part);
+        }
+    }
+
+    /// Counts a fallible call; `true` where it is the one to fail.
+    fn fails(&self) -> bool {
+        let mut state = self.state();
+        state.calls += 1;
+        state.failing_call == Some(state.calls - 1)
+    }
+}
+
+impl State {
+    fn record(&mut self, action: Action, bytes: &[u8]) {
+        let thread = Thread::current();
+        if self.recording {
+            self.trace.push(thread, action, bytes);
+        } else {
+            self.trace.start.apply(thread, action, bytes);
+        }
+    }
+}
+
+impl Memory for LyingMemory {
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn survival(&self) -> Survival {
+        Survival { process_crash: true, kernel_crash: true, power_loss: true }
+    }
+
+    fn fence_is_durable(&self) -> bool {
+        self.model.fence_is_durable
+    }
+
+    fn load(&self, at: u64, into: &mut [u8]) {
+        let span = Span::new(at, into.len() as u64);
+        self.within(span);
+        for part in interleave::parts(span) {
+            interleave::turn();
+            let start = (part.at - at) as usize;
+            self.state().visible.read(part.at, &mut into[start..start + part.len as usize]);
+        }
+    }
+
+    fn store(&self, at: u64, from: &[u8], how: Scheme) {
+        self.change(Span::new(at, from.len() as u64), |state, part| {
+            let bytes = &from[(part.at - at) as usize..][..part.len as usize];
+            state.visible.write(part.at, bytes);
+            state.record(Action::Store(part, how.into()), bytes);
+        });
+    }
+
+    fn zero(&self, span: Span, how: Scheme) {
+        self.change(span, |state, part| {
+            state.visible.zero(part);
+            state.record(Action::Zero(part, how.into()), &[]);
+        });
+    }
+
+    fn load_word(&self, at: u64) -> u64 {
+        assert!(at.is_multiple_of(8), "word at {at} is not aligned to 8 bytes");
+        let mut bytes = [0; 8];
+        self.load(at, &mut bytes);
+        u64::from_le_bytes(bytes)
+    }
+
+    fn store_word(&self, at: u64, value: u64) {
+        assert!(at.is_multiple_of(8), "word at {at} is not aligned to 8 bytes");
+        self.change(Span::new(at, 8), |state, word| {
+            state.visible.write(at, &value.to_le_bytes());
+            state.record(Action::Store(word, Way::Cached), &value.to_le_bytes());
+        });
+    }
+
+    fn flush(&self, span: Span) {
+        self.within(span);
+        interleave::turn();
+        self.state().record(Action::Flush(span), &[]);
+    }
+
+    fn fence(&self) {
+        interleave::turn();
+        self.state().record(Action::Fence, &[]);
+    }
+
+    fn barrier(&self) -> Result<()> {
+        interleave::turn();
+        let fails = self.fails();
+        let mut state = self.state();
+        if let Some(reason) = state.poison.clone() {
+            return Err(Error::Poisoned(reason));
+        }
+        if fails {
+            state.poison = Some(format!("planted at call {}", state.calls - 1));
+        }
+        state.record(Action::Barrier { failed: fails }, &[]);
+        if fails { Err(planted("barrier")) } else { Ok(()) }
+    }
+
+    fn reserve(&self, span: Span) -> Result<()> {
+        self.within(span);
+        interleave::turn();
+        if self.fails() {
+            return Err(Error::NoSpace(format!("planted: reserve of {} bytes at {}", span.len, span.at)));
+        }
+        self.state().record(Action::Reserve(span), &[]);
+        Ok(())
+    }
+
+    fn release(&self, span: Span) -> Result<()> {
+        self.within(span);
+        interleave::turn();
+        if self.fails() {
+            return Err(planted("release"));
+        }
+        let mut state = self.state();
+        let salt = state.calls;
+        dropped_pages(span, salt).for_each(|page| state.visible.zero(page));
+        state.record(Action::Release { span, salt }, &[]);
+        Ok(())
+    }
+}
+
+fn planted(what: &str) -> Error {
+    Error::io(format!("planted: {what}"), std::io::Error::other("the medium failed"))
+}

@@ -1,0 +1,207 @@
+//! What a crash may leave, now: the durable bytes, and the stores that may or may not have landed on them.
+//!
+//! ```text
+//! image   | durable bytes of every line                                       (as if nothing pending landed)
+//! line 7  | #12 cached  --######--  flushed up to #12 by thread 1
+//!         | #15 cached  ######----                                            in any prefix of the cached ones
+//!         | #16 nt      ------##--                                            any subset of the words of nt ones
+//! ```
+//!
+//! The rules, which are M1-M4 of `ferrite_medium::Memory` made definite where those leave room; always to the side
+//! that allows more images:
+//!
+//! - P1. A store call is cut by lines; its part in a line is one *store*. The words of one cached store may land in
+//!   any order, since no copy routine promises one: of a line's cached stores a crash keeps any prefix, and of the
+//!   store after that any subset of its words.
+//! - P2. Each word of a non-temporal store lands by itself. Of several to the same word, any prefix.
+//! - P3. Where cached and non-temporal stores meet in a line they land independently of each other, and a byte has the
+//!   value of the newest store to it that landed.
+//! - P4. An unaligned head or tail of a non-temporal store is a non-temporal store of the bytes it has of that word.
+//! - P5. A fence settles the thread's own non-temporal stores, and of every line it flushed the cached stores
+//!   before that flush, whoever stored them. A settled store covers all earlier ones to its bytes.
+//! - P6. A barrier is a fence of its own thread, and settles lines stored by `Writeback`, whoever stored them. It
+//!   does not settle what another thread has not fenced, nor words nobody flushed.
+//! - P7. Where the fence is not durable every store is as a non-temporal one, and only a barrier settles, all of them.
+//! - P8. Released pages read as zeros or as before; words of a dropped page land as zeros by P2 until a barrier.
+//! - P9. A barrier that fails settles nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ferrite_medium::Span;
+
+use crate::event::{Action, Way};
+use crate::line::{Line, Store};
+use crate::pages::{LINE_BYTES, PAGE_BYTES, Pages, lines, pieces};
+use crate::seed::mix;
+use crate::thread::Thread;
+
+/// What a fence is worth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Model {
+    /// Whether a fence makes stores durable (mapped persistent memory), or only a barrier does (a file).
+    pub fence_is_durable: bool,
+}
+
+impl Model {
+    /// Mapped persistent memory.
+    pub const MAPPED: Self = Self { fence_is_durable: true };
+    /// A file.
+    pub const FILE: Self = Self { fence_is_durable: false };
+    /// Both, for protocols that must hold on either.
+    pub const ALL: [Self; 2] = [Self::MAPPED, Self::FILE];
+}
+
+/// See the module.
+#[derive(Clone)]
+pub(crate) struct Possible {
+    pub model: Model,
+    pub image: Pages,
+    pub lines: BTreeMap<u64, Line>,
+    pub marks: Vec<u64>,
+    /// Lines that a fence of the thread will settle something in.
+    awaited: BTreeMap<Thread, BTreeSet<u64>>,
+    /// Lines that the next barrier flushes.
+    tracked: BTreeSet<u64>,
+    count: u64,
+}
+
+impl Possible {
+    /// `image`, all of it durable.
+    pub fn new(model: Model, image: Pages) -> Self {
+        let (lines, marks, awaited, tracked) = Default::default();
+        Self { model, image, lines, marks, awaited, tracked, count: 0 }
+    }
+
+    /// Applies one event; `bytes` are a store's. `true` where more images or more marks are possible after it.
+    pub fn apply(&mut self, thread: Thread, action: Action, bytes: &[u8]) -> bool {
+        self.count += 1;
+        match action {
+            Action::Store(span, way) => return self.store(thread, span, (way, bytes)),
+            Action::Zero(span, way) => return self.zero(thread, span, way),
+            Action::Flush(span) => self.flush(thread, span),
+            Action::Fence => self.fence(thread),
+            Action::Barrier { failed: false } => self.barrier(thread),
+            Action::Barrier { failed: true } | Action::Reserve(_) => {}
+            Action::Release { span, salt } => {
+                let dropped = dropped_pages(span, salt).map(|page| self.zero(Thread::HOST, page, Way::Nt));
+                return dropped.fold(false, |wider, page_wider| wider | page_wider);
+            }
+            Action::Mark(mark) => {
+                self.marks.push(mark);
+                return true;
+            }
+        }
+        false
+    }
+
+    fn store(&mut self, thread: Thread, span: Span, (way, bytes): (Way, &[u8])) -> bool {
+        let (mut wider, mut done) = (false, 0);
+        for (at, within) in lines(span) {
+            let mut store = Store { number: self.count, thread, way, bytes: [0; LINE_BYTES], mask: mask(&within) };
+            let len = within.len();
+            store.bytes[within].copy_from_slice(&bytes[done..done + len]);
+            done += len;
+            wider |= self.add(at, store);
+        }
+        wider
+    }
+
+    fn zero(&mut self, thread: Thread, span: Span, way: Way) -> bool {
+        let mut wider = false;
+        for (page, within) in pieces(span) {
+            let base = (page * PAGE_BYTES) as u64;
+            let part = Span::new(base + within.start as u64, within.len() as u64);
+            let clean = self.lines.range(base..base + PAGE_BYTES as u64).next().is_none();
+            if clean && self.image.is_zero_page(page) {
+                continue;
+            }
+            for (at, within) in lines(part) {
+                let store = Store { number: self.count, thread, way, bytes: [0; LINE_BYTES], mask: mask(&within) };
+                wider |= self.add(at, store);
+            }
+        }
+        wider
+    }
+
+    /// A store of what is durable already, with nothing pending in its line, changes no image and is not kept.
+    fn add(&mut self, at: u64, mut store: Store) -> bool {
+        if !self.lines.contains_key(&at) && store.is_in(self.image.line(at)) {
+            return false;
+        }
+        if !self.model.fence_is_durable {
+            store.way = Way::Nt;
+        }
+        let (way, thread, number) = (store.way, store.thread, store.number);
+        let line = self.lines.entry(at).or_default();
+        line.stores.push(store);
+        match way {
+            Way::Nt => {
+                self.awaited.entry(thread).or_default().insert(at);
+            }
+            Way::Flushed => {
+                line.flushed.push((thread, number));
+                self.awaited.entry(thread).or_default().insert(at);
+            }
+            Way::Tracked => {
+                self.tracked.insert(at);
+            }
+            Way::Cached => {}
+        }
+        true
+    }
+
+    fn flush(&mut self, thread: Thread, span: Span) {
+        let end = span.at + span.len;
+        for (&at, line) in self.lines.range_mut(span.at / 64 * 64..end) {
+            line.flushed.push((thread, self.count));
+            self.awaited.entry(thread).or_default().insert(at);
+        }
+    }
+
+    fn fence(&mut self, thread: Thread) {
+        if !self.model.fence_is_durable {
+            return;
+        }
+        for at in self.awaited.remove(&thread).unwrap_or_default() {
+            let Some(line) = self.lines.get_mut(&at) else { continue };
+            line.fence(thread, self.image.line_mut(at));
+            if line.stores.is_empty() {
+                self.lines.remove(&at);
+            }
+        }
+    }
+
+    fn barrier(&mut self, thread: Thread) {
+        if self.model.fence_is_durable {
+            self.flush_tracked(thread);
+            self.fence(thread);
+            self.fence(Thread::HOST);
+            return;
+        }
+        self.awaited.clear();
+        for (at, mut line) in std::mem::take(&mut self.lines) {
+            line.settle(self.image.line_mut(at), |_| true);
+        }
+    }
+
+    fn flush_tracked(&mut self, thread: Thread) {
+        for at in std::mem::take(&mut self.tracked) {
+            if let Some(line) = self.lines.get_mut(&at) {
+                line.flush_tracked(thread);
+                self.awaited.entry(thread).or_default().insert(at);
+            }
+        }
+    }
+}
+
+/// The bytes of `within` as bits.
+fn mask(within: &std::ops::Range<usize>) -> u64 {
+    (u64::MAX >> (LINE_BYTES - within.len())) << within.start
+}
+
+/// The whole pages of `span` that a host drops when it is told `salt`: about half of them.
+pub(crate) fn dropped_pages(span: Span, salt: u64) -> impl Iterator<Item = Span> {
+    pieces(span)
+        .filter(move |(page, within)| within.len() == PAGE_BYTES && mix(*page as u64 ^ salt << 32) & 1 == 0)
+        .map(|(page, _)| Span::new((page * PAGE_BYTES) as u64, PAGE_BYTES as u64))
+}

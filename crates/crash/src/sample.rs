@@ -1,0 +1,180 @@
+//! Some of the images that are possible, where there are too many to see all.
+//!
+//! The likely bugs first: nothing landed, everything landed, one store call alone, all but one, one word alone, all
+//! but one; then any mixture, sparse, even and dense in turn. Every choice follows from the seed.
+
+use crate::line::{Content, Line, Store};
+use crate::possible::Possible;
+use crate::seed::Seed;
+
+/// Which pending stores land.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Landing {
+    Nothing,
+    Everything,
+    /// One store call, with what must land before it.
+    OnlyCall(u64),
+    AllButCall(u64),
+    /// One word of one line, with what must land before it.
+    OnlyWord(u64, u8),
+    AllButWord(u64, u8),
+    /// Each store call whole, as far as their order lets it.
+    Calls(Chance),
+    /// Each store or word by itself.
+    Mixture(Chance),
+}
+
+/// How likely something lands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Chance {
+    seed: u64,
+    eighths: u64,
+}
+
+impl Chance {
+    fn lands(self, seed: &mut Seed) -> bool {
+        seed.below(8) < self.eighths
+    }
+}
+
+/// At most `count` landings for `possible`.
+pub(crate) fn landings(possible: &Possible, seed: &mut Seed, count: u64) -> Vec<Landing> {
+    let mut calls: Vec<u64> = possible.lines.values().flat_map(|line| line.stores.iter().map(|s| s.number)).collect();
+    calls.sort_unstable();
+    calls.dedup();
+    let words: Vec<(u64, u8)> = possible.lines.iter().flat_map(|(&at, line)| line_words(at, line)).collect();
+    let quarter = (count / 8) as usize;
+    let calls = pick(calls, 2 * quarter, seed);
+    let words = pick(words, quarter, seed);
+    let mut landings = vec![Landing::Nothing, Landing::Everything];
+    landings.extend(calls.iter().flat_map(|&call| [Landing::OnlyCall(call), Landing::AllButCall(call)]));
+    landings.extend(words.iter().flat_map(|&(at, word)| [Landing::OnlyWord(at, word), Landing::AllButWord(at, word)]));
+    while (landings.len() as u64) < count {
+        landings.push(mixture(seed));
+    }
+    landings.truncate(count as usize);
+    landings
+}
+
+/// One mixture, by calls or by words.
+pub(crate) fn mixture(seed: &mut Seed) -> Landing {
+    let kind = [Landing::Calls, Landing::Mixture][seed.below(2) as usize];
+    kind(Chance { seed: seed.bits(), eighths: [1, 4, 7][seed.below(3) as usize] })
+}
+
+fn line_words(at: u64, line: &Line) -> impl Iterator<Item = (u64, u8)> {
+    let words = line.stores.iter().fold(0, |all, store| all | store.words());
+    (0..8).filter(move |word| words & 1 << word != 0).map(move |word| (at, word))
+}
+
+fn pick<T>(mut from: Vec<T>, count: usize, seed: &mut Seed) -> Vec<T> {
+    for at in 0..count.min(from.len()) {
+        let other = at as u64 + seed.below((from.len() - at) as u64);
+        from.swap(at, other as usize);
+    }
+    from.truncate(count);
+    from
+}
+
+impl Landing {
+    /// What the line at `at` holds.
+    pub fn content(self, at: u64, line: &Line, image: &Content) -> Content {
+        let landed = match self {
+            Self::Nothing => return *image,
+            Self::Everything => vec![0xff; line.stores.len()],
+            Self::OnlyCall(call) => last_of(line, |number| line.stores[number].number == call)
+                .map_or_else(|| none(line), |last| only(line, last, 0xff)),
+            Self::AllButCall(call) => {
+                let first = line.stores.iter().position(|store| store.number == call);
+                first.map_or_else(|| all(line), |first| all_but(line, first, 0xff))
+            }
+            Self::OnlyWord(of, word) if of == at => last_of(line, |number| touches(line, number, word))
+                .map_or_else(|| none(line), |last| only(line, last, 1 << word)),
+            Self::OnlyWord(..) => return *image,
+            Self::AllButWord(of, word) if of == at => {
+                let first = (0..line.stores.len()).find(|&number| touches(line, number, word));
+                first.map_or_else(|| all(line), |first| all_but(line, first, 1 << word))
+            }
+            Self::AllButWord(..) => all(line),
+            Self::Calls(chance) => by_call(line, chance),
+            Self::Mixture(chance) => mixed(line, chance, &mut Seed::of(chance.seed, at)),
+        };
+        line.content(image, &landed)
+    }
+}
+
+fn none(line: &Line) -> Vec<u8> {
+    vec![0; line.stores.len()]
+}
+
+fn all(line: &Line) -> Vec<u8> {
+    vec![0xff; line.stores.len()]
+}
+
+fn last_of(line: &Line, which: impl Fn(usize) -> bool) -> Option<usize> {
+    (0..line.stores.len()).rev().find(|&number| which(number))
+}
+
+fn touches(line: &Line, number: usize, word: u8) -> bool {
+    line.stores[number].words() & 1 << word != 0
+}
+
+/// `words` of store `which`, and of the older ones what their order asks for.
+fn only(line: &Line, which: usize, words: u8) -> Vec<u8> {
+    let words = line.stores[which].words() & words;
+    let mut landed = none(line);
+    for (number, store) in line.stores.iter().enumerate().take(which) {
+        landed[number] = match (store.is_cached(), line.stores[which].is_cached()) {
+            (true, true) => 0xff,
+            (false, false) => words,
+            _ => 0,
+        };
+    }
+    landed[which] = words;
+    landed
+}
+
+/// Everything but `words` of store `which`, and of the newer ones what their order forbids.
+fn all_but(line: &Line, which: usize, words: u8) -> Vec<u8> {
+    let words = line.stores[which].words() & words;
+    let mut landed = all(line);
+    landed[which] = !words;
+    for (number, store) in line.stores.iter().enumerate().skip(which + 1) {
+        landed[number] = match (store.is_cached(), line.stores[which].is_cached()) {
+            (true, true) => 0,
+            (false, false) => !words,
+            _ => 0xff,
+        };
+    }
+    landed
+}
+
+/// The words of each store that `words` picks, cut down to what the rules P1 and P2 allow.
+fn allowed(line: &Line, mut words: impl FnMut(&Store) -> u8) -> Vec<u8> {
+    let (mut cached_goes_on, mut nt_goes_on) = (true, 0xffu8);
+    let land = |store: &Store| {
+        let picked = words(store);
+        if !store.is_cached() {
+            let landed = picked & nt_goes_on;
+            nt_goes_on &= landed | !store.words();
+            return landed;
+        }
+        let landed = if cached_goes_on { picked } else { 0 };
+        cached_goes_on &= store.words() & !picked == 0;
+        landed
+    };
+    line.stores.iter().map(land).collect()
+}
+
+fn by_call(line: &Line, chance: Chance) -> Vec<u8> {
+    allowed(line, |store| if chance.lands(&mut Seed::of(chance.seed, store.number)) { 0xff } else { 0 })
+}
+
+fn mixed(line: &Line, chance: Chance, seed: &mut Seed) -> Vec<u8> {
+    allowed(line, |store| {
+        if store.is_cached() && chance.lands(seed) {
+            return 0xff;
+        }
+        (0..8).filter(|_| chance.lands(seed)).fold(0, |words, word| words | 1 << word)
+    })
+}
