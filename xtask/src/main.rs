@@ -1,2 +1,41 @@
-//! xtask
-fn main() {}
+//! The project's commands: `cargo xtask --help` explains them.
+
+mod arguments;
+mod commands;
+mod gate;
+mod lexer;
+mod manifest;
+mod process;
+mod programs;
+mod ratchet;
+mod source;
+mod tally;
+mod tidy;
+mod tree;
+
+use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use arguments::Ask;
+use commands::Project;
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let new_seed = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_secs());
+    let project = Project::here();
+    let went_well = match arguments::parse(&words, new_seed) {
+        Ok(Ask::Help) => {
+            println!("{}", arguments::HELP);
+            true
+        }
+        Ok(Ask::Test { quick }) => project.test(quick),
+        Ok(Ask::Tidy) => project.tidy(),
+        Ok(Ask::Crash(runs)) => project.crash(&runs),
+        Ok(Ask::Figures(names)) => project.figures(&names),
+        Err(what) => {
+            eprintln!("{what}\n`cargo xtask --help` lists what there is");
+            return ExitCode::from(2);
+        }
+    };
+    if went_well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

@@ -1,0 +1,133 @@
+//! The words after `cargo xtask`, and the page that explains them.
+
+use crate::commands::Runs;
+
+/// What `--help` prints.
+pub const HELP: &str = "\
+The project's commands. Each exits 0 when all went well, 1 when not, 2 when it was called wrongly.
+
+  cargo xtask test            The whole gate; this is what decides whether a change is good. Installs the Debian
+                              packages that the tests need if they are missing (as root), then: format, lint, house
+                              rules, unit tests, model tests, crash tests, documentation examples, and end to end
+                              with real clients against the release binary. About 15 minutes on two cores.
+  cargo xtask test --quick    The part under three minutes: format, lint, house rules, unit tests.
+  cargo xtask tidy            The house rules alone: who may name whom, names, sizes, unsafe code, and that the pages
+                              in docs/ point at what exists. Known exceptions stand in xtask/ratchet.txt with reasons.
+  cargo xtask crash --seed N  The tests that crash or kill something, from seed N: the way to see again a failure
+                              that printed its seed.
+  cargo xtask soak [--rounds N] [--seed N]
+                              The same for N rounds (10000 if not said) from a new seed, which is printed: hours.
+  cargo xtask figures NAME..  The quick form of these experiments; tables and plots go to target/figures.
+
+A step that fails does not stop the others. The last line is always `N passed, N failed, N skipped`.
+
+What a test may rely on:
+  FERRITE_BIN      path of the release binary (end to end)
+  FERRITE_SEED     where seeded tests begin; without it each has its own fixed seed
+  FERRITE_ROUNDS   how often kill and crash tests repeat; without it each has its own number
+A test that cannot run on this machine prints `skipped: REASON` and returns; it is counted as skipped. Tests with
+`crash` or `kill` in their names, and those in files tests/crash*.rs, are what `crash` and `soak` run.";
+
+/// Rounds of a soak that says no number.
+const SOAK_ROUNDS: u64 = 10_000;
+
+/// What is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ask {
+    /// The page above.
+    Help,
+    /// The gate.
+    Test {
+        /// Its short part.
+        quick: bool,
+    },
+    /// The house rules.
+    Tidy,
+    /// Crash tests; a soak has rounds.
+    Crash(Runs),
+    /// Experiments by name.
+    Figures(Vec<String>),
+}
+
+/// Reads the words; `new_seed` is for a soak that was given none.
+///
+/// # Errors
+/// What is wrong with them, in one line.
+pub fn parse(words: &[String], new_seed: u64) -> Result<Ask, String> {
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    if words.iter().any(|word| matches!(*word, "-h" | "--help")) {
+        return Ok(Ask::Help);
+    }
+    match words.as_slice() {
+        [] | ["help"] => Ok(Ask::Help),
+        ["test"] => Ok(Ask::Test { quick: false }),
+        ["test", "--quick"] => Ok(Ask::Test { quick: true }),
+        ["tidy"] => Ok(Ask::Tidy),
+        ["crash", rest @ ..] => match runs(rest)? {
+            Runs { seed: None, .. } => Err("crash: which seed? --seed N".into()),
+            Runs { rounds: Some(_), .. } => Err("crash: it has no rounds; `soak` has".into()),
+            runs => Ok(Ask::Crash(runs)),
+        },
+        ["soak", rest @ ..] => {
+            let Runs { seed, rounds } = runs(rest)?;
+            Ok(Ask::Crash(Runs { seed: seed.or(Some(new_seed)), rounds: rounds.or(Some(SOAK_ROUNDS)) }))
+        }
+        ["figures", names @ ..] if !names.is_empty() => {
+            Ok(Ask::Figures(names.iter().map(|name| (*name).to_owned()).collect()))
+        }
+        ["figures"] => Err("figures: of which experiments?".into()),
+        ["test" | "tidy", rest @ ..] => Err(format!("`{}` is not understood here", rest.join(" "))),
+        [command, ..] => Err(format!("there is no command `{command}`")),
+    }
+}
+
+fn runs(words: &[&str]) -> Result<Runs, String> {
+    let mut runs = Runs::default();
+    let mut words = words.iter();
+    while let Some(option) = words.next() {
+        let number = words.next().and_then(|word| word.parse().ok());
+        match (*option, number) {
+            ("--seed", Some(number)) => runs.seed = Some(number),
+            ("--rounds", Some(number)) => runs.rounds = Some(number),
+            ("--seed" | "--rounds", None) => return Err(format!("{option} needs a number")),
+            _ => return Err(format!("`{option}` is not an option here")),
+        }
+    }
+    Ok(runs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Result<Ask, String> {
+        parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>(), 7)
+    }
+
+    #[test]
+    fn good_words_are_understood() {
+        let runs = |seed, rounds| Ok(Ask::Crash(Runs { seed: Some(seed), rounds }));
+        assert_eq!(parsed(""), Ok(Ask::Help));
+        assert_eq!(parsed("crash --help"), Ok(Ask::Help));
+        assert_eq!(parsed("test --quick"), Ok(Ask::Test { quick: true }));
+        assert_eq!(parsed("crash --seed 5"), runs(5, None));
+        assert_eq!(parsed("soak"), runs(7, Some(SOAK_ROUNDS)));
+        assert_eq!(parsed("soak --rounds 3 --seed 2"), runs(2, Some(3)));
+        assert_eq!(parsed("figures pace"), Ok(Ask::Figures(vec!["pace".into()])));
+    }
+
+    #[test]
+    fn bad_words_are_told() {
+        for line in [
+            "nonsense",
+            "test --fast",
+            "crash",
+            "crash --seed",
+            "crash --seed x",
+            "crash --seed 1 --rounds 2",
+            "figures",
+        ] {
+            assert!(parsed(line).is_err(), "{line}");
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! The programs that the end-to-end tests run, and the Debian packages they come in.
+
+use std::path::Path;
+use std::process::Command;
+
+/// A program and its package.
+const PROGRAMS: [(&str, &str); 20] = [
+    ("fio", "fio"),
+    ("qemu-img", "qemu-utils"),
+    ("qemu-io", "qemu-utils"),
+    ("qemu-nbd", "qemu-utils"),
+    ("nbdkit", "nbdkit"),
+    ("nbdinfo", "libnbd-bin"),
+    ("nbdcopy", "libnbd-bin"),
+    ("nbdsh", "python3-libnbd"),
+    ("mkfs.ext4", "e2fsprogs"),
+    ("e2fsck", "e2fsprogs"),
+    ("mkfs.xfs", "xfsprogs"),
+    ("xfs_repair", "xfsprogs"),
+    ("sfdisk", "fdisk"),
+    ("fusermount3", "fuse3"),
+    ("mount", "mount"),
+    ("losetup", "mount"),
+    ("fstrim", "util-linux"),
+    ("blkid", "util-linux"),
+    ("tar", "tar"),
+    ("sha256sum", "coreutils"),
+];
+
+const FOLDERS: [&str; 6] = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
+
+/// Makes every program be there: installs the packages of those that are missing, as root on Debian and its kin.
+///
+/// # Errors
+/// One line that names the packages, where they cannot be installed.
+pub fn ensure() -> Result<String, String> {
+    let missing = missing();
+    if missing.is_empty() {
+        return Ok("all there".into());
+    }
+    let wanted = format!("the tests need packages that are not installed: apt-get install {}", missing.join(" "));
+    if !is_root() || !is_there("apt-get") {
+        return Err(format!("{wanted} (run it as root, then try again)"));
+    }
+    apt_get(&["update"]).map_err(|error| format!("{wanted} (apt-get update: {error})"))?;
+    let install = [&["install", "--yes", "--no-install-recommends"][..], &missing].concat();
+    apt_get(&install).map_err(|error| format!("{wanted} (apt-get install: {error})"))?;
+    let still = self::missing();
+    if still.is_empty() { Ok(format!("installed {}", missing.join(" "))) } else { Err(wanted) }
+}
+
+fn missing() -> Vec<&'static str> {
+    let mut packages: Vec<&str> =
+        PROGRAMS.iter().filter(|(program, _)| !is_there(program)).map(|(_, package)| *package).collect();
+    packages.sort_unstable();
+    packages.dedup();
+    packages
+}
+
+/// System folders are looked into whatever PATH says: a user's PATH lacks the `sbin` ones.
+fn is_there(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut folders = std::env::split_paths(&path).chain(FOLDERS.iter().map(Into::into));
+    folders.any(|folder| folder.join(program).is_file())
+}
+
+fn is_root() -> bool {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata(Path::new("/proc/self")).is_ok_and(|me| me.uid() == 0)
+}
+
+fn apt_get(args: &[&str]) -> Result<(), String> {
+    let mut command = Command::new("apt-get");
+    command.args(["-o", "Dpkg::Use-Pty=0", "--quiet"]).args(args).env("DEBIAN_FRONTEND", "noninteractive");
+    let status = command.stdin(std::process::Stdio::null()).status().map_err(|error| error.to_string())?;
+    if status.success() { Ok(()) } else { Err(status.to_string()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_found_and_missed() {
+        assert!(is_there("sh"));
+        assert!(!is_there("no-such-program-anywhere"));
+    }
+}

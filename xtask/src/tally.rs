@@ -1,0 +1,117 @@
+//! How many tests passed, read from what the test binaries print.
+
+use std::fmt;
+use std::ops::AddAssign;
+
+/// Tests by how they went.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Did what they should.
+    pub passed: usize,
+    /// Did not.
+    pub failed: usize,
+    /// Were ignored, or said `skipped: REASON`.
+    pub skipped: usize,
+}
+
+impl AddAssign for Tally {
+    fn add_assign(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.skipped += other.skipped;
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} passed, {} failed, {} skipped", self.passed, self.failed, self.skipped)
+    }
+}
+
+/// Reads the output of test binaries run with `--show-output`, line by line.
+///
+/// What passing tests printed is kept back, except that a line `skipped: REASON` makes its test a skipped one.
+#[derive(Debug, Default)]
+pub struct Reader {
+    /// The sum so far.
+    pub tally: Tally,
+    /// Name and reason of each test that skipped itself.
+    pub skips: Vec<(String, String)>,
+    in_successes: bool,
+    test: String,
+    skips_here: usize,
+}
+
+impl Reader {
+    /// Takes one line; returns whether it is to be shown.
+    pub fn take(&mut self, line: &str) -> bool {
+        match line {
+            "successes:" => self.in_successes = true,
+            "failures:" => self.in_successes = false,
+            _ if line.starts_with("test result: ") => {
+                self.in_successes = false;
+                self.add(line);
+            }
+            _ if self.in_successes => self.passing(line),
+            _ => {}
+        }
+        !self.in_successes
+    }
+
+    fn passing(&mut self, line: &str) {
+        if let Some(name) = line.strip_prefix("---- ").and_then(|rest| rest.strip_suffix(" stdout ----")) {
+            self.test = name.to_owned();
+        }
+        let already = self.skips.iter().rev().take(self.skips_here).any(|(test, _)| *test == self.test);
+        if let Some(reason) = line.trim().strip_prefix("skipped: ").filter(|_| !already) {
+            self.skips.push((self.test.clone(), reason.to_owned()));
+            self.skips_here += 1;
+        }
+    }
+
+    fn add(&mut self, line: &str) {
+        let count = |what: &str| {
+            let number = line.split(what).next().and_then(|before| before.trim_end().rsplit([' ', '.']).next());
+            number.and_then(|number| number.parse().ok()).unwrap_or(0)
+        };
+        let here = std::mem::take(&mut self.skips_here);
+        let passed: usize = count(" passed;");
+        self.tally += Tally { passed: passed - here, failed: count(" failed;"), skipped: count(" ignored;") + here };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(output: &str) -> (Reader, Vec<&str>) {
+        let mut reader = Reader::default();
+        let shown = output.lines().filter(|line| reader.take(line)).collect();
+        (reader, shown)
+    }
+
+    #[test]
+    fn results_of_several_binaries_are_summed() {
+        let (reader, shown) = read(
+            "running 2 tests\ntest a ... ok\n\
+             test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 3 filtered out; finished in 0.01s\n\
+             test result: FAILED. 4 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1s\n",
+        );
+        assert_eq!(reader.tally, Tally { passed: 16, failed: 2, skipped: 1 });
+        assert_eq!(reader.tally.to_string(), "16 passed, 2 failed, 1 skipped");
+        assert_eq!(shown.len(), 4);
+    }
+
+    #[test]
+    fn a_test_that_skips_itself_is_not_a_passed_one() {
+        let (reader, shown) = read(
+            "test t::a ... ok\n\nsuccesses:\n\n---- t::a stdout ----\nseed 1\nskipped: no PKU\nskipped: again\n\n\
+             successes:\n    t::a\n    t::b\n\nfailures:\n\n---- t::c stdout ----\nskipped: not this one\n\n\
+             test result: FAILED. 2 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out\n",
+        );
+        assert_eq!(reader.tally, Tally { passed: 1, failed: 1, skipped: 1 });
+        assert_eq!(reader.skips, [("t::a".to_owned(), "no PKU".to_owned())]);
+        assert!(!shown.contains(&"seed 1"), "chatter of passing tests is kept back");
+        assert!(shown.contains(&"---- t::c stdout ----"), "output of failing tests is shown");
+    }
+}

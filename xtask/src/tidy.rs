@@ -1,0 +1,167 @@
+//! The house rules, checked by reading: `cargo xtask tidy`. Every finding says where, what, and what to do.
+//!
+//! Each rule lives in a module with canaries: planted violations that it must find, and good text that it must not.
+
+mod dependencies;
+mod edge;
+mod names;
+mod papers;
+mod size;
+mod text;
+mod unsafety;
+mod walls;
+
+use std::fmt;
+
+use crate::ratchet::Ratchet;
+use crate::source::Source;
+use crate::tree::Tree;
+
+/// Something to put right.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Finding {
+    /// The file.
+    pub path: String,
+    /// The line, from 1.
+    pub line: usize,
+    /// What is wrong and what to do.
+    pub what: String,
+}
+
+impl Finding {
+    /// A finding at a line of a file.
+    pub fn new(path: impl Into<String>, line: usize, what: impl Into<String>) -> Self {
+        Self { path: path.into(), line, what: what.into() }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.path, self.line, self.what)
+    }
+}
+
+/// What every rule looks at.
+pub struct House<'a> {
+    /// All text files.
+    pub tree: &'a Tree,
+    /// The Rust ones, as tokens.
+    pub sources: Vec<Source<'a>>,
+    /// Known exceptions.
+    pub ratchet: Ratchet,
+}
+
+impl<'a> House<'a> {
+    fn new(tree: &'a Tree, findings: &mut Vec<Finding>) -> Self {
+        Self { tree, sources: Source::all(tree), ratchet: Ratchet::of(tree, findings) }
+    }
+}
+
+type Rule = fn(&House<'_>, &mut Vec<Finding>);
+
+const RULES: [Rule; 8] = [
+    walls::check,
+    edge::check,
+    names::check,
+    text::check,
+    unsafety::check,
+    size::check,
+    dependencies::check,
+    papers::check,
+];
+
+/// All that is wrong with `tree`, by file and line.
+pub fn check(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let house = House::new(tree, &mut findings);
+    for rule in RULES {
+        rule(&house, &mut findings);
+    }
+    findings.sort();
+    findings.dedup();
+    findings
+}
+
+/// The package that the file at `path` belongs to, as the walls call it.
+pub fn package_of(path: &str) -> Option<&str> {
+    let mut parts = path.split('/');
+    match (parts.next()?, parts.next()) {
+        ("crates", Some(name)) => Some(name),
+        (top @ ("bench" | "xtask" | "tests" | "fuzz" | "bindings"), Some(_)) => Some(top),
+        _ => None,
+    }
+}
+
+/// Whether a package lies below `serve`: no front end, clock or randomness there.
+pub fn is_below_serve(package: &str) -> bool {
+    ["medium", "pool", "object", "wal", "block", "fs", "cache", "guest", "sim"].contains(&package)
+}
+
+/// The words of a name: `OptInfo`, `opt_info`, `opt-info` are two each; all in lower case.
+pub fn words(name: &str) -> Vec<String> {
+    let (mut words, mut word) = (Vec::new(), String::new());
+    let letters: Vec<char> = name.chars().collect();
+    for (at, letter) in letters.iter().enumerate() {
+        let before = at.checked_sub(1).map(|at| letters[at]);
+        let after = letters.get(at + 1);
+        let starts = letter.is_uppercase()
+            && (before.is_some_and(|c| c.is_lowercase() || c.is_ascii_digit())
+                || before.is_some_and(char::is_uppercase) && after.is_some_and(|c| c.is_lowercase()));
+        if starts || !letter.is_alphanumeric() {
+            words.push(std::mem::take(&mut word));
+        }
+        word.extend(letter.is_alphanumeric().then(|| letter.to_ascii_lowercase()));
+    }
+    words.push(word);
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+/// Runs one rule on a tree made for a test.
+#[cfg(test)]
+fn found_by(rule: Rule, files: &[(&str, &str)]) -> Vec<String> {
+    let (tree, mut findings) = (Tree::of(files), Vec::new());
+    let house = House::new(&tree, &mut findings);
+    rule(&house, &mut findings);
+    findings.iter().map(ToString::to_string).collect()
+}
+
+/// Panics unless `rule` finds exactly one thing in `files`, at `place`.
+#[cfg(test)]
+#[track_caller]
+fn assert_found(rule: Rule, files: &[(&str, &str)], place: &str) {
+    let found = found_by(rule, files);
+    assert!(
+        found.len() == 1 && found[0].starts_with(&format!("{place}: ")),
+        "wanted one finding at {place}: {found:#?}"
+    );
+}
+
+/// Panics if `rule` finds anything in `files`.
+#[cfg(test)]
+#[track_caller]
+fn assert_clean(rule: Rule, files: &[(&str, &str)]) {
+    let found = found_by(rule, files);
+    assert!(found.is_empty(), "good text was refused: {found:#?}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_split_into_words() {
+        assert_eq!(words("NBDOptInfo"), ["nbd", "opt", "info"]);
+        assert_eq!(words("fsync_all-data2"), ["fsync", "all", "data2"]);
+        assert_eq!(words("SyncIO"), ["sync", "io"]);
+        assert_eq!(words("MAX_LEN"), ["max", "len"]);
+    }
+
+    #[test]
+    fn files_belong_to_packages() {
+        assert_eq!(package_of("crates/pool/src/lib.rs"), Some("pool"));
+        assert_eq!(package_of("fuzz/targets/src/lib.rs"), Some("fuzz"));
+        assert_eq!(package_of("docs/format.md"), None);
+        assert_eq!(package_of("Cargo.toml"), None);
+    }
+}

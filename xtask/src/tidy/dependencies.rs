@@ -1,0 +1,93 @@
+//! Every dependency has its reason in docs/dependencies.md, and its version once, in the workspace's table.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Finding, House};
+use crate::manifest::{self, Table};
+
+const PAGE: &str = "docs/dependencies.md";
+
+/// Stands outside the workspace, so it names its versions itself.
+const FUZZ: &str = "fuzz/Cargo.toml";
+
+pub(super) fn check(house: &House<'_>, findings: &mut Vec<Finding>) {
+    let (mut declared, mut used) = (BTreeMap::new(), BTreeSet::new());
+    for file in house.tree.ending("Cargo.toml") {
+        for dependency in manifest::dependencies(&file.text) {
+            if dependency.name.starts_with("ferrite") {
+                continue;
+            }
+            if dependency.table == Table::Workspace || file.path == FUZZ {
+                declared.insert(dependency.name.clone(), (file.path.as_str(), dependency.line));
+            } else if !dependency.from_workspace {
+                let what = format!("`{0}` names its own version: write `{0}.workspace = true`", dependency.name);
+                findings.push(Finding::new(&file.path, dependency.line, what));
+            }
+            if dependency.table != Table::Workspace {
+                used.insert(dependency.name);
+            }
+        }
+    }
+    let explained = explained(house);
+    for (name, (path, line)) in &declared {
+        if !explained.contains_key(name.as_str()) {
+            let what = format!("`{name}` is not explained: add a line \"- `{name}`: why\" to {PAGE}");
+            findings.push(Finding::new(*path, *line, what));
+        }
+        if !used.contains(name) {
+            findings.push(Finding::new(*path, *line, format!("nothing uses `{name}`: remove it")));
+        }
+    }
+    for (name, line) in explained {
+        if !declared.contains_key(name) {
+            findings.push(Finding::new(PAGE, line, format!("`{name}` is no dependency: remove its line")));
+        }
+    }
+}
+
+/// The dependencies that the page has a line for: "- `name`: why".
+fn explained<'a>(house: &'a House<'_>) -> BTreeMap<&'a str, usize> {
+    let lines = house.tree.text(PAGE).unwrap_or_default().lines().enumerate();
+    let named = |(at, line): (usize, &'a str)| {
+        let (name, why) = line.strip_prefix("- `")?.split_once('`')?;
+        (!why.trim_start_matches([':', ' ']).is_empty()).then_some((name, at + 1))
+    };
+    lines.filter_map(named).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{assert_clean, assert_found};
+    use super::*;
+
+    const ROOT: (&str, &str) = ("Cargo.toml", "[workspace.dependencies]\nlibc = \"0.2\"\n");
+    const USER: (&str, &str) = ("crates/a/Cargo.toml", "[dependencies]\nlibc.workspace = true\n");
+    const WHY: (&str, &str) = (PAGE, "- `libc`: system calls.\n");
+
+    #[test]
+    fn a_dependency_without_a_reason_is_found() {
+        assert_found(check, &[ROOT, USER], "Cargo.toml:2");
+        assert_found(check, &[ROOT, USER, (PAGE, "- `libc`:\n")], "Cargo.toml:2");
+    }
+
+    #[test]
+    fn a_reason_without_a_dependency_and_a_dependency_without_a_user_are_found() {
+        assert_found(
+            check,
+            &[ROOT, USER, (PAGE, "- `libc`: system calls.\n- `rand`: gone.\n")],
+            "docs/dependencies.md:2",
+        );
+        assert_found(check, &[ROOT, WHY], "Cargo.toml:2");
+    }
+
+    #[test]
+    fn a_version_outside_the_table_is_found() {
+        let own = ("crates/b/Cargo.toml", "[dependencies]\nlibc = \"0.1\"\n");
+        assert_found(check, &[ROOT, USER, WHY, own], "crates/b/Cargo.toml:2");
+    }
+
+    #[test]
+    fn explained_and_used_passes() {
+        assert_clean(check, &[ROOT, USER, WHY]);
+    }
+}

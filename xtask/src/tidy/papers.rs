@@ -1,0 +1,150 @@
+//! docs/papers.md points at modules, tests and experiments that exist.
+//!
+//! In each table with the columns *module*, *test* and *experiment*, what stands in backticks is looked up:
+//! a module is `package::path`, a test `package::path::name` where inner `mod tests` may be left out, an experiment
+//! the name of a file of bench/src.
+
+use std::collections::BTreeSet;
+
+use super::{Finding, House, package_of};
+
+const PAGE: &str = "docs/papers.md";
+
+pub(super) fn check(house: &House<'_>, findings: &mut Vec<Finding>) {
+    let Some(page) = house.tree.text(PAGE) else {
+        findings.push(Finding::new(PAGE, 1, "there is none: say which claim of which paper is where"));
+        return;
+    };
+    let known = Known::of(house);
+    let mut columns: Vec<&str> = Vec::new();
+    for (at, line) in page.lines().enumerate() {
+        let cells = cells(line);
+        if cells.is_empty() || columns.is_empty() {
+            columns = cells;
+            continue;
+        }
+        for (column, cell) in columns.iter().zip(cells) {
+            let missing = ticked(cell).filter(|name| !known.has(column, name));
+            findings.extend(missing.map(|name| {
+                Finding::new(
+                    PAGE,
+                    at + 1,
+                    format!("there is no {column} `{name}`: correct the row, or move it to what is not built"),
+                )
+            }));
+        }
+    }
+}
+
+/// The cells of a table's row; none on other lines.
+fn cells(line: &str) -> Vec<&str> {
+    let row = line.trim().strip_prefix('|').and_then(|rest| rest.strip_suffix('|'));
+    row.map(|row| row.split('|').map(str::trim).collect()).unwrap_or_default()
+}
+
+/// What stands between backticks.
+fn ticked(cell: &str) -> impl Iterator<Item = &str> {
+    cell.split('`').skip(1).step_by(2)
+}
+
+struct Known {
+    modules: BTreeSet<String>,
+    tests: Vec<Vec<String>>,
+    experiments: BTreeSet<String>,
+}
+
+impl Known {
+    fn of(house: &House<'_>) -> Self {
+        let (mut modules, mut tests, mut experiments) = (BTreeSet::new(), Vec::new(), BTreeSet::new());
+        for source in &house.sources {
+            let Some(path) = module_path(source.path) else { continue };
+            modules.insert(path.join("::"));
+            experiments.extend(experiment(source.path));
+            for function in source.functions().into_iter().filter(|function| function.is_test) {
+                tests.push([path.clone(), function.modules, vec![function.name]].concat());
+            }
+        }
+        Self { modules, tests, experiments }
+    }
+
+    fn has(&self, column: &str, name: &str) -> bool {
+        match column.to_lowercase().as_str() {
+            "module" => self.modules.contains(name),
+            "test" => self.tests.iter().any(|test| is_named(test, name)),
+            "experiment" => self.experiments.contains(name),
+            _ => true,
+        }
+    }
+}
+
+/// `crates/pool/src/a/b.rs` is `pool::a::b`, `crates/pool/tests/x.rs` is `pool::x`, `tests/e2e/x.rs` is `tests::x`.
+fn module_path(path: &str) -> Option<Vec<String>> {
+    let package = package_of(path)?;
+    let stem = path.strip_suffix(".rs")?;
+    let mut parts = stem.split('/').skip(1).skip_while(|part| *part != "src" && *part != "tests" && *part != "e2e");
+    parts.next()?;
+    let named = parts.filter(|part| !matches!(*part, "lib" | "main" | "mod"));
+    Some(std::iter::once(package).chain(named).map(str::to_owned).collect())
+}
+
+fn experiment(path: &str) -> Option<String> {
+    let name = path.strip_prefix("bench/src/")?;
+    Some(name.strip_suffix(".rs")?.trim_end_matches("/mod").replace('_', "-"))
+}
+
+/// Whether `name` begins and ends as the test's path does, and what it says between comes in that order.
+fn is_named(test: &[String], name: &str) -> bool {
+    let said: Vec<&str> = name.split("::").collect();
+    let mut rest = test.iter();
+    said.len() > 1
+        && said.first().copied() == test.first().map(String::as_str)
+        && said.last().copied() == test.last().map(String::as_str)
+        && said.iter().all(|part| rest.any(|known| known == part))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{assert_clean, assert_found};
+    use super::*;
+
+    const SOURCES: [(&str, &str); 3] = [
+        ("crates/medium/src/guard/keys.rs", "mod tests { #[test] fn wild() {} fn not_a_test() {} }"),
+        ("tests/e2e/disk.rs", "proptest! { #[test] fn killed(x in 0..9) {} }"),
+        ("bench/src/write_schemes.rs", "//! x"),
+    ];
+
+    fn page(row: &str) -> String {
+        format!("# Papers\n\n| claim | module | test | experiment |\n|---|---|---|---|\n| `free` text | {row} |\n")
+    }
+
+    #[track_caller]
+    fn with(row: &str, judge: impl Fn(&[(&str, &str)])) {
+        let page = page(row);
+        judge(&[SOURCES[0], SOURCES[1], SOURCES[2], (PAGE, &page)]);
+    }
+
+    #[test]
+    fn rows_that_point_nowhere_are_found() {
+        let rows = [
+            "`medium::guard::kees` | - | -",
+            "- | `medium::guard::keys::tame` | -",
+            "- | `medium::guard::keys::not_a_test` | -",
+            "- | `pool::guard::keys::wild` | -",
+            "- | `medium::keys::guard::wild` | -",
+            "- | `wild` | -",
+            "- | - | `write_schemes`",
+        ];
+        for row in rows {
+            with(row, |files| assert_found(check, files, "docs/papers.md:5"));
+        }
+        assert_found(check, &SOURCES, "docs/papers.md:1");
+    }
+
+    #[test]
+    fn rows_that_point_at_what_is_there_pass() {
+        with("`medium::guard::keys` | `medium::guard::keys::wild`, `tests::disk::killed` | `write-schemes`", |files| {
+            assert_clean(check, files);
+        });
+        with("`medium::guard::keys` | `medium::guard::keys::tests::wild` | -", |files| assert_clean(check, files));
+    }
+}

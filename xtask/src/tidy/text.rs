@@ -1,0 +1,138 @@
+//! What no text of the project says: unfinished business, who or what wrote it, where one machine keeps its files.
+//! And what each must have: an opening line in a source, a README that is short.
+
+use super::{Finding, House};
+use crate::source::Source;
+
+/// This file, which has to spell what it looks for.
+const SELF: &str = "xtask/src/tidy/text.rs";
+
+const UNFINISHED: [&str; 3] = ["TODO", "FIXME", "XXX"];
+
+const UNFINISHED_MACROS: [&str; 3] = ["dbg", "todo", "unimplemented"];
+
+/// The project speaks of itself alone. In lower case.
+const MAKING_OF: [&str; 12] = [
+    "co-authored-by",
+    "signed-off-by",
+    "language model",
+    "ai assistant",
+    "ai-generated",
+    "chatbot",
+    "coding agent",
+    "sub-agent",
+    "subagent",
+    "earlier session",
+    "today's session",
+    "development session",
+];
+
+const MACHINE_PATHS: [&str; 3] = ["/work/", "/root/", "/home/"];
+
+const README_LIMIT: usize = 80;
+
+pub(super) fn check(house: &House<'_>, findings: &mut Vec<Finding>) {
+    let ours = |path: &str| path != SELF && path != "Cargo.lock" && !path.starts_with("LICENSE");
+    for file in house.tree.files.iter().filter(|file| ours(&file.path)) {
+        for (at, line) in file.text.lines().enumerate() {
+            findings.extend(told(line).map(|what| Finding::new(&file.path, at + 1, what)));
+        }
+    }
+    for source in &house.sources {
+        unfinished_macros(source, findings);
+        let is_told_by_its_module = source.path.ends_with("/tests.rs") && source.path.contains("/src/");
+        if !source.text.starts_with("//!") && !is_told_by_its_module {
+            findings.push(Finding::new(source.path, 1, "the first line says what the file is: begin with `//! ..`"));
+        }
+    }
+    readme(house, findings);
+}
+
+fn told(line: &str) -> Option<String> {
+    if let Some(word) = UNFINISHED.iter().find(|word| has_word(line, word)) {
+        return Some(format!("`{word}`: finish it, or open an issue and leave no mark"));
+    }
+    let lower = line.to_lowercase();
+    if let Some(phrase) = MAKING_OF.iter().find(|phrase| lower.contains(**phrase)) {
+        return Some(format!("\"{phrase}\": the project speaks of itself alone, not of how it was made"));
+    }
+    let path = MACHINE_PATHS.iter().find(|path| begins_path(line, path))?;
+    Some(format!("`{path}` exists on one machine: name a path in the project, or one that everybody has"))
+}
+
+fn has_word(line: &str, word: &str) -> bool {
+    let part_of_name = |c: char| c == '_' || c.is_alphanumeric();
+    line.match_indices(word)
+        .any(|(at, _)| !line[..at].ends_with(part_of_name) && !line[at + word.len()..].starts_with(part_of_name))
+}
+
+fn begins_path(line: &str, path: &str) -> bool {
+    let inside = |c: char| c.is_alphanumeric() || matches!(c, '.' | '_' | '-' | '}' | '/' | '~');
+    line.match_indices(path).any(|(at, _)| !line[..at].ends_with(inside))
+}
+
+fn unfinished_macros(source: &Source<'_>, findings: &mut Vec<Finding>) {
+    for (at, token) in source.tokens.iter().enumerate() {
+        if UNFINISHED_MACROS.contains(&token.text) && source.reads(at + 1, &["!"]) {
+            findings.push(Finding::new(source.path, token.line, format!("`{}!`: finish it", token.text)));
+        }
+    }
+}
+
+fn readme(house: &House<'_>, findings: &mut Vec<Finding>) {
+    let lines = house.tree.text("README.md").map(|text| text.lines().count());
+    match lines {
+        None => findings.push(Finding::new("README.md", 1, "there is none: say what it is and how to run it")),
+        Some(lines) if lines > README_LIMIT => {
+            let what = format!("{lines} lines, {README_LIMIT} are allowed: move detail to docs/");
+            findings.push(Finding::new("README.md", README_LIMIT + 1, what));
+        }
+        Some(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{assert_clean, assert_found};
+    use super::*;
+
+    const README: (&str, &str) = ("README.md", "# Ferrite\n");
+
+    #[test]
+    fn unfinished_business_is_found() {
+        for line in ["// TODO: more", "# FIXME", "\"XXX\"", "a /* TODO */"] {
+            assert_found(check, &[("docs/a.md", &format!("\n{line}\n")), README], "docs/a.md:2");
+        }
+        for call in ["dbg!(x)", "todo!()", "unimplemented!()"] {
+            assert_found(check, &[("a.rs", &format!("//! A.\n{call};\n")), README], "a.rs:2");
+        }
+    }
+
+    #[test]
+    fn words_on_the_making_and_paths_of_one_machine_are_found() {
+        for line in [
+            "Co-Authored-By: someone",
+            "Found in an earlier session.",
+            "see /work/main/x",
+            "`/root/pool`",
+            "(/home/me)",
+        ] {
+            assert_found(check, &[("docs/a.md", &format!("\n{line}\n")), README], "docs/a.md:2");
+        }
+    }
+
+    #[test]
+    fn a_source_without_an_opening_line_and_a_long_readme_are_found() {
+        assert_found(check, &[("a.rs", "fn f() {}"), README], "a.rs:1");
+        assert_found(check, &[("README.md", &"x\n".repeat(81))], "README.md:81");
+        assert_found(check, &[], "README.md:1");
+    }
+
+    #[test]
+    fn good_text_passes() {
+        let text =
+            "//! A session with its NBD client.\nfn f() { mktemp(\"a.XXXXXX\"); todo(); let p = \"target/work/x\"; }\n";
+        assert_clean(check, &[("a.rs", text), README]);
+        assert_clean(check, &[("crates/a/src/a/tests.rs", "fn f() {}"), README]);
+    }
+}

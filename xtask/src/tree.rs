@@ -1,0 +1,100 @@
+//! The project's files as the rules see them: path and text. Tests make trees of a few lines.
+
+use std::io;
+use std::path::Path;
+use std::process::Command;
+
+/// A text file of the project.
+#[derive(Clone, Debug)]
+pub struct File {
+    /// Path from the root, with `/`.
+    pub path: String,
+    /// All of it.
+    pub text: String,
+}
+
+/// The text files of the project.
+#[derive(Clone, Debug, Default)]
+pub struct Tree {
+    /// Sorted by path.
+    pub files: Vec<File>,
+}
+
+impl Tree {
+    /// Reads the project at `root`: what git knows or would add; without git, everything but hidden folders and
+    /// `target`. Files that are not text are left out.
+    pub fn read(root: &Path) -> io::Result<Self> {
+        let mut paths = git_files(root).map_or_else(|| walk(root), Ok)?;
+        paths.sort();
+        let files = paths.into_iter().filter_map(|path| {
+            let text = std::fs::read_to_string(root.join(&path)).ok()?;
+            (!text.contains('\0')).then_some(File { path, text })
+        });
+        Ok(Self { files: files.collect() })
+    }
+
+    /// The text of the file at `path`.
+    pub fn text(&self, path: &str) -> Option<&str> {
+        self.files.iter().find(|file| file.path == path).map(|file| file.text.as_str())
+    }
+
+    /// The files whose names end in `ending`.
+    pub fn ending<'a>(&'a self, ending: &'a str) -> impl Iterator<Item = &'a File> {
+        self.files.iter().filter(move |file| file.path.ends_with(ending))
+    }
+}
+
+fn git_files(root: &Path) -> Option<Vec<String>> {
+    let args = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"];
+    let output =
+        Command::new("git").args(args).current_dir(root).output().ok().filter(|output| output.status.success())?;
+    let names = String::from_utf8_lossy(&output.stdout);
+    Some(names.split('\0').filter(|name| !name.is_empty()).map(str::to_owned).collect())
+}
+
+fn walk(root: &Path) -> io::Result<Vec<String>> {
+    let (mut folders, mut paths) = (vec![root.to_owned()], Vec::new());
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder)? {
+            let entry = entry?;
+            let (name, path) = (entry.file_name(), entry.path());
+            match entry.file_type()? {
+                kind if kind.is_dir() && name != "target" && name != ".git" => folders.push(path),
+                kind if kind.is_file() => {
+                    paths.extend(path.strip_prefix(root).ok().map(|path| path.to_string_lossy().into_owned()));
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(paths)
+}
+
+#[cfg(test)]
+impl Tree {
+    /// A tree of these paths and texts.
+    pub fn of(files: &[(&str, &str)]) -> Self {
+        let file = |(path, text): &(&str, &str)| File { path: (*path).into(), text: (*text).into() };
+        Self { files: files.iter().map(file).collect() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_git_the_folders_are_walked_and_target_is_not() {
+        let root = std::env::temp_dir().join(format!("ferrite-tree-{}", std::process::id()));
+        for folder in ["target", "crates/a"] {
+            std::fs::create_dir_all(root.join(folder)).unwrap();
+        }
+        for path in ["target/made.rs", "crates/a/lib.rs", "README.md"] {
+            std::fs::write(root.join(path), "text").unwrap();
+        }
+        let mut paths = walk(&root).unwrap();
+        paths.sort();
+        std::fs::remove_dir_all(&root).unwrap();
+        assert_eq!(paths, ["README.md", "crates/a/lib.rs"]);
+    }
+}
