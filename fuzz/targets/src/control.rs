@@ -1,0 +1,31 @@
+//! Frames on the owner's control socket.
+
+use ferrite_pool::owner::wire::{Decoded, FRAME_MAX_BYTES, Message, Progress, decode, encode};
+use serde_json::json;
+
+pub fn target(data: &[u8]) {
+    match decode(data) {
+        Ok(Decoded::Whole { message, len }) => {
+            assert!(len <= data.len(), "a frame longer than what was received");
+            if let Ok(frame) = encode(&message) {
+                let again = decode(&frame);
+                assert!(matches!(again, Ok(Decoded::Whole { .. })), "what was understood cannot be said: {message:?}");
+            }
+        }
+        Ok(Decoded::More(missing)) => {
+            assert!(missing > 0 && missing <= FRAME_MAX_BYTES, "a wait for {missing} bytes");
+        }
+        Err(_) => {}
+    }
+}
+
+pub fn seeds() -> Vec<Vec<u8>> {
+    let messages = [
+        Message::hello(),
+        Message::Refused { why: "stopping".into() },
+        Message::Call { request: json!({ "disk": { "name": "disk0", "size": 1 << 20 } }), fds: 1 },
+        Message::Progress(Progress { done: 1, total: 2, what: "backup".into() }),
+        Message::Reply { value: json!([1, 2.5, null, "x"]), fds: 0 },
+    ];
+    messages.iter().filter_map(|message| encode(message).ok()).collect()
+}

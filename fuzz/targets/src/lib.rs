@@ -1,0 +1,46 @@
+//! What reads bytes that nobody vouches for, each as a plain function of those bytes.
+//!
+//! A target panics when a decoder breaks its promise: it takes any bytes without panicking, and what it accepts is
+//! sound. `cargo fuzz run NAME` looks for such bytes; `cargo test -p ferrite-fuzz` replays what was found, and variants
+//! of valid input, on a stable toolchain.
+
+mod control;
+mod nbd;
+mod record;
+mod superblock;
+mod tags;
+
+/// A decoder under test.
+pub struct Target {
+    /// What `cargo fuzz run` and the folder in fuzz/corpus call it.
+    pub name: &'static str,
+    /// Panics on bytes that the decoder should have survived or refused.
+    pub run: fn(&[u8]),
+    /// Valid input, made by our own encoders, so that it never goes stale.
+    pub seeds: fn() -> Vec<Vec<u8>>,
+}
+
+/// Every target.
+pub const TARGETS: [Target; 5] = [
+    Target { name: "superblock", run: superblock::target, seeds: superblock::seeds },
+    Target { name: "record", run: record::target, seeds: record::seeds },
+    Target { name: "tags", run: tags::target, seeds: tags::seeds },
+    Target { name: "control", run: control::target, seeds: control::seeds },
+    Target { name: "nbd", run: nbd::target, seeds: nbd::seeds },
+];
+
+/// Runs the target `name`.
+///
+/// # Panics
+/// When there is no such target, or when it finds something.
+pub fn run(name: &str, data: &[u8]) {
+    let target = TARGETS.iter().find(|target| target.name == name);
+    (target.unwrap_or_else(|| panic!("there is no target `{name}`")).run)(data);
+}
+
+/// Writes `value` over the bytes at `at`, where there are enough.
+fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
+    if let Some(place) = bytes.get_mut(at..at + value.len()) {
+        place.copy_from_slice(value);
+    }
+}

@@ -1,0 +1,8 @@
+//! End to end: what a user can do, with the release binary and real clients.
+//!
+//! One test binary, a file per subject. `cargo xtask test` installs the clients, builds the binary and names it in
+//! `FERRITE_BIN`. What crashes or kills something has `crash` or `kill` in its name, takes its seed from
+//! `FERRITE_SEED` and its rounds from `FERRITE_ROUNDS`. What this machine lacks is told by printing `skipped: REASON`.
+
+mod programs;
+mod usage;
