@@ -46,6 +46,13 @@ impl Extent {
         Span::new(self.page * PAGE, u64::from(self.pages) * PAGE)
     }
 
+    /// Whether `next` is more of the same run.
+    pub(crate) fn continues_in(self, next: Self) -> bool {
+        let crosses = self.zone == Zone::Normal && next.page.is_multiple_of(CHUNK_PAGES);
+        let fits = self.pages.checked_add(next.pages).is_some();
+        self.end() == next.page && (self.role, self.zone) == (next.role, next.zone) && fits && !crosses
+    }
+
     /// One past its last page.
     pub fn end(self) -> u64 {
         self.page + u64::from(self.pages)
@@ -65,7 +72,13 @@ pub(crate) struct Media {
 
 impl From<Extent> for Media {
     fn from(extent: Extent) -> Self {
-        Self { page: extent.page.into(), pages: extent.pages.into(), role: extent.role.0, zone: extent.zone as u8, reserved: [0; 2] }
+        Self {
+            page: extent.page.into(),
+            pages: extent.pages.into(),
+            role: extent.role.0,
+            zone: extent.zone as u8,
+            reserved: [0; 2],
+        }
     }
 }
 

@@ -5,11 +5,13 @@
 
 mod error;
 mod extent;
+mod freeze;
 mod lane;
 pub mod layout;
 pub mod owner;
 mod pool;
 pub mod record;
+mod reserved;
 mod space;
 mod superblock;
 mod tag;
@@ -18,8 +20,10 @@ mod transaction;
 
 pub use error::{Error, Result};
 pub use extent::{Extent, Role, Stream, Zone};
+pub use freeze::{Freeze, Frozen};
 pub use lane::{PAYLOAD_BYTES_MAX, Replay};
 pub use pool::{Format, NewTag, Pool, Recovery, TagChange};
+pub use reserved::Reserved;
 pub use space::{Kind, Need, Space, Usage};
 pub use superblock::{State, Superblock, VERSION};
 pub use tag::{Tag, TagKind, check_name};

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use std::sync::OnceLock;
 
 use ferrite_medium::{Memory, Scheme, Span};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::extent::{Extent, Role, Zone};
+use crate::freeze::Freezers;
 use crate::lane::{Lanes, Replay};
 use crate::layout::{CHUNK, CHUNK_PAGES, GRANTS, LANES, MEMBERS, PAGE, POOL_BYTES_MIN, TAGS, is_meta, kind_at};
+use crate::reserved::Reserved;
 use crate::space::{Kind, Need, Space, Usage};
 use crate::superblock::{State, Superblock};
 use crate::tag::{Tag, TagKind, check_name};
@@ -25,6 +27,7 @@ pub struct Pool {
     lanes: Lanes,
     table: Mutex<Table>,
     poison: OnceLock<String>,
+    freezers: Freezers,
 }
 
 /// What a new pool is to be.
@@ -147,7 +150,8 @@ impl Pool {
         superblock.boot_id = boot_id;
         superblock.advance(&*memory)?;
         let (superblock, table) = (Mutex::new(superblock), Mutex::new(table));
-        let pool = Self { memory, superblock, space, lanes, table, poison: OnceLock::new() };
+        let pool =
+            Self { memory, superblock, space, lanes, table, poison: OnceLock::new(), freezers: Freezers::default() };
         Ok((pool, recovery, damage))
     }
 
@@ -190,9 +194,19 @@ impl Pool {
         &self.lanes
     }
 
-    /// Starts a transaction.
+    /// What stands still with it.
+    pub(crate) fn freezers(&self) -> &Freezers {
+        &self.freezers
+    }
+
+    /// Starts a transaction; waits while the pool stands still. No lock that others take inside theirs is held here.
     pub fn transaction(&self) -> Transaction<'_> {
         Transaction::new(self)
+    }
+
+    /// Starts to take space before the transaction that makes it last.
+    pub fn reserve(&self) -> Reserved<'_> {
+        Reserved::new(self)
     }
 
     /// Refuses when an earlier persist failed.
@@ -227,23 +241,28 @@ impl Pool {
     /// on return, or not at all.
     pub fn create_tag(&self, new: &NewTag<'_>, prepare: impl FnOnce(&[Extent]) -> Result<()>) -> Result<Arc<Tag>> {
         check_name(new.name)?;
+        let mut transaction = self.transaction();
         let mut table = self.table.lock();
         if table.tags.contains_key(new.name) {
             return Err(Error::Exists(new.name.into()));
         }
-        let mut transaction = self.transaction();
         let extents = transaction.take(new.needs)?;
         prepare(&extents)?;
+        let (name, attributes) = (new.name.into(), new.attributes);
+        let tag = Tag { name, kind: new.kind, size: new.size, generation: 0, attributes, extents };
+        self.add_tag(&mut table, transaction, tag)
+    }
+
+    /// Commits `tag`, whose name is not in `table`, with a new generation and in a free slot.
+    pub(crate) fn add_tag(
+        &self,
+        table: &mut Table,
+        mut transaction: Transaction<'_>,
+        mut tag: Tag,
+    ) -> Result<Arc<Tag>> {
         table.generation += 1;
-        let tag = Tag {
-            name: new.name.into(),
-            kind: new.kind,
-            size: new.size,
-            generation: table.generation,
-            attributes: new.attributes,
-            extents,
-        };
-        let grown = self.slot_page(&mut transaction, &table)?;
+        tag.generation = table.generation;
+        let grown = self.slot_page(&mut transaction, table)?;
         let slot = match grown {
             Some(page) => Table::slots_of(page).last(),
             None => table.free_slots.last().copied(),
@@ -271,9 +290,9 @@ impl Pool {
         change: &TagChange<'_>,
         prepare: impl FnOnce(&[Extent]) -> Result<()>,
     ) -> Result<Arc<Tag>> {
+        let mut transaction = self.transaction();
         let mut table = self.table.lock();
         let entry = current(&table, tag)?;
-        let mut transaction = self.transaction();
         let added = transaction.take(change.add)?;
         prepare(&added)?;
         let dropped: Vec<Extent> = tag.extents.iter().filter(|old| !change.keep.contains(old)).copied().collect();
@@ -291,9 +310,9 @@ impl Pool {
 
     /// Removes `tag` and frees its space. Durable on return.
     pub fn remove_tag(&self, tag: &Tag) -> Result<()> {
+        let mut transaction = self.transaction();
         let mut table = self.table.lock();
         let entry = current(&table, tag)?;
-        let mut transaction = self.transaction();
         transaction.write(entry.slot, &[0; crate::tag::SLOT_BYTES]);
         transaction.free(&tag.extents);
         transaction.free(&entry.overflow);
@@ -301,6 +320,11 @@ impl Pool {
         table.tags.remove(&tag.name);
         table.free_slots.push(entry.slot);
         Ok(())
+    }
+
+    /// The tag table. Whoever needs a transaction too starts it before (freeze).
+    pub(crate) fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock()
     }
 
     /// A new page for slots where none is free; it is chained in the same transaction.
@@ -319,7 +343,7 @@ impl Pool {
     }
 
     /// Adds to `transaction` what makes `tag` the content of `slot`.
-    fn write_slot(&self, transaction: &mut Transaction<'_>, tag: Tag, slot: u64) -> Result<Entry> {
+    pub(crate) fn write_slot(&self, transaction: &mut Transaction<'_>, tag: Tag, slot: u64) -> Result<Entry> {
         let bytes = tag.overflow_pages() as u64 * PAGE;
         let mut overflow = Vec::new();
         if bytes > 0 {

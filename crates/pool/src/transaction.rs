@@ -15,9 +15,11 @@ use ferrite_medium::{Memory, Scheme, Span};
 use parking_lot::Mutex;
 
 use crate::extent::{Extent, Zone};
-use crate::layout::{CHUNK, CHUNK_PAGES, PAGE, bitmap_at, kind_at};
+use crate::freeze::Pass;
+use crate::layout::{CHUNK_PAGES, bitmap_at, kind_at};
 use crate::pool::Pool;
 use crate::record::Draft;
+use crate::reserved::{Reserved, chunks_around};
 use crate::space::{Kind, Need};
 use crate::{Error, Result};
 
@@ -35,11 +37,14 @@ pub struct Transaction<'pool> {
     draft: Draft,
     taken: Vec<Extent>,
     freed: Vec<Extent>,
+    /// Dropped last: while the pool stands still no transaction is open (freeze F1).
+    _pass: Pass<'pool>,
 }
 
 impl<'pool> Transaction<'pool> {
     pub(crate) fn new(pool: &'pool Pool) -> Self {
-        Self { pool, draft: Draft::default(), taken: Vec::new(), freed: Vec::new() }
+        let _pass = pool.freezers().pass();
+        Self { pool, draft: Draft::default(), taken: Vec::new(), freed: Vec::new(), _pass }
     }
 
     /// Writes `bytes` at `at`. Both are multiples of 8.
@@ -58,6 +63,14 @@ impl<'pool> Transaction<'pool> {
             self.mark(*extent, true);
         }
         Ok(extents)
+    }
+
+    /// Makes `reserved` space part of it: it is used on commit, free again on drop.
+    pub fn adopt(&mut self, reserved: Reserved<'pool>) -> Vec<Extent> {
+        let extents = reserved.into_extents();
+        self.taken.extend(&extents);
+        extents.iter().for_each(|extent| self.mark(*extent, true));
+        extents
     }
 
     /// Gives `extents` back: they are free on commit.
@@ -126,11 +139,6 @@ impl Drop for Transaction<'_> {
     fn drop(&mut self) {
         self.pool.space().give_back(&self.taken);
     }
-}
-
-fn chunks_around(extent: Extent) -> Span {
-    let (start, end) = (extent.page * PAGE / CHUNK, (extent.end() * PAGE).div_ceil(CHUNK));
-    Span::new(start * CHUNK, (end - start) * CHUNK)
 }
 
 /// Words that `set` and `clear` change are read first; neighbours in one word may be changed by two threads at once.

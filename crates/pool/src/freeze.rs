@@ -1,0 +1,100 @@
+//! Standing still: services and transactions wait while a backup or a check reads the pool as of one moment.
+//!
+//! - F1. While a [`Frozen`] lives no transaction is open, and every registered service has stopped storing.
+//! - F2. Services stop first and transactions after them, since a request that a service lets finish may need one.
+//! - F3. A service that registers while the pool stands still waits until it does not.
+//! - F4. However a freeze ends, by a panic too, everything that was stopped goes on.
+//!
+//! Nothing may wait for a transaction with a lock in hand that the holder of a [`Frozen`] takes: the pool's own
+//! operations start their transaction before they lock the tag table.
+
+use std::sync::{Arc, Weak};
+
+use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use crate::Pool;
+
+/// A service that stores into the pool by itself, beside transactions: an open disk, a log.
+pub trait Freeze: Send + Sync {
+    /// Returns when nothing is being stored and all that was acknowledged can be loaded from the pool's memory. From
+    /// then on requests that would store wait for [`Freeze::thaw`].
+    fn freeze(&self);
+
+    /// Goes on.
+    fn thaw(&self);
+}
+
+/// What stands still with a pool.
+#[derive(Default)]
+pub(crate) struct Freezers {
+    gate: RwLock<()>,
+    services: Mutex<Vec<Weak<dyn Freeze>>>,
+}
+
+/// Held while a transaction is open.
+pub(crate) type Pass<'pool> = RwLockReadGuard<'pool, ()>;
+
+/// While it lives the pool stands still (F1). Dropped, everything goes on (F4).
+pub struct Frozen<'pool> {
+    pool: &'pool Pool,
+    // Dropped in this order: transactions go on, then services, then registrations.
+    _gate: RwLockWriteGuard<'pool, ()>,
+    _stopped: Stopped,
+    _services: MutexGuard<'pool, Vec<Weak<dyn Freeze>>>,
+}
+
+/// Services that were stopped, in order.
+struct Stopped(Vec<Arc<dyn Freeze>>);
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        while let Some(service) = self.0.pop() {
+            service.thaw();
+        }
+    }
+}
+
+impl Freezers {
+    /// Waits while the pool stands still. A thread that has one pass gets another at once, so that a transaction
+    /// inside another cannot meet a freeze between them; services have stopped by then, so passes run out (F2).
+    pub fn pass(&self) -> Pass<'_> {
+        self.gate.read_recursive()
+    }
+}
+
+impl Pool {
+    /// Lets `service` stop with the pool, until its last handle is dropped. Called before its first store; waits
+    /// while the pool stands still (F3).
+    pub fn register_freezer(&self, service: Weak<dyn Freeze>) {
+        let mut services = self.freezers().services.lock();
+        services.retain(|known| known.strong_count() > 0);
+        services.push(service);
+    }
+
+    /// Whether a service is registered and open.
+    pub fn is_served(&self) -> bool {
+        self.freezers().services.lock().iter().any(|service| service.strong_count() > 0)
+    }
+
+    /// Makes the pool stand still; returns when it does. A thread that holds an open transaction must not call it.
+    pub fn freeze(&self) -> Frozen<'_> {
+        let services = self.freezers().services.lock();
+        let mut stopped = Stopped(Vec::new());
+        for service in services.iter().filter_map(Weak::upgrade) {
+            service.freeze();
+            stopped.0.push(service);
+        }
+        let gate = self.freezers().gate.write();
+        Frozen { pool: self, _gate: gate, _stopped: stopped, _services: services }
+    }
+}
+
+impl Frozen<'_> {
+    /// The pool that stands still.
+    pub fn pool(&self) -> &Pool {
+        self.pool
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,124 @@
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc;
+
+use ferrite_crash::{LyingMemory, Model};
+use ferrite_medium::Memory;
+
+use super::*;
+use crate::layout::POOL_BYTES_MIN;
+use crate::{Format, Need, NewTag, Role, TagKind, Zone};
+
+fn pool() -> Pool {
+    let memory: Arc<dyn Memory> = Arc::new(LyingMemory::new(POOL_BYTES_MIN, Model::MAPPED));
+    Pool::create(&*memory, &Format { uuid: [1; 16], boot_id: [2; 16] }).unwrap();
+    Pool::open(memory, [2; 16]).unwrap().0
+}
+
+fn make(pool: &Pool, name: &str) {
+    let needs = [Need { role: Role::DATA, zone: Zone::Normal, bytes: 4096 }];
+    let new = NewTag { name, kind: TagKind::BYTES, size: 0, attributes: [0; 64], needs: &needs };
+    pool.create_tag(&new, |_| Ok(())).unwrap();
+}
+
+/// A service that needs a transaction to come to rest, and counts what it is told.
+struct Service {
+    pool: Weak<Pool>,
+    name: String,
+    stopped: AtomicBool,
+    thawed: AtomicU64,
+}
+
+impl Freeze for Service {
+    fn freeze(&self) {
+        make(&self.pool.upgrade().unwrap(), &self.name);
+        assert!(!self.stopped.swap(true, Ordering::SeqCst));
+    }
+
+    fn thaw(&self) {
+        assert!(self.stopped.swap(false, Ordering::SeqCst));
+        self.thawed.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+fn service(pool: &Arc<Pool>, name: &str) -> Arc<Service> {
+    let (stopped, thawed) = (AtomicBool::new(false), AtomicU64::new(0));
+    Arc::new(Service { pool: Arc::downgrade(pool), name: name.into(), stopped, thawed })
+}
+
+fn handle(service: &Arc<Service>) -> Weak<dyn Freeze> {
+    let weak = Arc::downgrade(service);
+    weak
+}
+
+/// F1, F2: services are stopped, each with the transaction it needed, and thawed when the guard goes.
+#[test]
+fn f1_services_stop_and_go_on() {
+    let pool = Arc::new(pool());
+    let services = ["one", "two"].map(|name| service(&pool, name));
+    services.iter().for_each(|service| pool.register_freezer(handle(service)));
+    let frozen = pool.freeze();
+    assert!(services.iter().all(|service| service.stopped.load(Ordering::SeqCst)));
+    assert_eq!(frozen.pool().tags().len(), 2, "what a service did to come to rest is there");
+    drop(frozen);
+    assert!(services.iter().all(|service| service.thawed.load(Ordering::SeqCst) == 1));
+}
+
+/// F1: a transaction waits for the thaw, and the tag table can be read meanwhile although it is being changed.
+#[test]
+fn f1_a_transaction_waits_and_the_table_does_not() {
+    let pool = pool();
+    let done = AtomicBool::new(false);
+    let (started, starts) = mpsc::channel();
+    std::thread::scope(|scope| {
+        let frozen = pool.freeze();
+        scope.spawn(|| {
+            started.send(()).unwrap();
+            make(&pool, "late");
+            done.store(true, Ordering::SeqCst);
+        });
+        starts.recv().unwrap();
+        for _ in 0..1000 {
+            assert!(pool.tags().is_empty(), "the tag was made while the pool stood still");
+            std::thread::yield_now();
+        }
+        assert!(!done.load(Ordering::SeqCst));
+        drop(frozen);
+    });
+    assert_eq!(pool.tags().len(), 1);
+}
+
+/// F4: a service that panics while it is stopped does not leave the others stopped.
+#[test]
+fn f4_a_panic_thaws() {
+    struct Broken;
+    impl Freeze for Broken {
+        fn freeze(&self) {
+            panic!("planted");
+        }
+        fn thaw(&self) {
+            unreachable!("it was never stopped");
+        }
+    }
+    let pool = Arc::new(pool());
+    let good = service(&pool, "good");
+    let broken: Arc<dyn Freeze> = Arc::new(Broken);
+    pool.register_freezer(handle(&good));
+    pool.register_freezer(Arc::downgrade(&broken));
+    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(pool.freeze())));
+    assert!(result.is_err());
+    assert_eq!(good.thawed.load(Ordering::SeqCst), 1);
+    make(&pool, "afterwards");
+}
+
+/// A closed service is forgotten: it neither stops nor keeps the pool served.
+#[test]
+fn a_closed_service_is_forgotten() {
+    let pool = Arc::new(pool());
+    let service = service(&pool, "closed");
+    pool.register_freezer(handle(&service));
+    assert!(pool.is_served());
+    drop(service);
+    assert!(!pool.is_served());
+    drop(pool.freeze());
+    assert!(pool.tags().is_empty());
+}

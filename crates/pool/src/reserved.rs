@@ -1,0 +1,65 @@
+//! Space taken ahead of the transaction that makes it last.
+//!
+//! Content of unknown length, or from a slow source, is written before anything is committed: a transaction kept
+//! open meanwhile would hold up everybody who needs the pool to stand still. The space is taken in DRAM alone, so a
+//! crash before the transaction leaves it as free as it was.
+
+use ferrite_medium::Span;
+
+use crate::extent::Extent;
+use crate::layout::CHUNK;
+use crate::space::Need;
+use crate::{Pool, Result};
+
+/// Space that nobody else is given; free again when dropped, unless a transaction adopts it.
+#[derive(Debug)]
+pub struct Reserved<'pool> {
+    pool: &'pool Pool,
+    extents: Vec<Extent>,
+}
+
+impl<'pool> Reserved<'pool> {
+    pub(crate) fn new(pool: &'pool Pool) -> Self {
+        Self { pool, extents: Vec::new() }
+    }
+
+    /// Takes more, with the host's promise for it; what was taken by this call.
+    pub fn take(&mut self, need: Need) -> Result<Vec<Extent>> {
+        let taken = self.pool.space().take(&[need])?;
+        taken.iter().for_each(|extent| self.append(*extent));
+        for extent in &taken {
+            self.pool.memory().reserve(chunks_around(*extent))?;
+        }
+        Ok(taken)
+    }
+
+    /// All that was taken, in order, neighbours joined.
+    pub fn extents(&self) -> &[Extent] {
+        &self.extents
+    }
+
+    /// Its extents, which are the caller's to give back from now on.
+    pub(crate) fn into_extents(mut self) -> Vec<Extent> {
+        std::mem::take(&mut self.extents)
+    }
+
+    fn append(&mut self, extent: Extent) {
+        match self.extents.last_mut() {
+            Some(last) if last.continues_in(extent) => last.pages += extent.pages,
+            _ => self.extents.push(extent),
+        }
+    }
+}
+
+impl Drop for Reserved<'_> {
+    fn drop(&mut self) {
+        self.pool.space().give_back(&self.extents);
+    }
+}
+
+/// The chunks that hold `extent`: the host promises storage for whole ones.
+pub(crate) fn chunks_around(extent: Extent) -> Span {
+    let span = extent.span();
+    let end = (span.at + span.len).next_multiple_of(CHUNK);
+    Span::new(span.at / CHUNK * CHUNK, end - span.at / CHUNK * CHUNK)
+}
