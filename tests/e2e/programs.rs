@@ -11,7 +11,7 @@ const SYSTEM: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 /// # Panics
 /// Where it was not built.
 pub fn ferrite() -> Command {
-    client(&ferrite_path())
+    client(ferrite_path())
 }
 
 /// A client by name or path, about to be run.
@@ -34,6 +34,6 @@ fn ferrite_path() -> PathBuf {
 }
 
 fn found(program: &Path) -> PathBuf {
-    let places = SYSTEM.split(':').map(|folder| Path::new(folder).join(program));
-    places.filter(|place| place.is_file()).next().unwrap_or_else(|| program.to_owned())
+    let mut places = SYSTEM.split(':').map(|folder| Path::new(folder).join(program));
+    places.find(|place| place.is_file()).unwrap_or_else(|| program.to_owned())
 }
