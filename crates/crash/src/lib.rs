@@ -61,6 +61,7 @@ mod thread;
 
 pub use crash::{Crash, Place};
 pub use explore::{Options, Points, explore};
+pub use interleave::{Job, interleave};
 pub use memory::LyingMemory;
 pub use possible::Model;
 pub use report::{Failure, Report};
