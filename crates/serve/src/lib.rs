@@ -1,1 +1,3 @@
 //! serve
+pub mod attach;
+pub mod nbd;

@@ -1,0 +1,53 @@
+//! An NBD server over any [`ferrite_medium::Disk`], by the protocol's reference document
+//! (github.com/NetworkBlockDevice/nbd, doc/proto.md): fixed newstyle, structured replies, `base:allocation`.
+//!
+//! ```text
+//! client             server (a thread a connection)
+//!   |  greeting         |                            transport   bytes each way
+//!   |  options, replies |  handshake                 inbox       received, not yet used
+//!   |  ...              |                            wire        bytes -> option, request (pure; fuzzed)
+//!   |  request request  |  session: inbox -> wire    session     the loop: take, execute, gather, send
+//!   |  request ...      |    -> check -> disk        command     what a request does to the disk
+//!   |  reply reply ...  |    -> outbox -> one send   outbox      replies, gathered
+//! ```
+//!
+//! - N1. Every request gets exactly one final reply, in the order of requests, or the connection is dropped. What was
+//!   gathered of a reply that fails is taken back, or, where it was sent, followed by an error chunk.
+//! - N2. A request is done before its reply is gathered: a write is in the disk; with FUA it is durable; a flush
+//!   covers every write answered before it on any connection.
+//! - N3. A connection holds at most a request of 32 MiB and a reply of as much, plus a few hundred KiB; idle, a few
+//!   hundred KiB.
+//! - N4. Connections share the disk and the registry; no lock is held across I/O on a socket. A client that is slow,
+//!   silent or gone holds up its own thread and nobody else.
+//! - N5. Nothing a client sends makes the server panic. What is refused is answered while the framing is known;
+//!   else its connection is dropped.
+//! - N6. What lies outside the disk, is not aligned to its sectors, is too long, unknown, or forbidden never reaches
+//!   the disk.
+//! - N7. Where a disk panics, its connection ends and the others live.
+//! - N8. Stopping answers every request that was received whole, and ends in bounded time.
+//! - N9. A client that does not get on with the handshake is dropped.
+
+mod command;
+pub mod consts;
+pub mod errno;
+mod export;
+mod handshake;
+mod inbox;
+mod listener;
+mod outbox;
+mod peer;
+mod read;
+mod registry;
+mod server;
+mod session;
+mod stats;
+mod transport;
+pub mod wire;
+
+pub use export::{Exports, Refusal};
+pub use listener::ListenError;
+pub use peer::End;
+pub use server::{Listening, Options, Server};
+pub use session::REQUEST_MAX_BYTES;
+pub use stats::{Requests, Stats};
+pub use transport::{Hangup, Transport};

@@ -1,0 +1,120 @@
+//! What is served under which name, and what a client is told of it.
+
+use std::sync::Arc;
+
+use ferrite_medium::{Disk, Geometry};
+
+use super::consts::transmission;
+use super::session::REQUEST_MAX_BYTES;
+
+/// Why an export is not opened.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// There is no export of this name.
+    #[error("no such export")]
+    Unknown,
+    /// There is one, but it is not to be had; the text is for the client.
+    #[error("{0}")]
+    Denied(String),
+}
+
+/// What a server serves. Called from the threads of connections, during the handshake only.
+pub trait Exports: Send + Sync {
+    /// The names there are. The first is the default export, which clients ask for by the empty name.
+    fn list(&self) -> Vec<String>;
+
+    /// The disk of that name, which the connection keeps until it ends.
+    fn open(&self, name: &str) -> Result<Arc<dyn Disk>, Refusal>;
+
+    /// A line for people on the export of that name.
+    fn description(&self, name: &str) -> Option<String> {
+        let _ = name;
+        None
+    }
+}
+
+/// An opened export.
+pub(super) struct Export {
+    /// Its own name, also where it was asked for by the empty one.
+    pub name: String,
+    /// Its disk.
+    pub disk: Arc<dyn Disk>,
+}
+
+impl Export {
+    /// Opens the export that a client calls `asked`.
+    pub fn open(exports: &dyn Exports, asked: &str) -> Result<Self, Refusal> {
+        let name = resolve(exports, asked)?;
+        let disk = exports.open(&name)?;
+        Ok(Self { name, disk })
+    }
+}
+
+/// The name of the export that a client calls `asked`.
+fn resolve(exports: &dyn Exports, asked: &str) -> Result<String, Refusal> {
+    if asked.is_empty() { exports.list().into_iter().next().ok_or(Refusal::Unknown) } else { Ok(asked.to_owned()) }
+}
+
+/// The transmission flags of a disk. Multi-conn holds for every [`Disk`], by its rule D2.
+pub(super) fn transmission_flags(geometry: &Geometry, structured: bool) -> u16 {
+    use transmission as flag;
+    let mut flags = flag::HAS_FLAGS | flag::SEND_FLUSH | flag::SEND_FUA | flag::CAN_MULTI_CONN | flag::SEND_CACHE;
+    if structured {
+        flags |= flag::SEND_DF;
+    }
+    if geometry.read_only {
+        return flags | flag::READ_ONLY;
+    }
+    if geometry.trim {
+        flags |= flag::SEND_TRIM;
+    }
+    flags | flag::SEND_WRITE_ZEROES | flag::SEND_FAST_ZERO
+}
+
+/// Smallest, preferred and largest request in bytes, as BLOCK_SIZE wants them: powers of two, in this order.
+pub(super) fn block_sizes(geometry: &Geometry) -> [u32; 3] {
+    let least = geometry.sector_bytes;
+    let most = REQUEST_MAX_BYTES as u32;
+    let preferred = geometry.preferred_bytes.clamp(least.max(512), most / 2).next_power_of_two();
+    [least, preferred, most]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn geometry() -> Geometry {
+        Geometry {
+            size: 1 << 20,
+            sector_bytes: 512,
+            atomic_bytes: 512,
+            preferred_bytes: 4096,
+            volatile_cache: false,
+            read_only: false,
+            trim: true,
+            identity: [0; 16],
+        }
+    }
+
+    /// A client that trusts the flags never sends what is refused: no changes to what is read-only, no DF unchunked.
+    #[test]
+    fn flags_follow_the_geometry() {
+        let all = transmission_flags(&geometry(), true);
+        assert_eq!(all, 0b1101_1110_1101, "{all:#b}");
+        assert_eq!(all & !transmission_flags(&geometry(), false), transmission::SEND_DF);
+        let untrimmed = transmission_flags(&Geometry { trim: false, ..geometry() }, true);
+        assert_eq!(all & !untrimmed, transmission::SEND_TRIM);
+        let fixed = transmission_flags(&Geometry { read_only: true, ..geometry() }, true);
+        assert_eq!(fixed & transmission::READ_ONLY, transmission::READ_ONLY);
+        assert_eq!(fixed & (transmission::SEND_TRIM | transmission::SEND_WRITE_ZEROES), 0);
+    }
+
+    /// Clients refuse sizes that are not powers of two or out of order.
+    #[test]
+    fn block_sizes_are_ordered_powers_of_two() {
+        for (sector_bytes, preferred_bytes) in [(512, 1), (512, 4096), (4096, 512), (512, 5000), (512, u32::MAX)] {
+            let sizes = block_sizes(&Geometry { sector_bytes, preferred_bytes, ..geometry() });
+            assert!(sizes.is_sorted() && sizes.iter().all(|size| size.is_power_of_two()), "{sizes:?}");
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! A listening Unix socket, and how it is taken over from a server that is gone and given up in the end.
+#![allow(unsafe_code)] // std binds a socket before its mode can be set, which would let others in for a moment.
+
+use std::io;
+use std::mem;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+/// Connections that may wait to be accepted.
+const BACKLOG: libc::c_int = 128;
+
+/// Why a socket is not listened on.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenError {
+    /// Another server answers there.
+    #[error("{0}: another server answers on this socket; stop it, or choose another path")]
+    Busy(PathBuf),
+    /// Something else is there.
+    #[error("{0}: exists and is not a socket; choose another path")]
+    NotSocket(PathBuf),
+    /// The path does not fit a socket address.
+    #[error("{0}: too long for a socket (at most 107 bytes); choose another path")]
+    TooLong(PathBuf),
+    /// The system refused.
+    #[error("{path}: cannot listen there: {source}", path = .path.display())]
+    Io {
+        /// The socket.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// A socket that listens, and its path, which is removed with it.
+#[derive(Debug)]
+pub(super) struct Listener {
+    socket: UnixListener,
+    path: PathBuf,
+    /// Device and inode, to remove only what is ours.
+    file: (u64, u64),
+}
+
+impl Listener {
+    /// Listens on `path` with mode 0600. A socket that is there already is removed if nobody answers on it.
+    pub fn bind(path: &Path) -> Result<Self, ListenError> {
+        let address = Address::new(path).ok_or_else(|| ListenError::TooLong(path.into()))?;
+        remove_stale(path)?;
+        let failed = |source: io::Error| match source.kind() {
+            io::ErrorKind::AddrInUse => ListenError::Busy(path.into()),
+            _ => ListenError::Io { path: path.into(), source },
+        };
+        let socket = listen(&address).map_err(failed)?;
+        let file = identity(path).map_err(failed)?;
+        Ok(Self { socket, path: path.into(), file })
+    }
+
+    /// Waits for a client.
+    pub fn accept(&self) -> io::Result<UnixStream> {
+        self.socket.accept().map(|(stream, _)| stream)
+    }
+
+    /// Where it listens.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Stops listening; a thread in [`Listener::accept`] returns with an error. The path is removed where it is
+    /// still this socket's.
+    pub fn close(&self) {
+        if identity(&self.path).is_ok_and(|file| file == self.file) {
+            // Somebody else may remove it at the same time, which is as good.
+            let _ = std::fs::remove_file(&self.path);
+        }
+        // SAFETY: a descriptor that `self` keeps open and a constant.
+        unsafe { libc::shutdown(self.socket.as_raw_fd(), libc::SHUT_RDWR) };
+    }
+}
+
+fn identity(path: &Path) -> io::Result<(u64, u64)> {
+    let found = std::fs::symlink_metadata(path)?;
+    Ok((found.dev(), found.ino()))
+}
+
+fn remove_stale(path: &Path) -> Result<(), ListenError> {
+    let failed = |source| ListenError::Io { path: path.into(), source };
+    match std::fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(failed(error)),
+        Ok(found) if !found.file_type().is_socket() => return Err(ListenError::NotSocket(path.into())),
+        Ok(_) => {}
+    }
+    match UnixStream::connect(path) {
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => std::fs::remove_file(path).map_err(failed),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(failed(error)),
+        _ => Err(ListenError::Busy(path.into())),
+    }
+}
+
+struct Address {
+    address: libc::sockaddr_un,
+    len: libc::socklen_t,
+}
+
+impl Address {
+    fn new(path: &Path) -> Option<Self> {
+        let bytes = path.as_os_str().as_bytes();
+        // SAFETY: all zeros is a valid sockaddr_un.
+        let mut address: libc::sockaddr_un = unsafe { mem::zeroed() };
+        address.sun_family = libc::AF_UNIX as libc::sa_family_t;
+        if bytes.is_empty() || bytes.len() >= address.sun_path.len() || bytes.contains(&0) {
+            return None;
+        }
+        for (to, from) in address.sun_path.iter_mut().zip(bytes) {
+            *to = *from as libc::c_char;
+        }
+        let len = mem::offset_of!(libc::sockaddr_un, sun_path) + bytes.len() + 1;
+        Some(Self { address, len: len as libc::socklen_t })
+    }
+}
+
+/// The mode is set on the socket before it is bound, so that its file never exists with a wider one.
+fn listen(Address { address, len }: &Address) -> io::Result<UnixListener> {
+    // SAFETY: constants only.
+    let fd = done(unsafe { libc::socket(libc::AF_UNIX, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) })?;
+    // SAFETY: the descriptor was just opened and nobody else owns it.
+    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+    // SAFETY: an open descriptor and a constant.
+    done(unsafe { libc::fchmod(socket.as_raw_fd(), 0o600) })?;
+    // SAFETY: `address` is initialised and at least `len` bytes long.
+    done(unsafe { libc::bind(socket.as_raw_fd(), std::ptr::from_ref(address).cast(), *len) })?;
+    // SAFETY: an open descriptor and a constant.
+    done(unsafe { libc::listen(socket.as_raw_fd(), BACKLOG) })?;
+    Ok(socket.into())
+}
+
+fn done(result: libc::c_int) -> io::Result<libc::c_int> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}

@@ -1,0 +1,124 @@
+//! Replies gathered until they are sent.
+
+use super::consts::{CHUNK_BYTES, OPTION_REPLY_MAGIC, SIMPLE_REPLY_MAGIC, STRUCTURED_REPLY_MAGIC, chunk};
+use super::errno::Fault;
+
+/// Longest text sent with an error, in bytes.
+const TEXT_MAX_BYTES: usize = 1024;
+
+/// The send buffer of a connection (N3). Its memory is initialised once and used again, since zeroing it for every
+/// read would cost as much as the read.
+#[derive(Debug)]
+pub(super) struct Outbox {
+    bytes: Vec<u8>,
+    len: usize,
+    idle_bytes: usize,
+}
+
+impl Outbox {
+    /// A buffer that holds `idle_bytes` when nothing large is under way.
+    pub fn new(idle_bytes: usize) -> Self {
+        Self { bytes: vec![0; idle_bytes], len: 0, idle_bytes }
+    }
+
+    /// What is to be sent.
+    pub fn held(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+
+    /// Forgets everything from `len` on: what was sent, or a reply that turned out to fail.
+    pub fn truncate(&mut self, len: usize) {
+        self.len = self.len.min(len);
+    }
+
+    /// `len` more bytes, to be filled by the caller; until then they hold older content.
+    pub fn extend(&mut self, len: usize) -> &mut [u8] {
+        let end = self.len + len;
+        if end > self.bytes.len() {
+            let mut larger = vec![0; end.next_multiple_of(self.idle_bytes)];
+            larger[..self.len].copy_from_slice(self.held());
+            self.bytes = larger;
+        }
+        let start = std::mem::replace(&mut self.len, end);
+        &mut self.bytes[start..end]
+    }
+
+    /// Whether it holds more memory than an idle connection should.
+    pub fn is_enlarged(&self) -> bool {
+        self.bytes.len() > self.idle_bytes
+    }
+
+    /// Gives back what a large reply took, where nothing waits to be sent.
+    pub fn shrink(&mut self) {
+        if self.is_enlarged() && self.len == 0 {
+            self.bytes = vec![0; self.idle_bytes];
+        }
+    }
+
+    /// Appends `bytes`.
+    pub fn put(&mut self, bytes: &[u8]) {
+        self.extend(bytes.len()).copy_from_slice(bytes);
+    }
+
+    /// Appends the reply `kind` to `option`.
+    pub fn option_reply(&mut self, option: u32, kind: u32, data: &[u8]) {
+        self.put(&OPTION_REPLY_MAGIC.to_be_bytes());
+        self.put(&option.to_be_bytes());
+        self.put(&kind.to_be_bytes());
+        self.put(&(data.len() as u32).to_be_bytes());
+        self.put(data);
+    }
+
+    /// Appends the head of a simple reply.
+    pub fn simple_reply(&mut self, cookie: u64, errno: u32) {
+        let mut head = [0; 16];
+        head[..4].copy_from_slice(&SIMPLE_REPLY_MAGIC.to_be_bytes());
+        head[4..8].copy_from_slice(&errno.to_be_bytes());
+        head[8..].copy_from_slice(&cookie.to_be_bytes());
+        self.put(&head);
+    }
+
+    /// Appends the head of a chunk.
+    pub fn chunk(&mut self, cookie: u64, head: Chunk) {
+        let mut bytes = [0; CHUNK_BYTES];
+        bytes[..4].copy_from_slice(&STRUCTURED_REPLY_MAGIC.to_be_bytes());
+        bytes[4..6].copy_from_slice(&if head.done { chunk::DONE } else { 0 }.to_be_bytes());
+        bytes[6..8].copy_from_slice(&head.kind.to_be_bytes());
+        bytes[8..16].copy_from_slice(&cookie.to_be_bytes());
+        bytes[16..].copy_from_slice(&(head.len as u32).to_be_bytes());
+        self.put(&bytes);
+    }
+
+    /// Appends an error chunk, which ends the reply.
+    pub fn error_chunk(&mut self, cookie: u64, fault: &Fault) {
+        let text = shorten(&fault.text);
+        let kind = if fault.at.is_some() { chunk::ERROR_OFFSET } else { chunk::ERROR };
+        let len = 6 + text.len() + if fault.at.is_some() { 8 } else { 0 };
+        self.chunk(cookie, Chunk { done: true, kind, len });
+        self.put(&fault.errno.to_be_bytes());
+        self.put(&(text.len() as u16).to_be_bytes());
+        self.put(text.as_bytes());
+        if let Some(at) = fault.at {
+            self.put(&at.to_be_bytes());
+        }
+    }
+}
+
+/// What the head of a chunk says.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Chunk {
+    /// The last of its reply.
+    pub done: bool,
+    /// A constant of [`chunk`].
+    pub kind: u16,
+    /// Bytes of payload.
+    pub len: usize,
+}
+
+fn shorten(text: &str) -> &str {
+    let mut end = text.len().min(TEXT_MAX_BYTES);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}

@@ -1,0 +1,171 @@
+//! A connection's stream with its two buffers.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use super::consts::REQUEST_BYTES;
+use super::inbox::Inbox;
+use super::outbox::Outbox;
+use super::transport::Transport;
+use super::wire::{Malformed, Request};
+
+/// What each buffer of an idle connection may hold, in bytes.
+const IDLE_BYTES: usize = 512 << 10;
+/// Replies are sent when this many bytes are gathered, though more requests wait.
+const GATHERED_BYTES: usize = 256 << 10;
+/// How long an enlarged buffer is kept when nothing comes.
+const ENLARGED: Duration = Duration::from_secs(1);
+
+/// Why a connection ended before the client said so.
+#[derive(Debug, thiserror::Error)]
+pub enum End {
+    /// The client closed it, or the server is stopping.
+    #[error("closed")]
+    Closed,
+    /// The stream failed.
+    #[error("connection lost: {0}")]
+    Lost(#[from] io::Error),
+    /// The client said something after which nothing it says can be understood.
+    #[error("not NBD: {0}")]
+    Malformed(#[from] Malformed),
+    /// The client announced more than is ever received.
+    #[error("a message of {0} bytes is too long")]
+    TooLong(u64),
+    /// The handshake took too long.
+    #[error("the client said nothing for too long")]
+    Silent,
+}
+
+/// A stream with its buffers.
+pub(super) struct Peer<'t> {
+    transport: &'t mut dyn Transport,
+    pub inbox: Inbox,
+    pub outbox: Outbox,
+    spin: Duration,
+    deadline: Option<Instant>,
+    shrinking: bool,
+}
+
+impl<'t> Peer<'t> {
+    /// A fresh connection. It polls for `spin` before it sleeps.
+    pub fn new(transport: &'t mut dyn Transport, spin: Duration) -> Self {
+        let (inbox, outbox) = (Inbox::new(IDLE_BYTES), Outbox::new(IDLE_BYTES));
+        Self { transport, inbox, outbox, spin, deadline: None, shrinking: false }
+    }
+
+    /// Requires that what is waited for comes before `deadline`, and that a send waits no longer than until then.
+    pub fn set_deadline(&mut self, deadline: Option<Instant>) -> Result<(), End> {
+        self.deadline = deadline;
+        self.arm_deadline()
+    }
+
+    fn arm_deadline(&mut self) -> Result<(), End> {
+        let left = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        if left == Some(Duration::ZERO) {
+            return Err(End::Silent);
+        }
+        Ok(self.transport.set_timeouts(left, left)?)
+    }
+
+    /// Receives until `len` bytes are held. Sends what was gathered before it waits.
+    pub fn need(&mut self, len: usize) -> Result<(), End> {
+        while self.inbox.held().len() < len {
+            self.flush()?;
+            if self.deadline.is_some() {
+                self.arm_deadline()?;
+            }
+            let got = self.receive(len)?;
+            self.inbox.received(got);
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self, needed_bytes: usize) -> Result<usize, End> {
+        if let Some(got) = self.poll(needed_bytes)? {
+            return Ok(got);
+        }
+        loop {
+            self.watch_size()?;
+            match self.transport.receive(self.inbox.space(needed_bytes)) {
+                Ok(0) => return Err(End::Closed),
+                Ok(got) => return Ok(got),
+                Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error.into()),
+                Err(_) if self.deadline.is_some() => return Err(End::Silent),
+                Err(_) => self.shrink(needed_bytes),
+            }
+        }
+    }
+
+    /// Polls for as long as it is told to. A short wait costs less than being woken by another core.
+    fn poll(&mut self, needed_bytes: usize) -> Result<Option<usize>, End> {
+        if self.spin.is_zero() {
+            return Ok(None);
+        }
+        let start = Instant::now();
+        loop {
+            match self.transport.try_receive(self.inbox.space(needed_bytes)) {
+                Ok(0) => return Err(End::Closed),
+                Ok(got) => return Ok(Some(got)),
+                Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error.into()),
+                Err(_) if start.elapsed() >= self.spin => return Ok(None),
+                Err(_) => std::hint::spin_loop(),
+            }
+        }
+    }
+
+    /// While a buffer is enlarged the wait is limited, so that an idle connection gives the memory back (N3).
+    fn watch_size(&mut self) -> Result<(), End> {
+        let enlarged = self.inbox.is_enlarged() || self.outbox.is_enlarged();
+        if self.deadline.is_none() && enlarged != self.shrinking {
+            self.transport.set_timeouts(enlarged.then_some(ENLARGED), None)?;
+            self.shrinking = enlarged;
+        }
+        Ok(())
+    }
+
+    fn shrink(&mut self, needed_bytes: usize) {
+        self.outbox.shrink();
+        if needed_bytes <= IDLE_BYTES {
+            self.inbox.shrink();
+        }
+    }
+
+    /// Sends what was gathered.
+    pub fn flush(&mut self) -> Result<(), End> {
+        if !self.outbox.held().is_empty() {
+            self.transport.send(self.outbox.held())?;
+            self.outbox.truncate(0);
+        }
+        Ok(())
+    }
+
+    /// Sends what was gathered where that is much.
+    pub fn flush_if_full(&mut self) -> Result<(), End> {
+        if self.outbox.held().len() >= GATHERED_BYTES { self.flush() } else { Ok(()) }
+    }
+
+    /// The payload of a request that starts the inbox and is held whole.
+    pub fn payload(&self, request: &Request) -> &[u8] {
+        &self.inbox.held()[REQUEST_BYTES..][..request.payload_bytes()]
+    }
+
+    /// Takes `len` bytes off the stream and forgets them, with bounded memory.
+    pub fn discard(&mut self, mut len: usize) -> Result<(), End> {
+        while len > 0 {
+            self.need(1)?;
+            let step = len.min(self.inbox.held().len());
+            self.inbox.consume(step);
+            len -= step;
+        }
+        Ok(())
+    }
+
+    /// Takes a field of `N` bytes off the stream.
+    pub fn take<const N: usize>(&mut self) -> Result<[u8; N], End> {
+        self.need(N)?;
+        let mut field = [0; N];
+        field.copy_from_slice(&self.inbox.held()[..N]);
+        self.inbox.consume(N);
+        Ok(field)
+    }
+}

@@ -1,0 +1,120 @@
+//! The connections that are open, so that they can be counted and ended.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::stats::{Counters, Requests, Stats};
+use super::transport::{Hangup, Transport};
+
+/// How long connections that were cut may take to notice.
+const CUT_NOTICED: Duration = Duration::from_secs(1);
+
+/// What connections share with each other besides the disk. Its lock is never held across I/O (N4).
+#[derive(Debug)]
+pub(super) struct Registry {
+    open: Mutex<Open>,
+    changed: Condvar,
+    stopping: AtomicBool,
+    connections_max: usize,
+}
+
+#[derive(Debug, Default)]
+struct Open {
+    live: HashMap<u64, Entry>,
+    accepted: u64,
+    refused: u64,
+    /// Sums of the connections that have ended.
+    ended: Requests,
+}
+
+#[derive(Debug)]
+struct Entry {
+    hangup: Hangup,
+    counters: Arc<Counters>,
+}
+
+/// A place in the registry, held by a connection until it ends, by a panic too.
+#[derive(Debug)]
+pub(super) struct Ticket {
+    registry: Arc<Registry>,
+    number: u64,
+    pub counters: Arc<Counters>,
+}
+
+impl Registry {
+    /// Room for `connections_max` connections.
+    pub fn new(connections_max: usize) -> Self {
+        Self { open: Mutex::default(), changed: Condvar::new(), stopping: AtomicBool::new(false), connections_max }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A place for a new connection; `None` where there are too many or the server is stopping.
+    pub fn admit(self: &Arc<Self>, transport: &dyn Transport) -> io::Result<Option<Ticket>> {
+        let entry = Entry { hangup: transport.hangup()?, counters: Arc::default() };
+        let counters = Arc::clone(&entry.counters);
+        let mut open = self.lock();
+        if self.is_stopping() || open.live.len() >= self.connections_max {
+            open.refused += 1;
+            return Ok(None);
+        }
+        open.accepted += 1;
+        let number = open.accepted;
+        open.live.insert(number, entry);
+        Ok(Some(Ticket { registry: Arc::clone(self), number, counters }))
+    }
+
+    /// Whether [`Registry::stop`] was called.
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    /// Waits for `pause`, or until the server is stopping.
+    pub fn pause(&self, pause: Duration) {
+        let _ = self.changed.wait_timeout_while(self.lock(), pause, |_| !self.is_stopping());
+    }
+
+    /// What was served so far.
+    pub fn stats(&self) -> Stats {
+        let open = self.lock();
+        let mut requests = open.ended;
+        open.live.values().for_each(|entry| entry.counters.add_to(&mut requests));
+        Stats {
+            open_connections: open.live.len() as u64,
+            accepted_connections: open.accepted,
+            refused_connections: open.refused,
+            requests,
+        }
+    }
+
+    /// Ends all connections: each answers what it has received (N8) and closes. Those that have not done so after
+    /// `patience` are cut. Returns how many are still there after that: they wait for their disk.
+    pub fn stop(&self, patience: Duration) -> usize {
+        let open = self.lock();
+        self.stopping.store(true, Ordering::Release);
+        self.changed.notify_all();
+        open.live.values().for_each(|entry| entry.hangup.stop_receiving());
+        let open = self.wait_until_empty(open, patience);
+        open.live.values().for_each(|entry| entry.hangup.cut());
+        self.wait_until_empty(open, CUT_NOTICED).live.len()
+    }
+
+    fn wait_until_empty<'a>(&'a self, open: MutexGuard<'a, Open>, patience: Duration) -> MutexGuard<'a, Open> {
+        let waited = self.changed.wait_timeout_while(open, patience, |open| !open.live.is_empty());
+        waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        let mut open = self.registry.lock();
+        open.live.remove(&self.number);
+        self.counters.add_to(&mut open.ended);
+        self.registry.changed.notify_all();
+    }
+}

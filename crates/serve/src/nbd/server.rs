@@ -1,0 +1,163 @@
+//! The server: accepts connections and gives each a thread of its own.
+
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use super::export::Exports;
+use super::handshake::Handshake;
+use super::listener::{ListenError, Listener};
+use super::peer::{End, Peer};
+use super::registry::{Registry, Ticket};
+use super::stats::Stats;
+use super::transport::Transport;
+
+/// How long accepting rests when the system has no descriptor or thread left.
+const EXHAUSTED_PAUSE: Duration = Duration::from_millis(50);
+
+/// How a server behaves.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Most connections at once; more are closed as they come.
+    pub connections_max: usize,
+    /// How long a client may take for the greeting and for each option.
+    pub handshake_timeout: Duration,
+    /// How long a connection polls for the next request before it sleeps; zero to sleep at once.
+    pub spin: Duration,
+    /// How long [`Listening::stop`] lets connections finish before it cuts them.
+    pub stop_patience: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            connections_max: 256,
+            handshake_timeout: Duration::from_secs(30),
+            spin: Duration::ZERO,
+            stop_patience: Duration::from_secs(5),
+        }
+    }
+}
+
+/// An NBD server. Clones are the same server.
+#[derive(Clone)]
+pub struct Server {
+    exports: Arc<dyn Exports>,
+    options: Options,
+    registry: Arc<Registry>,
+}
+
+impl Server {
+    /// A server of `exports`.
+    pub fn new(exports: Arc<dyn Exports>, options: Options) -> Self {
+        let registry = Arc::new(Registry::new(options.connections_max));
+        Self { exports, options, registry }
+    }
+
+    /// Serves on the Unix socket `path` (mode 0600) from threads of its own. A socket that a killed server left
+    /// there is removed; one that somebody answers on is an error, and so is anything else.
+    pub fn listen_unix(&self, path: &Path) -> Result<Listening, ListenError> {
+        let listener = Arc::new(Listener::bind(path)?);
+        let (server, accepting) = (self.clone(), Arc::clone(&listener));
+        let thread = thread::Builder::new().name("nbd-accept".into()).spawn(move || server.accept(&accepting));
+        match thread {
+            Ok(thread) => Ok(Listening { server: self.clone(), listener, thread: Some(thread) }),
+            Err(source) => {
+                listener.close();
+                Err(ListenError::Io { path: path.into(), source })
+            }
+        }
+    }
+
+    fn accept(&self, listener: &Listener) {
+        while !self.registry.is_stopping() {
+            match listener.accept() {
+                Ok(stream) => self.start(stream),
+                // What can go wrong with one client, or what passes; a closed listener is found by the loop.
+                Err(_) => self.registry.pause(EXHAUSTED_PAUSE),
+            }
+        }
+    }
+
+    /// Where there is no place, descriptor or thread for it the connection is closed, which its client sees.
+    fn start(&self, mut stream: UnixStream) {
+        let Ok(Some(ticket)) = self.registry.admit(&stream) else { return };
+        let server = self.clone();
+        let thread = thread::Builder::new().name("nbd".into());
+        let started = thread.spawn(move || server.converse(&mut stream, &ticket));
+        if started.is_err() {
+            self.registry.pause(EXHAUSTED_PAUSE);
+        }
+    }
+
+    /// Serves one connection in this thread, until its client disconnects (`Ok`) or it ends otherwise.
+    pub fn serve_stream(&self, mut stream: impl Transport) -> Result<(), End> {
+        match self.registry.admit(&stream)? {
+            Some(ticket) => self.converse(&mut stream, &ticket),
+            None => Err(End::Closed),
+        }
+    }
+
+    fn converse(&self, transport: &mut dyn Transport, ticket: &Ticket) -> Result<(), End> {
+        let mut peer = Peer::new(transport, self.options.spin);
+        let stopping = || self.registry.is_stopping();
+        let handshake = Handshake::new(&mut peer, &*self.exports, self.options.handshake_timeout, &stopping);
+        match handshake.run()? {
+            Some(mut session) => session.run(&mut peer, &ticket.counters),
+            None => Ok(()),
+        }
+    }
+
+    /// What was served so far.
+    pub fn stats(&self) -> Stats {
+        self.registry.stats()
+    }
+}
+
+/// A server that accepts connections. Dropped, it stops as [`Listening::stop`] does.
+pub struct Listening {
+    server: Server,
+    listener: Arc<Listener>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Listening {
+    /// Where it listens.
+    pub fn path(&self) -> &Path {
+        self.listener.path()
+    }
+
+    /// Accepts no more, removes the socket, lets every connection answer what it has received, and closes them all.
+    /// One that takes longer than [`Options::stop_patience`] is cut. Returns how many could not be ended because
+    /// their disk does not return.
+    pub fn stop(mut self) -> usize {
+        self.end()
+    }
+
+    fn end(&mut self) -> usize {
+        let Some(thread) = self.thread.take() else { return 0 };
+        self.listener.close();
+        let left = self.server.registry.stop(self.server.options.stop_patience);
+        // A panic of the accepting thread was printed by it, and nothing is left to be done for it.
+        let _ = thread.join();
+        left
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl From<End> for io::Error {
+    fn from(end: End) -> Self {
+        match end {
+            End::Lost(error) => error,
+            other => Self::other(other),
+        }
+    }
+}

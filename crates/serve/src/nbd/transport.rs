@@ -1,0 +1,101 @@
+//! The seam below the protocol: a stream of bytes each way. Unix sockets today.
+#![allow(unsafe_code)] // recv and send with flags (do not wait, no SIGPIPE) and shutdown by descriptor are not in std.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+/// A connection's stream of bytes.
+pub trait Transport: Send {
+    /// Receives what is there, or waits for some; 0 bytes mean that the peer ended. With a timeout set and passed it
+    /// fails with [`io::ErrorKind::WouldBlock`].
+    fn receive(&mut self, into: &mut [u8]) -> io::Result<usize>;
+
+    /// Receives what is there; fails with [`io::ErrorKind::WouldBlock`] where nothing is.
+    fn try_receive(&mut self, into: &mut [u8]) -> io::Result<usize>;
+
+    /// Sends all of `bytes`.
+    fn send(&mut self, bytes: &[u8]) -> io::Result<()>;
+
+    /// Limits how long one receive and one send may wait.
+    fn set_timeouts(&mut self, receive: Option<Duration>, send: Option<Duration>) -> io::Result<()>;
+
+    /// A handle by which another thread ends the stream.
+    fn hangup(&self) -> io::Result<Hangup>;
+}
+
+/// Ends a stream from another thread.
+#[derive(Debug)]
+pub struct Hangup(OwnedFd);
+
+impl Hangup {
+    /// No more is received than what is there; replies can still be sent.
+    pub fn stop_receiving(&self) {
+        self.shut_down(libc::SHUT_RD);
+    }
+
+    /// Nothing is received or sent any more; a waiting thread returns.
+    pub fn cut(&self) {
+        self.shut_down(libc::SHUT_RDWR);
+    }
+
+    fn shut_down(&self, how: libc::c_int) {
+        // SAFETY: shutdown takes a descriptor, which `self` keeps open, and a constant. That it fails on a stream
+        // which the peer has ended already is what is wanted.
+        unsafe { libc::shutdown(self.0.as_raw_fd(), how) };
+    }
+}
+
+impl Transport for UnixStream {
+    fn receive(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        receive_with(self, into, 0)
+    }
+
+    fn try_receive(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        receive_with(self, into, libc::MSG_DONTWAIT)
+    }
+
+    fn send(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            match send_some(self, bytes) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(sent) => bytes = &bytes[sent..],
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn set_timeouts(&mut self, receive: Option<Duration>, send: Option<Duration>) -> io::Result<()> {
+        self.set_read_timeout(receive)?;
+        self.set_write_timeout(send)
+    }
+
+    fn hangup(&self) -> io::Result<Hangup> {
+        Ok(Hangup(self.as_fd().try_clone_to_owned()?))
+    }
+}
+
+fn receive_with(stream: &UnixStream, into: &mut [u8], flags: libc::c_int) -> io::Result<usize> {
+    loop {
+        // SAFETY: the pointer and length are those of `into`, writable and borrowed for the call; the descriptor is open.
+        let got = unsafe { libc::recv(stream.as_raw_fd(), into.as_mut_ptr().cast(), into.len(), flags) };
+        match usize::try_from(got) {
+            Ok(len) => return Ok(len),
+            Err(_) => {
+                let error = io::Error::last_os_error();
+                if error.kind() != io::ErrorKind::Interrupted {
+                    return Err(error);
+                }
+            }
+        }
+    }
+}
+
+fn send_some(stream: &UnixStream, bytes: &[u8]) -> io::Result<usize> {
+    // SAFETY: the pointer and length are those of `bytes`, readable and borrowed for the call; the descriptor is open.
+    let sent = unsafe { libc::send(stream.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL) };
+    usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+}
