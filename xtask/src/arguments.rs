@@ -26,7 +26,7 @@ What a test may rely on:
   FERRITE_SEED     where seeded tests begin; without it each has its own fixed seed
   FERRITE_ROUNDS   how often kill and crash tests repeat; without it each has its own number
 A test that cannot run on this machine prints `skipped: REASON` and returns; it is counted as skipped. Tests with
-`crash` or `kill` in their names, and those in files tests/crash*.rs, are what `crash` and `soak` run.";
+`crash` or `kill` in their names or modules, and all in tests/crash* and tests/replay*, are what `crash` and `soak` run.";
 
 /// Rounds of a soak that says no number.
 const SOAK_ROUNDS: u64 = 10_000;

@@ -51,6 +51,9 @@ impl fmt::Display for Runs {
     }
 }
 
+/// How the names of integration tests begin that are wholly such, or made from seeds throughout.
+const SEEDED: [&str; 2] = ["crash", "replay"];
+
 /// The project's folder, and how to call cargo in it.
 pub struct Project {
     root: PathBuf,
@@ -96,10 +99,12 @@ impl Project {
         println!("{runs}");
         let mut gate = Gate::within(if runs.rounds.is_some() { SOAK_LIMIT } else { SHORT_LIMIT });
         let programs = gate.step("programs", programs::ensure);
-        gate.command("unit", runs.set(&mut self.tests(&["--workspace", "--lib"], &CRASHES)));
-        let (crash, _) = self.integration_tests();
-        if !crash.is_empty() {
-            gate.command("crash", runs.set(&mut self.tests(&named(&crash), &[])));
+        let (seeded, others) = self.integration_tests();
+        let mut units = named(&others);
+        units.push("--lib");
+        gate.command("unit", runs.set(&mut self.tests(&units, &CRASHES)));
+        if !seeded.is_empty() {
+            gate.command("crash", runs.set(&mut self.tests(&named(&seeded), &[])));
         }
         self.end_to_end(&mut gate, programs, |tests| runs.set(tests.args(CRASHES)));
         gate.finish()
@@ -190,19 +195,17 @@ impl Project {
         self.root.join(std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
     }
 
-    /// The packages' `tests/*.rs`, those that crash something first: what a file is called says what it is.
+    /// The packages' integration tests, those that are run again from many seeds first: their names say it.
     fn integration_tests(&self) -> (Vec<String>, Vec<String>) {
         let packages =
-            std::fs::read_dir(self.root.join("crates")).into_iter().flatten().flatten().map(|entry| entry.path());
-        let folders =
-            packages.chain([self.root.join("bench"), self.root.join("fuzz/targets")]).map(|path| path.join("tests"));
-        let files =
-            folders.filter_map(|folder| std::fs::read_dir(folder).ok()).flatten().flatten().map(|entry| entry.path());
-        let sources = files.filter(|path| path.extension().is_some_and(|ending| ending == "rs"));
-        let mut names: Vec<String> = sources.filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned())).collect();
+            entries(&self.root.join("crates")).into_iter().chain(["bench", "fuzz/targets"].map(|p| self.root.join(p)));
+        let tests = packages.flat_map(|package| entries(&package.join("tests")));
+        let is_test = |path: &PathBuf| path.extension().is_some_and(|it| it == "rs") || path.join("main.rs").is_file();
+        let mut names: Vec<String> =
+            tests.filter(is_test).filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned())).collect();
         names.sort();
         names.dedup();
-        names.into_iter().partition(|name| name.starts_with("crash"))
+        names.into_iter().partition(|name| SEEDED.iter().any(|begin| name.starts_with(begin)))
     }
 
     fn tests(&self, what: &[&str], filters: &[&str]) -> Command {
@@ -222,4 +225,8 @@ impl Project {
 fn named(targets: &[String]) -> Vec<&str> {
     let chosen = targets.iter().flat_map(|name| ["--test", name.as_str()]);
     ["--workspace", "--exclude", END_TO_END].into_iter().chain(chosen).collect()
+}
+
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
 }
