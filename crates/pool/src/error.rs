@@ -48,6 +48,33 @@ pub enum Error {
     /// Names are 1 to 255 bytes of UTF-8 without control characters.
     #[error("{0:?} is no name for a tag: 1 to 255 bytes of UTF-8, no control characters")]
     BadName(String),
+    /// The tag is of another kind.
+    #[error("tag {name:?} is of kind {found}, not {wanted}")]
+    WrongKind {
+        /// Its name.
+        name: String,
+        /// The kind it has.
+        found: &'static str,
+        /// The kind that was asked for.
+        wanted: &'static str,
+    },
+    /// The content of a value is not what was put.
+    #[error("the value of tag {0:?} is damaged: put it again, or restore a backup")]
+    DamagedValue(String),
+    /// The tag was replaced or removed under a reader.
+    #[error("tag {0:?} was replaced or removed while it was read: read it again")]
+    Changed(String),
+    /// A backup image is not whole.
+    #[error("the backup image is damaged: {what} at byte {at}; use another image")]
+    BadImage {
+        /// What is wrong.
+        what: String,
+        /// Where, in bytes from the start of the image.
+        at: u64,
+    },
+    /// A restore would destroy what is there.
+    #[error("{0}")]
+    Occupied(String),
     /// The pool is full.
     #[error("the pool is full: {needed_bytes} bytes needed, {free_bytes} free")]
     Full {

@@ -17,6 +17,7 @@ mod superblock;
 mod tag;
 mod tags;
 mod transaction;
+mod value;
 
 pub use error::{Error, Result};
 pub use extent::{Extent, Role, Stream, Zone};
@@ -29,6 +30,7 @@ pub use superblock::{State, Superblock, VERSION};
 pub use tag::{Tag, TagKind, check_name};
 pub use tags::Damage;
 pub use transaction::Transaction;
+pub use value::Put;
 
 /// Decoders of what a hostile medium may hold, for the fuzz targets.
 pub mod decode {

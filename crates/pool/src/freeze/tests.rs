@@ -46,8 +46,7 @@ fn service(pool: &Arc<Pool>, name: &str) -> Arc<Service> {
 }
 
 fn handle(service: &Arc<Service>) -> Weak<dyn Freeze> {
-    let weak = Arc::downgrade(service);
-    weak
+    Arc::<Service>::downgrade(service)
 }
 
 /// F1, F2: services are stopped, each with the transaction it needed, and thawed when the guard goes.
