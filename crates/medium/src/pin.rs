@@ -143,8 +143,7 @@ fn wait_until(done: impl Fn() -> bool) {
 /// How a waiter makes other processors pass a barrier.
 struct Waiter;
 
-static ASYMMETRIC: LazyLock<bool> =
-    LazyLock::new(|| membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0);
+static ASYMMETRIC: LazyLock<bool> = LazyLock::new(|| membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0);
 /// [`ASYMMETRIC`], without its check whether it was computed: 0 unknown, 1 no, 2 yes.
 static KNOWN: AtomicU64 = AtomicU64::new(0);
 

@@ -1,0 +1,39 @@
+//! Blocks whose map word in DRAM is newer than the one on the medium.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::table::Table;
+
+/// A bit for each block.
+pub(crate) struct Dirty(Table<AtomicU64>);
+
+impl Dirty {
+    /// No bits, with room for `blocks_max`.
+    pub fn new(blocks_max: u64) -> Self {
+        Self(Table::new(blocks_max.div_ceil(64)))
+    }
+
+    /// Makes room for blocks `0 .. blocks`.
+    pub fn grow(&self, blocks: u64) {
+        self.0.grow(blocks.div_ceil(64));
+    }
+
+    /// Marks block `index`; whether it was marked.
+    pub fn mark(&self, index: u64) -> bool {
+        let bit = 1 << (index % 64);
+        self.0.row(index / 64).fetch_or(bit, Ordering::AcqRel) & bit != 0
+    }
+
+    /// Clears block `index`.
+    pub fn clear(&self, index: u64) {
+        self.0.row(index / 64).fetch_and(!(1 << (index % 64)), Ordering::AcqRel);
+    }
+
+    /// The marked blocks below `blocks`, in order.
+    pub fn marked(&self, blocks: u64) -> impl Iterator<Item = u64> + '_ {
+        (0..blocks.div_ceil(64)).flat_map(|row| {
+            let word = self.0.row(row).load(Ordering::Acquire);
+            (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| row * 64 + bit)
+        })
+    }
+}

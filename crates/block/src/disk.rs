@@ -1,0 +1,337 @@
+//! A disk that is open.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ferrite_medium::{Access, Disk, Error, Geometry, Memory, Result, Run, Scheme, Span, Zeroing, pin};
+use ferrite_pool::layout::{CHUNK, CHUNK_PAGES, PAGE};
+use ferrite_pool::{Extent, Freeze, Pool, Role, Stream, Tag};
+use parking_lot::Mutex;
+
+use crate::dirty::Dirty;
+use crate::free::Free;
+use crate::gate::Gate;
+use crate::map::{Entry, Map};
+use crate::shape::{self, BLOCK, DISK_BYTES_MAX, Shape};
+use crate::table::Table;
+
+/// Runs that one answer of [`Disk::extents`] has at most.
+const RUNS_MAX: usize = 4096;
+
+/// How to serve a disk.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DiskOptions {
+    /// How data reaches the medium.
+    pub scheme: Scheme,
+    /// Overwrite in place: one fence instead of two, and a crash may tear a sector.
+    pub in_place: bool,
+    /// Refuse writes.
+    pub read_only: bool,
+}
+
+/// A disk in a pool, open.
+///
+/// Writes are durable when they complete, except on a file or with [`Scheme::Writeback`]: there when flushed.
+pub struct BlockDisk {
+    pub(crate) pool: Arc<Pool>,
+    pub(crate) memory: Arc<dyn Memory>,
+    pub(crate) options: DiskOptions,
+    pub(crate) map: Map,
+    pub(crate) free: Free,
+    pub(crate) gate: Gate,
+    /// Marks what a flush has to publish, where a fence does not make data durable.
+    pub(crate) dirty: Option<Dirty>,
+    pub(crate) publishing: Mutex<()>,
+    tag: Mutex<Arc<Tag>>,
+    shape: Shape,
+    identity: [u8; 16],
+    size: AtomicU64,
+    /// Where each chunk of the data stream lies in the pool.
+    chunks: Table<AtomicU64>,
+    /// Blocks of the data stream.
+    data_blocks: AtomicU64,
+}
+
+impl BlockDisk {
+    /// Opens the disk called `name`. The caller sees to it that a disk is open once at a time.
+    ///
+    /// # Errors
+    /// What [`Shape::read`] refuses, and a map that names a block twice or one that is not there.
+    pub fn open(pool: Arc<Pool>, name: &str, options: DiskOptions) -> ferrite_pool::Result<Arc<Self>> {
+        let tag = pool.tag(name)?;
+        let shape = Shape::read(&tag)?;
+        let memory = pool.memory_handle();
+        let blocks_max = DISK_BYTES_MAX / BLOCK;
+        let settles = memory.fence_is_durable() && options.scheme.settles_at_fence();
+        let mut identity = pool.superblock().uuid;
+        for (byte, salt) in identity.iter_mut().zip(tag.generation.to_le_bytes()) {
+            *byte ^= salt;
+        }
+        let disk = Self {
+            memory,
+            options,
+            map: Map::new(blocks_max),
+            free: Free::default(),
+            gate: Gate::default(),
+            dirty: (!settles).then(|| Dirty::new(blocks_max)),
+            publishing: Mutex::new(()),
+            shape,
+            identity,
+            size: AtomicU64::new(shape.size),
+            chunks: Table::new(2 * blocks_max / CHUNK_PAGES),
+            data_blocks: AtomicU64::new(0),
+            tag: Mutex::new(Arc::clone(&tag)),
+            pool,
+        };
+        disk.adopt(&tag);
+        disk.load_map(&tag)?;
+        let disk = Arc::new(disk);
+        let service: Arc<dyn Freeze> = disk.clone();
+        disk.pool.register_freezer(Arc::downgrade(&service));
+        Ok(disk)
+    }
+
+    /// Grows it to `size` bytes while it is in use. Clients that asked before see the old size.
+    pub fn resize(&self, size: u64) -> ferrite_pool::Result<()> {
+        let mut tag = self.tag.lock();
+        let grown = shape::resize(&self.pool, &tag, size)?;
+        let had = self.adopt(&grown);
+        self.free.add(had..self.data_blocks.load(Ordering::Acquire) as u32);
+        self.size.store(size, Ordering::Release);
+        *tag = grown;
+        Ok(())
+    }
+
+    /// Its tag as it stands.
+    pub fn tag(&self) -> Arc<Tag> {
+        Arc::clone(&self.tag.lock())
+    }
+
+    /// Bytes of it that hold something, and bytes of free blocks.
+    pub fn used_and_free_bytes(&self) -> (u64, u64) {
+        let (all, free) = (self.data_blocks.load(Ordering::Acquire), self.free.count());
+        (all.saturating_sub(free) * BLOCK, free * BLOCK)
+    }
+
+    /// Takes over the space of `tag`; how many blocks of data there were before.
+    fn adopt(&self, tag: &Tag) -> u32 {
+        let blocks = tag.size.div_ceil(BLOCK);
+        self.map.grow(&tag.extents, blocks);
+        if let Some(dirty) = &self.dirty {
+            dirty.grow(blocks);
+        }
+        let stream = Stream::new(&tag.extents, Role::DATA);
+        let count = stream.len() / CHUNK;
+        self.chunks.grow(count);
+        for chunk in 0..count {
+            let place = stream.locate(chunk * CHUNK).expect("within the stream").at;
+            self.chunks.row(chunk).store(place, Ordering::Release);
+        }
+        self.data_blocks.swap(count * CHUNK_PAGES, Ordering::AcqRel) as u32
+    }
+
+    /// Reads the map from the medium and finds the free blocks.
+    fn load_map(&self, tag: &Tag) -> ferrite_pool::Result<()> {
+        let data_blocks = self.data_blocks.load(Ordering::Acquire);
+        let mut used = vec![false; data_blocks as usize];
+        let mut entries = [Entry::ZERO; 4096];
+        let blocks = self.shape.blocks;
+        for first in (0..blocks).step_by(entries.len()) {
+            let count = (blocks - first).min(entries.len() as u64) as usize;
+            self.map.published(&*self.memory, first, &mut entries[..count]);
+            for (index, entry) in (first..).zip(&entries[..count]) {
+                let Some(block) = entry.block() else { continue };
+                if block >= data_blocks || std::mem::replace(&mut used[block as usize], true) {
+                    let what = format!("the map of disk {:?} (block {index})", tag.name);
+                    return Err(ferrite_pool::Error::Corrupt { what, at: first_map_byte(&tag.extents) });
+                }
+                self.map.set(index, *entry);
+            }
+        }
+        let free = used.iter().enumerate().filter(|(_, used)| !**used).map(|(block, _)| block as u32);
+        self.free.add(free);
+        Ok(())
+    }
+
+    /// Adds a chunk to a thin disk that has fewer than `needed` free blocks left.
+    pub(crate) fn grow_thin(&self, needed: u64) -> Result<()> {
+        let mut tag = self.tag.lock();
+        if self.free.count() >= needed {
+            return Ok(());
+        }
+        let need = ferrite_pool::Need { role: Role::DATA, zone: ferrite_pool::Zone::Super, bytes: CHUNK };
+        let change =
+            ferrite_pool::TagChange { size: tag.size, attributes: tag.attributes, add: &[need], keep: &tag.extents };
+        let grown = self.pool.change_tag(&tag, &change, |_| Ok(())).map_err(medium_error)?;
+        let had = self.adopt(&grown);
+        self.free.add(had..self.data_blocks.load(Ordering::Acquire) as u32);
+        *tag = grown;
+        Ok(())
+    }
+
+    /// Whether space is taken as it is written.
+    pub(crate) fn is_thin(&self) -> bool {
+        self.shape.thin
+    }
+
+    /// Blocks that its size needs.
+    pub(crate) fn blocks(&self) -> u64 {
+        self.size.load(Ordering::Acquire).div_ceil(BLOCK)
+    }
+
+    /// Where block `block` of the data stream lies in the pool.
+    #[inline]
+    pub(crate) fn place(&self, block: u64) -> u64 {
+        self.chunks.row(block / CHUNK_PAGES).load(Ordering::Relaxed) + block % CHUNK_PAGES * PAGE
+    }
+
+    /// What `span` of the disk starts with: its entry, and for how many bytes it goes on in one run in the pool (or of
+    /// zeros).
+    #[inline]
+    pub(crate) fn run(&self, span: Span) -> (Entry, u64) {
+        let (index, within) = (span.at / BLOCK, span.at % BLOCK);
+        let entry = self.map.get(index);
+        let mut len = BLOCK - within;
+        while len < span.len {
+            let step = (within + len) / BLOCK;
+            let next = self.map.get(index + step);
+            let follows = match entry.block() {
+                None => next == Entry::ZERO,
+                Some(block) => next.block() == Some(block + step) && !(block + step).is_multiple_of(CHUNK_PAGES),
+            };
+            if !follows {
+                break;
+            }
+            len += BLOCK;
+        }
+        (entry, len.min(span.len))
+    }
+
+    pub(crate) fn check_change(&self, span: Span) -> Result<()> {
+        self.check(span)?;
+        if self.options.read_only {
+            return Err(Error::ReadOnly);
+        }
+        self.pool.check_poison().map_err(medium_error)
+    }
+}
+
+impl Freeze for BlockDisk {
+    fn freeze(&self) {
+        self.gate.close();
+        // A failed persist poisons the pool, which the backup finds out by itself.
+        let _ = self.flush();
+    }
+
+    fn thaw(&self) {
+        self.gate.open();
+    }
+}
+
+fn first_map_byte(extents: &[Extent]) -> u64 {
+    extents.iter().find(|extent| extent.role == Role::MAP).map_or(0, |extent| extent.span().at)
+}
+
+/// What the pool says, as a disk says it.
+pub(crate) fn medium_error(error: ferrite_pool::Error) -> Error {
+    match error {
+        ferrite_pool::Error::Medium(error) => error,
+        ferrite_pool::Error::Poisoned(why) => Error::Poisoned(why),
+        full @ ferrite_pool::Error::Full { .. } => Error::NoSpace(full.to_string()),
+        other => Error::io("the pool", std::io::Error::other(other)),
+    }
+}
+
+impl Disk for BlockDisk {
+    fn geometry(&self) -> Geometry {
+        Geometry {
+            size: self.size.load(Ordering::Acquire),
+            sector_bytes: self.shape.sector_bytes,
+            atomic_bytes: if self.options.in_place { 8 } else { BLOCK as u32 },
+            preferred_bytes: BLOCK as u32,
+            volatile_cache: self.dirty.is_some(),
+            read_only: self.options.read_only,
+            trim: true,
+            identity: self.identity,
+        }
+    }
+
+    #[inline]
+    fn check(&self, span: Span) -> Result<()> {
+        let (size, sector_bytes) = (self.size.load(Ordering::Acquire), self.shape.sector_bytes);
+        if span.fits(size) && span.aligned_to(u64::from(sector_bytes)) {
+            return Ok(());
+        }
+        Err(Error::OutOfRange { at: span.at, len: span.len, size, sector_bytes })
+    }
+
+    fn read(&self, at: u64, into: &mut [u8]) -> Result<()> {
+        self.check(Span::new(at, into.len() as u64))?;
+        let _pin = pin();
+        let mut done = 0;
+        while done < into.len() {
+            let from = at + done as u64;
+            let (entry, len) = self.run(Span::new(from, (into.len() - done) as u64));
+            let part = &mut into[done..done + len as usize];
+            match entry.block() {
+                Some(block) => self.memory.load(self.place(block) + from % BLOCK, part),
+                None => part.fill(0),
+            }
+            done += len as usize;
+        }
+        Ok(())
+    }
+
+    fn write(&self, at: u64, from: &[u8], access: Access) -> Result<()> {
+        self.check_change(Span::new(at, from.len() as u64))?;
+        self.write_blocks(at, from)?;
+        self.finish(access)
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.pool.check_poison().map_err(medium_error)?;
+        match &self.dirty {
+            Some(dirty) => self.publish(dirty),
+            None => Ok(()),
+        }
+    }
+
+    fn trim(&self, span: Span, access: Access) -> Result<()> {
+        self.check_change(span)?;
+        let (first, end) = (span.at.div_ceil(BLOCK), (span.at + span.len) / BLOCK);
+        self.unmap(first..end.max(first))?;
+        self.finish(access)
+    }
+
+    fn write_zeroes(&self, span: Span, how: Zeroing) -> Result<()> {
+        self.check_change(span)?;
+        if how.keep_space {
+            return self.zero_by_writing(span, how);
+        }
+        let end = span.at + span.len;
+        let (first, last) = (span.at.div_ceil(BLOCK), end / BLOCK);
+        if first >= last && span.len > 0 && span.at / BLOCK == (end - 1) / BLOCK {
+            return self.zero_by_writing(span, Zeroing { fast: false, ..how });
+        }
+        let (head, tail) = (first * BLOCK - span.at, end - last * BLOCK);
+        self.write_blocks(span.at, &[0; BLOCK as usize][..head as usize])?;
+        self.unmap(first..last.max(first))?;
+        self.write_blocks(last * BLOCK, &[0; BLOCK as usize][..tail as usize])?;
+        self.finish(how.access)
+    }
+
+    fn extents(&self, span: Span) -> Result<Vec<Run>> {
+        self.check(span)?;
+        let (mut runs, mut done) = (Vec::<Run>::new(), 0);
+        while done < span.len && runs.len() < RUNS_MAX {
+            let (entry, len) = self.run(Span::new(span.at + done, span.len - done));
+            let hole = entry == Entry::ZERO;
+            match runs.last_mut() {
+                Some(last) if last.hole == hole => last.len += len,
+                _ => runs.push(Run { len, hole, zero: hole }),
+            }
+            done += len;
+        }
+        Ok(runs)
+    }
+}

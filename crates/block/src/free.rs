@@ -1,0 +1,136 @@
+//! Free blocks of the data stream. In DRAM only: rebuilt from the map at open.
+//!
+//! - F1. A block that was freed is used again only after every reader that may still copy from it has unpinned.
+//! - F2. A thread finds its blocks under a lock of its own shard; others are asked only when that is empty.
+
+use ferrite_medium::wait_for_pins;
+use parking_lot::{Mutex, MutexGuard};
+
+const SHARDS: usize = 16;
+
+#[derive(Default)]
+#[repr(align(128))]
+struct Shard(Mutex<Blocks>);
+
+#[derive(Default)]
+struct Blocks {
+    /// To be used, last first.
+    ready: Vec<u32>,
+    /// Freed, and maybe still read from.
+    limbo: Vec<u32>,
+}
+
+/// The free blocks of one disk.
+#[derive(Default)]
+pub(crate) struct Free {
+    shards: [Shard; SHARDS],
+}
+
+impl Free {
+    /// Adds blocks that nobody reads from.
+    pub fn add(&self, blocks: impl IntoIterator<Item = u32>) {
+        let mut blocks: Vec<u32> = blocks.into_iter().collect();
+        blocks.reverse();
+        let part = blocks.len().div_ceil(SHARDS).max(1);
+        for (shard, blocks) in self.shards.iter().rev().zip(blocks.chunks(part)) {
+            let mut shard = shard.0.lock();
+            let old = std::mem::replace(&mut shard.ready, blocks.to_vec());
+            shard.ready.extend(old);
+        }
+    }
+
+    /// Fills `into` with blocks, all or none. The caller is not pinned.
+    pub fn take(&self, into: &mut [u32]) -> bool {
+        let (usual, mut found) = (usual_shard(), 0);
+        for step in 0..SHARDS {
+            found += self.shards[(usual + step) % SHARDS].take(&mut into[found..]);
+            if found == into.len() {
+                return true;
+            }
+        }
+        self.put_back(&into[..found]);
+        false
+    }
+
+    /// Gives back blocks that were taken and never read from.
+    pub fn put_back(&self, blocks: &[u32]) {
+        self.shards[usual_shard()].0.lock().ready.extend(blocks.iter().rev());
+    }
+
+    /// Frees blocks that readers may still copy from (F1).
+    pub fn free(&self, blocks: &[u32]) {
+        self.shards[usual_shard()].0.lock().limbo.extend_from_slice(blocks);
+    }
+
+    /// Blocks that are free, those still read from included.
+    pub fn count(&self) -> u64 {
+        let of = |shard: &Shard| {
+            let blocks = shard.0.lock();
+            (blocks.ready.len() + blocks.limbo.len()) as u64
+        };
+        self.shards.iter().map(of).sum()
+    }
+}
+
+impl Shard {
+    /// Fills the start of `into`; how much of it.
+    fn take(&self, into: &mut [u32]) -> usize {
+        let mut blocks = self.0.lock();
+        if blocks.ready.len() < into.len() && !blocks.limbo.is_empty() {
+            let mut freed = std::mem::take(&mut blocks.limbo);
+            // Who is pinned may want this lock before unpinning.
+            MutexGuard::unlocked(&mut blocks, wait_for_pins);
+            freed.append(&mut blocks.ready);
+            blocks.ready = freed;
+        }
+        let count = into.len().min(blocks.ready.len());
+        let keep = blocks.ready.len() - count;
+        for (slot, block) in into.iter_mut().zip(blocks.ready.drain(keep..).rev()) {
+            *slot = block;
+        }
+        count
+    }
+}
+
+fn usual_shard() -> usize {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    static THREADS: AtomicUsize = AtomicUsize::new(0);
+    thread_local!(static USUAL: usize = THREADS.fetch_add(1, Ordering::Relaxed) % SHARDS);
+    USUAL.with(|usual| *usual)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_added_is_found_once() {
+        let free = Free::default();
+        free.add(0..100);
+        let mut taken = [0; 100];
+        assert!(free.take(&mut taken));
+        assert!(!free.take(&mut [0]));
+        taken.sort_unstable();
+        assert!(taken.iter().copied().eq(0..100));
+    }
+
+    #[test]
+    fn taking_too_many_takes_none() {
+        let free = Free::default();
+        free.add(0..10);
+        assert!(!free.take(&mut [0; 11]));
+        assert_eq!(free.count(), 10);
+    }
+
+    #[test]
+    fn f1_a_freed_block_comes_back_after_the_pins_of_before() {
+        let free = Free::default();
+        free.add(0..1);
+        let mut taken = [9];
+        assert!(free.take(&mut taken));
+        free.free(&taken);
+        let mut again = [9];
+        assert!(free.take(&mut again));
+        assert_eq!(again, [0]);
+    }
+}

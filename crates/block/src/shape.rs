@@ -1,0 +1,157 @@
+//! What a disk is in its pool: its tag, its attributes, its two streams.
+//!
+//! ```text
+//! attributes  0 sector_bytes u32   4 flags u32 (bit 0: thin)   8 blocks u64   16 spares u64   24 zeros
+//! map stream  an 8-byte word for each 4 KiB block of the disk: see `map`
+//! data stream blocks + spares blocks of 4 KiB; which of them holds what, only the map says
+//! ```
+
+use ferrite_medium::Scheme;
+use ferrite_pool::layout::CHUNK;
+use ferrite_pool::{Error, Extent, Need, NewTag, Pool, Result, Role, Tag, TagChange, TagKind, Zone};
+
+/// Bytes of a block: the unit of the map, and of what a crash never tears.
+pub const BLOCK: u64 = 4096;
+/// Largest disk in bytes.
+pub const DISK_BYTES_MAX: u64 = (1 << 30) * BLOCK;
+
+const THIN: u32 = 1;
+
+/// What a disk is to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DiskSpec {
+    /// Size in bytes, a multiple of the sector size.
+    pub size: u64,
+    /// 512 or 4096.
+    pub sector_bytes: u32,
+    /// Take space as it is written, rather than all of it now. Then a write may find the pool full.
+    pub thin: bool,
+}
+
+/// What a disk is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Size in bytes.
+    pub size: u64,
+    /// 512 or 4096.
+    pub sector_bytes: u32,
+    /// Space is taken as it is written.
+    pub thin: bool,
+    /// Blocks that the size needs.
+    pub blocks: u64,
+    /// Blocks beyond them, so that an overwrite always finds a free one.
+    pub spares: u64,
+}
+
+impl Shape {
+    /// The shape of a disk to be made, or why there is none.
+    pub fn of(spec: &DiskSpec) -> Result<Self> {
+        let DiskSpec { size, sector_bytes, thin } = *spec;
+        if sector_bytes != 512 && sector_bytes != 4096 {
+            return Err(Error::Limit(format!("sectors of {sector_bytes} bytes are not possible: 512 or 4096")));
+        }
+        if size == 0 || size > DISK_BYTES_MAX || !size.is_multiple_of(sector_bytes.into()) {
+            return Err(Error::Limit(format!(
+                "a disk of {size} bytes is not possible: a multiple of {sector_bytes}, {DISK_BYTES_MAX} at most"
+            )));
+        }
+        let blocks = size.div_ceil(BLOCK);
+        Ok(Self { size, sector_bytes, thin, blocks, spares: (blocks / 16).clamp(256, 16384) })
+    }
+
+    /// The shape that `tag` notes.
+    pub fn read(tag: &Tag) -> Result<Self> {
+        let broken = |what: &str| Error::Limit(format!("the disk {:?} has {what}: run `ferrite pool check`", tag.name));
+        if tag.kind != TagKind::DISK {
+            return Err(Error::Limit(format!("{:?} is no disk but of kind {}", tag.name, tag.kind.name())));
+        }
+        let word = |at: usize| u64::from_le_bytes(tag.attributes[at..at + 8].try_into().expect("eight bytes"));
+        let flags = (word(0) >> 32) as u32;
+        let spec = DiskSpec { size: tag.size, sector_bytes: word(0) as u32, thin: flags & THIN != 0 };
+        let shape = Self { spares: word(16), ..Self::of(&spec)? };
+        if flags & !THIN != 0 || tag.attributes[24..].iter().any(|byte| *byte != 0) {
+            return Err(broken("attributes of a newer version"));
+        }
+        if shape.blocks != word(8) || shape.spares > 1 << 30 {
+            return Err(broken("attributes that contradict its size"));
+        }
+        let bytes = |role| tag.extents.iter().filter(|it| it.role == role).map(|it| it.span().len).sum::<u64>();
+        if bytes(Role::MAP) < shape.blocks * 8 || (!shape.thin && bytes(Role::DATA) < shape.data_bytes()) {
+            return Err(broken("less space than its size needs"));
+        }
+        Ok(shape)
+    }
+
+    /// The attributes that note it.
+    pub fn attributes(&self) -> [u8; 64] {
+        let mut attributes = [0; 64];
+        attributes[..4].copy_from_slice(&self.sector_bytes.to_le_bytes());
+        attributes[4..8].copy_from_slice(&if self.thin { THIN } else { 0 }.to_le_bytes());
+        attributes[8..16].copy_from_slice(&self.blocks.to_le_bytes());
+        attributes[16..24].copy_from_slice(&self.spares.to_le_bytes());
+        attributes
+    }
+
+    /// Bytes of its data stream when all of it is taken.
+    pub fn data_bytes(&self) -> u64 {
+        (self.blocks + self.spares) * BLOCK
+    }
+
+    fn needs(&self, have: &[Extent]) -> Vec<Need> {
+        let missing = |role, wanted: u64| {
+            let bytes = have.iter().filter(|it| it.role == role).map(|it| it.span().len).sum::<u64>();
+            wanted.saturating_sub(bytes)
+        };
+        let map_bytes = missing(Role::MAP, self.blocks * 8);
+        let data_bytes = missing(Role::DATA, if self.thin { CHUNK } else { self.data_bytes() });
+        let map_zone = if map_bytes < CHUNK / 2 { Zone::Normal } else { Zone::Super };
+        let needs = [
+            Need { role: Role::MAP, zone: map_zone, bytes: map_bytes },
+            Need { role: Role::DATA, zone: Zone::Super, bytes: data_bytes },
+        ];
+        needs.into_iter().filter(|need| need.bytes > 0).collect()
+    }
+}
+
+/// Makes a disk that reads as zeros. Durable on return, or not made.
+pub fn create(pool: &Pool, name: &str, spec: &DiskSpec) -> Result<()> {
+    let shape = Shape::of(spec)?;
+    let new = NewTag {
+        name,
+        kind: TagKind::DISK,
+        size: shape.size,
+        attributes: shape.attributes(),
+        needs: &shape.needs(&[]),
+    };
+    pool.create_tag(&new, |extents| zero_maps(pool, extents)).map(drop)
+}
+
+/// Removes the disk called `name`. Nobody serves it.
+pub fn remove(pool: &Pool, name: &str) -> Result<()> {
+    let tag = pool.tag(name)?;
+    Shape::read(&tag)?;
+    pool.remove_tag(&tag)
+}
+
+/// Grows the disk of `tag` to `size` bytes; the new part reads as zeros. Durable on return, or unchanged.
+pub fn resize(pool: &Pool, tag: &Tag, size: u64) -> Result<std::sync::Arc<Tag>> {
+    let old = Shape::read(tag)?;
+    if size < old.size {
+        return Err(Error::Limit(format!(
+            "{:?} has {} bytes and can only grow: copy what you need to a smaller disk and remove this one",
+            tag.name, old.size
+        )));
+    }
+    let wanted = Shape::of(&DiskSpec { size, sector_bytes: old.sector_bytes, thin: old.thin })?;
+    let shape = Shape { spares: old.spares.max(wanted.spares), ..wanted };
+    let add = shape.needs(&tag.extents);
+    let change = TagChange { size, attributes: shape.attributes(), add: &add, keep: &tag.extents };
+    pool.change_tag(tag, &change, |extents| zero_maps(pool, extents))
+}
+
+fn zero_maps(pool: &Pool, extents: &[Extent]) -> Result<()> {
+    for extent in extents.iter().filter(|extent| extent.role == Role::MAP) {
+        pool.memory().zero(extent.span(), Scheme::Nt);
+    }
+    Ok(pool.memory().settle()?)
+}

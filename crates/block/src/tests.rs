@@ -1,0 +1,137 @@
+//! The block device against a model, and through crashes.
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use ferrite_crash::{LyingMemory, Model};
+use ferrite_medium::{Access, Disk, Memory, Scheme, Span, Zeroing};
+use ferrite_pool::{Format, Pool};
+use proptest::prelude::*;
+
+use crate::{BLOCK, BlockDisk, DiskOptions, DiskSpec, create};
+
+mod crash;
+mod model;
+mod refusals;
+mod threads;
+
+/// A bug that a test plants to see that the proofs notice it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Bug {
+    /// B1 is broken: the map names a block before what was written to it is durable.
+    WordBeforeData,
+}
+
+thread_local!(static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) });
+
+pub(crate) fn is_planted(bug: Bug) -> bool {
+    PLANTED.get() == Some(bug)
+}
+
+const BOOT: [u8; 16] = [1; 16];
+/// Blocks of the disk under test.
+const BLOCKS: u64 = 24;
+
+/// A way to serve the disk that the tests run through.
+#[derive(Clone, Copy, Debug)]
+struct Way {
+    model: Model,
+    options: DiskOptions,
+    thin: bool,
+}
+
+fn ways() -> Vec<Way> {
+    let options = |scheme, in_place| DiskOptions { scheme, in_place, read_only: false };
+    let mut ways = Vec::new();
+    for in_place in [false, true] {
+        for (model, scheme) in [
+            (Model::MAPPED, Scheme::Nt),
+            (Model::MAPPED, Scheme::Flush),
+            (Model::MAPPED, Scheme::Writeback),
+            (Model::FILE, Scheme::Nt),
+        ] {
+            ways.push(Way { model, options: options(scheme, in_place), thin: in_place });
+        }
+    }
+    ways
+}
+
+/// A change of the disk, in sectors of 512 bytes.
+#[derive(Clone, Copy, Debug)]
+enum Op {
+    Write { sector: u64, sectors: u64, seed: u8 },
+    Trim { sector: u64, sectors: u64 },
+    Zero { sector: u64, sectors: u64, keep_space: bool },
+    Flush,
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let place = (0..BLOCKS * 8, 1..40_u64).prop_map(|(sector, count)| (sector, count.min(BLOCKS * 8 - sector)));
+    prop_oneof![
+        4 => (place.clone(), any::<u8>()).prop_map(|((sector, sectors), seed)| Op::Write { sector, sectors, seed }),
+        1 => place.clone().prop_map(|(sector, sectors)| Op::Trim { sector, sectors }),
+        1 => (place, any::<bool>())
+            .prop_map(|((sector, sectors), keep_space)| Op::Zero { sector, sectors, keep_space }),
+        1 => Just(Op::Flush),
+    ]
+}
+
+impl Op {
+    fn run(self, disk: &dyn Disk) {
+        let span = |sector, sectors| Span::new(sector * 512, sectors * 512);
+        match self {
+            Self::Write { sector, sectors, seed } => {
+                disk.write(sector * 512, &content(sectors, seed), Access::Cached).expect("written");
+            }
+            Self::Trim { sector, sectors } => disk.trim(span(sector, sectors), Access::Cached).expect("trimmed"),
+            Self::Zero { sector, sectors, keep_space } => {
+                let how = Zeroing { keep_space, ..Zeroing::default() };
+                disk.write_zeroes(span(sector, sectors), how).expect("zeroed");
+            }
+            Self::Flush => disk.flush().expect("flushed"),
+        }
+    }
+
+    /// The same on plain bytes.
+    fn apply(self, bytes: &mut [u8]) {
+        let range = |sector: u64, sectors: u64| (sector * 512) as usize..((sector + sectors) * 512) as usize;
+        match self {
+            Self::Write { sector, sectors, seed } => {
+                bytes[range(sector, sectors)].copy_from_slice(&content(sectors, seed));
+            }
+            Self::Zero { sector, sectors, .. } => bytes[range(sector, sectors)].fill(0),
+            Self::Trim { sector, sectors } => {
+                let (first, end) = (sector.div_ceil(8), (sector + sectors) / 8);
+                if first < end {
+                    bytes[range(first * 8, (end - first) * 8)].fill(0);
+                }
+            }
+            Self::Flush => {}
+        }
+    }
+}
+
+/// Bytes that tell which write they are of and where in it, down to the word.
+fn content(sectors: u64, seed: u8) -> Vec<u8> {
+    (0..sectors * 64).flat_map(|word| (word << 16 | u64::from(seed) << 8 | 0xA5).to_le_bytes()).collect()
+}
+
+fn fresh(way: Way) -> Arc<LyingMemory> {
+    let memory = Arc::new(LyingMemory::new(12 << 20, way.model));
+    Pool::create(&*memory, &Format { uuid: [7; 16], boot_id: BOOT }).expect("created");
+    let pool = Pool::open(memory.clone(), BOOT).expect("opened").0;
+    create(&pool, "disk0", &DiskSpec { size: BLOCKS * BLOCK, sector_bytes: 512, thin: way.thin }).expect("created");
+    pool.close().expect("closed");
+    memory
+}
+
+fn open(memory: Arc<dyn Memory>, way: Way) -> Arc<BlockDisk> {
+    let pool = Arc::new(Pool::open(memory, BOOT).expect("opened").0);
+    BlockDisk::open(pool, "disk0", way.options).expect("opened")
+}
+
+fn read_all(disk: &dyn Disk) -> Vec<u8> {
+    let mut bytes = vec![0; disk.geometry().size as usize];
+    disk.read(0, &mut bytes).expect("read");
+    bytes
+}

@@ -1,0 +1,73 @@
+//! What a disk refuses, and how it fails.
+
+use ferrite_medium::Error;
+
+use super::*;
+
+#[test]
+fn d1_requests_outside_or_unaligned_are_refused_whole() {
+    let way = ways()[0];
+    let disk = open(fresh(way), way);
+    let size = BLOCKS * BLOCK;
+    for (at, len) in [(size, 512), (size - 512, 1024), (1, 512), (0, 513), (u64::MAX - 511, 512)] {
+        assert!(matches!(disk.write(at, &vec![1; len], Access::Cached), Err(Error::OutOfRange { .. })), "{at} {len}");
+        assert!(matches!(disk.read(at, &mut vec![1; len]), Err(Error::OutOfRange { .. })), "{at} {len}");
+        assert!(disk.trim(Span::new(at, len as u64), Access::Cached).is_err());
+        assert!(disk.write_zeroes(Span::new(at, len as u64), Zeroing::default()).is_err());
+        assert!(disk.extents(Span::new(at, len as u64)).is_err());
+    }
+    assert!(read_all(&*disk).iter().all(|byte| *byte == 0));
+}
+
+#[test]
+fn a_read_only_disk_refuses_every_change() {
+    let way = ways()[0];
+    let way = Way { options: DiskOptions { read_only: true, ..way.options }, ..way };
+    let disk = open(fresh(way), way);
+    assert!(matches!(disk.write(0, &[0; 512], Access::Cached), Err(Error::ReadOnly)));
+    assert!(matches!(disk.trim(Span::new(0, 4096), Access::Cached), Err(Error::ReadOnly)));
+    assert!(matches!(disk.write_zeroes(Span::new(0, 4096), Zeroing::default()), Err(Error::ReadOnly)));
+}
+
+#[test]
+fn impossible_disks_are_refused_with_a_reason() {
+    let pool = Pool::open(fresh(ways()[0]), BOOT).expect("opened").0;
+    let spec = |size, sector_bytes| DiskSpec { size, sector_bytes, thin: false };
+    for spec in [spec(0, 512), spec(513, 512), spec(1 << 20, 1000), spec(u64::MAX - 511, 512), spec(1 << 40, 512)] {
+        let said = create(&pool, "other", &spec).expect_err("refused").to_string();
+        assert!(said.contains("not possible") || said.contains("the pool is full"), "{said}");
+    }
+    assert!(create(&pool, "disk0", &spec(1 << 20, 512)).expect_err("taken").to_string().contains("already"));
+    assert_eq!(pool.tags().len(), 1);
+}
+
+#[test]
+fn a_map_that_names_a_block_twice_is_refused() {
+    let way = ways()[0];
+    let memory = fresh(way);
+    let disk = open(memory.clone(), way);
+    disk.write(0, &content(16, 1), Access::Cached).expect("written");
+    let tag = disk.tag();
+    drop(disk);
+    let map = tag.extents.iter().find(|extent| extent.role == ferrite_pool::Role::MAP).expect("there").span().at;
+    memory.store_word(map + 8, memory.load_word(map));
+    let pool = Arc::new(Pool::open(memory, BOOT).expect("opened").0);
+    let said = BlockDisk::open(pool, "disk0", way.options).err().expect("refused").to_string();
+    assert!(said.contains("the map of disk \"disk0\" (block 1)") && said.contains("pool check"), "{said}");
+}
+
+#[test]
+fn m4_after_a_failed_persist_changes_are_refused_until_reopened() {
+    let way = Way { model: Model::FILE, ..ways()[0] };
+    let memory = fresh(way);
+    let disk = open(memory.clone(), way);
+    disk.write(0, &content(8, 1), Access::Fua).expect("written");
+    disk.write(0, &content(8, 2), Access::Cached).expect("written");
+    memory.fail_nth(memory.calls());
+    assert!(disk.flush().is_err());
+    assert!(matches!(disk.flush(), Err(Error::Poisoned(_))));
+    assert!(matches!(disk.write(0, &[0; 512], Access::Cached), Err(Error::Poisoned(_))));
+    drop(disk);
+    let found = read_all(&*open(Arc::new(memory.kill()), way))[..4096].to_vec();
+    assert!(found == content(8, 1) || found == content(8, 2));
+}
