@@ -35,16 +35,14 @@ impl Gate {
         Self { started, deadline: started + limit, done: Vec::new(), skips: Vec::new() }
     }
 
-    /// A step that is work of our own: its text on success, what is wrong on failure.
+    /// A step that is work of our own: what was done, or what is wrong, its last line the sum of it.
     pub fn step(&mut self, name: &'static str, work: impl FnOnce() -> Result<String, String>) -> bool {
         let started = begin(name);
-        let verdict = match work() {
-            Ok(text) => {
-                println!("{text}");
-                Verdict::Passed
-            }
-            Err(what) => Verdict::Failed(what),
-        };
+        let result = work();
+        let (Ok(text) | Err(text)) = &result;
+        println!("{text}");
+        let last = text.lines().last().unwrap_or_default();
+        let verdict = if result.is_ok() { Verdict::Passed } else { Verdict::Failed(last.into()) };
         self.end(Done { name, took: started.elapsed(), verdict, tally: Tally::default() })
     }
 
