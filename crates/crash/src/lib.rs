@@ -46,6 +46,7 @@
 //! real machine leaves, never fewer.
 
 mod crash;
+mod disk;
 mod event;
 mod explore;
 mod interleave;
@@ -60,6 +61,7 @@ mod sites;
 mod thread;
 
 pub use crash::{Crash, Place};
+pub use disk::LyingDisk;
 pub use explore::{Options, Points, explore};
 pub use interleave::{Job, interleave};
 pub use memory::LyingMemory;

@@ -1,0 +1,259 @@
+//! A disk that forgets what it may.
+//!
+//! What rules D1-D5 of `ferrite_medium::Disk` leave open, it uses:
+//!
+//! - L1. A write that was not flushed is in the cache: readers see it, a crash keeps of it any subset of its atomic
+//!   units. Of several writes to one unit a crash keeps any prefix.
+//! - L2. A request that was submitted and has not completed is in no flush, and a crash keeps any part of it.
+//! - L3. A write that fails leaves each of its units old or new. A flush that fails makes nothing durable.
+//! - L4. Trimmed bytes read as zeros or as before, by request.
+//! - L5. A disk made [`LyingDisk::deferring`] completes submitted requests late and in any order.
+
+mod cached;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use ferrite_medium::{Access, Completion, Disk, Error, Geometry, Op, Request, Result, Span, Zeroing};
+
+use crate::interleave;
+use crate::pages::Pages;
+use crate::seed::Seed;
+
+use cached::{Losing, Write};
+
+/// A [`Disk`] in DRAM with a volatile cache that [`LyingDisk::crash`] loses as rules D1-D5 allow. All its choices
+/// follow from seeds.
+pub struct LyingDisk {
+    geometry: Geometry,
+    defers: bool,
+    state: Mutex<State>,
+}
+
+struct State {
+    visible: Pages,
+    durable: Pages,
+    /// Completed and not flushed, oldest first.
+    cached: Vec<Write>,
+    submitted: Vec<Request>,
+    choices: Seed,
+    requests: u64,
+    failing: Failing,
+}
+
+#[derive(Clone, Copy)]
+enum Failing {
+    Never,
+    Only(u64),
+    From(u64),
+}
+
+impl LyingDisk {
+    /// A disk of durable zeros. Its cache, atomic unit and the rest are as `geometry` says.
+    pub fn new(geometry: Geometry) -> Self {
+        let pages = Pages::zeros(geometry.size);
+        Self::from_pages(geometry, pages, 0)
+    }
+
+    /// A disk that holds `bytes`, all durable; `geometry.size` of them.
+    pub fn from_image(geometry: Geometry, bytes: &[u8]) -> Self {
+        assert_eq!(geometry.size, bytes.len() as u64, "the image is not of the disk's size");
+        Self::from_pages(geometry, Pages::from_bytes(bytes), 0)
+    }
+
+    /// The same disk, but it completes what is submitted only when polled, and in an order that follows from `seed`.
+    #[must_use]
+    pub fn deferring(mut self, seed: u64) -> Self {
+        self.defers = true;
+        self.state().choices = Seed::new(seed);
+        self
+    }
+
+    fn from_pages(geometry: Geometry, pages: Pages, seed: u64) -> Self {
+        let (cached, submitted, choices) = (Vec::new(), Vec::new(), Seed::new(seed));
+        let (visible, durable) = (pages.clone(), pages);
+        let state = State { visible, durable, cached, submitted, choices, requests: 0, failing: Failing::Never };
+        Self { geometry, defers: false, state: Mutex::new(state) }
+    }
+
+    /// What a power failure now leaves, by `seed`; this disk goes on as before.
+    pub fn crash(&self, seed: u64) -> Self {
+        let state = self.state();
+        let mut seeded = Seed::new(seed);
+        let mut image = state.durable.clone();
+        let mut losing = Losing::new(&mut seeded, self.geometry.atomic_bytes);
+        let in_flight = shuffled(state.submitted.iter().filter_map(Write::of).collect(), &mut seeded);
+        for write in state.cached.iter().chain(&in_flight) {
+            losing.land(write, &mut image);
+        }
+        let after = Self::from_pages(self.geometry.clone(), image, seed);
+        Self { defers: self.defers, ..after }
+    }
+
+    /// The bytes as a reader sees them now.
+    pub fn snapshot(&self) -> Vec<u8> {
+        self.state().visible.to_vec()
+    }
+
+    /// Requests so far, failed ones too but not those that D1 refuses: the bound of a sweep that fails each in turn.
+    pub fn requests(&self) -> u64 {
+        self.state().requests
+    }
+
+    /// Lets request `number`, counted from 0, fail (L3).
+    pub fn fail_nth(&self, number: u64) {
+        self.state().failing = Failing::Only(number);
+    }
+
+    /// Lets request `number`, counted from 0, and all after it fail, as when the power goes: with
+    /// [`LyingDisk::crash`] after it, a crash in the middle of a run.
+    pub fn fail_from(&self, number: u64) {
+        self.state().failing = Failing::From(number);
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a request; the state, and whether the request is to fail. D1 is held here.
+    fn admit(&self, span: Span) -> Result<(MutexGuard<'_, State>, bool)> {
+        interleave::turn();
+        self.check(span)?;
+        let mut state = self.state();
+        let number = state.requests;
+        state.requests += 1;
+        let fails = match state.failing {
+            Failing::Never => false,
+            Failing::Only(chosen) => number == chosen,
+            Failing::From(first) => number >= first,
+        };
+        Ok((state, fails))
+    }
+
+    fn change(&self, write: Write, access: Access) -> Result<()> {
+        let span = Span::new(write.at, write.bytes.len() as u64);
+        let (mut state, fails) = self.admit(span)?;
+        if self.geometry.read_only {
+            return Err(Error::ReadOnly);
+        }
+        if fails {
+            state.write_part(&write, self.geometry.atomic_bytes);
+            return Err(planted("write", span));
+        }
+        let durable = access == Access::Fua || !self.geometry.volatile_cache;
+        state.write(write, durable);
+        Ok(())
+    }
+
+    fn execute(&self, mut request: Request) -> Completion {
+        let Request { op, span, .. } = request;
+        let result = match op {
+            Op::Read => self.read(span.at, &mut request.buffer),
+            Op::Write(access) => self.write(span.at, &request.buffer, access),
+            Op::Flush => self.flush(),
+            Op::Trim(access) => self.trim(span, access),
+            Op::Zero(how) => self.write_zeroes(span, how),
+        };
+        Completion { token: request.token, buffer: request.buffer, result }
+    }
+}
+
+impl State {
+    fn write(&mut self, write: Write, durable: bool) {
+        self.visible.write(write.at, &write.bytes);
+        if !durable {
+            self.cached.push(write);
+            return;
+        }
+        self.durable.write(write.at, &write.bytes);
+        self.cached.iter_mut().for_each(|older| older.cover(&write));
+    }
+
+    /// A write that failed (L3).
+    fn write_part(&mut self, write: &Write, atomic_bytes: u32) {
+        for unit in write.units(atomic_bytes) {
+            if self.choices.below(2) == 0 {
+                self.write(write.part(unit), false);
+            }
+        }
+    }
+}
+
+fn shuffled<T>(mut from: Vec<T>, seed: &mut Seed) -> Vec<T> {
+    (1..from.len()).rev().for_each(|at| from.swap(at, seed.below(at as u64 + 1) as usize));
+    from
+}
+
+fn planted(what: &str, span: Span) -> Error {
+    Error::io(
+        format!("planted: {what} of {} bytes at {}", span.len, span.at),
+        std::io::Error::other("the medium failed"),
+    )
+}
+
+impl Disk for LyingDisk {
+    fn geometry(&self) -> Geometry {
+        self.geometry.clone()
+    }
+
+    fn read(&self, at: u64, into: &mut [u8]) -> Result<()> {
+        let span = Span::new(at, into.len() as u64);
+        let (state, fails) = self.admit(span)?;
+        if fails {
+            return Err(planted("read", span));
+        }
+        state.visible.read(at, into);
+        Ok(())
+    }
+
+    fn write(&self, at: u64, from: &[u8], access: Access) -> Result<()> {
+        self.change(Write { at, bytes: from.to_vec() }, access)
+    }
+
+    fn flush(&self) -> Result<()> {
+        let (mut state, fails) = self.admit(Span::new(0, 0))?;
+        if fails {
+            return Err(planted("flush", Span::new(0, self.geometry.size)));
+        }
+        state.cached.clear();
+        state.durable = state.visible.clone();
+        Ok(())
+    }
+
+    fn trim(&self, span: Span, access: Access) -> Result<()> {
+        self.check(span)?;
+        if self.geometry.trim && self.state().choices.below(2) == 0 {
+            return self.change(Write::zeros(span), access);
+        }
+        let fails = self.admit(span)?.1;
+        if fails { Err(planted("trim", span)) } else { Ok(()) }
+    }
+
+    fn write_zeroes(&self, span: Span, how: Zeroing) -> Result<()> {
+        self.check(span)?;
+        self.change(Write::zeros(span), how.access)
+    }
+
+    fn submit(&self, request: Request) -> Option<Completion> {
+        if !self.defers || self.check(request.span).is_err() {
+            return Some(self.execute(request));
+        }
+        interleave::turn();
+        self.state().submitted.push(request);
+        None
+    }
+
+    fn poll(&self, wait: bool) -> Vec<Completion> {
+        interleave::turn();
+        let mut done = Vec::new();
+        {
+            let state = &mut *self.state();
+            let waiting = state.submitted.len() as u64;
+            let least = u64::from(wait).min(waiting);
+            for _ in 0..least + state.choices.below(waiting - least + 1) {
+                let chosen = state.choices.below(state.submitted.len() as u64);
+                done.push(state.submitted.swap_remove(chosen as usize));
+            }
+        }
+        done.into_iter().map(|request| self.execute(request)).collect()
+    }
+}

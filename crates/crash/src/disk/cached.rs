@@ -1,0 +1,91 @@
+//! Writes in a disk's cache, and what a crash keeps of them.
+
+use std::collections::HashSet;
+
+use ferrite_medium::{Op, Request, Span};
+
+use crate::pages::Pages;
+use crate::seed::Seed;
+
+/// Bytes written to a place.
+#[derive(Clone)]
+pub(super) struct Write {
+    pub at: u64,
+    pub bytes: Vec<u8>,
+}
+
+impl Write {
+    pub fn zeros(span: Span) -> Self {
+        Self { at: span.at, bytes: vec![0; span.len as usize] }
+    }
+
+    /// What a request in flight may leave.
+    pub fn of(request: &Request) -> Option<Self> {
+        match request.op {
+            Op::Write(_) => Some(Self { at: request.span.at, bytes: request.buffer.clone() }),
+            Op::Zero(_) | Op::Trim(_) => Some(Self::zeros(request.span)),
+            Op::Read | Op::Flush => None,
+        }
+    }
+
+    fn end(&self) -> u64 {
+        self.at + self.bytes.len() as u64
+    }
+
+    /// Its parts by atomic unit of the disk.
+    pub fn units(&self, atomic_bytes: u32) -> impl Iterator<Item = Span> + use<> {
+        let (at, end, unit) = (self.at, self.end(), u64::from(atomic_bytes.max(1)));
+        (at / unit..end.div_ceil(unit)).map(move |number| {
+            let start = at.max(number * unit);
+            Span::new(start, end.min((number + 1) * unit) - start)
+        })
+    }
+
+    pub fn part(&self, span: Span) -> Self {
+        let start = (span.at - self.at) as usize;
+        Self { at: span.at, bytes: self.bytes[start..start + span.len as usize].to_vec() }
+    }
+
+    /// Where they overlap `newer` is durable, so this one must not bring older bytes back.
+    pub fn cover(&mut self, newer: &Self) {
+        let (start, end) = (self.at.max(newer.at), self.end().min(newer.end()));
+        if start < end {
+            let part = newer.part(Span::new(start, end - start));
+            let start = (start - self.at) as usize;
+            self.bytes[start..start + part.bytes.len()].copy_from_slice(&part.bytes);
+        }
+    }
+}
+
+/// Which units a crash keeps: by whole writes or by single units, few, half or most of them.
+pub(super) struct Losing {
+    seed: u64,
+    by_write: bool,
+    eighths: u64,
+    atomic_bytes: u32,
+    writes: u64,
+    /// Units that lost a write, and with it all newer ones (L1).
+    lost: HashSet<u64>,
+}
+
+impl Losing {
+    pub fn new(seed: &mut Seed, atomic_bytes: u32) -> Self {
+        let (by_write, eighths) = (seed.below(2) == 0, [0, 1, 4, 7, 8][seed.below(5) as usize]);
+        Self { seed: seed.bits(), by_write, eighths, atomic_bytes, writes: 0, lost: HashSet::new() }
+    }
+
+    pub fn land(&mut self, write: &Write, image: &mut Pages) {
+        let mut choices = Seed::of(self.seed, self.writes);
+        let whole = choices.below(8) < self.eighths;
+        self.writes += 1;
+        for part in write.units(self.atomic_bytes) {
+            let unit = part.at / u64::from(self.atomic_bytes.max(1));
+            let lands = if self.by_write { whole } else { choices.below(8) < self.eighths };
+            if !lands {
+                self.lost.insert(unit);
+            } else if !self.lost.contains(&unit) {
+                image.write(part.at, &write.part(part).bytes);
+            }
+        }
+    }
+}
