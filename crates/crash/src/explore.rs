@@ -123,15 +123,14 @@ impl<C: FnMut(&Crash<'_>) -> Result<(), String>> Exploration<'_, C> {
                 return;
             }
             variant += 1;
-            let Some(turned) = (0..sites.len()).find(|&site| {
-                choices[site] = (choices[site] + 1) % sites[site].choices();
-                let (at, bytes) = sites[site].content(choices[site]);
-                possible.image.write(at, bytes);
-                choices[site] != 0
-            }) else {
+            let turned = sites.iter().zip(&mut choices).any(|(site, choice)| {
+                *choice = (*choice + 1) % site.choices();
+                site.put(*choice, &mut possible.image);
+                *choice != 0
+            });
+            if !turned {
                 return;
-            };
-            debug_assert!(turned < sites.len());
+            }
         }
     }
 

@@ -7,25 +7,30 @@
 use std::collections::HashSet;
 
 use crate::line::{Content, Line};
-use crate::pages::LINE_BYTES;
+use crate::pages::Pages;
 use crate::possible::Possible;
 
-/// Bytes with a choice of contents; the first is what is durable.
+/// Words of a line with a choice of contents; the first is what is durable.
 pub(crate) struct Site {
     at: u64,
-    /// 8 or 64.
-    len: usize,
-    contents: Vec<u8>,
+    words: u8,
+    contents: Vec<Content>,
 }
 
 impl Site {
     pub fn choices(&self) -> usize {
-        self.contents.len() / self.len
+        self.contents.len()
     }
 
-    /// Where it is and its bytes under `choice`.
-    pub fn content(&self, choice: usize) -> (u64, &[u8]) {
-        (self.at, &self.contents[choice * self.len..][..self.len])
+    /// Puts content `choice` into `image`, and touches no other site's words.
+    pub fn put(&self, choice: usize, image: &mut Pages) {
+        let (line, content) = (image.line_mut(self.at), &self.contents[choice]);
+        let mut words = self.words;
+        while words != 0 {
+            let at = words.trailing_zeros() as usize * 8;
+            line[at..at + 8].copy_from_slice(&content[at..at + 8]);
+            words &= words - 1;
+        }
     }
 }
 
@@ -38,14 +43,11 @@ pub(crate) fn sites(possible: &Possible, images_max: u64) -> Option<Vec<Site>> {
         let words = changing_words(line, image);
         let cached = line.stores.iter().filter(|store| store.is_cached()).fold(0, |all, store| all | store.words());
         if cached & words != 0 {
-            sites.push(Site {
-                at,
-                len: LINE_BYTES,
-                contents: line_contents(line, image, (cached & words, images_max))?,
-            });
+            let words = cached & words;
+            sites.push(Site { at, words, contents: line_contents(line, image, (words, images_max))? });
         }
         for word in (0..8).filter(|word| words & !cached & 1 << word != 0) {
-            sites.push(word_site(at, line, (image, word)));
+            sites.push(Site { at, words: 1 << word, contents: word_contents(line, image, word) });
         }
         for site in &sites[first..] {
             images = images.saturating_mul(site.choices() as u64);
@@ -70,23 +72,21 @@ fn changing_words(line: &Line, image: &Content) -> u8 {
     (0..8).filter(|&word| changes(word)).fold(0, |words, word| words | 1 << word)
 }
 
-/// A word that has only non-temporal stores: any prefix of them (P2).
-fn word_site(at: u64, line: &Line, (image, word): (&Content, u8)) -> Site {
-    let place = usize::from(word) * 8..usize::from(word) * 8 + 8;
+/// The contents of a word that has only non-temporal stores: any prefix of them (P2).
+fn word_contents(line: &Line, image: &Content, word: u8) -> Vec<Content> {
+    let mut contents = vec![*image];
     let mut content = *image;
-    let mut contents: Vec<u8> = image[place.clone()].to_vec();
     for store in line.stores.iter().filter(|store| store.words() & 1 << word != 0) {
         store.land(&mut content, 1 << word);
-        let new = &content[place.clone()];
-        if !contents.chunks(8).any(|known| known == new) {
-            contents.extend_from_slice(new);
+        if !contents.contains(&content) {
+            contents.push(content);
         }
     }
-    Site { at: at + place.start as u64, len: 8, contents }
+    contents
 }
 
 /// The contents of a line with cached stores to `words`: P1, times P2 for the words where both kinds meet (P3).
-fn line_contents(line: &Line, image: &Content, (words, max): (u8, u64)) -> Option<Vec<u8>> {
+fn line_contents(line: &Line, image: &Content, (words, max): (u8, u64)) -> Option<Vec<Content>> {
     let cached = cached_landings(line, words, max)?;
     let meeting = meeting_landings(line, words, max / cached.len() as u64)?;
     let (mut contents, mut known) = (Vec::new(), HashSet::new());
@@ -95,7 +95,7 @@ fn line_contents(line: &Line, image: &Content, (words, max): (u8, u64)) -> Optio
             let landed: Vec<u8> = landed.iter().zip(nt).map(|(cached, nt)| cached | nt).collect();
             let content = line.content(image, &landed);
             if known.insert(content) {
-                contents.extend_from_slice(&content);
+                contents.push(content);
             }
         }
     }
