@@ -1,6 +1,6 @@
 //! The words after `cargo xtask`, and the page that explains them.
 
-use crate::commands::Runs;
+use crate::runs::Runs;
 
 /// What `--help` prints.
 pub const HELP: &str = "\

@@ -7,7 +7,9 @@ mod lexer;
 mod manifest;
 mod process;
 mod programs;
+mod project;
 mod ratchet;
+mod runs;
 mod source;
 mod tally;
 mod tidy;
@@ -17,7 +19,7 @@ use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use arguments::Ask;
-use commands::Project;
+use project::Project;
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();

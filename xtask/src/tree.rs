@@ -13,6 +13,9 @@ pub struct File {
     pub text: String,
 }
 
+/// Folders of data for tests, which no rule reads.
+const DATA: [&str; 2] = ["fuzz/corpus/", "testdata/"];
+
 /// The text files of the project.
 #[derive(Clone, Debug, Default)]
 pub struct Tree {
@@ -22,9 +25,10 @@ pub struct Tree {
 
 impl Tree {
     /// Reads the project at `root`: what git knows or would add; without git, everything but hidden folders and
-    /// `target`. Files that are not text are left out.
+    /// `target`. Files that are not text, and data for tests, are left out.
     pub fn read(root: &Path) -> io::Result<Self> {
         let mut paths = git_files(root).map_or_else(|| walk(root), Ok)?;
+        paths.retain(|path| !DATA.iter().any(|folder| path.starts_with(folder)));
         paths.sort();
         let files = paths.into_iter().filter_map(|path| {
             let text = std::fs::read_to_string(root.join(&path)).ok()?;

@@ -1,0 +1,109 @@
+//! The project's folder, its integration tests, and how to call cargo in it.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// How the names of integration tests begin that are wholly such, or made from seeds throughout.
+const SEEDED: [&str; 2] = ["crash", "replay"];
+
+/// The project's folder, and how to call cargo in it.
+pub struct Project {
+    root: PathBuf,
+}
+
+impl Project {
+    /// The project this command belongs to.
+    pub fn here() -> Self {
+        let manifest = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+        Self { root: Path::new(&manifest).parent().unwrap_or(Path::new(".")).to_owned() }
+    }
+
+    /// The folder.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Where cargo puts what it builds.
+    pub fn target(&self) -> PathBuf {
+        self.root.join(std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
+    }
+
+    /// The packages' integration tests, those that are run again from many seeds first: their names say it.
+    pub fn integration_tests(&self) -> (Vec<String>, Vec<String>) {
+        let packages =
+            entries(&self.root.join("crates")).into_iter().chain(["bench", "fuzz/targets"].map(|p| self.root.join(p)));
+        let tests = packages.flat_map(|package| entries(&package.join("tests")));
+        let is_test = |path: &PathBuf| path.extension().is_some_and(|it| it == "rs") || path.join("main.rs").is_file();
+        let mut names: Vec<String> =
+            tests.filter(is_test).filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned())).collect();
+        names.sort();
+        names.dedup();
+        names.into_iter().partition(|name| SEEDED.iter().any(|begin| name.starts_with(begin)))
+    }
+
+    /// Adds rustfmt and clippy to the toolchain where they are missing.
+    ///
+    /// # Errors
+    /// One line that says how to add them, where that fails.
+    pub fn ensure_components(&self) -> Result<String, String> {
+        let has = |name: &str| {
+            let output = self.cargo().args([name, "--version"]).output();
+            output.is_ok_and(|output| output.status.success())
+        };
+        let missing: Vec<&str> = [("fmt", "rustfmt"), ("clippy", "clippy")]
+            .iter()
+            .filter(|(name, _)| !has(name))
+            .map(|(_, part)| *part)
+            .collect();
+        if missing.is_empty() {
+            return Ok("rustfmt and clippy are there".into());
+        }
+        let added = Command::new("rustup").args(["component", "add"]).args(&missing).current_dir(&self.root).status();
+        if added.is_ok_and(|status| status.success()) {
+            return Ok(format!("added {}", missing.join(" ")));
+        }
+        Err(format!(
+            "this toolchain lacks {0}: rustup component add {0} (or the package of that name)",
+            missing.join(" ")
+        ))
+    }
+
+    /// Cargo running tests: those of `what` whose names contain one of `filters`.
+    pub fn tests(&self, what: &[&str], filters: &[&str]) -> Command {
+        let mut command = self.cargo();
+        command.args(["test", "--no-fail-fast"]).args(what).args(["--", "--show-output"]).args(filters);
+        command
+    }
+
+    /// Cargo in the project's folder.
+    pub fn cargo(&self) -> Command {
+        let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        command.current_dir(&self.root);
+        command
+    }
+}
+
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integration_tests_of_both_forms_are_found_and_told_apart() {
+        let root = std::env::temp_dir().join(format!("ferrite-project-{}", std::process::id()));
+        let files = ["crates/a/tests/model.rs", "crates/a/tests/attach/main.rs", "fuzz/targets/tests/replay.rs"];
+        for path in
+            files.iter().chain(&["crates/b/tests/crash_tags.rs", "crates/b/tests/data/bytes"]).map(|f| root.join(f))
+        {
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, "").unwrap();
+        }
+        let (seeded, others) = Project { root: root.clone() }.integration_tests();
+        std::fs::remove_dir_all(&root).unwrap();
+        assert_eq!(seeded, ["crash_tags", "replay"]);
+        assert_eq!(others, ["attach", "model"]);
+    }
+}
