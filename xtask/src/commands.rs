@@ -43,18 +43,6 @@ impl Project {
         gate.finish()
     }
 
-    /// Prints what the house rules find.
-    pub fn tidy(&self) -> bool {
-        match self.tidy_findings() {
-            Ok(text) => println!("{text}"),
-            Err(what) => {
-                println!("{what}");
-                return false;
-            }
-        }
-        true
-    }
-
     /// The tests that crash or kill something, from one seed and for so many rounds.
     pub fn crash(&self, runs: &Runs) -> bool {
         println!("{runs}");
@@ -91,10 +79,14 @@ impl Project {
         gate.step("toolchain", || self.ensure_components());
         gate.command("format", self.cargo().args(["fmt", "--all", "--check"]));
         gate.command("lint", self.cargo().args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]));
-        gate.step("tidy", || self.tidy_findings());
+        gate.step("tidy", || self.tidy());
     }
 
-    fn tidy_findings(&self) -> Result<String, String> {
+    /// The house rules.
+    ///
+    /// # Errors
+    /// The findings, a line each.
+    pub fn tidy(&self) -> Result<String, String> {
         let tree = Tree::read(self.root()).map_err(|error| format!("{}: {error}", self.root().display()))?;
         let findings = tidy::check(&tree);
         if findings.is_empty() {

@@ -15,6 +15,7 @@ mod tally;
 mod tidy;
 mod tree;
 
+use std::io::Write;
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -27,11 +28,16 @@ fn main() -> ExitCode {
     let project = Project::here();
     let went_well = match arguments::parse(&words, new_seed) {
         Ok(Ask::Help) => {
-            println!("{}", arguments::HELP);
+            show(arguments::HELP);
             true
         }
         Ok(Ask::Test { quick }) => project.test(quick),
-        Ok(Ask::Tidy) => project.tidy(),
+        Ok(Ask::Tidy) => {
+            let found = project.tidy();
+            let (Ok(text) | Err(text)) = &found;
+            show(text);
+            found.is_ok()
+        }
         Ok(Ask::Crash(runs)) => project.crash(&runs),
         Ok(Ask::Figures(names)) => project.figures(&names),
         Err(what) => {
@@ -40,4 +46,9 @@ fn main() -> ExitCode {
         }
     };
     if went_well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Prints `text`; a reader that wants no more of it (`| head`) is no error.
+fn show(text: &str) {
+    let _ = writeln!(std::io::stdout(), "{text}");
 }
