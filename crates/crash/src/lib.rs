@@ -40,7 +40,10 @@
 //! - A failure panics with seed, point and variant; put them in [`Options::only`] to see that image alone.
 //! - [`LyingMemory::crash`] leaves one image by seed, for long runs of a whole service.
 //! - [`LyingMemory::fail_nth`] and [`LyingMemory::calls`] make a sweep: fail each fallible call once.
-//! - [`LyingMemory::as_thread`] lets one real thread play several.
+//! - [`LyingMemory::as_thread`] lets one real thread play several; [`interleave`] runs real threads one at a time, in
+//!   an order that follows from a seed.
+//! - [`LyingDisk`] does for [`ferrite_medium::Disk`] what rules D1-D5 leave open: it loses its cache, tears at the
+//!   atomic unit, fails the n-th request, completes late and out of order.
 //!
 //! What the model allows beyond M1-M4 is listed as P1-P9 in the module `possible`: always more images than a
 //! real machine leaves, never fewer.

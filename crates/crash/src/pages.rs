@@ -1,7 +1,7 @@
 //! Bytes that are cheap to copy whole: pages shared until one side writes.
 //!
-//! Two levels (chunks of pages), so that copying a memory of 64 MiB costs 256 pointers and writing one line after
-//! that costs one chunk and one page. Pages never written are all the same zero page.
+//! A table of chunks of pages, each level shared: a copy costs one pointer, and the first write to it the table (a
+//! pointer for each 64 KiB), one chunk and one page. Pages never written are all the same zero page.
 
 use std::sync::{Arc, LazyLock};
 
@@ -11,7 +11,7 @@ use ferrite_medium::Span;
 pub(crate) const PAGE_BYTES: usize = 4096;
 /// Bytes in a cache line.
 pub(crate) const LINE_BYTES: usize = 64;
-const PAGES_PER_CHUNK: usize = 64;
+const PAGES_PER_CHUNK: usize = 16;
 
 type Page = [u8; PAGE_BYTES];
 type Chunk = [Arc<Page>; PAGES_PER_CHUNK];
@@ -23,14 +23,14 @@ static ZERO_CHUNK: LazyLock<Arc<Chunk>> = LazyLock::new(|| Arc::new(std::array::
 #[derive(Clone)]
 pub(crate) struct Pages {
     size: u64,
-    chunks: Vec<Arc<Chunk>>,
+    chunks: Arc<Vec<Arc<Chunk>>>,
 }
 
 impl Pages {
     /// `size` zeros.
     pub fn zeros(size: u64) -> Self {
         let chunks = size.div_ceil((PAGE_BYTES * PAGES_PER_CHUNK) as u64) as usize;
-        Self { size, chunks: vec![ZERO_CHUNK.clone(); chunks] }
+        Self { size, chunks: Arc::new(vec![ZERO_CHUNK.clone(); chunks]) }
     }
 
     /// A copy of `bytes`.
@@ -83,7 +83,7 @@ impl Pages {
                 continue;
             }
             if within.len() == PAGE_BYTES {
-                Arc::make_mut(&mut self.chunks[page / PAGES_PER_CHUNK])[page % PAGES_PER_CHUNK] = ZERO_PAGE.clone();
+                *self.shared_page_mut(page) = ZERO_PAGE.clone();
             } else {
                 self.page_mut(page)[within].fill(0);
             }
@@ -112,8 +112,12 @@ impl Pages {
     }
 
     fn page_mut(&mut self, number: usize) -> &mut Page {
-        let chunk = Arc::make_mut(&mut self.chunks[number / PAGES_PER_CHUNK]);
-        Arc::make_mut(&mut chunk[number % PAGES_PER_CHUNK])
+        Arc::make_mut(self.shared_page_mut(number))
+    }
+
+    fn shared_page_mut(&mut self, number: usize) -> &mut Arc<Page> {
+        let chunk = &mut Arc::make_mut(&mut self.chunks)[number / PAGES_PER_CHUNK];
+        &mut Arc::make_mut(chunk)[number % PAGES_PER_CHUNK]
     }
 }
 
