@@ -56,15 +56,18 @@ fn converse(data: &[u8]) -> bool {
     let options = Options { handshake_timeout: timeout, ..Options::default() };
     let server = Server::new(Arc::new(OneDisk(Arc::new(RamDisk::new(DISK_BYTES)))), options);
     std::thread::scope(|scope| {
-        scope.spawn(move || {
+        let reader = scope.spawn(move || {
             let mut answer = [0; 4096];
             while reading.read(&mut answer).is_ok_and(|bytes| bytes > 0) {}
         });
-        scope.spawn(move || {
+        let writer = scope.spawn(move || {
             let _ = ours.write_all(data);
             let _ = ours.shutdown(Shutdown::Write);
         });
-        server.serve_stream(theirs).is_ok()
+        let ended_well = server.serve_stream(theirs).is_ok();
+        // Joined, because a thread that is still ending looks like a leak to a sanitizer.
+        let _ = (writer.join(), reader.join());
+        ended_well
     })
 }
 
