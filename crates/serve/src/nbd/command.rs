@@ -11,6 +11,9 @@ use super::wire::{Command, Request};
 
 /// Most extents told in one answer.
 const EXTENTS_MAX: usize = 4096;
+/// Bytes of the disk whose extents are asked for at first, since most questions are answered by the first few; then
+/// as many as were told so far.
+const FIRST_WINDOW_BYTES: u64 = 1 << 20;
 /// Bytes of the disk whose extents are asked for at once, which bounds the memory they take (N3).
 const EXTENTS_WINDOW_BYTES: u64 = 64 << 20;
 
@@ -99,7 +102,8 @@ impl Session {
         let mut extents: Vec<Extent> = Vec::new();
         let mut told_bytes = 0;
         while told_bytes < span.len {
-            let window = Span::new(span.at + told_bytes, (span.len - told_bytes).min(EXTENTS_WINDOW_BYTES));
+            let window_most_bytes = told_bytes.clamp(FIRST_WINDOW_BYTES, EXTENTS_WINDOW_BYTES);
+            let window = Span::new(span.at + told_bytes, (span.len - told_bytes).min(window_most_bytes));
             let mut window_bytes = 0;
             for run in self.disk.extents(window)? {
                 let extent = Extent::of(run, window.len - window_bytes);

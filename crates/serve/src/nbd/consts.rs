@@ -36,9 +36,9 @@ pub mod option {
     /// Use structured replies.
     pub const STRUCTURED_REPLY: u32 = 8;
     /// Name the metadata contexts of an export.
-    pub const LIST_META_CONTEXT: u32 = 10;
+    pub const LIST_META_CONTEXT: u32 = 9;
     /// Choose the metadata contexts of an export.
-    pub const SET_META_CONTEXT: u32 = 11;
+    pub const SET_META_CONTEXT: u32 = 10;
 }
 
 /// Types of option replies.

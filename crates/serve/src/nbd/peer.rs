@@ -169,3 +169,6 @@ impl<'t> Peer<'t> {
         Ok(field)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,10 @@
+//! The NBD server against a client of our own, which can also say what no good client says, and against the clients
+//! people use. The rules N1 to N9 are on top of `ferrite_serve::nbd`.
+
+mod client;
+mod commands;
+mod disks;
+mod handshake;
+mod hostile;
+mod programs;
+mod stopping;
