@@ -6,6 +6,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::patience::{Patience, ask};
 use super::socket;
@@ -40,6 +41,12 @@ impl PidFd {
         let fd = i32::try_from(fd).ok().filter(|fd| *fd >= 0).ok_or_else(io::Error::last_os_error)?;
         // SAFETY: the kernel has just made this descriptor for us, close-on-exec.
         Ok(Self(Arc::new(unsafe { OwnedFd::from_raw_fd(fd) })))
+    }
+
+    /// Whether the process ends within `limit`. A killed process closes its sockets before it has ended: who is told
+    /// of the one and means the other asks with a second to spare.
+    pub fn ends_within(&self, limit: Duration) -> bool {
+        Patience::of(limit).wait(&mut [ask(self, libc::POLLIN)]).unwrap_or(false)
     }
 
     /// Whether the process has not ended. One that has ended holds no mapping any more, reaped or not; a child that

@@ -33,7 +33,8 @@ pub trait Handler: Send + Sync {
         progress: &mut dyn FnMut(Progress) -> bool,
     ) -> std::result::Result<Reply, String>;
 
-    /// A connection of `caller` has ended. Its process may have others, and may live on: ask `caller.process`.
+    /// A connection of `caller` has ended. Its process may have others, and may live on, or be about to end: ask
+    /// [`PidFd::ends_within`](super::PidFd::ends_within). Called on the connection's own thread, so it may wait.
     fn gone(&self, caller: &Caller) {
         let _ = caller;
     }

@@ -1,0 +1,271 @@
+//! Grants: parts of the pool that other processes work on by themselves.
+//!
+//! A client that is to read or write without asking the owner each time is given a grant: some pages of a tag, perhaps
+//! reserved space beside them, and a descriptor to map them through. Clients are trusted with bytes, never with
+//! liveness: one that is stopped, or is killed without a word, may hold its mapping for as long as it exists.
+//!
+//! ```text
+//! slot      0 crc u32    4 rights u32    8 serial u64   16 tag generation u64   24 pid u32   28 pid namespace u32
+//!           32 start u64 (ticks after boot)   40 boot id [16]   56 extents u32   60 of which reserve u32
+//!           64 overflow u64   72 reserved u64   80 extent[3]
+//! overflow  as a tag's
+//! ```
+//!
+//! A slot of zeros is free. The extents are runs of granted pages, neighbours joined; the last ones are the reserve.
+//!
+//! - G1. A grant is on the medium before its client hears of it, so that after a crash of the owner everybody who may
+//!   still touch pages is known.
+//! - G2. Pages under a live grant are given to nobody else, whatever becomes of their tag. Pages that are freed under
+//!   one are free on the medium and held back in DRAM; recovery holds them back again before anything is allocated.
+//! - G3. A grant ends only when it is given back or its process has ended. Its slot, its reserve and its overflow
+//!   become free in one transaction; what was held back for it becomes free after that.
+//! - G4. The reserve is nobody's but the grant's: it is taken with the slot and freed with it, or made part of a tag
+//!   in the transaction that ends the grant.
+//! - G5. A process is never taken for a later one of the same number: it is known by its pid, pid namespace, start
+//!   time and the boot, and while the owner lives by a descriptor. One that cannot be judged counts as living.
+//! - G6. Nothing here waits for a client. A revocation asks, and whoever needs the pages gives up or comes again.
+//!
+//! Locks are taken in this order: a transaction's pass, the tag table, the grants, the allocator.
+
+mod coverage;
+mod ending;
+mod process;
+mod register;
+mod slot;
+
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use ferrite_medium::{Memory, Scheme, Shared, Span};
+use parking_lot::Mutex;
+
+use crate::extent::{Extent, Role, Zone};
+use crate::layout::PAGE;
+use crate::space::{Need, Space};
+use crate::tag::Tag;
+use crate::tags::{Damage, page_at};
+use crate::transaction::Transaction;
+use crate::{Error, Pool, Result};
+
+use coverage::Coverage;
+use register::{Live, Register};
+use slot::Record;
+
+pub use ending::Ending;
+pub use process::{Identity, Process};
+pub use register::Standing;
+pub use slot::{GrantId, Rights, SLOT_BYTES, decode_slot};
+
+/// What a client is to be given.
+#[derive(Clone, Copy, Debug)]
+pub struct Ask<'a> {
+    /// The tag, as it stands now.
+    pub tag: &'a Tag,
+    /// The pages of it, usually all its extents.
+    pub extents: &'a [Extent],
+    /// What the client may do with them.
+    pub rights: Rights,
+    /// The client.
+    pub process: &'a Process,
+    /// Space beside the tag's, to be filled and then made part of it.
+    pub reserve: &'a [Need],
+}
+
+/// A grant, as its client is told of it.
+#[derive(Debug)]
+pub struct Granted {
+    /// Which it is.
+    pub id: GrantId,
+    /// The reserved space.
+    pub reserve: Vec<Extent>,
+    /// Becomes readable when the grant is asked back, and hangs up when the owner has ended.
+    pub notice: OwnedFd,
+    rights: Rights,
+}
+
+impl Granted {
+    /// All of `memory` as a descriptor for the client, of the grant's rights. It is reopened, so it shares no lock
+    /// with the owner's: that one dies with the owner.
+    pub fn share(&self, memory: &dyn Memory) -> Result<Shared> {
+        let shared = memory.share(Span::new(0, memory.size()))?;
+        match self.rights {
+            Rights::ReadWrite => Ok(shared),
+            Rights::Read => Ok(Shared { fd: process::reopen_to_read(&shared.fd)?, ..shared }),
+        }
+    }
+}
+
+/// Every grant of a pool.
+#[derive(Debug)]
+pub struct Grants(Mutex<Register>);
+
+/// The pool that grants are read from, as far as it is open yet.
+#[derive(Clone, Copy)]
+pub(crate) struct Opening<'a> {
+    pub memory: &'a dyn Memory,
+    pub space: &'a Space,
+    pub pages: u64,
+    pub boot_id: [u8; 16],
+    /// Serials start above this, which no earlier opening reached.
+    pub serial: u64,
+}
+
+impl Grants {
+    /// Reads the table, and holds back what living processes may still touch (G2). Those of processes that have
+    /// ended are ended by the first [`Grants::reap`]. What cannot be read is told and left out.
+    pub(crate) fn load(opening: &Opening<'_>) -> (Self, Vec<Damage>) {
+        let (mut register, mut damage) = (Register::new(opening.serial), Vec::new());
+        for slot in slot::places() {
+            match slot::load(opening.memory, slot, opening.pages) {
+                Ok(None) => register.free_slots.push(slot),
+                Ok(Some((record, overflow))) => {
+                    let process = Process::recall(record.process, opening.boot_id);
+                    register.enrol(record.id, Live::new(slot, process, record, overflow));
+                }
+                Err(error) => damage.push(Damage { error, at: slot, is_slot: true }),
+            }
+        }
+        // First the lowest.
+        register.free_slots.reverse();
+        let living = register.coverage(|live| live.process.is_alive());
+        register.held = opening.space.hold(&living.extents());
+        (Self(Mutex::new(register)), damage)
+    }
+
+    /// Every grant that has not ended, oldest first.
+    pub fn standing(&self) -> Vec<Standing> {
+        self.0.lock().standing()
+    }
+
+    /// Whether a page of `extent` is under a grant: a job that would move it gives up.
+    pub fn touch(&self, extent: Extent) -> bool {
+        self.0.lock().coverage(|_| true).touches(extent)
+    }
+
+    /// What the allocator gave for grants and what is held back for them: the reserve, overflow, freed pages.
+    pub fn own_extents(&self) -> Vec<Extent> {
+        self.0.lock().own_extents()
+    }
+
+    /// Bytes that were freed and are held back.
+    pub fn held_bytes(&self) -> u64 {
+        self.0.lock().held.iter().map(|extent| extent.span().len).sum()
+    }
+
+    /// Asks for grant `id` back (G6).
+    pub fn revoke(&self, id: GrantId) -> Result<()> {
+        self.0.lock().find(id).map(Live::ask)
+    }
+
+    /// Asks for every grant on the tag of this generation back; how many there are.
+    pub fn revoke_tag(&self, generation: u64) -> usize {
+        self.0.lock().live.values_mut().filter(|live| live.tag_generation == generation).map(Live::ask).count()
+    }
+
+    /// Takes grant `id` back: its client has given it up, or its process has ended. Durable on return (G3).
+    pub fn release(&self, pool: &Pool, id: GrantId) -> Result<()> {
+        let mut transaction = pool.transaction();
+        let ending = self.end(id, &mut transaction)?;
+        transaction.free(ending.reserve());
+        transaction.commit()?;
+        ending.done(pool.space());
+        Ok(())
+    }
+
+    /// Adds the end of grant `id` to `transaction`. The reserve is the caller's to free or to make part of a tag in
+    /// the same transaction (G4); call [`Ending::done`] once that has committed.
+    pub fn end(&self, id: GrantId, transaction: &mut Transaction<'_>) -> Result<Ending<'_>> {
+        let mut register = self.0.lock();
+        let live = register.find(id)?;
+        if std::mem::replace(&mut live.ending, true) {
+            return Err(Error::Busy(format!("grant {id} is being taken back already")));
+        }
+        transaction.write(live.slot, &[0; SLOT_BYTES]);
+        transaction.free(&live.overflow);
+        Ok(Ending::new(self, id, live.reserve.clone()))
+    }
+
+    /// Ends the grants of processes that have ended; how many. Call it when a client has gone, and when space runs out.
+    pub fn reap(&self, pool: &Pool) -> Result<usize> {
+        let ended: Vec<GrantId> = {
+            let register = self.0.lock();
+            let ended = register.live.iter().filter(|(_, live)| !live.ending && !live.process.is_alive());
+            ended.map(|(id, _)| *id).collect()
+        };
+        ended.iter().try_for_each(|id| match self.release(pool, *id) {
+            // Somebody else was faster.
+            Err(Error::Busy(_) | Error::NotFound(_)) => Ok(()),
+            other => other,
+        })?;
+        Ok(ended.len())
+    }
+
+    fn is_full(&self) -> bool {
+        self.0.lock().free_slots.is_empty()
+    }
+
+    /// Makes freed `extents` free for all, but for pages under a grant (G2). Their transaction has committed.
+    pub(crate) fn give_back(&self, space: &Space, extents: &[Extent]) {
+        if !extents.is_empty() {
+            self.0.lock().give_back(space, extents);
+        }
+    }
+}
+
+impl Pool {
+    /// Gives `ask.process` a grant; durable on return, or not at all (G1).
+    ///
+    /// Fails with [`Error::NotFound`] if the tag has changed or gone, [`Error::Limit`] if every slot is in use.
+    pub fn grant(&self, ask: &Ask<'_>) -> Result<Granted> {
+        if self.grants().is_full() {
+            self.grants().reap(self)?;
+        }
+        let transaction = self.transaction();
+        // Held until the grant is in the register: a removal of the tag comes before it or sees it.
+        let table = self.table();
+        let entry = table.tags.get(&ask.tag.name).filter(|entry| entry.tag.generation == ask.tag.generation);
+        let entry = entry.ok_or_else(|| Error::NotFound(ask.tag.name.clone()))?;
+        if !Coverage::of(&entry.tag.extents).contains(&Coverage::of(ask.extents)) {
+            return Err(Error::Busy(format!("tag {:?} does not have all the pages asked for any more", ask.tag.name)));
+        }
+        let (id, slot) = self.grants().0.lock().open_slot()?;
+        let granted = self.record(transaction, ask, id, slot);
+        if granted.is_err() {
+            self.grants().0.lock().strike(self.space(), id, slot);
+        }
+        granted
+    }
+
+    fn record(&self, mut transaction: Transaction<'_>, ask: &Ask<'_>, id: GrantId, slot: u64) -> Result<Granted> {
+        let piping = |e: io::Error| Error::Medium(ferrite_medium::Error::io("making the notice of a grant", e));
+        let (notice, bell) = io::pipe().map_err(piping)?;
+        let reserve = transaction.take(ask.reserve)?;
+        let record = Record::new(id, ask, &reserve)?;
+        let overflow = self.take_overflow(&mut transaction, &record)?;
+        transaction.write(slot, &record.encode(overflow.first().map_or(0, |page| page.span().at)));
+        let live = Live::new(slot, ask.process.clone(), record, overflow).with_bell(bell);
+        self.grants().0.lock().enrol(id, live);
+        transaction.commit()?;
+        Ok(Granted { id, reserve, notice: notice.into(), rights: ask.rights })
+    }
+
+    /// Pages for the extents that do not fit the slot, durable before it points at them.
+    fn take_overflow(&self, transaction: &mut Transaction<'_>, record: &Record) -> Result<Vec<Extent>> {
+        let bytes = record.overflow_pages() as u64 * PAGE;
+        if bytes == 0 {
+            return Ok(Vec::new());
+        }
+        let runs = transaction.take(&[Need { role: Role::MAP, zone: Zone::Normal, bytes }])?;
+        let pages: Vec<Extent> =
+            runs.iter().flat_map(|run| (run.page..run.end()).map(|page| page_at(page * PAGE))).collect();
+        let places: Vec<u64> = pages.iter().map(|page| page.span().at).collect();
+        for (place, bytes) in places.iter().zip(record.encode_overflow(&places)) {
+            self.memory().store(*place, &bytes, Scheme::Nt);
+        }
+        self.memory().settle()?;
+        Ok(pages)
+    }
+}

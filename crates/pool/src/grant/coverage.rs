@@ -1,0 +1,137 @@
+//! Which pages are under grants.
+
+use crate::extent::{Extent, Role, Zone};
+use crate::layout::CHUNK_PAGES;
+
+/// A set of pages.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Coverage {
+    /// First page and the page behind the last, in order, with gaps between.
+    runs: Vec<(u64, u64)>,
+}
+
+/// Freed space, sorted by whether a grant is on it.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Sorted {
+    pub held: Vec<Extent>,
+    pub free: Vec<Extent>,
+}
+
+impl Coverage {
+    /// The pages of `extents`.
+    pub fn of<'a>(extents: impl IntoIterator<Item = &'a Extent>) -> Self {
+        let mut runs: Vec<(u64, u64)> = extents.into_iter().map(|extent| (extent.page, extent.end())).collect();
+        runs.sort_unstable();
+        runs.dedup_by(|next, last| {
+            let joins = next.0 <= last.1;
+            if joins {
+                last.1 = last.1.max(next.1);
+            }
+            joins
+        });
+        Self { runs }
+    }
+
+    /// Its pages as extents.
+    pub fn extents(&self) -> Vec<Extent> {
+        let pieces = self.runs.iter().flat_map(|(first, end)| {
+            (*first..*end).step_by(u32::MAX as usize).map(|page| piece(page, (*end).min(page + u64::from(u32::MAX))))
+        });
+        pieces.collect()
+    }
+
+    /// Whether it has a page of `extent`.
+    pub fn touches(&self, extent: Extent) -> bool {
+        self.run_from(extent.page).is_some_and(|(first, _)| first < extent.end())
+    }
+
+    /// Whether it has every page of `other`.
+    pub fn contains(&self, other: &Self) -> bool {
+        other.runs.iter().all(|(first, end)| self.run_from(*first).is_some_and(|run| run.0 <= *first && run.1 >= *end))
+    }
+
+    /// Sorts `extents`: pages of the normal zone one by one, chunks of the super zone whole.
+    pub fn sort(&self, extents: &[Extent]) -> Sorted {
+        let mut sorted = Sorted::default();
+        for extent in extents {
+            match extent.zone {
+                Zone::Super => self.sort_chunks(*extent, &mut sorted),
+                Zone::Normal => self.sort_pages(*extent, &mut sorted),
+            }
+        }
+        sorted
+    }
+
+    fn sort_chunks(&self, extent: Extent, sorted: &mut Sorted) {
+        for page in (extent.page..extent.end()).step_by(CHUNK_PAGES as usize) {
+            let chunk = Extent { page, pages: CHUNK_PAGES as u32, ..extent };
+            let side = if self.touches(chunk) { &mut sorted.held } else { &mut sorted.free };
+            side.push(chunk);
+        }
+    }
+
+    fn sort_pages(&self, extent: Extent, sorted: &mut Sorted) {
+        let part = |first: u64, end: u64| Extent { page: first, pages: (end - first) as u32, ..extent };
+        let mut page = extent.page;
+        while page < extent.end() {
+            let (first, end) = self.run_from(page).unwrap_or((u64::MAX, u64::MAX));
+            let (first, end) = (first.clamp(page, extent.end()), end.min(extent.end()));
+            sorted.free.extend((first > page).then(|| part(page, first)));
+            sorted.held.extend((end > first).then(|| part(first, end)));
+            page = end;
+        }
+    }
+
+    /// The run that `page` is in, or the next one.
+    fn run_from(&self, page: u64) -> Option<(u64, u64)> {
+        self.runs.get(self.runs.partition_point(|(_, end)| *end <= page)).copied()
+    }
+}
+
+fn piece(first: u64, end: u64) -> Extent {
+    Extent { page: first, pages: (end - first) as u32, role: Role::DATA, zone: Zone::Normal }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn normal(page: u64, pages: u32) -> Extent {
+        Extent { page, pages, role: Role::DATA, zone: Zone::Normal }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// G2: against a page-by-page reference, nothing is lost, doubled or put on the wrong side.
+        #[test]
+        fn g2_pages_are_sorted_one_by_one(granted in prop::collection::vec((0u64..60, 1u32..9), 0..6), freed in (0u64..60, 1u32..30)) {
+            let granted: Vec<Extent> = granted.into_iter().map(|(page, pages)| normal(page, pages)).collect();
+            let under = |page| granted.iter().any(|run| (run.page..run.end()).contains(&page));
+            let coverage = Coverage::of(&granted);
+            let freed = normal(freed.0, freed.1);
+            let sorted = coverage.sort(&[freed]);
+            let pages = |side: &[Extent]| side.iter().flat_map(|run| run.page..run.end()).collect::<Vec<_>>();
+            let expected = |side| (freed.page..freed.end()).filter(|page| under(*page) == side).collect::<Vec<_>>();
+            prop_assert_eq!(pages(&sorted.held), expected(true));
+            prop_assert_eq!(pages(&sorted.free), expected(false));
+            prop_assert_eq!(coverage.touches(freed), !sorted.held.is_empty());
+            prop_assert_eq!(coverage.contains(&Coverage::of(&[freed])), sorted.free.is_empty());
+            prop_assert_eq!(Coverage::of(&coverage.extents()), coverage);
+        }
+    }
+
+    #[test]
+    fn g2_a_superpage_is_held_whole_if_a_page_of_it_is_granted() {
+        let chunk = |number: u64| Extent {
+            page: number * CHUNK_PAGES,
+            pages: CHUNK_PAGES as u32,
+            role: Role::DATA,
+            zone: Zone::Super,
+        };
+        let freed = Extent { pages: 3 * CHUNK_PAGES as u32, ..chunk(4) };
+        let sorted = Coverage::of(&[normal(5 * CHUNK_PAGES + 7, 1)]).sort(&[freed]);
+        assert_eq!(sorted, Sorted { held: vec![chunk(5)], free: vec![chunk(4), chunk(6)] });
+    }
+}

@@ -1,0 +1,163 @@
+//! The grants in DRAM.
+
+use std::collections::BTreeMap;
+use std::io::{PipeWriter, Write};
+
+use crate::extent::Extent;
+use crate::space::Space;
+use crate::{Error, Result};
+
+use super::coverage::{Coverage, Sorted};
+use super::process::{Identity, Process};
+use super::slot::{GrantId, Record, Rights};
+
+/// A grant that has not ended.
+#[derive(Debug)]
+pub(super) struct Live {
+    pub slot: u64,
+    pub tag_generation: u64,
+    pub rights: Rights,
+    pub process: Process,
+    /// Granted pages and the reserve, neighbours joined.
+    pub pages: Coverage,
+    pub reserve: Vec<Extent>,
+    pub overflow: Vec<Extent>,
+    /// Its client has been asked for it.
+    pub asked: bool,
+    /// Its end is in a transaction that has not committed yet.
+    pub ending: bool,
+    /// Tells the client; none where an earlier owner gave the grant.
+    bell: Option<PipeWriter>,
+}
+
+/// A grant, as it is listed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// Which it is.
+    pub id: GrantId,
+    /// Generation of the tag it is on, which may be gone.
+    pub tag_generation: u64,
+    /// What the client may do.
+    pub rights: Rights,
+    /// The client.
+    pub process: Identity,
+    /// Bytes under it, with the reserve.
+    pub bytes: u64,
+    /// Whether it has been asked back.
+    pub asked: bool,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Register {
+    pub live: BTreeMap<GrantId, Live>,
+    /// Freed space under grants.
+    pub held: Vec<Extent>,
+    pub free_slots: Vec<u64>,
+    next: u64,
+}
+
+impl Live {
+    pub fn new(slot: u64, process: Process, record: Record, overflow: Vec<Extent>) -> Self {
+        Self {
+            slot,
+            tag_generation: record.tag_generation,
+            rights: record.rights,
+            process,
+            pages: Coverage::of(&record.extents),
+            reserve: record.reserve().to_vec(),
+            overflow,
+            asked: false,
+            ending: false,
+            bell: None,
+        }
+    }
+
+    pub fn with_bell(self, bell: PipeWriter) -> Self {
+        Self { bell: Some(bell), ..self }
+    }
+
+    /// Asks the client for it. One byte in all, so the pipe always has room, and nobody waits (G6).
+    pub fn ask(&mut self) {
+        if !std::mem::replace(&mut self.asked, true) {
+            // The client may have closed its end.
+            let _ = self.bell.as_mut().map(|bell| bell.write_all(&[1]));
+        }
+    }
+}
+
+impl Register {
+    pub fn new(serial: u64) -> Self {
+        Self { live: BTreeMap::new(), held: Vec::new(), free_slots: Vec::new(), next: serial + 1 }
+    }
+
+    /// A serial and a slot for a new grant.
+    pub fn open_slot(&mut self) -> Result<(GrantId, u64)> {
+        let slot = self.free_slots.pop().ok_or_else(|| {
+            Error::Limit(format!("all {} grants are out: end some clients of the pool", self.live.len()))
+        })?;
+        let id = GrantId(self.next);
+        self.next += 1;
+        Ok((id, slot))
+    }
+
+    pub fn enrol(&mut self, id: GrantId, live: Live) {
+        self.next = self.next.max(id.0 + 1);
+        self.live.insert(id, live);
+    }
+
+    /// Undoes [`Register::open_slot`], and [`Register::enrol`] if it came to that.
+    pub fn strike(&mut self, space: &Space, id: GrantId, slot: u64) {
+        self.live.remove(&id);
+        self.free_slots.push(slot);
+        self.settle(space);
+    }
+
+    /// The grant has ended on the medium.
+    pub fn finish(&mut self, space: &Space, id: GrantId) {
+        if let Some(live) = self.live.remove(&id) {
+            self.free_slots.push(live.slot);
+            self.settle(space);
+        }
+    }
+
+    pub fn find(&mut self, id: GrantId) -> Result<&mut Live> {
+        self.live.get_mut(&id).ok_or_else(|| Error::NotFound(format!("grant {id}")))
+    }
+
+    /// The pages under those grants that `which` chooses.
+    pub fn coverage(&self, which: impl Fn(&Live) -> bool) -> Coverage {
+        let chosen: Vec<Extent> =
+            self.live.values().filter(|live| which(live)).flat_map(|live| live.pages.extents()).collect();
+        Coverage::of(&chosen)
+    }
+
+    pub fn give_back(&mut self, space: &Space, extents: &[Extent]) {
+        let Sorted { held, free } = self.coverage(|_| true).sort(extents);
+        self.held.extend(held);
+        space.give_back(&free);
+    }
+
+    /// Lets go of what is under no grant any more.
+    fn settle(&mut self, space: &Space) {
+        let held = std::mem::take(&mut self.held);
+        self.give_back(space, &held);
+    }
+
+    pub fn standing(&self) -> Vec<Standing> {
+        let standing = self.live.iter().map(|(id, live)| Standing {
+            id: *id,
+            tag_generation: live.tag_generation,
+            rights: live.rights,
+            process: live.process.identity(),
+            bytes: live.pages.extents().iter().map(|extent| extent.span().len).sum(),
+            asked: live.asked,
+        });
+        standing.collect()
+    }
+
+    pub fn own_extents(&self) -> Vec<Extent> {
+        let given = self.live.values().flat_map(|live| live.reserve.iter().chain(&live.overflow));
+        given.chain(&self.held).copied().collect()
+    }
+}

@@ -1,0 +1,198 @@
+//! A grant on the medium. The drawing is in [`super`].
+
+use std::fmt;
+
+use ferrite_medium::Memory;
+use zerocopy::little_endian::{U32, U64};
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
+
+use crate::extent::{Extent, Media};
+use crate::layout::{GRANT_SLOTS, GRANTS, PAGE, SLOT};
+use crate::tag::{OVERFLOW, decode_overflow, encode_overflow};
+use crate::tags::page_at;
+use crate::{Error, Result};
+
+use super::Ask;
+use super::coverage::Coverage;
+use super::process::Identity;
+
+/// Bytes of a slot.
+pub const SLOT_BYTES: usize = SLOT as usize;
+/// Extents that fit the slot.
+const INLINE: usize = 3;
+/// Extents that a grant may have: as many as 32 pages hold.
+const EXTENTS_MAX: usize = INLINE + 32 * OVERFLOW;
+
+/// Which grant. Never used twice in a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+pub struct GrantId(pub u64);
+
+impl fmt::Display for GrantId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:x}", self.0)
+    }
+}
+
+/// What a client may do with granted pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rights {
+    /// Load.
+    Read = 1,
+    /// Load and store.
+    ReadWrite = 2,
+}
+
+/// A grant as it is recorded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Which it is.
+    pub id: GrantId,
+    /// What the client may do.
+    pub rights: Rights,
+    /// Generation of the tag.
+    pub tag_generation: u64,
+    /// The client.
+    pub process: Identity,
+    /// Granted pages, then the reserve.
+    pub extents: Vec<Extent>,
+    /// How many of the extents are the reserve.
+    pub reserved: usize,
+}
+
+/// A slot that verified, its overflow not yet read.
+#[derive(Debug)]
+pub struct Decoded {
+    /// The grant, with the extents of the slot only.
+    pub record: Record,
+    /// Byte offset of the first overflow page, or 0.
+    pub overflow: u64,
+    /// Extents in all.
+    pub extents: usize,
+}
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct Slot {
+    crc: U32,
+    rights: U32,
+    serial: U64,
+    tag_generation: U64,
+    pid: U32,
+    namespace: U32,
+    start_ticks: U64,
+    boot_id: [u8; 16],
+    extents: U32,
+    reserved: U32,
+    overflow: U64,
+    unused: U64,
+    inline: [Media; INLINE],
+}
+
+const _: () = assert!(size_of::<Slot>() == SLOT_BYTES);
+
+/// Where the slots are.
+pub(super) fn places() -> impl Iterator<Item = u64> {
+    (0..GRANT_SLOTS).map(|slot| GRANTS + slot * SLOT)
+}
+
+impl Record {
+    pub(super) fn new(id: GrantId, ask: &Ask<'_>, reserve: &[Extent]) -> Result<Self> {
+        let mut extents = Coverage::of(ask.extents).extents();
+        extents.extend(reserve);
+        if extents.len() > EXTENTS_MAX {
+            let count = extents.len();
+            return Err(Error::Limit(format!("{count} pieces are too many for a grant of at most {EXTENTS_MAX}")));
+        }
+        let (rights, tag_generation, process) = (ask.rights, ask.tag.generation, ask.process.identity());
+        Ok(Self { id, rights, tag_generation, process, extents, reserved: reserve.len() })
+    }
+
+    pub(super) fn reserve(&self) -> &[Extent] {
+        &self.extents[self.extents.len() - self.reserved..]
+    }
+
+    pub(super) fn overflow_pages(&self) -> usize {
+        self.extents.len().saturating_sub(INLINE).div_ceil(OVERFLOW)
+    }
+
+    pub(super) fn encode_overflow(&self, places: &[u64]) -> Vec<Vec<u8>> {
+        encode_overflow(self.extents.get(INLINE..).unwrap_or_default(), places)
+    }
+
+    pub(super) fn encode(&self, overflow: u64) -> [u8; SLOT_BYTES] {
+        let mut slot = Slot::new_zeroed();
+        slot.rights = (self.rights as u32).into();
+        slot.serial = self.id.0.into();
+        slot.tag_generation = self.tag_generation.into();
+        slot.pid = self.process.pid.into();
+        slot.namespace = self.process.namespace.into();
+        slot.start_ticks = self.process.start_ticks.into();
+        slot.boot_id = self.process.boot_id;
+        slot.extents = (self.extents.len() as u32).into();
+        slot.reserved = (self.reserved as u32).into();
+        slot.overflow = overflow.into();
+        for (media, extent) in slot.inline.iter_mut().zip(&self.extents) {
+            *media = (*extent).into();
+        }
+        slot.crc = crc32fast::hash(&slot.as_bytes()[4..]).into();
+        zerocopy::transmute!(slot)
+    }
+}
+
+/// Decodes the slot at byte `at` of a pool of `pages` pages; `None` where it is free. `bytes` may be anything.
+pub fn decode_slot(bytes: &[u8; SLOT_BYTES], at: u64, pages: u64) -> Result<Option<Decoded>> {
+    if bytes.iter().all(|byte| *byte == 0) {
+        return Ok(None);
+    }
+    let corrupt = |what: &str| Error::corrupt(format!("the grant slot ({what})"), at);
+    let slot = Slot::read_from_bytes(bytes).expect("the size is the type's");
+    if crc32fast::hash(&bytes[4..]) != slot.crc.get() {
+        return Err(corrupt("checksum"));
+    }
+    let rights = [Rights::Read, Rights::ReadWrite].into_iter().find(|rights| *rights as u32 == slot.rights.get());
+    let (extents, reserved) = (slot.extents.get() as usize, slot.reserved.get() as usize);
+    if extents > EXTENTS_MAX || reserved > extents {
+        return Err(corrupt("count"));
+    }
+    let inline = slot.inline.iter().take(extents.min(INLINE)).map(|media| media.extent(pages));
+    let process = Identity {
+        pid: slot.pid.get(),
+        namespace: slot.namespace.get(),
+        start_ticks: slot.start_ticks.get(),
+        boot_id: slot.boot_id,
+    };
+    let record = Record {
+        id: GrantId(slot.serial.get()),
+        rights: rights.ok_or_else(|| corrupt("rights"))?,
+        tag_generation: slot.tag_generation.get(),
+        process,
+        extents: inline.collect::<Option<_>>().ok_or_else(|| corrupt("extent"))?,
+        reserved,
+    };
+    Ok(Some(Decoded { record, overflow: slot.overflow.get(), extents }))
+}
+
+/// Reads the grant in the slot at `at` and the pages of its overflow.
+pub(super) fn load(memory: &dyn Memory, at: u64, pages: u64) -> Result<Option<(Record, Vec<Extent>)>> {
+    let mut bytes = [0; SLOT_BYTES];
+    memory.load(at, &mut bytes);
+    let Some(Decoded { mut record, overflow: mut next, extents }) = decode_slot(&bytes, at, pages)? else {
+        return Ok(None);
+    };
+    let mut overflow = Vec::new();
+    while record.extents.len() < extents {
+        if next == 0 || next % PAGE != 0 || next >= pages * PAGE {
+            return Err(Error::corrupt("the extents of a grant", at));
+        }
+        let mut page = vec![0; PAGE as usize];
+        memory.load(next, &mut page);
+        let (more, after) = decode_overflow(&page, next, pages)?;
+        if more.is_empty() || record.extents.len() + more.len() > extents {
+            return Err(Error::corrupt("the extents of a grant", next));
+        }
+        record.extents.extend(more);
+        overflow.push(page_at(next));
+        next = after;
+    }
+    Ok(Some((record, overflow)))
+}

@@ -1,0 +1,173 @@
+//! G2, G3, G4: what becomes of pages when tags go and grants end, in every order.
+
+use super::*;
+
+#[test]
+fn g2_a_removed_tag_is_gone_and_its_pages_are_nobodys_until_the_grant_ends() {
+    for zone in [Zone::Normal, Zone::Super] {
+        let pool = pool();
+        let free = pool.usage().free_bytes;
+        let process = ours();
+        let tag = tag(&pool, "a", &[need(zone, CHUNK)]).expect("tag");
+        let granted = pool.grant(&ask(&tag, &process)).expect("grant");
+        pool.remove_tag(&tag).expect("remove");
+        assert!(matches!(pool.tag("a"), Err(Error::NotFound(_))));
+        assert_eq!(pool.grants().held_bytes(), CHUNK);
+        assert_held(&pool, &tag.extents);
+        assert_accounted(&pool);
+        pool.grants().release(&pool, granted.id).expect("release");
+        assert_eq!((pool.usage().free_bytes, pool.grants().held_bytes()), (free, 0));
+        assert!(Coverage::of(&tag.extents).extents().iter().all(|extent| all_free(&pool).touches(*extent)));
+        assert_accounted(&pool);
+    }
+}
+
+#[test]
+fn g2_pages_with_two_grants_are_held_until_both_have_ended() {
+    let pool = pool();
+    let process = ours();
+    let tag = tag(&pool, "a", &[need(Zone::Normal, 4 * PAGE)]).expect("tag");
+    let half = [Extent { pages: 2, ..tag.extents[0] }];
+    let first = pool.grant(&ask(&tag, &process)).expect("whole");
+    let second = pool.grant(&Ask { extents: &half, ..ask(&tag, &process) }).expect("half");
+    pool.remove_tag(&tag).expect("remove");
+    pool.grants().release(&pool, first.id).expect("release");
+    assert_eq!(pool.grants().held_bytes(), 2 * PAGE, "the half that nobody else has is free");
+    assert_held(&pool, &half);
+    assert_accounted(&pool);
+    pool.grants().release(&pool, second.id).expect("release");
+    assert_eq!(pool.grants().held_bytes(), 0);
+}
+
+#[test]
+fn g2_recovery_holds_what_a_living_process_may_touch() {
+    for zone in [Zone::Normal, Zone::Super] {
+        let memory = formatted(Model::MAPPED);
+        let (pool, process) = (opened(&memory, THIS_BOOT), ours());
+        let free = pool.usage().free_bytes;
+        let tag = tag(&pool, "a", &[need(zone, CHUNK + PAGE)]).expect("tag");
+        let granted = pool.grant(&ask(&tag, &process)).expect("grant");
+        pool.remove_tag(&tag).expect("remove");
+        drop(pool);
+
+        let pool = opened(&Arc::new(memory.kill()), THIS_BOOT);
+        assert_held(&pool, &tag.extents);
+        assert_accounted(&pool);
+        let standing = pool.grants().standing();
+        assert_eq!(standing.len(), 1);
+        assert_eq!((standing[0].id, standing[0].process), (granted.id, process.identity()));
+        assert_eq!(pool.grants().reap(&pool).expect("reap"), 0, "it lives");
+        pool.grants().release(&pool, granted.id).expect("given back to the new owner");
+        assert_eq!(pool.usage().free_bytes, free);
+        drop(pool);
+
+        let pool = opened(&Arc::new(memory.kill()), LATER_BOOT);
+        assert_eq!((pool.grants().standing(), pool.usage().free_bytes), (vec![], free), "no process outlives a boot");
+        assert_accounted(&pool);
+    }
+}
+
+#[test]
+fn g2_a_held_page_is_not_lost_when_its_chunk_is_used_by_others() {
+    let memory = formatted(Model::MAPPED);
+    let (pool, process) = (opened(&memory, THIS_BOOT), ours());
+    let tag_a = tag(&pool, "a", &[need(Zone::Super, CHUNK)]).expect("tag");
+    let page = [Extent { page: tag_a.extents[0].page + 5, pages: 1, zone: Zone::Normal, ..tag_a.extents[0] }];
+    let granted = pool.grant(&Ask { extents: &page, ..ask(&tag_a, &process) }).expect("one page of a superpage");
+    pool.remove_tag(&tag_a).expect("remove");
+    assert_eq!(pool.grants().held_bytes(), CHUNK, "a superpage is held whole");
+    drop(pool);
+
+    // After a crash only the page is held, and its chunk serves others.
+    let memory = Arc::new(memory.kill());
+    let pool = opened(&memory, THIS_BOOT);
+    assert_eq!(pool.grants().held_bytes(), PAGE);
+    let supers = tag(&pool, "super", &[need(Zone::Super, 3 * CHUNK)]).expect("all chunks but one");
+    let normal = tag(&pool, "normal", &[need(Zone::Normal, (CHUNK_PAGES - 1) * PAGE)]).expect("the rest of that");
+    assert_held(&pool, &page);
+    assert!(!Coverage::of(supers.extents.iter().chain(&normal.extents)).touches(page[0]));
+    assert!(matches!(tag(&pool, "more", &[need(Zone::Normal, PAGE)]), Err(Error::Full { .. })));
+    pool.grants().release(&pool, granted.id).expect("release");
+    tag(&pool, "more", &[need(Zone::Normal, PAGE)]).expect("its page is free now");
+    assert_accounted(&pool);
+    drop(pool);
+    assert_accounted(&opened(&Arc::new(memory.kill()), THIS_BOOT));
+}
+
+#[test]
+fn g4_the_reserve_is_the_grants_alone_and_free_with_it() {
+    let memory = formatted(Model::MAPPED);
+    let (pool, process) = (opened(&memory, THIS_BOOT), ours());
+    let tag = tag(&pool, "a", &[need(Zone::Normal, PAGE)]).expect("tag");
+    let free = pool.usage().free_bytes;
+    let reserve = [need(Zone::Normal, 3 * PAGE), need(Zone::Super, CHUNK)];
+    let granted = pool.grant(&Ask { reserve: &reserve, ..ask(&tag, &process) }).expect("grant");
+    assert_eq!(granted.reserve.iter().map(|extent| extent.span().len).sum::<u64>(), 3 * PAGE + CHUNK);
+    assert_held(&pool, &granted.reserve);
+    assert_accounted(&pool);
+    drop(pool);
+
+    let pool = opened(&Arc::new(memory.kill()), THIS_BOOT);
+    assert_held(&pool, &granted.reserve);
+    assert_accounted(&pool);
+    pool.grants().release(&pool, granted.id).expect("release");
+    assert_eq!(pool.usage().free_bytes, free);
+    assert_accounted(&pool);
+}
+
+#[test]
+fn g4_a_grant_ends_with_the_transaction_that_uses_its_reserve_or_goes_on() {
+    let pool = pool();
+    let process = ours();
+    let tag = tag(&pool, "a", &[need(Zone::Normal, PAGE)]).expect("tag");
+    let reserve = [need(Zone::Normal, PAGE)];
+    let granted = pool.grant(&Ask { reserve: &reserve, ..ask(&tag, &process) }).expect("grant");
+    {
+        let mut transaction = pool.transaction();
+        let ending = pool.grants().end(granted.id, &mut transaction).expect("end");
+        assert!(matches!(pool.grants().end(granted.id, &mut transaction), Err(Error::Busy(_))), "once at a time");
+        assert_eq!(ending.reserve(), granted.reserve);
+        // Neither commits.
+    }
+    assert_eq!(pool.grants().standing().len(), 1);
+    pool.grants().release(&pool, granted.id).expect("it went on");
+    assert!(matches!(pool.grants().release(&pool, granted.id), Err(Error::NotFound(_))));
+    assert_accounted(&pool);
+}
+
+#[test]
+fn a_grant_needs_the_tag_as_it_stands() {
+    let pool = pool();
+    let process = ours();
+    let old = tag(&pool, "a", &[need(Zone::Normal, PAGE)]).expect("tag");
+    let beyond = [Extent { pages: 2, ..old.extents[0] }];
+    assert!(matches!(pool.grant(&Ask { extents: &beyond, ..ask(&old, &process) }), Err(Error::Busy(_))));
+    pool.remove_tag(&old).expect("remove");
+    tag(&pool, "a", &[need(Zone::Normal, PAGE)]).expect("another of that name");
+    assert!(matches!(pool.grant(&ask(&old, &process)), Err(Error::NotFound(_))));
+    assert_eq!(pool.grants().standing(), vec![]);
+    assert_accounted(&pool);
+}
+
+/// A grant that cannot be recorded leaves nothing behind: every fallible call of it fails in turn.
+#[test]
+fn a_failed_grant_leaves_nothing_behind() {
+    let reserve = [need(Zone::Normal, PAGE), need(Zone::Super, CHUNK)];
+    for failing in 0.. {
+        let memory = formatted(Model::FILE);
+        memory.keep_trace(false);
+        let (pool, process) = (opened(&memory, THIS_BOOT), ours());
+        let tag = tag(&pool, "a", &[need(Zone::Normal, PAGE)]).expect("tag");
+        memory.fail_nth(memory.calls() + failing);
+        let granted = pool.grant(&Ask { reserve: &reserve, ..ask(&tag, &process) });
+        if let Ok(granted) = granted {
+            assert!(failing > 2, "two reserves and a barrier may fail");
+            assert_held(&pool, &granted.reserve);
+            return;
+        }
+        assert_eq!(pool.grants().standing(), vec![]);
+        drop(pool);
+        let pool = opened(&Arc::new(memory.kill()), THIS_BOOT);
+        assert_accounted(&pool);
+    }
+}

@@ -1,0 +1,153 @@
+//! Grants over the control socket: a client process that is stopped and killed at every step of using one.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+use ferrite_medium::{Guard, MapOptions, Mapped};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::owner::{Claim, Client, Handler, Listening, Progress, Reply, claim};
+
+const PART: &str = "FERRITE_GRANT_TEST_PART";
+/// Far longer than anything here takes; ends a test that would hang.
+const NEVER: Duration = Duration::from_secs(60);
+const STEPS: [&str; 4] = ["connect", "grant", "store", "release"];
+
+/// Gives grants on the tag that is asked for, and takes them back.
+struct Granting {
+    pool: Arc<Pool>,
+    gone: Mutex<Sender<usize>>,
+}
+
+impl Granting {
+    fn grant(&self, caller: &Caller, name: &str) -> Result<Reply> {
+        let (tag, process) = (self.pool.tag(name)?, Process::of(caller, THIS_BOOT));
+        let granted = self.pool.grant(&ask(&tag, &process))?;
+        let shared = granted.share(self.pool.memory())?;
+        let at = shared.offset + tag.extents[0].span().at;
+        Ok(Reply { value: json!({"id": granted.id, "at": at}), fds: vec![shared.fd, granted.notice] })
+    }
+
+    fn release(&self, caller: &Caller, id: GrantId) -> Result<Reply> {
+        let (process, standing) = (Process::of(caller, THIS_BOOT).identity(), self.pool.grants().standing());
+        assert!(standing.iter().any(|grant| grant.id == id && grant.process == process), "its own grant");
+        self.pool.grants().release(&self.pool, id).map(|()| Reply::default())
+    }
+}
+
+impl Handler for Granting {
+    fn call(
+        &self,
+        caller: &Caller,
+        request: Value,
+        _fds: Vec<OwnedFd>,
+        _progress: &mut dyn FnMut(Progress) -> bool,
+    ) -> std::result::Result<Reply, String> {
+        let reply = match request["grant"].as_str() {
+            Some(name) => self.grant(caller, name),
+            None => self.release(caller, GrantId(request["release"].as_u64().expect("an id"))),
+        };
+        reply.map_err(|e| e.to_string())
+    }
+
+    fn gone(&self, caller: &Caller) {
+        let reaped = if caller.process.ends_within(NEVER) { self.pool.grants().reap(&self.pool) } else { Ok(0) };
+        let _ = self.gone.lock().send(reaped.expect("reap"));
+    }
+}
+
+/// A pool in a file, served.
+struct Served {
+    folder: tempfile::TempDir,
+    pool: Arc<Pool>,
+    _listening: Listening,
+    gone: Receiver<usize>,
+}
+
+fn served() -> Served {
+    let folder = tempfile::tempdir().expect("folder");
+    let path = folder.path().join("pool");
+    File::create(&path).and_then(|file| file.set_len(POOL_BYTES)).expect("file");
+    let Claim::Ours(lock) = claim(&path).expect("claim") else { panic!("held") };
+    let options = MapOptions { guard: Guard::None, ..MapOptions::default() };
+    let memory = Arc::new(Mapped::map(lock.file().try_clone().expect("file"), &options).expect("map"));
+    Pool::create(&*memory, &Format { uuid: [7; 16], boot_id: THIS_BOOT }).expect("create");
+    let pool = Arc::new(Pool::open(memory, THIS_BOOT).expect("open").0);
+    let (sender, gone) = channel();
+    let handler = Granting { pool: pool.clone(), gone: Mutex::new(sender) };
+    let _listening = lock.listen(Arc::new(handler)).expect("listen");
+    Served { folder, pool, _listening, gone }
+}
+
+/// A client process that has come as far as `step`, and stands still there.
+fn client(pool: &Path, step: &str) -> Child {
+    let mut process = Command::new(std::env::current_exe().expect("this program"))
+        .args(["--exact", "grant::tests::served::play", "--nocapture", "--test-threads=1"])
+        .env(PART, format!("{step}\n{}", pool.display()))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("another process");
+    let lines = BufReader::new(process.stdout.take().expect("its output")).lines();
+    assert!(lines.map_while(|line| line.ok()).any(|line| line.ends_with("ready")), "it did not get as far as {step}");
+    process
+}
+
+/// What the client process runs; in this one it does nothing.
+#[test]
+fn play() {
+    let Ok(part) = std::env::var(PART) else { return };
+    let (last, path) = part.split_once('\n').expect("step and path");
+    let steps = STEPS.iter().position(|step| *step == last).expect("a step");
+    let mut client = Client::connect(&PathBuf::from(path)).expect("connect");
+    let mut call = |request| client.call(request, &[], &mut |_| true).expect("call");
+    let mut held = None;
+    for step in &STEPS[1..=steps] {
+        match *step {
+            "grant" => held = Some(call(json!({"grant": "a"}))),
+            "store" => {
+                let (value, fds) = held.as_ref().expect("granted");
+                let file = File::from(fds[0].try_clone().expect("descriptor"));
+                file.write_all_at(b"from outside", value["at"].as_u64().expect("at")).expect("store");
+            }
+            _ => drop(call(json!({"release": held.as_ref().expect("granted").0["id"]}))),
+        }
+    }
+    println!("\nready");
+    let _ = io::stdin().read(&mut [0]);
+}
+
+/// G2, G3, G6.
+#[test]
+fn g3_a_client_stopped_or_killed_at_any_step_keeps_its_pages_until_it_has_ended() {
+    for (number, step) in STEPS.into_iter().enumerate() {
+        let served = served();
+        let (pool, grants) = (&served.pool, served.pool.grants());
+        let free = pool.usage().free_bytes;
+        let tag_a = tag(pool, "a", &[need(Zone::Normal, 2 * PAGE)]).expect("tag");
+        let mut client = client(&served.folder.path().join("pool"), step);
+        let stop = Command::new("kill").args(["-s", "STOP", &client.id().to_string()]).status();
+        assert!(stop.expect("kill").success());
+        let has_grant = matches!(step, "grant" | "store");
+        assert_eq!(grants.standing().len(), usize::from(has_grant), "{step}");
+        if number >= 2 {
+            let mut bytes = [0; 12];
+            pool.memory().load(tag_a.extents[0].span().at, &mut bytes);
+            assert_eq!(&bytes, b"from outside", "the owner sees what its client stored");
+        }
+        pool.remove_tag(&tag_a).expect("a stopped client keeps nobody waiting");
+        assert_eq!(grants.held_bytes(), if has_grant { 2 * PAGE } else { 0 }, "{step}");
+        client.kill().expect("kill");
+        client.wait().expect("wait");
+        assert_eq!(served.gone.recv_timeout(NEVER).expect("the owner sees it go"), usize::from(has_grant), "{step}");
+        assert_eq!((pool.usage().free_bytes, grants.held_bytes()), (free, 0), "{step}");
+        assert_accounted(pool);
+    }
+}

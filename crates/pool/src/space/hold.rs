@@ -1,0 +1,53 @@
+//! Holding back pages that are free on the medium.
+
+use crate::extent::{Extent, Role, Zone};
+use crate::layout::CHUNK_PAGES;
+
+use super::{Kind, Space, State};
+
+impl Space {
+    /// Takes those pages of `runs` that are free, in DRAM alone, and tells what it took. The chunks of `runs` are the
+    /// super zone's where they are free and wholly asked for.
+    pub(crate) fn hold(&self, runs: &[Extent]) -> Vec<Extent> {
+        let (mut state, mut held) = (self.0.lock(), Vec::new());
+        for run in runs {
+            let mut page = run.page;
+            while page < run.end() {
+                let end = (page / CHUNK_PAGES + 1) * CHUNK_PAGES;
+                state.hold_in_chunk(page, end.min(run.end()), &mut held);
+                page = end;
+            }
+        }
+        held
+    }
+}
+
+impl State {
+    /// As [`Space::hold`], for pages `first .. end` of one chunk.
+    fn hold_in_chunk(&mut self, first: u64, end: u64, held: &mut Vec<Extent>) {
+        let chunk = (first / CHUNK_PAGES) as usize;
+        let extent = |page, pages, zone| Extent { page, pages, role: Role::DATA, zone };
+        match self.kinds.get(chunk) {
+            Some(Kind::Free) if end - first == CHUNK_PAGES => {
+                self.kinds[chunk] = Kind::Super;
+                held.push(extent(first, CHUNK_PAGES as u32, Zone::Super));
+                return;
+            }
+            // Its kind on the medium follows with the first transaction that takes a page of it (A2).
+            Some(Kind::Free) => self.kinds[chunk] = Kind::Normal,
+            Some(Kind::Normal) => {}
+            Some(Kind::Meta | Kind::Super) | None => return,
+        }
+        for page in first..end {
+            let word = &mut self.bitmaps[chunk][(page % CHUNK_PAGES / 64) as usize];
+            let mask = 1 << (page % 64);
+            if *word & mask == 0 {
+                *word |= mask;
+                match held.last_mut() {
+                    Some(last) if last.zone == Zone::Normal && last.end() == page => last.pages += 1,
+                    _ => held.push(extent(page, 1, Zone::Normal)),
+                }
+            }
+        }
+    }
+}
