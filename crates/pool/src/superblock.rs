@@ -1,7 +1,10 @@
 //! The superblock: what this pool is, in two slots of which the newer valid one wins.
 //!
-//! - S1. A change writes the slot that does not hold the current generation, so a crash in it leaves the current one.
+//! - S1. Generation g lies in slot g mod 2, so a change writes over the one before the current, and a crash in it leaves
+//!   the current one.
 //! - S2. A slot is believed only when its magic, version and checksum are right.
+//! - S3. The current slot is made durable before the other one is written: a process that was killed may have left it
+//!   visible only, and a power failure would then take both.
 
 use ferrite_medium::{Memory, Scheme, Span};
 use zerocopy::little_endian::{U32, U64};
@@ -13,6 +16,8 @@ use crate::{Error, Result};
 const MAGIC: [u8; 8] = *b"FERRITE\0";
 /// Newest format this program reads and the one it writes.
 pub const VERSION: u32 = 1;
+/// Generations there can be: tags count theirs from the superblock's times 2^32.
+const GENERATIONS: u64 = u32::MAX as u64;
 
 /// What the pool was doing when the superblock was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,17 +73,10 @@ impl Superblock {
                 memory.size()
             )));
         }
-        let slots = SUPERBLOCKS.map(|at| {
-            let mut bytes = [0; size_of::<Media>()];
-            memory.load(at, &mut bytes);
-            Self::decode(&bytes)
-        });
+        let slots = SUPERBLOCKS.map(|at| Self::read_slot(memory, at));
         let found = match slots {
             [Ok(a), Ok(b)] => Ok(if b.generation > a.generation { b } else { a }),
-            [Ok(one), Err(Error::Version { found, known })] | [Err(Error::Version { found, known }), Ok(one)] => {
-                let _ = one;
-                Err(Error::Version { found, known })
-            }
+            [Err(error @ Error::Version { .. }), _] | [_, Err(error @ Error::Version { .. })] => Err(error),
             [Ok(one), Err(_)] | [Err(_), Ok(one)] => Ok(one),
             [Err(Error::NotAPool(_)), Err(other)] | [Err(other), Err(_)] => Err(other),
         }?;
@@ -86,6 +84,24 @@ impl Superblock {
             return Err(Error::Truncated { expected: found.size, found: memory.size() });
         }
         Ok(found)
+    }
+
+    fn read_slot(memory: &dyn Memory, at: u64) -> Result<Self> {
+        let mut bytes = [0; size_of::<Media>()];
+        memory.load(at, &mut bytes);
+        let found = Self::decode(&bytes).map_err(|error| match error {
+            Error::Corrupt { what, .. } => Error::Corrupt { what, at },
+            other => other,
+        })?;
+        if found.slot() != at {
+            return Err(Error::corrupt("the superblock's generation", at));
+        }
+        Ok(found)
+    }
+
+    /// Where this generation lies (S1).
+    fn slot(&self) -> u64 {
+        SUPERBLOCKS[(self.generation % 2) as usize]
     }
 
     /// Decodes one slot; `bytes` may be anything.
@@ -110,6 +126,9 @@ impl Superblock {
         };
         if media.size.get() < POOL_BYTES_MIN {
             return Err(Error::corrupt("the superblock's size", 0));
+        }
+        if media.generation.get() >= GENERATIONS {
+            return Err(Error::corrupt("the superblock's generation", 0));
         }
         Ok(Self {
             generation: media.generation.get(),
@@ -139,12 +158,14 @@ impl Superblock {
         media.as_bytes().to_vec()
     }
 
-    /// Writes itself as the next generation, durable on return (S1).
+    /// Writes itself as the next generation, durable on return (S1, S3). After an error it is as it was.
     pub fn advance(&mut self, memory: &dyn Memory) -> Result<()> {
-        self.generation += 1;
-        let at = SUPERBLOCKS[(self.generation % 2) as usize];
-        memory.store(at, &self.encode(), Scheme::Nt);
-        Ok(memory.settle()?)
+        memory.persist(Span::new(self.slot(), PAGE))?;
+        let next = Self { generation: self.generation + 1, ..self.clone() };
+        memory.store(next.slot(), &next.encode(), Scheme::Nt);
+        memory.settle()?;
+        *self = next;
+        Ok(())
     }
 
     /// Wipes both slots, durable on return: there is no pool until [`Superblock::advance`].
