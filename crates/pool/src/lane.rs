@@ -3,14 +3,18 @@
 //! Each lane is 64 KiB of [`record`](crate::record)s. A committing thread takes a lane, takes the next sequence
 //! number, writes one record and fences once: it is committed. Then it applies the record's writes to their homes.
 //!
-//! - L1. A transaction is committed when its record verifies in a lane and its sequence is not below the retired word.
+//! - L1. A transaction is committed when its record verifies in a lane, every record before it there has a smaller
+//!   sequence, and its own is not below the retired word. Records below it may stand before it in the lane: the word
+//!   moves when any lane is full.
 //! - L2. Conflicting transactions are committed in the order of their sequence: the caller holds its locks from
 //!   before the sequence is taken until after the writes are applied.
 //! - L3. A record is overwritten only after the retired word above it is durable.
 //! - L4. The retired word is moved to H only after the home writes of every transaction below H, in every lane, are
 //!   durable. So no older record can be replayed over a younger write.
 //! - L5. Recovery applies the records of L1 of all lanes in sequence, makes that durable, then moves the retired word;
-//!   interrupted anywhere it does the same again.
+//!   interrupted anywhere it does the same again (see [`redo`](crate::redo)).
+//! - L6. What transactions write is written by transactions alone, until its space is free; and space is free only when
+//!   no record that writes to it can be replayed. So replay never writes into what another owner has stored since.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -19,6 +23,8 @@ use parking_lot::{Mutex, MutexGuard};
 
 use crate::layout::{LANE, LANE_COUNT, LANES, RETIRED};
 use crate::record::{Draft, Record, footprint};
+use crate::redo::Redo;
+use crate::sealed::{NUMBER_MAX, seal};
 use crate::transaction::apply;
 use crate::{Error, Result};
 
@@ -53,61 +59,45 @@ pub struct Lanes {
     retiring: Mutex<()>,
 }
 
-/// What recovery found.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Replay {
-    /// Transactions that were committed and applied again.
-    pub transactions: u64,
-}
-
 impl Lanes {
-    /// Writes the lanes' start in a new pool; durable with the caller's next settle.
-    pub fn format(memory: &dyn Memory) {
-        for lane in 0..LANE_COUNT as u64 {
-            memory.zero(Span::new(LANES + lane * LANE, 64), Scheme::Nt);
-        }
-        memory.store(RETIRED, &1u64.to_le_bytes(), Scheme::Flush);
+    /// Clears the lanes of a new pool, whole: records of an earlier life of the same pool, which a restore into it
+    /// leaves, would verify behind the first new ones. Durable with the caller's next settle.
+    pub fn format(memory: &dyn Memory, salt: u32) {
+        memory.zero(Span::new(LANES, LANE_COUNT as u64 * LANE), Scheme::Nt);
+        memory.store(RETIRED, &seal(salt, 1).to_le_bytes(), Scheme::Flush);
     }
 
-    /// Recovers (L5): applies what was committed and may not be at home. Durable on return.
-    pub fn recover(memory: &dyn Memory, salt: u32) -> Result<(Self, Replay)> {
-        let retired = memory.load_word(RETIRED);
-        let mut records = Vec::new();
-        for lane in 0..LANE_COUNT as u64 {
-            let mut bytes = vec![0; LANE as usize];
-            memory.load(LANES + lane * LANE, &mut bytes);
-            records.extend(committed(&bytes, salt, retired));
+    /// Recovers (L5). Durable on return.
+    pub fn recover(memory: &dyn Memory, salt: u32, redo: &Redo) -> Result<Self> {
+        redo.run(memory)?;
+        let next = redo.next();
+        if redo.replay().transactions > 0 {
+            store_retired(memory, seal(salt, next))?;
         }
-        records.sort_by_key(|record| record.sequence);
-        let mut home = Vec::new();
-        for record in &records {
-            apply(memory, &record.payload, &mut home)?;
-        }
-        let next = records.last().map_or(retired, |record| record.sequence + 1).max(1);
-        if !records.is_empty() {
-            flush_all(memory, &home)?;
-            store_retired(memory, next)?;
-        }
-        let lanes = Self {
+        Ok(Self {
             lanes: std::array::from_fn(|_| Lane::default()),
             salt,
             next: AtomicU64::new(next),
             retired: AtomicU64::new(next),
             retiring: Mutex::new(()),
-        };
-        Ok((lanes, Replay { transactions: records.len() as u64 }))
+        })
     }
 
     /// Commits one transaction; durable, applied and visible on return. After an error nobody knows whether it is
     /// committed: the caller poisons the pool.
     pub fn commit(&self, memory: &dyn Memory, draft: Draft) -> Result<u64> {
+        self.commit_from(usual_lane(), memory, draft)
+    }
+
+    /// The same, trying lane `usual` first.
+    fn commit_from(&self, usual: usize, memory: &dyn Memory, draft: Draft) -> Result<u64> {
         if draft.payload_bytes() > PAYLOAD_BYTES_MAX {
             return Err(Error::Limit(format!(
                 "a transaction of {} bytes exceeds the limit of {PAYLOAD_BYTES_MAX}",
                 draft.payload_bytes()
             )));
         }
-        let (index, mut writer) = self.pick();
+        let (index, mut writer) = self.pick(usual);
         let lane = &self.lanes[index];
         let needed = footprint(draft.payload_bytes()) as u64;
         if writer.used + needed > LANE {
@@ -143,18 +133,13 @@ impl Lanes {
         }
         let home: Vec<Span> = self.lanes.iter().flat_map(|lane| std::mem::take(&mut *lane.home.lock())).collect();
         flush_all(memory, &home)?;
-        store_retired(memory, horizon)?;
+        store_retired(memory, seal(self.salt, horizon))?;
         self.retired.store(horizon, Ordering::SeqCst);
         Ok(())
     }
 
-    /// A lane nobody else commits in now, this thread's usual one first.
-    fn pick(&self) -> (usize, MutexGuard<'_, Writer>) {
-        thread_local!(static USUAL: usize = {
-            static THREADS: AtomicU64 = AtomicU64::new(0);
-            THREADS.fetch_add(1, Ordering::Relaxed) as usize
-        });
-        let usual = USUAL.with(|usual| *usual);
+    /// A lane nobody else commits in now, `usual` first.
+    fn pick(&self, usual: usize) -> (usize, MutexGuard<'_, Writer>) {
         for step in 0..LANE_COUNT {
             let index = (usual + step) % LANE_COUNT;
             if let Some(writer) = self.lanes[index].writer.try_lock() {
@@ -166,17 +151,27 @@ impl Lanes {
     }
 }
 
+/// The lane this thread tries first.
+fn usual_lane() -> usize {
+    thread_local!(static USUAL: usize = {
+        static THREADS: AtomicU64 = AtomicU64::new(0);
+        THREADS.fetch_add(1, Ordering::Relaxed) as usize
+    });
+    USUAL.with(|usual| *usual)
+}
+
 /// The records of one lane that are committed and not retired (L1). `bytes` may be anything.
 pub fn committed(bytes: &[u8], salt: u32, retired: u64) -> Vec<Record> {
-    let mut records: Vec<Record> = Vec::new();
-    let mut at = 0;
+    let (mut records, mut at, mut last) = (Vec::new(), 0, 0);
     while let Some(record) = bytes.get(at..).and_then(|rest| Record::parse(salt, rest)) {
-        let follows = records.last().is_none_or(|last| last.sequence < record.sequence);
-        if record.sequence < retired || !follows {
+        if record.sequence <= last || record.sequence >= NUMBER_MAX {
             break;
         }
         at += record.footprint();
-        records.push(record);
+        last = record.sequence;
+        if record.sequence >= retired {
+            records.push(record);
+        }
     }
     records
 }
@@ -186,8 +181,8 @@ fn flush_all(memory: &dyn Memory, home: &[Span]) -> Result<()> {
     Ok(memory.settle()?)
 }
 
-fn store_retired(memory: &dyn Memory, sequence: u64) -> Result<()> {
-    memory.store_word(RETIRED, sequence);
+fn store_retired(memory: &dyn Memory, word: u64) -> Result<()> {
+    memory.store_word(RETIRED, word);
     Ok(memory.persist(Span::new(RETIRED, 8))?)
 }
 
@@ -203,3 +198,6 @@ fn wait_until(done: impl Fn() -> bool) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,6 @@
 //! The pool: formatted memory with names in it.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::OnceLock;
@@ -9,8 +10,9 @@ use parking_lot::{Mutex, MutexGuard};
 
 use crate::extent::{Extent, Role, Zone};
 use crate::freeze::Freezers;
-use crate::lane::{Lanes, Replay};
+use crate::lane::Lanes;
 use crate::layout::{CHUNK, CHUNK_PAGES, GRANTS, LANES, MEMBERS, PAGE, POOL_BYTES_MIN, TAGS, is_meta, kind_at};
+use crate::redo::{Redo, Replay};
 use crate::reserved::Reserved;
 use crate::space::{Kind, Need, Space, Usage};
 use crate::superblock::{State, Superblock};
@@ -101,7 +103,7 @@ impl Pool {
         memory.zero(Span::new(MEMBERS, GRANTS + 0x2000 - MEMBERS), Scheme::Nt);
         memory.zero(Span::new(TAGS, LANES - TAGS), Scheme::Nt);
         memory.store(TAGS, &encode_header(0), Scheme::Nt);
-        Lanes::format(memory);
+        Lanes::format(memory, salt(&format.uuid));
         for chunk in 0..chunks {
             let kind = if is_meta(chunk) { Kind::Meta } else { Kind::Free };
             memory.store(kind_at(chunk), &[kind as u8], Scheme::Flush);
@@ -136,16 +138,27 @@ impl Pool {
         if superblock.state == State::Restoring {
             return Err(Error::Restoring);
         }
-        let (lanes, replay) = Lanes::recover(&*memory, salt(&superblock))?;
-        let chunks = superblock.size / CHUNK;
-        let space = Space::load(&*memory, chunks)?;
-        let (mut table, mut damage) = Table::load(&*memory, chunks * CHUNK_PAGES);
+        let salt = salt(&superblock.uuid);
+        let redo = Redo::read(&*memory, salt)?;
+        let (space, mut table, mut damage) = {
+            let recovered = redo.preview(&*memory)?;
+            let chunks = superblock.size / CHUNK;
+            let (table, damage) = Table::load(&recovered, chunks * CHUNK_PAGES);
+            (Space::load(&recovered, chunks)?, table, damage)
+        };
         if let Some(first) = damage.pop_if(|_| !damaged) {
             return Err(first.error);
         }
+        if !damaged {
+            table.check_space(&space)?;
+        }
+        let lanes = Lanes::recover(&*memory, salt, &redo)?;
         table.generation = table.generation.max(superblock.generation << 32);
-        let recovery =
-            Recovery { clean: superblock.state == State::Clean, same_boot: superblock.boot_id == boot_id, replay };
+        let recovery = Recovery {
+            clean: superblock.state == State::Clean,
+            same_boot: superblock.boot_id == boot_id,
+            replay: redo.replay(),
+        };
         superblock.state = State::Open;
         superblock.boot_id = boot_id;
         superblock.advance(&*memory)?;
@@ -282,7 +295,8 @@ impl Pool {
         Ok(tag)
     }
 
-    /// Changes `tag`; fails if it is not the tag of that name any more. `prepare` is given the added extents and
+    /// Changes `tag` as it stands now, which may be newer than the caller's; fails if it is not the tag of that name any
+    /// more, or has not what is to be kept. `prepare` is given the added extents and
     /// settles what they must hold (T2). Durable on return, or not at all.
     pub fn change_tag(
         &self,
@@ -293,14 +307,17 @@ impl Pool {
         let mut transaction = self.transaction();
         let mut table = self.table.lock();
         let entry = current(&table, tag)?;
+        let keep: BTreeSet<Extent> = change.keep.iter().copied().collect();
+        let (kept, dropped): (Vec<Extent>, _) = entry.tag.extents.iter().partition(|old| keep.contains(old));
+        if kept.len() < keep.len() {
+            return Err(Error::Busy(format!("tag {:?} was changed by someone else: read it again", tag.name)));
+        }
         let added = transaction.take(change.add)?;
         prepare(&added)?;
-        let dropped: Vec<Extent> = tag.extents.iter().filter(|old| !change.keep.contains(old)).copied().collect();
         transaction.free(&dropped);
         transaction.free(&entry.overflow);
-        let mut changed = Tag { size: change.size, attributes: change.attributes, ..tag.clone() };
-        changed.extents.retain(|old| change.keep.contains(old));
-        changed.extents.extend(added);
+        let extents = kept.into_iter().chain(added).collect();
+        let changed = Tag { size: change.size, attributes: change.attributes, extents, ..(*entry.tag).clone() };
         let entry = self.write_slot(&mut transaction, changed, entry.slot)?;
         transaction.commit()?;
         let tag = Arc::clone(&entry.tag);
@@ -314,7 +331,7 @@ impl Pool {
         let mut table = self.table.lock();
         let entry = current(&table, tag)?;
         transaction.write(entry.slot, &[0; crate::tag::SLOT_BYTES]);
-        transaction.free(&tag.extents);
+        transaction.free(&entry.tag.extents);
         transaction.free(&entry.overflow);
         transaction.commit()?;
         table.tags.remove(&tag.name);
@@ -368,6 +385,6 @@ fn current(table: &Table, tag: &Tag) -> Result<Entry> {
 }
 
 /// What a pool's records start their checksums from.
-fn salt(superblock: &Superblock) -> u32 {
-    u32::from_le_bytes(superblock.uuid[..4].try_into().expect("four bytes"))
+fn salt(uuid: &[u8; 16]) -> u32 {
+    u32::from_le_bytes(uuid[..4].try_into().expect("four bytes"))
 }

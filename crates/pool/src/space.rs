@@ -4,7 +4,7 @@
 //! in DRAM. A page is taken here first, then in a transaction; it is given back here only after the transaction
 //! that freed it has committed.
 //!
-//! - A1. A page that is free in the DRAM copy is free on the medium.
+//! - A1. A page that is free in the DRAM copy is free on the medium, durably, and no record can be replayed into it.
 //! - A2. A chunk of the normal zone with no page in use is as good as a free chunk: its kind changes with the
 //!   transaction that takes it, never by itself. So the boundary between the zones moves without any work.
 
@@ -107,7 +107,7 @@ impl Space {
             if !found {
                 let free_bytes = state.usage().free_bytes;
                 taken.iter().for_each(|extent| state.give_back(*extent));
-                let needed_bytes = needs.iter().map(|need| need.bytes).sum();
+                let needed_bytes = needs.iter().fold(0, |sum: u64, need| sum.saturating_add(need.bytes));
                 return Err(Error::Full { needed_bytes, free_bytes });
             }
         }

@@ -128,6 +128,12 @@ pub fn decode_slot(bytes: &[u8; SLOT_BYTES], at: u64, pages: u64) -> Result<Opti
     let name = slot.name.get(..slot.name_len.get().into()).and_then(|name| std::str::from_utf8(name).ok());
     let name = name.filter(|name| check_name(name).is_ok()).ok_or_else(|| corrupt("name"))?;
     let extents = slot.extents.get() as usize;
+    if extents as u64 > pages {
+        return Err(corrupt("number of extents"));
+    }
+    if slot.generation.get() >= u64::MAX / 2 {
+        return Err(corrupt("generation"));
+    }
     let inline = slot.inline.iter().take(extents.min(INLINE)).map(|media| media.extent(pages));
     let tag = Tag {
         name: name.into(),
@@ -146,6 +152,9 @@ pub fn decode_overflow(bytes: &[u8], at: u64, pages: u64) -> Result<(Vec<Extent>
     let page = Overflow::read_from_bytes(bytes).map_err(|_| corrupt("length"))?;
     if crc32fast::hash(&bytes[4..]) != page.crc.get() {
         return Err(corrupt("checksum"));
+    }
+    if !(1..=OVERFLOW).contains(&(page.extents.get() as usize)) {
+        return Err(corrupt("number of extents"));
     }
     let listed = page.extent.iter().take(page.extents.get() as usize).map(|media| media.extent(pages));
     Ok((listed.collect::<Option<_>>().ok_or_else(|| corrupt("extent"))?, page.next.get()))

@@ -7,15 +7,17 @@
 //! - T1. A tag exists exactly when its slot verifies; slot, allocator and overflow change in one transaction.
 //! - T2. What a tag's space holds is durable before its slot is.
 //! - T3. A generation is never used twice.
+//! - T4. Whatever the medium holds, reading the table ends: no page is visited twice.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use ferrite_medium::Memory;
 
 use crate::extent::{Extent, Role, Zone};
-use crate::layout::{PAGE, TAGS};
-use crate::tag::{self, SLOT_BYTES, Tag};
+use crate::layout::{CHUNK_PAGES, PAGE, TAGS, bitmap_at};
+use crate::space::Space;
+use crate::tag::{self, Decoded, SLOT_BYTES, Tag};
 use crate::{Error, Result};
 
 const MAGIC: u32 = u32::from_le_bytes(*b"TAGS");
@@ -76,12 +78,12 @@ impl Table {
     /// Reads the whole table of a pool of `pages` pages. What cannot be read is told and left out.
     pub fn load(memory: &dyn Memory, pages: u64) -> (Self, Vec<Damage>) {
         let (mut table, mut damage) = (Self::default(), Vec::new());
-        let mut page = TAGS;
+        let (mut page, mut visited) = (TAGS, BTreeSet::new());
         while page != 0 {
             let mut header = [0; 16];
             memory.load(page, &mut header);
             let next = decode_header(&header).filter(|next| next % PAGE == 0 && *next < pages * PAGE);
-            let Some(next) = next.filter(|_| !table.pages.contains(&page)) else {
+            let Some(next) = next.filter(|_| visited.insert(page)) else {
                 let error = Error::corrupt("the header of a tag page", page);
                 damage.push(Damage { error, at: page, is_slot: false });
                 break;
@@ -105,26 +107,56 @@ impl Table {
             self.free_slots.push(slot);
             return Ok(());
         };
-        let (mut tag, mut overflow, mut next) = (decoded.tag, Vec::new(), decoded.overflow);
-        while tag.extents.len() < decoded.extents {
-            if next == 0 || next % PAGE != 0 || next >= pages * PAGE {
-                return Err(Error::corrupt(format!("the extents of tag {:?}", tag.name), slot));
-            }
-            let mut page = vec![0; PAGE as usize];
-            memory.load(next, &mut page);
-            let (extents, after) = tag::decode_overflow(&page, next, pages)?;
-            if extents.is_empty() {
-                return Err(Error::corrupt(format!("the extents of tag {:?}", tag.name), next));
-            }
-            tag.extents.extend(extents);
-            overflow.push(page_at(next));
-            next = after;
+        let overflow = Self::load_overflow(memory, &decoded, pages)?;
+        let mut tag = decoded.tag;
+        tag.extents.extend(overflow.iter().flat_map(|(_, extents)| extents));
+        if tag.extents.len() != decoded.extents {
+            return Err(Error::corrupt(format!("the list of extents of tag {:?}", tag.name), slot));
         }
+        let overflow = overflow.into_iter().map(|(page, _)| page).collect();
         if self.tags.contains_key(&tag.name) {
             return Err(Error::corrupt(format!("a second tag called {:?}", tag.name), slot));
         }
         self.generation = self.generation.max(tag.generation);
         self.tags.insert(tag.name.clone(), Entry { tag: Arc::new(tag), slot, overflow });
+        Ok(())
+    }
+
+    /// The pages of extents behind a slot, with what they list.
+    fn load_overflow(memory: &dyn Memory, decoded: &Decoded, pages: u64) -> Result<Vec<(Extent, Vec<Extent>)>> {
+        let (mut found, mut visited) = (Vec::new(), BTreeSet::new());
+        let (mut next, mut left) = (decoded.overflow, decoded.extents - decoded.tag.extents.len());
+        while left > 0 && next != 0 && next % PAGE == 0 && next < pages * PAGE && visited.insert(next) {
+            let mut page = vec![0; PAGE as usize];
+            memory.load(next, &mut page);
+            let (extents, after) = tag::decode_overflow(&page, next, pages)?;
+            left = left.saturating_sub(extents.len());
+            found.push((page_at(next), extents));
+            next = after;
+        }
+        Ok(found)
+    }
+
+    /// Whether the allocator knows of all that the tags use, and no two use the same. The allocator's tables have no
+    /// checksum of their own: this is what stands against their damage.
+    pub fn check_space(&self, space: &Space) -> Result<()> {
+        let own = self.pages.iter().skip(1).map(|page| (page_at(*page), "the tag table"));
+        let of_tags = self.tags.iter().flat_map(|(name, entry)| {
+            entry.tag.extents.iter().chain(&entry.overflow).map(move |extent| (*extent, name.as_str()))
+        });
+        let mut used: Vec<(Extent, &str)> = own.chain(of_tags).collect();
+        used.sort_unstable();
+        if let Some((extent, name)) = used.iter().find(|(extent, _)| !space.in_use(*extent)) {
+            let what = format!(
+                "the allocator, by which the space of {name:?} from page {} on is free, its table",
+                extent.page
+            );
+            return Err(Error::corrupt(what, bitmap_at(extent.page / CHUNK_PAGES)));
+        }
+        if let Some(pair) = used.windows(2).find(|pair| pair[0].0.end() > pair[1].0.page) {
+            let what = format!("the space of {:?}, which {:?} uses too,", pair[0].1, pair[1].1);
+            return Err(Error::corrupt(what, pair[1].0.span().at));
+        }
         Ok(())
     }
 

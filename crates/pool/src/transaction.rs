@@ -5,18 +5,20 @@
 //! write    at | 1 << 56   len        bytes, padded to 8
 //! set      at | 2 << 56   mask       word |= mask
 //! clear    at | 3 << 56   mask       word &= !mask
-//! fill     at | 4 << 56   len | byte << 56
+//! fill     at | 4 << 56   len | byte << 56   bytes = byte
 //! ```
 //!
 //! Each operation gives the same result when applied again after itself and later ones in order, so replay from the
 //! oldest unretired record is idempotent (lane L5).
+
+use std::ops::Range;
 
 use ferrite_medium::{Memory, Scheme, Span};
 use parking_lot::Mutex;
 
 use crate::extent::{Extent, Zone};
 use crate::freeze::Pass;
-use crate::layout::{CHUNK_PAGES, bitmap_at, kind_at};
+use crate::layout::{CHUNK, CHUNK_PAGES, LANES, MEMBERS, REGION_CHUNKS, bitmap_at, kind_at};
 use crate::pool::Pool;
 use crate::record::Draft;
 use crate::reserved::{Reserved, chunks_around};
@@ -29,6 +31,8 @@ const CLEAR: u64 = 3;
 const FILL: u64 = 4;
 const KIND_SHIFT: u32 = 56;
 const PLACE: u64 = (1 << KIND_SHIFT) - 1;
+/// The bitmaps of a region.
+const FILL_BYTES_MAX: u64 = REGION_CHUNKS * CHUNK_PAGES / 8;
 
 /// Changes that are gathered in DRAM and committed with one fence. Dropped without a commit, nothing has happened.
 #[derive(Debug)]
@@ -47,9 +51,12 @@ impl<'pool> Transaction<'pool> {
         Self { pool, draft: Draft::default(), taken: Vec::new(), freed: Vec::new(), _pass }
     }
 
-    /// Writes `bytes` at `at`. Both are multiples of 8.
+    /// Writes `bytes` at `at`. Both are multiples of 8. Until that space is free again it is written by transactions
+    /// alone: replay may write it once more (lane L6).
     pub fn write(&mut self, at: u64, bytes: &[u8]) {
         assert!(at.is_multiple_of(8) && bytes.len().is_multiple_of(8), "transactions write whole words");
+        let span = Span::new(at, bytes.len() as u64);
+        assert!(may_change(span, self.pool.memory().size()), "a transaction outside of what they may write: {span:?}");
         self.operation(WRITE, at, bytes.len() as u64);
         self.draft.push(bytes);
     }
@@ -60,8 +67,8 @@ impl<'pool> Transaction<'pool> {
         self.taken.extend(&extents);
         for extent in &extents {
             self.pool.memory().reserve(chunks_around(*extent))?;
-            self.mark(*extent, true);
         }
+        self.mark_all(&extents, true);
         Ok(extents)
     }
 
@@ -69,16 +76,14 @@ impl<'pool> Transaction<'pool> {
     pub fn adopt(&mut self, reserved: Reserved<'pool>) -> Vec<Extent> {
         let extents = reserved.into_extents();
         self.taken.extend(&extents);
-        extents.iter().for_each(|extent| self.mark(*extent, true));
+        self.mark_all(&extents, true);
         extents
     }
 
     /// Gives `extents` back: they are free on commit.
     pub fn free(&mut self, extents: &[Extent]) {
-        for extent in extents {
-            self.freed.push(*extent);
-            self.mark(*extent, false);
-        }
+        self.freed.extend(extents);
+        self.mark_all(extents, false);
     }
 
     /// Commits: durable and applied on return, unless it is an error. A failed persist poisons the pool.
@@ -88,40 +93,59 @@ impl<'pool> Transaction<'pool> {
             return Ok(());
         }
         let draft = std::mem::take(&mut self.draft);
-        if let Err(error) = self.pool.lanes().commit(self.pool.memory(), draft) {
-            if !matches!(error, Error::Limit(_)) {
-                self.taken.clear();
-                self.pool.poison(&error);
-            }
+        let committed = self.pool.lanes().commit(self.pool.memory(), draft);
+        if let Err(error @ Error::Limit(_)) = committed {
             return Err(error);
         }
         self.taken.clear();
-        self.pool.space().give_back(&self.freed);
+        committed.and_then(|_| self.give_back()).inspect_err(|error| self.pool.poison(error))
+    }
+
+    /// Makes free what it freed. Older records that write there are retired first: a crash would replay them over
+    /// what the next owner stores (lane L6).
+    fn give_back(&self) -> Result<()> {
+        if !self.freed.is_empty() {
+            self.pool.lanes().retire(self.pool.memory())?;
+            self.pool.space().give_back(&self.freed);
+        }
         Ok(())
     }
 
-    /// Notes in the tables that `extent` is in use, or is not.
-    fn mark(&mut self, extent: Extent, used: bool) {
-        if extent.zone == Zone::Super {
-            let kind = if used { Kind::Super } else { Kind::Free };
-            return self.mark_chunks(extent, kind);
+    /// Notes in the tables that `extents` are in use, or are not; neighbours in one go.
+    fn mark_all(&mut self, extents: &[Extent], used: bool) {
+        for run in extents.chunk_by(|one, next| one.end() == next.page && one.zone == next.zone) {
+            let pages = run[0].page..run[run.len() - 1].end();
+            match run[0].zone {
+                Zone::Super => self.mark_chunks(pages, if used { Kind::Super } else { Kind::Free }),
+                Zone::Normal => {
+                    if used {
+                        self.mark_chunks(pages.clone(), Kind::Normal);
+                    }
+                    self.mark_pages(pages, used);
+                }
+            }
         }
-        if used {
-            self.mark_chunks(extent, Kind::Normal);
-        }
-        let mut page = extent.page;
-        while page < extent.end() {
-            let first = page % 64;
-            let count = (64 - first).min(extent.end() - page);
-            let mask = (u64::MAX >> (64 - count)) << first;
-            let at = bitmap_at(page / CHUNK_PAGES) + page % CHUNK_PAGES / 64 * 8;
-            self.operation(if used { SET } else { CLEAR }, at, mask);
+    }
+
+    /// Whole words are filled; in the first and the last other transactions may have bits.
+    fn mark_pages(&mut self, pages: Range<u64>, used: bool) {
+        let mut page = pages.start;
+        while page < pages.end {
+            let (at, first) = (bitmap_at(page / CHUNK_PAGES) + page % CHUNK_PAGES / 64 * 8, page % 64);
+            let words = (pages.end - page) / 64;
+            if first == 0 && words > 1 {
+                self.operation(FILL, at, words * 8 | if used { 0xff << KIND_SHIFT } else { 0 });
+                page += words * 64;
+                continue;
+            }
+            let count = (64 - first).min(pages.end - page);
+            self.operation(if used { SET } else { CLEAR }, at, (u64::MAX >> (64 - count)) << first);
             page += count;
         }
     }
 
-    fn mark_chunks(&mut self, extent: Extent, kind: Kind) {
-        let (mut chunk, end) = (extent.page / CHUNK_PAGES, extent.end().div_ceil(CHUNK_PAGES));
+    fn mark_chunks(&mut self, pages: Range<u64>, kind: Kind) {
+        let (mut chunk, end) = (pages.start / CHUNK_PAGES, pages.end.div_ceil(CHUNK_PAGES));
         while chunk < end {
             let run = (chunk..end).take_while(|next| kind_at(*next) == kind_at(chunk) + next - chunk).count() as u64;
             self.operation(FILL, kind_at(chunk), run | (kind as u64) << KIND_SHIFT);
@@ -147,9 +171,9 @@ static WORDS: [Mutex<()>; 64] = [const { Mutex::new(()) }; 64];
 /// Applies a committed payload to its homes and notes in `home` what is to be flushed. Refuses a payload that no
 /// transaction writes, whole.
 pub fn apply(memory: &dyn Memory, payload: &[u8], home: &mut Vec<Span>) -> Result<()> {
-    let operations: Vec<Operation> = parse(payload, memory.size()).collect::<Option<_>>().ok_or_else(|| {
-        Error::corrupt("a committed transaction that this program cannot have written", crate::layout::LANES)
-    })?;
+    let operations: Vec<Operation> = parse(payload, memory.size())
+        .collect::<Option<_>>()
+        .ok_or_else(|| Error::corrupt("a committed transaction that this program cannot have written", LANES))?;
     for operation in operations {
         home.push(match operation {
             Operation::Write { at, bytes } => {
@@ -205,6 +229,15 @@ fn next_operation<'payload>(rest: &mut &'payload [u8], size: u64) -> Option<Oper
         }
         _ => return None,
     };
-    let whole_words = matches!(operation, Operation::Fill { .. }) || span.aligned_to(8);
-    (span.fits(size) && whole_words).then_some(operation)
+    let shape = match operation {
+        Operation::Fill { .. } => span.len <= FILL_BYTES_MAX,
+        _ => span.aligned_to(8),
+    };
+    (shape && may_change(span, size)).then_some(operation)
+}
+
+/// Whether transactions may write `span`: neither the superblock, nor the retired word, nor the lanes themselves.
+fn may_change(span: Span, size: u64) -> bool {
+    let end = span.end().unwrap_or(u64::MAX);
+    end <= size && span.at >= MEMBERS && (end <= LANES || span.at >= CHUNK)
 }

@@ -1,0 +1,252 @@
+//! Proofs of L1 to L6 and Y1, Y2.
+
+use std::sync::Arc;
+
+use ferrite_crash::{Crash, LyingMemory, Model, Options, Report, explore};
+use ferrite_medium::Memory;
+
+use super::*;
+use crate::layout::CHUNK;
+use crate::proof::{Call, Deaf, Verdict, nested, options};
+
+const SALT: u32 = 0x5eed;
+const SIZE: u64 = 4 * CHUNK;
+/// Two words in lines of their own that every transaction changes together, and a word of bits.
+const ONE: u64 = 2 * CHUNK;
+const TWO: u64 = ONE + 4096;
+const BITS: u64 = ONE + 8192;
+
+fn write(draft: &mut Draft, at: u64, bytes: &[u8]) {
+    draft.push(&(at | 1 << 56).to_le_bytes());
+    draft.push(&(bytes.len() as u64).to_le_bytes());
+    draft.push(bytes);
+}
+
+/// Sets both words to `value` and the bit `value` of the word of bits.
+fn both(value: u64) -> Draft {
+    let mut draft = Draft::default();
+    write(&mut draft, ONE, &value.to_le_bytes());
+    draft.push(&(BITS | 2 << 56).to_le_bytes());
+    draft.push(&(1u64 << value).to_le_bytes());
+    write(&mut draft, TWO, &value.to_le_bytes());
+    draft
+}
+
+/// Fills most of a lane: a single write elsewhere.
+fn bulk(bytes: usize) -> Draft {
+    let mut draft = Draft::default();
+    write(&mut draft, 3 * CHUNK, &vec![7; bytes]);
+    draft
+}
+
+fn formatted(model: Model) -> Arc<LyingMemory> {
+    let memory = LyingMemory::new(SIZE, model);
+    Lanes::format(&memory, SALT);
+    memory.barrier().unwrap();
+    memory.forget_trace();
+    Arc::new(memory)
+}
+
+fn recovered(memory: &dyn Memory) -> Lanes {
+    let redo = Redo::read(memory, SALT).unwrap();
+    redo.preview(memory).unwrap();
+    Lanes::recover(memory, SALT, &redo).unwrap()
+}
+
+/// After recovery both words agree, the bits are those of all values up to it, and nothing acknowledged is lost.
+fn judge(memory: &LyingMemory, acknowledged: u64, begun: u64) -> Verdict<u64> {
+    let (one, two, bits) = (memory.load_word(ONE), memory.load_word(TWO), memory.load_word(BITS));
+    let expected_bits = (1..=one).fold(0, |bits, value| bits | 1 << value);
+    if one != two || bits != expected_bits {
+        return Err(format!("L1: half a transaction: {one} {two} {bits:b}"));
+    }
+    if one < acknowledged || one > begun {
+        return Err(format!("L1: {one} where {acknowledged} was acknowledged and {begun} begun"));
+    }
+    Ok(one)
+}
+
+fn check(crash: &Crash<'_>) -> Verdict {
+    let memory = crash.memory();
+    let acknowledged = crash.last_mark().unwrap_or(0);
+    recovered(&memory);
+    let value = judge(&memory, acknowledged, acknowledged + 1)?;
+    if crash.place().variant % 64 != 0 {
+        return Ok(());
+    }
+    nested(&memory, |again| {
+        let memory = again.memory();
+        recovered(&memory);
+        judge(&memory, value, value).map(|_| ())
+    })
+}
+
+/// Commits `values`, marking each; `lane` says where.
+fn commit_all(lanes: &Lanes, memory: &dyn Memory, marks: &LyingMemory, values: &[(u64, usize)]) {
+    for (value, lane) in values {
+        let _thread = marks.as_thread(*lane as u32);
+        lanes.commit_from(*lane, memory, both(*value)).unwrap();
+        marks.mark(*value);
+    }
+}
+
+fn exhaustive() -> Options {
+    options(1 << 12, 200)
+}
+
+fn told(what: &str, report: &Report) {
+    println!("{what}: {report}");
+}
+
+/// Three transactions, then the retired word, then another: in one lane and over three.
+fn commits(model: Model, lanes_used: [usize; 4], ignores: impl Fn(Call) -> bool + Send + Sync + 'static) -> Report {
+    let memory = formatted(model);
+    let deaf = Deaf::new(&memory, ignores);
+    let lanes = recovered(&*memory);
+    memory.forget_trace();
+    let values = [1, 2, 3, 4].map(|value| (value, lanes_used[value as usize - 1]));
+    commit_all(&lanes, &*deaf, &memory, &values[..3]);
+    lanes.retire(&*deaf).unwrap();
+    commit_all(&lanes, &*deaf, &memory, &values[3..]);
+    explore(&memory, &exhaustive(), check)
+}
+
+#[test]
+fn l1_l2_l5_crash_leaves_every_transaction_whole_or_absent() {
+    for model in Model::ALL {
+        for lanes in [[0; 4], [0, 1, 2, 1]] {
+            let report = commits(model, lanes, |_| false);
+            told("transactions", &report);
+            report.assert_clean();
+        }
+    }
+}
+
+#[test]
+fn canary_a_commit_without_its_fence_is_caught() {
+    let in_lanes = |call| matches!(call, Call::Settle(span) if (LANES..CHUNK).contains(&span.at));
+    for model in Model::ALL {
+        commits(model, [0; 4], in_lanes).expect_failure();
+    }
+}
+
+#[test]
+fn canary_a_retired_word_that_moves_before_home_is_durable_is_caught() {
+    let home = |call| matches!(call, Call::Flush(span) if span.at >= 2 * CHUNK);
+    commits(Model::MAPPED, [0; 4], home).expect_failure();
+    let settle = |call| matches!(call, Call::Settle(span) if span.at >= 2 * CHUNK);
+    commits(Model::FILE, [0; 4], settle).expect_failure();
+}
+
+/// Two values, the newer one in lane 0, and lane 0 full, so that a further transaction must wrap it.
+fn full(lanes: &Lanes, memory: &LyingMemory) {
+    commit_all(lanes, memory, memory, &[(1, 1), (2, 0)]);
+    while lanes.lanes[0].writer.lock().used < LANE {
+        let used = lanes.lanes[0].writer.lock().used;
+        let left = (LANE - used) as usize - crate::record::HEADER - 16;
+        lanes.commit_from(0, memory, bulk(left.min(30 << 10))).unwrap();
+    }
+}
+
+/// Lane 0 wraps, and so retires what lane 1 holds; lane 1 goes on behind retired records.
+fn wrap(model: Model, ignores: impl Fn(Call) -> bool + Send + Sync + 'static) -> Report {
+    let memory = formatted(model);
+    let deaf = Deaf::new(&memory, ignores);
+    let lanes = recovered(&*memory);
+    full(&lanes, &memory);
+    memory.forget_trace();
+    commit_all(&lanes, &*deaf, &memory, &[(3, 0), (4, 1), (5, 0)]);
+    assert!(lanes.retired.load(Ordering::SeqCst) > 4, "lane 0 did not wrap");
+    explore(&memory, &exhaustive(), check)
+}
+
+#[test]
+fn l3_l4_crash_around_a_wrap_keeps_what_other_lanes_committed() {
+    for model in Model::ALL {
+        let report = wrap(model, |_| false);
+        told("wrap", &report);
+        report.assert_clean();
+    }
+}
+
+#[test]
+fn canary_a_lane_overwritten_before_the_retired_word_is_durable_is_caught() {
+    for model in Model::ALL {
+        let retired = |call| match call {
+            Call::Flush(span) | Call::Settle(span) => span.at == RETIRED,
+        };
+        wrap(model, retired).expect_failure();
+    }
+}
+
+/// L1: the retired word passes records that stand before a newer one in its lane.
+#[test]
+fn l1_a_record_behind_retired_ones_is_found() {
+    let sealed = |sequence| both(sequence).seal(SALT, sequence);
+    let lane: Vec<u8> = [3, 5, 9].into_iter().flat_map(sealed).collect();
+    let found: Vec<u64> = committed(&lane, SALT, 6).iter().map(|record| record.sequence).collect();
+    assert_eq!(found, [9]);
+}
+
+/// L1: what an earlier turn left behind the newest record is older, and ends the lane.
+#[test]
+fn l1_an_older_record_behind_a_newer_one_ends_the_lane() {
+    let sealed = |sequence| both(sequence).seal(SALT, sequence);
+    let lane: Vec<u8> = [8, 4, 9].into_iter().flat_map(sealed).collect();
+    assert_eq!(committed(&lane, SALT, 1).len(), 1);
+}
+
+/// A killed process leaves a record, home writes or the retired word visible and not durable; power fails while its
+/// successor recovers, and a third recovers again. `value` is what the second one must have seen.
+fn kill_then_crash(model: Model, ignores: impl Fn(Call) -> bool + Send + Sync + Copy + 'static) -> Vec<Report> {
+    let run = |retiring: bool| {
+        let memory = formatted(model);
+        let lanes = recovered(&*memory);
+        commit_all(&lanes, &*memory, &memory, &[(1, 1), (2, 0)]);
+        let _dead = memory.as_thread(77);
+        if retiring {
+            let unheard = |call| matches!(call, Call::Flush(span) | Call::Settle(span) if span.at == RETIRED);
+            lanes.retire(&*Deaf::new(&memory, unheard)).unwrap();
+        } else {
+            let used = lanes.lanes[0].writer.lock().used;
+            memory.store(LANES + used, &both(3).seal(SALT, 3), Scheme::Nt);
+            // Where the fence is durable this is one: the kernel that ends a thread drains its processor's buffers.
+            memory.fence();
+        }
+        memory.forget_trace();
+        let successor = memory.as_thread(5);
+        let deaf = Deaf::new(&memory, ignores);
+        let lanes = recovered(&*deaf);
+        let value = memory.load_word(ONE);
+        lanes.commit_from(0, &*deaf, both(value + 1)).unwrap();
+        memory.mark(value + 1);
+        drop(successor);
+        explore(&memory, &exhaustive(), |crash| {
+            let memory = crash.memory();
+            recovered(&memory);
+            judge(&memory, crash.last_mark().unwrap_or(2), value + 1).map(|_| ())
+        })
+    };
+    vec![run(false), run(true)]
+}
+
+#[test]
+fn y2_crash_within_the_recovery_of_a_killed_process_tears_nothing() {
+    for model in Model::ALL {
+        for report in kill_then_crash(model, |_| false) {
+            told("recovery after a kill", &report);
+            report.assert_clean();
+        }
+    }
+}
+
+#[test]
+fn canary_recovery_that_does_not_settle_what_it_believes_is_caught() {
+    let believed = |call| match call {
+        Call::Flush(span) => (LANES..CHUNK).contains(&span.at),
+        Call::Settle(span) => span.at == 0,
+    };
+    for model in Model::ALL {
+        assert!(kill_then_crash(model, believed).iter().any(|report| report.failure.is_some()), "{model:?}");
+    }
+}

@@ -1,0 +1,174 @@
+//! What the crash proofs share: small pools on lying memory, seeds from the environment, and a memory that is deaf to
+//! some calls, by which bugs are planted (a proof that does not find those proves nothing).
+
+use std::sync::Arc;
+
+use ferrite_crash::{Crash, LyingMemory, Model, Options, Points, explore};
+use ferrite_medium::{Memory, Result as MediumResult, Scheme, Span, Survival};
+use parking_lot::Mutex;
+
+use crate::layout::{CHUNK, POOL_BYTES_MIN};
+use crate::{Format, Pool};
+
+/// Bytes of the pools of the proofs: four chunks to use, and an end that is a multiple of nothing.
+pub const POOL_BYTES: u64 = POOL_BYTES_MIN + 2 * CHUNK + 4096 + 3;
+/// This boot.
+pub const BOOT: [u8; 16] = [9; 16];
+
+/// What a checker says of an image.
+pub type Verdict<T = ()> = Result<T, String>;
+
+/// Who the pools are.
+pub fn format() -> Format {
+    Format { uuid: *b"proof pool uuid.", boot_id: BOOT }
+}
+
+/// A new pool, closed; exploring starts behind its making.
+pub fn new_pool(model: Model) -> Arc<LyingMemory> {
+    let memory = LyingMemory::new(POOL_BYTES, model);
+    Pool::create(&memory, &format()).expect("a new pool");
+    memory.barrier().expect("nothing fails yet");
+    memory.forget_trace();
+    Arc::new(memory)
+}
+
+/// Opens the pool in `memory`.
+pub fn open(memory: &Arc<LyingMemory>) -> Pool {
+    Pool::open(memory.clone(), BOOT).expect("it opens").0
+}
+
+/// Opens the pool that a crash left.
+pub fn reopen(crash: &Crash<'_>) -> Verdict<(Arc<LyingMemory>, Pool)> {
+    let memory = Arc::new(crash.memory());
+    let pool = Pool::open(memory.clone(), BOOT).map_err(|error| error.to_string())?.0;
+    Ok((memory, pool))
+}
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().and_then(|value| value.parse().ok())
+}
+
+/// The seed of this run; printed, so that a failure can be seen again with FERRITE_SEED.
+pub fn seed() -> u64 {
+    let seed = number("FERRITE_SEED").unwrap_or(1);
+    println!("FERRITE_SEED={seed}");
+    seed
+}
+
+/// How often to repeat what is by seed: `usual` times, or FERRITE_ROUNDS.
+pub fn rounds(usual: u64) -> u64 {
+    number("FERRITE_ROUNDS").unwrap_or(usual)
+}
+
+/// Every image of every point where there are at most `images_max`, else `samples` of them.
+pub fn options(images_max: u64, samples: u64) -> Options {
+    Options {
+        seed: seed(),
+        images_per_point_max: images_max,
+        samples_per_point: samples,
+        points: Points::Widest,
+        only: None,
+    }
+}
+
+/// Explores the recovery that `memory` recorded: what is left by a crash within it must satisfy `check` too.
+pub fn nested(memory: &LyingMemory, check: impl FnMut(&Crash<'_>) -> Verdict) -> Verdict {
+    let options = Options { images_per_point_max: 16, samples_per_point: 6, points: Points::Widest, ..Options::default() };
+    explore(memory, &options, check).failure.map_or(Ok(()), |failure| Err(format!("within recovery: {failure}")))
+}
+
+/// A call that orders or settles stores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// Lines of this span start on their way.
+    Flush(Span),
+    /// A fence, or a barrier; with the last span that was stored before.
+    Settle(Span),
+}
+
+type Deafness = dyn Fn(Call) -> bool + Send + Sync;
+
+/// A memory to which some calls are never made: the planted bug.
+pub struct Deaf {
+    memory: Arc<LyingMemory>,
+    ignores: Box<Deafness>,
+    stored: Mutex<Span>,
+}
+
+impl Deaf {
+    /// `memory` without the calls that `ignores` picks.
+    pub fn new(memory: &Arc<LyingMemory>, ignores: impl Fn(Call) -> bool + Send + Sync + 'static) -> Arc<Self> {
+        let stored = Mutex::new(Span::new(0, 0));
+        Arc::new(Self { memory: memory.clone(), ignores: Box::new(ignores), stored })
+    }
+
+    fn hears(&self, call: Call) -> bool {
+        !(self.ignores)(call)
+    }
+
+    fn note(&self, span: Span) {
+        *self.stored.lock() = span;
+    }
+
+    fn settle_call(&self) -> Call {
+        Call::Settle(*self.stored.lock())
+    }
+}
+
+impl Memory for Deaf {
+    fn size(&self) -> u64 {
+        self.memory.size()
+    }
+
+    fn survival(&self) -> Survival {
+        self.memory.survival()
+    }
+
+    fn fence_is_durable(&self) -> bool {
+        self.memory.fence_is_durable()
+    }
+
+    fn load(&self, at: u64, into: &mut [u8]) {
+        self.memory.load(at, into);
+    }
+
+    fn store(&self, at: u64, from: &[u8], how: Scheme) {
+        self.note(Span::new(at, from.len() as u64));
+        let flushed = how == Scheme::Nt || self.hears(Call::Flush(Span::new(at, from.len() as u64)));
+        self.memory.store(at, from, if flushed { how } else { Scheme::Writeback });
+    }
+
+    fn zero(&self, span: Span, how: Scheme) {
+        self.note(span);
+        self.memory.zero(span, how);
+    }
+
+    fn load_word(&self, at: u64) -> u64 {
+        self.memory.load_word(at)
+    }
+
+    fn store_word(&self, at: u64, value: u64) {
+        self.note(Span::new(at, 8));
+        self.memory.store_word(at, value);
+    }
+
+    fn flush(&self, span: Span) {
+        if self.hears(Call::Flush(span)) {
+            self.memory.flush(span);
+        }
+    }
+
+    fn fence(&self) {
+        if self.hears(self.settle_call()) {
+            self.memory.fence();
+        }
+    }
+
+    fn barrier(&self) -> MediumResult<()> {
+        if self.hears(self.settle_call()) { self.memory.barrier() } else { Ok(()) }
+    }
+
+    fn reserve(&self, span: Span) -> MediumResult<()> {
+        self.memory.reserve(span)
+    }
+}
