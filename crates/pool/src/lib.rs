@@ -5,7 +5,9 @@
 
 mod error;
 mod extent;
+mod format;
 mod freeze;
+pub mod grant;
 mod lane;
 pub mod layout;
 pub mod owner;
@@ -25,9 +27,10 @@ mod value;
 
 pub use error::{Error, Result};
 pub use extent::{Extent, Role, Stream, Zone};
+pub use format::Format;
 pub use freeze::{Freeze, Frozen};
 pub use lane::PAYLOAD_BYTES_MAX;
-pub use pool::{Format, NewTag, Pool, Recovery, TagChange};
+pub use pool::{NewTag, Pool, Recovery, TagChange};
 pub use redo::Replay;
 pub use reserved::Reserved;
 pub use space::{Kind, Need, Space, Usage};

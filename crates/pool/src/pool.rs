@@ -5,16 +5,17 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::OnceLock;
 
-use ferrite_medium::{Memory, Scheme, Span};
+use ferrite_medium::{Memory, Scheme};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::extent::{Extent, Role, Zone};
 use crate::freeze::Freezers;
+use crate::grant::{Grants, Opening};
 use crate::lane::Lanes;
-use crate::layout::{CHUNK, CHUNK_PAGES, GRANTS, LANES, MEMBERS, PAGE, POOL_BYTES_MIN, TAGS, is_meta, kind_at};
+use crate::layout::{CHUNK, CHUNK_PAGES, PAGE};
 use crate::redo::{Redo, Replay};
 use crate::reserved::Reserved;
-use crate::space::{Kind, Need, Space, Usage};
+use crate::space::{Need, Space, Usage};
 use crate::superblock::{State, Superblock};
 use crate::tag::{Tag, TagKind, check_name};
 use crate::tags::{Damage, Entry, Table, encode_header, page_at};
@@ -30,15 +31,7 @@ pub struct Pool {
     table: Mutex<Table>,
     poison: OnceLock<String>,
     freezers: Freezers,
-}
-
-/// What a new pool is to be.
-#[derive(Clone, Copy, Debug)]
-pub struct Format {
-    /// Who it is; random, from the caller.
-    pub uuid: [u8; 16],
-    /// This boot of the machine.
-    pub boot_id: [u8; 16],
+    grants: Grants,
 }
 
 /// What opening found.
@@ -87,40 +80,6 @@ impl fmt::Debug for Pool {
 }
 
 impl Pool {
-    /// Makes `memory` a pool; whatever it held is lost. Durable on return, and closed: open it to use it.
-    pub fn create(memory: &dyn Memory, format: &Format) -> Result<()> {
-        let chunks = memory.size() / CHUNK;
-        if memory.size() < POOL_BYTES_MIN {
-            return Err(Error::Limit(format!(
-                "a pool of {} bytes is too small: {POOL_BYTES_MIN} at least",
-                memory.size()
-            )));
-        }
-        Superblock::wipe(memory)?;
-        for chunk in (0..chunks).filter(|chunk| is_meta(*chunk)) {
-            memory.reserve(Span::new(chunk * CHUNK, CHUNK))?;
-        }
-        memory.zero(Span::new(MEMBERS, GRANTS + 0x2000 - MEMBERS), Scheme::Nt);
-        memory.zero(Span::new(TAGS, LANES - TAGS), Scheme::Nt);
-        memory.store(TAGS, &encode_header(0), Scheme::Nt);
-        Lanes::format(memory, salt(&format.uuid));
-        for chunk in 0..chunks {
-            let kind = if is_meta(chunk) { Kind::Meta } else { Kind::Free };
-            memory.store(kind_at(chunk), &[kind as u8], Scheme::Flush);
-            memory.zero(Span::new(crate::layout::bitmap_at(chunk), 64), Scheme::Nt);
-        }
-        memory.settle()?;
-        let mut superblock = Superblock {
-            generation: 0,
-            uuid: format.uuid,
-            size: chunks * CHUNK,
-            state: State::Clean,
-            boot_id: format.boot_id,
-            image: [0; 16],
-        };
-        superblock.advance(memory)
-    }
-
     /// Opens the pool in `memory` and recovers it. A pool that cannot be opened is not touched.
     pub fn open(memory: Arc<dyn Memory>, boot_id: [u8; 16]) -> Result<(Self, Recovery)> {
         let (pool, recovery, _) = Self::open_as(memory, boot_id, false)?;
@@ -140,11 +99,15 @@ impl Pool {
         }
         let salt = salt(&superblock.uuid);
         let redo = Redo::read(&*memory, salt)?;
-        let (space, mut table, mut damage) = {
+        let (space, mut table, mut damage, grants) = {
             let recovered = redo.preview(&*memory)?;
             let chunks = superblock.size / CHUNK;
-            let (table, damage) = Table::load(&recovered, chunks * CHUNK_PAGES);
-            (Space::load(&recovered, chunks)?, table, damage)
+            let (table, mut damage) = Table::load(&recovered, chunks * CHUNK_PAGES);
+            let space = Space::load(&recovered, chunks)?;
+            let (memory, pages, serial) = (&recovered, chunks * CHUNK_PAGES, superblock.generation << 32);
+            let (grants, more) = Grants::load(&Opening { memory, space: &space, pages, boot_id, serial });
+            damage.extend(more);
+            (space, table, damage, grants)
         };
         if let Some(first) = damage.pop_if(|_| !damaged) {
             return Err(first.error);
@@ -163,8 +126,17 @@ impl Pool {
         superblock.boot_id = boot_id;
         superblock.advance(&*memory)?;
         let (superblock, table) = (Mutex::new(superblock), Mutex::new(table));
-        let pool =
-            Self { memory, superblock, space, lanes, table, poison: OnceLock::new(), freezers: Freezers::default() };
+        let pool = Self {
+            memory,
+            superblock,
+            space,
+            lanes,
+            table,
+            poison: OnceLock::new(),
+            freezers: Freezers::default(),
+            grants,
+        };
+        pool.grants.reap(&pool)?;
         Ok((pool, recovery, damage))
     }
 
@@ -207,6 +179,11 @@ impl Pool {
         &self.lanes
     }
 
+    /// Its grants.
+    pub fn grants(&self) -> &Grants {
+        &self.grants
+    }
+
     /// What stands still with it.
     pub(crate) fn freezers(&self) -> &Freezers {
         &self.freezers
@@ -243,11 +220,13 @@ impl Pool {
         table.tags.get(name).map(|entry| Arc::clone(&entry.tag)).ok_or_else(|| Error::NotFound(name.into()))
     }
 
-    /// Every extent of the pool's own structures that the allocator gave: chained tag pages and extent overflow.
+    /// Every extent that the allocator gave to no tag: chained tag pages, extent overflow, and what is in use or held
+    /// back for grants.
     pub fn own_extents(&self) -> Vec<Extent> {
         let table = self.table.lock();
         let chained = table.pages.iter().skip(1).map(|page| page_at(*page));
-        chained.chain(table.tags.values().flat_map(|entry| entry.overflow.clone())).collect()
+        let of_tags = table.tags.values().flat_map(|entry| entry.overflow.clone());
+        chained.chain(of_tags).chain(self.grants.own_extents()).collect()
     }
 
     /// Makes a tag. `prepare` writes what its space must hold at first and settles it (T2); the tag exists, durable,
@@ -325,7 +304,8 @@ impl Pool {
         Ok(tag)
     }
 
-    /// Removes `tag` and frees its space. Durable on return.
+    /// Removes `tag` and frees its space. Durable on return. Grants on it are asked back; what is under them is nobody
+    /// else's until they end (grant G2).
     pub fn remove_tag(&self, tag: &Tag) -> Result<()> {
         let mut transaction = self.transaction();
         let mut table = self.table.lock();
@@ -336,6 +316,7 @@ impl Pool {
         transaction.commit()?;
         table.tags.remove(&tag.name);
         table.free_slots.push(entry.slot);
+        self.grants.revoke_tag(entry.tag.generation);
         Ok(())
     }
 
@@ -385,6 +366,6 @@ fn current(table: &Table, tag: &Tag) -> Result<Entry> {
 }
 
 /// What a pool's records start their checksums from.
-fn salt(uuid: &[u8; 16]) -> u32 {
+pub(crate) fn salt(uuid: &[u8; 16]) -> u32 {
     u32::from_le_bytes(uuid[..4].try_into().expect("four bytes"))
 }

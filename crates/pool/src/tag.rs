@@ -186,17 +186,21 @@ impl Tag {
 
     /// The bytes of its overflow pages, which will lie at `places`.
     pub(crate) fn encode_overflow(&self, places: &[u64]) -> Vec<Vec<u8>> {
-        let rest = self.extents.get(INLINE..).unwrap_or_default();
-        let pages = rest.chunks(OVERFLOW).enumerate().map(|(i, extents)| {
-            let mut page = Overflow::new_zeroed();
-            page.extents = (extents.len() as u32).into();
-            page.next = places.get(i + 1).copied().unwrap_or(0).into();
-            for (media, extent) in page.extent.iter_mut().zip(extents) {
-                *media = (*extent).into();
-            }
-            page.crc = crc32fast::hash(&page.as_bytes()[4..]).into();
-            page.as_bytes().to_vec()
-        });
-        pages.collect()
+        encode_overflow(self.extents.get(INLINE..).unwrap_or_default(), places)
     }
+}
+
+/// The bytes of the pages that hold `rest`, what did not fit a slot, and will lie at `places`.
+pub(crate) fn encode_overflow(rest: &[Extent], places: &[u64]) -> Vec<Vec<u8>> {
+    let pages = rest.chunks(OVERFLOW).enumerate().map(|(i, extents)| {
+        let mut page = Overflow::new_zeroed();
+        page.extents = (extents.len() as u32).into();
+        page.next = places.get(i + 1).copied().unwrap_or(0).into();
+        for (media, extent) in page.extent.iter_mut().zip(extents) {
+            *media = (*extent).into();
+        }
+        page.crc = crc32fast::hash(&page.as_bytes()[4..]).into();
+        page.as_bytes().to_vec()
+    });
+    pages.collect()
 }

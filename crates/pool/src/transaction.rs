@@ -106,7 +106,7 @@ impl<'pool> Transaction<'pool> {
     fn give_back(&self) -> Result<()> {
         if !self.freed.is_empty() {
             self.pool.lanes().retire(self.pool.memory())?;
-            self.pool.space().give_back(&self.freed);
+            self.pool.grants().give_back(self.pool.space(), &self.freed);
         }
         Ok(())
     }

@@ -63,6 +63,10 @@ impl Client {
         }
         let doing = || format!("connecting to the owner of {}", path.display());
         match (hindrance, Holder::find(path, pool)) {
+            (Some(e), _) if e.kind() == ErrorKind::PermissionDenied => Err(Error::Refused(format!(
+                "the owner of {} runs as another user: ask as that user, or as root",
+                path.display()
+            ))),
             (Some(e), _) => Err(Error::io(doing(), e)),
             (None, Some(holder)) => Err(Error::Silent { path: path.into(), holder }),
             (None, None) => Err(Error::NoOwner(path.into())),

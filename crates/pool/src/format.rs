@@ -1,0 +1,58 @@
+//! Making a pool.
+
+use ferrite_medium::{Memory, Scheme, Span};
+
+use crate::lane::Lanes;
+use crate::layout::{
+    CHUNK, GRANT_SLOTS, GRANTS, LANES, MEMBERS, POOL_BYTES_MIN, SLOT, TAGS, bitmap_at, is_meta, kind_at,
+};
+use crate::pool::{Pool, salt};
+use crate::space::Kind;
+use crate::superblock::{State, Superblock};
+use crate::tags::encode_header;
+use crate::{Error, Result};
+
+/// What a new pool is to be.
+#[derive(Clone, Copy, Debug)]
+pub struct Format {
+    /// Who it is; random, from the caller.
+    pub uuid: [u8; 16],
+    /// This boot of the machine.
+    pub boot_id: [u8; 16],
+}
+
+impl Pool {
+    /// Makes `memory` a pool; whatever it held is lost. Durable on return, and closed: open it to use it.
+    pub fn create(memory: &dyn Memory, format: &Format) -> Result<()> {
+        let chunks = memory.size() / CHUNK;
+        if memory.size() < POOL_BYTES_MIN {
+            return Err(Error::Limit(format!(
+                "a pool of {} bytes is too small: {POOL_BYTES_MIN} at least",
+                memory.size()
+            )));
+        }
+        Superblock::wipe(memory)?;
+        for chunk in (0..chunks).filter(|chunk| is_meta(*chunk)) {
+            memory.reserve(Span::new(chunk * CHUNK, CHUNK))?;
+        }
+        memory.zero(Span::new(MEMBERS, GRANTS + GRANT_SLOTS * SLOT - MEMBERS), Scheme::Nt);
+        memory.zero(Span::new(TAGS, LANES - TAGS), Scheme::Nt);
+        memory.store(TAGS, &encode_header(0), Scheme::Nt);
+        Lanes::format(memory, salt(&format.uuid));
+        for chunk in 0..chunks {
+            let kind = if is_meta(chunk) { Kind::Meta } else { Kind::Free };
+            memory.store(kind_at(chunk), &[kind as u8], Scheme::Flush);
+            memory.zero(Span::new(bitmap_at(chunk), 64), Scheme::Nt);
+        }
+        memory.settle()?;
+        let mut superblock = Superblock {
+            generation: 0,
+            uuid: format.uuid,
+            size: chunks * CHUNK,
+            state: State::Clean,
+            boot_id: format.boot_id,
+            image: [0; 16],
+        };
+        superblock.advance(memory)
+    }
+}
