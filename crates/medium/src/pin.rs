@@ -185,9 +185,9 @@ mod tests {
     fn p1_a_wait_ends_only_when_earlier_pins_are_gone() {
         let (pinned, is_pinned) = channel();
         let (unpin, may_unpin) = channel::<()>();
-        let gone = AtomicBool::new(false);
+        let gone = &AtomicBool::new(false);
         std::thread::scope(|scope| {
-            scope.spawn(|| {
+            scope.spawn(move || {
                 let pin = pin();
                 pinned.send(()).expect("the test listens");
                 may_unpin.recv().expect("the test tells");
