@@ -1,20 +1,26 @@
 //! The report of a stray access.
 //!
 //! Every mapping is entered in a table that a signal handler may read: fixed slots of atomics, no lock, no heap.
-//! Only the program `ferrite` installs the handler; a library leaves signals alone.
+//! Only the program `ferrite` installs the handler ([`install`]); a library leaves signals alone.
 
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
-use crate::Guard;
 use crate::area::Area;
 
+#[cfg(target_arch = "x86_64")]
+mod report;
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests;
+
+#[cfg(target_arch = "x86_64")]
+pub use report::install;
+
 const SLOTS: usize = 64;
-const NAME_BYTES: usize = 120;
+const NAME_BYTES: usize = 240;
 
 /// One mapping as the handler sees it. A slot is free while `len` is 0; `taken` keeps two writers apart.
 struct Slot {
     taken: AtomicU8,
-    guard: AtomicU8,
     base: AtomicUsize,
     len: AtomicUsize,
     name: [AtomicU8; NAME_BYTES],
@@ -26,18 +32,16 @@ impl Slot {
     const fn new() -> Self {
         Self {
             taken: AtomicU8::new(0),
-            guard: AtomicU8::new(0),
             base: AtomicUsize::new(0),
             len: AtomicUsize::new(0),
             name: [const { AtomicU8::new(0) }; NAME_BYTES],
         }
     }
 
-    fn fill(&self, area: &Area, name: &str, guard: Guard) {
+    fn fill(&self, area: &Area, name: &str) {
         for (i, cell) in self.name.iter().enumerate() {
             cell.store(name.as_bytes().get(i).copied().unwrap_or(0), Ordering::Relaxed);
         }
-        self.guard.store(guard as u8, Ordering::Relaxed);
         self.base.store(area.base() as usize, Ordering::Relaxed);
         self.len.store(area.len() as usize, Ordering::Release);
     }
@@ -48,9 +52,9 @@ pub(crate) struct Entry(&'static Slot);
 
 impl Entry {
     /// Enters a mapping; `None` when the table is full, which costs nothing but the report.
-    pub fn new(area: &Area, name: &str, guard: Guard) -> Option<Self> {
+    pub fn new(area: &Area, name: &str) -> Option<Self> {
         let slot = TABLE.iter().find(|slot| slot.taken.swap(1, Ordering::AcqRel) == 0)?;
-        slot.fill(area, name, guard);
+        slot.fill(area, name);
         Some(Self(slot))
     }
 }
@@ -60,4 +64,20 @@ impl Drop for Entry {
         self.0.len.store(0, Ordering::Release);
         self.0.taken.store(0, Ordering::Release);
     }
+}
+
+/// The mapping that holds an address.
+struct Hit {
+    slot: &'static Slot,
+    /// The byte of the mapping.
+    at: usize,
+}
+
+/// Which mapping holds `address`. Safe to call in a signal handler.
+fn find(address: usize) -> Option<Hit> {
+    TABLE.iter().find_map(|slot| {
+        let len = slot.len.load(Ordering::Acquire);
+        let at = address.checked_sub(slot.base.load(Ordering::Relaxed))?;
+        (at < len).then_some(Hit { slot, at })
+    })
 }

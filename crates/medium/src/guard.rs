@@ -13,7 +13,7 @@ use crate::Result;
 mod keys;
 mod shield;
 
-pub(crate) use shield::{Right, Shield, Window};
+pub(crate) use shield::{OpenLoads, Right, Shield, Window};
 
 /// A write guard (pmbd.txt section IV.B).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::area::{Area, AreaPlan};
 use crate::cpu::Cpu;
 use crate::fault::Entry;
-use crate::guard::{Right, Shield, Window};
+use crate::guard::{OpenLoads, Right, Shield, Window};
 use crate::settling::Settling;
 use crate::{Error, Guard, Memory, Result, Scheme, Shared, Span, Survival, copy};
 
@@ -43,6 +43,7 @@ pub struct Mapped {
     area: Area,
     /// Bytes that may be stored to: all or none.
     writable: u64,
+    open_loads: OpenLoads,
     cpu: Cpu,
     shield: Shield,
     backing: Backing,
@@ -90,10 +91,11 @@ impl Mapped {
         let plan = AreaPlan { span, rights, flags: found.flags, page_bytes: found.unit_bytes };
         let area = Area::map(file, &plan)?;
         shield.cover(&area, !options.read_only)?;
-        let entry = Entry::new(&area, &options.name, options.guard);
+        let entry = Entry::new(&area, &options.name);
         Ok(Self {
             writable: if options.read_only { 0 } else { area.len() },
             area,
+            open_loads: shield.keys_for_open_loads(),
             cpu: Cpu::get(),
             shield,
             backing: found.backing,
@@ -148,6 +150,13 @@ impl Mapped {
         self.shield.open(&self.area, span, right)
     }
 
+    #[inline(never)]
+    fn load_through_window(&self, span: Span, into: &mut [u8]) {
+        let window = self.shield.open(&self.area, span, Right::Read);
+        // SAFETY: the caller checked that the span lies within the mapping, which the window opens; the slice is its own.
+        unsafe { copy::plain(into.as_mut_ptr(), window.ptr(), into.len()) };
+    }
+
     /// Flushes the lines of a span that was just stored through `window`, or remembers them.
     ///
     /// # Safety
@@ -199,9 +208,11 @@ impl Memory for Mapped {
     fn load(&self, at: u64, into: &mut [u8]) {
         let span = Span::new(at, into.len() as u64);
         self.check(span, self.area.len());
-        let window = self.shield.open(&self.area, span, Right::Read);
-        // SAFETY: checked above to lie within the mapping, which the window opens; the slice is the caller's own.
-        unsafe { copy::plain(into.as_mut_ptr(), window.ptr(), into.len()) };
+        if self.open_loads.allowed() {
+            // SAFETY: checked above to lie within the mapping, which this thread may read; the slice is the caller's.
+            return unsafe { copy::plain(into.as_mut_ptr(), self.area.base().wrapping_add(at as usize), into.len()) };
+        }
+        self.load_through_window(span, into);
     }
 
     #[inline]

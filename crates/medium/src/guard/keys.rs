@@ -55,10 +55,15 @@ impl Key {
         self.closed & DENY_ALL != 0
     }
 
+    /// Its bit among the keys a thread has settled.
+    pub fn bit(self) -> u16 {
+        1 << self.number
+    }
+
     /// Makes sure that this thread has the key closed the way the guard means it.
     #[inline]
     pub fn settle(self) {
-        if SETTLED.get() & (1 << self.number) == 0 {
+        if SETTLED.get() & self.bit() == 0 {
             self.settle_first();
         }
     }
@@ -66,7 +71,7 @@ impl Key {
     #[cold]
     fn settle_first(self) {
         write_register(self.closed_register());
-        SETTLED.set(SETTLED.get() | 1 << self.number);
+        SETTLED.set(SETTLED.get() | self.bit());
     }
 
     /// Opens the key for this thread; gives the register's value that closes it.
@@ -84,6 +89,12 @@ impl Key {
     }
 }
 
+/// Whether this thread has settled all the keys of `bits`.
+#[inline]
+pub fn has_settled(bits: u16) -> bool {
+    SETTLED.get() & bits == bits
+}
+
 /// Closes what [`Key::open`] opened.
 #[inline]
 pub fn close(register: u32) {
@@ -92,8 +103,9 @@ pub fn close(register: u32) {
 
 #[cfg(target_arch = "x86_64")]
 fn allocate(closed: u32) -> std::result::Result<Key, i32> {
+    // The rights are this thread's, and those of the threads it makes, from here on: closed before any access.
     // SAFETY: the system call takes two integers and touches no memory.
-    let number = unsafe { libc::syscall(libc::SYS_pkey_alloc, 0, closed & DENY_WRITES) };
+    let number = unsafe { libc::syscall(libc::SYS_pkey_alloc, 0, closed) };
     if number < 0 {
         return Err(io::Error::last_os_error().raw_os_error().unwrap_or(libc::ENOSYS));
     }

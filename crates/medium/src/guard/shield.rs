@@ -8,6 +8,9 @@ use super::keys::{self, Key};
 use crate::area::Area;
 use crate::{Error, Result, Span};
 
+#[cfg(test)]
+mod tests;
+
 /// What a window is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Right {
@@ -32,6 +35,16 @@ impl Shield {
             Guard::Private => Self::Private,
             Guard::Keys => Self::Keys(Key::of(false)?),
             Guard::KeysStrict => Self::Keys(Key::of(true)?),
+        })
+    }
+
+    /// The keys a thread must have settled to load without a window. Key 0, the kernel's own, is never settled: it
+    /// stands for a guard whose every load needs a window.
+    pub fn keys_for_open_loads(&self) -> OpenLoads {
+        OpenLoads(match self {
+            Self::None | Self::Pagetable(_) => 0,
+            Self::Keys(key) if !key.denies_reads() => key.bit(),
+            Self::Keys(_) | Self::Private => 1,
         })
     }
 
@@ -70,6 +83,18 @@ impl Shield {
             Self::Pagetable(turn) => open_pages(area, span, turn),
             Self::Private => map_window(area, span, right),
         }
+    }
+}
+
+/// What lets a thread load without a window: the short way of the hottest path.
+#[derive(Clone, Copy)]
+pub(crate) struct OpenLoads(u16);
+
+impl OpenLoads {
+    /// Whether this thread may.
+    #[inline]
+    pub fn allowed(self) -> bool {
+        keys::has_settled(self.0)
     }
 }
 

@@ -1,0 +1,103 @@
+use std::fs::File;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::channel;
+use std::thread;
+
+use super::*;
+use crate::area::AreaPlan;
+
+const PAGE: u64 = 4096;
+const SPAN: Span = Span { at: 100, len: 50 };
+
+fn covered(guard: Guard) -> (Shield, Area) {
+    let file = tempfile::tempfile().unwrap();
+    file.set_len(4 * PAGE).unwrap();
+    let shield = Shield::new(guard).unwrap();
+    let rights = shield.closed_protection(true);
+    let plan = AreaPlan { span: Span::new(0, 4 * PAGE), rights, flags: libc::MAP_SHARED, page_bytes: PAGE };
+    let area = Area::map(file, &plan).unwrap();
+    shield.cover(&area, true).unwrap();
+    (shield, area)
+}
+
+/// Guards of this machine that hold stray writes off.
+fn guards() -> impl Iterator<Item = Guard> {
+    let all = Guard::ALL.into_iter().map(|(_, guard)| guard);
+    all.filter(|guard| guard.holds_off_writes() && guard.ensure_available().is_ok())
+}
+
+/// Whether this thread may store at `ptr`, asked without a fault: the kernel's copies obey the same rights.
+fn may_store(ptr: *mut u8) -> bool {
+    let zeros = File::open("/dev/zero").unwrap();
+    // SAFETY: the kernel writes one zero there or refuses with EFAULT.
+    unsafe { libc::read(std::os::fd::AsRawFd::as_raw_fd(&zeros), ptr.cast(), 1) == 1 }
+}
+
+/// G1 and G2: a store goes through inside a window and nowhere else, in this thread.
+#[test]
+fn g2_a_window_is_open_until_it_is_dropped() {
+    for guard in guards() {
+        let (shield, area) = covered(guard);
+        assert!(!may_store(area.base()), "{guard:?} is open before any window");
+        let window = shield.open(&area, SPAN, Right::Write);
+        assert!(may_store(window.ptr()), "{guard:?}: the window is closed");
+        drop(window);
+        assert!(!may_store(area.base().wrapping_add(100)), "{guard:?} stays open");
+        let window = shield.open(&area, SPAN, Right::Read);
+        assert!(!may_store(window.ptr()), "{guard:?}: a window for reading lets a store through");
+    }
+}
+
+#[test]
+fn g2_a_panic_closes_the_window() {
+    for guard in guards() {
+        let (shield, area) = covered(guard);
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            let window = shield.open(&area, SPAN, Right::Write);
+            assert!(may_store(window.ptr()), "{guard:?}: the window is closed");
+            std::panic::resume_unwind(Box::new(()));
+        }));
+        assert!(panicked.is_err());
+        assert!(!may_store(area.base().wrapping_add(100)), "{guard:?} stays open after a panic");
+        drop(shield.open(&area, SPAN, Right::Write));
+    }
+}
+
+/// G2: a thread made before the mapping, before its key even, and one made after it are both shut out while another
+/// thread's window is open. (`pagetable` opens pages, not threads.)
+#[test]
+fn g2_a_window_is_open_for_one_thread() {
+    let (ask, asked) = channel::<usize>();
+    let (tell, told) = channel();
+    let old = thread::spawn(move || {
+        asked.iter().for_each(|address| tell.send(may_store(address as *mut u8)).unwrap());
+    });
+    for guard in guards().filter(|guard| *guard != Guard::Pagetable) {
+        let (shield, area) = covered(guard);
+        let window = shield.open(&area, SPAN, Right::Write);
+        let address = area.base() as usize + 100;
+        ask.send(address).unwrap();
+        assert!(!told.recv().unwrap(), "{guard:?}: an older thread could store");
+        drop(window);
+        let newer = thread::spawn(move || may_store(address as *mut u8));
+        assert!(!newer.join().unwrap(), "{guard:?}: a newer thread could store");
+    }
+    drop(ask);
+    old.join().unwrap();
+}
+
+/// `pagetable`: a window that ends does not close the pages another one still writes.
+#[test]
+fn g2_windows_on_one_page_do_not_close_each_other() {
+    let (shield, area) = covered(Guard::Pagetable);
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                for _ in 0..500 {
+                    let window = shield.open(&area, SPAN, Right::Write);
+                    assert!(may_store(window.ptr()), "closed by the other thread");
+                }
+            });
+        }
+    });
+}
