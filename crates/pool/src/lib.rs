@@ -3,6 +3,7 @@
 //! A pool is formatted [`Memory`](ferrite_medium::Memory). A [`Tag`] is a name for something in it: a disk, a log, a
 //! file system. So there is one format, one allocator, one recovery, one check and one backup for all of them.
 
+pub mod backup;
 mod error;
 mod extent;
 mod format;
@@ -11,6 +12,7 @@ pub mod grant;
 mod lane;
 pub mod layout;
 pub mod owner;
+mod pages;
 mod pool;
 #[cfg(test)]
 mod proof;

@@ -1,0 +1,155 @@
+//! Backup and restore: a pool to an image and back.
+//!
+//! An image holds every page in use that is not zeros, as of one moment (see `image` for its bytes). It is small for a
+//! pool that is nearly empty, and it goes into any pool that is at least as large.
+//!
+//! - B1. The pool stands still while it is copied ([`crate::Frozen`]), and every transaction is home before: the image
+//!   is what a clean stop at that moment would have left, and carries no lane.
+//! - B2. A file that was an image stays one: a new image is written beside it, read back, made durable, and only then
+//!   takes its name.
+//! - B3. Before the first byte of the target changes, both its superblocks say, durably, that this image is being
+//!   restored; they say so until everything is durable. So after a crash it is not a pool until the same restore
+//!   has been run again, from the start, and finished.
+//! - B4. Every page that was in use has its content after a restore, zeros included, whatever the target held. No
+//!   record of the target's earlier life stays in a lane, where it would verify again.
+//! - B5. A restore never takes a generation that either the image or the target has used.
+//!
+//! A restored pool is the same pool, with its uuid. Two copies in use at once are two pools with one name, which is for
+//! whoever restores beside a living original to avoid.
+
+mod file;
+mod image;
+mod restore;
+
+use std::io::Write;
+
+use ferrite_medium::{Error as MediumError, Memory};
+use serde::{Deserialize, Serialize};
+
+pub use file::{backup_to, restore_from};
+pub use image::VERSION;
+pub use restore::{Restore, restore, verify};
+
+use crate::layout::{CHUNK, LANE, LANE_COUNT, LANES, PAGE, bitmap_at, is_meta, kind_at};
+use crate::owner::Progress;
+use crate::pages::Pages;
+use crate::space::Kind;
+use crate::{Error, Pool, Result};
+use image::{Frame, Header, Tally};
+
+/// What an image holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Summary {
+    /// Which image it is.
+    pub image: [u8; 16],
+    /// Which pool it is of.
+    pub pool: [u8; 16],
+    /// Bytes of that pool.
+    pub pool_bytes: u64,
+    /// Bytes of it that were in use.
+    pub used_bytes: u64,
+    /// Bytes of the image.
+    pub image_bytes: u64,
+}
+
+/// Writes an image of `pool` to `out`, as of one moment; `image` is its uuid, random, from the caller. Services and
+/// transactions wait until the last byte is written, so `out` is a file or a reader that keeps up. Nothing is flushed
+/// or synced at `out`.
+pub fn backup(pool: &Pool, out: &mut dyn Write, image: [u8; 16], watch: &mut dyn FnMut(Progress)) -> Result<Summary> {
+    pool.check_poison()?;
+    let _frozen = pool.freeze();
+    pool.lanes().retire(pool.memory())?;
+    let superblock = pool.superblock();
+    let chunks = used_chunks(pool.memory(), superblock.size / CHUNK)?;
+    let header = Header {
+        image,
+        pool: superblock.uuid,
+        size: superblock.size,
+        frames: chunks.len() as u64,
+        generation: superblock.generation,
+    };
+    let (bytes, mut tally) = Tally::start(&header);
+    let mut writer = Counting { out, bytes: 0 };
+    writer.write(&bytes)?;
+    for (done, (chunk, used)) in chunks.iter().enumerate() {
+        let frame = read_frame(pool.memory(), *chunk, *used);
+        writer.write(&tally.frame(&frame))?;
+        writer.write(&frame.content)?;
+        watch(progress("backing up", done as u64 + 1, header.frames));
+    }
+    writer.write(&tally.trailer())?;
+    let used_bytes = chunks.iter().map(|(_, used)| used.count() * PAGE).sum();
+    Ok(Summary { image, pool: header.pool, pool_bytes: header.size, used_bytes, image_bytes: writer.bytes })
+}
+
+struct Counting<'out> {
+    out: &'out mut dyn Write,
+    bytes: u64,
+}
+
+impl Counting<'_> {
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.out.write_all(bytes).map_err(|error| MediumError::io("writing the backup image", error))?;
+        self.bytes += bytes.len() as u64;
+        Ok(())
+    }
+}
+
+fn progress(what: &str, done_chunks: u64, chunks: u64) -> Progress {
+    Progress { done: done_chunks * CHUNK, total: chunks * CHUNK, what: what.into() }
+}
+
+/// Every chunk in use, with its pages in use, as the medium says: what is taken and not committed is not in use.
+fn used_chunks(memory: &dyn Memory, chunks: u64) -> Result<Vec<(u64, Pages)>> {
+    let mut found = Vec::new();
+    for chunk in 0..chunks {
+        let mut kind = [0];
+        memory.load(kind_at(chunk), &mut kind);
+        let kind = Kind::from_byte(kind[0]).filter(|kind| (*kind == Kind::Meta) == is_meta(chunk));
+        let kind = kind.ok_or_else(|| Error::corrupt(format!("the kind of chunk {chunk}"), kind_at(chunk)))?;
+        let used = match kind {
+            Kind::Free => Pages::default(),
+            Kind::Normal => Pages::load(memory, bitmap_at(chunk)),
+            Kind::Super => Pages::ALL,
+            Kind::Meta => Pages::ALL.without(superblock_pages(chunk)),
+        };
+        if !used.is_empty() {
+            found.push((chunk, used));
+        }
+    }
+    Ok(found)
+}
+
+/// The pages of `chunk` that a restore writes by itself.
+fn superblock_pages(chunk: u64) -> Pages {
+    let mut pages = Pages::default();
+    if chunk == 0 {
+        pages.insert(0..2);
+    }
+    pages
+}
+
+/// Those with lanes: what is in them is home, so they are zeros in the image (B1, B4).
+fn lane_pages(chunk: u64) -> Pages {
+    let mut pages = Pages::default();
+    if chunk == 0 {
+        pages.insert(LANES / PAGE..(LANES + LANE_COUNT as u64 * LANE) / PAGE);
+    }
+    pages
+}
+
+fn read_frame(memory: &dyn Memory, chunk: u64, used: Pages) -> Frame {
+    let (mut carried, mut content) = (Pages::default(), Vec::new());
+    let mut bytes = [0; PAGE as usize];
+    for page in used.without(lane_pages(chunk)).runs().flatten() {
+        memory.load(chunk * CHUNK + page * PAGE, &mut bytes);
+        if bytes != [0; PAGE as usize] {
+            carried.insert(page..page + 1);
+            content.extend_from_slice(&bytes);
+        }
+    }
+    Frame { chunk, used, carried, content }
+}
+
+#[cfg(test)]
+mod tests;

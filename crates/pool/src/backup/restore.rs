@@ -1,0 +1,169 @@
+//! From an image to a pool.
+
+use std::io::Read;
+use std::ops::Range;
+
+use ferrite_medium::{Memory, Scheme, Span};
+
+use super::image::{Frame, Header, Image};
+use super::{Summary, progress};
+use crate::layout::{CHUNK, CHUNK_PAGES, PAGE, SUPERBLOCKS, bitmap_at, is_meta, kind_at};
+use crate::owner::Progress;
+use crate::space::Kind;
+use crate::superblock::{State, Superblock};
+use crate::{Error, Result};
+
+/// How to restore.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Restore {
+    /// Go on although it destroys a pool that is there, or what another image has half restored.
+    pub force: bool,
+}
+
+/// Reads an image to its end; an error says where it is not whole. Nothing is written anywhere.
+pub fn verify(input: &mut dyn Read, watch: &mut dyn FnMut(Progress)) -> Result<Summary> {
+    each_frame(&mut Image::open(input)?, "verifying", watch, |_| Ok(()))
+}
+
+/// Makes `memory` the pool that `input` is an image of, closed and durable on return. A larger memory makes a larger
+/// pool. Each frame is verified before it is written; where the image turns out damaged further on, or anything else
+/// fails, `memory` is left as a restore that did not finish, which the same image finishes from the start (B3). Where
+/// `input` can be read twice, [`verify`] it first.
+pub fn restore(
+    input: &mut dyn Read,
+    memory: &dyn Memory,
+    options: Restore,
+    watch: &mut dyn FnMut(Progress),
+) -> Result<Summary> {
+    let mut image = Image::open(input)?;
+    let header = image.header;
+    ensure_fits(memory, &header)?;
+    if !options.force {
+        ensure_vacant(memory, &header)?;
+    }
+    let mut superblock = begin(memory, &header)?;
+    let summary = each_frame(&mut image, "restoring", watch, |frame| put(memory, frame))?;
+    let new = header.size / CHUNK..superblock.size / CHUNK;
+    add_chunks(memory, new)?;
+    memory.settle()?;
+    memory.barrier()?;
+    (superblock.state, superblock.image) = (State::Clean, [0; 16]);
+    superblock.advance(memory)?;
+    Ok(summary)
+}
+
+/// Gives every frame to `visit` once it has verified, to the end of the image.
+fn each_frame(
+    image: &mut Image<'_>,
+    what: &str,
+    watch: &mut dyn FnMut(Progress),
+    visit: impl Fn(&Frame) -> Result<()>,
+) -> Result<Summary> {
+    let (mut done, mut used_bytes) = (0, 0);
+    while let Some(frame) = image.next()? {
+        visit(&frame)?;
+        done += 1;
+        used_bytes += frame.used.count() * PAGE;
+        watch(progress(what, done, image.header.frames));
+    }
+    let Header { image: uuid, pool, size, .. } = image.header;
+    Ok(Summary { image: uuid, pool, pool_bytes: size, used_bytes, image_bytes: image.at })
+}
+
+fn ensure_fits(memory: &dyn Memory, header: &Header) -> Result<()> {
+    if memory.size() < header.size {
+        return Err(Error::Limit(format!(
+            "the image is of a pool of {} bytes and there are only {} here: restore into a larger one",
+            header.size,
+            memory.size()
+        )));
+    }
+    Ok(())
+}
+
+/// Refuses where something would be lost that the caller may not know of.
+fn ensure_vacant(memory: &dyn Memory, header: &Header) -> Result<()> {
+    let found = match Superblock::read(memory) {
+        Err(Error::NotAPool(_)) => return Ok(()),
+        Ok(found) if found.state == State::Restoring && found.image == header.image => return Ok(()),
+        Ok(found) if found.state == State::Restoring => {
+            "here another image is half restored: restore that one again".to_string()
+        }
+        Ok(found) => format!("here is a pool already, {}", uuid_text(&found.uuid)),
+        Err(error) => format!("here was a pool ({error})"),
+    };
+    Err(Error::Occupied(format!("{found}; to destroy it and restore this image, say force")))
+}
+
+fn uuid_text(uuid: &[u8; 16]) -> String {
+    uuid.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Lets both superblocks say that the image is being restored (B3), as generations nobody has used (B5). The first of
+/// them is written where the current one is not, so that a crash leaves the old pool whole or this restore begun.
+fn begin(memory: &dyn Memory, header: &Header) -> Result<Superblock> {
+    let current = current_generation(memory);
+    let mut generation = current.max(header.generation);
+    generation += (generation ^ current) & 1;
+    let mut superblock = Superblock {
+        generation,
+        uuid: header.pool,
+        size: memory.size() / CHUNK * CHUNK,
+        state: State::Restoring,
+        boot_id: [0; 16],
+        image: header.image,
+    };
+    superblock.advance(memory)?;
+    superblock.advance(memory)?;
+    Ok(superblock)
+}
+
+fn current_generation(memory: &dyn Memory) -> u64 {
+    let generations = SUPERBLOCKS.into_iter().filter_map(|at| {
+        let mut bytes = [0; PAGE as usize];
+        memory.load(at, &mut bytes);
+        Superblock::decode(&bytes).ok().map(|superblock| superblock.generation)
+    });
+    generations.max().unwrap_or(0)
+}
+
+/// Stores what a frame carries, and zeros where it says so (B4).
+fn put(memory: &dyn Memory, frame: &Frame) -> Result<()> {
+    let start = frame.chunk * CHUNK;
+    memory.reserve(Span::new(start, CHUNK))?;
+    let mut rest = &frame.content[..];
+    for run in frame.carried.runs() {
+        let (part, after) = rest.split_at(((run.end - run.start) * PAGE) as usize);
+        memory.store(start + run.start * PAGE, part, Scheme::Nt);
+        rest = after;
+    }
+    for page in frame.used.without(frame.carried).runs().flatten() {
+        clear(memory, Span::new(start + page * PAGE, PAGE));
+    }
+    Ok(())
+}
+
+/// Writes the tables of chunks that the image's pool did not have.
+fn add_chunks(memory: &dyn Memory, chunks: Range<u64>) -> Result<()> {
+    for chunk in chunks {
+        let kind = if is_meta(chunk) { Kind::Meta } else { Kind::Free };
+        if kind == Kind::Meta {
+            memory.reserve(Span::new(chunk * CHUNK, CHUNK))?;
+        }
+        memory.store(kind_at(chunk), &[kind as u8], Scheme::Flush);
+        memory.zero(Span::new(bitmap_at(chunk), CHUNK_PAGES / 8), Scheme::Nt);
+    }
+    Ok(())
+}
+
+/// Most pages of a new target are zeros already; those are only flushed, since whoever zeroed them may have been killed
+/// before.
+fn clear(memory: &dyn Memory, page: Span) {
+    let mut bytes = [0; PAGE as usize];
+    memory.load(page.at, &mut bytes);
+    if bytes == [0; PAGE as usize] {
+        memory.flush(page);
+    } else {
+        memory.zero(page, Scheme::Nt);
+    }
+}

@@ -1,0 +1,157 @@
+//! Images that are not whole, and sinks that fail.
+
+use std::io;
+
+use super::*;
+use crate::backup::image::{FRAME_BYTES, HEADER_BYTES, TRAILER_BYTES};
+
+fn refused(image: &[u8]) -> bool {
+    verify(&mut &*image, &mut quiet).is_err()
+}
+
+/// I1: each byte of a small image, changed, is noticed.
+#[test]
+fn i1_every_changed_byte_is_noticed() {
+    let (_, mut image) = small();
+    for at in 0..image.len() {
+        image[at] ^= 0x40;
+        assert!(refused(&image), "byte {at} of {}", image.len());
+        image[at] ^= 0x40;
+    }
+    assert!(!refused(&image));
+}
+
+/// I3: cut anywhere at all near a boundary and by steps between, it is noticed; so is anything behind its end.
+#[test]
+fn i3_every_cut_is_noticed() {
+    let (_, mut image) = small();
+    let steps =
+        (0..image.len()).step_by(97).chain(0..2 * HEADER_BYTES).chain(image.len() - 2 * TRAILER_BYTES..image.len());
+    for len in steps {
+        let error = verify(&mut &image[..len], &mut quiet).unwrap_err().to_string();
+        assert!(error.contains("too early"), "{len}: {error}");
+    }
+    image.push(0);
+    assert!(refused(&image));
+}
+
+/// The frames of an image: where each starts, and where the trailer does.
+fn frames(image: &[u8]) -> Vec<usize> {
+    let mut starts = vec![HEADER_BYTES];
+    while &image[starts[starts.len() - 1]..][..4] == b"FRAM" {
+        let start = starts[starts.len() - 1];
+        let pages = u32::from_le_bytes(image[start + 16..start + 20].try_into().unwrap());
+        starts.push(start + FRAME_BYTES + pages as usize * PAGE as usize);
+    }
+    starts
+}
+
+/// I2: frames that are each whole do not make an image in another order, in another number, or from two images.
+#[test]
+fn i2_frames_are_where_they_belong() {
+    let (pool, image) = small();
+    let starts = frames(&image);
+    let frame = |index: usize| &image[starts[index]..starts[index + 1]];
+    let (head, tail) = (&image[..HEADER_BYTES], &image[*starts.last().unwrap()..]);
+    assert_eq!(starts.len(), 4, "three frames");
+    let rebuilt = |order: &[usize]| {
+        let middle: Vec<u8> = order.iter().flat_map(|index| frame(*index)).copied().collect();
+        [head, &middle, tail].concat()
+    };
+    assert!(!refused(&rebuilt(&[0, 1, 2])));
+    for order in [&[0, 2, 1][..], &[1, 0, 2], &[0, 1, 1], &[0, 0, 1, 2], &[0, 1], &[0, 2], &[]] {
+        assert!(refused(&rebuilt(order)), "{order:?}");
+    }
+    let mut other = Vec::new();
+    backup(&pool, &mut other, [8; 16], &mut quiet).unwrap();
+    assert_eq!(other.len(), image.len());
+    let spliced = [&image[..starts[1]], &other[starts[1]..]].concat();
+    assert!(refused(&spliced));
+}
+
+/// The image with its checksums made right again after `change`: what a liar would make.
+fn forged(image: &[u8], change: impl Fn(&mut Header, &mut Frame)) -> Vec<u8> {
+    let mut input = image;
+    let mut reader = image::Image::open(&mut input).unwrap();
+    let mut header = reader.header;
+    let mut frames = Vec::new();
+    while let Some(mut frame) = reader.next().unwrap() {
+        change(&mut header, &mut frame);
+        frames.push(frame);
+    }
+    let (mut bytes, mut tally) = Tally::start(&header);
+    for frame in frames {
+        bytes.extend(tally.frame(&frame));
+        bytes.extend(&frame.content);
+    }
+    bytes.extend(tally.trailer());
+    bytes
+}
+
+/// Checksums do not make a frame believed: chunks outside the pool, pages that are not used, the superblock itself.
+#[test]
+fn a_forged_frame_is_refused() {
+    let (_, image) = small();
+    assert!(!refused(&forged(&image, |_, _| ())));
+    let changes: [fn(&mut Header, &mut Frame); 8] = [
+        |_, frame| frame.chunk += 2,
+        |_, frame| frame.chunk = u64::MAX,
+        |_, frame| frame.chunk = 0,
+        |_, frame| frame.used = Pages::default(),
+        |_, frame| frame.used = Pages::ALL,
+        |header, _| header.frames = u64::MAX,
+        |header, _| header.size = u64::MAX / CHUNK * CHUNK + 1,
+        |header, _| header.generation = u64::MAX,
+    ];
+    for (index, change) in changes.into_iter().enumerate() {
+        let forged = forged(&image, change);
+        assert!(refused(&forged), "change {index}");
+        let memory = blank(POOL_BYTES_MIN);
+        assert!(restored(&forged, &memory, false).is_err());
+    }
+}
+
+#[test]
+fn an_image_of_a_newer_program_says_so() {
+    let (_, mut image) = small();
+    image[8] = 2;
+    let crc = crc32fast::hash(&[&image[..12], &image[16..HEADER_BYTES]].concat());
+    image[12..16].copy_from_slice(&crc.to_le_bytes());
+    let error = verify(&mut &image[..], &mut quiet).unwrap_err().to_string();
+    assert!(error.contains("format version 2") && error.contains("newer ferrite"), "{error}");
+}
+
+#[test]
+fn what_is_no_image_says_so() {
+    for bytes in [&[0; 300][..], b"", b"#!/bin/sh\n"] {
+        let error = verify(&mut &*bytes, &mut quiet).unwrap_err().to_string();
+        assert!(error.contains("no image of a pool") || error.contains("too early"), "{error}");
+    }
+}
+
+/// Takes some bytes, then fails.
+struct Full(usize);
+
+impl Write for Full {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let len = bytes.len().min(self.0);
+        self.0 -= len;
+        if len == 0 { Err(io::ErrorKind::StorageFull.into()) } else { Ok(len) }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A sink that fails at any byte: an error, and the pool goes on.
+#[test]
+fn a_sink_that_fails_lets_the_pool_go_on() {
+    let (pool, image) = small();
+    for len in (0..image.len()).step_by(501).chain([image.len() - 1]) {
+        let error = backup(&pool, &mut Full(len), IMAGE, &mut quiet).unwrap_err();
+        assert!(matches!(error, Error::Medium(MediumError::NoSpace(_))), "{error}");
+        put(&pool, "value", b"some bytes");
+    }
+    backup(&pool, &mut Full(image.len()), IMAGE, &mut quiet).unwrap();
+}

@@ -1,0 +1,85 @@
+//! Which of a chunk's pages.
+
+use std::ops::Range;
+
+use ferrite_medium::Memory;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+use crate::layout::CHUNK_PAGES;
+
+/// A set of the 512 pages of a chunk, laid out as the bitmap on the medium is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(transparent)]
+pub(crate) struct Pages([u8; CHUNK_PAGES as usize / 8]);
+
+impl Default for Pages {
+    fn default() -> Self {
+        Self([0; CHUNK_PAGES as usize / 8])
+    }
+}
+
+impl Pages {
+    /// Every page.
+    pub const ALL: Self = Self([0xff; CHUNK_PAGES as usize / 8]);
+
+    /// The bitmap at byte `at`.
+    pub fn load(memory: &dyn Memory, at: u64) -> Self {
+        let mut pages = Self::default();
+        memory.load(at, &mut pages.0);
+        pages
+    }
+
+    /// Whether `page` of the chunk is one of them.
+    pub fn contains(self, page: u64) -> bool {
+        self.0[(page / 8) as usize] >> (page % 8) & 1 == 1
+    }
+
+    /// Adds `pages` of the chunk.
+    pub fn insert(&mut self, pages: Range<u64>) {
+        pages.for_each(|page| self.0[(page / 8) as usize] |= 1 << (page % 8));
+    }
+
+    /// Those that are not in `others`.
+    pub fn without(self, others: Self) -> Self {
+        Self(std::array::from_fn(|byte| self.0[byte] & !others.0[byte]))
+    }
+
+    /// How many.
+    pub fn count(self) -> u64 {
+        self.0.iter().map(|byte| u64::from(byte.count_ones())).sum()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(self) -> bool {
+        self == Self::default()
+    }
+
+    /// In order, neighbours together.
+    pub fn runs(self) -> impl Iterator<Item = Range<u64>> {
+        let mut page = 0;
+        std::iter::from_fn(move || {
+            let start = (page..CHUNK_PAGES).find(|page| self.contains(*page))?;
+            let end = (start..CHUNK_PAGES).find(|page| !self.contains(*page)).unwrap_or(CHUNK_PAGES);
+            page = end;
+            Some(start..end)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_what_was_inserted() {
+        let mut pages = Pages::default();
+        assert!(pages.is_empty() && pages.runs().next().is_none());
+        for run in [0..1, 7..9, 63..130, 500..512] {
+            pages.insert(run);
+        }
+        assert_eq!(pages.runs().collect::<Vec<_>>(), [0..1, 7..9, 63..130, 500..512]);
+        assert_eq!(pages.count(), 1 + 2 + 67 + 12);
+        assert!(Pages::ALL.runs().eq(std::iter::once(0..512)));
+        assert_eq!(Pages::ALL.without(pages).count(), 512 - pages.count());
+    }
+}
