@@ -15,6 +15,15 @@ mod tests;
 #[cfg(target_arch = "x86_64")]
 pub use report::install;
 
+/// Does nothing here: where the fault's kind and instruction lie is known for x86-64 only.
+///
+/// # Errors
+/// None.
+#[cfg(not(target_arch = "x86_64"))]
+pub fn install() -> crate::Result<()> {
+    Ok(())
+}
+
 const SLOTS: usize = 64;
 const NAME_BYTES: usize = 240;
 

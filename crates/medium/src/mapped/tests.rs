@@ -61,3 +61,148 @@ fn every_guard_lets_its_own_accesses_through() {
         assert_eq!((bytes, memory.load_word(4096)), ([8, 7, 6, 5, 4, 3, 2, 1], 0x0102_0304_0506_0708));
     }
 }
+
+/// A file in `folder`, mapped whole.
+fn mapped_in(folder: &str, size: u64) -> (Mapped, File) {
+    let file = tempfile::tempfile_in(folder).unwrap();
+    file.set_len(size).unwrap();
+    let options = MapOptions { name: "test".into(), ..MapOptions::default() };
+    (Mapped::map(file.try_clone().unwrap(), &options).unwrap(), file)
+}
+
+/// What is promised of each backing is what it can keep.
+#[test]
+fn backings_are_told_apart_and_promise_what_they_keep() {
+    let (shm, _) = mapped_in("/dev/shm", 64 << 10);
+    assert_eq!(shm.backing(), Backing::Shm);
+    assert!(shm.fence_is_durable());
+    let told = shm.describe();
+    assert!(told.contains("process crash: yes; kernel crash: no; power loss: no"), "{told}");
+
+    let anon = anonymous(64 << 10, Guard::None);
+    assert_eq!(anon.backing(), Backing::Anon);
+    let told = anon.describe();
+    assert!(told.contains("process crash: no"), "{told}");
+    assert!(told.contains("stray writes: not held off"), "{told}");
+}
+
+/// M1 on a file: only the barrier is durable, and what was stored is then in the file.
+#[test]
+fn a_file_is_durable_at_the_barrier_only() {
+    let folder = std::env::temp_dir();
+    let (memory, file) = mapped_in(folder.to_str().unwrap(), 64 << 10);
+    if memory.backing() != Backing::File {
+        return println!("skipped: {} is on {}", folder.display(), memory.backing().name());
+    }
+    assert!(!memory.fence_is_durable());
+    memory.store(5000, b"kept", Scheme::Writeback);
+    memory.barrier().unwrap();
+    let mut back = [0; 4];
+    std::os::unix::fs::FileExt::read_exact_at(&file, &mut back, 5000).unwrap();
+    assert_eq!(&back, b"kept");
+    assert!(memory.describe().contains("up to the last barrier"));
+}
+
+/// M4: a barrier that failed is never followed by one that succeeds.
+#[test]
+fn a_failed_barrier_poisons() {
+    let folder = std::env::temp_dir();
+    let (memory, _) = mapped_in(folder.to_str().unwrap(), 64 << 10);
+    memory.barrier().unwrap();
+    let unsyncable = File::options().write(true).open("/dev/full").unwrap();
+    assert!(memory.settling.sync(&unsyncable).is_err(), "a character device cannot be synced");
+    assert!(matches!(memory.barrier(), Err(Error::Poisoned(_))));
+    assert!(matches!(memory.settle(), Err(Error::Poisoned(_))) || memory.fence_is_durable());
+}
+
+#[test]
+fn a_shared_part_is_the_same_bytes_elsewhere() {
+    let file = tempfile::tempfile_in("/dev/shm").unwrap();
+    file.set_len(64 << 10).unwrap();
+    let span = Some(Span::new(8192, 16384));
+    let memory = Mapped::map(file, &MapOptions { span, name: "part".into(), ..MapOptions::default() }).unwrap();
+    assert_eq!(memory.size(), 16384);
+    memory.store(4096, b"seen", Scheme::Nt);
+    memory.fence();
+    let shared = memory.share(Span::new(4096, 4096)).unwrap();
+    assert_eq!(shared.offset, 12288);
+    let mut back = [0; 4];
+    std::os::unix::fs::FileExt::read_exact_at(&File::from(shared.fd), &mut back, shared.offset).unwrap();
+    assert_eq!(&back, b"seen");
+}
+
+#[test]
+fn a_size_that_is_no_multiple_of_anything_is_rounded_down() {
+    assert_eq!(mapped_in("/dev/shm", 3 * 4096 + 1234).0.size(), 3 * 4096);
+}
+
+#[test]
+fn what_cannot_be_mapped_is_refused_with_its_reason() {
+    let map = |file: File, span| {
+        Mapped::map(file, &MapOptions { span, name: "a pool".into(), ..MapOptions::default() })
+            .err()
+            .unwrap()
+            .to_string()
+    };
+    let empty = map(tempfile::tempfile().unwrap(), None);
+    assert!(empty.contains("a pool, which has 0 bytes"), "{empty}");
+    let folder = map(File::open("/").unwrap(), None);
+    assert!(folder.contains("regular file or a device DAX"), "{folder}");
+    let device = map(File::open("/dev/null").unwrap(), None);
+    assert!(device.contains("must be device DAX"), "{device}");
+    let file = tempfile::tempfile().unwrap();
+    file.set_len(8192).unwrap();
+    for span in [Span::new(0, 12288), Span::new(1, 4096), Span::new(8192, 0), Span::new(u64::MAX - 4095, 8192)] {
+        assert!(map(file.try_clone().unwrap(), Some(span)).contains("8192 bytes"));
+    }
+}
+
+#[test]
+fn read_only_can_be_read_and_not_written() {
+    for guard in guards() {
+        let named = tempfile::NamedTempFile::new_in("/dev/shm").unwrap();
+        std::io::Write::write_all(&mut named.as_file(), &[5; 8192]).unwrap();
+        let options = MapOptions { guard, read_only: true, name: "test".into(), ..MapOptions::default() };
+        let memory = Mapped::map(File::open(named.path()).unwrap(), &options).unwrap();
+        let mut back = [0; 100];
+        memory.load(4090, &mut back);
+        assert_eq!((back, memory.load_word(0)), ([5; 100], 0x0505_0505_0505_0505));
+        memory.barrier().unwrap();
+        let store = std::panic::AssertUnwindSafe(|| memory.store(0, &[1], Scheme::Nt));
+        assert!(std::panic::catch_unwind(store).is_err(), "{guard:?} let a store into a read-only mapping");
+    }
+}
+
+/// An access that is partly outside is refused whole, whatever overflows.
+#[test]
+fn an_access_outside_panics() {
+    let memory = anonymous(8192, Guard::None);
+    for at in [8185, 8192, u64::MAX, u64::MAX - 6] {
+        let load = std::panic::AssertUnwindSafe(|| memory.load(at, &mut [0; 8]));
+        assert!(std::panic::catch_unwind(load).is_err(), "8 bytes at {at} of 8192 were loaded");
+        let store = std::panic::AssertUnwindSafe(|| memory.store(at, &[1; 8], Scheme::Flush));
+        assert!(std::panic::catch_unwind(store).is_err(), "8 bytes at {at} of 8192 were stored");
+    }
+    memory.load(8192, &mut []);
+}
+
+/// Space that was released reads as zeros, and its neighbours stay.
+#[test]
+fn only_whole_released_pages_lose_their_bytes() {
+    let (memory, _) = mapped_in("/dev/shm", 64 << 10);
+    memory.store(0, &[9; 64 << 10], Scheme::Nt);
+    memory.release(Span::new(100, 16384)).unwrap();
+    let mut back = vec![0; 64 << 10];
+    memory.load(0, &mut back);
+    let zeros = |range: std::ops::Range<usize>| back[range].iter().all(|byte| *byte == 0);
+    assert!(zeros(4096..16384), "released pages keep their bytes");
+    assert!(back[..4096].iter().chain(&back[16384..]).all(|byte| *byte == 9), "a page not wholly released lost bytes");
+}
+
+#[test]
+fn the_page_size_is_the_one_that_was_got() {
+    let (memory, _) = mapped_in("/dev/shm", 4 << 20);
+    memory.populate(Span::new(0, 4 << 20)).unwrap();
+    let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+    assert!(memory.page_bytes() == 4096 || smaps.contains("ShmemPmdMapped:     4096 kB"), "2 MiB pages out of nowhere");
+}
