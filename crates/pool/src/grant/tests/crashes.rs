@@ -94,7 +94,7 @@ fn g1_g2_g3_hold_wherever_the_owner_crashes() {
     for model in Model::ALL {
         for (pieces, lives) in [(2, true), (2, false), (5, true)] {
             let story = story(model, pieces, lives);
-            let report = explore(&story.memory, &options(24), |crash| story.judge(crash, &Arc::new(crash.memory())));
+            let report = explore(&story.memory, &options(60), |crash| story.judge(crash, &Arc::new(crash.memory())));
             println!("{model:?}, {pieces} pieces, client lives: {lives}: {report}");
             report.assert_clean();
         }
@@ -127,6 +127,6 @@ fn a_grant_told_too_early_is_caught() {
     drop(pool);
     let granted_pages = tag.extents.clone();
     let story = Story { memory, granted_pages, lives: true };
-    let report = explore(&story.memory, &options(24), |crash| story.judge(crash, &Arc::new(crash.memory())));
+    let report = explore(&story.memory, &options(60), |crash| story.judge(crash, &Arc::new(crash.memory())));
     assert!(report.expect_failure().to_string().contains("G1"));
 }
