@@ -2,10 +2,11 @@
 #![allow(unsafe_code)]
 
 use std::fs::File;
+use std::io;
 use std::os::fd::AsRawFd;
 use std::ptr;
 
-use crate::{Error, Result, Span};
+use crate::Span;
 
 /// A mapping, undone when dropped.
 pub(crate) struct Area {
@@ -36,7 +37,7 @@ pub(crate) struct AreaPlan {
 
 impl Area {
     /// Maps part of `file`.
-    pub fn map(file: File, plan: &AreaPlan) -> Result<Self> {
+    pub fn map(file: File, plan: &AreaPlan) -> io::Result<Self> {
         let base = map(&file, plan.span, plan.rights, plan.flags)?;
         let Span { at: offset, len } = plan.span;
         // SAFETY: advice on the mapping just made. A core dump shall not hold a whole pool; a refusal is harmless.
@@ -74,7 +75,7 @@ impl Area {
     }
 
     /// Maps whole pages of the area a second time; the caller unmaps them.
-    pub fn map_again(&self, pages: Span, rights: i32) -> Result<*mut u8> {
+    pub fn map_again(&self, pages: Span, rights: i32) -> io::Result<*mut u8> {
         map(&self.file, Span::new(self.file_offset(pages.at), pages.len), rights, self.flags)
     }
 }
@@ -86,13 +87,13 @@ impl Drop for Area {
     }
 }
 
-fn map(file: &File, span: Span, rights: i32, flags: i32) -> Result<*mut u8> {
+fn map(file: &File, span: Span, rights: i32, flags: i32) -> io::Result<*mut u8> {
     // SAFETY: a new mapping at an address of the kernel's choice touches nothing that exists.
     let base = unsafe {
         libc::mmap(ptr::null_mut(), span.len as usize, rights, flags, file.as_raw_fd(), span.at as libc::off_t)
     };
     if base == libc::MAP_FAILED {
-        return Err(Error::last_os(format!("mapping {} bytes at {}", span.len, span.at)));
+        return Err(io::Error::last_os_error());
     }
     Ok(base.cast())
 }

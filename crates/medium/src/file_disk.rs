@@ -206,7 +206,7 @@ impl Disk for FileDisk {
     }
 
     fn flush(&self) -> Result<()> {
-        if self.geometry.read_only { Ok(()) } else { self.settling.sync(&self.file) }
+        if self.geometry.read_only { Ok(()) } else { self.settling.settle(&self.file) }
     }
 
     fn trim(&self, span: Span, access: Access) -> Result<()> {

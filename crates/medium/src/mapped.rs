@@ -5,6 +5,7 @@
 #![allow(unsafe_code)]
 
 use std::fs::File;
+use std::io;
 use std::os::fd::FromRawFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -89,7 +90,7 @@ impl Mapped {
         let shield = Shield::new(options.guard)?;
         let rights = shield.closed_protection(!options.read_only);
         let plan = AreaPlan { span, rights, flags: found.flags, page_bytes: found.unit_bytes };
-        let area = Area::map(file, &plan)?;
+        let area = Area::map(file, &plan).map_err(|why| refused(options, found, span, why))?;
         shield.cover(&area, !options.read_only)?;
         let entry = Entry::new(&area, &options.name);
         Ok(Self {
@@ -157,20 +158,25 @@ impl Mapped {
         unsafe { copy::plain(into.as_mut_ptr(), window.ptr(), into.len()) };
     }
 
-    /// Flushes the lines of a span that was just stored through `window`, or remembers them.
+    /// What `how` asks for after a cached copy, while its window is open.
     ///
     /// # Safety
     /// The window covers the span and is open.
     #[inline]
     unsafe fn flush_stored(&self, window: &Window<'_>, span: Span, how: Scheme) {
-        if how == Scheme::Writeback && self.touched.add(span) {
-            return;
+        if how != Scheme::Writeback {
+            // SAFETY: the caller's promise.
+            unsafe { copy::flush_lines(window.ptr(), span.len as usize, self.cpu.line_flush_of(how)) };
         }
-        // SAFETY: the caller's promise.
-        unsafe { copy::flush_lines(window.ptr(), span.len as usize, self.cpu.line_flush_of(how)) };
-        if how == Scheme::Writeback {
-            // The barrier that must find these lines settled may run on another processor, whose fence drains only its
-            // own.
+    }
+
+    /// What `how` asks for after the window is closed: the list of touched spans has a lock, which no window may wait
+    /// for (G3). The barrier that must find untracked lines settled may run on another processor, whose fence drains
+    /// only its own: hence the fence here.
+    #[inline]
+    fn track(&self, span: Span, how: Scheme) {
+        if how == Scheme::Writeback && !self.touched.add(span) {
+            self.flush(span);
             copy::fence();
         }
     }
@@ -188,6 +194,14 @@ fn whole_pages(options: &MapOptions, found: &backing::Found) -> Result<Span> {
         "mapping {} bytes at {} of {name}, which has {size} bytes in pages of {unit}: at least one whole page is needed",
         span.len, span.at
     )))
+}
+
+fn refused(options: &MapOptions, found: &backing::Found, span: Span, why: io::Error) -> Error {
+    let advice = match (found.backing, why.kind()) {
+        (Backing::Hugetlb, io::ErrorKind::OutOfMemory) => "; raise vm.nr_hugepages",
+        _ => "",
+    };
+    Error::io(format!("mapping {} bytes at {} of {}{advice}", span.len, span.at, options.name), why)
 }
 
 impl Memory for Mapped {
@@ -228,6 +242,8 @@ impl Memory for Mapped {
             copy::plain(window.ptr(), from.as_ptr(), from.len());
             self.flush_stored(&window, span, how);
         }
+        drop(window);
+        self.track(span, how);
     }
 
     fn zero(&self, span: Span, how: Scheme) {
@@ -241,6 +257,8 @@ impl Memory for Mapped {
             copy::plain_zero(window.ptr(), span.len as usize);
             self.flush_stored(&window, span, how);
         }
+        drop(window);
+        self.track(span, how);
     }
 
     #[inline]
@@ -277,7 +295,7 @@ impl Memory for Mapped {
         if self.fence_is_durable() || self.writable == 0 {
             return self.settling.ensure_sound();
         }
-        self.settling.sync(self.area.file())
+        self.settling.settle(self.area.file())
     }
 
     fn reserve(&self, span: Span) -> Result<()> {

@@ -23,7 +23,7 @@ pub(crate) struct Settling {
 impl Settling {
     /// Makes all that was written or stored to the file before the call durable. The kernel marks a shared mapping's
     /// page dirty at its first store after each write-back, so that syncing the file finds it without `msync`.
-    pub fn sync(&self, file: &File) -> Result<()> {
+    pub fn settle(&self, file: &File) -> Result<()> {
         let before = self.started.load(Ordering::SeqCst);
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         self.ensure_sound()?;

@@ -124,9 +124,9 @@ fn a_failed_flush_is_never_forgotten() {
     };
     let settling = Settling::default();
     let sound = tempfile::tempfile().unwrap();
-    settling.sync(&sound).unwrap();
-    assert!(matches!(settling.sync(&ends[1]), Err(Error::Io { .. })), "a pipe cannot be synced");
-    assert!(matches!(settling.sync(&sound), Err(Error::Poisoned(_))));
+    settling.settle(&sound).unwrap();
+    assert!(matches!(settling.settle(&ends[1]), Err(Error::Io { .. })), "a pipe cannot be synced");
+    assert!(matches!(settling.settle(&sound), Err(Error::Poisoned(_))));
 }
 
 #[test]

@@ -148,7 +148,7 @@ fn open_pages<'a>(area: &Area, span: Span, turn: &'a Mutex<()>) -> Window<'a> {
 fn map_window<'a>(area: &Area, span: Span, right: Right) -> Window<'a> {
     let window = area.pages_of(span);
     let (len, rights) = (window.len as usize, protection(right == Right::Write));
-    let pages = area.map_again(window, rights).unwrap_or_else(|why| panic!("{why}: {ADVICE}"));
+    let pages = area.map_again(window, rights).unwrap_or_else(|why| panic!("mapping a window: {why}: {ADVICE}"));
     Window { ptr: pages.wrapping_add((span.at - window.at) as usize), close: Close::Unmap { pages, len } }
 }
 

@@ -37,7 +37,7 @@ pub(super) struct Found {
 
 const SMALL: u64 = 4096;
 const DEVICE_DAX_UNIT: u64 = 2 << 20;
-const SYNC: i32 = libc::MAP_SHARED_VALIDATE | libc::MAP_SYNC;
+const SYNCHRONOUS: i32 = libc::MAP_SHARED_VALIDATE | libc::MAP_SYNC;
 
 impl Backing {
     /// Its name.
@@ -83,7 +83,7 @@ pub(super) fn find(file: &File) -> Result<Found> {
         _ if maps_synchronously(file, about.size()) => (Backing::Dax, SMALL),
         _ => (Backing::File, SMALL),
     };
-    let flags = if backing == Backing::Dax { SYNC } else { libc::MAP_SHARED };
+    let flags = if backing == Backing::Dax { SYNCHRONOUS } else { libc::MAP_SHARED };
     Ok(Found { backing, size: about.size(), unit_bytes, flags })
 }
 
@@ -104,7 +104,7 @@ fn maps_synchronously(file: &File, size: u64) -> bool {
     }
     // SAFETY: a new mapping at an address of the kernel's choice, undone at once.
     unsafe {
-        let page = libc::mmap(ptr::null_mut(), SMALL as usize, libc::PROT_READ, SYNC, file.as_raw_fd(), 0);
+        let page = libc::mmap(ptr::null_mut(), SMALL as usize, libc::PROT_READ, SYNCHRONOUS, file.as_raw_fd(), 0);
         page != libc::MAP_FAILED && libc::munmap(page, SMALL as usize) == 0
     }
 }

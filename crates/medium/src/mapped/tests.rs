@@ -110,7 +110,7 @@ fn a_failed_barrier_poisons() {
     let (memory, _) = mapped_in(folder.to_str().unwrap(), 64 << 10);
     memory.barrier().unwrap();
     let unsyncable = File::options().write(true).open("/dev/full").unwrap();
-    assert!(memory.settling.sync(&unsyncable).is_err(), "a character device cannot be synced");
+    assert!(memory.settling.settle(&unsyncable).is_err(), "a character device cannot be synced");
     assert!(matches!(memory.barrier(), Err(Error::Poisoned(_))));
     assert!(matches!(memory.settle(), Err(Error::Poisoned(_))) || memory.fence_is_durable());
 }
@@ -161,7 +161,7 @@ fn what_cannot_be_mapped_is_refused_with_its_reason() {
 fn read_only_can_be_read_and_not_written() {
     for guard in guards() {
         let named = tempfile::NamedTempFile::new_in("/dev/shm").unwrap();
-        std::io::Write::write_all(&mut named.as_file(), &[5; 8192]).unwrap();
+        io::Write::write_all(&mut named.as_file(), &[5; 8192]).unwrap();
         let options = MapOptions { guard, read_only: true, name: "test".into(), ..MapOptions::default() };
         let memory = Mapped::map(File::open(named.path()).unwrap(), &options).unwrap();
         let mut back = [0; 100];
