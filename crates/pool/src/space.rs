@@ -107,8 +107,8 @@ impl Space {
                 Zone::Normal => state.take_pages(need, &mut taken),
             };
             if !found {
-                let free_bytes = state.usage().free_bytes;
                 taken.iter().for_each(|extent| state.give_back(*extent));
+                let free_bytes = state.usage().free_bytes;
                 let needed_bytes = needs.iter().fold(0, |sum: u64, need| sum.saturating_add(need.bytes));
                 return Err(Error::Full { needed_bytes, free_bytes });
             }

@@ -134,7 +134,8 @@ impl<'pool> Transaction<'pool> {
             let (at, first) = (bitmap_at(page / CHUNK_PAGES) + page % CHUNK_PAGES / 64 * 8, page % 64);
             let words = (pages.end - page) / 64;
             if first == 0 && words > 1 {
-                self.operation(FILL, at, words * 8 | if used { 0xff << KIND_SHIFT } else { 0 });
+                let byte = if used { 0xff } else { 0 };
+                self.operation(FILL, at, (words * 8) | byte << KIND_SHIFT);
                 page += words * 64;
                 continue;
             }
