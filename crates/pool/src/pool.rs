@@ -369,3 +369,6 @@ fn current(table: &Table, tag: &Tag) -> Result<Entry> {
 pub(crate) fn salt(uuid: &[u8; 16]) -> u32 {
     u32::from_le_bytes(uuid[..4].try_into().expect("four bytes"))
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,7 +8,7 @@ use ferrite_medium::{Memory, Result as MediumResult, Scheme, Span, Survival};
 use parking_lot::Mutex;
 
 use crate::layout::{CHUNK, POOL_BYTES_MIN};
-use crate::{Format, Pool};
+use crate::{Extent, Format, Pool, Zone};
 
 /// Bytes of the pools of the proofs: four chunks to use, and an end that is a multiple of nothing.
 pub const POOL_BYTES: u64 = POOL_BYTES_MIN + 2 * CHUNK + 4096 + 3;
@@ -44,6 +44,30 @@ pub fn reopen(crash: &Crash<'_>) -> Verdict<(Arc<LyingMemory>, Pool)> {
     Ok((memory, pool))
 }
 
+/// Whether the allocator holds exactly what the tags and the pool itself use, each page once (T1, A1).
+pub fn account(pool: &Pool) -> Verdict {
+    let tags = pool.tags();
+    let mut expected: Vec<(u64, Zone)> = tags.iter().flat_map(|tag| &tag.extents).flat_map(pages_of).collect();
+    expected.extend(pool.own_extents().iter().flat_map(pages_of));
+    expected.sort_unstable();
+    let mut found: Vec<(u64, Zone)> = pool.space().runs_in_use().iter().flat_map(pages_of).collect();
+    found.sort_unstable();
+    if let Some(twice) = expected.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+        return Err(format!("T1: page {} has two owners", twice[0].0));
+    }
+    if expected != found {
+        let leaked: Vec<_> = found.iter().filter(|page| !expected.contains(page)).take(4).collect();
+        let missing: Vec<_> = expected.iter().filter(|page| !found.contains(page)).take(4).collect();
+        return Err(format!("A1: leaked {leaked:?}, in use but free {missing:?}"));
+    }
+    Ok(())
+}
+
+fn pages_of(extent: &Extent) -> impl Iterator<Item = (u64, Zone)> {
+    let zone = extent.zone;
+    (extent.page..extent.end()).map(move |page| (page, zone))
+}
+
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().and_then(|value| value.parse().ok())
 }
@@ -73,7 +97,8 @@ pub fn options(images_max: u64, samples: u64) -> Options {
 
 /// Explores the recovery that `memory` recorded: what is left by a crash within it must satisfy `check` too.
 pub fn nested(memory: &LyingMemory, check: impl FnMut(&Crash<'_>) -> Verdict) -> Verdict {
-    let options = Options { images_per_point_max: 16, samples_per_point: 6, points: Points::Widest, ..Options::default() };
+    let options =
+        Options { images_per_point_max: 16, samples_per_point: 6, points: Points::Widest, ..Options::default() };
     explore(memory, &options, check).failure.map_or(Ok(()), |failure| Err(format!("within recovery: {failure}")))
 }
 

@@ -146,7 +146,9 @@ impl Memory for Preview<'_> {
     }
 
     fn store(&self, at: u64, from: &[u8], _how: Scheme) {
-        self.change(Span::new(at, from.len() as u64), |done, piece| piece.copy_from_slice(&from[done..done + piece.len()]));
+        self.change(Span::new(at, from.len() as u64), |done, piece| {
+            piece.copy_from_slice(&from[done..done + piece.len()])
+        });
     }
 
     fn zero(&self, span: Span, _how: Scheme) {

@@ -183,3 +183,6 @@ impl Media {
         hasher.finalize()
     }
 }
+
+#[cfg(test)]
+mod tests;

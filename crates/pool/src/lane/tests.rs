@@ -91,7 +91,7 @@ fn commit_all(lanes: &Lanes, memory: &dyn Memory, marks: &LyingMemory, values: &
 }
 
 fn exhaustive() -> Options {
-    options(1 << 12, 200)
+    options(1 << 16, 400)
 }
 
 fn told(what: &str, report: &Report) {

@@ -1,0 +1,75 @@
+//! Proofs of the pool as a whole.
+
+mod bad;
+mod crashes;
+mod failures;
+mod full;
+mod model;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use ferrite_medium::{Memory, Scheme};
+
+use super::{NewTag, Pool, TagChange};
+use crate::layout::{CHUNK, CHUNK_PAGES, PAGE};
+use crate::proof::Verdict;
+use crate::{Error, Extent, Need, Result, Role, Tag, TagKind, Zone};
+
+/// Every tag with its size, notes and extents.
+type Shot = BTreeMap<String, (u64, u8, Vec<Extent>)>;
+
+fn shot(pool: &Pool) -> Shot {
+    let tags = pool.tags();
+    tags.iter().map(|tag| (tag.name.clone(), (tag.size, tag.attributes[0], tag.extents.clone()))).collect()
+}
+
+/// What every page of a tag starts with: the same for no two names.
+fn stamp(name: &str) -> u64 {
+    name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+}
+
+fn fill(memory: &dyn Memory, name: &str, extents: &[Extent]) -> Result<()> {
+    for at in pages(extents) {
+        memory.store(at, &stamp(name).to_le_bytes(), Scheme::Nt);
+    }
+    Ok(memory.settle()?)
+}
+
+/// A few pages of each extent: the first and the last of every chunk.
+fn pages(extents: &[Extent]) -> impl Iterator<Item = u64> + '_ {
+    let pages = extents.iter().flat_map(|extent| extent.page..extent.end());
+    pages.filter(|page| matches!(page % CHUNK_PAGES, 0..8 | 511)).map(|page| page * PAGE)
+}
+
+/// T2: what `prepare` wrote is there.
+fn check_content(pool: &Pool) -> Verdict {
+    for tag in pool.tags() {
+        if let Some(at) = pages(&tag.extents).find(|at| pool.memory().load_word(*at) != stamp(&tag.name)) {
+            return Err(format!("T2: byte {at:#x} of {:?} is not what was written before it was made", tag.name));
+        }
+    }
+    Ok(())
+}
+
+fn need(zone: Zone, bytes: u64) -> Need {
+    Need { role: Role::DATA, zone, bytes }
+}
+
+fn create(pool: &Pool, name: &str, needs: &[Need]) -> Result<Arc<Tag>> {
+    let new = NewTag { name, kind: TagKind::BYTES, size: 77, attributes: [1; 64], needs };
+    pool.create_tag(&new, |extents| fill(pool.memory(), name, extents))
+}
+
+/// Keeps all but the first extent of `name` and adds `add`.
+fn change(pool: &Pool, name: &str, add: &[Need]) -> Result<Arc<Tag>> {
+    let tag = pool.tag(name)?;
+    let size = tag.size + 1;
+    let keep = tag.extents.get(1..).unwrap_or_default();
+    let change = TagChange { size, attributes: [tag.attributes[0].wrapping_add(1); 64], add, keep };
+    pool.change_tag(&tag, &change, |extents| fill(pool.memory(), name, extents))
+}
+
+fn remove(pool: &Pool, name: &str) -> Result<()> {
+    pool.remove_tag(&*pool.tag(name)?)
+}

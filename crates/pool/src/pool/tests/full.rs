@@ -1,0 +1,138 @@
+//! A pool without room, and requests that cannot be met: nothing changes.
+
+use ferrite_crash::{LyingMemory, Model};
+
+use super::*;
+use crate::layout::POOL_BYTES_MIN;
+use crate::proof::{BOOT, account, format, new_pool, open};
+
+#[test]
+fn a_request_that_does_not_fit_is_told_and_changes_nothing() {
+    let memory = new_pool(Model::MAPPED);
+    let pool = open(&memory);
+    create(&pool, "most", &[need(Zone::Super, 2 * CHUNK), need(Zone::Normal, 3 * PAGE)]).unwrap();
+    let (before, free) = (shot(&pool), pool.usage());
+    for needs in [
+        vec![need(Zone::Super, 2 * CHUNK)],
+        vec![need(Zone::Normal, CHUNK), need(Zone::Super, CHUNK)],
+        vec![need(Zone::Normal, u64::MAX), need(Zone::Super, u64::MAX)],
+        vec![need(Zone::Normal, PAGE), need(Zone::Normal, 2 * CHUNK)],
+    ] {
+        let error = create(&pool, "too much", &needs).unwrap_err();
+        let Error::Full { free_bytes, .. } = error else { panic!("{error}") };
+        assert!(free_bytes <= free.free_bytes, "{error}");
+        assert_eq!((shot(&pool), pool.usage()), (before.clone(), free), "{error}");
+    }
+    let error = change(&pool, "most", &[need(Zone::Super, 9 * CHUNK)]).unwrap_err();
+    assert_eq!(error.to_string(), format!("the pool is full: {} bytes needed, {} free", 9 * CHUNK, free.free_bytes));
+    assert_eq!(shot(&pool), before);
+    let snapshot = shot(&pool);
+    drop(pool);
+    let pool = open(&memory);
+    account(&pool).unwrap();
+    assert_eq!(shot(&pool), snapshot);
+}
+
+/// Tags are made until nothing is left, in every page and slot; then removed, and all space is back.
+#[test]
+fn a_pool_is_filled_to_its_last_page_and_emptied() {
+    let pool = open(&new_pool(Model::MAPPED));
+    let mut names = Vec::new();
+    let error = loop {
+        let name = format!("tag {}", names.len());
+        match create(&pool, &name, &[need(Zone::Normal, 29 * PAGE)]) {
+            Ok(_) => names.push(name),
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error, Error::Full { .. }), "{error}");
+    assert!(pool.usage().free_bytes < 30 * PAGE, "{:?}", pool.usage());
+    account(&pool).unwrap();
+    names.iter().for_each(|name| remove(&pool, name).unwrap());
+    account(&pool).unwrap();
+    let table_pages = pool.own_extents().len() as u64;
+    assert_eq!(pool.usage().normal_bytes, table_pages * PAGE, "only pages of the tag table are left");
+    // One page is for the list of extents.
+    create(&pool, "all", &[need(Zone::Normal, pool.usage().free_bytes - PAGE)]).unwrap();
+}
+
+/// A transaction that would be too long is refused before anything is written, and its space is free again.
+#[test]
+fn a_transaction_beyond_the_limit_changes_nothing() {
+    let pool = open(&new_pool(Model::MAPPED));
+    let free = pool.usage();
+    let mut transaction = pool.transaction();
+    let taken = transaction.take(&[need(Zone::Normal, PAGE)]).unwrap();
+    (0..5).for_each(|_| transaction.write(taken[0].span().at, &[1; 8192][..4096]));
+    (0..5).for_each(|_| transaction.write(taken[0].span().at, &[1; 4096]));
+    let error = transaction.commit().unwrap_err();
+    assert!(matches!(error, Error::Limit(_)), "{error}");
+    assert_eq!(pool.usage(), free);
+    create(&pool, "goes on", &[]).unwrap();
+}
+
+/// One transaction marks gigabytes of the normal zone: runs are marked as runs.
+#[test]
+fn a_large_tag_of_the_normal_zone_fits_one_transaction() {
+    let memory = Arc::new(LyingMemory::new(1200 * CHUNK, Model::MAPPED));
+    Pool::create(&*memory, &format()).unwrap();
+    let pool = open(&memory);
+    let new = NewTag {
+        name: "2 GiB",
+        kind: TagKind::BYTES,
+        size: 0,
+        attributes: [0; 64],
+        needs: &[need(Zone::Normal, 1100 * CHUNK + PAGE)],
+    };
+    pool.create_tag(&new, |_| Ok(())).unwrap();
+    account(&open(&memory)).unwrap();
+}
+
+#[test]
+fn names_are_checked_and_unique() {
+    let pool = open(&new_pool(Model::MAPPED));
+    let long = "ü".repeat(128);
+    for bad in ["", "a\nb", "nul\0", &long] {
+        let error = create(&pool, bad, &[]).unwrap_err().to_string();
+        assert!(error.contains("is no name for a tag: 1 to 255 bytes of UTF-8, no control characters"), "{error}");
+    }
+    create(&pool, &"x".repeat(255), &[]).unwrap();
+    create(&pool, "ä b", &[]).unwrap();
+    assert_eq!(create(&pool, "ä b", &[]).unwrap_err().to_string(), "there is a tag called \"ä b\" already");
+    assert_eq!(remove(&pool, "c").unwrap_err().to_string(), "there is no tag called \"c\": see `ferrite tag list`");
+}
+
+/// A copy of a tag that is older than the tag frees nothing that the tag has given up since.
+#[test]
+fn t1_a_stale_copy_of_a_tag_frees_nothing_twice() {
+    let pool = open(&new_pool(Model::MAPPED));
+    let stale = create(&pool, "a", &[need(Zone::Normal, PAGE); 3]).unwrap();
+    change(&pool, "a", &[]).unwrap();
+    let taker = create(&pool, "taker", &[need(Zone::Normal, PAGE)]).unwrap();
+    assert_eq!(taker.extents[0], stale.extents[0], "the page that was given up is used again");
+    let change = TagChange { size: 0, attributes: [0; 64], add: &[], keep: &stale.extents };
+    let error = pool.change_tag(&stale, &change, |_| Ok(())).unwrap_err();
+    assert_eq!(error.to_string(), "tag \"a\" was changed by someone else: read it again");
+    pool.change_tag(&stale, &TagChange { keep: &[stale.extents[2]], ..change }, |_| Ok(())).unwrap();
+    account(&pool).unwrap();
+    pool.remove_tag(&stale).unwrap();
+    account(&pool).unwrap();
+    create(&pool, "a", &[]).unwrap();
+    assert!(matches!(pool.remove_tag(&stale), Err(Error::NotFound(_))), "T3: another tag of that name");
+}
+
+#[test]
+fn sizes_that_are_a_multiple_of_nothing() {
+    for extra in [0, 1, 4095, CHUNK - 1, CHUNK, CHUNK + 7] {
+        let memory = Arc::new(LyingMemory::new(POOL_BYTES_MIN + extra, Model::MAPPED));
+        Pool::create(&*memory, &format()).unwrap();
+        let pool = Pool::open(memory, BOOT).unwrap().0;
+        let chunks = 2 + extra / CHUNK;
+        assert_eq!(pool.usage().free_bytes, chunks * CHUNK);
+        // One page is for the list of extents.
+    create(&pool, "all", &[need(Zone::Super, chunks * CHUNK)]).unwrap();
+        assert!(matches!(create(&pool, "more", &[need(Zone::Normal, 1)]), Err(Error::Full { .. })));
+    }
+    let error = Pool::create(&LyingMemory::new(POOL_BYTES_MIN - 1, Model::MAPPED), &format()).unwrap_err();
+    assert_eq!(error.to_string(), "a pool of 8388607 bytes is too small: 8388608 at least");
+}

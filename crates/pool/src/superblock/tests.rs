@@ -1,0 +1,170 @@
+//! Proofs of S1 to S3, and every way a superblock can be bad.
+
+use std::sync::Arc;
+
+use ferrite_crash::{Crash, LyingMemory, Model, Report, explore};
+
+use super::*;
+use crate::proof::{Call, Deaf, Verdict, nested, options};
+
+const SIZE: u64 = POOL_BYTES_MIN + 1000;
+
+fn sample() -> Superblock {
+    let size = POOL_BYTES_MIN;
+    Superblock { generation: 0, uuid: [3; 16], size, state: State::Clean, boot_id: [4; 16], image: [0; 16] }
+}
+
+/// A memory with generations 1 and 2.
+fn written(model: Model) -> (Arc<LyingMemory>, Superblock) {
+    let (memory, mut superblock) = (Arc::new(LyingMemory::new(SIZE, model)), sample());
+    superblock.advance(&*memory).unwrap();
+    superblock.advance(&*memory).unwrap();
+    memory.mark(2);
+    memory.forget_trace();
+    (memory, superblock)
+}
+
+/// The newest acknowledged generation is there, or the one that was being written; and the next advance keeps that so.
+fn check(crash: &Crash<'_>) -> Verdict {
+    let memory = crash.memory();
+    let acknowledged = crash.last_mark().unwrap_or(0);
+    let mut found = Superblock::read(&memory).map_err(|error| format!("S1: {error}"))?;
+    if !(acknowledged..=acknowledged + 1).contains(&found.generation) {
+        return Err(format!("S1: generation {} where {acknowledged} was acknowledged", found.generation));
+    }
+    if crash.place().variant % 32 != 0 {
+        return Ok(());
+    }
+    let before = found.generation;
+    found.advance(&memory).map_err(|error| error.to_string())?;
+    nested(&memory, |crash| match Superblock::read(&crash.memory()) {
+        Ok(after) if (before..=before + 1).contains(&after.generation) => Ok(()),
+        other => Err(format!("S1: {other:?} after {before}")),
+    })
+}
+
+fn advances(model: Model, ignores: impl Fn(Call) -> bool + Send + Sync + 'static) -> Report {
+    let (memory, mut superblock) = written(model);
+    let deaf = Deaf::new(&memory, ignores);
+    for state in [State::Open, State::Clean, State::Open] {
+        superblock.state = state;
+        superblock.advance(&*deaf).unwrap();
+        memory.mark(superblock.generation);
+    }
+    explore(&memory, &options(1 << 14, 200), check)
+}
+
+#[test]
+fn s1_crash_leaves_the_old_or_the_new_generation() {
+    for model in Model::ALL {
+        let report = advances(model, |_| false);
+        println!("superblock: {report}");
+        report.assert_clean().assert_exhaustive();
+    }
+}
+
+#[test]
+fn canary_an_advance_that_does_not_settle_is_caught() {
+    for model in Model::ALL {
+        advances(model, |call| matches!(call, Call::Settle(_))).expect_failure();
+    }
+}
+
+/// A process is killed before its advance is durable; its successor advances and power fails.
+fn kill_then_advance(model: Model, ignores: impl Fn(Call) -> bool + Send + Sync + 'static) -> Report {
+    let (memory, superblock) = written(model);
+    let killed = Superblock { generation: 3, ..superblock };
+    // Cached: the store of a killed process that no fence of its own follows.
+    memory.store(killed.slot(), &killed.encode(), Scheme::Writeback);
+    let _successor = memory.as_thread(1);
+    let mut found = Superblock::read(&*memory).unwrap();
+    assert_eq!(found.generation, 3);
+    memory.forget_trace();
+    found.advance(&*Deaf::new(&memory, ignores)).unwrap();
+    memory.mark(4);
+    explore(&memory, &options(1 << 14, 300), |crash| match Superblock::read(&crash.memory()) {
+        Ok(found) if found.generation >= crash.last_mark().unwrap_or(0) => Ok(()),
+        other => Err(format!("S3: {other:?}")),
+    })
+}
+
+#[test]
+fn s3_crash_after_a_kill_takes_only_one_slot() {
+    for model in Model::ALL {
+        let report = kill_then_advance(model, |_| false);
+        println!("superblock after a kill: {report}");
+        report.assert_clean();
+    }
+}
+
+#[test]
+fn canary_an_advance_over_a_twin_that_is_only_visible_is_caught() {
+    for model in Model::ALL {
+        let first = |call| match call {
+            Call::Flush(_) => true,
+            Call::Settle(span) => span.len == 0,
+        };
+        kill_then_advance(model, first).expect_failure();
+    }
+}
+
+/// After a failed persist it is as it was, and tried again it writes the same slot, not the good one.
+#[test]
+fn s1_a_failed_advance_changes_nothing() {
+    let (memory, mut superblock) = written(Model::FILE);
+    let before = superblock.clone();
+    memory.fail_nth(memory.calls() + 1);
+    superblock.advance(&*memory).unwrap_err();
+    assert_eq!(superblock, before);
+    explore(&memory, &options(1 << 14, 200), check).assert_clean();
+}
+
+fn slot(change: impl FnOnce(&mut Media)) -> Vec<u8> {
+    let bytes = Superblock { generation: 2, ..sample() }.encode();
+    let mut media = Media::read_from_bytes(&bytes).unwrap();
+    change(&mut media);
+    media.crc = media.checksum().into();
+    media.as_bytes().to_vec()
+}
+
+/// What reading says of a memory with these two slots.
+fn told(slots: [&[u8]; 2]) -> String {
+    let memory = LyingMemory::new(SIZE, Model::MAPPED);
+    SUPERBLOCKS.iter().zip(slots).for_each(|(at, bytes)| memory.store(*at, bytes, Scheme::Nt));
+    let before = memory.snapshot();
+    let told = Superblock::read(&memory).map_or_else(|error| error.to_string(), |found| format!("{found:?}"));
+    assert!(memory.snapshot() == before, "reading wrote");
+    told
+}
+
+#[test]
+fn s2_what_is_not_a_superblock_is_told_with_its_place_and_what_to_do() {
+    let good = slot(|_| {});
+    let old = Superblock { generation: 1, ..sample() }.encode();
+    let mut flipped = good.clone();
+    flipped[40] ^= 1;
+    let newer = slot(|media| media.version = 2.into());
+    let corrupt = |what: &str, at: &str| {
+        format!("{what} at byte {at} of the pool is corrupt: run `ferrite pool check`, or restore a backup")
+    };
+    let use_newer = "the pool has format version 2, this program knows versions up to 1: use a newer ferrite";
+    let none = "not a Ferrite pool: the magic number is missing; make one with `ferrite pool create`";
+    let cases: [([&[u8]; 2], String); 10] = [
+        ([&[], &[]], none.into()),
+        ([&[0x53, 0xef], &[0xff; 88]], none.into()),
+        ([&flipped, &[]], corrupt("the superblock", "0x0")),
+        ([&[], &flipped], corrupt("the superblock", "0x1000")),
+        ([&newer, &newer], use_newer.into()),
+        ([&good, &newer], use_newer.into()),
+        ([&flipped, &newer], use_newer.into()),
+        ([&old, &[]], corrupt("the superblock's generation", "0x0")),
+        ([&slot(|media| media.state = 9.into()), &[]], corrupt("the superblock's state", "0x0")),
+        ([&slot(|media| media.size = 5.into()), &[]], corrupt("the superblock's size", "0x0")),
+    ];
+    for (slots, expected) in cases {
+        assert_eq!(told(slots), expected);
+    }
+    assert!(told([&slot(|media| media.generation = u64::MAX.into()), &[]]).contains("generation"));
+    assert!(told([&slot(|media| media.size = u64::MAX.into()), &[]]).contains("it was truncated; restore a backup"));
+    assert!(told([&good, &flipped]).contains("generation: 2"), "S1: the good slot of the two is used");
+}
