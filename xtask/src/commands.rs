@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use crate::gate::Gate;
+use crate::gate::{Allowance, Gate};
 use crate::programs;
 use crate::project::Project;
 use crate::runs::Runs;
@@ -12,13 +12,13 @@ use crate::tidy;
 use crate::tree::Tree;
 
 /// The time the whole gate may take.
-const GATE_LIMIT: Duration = Duration::from_secs(90 * 60);
+const GATE: Allowance = Allowance { total: minutes(90), silence: minutes(15) };
 
 /// The time the quick part, one crash run, or the figures may take.
-const SHORT_LIMIT: Duration = Duration::from_secs(30 * 60);
+const SHORT: Allowance = Allowance { total: minutes(30), silence: minutes(15) };
 
-/// The time a soak may take: it is meant to run for hours.
-const SOAK_LIMIT: Duration = Duration::from_secs(7 * 24 * 3600);
+/// The time a soak may take: it is meant to run for hours, one test of it too.
+const SOAK: Allowance = Allowance { total: minutes(7 * 24 * 60), silence: minutes(7 * 24 * 60) };
 
 /// The package that holds the end-to-end tests.
 const END_TO_END: &str = "ferrite-tests";
@@ -29,7 +29,7 @@ const CRASHES: [&str; 2] = ["crash", "kill"];
 impl Project {
     /// The whole gate, or its quick part.
     pub fn test(&self, quick: bool) -> bool {
-        let mut gate = Gate::within(if quick { SHORT_LIMIT } else { GATE_LIMIT });
+        let mut gate = Gate::within(if quick { SHORT } else { GATE });
         let programs = quick || gate.step("programs", programs::ensure);
         self.reading_steps(&mut gate);
         gate.command("unit", &mut self.tests(&["--workspace", "--lib", "--bins"], &[]));
@@ -46,7 +46,7 @@ impl Project {
     /// The tests that crash or kill something, from one seed and for so many rounds.
     pub fn crash(&self, runs: &Runs) -> bool {
         println!("{runs}");
-        let mut gate = Gate::within(if runs.rounds.is_some() { SOAK_LIMIT } else { SHORT_LIMIT });
+        let mut gate = Gate::within(if runs.rounds.is_some() { SOAK } else { SHORT });
         let programs = gate.step("programs", programs::ensure);
         let (seeded, others) = self.integration_tests();
         let mut units = named(&others);
@@ -61,7 +61,7 @@ impl Project {
 
     /// Reruns the quick form of each experiment in `names`; their files go to target/figures.
     pub fn figures(&self, names: &[String]) -> bool {
-        let mut gate = Gate::within(SHORT_LIMIT);
+        let mut gate = Gate::within(SHORT);
         let folder = self.target().join("figures");
         let made = gate.step("folder", || match std::fs::create_dir_all(&folder) {
             Ok(()) => Ok(folder.display().to_string()),
@@ -120,6 +120,10 @@ impl Project {
         let built = gate.command("release", self.cargo().args(["build", "--release", "-p", "ferrite"]));
         built.then(|| self.target().join("release/ferrite"))
     }
+}
+
+const fn minutes(minutes: u64) -> Duration {
+    Duration::from_secs(minutes * 60)
 }
 
 /// The choice of integration tests for cargo.

@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::process::{self, End};
+use crate::process::{self, End, Limits};
 use crate::tally::{Reader, Tally};
 
 /// What became of a step.
@@ -20,19 +20,28 @@ struct Done {
     tally: Tally,
 }
 
+/// The time a run may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Allowance {
+    /// In all.
+    pub total: Duration,
+    /// Between two lines of a step's output.
+    pub silence: Duration,
+}
+
 /// A run of steps. All are tried; one that fails makes the run fail.
 pub struct Gate {
     started: Instant,
-    deadline: Instant,
+    limits: Limits,
     done: Vec<Done>,
     skips: Vec<(String, String)>,
 }
 
 impl Gate {
-    /// A run that may take `limit`; after that what runs is killed.
-    pub fn within(limit: Duration) -> Self {
+    /// A run that may take so long in all, and so long without a line of output; after that what runs is killed.
+    pub fn within(Allowance { total, silence }: Allowance) -> Self {
         let started = Instant::now();
-        Self { started, deadline: started + limit, done: Vec::new(), skips: Vec::new() }
+        Self { started, limits: Limits { deadline: started + total, silence }, done: Vec::new(), skips: Vec::new() }
     }
 
     /// A step that is work of our own: what was done, or what is wrong, its last line the sum of it.
@@ -50,7 +59,7 @@ impl Gate {
     pub fn command(&mut self, name: &'static str, command: &mut Command) -> bool {
         let started = begin(name);
         let mut reader = Reader::default();
-        let end = process::run(command, self.deadline, |line| {
+        let end = process::run(command, self.limits, |line| {
             if reader.take(line) {
                 println!("{line}");
             }
@@ -59,8 +68,12 @@ impl Gate {
             Ok(End::Well) => Verdict::Passed,
             Ok(End::Badly(status)) => Verdict::Failed(format!("{}: {status}", told(command))),
             Ok(End::TimeUp) => {
-                let limit = (self.deadline - self.started).as_secs() / 60;
-                Verdict::Failed(format!("{}: the {limit} minutes are up, killed", told(command)))
+                let minutes = (self.limits.deadline - self.started).as_secs() / 60;
+                Verdict::Failed(format!("{}: the {minutes} minutes are up, killed", told(command)))
+            }
+            Ok(End::Silent) => {
+                let minutes = self.limits.silence.as_secs() / 60;
+                Verdict::Failed(format!("{}: no test ended for {minutes} minutes, killed", told(command)))
             }
             Err(error) => Verdict::Failed(format!("{}: {error}", told(command))),
         };
@@ -137,8 +150,10 @@ mod tests {
         command
     }
 
+    const MINUTE: Allowance = Allowance { total: Duration::from_secs(60), silence: Duration::from_secs(60) };
+
     fn run(script: &str) -> Tally {
-        let mut gate = Gate::within(Duration::from_secs(60));
+        let mut gate = Gate::within(MINUTE);
         gate.command("shell", &mut shell(script));
         gate.done[0].counted()
     }
@@ -154,7 +169,7 @@ mod tests {
 
     #[test]
     fn what_was_not_run_is_not_passed() {
-        let mut gate = Gate::within(Duration::from_secs(60));
+        let mut gate = Gate::within(MINUTE);
         assert!(gate.step("good", || Ok(String::new())));
         gate.not_run("end to end", "no program");
         assert!(!gate.finish());
@@ -162,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_hanging_step_is_ended_and_failed() {
-        let mut gate = Gate::within(Duration::from_millis(100));
+        let mut gate = Gate::within(Allowance { silence: Duration::from_millis(100), ..MINUTE });
         assert!(!gate.command("hang", &mut shell("sleep 1000")));
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io::{self, BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// How it ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,21 +13,41 @@ pub enum End {
     Well,
     /// With this status or signal.
     Badly(String),
-    /// It did not, and was killed with its descendants.
+    /// It did not in time, and was killed with its descendants.
     TimeUp,
+    /// It said nothing for too long, and was killed with its descendants.
+    Silent,
+}
+
+/// How long a program may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// When it has to be done.
+    pub deadline: Instant,
+    /// How long it may say nothing: a test that hangs is not to use up the time of all others.
+    pub silence: Duration,
+}
+
+impl Limits {
+    /// How long to wait for a line now, and what it means if none comes.
+    fn patience(&self) -> (Duration, End) {
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        if left < self.silence { (left, End::TimeUp) } else { (self.silence, End::Silent) }
+    }
 }
 
 /// Runs `command`, giving each line it prints to `on_line`; standard error goes where ours goes.
-pub fn run(command: &mut Command, deadline: Instant, mut on_line: impl FnMut(&str)) -> io::Result<End> {
+pub fn run(command: &mut Command, limits: Limits, mut on_line: impl FnMut(&str)) -> io::Result<End> {
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
     let lines = lines_of(child.stdout.take());
     loop {
-        match lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+        let (patience, end) = limits.patience();
+        match lines.recv_timeout(patience) {
             Ok(line) => on_line(&line),
             Err(RecvTimeoutError::Disconnected) => break,
             Err(RecvTimeoutError::Timeout) => {
                 kill_tree(&mut child);
-                return Ok(End::TimeUp);
+                return Ok(end);
             }
         }
     }
@@ -76,16 +96,18 @@ fn parent_of(pid: u32) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     fn run_shell(script: &str, limit: Duration) -> (End, Vec<String>) {
         let mut lines = Vec::new();
         let mut command = Command::new("sh");
-        let end = run(command.args(["-c", script]), Instant::now() + limit, |line| lines.push(line.to_owned()));
+        let limits = Limits { deadline: Instant::now() + limit, silence: limit };
+        let end = run(command.args(["-c", script]), limits, |line| lines.push(line.to_owned()));
         (end.unwrap(), lines)
     }
 
     const LONG: Duration = Duration::from_secs(60);
+
+    const SHORT: Duration = Duration::from_millis(500);
 
     #[test]
     fn lines_and_ends_are_told() {
@@ -98,8 +120,8 @@ mod tests {
     fn when_the_time_is_up_the_grandchildren_die_too() {
         let script = "sh -c 'sleep 1000 & echo $!; wait'";
         let (mut pid, mut command) = (0, Command::new("sh"));
-        let deadline = Instant::now() + Duration::from_millis(500);
-        let end = run(command.args(["-c", script]), deadline, |line| pid = line.parse().unwrap()).unwrap();
+        let limits = Limits { deadline: Instant::now() + SHORT, silence: LONG };
+        let end = run(command.args(["-c", script]), limits, |line| pid = line.parse().unwrap()).unwrap();
         assert_eq!(end, End::TimeUp);
         let is_gone =
             || std::fs::read_to_string(format!("/proc/{pid}/stat")).map_or(true, |stat| stat.contains(") Z "));
@@ -108,5 +130,11 @@ mod tests {
             std::thread::yield_now();
         }
         assert!(pid != 0 && is_gone(), "process {pid} lives on");
+    }
+
+    #[test]
+    fn who_is_silent_for_too_long_is_ended() {
+        let limits = Limits { deadline: Instant::now() + LONG, silence: SHORT };
+        assert_eq!(run(Command::new("sleep").arg("1000"), limits, |_| {}).unwrap(), End::Silent);
     }
 }
