@@ -1,0 +1,260 @@
+//! A disk as a real `/dev` node.
+//!
+//! ```text
+//! programs -> /dev/ferrite/NAME -> /dev/loopN -> FUSE file -> threads of this process -> Disk
+//!             (a link)             (direct I/O)  (direct I/O)
+//! ```
+//!
+//! - A1. What reaches the node reaches the disk: reads, writes, flushes (before the program's fsync returns), discards
+//!   and zeroing; and the disk's error reaches the program.
+//! - A2. This process never waits for its own mount: a child without the FUSE connection opens, binds and releases the
+//!   loop device, so a server that is killed at any point dies at once.
+//! - A3. A node that is mounted or open is not detached; its holders are named.
+//! - A4. What a killed server left is found and cleared by the next one; what a live one holds is not touched.
+
+mod child;
+mod error;
+mod export;
+mod fuse;
+mod holders;
+mod link;
+mod loop_node;
+mod mounts;
+mod options;
+mod place;
+mod rests;
+mod stale;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::sleep;
+use std::time::Duration;
+
+use ferrite_medium::Disk;
+
+pub use error::{Error, Result};
+pub use options::{Options, check};
+pub use rests::lies_on;
+pub use stale::clear_stale;
+
+use export::Export;
+use fuse::Server;
+use loop_node::{LoopNode, Shape};
+use place::{Lock, Place};
+
+/// How long a released node may stay in use by programs that only look at it (a new node draws some).
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long a program may keep the node open before it counts as a user of it.
+const GLANCE: Duration = Duration::from_millis(300);
+
+/// A disk that is a `/dev` node until it is detached or dropped.
+#[derive(Debug)]
+pub struct Attached {
+    disk: AttachedDisk,
+    place: Place,
+    link: PathBuf,
+    linked: bool,
+    device: PathBuf,
+    notes: Vec<String>,
+    node: Option<LoopNode>,
+    server: Option<Server>,
+    lock: Option<Lock>,
+}
+
+/// A disk has no `Debug`.
+struct AttachedDisk(Arc<dyn Disk>);
+
+impl std::fmt::Debug for AttachedDisk {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.geometry().fmt(f)
+    }
+}
+
+impl Attached {
+    /// Makes `disk` a node. What a killed server of the same name left is cleared first.
+    ///
+    /// The disk must not need the node: see [`lies_on`].
+    ///
+    /// # Errors
+    /// [`Error::Missing`] where the machine cannot do it, [`Error::Held`] and [`Error::LinkTaken`] where another has
+    /// the name, [`Error::Name`] for one that is none. Nothing stays behind.
+    pub fn new(disk: Arc<dyn Disk>, options: Options) -> Result<Self> {
+        check()?;
+        let place = Place::make(&options.directory, &options.name)?;
+        let lock = place.lock()?;
+        let mut attached = Self {
+            disk: AttachedDisk(disk),
+            place,
+            link: options.link,
+            linked: false,
+            device: PathBuf::new(),
+            notes: Vec::new(),
+            node: None,
+            server: None,
+            lock: Some(lock),
+        };
+        attached.start(options.threads.max(1))?;
+        Ok(attached)
+    }
+
+    /// What fails here is undone by dropping the half-made.
+    fn start(&mut self, threads: usize) -> Result<()> {
+        if let Some(lock) = &self.lock {
+            stale::clear(&self.place, lock, &mut self.notes)?;
+            link::check(&self.link, &self.place)?;
+            lock.note(&self.link).map_err(Error::io("writing the lock file"))?;
+        }
+        if let Err(error) = fuse::lock_memory() {
+            self.notes.push(format!("memory is not locked ({error}): swapping may stall the node"));
+        }
+        let point = self.place.mount_point();
+        let mounting = || Error::io(format!("mounting {}", point.display()));
+        std::fs::create_dir_all(&point).map_err(mounting())?;
+        let export = Export::new(self.disk.0.clone());
+        self.server = Some(Server::start(export, &point, threads).map_err(mounting())?);
+        let node = self.bind()?;
+        self.make_link(node)
+    }
+
+    fn make_link(&mut self, node: LoopNode) -> Result<()> {
+        link::make(&self.link, node, &self.place)?;
+        self.linked = true;
+        Ok(())
+    }
+
+    fn remove_link(&mut self) {
+        if std::mem::take(&mut self.linked) {
+            link::remove(&self.link, &self.place);
+        }
+    }
+
+    fn bind(&mut self) -> Result<LoopNode> {
+        let geometry = self.disk.0.geometry();
+        let shape = Shape { sector_bytes: geometry.sector_bytes, read_only: geometry.read_only };
+        let node = LoopNode::bind(&self.place.backing(), shape).map_err(Error::io("binding a loop device"))?;
+        self.node = Some(node);
+        self.device = node.path();
+        if !node.is_direct() {
+            self.notes.push(format!("{} has no direct I/O: everything is cached twice", self.device.display()));
+        }
+        Ok(node)
+    }
+
+    /// The node, `/dev/loopN`.
+    pub fn device(&self) -> &Path {
+        &self.device
+    }
+
+    /// The link that leads to it.
+    pub fn link(&self) -> &Path {
+        &self.link
+    }
+
+    /// What was cleared before attaching, and what is not as it should be; for people.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// Takes over the size of a disk that has grown.
+    ///
+    /// # Errors
+    /// What the loop driver said.
+    pub fn grow(&self) -> Result<()> {
+        let grow = |node: LoopNode| node.grow(&self.place.backing());
+        self.node.map_or(Ok(()), grow).map_err(Error::io(format!("growing {}", self.device.display())))
+    }
+
+    /// Takes the node away and flushes the disk. Done already, it does nothing.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] names who uses the node, which then stays as it is; [`Error::Flush`] when the node is gone but
+    /// the disk could not be flushed.
+    pub fn detach(&mut self) -> Result<()> {
+        if let Some(node) = self.bound() {
+            let who = lasting_holders(node);
+            if !who.is_empty() {
+                return Err(self.busy(who));
+            }
+            // Once released the device's number may become another's, so the link goes first.
+            self.remove_link();
+            if let Err(error) = self.release(node) {
+                self.make_link(node)?;
+                return Err(error);
+            }
+        }
+        self.take_down()?;
+        self.disk.0.flush().map_err(Error::Flush)
+    }
+
+    /// The loop device, unless someone else has taken it away and it may be another's by now.
+    fn bound(&self) -> Option<LoopNode> {
+        self.node.filter(|node| node.backing().as_ref() == Some(&self.place.backing()))
+    }
+
+    fn busy(&self, mut who: Vec<String>) -> Error {
+        if who.is_empty() {
+            who.push(
+                "the kernel (open files on a file system that was unmounted lazily, or another mount namespace)".into(),
+            );
+        }
+        Error::Busy { device: self.device.clone(), who }
+    }
+
+    fn release(&self, node: LoopNode) -> Result<()> {
+        match node.release() {
+            Err(error) if error.raw_os_error() == Some(libc::EBUSY) => return Err(self.busy(holders::holders(node))),
+            other => other.map_err(Error::io(format!("detaching {}", self.device.display())))?,
+        }
+        let free = node.wait_until_free(&self.place.backing(), PATIENCE);
+        if free { Ok(()) } else { Err(self.busy(holders::holders(node))) }
+    }
+
+    /// Removes all but the loop device.
+    fn take_down(&mut self) -> Result<()> {
+        self.node = None;
+        let Some(lock) = self.lock.take() else { return Ok(()) };
+        self.remove_link();
+        let point = self.place.mount_point();
+        let stopping = || Error::io(format!("unmounting {}", point.display()));
+        if let Some(server) = self.server.take() {
+            fuse::unmount(&point).map_err(stopping())?;
+            server.join().map_err(stopping())?;
+        }
+        lock.remove().map_err(Error::io(format!("removing the directory of {}", self.place.name())))
+    }
+
+    /// Lets go of a node that is in use: its file systems are unmounted lazily, which writes back what they hold if
+    /// no program has a file open on them; who still uses the node after that gets errors.
+    fn abandon(&mut self) {
+        if let Some(node) = self.bound() {
+            let points = holders::mounted("self", &node.devices());
+            let _ = fuse::unmount_in_child(points);
+            let _ = node.release_when_closed();
+            node.wait_until_free(&self.place.backing(), PATIENCE);
+        }
+        let _ = self.take_down();
+        let _ = self.disk.0.flush();
+    }
+}
+
+/// Who uses `node` and goes on doing so: programs that look at a changed device and close it again do not count.
+fn lasting_holders(node: LoopNode) -> Vec<String> {
+    const LOOKS: usize = 10;
+    for _ in 1..LOOKS {
+        let who = holders::holders(node);
+        if who.iter().any(|one| !one.starts_with("process")) || who.is_empty() {
+            return who;
+        }
+        sleep(GLANCE / LOOKS as u32);
+    }
+    holders::holders(node)
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        if self.lock.is_some() && self.detach().is_err() {
+            self.abandon();
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! System calls made by a forked child, so that the server never waits for its own mount.
+//!
+//! A thread that opens, configures or closes the node waits for the file system this very process serves. Were the
+//! process killed in that moment, the waiting thread would keep the descriptor table, the FUSE connection in it would
+//! never close, and nothing could end the wait: a process that cannot be killed. The child has a descriptor table of
+//! its own without the connection, so when the server dies the connection closes and the child gets an error.
+//!
+//! Unsafe: fork and the calls that a child of a threaded process may make.
+#![allow(unsafe_code)]
+
+use std::io::{self, Read};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, RawFd};
+
+/// What a child's work came to: a number of its choice, or the error number.
+pub(super) type Outcome = Result<i32, i32>;
+
+/// Runs `job` in a child with no descriptors and all signals blocked, and waits for it.
+///
+/// `job` must only make system calls on what was prepared before: no allocation, no lock, no panic, since another
+/// thread may have held the allocator's lock when the process was copied.
+pub(super) fn run(job: &dyn Fn() -> Outcome) -> io::Result<i32> {
+    let (mut reader, writer) = io::pipe()?;
+    let blocked = BlockedSignals::all();
+    // SAFETY: the child only makes async-signal-safe calls, then leaves by `_exit`.
+    let pid = unsafe { libc::fork() };
+    match pid {
+        -1 => return Err(io::Error::last_os_error()),
+        0 => work(writer.as_raw_fd(), job),
+        _ => {}
+    }
+    drop((blocked, writer));
+    let mut told = [[0; 4]; 2];
+    let read = reader.read_exact(told.as_flattened_mut());
+    reap(pid);
+    read.map_err(|_| io::Error::other("the child process that was to do it was killed"))?;
+    match told.map(i32::from_ne_bytes) {
+        [0, value] => Ok(value),
+        [error, _] => Err(io::Error::from_raw_os_error(error)),
+    }
+}
+
+/// The child's whole life. A signal handler of the parent's never runs here: it could write to a reused descriptor.
+fn work(pipe: RawFd, job: &dyn Fn() -> Outcome) -> ! {
+    // SAFETY: plain system calls on numbers; the child owns its whole descriptor table.
+    let closed = unsafe {
+        libc::dup2(pipe, 0);
+        libc::syscall(libc::SYS_close_range, 1, libc::c_uint::MAX, 0)
+    };
+    let outcome = if closed == 0 { job() } else { Err(errno()) };
+    let told = outcome.map_or_else(|error| [error, 0], |value| [0, value]).map(i32::to_ne_bytes);
+    // SAFETY: `told` is 8 readable bytes; `_exit` runs no destructor of the parent's.
+    unsafe {
+        libc::write(0, told.as_ptr().cast(), 8);
+        libc::_exit(0)
+    }
+}
+
+fn reap(pid: libc::pid_t) {
+    // SAFETY: waits for our own child; a null status is allowed.
+    while unsafe { libc::waitpid(pid, std::ptr::null_mut(), 0) } == -1 && errno() == libc::EINTR {}
+}
+
+/// This thread's last error number.
+pub(super) fn errno() -> i32 {
+    io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)
+}
+
+/// Signals this thread takes no notice of until dropped.
+struct BlockedSignals(libc::sigset_t);
+
+impl BlockedSignals {
+    fn all() -> Self {
+        let (mut all, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());
+        // SAFETY: both calls fill the sets they are given before any is read.
+        unsafe {
+            libc::sigfillset(all.as_mut_ptr());
+            libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
+            Self(before.assume_init())
+        }
+    }
+}
+
+impl Drop for BlockedSignals {
+    fn drop(&mut self) {
+        // SAFETY: the set was filled by `pthread_sigmask`.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.0, std::ptr::null_mut()) };
+    }
+}

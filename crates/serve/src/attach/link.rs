@@ -1,0 +1,81 @@
+//! The stable name of a node: a symbolic link such as `/dev/ferrite/disk0`.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use super::loop_node::LoopNode;
+use super::place::{Place, is_held, noted_link};
+use super::{Error, Result};
+
+/// What a link leads to.
+enum Lead {
+    /// There is no link, or it leads to a loop device that is not bound.
+    Nothing,
+    /// The node of this very place.
+    Here,
+    /// The node that a live server serves under this very link.
+    Served(PathBuf),
+    /// A loop device of another use.
+    OtherLoop(PathBuf),
+    /// Anything else, in words.
+    Foreign(String),
+}
+
+fn lead(link: &Path, place: &Place) -> Lead {
+    let target = match fs::read_link(link) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Lead::Nothing,
+        Err(_) => return Lead::Foreign("something that is not a link".into()),
+        Ok(target) => target,
+    };
+    let Some(node) = LoopNode::named(&target) else { return Lead::Foreign(format!("a link to {}", target.display())) };
+    match node.backing() {
+        None => Lead::Nothing,
+        Some(backing) if backing == place.backing() => Lead::Here,
+        Some(backing) if serves(&backing, link) => Lead::Served(backing),
+        Some(backing) => Lead::OtherLoop(backing),
+    }
+}
+
+fn serves(backing: &Path, link: &Path) -> bool {
+    Place::lock_of(backing).is_some_and(|lock| is_held(&lock) && noted_link(&lock).as_deref() == Some(link))
+}
+
+/// Refuses a link that does not belong to `place` and leads somewhere.
+pub(super) fn check(link: &Path, place: &Place) -> Result<()> {
+    let taken = |by| Err(Error::LinkTaken { link: link.into(), by });
+    match lead(link, place) {
+        Lead::Nothing | Lead::Here => Ok(()),
+        Lead::Served(backing) => taken(format!("the attached disk at {}", backing.display())),
+        Lead::OtherLoop(backing) => taken(format!("a link to the loop device over {}", backing.display())),
+        Lead::Foreign(what) => taken(what),
+    }
+}
+
+/// Makes `link` lead to `node`.
+pub(super) fn make(link: &Path, node: LoopNode, place: &Place) -> Result<()> {
+    check(link, place)?;
+    let make = || {
+        link.parent().map_or(Ok(()), fs::create_dir_all)?;
+        match fs::remove_file(link) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => symlink(node.path(), link),
+        }
+    };
+    make().map_err(Error::io(format!("making the link {}", link.display())))
+}
+
+/// Removes `link` if it is a dead server's, or this place's: not where a live server made it anew, nor where a person
+/// replaced it.
+pub(super) fn remove(link: &Path, place: &Place) -> bool {
+    let ours = match lead(link, place) {
+        Lead::Served(_) | Lead::Foreign(_) => false,
+        Lead::Nothing | Lead::Here | Lead::OtherLoop(_) => true,
+    };
+    let removed = ours && fs::remove_file(link).is_ok();
+    if removed && link.parent().is_some_and(|directory| directory.ends_with("dev/ferrite")) {
+        let _ = link.parent().map(fs::remove_dir);
+    }
+    removed
+}

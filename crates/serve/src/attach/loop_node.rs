@@ -1,0 +1,246 @@
+//! A loop device over a file: `/dev/loopN`.
+//!
+//! `LO_FLAGS_AUTOCLEAR` is not set: the kernel would take the device away at the first close by anybody, unless this
+//! process kept it open; and a killed process closing it could wait for its own dead file system.
+//!
+//! Unsafe: the ioctls of the loop driver (linux/loop.h).
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, CString};
+use std::fs;
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::Duration;
+
+use super::child::{self, Outcome, errno};
+use super::mounts::{Device, device_number};
+
+const LOOP_CLR_FD: libc::Ioctl = 0x4C01;
+const LOOP_SET_CAPACITY: libc::Ioctl = 0x4C07;
+const LOOP_CONFIGURE: libc::Ioctl = 0x4C0A;
+const LOOP_CTL_GET_FREE: libc::Ioctl = 0x4C82;
+const LO_FLAGS_READ_ONLY: u32 = 1;
+const LO_FLAGS_PARTSCAN: u32 = 8;
+const LO_FLAGS_DIRECT_IO: u32 = 16;
+
+/// `struct loop_info64`.
+#[repr(C)]
+struct LoopStatus {
+    unused_before: [u64; 5],
+    unused_words: [u32; 3],
+    flags: u32,
+    file_name: [u8; 64],
+    unused_after: [u64; 14],
+}
+
+/// `struct loop_config`.
+#[repr(C)]
+struct LoopConfig {
+    fd: u32,
+    block_bytes: u32,
+    status: LoopStatus,
+    reserved: [u64; 8],
+}
+
+const _: () = assert!(size_of::<LoopStatus>() == 232 && size_of::<LoopConfig>() == 304);
+
+/// How a file becomes a loop device.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shape {
+    /// Its sectors: 512 or 4096 bytes.
+    pub sector_bytes: u32,
+    /// Whether writes are refused.
+    pub read_only: bool,
+}
+
+/// One loop device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LoopNode(u32);
+
+impl LoopNode {
+    /// Binds a free loop device to `backing`, in a child.
+    pub fn bind(backing: &Path, shape: Shape) -> io::Result<Self> {
+        let backing = CString::new(backing.as_os_str().as_bytes())?;
+        let number = child::run(&|| bind(&backing, shape))?;
+        Ok(Self(number.cast_unsigned()))
+    }
+
+    /// The loop device that `path` names.
+    pub fn named(path: &Path) -> Option<Self> {
+        let number = path.to_str()?.strip_prefix("/dev/loop")?;
+        number.parse().ok().map(Self)
+    }
+
+    /// Every loop device bound to a file, and that file.
+    pub fn bound() -> io::Result<Vec<(Self, PathBuf)>> {
+        let names = fs::read_dir("/sys/block")?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+        let nodes = names.filter_map(|name| name.strip_prefix("loop")?.parse().ok().map(Self));
+        Ok(nodes.filter_map(|node| Some((node, node.backing()?))).collect())
+    }
+
+    /// Its node.
+    pub fn path(self) -> PathBuf {
+        format!("/dev/loop{}", self.0).into()
+    }
+
+    /// Its directory in sysfs.
+    pub fn sysfs(self) -> PathBuf {
+        format!("/sys/block/loop{}", self.0).into()
+    }
+
+    /// The file under it, if it is bound.
+    pub fn backing(self) -> Option<PathBuf> {
+        let mut path = fs::read(self.sysfs().join("loop/backing_file")).ok()?;
+        path.truncate(path.trim_ascii_end().len());
+        let live = path.strip_suffix(b" (deleted)").map_or(path.len(), <[u8]>::len);
+        path.truncate(live);
+        Some(std::ffi::OsString::from_vec(path).into())
+    }
+
+    /// Whether reads and writes pass the page cache of the file by.
+    pub fn is_direct(self) -> bool {
+        fs::read(self.sysfs().join("loop/dio")).is_ok_and(|text| text.starts_with(b"1"))
+    }
+
+    /// Its device numbers: its own first, then its partitions'.
+    pub fn devices(self) -> Vec<Device> {
+        let number = |directory: PathBuf| device_number(&fs::read_to_string(directory.join("dev")).ok()?);
+        let inside = fs::read_dir(self.sysfs()).into_iter().flatten().flatten();
+        let partitions = inside.filter(|entry| entry.path().join("partition").exists());
+        std::iter::once(self.sysfs()).chain(partitions.map(|entry| entry.path())).filter_map(number).collect()
+    }
+
+    /// Gives it up, in a child.
+    ///
+    /// # Errors
+    /// EBUSY if anything holds it for itself: a mount, a partition's mount, swap, another device on top.
+    pub fn release(self) -> io::Result<()> {
+        let path = self.c_path()?;
+        let clear = |flags| match clear(&path, flags) {
+            Err(libc::ENXIO) => Ok(0),
+            other => other,
+        };
+        child::run(&|| clear(libc::O_EXCL)).map(drop)
+    }
+
+    /// Gives it up even if it is in use: it goes when its last user does.
+    pub fn release_when_closed(self) -> io::Result<()> {
+        let path = self.c_path()?;
+        child::run(&|| clear(&path, 0)).map(drop)
+    }
+
+    /// Takes over the grown size of `backing`, in a child.
+    pub fn grow(self, backing: &Path) -> io::Result<()> {
+        let (path, backing) = (self.c_path()?, CString::new(backing.as_os_str().as_bytes())?);
+        child::run(&|| grow(&path, &backing)).map(drop)
+    }
+
+    /// Waits until it is not bound to `backing` any more; `false` if it still is after `limit`.
+    pub fn wait_until_free(self, backing: &Path, limit: Duration) -> bool {
+        const PAUSE: Duration = Duration::from_millis(2);
+        let tries = limit.as_millis() / PAUSE.as_millis();
+        (0..=tries).any(|_| {
+            let free = self.backing().as_deref() != Some(backing);
+            if !free {
+                sleep(PAUSE);
+            }
+            free
+        })
+    }
+
+    fn c_path(self) -> io::Result<CString> {
+        Ok(CString::new(format!("/dev/loop{}", self.0))?)
+    }
+}
+
+/// A descriptor that the child closes.
+struct Opened(i32);
+
+impl Opened {
+    fn new(path: &CStr, flags: i32) -> Result<Self, i32> {
+        // SAFETY: the path is a C string.
+        match unsafe { libc::open(path.as_ptr(), flags | libc::O_CLOEXEC) } {
+            -1 => Err(errno()),
+            fd => Ok(Self(fd)),
+        }
+    }
+
+    fn control(&self, request: libc::Ioctl) -> Outcome {
+        // SAFETY: requests without an argument.
+        answer(unsafe { libc::ioctl(self.0, request, 0) })
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        // SAFETY: ours, and closed once.
+        unsafe { libc::close(self.0) };
+    }
+}
+
+fn answer(value: i32) -> Outcome {
+    if value < 0 { Err(errno()) } else { Ok(value) }
+}
+
+/// Between being told of a free device and binding it another process may take it; then the next one is tried.
+fn bind(backing: &CStr, shape: Shape) -> Outcome {
+    let access = if shape.read_only { libc::O_RDONLY } else { libc::O_RDWR };
+    let file = Opened::new(backing, access)?;
+    let control = Opened::new(c"/dev/loop-control", libc::O_RDWR)?;
+    for _ in 0..100 {
+        let number = control.control(LOOP_CTL_GET_FREE)?;
+        let node = Opened::new(name(number, &mut [0; 24]), access)?;
+        match configure(&node, &file, backing, shape) {
+            Err(libc::EBUSY) => {}
+            Err(error) => return Err(error),
+            Ok(_) => return Ok(number),
+        }
+    }
+    Err(libc::EBUSY)
+}
+
+fn configure(node: &Opened, file: &Opened, backing: &CStr, shape: Shape) -> Outcome {
+    let read_only = if shape.read_only { LO_FLAGS_READ_ONLY } else { 0 };
+    let status = LoopStatus {
+        unused_before: [0; 5],
+        unused_words: [0; 3],
+        flags: LO_FLAGS_DIRECT_IO | LO_FLAGS_PARTSCAN | read_only,
+        file_name: first_bytes(backing),
+        unused_after: [0; 14],
+    };
+    let config = LoopConfig { fd: file.0.cast_unsigned(), block_bytes: shape.sector_bytes, status, reserved: [0; 8] };
+    // SAFETY: the kernel reads one `struct loop_config`, which the asserted sizes say this is.
+    answer(unsafe { libc::ioctl(node.0, LOOP_CONFIGURE, &raw const config) })
+}
+
+fn clear(path: &CStr, flags: i32) -> Outcome {
+    Opened::new(path, libc::O_RDONLY | flags)?.control(LOOP_CLR_FD)
+}
+
+/// Asking for the file's size makes the kernel fetch it anew before the loop device reads it.
+fn grow(path: &CStr, backing: &CStr) -> Outcome {
+    let file = Opened::new(backing, libc::O_RDONLY)?;
+    let mut found = std::mem::MaybeUninit::<libc::stat>::uninit();
+    // SAFETY: the kernel fills the struct or fails.
+    answer(unsafe { libc::fstat(file.0, found.as_mut_ptr()) })?;
+    Opened::new(path, libc::O_RDONLY)?.control(LOOP_SET_CAPACITY)
+}
+
+/// The name shown for the device, cut to what fits; sysfs has all of it.
+fn first_bytes(path: &CStr) -> [u8; 64] {
+    let mut field = [0; 64];
+    for (to, from) in field[..63].iter_mut().zip(path.to_bytes()) {
+        *to = *from;
+    }
+    field
+}
+
+/// `/dev/loopN`, without the allocation that a forked child may not make.
+fn name(number: i32, text: &mut [u8; 24]) -> &CStr {
+    use std::io::Write;
+    let mut rest = &mut text[..23];
+    let _ = write!(rest, "/dev/loop{number}");
+    CStr::from_bytes_until_nul(text).unwrap_or(c"/dev/loop-none")
+}

@@ -1,0 +1,159 @@
+//! Where an attached disk keeps its mount point and the lock that shows it is served.
+//!
+//! ```text
+//! DIRECTORY/            0700, one for each pool
+//!   NAME/
+//!     lock              locked (flock) by the server for its whole life; holds "PID\nLINK\n"
+//!     mnt/              the FUSE mount point
+//!       disk            the file under the loop device
+//! ```
+//!
+//! - P1. Whoever holds the lock of a place alone touches what belongs to it: mount, loop device, link, directory.
+//! - P2. The lock is taken before anything else is made and removed after all else is gone, so what lies in a place
+//!   whose lock is free was left by a dead server. A process number proves nothing: it is for messages.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{self, Read};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use super::{Error, Result};
+
+/// The paths of one attached disk.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    root: PathBuf,
+    name: String,
+}
+
+impl Place {
+    /// The place of `name` in `directory`, which is made if need be. The paths are real ones, since the kernel tells
+    /// a loop device's file by its real path.
+    pub fn make(directory: &Path, name: &str) -> Result<Self> {
+        let fit = !name.is_empty() && !name.starts_with('.') && name.len() <= 255;
+        if !fit || name.contains(|c: char| c == '/' || c.is_control()) {
+            return Err(Error::Name(name.into()));
+        }
+        let make = || {
+            DirBuilder::new().mode(0o700).recursive(true).create(directory)?;
+            directory.canonicalize()
+        };
+        let directory = make().map_err(Error::io(format!("making {}", directory.display())))?;
+        Ok(Self::at(&directory, name))
+    }
+
+    /// The place of `name` in `directory`, a real path, whether or not it is there.
+    pub fn at(directory: &Path, name: &str) -> Self {
+        Self { root: directory.join(name), name: name.into() }
+    }
+
+    /// The disk's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The FUSE mount point.
+    pub fn mount_point(&self) -> PathBuf {
+        self.root.join("mnt")
+    }
+
+    /// The file under the loop device. The server never looks at it: it would wait for itself.
+    pub fn backing(&self) -> PathBuf {
+        self.root.join("mnt/disk")
+    }
+
+    /// The lock of whoever serves the loop device over `backing`, if that is one of ours.
+    pub fn lock_of(backing: &Path) -> Option<PathBuf> {
+        backing.ends_with("mnt/disk").then(|| backing.ancestors().nth(2).map(|root| root.join("lock"))).flatten()
+    }
+
+    /// Takes the lock, making it if need be.
+    ///
+    /// # Errors
+    /// [`Error::Held`] if a server has it.
+    pub fn lock(&self) -> Result<Lock> {
+        let failed = || Error::io(format!("locking {}", self.root.display()));
+        loop {
+            match self.open().map_err(failed())? {
+                None => {}
+                Some(Claim::Taken(who)) => return Err(Error::Held { name: self.name.clone(), who }),
+                Some(Claim::Ours(file)) => return Ok(Lock { file, root: self.root.clone() }),
+            }
+        }
+    }
+
+    /// One attempt; `None` if a server that was just leaving removed the file meanwhile.
+    fn open(&self) -> io::Result<Option<Claim>> {
+        DirBuilder::new().mode(0o700).recursive(true).create(&self.root)?;
+        let path = self.root.join("lock");
+        let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
+        let mut file = match opened {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            other => other?,
+        };
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => Ok(Some(Claim::Taken(holder(&mut file)))),
+            Err(TryLockError::Error(error)) => Err(error),
+            Ok(()) if file.metadata()?.nlink() == 0 => Ok(None),
+            Ok(()) => Ok(Some(Claim::Ours(file))),
+        }
+    }
+}
+
+enum Claim {
+    Ours(File),
+    Taken(String),
+}
+
+/// Whether a live server holds the lock at `path`.
+pub(super) fn is_held(path: &Path) -> bool {
+    File::open(path).is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
+}
+
+/// The link noted in the lock file at `path`.
+pub(super) fn noted_link(path: &Path) -> Option<PathBuf> {
+    let text = fs::read_to_string(path).ok()?;
+    text.lines().nth(1).filter(|link| !link.is_empty()).map(PathBuf::from)
+}
+
+fn holder(file: &mut File) -> String {
+    let mut text = String::new();
+    match file.read_to_string(&mut text).ok().and_then(|_| text.lines().next()) {
+        Some(pid) if !pid.is_empty() => format!("process {pid}"),
+        _ => "a process that is starting".into(),
+    }
+}
+
+/// A place that is ours (P1). Dropped, it is free; what lies in it stays for the next owner to clear.
+#[derive(Debug)]
+pub(super) struct Lock {
+    file: File,
+    root: PathBuf,
+}
+
+impl Lock {
+    /// Writes down who serves and the link that leads to the node.
+    pub fn note(&self, link: &Path) -> io::Result<()> {
+        self.file.set_len(0)?;
+        self.file.write_all_at(format!("{}\n{}\n", std::process::id(), link.display()).as_bytes(), 0)
+    }
+
+    /// The link that the last server noted.
+    pub fn noted_link(&self) -> Option<PathBuf> {
+        noted_link(&self.root.join("lock"))
+    }
+
+    /// Removes the empty place, the lock last (P2), then the directories above it that are empty now.
+    pub fn remove(self) -> io::Result<()> {
+        match fs::remove_dir(self.root.join("mnt")) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        fs::remove_file(self.root.join("lock"))?;
+        // Not empty means that the next server is here already, or that another disk's place is beside.
+        for directory in self.root.ancestors().take(2) {
+            let _ = fs::remove_dir(directory);
+        }
+        Ok(())
+    }
+}

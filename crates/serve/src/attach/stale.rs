@@ -1,0 +1,89 @@
+//! Clearing away what a killed server left.
+//!
+//! A dead server's file system answers every request with an error, so everything here ends; and only places whose
+//! lock is free are touched (rule P1 of `place`).
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use super::fuse;
+use super::holders::{holders, mounted};
+use super::link;
+use super::loop_node::LoopNode;
+use super::mounts::Mount;
+use super::place::{Lock, Place};
+use super::{Error, Result};
+
+/// Clears what killed servers left in `directory`: file systems mounted from their nodes are unmounted (lazily: they
+/// can only fail now), loop devices detached, dead mounts, links and directories removed. What live servers hold is
+/// not touched. Returns a line for each thing that was cleared, or that still waits for a program to let go.
+pub fn clear_stale(directory: &Path) -> Vec<String> {
+    let Ok(directory) = directory.canonicalize() else { return Vec::new() };
+    let mut told = Vec::new();
+    for name in names(&directory) {
+        let place = Place::at(&directory, &name);
+        match clear_place(&place, &mut told) {
+            Ok(()) | Err(Error::Held { .. }) => {}
+            Err(error) => told.push(format!("could not clear {}: {error}", directory.join(&name).display())),
+        }
+    }
+    told
+}
+
+fn names(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let places = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    places.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+}
+
+fn clear_place(place: &Place, told: &mut Vec<String>) -> Result<()> {
+    let lock = place.lock()?;
+    clear(place, &lock, told)?;
+    lock.remove().map_err(Error::io("removing the directory"))
+}
+
+/// Clears what lies in `place`, whose lock the caller has.
+pub(super) fn clear(place: &Place, lock: &Lock, told: &mut Vec<String>) -> Result<()> {
+    if let Some(link) = lock.noted_link().filter(|link| link::remove(link, place)) {
+        told.push(format!("removed the link {}", link.display()));
+    }
+    let bound = LoopNode::bound().map_err(Error::io("listing loop devices"))?;
+    for (node, _) in bound.into_iter().filter(|(_, backing)| *backing == place.backing()) {
+        unmount_users(node, told);
+        release(node, place, told)?;
+    }
+    let point = place.mount_point();
+    while Mount::seen_by("self").is_ok_and(|mounts| mounts.iter().any(|mount| mount.point == point)) {
+        fuse::unmount(&point).map_err(Error::io(format!("unmounting {}", point.display())))?;
+        told.push(format!("unmounted the dead {}", point.display()));
+    }
+    Ok(())
+}
+
+fn unmount_users(node: LoopNode, told: &mut Vec<String>) {
+    for point in mounted("self", &node.devices()).iter().rev() {
+        told.push(match fuse::unmount_lazily(point) {
+            Ok(()) => format!("unmounted {}, which was on the dead {}", point.display(), node.path().display()),
+            Err(error) => format!("could not unmount {}: {error}", point.display()),
+        });
+    }
+}
+
+/// A program may keep a file open on a file system that is unmounted lazily: the device then goes with that program.
+fn release(node: LoopNode, place: &Place, told: &mut Vec<String>) -> Result<()> {
+    let device = node.path();
+    node.release_when_closed().or_else(gone).map_err(Error::io(format!("detaching {}", device.display())))?;
+    if node.wait_until_free(&place.backing(), Duration::from_secs(2)) {
+        told.push(format!("detached the dead {}", device.display()));
+    } else {
+        let who = holders(node).join(", ");
+        let who = if who.is_empty() { "open files of an unmounted file system" } else { &who };
+        told.push(format!("{} is dead and goes when let go by {who}", device.display()));
+    }
+    Ok(())
+}
+
+fn gone(error: std::io::Error) -> std::io::Result<()> {
+    if error.raw_os_error() == Some(libc::ENXIO) { Ok(()) } else { Err(error) }
+}

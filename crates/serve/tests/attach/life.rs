@@ -1,0 +1,174 @@
+//! Attaching, detaching, and who is in the way.
+
+use std::env;
+use std::fs::{self, File};
+use std::os::unix::fs::{FileExt, symlink};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+
+use ferrite_medium::Disk;
+use ferrite_serve::attach::{Attached, Error, Options, clear_stale, lies_on};
+
+use crate::ram::RamDisk;
+use crate::stand::{Aligned, Stand, direct, run, text};
+
+const MIB: u64 = 1 << 20;
+
+/// A3: the node stays while it is mounted or open, the holder is named, and it works meanwhile.
+#[test]
+fn detach_names_who_holds_it() {
+    let Some(stand) = Stand::new() else { return };
+    let mut attached = stand.attach("held", &Arc::new(RamDisk::new(32 * MIB)));
+    run("mkfs.ext4", &["-q", &text(attached.device())]);
+    let mounted = stand.mount(attached.device(), "ext4");
+    let Err(Error::Busy { device, who }) = attached.detach() else { panic!("detached while mounted") };
+    assert_eq!(device, attached.device());
+    assert!(who.iter().any(|one| one == &format!("the mount on {}", mounted.point.display())), "{who:?}");
+    fs::write(mounted.point.join("after"), "still works").unwrap();
+    mounted.unmount();
+
+    let open = File::open(attached.device()).unwrap();
+    let error = attached.detach().unwrap_err().to_string();
+    assert!(error.contains(&format!("process {}", std::process::id())), "{error}");
+    assert!(attached.link().exists(), "a node that stays keeps its link");
+    drop(open);
+    attached.detach().unwrap();
+    attached.detach().expect("a second detach does nothing");
+    stand.assert_clean();
+}
+
+/// Two disks have two nodes that do not mix, and a name and a link belong to one of them.
+#[test]
+fn two_disks_at_once() {
+    let Some(stand) = Stand::new() else { return };
+    let disks = [1, 2].map(|_| Arc::new(RamDisk::new(16 * MIB)));
+    let mut one = stand.attach("one", &disks[0]);
+    let mut two = stand.attach("two", &disks[1]);
+    assert_ne!(one.device(), two.device());
+    for (attached, byte) in [(&one, 1), (&two, 2)] {
+        direct(attached.link()).write_all_at(Aligned::filled(4096, byte).get(), 0).unwrap();
+    }
+    for (disk, byte) in disks.iter().zip([1, 2]) {
+        let mut read = [0; 4096];
+        disk.read(0, &mut read).unwrap();
+        assert_eq!(read, [byte; 4096]);
+    }
+    let same_name = Attached::new(disks[0].clone(), stand.options("one"));
+    assert!(matches!(same_name, Err(Error::Held { .. })), "{same_name:?}");
+    let same_link = Options { link: two.link().into(), ..stand.options("three") };
+    let same_link = Attached::new(disks[0].clone(), same_link);
+    assert!(matches!(same_link, Err(Error::LinkTaken { .. })), "{same_link:?}");
+    assert_eq!(clear_stale(&stand.places()), Vec::<String>::new(), "what is served was touched");
+    direct(one.link()).read_exact_at(Aligned::filled(4096, 0).get(), 0).expect("still served");
+    one.detach().unwrap();
+    two.detach().unwrap();
+    stand.assert_clean();
+}
+
+/// Dropping an attached disk that is mounted leaves nothing of it: what was written is on the disk.
+#[test]
+fn dropping_unmounts_what_is_on_it() {
+    let Some(stand) = Stand::new() else { return };
+    let disk = Arc::new(RamDisk::new(32 * MIB));
+    let attached = stand.attach("dropped", &disk);
+    run("mkfs.ext4", &["-q", &text(attached.device())]);
+    let mounted = stand.mount(attached.device(), "ext4");
+    fs::write(mounted.point.join("file"), "kept").unwrap();
+    drop(attached);
+    stand.assert_clean();
+    assert_eq!(Arc::strong_count(&disk), 1, "the disk is still held");
+    let mut again = stand.attach("dropped", &disk);
+    let mounted = stand.mount(again.device(), "ext4");
+    assert_eq!(fs::read_to_string(mounted.point.join("file")).unwrap(), "kept");
+    mounted.unmount();
+    again.detach().unwrap();
+    stand.assert_clean();
+}
+
+#[test]
+fn names_that_are_none_are_refused() {
+    let Some(stand) = Stand::new() else { return };
+    for name in ["", ".", "..", "a/b", "a\nb", ".hidden"] {
+        let options = Options { name: name.into(), ..stand.options("x") };
+        let refused = Attached::new(Arc::new(RamDisk::new(MIB)), options);
+        assert!(matches!(refused, Err(Error::Name(_))), "{name:?}: {refused:?}");
+    }
+    stand.assert_clean();
+}
+
+/// What a person put where the link should be is never replaced or removed.
+#[test]
+fn a_link_that_is_something_else_stays() {
+    let Some(stand) = Stand::new() else { return };
+    let options = stand.options("mine");
+    let refused = || {
+        let refused = Attached::new(Arc::new(RamDisk::new(MIB)), options.clone());
+        assert!(matches!(refused, Err(Error::LinkTaken { .. })), "{refused:?}");
+    };
+    fs::create_dir_all(options.link.parent().unwrap()).unwrap();
+    fs::write(&options.link, "precious").unwrap();
+    refused();
+    assert_eq!(fs::read_to_string(&options.link).unwrap(), "precious");
+    fs::remove_file(&options.link).unwrap();
+
+    let image = stand.directory.path().join("image");
+    File::create(&image).unwrap().set_len(MIB).unwrap();
+    let other = run("losetup", &["--find", "--show", &text(&image)]);
+    symlink(other.trim(), &options.link).unwrap();
+    refused();
+    let target = fs::read_link(&options.link);
+    run("losetup", &["-d", other.trim()]);
+    assert_eq!(target.unwrap(), Path::new(other.trim()));
+
+    let mut attached = Attached::new(Arc::new(RamDisk::new(MIB)), options.clone()).expect("a link to nothing is free");
+    attached.detach().unwrap();
+    stand.assert_clean();
+}
+
+/// Without the rights the error says what is missing and that the disk is served all the same.
+#[test]
+fn without_root_it_says_so() {
+    let Some(_stand) = Stand::new() else { return };
+    if env::var_os("FERRITE_ATTACH_REFUSED").is_some() {
+        return;
+    }
+    let nobody = Command::new(env::current_exe().unwrap())
+        .args(["--exact", "life::without_root_it_says_so", "--nocapture"])
+        .env("FERRITE_ATTACH_REFUSED", "1")
+        .uid(65534)
+        .output();
+    match nobody {
+        Err(error) => eprintln!("skipped: user 65534 cannot run this test: {error}"),
+        Ok(output) => {
+            let told = String::from_utf8_lossy(&output.stderr);
+            assert!(
+                told.contains("cannot make a /dev node: only root may; the disk is still served over NBD"),
+                "{told}"
+            );
+        }
+    }
+}
+
+/// A pool on a file system on the node is found to lie there, a pool elsewhere is not.
+#[test]
+fn what_lies_on_the_node_is_known() {
+    let Some(stand) = Stand::new() else { return };
+    let mut attached = stand.attach("under", &Arc::new(RamDisk::new(32 * MIB)));
+    run("mkfs.ext4", &["-q", &text(attached.device())]);
+    let mounted = stand.mount(attached.device(), "ext4");
+    let device = attached.link();
+    assert!(lies_on(&mounted.point.join("not/yet/there"), device).unwrap());
+    assert!(lies_on(attached.device(), device).unwrap());
+    assert!(!lies_on(stand.directory.path(), device).unwrap());
+    assert!(!lies_on(Path::new("/dev/shm/pool"), device).unwrap());
+    let image = mounted.point.join("image");
+    File::create(&image).unwrap().set_len(8 * MIB).unwrap();
+    let above = run("losetup", &["--find", "--show", &text(&image)]);
+    assert!(lies_on(Path::new(above.trim()), device).unwrap(), "through another loop device");
+    run("losetup", &["-d", above.trim()]);
+    mounted.unmount();
+    attached.detach().unwrap();
+    stand.assert_clean();
+}
