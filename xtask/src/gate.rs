@@ -58,6 +58,7 @@ impl Gate {
     /// A step that is a program; what it tells of tests is counted.
     pub fn command(&mut self, name: &'static str, command: &mut Command) -> bool {
         let started = begin(name);
+        println!("{}", told(command));
         let mut reader = Reader::default();
         let end = process::run(command, self.limits, |line| {
             if reader.take(line) {
@@ -66,16 +67,16 @@ impl Gate {
         });
         let verdict = match end {
             Ok(End::Well) => Verdict::Passed,
-            Ok(End::Badly(status)) => Verdict::Failed(format!("{}: {status}", told(command))),
+            Ok(End::Badly(status)) => Verdict::Failed(status),
             Ok(End::TimeUp) => {
                 let minutes = (self.limits.deadline - self.started).as_secs() / 60;
-                Verdict::Failed(format!("{}: the {minutes} minutes are up, killed", told(command)))
+                Verdict::Failed(format!("the {minutes} minutes are up, killed"))
             }
             Ok(End::Silent) => {
                 let minutes = self.limits.silence.as_secs() / 60;
-                Verdict::Failed(format!("{}: no test ended for {minutes} minutes, killed", told(command)))
+                Verdict::Failed(format!("no line for {minutes} minutes, killed"))
             }
-            Err(error) => Verdict::Failed(format!("{}: {error}", told(command))),
+            Err(error) => Verdict::Failed(error.to_string()),
         };
         self.skips.append(&mut reader.skips);
         self.end(Done { name, took: started.elapsed(), verdict, tally: reader.tally })
