@@ -113,13 +113,15 @@ impl Attached {
         std::fs::create_dir_all(&point).map_err(mounting())?;
         let export = Export::new(self.disk.0.clone());
         self.server = Some(Server::start(export, &point, threads).map_err(mounting())?);
-        let node = self.bind()?;
-        self.make_link(node)
+        self.bind()?;
+        self.make_link()
     }
 
-    fn make_link(&mut self, node: LoopNode) -> Result<()> {
-        link::make(&self.link, node, &self.place)?;
-        self.linked = true;
+    fn make_link(&mut self) -> Result<()> {
+        if let Some((node, _)) = self.bound() {
+            link::make(&self.link, node, &self.place)?;
+            self.linked = true;
+        }
         Ok(())
     }
 
@@ -129,16 +131,17 @@ impl Attached {
         }
     }
 
-    fn bind(&mut self) -> Result<LoopNode> {
+    fn bind(&mut self) -> Result<()> {
+        let Some(lock) = &self.lock else { return Ok(()) };
         let geometry = self.disk.0.geometry();
         let shape = Shape { sector_bytes: geometry.sector_bytes, read_only: geometry.read_only };
-        let node = LoopNode::bind(&self.place.backing(), shape).map_err(Error::io("binding a loop device"))?;
+        let node = LoopNode::bind(lock, &self.place.backing(), shape).map_err(Error::io("binding a loop device"))?;
         self.node = Some(node);
         self.device = node.path();
         if !node.is_direct() {
             self.notes.push(format!("{} has no direct I/O: everything is cached twice", self.device.display()));
         }
-        Ok(node)
+        Ok(())
     }
 
     /// The node, `/dev/loopN`.
@@ -161,8 +164,8 @@ impl Attached {
     /// # Errors
     /// What the loop driver said.
     pub fn grow(&self) -> Result<()> {
-        let grow = |node: LoopNode| node.grow(&self.place.backing());
-        self.node.map_or(Ok(()), grow).map_err(Error::io(format!("growing {}", self.device.display())))
+        let Some((node, lock)) = self.bound() else { return Ok(()) };
+        node.grow(lock, &self.place.backing()).map_err(Error::io(format!("growing {}", self.device.display())))
     }
 
     /// Takes the node away and flushes the disk. Done already, it does nothing.
@@ -171,15 +174,15 @@ impl Attached {
     /// [`Error::Busy`] names who uses the node, which then stays as it is; [`Error::Flush`] when the node is gone but
     /// the disk could not be flushed.
     pub fn detach(&mut self) -> Result<()> {
-        if let Some(node) = self.bound() {
+        if let Some((node, _)) = self.bound() {
             let who = lasting_holders(node);
             if !who.is_empty() {
                 return Err(self.busy(who));
             }
             // Once released the device's number may become another's, so the link goes first.
             self.remove_link();
-            if let Err(error) = self.release(node) {
-                self.make_link(node)?;
+            if let Err(error) = self.release() {
+                self.make_link()?;
                 return Err(error);
             }
         }
@@ -188,8 +191,9 @@ impl Attached {
     }
 
     /// The loop device, unless someone else has taken it away and it may be another's by now.
-    fn bound(&self) -> Option<LoopNode> {
-        self.node.filter(|node| node.backing().as_ref() == Some(&self.place.backing()))
+    fn bound(&self) -> Option<(LoopNode, &Lock)> {
+        let node = self.node.filter(|node| node.backing().as_ref() == Some(&self.place.backing()))?;
+        Some((node, self.lock.as_ref()?))
     }
 
     fn busy(&self, mut who: Vec<String>) -> Error {
@@ -201,8 +205,9 @@ impl Attached {
         Error::Busy { device: self.device.clone(), who }
     }
 
-    fn release(&self, node: LoopNode) -> Result<()> {
-        match node.release() {
+    fn release(&self) -> Result<()> {
+        let Some((node, lock)) = self.bound() else { return Ok(()) };
+        match node.release(lock) {
             Err(error) if error.raw_os_error() == Some(libc::EBUSY) => return Err(self.busy(holders::holders(node))),
             other => other.map_err(Error::io(format!("detaching {}", self.device.display())))?,
         }
@@ -227,10 +232,10 @@ impl Attached {
     /// Lets go of a node that is in use: its file systems are unmounted lazily, which writes back what they hold if
     /// no program has a file open on them; who still uses the node after that gets errors.
     fn abandon(&mut self) {
-        if let Some(node) = self.bound() {
+        if let Some((node, lock)) = self.bound() {
             let points = holders::mounted("self", &node.devices());
-            let _ = fuse::unmount_in_child(points);
-            let _ = node.release_when_closed();
+            let _ = fuse::unmount_in_child(lock, points);
+            let _ = node.release_when_closed(lock);
             node.wait_until_free(&self.place.backing(), PATIENCE);
         }
         let _ = self.take_down();

@@ -3,7 +3,8 @@
 //! A thread that opens, configures or closes the node waits for the file system this very process serves. Were the
 //! process killed in that moment, the waiting thread would keep the descriptor table, the FUSE connection in it would
 //! never close, and nothing could end the wait: a process that cannot be killed. The child has a descriptor table of
-//! its own without the connection, so when the server dies the connection closes and the child gets an error.
+//! its own without the connection, so when the server dies the connection closes and the child gets an error. It keeps
+//! the place's lock, so nobody clears the place before the child, too, is done.
 //!
 //! Unsafe: fork and the calls that a child of a threaded process may make.
 #![allow(unsafe_code)]
@@ -12,21 +13,23 @@ use std::io::{self, Read};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, RawFd};
 
+use super::place::Lock;
+
 /// What a child's work came to: a number of its choice, or the error number.
 pub(super) type Outcome = Result<i32, i32>;
 
-/// Runs `job` in a child with no descriptors and all signals blocked, and waits for it.
+/// Runs `job` in a child with no descriptor but `lock` and with all signals blocked, and waits for it.
 ///
 /// `job` must only make system calls on what was prepared before: no allocation, no lock, no panic, since another
 /// thread may have held the allocator's lock when the process was copied.
-pub(super) fn run(job: &dyn Fn() -> Outcome) -> io::Result<i32> {
+pub(super) fn run(lock: &Lock, job: &dyn Fn() -> Outcome) -> io::Result<i32> {
     let (mut reader, writer) = io::pipe()?;
     let blocked = BlockedSignals::all();
     // SAFETY: the child only makes async-signal-safe calls, then leaves by `_exit`.
     let pid = unsafe { libc::fork() };
     match pid {
         -1 => return Err(io::Error::last_os_error()),
-        0 => work(writer.as_raw_fd(), job),
+        0 => work([writer.as_raw_fd(), lock.as_raw_fd()], job),
         _ => {}
     }
     drop((blocked, writer));
@@ -41,11 +44,12 @@ pub(super) fn run(job: &dyn Fn() -> Outcome) -> io::Result<i32> {
 }
 
 /// The child's whole life. A signal handler of the parent's never runs here: it could write to a reused descriptor.
-fn work(pipe: RawFd, job: &dyn Fn() -> Outcome) -> ! {
+fn work([pipe, lock]: [RawFd; 2], job: &dyn Fn() -> Outcome) -> ! {
     // SAFETY: plain system calls on numbers; the child owns its whole descriptor table.
     let closed = unsafe {
         libc::dup2(pipe, 0);
-        libc::syscall(libc::SYS_close_range, 1, libc::c_uint::MAX, 0)
+        libc::dup2(lock, 1);
+        libc::syscall(libc::SYS_close_range, 2, libc::c_uint::MAX, 0)
     };
     let outcome = if closed == 0 { job() } else { Err(errno()) };
     let told = outcome.map_or_else(|error| [error, 0], |value| [0, value]).map(i32::to_ne_bytes);

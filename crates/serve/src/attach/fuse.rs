@@ -15,6 +15,7 @@ use fuser::{Config, Session, SessionACL};
 
 use super::child;
 use super::export::Export;
+use super::place::Lock;
 
 /// `PR_SET_IO_FLUSHER` of linux/prctl.h: allocations of this thread never wait for a disk, which may be ours.
 const PR_SET_IO_FLUSHER: libc::c_int = 57;
@@ -102,10 +103,10 @@ pub(super) fn is_root() -> bool {
 }
 
 /// Takes file systems that lie on our own node out of sight, in a child: writing back what they hold waits for us.
-pub(super) fn unmount_in_child(points: Vec<std::path::PathBuf>) -> io::Result<()> {
+pub(super) fn unmount_in_child(lock: &Lock, points: Vec<std::path::PathBuf>) -> io::Result<()> {
     let points = points.iter().rev().map(|point| CString::new(point.as_os_str().as_bytes()));
     let points = points.collect::<Result<Vec<_>, _>>()?;
-    child::run(&|| {
+    child::run(lock, &|| {
         for point in &points {
             // SAFETY: a C string that lives through the call.
             unsafe { libc::umount2(point.as_ptr(), libc::MNT_DETACH | libc::UMOUNT_NOFOLLOW) };

@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use super::child::{self, Outcome, errno};
 use super::mounts::{Device, device_number};
+use super::place::Lock;
 
 const LOOP_CLR_FD: libc::Ioctl = 0x4C01;
 const LOOP_SET_CAPACITY: libc::Ioctl = 0x4C07;
@@ -61,9 +62,9 @@ pub(super) struct LoopNode(u32);
 
 impl LoopNode {
     /// Binds a free loop device to `backing`, in a child.
-    pub fn bind(backing: &Path, shape: Shape) -> io::Result<Self> {
+    pub fn bind(lock: &Lock, backing: &Path, shape: Shape) -> io::Result<Self> {
         let backing = CString::new(backing.as_os_str().as_bytes())?;
-        let number = child::run(&|| bind(&backing, shape))?;
+        let number = child::run(lock, &|| bind(&backing, shape))?;
         Ok(Self(number.cast_unsigned()))
     }
 
@@ -116,25 +117,25 @@ impl LoopNode {
     ///
     /// # Errors
     /// EBUSY if anything holds it for itself: a mount, a partition's mount, swap, another device on top.
-    pub fn release(self) -> io::Result<()> {
+    pub fn release(self, lock: &Lock) -> io::Result<()> {
         let path = self.c_path()?;
         let clear = |flags| match clear(&path, flags) {
             Err(libc::ENXIO) => Ok(0),
             other => other,
         };
-        child::run(&|| clear(libc::O_EXCL)).map(drop)
+        child::run(lock, &|| clear(libc::O_EXCL)).map(drop)
     }
 
     /// Gives it up even if it is in use: it goes when its last user does.
-    pub fn release_when_closed(self) -> io::Result<()> {
+    pub fn release_when_closed(self, lock: &Lock) -> io::Result<()> {
         let path = self.c_path()?;
-        child::run(&|| clear(&path, 0)).map(drop)
+        child::run(lock, &|| clear(&path, 0)).map(drop)
     }
 
     /// Takes over the grown size of `backing`, in a child.
-    pub fn grow(self, backing: &Path) -> io::Result<()> {
+    pub fn grow(self, lock: &Lock, backing: &Path) -> io::Result<()> {
         let (path, backing) = (self.c_path()?, CString::new(backing.as_os_str().as_bytes())?);
-        child::run(&|| grow(&path, &backing)).map(drop)
+        child::run(lock, &|| grow(&path, &backing)).map(drop)
     }
 
     /// Waits until it is not bound to `backing` any more; `false` if it still is after `limit`.

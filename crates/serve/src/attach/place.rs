@@ -9,15 +9,23 @@
 //! ```
 //!
 //! - P1. Whoever holds the lock of a place alone touches what belongs to it: mount, loop device, link, directory.
-//! - P2. The lock is taken before anything else is made and removed after all else is gone, so what lies in a place
-//!   whose lock is free was left by a dead server. A process number proves nothing: it is for messages.
+//! - P2. The lock is taken before anything else is made and removed after all else is gone, and the children that do
+//!   work for a server hold it too, so what lies in a place whose lock is free was left by a dead server, and nothing
+//!   is added to it any more. A process number proves nothing: it is for messages, and for how long to wait.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read};
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::Duration;
 
 use super::{Error, Result};
+
+/// How often a lock is tried that a dying or starting server holds: for two seconds.
+const ATTEMPTS: u32 = 400;
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// The paths of one attached disk.
 #[derive(Clone, Debug)]
@@ -67,17 +75,23 @@ impl Place {
         backing.ends_with("mnt/disk").then(|| backing.ancestors().nth(2).map(|root| root.join("lock"))).flatten()
     }
 
-    /// Takes the lock, making it if need be.
+    /// Takes the lock, making it if need be. A server that is dead or has not written its number yet is waited for.
     ///
     /// # Errors
     /// [`Error::Held`] if a server has it.
     pub fn lock(&self) -> Result<Lock> {
-        let failed = || Error::io(format!("locking {}", self.root.display()));
+        let mut attempts = 0;
         loop {
-            match self.open().map_err(failed())? {
+            match self.open().map_err(Error::io(format!("locking {}", self.root.display())))? {
                 None => {}
-                Some(Claim::Taken(who)) => return Err(Error::Held { name: self.name.clone(), who }),
                 Some(Claim::Ours(file)) => return Ok(Lock { file, root: self.root.clone() }),
+                Some(Claim::Taken(holder)) if holder.lives() || attempts == ATTEMPTS => {
+                    return Err(Error::Held { name: self.name.clone(), who: holder.to_string() });
+                }
+                Some(Claim::Taken(_)) => {
+                    attempts += 1;
+                    sleep(PAUSE);
+                }
             }
         }
     }
@@ -92,7 +106,7 @@ impl Place {
             other => other?,
         };
         match file.try_lock() {
-            Err(TryLockError::WouldBlock) => Ok(Some(Claim::Taken(holder(&mut file)))),
+            Err(TryLockError::WouldBlock) => Ok(Some(Claim::Taken(Holder::noted(&mut file)))),
             Err(TryLockError::Error(error)) => Err(error),
             Ok(()) if file.metadata()?.nlink() == 0 => Ok(None),
             Ok(()) => Ok(Some(Claim::Ours(file))),
@@ -102,7 +116,33 @@ impl Place {
 
 enum Claim {
     Ours(File),
-    Taken(String),
+    Taken(Holder),
+}
+
+/// The server that holds a lock, by its number if it has written that down.
+struct Holder(Option<String>);
+
+impl Holder {
+    fn noted(file: &mut File) -> Self {
+        let mut text = String::new();
+        let pid = file.read_to_string(&mut text).ok().and_then(|_| text.lines().next());
+        Self(pid.filter(|pid| !pid.is_empty()).map(str::to_owned))
+    }
+
+    fn lives(&self) -> bool {
+        let status = |pid| fs::read_to_string(format!("/proc/{pid}/status"));
+        self.0.as_ref().is_some_and(|pid| status(pid).is_ok_and(|text| !text.contains("State:\tZ")))
+    }
+}
+
+impl std::fmt::Display for Holder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.0 {
+            Some(pid) if self.lives() => write!(f, "process {pid}"),
+            Some(pid) => write!(f, "what is left of process {pid}, which is ending"),
+            None => f.write_str("a process that is starting"),
+        }
+    }
 }
 
 /// Whether a live server holds the lock at `path`.
@@ -116,19 +156,17 @@ pub(super) fn noted_link(path: &Path) -> Option<PathBuf> {
     text.lines().nth(1).filter(|link| !link.is_empty()).map(PathBuf::from)
 }
 
-fn holder(file: &mut File) -> String {
-    let mut text = String::new();
-    match file.read_to_string(&mut text).ok().and_then(|_| text.lines().next()) {
-        Some(pid) if !pid.is_empty() => format!("process {pid}"),
-        _ => "a process that is starting".into(),
-    }
-}
-
 /// A place that is ours (P1). Dropped, it is free; what lies in it stays for the next owner to clear.
 #[derive(Debug)]
 pub(super) struct Lock {
     file: File,
     root: PathBuf,
+}
+
+impl AsRawFd for Lock {
+    fn as_raw_fd(&self) -> RawFd {
+        self.file.as_raw_fd()
+    }
 }
 
 impl Lock {

@@ -28,6 +28,8 @@ pub fn clear_stale(directory: &Path) -> Vec<String> {
             Err(error) => told.push(format!("could not clear {}: {error}", directory.join(&name).display())),
         }
     }
+    // A server may have been killed between its last place and this; with any place in it the call fails.
+    let _ = fs::remove_dir(&directory);
     told
 }
 
@@ -51,7 +53,7 @@ pub(super) fn clear(place: &Place, lock: &Lock, told: &mut Vec<String>) -> Resul
     let bound = LoopNode::bound().map_err(Error::io("listing loop devices"))?;
     for (node, _) in bound.into_iter().filter(|(_, backing)| *backing == place.backing()) {
         unmount_users(node, told);
-        release(node, place, told)?;
+        release(node, lock, place, told)?;
     }
     let point = place.mount_point();
     while Mount::seen_by("self").is_ok_and(|mounts| mounts.iter().any(|mount| mount.point == point)) {
@@ -71,9 +73,9 @@ fn unmount_users(node: LoopNode, told: &mut Vec<String>) {
 }
 
 /// A program may keep a file open on a file system that is unmounted lazily: the device then goes with that program.
-fn release(node: LoopNode, place: &Place, told: &mut Vec<String>) -> Result<()> {
+fn release(node: LoopNode, lock: &Lock, place: &Place, told: &mut Vec<String>) -> Result<()> {
     let device = node.path();
-    node.release_when_closed().or_else(gone).map_err(Error::io(format!("detaching {}", device.display())))?;
+    node.release_when_closed(lock).or_else(gone).map_err(Error::io(format!("detaching {}", device.display())))?;
     if node.wait_until_free(&place.backing(), Duration::from_secs(2)) {
         told.push(format!("detached the dead {}", device.display()));
     } else {

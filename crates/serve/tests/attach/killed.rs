@@ -140,7 +140,8 @@ fn killed_at_any_point_it_dies_and_is_cleared() {
         // Any wait will do; odd multiples spread the kills over the cycle, which takes some 30 ms.
         thread::sleep(Duration::from_micros(round * 7919 % 60_000));
         victim.kill();
-        clear_stale(&stand.places());
+        let told = clear_stale(&stand.places()).join("\n");
+        assert!(!told.contains("could not"), "{told}");
         stand.assert_clean();
     }
 }

@@ -52,7 +52,8 @@ impl Stand {
 
     /// Nothing of ours is mounted, bound or left in a directory.
     pub fn assert_clean(&self) {
-        assert!(!self.places().exists(), "the directory of places is left: {:?}", fs::read_dir(self.places()));
+        let left: Vec<_> = fs::read_dir(self.places()).into_iter().flatten().flatten().collect();
+        assert!(!self.places().exists(), "the directory of places is left, with {left:?}");
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
         let here = text(&self.directory.path().canonicalize().unwrap());
         assert!(!mounts.contains(&here), "a mount is left:\n{mounts}");
