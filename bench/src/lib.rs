@@ -1,1 +1,25 @@
-//! bench
+//! The experiments of the papers, rerun on this machine with peers beside them in the same run.
+//!
+//! An [`Experiment`] gives a [`Report`]: rows of measured values, each beside another subject of the same run, what
+//! the paper says, and one line that compares the two. Subjects of one case take turns in short slices, so that what
+//! disturbs the machine disturbs all of them; only ratios between neighbours in time are trusted.
+
+mod buffer;
+mod client;
+mod error;
+mod experiment;
+mod machine;
+mod options;
+mod plot;
+mod protection;
+mod random;
+mod report;
+mod rounds;
+mod scratch;
+mod server;
+
+pub use error::{Error, Result};
+pub use experiment::{EXPERIMENTS, Experiment, find};
+pub use machine::Machine;
+pub use options::{Length, OnProgress, Options, Progress, Steps};
+pub use report::{Chart, Claim, Measure, Report, Row};

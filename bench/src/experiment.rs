@@ -1,0 +1,37 @@
+//! The experiments there are.
+
+use crate::options::{OnProgress, Options};
+use crate::report::Report;
+use crate::{Result, protection};
+
+/// One experiment.
+pub struct Experiment {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// What it shows, in a line.
+    pub about: &'static str,
+    run: fn(&Options, OnProgress<'_>) -> Result<Report>,
+}
+
+/// Every experiment.
+pub const EXPERIMENTS: &[Experiment] = &[Experiment {
+    name: "protection",
+    about: "what guards cost beside the bare copy (PMBD, figures 3 and 8), NBD beside its peers, recovery",
+    run: protection::run,
+}];
+
+/// The experiment called `name`.
+pub fn find(name: &str) -> Option<&'static Experiment> {
+    EXPERIMENTS.iter().find(|experiment| experiment.name == name)
+}
+
+impl Experiment {
+    /// Runs it; `on_progress` is called between slices and says whether to go on.
+    ///
+    /// # Errors
+    /// What keeps it from running at all. A peer that this machine lacks is no error: its rows are missing and the
+    /// verdict says so.
+    pub fn run(&self, options: &Options, on_progress: OnProgress<'_>) -> Result<Report> {
+        (self.run)(options, on_progress)
+    }
+}

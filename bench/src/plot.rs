@@ -1,0 +1,146 @@
+//! Reports as pictures: grouped bars, a panel for each chart.
+
+use std::path::Path;
+
+use plotters::coord::types::RangedCoordf64;
+use plotters::prelude::*;
+
+use crate::report::{Chart, Measure, Report, Row};
+use crate::{Error, Result};
+
+const WIDTH: u32 = 1200;
+const PANEL_HEIGHT: u32 = 330;
+const FONT: &str = "sans-serif";
+/// Told apart in print and by the colour-blind (Okabe and Ito's).
+const COLORS: [RGBColor; 8] = [
+    RGBColor(80, 80, 80),
+    RGBColor(213, 94, 0),
+    RGBColor(230, 159, 0),
+    RGBColor(0, 114, 178),
+    RGBColor(86, 180, 233),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(150, 150, 0),
+];
+
+type Drawn<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
+type Panel<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
+type Outcome<T = ()> = std::result::Result<T, Box<dyn std::error::Error>>;
+
+impl Report {
+    /// Writes its charts as an SVG file.
+    pub fn write_svg(&self, path: &Path) -> Result<()> {
+        let drawn = draw(self, path).map_err(|why| std::io::Error::other(why.to_string()));
+        drawn.map_err(Error::io(format!("drawing {}", path.display())))
+    }
+}
+
+fn draw(report: &Report, path: &Path) -> Outcome {
+    let panels = report.charts.len().max(1);
+    let root = SVGBackend::new(path, (WIDTH, PANEL_HEIGHT * panels as u32)).into_drawing_area();
+    root.fill(&WHITE)?;
+    for (area, chart) in root.split_evenly((panels, 1)).iter().zip(&report.charts) {
+        draw_panel(&root, area, &Content::of(report, chart))?;
+    }
+    Ok(root.present()?)
+}
+
+/// What one panel shows.
+struct Content<'a> {
+    chart: &'a Chart,
+    rows: Vec<&'a Row>,
+    subjects: Vec<&'a str>,
+}
+
+impl<'a> Content<'a> {
+    fn of(report: &'a Report, chart: &'a Chart) -> Self {
+        let rows: Vec<&Row> = report.rows.iter().filter(|row| chart.cases.contains(&row.case)).collect();
+        let mut subjects = Vec::new();
+        for row in &rows {
+            if !subjects.contains(&row.subject.as_str()) {
+                subjects.push(row.subject.as_str());
+            }
+        }
+        Self { chart, rows, subjects }
+    }
+
+    fn value(&self, row: &Row) -> f64 {
+        if self.chart.measure == Measure::Ratio { row.ratio } else { row.value }
+    }
+
+    fn top(&self) -> f64 {
+        let highest = self.rows.iter().map(|row| self.value(row)).fold(self.chart.level.unwrap_or(0.0), f64::max);
+        if highest > 0.0 { highest * 1.08 } else { 1.0 }
+    }
+
+    fn unit(&self) -> &str {
+        match (self.chart.measure, self.rows.first()) {
+            (Measure::Ratio, Some(row)) if self.rows.iter().all(|it| it.beside == row.beside) => &row.beside,
+            (Measure::Ratio, _) => "the better peer",
+            (Measure::Value, row) => row.map_or("", |row| row.unit),
+        }
+    }
+}
+
+fn draw_panel(root: &Drawn<'_>, area: &Drawn<'_>, content: &Content<'_>) -> Outcome {
+    let groups = content.chart.cases.len() as f64;
+    let mut panel = ChartBuilder::on(area)
+        .margin(10)
+        .margin_top(48)
+        .x_label_area_size(30)
+        .y_label_area_size(76)
+        .build_cartesian_2d(0.0..groups, 0.0..content.top())?;
+    let unit = match content.chart.measure {
+        Measure::Value => content.unit().to_owned(),
+        Measure::Ratio => format!("times {}", content.unit()),
+    };
+    panel
+        .configure_mesh()
+        .disable_x_mesh()
+        .x_labels(0)
+        .y_desc(unit)
+        .axis_desc_style((FONT, 15))
+        .label_style((FONT, 13))
+        .light_line_style(WHITE)
+        .draw()?;
+    for row in &content.rows {
+        draw_bar(&mut panel, content, row)?;
+    }
+    if let Some(level) = content.chart.level {
+        panel.draw_series([PathElement::new(vec![(0.0, level), (groups, level)], BLACK.stroke_width(1))])?;
+    }
+    for (group, case) in content.chart.cases.iter().enumerate() {
+        let (x, y) = panel.backend_coord(&(group as f64 + 0.5, 0.0));
+        let style = (FONT, 14).into_text_style(root).pos(middle());
+        root.draw(&Text::new(case.clone(), (x, y + 8), style))?;
+    }
+    draw_head(area, content)
+}
+
+fn middle() -> plotters::style::text_anchor::Pos {
+    use plotters::style::text_anchor::{HPos, Pos, VPos};
+    Pos::new(HPos::Center, VPos::Top)
+}
+
+fn draw_bar(panel: &mut Panel<'_, '_>, content: &Content<'_>, row: &Row) -> Outcome {
+    let group = content.chart.cases.iter().position(|case| *case == row.case).unwrap_or(0) as f64;
+    let bar = content.subjects.iter().position(|subject| *subject == row.subject).unwrap_or(0);
+    let width = 0.84 / content.subjects.len() as f64;
+    let left = group + 0.08 + bar as f64 * width;
+    let corners = [(left, 0.0), (left + width * 0.94, content.value(row))];
+    panel.draw_series([Rectangle::new(corners, COLORS[bar % COLORS.len()].filled())])?;
+    Ok(())
+}
+
+/// The title, and which colour is whom.
+fn draw_head(area: &Drawn<'_>, content: &Content<'_>) -> Outcome {
+    area.draw(&Text::new(content.chart.title.clone(), (12, 8), (FONT, 17)))?;
+    let mut x = 76;
+    for (bar, subject) in content.subjects.iter().enumerate() {
+        let color = COLORS[bar % COLORS.len()];
+        area.draw(&Rectangle::new([(x, 32), (x + 11, 43)], color.filled()))?;
+        area.draw(&Text::new((*subject).to_owned(), (x + 16, 31), (FONT, 14)))?;
+        x += 38 + 8 * subject.len() as i32;
+    }
+    Ok(())
+}

@@ -1,0 +1,76 @@
+//! What whole sectors cost: the default disk, which writes to free space and then changes the map, beside the least
+//! that a copy-on-write can be: two non-temporal stores, each with a fence.
+
+use std::cell::RefCell;
+use std::time::Duration;
+
+use ferrite_medium::{Guard, Memory, Scheme};
+
+use super::Scale;
+use super::copies::BARE;
+use super::load::{Load, Slice, Target};
+use super::stage::{Bare, Stage};
+use crate::Result;
+use crate::buffer::Buffer;
+use crate::options::{Options, Steps};
+use crate::report::{Report, rows};
+use crate::rounds::{self, Subject};
+
+/// The cases.
+pub const CASES: [&str; 2] = ["WR RND 4K whole sectors", "WR RND 256K whole sectors"];
+const SIZES: [u64; 2] = [4 << 10, 256 << 10];
+
+/// Data that is written to one place and named by a word in another.
+struct BareCopyOnWrite<'a> {
+    bare: &'a Bare,
+    /// Where the words lie, behind the data.
+    words_at: u64,
+}
+
+impl Target for BareCopyOnWrite<'_> {
+    fn read(&self, at: u64, into: &mut [u8]) -> Result<()> {
+        self.bare.read(at, into)
+    }
+
+    #[inline]
+    fn write(&self, at: u64, from: &[u8]) -> Result<()> {
+        self.bare.write(at, from)?;
+        let words = from.len() as u64 / 4096;
+        let word_at = self.bare.at + self.words_at + at / 4096 * 8;
+        self.bare.memory.store(word_at, &from[..words as usize * 8], Scheme::Nt);
+        self.bare.memory.fence();
+        Ok(())
+    }
+}
+
+/// Milliseconds it takes, about.
+pub fn total_ms(scale: &Scale) -> u64 {
+    SIZES.len() as u64 * 3 * (scale.rounds as u64 + 1) * scale.slice_ms
+}
+
+/// Measures it.
+pub fn measure(options: &Options, scale: &Scale, steps: &mut Steps<'_>, report: &mut Report) -> Result<()> {
+    steps.step("filling disks", 0)?;
+    let disk_bytes = scale.disk_bytes / 2;
+    let stages = (0..3).map(|_| Stage::build(&options.place, disk_bytes)).collect::<Result<Vec<_>>>()?;
+    let (bare, size) = (stages[0].bare()?, stages[0].size());
+    let bare = BareCopyOnWrite { bare: &bare, words_at: size };
+    let best = Guard::best();
+    let guarded = stages[1].disk(best, false)?;
+    let open = stages[2].disk(Guard::None, false)?;
+    for (case, bytes) in CASES.into_iter().zip(SIZES) {
+        let load = Load { writes: true, random: true, bytes, depth: 1 };
+        let buffers = RefCell::new([Buffer::new(bytes as usize)]);
+        let time = Duration::from_millis(scale.slice_ms);
+        let slice = |seed| Slice { load: &load, size, time, seed };
+        let latency_ns = |requests: f64| 1e9 / requests;
+        let mut subjects = [
+            Subject::new(BARE, |seed| slice(seed).run(&bare, &mut *buffers.borrow_mut()).map(latency_ns)),
+            Subject::new(best.name(), |seed| slice(seed).run(&*guarded, &mut *buffers.borrow_mut()).map(latency_ns)),
+            Subject::new("none", |seed| slice(seed).run(&*open, &mut *buffers.borrow_mut()).map(latency_ns)),
+        ];
+        let series = rounds::run(&mut subjects, scale.rounds, &mut || steps.step(case, scale.slice_ms))?;
+        report.rows.extend(rows(case, "ns", &series, &series[0]));
+    }
+    Ok(())
+}

@@ -1,0 +1,84 @@
+//! Figures 3 and 8: the guards beside the bare copy, through a disk that overwrites in place as the paper's does.
+
+use std::time::Duration;
+
+use ferrite_medium::Guard;
+
+use super::Scale;
+use super::load::{Load, Slice};
+use super::stage::Stage;
+use crate::Result;
+use crate::buffer::Buffer;
+use crate::options::{Options, Steps};
+use crate::report::{Chart, Measure, Report, rows};
+use crate::rounds::{self, Subject};
+
+/// The name of the copy that everything is measured beside.
+pub const BARE: &str = "bare";
+/// Guards in the order the paper comes to them, and what the report calls them.
+const GUARDS: [(Guard, &str); 5] = [
+    (Guard::Pagetable, "pagetable (PT-Naive)"),
+    (Guard::Private, "private"),
+    (Guard::Keys, "keys"),
+    (Guard::KeysStrict, "keys=strict"),
+    (Guard::None, "none"),
+];
+const UNIT: &str = "MB/s";
+
+/// The loads, with `many` requests at once in half of them.
+fn loads(many: usize) -> impl Iterator<Item = Load> {
+    [false, true].into_iter().flat_map(move |writes| {
+        [1, many].into_iter().flat_map(move |depth| {
+            [4 << 10, 256 << 10].into_iter().flat_map(move |bytes| {
+                [false, true].into_iter().map(move |random| Load { writes, random, bytes, depth })
+            })
+        })
+    })
+}
+
+/// Milliseconds it takes, about.
+pub fn total_ms(scale: &Scale) -> u64 {
+    loads(2).map(|load| plan(scale, &load)).map(|(rounds, ms)| (rounds as u64 + 1) * 6 * ms).sum()
+}
+
+/// Rounds, and milliseconds of a slice. Many threads on few processors need a few turns each in every slice.
+fn plan(scale: &Scale, load: &Load) -> (usize, u64) {
+    if load.depth == 1 { (scale.rounds, scale.slice_ms) } else { (scale.rounds.div_ceil(3), 3 * scale.slice_ms) }
+}
+
+/// Measures it.
+pub fn measure(options: &Options, scale: &Scale, steps: &mut Steps<'_>, report: &mut Report) -> Result<()> {
+    steps.step("filling a disk", 0)?;
+    let stage = Stage::build(&options.place, scale.disk_bytes)?;
+    let bare = stage.bare()?;
+    let usable = GUARDS.into_iter().filter(|(guard, _)| guard.ensure_available().is_ok());
+    let disks = usable.map(|(guard, name)| Ok((name, stage.disk(guard, true)?))).collect::<Result<Vec<_>>>()?;
+    for load in loads(options.threads_many) {
+        let mut buffers: Vec<Buffer> = (0..load.depth).map(|_| Buffer::new(load.bytes as usize)).collect();
+        let buffers = std::cell::RefCell::new(&mut buffers[..]);
+        let (rounds, slice_ms) = plan(scale, &load);
+        let time = Duration::from_millis(slice_ms);
+        let slice = |seed| Slice { load: &load, size: stage.size(), time, seed };
+        let rate = |requests: f64| requests * load.bytes as f64 / 1e6;
+        let mut subjects = vec![Subject::new(BARE, |seed| slice(seed).run(&bare, *buffers.borrow_mut()).map(rate))];
+        for (name, disk) in &disks {
+            let run = |seed| slice(seed).run(&**disk, *buffers.borrow_mut()).map(rate);
+            subjects.push(Subject::new(*name, run));
+        }
+        let name = load.name();
+        let series = rounds::run(&mut subjects, rounds, &mut || steps.step(&name, slice_ms))?;
+        report.rows.extend(rows(&name, UNIT, &series, &series[0]));
+    }
+    report.charts.extend([false, true].map(|writes| chart(options.threads_many, writes)));
+    Ok(())
+}
+
+fn chart(many: usize, writes: bool) -> Chart {
+    let verb = if writes { "Writes" } else { "Reads" };
+    Chart {
+        title: format!("{verb} in process, through a disk that overwrites in place, by guard (figures 3 and 8)"),
+        measure: Measure::Value,
+        cases: loads(many).filter(|load| load.writes == writes).map(|load| load.name()).collect(),
+        level: None,
+    }
+}

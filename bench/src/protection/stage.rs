@@ -1,0 +1,90 @@
+//! A pool with one disk, opened under one guard after the other and all at once.
+//!
+//! Only data is copied while more than one of them is open: each keeps a map of its own, and none of them changes it.
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+
+use ferrite_block::{BlockDisk, DiskOptions, DiskSpec};
+use ferrite_medium::{Access, Disk, Guard, MapOptions, Mapped, Memory, Span};
+use ferrite_pool::layout::CHUNK;
+use ferrite_pool::{Format, Pool, Role};
+
+use crate::Result;
+use crate::buffer::Buffer;
+use crate::scratch::Scratch;
+
+const NAME: &str = "disk";
+const BOOT: [u8; 16] = [1; 16];
+const FILL_BYTES: usize = 256 << 10;
+
+/// A filled disk in a file of its own.
+pub struct Stage {
+    file: File,
+    name: String,
+    /// The longest run of the disk's data in the pool.
+    data: Span,
+    _scratch: Scratch,
+}
+
+/// The data of the disk through an unguarded mapping, without a disk.
+pub struct Bare {
+    /// The mapping.
+    pub memory: Mapped,
+    /// Where the data starts.
+    pub at: u64,
+}
+
+impl Stage {
+    /// Makes a pool in `place` and in it a disk of `disk_bytes`, filled in sequence.
+    pub fn build(place: &Path, disk_bytes: u64) -> Result<Self> {
+        let scratch = Scratch::new(place)?;
+        let size = (disk_bytes + disk_bytes / 16 + (16 << 20)).next_multiple_of(CHUNK);
+        let file = scratch.file("pool", size)?;
+        let name = scratch.path("pool").display().to_string();
+        let mut stage = Self { file, name, data: Span::new(0, 0), _scratch: scratch };
+        let memory = stage.map(Guard::None)?;
+        memory.reserve(Span::new(0, size))?;
+        Pool::create(&memory, &Format { uuid: [7; 16], boot_id: BOOT })?;
+        let pool = Arc::new(Pool::open(Arc::new(memory), BOOT)?.0);
+        ferrite_block::create(&pool, NAME, &DiskSpec { size: disk_bytes, sector_bytes: 512, thin: false })?;
+        fill(&*BlockDisk::open(Arc::clone(&pool), NAME, DiskOptions::default())?)?;
+        let tag = pool.tag(NAME)?;
+        let runs = tag.extents.iter().filter(|extent| extent.role == Role::DATA).map(|extent| extent.span());
+        stage.data = runs.max_by_key(|run| run.len).expect("a disk has data");
+        Ok(stage)
+    }
+
+    /// Bytes that every subject works on.
+    pub fn size(&self) -> u64 {
+        self.data.len * 15 / 16 / CHUNK * CHUNK
+    }
+
+    /// The disk under `guard`, with every page of it touched.
+    pub fn disk(&self, guard: Guard, in_place: bool) -> Result<Arc<BlockDisk>> {
+        let pool = Pool::open(Arc::new(self.map(guard)?), BOOT)?.0;
+        Ok(BlockDisk::open(Arc::new(pool), NAME, DiskOptions { in_place, ..DiskOptions::default() })?)
+    }
+
+    /// Its data without guard or disk, with every page of it touched.
+    pub fn bare(&self) -> Result<Bare> {
+        Ok(Bare { memory: self.map(Guard::None)?, at: self.data.at })
+    }
+
+    fn map(&self, guard: Guard) -> Result<Mapped> {
+        let file = self.file.try_clone().map_err(crate::Error::io("sharing the pool's file"))?;
+        let memory = Mapped::map(file, &MapOptions { guard, name: self.name.clone(), ..MapOptions::default() })?;
+        memory.populate(Span::new(0, memory.size()))?;
+        Ok(memory)
+    }
+}
+
+fn fill(disk: &dyn Disk) -> Result<()> {
+    let (buffer, size) = (Buffer::new(FILL_BYTES), disk.geometry().size);
+    for at in (0..size).step_by(FILL_BYTES) {
+        let len = (size - at).min(FILL_BYTES as u64) as usize;
+        disk.write(at, &buffer.bytes()[..len], Access::Cached)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,91 @@
+//! One line on how this run compares with the paper.
+
+use super::atomic;
+use super::copies::BARE;
+use super::recovery;
+use super::served::{self, OURS, PEERS};
+use crate::report::{Report, Row};
+
+/// The line.
+pub fn of(report: &Report) -> String {
+    let mut parts = vec![
+        page_table(report),
+        private(report),
+        keys(report),
+        strict(report),
+        whole_sectors(report),
+        nbd(report),
+        killed(report),
+    ];
+    if report.machine.is_busy() {
+        parts.push(format!("others kept this machine busy (load {}): take the figures again", report.machine.load));
+    }
+    parts.retain(|part| !part.is_empty());
+    parts.join("; ")
+}
+
+/// The smallest and the largest ratio of the rows that `wanted` picks.
+fn range(report: &Report, wanted: impl Fn(&Row) -> bool) -> Option<(f64, f64)> {
+    let ratios: Vec<f64> = report.rows.iter().filter(|row| wanted(row)).map(|row| row.ratio).collect();
+    let least = ratios.iter().copied().reduce(f64::min)?;
+    Some((least, ratios.into_iter().fold(least, f64::max)))
+}
+
+fn in_process(row: &Row, subject: &str) -> bool {
+    row.subject.starts_with(subject) && row.beside == BARE && row.unit == "MB/s"
+}
+
+fn page_table(report: &Report) -> String {
+    let slower = |bytes: &str| {
+        let of = |row: &Row| in_process(row, "pagetable") && row.case.starts_with("WR") && row.case.contains(bytes);
+        range(report, of).map_or(f64::NAN, |(least, _)| 1.0 / least)
+    };
+    format!(
+        "naive page table: writes up to {:.1} times slower at 4K, {:.1} at 256K (paper: 18)",
+        slower(" 4K"),
+        slower("256K")
+    )
+}
+
+fn private(report: &Report) -> String {
+    let Some((least, most)) = range(report, |row| in_process(row, "private")) else { return String::new() };
+    let why = if most < 0.8 { ", for in user space each mapping is two system calls and a TLB shootdown" } else { "" };
+    format!("private mapping: {least:.2} to {most:.2} of bare (paper: 0.85 to 0.90){why}")
+}
+
+fn keys(report: &Report) -> String {
+    match range(report, |row| in_process(row, "keys") && row.subject == "keys") {
+        Some((least, most)) => format!("keys: {least:.3} to {most:.3} of bare"),
+        None => "keys: this processor has none".into(),
+    }
+}
+
+fn strict(report: &Report) -> String {
+    let reads = |row: &Row| in_process(row, "keys=strict") && row.case.starts_with("RD") && row.case.contains(" 4K");
+    range(report, reads).map_or(String::new(), |(least, _)| format!("denying reads too: 4K reads down to {least:.2}"))
+}
+
+fn whole_sectors(report: &Report) -> String {
+    let row = report.rows.iter().find(|row| row.case == atomic::CASES[0] && row.subject != BARE);
+    row.map_or(String::new(), |row| format!("whole sectors: a 4K write {:.2} times a bare copy-on-write", row.ratio))
+}
+
+fn nbd(report: &Report) -> String {
+    let is_there = |peer: &&&str| report.rows.iter().any(|row| row.subject == **peer);
+    let missing: Vec<&str> = PEERS.iter().filter(|peer| !is_there(peer)).copied().collect();
+    let note =
+        if missing.is_empty() { String::new() } else { format!(" (not on this machine: {})", missing.join(", ")) };
+    let cases: Vec<String> = served::loads().map(|load| served::case(&load)).collect();
+    let ours = |row: &Row| row.subject == OURS && row.beside != OURS && cases.contains(&row.case);
+    match range(report, ours) {
+        Some((least, most)) => format!("NBD: {least:.2} to {most:.2} times the better peer{note}"),
+        None => format!("NBD: no peer{note}"),
+    }
+}
+
+fn killed(report: &Report) -> String {
+    match report.rows.iter().find(|row| row.case == recovery::CASE) {
+        Some(row) => format!("back {:.0} ms after a kill", row.value),
+        None => "recovery: not measured without the program".into(),
+    }
+}

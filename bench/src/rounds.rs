@@ -1,0 +1,107 @@
+//! Subjects of one case, measured in turn.
+
+use crate::Result;
+
+/// What is measured, and how: one short slice at a call, given the number of the slice.
+pub struct Subject<'a> {
+    /// Its name in the report.
+    pub name: String,
+    /// Measures a slice.
+    pub slice: Box<dyn FnMut(u64) -> Result<f64> + 'a>,
+}
+
+impl<'a> Subject<'a> {
+    /// A subject.
+    pub fn new(name: impl Into<String>, slice: impl FnMut(u64) -> Result<f64> + 'a) -> Self {
+        Self { name: name.into(), slice: Box::new(slice) }
+    }
+}
+
+/// The slices of one subject, one a round.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Series {
+    /// Whose.
+    pub name: String,
+    /// What was measured.
+    pub values: Vec<f64>,
+}
+
+/// Runs `rounds` rounds in which every subject has one slice, each round begun by another subject; a round before
+/// them is not counted. `after_slice` is called after every slice.
+pub fn run(
+    subjects: &mut [Subject<'_>],
+    rounds: usize,
+    after_slice: &mut dyn FnMut() -> Result<()>,
+) -> Result<Vec<Series>> {
+    let mut series: Vec<Series> =
+        subjects.iter().map(|subject| Series { name: subject.name.clone(), values: Vec::new() }).collect();
+    let count = subjects.len();
+    for round in 0..=rounds {
+        for turn in 0..count {
+            let which = (round + turn) % count;
+            let value = (subjects[which].slice)((round * count + turn) as u64)?;
+            after_slice()?;
+            if round > 0 {
+                series[which].values.push(value);
+            }
+        }
+    }
+    Ok(series)
+}
+
+impl Series {
+    /// The median.
+    pub fn median(&self) -> f64 {
+        quantile(&self.values, 0.5)
+    }
+
+    /// Its values over those of `beside`, round by round.
+    pub fn over(&self, beside: &Self) -> Self {
+        let values = self.values.iter().zip(&beside.values).map(|(mine, theirs)| mine / theirs).collect();
+        Self { name: self.name.clone(), values }
+    }
+
+    /// The values that a tenth lies below, and above.
+    pub fn range(&self) -> (f64, f64) {
+        (quantile(&self.values, 0.1), quantile(&self.values, 0.9))
+    }
+}
+
+fn quantile(values: &[f64], part: f64) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let at = part * sorted.len().saturating_sub(1) as f64;
+    let (below, above) = (sorted[at.floor() as usize], sorted[at.ceil() as usize]);
+    below + (above - below) * at.fract()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    /// One subject's slices in a row would meet another machine than the next one's.
+    #[test]
+    fn subjects_take_turns_and_begin_in_turn() {
+        let order = RefCell::new(String::new());
+        let subject = |name: &'static str| {
+            let order = &order;
+            Subject::new(name, move |_| {
+                order.borrow_mut().push_str(name);
+                Ok(1.0)
+            })
+        };
+        let series = run(&mut [subject("a"), subject("b")], 3, &mut || Ok(())).expect("nothing fails");
+        assert_eq!(*order.borrow(), "abbaabba");
+        assert!(series.iter().all(|series| series.values.len() == 3));
+    }
+
+    #[test]
+    fn ratios_are_taken_round_by_round() {
+        let series = |values: &[f64]| Series { name: String::new(), values: values.to_vec() };
+        let ratios = series(&[1.0, 20.0, 3.0]).over(&series(&[2.0, 40.0, 6.0]));
+        assert_eq!((ratios.median(), ratios.range()), (0.5, (0.5, 0.5)));
+        assert_eq!(series(&[4.0, 1.0, 2.0, 3.0]).median(), 2.5);
+    }
+}

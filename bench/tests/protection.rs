@@ -1,0 +1,65 @@
+//! The experiment runs whole, and what it reports has every subject of every case.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use ferrite_bench::{Error, Length, Options, find};
+use ferrite_medium::Guard;
+
+fn options(folder: &Path) -> Options {
+    Options { length: Length::Smoke, place: folder.into(), ferrite: None, threads_many: 3 }
+}
+
+fn names<'a>(of: impl Iterator<Item = &'a str>) -> BTreeSet<&'a str> {
+    of.collect()
+}
+
+#[test]
+fn every_case_has_every_subject_and_a_finite_ratio() {
+    let folder = tempfile::tempdir_in("/dev/shm").expect("a folder in memory");
+    let mut last = 0;
+    let experiment = find("protection").expect("registered");
+    let report = experiment.run(&options(folder.path()), &mut |progress| {
+        assert!(progress.done >= last && progress.done <= progress.total);
+        last = progress.done;
+        true
+    });
+    let report = report.expect("it runs");
+    let guards = Guard::ALL.into_iter().filter(|(_, guard)| guard.ensure_available().is_ok()).count();
+    let in_process = report.rows.iter().filter(|row| row.unit == "MB/s" && !row.case.starts_with("NBD"));
+    let cases = names(in_process.map(|row| row.case.as_str()));
+    assert_eq!(cases.len(), 16, "{cases:?}");
+    for case in cases {
+        let rows = report.rows.iter().filter(|row| row.case == case);
+        assert_eq!(names(rows.map(|row| row.subject.as_str())).len(), guards + 1, "{case}");
+    }
+    let served = report.rows.iter().filter(|row| row.case.starts_with("NBD") && row.subject == "ferrite");
+    assert_eq!(served.count(), 8);
+    for row in &report.rows {
+        let numbers = [row.value, row.ratio, row.low, row.high];
+        assert!(numbers.iter().all(|number| number.is_finite() && *number > 0.0), "{row:?}");
+        assert!(report.row(&row.case, &row.beside).is_some(), "{row:?} is beside nobody");
+    }
+    let svg = folder.path().join("plot.svg");
+    report.write_svg(&svg).expect("it can be drawn");
+    let drawn = std::fs::read_to_string(&svg).expect("there");
+    assert!(report.rows.iter().filter(|row| row.unit == "MB/s").all(|row| drawn.contains(&row.case)));
+    assert_eq!(std::fs::read_dir(folder.path()).expect("there").count(), 1, "something else was left behind");
+}
+
+#[test]
+fn asked_to_end_it_ends_and_leaves_nothing() {
+    let folder = tempfile::tempdir_in("/dev/shm").expect("a folder in memory");
+    let mut steps = 0;
+    let result = find("protection").expect("registered").run(&options(folder.path()), &mut |_| {
+        steps += 1;
+        steps < 5
+    });
+    assert!(matches!(result, Err(Error::Interrupted)), "{:?}", result.map(|report| report.verdict));
+    assert_eq!((steps, std::fs::read_dir(folder.path()).expect("there").count()), (5, 0));
+}
+
+#[test]
+fn an_unknown_experiment_is_not_found() {
+    assert!(find("proetction").is_none());
+}
