@@ -24,8 +24,8 @@ impl From<Scheme> for Way {
     fn from(scheme: Scheme) -> Self {
         match scheme {
             Scheme::Nt => Self::Nt,
-            Scheme::Writeback => Self::Tracked,
-            Scheme::Flush | Scheme::Clwb | Scheme::Clflushopt | Scheme::Clflush => Self::Flushed,
+            Scheme::Writeback | Scheme::WritebackAll => Self::Tracked,
+            Scheme::Flush | Scheme::Clwb | Scheme::Clflushopt | Scheme::Clflush | Scheme::Writethrough => Self::Flushed,
         }
     }
 }

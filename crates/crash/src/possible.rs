@@ -19,11 +19,13 @@
 //! - P4. An unaligned head or tail of a non-temporal store is a non-temporal store of the bytes it has of that word.
 //! - P5. A fence settles the thread's own non-temporal stores, and of every line it flushed the cached stores
 //!   before that flush, whoever stored them. A settled store covers all earlier ones to its bytes.
-//! - P6. A barrier is a fence of its own thread, and settles lines stored by `Writeback`, whoever stored them. It
-//!   does not settle what another thread has not fenced, nor words nobody flushed.
+//! - P6. A barrier is a fence of its own thread, and settles lines stored by `Writeback` or `WritebackAll`, whoever
+//!   stored them. It does not settle what another thread has not fenced, nor words nobody flushed, though the barrier of
+//!   `WritebackAll` flushes these too.
 //! - P7. Where the fence is not durable every store is as a non-temporal one, and only a barrier settles, all of them.
 //! - P8. Released pages read as zeros or as before; words of a dropped page land as zeros by P2 until a barrier.
 //! - P9. A barrier that fails settles nothing.
+//! - P10. A `Writethrough` store is as a flushed one: its words may land in any order, and all wait for a fence.
 
 use std::collections::{BTreeMap, BTreeSet};
 

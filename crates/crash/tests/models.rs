@@ -1,4 +1,4 @@
-//! What the lying memory may leave is what rules M1-M4 of the waist (and P1-P9, which make them definite) allow:
+//! What the lying memory may leave is what rules M1-M4 of the waist (and P1-P10, which make them definite) allow:
 //! each test lists all images it expects, no more and no fewer.
 
 use std::collections::BTreeSet;
@@ -115,22 +115,50 @@ fn a_fence_settles_what_lay_before_the_flush() {
     assert_eq!(images(&memory), set([[2]]));
 }
 
-/// M1, P6: `Writeback` stores of any thread settle at a barrier and at no fence; what another thread has not fenced
-/// does not.
+/// M1, P6: `Writeback` and `WritebackAll` stores of any thread settle at a barrier and at no fence; what another thread
+/// has not fenced does not.
 #[test]
 fn a_barrier_settles_writeback_stores() {
-    let memory = LyingMemory::new(64, Model::MAPPED);
-    {
-        let _other = memory.as_thread(1);
-        store(&memory, 0, 1, Scheme::Writeback);
-        store(&memory, 1, 2, Scheme::Nt);
-        memory.fence();
-        store(&memory, 2, 3, Scheme::Nt);
+    for how in [Scheme::Writeback, Scheme::WritebackAll] {
+        let memory = LyingMemory::new(64, Model::MAPPED);
+        {
+            let _other = memory.as_thread(1);
+            store(&memory, 0, 1, how);
+            store(&memory, 1, 2, Scheme::Nt);
+            memory.fence();
+            store(&memory, 2, 3, Scheme::Nt);
+        }
+        let before: BTreeSet<[u64; 3]> = images(&memory);
+        assert_eq!(before, set([[0, 2, 0], [1, 2, 0], [0, 2, 3], [1, 2, 3]]), "{how:?}");
+        memory.barrier().unwrap();
+        assert_eq!(images(&memory), set([[1, 2, 0], [1, 2, 3]]), "{how:?}");
     }
-    let before: BTreeSet<[u64; 3]> = images(&memory);
-    assert_eq!(before, set([[0, 2, 0], [1, 2, 0], [0, 2, 3], [1, 2, 3]]));
-    memory.barrier().unwrap();
-    assert_eq!(images(&memory), set([[1, 2, 0], [1, 2, 3]]));
+}
+
+/// M1: what [`Scheme::settles_at_fence`] says of a scheme is what a fence does for its stores.
+#[test]
+fn schemes_settle_where_they_say() {
+    for (name, how) in Scheme::ALL {
+        let memory = LyingMemory::new(64, Model::MAPPED);
+        store(&memory, 0, 1, how);
+        assert_eq!(images(&memory), set([[0], [1]]), "{name} is durable before it is fenced");
+        memory.fence();
+        let settled = if how.settles_at_fence() { set([[1]]) } else { set([[0], [1]]) };
+        assert_eq!(images(&memory), settled, "{name}");
+        memory.barrier().unwrap();
+        assert_eq!(images(&memory), set([[1]]), "{name}");
+    }
+}
+
+/// P10: of a `Writethrough` store any words may be missing until it is fenced, as of any flushed one.
+#[test]
+fn writethrough_is_as_flushed() {
+    let memory = LyingMemory::new(64, Model::MAPPED);
+    memory.store(0, &[1; 16], Scheme::Writethrough);
+    let one = 0x0101_0101_0101_0101;
+    assert_eq!(images(&memory), set([[0, 0], [one, 0], [0, one], [one, one]]));
+    memory.fence();
+    assert_eq!(images(&memory), set([[one, one]]));
 }
 
 /// M1, M2, P7: on a file fences and flushes are worth nothing, and a barrier of any thread settles everything.

@@ -44,7 +44,7 @@ impl Reference {
         let kept = if self.file { Some(Scheme::Nt) } else { how };
         let atom = |&word| Atom { event: self.event, thread, word, how: kept, settled: false };
         self.atoms.extend(words.iter().map(atom));
-        if how == Some(Scheme::Flush) {
+        if matches!(how, Some(Scheme::Flush | Scheme::Writethrough)) {
             self.flush(thread, words[0] / 8);
         }
     }
@@ -67,7 +67,8 @@ impl Reference {
 
     fn barrier(&mut self, thread: u32) {
         self.atoms.iter_mut().for_each(|atom| atom.settled |= self.file);
-        let tracked: Vec<Atom> = self.atoms.iter().filter(|a| a.how == Some(Scheme::Writeback)).copied().collect();
+        let is_tracked = |atom: &&Atom| matches!(atom.how, Some(Scheme::Writeback | Scheme::WritebackAll));
+        let tracked: Vec<Atom> = self.atoms.iter().filter(is_tracked).copied().collect();
         self.flushes.extend(tracked.iter().map(|atom| (thread, atom.word / 8, atom.event)));
         self.fence(thread);
     }
@@ -117,7 +118,8 @@ fn run(seed: u64, model: Model) -> (LyingMemory, Reference) {
         let _played = memory.as_thread(thread);
         reference.event = event;
         let (first, count) = (line * 8 + below(2), 1 + below(2));
-        let how = [None, Some(Scheme::Nt), Some(Scheme::Flush), Some(Scheme::Writeback)][below(4) as usize];
+        let hows = [Scheme::Nt, Scheme::Flush, Scheme::Writeback, Scheme::WritebackAll, Scheme::Writethrough];
+        let how = hows.get(below(6) as usize).copied();
         match (below(9), how) {
             (0, _) => (memory.fence(), reference.fence(thread)).0,
             (1, _) => (memory.barrier().unwrap(), reference.barrier(thread)).0,

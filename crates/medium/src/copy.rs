@@ -70,6 +70,36 @@ pub unsafe fn zero_nt(dst: *mut u8, len: usize) {
     }
 }
 
+/// Copies `len` bytes and makes each aligned 8 of them durable before the next: store, flush, fence.
+///
+/// # Safety
+/// As [`plain`].
+pub unsafe fn store_through(dst: *mut u8, src: *const u8, len: usize, by: LineFlush) {
+    for (at, piece) in words(dst, len) {
+        // SAFETY: the pieces lie within the caller's `len` bytes.
+        unsafe {
+            plain(dst.add(at), src.add(at), piece);
+            flush_lines(dst.add(at), piece, by);
+        }
+        fence();
+    }
+}
+
+/// Zeroes `len` bytes as [`store_through`] copies them.
+///
+/// # Safety
+/// As [`plain_zero`].
+pub unsafe fn zero_through(dst: *mut u8, len: usize, by: LineFlush) {
+    for (at, piece) in words(dst, len) {
+        // SAFETY: the pieces lie within the caller's `len` bytes.
+        unsafe {
+            plain_zero(dst.add(at), piece);
+            flush_lines(dst.add(at), piece, by);
+        }
+        fence();
+    }
+}
+
 /// Starts write-back of every line that the `len` bytes at `ptr` touch.
 ///
 /// # Safety
@@ -89,6 +119,16 @@ pub unsafe fn flush_lines(ptr: *const u8, len: usize, by: LineFlush) {
 #[inline]
 pub fn fence() {
     arch::fence();
+}
+
+/// Where in `len` bytes at `dst` each aligned 8-byte word starts and how much of it is theirs.
+fn words(dst: *const u8, len: usize) -> impl Iterator<Item = (usize, usize)> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let piece = (8 - (dst as usize + at) % 8).min(len - at);
+        at += piece;
+        (piece > 0).then_some((at - piece, piece))
+    })
 }
 
 /// Bytes before the first whole line, in whole lines, and after the last.

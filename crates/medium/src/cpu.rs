@@ -53,7 +53,7 @@ impl Cpu {
             Scheme::Clwb if self.has_clwb => LineFlush::Clwb,
             Scheme::Clflushopt if self.has_clflushopt => LineFlush::Clflushopt,
             Scheme::Clwb | Scheme::Clflushopt | Scheme::Clflush => LineFlush::Clflush,
-            Scheme::Nt | Scheme::Flush | Scheme::Writeback => self.line_flush,
+            _ => self.line_flush,
         }
     }
 

@@ -17,6 +17,7 @@ use crate::settling::Settling;
 use crate::{Error, Guard, Memory, Result, Scheme, Shared, Span, Survival, copy};
 
 mod backing;
+mod resident;
 mod space;
 #[cfg(test)]
 mod tests;
@@ -24,6 +25,7 @@ mod touched;
 
 pub use backing::Backing;
 
+use resident::Whole;
 use touched::Touched;
 
 /// How to map.
@@ -50,6 +52,7 @@ pub struct Mapped {
     backing: Backing,
     guard: Guard,
     touched: Touched,
+    whole: Whole,
     settling: Settling,
     name: String,
     _entry: Option<Entry>,
@@ -102,6 +105,7 @@ impl Mapped {
             backing: found.backing,
             guard: options.guard,
             touched: Touched::default(),
+            whole: Whole::default(),
             settling: Settling::default(),
             name: options.name.clone(),
             _entry: entry,
@@ -158,15 +162,40 @@ impl Mapped {
         unsafe { copy::plain(into.as_mut_ptr(), window.ptr(), into.len()) };
     }
 
-    /// What `how` asks for after a cached copy, while its window is open.
+    /// Stores through the cache as `how` asks, into an open window.
     ///
     /// # Safety
-    /// The window covers the span and is open.
+    /// The window covers the span and is open; `from` is as long.
     #[inline]
-    unsafe fn flush_stored(&self, window: &Window<'_>, span: Span, how: Scheme) {
-        if how != Scheme::Writeback {
-            // SAFETY: the caller's promise.
-            unsafe { copy::flush_lines(window.ptr(), span.len as usize, self.cpu.line_flush_of(how)) };
+    unsafe fn store_cached(&self, window: &Window<'_>, from: &[u8], how: Scheme) {
+        let (to, by) = (window.ptr(), self.cpu.line_flush_of(how));
+        // SAFETY: the caller's promise; the slice is readable.
+        unsafe {
+            if how == Scheme::Writethrough {
+                return copy::store_through(to, from.as_ptr(), from.len(), by);
+            }
+            copy::plain(to, from.as_ptr(), from.len());
+            if how.settles_at_fence() {
+                copy::flush_lines(to, from.len(), by);
+            }
+        }
+    }
+
+    /// Zeroes through the cache as `how` asks, in an open window.
+    ///
+    /// # Safety
+    /// The window covers the `len` bytes and is open.
+    unsafe fn zero_cached(&self, window: &Window<'_>, len: usize, how: Scheme) {
+        let (to, by) = (window.ptr(), self.cpu.line_flush_of(how));
+        // SAFETY: the caller's promise.
+        unsafe {
+            if how == Scheme::Writethrough {
+                return copy::zero_through(to, len, by);
+            }
+            copy::plain_zero(to, len);
+            if how.settles_at_fence() {
+                copy::flush_lines(to, len, by);
+            }
         }
     }
 
@@ -178,6 +207,9 @@ impl Mapped {
         if how == Scheme::Writeback && !self.touched.add(span) {
             self.flush(span);
             copy::fence();
+        }
+        if how == Scheme::WritebackAll {
+            self.whole.use_for_good();
         }
     }
 }
@@ -239,8 +271,7 @@ impl Memory for Mapped {
             if how == Scheme::Nt {
                 return copy::store_nt(window.ptr(), from.as_ptr(), from.len());
             }
-            copy::plain(window.ptr(), from.as_ptr(), from.len());
-            self.flush_stored(&window, span, how);
+            self.store_cached(&window, from, how);
         }
         drop(window);
         self.track(span, how);
@@ -254,8 +285,7 @@ impl Memory for Mapped {
             if how == Scheme::Nt {
                 return copy::zero_nt(window.ptr(), span.len as usize);
             }
-            copy::plain_zero(window.ptr(), span.len as usize);
-            self.flush_stored(&window, span, how);
+            self.zero_cached(&window, span.len as usize, how);
         }
         drop(window);
         self.track(span, how);
@@ -291,6 +321,9 @@ impl Memory for Mapped {
 
     fn barrier(&self) -> Result<()> {
         self.touched.drain(|span| self.flush(span), copy::fence);
+        if self.whole.is_used() {
+            self.flush_resident();
+        }
         copy::fence();
         if self.fence_is_durable() || self.writable == 0 {
             return self.settling.ensure_sound();

@@ -84,8 +84,8 @@ pub trait Memory: Send + Sync {
     /// non-temporal stores visible to other threads in order: fence before a lock or a completion is released.
     fn fence(&self);
 
-    /// Makes durable everything stored before by any thread that happened before this call, tracked
-    /// `Writeback` lines included.
+    /// Makes durable everything stored before by any thread that happened before this call, what `Writeback` and
+    /// `WritebackAll` left in the cache included.
     fn barrier(&self) -> Result<()>;
 
     /// Makes the host promise storage behind `span`, so that no store to it can fail later.

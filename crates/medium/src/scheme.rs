@@ -2,8 +2,11 @@
 
 /// A write scheme (pmbd.txt section IV.C.1).
 ///
-/// With every scheme but [`Scheme::Writeback`] a store is in the persistence domain once the storing thread
-/// has fenced; with `Writeback` only after [`crate::Memory::barrier`].
+/// A store is in the persistence domain once the storing thread has fenced; with [`Scheme::Writeback`] and
+/// [`Scheme::WritebackAll`] only after [`crate::Memory::barrier`].
+///
+/// The last two are for comparison with the paper, whose driver sets cache modes and flushes whole caches by privileged
+/// instructions. User space may not, and imitates them: same order of cost, same durability.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Scheme {
     /// Non-temporal stores, which bypass the cache. Best for bulk data.
@@ -19,17 +22,26 @@ pub enum Scheme {
     Clflush,
     /// Store only; the touched lines are tracked and flushed at the barrier.
     Writeback,
+    /// Store only; the barrier flushes every line of the memory that its host holds, and so takes longer the larger the
+    /// memory is. An imitation of `wbinvd`, whose time depends on the caches instead, and which also evicts what is not
+    /// the memory's. Once a memory was stored to by it, each of its barriers does so.
+    WritebackAll,
+    /// Every 8-byte store is flushed and fenced before the next. An imitation of pages mapped write-through, which need
+    /// no flush of their own.
+    Writethrough,
 }
 
 impl Scheme {
     /// Every scheme with its name, in the order help texts show them.
-    pub const ALL: [(&'static str, Self); 6] = [
+    pub const ALL: [(&'static str, Self); 8] = [
         ("nt", Self::Nt),
         ("flush", Self::Flush),
         ("clwb", Self::Clwb),
         ("clflushopt", Self::Clflushopt),
         ("clflush", Self::Clflush),
         ("writeback", Self::Writeback),
+        ("writeback-all", Self::WritebackAll),
+        ("writethrough", Self::Writethrough),
     ];
 
     /// The scheme called `name`.
@@ -44,6 +56,6 @@ impl Scheme {
 
     /// Whether a fence by the storing thread is enough for what was stored by this scheme.
     pub fn settles_at_fence(self) -> bool {
-        self != Self::Writeback
+        !matches!(self, Self::Writeback | Self::WritebackAll)
     }
 }

@@ -1,0 +1,108 @@
+//! Flushing all of a mapping, for the scheme `writeback-all`.
+#![allow(unsafe_code)]
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::{Backing, Mapped};
+use crate::{Memory, Span};
+
+/// Pages asked about at once.
+const PAGES: usize = 4096;
+const PAGE: u64 = 4096;
+
+/// Whether barriers flush the whole mapping. Never unset, as the driver of the paper cannot know what is in the
+/// cache either; so no store can fall between a barrier's flush and the unsetting, and be lost.
+#[derive(Default)]
+pub(super) struct Whole(AtomicBool);
+
+impl Whole {
+    #[inline]
+    pub fn use_for_good(&self) {
+        if !self.0.load(Ordering::Relaxed) {
+            self.0.store(true, Ordering::Release);
+        }
+    }
+
+    #[inline]
+    pub fn is_used(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+impl Mapped {
+    /// Flushes every line of every page that the host holds. A page it does not hold has no line in the cache, and
+    /// touching it would make the host find memory for it.
+    pub(super) fn flush_resident(&self) {
+        let mut held = [0; PAGES];
+        for first in (0..self.size()).step_by(PAGES * PAGE as usize) {
+            let span = Span::new(first, (self.size() - first).min(PAGES as u64 * PAGE));
+            let held = &mut held[..(span.len / PAGE) as usize];
+            self.find_held(span, held);
+            runs(first, held).for_each(|run| self.flush(run));
+        }
+    }
+
+    /// Sets the first bit of `held` for each page of `span` that the host holds: for all where it does not tell. All
+    /// of persistent memory counts as held: the kernel knows of its pages only while they are mapped, which under the
+    /// guard `private` they are not.
+    fn find_held(&self, span: Span, held: &mut [u8]) {
+        let at = self.area.base().wrapping_add(span.at as usize);
+        // SAFETY: the pages are the mapping's own, and `held` has a byte for each.
+        let is_told = self.backing != Backing::Dax
+            && unsafe { libc::mincore(at.cast(), span.len as usize, held.as_mut_ptr()) } == 0;
+        if !is_told {
+            held.fill(1);
+        }
+    }
+}
+
+/// The runs of held pages, of which the first is at byte `first`.
+fn runs(first: u64, held: &[u8]) -> impl Iterator<Item = Span> {
+    let mut end = first;
+    held.chunk_by(|a, b| a & 1 == b & 1).filter_map(move |run| {
+        let span = Span::new(end, run.len() as u64 * PAGE);
+        end += span.len;
+        (run[0] & 1 != 0).then_some(span)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Guard, MapOptions, Scheme};
+
+    fn held_kib(file: &std::fs::File) -> u64 {
+        std::os::unix::fs::MetadataExt::blocks(&file.metadata().unwrap()) / 2
+    }
+
+    #[test]
+    fn runs_are_the_held_pages() {
+        let found: Vec<Span> = runs(8192, &[1, 3, 0, 2, 1, 0]).collect();
+        assert_eq!(found, [Span::new(8192, 8192), Span::new(8192 + 4 * 4096, 4096)]);
+        assert_eq!(runs(0, &[1; 5]).collect::<Vec<_>>(), [Span::new(0, 5 * 4096)]);
+        assert_eq!(runs(0, &[0; 5]).count(), 0);
+    }
+
+    /// M1 for `writeback-all`: its barrier finds every page that was stored to, in any part and through any guard, and
+    /// makes the host of a sparse memory find no more.
+    #[test]
+    fn the_barrier_finds_what_is_held_and_fills_no_hole() {
+        for guard in Guard::ALL.map(|(_, guard)| guard).into_iter().filter(|guard| guard.ensure_available().is_ok()) {
+            let file = tempfile::tempfile_in("/dev/shm").unwrap();
+            file.set_len(40 << 20).unwrap();
+            let options = MapOptions { guard, name: "sparse".into(), ..MapOptions::default() };
+            let memory = Mapped::map(file.try_clone().unwrap(), &options).unwrap();
+            assert!(!memory.whole.is_used());
+            for at in [0, 5 << 20, (40 << 20) - 64] {
+                memory.store(at, &[3; 64], Scheme::WritebackAll);
+                let mut held = [0];
+                memory.find_held(Span::new(at / PAGE * PAGE, PAGE), &mut held);
+                assert_eq!(held[0] & 1, 1, "{guard:?}: the page at {at} is not found");
+            }
+            assert!(memory.whole.is_used());
+            let before_kib = held_kib(&file);
+            memory.barrier().unwrap();
+            assert_eq!(held_kib(&file), before_kib, "{guard:?}: the barrier filled holes");
+        }
+    }
+}
