@@ -31,7 +31,8 @@ pub struct DiskOptions {
 
 /// A disk in a pool, open.
 ///
-/// Writes are durable when they complete, except on a file or with [`Scheme::Writeback`]: there when flushed.
+/// Writes are durable when they complete, except on a file or with a scheme that does not settle at a fence
+/// ([`Scheme::settles_at_fence`]): there when flushed.
 pub struct BlockDisk {
     pub(crate) pool: Arc<Pool>,
     pub(crate) memory: Arc<dyn Memory>,
@@ -148,6 +149,7 @@ impl BlockDisk {
                 self.map.set(index, *entry);
             }
         }
+        self.map.find_groups(blocks);
         let free = used.iter().enumerate().filter(|(_, used)| !**used).map(|(block, _)| block as u32);
         self.free.add(free);
         Ok(())
@@ -299,7 +301,7 @@ impl Disk for BlockDisk {
     fn trim(&self, span: Span, access: Access) -> Result<()> {
         self.check_change(span)?;
         let (first, end) = (span.at.div_ceil(BLOCK), (span.at + span.len) / BLOCK);
-        self.unmap(first..end.max(first))?;
+        self.unmap(first..end.max(first));
         self.finish(access)
     }
 
@@ -315,7 +317,7 @@ impl Disk for BlockDisk {
         }
         let (head, tail) = (first * BLOCK - span.at, end - last * BLOCK);
         self.write_blocks(span.at, &[0; BLOCK as usize][..head as usize])?;
-        self.unmap(first..last.max(first))?;
+        self.unmap(first..last.max(first));
         self.write_blocks(last * BLOCK, &[0; BLOCK as usize][..tail as usize])?;
         self.finish(how.access)
     }

@@ -7,6 +7,8 @@ use ferrite_medium::wait_for_pins;
 use parking_lot::{Mutex, MutexGuard};
 
 const SHARDS: usize = 16;
+/// Blocks for which it pays to wait for readers, or to ask another shard.
+const WORTH_A_WAIT: usize = 64;
 
 #[derive(Default)]
 #[repr(align(128))]
@@ -41,15 +43,31 @@ impl Free {
 
     /// Fills `into` with blocks, all or none. The caller is not pinned.
     pub fn take(&self, into: &mut [u32]) -> bool {
-        let (usual, mut found) = (usual_shard(), 0);
-        for step in 0..SHARDS {
-            found += self.shards[(usual + step) % SHARDS].take(&mut into[found..]);
+        let usual = usual_shard();
+        let mut found = self.shards[usual].take(into, WORTH_A_WAIT);
+        for step in 1..SHARDS {
             if found == into.len() {
                 return true;
             }
+            let missing = into.len() - found;
+            let mut more = self.shards[(usual + step) % SHARDS].give(missing.max(WORTH_A_WAIT));
+            let mine = more.split_off(more.len().saturating_sub(missing));
+            for (slot, block) in into[found..].iter_mut().zip(mine.into_iter().rev()) {
+                *slot = block;
+                found += 1;
+            }
+            more.reverse();
+            self.put_back(&more);
         }
-        self.put_back(&into[..found]);
-        false
+        for shard in &self.shards {
+            if found < into.len() {
+                found += shard.take(&mut into[found..], 1);
+            }
+        }
+        if found < into.len() {
+            self.put_back(&into[..found]);
+        }
+        found == into.len()
     }
 
     /// Gives back blocks that were taken and never read from.
@@ -58,8 +76,11 @@ impl Free {
     }
 
     /// Frees blocks that readers may still copy from (F1).
-    pub fn free(&self, blocks: &[u32]) {
-        self.shards[usual_shard()].0.lock().limbo.extend_from_slice(blocks);
+    pub fn free(&self, blocks: impl IntoIterator<Item = u64>) {
+        let mut blocks = blocks.into_iter().map(|block| block as u32).peekable();
+        if blocks.peek().is_some() {
+            self.shards[usual_shard()].0.lock().limbo.extend(blocks);
+        }
     }
 
     /// Blocks that are free, those still read from included.
@@ -73,10 +94,10 @@ impl Free {
 }
 
 impl Shard {
-    /// Fills the start of `into`; how much of it.
-    fn take(&self, into: &mut [u32]) -> usize {
+    /// Fills the start of `into`; how much of it. Waits for readers only where that frees `worth` blocks or more.
+    fn take(&self, into: &mut [u32], worth: usize) -> usize {
         let mut blocks = self.0.lock();
-        if blocks.ready.len() < into.len() && !blocks.limbo.is_empty() {
+        if blocks.ready.len() < into.len() && blocks.limbo.len() >= worth {
             let mut freed = std::mem::take(&mut blocks.limbo);
             // Who is pinned may want this lock before unpinning.
             MutexGuard::unlocked(&mut blocks, wait_for_pins);
@@ -89,6 +110,13 @@ impl Shard {
             *slot = block;
         }
         count
+    }
+
+    /// Up to `count` of its blocks that can be used at once.
+    fn give(&self, count: usize) -> Vec<u32> {
+        let mut blocks = self.0.lock();
+        let keep = blocks.ready.len().saturating_sub(count);
+        blocks.ready.split_off(keep)
     }
 }
 
@@ -128,7 +156,7 @@ mod tests {
         free.add(0..1);
         let mut taken = [9];
         assert!(free.take(&mut taken));
-        free.free(&taken);
+        free.free(taken.map(u64::from));
         let mut again = [9];
         assert!(free.take(&mut again));
         assert_eq!(again, [0]);

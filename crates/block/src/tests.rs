@@ -53,6 +53,9 @@ fn ways() -> Vec<Way> {
             ways.push(Way { model, options: options(scheme, in_place), thin: in_place });
         }
     }
+    for (scheme, in_place) in [(Scheme::WritebackAll, false), (Scheme::Writethrough, true)] {
+        ways.push(Way { model: Model::MAPPED, options: options(scheme, in_place), thin: in_place });
+    }
     ways
 }
 

@@ -68,12 +68,12 @@ impl BlockDisk {
             done += self.overwrite_mapped(at + done as u64, &from[done..]);
             if done < from.len() {
                 let at = at + done as u64;
-                let len = ((BLOCK - at % BLOCK) as usize).min(from.len() - done);
-                self.replace(at, &from[done..done + len])?;
-                done += len;
+                let (_, missing) = self.run(Span::new(at, (from.len() - done) as u64));
+                self.replace(at, &from[done..done + missing as usize])?;
+                done += missing as usize;
             }
         }
-        self.settle()
+        Ok(())
     }
 
     /// Writes over blocks up to the first that is not there; how many bytes. They are fenced before the blocks can
@@ -93,27 +93,33 @@ impl BlockDisk {
         done
     }
 
-    /// Writes to free blocks and then names them (B1 to B4).
+    /// Writes to free blocks and then names them.
     fn replace(&self, at: u64, from: &[u8]) -> Result<()> {
+        if at / BLOCK == (at + from.len() as u64 - 1) / BLOCK {
+            self.replace_up_to::<1>(at, from)
+        } else {
+            self.replace_up_to::<BATCH>(at, from)
+        }
+    }
+
+    /// The same for at most `N` blocks (B1 to B4).
+    fn replace_up_to<const N: usize>(&self, at: u64, from: &[u8]) -> Result<()> {
         let first = at / BLOCK;
         let count = ((at + from.len() as u64).div_ceil(BLOCK) - first) as usize;
-        let mut blocks = [0; BATCH];
+        let mut blocks = [0; N];
         let blocks = &mut blocks[..count];
         while !self.free.take(blocks) {
             self.find_space(count as u64)?;
         }
         let _pass = self.gate.pass();
-        let (mut old, mut new) = ([Entry::ZERO; BATCH], [Entry::ZERO; BATCH]);
+        let (mut old, mut new) = ([Entry::ZERO; N], [Entry::ZERO; N]);
         for (i, block) in blocks.iter().enumerate() {
             old[i] = self.map.lock(first + i as u64);
             new[i] = Entry::of(*block);
         }
         self.copy(at, from, &old[..count], blocks);
-        let result = self.commit(&Change { first, old: &old[..count], new: &new[..count] });
-        if result.is_err() {
-            self.free.put_back(blocks);
-        }
-        result
+        self.commit(&Change { first, old: &old[..count], new: &new[..count] });
+        Ok(())
     }
 
     /// Copies `from` into `blocks`, completing the first and the last from the old ones where they are written in part.
@@ -145,7 +151,7 @@ impl BlockDisk {
     }
 
     /// Makes `blocks` read as zeros.
-    pub(crate) fn unmap(&self, blocks: Range<u64>) -> Result<()> {
+    pub(crate) fn unmap(&self, blocks: Range<u64>) {
         let mut first = blocks.start;
         while first < blocks.end {
             let count = (blocks.end - first).min(BATCH as u64) as usize;
@@ -158,11 +164,10 @@ impl BlockDisk {
             if change.old == change.new {
                 self.unlock(first, change.old);
             } else {
-                self.commit(&change)?;
+                self.commit(&change);
             }
             first += count as u64;
         }
-        Ok(())
     }
 
     /// Zeros by writing, so that the space stays.
@@ -180,40 +185,29 @@ impl BlockDisk {
         self.finish(how.access)
     }
 
-    /// Carries a change through; the words are unlocked in any case. A failed persist poisons the pool.
-    fn commit(&self, change: &Change<'_>) -> Result<()> {
+    /// Carries a change through and unlocks the words.
+    fn commit(&self, change: &Change<'_>) {
         if let Some(dirty) = &self.dirty {
             self.memory.fence();
-            self.defer(dirty, change);
-            return Ok(());
+            return self.defer(dirty, change);
         }
-        let settled = self.settle_data().and_then(|()| {
-            self.map.publish(&*self.memory, change.first, change.new);
-            self.settle()
-        });
-        if settled.is_err() {
-            self.unlock(change.first, change.old);
-            return settled;
-        }
+        self.settle_data();
+        self.map.publish(&*self.memory, change.first, change.new);
+        self.memory.fence();
+        self.map.group(change.first, change.new);
         self.unlock(change.first, change.new);
-        let mut freed = [0; BATCH];
-        let mut count = 0;
-        for block in change.old.iter().filter_map(|entry| entry.block()) {
-            freed[count] = block as u32;
-            count += 1;
-        }
-        self.free.free(&freed[..count]);
-        Ok(())
+        self.free.free(change.old.iter().filter_map(|entry| entry.block()));
     }
 
     /// Shows a change to readers now and leaves its words on the medium to the next flush (B5).
     fn defer(&self, dirty: &Dirty, change: &Change<'_>) {
+        self.map.group(change.first, change.new);
         for (i, (old, new)) in change.old.iter().zip(change.new).enumerate() {
             let index = change.first + i as u64;
             let was_dirty = dirty.mark(index);
             self.map.unlock(index, *new);
             if let (true, Some(block)) = (was_dirty, old.block()) {
-                self.free.free(&[block as u32]);
+                self.free.free([block]);
             }
         }
     }
@@ -236,12 +230,12 @@ impl BlockDisk {
         for (index, entry) in &waiting {
             let mut before = [Entry::ZERO];
             self.map.published(&*self.memory, *index, &mut before);
-            freed.extend(before[0].block().filter(|_| before[0] != *entry).map(|block| block as u32));
+            freed.extend(before[0].block().filter(|_| before[0] != *entry));
             self.map.publish(&*self.memory, *index, &[*entry]);
         }
         self.memory.fence();
         self.barrier()?;
-        self.free.free(&freed);
+        self.free.free(freed);
         Ok(())
     }
 
@@ -263,22 +257,13 @@ impl BlockDisk {
         Ok(())
     }
 
-    /// Waits until this thread's stores are durable, where a fence can do that.
-    fn settle(&self) -> Result<()> {
-        self.memory.fence();
-        if self.dirty.is_some() || self.memory.fence_is_durable() {
-            return Ok(());
-        }
-        self.barrier()
-    }
-
     /// B1, where a fence is durable.
-    fn settle_data(&self) -> Result<()> {
+    fn settle_data(&self) {
         #[cfg(test)]
         if crate::tests::is_planted(crate::tests::Bug::WordBeforeData) {
-            return Ok(());
+            return;
         }
-        self.settle()
+        self.memory.fence();
     }
 
     /// B1, where it is not.

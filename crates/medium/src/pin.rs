@@ -13,7 +13,7 @@
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::LazyLock;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, compiler_fence, fence};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, compiler_fence, fence};
 
 const THREADS_MAX: usize = 1024;
 const IDLE: u64 = 0;
@@ -28,6 +28,8 @@ struct Slot {
 
 static SLOTS: [Slot; THREADS_MAX] =
     [const { Slot { pinned: AtomicU64::new(IDLE), taken: AtomicBool::new(false) } }; THREADS_MAX];
+/// Slots beyond this were never taken.
+static SEATED: AtomicUsize = AtomicUsize::new(0);
 static EPOCH: AtomicU64 = AtomicU64::new(1);
 /// Pins of threads that found no slot.
 static CROWD: AtomicU64 = AtomicU64::new(0);
@@ -91,6 +93,7 @@ fn pin_first() -> Kind {
     let seated = free.filter(|index| SEAT.try_with(|seat| seat.set(Some(Seat(*index)))).is_ok());
     match seated {
         Some(index) => {
+            SEATED.fetch_max(index + 1, Ordering::SeqCst);
             SLOT.set(Some(&SLOTS[index]));
             pin_slot(&SLOTS[index])
         }
@@ -123,7 +126,7 @@ impl Drop for Pin {
 pub fn wait_for_pins() {
     let now = EPOCH.fetch_add(1, Ordering::SeqCst) + 1;
     Waiter::barrier_everywhere();
-    for slot in &SLOTS {
+    for slot in &SLOTS[..SEATED.load(Ordering::SeqCst)] {
         wait_until(|| {
             let pinned = slot.pinned.load(Ordering::Acquire);
             pinned == IDLE || pinned >= now

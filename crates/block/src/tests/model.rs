@@ -6,7 +6,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_disk_is_plain_bytes_that_outlive_a_reopening(ops in prop::collection::vec(op(), 1..30), way in 0..8_usize) {
+    fn a_disk_is_plain_bytes_that_outlive_a_reopening(ops in prop::collection::vec(op(), 1..30), way in 0..10_usize) {
         let way = ways()[way];
         let memory = fresh(way);
         memory.keep_trace(false);
