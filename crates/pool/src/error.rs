@@ -83,6 +83,18 @@ pub enum Error {
         /// Bytes free.
         free_bytes: u64,
     },
+    /// A log is full.
+    #[error("log {name:?} is full: {needed_bytes} bytes needed, {free_bytes} of {capacity_bytes} free: cut it first")]
+    LogFull {
+        /// Its name.
+        name: String,
+        /// Bytes that the records take, their headers included.
+        needed_bytes: u64,
+        /// Bytes free.
+        free_bytes: u64,
+        /// Bytes in all.
+        capacity_bytes: u64,
+    },
     /// A request exceeds a limit.
     #[error("{0}")]
     Limit(String),

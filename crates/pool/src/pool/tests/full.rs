@@ -129,8 +129,7 @@ fn sizes_that_are_a_multiple_of_nothing() {
         let pool = Pool::open(memory, BOOT).unwrap().0;
         let chunks = 2 + extra / CHUNK;
         assert_eq!(pool.usage().free_bytes, chunks * CHUNK);
-        // One page is for the list of extents.
-    create(&pool, "all", &[need(Zone::Super, chunks * CHUNK)]).unwrap();
+        create(&pool, "all", &[need(Zone::Super, chunks * CHUNK)]).unwrap();
         assert!(matches!(create(&pool, "more", &[need(Zone::Normal, 1)]), Err(Error::Full { .. })));
     }
     let error = Pool::create(&LyingMemory::new(POOL_BYTES_MIN - 1, Model::MAPPED), &format()).unwrap_err();

@@ -1,0 +1,307 @@
+//! A log: records appended one behind the other to a ring in a tag, and cut off at the front.
+//!
+//! ```text
+//! MAP page    0 head word: position of the oldest record, sealed (see `sealed`)    8 zeros
+//! DATA        the ring, tag.size bytes in lines of 64; line `position mod lines` starts the record at `position`
+//!
+//!   | cut, to be used again | head: oldest .. newest :tail | to be used |
+//!
+//! record      see `record`; its sequence is its position + 1, its checksum starts from the log's salt
+//! payload     0 session u64: the superblock's generation when it was appended    8 what the caller appended
+//! ```
+//!
+//! A position counts lines since the log was made and never comes again.
+//!
+//! - W1. A record is in the log when it verifies at its place with the sequence of its position, every record from the
+//!   head up to it does, and its session is not older than the one before. The first that is not so ends the log.
+//! - W2. An append is durable when it returns: its records, stored past the cache, and one fence. A crash before that
+//!   leaves of the records that share a fence the first few, or none.
+//! - W3. What lies before the head is overwritten only after the head word that says so is durable.
+//! - W4. Records that a crash left behind a lost one never come back behind what is appended in its place: they are of
+//!   an older session.
+//! - W5. What opening finds is made durable before it is shown: a killed process may have left it visible only.
+//! - W6. After a failed persist nothing is appended or cut until the pool is opened again.
+
+mod ring;
+
+use std::sync::Arc;
+
+use ferrite_medium::{Memory, Scheme, Span};
+use parking_lot::{Condvar, Mutex, MutexGuard};
+
+use crate::extent::{Role, Stream, Zone};
+use crate::freeze::Freeze;
+use crate::layout::{CHUNK, PAGE};
+use crate::record::{Draft, Record};
+use crate::sealed::{NUMBER_MAX, seal, unseal};
+use crate::space::Need;
+use crate::superblock::Superblock;
+use crate::tag::{Tag, TagKind};
+use crate::{Error, NewTag, Pool, Result};
+use ring::Ring;
+
+/// Bytes of payload before the caller's.
+const SESSION: usize = 8;
+/// Longest payload of one record in bytes.
+const PAYLOAD_BYTES_MAX: usize = 1 << 30;
+
+/// Where a record is in a log. Later records have greater positions, over the whole life of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Position(u64);
+
+impl Position {
+    /// The position that was noted as `number`.
+    pub fn from_number(number: u64) -> Self {
+        Self(number)
+    }
+
+    /// A number to note it by.
+    pub fn number(self) -> u64 {
+        self.0
+    }
+}
+
+#[derive(Debug)]
+struct State {
+    head: u64,
+    tail: u64,
+    session: u64,
+    frozen: bool,
+}
+
+/// An open log. One handle at a time; any thread may use it, one append at a time.
+#[derive(Debug)]
+pub struct Log {
+    pool: Arc<Pool>,
+    tag: Arc<Tag>,
+    head_at: u64,
+    head_salt: u32,
+    ring: Ring,
+    state: Mutex<State>,
+    thawed: Condvar,
+}
+
+impl Log {
+    /// Makes a log called `name` for `capacity_bytes` of records, rounded up to pages, and opens it. Durable on return.
+    pub fn create(pool: Arc<Pool>, name: &str, capacity_bytes: u64) -> Result<Arc<Self>> {
+        let size = capacity_bytes.max(1).checked_next_multiple_of(PAGE);
+        let size = size.ok_or_else(|| Error::Limit(format!("a log of {capacity_bytes} bytes is too large")))?;
+        let need = |role, zone, bytes| Need { role, zone, bytes };
+        let needs = [
+            need(Role::MAP, Zone::Normal, PAGE),
+            need(Role::DATA, Zone::Super, size / CHUNK * CHUNK),
+            need(Role::DATA, Zone::Normal, size % CHUNK),
+        ];
+        let new = NewTag { name, kind: TagKind::LOG, size, attributes: [0; 64], needs: &needs };
+        let uuid = pool.superblock().uuid;
+        let tag = pool.create_tag(&new, |extents| {
+            let page = Stream::new(extents, Role::MAP).locate(0).expect("a page was asked for");
+            pool.memory().zero(page, Scheme::Nt);
+            pool.memory().store_word(page.at, seal(salt(&uuid, page.at), 0));
+            Ok(pool.memory().persist(Span::new(page.at, 8))?)
+        })?;
+        Self::open_tag(pool, tag)
+    }
+
+    /// Opens the log called `name`. What it finds is durable (W5).
+    pub fn open(pool: Arc<Pool>, name: &str) -> Result<Arc<Self>> {
+        let tag = pool.tag(name)?;
+        if tag.kind != TagKind::LOG {
+            let (found, wanted) = (tag.kind.name(), TagKind::LOG.name());
+            return Err(Error::WrongKind { name: name.into(), found, wanted });
+        }
+        Self::open_tag(pool, tag)
+    }
+
+    fn open_tag(pool: Arc<Pool>, tag: Arc<Tag>) -> Result<Arc<Self>> {
+        let Superblock { uuid, generation: session, .. } = pool.superblock();
+        let (stream, map) = (Stream::new(&tag.extents, Role::DATA), Stream::new(&tag.extents, Role::MAP));
+        let head_at = map.locate(0).filter(|_| is_ring(tag.size, &stream)).map(|page| page.at);
+        let head_at = head_at.ok_or_else(|| {
+            let first = tag.extents.first().map_or(0, |extent| extent.span().at);
+            Error::corrupt(format!("the layout of log {:?}", tag.name), first)
+        })?;
+        let head_salt = salt(&uuid, head_at);
+        let head = unseal(head_salt, pool.memory().load_word(head_at));
+        let head = head.ok_or_else(|| Error::corrupt(format!("the head of log {:?}", tag.name), head_at))?;
+        let ring = Ring::new(stream, tag.size, salt(&uuid, tag.generation));
+        let state = Mutex::new(State { head, tail: head, session, frozen: false });
+        let log = Arc::new(Self { pool, tag, head_at, head_salt, ring, state, thawed: Condvar::new() });
+        log.find_end()?;
+        let service: Arc<dyn Freeze> = log.clone();
+        log.pool.register_freezer(Arc::downgrade(&service));
+        Ok(log)
+    }
+
+    /// Finds the end (W1) and makes durable what stands before it (W5): records were stored past the cache.
+    fn find_end(&self) -> Result<()> {
+        let (mut state, mut session) = (self.state.lock(), 0);
+        while let Some((record, of)) = self.read(state.tail, state.head + self.ring.lines() - state.tail)
+            && of >= session
+        {
+            session = of;
+            state.tail += Ring::lines_for(record.payload.len());
+        }
+        state.session = state.session.max(session);
+        self.pool.check_poison()?;
+        self.pool.memory().persist(Span::new(self.head_at, 8)).map_err(|error| self.poison(error.into()))
+    }
+
+    /// The record at `position` and its session.
+    fn read(&self, position: u64, lines: u64) -> Option<(Record, u64)> {
+        let record = self.ring.record(self.pool.memory(), position, lines)?;
+        let session = u64::from_le_bytes(*record.payload.first_chunk::<SESSION>()?);
+        Some((record, session))
+    }
+
+    /// Its tag.
+    pub fn tag(&self) -> &Arc<Tag> {
+        &self.tag
+    }
+
+    /// Bytes that records can take in all: each takes its payload and 24 more, rounded up to 64.
+    pub fn capacity_bytes(&self) -> u64 {
+        self.tag.size
+    }
+
+    /// Bytes that records take.
+    pub fn used_bytes(&self) -> u64 {
+        let state = self.state.lock();
+        (state.tail - state.head) * 64
+    }
+
+    /// Where the oldest record is; the end where there is none.
+    pub fn head(&self) -> Position {
+        Position(self.state.lock().head)
+    }
+
+    /// Where the next record will be.
+    pub fn end(&self) -> Position {
+        Position(self.state.lock().tail)
+    }
+
+    /// Appends a record; durable on return (W2). [`Error::LogFull`] until enough is cut.
+    pub fn append(&self, payload: &[u8]) -> Result<Position> {
+        Ok(self.append_many(&[payload])?[0])
+    }
+
+    /// Appends records that share one fence; all durable on return (W2). All or, where they do not fit, none.
+    pub fn append_many(&self, payloads: &[&[u8]]) -> Result<Vec<Position>> {
+        if let Some(long) = payloads.iter().find(|payload| payload.len() > PAYLOAD_BYTES_MAX) {
+            return Err(Error::Limit(format!("a record of {} bytes exceeds {PAYLOAD_BYTES_MAX}", long.len())));
+        }
+        let mut state = self.writable()?;
+        let lines = payloads.iter().map(|payload| Ring::lines_for(SESSION + payload.len())).sum();
+        self.check_room(&state, lines)?;
+        let (mut tail, mut positions) = (state.tail, Vec::with_capacity(payloads.len()));
+        for payload in payloads {
+            let mut draft = Draft::default();
+            draft.push(&state.session.to_le_bytes());
+            draft.push(payload);
+            self.ring.store(self.pool.memory(), tail, &draft.seal(self.ring.salt(), tail + 1));
+            positions.push(Position(tail));
+            tail += Ring::lines_for(SESSION + payload.len());
+        }
+        self.pool.memory().settle().map_err(|error| self.poison(error.into()))?;
+        state.tail = tail;
+        Ok(positions)
+    }
+
+    fn check_room(&self, state: &State, lines: u64) -> Result<()> {
+        let free = self.ring.lines() - (state.tail - state.head);
+        if lines <= free && state.tail + lines < NUMBER_MAX {
+            return Ok(());
+        }
+        let (name, capacity_bytes) = (self.tag.name.clone(), self.tag.size);
+        Err(Error::LogFull { name, needed_bytes: lines * 64, free_bytes: free * 64, capacity_bytes })
+    }
+
+    /// Cuts off every record before `position`, where a record starts or the log ends. Durable on return (W3).
+    pub fn cut(&self, position: Position) -> Result<()> {
+        let mut state = self.writable()?;
+        let Position(to) = position;
+        let within = (state.head..=state.tail).contains(&to);
+        if !within || (to < state.tail && self.read(to, state.tail - to).is_none()) {
+            let (name, end) = (&self.tag.name, state.tail);
+            return Err(Error::Limit(format!("no record of log {name:?} starts at position {to}; it ends at {end}")));
+        }
+        self.pool.memory().store_word(self.head_at, seal(self.head_salt, to));
+        self.pool.memory().persist(Span::new(self.head_at, 8)).map_err(|error| self.poison(error.into()))?;
+        state.head = to;
+        Ok(())
+    }
+
+    /// The records from the oldest to the one that is newest now. Those that are cut meanwhile are passed over.
+    pub fn records(&self) -> Records<'_> {
+        let state = self.state.lock();
+        Records { log: self, next: state.head, end: state.tail }
+    }
+
+    /// Waits while the pool stands still.
+    fn writable(&self) -> Result<MutexGuard<'_, State>> {
+        let mut state = self.state.lock();
+        self.thawed.wait_while(&mut state, |state| state.frozen);
+        self.pool.check_poison()?;
+        Ok(state)
+    }
+
+    fn poison(&self, error: Error) -> Error {
+        self.pool.poison(&error);
+        error
+    }
+}
+
+impl Freeze for Log {
+    fn freeze(&self) {
+        self.state.lock().frozen = true;
+    }
+
+    fn thaw(&self) {
+        self.state.lock().frozen = false;
+        self.thawed.notify_all();
+    }
+}
+
+/// See [`Log::records`]. A record that no longer verifies is an error, and the last item.
+#[derive(Debug)]
+pub struct Records<'log> {
+    log: &'log Log,
+    next: u64,
+    end: u64,
+}
+
+impl Iterator for Records<'_> {
+    type Item = Result<(Position, Vec<u8>)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let state = self.log.state.lock();
+        let at = self.next.max(state.head);
+        if at >= self.end {
+            return None;
+        }
+        let Some((record, _)) = self.log.read(at, self.end - at) else {
+            self.next = u64::MAX;
+            let what = format!("the record at position {at} of log {:?}", self.log.tag.name);
+            return Some(Err(Error::corrupt(what, self.log.ring.place(at))));
+        };
+        self.next = at + Ring::lines_for(record.payload.len());
+        Some(Ok((Position(at), record.payload[SESSION..].to_vec())))
+    }
+}
+
+/// Whether a ring of `size` bytes can lie in `stream`.
+fn is_ring(size: u64, stream: &Stream) -> bool {
+    size > 0 && size.is_multiple_of(PAGE) && size <= stream.len()
+}
+
+/// What checksums start from: of the records another for each log there ever was, by its generation; of the head word
+/// another for each place.
+fn salt(uuid: &[u8; 16], number: u64) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(uuid);
+    hasher.update(&number.to_le_bytes());
+    hasher.finalize()
+}
+
+#[cfg(test)]
+mod tests;

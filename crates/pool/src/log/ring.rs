@@ -1,0 +1,81 @@
+//! The ring: where the bytes of positions lie. A record may go on at the ring's start, and over the gap between two
+//! extents.
+
+use ferrite_medium::{Memory, Scheme, Span};
+
+use crate::extent::Stream;
+use crate::record::{self, ALIGN, Record};
+
+/// Lines of 64 bytes that lie in a circle.
+#[derive(Debug)]
+pub struct Ring {
+    stream: Stream,
+    lines: u64,
+    salt: u32,
+}
+
+impl Ring {
+    /// The first `bytes` bytes of `stream`, a multiple of a line.
+    pub fn new(stream: Stream, bytes: u64, salt: u32) -> Self {
+        Self { stream, lines: bytes / ALIGN as u64, salt }
+    }
+
+    /// How many lines there are.
+    pub fn lines(&self) -> u64 {
+        self.lines
+    }
+
+    /// What a record's checksum starts from.
+    pub fn salt(&self) -> u32 {
+        self.salt
+    }
+
+    /// The lines that a record with `payload_bytes` of payload takes.
+    pub fn lines_for(payload_bytes: usize) -> u64 {
+        (record::footprint(payload_bytes) / ALIGN) as u64
+    }
+
+    /// The pool's byte where `position` lies.
+    pub fn place(&self, position: u64) -> u64 {
+        self.runs(position, ALIGN as u64).next().map_or(0, |run| run.at)
+    }
+
+    /// Stores whole lines from `position` on, past the cache.
+    pub fn store(&self, memory: &dyn Memory, position: u64, bytes: &[u8]) {
+        let mut done = 0;
+        for run in self.runs(position, bytes.len() as u64) {
+            memory.store(run.at, &bytes[done..done + run.len as usize], Scheme::Nt);
+            done += run.len as usize;
+        }
+    }
+
+    /// The record at `position`, if it verifies there (W1) and takes no more than `lines`.
+    pub fn record(&self, memory: &dyn Memory, position: u64, lines: u64) -> Option<Record> {
+        if lines == 0 {
+            return None;
+        }
+        let (_, payload_bytes, sequence) = record::header(&self.load(memory, position, ALIGN as u64))?;
+        let needed = Self::lines_for(payload_bytes);
+        if sequence != position + 1 || needed > lines {
+            return None;
+        }
+        Record::parse(self.salt, &self.load(memory, position, needed * ALIGN as u64))
+    }
+
+    fn load(&self, memory: &dyn Memory, position: u64, len: u64) -> Vec<u8> {
+        let (mut bytes, mut done) = (vec![0; len as usize], 0);
+        for run in self.runs(position, len) {
+            memory.load(run.at, &mut bytes[done..done + run.len as usize]);
+            done += run.len as usize;
+        }
+        bytes
+    }
+
+    /// The pool's bytes for `len` bytes from `position` on, which is no more than the ring has.
+    fn runs(&self, position: u64, len: u64) -> impl Iterator<Item = Span> {
+        let (at, size) = (position % self.lines * ALIGN as u64, self.lines * ALIGN as u64);
+        let first = Span::new(at, len.min(size - at));
+        let second = Span::new(0, len - first.len);
+        self.stream.runs(first).chain(self.stream.runs(second))
+    }
+}

@@ -1,0 +1,384 @@
+//! Proofs of W1 to W6.
+
+use ferrite_crash::{Crash, LyingMemory, Model, Report, explore};
+use proptest::prelude::*;
+
+use super::*;
+use crate::proof::{BOOT, Call, Deaf, Verdict, nested, new_pool, open as open_pool, options, reopen, rounds};
+
+const CAPACITY: u64 = 2 * PAGE;
+
+fn open(memory: &Arc<LyingMemory>) -> Arc<Log> {
+    Log::open(Arc::new(open_pool(memory)), "log").unwrap()
+}
+
+/// The log as a crash left it.
+fn recover(crash: &Crash<'_>) -> Verdict<(Arc<LyingMemory>, Arc<Log>)> {
+    let (memory, pool) = reopen(crash)?;
+    let log = Log::open(Arc::new(pool), "log").map_err(|error| error.to_string())?;
+    Ok((memory, log))
+}
+
+fn create(memory: &Arc<LyingMemory>) -> Arc<Log> {
+    Log::create(Arc::new(open_pool(memory)), "log", CAPACITY).unwrap()
+}
+
+/// The payload of record `number`: short ones and ones over several lines.
+fn payload(number: u64) -> Vec<u8> {
+    let len = [3, 20, 100][number as usize % 3];
+    number.to_le_bytes().into_iter().cycle().take(8 + len).collect()
+}
+
+/// The numbers of the records in `log`, each whole.
+fn numbers(log: &Log) -> Verdict<Vec<u64>> {
+    let mut numbers = Vec::new();
+    for record in log.records() {
+        let (_, bytes) = record.map_err(|error| error.to_string())?;
+        let number = u64::from_le_bytes(*bytes.first_chunk().ok_or("W1: a short record")?);
+        if bytes != payload(number) {
+            return Err(format!("W1: record {number} holds something else"));
+        }
+        numbers.push(number);
+    }
+    Ok(numbers)
+}
+
+/// A mark: records `first .. end` are in the log for certain, `.. maybe` perhaps.
+fn mark(first: u64, end: u64) -> u64 {
+    first << 32 | end
+}
+
+/// What was acknowledged is there; of what was begun a beginning; nothing that was cut for certain comes back.
+fn judge(numbers: &[u64], marks: &[u64], batch: u64) -> Verdict {
+    let (first, end) = marks.last().map_or((0, 0), |mark| (mark >> 32, mark & 0xffff_ffff));
+    let runs_on = numbers.windows(2).all(|pair| pair[1] == pair[0] + 1);
+    let kept = match (numbers.first(), numbers.last()) {
+        (Some(from), Some(last)) => (first..=first + batch).contains(from) && (end..=end + batch).contains(&(last + 1)),
+        _ => first == end,
+    };
+    if runs_on && kept { Ok(()) } else { Err(format!("W1, W2: {numbers:?} where {first}..{end} was acknowledged")) }
+}
+
+fn check(crash: &Crash<'_>) -> Verdict {
+    let (memory, log) = recover(crash)?;
+    let found = numbers(&log)?;
+    judge(&found, crash.marks(), 3)?;
+    if crash.place().variant % 50 == 0 {
+        nested(&memory, |crash| {
+            let again = numbers(&recover(crash)?.1)?;
+            if again == found { Ok(()) } else { Err(format!("W5: {again:?} after {found:?} was shown")) }
+        })?;
+    }
+    let next = found.last().map_or(1000, |last| last + 1);
+    log.append(&payload(next)).map_err(|error| error.to_string())?;
+    let after = numbers(&log)?;
+    if after.len() == found.len() + 1 { Ok(()) } else { Err(format!("W4: {after:?} after an append to {found:?}")) }
+}
+
+/// Appends alone and together, cuts, and goes around the ring.
+fn traffic(model: Model, ignores: impl Fn(Call, u64) -> bool + Send + Sync + 'static) -> Report {
+    let memory = new_pool(model);
+    let head_at = create(&memory).head_at;
+    let deaf = Deaf::new(&memory, move |call| ignores(call, head_at));
+    let log = Log::open(Arc::new(Pool::open(deaf, BOOT).unwrap().0), "log").unwrap();
+    // Nearly once around, so that the ring's end is among what is explored.
+    let filler = log.append(&vec![0; CAPACITY as usize - 600]).unwrap();
+    assert_eq!(filler.number(), 0);
+    log.cut(log.end()).unwrap();
+    let (mut first, mut end, mut at) = (0, 0, Vec::new());
+    memory.mark(mark(first, end));
+    memory.forget_trace();
+    for (together, cut) in [(1, 0), (2, 1), (3, 0), (1, 3), (2, 2)] {
+        let payloads: Vec<Vec<u8>> = (end..end + together).map(payload).collect();
+        at.extend(log.append_many(&payloads.iter().map(Vec::as_slice).collect::<Vec<_>>()).unwrap());
+        end += together;
+        memory.mark(mark(first, end));
+        if cut > 0 {
+            first += cut;
+            log.cut(at[first as usize]).unwrap();
+            memory.mark(mark(first, end));
+        }
+    }
+    assert!(log.end().number() > CAPACITY / 64, "it did not go around");
+    explore(&memory, &options(1 << 11, 150), check)
+}
+
+#[test]
+fn w1_w2_w3_crash_keeps_what_was_acknowledged() {
+    for model in Model::ALL {
+        let report = traffic(model, |_, _| false);
+        println!("log: {report}");
+        report.assert_clean();
+    }
+}
+
+#[test]
+fn canary_an_append_without_its_fence_is_caught() {
+    for model in Model::ALL {
+        let data = |call, head_at| matches!(call, Call::Settle(span) if span.at >= 2 * CHUNK && span.at != head_at);
+        traffic(model, data).expect_failure();
+    }
+}
+
+/// A ring that is full after each cut: the next append takes the place of what was cut last.
+fn tight(model: Model, ignores: impl Fn(Call, u64) -> bool + Send + Sync + 'static) -> Report {
+    let memory = new_pool(model);
+    let head_at = create(&memory).head_at;
+    let deaf = Deaf::new(&memory, move |call| ignores(call, head_at));
+    let log = Log::open(Arc::new(Pool::open(deaf, BOOT).unwrap().0), "log").unwrap();
+    let (mut end, mut at) = (0, Vec::new());
+    while let Ok(position) = log.append(&payload(end)) {
+        at.push(position);
+        end += 1;
+    }
+    memory.mark(mark(0, end));
+    memory.forget_trace();
+    for number in 0..6 {
+        log.cut(at[number + 3]).unwrap();
+        memory.mark(mark(number as u64 + 3, end));
+        at.push(log.append(&payload(end)).unwrap());
+        end += 1;
+        memory.mark(mark(number as u64 + 3, end));
+    }
+    explore(&memory, &options(1 << 9, 60), |crash| judge(&numbers(&recover(crash)?.1)?, crash.marks(), 3))
+}
+
+#[test]
+fn w3_crash_in_a_full_ring_loses_nothing_behind_the_head() {
+    for model in Model::ALL {
+        let report = tight(model, |_, _| false);
+        println!("full log: {report}");
+        report.assert_clean();
+    }
+}
+
+#[test]
+fn canary_a_cut_whose_head_word_is_not_durable_is_caught() {
+    for model in Model::ALL {
+        let head = |call, head_at| matches!(call, Call::Flush(span) | Call::Settle(span) if span.at == head_at);
+        tight(model, head).expect_failure();
+    }
+}
+
+/// W4: the first of three that share a fence is lost, the others landed; what is appended next is alone.
+#[test]
+fn w4_crash_records_behind_a_lost_one_never_come_back() {
+    let memory = new_pool(Model::FILE);
+    let log = create(&memory);
+    memory.forget_trace();
+    let payloads = [payload(0), payload(1), payload(2)];
+    log.append_many(&payloads.each_ref().map(Vec::as_slice)).unwrap();
+    let mut lost_first = 0;
+    let report = explore(&memory, &options(4, 3000), |crash| {
+        let (memory, log) = recover(crash)?;
+        let found = numbers(&log)?;
+        let second_landed = log.ring.record(&*memory, Ring::lines_for(SESSION + payload(0).len()), 8).is_some();
+        lost_first += u64::from(found.is_empty() && second_landed);
+        // The same bytes again: only the session tells the new record from the lost one.
+        log.append(&payload(found.len() as u64)).map_err(|error| error.to_string())?;
+        let now = numbers(&log)?;
+        let reopened = numbers(&open(&memory))?;
+        if now == reopened && now.len() == found.len() + 1 {
+            Ok(())
+        } else {
+            Err(format!("W4: {now:?}, then {reopened:?}"))
+        }
+    });
+    println!("lost first records: {report}, {lost_first} of interest");
+    report.assert_clean();
+    assert!(lost_first > 0, "no image had what this is about");
+}
+
+/// W5: what a killed process left visible is shown, and then power fails.
+#[test]
+fn w5_crash_after_a_kill_keeps_what_was_shown() {
+    for model in Model::ALL {
+        let memory = new_pool(model);
+        let log = create(&memory);
+        log.append_many(&[&payload(0), &payload(1), &payload(2)]).unwrap();
+        let (second, head_at) = (log.records().nth(1).unwrap().unwrap().0, log.head_at);
+        {
+            let _killed = memory.as_thread(9);
+            memory.store_word(head_at, seal(log.head_salt, second.number()));
+        }
+        let _successor = memory.as_thread(1);
+        let log = open(&memory);
+        assert_eq!(numbers(&log).unwrap(), [1, 2]);
+        memory.forget_trace();
+        memory.mark(1);
+        let report = explore(&memory, &options(1 << 10, 100), |crash| {
+            if numbers(&recover(crash)?.1)? == [1, 2] {
+                Ok(())
+            } else {
+                Err("W5: it changed after it was shown".into())
+            }
+        });
+        report.assert_clean();
+    }
+}
+
+#[test]
+fn a_full_log_says_so_and_takes_more_when_it_is_cut() {
+    let log = create(&new_pool(Model::MAPPED));
+    while log.append(&[7; 40]).is_ok() {}
+    assert_eq!((log.used_bytes(), log.capacity_bytes()), (CAPACITY, CAPACITY));
+    let told = log.append(&[7; 40]).unwrap_err().to_string();
+    assert_eq!(told, "log \"log\" is full: 64 bytes needed, 0 of 8192 free: cut it first");
+    let third = log.records().nth(2).unwrap().unwrap().0;
+    log.cut(third).unwrap();
+    assert!(matches!(log.append_many(&[&[1; 40], &[2; 40], &[3; 40]]), Err(Error::LogFull { .. })));
+    assert_eq!(log.used_bytes(), CAPACITY - 128, "all or none");
+    log.append_many(&[&[1; 40], &[2; 40]]).unwrap();
+    assert!(matches!(log.append(&vec![0; CAPACITY as usize]), Err(Error::LogFull { .. })));
+}
+
+#[test]
+fn cuts_are_at_records_only() {
+    let log = create(&new_pool(Model::MAPPED));
+    let second = log.append_many(&[&payload(2), &payload(5)]).unwrap()[1];
+    log.cut(second).unwrap();
+    for bad in [0, second.number() + 1, u64::MAX, log.end().number() + 1] {
+        let told = log.cut(Position::from_number(bad)).unwrap_err().to_string();
+        assert!(told.starts_with(&format!("no record of log \"log\" starts at position {bad}")), "{told}");
+    }
+    assert_eq!(numbers(&log).unwrap(), [5]);
+    log.cut(log.end()).unwrap();
+    assert_eq!((numbers(&log).unwrap(), log.head()), (vec![], log.end()));
+}
+
+#[test]
+fn w6_crash_a_failed_persist_poisons_and_leaves_old_or_new() {
+    let run = |failing: Option<u64>| {
+        let memory = new_pool(Model::FILE);
+        let log = create(&memory);
+        let before = memory.calls();
+        failing.inspect(|number| memory.fail_nth(before + number));
+        let outcome = (0..4).try_for_each(|number| log.append(&payload(number)).map(|_| ()));
+        let outcome = outcome.and_then(|()| log.cut(log.records().nth(2).unwrap()?.0));
+        (memory.clone(), log, outcome, memory.calls() - before)
+    };
+    let (.., outcome, calls) = run(None);
+    outcome.unwrap();
+    for number in 0..calls {
+        let (memory, log, outcome, _) = run(Some(number));
+        assert!(outcome.unwrap_err().to_string().contains("planted"));
+        assert!(log.append(&[1]).unwrap_err().to_string().contains("poisoned"));
+        assert!(log.cut(log.end()).unwrap_err().to_string().contains("poisoned"));
+        for seed in 0..10 {
+            let found = numbers(&open(&Arc::new(memory.crash(seed)))).unwrap();
+            let acknowledged = (number.min(4)) as usize;
+            assert!((acknowledged..=acknowledged + 1).contains(&found.len()) || found == [2, 3], "{found:?}");
+        }
+    }
+}
+
+#[test]
+fn what_is_no_log_is_refused() {
+    let memory = new_pool(Model::MAPPED);
+    let pool = Arc::new(open_pool(&memory));
+    let new = NewTag { name: "bytes", kind: TagKind::BYTES, size: 0, attributes: [0; 64], needs: &[] };
+    pool.create_tag(&new, |_| Ok(())).unwrap();
+    pool.create_tag(&NewTag { name: "empty", kind: TagKind::LOG, size: 9, ..new }, |_| Ok(())).unwrap();
+    let told = |name| Log::open(pool.clone(), name).unwrap_err().to_string();
+    assert_eq!(told("bytes"), "tag \"bytes\" is of kind bytes, not log");
+    assert!(told("empty").starts_with("the layout of log \"empty\""), "{}", told("empty"));
+    assert!(told("none").starts_with("there is no tag"), "{}", told("none"));
+    let log = Log::create(pool.clone(), "log", 1).unwrap();
+    memory.store_word(log.head_at, 0);
+    assert!(told("log").starts_with("the head of log \"log\" at byte"), "{}", told("log"));
+    assert!(matches!(Log::create(pool, "huge", u64::MAX), Err(Error::Limit(_))));
+}
+
+/// Damage in the middle is the end for who opens the log, and an error for who has it open.
+#[test]
+fn w1_the_first_record_that_does_not_verify_ends_the_log() {
+    let memory = new_pool(Model::MAPPED);
+    let log = create(&memory);
+    let at = log.append_many(&[&payload(0), &payload(1), &payload(2)]).unwrap();
+    memory.store_word(log.ring.place(at[1].number()) + 24, 0);
+    let told = log.records().nth(1).unwrap().unwrap_err().to_string();
+    assert!(told.starts_with(&format!("the record at position {} of log \"log\" at byte", at[1].number())), "{told}");
+    drop(log);
+    assert_eq!(numbers(&open(&memory)).unwrap(), [0]);
+}
+
+/// Another log made in the same pages sees nothing of the one before.
+#[test]
+fn w1_records_of_a_removed_log_are_not_found() {
+    let memory = new_pool(Model::MAPPED);
+    let log = create(&memory);
+    log.append_many(&[&payload(0), &payload(1)]).unwrap();
+    let pool = log.pool.clone();
+    pool.remove_tag(log.tag()).unwrap();
+    let again = Log::create(pool, "log", CAPACITY).unwrap();
+    assert_eq!((again.head_at, numbers(&again).unwrap()), (log.head_at, vec![]));
+}
+
+/// F1: while the pool stands still an append waits.
+#[test]
+fn f1_appends_wait_while_the_pool_stands_still() {
+    let log = create(&new_pool(Model::MAPPED));
+    let frozen = log.pool.freeze();
+    std::thread::scope(|scope| {
+        let append = scope.spawn(|| log.append(b"waits"));
+        for _ in 0..1000 {
+            assert_eq!(log.used_bytes(), 0);
+            std::thread::yield_now();
+        }
+        drop(frozen);
+        append.join().unwrap().unwrap();
+    });
+    assert_eq!(log.used_bytes(), 64);
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    Append(Vec<u16>),
+    Cut(u8),
+    Reopen,
+    Crash(u64),
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        6 => prop::collection::vec(0u16..900, 1..4).prop_map(Op::Append),
+        3 => any::<u8>().prop_map(Op::Cut),
+        1 => Just(Op::Reopen),
+        1 => any::<u64>().prop_map(Op::Crash),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(rounds(32) as u32))]
+
+    #[test]
+    fn w1_crash_seeded_the_log_is_a_queue(ops in prop::collection::vec(op(), 1..60)) {
+        let (mut memory, mut queue) = (new_pool(Model::MAPPED), std::collections::VecDeque::new());
+        memory.keep_trace(false);
+        let mut log = create(&memory);
+        for op in ops {
+            match op {
+                Op::Append(lens) => {
+                    let payloads: Vec<Vec<u8>> = lens.iter().map(|len| vec![queue.len() as u8; (*len).into()]).collect();
+                    match log.append_many(&payloads.iter().map(Vec::as_slice).collect::<Vec<_>>()) {
+                        Ok(positions) => queue.extend(positions.into_iter().zip(payloads)),
+                        Err(error) => prop_assert!(matches!(error, Error::LogFull { .. }), "{error}"),
+                    }
+                }
+                Op::Cut(number) if !queue.is_empty() => {
+                    queue.drain(..number as usize % queue.len());
+                    log.cut(queue[0].0).unwrap();
+                }
+                Op::Cut(_) => {}
+                Op::Reopen => log = open(&memory),
+                Op::Crash(seed) => {
+                    memory = Arc::new(memory.crash(seed));
+                    memory.keep_trace(false);
+                    log = open(&memory);
+                }
+            }
+            let found: Vec<_> = log.records().map(Result::unwrap).collect();
+            prop_assert_eq!(found, Vec::from(queue.clone()));
+        }
+    }
+}
