@@ -30,7 +30,7 @@ pub use file::{backup_to, restore_from};
 pub use image::VERSION;
 pub use restore::{Restore, restore, verify};
 
-use crate::layout::{CHUNK, LANE, LANE_COUNT, LANES, PAGE, bitmap_at, is_meta, kind_at};
+use crate::layout::{CHUNK, LANE, LANE_COUNT, LANES, PAGE, is_meta, kind_at};
 use crate::owner::Progress;
 use crate::pages::Pages;
 use crate::space::Kind;
@@ -109,7 +109,7 @@ fn used_chunks(memory: &dyn Memory, chunks: u64) -> Result<Vec<(u64, Pages)>> {
         let kind = kind.ok_or_else(|| Error::corrupt(format!("the kind of chunk {chunk}"), kind_at(chunk)))?;
         let used = match kind {
             Kind::Free => Pages::default(),
-            Kind::Normal => Pages::load(memory, bitmap_at(chunk)),
+            Kind::Normal => Pages::load_bitmap(memory, chunk),
             Kind::Super => Pages::ALL,
             Kind::Meta => Pages::ALL.without(superblock_pages(chunk)),
         };

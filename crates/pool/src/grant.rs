@@ -135,6 +135,20 @@ impl Grants {
         (Self(Mutex::new(register)), damage)
     }
 
+    /// What the allocator gave for grants, as the medium tells: their reserves and overflow. And what cannot be read.
+    pub(crate) fn claims(memory: &dyn Memory, pages: u64) -> (Vec<Extent>, Vec<Damage>) {
+        let (mut claims, mut damage) = (Vec::new(), Vec::new());
+        for slot in slot::places() {
+            match slot::load(memory, slot, pages) {
+                Ok(found) => claims.extend(found.into_iter().flat_map(|(record, overflow)| {
+                    record.reserve().iter().copied().chain(overflow).collect::<Vec<_>>()
+                })),
+                Err(error) => damage.push(Damage { error, at: slot, is_slot: true }),
+            }
+        }
+        (claims, damage)
+    }
+
     /// Every grant that has not ended, oldest first.
     pub fn standing(&self) -> Vec<Standing> {
         self.0.lock().standing()

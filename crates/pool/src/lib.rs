@@ -4,6 +4,7 @@
 //! file system. So there is one format, one allocator, one recovery, one check and one backup for all of them.
 
 pub mod backup;
+pub mod check;
 mod error;
 mod extent;
 mod format;
@@ -15,6 +16,7 @@ mod log;
 pub mod owner;
 mod pages;
 mod pool;
+mod preview;
 #[cfg(test)]
 mod proof;
 pub mod record;

@@ -5,7 +5,7 @@ use std::ops::Range;
 use ferrite_medium::Memory;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use crate::layout::CHUNK_PAGES;
+use crate::layout::{CHUNK_PAGES, bitmap_at};
 
 /// A set of the 512 pages of a chunk, laid out as the bitmap on the medium is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -22,11 +22,17 @@ impl Pages {
     /// Every page.
     pub const ALL: Self = Self([0xff; CHUNK_PAGES as usize / 8]);
 
-    /// The bitmap at byte `at`.
-    pub fn load(memory: &dyn Memory, at: u64) -> Self {
+    /// Those of `chunk` that its bitmap marks.
+    pub fn load_bitmap(memory: &dyn Memory, chunk: u64) -> Self {
         let mut pages = Self::default();
-        memory.load(at, &mut pages.0);
+        memory.load(bitmap_at(chunk), &mut pages.0);
         pages
+    }
+
+    /// The words of the bitmap.
+    pub fn words(self) -> impl Iterator<Item = u64> {
+        let words: [[u8; 8]; 8] = zerocopy::transmute!(self.0);
+        words.into_iter().map(u64::from_le_bytes)
     }
 
     /// Whether `page` of the chunk is one of them.

@@ -103,7 +103,8 @@ impl Pool {
             let recovered = redo.preview(&*memory)?;
             let chunks = superblock.size / CHUNK;
             let (table, mut damage) = Table::load(&recovered, chunks * CHUNK_PAGES);
-            let space = Space::load(&recovered, chunks)?;
+            let (space, more) = Space::load(&recovered, chunks);
+            damage.extend(more);
             let (memory, pages, serial) = (&recovered, chunks * CHUNK_PAGES, superblock.generation << 32);
             let (grants, more) = Grants::load(&Opening { memory, space: &space, pages, boot_id, serial });
             damage.extend(more);

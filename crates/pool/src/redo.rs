@@ -6,13 +6,11 @@
 //!   them visible and not durable. They are made durable before anything that rests on them is stored: else a power
 //!   failure within recovery keeps half of a transaction's home writes and loses its record.
 
-use std::collections::BTreeMap;
-
-use ferrite_medium::{Memory, Result as MediumResult, Scheme, Span, Survival};
-use parking_lot::Mutex;
+use ferrite_medium::{Memory, Span};
 
 use crate::lane::committed;
 use crate::layout::{LANE, LANE_COUNT, LANES, RETIRED};
+use crate::preview::Preview;
 use crate::record::{self, Record};
 use crate::sealed::{NUMBER_MAX, unseal};
 use crate::transaction::apply;
@@ -62,8 +60,8 @@ impl Redo {
     }
 
     /// The memory as it will be when this has run; refuses a record that no transaction writes (Y1).
-    pub fn preview<'memory>(&self, memory: &'memory dyn Memory) -> Result<Preview<'memory>> {
-        let preview = Preview { memory, lines: Mutex::default() };
+    pub fn preview<'memory>(&self, memory: &'memory dyn Memory) -> Result<Preview<&'memory dyn Memory>> {
+        let preview = Preview::new(memory);
         self.apply(&preview)?;
         Ok(preview)
     }
@@ -94,82 +92,4 @@ fn lane_bytes(memory: &dyn Memory, lane: Span) -> Vec<u8> {
     let mut bytes = vec![0; if record::header(&head).is_some() { lane.len as usize } else { 0 }];
     memory.load(lane.at, &mut bytes);
     bytes
-}
-
-const LINE: u64 = 64;
-
-/// A memory with changes that stay in DRAM.
-pub struct Preview<'memory> {
-    memory: &'memory dyn Memory,
-    /// Changed lines by the offset of their first byte.
-    lines: Mutex<BTreeMap<u64, [u8; LINE as usize]>>,
-}
-
-impl Preview<'_> {
-    /// Changes the bytes of `span` line by line; `fill` is given where a piece starts in the span.
-    fn change(&self, span: Span, fill: impl Fn(usize, &mut [u8])) {
-        let (mut lines, end, mut at) = (self.lines.lock(), span.at + span.len, span.at);
-        while at < end {
-            let line = lines.entry(at / LINE * LINE).or_insert_with_key(|first| {
-                let mut line = [0; LINE as usize];
-                self.memory.load(*first, &mut line[..LINE.min(self.memory.size() - first) as usize]);
-                line
-            });
-            let piece = at % LINE..(at % LINE + end - at).min(LINE);
-            fill((at - span.at) as usize, &mut line[piece.start as usize..piece.end as usize]);
-            at += piece.end - piece.start;
-        }
-    }
-}
-
-impl Memory for Preview<'_> {
-    fn size(&self) -> u64 {
-        self.memory.size()
-    }
-
-    fn survival(&self) -> Survival {
-        self.memory.survival()
-    }
-
-    fn fence_is_durable(&self) -> bool {
-        true
-    }
-
-    fn load(&self, at: u64, into: &mut [u8]) {
-        self.memory.load(at, into);
-        let (lines, end) = (self.lines.lock(), at + into.len() as u64);
-        for (first, line) in lines.range(at / LINE * LINE..end) {
-            let (from, to) = ((*first).max(at), (first + LINE).min(end));
-            into[(from - at) as usize..(to - at) as usize]
-                .copy_from_slice(&line[(from - first) as usize..(to - first) as usize]);
-        }
-    }
-
-    fn store(&self, at: u64, from: &[u8], _how: Scheme) {
-        self.change(Span::new(at, from.len() as u64), |done, piece| {
-            piece.copy_from_slice(&from[done..done + piece.len()])
-        });
-    }
-
-    fn zero(&self, span: Span, _how: Scheme) {
-        self.change(span, |_, piece| piece.fill(0));
-    }
-
-    fn load_word(&self, at: u64) -> u64 {
-        let mut bytes = [0; 8];
-        self.load(at, &mut bytes);
-        u64::from_le_bytes(bytes)
-    }
-
-    fn store_word(&self, at: u64, value: u64) {
-        self.store(at, &value.to_le_bytes(), Scheme::Flush);
-    }
-
-    fn flush(&self, _span: Span) {}
-
-    fn fence(&self) {}
-
-    fn barrier(&self) -> MediumResult<()> {
-        Ok(())
-    }
 }

@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 
 use crate::extent::{Extent, Role, Zone};
 use crate::layout::{CHUNK, CHUNK_PAGES, PAGE, bitmap_at, is_meta, kind_at};
+use crate::tags::Damage;
 use crate::{Error, Result};
 
 /// What a chunk is used for.
@@ -77,14 +78,19 @@ struct State {
 pub struct Space(Mutex<State>);
 
 impl Space {
-    /// Reads the tables of a pool of `chunks` chunks.
-    pub fn load(memory: &dyn Memory, chunks: u64) -> Result<Self> {
+    /// Reads the tables of a pool of `chunks` chunks. A chunk of unknown kind is told and given to nobody.
+    pub fn load(memory: &dyn Memory, chunks: u64) -> (Self, Vec<Damage>) {
         let mut state = State { kinds: Vec::new(), bitmaps: Vec::new(), normal_hint: 0 };
+        let mut damage = Vec::new();
         for chunk in 0..chunks {
             let mut byte = [0];
             memory.load(kind_at(chunk), &mut byte);
             let kind = Kind::from_byte(byte[0]).filter(|kind| (*kind == Kind::Meta) == is_meta(chunk));
-            let kind = kind.ok_or_else(|| Error::corrupt(format!("the kind of chunk {chunk}"), kind_at(chunk)))?;
+            let kind = kind.unwrap_or_else(|| {
+                let (error, at) = (Error::corrupt(format!("the kind of chunk {chunk}"), kind_at(chunk)), kind_at(chunk));
+                damage.push(Damage { error, at, is_slot: false });
+                Kind::Meta
+            });
             let mut bitmap = [0; 8];
             if kind == Kind::Normal {
                 for (i, word) in bitmap.iter_mut().enumerate() {
@@ -94,7 +100,7 @@ impl Space {
             state.kinds.push(kind);
             state.bitmaps.push(bitmap);
         }
-        Ok(Self(Mutex::new(state)))
+        (Self(Mutex::new(state)), damage)
     }
 
     /// Takes space for `needs`, all or nothing. Only the DRAM copy changes.

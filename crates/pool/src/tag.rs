@@ -146,6 +146,13 @@ pub fn decode_slot(bytes: &[u8; SLOT_BYTES], at: u64, pages: u64) -> Result<Opti
     Ok(Some(Decoded { tag, overflow: slot.overflow.get(), extents }))
 }
 
+/// The name that a damaged slot seems to have.
+pub(crate) fn name_of(bytes: &[u8; SLOT_BYTES]) -> Option<String> {
+    let slot = Slot::read_from_bytes(bytes).expect("the size is the type's");
+    let name = std::str::from_utf8(slot.name.get(..slot.name_len.get().into())?).ok()?;
+    check_name(name).is_ok().then(|| name.into())
+}
+
 /// Decodes the overflow page at byte `at`: its extents and the next page. `bytes` may be anything.
 pub fn decode_overflow(bytes: &[u8], at: u64, pages: u64) -> Result<(Vec<Extent>, u64)> {
     let corrupt = |what: &str| Error::corrupt(format!("the page of extents ({what})"), at);

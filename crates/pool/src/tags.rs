@@ -64,7 +64,7 @@ pub(crate) fn encode_header(next: u64) -> [u8; 16] {
 }
 
 /// The next page that a header names; `None` where it is damaged.
-fn decode_header(header: &[u8; 16]) -> Option<u64> {
+pub(crate) fn decode_header(header: &[u8; 16]) -> Option<u64> {
     let next = u64::from_le_bytes(header[8..].try_into().ok()?);
     (*header == encode_header(next)).then_some(next)
 }

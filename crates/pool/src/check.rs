@@ -1,0 +1,199 @@
+//! Check: whether a pool is what it should be, and repair of what has one right answer.
+//!
+//! The tables are held against each other both ways: every page of every tag, and of the pool's own structures, is in
+//! use and in its zone; no page is in two places; no page is in use that nobody names. Then each tag's owner walks what
+//! the tag holds.
+//!
+//! - K1. A check writes nothing: it replays what a crash left into DRAM ([`crate::preview`]) and looks at that. A pool
+//!   that cannot be opened is not touched by a repair either.
+//! - K2. What a repair changes of the tables is what everything else in the pool says it must be: pages that a tag
+//!   names are marked, and pages that nobody names are freed, the latter only when no damage hides who might name them.
+//! - K3. A repair never takes space, so a page that is marked wrongly free is not given away before it is marked.
+//! - K4. A repair goes in rounds of transactions, each of which leaves the pool no worse; after a crash the next repair
+//!   goes on from there. A repair of a sound pool opens and closes it, and changes nothing else.
+//! - K5. What cannot be put right is told; what a repair gives up for lost is told by name, as far as it is known.
+
+mod claims;
+mod damage;
+mod owner;
+mod patch;
+mod report;
+mod structure;
+mod tables;
+
+use std::sync::Arc;
+
+use ferrite_medium::Memory;
+
+pub use owner::{Owners, TagOwner};
+pub use report::{Finding, Findings, Report, Severity};
+
+use crate::layout::{CHUNK, CHUNK_PAGES, SUPERBLOCKS};
+use crate::owner::Progress;
+use crate::pool::Recovery;
+use crate::preview::Preview;
+use crate::superblock::Superblock;
+use crate::{Error, Pool, Result};
+use structure::Structure;
+
+/// Rounds after which a repair gives up: one for each broken page of the tag table, and a few for what that uncovers.
+const ROUNDS_MAX: usize = 64;
+
+/// Checks the pool in `memory`, which nobody has open. Nothing is written (K1).
+pub fn check(memory: &Arc<dyn Memory>, owners: &Owners, watch: &mut dyn FnMut(Progress)) -> Report {
+    let mut report = Report::default();
+    let Some(superblock) = look_at_superblocks(&**memory, &mut report, false) else { return report };
+    let preview: Arc<dyn Memory> = Arc::new(Preview::new(Arc::clone(memory)));
+    match Pool::open_damaged(preview, superblock.boot_id) {
+        Ok((pool, recovery, _)) => {
+            report.note_recovery(&recovery);
+            report.findings.extend(Structure::of(pool.memory(), pages(&pool)).into_findings());
+            walk(&pool, owners, &mut report, watch);
+        }
+        Err(error) => report.not_opened(&error),
+    }
+    report
+}
+
+/// Checks a pool that is open and maybe at work: it stands still meanwhile. Nothing is written.
+pub fn check_open(pool: &Pool, owners: &Owners, watch: &mut dyn FnMut(Progress)) -> Report {
+    let mut report = Report::default();
+    let frozen = pool.freeze();
+    if look_at_superblocks(pool.memory(), &mut report, false).is_some() {
+        report.findings.extend(Structure::of(pool.memory(), pages(frozen.pool())).into_findings());
+        walk(pool, owners, &mut report, watch);
+    }
+    report
+}
+
+/// Checks the pool in `memory`, which nobody has open, and repairs what has one right answer (K2). Durable on return,
+/// and the pool is closed. What it had to give up for lost is in the report.
+pub fn repair(memory: &Arc<dyn Memory>, owners: &Owners, watch: &mut dyn FnMut(Progress)) -> Result<Report> {
+    let first = check(memory, &Owners::none(), &mut |_| ());
+    if !first.opened {
+        return Ok(first);
+    }
+    let mut report = Report::default();
+    let Some(superblock) = look_at_superblocks(&**memory, &mut report, true) else { return Ok(first) };
+    for round in 0..ROUNDS_MAX {
+        let (pool, recovery, _) = Pool::open_damaged(Arc::clone(memory), superblock.boot_id)?;
+        if round == 0 {
+            report.note_recovery(&recovery);
+        }
+        let structure = Structure::of(pool.memory(), pages(&pool));
+        if structure.has_repairs() {
+            report.findings.extend(structure.repair(&pool)?);
+            continue;
+        }
+        report.findings.extend(structure.into_findings());
+        walk_and_repair(&pool, owners, &mut report, watch)?;
+        pool.close()?;
+        return Ok(report);
+    }
+    Err(Error::Limit(format!("the repair made no end in {ROUNDS_MAX} rounds: restore a backup")))
+}
+
+fn pages(pool: &Pool) -> u64 {
+    pool.superblock().size / CHUNK * CHUNK_PAGES
+}
+
+/// The superblock, or `None` where it is told that there is none to work with. `mends`: the pool is opened for writing
+/// next, which writes the slot anew that does not hold the current generation.
+fn look_at_superblocks(memory: &dyn Memory, report: &mut Report, mends: bool) -> Option<Superblock> {
+    let current = match Superblock::read(memory) {
+        Ok(current) => current,
+        Err(error) => {
+            report.not_opened(&error);
+            return None;
+        }
+    };
+    for at in SUPERBLOCKS {
+        let mut bytes = [0; 128];
+        memory.load(at, &mut bytes);
+        let never_written = bytes == [0; 128] && current.generation <= 1;
+        if let (false, Err(error)) = (never_written, Superblock::decode(&bytes)) {
+            report.findings.push(Finding {
+                severity: Severity::Warning,
+                what: format!("one of the two superblocks cannot be used ({error}); the other one is"),
+                at: Some(at),
+                tag: None,
+                repaired: mends.then(|| "written anew".into()),
+            });
+        }
+    }
+    Some(current)
+}
+
+/// Lets each tag's owner walk it.
+fn walk(pool: &Pool, owners: &Owners, report: &mut Report, watch: &mut dyn FnMut(Progress)) {
+    let visit = |owner: &dyn TagOwner, tag: &crate::Tag, findings: &mut Findings<'_>| {
+        owner.walk(pool, tag, findings);
+        Ok(())
+    };
+    each_tag(pool, owners, report, watch, &visit).expect("walking returns no error");
+}
+
+/// As [`walk`], and the owners repair what they can.
+fn walk_and_repair(pool: &Pool, owners: &Owners, report: &mut Report, watch: &mut dyn FnMut(Progress)) -> Result<()> {
+    each_tag(pool, owners, report, watch, &|owner, tag, findings| owner.repair(pool, tag, findings))
+}
+
+type Visit<'a> = dyn Fn(&dyn TagOwner, &crate::Tag, &mut Findings<'_>) -> Result<()> + 'a;
+
+fn each_tag(
+    pool: &Pool,
+    owners: &Owners,
+    report: &mut Report,
+    watch: &mut dyn FnMut(Progress),
+    visit: &Visit<'_>,
+) -> Result<()> {
+    let tags = pool.tags();
+    let (mut done, total) = (0, tags.iter().map(|tag| tag.size).fold(0, u64::saturating_add));
+    report.set_sizes(tags.len(), pool.usage());
+    for tag in &tags {
+        let mut findings = Findings::new(&mut report.findings, &tag.name);
+        match owners.of(tag.kind) {
+            Some(owner) => visit(owner, tag, &mut findings)?,
+            None if owners.are_none() => {}
+            None => findings.note(
+                format!("it is of kind {} ({}), whose content nobody here can check", tag.kind.0, tag.kind.name()),
+                None,
+            ),
+        }
+        done += tag.size;
+        watch(Progress { done, total, what: "checking".into() });
+    }
+    Ok(())
+}
+
+impl Report {
+    fn not_opened(&mut self, error: &Error) {
+        self.opened = false;
+        self.findings.push(Finding {
+            severity: Severity::Error,
+            what: format!("it cannot be opened, so it was not touched: {error}"),
+            at: match error {
+                Error::Corrupt { at, .. } => Some(*at),
+                _ => None,
+            },
+            tag: None,
+            repaired: None,
+        });
+    }
+
+    fn note_recovery(&mut self, recovery: &Recovery) {
+        if !recovery.clean {
+            let count = recovery.replay.transactions;
+            self.findings.push(Finding {
+                severity: Severity::Note,
+                what: format!("it was not closed in order; {count} transactions were to be replayed"),
+                at: None,
+                tag: None,
+                repaired: None,
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,90 @@
+//! What cannot be read, and the way out.
+
+use ferrite_medium::{Memory, Scheme};
+
+use super::claims::Claims;
+use super::patch;
+use super::report::{Finding, Severity};
+use super::structure::Planned;
+use super::tables::Tables;
+use crate::extent::Extent;
+use crate::grant;
+use crate::layout::PAGE;
+use crate::preview::Preview;
+use crate::tag::{self, SLOT_BYTES};
+use crate::tags::{Damage, Table, decode_header, encode_header};
+
+/// The pool as it was found.
+pub(super) struct Scene<'a> {
+    pub memory: &'a dyn Memory,
+    pub pages: u64,
+    pub table: &'a Table,
+    pub tables: &'a Tables,
+    pub grants: &'a [Extent],
+}
+
+fn finding(damage: &Damage, what: String, tag: Option<String>) -> Finding {
+    Finding { severity: Severity::Error, what, at: Some(damage.at), tag, repaired: None }
+}
+
+/// Damage of a grant: whoever has it is not known any more.
+pub(super) fn of_grants(damage: &Damage) -> Planned {
+    let what = format!("a grant cannot be read ({}); end the clients of this pool before it is repaired", damage.error);
+    let cleared = patch::bytes(damage.at, &[0; grant::SLOT_BYTES]).collect();
+    Planned::new(finding(damage, what, None), cleared, "forgotten: a client that still uses it is not known any more")
+}
+
+/// Damage of the tag table.
+pub(super) fn of_tags(scene: &Scene<'_>, damage: &Damage) -> Planned {
+    if damage.is_slot { of_slot(scene, damage) } else { of_page(scene, damage) }
+}
+
+fn of_slot(scene: &Scene<'_>, damage: &Damage) -> Planned {
+    let mut bytes = [0; SLOT_BYTES];
+    scene.memory.load(damage.at, &mut bytes);
+    let name = tag::name_of(&bytes);
+    let told = finding(damage, format!("a tag cannot be used: {}", damage.error), name.clone());
+    let is_whole = matches!(tag::decode_slot(&bytes, damage.at, scene.pages), Ok(Some(_)));
+    if is_whole && name.as_ref().is_some_and(|name| scene.table.tags.contains_key(name)) {
+        return Planned::told(told);
+    }
+    let lost = match name {
+        Some(name) => format!("cleared: tag {name:?} is lost"),
+        None => "cleared: the tag is lost, and its name is not known".into(),
+    };
+    Planned::new(told, patch::bytes(damage.at, &[0; SLOT_BYTES]).collect(), lost)
+}
+
+/// A page of the tag table whose header is damaged, or that leads back. What came behind it is a page in use that
+/// nobody names and that looks like one; if there is one such page it is that, if there is none it was the last.
+fn of_page(scene: &Scene<'_>, damage: &Damage) -> Planned {
+    let page = match scene.table.pages.contains(&damage.at) {
+        true => *scene.table.pages.last().expect("it contains one"),
+        false => damage.at,
+    };
+    let told = finding(damage, format!("the tag table is broken: {}", damage.error), None);
+    let as_last = Preview::new(scene.memory);
+    as_last.store(page, &encode_header(0), Scheme::Flush);
+    let (next, done) = match &orphans(scene, &as_last)[..] {
+        [] => (0, "its page is the last one; tags that were listed behind it, if any, are lost"),
+        [only] => (*only, "linked to the one page that can follow"),
+        _ => return Planned::told(told),
+    };
+    Planned::new(told, patch::bytes(page, &encode_header(next)).collect(), done)
+}
+
+/// Pages that begin a chain of pages of the tag table and that nobody names, in the pool as `memory` has it.
+fn orphans(scene: &Scene<'_>, memory: &dyn Memory) -> Vec<u64> {
+    let (table, _) = Table::load(memory, scene.pages);
+    let claims = Claims::of(&table, scene.grants);
+    let lost = scene.tables.normal_pages().filter(|page| !claims.names(*page)).map(|page| page * PAGE);
+    let chained: Vec<(u64, u64)> = lost.filter_map(|page| Some((page, next_of(memory, page)?))).collect();
+    let is_head = |page: u64| chained.iter().all(|(_, next)| *next != page);
+    chained.iter().map(|(page, _)| *page).filter(|page| is_head(*page)).collect()
+}
+
+fn next_of(memory: &dyn Memory, page: u64) -> Option<u64> {
+    let mut header = [0; 16];
+    memory.load(page, &mut header);
+    decode_header(&header)
+}

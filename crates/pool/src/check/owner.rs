@@ -1,0 +1,70 @@
+//! Who knows what a tag of a kind holds.
+
+use super::Findings;
+use crate::tag::{Tag, TagKind};
+use crate::{Pool, Result, value};
+
+/// The owner of all tags of one kind: the service that writes what they hold.
+pub trait TagOwner: Send + Sync {
+    /// The kind.
+    fn kind(&self) -> TagKind;
+
+    /// Looks at all that `tag` holds and tells what is wrong. Writes nothing and starts no transaction: the pool may
+    /// stand still.
+    fn walk(&self, pool: &Pool, tag: &Tag, findings: &mut Findings<'_>);
+
+    /// As [`TagOwner::walk`], and repairs what has one right answer: crash-safe, idempotent, and told with what was lost
+    /// by it. The tables of the pool are sound, and nobody else has it open.
+    fn repair(&self, pool: &Pool, tag: &Tag, findings: &mut Findings<'_>) -> Result<()> {
+        self.walk(pool, tag, findings);
+        Ok(())
+    }
+}
+
+/// The owners that are known to a program.
+pub struct Owners(Vec<Box<dyn TagOwner>>);
+
+impl Default for Owners {
+    /// The owners of what the pool knows by itself.
+    fn default() -> Self {
+        Self(vec![Box::new(Values)])
+    }
+}
+
+impl Owners {
+    /// Nobody: only the tables are checked.
+    pub(super) fn none() -> Self {
+        Self(Vec::new())
+    }
+
+    pub(super) fn are_none(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Adds one; it replaces another one of its kind.
+    pub fn register(&mut self, owner: Box<dyn TagOwner>) {
+        self.0.retain(|known| known.kind() != owner.kind());
+        self.0.push(owner);
+    }
+
+    /// The owner of tags of `kind`.
+    pub fn of(&self, kind: TagKind) -> Option<&dyn TagOwner> {
+        self.0.iter().find(|owner| owner.kind() == kind).map(|owner| &**owner)
+    }
+}
+
+/// The owner of values: plain bytes with a checksum.
+struct Values;
+
+impl TagOwner for Values {
+    fn kind(&self) -> TagKind {
+        TagKind::BYTES
+    }
+
+    fn walk(&self, pool: &Pool, tag: &Tag, findings: &mut Findings<'_>) {
+        if !value::is_sound(pool.memory(), tag) {
+            let at = tag.extents.first().map(|extent| extent.span().at);
+            findings.error("its bytes are not what was put: put it again, or restore a backup", at);
+        }
+    }
+}

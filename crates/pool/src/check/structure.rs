@@ -1,0 +1,111 @@
+//! The pool's own tables, each held against the others.
+
+use std::collections::BTreeMap;
+
+use ferrite_medium::Memory;
+
+use super::claims::Claims;
+use super::damage::{self, Scene};
+use super::patch::{self, Patch};
+use super::report::{Finding, Severity};
+use super::tables::Tables;
+use crate::grant::Grants;
+use crate::layout::{CHUNK_PAGES, PAGE};
+use crate::tags::Table;
+use crate::{Pool, Result};
+
+/// A finding, and what puts it right.
+pub(super) struct Planned {
+    finding: Finding,
+    patches: Vec<Patch>,
+    done: String,
+}
+
+impl Planned {
+    /// `done` tells what `patches` do. Without any the finding is only told.
+    pub fn new(finding: Finding, patches: Vec<Patch>, done: impl Into<String>) -> Self {
+        Self { finding, patches, done: done.into() }
+    }
+
+    /// A finding that has no one right answer.
+    pub fn told(finding: Finding) -> Self {
+        Self::new(finding, Vec::new(), "")
+    }
+}
+
+/// All that is wrong with the tables.
+pub(super) struct Structure(Vec<Planned>);
+
+impl Structure {
+    /// Looks at a recovered pool of `pages` pages. Reads only.
+    pub fn of(memory: &dyn Memory, pages: u64) -> Self {
+        let (table, damage) = Table::load(memory, pages);
+        let (grants, grant_damage) = Grants::claims(memory, pages);
+        let tables = Tables::load(memory, pages / CHUNK_PAGES);
+        let claims = Claims::of(&table, &grants);
+        let complete = damage.is_empty() && grant_damage.is_empty();
+        let scene = Scene { memory, pages, table: &table, tables: &tables, grants: &grants };
+        let mut found: Vec<Planned> = damage.iter().map(|damage| damage::of_tags(&scene, damage)).collect();
+        found.extend(grant_damage.iter().map(damage::of_grants));
+        found.extend(doubles(&claims).map(Planned::told));
+        found.extend(twins(&table).map(Planned::told));
+        found.extend(tables.against(&claims, complete));
+        Self(found)
+    }
+
+    /// Whether something can be put right.
+    pub fn has_repairs(&self) -> bool {
+        self.0.iter().any(|planned| !planned.patches.is_empty())
+    }
+
+    /// What was found.
+    pub fn into_findings(self) -> impl Iterator<Item = Finding> {
+        self.0.into_iter().map(|planned| planned.finding)
+    }
+
+    /// Puts right what can be, durable on return; what that was. The rest is for the next look.
+    pub fn repair(self, pool: &Pool) -> Result<Vec<Finding>> {
+        let patches: Vec<Patch> = self.0.iter().flat_map(|planned| planned.patches.iter().copied()).collect();
+        patch::apply(pool, &patches)?;
+        let repaired = self.0.into_iter().filter(|planned| !planned.patches.is_empty());
+        Ok(repaired.map(|planned| Finding { repaired: Some(planned.done), ..planned.finding }).collect())
+    }
+}
+
+/// Pages that two name: which of them is right, nobody knows.
+fn doubles<'a>(claims: &'a Claims<'_>) -> impl Iterator<Item = Finding> + 'a {
+    let doubles = claims.doubles().into_iter().map(|double| Finding {
+        severity: Severity::Error,
+        what: format!(
+            "{} pages are named by {} and by {}: what one wrote last is there; restore a backup",
+            double.pages, double.by[0], double.by[1]
+        ),
+        at: Some(double.page * PAGE),
+        tag: double.by[0].tag().or(double.by[1].tag()),
+        repaired: None,
+    });
+    let outside = claims.in_tables().map(|(extent, who)| Finding {
+        severity: Severity::Error,
+        what: format!("{who} names pages that the pool's own tables are in; restore a backup"),
+        at: Some(extent.span().at),
+        tag: who.tag(),
+        repaired: None,
+    });
+    doubles.chain(outside)
+}
+
+/// Tags of one generation (tag table T3).
+fn twins(table: &Table) -> impl Iterator<Item = Finding> {
+    let mut known = BTreeMap::new();
+    let twins = table.tags.iter().filter_map(move |(name, entry)| {
+        let other = known.insert(entry.tag.generation, name.clone())?;
+        Some(Finding {
+            severity: Severity::Warning,
+            what: format!("it has the generation of tag {other:?}: make one of the two anew"),
+            at: Some(entry.slot),
+            tag: Some(name.clone()),
+            repaired: None,
+        })
+    });
+    twins.collect::<Vec<_>>().into_iter()
+}
