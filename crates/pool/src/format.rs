@@ -1,10 +1,12 @@
 //! Making a pool.
 
+use std::ops::Range;
+
 use ferrite_medium::{Memory, Scheme, Span};
 
 use crate::lane::Lanes;
 use crate::layout::{
-    CHUNK, GRANT_SLOTS, GRANTS, LANES, MEMBERS, POOL_BYTES_MIN, SLOT, TAGS, bitmap_at, is_meta, kind_at,
+    CHUNK, CHUNK_PAGES, GRANT_SLOTS, GRANTS, LANES, MEMBERS, POOL_BYTES_MIN, SLOT, TAGS, bitmap_at, is_meta, kind_at,
 };
 use crate::pool::{Pool, salt};
 use crate::space::Kind;
@@ -32,18 +34,11 @@ impl Pool {
             )));
         }
         Superblock::wipe(memory)?;
-        for chunk in (0..chunks).filter(|chunk| is_meta(*chunk)) {
-            memory.reserve(Span::new(chunk * CHUNK, CHUNK))?;
-        }
+        add_chunks(memory, 0..chunks)?;
         memory.zero(Span::new(MEMBERS, GRANTS + GRANT_SLOTS * SLOT - MEMBERS), Scheme::Nt);
         memory.zero(Span::new(TAGS, LANES - TAGS), Scheme::Nt);
         memory.store(TAGS, &encode_header(0), Scheme::Nt);
         Lanes::format(memory, salt(&format.uuid));
-        for chunk in 0..chunks {
-            let kind = if is_meta(chunk) { Kind::Meta } else { Kind::Free };
-            memory.store(kind_at(chunk), &[kind as u8], Scheme::Flush);
-            memory.zero(Span::new(bitmap_at(chunk), 64), Scheme::Nt);
-        }
         memory.settle()?;
         let mut superblock = Superblock {
             generation: 0,
@@ -55,4 +50,17 @@ impl Pool {
         };
         superblock.advance(memory)
     }
+}
+
+/// Writes the tables of new `chunks`: all free but those that hold tables. Durable with the caller's next settle.
+pub(crate) fn add_chunks(memory: &dyn Memory, chunks: Range<u64>) -> Result<()> {
+    for chunk in chunks.clone().filter(|chunk| is_meta(*chunk)) {
+        memory.reserve(Span::new(chunk * CHUNK, CHUNK))?;
+    }
+    for chunk in chunks {
+        let kind = if is_meta(chunk) { Kind::Meta } else { Kind::Free };
+        memory.store(kind_at(chunk), &[kind as u8], Scheme::Flush);
+        memory.zero(Span::new(bitmap_at(chunk), CHUNK_PAGES / 8), Scheme::Nt);
+    }
+    Ok(())
 }

@@ -5,6 +5,7 @@
 //! of valid input, on a stable toolchain.
 
 mod control;
+mod image;
 mod nbd;
 mod record;
 mod superblock;
@@ -21,10 +22,11 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [Target; 5] = [
+pub const TARGETS: [Target; 6] = [
     Target { name: "superblock", run: superblock::target, seeds: superblock::seeds },
     Target { name: "record", run: record::target, seeds: record::seeds },
     Target { name: "tags", run: tags::target, seeds: tags::seeds },
+    Target { name: "image", run: image::target, seeds: image::seeds },
     Target { name: "control", run: control::target, seeds: control::seeds },
     Target { name: "nbd", run: nbd::target, seeds: nbd::seeds },
 ];

@@ -18,7 +18,7 @@ pub fn backup_to(pool: &Pool, path: &Path, image: [u8; 16], watch: &mut dyn FnMu
     let mut file = open_partial(&partial)?;
     let written = write(pool, &mut file, image, watch).and_then(|summary| {
         fs::rename(&partial, path).map_err(|error| told("renaming", &partial, error))?;
-        sync_directory(path)?;
+        settle_directory(path)?;
         Ok(summary)
     });
     if written.is_err() {
@@ -82,10 +82,10 @@ fn is_at(file: &File, path: &Path) -> bool {
     matches!((file.metadata(), fs::metadata(path)), (Ok(ours), Ok(there)) if place(&ours) == place(&there))
 }
 
-fn sync_directory(path: &Path) -> Result<()> {
+fn settle_directory(path: &Path) -> Result<()> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let synced = File::open(directory).and_then(|directory| directory.sync_all());
-    synced.map_err(|error| told("syncing", directory, error))
+    let settled = File::open(directory).and_then(|directory| directory.sync_all());
+    settled.map_err(|error| told("syncing", directory, error))
 }
 
 fn told(what: &str, path: &Path, error: std::io::Error) -> Error {

@@ -1,15 +1,14 @@
 //! From an image to a pool.
 
 use std::io::Read;
-use std::ops::Range;
 
 use ferrite_medium::{Memory, Scheme, Span};
 
 use super::image::{Frame, Header, Image};
 use super::{Summary, progress};
-use crate::layout::{CHUNK, CHUNK_PAGES, PAGE, SUPERBLOCKS, bitmap_at, is_meta, kind_at};
+use crate::format::add_chunks;
+use crate::layout::{CHUNK, PAGE, SUPERBLOCKS};
 use crate::owner::Progress;
-use crate::space::Kind;
 use crate::superblock::{State, Superblock};
 use crate::{Error, Result};
 
@@ -139,19 +138,6 @@ fn put(memory: &dyn Memory, frame: &Frame) -> Result<()> {
     }
     for page in frame.used.without(frame.carried).runs().flatten() {
         clear(memory, Span::new(start + page * PAGE, PAGE));
-    }
-    Ok(())
-}
-
-/// Writes the tables of chunks that the image's pool did not have.
-fn add_chunks(memory: &dyn Memory, chunks: Range<u64>) -> Result<()> {
-    for chunk in chunks {
-        let kind = if is_meta(chunk) { Kind::Meta } else { Kind::Free };
-        if kind == Kind::Meta {
-            memory.reserve(Span::new(chunk * CHUNK, CHUNK))?;
-        }
-        memory.store(kind_at(chunk), &[kind as u8], Scheme::Flush);
-        memory.zero(Span::new(bitmap_at(chunk), CHUNK_PAGES / 8), Scheme::Nt);
     }
     Ok(())
 }

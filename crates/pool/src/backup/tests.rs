@@ -13,6 +13,7 @@ use ferrite_medium::{Scheme, Span};
 use proptest::prelude::*;
 
 use super::*;
+use crate::check::{Owners, check};
 use crate::layout::POOL_BYTES_MIN;
 use crate::{Format, Need, NewTag, Put, Role, State, Superblock, TagKind, Zone};
 
@@ -65,6 +66,13 @@ fn restored(image: &[u8], memory: &Arc<LyingMemory>, force: bool) -> Result<Summ
     restore(&mut &*image, &**memory, Restore { force }, &mut quiet)
 }
 
+/// The pool in `memory` holds together.
+fn ensure_sound(memory: &Arc<LyingMemory>) {
+    let memory: Arc<dyn Memory> = memory.clone();
+    let report = check(&memory, &Owners::default(), &mut quiet);
+    assert!(report.is_sound(), "{:?}", report.findings);
+}
+
 /// A pool with one short value, and its image.
 fn small() -> (Pool, Vec<u8>) {
     let (_, pool) = make(POOL_BYTES_MIN);
@@ -90,6 +98,7 @@ fn a_pool_comes_back_as_it_was() {
     let (pool, image) = mixed();
     let memory = blank(POOL_BYTES_MIN * 2);
     restored(&image, &memory, false).unwrap();
+    ensure_sound(&memory);
     let (back, recovery) = Pool::open(memory, BOOT).unwrap();
     assert!(recovery.clean && recovery.replay.transactions == 0, "{recovery:?}");
     assert_eq!(back.tags(), pool.tags());
@@ -119,6 +128,7 @@ fn a_larger_target_makes_a_larger_pool() {
     for size in [POOL_BYTES_MIN * 4 + 4096, region + 3 * CHUNK] {
         let memory = blank(size);
         restored(&image, &memory, false).unwrap();
+        ensure_sound(&memory);
         let back = open(&memory);
         let usage = back.usage();
         assert_eq!(usage.total_bytes, size / CHUNK * CHUNK);
@@ -149,6 +159,7 @@ fn b4_a_dirty_target_does_not_shine_through() {
     memory.store(2 * PAGE, &vec![0xAA; (POOL_BYTES_MIN * 3 - 2 * PAGE) as usize], Scheme::Nt);
     memory.fence();
     restored(&image, &memory, false).unwrap();
+    ensure_sound(&memory);
     let back = open(&memory);
     assert!(values(&back) == values(&pool));
     assert_eq!(back.usage().free_bytes, pool.usage().free_bytes + POOL_BYTES_MIN);
@@ -258,6 +269,7 @@ proptest! {
         }
         let memory = blank(POOL_BYTES_MIN * 3 + extra);
         restored(&image_of(&pool), &memory, false).unwrap();
+        ensure_sound(&memory);
         let back = open(&memory);
         prop_assert_eq!(back.tags(), pool.tags());
         for span in pool.tags().iter().flat_map(|tag| &tag.extents).map(|extent| extent.span()) {
