@@ -95,6 +95,9 @@ pub enum Error {
         /// Bytes in all.
         capacity_bytes: u64,
     },
+    /// What was asked of a member cannot be.
+    #[error("{0}")]
+    Member(String),
     /// A request exceeds a limit.
     #[error("{0}")]
     Limit(String),

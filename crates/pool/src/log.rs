@@ -26,7 +26,7 @@ mod ring;
 
 use std::sync::Arc;
 
-use ferrite_medium::{Memory, Scheme, Span};
+use ferrite_medium::{Scheme, Span};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::extent::{Role, Stream, Zone};

@@ -13,6 +13,7 @@ use crate::freeze::Freezers;
 use crate::grant::{Grants, Opening};
 use crate::lane::Lanes;
 use crate::layout::{CHUNK, CHUNK_PAGES, PAGE};
+use crate::member;
 use crate::redo::{Redo, Replay};
 use crate::reserved::Reserved;
 use crate::space::{Need, Space, Usage};
@@ -108,6 +109,9 @@ impl Pool {
             let (memory, pages, serial) = (&recovered, chunks * CHUNK_PAGES, superblock.generation << 32);
             let (grants, more) = Grants::load(&Opening { memory, space: &space, pages, boot_id, serial });
             damage.extend(more);
+            if !damaged {
+                member::check(memory)?;
+            }
             (space, table, damage, grants)
         };
         if let Some(first) = damage.pop_if(|_| !damaged) {

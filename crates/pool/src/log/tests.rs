@@ -1,6 +1,7 @@
 //! Proofs of W1 to W6.
 
 use ferrite_crash::{Crash, LyingMemory, Model, Report, explore};
+use ferrite_medium::Memory;
 use proptest::prelude::*;
 
 use super::*;

@@ -1,0 +1,142 @@
+//! Proofs of E1 to E3.
+
+use std::sync::Arc;
+
+use ferrite_crash::{LyingMemory, Model, Report, explore};
+
+use super::*;
+use crate::layout::{CHUNK, LANES};
+use crate::proof::{BOOT, Call, Deaf, new_pool, open, options, reopen};
+
+fn member(number: u8) -> Member {
+    let label = format!("disk {number}");
+    Member { uuid: [number; 16], kind: MemberKind::Ssd, generation: 5, size: 1 << 40, label }
+}
+
+fn told(outcome: Result<()>) -> String {
+    outcome.unwrap_err().to_string()
+}
+
+#[test]
+fn members_come_and_go_and_survive_reopening() {
+    let memory = new_pool(Model::MAPPED);
+    let pool = open(&memory);
+    let backing = Member { kind: MemberKind::Disk, label: "ü".repeat(32), ..member(2) };
+    pool.add_member(&member(1)).unwrap();
+    pool.add_member(&backing).unwrap();
+    pool.set_member_generation(&[1; 16], 6).unwrap();
+    let expected = vec![Member { generation: 6, ..member(1) }, backing.clone()];
+    assert_eq!(pool.members().unwrap(), expected);
+    drop(pool);
+    let pool = open(&memory);
+    assert_eq!(pool.members().unwrap(), expected);
+    pool.remove_member(&[1; 16]).unwrap();
+    assert_eq!(pool.members().unwrap(), [backing]);
+}
+
+#[test]
+fn e2_e3_what_would_contradict_the_table_is_refused() {
+    let pool = open(&new_pool(Model::MAPPED));
+    pool.add_member(&member(1)).unwrap();
+    let one = "01".repeat(16);
+    assert_eq!(told(pool.add_member(&member(1))), format!("{one} is a member of this pool already, as \"disk 1\""));
+    for generation in [0, 4, 5] {
+        let expected = format!("member {one} is of generation 5 already, which {generation} is not newer than");
+        assert_eq!(told(pool.set_member_generation(&[1; 16], generation)), expected);
+    }
+    let unknown = format!("{} is no member of this pool", "07".repeat(16));
+    assert_eq!(told(pool.set_member_generation(&[7; 16], 9)), unknown);
+    assert_eq!(told(pool.remove_member(&[7; 16])), unknown);
+    for label in ["", "a\tb", &"x".repeat(65)] {
+        let told = told(pool.add_member(&Member { label: label.into(), ..member(3) }));
+        assert!(told.contains("is no label for a member: 1 to 64 bytes"), "{told}");
+    }
+    assert_eq!(pool.members().unwrap(), [member(1)]);
+}
+
+#[test]
+fn a_full_table_says_so() {
+    let pool = open(&new_pool(Model::MAPPED));
+    (1..=32).for_each(|number| pool.add_member(&member(number)).unwrap());
+    assert_eq!(told(pool.add_member(&member(33))), "the pool has 32 members: remove one first");
+    pool.set_member_generation(&[32; 16], 9).unwrap();
+    pool.remove_member(&[7; 16]).unwrap();
+    pool.add_member(&member(33)).unwrap();
+    assert_eq!(pool.members().unwrap().len(), 32);
+}
+
+/// Adds, stamps and removes; what is acknowledged is marked.
+fn changes(model: Model, ignores: impl Fn(Call) -> bool + Send + Sync + 'static) -> Report {
+    let memory = new_pool(model);
+    let pool = Pool::open(Deaf::new(&memory, ignores), BOOT).unwrap().0;
+    pool.add_member(&member(1)).unwrap();
+    memory.mark(0);
+    memory.forget_trace();
+    let mut states = vec![pool.members().unwrap()];
+    let steps: [&dyn Fn() -> Result<()>; 4] = [
+        &|| pool.set_member_generation(&[1; 16], 6),
+        &|| pool.add_member(&member(2)),
+        &|| pool.remove_member(&[1; 16]),
+        &|| pool.add_member(&member(3)),
+    ];
+    for (number, step) in steps.into_iter().enumerate() {
+        step().unwrap();
+        memory.mark(number as u64 + 1);
+        states.push(pool.members().unwrap());
+    }
+    explore(&memory, &options(1 << 10, 150), |crash| {
+        let (_, pool) = reopen(crash)?;
+        let (found, done) =
+            (pool.members().map_err(|error| error.to_string())?, crash.last_mark().unwrap_or(0) as usize);
+        let allowed = &states[done..states.len().min(done + 2)];
+        if allowed.contains(&found) { Ok(()) } else { Err(format!("E1: {found:?} after step {done}")) }
+    })
+}
+
+#[test]
+fn e1_crash_leaves_every_member_old_or_new() {
+    for model in Model::ALL {
+        let report = changes(model, |_| false);
+        println!("members: {report}");
+        report.assert_clean();
+    }
+}
+
+#[test]
+fn canary_a_member_stamped_without_a_fence_is_caught() {
+    for model in Model::ALL {
+        changes(model, |call| matches!(call, Call::Settle(span) if (LANES..CHUNK).contains(&span.at))).expect_failure();
+    }
+}
+
+#[test]
+fn damaged_slots_are_told_with_their_place_and_the_pool_is_not_touched() {
+    let memory = new_pool(Model::MAPPED);
+    let pool = open(&memory);
+    (1..=3).for_each(|number| pool.add_member(&member(number)).unwrap());
+    pool.close().unwrap();
+    let second = MEMBERS + SLOT;
+    let changed = |change: &dyn Fn(&mut Media)| {
+        let mut media = Media::read_from_bytes(&member(2).encode()).unwrap();
+        change(&mut media);
+        media.crc = crc32fast::hash(&media.as_bytes()[4..]).into();
+        media.as_bytes().to_vec()
+    };
+    let cases: [(Vec<u8>, &str); 5] = [
+        (vec![1; SLOT_BYTES], "checksum"),
+        (changed(&|media| media.kind = 3.into()), "kind"),
+        (changed(&|media| media.label_len = 65.into()), "label"),
+        (changed(&|media| media.label[0] = 0xff), "label"),
+        (changed(&|media| media.uuid = [1; 16]), "a second one for its UUID"),
+    ];
+    for (bytes, what) in cases {
+        let image = Arc::new(LyingMemory::from_image(&memory.snapshot(), Model::MAPPED));
+        image.store(second, &bytes, ferrite_medium::Scheme::Nt);
+        let before = image.snapshot();
+        let told = Pool::open(image.clone(), BOOT).unwrap_err().to_string();
+        let place =
+            format!("at byte {second:#x} of the pool is corrupt: run `ferrite pool check`, or restore a backup");
+        assert_eq!(told, format!("the member slot ({what}) {place}"));
+        assert!(image.snapshot() == before);
+    }
+}
