@@ -4,5 +4,13 @@
 //! `FERRITE_BIN`. What crashes or kills something has `crash` or `kill` in its name, takes its seed from
 //! `FERRITE_SEED` and its rounds from `FERRITE_ROUNDS`. What this machine lacks is told by printing `skipped: REASON`.
 
+mod backup;
+mod clients;
+mod kill;
+mod node;
+mod pools;
 mod programs;
+mod server;
+mod tree;
+mod up;
 mod usage;

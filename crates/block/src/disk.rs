@@ -187,12 +187,19 @@ impl BlockDisk {
         self.chunks.row(block / CHUNK_PAGES).load(Ordering::Relaxed) + block % CHUNK_PAGES * PAGE
     }
 
-    /// What `span` of the disk starts with: its entry, and for how many bytes it goes on in one run in the pool (or of
-    /// zeros).
+    /// What `span` of the disk, which is not empty, starts with: its entry, and for how many bytes it goes on in one run
+    /// in the pool (or of zeros).
     #[inline]
     pub(crate) fn run(&self, span: Span) -> (Entry, u64) {
+        let entry = self.map.get(span.at / BLOCK);
+        let len = BLOCK - span.at % BLOCK;
+        if len >= span.len { (entry, span.len) } else { (entry, self.run_on(entry, span)) }
+    }
+
+    /// For how many bytes the run goes on that starts `span` and is longer than the block of `entry`.
+    #[inline(never)]
+    fn run_on(&self, entry: Entry, span: Span) -> u64 {
         let (index, within) = (span.at / BLOCK, span.at % BLOCK);
-        let entry = self.map.get(index);
         let mut len = BLOCK - within;
         while len < span.len {
             let step = (within + len) / BLOCK;
@@ -206,11 +213,52 @@ impl BlockDisk {
             }
             len += BLOCK;
         }
-        (entry, len.min(span.len))
+        len.min(span.len)
     }
 
+    /// Where `span` lies in the pool, if it is not empty and all of it lies there in one run.
+    #[inline]
+    pub(crate) fn place_of(&self, span: Span) -> Option<u64> {
+        if span.len == 0 {
+            return None;
+        }
+        let (entry, len) = self.run(span);
+        let block = entry.block().filter(|_| len == span.len)?;
+        Some(self.place(block) + span.at % BLOCK)
+    }
+
+    /// Reads run by run.
+    #[inline(never)]
+    fn read_runs(&self, at: u64, into: &mut [u8]) {
+        let mut done = 0;
+        while done < into.len() {
+            let from = at + done as u64;
+            let (entry, len) = self.run(Span::new(from, (into.len() - done) as u64));
+            let part = &mut into[done..done + len as usize];
+            match entry.block() {
+                Some(block) => self.memory.load(self.place(block) + from % BLOCK, part),
+                None => part.fill(0),
+            }
+            done += len as usize;
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn out_of_range(&self, span: Span) -> Error {
+        let (size, sector_bytes) = (self.size.load(Ordering::Acquire), self.shape.sector_bytes);
+        Error::OutOfRange { at: span.at, len: span.len, size, sector_bytes }
+    }
+
+    #[inline]
     pub(crate) fn check_change(&self, span: Span) -> Result<()> {
         self.check(span)?;
+        if self.options.read_only || self.pool.check_poison().is_err() { self.refuse_change() } else { Ok(()) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn refuse_change(&self) -> Result<()> {
         if self.options.read_only {
             return Err(Error::ReadOnly);
         }
@@ -261,32 +309,26 @@ impl Disk for BlockDisk {
     #[inline]
     fn check(&self, span: Span) -> Result<()> {
         let (size, sector_bytes) = (self.size.load(Ordering::Acquire), self.shape.sector_bytes);
-        if span.fits(size) && span.aligned_to(u64::from(sector_bytes)) {
-            return Ok(());
-        }
-        Err(Error::OutOfRange { at: span.at, len: span.len, size, sector_bytes })
+        let is_good = span.fits(size) && span.aligned_to(u64::from(sector_bytes));
+        if is_good { Ok(()) } else { Err(self.out_of_range(span)) }
     }
 
     fn read(&self, at: u64, into: &mut [u8]) -> Result<()> {
-        self.check(Span::new(at, into.len() as u64))?;
+        let span = Span::new(at, into.len() as u64);
+        self.check(span)?;
         let _pin = pin();
-        let mut done = 0;
-        while done < into.len() {
-            let from = at + done as u64;
-            let (entry, len) = self.run(Span::new(from, (into.len() - done) as u64));
-            let part = &mut into[done..done + len as usize];
-            match entry.block() {
-                Some(block) => self.memory.load(self.place(block) + from % BLOCK, part),
-                None => part.fill(0),
-            }
-            done += len as usize;
+        match self.place_of(span) {
+            Some(place) => self.memory.load(place, into),
+            None => self.read_runs(at, into),
         }
         Ok(())
     }
 
     fn write(&self, at: u64, from: &[u8], access: Access) -> Result<()> {
         self.check_change(Span::new(at, from.len() as u64))?;
-        self.write_blocks(at, from)?;
+        if !self.overwrite_run(at, from) {
+            self.write_blocks(at, from)?;
+        }
         self.finish(access)
     }
 

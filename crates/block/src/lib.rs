@@ -12,8 +12,10 @@ mod shape;
 mod table;
 #[cfg(test)]
 mod tests;
+mod walk;
 mod write;
 
 pub use disk::{BlockDisk, DiskOptions};
 pub use map::Entry;
 pub use shape::{BLOCK, DISK_BYTES_MAX, DiskSpec, Shape, create, remove, resize};
+pub use walk::DiskOwner;

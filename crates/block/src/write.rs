@@ -37,6 +37,7 @@ struct Change<'batch> {
 
 impl BlockDisk {
     /// Makes what was changed durable if `access` asks for it.
+    #[inline]
     pub(crate) fn finish(&self, access: Access) -> Result<()> {
         match access {
             Access::Fua => self.flush(),
@@ -44,7 +45,22 @@ impl BlockDisk {
         }
     }
 
+    /// Writes over what lies in one run in the pool; whether it did. Everything else is kept out of its code: a guard's
+    /// window waits until the processor has few stores pending, and registers that are saved are stores too.
+    #[inline]
+    pub(crate) fn overwrite_run(&self, at: u64, from: &[u8]) -> bool {
+        if !self.options.in_place {
+            return false;
+        }
+        let _pass = self.gate.pass();
+        let Some(place) = self.place_of(Span::new(at, from.len() as u64)) else { return false };
+        self.memory.store(place, from, self.options.scheme);
+        self.memory.fence();
+        true
+    }
+
     /// Writes `from`, which lies within the disk, at `at`.
+    #[inline(never)]
     pub(crate) fn write_blocks(&self, at: u64, from: &[u8]) -> Result<()> {
         let mut done = 0;
         while done < from.len() {

@@ -1,2 +1,56 @@
-//! cli
-fn main() {}
+//! `ferrite`: durable storage at memory speed.
+
+mod bar;
+mod calls;
+mod commands;
+mod engine;
+mod host;
+mod outcome;
+mod reach;
+mod request;
+mod served;
+mod size;
+mod stop;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use commands::{bench, disk, pool, tag, up};
+
+/// Durable storage at memory speed: one pool of persistent memory, served to everything that people already use.
+///
+/// Start with `ferrite up`: it makes a pool and a disk, serves them, and says how to reach them. Every other command
+/// works beside it.
+#[derive(Parser)]
+#[command(version, after_help = "Exit status: 0 done, 1 failed, 2 wrong usage.")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Up(up::Up),
+    #[command(subcommand)]
+    Pool(pool::Pool),
+    #[command(subcommand)]
+    Tag(tag::Tag),
+    #[command(subcommand)]
+    Disk(disk::Disk),
+    Bench(bench::Bench),
+}
+
+fn main() -> ExitCode {
+    if let Err(error) = ferrite_medium::fault::install() {
+        eprintln!("ferrite: stray accesses will not be explained: {error}");
+    }
+    let result = match Arguments::parse().command {
+        Command::Up(up) => up.run(),
+        Command::Pool(pool) => pool.run(),
+        Command::Tag(tag) => tag.run(),
+        Command::Disk(disk) => disk.run(),
+        Command::Bench(bench) => bench.run(),
+    };
+    outcome::exit_code(result)
+}

@@ -1,6 +1,9 @@
 //! What a disk refuses, and how it fails.
 
 use ferrite_medium::Error;
+use ferrite_pool::check::{self, Owners, Severity};
+
+use crate::DiskOwner;
 
 use super::*;
 
@@ -54,6 +57,32 @@ fn a_map_that_names_a_block_twice_is_refused() {
     let pool = Arc::new(Pool::open(memory, BOOT).expect("opened").0);
     let said = BlockDisk::open(pool, "disk0", way.options).err().expect("refused").to_string();
     assert!(said.contains("the map of disk \"disk0\" (block 1)") && said.contains("pool check"), "{said}");
+}
+
+#[test]
+fn check_tells_wrong_map_words_and_repair_clears_them_and_says_what_is_lost() {
+    let way = ways()[0];
+    let memory = fresh(way);
+    let disk = open(memory.clone(), way);
+    disk.write(0, &content(24, 1), Access::Cached).expect("written");
+    let tag = disk.tag();
+    drop(disk);
+    let map = tag.extents.iter().find(|extent| extent.role == ferrite_pool::Role::MAP).expect("there").span().at;
+    memory.store_word(map + 8, memory.load_word(map));
+    memory.store_word(map + 16, u64::from(u32::MAX));
+    let mut owners = Owners::default();
+    owners.register(Box::new(DiskOwner));
+    let dynamic: Arc<dyn Memory> = memory.clone();
+    let errors = |report: &check::Report| report.findings.iter().filter(|it| it.severity == Severity::Error).count();
+    let report = check::check(&dynamic, &owners, &mut |_| ());
+    assert_eq!(errors(&report), 2, "{report:?}");
+    let report = check::repair(&dynamic, &owners, &mut |_| ()).expect("repaired");
+    let lost: Vec<_> = report.findings.iter().filter_map(|it| it.repaired.as_ref()).collect();
+    assert!(lost.len() == 2 && lost[0].contains("bytes 4096 to 8192") && lost[1].contains("lost"), "{report:?}");
+    assert!(check::check(&dynamic, &owners, &mut |_| ()).is_sound());
+    let found = read_all(&*open(memory, way));
+    assert_eq!(found[..4096], content(24, 1)[..4096]);
+    assert!(found[4096..12288].iter().all(|byte| *byte == 0));
 }
 
 #[test]

@@ -1,0 +1,70 @@
+//! What a pool's owner does for other processes.
+
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use ferrite_medium::Span;
+use ferrite_pool::grant::{Ask, GrantId, Process, Rights};
+use ferrite_pool::owner::{Caller, Handler, Progress, Reply};
+use ferrite_pool::{Role, Stream, TagKind};
+use serde_json::{Value, json};
+
+use crate::engine::Engine;
+use crate::host;
+use crate::outcome::Outcome;
+use crate::request::{GrantReport, Request};
+
+/// How long a process may take to end after its connection has; its grants end with it.
+const ENDING: Duration = Duration::from_secs(1);
+
+impl Handler for Engine {
+    fn call(
+        &self,
+        caller: &Caller,
+        request: Value,
+        fds: Vec<OwnedFd>,
+        progress: &mut dyn FnMut(Progress) -> bool,
+    ) -> Result<Reply, String> {
+        let request =
+            serde_json::from_value(request).map_err(|error| format!("no request of this version: {error}"))?;
+        let done = match request {
+            Request::Grant { name, write } => grant(self, &name, write, caller),
+            Request::GrantRelease { id } => release(self, id, caller),
+            other => self.execute(other, fds, caller.pid, progress).map(|value| Reply { value, fds: Vec::new() }),
+        };
+        done.map_err(|failure| failure.text().into())
+    }
+
+    fn gone(&self, caller: &Caller) {
+        self.served().end_for(caller.pid);
+        if caller.process.ends_within(ENDING) {
+            // What cannot be ended now is found by the next one, and at the next opening.
+            let _ = self.pool().grants().reap(self.pool());
+        }
+    }
+}
+
+fn grant(engine: &Engine, name: &str, write: bool, caller: &Caller) -> Outcome<Reply> {
+    let tag = engine.pool().tag(name)?;
+    if tag.kind != TagKind::BYTES {
+        return Err(format!("{name:?} is of kind {}: grants are for plain bytes", tag.kind.name()).into());
+    }
+    let rights = if write { Rights::ReadWrite } else { Rights::Read };
+    let process = Process::of(caller, host::boot_id()?);
+    let ask = Ask { tag: &tag, extents: &tag.extents, rights, process: &process, reserve: &[] };
+    let granted = engine.pool().grant(&ask)?;
+    let memory = granted.share(engine.pool().memory())?;
+    let stream = Stream::new(&tag.extents, Role::DATA);
+    let runs = stream.runs(Span::new(0, tag.size)).map(|run| (run.at + memory.offset, run.len)).collect();
+    let report = GrantReport { id: granted.id, runs, size_bytes: tag.size };
+    Ok(Reply { value: json!(report), fds: vec![memory.fd, granted.notice] })
+}
+
+fn release(engine: &Engine, id: GrantId, caller: &Caller) -> Outcome<Reply> {
+    let standing = engine.pool().grants().standing();
+    if !standing.iter().any(|grant| grant.id == id && grant.process.pid == caller.pid) {
+        return Err(format!("this process has no grant {id}").into());
+    }
+    engine.pool().grants().release(engine.pool(), id)?;
+    Ok(Reply::default())
+}

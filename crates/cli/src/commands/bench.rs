@@ -1,0 +1,88 @@
+//! `ferrite bench`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use ferrite_bench::{EXPERIMENTS, Experiment, Length, Options, Report};
+use ferrite_pool::owner::Progress;
+
+use crate::bar::Bar;
+use crate::outcome::{Failure, Outcome};
+use crate::stop;
+
+/// Rerun an experiment of the papers here, with peers beside it in the same run
+///
+/// Prints a table and a line that compares it with the paper, and writes NAME.json, NAME.csv and NAME.svg.
+#[derive(Args)]
+pub struct Bench {
+    /// The experiment
+    #[arg(required_unless_present = "list")]
+    name: Option<String>,
+    /// Name the experiments
+    #[arg(long)]
+    list: bool,
+    /// End in about a minute
+    #[arg(long)]
+    quick: bool,
+    /// Write the JSON there instead
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Folder for what is written
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    output: PathBuf,
+    /// Threads of the cases with many requests at once [default: twice the processors]
+    #[arg(long, value_name = "N")]
+    threads: Option<std::num::NonZero<u16>>,
+    /// Folder in memory for pools
+    #[arg(long, value_name = "DIR", default_value = "/dev/shm")]
+    place: PathBuf,
+}
+
+impl Bench {
+    /// Does it.
+    pub fn run(self) -> Outcome {
+        if self.list {
+            print!("{}", list());
+            return Ok(());
+        }
+        let name = self.name.as_deref().unwrap_or_default();
+        let unknown = || Failure::Usage(format!("there is no experiment {name:?}; there are:\n{}", list().trim_end()));
+        let report = self.measure(ferrite_bench::find(name).ok_or_else(unknown)?)?;
+        self.write(&report)?;
+        print!("{}\n{}\n", report.table(), report.verdict);
+        Ok(())
+    }
+
+    fn measure(&self, experiment: &Experiment) -> Outcome<Report> {
+        fs::create_dir_all(&self.output).map_err(|error| format!("making {}: {error}", self.output.display()))?;
+        stop::watch()?;
+        let twice = 2 * std::thread::available_parallelism().map_or(1, Into::into);
+        let options = Options {
+            length: if self.quick { Length::Quick } else { Length::Full },
+            place: self.place.clone(),
+            ferrite: Some(std::env::current_exe()?),
+            threads_many: self.threads.map_or(twice, |threads| usize::from(threads.get())),
+        };
+        let bar = Bar::new();
+        let mut show = |progress: &ferrite_bench::Progress<'_>| {
+            bar.show(&Progress { what: progress.what.into(), done: progress.done, total: progress.total })
+        };
+        Ok(experiment.run(&options, &mut show)?)
+    }
+
+    fn write(&self, report: &Report) -> Outcome {
+        let at = |ending: &str| self.output.join(format!("{}.{ending}", report.experiment));
+        write(&self.json.clone().unwrap_or_else(|| at("json")), &report.json()?)?;
+        write(&at("csv"), &report.csv())?;
+        Ok(report.write_svg(&at("svg"))?)
+    }
+}
+
+fn list() -> String {
+    EXPERIMENTS.iter().map(|experiment| format!("{:12} {}\n", experiment.name, experiment.about)).collect()
+}
+
+fn write(path: &Path, text: &str) -> Outcome {
+    Ok(fs::write(path, text).map_err(|error| format!("writing {}: {error}", path.display()))?)
+}

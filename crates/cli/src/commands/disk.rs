@@ -1,0 +1,283 @@
+//! `ferrite disk`.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use ferrite_medium::Guard;
+use ferrite_pool::owner::{Claim, claim};
+use serde_json::Value;
+
+use super::print;
+use crate::engine::absolute;
+use crate::host;
+use crate::outcome::{Failure, Outcome};
+use crate::reach::{self, Reach};
+use crate::request::{AttachReport, DiskReport, Request, Serving};
+use crate::size;
+use crate::stop::Stop;
+
+/// Protected block devices in a pool: make them, serve them, attach them
+#[derive(Subcommand)]
+pub enum Disk {
+    /// Make a disk that reads as zeros; durable when it returns
+    Create(Create),
+    /// List the disks
+    List(List),
+    /// Remove a disk and what it holds; refused while it is in use
+    Remove(Named),
+    /// Grow a disk, also while it is in use
+    Resize(Resize),
+    /// Serve a disk over NBD on a Unix socket until Ctrl-C
+    Serve(Serve),
+    /// Make a disk a real /dev node, until `detach` or the end of the pool's owner
+    ///
+    /// Where no `ferrite up` owns the pool this command does, and runs until Ctrl-C.
+    Attach(Attach),
+    /// Take a disk's /dev node away; refused while it is mounted or open
+    Detach(Named),
+    /// Tell what a disk is, where it is reached, and what it has been asked for
+    Stat(Stat),
+}
+
+#[derive(Args)]
+pub struct Named {
+    /// The pool's file
+    pool: PathBuf,
+    /// The disk
+    name: String,
+}
+
+#[derive(Args)]
+pub struct Create {
+    #[command(flatten)]
+    disk: Named,
+    /// Its size, such as 512M or 2G
+    #[arg(long, value_parser = size::parse)]
+    size: u64,
+    /// Bytes of a sector
+    #[arg(long, default_value_t = 512, value_parser = sector)]
+    sector: u32,
+    /// Take space as it is written: a write may then find the pool full
+    #[arg(long)]
+    thin: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
+pub struct List {
+    /// The pool's file
+    pool: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
+pub struct Resize {
+    #[command(flatten)]
+    disk: Named,
+    /// Its new size, not smaller than it is
+    #[arg(long, value_parser = size::parse)]
+    size: u64,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
+pub struct Stat {
+    #[command(flatten)]
+    disk: Named,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// How a disk is served. The defaults are the safe and fast ones.
+#[derive(Args)]
+pub struct How {
+    /// What keeps stray writes out: none, pagetable, private, keys or keys=strict [default: keys where the CPU has
+    /// them]
+    ///
+    /// keys costs a few ns an access; keys=strict denies stray reads too, for a third of a 4 KiB read; pagetable and
+    /// private cost microseconds. It holds for the whole pool.
+    #[arg(long)]
+    guard: Option<String>,
+    /// How data reaches the medium: nt, flush, clwb, clflushopt, clflush or writeback [default: nt]
+    ///
+    /// With writeback a write is durable when flushed; with the others when it completes.
+    #[arg(long)]
+    scheme: Option<String>,
+    /// Overwrite in place: one fence instead of two, and a crash may tear a sector
+    #[arg(long)]
+    in_place: bool,
+    /// Refuse writes
+    #[arg(long)]
+    read_only: bool,
+}
+
+#[derive(Args)]
+pub struct Serve {
+    #[command(flatten)]
+    disk: Named,
+    /// The socket to listen on [default: POOL.NAME.nbd]
+    #[arg(long)]
+    unix: Option<PathBuf>,
+    #[command(flatten)]
+    how: How,
+}
+
+#[derive(Args)]
+pub struct Attach {
+    #[command(flatten)]
+    disk: Named,
+    #[command(flatten)]
+    how: How,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl How {
+    fn serving(&self) -> Outcome<Serving> {
+        let unknown = |what: &str, name: &str| Failure::Usage(format!("there is no {what} {name:?}: see --help"));
+        if let Some(name) = &self.guard {
+            Guard::from_name(name).ok_or_else(|| unknown("guard", name))?.ensure_available()?;
+        }
+        if let Some(name) = &self.scheme {
+            ferrite_medium::Scheme::from_name(name).ok_or_else(|| unknown("scheme", name))?;
+        }
+        Ok(Serving {
+            scheme: self.scheme.clone(),
+            in_place: self.in_place,
+            read_only: self.read_only,
+            guard: self.guard.clone(),
+        })
+    }
+
+    /// Reaches the pool at `path`; with the asked guard if it becomes ours.
+    fn reach(&self, path: &Path) -> Outcome<Reach> {
+        let guard = self.guard.as_deref().and_then(Guard::from_name).unwrap_or_else(Guard::best);
+        match claim(path)? {
+            Claim::Ours(lock) => Ok(Reach::Ours(reach::open(lock, guard)?)),
+            Claim::Held(_) => Reach::new(path),
+        }
+    }
+}
+
+impl Disk {
+    /// Does it.
+    pub fn run(self) -> Outcome {
+        match self {
+            Self::Create(create) => create.run(),
+            Self::List(List { pool, json }) => {
+                let disks: Vec<DiskReport> = reach::ask(&pool, Request::DiskList, None)?;
+                print(json, &disks, |disks| disks.iter().for_each(show_line))
+            }
+            Self::Remove(Named { pool, name }) => {
+                reach::ask::<Value>(&pool, Request::DiskRemove { name }, None).map(drop)
+            }
+            Self::Resize(Resize { disk: Named { pool, name }, size, json }) => {
+                let disk: DiskReport = reach::ask(&pool, Request::DiskResize { name, size }, None)?;
+                print(json, &disk, show_line)
+            }
+            Self::Serve(serve) => serve.run(),
+            Self::Attach(attach) => attach.run(),
+            Self::Detach(Named { pool, name }) => detach(&pool, name),
+            Self::Stat(Stat { disk: Named { pool, name }, json }) => {
+                let disk: DiskReport = reach::ask(&pool, Request::DiskStat { name }, None)?;
+                print(json, &disk, show)
+            }
+        }
+    }
+}
+
+impl Create {
+    fn run(self) -> Outcome {
+        let Self { disk: Named { pool, name }, size, sector, thin, json } = self;
+        let request = Request::DiskCreate { name, size, sector_bytes: sector, thin };
+        let disk: DiskReport = reach::ask(&pool, request, None)?;
+        print(json, &disk, show_line)
+    }
+}
+
+impl Serve {
+    fn run(self) -> Outcome {
+        let Named { pool, name } = self.disk;
+        let serving = self.how.serving()?;
+        let mut stop = Stop::new()?;
+        let mut reach = self.how.reach(&pool)?;
+        let listening = reach.listen()?;
+        let unix = self.unix.unwrap_or_else(|| host::beside(&pool, &format!(".{name}.nbd")));
+        let unix = absolute(&unix)?;
+        let request = Request::DiskServe { name: name.clone(), unix: unix.clone(), serving };
+        reach.ask::<Value>(request, None)?;
+        println!("{name} is served at nbd+unix:///{name}?socket={}", unix.display());
+        reach.hold(listening, &mut stop)
+    }
+}
+
+impl Attach {
+    fn run(self) -> Outcome {
+        let Named { pool, name } = self.disk;
+        let serving = self.how.serving()?;
+        let mut stop = Stop::new()?;
+        let mut reach = self.how.reach(&pool)?;
+        let listening = reach.listen()?;
+        let attached: AttachReport = reach.ask(Request::DiskAttach { name: name.clone(), serving }, None)?;
+        print(self.json, &attached, |attached| {
+            println!("{name} is {} ({})", attached.link.display(), attached.device.display());
+            attached.notes.iter().for_each(|note| println!("note: {note}"));
+        })?;
+        match listening {
+            Some(listening) => reach.hold(Some(listening), &mut stop),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Asks the owner; where there is none, nothing is attached, and what a killed one left is cleared.
+fn detach(pool: &Path, name: String) -> Outcome {
+    let mut reach = Reach::new(pool)?;
+    if let Reach::Ours(engine) = &reach {
+        let cleared = ferrite_serve::attach::clear_stale(&host::attach_directory(engine.pool().superblock().uuid));
+        cleared.iter().for_each(|what| println!("{what}"));
+        return reach.close();
+    }
+    reach.ask::<Value>(Request::DiskDetach { name }, None).map(drop)
+}
+
+fn show_line(disk: &DiskReport) {
+    let thin = if disk.thin { ", thin" } else { "" };
+    let at = disk.open.as_ref().map(|open| open.reached_at.join(", ")).unwrap_or_default();
+    println!("{:<20} {:>10}, sectors of {}{thin} {at}", disk.name, size::show(disk.size_bytes), disk.sector_bytes);
+}
+
+fn show(disk: &DiskReport) {
+    show_line(disk);
+    println!("  takes {} of the pool", size::show(disk.space_bytes));
+    let Some(open) = &disk.open else { return println!("  not open") };
+    let when = if open.volatile_cache { "when flushed" } else { "when it completes" };
+    println!("  holds {}; a write is durable {when}", size::show(open.used_bytes));
+    println!(
+        "  {} reads of {}, {} writes of {}",
+        open.reads,
+        size::show(open.read_bytes),
+        open.writes,
+        size::show(open.written_bytes)
+    );
+    println!(
+        "  {} flushes, {} with FUA, {} trims, {} zeroings, {} errors",
+        open.flushes, open.fua, open.trims, open.zeroings, open.errors
+    );
+}
+
+fn sector(text: &str) -> Result<u32, String> {
+    match text {
+        "512" => Ok(512),
+        "4096" => Ok(4096),
+        _ => Err("512 or 4096".into()),
+    }
+}

@@ -1,0 +1,139 @@
+//! `ferrite tag`.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use serde_json::Value;
+
+use super::print;
+use crate::host;
+use crate::outcome::Outcome;
+use crate::reach;
+use crate::request::{Request, TagReport};
+use crate::size;
+
+/// Names in a pool: list them, store bytes under one, get them back
+#[derive(Subcommand)]
+pub enum Tag {
+    /// List every tag: disks, logs, plain bytes
+    List(List),
+    /// Store a file, or standard input, under a name; durable when it returns
+    ///
+    /// All or nothing: after a crash there is the whole new content, or what was there before.
+    Put(Put),
+    /// Write what is stored under a name to a file, or to standard output
+    Get(Get),
+    /// Remove plain bytes and free their space
+    Remove(Remove),
+}
+
+#[derive(Args)]
+pub struct List {
+    /// The pool's file
+    pool: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
+pub struct Put {
+    /// The pool's file
+    pool: PathBuf,
+    /// The name, 1 to 255 bytes of UTF-8
+    name: String,
+    /// What to store; standard input where it is missing or `-`
+    file: Option<PathBuf>,
+    /// Replace what is stored under the name already
+    #[arg(long)]
+    replace: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
+pub struct Get {
+    /// The pool's file
+    pool: PathBuf,
+    /// The name
+    name: String,
+    /// Where to write it; standard output where it is missing or `-`. A file appears whole or not at all
+    file: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub struct Remove {
+    /// The pool's file
+    pool: PathBuf,
+    /// The name
+    name: String,
+}
+
+impl Tag {
+    /// Does it.
+    pub fn run(self) -> Outcome {
+        match self {
+            Self::List(list) => list.run(),
+            Self::Put(put) => put.run(),
+            Self::Get(get) => get.run(),
+            Self::Remove(Remove { pool, name }) => {
+                reach::ask::<Value>(&pool, Request::TagRemove { name }, None).map(drop)
+            }
+        }
+    }
+}
+
+impl List {
+    fn run(self) -> Outcome {
+        let tags: Vec<TagReport> = reach::ask(&self.pool, Request::TagList, None)?;
+        print(self.json, &tags, |tags| {
+            println!("{:<24} {:<8} {:>12} {:>12}", "name", "kind", "size", "space");
+            for tag in tags {
+                let (size, space) = (size::show(tag.size_bytes), size::show(tag.space_bytes));
+                println!("{:<24} {:<8} {size:>12} {space:>12}", tag.name, tag.kind);
+            }
+        })
+    }
+}
+
+impl Put {
+    fn run(self) -> Outcome {
+        let request = Request::TagPut { name: self.name, replace: self.replace };
+        let tag: TagReport = match named(self.file.as_deref()) {
+            Some(path) => {
+                let file = File::open(path).map_err(|error| format!("opening {}: {error}", path.display()))?;
+                reach::ask(&self.pool, request, Some(file.as_fd()))?
+            }
+            None => reach::ask(&self.pool, request, Some(io::stdin().as_fd()))?,
+        };
+        print(self.json, &tag, |tag| println!("{}: {}, durable", tag.name, size::show(tag.size_bytes)))
+    }
+}
+
+impl Get {
+    fn run(self) -> Outcome {
+        let request = Request::TagGet { name: self.name };
+        let Some(path) = named(self.file.as_deref()) else {
+            return reach::ask::<Value>(&self.pool, request, Some(io::stdout().as_fd())).map(drop);
+        };
+        let partial = host::beside(path, ".partial");
+        let writing = |error: io::Error| format!("writing {}: {error}", path.display());
+        let file = File::create(&partial).map_err(writing)?;
+        let written = reach::ask::<Value>(&self.pool, request, Some(file.as_fd()));
+        if let Err(failure) = written {
+            let _ = std::fs::remove_file(&partial);
+            return Err(failure);
+        }
+        file.sync_all().map_err(writing)?;
+        std::fs::rename(&partial, path).map_err(writing)?;
+        Ok(())
+    }
+}
+
+fn named(file: Option<&Path>) -> Option<&Path> {
+    file.filter(|path| *path != Path::new("-"))
+}

@@ -1,0 +1,200 @@
+//! A pool that this process owns, and what is done in it for whoever asks.
+
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ferrite_block::DiskSpec;
+use ferrite_medium::{Guard, MapOptions, Mapped};
+use ferrite_pool::owner::{Lock, Progress};
+use ferrite_pool::{Pool, Put, Recovery, Tag, TagKind, VERSION, backup, check};
+use serde_json::{Value, json};
+
+use crate::host;
+use crate::outcome::Outcome;
+use crate::request::{DiskReport, PoolReport, Request, TagReport};
+use crate::served::{Served, disk_names};
+
+/// Called with how far a long request has come; whether to go on.
+pub type OnProgress<'a> = &'a mut dyn FnMut(Progress) -> bool;
+
+/// An owned, open pool.
+pub struct Engine {
+    pool: Arc<Pool>,
+    path: PathBuf,
+    medium: String,
+    recovery: Recovery,
+    served: Arc<Served>,
+    lock: Lock,
+}
+
+impl Engine {
+    /// Opens and recovers the pool whose file is locked by `lock`.
+    pub fn open(lock: Lock, guard: Guard) -> Outcome<Self> {
+        let (memory, medium) = map(&lock, guard)?;
+        let (pool, recovery) = Pool::open(memory, host::boot_id()?)?;
+        let (pool, path) = (Arc::new(pool), lock.path().to_owned());
+        let served = Arc::new(Served::new(Arc::clone(&pool), &path, guard));
+        Ok(Self { pool, path, medium, recovery, served, lock })
+    }
+
+    /// The pool.
+    pub fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    /// The lock on the pool's file.
+    pub fn lock(&self) -> &Lock {
+        &self.lock
+    }
+
+    /// What the pool lies in and what that survives, in one line.
+    pub fn medium(&self) -> &str {
+        &self.medium
+    }
+
+    /// What opening found.
+    pub fn recovery(&self) -> Recovery {
+        self.recovery
+    }
+
+    /// Its open disks.
+    pub fn served(&self) -> &Arc<Served> {
+        &self.served
+    }
+
+    /// Stops serving and closes the pool in order.
+    pub fn close(self) -> Outcome {
+        self.served.end()?;
+        let Self { pool, served, .. } = self;
+        drop(served);
+        match Arc::into_inner(pool) {
+            Some(pool) => Ok(pool.close()?),
+            None => Ok(()),
+        }
+    }
+
+    /// Does what `request` asks for the process `pid`.
+    pub fn execute(
+        &self,
+        request: Request,
+        fds: Vec<OwnedFd>,
+        pid: u32,
+        on_progress: OnProgress<'_>,
+    ) -> Outcome<Value> {
+        let pool = &*self.pool;
+        match request {
+            Request::PoolInfo => Ok(serde_json::to_value(self.pool_report())?),
+            Request::PoolCheck => Ok(json!(check::check_open(pool, &tag_owners(), &mut |it| _ = on_progress(it)))),
+            Request::PoolBackup { to } => {
+                Ok(json!(backup::backup_to(pool, &to, host::random_uuid()?, &mut |it| _ = on_progress(it))?))
+            }
+            Request::TagList => Ok(pool.tags().iter().map(|tag| json!(tag_report(tag))).collect()),
+            Request::TagPut { name, replace } => {
+                let tag = pool.put(&name, &mut file(fds)?, &Put { replace, ..Put::default() })?;
+                Ok(json!(tag_report(&tag)))
+            }
+            Request::TagGet { name } => Ok(json!({ "bytes": pool.get(&name, &mut file(fds)?)? })),
+            Request::TagRemove { name } => {
+                let tag = pool.tag(&name)?;
+                if tag.kind == TagKind::DISK {
+                    return Err(format!("{name:?} is a disk: use `ferrite disk remove`").into());
+                }
+                Ok(json!(pool.remove_tag(&tag)?))
+            }
+            other => self.execute_disk(other, pid),
+        }
+    }
+
+    fn execute_disk(&self, request: Request, pid: u32) -> Outcome<Value> {
+        let (pool, served) = (&*self.pool, &self.served);
+        match request {
+            Request::DiskList => {
+                let reports: Outcome<Vec<_>> = disk_names(pool).iter().map(|name| self.disk_report(name)).collect();
+                Ok(json!(reports?))
+            }
+            Request::DiskCreate { name, size, sector_bytes, thin } => {
+                ferrite_block::create(pool, &name, &DiskSpec { size, sector_bytes, thin })?;
+                Ok(json!(self.disk_report(&name)?))
+            }
+            Request::DiskRemove { name } => {
+                let remove = || ferrite_block::remove(pool, &name).map_err(|error| error.to_string());
+                Ok(json!(served.while_closed(&name, remove)?))
+            }
+            Request::DiskResize { name, size } => {
+                served.resize(&name, size)?;
+                Ok(json!(self.disk_report(&name)?))
+            }
+            Request::DiskServe { name, unix, serving } => Ok(json!(served.listen(&unix, &name, &serving, pid)?)),
+            Request::DiskAttach { name, serving } => Ok(json!(served.attach(&name, &serving)?)),
+            Request::DiskDetach { name } => Ok(json!(served.detach(&name)?)),
+            Request::DiskStat { name } => Ok(json!(self.disk_report(&name)?)),
+            other => Err(format!("{other:?} is no request about a disk").into()),
+        }
+    }
+
+    fn pool_report(&self) -> PoolReport {
+        PoolReport {
+            uuid: host::show_uuid(self.pool.superblock().uuid),
+            version: VERSION,
+            path: self.path.clone(),
+            medium: self.medium.clone(),
+            owner_pid: None,
+            usage: self.pool.usage(),
+            tags: self.pool.tags().len() as u64,
+        }
+    }
+
+    fn disk_report(&self, name: &str) -> Outcome<DiskReport> {
+        let tag = self.pool.tag(name)?;
+        let shape = ferrite_block::Shape::read(&tag)?;
+        Ok(DiskReport {
+            name: name.into(),
+            size_bytes: shape.size,
+            sector_bytes: shape.sector_bytes,
+            thin: shape.thin,
+            space_bytes: space_bytes(&tag),
+            open: self.served.report(name),
+        })
+    }
+}
+
+/// Who knows what the tags of each kind hold.
+pub fn tag_owners() -> check::Owners {
+    let mut owners = check::Owners::default();
+    owners.register(Box::new(ferrite_block::DiskOwner));
+    owners
+}
+
+/// Maps the locked file; with it, what it lies in and survives in one line.
+pub fn map(lock: &Lock, guard: Guard) -> Outcome<(Arc<Mapped>, String)> {
+    let name = lock.path().display().to_string();
+    let memory = Mapped::map(lock.file().try_clone()?, &MapOptions { guard, name, ..MapOptions::default() })?;
+    let line = memory.describe();
+    Ok((Arc::new(memory), line))
+}
+
+fn file(fds: Vec<OwnedFd>) -> Outcome<File> {
+    let fd = fds.into_iter().next().ok_or("the request came without its descriptor")?;
+    Ok(fd.into())
+}
+
+fn tag_report(tag: &Tag) -> TagReport {
+    TagReport {
+        name: tag.name.clone(),
+        kind: tag.kind.name().into(),
+        size_bytes: tag.size,
+        space_bytes: space_bytes(tag),
+        generation: tag.generation,
+    }
+}
+
+fn space_bytes(tag: &Tag) -> u64 {
+    tag.extents.iter().map(|extent| extent.span().len).sum()
+}
+
+/// `path` as the owner, whose folder is another, finds it.
+pub fn absolute(path: &Path) -> Outcome<PathBuf> {
+    Ok(std::path::absolute(path)?)
+}

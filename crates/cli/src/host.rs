@@ -1,0 +1,53 @@
+//! What this machine and user give.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// This boot of the machine.
+pub fn boot_id() -> io::Result<[u8; 16]> {
+    uuid("/proc/sys/kernel/random/boot_id")
+}
+
+/// A new random identity.
+pub fn random_uuid() -> io::Result<[u8; 16]> {
+    uuid("/proc/sys/kernel/random/uuid")
+}
+
+fn uuid(path: &str) -> io::Result<[u8; 16]> {
+    let text = fs::read_to_string(path)?;
+    let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
+    let number = u128::from_str_radix(&digits, 16).map_err(|_| io::Error::other(format!("{path} holds no UUID")))?;
+    Ok(number.to_be_bytes())
+}
+
+/// An identity as people write it.
+pub fn show_uuid(uuid: [u8; 16]) -> String {
+    let digits = format!("{:032x}", u128::from_be_bytes(uuid));
+    [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]].join("-")
+}
+
+/// Where a user's pool lies unless another is named.
+pub fn default_pool() -> Result<PathBuf, String> {
+    let data = std::env::var_os("XDG_DATA_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    let home = || std::env::var_os("HOME").map(|home| Path::new(&home).join(".local/share"));
+    let data = data.or_else(home).ok_or("neither XDG_DATA_HOME nor HOME is set: name a pool with --pool")?;
+    Ok(data.join("ferrite/pool"))
+}
+
+/// Where the nodes of a pool are mounted: private, and the same from run to run.
+pub fn attach_directory(pool: [u8; 16]) -> PathBuf {
+    Path::new("/run/ferrite").join(show_uuid(pool))
+}
+
+/// The NBD socket beside the pool at `path`.
+pub fn nbd_socket(path: &Path) -> PathBuf {
+    beside(path, ".nbd")
+}
+
+/// `path` with `ending` added to its file name.
+pub fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    name.into()
+}

@@ -1,0 +1,46 @@
+//! How a command ends.
+
+use std::fmt::Display;
+use std::process::ExitCode;
+
+/// Why a command did not do what was asked.
+#[derive(Debug)]
+pub enum Failure {
+    /// It was asked for something that makes no sense: exit status 2.
+    Usage(String),
+    /// It could not be done: exit status 1.
+    Failed(String),
+    /// It was told to report a failure on standard output, and did: exit status 1.
+    Reported,
+}
+
+/// What a command returns.
+pub type Outcome<T = ()> = Result<T, Failure>;
+
+impl<E: Display> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
+impl Failure {
+    /// What it says.
+    pub fn text(&self) -> &str {
+        match self {
+            Self::Usage(why) | Self::Failed(why) => why,
+            Self::Reported => "it reported why",
+        }
+    }
+}
+
+/// Says on standard error why it failed, and gives the exit status.
+pub fn exit_code(outcome: Outcome) -> ExitCode {
+    let (why, code) = match outcome {
+        Ok(()) => return ExitCode::SUCCESS,
+        Err(Failure::Reported) => return ExitCode::from(1),
+        Err(Failure::Failed(why)) => (why, 1),
+        Err(Failure::Usage(why)) => (why, 2),
+    };
+    eprintln!("ferrite: {why}");
+    ExitCode::from(code)
+}

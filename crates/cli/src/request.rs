@@ -1,0 +1,221 @@
+//! What commands ask of a pool's owner, be it this process or another.
+
+use std::path::PathBuf;
+
+use ferrite_pool::grant::GrantId;
+use serde::{Deserialize, Serialize};
+
+/// How a disk is served.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Serving {
+    /// The write scheme's name; the default one where `None`.
+    pub scheme: Option<String>,
+    /// Overwrite in place.
+    pub in_place: bool,
+    /// Refuse writes.
+    pub read_only: bool,
+    /// The guard's name; the pool's where `None`.
+    pub guard: Option<String>,
+}
+
+/// A request, as it travels to the owner.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "do", rename_all = "kebab-case")]
+pub enum Request {
+    /// A [`PoolReport`].
+    PoolInfo,
+    /// A check report.
+    PoolCheck,
+    /// A backup into a file.
+    PoolBackup {
+        /// Absolute path of the image.
+        to: PathBuf,
+    },
+    /// A list of [`TagReport`].
+    TagList,
+    /// Stores what the descriptor that comes with it gives.
+    TagPut {
+        /// The tag.
+        name: String,
+        /// Replace one of that name.
+        replace: bool,
+    },
+    /// Writes the tag's content to the descriptor that comes with it.
+    TagGet {
+        /// The tag.
+        name: String,
+    },
+    /// Removes a tag of plain bytes.
+    TagRemove {
+        /// The tag.
+        name: String,
+    },
+    /// A list of [`DiskReport`].
+    DiskList,
+    /// Makes a disk.
+    DiskCreate {
+        /// Its name.
+        name: String,
+        /// Its size in bytes.
+        size: u64,
+        /// 512 or 4096.
+        sector_bytes: u32,
+        /// Take space as it is written.
+        thin: bool,
+    },
+    /// Removes a disk that nobody uses.
+    DiskRemove {
+        /// Its name.
+        name: String,
+    },
+    /// Grows a disk, in use or not.
+    DiskResize {
+        /// Its name.
+        name: String,
+        /// Its new size in bytes.
+        size: u64,
+    },
+    /// Serves a disk on a Unix socket until the connection that asked ends.
+    DiskServe {
+        /// Its name.
+        name: String,
+        /// Absolute path of the socket.
+        unix: PathBuf,
+        /// How.
+        serving: Serving,
+    },
+    /// Makes a disk a `/dev` node; an [`AttachReport`].
+    DiskAttach {
+        /// Its name.
+        name: String,
+        /// How.
+        serving: Serving,
+    },
+    /// Takes the node away.
+    DiskDetach {
+        /// Its name.
+        name: String,
+    },
+    /// A [`DiskReport`].
+    DiskStat {
+        /// Its name.
+        name: String,
+    },
+    /// A grant on the pages of a tag of plain bytes: a [`GrantReport`], the pool's memory and the notice.
+    Grant {
+        /// The tag.
+        name: String,
+        /// To store too, not only to load.
+        write: bool,
+    },
+    /// Gives a grant back.
+    GrantRelease {
+        /// Which.
+        id: GrantId,
+    },
+}
+
+/// What was granted. With it come two descriptors: the pool's memory, and a notice that becomes readable when the
+/// grant is asked back.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct GrantReport {
+    /// Which grant it is.
+    pub id: GrantId,
+    /// Where the tag's bytes lie in the memory: first byte and length of each run, in order.
+    pub runs: Vec<(u64, u64)>,
+    /// Bytes of the tag.
+    pub size_bytes: u64,
+}
+
+/// What a pool is.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PoolReport {
+    /// Who it is.
+    pub uuid: String,
+    /// Its format version.
+    pub version: u32,
+    /// Its file.
+    pub path: PathBuf,
+    /// What it lies in, what that survives, and whether stray writes are held off, in one line.
+    pub medium: String,
+    /// The process that owns it, where that is another one.
+    pub owner_pid: Option<u32>,
+    /// How its space is used.
+    pub usage: ferrite_pool::Usage,
+    /// Tags in it.
+    pub tags: u64,
+}
+
+/// What a tag is.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct TagReport {
+    /// Its name.
+    pub name: String,
+    /// Its kind.
+    pub kind: String,
+    /// Its size in bytes as its users see it.
+    pub size_bytes: u64,
+    /// Bytes of the pool it takes.
+    pub space_bytes: u64,
+    /// Its generation.
+    pub generation: u64,
+}
+
+/// What a disk is and has done.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct DiskReport {
+    /// Its name.
+    pub name: String,
+    /// Its size in bytes.
+    pub size_bytes: u64,
+    /// Bytes of a sector.
+    pub sector_bytes: u32,
+    /// Space is taken as it is written.
+    pub thin: bool,
+    /// Bytes of the pool it takes.
+    pub space_bytes: u64,
+    /// What it does while it is open.
+    pub open: Option<OpenReport>,
+}
+
+/// What an open disk does.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct OpenReport {
+    /// Where it is reached: sockets and nodes.
+    pub reached_at: Vec<String>,
+    /// How it is served.
+    pub serving: Serving,
+    /// Bytes that hold something.
+    pub used_bytes: u64,
+    /// Whether a completed write may be lost before a flush.
+    pub volatile_cache: bool,
+    /// Reads since it was opened.
+    pub reads: u64,
+    /// Bytes they gave.
+    pub read_bytes: u64,
+    /// Writes.
+    pub writes: u64,
+    /// Bytes they took.
+    pub written_bytes: u64,
+    /// Flushes.
+    pub flushes: u64,
+    /// Writes, trims and zeroings that were durable on return because they asked.
+    pub fua: u64,
+    /// Trims.
+    pub trims: u64,
+    /// Zeroings.
+    pub zeroings: u64,
+    /// Requests that failed.
+    pub errors: u64,
+}
+
+/// Where an attached disk is.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct AttachReport {
+    /// The node.
+    pub device: PathBuf,
+    /// The link that leads to it, the same from run to run.
+    pub link: PathBuf,
+    /// What is to be known besides.
+    pub notes: Vec<String>,
+}

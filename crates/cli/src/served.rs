@@ -1,0 +1,253 @@
+//! The disks of a pool that are open, each once, and where they are reached.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
+
+use ferrite_block::{BlockDisk, DiskOptions};
+use ferrite_medium::{Disk, Guard, Scheme, StatsDisk};
+use ferrite_pool::{Pool, TagKind};
+use ferrite_serve::attach::{self, Attached};
+use ferrite_serve::nbd::{Exports, Listening, Options, Refusal, Server};
+use parking_lot::Mutex;
+
+use crate::host;
+use crate::request::{AttachReport, OpenReport, Serving};
+
+/// An open disk, counted.
+pub type Front = StatsDisk<Arc<BlockDisk>>;
+
+struct Open {
+    front: Weak<Front>,
+    serving: Serving,
+}
+
+/// A socket that serves disks for somebody.
+struct Socket {
+    /// The process it is served for; it ends with that one's connection.
+    pid: u32,
+    name: String,
+    listening: Listening,
+}
+
+/// The open disks of one pool.
+pub struct Served {
+    pool: Arc<Pool>,
+    /// The pool's file, which must not lie on a node of its own.
+    path: PathBuf,
+    guard: Guard,
+    open: Mutex<BTreeMap<String, Open>>,
+    nodes: Mutex<BTreeMap<String, Attached>>,
+    sockets: Mutex<Vec<Socket>>,
+}
+
+impl Served {
+    /// None yet, of `pool`, which lies at `path` and is guarded by `guard`.
+    pub fn new(pool: Arc<Pool>, path: &Path, guard: Guard) -> Self {
+        Self {
+            pool,
+            path: path.into(),
+            guard,
+            open: Mutex::default(),
+            nodes: Mutex::default(),
+            sockets: Mutex::default(),
+        }
+    }
+
+    /// The disk called `name`, opened if it is not; `serving` must be how it is served already if it is.
+    pub fn open(&self, name: &str, serving: &Serving) -> Result<Arc<Front>, String> {
+        let wanted = self.settle_options(serving)?;
+        let mut open = self.open.lock();
+        if let Some((front, now)) = open.get(name).and_then(|open| Some((open.front.upgrade()?, &open.serving))) {
+            if now == serving {
+                return Ok(front);
+            }
+            return Err(format!("{name:?} is served with other options already: see `ferrite disk stat`"));
+        }
+        let disk = BlockDisk::open(Arc::clone(&self.pool), name, wanted).map_err(|error| error.to_string())?;
+        let front = Arc::new(StatsDisk::new(disk));
+        open.insert(name.into(), Open { front: Arc::downgrade(&front), serving: serving.clone() });
+        Ok(front)
+    }
+
+    fn settle_options(&self, serving: &Serving) -> Result<DiskOptions, String> {
+        let unknown = |what: &str, name: &str| format!("there is no {what} {name:?}: see `ferrite disk serve --help`");
+        if let Some(name) = &serving.guard {
+            let guard = Guard::from_name(name).ok_or_else(|| unknown("guard", name))?;
+            if guard != self.guard {
+                return Err(format!(
+                    "the pool is open with guard {}, which holds for all of it: end its owner to use guard {name}",
+                    self.guard.name()
+                ));
+            }
+        }
+        let named = |name: &String| Scheme::from_name(name).ok_or_else(|| unknown("scheme", name));
+        let scheme = serving.scheme.as_ref().map(named).transpose()?.unwrap_or_default();
+        scheme.ensure_available().map_err(|error| error.to_string())?;
+        Ok(DiskOptions { scheme, in_place: serving.in_place, read_only: serving.read_only })
+    }
+
+    /// The disk called `name` if it is open.
+    pub fn front(&self, name: &str) -> Option<Arc<Front>> {
+        self.open.lock().get(name)?.front.upgrade()
+    }
+
+    /// Does `change` while the disk called `name` is not open; refuses if it is.
+    pub fn while_closed<T>(&self, name: &str, change: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+        let open = self.open.lock();
+        if open.get(name).is_some_and(|open| open.front.strong_count() > 0) {
+            drop(open);
+            return Err(format!("{name:?} is in use: {}; end that first", self.reached_at(name).join(", ")));
+        }
+        change()
+    }
+
+    /// Where the disk called `name` is reached.
+    fn reached_at(&self, name: &str) -> Vec<String> {
+        let sockets = self.sockets.lock();
+        let served = sockets.iter().filter(|socket| socket.name.is_empty() || socket.name == name);
+        let uri = |socket: &Socket| format!("nbd+unix:///{name}?socket={}", socket.listening.path().display());
+        let nodes = self.nodes.lock();
+        let node = nodes.get(name).map(|node| node.device().display().to_string());
+        served.map(uri).chain(node).collect()
+    }
+
+    /// What the disk called `name` does, if it is open.
+    pub fn report(&self, name: &str) -> Option<OpenReport> {
+        let front = self.front(name)?;
+        let serving = self.open.lock().get(name)?.serving.clone();
+        let stats = front.stats();
+        Some(OpenReport {
+            reached_at: self.reached_at(name),
+            serving,
+            used_bytes: front.inner().used_and_free_bytes().0,
+            volatile_cache: front.geometry().volatile_cache,
+            reads: stats.reads,
+            read_bytes: stats.read_bytes,
+            writes: stats.writes,
+            written_bytes: stats.written_bytes,
+            flushes: stats.flushes,
+            fua: stats.fua,
+            trims: stats.trims,
+            zeroings: stats.zeroings,
+            errors: stats.errors,
+        })
+    }
+
+    /// Serves disks on the Unix socket `path` for process `pid`: the one called `name`, or all where that is empty.
+    pub fn listen(self: &Arc<Self>, path: &Path, name: &str, serving: &Serving, pid: u32) -> Result<(), String> {
+        let only = match name {
+            "" => None,
+            name => Some((name.to_owned(), self.open(name, serving)?)),
+        };
+        let exports = Arc::new(View { served: Arc::clone(self), only, serving: serving.clone() });
+        let listening =
+            Server::new(exports, Options::default()).listen_unix(path).map_err(|error| error.to_string())?;
+        self.sockets.lock().push(Socket { pid, name: name.into(), listening });
+        Ok(())
+    }
+
+    /// Ends what was served for process `pid`.
+    pub fn end_for(&self, pid: u32) {
+        let (ended, kept) = self.sockets.lock().drain(..).partition(|socket| socket.pid == pid);
+        *self.sockets.lock() = kept;
+        let ended: Vec<Socket> = ended;
+        for socket in ended {
+            socket.listening.stop();
+        }
+    }
+
+    /// Makes the disk called `name` a node.
+    pub fn attach(&self, name: &str, serving: &Serving) -> Result<AttachReport, String> {
+        let mut nodes = self.nodes.lock();
+        if let Some(node) = nodes.get(name) {
+            return Ok(report(node));
+        }
+        let front = self.open(name, serving)?;
+        let directory = host::attach_directory(self.pool.superblock().uuid);
+        let node = Attached::new(front, attach::Options::new(name, directory)).map_err(|error| error.to_string())?;
+        let lies_on = attach::lies_on(&self.path, node.device()).map_err(|error| error.to_string())?;
+        if lies_on {
+            return Err(format!("the pool {} lies on {name:?} itself", self.path.display()));
+        }
+        Ok(report(nodes.entry(name.into()).or_insert(node)))
+    }
+
+    /// Takes the node of the disk called `name` away.
+    pub fn detach(&self, name: &str) -> Result<(), String> {
+        let mut nodes = self.nodes.lock();
+        let node = nodes.get_mut(name).ok_or_else(|| format!("{name:?} is not attached"))?;
+        node.detach().map_err(|error| error.to_string())?;
+        nodes.remove(name);
+        Ok(())
+    }
+
+    /// Grows the disk called `name`, and its node if it has one.
+    pub fn resize(&self, name: &str, size: u64) -> Result<(), String> {
+        let Some(front) = self.front(name) else {
+            let tag = self.pool.tag(name).map_err(|error| error.to_string())?;
+            let grow = || ferrite_block::resize(&self.pool, &tag, size).map(drop).map_err(|error| error.to_string());
+            return self.while_closed(name, grow);
+        };
+        front.inner().resize(size).map_err(|error| error.to_string())?;
+        let nodes = self.nodes.lock();
+        nodes.get(name).map_or(Ok(()), |node| node.grow().map_err(|error| error.to_string()))
+    }
+
+    /// The nodes that cannot be taken away now, and why. The others are gone.
+    pub fn detach_all(&self) -> Vec<String> {
+        let names: Vec<String> = self.nodes.lock().keys().cloned().collect();
+        names.iter().filter_map(|name| self.detach(name).err()).collect()
+    }
+
+    /// Stops serving, whatever is still in use, and makes everything durable.
+    pub fn end(&self) -> Result<(), String> {
+        let fronts: Vec<Arc<Front>> = self.open.lock().values().filter_map(|open| open.front.upgrade()).collect();
+        let sockets = std::mem::take(&mut *self.sockets.lock());
+        for socket in sockets {
+            socket.listening.stop();
+        }
+        self.nodes.lock().clear();
+        for front in fronts {
+            front.flush().map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    }
+}
+
+fn report(node: &Attached) -> AttachReport {
+    AttachReport { device: node.device().into(), link: node.link().into(), notes: node.notes().to_vec() }
+}
+
+/// What one socket shows: one disk, or all of the pool.
+struct View {
+    served: Arc<Served>,
+    only: Option<(String, Arc<Front>)>,
+    serving: Serving,
+}
+
+impl Exports for View {
+    fn list(&self) -> Vec<String> {
+        match &self.only {
+            Some((name, _)) => vec![name.clone()],
+            None => disk_names(&self.served.pool),
+        }
+    }
+
+    fn open(&self, name: &str) -> Result<Arc<dyn Disk>, Refusal> {
+        match &self.only {
+            Some((only, front)) if only == name => Ok(front.clone()),
+            None if disk_names(&self.served.pool).iter().any(|known| known == name) => {
+                let front = self.served.open(name, &self.serving).map_err(Refusal::Denied)?;
+                Ok(front)
+            }
+            _ => Err(Refusal::Unknown),
+        }
+    }
+}
+
+/// The disks of `pool`, by name.
+pub fn disk_names(pool: &Pool) -> Vec<String> {
+    let tags = pool.tags();
+    tags.iter().filter(|tag| tag.kind == TagKind::DISK).map(|tag| tag.name.clone()).collect()
+}

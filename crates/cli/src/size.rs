@@ -1,0 +1,48 @@
+//! Sizes as people write them.
+
+/// Bytes of `text`: digits with at most one suffix K, M, G or T (powers of 1024; "KiB" and the like too).
+pub fn parse(text: &str) -> Result<u64, String> {
+    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
+    let unit = match text[digits.len()..].to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "k" | "kb" | "kib" => 1 << 10,
+        "m" | "mb" | "mib" => 1 << 20,
+        "g" | "gb" | "gib" => 1 << 30,
+        "t" | "tb" | "tib" => 1_u64 << 40,
+        _ => return Err(format!("{text:?} is no size: write 4096, 512K, 64M, 1G or 2T")),
+    };
+    let count: u64 = digits.parse().map_err(|_| format!("{text:?} is no size: write 4096, 512K, 64M, 1G or 2T"))?;
+    count.checked_mul(unit).filter(|bytes| *bytes > 0).ok_or_else(|| format!("{text:?} is out of range"))
+}
+
+/// `bytes` for people.
+pub fn show(bytes: u64) -> String {
+    let units = [(1_u64 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    match units.into_iter().find(|(unit, _)| bytes >= *unit) {
+        Some((unit, name)) if bytes.is_multiple_of(unit) => format!("{} {name}", bytes / unit),
+        Some((unit, name)) => format!("{:.1} {name}", bytes as f64 / unit as f64),
+        None => format!("{bytes} B"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_as_people_write_them() {
+        assert_eq!(parse("4096"), Ok(4096));
+        assert_eq!(parse("1G"), Ok(1 << 30));
+        assert_eq!(parse("64MiB"), Ok(64 << 20));
+        for wrong in ["", "G", "1X", "-1", "1.5G", "0", "99999999999T"] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_shown_with_the_largest_unit_that_fits() {
+        assert_eq!(show(1 << 30), "1 GiB");
+        assert_eq!(show(3 << 29), "1.5 GiB");
+        assert_eq!(show(100), "100 B");
+    }
+}

@@ -1,0 +1,60 @@
+//! Backup and restore, as a user does them.
+
+use std::fs;
+use std::process::Stdio;
+
+use crate::programs::{client, ferrite};
+use crate::server::{Server, assert_sound, folder, json, ok, refused, run, signal, wait};
+
+#[test]
+fn a_backup_taken_beside_a_busy_server_restores_into_a_larger_pool() {
+    let folder = folder(true);
+    let pool = folder.path().join("pool");
+    let server = Server::start(&pool, &["--no-attach", "--size", "64M", "--disk", "d=16M"]);
+    run(client("qemu-io").args(["-f", "raw", "-c", "write -P 5 0 8M", "-c", "flush", &server.uri("d")]));
+    let mut busy = client("qemu-io");
+    busy.args(["-f", "raw"]);
+    (0..200).for_each(|i| _ = busy.args(["-c", &format!("write -P {} 8M 4M", i % 200 + 1)]));
+    let mut busy = busy.arg(server.uri("d")).stdout(Stdio::null()).spawn().expect("qemu-io starts");
+    let (text, image) = (pool.to_str().expect("text"), folder.path().join("image"));
+    let image = image.to_str().expect("text");
+    ok(&["pool", "backup", text, image]);
+    assert!(busy.wait().expect("ends").success(), "the busy client goes on");
+    let larger = folder.path().join("larger");
+    let larger_text = larger.to_str().expect("text");
+    ok(&["pool", "restore", image, larger_text, "--size", "96M"]);
+    assert_sound(larger_text.as_ref());
+    assert_eq!(json(&["pool", "info", larger_text])["uuid"], json(&["pool", "info", text])["uuid"]);
+    drop(server);
+    let restored = Server::start(&larger, &["--no-attach"]);
+    run(client("qemu-io").args(["-f", "raw", "-c", "read -P 5 0 8M", &restored.uri("d")]));
+}
+
+#[test]
+fn damaged_images_and_existing_pools_are_refused_and_a_killed_restore_finishes_when_repeated() {
+    let folder = folder(true);
+    let path = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
+    let (pool, image, other) = (path("pool"), path("image"), path("other"));
+    ok(&["pool", "create", &pool, "--size", "64M"]);
+    let content = folder.path().join("content");
+    fs::write(&content, vec![7; 20 << 20]).expect("written");
+    ok(&["tag", "put", &pool, "t", content.to_str().expect("text")]);
+    ok(&["pool", "backup", &pool, &image]);
+    assert!(refused(ferrite().args(["pool", "restore", &image, &pool]), 1).contains("--force"));
+    let mut bytes = fs::read(&image).expect("read");
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(path("damaged"), &bytes).expect("written");
+    refused(ferrite().args(["pool", "restore", &path("damaged"), &other]), 1);
+    refused(ferrite().args(["pool", "info", &other]), 1);
+    for _ in 0..3 {
+        let mut restore = ferrite().args(["pool", "restore", &image, &other]).spawn().expect("starts");
+        std::thread::sleep(std::time::Duration::from_millis(8));
+        signal(restore.id(), "KILL");
+        wait(&mut restore, std::time::Duration::from_secs(5));
+    }
+    ok(&["pool", "restore", &image, &other, "--force"]);
+    let back = path("back");
+    ok(&["tag", "get", &other, "t", &back]);
+    assert!(fs::read(&back).expect("read") == vec![7; 20 << 20]);
+}

@@ -1,0 +1,114 @@
+//! `kill -9` in the middle of work on the node's file system.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crate::programs::client;
+use crate::server::{Server, assert_sound, can_attach, folder, run};
+use crate::tree::Mounted;
+
+fn number(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
+}
+
+/// A small generator, so that a round repeats by its seed.
+struct Seed(u64);
+
+impl Seed {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % bound
+    }
+}
+
+fn content(round: u64, number: u64) -> Vec<u8> {
+    let len = 1 + (round * 31 + number * 7919) % 40_000;
+    (0..len).map(|i| ((i + number * 13 + round) % 251) as u8).collect()
+}
+
+/// Writes and fsyncs files until it fails or is told to stop; which of them were acknowledged.
+fn write_files(at: &Path, round: u64, stop: &AtomicBool) -> Vec<u64> {
+    let mut acknowledged = Vec::new();
+    for number in 0.. {
+        let durable = File::create(at.join(format!("r{round}-{number}"))).and_then(|mut file| {
+            file.write_all(&content(round, number))?;
+            file.sync_all()?;
+            File::open(at)?.sync_all()
+        });
+        if durable.is_err() || stop.load(Ordering::Relaxed) {
+            break;
+        }
+        acknowledged.push(number);
+    }
+    acknowledged
+}
+
+/// One kill: what was fsynced before it, over `wait`.
+fn round(server: Server, disk: &str, at: &Path, round: u64, wait: Duration) -> Vec<u64> {
+    let node = server.node(disk);
+    let mounted = Mounted::new(&node, at);
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| write_files(mounted.0, round, &stop));
+        std::thread::sleep(wait);
+        server.kill();
+        stop.store(true, Ordering::Relaxed);
+        writer.join().expect("the writer ends")
+    })
+}
+
+fn kill_rounds(shm: bool, disk: &str, rounds: u64) {
+    if !can_attach() {
+        return;
+    }
+    let seed = number("FERRITE_SEED", 1);
+    println!("FERRITE_SEED={seed}");
+    let mut random = Seed(seed);
+    let folder = folder(shm);
+    let (pool, at) = (folder.path().join("pool"), folder.path().join("mnt"));
+    let more = format!("{disk}=64M");
+    let start = || Server::start(&pool, &["--size", "128M", "--disk", &more]);
+    let server = start();
+    run(client("mkfs.ext4").args(["-q", "-F"]).arg(server.node(disk)));
+    let mut server = Some(server);
+    let mut total = 0;
+    for nth in 0..rounds {
+        let wait = Duration::from_millis(5 + random.below(250));
+        let acknowledged = round(server.take().unwrap_or_else(start), disk, &at, nth, wait);
+        total += acknowledged.len();
+        let next = start();
+        let node = next.node(disk);
+        // The journal is replayed by the first; then nothing may be wrong.
+        let replayed = client("e2fsck").arg("-p").arg(&node).status().expect("e2fsck runs").code();
+        assert!(matches!(replayed, Some(0 | 1)), "round {nth}: e2fsck -p says {replayed:?}");
+        run(client("e2fsck").arg("-fn").arg(&node));
+        {
+            let mounted = Mounted::new(&node, &at);
+            for number in acknowledged {
+                let file = mounted.0.join(format!("r{nth}-{number}"));
+                let found = fs::read(&file).unwrap_or_else(|error| panic!("round {nth}: {}: {error}", file.display()));
+                assert!(found == content(nth, number), "round {nth}: file {number} was fsynced and is not whole");
+            }
+            for file in fs::read_dir(mounted.0).expect("listed").flatten() {
+                let _ = fs::remove_file(file.path());
+            }
+        }
+        assert_sound(&pool);
+        server = Some(next);
+    }
+    println!("{rounds} kills, {total} fsynced files, none lost");
+    assert!(total > 0, "nothing was ever fsynced, so nothing was proven");
+}
+
+#[test]
+fn kill_rounds_on_memory_lose_no_fsynced_file() {
+    kill_rounds(true, "e2e-kill-shm", number("FERRITE_ROUNDS", 25));
+}
+
+#[test]
+fn kill_rounds_on_a_file_lose_no_fsynced_file() {
+    kill_rounds(false, "e2e-kill-file", number("FERRITE_ROUNDS", 25));
+}

@@ -1,0 +1,97 @@
+//! The `/dev` node: what a kernel's file systems do on it.
+
+use std::path::Path;
+
+use crate::programs::client;
+use crate::server::{Server, can_attach, folder, json, refused, run};
+use crate::tree::{Mounted, assert_equal, unpack};
+
+#[test]
+fn ext4_on_a_partition_lives_a_whole_life() {
+    if !can_attach() {
+        return;
+    }
+    let folder = folder(true);
+    let pool = folder.path().join("pool");
+    let server = Server::start(&pool, &["--size", "512M", "--disk", "e2e-ext4=384M"]);
+    let node = server.node("e2e-ext4");
+    run(client("sh").arg("-c").arg(format!("echo ',,L' | sfdisk -q {}", node.display())));
+    assert!(run(client("sfdisk").arg("-d").arg(&node)).contains("start="));
+    run(client("wipefs").arg("-aq").arg(&node));
+    life(&server, "e2e-ext4", &node, &["mkfs.ext4", "-q", "-F"], &["e2fsck", "-fn"]);
+    server.interrupt();
+}
+
+#[test]
+fn xfs_lives_a_whole_life() {
+    if !can_attach() {
+        return;
+    }
+    let folder = folder(true);
+    let pool = folder.path().join("pool");
+    let server = Server::start(&pool, &["--size", "512M", "--disk", "e2e-xfs=384M"]);
+    let node = server.node("e2e-xfs");
+    life(&server, "e2e-xfs", &node, &["mkfs.xfs", "-q", "-f"], &["xfs_repair", "-n"]);
+    server.interrupt();
+}
+
+/// mkfs, mount, unpack, trim, unmount, fsck; the same again after the server was started anew.
+fn life(server: &Server, name: &str, node: &Path, mkfs: &[&str], fsck: &[&str]) {
+    let at = server.pool.with_extension("mnt");
+    run(client(mkfs[0]).args(&mkfs[1..]).arg(node));
+    {
+        let mounted = Mounted::new(node, &at);
+        unpack(mounted.0);
+        run(client("sync").arg("-f").arg(mounted.0));
+        let held = used_bytes(server, name);
+        std::fs::write(mounted.0.join("big"), vec![1; 32 << 20]).expect("written");
+        run(client("sync").arg("-f").arg(mounted.0));
+        let full = used_bytes(server, name);
+        assert!(full >= held + (32 << 20), "{held} then {full}");
+        std::fs::remove_file(mounted.0.join("big")).expect("removed");
+        // A file system may free what was removed in the background.
+        let mut left = full;
+        for _ in 0..50 {
+            run(&mut client("sync"));
+            run(client("fstrim").arg(mounted.0));
+            left = used_bytes(server, name);
+            if left < full - (24 << 20) {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(100));
+        }
+        assert!(left < full - (24 << 20), "fstrim gives space back: {full} then {left}");
+        let said = refused(crate::programs::ferrite().args(["disk", "detach"]).arg(&server.pool).arg(name), 1);
+        assert!(said.contains("mount"), "{said}");
+    }
+    run(client(fsck[0]).args(&fsck[1..]).arg(node));
+    let mounted = Mounted::new(node, &at);
+    assert_equal(mounted.0);
+}
+
+fn used_bytes(server: &Server, name: &str) -> u64 {
+    let stat = json(&["disk", "stat", server.pool.to_str().expect("text"), name]);
+    stat["open"]["used_bytes"].as_u64().unwrap_or_else(|| panic!("{stat}"))
+}
+
+#[test]
+fn a_disk_is_attached_and_detached_beside_a_running_server_and_grows() {
+    if !can_attach() {
+        return;
+    }
+    let folder = folder(true);
+    let path = folder.path().join("pool");
+    let pool = path.to_str().expect("text");
+    let _server = Server::start(&path, &["--no-attach", "--size", "64M", "--disk", "e2e-beside=8M"]);
+    let attached = json(&["disk", "attach", pool, "e2e-beside"]);
+    let device = attached["device"].as_str().expect("a device").to_owned();
+    let size = || run(client("blockdev").args(["--getsize64", &device])).trim().parse::<u64>().expect("a number");
+    assert_eq!(size(), 8 << 20);
+    run(crate::programs::ferrite().args(["disk", "resize", pool, "e2e-beside", "--size", "16M"]));
+    assert_eq!(size(), 16 << 20);
+    let said = refused(crate::programs::ferrite().args(["disk", "remove", pool, "e2e-beside"]), 1);
+    assert!(said.contains("in use") && said.contains(&device), "{said}");
+    run(crate::programs::ferrite().args(["disk", "detach", pool, "e2e-beside"]));
+    assert!(!Path::new("/dev/ferrite/e2e-beside").exists());
+    run(crate::programs::ferrite().args(["disk", "remove", pool, "e2e-beside"]));
+}

@@ -1,0 +1,87 @@
+//! Pools that are not as they should be.
+
+use std::fs;
+use std::path::Path;
+
+use crate::programs::{client, ferrite};
+use crate::server::{Server, assert_sound, folder, json, ok, refused, run};
+
+fn made(at: &Path) -> String {
+    let pool = at.join("pool").to_str().expect("text").to_owned();
+    ok(&["pool", "create", &pool, "--size", "32M"]);
+    ok(&["disk", "create", &pool, "d", "--size", "1M"]);
+    pool
+}
+
+/// Every command that opens a pool refuses `pool` with a word of `why`, and leaves it as it is.
+fn all_refuse(pool: &str, why: &[&str]) {
+    let before = fs::read(pool).expect("read");
+    for command in [["pool", "info"], ["pool", "check"], ["tag", "list"], ["disk", "list"]] {
+        let said = refused(ferrite().args(command).arg(pool), 1);
+        assert!(why.iter().any(|word| said.contains(word)), "{command:?}: {said}");
+        assert!(!said.contains("panicked"), "{said}");
+    }
+    assert!(refused(ferrite().args(["up", "--no-attach", "--pool", pool]), 1).lines().count() <= 2);
+    assert!(fs::read(pool).expect("read") == before, "a refused pool is not touched");
+}
+
+#[test]
+fn truncated_foreign_empty_and_corrupt_pools_are_refused_in_one_line() {
+    let folder = folder(true);
+    let pool = made(folder.path());
+    let whole = fs::read(&pool).expect("read");
+    fs::write(&pool, &whole[..whole.len() / 2]).expect("written");
+    all_refuse(&pool, &["truncated"]);
+    fs::write(&pool, vec![0xA5; 16 << 20]).expect("written");
+    all_refuse(&pool, &["not a Ferrite pool"]);
+    fs::write(&pool, "").expect("written");
+    all_refuse(&pool, &["0 bytes", "empty", "smallest", "at least one whole page"]);
+    let mut corrupt = whole.clone();
+    corrupt[..8192].iter_mut().skip(20).for_each(|byte| *byte ^= 0x55);
+    fs::write(&pool, &corrupt).expect("written");
+    all_refuse(&pool, &["corrupt"]);
+    fs::write(&pool, &whole).expect("written");
+    assert_sound(pool.as_ref());
+}
+
+#[test]
+fn a_size_that_is_a_multiple_of_nothing_works() {
+    let folder = folder(true);
+    let pool = folder.path().join("pool");
+    let pool = pool.to_str().expect("text");
+    ok(&["pool", "create", pool, "--size", "33333333"]);
+    ok(&["disk", "create", pool, "d", "--size", "1000448"]);
+    assert_eq!(json(&["disk", "stat", pool, "d"])["size_bytes"], 1_000_448);
+    let server = Server::start(Path::new(pool), &["--no-attach"]);
+    run(client("qemu-io").args([
+        "-f",
+        "raw",
+        "-c",
+        "write -P 3 999936 512",
+        "-c",
+        "read -P 3 999936 512",
+        &server.uri("d"),
+    ]));
+}
+
+#[test]
+fn a_full_host_disk_under_a_sparse_pool_is_an_error_and_loses_nothing() {
+    let folder = folder(true);
+    let mount = folder.path().join("small");
+    fs::create_dir(&mount).expect("made");
+    let mounted = client("mount").args(["-t", "tmpfs", "-o", "size=24M", "none"]).arg(&mount).status();
+    if !mounted.is_ok_and(|status| status.success()) {
+        println!("skipped: only root mounts a small file system");
+        return;
+    }
+    let pool = mount.join("pool");
+    let pool = pool.to_str().expect("text");
+    ok(&["pool", "create", pool, "--size", "64M"]);
+    ok(&["disk", "create", pool, "d", "--size", "4M"]);
+    let said = refused(ferrite().args(["disk", "create", pool, "e", "--size", "32M"]), 1);
+    assert_sound(pool.as_ref());
+    let disks = json(&["disk", "list", pool]);
+    run(client("umount").arg(&mount));
+    assert!(said.contains("no space left"), "{said}");
+    assert_eq!(disks.as_array().map(Vec::len), Some(1));
+}

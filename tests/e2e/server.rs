@@ -1,0 +1,160 @@
+//! A running `ferrite up`, and commands beside it.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+use crate::programs::ferrite;
+
+/// A folder for a test, in memory where `shm`.
+pub fn folder(shm: bool) -> TempDir {
+    let at = if shm { PathBuf::from("/dev/shm") } else { std::env::temp_dir() };
+    tempfile::Builder::new().prefix("ferrite-test-").tempdir_in(at).expect("a folder")
+}
+
+/// A server that is ended when it is dropped.
+pub struct Server {
+    child: Child,
+    /// What it announced.
+    pub lines: Vec<String>,
+    pub pool: PathBuf,
+}
+
+impl Server {
+    /// Starts `ferrite up --pool POOL` with `more` words and waits until it serves.
+    pub fn start(pool: &Path, more: &[&str]) -> Self {
+        let mut command = ferrite();
+        command.arg("up").arg("--pool").arg(pool).args(more);
+        Self::of(&mut command, pool, "Ctrl-C ends it.")
+    }
+
+    /// Starts `command` and waits for a line that starts with `ready`.
+    pub fn of(command: &mut Command, pool: &Path, ready: &str) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("ferrite starts");
+        let output = BufReader::new(child.stdout.take().expect("piped"));
+        let mut lines = Vec::new();
+        for line in output.lines() {
+            lines.push(line.expect("text"));
+            if lines.last().is_some_and(|line| line.contains(ready)) {
+                return Self { child, lines, pool: pool.into() };
+            }
+        }
+        let status = child.wait().expect("ended");
+        panic!("{command:?} ended with {status} before it served: {lines:?}");
+    }
+
+    /// The `/dev` node of the disk called `name`, by its stable link.
+    pub fn node(&self, name: &str) -> PathBuf {
+        let link = PathBuf::from(format!("/dev/ferrite/{name}"));
+        assert!(link.exists(), "{name} is not attached: {:?}", self.lines);
+        link
+    }
+
+    /// The NBD address of the disk called `name`.
+    pub fn uri(&self, name: &str) -> String {
+        format!("nbd+unix:///{name}?socket={}.nbd", self.pool.display())
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Kills it as `kill -9` does.
+    pub fn kill(mut self) {
+        self.child.kill().expect("killed");
+        self.child.wait().expect("reaped");
+    }
+
+    /// Ends it as Ctrl-C does; its exit status is 0.
+    pub fn interrupt(mut self) {
+        signal(self.pid(), "INT");
+        let status = wait(&mut self.child, Duration::from_secs(60));
+        assert_eq!(status, Some(0), "after Ctrl-C");
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if self.child.try_wait().is_ok_and(|status| status.is_none()) {
+            signal(self.pid(), "TERM");
+            if wait(&mut self.child, Duration::from_secs(30)).is_none() {
+                let _ = self.child.kill();
+                let _ = self.child.wait();
+            }
+        }
+    }
+}
+
+/// The exit status, if it ends in time.
+pub fn wait(child: &mut Child, limit: Duration) -> Option<i32> {
+    let until = Instant::now() + limit;
+    while Instant::now() < until {
+        if let Some(status) = child.try_wait().expect("a child of ours") {
+            return status.code();
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    None
+}
+
+/// Sends a signal by name.
+pub fn signal(pid: u32, name: &str) {
+    run(Command::new("kill").arg(format!("-{name}")).arg(pid.to_string()));
+}
+
+/// Runs `command`, which must succeed; what it printed.
+pub fn run(command: &mut Command) -> String {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    assert!(output.status.success(), "{command:?}: {}\n{}", output.status, text(&output));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Runs `command`, which must fail with exit status `status`; what it said.
+pub fn refused(command: &mut Command, status: i32) -> String {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    assert_eq!(output.status.code(), Some(status), "{command:?}: {}", text(&output));
+    text(&output)
+}
+
+fn text(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+/// Runs `ferrite` with `words`, which must succeed; what it printed.
+pub fn ok(words: &[&str]) -> String {
+    run(ferrite().args(words))
+}
+
+/// What `ferrite` with `words` and `--json` reports.
+pub fn json(words: &[&str]) -> serde_json::Value {
+    let text = run(ferrite().args(words).arg("--json"));
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{words:?}: {error} in {text}"))
+}
+
+/// `ferrite pool check` finds nothing wrong.
+pub fn assert_sound(pool: &Path) {
+    let report = json(&["pool", "check", pool.to_str().expect("text")]);
+    let findings = report["findings"].as_array().unwrap_or_else(|| panic!("{report}"));
+    assert!(findings.iter().all(|finding| finding["severity"] == "note"), "{report}");
+}
+
+/// Whether nodes can be made here; says why not.
+pub fn can_attach() -> bool {
+    let is_root = std::fs::metadata("/proc/self").is_ok_and(|it| std::os::unix::fs::MetadataExt::uid(&it) == 0);
+    let lacks = ["/dev/fuse", "/dev/loop-control"].into_iter().find(|device| !Path::new(device).exists());
+    match (is_root, lacks) {
+        (true, None) => true,
+        (false, _) => {
+            println!("skipped: only root makes /dev nodes");
+            false
+        }
+        (true, Some(device)) => {
+            println!("skipped: this machine has no {device}");
+            false
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! `ferrite up` and what works beside it.
+
+use std::io::Write;
+use std::process::Stdio;
+
+use crate::programs::{client, ferrite};
+use crate::server::{Server, assert_sound, folder, json, ok, refused, run, signal, wait};
+
+#[test]
+fn the_first_start_makes_a_pool_and_a_disk_and_the_next_finds_them() {
+    let folder = folder(false);
+    let pool = folder.path().join("deep/er/pool");
+    let server = Server::start(&pool, &["--no-attach", "--size", "64M"]);
+    let said = server.lines.join("\n");
+    for word in ["survives process crash: yes", "disk0", "nbd+unix://", "next"] {
+        assert!(said.contains(word), "{word:?} is missing from {said}");
+    }
+    let before = run(client("nbdinfo").arg("--size").arg(server.uri("disk0")));
+    assert_eq!(before.trim(), (32 << 20).to_string());
+    server.interrupt();
+    let left: Vec<_> = std::fs::read_dir(pool.parent().expect("a folder")).expect("there").flatten().collect();
+    assert_eq!(left.len(), 1, "only the pool stays behind: {left:?}");
+    let server = Server::start(&pool, &["--no-attach"]);
+    assert!(!server.lines.join("\n").contains("recovered"));
+    assert_eq!(run(client("nbdinfo").arg("--size").arg(server.uri("disk0"))), before);
+}
+
+#[test]
+fn a_pool_file_is_sparse_until_its_space_is_promised() {
+    use std::os::unix::fs::MetadataExt;
+    let folder = folder(false);
+    let pool = folder.path().join("pool");
+    ok(&["pool", "create", pool.to_str().expect("text"), "--size", "1G"]);
+    let found = std::fs::metadata(&pool).expect("there");
+    assert_eq!(found.len(), 1 << 30);
+    assert!(found.blocks() * 512 < 16 << 20, "{} bytes are taken", found.blocks() * 512);
+}
+
+#[test]
+fn two_at_once_on_one_pool_the_second_says_who_holds_it() {
+    let folder = folder(true);
+    let pool = folder.path().join("pool");
+    let server = Server::start(&pool, &["--no-attach", "--size", "32M"]);
+    let said = refused(ferrite().args(["up", "--no-attach", "--pool"]).arg(&pool), 1);
+    assert!(said.contains(&format!("process {}", server.pid())) && said.contains("ferrite up"), "{said}");
+}
+
+#[test]
+fn every_command_works_beside_a_running_server() {
+    let folder = folder(true);
+    let pool = folder.path().join("pool");
+    let server = Server::start(&pool, &["--no-attach", "--size", "64M"]);
+    let pool = pool.to_str().expect("text");
+    assert_eq!(json(&["pool", "info", pool])["owner_pid"], server.pid());
+    ok(&["disk", "create", pool, "second", "--size", "4M"]);
+    assert_eq!(run(client("nbdinfo").arg("--size").arg(server.uri("second"))).trim(), (4 << 20).to_string());
+    ok(&["disk", "resize", pool, "second", "--size", "8M"]);
+    assert_eq!(run(client("nbdinfo").arg("--size").arg(server.uri("second"))).trim(), (8 << 20).to_string());
+    run(client("qemu-io").args(["-f", "raw", "-c", "write -P 7 0 64k", &server.uri("second")]));
+    let stat = json(&["disk", "stat", pool, "second"]);
+    assert_eq!(json(&["disk", "list", pool]).as_array().map(Vec::len), Some(2));
+    assert!(stat["size_bytes"] == 8 << 20, "{stat}");
+    assert_sound(pool.as_ref());
+    let image = folder.path().join("image");
+    ok(&["pool", "backup", pool, image.to_str().expect("text")]);
+    assert!(image.exists());
+    ok(&["disk", "remove", pool, "second"]);
+    let said = refused(client("nbdinfo").arg(server.uri("second")), 1);
+    assert!(said.contains("No such file"), "{said}");
+}
+
+#[test]
+fn bytes_go_into_a_tag_and_come_back_beside_the_owner_and_alone() {
+    let folder = folder(true);
+    let path = folder.path().join("pool");
+    let pool = path.to_str().expect("text");
+    ok(&["pool", "create", pool, "--size", "32M"]);
+    let content: Vec<u8> = (0..3_000_000_u32).map(|i| (i % 251) as u8).collect();
+    let file = folder.path().join("content");
+    std::fs::write(&file, &content).expect("written");
+    ok(&["tag", "put", pool, "alone", file.to_str().expect("text")]);
+    let server = Server::start(&path, &["--no-attach"]);
+    let mut put = ferrite().args(["tag", "put", pool, "beside"]).stdin(Stdio::piped()).spawn().expect("starts");
+    put.stdin.take().expect("piped").write_all(&content).expect("taken");
+    assert!(put.wait().expect("ends").success());
+    let back = folder.path().join("back");
+    for name in ["alone", "beside"] {
+        ok(&["tag", "get", pool, name, back.to_str().expect("text")]);
+        assert!(std::fs::read(&back).expect("there") == content, "{name}");
+    }
+    assert!(refused(ferrite().args(["tag", "put", pool, "alone"]).arg(&file), 1).contains("already"));
+    ok(&["tag", "remove", pool, "alone"]);
+    assert!(refused(ferrite().args(["tag", "get", pool, "alone"]), 1).contains("no tag called \"alone\""));
+    assert!(refused(ferrite().args(["tag", "remove", pool, "disk0"]), 1).contains("disk remove"));
+    server.interrupt();
+}
+
+#[test]
+fn a_killed_server_starts_again_at_once_and_a_killed_client_harms_nobody() {
+    let folder = folder(true);
+    let pool = folder.path().join("pool");
+    let server = Server::start(&pool, &["--no-attach", "--size", "32M"]);
+    run(client("qemu-io").args(["-f", "raw", "-c", "write -P 9 1M 64k", "-c", "flush", &server.uri("disk0")]));
+    let text = pool.to_str().expect("text");
+    for nth in 0..6 {
+        let mut put =
+            ferrite().args(["tag", "put", text, &format!("t{nth}")]).stdin(Stdio::piped()).spawn().expect("starts");
+        std::thread::sleep(std::time::Duration::from_millis(20 * nth));
+        signal(put.id(), if nth % 2 == 0 { "KILL" } else { "STOP" });
+        assert_eq!(json(&["pool", "info", text])["owner_pid"], server.pid());
+        let _ = put.kill();
+        let _ = wait(&mut put, std::time::Duration::from_secs(5));
+    }
+    server.kill();
+    let server = Server::start(&pool, &["--no-attach"]);
+    assert!(server.lines.iter().any(|line| line.contains("recovered")), "{:?}", server.lines);
+    run(client("qemu-io").args(["-f", "raw", "-c", "read -P 9 1M 64k", &server.uri("disk0")]));
+    assert_sound(text.as_ref());
+}
