@@ -1,0 +1,273 @@
+//! A disk whose requests take the time of a device that is simulated beside it.
+//!
+//! ```text
+//! request -> inner disk: data, at once, in the caller's thread ------+
+//!        \-> model: arrives, waits in its queues, is served, done --+--> completion, at the later of the two
+//! ```
+//!
+//! - S1. The data is the inner disk's, whatever the model says; a request that the inner disk refuses has failed.
+//! - S2. No request completes before the model has served it, by a blocking call or by [`Disk::poll`].
+//! - S3. The model decides by the arrivals, its profile and its seed alone: the same arrivals at the same times of the
+//!   clock complete at the same times.
+//! - S4. No lock is held while waiting, so requests of several threads are in the device at once, as submitted ones are.
+//! - S5. A request that rule D1 of [`Disk`] refuses, or that changes what is read-only, takes no time.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::{Access, Completion, Disk, Error, Geometry, Op, Request, Result, Run, Span, Zeroing};
+
+mod agenda;
+mod cache;
+mod clock;
+#[cfg(test)]
+mod tests;
+
+pub use agenda::Agenda;
+pub use cache::WriteCache;
+pub use clock::{Clock, VirtualClock};
+
+/// A request's number in its device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Ticket(pub(crate) u64);
+
+/// What a device has to do for a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// Read the span.
+    Read,
+    /// Write the span.
+    Write(Access),
+    /// Make all durable that completed before.
+    Flush,
+    /// Forget the span.
+    Trim,
+    /// Zero the span without the zeros being sent.
+    Zero(Zeroing),
+}
+
+/// A request as the device sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Job {
+    /// To be named when it is done.
+    pub ticket: Ticket,
+    /// What to do.
+    pub work: Work,
+    /// Where.
+    pub span: Span,
+    /// When all that it sends has come over the device's link, once the device knows.
+    pub sent_ns: u64,
+}
+
+/// A device's own time, as events on an [`Agenda`].
+pub trait Model: Send {
+    /// What happens in it.
+    type Event: Send;
+
+    /// `job` arrives now.
+    fn arrive(&mut self, job: Job, agenda: &mut Agenda<Self::Event>);
+
+    /// An event of its agenda happens now.
+    fn happen(&mut self, event: Self::Event, agenda: &mut Agenda<Self::Event>);
+
+    /// The properties of a disk that has the inner one's data and this device's behaviour.
+    fn geometry(&self, inner: Geometry) -> Geometry;
+
+    /// Refuses what the device cannot do.
+    fn accept(&self, work: Work) -> Result<()> {
+        let _ = work;
+        Ok(())
+    }
+}
+
+/// A disk with the data of `D` and the timing of `M`.
+pub struct SimDisk<D, M: Model> {
+    inner: D,
+    clock: Box<dyn Clock>,
+    state: Mutex<State<M>>,
+}
+
+struct State<M: Model> {
+    model: M,
+    agenda: Agenda<M::Event>,
+    tickets: u64,
+    /// Of submitted requests, until they are polled.
+    completions: HashMap<Ticket, Completion>,
+}
+
+impl<M: Model> State<M> {
+    /// Lets everything happen that is due by `now_ns`.
+    fn advance(&mut self, now_ns: u64) {
+        while let Some(event) = self.agenda.next_due(now_ns) {
+            self.model.happen(event, &mut self.agenda);
+        }
+    }
+
+    /// Completions that are due by `now_ns`, in the order in which the device finished them.
+    fn take_completed(&mut self, now_ns: u64) -> Vec<Completion> {
+        let due = self.agenda.finished().take_while(|(at_ns, _)| *at_ns <= now_ns);
+        let due: Vec<Ticket> = due.map(|(_, ticket)| ticket).filter(|it| self.completions.contains_key(it)).collect();
+        due.into_iter().filter_map(|ticket| self.collect(ticket)).collect()
+    }
+
+    fn collect(&mut self, ticket: Ticket) -> Option<Completion> {
+        self.agenda.forget(ticket);
+        self.completions.remove(&ticket)
+    }
+
+    /// When to look again for one of the submitted requests.
+    fn next_look_ns(&self) -> Option<u64> {
+        let mut submitted = self.agenda.finished().filter(|(_, ticket)| self.completions.contains_key(ticket));
+        let finished = submitted.next().map(|(at_ns, _)| at_ns);
+        finished.into_iter().chain(self.agenda.next_event_ns()).min()
+    }
+}
+
+impl<D: Disk, M: Model> SimDisk<D, M> {
+    /// `inner` with the timing of `model`, waiting by `clock`.
+    pub(crate) fn with_model(inner: D, model: M, clock: impl Clock + 'static) -> Self {
+        let agenda = Agenda::new(clock.now_ns());
+        let state = Mutex::new(State { model, agenda, tickets: 0, completions: HashMap::new() });
+        Self { inner, clock: Box::new(clock), state }
+    }
+
+    /// The disk under it.
+    pub fn inner(&self) -> &D {
+        &self.inner
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<M>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The time is read under the lock: the device sees arrivals in the order of the clock (S3).
+    fn begin(&self, work: Work, span: Span) -> Ticket {
+        let mut state = self.lock();
+        let now_ns = self.clock.now_ns();
+        state.advance(now_ns);
+        state.tickets += 1;
+        let ticket = Ticket(state.tickets);
+        let State { model, agenda, .. } = &mut *state;
+        model.arrive(Job { ticket, work, span, sent_ns: now_ns }, agenda);
+        ticket
+    }
+
+    fn wait_for(&self, ticket: Ticket) {
+        while let Some(until_ns) = self.look_for(ticket) {
+            self.clock.wait_until_ns(until_ns);
+        }
+    }
+
+    /// When to look again for `ticket`; `None` once it is done.
+    fn look_for(&self, ticket: Ticket) -> Option<u64> {
+        let mut state = self.lock();
+        let now_ns = self.clock.now_ns();
+        state.advance(now_ns);
+        match state.agenda.finish_ns(ticket) {
+            Some(at) if at <= now_ns => {
+                state.agenda.forget(ticket);
+                None
+            }
+            Some(at) => Some(at),
+            None => Some(state.agenda.next_event_ns().expect("a device that owes a request is at work")),
+        }
+    }
+
+    fn timed<T>(&self, work: Work, span: Span, by: impl FnOnce() -> Result<T>) -> Result<T> {
+        self.admit(work, span)?;
+        let ticket = self.begin(work, span);
+        let done = by();
+        self.wait_for(ticket);
+        done
+    }
+
+    /// S5.
+    fn admit(&self, work: Work, span: Span) -> Result<()> {
+        self.inner.check(span)?;
+        let changes = !matches!(work, Work::Read | Work::Flush);
+        if changes && self.inner.geometry().read_only { Err(Error::ReadOnly) } else { self.lock().model.accept(work) }
+    }
+
+    /// S1.
+    fn apply(&self, request: &mut Request) -> Result<()> {
+        match request.op {
+            Op::Read => self.inner.read(request.span.at, &mut request.buffer),
+            Op::Write(access) => self.inner.write(request.span.at, &request.buffer, access),
+            Op::Flush => self.inner.flush(),
+            Op::Trim(access) => self.inner.trim(request.span, access),
+            Op::Zero(how) => self.inner.write_zeroes(request.span, how),
+        }
+    }
+}
+
+/// What a request is to a device. The length of a read or write is its buffer's.
+fn work_of(request: &Request) -> (Work, Span) {
+    let whole = Span::new(request.span.at, request.buffer.len() as u64);
+    match request.op {
+        Op::Read => (Work::Read, whole),
+        Op::Write(access) => (Work::Write(access), whole),
+        Op::Flush => (Work::Flush, Span::new(0, 0)),
+        Op::Trim(_) => (Work::Trim, request.span),
+        Op::Zero(how) => (Work::Zero(how), request.span),
+    }
+}
+
+impl<D: Disk, M: Model> Disk for SimDisk<D, M> {
+    fn geometry(&self) -> Geometry {
+        self.lock().model.geometry(self.inner.geometry())
+    }
+
+    fn read(&self, at: u64, into: &mut [u8]) -> Result<()> {
+        self.timed(Work::Read, Span::new(at, into.len() as u64), || self.inner.read(at, into))
+    }
+
+    fn write(&self, at: u64, from: &[u8], access: Access) -> Result<()> {
+        let span = Span::new(at, from.len() as u64);
+        self.timed(Work::Write(access), span, || self.inner.write(at, from, access))
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.timed(Work::Flush, Span::new(0, 0), || self.inner.flush())
+    }
+
+    fn trim(&self, span: Span, access: Access) -> Result<()> {
+        self.timed(Work::Trim, span, || self.inner.trim(span, access))
+    }
+
+    fn write_zeroes(&self, span: Span, how: Zeroing) -> Result<()> {
+        self.timed(Work::Zero(how), span, || self.inner.write_zeroes(span, how))
+    }
+
+    /// Takes no time: it is what a host's file system or file tells, not the device.
+    fn extents(&self, span: Span) -> Result<Vec<Run>> {
+        self.inner.extents(span)
+    }
+
+    fn submit(&self, mut request: Request) -> Option<Completion> {
+        let (work, span) = work_of(&request);
+        if let Err(refused) = self.admit(work, span) {
+            return Some(Completion { token: request.token, buffer: request.buffer, result: Err(refused) });
+        }
+        let ticket = self.begin(work, span);
+        let result = self.apply(&mut request);
+        let completion = Completion { token: request.token, buffer: request.buffer, result };
+        self.lock().completions.insert(ticket, completion);
+        None
+    }
+
+    fn poll(&self, wait: bool) -> Vec<Completion> {
+        loop {
+            let until_ns = {
+                let mut state = self.lock();
+                let now_ns = self.clock.now_ns();
+                state.advance(now_ns);
+                let done = state.take_completed(now_ns);
+                if !done.is_empty() || !wait || state.completions.is_empty() {
+                    return done;
+                }
+                state.next_look_ns().expect("a device that owes a request is at work")
+            };
+            self.clock.wait_until_ns(until_ns);
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! A simulated flash SSD: channels in parallel behind one controller and one link, and a write cache.
+//!
+//! ```text
+//!          controller        pages           channel = page number mod channels
+//! read  --> one by one --> channel queue --> array read --> link --> done
+//! write --> one by one --> link --> cache: done  --> channel queue --> program
+//!                               \-> no cache, FUA: channel queue --> program --> done
+//! ```
+//!
+//! - F1. A channel serves one page at a time, in the order of arrival, reads before programs; while a flush waits or
+//!   the cache is full, in turns. Channels do not wait for each other.
+//! - F2. Commands pass the controller, and bytes the link, one after another.
+//! - F3. A flush completes when every page that was in a volatile cache at its arrival is programmed, and the device's
+//!   own tables are too; a FUA write when its pages are.
+//! - F4. A write of a page that waits in the cache to be programmed replaces it.
+//!
+//! A write of part of a page costs the program of all of it. What else a flash translation layer does (moving pages,
+//! erasing blocks) is not here: a device of this model is one that has just been erased.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::ops::Range;
+
+use crate::sim_disk::{Agenda, Clock, Job, Model, SimDisk, Ticket, Work, WriteCache};
+use crate::{Access, Disk, Geometry};
+
+mod channel;
+mod profile;
+#[cfg(test)]
+mod tests;
+
+use channel::{Channel, PageWork, Purpose};
+pub use profile::SsdProfile;
+
+/// A disk with the data of `D` and the timing of a flash SSD.
+pub type SsdDisk<D> = SimDisk<D, Ssd>;
+
+impl<D: Disk> SimDisk<D, Ssd> {
+    /// `inner` with the timing of `profile`. `seed` chooses by how much each page's time differs from the mean.
+    pub fn new(inner: D, profile: &SsdProfile, clock: impl Clock + 'static, seed: u64) -> Self {
+        Self::with_model(inner, Ssd::new(profile, seed), clock)
+    }
+}
+
+/// What happens in an SSD.
+pub enum Event {
+    /// The controller has understood a request, and its data is coming.
+    Ready(Job),
+    /// A channel has read or programmed a page.
+    Done(usize),
+}
+
+/// The model of an SSD.
+pub struct Ssd {
+    profile: SsdProfile,
+    controller_free_ns: u64,
+    link_free_ns: u64,
+    channels: Vec<Channel>,
+    /// Pages of the cache that wait to be programmed.
+    dirty: HashSet<u64>,
+    /// Pages of the cache that are taken, by what is being programmed too.
+    held_pages: u64,
+    /// Pages that each request still waits for.
+    left: HashMap<Ticket, usize>,
+    /// Writes that go into the cache as it has room.
+    filling: VecDeque<Filling>,
+    flushes: Vec<Flush>,
+    /// Numbers pages in the order in which they came into the cache.
+    order: u64,
+    random: u64,
+}
+
+struct Filling {
+    job: Job,
+    pages: Range<u64>,
+}
+
+struct Flush {
+    ticket: Ticket,
+    /// It covers the pages numbered below.
+    below: u64,
+    left_pages: u64,
+}
+
+impl Ssd {
+    fn new(profile: &SsdProfile, seed: u64) -> Self {
+        Self {
+            profile: profile.clone(),
+            controller_free_ns: 0,
+            link_free_ns: 0,
+            channels: (0..profile.channels.max(1)).map(|_| Channel::default()).collect(),
+            dirty: HashSet::new(),
+            held_pages: 0,
+            left: HashMap::new(),
+            filling: VecDeque::new(),
+            flushes: Vec::new(),
+            order: 0,
+            random: seed,
+        }
+    }
+
+    fn send(&mut self, bytes: u64, from_ns: u64) -> u64 {
+        let took_ns = u128::from(bytes) * 1_000_000_000 / u128::from(self.profile.link_bytes_per_s.max(1));
+        self.link_free_ns = self.link_free_ns.max(from_ns) + took_ns as u64;
+        self.link_free_ns
+    }
+
+    fn pages(&self, job: Job) -> Range<u64> {
+        let page_bytes = u64::from(self.profile.page_bytes.max(1));
+        job.span.at / page_bytes..(job.span.at + job.span.len).div_ceil(page_bytes)
+    }
+
+    /// `mean_ns`, more or less by a part that follows from the seed (splitmix64, by Steele, Lea and Flood).
+    fn vary(&mut self, mean_ns: u64) -> u64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.random;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^= mixed >> 31;
+        let swing_ns = mean_ns * u64::from(self.profile.variation_percent.min(100)) / 100;
+        mean_ns - swing_ns + mixed % (2 * swing_ns + 1)
+    }
+
+    fn ready(&mut self, job: Job, agenda: &mut Agenda<Event>) {
+        match job.work {
+            Work::Read => self.start_read(job, agenda),
+            Work::Write(access) => self.start_write(job, access, agenda),
+            Work::Zero(how) if how.keep_space => self.start_write(job, how.access, agenda),
+            Work::Flush if self.profile.cache.is_volatile() => self.start_flush(job.ticket, agenda),
+            Work::Zero(_) | Work::Trim | Work::Flush => agenda.finish(job.ticket, agenda.now_ns()),
+        }
+    }
+
+    fn start_read(&mut self, job: Job, agenda: &mut Agenda<Event>) {
+        let missing: Vec<u64> = self.pages(job).filter(|page| !self.dirty.contains(page)).collect();
+        if missing.is_empty() {
+            let sent_ns = self.send(job.span.len, agenda.now_ns());
+            return agenda.finish(job.ticket, sent_ns);
+        }
+        self.left.insert(job.ticket, missing.len());
+        let bytes = job.span.len / missing.len() as u64;
+        for page in missing {
+            self.enqueue(page, Purpose::Read { ticket: job.ticket, bytes }, agenda);
+        }
+    }
+
+    fn start_write(&mut self, job: Job, access: Access, agenda: &mut Agenda<Event>) {
+        let pages = self.pages(job);
+        let is_cached = match self.profile.cache {
+            WriteCache::Off => false,
+            WriteCache::Volatile(_) => access == Access::Cached,
+            WriteCache::Protected(_) => true,
+        };
+        if is_cached {
+            self.filling.push_back(Filling { job, pages });
+            return self.fill_cache(agenda);
+        }
+        if pages.is_empty() {
+            return agenda.finish(job.ticket, job.sent_ns);
+        }
+        self.left.insert(job.ticket, pages.clone().count());
+        for page in pages {
+            self.enqueue(page, Purpose::Write { ticket: job.ticket, sent_ns: job.sent_ns }, agenda);
+        }
+    }
+
+    fn start_flush(&mut self, ticket: Ticket, agenda: &mut Agenda<Event>) {
+        if self.held_pages == 0 {
+            return agenda.finish(ticket, agenda.now_ns() + self.profile.flush_ns);
+        }
+        self.flushes.push(Flush { ticket, below: self.order, left_pages: self.held_pages });
+    }
+
+    /// Takes pages into the cache, in order, while it has room.
+    fn fill_cache(&mut self, agenda: &mut Agenda<Event>) {
+        let room_pages = (self.profile.cache.capacity_bytes() / u64::from(self.profile.page_bytes.max(1))).max(1);
+        while let Some(Filling { job, mut pages }) = self.filling.pop_front() {
+            while let Some(page) = pages.clone().next() {
+                if !self.dirty.contains(&page) && self.held_pages >= room_pages {
+                    return self.filling.push_front(Filling { job, pages });
+                }
+                self.hold(page, agenda);
+                pages.start += 1;
+            }
+            agenda.finish(job.ticket, job.sent_ns);
+        }
+    }
+
+    /// F4.
+    fn hold(&mut self, page: u64, agenda: &mut Agenda<Event>) {
+        if self.dirty.insert(page) {
+            self.held_pages += 1;
+            self.enqueue(page, Purpose::Destage { order: self.order }, agenda);
+            self.order += 1;
+        }
+    }
+
+    fn enqueue(&mut self, page: u64, purpose: Purpose, agenda: &mut Agenda<Event>) {
+        let channel = (page % self.channels.len() as u64) as usize;
+        self.channels[channel].enqueue(PageWork { page, purpose });
+        self.kick(channel, agenda);
+    }
+
+    /// Gives an idle channel its next page (F1).
+    fn kick(&mut self, channel: usize, agenda: &mut Agenda<Event>) {
+        let presses = !self.flushes.is_empty() || !self.filling.is_empty();
+        let Some(work) = self.channels[channel].start(presses) else { return };
+        let mean_ns = match work.purpose {
+            Purpose::Read { .. } => self.profile.read_ns,
+            Purpose::Write { .. } => self.profile.program_ns,
+            Purpose::Destage { .. } => {
+                self.dirty.remove(&work.page);
+                self.profile.program_ns
+            }
+        };
+        let took_ns = self.vary(mean_ns);
+        agenda.plan(agenda.now_ns() + took_ns, Event::Done(channel));
+    }
+
+    fn done(&mut self, channel: usize, agenda: &mut Agenda<Event>) {
+        match self.channels[channel].end().map(|work| work.purpose) {
+            Some(Purpose::Read { ticket, bytes }) => {
+                let sent_ns = self.send(bytes, agenda.now_ns());
+                self.end_page(ticket, sent_ns, agenda);
+            }
+            Some(Purpose::Write { ticket, sent_ns }) => self.end_page(ticket, sent_ns, agenda),
+            Some(Purpose::Destage { order }) => {
+                self.held_pages -= 1;
+                self.end_flushes(order, agenda);
+                self.fill_cache(agenda);
+            }
+            None => {}
+        }
+        self.kick(channel, agenda);
+    }
+
+    fn end_page(&mut self, ticket: Ticket, at_ns: u64, agenda: &mut Agenda<Event>) {
+        let Some(left) = self.left.get_mut(&ticket) else { return };
+        *left -= 1;
+        if *left == 0 {
+            self.left.remove(&ticket);
+            agenda.finish(ticket, at_ns);
+        }
+    }
+
+    /// F3: the page numbered `order` is programmed.
+    fn end_flushes(&mut self, order: u64, agenda: &mut Agenda<Event>) {
+        let end_ns = agenda.now_ns() + self.profile.flush_ns;
+        self.flushes.retain_mut(|flush| {
+            flush.left_pages -= u64::from(order < flush.below);
+            if flush.left_pages == 0 {
+                agenda.finish(flush.ticket, end_ns);
+            }
+            flush.left_pages > 0
+        });
+    }
+}
+
+impl Model for Ssd {
+    type Event = Event;
+
+    fn arrive(&mut self, job: Job, agenda: &mut Agenda<Event>) {
+        self.controller_free_ns = self.controller_free_ns.max(agenda.now_ns()) + self.profile.command_ns;
+        let understood_ns = self.controller_free_ns;
+        let sent_ns = if matches!(job.work, Work::Write(_)) { self.send(job.span.len, understood_ns) } else { 0 };
+        agenda.plan(understood_ns, Event::Ready(Job { sent_ns, ..job }));
+    }
+
+    fn happen(&mut self, event: Event, agenda: &mut Agenda<Event>) {
+        match event {
+            Event::Ready(job) => self.ready(job, agenda),
+            Event::Done(channel) => self.done(channel, agenda),
+        }
+    }
+
+    fn geometry(&self, inner: Geometry) -> Geometry {
+        let volatile_cache = inner.volatile_cache || self.profile.cache.is_volatile();
+        Geometry { volatile_cache, ..inner }
+    }
+}

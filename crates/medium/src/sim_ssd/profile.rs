@@ -1,0 +1,96 @@
+//! What kinds of SSD there are.
+
+use crate::sim_disk::WriteCache;
+
+/// The properties of an SSD.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SsdProfile {
+    /// Pages that are read or programmed at once.
+    pub channels: usize,
+    /// Bytes of a page.
+    pub page_bytes: u32,
+    /// From a channel's turning to a page until its bytes can go to the host.
+    pub read_ns: u64,
+    /// A page's program.
+    pub program_ns: u64,
+    /// The controller's time for each request: the most requests a second are its inverse.
+    pub command_ns: u64,
+    /// Rate between host and device, in bytes a second.
+    pub link_bytes_per_s: u64,
+    /// Where a write is when it completes.
+    pub cache: WriteCache,
+    /// What a flush takes when the cache is empty: the device's own tables are written.
+    pub flush_ns: u64,
+    /// By how much, up and down, the time of a page differs from the mean, in per cent of it.
+    pub variation_percent: u32,
+}
+
+impl SsdProfile {
+    /// The names of the profiles.
+    pub const NAMES: [&str; 4] = ["ssd-x25e", "ssd-sata", "ssd-nvme", "ssd-nvme-plp"];
+
+    /// The profile of one of [`SsdProfile::NAMES`].
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "ssd-x25e" => Some(Self::x25e()),
+            "ssd-sata" => Some(Self::sata()),
+            "ssd-nvme" => Some(Self::nvme()),
+            "ssd-nvme-plp" => Some(Self::nvme_plp()),
+            _ => None,
+        }
+    }
+
+    /// Intel's X25-E of PMBD's testbed (SLC flash, ten channels, SATA at 3 Gb/s), by its data sheet: a 4 KiB read in
+    /// 75 us, 35,000 of them a second, 250 MB/s reading and 170 MB/s writing.
+    pub fn x25e() -> Self {
+        Self {
+            channels: 10,
+            page_bytes: 4096,
+            read_ns: 33_000,
+            program_ns: 240_000,
+            command_ns: 27_000,
+            link_bytes_per_s: 265_000_000,
+            cache: WriteCache::Volatile(256 << 10),
+            flush_ns: 100_000,
+            variation_percent: 10,
+        }
+    }
+
+    /// A consumer's SATA SSD of the late 2010s: 90 us, 95,000 reads a second, 550 and 520 MB/s.
+    pub fn sata() -> Self {
+        Self {
+            channels: 32,
+            read_ns: 72_000,
+            program_ns: 250_000,
+            command_ns: 10_400,
+            link_bytes_per_s: 560_000_000,
+            cache: WriteCache::Volatile(64 << 20),
+            flush_ns: 800_000,
+            ..Self::x25e()
+        }
+    }
+
+    /// A consumer's NVMe SSD on four lanes of PCIe 3: 70 us, 600,000 reads a second, 3.4 and 3 GB/s.
+    pub fn nvme() -> Self {
+        Self {
+            channels: 64,
+            read_ns: 66_000,
+            program_ns: 85_000,
+            command_ns: 1_600,
+            link_bytes_per_s: 3_400_000_000,
+            cache: WriteCache::Volatile(256 << 20),
+            flush_ns: 300_000,
+            ..Self::x25e()
+        }
+    }
+
+    /// The same with capacitors that save its cache: a flush costs nothing but the request.
+    pub fn nvme_plp() -> Self {
+        Self { cache: WriteCache::Protected(256 << 20), flush_ns: 0, ..Self::nvme() }
+    }
+
+    /// The same device with its write cache as told.
+    pub fn with_cache(self, cache: WriteCache) -> Self {
+        Self { cache, ..self }
+    }
+}
