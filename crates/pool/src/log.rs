@@ -81,6 +81,35 @@ pub struct Log {
     thawed: Condvar,
 }
 
+/// Where a log's parts lie, and its head.
+struct Layout {
+    stream: Stream,
+    head_at: u64,
+    head_salt: u32,
+    head: u64,
+}
+
+impl Layout {
+    /// Reads that of `tag`; an error says what is damaged.
+    fn read(pool: &Pool, tag: &Tag) -> Result<Self> {
+        let (stream, map) = (Stream::new(&tag.extents, Role::DATA), Stream::new(&tag.extents, Role::MAP));
+        let head_at = map.locate(0).filter(|_| is_ring(tag.size, &stream)).map(|page| page.at);
+        let head_at = head_at.ok_or_else(|| {
+            let first = tag.extents.first().map_or(0, |extent| extent.span().at);
+            Error::corrupt(format!("the layout of log {:?}", tag.name), first)
+        })?;
+        let head_salt = salt(&pool.superblock().uuid, head_at);
+        let head = unseal(head_salt, pool.memory().load_word(head_at));
+        let head = head.ok_or_else(|| Error::corrupt(format!("the head of log {:?}", tag.name), head_at))?;
+        Ok(Self { stream, head_at, head_salt, head })
+    }
+}
+
+/// What opening the log in `tag` would be refused for. Reads only.
+pub(crate) fn check(pool: &Pool, tag: &Tag) -> Result<()> {
+    Layout::read(pool, tag).map(drop)
+}
+
 impl Log {
     /// Makes a log called `name` for `capacity_bytes` of records, rounded up to pages, and opens it. Durable on return.
     pub fn create(pool: Arc<Pool>, name: &str, capacity_bytes: u64) -> Result<Arc<Self>> {
@@ -115,15 +144,7 @@ impl Log {
 
     fn open_tag(pool: Arc<Pool>, tag: Arc<Tag>) -> Result<Arc<Self>> {
         let Superblock { uuid, generation: session, .. } = pool.superblock();
-        let (stream, map) = (Stream::new(&tag.extents, Role::DATA), Stream::new(&tag.extents, Role::MAP));
-        let head_at = map.locate(0).filter(|_| is_ring(tag.size, &stream)).map(|page| page.at);
-        let head_at = head_at.ok_or_else(|| {
-            let first = tag.extents.first().map_or(0, |extent| extent.span().at);
-            Error::corrupt(format!("the layout of log {:?}", tag.name), first)
-        })?;
-        let head_salt = salt(&uuid, head_at);
-        let head = unseal(head_salt, pool.memory().load_word(head_at));
-        let head = head.ok_or_else(|| Error::corrupt(format!("the head of log {:?}", tag.name), head_at))?;
+        let Layout { stream, head_at, head_salt, head } = Layout::read(&pool, &tag)?;
         let ring = Ring::new(stream, tag.size, salt(&uuid, tag.generation));
         let state = Mutex::new(State { head, tail: head, session, frozen: false });
         let log = Arc::new(Self { pool, tag, head_at, head_salt, ring, state, thawed: Condvar::new() });

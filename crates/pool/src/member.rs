@@ -14,11 +14,14 @@
 //! - E2. No two slots have one UUID.
 //! - E3. A member's generation only grows.
 
+use std::collections::BTreeSet;
+
 use ferrite_medium::Memory;
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 use crate::layout::{MEMBER_SLOTS, MEMBERS, SLOT};
+use crate::tags::Damage;
 use crate::{Error, Pool, Result};
 
 /// Bytes of a slot.
@@ -113,25 +116,34 @@ struct Slot {
     member: Option<Member>,
 }
 
-/// Every slot of the table in `memory`.
-fn slots(memory: &dyn Memory) -> impl Iterator<Item = Result<Slot>> {
+/// The slots of the table in `memory`, with where they lie.
+fn decoded(memory: &dyn Memory) -> impl Iterator<Item = (u64, Result<Option<Member>>)> {
     (0..MEMBER_SLOTS).map(move |index| {
         let (at, mut bytes) = (MEMBERS + index * SLOT, [0; SLOT_BYTES]);
         memory.load(at, &mut bytes);
-        Ok(Slot { at, member: decode_slot(&bytes, at)? })
+        (at, decode_slot(&bytes, at))
     })
 }
 
-/// Refuses a table that cannot be read, or that names one member twice (E2).
-pub fn check(memory: &dyn Memory) -> Result<()> {
-    let slots: Vec<Slot> = slots(memory).collect::<Result<_>>()?;
-    let mut seen = std::collections::BTreeSet::new();
-    for Slot { at, member } in slots {
-        if member.is_some_and(|member| !seen.insert(member.uuid)) {
-            return Err(Error::corrupt("the member slot (a second one for its UUID)", at));
-        }
-    }
-    Ok(())
+/// Every slot of the table in `memory`.
+fn slots(memory: &dyn Memory) -> impl Iterator<Item = Result<Slot>> {
+    decoded(memory).map(|(at, found)| Ok(Slot { at, member: found? }))
+}
+
+/// Slots that cannot be read, or that name a member that another one names (E2).
+pub(crate) fn damage(memory: &dyn Memory) -> Vec<Damage> {
+    let mut seen = BTreeSet::new();
+    let damaged = decoded(memory).filter_map(|(at, found)| {
+        let error = match found {
+            Ok(Some(member)) if !seen.insert(member.uuid) => {
+                Error::corrupt("the member slot (a second one for its UUID)", at)
+            }
+            Ok(_) => return None,
+            Err(error) => error,
+        };
+        Some(Damage { error, at, is_slot: true })
+    });
+    damaged.collect()
 }
 
 impl Pool {

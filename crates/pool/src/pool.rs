@@ -109,9 +109,7 @@ impl Pool {
             let (memory, pages, serial) = (&recovered, chunks * CHUNK_PAGES, superblock.generation << 32);
             let (grants, more) = Grants::load(&Opening { memory, space: &space, pages, boot_id, serial });
             damage.extend(more);
-            if !damaged {
-                member::check(memory)?;
-            }
+            damage.extend(member::damage(memory));
             (space, table, damage, grants)
         };
         if let Some(first) = damage.pop_if(|_| !damaged) {

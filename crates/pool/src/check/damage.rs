@@ -10,6 +10,7 @@ use super::tables::Tables;
 use crate::extent::Extent;
 use crate::grant;
 use crate::layout::PAGE;
+use crate::member;
 use crate::preview::Preview;
 use crate::tag::{self, SLOT_BYTES};
 use crate::tags::{Damage, Table, decode_header, encode_header};
@@ -32,6 +33,18 @@ pub(super) fn of_grants(damage: &Damage) -> Planned {
     let what = format!("a grant cannot be read ({}); end the clients of this pool before it is repaired", damage.error);
     let cleared = patch::bytes(damage.at, &[0; grant::SLOT_BYTES]).collect();
     Planned::new(finding(damage, what, None), cleared, "forgotten: a client that still uses it is not known any more")
+}
+
+/// Damage of the table of external members. Of two slots for one member nobody knows which is right.
+pub(super) fn of_members(memory: &dyn Memory, damage: &Damage) -> Planned {
+    let told = finding(damage, format!("an external member cannot be used: {}", damage.error), None);
+    let mut bytes = [0; member::SLOT_BYTES];
+    memory.load(damage.at, &mut bytes);
+    if member::decode_slot(&bytes, damage.at).is_ok() {
+        return Planned::told(told);
+    }
+    let cleared = patch::bytes(damage.at, &[0; member::SLOT_BYTES]).collect();
+    Planned::new(told, cleared, "cleared: the member is not known any more, and is to be attached again")
 }
 
 /// Damage of the tag table.

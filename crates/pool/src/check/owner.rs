@@ -2,7 +2,7 @@
 
 use super::Findings;
 use crate::tag::{Tag, TagKind};
-use crate::{Pool, Result, value};
+use crate::{Error, Pool, Result, log, value};
 
 /// The owner of all tags of one kind: the service that writes what they hold.
 pub trait TagOwner: Send + Sync {
@@ -27,7 +27,7 @@ pub struct Owners(Vec<Box<dyn TagOwner>>);
 impl Default for Owners {
     /// The owners of what the pool knows by itself.
     fn default() -> Self {
-        Self(vec![Box::new(Values)])
+        Self(vec![Box::new(Values), Box::new(Logs)])
     }
 }
 
@@ -65,6 +65,23 @@ impl TagOwner for Values {
         if !value::is_sound(pool.memory(), tag) {
             let at = tag.extents.first().map(|extent| extent.span().at);
             findings.error("its bytes are not what was put: put it again, or restore a backup", at);
+        }
+    }
+}
+
+/// The owner of logs. What is behind the last whole record is no record by the rules of a log, so only the start can be
+/// damaged.
+struct Logs;
+
+impl TagOwner for Logs {
+    fn kind(&self) -> TagKind {
+        TagKind::LOG
+    }
+
+    fn walk(&self, pool: &Pool, tag: &Tag, findings: &mut Findings<'_>) {
+        if let Err(error) = log::check(pool, tag) {
+            let at = if let Error::Corrupt { at, .. } = error { Some(at) } else { None };
+            findings.error(error.to_string(), at);
         }
     }
 }

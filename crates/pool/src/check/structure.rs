@@ -11,6 +11,7 @@ use super::report::{Finding, Severity};
 use super::tables::Tables;
 use crate::grant::Grants;
 use crate::layout::{CHUNK_PAGES, PAGE};
+use crate::member;
 use crate::tags::Table;
 use crate::{Pool, Result};
 
@@ -47,6 +48,7 @@ impl Structure {
         let scene = Scene { memory, pages, table: &table, tables: &tables, grants: &grants };
         let mut found: Vec<Planned> = damage.iter().map(|damage| damage::of_tags(&scene, damage)).collect();
         found.extend(grant_damage.iter().map(damage::of_grants));
+        found.extend(member::damage(memory).iter().map(|damage| damage::of_members(memory, damage)));
         found.extend(doubles(&claims).map(Planned::told));
         found.extend(twins(&table).map(Planned::told));
         found.extend(tables.against(&claims, complete));

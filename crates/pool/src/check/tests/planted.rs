@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::layout::{GRANTS, PAGE, TAGS};
+use crate::layout::{GRANTS, MEMBERS, PAGE, TAGS};
 use crate::tag::SLOT_BYTES;
 
 /// What `plant` does to a pool must be found; a repair must leave it sound, with no finding, and again change nothing.
@@ -175,6 +175,23 @@ fn k5_a_damaged_value_is_told() {
     }
 }
 
+/// K5: where a log starts cannot be guessed: told, and left.
+#[test]
+fn k5_a_damaged_log_is_told() {
+    let memory = pool();
+    let pool = Arc::new(open(&memory));
+    let log = crate::Log::create(pool.clone(), "journal", 8192).unwrap();
+    log.append(b"a record").unwrap();
+    drop(log);
+    let head = pool.tag("journal").unwrap().extents[0].span().at;
+    drop(pool);
+    assert!(checked(&memory).is_sound());
+    flip(&memory, head + 1, 1);
+    for report in [checked(&memory), repaired(&memory)] {
+        assert!(!report.is_sound() && text(&report).contains("the head of log \"journal\""), "{}", text(&report));
+    }
+}
+
 #[test]
 fn a_damaged_superblock_slot_is_written_anew() {
     for slot in SUPERBLOCKS {
@@ -188,13 +205,19 @@ fn a_damaged_grant_is_forgotten() {
     assert!(text(&report).contains("end the clients of this pool"), "{}", text(&report));
 }
 
+#[test]
+fn a_damaged_member_is_forgotten() {
+    let report = mends("member", &[], |memory, _| memory.store(MEMBERS + 128, &[5; 128], Scheme::Nt));
+    assert!(text(&report).contains("to be attached again"), "{}", text(&report));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Bytes flipped anywhere in the tables: no panic, an end, and every tag that is there afterwards has its value.
     #[test]
     fn any_damage_of_the_tables_is_survived(
-        flips in prop::collection::vec((0u8..6, any::<u64>(), 1u8..), 1..6),
+        flips in prop::collection::vec((0u8..7, any::<u64>(), 1u8..), 1..6),
     ) {
         let memory = pool();
         let sound = values(&open(&Arc::new(memory.kill())));
@@ -206,7 +229,8 @@ proptest! {
                 2 => (second, PAGE),
                 3 => (kind_at(0), 8),
                 4 => (bitmap_at(0), 8 * 64),
-                _ => (GRANTS, 64 * 128),
+                5 => (GRANTS, 64 * 128),
+                _ => (MEMBERS, 32 * 128),
             };
             flip(&memory, start + offset % len, mask);
         }
