@@ -4,7 +4,8 @@
 //! pool that is nearly empty, and it goes into any pool that is at least as large.
 //!
 //! - B1. The pool stands still while it is copied ([`crate::Frozen`]), and every transaction is home before: the image
-//!   is what a clean stop at that moment would have left, and carries no lane.
+//!   is what a clean stop at that moment would have left, and carries no lane. Clients that store through a grant are
+//!   not stopped: whoever needs their pages as of one moment asks for their grants back first.
 //! - B2. A file that was an image stays one: a new image is written beside it, read back, made durable, and only then
 //!   takes its name.
 //! - B3. Before the first byte of the target changes, both its superblocks say, durably, that this image is being

@@ -155,3 +155,39 @@ fn a_sink_that_fails_lets_the_pool_go_on() {
     }
     backup(&pool, &mut Full(image.len()), IMAGE, &mut quiet).unwrap();
 }
+
+/// The image has the bytes that docs/format.md says, field by field, read here by hand.
+#[test]
+fn the_image_is_as_documented() {
+    let (pool, image) = small();
+    let number =
+        |at: usize, len: usize| image[at..at + len].iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte));
+    let crc = |salt: u32, parts: &[&[u8]]| {
+        let mut hasher = crc32fast::Hasher::new_with_initial(salt);
+        parts.iter().for_each(|part| hasher.update(part));
+        hasher.finalize()
+    };
+    assert_eq!((&image[..8], number(8, 4)), (&b"FERRIMG\0"[..], 1));
+    let salt = number(12, 4) as u32;
+    assert_eq!(salt, crc(0, &[&image[..12], &image[16..128]]));
+    assert_eq!((&image[16..32], &image[32..48]), (&IMAGE[..], &pool.superblock().uuid[..]));
+    assert_eq!((number(48, 8), number(56, 8)), (POOL_BYTES_MIN, 3));
+    assert_eq!(number(64, 8), pool.superblock().generation);
+    assert!(image[72..128].iter().all(|byte| *byte == 0));
+    let (mut at, mut sums, mut pages) = (128, Vec::new(), 0);
+    for chunk in 0..3 {
+        assert_eq!((&image[at..at + 4], number(at + 8, 8)), (&b"FRAM"[..], chunk));
+        let carried = number(at + 16, 4);
+        let bits = |from: usize| image[from..from + 64].iter().map(|byte| u64::from(byte.count_ones())).sum::<u64>();
+        let used = [510, 512, 1][chunk as usize];
+        assert_eq!((bits(at + 64), bits(at + 128)), (used, carried));
+        let end = at + 192 + 4096 * carried as usize;
+        assert_eq!(number(at + 4, 4) as u32, crc(salt, &[&image[at + 8..end]]));
+        sums.extend_from_slice(&image[at + 4..at + 8]);
+        (at, pages) = (end, pages + carried);
+    }
+    assert_eq!((&image[at..at + 4], image.len()), (&b"DONE"[..], at + 64));
+    assert_eq!((number(at + 8, 8), number(at + 16, 8)), (3, pages));
+    assert_eq!(number(at + 24, 4) as u32, crc(0, &[&sums]));
+    assert_eq!(number(at + 4, 4) as u32, crc(salt, &[&image[at + 8..]]));
+}
