@@ -1,5 +1,7 @@
 //! Proofs of L1 to L6 and Y1, Y2.
 
+mod threads;
+
 use std::sync::Arc;
 
 use ferrite_crash::{Crash, LyingMemory, Model, Options, Report, explore};
