@@ -6,6 +6,7 @@
 
 mod backup;
 mod clients;
+mod grant;
 mod kill;
 mod node;
 mod pools;

@@ -6,16 +6,17 @@ pub mod pool;
 pub mod tag;
 pub mod up;
 
+use std::io::Write;
+
 use serde::Serialize;
 
 use crate::outcome::Outcome;
 
-/// Prints `report` as JSON, or by `show` for people.
-fn print<T: Serialize>(json: bool, report: &T, show: impl FnOnce(&T)) -> Outcome {
-    if json {
-        println!("{}", serde_json::to_string_pretty(report)?);
-    } else {
-        show(report);
+/// Prints `report` as JSON, or by `show` for people. A reader that has gone, as in `| head`, is no failure.
+fn print<T: Serialize>(json: bool, report: &T, show: impl FnOnce(&T) -> String) -> Outcome {
+    let text = if json { serde_json::to_string_pretty(report)? + "\n" } else { show(report) };
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
     }
-    Ok(())
 }

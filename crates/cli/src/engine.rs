@@ -15,6 +15,7 @@ use crate::host;
 use crate::outcome::Outcome;
 use crate::request::{DiskReport, PoolReport, Request, TagReport};
 use crate::served::{Served, disk_names};
+use crate::watched::Watched;
 
 /// Called with how far a long request has come; whether to go on.
 pub type OnProgress<'a> = &'a mut dyn FnMut(Progress) -> bool;
@@ -92,10 +93,16 @@ impl Engine {
             }
             Request::TagList => Ok(pool.tags().iter().map(|tag| json!(tag_report(tag))).collect()),
             Request::TagPut { name, replace } => {
-                let tag = pool.put(&name, &mut file(fds)?, &Put { replace, ..Put::default() })?;
+                let file = file(fds)?;
+                let size = file.metadata().map_or(0, |it| if it.is_file() { it.len() } else { 0 });
+                let put = Put { replace, size_hint_bytes: (size > 0).then_some(size) };
+                let tag = pool.put(&name, &mut Watched::new(file, "storing", size, on_progress), &put)?;
                 Ok(json!(tag_report(&tag)))
             }
-            Request::TagGet { name } => Ok(json!({ "bytes": pool.get(&name, &mut file(fds)?)? })),
+            Request::TagGet { name } => {
+                let size = pool.tag(&name)?.size;
+                Ok(json!({ "bytes": pool.get(&name, &mut Watched::new(file(fds)?, "reading", size, on_progress))? }))
+            }
             Request::TagRemove { name } => {
                 let tag = pool.tag(&name)?;
                 if tag.kind == TagKind::DISK {

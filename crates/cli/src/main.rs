@@ -11,6 +11,7 @@ mod request;
 mod served;
 mod size;
 mod stop;
+mod watched;
 
 use std::process::ExitCode;
 

@@ -174,7 +174,7 @@ impl Disk {
             Self::Create(create) => create.run(),
             Self::List(List { pool, json }) => {
                 let disks: Vec<DiskReport> = reach::ask(&pool, Request::DiskList, None)?;
-                print(json, &disks, |disks| disks.iter().for_each(show_line))
+                print(json, &disks, |disks| disks.iter().map(show_line).collect())
             }
             Self::Remove(Named { pool, name }) => {
                 reach::ask::<Value>(&pool, Request::DiskRemove { name }, None).map(drop)
@@ -228,8 +228,8 @@ impl Attach {
         let listening = reach.listen()?;
         let attached: AttachReport = reach.ask(Request::DiskAttach { name: name.clone(), serving }, None)?;
         print(self.json, &attached, |attached| {
-            println!("{name} is {} ({})", attached.link.display(), attached.device.display());
-            attached.notes.iter().for_each(|note| println!("note: {note}"));
+            let notes: String = attached.notes.iter().map(|note| format!("note: {note}\n")).collect();
+            format!("{name} is {} ({})\n{notes}", attached.link.display(), attached.device.display())
         })?;
         match listening {
             Some(listening) => reach.hold(Some(listening), &mut stop),
@@ -249,29 +249,30 @@ fn detach(pool: &Path, name: String) -> Outcome {
     reach.ask::<Value>(Request::DiskDetach { name }, None).map(drop)
 }
 
-fn show_line(disk: &DiskReport) {
+fn show_line(disk: &DiskReport) -> String {
     let thin = if disk.thin { ", thin" } else { "" };
     let at = disk.open.as_ref().map(|open| open.reached_at.join(", ")).unwrap_or_default();
-    println!("{:<20} {:>10}, sectors of {}{thin} {at}", disk.name, size::show(disk.size_bytes), disk.sector_bytes);
+    format!("{:<20} {:>10}, sectors of {}{thin} {at}\n", disk.name, size::show(disk.size_bytes), disk.sector_bytes)
 }
 
-fn show(disk: &DiskReport) {
-    show_line(disk);
-    println!("  takes {} of the pool", size::show(disk.space_bytes));
-    let Some(open) = &disk.open else { return println!("  not open") };
+fn show(disk: &DiskReport) -> String {
+    let text = show_line(disk) + &format!("  takes {} of the pool\n", size::show(disk.space_bytes));
+    let Some(open) = &disk.open else { return text + "  not open\n" };
     let when = if open.volatile_cache { "when flushed" } else { "when it completes" };
-    println!("  holds {}; a write is durable {when}", size::show(open.used_bytes));
-    println!(
-        "  {} reads of {}, {} writes of {}",
+    text + &format!(
+        "  holds {}; a write is durable {when}\n  {} reads of {}, {} writes of {}\n  {} flushes, {} with FUA, {} trims, \
+         {} zeroings, {} errors\n",
+        size::show(open.used_bytes),
         open.reads,
         size::show(open.read_bytes),
         open.writes,
-        size::show(open.written_bytes)
-    );
-    println!(
-        "  {} flushes, {} with FUA, {} trims, {} zeroings, {} errors",
-        open.flushes, open.fua, open.trims, open.zeroings, open.errors
-    );
+        size::show(open.written_bytes),
+        open.flushes,
+        open.fua,
+        open.trims,
+        open.zeroings,
+        open.errors
+    )
 }
 
 fn sector(text: &str) -> Result<u32, String> {

@@ -185,21 +185,22 @@ fn report(pool: &Path, json: bool) -> Outcome {
     print(json, &PoolReport { owner_pid, ..answer? }, show)
 }
 
-fn show(pool: &PoolReport) {
-    println!("{}, format {}", pool.path.display(), pool.version);
-    println!("  {}", pool.medium);
-    let usage = &pool.usage;
-    println!("  {} of {} free, {} tags", size::show(usage.free_bytes), size::show(usage.total_bytes), pool.tags);
-    println!(
-        "  superpages {}, normal pages {}, the pool's own tables {}",
-        size::show(usage.super_bytes),
-        size::show(usage.normal_bytes),
-        size::show(usage.meta_bytes)
-    );
-    if let Some(pid) = pool.owner_pid {
-        println!("  served by process {pid}");
-    }
-    println!("  {}", pool.uuid);
+fn show(pool: &PoolReport) -> String {
+    let (usage, bytes) = (&pool.usage, size::show);
+    let served = pool.owner_pid.map(|pid| format!("  served by process {pid}\n")).unwrap_or_default();
+    format!(
+        "{}, format {}\n  {}\n  {} of {} free, {} tags\n  superpages {}, normal pages {}, the pool's own tables {}\n{served}  {}\n",
+        pool.path.display(),
+        pool.version,
+        pool.medium,
+        bytes(usage.free_bytes),
+        bytes(usage.total_bytes),
+        pool.tags,
+        bytes(usage.super_bytes),
+        bytes(usage.normal_bytes),
+        bytes(usage.meta_bytes),
+        pool.uuid
+    )
 }
 
 impl Info {
@@ -241,18 +242,17 @@ fn check_closed(lock: &Lock, repair: bool) -> Outcome<check::Report> {
     Ok(check::check(&memory, &tag_owners(), &mut watch))
 }
 
-fn show_findings(path: &Path, report: &check::Report) {
+fn show_findings(path: &Path, report: &check::Report) -> String {
+    let mut text = String::new();
     for finding in &report.findings {
         let place = finding.at.map(|at| format!(" (byte {at:#x})")).unwrap_or_default();
         let tag = finding.tag.as_ref().map(|tag| format!("{tag:?}: ")).unwrap_or_default();
-        println!("{:?}: {tag}{}{place}", finding.severity, finding.what);
-        if let Some(done) = &finding.repaired {
-            println!("  repaired: {done}");
-        }
+        text += &format!("{:?}: {tag}{}{place}\n", finding.severity, finding.what);
+        text += &finding.repaired.as_ref().map(|done| format!("  repaired: {done}\n")).unwrap_or_default();
     }
     let sum =
         if report.is_sound() { "sound" } else { "NOT SOUND: see above; --repair mends what has one right answer" };
-    println!("{}: {} tags, {} free: {sum}", path.display(), report.tags, size::show(report.usage.free_bytes));
+    text + &format!("{}: {} tags, {} free: {sum}\n", path.display(), report.tags, size::show(report.usage.free_bytes))
 }
 
 impl Backup {
@@ -288,7 +288,7 @@ impl Restore {
     }
 }
 
-fn show_summary(path: &Path, it: &backup::Summary) {
+fn show_summary(path: &Path, it: &backup::Summary) -> String {
     let (used, pool, image) = (size::show(it.used_bytes), size::show(it.pool_bytes), size::show(it.image_bytes));
-    println!("{}: {used} in use of a pool of {pool}; the image has {image}", path.display());
+    format!("{}: {used} in use of a pool of {pool}; the image has {image}\n", path.display())
 }

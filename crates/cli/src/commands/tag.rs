@@ -91,11 +91,12 @@ impl List {
     fn run(self) -> Outcome {
         let tags: Vec<TagReport> = reach::ask(&self.pool, Request::TagList, None)?;
         print(self.json, &tags, |tags| {
-            println!("{:<24} {:<8} {:>12} {:>12}", "name", "kind", "size", "space");
+            let mut text = format!("{:<24} {:<8} {:>12} {:>12}\n", "name", "kind", "size", "space");
             for tag in tags {
                 let (size, space) = (size::show(tag.size_bytes), size::show(tag.space_bytes));
-                println!("{:<24} {:<8} {size:>12} {space:>12}", tag.name, tag.kind);
+                text += &format!("{:<24} {:<8} {size:>12} {space:>12}\n", tag.name, tag.kind);
             }
+            text
         })
     }
 }
@@ -110,7 +111,7 @@ impl Put {
             }
             None => reach::ask(&self.pool, request, Some(io::stdin().as_fd()))?,
         };
-        print(self.json, &tag, |tag| println!("{}: {}, durable", tag.name, size::show(tag.size_bytes)))
+        print(self.json, &tag, |tag| format!("{}: {}, durable\n", tag.name, size::show(tag.size_bytes)))
     }
 }
 
