@@ -1,0 +1,200 @@
+//! Emulated speeds of media (pmbd.txt section V.C): how much longer than DRAM an access takes.
+//!
+//! A speed is told in two ways, which can be combined; the longer of the two counts:
+//!
+//! - relative, as the paper does: an access takes `times` what its copy took on this machine, measured in cycles
+//!   (`rdsx`, `wrsx`);
+//! - absolute: an access of n bytes takes `latency + n / bandwidth` (`rdlat`, `wrlat`, `rdbw`, `wrbw`). Latencies of
+//!   several threads pass side by side. The bandwidth is one resource of all threads, with a queue for reads and one
+//!   for writes: who comes while it is busy waits until those before are through.
+//!
+//! All are what an access takes in all, its own copy included; a medium faster than this machine's memory cannot be
+//! emulated.
+
+use std::fmt;
+
+use crate::{Error, Result};
+
+mod accuracy;
+mod pipe;
+mod ticks;
+mod tsc;
+
+pub use accuracy::{Accuracy, Direction};
+pub(crate) use pipe::Pipe;
+pub use ticks::Ticks;
+pub use tsc::Tsc;
+
+/// The speed of a medium. The default is DRAM's own.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Pace {
+    /// Of loads.
+    pub read: Speed,
+    /// Of stores and zeroing, whichever scheme they go by.
+    pub write: Speed,
+}
+
+/// The speed of one direction.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Speed {
+    /// How many times as long as on DRAM; from 1.
+    pub times: f64,
+    /// What an access of no bytes would take, in ns.
+    pub latency_ns: u64,
+    /// MB/s (of 1,000,000 bytes) of all accesses together; not bound where `None`.
+    pub bandwidth_mb_s: Option<u64>,
+}
+
+const TIMES_MAX: f64 = 100_000.0;
+const LATENCY_MAX_NS: u64 = 10_000_000_000;
+
+impl Default for Speed {
+    fn default() -> Self {
+        Self::DRAM
+    }
+}
+
+impl Speed {
+    /// Nothing is added.
+    pub const DRAM: Self = Self { times: 1.0, latency_ns: 0, bandwidth_mb_s: None };
+
+    /// `times` as long as DRAM.
+    pub const fn relative(times: f64) -> Self {
+        Self { times, ..Self::DRAM }
+    }
+
+    /// So long for the first byte, so fast from there.
+    pub const fn absolute(latency_ns: u64, bandwidth_mb_s: u64) -> Self {
+        Self { latency_ns, bandwidth_mb_s: Some(bandwidth_mb_s), ..Self::DRAM }
+    }
+
+    /// What an access of `bytes` takes at least, in ns, where nobody else is waited for.
+    pub fn absolute_ns(&self, bytes: u64) -> f64 {
+        self.latency_ns as f64 + self.bandwidth_mb_s.map_or(0.0, |rate| bytes as f64 * 1000.0 / rate as f64)
+    }
+
+    fn check(&self, what: &str) -> Result<()> {
+        let refuse = |why: String| Err(Error::Unsupported(format!("emulated speed of {what}: {why}")));
+        if !(1.0..=TIMES_MAX).contains(&self.times) {
+            return refuse(format!("{} times as long as DRAM: give 1 to {TIMES_MAX}", self.times));
+        }
+        if self.latency_ns > LATENCY_MAX_NS {
+            return refuse(format!("{} ns: give at most {LATENCY_MAX_NS}", self.latency_ns));
+        }
+        if self.bandwidth_mb_s == Some(0) {
+            return refuse("0 MB/s: give at least 1".into());
+        }
+        Ok(())
+    }
+}
+
+impl Pace {
+    /// Media by name. Those of the paper's table I are relative to the 60 ns of its DRAM, by the slow end of their
+    /// range, so that no result is better than the medium's:
+    ///
+    /// | name | read | write | from |
+    /// |---|---|---|---|
+    /// | dram | 60 ns: 1x | 60 ns: 1x | pmbd.txt table I |
+    /// | pcm | 50-85 ns: 1.42x | 150 ns - 1 us: 16.7x | pmbd.txt table I |
+    /// | memristor | 100 ns: 1.67x | 100 ns: 1.67x | pmbd.txt table I |
+    /// | stt-ram | 6 ns: 1x | 13 ns: 1x | pmbd.txt table I; DRAM cannot be made faster, so as DRAM |
+    /// | nvdimm | 1x | 1x | DRAM that is saved to flash when the power fails, at DRAM's speed (vpm.txt section VI) |
+    /// | optane | 305 ns, 6600 MB/s | 90 ns, 2300 MB/s | one module, random, idle: Izraelevitz et al. 2019 (arXiv 1903.05714) |
+    /// | cxl | 250 ns, 22,000 MB/s | 250 ns, 22,000 MB/s | DRAM behind 8 lanes of PCIe 5.0 |
+    ///
+    /// For cxl: cards were measured at 2 to 5 times the latency of local DRAM (arXiv 2405.14209), 2.5 of 100 ns here;
+    /// 8 lanes at 32 GT/s carry 31.5 GB/s, of which flits of 64 in 68 bytes with three slots of data in four leave 22.
+    pub const PRESETS: [(&str, Self); 7] = [
+        ("dram", Self::both(Speed::DRAM)),
+        ("pcm", Self { read: Speed::relative(1.42), write: Speed::relative(16.7) }),
+        ("memristor", Self::both(Speed::relative(1.67))),
+        ("stt-ram", Self::both(Speed::DRAM)),
+        ("nvdimm", Self::both(Speed::DRAM)),
+        ("optane", Self { read: Speed::absolute(305, 6600), write: Speed::absolute(90, 2300) }),
+        ("cxl", Self::both(Speed::absolute(250, 22_000))),
+    ];
+
+    /// One speed for both directions.
+    pub const fn both(speed: Speed) -> Self {
+        Self { read: speed, write: speed }
+    }
+
+    /// The medium called `name`.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::PRESETS.iter().find(|(known, _)| *known == name).map(|(_, pace)| *pace)
+    }
+
+    /// Whether it adds nothing to DRAM, so that nothing need be wrapped.
+    pub fn is_dram(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Refuses what cannot be emulated.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] for less than DRAM's time, no bandwidth at all, and figures beyond all media.
+    pub fn check(&self) -> Result<()> {
+        self.read.check("reads")?;
+        self.write.check("writes")
+    }
+}
+
+impl fmt::Display for Speed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parts = [
+            (self.times > 1.0).then(|| format!("{}x DRAM", self.times)),
+            (self.latency_ns > 0).then(|| format!("{} ns", self.latency_ns)),
+            self.bandwidth_mb_s.map(|rate| format!("{rate} MB/s")),
+        ];
+        let told: Vec<String> = parts.into_iter().flatten().collect();
+        if told.is_empty() { f.write_str("as DRAM") } else { f.write_str(&told.join(", ")) }
+    }
+}
+
+impl fmt::Display for Pace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "reads {}; writes {}", self.read, self.write)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_preset_can_be_emulated_and_says_what_it_is() {
+        for (name, pace) in Pace::PRESETS {
+            pace.check().unwrap_or_else(|why| panic!("{name}: {why}"));
+            assert_eq!(Pace::from_name(name), Some(pace));
+        }
+        let told = |name| Pace::from_name(name).unwrap().to_string();
+        assert_eq!(told("pcm"), "reads 1.42x DRAM; writes 16.7x DRAM");
+        assert_eq!(told("optane"), "reads 305 ns, 6600 MB/s; writes 90 ns, 2300 MB/s");
+        assert_eq!(told("dram"), "reads as DRAM; writes as DRAM");
+        assert_eq!(Pace::from_name("flash"), None);
+    }
+
+    #[test]
+    fn what_cannot_be_emulated_is_refused_with_its_reason() {
+        let nan = Speed::relative(f64::NAN);
+        let late = Speed { latency_ns: LATENCY_MAX_NS + 1, ..Speed::DRAM };
+        for (speed, told) in [
+            (Speed::relative(0.5), "0.5 times"),
+            (Speed::relative(f64::INFINITY), "inf times"),
+            (nan, "NaN times"),
+            (late, "10000000001 ns"),
+            (Speed::absolute(1, 0), "0 MB/s"),
+        ] {
+            let read = Pace { read: speed, ..Pace::default() }.check().unwrap_err().to_string();
+            assert!(read.contains("reads") && read.contains(told), "{read}");
+            let write = Pace { write: speed, ..Pace::default() }.check().unwrap_err().to_string();
+            assert!(write.contains("writes") && write.contains(told), "{write}");
+        }
+    }
+
+    #[test]
+    fn latency_and_bandwidth_add_up() {
+        assert_eq!(Speed::absolute(100, 1000).absolute_ns(4096), 4196.0);
+        assert_eq!(Speed::relative(7.0).absolute_ns(4096), 0.0);
+    }
+}

@@ -1,0 +1,19 @@
+//! What the emulation of speeds tells time by.
+
+/// A counter that goes up evenly with time, the same on every processor.
+pub trait Ticks: Send + Sync {
+    /// The count now.
+    fn now(&self) -> u64;
+
+    /// The count once what was loaded before has arrived.
+    fn now_after_copy(&self) -> u64;
+
+    /// Returns when the count has reached `tick`; gives for how many ticks it waited.
+    fn wait_until(&self, tick: u64) -> u64;
+
+    /// Ticks in a nanosecond.
+    fn per_ns(&self) -> f64;
+
+    /// What [`Ticks::now`] and [`Ticks::now_after_copy`] differ by with nothing between them.
+    fn reading(&self) -> u64;
+}

@@ -1,0 +1,175 @@
+//! A memory as slow as another medium.
+
+use crate::pace::{Pace, Pipe, Ticks, Tsc};
+use crate::{Memory, Result, Scheme, Shared, Span, Survival};
+
+#[cfg(test)]
+mod tests;
+
+/// Makes the accesses to the memory under it take what [`Pace`] says.
+///
+/// The wait is inside the call, after the copy and before anybody is told that it is done; the guard's window is
+/// closed by then. What is charged:
+///
+/// - by relative speed every call that moves bytes, or waits for some, by its own time: loads as reads; stores,
+///   zeroing, flushes, fences and (where a fence is durable) barriers as writes. What a store or a flush leaves on its
+///   way to memory is fenced before the time is taken, for it would arrive during the wait and be counted nowhere;
+/// - by absolute speed every load, store and zeroing, words too, as if no cache helped. Flushes, fences and barriers add
+///   nothing: their bytes were charged when they were stored.
+///
+/// A process that maps a [`Memory::share`]d part by itself is not slowed.
+pub struct Paced<M, T = Tsc> {
+    inner: M,
+    ticks: T,
+    pace: Pace,
+    read: Pipe,
+    write: Pipe,
+}
+
+/// What was added to accesses, in ns of all threads together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Waited {
+    /// To loads.
+    pub read_ns: u64,
+    /// To stores and what belongs to them.
+    pub write_ns: u64,
+}
+
+impl<M: Memory, T: Ticks> Paced<M, T> {
+    /// `inner` at the pace of `pace`, by the counter `ticks`.
+    ///
+    /// # Errors
+    /// As [`Pace::check`].
+    pub fn new(inner: M, pace: Pace, ticks: T) -> Result<Self> {
+        pace.check()?;
+        let pipe = |speed| Pipe::new(speed, ticks.per_ns());
+        Ok(Self { read: pipe(&pace.read), write: pipe(&pace.write), inner, ticks, pace })
+    }
+
+    /// The memory under it.
+    pub fn inner(&self) -> &M {
+        &self.inner
+    }
+
+    /// Its pace.
+    pub fn pace(&self) -> &Pace {
+        &self.pace
+    }
+
+    /// What was added so far; while accesses run it may lag.
+    pub fn waited(&self) -> Waited {
+        let ns = |pipe: &Pipe| (pipe.waited_ticks() as f64 / self.ticks.per_ns()) as u64;
+        Waited { read_ns: ns(&self.read), write_ns: ns(&self.write) }
+    }
+
+    /// Does `access`, which moves `bytes`, and waits for what is left of its time.
+    #[inline]
+    fn paced<R>(&self, pipe: &Pipe, bytes: usize, access: impl FnOnce() -> R) -> R {
+        if pipe.is_open() || bytes == 0 {
+            return access();
+        }
+        let start = self.ticks.now();
+        let queued = pipe.queue(start, bytes as u64);
+        let done = access();
+        let stretched = if pipe.is_relative() { self.stretched(pipe, start) } else { start };
+        pipe.note(self.ticks.wait_until(queued.max(stretched)));
+        done
+    }
+
+    /// Does what moves no bytes of its own, and waits where speeds are relative.
+    #[inline]
+    fn stretch<R>(&self, call: impl FnOnce() -> R) -> R {
+        if !self.write.is_relative() {
+            return call();
+        }
+        let start = self.ticks.now();
+        let done = call();
+        self.write.note(self.ticks.wait_until(self.stretched(&self.write, start)));
+        done
+    }
+
+    /// Waits, where time is taken, for what was stored by `how` to arrive.
+    #[inline]
+    fn drain(&self, how: Scheme) {
+        if self.write.is_relative() && how.settles_at_fence() {
+            self.inner.fence();
+        }
+    }
+
+    /// When what began at `start` and is done now would be done on the slower medium.
+    #[inline]
+    fn stretched(&self, pipe: &Pipe, start: u64) -> u64 {
+        let took = self.ticks.now_after_copy().saturating_sub(start).saturating_sub(self.ticks.reading());
+        pipe.stretch(start, took)
+    }
+}
+
+impl<M: Memory, T: Ticks> Memory for Paced<M, T> {
+    #[inline]
+    fn size(&self) -> u64 {
+        self.inner.size()
+    }
+
+    fn survival(&self) -> Survival {
+        self.inner.survival()
+    }
+
+    #[inline]
+    fn fence_is_durable(&self) -> bool {
+        self.inner.fence_is_durable()
+    }
+
+    fn load(&self, at: u64, into: &mut [u8]) {
+        self.paced(&self.read, into.len(), || self.inner.load(at, into));
+    }
+
+    fn store(&self, at: u64, from: &[u8], how: Scheme) {
+        self.paced(&self.write, from.len(), || {
+            self.inner.store(at, from, how);
+            self.drain(how);
+        });
+    }
+
+    fn zero(&self, span: Span, how: Scheme) {
+        self.paced(&self.write, span.len as usize, || {
+            self.inner.zero(span, how);
+            self.drain(how);
+        });
+    }
+
+    fn load_word(&self, at: u64) -> u64 {
+        self.paced(&self.read, 8, || self.inner.load_word(at))
+    }
+
+    fn store_word(&self, at: u64, value: u64) {
+        self.paced(&self.write, 8, || self.inner.store_word(at, value));
+    }
+
+    fn flush(&self, span: Span) {
+        self.stretch(|| {
+            self.inner.flush(span);
+            self.drain(Scheme::Flush);
+        });
+    }
+
+    fn fence(&self) {
+        self.stretch(|| self.inner.fence());
+    }
+
+    /// A file's barrier takes the time of its host's disk, which is no medium to emulate.
+    fn barrier(&self) -> Result<()> {
+        if self.inner.fence_is_durable() { self.stretch(|| self.inner.barrier()) } else { self.inner.barrier() }
+    }
+
+    fn reserve(&self, span: Span) -> Result<()> {
+        self.inner.reserve(span)
+    }
+
+    fn release(&self, span: Span) -> Result<()> {
+        self.inner.release(span)
+    }
+
+    fn share(&self, span: Span) -> Result<Shared> {
+        self.inner.share(span)
+    }
+}
