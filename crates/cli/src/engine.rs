@@ -88,9 +88,7 @@ impl Engine {
         match request {
             Request::PoolInfo => Ok(serde_json::to_value(self.pool_report())?),
             Request::PoolCheck => Ok(json!(check::check_open(pool, &tag_owners(), &mut |it| _ = on_progress(it)))),
-            Request::PoolBackup { to } => {
-                Ok(json!(backup::backup_to(pool, &to, host::random_uuid()?, &mut |it| _ = on_progress(it))?))
-            }
+            Request::PoolBackup { to } => Ok(json!(backup::backup_to(pool, &to, host::random_uuid()?, on_progress)?)),
             Request::TagList => Ok(pool.tags().iter().map(|tag| json!(tag_report(tag))).collect()),
             Request::TagPut { name, replace } => {
                 let file = file(fds)?;

@@ -56,7 +56,12 @@ pub struct Summary {
 /// Writes an image of `pool` to `out`, as of one moment; `image` is its uuid, random, from the caller. Services and
 /// transactions wait until the last byte is written, so `out` is a file or a reader that keeps up. Nothing is flushed
 /// or synced at `out`.
-pub fn backup(pool: &Pool, out: &mut dyn Write, image: [u8; 16], watch: &mut dyn FnMut(Progress)) -> Result<Summary> {
+pub fn backup(
+    pool: &Pool,
+    out: &mut dyn Write,
+    image: [u8; 16],
+    watch: &mut dyn FnMut(Progress) -> bool,
+) -> Result<Summary> {
     pool.check_poison()?;
     let _frozen = pool.freeze();
     pool.lanes().retire(pool.memory())?;
@@ -76,7 +81,9 @@ pub fn backup(pool: &Pool, out: &mut dyn Write, image: [u8; 16], watch: &mut dyn
         let frame = read_frame(pool.memory(), *chunk, *used);
         writer.write(&tally.frame(&frame))?;
         writer.write(&frame.content)?;
-        watch(progress("backing up", done as u64 + 1, header.frames));
+        if !watch(progress("backing up", done as u64 + 1, header.frames)) {
+            return Err(Error::Cancelled("the backup"));
+        }
     }
     writer.write(&tally.trailer())?;
     let used_bytes = chunks.iter().map(|(_, used)| used.count() * PAGE).sum();

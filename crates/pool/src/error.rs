@@ -104,6 +104,9 @@ pub enum Error {
     /// The tag is in use.
     #[error("{0}")]
     Busy(String),
+    /// The caller's progress function said stop.
+    #[error("{0} was stopped before its end: run it again")]
+    Cancelled(&'static str),
     /// An earlier persist failed.
     #[error("the pool is poisoned by a failed persist ({0}): nothing more is promised until it is opened again")]
     Poisoned(String),

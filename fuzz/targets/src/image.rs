@@ -15,7 +15,7 @@ const TRAILER: usize = 64;
 
 pub fn target(data: &[u8]) {
     for bytes in [data.to_vec(), repaired(data)] {
-        let Ok(summary) = verify(&mut &bytes[..], &mut |_| ()) else { continue };
+        let Ok(summary) = verify(&mut &bytes[..], &mut |_| true) else { continue };
         assert_eq!(summary.image_bytes, bytes.len() as u64, "bytes behind the end were believed");
         if summary.pool_bytes <= POOL_BYTES_MIN {
             restored(&bytes);
@@ -25,7 +25,7 @@ pub fn target(data: &[u8]) {
 
 fn restored(bytes: &[u8]) {
     let memory = memory();
-    restore(&mut &bytes[..], &*memory, Restore::default(), &mut |_| ()).expect("it verified");
+    restore(&mut &bytes[..], &*memory, Restore::default(), &mut |_| true).expect("it verified");
     let found = check(&memory, &Owners::default(), &mut |_| ());
     let mended = repair(&memory, &Owners::default(), &mut |_| ()).expect("memory does not fail");
     assert_eq!(found.opened, mended.opened);
@@ -75,7 +75,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
     let (pool, _) = Pool::open(memory, [2; 16]).expect("opens");
     let image = || {
         let mut bytes = Vec::new();
-        backup(&pool, &mut bytes, [3; 16], &mut |_| ()).expect("nothing fails");
+        backup(&pool, &mut bytes, [3; 16], &mut |_| true).expect("nothing fails");
         bytes
     };
     let empty = image();
@@ -90,11 +90,11 @@ mod tests {
     #[test]
     fn the_seeds_are_valid() {
         for seed in seeds() {
-            verify(&mut &seed[..], &mut |_| ()).expect("the image's layout changed");
+            verify(&mut &seed[..], &mut |_| true).expect("the image's layout changed");
             assert_eq!(repaired(&seed), seed, "the image's layout changed");
             let mut hurt = seed.clone();
             hurt[200] ^= 1;
-            assert!(verify(&mut &hurt[..], &mut |_| ()).is_err());
+            assert!(verify(&mut &hurt[..], &mut |_| true).is_err());
             restored(&seed);
         }
     }

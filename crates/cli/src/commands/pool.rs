@@ -271,7 +271,7 @@ impl Restore {
         // All of it, before anything is made.
         let mut input =
             BufReader::new(File::open(&image).map_err(|error| format!("opening {}: {error}", image.display()))?);
-        let found = backup::verify(&mut input, &mut |it| _ = bar.show(&it))?;
+        let found = backup::verify(&mut input, &mut |it| bar.show(&it))?;
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&pool);
         let file = file.map_err(|error| format!("opening {}: {error}", pool.display()))?;
         let wanted = size.unwrap_or(found.pool_bytes);
@@ -281,7 +281,7 @@ impl Restore {
         }
         let (memory, line) = map(&lock, Guard::best())?;
         eprintln!("pool {}: {line}", pool.display());
-        let restored = backup::restore_from(&image, &*memory, backup::Restore { force }, &mut |it| _ = bar.show(&it));
+        let restored = backup::restore_from(&image, &*memory, backup::Restore { force }, &mut |it| bar.show(&it));
         let summary = restored.map_err(|error| format!("{}: {error} (--force)", pool.display()))?;
         drop(bar);
         print(json, &summary, |it| show_summary(&pool, it))

@@ -13,7 +13,12 @@ use crate::{Error, Pool, Result};
 
 /// Writes an image of `pool` to the file `path`, durable on return. It is written as `path.partial`, read back, synced
 /// and renamed, so an older image there stays whole until the new one has its name (B2).
-pub fn backup_to(pool: &Pool, path: &Path, image: [u8; 16], watch: &mut dyn FnMut(Progress)) -> Result<Summary> {
+pub fn backup_to(
+    pool: &Pool,
+    path: &Path,
+    image: [u8; 16],
+    watch: &mut dyn FnMut(Progress) -> bool,
+) -> Result<Summary> {
     let partial = partial_path(path);
     let mut file = open_partial(&partial)?;
     let written = write(pool, &mut file, image, watch).and_then(|summary| {
@@ -32,7 +37,7 @@ pub fn restore_from(
     path: &Path,
     memory: &dyn Memory,
     options: Restore,
-    watch: &mut dyn FnMut(Progress),
+    watch: &mut dyn FnMut(Progress) -> bool,
 ) -> Result<Summary> {
     let mut file = File::open(path).map_err(|error| told("opening", path, error))?;
     verify(&mut BufReader::new(&file), watch)?;
@@ -40,7 +45,7 @@ pub fn restore_from(
     restore(&mut BufReader::new(&file), memory, options, watch)
 }
 
-fn write(pool: &Pool, file: &mut File, image: [u8; 16], watch: &mut dyn FnMut(Progress)) -> Result<Summary> {
+fn write(pool: &Pool, file: &mut File, image: [u8; 16], watch: &mut dyn FnMut(Progress) -> bool) -> Result<Summary> {
     let summary = backup(pool, file, image, watch)?;
     file.sync_all().map_err(|error| MediumError::io("syncing the backup image", error))?;
     file.rewind().map_err(|error| MediumError::io("reading back the backup image", error))?;

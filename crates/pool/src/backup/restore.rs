@@ -20,7 +20,7 @@ pub struct Restore {
 }
 
 /// Reads an image to its end; an error says where it is not whole. Nothing is written anywhere.
-pub fn verify(input: &mut dyn Read, watch: &mut dyn FnMut(Progress)) -> Result<Summary> {
+pub fn verify(input: &mut dyn Read, watch: &mut dyn FnMut(Progress) -> bool) -> Result<Summary> {
     each_frame(&mut Image::open(input)?, "verifying", watch, |_| Ok(()))
 }
 
@@ -32,7 +32,7 @@ pub fn restore(
     input: &mut dyn Read,
     memory: &dyn Memory,
     options: Restore,
-    watch: &mut dyn FnMut(Progress),
+    watch: &mut dyn FnMut(Progress) -> bool,
 ) -> Result<Summary> {
     let mut image = Image::open(input)?;
     let header = image.header;
@@ -54,8 +54,8 @@ pub fn restore(
 /// Gives every frame to `visit` once it has verified, to the end of the image.
 fn each_frame(
     image: &mut Image<'_>,
-    what: &str,
-    watch: &mut dyn FnMut(Progress),
+    what: &'static str,
+    watch: &mut dyn FnMut(Progress) -> bool,
     visit: impl Fn(&Frame) -> Result<()>,
 ) -> Result<Summary> {
     let (mut done, mut used_bytes) = (0, 0);
@@ -63,7 +63,9 @@ fn each_frame(
         visit(&frame)?;
         done += 1;
         used_bytes += frame.used.count() * PAGE;
-        watch(progress(what, done, image.header.frames));
+        if !watch(progress(what, done, image.header.frames)) {
+            return Err(Error::Cancelled(what));
+        }
     }
     let Header { image: uuid, pool, size, .. } = image.header;
     Ok(Summary { image: uuid, pool, pool_bytes: size, used_bytes, image_bytes: image.at })

@@ -20,7 +20,9 @@ use crate::{Format, Need, NewTag, Put, Role, State, Superblock, TagKind, Zone};
 const BOOT: [u8; 16] = [2; 16];
 const IMAGE: [u8; 16] = [7; 16];
 
-fn quiet(_: Progress) {}
+fn quiet(_: Progress) -> bool {
+    true
+}
 
 fn blank(size_bytes: u64) -> Arc<LyingMemory> {
     let memory = Arc::new(LyingMemory::new(size_bytes, Model::MAPPED));
@@ -69,7 +71,7 @@ fn restored(image: &[u8], memory: &Arc<LyingMemory>, force: bool) -> Result<Summ
 /// The pool in `memory` holds together.
 fn ensure_sound(memory: &Arc<LyingMemory>) {
     let memory: Arc<dyn Memory> = memory.clone();
-    let report = check(&memory, &Owners::default(), &mut quiet);
+    let report = check(&memory, &Owners::default(), &mut |_| ());
     assert!(report.is_sound(), "{:?}", report.findings);
 }
 
@@ -229,7 +231,11 @@ fn a_damaged_pool_is_overwritten_only_by_force() {
 fn progress_reaches_its_end() {
     let (pool, _) = mixed();
     let mut seen = Vec::new();
-    let summary = backup(&pool, &mut Vec::new(), IMAGE, &mut |progress| seen.push(progress)).unwrap();
+    let summary = backup(&pool, &mut Vec::new(), IMAGE, &mut |progress| {
+        seen.push(progress);
+        true
+    })
+    .unwrap();
     assert!(seen.windows(2).all(|pair| pair[0].done < pair[1].done));
     let last = seen.last().unwrap();
     assert!(last.done == last.total && last.total >= summary.used_bytes);

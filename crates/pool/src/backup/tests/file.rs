@@ -39,6 +39,26 @@ fn b2_a_failed_backup_leaves_the_older_image() {
     assert!(!partial.exists());
 }
 
+/// B2, B3: stopped by the caller, a backup leaves the older image and a restore what the same restore finishes.
+#[test]
+fn stopped_in_the_middle_nothing_is_lost() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("image");
+    let (pool, _) = small();
+    backup_to(&pool, &path, IMAGE, &mut quiet).unwrap();
+    let old = fs::read(&path).unwrap();
+    let said = backup_to(&pool, &path, [8; 16], &mut |_| false).unwrap_err().to_string();
+    assert!(said.contains("run it again"), "{said}");
+    assert!(fs::read(&path).unwrap() == old);
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "nothing is left beside it");
+    let memory = blank(POOL_BYTES_MIN * 2);
+    let mut go_on = |it: Progress| it.what != "restoring";
+    restore_from(&path, &*memory, Restore::default(), &mut go_on).unwrap_err();
+    assert!(matches!(Superblock::read(&*memory).unwrap().state, State::Restoring));
+    restore_from(&path, &*memory, Restore::default(), &mut quiet).unwrap();
+    assert!(values(&open(&memory)) == values(&pool));
+}
+
 /// A part that a killed backup left is written over; one that a living backup writes is not.
 #[test]
 fn only_a_dead_backups_part_is_taken_over() {
