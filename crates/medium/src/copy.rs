@@ -173,3 +173,18 @@ unsafe fn store_within_line(cpu: Cpu, dst: *mut u8, src: *const u8, len: usize) 
         flush_lines(dst, len, cpu.line_flush);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// M3 for `writethrough`: what is flushed and fenced by itself is an aligned word, or the part of one at an end.
+    #[test]
+    fn words_are_aligned_and_cover_everything() {
+        let found = |at: usize, len| words(at as *const u8, len).collect::<Vec<_>>();
+        assert_eq!(found(4096, 24), [(0, 8), (8, 8), (16, 8)]);
+        assert_eq!(found(4099, 16), [(0, 5), (5, 8), (13, 3)]);
+        assert_eq!(found(4099, 3), [(0, 3)]);
+        assert_eq!(found(4099, 0), []);
+    }
+}
