@@ -326,7 +326,7 @@ impl Disk for BlockDisk {
 
     fn write(&self, at: u64, from: &[u8], access: Access) -> Result<()> {
         self.check_change(Span::new(at, from.len() as u64))?;
-        if !self.overwrite_run(at, from) {
+        if !self.overwrite_run(at, from) && !self.replace_block(at, from) {
             self.write_blocks(at, from)?;
         }
         self.finish(access)

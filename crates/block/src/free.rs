@@ -3,6 +3,9 @@
 //! - F1. A block that was freed is used again only after every reader that may still copy from it has unpinned.
 //! - F2. A thread finds its blocks under a lock of its own shard; others are asked only when that is empty.
 
+use std::cell::Cell;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use ferrite_medium::wait_for_pins;
 use parking_lot::{Mutex, MutexGuard};
 
@@ -70,6 +73,18 @@ impl Free {
         found == into.len()
     }
 
+    /// A block that can be used at once, of this thread's shard.
+    #[inline]
+    pub fn take_one(&self) -> Option<u32> {
+        self.shards[usual_shard()].0.lock().ready.pop()
+    }
+
+    /// Frees a block as [`Free::free`] does.
+    #[inline]
+    pub fn free_one(&self, block: u32) {
+        self.shards[usual_shard()].0.lock().limbo.push(block);
+    }
+
     /// Gives back blocks that were taken and never read from.
     pub fn put_back(&self, blocks: &[u32]) {
         self.shards[usual_shard()].0.lock().ready.extend(blocks.iter().rev());
@@ -120,11 +135,20 @@ impl Shard {
     }
 }
 
+thread_local!(static USUAL: Cell<usize> = const { Cell::new(usize::MAX) });
+
+/// The shard that this thread asks first, below [`SHARDS`].
+#[inline]
 fn usual_shard() -> usize {
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    let usual = USUAL.get();
+    if usual == usize::MAX { choose_shard() } else { usual % SHARDS }
+}
+
+#[cold]
+fn choose_shard() -> usize {
     static THREADS: AtomicUsize = AtomicUsize::new(0);
-    thread_local!(static USUAL: usize = THREADS.fetch_add(1, Ordering::Relaxed) % SHARDS);
-    USUAL.with(|usual| *usual)
+    USUAL.set(THREADS.fetch_add(1, Ordering::Relaxed) % SHARDS);
+    USUAL.get()
 }
 
 #[cfg(test)]

@@ -111,7 +111,20 @@ impl Map {
     }
 
     /// Keeps other writers away from block `index`; readers go on. Its entry is as returned until [`Map::unlock`].
+    #[inline]
     pub fn lock(&self, index: u64) -> Entry {
+        let word = self.words.row(index);
+        let seen = word.load(Ordering::Relaxed);
+        let is_free = seen & LOCKED == 0;
+        if !is_free || word.compare_exchange(seen, seen | LOCKED, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            return self.wait_and_lock(index);
+        }
+        self.leave_group(index);
+        Entry(seen)
+    }
+
+    #[cold]
+    fn wait_and_lock(&self, index: u64) -> Entry {
         let word = self.words.row(index);
         let mut spins = 0_u32;
         loop {
@@ -119,14 +132,19 @@ impl Map {
             if seen & LOCKED == 0
                 && word.compare_exchange_weak(seen, seen | LOCKED, Ordering::Acquire, Ordering::Relaxed).is_ok()
             {
-                let group = self.groups.row(index / GROUP);
-                if group.load(Ordering::Relaxed) != 0 {
-                    group.store(0, Ordering::Release);
-                }
+                self.leave_group(index);
                 return Entry(seen);
             }
             spins += 1;
             if spins < 100 { std::hint::spin_loop() } else { std::thread::yield_now() }
+        }
+    }
+
+    #[inline]
+    fn leave_group(&self, index: u64) {
+        let group = self.groups.row(index / GROUP);
+        if group.load(Ordering::Relaxed) != 0 {
+            group.store(0, Ordering::Release);
         }
     }
 
@@ -162,6 +180,12 @@ impl Map {
         }
     }
 
+    /// Writes the word of block `index` on the medium; durable once the caller has settled.
+    #[inline]
+    pub fn publish_one(&self, memory: &dyn Memory, index: u64, entry: Entry) {
+        memory.store(self.place(index * WORD), &u64::from(entry.0).to_le_bytes(), Scheme::Nt);
+    }
+
     /// The words of blocks `first ..` on the medium.
     pub fn published(&self, memory: &dyn Memory, first: u64, entries: &mut [Entry]) {
         let mut page = [0; PAGE as usize];
@@ -180,6 +204,7 @@ impl Map {
     }
 
     /// Where byte `at` of the map stream lies on the medium.
+    #[inline]
     fn place(&self, at: u64) -> u64 {
         self.places.row(at / PAGE).load(Ordering::Acquire) + at % PAGE
     }

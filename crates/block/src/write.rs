@@ -109,17 +109,32 @@ impl BlockDisk {
         done
     }
 
-    /// Writes to free blocks and then names them.
-    fn replace(&self, at: u64, from: &[u8]) -> Result<()> {
-        if at / BLOCK == (at + from.len() as u64 - 1) / BLOCK {
-            self.replace_up_to::<1>(at, from)
-        } else {
-            self.replace_up_to::<BATCH>(at, from)
+    /// Writes a whole block to a free one and then names it: as [`Self::replace`], and as lean as
+    /// [`Self::overwrite_run`]; whether it did.
+    #[inline]
+    pub(crate) fn replace_block(&self, at: u64, from: &[u8]) -> bool {
+        let is_whole = from.len() as u64 == BLOCK && at.is_multiple_of(BLOCK);
+        if !is_whole || self.dirty.is_some() || self.options.in_place {
+            return false;
         }
+        let Some(block) = self.free.take_one() else { return false };
+        let (index, new) = (at / BLOCK, Entry::of(block));
+        let _pass = self.gate.pass();
+        let old = self.map.lock(index);
+        self.memory.store(self.place(block.into()), from, self.options.scheme);
+        self.settle_data();
+        self.map.publish_one(&*self.memory, index, new);
+        self.memory.fence();
+        self.map.unlock(index, new);
+        if let Some(block) = old.block() {
+            self.free.free_one(block as u32);
+        }
+        true
     }
 
-    /// The same for at most `N` blocks (B1 to B4).
-    fn replace_up_to<const N: usize>(&self, at: u64, from: &[u8]) -> Result<()> {
+    /// Writes to free blocks and then names them (B1 to B4).
+    fn replace(&self, at: u64, from: &[u8]) -> Result<()> {
+        const N: usize = BATCH;
         let first = at / BLOCK;
         let count = ((at + from.len() as u64).div_ceil(BLOCK) - first) as usize;
         let mut blocks = [0; N];

@@ -19,6 +19,7 @@ const THREADS_MAX: usize = 1024;
 const IDLE: u64 = 0;
 
 /// One thread's pin, alone on its line.
+#[derive(Debug)]
 #[repr(align(64))]
 struct Slot {
     /// The epoch it pinned in, or [`IDLE`].
@@ -58,7 +59,7 @@ pub struct Pin {
 
 #[derive(Debug)]
 enum Kind {
-    Outer,
+    Outer(&'static Slot),
     Inner,
     Crowd,
 }
@@ -74,7 +75,7 @@ pub fn pin() -> Pin {
 }
 
 #[inline]
-fn pin_slot(slot: &Slot) -> Kind {
+fn pin_slot(slot: &'static Slot) -> Kind {
     if slot.pinned.load(Ordering::Relaxed) != IDLE {
         return Kind::Inner;
     }
@@ -84,7 +85,7 @@ fn pin_slot(slot: &Slot) -> Kind {
     } else {
         fence(Ordering::SeqCst);
     }
-    Kind::Outer
+    Kind::Outer(slot)
 }
 
 #[cold]
@@ -111,11 +112,7 @@ impl Drop for Pin {
     #[inline]
     fn drop(&mut self) {
         match self.kind {
-            Kind::Outer => {
-                if let Some(slot) = SLOT.get() {
-                    slot.pinned.store(IDLE, Ordering::Release);
-                }
-            }
+            Kind::Outer(slot) => slot.pinned.store(IDLE, Ordering::Release),
             Kind::Inner => {}
             Kind::Crowd => drop(CROWD.fetch_sub(1, Ordering::SeqCst)),
         }
