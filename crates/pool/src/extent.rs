@@ -145,3 +145,6 @@ impl Stream {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

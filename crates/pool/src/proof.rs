@@ -1,6 +1,8 @@
 //! What the crash proofs share: small pools on lying memory, seeds from the environment, and a memory that is deaf to
 //! some calls, by which bugs are planted (a proof that does not find those proves nothing).
 
+pub mod page;
+
 use std::sync::Arc;
 
 use ferrite_crash::{Crash, LyingMemory, Model, Options, Points, explore};

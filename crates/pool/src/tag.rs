@@ -211,3 +211,6 @@ pub(crate) fn encode_overflow(rest: &[Extent], places: &[u64]) -> Vec<Vec<u8>> {
     });
     pages.collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -21,8 +21,10 @@ use crate::tag::{self, Decoded, SLOT_BYTES, Tag};
 use crate::{Error, Result};
 
 const MAGIC: u32 = u32::from_le_bytes(*b"TAGS");
-const SLOTS: u64 = 7;
-const FIRST: u64 = 64;
+/// Slots of a page.
+pub(crate) const SLOTS: u64 = 7;
+/// Where the first slot lies in its page, in bytes.
+pub(crate) const FIRST: u64 = 64;
 
 /// Where a tag lies.
 #[derive(Clone, Debug)]

@@ -196,3 +196,6 @@ pub(super) fn load(memory: &dyn Memory, at: u64, pages: u64) -> Result<Option<(R
     }
     Ok(Some((record, overflow)))
 }
+
+#[cfg(test)]
+mod tests;

@@ -140,3 +140,10 @@ fn damaged_slots_are_told_with_their_place_and_the_pool_is_not_touched() {
         assert!(image.snapshot() == before);
     }
 }
+
+#[test]
+fn a_slot_is_as_documented() {
+    use crate::proof::page::{rows, table};
+    let expected = rows!(Media { crc, kind, generation, uuid, size, label_len, label, reserved });
+    assert_eq!(table("### Member slot"), expected);
+}

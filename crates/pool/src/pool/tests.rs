@@ -4,7 +4,9 @@ mod bad;
 mod crashes;
 mod failures;
 mod full;
+mod golden;
 mod model;
+mod page;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

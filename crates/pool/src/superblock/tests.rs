@@ -168,3 +168,10 @@ fn s2_what_is_not_a_superblock_is_told_with_its_place_and_what_to_do() {
     assert!(told([&slot(|media| media.size = u64::MAX.into()), &[]]).contains("it was truncated; restore a backup"));
     assert!(told([&good, &flipped]).contains("generation: 2"), "S1: the good slot of the two is used");
 }
+
+#[test]
+fn a_slot_is_as_documented() {
+    use crate::proof::page::{rows, table};
+    let expected = rows!(Media { magic, version, crc, generation, uuid, size, state, reserved, boot_id, image });
+    assert_eq!(table("### Superblock slot"), expected);
+}

@@ -1,0 +1,94 @@
+//! A pool of format version 1, kept as it was written: what reads it today must read it for ever.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+use ferrite_crash::{LyingMemory, Model};
+
+use super::*;
+use crate::layout::POOL_BYTES_MIN;
+use crate::proof::{account, format, open};
+use crate::{Log, Member, MemberKind, Put};
+
+fn path() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/pool-v1.lines")
+}
+
+/// The lines of 64 bytes that are not zeros, each with its place.
+fn encode(image: &[u8]) -> String {
+    let mut text = format!("# A pool of format version 1, {} bytes: its lines that are not zeros.\n", image.len());
+    for (number, line) in image.chunks(64).enumerate().filter(|(_, line)| line.iter().any(|byte| *byte != 0)) {
+        write!(text, "{:x} ", number * 64).unwrap();
+        line.iter().for_each(|byte| write!(text, "{byte:02x}").unwrap());
+        text.push('\n');
+    }
+    text
+}
+
+fn decode(text: &str) -> Vec<u8> {
+    let mut image = vec![0; POOL_BYTES_MIN as usize];
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let (place, bytes) = line.split_once(' ').expect("a place and bytes");
+        let place = usize::from_str_radix(place, 16).expect("a place");
+        for (index, digits) in bytes.as_bytes().chunks(2).enumerate() {
+            image[place + index] = u8::from_str_radix(std::str::from_utf8(digits).unwrap(), 16).expect("a byte");
+        }
+    }
+    image
+}
+
+/// A little of everything; stopped without closing, so that there is something to replay.
+fn make() -> Vec<u8> {
+    let memory = Arc::new(LyingMemory::new(POOL_BYTES_MIN, Model::MAPPED));
+    Pool::create(&*memory, &format()).unwrap();
+    let pool = open(&memory);
+    for number in 0..8 {
+        create(&pool, &format!("tag {number}"), &[need(Zone::Normal, PAGE)]).unwrap();
+    }
+    create(&pool, "wide", &[need(Zone::Normal, PAGE); 12]).unwrap();
+    create(&pool, "Überseite", &[need(Zone::Super, CHUNK)]).unwrap();
+    remove(&pool, "tag 3").unwrap();
+    pool.close().unwrap();
+    let pool = Arc::new(open(&memory));
+    pool.put("value", &mut &b"the content of a value"[..], &Put::default()).unwrap();
+    let label = "golden disk".into();
+    let member = Member { uuid: [7; 16], kind: MemberKind::Disk, generation: 3, size: 1 << 30, label };
+    pool.add_member(&member).unwrap();
+    let log = Log::create(pool.clone(), "log", PAGE).unwrap();
+    let at = log.append_many(&[b"first", b"second", b"third"]).unwrap();
+    log.cut(at[1]).unwrap();
+    change(&pool, "tag 1", &[need(Zone::Normal, PAGE)]).unwrap();
+    // What frees space retires; this is to be replayed.
+    create(&pool, "last", &[need(Zone::Normal, 2 * PAGE)]).unwrap();
+    memory.snapshot()
+}
+
+/// `FERRITE_GOLDEN=write cargo test -p ferrite-pool golden` makes it anew, which only a new format version may ask for.
+#[test]
+fn a_pool_of_version_1_opens_and_has_all_it_had() {
+    if std::env::var("FERRITE_GOLDEN").is_ok_and(|value| value == "write") {
+        std::fs::write(path(), encode(&make())).unwrap();
+    }
+    let text = std::fs::read_to_string(path()).unwrap_or_else(|error| panic!("{}: {error}", path().display()));
+    let memory = Arc::new(LyingMemory::from_image(&decode(&text), Model::MAPPED));
+    let (pool, recovery) = Pool::open(memory, [0; 16]).unwrap();
+    assert!(!recovery.clean && !recovery.same_boot && recovery.replay.transactions > 0, "{recovery:?}");
+    account(&pool).unwrap();
+    let names: Vec<String> = pool.tags().iter().map(|tag| tag.name.clone()).collect();
+    let expected =
+        ["last", "log", "tag 0", "tag 1", "tag 2", "tag 4", "tag 5", "tag 6", "tag 7", "value", "wide", "Überseite"];
+    assert_eq!(names, expected);
+    let tag = |name: &str| pool.tag(name).unwrap();
+    assert_eq!((tag("wide").extents.len(), tag("Überseite").extents[0].zone), (12, Zone::Super));
+    assert_eq!((tag("tag 1").size, tag("tag 1").attributes, tag("tag 2").size), (78, [2; 64], 77));
+    for name in ["tag 0", "tag 1", "wide", "Überseite"] {
+        assert!(pages(&tag(name).extents).all(|at| pool.memory().load_word(at) == stamp(name)), "{name}");
+    }
+    let mut value = Vec::new();
+    pool.get("value", &mut value).unwrap();
+    assert_eq!(value, b"the content of a value");
+    assert_eq!(pool.members().unwrap()[0].label, "golden disk");
+    let log = Log::open(Arc::new(pool), "log").unwrap();
+    let records: Vec<Vec<u8>> = log.records().map(|record| record.unwrap().1).collect();
+    assert_eq!(records, [&b"second"[..], b"third"]);
+}
