@@ -40,6 +40,7 @@ mod read;
 mod registry;
 mod server;
 mod session;
+mod spin;
 mod stats;
 mod transport;
 pub mod wire;

@@ -6,13 +6,14 @@ use std::time::{Duration, Instant};
 use super::consts::REQUEST_BYTES;
 use super::inbox::Inbox;
 use super::outbox::Outbox;
+use super::spin::Spin;
 use super::transport::Transport;
 use super::wire::{Malformed, Request};
 
 /// What each buffer of an idle connection may hold, in bytes.
 const IDLE_BYTES: usize = 512 << 10;
 /// Replies are sent when this many bytes are gathered, though more requests wait.
-const GATHERED_BYTES: usize = 256 << 10;
+const GATHERED_BYTES: usize = 128 << 10;
 /// How long an enlarged buffer is kept when nothing comes.
 const ENLARGED: Duration = Duration::from_secs(1);
 
@@ -41,16 +42,16 @@ pub(super) struct Peer<'t> {
     transport: &'t mut dyn Transport,
     pub inbox: Inbox,
     pub outbox: Outbox,
-    spin: Duration,
+    spin: Spin,
     deadline: Option<Instant>,
     shrinking: bool,
 }
 
 impl<'t> Peer<'t> {
-    /// A fresh connection. It polls for `spin` before it sleeps.
+    /// A fresh connection. It polls for at most `spin` before it sleeps.
     pub fn new(transport: &'t mut dyn Transport, spin: Duration) -> Self {
         let (inbox, outbox) = (Inbox::new(IDLE_BYTES), Outbox::new(IDLE_BYTES));
-        Self { transport, inbox, outbox, spin, deadline: None, shrinking: false }
+        Self { transport, inbox, outbox, spin: Spin::new(spin), deadline: None, shrinking: false }
     }
 
     /// Requires that what is waited for comes before `deadline`, and that a send waits no longer than until then.
@@ -96,18 +97,25 @@ impl<'t> Peer<'t> {
         }
     }
 
-    /// Polls for as long as it is told to. A short wait costs less than being woken by another core.
+    /// Polls for as long as that pays.
     fn poll(&mut self, needed_bytes: usize) -> Result<Option<usize>, End> {
-        if self.spin.is_zero() {
+        let limit = self.spin.limit();
+        if limit.is_zero() {
             return Ok(None);
         }
         let start = Instant::now();
         loop {
             match self.transport.try_receive(self.inbox.space(needed_bytes)) {
                 Ok(0) => return Err(End::Closed),
-                Ok(got) => return Ok(Some(got)),
+                Ok(got) => {
+                    self.spin.hit();
+                    return Ok(Some(got));
+                }
                 Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error.into()),
-                Err(_) if start.elapsed() >= self.spin => return Ok(None),
+                Err(_) if start.elapsed() >= limit => {
+                    self.spin.miss();
+                    return Ok(None);
+                }
                 Err(_) => std::hint::spin_loop(),
             }
         }

@@ -13,7 +13,7 @@ use super::session::{Session, Trouble};
 use super::wire::Request;
 
 /// Longest piece of a reply that may be fragmented, in bytes.
-const PIECE_BYTES: u64 = 256 << 10;
+const PIECE_BYTES: u64 = 128 << 10;
 /// Reads at least this long look for holes; for shorter ones the question costs more than the bytes.
 const HOLES_FROM_BYTES: u64 = 64 << 10;
 /// Shorter runs of zeros are sent as they are.
@@ -130,7 +130,7 @@ mod tests {
             at += len;
         }
         let lens: Vec<_> = pieces.iter().map(|piece| (piece.span.len >> 10, piece.hole)).collect();
-        assert_eq!(lens, [(256, false), (44, false), (1024, true), (4, false)]);
+        assert_eq!(lens, [(128, false), (128, false), (44, false), (1024, true), (4, false)]);
         assert!(pieces.windows(2).all(|pair| pair[0].span.end() == Some(pair[1].span.at)));
     }
 }

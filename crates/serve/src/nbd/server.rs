@@ -25,7 +25,7 @@ pub struct Options {
     pub connections_max: usize,
     /// How long a client may take for the greeting and for each option.
     pub handshake_timeout: Duration,
-    /// How long a connection polls for the next request before it sleeps; zero to sleep at once.
+    /// How long a connection polls for the next request before it sleeps, where that pays; zero to sleep at once.
     pub spin: Duration,
     /// How long [`Listening::stop`] lets connections finish before it cuts them.
     pub stop_patience: Duration,
@@ -36,7 +36,7 @@ impl Default for Options {
         Self {
             connections_max: 256,
             handshake_timeout: Duration::from_secs(30),
-            spin: Duration::ZERO,
+            spin: Duration::from_micros(20),
             stop_patience: Duration::from_secs(5),
         }
     }
