@@ -51,5 +51,7 @@ pub use value::Put;
 /// Decoders of what a hostile medium may hold, for the fuzz targets.
 pub mod decode {
     pub use crate::lane::committed;
+    pub use crate::member::decode_slot as decode_member;
     pub use crate::tag::{SLOT_BYTES, decode_overflow, decode_slot};
+    pub use crate::transaction::changes;
 }

@@ -201,6 +201,18 @@ enum Operation<'payload> {
     Fill { span: Span, byte: u8 },
 }
 
+/// What a committed `payload` changes in a pool of `size` bytes; `None` where it is refused.
+pub fn changes(payload: &[u8], size: u64) -> Option<Vec<Span>> {
+    let operations = parse(payload, size).map(|operation| {
+        Some(match operation? {
+            Operation::Write { at, bytes } => Span::new(at, bytes.len() as u64),
+            Operation::Change { at, .. } => Span::new(at, 8),
+            Operation::Fill { span, .. } => span,
+        })
+    });
+    operations.collect()
+}
+
 /// The operations of `payload`; `None` where it is malformed or reaches outside a pool of `size` bytes.
 fn parse(payload: &[u8], size: u64) -> impl Iterator<Item = Option<Operation<'_>>> {
     let mut rest = payload;

@@ -8,8 +8,10 @@ mod control;
 mod image;
 mod nbd;
 mod record;
+mod slots;
 mod superblock;
 mod tags;
+mod transaction;
 
 /// A decoder under test.
 pub struct Target {
@@ -22,10 +24,12 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [Target; 6] = [
+pub const TARGETS: [Target; 8] = [
     Target { name: "superblock", run: superblock::target, seeds: superblock::seeds },
     Target { name: "record", run: record::target, seeds: record::seeds },
     Target { name: "tags", run: tags::target, seeds: tags::seeds },
+    Target { name: "slots", run: slots::target, seeds: slots::seeds },
+    Target { name: "transaction", run: transaction::target, seeds: transaction::seeds },
     Target { name: "image", run: image::target, seeds: image::seeds },
     Target { name: "control", run: control::target, seeds: control::seeds },
     Target { name: "nbd", run: nbd::target, seeds: nbd::seeds },
