@@ -8,6 +8,7 @@ use std::sync::Arc;
 use ferrite_crash::{Crash, LyingMemory, Model, Options, Points, explore};
 use ferrite_medium::{Memory, Result as MediumResult, Scheme, Span, Survival};
 use parking_lot::Mutex;
+use proptest::test_runner::{Config as ProptestConfig, RngSeed};
 
 use crate::layout::{CHUNK, POOL_BYTES_MIN};
 use crate::{Extent, Format, Pool, Zone};
@@ -84,6 +85,12 @@ pub fn seed() -> u64 {
 /// How often to repeat what is by seed: `usual` times, or FERRITE_ROUNDS.
 pub fn rounds(usual: u64) -> u64 {
     number("FERRITE_ROUNDS").unwrap_or(usual)
+}
+
+/// Cases of a model test: `usual` many or FERRITE_ROUNDS, chosen by the seed of this run.
+pub fn cases(usual: u64) -> ProptestConfig {
+    let cases = rounds(usual) as u32;
+    ProptestConfig { cases, rng_seed: RngSeed::Fixed(seed()), failure_persistence: None, ..ProptestConfig::default() }
 }
 
 /// Every image of every point where there are at most `images_max`, else `samples` of them.

@@ -4,7 +4,7 @@ use ferrite_crash::{LyingMemory, Model};
 use proptest::prelude::*;
 
 use super::*;
-use crate::proof::{account, new_pool, open};
+use crate::proof::{account, cases, new_pool, open};
 
 #[derive(Clone, Debug)]
 enum Op {
@@ -130,7 +130,7 @@ impl Subject {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(crate::proof::rounds(24) as u32))]
+    #![proptest_config(cases(24))]
 
     #[test]
     fn t1_crash_seeded_any_sequence_is_as_the_reference(ops in prop::collection::vec(op(), 1..40), mapped in any::<bool>()) {
