@@ -87,7 +87,8 @@ impl Space {
             memory.load(kind_at(chunk), &mut byte);
             let kind = Kind::from_byte(byte[0]).filter(|kind| (*kind == Kind::Meta) == is_meta(chunk));
             let kind = kind.unwrap_or_else(|| {
-                let (error, at) = (Error::corrupt(format!("the kind of chunk {chunk}"), kind_at(chunk)), kind_at(chunk));
+                let (error, at) =
+                    (Error::corrupt(format!("the kind of chunk {chunk}"), kind_at(chunk)), kind_at(chunk));
                 damage.push(Damage { error, at, is_slot: false });
                 Kind::Meta
             });
