@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use crate::dirty::Dirty;
 use crate::free::Free;
 use crate::gate::Gate;
-use crate::map::{Entry, Map};
+use crate::map::{Entry, GROUP, Map};
 use crate::shape::{self, BLOCK, DISK_BYTES_MAX, Shape};
 use crate::table::Table;
 
@@ -149,7 +149,7 @@ impl BlockDisk {
                 self.map.set(index, *entry);
             }
         }
-        self.map.find_groups(blocks);
+        self.map.find_groups(blocks, |block| self.place(block));
         let free = used.iter().enumerate().filter(|(_, used)| !**used).map(|(block, _)| block as u32);
         self.free.add(free);
         Ok(())
@@ -189,17 +189,9 @@ impl BlockDisk {
 
     /// What `span` of the disk, which is not empty, starts with: its entry, and for how many bytes it goes on in one run
     /// in the pool (or of zeros).
-    #[inline]
     pub(crate) fn run(&self, span: Span) -> (Entry, u64) {
-        let entry = self.map.get(span.at / BLOCK);
-        let len = BLOCK - span.at % BLOCK;
-        if len >= span.len { (entry, span.len) } else { (entry, self.run_on(entry, span)) }
-    }
-
-    /// For how many bytes the run goes on that starts `span` and is longer than the block of `entry`.
-    #[inline(never)]
-    fn run_on(&self, entry: Entry, span: Span) -> u64 {
         let (index, within) = (span.at / BLOCK, span.at % BLOCK);
+        let entry = self.map.get(index);
         let mut len = BLOCK - within;
         while len < span.len {
             let step = (within + len) / BLOCK;
@@ -213,18 +205,37 @@ impl BlockDisk {
             }
             len += BLOCK;
         }
-        len.min(span.len)
+        (entry, len.min(span.len))
     }
 
-    /// Where `span` lies in the pool, if it is not empty and all of it lies there in one run.
+    /// Where the first run of `span`, which is not empty, lies in the pool (`None` for zeros), and for how many bytes;
+    /// what follows may lie behind it.
+    #[inline]
+    pub(crate) fn piece(&self, span: Span) -> (Option<u64>, u64) {
+        const GROUP_BYTES: u64 = GROUP * BLOCK;
+        match self.map.group_place(span.at / GROUP_BYTES) {
+            Some(place) => {
+                let within = span.at % GROUP_BYTES;
+                (Some(place + within), span.len.min(GROUP_BYTES - within))
+            }
+            None => self.piece_by_words(span),
+        }
+    }
+
+    #[inline(never)]
+    fn piece_by_words(&self, span: Span) -> (Option<u64>, u64) {
+        let (entry, len) = self.run(span);
+        (entry.block().map(|block| self.place(block) + span.at % BLOCK), len)
+    }
+
+    /// Where `span` lies in the pool, if it is not empty and all of it is known to lie in one run.
     #[inline]
     pub(crate) fn place_of(&self, span: Span) -> Option<u64> {
         if span.len == 0 {
             return None;
         }
-        let (entry, len) = self.run(span);
-        let block = entry.block().filter(|_| len == span.len)?;
-        Some(self.place(block) + span.at % BLOCK)
+        let (place, len) = self.piece(span);
+        place.filter(|_| len == span.len)
     }
 
     /// Reads run by run.
@@ -232,11 +243,10 @@ impl BlockDisk {
     fn read_runs(&self, at: u64, into: &mut [u8]) {
         let mut done = 0;
         while done < into.len() {
-            let from = at + done as u64;
-            let (entry, len) = self.run(Span::new(from, (into.len() - done) as u64));
+            let (place, len) = self.piece(Span::new(at + done as u64, (into.len() - done) as u64));
             let part = &mut into[done..done + len as usize];
-            match entry.block() {
-                Some(block) => self.memory.load(self.place(block) + from % BLOCK, part),
+            match place {
+                Some(place) => self.memory.load(place, part),
                 None => part.fill(0),
             }
             done += len as usize;

@@ -8,9 +8,9 @@
 //!
 //! The words in DRAM are what readers follow; those on the medium are what a crash leaves.
 //!
-//! Where 64 neighbours lie in 64 neighbouring blocks, as after a sequential fill, one *group* word tells it for all of
-//! them: the groups of a disk fit the nearest cache, its words do not, and a lookup that misses costs a tenth of a
-//! 4 KiB read. A group word is set only by who has locked all of its blocks, and cleared by whoever locks one.
+//! Where 64 neighbours lie in one run in the pool, as after a sequential fill, one *group* tells it for all of them:
+//! the groups of a disk fit the nearest cache, its words do not, and a lookup that misses costs a quarter of a 4 KiB
+//! read. A group is set only by who has locked all of its blocks, and cleared by whoever locks one.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -55,8 +55,8 @@ impl Entry {
 /// The map of one disk.
 pub(crate) struct Map {
     words: Table<AtomicU32>,
-    /// Word of a group's first block where the others follow it, or 0.
-    groups: Table<AtomicU32>,
+    /// Where a group lies in the pool if its blocks are one run there, or 0.
+    groups: Table<AtomicU64>,
     /// Where each page of words lies on the medium.
     places: Table<AtomicU64>,
 }
@@ -89,25 +89,29 @@ impl Map {
         self.words.row(index).store(entry.0, Ordering::Relaxed);
     }
 
-    /// Finds the groups among `blocks` blocks, while nobody else uses the map.
-    pub fn find_groups(&self, blocks: u64) {
+    /// Finds the groups among `blocks` blocks, while nobody else uses the map. `place` tells where a block of the data
+    /// stream lies in the pool.
+    pub fn find_groups(&self, blocks: u64, place: impl Fn(u64) -> u64) {
+        let mut entries = [Entry::ZERO; GROUP as usize];
         for first in (0..blocks / GROUP * GROUP).step_by(GROUP as usize) {
-            let word = |index: u64| self.words.row(index).load(Ordering::Relaxed);
-            let base = word(first);
-            if base != 0 && (1..GROUP).all(|i| word(first + i) == base + i as u32) {
-                self.groups.row(first / GROUP).store(base, Ordering::Relaxed);
+            for (i, entry) in (0..).zip(&mut entries) {
+                *entry = self.get(first + i);
             }
+            self.group(first, &entries, &place);
         }
     }
 
     /// What block `index` of the disk is.
     #[inline]
     pub fn get(&self, index: u64) -> Entry {
-        let base = self.groups.row(index / GROUP).load(Ordering::Acquire);
-        if base != 0 {
-            return Entry(base + (index % GROUP) as u32);
-        }
         Entry(self.words.row(index).load(Ordering::Acquire) & !LOCKED)
+    }
+
+    /// Where group `index` of the disk lies in the pool, if it is set.
+    #[inline]
+    pub fn group_place(&self, index: u64) -> Option<u64> {
+        let place = self.groups.row(index).load(Ordering::Acquire);
+        (place != 0).then_some(place)
     }
 
     /// Keeps other writers away from block `index`; readers go on. Its entry is as returned until [`Map::unlock`].
@@ -153,14 +157,16 @@ impl Map {
         self.words.row(index).store(entry.0, Ordering::Release);
     }
 
-    /// Notes that `entries` are the whole group of block `first`, all locked by the caller and about to be shown, if
-    /// they are and follow each other.
-    pub fn group(&self, first: u64, entries: &[Entry]) {
-        if entries.len() as u64 != GROUP || !first.is_multiple_of(GROUP) || entries[0] == Entry::ZERO {
+    /// Sets the group of block `first` if `entries`, all locked by the caller and about to be shown, are all of it and
+    /// lie in one run. A group spans two chunks at most, so its ends tell.
+    pub fn group(&self, first: u64, entries: &[Entry], place: impl Fn(u64) -> u64) {
+        if entries.len() as u64 != GROUP || !first.is_multiple_of(GROUP) {
             return;
         }
-        if entries.windows(2).all(|pair| pair[1].0 == pair[0].0 + 1) {
-            self.groups.row(first / GROUP).store(entries[0].0, Ordering::Release);
+        let Some(block) = entries[0].block() else { return };
+        let follow = entries.windows(2).all(|pair| pair[1].0 == pair[0].0 + 1);
+        if follow && place(block + GROUP - 1) == place(block) + (GROUP - 1) * PAGE {
+            self.groups.row(first / GROUP).store(place(block), Ordering::Release);
         }
     }
 

@@ -98,11 +98,10 @@ impl BlockDisk {
         let _pass = self.gate.pass();
         let mut done = 0;
         while done < from.len() {
-            let at = at + done as u64;
-            let (entry, len) = self.run(Span::new(at, (from.len() - done) as u64));
-            let Some(block) = entry.block() else { break };
+            let (place, len) = self.piece(Span::new(at + done as u64, (from.len() - done) as u64));
+            let Some(place) = place else { break };
             let part = &from[done..done + len as usize];
-            self.memory.store(self.place(block) + at % BLOCK, part, self.options.scheme);
+            self.memory.store(place, part, self.options.scheme);
             done += part.len();
         }
         self.memory.fence();
@@ -225,14 +224,14 @@ impl BlockDisk {
         self.settle_data();
         self.map.publish(&*self.memory, change.first, change.new);
         self.memory.fence();
-        self.map.group(change.first, change.new);
+        self.map.group(change.first, change.new, |block| self.place(block));
         self.unlock(change.first, change.new);
         self.free.free(change.old.iter().filter_map(|entry| entry.block()));
     }
 
     /// Shows a change to readers now and leaves its words on the medium to the next flush (B5).
     fn defer(&self, dirty: &Dirty, change: &Change<'_>) {
-        self.map.group(change.first, change.new);
+        self.map.group(change.first, change.new, |block| self.place(block));
         for (i, (old, new)) in change.old.iter().zip(change.new).enumerate() {
             let index = change.first + i as u64;
             let was_dirty = dirty.mark(index);
