@@ -117,3 +117,46 @@ fn a_killed_server_starts_again_at_once_and_a_killed_client_harms_nobody() {
     run(client("qemu-io").args(["-f", "raw", "-c", "read -P 9 1M 64k", &server.uri("disk0")]));
     assert_sound(text.as_ref());
 }
+
+#[test]
+fn when_the_power_fails_a_backup_is_written_and_serving_goes_on() {
+    let folder = folder(true);
+    let (pool, image) = (folder.path().join("pool"), folder.path().join("image"));
+    let server = Server::start(&pool, &["--no-attach", "--size", "32M", "--backup", image.to_str().expect("text")]);
+    run(client("qemu-io").args(["-f", "raw", "-c", "write -P 9 0 1M", "-c", "flush", &server.uri("disk0")]));
+    for round in 0..2 {
+        signal(server.pid(), "PWR");
+        let written = (0..500).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            image.exists()
+        });
+        assert!(written, "round {round}: no backup");
+        run(client("qemu-io").args(["-f", "raw", "-c", "read -P 9 0 1M", &server.uri("disk0")]));
+        let restored = folder.path().join(format!("restored{round}"));
+        ok(&["pool", "restore", image.to_str().expect("text"), restored.to_str().expect("text")]);
+        assert_sound(&restored);
+        std::fs::remove_file(&image).expect("removed");
+    }
+    server.interrupt();
+}
+
+#[test]
+fn writes_are_counted_and_speeds_emulated_when_asked() {
+    let folder = folder(true);
+    let path = folder.path().join("pool");
+    let pool = path.to_str().expect("text");
+    let server = Server::start(&path, &["--no-attach", "--size", "32M", "--wear", "line", "--pace", "optane"]);
+    assert!(server.lines.join("\n").contains("emulated speed"), "{:?}", server.lines);
+    run(client("qemu-io").args(["-f", "raw", "-c", "write 0 1M", &server.uri("disk0")]));
+    let wear = json(&["pool", "wear", pool]);
+    assert!(wear["written_bytes"].as_u64() >= Some(1 << 20), "{wear}");
+    assert!(wear["lines"]["written"].as_u64() >= Some((1 << 20) / 64), "{wear}");
+    let said = refused(ferrite().args(["disk", "serve", pool, "disk0", "--pace", "pcm"]), 1);
+    assert!(said.contains("hold for all of it"), "{said}");
+    server.interrupt();
+    let _server = Server::start(&path, &["--no-attach"]);
+    assert!(refused(ferrite().args(["pool", "wear", pool]), 1).contains("--wear page"));
+    for wrong in [["--pace", "warp"], ["--rdsx", "0.5"], ["--rdbw", "0"]] {
+        refused(ferrite().args(["disk", "serve", pool, "disk0"]).args(wrong), 2);
+    }
+}

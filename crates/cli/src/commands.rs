@@ -2,9 +2,11 @@
 
 pub mod bench;
 pub mod disk;
+mod image;
 pub mod pool;
 pub mod tag;
 pub mod up;
+mod upkeep;
 
 use std::io::Write;
 

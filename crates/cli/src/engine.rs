@@ -6,15 +6,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ferrite_block::DiskSpec;
-use ferrite_medium::{Guard, MapOptions, Mapped};
 use ferrite_pool::owner::{Lock, Progress};
 use ferrite_pool::{Pool, Put, Recovery, Tag, TagKind, VERSION, backup, check};
 use serde_json::{Value, json};
 
 use crate::host;
+use crate::medium::{Medium, MediumArguments};
 use crate::outcome::Outcome;
-use crate::request::{DiskReport, PoolReport, Request, TagReport};
+use crate::request::{DiskReport, PoolReport, Request, TagReport, WearReport};
 use crate::served::{Served, disk_names};
+use crate::warm::Warm;
 use crate::watched::Watched;
 
 /// Called with how far a long request has come; whether to go on.
@@ -24,7 +25,7 @@ pub type OnProgress<'a> = &'a mut dyn FnMut(Progress) -> bool;
 pub struct Engine {
     pool: Arc<Pool>,
     path: PathBuf,
-    medium: String,
+    medium: Medium,
     recovery: Recovery,
     served: Arc<Served>,
     lock: Lock,
@@ -32,11 +33,11 @@ pub struct Engine {
 
 impl Engine {
     /// Opens and recovers the pool whose file is locked by `lock`.
-    pub fn open(lock: Lock, guard: Guard) -> Outcome<Self> {
-        let (memory, medium) = map(&lock, guard)?;
-        let (pool, recovery) = Pool::open(memory, host::boot_id()?)?;
+    pub fn open(lock: Lock, arguments: &MediumArguments) -> Outcome<Self> {
+        let medium = arguments.map(&lock)?;
+        let (pool, recovery) = Pool::open(Arc::clone(&medium.memory), host::boot_id()?)?;
         let (pool, path) = (Arc::new(pool), lock.path().to_owned());
-        let served = Arc::new(Served::new(Arc::clone(&pool), &path, guard));
+        let served = Arc::new(Served::new(Arc::clone(&pool), &path));
         Ok(Self { pool, path, medium, recovery, served, lock })
     }
 
@@ -50,14 +51,19 @@ impl Engine {
         &self.lock
     }
 
-    /// What the pool lies in and what that survives, in one line.
-    pub fn medium(&self) -> &str {
+    /// What the pool lies in.
+    pub fn medium(&self) -> &Medium {
         &self.medium
     }
 
     /// What opening found.
     pub fn recovery(&self) -> Recovery {
         self.recovery
+    }
+
+    /// Touches what the pool uses ahead of its use, until the result is dropped.
+    pub fn warm(&self) -> Warm {
+        Warm::start(&self.pool, Arc::clone(&self.medium.mapped))
     }
 
     /// Its open disks.
@@ -88,6 +94,12 @@ impl Engine {
         match request {
             Request::PoolInfo => Ok(serde_json::to_value(self.pool_report())?),
             Request::PoolCheck => Ok(json!(check::check_open(pool, &tag_owners(), &mut |it| _ = on_progress(it)))),
+            Request::PoolWear { top } => {
+                let counted = self.medium.counted.as_ref();
+                let counted =
+                    counted.ok_or("writes are not counted: start the pool's owner with --wear page or --wear line")?;
+                Ok(json!(WearReport::from(&counted.wear(top))))
+            }
             Request::PoolBackup { to } => Ok(json!(backup::backup_to(pool, &to, host::random_uuid()?, on_progress)?)),
             Request::TagList => Ok(pool.tags().iter().map(|tag| json!(tag_report(tag))).collect()),
             Request::TagPut { name, replace } => {
@@ -144,7 +156,7 @@ impl Engine {
             uuid: host::show_uuid(self.pool.superblock().uuid),
             version: VERSION,
             path: self.path.clone(),
-            medium: self.medium.clone(),
+            medium: self.medium.line.clone(),
             owner_pid: None,
             usage: self.pool.usage(),
             tags: self.pool.tags().len() as u64,
@@ -170,14 +182,6 @@ pub fn tag_owners() -> check::Owners {
     let mut owners = check::Owners::default();
     owners.register(Box::new(ferrite_block::DiskOwner));
     owners
-}
-
-/// Maps the locked file; with it, what it lies in and survives in one line.
-pub fn map(lock: &Lock, guard: Guard) -> Outcome<(Arc<Mapped>, String)> {
-    let name = lock.path().display().to_string();
-    let memory = Mapped::map(lock.file().try_clone()?, &MapOptions { guard, name, ..MapOptions::default() })?;
-    let line = memory.describe();
-    Ok((Arc::new(memory), line))
 }
 
 fn file(fds: Vec<OwnedFd>) -> Outcome<File> {

@@ -5,12 +5,14 @@ mod calls;
 mod commands;
 mod engine;
 mod host;
+mod medium;
 mod outcome;
 mod reach;
 mod request;
 mod served;
 mod size;
 mod stop;
+mod warm;
 mod watched;
 
 use std::process::ExitCode;

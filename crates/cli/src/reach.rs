@@ -5,16 +5,16 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ferrite_medium::Guard;
 use ferrite_pool::owner::{Claim, Client, Listening, Lock, claim};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::bar::Bar;
 use crate::engine::Engine;
+use crate::medium::MediumArguments;
 use crate::outcome::Outcome;
 use crate::request::Request;
-use crate::stop::{self, Stop};
+use crate::stop::{self, Asked, Stop};
 
 /// How long an owner that has just started may take until it takes calls.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -33,7 +33,7 @@ impl Reach {
     /// Reaches the pool at `path`.
     pub fn new(path: &Path) -> Outcome<Self> {
         match claim(path)? {
-            Claim::Ours(lock) => Ok(Self::Ours(open(lock, Guard::best())?)),
+            Claim::Ours(lock) => Ok(Self::Ours(open(lock, &MediumArguments::default())?)),
             Claim::Held(_) => Ok(Self::Theirs(Client::connect_within(path, PATIENCE)?)),
         }
     }
@@ -70,9 +70,19 @@ impl Reach {
         }
     }
 
-    /// Serves until somebody asks this process to end; then takes nodes away, stops and closes in order.
-    pub fn hold(self, listening: Option<Listening>, stop: &mut Stop) -> Outcome {
-        stop.wait();
+    /// Serves until somebody asks this process to end; then takes nodes away, stops and closes in order. When the power
+    /// fails it writes a backup to `backup` and goes on.
+    pub fn hold(self, listening: Option<Listening>, stop: &mut Stop, backup: Option<&Path>) -> Outcome {
+        let warm = match &self {
+            Self::Ours(engine) => Some(engine.warm()),
+            Self::Theirs(_) => None,
+        };
+        while stop.wait() == Asked::PowerFails {
+            if let (Self::Ours(engine), Some(to)) = (&self, backup) {
+                save(engine, to);
+            }
+        }
+        drop(warm);
         if let Self::Ours(engine) = &self {
             take_nodes_away(engine, stop);
         }
@@ -88,6 +98,15 @@ impl Reach {
             Self::Ours(_) => None,
             Self::Theirs(client) => Some(client.owner_pid()),
         }
+    }
+}
+
+/// Writes a backup because the power fails. Whatever comes of it, serving goes on.
+fn save(engine: &Engine, to: &Path) {
+    let request = Request::PoolBackup { to: to.into() };
+    match engine.execute(request, Vec::new(), std::process::id(), &mut |_| true) {
+        Ok(_) => eprintln!("the power fails: backed up to {}", to.display()),
+        Err(failure) => eprintln!("the power fails, and the backup does too: {}", failure.text()),
     }
 }
 
@@ -110,9 +129,9 @@ fn take_nodes_away(engine: &Engine, stop: &mut Stop) {
 }
 
 /// Opens the pool that `lock` holds and says on standard error what it survives.
-pub fn open(lock: Lock, guard: Guard) -> Outcome<Arc<Engine>> {
-    let engine = Arc::new(Engine::open(lock, guard)?);
-    eprintln!("pool {}: {}", engine.lock().path().display(), engine.medium());
+pub fn open(lock: Lock, arguments: &MediumArguments) -> Outcome<Arc<Engine>> {
+    let engine = Arc::new(Engine::open(lock, arguments)?);
+    eprintln!("pool {}: {}", engine.lock().path().display(), engine.medium().line);
     Ok(engine)
 }
 

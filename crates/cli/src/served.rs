@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
 use ferrite_block::{BlockDisk, DiskOptions};
-use ferrite_medium::{Disk, Guard, Scheme, StatsDisk};
+use ferrite_medium::{Disk, Scheme, StatsDisk};
 use ferrite_pool::{Pool, TagKind};
 use ferrite_serve::attach::{self, Attached};
 use ferrite_serve::nbd::{Exports, Listening, Options, Refusal, Server};
@@ -35,23 +35,15 @@ pub struct Served {
     pool: Arc<Pool>,
     /// The pool's file, which must not lie on a node of its own.
     path: PathBuf,
-    guard: Guard,
     open: Mutex<BTreeMap<String, Open>>,
     nodes: Mutex<BTreeMap<String, Attached>>,
     sockets: Mutex<Vec<Socket>>,
 }
 
 impl Served {
-    /// None yet, of `pool`, which lies at `path` and is guarded by `guard`.
-    pub fn new(pool: Arc<Pool>, path: &Path, guard: Guard) -> Self {
-        Self {
-            pool,
-            path: path.into(),
-            guard,
-            open: Mutex::default(),
-            nodes: Mutex::default(),
-            sockets: Mutex::default(),
-        }
+    /// None yet, of `pool`, which lies at `path`.
+    pub fn new(pool: Arc<Pool>, path: &Path) -> Self {
+        Self { pool, path: path.into(), open: Mutex::default(), nodes: Mutex::default(), sockets: Mutex::default() }
     }
 
     /// The disk called `name`, opened if it is not; `serving` must be how it is served already if it is.
@@ -72,15 +64,6 @@ impl Served {
 
     fn settle_options(&self, serving: &Serving) -> Result<DiskOptions, String> {
         let unknown = |what: &str, name: &str| format!("there is no {what} {name:?}: see `ferrite disk serve --help`");
-        if let Some(name) = &serving.guard {
-            let guard = Guard::from_name(name).ok_or_else(|| unknown("guard", name))?;
-            if guard != self.guard {
-                return Err(format!(
-                    "the pool is open with guard {}, which holds for all of it: end its owner to use guard {name}",
-                    self.guard.name()
-                ));
-            }
-        }
         let named = |name: &String| Scheme::from_name(name).ok_or_else(|| unknown("scheme", name));
         let scheme = serving.scheme.as_ref().map(named).transpose()?.unwrap_or_default();
         scheme.ensure_available().map_err(|error| error.to_string())?;

@@ -24,20 +24,32 @@ pub fn is_asked() -> bool {
     ASKED.load(Ordering::Relaxed)
 }
 
+/// The power fails. (signal-hook does not name it.)
+const SIGPWR: i32 = 30;
+
 /// Signals that are waited for rather than obeyed.
 pub struct Stop(Signals);
+
+/// What somebody asks of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// To end.
+    End,
+    /// To save what it can: the power fails.
+    PowerFails,
+}
 
 impl Stop {
     /// Catches them from now on.
     pub fn new() -> std::io::Result<Self> {
-        Signals::new([SIGINT, SIGTERM, SIGHUP]).map(Self)
+        Signals::new([SIGINT, SIGTERM, SIGHUP, SIGPWR]).map(Self)
     }
 
-    /// Waits for one for at most `limit`; whether one came.
+    /// Waits for somebody to ask to end for at most `limit`; whether that was.
     pub fn wait_for(&mut self, limit: Duration) -> bool {
         let until = Instant::now() + limit;
         loop {
-            if self.0.pending().next().is_some() {
+            if self.0.pending().any(|signal| signal != SIGPWR) {
                 return true;
             }
             if Instant::now() >= until {
@@ -47,8 +59,11 @@ impl Stop {
         }
     }
 
-    /// Waits for one.
-    pub fn wait(&mut self) {
-        let _ = self.0.forever().next();
+    /// Waits for the next signal.
+    pub fn wait(&mut self) -> Asked {
+        match self.0.forever().next() {
+            Some(SIGPWR) => Asked::PowerFails,
+            _ => Asked::End,
+        }
     }
 }

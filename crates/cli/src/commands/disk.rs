@@ -3,13 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use ferrite_medium::Guard;
+use ferrite_medium::Scheme;
 use ferrite_pool::owner::{Claim, claim};
 use serde_json::Value;
 
 use super::print;
 use crate::engine::absolute;
 use crate::host;
+use crate::medium::MediumArguments;
 use crate::outcome::{Failure, Outcome};
 use crate::reach::{self, Reach};
 use crate::request::{AttachReport, DiskReport, Request, Serving};
@@ -98,16 +99,13 @@ pub struct Stat {
 /// How a disk is served. The defaults are the safe and fast ones.
 #[derive(Args)]
 pub struct How {
-    /// What keeps stray writes out: none, pagetable, private, keys or keys=strict [default: keys where the CPU has
-    /// them]
+    #[command(flatten)]
+    medium: MediumArguments,
+    /// How data reaches the medium: nt, flush, clwb, clflushopt, clflush, writeback, writeback-all or writethrough
+    /// [default: nt]
     ///
-    /// keys costs a few ns an access; keys=strict denies stray reads too, for a third of a 4 KiB read; pagetable and
-    /// private cost microseconds. It holds for the whole pool.
-    #[arg(long)]
-    guard: Option<String>,
-    /// How data reaches the medium: nt, flush, clwb, clflushopt, clflush or writeback [default: nt]
-    ///
-    /// With writeback a write is durable when flushed; with the others when it completes.
+    /// With the two of writeback a write is durable when flushed; with the others when it completes. writeback-all
+    /// flushes every line of the pool at a flush, writethrough every 8 bytes as they are stored: as the paper compares.
     #[arg(long)]
     scheme: Option<String>,
     /// Overwrite in place: one fence instead of two, and a crash may tear a sector
@@ -142,26 +140,22 @@ pub struct Attach {
 
 impl How {
     fn serving(&self) -> Outcome<Serving> {
-        let unknown = |what: &str, name: &str| Failure::Usage(format!("there is no {what} {name:?}: see --help"));
-        if let Some(name) = &self.guard {
-            Guard::from_name(name).ok_or_else(|| unknown("guard", name))?.ensure_available()?;
-        }
+        self.medium.check()?;
         if let Some(name) = &self.scheme {
-            ferrite_medium::Scheme::from_name(name).ok_or_else(|| unknown("scheme", name))?;
+            let known = Scheme::from_name(name);
+            known.ok_or_else(|| Failure::Usage(format!("there is no scheme {name:?}: see --help")))?;
         }
-        Ok(Serving {
-            scheme: self.scheme.clone(),
-            in_place: self.in_place,
-            read_only: self.read_only,
-            guard: self.guard.clone(),
-        })
+        Ok(Serving { scheme: self.scheme.clone(), in_place: self.in_place, read_only: self.read_only })
     }
 
-    /// Reaches the pool at `path`; with the asked guard if it becomes ours.
+    /// Reaches the pool at `path`; as it was asked for, if it becomes ours.
     fn reach(&self, path: &Path) -> Outcome<Reach> {
-        let guard = self.guard.as_deref().and_then(Guard::from_name).unwrap_or_else(Guard::best);
         match claim(path)? {
-            Claim::Ours(lock) => Ok(Reach::Ours(reach::open(lock, guard)?)),
+            Claim::Ours(lock) => Ok(Reach::Ours(reach::open(lock, &self.medium)?)),
+            Claim::Held(holder) if !self.medium.is_default() => Err(Failure::Failed(format!(
+                "{} is {holder}: its guard, pace and wear hold for all of it, so end that first to choose others",
+                path.display()
+            ))),
             Claim::Held(_) => Reach::new(path),
         }
     }
@@ -215,7 +209,7 @@ impl Serve {
         let request = Request::DiskServe { name: name.clone(), unix: unix.clone(), serving };
         reach.ask::<Value>(request, None)?;
         println!("{name} is served at nbd+unix:///{name}?socket={}", unix.display());
-        reach.hold(listening, &mut stop)
+        reach.hold(listening, &mut stop, None)
     }
 }
 
@@ -232,7 +226,7 @@ impl Attach {
             format!("{name} is {} ({})\n{notes}", attached.link.display(), attached.device.display())
         })?;
         match listening {
-            Some(listening) => reach.hold(Some(listening), &mut stop),
+            Some(listening) => reach.hold(Some(listening), &mut stop, None),
             None => Ok(()),
         }
     }

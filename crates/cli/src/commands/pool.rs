@@ -1,22 +1,18 @@
 //! `ferrite pool`.
 
-use std::fs::{File, OpenOptions};
-use std::io::BufReader;
+use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use clap::{Args, Subcommand};
-use ferrite_medium::{Guard, Memory};
+use ferrite_pool::Format;
 use ferrite_pool::layout::POOL_BYTES_MIN;
 use ferrite_pool::owner::{Claim, Lock, claim};
-use ferrite_pool::{Format, backup, check};
 
-use super::print;
-use crate::bar::Bar;
-use crate::engine::{absolute, map, tag_owners};
+use super::{image, print, upkeep};
 use crate::host;
+use crate::medium::MediumArguments;
 use crate::outcome::{Failure, Outcome};
-use crate::reach::{self, Reach};
+use crate::reach::Reach;
 use crate::request::{PoolReport, Request};
 use crate::size;
 use crate::stop;
@@ -32,13 +28,15 @@ pub enum Pool {
     /// Tell what a pool is, what it survives, and how its space is used
     Info(Info),
     /// Check everything in a pool against everything else
-    Check(Check),
+    Check(upkeep::Check),
     /// Write a pool's content to an image file, also while it is served; the file appears whole or not at all
-    Backup(Backup),
+    Backup(image::Backup),
     /// Make a pool from an image; it may be larger than the one that was backed up
     ///
     /// Interrupted, run it again: it finishes. It is the same pool as the one that was backed up: do not serve both.
-    Restore(Restore),
+    Restore(image::Restore),
+    /// Tell how often its memory was written; its owner counts if it was started with --wear
+    Wear(upkeep::Wear),
 }
 
 #[derive(Args)]
@@ -65,46 +63,6 @@ pub struct Info {
     json: bool,
 }
 
-#[derive(Args)]
-pub struct Check {
-    /// The pool's file
-    pool: PathBuf,
-    /// Repair what has one right answer, and say what was lost otherwise
-    #[arg(long)]
-    repair: bool,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-}
-
-#[derive(Args)]
-pub struct Backup {
-    /// The pool's file
-    pool: PathBuf,
-    /// The image to write
-    image: PathBuf,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-}
-
-#[derive(Args)]
-pub struct Restore {
-    /// The image
-    image: PathBuf,
-    /// The pool to make from it
-    pool: PathBuf,
-    /// Size of the new pool's file [default: as it was]
-    #[arg(long, value_parser = size::parse)]
-    size: Option<u64>,
-    /// Restore over what is there, which is lost
-    #[arg(long)]
-    force: bool,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-}
-
 impl Pool {
     /// Does it.
     pub fn run(self) -> Outcome {
@@ -114,6 +72,7 @@ impl Pool {
             Self::Check(check) => check.run(),
             Self::Backup(backup) => backup.run(),
             Self::Restore(restore) => restore.run(),
+            Self::Wear(wear) => wear.run(),
         }
     }
 }
@@ -158,7 +117,7 @@ pub fn format(path: &Path, fresh: bool, force: bool, size: Option<u64>) -> Outco
     if size.is_some_and(|size| size < POOL_BYTES_MIN) {
         return Err(Failure::Usage(format!("a pool has {} at least", size::show(POOL_BYTES_MIN))));
     }
-    let (memory, _) = map(&lock, Guard::best())?;
+    let memory = MediumArguments::default().map(&lock)?.memory;
     if !fresh && !force {
         return Err(exists(path));
     }
@@ -169,7 +128,8 @@ fn exists(path: &Path) -> Failure {
     Failure::Failed(format!("{} exists already: --force makes a pool of it, and what it holds is lost", path.display()))
 }
 
-fn ours(path: &Path) -> Outcome<Lock> {
+/// The lock on the pool at `path`, which nobody else may have.
+pub fn ours(path: &Path) -> Outcome<Lock> {
     match claim(path)? {
         Claim::Ours(lock) => Ok(lock),
         Claim::Held(holder) => Err(format!("{} is {holder}: end that first", path.display()).into()),
@@ -207,88 +167,4 @@ impl Info {
     fn run(self) -> Outcome {
         report(&self.pool, self.json)
     }
-}
-
-impl Check {
-    fn run(self) -> Outcome {
-        let Self { pool, repair, json } = self;
-        stop::watch()?;
-        let report = match claim(&pool)? {
-            Claim::Held(holder) if repair => {
-                return Err(format!(
-                    "{} is {holder}: a repair needs the pool alone, so end that first",
-                    pool.display()
-                )
-                .into());
-            }
-            Claim::Held(_) => reach::ask(&pool, Request::PoolCheck, None)?,
-            Claim::Ours(lock) => check_closed(&lock, repair)?,
-        };
-        print(json, &report, |report| show_findings(&pool, report))?;
-        if report.is_sound() { Ok(()) } else { Err(Failure::Reported) }
-    }
-}
-
-/// Checks the pool that `lock` holds, without opening it; opens it to repair.
-fn check_closed(lock: &Lock, repair: bool) -> Outcome<check::Report> {
-    let (memory, line) = map(lock, Guard::best())?;
-    eprintln!("pool {}: {line}", lock.path().display());
-    let memory: Arc<dyn Memory> = memory;
-    let bar = Bar::new();
-    let mut watch = |it| _ = bar.show(&it);
-    if repair {
-        return Ok(check::repair(&memory, &tag_owners(), &mut watch)?);
-    }
-    Ok(check::check(&memory, &tag_owners(), &mut watch))
-}
-
-fn show_findings(path: &Path, report: &check::Report) -> String {
-    let mut text = String::new();
-    for finding in &report.findings {
-        let place = finding.at.map(|at| format!(" (byte {at:#x})")).unwrap_or_default();
-        let tag = finding.tag.as_ref().map(|tag| format!("{tag:?}: ")).unwrap_or_default();
-        text += &format!("{:?}: {tag}{}{place}\n", finding.severity, finding.what);
-        text += &finding.repaired.as_ref().map(|done| format!("  repaired: {done}\n")).unwrap_or_default();
-    }
-    let sum =
-        if report.is_sound() { "sound" } else { "NOT SOUND: see above; --repair mends what has one right answer" };
-    text + &format!("{}: {} tags, {} free: {sum}\n", path.display(), report.tags, size::show(report.usage.free_bytes))
-}
-
-impl Backup {
-    fn run(self) -> Outcome {
-        let to = absolute(&self.image)?;
-        let summary: backup::Summary = reach::ask(&self.pool, Request::PoolBackup { to }, None)?;
-        print(self.json, &summary, |it| show_summary(&self.image, it))
-    }
-}
-
-impl Restore {
-    fn run(self) -> Outcome {
-        let Self { image, pool, size, force, json } = self;
-        stop::watch()?;
-        let bar = Bar::new();
-        // All of it, before anything is made.
-        let mut input =
-            BufReader::new(File::open(&image).map_err(|error| format!("opening {}: {error}", image.display()))?);
-        let found = backup::verify(&mut input, &mut |it| bar.show(&it))?;
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&pool);
-        let file = file.map_err(|error| format!("opening {}: {error}", pool.display()))?;
-        let wanted = size.unwrap_or(found.pool_bytes);
-        let lock = ours(&pool)?;
-        if file.metadata()?.is_file() && file.metadata()?.len() < wanted {
-            file.set_len(wanted)?;
-        }
-        let (memory, line) = map(&lock, Guard::best())?;
-        eprintln!("pool {}: {line}", pool.display());
-        let restored = backup::restore_from(&image, &*memory, backup::Restore { force }, &mut |it| bar.show(&it));
-        let summary = restored.map_err(|error| format!("{}: {error} (--force)", pool.display()))?;
-        drop(bar);
-        print(json, &summary, |it| show_summary(&pool, it))
-    }
-}
-
-fn show_summary(path: &Path, it: &backup::Summary) -> String {
-    let (used, pool, image) = (size::show(it.used_bytes), size::show(it.pool_bytes), size::show(it.image_bytes));
-    format!("{}: {used} in use of a pool of {pool}; the image has {image}\n", path.display())
 }

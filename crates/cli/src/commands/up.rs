@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use clap::Args;
 use ferrite_block::DiskSpec;
-use ferrite_medium::Guard;
 use ferrite_pool::layout::CHUNK;
 use ferrite_pool::owner::{Claim, claim};
 use ferrite_serve::attach;
@@ -14,7 +13,8 @@ use ferrite_serve::attach;
 use super::pool;
 use crate::engine::{Engine, absolute};
 use crate::host;
-use crate::outcome::{Failure, Outcome};
+use crate::medium::MediumArguments;
+use crate::outcome::Outcome;
 use crate::reach::Reach;
 use crate::request::{AttachReport, Serving};
 use crate::served::disk_names;
@@ -43,9 +43,11 @@ pub struct Up {
     /// Make no /dev nodes
     #[arg(long)]
     no_attach: bool,
-    /// What keeps stray writes out of the pool: see `ferrite disk serve --help`
-    #[arg(long)]
-    guard: Option<String>,
+    /// Write a backup here when the power fails (SIGPWR, which a UPS sends), and go on serving
+    #[arg(long, value_name = "IMAGE")]
+    backup: Option<PathBuf>,
+    #[command(flatten)]
+    medium: MediumArguments,
 }
 
 fn disk(text: &str) -> Result<(String, u64), String> {
@@ -59,11 +61,8 @@ impl Up {
     pub fn run(self) -> Outcome {
         let mut stop = Stop::new()?;
         let path = absolute(&self.pool.clone().map_or_else(host::default_pool, Ok)?)?;
-        let guard = self
-            .guard
-            .as_deref()
-            .map(|name| Guard::from_name(name).ok_or_else(|| Failure::Usage(format!("there is no guard {name:?}"))));
-        let guard = guard.transpose()?.unwrap_or_else(Guard::best);
+        self.medium.check()?;
+        let backup = self.backup.as_deref().map(absolute).transpose()?;
         self.make_pool(&path)?;
         let lock = match claim(&path)? {
             Claim::Ours(lock) => lock,
@@ -71,7 +70,7 @@ impl Up {
                 return Err(format!("{} is {holder}; other commands work beside it", path.display()).into());
             }
         };
-        let engine = Arc::new(Engine::open(lock, guard)?);
+        let engine = Arc::new(Engine::open(lock, &self.medium)?);
         clear(&engine);
         self.make_disks(&engine)?;
         let reach = Reach::Ours(Arc::clone(&engine));
@@ -81,7 +80,7 @@ impl Up {
         let nodes = self.attach(&engine);
         announce(&engine, &unix, &nodes);
         drop(engine);
-        reach.hold(listening, &mut stop)
+        reach.hold(listening, &mut stop, backup.as_deref())
     }
 
     fn make_pool(&self, path: &Path) -> Outcome {
@@ -142,7 +141,7 @@ fn announce(engine: &Engine, unix: &Path, nodes: &[(String, Result<AttachReport,
     let usage = engine.pool().usage();
     let path = engine.lock().path().display();
     println!("pool      {path} ({}, {} free)", size::show(usage.total_bytes), size::show(usage.free_bytes));
-    println!("          {}", engine.medium());
+    println!("          {}", engine.medium().line);
     if !engine.recovery().clean {
         println!("          recovered: it was not closed in order");
     }

@@ -1,0 +1,114 @@
+//! Looking after a pool: `ferrite pool check|wear`.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use ferrite_pool::check;
+use ferrite_pool::owner::{Claim, Lock, claim};
+
+use super::print;
+use crate::bar::Bar;
+use crate::engine::tag_owners;
+use crate::medium::{Medium, MediumArguments};
+use crate::outcome::{Failure, Outcome};
+use crate::reach;
+use crate::request::{Request, TallyReport, WearReport};
+use crate::size;
+use crate::stop;
+
+#[derive(Args)]
+pub struct Check {
+    /// The pool's file
+    pool: PathBuf,
+    /// Repair what has one right answer, and say what was lost otherwise
+    #[arg(long)]
+    repair: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
+pub struct Wear {
+    /// The pool's file
+    pool: PathBuf,
+    /// How many of the most written pages to list
+    #[arg(long, default_value_t = 10)]
+    top: usize,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Check {
+    /// Does it.
+    pub fn run(self) -> Outcome {
+        let Self { pool, repair, json } = self;
+        stop::watch()?;
+        let report = match claim(&pool)? {
+            Claim::Held(holder) if repair => {
+                return Err(format!(
+                    "{} is {holder}: a repair needs the pool alone, so end that first",
+                    pool.display()
+                )
+                .into());
+            }
+            Claim::Held(_) => reach::ask(&pool, Request::PoolCheck, None)?,
+            Claim::Ours(lock) => check_closed(&lock, repair)?,
+        };
+        print(json, &report, |report| show_findings(&pool, report))?;
+        if report.is_sound() { Ok(()) } else { Err(Failure::Reported) }
+    }
+}
+
+/// Checks the pool that `lock` holds, without opening it; opens it to repair.
+fn check_closed(lock: &Lock, repair: bool) -> Outcome<check::Report> {
+    let Medium { memory, line, .. } = MediumArguments::default().map(lock)?;
+    eprintln!("pool {}: {line}", lock.path().display());
+    let bar = Bar::new();
+    let mut watch = |it| _ = bar.show(&it);
+    if repair {
+        return Ok(check::repair(&memory, &tag_owners(), &mut watch)?);
+    }
+    Ok(check::check(&memory, &tag_owners(), &mut watch))
+}
+
+fn show_findings(path: &Path, report: &check::Report) -> String {
+    let mut text = String::new();
+    for finding in &report.findings {
+        let place = finding.at.map(|at| format!(" (byte {at:#x})")).unwrap_or_default();
+        let tag = finding.tag.as_ref().map(|tag| format!("{tag:?}: ")).unwrap_or_default();
+        text += &format!("{:?}: {tag}{}{place}\n", finding.severity, finding.what);
+        text += &finding.repaired.as_ref().map(|done| format!("  repaired: {done}\n")).unwrap_or_default();
+    }
+    let sum =
+        if report.is_sound() { "sound" } else { "NOT SOUND: see above; --repair mends what has one right answer" };
+    text + &format!("{}: {} tags, {} free: {sum}\n", path.display(), report.tags, size::show(report.usage.free_bytes))
+}
+
+impl Wear {
+    /// Does it.
+    pub fn run(self) -> Outcome {
+        let wear: WearReport = reach::ask(&self.pool, Request::PoolWear { top: self.top }, None)?;
+        print(self.json, &wear, show_wear)
+    }
+}
+
+fn show_wear(wear: &WearReport) -> String {
+    let mut text = format!("{} written since the owner opened it\n", size::show(wear.written_bytes));
+    text += &show_tally("pages", &wear.pages);
+    text += &wear.lines.as_ref().map(|lines| show_tally("lines", lines)).unwrap_or_default();
+    for (at, writes) in &wear.top_pages {
+        text += &format!("  page at {at:#x}: {writes} writes\n");
+    }
+    text
+}
+
+fn show_tally(what: &str, tally: &TallyReport) -> String {
+    let [half, most, nearly_all] = tally.percentiles;
+    format!(
+        "{what}: {} of {} written, the most written {} times, {:.1} times on average; half of them at most {half} times, \
+         9 in 10 {most}, 99 in 100 {nearly_all}; inequality {:.2}\n",
+        tally.written, tally.units, tally.max, tally.mean, tally.gini
+    )
+}

@@ -1,0 +1,132 @@
+//! What a pool lies in, as the command line asks for it.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use clap::Args;
+use ferrite_medium::{Guard, MapOptions, Mapped, Memory, Pace, Paced, Speed, Tsc, WearUnit, Worn};
+use ferrite_pool::owner::Lock;
+
+use crate::outcome::{Failure, Outcome};
+
+/// How a pool's memory behaves. It holds for the whole pool, for as long as this process owns it.
+#[derive(Args, Clone, Debug, Default)]
+pub struct MediumArguments {
+    /// What keeps stray writes out: none, pagetable, private, keys or keys=strict [default: keys where the CPU has
+    /// them]
+    ///
+    /// keys costs a few ns an access; keys=strict denies stray reads too, for a third of a 4 KiB read; pagetable and
+    /// private cost microseconds.
+    #[arg(long)]
+    guard: Option<String>,
+    /// Emulate a medium: dram, pcm, memristor, stt-ram, nvdimm, optane or cxl
+    #[arg(long, conflicts_with_all = ["rdsx", "wrsx", "rdlat", "wrlat", "rdbw", "wrbw"])]
+    pace: Option<String>,
+    /// Emulate reads so many times as long as DRAM's
+    #[arg(long, value_name = "X", conflicts_with_all = ["rdlat", "rdbw"])]
+    rdsx: Option<f64>,
+    /// Emulate writes so many times as long as DRAM's
+    #[arg(long, value_name = "X", conflicts_with_all = ["wrlat", "wrbw"])]
+    wrsx: Option<f64>,
+    /// Emulate a read latency
+    #[arg(long, value_name = "NS")]
+    rdlat: Option<u64>,
+    /// Emulate a write latency
+    #[arg(long, value_name = "NS")]
+    wrlat: Option<u64>,
+    /// Emulate a read bandwidth, in 1,000,000 bytes a second
+    #[arg(long, value_name = "MB")]
+    rdbw: Option<u64>,
+    /// Emulate a write bandwidth, in 1,000,000 bytes a second
+    #[arg(long, value_name = "MB")]
+    wrbw: Option<u64>,
+    /// Count writes for `ferrite pool wear`, by page or by line: costs 50 to 400 ns a write
+    #[arg(long, value_name = "page|line", value_parser = wear_unit)]
+    wear: Option<WearUnit>,
+}
+
+/// Memory whose writes are counted.
+pub type Counted = Worn<Arc<dyn Memory>>;
+
+/// A pool's file, mapped as it was asked for.
+pub struct Medium {
+    /// What the pool is opened on.
+    pub memory: Arc<dyn Memory>,
+    /// The mapping under it.
+    pub mapped: Arc<Mapped>,
+    /// Its write counters, where they were asked for.
+    pub counted: Option<Arc<Counted>>,
+    /// What it is and what it survives, in one line.
+    pub line: String,
+}
+
+impl MediumArguments {
+    /// Whether anything but the defaults was asked for.
+    pub fn is_default(&self) -> bool {
+        let Self { guard, pace, rdsx, wrsx, rdlat, wrlat, rdbw, wrbw, wear } = self;
+        let speeds = rdsx.is_some() || wrsx.is_some() || rdlat.or(*wrlat).or(*rdbw).or(*wrbw).is_some();
+        guard.is_none() && pace.is_none() && wear.is_none() && !speeds
+    }
+
+    /// The guard asked for, or the best one here.
+    pub fn guard(&self) -> Outcome<Guard> {
+        let Some(name) = &self.guard else { return Ok(Guard::best()) };
+        let guard = Guard::from_name(name).ok_or_else(|| unknown("guard", name))?;
+        guard.ensure_available()?;
+        Ok(guard)
+    }
+
+    fn pace(&self) -> Outcome<Pace> {
+        if let Some(name) = &self.pace {
+            return Pace::from_name(name).ok_or_else(|| unknown("pace", name));
+        }
+        let speed = |times: Option<f64>, latency_ns: Option<u64>, bandwidth_mb_s| Speed {
+            times: times.unwrap_or(1.0),
+            latency_ns: latency_ns.unwrap_or(0),
+            bandwidth_mb_s,
+        };
+        let pace =
+            Pace { read: speed(self.rdsx, self.rdlat, self.rdbw), write: speed(self.wrsx, self.wrlat, self.wrbw) };
+        pace.check().map_err(|error| Failure::Usage(error.to_string()))?;
+        Ok(pace)
+    }
+
+    /// Refuses what makes no sense, before anything is opened.
+    pub fn check(&self) -> Outcome {
+        self.guard()?;
+        self.pace().map(drop)
+    }
+
+    /// Maps the file that `lock` holds.
+    pub fn map(&self, lock: &Lock) -> Outcome<Medium> {
+        let (guard, pace) = (self.guard()?, self.pace()?);
+        let name = lock.path().display().to_string();
+        let options = MapOptions { guard, name, ..MapOptions::default() };
+        let mapped = Arc::new(Mapped::map(lock.file().try_clone()?, &options)?);
+        let mut line = mapped.describe();
+        let mut memory: Arc<dyn Memory> = mapped.clone();
+        if !pace.is_dram() {
+            let start = Instant::now();
+            let ticks = Tsc::calibrate(move || start.elapsed().as_nanos() as u64)?;
+            memory = Arc::new(Paced::new(memory, pace, ticks)?);
+            line += &format!("; emulated speed: {pace}");
+        }
+        let counted = self.wear.map(|unit| Arc::new(Worn::new(Arc::clone(&memory), unit)));
+        if let Some(counted) = &counted {
+            memory = counted.clone();
+        }
+        Ok(Medium { memory, mapped, counted, line })
+    }
+}
+
+fn unknown(what: &str, name: &str) -> Failure {
+    Failure::Usage(format!("there is no {what} {name:?}: see --help"))
+}
+
+fn wear_unit(text: &str) -> Result<WearUnit, String> {
+    match text {
+        "page" => Ok(WearUnit::Page),
+        "line" => Ok(WearUnit::Line),
+        _ => Err("page or line".into()),
+    }
+}
