@@ -2,5 +2,6 @@
 pub mod attach;
 mod host_clock;
 pub mod nbd;
+pub mod nbd_client;
 
 pub use host_clock::HostClock;

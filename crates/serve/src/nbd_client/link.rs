@@ -1,0 +1,161 @@
+//! The socket of a connection, Unix or TCP.
+#![allow(unsafe_code)] // recv and send with flags (do not wait, no SIGPIPE), poll and keepalive are not in std.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream, ToSocketAddrs};
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use super::uri::Address;
+
+/// A host that is gone is noticed after this long without a sign of it, in seconds.
+const SILENT_S: libc::c_int = 30;
+/// How often a silent host is asked for a sign, in seconds.
+const SIGN_S: libc::c_int = 10;
+
+/// A connected socket.
+#[derive(Debug)]
+pub(super) enum Link {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+}
+
+/// What to wait for beside room to send.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wait {
+    /// Bytes to receive end it too.
+    pub for_receiving: bool,
+    /// For how long; without, for ever.
+    pub timeout: Option<Duration>,
+}
+
+impl Link {
+    /// Connects within `timeout` to one of the addresses that a host's name means.
+    pub fn connect(address: &Address, timeout: Duration) -> io::Result<Self> {
+        let (host, port) = match address {
+            Address::Unix(path) => return UnixStream::connect(path).map(Self::Unix),
+            Address::Tcp { host, port } => (host, *port),
+        };
+        let until = Instant::now() + timeout;
+        let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+        for address in (host.as_str(), port).to_socket_addrs()? {
+            let left = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+            match TcpStream::connect_timeout(&address, left) {
+                Ok(stream) => return prepared(stream).map(Self::Tcp),
+                Err(why) => last = why,
+            }
+        }
+        Err(last)
+    }
+
+    fn descriptor(&self) -> RawFd {
+        match self {
+            Self::Unix(stream) => stream.as_raw_fd(),
+            Self::Tcp(stream) => stream.as_raw_fd(),
+        }
+    }
+
+    /// Receives what is there or, with `wait`, waits for some. 0 bytes mean the end.
+    pub fn receive(&self, into: &mut [u8], wait: bool) -> io::Result<usize> {
+        let flags = if wait { 0 } else { libc::MSG_DONTWAIT };
+        again_if_interrupted(|| {
+            // SAFETY: pointer and length are those of `into`, writable and borrowed for the call; `self` keeps the
+            // descriptor open.
+            unsafe { libc::recv(self.descriptor(), into.as_mut_ptr().cast(), into.len(), flags) }
+        })
+    }
+
+    /// Sends as much as there is room for; fails with [`io::ErrorKind::WouldBlock`] where there is none.
+    pub fn send_now(&self, bytes: &[u8]) -> io::Result<usize> {
+        self.send(bytes, libc::MSG_DONTWAIT)
+    }
+
+    fn send(&self, bytes: &[u8], flags: libc::c_int) -> io::Result<usize> {
+        again_if_interrupted(|| {
+            let flags = flags | libc::MSG_NOSIGNAL;
+            // SAFETY: pointer and length are those of `bytes`, readable and borrowed for the call; `self` keeps the
+            // descriptor open.
+            unsafe { libc::send(self.descriptor(), bytes.as_ptr().cast(), bytes.len(), flags) }
+        })
+    }
+
+    /// Waits until there is room to send, or for what else is asked.
+    pub fn wait(&self, Wait { for_receiving, timeout }: Wait) -> io::Result<()> {
+        let events = libc::POLLOUT | if for_receiving { libc::POLLIN } else { 0 };
+        let timeout_ms = timeout.map_or(-1, |timeout| i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX));
+        let mut asked = libc::pollfd { fd: self.descriptor(), events, revents: 0 };
+        again_if_interrupted(|| {
+            // SAFETY: one initialised structure, borrowed for the call.
+            unsafe { libc::poll(&raw mut asked, 1, timeout_ms) as isize }
+        })
+        .map(drop)
+    }
+
+    /// Ends the connection; who waits for it returns.
+    pub fn cut(&self) {
+        // That it has ended already is as good.
+        let _ = match self {
+            Self::Unix(stream) => stream.shutdown(Shutdown::Both),
+            Self::Tcp(stream) => stream.shutdown(Shutdown::Both),
+        };
+    }
+
+    /// Limits how long one receive and one send may wait, while haggling.
+    pub fn set_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        match self {
+            Self::Unix(stream) => stream.set_read_timeout(timeout).and_then(|()| stream.set_write_timeout(timeout)),
+            Self::Tcp(stream) => stream.set_read_timeout(timeout).and_then(|()| stream.set_write_timeout(timeout)),
+        }
+    }
+}
+
+/// While haggling, when nothing is in flight, it is read and written as a file.
+impl Read for &Link {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.receive(into, true)
+    }
+}
+
+impl Write for &Link {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.send(bytes, 0)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn again_if_interrupted(mut call: impl FnMut() -> isize) -> io::Result<usize> {
+    loop {
+        match usize::try_from(call()) {
+            Ok(count) => return Ok(count),
+            Err(_) => {
+                let why = io::Error::last_os_error();
+                if why.kind() != io::ErrorKind::Interrupted {
+                    return Err(why);
+                }
+            }
+        }
+    }
+}
+
+/// Requests go out as they are, and a host that is gone is noticed.
+fn prepared(stream: TcpStream) -> io::Result<TcpStream> {
+    stream.set_nodelay(true)?;
+    for (level, name, value) in [
+        (libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1),
+        (libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, SIGN_S),
+        (libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, SIGN_S),
+        (libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, SILENT_S * 1000),
+    ] {
+        let len = size_of::<libc::c_int>() as libc::socklen_t;
+        // SAFETY: the value is an initialised c_int of that length, borrowed for the call; the descriptor is open.
+        let done = unsafe { libc::setsockopt(stream.as_raw_fd(), level, name, (&raw const value).cast(), len) };
+        if done != 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(stream)
+}

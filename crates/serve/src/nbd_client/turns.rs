@@ -1,0 +1,159 @@
+//! Whose turn it is to send and to receive: callers that wait do it for all.
+
+use std::io;
+use std::sync::{MutexGuard, PoisonError};
+use std::time::Duration;
+
+use ferrite_medium::{Completion, Result};
+
+use super::NbdDisk;
+use super::flight::{Flight, Job, Order};
+use super::inbox::Inbox;
+use super::link::Wait;
+
+/// How long a caller that cannot send waits before it looks again whether it should receive (C5).
+const SEND_RETRY: Duration = Duration::from_millis(10);
+
+impl NbdDisk {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Flight> {
+        self.flight.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends `order` and waits for its end. What a write sends is `payload`.
+    pub(super) fn call(&self, order: Order, buffer: Vec<u8>, payload: Option<&[u8]>) -> Result<Job> {
+        let mut flight = self.lock();
+        flight.ensure_sound()?;
+        let number = flight.start(Job::new(order, buffer, None), payload, self.export.payload_max_bytes);
+        self.send(flight);
+        let mut job = self.wait_until(|flight| flight.take_done(number));
+        job.result().map(|()| job)
+    }
+
+    /// Sends the request of `job`; gives it back where the connection is lost.
+    pub(super) fn start(&self, job: Job) -> Option<Completion> {
+        let mut flight = self.lock();
+        if let Err(lost) = flight.ensure_sound() {
+            return job.refused(lost);
+        }
+        flight.start(job, None, self.export.payload_max_bytes);
+        self.send(flight);
+        None
+    }
+
+    /// Sends what is gathered, unless another caller is doing so, who then sends this too (C4).
+    fn send<'a>(&'a self, mut flight: MutexGuard<'a, Flight>) {
+        if flight.sending {
+            return;
+        }
+        flight.sending = true;
+        while flight.lost.is_none() && !flight.outgoing.is_empty() {
+            let batch = flight.take_outgoing();
+            drop(flight);
+            let sent = self.push(&batch);
+            flight = self.lock();
+            flight.keep_spare(batch);
+            if let Err(why) = sent {
+                self.lose(&mut flight, &format!("sending: {why}"));
+            }
+        }
+        flight.sending = false;
+    }
+
+    fn push(&self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            match self.link.send_now(bytes) {
+                Ok(sent) => bytes = &bytes[sent..],
+                Err(why) if why.kind() == io::ErrorKind::WouldBlock => self.wait_to_send()?,
+                Err(why) => return Err(why),
+            }
+        }
+        Ok(())
+    }
+
+    /// C5.
+    fn wait_to_send(&self) -> io::Result<()> {
+        let Some(inbox) = self.lock().inbox.take() else {
+            return self.link.wait(Wait { for_receiving: false, timeout: Some(SEND_RETRY) }).map(drop);
+        };
+        let waited = self.link.wait(Wait { for_receiving: true, timeout: None });
+        drop(self.receive(inbox, false));
+        waited.map(drop)
+    }
+
+    /// Receives once into `inbox`, which is given back, and takes in what is whole. Says whether something came.
+    fn receive(&self, mut inbox: Inbox, wait: bool) -> (MutexGuard<'_, Flight>, bool) {
+        let got = self.link.receive(inbox.space(), wait);
+        let mut flight = self.lock();
+        let came = match got {
+            Ok(0) => {
+                self.lose(&mut flight, "the server closed the connection");
+                false
+            }
+            Ok(count) => {
+                inbox.received(count);
+                if let Err(why) = inbox.absorb(&mut flight) {
+                    self.lose(&mut flight, &format!("the server breaks the protocol: {why}"));
+                }
+                true
+            }
+            Err(why) if why.kind() == io::ErrorKind::WouldBlock => false,
+            Err(why) => {
+                self.lose(&mut flight, &format!("receiving: {why}"));
+                false
+            }
+        };
+        flight.inbox = Some(inbox);
+        if flight.waiting > 0 {
+            self.changed.notify_all();
+        }
+        (flight, came)
+    }
+
+    /// C1, C3.
+    fn lose(&self, flight: &mut Flight, why: &str) {
+        if flight.lost.is_none() {
+            flight.lose(format!("{}: {why}", self.uri));
+            self.link.cut();
+            self.changed.notify_all();
+        }
+    }
+
+    /// Receives for all, or waits while another caller does, until `done` finds what it looks for.
+    pub(super) fn wait_until<T>(&self, mut done: impl FnMut(&mut Flight) -> Option<T>) -> T {
+        let mut flight = self.lock();
+        loop {
+            if let Some(found) = done(&mut flight) {
+                return found;
+            }
+            if let Some(inbox) = flight.inbox.take() {
+                drop(flight);
+                flight = self.receive(inbox, true).0;
+            } else {
+                flight.waiting += 1;
+                flight = self.changed.wait(flight).unwrap_or_else(PoisonError::into_inner);
+                flight.waiting -= 1;
+            }
+            flight = self.send_followers(flight);
+        }
+    }
+
+    /// What the replies that were received have led to is sent by who received them.
+    fn send_followers<'a>(&'a self, flight: MutexGuard<'a, Flight>) -> MutexGuard<'a, Flight> {
+        if !flight.has_followers() {
+            return flight;
+        }
+        self.send(flight);
+        self.lock()
+    }
+
+    /// Takes in all that has come, without waiting.
+    pub(super) fn receive_what_is_there(&self) {
+        let mut came = true;
+        while came {
+            let Some(inbox) = self.lock().inbox.take() else { return };
+            let received = self.receive(inbox, false);
+            came = received.1;
+            drop(self.send_followers(received.0));
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Where an export is, as a URI says it (github.com/NetworkBlockDevice/nbd, doc/uri.md).
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+
+use super::error::ConnectError;
+
+/// The port of NBD.
+const PORT: u16 = 10809;
+
+/// A server's address and the name of its export.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Target {
+    /// As it was given, for messages.
+    pub uri: String,
+    pub address: Address,
+    /// Empty for the server's default.
+    pub export: String,
+}
+
+/// Where a server listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Address {
+    Unix(PathBuf),
+    Tcp { host: String, port: u16 },
+}
+
+impl Target {
+    /// Reads `nbd+unix:///NAME?socket=PATH` or `nbd://HOST[:PORT]/NAME`.
+    pub fn parse(uri: &str) -> Result<Self, ConnectError> {
+        let parsed = parse(uri);
+        let (address, export) = parsed.map_err(|why| ConnectError::Uri { uri: uri.to_owned(), why })?;
+        Ok(Self { uri: uri.to_owned(), address, export })
+    }
+}
+
+fn parse(uri: &str) -> Result<(Address, String), &'static str> {
+    let (scheme, rest) = uri.split_once("://").ok_or("not a URI")?;
+    let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+    let export = String::from_utf8(decoded(path)?).map_err(|_| "the export's name is not UTF-8")?;
+    let address = match scheme {
+        "nbd" if query.is_empty() => tcp(authority)?,
+        "nbd" => return Err("nbd:// takes nothing behind a question mark"),
+        "nbd+unix" if authority.is_empty() => unix(query)?,
+        "nbd+unix" => return Err("nbd+unix:// is followed by a third slash, and names no host"),
+        "nbds" | "nbds+unix" => return Err("this client does not speak TLS"),
+        _ => return Err("an unknown scheme"),
+    };
+    Ok((address, export))
+}
+
+fn unix(query: &str) -> Result<Address, &'static str> {
+    let path = query.strip_prefix("socket=").filter(|path| !path.contains('&'));
+    let path = decoded(path.ok_or("behind the question mark stands socket=PATH and nothing else")?)?;
+    if path.is_empty() {
+        return Err("the socket's path is empty");
+    }
+    Ok(Address::Unix(OsString::from_vec(path).into()))
+}
+
+fn tcp(authority: &str) -> Result<Address, &'static str> {
+    let (host, port) = match authority.strip_prefix('[') {
+        Some(rest) => rest.split_once(']').ok_or("a bracket is not closed")?,
+        None => authority.split_at(authority.find(':').unwrap_or(authority.len())),
+    };
+    if host.is_empty() || host.contains('@') {
+        return Err("names no host");
+    }
+    let port = match port.strip_prefix(':') {
+        Some(number) => number.parse().map_err(|_| "the port is no number")?,
+        None if port.is_empty() => PORT,
+        None => return Err("something stands between host and path"),
+    };
+    Ok(Address::Tcp { host: host.to_owned(), port })
+}
+
+/// Without percent signs.
+fn decoded(text: &str) -> Result<Vec<u8>, &'static str> {
+    let mut bytes = Vec::new();
+    let mut rest = text.as_bytes();
+    while let Some((first, behind)) = rest.split_first() {
+        rest = behind;
+        if *first != b'%' {
+            bytes.push(*first);
+            continue;
+        }
+        let digits = rest.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
+        let digits = digits.filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()));
+        let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        bytes.push(byte.ok_or("behind a percent sign stand two hexadecimal digits")?);
+        rest = &rest[2..];
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn unix(path: &str, export: &str) -> Result<(Address, String), &'static str> {
+        Ok((Address::Unix(path.into()), export.into()))
+    }
+
+    fn tcp(host: &str, port: u16, export: &str) -> Result<(Address, String), &'static str> {
+        Ok((Address::Tcp { host: host.into(), port }, export.into()))
+    }
+
+    #[test]
+    fn uris_name_a_server_and_an_export() {
+        for (uri, expected) in [
+            ("nbd+unix:///?socket=/run/x", unix("/run/x", "")),
+            ("nbd+unix:///disk0?socket=/run/a%20b", unix("/run/a b", "disk0")),
+            ("nbd+unix://?socket=relative", unix("relative", "")),
+            ("nbd://host", tcp("host", 10809, "")),
+            ("nbd://host/", tcp("host", 10809, "")),
+            ("nbd://127.0.0.1:99/a/b%C3%A4", tcp("127.0.0.1", 99, "a/bä")),
+            ("nbd://[::1]:99/x", tcp("::1", 99, "x")),
+            ("nbd://[::1]/x", tcp("::1", 10809, "x")),
+        ] {
+            assert_eq!(parse(uri), expected, "{uri}");
+        }
+    }
+
+    /// What cannot be meant is refused, with the reason and how it is written.
+    #[test]
+    fn nonsense_is_refused() {
+        for uri in [
+            "disk0",
+            "http://host/",
+            "nbds://host/",
+            "nbd:///x",
+            "nbd://host:x/",
+            "nbd://host:70000/",
+            "nbd://[::1/",
+            "nbd://[::1]9/",
+            "nbd://host/?tls=1",
+            "nbd+unix:///x",
+            "nbd+unix:///?socket=",
+            "nbd+unix://host/?socket=/x",
+            "nbd+unix:///?socket=/x&y=1",
+            "nbd://h/%",
+            "nbd://h/%2",
+            "nbd://h/%+1",
+            "nbd://h/%ff",
+            "nbd://user@h/",
+        ] {
+            let error = Target::parse(uri).unwrap_err().to_string();
+            assert!(error.starts_with(uri) && error.contains("nbd+unix:///NAME?socket=PATH"), "{error}");
+        }
+    }
+}
