@@ -1,13 +1,16 @@
 //! Free blocks of the data stream. In DRAM only: rebuilt from the map at open.
 //!
 //! - F1. A block that was freed is used again only after every reader that may still copy from it has unpinned.
-//! - F2. A thread finds its blocks under a lock of its own shard; others are asked only when that is empty.
+//! - F2. A thread finds a block in its stash, or else under a lock of its own shard; others are asked only when that is
+//!   empty, and stashes are recalled when all are.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use ferrite_medium::wait_for_pins;
+use ferrite_medium::{Pin, wait_for_pins};
 use parking_lot::{Mutex, MutexGuard};
+
+use crate::stash::{PILE, Recalled, Stashes};
 
 const SHARDS: usize = 16;
 /// Blocks for which it pays to wait for readers, or to ask another shard.
@@ -29,6 +32,7 @@ struct Blocks {
 #[derive(Default)]
 pub(crate) struct Free {
     shards: [Shard; SHARDS],
+    stashes: Stashes,
 }
 
 impl Free {
@@ -73,16 +77,46 @@ impl Free {
         found == into.len()
     }
 
-    /// A block that can be used at once, of this thread's shard.
+    /// A block from the stash of the thread that holds `pin`.
     #[inline]
-    pub fn take_one(&self) -> Option<u32> {
-        self.shards[usual_shard()].0.lock().ready.pop()
+    pub fn take_one(&self, pin: &Pin) -> Option<u32> {
+        self.stashes.of(pin)?.take()
     }
 
-    /// Frees a block as [`Free::free`] does.
+    /// Frees a block that readers may still copy from (F1).
     #[inline]
-    pub fn free_one(&self, block: u32) {
-        self.shards[usual_shard()].0.lock().limbo.push(block);
+    pub fn free_one(&self, pin: &Pin, block: u32) {
+        if !self.stashes.of(pin).is_some_and(|stash| stash.free(block)) {
+            self.spill(pin, block);
+        }
+    }
+
+    #[cold]
+    fn spill(&self, pin: &Pin, block: u32) {
+        let mut shard = self.shards[usual_shard()].0.lock();
+        shard.limbo.extend(self.stashes.of(pin).into_iter().flat_map(|stash| stash.spill()));
+        shard.limbo.push(block);
+    }
+
+    /// Blocks for [`Free::restock`], if the shards have that many. The caller is not pinned.
+    pub fn take_stock(&self) -> Option<[u32; PILE]> {
+        let mut blocks = [0; PILE];
+        self.take(&mut blocks).then_some(blocks)
+    }
+
+    /// Puts `blocks`, which were taken, into the stash of the thread that holds `pin`.
+    pub fn restock(&self, pin: &Pin, blocks: &[u32]) {
+        let kept = |block: &&u32| self.stashes.of(pin).is_some_and(|stash| stash.keep(**block));
+        let count = blocks.iter().rev().take_while(kept).count();
+        self.put_back(&blocks[..blocks.len() - count]);
+    }
+
+    /// Brings what is in stashes to a shard. The caller is not pinned.
+    pub fn recall(&self) {
+        let Recalled { ready, limbo } = self.stashes.recall();
+        let mut shard = self.shards[usual_shard()].0.lock();
+        shard.ready.extend(ready);
+        shard.limbo.extend(limbo);
     }
 
     /// Gives back blocks that were taken and never read from.
@@ -104,7 +138,7 @@ impl Free {
             let blocks = shard.0.lock();
             (blocks.ready.len() + blocks.limbo.len()) as u64
         };
-        self.shards.iter().map(of).sum()
+        self.shards.iter().map(of).sum::<u64>() + self.stashes.count()
     }
 }
 

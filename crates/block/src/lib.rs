@@ -9,6 +9,7 @@ mod free;
 mod gate;
 mod map;
 mod shape;
+mod stash;
 mod table;
 #[cfg(test)]
 mod tests;

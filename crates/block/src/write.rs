@@ -116,9 +116,13 @@ impl BlockDisk {
         if !is_whole || self.dirty.is_some() || self.options.in_place {
             return false;
         }
-        let Some(block) = self.free.take_one() else { return false };
+        let pass = self.gate.pass();
+        let Some(block) = self.free.take_one(&pass) else {
+            drop(pass);
+            self.restock();
+            return false;
+        };
         let (index, new) = (at / BLOCK, Entry::of(block));
-        let _pass = self.gate.pass();
         let old = self.map.lock(index);
         self.memory.store(self.place(block.into()), from, self.options.scheme);
         self.settle_data();
@@ -126,14 +130,30 @@ impl BlockDisk {
         self.memory.fence();
         self.map.unlock(index, new);
         if let Some(block) = old.block() {
-            self.free.free_one(block as u32);
+            self.free.free_one(&pass, block as u32);
         }
         true
     }
 
-    /// Writes to free blocks and then names them (B1 to B4).
+    /// Gives this thread free blocks for its next overwrites.
+    #[cold]
+    fn restock(&self) {
+        if let Some(blocks) = self.free.take_stock() {
+            self.free.restock(&self.gate.pass(), &blocks);
+        }
+    }
+
+    /// Writes to free blocks and then names them.
     fn replace(&self, at: u64, from: &[u8]) -> Result<()> {
-        const N: usize = BATCH;
+        if at / BLOCK == (at + from.len() as u64 - 1) / BLOCK {
+            self.replace_up_to::<1>(at, from)
+        } else {
+            self.replace_up_to::<BATCH>(at, from)
+        }
+    }
+
+    /// The same for at most `N` blocks (B1 to B4).
+    fn replace_up_to<const N: usize>(&self, at: u64, from: &[u8]) -> Result<()> {
         let first = at / BLOCK;
         let count = ((at + from.len() as u64).div_ceil(BLOCK) - first) as usize;
         let mut blocks = [0; N];
@@ -275,11 +295,13 @@ impl BlockDisk {
         }
     }
 
-    /// What to do when fewer than `needed` blocks are free: publish, grow, or let other writers finish.
+    /// What to do when fewer than `needed` blocks are found: publish, look into stashes, grow, or let other writers
+    /// finish.
     fn find_space(&self, needed: u64) -> Result<()> {
         if let Some(dirty) = &self.dirty {
             self.publish(dirty)?;
         }
+        self.free.recall();
         if self.is_thin() && self.free.count() < needed {
             return self.grow_thin(needed);
         }

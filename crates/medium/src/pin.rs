@@ -64,6 +64,20 @@ enum Kind {
     Crowd,
 }
 
+impl Pin {
+    /// A small number that no other thread has while this one lives, if the thread has one and this is its outermost
+    /// pin. What a thread keeps under its seat it changes only while pinned; so others who wait for pins may change it.
+    #[inline]
+    pub fn seat(&self) -> Option<usize> {
+        match self.kind {
+            Kind::Outer(slot) => {
+                Some((std::ptr::from_ref(slot) as usize - SLOTS.as_ptr() as usize) / size_of::<Slot>())
+            }
+            Kind::Inner | Kind::Crowd => None,
+        }
+    }
+}
+
 /// Pins for the calling thread.
 #[inline]
 pub fn pin() -> Pin {
@@ -203,6 +217,23 @@ mod tests {
             assert!(!waiter.is_finished());
             unpin.send(()).expect("the thread waits");
         });
+    }
+
+    #[test]
+    fn threads_that_live_together_have_seats_of_their_own() {
+        let (seats, all) = (std::sync::Mutex::new(std::collections::BTreeSet::new()), std::sync::Barrier::new(5));
+        std::thread::scope(|scope| {
+            for _ in 0..5 {
+                scope.spawn(|| {
+                    let outer = pin();
+                    let seat = outer.seat().expect("there are seats for a thousand");
+                    assert_eq!((pin().seat(), outer.seat()), (None, Some(seat)));
+                    seats.lock().expect("nobody panics").insert(seat);
+                    all.wait();
+                });
+            }
+        });
+        assert_eq!(seats.into_inner().expect("nobody panics").len(), 5);
     }
 
     #[test]

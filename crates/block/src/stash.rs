@@ -1,0 +1,196 @@
+//! A few free blocks for each thread, so that a small overwrite takes and frees one without a lock: a locked
+//! instruction waits until every store before it is done, and the overwrite with it.
+//!
+//! A thread finds its stash by its pin's seat and touches it only while pinned. Whoever wants what others keep in
+//! theirs says so, waits for the pins of before, and then has all stashes for itself.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use ferrite_medium::{Pin, wait_for_pins};
+use parking_lot::Mutex;
+
+/// Threads that have one; more than that share the shards.
+const STASHES: usize = 64;
+/// Blocks of one kind in a stash.
+pub(crate) const PILE: usize = 31;
+
+/// Up to [`PILE`] blocks. Its owner changes it by plain loads and stores.
+#[derive(Default)]
+#[repr(align(128))]
+struct Pile {
+    count: AtomicU32,
+    blocks: [AtomicU32; PILE],
+}
+
+/// What one thread keeps.
+#[derive(Default)]
+pub(crate) struct Stash {
+    /// To be used.
+    ready: Pile,
+    /// Freed, and maybe still read from.
+    limbo: Pile,
+}
+
+/// The stashes of all threads.
+pub(crate) struct Stashes {
+    all: Box<[Stash]>,
+    is_recalled: AtomicBool,
+    recalling: Mutex<()>,
+}
+
+/// What was recalled.
+pub(crate) struct Recalled {
+    /// To be used.
+    pub ready: Vec<u32>,
+    /// Freed, and maybe still read from.
+    pub limbo: Vec<u32>,
+}
+
+impl Default for Stashes {
+    fn default() -> Self {
+        Self {
+            all: (0..STASHES).map(|_| Stash::default()).collect(),
+            is_recalled: AtomicBool::new(false),
+            recalling: Mutex::new(()),
+        }
+    }
+}
+
+impl Stashes {
+    /// The stash of the thread that holds `pin`, if it has one now.
+    #[inline]
+    pub fn of(&self, pin: &Pin) -> Option<&Stash> {
+        let stash = self.all.get(pin.seat()?)?;
+        (!self.is_recalled.load(Ordering::Acquire)).then_some(stash)
+    }
+
+    /// Takes what is in all of them. The caller is not pinned.
+    pub fn recall(&self) -> Recalled {
+        let _one = self.recalling.lock();
+        self.is_recalled.store(true, Ordering::SeqCst);
+        wait_for_pins();
+        let drain = |pile: fn(&Stash) -> &Pile| self.all.iter().flat_map(|stash| pile(stash).drain()).collect();
+        let recalled = Recalled { ready: drain(|stash| &stash.ready), limbo: drain(|stash| &stash.limbo) };
+        self.is_recalled.store(false, Ordering::Release);
+        recalled
+    }
+
+    /// Blocks in all of them.
+    pub fn count(&self) -> u64 {
+        self.all.iter().map(|stash| u64::from(stash.ready.count() + stash.limbo.count())).sum()
+    }
+}
+
+impl Stash {
+    /// A block to use.
+    #[inline]
+    pub fn take(&self) -> Option<u32> {
+        self.ready.pop()
+    }
+
+    /// Keeps a block to use, if there is room.
+    pub fn keep(&self, block: u32) -> bool {
+        self.ready.push(block)
+    }
+
+    /// Keeps a freed block, if there is room.
+    #[inline]
+    pub fn free(&self, block: u32) -> bool {
+        self.limbo.push(block)
+    }
+
+    /// The freed blocks, which it keeps no longer.
+    pub fn spill(&self) -> impl Iterator<Item = u32> + '_ {
+        self.limbo.drain()
+    }
+}
+
+impl Pile {
+    #[inline]
+    fn count(&self) -> u32 {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    fn push(&self, block: u32) -> bool {
+        let count = self.count();
+        let Some(slot) = self.blocks.get(count as usize) else { return false };
+        slot.store(block, Ordering::Relaxed);
+        self.count.store(count + 1, Ordering::Relaxed);
+        true
+    }
+
+    #[inline]
+    fn pop(&self) -> Option<u32> {
+        let count = self.count().checked_sub(1)?;
+        self.count.store(count, Ordering::Relaxed);
+        Some(self.blocks.get(count as usize)?.load(Ordering::Relaxed))
+    }
+
+    fn drain(&self) -> impl Iterator<Item = u32> + '_ {
+        std::iter::from_fn(|| self.pop())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+
+    use ferrite_medium::pin;
+
+    use super::*;
+
+    /// What idle threads keep would be missing to a disk that is short of free blocks.
+    #[test]
+    fn a_recall_finds_what_idle_threads_keep() {
+        let (stashes, kept) = (Stashes::default(), Barrier::new(4));
+        std::thread::scope(|scope| {
+            for thread in 0..3 {
+                let (stashes, kept) = (&stashes, &kept);
+                scope.spawn(move || {
+                    let pin = pin();
+                    let stash = stashes.of(&pin).expect("few threads run here");
+                    assert!(stash.keep(thread) && stash.free(thread + 10));
+                    drop(pin);
+                    kept.wait();
+                    kept.wait();
+                });
+            }
+            kept.wait();
+            let Recalled { mut ready, mut limbo } = stashes.recall();
+            ready.sort_unstable();
+            limbo.sort_unstable();
+            assert_eq!((ready, limbo, stashes.count()), (vec![0, 1, 2], vec![10, 11, 12], 0));
+            kept.wait();
+        });
+    }
+
+    /// A block that two threads get is written by both.
+    #[test]
+    fn recalls_and_owners_never_get_the_same_block() {
+        let (stashes, seen) = (Stashes::default(), Mutex::new(Vec::new()));
+        std::thread::scope(|scope| {
+            let owner = scope.spawn(|| {
+                let mut mine = Vec::new();
+                for block in 0..20_000 {
+                    let pin = pin();
+                    match stashes.of(&pin) {
+                        Some(stash) if !stash.keep(block) => mine.push(block),
+                        Some(stash) if block % 3 == 0 => mine.extend(stash.take()),
+                        Some(_) => {}
+                        None => mine.push(block),
+                    }
+                }
+                mine
+            });
+            while !owner.is_finished() {
+                seen.lock().extend(stashes.recall().ready);
+            }
+            seen.lock().extend(owner.join().expect("it ends"));
+        });
+        let mut seen = seen.into_inner();
+        seen.extend(stashes.recall().ready);
+        seen.sort_unstable();
+        assert!(seen.iter().copied().eq(0..20_000), "{} blocks of 20000", seen.len());
+    }
+}
