@@ -1,45 +1,51 @@
 //! Whether to poll for the next request before sleeping.
-#![allow(unsafe_code)] // std does not tell how often a thread lost its processor.
 
-use std::mem;
+use std::fs;
+use std::num::NonZero;
+use std::thread;
 use std::time::Duration;
 
-/// After how many polls it is asked whether others want the processor.
-const ASK_EVERY: u32 = 64;
-/// How many waits sleep at once after the processor was taken away.
-const YIELD_WAITS: u32 = 2048;
+/// How many waits are polled for before it is asked again whether others want the processor.
+const ASK_EVERY: u32 = 128;
+/// How many waits sleep at once where others want it.
+const CROWDED_WAITS: u32 = 2048;
 /// Most waits that sleep at once after polling was in vain.
 const VAIN_WAITS_MAX: u32 = 256;
 
 /// Polls while it pays: a client that answers within microseconds is served without either side being woken, but
-/// where other work waits for the processor, or the client is slow, polling takes from them and gives nothing.
+/// where other work waits for a processor, or the client is slow, polling takes from them and gives nothing.
 #[derive(Debug)]
 pub(super) struct Spin {
     limit: Duration,
+    /// Whether more threads want to run than there are processors. That this thread lost its own one would say less:
+    /// the client may have taken it, and only a server that stays awake gets moved to another.
+    crowded: fn() -> bool,
     /// Waits that are not polled for.
     skip: u32,
     /// Length of the next such run after polling in vain.
     vain_waits: u32,
     polled: u32,
-    preemptions: i64,
 }
 
 impl Spin {
     /// Polls for at most `limit` at a time; zero for never.
     pub fn new(limit: Duration) -> Self {
-        Self { limit, skip: 0, vain_waits: 1, polled: 0, preemptions: preemptions() }
+        Self { limit, crowded, skip: 0, vain_waits: 1, polled: 0 }
     }
 
     /// How long to poll now; zero for not at all.
     pub fn limit(&mut self) -> Duration {
+        if self.limit.is_zero() {
+            return Duration::ZERO;
+        }
+        if self.skip == 0 && self.polled.is_multiple_of(ASK_EVERY) && (self.crowded)() {
+            self.skip = CROWDED_WAITS;
+        }
         if self.skip > 0 {
             self.skip -= 1;
             return Duration::ZERO;
         }
-        self.polled += 1;
-        if self.polled.is_multiple_of(ASK_EVERY) && self.was_preempted() {
-            self.skip = YIELD_WAITS;
-        }
+        self.polled = self.polled.wrapping_add(1);
         self.limit
     }
 
@@ -50,54 +56,60 @@ impl Spin {
 
     /// Polling found nothing within the limit.
     pub fn miss(&mut self) {
-        self.skip = self.skip.max(self.vain_waits);
+        self.skip = self.vain_waits;
         self.vain_waits = (self.vain_waits * 2).min(VAIN_WAITS_MAX);
-    }
-
-    fn was_preempted(&mut self) -> bool {
-        let now = preemptions();
-        mem::replace(&mut self.preemptions, now) != now
     }
 }
 
-/// How often this thread lost its processor to another one.
-fn preemptions() -> i64 {
-    // SAFETY: all zeros is a valid rusage.
-    let mut usage: libc::rusage = unsafe { mem::zeroed() };
-    // SAFETY: the pointer is to a live, writable rusage. Where the call fails, zeros say that nothing is known.
-    unsafe { libc::getrusage(libc::RUSAGE_THREAD, &mut usage) };
-    usage.ru_nivcsw
+/// Asks the kernel. Where it does not say, nobody else is assumed.
+fn crowded() -> bool {
+    let processors = thread::available_parallelism().map_or(1, NonZero::get);
+    fs::read_to_string("/proc/loadavg").is_ok_and(|line| runnable(&line).is_some_and(|threads| threads > processors))
+}
+
+/// Threads that run or want to: the fourth field before its slash.
+fn runnable(loadavg: &str) -> Option<usize> {
+    loadavg.split(' ').nth(3)?.split('/').next()?.parse().ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const LIMIT: Duration = Duration::from_micros(20);
-
-    /// A client that never comes within the limit is soon hardly polled for; one hit restores trust.
-    #[test]
-    fn polling_in_vain_becomes_rare() {
-        let mut spin = Spin::new(LIMIT);
-        let mut polls_of = |waits: u32, found: bool| {
-            let mut polls = 0;
-            for _ in 0..waits {
-                if spin.limit() > Duration::ZERO {
-                    polls += 1;
-                    if found { spin.hit() } else { spin.miss() }
-                }
-            }
-            polls
-        };
-        assert!(polls_of(2000, false) < 20);
-        // How often the machine running this test takes the processor away is its own business.
-        assert!(polls_of(VAIN_WAITS_MAX + YIELD_WAITS + ASK_EVERY, true) > 0);
+    fn spin(crowded: fn() -> bool) -> Spin {
+        Spin { crowded, ..Spin::new(Duration::from_micros(20)) }
     }
 
-    /// Zero switches it off.
+    fn polls(spin: &mut Spin, waits: u32, found: bool) -> u32 {
+        let mut polls = 0;
+        for _ in 0..waits {
+            if spin.limit() > Duration::ZERO {
+                polls += 1;
+                if found { spin.hit() } else { spin.miss() }
+            }
+        }
+        polls
+    }
+
+    /// A client that never comes within the limit is soon hardly polled for; hits restore trust.
     #[test]
-    fn zero_never_polls() {
-        let mut spin = Spin::new(Duration::ZERO);
-        assert!((0..1000).all(|_| spin.limit().is_zero()));
+    fn polling_in_vain_becomes_rare() {
+        let mut spin = spin(|| false);
+        assert!(polls(&mut spin, 2000, false) < 20);
+        assert!(polls(&mut spin, 1000, true) > 700);
+    }
+
+    /// Where others want the processor nothing is polled for, and with a limit of zero never.
+    #[test]
+    fn a_crowd_is_not_kept_waiting() {
+        assert_eq!(polls(&mut spin(|| true), 10_000, true), 0);
+        assert_eq!(polls(&mut Spin::new(Duration::ZERO), 1000, true), 0);
+    }
+
+    /// The kernel's line is understood, and one that is not is no crowd.
+    #[test]
+    fn the_load_is_read() {
+        assert_eq!(runnable("0.52 0.58 0.59 3/1234 5678\n"), Some(3));
+        assert_eq!(runnable("what"), None);
     }
 }
