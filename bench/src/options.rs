@@ -26,6 +26,15 @@ pub struct Options {
     pub ferrite: Option<PathBuf>,
     /// Threads of the cases with many requests at once.
     pub threads_many: usize,
+    /// Only the cases whose name contains this.
+    pub only: Option<String>,
+}
+
+impl Options {
+    /// Whether `case` is to be measured.
+    pub fn wants(&self, case: &str) -> bool {
+        self.only.as_ref().is_none_or(|only| case.contains(only.as_str()))
+    }
 }
 
 /// How far an experiment is.

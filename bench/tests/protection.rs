@@ -7,7 +7,7 @@ use ferrite_bench::{Error, Length, Options, find};
 use ferrite_medium::Guard;
 
 fn options(folder: &Path) -> Options {
-    Options { length: Length::Smoke, place: folder.into(), ferrite: None, threads_many: 3 }
+    Options { length: Length::Smoke, place: folder.into(), ferrite: None, threads_many: 3, only: None }
 }
 
 fn names<'a>(of: impl Iterator<Item = &'a str>) -> BTreeSet<&'a str> {
@@ -45,6 +45,15 @@ fn every_case_has_every_subject_and_a_finite_ratio() {
     let drawn = std::fs::read_to_string(&svg).expect("there");
     assert!(report.rows.iter().filter(|row| row.unit == "MB/s").all(|row| drawn.contains(&row.case)));
     assert_eq!(std::fs::read_dir(folder.path()).expect("there").count(), 1, "something else was left behind");
+}
+
+#[test]
+fn only_the_cases_that_are_asked_for_are_measured() {
+    let folder = tempfile::tempdir_in("/dev/shm").expect("a folder in memory");
+    let options = Options { only: Some("WR SEQ 4K Q1".into()), ..options(folder.path()) };
+    let report = find("protection").expect("registered").run(&options, &mut |_| true).expect("it runs");
+    assert_eq!(names(report.rows.iter().map(|row| row.case.as_str())), BTreeSet::from(["WR SEQ 4K Q1"]));
+    assert!(!report.verdict.contains("NaN"), "{}", report.verdict);
 }
 
 #[test]

@@ -57,8 +57,8 @@ fn every_counted_request_reaches_the_disk() {
             let load = Load { verb, payload: &payload, depth, time: Duration::from_millis(5) };
             let (done, took) = client.run(&load, || 0).unwrap_or_else(|why| panic!("{verb:?} at depth {depth}: {why}"));
             let stats = disk.stats();
-            let counted = if verb == Verb::Read { stats.reads } else { stats.writes };
-            assert_eq!(counted, done, "{verb:?} at depth {depth}");
+            let bytes = if verb == Verb::Read { stats.read_bytes } else { stats.written_bytes };
+            assert_eq!(bytes, done * len as u64, "{verb:?} at depth {depth}");
             assert!(took >= load.time);
         }
     }

@@ -50,6 +50,9 @@ pub fn total_ms(scale: &Scale) -> u64 {
 
 /// Measures it.
 pub fn measure(options: &Options, scale: &Scale, steps: &mut Steps<'_>, report: &mut Report) -> Result<()> {
+    if !CASES.iter().any(|case| options.wants(case)) {
+        return Ok(());
+    }
     steps.step("filling disks", 0)?;
     let disk_bytes = scale.disk_bytes / 2;
     let stages = (0..3).map(|_| Stage::build(&options.place, disk_bytes)).collect::<Result<Vec<_>>>()?;
@@ -58,7 +61,7 @@ pub fn measure(options: &Options, scale: &Scale, steps: &mut Steps<'_>, report: 
     let best = Guard::best();
     let guarded = stages[1].disk(best, false)?;
     let open = stages[2].disk(Guard::None, false)?;
-    for (case, bytes) in CASES.into_iter().zip(SIZES) {
+    for (case, bytes) in CASES.into_iter().zip(SIZES).filter(|(case, _)| options.wants(case)) {
         let load = Load { writes: true, random: true, bytes, depth: 1 };
         let buffers = RefCell::new([Buffer::new(bytes as usize)]);
         let time = Duration::from_millis(scale.slice_ms);

@@ -48,17 +48,21 @@ fn plan(scale: &Scale, load: &Load) -> (usize, u64) {
 
 /// Measures it.
 pub fn measure(options: &Options, scale: &Scale, steps: &mut Steps<'_>, report: &mut Report) -> Result<()> {
+    let loads: Vec<Load> = loads(options.threads_many).filter(|load| options.wants(&load.name())).collect();
+    if loads.is_empty() {
+        return Ok(());
+    }
     steps.step("filling a disk", 0)?;
     let stage = Stage::build(&options.place, scale.disk_bytes)?;
     let bare = stage.bare()?;
     let usable = GUARDS.into_iter().filter(|(guard, _)| guard.ensure_available().is_ok());
     let disks = usable.map(|(guard, name)| Ok((name, stage.disk(guard, true)?))).collect::<Result<Vec<_>>>()?;
-    for load in loads(options.threads_many) {
+    for load in &loads {
         let mut buffers: Vec<Buffer> = (0..load.depth).map(|_| Buffer::new(load.bytes as usize)).collect();
         let buffers = std::cell::RefCell::new(&mut buffers[..]);
-        let (rounds, slice_ms) = plan(scale, &load);
+        let (rounds, slice_ms) = plan(scale, load);
         let time = Duration::from_millis(slice_ms);
-        let slice = |seed| Slice { load: &load, size: stage.size(), time, seed };
+        let slice = |seed| Slice { load, size: stage.size(), time, seed };
         let rate = |requests: f64| requests * load.bytes as f64 / 1e6;
         let mut subjects = vec![Subject::new(BARE, |seed| slice(seed).run(&bare, *buffers.borrow_mut()).map(rate))];
         for (name, disk) in &disks {
@@ -69,16 +73,16 @@ pub fn measure(options: &Options, scale: &Scale, steps: &mut Steps<'_>, report: 
         let series = rounds::run(&mut subjects, rounds, &mut || steps.step(&name, slice_ms))?;
         report.rows.extend(rows(&name, UNIT, &series, &series[0]));
     }
-    report.charts.extend([false, true].map(|writes| chart(options.threads_many, writes)));
+    report.charts.extend([false, true].map(|writes| chart(&loads, writes)));
     Ok(())
 }
 
-fn chart(many: usize, writes: bool) -> Chart {
+fn chart(loads: &[Load], writes: bool) -> Chart {
     let verb = if writes { "Writes" } else { "Reads" };
     Chart {
         title: format!("{verb} in process, through a disk that overwrites in place, by guard (figures 3 and 8)"),
         measure: Measure::Value,
-        cases: loads(many).filter(|load| load.writes == writes).map(|load| load.name()).collect(),
+        cases: loads.iter().filter(|load| load.writes == writes).map(Load::name).collect(),
         level: None,
     }
 }

@@ -52,7 +52,7 @@ pub fn total_ms(scale: &Scale) -> u64 {
 
 /// Measures it; nothing without the program.
 pub fn measure(options: &Options, scale: &Scale, steps: &mut Steps<'_>, report: &mut Report) -> Result<()> {
-    let Some(ferrite) = &options.ferrite else { return Ok(()) };
+    let Some(ferrite) = options.ferrite.as_ref().filter(|_| options.wants(CASE)) else { return Ok(()) };
     steps.step("filling a pool", 0)?;
     let scratch = Scratch::new(&options.place)?;
     // With its sixteenth of spare blocks this is nine tenths of the pool.

@@ -49,18 +49,22 @@ struct Rival {
 
 /// Measures it.
 pub fn measure(options: &Options, scale: &Scale, steps: &mut Steps<'_>, report: &mut Report) -> Result<()> {
+    let loads: Vec<Load> = loads().filter(|load| options.wants(&case(load))).collect();
+    if loads.is_empty() {
+        return Ok(());
+    }
     steps.step("starting servers", 0)?;
     let scratch = Scratch::new(&options.place)?;
     let stage = if options.ferrite.is_none() { Some(Stage::build(&options.place, scale.served_bytes)?) } else { None };
     let mut rivals = start(options, scale, &scratch, stage.as_ref())?;
     rivals.iter_mut().try_for_each(fill)?;
-    for load in loads() {
-        let name = case(&load);
+    for load in &loads {
+        let name = case(load);
         let payload = Buffer::new(load.bytes as usize);
         let time = Duration::from_millis(scale.served_slice_ms);
         let mut subjects: Vec<Subject<'_>> = rivals
             .iter_mut()
-            .map(|rival| Subject::new(rival.server.name.clone(), |seed| slice(rival, &load, &payload, (seed, time))))
+            .map(|rival| Subject::new(rival.server.name.clone(), |seed| slice(rival, load, &payload, (seed, time))))
             .collect();
         let series = rounds::run(&mut subjects, scale.served_rounds, &mut || steps.step(&name, scale.served_slice_ms))?;
         report.rows.extend(rows(&name, "MB/s", &series, better_peer(&series)));
@@ -69,7 +73,7 @@ pub fn measure(options: &Options, scale: &Scale, steps: &mut Steps<'_>, report: 
         title: "Served over NBD on a Unix socket, beside the better of nbdkit's memory plugin and qemu-nbd on tmpfs"
             .into(),
         measure: Measure::Ratio,
-        cases: loads().map(|load| case(&load)).collect(),
+        cases: loads.iter().map(case).collect(),
         level: Some(1.3),
     });
     Ok(())

@@ -34,6 +34,9 @@ pub struct Bench {
     /// Threads of the cases with many requests at once [default: twice the processors]
     #[arg(long, value_name = "N")]
     threads: Option<std::num::NonZero<u16>>,
+    /// Measure only the cases whose name contains this
+    #[arg(long, value_name = "TEXT")]
+    only: Option<String>,
     /// Folder in memory for pools
     #[arg(long, value_name = "DIR", default_value = "/dev/shm")]
     place: PathBuf,
@@ -62,6 +65,7 @@ impl Bench {
             length: if self.quick { Length::Quick } else { Length::Full },
             place: self.place.clone(),
             ferrite: Some(std::env::current_exe()?),
+            only: self.only.clone(),
             threads_many: self.threads.map_or(twice, |threads| usize::from(threads.get())),
         };
         let bar = Bar::new();
