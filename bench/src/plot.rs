@@ -99,6 +99,7 @@ fn draw_panel(root: &Drawn<'_>, area: &Drawn<'_>, content: &Content<'_>) -> Outc
         .disable_x_mesh()
         .x_labels(0)
         .y_desc(unit)
+        .y_label_formatter(&|level| if content.top() < 10.0 { format!("{level:.1}") } else { format!("{level:.0}") })
         .axis_desc_style((FONT, 15))
         .label_style((FONT, 13))
         .light_line_style(WHITE)

@@ -21,9 +21,10 @@ mod verdict;
 struct Scale {
     /// Bytes of the disk whose copies are timed.
     disk_bytes: u64,
-    /// Milliseconds of a slice of copies by one thread; by many threads thrice as long.
+    /// Milliseconds of a slice of copies by one thread: shorter than what the scheduler gives to others, so that most
+    /// slices are whole or lost, and a median sees the whole ones. By many threads, which need turns, 20 times as long.
     slice_ms: u64,
-    /// Rounds of copies by one thread; by many threads a third.
+    /// Rounds of copies by one thread; by many threads a tenth.
     rounds: usize,
     /// Bytes that each server serves.
     served_bytes: u64,
@@ -41,11 +42,11 @@ impl Scale {
     fn of(length: Length) -> Self {
         let full = Self {
             disk_bytes: 896 << 20,
-            slice_ms: 8,
-            rounds: 45,
+            slice_ms: 1,
+            rounds: 301,
             served_bytes: 512 << 20,
-            served_slice_ms: 60,
-            served_rounds: 25,
+            served_slice_ms: 20,
+            served_rounds: 75,
             killed_bytes: 1 << 30,
             kills: 11,
         };
@@ -53,11 +54,10 @@ impl Scale {
             Length::Full => full,
             Length::Quick => Self {
                 disk_bytes: 384 << 20,
-                slice_ms: 5,
-                rounds: 15,
+                rounds: 91,
                 served_bytes: 256 << 20,
-                served_slice_ms: 40,
-                served_rounds: 9,
+                served_slice_ms: 15,
+                served_rounds: 25,
                 kills: 3,
                 ..full
             },
