@@ -12,6 +12,7 @@ mod node;
 mod pools;
 mod programs;
 mod server;
+mod transfer;
 mod tree;
 mod up;
 mod usage;

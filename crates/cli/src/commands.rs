@@ -5,6 +5,7 @@ pub mod disk;
 mod image;
 pub mod pool;
 pub mod tag;
+mod transfer;
 pub mod up;
 mod upkeep;
 

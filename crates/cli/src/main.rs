@@ -11,6 +11,7 @@ mod reach;
 mod request;
 mod served;
 mod size;
+mod source;
 mod stop;
 mod warm;
 mod watched;

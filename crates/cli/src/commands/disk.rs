@@ -1,13 +1,14 @@
 //! `ferrite disk`.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use ferrite_medium::Scheme;
 use ferrite_pool::owner::{Claim, claim};
 use serde_json::Value;
 
-use super::print;
+use super::{print, transfer};
 use crate::engine::absolute;
 use crate::host;
 use crate::medium::MediumArguments;
@@ -15,7 +16,10 @@ use crate::outcome::{Failure, Outcome};
 use crate::reach::{self, Reach};
 use crate::request::{AttachReport, DiskReport, Request, Serving};
 use crate::size;
-use crate::stop::Stop;
+use crate::stop::{self, Stop};
+
+/// Pause between two looks at a disk.
+const WATCH_PAUSE: Duration = Duration::from_secs(1);
 
 /// Protected block devices in a pool: make them, serve them, attach them
 #[derive(Subcommand)]
@@ -38,6 +42,10 @@ pub enum Disk {
     Detach(Named),
     /// Tell what a disk is, where it is reached, and what it has been asked for
     Stat(Stat),
+    /// Copy any disk to any other: in a pool, over NBD, a file, a device
+    Copy(transfer::Copy),
+    /// Serve any disk over NBD, also as a simulated hard disk or SSD
+    Export(transfer::Export),
 }
 
 #[derive(Args)]
@@ -91,6 +99,9 @@ pub struct Resize {
 pub struct Stat {
     #[command(flatten)]
     disk: Named,
+    /// Tell it again every second, until Ctrl-C or the end of the pool's owner
+    #[arg(long)]
+    watch: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -180,10 +191,25 @@ impl Disk {
             Self::Serve(serve) => serve.run(),
             Self::Attach(attach) => attach.run(),
             Self::Detach(Named { pool, name }) => detach(&pool, name),
-            Self::Stat(Stat { disk: Named { pool, name }, json }) => {
-                let disk: DiskReport = reach::ask(&pool, Request::DiskStat { name }, None)?;
-                print(json, &disk, show)
+            Self::Stat(stat) => stat.run(),
+            Self::Copy(copy) => copy.run(),
+            Self::Export(export) => export.run(),
+        }
+    }
+}
+
+impl Stat {
+    fn run(self) -> Outcome {
+        let Self { disk: Named { pool, name }, watch, json } = self;
+        stop::watch()?;
+        let mut reach = Reach::new(&pool)?;
+        loop {
+            let disk: DiskReport = reach.ask(Request::DiskStat { name: name.clone() }, None)?;
+            print(json, &disk, show)?;
+            if !watch || matches!(reach, Reach::Ours(_)) || stop::is_asked() {
+                return reach.close();
             }
+            std::thread::sleep(WATCH_PAUSE);
         }
     }
 }

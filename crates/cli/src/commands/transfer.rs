@@ -1,0 +1,145 @@
+//! `ferrite disk copy|export`: any disk, by its address.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+use ferrite_medium::{Access, Disk, Error, Span, Zeroing};
+use ferrite_pool::owner::Progress;
+use ferrite_serve::nbd::{Exports, Options, Refusal, Server};
+use serde::Serialize;
+
+use super::print;
+use crate::bar::Bar;
+use crate::engine::absolute;
+use crate::outcome::Outcome;
+use crate::size;
+use crate::source::{ADDRESSES, Opening, Source, check_fit};
+use crate::stop::{self, Stop};
+
+/// Bytes copied at once.
+const PIECE: u64 = 1 << 20;
+
+#[derive(Args)]
+#[command(after_help = format!("A disk's address is {ADDRESSES}."))]
+pub struct Copy {
+    /// The disk to copy from, or an address
+    from: String,
+    /// The disk to copy to, which may be larger; what it holds is lost. A file that is not there is made
+    to: String,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
+#[command(after_help = format!("A disk's address is {ADDRESSES}."))]
+pub struct Export {
+    /// The disk, by its address
+    from: String,
+    /// The socket to serve it on over NBD
+    #[arg(long)]
+    unix: PathBuf,
+    /// Refuse writes
+    #[arg(long)]
+    read_only: bool,
+}
+
+/// What a copy did.
+#[derive(Serialize)]
+struct Copied {
+    /// Bytes of the disk.
+    size_bytes: u64,
+    /// Bytes that were copied.
+    copied_bytes: u64,
+    /// Bytes that read as zeros and were zeroed.
+    zeroed_bytes: u64,
+}
+
+impl Copy {
+    /// Does it; what was copied is durable on return.
+    pub fn run(self) -> Outcome {
+        stop::watch()?;
+        let from = Source::open(&self.from, Opening { read_only: true, make_bytes: None })?;
+        let size = from.disk.geometry().size;
+        let to = Source::open(&self.to, Opening { read_only: false, make_bytes: Some(size) })?;
+        check_fit(size, to.disk.geometry().size)?;
+        let copied = copy(&*from.disk, &*to.disk, size);
+        from.close()?;
+        to.close()?;
+        print(self.json, &copied?, |it| {
+            let (all, copied, zeroed) = (it.size_bytes, it.copied_bytes, it.zeroed_bytes);
+            format!("{}: {} copied, {} zeroed, durable\n", size::show(all), size::show(copied), size::show(zeroed))
+        })
+    }
+}
+
+fn copy(from: &dyn Disk, to: &dyn Disk, size: u64) -> Outcome<Copied> {
+    let bar = Bar::new();
+    let mut copied = Copied { size_bytes: size, copied_bytes: 0, zeroed_bytes: 0 };
+    let mut buffer = vec![0; PIECE as usize];
+    let mut at = 0;
+    while at < size {
+        for run in from.extents(Span::new(at, (size - at).min(64 * PIECE)))? {
+            let mut left = Span::new(at, run.len);
+            while left.len > 0 {
+                let piece = Span::new(left.at, left.len.min(PIECE));
+                let bytes = &mut buffer[..piece.len as usize];
+                if !run.zero {
+                    from.read(piece.at, bytes)?;
+                }
+                if run.zero || bytes.iter().all(|byte| *byte == 0) {
+                    zero(to, piece)?;
+                    copied.zeroed_bytes += piece.len;
+                } else {
+                    to.write(piece.at, bytes, Access::Cached)?;
+                    copied.copied_bytes += piece.len;
+                }
+                left = Span::new(left.at + piece.len, left.len - piece.len);
+                if !bar.show(&Progress { done: left.at, total: size, what: "copying".into() }) {
+                    return Err("stopped before its end: run it again".into());
+                }
+            }
+            at += run.len;
+        }
+    }
+    to.flush()?;
+    Ok(copied)
+}
+
+/// Zeros by the fast way where there is one.
+fn zero(to: &dyn Disk, span: Span) -> Outcome {
+    match to.write_zeroes(span, Zeroing { fast: true, ..Zeroing::default() }) {
+        Err(Error::Unsupported(_)) => Ok(to.write_zeroes(span, Zeroing::default())?),
+        other => Ok(other?),
+    }
+}
+
+impl Export {
+    /// Serves it until Ctrl-C.
+    pub fn run(self) -> Outcome {
+        let mut stop = Stop::new()?;
+        let source = Source::open(&self.from, Opening { read_only: self.read_only, make_bytes: None })?;
+        let only = Arc::new(Only(Arc::clone(&source.disk)));
+        let unix = absolute(&self.unix)?;
+        let listening = Server::new(only, Options::default()).listen_unix(&unix)?;
+        println!("{} is served at nbd+unix:///?socket={}", self.from, unix.display());
+        while stop.wait() != stop::Asked::End {}
+        listening.stop();
+        source.disk.flush()?;
+        source.close()
+    }
+}
+
+/// One disk without a name.
+struct Only(Arc<dyn Disk>);
+
+impl Exports for Only {
+    fn list(&self) -> Vec<String> {
+        vec![String::new()]
+    }
+
+    fn open(&self, name: &str) -> Result<Arc<dyn Disk>, Refusal> {
+        if name.is_empty() { Ok(Arc::clone(&self.0)) } else { Err(Refusal::Unknown) }
+    }
+}

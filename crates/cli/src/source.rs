@@ -1,0 +1,134 @@
+//! Any disk, by its address.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use ferrite_medium::{Clock, Disk, FileDisk, FileDiskOptions, HddDisk, HddProfile, SsdDisk, SsdProfile};
+use ferrite_serve::nbd_client::{ConnectOptions, NbdDisk};
+use serde_json::Value;
+
+use crate::host;
+use crate::outcome::{Failure, Outcome};
+use crate::reach::Reach;
+use crate::request::{Request, Serving};
+
+/// What addresses there are, for help texts.
+pub const ADDRESSES: &str = "POOL:NAME (a disk in a pool), nbd+unix:///NAME?socket=PATH, nbd://HOST/NAME, a file or \
+    block device, or one of these behind hdd-7200:, hdd-15000:, hdd-5400:, ssd-x25e:, ssd-sata:, ssd-nvme: or \
+    ssd-nvme-plp:, which serves it at the speed of such a disk";
+
+/// An open disk, and what keeps it open.
+pub struct Source {
+    /// The disk.
+    pub disk: Arc<dyn Disk>,
+    reach: Option<Reach>,
+    socket: Option<PathBuf>,
+}
+
+/// How an address is opened.
+#[derive(Clone, Copy, Debug)]
+pub struct Opening {
+    /// Refuse writes.
+    pub read_only: bool,
+    /// Where it names a file that is not there, make one of so many bytes.
+    pub make_bytes: Option<u64>,
+}
+
+impl Source {
+    /// Opens the disk at `address`.
+    pub fn open(address: &str, opening: Opening) -> Outcome<Self> {
+        if let Some((profile, rest)) = address.split_once(':')
+            && (HddProfile::named(profile).is_some() || SsdProfile::named(profile).is_some())
+        {
+            let source = Self::open(rest, opening)?;
+            return Ok(Self { disk: simulated(profile, source.disk), ..source });
+        }
+        if address.starts_with("nbd://") || address.starts_with("nbd+unix://") {
+            let options = ConnectOptions { read_only: opening.read_only, ..ConnectOptions::default() };
+            return Ok(Self::plain(Arc::new(NbdDisk::connect(address, &options)?)));
+        }
+        match address.rsplit_once(':') {
+            Some((pool, name)) if !Path::new(address).exists() => Self::in_pool(Path::new(pool), name, opening),
+            _ => Self::file(Path::new(address), opening),
+        }
+    }
+
+    fn plain(disk: Arc<dyn Disk>) -> Self {
+        Self { disk, reach: None, socket: None }
+    }
+
+    fn file(path: &Path, opening: Opening) -> Outcome<Self> {
+        if let Some(bytes) = opening.make_bytes.filter(|_| !path.exists()) {
+            let made = File::create_new(path).and_then(|file| file.set_len(bytes));
+            made.map_err(|error| format!("making {}: {error}", path.display()))?;
+        }
+        let options = FileDiskOptions { read_only: opening.read_only, ..FileDiskOptions::default() };
+        Ok(Self::plain(Arc::new(FileDisk::open(path, &options)?)))
+    }
+
+    fn in_pool(pool: &Path, name: &str, opening: Opening) -> Outcome<Self> {
+        let serving = Serving { read_only: opening.read_only, ..Serving::default() };
+        let mut reach = Reach::new(pool)?;
+        if let Reach::Ours(engine) = &reach {
+            let disk = engine.served().open(name, &serving)?;
+            return Ok(Self { disk, reach: Some(reach), socket: None });
+        }
+        // The owner serves it to us alone. Where it is in use already that decides how it is served.
+        let socket = host::beside(pool, &format!(".{}.nbd", std::process::id()));
+        let request = Request::DiskServe { name: name.into(), unix: std::path::absolute(&socket)?, serving };
+        reach.ask::<Value>(request, None)?;
+        let uri = format!("nbd+unix:///{name}?socket={}", socket.display());
+        let options = ConnectOptions { read_only: opening.read_only, ..ConnectOptions::default() };
+        let disk = Arc::new(NbdDisk::connect(&uri, &options)?);
+        Ok(Self { disk, reach: Some(reach), socket: Some(socket) })
+    }
+
+    /// Lets go of it in order.
+    pub fn close(self) -> Outcome {
+        drop(self.disk);
+        drop(self.socket);
+        self.reach.map_or(Ok(()), Reach::close)
+    }
+}
+
+fn simulated(profile: &str, disk: Arc<dyn Disk>) -> Arc<dyn Disk> {
+    let clock = WallClock(Instant::now());
+    match (HddProfile::named(profile), SsdProfile::named(profile)) {
+        (Some(profile), _) => Arc::new(HddDisk::new(disk, &profile, clock, 1)),
+        (None, Some(profile)) => Arc::new(SsdDisk::new(disk, &profile, clock, 1)),
+        (None, None) => disk,
+    }
+}
+
+/// The time on the wall: sleeps for what is long, and spins for the rest.
+struct WallClock(Instant);
+
+/// What a sleep may overshoot.
+const SLEEP_SLACK: Duration = Duration::from_micros(100);
+
+impl Clock for WallClock {
+    fn now_ns(&self) -> u64 {
+        self.0.elapsed().as_nanos() as u64
+    }
+
+    fn wait_until_ns(&self, until_ns: u64) {
+        let until = Duration::from_nanos(until_ns);
+        if let Some(sleep) = until.checked_sub(self.0.elapsed() + SLEEP_SLACK) {
+            thread::sleep(sleep);
+        }
+        while self.0.elapsed() < until {
+            std::hint::spin_loop();
+        }
+    }
+}
+
+/// Refuses two disks of which one does not fit the other.
+pub fn check_fit(from: u64, to: u64) -> Outcome {
+    if from <= to {
+        return Ok(());
+    }
+    Err(Failure::Failed(format!("{from} bytes do not fit a disk of {to}: name a larger one, or grow it")))
+}
