@@ -4,12 +4,13 @@ use std::path::Path;
 use std::process::Command;
 
 /// A program and its package.
-const PROGRAMS: [(&str, &str); 20] = [
+const PROGRAMS: [(&str, &str); 21] = [
     ("fio", "fio"),
     ("qemu-img", "qemu-utils"),
     ("qemu-io", "qemu-utils"),
     ("qemu-nbd", "qemu-utils"),
     ("nbdkit", "nbdkit"),
+    ("openssl", "openssl"),
     ("nbdinfo", "libnbd-bin"),
     ("nbdcopy", "libnbd-bin"),
     ("nbdsh", "python3-libnbd"),

@@ -26,6 +26,9 @@
 //! - N7. Where a disk panics, its connection ends and the others live.
 //! - N8. Stopping answers every request that was received whole, and ends in bounded time.
 //! - N9. A client that does not get on with the handshake is dropped.
+//! - N10. Where TLS is insisted on, nothing but STARTTLS is answered before it, no name of an export either.
+//! - N11. Nothing that was said in the clear counts under TLS: what came early ends the connection.
+//! - N12. A client whose address is not allowed is turned away before anything is said.
 
 mod command;
 pub mod consts;
@@ -34,6 +37,7 @@ mod export;
 mod handshake;
 mod inbox;
 mod listener;
+mod network;
 mod outbox;
 mod peer;
 mod read;
@@ -42,13 +46,18 @@ mod server;
 mod session;
 mod spin;
 mod stats;
+pub(crate) mod tcp;
+mod tls;
 mod transport;
 pub mod wire;
 
 pub use export::{Exports, Refusal};
 pub use listener::ListenError;
+pub use network::{Network, NotNetwork};
 pub use peer::End;
-pub use server::{Listening, Options, Server};
+pub use server::{Listening, ListeningTcp, Options, Server};
 pub use session::REQUEST_MAX_BYTES;
 pub use stats::{Requests, Stats};
+pub use tcp::TcpOptions;
+pub use tls::{Tls, TlsError, TlsFiles};
 pub use transport::{Hangup, Transport};

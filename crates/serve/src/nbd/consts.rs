@@ -29,6 +29,8 @@ pub mod option {
     pub const ABORT: u32 = 2;
     /// Name the exports.
     pub const LIST: u32 = 3;
+    /// Go on under TLS.
+    pub const STARTTLS: u32 = 5;
     /// Describe an export.
     pub const INFO: u32 = 6;
     /// Describe an export and enter transmission.
@@ -57,6 +59,8 @@ pub mod rep {
     pub const ERR_POLICY: u32 = (1 << 31) + 2;
     /// Malformed option.
     pub const ERR_INVALID: u32 = (1 << 31) + 3;
+    /// TLS has to come first.
+    pub const ERR_TLS_REQD: u32 = (1 << 31) + 5;
     /// No such export.
     pub const ERR_UNKNOWN: u32 = (1 << 31) + 6;
     /// The server is stopping.

@@ -99,23 +99,41 @@ impl<'a, 't> Handshake<'a, 't> {
     }
 
     fn dispatch(&mut self, number: u32, data: &[u8], flags: ClientFlags) -> Result<Next, End> {
-        if number == option::EXPORT_NAME {
-            return self.enter_by_name(data, flags);
-        }
         if number == option::ABORT {
             self.reply(number, rep::ACK, &[]);
             return Ok(Next::End);
+        }
+        if self.peer.insists_on_tls() {
+            return self.insist_on_tls(number, data);
+        }
+        if number == option::EXPORT_NAME {
+            return self.enter_by_name(data, flags);
         }
         if (self.stopping)() {
             self.refuse(number, rep::ERR_SHUTDOWN, "the server is stopping");
             return Ok(Next::Option);
         }
         match number {
+            option::STARTTLS if self.peer.is_secured() => self.refuse(number, rep::ERR_INVALID, "TLS was started"),
             option::LIST => self.list(data),
             option::INFO | option::GO => return Ok(self.describe(number, data)),
             option::STRUCTURED_REPLY => self.enable_structured(data),
             option::LIST_META_CONTEXT | option::SET_META_CONTEXT => self.contexts(number, data),
             _ => self.refuse(number, rep::ERR_UNSUP, "this option is not supported"),
+        }
+        Ok(Next::Option)
+    }
+
+    /// N10: there is no state yet that could come from before TLS. EXPORT_NAME knows no reply that says no.
+    fn insist_on_tls(&mut self, number: u32, data: &[u8]) -> Result<Next, End> {
+        match number {
+            option::STARTTLS if data.is_empty() => {
+                self.reply(number, rep::ACK, &[]);
+                self.peer.start_tls()?;
+            }
+            option::STARTTLS => self.refuse_malformed(number, Malformed::Length),
+            option::EXPORT_NAME => return Ok(Next::End),
+            _ => self.refuse(number, rep::ERR_TLS_REQD, "TLS has to be started first"),
         }
         Ok(Next::Option)
     }

@@ -1,13 +1,17 @@
-//! A listening Unix socket, and how it is taken over from a server that is gone and given up in the end.
+//! What clients come in by: a listening Unix socket here, how it is taken over from a server that is gone and given
+//! up in the end.
 #![allow(unsafe_code)] // std binds a socket before its mode can be set, which would let others in for a moment.
 
 use std::io;
 use std::mem;
+use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+
+use super::transport::Transport;
 
 /// Connections that may wait to be accepted.
 const BACKLOG: libc::c_int = 128;
@@ -32,6 +36,23 @@ pub enum ListenError {
         /// What the system said.
         source: io::Error,
     },
+    /// The system refused an address.
+    #[error("{address}: cannot listen there: {source}")]
+    Address {
+        /// Address and port.
+        address: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// What clients come in by.
+pub(super) trait Door: Send + Sync {
+    /// Waits for a client; `None` where it was turned away.
+    fn accept(&self) -> io::Result<Option<Box<dyn Transport>>>;
+
+    /// Lets nobody in any more; a thread in [`Door::accept`] returns with an error.
+    fn close(&self);
 }
 
 /// A socket that listens, and its path, which is removed with it.
@@ -56,20 +77,15 @@ impl Listener {
         let file = identity(path).map_err(failed)?;
         Ok(Self { socket, path: path.into(), file })
     }
+}
 
-    /// Waits for a client.
-    pub fn accept(&self) -> io::Result<UnixStream> {
-        self.socket.accept().map(|(stream, _)| stream)
+impl Door for Listener {
+    fn accept(&self) -> io::Result<Option<Box<dyn Transport>>> {
+        self.socket.accept().map(|(stream, _)| Some(Box::new(stream) as Box<dyn Transport>))
     }
 
-    /// Where it listens.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Stops listening; a thread in [`Listener::accept`] returns with an error. The path is removed where it is
-    /// still this socket's.
-    pub fn close(&self) {
+    /// The path is removed where it is still this socket's.
+    fn close(&self) {
         if identity(&self.path).is_ok_and(|file| file == self.file) {
             // Somebody else may remove it at the same time, which is as good.
             let _ = std::fs::remove_file(&self.path);

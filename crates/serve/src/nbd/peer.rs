@@ -68,6 +68,26 @@ impl<'t> Peer<'t> {
         Ok(self.transport.set_timeouts(left, left)?)
     }
 
+    /// Whether TLS has to come before anything else (N10).
+    pub fn insists_on_tls(&self) -> bool {
+        self.transport.insists_on_tls()
+    }
+
+    /// Whether what is received comes under TLS.
+    pub fn is_secured(&self) -> bool {
+        self.transport.is_secured()
+    }
+
+    /// Sends what was gathered, then shakes hands. What came in the clear behind the request for it may be from
+    /// somebody else than what comes under TLS, so it is not taken for the same client's (N11).
+    pub fn start_tls(&mut self) -> Result<(), End> {
+        self.flush()?;
+        if !self.inbox.held().is_empty() {
+            return Err(End::Malformed(Malformed::Early));
+        }
+        Ok(self.transport.start_tls(self.deadline)?)
+    }
+
     /// Receives until `len` bytes are held. Sends what was gathered before it waits.
     pub fn need(&mut self, len: usize) -> Result<(), End> {
         while self.inbox.held().len() < len {

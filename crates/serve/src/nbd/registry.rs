@@ -69,6 +69,11 @@ impl Registry {
         Ok(Some(Ticket { registry: Arc::clone(self), number, counters }))
     }
 
+    /// Counts a client that was turned away before it had a place.
+    pub fn turn_away(&self) {
+        self.lock().refused += 1;
+    }
+
     /// Whether [`Registry::stop`] was called.
     pub fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)

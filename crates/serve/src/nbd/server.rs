@@ -1,18 +1,19 @@
 //! The server: accepts connections and gives each a thread of its own.
 
 use std::io;
-use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use super::export::Exports;
 use super::handshake::Handshake;
-use super::listener::{ListenError, Listener};
+use super::listener::{Door, ListenError, Listener};
 use super::peer::{End, Peer};
 use super::registry::{Registry, Ticket};
 use super::stats::Stats;
+use super::tcp::{TcpDoor, TcpOptions};
 use super::transport::Transport;
 
 /// How long accepting rests when the system has no descriptor or thread left.
@@ -60,22 +61,32 @@ impl Server {
     /// Serves on the Unix socket `path` (mode 0600) from threads of its own. A socket that a killed server left
     /// there is removed; one that somebody answers on is an error, and so is anything else.
     pub fn listen_unix(&self, path: &Path) -> Result<Listening, ListenError> {
-        let listener = Arc::new(Listener::bind(path)?);
-        let (server, accepting) = (self.clone(), Arc::clone(&listener));
-        let thread = thread::Builder::new().name("nbd-accept".into()).spawn(move || server.accept(&accepting));
-        match thread {
-            Ok(thread) => Ok(Listening { server: self.clone(), listener, thread: Some(thread) }),
-            Err(source) => {
-                listener.close();
-                Err(ListenError::Io { path: path.into(), source })
-            }
-        }
+        let listener = Listener::bind(path)?;
+        let failed = |source| ListenError::Io { path: path.into(), source };
+        let accepting = self.open(Arc::new(listener)).map_err(failed)?;
+        Ok(Listening { path: path.into(), accepting })
     }
 
-    fn accept(&self, listener: &Listener) {
+    /// Serves on a TCP address from threads of its own, to whom `options` lets in; port 0 is a free one.
+    pub fn listen_tcp(&self, address: SocketAddr, options: TcpOptions) -> Result<ListeningTcp, ListenError> {
+        let door = TcpDoor::bind(address, options)?;
+        let address = door.address();
+        let failed = |source| ListenError::Address { address, source };
+        Ok(ListeningTcp { address, accepting: self.open(Arc::new(door)).map_err(failed)? })
+    }
+
+    fn open(&self, door: Arc<dyn Door>) -> io::Result<Accepting> {
+        let (server, watched) = (self.clone(), Arc::clone(&door));
+        let thread = thread::Builder::new().name("nbd-accept".into()).spawn(move || server.accept(&*watched));
+        let thread = thread.inspect_err(|_| door.close())?;
+        Ok(Accepting { server: self.clone(), door, thread: Some(thread) })
+    }
+
+    fn accept(&self, door: &dyn Door) {
         while !self.registry.is_stopping() {
-            match listener.accept() {
-                Ok(stream) => self.start(stream),
+            match door.accept() {
+                Ok(Some(transport)) => self.start(transport),
+                Ok(None) => self.registry.turn_away(),
                 // What can go wrong with one client, or what passes; a closed listener is found by the loop.
                 Err(_) => self.registry.pause(EXHAUSTED_PAUSE),
             }
@@ -83,11 +94,11 @@ impl Server {
     }
 
     /// Where there is no place, descriptor or thread for it the connection is closed, which its client sees.
-    fn start(&self, mut stream: UnixStream) {
-        let Ok(Some(ticket)) = self.registry.admit(&stream) else { return };
+    fn start(&self, mut transport: Box<dyn Transport>) {
+        let Ok(Some(ticket)) = self.registry.admit(&*transport) else { return };
         let server = self.clone();
         let thread = thread::Builder::new().name("nbd".into());
-        let started = thread.spawn(move || server.converse(&mut stream, &ticket));
+        let started = thread.spawn(move || server.converse(&mut *transport, &ticket));
         if started.is_err() {
             self.registry.pause(EXHAUSTED_PAUSE);
         }
@@ -117,29 +128,55 @@ impl Server {
     }
 }
 
-/// A server that accepts connections. Dropped, it stops as [`Listening::stop`] does.
+/// A server that accepts connections on a Unix socket. Dropped, it stops as [`Listening::stop`] does.
 pub struct Listening {
-    server: Server,
-    listener: Arc<Listener>,
-    thread: Option<JoinHandle<()>>,
+    path: PathBuf,
+    accepting: Accepting,
 }
 
 impl Listening {
     /// Where it listens.
     pub fn path(&self) -> &Path {
-        self.listener.path()
+        &self.path
     }
 
-    /// Accepts no more, removes the socket, lets every connection answer what it has received, and closes them all.
-    /// One that takes longer than [`Options::stop_patience`] is cut. Returns how many could not be ended because
-    /// their disk does not return.
+    /// Accepts no more, removes the socket, lets every connection of the server answer what it has received, and
+    /// closes them all, those that came in elsewhere too. One that takes longer than [`Options::stop_patience`] is
+    /// cut. Returns how many could not be ended because their disk does not return.
     pub fn stop(mut self) -> usize {
-        self.end()
+        self.accepting.end()
+    }
+}
+
+/// A server that accepts connections over TCP. Dropped, it stops as [`ListeningTcp::stop`] does.
+pub struct ListeningTcp {
+    address: SocketAddr,
+    accepting: Accepting,
+}
+
+impl ListeningTcp {
+    /// Where it listens, with the port that was found.
+    pub fn address(&self) -> SocketAddr {
+        self.address
     }
 
+    /// As [`Listening::stop`].
+    pub fn stop(mut self) -> usize {
+        self.accepting.end()
+    }
+}
+
+/// A door and the thread that waits at it.
+struct Accepting {
+    server: Server,
+    door: Arc<dyn Door>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Accepting {
     fn end(&mut self) -> usize {
         let Some(thread) = self.thread.take() else { return 0 };
-        self.listener.close();
+        self.door.close();
         let left = self.server.registry.stop(self.server.options.stop_patience);
         // A panic of the accepting thread was printed by it, and nothing is left to be done for it.
         let _ = thread.join();
@@ -147,7 +184,7 @@ impl Listening {
     }
 }
 
-impl Drop for Listening {
+impl Drop for Accepting {
     fn drop(&mut self) {
         self.end();
     }

@@ -14,7 +14,7 @@ pub struct Stats {
     pub open_connections: u64,
     /// Connections accepted so far.
     pub accepted_connections: u64,
-    /// Connections turned away because there were too many.
+    /// Connections turned away because there were too many, or by their address.
     pub refused_connections: u64,
     /// What was asked for on all of them.
     pub requests: Requests,

@@ -1,10 +1,10 @@
-//! The seam below the protocol: a stream of bytes each way. Unix sockets today.
+//! The seam below the protocol: a stream of bytes each way. Unix sockets here, TCP beside.
 #![allow(unsafe_code)] // recv and send with flags (do not wait, no SIGPIPE) and shutdown by descriptor are not in std.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A connection's stream of bytes.
 pub trait Transport: Send {
@@ -23,6 +23,22 @@ pub trait Transport: Send {
 
     /// A handle by which another thread ends the stream.
     fn hangup(&self) -> io::Result<Hangup>;
+
+    /// Whether TLS has to come before anything else (N10).
+    fn insists_on_tls(&self) -> bool {
+        false
+    }
+
+    /// Whether TLS has been started.
+    fn is_secured(&self) -> bool {
+        false
+    }
+
+    /// Shakes hands, at most until `until`; what is received and sent after it is under TLS.
+    fn start_tls(&mut self, until: Option<Instant>) -> io::Result<()> {
+        let _ = until;
+        Err(io::ErrorKind::Unsupported.into())
+    }
 }
 
 /// Ends a stream from another thread.
@@ -30,6 +46,11 @@ pub trait Transport: Send {
 pub struct Hangup(OwnedFd);
 
 impl Hangup {
+    /// Ends the stream of this socket.
+    pub(super) fn of(socket: OwnedFd) -> Self {
+        Self(socket)
+    }
+
     /// No more is received than what is there; replies can still be sent.
     pub fn stop_receiving(&self) {
         self.shut_down(libc::SHUT_RD);
@@ -58,12 +79,8 @@ impl Transport for UnixStream {
 
     fn send(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
-            match send_some(self, bytes) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(sent) => bytes = &bytes[sent..],
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
+            let sent = send_with(self, bytes, 0)?;
+            bytes = &bytes[sent..];
         }
         Ok(())
     }
@@ -78,12 +95,28 @@ impl Transport for UnixStream {
     }
 }
 
-fn receive_with(stream: &UnixStream, into: &mut [u8], flags: libc::c_int) -> io::Result<usize> {
-    loop {
+/// Receives by `recv` with flags.
+pub(super) fn receive_with(stream: &impl AsRawFd, into: &mut [u8], flags: libc::c_int) -> io::Result<usize> {
+    again_if_interrupted(|| {
         // SAFETY: the pointer and length are those of `into`, writable and borrowed for the call; the descriptor is open.
-        let got = unsafe { libc::recv(stream.as_raw_fd(), into.as_mut_ptr().cast(), into.len(), flags) };
-        match usize::try_from(got) {
-            Ok(len) => return Ok(len),
+        unsafe { libc::recv(stream.as_raw_fd(), into.as_mut_ptr().cast(), into.len(), flags) }
+    })
+}
+
+/// Sends some of `bytes` by `send` with flags, and never by a signal.
+pub(super) fn send_with(stream: &impl AsRawFd, bytes: &[u8], flags: libc::c_int) -> io::Result<usize> {
+    let sent = again_if_interrupted(|| {
+        let flags = flags | libc::MSG_NOSIGNAL;
+        // SAFETY: the pointer and length are those of `bytes`, readable and borrowed for the call; the descriptor is open.
+        unsafe { libc::send(stream.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) }
+    })?;
+    if sent == 0 { Err(io::ErrorKind::WriteZero.into()) } else { Ok(sent) }
+}
+
+fn again_if_interrupted(mut call: impl FnMut() -> isize) -> io::Result<usize> {
+    loop {
+        match usize::try_from(call()) {
+            Ok(count) => return Ok(count),
             Err(_) => {
                 let error = io::Error::last_os_error();
                 if error.kind() != io::ErrorKind::Interrupted {
@@ -92,10 +125,4 @@ fn receive_with(stream: &UnixStream, into: &mut [u8], flags: libc::c_int) -> io:
             }
         }
     }
-}
-
-fn send_some(stream: &UnixStream, bytes: &[u8]) -> io::Result<usize> {
-    // SAFETY: the pointer and length are those of `bytes`, readable and borrowed for the call; the descriptor is open.
-    let sent = unsafe { libc::send(stream.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL) };
-    usize::try_from(sent).map_err(|_| io::Error::last_os_error())
 }

@@ -20,6 +20,9 @@ pub enum Malformed {
     /// The magic number is missing: the framing is lost and only dropping the connection is left.
     #[error("wrong magic number")]
     Magic,
+    /// More came in the clear before TLS was started.
+    #[error("something was said before TLS was started")]
+    Early,
     /// Flags that were never offered.
     #[error("unknown client flags")]
     Flags,

@@ -13,8 +13,6 @@ use crate::nbd::consts::{
 
 /// Longest option reply that is read, in bytes.
 const REPLY_MAX_BYTES: u32 = 64 << 10;
-/// Sent as an error by servers that insist on TLS.
-const ERR_TLS_REQD: u32 = (1 << 31) + 5;
 
 /// What a server offers.
 #[derive(Clone, Debug, Default)]
@@ -215,7 +213,7 @@ fn refusal(reply: &Reply) -> String {
         rep::ERR_POLICY => "not allowed",
         rep::ERR_UNSUP => "it does not know GO; a newer server is needed",
         rep::ERR_SHUTDOWN => "it is stopping",
-        ERR_TLS_REQD => "it insists on TLS, which this client does not speak",
+        rep::ERR_TLS_REQD => "it insists on TLS, which this client does not speak",
         _ => "with an error",
     };
     if text.is_empty() { meaning.to_owned() } else { format!("{meaning} ({text})") }

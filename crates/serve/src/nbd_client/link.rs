@@ -1,5 +1,5 @@
 //! The socket of a connection, Unix or TCP.
-#![allow(unsafe_code)] // recv and send with flags (do not wait, no SIGPIPE), poll and keepalive are not in std.
+#![allow(unsafe_code)] // recv and send with flags (do not wait, no SIGPIPE) and poll are not in std.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream, ToSocketAddrs};
@@ -8,6 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use super::uri::Address;
+use crate::nbd::tcp::prepare;
 
 /// A host that is gone is noticed after this long without a sign of it, in seconds.
 const SILENT_S: libc::c_int = 30;
@@ -42,7 +43,7 @@ impl Link {
         for address in (host.as_str(), port).to_socket_addrs()? {
             let left = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
             match TcpStream::connect_timeout(&address, left) {
-                Ok(stream) => return prepared(stream).map(Self::Tcp),
+                Ok(stream) => return prepare(&stream, SILENT_S, SIGN_S).map(|()| Self::Tcp(stream)),
                 Err(why) => last = why,
             }
         }
@@ -139,23 +140,4 @@ fn again_if_interrupted(mut call: impl FnMut() -> isize) -> io::Result<usize> {
             }
         }
     }
-}
-
-/// Requests go out as they are, and a host that is gone is noticed.
-fn prepared(stream: TcpStream) -> io::Result<TcpStream> {
-    stream.set_nodelay(true)?;
-    for (level, name, value) in [
-        (libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1),
-        (libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, SIGN_S),
-        (libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, SIGN_S),
-        (libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, SILENT_S * 1000),
-    ] {
-        let len = size_of::<libc::c_int>() as libc::socklen_t;
-        // SAFETY: the value is an initialised c_int of that length, borrowed for the call; the descriptor is open.
-        let done = unsafe { libc::setsockopt(stream.as_raw_fd(), level, name, (&raw const value).cast(), len) };
-        if done != 0 {
-            return Err(io::Error::last_os_error());
-        }
-    }
-    Ok(stream)
 }

@@ -1,6 +1,7 @@
 //! The NBD server against a client of our own, which can also say what no good client says, and against the clients
-//! people use. The rules N1 to N9 are on top of `ferrite_serve::nbd`.
+//! people use. The rules N1 to N12 are on top of `ferrite_serve::nbd`.
 
+mod certificates;
 mod client;
 mod commands;
 mod disks;
@@ -8,3 +9,5 @@ mod handshake;
 mod hostile;
 mod programs;
 mod stopping;
+mod tcp;
+mod tls;

@@ -60,7 +60,7 @@ fn uri(dir: &Path) -> String {
 }
 
 /// Runs `program` and returns what it printed. Debian's programs go first, since libnbd is a module of its Python.
-fn run(program: &str, package: &str, args: &[&str]) -> String {
+pub fn run(program: &str, package: &str, args: &[&str]) -> String {
     let path = format!("/usr/bin:{}", std::env::var("PATH").unwrap_or_default());
     let output = match Command::new(program).args(args).env("PATH", path).output() {
         Ok(output) => output,
