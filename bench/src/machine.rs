@@ -44,6 +44,13 @@ impl Machine {
     }
 }
 
+/// How often this thread had to leave its processor to another one, where the kernel tells.
+pub fn preemptions() -> Option<u64> {
+    let status = fs::read_to_string("/proc/thread-self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("nonvoluntary_ctxt_switches:"))?;
+    line.trim().parse().ok()
+}
+
 /// Processors this process may use.
 pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, Into::into)

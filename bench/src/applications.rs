@@ -1,0 +1,174 @@
+//! The loads of table II on several disks in turn, each with a file system of its own.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+use ferrite_medium::Disk;
+
+use crate::loads::{KINDS, Kind, Kit, Load, Size};
+use crate::node::{self, Ground, Node, Yard};
+use crate::options::{Length, Options, Steps};
+use crate::report::{Chart, Measure, Report, rows};
+use crate::rounds::{self, Subject};
+use crate::{Result, program};
+
+/// Milliseconds that one run of a load is reckoned to take.
+const RUN_MS: u64 = 1200;
+const UNIT: &str = "s";
+
+/// A disk that loads run on.
+pub struct Contestant {
+    /// Its name in the report.
+    pub name: String,
+    /// What it is.
+    pub ground: Ground,
+    /// How its file system is mounted.
+    pub mount_options: &'static str,
+}
+
+/// With write barriers, as everybody mounts.
+pub const WITH_BARRIERS: &str = "barrier";
+/// Without: the file system never flushes.
+pub const WITHOUT_BARRIERS: &str = "nobarrier";
+
+impl Contestant {
+    /// A disk of this process.
+    pub fn disk(name: impl Into<String>, disk: Arc<dyn Disk>) -> Self {
+        Self { name: name.into(), ground: Ground::Disk(disk), mount_options: WITH_BARRIERS }
+    }
+
+    /// The same without barriers.
+    pub fn without_barriers(self) -> Self {
+        Self { mount_options: WITHOUT_BARRIERS, ..self }
+    }
+}
+
+/// What is run, and how often.
+pub struct Plan<'a> {
+    /// The paper's figure, for the chart's title.
+    pub title: &'a str,
+    /// Names of loads, those that matter most first.
+    pub loads: &'a [&'a str],
+    /// What is run of them.
+    pub size: Size,
+    /// Runs that count.
+    pub rounds: usize,
+}
+
+impl<'a> Plan<'a> {
+    /// All loads as often as the paper ran them; to see that it works, two of them once.
+    pub fn of(length: Length, title: &'a str) -> Self {
+        const ALL: [&str; 8] = ["untar", "tar", "devel", "sfs", "tpcc", "tpch", "glimpseindex", "clamav"];
+        let (loads, rounds) = match length {
+            Length::Full => (&ALL[..], 3),
+            Length::Quick => (&ALL[..5], 3),
+            Length::Smoke => (&ALL[..2], 1),
+        };
+        Self { title, loads, size: Size::of(length), rounds }
+    }
+
+    fn kinds(&self, options: &Options) -> Vec<&'static Kind> {
+        let wanted = |name: &&&str| options.wants(name);
+        let named = |name: &&str| KINDS.iter().find(|kind| kind.name == *name);
+        self.loads.iter().filter(wanted).filter_map(named).collect()
+    }
+
+    /// Milliseconds it takes with `contestants`, about.
+    pub fn total_ms(&self, contestants: usize) -> u64 {
+        if node::missing().is_some() {
+            return 0;
+        }
+        (self.loads.len() * contestants * (self.rounds + 1)) as u64 * RUN_MS
+    }
+}
+
+/// What an experiment lets run.
+pub struct Races<'a, 'b> {
+    /// How it is run.
+    pub options: &'a Options,
+    /// How far it is.
+    pub steps: &'a mut Steps<'b>,
+    /// What was found.
+    pub report: &'a mut Report,
+}
+
+impl Races<'_, '_> {
+    /// Lets `plan` run on the disks that `field` makes, of at least the bytes it is told; each value stands beside that
+    /// of the contestant `beside`. What was left out and why, for people.
+    pub fn run(
+        &mut self,
+        plan: &Plan<'_>,
+        beside: &str,
+        field: impl FnOnce(u64) -> Result<Vec<Contestant>>,
+    ) -> Result<Vec<String>> {
+        let kinds = plan.kinds(self.options);
+        if kinds.is_empty() {
+            return Ok(Vec::new());
+        }
+        if let Some(why) = node::missing() {
+            return Ok(vec![format!("applications were left out: {why}")]);
+        }
+        self.steps.step("making disks", 0)?;
+        let yard = Yard::new()?;
+        let entered = field(plan.size.disk_bytes())?.into_iter().enumerate();
+        let nodes = entered.map(|(number, one)| {
+            let node = yard.node(&format!("disk{number}"), one.ground, one.mount_options)?;
+            Ok((one.name, node))
+        });
+        let nodes = nodes.collect::<Result<Vec<(String, Node)>>>()?;
+        let kit = Kit::new(&self.options.place, plan.size)?;
+        let mut notes = Vec::new();
+        let mut ran = Vec::new();
+        for kind in kinds {
+            self.steps.step(&format!("preparing {}", kind.name), 0)?;
+            match kind.make(&kit)? {
+                Some(load) => {
+                    self.race(kind.name, &*load, &nodes, (plan.rounds, beside))?;
+                    ran.push(kind.name.to_owned());
+                }
+                None => notes.push(format!("{} was left out: it needs {}", kind.name, kind.needs)),
+            }
+        }
+        self.report.charts.push(Chart {
+            title: plan.title.into(),
+            measure: Measure::Ratio,
+            cases: ran,
+            level: Some(1.0),
+        });
+        Ok(notes)
+    }
+
+    fn race(&mut self, case: &str, load: &dyn Load, nodes: &[(String, Node)], how: (usize, &str)) -> Result<()> {
+        let (rounds, beside) = how;
+        for (name, node) in nodes {
+            self.steps.step(&format!("preparing {case} on {name}"), 0)?;
+            prepare(load, node)?;
+        }
+        let run = |node: &Node| {
+            node.refresh()?;
+            let home = home(node);
+            let seconds = load.run(&home)?;
+            load.reset(&home)?;
+            Ok(seconds)
+        };
+        let mut subjects: Vec<Subject<'_>> =
+            nodes.iter().map(|(name, node)| Subject::new(name.clone(), move |_| run(node))).collect();
+        let steps = &mut *self.steps;
+        let series = rounds::run(&mut subjects, rounds, &mut || steps.step(case, RUN_MS))?;
+        let base = series.iter().find(|one| one.name == beside).unwrap_or(&series[0]);
+        self.report.rows.extend(rows(case, UNIT, &series, base));
+        Ok(())
+    }
+}
+
+fn home(node: &Node) -> PathBuf {
+    node.path().join("load")
+}
+
+fn prepare(load: &dyn Load, node: &Node) -> Result<()> {
+    node.format()?;
+    let home: &Path = &home(node);
+    program::run(Command::new("mkdir").arg(home))?;
+    load.prepare(home)
+}

@@ -1,0 +1,31 @@
+//! tar: a source tree is packed into an archive on the same disk.
+
+use std::path::Path;
+
+use super::source::Source;
+use super::{Kit, Load, has, timed};
+use crate::{Result, program};
+
+struct Tar {
+    source: Source,
+}
+
+/// It, where there is a source tree.
+pub fn make(kit: &Kit) -> Result<Option<Box<dyn Load>>> {
+    let source = if has(&["tar"]) { kit.source()?.cloned() } else { None };
+    Ok(source.map(|source| Box::new(Tar { source }) as Box<dyn Load>))
+}
+
+impl Load for Tar {
+    fn prepare(&self, home: &Path) -> Result<()> {
+        self.source.unpack_to(home)
+    }
+
+    fn run(&self, home: &Path) -> Result<f64> {
+        timed(home, || program::shell(home, "tar -cf $home/packed.tar -C $home tree"))
+    }
+
+    fn reset(&self, home: &Path) -> Result<()> {
+        program::shell(home, "rm $home/packed.tar")
+    }
+}

@@ -1,0 +1,151 @@
+//! Reads and writes in process on several disks in turn, by the loads of figures 3 and 8.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use ferrite_medium::{Access, Disk};
+
+use crate::Result;
+use crate::buffer::Buffer;
+use crate::options::{Length, Options, Steps};
+use crate::protection::load::{Load, Slice, Target};
+use crate::report::{Report, rows};
+use crate::rounds::{self, Subject};
+
+const UNIT: &str = "MB/s";
+
+/// A disk that is measured.
+pub struct Racer {
+    /// Its name in the report.
+    pub name: String,
+    /// The disk.
+    pub disk: Arc<dyn Disk>,
+    /// Writes from one barrier to the next; `None` for no barriers.
+    pub barrier_every: Option<u64>,
+    written: AtomicU64,
+}
+
+impl Racer {
+    /// One without barriers.
+    pub fn new(name: impl Into<String>, disk: Arc<dyn Disk>) -> Self {
+        Self { name: name.into(), disk, barrier_every: None, written: AtomicU64::new(0) }
+    }
+
+    /// One with a barrier after every so many writes.
+    pub fn with_barriers(name: impl Into<String>, disk: Arc<dyn Disk>, every: u64) -> Self {
+        Self { barrier_every: Some(every), ..Self::new(name, disk) }
+    }
+}
+
+impl Target for Racer {
+    #[inline]
+    fn read(&self, at: u64, into: &mut [u8]) -> Result<()> {
+        Ok(self.disk.read(at, into)?)
+    }
+
+    #[inline]
+    fn write(&self, at: u64, from: &[u8]) -> Result<()> {
+        self.disk.write(at, from, Access::Cached)?;
+        match self.barrier_every {
+            Some(every) if (self.written.fetch_add(1, Ordering::Relaxed) + 1).is_multiple_of(every) => {
+                Ok(self.disk.flush()?)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// How long is measured.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// Bytes of the disks.
+    pub disk_bytes: u64,
+    /// Bytes of them that are worked on.
+    pub size: u64,
+    /// Milliseconds of a slice of one thread; of many threads twice as long.
+    pub slice_ms: u64,
+    /// Rounds of one thread; of many threads half.
+    pub rounds: usize,
+}
+
+impl Plan {
+    /// For a run of `length`.
+    pub fn of(length: Length) -> Self {
+        match length {
+            Length::Full => Self { disk_bytes: 512 << 20, size: 0, slice_ms: 12, rounds: 24 },
+            Length::Quick => Self { disk_bytes: 192 << 20, size: 0, slice_ms: 5, rounds: 9 },
+            Length::Smoke => Self { disk_bytes: 4 << 20, size: 0, slice_ms: 1, rounds: 1 },
+        }
+    }
+
+    fn rounds(&self, load: &Load) -> usize {
+        if load.depth == 1 { self.rounds } else { self.rounds.div_ceil(2) }
+    }
+
+    fn slice_ms(&self, load: &Load) -> u64 {
+        if load.depth == 1 { self.slice_ms } else { 2 * self.slice_ms }
+    }
+
+    /// Milliseconds that `loads` take with `racers`, about.
+    pub fn total_ms(&self, loads: &[Load], racers: usize) -> u64 {
+        loads.iter().map(|load| (self.rounds(load) as u64 + 1) * self.slice_ms(load) * racers as u64).sum()
+    }
+}
+
+/// Every combination of these, in the paper's order.
+pub fn loads(verbs: &[bool], sizes: &[u64], depths: &[usize]) -> Vec<Load> {
+    let mut all = Vec::new();
+    for (&writes, &depth) in verbs.iter().flat_map(|verb| depths.iter().map(move |depth| (verb, depth))) {
+        for &bytes in sizes {
+            all.extend([false, true].map(|random| Load { writes, random, bytes, depth }));
+        }
+    }
+    all
+}
+
+/// What is measured with what.
+pub struct Heat<'a> {
+    /// The case's name.
+    pub case: String,
+    /// What is done.
+    pub load: Load,
+    /// By whom; the others stand beside the first.
+    pub racers: &'a [Racer],
+}
+
+/// Measures `heat`.
+pub fn measure(heat: &Heat<'_>, plan: &Plan, steps: &mut Steps<'_>, report: &mut Report) -> Result<()> {
+    let Heat { case, load, racers } = heat;
+    let mut buffers: Vec<Buffer> = (0..load.depth).map(|_| Buffer::new(load.bytes as usize)).collect();
+    let buffers = RefCell::new(&mut buffers[..]);
+    let slice_ms = plan.slice_ms(load);
+    let time = Duration::from_millis(slice_ms);
+    let subject = |racer: &'a Racer| {
+        Subject::new(racer.name.clone(), |seed| {
+            let slice = Slice { load, size: plan.size, time, seed };
+            let requests = slice.run(racer, *buffers.borrow_mut())?;
+            // What one leaves in the cache is not to be flushed in another's time.
+            racer.disk.flush()?;
+            Ok(requests * load.bytes as f64 / 1e6)
+        })
+    };
+    let mut subjects: Vec<Subject<'_>> = racers.iter().map(subject).collect();
+    let series = rounds::run(&mut subjects, plan.rounds(load), &mut || steps.step(case, slice_ms))?;
+    report.rows.extend(rows(case, UNIT, &series, &series[0]));
+    Ok(())
+}
+
+/// Measures each of `loads` that is wanted.
+pub fn measure_all(
+    loads: &[Load],
+    racers: &[Racer],
+    plan: &Plan,
+    (options, steps, report): (&Options, &mut Steps<'_>, &mut Report),
+) -> Result<()> {
+    for load in loads.iter().filter(|load| options.wants(&load.name())) {
+        measure(&Heat { case: load.name(), load: *load, racers }, plan, steps, report)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,174 @@
+//! A disk with ext4 on it, mounted, for programs to work on.
+//!
+//! - N1. This process never touches a mount of its own: a thread that waits for one cannot be killed while the others
+//!   that serve it are, and both would stay for ever. Children do it, and live through our end.
+//! - N2. Dropped, everything is unmounted and detached; what a killed experiment left is cleared by the next one.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use ferrite_medium::Disk;
+use ferrite_serve::attach::{self, Attached, Options};
+
+use crate::{Error, Result, program};
+
+/// Where the folders of all experiments are.
+const ROOT: &str = "/run/ferrite-bench";
+/// No discards, and nothing left to be written later in the background: what is timed is the load.
+const MKFS: [&str; 10] = [
+    "-q", "-F", "-b", "4096", "-i", "8192", "-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0", "-O", "^metadata_csum",
+];
+
+/// The folder of one experiment's nodes.
+#[derive(Debug)]
+pub struct Yard(PathBuf);
+
+/// What a node is made of.
+pub enum Ground {
+    /// A disk of this process, attached as `ferrite up` does.
+    Disk(Arc<dyn Disk>),
+    /// A file, by the kernel's loop device alone.
+    File(PathBuf),
+}
+
+/// A mounted disk.
+pub struct Node {
+    point: PathBuf,
+    mount_options: &'static str,
+    file: Option<PathBuf>,
+    attached: Option<Attached>,
+}
+
+/// Why nothing can be mounted here.
+pub fn missing() -> Option<String> {
+    let programs = ["mkfs.ext4", "mount", "umount", "losetup", "sync"];
+    let lacking = programs.into_iter().find(|name| program::find(name).is_none());
+    attach::check().err().map(|why| why.to_string()).or(lacking.map(|name| format!("there is no {name}")))
+}
+
+impl Yard {
+    /// A new one.
+    pub fn new() -> Result<Self> {
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        clear(Path::new(ROOT));
+        let name = format!("{}-{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
+        let yard = Self(Path::new(ROOT).join(name));
+        fs::create_dir_all(yard.points()).map_err(Error::io(format!("making {}", yard.points().display())))?;
+        Ok(yard)
+    }
+
+    fn points(&self) -> PathBuf {
+        self.0.join("mounts")
+    }
+
+    /// A node called `name`, which has a file system and is mounted when [`Node::format`] is done.
+    pub fn node(&self, name: &str, ground: Ground, mount_options: &'static str) -> Result<Node> {
+        let point = self.points().join(name);
+        fs::create_dir(&point).map_err(Error::io(format!("making {}", point.display())))?;
+        let mut node = Node { point, mount_options, file: None, attached: None };
+        match ground {
+            Ground::File(file) => node.file = Some(file),
+            Ground::Disk(disk) => {
+                let link = self.0.join(format!("{name}.node"));
+                let options = Options { link, ..Options::new(name, self.0.join("attached")) };
+                let failed = |why: attach::Error| Error::Server { who: format!("attaching {name}"), what: why.to_string() };
+                node.attached = Some(Attached::new(disk, options).map_err(failed)?);
+            }
+        }
+        Ok(node)
+    }
+}
+
+impl Drop for Yard {
+    fn drop(&mut self) {
+        // What is still mounted keeps its folder, and is cleared by the next experiment.
+        let _ = fs::remove_dir(self.points());
+        let _ = fs::remove_dir(self.0.join("attached"));
+        let _ = fs::remove_dir(&self.0);
+        let _ = fs::remove_dir(ROOT);
+    }
+}
+
+impl Node {
+    /// Where it is mounted.
+    pub fn path(&self) -> &Path {
+        &self.point
+    }
+
+    /// Makes a new file system and mounts it.
+    pub fn format(&self) -> Result<()> {
+        self.unmount()?;
+        let device = self.attached.as_ref().map(Attached::device).or(self.file.as_deref()).expect("one of both");
+        program::run(Command::new(program::find("mkfs.ext4").unwrap_or_default()).args(MKFS).arg(device))?;
+        self.mount()
+    }
+
+    /// Mounts it anew, so that nothing of it is in the page cache.
+    pub fn refresh(&self) -> Result<()> {
+        self.unmount()?;
+        self.mount()
+    }
+
+    fn mount(&self) -> Result<()> {
+        let Some(file) = &self.file else {
+            let device = self.attached.as_ref().expect("a disk").device();
+            return self.mount_device(device);
+        };
+        let direct = loop_over(file, "--direct-io=on").or_else(|_| loop_over(file, "--direct-io=off"))?;
+        let mounted = self.mount_device(Path::new(&direct));
+        // While it is mounted this only says that it goes with the mount.
+        program::run(Command::new("losetup").args(["--detach", &direct]))?;
+        mounted
+    }
+
+    fn mount_device(&self, device: &Path) -> Result<()> {
+        program::run(Command::new("mount").args(["-t", "ext4", "-o", self.mount_options]).arg(device).arg(&self.point))
+    }
+
+    fn unmount(&self) -> Result<()> {
+        if points(&self.point).is_empty() { Ok(()) } else { program::run(Command::new("umount").arg(&self.point)) }
+    }
+}
+
+fn loop_over(file: &Path, direct: &str) -> Result<String> {
+    let made = program::output(Command::new("losetup").args(["--find", "--show", direct]).arg(file))?;
+    Ok(made.trim().to_owned())
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        if self.unmount().is_err() {
+            let _ = program::run(Command::new("umount").arg("--lazy").arg(&self.point));
+        }
+        self.attached = None;
+        let _ = fs::remove_dir(&self.point);
+    }
+}
+
+/// Mount points at `folder` or in it, the last one first.
+fn points(folder: &Path) -> Vec<PathBuf> {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let named = mounts.lines().rev().filter_map(|line| line.split(' ').nth(1)).map(PathBuf::from);
+    named.filter(|point| point.starts_with(folder)).collect()
+}
+
+/// Clears what killed experiments left.
+fn clear(root: &Path) {
+    for entry in fs::read_dir(root).into_iter().flatten().flatten() {
+        let (name, path) = (entry.file_name(), entry.path());
+        let pid = name.to_str().and_then(|name| name.split('-').next());
+        if pid.is_none_or(|pid| Path::new("/proc").join(pid).exists()) {
+            continue;
+        }
+        attach::clear_stale(&path.join("attached"));
+        for point in points(&path) {
+            let _ = program::run(Command::new("umount").arg("--lazy").arg(point));
+        }
+        if points(&path).is_empty() {
+            let _ = fs::remove_dir_all(&path);
+        }
+    }
+}
