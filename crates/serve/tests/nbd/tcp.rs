@@ -75,11 +75,12 @@ fn addresses_that_are_not_allowed_are_turned_away() {
 /// N9: connections that were opened and left half open end, and give their places back.
 #[test]
 fn half_open_connections_end() {
-    let options = Options { handshake_timeout: Duration::from_millis(150), ..Options::default() };
+    let options = Options { handshake_timeout: Duration::from_millis(500), ..Options::default() };
     let server = server_with(Probe::new(), options);
     let listening = server.listen_tcp(LOOPBACK, TcpOptions::default()).unwrap();
     let mut silent: Vec<_> = (0..8).map(|_| TcpStream::connect(listening.address()).unwrap()).collect();
-    silent[0].write_all(&[0, 0]).unwrap();
+    // It may have been dropped by now.
+    let _ = silent[0].write_all(&[0, 0]);
     for stream in &mut silent {
         let mut said = Vec::new();
         let _ = stream.read_to_end(&mut said);

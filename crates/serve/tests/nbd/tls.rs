@@ -168,7 +168,7 @@ fn nothing_is_smuggled_in_before_tls() {
 #[test]
 fn half_open_handshakes_end() {
     let certificates = Certificates::new();
-    let options = Options { handshake_timeout: Duration::from_millis(200), ..Options::default() };
+    let options = Options { handshake_timeout: Duration::from_secs(1), ..Options::default() };
     let server = server_with(Probe::new(), options);
     let listening = listen(&server, certificates.tls(None));
     let mut silent = plain(&listening);
