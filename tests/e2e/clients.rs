@@ -90,3 +90,41 @@ fn images_copied_in_come_back_equal_by_nbdcopy_and_qemu() {
     assert!(run(client("nbdinfo").args(["--json", &server.uri("d")])).contains("\"is_read_only\": true"));
     run(client("qemu-img").args(["compare", "-f", "raw", "-F", "raw"]).arg(&image).arg(server.uri("d")));
 }
+
+/// The address that a server said it serves by TCP at.
+fn tcp_uri(server: &Server) -> String {
+    let line = server.lines.iter().find_map(|line| line.split_once("nbd://"));
+    let (_, rest) = line.unwrap_or_else(|| panic!("no TCP address in {:?}", server.lines));
+    rest.trim().to_owned()
+}
+
+#[test]
+fn disks_are_served_by_tcp_to_who_is_allowed_and_by_tls_where_asked() {
+    let folder = folder(true);
+    let pool = folder.path().join("pool");
+    let up = |more: &[&str]| {
+        let tcp = ["--no-attach", "--size", "64M", "--disk", "d=16M", "--tcp", "127.0.0.1:0"];
+        Server::start(&pool, &[&tcp[..], more].concat())
+    };
+    let size = |uri: String| client("nbdinfo").args(["--size", &uri]).output().expect("nbdinfo runs");
+    let server = up(&["--allow", "127.0.0.0/8"]);
+    let told = size(format!("nbd://{}", tcp_uri(&server)));
+    assert_eq!(String::from_utf8_lossy(&told.stdout).trim(), (16 << 20).to_string());
+    server.interrupt();
+    let server = up(&["--allow", "10.1.2.3"]);
+    assert!(!size(format!("nbd://{}", tcp_uri(&server))).status.success(), "not allowed");
+    server.interrupt();
+    let path = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
+    let make = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"];
+    let names = ["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"];
+    run(client("openssl").args(make).args(names).args(["-keyout", &path("key.pem"), "-out", &path("ca-cert.pem")]));
+    let server = up(&["--tls-cert", &path("ca-cert.pem"), "--tls-key", &path("key.pem")]);
+    let uri = tcp_uri(&server);
+    assert!(!size(format!("nbd://{uri}")).status.success(), "a plain client is turned away");
+    let secured = size(format!("nbds://{uri}?tls-certificates={}", folder.path().display()));
+    assert_eq!(String::from_utf8_lossy(&secured.stdout).trim(), (16 << 20).to_string(), "{secured:?}");
+    server.interrupt();
+    for wrong in [&["--allow", "1.2.3.4"][..], &["--tcp", "nowhere"], &["--tcp", "127.0.0.1:0", "--tls-cert", "x"]] {
+        crate::server::refused(ferrite().args(["disk", "serve", "p", "d"]).args(wrong), 2);
+    }
+}

@@ -3,6 +3,7 @@
 mod bar;
 mod calls;
 mod commands;
+mod door;
 mod engine;
 mod host;
 mod medium;

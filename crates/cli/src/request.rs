@@ -1,5 +1,6 @@
 //! What commands ask of a pool's owner, be it this process or another.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use ferrite_medium::{Tally, Wear};
@@ -15,6 +16,27 @@ pub struct Serving {
     pub in_place: bool,
     /// Refuse writes.
     pub read_only: bool,
+}
+
+/// Where disks are served.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Door {
+    /// Absolute path of the Unix socket.
+    pub unix: PathBuf,
+    /// A TCP address too.
+    pub tcp: Option<TcpDoor>,
+}
+
+/// A TCP address that disks are served at.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct TcpDoor {
+    /// The address and port.
+    pub address: SocketAddr,
+    /// The networks that may connect; everybody where it is empty.
+    pub allow: Vec<String>,
+    /// Absolute paths of the certificate, its key, and the authority of clients' certificates. With them TLS is
+    /// required.
+    pub tls: Option<(PathBuf, PathBuf, Option<PathBuf>)>,
 }
 
 /// A request, as it travels to the owner.
@@ -79,12 +101,12 @@ pub enum Request {
         /// Its new size in bytes.
         size: u64,
     },
-    /// Serves a disk on a Unix socket until the connection that asked ends.
+    /// Serves a disk over NBD until the connection that asked ends.
     DiskServe {
         /// Its name.
         name: String,
-        /// Absolute path of the socket.
-        unix: PathBuf,
+        /// Where.
+        door: Door,
         /// How.
         serving: Serving,
     },

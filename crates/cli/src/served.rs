@@ -1,6 +1,7 @@
 //! The disks of a pool that are open, each once, and where they are reached.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
@@ -8,11 +9,13 @@ use ferrite_block::{BlockDisk, DiskOptions};
 use ferrite_medium::{Disk, Scheme, StatsDisk};
 use ferrite_pool::{Pool, TagKind};
 use ferrite_serve::attach::{self, Attached};
-use ferrite_serve::nbd::{Exports, Listening, Options, Refusal, Server};
+use ferrite_serve::nbd::{
+    Exports, Listening, ListeningTcp, Network, NotNetwork, Options, Refusal, Server, TcpOptions, Tls, TlsFiles,
+};
 use parking_lot::Mutex;
 
 use crate::host;
-use crate::request::{AttachReport, OpenReport, Serving};
+use crate::request::{AttachReport, Door, OpenReport, Serving, TcpDoor};
 
 /// An open disk, counted.
 pub type Front = StatsDisk<Arc<BlockDisk>>;
@@ -27,7 +30,8 @@ struct Socket {
     /// The process it is served for; it ends with that one's connection.
     pid: u32,
     name: String,
-    listening: Listening,
+    unix: Listening,
+    tcp: Option<(SocketAddr, ListeningTcp)>,
 }
 
 /// The open disks of one pool.
@@ -89,10 +93,12 @@ impl Served {
     fn reached_at(&self, name: &str) -> Vec<String> {
         let sockets = self.sockets.lock();
         let served = sockets.iter().filter(|socket| socket.name.is_empty() || socket.name == name);
-        let uri = |socket: &Socket| format!("nbd+unix:///{name}?socket={}", socket.listening.path().display());
+        let unix = |socket: &Socket| format!("nbd+unix:///{name}?socket={}", socket.unix.path().display());
+        let tcp = |socket: &Socket| socket.tcp.as_ref().map(|(address, _)| format!("nbd://{address}/{name}"));
+        let uris = |socket: &Socket| std::iter::once(unix(socket)).chain(tcp(socket)).collect::<Vec<_>>();
         let nodes = self.nodes.lock();
         let node = nodes.get(name).map(|node| node.device().display().to_string());
-        served.map(uri).chain(node).collect()
+        served.flat_map(uris).chain(node).collect()
     }
 
     /// What the disk called `name` does, if it is open.
@@ -117,17 +123,28 @@ impl Served {
         })
     }
 
-    /// Serves disks on the Unix socket `path` for process `pid`: the one called `name`, or all where that is empty.
-    pub fn listen(self: &Arc<Self>, path: &Path, name: &str, serving: &Serving, pid: u32) -> Result<(), String> {
+    /// Serves disks at `door` for process `pid`: the one called `name`, or all where that is empty. The TCP address
+    /// it got, where it has one.
+    pub fn listen(
+        self: &Arc<Self>,
+        door: &Door,
+        name: &str,
+        serving: &Serving,
+        pid: u32,
+    ) -> Result<Option<SocketAddr>, String> {
         let only = match name {
             "" => None,
             name => Some((name.to_owned(), self.open(name, serving)?)),
         };
+        let tcp = door.tcp.as_ref().map(tcp_options).transpose()?;
         let exports = Arc::new(View { served: Arc::clone(self), only, serving: serving.clone() });
-        let listening =
-            Server::new(exports, Options::default()).listen_unix(path).map_err(|error| error.to_string())?;
-        self.sockets.lock().push(Socket { pid, name: name.into(), listening });
-        Ok(())
+        let server = Server::new(exports, Options::default());
+        let unix = server.listen_unix(&door.unix).map_err(|error| error.to_string())?;
+        let tcp = tcp.map(|(address, options)| server.listen_tcp(address, options)).transpose();
+        let tcp = tcp.map_err(|error| error.to_string())?.map(|tcp| (tcp.address(), tcp));
+        let address = tcp.as_ref().map(|(address, _)| *address);
+        self.sockets.lock().push(Socket { pid, name: name.into(), unix, tcp });
+        Ok(address)
     }
 
     /// Ends what was served for process `pid`.
@@ -136,7 +153,7 @@ impl Served {
         *self.sockets.lock() = kept;
         let ended: Vec<Socket> = ended;
         for socket in ended {
-            socket.listening.stop();
+            socket.end();
         }
     }
 
@@ -188,7 +205,7 @@ impl Served {
         let fronts: Vec<Arc<Front>> = self.open.lock().values().filter_map(|open| open.front.upgrade()).collect();
         let sockets = std::mem::take(&mut *self.sockets.lock());
         for socket in sockets {
-            socket.listening.stop();
+            socket.end();
         }
         self.nodes.lock().clear();
         for front in fronts {
@@ -196,6 +213,27 @@ impl Served {
         }
         Ok(())
     }
+}
+
+impl Socket {
+    /// Lets what is under way finish, and serves no more. The two are doors of one server.
+    fn end(self) {
+        self.unix.stop();
+        drop(self.tcp);
+    }
+}
+
+fn tcp_options(door: &TcpDoor) -> Result<(SocketAddr, TcpOptions), String> {
+    let allow: Result<Vec<Network>, _> = door.allow.iter().map(|network| network.parse()).collect();
+    let load = |(certificate, key, client_authority): &(PathBuf, PathBuf, Option<PathBuf>)| {
+        Tls::load(&TlsFiles {
+            certificate: certificate.clone(),
+            key: key.clone(),
+            client_authority: client_authority.clone(),
+        })
+    };
+    let tls = door.tls.as_ref().map(load).transpose().map_err(|error| error.to_string())?;
+    Ok((door.address, TcpOptions { allow: allow.map_err(|error: NotNetwork| error.to_string())?, tls }))
 }
 
 fn report(node: &Attached) -> AttachReport {

@@ -3,17 +3,16 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread;
-use std::time::{Duration, Instant};
 
-use ferrite_medium::{Clock, Disk, FileDisk, FileDiskOptions, HddDisk, HddProfile, SsdDisk, SsdProfile};
+use ferrite_medium::{Disk, FileDisk, FileDiskOptions, HddDisk, HddProfile, SsdDisk, SsdProfile};
+use ferrite_serve::HostClock;
 use ferrite_serve::nbd_client::{ConnectOptions, NbdDisk};
 use serde_json::Value;
 
 use crate::host;
 use crate::outcome::{Failure, Outcome};
 use crate::reach::Reach;
-use crate::request::{Request, Serving};
+use crate::request::{Door, Request, Serving};
 
 /// What addresses there are, for help texts.
 pub const ADDRESSES: &str = "POOL:NAME (a disk in a pool), nbd+unix:///NAME?socket=PATH, nbd://HOST/NAME, a file or \
@@ -78,7 +77,8 @@ impl Source {
         }
         // The owner serves it to us alone. Where it is in use already that decides how it is served.
         let socket = host::beside(pool, &format!(".{}.nbd", std::process::id()));
-        let request = Request::DiskServe { name: name.into(), unix: std::path::absolute(&socket)?, serving };
+        let door = Door { unix: std::path::absolute(&socket)?, tcp: None };
+        let request = Request::DiskServe { name: name.into(), door, serving };
         reach.ask::<Value>(request, None)?;
         let uri = format!("nbd+unix:///{name}?socket={}", socket.display());
         let options = ConnectOptions { read_only: opening.read_only, ..ConnectOptions::default() };
@@ -95,33 +95,11 @@ impl Source {
 }
 
 fn simulated(profile: &str, disk: Arc<dyn Disk>) -> Arc<dyn Disk> {
-    let clock = WallClock(Instant::now());
+    let clock = HostClock::new();
     match (HddProfile::named(profile), SsdProfile::named(profile)) {
         (Some(profile), _) => Arc::new(HddDisk::new(disk, &profile, clock, 1)),
         (None, Some(profile)) => Arc::new(SsdDisk::new(disk, &profile, clock, 1)),
         (None, None) => disk,
-    }
-}
-
-/// The time on the wall: sleeps for what is long, and spins for the rest.
-struct WallClock(Instant);
-
-/// What a sleep may overshoot.
-const SLEEP_SLACK: Duration = Duration::from_micros(100);
-
-impl Clock for WallClock {
-    fn now_ns(&self) -> u64 {
-        self.0.elapsed().as_nanos() as u64
-    }
-
-    fn wait_until_ns(&self, until_ns: u64) {
-        let until = Duration::from_nanos(until_ns);
-        if let Some(sleep) = until.checked_sub(self.0.elapsed() + SLEEP_SLACK) {
-            thread::sleep(sleep);
-        }
-        while self.0.elapsed() < until {
-            std::hint::spin_loop();
-        }
     }
 }
 

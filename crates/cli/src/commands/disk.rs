@@ -1,5 +1,6 @@
 //! `ferrite disk`.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use ferrite_pool::owner::{Claim, claim};
 use serde_json::Value;
 
 use super::{print, transfer};
-use crate::engine::absolute;
+use crate::door::DoorArguments;
 use crate::host;
 use crate::medium::MediumArguments;
 use crate::outcome::{Failure, Outcome};
@@ -32,7 +33,7 @@ pub enum Disk {
     Remove(Named),
     /// Grow a disk, also while it is in use
     Resize(Resize),
-    /// Serve a disk over NBD on a Unix socket until Ctrl-C
+    /// Serve a disk over NBD until Ctrl-C, on a Unix socket (POOL.NAME.nbd where none is named) and by TCP
     Serve(Serve),
     /// Make a disk a real /dev node, until `detach` or the end of the pool's owner
     ///
@@ -131,9 +132,8 @@ pub struct How {
 pub struct Serve {
     #[command(flatten)]
     disk: Named,
-    /// The socket to listen on [default: POOL.NAME.nbd]
-    #[arg(long)]
-    unix: Option<PathBuf>,
+    #[command(flatten)]
+    door: DoorArguments,
     #[command(flatten)]
     how: How,
 }
@@ -230,11 +230,14 @@ impl Serve {
         let mut stop = Stop::new()?;
         let mut reach = self.how.reach(&pool)?;
         let listening = reach.listen()?;
-        let unix = self.unix.unwrap_or_else(|| host::beside(&pool, &format!(".{name}.nbd")));
-        let unix = absolute(&unix)?;
-        let request = Request::DiskServe { name: name.clone(), unix: unix.clone(), serving };
-        reach.ask::<Value>(request, None)?;
-        println!("{name} is served at nbd+unix:///{name}?socket={}", unix.display());
+        let door = self.door.door(&host::beside(&pool, &format!(".{name}.nbd")))?;
+        let unix = door.unix.display().to_string();
+        let request = Request::DiskServe { name: name.clone(), door, serving };
+        let tcp: Option<SocketAddr> = reach.ask(request, None)?;
+        println!("{name} is served at nbd+unix:///{name}?socket={unix}");
+        if let Some(address) = tcp {
+            println!("{name} is served at nbd://{address}/{name}");
+        }
         reach.hold(listening, &mut stop, None)
     }
 }

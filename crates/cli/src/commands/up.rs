@@ -1,6 +1,7 @@
 //! `ferrite up`.
 
 use std::fs;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -11,6 +12,7 @@ use ferrite_pool::owner::{Claim, claim};
 use ferrite_serve::attach;
 
 use super::pool;
+use crate::door::DoorArguments;
 use crate::engine::{Engine, absolute};
 use crate::host;
 use crate::medium::MediumArguments;
@@ -24,7 +26,7 @@ use crate::stop::Stop;
 /// Make what is missing, recover what is there, serve everything, until Ctrl-C
 ///
 /// Makes a pool and in it a disk called disk0 if there are none; serves every disk of the pool over NBD on a Unix
-/// socket; as root it also makes each a /dev node. Started again, also after kill -9, it serves what was there at
+/// socket (POOL.nbd where none is named); as root it also makes each a /dev node. Started again, also after kill -9, it serves what was there at
 /// once.
 #[derive(Args)]
 pub struct Up {
@@ -37,9 +39,8 @@ pub struct Up {
     /// A disk to make if it is not there; repeatable [default: disk0 with half of the pool, in a pool without disks]
     #[arg(long, value_name = "NAME=SIZE", value_parser = disk)]
     disk: Vec<(String, u64)>,
-    /// The NBD socket [default: POOL.nbd]
-    #[arg(long)]
-    unix: Option<PathBuf>,
+    #[command(flatten)]
+    door: DoorArguments,
     /// Make no /dev nodes
     #[arg(long)]
     no_attach: bool,
@@ -75,10 +76,10 @@ impl Up {
         self.make_disks(&engine)?;
         let reach = Reach::Ours(Arc::clone(&engine));
         let listening = reach.listen()?;
-        let unix = absolute(&self.unix.clone().unwrap_or_else(|| host::nbd_socket(&path)))?;
-        engine.served().listen(&unix, "", &Serving::default(), 0)?;
+        let door = self.door.door(&host::nbd_socket(&path))?;
+        let tcp = engine.served().listen(&door, "", &Serving::default(), 0)?;
         let nodes = self.attach(&engine);
-        announce(&engine, &unix, &nodes);
+        announce(&engine, (&door.unix, tcp), &nodes);
         drop(engine);
         reach.hold(listening, &mut stop, backup.as_deref())
     }
@@ -137,7 +138,11 @@ fn clear(engine: &Engine) {
     }
 }
 
-fn announce(engine: &Engine, unix: &Path, nodes: &[(String, Result<AttachReport, String>)]) {
+fn announce(
+    engine: &Engine,
+    (unix, tcp): (&Path, Option<SocketAddr>),
+    nodes: &[(String, Result<AttachReport, String>)],
+) {
     let usage = engine.pool().usage();
     let path = engine.lock().path().display();
     println!("pool      {path} ({}, {} free)", size::show(usage.total_bytes), size::show(usage.free_bytes));
@@ -148,6 +153,9 @@ fn announce(engine: &Engine, unix: &Path, nodes: &[(String, Result<AttachReport,
     let names = disk_names(engine.pool());
     for name in &names {
         println!("{name:<9} nbd+unix:///{name}?socket={}", unix.display());
+        if let Some(address) = tcp {
+            println!("          nbd://{address}/{name}");
+        }
         match nodes.iter().find(|(node, _)| node == name) {
             Some((_, Ok(node))) => {
                 println!("          {} ({})", node.link.display(), node.device.display());

@@ -1,0 +1,54 @@
+//! Where disks are served, as the command line asks for it.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use crate::engine::absolute;
+use crate::outcome::Outcome;
+use crate::request::{Door, TcpDoor};
+
+/// Where disks are served over NBD.
+#[derive(Args, Clone, Debug, Default)]
+pub struct DoorArguments {
+    /// The Unix socket to serve on
+    #[arg(long)]
+    unix: Option<PathBuf>,
+    /// A TCP address to serve on too, such as 127.0.0.1:10809
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    tcp: Option<SocketAddr>,
+    /// Who may connect by TCP: an address or a network, such as 10.0.0.0/8; repeatable [default: everybody]
+    #[arg(long, value_name = "NETWORK", requires = "tcp")]
+    allow: Vec<String>,
+    /// Require TLS on TCP, with this certificate (PEM)
+    #[arg(long, value_name = "FILE", requires_all = ["tcp", "tls_key"])]
+    tls_cert: Option<PathBuf>,
+    /// The certificate's key (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// Require of clients a certificate that this authority (PEM) has signed
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_client_ca: Option<PathBuf>,
+}
+
+impl DoorArguments {
+    /// The door; its socket is at `otherwise` where none was named.
+    pub fn door(&self, otherwise: &Path) -> Outcome<Door> {
+        let tls = match (&self.tls_cert, &self.tls_key) {
+            (Some(certificate), Some(key)) => {
+                let authority = self.tls_client_ca.as_deref().map(absolute).transpose()?;
+                Some((absolute(certificate)?, absolute(key)?, authority))
+            }
+            _ => None,
+        };
+        let tcp = self.tcp.map(|address| TcpDoor { address, allow: self.allow.clone(), tls });
+        if let Some(TcpDoor { address, allow, tls: None }) = &tcp
+            && allow.is_empty()
+            && !address.ip().is_loopback()
+        {
+            eprintln!("ferrite: everybody who reaches {address} can read and write: see --allow and --tls-cert");
+        }
+        Ok(Door { unix: absolute(self.unix.as_deref().unwrap_or(otherwise))?, tcp })
+    }
+}
