@@ -40,7 +40,7 @@ impl Machine {
 
     /// Whether others work on it so much that figures are not to be trusted.
     pub fn is_busy(&self) -> bool {
-        self.load > 0.3 * self.cores as f64
+        self.load > 0.5 * self.cores as f64
     }
 }
 
