@@ -85,3 +85,19 @@ fn a_full_host_disk_under_a_sparse_pool_is_an_error_and_loses_nothing() {
     assert!(said.contains("no space left"), "{said}");
     assert_eq!(disks.as_array().map(Vec::len), Some(1));
 }
+
+#[test]
+fn a_pool_grows_and_its_disks_with_it() {
+    let folder = folder(true);
+    let pool = made(folder.path());
+    assert!(refused(ferrite().args(["disk", "resize", &pool, "d", "--size", "40M"]), 1).contains("full"));
+    let grown = json(&["pool", "grow", &pool, "--size", "64M"]);
+    assert_eq!((grown["before_bytes"].as_u64(), grown["after_bytes"].as_u64()), (Some(32 << 20), Some(64 << 20)));
+    ok(&["disk", "resize", &pool, "d", "--size", "40M"]);
+    assert!(refused(ferrite().args(["pool", "grow", &pool, "--size", "32M"]), 1).contains("only grow"));
+    let server = Server::start(pool.as_ref(), &["--no-attach"]);
+    run(client("qemu-io").args(["-f", "raw", "-c", "write -P 3 39M 1M", "-c", "read -P 3 39M 1M", &server.uri("d")]));
+    assert!(refused(ferrite().args(["pool", "grow", &pool]), 1).contains("end that first"));
+    server.interrupt();
+    assert_sound(pool.as_ref());
+}

@@ -35,6 +35,8 @@ pub enum Pool {
     ///
     /// Interrupted, run it again: it finishes. It is the same pool as the one that was backed up: do not serve both.
     Restore(image::Restore),
+    /// Let a pool take the space that its file or device has become larger by; --size makes a file larger
+    Grow(upkeep::Grow),
     /// Tell how often its memory was written; its owner counts if it was started with --wear
     Wear(upkeep::Wear),
 }
@@ -72,6 +74,7 @@ impl Pool {
             Self::Check(check) => check.run(),
             Self::Backup(backup) => backup.run(),
             Self::Restore(restore) => restore.run(),
+            Self::Grow(grow) => grow.run(),
             Self::Wear(wear) => wear.run(),
         }
     }

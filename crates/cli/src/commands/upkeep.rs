@@ -1,4 +1,4 @@
-//! Looking after a pool: `ferrite pool check|wear`.
+//! Looking after a pool: `ferrite pool check|grow|wear`.
 
 use std::path::{Path, PathBuf};
 
@@ -6,9 +6,11 @@ use clap::Args;
 use ferrite_pool::check;
 use ferrite_pool::owner::{Claim, Lock, claim};
 
+use super::pool::ours;
 use super::print;
 use crate::bar::Bar;
 use crate::engine::tag_owners;
+use crate::host;
 use crate::medium::{Medium, MediumArguments};
 use crate::outcome::{Failure, Outcome};
 use crate::reach;
@@ -23,6 +25,18 @@ pub struct Check {
     /// Repair what has one right answer, and say what was lost otherwise
     #[arg(long)]
     repair: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
+pub struct Grow {
+    /// The pool's file or device, which nobody serves
+    pool: PathBuf,
+    /// The file's new size; a device's is its own
+    #[arg(long, value_parser = size::parse)]
+    size: Option<u64>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -84,6 +98,28 @@ fn show_findings(path: &Path, report: &check::Report) -> String {
     let sum =
         if report.is_sound() { "sound" } else { "NOT SOUND: see above; --repair mends what has one right answer" };
     text + &format!("{}: {} tags, {} free: {sum}\n", path.display(), report.tags, size::show(report.usage.free_bytes))
+}
+
+impl Grow {
+    /// Does it; interrupted, the pool has its old size or its new one.
+    pub fn run(self) -> Outcome {
+        let Self { pool, size, json } = self;
+        let lock = ours(&pool)?;
+        let found = lock.file().metadata()?;
+        if let Some(size) = size.filter(|_| found.is_file()) {
+            if size < found.len() {
+                let has = size::show(found.len());
+                return Err(format!("{} has {has} and can only grow", pool.display()).into());
+            }
+            lock.file().set_len(size)?;
+        }
+        let Medium { memory, line, .. } = MediumArguments::default().map(&lock)?;
+        eprintln!("pool {}: {line}", lock.path().display());
+        let grown = ferrite_pool::grow(&memory, host::boot_id()?)?;
+        print(json, &grown, |it| {
+            format!("{}: {} before, {} now\n", pool.display(), size::show(it.before_bytes), size::show(it.after_bytes))
+        })
+    }
 }
 
 impl Wear {
