@@ -122,11 +122,9 @@ impl BlockDisk {
             self.restock();
             return false;
         };
-        let (index, new, place) = (at / BLOCK, Entry::of(block), self.place(block.into()));
-        // The last line, since what is stored at once should not wait for the fetch.
-        self.memory.expect_store(place + BLOCK - 64);
+        let (index, new) = (at / BLOCK, Entry::of(block));
         let old = self.map.lock(index);
-        self.memory.store(place, from, self.options.scheme);
+        self.memory.store(self.place(block.into()), from, self.options.scheme);
         self.settle_data();
         self.map.publish_one(&*self.memory, index, new);
         self.memory.fence();

@@ -115,12 +115,6 @@ pub unsafe fn flush_lines(ptr: *const u8, len: usize, by: LineFlush) {
     unsafe { arch::flush(first as *const u8, count, by) };
 }
 
-/// Fetches the line at `ptr` and, before that, translates its address; nothing where it is not mapped.
-#[inline]
-pub fn prefetch(ptr: *const u8) {
-    arch::prefetch(ptr);
-}
-
 /// Waits until this thread's flushed and non-temporal stores are in the persistence domain.
 #[inline]
 pub fn fence() {

@@ -277,11 +277,6 @@ impl Memory for Mapped {
         self.track(span, how);
     }
 
-    #[inline]
-    fn expect_store(&self, at: u64) {
-        copy::prefetch(self.area.base().wrapping_add(at as usize));
-    }
-
     fn zero(&self, span: Span, how: Scheme) {
         self.check(span, self.writable);
         let window = self.shield.open(&self.area, span, Right::Write);

@@ -94,12 +94,6 @@ pub trait Memory: Send + Sync {
         Ok(())
     }
 
-    /// A hint that the line at `at` will be stored to soon: its address is translated now, while something else is
-    /// waited for, rather than in a guard's window, where everything waits for it. Changes nothing.
-    fn expect_store(&self, at: u64) {
-        let _ = at;
-    }
-
     /// Tells the host that the content of `span` is not needed; it reads as zeros or as before.
     fn release(&self, span: Span) -> Result<()> {
         let _ = span;

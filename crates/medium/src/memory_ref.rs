@@ -32,11 +32,6 @@ macro_rules! memory_behind {
             }
 
             #[inline]
-            fn expect_store(&self, at: u64) {
-                (**self).expect_store(at)
-            }
-
-            #[inline]
             fn zero(&self, span: Span, how: Scheme) {
                 (**self).zero(span, how)
             }

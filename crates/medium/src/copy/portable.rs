@@ -30,8 +30,6 @@ pub unsafe fn stream_words(dst: *mut u8, src: *const u8, len: usize) {
 /// None needed: it does nothing.
 pub unsafe fn flush(_: *const u8, _: usize, _: LineFlush) {}
 
-pub fn prefetch(_: *const u8) {}
-
 pub fn fence() {
     atomic::fence(Ordering::SeqCst);
 }

@@ -101,13 +101,6 @@ pub unsafe fn flush(first: *const u8, count: usize, by: LineFlush) {
     }
 }
 
-/// `prefetcht0`: any address will do.
-#[inline]
-pub fn prefetch(ptr: *const u8) {
-    // SAFETY: the instruction faults at no address and changes nothing but caches.
-    unsafe { _mm_prefetch(ptr.cast(), _MM_HINT_T0) };
-}
-
 /// `sfence`: orders flushes and non-temporal stores, and drains this processor's write-combining buffers.
 #[inline]
 pub fn fence() {
