@@ -121,6 +121,11 @@ impl Get {
         let Some(path) = named(self.file.as_deref()) else {
             return reach::ask::<Value>(&self.pool, request, Some(io::stdout().as_fd())).map(drop);
         };
+        if std::fs::metadata(path).is_ok_and(|there| !there.is_file()) {
+            let file = File::options().write(true).open(path);
+            let file = file.map_err(|error| format!("opening {}: {error}", path.display()))?;
+            return reach::ask::<Value>(&self.pool, request, Some(file.as_fd())).map(drop);
+        }
         let partial = host::beside(path, ".partial");
         let writing = |error: io::Error| format!("writing {}: {error}", path.display());
         let file = File::create(&partial).map_err(writing)?;

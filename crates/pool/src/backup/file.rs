@@ -12,13 +12,16 @@ use crate::owner::Progress;
 use crate::{Error, Pool, Result};
 
 /// Writes an image of `pool` to the file `path`, durable on return. It is written as `path.partial`, read back, synced
-/// and renamed, so an older image there stays whole until the new one has its name (B2).
+/// and renamed, so an older image there stays whole until the new one has its name (B2). What is there and no file is left alone.
 pub fn backup_to(
     pool: &Pool,
     path: &Path,
     image: [u8; 16],
     watch: &mut dyn FnMut(Progress) -> bool,
 ) -> Result<Summary> {
+    if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
+        return Err(Error::Limit(format!("{} is no file: a backup would take its place; name a file", path.display())));
+    }
     let partial = partial_path(path);
     let mut file = open_partial(&partial)?;
     let written = write(pool, &mut file, image, watch).and_then(|summary| {

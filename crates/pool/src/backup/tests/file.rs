@@ -59,6 +59,20 @@ fn stopped_in_the_middle_nothing_is_lost() {
     assert!(values(&open(&memory)) == values(&pool));
 }
 
+/// A device or a folder does not lose its place to an image.
+#[test]
+fn what_is_no_file_keeps_its_place() {
+    let directory = tempfile::tempdir().unwrap();
+    let (pool, _) = small();
+    let link = directory.path().join("link");
+    symlink("/dev/null", &link).unwrap();
+    for path in [directory.path(), &link] {
+        let said = backup_to(&pool, path, IMAGE, &mut quiet).unwrap_err().to_string();
+        assert!(said.contains("is no file"), "{said}");
+    }
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+}
+
 /// A part that a killed backup left is written over; one that a living backup writes is not.
 #[test]
 fn only_a_dead_backups_part_is_taken_over() {
