@@ -11,6 +11,7 @@ use proptest::prelude::*;
 use crate::{BLOCK, BlockDisk, DiskOptions, DiskSpec, create};
 
 mod crash;
+mod in_place;
 mod model;
 mod refusals;
 mod threads;

@@ -15,6 +15,8 @@
 //!   the data durable by a barrier, writes the words, makes them durable by another, and only then frees the blocks
 //!   that the words on the medium named before. A crash between flushes finds the disk as of the last one, or newer
 //!   in whole blocks.
+//! - B6. A disk that is served in place never copies a block that is there: writers that hold no lock may be storing to
+//!   other sectors of it, and the copy would miss what they had acknowledged.
 
 use std::ops::Range;
 
@@ -68,9 +70,9 @@ impl BlockDisk {
             let room = BATCH * BLOCK as usize - (at % BLOCK) as usize;
             let part = &from[done..from.len().min(done + room)];
             if self.options.in_place {
-                self.overwrite(at, part)?
+                self.overwrite(at, part)?;
             } else {
-                self.replace(at, part)?
+                self.replace(at, part)?;
             }
             done += part.len();
         }
@@ -85,8 +87,9 @@ impl BlockDisk {
             if done < from.len() {
                 let at = at + done as u64;
                 let (_, missing) = self.run(Span::new(at, (from.len() - done) as u64));
-                self.replace(at, &from[done..done + missing as usize])?;
-                done += missing as usize;
+                if self.replace(at, &from[done..done + missing as usize])? {
+                    done += missing as usize;
+                }
             }
         }
         Ok(())
@@ -143,8 +146,9 @@ impl BlockDisk {
         }
     }
 
-    /// Writes to free blocks and then names them.
-    fn replace(&self, at: u64, from: &[u8]) -> Result<()> {
+    /// Writes to free blocks and then names them. Says whether it did: in place, a block that is there by now is not
+    /// replaced (B6).
+    fn replace(&self, at: u64, from: &[u8]) -> Result<bool> {
         if at / BLOCK == (at + from.len() as u64 - 1) / BLOCK {
             self.replace_up_to::<1>(at, from)
         } else {
@@ -153,7 +157,7 @@ impl BlockDisk {
     }
 
     /// The same for at most `N` blocks (B1 to B4).
-    fn replace_up_to<const N: usize>(&self, at: u64, from: &[u8]) -> Result<()> {
+    fn replace_up_to<const N: usize>(&self, at: u64, from: &[u8]) -> Result<bool> {
         let first = at / BLOCK;
         let count = ((at + from.len() as u64).div_ceil(BLOCK) - first) as usize;
         let mut blocks = [0; N];
@@ -167,9 +171,14 @@ impl BlockDisk {
             old[i] = self.map.lock(first + i as u64);
             new[i] = Entry::of(*block);
         }
+        if self.options.in_place && old[..count] != [Entry::ZERO; N][..count] {
+            self.unlock(first, &old[..count]);
+            self.free.put_back(blocks);
+            return Ok(false);
+        }
         self.copy(at, from, &old[..count], blocks);
         self.commit(&Change { first, old: &old[..count], new: &new[..count] });
-        Ok(())
+        Ok(true)
     }
 
     /// Copies `from` into `blocks`, completing the first and the last from the old ones where they are written in part.
