@@ -359,12 +359,15 @@ impl Disk for BlockDisk {
 
     fn write_zeroes(&self, span: Span, how: Zeroing) -> Result<()> {
         self.check_change(span)?;
+        if span.len == 0 {
+            return self.finish(how.access);
+        }
         if how.keep_space {
             return self.zero_by_writing(span, how);
         }
         let end = span.at + span.len;
         let (first, last) = (span.at.div_ceil(BLOCK), end / BLOCK);
-        if first >= last && span.len > 0 && span.at / BLOCK == (end - 1) / BLOCK {
+        if first >= last && span.at / BLOCK == (end - 1) / BLOCK {
             return self.zero_by_writing(span, Zeroing { fast: false, ..how });
         }
         let (head, tail) = (first * BLOCK - span.at, end - last * BLOCK);

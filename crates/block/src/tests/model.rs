@@ -99,3 +99,22 @@ fn a_thin_disk_takes_space_as_it_is_written_and_says_when_there_is_none() {
     disk.trim(Span::new(0, 1 << 20), Access::Cached).expect("trimmed");
     disk.write(written << 20, &[8; 1 << 19], Access::Cached).expect("trimmed space is used again");
 }
+
+/// A client may ask for nothing, anywhere.
+#[test]
+fn requests_for_nothing_change_nothing() {
+    for way in ways() {
+        let disk = open(fresh(way), way);
+        disk.write(0, &content(BLOCKS * 8, 5), Access::Cached).expect("written");
+        for at in [0, 512, BLOCK, 5 * 512 + BLOCK, BLOCKS * BLOCK] {
+            for keep_space in [false, true] {
+                let nothing = Span::new(at, 0);
+                disk.write_zeroes(nothing, Zeroing { keep_space, ..Zeroing::default() }).expect("zeroed");
+                disk.trim(nothing, Access::Fua).expect("trimmed");
+                disk.write(at, &[], Access::Fua).expect("written");
+                disk.read(at, &mut []).expect("read");
+            }
+        }
+        assert!(read_all(&*disk) == content(BLOCKS * 8, 5), "{way:?}");
+    }
+}
