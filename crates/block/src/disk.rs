@@ -1,33 +1,27 @@
 //! A disk that is open.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
-use ferrite_medium::{Access, Disk, Error, Geometry, Memory, Result, Run, Scheme, Span, Zeroing, pin};
-use ferrite_pool::layout::{CHUNK, CHUNK_PAGES, PAGE};
+#[cfg(doc)]
+use ferrite_medium::Scheme;
+use ferrite_medium::{Access, Disk, Error, Geometry, Memory, Result, Run, Span, Zeroing, pin};
+use ferrite_pool::layout::{CHUNK, CHUNK_PAGES};
 use ferrite_pool::{Extent, Freeze, Pool, Role, Stream, Tag};
 use parking_lot::Mutex;
 
+use crate::checksum::Checksums;
 use crate::dirty::Dirty;
 use crate::free::Free;
 use crate::gate::Gate;
-use crate::map::{Entry, GROUP, Map};
+use crate::map::{Entry, Map, Word};
+use crate::options::{DiskOptions, Shortcut};
 use crate::shape::{self, BLOCK, DISK_BYTES_MAX, Shape};
+use crate::stages::{Laps, Passing, Stage, Stages};
 use crate::table::Table;
 
 /// Runs that one answer of [`Disk::extents`] has at most.
 const RUNS_MAX: usize = 4096;
-
-/// How to serve a disk.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct DiskOptions {
-    /// How data reaches the medium.
-    pub scheme: Scheme,
-    /// Overwrite in place: one fence instead of two, and a crash may tear a sector.
-    pub in_place: bool,
-    /// Refuse writes.
-    pub read_only: bool,
-}
 
 /// A disk in a pool, open.
 ///
@@ -43,12 +37,20 @@ pub struct BlockDisk {
     /// Marks what a flush has to publish, where a fence does not make data durable.
     pub(crate) dirty: Option<Dirty>,
     pub(crate) publishing: Mutex<()>,
+    /// Where the disk keeps them.
+    pub(crate) checksums: Option<Checksums>,
+    pub(crate) shortcut: Shortcut,
+    stages: Option<Arc<Stages>>,
+    /// Whether a read has more to do than to copy.
+    reads_with_care: bool,
+    /// What stands in front and is emptied before this disk stands still.
+    front: Mutex<Option<Weak<dyn Freeze>>>,
     tag: Mutex<Arc<Tag>>,
     shape: Shape,
     identity: [u8; 16],
     size: AtomicU64,
     /// Where each chunk of the data stream lies in the pool.
-    chunks: Table<AtomicU64>,
+    pub(crate) chunks: Table<AtomicU64>,
     /// Blocks of the data stream.
     data_blocks: AtomicU64,
 }
@@ -68,14 +70,20 @@ impl BlockDisk {
         for (byte, salt) in identity.iter_mut().zip(tag.generation.to_le_bytes()) {
             *byte ^= salt;
         }
+        let stages = options.stages.map(|cycles| Arc::new(Stages::new(cycles)));
         let disk = Self {
             memory,
             options,
             map: Map::new(blocks_max),
-            free: Free::default(),
+            free: Free::counted(stages.clone()),
             gate: Gate::default(),
             dirty: (!settles).then(|| Dirty::new(blocks_max)),
             publishing: Mutex::new(()),
+            checksums: shape.checksum.then(|| Checksums::new(blocks_max)),
+            shortcut: Shortcut::of(&options, settles, shape.checksum),
+            reads_with_care: shape.checksum || stages.is_some(),
+            stages,
+            front: Mutex::new(None),
             shape,
             identity,
             size: AtomicU64::new(shape.size),
@@ -114,12 +122,44 @@ impl BlockDisk {
         (all.saturating_sub(free) * BLOCK, free * BLOCK)
     }
 
+    /// What it is, with its size now.
+    pub fn shape(&self) -> Shape {
+        Shape::read(&self.tag()).unwrap_or(self.shape)
+    }
+
+    /// Where its stages are counted, if they are.
+    pub fn stages(&self) -> Option<&Arc<Stages>> {
+        self.stages.as_ref()
+    }
+
+    /// Lets `front`, which writes to this disk what it holds back, stand still and empty itself before this disk
+    /// stands still. One at most.
+    pub fn stand_behind(&self, front: Weak<dyn Freeze>) {
+        *self.front.lock() = Some(front);
+    }
+
+    fn front(&self) -> Option<Arc<dyn Freeze>> {
+        self.front.lock().as_ref()?.upgrade()
+    }
+
+    /// Counts a whole request until it is dropped.
+    fn whole(&self) -> Passing<'_> {
+        Passing::start(self.stages.as_deref(), Stage::Total)
+    }
+
+    pub(crate) fn laps(&self) -> Laps<'_> {
+        Laps::start(self.stages.as_deref())
+    }
+
     /// Takes over the space of `tag`; how many blocks of data there were before.
     fn adopt(&self, tag: &Tag) -> u32 {
         let blocks = tag.size.div_ceil(BLOCK);
         self.map.grow(&tag.extents, blocks);
         if let Some(dirty) = &self.dirty {
             dirty.grow(blocks);
+        }
+        if let Some(checksums) = &self.checksums {
+            checksums.grow(blocks);
         }
         let stream = Stream::new(&tag.extents, Role::DATA);
         let count = stream.len() / CHUNK;
@@ -135,18 +175,21 @@ impl BlockDisk {
     fn load_map(&self, tag: &Tag) -> ferrite_pool::Result<()> {
         let data_blocks = self.data_blocks.load(Ordering::Acquire);
         let mut used = vec![false; data_blocks as usize];
-        let mut entries = [Entry::ZERO; 4096];
+        let mut words = [Word::default(); 4096];
         let blocks = self.shape.blocks;
-        for first in (0..blocks).step_by(entries.len()) {
-            let count = (blocks - first).min(entries.len() as u64) as usize;
-            self.map.published(&*self.memory, first, &mut entries[..count]);
-            for (index, entry) in (first..).zip(&entries[..count]) {
-                let Some(block) = entry.block() else { continue };
+        for first in (0..blocks).step_by(words.len()) {
+            let count = (blocks - first).min(words.len() as u64) as usize;
+            self.map.published(&*self.memory, first, &mut words[..count]);
+            for (index, word) in (first..).zip(&words[..count]) {
+                let Some(block) = word.entry().block() else { continue };
                 if block >= data_blocks || std::mem::replace(&mut used[block as usize], true) {
                     let what = format!("the map of disk {:?} (block {index})", tag.name);
                     return Err(ferrite_pool::Error::Corrupt { what, at: first_map_byte(&tag.extents) });
                 }
-                self.map.set(index, *entry);
+                self.map.set(index, word.entry());
+                if let Some(checksums) = &self.checksums {
+                    checksums.set(index, word.checksum());
+                }
             }
         }
         self.map.find_groups(blocks, |block| self.place(block));
@@ -181,78 +224,6 @@ impl BlockDisk {
         self.size.load(Ordering::Acquire).div_ceil(BLOCK)
     }
 
-    /// Where block `block` of the data stream lies in the pool.
-    #[inline]
-    pub(crate) fn place(&self, block: u64) -> u64 {
-        self.chunks.row(block / CHUNK_PAGES).load(Ordering::Relaxed) + block % CHUNK_PAGES * PAGE
-    }
-
-    /// What `span` of the disk, which is not empty, starts with: its entry, and for how many bytes it goes on in one run
-    /// in the pool (or of zeros).
-    pub(crate) fn run(&self, span: Span) -> (Entry, u64) {
-        let (index, within) = (span.at / BLOCK, span.at % BLOCK);
-        let entry = self.map.get(index);
-        let mut len = BLOCK - within;
-        while len < span.len {
-            let step = (within + len) / BLOCK;
-            let next = self.map.get(index + step);
-            let follows = match entry.block() {
-                None => next == Entry::ZERO,
-                Some(block) => next.block() == Some(block + step) && !(block + step).is_multiple_of(CHUNK_PAGES),
-            };
-            if !follows {
-                break;
-            }
-            len += BLOCK;
-        }
-        (entry, len.min(span.len))
-    }
-
-    /// Where the first run of `span`, which is not empty, lies in the pool (`None` for zeros), and for how many bytes;
-    /// what follows may lie behind it.
-    #[inline]
-    pub(crate) fn piece(&self, span: Span) -> (Option<u64>, u64) {
-        const GROUP_BYTES: u64 = GROUP * BLOCK;
-        match self.map.group_place(span.at / GROUP_BYTES) {
-            Some(place) => {
-                let within = span.at % GROUP_BYTES;
-                (Some(place + within), span.len.min(GROUP_BYTES - within))
-            }
-            None => self.piece_by_words(span),
-        }
-    }
-
-    #[inline(never)]
-    fn piece_by_words(&self, span: Span) -> (Option<u64>, u64) {
-        let (entry, len) = self.run(span);
-        (entry.block().map(|block| self.place(block) + span.at % BLOCK), len)
-    }
-
-    /// Where `span` lies in the pool, if it is not empty and all of it is known to lie in one run.
-    #[inline]
-    pub(crate) fn place_of(&self, span: Span) -> Option<u64> {
-        if span.len == 0 {
-            return None;
-        }
-        let (place, len) = self.piece(span);
-        place.filter(|_| len == span.len)
-    }
-
-    /// Reads run by run.
-    #[inline(never)]
-    fn read_runs(&self, at: u64, into: &mut [u8]) {
-        let mut done = 0;
-        while done < into.len() {
-            let (place, len) = self.piece(Span::new(at + done as u64, (into.len() - done) as u64));
-            let part = &mut into[done..done + len as usize];
-            match place {
-                Some(place) => self.memory.load(place, part),
-                None => part.fill(0),
-            }
-            done += len as usize;
-        }
-    }
-
     #[cold]
     #[inline(never)]
     fn out_of_range(&self, span: Span) -> Error {
@@ -264,6 +235,16 @@ impl BlockDisk {
     pub(crate) fn check_change(&self, span: Span) -> Result<()> {
         self.check(span)?;
         if self.options.read_only || self.pool.check_poison().is_err() { self.refuse_change() } else { Ok(()) }
+    }
+
+    /// What the shortcuts do not serve.
+    #[inline(never)]
+    fn write_with_care(&self, at: u64, from: &[u8], access: Access) -> Result<()> {
+        let _whole = self.whole();
+        if !self.write_checked_block(at, from) {
+            self.write_blocks(at, from)?;
+        }
+        self.finish(access)
     }
 
     #[cold]
@@ -278,13 +259,19 @@ impl BlockDisk {
 
 impl Freeze for BlockDisk {
     fn freeze(&self) {
+        if let Some(front) = self.front() {
+            front.freeze();
+        }
         self.gate.close();
         // A failed persist poisons the pool, which the backup finds out by itself.
-        let _ = self.flush();
+        let _ = self.settle();
     }
 
     fn thaw(&self) {
         self.gate.open();
+        if let Some(front) = self.front() {
+            front.thaw();
+        }
     }
 }
 
@@ -326,6 +313,10 @@ impl Disk for BlockDisk {
     fn read(&self, at: u64, into: &mut [u8]) -> Result<()> {
         let span = Span::new(at, into.len() as u64);
         self.check(span)?;
+        if self.reads_with_care {
+            let _whole = self.whole();
+            return self.read_with_care(at, into);
+        }
         let _pin = pin();
         match self.place_of(span) {
             Some(place) => self.memory.load(place, into),
@@ -337,28 +328,27 @@ impl Disk for BlockDisk {
     fn write(&self, at: u64, from: &[u8], access: Access) -> Result<()> {
         self.check_change(Span::new(at, from.len() as u64))?;
         if !self.overwrite_run(at, from) && !self.replace_block(at, from) {
-            self.write_blocks(at, from)?;
+            return self.write_with_care(at, from, access);
         }
         self.finish(access)
     }
 
     fn flush(&self) -> Result<()> {
-        self.pool.check_poison().map_err(medium_error)?;
-        match &self.dirty {
-            Some(dirty) => self.publish(dirty),
-            None => Ok(()),
-        }
+        let _whole = self.whole();
+        self.settle()
     }
 
     fn trim(&self, span: Span, access: Access) -> Result<()> {
         self.check_change(span)?;
+        let _whole = self.whole();
         let (first, end) = (span.at.div_ceil(BLOCK), (span.at + span.len) / BLOCK);
-        self.unmap(first..end.max(first));
+        self.unmap(first..end.max(first))?;
         self.finish(access)
     }
 
     fn write_zeroes(&self, span: Span, how: Zeroing) -> Result<()> {
         self.check_change(span)?;
+        let _whole = self.whole();
         if span.len == 0 {
             return self.finish(how.access);
         }
@@ -372,7 +362,7 @@ impl Disk for BlockDisk {
         }
         let (head, tail) = (first * BLOCK - span.at, end - last * BLOCK);
         self.write_blocks(span.at, &[0; BLOCK as usize][..head as usize])?;
-        self.unmap(first..last.max(first));
+        self.unmap(first..last.max(first))?;
         self.write_blocks(last * BLOCK, &[0; BLOCK as usize][..tail as usize])?;
         self.finish(how.access)
     }

@@ -5,14 +5,16 @@
 //!   empty, and stashes are recalled when all are.
 
 use std::cell::Cell;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ferrite_medium::{Pin, wait_for_pins};
 use parking_lot::{Mutex, MutexGuard};
 
+use crate::stages::{Passing, Stage, Stages};
 use crate::stash::{PILE, Recalled, Stashes};
 
-const SHARDS: usize = 16;
+pub(crate) const SHARDS: usize = 16;
 /// Blocks for which it pays to wait for readers, or to ask another shard.
 const WORTH_A_WAIT: usize = 64;
 
@@ -33,9 +35,16 @@ struct Blocks {
 pub(crate) struct Free {
     shards: [Shard; SHARDS],
     stashes: Stashes,
+    /// Where the time is counted that is waited for readers.
+    stages: Option<Arc<Stages>>,
 }
 
 impl Free {
+    /// None, waiting for readers counted in `stages`.
+    pub fn counted(stages: Option<Arc<Stages>>) -> Self {
+        Self { stages, ..Self::default() }
+    }
+
     /// Adds blocks that nobody reads from.
     pub fn add(&self, blocks: impl IntoIterator<Item = u32>) {
         let mut blocks: Vec<u32> = blocks.into_iter().collect();
@@ -51,7 +60,8 @@ impl Free {
     /// Fills `into` with blocks, all or none. The caller is not pinned.
     pub fn take(&self, into: &mut [u32]) -> bool {
         let usual = usual_shard();
-        let mut found = self.shards[usual].take(into, WORTH_A_WAIT);
+        let wait = || self.wait();
+        let mut found = self.shards[usual].take(into, WORTH_A_WAIT, wait);
         for step in 1..SHARDS {
             if found == into.len() {
                 return true;
@@ -68,7 +78,7 @@ impl Free {
         }
         for shard in &self.shards {
             if found < into.len() {
-                found += shard.take(&mut into[found..], 1);
+                found += shard.take(&mut into[found..], 1, wait);
             }
         }
         if found < into.len() {
@@ -124,6 +134,16 @@ impl Free {
         self.shards[usual_shard()].0.lock().ready.extend(blocks.iter().rev());
     }
 
+    /// Gives back blocks to which a store did not arrive, to be used when there are no others.
+    pub fn put_last(&self, blocks: &[u32]) {
+        self.shards[usual_shard()].0.lock().ready.splice(..0, blocks.iter().copied());
+    }
+
+    fn wait(&self) {
+        let _passing = Passing::start(self.stages.as_deref(), Stage::WaitForPins);
+        wait_for_pins();
+    }
+
     /// Frees blocks that readers may still copy from (F1).
     pub fn free(&self, blocks: impl IntoIterator<Item = u64>) {
         let mut blocks = blocks.into_iter().map(|block| block as u32).peekable();
@@ -144,12 +164,12 @@ impl Free {
 
 impl Shard {
     /// Fills the start of `into`; how much of it. Waits for readers only where that frees `worth` blocks or more.
-    fn take(&self, into: &mut [u32], worth: usize) -> usize {
+    fn take(&self, into: &mut [u32], worth: usize, wait: impl Fn()) -> usize {
         let mut blocks = self.0.lock();
         if blocks.ready.len() < into.len() && blocks.limbo.len() >= worth {
             let mut freed = std::mem::take(&mut blocks.limbo);
             // Who is pinned may want this lock before unpinning.
-            MutexGuard::unlocked(&mut blocks, wait_for_pins);
+            MutexGuard::unlocked(&mut blocks, wait);
             freed.append(&mut blocks.ready);
             blocks.ready = freed;
         }
@@ -173,7 +193,7 @@ thread_local!(static USUAL: Cell<usize> = const { Cell::new(usize::MAX) });
 
 /// The shard that this thread asks first, below [`SHARDS`].
 #[inline]
-fn usual_shard() -> usize {
+pub(crate) fn usual_shard() -> usize {
     let usual = USUAL.get();
     if usual == usize::MAX { choose_shard() } else { usual % SHARDS }
 }

@@ -1,14 +1,22 @@
 //! The protected block device: a [`Disk`](ferrite_medium::Disk) over a tag of a pool (pmbd.txt).
 //!
 //! Requests are served in the caller's thread and copied once. A sector is never torn: a block is written to free
-//! space, made durable, and then one 8-byte word of the map names it. `in_place` overwrites instead.
+//! space, made durable, and then one 8-byte word of the map names it. `in_place` overwrites instead. A disk made with
+//! checksums finds damaged data; `verify` finds stores that do not arrive; [`Buffered`] holds writes back in DRAM.
 
+mod buffered;
+mod checked;
+mod checksum;
 mod dirty;
 mod disk;
 mod free;
 mod gate;
+mod lookup;
 mod map;
+mod options;
+mod publish;
 mod shape;
+mod stages;
 mod stash;
 mod table;
 #[cfg(test)]
@@ -16,7 +24,10 @@ mod tests;
 mod walk;
 mod write;
 
-pub use disk::{BlockDisk, DiskOptions};
+pub use buffered::{BufferOptions, Buffered, Drained, Syncers};
+pub use disk::BlockDisk;
 pub use map::Entry;
+pub use options::DiskOptions;
 pub use shape::{BLOCK, DISK_BYTES_MAX, DiskSpec, Shape, create, remove, resize};
+pub use stages::{Passed, Stage, StageTotals, Stages};
 pub use walk::DiskOwner;

@@ -52,6 +52,28 @@ impl Entry {
     }
 }
 
+/// A word as it is on the medium.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Word(pub u64);
+
+impl Word {
+    /// The word of `entry`, whose block's content has `checksum` (0 where none is kept, and for zeros).
+    #[inline]
+    pub fn of(entry: Entry, checksum: u32) -> Self {
+        Self(u64::from(entry.0) | u64::from(checksum) << 32)
+    }
+
+    /// What it names.
+    pub fn entry(self) -> Entry {
+        Entry::from_media(self.0)
+    }
+
+    /// The checksum of what it names.
+    pub fn checksum(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+}
+
 /// The map of one disk.
 pub(crate) struct Map {
     words: Table<AtomicU32>,
@@ -171,12 +193,15 @@ impl Map {
     }
 
     /// Writes the words of blocks `first ..`, 64 at most, on the medium; durable once the caller has settled.
-    pub fn publish(&self, memory: &dyn Memory, first: u64, entries: &[Entry]) {
-        let mut words = [0; (GROUP * WORD) as usize];
-        for (word, entry) in words.chunks_exact_mut(WORD as usize).zip(entries) {
-            word.copy_from_slice(&u64::from(entry.0).to_le_bytes());
-        }
-        let mut words = &words[..entries.len() * WORD as usize];
+    pub fn publish(&self, memory: &dyn Memory, first: u64, words: impl ExactSizeIterator<Item = Word>) {
+        let mut bytes = [0; (GROUP * WORD) as usize];
+        let mut words = {
+            let len = words.len() * WORD as usize;
+            for (bytes, word) in bytes.chunks_exact_mut(WORD as usize).zip(words) {
+                bytes.copy_from_slice(&word.0.to_le_bytes());
+            }
+            &bytes[..len]
+        };
         let mut at = first * WORD;
         while !words.is_empty() {
             let (here, rest) = words.split_at(words.len().min((PAGE - at % PAGE) as usize));
@@ -188,23 +213,30 @@ impl Map {
 
     /// Writes the word of block `index` on the medium; durable once the caller has settled.
     #[inline]
-    pub fn publish_one(&self, memory: &dyn Memory, index: u64, entry: Entry) {
-        memory.store(self.place(index * WORD), &u64::from(entry.0).to_le_bytes(), Scheme::Nt);
+    pub fn publish_one(&self, memory: &dyn Memory, index: u64, word: Word) {
+        memory.store(self.place(index * WORD), &word.0.to_le_bytes(), Scheme::Nt);
+    }
+
+    /// The word of block `index` on the medium.
+    pub fn published_one(&self, memory: &dyn Memory, index: u64) -> Word {
+        let mut word = [Word::default()];
+        self.published(memory, index, &mut word);
+        word[0]
     }
 
     /// The words of blocks `first ..` on the medium.
-    pub fn published(&self, memory: &dyn Memory, first: u64, entries: &mut [Entry]) {
+    pub fn published(&self, memory: &dyn Memory, first: u64, words: &mut [Word]) {
         let mut page = [0; PAGE as usize];
-        let (mut at, mut rest) = (first * WORD, entries);
+        let (mut at, mut rest) = (first * WORD, words);
         while !rest.is_empty() {
             let count = rest.len().min(((PAGE - at % PAGE) / WORD) as usize);
             let (here, left) = rest.split_at_mut(count);
-            let words = &mut page[..count * WORD as usize];
-            memory.load(self.place(at), words);
-            for (entry, word) in here.iter_mut().zip(words.chunks_exact(WORD as usize)) {
-                *entry = Entry::from_media(u64::from_le_bytes(word.try_into().expect("eight bytes")));
+            let bytes = &mut page[..count * WORD as usize];
+            memory.load(self.place(at), bytes);
+            for (word, bytes) in here.iter_mut().zip(bytes.chunks_exact(WORD as usize)) {
+                *word = Word(u64::from_le_bytes(bytes.try_into().expect("eight bytes")));
             }
-            at += words.len() as u64;
+            at += bytes.len() as u64;
             rest = left;
         }
     }

@@ -1,7 +1,7 @@
 //! What a disk is in its pool: its tag, its attributes, its two streams.
 //!
 //! ```text
-//! attributes  0 sector_bytes u32   4 flags u32 (bit 0: thin)   8 blocks u64   16 spares u64   24 zeros
+//! attributes  0 sector_bytes u32   4 flags u32 (bit 0: thin, bit 1: checksum)   8 blocks u64   16 spares u64   24 zeros
 //! map stream  an 8-byte word for each 4 KiB block of the disk: see `map`
 //! data stream blocks + spares blocks of 4 KiB; which of them holds what, only the map says
 //! ```
@@ -16,6 +16,7 @@ pub const BLOCK: u64 = 4096;
 pub const DISK_BYTES_MAX: u64 = (1 << 30) * BLOCK;
 
 const THIN: u32 = 1;
+const CHECKSUM: u32 = 2;
 
 /// What a disk is to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +27,8 @@ pub struct DiskSpec {
     pub sector_bytes: u32,
     /// Take space as it is written, rather than all of it now. Then a write may find the pool full.
     pub thin: bool,
+    /// Keep a checksum of each block, so that damaged data is found by who reads it. For good: it cannot be added later.
+    pub checksum: bool,
 }
 
 /// What a disk is.
@@ -37,6 +40,8 @@ pub struct Shape {
     pub sector_bytes: u32,
     /// Space is taken as it is written.
     pub thin: bool,
+    /// Each block has a checksum.
+    pub checksum: bool,
     /// Blocks that the size needs.
     pub blocks: u64,
     /// Blocks beyond them, so that an overwrite always finds a free one.
@@ -46,7 +51,7 @@ pub struct Shape {
 impl Shape {
     /// The shape of a disk to be made, or why there is none.
     pub fn of(spec: &DiskSpec) -> Result<Self> {
-        let DiskSpec { size, sector_bytes, thin } = *spec;
+        let DiskSpec { size, sector_bytes, thin, checksum } = *spec;
         if sector_bytes != 512 && sector_bytes != 4096 {
             return Err(Error::Limit(format!("sectors of {sector_bytes} bytes are not possible: 512 or 4096")));
         }
@@ -56,7 +61,7 @@ impl Shape {
             )));
         }
         let blocks = size.div_ceil(BLOCK);
-        Ok(Self { size, sector_bytes, thin, blocks, spares: (blocks / 16).clamp(256, 16384) })
+        Ok(Self { size, sector_bytes, thin, checksum, blocks, spares: (blocks / 16).clamp(256, 16384) })
     }
 
     /// The shape that `tag` notes.
@@ -67,9 +72,14 @@ impl Shape {
         }
         let word = |at: usize| u64::from_le_bytes(tag.attributes[at..at + 8].try_into().expect("eight bytes"));
         let flags = (word(0) >> 32) as u32;
-        let spec = DiskSpec { size: tag.size, sector_bytes: word(0) as u32, thin: flags & THIN != 0 };
+        let spec = DiskSpec {
+            size: tag.size,
+            sector_bytes: word(0) as u32,
+            thin: flags & THIN != 0,
+            checksum: flags & CHECKSUM != 0,
+        };
         let shape = Self { spares: word(16), ..Self::of(&spec)? };
-        if flags & !THIN != 0 || tag.attributes[24..].iter().any(|byte| *byte != 0) {
+        if flags & !(THIN | CHECKSUM) != 0 || tag.attributes[24..].iter().any(|byte| *byte != 0) {
             return Err(broken("attributes of a newer version"));
         }
         if shape.blocks != word(8) || shape.spares > 1 << 30 {
@@ -86,7 +96,9 @@ impl Shape {
     pub fn attributes(&self) -> [u8; 64] {
         let mut attributes = [0; 64];
         attributes[..4].copy_from_slice(&self.sector_bytes.to_le_bytes());
-        attributes[4..8].copy_from_slice(&if self.thin { THIN } else { 0 }.to_le_bytes());
+        let flags = [(self.thin, THIN), (self.checksum, CHECKSUM)];
+        let flags: u32 = flags.into_iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| flag).sum();
+        attributes[4..8].copy_from_slice(&flags.to_le_bytes());
         attributes[8..16].copy_from_slice(&self.blocks.to_le_bytes());
         attributes[16..24].copy_from_slice(&self.spares.to_le_bytes());
         attributes
@@ -142,7 +154,7 @@ pub fn resize(pool: &Pool, tag: &Tag, size: u64) -> Result<std::sync::Arc<Tag>> 
             tag.name, old.size
         )));
     }
-    let wanted = Shape::of(&DiskSpec { size, sector_bytes: old.sector_bytes, thin: old.thin })?;
+    let wanted = Shape::of(&DiskSpec { size, sector_bytes: old.sector_bytes, thin: old.thin, checksum: old.checksum })?;
     let shape = Shape { spares: old.spares.max(wanted.spares), ..wanted };
     let add = shape.needs(&tag.extents);
     let change = TagChange { size, attributes: shape.attributes(), add: &add, keep: &tag.extents };

@@ -2,15 +2,17 @@
 
 use std::sync::OnceLock;
 
+use zerocopy::FromZeros;
+
 /// Entries of a segment.
 const SEGMENT: usize = 1 << 18;
 
-/// Rows that are there for good once made, in segments of 262144.
+/// Rows of zeros at first, there for good once made, in segments of 262144. What is never touched takes no memory.
 pub(crate) struct Table<T> {
     segments: Box<[OnceLock<Box<[T]>>]>,
 }
 
-impl<T: Default> Table<T> {
+impl<T: FromZeros> Table<T> {
     /// A table that can hold `rows_max` rows and has none.
     pub fn new(rows_max: u64) -> Self {
         let segments = rows_max.div_ceil(SEGMENT as u64);
@@ -21,7 +23,7 @@ impl<T: Default> Table<T> {
     pub fn grow(&self, rows: u64) {
         let needed = rows.div_ceil(SEGMENT as u64) as usize;
         for segment in &self.segments[..needed] {
-            segment.get_or_init(|| (0..SEGMENT).map(|_| T::default()).collect());
+            segment.get_or_init(|| <[T]>::new_box_zeroed_with_elems(SEGMENT).expect("memory for a disk's tables"));
         }
     }
 

@@ -10,20 +10,29 @@ use proptest::prelude::*;
 
 use crate::{BLOCK, BlockDisk, DiskOptions, DiskSpec, create};
 
+mod checksums;
 mod crash;
+mod format;
 mod in_place;
 mod model;
 mod refusals;
 mod threads;
+mod verify;
+
+pub(crate) use crash::collisions;
 
 /// A bug that a test plants to see that the proofs notice it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bug {
     /// B1 is broken: the map names a block before what was written to it is durable.
     WordBeforeData,
+    /// B7 is broken: a reader does not compare.
+    BlindReader,
+    /// U3 is broken: a flush does not drain the second buffer.
+    ForgottenBuffer,
 }
 
-thread_local!(static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) });
+thread_local!(pub(crate) static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) });
 
 pub(crate) fn is_planted(bug: Bug) -> bool {
     PLANTED.get() == Some(bug)
@@ -31,18 +40,19 @@ pub(crate) fn is_planted(bug: Bug) -> bool {
 
 const BOOT: [u8; 16] = [1; 16];
 /// Blocks of the disk under test.
-const BLOCKS: u64 = 24;
+pub(crate) const BLOCKS: u64 = 24;
 
 /// A way to serve the disk that the tests run through.
 #[derive(Clone, Copy, Debug)]
-struct Way {
-    model: Model,
-    options: DiskOptions,
-    thin: bool,
+pub(crate) struct Way {
+    pub model: Model,
+    pub options: DiskOptions,
+    pub thin: bool,
+    pub checksum: bool,
 }
 
-fn ways() -> Vec<Way> {
-    let options = |scheme, in_place| DiskOptions { scheme, in_place, read_only: false };
+pub(crate) fn ways() -> Vec<Way> {
+    let options = |scheme, in_place| DiskOptions { scheme, in_place, ..DiskOptions::default() };
     let mut ways = Vec::new();
     for in_place in [false, true] {
         for (model, scheme) in [
@@ -51,25 +61,34 @@ fn ways() -> Vec<Way> {
             (Model::MAPPED, Scheme::Writeback),
             (Model::FILE, Scheme::Nt),
         ] {
-            ways.push(Way { model, options: options(scheme, in_place), thin: in_place });
+            ways.push(Way { model, options: options(scheme, in_place), thin: in_place, checksum: false });
         }
     }
+    let checked: Vec<Way> = ways.iter().map(|way| Way { checksum: true, ..*way }).collect();
+    let verified = DiskOptions { verify: true, ..DiskOptions::default() };
+    for (i, way) in checked.iter().enumerate() {
+        let options = DiskOptions { verify: i % 2 == 0, ..way.options };
+        ways.push(Way { options, ..*way });
+    }
     for (scheme, in_place) in [(Scheme::WritebackAll, false), (Scheme::Writethrough, true)] {
-        ways.push(Way { model: Model::MAPPED, options: options(scheme, in_place), thin: in_place });
+        ways.push(Way { model: Model::MAPPED, options: options(scheme, in_place), thin: in_place, checksum: false });
+    }
+    for in_place in [false, true] {
+        ways.push(Way { options: DiskOptions { in_place, ..verified }, ..ways[0] });
     }
     ways
 }
 
 /// A change of the disk, in sectors of 512 bytes.
 #[derive(Clone, Copy, Debug)]
-enum Op {
+pub(crate) enum Op {
     Write { sector: u64, sectors: u64, seed: u8 },
     Trim { sector: u64, sectors: u64 },
     Zero { sector: u64, sectors: u64, keep_space: bool },
     Flush,
 }
 
-fn op() -> impl Strategy<Value = Op> {
+pub(crate) fn op() -> impl Strategy<Value = Op> {
     let place = (0..BLOCKS * 8, 1..40_u64).prop_map(|(sector, count)| (sector, count.min(BLOCKS * 8 - sector)));
     prop_oneof![
         4 => (place.clone(), any::<u8>()).prop_map(|((sector, sectors), seed)| Op::Write { sector, sectors, seed }),
@@ -81,7 +100,7 @@ fn op() -> impl Strategy<Value = Op> {
 }
 
 impl Op {
-    fn run(self, disk: &dyn Disk) {
+    pub fn run(self, disk: &dyn Disk) {
         let span = |sector, sectors| Span::new(sector * 512, sectors * 512);
         match self {
             Self::Write { sector, sectors, seed } => {
@@ -97,7 +116,7 @@ impl Op {
     }
 
     /// The same on plain bytes.
-    fn apply(self, bytes: &mut [u8]) {
+    pub fn apply(self, bytes: &mut [u8]) {
         let range = |sector: u64, sectors: u64| (sector * 512) as usize..((sector + sectors) * 512) as usize;
         match self {
             Self::Write { sector, sectors, seed } => {
@@ -116,25 +135,41 @@ impl Op {
 }
 
 /// Bytes that tell which write they are of and where in it, down to the word.
-fn content(sectors: u64, seed: u8) -> Vec<u8> {
+pub(crate) fn content(sectors: u64, seed: u8) -> Vec<u8> {
     (0..sectors * 64).flat_map(|word| (word << 16 | u64::from(seed) << 8 | 0xA5).to_le_bytes()).collect()
 }
 
-fn fresh(way: Way) -> Arc<LyingMemory> {
+impl Op {
+    /// Whether it changes a byte of block `index`.
+    fn touches(self, index: u64) -> bool {
+        match self {
+            Self::Write { sector, sectors, .. }
+            | Self::Zero { sector, sectors, .. }
+            | Self::Trim { sector, sectors } => sector < (index + 1) * 8 && index * 8 < sector + sectors,
+            Self::Flush => false,
+        }
+    }
+}
+
+pub(crate) fn fresh(way: Way) -> Arc<LyingMemory> {
     let memory = Arc::new(LyingMemory::new(12 << 20, way.model));
     Pool::create(&*memory, &Format { uuid: [7; 16], boot_id: BOOT }).expect("created");
     let pool = Pool::open(memory.clone(), BOOT).expect("opened").0;
-    create(&pool, "disk0", &DiskSpec { size: BLOCKS * BLOCK, sector_bytes: 512, thin: way.thin }).expect("created");
+    create(&pool, "disk0", &spec_of(way)).expect("created");
     pool.close().expect("closed");
     memory
 }
 
-fn open(memory: Arc<dyn Memory>, way: Way) -> Arc<BlockDisk> {
+fn spec_of(way: Way) -> DiskSpec {
+    DiskSpec { size: BLOCKS * BLOCK, sector_bytes: 512, thin: way.thin, checksum: way.checksum }
+}
+
+pub(crate) fn open(memory: Arc<dyn Memory>, way: Way) -> Arc<BlockDisk> {
     let pool = Arc::new(Pool::open(memory, BOOT).expect("opened").0);
     BlockDisk::open(pool, "disk0", way.options).expect("opened")
 }
 
-fn read_all(disk: &dyn Disk) -> Vec<u8> {
+pub(crate) fn read_all(disk: &dyn Disk) -> Vec<u8> {
     let mut bytes = vec![0; disk.geometry().size as usize];
     disk.read(0, &mut bytes).expect("read");
     bytes

@@ -17,24 +17,38 @@
 //!   in whole blocks.
 //! - B6. A disk that is served in place never copies a block that is there: writers that hold no lock may be storing to
 //!   other sectors of it, and the copy would miss what they had acknowledged.
+//! - B7. Where the disk keeps checksums, a word names its block together with the checksum of what the block holds, in
+//!   one store. In place the block and its word are changed without an order between them, so a crash leaves a block
+//!   that was being changed (where a fence is not durable: one changed since the last flush) old, or new, or *damaged*:
+//!   it is not what its word says. A damaged block is an error to who reads it, or writes a part of it, until all of it
+//!   is written or trimmed. It is never wrong without anyone being told.
+//! - B8. Where what was written is read back (`verify`), a word names a block only after what the medium holds there
+//!   was compared with what was written, and a word that did not arrive is not shown to readers.
 
 use std::ops::Range;
 
-use ferrite_medium::{Access, Disk, Error, Result, Span, Zeroing};
+use ferrite_medium::{Access, Error, Result, Span, Zeroing};
 
-use crate::dirty::Dirty;
+use crate::checked::Store;
 use crate::disk::BlockDisk;
-use crate::map::Entry;
+use crate::map::{Entry, Word};
+use crate::options::Shortcut;
+use crate::publish::Change;
 use crate::shape::BLOCK;
+use crate::stages::{Laps, Stage};
 
 /// Blocks that are changed together.
-const BATCH: usize = 64;
+pub(crate) const BATCH: usize = 64;
 
-/// What became of the words of one batch.
-struct Change<'batch> {
-    first: u64,
-    old: &'batch [Entry],
-    new: &'batch [Entry],
+/// Data and the blocks it goes to.
+pub(crate) struct Batch<'batch> {
+    /// Its place on the disk.
+    pub at: u64,
+    pub from: &'batch [u8],
+    /// What the words name before; locked.
+    pub old: &'batch [Entry],
+    /// Blocks of the data stream, one for each that `from` touches.
+    pub blocks: &'batch [u32],
 }
 
 impl BlockDisk {
@@ -42,7 +56,7 @@ impl BlockDisk {
     #[inline]
     pub(crate) fn finish(&self, access: Access) -> Result<()> {
         match access {
-            Access::Fua => self.flush(),
+            Access::Fua => self.settle(),
             Access::Cached => Ok(()),
         }
     }
@@ -51,7 +65,7 @@ impl BlockDisk {
     /// window waits until the processor has few stores pending, and registers that are saved are stores too.
     #[inline]
     pub(crate) fn overwrite_run(&self, at: u64, from: &[u8]) -> bool {
-        if !self.options.in_place {
+        if self.shortcut != Shortcut::Overwrite {
             return false;
         }
         let _pass = self.gate.pass();
@@ -83,7 +97,10 @@ impl BlockDisk {
     fn overwrite(&self, at: u64, from: &[u8]) -> Result<()> {
         let mut done = 0;
         while done < from.len() {
-            done += self.overwrite_mapped(at + done as u64, &from[done..]);
+            done += match self.overwrites_with_care() {
+                true => self.overwrite_with_care(at + done as u64, &from[done..])?,
+                false => self.overwrite_mapped(at + done as u64, &from[done..]),
+            };
             if done < from.len() {
                 let at = at + done as u64;
                 let (_, missing) = self.run(Span::new(at, (from.len() - done) as u64));
@@ -98,7 +115,9 @@ impl BlockDisk {
     /// Writes over blocks up to the first that is not there; how many bytes. They are fenced before the blocks can
     /// be used for anything else.
     fn overwrite_mapped(&self, at: u64, from: &[u8]) -> usize {
+        let mut laps = self.laps();
         let _pass = self.gate.pass();
+        laps.lap(Stage::Lock);
         let mut done = 0;
         while done < from.len() {
             let (place, len) = self.piece(Span::new(at + done as u64, (from.len() - done) as u64));
@@ -107,7 +126,9 @@ impl BlockDisk {
             self.memory.store(place, part, self.options.scheme);
             done += part.len();
         }
+        laps.lap(Stage::Copy);
         self.memory.fence();
+        laps.lap(Stage::Fence);
         done
     }
 
@@ -116,7 +137,7 @@ impl BlockDisk {
     #[inline]
     pub(crate) fn replace_block(&self, at: u64, from: &[u8]) -> bool {
         let is_whole = from.len() as u64 == BLOCK && at.is_multiple_of(BLOCK);
-        if !is_whole || self.dirty.is_some() || self.options.in_place {
+        if !is_whole || self.shortcut != Shortcut::Replace {
             return false;
         }
         let pass = self.gate.pass();
@@ -129,7 +150,7 @@ impl BlockDisk {
         let old = self.map.lock(index);
         self.memory.store(self.place(block.into()), from, self.options.scheme);
         self.settle_data();
-        self.map.publish_one(&*self.memory, index, new);
+        self.map.publish_one(&*self.memory, index, Word::of(new, 0));
         self.memory.fence();
         self.map.unlock(index, new);
         if let Some(block) = old.block() {
@@ -140,7 +161,7 @@ impl BlockDisk {
 
     /// Gives this thread free blocks for its next overwrites.
     #[cold]
-    fn restock(&self) {
+    pub(crate) fn restock(&self) {
         if let Some(blocks) = self.free.take_stock() {
             self.free.restock(&self.gate.pass(), &blocks);
         }
@@ -162,11 +183,13 @@ impl BlockDisk {
         let count = ((at + from.len() as u64).div_ceil(BLOCK) - first) as usize;
         let mut blocks = [0; N];
         let blocks = &mut blocks[..count];
+        let mut laps = self.laps();
         while !self.free.take(blocks) {
             self.find_space(count as u64)?;
         }
+        laps.lap(Stage::FindSpace);
         let _pass = self.gate.pass();
-        let (mut old, mut new) = ([Entry::ZERO; N], [Entry::ZERO; N]);
+        let (mut old, mut new, mut checksums) = ([Entry::ZERO; N], [Entry::ZERO; N], [0; N]);
         for (i, block) in blocks.iter().enumerate() {
             old[i] = self.map.lock(first + i as u64);
             new[i] = Entry::of(*block);
@@ -176,27 +199,34 @@ impl BlockDisk {
             self.free.put_back(blocks);
             return Ok(false);
         }
-        self.copy(at, from, &old[..count], blocks);
-        self.commit(&Change { first, old: &old[..count], new: &new[..count] });
-        Ok(true)
+        laps.lap(Stage::Lock);
+        let (old, new) = (&old[..count], &new[..count]);
+        let copied = self.copy(&Batch { at, from, old, blocks }, &mut checksums, &mut laps);
+        let change = Change { first, old, new, checksums: &checksums[..count] };
+        match copied {
+            Ok(()) => self.commit(&change, &mut laps).map(|()| true),
+            Err(error) => {
+                self.give_up(&change);
+                Err(error)
+            }
+        }
     }
 
-    /// Copies `from` into `blocks`, completing the first and the last from the old ones where they are written in part.
-    fn copy(&self, at: u64, from: &[u8], old: &[Entry], blocks: &[u32]) {
-        let mut done = 0;
-        let mut i = 0;
+    /// Copies a batch to its blocks, completing the first and the last from the old ones where they are written in
+    /// part, and notes the checksum of each block where the disk keeps them.
+    pub(crate) fn copy(&self, batch: &Batch<'_>, checksums: &mut [u32], laps: &mut Laps<'_>) -> Result<()> {
+        let Batch { at, from, old, blocks } = *batch;
+        let (mut done, mut i) = (0, 0);
         while done < from.len() {
-            let within = ((at + done as u64) % BLOCK) as usize;
+            let at = at + done as u64;
+            let within = (at % BLOCK) as usize;
             let place = self.place(blocks[i].into());
             let left = from.len() - done;
             if within > 0 || left < BLOCK as usize {
                 let len = left.min(BLOCK as usize - within);
-                let mut whole = [0; BLOCK as usize];
-                if let Some(block) = old[i].block() {
-                    self.memory.load(self.place(block), &mut whole);
-                }
+                let mut whole = self.old_content(at / BLOCK, old[i])?;
                 whole[within..within + len].copy_from_slice(&from[done..done + len]);
-                self.memory.store(place, &whole, self.options.scheme);
+                self.store(&Store { place, at: at - within as u64, from: &whole }, &mut checksums[i..], laps)?;
                 (done, i) = (done + len, i + 1);
                 continue;
             }
@@ -204,29 +234,33 @@ impl BlockDisk {
                 .take_while(|n| self.place(blocks[i + n].into()) == place + *n as u64 * BLOCK)
                 .count();
             let len = (together + 1) * BLOCK as usize;
-            self.memory.store(place, &from[done..done + len], self.options.scheme);
+            self.store(&Store { place, at, from: &from[done..done + len] }, &mut checksums[i..], laps)?;
             (done, i) = (done + len, i + together + 1);
         }
+        Ok(())
     }
 
     /// Makes `blocks` read as zeros.
-    pub(crate) fn unmap(&self, blocks: Range<u64>) {
+    pub(crate) fn unmap(&self, blocks: Range<u64>) -> Result<()> {
         let mut first = blocks.start;
         while first < blocks.end {
             let count = (blocks.end - first).min(BATCH as u64) as usize;
-            let mut old = [Entry::ZERO; BATCH];
+            let (mut old, mut laps) = ([Entry::ZERO; BATCH], self.laps());
             let _pass = self.gate.pass();
             for (i, entry) in old[..count].iter_mut().enumerate() {
                 *entry = self.map.lock(first + i as u64);
             }
-            let change = Change { first, old: &old[..count], new: &[Entry::ZERO; BATCH][..count] };
+            laps.lap(Stage::Lock);
+            let (new, checksums) = ([Entry::ZERO; BATCH], [0; BATCH]);
+            let change = Change { first, old: &old[..count], new: &new[..count], checksums: &checksums[..count] };
             if change.old == change.new {
                 self.unlock(first, change.old);
             } else {
-                self.commit(&change);
+                self.commit(&change, &mut laps)?;
             }
             first += count as u64;
         }
+        Ok(())
     }
 
     /// Zeros by writing, so that the space stays.
@@ -242,101 +276,5 @@ impl BlockDisk {
             (at, left) = (at + step, left - step);
         }
         self.finish(how.access)
-    }
-
-    /// Carries a change through and unlocks the words.
-    fn commit(&self, change: &Change<'_>) {
-        if let Some(dirty) = &self.dirty {
-            self.memory.fence();
-            return self.defer(dirty, change);
-        }
-        self.settle_data();
-        self.map.publish(&*self.memory, change.first, change.new);
-        self.memory.fence();
-        self.map.group(change.first, change.new, |block| self.place(block));
-        self.unlock(change.first, change.new);
-        self.free.free(change.old.iter().filter_map(|entry| entry.block()));
-    }
-
-    /// Shows a change to readers now and leaves its words on the medium to the next flush (B5).
-    fn defer(&self, dirty: &Dirty, change: &Change<'_>) {
-        self.map.group(change.first, change.new, |block| self.place(block));
-        for (i, (old, new)) in change.old.iter().zip(change.new).enumerate() {
-            let index = change.first + i as u64;
-            let was_dirty = dirty.mark(index);
-            self.map.unlock(index, *new);
-            if let (true, Some(block)) = (was_dirty, old.block()) {
-                self.free.free([block]);
-            }
-        }
-    }
-
-    /// Writes the words that wait and makes everything durable (B5).
-    pub(crate) fn publish(&self, dirty: &Dirty) -> Result<()> {
-        let _one = self.publishing.lock();
-        let mut waiting = Vec::new();
-        for index in dirty.marked(self.blocks()) {
-            let entry = self.map.lock(index);
-            dirty.clear(index);
-            self.map.unlock(index, entry);
-            waiting.push((index, entry));
-        }
-        self.settle_deferred_data()?;
-        if waiting.is_empty() {
-            return Ok(());
-        }
-        let mut freed = Vec::new();
-        for (index, entry) in &waiting {
-            let mut before = [Entry::ZERO];
-            self.map.published(&*self.memory, *index, &mut before);
-            freed.extend(before[0].block().filter(|_| before[0] != *entry));
-            self.map.publish(&*self.memory, *index, &[*entry]);
-        }
-        self.memory.fence();
-        self.barrier()?;
-        self.free.free(freed);
-        Ok(())
-    }
-
-    fn unlock(&self, first: u64, entries: &[Entry]) {
-        for (i, entry) in entries.iter().enumerate() {
-            self.map.unlock(first + i as u64, *entry);
-        }
-    }
-
-    /// What to do when fewer than `needed` blocks are found: publish, look into stashes, grow, or let other writers
-    /// finish.
-    fn find_space(&self, needed: u64) -> Result<()> {
-        if let Some(dirty) = &self.dirty {
-            self.publish(dirty)?;
-        }
-        self.free.recall();
-        if self.is_thin() && self.free.count() < needed {
-            return self.grow_thin(needed);
-        }
-        std::thread::yield_now();
-        Ok(())
-    }
-
-    /// B1, where a fence is durable.
-    fn settle_data(&self) {
-        #[cfg(test)]
-        if crate::tests::is_planted(crate::tests::Bug::WordBeforeData) {
-            return;
-        }
-        self.memory.fence();
-    }
-
-    /// B1, where it is not.
-    fn settle_deferred_data(&self) -> Result<()> {
-        #[cfg(test)]
-        if crate::tests::is_planted(crate::tests::Bug::WordBeforeData) {
-            return Ok(());
-        }
-        self.barrier()
-    }
-
-    fn barrier(&self) -> Result<()> {
-        self.memory.barrier().inspect_err(|error| self.pool.poison(error))
     }
 }

@@ -100,7 +100,7 @@ fn b6_a_block_that_others_write_in_place_is_not_copied_away_under_them() {
     let stage = Arc::new(Stage { memory, act: AtomicU32::new(0) });
     Pool::create(&*stage, &Format { uuid: [7; 16], boot_id: BOOT }).expect("created");
     let pool = Arc::new(Pool::open(stage.clone(), BOOT).expect("opened").0);
-    create(&pool, "disk0", &DiskSpec { size: BLOCKS * BLOCK, sector_bytes: 512, thin: false }).expect("created");
+    create(&pool, "disk0", &spec_of(ways()[0])).expect("created");
     let disk =
         BlockDisk::open(pool, "disk0", DiskOptions { in_place: true, ..DiskOptions::default() }).expect("opened");
     let all_free = disk.used_and_free_bytes().1;

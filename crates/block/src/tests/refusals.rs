@@ -35,7 +35,7 @@ fn a_read_only_disk_refuses_every_change() {
 #[test]
 fn impossible_disks_are_refused_with_a_reason() {
     let pool = Pool::open(fresh(ways()[0]), BOOT).expect("opened").0;
-    let spec = |size, sector_bytes| DiskSpec { size, sector_bytes, thin: false };
+    let spec = |size, sector_bytes| DiskSpec { size, sector_bytes, thin: false, checksum: false };
     for spec in [spec(0, 512), spec(513, 512), spec(1 << 20, 1000), spec(u64::MAX - 511, 512), spec(1 << 40, 512)] {
         let said = create(&pool, "other", &spec).expect_err("refused").to_string();
         assert!(said.contains("not possible") || said.contains("the pool is full"), "{said}");

@@ -7,10 +7,14 @@ use ferrite_medium::{MapOptions, Mapped};
 use super::*;
 
 fn mapped() -> Arc<Mapped> {
+    mapped_for(ways()[0])
+}
+
+fn mapped_for(way: Way) -> Arc<Mapped> {
     let memory = Arc::new(Mapped::anonymous(16 << 20, &MapOptions::default()).expect("mapped"));
     Pool::create(&*memory, &Format { uuid: [7; 16], boot_id: BOOT }).expect("created");
     let pool = Pool::open(memory.clone(), BOOT).expect("opened").0;
-    create(&pool, "disk0", &DiskSpec { size: BLOCKS * BLOCK, sector_bytes: 512, thin: false }).expect("created");
+    create(&pool, "disk0", &spec_of(way)).expect("created");
     pool.close().expect("closed");
     memory
 }
@@ -97,4 +101,40 @@ fn a_frozen_disk_does_not_change_and_goes_on_when_thawed() {
         writer.join().expect("writes");
     });
     assert!(read_all(&*disk)[..8] == 30_000_u64.to_le_bytes());
+}
+
+/// A reader that meets a change halfway finds data and checksum that do not belong together. That is no damage.
+#[test]
+fn b7_readers_find_no_damage_while_writers_race() {
+    for way in ways().into_iter().filter(|way| way.checksum) {
+        let disk = open(mapped_for(way), way);
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let (disk, stop) = (&disk, &stop);
+            let reader = scope.spawn(move || {
+                let mut blocks = vec![0; 3 * BLOCK as usize];
+                for i in 0.. {
+                    if stop.load(Ordering::Relaxed) {
+                        break;
+                    }
+                    disk.read(i % 4 * BLOCK + 512, &mut blocks[..(2 + i as usize % 8) * 1024]).expect("no damage");
+                }
+            });
+            let writers = [1, 2_u64].map(|writer| {
+                scope.spawn(move || {
+                    for i in 0..1500 {
+                        let (at, len) = ((i * writer) % 4 * BLOCK + writer % 2 * 512, 512 + (i % 3) * 2048);
+                        disk.write(at, &uniform(i)[..512].repeat(len as usize / 512), Access::Cached).expect("written");
+                        if i % 50 == 0 {
+                            disk.flush().expect("flushed");
+                        }
+                    }
+                })
+            });
+            let ended = writers.map(|writer| writer.join());
+            stop.store(true, Ordering::Relaxed);
+            reader.join().expect("it reads");
+            ended.into_iter().for_each(|writer| writer.expect("it writes"));
+        });
+    }
 }

@@ -1,0 +1,264 @@
+//! Reads and writes that do more than copy: they keep and compare checksums (B7), read back what was stored (B8), and
+//! count where their time goes.
+
+use ferrite_medium::{Error, Result, Span, pin};
+
+use crate::checksum::{Checksums, checksum_of};
+use crate::disk::BlockDisk;
+use crate::map::{Entry, Word};
+use crate::options::Shortcut;
+use crate::publish::Change;
+use crate::shape::BLOCK;
+use crate::stages::{Laps, Stage};
+use crate::write::{BATCH, Batch};
+
+const BLOCK_BYTES: usize = BLOCK as usize;
+/// Blocks that are read in one go and then compared, few enough to be in the nearest cache still.
+const READ_TOGETHER: usize = 8;
+
+/// Bytes on their way to the medium.
+pub(crate) struct Store<'batch> {
+    /// Where in the pool.
+    pub place: u64,
+    /// Where on the disk; the start of a block.
+    pub at: u64,
+    /// Whole blocks.
+    pub from: &'batch [u8],
+}
+
+impl BlockDisk {
+    /// Reads `into`, which lies within the disk.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] with the first byte of the first block that is not what its checksum says.
+    #[inline(never)]
+    pub(crate) fn read_with_care(&self, at: u64, into: &mut [u8]) -> Result<()> {
+        let mut laps = self.laps();
+        let _pin = pin();
+        if self.checksums.is_none() {
+            self.read_runs(at, into);
+            laps.lap(Stage::Copy);
+            return Ok(());
+        }
+        let mut done = 0;
+        while done < into.len() {
+            let from = at + done as u64;
+            let (place, len) = self.piece(Span::new(from, (into.len() - done) as u64));
+            let part = &mut into[done..done + len as usize];
+            laps.lap(Stage::Map);
+            match place {
+                Some(place) => self.read_run(place, from, part, &mut laps)?,
+                None => part.fill(0),
+            }
+            done += len as usize;
+        }
+        Ok(())
+    }
+
+    /// Reads what lies in one run from `place` on.
+    fn read_run(&self, place: u64, at: u64, into: &mut [u8], laps: &mut Laps<'_>) -> Result<()> {
+        let within = (at % BLOCK) as usize;
+        let head = if within > 0 { into.len().min(BLOCK_BYTES - within) } else { 0 };
+        let (head, rest) = into.split_at_mut(head);
+        if !head.is_empty() {
+            self.read_part(place, at, head, laps)?;
+        }
+        let mut done = head.len() as u64;
+        let whole = rest.len() / BLOCK_BYTES * BLOCK_BYTES;
+        let (blocks, tail) = rest.split_at_mut(whole);
+        for blocks in blocks.chunks_mut(READ_TOGETHER * BLOCK_BYTES) {
+            self.memory.load(place + done, blocks);
+            laps.lap(Stage::Copy);
+            for block in blocks.chunks_exact_mut(BLOCK_BYTES) {
+                self.compare((at + done) / BLOCK, block)?;
+                done += BLOCK;
+            }
+            laps.lap(Stage::Checksum);
+        }
+        if tail.is_empty() { Ok(()) } else { self.read_part(place + done, at + done, tail, laps) }
+    }
+
+    /// Reads a part of one block, and compares all of it.
+    fn read_part(&self, place: u64, at: u64, into: &mut [u8], laps: &mut Laps<'_>) -> Result<()> {
+        let (within, mut block) = ((at % BLOCK) as usize, [0; BLOCK_BYTES]);
+        self.memory.load(place - within as u64, &mut block);
+        laps.lap(Stage::Copy);
+        self.compare(at / BLOCK, &mut block)?;
+        laps.lap(Stage::Checksum);
+        into.copy_from_slice(&block[within..within + into.len()]);
+        Ok(())
+    }
+
+    /// Compares what was read of block `index` with its checksum.
+    #[inline]
+    fn compare(&self, index: u64, block: &mut [u8]) -> Result<()> {
+        #[cfg(test)]
+        if crate::tests::is_planted(crate::tests::Bug::BlindReader) {
+            return Ok(());
+        }
+        let Some(checksums) = &self.checksums else { return Ok(()) };
+        let expected = checksums.get(index);
+        if checksum_of(block) == expected { Ok(()) } else { self.read_again(index, block) }
+    }
+
+    /// Reads block `index` while nobody changes it: what was read may have met the checksum of something else.
+    #[cold]
+    fn read_again(&self, index: u64, into: &mut [u8]) -> Result<()> {
+        let entry = self.map.lock(index);
+        let read = self.old_content(index, entry).map(|content| into.copy_from_slice(&content));
+        self.map.unlock(index, entry);
+        read
+    }
+
+    /// What block `index`, which is locked and named by `entry`, holds.
+    pub(crate) fn old_content(&self, index: u64, entry: Entry) -> Result<[u8; BLOCK_BYTES]> {
+        let mut content = [0; BLOCK_BYTES];
+        let Some(block) = entry.block() else { return Ok(content) };
+        self.memory.load(self.place(block), &mut content);
+        match &self.checksums {
+            Some(checksums) if checksum_of(&content) != checksums.get(index) => Err(Error::Damaged(index * BLOCK)),
+            _ => Ok(content),
+        }
+    }
+
+    /// Stores whole blocks, notes their checksums where the disk keeps them, and reads them back if asked to (B8).
+    #[inline]
+    pub(crate) fn store(&self, store: &Store<'_>, checksums: &mut [u32], laps: &mut Laps<'_>) -> Result<()> {
+        if self.checksums.is_some() {
+            for (checksum, block) in checksums.iter_mut().zip(store.from.chunks_exact(BLOCK_BYTES)) {
+                *checksum = checksum_of(block);
+            }
+            laps.lap(Stage::Checksum);
+        }
+        self.memory.store(store.place, store.from, self.options.scheme);
+        laps.lap(Stage::Copy);
+        if self.options.verify { self.read_back(store, laps) } else { Ok(()) }
+    }
+
+    /// Compares what the medium holds with what was stored.
+    fn read_back(&self, store: &Store<'_>, laps: &mut Laps<'_>) -> Result<()> {
+        self.memory.fence();
+        laps.lap(Stage::Fence);
+        let mut found = [0; BLOCK_BYTES];
+        for (i, block) in (0..).zip(store.from.chunks_exact(BLOCK_BYTES)) {
+            self.memory.load(store.place + i * BLOCK, &mut found);
+            if let Some(byte) = found.iter().zip(block).position(|(found, stored)| found != stored) {
+                return Err(Error::Damaged(store.at + i * BLOCK + byte as u64));
+            }
+        }
+        laps.lap(Stage::Verify);
+        Ok(())
+    }
+
+    /// Writes a whole block with its checksum, as lean as the writes without; whether it did.
+    pub(crate) fn write_checked_block(&self, at: u64, from: &[u8]) -> bool {
+        let is_whole = from.len() as u64 == BLOCK && at.is_multiple_of(BLOCK);
+        match &self.checksums {
+            Some(checksums) if is_whole => match self.shortcut {
+                Shortcut::ReplaceChecked => self.replace_checked_block(at / BLOCK, from, checksums),
+                Shortcut::OverwriteChecked => self.overwrite_checked_block(at / BLOCK, from, checksums),
+                _ => false,
+            },
+            _ => false,
+        }
+    }
+
+    fn replace_checked_block(&self, index: u64, from: &[u8], checksums: &Checksums) -> bool {
+        let checksum = checksum_of(from);
+        let pass = self.gate.pass();
+        let Some(block) = self.free.take_one(&pass) else {
+            drop(pass);
+            self.restock();
+            return false;
+        };
+        let new = Entry::of(block);
+        let old = self.map.lock(index);
+        self.memory.store(self.place(block.into()), from, self.options.scheme);
+        self.settle_data();
+        self.map.publish_one(&*self.memory, index, Word::of(new, checksum));
+        self.memory.fence();
+        checksums.set(index, checksum);
+        self.map.unlock(index, new);
+        if let Some(block) = old.block() {
+            self.free.free_one(&pass, block as u32);
+        }
+        true
+    }
+
+    fn overwrite_checked_block(&self, index: u64, from: &[u8], checksums: &Checksums) -> bool {
+        let checksum = checksum_of(from);
+        let _pass = self.gate.pass();
+        let entry = self.map.lock(index);
+        if let Some(block) = entry.block() {
+            self.memory.store(self.place(block), from, self.options.scheme);
+            self.map.publish_one(&*self.memory, index, Word::of(entry, checksum));
+            self.memory.fence();
+            checksums.set(index, checksum);
+        }
+        self.map.unlock(index, entry);
+        entry != Entry::ZERO
+    }
+
+    /// Whether an overwrite in place has more to do than to copy.
+    pub(crate) fn overwrites_with_care(&self) -> bool {
+        self.options.in_place && (self.checksums.is_some() || self.options.verify)
+    }
+
+    /// Writes over blocks up to the first that is not there, 64 at most; how many bytes. Other writers are kept away,
+    /// since the checksum is of the whole block (B7).
+    pub(crate) fn overwrite_with_care(&self, at: u64, from: &[u8]) -> Result<usize> {
+        let mut laps = self.laps();
+        let _pass = self.gate.pass();
+        let first = at / BLOCK;
+        let wanted = ((at + from.len() as u64).div_ceil(BLOCK) - first).min(BATCH as u64);
+        let (mut old, mut blocks, mut count) = ([Entry::ZERO; BATCH], [0; BATCH], 0);
+        for index in first..first + wanted {
+            let entry = self.map.lock(index);
+            let Some(block) = entry.block() else {
+                self.map.unlock(index, entry);
+                break;
+            };
+            (old[count], blocks[count]) = (entry, block as u32);
+            count += 1;
+        }
+        laps.lap(Stage::Lock);
+        let from = &from[..from.len().min((count * BLOCK_BYTES).saturating_sub((at % BLOCK) as usize))];
+        let (old, blocks) = (&old[..count], &blocks[..count]);
+        let done = self.overwrite_locked(&Batch { at, from, old, blocks }, &mut laps);
+        self.unlock(first, old);
+        done.map(|()| from.len())
+    }
+
+    /// Writes over blocks and renews their words. One fence for both: B7 asks for no order between them.
+    fn overwrite_locked(&self, batch: &Batch<'_>, laps: &mut Laps<'_>) -> Result<()> {
+        let (first, mut checksums) = (batch.at / BLOCK, [0; BATCH]);
+        let checksums = &mut checksums[..batch.old.len()];
+        let copied = self.copy(batch, checksums, laps);
+        let change = Change { first, old: batch.old, new: batch.old, checksums };
+        if copied.is_ok() && self.checksums.is_some() {
+            self.renew_words(&change);
+            laps.lap(Stage::Map);
+        }
+        self.memory.fence();
+        laps.lap(Stage::Fence);
+        copied?;
+        self.note_checksums(first, change.checksums);
+        if self.options.verify && !self.words_arrived(&change) {
+            return Err(Error::Damaged(first * BLOCK));
+        }
+        Ok(())
+    }
+
+    /// Writes words that name the same blocks as before with new checksums. One that waits for a flush to be written at
+    /// all goes on waiting: what it names may not be durable yet (B5).
+    fn renew_words(&self, change: &Change<'_>) {
+        if self.dirty.is_none() {
+            return self.map.publish(&*self.memory, change.first, change.words());
+        }
+        for (index, word) in (change.first..).zip(change.words()) {
+            if self.map.published_one(&*self.memory, index).entry() == word.entry() {
+                self.map.publish_one(&*self.memory, index, word);
+            }
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Where the bytes of a disk lie in the pool.
+
+use ferrite_medium::Span;
+use ferrite_pool::layout::{CHUNK_PAGES, PAGE};
+
+use std::sync::atomic::Ordering;
+
+use crate::disk::BlockDisk;
+use crate::map::{Entry, GROUP};
+use crate::shape::BLOCK;
+
+impl BlockDisk {
+    /// Where block `block` of the data stream lies in the pool.
+    #[inline]
+    pub(crate) fn place(&self, block: u64) -> u64 {
+        self.chunks.row(block / CHUNK_PAGES).load(Ordering::Relaxed) + block % CHUNK_PAGES * PAGE
+    }
+
+    /// What `span` of the disk, which is not empty, starts with: its entry, and for how many bytes it goes on in one run
+    /// in the pool (or of zeros).
+    pub(crate) fn run(&self, span: Span) -> (Entry, u64) {
+        let (index, within) = (span.at / BLOCK, span.at % BLOCK);
+        let entry = self.map.get(index);
+        let mut len = BLOCK - within;
+        while len < span.len {
+            let step = (within + len) / BLOCK;
+            let next = self.map.get(index + step);
+            let follows = match entry.block() {
+                None => next == Entry::ZERO,
+                Some(block) => next.block() == Some(block + step) && !(block + step).is_multiple_of(CHUNK_PAGES),
+            };
+            if !follows {
+                break;
+            }
+            len += BLOCK;
+        }
+        (entry, len.min(span.len))
+    }
+
+    /// Where the first run of `span`, which is not empty, lies in the pool (`None` for zeros), and for how many bytes;
+    /// what follows may lie behind it.
+    #[inline]
+    pub(crate) fn piece(&self, span: Span) -> (Option<u64>, u64) {
+        const GROUP_BYTES: u64 = GROUP * BLOCK;
+        match self.map.group_place(span.at / GROUP_BYTES) {
+            Some(place) => {
+                let within = span.at % GROUP_BYTES;
+                (Some(place + within), span.len.min(GROUP_BYTES - within))
+            }
+            None => self.piece_by_words(span),
+        }
+    }
+
+    #[inline(never)]
+    fn piece_by_words(&self, span: Span) -> (Option<u64>, u64) {
+        let (entry, len) = self.run(span);
+        (entry.block().map(|block| self.place(block) + span.at % BLOCK), len)
+    }
+
+    /// Where `span` lies in the pool, if it is not empty and all of it is known to lie in one run.
+    #[inline]
+    pub(crate) fn place_of(&self, span: Span) -> Option<u64> {
+        if span.len == 0 {
+            return None;
+        }
+        let (place, len) = self.piece(span);
+        place.filter(|_| len == span.len)
+    }
+
+    /// Reads run by run.
+    #[inline(never)]
+    pub(crate) fn read_runs(&self, at: u64, into: &mut [u8]) {
+        let mut done = 0;
+        while done < into.len() {
+            let (place, len) = self.piece(Span::new(at + done as u64, (into.len() - done) as u64));
+            let part = &mut into[done..done + len as usize];
+            match place {
+                Some(place) => self.memory.load(place, part),
+                None => part.fill(0),
+            }
+            done += len as usize;
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! Where the time of requests goes, stage by stage, as the original driver counted it (pmbd.txt section IV).
+//!
+//! Opening and closing a guard, flushing lines and the emulated speed are inside the medium, and so inside
+//! [`Stage::Copy`] and [`Stage::Fence`] here. Counted only for who asks: a disk that is not counted tests for it once,
+//! off its shortest paths.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde::{Deserialize, Serialize};
+
+use crate::free::{SHARDS, usual_shard};
+
+/// A part of the work on a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// The whole request, whatever it asked for. The other stages are parts of it.
+    Total,
+    /// Finding free blocks, [`Stage::WaitForPins`] included.
+    FindSpace,
+    /// Waiting for other writers at the same blocks, and for a backup.
+    Lock,
+    /// Moving data to or from the medium, with the guard's window and the flushing of lines.
+    Copy,
+    /// Waiting until data and map words are in the persistence domain.
+    Fence,
+    /// Looking up, writing and showing map words.
+    Map,
+    /// Computing and comparing checksums.
+    Checksum,
+    /// Reading back what was written.
+    Verify,
+    /// Moving data to or from a buffer in DRAM.
+    Buffer,
+    /// Waiting until nobody reads from blocks that are to be used again.
+    WaitForPins,
+}
+
+const STAGES: usize = 10;
+
+/// How often a stage was passed, and the cycles that took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Passed {
+    /// Times.
+    pub count: u64,
+    /// Cycles of the counter that the stages were asked for with.
+    pub cycles: u64,
+}
+
+/// All stages at one moment. While requests run each is right, and their sum may lag.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StageTotals {
+    /// See [`Stage::Total`].
+    pub total: Passed,
+    /// See [`Stage::FindSpace`].
+    pub find_space: Passed,
+    /// See [`Stage::Lock`].
+    pub lock: Passed,
+    /// See [`Stage::Copy`].
+    pub copy: Passed,
+    /// See [`Stage::Fence`].
+    pub fence: Passed,
+    /// See [`Stage::Map`].
+    pub map: Passed,
+    /// See [`Stage::Checksum`].
+    pub checksum: Passed,
+    /// See [`Stage::Verify`].
+    pub verify: Passed,
+    /// See [`Stage::Buffer`].
+    pub buffer: Passed,
+    /// See [`Stage::WaitForPins`].
+    pub wait_for_pins: Passed,
+}
+
+impl StageTotals {
+    /// Every stage with its name, in the order of a report.
+    pub fn rows(&self) -> [(&'static str, Passed); STAGES] {
+        [
+            ("total", self.total),
+            ("find space", self.find_space),
+            ("lock", self.lock),
+            ("copy", self.copy),
+            ("fence", self.fence),
+            ("map", self.map),
+            ("checksum", self.checksum),
+            ("verify", self.verify),
+            ("buffer", self.buffer),
+            ("wait for pins", self.wait_for_pins),
+        ]
+    }
+
+    /// What came since `earlier`, a reading of the same disk.
+    pub fn since(&self, earlier: &Self) -> Self {
+        let (now, then) = (self.rows(), earlier.rows());
+        Self::of(|stage| Passed {
+            count: now[stage].1.count.saturating_sub(then[stage].1.count),
+            cycles: now[stage].1.cycles.saturating_sub(then[stage].1.cycles),
+        })
+    }
+
+    fn of(stage: impl Fn(usize) -> Passed) -> Self {
+        Self {
+            total: stage(Stage::Total as usize),
+            find_space: stage(Stage::FindSpace as usize),
+            lock: stage(Stage::Lock as usize),
+            copy: stage(Stage::Copy as usize),
+            fence: stage(Stage::Fence as usize),
+            map: stage(Stage::Map as usize),
+            checksum: stage(Stage::Checksum as usize),
+            verify: stage(Stage::Verify as usize),
+            buffer: stage(Stage::Buffer as usize),
+            wait_for_pins: stage(Stage::WaitForPins as usize),
+        }
+    }
+}
+
+#[derive(Default)]
+struct Counters {
+    count: AtomicU64,
+    cycles: AtomicU64,
+}
+
+#[derive(Default)]
+#[repr(align(128))]
+struct Shard([Counters; STAGES]);
+
+/// The counters of one disk.
+pub struct Stages {
+    cycles: fn() -> u64,
+    shards: [Shard; SHARDS],
+}
+
+impl Stages {
+    /// Nothing counted yet, by a counter of cycles.
+    pub fn new(cycles: fn() -> u64) -> Self {
+        Self { cycles, shards: Default::default() }
+    }
+
+    /// What was counted so far.
+    pub fn totals(&self) -> StageTotals {
+        let sum = |of: &dyn Fn(&Shard) -> &AtomicU64| self.shards.iter().map(|it| of(it).load(Ordering::Relaxed)).sum();
+        StageTotals::of(|stage| Passed {
+            count: sum(&|shard| &shard.0[stage].count),
+            cycles: sum(&|shard| &shard.0[stage].cycles),
+        })
+    }
+
+    fn add(&self, stage: Stage, cycles: u64) {
+        let counters = &self.shards[usual_shard()].0[stage as usize];
+        counters.count.fetch_add(1, Ordering::Relaxed);
+        counters.cycles.fetch_add(cycles, Ordering::Relaxed);
+    }
+}
+
+impl fmt::Debug for Stages {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.totals().fmt(f)
+    }
+}
+
+/// Counts one stage from here until it is dropped, if stages are counted.
+#[must_use = "it counts until it is dropped"]
+pub(crate) struct Passing<'stages> {
+    stages: Option<&'stages Stages>,
+    stage: Stage,
+    start: u64,
+}
+
+impl<'stages> Passing<'stages> {
+    pub fn start(stages: Option<&'stages Stages>, stage: Stage) -> Self {
+        Self { stages, stage, start: stages.map_or(0, |stages| (stages.cycles)()) }
+    }
+}
+
+impl Drop for Passing<'_> {
+    fn drop(&mut self) {
+        if let Some(stages) = self.stages {
+            stages.add(self.stage, (stages.cycles)().wrapping_sub(self.start));
+        }
+    }
+}
+
+/// Counts stages that follow each other, if stages are counted.
+pub(crate) struct Laps<'stages> {
+    stages: Option<&'stages Stages>,
+    last: u64,
+}
+
+impl<'stages> Laps<'stages> {
+    pub fn start(stages: Option<&'stages Stages>) -> Self {
+        Self { stages, last: stages.map_or(0, |stages| (stages.cycles)()) }
+    }
+
+    /// `stage` ends here, and the next one begins.
+    #[inline]
+    pub fn lap(&mut self, stage: Stage) {
+        if let Some(stages) = self.stages {
+            let now = (stages.cycles)();
+            stages.add(stage, now.wrapping_sub(self.last));
+            self.last = now;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    thread_local!(static CYCLES: Cell<u64> = const { Cell::new(0) });
+
+    fn ten_each() -> u64 {
+        CYCLES.set(CYCLES.get() + 10);
+        CYCLES.get()
+    }
+
+    #[test]
+    fn laps_share_out_the_cycles_between_them_and_a_passing_has_them_all() {
+        let stages = Stages::new(ten_each);
+        let whole = Passing::start(Some(&stages), Stage::Total);
+        let mut laps = Laps::start(Some(&stages));
+        laps.lap(Stage::Lock);
+        laps.lap(Stage::Copy);
+        laps.lap(Stage::Copy);
+        drop(whole);
+        let totals = stages.totals();
+        assert_eq!(totals.lock, Passed { count: 1, cycles: 10 });
+        assert_eq!(totals.copy, Passed { count: 2, cycles: 20 });
+        assert_eq!(totals.total, Passed { count: 1, cycles: 50 });
+        drop(Passing::start(Some(&stages), Stage::Verify));
+        let since = stages.totals().since(&totals);
+        assert_eq!(since, StageTotals { verify: Passed { count: 1, cycles: 10 }, ..StageTotals::default() });
+    }
+
+    #[test]
+    fn every_stage_has_its_row() {
+        let stages = Stages::new(|| 0);
+        let all = [
+            (Stage::Total, "total"),
+            (Stage::FindSpace, "find space"),
+            (Stage::Lock, "lock"),
+            (Stage::Copy, "copy"),
+            (Stage::Fence, "fence"),
+            (Stage::Map, "map"),
+            (Stage::Checksum, "checksum"),
+            (Stage::Verify, "verify"),
+            (Stage::Buffer, "buffer"),
+            (Stage::WaitForPins, "wait for pins"),
+        ];
+        for (stage, name) in all {
+            let before = stages.totals();
+            stages.add(stage, 7);
+            let rows = stages.totals().since(&before).rows();
+            let counted: Vec<_> = rows.iter().filter(|(_, passed)| passed.count > 0).collect();
+            assert_eq!(counted, [&(name, Passed { count: 1, cycles: 7 })]);
+        }
+    }
+}
