@@ -8,9 +8,10 @@ use ferrite_medium::Disk;
 
 use crate::loads::{KINDS, Kind, Kit, Load, Size};
 use crate::node::{self, Ground, Node, Yard};
-use crate::options::{Length, Options, Steps};
-use crate::report::{Chart, Measure, Report, rows};
+use crate::options::{Length, Options};
+use crate::report::{Measure, rows};
 use crate::rounds::{self, Subject};
+use crate::session::Session;
 use crate::{Result, program};
 
 /// Milliseconds that one run of a load is reckoned to take.
@@ -83,83 +84,76 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// What an experiment lets run.
-pub struct Races<'a, 'b> {
-    /// How it is run.
-    pub options: &'a Options,
-    /// How far it is.
-    pub steps: &'a mut Steps<'b>,
-    /// What was found.
-    pub report: &'a mut Report,
-}
-
-impl Races<'_, '_> {
-    /// Lets `plan` run on the disks that `field` makes, of at least the bytes it is told; each value stands beside that
-    /// of the contestant `beside`. What was left out and why, for people.
+impl Plan<'_> {
+    /// Runs it on the disks that `field` makes, of at least the bytes it is told; each value stands beside that of the
+    /// contestant `beside`. What was left out and why, for people.
     pub fn run(
-        &mut self,
-        plan: &Plan<'_>,
+        &self,
+        session: &mut Session<'_>,
         beside: &str,
         field: impl FnOnce(u64) -> Result<Vec<Contestant>>,
     ) -> Result<Vec<String>> {
-        let kinds = plan.kinds(self.options);
+        let kinds = self.kinds(session.options);
         if kinds.is_empty() {
             return Ok(Vec::new());
         }
         if let Some(why) = node::missing() {
             return Ok(vec![format!("applications were left out: {why}")]);
         }
-        self.steps.step("making disks", 0)?;
+        session.tell("making disks")?;
         let yard = Yard::new()?;
-        let entered = field(plan.size.disk_bytes())?.into_iter().enumerate();
-        let nodes = entered.map(|(number, one)| {
-            let node = yard.node(&format!("disk{number}"), one.ground, one.mount_options)?;
-            Ok((one.name, node))
-        });
-        let nodes = nodes.collect::<Result<Vec<(String, Node)>>>()?;
-        let kit = Kit::new(&self.options.place, plan.size)?;
-        let mut notes = Vec::new();
-        let mut ran = Vec::new();
+        let nodes = enter(&yard, field(self.size.disk_bytes())?)?;
+        let kit = Kit::new(&session.options.place, self.size)?;
+        let (mut notes, mut ran) = (Vec::new(), Vec::new());
         for kind in kinds {
-            self.steps.step(&format!("preparing {}", kind.name), 0)?;
+            session.tell(&format!("preparing {}", kind.name))?;
             match kind.make(&kit)? {
                 Some(load) => {
-                    self.race(kind.name, &*load, &nodes, (plan.rounds, beside))?;
+                    self.race(session, &*load, &nodes, (kind.name, beside))?;
                     ran.push(kind.name.to_owned());
                 }
                 None => notes.push(format!("{} was left out: it needs {}", kind.name, kind.needs)),
             }
         }
-        self.report.charts.push(Chart {
-            title: plan.title.into(),
-            measure: Measure::Ratio,
-            cases: ran,
-            level: Some(1.0),
-        });
+        session.chart(self.title, Measure::Ratio, ran);
         Ok(notes)
     }
 
-    fn race(&mut self, case: &str, load: &dyn Load, nodes: &[(String, Node)], how: (usize, &str)) -> Result<()> {
-        let (rounds, beside) = how;
+    fn race(
+        &self,
+        session: &mut Session<'_>,
+        load: &dyn Load,
+        nodes: &[(String, Node)],
+        (case, beside): (&str, &str),
+    ) -> Result<()> {
         for (name, node) in nodes {
-            self.steps.step(&format!("preparing {case} on {name}"), 0)?;
+            session.tell(&format!("preparing {case} on {name}"))?;
             prepare(load, node)?;
         }
-        let run = |node: &Node| {
-            node.refresh()?;
-            let home = home(node);
-            let seconds = load.run(&home)?;
-            load.reset(&home)?;
-            Ok(seconds)
-        };
         let mut subjects: Vec<Subject<'_>> =
-            nodes.iter().map(|(name, node)| Subject::new(name.clone(), move |_| run(node))).collect();
-        let steps = &mut *self.steps;
-        let series = rounds::run(&mut subjects, rounds, &mut || steps.step(case, RUN_MS))?;
+            nodes.iter().map(|(name, node)| Subject::new(name.clone(), move |_| run_once(load, node))).collect();
+        let steps = &mut session.steps;
+        let series = rounds::run(&mut subjects, self.rounds, &mut || steps.step(case, RUN_MS))?;
         let base = series.iter().find(|one| one.name == beside).unwrap_or(&series[0]);
-        self.report.rows.extend(rows(case, UNIT, &series, base));
+        session.report.rows.extend(rows(case, UNIT, &series, base));
         Ok(())
     }
+}
+
+fn enter(yard: &Yard, field: Vec<Contestant>) -> Result<Vec<(String, Node)>> {
+    let enter = |(number, one): (usize, Contestant)| {
+        let node = yard.node(&format!("disk{number}"), one.ground, one.mount_options)?;
+        Ok((one.name, node))
+    };
+    field.into_iter().enumerate().map(enter).collect()
+}
+
+fn run_once(load: &dyn Load, node: &Node) -> Result<f64> {
+    node.refresh()?;
+    let home = home(node);
+    let seconds = load.run(&home)?;
+    load.reset(&home)?;
+    Ok(seconds)
 }
 
 fn home(node: &Node) -> PathBuf {

@@ -2,7 +2,7 @@
 
 use crate::options::{OnProgress, Options};
 use crate::report::Report;
-use crate::{Result, protection};
+use crate::{Result, barriers, media, pace, protection, write_schemes};
 
 /// One experiment.
 pub struct Experiment {
@@ -14,11 +14,33 @@ pub struct Experiment {
 }
 
 /// Every experiment.
-pub const EXPERIMENTS: &[Experiment] = &[Experiment {
-    name: "protection",
-    about: "what guards cost beside the bare copy (PMBD, figures 3 and 8), NBD beside its peers, recovery",
-    run: protection::run,
-}];
+pub const EXPERIMENTS: &[Experiment] = &[
+    Experiment {
+        name: "protection",
+        about: "what guards cost beside the bare copy (PMBD, figures 3 and 8), NBD beside its peers, recovery",
+        run: protection::run,
+    },
+    Experiment {
+        name: "write-schemes",
+        about: "ways of storing, in process and under applications (PMBD, figures 9 and 10)",
+        run: write_schemes::run,
+    },
+    Experiment {
+        name: "barriers",
+        about: "ordering, in process and under applications (PMBD, figures 11 and 12, table III)",
+        run: barriers::run,
+    },
+    Experiment {
+        name: "pace",
+        about: "slower media, in process and under a database (PMBD, figure 15), and how exactly they are emulated",
+        run: pace::run,
+    },
+    Experiment {
+        name: "media",
+        about: "the protected disk beside disks of memory, this machine's disk, an SSD and a hard disk (PMBD, figure 14)",
+        run: media::run,
+    },
+];
 
 /// The experiment called `name`.
 pub fn find(name: &str) -> Option<&'static Experiment> {

@@ -4,19 +4,30 @@
 //! the paper says, and one line that compares the two. Subjects of one case take turns in short slices, so that what
 //! disturbs the machine disturbs all of them; only ratios between neighbours in time are trusted.
 
+mod applications;
+mod barriers;
 mod buffer;
 mod client;
 mod error;
 mod experiment;
+mod loads;
 mod machine;
+mod media;
+mod micro;
+mod node;
 mod options;
+mod pace;
 mod plot;
+mod program;
 mod protection;
 mod random;
 mod report;
 mod rounds;
 mod scratch;
 mod server;
+mod session;
+mod verdict;
+mod write_schemes;
 
 pub use error::{Error, Result};
 pub use experiment::{EXPERIMENTS, Experiment, find};

@@ -40,13 +40,16 @@ pub trait Load {
     }
 }
 
+/// A load, or none where this machine lacks what it needs.
+pub type Made = Result<Option<Box<dyn Load>>>;
+
 /// One of the loads, made or not.
 pub struct Kind {
     /// The paper's name of it.
     pub name: &'static str,
     /// What it needs and where that is from, for a machine that lacks it.
     pub needs: &'static str,
-    make: fn(&Kit) -> Result<Option<Box<dyn Load>>>,
+    make: fn(&Kit) -> Made,
 }
 
 /// Those that write most first.
@@ -90,22 +93,12 @@ impl Size {
                 seconds: 3,
                 orders: 100_000,
             },
-            Length::Quick => Self {
-                source_bytes: 16 << 20,
-                files: 500,
-                transactions: 2000,
-                branches: 1,
-                seconds: 1,
-                orders: 10_000,
-            },
-            Length::Smoke => Self {
-                source_bytes: 256 << 10,
-                files: 20,
-                transactions: 20,
-                branches: 1,
-                seconds: 1,
-                orders: 100,
-            },
+            Length::Quick => {
+                Self { source_bytes: 16 << 20, files: 500, transactions: 2000, branches: 1, seconds: 1, orders: 10_000 }
+            }
+            Length::Smoke => {
+                Self { source_bytes: 256 << 10, files: 20, transactions: 20, branches: 1, seconds: 1, orders: 100 }
+            }
         }
     }
 
@@ -150,7 +143,7 @@ impl Kit {
 
 impl Kind {
     /// Makes it; `None` where something is missing.
-    pub fn make(&self, kit: &Kit) -> Result<Option<Box<dyn Load>>> {
+    pub fn make(&self, kit: &Kit) -> Made {
         (self.make)(kit)
     }
 }

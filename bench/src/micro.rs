@@ -9,12 +9,20 @@ use ferrite_medium::{Access, Disk};
 
 use crate::Result;
 use crate::buffer::Buffer;
-use crate::options::{Length, Options, Steps};
+use crate::options::Length;
 use crate::protection::load::{Load, Slice, Target};
-use crate::report::{Report, rows};
+use crate::report::rows;
 use crate::rounds::{self, Subject};
+use crate::session::Session;
 
-const UNIT: &str = "MB/s";
+/// What is told of a load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// MB/s.
+    Rate,
+    /// ns from one request's end to the next one's.
+    Time,
+}
 
 /// A disk that is measured.
 pub struct Racer {
@@ -60,13 +68,16 @@ impl Target for Racer {
 /// How long is measured.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
+    /// What is told.
+    pub told: Told,
     /// Bytes of the disks.
     pub disk_bytes: u64,
     /// Bytes of them that are worked on.
     pub size: u64,
-    /// Milliseconds of a slice of one thread; of many threads twice as long.
+    /// Milliseconds of a slice of one thread: shorter than what the scheduler gives to others. Many threads, which need
+    /// turns, have 20 times as long.
     pub slice_ms: u64,
-    /// Rounds of one thread; of many threads half.
+    /// Rounds of one thread; of many threads a tenth.
     pub rounds: usize,
 }
 
@@ -74,23 +85,33 @@ impl Plan {
     /// For a run of `length`.
     pub fn of(length: Length) -> Self {
         match length {
-            Length::Full => Self { disk_bytes: 512 << 20, size: 0, slice_ms: 12, rounds: 24 },
-            Length::Quick => Self { disk_bytes: 192 << 20, size: 0, slice_ms: 5, rounds: 9 },
-            Length::Smoke => Self { disk_bytes: 4 << 20, size: 0, slice_ms: 1, rounds: 1 },
+            Length::Full => Self { told: Told::Rate, disk_bytes: 512 << 20, size: 0, slice_ms: 2, rounds: 100 },
+            Length::Quick => Self { told: Told::Rate, disk_bytes: 192 << 20, size: 0, slice_ms: 1, rounds: 40 },
+            Length::Smoke => Self { told: Told::Rate, disk_bytes: 4 << 20, size: 0, slice_ms: 1, rounds: 1 },
         }
     }
 
     fn rounds(&self, load: &Load) -> usize {
-        if load.depth == 1 { self.rounds } else { self.rounds.div_ceil(2) }
+        if load.depth == 1 { self.rounds } else { self.rounds.div_ceil(10) }
     }
 
     fn slice_ms(&self, load: &Load) -> u64 {
-        if load.depth == 1 { self.slice_ms } else { 2 * self.slice_ms }
+        if load.depth == 1 { self.slice_ms } else { 20 * self.slice_ms }
     }
 
     /// Milliseconds that `loads` take with `racers`, about.
     pub fn total_ms(&self, loads: &[Load], racers: usize) -> u64 {
         loads.iter().map(|load| (self.rounds(load) as u64 + 1) * self.slice_ms(load) * racers as u64).sum()
+    }
+}
+
+impl Told {
+    fn unit(self) -> &'static str {
+        if self == Self::Rate { "MB/s" } else { "ns" }
+    }
+
+    fn of(self, requests_per_s: f64, load: &Load) -> f64 {
+        if self == Self::Rate { requests_per_s * load.bytes as f64 / 1e6 } else { 1e9 / requests_per_s }
     }
 }
 
@@ -105,47 +126,30 @@ pub fn loads(verbs: &[bool], sizes: &[u64], depths: &[usize]) -> Vec<Load> {
     all
 }
 
-/// What is measured with what.
-pub struct Heat<'a> {
-    /// The case's name.
-    pub case: String,
-    /// What is done.
-    pub load: Load,
-    /// By whom; the others stand beside the first.
-    pub racers: &'a [Racer],
-}
-
-/// Measures `heat`.
-pub fn measure(heat: &Heat<'_>, plan: &Plan, steps: &mut Steps<'_>, report: &mut Report) -> Result<()> {
-    let Heat { case, load, racers } = heat;
-    let mut buffers: Vec<Buffer> = (0..load.depth).map(|_| Buffer::new(load.bytes as usize)).collect();
-    let buffers = RefCell::new(&mut buffers[..]);
-    let slice_ms = plan.slice_ms(load);
-    let time = Duration::from_millis(slice_ms);
-    let subject = |racer: &'a Racer| {
-        Subject::new(racer.name.clone(), |seed| {
-            let slice = Slice { load, size: plan.size, time, seed };
+impl Plan {
+    /// Measures `load` as `case`, each racer beside the first.
+    pub fn measure(&self, session: &mut Session<'_>, (case, load): (&str, &Load), racers: &[Racer]) -> Result<()> {
+        let mut buffers: Vec<Buffer> = (0..load.depth).map(|_| Buffer::new(load.bytes as usize)).collect();
+        let buffers = RefCell::new(&mut buffers[..]);
+        let (slice_ms, rounds) = (self.slice_ms(load), self.rounds(load));
+        let time = Duration::from_millis(slice_ms);
+        let slice = |racer: &Racer, seed| {
+            let slice = Slice { load, size: self.size, time, seed };
             let requests = slice.run(racer, *buffers.borrow_mut())?;
             // What one leaves in the cache is not to be flushed in another's time.
             racer.disk.flush()?;
-            Ok(requests * load.bytes as f64 / 1e6)
-        })
-    };
-    let mut subjects: Vec<Subject<'_>> = racers.iter().map(subject).collect();
-    let series = rounds::run(&mut subjects, plan.rounds(load), &mut || steps.step(case, slice_ms))?;
-    report.rows.extend(rows(case, UNIT, &series, &series[0]));
-    Ok(())
-}
-
-/// Measures each of `loads` that is wanted.
-pub fn measure_all(
-    loads: &[Load],
-    racers: &[Racer],
-    plan: &Plan,
-    (options, steps, report): (&Options, &mut Steps<'_>, &mut Report),
-) -> Result<()> {
-    for load in loads.iter().filter(|load| options.wants(&load.name())) {
-        measure(&Heat { case: load.name(), load: *load, racers }, plan, steps, report)?;
+            Ok(self.told.of(requests, load))
+        };
+        let mut subjects: Vec<Subject<'_>> =
+            racers.iter().map(|racer| Subject::new(racer.name.clone(), |seed| slice(racer, seed))).collect();
+        let steps = &mut session.steps;
+        let series = rounds::run(&mut subjects, rounds, &mut || steps.step(case, slice_ms))?;
+        session.report.rows.extend(rows(case, self.told.unit(), &series, &series[0]));
+        Ok(())
     }
-    Ok(())
+
+    /// Measures each of `loads`.
+    pub fn measure_all(&self, session: &mut Session<'_>, loads: &[Load], racers: &[Racer]) -> Result<()> {
+        loads.iter().try_for_each(|load| self.measure(session, (&load.name(), load), racers))
+    }
 }

@@ -19,7 +19,16 @@ use crate::{Error, Result, program};
 const ROOT: &str = "/run/ferrite-bench";
 /// No discards, and nothing left to be written later in the background: what is timed is the load.
 const MKFS: [&str; 10] = [
-    "-q", "-F", "-b", "4096", "-i", "8192", "-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0", "-O", "^metadata_csum",
+    "-q",
+    "-F",
+    "-b",
+    "4096",
+    "-i",
+    "8192",
+    "-E",
+    "nodiscard,lazy_itable_init=0,lazy_journal_init=0",
+    "-O",
+    "^metadata_csum",
 ];
 
 /// The folder of one experiment's nodes.
@@ -74,7 +83,8 @@ impl Yard {
             Ground::Disk(disk) => {
                 let link = self.0.join(format!("{name}.node"));
                 let options = Options { link, ..Options::new(name, self.0.join("attached")) };
-                let failed = |why: attach::Error| Error::Server { who: format!("attaching {name}"), what: why.to_string() };
+                let failed =
+                    |why: attach::Error| Error::Server { who: format!("attaching {name}"), what: why.to_string() };
                 node.attached = Some(Attached::new(disk, options).map_err(failed)?);
             }
         }

@@ -10,10 +10,10 @@ use crate::report::{Claim, Report};
 
 mod atomic;
 mod copies;
-mod load;
+pub mod load;
 mod recovery;
 mod served;
-mod stage;
+pub mod stage;
 mod verdict;
 
 /// How large and how long everything is.

@@ -61,9 +61,10 @@ impl Series {
         Self { name: self.name.clone(), values }
     }
 
-    /// The values that a tenth lies below, and above.
+    /// The values that a tenth lies below, and above; of fewer than ten, the least and the greatest.
     pub fn range(&self) -> (f64, f64) {
-        (quantile(&self.values, 0.1), quantile(&self.values, 0.9))
+        let tenth = if self.values.len() < 10 { 0.0 } else { 0.1 };
+        (quantile(&self.values, tenth), quantile(&self.values, 1.0 - tenth))
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::source::Source;
-use super::{Kit, Load, has, timed};
+use super::{Kit, Load, Made, has, timed};
 use crate::random::Random;
 use crate::{Error, Result, program};
 
@@ -19,7 +19,7 @@ struct Clamav {
 }
 
 /// It, where there are clamscan and a source tree.
-pub fn make(kit: &Kit) -> Result<Option<Box<dyn Load>>> {
+pub fn make(kit: &Kit) -> Made {
     let source = if has(&["clamscan"]) { kit.source()?.cloned() } else { None };
     let Some(source) = source else { return Ok(None) };
     let made = Clamav { source, signatures: kit.scratch.path("own.ndb") };

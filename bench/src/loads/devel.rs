@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::source::Source;
-use super::{Kit, Load, has, timed};
+use super::{Kit, Load, Made, has, timed};
 use crate::{Result, program};
 
 struct Devel {
@@ -11,7 +11,7 @@ struct Devel {
 }
 
 /// It, where there is a source tree.
-pub fn make(kit: &Kit) -> Result<Option<Box<dyn Load>>> {
+pub fn make(kit: &Kit) -> Made {
     let source = if has(&["tar", "patch", "diff"]) { kit.source()?.cloned() } else { None };
     Ok(source.map(|source| Box::new(Devel { source }) as Box<dyn Load>))
 }
@@ -20,7 +20,7 @@ pub fn make(kit: &Kit) -> Result<Option<Box<dyn Load>>> {
 const MAKE_PATCH: &str = r#"
 cd $home; cp -r tree new
 find new -type f -name '*.[ch]' | sort | awk 'NR % 10 == 1' | xargs -r sed -i '1s|^|/* changed */\n|'
-diff -ru tree new > patch || test $? = 1
+diff -ru --no-dereference tree new > patch || test $? = 1
 rm -r new"#;
 
 const RUN: &str = r#"
@@ -28,7 +28,7 @@ cd $home; mkdir new
 tar -xf source.tar -C new
 patch --silent --strip=1 --directory=new < patch
 tar -cf new.tar new
-diff -r tree new > difference || test $? = 1"#;
+diff -r --no-dereference tree new > difference || test $? = 1"#;
 
 impl Load for Devel {
     fn prepare(&self, home: &Path) -> Result<()> {

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{Kit, Load, Size, has, timed};
+use super::{Kit, Load, Made, Size, has, timed};
 use crate::{Error, Result, program};
 
 struct Sfs {
@@ -15,7 +15,7 @@ struct Sfs {
 }
 
 /// It, where there is postmark.
-pub fn make(kit: &Kit) -> Result<Option<Box<dyn Load>>> {
+pub fn make(kit: &Kit) -> Made {
     let made = Sfs { size: kit.size, orders: kit.scratch.path("postmark") };
     Ok(has(&["postmark"]).then(|| Box::new(made) as Box<dyn Load>))
 }

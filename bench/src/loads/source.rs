@@ -101,7 +101,8 @@ fn take_entries(from: &mut impl Read, into: &mut impl Write, bytes: u64) -> io::
             break;
         }
         let octal: String = head[124..135].iter().map(|byte| char::from(*byte)).collect();
-        let size = u64::from_str_radix(octal.trim(), 8).map_err(|why| io::Error::new(io::ErrorKind::InvalidData, why))?;
+        let size =
+            u64::from_str_radix(octal.trim(), 8).map_err(|why| io::Error::new(io::ErrorKind::InvalidData, why))?;
         let body = size.next_multiple_of(UNIT as u64);
         into.write_all(&head)?;
         let copied = io::copy(&mut from.take(body), into)?;

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::source::Source;
-use super::{Kit, Load, has, timed};
+use super::{Kit, Load, Made, has, timed};
 use crate::{Result, program};
 
 struct Tar {
@@ -11,7 +11,7 @@ struct Tar {
 }
 
 /// It, where there is a source tree.
-pub fn make(kit: &Kit) -> Result<Option<Box<dyn Load>>> {
+pub fn make(kit: &Kit) -> Made {
     let source = if has(&["tar"]) { kit.source()?.cloned() } else { None };
     Ok(source.map(|source| Box::new(Tar { source }) as Box<dyn Load>))
 }

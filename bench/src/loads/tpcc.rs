@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::postgres::Cluster;
-use super::{Kit, Load};
+use super::{Kit, Load, Made};
 use crate::{Error, Result, program};
 
 /// Transactions whose time is told, as the paper tells that of a million.
@@ -16,7 +16,7 @@ struct Tpcc {
 }
 
 /// It, where there is PostgreSQL.
-pub fn make(kit: &Kit) -> Result<Option<Box<dyn Load>>> {
+pub fn make(kit: &Kit) -> Made {
     let seconds = kit.size.seconds.to_string();
     Ok(kit.cluster()?.cloned().map(|cluster| Box::new(Tpcc { cluster, seconds }) as Box<dyn Load>))
 }

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use super::postgres::Cluster;
-use super::{Kit, Load, timed};
+use super::{Kit, Load, Made, timed};
 use crate::Result;
 
 struct Tpch {
@@ -12,7 +12,7 @@ struct Tpch {
 }
 
 /// It, where there is PostgreSQL.
-pub fn make(kit: &Kit) -> Result<Option<Box<dyn Load>>> {
+pub fn make(kit: &Kit) -> Made {
     Ok(kit.cluster()?.cloned().map(|cluster| Box::new(Tpch { cluster }) as Box<dyn Load>))
 }
 

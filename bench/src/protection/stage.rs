@@ -48,7 +48,11 @@ impl Stage {
         memory.reserve(Span::new(0, size))?;
         Pool::create(&memory, &Format { uuid: [7; 16], boot_id: BOOT })?;
         let pool = Arc::new(Pool::open(Arc::new(memory), BOOT)?.0);
-        ferrite_block::create(&pool, NAME, &DiskSpec { size: disk_bytes, sector_bytes: 512, thin: false })?;
+        ferrite_block::create(
+            &pool,
+            NAME,
+            &DiskSpec { size: disk_bytes, sector_bytes: 512, thin: false, checksum: false },
+        )?;
         fill(&*BlockDisk::open(Arc::clone(&pool), NAME, DiskOptions::default())?)?;
         let tag = pool.tag(NAME)?;
         let runs = tag.extents.iter().filter(|extent| extent.role == Role::DATA).map(|extent| extent.span());
@@ -63,8 +67,13 @@ impl Stage {
 
     /// The disk under `guard`, with every page of it touched.
     pub fn disk(&self, guard: Guard, in_place: bool) -> Result<Arc<BlockDisk>> {
-        let pool = Pool::open(Arc::new(self.map(guard)?), BOOT)?.0;
-        Ok(BlockDisk::open(Arc::new(pool), NAME, DiskOptions { in_place, ..DiskOptions::default() })?)
+        self.disk_on(Arc::new(self.map(guard)?), DiskOptions { in_place, ..DiskOptions::default() })
+    }
+
+    /// The disk on a mapping made by [`Stage::map`], wrapped or not.
+    pub fn disk_on(&self, memory: Arc<dyn Memory>, options: DiskOptions) -> Result<Arc<BlockDisk>> {
+        let pool = Pool::open(memory, BOOT)?.0;
+        Ok(BlockDisk::open(Arc::new(pool), NAME, options)?)
     }
 
     /// Its data without guard or disk, with every page of it touched.
@@ -72,7 +81,8 @@ impl Stage {
         Ok(Bare { memory: self.map(Guard::None)?, at: self.data.at })
     }
 
-    fn map(&self, guard: Guard) -> Result<Mapped> {
+    /// A mapping of the pool under `guard`, with every page of it touched.
+    pub fn map(&self, guard: Guard) -> Result<Mapped> {
         let file = self.file.try_clone().map_err(crate::Error::io("sharing the pool's file"))?;
         let memory = Mapped::map(file, &MapOptions { guard, name: self.name.clone(), ..MapOptions::default() })?;
         memory.populate(Span::new(0, memory.size()))?;
