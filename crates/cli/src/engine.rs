@@ -143,7 +143,9 @@ impl Engine {
                 served.resize(&name, size)?;
                 Ok(json!(self.disk_report(&name)?))
             }
-            Request::DiskServe { name, door, serving } => Ok(json!(served.listen(&door, &name, &serving, pid)?)),
+            Request::DiskServe { name, door, serving } => {
+                Ok(json!(served.listen(&door, &name, &serving, Some(pid))?))
+            }
             Request::DiskAttach { name, serving } => Ok(json!(served.attach(&name, &serving)?)),
             Request::DiskDetach { name } => Ok(json!(served.detach(&name)?)),
             Request::DiskStat { name } => Ok(json!(self.disk_report(&name)?)),

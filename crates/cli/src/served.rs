@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use ferrite_block::{BlockDisk, DiskOptions};
 use ferrite_medium::{Disk, Scheme, StatsDisk};
@@ -20,15 +20,31 @@ use crate::request::{AttachReport, Door, OpenReport, Serving, TcpDoor};
 /// An open disk, counted.
 pub type Front = StatsDisk<Arc<BlockDisk>>;
 
+/// It stays open when its last user goes: where writes wait for a flush it alone knows of them.
 struct Open {
-    front: Weak<Front>,
+    front: Arc<Front>,
     serving: Serving,
+}
+
+impl Open {
+    fn is_used(&self) -> bool {
+        Arc::strong_count(&self.front) > 1
+    }
+}
+
+/// Closes the disk called `name`, which nobody uses, if it is open.
+fn close_idle(open: &mut BTreeMap<String, Open>, name: &str) -> Result<(), String> {
+    if let Some(idle) = open.get(name) {
+        idle.front.flush().map_err(|error| error.to_string())?;
+        open.remove(name);
+    }
+    Ok(())
 }
 
 /// A socket that serves disks for somebody.
 struct Socket {
-    /// The process it is served for; it ends with that one's connection.
-    pid: u32,
+    /// The process it is served for, with whose connection it ends; none where it is the owner's own.
+    pid: Option<u32>,
     name: String,
     unix: Listening,
     tcp: Option<(SocketAddr, ListeningTcp)>,
@@ -54,15 +70,16 @@ impl Served {
     pub fn open(&self, name: &str, serving: &Serving) -> Result<Arc<Front>, String> {
         let wanted = self.settle_options(serving)?;
         let mut open = self.open.lock();
-        if let Some((front, now)) = open.get(name).and_then(|open| Some((open.front.upgrade()?, &open.serving))) {
-            if now == serving {
-                return Ok(front);
+        match open.get(name) {
+            Some(known) if known.serving == *serving => return Ok(Arc::clone(&known.front)),
+            Some(known) if known.is_used() => {
+                return Err(format!("{name:?} is served with other options already: see `ferrite disk stat`"));
             }
-            return Err(format!("{name:?} is served with other options already: see `ferrite disk stat`"));
+            _ => close_idle(&mut open, name)?,
         }
         let disk = BlockDisk::open(Arc::clone(&self.pool), name, wanted).map_err(|error| error.to_string())?;
         let front = Arc::new(StatsDisk::new(disk));
-        open.insert(name.into(), Open { front: Arc::downgrade(&front), serving: serving.clone() });
+        open.insert(name.into(), Open { front: Arc::clone(&front), serving: serving.clone() });
         Ok(front)
     }
 
@@ -76,16 +93,17 @@ impl Served {
 
     /// The disk called `name` if it is open.
     pub fn front(&self, name: &str) -> Option<Arc<Front>> {
-        self.open.lock().get(name)?.front.upgrade()
+        Some(Arc::clone(&self.open.lock().get(name)?.front))
     }
 
-    /// Does `change` while the disk called `name` is not open; refuses if it is.
+    /// Does `change` while the disk called `name` is not open; refuses if somebody uses it.
     pub fn while_closed<T>(&self, name: &str, change: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
-        let open = self.open.lock();
-        if open.get(name).is_some_and(|open| open.front.strong_count() > 0) {
+        let mut open = self.open.lock();
+        if open.get(name).is_some_and(Open::is_used) {
             drop(open);
             return Err(format!("{name:?} is in use: {}; end that first", self.reached_at(name).join(", ")));
         }
+        close_idle(&mut open, name)?;
         change()
     }
 
@@ -101,10 +119,13 @@ impl Served {
         served.flat_map(uris).chain(node).collect()
     }
 
-    /// What the disk called `name` does, if it is open.
+    /// What the disk called `name` does, if somebody uses it.
     pub fn report(&self, name: &str) -> Option<OpenReport> {
-        let front = self.front(name)?;
-        let serving = self.open.lock().get(name)?.serving.clone();
+        let (front, serving) = {
+            let open = self.open.lock();
+            let used = open.get(name).filter(|open| open.is_used())?;
+            (Arc::clone(&used.front), used.serving.clone())
+        };
         let stats = front.stats();
         Some(OpenReport {
             reached_at: self.reached_at(name),
@@ -123,14 +144,14 @@ impl Served {
         })
     }
 
-    /// Serves disks at `door` for process `pid`: the one called `name`, or all where that is empty. The TCP address
-    /// it got, where it has one.
+    /// Serves disks at `door`, for process `pid` or to the end: the one called `name`, or all where that is empty. The
+    /// TCP address it got, where it has one.
     pub fn listen(
         self: &Arc<Self>,
         door: &Door,
         name: &str,
         serving: &Serving,
-        pid: u32,
+        pid: Option<u32>,
     ) -> Result<Option<SocketAddr>, String> {
         let only = match name {
             "" => None,
@@ -149,9 +170,7 @@ impl Served {
 
     /// Ends what was served for process `pid`.
     pub fn end_for(&self, pid: u32) {
-        let (ended, kept) = self.sockets.lock().drain(..).partition(|socket| socket.pid == pid);
-        *self.sockets.lock() = kept;
-        let ended: Vec<Socket> = ended;
+        let ended: Vec<Socket> = self.sockets.lock().extract_if(.., |socket| socket.pid == Some(pid)).collect();
         for socket in ended {
             socket.end();
         }
@@ -202,7 +221,7 @@ impl Served {
 
     /// Stops serving, whatever is still in use, and makes everything durable.
     pub fn end(&self) -> Result<(), String> {
-        let fronts: Vec<Arc<Front>> = self.open.lock().values().filter_map(|open| open.front.upgrade()).collect();
+        let fronts: Vec<Arc<Front>> = self.open.lock().values().map(|open| Arc::clone(&open.front)).collect();
         let sockets = std::mem::take(&mut *self.sockets.lock());
         for socket in sockets {
             socket.end();
@@ -272,3 +291,6 @@ pub fn disk_names(pool: &Pool) -> Vec<String> {
     let tags = pool.tags();
     tags.iter().filter(|tag| tag.kind == TagKind::DISK).map(|tag| tag.name.clone()).collect()
 }
+
+#[cfg(test)]
+mod tests;

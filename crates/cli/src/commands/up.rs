@@ -77,7 +77,7 @@ impl Up {
         let reach = Reach::Ours(Arc::clone(&engine));
         let listening = reach.listen()?;
         let door = self.door.door(&host::nbd_socket(&path))?;
-        let tcp = engine.served().listen(&door, "", &Serving::default(), 0)?;
+        let tcp = engine.served().listen(&door, "", &Serving::default(), None)?;
         let nodes = self.attach(&engine);
         announce(&engine, (&door.unix, tcp), &nodes);
         drop(engine);

@@ -1,0 +1,75 @@
+//! What becomes of a disk when its users come and go.
+
+use ferrite_block::DiskSpec;
+use ferrite_medium::{Access, Guard, MapOptions, Mapped};
+use ferrite_pool::Format;
+
+use super::*;
+
+const BOOT: [u8; 16] = [1; 16];
+
+/// A pool with one disk, `d`.
+fn served() -> Arc<Served> {
+    let options = MapOptions { guard: Guard::None, ..MapOptions::default() };
+    let memory = Arc::new(Mapped::anonymous(16 << 20, &options).expect("mapped"));
+    Pool::create(&*memory, &Format { uuid: [7; 16], boot_id: BOOT }).expect("created");
+    let pool = Arc::new(Pool::open(memory, BOOT).expect("opened").0);
+    ferrite_block::create(&pool, "d", &DiskSpec { size: 1 << 20, sector_bytes: 512, thin: false, checksum: false }).expect("created");
+    Arc::new(Served::new(pool, Path::new("/nowhere")))
+}
+
+/// As on a file: a write waits for a flush.
+fn deferred() -> Serving {
+    Serving { scheme: Some("writeback".into()), ..Serving::default() }
+}
+
+fn first_bytes(disk: &dyn Disk) -> Vec<u8> {
+    let mut bytes = vec![0; 4096];
+    disk.read(0, &mut bytes).expect("read");
+    bytes
+}
+
+/// Without a crash nothing that was written is lost, flushed or not: a client that copies an image in and leaves finds
+/// it when it comes again.
+#[test]
+fn what_was_written_is_there_for_who_opens_the_disk_next() {
+    let served = served();
+    let front = served.open("d", &deferred()).expect("opened");
+    front.write(0, &[5; 4096], Access::Cached).expect("written");
+    drop(front);
+    let same = served.open("d", &deferred()).expect("opened");
+    assert!(first_bytes(&*same) == [5; 4096], "lost with its writer");
+    assert!(served.open("d", &Serving::default()).is_err(), "two who write to it in two ways");
+    drop(same);
+    let other = served.open("d", &Serving::default()).expect("nobody uses it any more");
+    assert!(first_bytes(&*other) == [5; 4096], "lost with the options it was written by");
+}
+
+#[test]
+fn a_disk_is_changed_from_outside_only_when_nobody_uses_it_and_keeps_what_was_written() {
+    let served = served();
+    let front = served.open("d", &deferred()).expect("opened");
+    front.write(0, &[6; 4096], Access::Cached).expect("written");
+    assert!(served.while_closed("d", || Ok(())).is_err() && served.report("d").is_some());
+    drop(front);
+    assert!(served.report("d").is_none(), "nobody uses it");
+    served.while_closed("d", || Ok(())).expect("closed");
+    assert!(first_bytes(&*served.open("d", &deferred()).expect("opened")) == [6; 4096], "lost when closed");
+}
+
+/// A client whose process has no number here (it is in another pid namespace) counts as process 0.
+#[test]
+fn the_owners_own_socket_ends_with_nobodys_connection() {
+    let served = served();
+    let door = |name: &str| Door {
+        unix: std::env::temp_dir().join(format!("ferrite-{}-{name}", std::process::id())),
+        tcp: None,
+    };
+    let (own, theirs) = (door("own"), door("theirs"));
+    served.listen(&own, "", &Serving::default(), None).expect("listens");
+    served.listen(&theirs, "d", &Serving::default(), Some(0)).expect("listens");
+    served.end_for(0);
+    assert_eq!((own.unix.exists(), theirs.unix.exists()), (true, false));
+    served.end().expect("ended");
+    assert!(!own.unix.exists());
+}
