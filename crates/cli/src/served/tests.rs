@@ -14,7 +14,8 @@ fn served() -> Arc<Served> {
     let memory = Arc::new(Mapped::anonymous(16 << 20, &options).expect("mapped"));
     Pool::create(&*memory, &Format { uuid: [7; 16], boot_id: BOOT }).expect("created");
     let pool = Arc::new(Pool::open(memory, BOOT).expect("opened").0);
-    ferrite_block::create(&pool, "d", &DiskSpec { size: 1 << 20, sector_bytes: 512, thin: false, checksum: false }).expect("created");
+    ferrite_block::create(&pool, "d", &DiskSpec { size: 1 << 20, sector_bytes: 512, thin: false, checksum: false })
+        .expect("created");
     Arc::new(Served::new(pool, Path::new("/nowhere")))
 }
 

@@ -20,6 +20,22 @@ pub(super) fn ask(what: &impl AsFd, events: libc::c_short) -> libc::pollfd {
     libc::pollfd { fd: what.as_fd().as_raw_fd(), events, revents: 0 }
 }
 
+/// Which way bytes go through a descriptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// From it.
+    Read,
+    /// To it.
+    Write,
+}
+
+/// Whether `what` can be read or written within `limit` without waiting, be it that the other side has gone. A file
+/// always can.
+pub fn ready_within(what: &impl AsFd, way: Way, limit: Duration) -> io::Result<bool> {
+    let events = if way == Way::Read { libc::POLLIN } else { libc::POLLOUT };
+    Patience::of(limit).wait(&mut [ask(what, events)])
+}
+
 impl Patience {
     /// As long as it takes.
     pub const fn forever() -> Self {
