@@ -15,7 +15,7 @@ use crate::{Error, Result};
 /// How to restore.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Restore {
-    /// Go on although it destroys a pool that is there, or what another image has half restored.
+    /// Go on although it destroys what is there: a pool, anything else, or what another image has half restored.
     pub force: bool,
 }
 
@@ -85,7 +85,8 @@ fn ensure_fits(memory: &dyn Memory, header: &Header) -> Result<()> {
 /// Refuses where something would be lost that the caller may not know of.
 fn ensure_vacant(memory: &dyn Memory, header: &Header) -> Result<()> {
     let found = match Superblock::read(memory) {
-        Err(Error::NotAPool(_)) => return Ok(()),
+        Err(Error::NotAPool(_)) if is_blank(memory) => return Ok(()),
+        Err(Error::NotAPool(_)) => "here is something else, no pool".to_string(),
         Ok(found) if found.state == State::Restoring && found.image == header.image => return Ok(()),
         Ok(found) if found.state == State::Restoring => {
             "here another image is half restored: restore that one again".to_string()
@@ -93,7 +94,16 @@ fn ensure_vacant(memory: &dyn Memory, header: &Header) -> Result<()> {
         Ok(found) => format!("here is a pool already, {}", uuid_text(&found.uuid)),
         Err(error) => format!("here was a pool ({error})"),
     };
-    Err(Error::Occupied(format!("{found}; to destroy it and restore this image, say force")))
+    Err(Error::Occupied(format!("{found}; to destroy it and restore this image, say --force")))
+}
+
+/// Whether nothing stands where a pool begins, as in a file that was made for this.
+fn is_blank(memory: &dyn Memory) -> bool {
+    SUPERBLOCKS.into_iter().all(|at| {
+        let mut bytes = [0; PAGE as usize];
+        memory.load(at, &mut bytes);
+        bytes == [0; PAGE as usize]
+    })
 }
 
 fn uuid_text(uuid: &[u8; 16]) -> String {

@@ -227,6 +227,22 @@ fn a_damaged_pool_is_overwritten_only_by_force() {
     assert!(values(&open(&memory)) == values(&pool));
 }
 
+/// What is no pool may be somebody's all the same.
+#[test]
+fn what_is_no_pool_is_overwritten_only_by_force() {
+    let (pool, image) = small();
+    for at in crate::layout::SUPERBLOCKS {
+        let memory = blank(POOL_BYTES_MIN);
+        memory.store(at + PAGE - 1, b"x", Scheme::Nt);
+        memory.fence();
+        let before = memory.snapshot();
+        assert!(matches!(restored(&image, &memory, false), Err(Error::Occupied(_))));
+        assert!(memory.snapshot() == before, "refused, so untouched");
+        restored(&image, &memory, true).unwrap();
+        assert!(values(&open(&memory)) == values(&pool));
+    }
+}
+
 #[test]
 fn progress_reaches_its_end() {
     let (pool, _) = mixed();
