@@ -41,6 +41,7 @@ use handshake::Export;
 use inbox::Inbox;
 use link::Link;
 use uri::Target;
+pub use uri::{tcp_uri, unix_uri};
 
 /// How to connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

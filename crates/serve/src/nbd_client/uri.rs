@@ -1,8 +1,9 @@
 //! Where an export is, as a URI says it (github.com/NetworkBlockDevice/nbd, doc/uri.md).
 
 use std::ffi::OsString;
-use std::os::unix::ffi::OsStringExt;
-use std::path::PathBuf;
+use std::net::SocketAddr;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
 
 use super::error::ConnectError;
 
@@ -76,6 +77,23 @@ fn tcp(authority: &str) -> Result<Address, &'static str> {
     Ok(Address::Tcp { host: host.to_owned(), port })
 }
 
+/// The address of the export `name` on the Unix socket `path`.
+pub fn unix_uri(name: &str, path: &Path) -> String {
+    format!("nbd+unix:///{}?socket={}", encoded(name.as_bytes()), encoded(path.as_os_str().as_bytes()))
+}
+
+/// The address of the export `name` at a TCP address.
+pub fn tcp_uri(name: &str, address: SocketAddr) -> String {
+    format!("nbd://{address}/{}", encoded(name.as_bytes()))
+}
+
+/// With a percent sign for whatever a URI, or a shell, might read as something else.
+fn encoded(bytes: &[u8]) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte);
+    let encode = |byte: &u8| if plain(*byte) { char::from(*byte).into() } else { format!("%{byte:02X}") };
+    bytes.iter().map(encode).collect()
+}
+
 /// Without percent signs.
 fn decoded(text: &str) -> Result<Vec<u8>, &'static str> {
     let mut bytes = Vec::new();
@@ -98,6 +116,19 @@ fn decoded(text: &str) -> Result<Vec<u8>, &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn any_name_and_path_come_through_a_uri() {
+        for (name, path) in [("disk0", "/tmp/a"), ("a b/ü?&%41", "/tmp/ö %2F?socket=x&y#'"), ("", "/s")] {
+            let uri = unix_uri(name, Path::new(path));
+            assert!(uri.is_ascii() && !uri.contains([' ', '\'', '#', '&']), "{uri}");
+            let Target { address, export, .. } = Target::parse(&uri).unwrap();
+            assert_eq!((export.as_str(), address), (name, Address::Unix(path.into())), "{uri}");
+        }
+        let uri = tcp_uri("a b", "[::1]:10809".parse().unwrap());
+        assert_eq!(uri, "nbd://[::1]:10809/a%20b");
+        assert_eq!(Target::parse(&uri).unwrap().export, "a b");
+    }
 
     fn unix(path: &str, export: &str) -> Result<(Address, String), &'static str> {
         Ok((Address::Unix(path.into()), export.into()))
