@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::programs::{client, ferrite};
-use crate::server::{Server, assert_sound, folder, ok, run};
+use crate::server::{Server, assert_sound, folder, json, ok, run};
 
 fn served(pool: &Path, more: &[&str]) -> Server {
     let mut command = ferrite();
@@ -13,7 +13,7 @@ fn served(pool: &Path, more: &[&str]) -> Server {
 
 fn made(pool: &Path) {
     ok(&["pool", "create", pool.to_str().expect("text"), "--size", "96M"]);
-    ok(&["disk", "create", pool.to_str().expect("text"), "d", "--size", "64M"]);
+    ok(&["disk", "create", pool.to_str().expect("text"), "d", "--size", "64M", "--checksum"]);
 }
 
 #[test]
@@ -22,7 +22,7 @@ fn fio_verifies_what_many_jobs_wrote_with_every_guard_and_scheme() {
     let pool = folder.path().join("pool");
     made(&pool);
     let keys = std::fs::read_to_string("/proc/cpuinfo").is_ok_and(|text| text.contains(" ospke"));
-    let ways: [&[&str]; 10] = [
+    let ways: [&[&str]; 15] = [
         &[],
         &["--in-place"],
         &["--guard", "none", "--scheme", "flush"],
@@ -33,6 +33,11 @@ fn fio_verifies_what_many_jobs_wrote_with_every_guard_and_scheme() {
         &["--guard", "none", "--scheme", "clflushopt"],
         &["--guard", "none", "--scheme", "clflush"],
         &["--guard", "none", "--scheme", "writeback", "--in-place"],
+        &["--guard", "none", "--scheme", "writeback-all"],
+        &["--guard", "buffered", "--in-place"],
+        &["--guard", "buffered", "--buffers", "4", "--buffer-size", "2M", "--no-batch", "--high", "0.5"],
+        &["--verify", "--stages"],
+        &["--verify", "--in-place", "--guard", "none"],
     ];
     for way in ways {
         if way.iter().any(|word| word.starts_with("keys")) && !keys {
@@ -57,8 +62,41 @@ fn fio_verifies_what_many_jobs_wrote_with_every_guard_and_scheme() {
             "--io_size=4M",
         ];
         run(client("fio").current_dir(folder.path()).args(fio).arg(format!("--uri={}", server.uri("d"))));
+        let stat = json(&["disk", "stat", pool.to_str().expect("text"), "d"]);
+        assert!(stat["open"].is_null() || stat["open"]["errors"] == 0, "{way:?}: {stat}");
         server.interrupt();
+        assert_sound(&pool);
     }
+}
+
+#[test]
+fn a_byte_that_changes_behind_a_disk_is_an_error_and_not_an_answer() {
+    let folder = folder(true);
+    let pool = folder.path().join("pool");
+    made(&pool);
+    let server = served(&pool, &[]);
+    run(client("qemu-io").args(["-f", "raw", "-c", "write -P 0xA7 1M 1M", &server.uri("d")]));
+    server.interrupt();
+    let mut bytes = std::fs::read(&pool).expect("read");
+    let at = bytes.windows(4096).position(|block| block == [0xA7; 4096]).expect("the data is in the pool");
+    bytes[at + 100] ^= 1;
+    std::fs::write(&pool, &bytes).expect("written");
+    let said = crate::server::refused(ferrite().args(["pool", "check"]).arg(&pool), 1);
+    assert!(said.contains("\"d\""), "{said}");
+    let server = served(&pool, &[]);
+    let read =
+        client("qemu-io").args(["-f", "raw", "-c", "read -P 0xA7 1M 1M", &server.uri("d")]).output().expect("runs");
+    assert!(!read.status.success() || String::from_utf8_lossy(&read.stdout).contains("error"), "{read:?}");
+    run(client("qemu-io").args([
+        "-f",
+        "raw",
+        "-c",
+        "write -P 0xA7 1M 1M",
+        "-c",
+        "read -P 0xA7 1M 1M",
+        &server.uri("d"),
+    ]));
+    server.interrupt();
     assert_sound(&pool);
 }
 

@@ -46,6 +46,26 @@ fn two_at_once_on_one_pool_the_second_says_who_holds_it() {
 }
 
 #[test]
+fn commands_at_the_same_time_take_turns_and_a_starting_server_takes_its_own() {
+    let folder = folder(true);
+    let (path, content) = (folder.path().join("pool"), folder.path().join("content"));
+    let pool = path.to_str().expect("text");
+    ok(&["pool", "create", pool, "--size", "32M"]);
+    std::fs::write(&content, "content").expect("written");
+    let put = |nth: usize| {
+        ferrite().args(["tag", "put", pool, &format!("t{nth}")]).arg(&content).spawn().expect("ferrite starts")
+    };
+    let mut puts: Vec<_> = (0..8).map(put).collect();
+    let server = Server::start(&path, &["--no-attach"]);
+    puts.extend((8..16).map(put));
+    for put in &mut puts {
+        assert_eq!(wait(put, std::time::Duration::from_secs(30)), Some(0));
+    }
+    server.interrupt();
+    assert_eq!(json(&["tag", "list", pool]).as_array().map(Vec::len), Some(17), "sixteen of bytes and a disk");
+}
+
+#[test]
 fn every_command_works_beside_a_running_server() {
     let folder = folder(true);
     let pool = folder.path().join("pool");

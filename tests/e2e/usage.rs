@@ -28,6 +28,11 @@ fn wrong_options_are_told_before_anything_happens() {
     for wrong in [["--guard", "magic"], ["--scheme", "fast"]] {
         assert!(refused(ferrite().args(["disk", "serve", pool, "d"]).args(wrong), 2).contains(wrong[1]));
     }
+    for wrong in
+        [&["--buffers", "2"][..], &["--guard", "buffered", "--high", "2"], &["--guard", "buffered", "--buffers", "0"]]
+    {
+        refused(ferrite().args(["disk", "serve", pool, "d"]).args(wrong), 2);
+    }
     assert!(refused(ferrite().args(["disk", "create", pool, "d", "--size", "1M"]), 1).contains("already"));
     assert!(refused(ferrite().args(["disk", "create", pool, "e", "--size", "1G"]), 1).contains("full"));
     assert!(refused(ferrite().args(["disk", "resize", pool, "d", "--size", "512K"]), 1).contains("only grow"));

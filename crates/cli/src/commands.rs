@@ -17,9 +17,15 @@ use crate::outcome::Outcome;
 
 /// Prints `report` as JSON, or by `show` for people. A reader that has gone, as in `| head`, is no failure.
 fn print<T: Serialize>(json: bool, report: &T, show: impl FnOnce(&T) -> String) -> Outcome {
+    print_on(json, report, show).map(drop)
+}
+
+/// As [`print`], and whether there is still a reader.
+fn print_on<T: Serialize>(json: bool, report: &T, show: impl FnOnce(&T) -> String) -> Outcome<bool> {
     let text = if json { serde_json::to_string_pretty(report)? + "\n" } else { show(report) };
     match std::io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(()),
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(format!("writing to standard output: {error}").into()),
     }
 }

@@ -47,7 +47,7 @@ impl DoorArguments {
             && allow.is_empty()
             && !address.ip().is_loopback()
         {
-            eprintln!("ferrite: everybody who reaches {address} can read and write: see --allow and --tls-cert");
+            remark!("ferrite: everybody who reaches {address} can read and write: see --allow and --tls-cert");
         }
         Ok(Door { unix: absolute(self.unix.as_deref().unwrap_or(otherwise))?, tcp })
     }

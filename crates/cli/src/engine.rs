@@ -131,8 +131,8 @@ impl Engine {
                 let reports: Outcome<Vec<_>> = disk_names(pool).iter().map(|name| self.disk_report(name)).collect();
                 Ok(json!(reports?))
             }
-            Request::DiskCreate { name, size, sector_bytes, thin } => {
-                ferrite_block::create(pool, &name, &DiskSpec { size, sector_bytes, thin })?;
+            Request::DiskCreate { name, size, sector_bytes, thin, checksum } => {
+                ferrite_block::create(pool, &name, &DiskSpec { size, sector_bytes, thin, checksum })?;
                 Ok(json!(self.disk_report(&name)?))
             }
             Request::DiskRemove { name } => {
@@ -173,6 +173,7 @@ impl Engine {
             size_bytes: shape.size,
             sector_bytes: shape.sector_bytes,
             thin: shape.thin,
+            checksum: shape.checksum,
             space_bytes: space_bytes(&tag),
             open: self.served.report(name),
         })

@@ -1,7 +1,8 @@
 //! What this machine and user give.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// This boot of the machine.
@@ -38,6 +39,12 @@ pub fn default_pool() -> Result<PathBuf, String> {
 /// Where the nodes of a pool are mounted: private, and the same from run to run.
 pub fn attach_directory(pool: [u8; 16]) -> PathBuf {
     Path::new("/run/ferrite").join(show_uuid(pool))
+}
+
+/// Makes a file of `bytes` for a pool, which nobody but its user may look into; nothing stays of what cannot be made.
+pub fn make_file(path: &Path, bytes: u64) -> io::Result<()> {
+    let file = File::options().write(true).create_new(true).mode(0o600).open(path)?;
+    file.set_len(bytes).inspect_err(|_| _ = fs::remove_file(path))
 }
 
 /// The NBD socket beside the pool at `path`.

@@ -1,11 +1,16 @@
 //! `ferrite`: durable storage at memory speed.
 
+#[macro_use]
+mod tell;
+
 mod bar;
+mod buffering;
 mod calls;
 mod commands;
 mod door;
 mod engine;
 mod host;
+mod how;
 mod medium;
 mod outcome;
 mod reach;
@@ -48,7 +53,7 @@ enum Command {
 
 fn main() -> ExitCode {
     if let Err(error) = ferrite_medium::fault::install() {
-        eprintln!("ferrite: stray accesses will not be explained: {error}");
+        remark!("ferrite: stray accesses will not be explained: {error}");
     }
     let result = match Arguments::parse().command {
         Command::Up(up) => up.run(),

@@ -5,18 +5,20 @@ use std::time::Instant;
 
 use clap::Args;
 use ferrite_medium::{Guard, MapOptions, Mapped, Memory, Pace, Paced, Speed, Tsc, WearUnit, Worn};
+use ferrite_pool::layout::POOL_BYTES_MIN;
 use ferrite_pool::owner::Lock;
 
 use crate::outcome::{Failure, Outcome};
+use crate::size;
 
 /// How a pool's memory behaves. It holds for the whole pool, for as long as this process owns it.
 #[derive(Args, Clone, Debug, Default)]
 pub struct MediumArguments {
-    /// What keeps stray writes out: none, pagetable, private, keys or keys=strict [default: keys where the CPU has
-    /// them]
+    /// What keeps stray writes out: none, pagetable, private, keys, keys=strict or buffered [default: keys where the
+    /// CPU has them]
     ///
     /// keys costs a few ns an access; keys=strict denies stray reads too, for a third of a 4 KiB read; pagetable and
-    /// private cost microseconds.
+    /// private cost microseconds; buffered is pagetable behind buffers in DRAM, so a write is durable when flushed.
     #[arg(long)]
     guard: Option<String>,
     /// Emulate a medium: dram, pcm, memristor, stt-ram, nvdimm, optane or cxl
@@ -68,8 +70,16 @@ impl MediumArguments {
         guard.is_none() && pace.is_none() && wear.is_none() && !speeds
     }
 
+    /// Whether writes are to be held back in DRAM, in front of the page table's guard.
+    pub fn is_buffered(&self) -> bool {
+        self.guard.as_deref() == Some("buffered")
+    }
+
     /// The guard asked for, or the best one here.
     pub fn guard(&self) -> Outcome<Guard> {
+        if self.is_buffered() {
+            return Ok(Guard::Pagetable);
+        }
         let Some(name) = &self.guard else { return Ok(Guard::best()) };
         let guard = Guard::from_name(name).ok_or_else(|| unknown("guard", name))?;
         guard.ensure_available()?;
@@ -101,6 +111,14 @@ impl MediumArguments {
     pub fn map(&self, lock: &Lock) -> Outcome<Medium> {
         let (guard, pace) = (self.guard()?, self.pace()?);
         let name = lock.path().display().to_string();
+        let found = lock.file().metadata()?;
+        if found.is_file() && found.len() < POOL_BYTES_MIN {
+            let (has, least) = (size::show(found.len()), size::show(POOL_BYTES_MIN));
+            return Err(format!(
+                "{name} is no pool: it has {has} and the smallest has {least}; make one with `ferrite pool create`"
+            )
+            .into());
+        }
         let options = MapOptions { guard, name, ..MapOptions::default() };
         let mapped = Arc::new(Mapped::map(lock.file().try_clone()?, &options)?);
         let mut line = mapped.describe();

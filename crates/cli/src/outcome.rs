@@ -41,6 +41,6 @@ pub fn exit_code(outcome: Outcome) -> ExitCode {
         Err(Failure::Failed(why)) => (why, 1),
         Err(Failure::Usage(why)) => (why, 2),
     };
-    eprintln!("ferrite: {why}");
+    remark!("ferrite: {why}");
     ExitCode::from(code)
 }

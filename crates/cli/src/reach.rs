@@ -3,9 +3,9 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use ferrite_pool::owner::{Claim, Client, Listening, Lock, claim};
+use ferrite_pool::owner::{Claim, Client, Error, Holder, Listening, Lock, claim};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -16,10 +16,43 @@ use crate::outcome::Outcome;
 use crate::request::Request;
 use crate::stop::{self, Asked, Stop};
 
-/// How long an owner that has just started may take until it takes calls.
+/// How long whoever has a pool and takes no calls is waited for: an owner that has just started, or another command
+/// that has the pool for a moment.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Pause between two looks at who has it.
+const PAUSE: Duration = Duration::from_millis(5);
+/// Pause between two looks whether an owner that serves something for us is still there.
+const OWNER_LOOKS: Duration = Duration::from_secs(1);
 /// How long who uses a node may take to let go when the owner ends.
 const USERS_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Who has a pool.
+pub enum Found {
+    /// This process, from now on.
+    Ours(Lock),
+    /// An owner that takes calls.
+    Theirs(Client, Holder),
+}
+
+/// Takes the pool at `path`, or reaches its owner. A command that has it for a moment is waited for.
+pub fn find(path: &Path) -> Outcome<Found> {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let holder = match claim(path)? {
+            Claim::Ours(lock) => return Ok(Found::Ours(lock)),
+            Claim::Held(holder) => holder,
+        };
+        match Client::connect(path) {
+            Ok(client) => return Ok(Found::Theirs(client, holder)),
+            Err(Error::NoOwner(_) | Error::Silent { .. } | Error::Died)
+                if Instant::now() < until && !stop::is_asked() =>
+            {
+                std::thread::sleep(PAUSE);
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
 
 /// A pool at hand.
 pub enum Reach {
@@ -32,9 +65,9 @@ pub enum Reach {
 impl Reach {
     /// Reaches the pool at `path`.
     pub fn new(path: &Path) -> Outcome<Self> {
-        match claim(path)? {
-            Claim::Ours(lock) => Ok(Self::Ours(open(lock, &MediumArguments::default())?)),
-            Claim::Held(_) => Ok(Self::Theirs(Client::connect_within(path, PATIENCE)?)),
+        match find(path)? {
+            Found::Ours(lock) => Ok(Self::Ours(open(lock, &MediumArguments::default())?)),
+            Found::Theirs(client, _) => Ok(Self::Theirs(client)),
         }
     }
 
@@ -70,13 +103,24 @@ impl Reach {
         }
     }
 
-    /// Serves until somebody asks this process to end; then takes nodes away, stops and closes in order. When the power
-    /// fails it writes a backup to `backup` and goes on.
-    pub fn hold(self, listening: Option<Listening>, stop: &mut Stop, backup: Option<&Path>) -> Outcome {
+    /// Serves what has `begun` until somebody asks this process to end; then takes nodes away, stops and closes in
+    /// order, as it does at once where the beginning failed. When the power fails it writes a backup to `backup` and
+    /// goes on.
+    pub fn hold(self, begun: Outcome<Option<Listening>>, stop: &mut Stop, backup: Option<&Path>) -> Outcome {
+        let listening = match begun {
+            Ok(listening) => listening,
+            Err(failure) => {
+                self.close()?;
+                return Err(failure);
+            }
+        };
         let warm = match &self {
             Self::Ours(engine) => Some(engine.warm()),
             Self::Theirs(_) => None,
         };
+        if let Self::Theirs(client) = self {
+            return hold_theirs(client, stop);
+        }
         while stop.wait() == Asked::PowerFails {
             if let (Self::Ours(engine), Some(to)) = (&self, backup) {
                 save(engine, to);
@@ -92,6 +136,14 @@ impl Reach {
         self.close()
     }
 
+    /// It, where it is ours and the one at `path`.
+    pub fn ours_at(&self, path: &Path) -> Option<&Arc<Engine>> {
+        match self {
+            Self::Ours(engine) if path.canonicalize().is_ok_and(|path| path == engine.lock().path()) => Some(engine),
+            _ => None,
+        }
+    }
+
     /// Whose it is, when it is another process's.
     pub fn owner_pid(&self) -> Option<u32> {
         match self {
@@ -101,12 +153,23 @@ impl Reach {
     }
 }
 
+/// Waits until somebody asks this process to end, or the owner does, with what it serves for us.
+fn hold_theirs(mut client: Client, stop: &mut Stop) -> Outcome {
+    let look = serde_json::to_value(Request::PoolInfo)?;
+    while !stop.wait_for(OWNER_LOOKS) {
+        if client.call(look.clone(), &[], &mut |_| true).is_err() {
+            return Err("the pool's owner has ended, and with it what it served for this command".into());
+        }
+    }
+    Ok(())
+}
+
 /// Writes a backup because the power fails. Whatever comes of it, serving goes on.
 fn save(engine: &Engine, to: &Path) {
     let request = Request::PoolBackup { to: to.into() };
     match engine.execute(request, Vec::new(), std::process::id(), &mut |_| true) {
-        Ok(_) => eprintln!("the power fails: backed up to {}", to.display()),
-        Err(failure) => eprintln!("the power fails, and the backup does too: {}", failure.text()),
+        Ok(_) => remark!("the power fails: backed up to {}", to.display()),
+        Err(failure) => remark!("the power fails, and the backup does too: {}", failure.text()),
     }
 }
 
@@ -119,7 +182,7 @@ fn take_nodes_away(engine: &Engine, stop: &mut Stop) {
             return;
         }
         if busy != told {
-            busy.iter().for_each(|why| eprintln!("waiting: {why}; Ctrl-C again to go on without"));
+            busy.iter().for_each(|why| remark!("waiting: {why}; Ctrl-C again to go on without"));
             told = busy;
         }
         if stop.wait_for(Duration::from_secs(1)) {
@@ -131,7 +194,7 @@ fn take_nodes_away(engine: &Engine, stop: &mut Stop) {
 /// Opens the pool that `lock` holds and says on standard error what it survives.
 pub fn open(lock: Lock, arguments: &MediumArguments) -> Outcome<Arc<Engine>> {
     let engine = Arc::new(Engine::open(lock, arguments)?);
-    eprintln!("pool {}: {}", engine.lock().path().display(), engine.medium().line);
+    remark!("pool {}: {}", engine.lock().path().display(), engine.medium().line);
     Ok(engine)
 }
 

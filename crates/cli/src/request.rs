@@ -3,12 +3,13 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use ferrite_block::{BufferOptions, StageTotals};
 use ferrite_medium::{Tally, Wear};
 use ferrite_pool::grant::GrantId;
 use serde::{Deserialize, Serialize};
 
 /// How a disk is served.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Serving {
     /// The write scheme's name; the default one where `None`.
     pub scheme: Option<String>,
@@ -16,6 +17,34 @@ pub struct Serving {
     pub in_place: bool,
     /// Refuse writes.
     pub read_only: bool,
+    /// Read back what was written.
+    pub verify: bool,
+    /// Count cycles per stage.
+    pub stages: bool,
+    /// Hold writes back in DRAM.
+    pub buffering: Option<Buffering>,
+}
+
+/// How writes are held back in DRAM.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Buffering {
+    /// Buffers.
+    pub buffers: usize,
+    /// Bytes of each.
+    pub buffer_bytes: u64,
+    /// Write contiguous pages together.
+    pub batch: bool,
+    /// Where a buffer is emptied from: this part of it is dirty.
+    pub high: f64,
+    /// And where to.
+    pub low: f64,
+}
+
+impl From<&Buffering> for BufferOptions {
+    fn from(it: &Buffering) -> Self {
+        let Buffering { buffers, buffer_bytes, batch, high, low } = *it;
+        Self { buffers, buffer_bytes, batch, high, low, ..Self::default() }
+    }
 }
 
 /// Where disks are served.
@@ -88,6 +117,8 @@ pub enum Request {
         sector_bytes: u32,
         /// Take space as it is written.
         thin: bool,
+        /// Keep a checksum of each 4 KiB.
+        checksum: bool,
     },
     /// Removes a disk that nobody uses.
     DiskRemove {
@@ -198,6 +229,8 @@ pub struct DiskReport {
     pub sector_bytes: u32,
     /// Space is taken as it is written.
     pub thin: bool,
+    /// It keeps a checksum of each 4 KiB.
+    pub checksum: bool,
     /// Bytes of the pool it takes.
     pub space_bytes: u64,
     /// What it does while it is open.
@@ -213,6 +246,10 @@ pub struct OpenReport {
     pub serving: Serving,
     /// Bytes that hold something.
     pub used_bytes: u64,
+    /// Bytes held back in DRAM, which an unclean stop now would lose; none where none are held back.
+    pub unsaved_bytes: Option<u64>,
+    /// Cycles per stage, where they are counted.
+    pub stages: Option<StageTotals>,
     /// Whether a completed write may be lost before a flush.
     pub volatile_cache: bool,
     /// Reads since it was opened.

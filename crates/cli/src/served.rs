@@ -3,33 +3,52 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
+use std::time::Instant;
 
-use ferrite_block::{BlockDisk, DiskOptions};
-use ferrite_medium::{Disk, Scheme, StatsDisk};
+use ferrite_block::{BlockDisk, BufferOptions, Buffered, DiskOptions, Syncers};
+use ferrite_medium::{Disk, Error, Scheme, StatsDisk, Ticks, Tsc};
 use ferrite_pool::{Pool, TagKind};
 use ferrite_serve::attach::{self, Attached};
 use ferrite_serve::nbd::{
     Exports, Listening, ListeningTcp, Network, NotNetwork, Options, Refusal, Server, TcpOptions, Tls, TlsFiles,
 };
+use ferrite_serve::nbd_client::{tcp_uri, unix_uri};
 use parking_lot::Mutex;
 
 use crate::host;
 use crate::request::{AttachReport, Door, OpenReport, Serving, TcpDoor};
 
 /// An open disk, counted.
-pub type Front = StatsDisk<Arc<BlockDisk>>;
+pub type Front = StatsDisk<Arc<dyn Disk>>;
 
 /// It stays open when its last user goes: where writes wait for a flush it alone knows of them.
 struct Open {
     front: Arc<Front>,
+    block: Arc<BlockDisk>,
+    buffer: Option<Buffer>,
     serving: Serving,
+}
+
+/// What holds writes back in DRAM, and the threads that write them on.
+struct Buffer {
+    buffered: Arc<Buffered<Arc<BlockDisk>>>,
+    _syncers: Syncers<Arc<BlockDisk>>,
 }
 
 impl Open {
     fn is_used(&self) -> bool {
         Arc::strong_count(&self.front) > 1
     }
+}
+
+/// Cycles of the processor, for the counts of stages.
+fn cycles() -> u64 {
+    static TSC: LazyLock<Option<Tsc>> = LazyLock::new(|| {
+        let start = Instant::now();
+        Tsc::calibrate(move || start.elapsed().as_nanos() as u64).ok()
+    });
+    TSC.as_ref().map_or(0, Ticks::now)
 }
 
 /// Closes the disk called `name`, which nobody uses, if it is open.
@@ -77,10 +96,25 @@ impl Served {
             }
             _ => close_idle(&mut open, name)?,
         }
-        let disk = BlockDisk::open(Arc::clone(&self.pool), name, wanted).map_err(|error| error.to_string())?;
-        let front = Arc::new(StatsDisk::new(disk));
-        open.insert(name.into(), Open { front: Arc::clone(&front), serving: serving.clone() });
+        let opened = self.open_new(name, wanted, serving)?;
+        let front = Arc::clone(&opened.front);
+        open.insert(name.into(), opened);
         Ok(front)
+    }
+
+    fn open_new(&self, name: &str, wanted: DiskOptions, serving: &Serving) -> Result<Open, String> {
+        let block = BlockDisk::open(Arc::clone(&self.pool), name, wanted).map_err(|error| error.to_string())?;
+        let buffer = serving.buffering.as_ref().map(|options| {
+            let buffered = Buffered::in_front_of(Arc::clone(&block), BufferOptions::from(options))?;
+            let syncers = Syncers::start(Arc::clone(&buffered))?;
+            Ok(Buffer { buffered, _syncers: syncers })
+        });
+        let buffer = buffer.transpose().map_err(|error: Error| error.to_string())?;
+        let top: Arc<dyn Disk> = match &buffer {
+            Some(buffer) => buffer.buffered.clone(),
+            None => block.clone(),
+        };
+        Ok(Open { front: Arc::new(StatsDisk::new(top)), block, buffer, serving: serving.clone() })
     }
 
     fn settle_options(&self, serving: &Serving) -> Result<DiskOptions, String> {
@@ -88,12 +122,13 @@ impl Served {
         let named = |name: &String| Scheme::from_name(name).ok_or_else(|| unknown("scheme", name));
         let scheme = serving.scheme.as_ref().map(named).transpose()?.unwrap_or_default();
         scheme.ensure_available().map_err(|error| error.to_string())?;
-        Ok(DiskOptions { scheme, in_place: serving.in_place, read_only: serving.read_only })
-    }
-
-    /// The disk called `name` if it is open.
-    pub fn front(&self, name: &str) -> Option<Arc<Front>> {
-        Some(Arc::clone(&self.open.lock().get(name)?.front))
+        Ok(DiskOptions {
+            scheme,
+            in_place: serving.in_place,
+            read_only: serving.read_only,
+            verify: serving.verify,
+            stages: serving.stages.then_some(cycles),
+        })
     }
 
     /// Does `change` while the disk called `name` is not open; refuses if somebody uses it.
@@ -111,9 +146,10 @@ impl Served {
     fn reached_at(&self, name: &str) -> Vec<String> {
         let sockets = self.sockets.lock();
         let served = sockets.iter().filter(|socket| socket.name.is_empty() || socket.name == name);
-        let unix = |socket: &Socket| format!("nbd+unix:///{name}?socket={}", socket.unix.path().display());
-        let tcp = |socket: &Socket| socket.tcp.as_ref().map(|(address, _)| format!("nbd://{address}/{name}"));
-        let uris = |socket: &Socket| std::iter::once(unix(socket)).chain(tcp(socket)).collect::<Vec<_>>();
+        let tcp = |socket: &Socket| socket.tcp.as_ref().map(|(address, _)| tcp_uri(name, *address));
+        let uris = |socket: &Socket| -> Vec<_> {
+            std::iter::once(unix_uri(name, socket.unix.path())).chain(tcp(socket)).collect()
+        };
         let nodes = self.nodes.lock();
         let node = nodes.get(name).map(|node| node.device().display().to_string());
         served.flat_map(uris).chain(node).collect()
@@ -121,16 +157,19 @@ impl Served {
 
     /// What the disk called `name` does, if somebody uses it.
     pub fn report(&self, name: &str) -> Option<OpenReport> {
-        let (front, serving) = {
+        let (front, block, unsaved_bytes, serving) = {
             let open = self.open.lock();
             let used = open.get(name).filter(|open| open.is_used())?;
-            (Arc::clone(&used.front), used.serving.clone())
+            let unsaved_bytes = used.buffer.as_ref().map(|buffer| buffer.buffered.unsaved_bytes());
+            (Arc::clone(&used.front), Arc::clone(&used.block), unsaved_bytes, used.serving.clone())
         };
         let stats = front.stats();
         Some(OpenReport {
             reached_at: self.reached_at(name),
             serving,
-            used_bytes: front.inner().used_and_free_bytes().0,
+            used_bytes: block.used_and_free_bytes().0,
+            unsaved_bytes,
+            stages: block.stages().map(|stages| stages.totals()),
             volatile_cache: front.geometry().volatile_cache,
             reads: stats.reads,
             read_bytes: stats.read_bytes,
@@ -203,12 +242,12 @@ impl Served {
 
     /// Grows the disk called `name`, and its node if it has one.
     pub fn resize(&self, name: &str, size: u64) -> Result<(), String> {
-        let Some(front) = self.front(name) else {
+        let Some(block) = self.open.lock().get(name).map(|open| Arc::clone(&open.block)) else {
             let tag = self.pool.tag(name).map_err(|error| error.to_string())?;
             let grow = || ferrite_block::resize(&self.pool, &tag, size).map(drop).map_err(|error| error.to_string());
             return self.while_closed(name, grow);
         };
-        front.inner().resize(size).map_err(|error| error.to_string())?;
+        block.resize(size).map_err(|error| error.to_string())?;
         let nodes = self.nodes.lock();
         nodes.get(name).map_or(Ok(()), |node| node.grow().map_err(|error| error.to_string()))
     }

@@ -1,18 +1,18 @@
 //! Any disk, by its address.
 
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use ferrite_medium::{Disk, FileDisk, FileDiskOptions, HddDisk, HddProfile, SsdDisk, SsdProfile};
 use ferrite_serve::HostClock;
-use ferrite_serve::nbd_client::{ConnectOptions, NbdDisk};
+use ferrite_serve::nbd_client::{ConnectOptions, NbdDisk, unix_uri};
 use serde_json::Value;
 
 use crate::host;
 use crate::outcome::{Failure, Outcome};
 use crate::reach::Reach;
-use crate::request::{Door, Request, Serving};
+use crate::request::{DiskReport, Door, Request, Serving};
 
 /// What addresses there are, for help texts.
 pub const ADDRESSES: &str = "POOL:NAME (a disk in a pool), nbd+unix:///NAME?socket=PATH, nbd://HOST/NAME, a file or \
@@ -24,21 +24,22 @@ pub struct Source {
     /// The disk.
     pub disk: Arc<dyn Disk>,
     reach: Option<Reach>,
-    socket: Option<PathBuf>,
 }
 
 /// How an address is opened.
-#[derive(Clone, Copy, Debug)]
-pub struct Opening {
+#[derive(Clone, Copy, Default)]
+pub struct Opening<'a> {
     /// Refuse writes.
     pub read_only: bool,
     /// Where it names a file that is not there, make one of so many bytes.
     pub make_bytes: Option<u64>,
+    /// What is open already, maybe in the same pool, which this process then owns.
+    pub beside: Option<&'a Source>,
 }
 
 impl Source {
     /// Opens the disk at `address`.
-    pub fn open(address: &str, opening: Opening) -> Outcome<Self> {
+    pub fn open(address: &str, opening: Opening<'_>) -> Outcome<Self> {
         if let Some((profile, rest)) = address.split_once(':')
             && (HddProfile::named(profile).is_some() || SsdProfile::named(profile).is_some())
         {
@@ -56,10 +57,10 @@ impl Source {
     }
 
     fn plain(disk: Arc<dyn Disk>) -> Self {
-        Self { disk, reach: None, socket: None }
+        Self { disk, reach: None }
     }
 
-    fn file(path: &Path, opening: Opening) -> Outcome<Self> {
+    fn file(path: &Path, opening: Opening<'_>) -> Outcome<Self> {
         if let Some(bytes) = opening.make_bytes.filter(|_| !path.exists()) {
             let made = File::create_new(path).and_then(|file| file.set_len(bytes));
             made.map_err(|error| format!("making {}: {error}", path.display()))?;
@@ -68,28 +69,41 @@ impl Source {
         Ok(Self::plain(Arc::new(FileDisk::open(path, &options)?)))
     }
 
-    fn in_pool(pool: &Path, name: &str, opening: Opening) -> Outcome<Self> {
+    fn in_pool(pool: &Path, name: &str, opening: Opening<'_>) -> Outcome<Self> {
         let serving = Serving { read_only: opening.read_only, ..Serving::default() };
-        let mut reach = Reach::new(pool)?;
-        if let Reach::Ours(engine) = &reach {
-            let disk = engine.served().open(name, &serving)?;
-            return Ok(Self { disk, reach: Some(reach), socket: None });
+        let known = opening.beside.and_then(|source| source.reach.as_ref()?.ours_at(pool));
+        if let Some(engine) = known {
+            return Ok(Self::plain(engine.served().open(name, &serving)?));
         }
-        // The owner serves it to us alone. Where it is in use already that decides how it is served.
+        match Reach::new(pool)? {
+            Reach::Ours(engine) => match engine.served().open(name, &serving) {
+                Ok(disk) => Ok(Self { disk, reach: Some(Reach::Ours(engine)) }),
+                Err(why) => {
+                    Reach::Ours(engine).close()?;
+                    Err(why.into())
+                }
+            },
+            theirs @ Reach::Theirs(_) => Self::served(theirs, pool, name, opening),
+        }
+    }
+
+    /// The owner serves it to us alone. Where it is in use already, that decides how.
+    fn served(mut reach: Reach, pool: &Path, name: &str, opening: Opening<'_>) -> Outcome<Self> {
+        let now: DiskReport = reach.ask(Request::DiskStat { name: name.into() }, None)?;
+        let serving = now.open.map(|open| open.serving).unwrap_or_default();
         let socket = host::beside(pool, &format!(".{}.nbd", std::process::id()));
         let door = Door { unix: std::path::absolute(&socket)?, tcp: None };
         let request = Request::DiskServe { name: name.into(), door, serving };
         reach.ask::<Value>(request, None)?;
-        let uri = format!("nbd+unix:///{name}?socket={}", socket.display());
+        let uri = unix_uri(name, &socket);
         let options = ConnectOptions { read_only: opening.read_only, ..ConnectOptions::default() };
         let disk = Arc::new(NbdDisk::connect(&uri, &options)?);
-        Ok(Self { disk, reach: Some(reach), socket: Some(socket) })
+        Ok(Self { disk, reach: Some(reach) })
     }
 
     /// Lets go of it in order.
     pub fn close(self) -> Outcome {
         drop(self.disk);
-        drop(self.socket);
         self.reach.map_or(Ok(()), Reach::close)
     }
 }

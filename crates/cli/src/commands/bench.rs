@@ -7,6 +7,7 @@ use clap::Args;
 use ferrite_bench::{EXPERIMENTS, Experiment, Length, Options, Report};
 use ferrite_pool::owner::Progress;
 
+use super::print;
 use crate::bar::Bar;
 use crate::outcome::{Failure, Outcome};
 use crate::stop;
@@ -46,15 +47,13 @@ impl Bench {
     /// Does it.
     pub fn run(self) -> Outcome {
         if self.list {
-            print!("{}", list());
-            return Ok(());
+            return print(false, &(), |()| list());
         }
         let name = self.name.as_deref().unwrap_or_default();
         let unknown = || Failure::Usage(format!("there is no experiment {name:?}; there are:\n{}", list().trim_end()));
         let report = self.measure(ferrite_bench::find(name).ok_or_else(unknown)?)?;
         self.write(&report)?;
-        print!("{}\n{}\n", report.table(), report.verdict);
-        Ok(())
+        print(false, &(), |()| format!("{}\n{}\n", report.table(), report.verdict))
     }
 
     fn measure(&self, experiment: &Experiment) -> Outcome<Report> {

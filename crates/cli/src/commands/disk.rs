@@ -5,15 +5,15 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use ferrite_medium::Scheme;
-use ferrite_pool::owner::{Claim, claim};
+use ferrite_pool::owner::Listening;
+use ferrite_serve::nbd_client::{tcp_uri, unix_uri};
 use serde_json::Value;
 
-use super::{print, transfer};
+use super::{print, print_on, transfer};
 use crate::door::DoorArguments;
 use crate::host;
-use crate::medium::MediumArguments;
-use crate::outcome::{Failure, Outcome};
+use crate::how::How;
+use crate::outcome::Outcome;
 use crate::reach::{self, Reach};
 use crate::request::{AttachReport, DiskReport, Request, Serving};
 use crate::size;
@@ -70,6 +70,10 @@ pub struct Create {
     /// Take space as it is written: a write may then find the pool full
     #[arg(long)]
     thin: bool,
+    /// Keep a checksum of each 4 KiB: damaged data is an error, not an answer. Costs about 10 ns a write and 90 to
+    /// 170 ns a read of 4 KiB
+    #[arg(long)]
+    checksum: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -108,26 +112,6 @@ pub struct Stat {
     json: bool,
 }
 
-/// How a disk is served. The defaults are the safe and fast ones.
-#[derive(Args)]
-pub struct How {
-    #[command(flatten)]
-    medium: MediumArguments,
-    /// How data reaches the medium: nt, flush, clwb, clflushopt, clflush, writeback, writeback-all or writethrough
-    /// [default: nt]
-    ///
-    /// With the two of writeback a write is durable when flushed; with the others when it completes. writeback-all
-    /// flushes every line of the pool at a flush, writethrough every 8 bytes as they are stored: as the paper compares.
-    #[arg(long)]
-    scheme: Option<String>,
-    /// Overwrite in place: one fence instead of two, and a crash may tear a sector
-    #[arg(long)]
-    in_place: bool,
-    /// Refuse writes
-    #[arg(long)]
-    read_only: bool,
-}
-
 #[derive(Args)]
 pub struct Serve {
     #[command(flatten)]
@@ -147,29 +131,6 @@ pub struct Attach {
     /// Print JSON
     #[arg(long)]
     json: bool,
-}
-
-impl How {
-    fn serving(&self) -> Outcome<Serving> {
-        self.medium.check()?;
-        if let Some(name) = &self.scheme {
-            let known = Scheme::from_name(name);
-            known.ok_or_else(|| Failure::Usage(format!("there is no scheme {name:?}: see --help")))?;
-        }
-        Ok(Serving { scheme: self.scheme.clone(), in_place: self.in_place, read_only: self.read_only })
-    }
-
-    /// Reaches the pool at `path`; as it was asked for, if it becomes ours.
-    fn reach(&self, path: &Path) -> Outcome<Reach> {
-        match claim(path)? {
-            Claim::Ours(lock) => Ok(Reach::Ours(reach::open(lock, &self.medium)?)),
-            Claim::Held(holder) if !self.medium.is_default() => Err(Failure::Failed(format!(
-                "{} is {holder}: its guard, pace and wear hold for all of it, so end that first to choose others",
-                path.display()
-            ))),
-            Claim::Held(_) => Reach::new(path),
-        }
-    }
 }
 
 impl Disk {
@@ -203,21 +164,28 @@ impl Stat {
         let Self { disk: Named { pool, name }, watch, json } = self;
         stop::watch()?;
         let mut reach = Reach::new(&pool)?;
-        loop {
-            let disk: DiskReport = reach.ask(Request::DiskStat { name: name.clone() }, None)?;
-            print(json, &disk, show)?;
-            if !watch || matches!(reach, Reach::Ours(_)) || stop::is_asked() {
-                return reach.close();
-            }
-            std::thread::sleep(WATCH_PAUSE);
+        let told = tell(&mut reach, &name, watch, json);
+        reach.close()?;
+        told
+    }
+}
+
+/// Tells what the disk called `name` does: once, or again and again for as long as there is a reader.
+fn tell(reach: &mut Reach, name: &str, watch: bool, json: bool) -> Outcome {
+    loop {
+        let disk: DiskReport = reach.ask(Request::DiskStat { name: name.into() }, None)?;
+        let read = print_on(json, &disk, show)?;
+        if !watch || !read || matches!(reach, Reach::Ours(_)) || stop::is_asked() {
+            return Ok(());
         }
+        std::thread::sleep(WATCH_PAUSE);
     }
 }
 
 impl Create {
     fn run(self) -> Outcome {
-        let Self { disk: Named { pool, name }, size, sector, thin, json } = self;
-        let request = Request::DiskCreate { name, size, sector_bytes: sector, thin };
+        let Self { disk: Named { pool, name }, size, sector, thin, checksum, json } = self;
+        let request = Request::DiskCreate { name, size, sector_bytes: sector, thin, checksum };
         let disk: DiskReport = reach::ask(&pool, request, None)?;
         print(json, &disk, show_line)
     }
@@ -225,39 +193,49 @@ impl Create {
 
 impl Serve {
     fn run(self) -> Outcome {
-        let Named { pool, name } = self.disk;
-        let serving = self.how.serving()?;
         let mut stop = Stop::new()?;
-        let mut reach = self.how.reach(&pool)?;
+        let serving = self.how.serving()?;
+        let mut reach = self.how.reach(&self.disk.pool)?;
+        let begun = self.begin(&mut reach, serving);
+        reach.hold(begun, &mut stop, None)
+    }
+
+    fn begin(&self, reach: &mut Reach, serving: Serving) -> Outcome<Option<Listening>> {
+        let Named { pool, name } = &self.disk;
         let listening = reach.listen()?;
-        let door = self.door.door(&host::beside(&pool, &format!(".{name}.nbd")))?;
-        let unix = door.unix.display().to_string();
+        let door = self.door.door(&host::beside(pool, &format!(".{}.nbd", name.replace('/', "%2F"))))?;
+        let unix = unix_uri(name, &door.unix);
         let request = Request::DiskServe { name: name.clone(), door, serving };
         let tcp: Option<SocketAddr> = reach.ask(request, None)?;
-        println!("{name} is served at nbd+unix:///{name}?socket={unix}");
+        say!("{name} is served at {unix}");
         if let Some(address) = tcp {
-            println!("{name} is served at nbd://{address}/{name}");
+            say!("{name} is served at {}", tcp_uri(name, address));
         }
-        reach.hold(listening, &mut stop, None)
+        Ok(listening)
     }
 }
 
 impl Attach {
     fn run(self) -> Outcome {
-        let Named { pool, name } = self.disk;
-        let serving = self.how.serving()?;
         let mut stop = Stop::new()?;
-        let mut reach = self.how.reach(&pool)?;
+        let serving = self.how.serving()?;
+        let mut reach = self.how.reach(&self.disk.pool)?;
+        let begun = self.begin(&mut reach, serving);
+        match reach {
+            Reach::Ours(_) => reach.hold(begun, &mut stop, None),
+            Reach::Theirs(_) => begun.map(drop),
+        }
+    }
+
+    fn begin(&self, reach: &mut Reach, serving: Serving) -> Outcome<Option<Listening>> {
+        let name = &self.disk.name;
         let listening = reach.listen()?;
         let attached: AttachReport = reach.ask(Request::DiskAttach { name: name.clone(), serving }, None)?;
         print(self.json, &attached, |attached| {
             let notes: String = attached.notes.iter().map(|note| format!("note: {note}\n")).collect();
             format!("{name} is {} ({})\n{notes}", attached.link.display(), attached.device.display())
         })?;
-        match listening {
-            Some(listening) => reach.hold(Some(listening), &mut stop, None),
-            None => Ok(()),
-        }
+        Ok(listening)
     }
 }
 
@@ -266,16 +244,18 @@ fn detach(pool: &Path, name: String) -> Outcome {
     let mut reach = Reach::new(pool)?;
     if let Reach::Ours(engine) = &reach {
         let cleared = ferrite_serve::attach::clear_stale(&host::attach_directory(engine.pool().superblock().uuid));
-        cleared.iter().for_each(|what| println!("{what}"));
-        return reach.close();
+        cleared.iter().for_each(|what| say!("{what}"));
+        reach.close()?;
+        return if cleared.is_empty() { Err(format!("{name:?} is not attached").into()) } else { Ok(()) };
     }
     reach.ask::<Value>(Request::DiskDetach { name }, None).map(drop)
 }
 
 fn show_line(disk: &DiskReport) -> String {
     let thin = if disk.thin { ", thin" } else { "" };
-    let at = disk.open.as_ref().map(|open| open.reached_at.join(", ")).unwrap_or_default();
-    format!("{:<20} {:>10}, sectors of {}{thin} {at}\n", disk.name, size::show(disk.size_bytes), disk.sector_bytes)
+    let thin = if disk.checksum { format!("{thin}, with checksums") } else { thin.into() };
+    let at: String = disk.open.iter().flat_map(|open| &open.reached_at).map(|at| format!(", {at}")).collect();
+    format!("{:<20} {:>10}, sectors of {}{thin}{at}\n", disk.name, size::show(disk.size_bytes), disk.sector_bytes)
 }
 
 fn show(disk: &DiskReport) -> String {

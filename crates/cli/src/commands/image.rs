@@ -1,18 +1,22 @@
 //! Images of pools: `ferrite pool backup|restore`.
 
-use std::fs::{File, OpenOptions};
-use std::io::BufReader;
+use std::fs::{self, File};
+use std::io::{self, BufReader};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use ferrite_pool::backup;
+use ferrite_pool::owner::Lock;
+use serde::Serialize;
 
 use super::pool::ours;
 use super::print;
 use crate::bar::Bar;
 use crate::engine::absolute;
+use crate::host;
 use crate::medium::{Medium, MediumArguments};
-use crate::outcome::Outcome;
+use crate::outcome::{Failure, Outcome};
 use crate::reach;
 use crate::request::Request;
 use crate::size;
@@ -51,7 +55,7 @@ impl Backup {
     pub fn run(self) -> Outcome {
         let to = absolute(&self.image)?;
         let summary: backup::Summary = reach::ask(&self.pool, Request::PoolBackup { to }, None)?;
-        print(self.json, &summary, |it| show_summary(&self.image, it))
+        print(self.json, &ImageReport::from(&summary), |it| show_report(&self.image, it))
     }
 }
 
@@ -65,23 +69,70 @@ impl Restore {
         let mut input =
             BufReader::new(File::open(&image).map_err(|error| format!("opening {}: {error}", image.display()))?);
         let found = backup::verify(&mut input, &mut |it| bar.show(&it))?;
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&pool);
-        let file = file.map_err(|error| format!("opening {}: {error}", pool.display()))?;
         let wanted = size.unwrap_or(found.pool_bytes);
-        let lock = ours(&pool)?;
-        if file.metadata()?.is_file() && file.metadata()?.len() < wanted {
-            file.set_len(wanted)?;
+        if wanted < found.pool_bytes {
+            let needed = size::show(found.pool_bytes);
+            return Err(Failure::Usage(format!("the image is of a pool of {needed}: --size is at least that")));
         }
+        let lock = place(&image, &pool, wanted, force)?;
         let Medium { memory, line, .. } = MediumArguments::default().map(&lock)?;
-        eprintln!("pool {}: {line}", pool.display());
+        remark!("pool {}: {line}", pool.display());
         let restored = backup::restore_from(&image, &*memory, backup::Restore { force }, &mut |it| bar.show(&it));
-        let summary = restored.map_err(|error| format!("{}: {error} (--force)", pool.display()))?;
+        let summary = restored.map_err(|error| format!("{}: {error}", pool.display()))?;
         drop(bar);
-        print(json, &summary, |it| show_summary(&pool, it))
+        print(json, &ImageReport::from(&summary), |it| show_report(&pool, it))
     }
 }
 
-fn show_summary(path: &Path, it: &backup::Summary) -> String {
+/// The place of `bytes` to restore into: a new file, or what is there where that is free or may be lost.
+fn place(image: &Path, pool: &Path, bytes: u64, force: bool) -> Outcome<Lock> {
+    match host::make_file(pool, bytes) {
+        Ok(()) => return ours(pool),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(format!("making {}: {error}", pool.display()).into()),
+    }
+    let lock = ours(pool)?;
+    let (there, source) = (lock.file().metadata()?, fs::metadata(image)?);
+    if (there.dev(), there.ino()) == (source.dev(), source.ino()) {
+        return Err(format!("{} is the image itself: name another file for the pool", pool.display()).into());
+    }
+    if there.is_file() && there.len() < bytes {
+        if !force && there.len() > 0 {
+            let (has, needed) = (size::show(there.len()), size::show(bytes));
+            return Err(format!(
+                "{} exists already and has {has} of the {needed} needed: --force makes it larger, and what it holds is lost",
+                pool.display()
+            )
+            .into());
+        }
+        lock.file().set_len(bytes).map_err(|error| format!("sizing {}: {error}", pool.display()))?;
+    }
+    Ok(lock)
+}
+
+/// What an image holds, for people and programs.
+#[derive(Serialize)]
+struct ImageReport {
+    /// Which image it is.
+    image: String,
+    /// Which pool it is of.
+    pool: String,
+    /// Bytes of that pool.
+    pool_bytes: u64,
+    /// Bytes of it that were in use.
+    used_bytes: u64,
+    /// Bytes of the image.
+    image_bytes: u64,
+}
+
+impl From<&backup::Summary> for ImageReport {
+    fn from(it: &backup::Summary) -> Self {
+        let (image, pool) = (host::show_uuid(it.image), host::show_uuid(it.pool));
+        Self { image, pool, pool_bytes: it.pool_bytes, used_bytes: it.used_bytes, image_bytes: it.image_bytes }
+    }
+}
+
+fn show_report(path: &Path, it: &ImageReport) -> String {
     let (used, pool, image) = (size::show(it.used_bytes), size::show(it.pool_bytes), size::show(it.image_bytes));
     format!("{}: {used} in use of a pool of {pool}; the image has {image}\n", path.display())
 }

@@ -1,18 +1,17 @@
 //! `ferrite pool`.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use ferrite_pool::Format;
 use ferrite_pool::layout::POOL_BYTES_MIN;
-use ferrite_pool::owner::{Claim, Lock, claim};
+use ferrite_pool::owner::Lock;
 
 use super::{image, print, upkeep};
 use crate::host;
 use crate::medium::MediumArguments;
 use crate::outcome::{Failure, Outcome};
-use crate::reach::Reach;
+use crate::reach::{self, Found, Reach};
 use crate::request::{PoolReport, Request};
 use crate::size;
 use crate::stop;
@@ -83,47 +82,44 @@ impl Pool {
 impl Create {
     fn run(self) -> Outcome {
         let Self { pool, size, force, json } = self;
-        let made = File::options().write(true).create_new(true).open(&pool);
-        let fresh = match made {
-            Ok(file) => {
-                let Some(bytes) = size else {
-                    let _ = std::fs::remove_file(&pool);
-                    return Err(Failure::Usage("a new pool needs a --size, such as --size 1G".into()));
-                };
-                file.set_len(bytes).map_err(|error| format!("sizing {}: {error}", pool.display()))?;
-                true
+        size.map_or(Ok(()), check_size)?;
+        if pool.exists() {
+            if !force {
+                return Err(exists(&pool));
             }
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => false,
-            Err(error) => return Err(format!("making {}: {error}", pool.display()).into()),
-        };
-        let made = format(&pool, fresh, force, size);
-        if made.is_err() && fresh {
-            let _ = std::fs::remove_file(&pool);
+            resize(&pool, size)?;
+            format(&pool)?;
+        } else {
+            let bytes = size.ok_or_else(|| Failure::Usage("a new pool needs a --size, such as --size 1G".into()))?;
+            host::make_file(&pool, bytes).map_err(|error| format!("making {}: {error}", pool.display()))?;
+            format(&pool).inspect_err(|_| _ = std::fs::remove_file(&pool))?;
         }
-        made?;
         report(&pool, json)
     }
 }
 
-/// Makes the file at `path` a pool.
-pub fn format(path: &Path, fresh: bool, force: bool, size: Option<u64>) -> Outcome {
-    let lock = ours(path)?;
-    let length = lock.file().metadata()?.len();
-    if let Some(size) =
-        size.filter(|size| !fresh && *size != length && lock.file().metadata().is_ok_and(|it| it.is_file()))
-    {
-        if !force {
-            return Err(exists(path));
-        }
-        lock.file().set_len(size)?;
-    }
-    if size.is_some_and(|size| size < POOL_BYTES_MIN) {
+/// Refuses what is too small for a pool, before anything is made or changed.
+pub fn check_size(bytes: u64) -> Outcome {
+    if bytes < POOL_BYTES_MIN {
         return Err(Failure::Usage(format!("a pool has {} at least", size::show(POOL_BYTES_MIN))));
     }
-    let memory = MediumArguments::default().map(&lock)?.memory;
-    if !fresh && !force {
-        return Err(exists(path));
+    Ok(())
+}
+
+/// Gives the file at `path`, if it is one, the size that was asked for.
+fn resize(path: &Path, size: Option<u64>) -> Outcome {
+    let lock = ours(path)?;
+    match size {
+        Some(bytes) if lock.file().metadata()?.is_file() => {
+            Ok(lock.file().set_len(bytes).map_err(|error| format!("sizing {}: {error}", path.display()))?)
+        }
+        _ => Ok(()),
     }
+}
+
+/// Makes the file at `path` a pool; what it holds is lost.
+pub fn format(path: &Path) -> Outcome {
+    let memory = MediumArguments::default().map(&ours(path)?)?.memory;
     Ok(ferrite_pool::Pool::create(&*memory, &Format { uuid: host::random_uuid()?, boot_id: host::boot_id()? })?)
 }
 
@@ -133,9 +129,9 @@ fn exists(path: &Path) -> Failure {
 
 /// The lock on the pool at `path`, which nobody else may have.
 pub fn ours(path: &Path) -> Outcome<Lock> {
-    match claim(path)? {
-        Claim::Ours(lock) => Ok(lock),
-        Claim::Held(holder) => Err(format!("{} is {holder}: end that first", path.display()).into()),
+    match reach::find(path)? {
+        Found::Ours(lock) => Ok(lock),
+        Found::Theirs(_, holder) => Err(format!("{} is {holder}: end that first", path.display()).into()),
     }
 }
 

@@ -7,12 +7,13 @@ use clap::Args;
 use ferrite_medium::{Access, Disk, Error, Span, Zeroing};
 use ferrite_pool::owner::Progress;
 use ferrite_serve::nbd::{Exports, Options, Refusal, Server};
+use ferrite_serve::nbd_client::unix_uri;
 use serde::Serialize;
 
 use super::print;
 use crate::bar::Bar;
 use crate::engine::absolute;
-use crate::outcome::Outcome;
+use crate::outcome::{Failure, Outcome};
 use crate::size;
 use crate::source::{ADDRESSES, Opening, Source, check_fit};
 use crate::stop::{self, Stop};
@@ -60,17 +61,27 @@ impl Copy {
     /// Does it; what was copied is durable on return.
     pub fn run(self) -> Outcome {
         stop::watch()?;
-        let from = Source::open(&self.from, Opening { read_only: true, make_bytes: None })?;
-        let size = from.disk.geometry().size;
-        let to = Source::open(&self.to, Opening { read_only: false, make_bytes: Some(size) })?;
-        check_fit(size, to.disk.geometry().size)?;
-        let copied = copy(&*from.disk, &*to.disk, size);
+        if self.from == self.to {
+            return Err(Failure::Usage(format!("{} is copied to itself: name two disks", self.from)));
+        }
+        let from = Source::open(&self.from, Opening { read_only: true, ..Opening::default() })?;
+        let copied = self.copy_from(&from);
         from.close()?;
-        to.close()?;
         print(self.json, &copied?, |it| {
             let (all, copied, zeroed) = (it.size_bytes, it.copied_bytes, it.zeroed_bytes);
             format!("{}: {} copied, {} zeroed, durable\n", size::show(all), size::show(copied), size::show(zeroed))
         })
+    }
+}
+
+impl Copy {
+    fn copy_from(&self, from: &Source) -> Outcome<Copied> {
+        let size = from.disk.geometry().size;
+        let opening = Opening { make_bytes: Some(size), beside: Some(from), ..Opening::default() };
+        let to = Source::open(&self.to, opening)?;
+        let copied = check_fit(size, to.disk.geometry().size).and_then(|()| copy(&*from.disk, &*to.disk, size));
+        to.close()?;
+        copied
     }
 }
 
@@ -119,15 +130,20 @@ impl Export {
     /// Serves it until Ctrl-C.
     pub fn run(self) -> Outcome {
         let mut stop = Stop::new()?;
-        let source = Source::open(&self.from, Opening { read_only: self.read_only, make_bytes: None })?;
+        let source = Source::open(&self.from, Opening { read_only: self.read_only, ..Opening::default() })?;
+        let served = self.serve(&source, &mut stop);
+        source.close()?;
+        served
+    }
+
+    fn serve(&self, source: &Source, stop: &mut Stop) -> Outcome {
         let only = Arc::new(Only(Arc::clone(&source.disk)));
         let unix = absolute(&self.unix)?;
         let listening = Server::new(only, Options::default()).listen_unix(&unix)?;
-        println!("{} is served at nbd+unix:///?socket={}", self.from, unix.display());
+        say!("{} is served at {}", self.from, unix_uri("", &unix));
         while stop.wait() != stop::Asked::End {}
         listening.stop();
-        source.disk.flush()?;
-        source.close()
+        Ok(source.disk.flush()?)
     }
 }
 

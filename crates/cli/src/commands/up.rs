@@ -8,16 +8,17 @@ use std::sync::Arc;
 use clap::Args;
 use ferrite_block::DiskSpec;
 use ferrite_pool::layout::CHUNK;
-use ferrite_pool::owner::{Claim, claim};
+use ferrite_pool::owner::Listening;
 use ferrite_serve::attach;
+use ferrite_serve::nbd_client::{tcp_uri, unix_uri};
 
 use super::pool;
 use crate::door::DoorArguments;
 use crate::engine::{Engine, absolute};
 use crate::host;
-use crate::medium::MediumArguments;
-use crate::outcome::Outcome;
-use crate::reach::Reach;
+use crate::how::How;
+use crate::outcome::{Failure, Outcome};
+use crate::reach::{self, Found, Reach};
 use crate::request::{AttachReport, Serving};
 use crate::served::disk_names;
 use crate::size;
@@ -47,8 +48,11 @@ pub struct Up {
     /// Write a backup here when the power fails (SIGPWR, which a UPS sends), and go on serving
     #[arg(long, value_name = "IMAGE")]
     backup: Option<PathBuf>,
+    /// Give the disks that are made a checksum of each 4 KiB: see `ferrite disk create --help`
+    #[arg(long)]
+    checksum: bool,
     #[command(flatten)]
-    medium: MediumArguments,
+    how: How,
 }
 
 fn disk(text: &str) -> Result<(String, u64), String> {
@@ -62,40 +66,55 @@ impl Up {
     pub fn run(self) -> Outcome {
         let mut stop = Stop::new()?;
         let path = absolute(&self.pool.clone().map_or_else(host::default_pool, Ok)?)?;
-        self.medium.check()?;
+        self.how.serving()?;
+        self.check_disks()?;
         let backup = self.backup.as_deref().map(absolute).transpose()?;
         self.make_pool(&path)?;
-        let lock = match claim(&path)? {
-            Claim::Ours(lock) => lock,
-            Claim::Held(holder) => {
+        let lock = match reach::find(&path)? {
+            Found::Ours(lock) => lock,
+            Found::Theirs(_, holder) => {
                 return Err(format!("{} is {holder}; other commands work beside it", path.display()).into());
             }
         };
-        let engine = Arc::new(Engine::open(lock, &self.medium)?);
-        clear(&engine);
-        self.make_disks(&engine)?;
-        let reach = Reach::Ours(Arc::clone(&engine));
-        let listening = reach.listen()?;
-        let door = self.door.door(&host::nbd_socket(&path))?;
-        let tcp = engine.served().listen(&door, "", &Serving::default(), None)?;
-        let nodes = self.attach(&engine);
-        announce(&engine, (&door.unix, tcp), &nodes);
-        drop(engine);
-        reach.hold(listening, &mut stop, backup.as_deref())
+        let engine = Arc::new(Engine::open(lock, &self.how.medium)?);
+        let begun = self.begin(&engine);
+        Reach::Ours(engine).hold(begun, &mut stop, backup.as_deref())
+    }
+
+    /// Makes what is missing in the pool, serves it, and says so.
+    fn begin(&self, engine: &Arc<Engine>) -> Outcome<Option<Listening>> {
+        let serving = self.how.serving()?;
+        clear(engine);
+        self.make_disks(engine)?;
+        let listening = Reach::Ours(Arc::clone(engine)).listen()?;
+        let door = self.door.door(&host::nbd_socket(engine.lock().path()))?;
+        let tcp = engine.served().listen(&door, "", &serving, None)?;
+        let nodes = self.attach(engine, &serving);
+        announce(engine, (&door.unix, tcp), &nodes);
+        Ok(listening)
+    }
+
+    /// Refuses what makes no sense, before anything is made.
+    fn check_disks(&self) -> Outcome {
+        let mut names: Vec<&str> = self.disk.iter().map(|(name, _)| name.as_str()).collect();
+        names.sort_unstable();
+        match names.windows(2).find(|pair| pair[0] == pair[1]) {
+            Some(pair) => Err(Failure::Usage(format!("--disk {} is given twice", pair[0]))),
+            None => Ok(()),
+        }
     }
 
     fn make_pool(&self, path: &Path) -> Outcome {
         if path.exists() {
             return Ok(());
         }
+        pool::check_size(self.size)?;
         let folder = path.parent().unwrap_or(Path::new("/"));
         fs::create_dir_all(folder).map_err(|error| format!("making {}: {error}", folder.display()))?;
         // Whoever is killed here leaves nothing that is taken for a pool.
         let partial = host::beside(path, &format!(".{}", std::process::id()));
-        let made = fs::File::create_new(&partial).and_then(|file| file.set_len(self.size));
-        made.map_err(|error| format!("making {}: {error}", partial.display()))?;
-        let formatted = pool::format(&partial, true, false, Some(self.size));
-        let placed = formatted.and_then(|()| match fs::hard_link(&partial, path) {
+        host::make_file(&partial, self.size).map_err(|error| format!("making {}: {error}", partial.display()))?;
+        let placed = pool::format(&partial).and_then(|()| match fs::hard_link(&partial, path) {
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
             other => Ok(other.map_err(|error| format!("making {}: {error}", path.display()))?),
         });
@@ -111,19 +130,22 @@ impl Up {
             wanted.push(("disk0".into(), half));
         }
         for (name, size) in wanted.into_iter().filter(|(name, _)| !there.contains(name)) {
-            ferrite_block::create(engine.pool(), &name, &DiskSpec { size, sector_bytes: 512, thin: false })?;
+            ferrite_block::create(
+                engine.pool(),
+                &name,
+                &DiskSpec { size, sector_bytes: 512, thin: false, checksum: self.checksum },
+            )?;
         }
         Ok(())
     }
 
     /// The nodes of the disks, or why there are none.
-    fn attach(&self, engine: &Engine) -> Vec<(String, Result<AttachReport, String>)> {
+    fn attach(&self, engine: &Engine, serving: &Serving) -> Vec<(String, Result<AttachReport, String>)> {
         if self.no_attach {
             return Vec::new();
         }
-        let serving = Serving::default();
         let attach = |name: String| {
-            let node = engine.served().attach(&name, &serving);
+            let node = engine.served().attach(&name, serving);
             (name, node)
         };
         disk_names(engine.pool()).into_iter().map(attach).collect()
@@ -134,7 +156,7 @@ impl Up {
 fn clear(engine: &Engine) {
     let directory = host::attach_directory(engine.pool().superblock().uuid);
     for what in attach::clear_stale(&directory) {
-        println!("cleared   {what}");
+        say!("cleared   {what}");
     }
 }
 
@@ -145,32 +167,39 @@ fn announce(
 ) {
     let usage = engine.pool().usage();
     let path = engine.lock().path().display();
-    println!("pool      {path} ({}, {} free)", size::show(usage.total_bytes), size::show(usage.free_bytes));
-    println!("          {}", engine.medium().line);
+    say!("pool      {path} ({}, {} free)", size::show(usage.total_bytes), size::show(usage.free_bytes));
+    say!("          {}", engine.medium().line);
     if !engine.recovery().clean {
-        println!("          recovered: it was not closed in order");
+        say!("          recovered: it was not closed in order");
     }
     let names = disk_names(engine.pool());
     for name in &names {
-        println!("{name:<9} nbd+unix:///{name}?socket={}", unix.display());
+        say!("{name:<9} {}", unix_uri(name, unix));
         if let Some(address) = tcp {
-            println!("          nbd://{address}/{name}");
+            say!("          {}", tcp_uri(name, address));
         }
         match nodes.iter().find(|(node, _)| node == name) {
             Some((_, Ok(node))) => {
-                println!("          {} ({})", node.link.display(), node.device.display());
-                node.notes.iter().for_each(|note| println!("          note: {note}"));
+                say!("          {} ({})", node.link.display(), node.device.display());
+                node.notes.iter().for_each(|note| say!("          note: {note}"));
             }
-            Some((_, Err(why))) => println!("          not attached: {why}"),
+            Some((_, Err(why))) => say!("          not attached: {why}"),
             None => {}
         }
     }
     let attached = nodes.iter().find_map(|(_, node)| node.as_ref().ok());
     let next = match (attached, names.first()) {
-        (Some(node), _) => format!("mkfs.ext4 {0} && mount {0} /mnt", node.link.display()),
-        (None, Some(name)) => format!("nbdinfo 'nbd+unix:///{name}?socket={}'", unix.display()),
-        (None, None) => format!("ferrite disk create {path} disk0 --size 64M"),
+        (Some(node), _) => format!("mkfs.ext4 {0} && mount {0} /mnt", quoted(&node.link)),
+        (None, Some(name)) => format!("nbdinfo '{}'", unix_uri(name, unix)),
+        (None, None) => format!("ferrite disk create {} disk0 --size 64M", quoted(engine.lock().path())),
     };
-    println!("next      {next}");
-    println!("Ctrl-C ends it.");
+    say!("next      {next}");
+    say!("Ctrl-C ends it.");
+}
+
+/// A path as a shell takes it.
+fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    let plain = |c: char| c.is_alphanumeric() || "-_./+:@%".contains(c);
+    if text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }

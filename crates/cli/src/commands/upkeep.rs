@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use ferrite_pool::check;
-use ferrite_pool::owner::{Claim, Lock, claim};
+use ferrite_pool::owner::Lock;
 
 use super::pool::ours;
 use super::print;
@@ -13,7 +13,7 @@ use crate::engine::tag_owners;
 use crate::host;
 use crate::medium::{Medium, MediumArguments};
 use crate::outcome::{Failure, Outcome};
-use crate::reach;
+use crate::reach::{self, Found, Reach};
 use crate::request::{Request, TallyReport, WearReport};
 use crate::size;
 use crate::stop;
@@ -59,16 +59,16 @@ impl Check {
     pub fn run(self) -> Outcome {
         let Self { pool, repair, json } = self;
         stop::watch()?;
-        let report = match claim(&pool)? {
-            Claim::Held(holder) if repair => {
+        let report = match reach::find(&pool)? {
+            Found::Theirs(_, holder) if repair => {
                 return Err(format!(
                     "{} is {holder}: a repair needs the pool alone, so end that first",
                     pool.display()
                 )
                 .into());
             }
-            Claim::Held(_) => reach::ask(&pool, Request::PoolCheck, None)?,
-            Claim::Ours(lock) => check_closed(&lock, repair)?,
+            Found::Theirs(client, _) => Reach::Theirs(client).ask(Request::PoolCheck, None)?,
+            Found::Ours(lock) => check_closed(&lock, repair)?,
         };
         print(json, &report, |report| show_findings(&pool, report))?;
         if report.is_sound() { Ok(()) } else { Err(Failure::Reported) }
@@ -78,7 +78,7 @@ impl Check {
 /// Checks the pool that `lock` holds, without opening it; opens it to repair.
 fn check_closed(lock: &Lock, repair: bool) -> Outcome<check::Report> {
     let Medium { memory, line, .. } = MediumArguments::default().map(lock)?;
-    eprintln!("pool {}: {line}", lock.path().display());
+    remark!("pool {}: {line}", lock.path().display());
     let bar = Bar::new();
     let mut watch = |it| _ = bar.show(&it);
     if repair {
@@ -114,7 +114,7 @@ impl Grow {
             lock.file().set_len(size)?;
         }
         let Medium { memory, line, .. } = MediumArguments::default().map(&lock)?;
-        eprintln!("pool {}: {line}", lock.path().display());
+        remark!("pool {}: {line}", lock.path().display());
         let grown = ferrite_pool::grow(&memory, host::boot_id()?)?;
         print(json, &grown, |it| {
             format!("{}: {} before, {} now\n", pool.display(), size::show(it.before_bytes), size::show(it.after_bytes))

@@ -1,0 +1,71 @@
+//! How disks are served, as the command line asks for it.
+
+use std::path::Path;
+
+use clap::Args;
+use ferrite_medium::Scheme;
+
+use crate::buffering::BufferingArguments;
+use crate::medium::MediumArguments;
+use crate::outcome::{Failure, Outcome};
+use crate::reach::{self, Found, Reach};
+use crate::request::Serving;
+
+/// How a disk is served. The defaults are the safe and fast ones.
+#[derive(Args)]
+pub struct How {
+    #[command(flatten)]
+    pub medium: MediumArguments,
+    /// How data reaches the medium: nt, flush, clwb, clflushopt, clflush, writeback, writeback-all or writethrough
+    /// [default: nt]
+    ///
+    /// With the two of writeback a write is durable when flushed; with the others when it completes. writeback-all
+    /// flushes every line of the pool at a flush, writethrough every 8 bytes as they are stored: as the paper compares.
+    #[arg(long)]
+    scheme: Option<String>,
+    /// Overwrite in place: one fence instead of two, and a crash may tear a sector
+    #[arg(long)]
+    in_place: bool,
+    /// Refuse writes
+    #[arg(long)]
+    read_only: bool,
+    /// Read back what was written; a store that did not arrive is an error
+    #[arg(long)]
+    verify: bool,
+    /// Count cycles per stage for `ferrite disk stat`: costs some tens of ns a request
+    #[arg(long)]
+    stages: bool,
+    #[command(flatten)]
+    buffering: BufferingArguments,
+}
+
+impl How {
+    /// How a disk is to be served; refuses what makes no sense, before anything is opened.
+    pub fn serving(&self) -> Outcome<Serving> {
+        self.medium.check()?;
+        if let Some(name) = &self.scheme {
+            let known = Scheme::from_name(name);
+            known.ok_or_else(|| Failure::Usage(format!("there is no scheme {name:?}: see --help")))?;
+        }
+        Ok(Serving {
+            scheme: self.scheme.clone(),
+            in_place: self.in_place,
+            read_only: self.read_only,
+            verify: self.verify,
+            stages: self.stages,
+            buffering: self.buffering.buffering(self.medium.is_buffered())?,
+        })
+    }
+
+    /// Reaches the pool at `path`; as it was asked for, if it becomes ours.
+    pub fn reach(&self, path: &Path) -> Outcome<Reach> {
+        match reach::find(path)? {
+            Found::Ours(lock) => Ok(Reach::Ours(reach::open(lock, &self.medium)?)),
+            Found::Theirs(_, holder) if !self.medium.is_default() => Err(Failure::Failed(format!(
+                "{} is {holder}: its guard, pace and wear hold for all of it, so end that first to choose others",
+                path.display()
+            ))),
+            Found::Theirs(client, _) => Ok(Reach::Theirs(client)),
+        }
+    }
+}
