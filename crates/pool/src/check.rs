@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 use ferrite_medium::Memory;
 
-pub use owner::{Owners, TagOwner};
+pub use owner::{Moved, Owners, TagOwner};
 pub use report::{Finding, Findings, Report, Severity};
 
 use crate::layout::{CHUNK, CHUNK_PAGES, SUPERBLOCKS};

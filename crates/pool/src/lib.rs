@@ -5,6 +5,7 @@
 
 pub mod backup;
 pub mod check;
+pub mod defrag;
 mod error;
 mod extent;
 mod format;

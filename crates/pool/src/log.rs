@@ -29,6 +29,7 @@ use std::sync::Arc;
 use ferrite_medium::{Scheme, Span};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
+use crate::check::Moved;
 use crate::extent::{Role, Stream, Zone};
 use crate::freeze::Freeze;
 use crate::layout::{CHUNK, PAGE};
@@ -108,6 +109,18 @@ impl Layout {
 /// What opening the log in `tag` would be refused for. Reads only.
 pub(crate) fn check(pool: &Pool, tag: &Tag) -> Result<()> {
     Layout::read(pool, tag).map(drop)
+}
+
+/// Seals the head word anew for its new place, if it is in what was moved.
+pub(crate) fn relocate_head(pool: &Pool, tag: &Tag, moved: &Moved) -> Result<()> {
+    let Layout { head_at, head, .. } = Layout::read(pool, tag)?;
+    let Some(within) = head_at.checked_sub(moved.from.at).filter(|within| *within < moved.from.len) else {
+        return Ok(());
+    };
+    let at = moved.to.at + within;
+    pool.memory().store_word(at, seal(salt(&pool.superblock().uuid, at), head));
+    pool.memory().flush(Span::new(at, 8));
+    Ok(())
 }
 
 impl Log {

@@ -29,6 +29,12 @@ impl Pages {
         pages
     }
 
+    /// Those that `words` mark.
+    pub fn from_words(words: [u64; CHUNK_PAGES as usize / 64]) -> Self {
+        let words = words.map(u64::to_le_bytes);
+        Self(zerocopy::transmute!(words))
+    }
+
     /// The words of the bitmap.
     pub fn words(self) -> impl Iterator<Item = u64> {
         let words: [[u8; 8]; 8] = zerocopy::transmute!(self.0);

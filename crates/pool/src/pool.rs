@@ -351,6 +351,17 @@ impl Pool {
             let runs = transaction.take(&[Need { role: Role::MAP, zone: Zone::Normal, bytes }])?;
             overflow.extend(runs.iter().flat_map(|run| (run.page..run.end()).map(|page| page_at(page * PAGE))));
         }
+        self.write_slot_with(transaction, tag, slot, overflow)
+    }
+
+    /// As [`Pool::write_slot`], with the pages `overflow` of `transaction` for the extents that do not fit the slot.
+    pub(crate) fn write_slot_with(
+        &self,
+        transaction: &mut Transaction<'_>,
+        tag: Tag,
+        slot: u64,
+        overflow: Vec<Extent>,
+    ) -> Result<Entry> {
         let places: Vec<u64> = overflow.iter().map(|page| page.span().at).collect();
         for (place, bytes) in places.iter().zip(tag.encode_overflow(&places)) {
             self.memory.store(*place, &bytes, Scheme::Nt);

@@ -9,7 +9,7 @@ use ferrite_medium::Span;
 use crate::extent::Extent;
 use crate::layout::CHUNK;
 use crate::space::Need;
-use crate::{Pool, Result};
+use crate::{Error, Pool, Result};
 
 /// Space that nobody else is given; free again when dropped, unless a transaction adopts it.
 #[derive(Debug)]
@@ -31,6 +31,16 @@ impl<'pool> Reserved<'pool> {
             self.pool.memory().reserve(chunks_around(*extent))?;
         }
         Ok(taken)
+    }
+
+    /// Takes the pages of `extent`, with the host's promise for them; refuses unless all of them are free.
+    pub(crate) fn take_at(&mut self, extent: Extent) -> Result<()> {
+        if !self.pool.space().take_at(extent) {
+            let (needed_bytes, free_bytes) = (extent.span().len, self.pool.usage().free_bytes);
+            return Err(Error::Full { needed_bytes, free_bytes });
+        }
+        self.append(extent);
+        Ok(self.pool.memory().reserve(chunks_around(extent))?)
     }
 
     /// All that was taken, in order, neighbours joined.

@@ -8,6 +8,7 @@
 //! - A2. A chunk of the normal zone with no page in use is as good as a free chunk: its kind changes with the
 //!   transaction that takes it, never by itself. So the boundary between the zones moves without any work.
 
+mod exact;
 mod hold;
 
 use ferrite_medium::Memory;

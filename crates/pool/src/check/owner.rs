@@ -1,6 +1,9 @@
 //! Who knows what a tag of a kind holds.
 
+use ferrite_medium::Span;
+
 use super::Findings;
+use crate::extent::Role;
 use crate::tag::{Tag, TagKind};
 use crate::{Error, Pool, Result, log, value};
 
@@ -19,6 +22,26 @@ pub trait TagOwner: Send + Sync {
         self.walk(pool, tag, findings);
         Ok(())
     }
+
+    /// Puts right, in the copy, what depends on where it lies. What it stores it flushes; the caller settles that, and
+    /// then lets the tag name the copy. An error leaves the tag where it is. Starts no transaction.
+    ///
+    /// A kind whose content addresses everything by offsets in its streams needs none of its own.
+    fn relocate(&self, pool: &Pool, tag: &Tag, moved: &Moved) -> Result<()> {
+        let _ = (pool, tag, moved);
+        Ok(())
+    }
+}
+
+/// A part of a tag's stream that a defragmentation moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moved {
+    /// The stream's role.
+    pub role: Role,
+    /// Where it lies in the pool, and still does after a crash.
+    pub from: Span,
+    /// Where its copy lies; of the same length.
+    pub to: Span,
 }
 
 /// The owners that are known to a program.
@@ -83,5 +106,10 @@ impl TagOwner for Logs {
             let at = if let Error::Corrupt { at, .. } = error { Some(at) } else { None };
             findings.error(error.to_string(), at);
         }
+    }
+
+    /// The head word is sealed for its place.
+    fn relocate(&self, pool: &Pool, tag: &Tag, moved: &Moved) -> Result<()> {
+        log::relocate_head(pool, tag, moved)
     }
 }

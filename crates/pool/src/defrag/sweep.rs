@@ -1,0 +1,283 @@
+//! A sweep: one target after the other, each made free and then filled, a transaction at a time.
+//!
+//! Targets ascend, and what is in the way of one goes where no target was reached, so every target is reached once and the
+//! sweep ends. Where there is no room for what is in the way, less is moved at a time, down to a page.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::extent::{Extent, Role, Zone};
+use crate::layout::CHUNK_PAGES;
+use crate::space::{Kind, Space};
+use crate::tags::page_at;
+use crate::{Error, Result};
+
+use super::Defrag;
+use super::piece::{Part, Piece, pieces};
+use super::plan::{Plan, Target, What};
+use super::survey::{Survey, Who, bytes};
+
+/// Pages for which it is worth to move a part before its rest has room.
+const WORTH: u64 = 64;
+
+/// A plan on its way.
+pub(super) struct Sweep {
+    survey: Survey,
+    plan: Plan,
+    next: usize,
+    /// Pages that are moved at a time.
+    most: u64,
+    /// Chunk of the target and the chunk that takes what was in its way, in a sweep over chunks.
+    spill: Option<(u64, u64)>,
+    pub done_pages: u64,
+    pub all_pages: u64,
+}
+
+impl Sweep {
+    pub fn new(survey: Survey, plan: Plan) -> Self {
+        let all_pages = plan.targets.iter().map(|target| u64::from(target.to.pages)).sum();
+        Self { survey, plan, next: 0, most: CHUNK_PAGES, spill: None, done_pages: 0, all_pages }
+    }
+
+    /// What it does, for people.
+    pub fn what(&self) -> &'static str {
+        if self.plan.kept.is_empty() { "moving chunks" } else { "packing pages" }
+    }
+
+    /// The chunks that pages are packed into; none in a sweep over chunks.
+    pub fn into_kept(self) -> BTreeSet<u64> {
+        self.plan.kept
+    }
+
+    fn reached(&mut self) {
+        self.done_pages += u64::from(self.plan.targets[self.next].to.pages);
+        self.next += 1;
+        self.most = CHUNK_PAGES;
+    }
+}
+
+impl Defrag<'_> {
+    /// Goes on by one transaction; `false` where the sweep has ended.
+    pub(super) fn sweep(&mut self, sweep: &mut Sweep) -> Result<bool> {
+        while let Some(target) = sweep.plan.targets.get(sweep.next).cloned() {
+            match self.approach(sweep, &target) {
+                Ok(true) => return Ok(true),
+                Ok(false) => sweep.reached(),
+                Err(Error::Full { .. } | Error::Limit(_)) if target.to.zone == Zone::Normal && sweep.most > 1 => {
+                    sweep.most /= 2;
+                }
+                Err(error @ (Error::Full { .. } | Error::Limit(_))) => {
+                    self.gave_up = Some(format!("there is no room to move things through: {error}"));
+                    return Ok(false);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(false)
+    }
+
+    /// One transaction towards `target`; `false` where it is reached.
+    fn approach(&mut self, sweep: &mut Sweep, target: &Target) -> Result<bool> {
+        let part = match &target.what {
+            What::Stream { tag, at } => self.gap(tag, *at, target.to, sweep.most)?,
+            What::Table(index) => {
+                let is_there = self.pool.table().pages[*index] == target.to.span().at;
+                (!is_there).then(|| Part { role: Role::MAP, at: 0, to: vec![target.to] })
+            }
+            What::List { tag, out_of } => return self.clear_list(sweep, tag, *out_of),
+        };
+        let Some(mut part) = part else { return Ok(false) };
+        // Only of these pages all else keeps away.
+        let target = &Target { to: part.to[0], ..target.clone() };
+        let pages = target.to.page..target.to.end();
+        if let Some((who, within)) = sweep.survey.first_in(&pages) {
+            let free = within.start - pages.start;
+            if free < WORTH || target.to.zone == Zone::Super {
+                return self.clear(sweep, target, who, &within).map(|()| true);
+            }
+            part.to[0].pages = free as u32;
+        }
+        match &target.what {
+            What::Table(index) => self.move_table(sweep, *index, target.to)?,
+            What::Stream { tag, .. } | What::List { tag, .. } => self.relocate(sweep, target, tag, Some(&part))?,
+        }
+        Ok(true)
+    }
+
+    /// The first pages of `tag`, of those from `at` on that belong to `to`, that are not there; `most` at most.
+    fn gap(&self, tag: &str, at: u64, to: Extent, most: u64) -> Result<Option<Part>> {
+        let tag = self.pool.tag(tag)?;
+        let range = at..at + u64::from(to.pages);
+        let parts = pieces(&tag.extents).into_iter().filter(|piece| piece.extent.role == to.role);
+        let mut gap: Option<Range<u64>> = None;
+        for piece in parts.filter_map(|piece| piece.of_stream(&range)) {
+            let end = piece.at + u64::from(piece.extent.pages);
+            match (piece.extent.page == to.page + piece.at - at, &mut gap) {
+                (true, None) => {}
+                (true, Some(_)) => break,
+                (false, None) => gap = Some(piece.at..end),
+                (false, Some(gap)) => gap.end = end,
+            }
+        }
+        Ok(gap.map(|gap| {
+            let most = if to.zone == Zone::Super { CHUNK_PAGES } else { most };
+            let pages = (gap.end - gap.start).min(most) as u32;
+            Part { role: to.role, at: gap.start, to: vec![Extent { page: to.page + gap.start - at, pages, ..to }] }
+        }))
+    }
+
+    /// Takes what `who` has in pages `within` out of the way.
+    fn clear(&mut self, sweep: &mut Sweep, target: &Target, who: Who, within: &Range<u64>) -> Result<()> {
+        match who {
+            Who::Tag(tag) => {
+                let piece = self.piece(&tag, within)?;
+                let to = self.aside(sweep, target, piece.extent)?;
+                self.relocate(sweep, target, &tag, Some(&Part { role: piece.extent.role, at: piece.at, to }))
+            }
+            Who::List(tag) => self.relocate(sweep, target, &tag, None),
+            Who::Table(index) => {
+                let page = Extent { page: within.start, ..page_at(0) };
+                let to = self.aside(sweep, target, page)?;
+                self.move_table(sweep, index, to[0])
+            }
+            Who::Grant => Err(Error::Busy("pages under a grant are in the way".into())),
+        }
+    }
+
+    /// What of `tag` lies in `pages`, or the whole superpage there.
+    fn piece(&self, tag: &str, pages: &Range<u64>) -> Result<Piece> {
+        let tag = self.pool.tag(tag)?;
+        let chunk = pages.start / CHUNK_PAGES * CHUNK_PAGES;
+        let within = |piece: Piece| match piece.extent.zone {
+            Zone::Normal => piece.of_pool(pages),
+            Zone::Super => piece.of_pool(&(chunk..chunk + CHUNK_PAGES)),
+        };
+        let found = pieces(&tag.extents).into_iter().find_map(within);
+        found.ok_or_else(|| Error::Busy(format!("tag {:?} was changed by someone else", tag.name)))
+    }
+
+    /// Free pages for what is in the way of `target`.
+    fn aside(&self, sweep: &mut Sweep, target: &Target, what: Extent) -> Result<Vec<Extent>> {
+        let space = self.pool.space();
+        if what.zone == Zone::Super {
+            return Ok(vec![Extent { page: last_idle(space)? * CHUNK_PAGES, ..what }]);
+        }
+        if sweep.plan.kept.is_empty() {
+            let chunk = target.to.page / CHUNK_PAGES;
+            let spill = match sweep.spill.filter(|(of, _)| *of == chunk) {
+                Some((_, spill)) => spill,
+                None => last_idle(space)?,
+            };
+            sweep.spill = Some((chunk, spill));
+            return Ok(vec![Extent { page: spill * CHUNK_PAGES + what.page % CHUNK_PAGES, ..what }]);
+        }
+        let loose = loose(space, room_for_pages(space, sweep, target), what.pages.into())?;
+        Ok(loose.into_iter().map(|run| Extent { role: what.role, ..run }).collect())
+    }
+
+    fn relocate(&mut self, sweep: &mut Sweep, target: &Target, tag: &str, part: Option<&Part>) -> Result<()> {
+        let space = self.pool.space();
+        let moved = self.pool.relocate(self.owners, tag, part, &mut |pages| {
+            let room = match sweep.plan.kept.is_empty() {
+                true => room_beside_chunks(space, sweep, target),
+                false => room_for_pages(space, sweep, target),
+            };
+            Ok(single_pages(&loose(space, room, pages)?))
+        });
+        let moved = moved.map_err(|error| self.refuse(tag, error))?;
+        sweep.survey.relocated(&moved.old, &moved.new);
+        self.moved_bytes += part.map_or(0, |part| bytes(part.to.iter().map(|extent| u64::from(extent.pages)).sum()));
+        self.transactions += 1;
+        Ok(())
+    }
+
+    fn move_table(&mut self, sweep: &mut Sweep, index: usize, to: Extent) -> Result<()> {
+        self.pool.move_tag_page(index, to)?;
+        sweep.survey.table_moved(index, to);
+        self.moved_bytes += bytes(1);
+        self.transactions += 1;
+        Ok(())
+    }
+
+    /// Lists the extents of `tag` somewhere else if a page of the list is in chunk `out_of`; whether that was so.
+    fn clear_list(&mut self, sweep: &mut Sweep, tag: &Arc<str>, out_of: u64) -> Result<bool> {
+        let is_there = self.list_chunks(tag)?.contains(&out_of);
+        if is_there {
+            let to = page_at(bytes(out_of * CHUNK_PAGES));
+            let target = Target { what: What::List { tag: Arc::clone(tag), out_of }, to };
+            self.relocate(sweep, &target, tag, None)?;
+        }
+        Ok(is_there)
+    }
+
+    /// The chunks with pages of the list of `tag`'s extents.
+    pub(super) fn list_chunks(&self, tag: &str) -> Result<BTreeSet<u64>> {
+        let table = self.pool.table();
+        let entry = table.tags.get(tag).ok_or_else(|| Error::NotFound(tag.into()))?;
+        Ok(entry.overflow.iter().map(|page| page.page / CHUNK_PAGES).collect())
+    }
+}
+
+/// Chunks in the order in which pages are taken in them, and which pages.
+pub(super) type Rooms = Vec<(u64, Range<u64>)>;
+
+/// In a sweep over pages: chunks that will be given up, then free ones, the last first, then what is behind
+/// `target`, then what was left empty before it.
+fn room_for_pages(space: &Space, sweep: &Sweep, target: &Target) -> Rooms {
+    let (kinds, idle, kept) = (space.kinds(), space.idle(), &sweep.plan.kept);
+    let all = || (0..kinds.len() as u64).rev().filter(|chunk| !sweep.survey.fixed.contains(chunk));
+    let normal = |chunk: &u64| kinds[*chunk as usize] == Kind::Normal && !idle[*chunk as usize];
+    let given_up = all().filter(|chunk| normal(chunk) && !kept.contains(chunk));
+    let free = all().filter(|chunk| idle[*chunk as usize] && !kept.contains(chunk));
+    let within =
+        |chunk: &u64, page: u64| page.clamp(chunk * CHUNK_PAGES, (chunk + 1) * CHUNK_PAGES) - chunk * CHUNK_PAGES;
+    let behind = kept.iter().rev().map(|chunk| (*chunk, within(chunk, target.to.end())..CHUNK_PAGES));
+    let before = kept.iter().rev().map(|chunk| (*chunk, 0..within(chunk, target.to.page)));
+    given_up.chain(free).map(|chunk| (chunk, 0..CHUNK_PAGES)).chain(behind).chain(before).collect()
+}
+
+/// In a sweep over chunks: pages in chunks that have some in use and are not under way, then free chunks.
+fn room_beside_chunks(space: &Space, sweep: &Sweep, target: &Target) -> Rooms {
+    let (kinds, idle) = (space.kinds(), space.idle());
+    let spill = sweep.spill.map(|(_, spill)| spill);
+    let busy = [Some(target.to.page / CHUNK_PAGES), spill];
+    let all = || (0..kinds.len() as u64).filter(|chunk| !busy.contains(&Some(*chunk)));
+    let normal = all().filter(|chunk| kinds[*chunk as usize] == Kind::Normal && !idle[*chunk as usize]);
+    let free = all().rev().filter(|chunk| idle[*chunk as usize]);
+    normal.chain(free).map(|chunk| (chunk, 0..CHUNK_PAGES)).collect()
+}
+
+/// Free pages, as many as asked for, where `rooms` has them.
+pub(super) fn loose(space: &Space, rooms: Rooms, pages: u64) -> Result<Vec<Extent>> {
+    let (mut found, mut left) = (Vec::new(), pages);
+    for (chunk, within) in rooms {
+        for run in space.free_pages(chunk).runs() {
+            let (first, end) = (run.start.max(within.start), run.end.min(within.end));
+            let taken = end.saturating_sub(first).min(left);
+            if taken > 0 {
+                let page = chunk * CHUNK_PAGES + first;
+                found.push(Extent { page, pages: taken as u32, role: Role::MAP, zone: Zone::Normal });
+                left -= taken;
+            }
+        }
+        if left == 0 {
+            return Ok(found);
+        }
+    }
+    Err(full(space, pages))
+}
+
+/// The pages of `runs`, an extent each.
+pub(super) fn single_pages(runs: &[Extent]) -> Vec<Extent> {
+    runs.iter().flat_map(|run| (run.page..run.end()).map(|page| page_at(bytes(page)))).collect()
+}
+
+fn last_idle(space: &Space) -> Result<u64> {
+    let last = space.idle().iter().rposition(|idle| *idle);
+    last.map(|chunk| chunk as u64).ok_or_else(|| full(space, CHUNK_PAGES))
+}
+
+fn full(space: &Space, pages: u64) -> Error {
+    Error::Full { needed_bytes: bytes(pages), free_bytes: space.usage().free_bytes }
+}
