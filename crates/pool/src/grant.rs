@@ -194,8 +194,8 @@ impl Grants {
     pub fn end(&self, id: GrantId, transaction: &mut Transaction<'_>) -> Result<Ending<'_>> {
         let mut register = self.0.lock();
         let live = register.find(id)?;
-        if std::mem::replace(&mut live.ending, true) {
-            return Err(Error::Busy(format!("grant {id} is being taken back already")));
+        if std::mem::replace(&mut live.unsettled, true) {
+            return Err(Error::Busy(format!("grant {id} is being given or taken back already")));
         }
         transaction.write(live.slot, &[0; SLOT_BYTES]);
         transaction.free(&live.overflow);
@@ -206,7 +206,7 @@ impl Grants {
     pub fn reap(&self, pool: &Pool) -> Result<usize> {
         let ended: Vec<GrantId> = {
             let register = self.0.lock();
-            let ended = register.live.iter().filter(|(_, live)| !live.ending && !live.process.is_alive());
+            let ended = register.live.iter().filter(|(_, live)| !live.unsettled && !live.process.is_alive());
             ended.map(|(id, _)| *id).collect()
         };
         ended.iter().try_for_each(|id| match self.release(pool, *id) {
@@ -260,9 +260,12 @@ impl Pool {
         let record = Record::new(id, ask, &reserve)?;
         let overflow = self.take_overflow(&mut transaction, &record)?;
         transaction.write(slot, &record.encode(overflow.first().map_or(0, |page| page.span().at)));
-        let live = Live::new(slot, ask.process.clone(), record, overflow).with_bell(bell);
+        let mut live = Live::new(slot, ask.process.clone(), record, overflow).with_bell(bell);
+        // A reap that met a process that has ended already would commit the end before the beginning.
+        live.unsettled = true;
         self.grants().0.lock().enrol(id, live);
         transaction.commit()?;
+        self.grants().0.lock().find(id)?.unsettled = false;
         Ok(Granted { id, reserve, notice: notice.into(), rights: ask.rights })
     }
 

@@ -34,7 +34,7 @@ impl<'grants> Ending<'grants> {
 impl Drop for Ending<'_> {
     fn drop(&mut self) {
         if let Ok(live) = self.grants.0.lock().find(self.id) {
-            live.ending = false;
+            live.unsettled = false;
         }
     }
 }

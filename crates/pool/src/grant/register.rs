@@ -24,8 +24,8 @@ pub(super) struct Live {
     pub overflow: Vec<Extent>,
     /// Its client has been asked for it.
     pub asked: bool,
-    /// Its end is in a transaction that has not committed yet.
-    pub ending: bool,
+    /// Its beginning or its end is in a transaction that has not committed yet: nobody else ends it meanwhile.
+    pub unsettled: bool,
     /// Tells the client; none where an earlier owner gave the grant.
     bell: Option<PipeWriter>,
 }
@@ -68,7 +68,7 @@ impl Live {
             reserve: record.reserve().to_vec(),
             overflow,
             asked: false,
-            ending: false,
+            unsettled: false,
             bell: None,
         }
     }

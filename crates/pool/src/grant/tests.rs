@@ -5,6 +5,7 @@ mod crashes;
 mod recording;
 mod removal;
 mod served;
+mod unsettled;
 
 use std::sync::Arc;
 
