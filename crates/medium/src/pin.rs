@@ -93,7 +93,8 @@ fn pin_slot(slot: &'static Slot) -> Kind {
     if slot.pinned.load(Ordering::Relaxed) != IDLE {
         return Kind::Inner;
     }
-    slot.pinned.store(EPOCH.load(Ordering::Relaxed), Ordering::Relaxed);
+    // Acquire: whoever finds a waiter's epoch is not waited for by it, and so must see what came before it (P2).
+    slot.pinned.store(EPOCH.load(Ordering::Acquire), Ordering::Relaxed);
     if Waiter::is_asymmetric() {
         compiler_fence(Ordering::SeqCst);
     } else {
@@ -149,7 +150,7 @@ pub fn wait_for_pins() {
 fn wait_until(done: impl Fn() -> bool) {
     let mut spins = 0_u32;
     while !done() {
-        spins += 1;
+        spins = spins.saturating_add(1);
         if spins < 100 { std::hint::spin_loop() } else { std::thread::yield_now() }
     }
 }
@@ -178,8 +179,12 @@ impl Waiter {
     }
 
     fn barrier_everywhere() {
-        if !Self::is_asymmetric() || membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED) != 0 {
-            fence(Ordering::SeqCst);
+        if !Self::is_asymmetric() {
+            return fence(Ordering::SeqCst);
+        }
+        // Threads pin without a fence, so no fence here can stand in for it. It fails for want of memory, which passes.
+        while membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED) != 0 {
+            std::thread::yield_now();
         }
     }
 }
