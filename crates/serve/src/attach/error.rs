@@ -10,10 +10,10 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// This machine or user cannot attach anything.
-    #[error("cannot make a /dev node: {0}; the disk is still served over NBD")]
+    #[error("cannot make a /dev node: {0}; use the disk over NBD")]
     Missing(String),
     /// The name cannot be a file's name.
-    #[error("`{0}` cannot name a node: give an alias without `/`, control characters or a leading dot")]
+    #[error("`{0}` cannot name a node, for its `/`, control character or leading dot: use the disk over NBD")]
     Name(String),
     /// Another process serves an attached disk of this name.
     #[error("{name} is attached already, by {who}: detach it there, or give another name")]
@@ -24,7 +24,7 @@ pub enum Error {
         who: String,
     },
     /// The stable name under `/dev` belongs to something else.
-    #[error("{link} is taken by {by}: give another alias")]
+    #[error("{link} is taken by {by}: detach that, or use this disk over NBD")]
     LinkTaken {
         /// The link that was to be made.
         link: PathBuf,

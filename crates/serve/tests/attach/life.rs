@@ -144,7 +144,7 @@ fn without_root_it_says_so() {
         Ok(output) => {
             let told = String::from_utf8_lossy(&output.stderr);
             assert!(
-                told.contains("cannot make a /dev node: only root may; the disk is still served over NBD"),
+                told.contains("cannot make a /dev node: only root may; use the disk over NBD"),
                 "{told}"
             );
         }
