@@ -2,7 +2,7 @@
 
 use crate::options::{OnProgress, Options};
 use crate::report::Report;
-use crate::{Result, barriers, media, pace, protection, write_schemes};
+use crate::{Result, barriers, buffering, media, pace, protection, write_schemes};
 
 /// One experiment.
 pub struct Experiment {
@@ -19,6 +19,11 @@ pub const EXPERIMENTS: &[Experiment] = &[
         name: "protection",
         about: "what guards cost beside the bare copy (PMBD, figures 3 and 8), NBD beside its peers, recovery",
         run: protection::run,
+    },
+    Experiment {
+        name: "buffering",
+        about: "buffers in DRAM before a guard by page table (PMBD, figures 5 and 6)",
+        run: buffering::run,
     },
     Experiment {
         name: "write-schemes",

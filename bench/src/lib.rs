@@ -7,6 +7,7 @@
 mod applications;
 mod barriers;
 mod buffer;
+mod buffering;
 mod client;
 mod error;
 mod experiment;

@@ -65,6 +65,20 @@ fn guarded(scheme: &str) -> String {
 }
 
 #[test]
+fn buffering_measures_every_step_of_the_paper() {
+    let report = run("buffering", None);
+    let cases = cases(&report, "WR");
+    assert_eq!(cases.len(), 8, "{cases:?}");
+    for case in cases {
+        let found = subjects(&report, &case);
+        let buffers =
+            ["no guard", "pagetable (PT-Naive)", "one buffer", "one buffer, batching", "16 buffers, batching"];
+        assert!(buffers.into_iter().all(|one| found.contains(one)), "{found:?}");
+        assert_eq!(found.contains("keys"), Guard::Keys.ensure_available().is_ok());
+    }
+}
+
+#[test]
 fn write_schemes_measures_every_scheme() {
     let report = run("write-schemes", None);
     let cases = cases(&report, "WR");
