@@ -233,6 +233,7 @@ impl BlockDisk {
     fn overwrite_locked(&self, batch: &Batch<'_>, laps: &mut Laps<'_>) -> Result<()> {
         let (first, mut checksums) = (batch.at / BLOCK, [0; BATCH]);
         let checksums = &mut checksums[..batch.old.len()];
+        self.ensure_end_is_whole(batch)?;
         let copied = self.copy(batch, checksums, laps);
         let change = Change { first, old: batch.old, new: batch.old, checksums };
         if copied.is_ok() && self.checksums.is_some() {
@@ -247,6 +248,16 @@ impl BlockDisk {
             return Err(Error::Damaged(first * BLOCK));
         }
         Ok(())
+    }
+
+    /// Refuses a batch for its last block before it stores to those before it, which would then not be what their words
+    /// say (B7). The first block is looked at before anything is stored in any case.
+    fn ensure_end_is_whole(&self, batch: &Batch<'_>) -> Result<()> {
+        let end = batch.at + batch.from.len() as u64;
+        match batch.old {
+            [_, .., last] if !end.is_multiple_of(BLOCK) => self.old_content(end / BLOCK, *last).map(drop),
+            _ => Ok(()),
+        }
     }
 
     /// Writes words that name the same blocks as before with new checksums. One that waits for a flush to be written at

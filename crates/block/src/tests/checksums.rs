@@ -82,6 +82,21 @@ proptest! {
     }
 }
 
+/// B7: a write that is refused for a damaged block at its end damages none before it.
+#[test]
+fn a_write_that_meets_a_damaged_block_leaves_the_others_readable() {
+    for way in checked_ways() {
+        let (memory, places) = full(way);
+        let disk = open(memory.clone(), way);
+        flip(&memory, places[6] + 9, 1);
+        let (at, bytes) = (3 * BLOCK + 512, content(3 * 8, 7));
+        assert!(is_damaged(disk.write(at, &bytes, Access::Fua), 6), "{way:?}");
+        let mut before = vec![0; 6 * BLOCK as usize];
+        disk.read(0, &mut before).expect("blocks that were whole are");
+        assert!(before == content(BLOCKS * 8, 1)[..before.len()], "{way:?}: a refused write changed something");
+    }
+}
+
 #[test]
 fn each_byte_of_a_block_counts() {
     let way = checked_ways()[0];
