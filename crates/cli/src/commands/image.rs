@@ -79,6 +79,7 @@ impl Restore {
         remark!("pool {}: {line}", pool.display());
         let restored = backup::restore_from(&image, &*memory, backup::Restore { force }, &mut |it| bar.show(&it));
         let summary = restored.map_err(|error| format!("{}: {error}", pool.display()))?;
+        host::settle_name(&pool)?;
         drop(bar);
         print(json, &ImageReport::from(&summary), |it| show_report(&pool, it))
     }

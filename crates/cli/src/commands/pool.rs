@@ -93,6 +93,7 @@ impl Create {
             let bytes = size.ok_or_else(|| Failure::Usage("a new pool needs a --size, such as --size 1G".into()))?;
             host::make_file(&pool, bytes).map_err(|error| format!("making {}: {error}", pool.display()))?;
             format(&pool).inspect_err(|_| _ = std::fs::remove_file(&pool))?;
+            host::settle_name(&pool)?;
         }
         report(&pool, json)
     }

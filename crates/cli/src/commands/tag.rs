@@ -136,7 +136,7 @@ impl Get {
         }
         file.sync_all().map_err(writing)?;
         std::fs::rename(&partial, path).map_err(writing)?;
-        Ok(())
+        Ok(host::settle_name(path)?)
     }
 }
 

@@ -119,7 +119,9 @@ impl Up {
             other => Ok(other.map_err(|error| format!("making {}: {error}", path.display()))?),
         });
         let _ = fs::remove_file(&partial);
-        placed
+        placed?;
+        host::settle_name(path)?;
+        Ok(host::settle_name(folder)?)
     }
 
     fn make_disks(&self, engine: &Engine) -> Outcome {
