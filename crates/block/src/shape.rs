@@ -89,6 +89,11 @@ impl Shape {
         if bytes(Role::MAP) < shape.blocks * 8 || (!shape.thin && bytes(Role::DATA) < shape.data_bytes()) {
             return Err(broken("less space than its size needs"));
         }
+        // A block is found by its chunk: one that is no chunk, or of too many, would lie in the space of something else.
+        let in_chunks = tag.extents.iter().filter(|it| it.role == Role::DATA).all(|it| it.zone == Zone::Super);
+        if !in_chunks || bytes(Role::DATA) > 2 * DISK_BYTES_MAX {
+            return Err(broken("space of another kind than it uses"));
+        }
         Ok(shape)
     }
 

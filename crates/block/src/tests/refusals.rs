@@ -100,3 +100,23 @@ fn m4_after_a_failed_persist_changes_are_refused_until_reopened() {
     let found = read_all(&*open(Arc::new(memory.kill()), way))[..4096].to_vec();
     assert!(found == content(8, 1) || found == content(8, 2));
 }
+
+/// Blocks are found by their chunk: what does not lie in chunks would be read and written where others keep theirs.
+#[test]
+fn a_disk_whose_data_does_not_lie_in_chunks_is_refused() {
+    let pool = Arc::new(Pool::open(fresh(ways()[0]), BOOT).expect("opened").0);
+    let shape = pool.tag("disk0").map(|tag| crate::Shape::read(&tag).expect("good")).expect("there");
+    let need = |role, bytes| ferrite_pool::Need { role, zone: ferrite_pool::Zone::Normal, bytes };
+    let needs = [need(ferrite_pool::Role::MAP, 4096), need(ferrite_pool::Role::DATA, shape.data_bytes())];
+    let new = ferrite_pool::NewTag {
+        name: "foreign",
+        kind: ferrite_pool::TagKind::DISK,
+        size: shape.size,
+        attributes: shape.attributes(),
+        needs: &needs,
+    };
+    pool.create_tag(&new, |extents| Ok(extents.iter().for_each(|it| pool.memory().zero(it.span(), Scheme::Nt))))
+        .expect("made");
+    let said = BlockDisk::open(pool, "foreign", DiskOptions::default()).err().expect("refused").to_string();
+    assert!(said.contains("foreign") && said.contains("pool check"), "{said}");
+}
