@@ -4,10 +4,10 @@
 //! a folder for running programs, by the file's device and inode.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::socket;
@@ -82,8 +82,6 @@ impl Address {
         let path = self.short_path(&folder)?;
         remove_stale(&path)?;
         let socket = socket::bind(&path)?;
-        // Nobody can connect before listen(), so the mode is never wider than this to anyone.
-        fs::set_permissions(&path, Permissions::from_mode(0o600))?;
         let bound = fs::symlink_metadata(&path)?;
         socket::listen(&socket)?;
         Ok((socket, Bound { path: self.folder.join(&self.name), identity: (bound.dev(), bound.ino()) }))

@@ -50,9 +50,12 @@ fn address(path: &Path) -> io::Result<libc::sockaddr_un> {
 
 const ADDRESS_BYTES: libc::socklen_t = size_of::<libc::sockaddr_un>() as libc::socklen_t;
 
-/// A socket bound to `path`; nobody can connect to it before [`listen`].
+/// A socket bound to `path` with mode 0600; nobody can connect to it before [`listen`]. The mode is the socket's before
+/// it has a name: whoever may write to the folder could put a link to somebody else's file in the place of the name.
 pub(super) fn bind(path: &Path) -> io::Result<OwnedFd> {
     let (socket, address) = (new()?, address(path)?);
+    // SAFETY: no pointer is passed.
+    check(unsafe { libc::fchmod(socket.as_raw_fd(), 0o600) })?;
     // SAFETY: `address` is a whole sockaddr_un with a final zero, and outlives the call.
     check(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), ADDRESS_BYTES) })?;
     Ok(socket)
