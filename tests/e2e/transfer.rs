@@ -31,6 +31,34 @@ fn disks_are_copied_between_files_pools_and_servers() {
 }
 
 #[test]
+fn disks_of_one_pool_are_copied_alone_and_beside_its_server_under_any_name() {
+    let folder = folder(true);
+    let path = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
+    let (image, pool) = (path("image"), path("a pool ö"));
+    std::fs::write(&image, vec![7; 1 << 20]).expect("written");
+    ok(&["pool", "create", &pool, "--size", "64M"]);
+    for name in ["a", "b", "c d/ü?%41"] {
+        ok(&["disk", "create", &pool, name, "--size", "1M"]);
+    }
+    ok(&["disk", "copy", &image, &format!("{pool}:a")]);
+    ok(&["disk", "copy", &format!("{pool}:a"), &format!("{pool}:b")]);
+    refused(ferrite().args(["disk", "copy", &format!("{pool}:a"), &format!("{pool}:a")]), 2);
+    let server = Server::start(pool.as_ref(), &["--no-attach"]);
+    assert!(!server.lines.join("\n").contains("recovered"), "copies close in order: {:?}", server.lines);
+    let mut serve = ferrite();
+    let served = Server::of(serve.args(["disk", "serve", &pool, "b"]), pool.as_ref(), "is served at");
+    ok(&["disk", "copy", &format!("{pool}:b"), &format!("{pool}:c d/ü?%41")]);
+    served.interrupt();
+    let lines = server.lines.join(" ");
+    let uri = lines.split_whitespace().find(|word| word.contains("/c%20d")).expect("an address");
+    run(client("qemu-io").args(["-r", "-f", "raw", "-c", "read -P 7 0 1M", uri]));
+    assert_eq!(run(client("nbdinfo").args(["--size", uri])).trim(), (1 << 20).to_string());
+    let back = path("back");
+    ok(&["disk", "copy", uri, &back]);
+    assert!(std::fs::read(&back).expect("read") == vec![7; 1 << 20]);
+}
+
+#[test]
 fn a_file_is_served_as_a_simulated_disk() {
     let folder = folder(true);
     let (image, socket) = (folder.path().join("image"), folder.path().join("socket"));

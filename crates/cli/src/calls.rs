@@ -30,13 +30,15 @@ impl Handler for Engine {
         let done = match request {
             Request::Grant { name, write } => grant(self, &name, write, caller),
             Request::GrantRelease { id } => release(self, id, caller),
-            other => self.execute(other, fds, caller.pid, progress).map(|value| Reply { value, fds: Vec::new() }),
+            other => self
+                .execute(other, fds, Some(caller.connection), progress)
+                .map(|value| Reply { value, fds: Vec::new() }),
         };
         done.map_err(|failure| failure.text().into())
     }
 
     fn gone(&self, caller: &Caller) {
-        self.served().end_for(caller.pid);
+        self.served().end_for(caller.connection);
         if caller.process.ends_within(ENDING) {
             // What cannot be ended now is found by the next one, and at the next opening.
             let _ = self.pool().grants().reap(self.pool());

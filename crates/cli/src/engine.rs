@@ -82,12 +82,12 @@ impl Engine {
         }
     }
 
-    /// Does what `request` asks for the process `pid`.
+    /// Does what `request` asks on `connection`, where it comes from another process.
     pub fn execute(
         &self,
         request: Request,
         fds: Vec<OwnedFd>,
-        pid: u32,
+        connection: Option<u64>,
         on_progress: OnProgress<'_>,
     ) -> Outcome<Value> {
         let pool = &*self.pool;
@@ -120,11 +120,11 @@ impl Engine {
                 }
                 Ok(json!(pool.remove_tag(&tag)?))
             }
-            other => self.execute_disk(other, pid),
+            other => self.execute_disk(other, connection),
         }
     }
 
-    fn execute_disk(&self, request: Request, pid: u32) -> Outcome<Value> {
+    fn execute_disk(&self, request: Request, connection: Option<u64>) -> Outcome<Value> {
         let (pool, served) = (&*self.pool, &self.served);
         match request {
             Request::DiskList => {
@@ -143,9 +143,7 @@ impl Engine {
                 served.resize(&name, size)?;
                 Ok(json!(self.disk_report(&name)?))
             }
-            Request::DiskServe { name, door, serving } => {
-                Ok(json!(served.listen(&door, &name, &serving, Some(pid))?))
-            }
+            Request::DiskServe { name, door, serving } => Ok(json!(served.listen(&door, &name, &serving, connection)?)),
             Request::DiskAttach { name, serving } => Ok(json!(served.attach(&name, &serving)?)),
             Request::DiskDetach { name } => Ok(json!(served.detach(&name)?)),
             Request::DiskStat { name } => Ok(json!(self.disk_report(&name)?)),

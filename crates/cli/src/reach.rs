@@ -77,7 +77,7 @@ impl Reach {
         let value: Value = match self {
             Self::Ours(engine) => {
                 let fds = fd.map(|fd| fd.try_clone_to_owned()).transpose()?;
-                engine.execute(request, fds.into_iter().collect(), std::process::id(), &mut |it| bar.show(&it))?
+                engine.execute(request, fds.into_iter().collect(), None, &mut |it| bar.show(&it))?
             }
             Self::Theirs(client) => {
                 let fds: Vec<_> = fd.iter().map(AsFd::as_fd).collect();
@@ -167,7 +167,7 @@ fn hold_theirs(mut client: Client, stop: &mut Stop) -> Outcome {
 /// Writes a backup because the power fails. Whatever comes of it, serving goes on.
 fn save(engine: &Engine, to: &Path) {
     let request = Request::PoolBackup { to: to.into() };
-    match engine.execute(request, Vec::new(), std::process::id(), &mut |_| true) {
+    match engine.execute(request, Vec::new(), None, &mut |_| true) {
         Ok(_) => remark!("the power fails: backed up to {}", to.display()),
         Err(failure) => remark!("the power fails, and the backup does too: {}", failure.text()),
     }

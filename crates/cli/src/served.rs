@@ -62,8 +62,8 @@ fn close_idle(open: &mut BTreeMap<String, Open>, name: &str) -> Result<(), Strin
 
 /// A socket that serves disks for somebody.
 struct Socket {
-    /// The process it is served for, with whose connection it ends; none where it is the owner's own.
-    pid: Option<u32>,
+    /// The connection it is served for, and ends with; none where it is the owner's own.
+    connection: Option<u64>,
     name: String,
     unix: Listening,
     tcp: Option<(SocketAddr, ListeningTcp)>,
@@ -183,14 +183,14 @@ impl Served {
         })
     }
 
-    /// Serves disks at `door`, for process `pid` or to the end: the one called `name`, or all where that is empty. The
+    /// Serves disks at `door`, as long as `connection` stands or to the end: the one called `name`, or all where that is empty. The
     /// TCP address it got, where it has one.
     pub fn listen(
         self: &Arc<Self>,
         door: &Door,
         name: &str,
         serving: &Serving,
-        pid: Option<u32>,
+        connection: Option<u64>,
     ) -> Result<Option<SocketAddr>, String> {
         let only = match name {
             "" => None,
@@ -203,13 +203,14 @@ impl Served {
         let tcp = tcp.map(|(address, options)| server.listen_tcp(address, options)).transpose();
         let tcp = tcp.map_err(|error| error.to_string())?.map(|tcp| (tcp.address(), tcp));
         let address = tcp.as_ref().map(|(address, _)| *address);
-        self.sockets.lock().push(Socket { pid, name: name.into(), unix, tcp });
+        self.sockets.lock().push(Socket { connection, name: name.into(), unix, tcp });
         Ok(address)
     }
 
-    /// Ends what was served for process `pid`.
-    pub fn end_for(&self, pid: u32) {
-        let ended: Vec<Socket> = self.sockets.lock().extract_if(.., |socket| socket.pid == Some(pid)).collect();
+    /// Ends what was served for as long as `connection` stood.
+    pub fn end_for(&self, connection: u64) {
+        let ended: Vec<Socket> =
+            self.sockets.lock().extract_if(.., |socket| socket.connection == Some(connection)).collect();
         for socket in ended {
             socket.end();
         }

@@ -91,7 +91,8 @@ impl Source {
     fn served(mut reach: Reach, pool: &Path, name: &str, opening: Opening<'_>) -> Outcome<Self> {
         let now: DiskReport = reach.ask(Request::DiskStat { name: name.into() }, None)?;
         let serving = now.open.map(|open| open.serving).unwrap_or_default();
-        let socket = host::beside(pool, &format!(".{}.nbd", std::process::id()));
+        let end = if opening.read_only { "from" } else { "to" };
+        let socket = host::beside(pool, &format!(".{}.{end}.nbd", std::process::id()));
         let door = Door { unix: std::path::absolute(&socket)?, tcp: None };
         let request = Request::DiskServe { name: name.into(), door, serving };
         reach.ask::<Value>(request, None)?;

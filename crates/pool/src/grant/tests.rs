@@ -48,7 +48,7 @@ fn tag(pool: &Pool, name: &str, needs: &[Need]) -> Result<Arc<Tag>> {
 }
 
 fn caller(pid: u32) -> Caller {
-    Caller { pid, uid: 0, process: PidFd::open(pid).expect("a living process") }
+    Caller { pid, uid: 0, process: PidFd::open(pid).expect("a living process"), connection: 0 }
 }
 
 /// This process, which lives as long as the test.

@@ -6,6 +6,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::patience::{Patience, ask};
@@ -24,7 +25,12 @@ pub struct Caller {
     pub uid: u32,
     /// The process itself.
     pub process: PidFd,
+    /// The connection it calls on; no other one has this number.
+    pub connection: u64,
 }
+
+/// Connections there have been.
+static CONNECTIONS: AtomicU64 = AtomicU64::new(0);
 
 /// The user this process runs as.
 pub(super) fn own_uid() -> u32 {
@@ -74,6 +80,6 @@ impl Caller {
             Err(e) if e.raw_os_error() == Some(libc::ENOPROTOOPT) => PidFd::open(peer.pid)?,
             Err(e) => return Err(e),
         };
-        Ok(Self { pid: peer.pid, uid: peer.uid, process })
+        Ok(Self { pid: peer.pid, uid: peer.uid, process, connection: CONNECTIONS.fetch_add(1, Ordering::Relaxed) })
     }
 }
