@@ -53,8 +53,38 @@ fn damaged_images_and_existing_pools_are_refused_and_a_killed_restore_finishes_w
         signal(restore.id(), "KILL");
         wait(&mut restore, std::time::Duration::from_secs(5));
     }
-    ok(&["pool", "restore", &image, &other, "--force"]);
+    // Whether the last one was killed in time or not: no state of it needs force, and a whole pool is left alone.
+    let again = ferrite().args(["pool", "restore", &image, &other]).output().expect("ferrite runs");
+    let said = String::from_utf8_lossy(&again.stderr);
+    assert!(again.status.success() || said.contains("here is a pool already"), "{said}");
     let back = path("back");
     ok(&["tag", "get", &other, "t", &back]);
     assert!(fs::read(&back).expect("read") == vec![7; 20 << 20]);
+}
+
+#[test]
+fn a_restore_destroys_neither_its_image_nor_what_is_no_pool() {
+    let folder = folder(true);
+    let path = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
+    let (pool, image, link, other) = (path("pool"), path("image"), path("link"), path("other"));
+    ok(&["pool", "create", &pool, "--size", "32M"]);
+    let backup = json(&["pool", "backup", &pool, &image]);
+    assert_eq!(backup["pool"], json(&["pool", "info", &pool])["uuid"], "identities are told in one way");
+    let before = fs::read(&image).expect("read");
+    std::os::unix::fs::symlink(&image, &link).expect("linked");
+    for target in [&image, &link] {
+        assert!(refused(ferrite().args(["pool", "restore", &image, target, "--force"]), 1).contains("itself"));
+    }
+    assert!(fs::read(&image).expect("read") == before, "an image stays what it is");
+    for content in [&b"precious"[..], &vec![b'x'; 40 << 20]] {
+        fs::write(&other, content).expect("written");
+        assert!(refused(ferrite().args(["pool", "restore", &image, &other]), 1).contains("--force"));
+        assert!(fs::read(&other).expect("read") == content, "what is no pool is kept too");
+    }
+    fs::remove_file(&other).expect("removed");
+    refused(ferrite().args(["pool", "restore", &image, &other, "--size", "16M"]), 2);
+    assert!(!fs::exists(&other).expect("looked"), "a refused restore makes nothing");
+    fs::write(&other, "").expect("made");
+    ok(&["pool", "restore", &image, &other]);
+    assert_sound(other.as_ref());
 }
