@@ -12,6 +12,7 @@ use crate::{BLOCK, BlockDisk, DiskOptions, DiskSpec, create};
 
 mod checksums;
 mod crash;
+mod defrag;
 mod format;
 mod in_place;
 mod model;

@@ -10,12 +10,13 @@
 //!
 //! - X1. What is moved is copied, and the copy is durable, before the transaction that names it; what it leaves is free
 //!   only after that. So at every instant, also of a crash, every stream holds what it held, and what a defragmentation
-//!   was stopped in is a sound pool, in which the next one goes on.
+//!   was stopped in is a sound pool. The next one makes its own plan of what it finds.
 //! - X2. A page or chunk is moved only to where nothing is. One free chunk is enough to move chunks through, one free
 //!   page (and those for lists of extents) for pages; where even that is missing, it stops and says so.
 //! - X3. Nothing moves under anybody: the exclusive borrow of the pool says that no service of this process has it, what
 //!   is under a grant of another process stays, and so does every tag of a kind whose owner is not known here, because
-//!   only owners know whether what a tag holds depends on where it lies ([`TagOwner::relocate`]).
+//!   only owners know whether what a tag holds depends on where it lies ([`TagOwner::relocate`]). A chunk with something
+//!   in it that stays is no place to move anything to.
 //! - X4. A plan is carried out only if it makes extents, runs of free chunks and chunks with pages together fewer. So it
 //!   ends, and a pool in order is left as it is.
 //!
@@ -110,7 +111,7 @@ impl Scatter {
 }
 
 /// Defragments `pool`, to which nobody else has a handle; durable on return. `owners` are those of the kinds that may be
-/// moved. Stopped by `watch`, or by a crash, the pool is sound and the next run goes on from there.
+/// moved. Stopped by `watch`, or by a crash, the pool is sound, and the next run ends what was begun.
 ///
 /// Fails as a transaction does. A pool too full to move anything, and tags that must stay where they are, are no errors
 /// but told in the report.

@@ -24,7 +24,8 @@ pub trait TagOwner: Send + Sync {
     }
 
     /// Puts right, in the copy, what depends on where it lies. What it stores it flushes; the caller settles that, and
-    /// then lets the tag name the copy. An error leaves the tag where it is. Starts no transaction.
+    /// then lets the tag name the copy. An error leaves the tag where it is. Starts no transaction, and asks the pool for
+    /// no tag.
     ///
     /// A kind whose content addresses everything by offsets in its streams needs none of its own.
     fn relocate(&self, pool: &Pool, tag: &Tag, moved: &Moved) -> Result<()> {
