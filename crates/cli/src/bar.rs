@@ -1,5 +1,6 @@
 //! How far a long command has come.
 
+use std::sync::Once;
 use std::time::Duration;
 
 use ferrite_pool::owner::Progress;
@@ -7,8 +8,14 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::stop;
 
-/// A bar on standard error where that is a terminal, and nothing elsewhere.
-pub struct Bar(ProgressBar);
+/// Time between two looks at the clock, for what is said of the time that is left.
+const TICK: Duration = Duration::from_millis(200);
+
+/// A bar on standard error where that is a terminal, and nothing elsewhere. It appears when there is progress to show.
+pub struct Bar {
+    bar: ProgressBar,
+    appears: Once,
+}
 
 impl Bar {
     /// A bar that has not moved.
@@ -17,23 +24,23 @@ impl Bar {
         bar.set_style(
             ProgressStyle::with_template("{msg} {wide_bar} {percent}% {eta}").expect("the template is well formed"),
         );
-        bar.enable_steady_tick(Duration::from_millis(200));
-        Self(bar)
+        Self { bar, appears: Once::new() }
     }
 
     /// Moves it; whether to go on.
     pub fn show(&self, progress: &Progress) -> bool {
         if progress.total > 0 {
-            self.0.set_length(progress.total);
+            self.bar.set_length(progress.total);
         }
-        self.0.set_position(progress.done);
-        self.0.set_message(progress.what.clone());
+        self.bar.set_position(progress.done);
+        self.bar.set_message(progress.what.clone());
+        self.appears.call_once(|| self.bar.enable_steady_tick(TICK));
         !stop::is_asked()
     }
 }
 
 impl Drop for Bar {
     fn drop(&mut self) {
-        self.0.finish_and_clear();
+        self.bar.finish_and_clear();
     }
 }
