@@ -105,7 +105,7 @@ impl Size {
     /// Bytes of a disk that has room for each of them alone.
     pub fn disk_bytes(&self) -> u64 {
         let trees = 5 * self.source_bytes;
-        let tables = (16 << 20) * self.branches + 1400 * self.orders + (96 << 20);
+        let tables = (16 << 20) * self.branches + 1400 * self.orders + (200 << 20);
         (trees.max(if self.files > 100 { tables } else { 0 }) + (24 << 20)).next_multiple_of(2 << 20)
     }
 }

@@ -123,6 +123,7 @@ fn middle() -> plotters::style::text_anchor::Pos {
     Pos::new(HPos::Center, VPos::Top)
 }
 
+/// Ratios with their range, as far as it fits.
 fn draw_bar(panel: &mut Panel<'_, '_>, content: &Content<'_>, row: &Row) -> Outcome {
     let group = content.chart.cases.iter().position(|case| *case == row.case).unwrap_or(0) as f64;
     let bar = content.subjects.iter().position(|subject| *subject == row.subject).unwrap_or(0);
@@ -130,6 +131,11 @@ fn draw_bar(panel: &mut Panel<'_, '_>, content: &Content<'_>, row: &Row) -> Outc
     let left = group + 0.08 + bar as f64 * width;
     let corners = [(left, 0.0), (left + width * 0.94, content.value(row))];
     panel.draw_series([Rectangle::new(corners, COLORS[bar % COLORS.len()].filled())])?;
+    if content.chart.measure == Measure::Ratio && row.low < row.high {
+        let (middle, top) = (left + width * 0.47, content.top());
+        let range = vec![(middle, row.low.min(top)), (middle, row.high.min(top))];
+        panel.draw_series([PathElement::new(range, BLACK.stroke_width(1))])?;
+    }
     Ok(())
 }
 

@@ -9,6 +9,8 @@ use crate::{Error, Result};
 
 /// Folders beyond `PATH` in which Debian keeps programs.
 const FOLDERS: [&str; 2] = ["/usr/sbin", "/sbin"];
+/// Lines that are told of what a failed program says.
+const TOLD_LINES: usize = 3;
 const POSTGRES: &str = "/usr/lib/postgresql";
 
 /// Where the program `name` is, if it is there.
@@ -38,7 +40,8 @@ pub fn output(command: &mut Command) -> Result<String> {
         return Ok(String::from_utf8_lossy(&ended.stdout).into_owned());
     }
     let said = String::from_utf8_lossy(&ended.stderr);
-    Err(Error::Server { who, what: format!("it ended with {} and said: {}", ended.status, said.trim()) })
+    let said = said.lines().take(TOLD_LINES).collect::<Vec<_>>().join("; ");
+    Err(Error::Server { who, what: format!("it ended with {} and said: {said}", ended.status) })
 }
 
 /// Runs `script` by the shell in the folder `home`, ending at the first command that fails.

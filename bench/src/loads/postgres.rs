@@ -15,14 +15,15 @@ const USER: &str = "postgres";
 const PATIENCE: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(10);
 /// Little memory of its own, so that its disk is what is measured; and nothing in the background.
-const SETTINGS: [&str; 7] = [
+const SETTINGS: [&str; 8] = [
     "listen_addresses=",
     "shared_buffers=16MB",
     "fsync=on",
     "autovacuum=off",
     "jit=off",
     "max_parallel_workers_per_gather=0",
-    "max_wal_size=256MB",
+    "max_wal_size=96MB",
+    "min_wal_size=32MB",
 ];
 
 /// A cluster with the tables of tpcc and tpch.
