@@ -101,3 +101,28 @@ fn a_pool_grows_and_its_disks_with_it() {
     server.interrupt();
     assert_sound(pool.as_ref());
 }
+
+#[test]
+fn a_scattered_pool_is_defragmented_and_holds_what_it_held() {
+    let folder = folder(true);
+    let pool = folder.path().join("pool").to_str().expect("text").to_owned();
+    ok(&["pool", "create", &pool, "--size", "64M"]);
+    let content = |name: usize| vec![name as u8; 3_000_000 + name];
+    let file = folder.path().join("content");
+    for name in 0..12 {
+        fs::write(&file, content(name)).expect("written");
+        ok(&["tag", "put", &pool, &name.to_string(), file.to_str().expect("text")]);
+    }
+    (0..12).step_by(2).for_each(|name| _ = ok(&["tag", "remove", &pool, &name.to_string()]));
+    ok(&["disk", "create", &pool, "d", "--size", "8M"]);
+    let done = json(&["pool", "defrag", &pool]);
+    let largest = |when: &str| done[when]["largest_free_run_bytes"].as_u64();
+    assert!(largest("after") > largest("before"), "{done}");
+    for name in (1..12).step_by(2) {
+        ok(&["tag", "get", &pool, &name.to_string(), file.to_str().expect("text")]);
+        assert!(fs::read(&file).expect("read") == content(name), "{name}");
+    }
+    assert_sound(pool.as_ref());
+    let _server = Server::start(pool.as_ref(), &["--no-attach"]);
+    assert!(refused(ferrite().args(["pool", "defrag", &pool]), 1).contains("end that first"));
+}

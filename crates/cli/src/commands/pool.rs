@@ -36,6 +36,8 @@ pub enum Pool {
     Restore(image::Restore),
     /// Let a pool take the space that its file or device has become larger by; --size makes a file larger
     Grow(upkeep::Grow),
+    /// Make a pool's tags contiguous and its free space too
+    Defrag(upkeep::Defrag),
     /// Tell how often its memory was written; its owner counts if it was started with --wear
     Wear(upkeep::Wear),
 }
@@ -74,6 +76,7 @@ impl Pool {
             Self::Backup(backup) => backup.run(),
             Self::Restore(restore) => restore.run(),
             Self::Grow(grow) => grow.run(),
+            Self::Defrag(defrag) => defrag.run(),
             Self::Wear(wear) => wear.run(),
         }
     }

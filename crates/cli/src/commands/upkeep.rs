@@ -1,9 +1,10 @@
-//! Looking after a pool: `ferrite pool check|grow|wear`.
+//! Looking after a pool: `ferrite pool check|defrag|grow|wear`.
 
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use ferrite_pool::check;
+use ferrite_pool::defrag::{self, Defragmented, Scatter};
 use ferrite_pool::owner::Lock;
 
 use super::pool::ours;
@@ -37,6 +38,15 @@ pub struct Grow {
     /// The file's new size; a device's is its own
     #[arg(long, value_parser = size::parse)]
     size: Option<u64>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
+pub struct Defrag {
+    /// The pool's file, which nobody serves
+    pool: PathBuf,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -120,6 +130,37 @@ impl Grow {
             format!("{}: {} before, {} now\n", pool.display(), size::show(it.before_bytes), size::show(it.after_bytes))
         })
     }
+}
+
+impl Defrag {
+    /// Does it, in small steps: stopped anywhere, the pool is sound, and the next one goes on.
+    pub fn run(self) -> Outcome {
+        stop::watch()?;
+        let lock = ours(&self.pool)?;
+        let Medium { memory, line, .. } = MediumArguments::default().map(&lock)?;
+        eprintln!("pool {}: {line}", lock.path().display());
+        let (mut pool, _) = ferrite_pool::Pool::open(memory, host::boot_id()?)?;
+        let bar = Bar::new();
+        let done = defrag::defrag(&mut pool, &tag_owners(), &mut |it| bar.show(&it));
+        drop(bar);
+        pool.close()?;
+        print(self.json, &done?, |it| show_defrag(&self.pool, it))
+    }
+}
+
+fn show_defrag(path: &Path, it: &Defragmented) -> String {
+    let scatter = |it: &Scatter| {
+        let run = size::show(it.largest_free_run_bytes);
+        format!("{} extents, {} free runs, the largest of {run}", it.extents, it.free_runs)
+    };
+    let moved = size::show(it.moved_bytes);
+    let mut text = format!("{}: {moved} moved\n  before: {}\n", path.display(), scatter(&it.before));
+    text += &format!("  after:  {}\n", scatter(&it.after));
+    for left in &it.left {
+        let tag = left.tag.as_ref().map(|tag| format!("{tag:?}: ")).unwrap_or_default();
+        text += &format!("  left:   {tag}{}\n", left.why);
+    }
+    text
 }
 
 impl Wear {

@@ -143,10 +143,7 @@ fn without_root_it_says_so() {
         Err(error) => eprintln!("skipped: user 65534 cannot run this test: {error}"),
         Ok(output) => {
             let told = String::from_utf8_lossy(&output.stderr);
-            assert!(
-                told.contains("cannot make a /dev node: only root may; use the disk over NBD"),
-                "{told}"
-            );
+            assert!(told.contains("cannot make a /dev node: only root may; use the disk over NBD"), "{told}");
         }
     }
 }
