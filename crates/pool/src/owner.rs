@@ -53,7 +53,7 @@ pub use client::Client;
 pub use error::{Error, Result};
 pub use holder::Holder;
 pub use listen::{Limits, Listening};
-pub use lock::{Claim, Lock, claim, claim_read_only};
+pub use lock::{Claim, Lock, claim};
 pub use patience::{Way, ready_within};
 pub use process::{Caller, PidFd};
 pub use session::{Handler, Reply};

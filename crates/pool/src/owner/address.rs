@@ -63,15 +63,6 @@ impl Address {
         socket::connect(&self.short_path(&folder)?)
     }
 
-    /// Whether somebody listens there.
-    pub fn answers(&self) -> bool {
-        match self.connect() {
-            Ok(_) => true,
-            // A full queue, or a socket of another user's, is somebody listening too.
-            Err(e) => matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::PermissionDenied),
-        }
-    }
-
     /// Binds a socket there with mode 0600, in place of what a dead owner left, and listens. Only for the holder of
     /// the pool's lock (O2).
     pub fn bind(&self) -> io::Result<(OwnedFd, Bound)> {

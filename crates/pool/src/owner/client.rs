@@ -18,8 +18,6 @@ use super::{Error, Holder, Result, socket};
 
 /// How long an owner may take to say hello, and to go on with a frame it has begun.
 const FRAME_TIME: Duration = Duration::from_secs(10);
-/// Pause between two attempts to reach an owner that is starting.
-const RETRY_PAUSE: Duration = Duration::from_millis(5);
 
 /// A connection to the process that owns a pool. Calls are made one after another; dropping it during one cancels it.
 #[derive(Debug)]
@@ -41,17 +39,6 @@ impl Client {
         Self::connect_at(&Address::candidates(&path, &pool), &path, &pool)
     }
 
-    /// As [`Client::connect`], and gives a holder that takes no calls yet `patience` to begin to.
-    pub fn connect_within(path: &Path, patience: Duration) -> Result<Self> {
-        let mut patience = Patience::of(patience);
-        loop {
-            match Self::connect(path) {
-                Err(Error::Silent { .. }) if !patience.is_over() => patience.pause(RETRY_PAUSE),
-                other => return other,
-            }
-        }
-    }
-
     pub(super) fn connect_at(candidates: &[Address], path: &Path, pool: &Metadata) -> Result<Self> {
         let mut hindrance = None;
         for address in candidates {
@@ -62,7 +49,7 @@ impl Client {
             }
         }
         let doing = || format!("connecting to the owner of {}", path.display());
-        match (hindrance, Holder::find(path, pool)) {
+        match (hindrance, Holder::find(pool)) {
             (Some(e), _) if e.kind() == ErrorKind::PermissionDenied => Err(Error::Refused(format!(
                 "the owner of {} runs as another user: ask as that user, or as root",
                 path.display()

@@ -3,9 +3,6 @@
 use std::fmt;
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
-
-use super::address::Address;
 
 /// Longest command line shown, in characters.
 const COMMAND_MAX: usize = 120;
@@ -17,23 +14,21 @@ pub struct Holder {
     pub pid: Option<u32>,
     /// Its command line on one line, without the program's folder.
     pub command: Option<String>,
-    /// Whether it takes calls on the pool's control socket.
-    pub serving: bool,
 }
 
 impl Holder {
-    /// The holder of the lock on the file at `path`, which was found to be `file`.
-    pub(super) fn of(path: &Path, file: &Metadata) -> Self {
-        Self::find(path, file).unwrap_or_else(|| Self { pid: None, command: None, serving: serving(path, file) })
+    /// The holder of the lock on `file`.
+    pub(super) fn of(file: &Metadata) -> Self {
+        Self::find(file).unwrap_or(Self { pid: None, command: None })
     }
 
     /// The holder, if the kernel shows one.
-    pub(super) fn find(path: &Path, file: &Metadata) -> Option<Self> {
+    pub(super) fn find(file: &Metadata) -> Option<Self> {
         let locks = fs::read_to_string("/proc/locks").ok()?;
         let pid = locks.lines().filter_map(Held::parse).find(|held| held.is_of(file)).map(|held| held.pid)?;
         let command = fs::read(format!("/proc/{pid}/cmdline")).ok().map(|raw| command_line(&raw));
         let command = command.filter(|command| !command.is_empty());
-        Some(Self { pid: Some(pid), command, serving: serving(path, file) })
+        Some(Self { pid: Some(pid), command })
     }
 }
 
@@ -45,10 +40,6 @@ impl fmt::Display for Holder {
             _ => write!(f, "held by a process that cannot be seen from here"),
         }
     }
-}
-
-fn serving(path: &Path, file: &Metadata) -> bool {
-    Address::candidates(path, file).iter().any(|address| address.answers())
 }
 
 /// One flock of `/proc/locks`: `7: FLOCK  ADVISORY  WRITE 4711 fe:01:131077 0 EOF`.
@@ -111,8 +102,7 @@ mod tests {
 
     #[test]
     fn a_holder_is_told_in_one_line() {
-        let mut holder =
-            Holder { pid: Some(123), command: Some(command_line(b"/usr/bin/ferrite\0up\0")), serving: true };
+        let mut holder = Holder { pid: Some(123), command: Some(command_line(b"/usr/bin/ferrite\0up\0")) };
         assert_eq!(holder.to_string(), "held by process 123 (ferrite up)");
         holder.command = Some(command_line(b"a\nb\0\x1b[2J\0"));
         assert_eq!(holder.to_string(), "held by process 123 (a b  [2J)");

@@ -46,18 +46,10 @@ impl Drop for Held {
 ///
 /// Fails if the path cannot be opened or names something that cannot hold a pool.
 pub fn claim(path: &Path) -> Result<Claim> {
-    claim_opened(path, OpenOptions::new().read(true).write(true))
-}
-
-/// As [`claim`], with the file opened for reading only; the lock keeps out everybody else just the same.
-pub fn claim_read_only(path: &Path) -> Result<Claim> {
-    claim_opened(path, OpenOptions::new().read(true))
-}
-
-fn claim_opened(path: &Path, options: &mut OpenOptions) -> Result<Claim> {
     let doing = |what: &str| format!("{what} {}", path.display());
+    let mut options = OpenOptions::new();
     // Without O_NONBLOCK the open of a FIFO or of a leased file would wait for another process.
-    options.custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);
+    options.read(true).write(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);
     for _ in 0..REPLACED_MAX {
         let path = path.canonicalize().map_err(|e| Error::io(doing("opening"), e))?;
         let file = options.open(&path).map_err(|e| Error::io(doing("opening"), e))?;
@@ -67,7 +59,7 @@ fn claim_opened(path: &Path, options: &mut OpenOptions) -> Result<Claim> {
         }
         match file.try_lock() {
             Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Ok(Claim::Held(Holder::of(&path, &found))),
+            Err(TryLockError::WouldBlock) => return Ok(Claim::Held(Holder::of(&found))),
             Err(TryLockError::Error(e)) => return Err(Error::io(doing("locking"), e)),
         }
         // Between open and lock the file may have been replaced (a restore renames one into place): a lock on the

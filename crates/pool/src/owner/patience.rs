@@ -53,11 +53,6 @@ impl Patience {
         Self(Some(libc::timespec { tv_sec, tv_nsec: limit.subsec_nanos().into() }))
     }
 
-    /// Whether nothing is left.
-    pub fn is_over(&self) -> bool {
-        self.0.is_some_and(|left| left.tv_sec == 0 && left.tv_nsec == 0)
-    }
-
     /// Waits until one of `asked` has something; false when the limit was reached first.
     pub fn wait(&mut self, asked: &mut [libc::pollfd]) -> io::Result<bool> {
         let limit = self.0.as_mut().map_or(ptr::null_mut(), ptr::from_mut);
@@ -74,16 +69,5 @@ impl Patience {
                 _ => return Err(io::Error::last_os_error()),
             }
         }
-    }
-
-    /// Lets `pause` go by, or what is left if that is less.
-    pub fn pause(&mut self, pause: Duration) {
-        let mut part = Self::of(pause);
-        if let (Some(left), Some(step)) = (self.0.as_mut(), part.0) {
-            let after = (left.tv_sec - step.tv_sec) * 1_000_000_000 + left.tv_nsec - step.tv_nsec;
-            let after = after.max(0);
-            *left = libc::timespec { tv_sec: after / 1_000_000_000, tv_nsec: after % 1_000_000_000 };
-        }
-        let _ = part.wait(&mut []);
     }
 }
