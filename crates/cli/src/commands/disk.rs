@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use ferrite_block::{Passed, StageTotals};
 use ferrite_pool::owner::Listening;
 use ferrite_serve::nbd_client::{tcp_uri, unix_uri};
 use serde_json::Value;
@@ -262,7 +263,8 @@ fn show(disk: &DiskReport) -> String {
     let text = show_line(disk) + &format!("  takes {} of the pool\n", size::show(disk.space_bytes));
     let Some(open) = &disk.open else { return text + "  not open\n" };
     let when = if open.volatile_cache { "when flushed" } else { "when it completes" };
-    text + &format!(
+    let lost = |bytes| format!("  {} are held back in DRAM: an unclean stop now loses them\n", size::show(bytes));
+    let requests = format!(
         "  holds {}; a write is durable {when}\n  {} reads of {}, {} writes of {}\n  {} flushes, {} with FUA, {} trims, \
          {} zeroings, {} errors\n",
         size::show(open.used_bytes),
@@ -275,7 +277,18 @@ fn show(disk: &DiskReport) -> String {
         open.trims,
         open.zeroings,
         open.errors
-    )
+    );
+    text + &requests
+        + &open.unsaved_bytes.map(lost).unwrap_or_default()
+        + &open.stages.map(show_stages).unwrap_or_default()
+}
+
+fn show_stages(stages: StageTotals) -> String {
+    let row = |(name, passed): (&str, Passed)| {
+        let each = passed.cycles.checked_div(passed.count).unwrap_or(0);
+        format!("  {name:<14} {:>12} times {each:>10} cycles each\n", passed.count)
+    };
+    stages.rows().into_iter().filter(|(_, passed)| passed.count > 0).map(row).collect()
 }
 
 fn sector(text: &str) -> Result<u32, String> {
