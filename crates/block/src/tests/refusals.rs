@@ -115,8 +115,11 @@ fn a_disk_whose_data_does_not_lie_in_chunks_is_refused() {
         attributes: shape.attributes(),
         needs: &needs,
     };
-    pool.create_tag(&new, |extents| Ok(extents.iter().for_each(|it| pool.memory().zero(it.span(), Scheme::Nt))))
-        .expect("made");
+    let zero = |extents: &[ferrite_pool::Extent]| {
+        extents.iter().for_each(|it| pool.memory().zero(it.span(), Scheme::Nt));
+        Ok(())
+    };
+    pool.create_tag(&new, zero).expect("made");
     let said = BlockDisk::open(pool, "foreign", DiskOptions::default()).err().expect("refused").to_string();
     assert!(said.contains("foreign") && said.contains("pool check"), "{said}");
 }
