@@ -139,15 +139,16 @@ pub fn wait_for_pins() {
     let now = EPOCH.fetch_add(1, Ordering::SeqCst) + 1;
     Waiter::barrier_everywhere();
     for slot in &SLOTS[..SEATED.load(Ordering::SeqCst)] {
-        wait_until(|| {
+        spin_until(|| {
             let pinned = slot.pinned.load(Ordering::Acquire);
             pinned == IDLE || pinned >= now
         });
     }
-    wait_until(|| CROWD.load(Ordering::SeqCst) == 0);
+    spin_until(|| CROWD.load(Ordering::SeqCst) == 0);
 }
 
-fn wait_until(done: impl Fn() -> bool) {
+/// Waits for another thread, which is done in a few hundred nanoseconds unless it is not running.
+pub fn spin_until(done: impl Fn() -> bool) {
     let mut spins = 0_u32;
     while !done() {
         spins = spins.saturating_add(1);

@@ -18,7 +18,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ferrite_medium::{Memory, Scheme, Span};
+use ferrite_medium::{Memory, Scheme, Span, spin_until};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::layout::{LANE, LANE_COUNT, LANES, RETIRED};
@@ -126,7 +126,7 @@ impl Lanes {
         let _one = self.retiring.lock();
         let horizon = self.next.load(Ordering::SeqCst);
         for lane in &self.lanes {
-            wait_until(|| {
+            spin_until(|| {
                 let under_way = lane.under_way.load(Ordering::SeqCst);
                 under_way == 0 || (under_way != STARTING && under_way >= horizon)
             });
@@ -184,19 +184,6 @@ fn flush_all(memory: &dyn Memory, home: &[Span]) -> Result<()> {
 fn store_retired(memory: &dyn Memory, word: u64) -> Result<()> {
     memory.store_word(RETIRED, word);
     Ok(memory.persist(Span::new(RETIRED, 8))?)
-}
-
-/// Waits for a commit of another thread, which is a few hundred nanoseconds unless that thread is not running.
-fn wait_until(done: impl Fn() -> bool) {
-    let mut spins = 0;
-    while !done() {
-        spins += 1;
-        if spins < 200 {
-            std::hint::spin_loop();
-        } else {
-            std::thread::yield_now();
-        }
-    }
 }
 
 #[cfg(test)]
