@@ -153,7 +153,7 @@ impl Engine {
 
     fn pool_report(&self) -> PoolReport {
         PoolReport {
-            uuid: host::show_uuid(self.pool.superblock().uuid),
+            uuid: ferrite_pool::show_uuid(&self.pool.superblock().uuid),
             version: VERSION,
             path: self.path.clone(),
             medium: self.medium.line.clone(),

@@ -22,12 +22,6 @@ fn uuid(path: &str) -> io::Result<[u8; 16]> {
     Ok(number.to_be_bytes())
 }
 
-/// An identity as people write it.
-pub fn show_uuid(uuid: [u8; 16]) -> String {
-    let digits = format!("{:032x}", u128::from_be_bytes(uuid));
-    [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]].join("-")
-}
-
 /// Where a user's pool lies unless another is named.
 pub fn default_pool() -> Result<PathBuf, String> {
     let data = std::env::var_os("XDG_DATA_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
@@ -38,7 +32,7 @@ pub fn default_pool() -> Result<PathBuf, String> {
 
 /// Where the nodes of a pool are mounted: private, and the same from run to run.
 pub fn attach_directory(pool: [u8; 16]) -> PathBuf {
-    Path::new("/run/ferrite").join(show_uuid(pool))
+    Path::new("/run/ferrite").join(ferrite_pool::show_uuid(&pool))
 }
 
 /// Makes a file of `bytes` for a pool, which nobody but its user may look into; nothing stays of what cannot be made.

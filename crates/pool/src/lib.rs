@@ -31,6 +31,7 @@ mod superblock;
 mod tag;
 mod tags;
 mod transaction;
+mod uuid;
 mod value;
 
 pub use error::{Error, Result};
@@ -49,6 +50,7 @@ pub use superblock::{State, Superblock, VERSION};
 pub use tag::{Tag, TagKind, check_name};
 pub use tags::Damage;
 pub use transaction::Transaction;
+pub use uuid::show_uuid;
 pub use value::Put;
 
 /// Decoders of what a hostile medium may hold, for the fuzz targets.

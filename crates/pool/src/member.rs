@@ -22,7 +22,7 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 use crate::layout::{MEMBER_SLOTS, MEMBERS, SLOT};
 use crate::tags::Damage;
-use crate::{Error, Pool, Result};
+use crate::{Error, Pool, Result, show_uuid};
 
 /// Bytes of a slot.
 pub const SLOT_BYTES: usize = SLOT as usize;
@@ -161,9 +161,11 @@ impl Pool {
             return Err(Error::Member(what));
         }
         self.change_member(&member.uuid, |known| match known {
-            Some(known) => {
-                Err(Error::Member(format!("{} is a member of this pool already, as {:?}", uuid(known), known.label)))
-            }
+            Some(known) => Err(Error::Member(format!(
+                "{} is a member of this pool already, as {:?}",
+                show_uuid(&known.uuid),
+                known.label
+            ))),
             None => Ok(Some(member.clone())),
         })
     }
@@ -173,7 +175,7 @@ impl Pool {
         self.change_member(member, |known| match known {
             Some(known) if generation <= known.generation => Err(Error::Member(format!(
                 "member {} is of generation {} already, which {generation} is not newer than",
-                uuid(known),
+                show_uuid(&known.uuid),
                 known.generation
             ))),
             Some(known) => Ok(Some(Member { generation, ..known.clone() })),
@@ -206,15 +208,7 @@ impl Pool {
 }
 
 fn unknown(member: &[u8; 16]) -> Error {
-    Error::Member(format!("{} is no member of this pool", text(member)))
-}
-
-fn uuid(member: &Member) -> String {
-    text(&member.uuid)
-}
-
-fn text(uuid: &[u8; 16]) -> String {
-    uuid.iter().map(|byte| format!("{byte:02x}")).collect()
+    Error::Member(format!("{} is no member of this pool", show_uuid(member)))
 }
 
 #[cfg(test)]

@@ -6,8 +6,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use ferrite_pool::backup;
 use ferrite_pool::owner::Lock;
+use ferrite_pool::{backup, show_uuid};
 use serde::Serialize;
 
 use super::pool::ours;
@@ -128,7 +128,7 @@ struct ImageReport {
 
 impl From<&backup::Summary> for ImageReport {
     fn from(it: &backup::Summary) -> Self {
-        let (image, pool) = (host::show_uuid(it.image), host::show_uuid(it.pool));
+        let (image, pool) = (show_uuid(&it.image), show_uuid(&it.pool));
         Self { image, pool, pool_bytes: it.pool_bytes, used_bytes: it.used_bytes, image_bytes: it.image_bytes }
     }
 }

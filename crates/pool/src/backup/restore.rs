@@ -10,7 +10,7 @@ use crate::format::add_chunks;
 use crate::layout::{CHUNK, PAGE, SUPERBLOCKS};
 use crate::owner::Progress;
 use crate::superblock::{State, Superblock};
-use crate::{Error, Result};
+use crate::{Error, Result, show_uuid};
 
 /// How to restore.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -91,7 +91,7 @@ fn ensure_vacant(memory: &dyn Memory, header: &Header) -> Result<()> {
         Ok(found) if found.state == State::Restoring => {
             "here another image is half restored: restore that one again".to_string()
         }
-        Ok(found) => format!("here is a pool already, {}", uuid_text(&found.uuid)),
+        Ok(found) => format!("here is a pool already, {}", show_uuid(&found.uuid)),
         Err(error) => format!("here was a pool ({error})"),
     };
     Err(Error::Occupied(format!("{found}; to destroy it and restore this image, say --force")))
@@ -104,10 +104,6 @@ fn is_blank(memory: &dyn Memory) -> bool {
         memory.load(at, &mut bytes);
         bytes == [0; PAGE as usize]
     })
-}
-
-fn uuid_text(uuid: &[u8; 16]) -> String {
-    uuid.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Lets both superblocks say that the image is being restored (B3), as generations nobody has used (B5). The first of

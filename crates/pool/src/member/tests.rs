@@ -38,13 +38,13 @@ fn members_come_and_go_and_survive_reopening() {
 fn e2_e3_what_would_contradict_the_table_is_refused() {
     let pool = open(&new_pool(Model::MAPPED));
     pool.add_member(&member(1)).unwrap();
-    let one = "01".repeat(16);
+    let one = show_uuid(&[1; 16]);
     assert_eq!(told(pool.add_member(&member(1))), format!("{one} is a member of this pool already, as \"disk 1\""));
     for generation in [0, 4, 5] {
         let expected = format!("member {one} is of generation 5 already, which {generation} is not newer than");
         assert_eq!(told(pool.set_member_generation(&[1; 16], generation)), expected);
     }
-    let unknown = format!("{} is no member of this pool", "07".repeat(16));
+    let unknown = format!("{} is no member of this pool", show_uuid(&[7; 16]));
     assert_eq!(told(pool.set_member_generation(&[7; 16], 9)), unknown);
     assert_eq!(told(pool.remove_member(&[7; 16])), unknown);
     for label in ["", "a\tb", &"x".repeat(65)] {
