@@ -63,7 +63,8 @@ fn fio_verifies_what_many_jobs_wrote_with_every_guard_and_scheme() {
         ];
         run(client("fio").current_dir(folder.path()).args(fio).arg(format!("--uri={}", server.uri("d"))));
         let stat = json(&["disk", "stat", pool.to_str().expect("text"), "d"]);
-        assert!(stat["open"].is_null() || stat["open"]["errors"] == 0, "{way:?}: {stat}");
+        assert!(stat["open"]["errors"] == 0 && stat["open"]["writes"].as_u64() > Some(0), "{way:?}: {stat}");
+        assert_eq!(stat["reached_at"][0], server.uri("d"), "{way:?}");
         server.interrupt();
         assert_sound(&pool);
     }

@@ -173,6 +173,7 @@ impl Engine {
             thin: shape.thin,
             checksum: shape.checksum,
             space_bytes: space_bytes(&tag),
+            reached_at: self.served.reached_at(name),
             open: self.served.report(name),
         })
     }

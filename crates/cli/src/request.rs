@@ -233,15 +233,17 @@ pub struct DiskReport {
     pub checksum: bool,
     /// Bytes of the pool it takes.
     pub space_bytes: u64,
-    /// What it does while it is open.
+    /// Where it is reached: sockets and nodes.
+    pub reached_at: Vec<String>,
+    /// What it does, from its first use after the owner's start.
     pub open: Option<OpenReport>,
 }
 
 /// What an open disk does.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct OpenReport {
-    /// Where it is reached: sockets and nodes.
-    pub reached_at: Vec<String>,
+    /// Whether somebody uses it now.
+    pub in_use: bool,
     /// How it is served.
     pub serving: Serving,
     /// Bytes that hold something.

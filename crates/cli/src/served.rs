@@ -143,7 +143,7 @@ impl Served {
     }
 
     /// Where the disk called `name` is reached.
-    fn reached_at(&self, name: &str) -> Vec<String> {
+    pub fn reached_at(&self, name: &str) -> Vec<String> {
         let sockets = self.sockets.lock();
         let served = sockets.iter().filter(|socket| socket.name.is_empty() || socket.name == name);
         let tcp = |socket: &Socket| socket.tcp.as_ref().map(|(address, _)| tcp_uri(name, *address));
@@ -155,20 +155,17 @@ impl Served {
         served.flat_map(uris).chain(node).collect()
     }
 
-    /// What the disk called `name` does, if somebody uses it.
+    /// What the disk called `name` does, if it is open.
     pub fn report(&self, name: &str) -> Option<OpenReport> {
-        let (front, block, unsaved_bytes, serving) = {
-            let open = self.open.lock();
-            let used = open.get(name).filter(|open| open.is_used())?;
-            let unsaved_bytes = used.buffer.as_ref().map(|buffer| buffer.buffered.unsaved_bytes());
-            (Arc::clone(&used.front), Arc::clone(&used.block), unsaved_bytes, used.serving.clone())
-        };
+        let all = self.open.lock();
+        let open = all.get(name)?;
+        let (front, block) = (&open.front, &open.block);
         let stats = front.stats();
         Some(OpenReport {
-            reached_at: self.reached_at(name),
-            serving,
+            in_use: open.is_used(),
+            serving: open.serving.clone(),
             used_bytes: block.used_and_free_bytes().0,
-            unsaved_bytes,
+            unsaved_bytes: open.buffer.as_ref().map(|buffer| buffer.buffered.unsaved_bytes()),
             stages: block.stages().map(|stages| stages.totals()),
             volatile_cache: front.geometry().volatile_cache,
             reads: stats.reads,

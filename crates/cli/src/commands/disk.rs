@@ -255,13 +255,13 @@ fn detach(pool: &Path, name: String) -> Outcome {
 fn show_line(disk: &DiskReport) -> String {
     let thin = if disk.thin { ", thin" } else { "" };
     let thin = if disk.checksum { format!("{thin}, with checksums") } else { thin.into() };
-    let at: String = disk.open.iter().flat_map(|open| &open.reached_at).map(|at| format!(", {at}")).collect();
+    let at: String = disk.reached_at.iter().map(|at| format!(", {at}")).collect();
     format!("{:<20} {:>10}, sectors of {}{thin}{at}\n", disk.name, size::show(disk.size_bytes), disk.sector_bytes)
 }
 
 fn show(disk: &DiskReport) -> String {
     let text = show_line(disk) + &format!("  takes {} of the pool\n", size::show(disk.space_bytes));
-    let Some(open) = &disk.open else { return text + "  not open\n" };
+    let Some(open) = &disk.open else { return text + "  not used yet\n" };
     let when = if open.volatile_cache { "when flushed" } else { "when it completes" };
     let lost = |bytes| format!("  {} are held back in DRAM: an unclean stop now loses them\n", size::show(bytes));
     let requests = format!(
