@@ -37,7 +37,7 @@ pub struct Up {
     /// Size of the pool if it is made
     #[arg(long, value_parser = size::parse, default_value = "1G")]
     size: u64,
-    /// A disk to make if it is not there; repeatable [default: disk0 with half of the pool, in a pool without disks]
+    /// A disk to make if it is not there; repeatable [default: disk0 with half of the pool or 4 TiB, in a pool without disks]
     #[arg(long, value_name = "NAME=SIZE", value_parser = disk)]
     disk: Vec<(String, u64)>,
     #[command(flatten)]
@@ -129,7 +129,7 @@ impl Up {
         let mut wanted: Vec<(String, u64)> = self.disk.clone();
         if wanted.is_empty() && there.is_empty() {
             let half = engine.pool().usage().total_bytes / 2 / CHUNK * CHUNK;
-            wanted.push(("disk0".into(), half));
+            wanted.push(("disk0".into(), half.min(ferrite_block::DISK_BYTES_MAX)));
         }
         for (name, size) in wanted.into_iter().filter(|(name, _)| !there.contains(name)) {
             ferrite_block::create(
