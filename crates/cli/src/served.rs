@@ -180,8 +180,8 @@ impl Served {
         })
     }
 
-    /// Serves disks at `door`, as long as `connection` stands or to the end: the one called `name`, or all where that is empty. The
-    /// TCP address it got, where it has one.
+    /// Serves disks at `door`, as long as `connection` stands or to the end: the one called `name`, or all where that
+    /// is empty. The TCP address it got, where it has one.
     pub fn listen(
         self: &Arc<Self>,
         door: &Door,
