@@ -28,22 +28,33 @@ fn emulation(report: &Report) -> String {
     format!("{close} of {all} absolute speeds are met within 5 % or 40 ns")
 }
 
+/// A speed that was asked for, and what came of it.
+struct Slowest {
+    verb: &'static str,
+    asked: f64,
+    got: Ratios,
+}
+
 fn in_process(report: &Report) -> String {
-    let slowest = |verb: &'static str, times: f64| {
-        let name = format!("{times}x");
-        range(report, |row| row.case.starts_with(verb) && row.subject == name)
+    let slowest = |verb, case: &'static str, times: &[f64]| {
+        let asked = *times.last()?;
+        let name = format!("{asked}x");
+        let got = range(report, |row| row.case.starts_with(case) && row.subject == name)?;
+        Some(Slowest { verb, asked, got })
     };
-    let (reads, writes) = (slowest("RD", READS[READS.len() - 1]), slowest("WR", WRITES[WRITES.len() - 1]));
-    let part =
-        |verb: &str, times: f64, got: Option<Ratios>| got.map(|got| format!("{verb} of {times}x take {got} times"));
-    let parts = [part("reads", READS[READS.len() - 1], reads), part("writes", WRITES[WRITES.len() - 1], writes)];
-    let parts: Vec<String> = parts.into_iter().flatten().collect();
-    if parts.is_empty() {
-        return String::new();
-    }
+    let found = [slowest("reads", "RD", &READS), slowest("writes", "WR", &WRITES)];
+    let found: Vec<Slowest> = found.into_iter().flatten().collect();
+    let Some(most) = found.iter().map(|one| one.got.most / one.asked).reduce(f64::max) else { return String::new() };
+    let told: Vec<String> =
+        found.iter().map(|Slowest { verb, asked, got }| format!("{verb} of {asked}x take {got} times")).collect();
+    let why = if most > 1.1 {
+        format!(", and a copy after a pause takes up to {} times as long as one of many in a row", figure(most))
+    } else {
+        String::new()
+    };
     format!(
-        "{} as long in process, as each copy's own time is multiplied and the rest of a request is not",
-        parts.join(", ")
+        "in process {}: relative speeds multiply what each copy took, not the rest of a request{why}",
+        told.join(", ")
     )
 }
 
