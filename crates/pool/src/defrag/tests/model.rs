@@ -76,7 +76,7 @@ proptest! {
         prop_assert!(seen(&pool) == before, "X1");
         // In a pool that is nearly full a tag may be left with a longer list of extents, by a page of it.
         let lost_bytes = usage.free_bytes.saturating_sub(pool.usage().free_bytes);
-        prop_assert!(lost_bytes <= 4 * crate::layout::PAGE, "space was lost: {:?} {:?}", usage, pool.usage());
+        prop_assert!(lost_bytes <= 4 * PAGE, "space was lost: {:?} {:?}", usage, pool.usage());
         prop_assert!(report.after.cost() <= report.before.cost(), "X4: {report:?}");
         account(&pool).unwrap();
         let again = run(&mut pool);
