@@ -4,6 +4,7 @@ pub mod bench;
 pub mod disk;
 mod image;
 pub mod pool;
+pub mod sim;
 pub mod tag;
 mod transfer;
 pub mod up;

@@ -26,7 +26,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use commands::{bench, disk, pool, tag, up};
+use commands::{bench, disk, pool, sim, tag, up};
 
 /// Durable storage at memory speed: one pool of persistent memory, served to everything that people already use.
 ///
@@ -49,6 +49,8 @@ enum Command {
     #[command(subcommand)]
     Disk(disk::Disk),
     Bench(bench::Bench),
+    #[command(subcommand)]
+    Sim(sim::Sim),
 }
 
 fn main() -> ExitCode {
@@ -61,6 +63,7 @@ fn main() -> ExitCode {
         Command::Tag(tag) => tag.run(),
         Command::Disk(disk) => disk.run(),
         Command::Bench(bench) => bench.run(),
+        Command::Sim(sim) => sim.run(),
     };
     outcome::exit_code(result)
 }

@@ -1,0 +1,23 @@
+//! `ferrite sim`.
+
+mod llc;
+
+use clap::Subcommand;
+
+use crate::outcome::Outcome;
+
+/// Simulate what a cache policy or a flash layer does to the life of a memory
+#[derive(Subcommand)]
+pub enum Sim {
+    #[command(hide = true)]
+    Llc(llc::Llc),
+}
+
+impl Sim {
+    /// Does it.
+    pub fn run(self) -> Outcome {
+        match self {
+            Self::Llc(llc) => llc.run(),
+        }
+    }
+}

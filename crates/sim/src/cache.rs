@@ -1,0 +1,1 @@
+//! The last-level cache and what it writes back (nvm-storage-hierarchy.txt, chapter 2).
