@@ -1,8 +1,8 @@
 //! A disk with ext4 on it, mounted, for programs to work on.
 //!
-//! - N1. This process never touches a mount of its own: a thread that waits for one cannot be killed while the others
+//! - BN1. This process never touches a mount of its own: a thread that waits for one cannot be killed while the others
 //!   that serve it are, and both would stay for ever. Children do it, and live through our end.
-//! - N2. Dropped, everything is unmounted and detached; what a killed experiment left is cleared by the next one.
+//! - BN2. Dropped, everything is unmounted and detached; what a killed experiment left is cleared by the next one.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -4,6 +4,7 @@
 
 mod dependencies;
 mod edge;
+mod invariants;
 mod names;
 mod papers;
 mod size;
@@ -59,7 +60,7 @@ impl<'a> House<'a> {
 
 type Rule = fn(&House<'_>, &mut Vec<Finding>);
 
-const RULES: [Rule; 8] = [
+const RULES: [Rule; 9] = [
     walls::check,
     edge::check,
     names::check,
@@ -68,6 +69,7 @@ const RULES: [Rule; 8] = [
     size::check,
     dependencies::check,
     papers::check,
+    invariants::check,
 ];
 
 /// All that is wrong with `tree`, by file and line.

@@ -1,7 +1,7 @@
 //! Free blocks of the data stream. In DRAM only: rebuilt from the map at open.
 //!
-//! - F1. A block that was freed is used again only after every reader that may still copy from it has unpinned.
-//! - F2. A thread finds a block in its stash, or else under a lock of its own shard; others are asked only when that is
+//! - FB1. A block that was freed is used again only after every reader that may still copy from it has unpinned.
+//! - FB2. A thread finds a block in its stash, or else under a lock of its own shard; others are asked only when that is
 //!   empty, and stashes are recalled when all are.
 
 use std::cell::Cell;
@@ -93,7 +93,7 @@ impl Free {
         self.stashes.of(pin)?.take()
     }
 
-    /// Frees a block that readers may still copy from (F1).
+    /// Frees a block that readers may still copy from (FB1).
     #[inline]
     pub fn free_one(&self, pin: &Pin, block: u32) {
         if !self.stashes.of(pin).is_some_and(|stash| stash.free(block)) {
@@ -144,7 +144,7 @@ impl Free {
         wait_for_pins();
     }
 
-    /// Frees blocks that readers may still copy from (F1).
+    /// Frees blocks that readers may still copy from (FB1).
     pub fn free(&self, blocks: impl IntoIterator<Item = u64>) {
         let mut blocks = blocks.into_iter().map(|block| block as u32).peekable();
         if blocks.peek().is_some() {

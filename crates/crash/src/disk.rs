@@ -2,12 +2,12 @@
 //!
 //! What rules D1-D5 of `ferrite_medium::Disk` leave open, it uses:
 //!
-//! - L1. A write that was not flushed is in the cache: readers see it, a crash keeps of it any subset of its atomic
+//! - CL1. A write that was not flushed is in the cache: readers see it, a crash keeps of it any subset of its atomic
 //!   units. Of several writes to one unit a crash keeps any prefix.
-//! - L2. A request that was submitted and has not completed is in no flush, and a crash keeps any part of it.
-//! - L3. A write that fails leaves each of its units old or new. A flush that fails makes nothing durable.
-//! - L4. Trimmed bytes read as zeros or as before, by request.
-//! - L5. A disk made [`LyingDisk::deferring`] completes submitted requests late and in any order.
+//! - CL2. A request that was submitted and has not completed is in no flush, and a crash keeps any part of it.
+//! - CL3. A write that fails leaves each of its units old or new. A flush that fails makes nothing durable.
+//! - CL4. Trimmed bytes read as zeros or as before, by request.
+//! - CL5. A disk made [`LyingDisk::deferring`] completes submitted requests late and in any order.
 
 mod cached;
 
@@ -99,7 +99,7 @@ impl LyingDisk {
         self.state().requests
     }
 
-    /// Lets request `number`, counted from 0, fail (L3).
+    /// Lets request `number`, counted from 0, fail (CL3).
     pub fn fail_nth(&self, number: u64) {
         self.state().failing = Failing::Only(number);
     }
@@ -168,7 +168,7 @@ impl State {
         self.cached.iter_mut().for_each(|older| older.cover(&write));
     }
 
-    /// A write that failed (L3).
+    /// A write that failed (CL3).
     fn write_part(&mut self, write: &Write, atomic_bytes: u32) {
         for unit in write.units(atomic_bytes) {
             if self.choices.below(2) == 0 {

@@ -1,9 +1,9 @@
 //! Threads that run one at a time, in an order that follows from a seed.
 //!
-//! - I1. Of the threads of one [`interleave`] only the holder of the baton runs. The baton passes, by seeded choice,
+//! - CI1. Of the threads of one [`interleave`] only the holder of the baton runs. The baton passes, by seeded choice,
 //!   at the start of each call on a lying memory or disk, and when a thread ends.
-//! - I2. A load or store of more than one line may be cut in two at a line, so that another thread sees half of it.
-//! - I3. A holder that sleeps in the kernel outside our calls waits for a lock of the code under test: the baton
+//! - CI2. A load or store of more than one line may be cut in two at a line, so that another thread sees half of it.
+//! - CI3. A holder that sleeps in the kernel outside our calls waits for a lock of the code under test: the baton
 //!   moves on. It is chosen again once it is awake. Where the kernel does not tell (no /proc), and of a lock that
 //!   spins, a holder is passed over that made no call for [`POLLS_MAX`] polls.
 //!
@@ -63,7 +63,7 @@ pub(crate) fn turn() {
     }
 }
 
-/// `span` in one part or, between interleaved threads, sometimes two (I2).
+/// `span` in one part or, between interleaved threads, sometimes two (CI2).
 pub(crate) fn parts(span: Span) -> impl Iterator<Item = Span> {
     let line = LINE_BYTES as u64;
     let lines = (span.at + span.len).div_ceil(line) - span.at / line;

@@ -45,7 +45,7 @@
 //! - [`LyingDisk`] does for [`ferrite_medium::Disk`] what rules D1-D5 leave open: it loses its cache, tears at the
 //!   atomic unit, fails the n-th request, completes late and out of order.
 //!
-//! What the model allows beyond M1-M4 is listed as P1-P10 in the module `possible`: always more images than a
+//! What the model allows beyond M1-M4 is listed as CP1-CP10 in the module `possible`: always more images than a
 //! real machine leaves, never fewer.
 
 mod crash;

@@ -66,7 +66,7 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// Settles what a fence by `thread` settles (P5).
+    /// Settles what a fence by `thread` settles (CP5).
     pub fn fence(&mut self, thread: Thread, image: &mut Content) {
         let covered = self.flushed.iter().filter(|(by, _)| *by == thread).map(|(_, number)| *number).max();
         self.flushed.retain(|(by, _)| *by != thread);
@@ -76,7 +76,7 @@ impl Line {
         });
     }
 
-    /// A flush by `thread` of what the line has of `Writeback` stores, and of what lies before them (P6).
+    /// A flush by `thread` of what the line has of `Writeback` stores, and of what lies before them (CP6).
     pub fn flush_tracked(&mut self, thread: Thread) {
         let newest = self.stores.iter().filter(|store| store.way == Way::Tracked).map(|store| store.number).max();
         self.flushed.extend(newest.map(|number| (thread, number)));

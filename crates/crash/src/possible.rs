@@ -10,22 +10,22 @@
 //! The rules, which are M1-M4 of `ferrite_medium::Memory` made definite where those leave room; always to the side
 //! that allows more images:
 //!
-//! - P1. A store call is cut by lines; its part in a line is one *store*. The words of one cached store may land in
+//! - CP1. A store call is cut by lines; its part in a line is one *store*. The words of one cached store may land in
 //!   any order, since no copy routine promises one: of a line's cached stores a crash keeps any prefix, and of the
 //!   store after that any subset of its words.
-//! - P2. Each word of a non-temporal store lands by itself. Of several to the same word, any prefix.
-//! - P3. Where cached and non-temporal stores meet in a line they land independently of each other, and a byte has the
+//! - CP2. Each word of a non-temporal store lands by itself. Of several to the same word, any prefix.
+//! - CP3. Where cached and non-temporal stores meet in a line they land independently of each other, and a byte has the
 //!   value of the newest store to it that landed.
-//! - P4. An unaligned head or tail of a non-temporal store is a non-temporal store of the bytes it has of that word.
-//! - P5. A fence settles the thread's own non-temporal stores, and of every line it flushed the cached stores
+//! - CP4. An unaligned head or tail of a non-temporal store is a non-temporal store of the bytes it has of that word.
+//! - CP5. A fence settles the thread's own non-temporal stores, and of every line it flushed the cached stores
 //!   before that flush, whoever stored them. A settled store covers all earlier ones to its bytes.
-//! - P6. A barrier is a fence of its own thread, and settles lines stored by `Writeback` or `WritebackAll`, whoever
+//! - CP6. A barrier is a fence of its own thread, and settles lines stored by `Writeback` or `WritebackAll`, whoever
 //!   stored them. It does not settle what another thread has not fenced, nor words nobody flushed, though the barrier of
 //!   `WritebackAll` flushes these too.
-//! - P7. Where the fence is not durable every store is as a non-temporal one, and only a barrier settles, all of them.
-//! - P8. Released pages read as zeros or as before; words of a dropped page land as zeros by P2 until a barrier.
-//! - P9. A barrier that fails settles nothing.
-//! - P10. A `Writethrough` store is as a flushed one: its words may land in any order, and all wait for a fence.
+//! - CP7. Where the fence is not durable every store is as a non-temporal one, and only a barrier settles, all of them.
+//! - CP8. Released pages read as zeros or as before; words of a dropped page land as zeros by CP2 until a barrier.
+//! - CP9. A barrier that fails settles nothing.
+//! - CP10. A `Writethrough` store is as a flushed one: its words may land in any order, and all wait for a fence.
 
 use std::collections::{BTreeMap, BTreeSet};
 

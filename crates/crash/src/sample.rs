@@ -149,7 +149,7 @@ fn all_but(line: &Line, which: usize, words: u8) -> Vec<u8> {
     landed
 }
 
-/// The words of each store that `words` picks, cut down to what the rules P1 and P2 allow.
+/// The words of each store that `words` picks, cut down to what the rules CP1 and CP2 allow.
 fn allowed(line: &Line, mut words: impl FnMut(&Store) -> u8) -> Vec<u8> {
     let (mut cached_goes_on, mut nt_goes_on) = (true, 0xffu8);
     let land = |store: &Store| {

@@ -72,7 +72,7 @@ fn changing_words(line: &Line, image: &Content) -> u8 {
     (0..8).filter(|&word| changes(word)).fold(0, |words, word| words | 1 << word)
 }
 
-/// The contents of a word that has only non-temporal stores: any prefix of them (P2).
+/// The contents of a word that has only non-temporal stores: any prefix of them (CP2).
 fn word_contents(line: &Line, image: &Content, word: u8) -> Vec<Content> {
     let mut contents = vec![*image];
     let mut content = *image;
@@ -85,7 +85,7 @@ fn word_contents(line: &Line, image: &Content, word: u8) -> Vec<Content> {
     contents
 }
 
-/// The contents of a line with cached stores to `words`: P1, times P2 for the words where both kinds meet (P3).
+/// The contents of a line with cached stores to `words`: CP1, times CP2 for the words where both kinds meet (CP3).
 fn line_contents(line: &Line, image: &Content, (words, max): (u8, u64)) -> Option<Vec<Content>> {
     let cached = cached_landings(line, words, max)?;
     let meeting = meeting_landings(line, words, max / cached.len() as u64)?;

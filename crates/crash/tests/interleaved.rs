@@ -23,7 +23,7 @@ fn sums(seed: u64, lock: Option<&Mutex<()>>) -> u64 {
     memory.load_word(0)
 }
 
-/// I1: the same seed gives the same run, and different seeds different ones.
+/// CI1: the same seed gives the same run, and different seeds different ones.
 #[test]
 fn a_seed_repeats_its_run() {
     let first: Vec<u64> = (0..20).map(|seed| sums(seed, None)).collect();
@@ -32,7 +32,7 @@ fn a_seed_repeats_its_run() {
     assert!(first.iter().any(|&sum| sum < 60), "no update was ever lost: threads did not interleave: {first:?}");
 }
 
-/// I3: a holder that waits for a lock of the code under test does not stop the others, and the run still repeats.
+/// CI3: a holder that waits for a lock of the code under test does not stop the others, and the run still repeats.
 #[test]
 fn a_thread_blocked_on_a_lock_is_passed_over() {
     let lock = Mutex::new(());
@@ -58,7 +58,7 @@ fn a_thread_blocked_on_a_lock_is_passed_over() {
     assert!(first.iter().any(|run| *run != first[0]), "every seed gave the same order");
 }
 
-/// I2: another thread sees half of a long store.
+/// CI2: another thread sees half of a long store.
 #[test]
 fn a_long_store_is_seen_half_done() {
     let torn = (0..40).any(|seed| {

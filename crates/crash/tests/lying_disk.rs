@@ -86,7 +86,7 @@ fn forgetting_the_flush_is_found() {
     assert!(error.contains("has no record"), "{error}");
 }
 
-/// D2, D5, L1: before the flush every subset of whole sectors, after it one image.
+/// D2, D5, CL1: before the flush every subset of whole sectors, after it one image.
 #[test]
 fn a_crash_keeps_any_sectors_of_the_cache() {
     let disk = LyingDisk::new(geometry());
@@ -143,7 +143,7 @@ fn bad_requests_are_refused_whole() {
     assert!(matches!(sealed.write(0, &sector(1), Access::Cached), Err(Error::ReadOnly)));
 }
 
-/// L3: a failed write leaves some of its sectors, a failed flush nothing durable.
+/// CL3: a failed write leaves some of its sectors, a failed flush nothing durable.
 #[test]
 fn failed_requests_leave_part_of_their_work() {
     let disk = LyingDisk::new(geometry());
@@ -156,7 +156,7 @@ fn failed_requests_leave_part_of_their_work() {
     assert!(crashes(&disk, 16).contains(&vec![Some(0); 16]), "a failed flush made writes durable");
 }
 
-/// L2 and L5: what is submitted completes late and in any order, and a flush before that does not cover it.
+/// CL2 and CL5: what is submitted completes late and in any order, and a flush before that does not cover it.
 #[test]
 fn submitted_requests_complete_in_any_order() {
     let mut orders = BTreeSet::new();
@@ -179,7 +179,7 @@ fn submitted_requests_complete_in_any_order() {
     assert_eq!(orders.len(), 6, "{orders:?}");
 }
 
-/// L4: trimmed bytes read as zeros from one disk and as before from another.
+/// CL4: trimmed bytes read as zeros from one disk and as before from another.
 #[test]
 fn trimmed_bytes_are_zeros_or_as_before() {
     let after_trim = |seed| {

@@ -1,4 +1,4 @@
-//! What the lying memory may leave is what rules M1-M4 of the waist (and P1-P10, which make them definite) allow:
+//! What the lying memory may leave is what rules M1-M4 of the waist (and CP1-CP10, which make them definite) allow:
 //! each test lists all images it expects, no more and no fewer.
 
 use std::collections::BTreeSet;
@@ -30,7 +30,7 @@ fn store(memory: &LyingMemory, word: u64, value: u64, how: Scheme) {
     memory.store(word * 8, &value.to_le_bytes(), how);
 }
 
-/// M2, P1: cached stores to one line land in order; to two lines in any.
+/// M2, CP1: cached stores to one line land in order; to two lines in any.
 #[test]
 fn cached_stores_keep_any_prefix_of_a_line() {
     let memory = LyingMemory::new(128, Model::MAPPED);
@@ -45,7 +45,7 @@ fn cached_stores_keep_any_prefix_of_a_line() {
     assert_eq!(both, set([[0, 0], [0, 2], [1, 0], [1, 2]]));
 }
 
-/// P1, M3: no copy routine promises an order within one call, but a word is whole.
+/// CP1, M3: no copy routine promises an order within one call, but a word is whole.
 #[test]
 fn words_of_one_cached_store_land_in_any_order() {
     let memory = LyingMemory::new(64, Model::MAPPED);
@@ -55,7 +55,7 @@ fn words_of_one_cached_store_land_in_any_order() {
     assert_eq!(images(&memory), set([[0, 0, 0], [0, 0, 9], [one, 0, 9], [0, one, 9], [one, one, 9]]));
 }
 
-/// M2, P2, P4: any subset of non-temporal words; of one word any prefix; an unaligned tail is part of its word.
+/// M2, CP2, CP4: any subset of non-temporal words; of one word any prefix; an unaligned tail is part of its word.
 #[test]
 fn non_temporal_words_land_by_themselves() {
     let memory = LyingMemory::new(64, Model::MAPPED);
@@ -65,7 +65,7 @@ fn non_temporal_words_land_by_themselves() {
     assert_eq!(images(&memory), set(expected));
 }
 
-/// P3: both kinds in one line land independently, and the newest store to a byte that landed counts.
+/// CP3: both kinds in one line land independently, and the newest store to a byte that landed counts.
 #[test]
 fn cached_and_non_temporal_stores_meet_in_a_line() {
     let memory = LyingMemory::new(64, Model::MAPPED);
@@ -75,7 +75,7 @@ fn cached_and_non_temporal_stores_meet_in_a_line() {
     assert_eq!(images(&memory), set([[0, 0], [1, 0], [1, 5], [2, 0], [2, 5]]));
 }
 
-/// M1, P5: a flush counts for the thread that made it, whoever stored; a fence only for its own thread.
+/// M1, CP5: a flush counts for the thread that made it, whoever stored; a fence only for its own thread.
 #[test]
 fn the_thread_that_flushed_must_fence() {
     let run = |flusher, fencer| {
@@ -99,7 +99,7 @@ fn the_thread_that_flushed_must_fence() {
     assert_eq!([run(2, 1), run(1, 2)], [may_be_lost.clone(), may_be_lost]);
 }
 
-/// P5: what was stored after the flush is not settled by the fence, and a settled store never goes back.
+/// CP5: what was stored after the flush is not settled by the fence, and a settled store never goes back.
 #[test]
 fn a_fence_settles_what_lay_before_the_flush() {
     let memory = LyingMemory::new(64, Model::MAPPED);
@@ -115,7 +115,7 @@ fn a_fence_settles_what_lay_before_the_flush() {
     assert_eq!(images(&memory), set([[2]]));
 }
 
-/// M1, P6: `Writeback` and `WritebackAll` stores of any thread settle at a barrier and at no fence; what another thread
+/// M1, CP6: `Writeback` and `WritebackAll` stores of any thread settle at a barrier and at no fence; what another thread
 /// has not fenced does not.
 #[test]
 fn a_barrier_settles_writeback_stores() {
@@ -150,7 +150,7 @@ fn schemes_settle_where_they_say() {
     }
 }
 
-/// P10: of a `Writethrough` store any words may be missing until it is fenced, as of any flushed one.
+/// CP10: of a `Writethrough` store any words may be missing until it is fenced, as of any flushed one.
 #[test]
 fn writethrough_is_as_flushed() {
     let memory = LyingMemory::new(64, Model::MAPPED);
@@ -161,7 +161,7 @@ fn writethrough_is_as_flushed() {
     assert_eq!(images(&memory), set([[one, one]]));
 }
 
-/// M1, M2, P7: on a file fences and flushes are worth nothing, and a barrier of any thread settles everything.
+/// M1, M2, CP7: on a file fences and flushes are worth nothing, and a barrier of any thread settles everything.
 #[test]
 fn on_a_file_only_a_barrier_settles() {
     let memory = LyingMemory::new(64, Model::FILE);
@@ -177,7 +177,7 @@ fn on_a_file_only_a_barrier_settles() {
     assert_eq!(images(&memory), set([[1, 2]]));
 }
 
-/// M4, P9: a barrier that fails settles nothing, and every later one fails; reopened it works.
+/// M4, CP9: a barrier that fails settles nothing, and every later one fails; reopened it works.
 #[test]
 fn a_failed_barrier_poisons() {
     for model in Model::ALL {
@@ -209,7 +209,7 @@ fn each_fallible_call_fails_once() {
     }
 }
 
-/// P8: of released pages some read as zeros, and until a barrier a crash may bring them back.
+/// CP8: of released pages some read as zeros, and until a barrier a crash may bring them back.
 #[test]
 fn released_pages_are_zeros_or_as_before() {
     let bytes: Vec<u8> = (0..16 * 512u64).flat_map(|word| if word % 512 == 0 { [1; 8] } else { [0; 8] }).collect();

@@ -1,5 +1,5 @@
 //! Random short runs against a reference that knows nothing of lines, sites or deltas: it takes every subset of the
-//! stored words and keeps those that the rules P1-P7 allow.
+//! stored words and keeps those that the rules CP1-CP7 allow.
 
 use std::collections::BTreeSet;
 
@@ -145,7 +145,7 @@ fn explored(memory: &LyingMemory, options: &Options) -> (BTreeSet<Image>, u64) {
     (images, report.images)
 }
 
-/// M1-M3 and P1-P7: exhaustive exploring gives each allowed image once and no other; sampling none that is not.
+/// M1-M3 and CP1-CP7: exhaustive exploring gives each allowed image once and no other; sampling none that is not.
 #[test]
 fn explored_images_are_those_the_rules_allow() {
     let (mut compared, mut largest) = (0, 0);

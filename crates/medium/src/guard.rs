@@ -1,10 +1,10 @@
 //! What keeps stray writes out of a mapping, and the window a copy opens in it.
 //!
-//! - G1. Outside a window no thread's store reaches the mapping; it faults and changes nothing. Under `private` and
+//! - GU1. Outside a window no thread's store reaches the mapping; it faults and changes nothing. Under `private` and
 //!   `keys=strict` the same holds for loads.
-//! - G2. A window is open for the one thread that opened it (`none`, `private`, `keys`) or for the pages it covers
+//! - GU2. A window is open for the one thread that opened it (`none`, `private`, `keys`) or for the pages it covers
 //!   (`pagetable`), and is closed when it is dropped, also by a panic.
-//! - G3. Inside a window nothing is called but a copy: no thread is made, no callback runs, no foreign lock is taken.
+//! - GU3. Inside a window nothing is called but a copy: no thread is made, no callback runs, no foreign lock is taken.
 //!
 //! What no guard holds off: `process_vm_writev`, `/proc/self/mem`, and whoever maps the same file elsewhere.
 

@@ -200,7 +200,7 @@ impl Mapped {
     }
 
     /// What `how` asks for after the window is closed: the list of touched spans has a lock, which no window may wait
-    /// for (G3). The barrier that must find untracked lines settled may run on another processor, whose fence drains
+    /// for (GU3). The barrier that must find untracked lines settled may run on another processor, whose fence drains
     /// only its own: hence the fence here.
     #[inline]
     fn track(&self, span: Span, how: Scheme) {

@@ -5,12 +5,12 @@
 //!        \-> model: arrives, waits in its queues, is served, done --+--> completion, at the later of the two
 //! ```
 //!
-//! - S1. The data is the inner disk's, whatever the model says; a request that the inner disk refuses has failed.
-//! - S2. No request completes before the model has served it, by a blocking call or by [`Disk::poll`].
-//! - S3. The model decides by the arrivals, its profile and its seed alone: the same arrivals at the same times of the
+//! - SD1. The data is the inner disk's, whatever the model says; a request that the inner disk refuses has failed.
+//! - SD2. No request completes before the model has served it, by a blocking call or by [`Disk::poll`].
+//! - SD3. The model decides by the arrivals, its profile and its seed alone: the same arrivals at the same times of the
 //!   clock complete at the same times.
-//! - S4. No lock is held while waiting, so requests of several threads are in the device at once, as submitted ones are.
-//! - S5. A request that rule D1 of [`Disk`] refuses, or that changes what is read-only, takes no time.
+//! - SD4. No lock is held while waiting, so requests of several threads are in the device at once, as submitted ones are.
+//! - SD5. A request that rule D1 of [`Disk`] refuses, or that changes what is read-only, takes no time.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -140,7 +140,7 @@ impl<D: Disk, M: Model> SimDisk<D, M> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The time is read under the lock: the device sees arrivals in the order of the clock (S3).
+    /// The time is read under the lock: the device sees arrivals in the order of the clock (SD3).
     fn begin(&self, work: Work, span: Span) -> Ticket {
         let mut state = self.lock();
         let now_ns = self.clock.now_ns();
@@ -181,14 +181,14 @@ impl<D: Disk, M: Model> SimDisk<D, M> {
         done
     }
 
-    /// S5.
+    /// SD5.
     fn admit(&self, work: Work, span: Span) -> Result<()> {
         self.inner.check(span)?;
         let changes = !matches!(work, Work::Read | Work::Flush);
         if changes && self.inner.geometry().read_only { Err(Error::ReadOnly) } else { self.lock().model.accept(work) }
     }
 
-    /// S1.
+    /// SD1.
     fn apply(&self, request: &mut Request) -> Result<()> {
         match request.op {
             Op::Read => self.inner.read(request.span.at, &mut request.buffer),

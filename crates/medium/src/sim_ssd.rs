@@ -7,12 +7,12 @@
 //!                               \-> no cache, FUA: channel queue --> program --> done
 //! ```
 //!
-//! - F1. A channel serves one page at a time, in the order of arrival, reads before programs; while a flush waits or
+//! - SS1. A channel serves one page at a time, in the order of arrival, reads before programs; while a flush waits or
 //!   the cache is full, in turns. Channels do not wait for each other.
-//! - F2. Commands pass the controller, and bytes the link, one after another.
-//! - F3. A flush completes when every page that was in a volatile cache at its arrival is programmed, and the device's
+//! - SS2. Commands pass the controller, and bytes the link, one after another.
+//! - SS3. A flush completes when every page that was in a volatile cache at its arrival is programmed, and the device's
 //!   own tables are too; a FUA write when its pages are.
-//! - F4. A write of a page that waits in the cache to be programmed replaces it.
+//! - SS4. A write of a page that waits in the cache to be programmed replaces it.
 //!
 //! A write of part of a page costs the program of all of it. What else a flash translation layer does (moving pages,
 //! erasing blocks) is not here: a device of this model is one that has just been erased.
@@ -185,7 +185,7 @@ impl Ssd {
         }
     }
 
-    /// F4.
+    /// SS4.
     fn hold(&mut self, page: u64, agenda: &mut Agenda<Event>) {
         if self.dirty.insert(page) {
             self.held_pages += 1;
@@ -200,7 +200,7 @@ impl Ssd {
         self.kick(channel, agenda);
     }
 
-    /// Gives an idle channel its next page (F1).
+    /// Gives an idle channel its next page (SS1).
     fn kick(&mut self, channel: usize, agenda: &mut Agenda<Event>) {
         let presses = !self.flushes.is_empty() || !self.filling.is_empty();
         let Some(work) = self.channels[channel].start(presses) else { return };
@@ -242,7 +242,7 @@ impl Ssd {
         }
     }
 
-    /// F3: the page numbered `order` is programmed.
+    /// SS3: the page numbered `order` is programmed.
     fn end_flushes(&mut self, order: u64, agenda: &mut Agenda<Event>) {
         let end_ns = agenda.now_ns() + self.profile.flush_ns;
         self.flushes.retain_mut(|flush| {

@@ -1,4 +1,4 @@
-//! Stray accesses from other threads while a thread works on the same bytes (G1). The handler here does what the
+//! Stray accesses from other threads while a thread works on the same bytes (GU1). The handler here does what the
 //! program's own never does: it counts the fault and goes on after the instruction.
 #![cfg(target_arch = "x86_64")]
 #![allow(unsafe_code)]

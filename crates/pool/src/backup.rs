@@ -3,17 +3,17 @@
 //! An image holds every page in use that is not zeros, as of one moment (see `image` for its bytes). It is small for a
 //! pool that is nearly empty, and it goes into any pool that is at least as large.
 //!
-//! - B1. The pool stands still while it is copied ([`crate::Frozen`]), and every transaction is home before: the image
+//! - BK1. The pool stands still while it is copied ([`crate::Frozen`]), and every transaction is home before: the image
 //!   is what a clean stop at that moment would have left, and carries no lane. Clients that store through a grant are
 //!   not stopped: whoever needs their pages as of one moment asks for their grants back first.
-//! - B2. A file that was an image stays one: a new image is written beside it, read back, made durable, and only then
+//! - BK2. A file that was an image stays one: a new image is written beside it, read back, made durable, and only then
 //!   takes its name.
-//! - B3. Before the first byte of the target changes, both its superblocks say, durably, that this image is being
+//! - BK3. Before the first byte of the target changes, both its superblocks say, durably, that this image is being
 //!   restored; they say so until everything is durable. So after a crash it is not a pool until the same restore
 //!   has been run again, from the start, and finished.
-//! - B4. Every page that was in use has its content after a restore, zeros included, whatever the target held. No
+//! - BK4. Every page that was in use has its content after a restore, zeros included, whatever the target held. No
 //!   record of the target's earlier life stays in a lane, where it would verify again.
-//! - B5. A restore never takes a generation that either the image or the target has used.
+//! - BK5. A restore never takes a generation that either the image or the target has used.
 //!
 //! A restored pool is the same pool, with its uuid. Two copies in use at once are two pools with one name, which is for
 //! whoever restores beside a living original to avoid.
@@ -137,7 +137,7 @@ fn superblock_pages(chunk: u64) -> Pages {
     pages
 }
 
-/// Those with lanes: what is in them is home, so they are zeros in the image (B1, B4).
+/// Those with lanes: what is in them is home, so they are zeros in the image (BK1, BK4).
 fn lane_pages(chunk: u64) -> Pages {
     let mut pages = Pages::default();
     if chunk == 0 {

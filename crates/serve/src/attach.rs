@@ -5,12 +5,12 @@
 //!             (a link)             (direct I/O)  (direct I/O)
 //! ```
 //!
-//! - A1. What reaches the node reaches the disk: reads, writes, flushes (before the program's fsync returns), discards
+//! - AT1. What reaches the node reaches the disk: reads, writes, flushes (before the program's fsync returns), discards
 //!   and zeroing; and the disk's error reaches the program.
-//! - A2. This process never waits for its own mount: a child without the FUSE connection opens, binds and releases the
+//! - AT2. This process never waits for its own mount: a child without the FUSE connection opens, binds and releases the
 //!   loop device, so a server that is killed at any point dies at once.
-//! - A3. A node that is mounted or open is not detached; its holders are named.
-//! - A4. What a killed server left is found and cleared by the next one; what a live one holds is not touched.
+//! - AT3. A node that is mounted or open is not detached; its holders are named.
+//! - AT4. What a killed server left is found and cleared by the next one; what a live one holds is not touched.
 
 mod child;
 mod error;

@@ -64,7 +64,7 @@ pub(super) struct Losing {
     eighths: u64,
     atomic_bytes: u32,
     writes: u64,
-    /// Units that lost a write, and with it all newer ones (L1).
+    /// Units that lost a write, and with it all newer ones (CL1).
     lost: HashSet<u64>,
 }
 

@@ -102,7 +102,7 @@ fn protection(writable: bool) -> i32 {
     if writable { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_READ }
 }
 
-/// An opening in a guard, for one copy. See G2 and G3.
+/// An opening in a guard, for one copy. See GU2 and GU3.
 pub(crate) struct Window<'a> {
     ptr: *mut u8,
     close: Close<'a>,

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, BinaryHeap, HashMap};
 
 use super::Ticket;
 
-/// The events of one device. Those of one instant happen in the order in which they were planned (S3).
+/// The events of one device. Those of one instant happen in the order in which they were planned (SD3).
 pub struct Agenda<E> {
     now_ns: u64,
     planned: u64,

@@ -116,14 +116,14 @@ fn follow(disk: &dyn Disk, steps: &[Step]) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// S1, S2, S5: the data, the refusals, and one completion for each request, by blocking calls and submitted ones.
+    /// SD1, SD2, SD5: the data, the refusals, and one completion for each request, by blocking calls and submitted ones.
     #[test]
     fn the_data_is_a_ram_disks(steps in prop::collection::vec(step(), 0..60), seed in any::<u64>()) {
         disks(seed).iter().for_each(|disk| follow(&**disk, &steps));
     }
 }
 
-/// S3: the same requests take the same time, to the nanosecond; with another seed another.
+/// SD3: the same requests take the same time, to the nanosecond; with another seed another.
 #[test]
 fn times_follow_from_the_seed() {
     let hdd = |seed| {
@@ -142,7 +142,7 @@ fn times_follow_from_the_seed() {
     assert!(hdd(1) != hdd(2) && ssd(1) != ssd(2));
 }
 
-/// S5, and an error of the inner disk comes through.
+/// SD5, and an error of the inner disk comes through.
 #[test]
 fn refusals_take_no_time() {
     let clock = Arc::new(VirtualClock::default());
@@ -188,7 +188,7 @@ impl Clock for Manual {
     }
 }
 
-/// S4: two threads in blocking calls are in the device at once, and both are done after the time of one.
+/// SD4: two threads in blocking calls are in the device at once, and both are done after the time of one.
 #[test]
 fn blocking_calls_of_two_threads_overlap() {
     let clock = Arc::new(Manual::default());

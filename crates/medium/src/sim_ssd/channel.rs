@@ -22,7 +22,7 @@ pub(super) enum Purpose {
     Destage { order: u64 },
 }
 
-/// A channel (F1).
+/// A channel (SS1).
 #[derive(Default)]
 pub(super) struct Channel {
     busy: Option<PageWork>,

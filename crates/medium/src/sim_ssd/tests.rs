@@ -73,7 +73,7 @@ impl Stage {
     }
 }
 
-/// F1: ten channels read ten pages in the time of one; ten pages of one channel take ten times that.
+/// SS1: ten channels read ten pages in the time of one; ten pages of one channel take ten times that.
 #[test]
 fn channels_overlap() {
     let one_ns = plain(WriteCache::Off).reads_ns(0..1);
@@ -82,7 +82,7 @@ fn channels_overlap() {
     assert_eq!(plain(WriteCache::Off).reads_ns((0..10).map(|i| i * 10)), 10 * one_ns);
 }
 
-/// F1: a request on an idle channel overtakes those that queue on a busy one.
+/// SS1: a request on an idle channel overtakes those that queue on a busy one.
 #[test]
 fn requests_finish_out_of_order() {
     let stage = plain(WriteCache::Off);
@@ -90,7 +90,7 @@ fn requests_finish_out_of_order() {
     assert_eq!(stage.drain(), [0, 1, 10, 20]);
 }
 
-/// F1: a read passes the programs that the cache has queued on its channel.
+/// SS1: a read passes the programs that the cache has queued on its channel.
 #[test]
 fn reads_go_before_destaging() {
     let stage = plain(WriteCache::Volatile(1 << 20));
@@ -99,7 +99,7 @@ fn reads_go_before_destaging() {
     assert!(took_ns <= stage.profile.program_ns + stage.profile.read_ns, "{took_ns}: at most the program under way");
 }
 
-/// F2: the controller bounds the requests a second, the link the bytes a second, as the data sheets say.
+/// SS2: the controller bounds the requests a second, the link the bytes a second, as the data sheets say.
 #[test]
 fn the_profiles_keep_their_data_sheets() {
     for (name, latency_ns, kilo_iops, read_rate, write_rate) in [
@@ -125,7 +125,7 @@ fn the_profiles_keep_their_data_sheets() {
     }
 }
 
-/// F3: a flush waits for what is in the cache, and costs only its own time once that is programmed.
+/// SS3: a flush waits for what is in the cache, and costs only its own time once that is programmed.
 #[test]
 fn a_flush_waits_for_the_cache() {
     let cached = plain(WriteCache::Volatile(1 << 20));
@@ -140,7 +140,7 @@ fn a_flush_waits_for_the_cache() {
     assert_eq!(cached.flush_ns(), flush_ns, "it was programmed meanwhile");
 }
 
-/// F3: with a cache that is saved, or without one, a flush has nothing to wait for.
+/// SS3: with a cache that is saved, or without one, a flush has nothing to wait for.
 #[test]
 fn durable_writes_need_no_flush() {
     let saved = plain(WriteCache::Protected(1 << 20));
@@ -150,7 +150,7 @@ fn durable_writes_need_no_flush() {
     assert!(!saved.disk.geometry().volatile_cache && !off.disk.geometry().volatile_cache);
 }
 
-/// F3: a flush waits for no page that was written after it came.
+/// SS3: a flush waits for no page that was written after it came.
 #[test]
 fn a_flush_is_not_held_up_by_later_writes() {
     let stage = plain(WriteCache::Volatile(1 << 20));
@@ -163,7 +163,7 @@ fn a_flush_is_not_held_up_by_later_writes() {
     assert_eq!(took_ns, stage.profile.program_ns + stage.profile.flush_ns);
 }
 
-/// F4: a page that is written again and again is programmed at most twice: as it came, and as it is at the end.
+/// SS4: a page that is written again and again is programmed at most twice: as it came, and as it is at the end.
 #[test]
 fn the_cache_gathers_rewrites() {
     let stage = plain(WriteCache::Volatile(1 << 20));

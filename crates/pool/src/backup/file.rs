@@ -12,7 +12,7 @@ use crate::owner::Progress;
 use crate::{Error, Pool, Result};
 
 /// Writes an image of `pool` to the file `path`, durable on return. It is written as `path.partial`, read back, synced
-/// and renamed, so an older image there stays whole until the new one has its name (B2). What is there and no file is left alone.
+/// and renamed, so an older image there stays whole until the new one has its name (BK2). What is there and no file is left alone.
 pub fn backup_to(
     pool: &Pool,
     path: &Path,

@@ -9,11 +9,11 @@
 //! trailer 0 magic "DONE"   4 crc u32   8 frames u64   16 pages u64   24 chain u32   28 reserved [36]    64 bytes
 //! ```
 //!
-//! - I1. Every byte is under a checksum or compared with what it must be, so one changed byte is noticed.
-//! - I2. The checksums of frames and trailer start from the header's, so parts of two images do not make one; chunks
+//! - IM1. Every byte is under a checksum or compared with what it must be, so one changed byte is noticed.
+//! - IM2. The checksums of frames and trailer start from the header's, so parts of two images do not make one; chunks
 //!   ascend, and the trailer's chain is the CRC-32 of the frames' checksums, so none is missing, doubled or moved.
-//! - I3. The image ends with the trailer: one that was cut off, wherever, is noticed.
-//! - I4. Whatever the bytes, reading them takes the memory of one chunk.
+//! - IM3. The image ends with the trailer: one that was cut off, wherever, is noticed.
+//! - IM4. Whatever the bytes, reading them takes the memory of one chunk.
 
 use std::io::{ErrorKind, Read};
 

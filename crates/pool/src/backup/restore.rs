@@ -26,7 +26,7 @@ pub fn verify(input: &mut dyn Read, watch: &mut dyn FnMut(Progress) -> bool) -> 
 
 /// Makes `memory` the pool that `input` is an image of, closed and durable on return. A larger memory makes a larger
 /// pool. Each frame is verified before it is written; where the image turns out damaged further on, or anything else
-/// fails, `memory` is left as a restore that did not finish, which the same image finishes from the start (B3). Where
+/// fails, `memory` is left as a restore that did not finish, which the same image finishes from the start (BK3). Where
 /// `input` can be read twice, [`verify`] it first.
 pub fn restore(
     input: &mut dyn Read,
@@ -106,7 +106,7 @@ fn is_blank(memory: &dyn Memory) -> bool {
     })
 }
 
-/// Lets both superblocks say that the image is being restored (B3), as generations nobody has used (B5). The first of
+/// Lets both superblocks say that the image is being restored (BK3), as generations nobody has used (BK5). The first of
 /// them is written where the current one is not, so that a crash leaves the old pool whole or this restore begun.
 fn begin(memory: &dyn Memory, header: &Header) -> Result<Superblock> {
     let current = current_generation(memory);
@@ -134,7 +134,7 @@ fn current_generation(memory: &dyn Memory) -> u64 {
     generations.max().unwrap_or(0)
 }
 
-/// Stores what a frame carries, and zeros where it says so (B4).
+/// Stores what a frame carries, and zeros where it says so (BK4).
 fn put(memory: &dyn Memory, frame: &Frame) -> Result<()> {
     let start = frame.chunk * CHUNK;
     memory.reserve(Span::new(start, CHUNK))?;

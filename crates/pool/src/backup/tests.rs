@@ -153,7 +153,7 @@ fn a_smaller_target_is_refused_and_untouched() {
     assert!(memory.snapshot() == before);
 }
 
-/// B4: whatever the target held, pages that were zeros in the pool are zeros again.
+/// BK4: whatever the target held, pages that were zeros in the pool are zeros again.
 #[test]
 fn b4_a_dirty_target_does_not_shine_through() {
     let (pool, image) = mixed();
@@ -168,7 +168,7 @@ fn b4_a_dirty_target_does_not_shine_through() {
     put(&back, "more", &vec![3; 3 << 20]);
 }
 
-/// B4, B5: the target is the same pool later in its life. None of its records comes back, and no generation either.
+/// BK4, BK5: the target is the same pool later in its life. None of its records comes back, and no generation either.
 #[test]
 fn b4_an_earlier_life_stays_dead() {
     let (memory, pool) = make(POOL_BYTES_MIN);

@@ -1,10 +1,10 @@
 //! One disk as the one file of a FUSE file system, for the loop device.
 //!
-//! - E1. A discard and a zeroing that may deallocate reach a loop device's file as the same call (punch a hole), so a
+//! - AE1. A discard and a zeroing that may deallocate reach a loop device's file as the same call (punch a hole), so a
 //!   punched span must read as zeros whatever [`Disk::trim`] leaves there.
-//! - E2. No request is ever answered with ENOSYS: the kernel would never ask again, and a flush that is not asked for
+//! - AE2. No request is ever answered with ENOSYS: the kernel would never ask again, and a flush that is not asked for
 //!   succeeds.
-//! - E3. A flush is answered after [`Disk::flush`] returned, with its error.
+//! - AE3. A flush is answered after [`Disk::flush`] returned, with its error.
 
 use std::cell::RefCell;
 use std::ffi::OsStr;
@@ -80,7 +80,7 @@ impl Export {
         }
     }
 
-    /// Gives the space back, then zeros what does not read as zeros yet (E1).
+    /// Gives the space back, then zeros what does not read as zeros yet (AE1).
     fn punch(&self, span: Span) -> Result<()> {
         self.disk.trim(span, Access::Cached)?;
         let mut rest = span;
@@ -206,7 +206,7 @@ fn answer(result: Result<()>, reply: ReplyEmpty) {
     }
 }
 
-/// What the reader or writer of the node gets. A system error keeps its number but for ENOSYS (E2).
+/// What the reader or writer of the node gets. A system error keeps its number but for ENOSYS (AE2).
 pub(super) fn errno(error: &Error) -> Errno {
     match error {
         Error::Io { source, .. } => match source.raw_os_error() {
@@ -225,7 +225,7 @@ pub(super) fn errno(error: &Error) -> Errno {
 mod tests {
     use super::*;
 
-    /// E2, and the numbers a program can tell apart.
+    /// AE2, and the numbers a program can tell apart.
     #[test]
     fn errors_keep_their_meaning_but_for_enosys() {
         let system = |number| Error::io("reading", io::Error::from_raw_os_error(number));

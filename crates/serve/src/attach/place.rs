@@ -8,8 +8,8 @@
 //!       disk            the file under the loop device
 //! ```
 //!
-//! - P1. Whoever holds the lock of a place alone touches what belongs to it: mount, loop device, link, directory.
-//! - P2. The lock is taken before anything else is made and removed after all else is gone, and the children that do
+//! - AP1. Whoever holds the lock of a place alone touches what belongs to it: mount, loop device, link, directory.
+//! - AP2. The lock is taken before anything else is made and removed after all else is gone, and the children that do
 //!   work for a server hold it too, so what lies in a place whose lock is free was left by a dead server, and nothing
 //!   is added to it any more. A process number proves nothing: it is for messages, and for how long to wait.
 
@@ -156,7 +156,7 @@ pub(super) fn noted_link(path: &Path) -> Option<PathBuf> {
     text.lines().nth(1).filter(|link| !link.is_empty()).map(PathBuf::from)
 }
 
-/// A place that is ours (P1). Dropped, it is free; what lies in it stays for the next owner to clear.
+/// A place that is ours (AP1). Dropped, it is free; what lies in it stays for the next owner to clear.
 #[derive(Debug)]
 pub(super) struct Lock {
     file: File,
@@ -181,7 +181,7 @@ impl Lock {
         noted_link(&self.root.join("lock"))
     }
 
-    /// Removes the empty place, the lock last (P2), then the directories above it that are empty now.
+    /// Removes the empty place, the lock last (AP2), then the directories above it that are empty now.
     pub fn remove(self) -> io::Result<()> {
         match fs::remove_dir(self.root.join("mnt")) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

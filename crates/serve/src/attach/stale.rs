@@ -1,7 +1,7 @@
 //! Clearing away what a killed server left.
 //!
 //! A dead server's file system answers every request with an error, so everything here ends; and only places whose
-//! lock is free are touched (rule P1 of `place`).
+//! lock is free are touched (rule AP1 of `place`).
 
 use std::fs;
 use std::path::Path;

@@ -54,7 +54,7 @@ fn xfs_lives_on_it() {
 }
 
 /// A partition table is written and read again; a mounted partition keeps the whole
-/// node attached (A3).
+/// node attached (AT3).
 #[test]
 fn partitions_are_seen_and_hold_the_node() {
     let Some(stand) = Stand::new() else { return };

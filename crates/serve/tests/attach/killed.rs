@@ -1,4 +1,4 @@
-//! A killed server (A2, A4): it dies at once wherever it was, and what it leaves is cleared.
+//! A killed server (AT2, AT4): it dies at once wherever it was, and what it leaves is cleared.
 
 use std::env;
 use std::fs::{self, File};
@@ -80,7 +80,7 @@ impl Drop for Victim {
     }
 }
 
-/// A4: killed while a file system on the node is written to; then no mount, no loop device, no directory, no link is
+/// AT4: killed while a file system on the node is written to; then no mount, no loop device, no directory, no link is
 /// left, the disk beside it is served on, and clearing again finds nothing.
 #[test]
 fn what_a_killed_server_left_is_cleared() {
@@ -130,7 +130,7 @@ fn the_next_server_takes_over() {
     stand.assert_clean();
 }
 
-/// A2: killed at any point of attaching and detaching the process ends, and all is cleared.
+/// AT2: killed at any point of attaching and detaching the process ends, and all is cleared.
 #[test]
 fn killed_at_any_point_it_dies_and_is_cleared() {
     let Some(stand) = Stand::new() else { return };

@@ -16,7 +16,7 @@ use crate::stand::{Aligned, Stand, direct, run, text};
 
 const MIB: u64 = 1 << 20;
 
-/// A3: the node stays while it is mounted or open, the holder is named, and it works meanwhile.
+/// AT3: the node stays while it is mounted or open, the holder is named, and it works meanwhile.
 #[test]
 fn detach_names_who_holds_it() {
     let Some(stand) = Stand::new() else { return };

@@ -1,4 +1,4 @@
-//! What reaches the node reaches the disk (A1).
+//! What reaches the node reaches the disk (AT1).
 
 use std::fs;
 use std::io::Write;
@@ -20,7 +20,7 @@ fn attribute(device: &Path, name: &str) -> String {
     fs::read_to_string(path).unwrap().trim().to_owned()
 }
 
-/// E3: a program that fsyncs the node returns after the disk's flush did, and the flush comes after the write.
+/// AE3: a program that fsyncs the node returns after the disk's flush did, and the flush comes after the write.
 #[test]
 fn fsync_waits_for_the_disks_flush() {
     let Some(stand) = Stand::new() else { return };
@@ -48,7 +48,7 @@ fn fsync_waits_for_the_disks_flush() {
     stand.assert_clean();
 }
 
-/// E1: what is discarded, or zeroed with leave to deallocate, reads as zeros though this disk's trim leaves the content
+/// AE1: what is discarded, or zeroed with leave to deallocate, reads as zeros though this disk's trim leaves the content
 /// of the ends of the span, and its space comes back; what is zeroed without that leave keeps its space.
 #[test]
 fn discards_and_zeroes_reach_the_disk_and_read_as_zeros() {
@@ -80,7 +80,7 @@ fn discards_and_zeroes_reach_the_disk_and_read_as_zeros() {
     stand.assert_clean();
 }
 
-/// A1: the disk's error is the error the program gets.
+/// AT1: the disk's error is the error the program gets.
 #[test]
 fn errors_reach_the_program() {
     let Some(stand) = Stand::new() else { return };

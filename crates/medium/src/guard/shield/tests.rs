@@ -33,7 +33,7 @@ fn may_store(ptr: *mut u8) -> bool {
     unsafe { libc::read(std::os::fd::AsRawFd::as_raw_fd(&zeros), ptr.cast(), 1) == 1 }
 }
 
-/// G1 and G2: a store goes through inside a window and nowhere else, in this thread.
+/// GU1 and GU2: a store goes through inside a window and nowhere else, in this thread.
 #[test]
 fn g2_a_window_is_open_until_it_is_dropped() {
     for guard in guards() {
@@ -63,7 +63,7 @@ fn g2_a_panic_closes_the_window() {
     }
 }
 
-/// G2: a thread made before the mapping, before its key even, and one made after it are both shut out while another
+/// GU2: a thread made before the mapping, before its key even, and one made after it are both shut out while another
 /// thread's window is open. (`pagetable` opens pages, not threads.)
 #[test]
 fn g2_a_window_is_open_for_one_thread() {

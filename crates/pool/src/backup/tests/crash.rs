@@ -35,7 +35,7 @@ fn options(samples: u64) -> Options {
     Options { points: Points::Widest, images_per_point_max: 64, samples_per_point: samples, ..Options::default() }
 }
 
-/// B3: a crash anywhere in a restore into nothing leaves nothing, a restore to run again, or the whole pool.
+/// BK3: a crash anywhere in a restore into nothing leaves nothing, a restore to run again, or the whole pool.
 #[test]
 fn b3_a_crash_in_a_restore_is_finished_by_the_next() {
     let (_, image) = small();
@@ -48,7 +48,7 @@ fn b3_a_crash_in_a_restore_is_finished_by_the_next() {
     }
 }
 
-/// B3: over another pool: that one, whole, or a restore to run again, or the new one.
+/// BK3: over another pool: that one, whole, or a restore to run again, or the new one.
 #[test]
 fn b3_a_crash_in_a_restore_over_a_pool() {
     let (_, image) = small();
@@ -78,7 +78,7 @@ fn canary_a_restore_that_settles_nothing_is_caught() {
     report.expect_failure();
 }
 
-/// B3: a crash in a second restore, after a crash in the first, is no worse.
+/// BK3: a crash in a second restore, after a crash in the first, is no worse.
 #[test]
 fn b3_restore_interrupted_and_interrupted_again() {
     let (_, image) = small();

@@ -20,7 +20,7 @@ fn an_image_goes_to_a_file_and_back() {
     assert!(values(&open(&memory)) == values(&pool));
 }
 
-/// B2: a backup that fails leaves the older image, and nothing beside it.
+/// BK2: a backup that fails leaves the older image, and nothing beside it.
 #[test]
 fn b2_a_failed_backup_leaves_the_older_image() {
     let directory = tempfile::tempdir().unwrap();
@@ -39,7 +39,7 @@ fn b2_a_failed_backup_leaves_the_older_image() {
     assert!(!partial.exists());
 }
 
-/// B2, B3: stopped by the caller, a backup leaves the older image and a restore what the same restore finishes.
+/// BK2, BK3: stopped by the caller, a backup leaves the older image and a restore what the same restore finishes.
 #[test]
 fn stopped_in_the_middle_nothing_is_lost() {
     let directory = tempfile::tempdir().unwrap();

@@ -9,7 +9,7 @@ fn refused(image: &[u8]) -> bool {
     verify(&mut &*image, &mut quiet).is_err()
 }
 
-/// I1: each byte of a small image, changed, is noticed.
+/// IM1: each byte of a small image, changed, is noticed.
 #[test]
 fn i1_every_changed_byte_is_noticed() {
     let (_, mut image) = small();
@@ -21,7 +21,7 @@ fn i1_every_changed_byte_is_noticed() {
     assert!(!refused(&image));
 }
 
-/// I3: cut anywhere at all near a boundary and by steps between, it is noticed; so is anything behind its end.
+/// IM3: cut anywhere at all near a boundary and by steps between, it is noticed; so is anything behind its end.
 #[test]
 fn i3_every_cut_is_noticed() {
     let (_, mut image) = small();
@@ -46,7 +46,7 @@ fn frames(image: &[u8]) -> Vec<usize> {
     starts
 }
 
-/// I2: frames that are each whole do not make an image in another order, in another number, or from two images.
+/// IM2: frames that are each whole do not make an image in another order, in another number, or from two images.
 #[test]
 fn i2_frames_are_where_they_belong() {
     let (pool, image) = small();

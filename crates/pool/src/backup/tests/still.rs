@@ -54,7 +54,7 @@ fn twins(pool: &Arc<Pool>) -> Arc<Twins> {
     twins
 }
 
-/// B1: every image taken while a service stores and values change is of one moment.
+/// BK1: every image taken while a service stores and values change is of one moment.
 #[test]
 fn b1_an_image_is_of_one_moment() {
     let (_, pool) = make(POOL_BYTES_MIN);

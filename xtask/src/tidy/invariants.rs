@@ -1,0 +1,62 @@
+//! Invariants are numbered under letters of their module's own, and the map of ARCHITECTURE.md names the letters: what
+//! a test cites is in one place.
+
+use std::collections::BTreeMap;
+
+use super::{Finding, House};
+
+const PAGE: &str = "ARCHITECTURE.md";
+
+pub(super) fn check(house: &House<'_>, findings: &mut Vec<Finding>) {
+    let page = house.tree.text(PAGE).unwrap_or_default();
+    let mut owners: BTreeMap<&str, &str> = BTreeMap::new();
+    for source in &house.sources {
+        for (at, line) in source.text.lines().enumerate() {
+            let Some(letters) = letters(line) else { continue };
+            let owner = owners.entry(letters).or_insert(source.path);
+            if *owner != source.path {
+                let what =
+                    format!("{letters} are the letters of {owner}: choose others, so that a test cites one thing");
+                findings.push(Finding::new(source.path, at + 1, what));
+            } else if line.contains(&format!("- {letters}1.")) && !is_mapped(page, letters) {
+                let what = format!("the table of invariants in {PAGE} has no {letters}: add its row");
+                findings.push(Finding::new(source.path, at + 1, what));
+            }
+        }
+    }
+}
+
+/// The letters of the invariant that a line states, such as `//! - AB3. What it is.`
+fn letters(line: &str) -> Option<&str> {
+    let name = line.strip_prefix("//! - ")?.split_once(". ")?.0;
+    let letters = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    let is_name = !letters.is_empty() && letters != name && letters.chars().all(|c| c.is_ascii_uppercase());
+    is_name.then_some(letters)
+}
+
+/// Whether a row of a table on `page` begins with `letters`, or has them in a list there.
+fn is_mapped(page: &str, letters: &str) -> bool {
+    let first = |line: &str| line.strip_prefix("| ").and_then(|row| row.split('|').next()).map(str::to_owned);
+    page.lines().filter_map(first).any(|cell| cell.split(',').any(|name| name.trim() == letters))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{assert_clean, assert_found};
+    use super::*;
+
+    const MAP: (&str, &str) = ("ARCHITECTURE.md", "| | where | what |\n|---|---|---|\n| A, BC | `a.rs` | b |\n");
+
+    #[test]
+    fn letters_of_two_modules_and_letters_off_the_map_are_found() {
+        let (one, other) = (("a.rs", "//! A.\n//! - A1. One.\n"), ("b.rs", "//! B.\n//!\n//! - A1. Another.\n"));
+        assert_found(check, &[MAP, one, other], "b.rs:3");
+        assert_found(check, &[MAP, ("a.rs", "//! - D1. One.\n//! - D2. Two.\n")], "a.rs:1");
+    }
+
+    #[test]
+    fn good_text_passes() {
+        let text = "//! - A1. One.\n//! - A2. Two; BC1 is elsewhere.\n//! - 7. No name.\n//! - A. Neither.\n";
+        assert_clean(check, &[MAP, ("a.rs", text), ("b.rs", "//! - BC1. Three.\n//! - NBD. A list.\n")]);
+    }
+}
