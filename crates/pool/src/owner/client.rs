@@ -40,13 +40,19 @@ impl Client {
     }
 
     pub(super) fn connect_at(candidates: &[Address], path: &Path, pool: &Metadata) -> Result<Self> {
-        let mut hindrance = None;
+        let (mut hindrance, mut foreign) = (None, None);
         for address in candidates {
             match address.connect() {
-                Ok(socket) => return Self::greet(socket, pool),
+                Ok(socket) => match owner_pid(&socket, pool) {
+                    Ok(owner_pid) => return Self::greet(socket, owner_pid),
+                    Err(why) => _ = foreign.get_or_insert(why),
+                },
                 Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {}
                 Err(e) => _ = hindrance.get_or_insert(e),
             }
+        }
+        if let Some(why) = foreign {
+            return Err(why);
         }
         let doing = || format!("connecting to the owner of {}", path.display());
         match (hindrance, Holder::find(pool)) {
@@ -60,15 +66,7 @@ impl Client {
         }
     }
 
-    fn greet(socket: OwnedFd, pool: &Metadata) -> Result<Self> {
-        let peer = socket::peer(socket.as_fd()).map_err(|e| Error::io("asking who owns the pool", e))?;
-        // Whoever may write to the folder can put a socket there: what we ask for must not go to just anybody (O3).
-        if ![own_uid(), 0, pool.uid()].contains(&peer.uid) {
-            let uid = peer.uid;
-            return Err(Error::Refused(format!(
-                "the control socket is user {uid}'s, who does not own the pool's file"
-            )));
-        }
+    fn greet(socket: OwnedFd, owner_pid: u32) -> Result<Self> {
         let patience = Patience::of(FRAME_TIME);
         let mut channel = Channel::to_owner(socket);
         match channel.receive(patience, patience)?.map(|frame| frame.message) {
@@ -81,7 +79,7 @@ impl Client {
             None => return Err(Error::Died),
         }
         channel.send(&Message::hello(), &[], patience).map_err(died)?;
-        Ok(Self { channel, owner_pid: peer.pid, silence: Patience::forever(), broken: false })
+        Ok(Self { channel, owner_pid, silence: Patience::forever(), broken: false })
     }
 
     /// The owner's process.
@@ -146,6 +144,17 @@ impl Client {
             }
         }
     }
+}
+
+/// The process at the other end. Whoever may write to the folder can put a socket there: what we ask for must not go to
+/// just anybody (O3), and a socket of somebody else must not hide the owner's, which is then at the next place.
+fn owner_pid(socket: &OwnedFd, pool: &Metadata) -> Result<u32> {
+    let peer = socket::peer(socket.as_fd()).map_err(|e| Error::io("asking who owns the pool", e))?;
+    if [own_uid(), 0, pool.uid()].contains(&peer.uid) {
+        return Ok(peer.pid);
+    }
+    let uid = peer.uid;
+    Err(Error::Refused(format!("the control socket is user {uid}'s, who does not own the pool's file")))
 }
 
 /// A write that failed because the other side has closed says that it has ended.

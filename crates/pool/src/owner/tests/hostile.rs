@@ -2,7 +2,10 @@
 
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 
+use super::super::address::Address;
 use super::super::rights;
 use super::super::wire::{FDS_MAX, FRAME_MAX_BYTES, Message, PROTOCOL, encode};
 use super::role::Other;
@@ -203,7 +206,7 @@ fn o3_another_user_is_refused_even_where_the_socket_lets_it_in() {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("mode");
     }
     let script = "import socket,sys; s=socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); print(s.recv(4096))";
-    let output = std::process::Command::new("python3")
+    let output = Command::new("python3")
         .args(["-c", script])
         .arg(served.folder.path().join("pool.sock"))
         .current_dir("/")
@@ -212,4 +215,47 @@ fn o3_another_user_is_refused_even_where_the_socket_lets_it_in() {
         .expect("python3");
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(said.contains("refused") && said.contains("not user 65534"), "{said} {output:?}");
+}
+
+/// A socket of another user's, who listens at `path`. Needs root.
+fn foreign_socket(path: &Path) -> Child {
+    use std::os::unix::process::CommandExt;
+    let script = "import socket,sys; s=socket.socket(socket.AF_UNIX); s.bind(sys.argv[1]); s.listen(9); print('ready', \
+                  flush=True); sys.stdin.read()";
+    let mut child = Command::new("python3")
+        .args(["-c", script])
+        .arg(path)
+        .current_dir("/")
+        .uid(65_534)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("python3");
+    child.stdout.as_mut().expect("its output").read_exact(&mut [0; 6]).expect("it is ready");
+    child
+}
+
+/// O3: a stranger who has put a socket where the owner's is looked for first is told nothing, and does not hide the
+/// owner, who listens at the next place. Needs root, to become another user.
+#[test]
+fn o3_a_strangers_socket_is_passed_by() {
+    use std::os::unix::fs::PermissionsExt;
+    if process::own_uid() != 0 {
+        println!("skipped: only root can become another user");
+        return;
+    }
+    let served = Served::new();
+    let open = tempfile::tempdir().expect("folder");
+    std::fs::set_permissions(open.path(), std::fs::Permissions::from_mode(0o777)).expect("mode");
+    let (theirs, path) = (open.path().join("pool"), served.pool());
+    let mut stranger = foreign_socket(&open.path().join("pool.sock"));
+    let pool = std::fs::metadata(&path).expect("pool");
+    let foreign = Address::candidates_with(&theirs, &pool, None)[..1].to_vec();
+    let own = Address::candidates_with(&path, &pool, None);
+    let why = Client::connect_at(&foreign, &path, &pool).expect_err("a stranger").to_string();
+    assert!(why.contains("user 65534's"), "{why}");
+    let mut client = Client::connect_at(&[foreign, own].concat(), &path, &pool).expect("the owner");
+    assert_eq!(ask(&mut client, json!({"do": "count", "n": 1})).expect("call"), 1);
+    stranger.kill().expect("kill");
+    stranger.wait().expect("wait");
 }
