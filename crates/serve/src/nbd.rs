@@ -25,10 +25,11 @@
 //!   the disk.
 //! - N7. Where a disk panics, its connection ends and the others live.
 //! - N8. Stopping answers every request that was received whole, and ends in bounded time.
-//! - N9. A client that does not get on with the handshake is dropped.
+//! - N9. A client that is not through the handshake in time, whatever it drips or asks, is dropped.
 //! - N10. Where TLS is insisted on, nothing but STARTTLS is answered before it, no name of an export either.
 //! - N11. Nothing that was said in the clear counts under TLS: what came early ends the connection.
 //! - N12. A client whose address is not allowed is turned away before anything is said.
+//! - N13. Clients over TCP and clients over Unix sockets take places apart: neither keep the others out.
 
 mod command;
 pub mod consts;

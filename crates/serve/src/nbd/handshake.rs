@@ -24,7 +24,7 @@ enum Next {
 pub(super) struct Handshake<'a, 't> {
     pub peer: &'a mut Peer<'t>,
     pub exports: &'a dyn Exports,
-    /// How long each option may take (N9).
+    /// How long all of it may take, TLS included (N9).
     pub timeout: Duration,
     /// Whether the server is stopping.
     pub stopping: &'a dyn Fn() -> bool,
@@ -46,10 +46,9 @@ impl<'a, 't> Handshake<'a, 't> {
 
     /// Greets and answers options. `None` where the client ended in good order.
     pub fn run(mut self) -> Result<Option<Session>, End> {
-        self.restart_clock()?;
+        self.peer.set_deadline(Some(Instant::now() + self.timeout))?;
         let flags = self.greet()?;
         loop {
-            self.restart_clock()?;
             match self.answer_option(flags)? {
                 Next::Option => {}
                 Next::Transmission(session) => {
@@ -63,10 +62,6 @@ impl<'a, 't> Handshake<'a, 't> {
                 }
             }
         }
-    }
-
-    fn restart_clock(&mut self) -> Result<(), End> {
-        self.peer.set_deadline(Some(Instant::now() + self.timeout))
     }
 
     fn greet(&mut self) -> Result<ClientFlags, End> {

@@ -46,10 +46,21 @@ pub enum ListenError {
     },
 }
 
+/// From where a door can be reached. Each has places of its own, so that strangers of the network, idle or half open,
+/// keep no client of this machine out (N13).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reach {
+    Local,
+    Network,
+}
+
 /// What clients come in by.
 pub(super) trait Door: Send + Sync {
     /// Waits for a client; `None` where it was turned away.
     fn accept(&self) -> io::Result<Option<Box<dyn Transport>>>;
+
+    /// Whose places its clients take.
+    fn reach(&self) -> Reach;
 
     /// Lets nobody in any more; a thread in [`Door::accept`] returns with an error.
     fn close(&self);
@@ -82,6 +93,10 @@ impl Listener {
 impl Door for Listener {
     fn accept(&self) -> io::Result<Option<Box<dyn Transport>>> {
         self.socket.accept().map(|(stream, _)| Some(Box::new(stream) as Box<dyn Transport>))
+    }
+
+    fn reach(&self) -> Reach {
+        Reach::Local
     }
 
     /// The path is removed where it is still this socket's.

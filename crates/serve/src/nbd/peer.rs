@@ -14,6 +14,8 @@ use super::wire::{Malformed, Request};
 const IDLE_BYTES: usize = 512 << 10;
 /// Replies are sent when this many bytes are gathered, though more requests wait.
 const GATHERED_BYTES: usize = 128 << 10;
+/// Bytes that are sent at once during the handshake.
+const HANDSHAKE_PIECE_BYTES: usize = 4 << 10;
 /// How long an enlarged buffer is kept when nothing comes.
 const ENLARGED: Duration = Duration::from_secs(1);
 
@@ -160,9 +162,26 @@ impl<'t> Peer<'t> {
 
     /// Sends what was gathered.
     pub fn flush(&mut self) -> Result<(), End> {
-        if !self.outbox.held().is_empty() {
-            self.transport.send(self.outbox.held())?;
-            self.outbox.truncate(0);
+        if self.outbox.held().is_empty() {
+            return Ok(());
+        }
+        match self.deadline {
+            Some(_) => self.send_in_time()?,
+            None => self.transport.send(self.outbox.held())?,
+        }
+        self.outbox.truncate(0);
+        Ok(())
+    }
+
+    /// Sends what was gathered, piece by piece, so that one who takes it byte by byte is not given more time (N9).
+    fn send_in_time(&mut self) -> Result<(), End> {
+        let mut sent = 0;
+        while sent < self.outbox.held().len() {
+            self.arm_deadline()?;
+            let piece = &self.outbox.held()[sent..];
+            let piece = &piece[..piece.len().min(HANDSHAKE_PIECE_BYTES)];
+            self.transport.send(piece)?;
+            sent += piece.len();
         }
         Ok(())
     }

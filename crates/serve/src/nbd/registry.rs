@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use super::listener::Reach;
 use super::stats::{Counters, Requests, Stats};
 use super::transport::{Hangup, Transport};
 
@@ -32,6 +33,7 @@ struct Open {
 
 #[derive(Debug)]
 struct Entry {
+    reach: Reach,
     hangup: Hangup,
     counters: Arc<Counters>,
 }
@@ -45,7 +47,7 @@ pub(super) struct Ticket {
 }
 
 impl Registry {
-    /// Room for `connections_max` connections.
+    /// Room for `connections_max` connections of each reach.
     pub fn new(connections_max: usize) -> Self {
         Self { open: Mutex::default(), changed: Condvar::new(), stopping: AtomicBool::new(false), connections_max }
     }
@@ -54,12 +56,14 @@ impl Registry {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A place for a new connection; `None` where there are too many or the server is stopping.
-    pub fn admit(self: &Arc<Self>, transport: &dyn Transport) -> io::Result<Option<Ticket>> {
-        let entry = Entry { hangup: transport.hangup()?, counters: Arc::default() };
+    /// A place for a new connection from within `reach`; `None` where there are too many of those (N13) or the server
+    /// is stopping.
+    pub fn admit(self: &Arc<Self>, reach: Reach, transport: &dyn Transport) -> io::Result<Option<Ticket>> {
+        let entry = Entry { reach, hangup: transport.hangup()?, counters: Arc::default() };
         let counters = Arc::clone(&entry.counters);
         let mut open = self.lock();
-        if self.is_stopping() || open.live.len() >= self.connections_max {
+        let neighbours = open.live.values().filter(|entry| entry.reach == reach).count();
+        if self.is_stopping() || neighbours >= self.connections_max {
             open.refused += 1;
             return Ok(None);
         }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::export::Exports;
 use super::handshake::Handshake;
-use super::listener::{Door, ListenError, Listener};
+use super::listener::{Door, ListenError, Listener, Reach};
 use super::peer::{End, Peer};
 use super::registry::{Registry, Ticket};
 use super::stats::Stats;
@@ -22,9 +22,9 @@ const EXHAUSTED_PAUSE: Duration = Duration::from_millis(50);
 /// How a server behaves.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Most connections at once; more are closed as they come.
+    /// Most connections at once over Unix sockets, and as many over TCP; more are closed as they come.
     pub connections_max: usize,
-    /// How long a client may take for the greeting and for each option.
+    /// How long a client may take from the greeting to its choice of an export, TLS included.
     pub handshake_timeout: Duration,
     /// How long a connection polls for the next request before it sleeps, where that pays; zero to sleep at once.
     pub spin: Duration,
@@ -85,17 +85,18 @@ impl Server {
     fn accept(&self, door: &dyn Door) {
         while !self.registry.is_stopping() {
             match door.accept() {
-                Ok(Some(transport)) => self.start(transport),
+                Ok(Some(transport)) => self.start(door.reach(), transport),
                 Ok(None) => self.registry.turn_away(),
-                // What can go wrong with one client, or what passes; a closed listener is found by the loop.
+                Err(error) if is_of_one_client(&error) => self.registry.turn_away(),
+                // What passes, such as a lack of descriptors; a closed listener is found by the loop.
                 Err(_) => self.registry.pause(EXHAUSTED_PAUSE),
             }
         }
     }
 
     /// Where there is no place, descriptor or thread for it the connection is closed, which its client sees.
-    fn start(&self, mut transport: Box<dyn Transport>) {
-        let Ok(Some(ticket)) = self.registry.admit(&*transport) else { return };
+    fn start(&self, reach: Reach, mut transport: Box<dyn Transport>) {
+        let Ok(Some(ticket)) = self.registry.admit(reach, &*transport) else { return };
         let server = self.clone();
         let thread = thread::Builder::new().name("nbd".into());
         let started = thread.spawn(move || server.converse(&mut *transport, &ticket));
@@ -104,9 +105,9 @@ impl Server {
         }
     }
 
-    /// Serves one connection in this thread, until its client disconnects (`Ok`) or it ends otherwise.
+    /// Serves one connection, as one over a Unix socket, in this thread, until its client disconnects (`Ok`) or it ends otherwise.
     pub fn serve_stream(&self, mut stream: impl Transport) -> Result<(), End> {
-        match self.registry.admit(&stream)? {
+        match self.registry.admit(Reach::Local, &stream)? {
             Some(ticket) => self.converse(&mut stream, &ticket),
             None => Err(End::Closed),
         }
@@ -126,6 +127,15 @@ impl Server {
     pub fn stats(&self) -> Stats {
         self.registry.stats()
     }
+}
+
+/// Whether accepting failed for the client that was next in line alone, so that the next one need not wait.
+fn is_of_one_client(error: &io::Error) -> bool {
+    use io::ErrorKind::{
+        ConnectionAborted, ConnectionReset, HostUnreachable, Interrupted, NetworkUnreachable, TimedOut,
+    };
+    let kinds = [ConnectionAborted, ConnectionReset, HostUnreachable, Interrupted, NetworkUnreachable, TimedOut];
+    kinds.contains(&error.kind()) || error.raw_os_error() == Some(libc::EPROTO)
 }
 
 /// A server that accepts connections on a Unix socket. Dropped, it stops as [`Listening::stop`] does.

@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, Instant};
 
-use super::listener::{Door, ListenError};
+use super::listener::{Door, ListenError, Reach};
 use super::network::Network;
 use super::tls::{Secured, Tls};
 use super::transport::{Hangup, Transport, receive_with, send_with};
@@ -50,17 +50,23 @@ impl TcpDoor {
     fn lets_in(&self, peer: SocketAddr) -> bool {
         self.options.allow.is_empty() || self.options.allow.iter().any(|network| network.contains(peer.ip()))
     }
+
+    /// `None` for a client that cannot be prepared for, because it has gone already: that is its end alone.
+    fn welcome(&self, stream: TcpStream) -> Option<Box<dyn Transport>> {
+        prepare(&stream, SILENT_S, SIGN_S).ok()?;
+        Some(Box::new(TcpTransport { stream, tls: self.options.tls.clone(), secured: None, timeout: None }))
+    }
 }
 
 impl Door for TcpDoor {
     /// N12.
     fn accept(&self) -> io::Result<Option<Box<dyn Transport>>> {
         let (stream, peer) = self.socket.accept()?;
-        if !self.lets_in(peer) {
-            return Ok(None);
-        }
-        prepare(&stream, SILENT_S, SIGN_S)?;
-        Ok(Some(Box::new(TcpTransport { stream, tls: self.options.tls.clone(), secured: None, timeout: None })))
+        Ok(if self.lets_in(peer) { self.welcome(stream) } else { None })
+    }
+
+    fn reach(&self) -> Reach {
+        Reach::Network
     }
 
     fn close(&self) {
@@ -176,5 +182,24 @@ impl Drop for TcpTransport {
         if let Some(secured) = &mut self.secured {
             secured.say_goodbye(&self.stream);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+    use std::os::fd::OwnedFd;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    /// A client whose socket takes no option, as one that is gone, is turned away; the door itself has not failed.
+    #[test]
+    fn a_client_that_cannot_be_prepared_for_is_turned_away() {
+        let door = TcpDoor::bind((Ipv4Addr::LOCALHOST, 0).into(), TcpOptions::default()).expect("a door");
+        let (ours, _theirs) = UnixStream::pair().expect("a pair");
+        assert!(door.welcome(TcpStream::from(OwnedFd::from(ours))).is_none(), "it knows no options of TCP");
+        let client = TcpStream::connect(door.address()).expect("a client");
+        assert!(door.welcome(client).is_some());
     }
 }

@@ -42,8 +42,10 @@ impl Link {
         let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
         for address in (host.as_str(), port).to_socket_addrs()? {
             let left = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
-            match TcpStream::connect_timeout(&address, left) {
-                Ok(stream) => return prepare(&stream, SILENT_S, SIGN_S).map(|()| Self::Tcp(stream)),
+            let prepared = TcpStream::connect_timeout(&address, left)
+                .and_then(|stream| prepare(&stream, SILENT_S, SIGN_S).map(|()| Self::Tcp(stream)));
+            match prepared {
+                Ok(link) => return Ok(link),
                 Err(why) => last = why,
             }
         }

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ferrite_medium::{RamDisk, ReadOnlyDisk};
 use ferrite_serve::nbd::consts::{info_kind, option, rep, transmission};
@@ -138,6 +138,23 @@ fn silent_clients_are_dropped() {
         stream.write_all(said).unwrap();
         assert!(matches!(server.serve_stream(theirs), Err(End::Silent)), "{said:?}");
     }
+}
+
+/// N9: one that goes on asking, and never chooses, is dropped all the same: the time is for the whole handshake.
+#[test]
+fn a_client_that_asks_for_ever_is_dropped() {
+    let options = Options { handshake_timeout: Duration::from_millis(100), ..Options::default() };
+    let server = server_with(Probe::new(), options);
+    let (mut stream, theirs) = UnixStream::pair().unwrap();
+    let served = thread::spawn(move || server.serve_stream(theirs));
+    stream.write_all(b"\0\0\0\x03").unwrap();
+    let start = Instant::now();
+    let mut answers = [0; 4096];
+    while stream.write_all(&option_bytes(option::LIST, &[])).is_ok() {
+        assert!(start.elapsed() < Duration::from_secs(60), "it is answered for ever");
+        let _ = stream.read(&mut answers);
+    }
+    assert!(matches!(served.join().unwrap(), Err(End::Silent | End::Lost(_))));
 }
 
 /// N9: the limit ends with the handshake: from then on a connection may rest as long as it likes.

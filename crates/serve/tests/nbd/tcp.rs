@@ -90,6 +90,30 @@ fn half_open_connections_end() {
     assert_eq!(server.stats().accepted_connections, 8);
 }
 
+/// N13: strangers who fill every place of the TCP door, half open, keep no local client out, nor do local ones keep
+/// those of the network out.
+#[test]
+fn each_door_has_places_of_its_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("socket");
+    let server = server_with(Probe::new(), Options { connections_max: 2, ..Options::default() });
+    let (unix, tcp) = (server.listen_unix(&path).unwrap(), server.listen_tcp(LOOPBACK, TcpOptions::default()).unwrap());
+    let connect = || TcpStream::connect(tcp.address()).unwrap();
+    let mut strangers = [connect(), connect()];
+    strangers.iter_mut().for_each(|stranger| stranger.read_exact(&mut [0; 18]).unwrap());
+    assert_eq!(connect().read(&mut [0]).unwrap_or(0), 0, "a third has no place");
+    let mut local = [&path; 2].map(|path| Client::on(UnixStream::connect(path).unwrap()));
+    for client in &mut local {
+        client.agree();
+        assert_eq!(client.call(Ask { command: command::FLUSH, ..Ask::default() }, &[]).errno, 0);
+    }
+    assert_eq!(UnixStream::connect(&path).unwrap().read(&mut [0]).unwrap_or(0), 0, "nor has a third here");
+    drop(strangers);
+    until("their places are given back", || server.stats().open_connections == 2);
+    Client::on(on_tcp(connect())).agree();
+    assert_eq!(unix.stop(), 0);
+}
+
 /// A client that vanishes in the middle of a request harms nobody.
 #[test]
 fn a_client_that_vanishes_is_forgotten() {
