@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn f1_a_freed_block_comes_back_after_the_pins_of_before() {
+    fn fb1_a_freed_block_comes_back_after_the_pins_of_before() {
         let free = Free::default();
         free.add(0..1);
         let mut taken = [9];

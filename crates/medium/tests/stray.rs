@@ -162,28 +162,28 @@ fn wild_load(address: usize, random: &mut Random) {
 }
 
 #[test]
-fn g1_no_wild_store_gets_through_keys() {
+fn gu1_no_wild_store_gets_through_keys() {
     besiege(Guard::Keys, wild_store);
 }
 
 #[test]
-fn g1_no_wild_store_gets_through_strict_keys() {
+fn gu1_no_wild_store_gets_through_strict_keys() {
     besiege(Guard::KeysStrict, wild_store);
 }
 
 #[test]
-fn g1_no_wild_load_gets_through_strict_keys() {
+fn gu1_no_wild_load_gets_through_strict_keys() {
     besiege(Guard::KeysStrict, wild_load);
 }
 
 #[test]
-fn g1_no_wild_store_gets_through_private_windows() {
+fn gu1_no_wild_store_gets_through_private_windows() {
     besiege(Guard::Private, wild_store);
 }
 
 /// Between its windows, `pagetable` shuts out every thread, the storing one too.
 #[test]
-fn g1_no_wild_store_gets_through_closed_pages() {
+fn gu1_no_wild_store_gets_through_closed_pages() {
     let _turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     install();
     let (memory, base) = mapped(Guard::Pagetable);

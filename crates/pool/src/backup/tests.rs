@@ -155,7 +155,7 @@ fn a_smaller_target_is_refused_and_untouched() {
 
 /// BK4: whatever the target held, pages that were zeros in the pool are zeros again.
 #[test]
-fn b4_a_dirty_target_does_not_shine_through() {
+fn bk4_a_dirty_target_does_not_shine_through() {
     let (pool, image) = mixed();
     let memory = blank(POOL_BYTES_MIN * 3);
     memory.store(2 * PAGE, &vec![0xAA; (POOL_BYTES_MIN * 3 - 2 * PAGE) as usize], Scheme::Nt);
@@ -170,7 +170,7 @@ fn b4_a_dirty_target_does_not_shine_through() {
 
 /// BK4, BK5: the target is the same pool later in its life. None of its records comes back, and no generation either.
 #[test]
-fn b4_an_earlier_life_stays_dead() {
+fn bk4_an_earlier_life_stays_dead() {
     let (memory, pool) = make(POOL_BYTES_MIN);
     put(&pool, "value", b"then");
     let image = image_of(&pool);

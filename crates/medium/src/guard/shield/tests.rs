@@ -35,7 +35,7 @@ fn may_store(ptr: *mut u8) -> bool {
 
 /// GU1 and GU2: a store goes through inside a window and nowhere else, in this thread.
 #[test]
-fn g2_a_window_is_open_until_it_is_dropped() {
+fn gu2_a_window_is_open_until_it_is_dropped() {
     for guard in guards() {
         let (shield, area) = covered(guard);
         assert!(!may_store(area.base()), "{guard:?} is open before any window");
@@ -49,7 +49,7 @@ fn g2_a_window_is_open_until_it_is_dropped() {
 }
 
 #[test]
-fn g2_a_panic_closes_the_window() {
+fn gu2_a_panic_closes_the_window() {
     for guard in guards() {
         let (shield, area) = covered(guard);
         let panicked = catch_unwind(AssertUnwindSafe(|| {
@@ -66,7 +66,7 @@ fn g2_a_panic_closes_the_window() {
 /// GU2: a thread made before the mapping, before its key even, and one made after it are both shut out while another
 /// thread's window is open. (`pagetable` opens pages, not threads.)
 #[test]
-fn g2_a_window_is_open_for_one_thread() {
+fn gu2_a_window_is_open_for_one_thread() {
     let (ask, asked) = channel::<usize>();
     let (tell, told) = channel();
     let old = thread::spawn(move || {
@@ -88,7 +88,7 @@ fn g2_a_window_is_open_for_one_thread() {
 
 /// `pagetable`: a window that ends does not close the pages another one still writes.
 #[test]
-fn g2_windows_on_one_page_do_not_close_each_other() {
+fn gu2_windows_on_one_page_do_not_close_each_other() {
     let (shield, area) = covered(Guard::Pagetable);
     thread::scope(|scope| {
         for _ in 0..2 {

@@ -37,7 +37,7 @@ fn options(samples: u64) -> Options {
 
 /// BK3: a crash anywhere in a restore into nothing leaves nothing, a restore to run again, or the whole pool.
 #[test]
-fn b3_a_crash_in_a_restore_is_finished_by_the_next() {
+fn bk3_a_crash_in_a_restore_is_finished_by_the_next() {
     let (_, image) = small();
     for model in Model::ALL {
         let memory = LyingMemory::new(POOL_BYTES_MIN, model);
@@ -50,7 +50,7 @@ fn b3_a_crash_in_a_restore_is_finished_by_the_next() {
 
 /// BK3: over another pool: that one, whole, or a restore to run again, or the new one.
 #[test]
-fn b3_a_crash_in_a_restore_over_a_pool() {
+fn bk3_a_crash_in_a_restore_over_a_pool() {
     let (_, image) = small();
     for (rounds, model) in [(1, Model::MAPPED), (2, Model::MAPPED), (1, Model::FILE)] {
         let memory = Arc::new(LyingMemory::new(POOL_BYTES_MIN, model));
@@ -80,7 +80,7 @@ fn canary_a_restore_that_settles_nothing_is_caught() {
 
 /// BK3: a crash in a second restore, after a crash in the first, is no worse.
 #[test]
-fn b3_restore_interrupted_and_interrupted_again() {
+fn bk3_restore_interrupted_and_interrupted_again() {
     let (_, image) = small();
     for seed in 0..12 {
         let first = LyingMemory::new(POOL_BYTES_MIN, Model::MAPPED);

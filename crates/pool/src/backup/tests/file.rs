@@ -22,7 +22,7 @@ fn an_image_goes_to_a_file_and_back() {
 
 /// BK2: a backup that fails leaves the older image, and nothing beside it.
 #[test]
-fn b2_a_failed_backup_leaves_the_older_image() {
+fn bk2_a_failed_backup_leaves_the_older_image() {
     let directory = tempfile::tempdir().unwrap();
     let (path, partial) = (directory.path().join("image"), directory.path().join("image.partial"));
     let (pool, _) = small();

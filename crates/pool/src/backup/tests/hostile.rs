@@ -11,7 +11,7 @@ fn refused(image: &[u8]) -> bool {
 
 /// IM1: each byte of a small image, changed, is noticed.
 #[test]
-fn i1_every_changed_byte_is_noticed() {
+fn im1_every_changed_byte_is_noticed() {
     let (_, mut image) = small();
     for at in 0..image.len() {
         image[at] ^= 0x40;
@@ -23,7 +23,7 @@ fn i1_every_changed_byte_is_noticed() {
 
 /// IM3: cut anywhere at all near a boundary and by steps between, it is noticed; so is anything behind its end.
 #[test]
-fn i3_every_cut_is_noticed() {
+fn im3_every_cut_is_noticed() {
     let (_, mut image) = small();
     let steps =
         (0..image.len()).step_by(97).chain(0..2 * HEADER_BYTES).chain(image.len() - 2 * TRAILER_BYTES..image.len());
@@ -48,7 +48,7 @@ fn frames(image: &[u8]) -> Vec<usize> {
 
 /// IM2: frames that are each whole do not make an image in another order, in another number, or from two images.
 #[test]
-fn i2_frames_are_where_they_belong() {
+fn im2_frames_are_where_they_belong() {
     let (pool, image) = small();
     let starts = frames(&image);
     let frame = |index: usize| &image[starts[index]..starts[index + 1]];

@@ -56,7 +56,7 @@ fn twins(pool: &Arc<Pool>) -> Arc<Twins> {
 
 /// BK1: every image taken while a service stores and values change is of one moment.
 #[test]
-fn b1_an_image_is_of_one_moment() {
+fn bk1_an_image_is_of_one_moment() {
     let (_, pool) = make(POOL_BYTES_MIN);
     let pool = Arc::new(pool);
     let twins = twins(&pool);
