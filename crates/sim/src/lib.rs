@@ -3,3 +3,8 @@
 //! Deterministic to the bit: the same input gives the same figures on any number of threads.
 
 pub mod cache;
+mod error;
+mod input;
+
+pub use error::{Error, Result};
+pub use input::Input;

@@ -1,0 +1,88 @@
+//! A trace as a stream of bytes: a file or a pipe, as it is or compressed with gzip, xz or zstd, told by content.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use crate::{Error, Result};
+
+/// Bytes read at once.
+const CHUNK: usize = 1 << 18;
+
+/// First bytes of each compressed form.
+const GZIP: &[u8] = &[0x1f, 0x8b];
+const XZ: &[u8] = &[0xfd, b'7', b'z', b'X', b'Z', 0];
+const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
+
+/// An open trace, uncompressed as it is read.
+pub struct Input {
+    /// Its name, for messages.
+    pub path: PathBuf,
+    /// Its content.
+    pub bytes: Box<dyn BufRead + Send>,
+}
+
+impl Input {
+    /// Opens the file at `path`; `-` is standard input.
+    ///
+    /// # Errors
+    /// When it cannot be opened or its first bytes cannot be read.
+    pub fn open(path: &Path) -> Result<Self> {
+        if path == Path::new("-") {
+            return Self::over(path, io::stdin());
+        }
+        let opened = File::open(path).map_err(Error::io(format!("opening {}", path.display())))?;
+        Self::over(path, opened)
+    }
+
+    /// What `reader` gives, called `path` in messages.
+    ///
+    /// # Errors
+    /// When its first bytes cannot be read.
+    pub fn over(path: &Path, reader: impl Read + Send + 'static) -> Result<Self> {
+        let mut raw = BufReader::with_capacity(CHUNK, reader);
+        let begin = begin(&mut raw).map_err(Error::io(format!("reading {}", path.display())))?;
+        let bytes = uncompressed(&begin, io::Cursor::new(begin.clone()).chain(raw));
+        let bytes = bytes.map_err(|error| Error::reading(path, 0, error))?;
+        Ok(Self { path: path.into(), bytes })
+    }
+
+    /// The first bytes, at most `limit`, without taking them. Fewer only at the end.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub fn peek(&mut self, limit: usize) -> Result<Vec<u8>> {
+        let mut taken = Vec::new();
+        let read = (&mut self.bytes).take(limit as u64).read_to_end(&mut taken);
+        read.map_err(|error| Error::reading(&self.path, 0, error))?;
+        let rest = std::mem::replace(&mut self.bytes, Box::new(io::empty()));
+        self.bytes = Box::new(BufReader::with_capacity(CHUNK, io::Cursor::new(taken.clone()).chain(rest)));
+        Ok(taken)
+    }
+}
+
+/// The first bytes, as many as the longest magic has, also where a pipe gives them one by one.
+fn begin(raw: &mut impl BufRead) -> io::Result<Vec<u8>> {
+    let mut begin = Vec::new();
+    raw.take(XZ.len() as u64).read_to_end(&mut begin)?;
+    Ok(begin)
+}
+
+fn uncompressed(begin: &[u8], raw: impl BufRead + Send + 'static) -> io::Result<Box<dyn BufRead + Send>> {
+    Ok(if begin.starts_with(GZIP) {
+        buffered(flate2::bufread::MultiGzDecoder::new(raw))
+    } else if begin.starts_with(XZ) {
+        buffered(lzma_rust2::XzReader::new(raw, true))
+    } else if begin.starts_with(ZSTD) {
+        buffered(zstd::Decoder::with_buffer(raw)?)
+    } else {
+        Box::new(raw)
+    })
+}
+
+fn buffered(reader: impl Read + Send + 'static) -> Box<dyn BufRead + Send> {
+    Box::new(BufReader::with_capacity(CHUNK, reader))
+}
+
+#[cfg(test)]
+mod tests;

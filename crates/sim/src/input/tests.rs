@@ -1,0 +1,61 @@
+//! What was compressed by the field's own programs is read as it was; what was cut is told.
+
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use super::Input;
+use crate::Error;
+
+/// `bytes` through a program; none where this machine lacks it.
+fn through(program: &str, bytes: &[u8]) -> Option<Vec<u8>> {
+    let run = Command::new(program)
+        .arg(if program == "cat" { "-u" } else { "-c" })
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn();
+    let mut child = run.map_err(|error| println!("{program} was not tested: {error}")).ok()?;
+    let (mut stdin, bytes) = (child.stdin.take().expect("piped"), bytes.to_vec());
+    let writer = std::thread::spawn(move || stdin.write_all(&bytes));
+    let output = child.wait_with_output().expect("it ends");
+    writer.join().expect("no panic").expect("it reads all");
+    Some(output.stdout)
+}
+
+fn text() -> Vec<u8> {
+    (0..20_000_u32).flat_map(|n| format!(" L {:x},8\n", n.wrapping_mul(0x9e37_79b9)).into_bytes()).collect()
+}
+
+fn read(bytes: Vec<u8>) -> crate::Result<Vec<u8>> {
+    let path = Path::new("trace");
+    let mut input = Input::over(path, std::io::Cursor::new(bytes))?;
+    let begin = input.peek(3)?;
+    let mut all = Vec::new();
+    input.bytes.read_to_end(&mut all).map_err(|error| Error::reading(path, 0, error))?;
+    assert!(all.starts_with(&begin), "what was only looked at must still come");
+    Ok(all)
+}
+
+#[test]
+fn compressed_traces_are_read_whatever_their_name_and_cut_ones_are_told() {
+    for program in ["cat", "gzip", "xz", "zstd"] {
+        let Some(packed) = through(program, &text()) else { continue };
+        assert!(read(packed.clone()).expect(program) == text(), "{program}");
+        let twice = [packed.clone(), packed.clone()].concat();
+        assert!(read(twice).expect(program) == [text(), text()].concat(), "{program}, two after another");
+        let cut = read(packed[..packed.len() / 2].to_vec());
+        let told = matches!(cut, Err(Error::Truncated { .. }));
+        assert_eq!(told, program != "cat", "{program}: {:?}", cut.map(|bytes| bytes.len()));
+    }
+}
+
+#[test]
+fn damaged_data_is_an_error_and_an_empty_trace_is_not() {
+    for program in ["gzip", "xz", "zstd"] {
+        let Some(mut packed) = through(program, &text()) else { continue };
+        let middle = packed.len() / 2;
+        packed[middle..middle + 64].fill(0x55);
+        assert!(read(packed).is_err(), "{program}");
+    }
+    assert_eq!(read(Vec::new()).expect("nothing is no damage"), b"");
+}
