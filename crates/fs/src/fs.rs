@@ -176,7 +176,7 @@ impl FileSystem {
     }
 
     /// The same for all files.
-    pub fn sync_all(&self) -> Result<()> {
+    pub fn flush(&self) -> Result<()> {
         Err(LATER)
     }
 

@@ -36,6 +36,8 @@ impl TagKind {
     pub const DISK: Self = Self(2);
     /// A log.
     pub const LOG: Self = Self(3);
+    /// A file system.
+    pub const FILES: Self = Self(4);
 
     /// Its name for people.
     pub fn name(self) -> &'static str {
@@ -43,6 +45,7 @@ impl TagKind {
             Self::BYTES => "bytes",
             Self::DISK => "disk",
             Self::LOG => "log",
+            Self::FILES => "file system",
             _ => "unknown",
         }
     }

@@ -61,6 +61,31 @@ impl<'pool> Transaction<'pool> {
         self.draft.push(bytes);
     }
 
+    /// Sets the bits of `mask` in the word at `at`; other transactions may change other bits of it at once. As
+    /// [`Transaction::write`] otherwise.
+    pub fn set(&mut self, at: u64, mask: u64) {
+        self.change_bits(SET, at, mask);
+    }
+
+    /// Clears the bits of `mask` in the word at `at`, as [`Transaction::set`] does.
+    pub fn clear(&mut self, at: u64, mask: u64) {
+        self.change_bits(CLEAR, at, mask);
+    }
+
+    fn change_bits(&mut self, kind: u64, at: u64, mask: u64) {
+        let span = Span::new(at, 8);
+        let is_word = at.is_multiple_of(8) && may_change(span, self.pool.memory().size());
+        assert!(is_word, "a transaction outside of what they may write: {span:?}");
+        self.operation(kind, at, mask);
+    }
+
+    /// Fills `span`, 1 MiB at most, with zeros, at the cost of 16 bytes of payload. As [`Transaction::write`] otherwise.
+    pub fn zero(&mut self, span: Span) {
+        let fits = span.len <= FILL_BYTES_MAX && may_change(span, self.pool.memory().size());
+        assert!(fits && span.aligned_to(8), "a transaction outside of what they may write: {span:?}");
+        self.operation(FILL, span.at, span.len);
+    }
+
     /// Takes space for `needs`: it is used on commit, free again on drop. The host's promise for it is had first.
     pub fn take(&mut self, needs: &[Need]) -> Result<Vec<Extent>> {
         let extents = self.pool.space().take(needs)?;
