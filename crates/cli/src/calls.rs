@@ -6,7 +6,8 @@ use std::time::Duration;
 use ferrite_medium::Span;
 use ferrite_pool::grant::{Ask, GrantId, Process, Rights};
 use ferrite_pool::owner::{Caller, Handler, Progress, Reply};
-use ferrite_pool::{Role, Stream, TagKind};
+use ferrite_pool::{Role, Stream, TagKind, holding};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::engine::Engine;
@@ -25,6 +26,10 @@ impl Handler for Engine {
         fds: Vec<OwnedFd>,
         progress: &mut dyn FnMut(Progress) -> bool,
     ) -> Result<Reply, String> {
+        if let Ok(request) = holding::Request::deserialize(&request) {
+            let boot_id = host::boot_id().map_err(|error| error.to_string())?;
+            return holding::answer(self.pool(), boot_id, caller, request).map_err(|error| error.to_string());
+        }
         let request =
             serde_json::from_value(request).map_err(|error| format!("no request of this version: {error}"))?;
         let done = match request {

@@ -42,7 +42,7 @@ impl Engine {
     }
 
     /// The pool.
-    pub fn pool(&self) -> &Pool {
+    pub fn pool(&self) -> &Arc<Pool> {
         &self.pool
     }
 
@@ -118,7 +118,10 @@ impl Engine {
                 if tag.kind == TagKind::DISK {
                     return Err(format!("{name:?} is a disk: use `ferrite disk remove`").into());
                 }
-                Ok(json!(pool.remove_tag(&tag)?))
+                match tag.kind {
+                    TagKind::BYTES => Ok(json!(pool.remove_tag(&tag)?)),
+                    _ => Ok(json!(self.pool.remove_unheld(&name)?)),
+                }
             }
             other => self.execute_disk(other, connection),
         }

@@ -104,6 +104,9 @@ pub enum Error {
     /// The tag is in use.
     #[error("{0}")]
     Busy(String),
+    /// The process that owns the pool did not do what was asked.
+    #[error("{0}")]
+    Tenancy(String),
     /// The caller's progress function said stop.
     #[error("{0} was stopped before its end: run it again")]
     Cancelled(&'static str),

@@ -26,17 +26,17 @@ mod ring;
 
 use std::sync::Arc;
 
-use ferrite_medium::{Scheme, Span};
+use ferrite_medium::{Memory, Scheme, Span};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::check::Moved;
 use crate::extent::{Role, Stream, Zone};
 use crate::freeze::Freeze;
+use crate::holding::Holding;
 use crate::layout::{CHUNK, PAGE};
-use crate::record::{Draft, Record};
+use crate::record::{self, Record};
 use crate::sealed::{NUMBER_MAX, seal, unseal};
 use crate::space::Need;
-use crate::superblock::Superblock;
 use crate::tag::{Tag, TagKind};
 use crate::{Error, NewTag, Pool, Result};
 use ring::Ring;
@@ -68,12 +68,14 @@ struct State {
     tail: u64,
     session: u64,
     frozen: bool,
+    /// Where a record is put together before it is stored.
+    draft: Vec<u8>,
 }
 
 /// An open log. One handle at a time; any thread may use it, one append at a time.
 #[derive(Debug)]
 pub struct Log {
-    pool: Arc<Pool>,
+    holding: Arc<Holding>,
     tag: Arc<Tag>,
     head_at: u64,
     head_salt: u32,
@@ -91,29 +93,35 @@ struct Layout {
 }
 
 impl Layout {
-    /// Reads that of `tag`; an error says what is damaged.
-    fn read(pool: &Pool, tag: &Tag) -> Result<Self> {
+    /// Reads that of `tag` in the pool `uuid` in `memory`; an error says what is damaged.
+    fn read(memory: &dyn Memory, uuid: &[u8; 16], tag: &Tag) -> Result<Self> {
         let (stream, map) = (Stream::new(&tag.extents, Role::DATA), Stream::new(&tag.extents, Role::MAP));
         let head_at = map.locate(0).filter(|_| is_ring(tag.size, &stream)).map(|page| page.at);
         let head_at = head_at.ok_or_else(|| {
             let first = tag.extents.first().map_or(0, |extent| extent.span().at);
             Error::corrupt(format!("the layout of log {:?}", tag.name), first)
         })?;
-        let head_salt = salt(&pool.superblock().uuid, head_at);
-        let head = unseal(head_salt, pool.memory().load_word(head_at));
+        let head_salt = salt(uuid, head_at);
+        let head = unseal(head_salt, memory.load_word(head_at));
         let head = head.ok_or_else(|| Error::corrupt(format!("the head of log {:?}", tag.name), head_at))?;
         Ok(Self { stream, head_at, head_salt, head })
     }
 }
 
 /// What opening the log in `tag` would be refused for. Reads only.
-pub(crate) fn check(pool: &Pool, tag: &Tag) -> Result<()> {
-    Layout::read(pool, tag).map(drop)
+pub fn check_log(pool: &Pool, tag: &Tag) -> Result<()> {
+    Layout::read(pool.memory(), &pool.superblock().uuid, tag).map(drop)
 }
 
-/// Seals the head word anew for its new place, if it is in what was moved.
-pub(crate) fn relocate_head(pool: &Pool, tag: &Tag, moved: &Moved) -> Result<()> {
-    let Layout { head_at, head, .. } = Layout::read(pool, tag)?;
+/// Writes the head word of an empty log at byte `at`, durable on return; the rest of its page is zeros.
+pub(crate) fn make_head(pool: &Pool, at: u64) -> Result<()> {
+    pool.memory().store_word(at, seal(salt(&pool.superblock().uuid, at), 0));
+    Ok(pool.memory().persist(Span::new(at, 8))?)
+}
+
+/// Seals the head word of the log in `tag` anew for its new place, if it is in what was moved.
+pub fn relocate_log(pool: &Pool, tag: &Tag, moved: &Moved) -> Result<()> {
+    let Layout { head_at, head, .. } = Layout::read(pool.memory(), &pool.superblock().uuid, tag)?;
     let Some(within) = head_at.checked_sub(moved.from.at).filter(|within| *within < moved.from.len) else {
         return Ok(());
     };
@@ -135,14 +143,12 @@ impl Log {
             need(Role::DATA, Zone::Normal, size % CHUNK),
         ];
         let new = NewTag { name, kind: TagKind::LOG, size, attributes: [0; 64], needs: &needs };
-        let uuid = pool.superblock().uuid;
         let tag = pool.create_tag(&new, |extents| {
             let page = Stream::new(extents, Role::MAP).locate(0).expect("a page was asked for");
             pool.memory().zero(page, Scheme::Nt);
-            pool.memory().store_word(page.at, seal(salt(&uuid, page.at), 0));
-            Ok(pool.memory().persist(Span::new(page.at, 8))?)
+            make_head(&pool, page.at)
         })?;
-        Self::open_tag(pool, tag)
+        Self::open_frozen_with(Holding::shared(pool, tag))
     }
 
     /// Opens the log called `name`. What it finds is durable (W5).
@@ -152,18 +158,24 @@ impl Log {
             let (found, wanted) = (tag.kind.name(), TagKind::LOG.name());
             return Err(Error::WrongKind { name: name.into(), found, wanted });
         }
-        Self::open_tag(pool, tag)
+        Self::open_frozen_with(Holding::shared(pool, tag))
     }
 
-    fn open_tag(pool: Arc<Pool>, tag: Arc<Tag>) -> Result<Arc<Self>> {
-        let Superblock { uuid, generation: session, .. } = pool.superblock();
-        let Layout { stream, head_at, head_salt, head } = Layout::read(&pool, &tag)?;
-        let ring = Ring::new(stream, tag.size, salt(&uuid, tag.generation));
-        let state = Mutex::new(State { head, tail: head, session, frozen: false });
-        let log = Arc::new(Self { pool, tag, head_at, head_salt, ring, state, thawed: Condvar::new() });
-        log.find_end()?;
+    fn open_frozen_with(holding: Holding) -> Result<Arc<Self>> {
+        let log = Arc::new(Self::open_within(Arc::new(holding))?);
         let service: Arc<dyn Freeze> = log.clone();
-        log.pool.register_freezer(Arc::downgrade(&service));
+        log.holding.register_freezer(Arc::downgrade(&service));
+        Ok(log)
+    }
+
+    /// Opens the log that lies in the DATA and MAP streams of a held tag. Its holder lets it stand still with the pool.
+    pub fn open_within(holding: Arc<Holding>) -> Result<Self> {
+        let (tag, uuid, session) = (holding.tag(), holding.uuid(), holding.session());
+        let Layout { stream, head_at, head_salt, head } = Layout::read(holding.memory(), &uuid, &tag)?;
+        let ring = Ring::new(stream, tag.size, salt(&uuid, tag.generation));
+        let state = Mutex::new(State { head, tail: head, session, frozen: false, draft: Vec::new() });
+        let log = Self { holding, tag, head_at, head_salt, ring, state, thawed: Condvar::new() };
+        log.find_end()?;
         Ok(log)
     }
 
@@ -177,13 +189,13 @@ impl Log {
             state.tail += Ring::lines_for(record.payload.len());
         }
         state.session = state.session.max(session);
-        self.pool.check_poison()?;
-        self.pool.memory().persist(Span::new(self.head_at, 8)).map_err(|error| self.poison(error.into()))
+        self.holding.check_poison()?;
+        self.holding.persist(Span::new(self.head_at, 8))
     }
 
     /// The record at `position` and its session.
     fn read(&self, position: u64, lines: u64) -> Option<(Record, u64)> {
-        let record = self.ring.record(self.pool.memory(), position, lines)?;
+        let record = self.ring.record(self.holding.memory(), position, lines)?;
         let session = u64::from_le_bytes(*record.payload.first_chunk::<SESSION>()?);
         Some((record, session))
     }
@@ -216,29 +228,49 @@ impl Log {
 
     /// Appends a record; durable on return (W2). [`Error::LogFull`] until enough is cut.
     pub fn append(&self, payload: &[u8]) -> Result<Position> {
-        Ok(self.append_many(&[payload])?[0])
+        self.append_parts(&[payload])
+    }
+
+    /// Appends one record of all `parts`, one behind the other. Otherwise as [`Log::append`].
+    pub fn append_parts(&self, parts: &[&[u8]]) -> Result<Position> {
+        let bytes = parts.iter().map(|part| part.len()).sum();
+        ensure_short(bytes)?;
+        let mut state = self.writable()?;
+        let lines = Ring::lines_for(SESSION + bytes);
+        self.check_room(&state, lines)?;
+        let at = state.tail;
+        self.compose(&mut state, at, parts);
+        self.holding.settle()?;
+        state.tail = at + lines;
+        Ok(Position(at))
     }
 
     /// Appends records that share one fence; all durable on return (W2). All or, where they do not fit, none.
     pub fn append_many(&self, payloads: &[&[u8]]) -> Result<Vec<Position>> {
-        if let Some(long) = payloads.iter().find(|payload| payload.len() > PAYLOAD_BYTES_MAX) {
-            return Err(Error::Limit(format!("a record of {} bytes exceeds {PAYLOAD_BYTES_MAX}", long.len())));
-        }
+        payloads.iter().try_for_each(|payload| ensure_short(payload.len()))?;
         let mut state = self.writable()?;
         let lines = payloads.iter().map(|payload| Ring::lines_for(SESSION + payload.len())).sum();
         self.check_room(&state, lines)?;
         let (mut tail, mut positions) = (state.tail, Vec::with_capacity(payloads.len()));
         for payload in payloads {
-            let mut draft = Draft::default();
-            draft.push(&state.session.to_le_bytes());
-            draft.push(payload);
-            self.ring.store(self.pool.memory(), tail, &draft.seal(self.ring.salt(), tail + 1));
+            self.compose(&mut state, tail, &[payload]);
             positions.push(Position(tail));
             tail += Ring::lines_for(SESSION + payload.len());
         }
-        self.pool.memory().settle().map_err(|error| self.poison(error.into()))?;
+        self.holding.settle()?;
         state.tail = tail;
         Ok(positions)
+    }
+
+    /// Stores the record of `parts` at position `at`, durable with the next settle.
+    fn compose(&self, state: &mut State, at: u64, parts: &[&[u8]]) {
+        let State { draft, session, .. } = state;
+        draft.clear();
+        draft.extend([0; record::HEADER]);
+        draft.extend_from_slice(&session.to_le_bytes());
+        parts.iter().for_each(|part| draft.extend_from_slice(part));
+        record::seal(draft, self.ring.salt(), at + 1);
+        self.ring.store(self.holding.memory(), at, draft);
     }
 
     fn check_room(&self, state: &State, lines: u64) -> Result<()> {
@@ -259,10 +291,26 @@ impl Log {
             let (name, end) = (&self.tag.name, state.tail);
             return Err(Error::Limit(format!("no record of log {name:?} starts at position {to}; it ends at {end}")));
         }
-        self.pool.memory().store_word(self.head_at, seal(self.head_salt, to));
-        self.pool.memory().persist(Span::new(self.head_at, 8)).map_err(|error| self.poison(error.into()))?;
+        self.holding.memory().store_word(self.head_at, seal(self.head_salt, to));
+        self.holding.persist(Span::new(self.head_at, 8))?;
         state.head = to;
         Ok(())
+    }
+
+    /// The first place behind the end where a whole record of this log stands: a crash left it behind one that shared its
+    /// fence and was lost (W4), or what is at the end was damaged.
+    pub fn stranded(&self) -> Option<(Position, Vec<u8>)> {
+        let (head, tail) = (self.head().0, self.end().0);
+        let records = (tail + 1..head + self.ring.lines())
+            .filter_map(|at| Some((Position(at), self.read(at, head + self.ring.lines() - at)?.0)));
+        records.map(|(at, record)| (at, record.payload[SESSION..].to_vec())).next()
+    }
+
+    /// Overwrites what is not in the log with zeros, so that nothing is stranded. Durable on return.
+    pub fn wipe_unused(&self) -> Result<()> {
+        let state = self.writable()?;
+        self.ring.wipe(self.holding.memory(), state.tail, self.ring.lines() - (state.tail - state.head));
+        self.holding.settle()
     }
 
     /// The records from the oldest to the one that is newest now. Those that are cut meanwhile are passed over.
@@ -275,14 +323,16 @@ impl Log {
     fn writable(&self) -> Result<MutexGuard<'_, State>> {
         let mut state = self.state.lock();
         self.thawed.wait_while(&mut state, |state| state.frozen);
-        self.pool.check_poison()?;
+        self.holding.check_poison()?;
         Ok(state)
     }
+}
 
-    fn poison(&self, error: Error) -> Error {
-        self.pool.poison(&error);
-        error
+fn ensure_short(payload_bytes: usize) -> Result<()> {
+    if payload_bytes <= PAYLOAD_BYTES_MAX {
+        return Ok(());
     }
+    Err(Error::Limit(format!("a record of {payload_bytes} bytes exceeds {PAYLOAD_BYTES_MAX}")))
 }
 
 impl Freeze for Log {

@@ -33,6 +33,8 @@ pub struct Pool {
     poison: OnceLock<String>,
     freezers: Freezers,
     grants: Grants,
+    /// Generations of the tags that this process holds, or is about to lend.
+    pub(crate) held: Mutex<BTreeSet<u64>>,
 }
 
 /// What opening found.
@@ -138,6 +140,7 @@ impl Pool {
             poison: OnceLock::new(),
             freezers: Freezers::default(),
             grants,
+            held: Mutex::default(),
         };
         pool.grants.reap(&pool)?;
         Ok((pool, recovery, damage))

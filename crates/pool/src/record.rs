@@ -55,15 +55,20 @@ impl Draft {
 
     /// Fills in the header and the padding; the result is what goes to the medium.
     pub fn seal(mut self, salt: u32, sequence: u64) -> Vec<u8> {
-        let len = self.payload_bytes();
-        assert!(len > 0 && sequence > 0, "an empty record would look like zeroed memory");
-        self.0[4..8].copy_from_slice(&(len as u32).to_le_bytes());
-        self.0[8..16].copy_from_slice(&sequence.to_le_bytes());
-        let crc = checksum(salt, &self.0[4..]);
-        self.0[..4].copy_from_slice(&crc.to_le_bytes());
-        self.0.resize(footprint(len), 0);
+        seal(&mut self.0, salt, sequence);
         self.0
     }
+}
+
+/// Fills in the header and the padding of `record`, which is room for the header and then the payload.
+pub fn seal(record: &mut Vec<u8>, salt: u32, sequence: u64) {
+    assert!(record.len() > HEADER && sequence > 0, "an empty record would look like zeroed memory");
+    let len = record.len() - HEADER;
+    record[4..8].copy_from_slice(&(len as u32).to_le_bytes());
+    record[8..16].copy_from_slice(&sequence.to_le_bytes());
+    let crc = checksum(salt, &record[4..]);
+    record[..4].copy_from_slice(&crc.to_le_bytes());
+    record.resize(footprint(len), 0);
 }
 
 /// A record that verified.

@@ -38,6 +38,8 @@ impl TagKind {
     pub const LOG: Self = Self(3);
     /// A file system.
     pub const FILES: Self = Self(4);
+    /// A named object: what a program keeps.
+    pub const OBJECT: Self = Self(5);
 
     /// Its name for people.
     pub fn name(self) -> &'static str {
@@ -46,6 +48,7 @@ impl TagKind {
             Self::DISK => "disk",
             Self::LOG => "log",
             Self::FILES => "file system",
+            Self::OBJECT => "object",
             _ => "unknown",
         }
     }

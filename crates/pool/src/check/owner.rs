@@ -103,7 +103,7 @@ impl TagOwner for Logs {
     }
 
     fn walk(&self, pool: &Pool, tag: &Tag, findings: &mut Findings<'_>) {
-        if let Err(error) = log::check(pool, tag) {
+        if let Err(error) = log::check_log(pool, tag) {
             let at = if let Error::Corrupt { at, .. } = error { Some(at) } else { None };
             findings.error(error.to_string(), at);
         }
@@ -111,6 +111,6 @@ impl TagOwner for Logs {
 
     /// The head word is sealed for its place.
     fn relocate(&self, pool: &Pool, tag: &Tag, moved: &Moved) -> Result<()> {
-        log::relocate_head(pool, tag, moved)
+        log::relocate_log(pool, tag, moved)
     }
 }

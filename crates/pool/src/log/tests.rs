@@ -308,9 +308,9 @@ fn w1_the_first_record_that_does_not_verify_ends_the_log() {
 #[test]
 fn w1_records_of_a_removed_log_are_not_found() {
     let memory = new_pool(Model::MAPPED);
-    let log = create(&memory);
+    let pool = Arc::new(open_pool(&memory));
+    let log = Log::create(pool.clone(), "log", CAPACITY).unwrap();
     log.append_many(&[&payload(0), &payload(1)]).unwrap();
-    let pool = log.pool.clone();
     pool.remove_tag(log.tag()).unwrap();
     let again = Log::create(pool, "log", CAPACITY).unwrap();
     assert_eq!((again.head_at, numbers(&again).unwrap()), (log.head_at, vec![]));
@@ -319,8 +319,9 @@ fn w1_records_of_a_removed_log_are_not_found() {
 /// F1: while the pool stands still an append waits.
 #[test]
 fn f1_appends_wait_while_the_pool_stands_still() {
-    let log = create(&new_pool(Model::MAPPED));
-    let frozen = log.pool.freeze();
+    let pool = Arc::new(open_pool(&new_pool(Model::MAPPED)));
+    let log = Log::create(pool.clone(), "log", CAPACITY).unwrap();
+    let frozen = pool.freeze();
     std::thread::scope(|scope| {
         let append = scope.spawn(|| log.append(b"waits"));
         for _ in 0..1000 {
@@ -353,4 +354,20 @@ fn w1_crash_while_a_log_is_made() {
         println!("log made: {report}");
         report.assert_clean();
     }
+}
+
+/// What a hole in the ring leaves behind it is found, and can be wiped.
+#[test]
+fn w4_what_is_stranded_behind_a_hole_is_told_and_wiped() {
+    let memory = new_pool(Model::MAPPED);
+    let log = create(&memory);
+    let at = log.append_many(&[&payload(0), &payload(1), &payload(2)]).unwrap();
+    assert_eq!(log.stranded(), None);
+    memory.store_word(log.ring.place(at[1].number()) + 24, 0);
+    drop(log);
+    let log = open(&memory);
+    assert_eq!(log.stranded(), Some((at[2], payload(2))));
+    log.wipe_unused().unwrap();
+    assert_eq!((log.stranded(), numbers(&log).unwrap()), (None, vec![0]));
+    assert_eq!(numbers(&open(&memory)).unwrap(), [0]);
 }

@@ -1,0 +1,229 @@
+//! A tag in hand: one that this process stores into by itself.
+//!
+//! ```text
+//!   owner's process          another process (tenant)
+//!   Pool ---- Holding        Tenant ---- Holding          both: memory, streams, poison
+//!              |                |  grant over the control socket, descriptor to map
+//!              +--- tag's pages-+
+//! ```
+//!
+//! What stores into a tag stands on a [`Holding`] alone, and so runs in the owner and beside it.
+//!
+//! - HO1. A tag has one holding at a time, in whichever process: the owner keeps a list of its own, and grants that stand
+//!   on a tag, also those that a killed owner gave, count too.
+//! - HO2. A held tag is not removed, and its parts change by its holder alone.
+//! - HO3. A tag is made with its MAP stream zero and, where it is to hold a log, with an empty log, before it is named: a
+//!   crash of whoever asked for it leaves a tag that can be held.
+//! - HO4. A holding goes on when the owner ends: the grant stays on the medium, and the next owner holds its pages back.
+//! - HO5. After a failed persist a holding refuses until it is made anew; the owner's own until the pool is opened anew.
+
+mod office;
+mod spec;
+mod tenant;
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::sync::{Arc, OnceLock, Weak};
+
+use ferrite_medium::{Memory, Span};
+use parking_lot::Mutex;
+
+use crate::extent::{Extent, Role, Stream};
+use crate::freeze::Freeze;
+use crate::grant::GrantId;
+use crate::tag::Tag;
+use crate::{Error, Pool, Result, TagChange};
+
+pub use office::{Request, answer};
+pub use spec::{Part, Spec};
+pub use tenant::{Note, Tenant};
+
+/// A tag that this process stores into; nobody else does (HO1). Given back when dropped.
+pub struct Holding {
+    memory: Arc<dyn Memory>,
+    tag: Mutex<Arc<Tag>>,
+    uuid: [u8; 16],
+    session: u64,
+    ground: Ground,
+}
+
+/// By what right.
+enum Ground {
+    /// The pool is ours; `true` where the holding is on the pool's list.
+    Own(Arc<Pool>, bool),
+    /// By a grant of its owner.
+    Lent { tenant: Arc<Tenant>, grant: Mutex<GrantId>, poison: OnceLock<String> },
+}
+
+impl fmt::Debug for Holding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Holding").field("tag", &self.tag().name).field("lent", &self.is_lent()).finish_non_exhaustive()
+    }
+}
+
+impl Holding {
+    /// The tag as this process finds it in its own pool, without a claim to have it alone.
+    pub(crate) fn shared(pool: Arc<Pool>, tag: Arc<Tag>) -> Self {
+        Self::own(pool, tag, false)
+    }
+
+    fn own(pool: Arc<Pool>, tag: Arc<Tag>, is_listed: bool) -> Self {
+        let superblock = pool.superblock();
+        Self {
+            memory: pool.memory_handle(),
+            tag: Mutex::new(tag),
+            uuid: superblock.uuid,
+            session: superblock.generation,
+            ground: Ground::Own(pool, is_listed),
+        }
+    }
+
+    /// The memory of the whole pool; what is the holder's are the pages of the tag.
+    pub fn memory(&self) -> &dyn Memory {
+        &*self.memory
+    }
+
+    /// The tag as it stands.
+    pub fn tag(&self) -> Arc<Tag> {
+        Arc::clone(&self.tag.lock())
+    }
+
+    /// Who the pool is.
+    pub fn uuid(&self) -> [u8; 16] {
+        self.uuid
+    }
+
+    /// Greater after each opening of the pool.
+    pub fn session(&self) -> u64 {
+        self.session
+    }
+
+    /// Whether another process owns the pool.
+    pub fn is_lent(&self) -> bool {
+        matches!(self.ground, Ground::Lent { .. })
+    }
+
+    /// The tag's stream of `role`.
+    pub fn stream(&self, role: Role) -> Stream {
+        Stream::new(&self.tag().extents, role)
+    }
+
+    /// Refuses when an earlier persist failed (HO5).
+    #[inline]
+    pub fn check_poison(&self) -> Result<()> {
+        match &self.ground {
+            Ground::Own(pool, _) => pool.check_poison(),
+            Ground::Lent { poison, .. } => poison.get().map_or(Ok(()), |why| Err(Error::Poisoned(why.clone()))),
+        }
+    }
+
+    /// Notes that a persist failed.
+    pub fn poison(&self, why: &dyn fmt::Display) {
+        match &self.ground {
+            Ground::Own(pool, _) => pool.poison(why),
+            Ground::Lent { poison, .. } => _ = poison.set(why.to_string()),
+        }
+    }
+
+    /// Waits until what this thread stored and flushed is durable. A failure poisons.
+    #[inline]
+    pub fn settle(&self) -> Result<()> {
+        self.memory.settle().map_err(|error| self.poisoned(error.into()))
+    }
+
+    /// Flushes `span` and waits until it is durable. A failure poisons.
+    pub fn persist(&self, span: Span) -> Result<()> {
+        self.memory.persist(span).map_err(|error| self.poisoned(error.into()))
+    }
+
+    /// Waits until all that was stored by any scheme is durable. A failure poisons.
+    pub fn barrier(&self) -> Result<()> {
+        self.memory.barrier().map_err(|error| self.poisoned(error.into()))
+    }
+
+    fn poisoned(&self, error: Error) -> Error {
+        self.poison(&error);
+        error
+    }
+
+    /// Lets `service` stand still with the pool, where that is ours. A tenant's stores go on during a backup (BK1).
+    pub fn register_freezer(&self, service: Weak<dyn Freeze>) {
+        if let Ground::Own(pool, _) = &self.ground {
+            pool.register_freezer(service);
+        }
+    }
+
+    /// Gives the tag `part` in place of what it has of that role, whose content is lost. Durable on return, or as before.
+    pub fn replace(&self, part: Part) -> Result<()> {
+        let changed = match &self.ground {
+            Ground::Own(pool, _) => replace(pool, &self.tag(), part)?,
+            Ground::Lent { tenant, grant, .. } => {
+                let replaced = tenant.replace(&self.tag(), *grant.lock(), part);
+                // Whether anything else took effect is not known.
+                let (changed, id) = replaced.inspect_err(|error| {
+                    if !matches!(error, Error::Full { .. }) {
+                        self.poison(error);
+                    }
+                })?;
+                *grant.lock() = id;
+                changed
+            }
+        };
+        *self.tag.lock() = changed;
+        Ok(())
+    }
+}
+
+/// Gives `tag` of `pool` the space of `part` in place of what it has of that role.
+fn replace(pool: &Pool, tag: &Tag, part: Part) -> Result<Arc<Tag>> {
+    let keep: Vec<Extent> = tag.extents.iter().copied().filter(|extent| extent.role != part.role).collect();
+    let (size, attributes) = (tag.size, tag.attributes);
+    pool.change_tag(tag, &TagChange { size, attributes, add: &part.needs(), keep: &keep }, |_| Ok(()))
+}
+
+impl Pool {
+    /// Takes the tag called `name` in hand; [`Error::Busy`] where somebody has it (HO1).
+    pub fn hold(self: &Arc<Self>, name: &str) -> Result<Holding> {
+        let tag = self.tag(name)?;
+        // Listed first: a grant that is asked for meanwhile sees it.
+        if !self.held.lock().insert(tag.generation) {
+            return Err(in_use(name, "this process"));
+        }
+        let holding = Holding::own(Arc::clone(self), Arc::clone(&tag), true);
+        self.ensure_no_grant(&tag)?;
+        Ok(holding)
+    }
+
+    /// Refuses where a living grant stands on `tag`.
+    fn ensure_no_grant(&self, tag: &Tag) -> Result<()> {
+        self.grants().reap(self)?;
+        let standing = self.grants().standing();
+        match standing.iter().find(|grant| grant.tag_generation == tag.generation) {
+            Some(grant) => Err(in_use(&tag.name, &format!("process {}", grant.process.pid))),
+            None => Ok(()),
+        }
+    }
+
+    /// Removes the tag called `name`, which nobody may have in hand (HO2).
+    pub fn remove_unheld(self: &Arc<Self>, name: &str) -> Result<()> {
+        let holding = self.hold(name)?;
+        self.remove_tag(&holding.tag())
+    }
+}
+
+fn in_use(name: &str, by: &str) -> Error {
+    Error::Busy(format!("tag {name:?} is in use by {by}: end that first"))
+}
+
+impl Drop for Holding {
+    fn drop(&mut self) {
+        match &self.ground {
+            Ground::Own(pool, true) => _ = pool.held.lock().remove(&self.tag().generation),
+            Ground::Own(_, false) => {}
+            // Where it fails the owner takes it back when this process has ended.
+            Ground::Lent { tenant, grant, .. } => _ = tenant.release(*grant.lock()),
+        }
+    }
+}

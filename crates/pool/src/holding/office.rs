@@ -1,0 +1,197 @@
+//! What an owner does for processes that hold tags of its pool.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::extent::{Extent, Role, Zone};
+use crate::grant::{Ask, GrantId, Process, Rights};
+use crate::owner::{Caller, Reply};
+use crate::tag::{Tag, TagKind};
+use crate::{Error, Pool, Result};
+
+use super::spec::{Part, Spec};
+use super::tenant::{Lease, Note};
+use super::{in_use, replace};
+
+/// What a tenant asks of the pool's owner.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "do", rename_all = "kebab-case")]
+pub enum Request {
+    /// A list of [`Note`].
+    TenantTags,
+    /// Makes a tag.
+    TenantCreate(Spec),
+    /// Removes a tag that nobody holds.
+    TenantRemove {
+        /// Its name.
+        name: String,
+    },
+    /// Takes a tag in hand; a lease, with the pool's memory and the notice.
+    TenantHold {
+        /// Its name.
+        name: String,
+    },
+    /// Gives it back.
+    TenantRelease {
+        /// The grant.
+        id: GrantId,
+    },
+    /// Replaces a part of a held tag; a lease, with the memory and the notice, in place of the one there was.
+    TenantReplace {
+        /// The tag's name.
+        name: String,
+        /// The grant.
+        id: GrantId,
+        /// What in place of what.
+        part: Part,
+    },
+}
+
+/// Does what a tenant asks of `pool` in the boot `boot_id`. What is refused is part of the answer, so that the tenant
+/// has it as the error it is.
+pub fn answer(pool: &Arc<Pool>, boot_id: [u8; 16], caller: &Caller, request: Request) -> Result<Reply> {
+    match perform(pool, boot_id, caller, request) {
+        Ok(Reply { value, fds }) => Ok(Reply { value: json!(Answer::Done(value)), fds }),
+        Err(error) => {
+            Refusal::of(error).map(|refusal| Reply { value: json!(Answer::<()>::Refused(refusal)), fds: Vec::new() })
+        }
+    }
+}
+
+fn perform(pool: &Arc<Pool>, boot_id: [u8; 16], caller: &Caller, request: Request) -> Result<Reply> {
+    let plain = |value| Reply { value, fds: Vec::new() };
+    let process = || Process::of(caller, boot_id);
+    match request {
+        Request::TenantTags => Ok(plain(pool.tags().iter().map(|tag| json!(Note::of(tag))).collect())),
+        Request::TenantCreate(spec) => {
+            ensure_fit_for_tenants(TagKind(spec.kind))?;
+            spec.create(pool).map(|tag| plain(json!(Note::of(&tag))))
+        }
+        Request::TenantRemove { name } => {
+            ensure_fit_for_tenants(pool.tag(&name)?.kind)?;
+            pool.remove_unheld(&name).map(|()| Reply::default())
+        }
+        Request::TenantHold { name } => {
+            let tag = pool.tag(&name)?;
+            ensure_fit_for_tenants(tag.kind)?;
+            let _listed = Listed::new(pool, &tag)?;
+            pool.ensure_no_grant(&tag)?;
+            lend(pool, &tag, &process())
+        }
+        Request::TenantRelease { id } => {
+            ensure_theirs(pool, id, caller)?;
+            pool.grants().release(pool, id)?;
+            Ok(Reply::default())
+        }
+        Request::TenantReplace { name, id, part } => {
+            ensure_theirs(pool, id, caller)?;
+            let changed = replace(pool, &*pool.tag(&name)?, part)?;
+            let lent = lend(pool, &changed, &process())?;
+            pool.grants().release(pool, id)?;
+            Ok(lent)
+        }
+    }
+}
+
+/// What comes back of a request.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Answer<T> {
+    Done(T),
+    Refused(Refusal),
+}
+
+/// Why something was refused, in what a caller can tell apart.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Refusal {
+    Exists(String),
+    NotFound(String),
+    BadName(String),
+    Busy(String),
+    Full { needed_bytes: u64, free_bytes: u64 },
+}
+
+impl Refusal {
+    /// That of `error`, or what it is besides.
+    fn of(error: Error) -> Result<Self> {
+        match error {
+            Error::Exists(name) => Ok(Self::Exists(name)),
+            Error::NotFound(name) => Ok(Self::NotFound(name)),
+            Error::BadName(name) => Ok(Self::BadName(name)),
+            Error::Busy(why) => Ok(Self::Busy(why)),
+            Error::Full { needed_bytes, free_bytes } => Ok(Self::Full { needed_bytes, free_bytes }),
+            other => Err(other),
+        }
+    }
+}
+
+impl From<Refusal> for Error {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Exists(name) => Self::Exists(name),
+            Refusal::NotFound(name) => Self::NotFound(name),
+            Refusal::BadName(name) => Self::BadName(name),
+            Refusal::Busy(why) => Self::Busy(why),
+            Refusal::Full { needed_bytes, free_bytes } => Self::Full { needed_bytes, free_bytes },
+        }
+    }
+}
+
+/// What other services serve by themselves is not lent.
+fn ensure_fit_for_tenants(kind: TagKind) -> Result<()> {
+    match kind {
+        TagKind::BYTES | TagKind::DISK => {
+            Err(Error::Busy(format!("a tag of kind {} is not lent: use what serves it", kind.name())))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn ensure_theirs(pool: &Pool, id: GrantId, caller: &Caller) -> Result<()> {
+    let standing = pool.grants().standing();
+    let is_theirs = standing.iter().any(|grant| grant.id == id && grant.process.pid == caller.pid);
+    if is_theirs { Ok(()) } else { Err(Error::NotFound(format!("grant {id} of this process"))) }
+}
+
+fn lend(pool: &Arc<Pool>, tag: &Tag, process: &Process) -> Result<Reply> {
+    let ask = Ask { tag, extents: &tag.extents, rights: Rights::ReadWrite, process, reserve: &[] };
+    let granted = pool.grant(&ask)?;
+    let memory = granted.share(pool.memory())?;
+    let superblock = pool.superblock();
+    let lease = Lease {
+        id: granted.id,
+        uuid: superblock.uuid,
+        session: superblock.generation,
+        offset: memory.offset,
+        note: Note::of(tag),
+        attributes: tag.attributes.to_vec(),
+        extents: tag.extents.iter().map(|it| (it.page, it.pages, it.role.0, it.zone == Zone::Super)).collect(),
+    };
+    Ok(Reply { value: json!(lease), fds: vec![memory.fd, granted.notice] })
+}
+
+/// A tag on the list of those that are held here, while it is lent: so no two are lent at once (HO1).
+struct Listed<'a>(&'a Pool, u64);
+
+impl<'a> Listed<'a> {
+    fn new(pool: &'a Pool, tag: &Tag) -> Result<Self> {
+        if pool.held.lock().insert(tag.generation) {
+            return Ok(Self(pool, tag.generation));
+        }
+        Err(in_use(&tag.name, "the pool's owner"))
+    }
+}
+
+impl Drop for Listed<'_> {
+    fn drop(&mut self) {
+        self.0.held.lock().remove(&self.1);
+    }
+}
+
+/// An extent as a lease carries it.
+pub(super) fn extent((page, pages, role, is_super): (u64, u32, u8, bool)) -> Extent {
+    Extent { page, pages, role: Role(role), zone: if is_super { Zone::Super } else { Zone::Normal } }
+}

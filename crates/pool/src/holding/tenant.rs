@@ -1,0 +1,157 @@
+//! A process beside the owner that holds tags of its pool.
+
+use std::fmt;
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use ferrite_medium::{Guard, MapOptions, Mapped, Memory};
+use parking_lot::Mutex;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::grant::GrantId;
+use crate::owner::Client;
+use crate::tag::{Tag, TagKind};
+use crate::{Error, Result};
+
+use super::office::{Answer, Request, extent};
+use super::spec::{Part, Spec};
+use super::{Ground, Holding};
+
+/// A tag as it is listed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Note {
+    /// Its name.
+    pub name: String,
+    /// Its kind's number.
+    pub kind: u16,
+    /// Its size in bytes as its users see it.
+    pub size: u64,
+    /// Never used twice in a pool.
+    pub generation: u64,
+    /// Bytes of space it takes.
+    pub space_bytes: u64,
+}
+
+impl Note {
+    /// That of `tag`.
+    pub fn of(tag: &Tag) -> Self {
+        let space_bytes = tag.extents.iter().map(|extent| extent.span().len).sum();
+        Self { name: tag.name.clone(), kind: tag.kind.0, size: tag.size, generation: tag.generation, space_bytes }
+    }
+}
+
+/// What a tenant is told of a tag that it is lent.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Lease {
+    pub id: GrantId,
+    pub uuid: [u8; 16],
+    pub session: u64,
+    /// Where the pool starts in the file that came along.
+    pub offset: u64,
+    pub note: Note,
+    pub attributes: Vec<u8>,
+    pub extents: Vec<(u64, u32, u8, bool)>,
+}
+
+impl Lease {
+    /// The tag, if the owner's words make one within `pool_bytes`.
+    fn tag(&self, pool_bytes: u64) -> Option<Tag> {
+        let Note { name, kind, size, generation, .. } = self.note.clone();
+        let extents: Vec<_> = self.extents.iter().copied().map(extent).collect();
+        let fit = extents.iter().all(|it| it.end().checked_mul(4096).is_some_and(|end| end <= pool_bytes));
+        let attributes = <[u8; 64]>::try_from(self.attributes.as_slice()).ok()?;
+        fit.then_some(Tag { name, kind: TagKind(kind), size, generation, attributes, extents })
+    }
+}
+
+/// A connection to the owner of a pool, and the pool's memory in this process.
+pub struct Tenant {
+    client: Mutex<Client>,
+    guard: Guard,
+    name: String,
+    memory: OnceLock<Arc<Mapped>>,
+}
+
+impl fmt::Debug for Tenant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tenant").field("pool", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl Tenant {
+    /// Of the owner that `client` reaches. The memory is mapped with `guard` once a tag is held; `path` is what messages
+    /// call it.
+    pub fn new(client: Client, guard: Guard, path: &Path) -> Self {
+        let name = path.display().to_string();
+        Self { client: Mutex::new(client), guard, name, memory: OnceLock::new() }
+    }
+
+    /// The owner's process.
+    pub fn owner_pid(&self) -> u32 {
+        self.client.lock().owner_pid()
+    }
+
+    fn ask<T: DeserializeOwned>(&self, request: &Request) -> Result<(T, Vec<OwnedFd>)> {
+        let request = serde_json::to_value(request).map_err(|error| Error::Tenancy(error.to_string()))?;
+        let answer = self.client.lock().call(request, &[], &mut |_| true);
+        let (value, fds) = answer.map_err(|error| Error::Tenancy(error.to_string()))?;
+        match serde_json::from_value(value) {
+            Ok(Answer::Done(value)) => Ok((value, fds)),
+            Ok(Answer::Refused(refusal)) => Err(refusal.into()),
+            Err(error) => Err(Error::Tenancy(format!("the pool's owner answers {error}"))),
+        }
+    }
+
+    /// Every tag, by name.
+    pub fn tags(&self) -> Result<Vec<Note>> {
+        Ok(self.ask(&Request::TenantTags)?.0)
+    }
+
+    /// Makes a tag; durable on return.
+    pub fn create(&self, spec: &Spec) -> Result<Note> {
+        Ok(self.ask(&Request::TenantCreate(spec.clone()))?.0)
+    }
+
+    /// Removes a tag that nobody holds.
+    pub fn remove(&self, name: &str) -> Result<()> {
+        self.ask::<()>(&Request::TenantRemove { name: name.into() }).map(drop)
+    }
+
+    /// Takes the tag called `name` in hand.
+    pub fn hold(self: &Arc<Self>, name: &str) -> Result<Holding> {
+        let (lease, fds) = self.ask::<Lease>(&Request::TenantHold { name: name.into() })?;
+        let grant = Mutex::new(lease.id);
+        let (memory, tag) = self.enter(&lease, fds).inspect_err(|_| _ = self.release(lease.id))?;
+        let ground = Ground::Lent { tenant: Arc::clone(self), grant, poison: OnceLock::new() };
+        Ok(Holding { memory, tag: Mutex::new(Arc::new(tag)), uuid: lease.uuid, session: lease.session, ground })
+    }
+
+    pub(super) fn release(&self, id: GrantId) -> Result<()> {
+        self.ask::<()>(&Request::TenantRelease { id }).map(drop)
+    }
+
+    pub(super) fn replace(&self, tag: &Tag, id: GrantId, part: Part) -> Result<(Arc<Tag>, GrantId)> {
+        let (lease, fds) = self.ask::<Lease>(&Request::TenantReplace { name: tag.name.clone(), id, part })?;
+        let (_, tag) = self.enter(&lease, fds)?;
+        Ok((Arc::new(tag), lease.id))
+    }
+
+    /// The pool's memory, mapped when it is needed first, and the leased tag in it.
+    fn enter(&self, lease: &Lease, fds: Vec<OwnedFd>) -> Result<(Arc<dyn Memory>, Tag)> {
+        let strange = || Error::Tenancy("the pool's owner answers what this program cannot use".into());
+        let file = File::from(fds.into_iter().next().ok_or_else(strange)?);
+        let memory = match self.memory.get() {
+            Some(memory) => Arc::clone(memory),
+            None => {
+                let options = MapOptions { guard: self.guard, name: self.name.clone(), ..MapOptions::default() };
+                let mapped = Arc::new(Mapped::map(file, &options)?);
+                Arc::clone(self.memory.get_or_init(|| mapped))
+            }
+        };
+        let tag = lease.tag(memory.size()).filter(|_| lease.offset == 0).ok_or_else(strange)?;
+        Ok((memory, tag))
+    }
+}

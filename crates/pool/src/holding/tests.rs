@@ -1,0 +1,217 @@
+//! HO1 to HO5.
+
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+
+use ferrite_crash::{LyingMemory, Model};
+use ferrite_medium::{Guard, MapOptions, Mapped, Scheme};
+use serde_json::Value;
+
+use super::*;
+use crate::layout::PAGE;
+use crate::owner::{Caller, Claim, Client, Handler, Listening, Progress, Reply, claim};
+use crate::proof::{BOOT, POOL_BYTES, account, format, new_pool, open};
+use crate::{Log, TagKind};
+
+fn spec(name: &str, has_log: bool) -> Spec {
+    let part = |role, bytes| Part { role, bytes };
+    let parts = vec![part(Role::MAP, PAGE), part(Role::DATA, 4 * PAGE)];
+    Spec { name: name.into(), kind: TagKind::OBJECT.0, size: 4 * PAGE, attributes: vec![7; 64], parts, has_log }
+}
+
+fn pool() -> Arc<Pool> {
+    Arc::new(open(&new_pool(Model::MAPPED)))
+}
+
+/// An owner of a pool in a file, which serves nothing but tenants.
+struct Owner {
+    folder: tempfile::TempDir,
+    pool: Arc<Pool>,
+    _listening: Listening,
+}
+
+struct Desk(Arc<Pool>);
+
+impl Handler for Desk {
+    fn call(
+        &self,
+        caller: &Caller,
+        request: Value,
+        _: Vec<OwnedFd>,
+        _: &mut dyn FnMut(Progress) -> bool,
+    ) -> std::result::Result<Reply, String> {
+        let request = serde_json::from_value(request).map_err(|error| error.to_string())?;
+        answer(&self.0, BOOT, caller, request).map_err(|error| error.to_string())
+    }
+}
+
+impl Owner {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().expect("folder");
+        let path = folder.path().join("pool");
+        File::create(&path).and_then(|file| file.set_len(POOL_BYTES)).expect("file");
+        let Claim::Ours(lock) = claim(&path).expect("claim") else { panic!("held") };
+        let options = MapOptions { guard: Guard::None, ..MapOptions::default() };
+        let memory = Arc::new(Mapped::map(lock.file().try_clone().expect("file"), &options).expect("map"));
+        Pool::create(&*memory, &format()).expect("create");
+        let pool = Arc::new(Pool::open(memory, BOOT).expect("open").0);
+        let _listening = lock.listen(Arc::new(Desk(Arc::clone(&pool)))).expect("listen");
+        Self { folder, pool, _listening }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.path().join("pool")
+    }
+
+    fn tenant(&self) -> Arc<Tenant> {
+        let client = Client::connect(&self.path()).expect("connect");
+        Arc::new(Tenant::new(client, Guard::None, &self.path()))
+    }
+}
+
+#[test]
+fn ho1_ho2_a_tag_is_held_once_and_stays_while_it_is() {
+    let pool = pool();
+    spec("a", false).create(&pool).unwrap();
+    let first = pool.hold("a").unwrap();
+    assert!(matches!(pool.hold("a"), Err(Error::Busy(_))));
+    assert!(matches!(pool.remove_unheld("a"), Err(Error::Busy(_))));
+    drop(first);
+    drop(pool.hold("a").unwrap());
+    pool.remove_unheld("a").unwrap();
+    assert!(matches!(pool.hold("a"), Err(Error::NotFound(_))));
+    account(&pool).unwrap();
+}
+
+#[test]
+fn ho1_owner_and_tenants_have_a_tag_one_at_a_time() {
+    let owner = Owner::new();
+    let (one, other) = (owner.tenant(), owner.tenant());
+    one.create(&spec("a", true)).unwrap();
+    let held = one.hold("a").unwrap();
+    assert_eq!((held.tag().attributes, held.is_lent()), ([7; 64], true));
+    for refused in [other.hold("a").unwrap_err(), owner.pool.hold("a").unwrap_err(), other.remove("a").unwrap_err()] {
+        let told = refused.to_string();
+        assert!(told.contains(&format!("in use by process {}", std::process::id())), "{told}");
+    }
+    drop(held);
+    let held = owner.pool.hold("a").unwrap();
+    assert!(other.hold("a").unwrap_err().to_string().contains("the pool's owner"));
+    drop(held);
+    drop(other.hold("a").unwrap());
+    one.remove("a").unwrap();
+    assert_eq!(one.tags().unwrap(), []);
+    account(&owner.pool).unwrap();
+}
+
+#[test]
+fn refusals_reach_a_tenant_as_what_they_are() {
+    let owner = Owner::new();
+    let tenant = owner.tenant();
+    tenant.create(&spec("a", true)).unwrap();
+    assert!(matches!(tenant.create(&spec("a", true)), Err(Error::Exists(name)) if name == "a"));
+    assert!(matches!(tenant.hold("b"), Err(Error::NotFound(_))));
+    let mut large = spec("b", true);
+    large.parts[1].bytes = 1 << 40;
+    assert!(matches!(tenant.create(&large), Err(Error::Full { .. })));
+    assert!(matches!(tenant.create(&spec("\n", true)), Err(Error::BadName(_))));
+    owner.pool.put("v", &mut &b"bytes"[..], &crate::Put::default()).unwrap();
+    assert!(matches!(tenant.hold("v"), Err(Error::Busy(_))));
+    assert!(matches!(tenant.remove("v"), Err(Error::Busy(_))));
+}
+
+/// What a tenant stores is what the owner and the next tenant find; the log runs on a grant as it does on a pool.
+#[test]
+fn a_log_is_the_same_through_a_grant() {
+    let owner = Owner::new();
+    owner.tenant().create(&spec("a", true)).unwrap();
+    let append = |holding: Holding, bytes: &[u8]| {
+        let log = Log::open_within(Arc::new(holding)).unwrap();
+        log.append(bytes).unwrap();
+        log.records().map(|record| record.unwrap().1).collect::<Vec<_>>()
+    };
+    append(owner.tenant().hold("a").unwrap(), b"one");
+    append(owner.pool.hold("a").unwrap(), b"two");
+    assert_eq!(append(owner.tenant().hold("a").unwrap(), b"three"), [&b"one"[..], b"two", b"three"]);
+}
+
+#[test]
+fn ho2_parts_are_replaced_by_their_holder() {
+    let owner = Owner::new();
+    let tenant = owner.tenant();
+    tenant.create(&spec("a", true)).unwrap();
+    let free = owner.pool.usage().free_bytes;
+    let holders: [&dyn Fn() -> Holding; 2] = [&|| tenant.hold("a").unwrap(), &|| owner.pool.hold("a").unwrap()];
+    for hold in holders {
+        let held = hold();
+        held.replace(Part { role: Role(2), bytes: 3 * PAGE }).unwrap();
+        held.replace(Part { role: Role(2), bytes: 2 * PAGE }).unwrap();
+        assert_eq!(held.stream(Role(2)).len(), 2 * PAGE);
+        let at = held.stream(Role(2)).locate(0).unwrap().at;
+        held.memory().store(at, b"theirs", Scheme::Nt);
+        held.settle().unwrap();
+        let refused = held.replace(Part { role: Role(2), bytes: 1 << 40 });
+        assert!(matches!(refused, Err(Error::Full { .. })));
+        held.check_poison().unwrap();
+        drop(held);
+        assert_eq!(owner.pool.usage().free_bytes, free - 2 * PAGE);
+    }
+    account(&owner.pool).unwrap();
+}
+
+#[test]
+fn ho4_a_holding_outlives_its_owner() {
+    let owner = Owner::new();
+    let tenant = owner.tenant();
+    tenant.create(&spec("a", true)).unwrap();
+    let held = Arc::new(tenant.hold("a").unwrap());
+    let log = Log::open_within(Arc::clone(&held)).unwrap();
+    let path = owner.path();
+    let Owner { folder: _folder, pool, _listening } = owner;
+    _listening.stop().unwrap();
+    drop(pool);
+    log.append(b"without an owner").unwrap();
+    let file = File::options().read(true).write(true).open(&path).unwrap();
+    let next = Mapped::map(file, &MapOptions { guard: Guard::None, ..MapOptions::default() }).unwrap();
+    let next = Arc::new(Pool::open(Arc::new(next), BOOT).unwrap().0);
+    assert!(next.hold("a").unwrap_err().to_string().contains("in use by process"));
+}
+
+/// HO3: an image of every instant of the making opens, and holds no tag or one with an empty log.
+#[test]
+fn ho3_crash_a_tag_is_made_whole_or_not() {
+    for model in Model::ALL {
+        let memory = new_pool(model);
+        let pool = Arc::new(open(&memory));
+        memory.forget_trace();
+        spec("a", true).create(&pool).unwrap();
+        memory.mark(1);
+        let report = ferrite_crash::explore(&memory, &crate::proof::options(1 << 8, 60), |crash| {
+            let (_, pool) = crate::proof::reopen(crash)?;
+            let pool = Arc::new(pool);
+            let is_there = match pool.hold("a") {
+                Ok(held) => {
+                    let log = Log::open_within(Arc::new(held)).map_err(|error| error.to_string())?;
+                    log.append(b"x").map_err(|error| error.to_string())?;
+                    log.records().count() == 1
+                }
+                Err(Error::NotFound(_)) => crash.last_mark().is_none(),
+                Err(_) => false,
+            };
+            if is_there { Ok(()) } else { Err("HO3: a tag that cannot be held".into()) }
+        });
+        report.assert_clean();
+    }
+}
+
+#[test]
+fn ho5_a_failed_persist_poisons() {
+    let memory: Arc<LyingMemory> = new_pool(Model::FILE);
+    let pool = Arc::new(open(&memory));
+    spec("a", true).create(&pool).unwrap();
+    let held = pool.hold("a").unwrap();
+    memory.fail_nth(memory.calls());
+    assert!(held.settle().is_err());
+    assert!(matches!(held.check_poison(), Err(Error::Poisoned(_))));
+}
