@@ -95,3 +95,23 @@ fn a_disk_is_attached_and_detached_beside_a_running_server_and_grows() {
     assert!(!Path::new("/dev/ferrite/e2e-beside").exists());
     run(crate::programs::ferrite().args(["disk", "remove", pool, "e2e-beside"]));
 }
+
+/// Two pools that each have a disk of one name: both get a node, under links that say whose.
+#[test]
+fn disks_of_one_name_in_two_pools_are_both_attached() {
+    if !can_attach() {
+        return;
+    }
+    let folder = folder(true);
+    let (one, other) = (folder.path().join("e2e-one"), folder.path().join("e2e-other"));
+    let first = Server::start(&one, &["--size", "32M", "--disk", "e2e-same=4M"]);
+    let second = Server::start(&other, &["--size", "32M", "--disk", "e2e-same=8M"]);
+    let (plain, named) = (first.node("e2e-same"), second.node("e2e-other-e2e-same"));
+    let bytes =
+        |node: &Path| run(client("blockdev").arg("--getsize64").arg(node)).trim().parse::<u64>().expect("bytes");
+    assert_eq!((bytes(&plain), bytes(&named)), (4 << 20, 8 << 20));
+    assert!(second.lines.iter().any(|line| line.contains("/dev/ferrite/e2e-other-e2e-same")), "{:?}", second.lines);
+    second.interrupt();
+    assert!(!named.exists() && bytes(&plain) == 4 << 20, "each takes its own link away");
+    first.interrupt();
+}

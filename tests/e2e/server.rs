@@ -46,6 +46,17 @@ impl Server {
         panic!("{command:?} ended with {status} before it served: {lines:?}");
     }
 
+    /// Starts `ferrite` with `words` and `--json` and waits for the line that says that it serves.
+    pub fn start_as_program(words: &[&str]) -> Self {
+        Self::of(ferrite().args(words).arg("--json"), Path::new(""), "\"disks\"")
+    }
+
+    /// That line.
+    pub fn told(&self) -> serde_json::Value {
+        assert_eq!(self.lines.len(), 1, "one line: {:?}", self.lines);
+        serde_json::from_str(&self.lines[0]).unwrap_or_else(|error| panic!("{error} in {:?}", self.lines))
+    }
+
     /// The `/dev` node of the disk called `name`, by its stable link.
     pub fn node(&self, name: &str) -> PathBuf {
         let link = PathBuf::from(format!("/dev/ferrite/{name}"));

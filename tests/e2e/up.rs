@@ -180,3 +180,63 @@ fn writes_are_counted_and_speeds_emulated_when_asked() {
         refused(ferrite().args(["disk", "serve", pool, "disk0"]).args(wrong), 2);
     }
 }
+
+/// Programs that start a server read one line, as soon as it serves: where each disk is, and what the pool survives.
+#[test]
+fn whoever_starts_a_server_is_told_in_one_line_of_json() {
+    let folder = folder(true);
+    let path = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
+    let (pool, socket) = (path("pool"), path("socket"));
+    let up = Server::start_as_program(&["up", "--pool", &pool, "--size", "64M", "--no-attach"]);
+    let told = up.told();
+    assert_eq!((&told["pool"], &told["owner_pid"]), (&pool.as_str().into(), &up.pid().into()));
+    let survives = serde_json::json!({
+        "process_crash": true, "kernel_crash": false, "power_loss": false, "when_flushed": false
+    });
+    assert_eq!(told["survives"], survives);
+    assert_eq!(told["disks"][0]["name"], "disk0");
+    assert_eq!(json(&["pool", "info", &pool])["survives"], survives);
+    let size = |told: &serde_json::Value| {
+        run(client("nbdinfo").arg("--size").arg(told["disks"][0]["uris"][0].as_str().expect("an address")))
+    };
+    assert_eq!(size(&told).trim(), (32 << 20).to_string());
+    let serve = Server::start_as_program(&["disk", "serve", &pool, "disk0", "--unix", &socket, "--tcp", "127.0.0.1:0"]);
+    let told = serve.told();
+    assert_eq!((&told["owner_pid"], &told["survives"]), (&up.pid().into(), &survives), "its owner is the other");
+    assert!(told["disks"][0]["uris"][1].as_str().is_some_and(|uri| uri.starts_with("nbd://127.0.0.1:")), "{told}");
+    assert_eq!(size(&told).trim(), (32 << 20).to_string());
+    serve.interrupt();
+    std::fs::write(path("file"), vec![0; 1 << 20]).expect("written");
+    let export = Server::start_as_program(&["disk", "export", &path("file"), "--unix", &socket]);
+    let told = export.told();
+    assert_eq!((size(&told).trim(), &told["pool"]), ((1 << 20).to_string().as_str(), &serde_json::Value::Null));
+    export.interrupt();
+    up.interrupt();
+}
+
+/// One Ctrl-C ends a check, of a pool that nobody serves and of one that is served, and the pool is as it was.
+#[test]
+fn a_check_ends_when_it_is_asked_to() {
+    let folder = folder(true);
+    let path = folder.path().join("pool");
+    let pool = path.to_str().expect("text");
+    ok(&["pool", "create", pool, "--size", "64M"]);
+    ok(&["disk", "create", pool, "d", "--size", "32M"]);
+    let interrupted = || {
+        // It cannot end otherwise: nobody takes what it prints.
+        let (_reader, mut writer) = std::io::pipe().expect("a pipe");
+        writer.write_all(&[0; 64 << 10]).expect("as much as it holds");
+        let mut check = ferrite().args(["pool", "check", pool]).stdout(writer).spawn().expect("ferrite starts");
+        signal(check.id(), "INT");
+        assert_eq!(wait(&mut check, std::time::Duration::from_secs(30)), None);
+        if check.try_wait().expect("a child of ours").is_none() {
+            check.kill().expect("killed");
+            panic!("it goes on");
+        }
+    };
+    interrupted();
+    let server = Server::start(&path, &["--no-attach"]);
+    interrupted();
+    server.interrupt();
+    assert_sound(&path);
+}

@@ -33,10 +33,83 @@ fn wrong_options_are_told_before_anything_happens() {
     {
         refused(ferrite().args(["disk", "serve", pool, "d"]).args(wrong), 2);
     }
-    assert!(refused(ferrite().args(["disk", "create", pool, "d", "--size", "1M"]), 1).contains("already"));
-    assert!(refused(ferrite().args(["disk", "create", pool, "e", "--size", "1G"]), 1).contains("full"));
+    let said = refused(ferrite().args(["disk", "create", pool, "d", "--size", "1M"]), 1);
+    assert!(said.contains("already") && said.contains("`ferrite disk remove`"), "{said}");
+    let said = refused(ferrite().args(["disk", "create", pool, "e", "--size", "1G"]), 1);
+    assert!(
+        said.contains("full") && said.contains("`ferrite pool grow`") && said.contains("`ferrite disk remove`"),
+        "{said}"
+    );
     assert!(refused(ferrite().args(["disk", "resize", pool, "d", "--size", "512K"]), 1).contains("only grow"));
-    assert!(refused(ferrite().args(["disk", "stat", pool, "x"]), 1).contains("no tag called \"x\""));
+    assert!(refused(ferrite().args(["disk", "stat", pool, "x"]), 1).contains("no disk called \"x\""));
+}
+
+/// A name that is taken by bytes may be given to new ones, and who is refused that is told how.
+#[test]
+fn a_taken_name_says_how_it_is_replaced() {
+    let folder = folder(true);
+    let path = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
+    let (pool, content) = (path("pool"), path("content"));
+    ok(&["pool", "create", &pool, "--size", "32M"]);
+    ok(&["disk", "create", &pool, "d", "--size", "1M"]);
+    std::fs::write(&content, "content").expect("written");
+    ok(&["tag", "put", &pool, "t", &content]);
+    assert!(refused(ferrite().args(["tag", "put", &pool, "t", &content]), 1).contains("--replace"));
+    ok(&["tag", "put", &pool, "t", &content, "--replace"]);
+    let said = refused(ferrite().args(["tag", "put", &pool, "d", &content]), 1);
+    assert!(said.contains("a disk") && !said.contains("--replace"), "bytes take no disk's place: {said}");
+    let said = refused(ferrite().args(["disk", "create", &pool, "t", "--size", "1M"]), 1);
+    assert!(said.contains("`ferrite tag remove`") && !said.contains("--replace"), "{said}");
+}
+
+/// What is no pool is told as that, with what to do, whichever command meets it.
+#[test]
+fn what_is_no_pool_says_what_to_do() {
+    let folder = folder(true);
+    let at = folder.path().to_str().expect("text");
+    let missing = format!("{at}/missing");
+    for words in [&["pool", "info"][..], &["pool", "check"], &["disk", "list"], &["tag", "list"], &["pool", "grow"]] {
+        let said = refused(ferrite().args(words).arg(&missing), 1);
+        assert!(said.contains("ferrite pool create") && said.contains("ferrite up --pool"), "{words:?}: {said}");
+        let said = refused(ferrite().args(words).arg(at), 1);
+        assert!(said.contains("is a folder"), "{words:?}: {said}");
+    }
+    for force in [&[][..], &["--force"]] {
+        let said = refused(ferrite().args(["pool", "create", at, "--size", "32M"]).args(force), 1);
+        assert!(said.contains("is a folder"), "{said}");
+    }
+}
+
+/// Help fits the terminal it is read on.
+#[test]
+fn help_is_as_wide_as_the_terminal() {
+    for words in [&["up"][..], &["disk", "serve"], &["disk", "copy"], &["bench"]] {
+        let text = run(ferrite().args(words).arg("--help").env("COLUMNS", "80"));
+        let wide: Vec<_> = text.lines().filter(|line| line.chars().count() > 80).collect();
+        assert!(wide.is_empty(), "{wide:?}");
+    }
+}
+
+/// A check of what cannot be opened does not advise a check, and tells programs in one word.
+#[test]
+fn a_check_of_a_broken_pool_says_so() {
+    use std::os::unix::fs::FileExt;
+    let folder = folder(true);
+    let path = folder.path().join("pool");
+    let pool = path.to_str().expect("text");
+    ok(&["pool", "create", pool, "--size", "32M"]);
+    assert_eq!(json(&["pool", "check", pool])["sound"], true);
+    let file = std::fs::File::options().write(true).open(&path).expect("there");
+    for at in [40, 4096 + 40] {
+        file.write_all_at(&[0x5a; 8], at).expect("broken");
+    }
+    let said = refused(ferrite().args(["pool", "info", pool]), 1);
+    assert!(said.contains("run `ferrite pool check`"), "the others advise it: {said}");
+    let said = refused(ferrite().args(["pool", "check", pool]), 1);
+    assert!(said.contains("corrupt") && !said.contains("ferrite pool check") && !said.contains("--repair"), "{said}");
+    let output = ferrite().args(["pool", "check", pool, "--json"]).output().expect("ferrite runs");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!((output.status.code(), &report["sound"], &report["opened"]), (Some(1), &false.into(), &false.into()));
 }
 
 /// A command whose reader has gone ends as if it had not, and a server serves on.

@@ -9,23 +9,24 @@ use crate::size;
 
 /// With `--guard buffered` (pmbd.txt, figures 4 to 6).
 #[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "With --guard buffered")]
 pub struct BufferingArguments {
-    /// With --guard buffered: how many buffers [default: 1]
+    /// How many buffers, which addresses go to in turn [default: 1]
     #[arg(long, value_name = "N")]
     buffers: Option<usize>,
-    /// With --guard buffered: the size of each [default: 16M]
+    /// The size of each: DRAM, and what an unclean stop may lose [default: 16M]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     buffer_size: Option<u64>,
-    /// With --guard buffered: write each page by itself, not contiguous ones together
+    /// Write each page by itself, under a window of its own: to compare with
     #[arg(long, overrides_with = "batch")]
     no_batch: bool,
-    /// With --guard buffered: write contiguous pages together, which is the default
+    /// Write contiguous pages together, under one window, which is the default
     #[arg(long)]
     batch: bool,
-    /// With --guard buffered: empty a buffer when so much of it is dirty [default: 0.7]
+    /// Empty a buffer when so much of it is dirty [default: 0.7]
     #[arg(long, value_name = "PART")]
     high: Option<f64>,
-    /// With --guard buffered: until so much of it is [default: 0.1]
+    /// Until so much of it is [default: 0.1]
     #[arg(long, value_name = "PART")]
     low: Option<f64>,
 }

@@ -1,5 +1,6 @@
 //! The subcommands.
 
+mod announce;
 pub mod bench;
 pub mod disk;
 mod image;

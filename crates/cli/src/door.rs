@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use ferrite_serve::nbd::Network;
 
 use crate::engine::absolute;
 use crate::outcome::Outcome;
@@ -11,6 +12,7 @@ use crate::request::{Door, TcpDoor};
 
 /// Where disks are served over NBD.
 #[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Where it is reached")]
 pub struct DoorArguments {
     /// The Unix socket to serve on
     #[arg(long)]
@@ -19,7 +21,7 @@ pub struct DoorArguments {
     #[arg(long, value_name = "ADDRESS:PORT")]
     tcp: Option<SocketAddr>,
     /// Who may connect by TCP: an address or a network, such as 10.0.0.0/8; repeatable [default: everybody]
-    #[arg(long, value_name = "NETWORK", requires = "tcp")]
+    #[arg(long, value_name = "NETWORK", requires = "tcp", value_parser = network)]
     allow: Vec<String>,
     /// Require TLS on TCP, with this certificate (PEM)
     #[arg(long, value_name = "FILE", requires_all = ["tcp", "tls_key"])]
@@ -30,6 +32,10 @@ pub struct DoorArguments {
     /// Require of clients a certificate that this authority (PEM) has signed
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_client_ca: Option<PathBuf>,
+}
+
+fn network(text: &str) -> Result<String, String> {
+    text.parse::<Network>().map(|_| text.into()).map_err(|error| error.to_string())
 }
 
 impl DoorArguments {

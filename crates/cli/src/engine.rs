@@ -15,6 +15,7 @@ use crate::medium::{Medium, MediumArguments};
 use crate::outcome::Outcome;
 use crate::request::{DiskReport, PoolReport, Request, TagReport, WearReport};
 use crate::served::{Served, disk_names};
+use crate::survival::SurvivalReport;
 use crate::warm::Warm;
 use crate::watched::Watched;
 
@@ -106,7 +107,8 @@ impl Engine {
                 let file = file(fds)?;
                 let size = file.metadata().map_or(0, |it| if it.is_file() { it.len() } else { 0 });
                 let put = Put { replace, size_hint_bytes: (size > 0).then_some(size) };
-                let tag = pool.put(&name, &mut Watched::new(file, "storing", size, on_progress), &put)?;
+                let tag = pool.put(&name, &mut Watched::new(file, "storing", size, on_progress), &put);
+                let tag = tag.map_err(|error| self.taken(error, true))?;
                 Ok(json!(tag_report(&tag)))
             }
             Request::TagGet { name } => {
@@ -129,13 +131,15 @@ impl Engine {
 
     fn execute_disk(&self, request: Request, connection: Option<u64>) -> Outcome<Value> {
         let (pool, served) = (&*self.pool, &self.served);
+        request.disk().map_or(Ok(()), |name| self.ensure_disk(name))?;
         match request {
             Request::DiskList => {
                 let reports: Outcome<Vec<_>> = disk_names(pool).iter().map(|name| self.disk_report(name)).collect();
                 Ok(json!(reports?))
             }
             Request::DiskCreate { name, size, sector_bytes, thin, checksum } => {
-                ferrite_block::create(pool, &name, &DiskSpec { size, sector_bytes, thin, checksum })?;
+                let spec = DiskSpec { size, sector_bytes, thin, checksum };
+                ferrite_block::create(pool, &name, &spec).map_err(|error| self.taken(error, false))?;
                 Ok(json!(self.disk_report(&name)?))
             }
             Request::DiskRemove { name } => {
@@ -154,12 +158,35 @@ impl Engine {
         }
     }
 
-    fn pool_report(&self) -> PoolReport {
+    /// Refuses a name that no disk has.
+    pub fn ensure_disk(&self, name: &str) -> Outcome {
+        if disk_names(&self.pool).iter().any(|known| known == name) {
+            return Ok(());
+        }
+        Err(format!("there is no disk called {name:?}: see `ferrite disk list`, or `ferrite disk create` it").into())
+    }
+
+    /// Where a name is taken, says what can be done: plain bytes are replaced by plain bytes (`replaceable`), and
+    /// nothing else is by anything.
+    fn taken(&self, error: ferrite_pool::Error, replaceable: bool) -> String {
+        let ferrite_pool::Error::Exists(name) = &error else { return error.to_string() };
+        let kind = self.pool.tag(name).map(|tag| tag.kind);
+        match kind {
+            Ok(TagKind::BYTES) if replaceable => format!("{error}: --replace stores the new content in its place"),
+            Ok(TagKind::BYTES) => format!("{error}: choose another name, or `ferrite tag remove` that first"),
+            Ok(TagKind::DISK) => format!("{error}, a disk: choose another name, or `ferrite disk remove` that first"),
+            _ => format!("{error}: choose another name"),
+        }
+    }
+
+    /// What the pool is.
+    pub fn pool_report(&self) -> PoolReport {
         PoolReport {
             uuid: ferrite_pool::show_uuid(&self.pool.superblock().uuid),
             version: VERSION,
             path: self.path.clone(),
             medium: self.medium.line.clone(),
+            survives: SurvivalReport::of(&*self.medium.memory),
             owner_pid: None,
             usage: self.pool.usage(),
             tags: self.pool.tags().len() as u64,

@@ -13,9 +13,8 @@ use crate::request::Serving;
 
 /// How a disk is served. The defaults are the safe and fast ones.
 #[derive(Args)]
+#[command(next_help_heading = "How disks are served")]
 pub struct How {
-    #[command(flatten)]
-    pub medium: MediumArguments,
     /// How data reaches the medium: nt, flush, clwb, clflushopt, clflush, writeback, writeback-all or writethrough
     /// [default: nt]
     ///
@@ -26,15 +25,18 @@ pub struct How {
     /// Overwrite in place: one fence instead of two, and a crash may tear a sector
     #[arg(long)]
     in_place: bool,
-    /// Refuse writes
+    /// Refuse writes, trims and zeroing
     #[arg(long)]
     read_only: bool,
-    /// Read back what was written; a store that did not arrive is an error
+    /// Read back what was written: a store that did not arrive is an error, for the price of a read a write
     #[arg(long)]
     verify: bool,
     /// Count cycles per stage for `ferrite disk stat`: costs some tens of ns a request
     #[arg(long)]
     stages: bool,
+    // Last, since its heading would stand over what follows.
+    #[command(flatten)]
+    pub medium: MediumArguments,
     #[command(flatten)]
     buffering: BufferingArguments,
 }

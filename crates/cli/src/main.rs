@@ -19,6 +19,7 @@ mod served;
 mod size;
 mod source;
 mod stop;
+mod survival;
 mod warm;
 mod watched;
 

@@ -13,6 +13,7 @@ use crate::size;
 
 /// How a pool's memory behaves. It holds for the whole pool, for as long as this process owns it.
 #[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "The pool's memory, for all that is served from it")]
 pub struct MediumArguments {
     /// What keeps stray writes out: none, pagetable, private, keys, keys=strict or buffered [default: keys where the
     /// CPU has them]

@@ -1,5 +1,7 @@
 //! How a command reaches a pool: through its owner if it has one, else by becoming that.
 
+use std::fs;
+use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +14,7 @@ use serde_json::Value;
 use crate::bar::Bar;
 use crate::engine::Engine;
 use crate::medium::MediumArguments;
-use crate::outcome::Outcome;
+use crate::outcome::{Failure, Outcome};
 use crate::request::Request;
 use crate::stop::{self, Asked, Stop};
 
@@ -36,9 +38,10 @@ pub enum Found {
 
 /// Takes the pool at `path`, or reaches its owner. A command that has it for a moment is waited for.
 pub fn find(path: &Path) -> Outcome<Found> {
+    look_at(path)?;
     let until = Instant::now() + PATIENCE;
     loop {
-        let holder = match claim(path)? {
+        let holder = match claim(path).map_err(|error| refused(path, error))? {
             Claim::Ours(lock) => return Ok(Found::Ours(lock)),
             Claim::Held(holder) => holder,
         };
@@ -51,6 +54,31 @@ pub fn find(path: &Path) -> Outcome<Found> {
             }
             Err(error) => return Err(error.into()),
         }
+    }
+}
+
+/// Says of what cannot be a pool that is reached what to do instead.
+fn look_at(path: &Path) -> Outcome {
+    let name = path.display();
+    match fs::metadata(path) {
+        Ok(found) if found.is_dir() => Err(format!("{name} is a folder: name a file in it").into()),
+        Err(error) if error.kind() == ErrorKind::NotFound => Err(format!(
+            "there is no {name}: `ferrite pool create {name} --size 1G` makes a pool, `ferrite up --pool {name}` one with \
+             a disk in it"
+        )
+        .into()),
+        Err(error) => Err(format!("looking at {name}: {error}").into()),
+        Ok(_) => Ok(()),
+    }
+}
+
+/// A pool is its user's alone, who may have forgotten that.
+fn refused(path: &Path, error: Error) -> Failure {
+    match &error {
+        Error::Io { source, .. } if source.kind() == ErrorKind::PermissionDenied => {
+            format!("{} is not yours to read and write: ask as its user, or as root", path.display()).into()
+        }
+        _ => error.into(),
     }
 }
 

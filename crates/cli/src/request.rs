@@ -8,6 +8,8 @@ use ferrite_medium::{Tally, Wear};
 use ferrite_pool::grant::GrantId;
 use serde::{Deserialize, Serialize};
 
+use crate::survival::SurvivalReport;
+
 /// How a disk is served.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Serving {
@@ -172,6 +174,20 @@ pub enum Request {
     },
 }
 
+impl Request {
+    /// The disk it is about, which has to be there.
+    pub fn disk(&self) -> Option<&str> {
+        match self {
+            Self::DiskRemove { name }
+            | Self::DiskResize { name, .. }
+            | Self::DiskServe { name, .. }
+            | Self::DiskAttach { name, .. }
+            | Self::DiskStat { name } => Some(name),
+            _ => None,
+        }
+    }
+}
+
 /// What was granted. With it come two descriptors: the pool's memory, and a notice that becomes readable when the
 /// grant is asked back.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -195,6 +211,8 @@ pub struct PoolReport {
     pub path: PathBuf,
     /// What it lies in, what that survives, and whether stray writes are held off, in one line.
     pub medium: String,
+    /// What of it a program can tell apart.
+    pub survives: SurvivalReport,
     /// The process that owns it, where that is another one.
     pub owner_pid: Option<u32>,
     /// How its space is used.

@@ -221,12 +221,28 @@ impl Served {
         }
         let front = self.open(name, serving)?;
         let directory = host::attach_directory(self.pool.superblock().uuid);
-        let node = Attached::new(front, attach::Options::new(name, directory)).map_err(|error| error.to_string())?;
+        let node = self.attach_at_free_link(&front, attach::Options::new(name, directory))?;
         let lies_on = attach::lies_on(&self.path, node.device()).map_err(|error| error.to_string())?;
         if lies_on {
             return Err(format!("the pool {} lies on {name:?} itself", self.path.display()));
         }
         Ok(report(nodes.entry(name.into()).or_insert(node)))
+    }
+
+    /// Where a disk of another pool has the link, as `disk0` of two pools, the pool's name goes into it, and where that
+    /// is not enough its identity.
+    fn attach_at_free_link(&self, front: &Arc<Front>, options: attach::Options) -> Result<Attached, String> {
+        let pool = self.path.file_name().unwrap_or_default().to_string_lossy();
+        let uuid = ferrite_pool::show_uuid(&self.pool.superblock().uuid);
+        let named = |before: &str| options.link.with_file_name(format!("{before}-{}", options.name));
+        let mut first = None;
+        for link in [options.link.clone(), named(&pool), named(&uuid)] {
+            match Attached::new(front.clone(), attach::Options { link, ..options.clone() }) {
+                Err(taken @ attach::Error::LinkTaken { .. }) => _ = first.get_or_insert(taken),
+                other => return other.map_err(|error| error.to_string()),
+            }
+        }
+        Err(first.map(|taken| taken.to_string()).unwrap_or_default())
     }
 
     /// Takes the node of the disk called `name` away.

@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::host;
 use crate::outcome::{Failure, Outcome};
 use crate::reach::Reach;
-use crate::request::{DiskReport, Door, Request, Serving};
+use crate::request::{DiskReport, Door, PoolReport, Request, Serving};
 
 /// What addresses there are, for help texts.
 pub const ADDRESSES: &str = "POOL:NAME (a disk in a pool), nbd+unix:///NAME?socket=PATH, nbd://HOST/NAME, a file or \
@@ -73,16 +73,19 @@ impl Source {
         let serving = Serving { read_only: opening.read_only, ..Serving::default() };
         let known = opening.beside.and_then(|source| source.reach.as_ref()?.ours_at(pool));
         if let Some(engine) = known {
+            engine.ensure_disk(name)?;
             return Ok(Self::plain(engine.served().open(name, &serving)?));
         }
         match Reach::new(pool)? {
-            Reach::Ours(engine) => match engine.served().open(name, &serving) {
-                Ok(disk) => Ok(Self { disk, reach: Some(Reach::Ours(engine)) }),
-                Err(why) => {
-                    Reach::Ours(engine).close()?;
-                    Err(why.into())
+            Reach::Ours(engine) => {
+                match engine.ensure_disk(name).and_then(|()| Ok(engine.served().open(name, &serving)?)) {
+                    Ok(disk) => Ok(Self { disk, reach: Some(Reach::Ours(engine)) }),
+                    Err(why) => {
+                        Reach::Ours(engine).close()?;
+                        Err(why)
+                    }
                 }
-            },
+            }
             theirs @ Reach::Theirs(_) => Self::served(theirs, pool, name, opening),
         }
     }
@@ -100,6 +103,12 @@ impl Source {
         let options = ConnectOptions { read_only: opening.read_only, ..ConnectOptions::default() };
         let disk = Arc::new(NbdDisk::connect(&uri, &options)?);
         Ok(Self { disk, reach: Some(reach) })
+    }
+
+    /// The pool it lies in, where that is known here.
+    pub fn pool(&mut self) -> Outcome<Option<PoolReport>> {
+        let Some(reach) = &mut self.reach else { return Ok(None) };
+        Ok(Some(PoolReport { owner_pid: reach.owner_pid(), ..reach.ask(Request::PoolInfo, None)? }))
     }
 
     /// Lets go of it in order.

@@ -76,7 +76,10 @@ pub enum Error {
     #[error("{0}")]
     Occupied(String),
     /// The pool is full.
-    #[error("the pool is full: {needed_bytes} bytes needed, {free_bytes} free")]
+    #[error(
+        "the pool is full: {needed_bytes} bytes needed, {free_bytes} free; remove what is not needed (`ferrite disk \
+         remove`, `ferrite tag remove`), or make it larger (`ferrite pool grow`)"
+    )]
     Full {
         /// Bytes asked for.
         needed_bytes: u64,

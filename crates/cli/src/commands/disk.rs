@@ -10,13 +10,14 @@ use ferrite_pool::owner::Listening;
 use ferrite_serve::nbd_client::{tcp_uri, unix_uri};
 use serde_json::Value;
 
+use super::announce::{AnnouncedDisk, Announcement};
 use super::{print, print_on, transfer};
 use crate::door::DoorArguments;
 use crate::host;
 use crate::how::How;
 use crate::outcome::Outcome;
 use crate::reach::{self, Reach};
-use crate::request::{AttachReport, DiskReport, Request, Serving};
+use crate::request::{AttachReport, DiskReport, PoolReport, Request, Serving};
 use crate::size;
 use crate::stop::{self, Stop};
 
@@ -117,6 +118,9 @@ pub struct Stat {
 pub struct Serve {
     #[command(flatten)]
     disk: Named,
+    /// Print JSON: one line, when it is served
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     door: DoorArguments,
     #[command(flatten)]
@@ -127,11 +131,11 @@ pub struct Serve {
 pub struct Attach {
     #[command(flatten)]
     disk: Named,
-    #[command(flatten)]
-    how: How,
     /// Print JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    how: How,
 }
 
 impl Disk {
@@ -208,10 +212,10 @@ impl Serve {
         let unix = unix_uri(name, &door.unix);
         let request = Request::DiskServe { name: name.clone(), door, serving };
         let tcp: Option<SocketAddr> = reach.ask(request, None)?;
-        say!("{name} is served at {unix}");
-        if let Some(address) = tcp {
-            say!("{name} is served at {}", tcp_uri(name, address));
-        }
+        let uris = [unix].into_iter().chain(tcp.map(|address| tcp_uri(name, address))).collect();
+        let disk = AnnouncedDisk { name: name.clone(), uris, ..AnnouncedDisk::default() };
+        let pool = PoolReport { owner_pid: reach.owner_pid(), ..reach.ask(Request::PoolInfo, None)? };
+        Announcement::of(&pool, vec![disk]).tell(self.json, Announcement::show_uris)?;
         Ok(listening)
     }
 }

@@ -128,6 +128,9 @@ pub fn format(path: &Path) -> Outcome {
 }
 
 fn exists(path: &Path) -> Failure {
+    if path.is_dir() {
+        return Failure::Failed(format!("{} is a folder: name a file in it", path.display()));
+    }
     Failure::Failed(format!("{} exists already: --force makes a pool of it, and what it holds is lost", path.display()))
 }
 

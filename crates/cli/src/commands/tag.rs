@@ -107,6 +107,9 @@ impl Put {
         let tag: TagReport = match named(self.file.as_deref()) {
             Some(path) => {
                 let file = File::open(path).map_err(|error| format!("opening {}: {error}", path.display()))?;
+                if file.metadata()?.is_dir() {
+                    return Err(format!("{} is a folder: name a file", path.display()).into());
+                }
                 reach::ask(&self.pool, request, Some(file.as_fd()))?
             }
             None => reach::ask(&self.pool, request, Some(io::stdin().as_fd()))?,

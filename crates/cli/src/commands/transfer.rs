@@ -1,6 +1,6 @@
 //! `ferrite disk copy|export`: any disk, by its address.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
@@ -10,6 +10,7 @@ use ferrite_serve::nbd::{Exports, Options, Refusal, Server};
 use ferrite_serve::nbd_client::unix_uri;
 use serde::Serialize;
 
+use super::announce::{AnnouncedDisk, Announcement};
 use super::print;
 use crate::bar::Bar;
 use crate::engine::absolute;
@@ -44,6 +45,9 @@ pub struct Export {
     /// Refuse writes
     #[arg(long)]
     read_only: bool,
+    /// Print JSON: one line, when it is served
+    #[arg(long)]
+    json: bool,
 }
 
 /// What a copy did.
@@ -77,10 +81,15 @@ impl Copy {
 impl Copy {
     fn copy_from(&self, from: &Source) -> Outcome<Copied> {
         let size = from.disk.geometry().size;
+        let path = Path::new(&self.to);
+        let is_new = !path.exists();
         let opening = Opening { make_bytes: Some(size), beside: Some(from), ..Opening::default() };
         let to = Source::open(&self.to, opening)?;
         let copied = check_fit(size, to.disk.geometry().size).and_then(|()| copy(&*from.disk, &*to.disk, size));
         to.close()?;
+        if copied.is_err() && is_new && path.is_file() {
+            let _ = std::fs::remove_file(path);
+        }
         copied
     }
 }
@@ -130,17 +139,23 @@ impl Export {
     /// Serves it until Ctrl-C.
     pub fn run(self) -> Outcome {
         let mut stop = Stop::new()?;
-        let source = Source::open(&self.from, Opening { read_only: self.read_only, ..Opening::default() })?;
-        let served = self.serve(&source, &mut stop);
+        let mut source = Source::open(&self.from, Opening { read_only: self.read_only, ..Opening::default() })?;
+        let served = self.serve(&mut source, &mut stop);
         source.close()?;
         served
     }
 
-    fn serve(&self, source: &Source, stop: &mut Stop) -> Outcome {
+    fn serve(&self, source: &mut Source, stop: &mut Stop) -> Outcome {
         let only = Arc::new(Only(Arc::clone(&source.disk)));
         let unix = absolute(&self.unix)?;
         let listening = Server::new(only, Options::default()).listen_unix(&unix)?;
-        say!("{} is served at {}", self.from, unix_uri("", &unix));
+        let disk = AnnouncedDisk { name: self.from.clone(), uris: vec![unix_uri("", &unix)], ..Default::default() };
+        let pool = source.pool()?;
+        let all = match &pool {
+            Some(pool) => Announcement::of(pool, vec![disk]),
+            None => Announcement { owner_pid: std::process::id(), disks: vec![disk], ..Announcement::default() },
+        };
+        all.tell(self.json, Announcement::show_uris)?;
         while stop.wait() != stop::Asked::End {}
         listening.stop();
         Ok(source.disk.flush()?)

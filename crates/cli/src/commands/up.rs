@@ -1,7 +1,6 @@
 //! `ferrite up`.
 
 use std::fs;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -12,6 +11,7 @@ use ferrite_pool::owner::Listening;
 use ferrite_serve::attach;
 use ferrite_serve::nbd_client::{tcp_uri, unix_uri};
 
+use super::announce::{AnnouncedDisk, Announcement};
 use super::pool;
 use crate::door::DoorArguments;
 use crate::engine::{Engine, absolute};
@@ -19,7 +19,7 @@ use crate::host;
 use crate::how::How;
 use crate::outcome::{Failure, Outcome};
 use crate::reach::{self, Found, Reach};
-use crate::request::{AttachReport, Serving};
+use crate::request::Serving;
 use crate::served::disk_names;
 use crate::size;
 use crate::stop::Stop;
@@ -40,8 +40,6 @@ pub struct Up {
     /// A disk to make if it is not there; repeatable [default: disk0 with half of the pool or 4 TiB, in a pool without disks]
     #[arg(long, value_name = "NAME=SIZE", value_parser = disk)]
     disk: Vec<(String, u64)>,
-    #[command(flatten)]
-    door: DoorArguments,
     /// Make no /dev nodes
     #[arg(long)]
     no_attach: bool,
@@ -51,6 +49,11 @@ pub struct Up {
     /// Give the disks that are made a checksum of each 4 KiB: see `ferrite disk create --help`
     #[arg(long)]
     checksum: bool,
+    /// Print JSON: one line, when everything is served
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    door: DoorArguments,
     #[command(flatten)]
     how: How,
 }
@@ -84,13 +87,20 @@ impl Up {
     /// Makes what is missing in the pool, serves it, and says so.
     fn begin(&self, engine: &Arc<Engine>) -> Outcome<Option<Listening>> {
         let serving = self.how.serving()?;
-        clear(engine);
+        // What a killed owner of the same pool left attached.
+        let cleared = attach::clear_stale(&host::attach_directory(engine.pool().superblock().uuid));
         self.make_disks(engine)?;
         let listening = Reach::Ours(Arc::clone(engine)).listen()?;
         let door = self.door.door(&host::nbd_socket(engine.lock().path()))?;
         let tcp = engine.served().listen(&door, "", &serving, None)?;
-        let nodes = self.attach(engine, &serving);
-        announce(engine, (&door.unix, tcp), &nodes);
+        let announced = |name: String| {
+            let uris = [unix_uri(&name, &door.unix)].into_iter().chain(tcp.map(|tcp| tcp_uri(&name, tcp))).collect();
+            self.attached(engine, &serving, AnnouncedDisk { name, uris, ..AnnouncedDisk::default() })
+        };
+        let disks = disk_names(engine.pool()).into_iter().map(announced).collect();
+        let recovered = !engine.recovery().clean;
+        let all = Announcement { cleared, recovered, ..Announcement::of(&engine.pool_report(), disks) };
+        all.tell(self.json, Announcement::show)?;
         Ok(listening)
     }
 
@@ -141,67 +151,14 @@ impl Up {
         Ok(())
     }
 
-    /// The nodes of the disks, or why there are none.
-    fn attach(&self, engine: &Engine, serving: &Serving) -> Vec<(String, Result<AttachReport, String>)> {
+    /// The disk with its node, or why it has none.
+    fn attached(&self, engine: &Engine, serving: &Serving, disk: AnnouncedDisk) -> AnnouncedDisk {
         if self.no_attach {
-            return Vec::new();
+            return disk;
         }
-        let attach = |name: String| {
-            let node = engine.served().attach(&name, serving);
-            (name, node)
-        };
-        disk_names(engine.pool()).into_iter().map(attach).collect()
-    }
-}
-
-/// Clears what a killed owner of the same pool left attached.
-fn clear(engine: &Engine) {
-    let directory = host::attach_directory(engine.pool().superblock().uuid);
-    for what in attach::clear_stale(&directory) {
-        say!("cleared   {what}");
-    }
-}
-
-fn announce(
-    engine: &Engine,
-    (unix, tcp): (&Path, Option<SocketAddr>),
-    nodes: &[(String, Result<AttachReport, String>)],
-) {
-    let usage = engine.pool().usage();
-    let path = engine.lock().path().display();
-    say!("pool      {path} ({}, {} free)", size::show(usage.total_bytes), size::show(usage.free_bytes));
-    say!("          {}", engine.medium().line);
-    if !engine.recovery().clean {
-        say!("          recovered: it was not closed in order");
-    }
-    let names = disk_names(engine.pool());
-    for name in &names {
-        say!("{name:<9} {}", unix_uri(name, unix));
-        if let Some(address) = tcp {
-            say!("          {}", tcp_uri(name, address));
-        }
-        match nodes.iter().find(|(node, _)| node == name) {
-            Some((_, Ok(node))) => {
-                say!("          {} ({})", node.link.display(), node.device.display());
-                node.notes.iter().for_each(|note| say!("          note: {note}"));
-            }
-            Some((_, Err(why))) => say!("          not attached: {why}"),
-            None => {}
+        match engine.served().attach(&disk.name, serving) {
+            Ok(node) => AnnouncedDisk { node: Some(node), ..disk },
+            Err(why) => AnnouncedDisk { not_attached: Some(why), ..disk },
         }
     }
-    let attached = nodes.iter().find_map(|(_, node)| node.as_ref().ok());
-    let next = match (attached, names.first()) {
-        (Some(node), _) => format!("mkfs.ext4 {0} && mount {0} /mnt", quoted(&node.link)),
-        (None, Some(name)) => format!("nbdinfo '{}'", unix_uri(name, unix)),
-        (None, None) => format!("ferrite disk create {} disk0 --size 64M", quoted(engine.lock().path())),
-    };
-    say!("next      {next}");
-    say!("Ctrl-C ends it.");
-}
-
-/// A path as a shell takes it.
-fn quoted(path: &Path) -> String {
-    let text = path.display().to_string();
-    let plain = |c: char| c.is_alphanumeric() || "-_./+:@%".contains(c);
-    if text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }

@@ -1,11 +1,13 @@
 //! Looking after a pool: `ferrite pool check|defrag|grow|wear`.
 
 use std::path::{Path, PathBuf};
+use std::sync::Once;
 
 use clap::Args;
 use ferrite_pool::check;
 use ferrite_pool::defrag::{self, Defragmented, Scatter};
 use ferrite_pool::owner::Lock;
+use serde::Serialize;
 
 use super::pool::ours;
 use super::print;
@@ -68,8 +70,7 @@ impl Check {
     /// Does it.
     pub fn run(self) -> Outcome {
         let Self { pool, repair, json } = self;
-        stop::watch()?;
-        let report = match reach::find(&pool)? {
+        let mut report = match reach::find(&pool)? {
             Found::Theirs(_, holder) if repair => {
                 return Err(format!(
                     "{} is {holder}: a repair needs the pool alone, so end that first",
@@ -80,9 +81,27 @@ impl Check {
             Found::Theirs(client, _) => Reach::Theirs(client).ask(Request::PoolCheck, None)?,
             Found::Ours(lock) => check_closed(&lock, repair)?,
         };
-        print(json, &report, |report| show_findings(&pool, report))?;
+        report.findings.iter_mut().for_each(leave_out_advice);
+        let told = CheckReport { sound: report.is_sound(), report: &report };
+        print(json, &told, |told| show_findings(&pool, told.report))?;
         if report.is_sound() { Ok(()) } else { Err(Failure::Reported) }
     }
+}
+
+/// What a check found, for programs.
+#[derive(Serialize)]
+struct CheckReport<'a> {
+    /// Whether nothing is wrong (any more).
+    sound: bool,
+    #[serde(flatten)]
+    report: &'a check::Report,
+}
+
+/// What is damaged advises a check, which this is.
+fn leave_out_advice(finding: &mut check::Finding) {
+    let advice = "run `ferrite pool check`";
+    let what = finding.what.replace(&format!("{advice}, or "), "");
+    finding.what = what.replace(&format!(": {advice}"), "");
 }
 
 /// Checks the pool that `lock` holds, without opening it; opens it to repair.
@@ -90,11 +109,18 @@ fn check_closed(lock: &Lock, repair: bool) -> Outcome<check::Report> {
     let Medium { memory, line, .. } = MediumArguments::default().map(lock)?;
     remark!("pool {}: {line}", lock.path().display());
     let bar = Bar::new();
-    let mut watch = |it| _ = bar.show(&it);
-    if repair {
-        return Ok(check::repair(&memory, &tag_owners(), &mut watch)?);
+    if !repair {
+        // It writes nothing, so a signal may end it as it likes.
+        return Ok(check::check(&memory, &tag_owners(), &mut |it| _ = bar.show(&it)));
     }
-    Ok(check::check(&memory, &tag_owners(), &mut watch))
+    stop::watch()?;
+    let told = Once::new();
+    let mut watch = |it| {
+        if !bar.show(&it) {
+            told.call_once(|| remark!("the repair goes on to its end; Ctrl-C again ends it, and the next goes on"));
+        }
+    };
+    Ok(check::repair(&memory, &tag_owners(), &mut watch)?)
 }
 
 fn show_findings(path: &Path, report: &check::Report) -> String {
@@ -105,8 +131,11 @@ fn show_findings(path: &Path, report: &check::Report) -> String {
         text += &format!("{:?}: {tag}{}{place}\n", finding.severity, finding.what);
         text += &finding.repaired.as_ref().map(|done| format!("  repaired: {done}\n")).unwrap_or_default();
     }
-    let sum =
-        if report.is_sound() { "sound" } else { "NOT SOUND: see above; --repair mends what has one right answer" };
+    let sum = match (report.is_sound(), report.opened) {
+        (true, _) => "sound",
+        (false, true) => "NOT SOUND: see above; --repair mends what has one right answer",
+        (false, false) => return text + &format!("{}: NOT SOUND, and nothing of it can be read\n", path.display()),
+    };
     text + &format!("{}: {} tags, {} free: {sum}\n", path.display(), report.tags, size::show(report.usage.free_bytes))
 }
 

@@ -24,7 +24,9 @@ fn a_request_that_does_not_fit_is_told_and_changes_nothing() {
         assert_eq!((shot(&pool), pool.usage()), (before.clone(), free), "{error}");
     }
     let error = change(&pool, "most", &[need(Zone::Super, 9 * CHUNK)]).unwrap_err();
-    assert_eq!(error.to_string(), format!("the pool is full: {} bytes needed, {} free", 9 * CHUNK, free.free_bytes));
+    let said = error.to_string();
+    let start = format!("the pool is full: {} bytes needed, {} free; ", 9 * CHUNK, free.free_bytes);
+    assert!(said.starts_with(&start) && said.contains("`ferrite pool grow`"), "{said}");
     assert_eq!(shot(&pool), before);
     let snapshot = shot(&pool);
     drop(pool);

@@ -1,0 +1,123 @@
+//! What a command says when it serves: to people in a few lines, to programs in one line of JSON.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::outcome::Outcome;
+use crate::request::{AttachReport, PoolReport};
+use crate::size;
+use crate::survival::SurvivalReport;
+
+/// What is served, from now until its process ends.
+#[derive(Debug, Default, Serialize)]
+pub struct Announcement {
+    /// The pool's file; none where what is served lies in no pool.
+    pub pool: Option<PathBuf>,
+    /// The process that owns the pool, or else serves.
+    pub owner_pid: u32,
+    /// What the pool lies in, in one line.
+    pub medium: Option<String>,
+    /// What it survives.
+    pub survives: Option<SurvivalReport>,
+    /// Its bytes.
+    pub total_bytes: Option<u64>,
+    /// Those that are free.
+    pub free_bytes: Option<u64>,
+    /// It was not closed in order, and has been recovered.
+    pub recovered: bool,
+    /// What a killed server had left.
+    pub cleared: Vec<String>,
+    /// What is served.
+    pub disks: Vec<AnnouncedDisk>,
+}
+
+/// A disk, and where it is reached.
+#[derive(Debug, Default, Serialize)]
+pub struct AnnouncedDisk {
+    /// Its name.
+    pub name: String,
+    /// Where it is served over NBD.
+    pub uris: Vec<String>,
+    /// Its `/dev` node, where it has one.
+    pub node: Option<AttachReport>,
+    /// Why it has none although one was asked for.
+    pub not_attached: Option<String>,
+}
+
+impl Announcement {
+    /// Of disks in `pool`, by its owner.
+    pub fn of(pool: &PoolReport, disks: Vec<AnnouncedDisk>) -> Self {
+        Self {
+            pool: Some(pool.path.clone()),
+            owner_pid: pool.owner_pid.unwrap_or_else(std::process::id),
+            medium: Some(pool.medium.clone()),
+            survives: Some(pool.survives),
+            total_bytes: Some(pool.usage.total_bytes),
+            free_bytes: Some(pool.usage.free_bytes),
+            disks,
+            ..Self::default()
+        }
+    }
+
+    /// Says it, so that whoever waits for it can go on at once. That nobody reads it ends no server.
+    pub fn tell(&self, json: bool, show: impl FnOnce(&Self) -> String) -> Outcome {
+        let text = if json { serde_json::to_string(self)? + "\n" } else { show(self) };
+        let mut stdout = std::io::stdout().lock();
+        let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+        Ok(())
+    }
+
+    /// Where each disk is served, in a line each.
+    pub fn show_uris(&self) -> String {
+        let line = |name: &str, uri: &String| format!("{name} is served at {uri}\n");
+        self.disks.iter().flat_map(|disk| disk.uris.iter().map(|uri| line(&disk.name, uri))).collect()
+    }
+
+    /// All of it, and what to do next.
+    pub fn show(&self) -> String {
+        let mut text: String = self.cleared.iter().map(|what| format!("cleared   {what}\n")).collect();
+        let pool = self.pool.as_deref().unwrap_or(Path::new(""));
+        if let (Some(total), Some(free)) = (self.total_bytes, self.free_bytes) {
+            text += &format!("pool      {} ({}, {} free)\n", pool.display(), size::show(total), size::show(free));
+        }
+        text += &self.medium.as_ref().map(|medium| format!("          {medium}\n")).unwrap_or_default();
+        if self.recovered {
+            text += "          recovered: it was not closed in order\n";
+        }
+        text.extend(self.disks.iter().map(AnnouncedDisk::show));
+        text + &format!("next      {}\nCtrl-C ends it.\n", self.next(pool))
+    }
+
+    /// The command to try next.
+    fn next(&self, pool: &Path) -> String {
+        let node = self.disks.iter().find_map(|disk| disk.node.as_ref());
+        let uri = self.disks.iter().find_map(|disk| disk.uris.first());
+        match (node, uri) {
+            (Some(node), _) => format!("mkfs.ext4 {0} && mount {0} /mnt", quoted(&node.link)),
+            (None, Some(uri)) => format!("nbdinfo '{uri}'"),
+            (None, None) => format!("ferrite disk create {} disk0 --size 64M", quoted(pool)),
+        }
+    }
+}
+
+impl AnnouncedDisk {
+    fn show(&self) -> String {
+        let mut lines = self.uris.clone();
+        if let Some(node) = &self.node {
+            lines.push(format!("{} ({})", node.link.display(), node.device.display()));
+            lines.extend(node.notes.iter().map(|note| format!("note: {note}")));
+        }
+        lines.extend(self.not_attached.iter().map(|why| format!("not attached: {why}")));
+        let name = |at| if at == 0 { self.name.as_str() } else { "" };
+        lines.iter().enumerate().map(|(at, line)| format!("{:<9} {line}\n", name(at))).collect()
+    }
+}
+
+/// A path as a shell takes it.
+fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    let plain = |c: char| c.is_alphanumeric() || "-_./+:@%".contains(c);
+    if text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
+}
