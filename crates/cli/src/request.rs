@@ -299,6 +299,8 @@ pub struct AttachReport {
     pub device: PathBuf,
     /// The link that leads to it, the same from run to run.
     pub link: PathBuf,
+    /// What lies between it and the disk.
+    pub way: String,
     /// What is to be known besides.
     pub notes: Vec<String>,
 }

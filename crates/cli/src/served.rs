@@ -309,7 +309,8 @@ fn tcp_options(door: &TcpDoor) -> Result<(SocketAddr, TcpOptions), String> {
 }
 
 fn report(node: &Attached) -> AttachReport {
-    AttachReport { device: node.device().into(), link: node.link().into(), notes: node.notes().to_vec() }
+    let (device, link) = (node.device().into(), node.link().into());
+    AttachReport { device, link, way: node.way().name().into(), notes: node.notes().to_vec() }
 }
 
 /// What one socket shows: one disk, or all of the pool.

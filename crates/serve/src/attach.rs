@@ -1,14 +1,15 @@
 //! A disk as a real `/dev` node.
 //!
 //! ```text
-//! programs -> /dev/ferrite/NAME -> /dev/loopN -> FUSE file -> threads of this process -> Disk
-//!             (a link)             (direct I/O)  (direct I/O)
+//! programs -> /dev/ferrite/NAME -> /dev/nbdN  -> socket pairs  -> threads of this process -> Disk
+//!             (a link)             /dev/loopN -> FUSE file     ->   where there is no NBD driver
+//!                                  (direct I/O)  (direct I/O)
 //! ```
 //!
 //! - AT1. What reaches the node reaches the disk: reads, writes, flushes (before the program's fsync returns), discards
 //!   and zeroing; and the disk's error reaches the program.
-//! - AT2. This process never waits for its own mount: a child without the FUSE connection opens, binds and releases the
-//!   loop device, so a server that is killed at any point dies at once.
+//! - AT2. This process never waits for its own node: a child without the FUSE connection and the sockets opens, binds and
+//!   releases the device, so a server that is killed at any point dies at once.
 //! - AT3. A node that is mounted or open is not detached; its holders are named.
 //! - AT4. What a killed server left is found and cleared by the next one; what a live one holds is not touched.
 
@@ -16,10 +17,15 @@ mod child;
 mod error;
 mod export;
 mod fuse;
+mod genl;
 mod holders;
+mod lines;
 mod link;
 mod loop_node;
 mod mounts;
+mod nbd_node;
+mod node;
+mod opened;
 mod options;
 mod place;
 mod rests;
@@ -33,13 +39,15 @@ use std::time::Duration;
 use ferrite_medium::Disk;
 
 pub use error::{Error, Result};
-pub use options::{Options, check};
+pub use options::{Options, Way, check};
 pub use rests::lies_on;
 pub use stale::clear_stale;
 
 use export::Export;
-use fuse::Server;
+use lines::Lines;
 use loop_node::{LoopNode, Shape};
+use nbd_node::NbdNode;
+use node::Node;
 use place::{Lock, Place};
 
 /// How long a released node may stay in use by programs that only look at it (a new node draws some).
@@ -57,9 +65,16 @@ pub struct Attached {
     linked: bool,
     device: PathBuf,
     notes: Vec<String>,
-    node: Option<LoopNode>,
+    node: Option<Node>,
     server: Option<Server>,
     lock: Option<Lock>,
+}
+
+/// What answers for the node.
+#[derive(Debug)]
+enum Server {
+    Nbd(Lines),
+    Fuse(fuse::Server),
 }
 
 /// A disk has no `Debug`.
@@ -108,13 +123,46 @@ impl Attached {
         if let Err(error) = fuse::lock_memory() {
             self.notes.push(format!("memory is not locked ({error}): swapping may stall the node"));
         }
+        self.start_best(threads)?;
+        self.make_link()
+    }
+
+    /// By the kernel's NBD driver; where that is not there or does not do it, by the other way.
+    fn start_best(&mut self, threads: usize) -> Result<()> {
+        if Way::Nbd.is_there() {
+            match self.start_nbd(threads) {
+                Ok(()) => return Ok(()),
+                Err(error) => self.notes.push(format!("not {}: {error}", Way::Nbd.name())),
+            }
+        }
+        self.start_loop(threads)
+    }
+
+    fn start_nbd(&mut self, threads: usize) -> Result<()> {
+        let Some(lock) = &self.lock else { return Ok(()) };
+        let connecting = || Error::io("connecting an NBD device");
+        let (lines, ends) = Lines::start(&self.disk.0, threads).map_err(connecting())?;
+        let geometry = self.disk.0.geometry();
+        let node = NbdNode::connect(self.place.root(), &geometry, &ends).map_err(connecting())?;
+        // A container may lack the device's node; then nobody could use it.
+        node.scan(lock).or_else(|error| node.cut(lock).and(Err(error))).map_err(connecting())?;
+        self.server = Some(Server::Nbd(lines));
+        self.set_node(Node::Nbd(node));
+        Ok(())
+    }
+
+    fn start_loop(&mut self, threads: usize) -> Result<()> {
         let point = self.place.mount_point();
         let mounting = || Error::io(format!("mounting {}", point.display()));
         std::fs::create_dir_all(&point).map_err(mounting())?;
         let export = Export::new(self.disk.0.clone());
-        self.server = Some(Server::start(export, &point, threads).map_err(mounting())?);
-        self.bind()?;
-        self.make_link()
+        self.server = Some(Server::Fuse(fuse::Server::start(export, &point, threads).map_err(mounting())?));
+        self.bind_loop()
+    }
+
+    fn set_node(&mut self, node: Node) {
+        self.node = Some(node);
+        self.device = node.path();
     }
 
     fn make_link(&mut self) -> Result<()> {
@@ -131,22 +179,26 @@ impl Attached {
         }
     }
 
-    fn bind(&mut self) -> Result<()> {
+    fn bind_loop(&mut self) -> Result<()> {
         let Some(lock) = &self.lock else { return Ok(()) };
         let geometry = self.disk.0.geometry();
         let shape = Shape { sector_bytes: geometry.sector_bytes, read_only: geometry.read_only };
         let node = LoopNode::bind(lock, &self.place.backing(), shape).map_err(Error::io("binding a loop device"))?;
-        self.node = Some(node);
-        self.device = node.path();
+        self.set_node(Node::Loop(node));
         if !node.is_direct() {
             self.notes.push(format!("{} has no direct I/O: everything is cached twice", self.device.display()));
         }
         Ok(())
     }
 
-    /// The node, `/dev/loopN`.
+    /// The node, `/dev/nbdN` or `/dev/loopN`.
     pub fn device(&self) -> &Path {
         &self.device
+    }
+
+    /// What lies between the node and the disk.
+    pub fn way(&self) -> Way {
+        if matches!(self.server, Some(Server::Nbd(_))) { Way::Nbd } else { Way::Loop }
     }
 
     /// The link that leads to it.
@@ -162,10 +214,11 @@ impl Attached {
     /// Takes over the size of a disk that has grown.
     ///
     /// # Errors
-    /// What the loop driver said.
+    /// What the driver said.
     pub fn grow(&self) -> Result<()> {
         let Some((node, lock)) = self.bound() else { return Ok(()) };
-        node.grow(lock, &self.place.backing()).map_err(Error::io(format!("growing {}", self.device.display())))
+        node.grow(lock, &self.place, &self.disk.0.geometry())
+            .map_err(Error::io(format!("growing {}", self.device.display())))
     }
 
     /// Takes the node away and flushes the disk. Done already, it does nothing.
@@ -190,9 +243,9 @@ impl Attached {
         self.disk.0.flush().map_err(Error::Flush)
     }
 
-    /// The loop device, unless someone else has taken it away and it may be another's by now.
-    fn bound(&self) -> Option<(LoopNode, &Lock)> {
-        let node = self.node.filter(|node| node.backing().as_ref() == Some(&self.place.backing()))?;
+    /// The device, unless someone else has taken it away and it may be another's by now.
+    fn bound(&self) -> Option<(Node, &Lock)> {
+        let node = self.node.filter(|node| node.belongs_to(&self.place))?;
         Some((node, self.lock.as_ref()?))
     }
 
@@ -211,20 +264,24 @@ impl Attached {
             Err(error) if error.raw_os_error() == Some(libc::EBUSY) => return Err(self.busy(holders::holders(node))),
             other => other.map_err(Error::io(format!("detaching {}", self.device.display())))?,
         }
-        let free = node.wait_until_free(&self.place.backing(), PATIENCE);
+        let free = node.wait_until_free(&self.place, PATIENCE);
         if free { Ok(()) } else { Err(self.busy(holders::holders(node))) }
     }
 
-    /// Removes all but the loop device.
+    /// Removes all but the device.
     fn take_down(&mut self) -> Result<()> {
         self.node = None;
         let Some(lock) = self.lock.take() else { return Ok(()) };
         self.remove_link();
         let point = self.place.mount_point();
         let stopping = || Error::io(format!("unmounting {}", point.display()));
-        if let Some(server) = self.server.take() {
-            fuse::unmount(&point).map_err(stopping())?;
-            server.join().map_err(stopping())?;
+        match self.server.take() {
+            None => {}
+            Some(Server::Nbd(lines)) => lines.join().map_err(Error::io("ending the node's threads"))?,
+            Some(Server::Fuse(server)) => {
+                fuse::unmount(&point).map_err(stopping())?;
+                server.join().map_err(stopping())?;
+            }
         }
         lock.remove().map_err(Error::io(format!("removing the directory of {}", self.place.name())))
     }
@@ -236,7 +293,7 @@ impl Attached {
             let points = holders::mounted("self", &node.devices());
             let _ = fuse::unmount_in_child(lock, points);
             let _ = node.release_when_closed(lock);
-            node.wait_until_free(&self.place.backing(), PATIENCE);
+            node.wait_until_free(&self.place, PATIENCE);
         }
         let _ = self.take_down();
         let _ = self.disk.0.flush();
@@ -244,7 +301,7 @@ impl Attached {
 }
 
 /// Who uses `node` and goes on doing so: programs that look at a changed device and close it again do not count.
-fn lasting_holders(node: LoopNode) -> Vec<String> {
+fn lasting_holders(node: Node) -> Vec<String> {
     const LOOKS: usize = 10;
     for _ in 1..LOOKS {
         let who = holders::holders(node);

@@ -31,6 +31,7 @@
 //! - N12. A client whose address is not allowed is turned away before anything is said.
 //! - N13. Clients over TCP and clients over Unix sockets take places apart: neither keep the others out.
 
+mod agreed;
 mod command;
 pub mod consts;
 pub mod errno;
@@ -52,6 +53,7 @@ mod tls;
 mod transport;
 pub mod wire;
 
+pub use agreed::{agreed_flags, serve_agreed};
 pub use export::{Exports, Refusal};
 pub use listener::ListenError;
 pub use network::{Network, NotNetwork};

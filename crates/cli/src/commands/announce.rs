@@ -106,7 +106,7 @@ impl AnnouncedDisk {
     fn show(&self) -> String {
         let mut lines = self.uris.clone();
         if let Some(node) = &self.node {
-            lines.push(format!("{} ({})", node.link.display(), node.device.display()));
+            lines.push(format!("{} ({}, {})", node.link.display(), node.device.display(), node.way));
             lines.extend(node.notes.iter().map(|note| format!("note: {note}")));
         }
         lines.extend(self.not_attached.iter().map(|why| format!("not attached: {why}")));

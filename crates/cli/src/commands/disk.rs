@@ -238,7 +238,7 @@ impl Attach {
         let attached: AttachReport = reach.ask(Request::DiskAttach { name: name.clone(), serving }, None)?;
         print(self.json, &attached, |attached| {
             let notes: String = attached.notes.iter().map(|note| format!("note: {note}\n")).collect();
-            format!("{name} is {} ({})\n{notes}", attached.link.display(), attached.device.display())
+            format!("{name} is {} ({}, {})\n{notes}", attached.link.display(), attached.device.display(), attached.way)
         })?;
         Ok(listening)
     }

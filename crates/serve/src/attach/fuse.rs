@@ -50,9 +50,14 @@ impl Server {
 
 /// The threads that `run` starts inherit what is set here.
 fn serve(session: Session<Export>) -> io::Result<()> {
+    answer_under_pressure();
+    session.run()
+}
+
+/// Lets this thread, and those it starts, allocate without waiting for a disk that they may have to answer for.
+pub(super) fn answer_under_pressure() {
     // SAFETY: sets a flag of this thread. A refusal costs only safety under memory pressure.
     unsafe { libc::prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0) };
-    session.run()
 }
 
 /// Mounts without the help of `fusermount`, which has other rules and no use for root.

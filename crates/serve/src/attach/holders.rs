@@ -1,14 +1,14 @@
-//! Who uses a loop device, in words a person can act on.
+//! Who uses a node, in words a person can act on.
 
 use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::loop_node::LoopNode;
 use super::mounts::{Device, Mount, block_device};
+use super::node::Node;
 
 /// Mounts, processes, swap and devices that use `node` or its partitions, each in words.
-pub(super) fn holders(node: LoopNode) -> Vec<String> {
+pub(super) fn holders(node: Node) -> Vec<String> {
     let devices = node.devices();
     let mut who = Vec::new();
     let mut views = HashSet::new();
@@ -60,7 +60,7 @@ fn swaps(devices: &[Device]) -> impl Iterator<Item = PathBuf> {
 }
 
 /// Devices (device mapper, RAID) built on the node or a partition of it.
-fn stacked(node: LoopNode) -> impl Iterator<Item = String> {
+fn stacked(node: Node) -> impl Iterator<Item = String> {
     let inside = fs::read_dir(node.sysfs()).into_iter().flatten().flatten().map(|entry| entry.path());
     std::iter::once(node.sysfs()).chain(inside).flat_map(|directory| names_in(&directory.join("holders")))
 }

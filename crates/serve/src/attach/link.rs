@@ -5,20 +5,20 @@ use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use super::loop_node::LoopNode;
+use super::node::{Node, Usage};
 use super::place::{Place, is_held, noted_link};
 use super::{Error, Result};
 
 /// What a link leads to.
 enum Lead {
-    /// There is no link, or it leads to a loop device that is not bound.
+    /// There is no link, or it leads to a device that is not in use.
     Nothing,
     /// The node of this very place.
     Here,
     /// The node that a live server serves under this very link.
     Served(PathBuf),
-    /// A loop device of another use.
-    OtherLoop(PathBuf),
+    /// A device of another use, in words.
+    OtherNode(String),
     /// Anything else, in words.
     Foreign(String),
 }
@@ -29,17 +29,18 @@ fn lead(link: &Path, place: &Place) -> Lead {
         Err(_) => return Lead::Foreign("something that is not a link".into()),
         Ok(target) => target,
     };
-    let Some(node) = LoopNode::named(&target) else { return Lead::Foreign(format!("a link to {}", target.display())) };
-    match node.backing() {
-        None => Lead::Nothing,
-        Some(backing) if backing == place.backing() => Lead::Here,
-        Some(backing) if serves(&backing, link) => Lead::Served(backing),
-        Some(backing) => Lead::OtherLoop(backing),
+    let Some(node) = Node::named(&target) else { return Lead::Foreign(format!("a link to {}", target.display())) };
+    match node.usage() {
+        Usage::None => Lead::Nothing,
+        Usage::Place(root) if root == place.root() => Lead::Here,
+        Usage::Place(root) if serves(&root, link) => Lead::Served(root),
+        Usage::Place(root) => Lead::OtherNode(format!("the node of {}", root.display())),
+        Usage::Other(what) => Lead::OtherNode(what),
     }
 }
 
-fn serves(backing: &Path, link: &Path) -> bool {
-    Place::lock_of(backing).is_some_and(|lock| is_held(&lock) && noted_link(&lock).as_deref() == Some(link))
+fn serves(root: &Path, link: &Path) -> bool {
+    is_held(root) && noted_link(root).as_deref() == Some(link)
 }
 
 /// Refuses a link that does not belong to `place` and leads somewhere.
@@ -47,14 +48,14 @@ pub(super) fn check(link: &Path, place: &Place) -> Result<()> {
     let taken = |by| Err(Error::LinkTaken { link: link.into(), by });
     match lead(link, place) {
         Lead::Nothing | Lead::Here => Ok(()),
-        Lead::Served(backing) => taken(format!("the attached disk at {}", backing.display())),
-        Lead::OtherLoop(backing) => taken(format!("a link to the loop device over {}", backing.display())),
+        Lead::Served(root) => taken(format!("the attached disk at {}", root.display())),
+        Lead::OtherNode(what) => taken(format!("a link to {what}")),
         Lead::Foreign(what) => taken(what),
     }
 }
 
 /// Makes `link` lead to `node`.
-pub(super) fn make(link: &Path, node: LoopNode, place: &Place) -> Result<()> {
+pub(super) fn make(link: &Path, node: Node, place: &Place) -> Result<()> {
     check(link, place)?;
     let make = || {
         link.parent().map_or(Ok(()), fs::create_dir_all)?;
@@ -71,7 +72,7 @@ pub(super) fn make(link: &Path, node: LoopNode, place: &Place) -> Result<()> {
 pub(super) fn remove(link: &Path, place: &Place) -> bool {
     let ours = match lead(link, place) {
         Lead::Served(_) | Lead::Foreign(_) => false,
-        Lead::Nothing | Lead::Here | Lead::OtherLoop(_) => true,
+        Lead::Nothing | Lead::Here | Lead::OtherNode(_) => true,
     };
     let removed = ours && fs::remove_file(link).is_ok();
     if removed && link.parent().is_some_and(|directory| directory.ends_with("dev/ferrite")) {

@@ -11,11 +11,9 @@ use std::fs;
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
-use std::thread::sleep;
-use std::time::Duration;
 
-use super::child::{self, Outcome, errno};
-use super::mounts::{Device, device_number};
+use super::child::{self, Outcome};
+use super::opened::{Opened, answer};
 use super::place::Lock;
 
 const LOOP_CLR_FD: libc::Ioctl = 0x4C01;
@@ -74,20 +72,12 @@ impl LoopNode {
         number.parse().ok().map(Self)
     }
 
-    /// Every loop device bound to a file, and that file.
-    pub fn bound() -> io::Result<Vec<(Self, PathBuf)>> {
-        let names = fs::read_dir("/sys/block")?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-        let nodes = names.filter_map(|name| name.strip_prefix("loop")?.parse().ok().map(Self));
-        Ok(nodes.filter_map(|node| Some((node, node.backing()?))).collect())
+    /// Its number.
+    pub fn number(self) -> u32 {
+        self.0
     }
 
-    /// Its node.
-    pub fn path(self) -> PathBuf {
-        format!("/dev/loop{}", self.0).into()
-    }
-
-    /// Its directory in sysfs.
-    pub fn sysfs(self) -> PathBuf {
+    fn sysfs(self) -> PathBuf {
         format!("/sys/block/loop{}", self.0).into()
     }
 
@@ -103,14 +93,6 @@ impl LoopNode {
     /// Whether reads and writes pass the page cache of the file by.
     pub fn is_direct(self) -> bool {
         fs::read(self.sysfs().join("loop/dio")).is_ok_and(|text| text.starts_with(b"1"))
-    }
-
-    /// Its device numbers: its own first, then its partitions'.
-    pub fn devices(self) -> Vec<Device> {
-        let number = |directory: PathBuf| device_number(&fs::read_to_string(directory.join("dev")).ok()?);
-        let inside = fs::read_dir(self.sysfs()).into_iter().flatten().flatten();
-        let partitions = inside.filter(|entry| entry.path().join("partition").exists());
-        std::iter::once(self.sysfs()).chain(partitions.map(|entry| entry.path())).filter_map(number).collect()
     }
 
     /// Gives it up, in a child.
@@ -138,51 +120,9 @@ impl LoopNode {
         child::run(lock, &|| grow(&path, &backing)).map(drop)
     }
 
-    /// Waits until it is not bound to `backing` any more; `false` if it still is after `limit`.
-    pub fn wait_until_free(self, backing: &Path, limit: Duration) -> bool {
-        const PAUSE: Duration = Duration::from_millis(2);
-        let tries = limit.as_millis() / PAUSE.as_millis();
-        (0..=tries).any(|_| {
-            let free = self.backing().as_deref() != Some(backing);
-            if !free {
-                sleep(PAUSE);
-            }
-            free
-        })
-    }
-
     fn c_path(self) -> io::Result<CString> {
         Ok(CString::new(format!("/dev/loop{}", self.0))?)
     }
-}
-
-/// A descriptor that the child closes.
-struct Opened(i32);
-
-impl Opened {
-    fn new(path: &CStr, flags: i32) -> Result<Self, i32> {
-        // SAFETY: the path is a C string.
-        match unsafe { libc::open(path.as_ptr(), flags | libc::O_CLOEXEC) } {
-            -1 => Err(errno()),
-            fd => Ok(Self(fd)),
-        }
-    }
-
-    fn control(&self, request: libc::Ioctl) -> Outcome {
-        // SAFETY: requests without an argument.
-        answer(unsafe { libc::ioctl(self.0, request, 0) })
-    }
-}
-
-impl Drop for Opened {
-    fn drop(&mut self) {
-        // SAFETY: ours, and closed once.
-        unsafe { libc::close(self.0) };
-    }
-}
-
-fn answer(value: i32) -> Outcome {
-    if value < 0 { Err(errno()) } else { Ok(value) }
 }
 
 /// Between being told of a free device and binding it another process may take it; then the next one is tried.
@@ -211,9 +151,10 @@ fn configure(node: &Opened, file: &Opened, backing: &CStr, shape: Shape) -> Outc
         file_name: first_bytes(backing),
         unused_after: [0; 14],
     };
-    let config = LoopConfig { fd: file.0.cast_unsigned(), block_bytes: shape.sector_bytes, status, reserved: [0; 8] };
+    let config =
+        LoopConfig { fd: file.number().cast_unsigned(), block_bytes: shape.sector_bytes, status, reserved: [0; 8] };
     // SAFETY: the kernel reads one `struct loop_config`, which the asserted sizes say this is.
-    answer(unsafe { libc::ioctl(node.0, LOOP_CONFIGURE, &raw const config) })
+    answer(unsafe { libc::ioctl(node.number(), LOOP_CONFIGURE, &raw const config) })
 }
 
 fn clear(path: &CStr, flags: i32) -> Outcome {
@@ -225,7 +166,7 @@ fn grow(path: &CStr, backing: &CStr) -> Outcome {
     let file = Opened::new(backing, libc::O_RDONLY)?;
     let mut found = std::mem::MaybeUninit::<libc::stat>::uninit();
     // SAFETY: the kernel fills the struct or fails.
-    answer(unsafe { libc::fstat(file.0, found.as_mut_ptr()) })?;
+    answer(unsafe { libc::fstat(file.number(), found.as_mut_ptr()) })?;
     Opened::new(path, libc::O_RDONLY)?.control(LOOP_SET_CAPACITY)
 }
 

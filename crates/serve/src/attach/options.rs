@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use super::{Error, Result, fuse};
+use super::{Error, Result, fuse, nbd_node};
 
 /// How a disk is attached.
 #[derive(Clone, Debug)]
@@ -38,10 +38,40 @@ pub fn check() -> Result<()> {
     if !fuse::is_root() {
         return Err(Error::Missing("only root may".into()));
     }
-    for device in ["/dev/fuse", "/dev/loop-control"] {
-        if !Path::new(device).exists() {
-            return Err(Error::Missing(format!("this kernel or container has no {device}")));
+    if Way::Nbd.is_there() {
+        return Ok(());
+    }
+    match LOOP_WAY.into_iter().find(|device| !Path::new(device).exists()) {
+        Some(device) => Err(Error::Missing(format!("this kernel or container has neither NBD nor {device}"))),
+        None => Ok(()),
+    }
+}
+
+const LOOP_WAY: [&str; 2] = ["/dev/fuse", "/dev/loop-control"];
+
+/// What lies between a node and its disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// The kernel's own NBD driver: the shorter way, taken where the kernel has it (Linux 5.14 on).
+    Nbd,
+    /// A loop device over the one file of a FUSE file system: any kernel has both.
+    Loop,
+}
+
+impl Way {
+    /// In a line for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Nbd => "by the kernel's NBD driver",
+            Self::Loop => "by FUSE and a loop device",
         }
     }
-    Ok(())
+
+    /// Whether this kernel has it.
+    pub(super) fn is_there(self) -> bool {
+        match self {
+            Self::Nbd => nbd_node::find_driver().is_ok(),
+            Self::Loop => LOOP_WAY.iter().all(|device| Path::new(device).exists()),
+        }
+    }
 }

@@ -4,11 +4,11 @@
 //! DIRECTORY/            0700, one for each pool
 //!   NAME/
 //!     lock              locked (flock) by the server for its whole life; holds "PID\nLINK\n"
-//!     mnt/              the FUSE mount point
+//!     mnt/              the FUSE mount point, where there is one
 //!       disk            the file under the loop device
 //! ```
 //!
-//! - AP1. Whoever holds the lock of a place alone touches what belongs to it: mount, loop device, link, directory.
+//! - AP1. Whoever holds the lock of a place alone touches what belongs to it: mount, device, link, directory.
 //! - AP2. The lock is taken before anything else is made and removed after all else is gone, and the children that do
 //!   work for a server hold it too, so what lies in a place whose lock is free was left by a dead server, and nothing
 //!   is added to it any more. A process number proves nothing: it is for messages, and for how long to wait.
@@ -60,6 +60,11 @@ impl Place {
         &self.name
     }
 
+    /// Its directory, by which its node is known.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
     /// The FUSE mount point.
     pub fn mount_point(&self) -> PathBuf {
         self.root.join("mnt")
@@ -70,9 +75,9 @@ impl Place {
         self.root.join("mnt/disk")
     }
 
-    /// The lock of whoever serves the loop device over `backing`, if that is one of ours.
-    pub fn lock_of(backing: &Path) -> Option<PathBuf> {
-        backing.ends_with("mnt/disk").then(|| backing.ancestors().nth(2).map(|root| root.join("lock"))).flatten()
+    /// The directory of the place whose [`Place::backing`] is `file`, if it is one's.
+    pub fn root_over(file: &Path) -> Option<PathBuf> {
+        file.ends_with("mnt/disk").then(|| file.ancestors().nth(2).map(Path::to_owned)).flatten()
     }
 
     /// Takes the lock, making it if need be. A server that is dead or has not written its number yet is waited for.
@@ -145,14 +150,14 @@ impl std::fmt::Display for Holder {
     }
 }
 
-/// Whether a live server holds the lock at `path`.
-pub(super) fn is_held(path: &Path) -> bool {
-    File::open(path).is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
+/// Whether a live server holds the lock of the place at `root`.
+pub(super) fn is_held(root: &Path) -> bool {
+    File::open(root.join("lock")).is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
-/// The link noted in the lock file at `path`.
-pub(super) fn noted_link(path: &Path) -> Option<PathBuf> {
-    let text = fs::read_to_string(path).ok()?;
+/// The link noted in the lock file of the place at `root`.
+pub(super) fn noted_link(root: &Path) -> Option<PathBuf> {
+    let text = fs::read_to_string(root.join("lock")).ok()?;
     text.lines().nth(1).filter(|link| !link.is_empty()).map(PathBuf::from)
 }
 
@@ -178,7 +183,7 @@ impl Lock {
 
     /// The link that the last server noted.
     pub fn noted_link(&self) -> Option<PathBuf> {
-        noted_link(&self.root.join("lock"))
+        noted_link(&self.root)
     }
 
     /// Removes the empty place, the lock last (AP2), then the directories above it that are empty now.

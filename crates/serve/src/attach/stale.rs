@@ -1,7 +1,7 @@
 //! Clearing away what a killed server left.
 //!
-//! A dead server's file system answers every request with an error, so everything here ends; and only places whose
-//! lock is free are touched (rule AP1 of `place`).
+//! A dead server's file system, and an NBD device that was cut off, answer every request with an error, so everything
+//! here ends; and only places whose lock is free are touched (rule AP1 of `place`).
 
 use std::fs;
 use std::path::Path;
@@ -10,13 +10,13 @@ use std::time::Duration;
 use super::fuse;
 use super::holders::{holders, mounted};
 use super::link;
-use super::loop_node::LoopNode;
 use super::mounts::Mount;
+use super::node::Node;
 use super::place::{Lock, Place};
 use super::{Error, Result};
 
 /// Clears what killed servers left in `directory`: file systems mounted from their nodes are unmounted (lazily: they
-/// can only fail now), loop devices detached, dead mounts, links and directories removed. What live servers hold is
+/// can only fail now), devices detached, dead mounts, links and directories removed. What live servers hold is
 /// not touched. Returns a line for each thing that was cleared, or that still waits for a program to let go.
 pub fn clear_stale(directory: &Path) -> Vec<String> {
     let Ok(directory) = directory.canonicalize() else { return Vec::new() };
@@ -50,10 +50,11 @@ pub(super) fn clear(place: &Place, lock: &Lock, told: &mut Vec<String>) -> Resul
     if let Some(link) = lock.noted_link().filter(|link| link::remove(link, place)) {
         told.push(format!("removed the link {}", link.display()));
     }
-    let bound = LoopNode::bound().map_err(Error::io("listing loop devices"))?;
-    for (node, _) in bound.into_iter().filter(|(_, backing)| *backing == place.backing()) {
+    for node in Node::of(place).map_err(Error::io("listing block devices"))? {
+        // Cut off first: a lazy unmount may wait for requests that a dead NBD server left unanswered.
+        node.cut(lock).or_else(gone).map_err(Error::io(format!("detaching {}", node.path().display())))?;
         unmount_users(node, told);
-        release(node, lock, place, told)?;
+        tell_fate(node, place, told);
     }
     let point = place.mount_point();
     while Mount::seen_by("self").is_ok_and(|mounts| mounts.iter().any(|mount| mount.point == point)) {
@@ -63,7 +64,7 @@ pub(super) fn clear(place: &Place, lock: &Lock, told: &mut Vec<String>) -> Resul
     Ok(())
 }
 
-fn unmount_users(node: LoopNode, told: &mut Vec<String>) {
+fn unmount_users(node: Node, told: &mut Vec<String>) {
     for point in mounted("self", &node.devices()).iter().rev() {
         told.push(match fuse::unmount_lazily(point) {
             Ok(()) => format!("unmounted {}, which was on the dead {}", point.display(), node.path().display()),
@@ -73,17 +74,15 @@ fn unmount_users(node: LoopNode, told: &mut Vec<String>) {
 }
 
 /// A program may keep a file open on a file system that is unmounted lazily: the device then goes with that program.
-fn release(node: LoopNode, lock: &Lock, place: &Place, told: &mut Vec<String>) -> Result<()> {
+fn tell_fate(node: Node, place: &Place, told: &mut Vec<String>) {
     let device = node.path();
-    node.release_when_closed(lock).or_else(gone).map_err(Error::io(format!("detaching {}", device.display())))?;
-    if node.wait_until_free(&place.backing(), Duration::from_secs(2)) {
+    if node.wait_until_free(place, Duration::from_secs(2)) {
         told.push(format!("detached the dead {}", device.display()));
     } else {
         let who = holders(node).join(", ");
         let who = if who.is_empty() { "open files of an unmounted file system" } else { &who };
         told.push(format!("{} is dead and goes when let go by {who}", device.display()));
     }
-    Ok(())
 }
 
 fn gone(error: std::io::Error) -> std::io::Result<()> {

@@ -101,8 +101,8 @@ fn what_a_killed_server_left_is_cleared() {
         thread::yield_now();
     }
     victim.kill();
-    assert!(!writer.join().unwrap(), "the writer was not told");
     let told = clear_stale(&stand.places()).join("\n");
+    assert!(!writer.join().unwrap(), "the writer was not told");
     for word in [format!("unmounted {}", mounted.point.display()), format!("detached the dead {}", device.display())] {
         assert!(told.contains(&word), "nothing about `{word}` in:\n{told}");
     }

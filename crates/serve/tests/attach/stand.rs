@@ -57,9 +57,10 @@ impl Stand {
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
         let here = text(&self.directory.path().canonicalize().unwrap());
         assert!(!mounts.contains(&here), "a mount is left:\n{mounts}");
-        let loops = fs::read_dir("/sys/block").unwrap().flatten();
-        for backing in loops.filter_map(|entry| fs::read_to_string(entry.path().join("loop/backing_file")).ok()) {
-            assert!(!backing.contains(&here), "a loop device is left over {backing}");
+        let devices: Vec<_> = fs::read_dir("/sys/block").unwrap().flatten().map(|entry| entry.path()).collect();
+        let told = devices.iter().flat_map(|device| ["loop/backing_file", "backend"].map(|file| device.join(file)));
+        for used in told.filter_map(|file| fs::read_to_string(file).ok()) {
+            assert!(!used.contains(&here), "a device is left for {used}");
         }
         let links = fs::read_dir(self.directory.path().join("dev")).into_iter().flatten().count();
         assert_eq!(links, 0, "a link is left");

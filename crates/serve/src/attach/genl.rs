@@ -1,0 +1,196 @@
+//! Generic netlink, as little of it as the kernel's NBD driver needs: one message, one answer.
+//!
+//! ```text
+//! nlmsghdr      length u32, family u16, flags u16, sequence u32, port u32
+//! genlmsghdr    command u8, version u8, 2 zero bytes
+//! attribute...  length u16 (with these 4 bytes), type u16, value, zero bytes up to a multiple of 4
+//! ```
+//!
+//! Unsafe: a socket of a family that the standard library does not know.
+#![allow(unsafe_code)]
+
+use super::child::{Outcome, errno};
+use super::opened::Opened;
+
+const HEAD_BYTES: usize = 16;
+const NLMSG_ERROR: u16 = 2;
+const NLM_F_REQUEST: u16 = 1;
+const NLM_F_ACK: u16 = 4;
+const NLA_F_NESTED: u16 = 0x8000;
+
+/// The family that knows the others, its question for one by name, and the attributes of question and answer.
+const CONTROL: u16 = 0x10;
+const CTRL_CMD_GETFAMILY: u8 = 3;
+const CTRL_ATTR_FAMILY_ID: u16 = 1;
+const CTRL_ATTR_FAMILY_NAME: u16 = 2;
+
+/// The number under which this kernel has the family `name`; ENOENT where it has none.
+pub(super) fn family(name: &str) -> Result<u16, i32> {
+    let question = Message::new(CONTROL, CTRL_CMD_GETFAMILY).text(CTRL_ATTR_FAMILY_NAME, name);
+    let number = question.finish().exchange(CTRL_ATTR_FAMILY_ID)?;
+    u16::try_from(number).map_err(|_| libc::EPROTO)
+}
+
+/// A message that is being put together.
+#[derive(Debug)]
+pub(super) struct Message(Vec<u8>);
+
+impl Message {
+    /// The start of `command` for `family`.
+    pub fn new(family: u16, command: u8) -> Self {
+        let mut bytes = vec![0; HEAD_BYTES];
+        bytes[4..6].copy_from_slice(&family.to_ne_bytes());
+        bytes[6..8].copy_from_slice(&(NLM_F_REQUEST | NLM_F_ACK).to_ne_bytes());
+        bytes.extend([command, 1, 0, 0]);
+        Self(bytes)
+    }
+
+    /// An attribute with a 32-bit value.
+    pub fn word(self, kind: u16, value: u32) -> Self {
+        self.attribute(kind, &value.to_ne_bytes())
+    }
+
+    /// An attribute with a 64-bit value.
+    pub fn long(self, kind: u16, value: u64) -> Self {
+        self.attribute(kind, &value.to_ne_bytes())
+    }
+
+    /// An attribute with a text, which ends with a zero byte.
+    pub fn text(self, kind: u16, text: &str) -> Self {
+        self.attribute(kind, &[text.as_bytes(), &[0]].concat())
+    }
+
+    /// An attribute made of the attributes that `inside` adds.
+    pub fn nested(mut self, kind: u16, inside: impl FnOnce(Self) -> Self) -> Self {
+        let start = self.0.len();
+        self = inside(self.attribute(kind | NLA_F_NESTED, &[]));
+        let length = (self.0.len() - start) as u16;
+        self.0[start..start + 2].copy_from_slice(&length.to_ne_bytes());
+        self
+    }
+
+    fn attribute(mut self, kind: u16, value: &[u8]) -> Self {
+        self.0.extend(((4 + value.len()) as u16).to_ne_bytes());
+        self.0.extend(kind.to_ne_bytes());
+        self.0.extend(value);
+        self.0.resize(self.0.len().next_multiple_of(4), 0);
+        self
+    }
+
+    /// The whole message.
+    pub fn finish(mut self) -> Finished {
+        let length = self.0.len() as u32;
+        self.0[..4].copy_from_slice(&length.to_ne_bytes());
+        Finished(self.0)
+    }
+}
+
+/// A message that only needs to be sent, by a forked child too: that allocates nothing.
+#[derive(Debug)]
+pub(super) struct Finished(Vec<u8>);
+
+impl Finished {
+    /// Sends it and waits for the acknowledgement. The value of the answer's attribute `wanted`, 0 where it has none.
+    pub fn exchange(&self, wanted: u16) -> Outcome {
+        let socket = Opened::netlink()?;
+        // SAFETY: the bytes are readable and borrowed for the call.
+        let sent = unsafe { libc::send(socket.number(), self.0.as_ptr().cast(), self.0.len(), 0) };
+        if sent < 0 {
+            return Err(errno());
+        }
+        let (mut answer, mut found) = ([0; 4096], 0);
+        loop {
+            // SAFETY: the bytes are writable and borrowed for the call.
+            let got = unsafe { libc::recv(socket.number(), answer.as_mut_ptr().cast(), answer.len(), 0) };
+            let Ok(got) = usize::try_from(got) else { return Err(errno()) };
+            match Told::first_of(&answer[..got], wanted)? {
+                Told::Value(value) => found = value,
+                Told::Done => return Ok(found),
+                Told::Nothing => {}
+            }
+        }
+    }
+}
+
+/// What one datagram from the kernel says.
+#[derive(Debug, PartialEq, Eq)]
+enum Told {
+    /// The wanted value.
+    Value(i32),
+    /// All is done.
+    Done,
+    /// Something else.
+    Nothing,
+}
+
+impl Told {
+    /// The kernel puts one message into a datagram where it was not asked to list things.
+    fn first_of(datagram: &[u8], wanted: u16) -> Result<Self, i32> {
+        let kind = u16::from_ne_bytes(take(datagram, 4)?);
+        if kind == NLMSG_ERROR {
+            let error = i32::from_ne_bytes(take(datagram, HEAD_BYTES)?);
+            return if error == 0 { Ok(Self::Done) } else { Err(-error) };
+        }
+        let mut rest = datagram.get(HEAD_BYTES + 4..).unwrap_or_default();
+        while let (Ok(length), Ok(kind)) = (take(rest, 0), take(rest, 2)) {
+            let (length, kind) = (usize::from(u16::from_ne_bytes(length)), u16::from_ne_bytes(kind));
+            match rest.get(4..length) {
+                None => break,
+                Some(value) if kind == wanted => return Ok(Self::Value(number(value))),
+                Some(_) => rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default(),
+            }
+        }
+        Ok(Self::Nothing)
+    }
+}
+
+fn take<const N: usize>(bytes: &[u8], at: usize) -> Result<[u8; N], i32> {
+    bytes.get(at..at + N).and_then(|part| part.try_into().ok()).ok_or(libc::EPROTO)
+}
+
+/// A number of up to 4 bytes, as this machine orders them.
+fn number(value: &[u8]) -> i32 {
+    match *value {
+        [a, b] => i32::from(u16::from_ne_bytes([a, b])),
+        [a, b, c, d] => i32::from_ne_bytes([a, b, c, d]),
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A message reads back as its attributes, through padding and nesting.
+    #[test]
+    fn attributes_are_found_behind_padded_ones() {
+        let message = Message::new(20, 1).text(10, "ab").nested(7, |inside| inside.word(1, 5)).word(3, 9).finish();
+        assert_eq!(message.0.len(), HEAD_BYTES + 4 + 8 + 12 + 8);
+        assert_eq!(u32::from_ne_bytes(take(&message.0, 0).unwrap()) as usize, message.0.len());
+        assert_eq!(Told::first_of(&message.0, 3), Ok(Told::Value(9)));
+        assert_eq!(Told::first_of(&message.0, 4), Ok(Told::Nothing));
+        for short in 0..message.0.len() {
+            let _ = Told::first_of(&message.0[..short], 3);
+        }
+    }
+
+    #[test]
+    fn an_acknowledgement_is_the_end_and_an_error_its_number() {
+        let told = |error: i32| {
+            let mut datagram = [0; 36];
+            datagram[4..6].copy_from_slice(&NLMSG_ERROR.to_ne_bytes());
+            datagram[16..20].copy_from_slice(&error.to_ne_bytes());
+            Told::first_of(&datagram, 1)
+        };
+        assert_eq!(told(0), Ok(Told::Done));
+        assert_eq!(told(-libc::ENOENT), Err(libc::ENOENT));
+        assert_eq!(Told::first_of(&[], 1), Err(libc::EPROTO));
+    }
+
+    /// Every kernel has the family of families, and none has this one.
+    #[test]
+    fn the_kernel_is_asked() {
+        assert_eq!(family("nlctrl"), Ok(CONTROL));
+        assert_eq!(family("ferrite-none"), Err(libc::ENOENT));
+    }
+}

@@ -1,0 +1,142 @@
+//! A block device that a disk was made into, whichever driver it belongs to.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::Duration;
+
+use ferrite_medium::Geometry;
+
+use super::loop_node::LoopNode;
+use super::mounts::{Device, device_number};
+use super::nbd_node::NbdNode;
+use super::place::{Lock, Place};
+
+/// A block device of a driver that makes disks of what programs give it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Node {
+    /// Of the loop driver.
+    Loop(LoopNode),
+    /// Of the NBD driver.
+    Nbd(NbdNode),
+}
+
+/// What a node is used for.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Usage {
+    /// Nothing.
+    None,
+    /// It is the node of the place with this root, be its server alive or dead.
+    Place(PathBuf),
+    /// Something of other programs, in words.
+    Other(String),
+}
+
+impl Node {
+    /// The device that `path` names.
+    pub fn named(path: &Path) -> Option<Self> {
+        LoopNode::named(path).map(Self::Loop).or_else(|| NbdNode::named(path).map(Self::Nbd))
+    }
+
+    /// The devices that belong to `place`.
+    pub fn of(place: &Place) -> io::Result<Vec<Self>> {
+        let names = fs::read_dir("/sys/block")?.filter_map(|entry| Some(entry.ok()?.file_name()));
+        let nodes = names.filter_map(|name| Self::named(&Path::new("/dev").join(name)));
+        Ok(nodes.filter(|node| node.belongs_to(place)).collect())
+    }
+
+    /// What it is used for.
+    pub fn usage(self) -> Usage {
+        match self {
+            Self::Loop(node) => match node.backing() {
+                None => Usage::None,
+                Some(file) => Place::root_over(&file)
+                    .map_or_else(|| Usage::Other(format!("the loop device over {}", file.display())), Usage::Place),
+            },
+            Self::Nbd(node) => match node.backend() {
+                Some(place) => Usage::Place(place),
+                None if node.is_connected() => Usage::Other("an NBD device of another program".into()),
+                None => Usage::None,
+            },
+        }
+    }
+
+    /// Whether it belongs to `place`.
+    pub fn belongs_to(self, place: &Place) -> bool {
+        matches!(self.usage(), Usage::Place(root) if root == place.root())
+    }
+
+    /// Its node.
+    pub fn path(self) -> PathBuf {
+        Path::new("/dev").join(self.name())
+    }
+
+    /// Its directory in sysfs.
+    pub fn sysfs(self) -> PathBuf {
+        Path::new("/sys/block").join(self.name())
+    }
+
+    fn name(self) -> String {
+        match self {
+            Self::Loop(node) => format!("loop{}", node.number()),
+            Self::Nbd(node) => format!("nbd{}", node.number()),
+        }
+    }
+
+    /// Its device numbers: its own first, then its partitions'.
+    pub fn devices(self) -> Vec<Device> {
+        let number = |directory: PathBuf| device_number(&fs::read_to_string(directory.join("dev")).ok()?);
+        let inside = fs::read_dir(self.sysfs()).into_iter().flatten().flatten();
+        let partitions = inside.filter(|entry| entry.path().join("partition").exists());
+        std::iter::once(self.sysfs()).chain(partitions.map(|entry| entry.path())).filter_map(number).collect()
+    }
+
+    /// Gives it up, in a child.
+    ///
+    /// # Errors
+    /// EBUSY if anything holds it for itself: a mount, a partition's mount, swap, another device on top.
+    pub fn release(self, lock: &Lock) -> io::Result<()> {
+        match self {
+            Self::Loop(node) => node.release(lock),
+            Self::Nbd(node) => node.release(lock),
+        }
+    }
+
+    /// Gives it up even if it is in use, what is in the page cache written back first: it goes with its last user.
+    pub fn release_when_closed(self, lock: &Lock) -> io::Result<()> {
+        match self {
+            Self::Loop(node) => node.release_when_closed(lock),
+            Self::Nbd(node) => node.write_back(lock).and_then(|()| node.cut(lock)),
+        }
+    }
+
+    /// Gives up what a dead server left, in use or not: it goes with its last user.
+    pub fn cut(self, lock: &Lock) -> io::Result<()> {
+        match self {
+            Self::Loop(node) => node.release_when_closed(lock),
+            Self::Nbd(node) => node.cut(lock),
+        }
+    }
+
+    /// Takes over the new size of the disk, in a child.
+    pub fn grow(self, lock: &Lock, place: &Place, geometry: &Geometry) -> io::Result<()> {
+        match self {
+            Self::Loop(node) => node.grow(lock, &place.backing()),
+            Self::Nbd(node) => node.grow(lock, place.root(), geometry),
+        }
+    }
+
+    /// Waits until it does not belong to `place` any more; `false` if it still does after `limit`.
+    pub fn wait_until_free(self, place: &Place, limit: Duration) -> bool {
+        const PAUSE: Duration = Duration::from_millis(2);
+        let tries = limit.as_millis() / PAUSE.as_millis();
+        (0..=tries).any(|_| {
+            let free = !self.belongs_to(place);
+            if !free {
+                sleep(PAUSE);
+            }
+            free
+        })
+    }
+}

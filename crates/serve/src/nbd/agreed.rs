@@ -1,0 +1,27 @@
+//! A stream whose two ends agreed on everything beforehand, as the kernel's driver and its server do: no handshake,
+//! simple replies, one disk.
+
+use std::sync::Arc;
+
+use ferrite_medium::{Disk, Geometry};
+
+use super::export::transmission_flags;
+use super::peer::{End, Peer};
+use super::server::Options;
+use super::session::Session;
+use super::stats::Counters;
+use super::transport::Transport;
+
+/// The transmission flags that the other end is to be given for a disk of this shape.
+pub fn agreed_flags(geometry: &Geometry) -> u16 {
+    transmission_flags(geometry, false)
+}
+
+/// Answers requests to `disk` in this thread, until the other end disconnects (`Ok`) or it ends otherwise.
+///
+/// # Errors
+/// [`End`] says why the stream ended.
+pub fn serve_agreed(disk: Arc<dyn Disk>, transport: &mut dyn Transport) -> Result<(), End> {
+    let mut peer = Peer::new(transport, Options::default().spin);
+    Session::new(disk, false, false).run(&mut peer, &Counters::default())
+}
