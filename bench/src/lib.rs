@@ -11,6 +11,7 @@ mod buffering;
 mod client;
 mod error;
 mod experiment;
+mod huge;
 mod loads;
 mod machine;
 mod media;
@@ -28,6 +29,7 @@ mod scratch;
 mod server;
 mod session;
 mod verdict;
+mod void_disk;
 mod write_schemes;
 
 pub use error::{Error, Result};

@@ -1,5 +1,6 @@
 //! Figures 3 and 8: the guards beside the bare copy, through a disk that overwrites in place as the paper's does.
 
+use std::path::Path;
 use std::time::Duration;
 
 use ferrite_medium::Guard;
@@ -9,6 +10,7 @@ use super::load::{Load, Slice};
 use super::stage::Stage;
 use crate::Result;
 use crate::buffer::Buffer;
+use crate::huge::HugeFolder;
 use crate::options::{Options, Steps};
 use crate::report::{Chart, Measure, Report, rows};
 use crate::rounds::{self, Subject};
@@ -36,9 +38,18 @@ fn loads(many: usize) -> impl Iterator<Item = Load> {
     })
 }
 
+/// The loads that pages of 4 KiB make slower: each copy needs the tables of another page.
+fn loads_of_small_pages() -> impl Iterator<Item = Load> {
+    [false, true].into_iter().map(|writes| Load { writes, random: true, bytes: 4 << 10, depth: 1 })
+}
+
+/// What is appended to the name of a load on pages of 4 KiB, where the others are on pages of 2 MiB.
+pub const SMALL_PAGES: &str = " small pages";
+
 /// Milliseconds it takes, about.
 pub fn total_ms(scale: &Scale) -> u64 {
-    loads(2).map(|load| plan(scale, &load)).map(|(rounds, ms)| (rounds as u64 + 1) * 6 * ms).sum()
+    let all = loads(2).chain(loads_of_small_pages());
+    all.map(|load| plan(scale, &load)).map(|(rounds, ms)| (rounds as u64 + 1) * 6 * ms).sum()
 }
 
 /// Rounds, and milliseconds of a slice. Many threads on few processors need a few turns each in every slice.
@@ -46,18 +57,41 @@ fn plan(scale: &Scale, load: &Load) -> (usize, u64) {
     if load.depth == 1 { (scale.rounds, scale.slice_ms) } else { (scale.rounds.div_ceil(10), 20 * scale.slice_ms) }
 }
 
-/// Measures it.
-pub fn measure(options: &Options, scale: &Scale, steps: &mut Steps<'_>, report: &mut Report) -> Result<()> {
-    let loads: Vec<Load> = loads(options.threads_many).filter(|load| options.wants(&load.name())).collect();
+/// Measures it, with the disk in `huge` where there is such a folder, and a part of it again on small pages.
+pub fn measure(
+    options: &Options,
+    huge: Option<&HugeFolder>,
+    scale: &Scale,
+    steps: &mut Steps<'_>,
+    report: &mut Report,
+) -> Result<()> {
+    let all = loads(options.threads_many).map(|load| (load.name(), load));
+    let all: Vec<_> = all.filter(|(name, _)| options.wants(name)).collect();
+    let small = loads_of_small_pages().map(|load| (load.name() + SMALL_PAGES, load));
+    let small: Vec<_> = small.filter(|(name, _)| huge.is_some() && options.wants(name)).collect();
+    let place = huge.map_or_else(|| options.place.clone(), HugeFolder::path);
+    measure_in(&place, &all, scale, steps, report)?;
+    measure_in(&options.place, &small, scale, steps, report)?;
+    report.charts.extend([false, true].map(|writes| chart(all.iter().chain(&small), writes)));
+    Ok(())
+}
+
+fn measure_in(
+    place: &Path,
+    loads: &[(String, Load)],
+    scale: &Scale,
+    steps: &mut Steps<'_>,
+    report: &mut Report,
+) -> Result<()> {
     if loads.is_empty() {
         return Ok(());
     }
     steps.step("filling a disk", 0)?;
-    let stage = Stage::build(&options.place, scale.disk_bytes)?;
+    let stage = Stage::build(place, scale.disk_bytes)?;
     let bare = stage.bare()?;
     let usable = GUARDS.into_iter().filter(|(guard, _)| guard.ensure_available().is_ok());
     let disks = usable.map(|(guard, name)| Ok((name, stage.disk(guard, true)?))).collect::<Result<Vec<_>>>()?;
-    for load in &loads {
+    for (name, load) in loads {
         let mut buffers: Vec<Buffer> = (0..load.depth).map(|_| Buffer::new(load.bytes as usize)).collect();
         let buffers = std::cell::RefCell::new(&mut buffers[..]);
         let (rounds, slice_ms) = plan(scale, load);
@@ -69,20 +103,18 @@ pub fn measure(options: &Options, scale: &Scale, steps: &mut Steps<'_>, report: 
             let run = |seed| slice(seed).run(&**disk, *buffers.borrow_mut()).map(rate);
             subjects.push(Subject::new(*name, run));
         }
-        let name = load.name();
-        let series = rounds::run(&mut subjects, rounds, &mut || steps.step(&name, slice_ms))?;
-        report.rows.extend(rows(&name, UNIT, &series, &series[0]));
+        let series = rounds::run(&mut subjects, rounds, &mut || steps.step(name, slice_ms))?;
+        report.rows.extend(rows(name, UNIT, &series, &series[0]));
     }
-    report.charts.extend([false, true].map(|writes| chart(&loads, writes)));
     Ok(())
 }
 
-fn chart(loads: &[Load], writes: bool) -> Chart {
+fn chart<'a>(loads: impl Iterator<Item = &'a (String, Load)>, writes: bool) -> Chart {
     let verb = if writes { "Writes" } else { "Reads" };
     Chart {
         title: format!("{verb} in process, through a disk that overwrites in place, by guard (figures 3 and 8)"),
         measure: Measure::Value,
-        cases: loads.iter().filter(|load| load.writes == writes).map(Load::name).collect(),
+        cases: loads.filter(|(_, load)| load.writes == writes).map(|(name, _)| name.clone()).collect(),
         level: None,
     }
 }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ferrite_medium::Guard;
@@ -17,9 +18,12 @@ use crate::report::{Chart, Measure, Report, rows};
 use crate::rounds::{self, Series, Subject};
 use crate::scratch::Scratch;
 use crate::server::Server;
+use crate::void_disk::VoidDisk;
 
 /// The subject that is ours.
 pub const OURS: &str = "ferrite";
+/// Our server over a disk that copies nothing: what the socket and the client leave to gain for any server.
+pub const BOUND: &str = "(copies nothing)";
 /// The peers.
 pub const PEERS: [&str; 2] = ["nbdkit memory", "qemu-nbd tmpfs"];
 
@@ -39,7 +43,7 @@ pub fn case(load: &Load) -> String {
 
 /// Milliseconds it takes, about.
 pub fn total_ms(scale: &Scale) -> u64 {
-    loads().count() as u64 * 3 * (scale.served_rounds as u64 + 1) * scale.served_slice_ms
+    loads().count() as u64 * 4 * (scale.served_rounds as u64 + 1) * scale.served_slice_ms
 }
 
 /// A server, and a connection to it.
@@ -90,7 +94,7 @@ fn slice(rival: &mut Rival, load: &Load, payload: &Buffer, (seed, time): (u64, D
 
 /// The faster of the peers; ourselves where there is none.
 fn better_peer(series: &[Series]) -> &Series {
-    let peers = series.iter().filter(|series| series.name != OURS);
+    let peers = series.iter().filter(|series| PEERS.contains(&series.name.as_str()));
     peers.max_by(|one, other| one.median().total_cmp(&other.median())).unwrap_or(&series[0])
 }
 
@@ -102,6 +106,7 @@ fn start(options: &Options, scale: &Scale, scratch: &Scratch, stage: Option<&Sta
         (None, Some(stage)) => Some(Server::here(OURS, stage.disk(Guard::best(), false)?, &scratch.path("ours"))?),
         (None, None) => None,
     });
+    servers.push(Server::here(BOUND, Arc::new(VoidDisk { size: bytes }), &scratch.path("void"))?);
     let socket = scratch.path("nbdkit");
     let mut nbdkit = Command::new("nbdkit");
     nbdkit.args(["--foreground", "--exit-with-parent", "--unix"]).arg(&socket).args(["memory", &bytes.to_string()]);
@@ -125,6 +130,9 @@ fn start_ferrite(ferrite: &Path, scratch: &Scratch, bytes: u64) -> Result<Server
 
 /// Fills what `rival` serves, and reads some of it back, so that no page is touched first by what is timed.
 fn fill(rival: &mut Rival) -> Result<()> {
+    if rival.server.name == BOUND {
+        return Ok(());
+    }
     let payload = Buffer::new(256 << 10);
     let size = rival.client.size();
     let filled = (0..size).step_by(payload.bytes().len()).try_for_each(|at| {

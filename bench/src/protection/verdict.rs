@@ -3,9 +3,9 @@
 use ferrite_medium::Guard;
 
 use super::atomic;
-use super::copies::BARE;
+use super::copies::{BARE, SMALL_PAGES};
 use super::recovery;
-use super::served::{self, OURS, PEERS};
+use super::served::{self, BOUND, OURS, PEERS};
 use crate::report::{Report, Row};
 
 /// The line.
@@ -56,8 +56,11 @@ fn private(report: &Report) -> String {
 }
 
 fn keys(report: &Report) -> String {
-    match range(report, |row| in_process(row, "keys") && row.subject == "keys") {
-        Some((least, most)) => format!("keys: {least:.3} to {most:.3} of bare"),
+    let is_small = |row: &Row| row.case.ends_with(SMALL_PAGES);
+    let small = range(report, |row| row.subject == "keys" && is_small(row));
+    let small = small.map_or(String::new(), |(least, _)| format!(" (on pages of 4 KiB down to {least:.3})"));
+    match range(report, |row| in_process(row, "keys") && row.subject == "keys" && !is_small(row)) {
+        Some((least, most)) => format!("keys: {least:.3} to {most:.3} of bare{small}"),
         None if Guard::Keys.ensure_available().is_err() => "keys: this processor has none".into(),
         None => String::new(),
     }
@@ -80,8 +83,12 @@ fn nbd(report: &Report) -> String {
         if missing.is_empty() { String::new() } else { format!(" (not on this machine: {})", missing.join(", ")) };
     let cases: Vec<String> = served::loads().map(|load| served::case(&load)).collect();
     let ours = |row: &Row| row.subject == OURS && row.beside != OURS && cases.contains(&row.case);
+    let bound = range(report, |row| row.subject == BOUND && row.case.contains("256K") && row.beside != OURS);
+    let bound = bound.map_or(String::new(), |(least, most)| {
+        format!(", where at 256K a server that copies nothing reaches {least:.2} to {most:.2}")
+    });
     match range(report, ours) {
-        Some((least, most)) => format!("NBD: {least:.2} to {most:.2} times the better peer{note}"),
+        Some((least, most)) => format!("NBD: {least:.2} to {most:.2} times the better peer{bound}{note}"),
         None if report.rows.iter().any(|row| row.subject == OURS && cases.contains(&row.case)) => {
             format!("NBD: no peer{note}")
         }
