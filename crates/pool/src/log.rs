@@ -23,6 +23,7 @@
 //! - W6. After a failed persist nothing is appended or cut until the pool is opened again.
 
 mod ring;
+mod staged;
 
 use std::sync::Arc;
 

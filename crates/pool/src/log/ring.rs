@@ -42,9 +42,14 @@ impl Ring {
 
     /// Stores whole lines from `position` on, past the cache.
     pub fn store(&self, memory: &dyn Memory, position: u64, bytes: &[u8]) {
+        self.store_by(memory, position, bytes, Scheme::Nt);
+    }
+
+    /// As [`Ring::store`], by `how`.
+    pub fn store_by(&self, memory: &dyn Memory, position: u64, bytes: &[u8], how: Scheme) {
         let mut done = 0;
         for run in self.runs(position, bytes.len() as u64) {
-            memory.store(run.at, &bytes[done..done + run.len as usize], Scheme::Nt);
+            memory.store(run.at, &bytes[done..done + run.len as usize], how);
             done += run.len as usize;
         }
     }
@@ -56,15 +61,24 @@ impl Ring {
 
     /// The record at `position`, if it verifies there (W1) and takes no more than `lines`.
     pub fn record(&self, memory: &dyn Memory, position: u64, lines: u64) -> Option<Record> {
+        Record::parse(self.salt, &self.candidate(memory, position, lines)?)
+    }
+
+    /// The bytes of that record as they lie, padding included.
+    pub fn bytes(&self, memory: &dyn Memory, position: u64, lines: u64) -> Option<Vec<u8>> {
+        let bytes = self.candidate(memory, position, lines)?;
+        Record::parse(self.salt, &bytes).map(|_| bytes)
+    }
+
+    /// The bytes of what its header says is the record at `position`.
+    fn candidate(&self, memory: &dyn Memory, position: u64, lines: u64) -> Option<Vec<u8>> {
         if lines == 0 {
             return None;
         }
         let (_, payload_bytes, sequence) = record::header(&self.load(memory, position, ALIGN as u64))?;
         let needed = Self::lines_for(payload_bytes);
-        if sequence != position + 1 || needed > lines {
-            return None;
-        }
-        Record::parse(self.salt, &self.load(memory, position, needed * ALIGN as u64))
+        let fits = sequence == position + 1 && needed <= lines;
+        fits.then(|| self.load(memory, position, needed * ALIGN as u64))
     }
 
     fn load(&self, memory: &dyn Memory, position: u64, len: u64) -> Vec<u8> {

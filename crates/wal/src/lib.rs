@@ -1,0 +1,26 @@
+//! A database's log: records are durable when they are in persistent memory, and move to files on ordinary storage
+//! later, in the background.
+//!
+//! ```text
+//!   append, strict:  reserve, copy, fence ----+                   a file for each stretch of positions
+//!   append, relaxed: reserve, copy            |                  +----------+----------+------
+//!                                             v     step()       | segment 0| segment 9| ...
+//!        | cut | head: oldest in PM .. durable | copied, not  | -> +----------+----------+------
+//!                                        yet durable :tail         up to head, synced
+//! ```
+//!
+//! [`Wal`] is it. The ring is a log of the pool ([`ferrite_pool::Log`]); what is added here is many writers without a
+//! lock between them ([`order`]), the draining to a [`Folder`], and reading both as one log.
+
+mod drain;
+mod error;
+pub mod order;
+mod records;
+mod segment;
+mod wal;
+
+pub use drain::Step;
+pub use error::{Error, Result};
+pub use records::Records;
+pub use segment::{Directory, Folder};
+pub use wal::{Durability, Standing, Wal, WalSpec};

@@ -1,0 +1,202 @@
+//! Proofs of WO1 to WO4: every interleaving of a few threads, under the C11 memory model (loom).
+
+use std::sync::Arc;
+
+use loom::sync::atomic::AtomicU64 as LoomWord;
+use loom::thread;
+
+use super::*;
+
+impl Word for LoomWord {
+    fn new(value: u64) -> Self {
+        Self::new(value)
+    }
+
+    fn load(&self) -> u64 {
+        self.load(Ordering::Acquire)
+    }
+
+    fn store(&self, value: u64) {
+        self.store(value, Ordering::Release);
+    }
+
+    fn replace(&self, old: u64, new: u64) -> bool {
+        self.compare_exchange(old, new, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    fn raise(&self, value: u64) {
+        self.fetch_max(value, Ordering::AcqRel);
+    }
+}
+
+/// The planted bug: marks are stored without order, so that one may be seen before what it is about.
+#[derive(Debug)]
+struct Careless(LoomWord);
+
+impl Word for Careless {
+    fn new(value: u64) -> Self {
+        Self(LoomWord::new(value))
+    }
+
+    fn load(&self) -> u64 {
+        self.0.load(Ordering::Acquire)
+    }
+
+    fn store(&self, value: u64) {
+        self.0.store(value, Ordering::Relaxed);
+    }
+
+    fn replace(&self, old: u64, new: u64) -> bool {
+        Word::replace(&self.0, old, new)
+    }
+
+    fn raise(&self, value: u64) {
+        Word::raise(&self.0, value);
+    }
+}
+
+/// A ring of lines that are stored and loaded without any order of their own: what the order shows too early, or gives
+/// out too early, is seen as another value.
+struct Ring<W> {
+    order: Order<W>,
+    lines: Vec<LoomWord>,
+}
+
+impl<W: Word> Ring<W> {
+    fn new(lines: u64, window: u64) -> Self {
+        let order = Order::with_window(Start { head: 0, end: 0, lines }, window);
+        Self { order, lines: (0..lines).map(|_| LoomWord::new(0)).collect() }
+    }
+
+    fn line(&self, position: u64) -> &LoomWord {
+        &self.lines[(position % self.lines.len() as u64) as usize]
+    }
+
+    /// Appends `lines` lines that hold their position and 1 more. Where it is refused, drains.
+    fn append(&self, lines: u64) -> u64 {
+        let start = loop {
+            match self.order.reserve(lines, u64::MAX >> 2) {
+                Ok(start) => break start,
+                Err(Refusal::Closed) => thread::yield_now(),
+                Err(_) => {
+                    self.settle();
+                    thread::yield_now();
+                }
+            }
+        };
+        for position in start..start + lines {
+            self.line(position).store(position + 1, Ordering::Relaxed);
+        }
+        self.order.finish(start, start + lines, true);
+        self.settle();
+        start
+    }
+
+    fn settle(&self) {
+        let reach = self.order.reach();
+        assert!(reach.settled);
+        self.order.settled(reach.end);
+    }
+
+    /// Reads every line from `from` to the durable end; each is whole, and of its own position (WO2, WO3).
+    fn read(&self, from: u64) -> u64 {
+        let end = self.order.durable();
+        for position in from..end {
+            assert_eq!(self.line(position).load(Ordering::Relaxed), position + 1, "WO2: a hole");
+        }
+        end
+    }
+}
+
+/// Two writers and a reader that drains.
+fn writers_and_reader<W: Word + 'static>(lines: u64, window: u64, each: [u64; 2]) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(2);
+    model.check(move || {
+        let ring = Arc::new(Ring::<W>::new(lines, window));
+        let writers = each.map(|lines| {
+            let ring = Arc::clone(&ring);
+            thread::spawn(move || ring.append(lines))
+        });
+        let end = ring.read(0);
+        ring.order.cut(end);
+        let starts = writers.map(|writer| writer.join().unwrap());
+        assert_ne!(starts[0], starts[1], "WO1: one place twice");
+        ring.settle();
+        assert_eq!(ring.read(end), each.iter().sum::<u64>(), "all that was appended is there");
+    });
+}
+
+#[test]
+fn wo1_wo2_two_writers_and_a_reader_in_every_order() {
+    writers_and_reader::<LoomWord>(4, 4, [1, 2]);
+}
+
+/// A window of one mark: the second writer waits until the first one's mark has been passed.
+#[test]
+fn wo3_a_mark_is_not_reused_before_it_was_passed() {
+    writers_and_reader::<LoomWord>(4, 1, [1, 1]);
+}
+
+#[test]
+#[should_panic(expected = "WO2: a hole")]
+fn canary_marks_without_release_are_caught() {
+    writers_and_reader::<Careless>(4, 4, [1, 2]);
+}
+
+/// A ring of two lines that three appends go around: what is written next lies where a drained line lay.
+#[test]
+fn wo1_a_line_is_written_again_only_after_the_head_has_passed() {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(2);
+    model.check(|| {
+        let ring = Arc::new(Ring::<LoomWord>::new(2, 2));
+        let writer = thread::spawn({
+            let ring = Arc::clone(&ring);
+            move || (0..3).map(|_| ring.append(1)).collect::<Vec<_>>()
+        });
+        let mut read = 0;
+        while read < 1 {
+            let end = ring.read(read);
+            ring.order.cut(end);
+            read = end;
+            thread::yield_now();
+        }
+        assert_eq!(writer.join().unwrap(), [0, 1, 2]);
+        assert_eq!(ring.read(read), 3);
+    });
+}
+
+/// WO4: after a close no place is given out until it opens, and what was given out is finished.
+#[test]
+fn wo4_a_closed_order_gives_out_nothing() {
+    loom::model(|| {
+        let ring = Arc::new(Ring::<LoomWord>::new(4, 4));
+        let writer = thread::spawn({
+            let ring = Arc::clone(&ring);
+            move || ring.append(1)
+        });
+        ring.order.close();
+        while ring.order.reach().end < ring.order.tail() {
+            thread::yield_now();
+        }
+        let still = ring.order.tail();
+        thread::yield_now();
+        assert_eq!(ring.order.tail(), still, "WO4: a place was given out");
+        ring.order.open();
+        writer.join().unwrap();
+    });
+}
+
+#[test]
+fn refusals_say_what_is_the_matter() {
+    let order = Order::<AtomicU64>::with_window(Start { head: 5, end: 6, lines: 8 }, 2);
+    assert_eq!(order.reserve(8, 1000), Err(Refusal::Full { free: 7 }));
+    assert_eq!(order.reserve(7, 10), Err(Refusal::Exhausted));
+    assert_eq!(order.reserve(2, 1000), Ok(6));
+    assert_eq!(order.reserve(1, 1000), Err(Refusal::Behind));
+    order.finish(6, 8, false);
+    assert_eq!(order.reach(), Reach { end: 8, settled: false });
+    order.settled(8);
+    assert_eq!((order.reserve(1, 1000), order.tail(), order.durable()), (Ok(8), 9, 8));
+}

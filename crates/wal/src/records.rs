@@ -1,0 +1,44 @@
+//! Reading a log back: from its files, then from the ring, as one.
+
+use ferrite_pool::{Log, Position};
+
+use crate::Result;
+use crate::wal::Wal;
+
+/// See [`Wal::records`]. A record that cannot be read is an error, and the last item.
+#[derive(Debug)]
+pub struct Records<'wal> {
+    wal: &'wal Wal,
+    next: u64,
+    end: u64,
+}
+
+impl<'wal> Records<'wal> {
+    pub(crate) fn new(wal: &'wal Wal, next: u64, end: u64) -> Self {
+        Self { wal, next, end }
+    }
+
+    fn read(&mut self) -> Result<(Position, Vec<u8>)> {
+        let position = Position::from_number(self.next);
+        let record = self.wal.record(self.next)?;
+        let payload = Log::payload_of(self.wal.salt(), position, &record).expect("it verified when it was read");
+        self.next += record.len() as u64 / 64;
+        Ok((position, payload))
+    }
+}
+
+impl Iterator for Records<'_> {
+    type Item = Result<(Position, Vec<u8>)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.next = self.next.max(self.wal.start());
+        if self.next >= self.end {
+            return None;
+        }
+        let read = self.read();
+        if read.is_err() {
+            self.next = u64::MAX;
+        }
+        Some(read)
+    }
+}

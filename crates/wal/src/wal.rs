@@ -1,0 +1,324 @@
+//! The log: appended to by many, read by any, drained by whoever has time.
+
+mod append;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use ferrite_pool::{Freeze, Log, Pool, Position, TagChange};
+use parking_lot::{Condvar, Mutex};
+
+use crate::drain::{Drain, Step};
+use crate::order::{Order, Start};
+use crate::records::Records;
+use crate::segment::{self, Folder};
+use crate::{Error, Result};
+
+/// What a log is made as.
+#[derive(Clone, Copy, Debug)]
+pub struct WalSpec {
+    /// Bytes of records that it holds before they are drained; rounded up to pages.
+    pub capacity_bytes: u64,
+}
+
+/// When an append returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// When it is durable, and all before it.
+    Strict,
+    /// When it is in the buffer: a crash may take it, and all after it, until the next strict append, [`Wal::commit`]
+    /// or drain.
+    Relaxed,
+}
+
+/// Where a log stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// The oldest record, in a file or in the ring.
+    pub start: Position,
+    /// The oldest record in the ring; what is before is in files.
+    pub head: Position,
+    /// Every record before this is durable.
+    pub durable: Position,
+    /// Where the next record will be.
+    pub end: Position,
+    /// Bytes that the ring holds in all.
+    pub capacity_bytes: u64,
+}
+
+/// An open log. One at a time for each log of a pool; any number of threads may use it at once.
+pub struct Wal {
+    pool: Arc<Pool>,
+    log: Arc<Log>,
+    session: u64,
+    order: Order<AtomicU64>,
+    /// Held by who settles for a group.
+    leader: Mutex<()>,
+    drain: Mutex<Drain>,
+    /// See [`Standing::start`]; changed with the drain's lock held.
+    start: AtomicU64,
+    broken: AtomicBool,
+    gate: Mutex<bool>,
+    thawed: Condvar,
+}
+
+impl fmt::Debug for Wal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Wal").field("log", &self.name()).field("order", &self.order).finish_non_exhaustive()
+    }
+}
+
+/// Files are this long at least before the next one is begun, unless another length is chosen.
+const SEGMENT_BYTES: u64 = 64 << 20;
+
+impl Wal {
+    /// Makes a log called `name` that drains to `folder`, and opens it. Durable on return.
+    pub fn create(pool: Arc<Pool>, name: &str, spec: &WalSpec, folder: Box<dyn Folder>) -> Result<Arc<Self>> {
+        let log = Log::create(Arc::clone(&pool), name, spec.capacity_bytes)?;
+        Self::open_log(pool, log, folder)
+    }
+
+    /// Opens the log called `name`, which drains to `folder`. What it finds is durable.
+    pub fn open(pool: Arc<Pool>, name: &str, folder: Box<dyn Folder>) -> Result<Arc<Self>> {
+        let log = Log::open(Arc::clone(&pool), name)?;
+        Self::open_log(pool, log, folder)
+    }
+
+    fn open_log(pool: Arc<Pool>, log: Arc<Log>, folder: Box<dyn Folder>) -> Result<Arc<Self>> {
+        let start = u64::from_le_bytes(*log.tag().attributes.first_chunk().expect("64 bytes"));
+        if start > log.end().number() {
+            let (name, end) = (&log.tag().name, log.end().number());
+            return Err(Error::Limit(format!("log {name:?} starts at position {start} and ends at {end}: damaged")));
+        }
+        if start > log.head().number() {
+            // A truncation was cut short.
+            log.cut(Position::from_number(start))?;
+        }
+        let head = log.head().number();
+        let wal = Arc::new(Self {
+            session: log.session(),
+            order: Order::new(Start { head, end: log.end().number(), lines: log.lines() }),
+            leader: Mutex::new(()),
+            drain: Mutex::new(Drain::new(folder, SEGMENT_BYTES, head)),
+            start: AtomicU64::new(start),
+            broken: AtomicBool::new(false),
+            gate: Mutex::new(false),
+            thawed: Condvar::new(),
+            pool,
+            log,
+        });
+        let service: Arc<dyn Freeze> = wal.clone();
+        wal.pool.register_freezer(Arc::downgrade(&service));
+        Ok(wal)
+    }
+
+    /// Begins a new file after so many bytes.
+    pub fn set_segment_bytes(&self, bytes: u64) {
+        self.drain.lock().set_segment_bytes(bytes);
+    }
+
+    /// Makes everything durable that was appended before, relaxed or not.
+    pub fn commit(&self) -> Result<Position> {
+        let end = self.order.tail();
+        self.settle(end)?;
+        Ok(Position::from_number(end))
+    }
+
+    /// Waits until all before `to` is finished and durable.
+    fn settle(&self, to: u64) -> Result<()> {
+        let mut turns = 0;
+        while self.order.durable() < to {
+            self.settle_reach()?;
+            if self.order.durable() < to {
+                turns += 1;
+                if cfg!(test) || turns % SPINS == 0 { self.pause()? } else { std::hint::spin_loop() }
+            }
+        }
+        Ok(())
+    }
+
+    fn settle_some(&self) -> Result<()> {
+        let before = self.order.durable();
+        self.settle_reach()?;
+        if self.order.durable() == before { self.pause() } else { Ok(()) }
+    }
+
+    /// Makes durable what is finished. Who finds another thread at it waits, and may find the work done: a group
+    /// shares one barrier.
+    fn settle_reach(&self) -> Result<()> {
+        let reach = self.order.reach();
+        if reach.settled {
+            self.order.settled(reach.end);
+            return Ok(());
+        }
+        let _leader = self.leader.lock();
+        let reach = self.order.reach();
+        if !reach.settled {
+            self.pool.check_poison()?;
+            self.pool.memory().barrier().inspect_err(|error| self.pool.poison(error))?;
+        }
+        self.order.settled(reach.end);
+        Ok(())
+    }
+
+    /// Lets another thread go on.
+    fn pause(&self) -> Result<()> {
+        if self.broken.load(Ordering::Acquire) {
+            return Err(Error::Broken(self.name().into()));
+        }
+        // Where threads are interleaved by a seed, the turn passes at calls on the memory.
+        #[cfg(test)]
+        self.pool.memory().load_word(0);
+        std::thread::yield_now();
+        Ok(())
+    }
+
+    fn wait_for_thaw(&self) {
+        let mut frozen = self.gate.lock();
+        self.thawed.wait_while(&mut frozen, |frozen| *frozen);
+    }
+
+    /// Does a step of draining; call it again until it is [`Step::Idle`]. Waits for who is at it already.
+    ///
+    /// # Errors
+    /// [`Error::Target`] where the folder fails. Nothing is lost, and the next step starts over.
+    pub fn step(&self) -> Result<Step> {
+        self.drain.lock().step(self)
+    }
+
+    /// Drains everything that was appended before.
+    pub fn drain(&self) -> Result<()> {
+        let end = self.order.tail();
+        while self.order.head() < end {
+            if self.step()? == Step::Idle {
+                self.pause()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The durable records, oldest first, from files and ring alike.
+    pub fn records(&self) -> Records<'_> {
+        self.records_from(Position::from_number(self.start()))
+    }
+
+    /// The durable records from `position` on, where one starts.
+    pub fn records_from(&self, position: Position) -> Records<'_> {
+        Records::new(self, position.number(), self.order.durable())
+    }
+
+    /// Forgets every record before `position`, where a durable one starts or they end; frees whole files and their
+    /// space in the ring. Durable on return.
+    pub fn truncate(&self, position: Position) -> Result<()> {
+        let to = position.number();
+        let mut drain = self.drain.lock();
+        if to <= self.start() {
+            return Ok(());
+        }
+        let starts = match self.order.durable() {
+            end if to >= end => to == end,
+            _ => self.read(&mut drain, to).is_ok(),
+        };
+        if !starts {
+            let (name, end) = (self.name(), self.order.durable());
+            return Err(Error::Limit(format!("no record of log {name:?} starts at position {to}; it ends at {end}")));
+        }
+        let tag = self.pool.tag(self.name())?;
+        let mut attributes = tag.attributes;
+        attributes[..8].copy_from_slice(&to.to_le_bytes());
+        let change = TagChange { size: tag.size, attributes, add: &[], keep: &tag.extents };
+        self.pool.change_tag(&tag, &change, |_| Ok(()))?;
+        self.start.store(to, Ordering::Release);
+        if to > self.order.head() {
+            self.cut(to)?;
+        }
+        drain.remove_before(self, to)
+    }
+
+    /// Where it stands.
+    pub fn standing(&self) -> Standing {
+        let at = Position::from_number;
+        Standing {
+            start: at(self.start()),
+            head: at(self.order.head()),
+            durable: at(self.order.durable()),
+            end: at(self.order.tail()),
+            capacity_bytes: self.capacity_bytes(),
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.log.tag().name
+    }
+
+    /// Bytes that the ring holds in all: each record takes its payload and 24 more, rounded up to 64.
+    pub fn capacity_bytes(&self) -> u64 {
+        self.log.capacity_bytes()
+    }
+
+    pub(crate) fn start(&self) -> u64 {
+        self.start.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn head(&self) -> u64 {
+        self.order.head()
+    }
+
+    pub(crate) fn salt(&self) -> u32 {
+        self.log.salt()
+    }
+
+    pub(crate) fn header(&self, first: u64) -> Vec<u8> {
+        segment::header(&self.log, self.pool.superblock().uuid, first)
+    }
+
+    /// Durable records from `from` on, as they lie in the ring.
+    pub(crate) fn image(&self, from: u64, bytes_max: usize) -> Result<Vec<u8>> {
+        #[cfg(test)]
+        if tests::is_planted(tests::Bug::DrainAhead) {
+            self.order.settled(self.order.reach().end);
+        }
+        self.settle_reach()?;
+        self.log.publish(Position::from_number(self.order.durable()));
+        Ok(self.log.image(Position::from_number(from), bytes_max)?.0)
+    }
+
+    /// Makes the ring's lines before `to` free.
+    pub(crate) fn cut(&self, to: u64) -> Result<()> {
+        self.log.publish(Position::from_number(self.order.durable()));
+        self.log.cut(Position::from_number(to))?;
+        self.order.cut(to);
+        Ok(())
+    }
+
+    /// The bytes of the record at `position`, wherever they lie. It verifies.
+    pub(crate) fn record(&self, position: u64) -> Result<Vec<u8>> {
+        self.read(&mut self.drain.lock(), position)
+    }
+
+    fn read(&self, drain: &mut Drain, position: u64) -> Result<Vec<u8>> {
+        if position < self.order.head() { drain.record(self, position) } else { self.image(position, 1) }
+    }
+}
+
+/// Looks at what another thread has finished before it is given the processor.
+const SPINS: u32 = 200;
+
+impl Freeze for Wal {
+    fn freeze(&self) {
+        *self.gate.lock() = true;
+        self.order.close();
+        while self.order.reach().end < self.order.tail() && self.pause().is_ok() {}
+    }
+
+    fn thaw(&self) {
+        *self.gate.lock() = false;
+        self.order.open();
+        self.thawed.notify_all();
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

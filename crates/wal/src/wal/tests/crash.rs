@@ -1,0 +1,141 @@
+//! WD1 to WD4 and what an append promises, at every instant and in every image.
+
+use ferrite_crash::{Crash, Options, Points, Report, explore};
+
+use super::folder::OPERATION;
+use super::*;
+
+fn options(images_per_point_max: u64, samples_per_point: u64) -> Options {
+    Options { seed: seed(), images_per_point_max, samples_per_point, points: Points::Widest, only: None }
+}
+
+/// What had been acknowledged, and the folder's newest mark.
+fn told(crash: &Crash<'_>) -> (u64, u64) {
+    let newest = |operation: bool| {
+        crash
+            .marks()
+            .iter()
+            .rev()
+            .find(|mark| (*mark & OPERATION != 0) == operation)
+            .map_or(0, |mark| mark & !OPERATION)
+    };
+    (newest(false), newest(true))
+}
+
+/// Recovers; everything acknowledged is there; draining it all and appending more changes none of it. A crash in that
+/// draining is one like any other.
+fn judge(crash: &Crash<'_>, folder: &LyingFolder, depth: u32) -> Verdict {
+    let (acknowledged, operations) = told(crash);
+    let variant = crash.place().variant;
+    let folder = folder.crash_at(operations, variant ^ crash.place().point << 20);
+    let memory = Arc::new(crash.memory());
+    let wal = open(&memory, &folder)?;
+    let found = numbers(&wal)?;
+    runs(&found, 0, acknowledged)?;
+    let count = found.len() as u64;
+    memory.forget_trace();
+    memory.mark(count);
+    folder.record_in(&memory);
+    wal.drain().map_err(|error| error.to_string())?;
+    if depth > 0 && variant % 16 == 0 {
+        let options = Options { images_per_point_max: 8, samples_per_point: 4, ..options(8, 4) };
+        let nested = explore(&memory, &options, |crash| judge(crash, &folder, depth - 1));
+        nested.failure.map_or(Ok(()), |failure| Err(format!("within recovery: {failure}")))?;
+    }
+    wal.append(&payload(count), Strict).map_err(|error| error.to_string())?;
+    runs(&numbers(&wal)?, 0, count + 1)?;
+    drop(wal);
+    let wal = open(&memory, &folder)?;
+    runs(&numbers(&wal)?, 0, count + 1)
+}
+
+/// Appends of both kinds, commits and steps of draining, several times around the ring.
+fn traffic(model: Model, plan: &[(u64, Durability, u64)], prepare: impl Fn(&LyingFolder)) -> Report {
+    let (memory, folder) = (new_pool(model), LyingFolder::default());
+    let wal = create(&memory, &folder);
+    // Nearly once around, so that the ring's end is among what is explored.
+    wal.append_many(&(0..10).map(|_| [0; 600].as_slice()).collect::<Vec<_>>(), Strict).unwrap();
+    wal.truncate(wal.standing().end).unwrap();
+    prepare(&folder);
+    memory.forget_trace();
+    folder.record_in(&memory);
+    let mut end = 0;
+    for (together, durability, steps) in plan {
+        let payloads: Vec<Vec<u8>> = (end..end + together).map(payload).collect();
+        wal.append_many(&payloads.iter().map(Vec::as_slice).collect::<Vec<_>>(), *durability).unwrap();
+        end += together;
+        if *durability == Strict {
+            memory.mark(end);
+        }
+        for _ in 0..*steps {
+            wal.step().unwrap();
+            wal.set_segment_bytes(4096 + 128);
+        }
+    }
+    assert!(wal.standing().end.number() > CAPACITY / 64, "it did not go around");
+    explore(&memory, &options(1 << 9, 40), |crash| judge(crash, &folder, 1))
+}
+
+use Durability::{Relaxed, Strict};
+
+const PLAN: [(u64, Durability, u64); 7] =
+    [(1, Strict, 0), (2, Relaxed, 1), (3, Strict, 1), (1, Strict, 4), (3, Relaxed, 3), (2, Strict, 1), (1, Relaxed, 5)];
+
+#[test]
+fn wd1_wd2_wd4_crash_keeps_what_was_acknowledged_in_the_ring_or_a_file() {
+    for model in Model::ALL {
+        let report = traffic(model, &PLAN, |_| {});
+        println!("wal: {report}");
+        report.assert_clean();
+    }
+}
+
+#[test]
+fn canary_a_sync_that_does_nothing_is_caught() {
+    traffic(Model::MAPPED, &PLAN, LyingFolder::be_deaf).expect_failure();
+}
+
+#[test]
+fn canaries_planted_in_the_code_are_caught() {
+    for bug in [Bug::CutBeforeSync, Bug::NoFence, Bug::DrainAhead] {
+        let caught = Model::ALL.iter().any(|model| {
+            let plan: Vec<_> = PLAN.iter().chain(&PLAN).copied().collect();
+            PLANTED.set(Some(bug));
+            let report = std::panic::catch_unwind(|| traffic(*model, &plan, |_| {}).failure.is_some());
+            PLANTED.set(None);
+            report.unwrap_or(true)
+        });
+        assert!(caught, "{bug:?} was not noticed");
+    }
+}
+
+/// A truncation that was cut short is finished, or has not begun.
+#[test]
+fn wd1_crash_in_a_truncation_leaves_all_or_forgets_all_of_it() {
+    for model in Model::ALL {
+        let (memory, folder) = (new_pool(model), LyingFolder::default());
+        let wal = create(&memory, &folder);
+        let at: Vec<Position> = (0..30).map(|number| wal.append(&payload(number), Strict).unwrap()).collect();
+        wal.drain().unwrap();
+        wal.append(&payload(30), Strict).unwrap();
+        memory.forget_trace();
+        folder.record_in(&memory);
+        wal.truncate(at[20]).unwrap();
+        memory.mark(20);
+        wal.truncate(wal.standing().end).unwrap();
+        memory.mark(31);
+        let report = explore(&memory, &options(1 << 9, 60), |crash| {
+            let (least, _) = told(crash);
+            let wal = open(&Arc::new(crash.memory()), &folder.crash_at(told(crash).1, 1))?;
+            let found = numbers(&wal)?;
+            let first = found.first().copied().unwrap_or(31);
+            if [0, 20, 31].contains(&first) && first >= least {
+                runs(&found, first, 31)
+            } else {
+                Err(format!("{found:?}"))
+            }
+        });
+        println!("truncated: {report}");
+        report.assert_clean();
+    }
+}

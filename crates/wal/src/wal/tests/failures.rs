@@ -1,0 +1,141 @@
+//! The ring is full; what it drains to is full, failing, forgetful, gone, another's.
+
+use super::folder::Failure;
+use super::*;
+use crate::segment::Directory;
+
+/// Far more than the ring holds, by a single thread: it drains for itself.
+#[test]
+fn a_full_ring_is_drained_by_who_appends() {
+    for model in Model::ALL {
+        let (memory, folder) = (new_pool(model), LyingFolder::default());
+        let wal = create(&memory, &folder);
+        memory.keep_trace(false);
+        for number in 0..300 {
+            let durability = if number % 3 == 0 { Durability::Strict } else { Durability::Relaxed };
+            wal.append(&payload(number), durability).unwrap();
+        }
+        wal.commit().unwrap();
+        runs(&numbers(&wal).unwrap(), 0, 300).unwrap();
+    }
+}
+
+/// Each call on the folder fails once, in turn, or from then on for a while: every append either says that it is not
+/// in the log, or is, and when the folder is mended all goes on.
+#[test]
+fn wd3_a_folder_that_fails_at_any_call_loses_nothing() {
+    let run = |failing: Option<(u64, u64, Failure)>| {
+        let (memory, folder) = (new_pool(Model::MAPPED), LyingFolder::default());
+        let wal = create(&memory, &folder);
+        memory.keep_trace(false);
+        failing.inspect(|(first, count, how)| folder.fail(*first, *count, *how));
+        let (mut number, mut stuck) = (0, 0);
+        while number < 60 {
+            match wal.append(&payload(number), Durability::Strict) {
+                Ok(_) => number += 1,
+                Err(Error::Stuck { why, .. }) => {
+                    assert!(why.to_string().contains("still in the pool"), "{why}");
+                    stuck += 1;
+                }
+                Err(other) => panic!("{other}"),
+            }
+        }
+        while wal.drain().is_err() {
+            stuck += 1;
+        }
+        folder.fail(0, 0, Failure::Full);
+        // What a power failure would leave: only what was synced.
+        let after = folder.crash(0);
+        runs(&numbers(&open(&memory, &after).unwrap()).unwrap(), 0, 60).unwrap();
+        (folder.calls(), stuck)
+    };
+    let (calls, stuck) = run(None);
+    assert_eq!(stuck, 0);
+    for first in 0..calls {
+        for how in [Failure::Full, Failure::Forgetful] {
+            let (_, stuck) = run(Some((first, 1 + first % 3, how)));
+            assert!(stuck > 0, "call {first} did not fail anything");
+        }
+    }
+}
+
+#[test]
+fn records_in_a_damaged_or_missing_file_are_told_by_name_and_the_others_stay_readable() {
+    let (memory, folder) = (new_pool(Model::MAPPED), LyingFolder::default());
+    let wal = create(&memory, &folder);
+    (0..100).for_each(|number| _ = wal.append(&payload(number), Durability::Strict).unwrap());
+    wal.drain().unwrap();
+    let (first, second) = (folder.names()[0], folder.names()[1]);
+    folder.damage(first, 4096 + 70);
+    let told = wal.records().last().unwrap().unwrap_err().to_string();
+    assert_eq!(told.split(':').next(), Some("segment 0 of log \"log\" is damaged at byte 0x1040"), "{told}");
+    assert_eq!(
+        wal.records_from(Position::from_number(second)).filter(Result::is_ok).count(),
+        wal.records_from(Position::from_number(second)).count()
+    );
+    folder.damage(second, 20);
+    let told = wal.records_from(Position::from_number(second)).last().unwrap().unwrap_err().to_string();
+    assert!(told.starts_with(&format!("segment {second} is not one of log \"log\" (its header is damaged)")), "{told}");
+}
+
+/// A folder on a file system that is taken away: told where, nothing lost, and draining goes on when it is back.
+#[test]
+fn a_folder_that_is_gone_is_told_by_its_path_and_taken_up_again_when_it_is_back() {
+    let (memory, place) = (new_pool(Model::MAPPED), tempfile::tempdir().unwrap());
+    let path = place.path().join("logs");
+    let directory = Box::new(Directory::new(&path).unwrap());
+    let wal =
+        Wal::create(open_pool(&memory).unwrap(), "log", &WalSpec { capacity_bytes: CAPACITY }, directory).unwrap();
+    (0..5).for_each(|number| _ = wal.append(&payload(number), Durability::Strict).unwrap());
+    wal.drain().unwrap();
+    (5..10).for_each(|number| _ = wal.append(&payload(number), Durability::Strict).unwrap());
+    let away = place.path().join("away");
+    std::fs::rename(&path, &away).unwrap();
+    let told = wal.drain().unwrap_err().to_string();
+    assert!(told.contains(path.to_str().unwrap()) && told.contains("still in the pool"), "{told}");
+    assert!(wal.drain().is_err());
+    std::fs::rename(&away, &path).unwrap();
+    wal.drain().unwrap();
+    drop(wal);
+    let directory = Box::new(Directory::new(&path).unwrap());
+    let wal = Wal::open(open_pool(&memory).unwrap(), "log", directory).unwrap();
+    runs(&numbers(&wal).unwrap(), 0, 10).unwrap();
+}
+
+#[test]
+fn another_logs_folder_is_refused_untouched() {
+    let (memory, folder) = (new_pool(Model::MAPPED), LyingFolder::default());
+    let pool = open_pool(&memory).unwrap();
+    let spec = WalSpec { capacity_bytes: CAPACITY };
+    let [one, two] =
+        ["one", "two"].map(|name| Wal::create(pool.clone(), name, &spec, Box::new(folder.clone())).unwrap());
+    one.append(b"of one", Durability::Strict).unwrap();
+    one.append(b"of one", Durability::Strict).unwrap();
+    one.drain().unwrap();
+    two.append(b"of two", Durability::Strict).unwrap();
+    one.append(b"of one", Durability::Strict).unwrap();
+    let told = two.drain().unwrap_err().to_string();
+    assert!(told.starts_with("segment 0 is not one of log \"two\" (another log's)"), "{told}");
+    one.drain().unwrap();
+    assert!(one.records().all(|record| record.unwrap().1 == b"of one"));
+}
+
+/// A failed barrier poisons: nothing more is promised, and what was acknowledged is there after opening.
+#[test]
+fn a_failed_barrier_ends_appends_and_keeps_what_was_acknowledged() {
+    for nth in 0..8 {
+        let (memory, folder) = (new_pool(Model::FILE), LyingFolder::default());
+        let wal = create(&memory, &folder);
+        let mut acknowledged = 0;
+        memory.fail_nth(memory.calls() + nth);
+        while acknowledged < 8 && wal.append(&payload(acknowledged), Durability::Strict).is_ok() {
+            acknowledged += 1;
+        }
+        assert!(acknowledged < 8, "nothing failed");
+        assert!(wal.append(&payload(9), Durability::Strict).unwrap_err().to_string().contains("poisoned"));
+        for seed in 0..8 {
+            let found = numbers(&open(&Arc::new(memory.crash(seed)), &folder).unwrap()).unwrap();
+            runs(&found, 0, acknowledged).unwrap();
+        }
+    }
+}
