@@ -30,6 +30,14 @@ pub enum Error {
         /// What it did.
         what: String,
     },
+    /// None of the experiment's cases is asked for.
+    #[error("no case has {text:?} in its name; there are:\n{}", cases.join("\n"))]
+    NoCase {
+        /// What was asked for.
+        text: String,
+        /// The names of the cases.
+        cases: Vec<String>,
+    },
     /// Whoever watches asked for the end.
     #[error("interrupted: nothing was written")]
     Interrupted,

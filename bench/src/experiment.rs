@@ -56,9 +56,11 @@ impl Experiment {
     /// Runs it; `on_progress` is called between slices and says whether to go on.
     ///
     /// # Errors
-    /// What keeps it from running at all. A peer that this machine lacks is no error: its rows are missing and the
+    /// What keeps it from running at all, and [`crate::Error::NoCase`] where it is asked for none of its cases. A peer that this machine lacks is no error: its rows are missing and the
     /// verdict says so.
     pub fn run(&self, options: &Options, on_progress: OnProgress<'_>) -> Result<Report> {
-        (self.run)(options, on_progress)
+        let report = (self.run)(options, on_progress)?;
+        options.only.ensure_some()?;
+        Ok(report)
     }
 }

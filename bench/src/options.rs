@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::only::Only;
 use crate::{Error, Result};
 
 /// How long an experiment may take.
@@ -26,14 +27,14 @@ pub struct Options {
     pub ferrite: Option<PathBuf>,
     /// Threads of the cases with many requests at once.
     pub threads_many: usize,
-    /// Only the cases whose name contains this.
-    pub only: Option<String>,
+    /// The cases to measure.
+    pub only: Only,
 }
 
 impl Options {
     /// Whether `case` is to be measured.
     pub fn wants(&self, case: &str) -> bool {
-        self.only.as_ref().is_none_or(|only| case.contains(only.as_str()))
+        self.only.takes(case)
     }
 }
 

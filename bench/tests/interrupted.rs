@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use ferrite_bench::{Error, Length, Options, find};
+use ferrite_bench::{Error, Length, Only, Options, find};
 use ferrite_serve::attach;
 
 /// What of this process is in the file `path`.
@@ -22,7 +22,7 @@ fn asked_to_end_it_unmounts_and_leaves_nothing() {
         place: folder.path().into(),
         ferrite: None,
         threads_many: 3,
-        only: Some("tar".into()),
+        only: Only::containing(Some("tar")),
     };
     let mut mounted = 0;
     let result = find("write-schemes").expect("registered").run(&options, &mut |progress| {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use ferrite_bench::{Length, Options, Report, find};
+use ferrite_bench::{Length, Only, Options, Report, find};
 use ferrite_medium::{Guard, Scheme};
 use ferrite_serve::attach;
 
@@ -36,7 +36,7 @@ fn run(name: &str, only: Option<&str>) -> Report {
 }
 
 fn options(folder: &Path, only: Option<&str>) -> Options {
-    let only = only.map(str::to_owned);
+    let only = Only::containing(only);
     Options { length: Length::Smoke, place: folder.into(), ferrite: None, threads_many: 3, only }
 }
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use ferrite_bench::{EXPERIMENTS, Experiment, Length, Options, Report};
+use ferrite_bench::{EXPERIMENTS, Error, Experiment, Length, Only, Options, Report};
 use ferrite_pool::owner::Progress;
 
 use super::print;
@@ -64,14 +64,17 @@ impl Bench {
             length: if self.quick { Length::Quick } else { Length::Full },
             place: self.place.clone(),
             ferrite: Some(std::env::current_exe()?),
-            only: self.only.clone(),
+            only: Only::containing(self.only.as_deref()),
             threads_many: self.threads.map_or(twice, |threads| usize::from(threads.get())),
         };
         let bar = Bar::new();
         let mut show = |progress: &ferrite_bench::Progress<'_>| {
             bar.show(&Progress { what: progress.what.into(), done: progress.done, total: progress.total })
         };
-        Ok(experiment.run(&options, &mut show)?)
+        experiment.run(&options, &mut show).map_err(|error| match error {
+            Error::NoCase { .. } => Failure::Usage(error.to_string()),
+            other => other.into(),
+        })
     }
 
     fn write(&self, report: &Report) -> Outcome {
