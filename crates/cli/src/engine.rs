@@ -213,6 +213,7 @@ impl Engine {
 pub fn tag_owners() -> check::Owners {
     let mut owners = check::Owners::default();
     owners.register(Box::new(ferrite_block::DiskOwner));
+    owners.register(Box::new(ferrite_object::ObjectOwner));
     owners
 }
 

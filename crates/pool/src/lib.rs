@@ -46,6 +46,7 @@ pub use member::{Member, MemberKind};
 pub use pool::{NewTag, Pool, Recovery, TagChange};
 pub use redo::Replay;
 pub use reserved::Reserved;
+pub use sealed::{NUMBER_MAX, seal, unseal};
 pub use space::{Kind, Need, Space, Usage};
 pub use superblock::{State, Superblock, VERSION};
 pub use tag::{Tag, TagKind, check_name};

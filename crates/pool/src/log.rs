@@ -23,6 +23,7 @@
 //! - W6. After a failed persist nothing is appended or cut until the pool is opened again.
 
 mod ring;
+mod seek;
 mod staged;
 
 use std::sync::Arc;
@@ -296,22 +297,6 @@ impl Log {
         self.holding.persist(Span::new(self.head_at, 8))?;
         state.head = to;
         Ok(())
-    }
-
-    /// The first place behind the end where a whole record of this log stands: a crash left it behind one that shared its
-    /// fence and was lost (W4), or what is at the end was damaged.
-    pub fn stranded(&self) -> Option<(Position, Vec<u8>)> {
-        let (head, tail) = (self.head().0, self.end().0);
-        let records = (tail + 1..head + self.ring.lines())
-            .filter_map(|at| Some((Position(at), self.read(at, head + self.ring.lines() - at)?.0)));
-        records.map(|(at, record)| (at, record.payload[SESSION..].to_vec())).next()
-    }
-
-    /// Overwrites what is not in the log with zeros, so that nothing is stranded. Durable on return.
-    pub fn wipe_unused(&self) -> Result<()> {
-        let state = self.writable()?;
-        self.ring.wipe(self.holding.memory(), state.tail, self.ring.lines() - (state.tail - state.head));
-        self.holding.settle()
     }
 
     /// The records from the oldest to the one that is newest now. Those that are cut meanwhile are passed over.

@@ -1,5 +1,6 @@
 //! What an owner does for processes that hold tags of its pool.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -9,7 +10,7 @@ use crate::extent::{Extent, Role, Zone};
 use crate::grant::{Ask, GrantId, Process, Rights};
 use crate::owner::{Caller, Reply};
 use crate::tag::{Tag, TagKind};
-use crate::{Error, Pool, Result};
+use crate::{Error, Pool, Result, backup};
 
 use super::spec::{Part, Spec};
 use super::tenant::{Lease, Note};
@@ -27,6 +28,13 @@ pub enum Request {
     TenantRemove {
         /// Its name.
         name: String,
+    },
+    /// Writes a backup, while nobody stores through a grant.
+    TenantBackup {
+        /// The file, an absolute path.
+        to: PathBuf,
+        /// The image's uuid, random.
+        image: [u8; 16],
     },
     /// Takes a tag in hand; a lease, with the pool's memory and the notice.
     TenantHold {
@@ -72,6 +80,10 @@ fn perform(pool: &Arc<Pool>, boot_id: [u8; 16], caller: &Caller, request: Reques
         Request::TenantRemove { name } => {
             ensure_fit_for_tenants(pool.tag(&name)?.kind)?;
             pool.remove_unheld(&name).map(|()| Reply::default())
+        }
+        Request::TenantBackup { to, image } => {
+            pool.ensure_no_tenants()?;
+            backup::backup_to(pool, &to, image, &mut |_| true).map(|_| Reply::default())
         }
         Request::TenantHold { name } => {
             let tag = pool.tag(&name)?;

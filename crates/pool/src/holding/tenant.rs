@@ -120,6 +120,11 @@ impl Tenant {
         self.ask::<()>(&Request::TenantRemove { name: name.into() }).map(drop)
     }
 
+    /// Lets the owner write a backup to the file at the absolute path `to`, durable on return; `image` is its uuid.
+    pub fn backup(&self, to: &Path, image: [u8; 16]) -> Result<()> {
+        self.ask::<()>(&Request::TenantBackup { to: to.into(), image }).map(drop)
+    }
+
     /// Takes the tag called `name` in hand.
     pub fn hold(self: &Arc<Self>, name: &str) -> Result<Holding> {
         let (lease, fds) = self.ask::<Lease>(&Request::TenantHold { name: name.into() })?;

@@ -54,11 +54,6 @@ impl Ring {
         }
     }
 
-    /// Zeros `lines` lines from `position` on, past the cache.
-    pub fn wipe(&self, memory: &dyn Memory, position: u64, lines: u64) {
-        self.runs(position, lines * ALIGN as u64).for_each(|run| memory.zero(run, Scheme::Nt));
-    }
-
     /// The record at `position`, if it verifies there (W1) and takes no more than `lines`.
     pub fn record(&self, memory: &dyn Memory, position: u64, lines: u64) -> Option<Record> {
         Record::parse(self.salt, &self.candidate(memory, position, lines)?)

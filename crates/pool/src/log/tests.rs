@@ -356,18 +356,42 @@ fn w1_crash_while_a_log_is_made() {
     }
 }
 
-/// What a hole in the ring leaves behind it is found, and can be wiped.
+/// What a hole in the ring leaves behind it is found, and a log that goes on a lap later has none of it.
 #[test]
-fn w4_what_is_stranded_behind_a_hole_is_told_and_wiped() {
+fn w4_what_is_stranded_behind_a_hole_is_told_and_left_behind() {
     let memory = new_pool(Model::MAPPED);
     let log = create(&memory);
     let at = log.append_many(&[&payload(0), &payload(1), &payload(2)]).unwrap();
-    assert_eq!(log.stranded(), None);
+    assert_eq!((log.stranded(log.end()), log.record_at(at[1])), (None, Some(payload(1))));
     memory.store_word(log.ring.place(at[1].number()) + 24, 0);
     drop(log);
     let log = open(&memory);
-    assert_eq!(log.stranded(), Some((at[2], payload(2))));
-    log.wipe_unused().unwrap();
-    assert_eq!((log.stranded(), numbers(&log).unwrap()), (None, vec![0]));
-    assert_eq!(numbers(&open(&memory)).unwrap(), [0]);
+    assert_eq!(log.stranded(log.end()), Some((at[2], payload(2))));
+    assert_eq!(log.behind(at[2], payload(2).len()).number(), at[2].number() + Ring::lines_for(SESSION + 108));
+    let lap = log.next_lap();
+    log.restart_at(lap).unwrap();
+    assert_eq!((log.stranded(log.end()), log.head(), log.end()), (None, lap, lap));
+    log.append(&payload(7)).unwrap();
+    assert_eq!(numbers(&open(&memory)).unwrap(), [7]);
+}
+
+/// W3: a restart forward keeps what stands there, whatever was before it.
+#[test]
+fn w3_crash_in_a_restart_leaves_the_log_before_or_after_it() {
+    for model in Model::ALL {
+        let memory = new_pool(model);
+        let log = create(&memory);
+        let at = log.append_many(&[&payload(0), &payload(1), &payload(2)]).unwrap();
+        memory.forget_trace();
+        log.restart_at(at[1]).unwrap();
+        memory.mark(1);
+        let report = explore(&memory, &options(1 << 9, 60), |crash| {
+            let found = numbers(&recover(crash)?.1)?;
+            let is_old = crash.last_mark().is_none() && found == [0, 1, 2];
+            if is_old || found == [1, 2] { Ok(()) } else { Err(format!("{found:?}")) }
+        });
+        report.assert_clean().assert_exhaustive();
+        assert_eq!(numbers(&log).unwrap(), [1, 2]);
+        assert!(log.restart_at(at[0]).is_err(), "never back");
+    }
 }

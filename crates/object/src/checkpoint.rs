@@ -1,0 +1,248 @@
+//! Checkpoints: the whole content of a structure, in one of two slots, named by one word.
+//!
+//! ```text
+//! MAP page   | line 0: head of the log | line 1: checkpoint word | zeros |
+//! role 2     slot of even checkpoints, role 3 of odd ones:
+//!            | header record | frame record | frame record ... |
+//! header     0 sequence u64   8 log position u64   16 items u64   24 lines u64
+//! frame      items, each: 0 len u32   4 bytes
+//! ```
+//!
+//! Records are those of the pool (`pool::record`), each with the number of its first line + 1 as its sequence, and with a
+//! salt that no other checkpoint of any object has. The word is a sealed word: the sequence of the checkpoint that counts.
+//!
+//! - CK1. A checkpoint is stored in the slot that the word does not name, and is durable before the word names it.
+//! - CK2. The log before a checkpoint's position is cut only after the word that names it is durable.
+//! - CK3. So at every instant the named checkpoint and the log from its position on are the whole structure: a crash
+//!   during a checkpoint costs nothing, not even a replay of more than what the last one left.
+//! - CK4. What is named must verify, all of it: what does not was damaged, not torn, and is told by name. Each frame
+//!   verifies by itself, so the rest of a damaged checkpoint can be read.
+
+use ferrite_medium::{Memory, Scheme, Span};
+use ferrite_pool::holding::{Holding, Part};
+use ferrite_pool::record::{self, Record};
+use ferrite_pool::{Position, Role, Stream, Tag};
+
+use crate::word::{self, Flaw};
+use crate::{Result, salt};
+
+/// Items share a frame until it has so many bytes.
+const FRAME_BYTES: usize = 4 << 10;
+const LINE: u64 = record::ALIGN as u64;
+const HEADER_BYTES: usize = 32;
+
+/// A checkpoint as its header tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// Which; 0 is that of an object that never had one.
+    pub sequence: u64,
+    /// The log goes on from here.
+    pub position: Position,
+    /// Items in it.
+    pub items: u64,
+    /// Lines it takes.
+    pub lines: u64,
+}
+
+impl Checkpoint {
+    /// That of an object that never had one.
+    fn none() -> Self {
+        Self { sequence: 0, position: Position::from_number(0), items: 0, lines: 0 }
+    }
+
+    fn encode(&self) -> [u8; HEADER_BYTES] {
+        let words = [self.sequence, self.position.number(), self.items, self.lines];
+        let mut bytes = [0; HEADER_BYTES];
+        bytes.chunks_exact_mut(8).zip(words).for_each(|(to, word)| to.copy_from_slice(&word.to_le_bytes()));
+        bytes
+    }
+
+    fn decode(payload: &[u8]) -> Option<Self> {
+        let bytes: &[u8; HEADER_BYTES] = payload.try_into().ok()?;
+        let word = |at: usize| u64::from_le_bytes(*bytes[at * 8..].first_chunk().expect("eight bytes"));
+        Some(Self { sequence: word(0), position: Position::from_number(word(1)), items: word(2), lines: word(3) })
+    }
+}
+
+fn role(sequence: u64) -> Role {
+    Role(2 + (sequence % 2) as u8)
+}
+
+/// The checkpoints of the object in `tag`, to read.
+pub(crate) struct Reader<'a> {
+    memory: &'a dyn Memory,
+    tag: &'a Tag,
+    salt: u32,
+}
+
+impl<'a> Reader<'a> {
+    pub fn new(memory: &'a dyn Memory, uuid: &[u8; 16], tag: &'a Tag) -> Self {
+        Self { memory, tag, salt: salt(uuid, tag.generation) }
+    }
+
+    /// The named checkpoint; an error says what is damaged (CK4).
+    pub fn named(&self) -> Result<Checkpoint, Flaw> {
+        let sequence = word::read(self.memory, self.tag, self.salt)?;
+        let Some(sequence) = sequence else { return Ok(Checkpoint::none()) };
+        let slot = Slot::new(self, sequence);
+        let header = slot.record(0).and_then(|record| Checkpoint::decode(&record.payload));
+        let header = header.filter(|it| it.sequence == sequence && it.lines <= slot.lines());
+        header.ok_or_else(|| ("the header of its checkpoint".into(), slot.place(0)))
+    }
+
+    /// Gives every item of `checkpoint` that verifies to `visit`; what does not.
+    pub fn each_item(&self, checkpoint: &Checkpoint, visit: &mut dyn FnMut(&[u8])) -> Vec<Flaw> {
+        let slot = Slot::new(self, checkpoint.sequence);
+        let (mut line, mut flaws, mut items) = (lines_for(HEADER_BYTES), Vec::new(), 0);
+        while line < checkpoint.lines {
+            match slot.record(line) {
+                Some(record) => {
+                    items += each(&record.payload, visit);
+                    line += lines_for(record.payload.len());
+                }
+                None => {
+                    flaws.push((format!("line {line} of its checkpoint"), slot.place(line)));
+                    line += 1;
+                    // The next frame begins where a record verifies.
+                    while line < checkpoint.lines && slot.record(line).is_none() {
+                        line += 1;
+                    }
+                }
+            }
+        }
+        if flaws.is_empty() && items != checkpoint.items {
+            flaws.push(("the number of items of its checkpoint".into(), slot.place(0)));
+        }
+        flaws
+    }
+}
+
+/// Gives the items of a frame to `visit`; how many.
+fn each(mut frame: &[u8], visit: &mut dyn FnMut(&[u8])) -> u64 {
+    let mut items = 0;
+    while let Some((len, rest)) = frame.split_first_chunk::<4>() {
+        let Some((item, rest)) = rest.split_at_checked(u32::from_le_bytes(*len) as usize) else { break };
+        visit(item);
+        (items, frame) = (items + 1, rest);
+    }
+    items
+}
+
+fn lines_for(payload_bytes: usize) -> u64 {
+    record::footprint(payload_bytes) as u64 / LINE
+}
+
+/// The slot of one checkpoint.
+struct Slot<'a> {
+    memory: &'a dyn Memory,
+    stream: Stream,
+    salt: u32,
+}
+
+impl<'a> Slot<'a> {
+    fn new(reader: &Reader<'a>, sequence: u64) -> Self {
+        let stream = Stream::new(&reader.tag.extents, role(sequence));
+        let mut hasher = crc32fast::Hasher::new_with_initial(reader.salt);
+        hasher.update(&sequence.to_le_bytes());
+        Self { memory: reader.memory, stream, salt: hasher.finalize() }
+    }
+
+    fn lines(&self) -> u64 {
+        self.stream.len() / LINE
+    }
+
+    fn place(&self, line: u64) -> u64 {
+        self.stream.locate(line * LINE).map_or(0, |run| run.at)
+    }
+
+    fn load(&self, line: u64, len: u64) -> Vec<u8> {
+        let (mut bytes, mut done) = (vec![0; len as usize], 0);
+        for run in self.stream.runs(Span::new(line * LINE, len)) {
+            self.memory.load(run.at, &mut bytes[done..done + run.len as usize]);
+            done += run.len as usize;
+        }
+        bytes
+    }
+
+    /// The record that begins at `line`, if one verifies there.
+    fn record(&self, line: u64) -> Option<Record> {
+        let left = self.lines().checked_sub(line).filter(|left| *left > 0)?;
+        let (_, payload_bytes, sequence) = record::header(&self.load(line, LINE))?;
+        if sequence != line + 1 || lines_for(payload_bytes) > left {
+            return None;
+        }
+        Record::parse(self.salt, &self.load(line, lines_for(payload_bytes) * LINE))
+    }
+
+    /// Stores the record with `draft` as header and payload at `line`; the line behind it.
+    fn store(&self, line: u64, draft: &mut Vec<u8>) -> u64 {
+        record::seal(draft, self.salt, line + 1);
+        let mut done = 0;
+        for run in self.stream.runs(Span::new(line * LINE, draft.len() as u64)) {
+            self.memory.store(run.at, &draft[done..done + run.len as usize], Scheme::Nt);
+            done += run.len as usize;
+        }
+        line + draft.len() as u64 / LINE
+    }
+}
+
+/// What gives all items of a structure, each in parts.
+pub(crate) type Items<'a> = &'a dyn Fn(&mut dyn FnMut(&[&[u8]]));
+
+/// Puts items in frames.
+struct Framer<'a> {
+    draft: Vec<u8>,
+    items: u64,
+    line: u64,
+    store: &'a mut dyn FnMut(u64, &mut Vec<u8>) -> u64,
+}
+
+impl Framer<'_> {
+    fn push(&mut self, item: &[&[u8]]) {
+        let bytes: usize = item.iter().map(|part| part.len()).sum();
+        self.draft.extend_from_slice(&(bytes as u32).to_le_bytes());
+        item.iter().for_each(|part| self.draft.extend_from_slice(part));
+        self.items += 1;
+        if self.draft.len() >= FRAME_BYTES {
+            self.flush();
+        }
+    }
+
+    fn flush(&mut self) {
+        if self.draft.len() > record::HEADER {
+            self.line = (self.store)(self.line, &mut self.draft);
+            self.draft.clear();
+            self.draft.resize(record::HEADER, 0);
+        }
+    }
+}
+
+/// Gives the frames of `items` to `store`, which is told the line and says which is next; how many items, and the line
+/// behind them.
+fn frame(items: Items<'_>, store: &mut dyn FnMut(u64, &mut Vec<u8>) -> u64) -> (u64, u64) {
+    let mut framer = Framer { draft: vec![0; record::HEADER], items: 0, line: lines_for(HEADER_BYTES), store };
+    items(&mut |item| framer.push(item));
+    framer.flush();
+    (framer.items, framer.line)
+}
+
+/// Takes checkpoint `sequence`, of `items`, from which the log goes on at `position`. Durable and named on return (CK1);
+/// after an error the one before is.
+pub(crate) fn take(holding: &Holding, sequence: u64, position: Position, items: Items<'_>) -> Result<Checkpoint> {
+    let (_, lines) = frame(items, &mut |line, draft| line + lines_for(draft.len() - record::HEADER));
+    if holding.stream(role(sequence)).len() < lines * LINE {
+        // Half as much again: the next ones find room.
+        holding.replace(Part { role: role(sequence), bytes: lines * LINE * 3 / 2 })?;
+    }
+    let (tag, uuid) = (holding.tag(), holding.uuid());
+    let reader = Reader::new(holding.memory(), &uuid, &tag);
+    let slot = Slot::new(&reader, sequence);
+    let (items, lines) = frame(items, &mut |line, draft| slot.store(line, draft));
+    let checkpoint = Checkpoint { sequence, position, items, lines };
+    let mut header = vec![0; record::HEADER];
+    header.extend(checkpoint.encode());
+    slot.store(0, &mut header);
+    holding.settle()?;
+    word::store(holding, sequence)?;
+    Ok(checkpoint)
+}

@@ -1,0 +1,282 @@
+//! Direct update: a small value in persistent memory, durable when `set` returns, after a crash old or new.
+//!
+//! ```text
+//! MAP page   | slot 0: lines of 64 | slot 1 | zeros |
+//! slot       0 crc u32   4 zeros u32   8 sequence u64   16 value   then zeros up to a multiple of 64
+//! ```
+//!
+//! - DU1. Value number n is in slot n mod 2; the one before is in the other slot, durable, and not touched. So whatever
+//!   a crash leaves of slot n mod 2, there is a whole value.
+//! - DU2. The value is that of the slot that verifies with the greater sequence. One that did not arrive whole does not
+//!   verify, so one fence is enough.
+//! - DU3. What opening finds is made durable before it is shown, and the other slot is made to verify too: then a crash in
+//!   the next update cannot bring back an older value than the one that was shown.
+//! - DU4. A slot that does not verify is what a crash left of an update that had not returned. Where neither verifies, and
+//!   they are not both as they were made, the value is damaged and said to be.
+//! - DU5. After a failed persist nothing is set until the object is opened again.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use ferrite_medium::{Memory, Scheme, Span};
+use ferrite_pool::holding::Holding;
+use ferrite_pool::{Freeze, Role, Stream, Tag};
+use parking_lot::{Condvar, Mutex};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+use crate::form::{Form, Label, PAGE};
+use crate::{Error, Result};
+
+/// Bytes before the value.
+const HEADER: usize = 16;
+/// Largest value in bytes: two of them fill a page.
+pub const VALUE_BYTES_MAX: usize = PAGE as usize / 2 - HEADER;
+
+#[derive(Debug)]
+struct State {
+    /// The current slot as it lies on the medium.
+    image: Vec<u8>,
+    sequence: u64,
+    frozen: bool,
+}
+
+/// Plain bytes of a fixed length, updated in place.
+#[derive(Debug)]
+pub struct DirectBytes {
+    holding: Holding,
+    at: u64,
+    salt: u32,
+    value_bytes: usize,
+    scheme: Scheme,
+    state: Mutex<State>,
+    thawed: Condvar,
+}
+
+/// Bytes that a slot for a value of `value_bytes` takes.
+fn slot_bytes(value_bytes: usize) -> usize {
+    (HEADER + value_bytes).next_multiple_of(64)
+}
+
+/// What the label of such an object says.
+pub(crate) fn label(type_name: &str, value_bytes: usize) -> Result<Label> {
+    if value_bytes == 0 || value_bytes > VALUE_BYTES_MAX {
+        let (bytes, bytes_max) = (value_bytes as u64, VALUE_BYTES_MAX as u64);
+        return Err(Error::TooLarge { what: "a value that is updated in place", bytes, bytes_max });
+    }
+    Label::new(Form::Direct, type_name, value_bytes as u64)
+}
+
+/// The slots as they lie on the medium.
+struct Slots {
+    images: [Vec<u8>; 2],
+    /// Of those that verify.
+    sequences: [Option<u64>; 2],
+}
+
+impl Slots {
+    fn load(memory: &dyn Memory, at: u64, salt: u32, value_bytes: usize) -> Self {
+        let load = |slot: u64| {
+            let mut image = vec![0; slot_bytes(value_bytes)];
+            memory.load(at + slot * image.len() as u64, &mut image);
+            image
+        };
+        let images = [load(0), load(1)];
+        let sequences = [0, 1].map(|slot| sequence(&images[slot], salt).filter(|found| found % 2 == slot as u64));
+        Self { images, sequences }
+    }
+
+    /// The slot with the value (DU2).
+    fn newest(&self) -> Option<usize> {
+        (0..2).filter(|slot| self.sequences[*slot].is_some()).max_by_key(|slot| self.sequences[*slot])
+    }
+
+    fn are_new(&self) -> bool {
+        self.images.iter().flatten().all(|byte| *byte == 0)
+    }
+}
+
+fn crc(salt: u32, image: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new_with_initial(salt);
+    hasher.update(&image[8..]);
+    hasher.finalize()
+}
+
+fn sequence(image: &[u8], salt: u32) -> Option<u64> {
+    let (head, rest) = image.split_first_chunk::<8>()?;
+    let sequence = u64::from_le_bytes(*rest.first_chunk()?);
+    let wanted = u64::from(crc(salt, image)).to_le_bytes();
+    (*head == wanted && sequence > 0).then_some(sequence)
+}
+
+fn seal(image: &mut [u8], salt: u32, sequence: u64) {
+    image[8..16].copy_from_slice(&sequence.to_le_bytes());
+    let crc = u64::from(crc(salt, image));
+    image[..8].copy_from_slice(&crc.to_le_bytes());
+}
+
+/// What is wrong with the value in `tag`: what, and where; whether that is damage or what a crash left of an update.
+pub(crate) fn check(
+    memory: &dyn Memory,
+    uuid: &[u8; 16],
+    tag: &Tag,
+    label: &Label,
+) -> Option<(&'static str, u64, bool)> {
+    let page = Stream::new(&tag.extents, Role::MAP).locate(0).filter(|page| page.len >= PAGE);
+    let value_bytes = usize::try_from(label.value_bytes).ok().filter(|bytes| (1..=VALUE_BYTES_MAX).contains(bytes));
+    let (Some(page), Some(value_bytes)) = (page, value_bytes) else { return Some(("its layout", 0, true)) };
+    let slots = Slots::load(memory, page.at, crate::salt(uuid, tag.generation), value_bytes);
+    match slots.newest() {
+        None if !slots.are_new() => Some(("both copies of its value", page.at, true)),
+        Some(newest) if slots.sequences[1 - newest].is_none() && slots.sequences[newest] != Some(1) => {
+            let at = page.at + (1 - newest as u64) * slot_bytes(value_bytes) as u64;
+            Some(("one of the two copies of its value: an update was cut off, or was lost", at, false))
+        }
+        _ => None,
+    }
+}
+
+impl DirectBytes {
+    /// Opens the value that is held; one that was never set is `initial` from now on.
+    pub(crate) fn open(holding: Holding, label: &Label, initial: &[u8], scheme: Scheme) -> Result<Arc<Self>> {
+        label.ensure(&holding)?;
+        scheme.ensure_available()?;
+        let tag = holding.tag();
+        let salt = crate::salt(&holding.uuid(), tag.generation);
+        if let Some((what, at, true)) = check(holding.memory(), &holding.uuid(), &tag, label) {
+            return Err(Error::Damaged { name: tag.name.clone(), what: what.into(), at });
+        }
+        let at = holding.stream(Role::MAP).locate(0).map_or(0, |page| page.at);
+        let slots = Slots::load(holding.memory(), at, salt, initial.len());
+        let newest = slots.newest();
+        let image = newest.map_or_else(|| vec![0; slot_bytes(initial.len())], |newest| slots.images[newest].clone());
+        let sequence = newest.and_then(|newest| slots.sequences[newest]).unwrap_or(0);
+        let state = Mutex::new(State { image, sequence, frozen: false });
+        let value_bytes = initial.len();
+        let value = Arc::new(Self { holding, at, salt, value_bytes, scheme, state, thawed: Condvar::new() });
+        let service: Arc<dyn Freeze> = value.clone();
+        value.holding.register_freezer(Arc::downgrade(&service));
+        match newest {
+            Some(newest) => value.show(newest, slots.sequences[1 - newest].is_none())?,
+            None => value.set(initial)?,
+        }
+        Ok(value)
+    }
+
+    /// Makes what was found durable, twice where only one slot verifies (DU3): the copy has the next sequence.
+    fn show(&self, newest: usize, is_alone: bool) -> Result<()> {
+        let (slot_bytes, memory) = (slot_bytes(self.value_bytes) as u64, self.holding.memory());
+        self.holding.check_poison()?;
+        memory.flush(Span::new(self.at + newest as u64 * slot_bytes, slot_bytes));
+        self.holding.settle()?;
+        if is_alone {
+            let value = self.get();
+            self.set(&value)?;
+        }
+        Ok(())
+    }
+
+    /// The object's name.
+    pub fn name(&self) -> String {
+        self.holding.tag().name.clone()
+    }
+
+    /// Bytes of the value.
+    pub fn value_bytes(&self) -> usize {
+        self.value_bytes
+    }
+
+    /// The value. All that is seen is durable.
+    pub fn get(&self) -> Vec<u8> {
+        self.state.lock().image[HEADER..HEADER + self.value_bytes].to_vec()
+    }
+
+    /// Copies the value into `out`, which is as long.
+    pub fn copy_to(&self, out: &mut [u8]) {
+        out.copy_from_slice(&self.state.lock().image[HEADER..HEADER + self.value_bytes]);
+    }
+
+    /// Sets the value; durable on return, and after a crash all or nothing.
+    pub fn set(&self, value: &[u8]) -> Result<()> {
+        self.update(|now| {
+            if now.len() != value.len() {
+                let (bytes, bytes_max) = (value.len() as u64, now.len() as u64);
+                return Err(Error::TooLarge { what: "a value", bytes, bytes_max });
+            }
+            now.copy_from_slice(value);
+            Ok(())
+        })
+    }
+
+    /// Changes the value in one step: nobody sees or sets another one in between. An error of `change` leaves it.
+    pub fn update<T>(&self, change: impl FnOnce(&mut [u8]) -> Result<T>) -> Result<T> {
+        let mut state = self.state.lock();
+        self.thawed.wait_while(&mut state, |state| state.frozen);
+        self.holding.check_poison()?;
+        let mut room = [0; PAGE as usize / 2];
+        let image = &mut room[..state.image.len()];
+        image.copy_from_slice(&state.image);
+        let told = change(&mut image[HEADER..HEADER + self.value_bytes])?;
+        let sequence = state.sequence + 1;
+        seal(image, self.salt, sequence);
+        self.holding.memory().store(self.at + sequence % 2 * image.len() as u64, image, self.scheme);
+        if self.scheme.settles_at_fence() {
+            self.holding.settle()?
+        } else {
+            self.holding.barrier()?
+        }
+        state.sequence = sequence;
+        state.image.copy_from_slice(image);
+        Ok(told)
+    }
+}
+
+impl Freeze for DirectBytes {
+    fn freeze(&self) {
+        self.state.lock().frozen = true;
+    }
+
+    fn thaw(&self) {
+        self.state.lock().frozen = false;
+        self.thawed.notify_all();
+    }
+}
+
+/// A value of type `T`, updated in place. Its bytes on the medium are those that `T` has in memory: keep it
+/// `#[repr(C)]`, of fixed-size fields.
+#[derive(Clone, Debug)]
+pub struct Direct<T> {
+    bytes: Arc<DirectBytes>,
+    kind: PhantomData<fn(T) -> T>,
+}
+
+impl<T: FromBytes + IntoBytes + Immutable> Direct<T> {
+    pub(crate) fn new(bytes: Arc<DirectBytes>) -> Self {
+        Self { bytes, kind: PhantomData }
+    }
+
+    /// The value. All that is seen is durable.
+    pub fn get(&self) -> T {
+        let mut room = [0; VALUE_BYTES_MAX];
+        let room = &mut room[..size_of::<T>()];
+        self.bytes.copy_to(room);
+        T::read_from_bytes(room).expect("the size is the type's")
+    }
+
+    /// Sets the value; durable on return, and after a crash all or nothing.
+    pub fn set(&self, value: &T) -> Result<()> {
+        self.bytes.set(value.as_bytes())
+    }
+
+    /// Changes the value in one step: nobody sees or sets another one in between.
+    pub fn update(&self, change: impl FnOnce(&mut T)) -> Result<()> {
+        self.bytes.update(|bytes| {
+            let mut value = T::read_from_bytes(bytes).expect("the size is the type's");
+            change(&mut value);
+            bytes.copy_from_slice(value.as_bytes());
+            Ok(())
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

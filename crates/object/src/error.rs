@@ -1,0 +1,59 @@
+//! What can go wrong with objects.
+
+use ferrite_pool::{Error as PoolError, owner};
+
+/// Result of an operation on a store or an object.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What can go wrong with objects. Every message says what, where, and what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The pool refused or failed: no such tag, in use, full, poisoned.
+    #[error(transparent)]
+    Pool(#[from] PoolError),
+    /// The process that owns the pool cannot be reached.
+    #[error(transparent)]
+    Owner(#[from] owner::Error),
+    /// Bytes of an object are not what was stored.
+    #[error(
+        "object {name:?} is damaged: {what} at byte {at:#x} of the pool; open it to salvage what is left, or restore a \
+         backup"
+    )]
+    Damaged {
+        /// The object.
+        name: String,
+        /// What of it.
+        what: String,
+        /// Where that lies in the pool.
+        at: u64,
+    },
+    /// The object is of another type.
+    #[error("{name:?} is {found}, not {wanted}: open it as what it is, or choose another name")]
+    WrongType {
+        /// The object.
+        name: String,
+        /// What it is.
+        found: String,
+        /// What it was opened as.
+        wanted: String,
+    },
+    /// Something is larger than it may be.
+    #[error("{what} of {bytes} bytes is too large: {bytes_max} at most")]
+    TooLarge {
+        /// What.
+        what: &'static str,
+        /// Its size.
+        bytes: u64,
+        /// The largest that fits.
+        bytes_max: u64,
+    },
+    /// What was asked for cannot be.
+    #[error("{0}")]
+    Refused(String),
+}
+
+impl From<ferrite_medium::Error> for Error {
+    fn from(error: ferrite_medium::Error) -> Self {
+        Self::Pool(error.into())
+    }
+}

@@ -1,0 +1,57 @@
+//! Named objects that outlive crashes (scm-flash-backed-dram.txt, section 3.2).
+//!
+//! ```no_run
+//! use ferrite_object::Store;
+//!
+//! let store = Store::open("/dev/shm/pool".as_ref(), &Default::default())?;
+//! let map = store.map("people", Default::default())?;
+//! map.put(b"ada", b"1815")?; // durable here
+//! assert_eq!(map.get(b"ada"), Some(b"1815".to_vec()));
+//! # Ok::<(), ferrite_object::Error>(())
+//! ```
+//!
+//! Three ways to keep something, and what is built on them:
+//!
+//! - *direct update*: a value of up to 2032 bytes, updated in place, all or nothing: [`Direct`];
+//! - *logging*: a structure in DRAM, each change a small record: [`Log`] is such a log as it is;
+//! - *checkpointing* with logging, for structures of any size: [`Logged`], and on it [`Map`] and [`Queue`].
+//!
+//! Nothing that is handed out depends on where an object lies: that changes from run to run. Every change is durable when
+//! its call returns, as far as the store's medium is ([`Store::survival`]).
+
+mod checkpoint;
+mod direct;
+mod error;
+mod form;
+mod log;
+mod logged;
+mod map;
+#[cfg(test)]
+mod models;
+mod owner;
+#[cfg(test)]
+mod pages;
+#[cfg(test)]
+mod proof;
+mod queue;
+mod step;
+mod store;
+mod word;
+
+pub use direct::{Direct, DirectBytes, VALUE_BYTES_MAX};
+pub use error::{Error, Result};
+pub use log::Log;
+pub use logged::{Logged, Logging, Loss, Structure};
+pub use map::{Entries, Map, MapBatch};
+pub use owner::ObjectOwner;
+pub use queue::{End, Queue, Waiting};
+pub use store::{Finalized, Finish, NewStore, OpenStore, Store};
+
+/// What checksums of the object of this generation start from.
+fn salt(uuid: &[u8; 16], generation: u64) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(b"object");
+    hasher.update(uuid);
+    hasher.update(&generation.to_le_bytes());
+    hasher.finalize()
+}

@@ -1,0 +1,240 @@
+//! A durable append-only log of entries, numbered from 0 on; old ones are cut off at the front.
+//!
+//! ```text
+//! MAP page   | line 0: head of the log | line 1: number of the next entry, where there is none | zeros |
+//! record     0 number u64   8 batch u64   16 the bytes of the entry
+//! ```
+//!
+//! The batch is the number of the first entry of those that were appended with one fence. The number on line 1 is a sealed
+//! word, durable before the last entry is cut off; it says nothing while there are entries.
+//!
+//! - AL1. An entry is durable when `append` or `extend` returns. A crash before that leaves of an `extend` the first few
+//!   entries, or none.
+//! - AL2. Behind an entry that a crash lost there are at most others of its batch. Where one of a later batch stands, the
+//!   lost one was durable and was damaged: opening says so by name, and a salvage gives every entry that is left.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use ferrite_pool::holding::Holding;
+use ferrite_pool::{Freeze, Log as Records, Position};
+use parking_lot::{Condvar, Mutex, MutexGuard};
+
+use crate::form::{Form, Label};
+use crate::logged::Loss;
+use crate::{Error, Result, word};
+
+/// Bytes before an entry.
+const HEADER: usize = 16;
+
+#[derive(Debug)]
+struct State {
+    /// Number of the first entry.
+    first: u64,
+    /// Where each is.
+    places: VecDeque<Position>,
+    frozen: bool,
+}
+
+/// A durable append-only log.
+#[derive(Debug)]
+pub struct Log {
+    records: Records,
+    holding: Arc<Holding>,
+    state: Mutex<State>,
+    thawed: Condvar,
+    losses: Vec<Loss>,
+    /// What a salvage found behind the damage; these are no longer in the log.
+    rescued: Vec<(u64, Vec<u8>)>,
+}
+
+/// What the label of such an object says.
+pub(crate) fn label() -> Result<Label> {
+    Label::new(Form::Log, "log", 0)
+}
+
+/// The number, the batch and the bytes of a record.
+fn split(record: &[u8]) -> Option<(u64, u64, &[u8])> {
+    let (head, entry) = record.split_first_chunk::<HEADER>()?;
+    let word = |at: usize| u64::from_le_bytes(*head[at..].first_chunk().expect("eight bytes"));
+    Some((word(0), word(8), entry))
+}
+
+impl Log {
+    pub(crate) fn open(holding: Holding, salvage: bool) -> Result<Arc<Self>> {
+        label()?.ensure(&holding)?;
+        let holding = Arc::new(holding);
+        let records = Records::open_within(Arc::clone(&holding))?;
+        let state = State { first: 0, places: VecDeque::new(), frozen: false };
+        let (state, losses, rescued) = (Mutex::new(state), Vec::new(), Vec::new());
+        let mut log = Self { records, holding, state, thawed: Condvar::new(), losses, rescued };
+        log.find()?;
+        if let Some(Loss { what, at }) = log.losses.first().filter(|_| !salvage).cloned() {
+            return Err(Error::Damaged { name: log.name(), what, at });
+        }
+        let log = Arc::new(log);
+        let service: Arc<dyn Freeze> = log.clone();
+        log.holding.register_freezer(Arc::downgrade(&service));
+        Ok(log)
+    }
+
+    /// Finds the entries, and what damage left behind them (AL2).
+    fn find(&mut self) -> Result<()> {
+        let state = self.state.get_mut();
+        state.first = word::load(&self.holding)?.unwrap_or(0);
+        for record in self.records.records() {
+            let (position, record) = record?;
+            match split(&record) {
+                Some((number, ..)) if state.places.is_empty() => state.first = number,
+                Some(_) => {}
+                None => continue,
+            }
+            state.places.push_back(position);
+        }
+        let (mut end, next) = (self.records.end(), state.first + state.places.len() as u64);
+        while let Some((position, record)) = self.records.stranded(end) {
+            end = self.records.behind(position, record.len());
+            let Some((number, batch, entry)) = split(&record) else { continue };
+            if batch > next || (!self.losses.is_empty() && number > next) {
+                self.rescued.push((number, entry.into()));
+            }
+            if batch > next && self.losses.is_empty() {
+                let what = format!("entry {next}");
+                self.losses.push(Loss { what, at: self.records.place(self.records.end()) });
+            }
+        }
+        Ok(())
+    }
+
+    /// The object's name.
+    pub fn name(&self) -> String {
+        self.holding.tag().name.clone()
+    }
+
+    /// What was damaged; empty unless this is a salvage.
+    pub fn losses(&self) -> &[Loss] {
+        &self.losses
+    }
+
+    /// What a salvage found behind the damage, with its numbers: copy it to where it is wanted. What is appended next
+    /// takes the place of it.
+    pub fn rescued(&self) -> &[(u64, Vec<u8>)] {
+        &self.rescued
+    }
+
+    /// Number of the oldest entry; that of the next one where there is none.
+    pub fn first(&self) -> u64 {
+        self.state.lock().first
+    }
+
+    /// Number of the next entry.
+    pub fn end(&self) -> u64 {
+        let state = self.state.lock();
+        state.first + state.places.len() as u64
+    }
+
+    /// How many entries there are.
+    pub fn len(&self) -> usize {
+        self.state.lock().places.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes that its entries may take: each takes its bytes and 40 more, rounded up to 64.
+    pub fn capacity_bytes(&self) -> u64 {
+        self.records.capacity_bytes()
+    }
+
+    /// Bytes that they take.
+    pub fn used_bytes(&self) -> u64 {
+        self.records.used_bytes()
+    }
+
+    /// Entry `number`; none where it was cut off or is not there yet.
+    pub fn get(&self, number: u64) -> Result<Option<Vec<u8>>> {
+        let state = self.state.lock();
+        let Some(index) = number.checked_sub(state.first).and_then(|index| usize::try_from(index).ok()) else {
+            return Ok(None);
+        };
+        let Some(place) = state.places.get(index) else { return Ok(None) };
+        let record = self.records.record_at(*place);
+        match record.as_deref().and_then(split) {
+            Some((found, _, entry)) if found == number => Ok(Some(entry.into())),
+            _ => {
+                let (what, at) = (format!("entry {number}"), self.records.place(*place));
+                Err(Error::Damaged { name: self.name(), what, at })
+            }
+        }
+    }
+
+    /// Appends `entry`; durable on return. Its number. Refused where the log is full: cut it, then try again.
+    pub fn append(&self, entry: &[u8]) -> Result<u64> {
+        let mut state = self.writable()?;
+        let number = state.first + state.places.len() as u64;
+        let word = number.to_le_bytes();
+        let place = self.records.append_parts(&[&word, &word, entry])?;
+        state.places.push_back(place);
+        Ok(number)
+    }
+
+    /// Appends `entries` with one fence; all durable on return (AL1), or where they do not fit none. Number of the first.
+    pub fn extend(&self, entries: &[&[u8]]) -> Result<u64> {
+        let mut state = self.writable()?;
+        let batch = state.first + state.places.len() as u64;
+        let records = entries
+            .iter()
+            .zip(batch..)
+            .map(|(entry, number)| [&number.to_le_bytes()[..], &batch.to_le_bytes(), entry].concat());
+        let records: Vec<Vec<u8>> = records.collect();
+        let parts: Vec<&[u8]> = records.iter().map(Vec::as_slice).collect();
+        state.places.extend(self.records.append_many(&parts)?);
+        Ok(batch)
+    }
+
+    /// Cuts off every entry before `number`; durable on return.
+    pub fn cut(&self, number: u64) -> Result<()> {
+        let mut state = self.writable()?;
+        let end = state.first + state.places.len() as u64;
+        if number > end {
+            return Err(Error::Refused(format!("log {:?} ends before entry {number}: at {end}", self.name())));
+        }
+        let gone = number.saturating_sub(state.first) as usize;
+        if gone == 0 {
+            return Ok(());
+        }
+        match state.places.get(gone) {
+            Some(place) => self.records.cut(*place)?,
+            None => {
+                word::store(&self.holding, number)?;
+                self.records.cut(self.records.end())?;
+            }
+        }
+        state.places.drain(..gone);
+        state.first = number;
+        Ok(())
+    }
+
+    fn writable(&self) -> Result<MutexGuard<'_, State>> {
+        let mut state = self.state.lock();
+        self.thawed.wait_while(&mut state, |state| state.frozen);
+        self.holding.check_poison()?;
+        Ok(state)
+    }
+}
+
+impl Freeze for Log {
+    fn freeze(&self) {
+        self.state.lock().frozen = true;
+    }
+
+    fn thaw(&self) {
+        self.state.lock().frozen = false;
+        self.thawed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests;

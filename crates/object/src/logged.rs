@@ -1,0 +1,288 @@
+//! Logging: a structure in DRAM whose every change is a small record in persistent memory; checkpoints shorten the log.
+//!
+//! ```text
+//!   change ---> record in the log, one fence ---> applied in DRAM ---> seen by readers
+//!                 every so many records or bytes: checkpoint of all, then the log before it is cut
+//!   open:  named checkpoint, then every record of the log from its position on
+//! ```
+//!
+//! - LG1. A change is in the log, durable, before it is applied; so readers see durable content only.
+//! - LG2. A change is one record, however many steps it has: after a crash all of it is there or none.
+//! - LG3. Opening gives what was seen last, or that with the one change more that had not returned.
+//! - LG4. A record behind one that does not verify was durable, so that one was damaged: opening says so by name. To
+//!   salvage reads what is left and makes it a new checkpoint.
+//! - LG5. After a failed persist nothing is changed until the object is opened again.
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::sync::Arc;
+
+use ferrite_pool::holding::Holding;
+use ferrite_pool::{Error as PoolError, Freeze, Log, Position};
+use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
+
+use crate::checkpoint::{self, Reader};
+use crate::form::{Form, Label};
+use crate::{Error, Result, word};
+
+/// A structure that can be kept by logging its changes.
+pub trait Structure: Default + Send + Sync + 'static {
+    /// The name of its type, at most 32 bytes.
+    const TYPE: &'static str;
+
+    /// Applies a change. `false` where the bytes are none that this type makes.
+    #[must_use]
+    fn apply(&mut self, change: &[u8]) -> bool;
+
+    /// Gives all its content as items, each in parts.
+    fn save(&self, item: &mut dyn FnMut(&[&[u8]]));
+
+    /// Takes an item that [`Structure::save`] gave, in the same order. `false` where it is none.
+    #[must_use]
+    fn restore(&mut self, item: &[u8]) -> bool;
+}
+
+/// How a structure is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Logging {
+    /// Bytes of its log where it is made now; no change is larger.
+    pub log_bytes: u64,
+    /// A checkpoint is taken after so many changes; never where it is 0.
+    pub checkpoint_records: u64,
+    /// And after so many bytes of them, and when the log is full; never where it is 0.
+    pub checkpoint_bytes: u64,
+    /// Read what is left of a damaged object, and go on with that.
+    pub salvage: bool,
+}
+
+impl Default for Logging {
+    /// A log of 4 MiB, and a checkpoint after 3 MiB of changes: opening replays that in milliseconds.
+    fn default() -> Self {
+        Self { log_bytes: 4 << 20, checkpoint_records: 0, checkpoint_bytes: 3 << 20, salvage: false }
+    }
+}
+
+/// What was damaged and given up by a salvage.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loss {
+    /// What.
+    pub what: String,
+    /// Where in the pool.
+    pub at: u64,
+}
+
+struct Writer {
+    /// Of the last checkpoint.
+    sequence: u64,
+    /// Changes since.
+    records: u64,
+    frozen: bool,
+}
+
+/// A structure in DRAM, kept by logging its changes. Readers wait for no fence; changes are made one at a time.
+pub struct Logged<S> {
+    holding: Arc<Holding>,
+    log: Log,
+    logging: Logging,
+    writer: Mutex<Writer>,
+    thawed: Condvar,
+    state: RwLock<S>,
+    losses: Vec<Loss>,
+}
+
+impl<S> fmt::Debug for Logged<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Logged").field("holding", &self.holding).finish_non_exhaustive()
+    }
+}
+
+/// What the label of such an object says.
+pub(crate) fn label<S: Structure>() -> Result<Label> {
+    Label::new(Form::Logged, S::TYPE, 0)
+}
+
+/// What opening read.
+struct Found<S> {
+    state: S,
+    sequence: u64,
+    records: u64,
+    losses: Vec<Loss>,
+}
+
+impl<S: Structure> Logged<S> {
+    pub(crate) fn open(holding: Holding, logging: Logging) -> Result<Arc<Self>> {
+        label::<S>()?.ensure(&holding)?;
+        let holding = Arc::new(holding);
+        let log = Log::open_within(Arc::clone(&holding))?;
+        let Found { state, sequence, records, losses } = read::<S>(&holding, &log)?;
+        if let Some(Loss { what, at }) = losses.first().filter(|_| !logging.salvage).cloned() {
+            return Err(Error::Damaged { name: holding.tag().name.clone(), what, at });
+        }
+        let writer = Mutex::new(Writer { sequence, records, frozen: false });
+        let (thawed, state) = (Condvar::new(), RwLock::new(state));
+        let logged = Arc::new(Self { holding, log, logging, writer, thawed, state, losses });
+        let service: Arc<dyn Freeze> = logged.clone();
+        logged.holding.register_freezer(Arc::downgrade(&service));
+        if !logged.losses.is_empty() {
+            // Where nothing of the log was ever: what stands behind the damage never comes back.
+            let mut writer = logged.writable()?;
+            logged.take_checkpoint(&mut writer, logged.log.next_lap())?;
+        }
+        Ok(logged)
+    }
+
+    /// The object's name.
+    pub fn name(&self) -> String {
+        self.holding.tag().name.clone()
+    }
+
+    /// What a salvage had to give up; empty where nothing was damaged.
+    pub fn losses(&self) -> &[Loss] {
+        &self.losses
+    }
+
+    /// Bytes of changes since the last checkpoint.
+    pub fn log_bytes(&self) -> u64 {
+        self.log.used_bytes()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn log_end(&self) -> Position {
+        self.log.end()
+    }
+
+    /// Looks at the structure. What is seen is durable (LG1).
+    pub fn read<T>(&self, look: impl FnOnce(&S) -> T) -> T {
+        look(&self.state.read())
+    }
+
+    /// Makes the change that `plan` makes of what it sees, if it makes one; what it says. Nothing changes in between.
+    /// Durable on return, and after a crash all or nothing (LG2).
+    pub fn change<T>(&self, plan: impl FnOnce(&S) -> (Option<Vec<u8>>, T)) -> Result<T> {
+        let mut writer = self.writable()?;
+        let (change, told) = plan(&self.state.read());
+        if let Some(change) = change.filter(|change| !change.is_empty()) {
+            self.append(&mut writer, &change)?;
+            assert!(self.state.write().apply(&change), "a change that its own type does not know");
+            writer.records += 1;
+            self.checkpoint_if_due(&mut writer)?;
+        }
+        Ok(told)
+    }
+
+    fn append(&self, writer: &mut Writer, change: &[u8]) -> Result<()> {
+        match self.log.append(change) {
+            Err(PoolError::LogFull { needed_bytes, capacity_bytes, .. }) if needed_bytes <= capacity_bytes => {
+                self.take_checkpoint(writer, self.log.end())?;
+                Ok(self.log.append(change).map(drop)?)
+            }
+            Err(PoolError::LogFull { capacity_bytes, .. }) => {
+                let (bytes, bytes_max) = (change.len() as u64, capacity_bytes.saturating_sub(64));
+                Err(Error::TooLarge { what: "a change", bytes, bytes_max })
+            }
+            other => Ok(other.map(drop)?),
+        }
+    }
+
+    /// A checkpoint that finds no room is tried again when the log is full; the change itself is durable.
+    fn checkpoint_if_due(&self, writer: &mut Writer) -> Result<()> {
+        let Logging { checkpoint_records: records, checkpoint_bytes: bytes, .. } = self.logging;
+        let is_due = (records > 0 && writer.records >= records) || (bytes > 0 && self.log.used_bytes() >= bytes);
+        match if is_due { self.take_checkpoint(writer, self.log.end()) } else { Ok(()) } {
+            Err(Error::Pool(PoolError::Full { .. })) => Ok(()),
+            other => other,
+        }
+    }
+
+    /// Takes a checkpoint now and cuts the log (CK1, CK2).
+    pub fn checkpoint(&self) -> Result<()> {
+        let mut writer = self.writable()?;
+        self.take_checkpoint(&mut writer, self.log.end())
+    }
+
+    /// Takes a checkpoint from which the log goes on at `position`, and lets it begin there.
+    fn take_checkpoint(&self, writer: &mut Writer, position: Position) -> Result<()> {
+        let state = self.state.read();
+        checkpoint::take(&self.holding, writer.sequence + 1, position, &|item| state.save(item))?;
+        (writer.sequence, writer.records) = (writer.sequence + 1, 0);
+        Ok(self.log.restart_at(position)?)
+    }
+
+    fn writable(&self) -> Result<MutexGuard<'_, Writer>> {
+        let mut writer = self.writer.lock();
+        self.thawed.wait_while(&mut writer, |writer| writer.frozen);
+        self.holding.check_poison()?;
+        Ok(writer)
+    }
+}
+
+/// Reads the named checkpoint and the log behind it (LG3), and notes what does not verify (LG4).
+fn read<S: Structure>(holding: &Holding, log: &Log) -> Result<Found<S>> {
+    word::load(holding)?;
+    let (tag, uuid) = (holding.tag(), holding.uuid());
+    let reader = Reader::new(holding.memory(), &uuid, &tag);
+    let (mut state, mut records, mut strange) = (S::default(), 0, 0);
+    let checkpoint = reader.named().map_err(|(what, at)| Error::Damaged { name: tag.name.clone(), what, at })?;
+    let flaws = reader.each_item(&checkpoint, &mut |item| strange += u64::from(!state.restore(item)));
+    let mut losses: Vec<Loss> = flaws.into_iter().map(|(what, at)| Loss { what, at }).collect();
+    match checkpoint.position.cmp(&log.head()) {
+        // A crash came between the checkpoint and the cut (CK2).
+        Ordering::Greater => log.restart_at(checkpoint.position)?,
+        Ordering::Equal => {}
+        Ordering::Less => {
+            losses.push(Loss { what: "where its log goes on".into(), at: log.place(log.head()) });
+        }
+    }
+    let mut apply = |change: &[u8]| {
+        records += 1;
+        strange += u64::from(!state.apply(change));
+    };
+    for record in log.records() {
+        apply(&record?.1);
+    }
+    replay_stranded(log, &mut losses, &mut apply);
+    if strange > 0 {
+        let what = format!("{strange} entries that no {:?} makes", S::TYPE);
+        losses.push(Loss { what, at: log.place(log.head()) });
+    }
+    Ok(Found { state, sequence: checkpoint.sequence, records, losses })
+}
+
+/// Gives what stands behind damage in the log to `apply`, and notes the damage.
+fn replay_stranded(log: &Log, losses: &mut Vec<Loss>, apply: &mut dyn FnMut(&[u8])) {
+    let mut end = log.end();
+    while let Some((position, change)) = log.stranded(end) {
+        if position > end || losses.is_empty() {
+            let what = format!("the record at position {} of its log", end.number());
+            losses.push(Loss { what, at: log.place(end) });
+        }
+        apply(&change);
+        end = log.behind(position, change.len());
+    }
+}
+
+/// What is wrong with the object in `tag`, whose log opens.
+pub(crate) fn check(memory: &dyn ferrite_medium::Memory, uuid: &[u8; 16], tag: &ferrite_pool::Tag) -> Vec<Loss> {
+    let reader = Reader::new(memory, uuid, tag);
+    match reader.named() {
+        Ok(checkpoint) => {
+            let flaws = reader.each_item(&checkpoint, &mut |_| ());
+            flaws.into_iter().map(|(what, at)| Loss { what, at }).collect()
+        }
+        Err((what, at)) => vec![Loss { what, at }],
+    }
+}
+
+impl<S: Structure> Freeze for Logged<S> {
+    fn freeze(&self) {
+        self.writer.lock().frozen = true;
+    }
+
+    fn thaw(&self) {
+        self.writer.lock().frozen = false;
+        self.thawed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests;

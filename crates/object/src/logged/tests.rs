@@ -1,0 +1,267 @@
+//! LG1 to LG5 and CK1 to CK4, on maps.
+
+use ferrite_crash::{Crash, LyingMemory, Model, Report, explore};
+use ferrite_medium::{Memory, Scheme, Span};
+use ferrite_pool::{Role, Stream};
+
+use super::*;
+use crate::map::Entries;
+use crate::proof::{Deaf, LOGGING, Verdict, logged, new_pool, open_pool, options, reopen};
+use crate::{Map, MapBatch};
+
+fn map(pool: &Arc<ferrite_pool::Pool>) -> Map {
+    Map::new(logged::<Entries>(pool, LOGGING).unwrap())
+}
+
+/// Step `number` of the run that is crashed: puts, removals, batches and checkpoints.
+fn step(map: &Map, number: u64) {
+    let key = [(number % 3) as u8];
+    match number % 5 {
+        0 => map.put(&key, &[number as u8; 30]).unwrap(),
+        1 => map.commit(MapBatch::default().put(&key, &[number as u8; 70]).remove(&[1]).put(&[9], &key)).unwrap(),
+        2 => drop(map.remove(&key).unwrap()),
+        3 => map.checkpoint().unwrap(),
+        _ => map.put(&key, &[number as u8; 5000 % 64]).unwrap(),
+    }
+}
+
+fn content(map: &Map) -> Vec<(Vec<u8>, Vec<u8>)> {
+    map.page(None, usize::MAX)
+}
+
+/// What the map holds after each step.
+fn expected(steps: u64) -> Vec<Vec<(Vec<u8>, Vec<u8>)>> {
+    let map = map(&open_pool(&new_pool(Model::MAPPED)));
+    let mut states = vec![content(&map)];
+    for number in 0..steps {
+        step(&map, number);
+        states.push(content(&map));
+    }
+    states
+}
+
+const STEPS: u64 = 9;
+
+fn run(model: Model, ignores: impl Fn(Span) -> bool + Send + Sync + 'static) -> Report {
+    let memory = new_pool(model);
+    drop(map(&open_pool(&memory)));
+    let map = map(&open_pool(&Deaf::new(&memory, ignores)));
+    // The slots are there already: their making is the pool's transaction, proven there.
+    (0..2).for_each(|_| map.checkpoint().unwrap());
+    memory.barrier().unwrap();
+    memory.forget_trace();
+    for number in 0..STEPS {
+        step(&map, number);
+        memory.mark(number + 1);
+    }
+    let states = expected(STEPS);
+    explore(&memory, &options(1 << 8, 40), |crash| judge(crash, &states))
+}
+
+fn judge(crash: &Crash<'_>, states: &[Vec<(Vec<u8>, Vec<u8>)>]) -> Verdict {
+    let (memory, pool) = reopen(crash)?;
+    let acknowledged = crash.last_mark().unwrap_or(0) as usize;
+    let opened = logged::<Entries>(&pool, LOGGING).map_err(|error| error.to_string())?;
+    let map = Map::new(opened);
+    let found = content(&map);
+    let known = [acknowledged, acknowledged + 1];
+    if !known.iter().any(|number| states.get(*number) == Some(&found)) {
+        return Err(format!("LG3: {found:?} after step {acknowledged}"));
+    }
+    if crash.place().variant % 40 == 0 {
+        let nested = explore(&memory, &options(16, 6), |crash| {
+            let map = Map::new(logged::<Entries>(&reopen(crash)?.1, LOGGING).map_err(|error| error.to_string())?);
+            if content(&map) == found { Ok(()) } else { Err("CK3: another one after a crash in recovery".into()) }
+        });
+        nested.failure.map_or(Ok(()), |failure| Err(format!("within recovery: {failure}")))?;
+    }
+    map.put(b"after", b"x").map_err(|error| error.to_string())?;
+    drop(map);
+    let again = Map::new(logged::<Entries>(&pool, LOGGING).map_err(|error| error.to_string())?);
+    if again.len() == found.len() + 1 { Ok(()) } else { Err("LG1: what is put after a recovery is lost".into()) }
+}
+
+#[test]
+fn lg1_lg2_lg3_ck1_ck2_ck3_crash_leaves_the_structure_of_before_or_after() {
+    for model in Model::ALL {
+        let report = run(model, |_| false);
+        println!("logged: {report}");
+        report.assert_clean();
+    }
+}
+
+/// Where the parts of "it" lie.
+fn part(role: Role) -> Span {
+    let pool = open_pool(&new_pool(Model::MAPPED));
+    let map = map(&pool);
+    (0..2).for_each(|_| map.checkpoint().unwrap());
+    drop(map);
+    let stream = Stream::new(&pool.tag("it").unwrap().extents, role);
+    stream.locate(0).unwrap()
+}
+
+fn within(part: Span) -> impl Fn(Span) -> bool + Send + Sync {
+    move |stored| (part.at..part.at + part.len).contains(&stored.at)
+}
+
+#[test]
+fn canary_a_change_without_its_fence_is_caught() {
+    for model in Model::ALL {
+        run(model, within(part(Role::DATA))).expect_failure();
+    }
+}
+
+#[test]
+fn canary_a_checkpoint_that_is_named_before_it_is_durable_is_caught() {
+    for model in Model::ALL {
+        let (even, odd) = (within(part(Role(2))), within(part(Role(3))));
+        run(model, move |stored| even(stored) || odd(stored)).expect_failure();
+    }
+}
+
+#[test]
+fn canary_a_log_cut_before_the_checkpoint_is_named_is_caught() {
+    for model in Model::ALL {
+        let word = part(Role::MAP).at + 64;
+        run(model, move |stored| stored.at == word).expect_failure();
+    }
+}
+
+/// A crash between the naming and the cut, with damage in what the checkpoint covers: nothing is lost.
+#[test]
+fn ck2_a_cut_that_did_not_come_is_made_by_the_next_opening() {
+    let memory = new_pool(Model::MAPPED);
+    let pool = open_pool(&memory);
+    let map = map(&pool);
+    (0..20).for_each(|number| map.put(&[number], &[number; 40]).unwrap());
+    let logged = map.logged();
+    let (end, state) = (logged.log.end(), logged.state.read());
+    checkpoint::take(&logged.holding, 1, end, &|item| state.save(item)).unwrap();
+    let at = logged.log.place(logged.log.records().nth(5).unwrap().unwrap().0);
+    memory.store_word(at + 24, 0);
+    drop(state);
+    let before = content(&map);
+    drop(map);
+    let map = self::map(&pool);
+    assert_eq!(content(&map), before);
+    map.put(b"more", b"x").unwrap();
+    drop(map);
+    assert_eq!(self::map(&pool).get(b"more"), Some(b"x".to_vec()));
+}
+
+#[test]
+fn a_full_log_takes_a_checkpoint_and_a_change_that_never_fits_is_refused() {
+    let memory: Arc<LyingMemory> = new_pool(Model::MAPPED);
+    let pool = open_pool(&memory);
+    let map = map(&pool);
+    for number in 0..1000u64 {
+        map.put(&(number % 50).to_le_bytes(), &number.to_le_bytes()).unwrap();
+    }
+    assert!(map.logged().writer.lock().sequence > 2, "checkpoints were taken");
+    let refused = map.put(b"large", &vec![1; LOGGING.log_bytes as usize]);
+    assert!(matches!(refused, Err(Error::TooLarge { .. })));
+    let before = content(&map);
+    drop(map);
+    assert_eq!(content(&self::map(&pool)), before);
+}
+
+#[test]
+fn checkpoints_come_after_so_many_records_or_bytes() {
+    let pool = open_pool(&new_pool(Model::MAPPED));
+    let logging = Logging { checkpoint_records: 4, ..LOGGING };
+    let map = Map::new(logged::<Entries>(&pool, logging).unwrap());
+    (0..12).for_each(|number| map.put(&[number], b"").unwrap());
+    assert_eq!((map.logged().writer.lock().sequence, map.logged().log_bytes()), (3, 0));
+    drop(map);
+    let logging = Logging { checkpoint_bytes: 640, ..LOGGING };
+    let map = Map::new(logged::<Entries>(&pool, logging).unwrap());
+    (0..10).for_each(|number| map.put(&[number], b"").unwrap());
+    assert_eq!((map.logged().writer.lock().sequence, map.logged().log_bytes()), (4, 0));
+}
+
+/// LG4, CK4: damage is told by name, and the rest can be read.
+#[test]
+fn lg4_damage_is_told_by_name_and_what_is_left_is_salvaged() {
+    let salvage = Logging { salvage: true, ..LOGGING };
+    type Spoil = fn(&Map, &LyingMemory);
+    let in_log: Spoil = |map, memory| {
+        let log = &map.logged().log;
+        memory.store_word(log.place(log.records().nth(2).unwrap().unwrap().0) + 24, 0);
+    };
+    let in_checkpoint: Spoil = |map, memory| {
+        map.checkpoint().unwrap();
+        memory.store_word(map.logged().holding.stream(Role(3)).locate(5 * 4096).unwrap().at + 16, 0);
+    };
+    for (spoil, most) in [(in_log, 1), (in_checkpoint, 45)] {
+        let memory = new_pool(Model::MAPPED);
+        let pool = open_pool(&memory);
+        let logging = Logging { log_bytes: 64 << 10, ..LOGGING };
+        let map = Map::new(logged::<Entries>(&pool, logging).unwrap());
+        (0..400u64).for_each(|number| map.put(&number.to_be_bytes(), &[number as u8; 80]).unwrap());
+        spoil(&map, &memory);
+        let before = content(&map);
+        drop(map);
+        let told = logged::<Entries>(&pool, LOGGING).unwrap_err().to_string();
+        assert!(told.starts_with("object \"it\" is damaged: "), "{told}");
+        let map = Map::new(logged::<Entries>(&pool, salvage).unwrap());
+        assert!(!map.logged().losses().is_empty());
+        let left = content(&map);
+        assert!(left.len() < 400 && left.len() + most >= 400, "{} left", left.len());
+        assert!(left.iter().all(|entry| before.contains(entry)), "nothing that was not there");
+        map.put(b"more", b"x").unwrap();
+        drop(map);
+        let map = Map::new(logged::<Entries>(&pool, LOGGING).unwrap());
+        assert_eq!(map.len(), left.len() + 1, "sound again");
+    }
+}
+
+#[test]
+fn lg5_every_failed_persist_poisons_and_leaves_old_or_new() {
+    let run = |failing: Option<u64>| {
+        let memory = new_pool(Model::FILE);
+        let map = map(&open_pool(&memory));
+        (0..2).for_each(|_| map.checkpoint().unwrap());
+        let before = memory.calls();
+        failing.inspect(|number| memory.fail_nth(before + number));
+        let done = map.put(&[1], &[1]).and_then(|()| map.checkpoint()).and_then(|()| map.put(&[2], &[2]));
+        (memory.clone(), map, done, memory.calls() - before)
+    };
+    let (.., done, calls) = run(None);
+    done.unwrap();
+    for number in 0..calls {
+        let (memory, map, done, _) = run(Some(number));
+        assert!(done.unwrap_err().to_string().contains("planted"), "call {number}");
+        assert!(map.put(&[3], &[3]).unwrap_err().to_string().contains("poisoned"));
+        let seen = content(&map);
+        for seed in 0..4 {
+            let found = content(&self::map(&open_pool(&Arc::new(memory.crash(seed)))));
+            assert!(found.starts_with(&seen), "call {number}: {found:?} without {seen:?}");
+        }
+    }
+}
+
+/// F1: while the pool stands still changes wait, and reads do not.
+#[test]
+fn f1_changes_wait_while_the_pool_stands_still() {
+    let pool = open_pool(&new_pool(Model::MAPPED));
+    let map = map(&pool);
+    let frozen = pool.freeze();
+    std::thread::scope(|scope| {
+        let put = scope.spawn(|| map.put(b"k", b"v"));
+        for _ in 0..1000 {
+            assert!(map.is_empty());
+            std::thread::yield_now();
+        }
+        drop(frozen);
+        put.join().unwrap().unwrap();
+    });
+    assert_eq!(map.len(), 1);
+}
+
+#[test]
+fn stores_by_scheme_are_the_pools_alone() {
+    let pool = open_pool(&new_pool(Model::MAPPED));
+    let tag = Label::new(Form::Direct, "value", 8).unwrap().spec("it", 0).create(&pool).unwrap();
+    pool.memory().store(tag.extents[0].span().at, &[0; 8], Scheme::Nt);
+    assert!(matches!(logged::<Entries>(&pool, LOGGING), Err(Error::WrongType { .. })));
+}

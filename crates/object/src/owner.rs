@@ -1,0 +1,50 @@
+//! The owner of objects' tags, for check and defragmentation.
+
+use ferrite_pool::check::{Findings, Moved, TagOwner};
+use ferrite_pool::{Error as PoolError, Pool, Result, Tag, TagKind, check_log, relocate_log};
+
+use crate::form::{Form, Label};
+use crate::{direct, logged};
+
+/// Knows what objects hold.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ObjectOwner;
+
+impl TagOwner for ObjectOwner {
+    fn kind(&self) -> TagKind {
+        TagKind::OBJECT
+    }
+
+    fn walk(&self, pool: &Pool, tag: &Tag, findings: &mut Findings<'_>) {
+        let uuid = pool.superblock().uuid;
+        let Some(label) = Label::of(tag) else {
+            return findings.error("its label is none that this program knows: use a newer ferrite", None);
+        };
+        if label.form == Form::Direct {
+            match direct::check(pool.memory(), &uuid, tag, &label) {
+                Some((what, at, true)) => findings.error(format!("{what}: restore a backup"), Some(at)),
+                Some((what, at, false)) => findings.note(what, Some(at)),
+                None => {}
+            }
+            return;
+        }
+        if let Err(error) = check_log(pool, tag) {
+            let at = if let PoolError::Corrupt { at, .. } = error { Some(at) } else { None };
+            findings.error(error.to_string(), at);
+        }
+        if label.form == Form::Logged {
+            for loss in logged::check(pool.memory(), &uuid, tag) {
+                findings.error(format!("{} is damaged: salvage it, or restore a backup", loss.what), Some(loss.at));
+            }
+        }
+    }
+
+    /// Checkpoints and values do not depend on where they lie; the head of a log does.
+    fn relocate(&self, pool: &Pool, tag: &Tag, moved: &Moved) -> Result<()> {
+        match Label::of(tag).map(|label| label.form) {
+            Some(Form::Direct) => Ok(()),
+            Some(Form::Logged | Form::Log) => relocate_log(pool, tag, moved),
+            None => Err(PoolError::Busy(format!("nobody knows what {:?} holds", tag.name))),
+        }
+    }
+}

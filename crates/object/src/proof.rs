@@ -1,0 +1,166 @@
+//! What the proofs share: small pools on lying memory, seeds from the environment, and a memory that is deaf to some
+//! fences, by which bugs are planted (a proof that does not find those proves nothing).
+
+use std::sync::Arc;
+
+use ferrite_crash::{Crash, LyingMemory, Model, Options, Points};
+use ferrite_medium::{Memory, Result as MediumResult, Scheme, Span, Survival};
+use ferrite_pool::holding::Holding;
+use ferrite_pool::layout::{CHUNK, POOL_BYTES_MIN};
+use ferrite_pool::{Format, Pool};
+use parking_lot::Mutex;
+use proptest::test_runner::{Config as ProptestConfig, RngSeed};
+
+use crate::form::Label;
+use crate::logged::{self, Logged, Logging, Structure};
+
+/// This boot.
+pub const BOOT: [u8; 16] = [9; 16];
+/// A small log, so that it goes around.
+pub const LOGGING: Logging = Logging { log_bytes: 8192, checkpoint_records: 0, checkpoint_bytes: 0, salvage: false };
+
+/// What a checker says of an image.
+pub type Verdict<T = ()> = Result<T, String>;
+
+/// A new pool, closed; exploring starts behind its making.
+pub fn new_pool(model: Model) -> Arc<LyingMemory> {
+    let memory = LyingMemory::new(POOL_BYTES_MIN + CHUNK, model);
+    Pool::create(&memory, &Format { uuid: *b"proof pool uuid.", boot_id: BOOT }).expect("a new pool");
+    memory.barrier().expect("nothing fails yet");
+    memory.forget_trace();
+    Arc::new(memory)
+}
+
+/// Opens the pool in `memory`.
+pub fn open_pool<M: Memory + 'static>(memory: &Arc<M>) -> Arc<Pool> {
+    Arc::new(Pool::open(Arc::clone(memory) as Arc<dyn Memory>, BOOT).expect("it opens").0)
+}
+
+/// The object "it" of `label`, made where it is not there, in hand.
+pub fn hold(pool: &Arc<Pool>, label: &Label, log_bytes: u64) -> Holding {
+    if pool.tag("it").is_err() {
+        label.spec("it", log_bytes).create(pool).expect("made");
+    }
+    pool.hold("it").expect("held")
+}
+
+/// The logged structure "it".
+pub fn logged<S: Structure>(pool: &Arc<Pool>, logging: Logging) -> crate::Result<Arc<Logged<S>>> {
+    Logged::open(hold(pool, &logged::label::<S>().expect("a label"), logging.log_bytes), logging)
+}
+
+/// The pool that a crash left.
+pub fn reopen(crash: &Crash<'_>) -> Verdict<(Arc<LyingMemory>, Arc<Pool>)> {
+    let memory = Arc::new(crash.memory());
+    let pool = Pool::open(memory.clone() as Arc<dyn Memory>, BOOT).map_err(|error| error.to_string())?.0;
+    Ok((memory, Arc::new(pool)))
+}
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().and_then(|value| value.parse().ok())
+}
+
+/// The seed of this run; printed, so that a failure can be seen again with FERRITE_SEED.
+pub fn seed() -> u64 {
+    let seed = number("FERRITE_SEED").unwrap_or(1);
+    println!("FERRITE_SEED={seed}");
+    seed
+}
+
+/// Cases of a model test: `usual` many or FERRITE_ROUNDS, chosen by the seed of this run.
+pub fn cases(usual: u64) -> ProptestConfig {
+    let cases = number("FERRITE_ROUNDS").unwrap_or(usual) as u32;
+    ProptestConfig { cases, rng_seed: RngSeed::Fixed(seed()), failure_persistence: None, ..ProptestConfig::default() }
+}
+
+/// Every image of every point where there are at most `images_max`, else `samples` of them.
+pub fn options(images_max: u64, samples: u64) -> Options {
+    Options {
+        seed: seed(),
+        images_per_point_max: images_max,
+        samples_per_point: samples,
+        points: Points::Widest,
+        only: None,
+    }
+}
+
+/// Of a call that settles: whether it is not made, by the last span that was stored before it.
+type Deafness = dyn Fn(Span) -> bool + Send + Sync;
+
+/// A memory to which some fences and barriers are never made: the planted bug.
+pub struct Deaf {
+    memory: Arc<LyingMemory>,
+    ignores: Box<Deafness>,
+    stored: Mutex<Span>,
+}
+
+impl Deaf {
+    /// `memory` without the fences behind stores that `ignores` picks.
+    pub fn new(memory: &Arc<LyingMemory>, ignores: impl Fn(Span) -> bool + Send + Sync + 'static) -> Arc<Self> {
+        let stored = Mutex::new(Span::new(0, 0));
+        Arc::new(Self { memory: memory.clone(), ignores: Box::new(ignores), stored })
+    }
+
+    fn note(&self, span: Span) {
+        *self.stored.lock() = span;
+    }
+
+    fn hears(&self) -> bool {
+        !(self.ignores)(*self.stored.lock())
+    }
+}
+
+impl Memory for Deaf {
+    fn size(&self) -> u64 {
+        self.memory.size()
+    }
+
+    fn survival(&self) -> Survival {
+        self.memory.survival()
+    }
+
+    fn fence_is_durable(&self) -> bool {
+        self.memory.fence_is_durable()
+    }
+
+    fn load(&self, at: u64, into: &mut [u8]) {
+        self.memory.load(at, into);
+    }
+
+    fn store(&self, at: u64, from: &[u8], how: Scheme) {
+        self.note(Span::new(at, from.len() as u64));
+        self.memory.store(at, from, how);
+    }
+
+    fn zero(&self, span: Span, how: Scheme) {
+        self.note(span);
+        self.memory.zero(span, how);
+    }
+
+    fn load_word(&self, at: u64) -> u64 {
+        self.memory.load_word(at)
+    }
+
+    fn store_word(&self, at: u64, value: u64) {
+        self.note(Span::new(at, 8));
+        self.memory.store_word(at, value);
+    }
+
+    fn flush(&self, span: Span) {
+        self.memory.flush(span);
+    }
+
+    fn fence(&self) {
+        if self.hears() {
+            self.memory.fence();
+        }
+    }
+
+    fn barrier(&self) -> MediumResult<()> {
+        if self.hears() { self.memory.barrier() } else { Ok(()) }
+    }
+
+    fn reserve(&self, span: Span) -> MediumResult<()> {
+        self.memory.reserve(span)
+    }
+}

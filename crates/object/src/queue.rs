@@ -1,0 +1,132 @@
+//! A durable queue with two ends.
+//!
+//! ```text
+//! change     steps one behind the other:
+//!            1 len u32  bytes    push at the back      3    pop at the back
+//!            2 len u32  bytes    push at the front     4    pop at the front      5    clear
+//! item       the bytes of an entry
+//! ```
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::Result;
+use crate::logged::{Logged, Structure};
+use crate::step::{Steps, len_of};
+
+/// An end of a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Where entries come to be popped last.
+    Back = 1,
+    /// Where the oldest entry is, if all are pushed at the back.
+    Front = 2,
+}
+
+const POP: u8 = 2;
+const CLEAR: u8 = 5;
+
+/// What a queue holds, in DRAM.
+#[derive(Debug, Default)]
+pub struct Waiting(VecDeque<Vec<u8>>);
+
+impl Structure for Waiting {
+    const TYPE: &'static str = "queue";
+
+    fn apply(&mut self, change: &[u8]) -> bool {
+        let mut steps = Steps(change);
+        while let Some(step) = steps.byte() {
+            let is_known = match step {
+                1 => steps.sized().map(|entry| self.0.push_back(entry.into())).is_some(),
+                2 => steps.sized().map(|entry| self.0.push_front(entry.into())).is_some(),
+                3 => self.0.pop_back().is_some(),
+                4 => self.0.pop_front().is_some(),
+                CLEAR => {
+                    self.0.clear();
+                    true
+                }
+                _ => false,
+            };
+            if !is_known {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn save(&self, item: &mut dyn FnMut(&[&[u8]])) {
+        self.0.iter().for_each(|entry| item(&[entry]));
+    }
+
+    fn restore(&mut self, item: &[u8]) -> bool {
+        self.0.push_back(item.into());
+        true
+    }
+}
+
+/// A durable queue. Every change is durable when it returns; readers wait for no fence.
+#[derive(Clone, Debug)]
+pub struct Queue(Arc<Logged<Waiting>>);
+
+impl Queue {
+    pub(crate) fn new(logged: Arc<Logged<Waiting>>) -> Self {
+        Self(logged)
+    }
+
+    /// What keeps it: checkpoints, losses.
+    pub fn logged(&self) -> &Logged<Waiting> {
+        &self.0
+    }
+
+    /// How many entries there are.
+    pub fn len(&self) -> usize {
+        self.0.read(|waiting| waiting.0.len())
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Entry `index`, counted from the front.
+    pub fn get(&self, index: usize) -> Option<Vec<u8>> {
+        self.0.read(|waiting| waiting.0.get(index).cloned())
+    }
+
+    /// Adds `entry` at `end`.
+    pub fn push(&self, end: End, entry: &[u8]) -> Result<()> {
+        self.push_all(end, &[entry])
+    }
+
+    /// Adds all `entries` at `end`, one after another, together also for a crash.
+    pub fn push_all(&self, end: End, entries: &[&[u8]]) -> Result<()> {
+        let mut change = Vec::with_capacity(entries.iter().map(|entry| entry.len() + 5).sum());
+        for entry in entries {
+            change.push(end as u8);
+            change.extend(len_of(entry));
+            change.extend_from_slice(entry);
+        }
+        self.0.change(|_| (Some(change), ()))
+    }
+
+    /// Takes the entry at `end` away; it, or none where the queue is empty. When this returns no crash brings it back.
+    pub fn pop(&self, end: End) -> Result<Option<Vec<u8>>> {
+        self.0.change(|waiting| {
+            let entry = match end {
+                End::Back => waiting.0.back(),
+                End::Front => waiting.0.front(),
+            };
+            (entry.map(|_| vec![end as u8 + POP]), entry.cloned())
+        })
+    }
+
+    /// Takes every entry away.
+    pub fn clear(&self) -> Result<()> {
+        self.0.change(|_| (Some(vec![CLEAR]), ()))
+    }
+
+    /// Takes a checkpoint now.
+    pub fn checkpoint(&self) -> Result<()> {
+        self.0.checkpoint()
+    }
+}

@@ -1,0 +1,331 @@
+//! A pool at hand for objects: its own process's, or by the process that owns it.
+
+mod desk;
+mod medium;
+
+use std::fs::{self, File};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ferrite_medium::{Guard, Mapped, Scheme, Survival};
+use ferrite_pool::backup::{self, Restore};
+use ferrite_pool::check::Owners;
+use ferrite_pool::defrag::{self, Defragmented};
+use ferrite_pool::holding::{Holding, Note, Spec, Tenant};
+use ferrite_pool::owner::{Claim, Client, Error as OwnerError, Holder, Listening, Lock, claim};
+use ferrite_pool::{Error as PoolError, Format, Pool, Recovery};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+use crate::direct::{self, Direct, DirectBytes};
+use crate::form::Label;
+use crate::log::{self, Log};
+use crate::logged::{self, Logged, Logging, Structure};
+use crate::owner::ObjectOwner;
+use crate::{Error, Map, Queue, Result};
+
+use desk::Desk;
+
+/// Looks at who has the pool, and the pause between two: an owner that has just started is waited for.
+const LOOKS: u32 = 1000;
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// A store to be made.
+#[derive(Clone, Copy, Debug)]
+pub struct NewStore {
+    /// Its size in bytes, where it is a file to be made.
+    pub bytes: u64,
+    /// Who it is; random, from the caller.
+    pub uuid: [u8; 16],
+}
+
+/// How to open a store.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OpenStore {
+    /// What keeps stray writes out; the best there is where `None`.
+    pub guard: Option<Guard>,
+}
+
+/// How to end the use of a store.
+#[derive(Clone, Debug, Default)]
+pub struct Finish {
+    /// Defragment it.
+    pub defragment: bool,
+    /// Then write a backup to this file; the image's uuid is random, from the caller.
+    pub backup: Option<(PathBuf, [u8; 16])>,
+}
+
+/// What ending it did.
+#[derive(Clone, Debug, Default)]
+pub struct Finalized {
+    /// What defragmenting did, where it was asked for.
+    pub defragmented: Option<Defragmented>,
+}
+
+/// A pool at hand. Dropped without [`Store::finalize`] it is as after a crash, which costs nothing but a replay.
+#[derive(Debug)]
+pub struct Store {
+    path: PathBuf,
+    reach: Reach,
+}
+
+/// By what way.
+#[derive(Debug)]
+enum Reach {
+    /// This process owns it.
+    Own { pool: Arc<Pool>, recovery: Recovery, line: String, lock: Lock, listening: Option<Listening> },
+    /// Another one does.
+    Tenant(Arc<Tenant>),
+}
+
+enum Found {
+    Ours(Lock),
+    Theirs(Client),
+}
+
+/// Claims the pool at `path`, or reaches its owner.
+fn find(path: &Path) -> Result<Found> {
+    let mut looks = 0;
+    loop {
+        match claim(path)? {
+            Claim::Ours(lock) => return Ok(Found::Ours(lock)),
+            Claim::Held(_) => {}
+        }
+        match Client::connect(path) {
+            Ok(client) => return Ok(Found::Theirs(client)),
+            Err(OwnerError::NoOwner(_) | OwnerError::Silent { .. } | OwnerError::Died) if looks < LOOKS => {
+                looks += 1;
+                std::thread::sleep(PAUSE);
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+fn ours(path: &Path) -> Result<Lock> {
+    match claim(path)? {
+        Claim::Ours(lock) => Ok(lock),
+        Claim::Held(holder) => Err(held(path, &holder)),
+    }
+}
+
+fn held(path: &Path, holder: &Holder) -> Error {
+    Error::Refused(format!("{} is {holder}: end that first", path.display()))
+}
+
+impl Store {
+    /// Makes a new store in a new file at `path`, or on a device that is there, and opens it. A file that is there is
+    /// refused.
+    pub fn initialize(path: &Path, new: &NewStore, open: &OpenStore) -> Result<Self> {
+        if !path.exists() || path.is_file() {
+            let file = File::options().write(true).create_new(true).mode(0o600).open(path);
+            let made = file.and_then(|file| file.set_len(new.bytes).inspect_err(|_| _ = fs::remove_file(path)));
+            made.map_err(|error| ferrite_medium::Error::io(format!("making {}", path.display()), error))?;
+        }
+        let lock = ours(path)?;
+        let memory = medium::map(&lock, open.guard)?;
+        let formatted = Pool::create(&*memory, &Format { uuid: new.uuid, boot_id: medium::boot_id()? });
+        if let Err(error) = formatted {
+            let _ = fs::remove_file(path);
+            return Err(error.into());
+        }
+        medium::settle_name(path)?;
+        Self::own(lock, memory)
+    }
+
+    /// Opens the store at `path` and recovers it: through the process that owns it, or as its owner from now on.
+    pub fn open(path: &Path, open: &OpenStore) -> Result<Self> {
+        match find(path)? {
+            Found::Ours(lock) => {
+                let memory = medium::map(&lock, open.guard)?;
+                Self::own(lock, memory)
+            }
+            Found::Theirs(client) => {
+                let guard = open.guard.unwrap_or_else(Guard::best);
+                let reach = Reach::Tenant(Arc::new(Tenant::new(client, guard, path)));
+                Ok(Self { path: path.into(), reach })
+            }
+        }
+    }
+
+    fn own(lock: Lock, memory: Arc<Mapped>) -> Result<Self> {
+        let (line, boot_id) = (memory.describe(), medium::boot_id()?);
+        let (pool, recovery) = Pool::open(memory, boot_id)?;
+        let pool = Arc::new(pool);
+        let listening = Some(lock.listen(Arc::new(Desk::new(&pool, boot_id)))?);
+        Ok(Self { path: lock.path().into(), reach: Reach::Own { pool, recovery, line, lock, listening } })
+    }
+
+    /// Its path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The process that owns it, where that is another one.
+    pub fn owner_pid(&self) -> Option<u32> {
+        match &self.reach {
+            Reach::Own { .. } => None,
+            Reach::Tenant(tenant) => Some(tenant.owner_pid()),
+        }
+    }
+
+    /// What recovery found, where this process owns it.
+    pub fn recovery(&self) -> Option<Recovery> {
+        match &self.reach {
+            Reach::Own { recovery, .. } => Some(*recovery),
+            Reach::Tenant(_) => None,
+        }
+    }
+
+    /// What it lies in, what that survives, and whether stray writes are held off, in one line.
+    pub fn describe(&self) -> String {
+        match &self.reach {
+            Reach::Own { line, .. } => line.clone(),
+            Reach::Tenant(tenant) => format!("owned by process {}", tenant.owner_pid()),
+        }
+    }
+
+    /// What its medium lives through, where this process owns it: the owner knows.
+    pub fn survival(&self) -> Option<Survival> {
+        match &self.reach {
+            Reach::Own { pool, .. } => Some(pool.memory().survival()),
+            Reach::Tenant(_) => None,
+        }
+    }
+
+    /// Everything in it that has a name, by name; of whatever kind.
+    pub fn tags(&self) -> Result<Vec<Note>> {
+        match &self.reach {
+            Reach::Own { pool, .. } => Ok(pool.tags().iter().map(|tag| Note::of(tag)).collect()),
+            Reach::Tenant(tenant) => Ok(tenant.tags()?),
+        }
+    }
+
+    /// Whether something in it is called `name`.
+    pub fn contains(&self, name: &str) -> Result<bool> {
+        Ok(self.tags()?.iter().any(|note| note.name == name))
+    }
+
+    /// Frees the object called `name`, which nobody has open: its content is gone, its space free. Durable on return.
+    pub fn free(&self, name: &str) -> Result<()> {
+        match &self.reach {
+            Reach::Own { pool, .. } => Ok(pool.remove_unheld(name)?),
+            Reach::Tenant(tenant) => Ok(tenant.remove(name)?),
+        }
+    }
+
+    /// A value of type `T` that is updated in place by `scheme`; made as `initial` where there is none of that name.
+    pub fn direct<T>(&self, name: &str, initial: &T, scheme: Scheme) -> Result<Direct<T>>
+    where
+        T: FromBytes + IntoBytes + Immutable,
+    {
+        Ok(Direct::new(self.direct_bytes(name, initial.as_bytes(), scheme)?))
+    }
+
+    /// As [`Store::direct`], of plain bytes.
+    pub fn direct_bytes(&self, name: &str, initial: &[u8], scheme: Scheme) -> Result<Arc<DirectBytes>> {
+        let label = direct::label("value", initial.len())?;
+        DirectBytes::open(self.hold(name, &label, 0)?, &label, initial, scheme)
+    }
+
+    /// A map; made where there is none of that name.
+    pub fn map(&self, name: &str, logging: Logging) -> Result<Map> {
+        Ok(Map::new(self.logged(name, logging)?))
+    }
+
+    /// A queue; made where there is none of that name.
+    pub fn queue(&self, name: &str, logging: Logging) -> Result<Queue> {
+        Ok(Queue::new(self.logged(name, logging)?))
+    }
+
+    /// A structure of one's own; made where there is none of that name.
+    pub fn logged<S: Structure>(&self, name: &str, logging: Logging) -> Result<Arc<Logged<S>>> {
+        Logged::open(self.hold(name, &logged::label::<S>()?, logging.log_bytes)?, logging)
+    }
+
+    /// An append-only log; made for `log_bytes` of entries where there is none of that name.
+    pub fn log(&self, name: &str, logging: Logging) -> Result<Arc<Log>> {
+        Log::open(self.hold(name, &log::label()?, logging.log_bytes)?, logging.salvage)
+    }
+
+    /// Takes the tag called `name` in hand, made as `label` says where there is none.
+    fn hold(&self, name: &str, label: &Label, log_bytes: u64) -> Result<Holding> {
+        match self.take(name) {
+            Err(PoolError::NotFound(_)) => {}
+            other => return Ok(other?),
+        }
+        match self.make(&label.spec(name, log_bytes)) {
+            // Somebody else was faster.
+            Err(PoolError::Exists(_)) | Ok(()) => Ok(self.take(name)?),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn take(&self, name: &str) -> ferrite_pool::Result<Holding> {
+        match &self.reach {
+            Reach::Own { pool, .. } => pool.hold(name),
+            Reach::Tenant(tenant) => tenant.hold(name),
+        }
+    }
+
+    fn make(&self, spec: &Spec) -> ferrite_pool::Result<()> {
+        match &self.reach {
+            Reach::Own { pool, .. } => spec.create(pool).map(drop),
+            Reach::Tenant(tenant) => tenant.create(spec).map(drop),
+        }
+    }
+
+    /// Writes a backup to the file `path`, durable on return; a good image there stays until then. `image` is its uuid,
+    /// random, from the caller. Refused while another process stores into objects.
+    pub fn backup(&self, path: &Path, image: [u8; 16]) -> Result<()> {
+        match &self.reach {
+            Reach::Own { pool, .. } => {
+                pool.ensure_no_tenants()?;
+                Ok(backup::backup_to(pool, path, image, &mut |_| true).map(drop)?)
+            }
+            Reach::Tenant(tenant) => Ok(tenant.backup(&std::path::absolute(path).map_err(told(path))?, image)?),
+        }
+    }
+
+    /// Restores the image `from` into the file or device at `path`, which nobody has open. Without `force` a pool that is
+    /// there is not overwritten. A crash in between leaves what the same restore finishes.
+    pub fn restore(from: &Path, path: &Path, force: bool) -> Result<()> {
+        let lock = ours(path)?;
+        let memory = medium::map(&lock, None)?;
+        Ok(backup::restore_from(from, &*memory, Restore { force }, &mut |_| true).map(drop)?)
+    }
+
+    /// Ends the use of the store in order: everything durable, nothing to recover. Defragments and backs up when asked;
+    /// that is the owner's to do, so a tenant that asks for it is refused. Every object is dropped before.
+    pub fn finalize(self, finish: &Finish) -> Result<Finalized> {
+        let Reach::Own { pool, lock, listening, .. } = self.reach else {
+            return match finish {
+                Finish { defragment: false, backup: None } => Ok(Finalized::default()),
+                _ => Err(Error::Refused("another process owns the store: defragment and back up there".into())),
+            };
+        };
+        listening.map_or(Ok(()), Listening::stop)?;
+        let pool = Arc::into_inner(pool);
+        let mut pool = pool.ok_or_else(|| Error::Refused("objects of the store are open: drop them first".into()))?;
+        let mut owners = Owners::default();
+        owners.register(Box::new(ObjectOwner));
+        let defragmented = match finish.defragment {
+            true => Some(defrag::defrag(&mut pool, &owners, &mut |_| true)?),
+            false => None,
+        };
+        if let Some((path, image)) = &finish.backup {
+            backup::backup_to(&pool, path, *image, &mut |_| true)?;
+        }
+        pool.close()?;
+        drop(lock);
+        Ok(Finalized { defragmented })
+    }
+}
+
+fn told(path: &Path) -> impl Fn(std::io::Error) -> Error {
+    move |error| ferrite_medium::Error::io(format!("finding {}", path.display()), error).into()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,139 @@
+//! Stores in files: made, shared, backed up, finalized.
+
+use ferrite_pool::layout::POOL_BYTES_MIN;
+
+use super::*;
+use crate::End;
+
+const NEW: NewStore = NewStore { bytes: POOL_BYTES_MIN + (16 << 20), uuid: *b"a store of tests" };
+const OPEN: OpenStore = OpenStore { guard: Some(Guard::None) };
+const SMALL: Logging =
+    Logging { log_bytes: 16 << 10, checkpoint_records: 0, checkpoint_bytes: 8 << 10, salvage: false };
+
+struct Place {
+    _folder: tempfile::TempDir,
+    path: PathBuf,
+}
+
+fn place() -> Place {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("store");
+    Place { _folder: folder, path }
+}
+
+fn fill(store: &Store) {
+    store.map("map", SMALL).unwrap().put(b"key", b"value").unwrap();
+    store.queue("queue", SMALL).unwrap().push(End::Back, b"entry").unwrap();
+    store.log("log", SMALL).unwrap().append(b"line").unwrap();
+    store.direct("direct", &0u64, Scheme::Flush).unwrap().set(&42).unwrap();
+}
+
+fn assert_filled(store: &Store) {
+    assert_eq!(store.map("map", SMALL).unwrap().get(b"key"), Some(b"value".to_vec()));
+    assert_eq!(store.queue("queue", SMALL).unwrap().get(0), Some(b"entry".to_vec()));
+    assert_eq!(store.log("log", SMALL).unwrap().get(0).unwrap(), Some(b"line".to_vec()));
+    assert_eq!(store.direct("direct", &0u64, Scheme::Flush).unwrap().get(), 42);
+}
+
+#[test]
+fn what_was_put_is_there_after_a_finalize_and_after_a_drop() {
+    let place = place();
+    let store = Store::initialize(&place.path, &NEW, &OPEN).unwrap();
+    assert!(matches!(Store::initialize(&place.path, &NEW, &OPEN), Err(Error::Pool(_))), "never over what is there");
+    fill(&store);
+    let names: Vec<String> = store.tags().unwrap().into_iter().map(|note| note.name).collect();
+    assert_eq!(names, ["direct", "log", "map", "queue"]);
+    store.finalize(&Finish::default()).unwrap();
+    let store = Store::open(&place.path, &OPEN).unwrap();
+    assert!(store.recovery().unwrap().clean && store.survival().unwrap().process_crash);
+    assert_filled(&store);
+    drop(store);
+    let store = Store::open(&place.path, &OPEN).unwrap();
+    assert!(!store.recovery().unwrap().clean);
+    assert_filled(&store);
+    store.free("map").unwrap();
+    assert!(!store.contains("map").unwrap());
+    assert!(matches!(store.free("map"), Err(Error::Pool(PoolError::NotFound(_)))));
+}
+
+#[test]
+fn an_open_object_is_opened_once_and_not_freed_and_holds_up_a_finalize() {
+    let place = place();
+    let store = Store::initialize(&place.path, &NEW, &OPEN).unwrap();
+    let map = store.map("map", SMALL).unwrap();
+    assert!(matches!(store.map("map", SMALL), Err(Error::Pool(PoolError::Busy(_)))));
+    assert!(matches!(store.free("map"), Err(Error::Pool(PoolError::Busy(_)))));
+    drop(map);
+    assert!(matches!(store.queue("map", SMALL), Err(Error::WrongType { .. })));
+    let _map = store.map("map", SMALL).unwrap();
+    assert!(store.finalize(&Finish::default()).unwrap_err().to_string().contains("drop them first"));
+}
+
+/// HO1: the second one to come works through the first, on the same memory.
+#[test]
+fn a_tenant_does_all_that_an_owner_does() {
+    let place = place();
+    let owner = Store::initialize(&place.path, &NEW, &OPEN).unwrap();
+    let tenant = Store::open(&place.path, &OPEN).unwrap();
+    assert_eq!((owner.owner_pid(), tenant.owner_pid()), (None, Some(std::process::id())));
+    fill(&tenant);
+    assert_filled(&owner);
+    let map = tenant.map("map", SMALL).unwrap();
+    let told = owner.map("map", SMALL).unwrap_err().to_string();
+    assert!(told.contains("in use by process"), "{told}");
+    // Checkpoints grow beyond their first slot: the owner gives the space.
+    (0..2000u32).for_each(|number| map.put(&number.to_le_bytes(), &[7; 40]).unwrap());
+    let image = place.path.with_extension("image");
+    assert!(owner.backup(&image, [1; 16]).unwrap_err().to_string().contains("stores into tag \"map\""));
+    drop(map);
+    tenant.backup(&image, [1; 16]).unwrap();
+    assert_eq!(owner.map("map", SMALL).unwrap().len(), 2001);
+    tenant.free("map").unwrap();
+    assert!(tenant.finalize(&Finish { defragment: true, backup: None }).is_err());
+    owner.finalize(&Finish::default()).unwrap();
+    let restored = place.path.with_extension("restored");
+    File::create(&restored).unwrap().set_len(NEW.bytes).unwrap();
+    Store::restore(&image, &restored, false).unwrap();
+    assert_eq!(Store::open(&restored, &OPEN).unwrap().map("map", SMALL).unwrap().len(), 2001);
+}
+
+#[test]
+fn finalize_defragments_and_backs_up_when_asked() {
+    let place = place();
+    let store = Store::initialize(&place.path, &NEW, &OPEN).unwrap();
+    fill(&store);
+    for name in ["a", "b", "c"] {
+        drop(store.log(name, Logging { log_bytes: 3 << 20, ..SMALL }).unwrap());
+    }
+    store.free("a").unwrap();
+    store.free("b").unwrap();
+    let map = store.map("map", SMALL).unwrap();
+    (0..1000u32).for_each(|number| map.put(&number.to_le_bytes(), &[7; 40]).unwrap());
+    drop(map);
+    let image = place.path.with_extension("image");
+    let finish = Finish { defragment: true, backup: Some((image.clone(), [1; 16])) };
+    let done = store.finalize(&finish).unwrap().defragmented.unwrap();
+    assert!(done.moved_bytes > 0 && done.left.is_empty(), "{done:?}");
+    let store = Store::open(&place.path, &OPEN).unwrap();
+    assert_filled(&store);
+    drop(store);
+    assert!(Store::restore(&image, &place.path, false).is_err(), "not over a pool that is there");
+    Store::restore(&image, &place.path, true).unwrap();
+    assert_filled(&Store::open(&place.path, &OPEN).unwrap());
+}
+
+#[test]
+fn a_check_knows_objects_and_tells_their_damage() {
+    let place = place();
+    let store = Store::initialize(&place.path, &NEW, &OPEN).unwrap();
+    fill(&store);
+    let Reach::Own { pool, .. } = &store.reach else { panic!("ours") };
+    let mut owners = Owners::default();
+    owners.register(Box::new(ObjectOwner));
+    let check = || ferrite_pool::check::check_open(pool, &owners, &mut |_| ());
+    assert!(check().is_sound() && check().findings.is_empty(), "{:?}", check());
+    let tag = pool.tag("direct").unwrap();
+    pool.memory().store(tag.extents[0].span().at, &[1; 128], Scheme::Nt);
+    let report = check();
+    assert!(!report.is_sound() && report.findings[0].tag.as_deref() == Some("direct"), "{report:?}");
+}

@@ -1,0 +1,49 @@
+//! The word of an object: a number beside the head of its log, changed by one store.
+//!
+//! ```text
+//! MAP page   | line 0: head of the log | line 1: the word, sealed; 0 where it was never stored | zeros |
+//! ```
+
+use ferrite_medium::{Memory, Span};
+use ferrite_pool::holding::Holding;
+use ferrite_pool::{Role, Stream, Tag, seal, unseal};
+
+use crate::{Error, Result, salt};
+
+/// Where the word is in the MAP stream.
+const AT: u64 = 64;
+
+/// What does not verify: what it is, and where in the pool.
+pub(crate) type Flaw = (String, u64);
+
+fn place(tag: &Tag) -> Result<u64, Flaw> {
+    let run = Stream::new(&tag.extents, Role::MAP).locate(AT).filter(|run| run.len >= 8);
+    run.map(|run| run.at).ok_or_else(|| ("its layout".into(), 0))
+}
+
+/// The number in the word of the object in `tag`, if it has one.
+pub(crate) fn read(memory: &dyn Memory, tag: &Tag, salt: u32) -> Result<Option<u64>, Flaw> {
+    let at = place(tag)?;
+    match memory.load_word(at) {
+        0 => Ok(None),
+        word => unseal(salt, word).map(Some).ok_or_else(|| ("its word".into(), at)),
+    }
+}
+
+/// That of the held object, made durable before it is shown: a killed process may have left it visible only.
+pub(crate) fn load(holding: &Holding) -> Result<Option<u64>> {
+    let tag = holding.tag();
+    let damaged = |(what, at)| Error::Damaged { name: tag.name.clone(), what, at };
+    let found = read(holding.memory(), &tag, salt(&holding.uuid(), tag.generation)).map_err(damaged)?;
+    holding.check_poison()?;
+    holding.persist(Span::new(place(&tag).map_err(damaged)?, 8))?;
+    Ok(found)
+}
+
+/// Stores `number`, durable on return.
+pub(crate) fn store(holding: &Holding, number: u64) -> Result<()> {
+    let tag = holding.tag();
+    let at = place(&tag).map_err(|(what, at)| Error::Damaged { name: tag.name.clone(), what, at })?;
+    holding.memory().store_word(at, seal(salt(&holding.uuid(), tag.generation), number));
+    Ok(holding.persist(Span::new(at, 8))?)
+}

@@ -1,0 +1,55 @@
+//! Looking into a log at places: single records, and what stands behind its end.
+
+use ferrite_medium::Span;
+
+use super::ring::Ring;
+use super::{Log, Position, SESSION};
+use crate::sealed::{NUMBER_MAX, seal};
+use crate::{Error, Result};
+
+impl Log {
+    /// What was appended at `position`, if a whole record stands there, be it in the log or behind its end.
+    pub fn record_at(&self, position: Position) -> Option<Vec<u8>> {
+        let (head, lap) = (self.head(), self.next_lap());
+        let left = lap.0.checked_sub(position.0).filter(|left| *left > 0 && position >= head)?;
+        let (record, _) = self.read(position.0, left)?;
+        Some(record.payload[SESSION..].to_vec())
+    }
+
+    /// The first record from `end` on, the log's end or beyond. Where each append is a fence of its own, it tells that
+    /// what stood before it was damaged; among those that share a fence a crash may have lost that (W4).
+    pub fn stranded(&self, end: Position) -> Option<(Position, Vec<u8>)> {
+        let places = (end.0..self.next_lap().0).map(Position);
+        places.filter_map(|at| Some((at, self.record_at(at)?))).next()
+    }
+
+    /// The position behind a record at `position` of so many bytes.
+    pub fn behind(&self, position: Position, payload_bytes: usize) -> Position {
+        Position(position.0 + Ring::lines_for(SESSION + payload_bytes))
+    }
+
+    /// The pool's byte where `position` lies.
+    pub fn place(&self, position: Position) -> u64 {
+        self.ring.place(position.0)
+    }
+
+    /// A position that nothing in the ring was ever given.
+    pub fn next_lap(&self) -> Position {
+        Position(self.head().0 + self.ring.lines())
+    }
+
+    /// Lets the log begin at `position`, which is not before its head: all that stands before is given up, and what
+    /// stands from there on is found anew. Durable on return (W3).
+    pub fn restart_at(&self, position: Position) -> Result<()> {
+        let mut state = self.writable()?;
+        if position.0 < state.head || position.0 > NUMBER_MAX - self.ring.lines() {
+            let (name, head) = (&self.tag.name, state.head);
+            return Err(Error::Limit(format!("log {name:?} begins at {head} and cannot begin at {}", position.0)));
+        }
+        self.holding.memory().store_word(self.head_at, seal(self.head_salt, position.0));
+        self.holding.persist(Span::new(self.head_at, 8))?;
+        (state.head, state.tail) = (position.0, position.0);
+        drop(state);
+        self.find_end()
+    }
+}
