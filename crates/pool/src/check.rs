@@ -11,6 +11,8 @@
 //! - K3. A repair never takes space, so a page that is marked wrongly free is not given away before it is marked.
 //! - K4. A repair goes in rounds of transactions, each of which leaves the pool no worse; after a crash the next repair
 //!   goes on from there. A repair of a sound pool opens and closes it, and changes nothing else.
+//!   Of the lanes it applies every record that verifies, in order: those behind a lost one were acknowledged too, and
+//!   where they built on it the tables do not agree, which is found next.
 //! - K5. What cannot be put right is told; what a repair gives up for lost is told by name, as far as it is known.
 
 mod claims;
@@ -45,8 +47,9 @@ pub fn check(memory: &Arc<dyn Memory>, owners: &Owners, watch: &mut dyn FnMut(Pr
     let Some(superblock) = look_at_superblocks(&**memory, &mut report, false) else { return report };
     let preview: Arc<dyn Memory> = Arc::new(Preview::new(Arc::clone(memory)));
     match Pool::open_damaged(preview, superblock.boot_id) {
-        Ok((pool, recovery, _)) => {
+        Ok((pool, recovery, lost)) => {
             report.note_recovery(&recovery);
+            report.note_lost(&lost, None);
             report.findings.extend(Structure::of(pool.memory(), pages(&pool)).into_findings());
             walk(&pool, owners, &mut report, watch);
         }
@@ -76,10 +79,11 @@ pub fn repair(memory: &Arc<dyn Memory>, owners: &Owners, watch: &mut dyn FnMut(P
     let mut report = Report::default();
     let Some(superblock) = look_at_superblocks(&**memory, &mut report, true) else { return Ok(first) };
     for round in 0..ROUNDS_MAX {
-        let (pool, recovery, _) = Pool::open_damaged(Arc::clone(memory), superblock.boot_id)?;
+        let (pool, recovery, lost) = Pool::open_damaged(Arc::clone(memory), superblock.boot_id)?;
         if round == 0 {
             report.note_recovery(&recovery);
         }
+        report.note_lost(&lost, Some("given up: all others were applied; what it alone changed is lost"));
         let structure = Structure::of(pool.memory(), pages(&pool));
         if structure.has_repairs() {
             report.findings.extend(structure.repair(&pool)?);
@@ -166,19 +170,31 @@ fn each_tag(
     Ok(())
 }
 
+fn place(error: &Error) -> Option<u64> {
+    if let Error::Corrupt { at, .. } = error { Some(*at) } else { None }
+}
+
 impl Report {
     fn not_opened(&mut self, error: &Error) {
         self.opened = false;
         self.findings.push(Finding {
             severity: Severity::Error,
             what: format!("it cannot be opened, so it was not touched: {error}"),
-            at: match error {
-                Error::Corrupt { at, .. } => Some(*at),
-                _ => None,
-            },
+            at: place(error),
             tag: None,
             repaired: None,
         });
+    }
+
+    /// Tells of transactions that damage of the lanes took (lane L7).
+    fn note_lost(&mut self, lost: &[Error], done: Option<&str>) {
+        self.findings.extend(lost.iter().map(|error| Finding {
+            severity: Severity::Error,
+            what: format!("what was committed is lost: {error}"),
+            at: place(error),
+            tag: None,
+            repaired: done.map(Into::into),
+        }));
     }
 
     fn note_recovery(&mut self, recovery: &Recovery) {

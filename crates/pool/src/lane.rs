@@ -15,14 +15,19 @@
 //!   interrupted anywhere it does the same again (see [`redo`](crate::redo)).
 //! - L6. What transactions write is written by transactions alone, until its space is free; and space is free only when
 //!   no record that writes to it can be replayed. So replay never writes into what another owner has stored since.
+//! - L7. A crash may tear the last record of a lane and no other: the one before was durable when it began. Behind it
+//!   lie records of earlier turns, which are retired (L3). So an unretired record behind one that does not verify says
+//!   that memory was damaged, and where; the pool is refused. For this a lane in which a record could not be made
+//!   durable, and with it every other lane, takes no further one.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use ferrite_medium::{Memory, Scheme, Span, spin_until};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::layout::{LANE, LANE_COUNT, LANES, RETIRED};
-use crate::record::{Draft, Record, footprint};
+use crate::record::{ALIGN, Draft, Record, footprint, header};
 use crate::redo::Redo;
 use crate::sealed::{NUMBER_MAX, seal};
 use crate::transaction::apply;
@@ -57,6 +62,8 @@ pub struct Lanes {
     next: AtomicU64,
     retired: AtomicU64,
     retiring: Mutex<()>,
+    /// A record could not be made durable (L7).
+    failed: AtomicBool,
 }
 
 impl Lanes {
@@ -80,6 +87,7 @@ impl Lanes {
             next: AtomicU64::new(next),
             retired: AtomicU64::new(next),
             retiring: Mutex::new(()),
+            failed: AtomicBool::new(false),
         })
     }
 
@@ -98,6 +106,9 @@ impl Lanes {
             )));
         }
         let (index, mut writer) = self.pick(usual);
+        if self.failed.load(Ordering::SeqCst) {
+            return Err(Error::Poisoned("a transaction could not be made durable".into()));
+        }
         let lane = &self.lanes[index];
         let needed = footprint(draft.payload_bytes()) as u64;
         if writer.used + needed > LANE {
@@ -111,6 +122,7 @@ impl Lanes {
         let bytes = draft.seal(self.salt, sequence);
         memory.store(LANES + index as u64 * LANE + writer.used, &bytes, Scheme::Nt);
         let settled = memory.settle().map_err(Error::from);
+        self.failed.fetch_or(settled.is_err(), Ordering::SeqCst);
         let applied = settled.and_then(|()| {
             let record = Record::parse(self.salt, &bytes).expect("sealed just now");
             apply(memory, &record.payload, &mut lane.home.lock())
@@ -160,20 +172,58 @@ fn usual_lane() -> usize {
     USUAL.with(|usual| *usual)
 }
 
-/// The records of one lane that are committed and not retired (L1). `bytes` may be anything.
-pub fn committed(bytes: &[u8], salt: u32, retired: u64) -> Vec<Record> {
-    let (mut records, mut at, mut last) = (Vec::new(), 0, 0);
-    while let Some(record) = bytes.get(at..).and_then(|rest| Record::parse(salt, rest)) {
-        if record.sequence <= last || record.sequence >= NUMBER_MAX {
-            break;
-        }
+/// What one lane holds.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// The records that are committed and not retired (L1).
+    pub records: Vec<Record>,
+    /// Where it is damaged, in order (L7).
+    pub holes: Vec<Hole>,
+}
+
+/// A place where no record verifies although an unretired one follows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hole {
+    /// Bytes from the start of the lane.
+    pub at: u64,
+    /// Sequences that what was there may have had, retired ones left out; maybe none.
+    pub sequences: Range<u64>,
+}
+
+/// The records of one lane that are committed and not retired, and its holes. `bytes` may be anything.
+pub fn committed(bytes: &[u8], salt: u32, retired: u64) -> Found {
+    let (mut found, mut at, mut last) = (Found::default(), 0, 0);
+    loop {
+        let Some(record) = record_at(bytes, at, salt, last + 1) else {
+            let lost_min = retired.max(last + 1);
+            let Some((next, record)) = first_behind(bytes, at, salt, lost_min) else { return found };
+            found.holes.push(Hole { at: at as u64, sequences: lost_min..record.sequence });
+            at = next;
+            continue;
+        };
         at += record.footprint();
         last = record.sequence;
         if record.sequence >= retired {
-            records.push(record);
+            found.records.push(record);
         }
     }
-    records
+}
+
+/// The record at `at`, if its sequence is `min` or more.
+fn record_at(bytes: &[u8], at: usize, salt: u32, min: u64) -> Option<Record> {
+    let rest = bytes.get(at..)?;
+    let (_, _, sequence) = header(rest)?;
+    (min..NUMBER_MAX).contains(&sequence).then(|| Record::parse(salt, rest)).flatten()
+}
+
+/// The first place behind `at` with a record of sequence `min` or more. Most of a lane is zeros, which are passed over
+/// in large pieces.
+fn first_behind(bytes: &[u8], at: usize, salt: u32, min: u64) -> Option<(usize, Record)> {
+    const PIECE: usize = 64 * ALIGN;
+    let pieces = bytes.get(at..)?.chunks(PIECE).zip((at..).step_by(PIECE));
+    let written = pieces.filter(|(piece, _)| **piece != [0; PIECE][..piece.len()]);
+    let mut places = written.flat_map(|(piece, start)| (start..start + piece.len()).step_by(ALIGN));
+    places.find_map(|place| Some((place, record_at(bytes, place, salt, min)?)))
 }
 
 fn flush_all(memory: &dyn Memory, home: &[Span]) -> Result<()> {

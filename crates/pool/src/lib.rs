@@ -50,7 +50,6 @@ pub use sealed::{NUMBER_MAX, seal, unseal};
 pub use space::{Kind, Need, Space, Usage};
 pub use superblock::{State, Superblock, VERSION};
 pub use tag::{Tag, TagKind, check_name};
-pub use tags::Damage;
 pub use transaction::Transaction;
 pub use uuid::show_uuid;
 pub use value::Put;

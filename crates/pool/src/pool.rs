@@ -19,7 +19,7 @@ use crate::reserved::Reserved;
 use crate::space::{Need, Space, Usage};
 use crate::superblock::{State, Superblock};
 use crate::tag::{Tag, TagKind, check_name};
-use crate::tags::{Damage, Entry, Table, encode_header, page_at};
+use crate::tags::{Entry, Table, encode_header, page_at};
 use crate::transaction::Transaction;
 use crate::{Error, Result};
 
@@ -89,19 +89,23 @@ impl Pool {
         Ok((pool, recovery))
     }
 
-    /// Opens the pool although tags may be damaged, to check or repair it: the damaged tags are missing from it, and
-    /// their space still counts as in use.
-    pub fn open_damaged(memory: Arc<dyn Memory>, boot_id: [u8; 16]) -> Result<(Self, Recovery, Vec<Damage>)> {
+    /// Opens the pool although it may be damaged, to check or repair it: damaged tags are missing from it, and their
+    /// space still counts as in use; so are transactions that its lanes lost, which are told (lane L7).
+    pub(crate) fn open_damaged(memory: Arc<dyn Memory>, boot_id: [u8; 16]) -> Result<(Self, Recovery, Vec<Error>)> {
         Self::open_as(memory, boot_id, true)
     }
 
-    fn open_as(memory: Arc<dyn Memory>, boot_id: [u8; 16], damaged: bool) -> Result<(Self, Recovery, Vec<Damage>)> {
+    fn open_as(memory: Arc<dyn Memory>, boot_id: [u8; 16], damaged: bool) -> Result<(Self, Recovery, Vec<Error>)> {
         let mut superblock = Superblock::read(&*memory)?;
         if superblock.state == State::Restoring {
             return Err(Error::Restoring);
         }
         let salt = salt(&superblock.uuid);
         let redo = Redo::read(&*memory, salt)?;
+        let mut lost = redo.lost();
+        if let Some(first) = lost.pop_if(|_| !damaged) {
+            return Err(first);
+        }
         let (space, mut table, mut damage, grants) = {
             let recovered = redo.preview(&*memory)?;
             let chunks = superblock.size / CHUNK;
@@ -143,7 +147,7 @@ impl Pool {
             held: Mutex::default(),
         };
         pool.grants.reap(&pool)?;
-        Ok((pool, recovery, damage))
+        Ok((pool, recovery, lost))
     }
 
     /// Closes it in order: everything durable and nothing to recover. The services on it are closed before.

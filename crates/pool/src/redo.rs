@@ -8,10 +8,10 @@
 
 use ferrite_medium::{Memory, Span};
 
-use crate::lane::committed;
+use crate::lane::{Hole, committed};
 use crate::layout::{LANE, LANE_COUNT, LANES, RETIRED};
 use crate::preview::Preview;
-use crate::record::{self, Record};
+use crate::record::{ALIGN, Record};
 use crate::sealed::{NUMBER_MAX, unseal};
 use crate::transaction::apply;
 use crate::{Error, Result};
@@ -30,6 +30,8 @@ pub struct Redo {
     records: Vec<Record>,
     /// Where records lie.
     lanes: Vec<Span>,
+    /// What is damaged, with the lane it is in.
+    holes: Vec<(u64, Hole)>,
 }
 
 impl Redo {
@@ -37,16 +39,38 @@ impl Redo {
     pub fn read(memory: &dyn Memory, salt: u32) -> Result<Self> {
         let retired = unseal(salt, memory.load_word(RETIRED)).filter(|retired| *retired < NUMBER_MAX);
         let retired = retired.ok_or_else(|| Error::corrupt("the word that tells what is retired", RETIRED))?;
-        let (mut records, mut lanes) = (Vec::new(), Vec::new());
-        for lane in (0..LANE_COUNT as u64).map(|index| Span::new(LANES + index * LANE, LANE)) {
+        let (mut records, mut lanes, mut holes) = (Vec::new(), Vec::new(), Vec::new());
+        for index in 0..LANE_COUNT as u64 {
+            let lane = Span::new(LANES + index * LANE, LANE);
             let found = committed(&lane_bytes(memory, lane), salt, retired);
-            if !found.is_empty() {
+            if !found.records.is_empty() {
                 lanes.push(lane);
             }
-            records.extend(found);
+            records.extend(found.records);
+            holes.extend(found.holes.into_iter().map(|hole| (index, hole)));
         }
         records.sort_by_key(|record| record.sequence);
-        Ok(Self { retired, records, lanes })
+        Ok(Self { retired, records, lanes, holes })
+    }
+
+    /// What damage of the lanes took (lane L7), an error each. A retired record is no loss: it was home.
+    pub fn lost(&self) -> Vec<Error> {
+        self.holes.iter().filter_map(|(lane, hole)| self.told(*lane, hole)).collect()
+    }
+
+    fn told(&self, lane: u64, hole: &Hole) -> Option<Error> {
+        let place = |sequence| self.records.partition_point(|record| record.sequence < sequence);
+        let known = &self.records[place(hole.sequences.start)..place(hole.sequences.end)];
+        let missing = hole.sequences.end - hole.sequences.start - known.len() as u64;
+        let first = hole.sequences.clone().zip(known).find(|(sequence, record)| *sequence != record.sequence);
+        let first = first.map_or(hole.sequences.start + known.len() as u64, |(sequence, _)| sequence);
+        let which = match missing {
+            0 => return None,
+            1 => format!("transaction {first} in lane {lane}"),
+            _ => format!("a transaction between {} and {} in lane {lane}", first - 1, hole.sequences.end),
+        };
+        let what = format!("{which}, which committed transaction {} follows there,", hole.sequences.end);
+        Some(Error::corrupt(what, LANES + lane * LANE + hole.at))
     }
 
     /// What it replays.
@@ -85,11 +109,12 @@ impl Redo {
     }
 }
 
-/// A lane's bytes; none where it does not start like a record, as most lanes of most pools do not.
+/// A lane's bytes; none where it was never written to, as most lanes of most pools were not: a record starts it, and
+/// no transaction leaves its first two lines zeros.
 fn lane_bytes(memory: &dyn Memory, lane: Span) -> Vec<u8> {
-    let mut head = [0; record::HEADER];
+    let mut head = [0; 2 * ALIGN];
     memory.load(lane.at, &mut head);
-    let mut bytes = vec![0; if record::header(&head).is_some() { lane.len as usize } else { 0 }];
+    let mut bytes = vec![0; if head == [0; 2 * ALIGN] { 0 } else { lane.len as usize }];
     memory.load(lane.at, &mut bytes);
     bytes
 }

@@ -19,11 +19,14 @@ fn check(data: &[u8]) {
             "a record cannot be written back"
         );
     }
-    let records = committed(data, SALT, 2);
+    let found = committed(data, SALT, 2);
+    let records = found.records;
     assert!(records.iter().all(|record| record.sequence >= 2), "a retired record would be replayed");
     assert!(records.windows(2).all(|pair| pair[0].sequence < pair[1].sequence), "replayed out of order");
     let taken: usize = records.iter().map(|record| record.payload.len() + HEADER).sum();
     assert!(taken <= data.len(), "records beyond the lane's end");
+    assert!(found.holes.iter().all(|hole| hole.at < data.len() as u64), "a hole beyond the lane's end");
+    assert!(found.holes.len() <= records.len(), "a hole that nothing follows");
 }
 
 fn sealed(payload: &[u8], sequence: u64) -> Vec<u8> {
@@ -59,7 +62,7 @@ mod tests {
     fn repairing_valid_records_changes_nothing() {
         for seed in seeds() {
             assert_eq!(repaired(&seed), seed, "the record's layout changed: repair no longer reaches its fields");
-            assert!(!committed(&seed, SALT, 2).is_empty());
+            assert!(!committed(&seed, SALT, 2).records.is_empty());
         }
     }
 }

@@ -5,7 +5,7 @@ use ferrite_medium::Span;
 use super::Findings;
 use crate::extent::Role;
 use crate::tag::{Tag, TagKind};
-use crate::{Error, Pool, Result, log, value};
+use crate::{Pool, Result, log, value};
 
 /// The owner of all tags of one kind: the service that writes what they hold.
 pub trait TagOwner: Send + Sync {
@@ -104,8 +104,7 @@ impl TagOwner for Logs {
 
     fn walk(&self, pool: &Pool, tag: &Tag, findings: &mut Findings<'_>) {
         if let Err(error) = log::check_log(pool, tag) {
-            let at = if let Error::Corrupt { at, .. } = error { Some(at) } else { None };
-            findings.error(error.to_string(), at);
+            findings.error(error.to_string(), super::place(&error));
         }
     }
 

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::layout::{GRANTS, MEMBERS, PAGE, TAGS};
+use crate::layout::{GRANTS, LANE, LANES, MEMBERS, PAGE, TAGS};
 use crate::tag::SLOT_BYTES;
 
 /// What `plant` does to a pool must be found; a repair must leave it sound, with no finding, and again change nothing.
@@ -247,4 +247,28 @@ proptest! {
             prop_assert!(again.findings.iter().all(|finding| finding.repaired.is_none()), "{}", text(&again));
         }
     }
+}
+
+/// A transaction that a lane lost: told by lane and sequence; a repair applies all others, says so, and leaves the pool
+/// sound.
+#[test]
+fn k5_a_damaged_lane_is_told_and_its_other_transactions_applied() {
+    let memory = pool();
+    let sound = open(&memory);
+    let mut expected = values(&sound);
+    (0..3u8).for_each(|index| put(&sound, &format!("late {index}"), &[index; 5000]));
+    (0..3u8).for_each(|index| _ = expected.insert(format!("late {index}"), Some(vec![index; 5000])));
+    let killed = Arc::new(memory.kill());
+    let lane = (0..16).map(|lane| LANES + lane * LANE).find(|at| killed.load_word(at + 8) != 0).unwrap();
+    flip(&killed, lane + 30, 1);
+    let found = checked(&killed);
+    assert!(!found.is_sound() && found.opened, "{}", text(&found));
+    let report = repaired(&killed);
+    let told = text(&report);
+    assert!(report.is_sound() && told.contains("what was committed is lost: transaction "), "{told}");
+    assert!(told.contains("follows there") && told.contains("given up: all others were applied"), "{told}");
+    assert_eq!(checked(&killed).findings, []);
+    let mended = open(&killed);
+    // A killed process leaves what it stored, so here nothing of the lost transaction is missing.
+    assert!(values(&mended) == expected, "{:?}", values(&mended).keys());
 }

@@ -189,3 +189,19 @@ fn t1_space_with_two_owners_is_refused() {
     let told = refused(with(&image, FIRST_SLOT, &thief.encode_slot(0)));
     assert!(told.contains("\"tag 0\"") && told.contains("\"tag 1\"") && told.contains("uses too"), "{told}");
 }
+
+/// Lane L7: a damaged record that others follow is not skipped in silence, nor are those behind it.
+#[test]
+fn l7_a_lane_with_a_damaged_record_is_refused() {
+    let memory = new_pool(Model::MAPPED);
+    let pool = open(&memory);
+    for name in ["one", "two", "three"] {
+        create(&pool, name, &[need(Zone::Normal, PAGE)]).unwrap();
+    }
+    let image = memory.snapshot();
+    let lane = (0..16).map(|lane| LANES + lane * crate::layout::LANE).find(|at| image[*at as usize + 4] != 0).unwrap();
+    let told = refused(with(&image, lane + 40, &[0xA5]));
+    let number = (lane - LANES) / crate::layout::LANE;
+    let expected = format!("transaction 1 in lane {number}, which committed transaction 2 follows there,");
+    assert_eq!(told, corrupt(&expected, lane));
+}
