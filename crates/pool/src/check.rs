@@ -34,6 +34,8 @@ use crate::layout::{CHUNK, CHUNK_PAGES, SUPERBLOCKS};
 use crate::owner::Progress;
 use crate::pool::Recovery;
 use crate::preview::Preview;
+use crate::redo::Redo;
+use crate::sealed::salt;
 use crate::superblock::Superblock;
 use crate::{Error, Pool, Result};
 use structure::Structure;
@@ -44,7 +46,7 @@ const ROUNDS_MAX: usize = 64;
 /// Checks the pool in `memory`, which nobody has open. Nothing is written (K1).
 pub fn check(memory: &Arc<dyn Memory>, owners: &Owners, watch: &mut dyn FnMut(Progress)) -> Report {
     let mut report = Report::default();
-    let Some(superblock) = look_at_superblocks(&**memory, &mut report, false) else { return report };
+    let Some(superblock) = look_at_copies(&**memory, &mut report, false) else { return report };
     let preview: Arc<dyn Memory> = Arc::new(Preview::new(Arc::clone(memory)));
     match Pool::open_damaged(preview, superblock.boot_id) {
         Ok((pool, recovery, lost)) => {
@@ -62,7 +64,7 @@ pub fn check(memory: &Arc<dyn Memory>, owners: &Owners, watch: &mut dyn FnMut(Pr
 pub fn check_open(pool: &Pool, owners: &Owners, watch: &mut dyn FnMut(Progress)) -> Report {
     let mut report = Report::default();
     let frozen = pool.freeze();
-    if look_at_superblocks(pool.memory(), &mut report, false).is_some() {
+    if look_at_copies(pool.memory(), &mut report, false).is_some() {
         report.findings.extend(Structure::of(pool.memory(), pages(frozen.pool())).into_findings());
         walk(pool, owners, &mut report, watch);
     }
@@ -77,7 +79,7 @@ pub fn repair(memory: &Arc<dyn Memory>, owners: &Owners, watch: &mut dyn FnMut(P
         return Ok(first);
     }
     let mut report = Report::default();
-    let Some(superblock) = look_at_superblocks(&**memory, &mut report, true) else { return Ok(first) };
+    let Some(superblock) = look_at_copies(&**memory, &mut report, true) else { return Ok(first) };
     for round in 0..ROUNDS_MAX {
         let (pool, recovery, lost) = Pool::open_damaged(Arc::clone(memory), superblock.boot_id)?;
         if round == 0 {
@@ -101,9 +103,9 @@ fn pages(pool: &Pool) -> u64 {
     pool.superblock().size / CHUNK * CHUNK_PAGES
 }
 
-/// The superblock, or `None` where it is told that there is none to work with. `mends`: the pool is opened for writing
-/// next, which writes the slot anew that does not hold the current generation.
-fn look_at_superblocks(memory: &dyn Memory, report: &mut Report, mends: bool) -> Option<Superblock> {
+/// The superblock, or `None` where it is told that there is none to work with; and what there are two of. `mends`: the
+/// pool is opened for writing next, which writes both anew.
+fn look_at_copies(memory: &dyn Memory, report: &mut Report, mends: bool) -> Option<Superblock> {
     let current = match Superblock::read(memory) {
         Ok(current) => current,
         Err(error) => {
@@ -114,15 +116,18 @@ fn look_at_superblocks(memory: &dyn Memory, report: &mut Report, mends: bool) ->
     for at in SUPERBLOCKS {
         let mut bytes = [0; 128];
         memory.load(at, &mut bytes);
-        let never_written = bytes == [0; 128] && current.generation <= 1;
-        if let (false, Err(error)) = (never_written, Superblock::decode(&bytes)) {
-            report.findings.push(Finding {
-                severity: Severity::Warning,
-                what: format!("one of the two superblocks cannot be used ({error}); the other one is"),
-                at: Some(at),
-                tag: None,
-                repaired: mends.then(|| "written anew".into()),
-            });
+        if let Err(error) = Superblock::decode(&bytes) {
+            report.note_copy(
+                at,
+                format!("one of the two superblocks cannot be used ({error}); the other one is"),
+                mends,
+            );
+        }
+    }
+    if let Ok(redo) = Redo::read(memory, salt(&current.uuid)) {
+        for at in redo.damaged_words() {
+            let what = "one of the two words that tell what is retired cannot be used; the other one is";
+            report.note_copy(at, what.into(), mends);
         }
     }
     Some(current)
@@ -184,6 +189,12 @@ impl Report {
             tag: None,
             repaired: None,
         });
+    }
+
+    /// Tells of a spare copy that is damaged.
+    fn note_copy(&mut self, at: u64, what: String, mends: bool) {
+        let (severity, repaired) = (Severity::Warning, mends.then(|| "written anew".into()));
+        self.findings.push(Finding { severity, what, at: Some(at), tag: None, repaired });
     }
 
     /// Tells of transactions that damage of the lanes took (lane L7).

@@ -8,7 +8,8 @@ use crate::lane::Lanes;
 use crate::layout::{
     CHUNK, CHUNK_PAGES, GRANT_SLOTS, GRANTS, LANES, MEMBERS, POOL_BYTES_MIN, SLOT, TAGS, bitmap_at, is_meta, kind_at,
 };
-use crate::pool::{Pool, salt};
+use crate::pool::Pool;
+use crate::sealed::salt;
 use crate::space::Kind;
 use crate::superblock::{State, Superblock};
 use crate::tags::encode_header;

@@ -11,6 +11,7 @@
 //! - L3. A record is overwritten only after the retired word above it is durable.
 //! - L4. The retired word is moved to H only after the home writes of every transaction below H, in every lane, are
 //!   durable. So no older record can be replayed over a younger write.
+//!   The word is there twice. Either alone will do, since all below it is at home, and the larger one is believed.
 //! - L5. Recovery applies the records of L1 of all lanes in sequence, makes that durable, then moves the retired word;
 //!   interrupted anywhere it does the same again (see [`redo`](crate::redo)).
 //! - L6. What transactions write is written by transactions alone, until its space is free; and space is free only when
@@ -71,14 +72,14 @@ impl Lanes {
     /// leaves, would verify behind the first new ones. Durable with the caller's next settle.
     pub fn format(memory: &dyn Memory, salt: u32) {
         memory.zero(Span::new(LANES, LANE_COUNT as u64 * LANE), Scheme::Nt);
-        memory.store(RETIRED, &seal(salt, 1).to_le_bytes(), Scheme::Flush);
+        RETIRED.iter().for_each(|at| memory.store(*at, &seal(salt, 1).to_le_bytes(), Scheme::Flush));
     }
 
     /// Recovers (L5). Durable on return.
     pub fn recover(memory: &dyn Memory, salt: u32, redo: &Redo) -> Result<Self> {
         redo.run(memory)?;
         let next = redo.next();
-        if redo.replay().transactions > 0 {
+        if redo.replay().transactions > 0 || !redo.has_both_words() {
             store_retired(memory, seal(salt, next))?;
         }
         Ok(Self {
@@ -231,9 +232,13 @@ fn flush_all(memory: &dyn Memory, home: &[Span]) -> Result<()> {
     Ok(memory.settle()?)
 }
 
+/// Whichever of the two a crash leaves, all below it is at home (L4), and nothing is overwritten before both are (L3).
 fn store_retired(memory: &dyn Memory, word: u64) -> Result<()> {
-    memory.store_word(RETIRED, word);
-    Ok(memory.persist(Span::new(RETIRED, 8))?)
+    for at in RETIRED {
+        memory.store_word(at, word);
+        memory.flush(Span::new(at, 8));
+    }
+    Ok(memory.settle()?)
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 //!           0x002000  retired word                8 bytes: transactions below it are at home for good
 //!           0x003000  member table                4 KiB, 32 slots of 128 bytes
 //!           0x004000  grant table                 8 KiB, 64 slots of 128 bytes
+//!           0x006000  its copy                    8 bytes
 //!           0x010000  first tag page              4 KiB; further ones are chained from it
 //!           0x100000  16 lanes                    64 KiB each
 //! chunk 1   0x000000  chunk kinds of region 0     1 byte a chunk
@@ -27,8 +28,8 @@ pub const REGION_CHUNKS: u64 = 16384;
 
 /// The two superblock slots.
 pub const SUPERBLOCKS: [u64; 2] = [0, PAGE];
-/// The word below which every transaction's writes are at home for good.
-pub const RETIRED: u64 = 0x2000;
+/// The word below which every transaction's writes are at home for good, and its copy on a page of its own.
+pub const RETIRED: [u64; 2] = [0x2000, 0x6000];
 /// The member table.
 pub const MEMBERS: u64 = 0x3000;
 /// Slots in the member table.
@@ -79,6 +80,6 @@ pub fn is_meta(chunk: u64) -> bool {
 }
 
 const _: () = assert!(GRANTS == MEMBERS + MEMBER_SLOTS * SLOT);
-const _: () = assert!(TAGS >= GRANTS + GRANT_SLOTS * SLOT);
+const _: () = assert!(RETIRED[1] >= GRANTS + GRANT_SLOTS * SLOT && TAGS >= RETIRED[1] + PAGE);
 const _: () = assert!(LANES + LANE_COUNT as u64 * LANE == CHUNK);
 const _: () = assert!(BITMAPS + REGION_CHUNKS * 64 == CHUNK);

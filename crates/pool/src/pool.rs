@@ -16,6 +16,7 @@ use crate::layout::{CHUNK, CHUNK_PAGES, PAGE};
 use crate::member;
 use crate::redo::{Redo, Replay};
 use crate::reserved::Reserved;
+use crate::sealed::salt;
 use crate::space::{Need, Space, Usage};
 use crate::superblock::{State, Superblock};
 use crate::tag::{Tag, TagKind, check_name};
@@ -391,11 +392,6 @@ fn current(table: &Table, tag: &Tag) -> Result<Entry> {
         Some(entry) if entry.tag.generation == tag.generation => Ok(entry.clone()),
         _ => Err(Error::NotFound(tag.name.clone())),
     }
-}
-
-/// What a pool's records start their checksums from.
-pub(crate) fn salt(uuid: &[u8; 16]) -> u32 {
-    u32::from_le_bytes(uuid[..4].try_into().expect("four bytes"))
 }
 
 #[cfg(test)]

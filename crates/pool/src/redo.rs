@@ -26,6 +26,8 @@ pub struct Replay {
 /// The records to replay, in sequence.
 #[derive(Debug)]
 pub struct Redo {
+    /// Both copies of the retired word; `None` where one does not check.
+    words: [Option<u64>; 2],
     retired: u64,
     records: Vec<Record>,
     /// Where records lie.
@@ -37,8 +39,9 @@ pub struct Redo {
 impl Redo {
     /// Reads the lanes. Nothing is written.
     pub fn read(memory: &dyn Memory, salt: u32) -> Result<Self> {
-        let retired = unseal(salt, memory.load_word(RETIRED)).filter(|retired| *retired < NUMBER_MAX);
-        let retired = retired.ok_or_else(|| Error::corrupt("the word that tells what is retired", RETIRED))?;
+        let words = RETIRED.map(|at| unseal(salt, memory.load_word(at)).filter(|retired| *retired < NUMBER_MAX));
+        let retired = words.into_iter().flatten().max();
+        let retired = retired.ok_or_else(|| Error::corrupt("the word that tells what is retired", RETIRED[0]))?;
         let (mut records, mut lanes, mut holes) = (Vec::new(), Vec::new(), Vec::new());
         for index in 0..LANE_COUNT as u64 {
             let lane = Span::new(LANES + index * LANE, LANE);
@@ -50,7 +53,17 @@ impl Redo {
             holes.extend(found.holes.into_iter().map(|hole| (index, hole)));
         }
         records.sort_by_key(|record| record.sequence);
-        Ok(Self { retired, records, lanes, holes })
+        Ok(Self { words, retired, records, lanes, holes })
+    }
+
+    /// Whether both copies of the retired word say the same.
+    pub fn has_both_words(&self) -> bool {
+        self.words[0] == self.words[1]
+    }
+
+    /// The copies of the retired word that do not check.
+    pub fn damaged_words(&self) -> impl Iterator<Item = u64> + '_ {
+        RETIRED.into_iter().zip(self.words).filter(|(_, word)| word.is_none()).map(|(at, _)| at)
     }
 
     /// What damage of the lanes took (lane L7), an error each. A retired record is no loss: it was home.
@@ -92,7 +105,7 @@ impl Redo {
 
     /// Applies all records; their home writes are durable on return, the retired word is where it was.
     pub fn run(&self, memory: &dyn Memory) -> Result<()> {
-        memory.flush(Span::new(RETIRED, 8));
+        RETIRED.iter().for_each(|at| memory.flush(Span::new(*at, 8)));
         self.lanes.iter().for_each(|lane| memory.flush(*lane));
         memory.settle()?;
         let home = self.apply(memory)?;

@@ -7,6 +7,11 @@
 /// Largest number a word holds: 2^52 - 1, a million a second for 140 years.
 pub const NUMBER_MAX: u64 = (1 << 52) - 1;
 
+/// What a pool's words and records start their checksums from.
+pub(crate) fn salt(uuid: &[u8; 16]) -> u32 {
+    u32::from_le_bytes(uuid[..4].try_into().expect("four bytes"))
+}
+
 /// The word for `number`.
 pub fn seal(salt: u32, number: u64) -> u64 {
     assert!(number <= NUMBER_MAX, "{number} does not fit a sealed word");

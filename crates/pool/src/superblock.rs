@@ -1,10 +1,15 @@
 //! The superblock: what this pool is, in two slots of which the newer valid one wins.
 //!
+//! A change is written twice, as two generations: once it is acknowledged both slots say it, and either of them may be
+//! damaged.
+//!
 //! - S1. Generation g lies in slot g mod 2, so a change writes over the one before the current, and a crash in it leaves
 //!   the current one.
 //! - S2. A slot is believed only when its magic, version and checksum are right.
 //! - S3. The current slot is made durable before the other one is written: a process that was killed may have left it
 //!   visible only, and a power failure would then take both.
+//! - S4. What is acknowledged is in both slots. So where the newer one cannot be read, crash or damage, the other one
+//!   tells what was acknowledged last, or newer.
 
 use ferrite_medium::{Memory, Scheme, Span};
 use zerocopy::little_endian::{U32, U64};
@@ -158,13 +163,16 @@ impl Superblock {
         media.as_bytes().to_vec()
     }
 
-    /// Writes itself as the next generation, durable on return (S1, S3). After an error it is as it was.
+    /// Writes itself as the next two generations, one a slot, durable on return (S1, S3, S4). After an error it is of
+    /// the newest generation that is durable.
     pub fn advance(&mut self, memory: &dyn Memory) -> Result<()> {
         memory.persist(Span::new(self.slot(), PAGE))?;
-        let next = Self { generation: self.generation + 1, ..self.clone() };
-        memory.store(next.slot(), &next.encode(), Scheme::Nt);
-        memory.settle()?;
-        *self = next;
+        for _slot in SUPERBLOCKS {
+            let next = Self { generation: self.generation + 1, ..self.clone() };
+            memory.store(next.slot(), &next.encode(), Scheme::Nt);
+            memory.settle()?;
+            *self = next;
+        }
         Ok(())
     }
 

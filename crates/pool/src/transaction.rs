@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 
 use crate::extent::{Extent, Zone};
 use crate::freeze::Pass;
-use crate::layout::{CHUNK, CHUNK_PAGES, LANES, MEMBERS, REGION_CHUNKS, bitmap_at, kind_at};
+use crate::layout::{CHUNK, CHUNK_PAGES, LANES, MEMBERS, REGION_CHUNKS, RETIRED, TAGS, bitmap_at, kind_at};
 use crate::pool::Pool;
 use crate::record::Draft;
 use crate::reserved::{Reserved, chunks_around};
@@ -274,8 +274,8 @@ fn next_operation<'payload>(rest: &mut &'payload [u8], size: u64) -> Option<Oper
     (shape && may_change(span, size)).then_some(operation)
 }
 
-/// Whether transactions may write `span`: neither the superblock, nor the retired word, nor the lanes themselves.
+/// Whether transactions may write `span`: neither the superblock, nor the retired words, nor the lanes themselves.
 fn may_change(span: Span, size: u64) -> bool {
     let end = span.end().unwrap_or(u64::MAX);
-    end <= size && span.at >= MEMBERS && (end <= LANES || span.at >= CHUNK)
+    [MEMBERS..RETIRED[1], TAGS..LANES, CHUNK..size].into_iter().any(|part| part.start <= span.at && end <= part.end)
 }

@@ -121,7 +121,6 @@ fn begin(memory: &dyn Memory, header: &Header) -> Result<Superblock> {
         image: header.image,
     };
     superblock.advance(memory)?;
-    superblock.advance(memory)?;
     Ok(superblock)
 }
 

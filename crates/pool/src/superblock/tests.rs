@@ -14,42 +14,58 @@ fn sample() -> Superblock {
     Superblock { generation: 0, uuid: [3; 16], size, state: State::Clean, boot_id: [4; 16], image: [0; 16] }
 }
 
-/// A memory with generations 1 and 2.
+/// A memory with change 1, which is generations 1 and 2.
 fn written(model: Model) -> (Arc<LyingMemory>, Superblock) {
     let (memory, mut superblock) = (Arc::new(LyingMemory::new(SIZE, model)), sample());
-    superblock.advance(&*memory).unwrap();
-    superblock.advance(&*memory).unwrap();
-    memory.mark(2);
+    change(&mut superblock, &*memory, 1);
+    memory.mark(1);
     memory.forget_trace();
     (memory, superblock)
 }
 
-/// The newest acknowledged generation is there, or the one that was being written; and the next advance keeps that so.
+/// Change `number` of the superblock; its boot tells which.
+fn change(superblock: &mut Superblock, memory: &dyn Memory, number: u8) {
+    superblock.boot_id = [number; 16];
+    superblock.advance(memory).unwrap();
+}
+
+/// The change that is in `memory`, which must be the one that was acknowledged last, or the next.
+fn found(memory: &dyn Memory, acknowledged: u64, what: &str) -> Verdict<Superblock> {
+    let found = Superblock::read(memory).map_err(|error| format!("{what}: {error}"))?;
+    match u64::from(found.boot_id[0]) {
+        change if (acknowledged..=acknowledged + 1).contains(&change) => Ok(found),
+        change => Err(format!("{what}: change {change} where {acknowledged} was acknowledged")),
+    }
+}
+
+/// The change acknowledged last is there, or the one that was being written, also where either slot is damaged
+/// besides; and the next advance keeps that so.
 fn check(crash: &Crash<'_>) -> Verdict {
-    let memory = crash.memory();
-    let acknowledged = crash.last_mark().unwrap_or(0);
-    let mut found = Superblock::read(&memory).map_err(|error| format!("S1: {error}"))?;
-    if !(acknowledged..=acknowledged + 1).contains(&found.generation) {
-        return Err(format!("S1: generation {} where {acknowledged} was acknowledged", found.generation));
+    let (memory, acknowledged) = (crash.memory(), crash.last_mark().unwrap_or(1));
+    let mut current = found(&memory, acknowledged, "S1")?;
+    for at in SUPERBLOCKS {
+        let damaged = crash.memory();
+        damaged.store_word(at + 40, !damaged.load_word(at + 40));
+        // Torn and damaged: nothing is left to tell.
+        let is_torn = SUPERBLOCKS.iter().any(|slot| Superblock::read_slot(&memory, *slot).is_err());
+        if !is_torn {
+            found(&damaged, acknowledged, "S4")?;
+        }
     }
     if crash.place().variant % 32 != 0 {
         return Ok(());
     }
-    let before = found.generation;
-    found.advance(&memory).map_err(|error| error.to_string())?;
-    nested(&memory, |crash| match Superblock::read(&crash.memory()) {
-        Ok(after) if (before..=before + 1).contains(&after.generation) => Ok(()),
-        other => Err(format!("S1: {other:?} after {before}")),
-    })
+    let before = current.boot_id[0].into();
+    current.advance(&memory).map_err(|error| error.to_string())?;
+    nested(&memory, |crash| found(&crash.memory(), before, "S1").map(|_| ()))
 }
 
 fn advances(model: Model, ignores: impl Fn(Call) -> bool + Send + Sync + 'static) -> Report {
     let (memory, mut superblock) = written(model);
     let deaf = Deaf::new(&memory, ignores);
-    for state in [State::Open, State::Clean, State::Open] {
-        superblock.state = state;
-        superblock.advance(&*deaf).unwrap();
-        memory.mark(superblock.generation);
+    for number in 2..5 {
+        change(&mut superblock, &*deaf, number);
+        memory.mark(number.into());
     }
     explore(&memory, &options(1 << 14, 200), check)
 }
@@ -81,7 +97,7 @@ fn kill_then_advance(model: Model, ignores: impl Fn(Call) -> bool + Send + Sync 
     assert_eq!(found.generation, 3);
     memory.forget_trace();
     found.advance(&*Deaf::new(&memory, ignores)).unwrap();
-    memory.mark(4);
+    memory.mark(5);
     explore(&memory, &options(1 << 14, 300), |crash| match Superblock::read(&crash.memory()) {
         Ok(found) if found.generation >= crash.last_mark().unwrap_or(0) => Ok(()),
         other => Err(format!("S3: {other:?}")),
@@ -105,6 +121,21 @@ fn canary_an_advance_over_a_twin_that_is_only_visible_is_caught() {
             Call::Settle(span) => span.len == 0,
         };
         kill_then_advance(model, first).expect_failure();
+    }
+}
+
+/// S4: damage of either slot of a superblock at rest changes nothing of what it says.
+#[test]
+fn s4_either_slot_tells_what_was_acknowledged() {
+    let (memory, mut superblock) = written(Model::MAPPED);
+    for number in 2..6 {
+        change(&mut superblock, &*memory, number);
+        for at in SUPERBLOCKS {
+            let damaged = memory.kill();
+            damaged.store_word(at + 40, !damaged.load_word(at + 40));
+            let found = Superblock::read(&damaged).unwrap();
+            assert_eq!(Superblock { generation: superblock.generation, ..found }, superblock);
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::layout::{GRANTS, LANE, LANES, MEMBERS, PAGE, TAGS};
+use crate::layout::{GRANTS, LANE, LANES, MEMBERS, PAGE, RETIRED, TAGS};
 use crate::tag::SLOT_BYTES;
 
 /// What `plant` does to a pool must be found; a repair must leave it sound, with no finding, and again change nothing.
@@ -193,9 +193,12 @@ fn k5_a_damaged_log_is_told() {
 }
 
 #[test]
-fn a_damaged_superblock_slot_is_written_anew() {
-    for slot in SUPERBLOCKS {
-        mends("superblock", &[], |memory, _| flip(memory, slot + 40, 1));
+fn a_damaged_superblock_or_retired_word_is_written_anew() {
+    for (slot, what) in
+        SUPERBLOCKS.map(|at| (at + 40, "superblocks")).into_iter().chain(RETIRED.map(|at| (at, "words")))
+    {
+        let report = mends(what, &[], |memory, _| flip(memory, slot, 1));
+        assert!(text(&report).contains(&format!("one of the two {what}")), "{}", text(&report));
     }
 }
 

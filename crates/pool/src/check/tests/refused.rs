@@ -25,7 +25,7 @@ fn what_cannot_be_opened_is_told_and_not_touched() {
         superblock.state = State::Restoring;
         superblock.advance(memory).unwrap();
     });
-    refuses("retired", |memory| memory.store(RETIRED, &[0xA5; 8], Scheme::Nt));
+    refuses("retired", |memory| RETIRED.iter().for_each(|at| memory.store(*at, &[0xA5; 8], Scheme::Nt)));
 }
 
 #[test]

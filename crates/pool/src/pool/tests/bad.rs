@@ -4,10 +4,10 @@ use ferrite_crash::{LyingMemory, Model};
 
 use super::*;
 use crate::layout::{LANES, RETIRED, TAGS, kind_at};
-use crate::pool::salt;
 use crate::proof::{BOOT, POOL_BYTES, new_pool, open};
 use crate::record::Draft;
 use crate::redo::Redo;
+use crate::sealed::salt;
 use crate::tag::SLOT_BYTES;
 use crate::tags::encode_header;
 
@@ -71,8 +71,7 @@ fn corrupt(what: &str, at: u64) -> String {
 fn damaged_tables_are_told_by_name_and_place() {
     let image = used();
     let chunk = 2;
-    let cases: [(u64, &[u8], String); 8] = [
-        (RETIRED, &[0xff; 8], corrupt("the word that tells what is retired", RETIRED)),
+    let cases: [(u64, &[u8], String); 7] = [
         (TAGS, &[0; 8], corrupt("the header of a tag page", TAGS)),
         (TAGS + 8, &[1], corrupt("the header of a tag page", TAGS)),
         (FIRST_SLOT + 100, &[0xff], corrupt("the tag slot (checksum)", FIRST_SLOT)),
@@ -116,10 +115,11 @@ fn y1_hostile_records_are_refused_whole() {
     let image = closed(&used());
     let salt = salt(&crate::proof::format().uuid);
     let sequence = Redo::read(&LyingMemory::from_image(&image, Model::MAPPED), salt).unwrap().next();
-    let operations: [[u64; 2]; 9] = [
+    let operations: [[u64; 2]; 10] = [
         [1 << 56 | 0x1000, 8],
         [1 << 56 | LANES, 8],
-        [2 << 56 | RETIRED, 1],
+        [2 << 56 | RETIRED[0], 1],
+        [2 << 56 | RETIRED[1], 1],
         [4 << 56 | CHUNK, 1 << 40],
         [4 << 56 | CHUNK, (1 << 56) - 1],
         [3 << 56 | 0x3001, 1],

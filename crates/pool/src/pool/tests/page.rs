@@ -17,9 +17,10 @@ fn the_places_are_as_documented() {
     let expected = [
         row(SUPERBLOCKS[0], PAGE, "superblock_a"),
         row(SUPERBLOCKS[1], PAGE, "superblock_b"),
-        row(RETIRED, 8, "retired"),
+        row(RETIRED[0], 8, "retired"),
         row(MEMBERS, MEMBER_SLOTS * SLOT, "members"),
         row(GRANTS, GRANT_SLOTS * SLOT, "grants"),
+        row(RETIRED[1], 8, "retired_copy"),
         row(TAGS, PAGE, "tags"),
         row(LANES, LANE_COUNT as u64 * LANE, "lanes"),
         row(kind_at(0), REGION_CHUNKS, "kinds"),
