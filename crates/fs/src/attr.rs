@@ -213,7 +213,7 @@ pub struct DirEntry<'a> {
 }
 
 /// How full a file system is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Statfs {
     /// Bytes it has and could have: its own and what is free in the pool.
     pub total_bytes: u64,

@@ -1,13 +1,21 @@
-//! A file system that is open.
+//! A file system that is open: what every operation starts from.
 
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Weak};
 
-use ferrite_pool::Pool;
+use ferrite_medium::{Memory, Scheme, Span};
+use ferrite_pool::layout::{CHUNK, CHUNK_PAGES, PAGE};
+use ferrite_pool::{Extent, Freeze, Pool, Role, Stream, Tag};
+use parking_lot::Mutex;
 
-use crate::{
-    Allocate, Attr, Credentials, DataMode, DirEntry, Error, FsOptions, FsSpec, Ino, NewFile, Rename, Result, Seek,
-    SetAttr, SetXattr, Statfs,
-};
+use crate::gate::Gate;
+use crate::inode::Inode;
+use crate::layout::MapPages;
+use crate::locks::Locks;
+use crate::orphans::Orphans;
+use crate::shape::Shape;
+use crate::space::{ChunkKind, Space};
+use crate::{Attr, DataMode, Error, FsOptions, Ino, Kind, Result, Statfs};
 
 /// Bytes of a name at most.
 pub const NAME_BYTES_MAX: usize = 255;
@@ -16,29 +24,57 @@ pub const NAME_BYTES_MAX: usize = 255;
 /// for written data under [`DataMode::Posix`] and times of last access.
 pub struct FileSystem {
     pool: Arc<Pool>,
+    memory: Arc<dyn Memory>,
+    options: FsOptions,
     data: DataMode,
+    pub(crate) shape: Shape,
+    pub(crate) tag: Mutex<Arc<Tag>>,
+    pub(crate) space: Space,
+    pub(crate) locks: Locks,
+    pub(crate) gate: Gate,
+    pub(crate) orphans: Orphans,
+    /// Held while a directory moves to another one, so that no directory comes to lie within itself.
+    pub(crate) moving: Mutex<()>,
 }
 
-const LATER: Error = Error::Unsupported("not built yet");
-
 impl FileSystem {
-    /// Makes a file system called `name` with an empty root directory. Durable on return, or not made.
-    pub fn create(pool: &Pool, name: &str, spec: &FsSpec) -> Result<()> {
-        let _ = (pool, name, spec);
-        Err(LATER)
-    }
-
-    /// Removes the file system called `name` and all that is in it. Nobody has it open.
-    pub fn remove(pool: &Pool, name: &str) -> Result<()> {
-        let _ = (pool, name);
-        Err(LATER)
-    }
-
     /// Opens the file system called `name`. The caller sees to it that it is open once at a time. Takes no longer for
     /// many files than for few.
     pub fn open(pool: Arc<Pool>, name: &str, options: FsOptions) -> Result<Arc<Self>> {
-        let _ = (pool, name, options);
-        Err(LATER)
+        let tag = pool.tag(name)?;
+        let shape = Shape::read(&tag)?;
+        let tag = shape.fit_map(&pool, tag)?;
+        let memory = pool.memory_handle();
+        let map = MapPages::new(Stream::new(&tag.extents, Role::MAP).runs(Span::new(0, u64::MAX)));
+        let bases = bases(&*memory, &map, &tag.extents);
+        let corrupt = |what, at| Error::Corrupt { name: name.into(), what, at };
+        let orphans = Orphans::load(&*memory, &map);
+        let space = Space::load(&*memory, map, &bases).map_err(|at| corrupt("the kind of a chunk", at))?;
+        let usual = if memory.fence_is_durable() { DataMode::Sync } else { DataMode::Posix };
+        let data = match options.data.unwrap_or(usual) {
+            DataMode::Posix if memory.fence_is_durable() => DataMode::Sync,
+            mode => mode,
+        };
+        let fs = Arc::new(Self {
+            memory,
+            options,
+            data,
+            shape,
+            space,
+            locks: Locks::default(),
+            gate: Gate::default(),
+            orphans,
+            moving: Mutex::new(()),
+            tag: Mutex::new(Arc::clone(&tag)),
+            pool,
+        });
+        fs.adopt_spare(&tag)?;
+        if fs.space.kind(0) != Some(ChunkKind::Inodes) || !fs.load(Ino::ROOT)?.is_directory() {
+            return Err(corrupt("the root directory", fs.space.map.chunk_word(0)));
+        }
+        let service: Arc<dyn Freeze> = fs.clone();
+        fs.pool.register_freezer(Arc::downgrade(&service) as Weak<dyn Freeze>);
+        Ok(fs)
     }
 
     /// When written data is durable.
@@ -51,168 +87,155 @@ impl FileSystem {
         &self.pool
     }
 
-    /// What `parent` calls `name`; `.` and `..` too.
-    pub fn lookup(&self, parent: Ino, name: &[u8]) -> Result<Attr> {
-        let _ = (parent, name);
-        Err(LATER)
+    /// Its tag as it stands.
+    pub fn tag(&self) -> Arc<Tag> {
+        Arc::clone(&self.tag.lock())
     }
 
-    /// What is known of a file.
-    pub fn getattr(&self, ino: Ino) -> Result<Attr> {
-        let _ = ino;
-        Err(LATER)
+    #[inline]
+    pub(crate) fn memory(&self) -> &dyn Memory {
+        &*self.memory
     }
 
-    /// Changes what `set` says, all in one; a size takes away or adds at the end.
-    pub fn setattr(&self, ino: Ino, set: &SetAttr) -> Result<Attr> {
-        let _ = (ino, set);
-        Err(LATER)
+    pub(crate) fn now(&self) -> i64 {
+        (self.options.clock)().0
     }
 
-    /// Makes a file, a directory, a pipe, or a socket's or device's name.
-    pub fn create_file(&self, parent: Ino, name: &[u8], new: &NewFile) -> Result<Attr> {
-        let _ = (parent, name, new);
-        Err(LATER)
+    pub(crate) fn refuse_if_read_only(&self) -> Result<()> {
+        if self.options.read_only { Err(Error::ReadOnly) } else { Ok(self.pool.check_poison()?) }
     }
 
-    /// Makes a regular file without a name (O_TMPFILE), held once; [`FileSystem::link`] may name it. `parent` tells
-    /// its group and its ACL.
-    pub fn create_unnamed(&self, parent: Ino, new: &NewFile) -> Result<Attr> {
-        let _ = (parent, new);
-        Err(LATER)
+    /// Whether sizes and data wait for an fsync, because only a barrier makes them durable.
+    pub(crate) fn waits(&self) -> bool {
+        !self.memory.fence_is_durable()
     }
 
-    /// Makes a symbolic link to `target`, 1 to 4095 bytes.
-    pub fn symlink(&self, parent: Ino, name: &[u8], target: &[u8], by: Credentials) -> Result<Attr> {
-        let _ = (parent, name, target, by);
-        Err(LATER)
+    /// Waits until what this thread stored is durable.
+    pub(crate) fn settle(&self) -> Result<()> {
+        self.memory.settle().inspect_err(|error| self.pool.poison(error)).map_err(Error::from)
     }
 
-    /// Where a symbolic link points.
-    pub fn readlink(&self, ino: Ino) -> Result<Vec<u8>> {
-        let _ = ino;
-        Err(LATER)
+    /// Where `page` lies in the pool.
+    #[inline]
+    pub(crate) fn place(&self, page: u64) -> Result<u64> {
+        self.space.place(page).ok_or_else(|| self.corrupt("a page's number", 0))
     }
 
-    /// Gives a file, not a directory, one more name.
-    pub fn link(&self, ino: Ino, parent: Ino, name: &[u8]) -> Result<Attr> {
-        let _ = (ino, parent, name);
-        Err(LATER)
+    #[cold]
+    pub(crate) fn corrupt(&self, what: &'static str, at: u64) -> Error {
+        Error::Corrupt { name: self.tag.lock().name.clone(), what, at }
     }
 
-    /// Removes a name of what is no directory. A file without a name lives on while it is held; a crash ends it.
-    /// Space of a large one is freed by [`FileSystem::step`].
-    pub fn unlink(&self, parent: Ino, name: &[u8]) -> Result<()> {
-        let _ = (parent, name);
-        Err(LATER)
+    /// The inode, in use or not; `None` where there is none of that number.
+    pub(crate) fn load_any(&self, ino: Ino) -> Option<Inode> {
+        self.space.inode_place(ino.0).map(|at| Inode::load(&*self.memory, ino, at))
     }
 
-    /// Removes an empty directory.
-    pub fn rmdir(&self, parent: Ino, name: &[u8]) -> Result<()> {
-        let _ = (parent, name);
-        Err(LATER)
+    /// The inode, which is in use.
+    #[inline]
+    pub(crate) fn load(&self, ino: Ino) -> Result<Inode> {
+        self.load_any(ino).filter(|inode| !inode.is_free()).ok_or(Error::Stale)
     }
 
-    /// Moves a name, all or nothing.
-    pub fn rename(&self, from: (Ino, &[u8]), to: (Ino, &[u8]), how: Rename) -> Result<()> {
-        let _ = (from, to, how);
-        Err(LATER)
+    pub(crate) fn load_directory(&self, ino: Ino) -> Result<Inode> {
+        let inode = self.load(ino)?;
+        if inode.is_directory() { Ok(inode) } else { Err(Error::NotDirectory) }
     }
 
-    /// Lists a directory, `.` and `..` first, from behind the entry with `cookie` (0: from the start) until `each`
-    /// says `false` (that entry comes again). Entries that stay are listed once, whatever happens meanwhile. `each`
-    /// calls nothing of this file system.
-    pub fn readdir(&self, dir: Ino, cookie: u64, each: &mut dyn FnMut(&DirEntry<'_>) -> bool) -> Result<()> {
-        let _ = (dir, cookie, each);
-        Err(LATER)
+    pub(crate) fn load_regular(&self, ino: Ino) -> Result<Inode> {
+        let inode = self.load(ino)?;
+        match inode.kind() {
+            Some(Kind::File) => Ok(inode),
+            Some(Kind::Directory) => Err(Error::IsDirectory),
+            _ => Err(Error::Invalid("only regular files have content")),
+        }
     }
 
-    /// Keeps the inode although its last name may be removed: an open file, or a number that a kernel remembers.
-    /// Once for each [`FileSystem::release`].
-    pub fn hold(&self, ino: Ino) -> Result<()> {
-        let _ = ino;
-        Err(LATER)
+    pub(crate) fn attr_of(&self, inode: &Inode) -> Result<Attr> {
+        inode.attr().ok_or_else(|| self.corrupt("the mode of an inode", inode.at))
     }
 
-    /// Gives back `count` holds. With the last one a file without a name ends.
-    pub fn release(&self, ino: Ino, count: u64) {
-        let _ = (ino, count);
+    /// Gives each chunk that the tag has and no word names a number (FC3).
+    pub(crate) fn adopt_spare(&self, tag: &Tag) -> Result<()> {
+        let known: BTreeSet<u64> = self.space.places().map(|(base, _)| base).collect();
+        let spare = chunks_of(&tag.extents).filter(|base| !known.contains(base));
+        for (base, number) in spare.zip(self.space.absent().collect::<Vec<_>>()) {
+            let word = self.space.map.chunk_word(number);
+            self.persist_kind_free(number)?;
+            self.memory.store_word(word, base / CHUNK + 1);
+            self.memory.persist(Span::new(word, 8))?;
+            self.space.set_kind(number, ChunkKind::Free);
+            self.space.set_base(number, base);
+        }
+        Ok(())
     }
 
-    /// Reads from byte `at` on; how many bytes, fewer than asked for at the end only.
-    pub fn read(&self, ino: Ino, at: u64, into: &mut [u8]) -> Result<usize> {
-        let _ = (ino, at, into);
-        Err(LATER)
+    /// A number that is given to another chunk says first that nothing is in it.
+    fn persist_kind_free(&self, number: u64) -> Result<()> {
+        if self.memory.load_word(self.space.map.descriptor(number)) == ChunkKind::Free as u64 {
+            return Ok(());
+        }
+        let mut transaction = self.pool.transaction();
+        transaction.zero(Span::new(self.space.map.descriptor(number), crate::layout::DESCRIPTOR));
+        Ok(transaction.commit()?)
     }
 
-    /// Writes from byte `at` on, which may lie past the end; how many bytes, fewer than given only where space ran out.
-    pub fn write(&self, ino: Ino, at: u64, from: &[u8]) -> Result<usize> {
-        let _ = (ino, at, from);
-        Err(LATER)
-    }
-
-    /// Writes behind the last byte, whoever else appends too; where it went, and how many bytes.
-    pub fn append(&self, ino: Ino, from: &[u8]) -> Result<(u64, usize)> {
-        let _ = (ino, from);
-        Err(LATER)
-    }
-
-    /// Gives or takes space of a range of a regular file.
-    pub fn allocate(&self, ino: Ino, range: std::ops::Range<u64>, how: Allocate) -> Result<()> {
-        let _ = (ino, range, how);
-        Err(LATER)
-    }
-
-    /// The first byte from `at` on of the kind looked for.
-    pub fn seek(&self, ino: Ino, at: u64, what: Seek) -> Result<u64> {
-        let _ = (ino, at, what);
-        Err(LATER)
-    }
-
-    /// Everything written to the file before is durable on return.
-    pub fn fsync(&self, ino: Ino) -> Result<()> {
-        let _ = ino;
-        Err(LATER)
-    }
-
-    /// The same for all files.
-    pub fn flush(&self) -> Result<()> {
-        Err(LATER)
-    }
-
-    /// An extended attribute's value. Names are whole (`user.x`, `trusted.x`, `security.x`,
-    /// `system.posix_acl_access`); who may see which is the caller's to check.
-    pub fn xattr(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
-        let _ = (ino, name);
-        Err(LATER)
-    }
-
-    /// The names of all extended attributes.
-    pub fn xattrs(&self, ino: Ino) -> Result<Vec<Vec<u8>>> {
-        let _ = ino;
-        Err(LATER)
-    }
-
-    /// Sets an extended attribute: up to 64 KiB. An ACL changes the mode with it.
-    pub fn set_xattr(&self, ino: Ino, name: &[u8], value: &[u8], how: SetXattr) -> Result<()> {
-        let _ = (ino, name, value, how);
-        Err(LATER)
-    }
-
-    /// Removes an extended attribute.
-    pub fn remove_xattr(&self, ino: Ino, name: &[u8]) -> Result<()> {
-        let _ = (ino, name);
-        Err(LATER)
-    }
-
-    /// How full it is.
+    /// How full it is. Counts inodes, which takes a while the first time where there are millions.
     pub fn statfs(&self) -> Statfs {
-        Statfs { total_bytes: 0, free_bytes: 0, own_bytes: 0, super_bytes: 0, inodes: 0, free_inodes: 0 }
+        let pool_free = self.pool.usage().free_bytes;
+        let mut own = Statfs { free_bytes: pool_free, ..Statfs::default() };
+        for chunk in 0..self.space.chunks() {
+            let Some(kind) = self.space.kind(chunk) else { continue };
+            own.own_bytes += CHUNK;
+            match kind {
+                ChunkKind::Free => own.free_bytes += CHUNK,
+                ChunkKind::Data | ChunkKind::Index => own.free_bytes += self.space.free_pages(chunk) * PAGE,
+                ChunkKind::Super => own.super_bytes += CHUNK,
+                ChunkKind::Inodes => {}
+            }
+        }
+        own.total_bytes = own.own_bytes + pool_free;
+        let (used, free) = self.space.inode_count(&*self.memory);
+        (own.inodes, own.free_inodes) = (used - 1, free + self.inodes_of(own.free_bytes));
+        own
+    }
+}
+
+/// The chunks of the DATA stream, by where they lie.
+fn chunks_of(extents: &[Extent]) -> impl Iterator<Item = u64> {
+    let data = extents.iter().filter(|extent| extent.role == Role::DATA);
+    data.flat_map(|extent| (extent.page..extent.end()).step_by(CHUNK_PAGES as usize).map(|page| page * PAGE))
+}
+
+/// Where each chunk lies, by its number; 0 where there is none (FC3).
+fn bases(memory: &dyn Memory, map: &MapPages, extents: &[Extent]) -> Vec<u64> {
+    let mut free: BTreeMap<u64, ()> = chunks_of(extents).map(|base| (base / CHUNK + 1, ())).collect();
+    let mut base = |number| {
+        let word = memory.load_word(map.chunk_word(number));
+        let named = [word & u64::from(u32::MAX), word >> 32];
+        let chunk = named.into_iter().find(|chunk| free.remove(chunk).is_some());
+        chunk.map_or(0, |chunk| (chunk - 1) * CHUNK)
+    };
+    (0..map.chunks()).map(&mut base).collect()
+}
+
+impl Freeze for FileSystem {
+    fn freeze(&self) {
+        self.gate.close();
+        if self.waits() {
+            // What waits can be loaded from the pool only when it is there.
+            let _ = self.publish_all();
+        }
     }
 
-    /// Does one bounded step of what waits: freeing what large removed files held, moving files to superpages, giving
-    /// chunks back to the pool. `false` when nothing waits.
-    pub fn step(&self) -> Result<bool> {
-        Ok(false)
+    fn thaw(&self) {
+        self.gate.open();
     }
+}
+
+/// Copies up to a page of bytes within the pool, past the cache.
+pub(crate) fn copy_bytes(memory: &dyn Memory, from: u64, to: u64, len: u64) {
+    let mut block = [0; PAGE as usize];
+    memory.load(from, &mut block[..len as usize]);
+    memory.store(to, &block[..len as usize], Scheme::Nt);
 }

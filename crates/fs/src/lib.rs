@@ -7,14 +7,45 @@
 //! [`FileSystem`] is by inode number, `&self` and `Sync`; a front end translates its protocol and its errors to it.
 //! Permissions are the front end's (its kernel's) to check; ownership comes in with each call that makes something.
 
+mod acl;
+mod allocate;
 mod attr;
+mod bits;
+mod change;
+mod check;
 mod error;
 mod fs;
+mod gate;
+mod growth;
+mod inode;
+mod inode_map;
+mod layout;
+mod leaf;
+mod links;
+mod locks;
+mod lookup;
+mod make;
+mod names;
 mod options;
+mod orphans;
+mod read;
+mod remove;
+mod rename;
+mod setattr;
+mod shape;
+mod space;
+mod step;
+#[cfg(test)]
+mod tests;
+mod tree;
+mod word;
+mod write;
+mod xattr;
 
 pub use attr::{
     Allocate, Attr, Credentials, DirEntry, Ino, Kind, NewFile, Rename, Seek, SetAttr, SetTime, SetXattr, Statfs, Time,
 };
+pub use check::FilesOwner;
 pub use error::{Error, Result};
 pub use fs::{FileSystem, NAME_BYTES_MAX};
 pub use options::{ATOMIC_BYTES_MAX, Clock, DataMode, FsOptions, FsSpec, SUPER_THRESHOLD_BYTES};

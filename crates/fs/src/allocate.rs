@@ -1,0 +1,177 @@
+//! Space of a file that is given or taken without writing, and where it is.
+
+use std::ops::Range;
+
+use ferrite_medium::{Scheme, Span};
+use ferrite_pool::layout::{CHUNK_PAGES, PAGE};
+
+use crate::bits::pages_of;
+use crate::change::Change;
+use crate::fs::FileSystem;
+use crate::inode::{Inode, KEEPS_PAGES};
+use crate::layout::FILE_BYTES_MAX;
+use crate::read::apply_waiting;
+use crate::tree::Found;
+use crate::word::Word;
+use crate::{Allocate, Error, Ino, Result, Seek};
+
+/// Pages that one change gives or takes at most.
+const STEP_PAGES: u64 = 512;
+
+impl FileSystem {
+    /// Gives or takes space of a range of a regular file. A crash may leave a part of it done.
+    pub fn allocate(&self, ino: Ino, range: Range<u64>, how: Allocate) -> Result<()> {
+        self.refuse_if_read_only()?;
+        if range.start >= range.end {
+            return Err(Error::Invalid("the range is empty"));
+        }
+        if range.end > FILE_BYTES_MAX {
+            return Err(Error::FileTooBig);
+        }
+        let _pass = self.gate.pass();
+        let mut stripe = self.locks.write(ino);
+        let mut inode = self.load_regular(ino)?;
+        apply_waiting(&stripe, &mut inode);
+        if !stripe.waiting.is_empty() {
+            self.publish_size(&mut stripe, &mut inode)?;
+        }
+        while inode.head.orphan != 0 {
+            self.trim_orphan(&mut inode)?;
+        }
+        let size = inode.size();
+        match how {
+            Allocate::Punch => self.punch(&mut inode, range)?,
+            Allocate::Grow | Allocate::KeepSize => {
+                self.give_pages(&mut inode, range.clone())?;
+                if how == Allocate::Grow && range.end > size {
+                    self.zero_bytes(&inode, size..range.end)?;
+                    self.settle()?;
+                    inode.head.size = range.end;
+                }
+            }
+            Allocate::Zero | Allocate::ZeroKeepSize => {
+                let grown = if how == Allocate::Zero { size.max(range.end) } else { size };
+                self.zero_bytes(&inode, range.start.min(size)..range.end.min(grown))?;
+                self.give_pages(&mut inode, range)?;
+                self.settle()?;
+                inode.head.size = grown;
+            }
+        }
+        if matches!(how, Allocate::KeepSize | Allocate::ZeroKeepSize) {
+            inode.head.flags |= KEEPS_PAGES;
+        }
+        inode.touch(self.now());
+        let change = Change::new(self);
+        self.commit_head(change, &mut inode)
+    }
+
+    /// Gives every page of `range` that has none one of zeros.
+    fn give_pages(&self, inode: &mut Inode, range: Range<u64>) -> Result<()> {
+        let (mut page, end) = (range.start / PAGE, range.end.div_ceil(PAGE));
+        while page < end {
+            match self.walk(inode, page)? {
+                Found::Words { at, left } => {
+                    let count = left.min(end - page).min(STEP_PAGES);
+                    self.give_words(inode, at, count)?;
+                    page += count;
+                }
+                Found::Super { left, .. } => page += left,
+                Found::Nothing { .. } => self.extend_index(inode, page)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn give_words(&self, inode: &mut Inode, at: u64, count: u64) -> Result<()> {
+        let places = (0..count).map(|index| at + index * 8);
+        let empty: Vec<u64> = places.filter(|at| self.memory().load_word(*at) == 0).collect();
+        if empty.is_empty() {
+            return Ok(());
+        }
+        let mut change = Change::new(self);
+        let runs = change.take_data(empty.len() as u64)?;
+        for run in &runs {
+            self.memory().zero(Span::new(self.place(run.page)?, run.pages * PAGE), Scheme::Nt);
+        }
+        self.settle()?;
+        let pages: Vec<u64> = pages_of(&runs).collect();
+        let mut next = 0;
+        for together in empty.chunk_by(|one, next| one + 8 == *next) {
+            let mine = &pages[next..next + together.len()];
+            next += together.len();
+            let bytes: Vec<u8> = mine.iter().flat_map(|page| Word::page(*page).0.to_le_bytes()).collect();
+            change.write(together[0], &bytes);
+            together.iter().zip(mine).for_each(|(at, page)| self.note_word(inode, *at, Word::page(*page)));
+        }
+        inode.head.pages += empty.len() as u64;
+        self.commit_head(change, inode)
+    }
+
+    /// Makes a hole of `range`; parts of pages at its ends become zeros.
+    fn punch(&self, inode: &mut Inode, range: Range<u64>) -> Result<()> {
+        let (first, end) = (range.start.div_ceil(PAGE), range.end / PAGE);
+        if first >= end {
+            self.zero_bytes(inode, range)?;
+            return self.settle();
+        }
+        self.zero_bytes(inode, range.start..first * PAGE)?;
+        self.zero_bytes(inode, end * PAGE..range.end)?;
+        self.settle()?;
+        let mut page = first;
+        while page < end {
+            match self.walk(inode, page)? {
+                Found::Words { at, left } => {
+                    let count = left.min(end - page).min(STEP_PAGES);
+                    self.take_words(inode, at, count)?;
+                    page += count;
+                }
+                Found::Super { left, at, .. } if left == CHUNK_PAGES && end - page >= left => {
+                    self.take_words(inode, at, 1)?;
+                    page += left;
+                }
+                Found::Super { .. } => self.split_super(inode, page)?,
+                Found::Nothing { left, .. } => page += left.min(end - page),
+            }
+        }
+        Ok(())
+    }
+
+    /// Frees what `count` words from `at` on name.
+    fn take_words(&self, inode: &mut Inode, at: u64, count: u64) -> Result<()> {
+        let mut change = Change::new(self);
+        let before = inode.head.pages;
+        for word_at in (0..count).map(|index| at + index * 8) {
+            let word = Word(self.memory().load_word(word_at));
+            inode.head.pages = inode.head.pages.saturating_sub(change.free_word(word));
+            self.note_word(inode, word_at, Word::NONE);
+        }
+        if inode.head.pages == before {
+            return Ok(());
+        }
+        change.zero(Span::new(at, count * 8));
+        self.commit_head(change, inode)
+    }
+
+    /// The first byte from `at` on of the kind looked for.
+    pub fn seek(&self, ino: Ino, at: u64, what: Seek) -> Result<u64> {
+        let stripe = self.locks.read(ino);
+        let mut inode = self.load_regular(ino)?;
+        apply_waiting(&stripe, &mut inode);
+        let size = inode.size();
+        if at >= size {
+            return Err(Error::PastEnd);
+        }
+        let mut found = None;
+        self.parts(&inode, at / PAGE..size.div_ceil(PAGE), |part| {
+            if part.at.is_some() == (what == Seek::Data) {
+                found = Some((part.first * PAGE).max(at));
+            }
+            Ok(found.is_none())
+        })?;
+        match (found.filter(|found| *found < size), what) {
+            (Some(found), _) => Ok(found),
+            (None, Seek::Hole) => Ok(size),
+            (None, Seek::Data) => Err(Error::PastEnd),
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! A change of a file system: one pool transaction, with the pages that it takes and frees.
+//!
+//! Pages are taken in DRAM first, and marked by the transaction; what it frees is given back in DRAM after its commit.
+//! Dropped without a commit, nothing has happened.
+
+use ferrite_medium::Span;
+use ferrite_pool::Transaction;
+use ferrite_pool::layout::{CHUNK_PAGES, PAGE};
+
+use crate::bits::{Run, words_of};
+use crate::fs::FileSystem;
+use crate::inode::Inode;
+use crate::layout::BITMAP;
+use crate::space::ChunkKind;
+use crate::word::Word;
+use crate::{Error, Result};
+
+/// Pages that one change frees at most: what it says of them fits a record however they are scattered.
+pub(crate) const FREED_PAGES_MAX: u64 = 1024;
+
+pub(crate) struct Change<'fs> {
+    fs: &'fs FileSystem,
+    /// There until it is committed.
+    transaction: Option<Transaction<'fs>>,
+    taken: Vec<Run>,
+    freed: Vec<Run>,
+    freed_chunks: Vec<u64>,
+    freed_inode: Option<u64>,
+    taken_inode: Option<u64>,
+    taken_orphan: Option<u32>,
+    freed_orphans: Vec<u32>,
+}
+
+impl<'fs> Change<'fs> {
+    pub fn new(fs: &'fs FileSystem) -> Self {
+        Self {
+            fs,
+            transaction: Some(fs.pool().transaction()),
+            taken: Vec::new(),
+            freed: Vec::new(),
+            freed_chunks: Vec::new(),
+            freed_inode: None,
+            taken_inode: None,
+            taken_orphan: None,
+            freed_orphans: Vec::new(),
+        }
+    }
+
+    fn transaction(&mut self) -> &mut Transaction<'fs> {
+        self.transaction.as_mut().expect("a commit consumes the change")
+    }
+
+    /// Writes `bytes` at `at` of the pool.
+    pub fn write(&mut self, at: u64, bytes: &[u8]) {
+        self.transaction().write(at, bytes);
+    }
+
+    pub fn write_word(&mut self, at: u64, word: u64) {
+        self.transaction().write(at, &word.to_le_bytes());
+    }
+
+    /// Zeros `span` of the pool, which transactions alone write.
+    pub fn zero(&mut self, span: Span) {
+        self.transaction().zero(span);
+    }
+
+    /// Writes the head of `inode`.
+    pub fn write_head(&mut self, inode: &mut Inode) {
+        let (at, bytes) = inode.head_bytes();
+        self.write(at, &bytes);
+    }
+
+    /// Writes the head and the roots of `inode`.
+    pub fn write_roots(&mut self, inode: &mut Inode) {
+        let (at, bytes) = inode.roots_bytes();
+        self.write(at, &bytes);
+    }
+
+    /// Writes all of `inode` that transactions write.
+    pub fn write_inode(&mut self, inode: &mut Inode) {
+        let (at, bytes) = inode.all_bytes();
+        self.write(at, &bytes);
+    }
+
+    /// Takes `count` pages for file content, all or none.
+    pub fn take_data(&mut self, count: u64) -> Result<Vec<Run>> {
+        let runs = self.fs.take_pages(ChunkKind::Data, count)?;
+        self.mark(&runs);
+        Ok(runs)
+    }
+
+    /// Takes a page for words or names and zeros it; its number and its place in the pool.
+    pub fn take_index_page(&mut self) -> Result<(u64, u64)> {
+        let runs = self.fs.take_pages(ChunkKind::Index, 1)?;
+        self.mark(&runs);
+        let at = self.fs.place(runs[0].page)?;
+        self.zero(Span::new(at, PAGE));
+        Ok((runs[0].page, at))
+    }
+
+    fn mark(&mut self, runs: &[Run]) {
+        self.taken.extend(runs);
+        for run in runs {
+            let bitmap = self.bitmap(*run);
+            words_of(*run).for_each(|(word, mask)| self.transaction().set(bitmap + word as u64 * 8, mask));
+        }
+    }
+
+    /// Frees a page.
+    pub fn free_page(&mut self, page: u64) {
+        match self.freed.last_mut() {
+            Some(last) if last.page + last.pages == page && !page.is_multiple_of(CHUNK_PAGES) => last.pages += 1,
+            Some(last) if last.page == page + 1 && !last.page.is_multiple_of(CHUNK_PAGES) => {
+                (last.page, last.pages) = (page, last.pages + 1);
+            }
+            _ => self.freed.push(Run { page, pages: 1 }),
+        }
+    }
+
+    /// Frees a superpage.
+    pub fn free_super(&mut self, page: u64) {
+        let chunk = page / CHUNK_PAGES;
+        self.freed_chunks.push(chunk);
+        self.write_kind(chunk, ChunkKind::Free);
+    }
+
+    /// Notes what `chunk` is used for.
+    pub fn write_kind(&mut self, chunk: u64, kind: ChunkKind) {
+        self.write_word(self.fs.space.map.descriptor(chunk), kind as u64);
+    }
+
+    /// Frees what `word` names, if that has pages of file content; how many.
+    pub fn free_word(&mut self, word: Word) -> u64 {
+        match word.named() {
+            crate::word::Named::Page(page) => {
+                self.free_page(page);
+                1
+            }
+            crate::word::Named::Super(page) => {
+                self.free_super(page);
+                CHUNK_PAGES
+            }
+            _ => 0,
+        }
+    }
+
+    /// Frees the inode with this number, whose mode it sets to 0 by itself.
+    pub fn free_inode(&mut self, number: u64) {
+        self.freed_inode = Some(number);
+    }
+
+    /// It took an orphan word.
+    pub fn note_orphan(&mut self, word: u32) {
+        self.taken_orphan = Some(word);
+    }
+
+    /// It frees an orphan word, which it zeroes by itself.
+    pub fn free_orphan(&mut self, word: u32) {
+        self.freed_orphans.push(word);
+    }
+
+    /// A free inode, as it is to be filled in.
+    pub fn take_inode(&mut self) -> Result<Inode> {
+        let number = self.fs.take_inode_number()?;
+        self.taken_inode = Some(number);
+        Ok(self.fs.load_any(crate::Ino(number)).ok_or(Error::Stale)?.anew())
+    }
+
+    /// Bytes of what it says are bounded: whether there is room for more frees.
+    pub fn freed_pages(&self) -> u64 {
+        self.freed.iter().map(|run| run.pages).sum()
+    }
+
+    fn bitmap(&self, run: Run) -> u64 {
+        self.fs.space.map.descriptor(run.page / CHUNK_PAGES) + BITMAP
+    }
+
+    /// Commits: durable and visible on return, or an error.
+    pub fn commit(mut self) -> Result<()> {
+        for run in std::mem::take(&mut self.freed) {
+            let bitmap = self.bitmap(run);
+            words_of(run).for_each(|(word, mask)| self.transaction().clear(bitmap + word as u64 * 8, mask));
+            self.freed.push(run);
+        }
+        self.transaction.take().expect("a commit consumes the change").commit()?;
+        self.taken.clear();
+        (self.taken_inode, self.taken_orphan) = (None, None);
+        self.freed_orphans.drain(..).for_each(|word| self.fs.orphans.give_back(word));
+        let space = &self.fs.space;
+        space.give_back(&self.freed);
+        for chunk in &self.freed_chunks {
+            space.set_kind(*chunk, ChunkKind::Free);
+            space.unclaim(*chunk);
+        }
+        if let Some(number) = self.freed_inode {
+            space.give_back_inode(self.fs.memory(), number);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Change<'_> {
+    fn drop(&mut self) {
+        self.fs.space.give_back(&self.taken);
+        if let Some(number) = self.taken_inode {
+            self.fs.space.give_back_inode(self.fs.memory(), number);
+        }
+        if let Some(word) = self.taken_orphan {
+            self.fs.orphans.give_back(word);
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! What an inode names beside other inodes: pages of content, of words, of attributes.
+
+use ferrite_pool::layout::CHUNK_PAGES;
+
+use super::claims::Claims;
+use super::{Media, Wrong};
+use crate::Kind;
+use crate::inode::Inode;
+use crate::layout::NODE_WORDS;
+use crate::space::ChunkKind;
+use crate::word::{Named, Word};
+
+/// What is collected of one inode.
+pub(crate) struct Collector<'a> {
+    pub media: &'a Media<'a>,
+    pub claims: &'a mut Claims,
+    pub wrong: &'a mut Vec<Wrong>,
+    /// Pages it names.
+    pub pages: u64,
+}
+
+impl Collector<'_> {
+    /// All that `inode` names, but for the names of a directory.
+    pub fn collect(&mut self, inode: &Inode) {
+        match inode.kind() {
+            Some(Kind::File) => {
+                if inode.head.height > 4 {
+                    self.wrong.push(Wrong::new(format!("the index of inode {} is too high", inode.ino.0), inode.at));
+                    return;
+                }
+                for (index, word) in inode.roots.iter().enumerate() {
+                    self.word(inode, (inode.root_at(index as u64), *word), inode.head.height);
+                }
+            }
+            Some(Kind::Symlink) if inode.size() > 64 => self.word(inode, (inode.root_at(0), inode.roots[0]), 0),
+            _ => {}
+        }
+        self.attributes(inode);
+    }
+
+    fn claim(&mut self, inode: &Inode, page: u64, kind: ChunkKind, at: u64) -> bool {
+        match self.claims.claim(self.media, (page, kind), inode.ino, at) {
+            Ok(()) => {
+                self.pages += if kind == ChunkKind::Super { CHUNK_PAGES } else { 1 };
+                true
+            }
+            Err(wrong) => {
+                self.wrong.push(wrong);
+                false
+            }
+        }
+    }
+
+    fn word(&mut self, inode: &Inode, (at, word): (u64, Word), height: u8) {
+        match (word.named(), height) {
+            (Named::Nothing, _) => {}
+            (Named::Page(page), 0) => drop(self.claim(inode, page, ChunkKind::Data, at)),
+            (Named::Super(page), 1) => drop(self.claim(inode, page, ChunkKind::Super, at)),
+            (Named::Node(node), 1..) => {
+                if self.claim(inode, node, ChunkKind::Index, at) {
+                    let first = self.media.place(node, ChunkKind::Index).expect("it was claimed");
+                    for at in (0..NODE_WORDS).map(|index| first + index * 8) {
+                        self.word(inode, (at, Word(self.media.memory.load_word(at))), height - 1);
+                    }
+                }
+            }
+            _ => self.wrong.push(Wrong::new(format!("a word of inode {} names what cannot be there", inode.ino.0), at)),
+        }
+    }
+
+    /// An index page of names or attributes; its words, if it can be one.
+    pub fn node(&mut self, inode: &Inode, node: u64, at: u64) -> Option<(u64, Vec<u64>)> {
+        if !self.claim(inode, node, ChunkKind::Index, at) {
+            return None;
+        }
+        let first = self.media.place(node, ChunkKind::Index)?;
+        Some((first, (0..NODE_WORDS).map(|index| self.media.memory.load_word(first + index * 8)).collect()))
+    }
+
+    /// A page of names; where it lies, if it can be one.
+    pub fn leaf(&mut self, inode: &Inode, page: u64, at: u64) -> Option<u64> {
+        self.claim(inode, page, ChunkKind::Index, at).then(|| self.media.place(page, ChunkKind::Index))?
+    }
+
+    fn attributes(&mut self, inode: &Inode) {
+        let (word, at) = (Word(inode.rest.xattrs), inode.at + 152);
+        let pages = match word.named() {
+            Named::Nothing => return,
+            Named::Page(page) => vec![page],
+            Named::Node(node) => {
+                let Some((_, words)) = self.node(inode, node, at) else { return };
+                let named = words.into_iter().take_while(|word| *word != 0);
+                named
+                    .filter_map(|word| if let Named::Page(page) = Word(word).named() { Some(page) } else { None })
+                    .collect()
+            }
+            _ => Vec::new(),
+        };
+        let mut blob = Vec::new();
+        for page in pages {
+            if self.claim(inode, page, ChunkKind::Data, at) {
+                let mut bytes = vec![0; ferrite_pool::layout::PAGE as usize];
+                self.media.memory.load(self.media.place(page, ChunkKind::Data).expect("it was claimed"), &mut bytes);
+                blob.extend(bytes);
+            }
+        }
+        if crate::xattr::decode(&blob).is_none() {
+            self.wrong.push(Wrong::new(format!("the extended attributes of inode {} are damaged", inode.ino.0), at));
+        }
+    }
+}

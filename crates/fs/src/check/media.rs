@@ -1,0 +1,95 @@
+//! The tables of a file system as they stand on the medium.
+
+use std::collections::BTreeSet;
+
+use ferrite_medium::{Memory, Span};
+use ferrite_pool::layout::{CHUNK, CHUNK_PAGES, PAGE};
+use ferrite_pool::{Pool, Role, Stream, Tag};
+
+use super::Wrong;
+use crate::Ino;
+use crate::inode::Inode;
+use crate::layout::{BITMAP, CHUNK_INODES, INODE, MapPages};
+use crate::shape::Shape;
+use crate::space::ChunkKind;
+
+/// A chunk.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Chunk {
+    /// Where it lies in the pool.
+    pub base: u64,
+    pub kind: ChunkKind,
+    /// Pages that are marked in use.
+    pub bitmap: [u64; 8],
+}
+
+/// The tables, read.
+pub(crate) struct Media<'a> {
+    pub memory: &'a dyn Memory,
+    pub map: MapPages,
+    pub shape: Shape,
+    /// By number.
+    pub chunks: Vec<Option<Chunk>>,
+    /// What is wrong with the tables themselves.
+    pub wrong: Vec<Wrong>,
+}
+
+impl<'a> Media<'a> {
+    /// Reads the tables of the file system of `tag`.
+    pub fn open(pool: &'a Pool, tag: &Tag) -> Result<Self, Wrong> {
+        let shape = Shape::read(tag).map_err(|error| Wrong::new(error.to_string(), 0))?;
+        let memory = pool.memory();
+        let map = MapPages::new(Stream::new(&tag.extents, Role::MAP).runs(Span::new(0, u64::MAX)));
+        let data = tag.extents.iter().filter(|extent| extent.role == Role::DATA);
+        let mut free: BTreeSet<u64> = data
+            .flat_map(|extent| (extent.page..extent.end()).step_by(CHUNK_PAGES as usize))
+            .map(|page| page / CHUNK_PAGES + 1)
+            .collect();
+        let mut media = Self { memory, shape, chunks: Vec::new(), wrong: Vec::new(), map };
+        for number in 0..media.map.chunks() {
+            let word = memory.load_word(media.map.chunk_word(number));
+            let named = [word & u64::from(u32::MAX), word >> 32];
+            let chunk = named.into_iter().find(|chunk| free.remove(chunk));
+            let chunk = chunk.and_then(|chunk| media.chunk(number, (chunk - 1) * CHUNK));
+            media.chunks.push(chunk);
+        }
+        Ok(media)
+    }
+
+    fn chunk(&mut self, number: u64, base: u64) -> Option<Chunk> {
+        let at = self.map.descriptor(number);
+        let kind = ChunkKind::from_word(self.memory.load_word(at));
+        if kind.is_none() {
+            self.wrong.push(Wrong::new(format!("chunk {number} is of a kind that nobody knows"), at));
+        }
+        let bitmap = std::array::from_fn(|word| self.memory.load_word(at + BITMAP + word as u64 * 8));
+        Some(Chunk { base, kind: kind?, bitmap })
+    }
+
+    /// The chunk that `page` lies in, if it is of kind `kind`.
+    pub fn chunk_of(&self, page: u64, kind: ChunkKind) -> Option<&Chunk> {
+        let chunk = self.chunks.get((page / CHUNK_PAGES) as usize)?.as_ref();
+        chunk.filter(|chunk| chunk.kind == kind)
+    }
+
+    /// Where `page`, of a chunk of kind `kind`, lies in the pool.
+    pub fn place(&self, page: u64, kind: ChunkKind) -> Option<u64> {
+        Some(self.chunk_of(page, kind)?.base + page % CHUNK_PAGES * PAGE)
+    }
+
+    /// The inode, in use or free; `None` where there is none.
+    pub fn inode(&self, ino: Ino) -> Option<Inode> {
+        let chunk = self.chunks.get((ino.0 / CHUNK_INODES) as usize)?.as_ref()?;
+        let at = chunk.base + ino.0 % CHUNK_INODES * INODE;
+        (chunk.kind == ChunkKind::Inodes && ino.0 != 0).then(|| Inode::load(self.memory, ino, at))
+    }
+
+    /// Every inode that is in use.
+    pub fn inodes(&self) -> impl Iterator<Item = Inode> + '_ {
+        let chunks = self.chunks.iter().enumerate();
+        let of_inodes = chunks.filter(|(_, chunk)| chunk.is_some_and(|chunk| chunk.kind == ChunkKind::Inodes));
+        let numbers =
+            of_inodes.flat_map(|(chunk, _)| (0..CHUNK_INODES).map(move |slot| chunk as u64 * CHUNK_INODES + slot));
+        numbers.filter_map(|number| self.inode(Ino(number))).filter(|inode| !inode.is_free())
+    }
+}

@@ -1,0 +1,92 @@
+//! The gate that every change of a file system passes, so that a backup can copy a still pool.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+use ferrite_medium::spin_until;
+use parking_lot::{Condvar, Mutex};
+
+/// Parts, so that threads do not fight over one line.
+pub(crate) const SHARDS: usize = 16;
+
+/// A value on lines of its own (two, because processors fetch them in pairs).
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(crate) struct Padded<T>(pub T);
+
+/// The part that this thread uses, below [`SHARDS`].
+#[inline]
+pub(crate) fn usual_shard() -> usize {
+    static THREADS: AtomicUsize = AtomicUsize::new(0);
+    thread_local!(static USUAL: Cell<usize> = const { Cell::new(usize::MAX) });
+    let usual = USUAL.get();
+    if usual != usize::MAX {
+        return usual;
+    }
+    USUAL.set(THREADS.fetch_add(1, Ordering::Relaxed) % SHARDS);
+    USUAL.get()
+}
+
+/// Open, or closed for a while.
+#[derive(Debug, Default)]
+pub(crate) struct Gate {
+    is_closed: AtomicBool,
+    inside: [Padded<AtomicU64>; SHARDS],
+    closed: Mutex<bool>,
+    opened: Condvar,
+}
+
+/// Inside the gate while it lives.
+#[derive(Debug)]
+pub(crate) struct Pass<'gate>(&'gate AtomicU64);
+
+impl Drop for Pass<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Release);
+    }
+}
+
+impl Gate {
+    /// Passes the gate; whoever closes it waits until the pass is dropped. Nobody passes twice at a time.
+    #[inline]
+    pub fn pass(&self) -> Pass<'_> {
+        let inside = &self.inside[usual_shard()].0;
+        loop {
+            inside.fetch_add(1, Ordering::SeqCst);
+            if !self.is_closed.load(Ordering::SeqCst) {
+                return Pass(inside);
+            }
+            inside.fetch_sub(1, Ordering::SeqCst);
+            self.wait();
+        }
+    }
+
+    /// Passes the gate if it is open.
+    pub fn try_pass(&self) -> Option<Pass<'_>> {
+        let inside = &self.inside[usual_shard()].0;
+        inside.fetch_add(1, Ordering::SeqCst);
+        let pass = Pass(inside);
+        (!self.is_closed.load(Ordering::SeqCst)).then_some(pass)
+    }
+
+    #[cold]
+    fn wait(&self) {
+        let mut closed = self.closed.lock();
+        self.opened.wait_while(&mut closed, |closed| *closed);
+    }
+
+    /// Closes it; nobody is inside on return.
+    pub fn close(&self) {
+        *self.closed.lock() = true;
+        self.is_closed.store(true, Ordering::SeqCst);
+        self.inside.iter().for_each(|inside| spin_until(|| inside.0.load(Ordering::SeqCst) == 0));
+    }
+
+    /// Opens it again.
+    pub fn open(&self) {
+        self.is_closed.store(false, Ordering::SeqCst);
+        *self.closed.lock() = false;
+        self.opened.notify_all();
+    }
+}

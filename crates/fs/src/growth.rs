@@ -1,0 +1,153 @@
+//! How pages, inodes and chunks are found when those at hand are used up.
+
+use ferrite_medium::{Scheme, Span};
+use ferrite_pool::layout::CHUNK;
+use ferrite_pool::{Need, Role, TagChange, Zone};
+
+use crate::bits::Run;
+use crate::change::Change;
+use crate::fs::FileSystem;
+use crate::layout::CHUNK_INODES;
+use crate::space::ChunkKind;
+use crate::{Error, Result};
+
+/// Chunks that are taken from the pool at a time, at most.
+const GROWTH_CHUNKS_MAX: u64 = 64;
+/// Free pages for which a chunk is taken over by a thread.
+const WORTH_TAKING: u64 = 64;
+
+impl FileSystem {
+    /// Takes `count` pages, all or none, in DRAM.
+    pub(crate) fn take_pages(&self, kind: ChunkKind, count: u64) -> Result<Vec<Run>> {
+        let mut runs = Vec::with_capacity(1);
+        let mut left = self.space.take_current(kind, count, &mut runs);
+        while left > 0 {
+            let found = match self.chunk_for(kind) {
+                Ok(Some(chunk)) => {
+                    self.space.make_current(kind, chunk);
+                    self.space.take_current(kind, left, &mut runs)
+                }
+                Ok(None) => match self.space.find_any(kind) {
+                    Some(chunk) => self.space.take_in(chunk, left, &mut runs),
+                    None => {
+                        self.space.give_back(&runs);
+                        return Err(Error::NoSpace);
+                    }
+                },
+                Err(error) => {
+                    self.space.give_back(&runs);
+                    return Err(error);
+                }
+            };
+            left = found;
+        }
+        Ok(runs)
+    }
+
+    /// A chunk to take pages of `kind` from, for this thread alone.
+    fn chunk_for(&self, kind: ChunkKind) -> Result<Option<u64>> {
+        if let Some(chunk) = self.space.find_partly_free(kind, WORTH_TAKING) {
+            return Ok(Some(chunk));
+        }
+        let Some(chunk) = self.claim_chunk()? else { return Ok(self.space.find_partly_free(kind, 1)) };
+        self.dedicate(chunk, kind)?;
+        self.space.open_pages(chunk);
+        Ok(Some(chunk))
+    }
+
+    /// A chunk with nothing in it, claimed, of this file system or from the pool.
+    pub(crate) fn claim_chunk(&self) -> Result<Option<u64>> {
+        loop {
+            if let Some(chunk) = self.space.claim_idle() {
+                return Ok(Some(chunk));
+            }
+            match self.grow() {
+                Ok(()) => {}
+                Err(Error::NoSpace) => return Ok(None),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Gives a claimed chunk its kind (FC1).
+    fn dedicate(&self, chunk: u64, kind: ChunkKind) -> Result<()> {
+        let result = self.try_dedicate(chunk, kind);
+        if result.is_err() {
+            self.space.unclaim(chunk);
+        }
+        result
+    }
+
+    fn try_dedicate(&self, chunk: u64, kind: ChunkKind) -> Result<()> {
+        let old = self.space.kind(chunk);
+        if old == Some(kind) {
+            return Ok(());
+        }
+        self.retire_index(old)?;
+        if kind == ChunkKind::Inodes {
+            let at = self.place(chunk * ferrite_pool::layout::CHUNK_PAGES)?;
+            self.memory().zero(Span::new(at, CHUNK), Scheme::Nt);
+            self.settle()?;
+        }
+        let mut change = Change::new(self);
+        change.write_kind(chunk, kind);
+        change.commit()?;
+        self.space.set_kind(chunk, kind);
+        Ok(())
+    }
+
+    /// Before a chunk of kind `old` is used for something else (FC1).
+    pub(crate) fn retire_index(&self, old: Option<ChunkKind>) -> Result<()> {
+        if old == Some(ChunkKind::Index) { Ok(self.pool().retire()?) } else { Ok(()) }
+    }
+
+    /// A free inode's number, taken in DRAM.
+    pub(crate) fn take_inode_number(&self) -> Result<u64> {
+        loop {
+            if let Some(number) = self.space.take_inode(self.memory()) {
+                return Ok(number);
+            }
+            let found = self.space.find_inodes(self.memory(), true);
+            let chunk = match found {
+                Some(chunk) => chunk,
+                None => match self.claim_chunk()? {
+                    Some(chunk) => {
+                        self.dedicate(chunk, ChunkKind::Inodes)?;
+                        chunk
+                    }
+                    None => self.space.find_inodes(self.memory(), false).ok_or(Error::NoSpace)?,
+                },
+            };
+            self.space.make_current(ChunkKind::Inodes, chunk);
+        }
+    }
+
+    /// Takes chunks from the pool: a sixteenth of what it has, or as many as there are (FC3).
+    pub(crate) fn grow(&self) -> Result<()> {
+        let mut tag = self.tag.lock();
+        if self.space.has_free() {
+            return Ok(());
+        }
+        let numbers: Vec<u64> = self.space.absent().collect();
+        let have = self.space.chunks() - numbers.len() as u64;
+        let mut wanted = (have / 16).clamp(1, GROWTH_CHUNKS_MAX).min(numbers.len() as u64);
+        while wanted > 0 {
+            let need = Need { role: Role::DATA, zone: Zone::Super, bytes: wanted * CHUNK };
+            let change = TagChange { size: tag.size, attributes: tag.attributes, add: &[need], keep: &tag.extents };
+            match self.pool().change_tag(&tag, &change, |_| Ok(())) {
+                Ok(grown) => {
+                    *tag = grown;
+                    return self.adopt_spare(&tag);
+                }
+                Err(ferrite_pool::Error::Full { .. }) => wanted /= 2,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(Error::NoSpace)
+    }
+
+    /// Inodes that could still be made, beside those of the chunks there are.
+    pub(crate) fn inodes_of(&self, free_bytes: u64) -> u64 {
+        free_bytes / CHUNK * CHUNK_INODES
+    }
+}

@@ -1,0 +1,225 @@
+//! An inode: 256 bytes, persistent from birth.
+//!
+//! ```text
+//! head    0 mode u16   2 height u8   3 flags u8   4 links u32   8 uid u32   12 gid u32   16 size u64
+//!         24 mtime i64   32 ctime i64   40 atime i64   48 generation u32   52 orphan u32   56 pages u64
+//! roots   64 word[8]: the index of a file, the names of a directory, or a short symbolic link
+//! rest    128 btime i64   136 parent u64   144 rdev u64   152 xattrs u64   160 reserved [32]
+//! direct  192 mtime i64   200 ctime i64   208 atime i64   216 size u64   224 reserved [32]
+//! ```
+//!
+//! A mode of 0 says that the inode is free. A size is 48 bits and an epoch of 16: the words of `direct` hold, in place
+//! of those of `head`, exactly while both sizes have the same epoch.
+//!
+//! - FI1. Everything but `direct` is written by transactions alone, `direct` by single stores alone: a replay of an old
+//!   record cannot undo an append (lane L6).
+//! - FI2. A transaction that writes `head` takes over what `direct` says and starts an epoch that is not `direct`'s.
+//! - FI3. `direct` is stored at once, the size behind the times: a line keeps the order of its stores, so an epoch that
+//!   is there has its times.
+//! - FI4. A free inode keeps its generation; the next file in it has the next one.
+
+use ferrite_medium::{Memory, Scheme};
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
+
+use crate::attr::KIND_MASK;
+use crate::layout::{INODE, ROOTS};
+use crate::word::Word;
+use crate::{Attr, Ino, Kind, Time};
+use ferrite_pool::layout::PAGE;
+
+/// The first line.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Head {
+    pub mode: u16,
+    pub height: u8,
+    pub flags: u8,
+    pub links: u32,
+    pub uid: u32,
+    pub gid: u32,
+    /// With its epoch on the medium, without in [`Inode`].
+    pub size: u64,
+    pub mtime: i64,
+    pub ctime: i64,
+    pub atime: i64,
+    pub generation: u32,
+    /// Its orphan word and 1, or 0.
+    pub orphan: u32,
+    pub pages: u64,
+}
+
+/// The third line.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Rest {
+    pub btime: i64,
+    /// The directory that a directory is in.
+    pub parent: u64,
+    pub rdev: u64,
+    pub xattrs: u64,
+    pub reserved: [u64; 4],
+}
+
+/// The fourth line.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct Direct {
+    mtime: i64,
+    ctime: i64,
+    atime: i64,
+    size: u64,
+    reserved: [u64; 4],
+}
+
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct Media {
+    head: Head,
+    roots: [u64; ROOTS as usize],
+    rest: Rest,
+    direct: Direct,
+}
+
+const _: () = assert!(size_of::<Media>() == INODE as usize && size_of::<Head>() == 64);
+
+const SIZE_BITS: u32 = 48;
+const SIZE: u64 = (1 << SIZE_BITS) - 1;
+const DIRECT: u64 = 192;
+
+/// Pages behind the end were asked for and are kept when the file is closed.
+pub const KEEPS_PAGES: u8 = 1;
+
+/// An inode, read; its effective values are in `head`.
+#[derive(Clone, Copy, Debug)]
+pub struct Inode {
+    pub ino: Ino,
+    /// Where it lies in the pool.
+    pub at: u64,
+    pub head: Head,
+    pub roots: [Word; ROOTS as usize],
+    pub rest: Rest,
+    /// The epoch of `head`, and that of `direct`.
+    epoch: u16,
+    direct_epoch: u16,
+}
+
+impl Inode {
+    /// The inode at `at`, as it stands.
+    pub fn load(memory: &dyn Memory, ino: Ino, at: u64) -> Self {
+        let mut bytes = [0; INODE as usize];
+        memory.load(at, &mut bytes);
+        let media: Media = zerocopy::transmute!(bytes);
+        let (mut head, direct) = (media.head, media.direct);
+        let (epoch, direct_epoch) = ((head.size >> SIZE_BITS) as u16, (direct.size >> SIZE_BITS) as u16);
+        head.size &= SIZE;
+        if epoch == direct_epoch {
+            (head.size, head.mtime, head.ctime) = (direct.size & SIZE, direct.mtime, direct.ctime);
+            head.atime = direct.atime;
+        }
+        Self { ino, at, head, roots: media.roots.map(Word), rest: media.rest, epoch, direct_epoch }
+    }
+
+    /// What it was before it is made anew: free, with its generation and its epochs.
+    pub fn anew(&self) -> Self {
+        let head = Head { generation: self.head.generation.wrapping_add(1), ..Head::new_zeroed() };
+        Self { head, roots: [Word::NONE; ROOTS as usize], rest: Rest::new_zeroed(), ..*self }
+    }
+
+    /// What it is when it has ended (FI4).
+    pub fn freed(&self) -> Self {
+        let head = Head { generation: self.head.generation, ..Head::new_zeroed() };
+        Self { head, roots: [Word::NONE; ROOTS as usize], rest: Rest::new_zeroed(), ..*self }
+    }
+
+    pub fn is_free(&self) -> bool {
+        self.head.mode == 0
+    }
+
+    pub fn kind(&self) -> Option<Kind> {
+        Kind::from_mode(self.head.mode.into())
+    }
+
+    pub fn is_directory(&self) -> bool {
+        self.kind() == Some(Kind::Directory)
+    }
+
+    /// Sets all its times, of a file that is made.
+    pub fn set_times(&mut self, now: i64) {
+        (self.head.mtime, self.head.ctime, self.head.atime, self.rest.btime) = (now, now, now, now);
+    }
+
+    /// Its content changed, or its entries.
+    pub fn touch(&mut self, now: i64) {
+        (self.head.mtime, self.head.ctime) = (now, now);
+    }
+
+    pub fn size(&self) -> u64 {
+        self.head.size
+    }
+
+    /// The bytes of its head for a transaction (FI2).
+    fn encode_head(&mut self) -> [u8; 64] {
+        if self.epoch == self.direct_epoch {
+            self.epoch = self.epoch.wrapping_add(1);
+        }
+        let head = Head { size: self.head.size | u64::from(self.epoch) << SIZE_BITS, ..self.head };
+        zerocopy::transmute!(head)
+    }
+
+    /// What a transaction writes where, of its head alone.
+    pub fn head_bytes(&mut self) -> (u64, [u8; 64]) {
+        (self.at, self.encode_head())
+    }
+
+    /// The same with its roots.
+    pub fn roots_bytes(&mut self) -> (u64, [u8; 128]) {
+        let mut bytes = [0; 128];
+        bytes[..64].copy_from_slice(&self.encode_head());
+        bytes[64..].copy_from_slice(self.roots.map(|word| word.0).as_bytes());
+        (self.at, bytes)
+    }
+
+    /// The same with all that transactions write.
+    pub fn all_bytes(&mut self) -> (u64, [u8; 192]) {
+        let mut bytes = [0; 192];
+        bytes[..128].copy_from_slice(&self.roots_bytes().1);
+        bytes[128..].copy_from_slice(self.rest.as_bytes());
+        (self.at, bytes)
+    }
+
+    /// Where root `index` lies in the pool.
+    pub fn root_at(&self, index: u64) -> u64 {
+        self.at + 64 + index * 8
+    }
+
+    /// Stores size and times directly (FI1, FI3); durable when the caller has settled.
+    pub fn store_direct(&mut self, memory: &dyn Memory) {
+        let Head { mtime, ctime, atime, size, .. } = self.head;
+        let size = size | u64::from(self.epoch) << SIZE_BITS;
+        let direct = Direct { mtime, ctime, atime, size, reserved: [0; 4] };
+        memory.store(self.at + DIRECT, &direct.as_bytes()[..32], Scheme::Flush);
+        self.direct_epoch = self.epoch;
+    }
+
+    /// What `stat` tells of it.
+    pub fn attr(&self) -> Option<Attr> {
+        let kind = self.kind()?;
+        let size = if kind == Kind::Directory { self.head.size * 32 } else { self.head.size };
+        Some(Attr {
+            ino: self.ino,
+            generation: self.head.generation,
+            kind,
+            mode: self.head.mode & !KIND_MASK,
+            links: self.head.links,
+            uid: self.head.uid,
+            gid: self.head.gid,
+            rdev: self.rest.rdev,
+            size,
+            allocated_bytes: self.head.pages * PAGE,
+            atime: Time(self.head.atime),
+            mtime: Time(self.head.mtime),
+            ctime: Time(self.head.ctime),
+            btime: Time(self.rest.btime),
+        })
+    }
+}

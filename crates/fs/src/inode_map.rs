@@ -1,0 +1,63 @@
+//! Which inodes of a chunk are in use: in DRAM only, read from their modes when first asked for.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+use ferrite_medium::Memory;
+
+use crate::bits::lowest;
+use crate::layout::{CHUNK_INODES, INODE};
+
+/// Which inodes of a chunk are in use.
+#[derive(Debug)]
+pub(crate) struct InodeMap {
+    used: [AtomicU64; (CHUNK_INODES / 64) as usize],
+    free: AtomicU32,
+    /// The word where the search for a free one starts.
+    hint: AtomicUsize,
+}
+
+impl InodeMap {
+    /// Reads which inodes of the chunk at `base` are in use. Number 0 of the first chunk is none.
+    pub fn load(memory: &dyn Memory, base: u64, is_first: bool) -> Self {
+        let is_used = |slot: u64| u64::from(memory.load_word(base + slot * INODE) as u16 != 0);
+        let word = |word: usize| (0..64).fold(0, |bits, bit| bits | is_used(word as u64 * 64 + bit) << bit);
+        let mut used: [u64; (CHUNK_INODES / 64) as usize] = std::array::from_fn(word);
+        used[0] |= u64::from(is_first);
+        let free = CHUNK_INODES as u32 - used.iter().map(|word| word.count_ones()).sum::<u32>();
+        Self { used: used.map(AtomicU64::new), free: AtomicU32::new(free), hint: AtomicUsize::new(0) }
+    }
+
+    /// How many are free.
+    pub fn free(&self) -> u32 {
+        self.free.load(Ordering::Relaxed)
+    }
+
+    /// A free one, taken.
+    pub fn take(&self) -> Option<u64> {
+        let hint = self.hint.load(Ordering::Relaxed);
+        for step in 0..self.used.len() {
+            let index = (hint + step) % self.used.len();
+            let word = &self.used[index];
+            loop {
+                let bit = lowest(!word.load(Ordering::Relaxed), 1);
+                if bit == 0 {
+                    break;
+                }
+                if word.fetch_or(bit, Ordering::AcqRel) & bit == 0 {
+                    self.free.fetch_sub(1, Ordering::Relaxed);
+                    self.hint.store(index, Ordering::Relaxed);
+                    return Some(index as u64 * 64 + u64::from(bit.trailing_zeros()));
+                }
+            }
+        }
+        None
+    }
+
+    /// Gives one back.
+    pub fn give_back(&self, slot: u64) {
+        let bit = 1 << (slot % 64);
+        if self.used[(slot / 64) as usize].fetch_and(!bit, Ordering::AcqRel) & bit != 0 {
+            self.free.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Where everything of a file system lies.
+//!
+//! ```text
+//! MAP stream    0x00000  orphans        8192 words: inode numbers with work left to do
+//!               0x10000  table pages    each: 30 chunk words, padding to 256, then 30 descriptors of 128 bytes
+//! chunk word    bits 0..32 pool chunk + 1   32..64 pool chunk + 1 of a copy that may have taken its place; 0: none
+//! descriptor    0 kind u64   8 reserved [56]   64 bitmap [64]: bit set = page in use (kinds data and index)
+//! chunk         data: 512 pages of file content   index: 512 pages of words and names   inodes: 8192 of 256 bytes
+//!               super: one page of 2 MiB of a file
+//! ```
+//!
+//! A chunk is known by its number in the table, wherever in the pool it lies: pages and inodes are numbered through
+//! it, so nothing that names them changes when the chunk moves.
+
+use ferrite_medium::Span;
+use ferrite_pool::layout::{CHUNK, CHUNK_PAGES, PAGE};
+
+/// Orphan words.
+pub const ORPHANS: u64 = 8192;
+const TABLE: u64 = ORPHANS * 8;
+/// Chunks that a table page tells of.
+pub const TABLE_CHUNKS: u64 = 30;
+/// Bytes of a descriptor.
+pub const DESCRIPTOR: u64 = 128;
+/// Where the bitmap lies in a descriptor, in bytes.
+pub const BITMAP: u64 = 64;
+const DESCRIPTORS: u64 = 256;
+
+/// Bytes of an inode.
+pub const INODE: u64 = 256;
+/// Inodes in a chunk.
+pub const CHUNK_INODES: u64 = CHUNK / INODE;
+/// Bytes of the largest file: 128 TiB.
+pub const FILE_BYTES_MAX: u64 = 1 << 47;
+/// Words in an inode, and in a page of an index.
+pub const ROOTS: u64 = 8;
+/// Words in a page of an index.
+pub const NODE_WORDS: u64 = PAGE / 8;
+
+const _: () = assert!(DESCRIPTORS + TABLE_CHUNKS * DESCRIPTOR == PAGE && TABLE_CHUNKS * 8 <= DESCRIPTORS);
+const _: () = assert!(TABLE.is_multiple_of(PAGE));
+const _: () = assert!(CHUNK_PAGES == NODE_WORDS);
+
+/// Bytes of the MAP stream of a file system that may have `chunks` chunks.
+pub fn map_bytes(chunks: u64) -> u64 {
+    TABLE + chunks.div_ceil(TABLE_CHUNKS) * PAGE
+}
+
+/// Where the MAP stream is in the pool, page by page.
+#[derive(Debug)]
+pub struct MapPages(Vec<u64>);
+
+impl MapPages {
+    /// The MAP stream whose runs are `runs`.
+    pub fn new(runs: impl Iterator<Item = Span>) -> Self {
+        Self(runs.flat_map(|run| (0..run.len / PAGE).map(move |page| run.at + page * PAGE)).collect())
+    }
+
+    fn place(&self, at: u64) -> u64 {
+        self.0[(at / PAGE) as usize] + at % PAGE
+    }
+
+    /// Chunks that it has room for.
+    pub fn chunks(&self) -> u64 {
+        (self.0.len() as u64).saturating_sub(TABLE / PAGE) * TABLE_CHUNKS
+    }
+
+    /// Where orphan word `index` lies in the pool.
+    pub fn orphan(&self, index: u64) -> u64 {
+        self.place(index * 8)
+    }
+
+    /// Where the word of `chunk` lies in the pool.
+    pub fn chunk_word(&self, chunk: u64) -> u64 {
+        self.place(TABLE + chunk / TABLE_CHUNKS * PAGE + chunk % TABLE_CHUNKS * 8)
+    }
+
+    /// Where the descriptor of `chunk` lies in the pool.
+    pub fn descriptor(&self, chunk: u64) -> u64 {
+        self.place(TABLE + chunk / TABLE_CHUNKS * PAGE + DESCRIPTORS + chunk % TABLE_CHUNKS * DESCRIPTOR)
+    }
+}

@@ -1,0 +1,208 @@
+//! A page of names.
+//!
+//! ```text
+//! 0 magic u32   4 reserved u32   8 directory u64   16 reserved [48]
+//! 64    slot[96]: bits 0..32 tag   32..48 where the entry lies, in units of 8 bytes   48..56 bytes of its name   56.. kind
+//! 832   entries: 0 position u64   8 inode u64   16 name, padded with zeros to a multiple of 8
+//! ```
+//!
+//! A slot of 0 is free. The tag is the low half of the position's hash; a position is the hash of the name, 55 bits,
+//! and 8 bits that tell apart names of one hash. Entries lie in any order; what no slot names is room.
+
+use ferrite_medium::Memory;
+use ferrite_pool::layout::PAGE;
+
+use crate::change::Change;
+use crate::{Ino, Kind};
+
+/// Slots of a page.
+pub const SLOTS: usize = 96;
+const SLOTS_AT: u64 = 64;
+const HEAP: u64 = SLOTS_AT + SLOTS as u64 * 8;
+const UNIT: u64 = 8;
+const UNITS: u64 = (PAGE - HEAP) / UNIT;
+const ENTRY: u64 = 16;
+/// The first word of a page of names.
+pub const MAGIC: u64 = u32::from_le_bytes(*b"LEAF") as u64;
+/// Bits of a position that tell apart names of one hash.
+pub const ORDINAL_BITS: u32 = 8;
+
+const KINDS: [Kind; 7] =
+    [Kind::File, Kind::Directory, Kind::Symlink, Kind::Fifo, Kind::Socket, Kind::CharDevice, Kind::BlockDevice];
+
+/// A slot in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slot(pub u64);
+
+impl Slot {
+    fn new(position: u64, unit: u64, name: &[u8], kind: Kind) -> Self {
+        let kind = KINDS.iter().position(|known| *known == kind).expect("every kind is known") as u64 + 1;
+        Self(u64::from(tag(position)) | unit << 32 | (name.len() as u64) << 48 | kind << 56)
+    }
+
+    fn tag(self) -> u32 {
+        self.0 as u32
+    }
+
+    /// Where its entry lies in the page; `None` where that cannot be.
+    fn entry_at(self) -> Option<u64> {
+        let at = (self.0 >> 32 & 0xffff) * UNIT;
+        (at >= HEAP && self.name_len() > 0 && at + entry_bytes(self.name_len()) <= PAGE).then_some(at)
+    }
+
+    pub fn name_len(self) -> u64 {
+        self.0 >> 48 & 0xff
+    }
+
+    pub fn kind(self) -> Option<Kind> {
+        KINDS.get(((self.0 >> 56) as usize).wrapping_sub(1)).copied()
+    }
+}
+
+/// The tag of a position or of a hash with its ordinal.
+fn tag(position: u64) -> u32 {
+    (position >> ORDINAL_BITS) as u32
+}
+
+fn entry_bytes(name_len: u64) -> u64 {
+    ENTRY + name_len.next_multiple_of(UNIT)
+}
+
+/// An entry, read.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    pub slot: usize,
+    pub position: u64,
+    pub ino: Ino,
+    pub kind: Kind,
+    pub len: usize,
+    name: [u8; 256],
+}
+
+impl Entry {
+    pub fn name(&self) -> &[u8] {
+        &self.name[..self.len]
+    }
+}
+
+/// A page of names, its slots read.
+#[derive(Clone, Debug)]
+pub struct Leaf {
+    /// Where it lies in the pool.
+    pub at: u64,
+    slots: [u64; SLOTS],
+}
+
+impl Leaf {
+    /// The page at `at`.
+    #[inline]
+    pub fn load(memory: &dyn Memory, at: u64) -> Self {
+        let mut bytes = [0; SLOTS * 8];
+        memory.load(at + SLOTS_AT, &mut bytes);
+        let words: [[u8; 8]; SLOTS] = zerocopy::transmute!(bytes);
+        Self { at, slots: words.map(u64::from_le_bytes) }
+    }
+
+    /// A new page of directory `dir` at `at`, zeroed before in `change`.
+    pub fn create(change: &mut Change<'_>, at: u64, dir: Ino) -> Self {
+        let mut head = [0; 16];
+        head[..8].copy_from_slice(&MAGIC.to_le_bytes());
+        head[8..].copy_from_slice(&dir.0.to_le_bytes());
+        change.write(at, &head);
+        Self { at, slots: [0; SLOTS] }
+    }
+
+    /// Slots in use, by number.
+    pub fn used(&self) -> impl Iterator<Item = (usize, Slot)> + '_ {
+        self.slots.iter().enumerate().filter(|(_, slot)| **slot != 0).map(|(index, slot)| (index, Slot(*slot)))
+    }
+
+    /// Reads the entry of `slot`; `None` where it cannot be one.
+    pub fn entry(&self, memory: &dyn Memory, index: usize, slot: Slot) -> Option<Entry> {
+        let at = slot.entry_at()?;
+        let mut bytes = [0; ENTRY as usize + 256];
+        let len = slot.name_len() as usize;
+        memory.load(self.at + at, &mut bytes[..ENTRY as usize + len]);
+        let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+        let mut name = [0; 256];
+        name[..len].copy_from_slice(&bytes[ENTRY as usize..][..len]);
+        Some(Entry { slot: index, position: word(0), ino: Ino(word(8)), kind: slot.kind()?, len, name })
+    }
+
+    /// The entry of `name`, whose hash is `hash`.
+    pub fn find(&self, memory: &dyn Memory, hash: u64, name: &[u8]) -> Option<Entry> {
+        let tag = hash as u32;
+        let same = self.used().filter(|(_, slot)| slot.tag() == tag && slot.name_len() == name.len() as u64);
+        let mut entries = same.filter_map(|(index, slot)| self.entry(memory, index, slot));
+        entries.find(|entry| entry.name() == name)
+    }
+
+    /// A position for a name of hash `hash`; `None` where 256 names have it.
+    pub fn position_for(&self, memory: &dyn Memory, hash: u64) -> Option<u64> {
+        let tag = hash as u32;
+        let same = self.used().filter(|(_, slot)| slot.tag() == tag);
+        let taken: Vec<u64> =
+            same.filter_map(|(index, slot)| Some(self.entry(memory, index, slot)?.position)).collect();
+        (0..1 << ORDINAL_BITS).map(|ordinal| hash << ORDINAL_BITS | ordinal).find(|position| !taken.contains(position))
+    }
+
+    /// Where an entry with a name of `name_len` bytes has room: a slot and a unit.
+    pub fn room(&self, name_len: u64) -> Option<(usize, u64)> {
+        let slot = self.slots.iter().position(|slot| *slot == 0)?;
+        let wanted = entry_bytes(name_len) / UNIT;
+        let mut taken = [0_u64; UNITS.div_ceil(64) as usize];
+        for (_, slot) in self.used() {
+            let Some(at) = slot.entry_at() else { continue };
+            let first = (at - HEAP) / UNIT;
+            (first..first + entry_bytes(slot.name_len()) / UNIT)
+                .for_each(|unit| taken[(unit / 64) as usize] |= 1 << (unit % 64));
+        }
+        let mut run = 0;
+        for unit in 0..UNITS {
+            run = if taken[(unit / 64) as usize] >> (unit % 64) & 1 == 0 { run + 1 } else { 0 };
+            if run == wanted {
+                return Some((slot, HEAP / UNIT + unit + 1 - wanted));
+            }
+        }
+        None
+    }
+
+    /// Lets `change` add an entry where there is room.
+    pub fn add(&mut self, change: &mut Change<'_>, (index, unit): (usize, u64), entry: &NewEntry<'_>) {
+        let slot = Slot::new(entry.position, unit, entry.name, entry.kind);
+        let mut bytes = [0; ENTRY as usize + 256];
+        bytes[..8].copy_from_slice(&entry.position.to_le_bytes());
+        bytes[8..16].copy_from_slice(&entry.ino.0.to_le_bytes());
+        bytes[16..16 + entry.name.len()].copy_from_slice(entry.name);
+        change.write(self.at + unit * UNIT, &bytes[..entry_bytes(entry.name.len() as u64) as usize]);
+        change.write_word(self.at + SLOTS_AT + index as u64 * 8, slot.0);
+        self.slots[index] = slot.0;
+    }
+
+    /// Lets `change` make the entry in slot `index` name another inode, of kind `kind`.
+    pub fn redirect(&mut self, change: &mut Change<'_>, entry: &Entry, ino: Ino, kind: Kind) {
+        let slot = Slot(self.slots[entry.slot]);
+        let Some(at) = slot.entry_at() else { return };
+        change.write_word(self.at + at + 8, ino.0);
+        let slot = Slot::new(entry.position, at / UNIT, entry.name(), kind);
+        if slot.0 != self.slots[entry.slot] {
+            change.write_word(self.at + SLOTS_AT + entry.slot as u64 * 8, slot.0);
+            self.slots[entry.slot] = slot.0;
+        }
+    }
+
+    /// Lets `change` remove the entry in slot `index`; whether the page has no other.
+    pub fn remove(&mut self, change: &mut Change<'_>, index: usize) -> bool {
+        self.slots[index] = 0;
+        change.write_word(self.at + SLOTS_AT + index as u64 * 8, 0);
+        self.used().next().is_none()
+    }
+}
+
+/// An entry to be added.
+pub struct NewEntry<'a> {
+    pub position: u64,
+    pub ino: Ino,
+    pub kind: Kind,
+    pub name: &'a [u8],
+}

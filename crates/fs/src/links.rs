@@ -1,0 +1,192 @@
+//! Inodes that are held, that lose their last name, and that end.
+
+use ferrite_pool::layout::PAGE;
+
+use crate::change::Change;
+use crate::fs::FileSystem;
+use crate::inode::{Inode, KEEPS_PAGES};
+use crate::locks::{Hold, Stripe};
+use crate::read::apply_waiting;
+use crate::word::Word;
+use crate::{Error, Ino, Kind, Result};
+
+impl FileSystem {
+    /// Keeps the inode although its last name may be removed: an open file, or a number that a kernel remembers.
+    /// Once for each [`FileSystem::release`].
+    pub fn hold(&self, ino: Ino) -> Result<()> {
+        let mut stripe = self.locks.write(ino);
+        self.load(ino)?;
+        stripe.holds.entry(ino.0).or_default().count += 1;
+        Ok(())
+    }
+
+    /// Gives back `count` holds. With the last one a file without a name ends, and pages that were taken ahead of
+    /// appends become free.
+    pub fn release(&self, ino: Ino, count: u64) {
+        let _pass = self.gate.pass();
+        let mut stripe = self.locks.write(ino);
+        let Some(hold) = stripe.holds.get_mut(&ino.0) else { return };
+        hold.count = hold.count.saturating_sub(count);
+        if hold.count > 0 {
+            return;
+        }
+        let Some(Hold { is_ahead, .. }) = stripe.holds.remove(&ino.0) else { return };
+        let Ok(mut inode) = self.load(ino) else { return };
+        apply_waiting(&stripe, &mut inode);
+        if inode.head.links == 0 {
+            // What fails here is done by a step, or after the next start.
+            if !matches!(self.end_some(&mut stripe, &mut inode), Ok(true)) {
+                self.orphans.make_ready(ino);
+            }
+        } else if is_ahead && inode.head.flags & KEEPS_PAGES == 0 && !stripe.waiting.contains_key(&ino.0) {
+            let mut change = Change::new(self);
+            let end = inode.size().div_ceil(PAGE);
+            let _ = self.trim(&mut change, &mut inode, end).and_then(|_| self.commit_head(change, &mut inode));
+        }
+    }
+
+    /// Lets `change` take one name from `inode`; with the last one it ends, now or by steps. The caller holds its lock.
+    pub(crate) fn drop_link(
+        &self,
+        change: &mut Change<'_>,
+        stripe: &Stripe,
+        inode: &mut Inode,
+        now: i64,
+    ) -> Result<Dropped> {
+        inode.head.ctime = now;
+        let last = if inode.is_directory() { 2 } else { 1 };
+        if inode.head.links > last {
+            inode.head.links -= 1;
+            change.write_head(inode);
+            return Ok(Dropped::Named);
+        }
+        inode.head.links = 0;
+        if !stripe.is_held(inode.ino) && self.free_some(change, inode)? {
+            self.free_inode(change, inode);
+            return Ok(Dropped::Freed);
+        }
+        self.make_orphan(change, inode)?;
+        Ok(Dropped::Orphan { is_ready: !stripe.is_held(inode.ino) })
+    }
+
+    /// What is to be done when the change of [`FileSystem::drop_link`] is committed.
+    pub(crate) fn dropped(&self, stripe: &mut Stripe, ino: Ino, dropped: Dropped) {
+        match dropped {
+            Dropped::Named => {}
+            Dropped::Freed => drop(stripe.waiting.remove(&ino.0)),
+            Dropped::Orphan { is_ready: true } => self.orphans.make_ready(ino),
+            Dropped::Orphan { is_ready: false } => {}
+        }
+    }
+
+    /// Gives `inode` an orphan word (FO1).
+    pub(crate) fn make_orphan(&self, change: &mut Change<'_>, inode: &mut Inode) -> Result<()> {
+        if inode.head.orphan == 0 {
+            let word = self.orphans.take().ok_or(Error::NoSpace)?;
+            change.note_orphan(word);
+            inode.head.orphan = word + 1;
+            change.write_word(self.space.map.orphan(word.into()), inode.ino.0);
+        }
+        change.write_roots(inode);
+        Ok(())
+    }
+
+    /// Frees what `inode` has, up to a bound; whether that was all.
+    fn free_some(&self, change: &mut Change<'_>, inode: &mut Inode) -> Result<bool> {
+        let is_done = match inode.kind() {
+            Some(Kind::File) => self.trim(change, inode, 0)?,
+            Some(Kind::Directory) => self.free_names(change, inode)?,
+            Some(Kind::Symlink) if inode.size() > 64 => {
+                change.free_word(inode.roots[0]);
+                inode.roots[0] = Word::NONE;
+                true
+            }
+            _ => true,
+        };
+        if is_done {
+            self.free_xattrs(change, inode)?;
+        }
+        Ok(is_done)
+    }
+
+    /// Lets `change` make `inode`, which has nothing any more, free (FI4).
+    fn free_inode(&self, change: &mut Change<'_>, inode: &mut Inode) {
+        if let Some(word) = inode.head.orphan.checked_sub(1) {
+            change.write_word(self.space.map.orphan(word.into()), 0);
+            change.free_orphan(word);
+        }
+        let mut freed = inode.freed();
+        change.write_inode(&mut freed);
+        change.free_inode(inode.ino.0);
+    }
+
+    /// One step of ending an inode without a name; whether it was the last.
+    pub(crate) fn end_some(&self, stripe: &mut Stripe, inode: &mut Inode) -> Result<bool> {
+        let mut change = Change::new(self);
+        let is_last = self.free_some(&mut change, inode)?;
+        if is_last {
+            self.free_inode(&mut change, inode);
+            stripe.waiting.remove(&inode.ino.0);
+        } else {
+            change.write_roots(inode);
+        }
+        change.commit()?;
+        if is_last {
+            self.orphans.remove(inode.ino);
+        }
+        Ok(is_last)
+    }
+
+    /// One step of freeing what an orphan with a name has behind its end.
+    pub(crate) fn trim_orphan(&self, inode: &mut Inode) -> Result<()> {
+        let Some(word) = inode.head.orphan.checked_sub(1) else { return Ok(()) };
+        let mut change = Change::new(self);
+        let end = inode.size().div_ceil(PAGE);
+        let is_last = self.trim(&mut change, inode, end)?;
+        if is_last {
+            change.write_word(self.space.map.orphan(word.into()), 0);
+            change.free_orphan(word);
+            inode.head.orphan = 0;
+        }
+        self.commit_head(change, inode)?;
+        if is_last {
+            self.orphans.remove(inode.ino);
+        }
+        Ok(())
+    }
+
+    /// One step of what orphans wait for; `false` when none does.
+    pub(crate) fn step_orphans(&self) -> Result<bool> {
+        let Some(ino) = self.orphans.next_ready() else { return Ok(false) };
+        let _pass = self.gate.pass();
+        let mut stripe = self.locks.write(ino);
+        let Ok(mut inode) = self.load(ino) else {
+            self.orphans.remove(ino);
+            return Ok(true);
+        };
+        apply_waiting(&stripe, &mut inode);
+        match (inode.head.links, inode.head.orphan) {
+            (0, _) if stripe.is_held(ino) => self.orphans.remove(ino),
+            (0, _) => drop(self.end_some(&mut stripe, &mut inode)?),
+            (_, 0) => self.orphans.remove(ino),
+            _ => {
+                if stripe.waiting.contains_key(&ino.0) {
+                    self.publish_size(&mut stripe, &mut inode)?;
+                }
+                self.trim_orphan(&mut inode)?;
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// What became of an inode that lost a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dropped {
+    /// It has others.
+    Named,
+    /// It is free.
+    Freed,
+    /// It ends by steps, as soon as nobody holds it.
+    Orphan { is_ready: bool },
+}

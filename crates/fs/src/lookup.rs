@@ -1,0 +1,60 @@
+//! What is where, and what is known of it.
+
+use crate::fs::FileSystem;
+use crate::read::apply_waiting;
+use crate::{Attr, DirEntry, Error, Ino, Kind, Result};
+
+/// Cookies of `.` and `..`; those of names are larger.
+const DOTS: [(&[u8], u64); 2] = [(b".", 1), (b"..", 2)];
+
+impl FileSystem {
+    /// What `parent` calls `name`; `.` and `..` too.
+    pub fn lookup(&self, parent: Ino, name: &[u8]) -> Result<Attr> {
+        self.getattr(self.child(parent, name)?)
+    }
+
+    /// The number of what `parent` calls `name`.
+    pub(crate) fn child(&self, parent: Ino, name: &[u8]) -> Result<Ino> {
+        let _stripe = self.locks.read(parent);
+        let dir = self.load_directory(parent)?;
+        match name {
+            b"." => Ok(parent),
+            b".." => Ok(Ino(dir.rest.parent)),
+            _ => Ok(self.find(&dir, &self.name(name)?)?.ok_or(Error::NotFound)?.entry.ino),
+        }
+    }
+
+    /// What is known of a file.
+    pub fn getattr(&self, ino: Ino) -> Result<Attr> {
+        let stripe = self.locks.read(ino);
+        let mut inode = self.load(ino)?;
+        apply_waiting(&stripe, &mut inode);
+        self.attr_of(&inode)
+    }
+
+    /// Where a symbolic link points.
+    pub fn readlink(&self, ino: Ino) -> Result<Vec<u8>> {
+        let _stripe = self.locks.read(ino);
+        let inode = self.load(ino)?;
+        if inode.kind() != Some(Kind::Symlink) {
+            return Err(Error::Invalid("not a symbolic link"));
+        }
+        self.target(&inode)
+    }
+
+    /// Lists a directory, `.` and `..` first, from behind the entry with `cookie` (0: from the start) until `each`
+    /// says `false` (that entry comes again). Entries that stay are listed once, whatever happens meanwhile. `each`
+    /// calls nothing of this file system.
+    pub fn readdir(&self, dir: Ino, cookie: u64, each: &mut dyn FnMut(&DirEntry<'_>) -> bool) -> Result<()> {
+        let _stripe = self.locks.read(dir);
+        let inode = self.load_directory(dir)?;
+        for ((name, own), ino) in DOTS.into_iter().zip([dir, Ino(inode.rest.parent)]) {
+            if cookie < own && !each(&DirEntry { name, ino, kind: Kind::Directory, cookie: own }) {
+                return Ok(());
+            }
+        }
+        self.each_name(&inode, cookie, &mut |entry| {
+            Ok(each(&DirEntry { name: entry.name(), ino: entry.ino, kind: entry.kind, cookie: entry.position }))
+        })
+    }
+}

@@ -1,0 +1,61 @@
+//! Reading: bytes are copied from where they lie.
+
+use ferrite_pool::layout::PAGE;
+
+use crate::fs::FileSystem;
+use crate::inode::Inode;
+use crate::locks::Stripe;
+use crate::{Ino, Result};
+
+impl FileSystem {
+    /// Reads from byte `at` on; how many bytes, fewer than asked for at the end only.
+    pub fn read(&self, ino: Ino, at: u64, into: &mut [u8]) -> Result<usize> {
+        let stripe = self.locks.read(ino);
+        let mut inode = self.load_regular(ino)?;
+        apply_waiting(&stripe, &mut inode);
+        let len = inode.size().saturating_sub(at).min(into.len() as u64);
+        if len == 0 {
+            return Ok(0);
+        }
+        self.copy_out(&inode, at, &mut into[..len as usize])?;
+        if inode.head.atime <= inode.head.mtime {
+            self.note_access(&stripe, &mut inode);
+        }
+        Ok(len as usize)
+    }
+
+    /// Copies bytes of the file from byte `at` on, all before its end.
+    pub(crate) fn copy_out(&self, inode: &Inode, at: u64, into: &mut [u8]) -> Result<()> {
+        let end = at + into.len() as u64;
+        self.parts(inode, at / PAGE..end.div_ceil(PAGE), |part| {
+            let start = (part.first * PAGE).max(at);
+            let stop = ((part.first + part.pages) * PAGE).min(end);
+            let into = &mut into[(start - at) as usize..(stop - at) as usize];
+            match part.at {
+                Some(place) => self.memory().load(place + start - part.first * PAGE, into),
+                None => into.fill(0),
+            }
+            Ok(true)
+        })
+    }
+
+    /// As `relatime` has it: only where the file changed since. Durable some time later.
+    #[cold]
+    fn note_access(&self, stripe: &Stripe, inode: &mut Inode) {
+        if self.refuse_if_read_only().is_err() || stripe.waiting.contains_key(&inode.ino.0) {
+            return;
+        }
+        if let Some(_pass) = self.gate.try_pass() {
+            inode.head.atime = self.now().max(inode.head.mtime.saturating_add(1));
+            inode.store_direct(self.memory());
+        }
+    }
+}
+
+/// Lets `inode` have the size and times that wait for an fsync.
+pub(crate) fn apply_waiting(stripe: &Stripe, inode: &mut Inode) {
+    if let Some(waiting) = stripe.waiting.get(&inode.ino.0) {
+        inode.head.size = waiting.size;
+        inode.touch(waiting.mtime);
+    }
+}

@@ -1,0 +1,81 @@
+//! Changing what is known of a file, and where it ends.
+
+use ferrite_pool::layout::PAGE;
+
+use crate::change::Change;
+use crate::fs::FileSystem;
+use crate::inode::{Inode, KEEPS_PAGES};
+use crate::layout::FILE_BYTES_MAX;
+use crate::read::apply_waiting;
+use crate::{Attr, Error, Ino, Kind, Result, SetAttr, SetTime};
+
+impl FileSystem {
+    /// Changes what `set` says, all in one; a size takes away or adds at the end. A mode changes the ACL with it.
+    pub fn setattr(&self, ino: Ino, set: &SetAttr) -> Result<Attr> {
+        self.refuse_if_read_only()?;
+        let _pass = self.gate.pass();
+        let mut stripe = self.locks.write(ino);
+        let mut inode = self.load(ino)?;
+        apply_waiting(&stripe, &mut inode);
+        if stripe.waiting.contains_key(&ino.0) {
+            self.publish_size(&mut stripe, &mut inode)?;
+        }
+        if let Some(size) = set.size {
+            self.refuse_size(&inode, size)?;
+            if size > inode.size() {
+                self.define_until(&mut inode, size)?;
+            }
+        }
+        let mut change = Change::new(self);
+        let is_ready = self.set_fields(&mut change, &mut inode, set)?;
+        change.write_inode(&mut inode);
+        change.commit()?;
+        if is_ready {
+            self.orphans.make_ready(ino);
+        }
+        self.attr_of(&inode)
+    }
+
+    fn refuse_size(&self, inode: &Inode, size: u64) -> Result<()> {
+        match inode.kind() {
+            Some(Kind::File) if size <= FILE_BYTES_MAX => Ok(()),
+            Some(Kind::File) => Err(Error::FileTooBig),
+            Some(Kind::Directory) => Err(Error::IsDirectory),
+            _ => Err(Error::Invalid("only regular files have a size to set")),
+        }
+    }
+
+    /// Whether the inode has become an orphan whose end is to be freed by steps.
+    fn set_fields(&self, change: &mut Change<'_>, inode: &mut Inode, set: &SetAttr) -> Result<bool> {
+        let now = self.now();
+        let time = |set| if let SetTime::To(time) = set { time.0 } else { now };
+        let mut is_ready = false;
+        if let Some(size) = set.size {
+            is_ready = size < inode.size() && self.cut(change, inode, size)?;
+            inode.head.size = size;
+            inode.head.mtime = now;
+        }
+        if let Some(mode) = set.mode {
+            inode.head.mode = inode.head.mode & !0o7777 | mode & 0o7777;
+            self.mask_acl(change, inode)?;
+        }
+        inode.head.uid = set.uid.unwrap_or(inode.head.uid);
+        inode.head.gid = set.gid.unwrap_or(inode.head.gid);
+        inode.head.atime = set.atime.map_or(inode.head.atime, time);
+        inode.head.mtime = set.mtime.map_or(inode.head.mtime, time);
+        inode.head.ctime = now;
+        Ok(is_ready)
+    }
+
+    /// Lets `change` free what lies behind `size`, or, where that is too much for one change, make the inode an orphan
+    /// to be cut by steps; whether it did the latter. What lies behind the end is undefined, so it may stay meanwhile.
+    fn cut(&self, change: &mut Change<'_>, inode: &mut Inode, size: u64) -> Result<bool> {
+        inode.head.flags &= !KEEPS_PAGES;
+        let from = size.div_ceil(PAGE);
+        if self.trim(change, inode, from)? {
+            return Ok(false);
+        }
+        self.make_orphan(change, inode)?;
+        Ok(true)
+    }
+}

@@ -1,0 +1,13 @@
+//! Work that waits: done in bounded steps, by whoever has time.
+
+use crate::Result;
+use crate::fs::FileSystem;
+
+impl FileSystem {
+    /// Does one bounded step of what waits: freeing what large removed files held, moving files to superpages, giving
+    /// chunks back to the pool. `false` when nothing waits.
+    pub fn step(&self) -> Result<bool> {
+        self.refuse_if_read_only()?;
+        self.step_orphans()
+    }
+}

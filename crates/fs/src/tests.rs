@@ -1,0 +1,4 @@
+//! What users of the file system rely on.
+
+mod basics;
+mod world;

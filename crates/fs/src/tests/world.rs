@@ -1,0 +1,88 @@
+//! A file system on lying memory, and how to look at all of it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use ferrite_crash::{LyingMemory, Model};
+use ferrite_medium::Memory;
+use ferrite_pool::layout::CHUNK;
+use ferrite_pool::{Format, Pool};
+
+use crate::check::look;
+use crate::{Credentials, DataMode, FileSystem, FsOptions, FsSpec, Ino, Kind, NewFile, Result, SetAttr, Time};
+
+pub const BOOT: [u8; 16] = [9; 16];
+pub const NAME: &str = "files";
+pub const POOL_BYTES: u64 = 16 * CHUNK;
+
+/// Who makes files in tests.
+pub const ME: Credentials = Credentials { uid: 7, gid: 8 };
+
+/// A file to be made.
+pub fn new(kind: Kind) -> NewFile {
+    NewFile { kind, mode: 0o640, umask: 0, rdev: 0, by: ME }
+}
+
+/// A new pool of `bytes` with a file system of no files.
+pub fn new_memory(model: Model, bytes: u64) -> Arc<LyingMemory> {
+    let memory = LyingMemory::new(bytes, model);
+    Pool::create(&memory, &Format { uuid: *b"files pool uuid.", boot_id: BOOT }).expect("a new pool");
+    let memory = Arc::new(memory);
+    let pool = Pool::open(memory.clone(), BOOT).expect("it opens").0;
+    let spec = FsSpec {
+        super_threshold_bytes: None,
+        uid: ME.uid,
+        gid: ME.gid,
+        mode: 0o755,
+        hash_seed: 77,
+        now: Time(1_000_000_000),
+    };
+    FileSystem::create(&pool, NAME, &spec).expect("a new file system");
+    pool.close().expect("it closes");
+    memory.barrier().expect("nothing fails yet");
+    memory.forget_trace();
+    memory
+}
+
+/// Options with a clock that ticks by 10 ms a look.
+pub fn options(data: Option<DataMode>) -> FsOptions {
+    let ticks = AtomicI64::new(2_000_000_000);
+    let clock = Arc::new(move || Time(ticks.fetch_add(10_000_000, Ordering::Relaxed)));
+    FsOptions { data, read_only: false, clock }
+}
+
+/// Opens the file system in `memory`.
+pub fn open(memory: &Arc<LyingMemory>, data: Option<DataMode>) -> Result<Arc<FileSystem>> {
+    let pool = Pool::open(memory.clone(), BOOT)?.0;
+    FileSystem::open(Arc::new(pool), NAME, options(data))
+}
+
+/// A file system of no files.
+pub fn new_fs() -> Arc<FileSystem> {
+    open(&new_memory(Model::MAPPED, POOL_BYTES), None).expect("it opens")
+}
+
+/// All bytes of a file.
+pub fn content(fs: &FileSystem, ino: Ino) -> Result<Vec<u8>> {
+    let mut content = vec![0xaa; fs.getattr(ino)?.size as usize];
+    let read = fs.read(ino, 0, &mut content)?;
+    content.truncate(read);
+    Ok(content)
+}
+
+/// Panics unless the medium is what a check wants.
+#[track_caller]
+pub fn assert_sound(fs: &FileSystem) {
+    let wrong = look(fs.pool(), &fs.tag());
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// Does all that waits.
+pub fn settle(fs: &FileSystem) {
+    while fs.step().expect("steps work") {}
+}
+
+/// Cuts or grows a file.
+pub fn resize(fs: &FileSystem, ino: Ino, size: u64) -> Result<()> {
+    fs.setattr(ino, &SetAttr { size: Some(size), ..SetAttr::default() }).map(drop)
+}

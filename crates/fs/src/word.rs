@@ -1,0 +1,55 @@
+//! A word of an index: what lies at a place of a file, in one store.
+//!
+//! ```text
+//! bits 0..52 number   52..60 zeros   60..64 kind: 0 nothing, 1 page, 2 superpage, 3 further words, 4 on a disk
+//! ```
+//!
+//! The number is a page of the file system (chunk times 512 and the page in it); of a superpage, its first. Kind 4 is
+//! for content that lies on a slower disk; nothing writes it yet, and whoever meets it says so.
+
+/// What lies somewhere.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Word(pub u64);
+
+/// What a word names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Named {
+    /// Nothing: zeros.
+    Nothing,
+    /// This page.
+    Page(u64),
+    /// The superpage that starts with this page.
+    Super(u64),
+    /// The words in this page.
+    Node(u64),
+    /// Something that this program does not know.
+    Unknown,
+}
+
+const KIND: u32 = 60;
+const NUMBER: u64 = (1 << 52) - 1;
+
+impl Word {
+    /// Nothing.
+    pub const NONE: Self = Self(0);
+
+    pub fn page(page: u64) -> Self {
+        Self(page | 1 << KIND)
+    }
+
+    pub fn node(page: u64) -> Self {
+        Self(page | 3 << KIND)
+    }
+
+    #[inline]
+    pub fn named(self) -> Named {
+        let number = self.0 & NUMBER;
+        match self.0 >> 52 {
+            0 if number == 0 => Named::Nothing,
+            0x100 => Named::Page(number),
+            0x200 => Named::Super(number),
+            0x300 => Named::Node(number),
+            _ => Named::Unknown,
+        }
+    }
+}

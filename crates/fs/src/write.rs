@@ -1,0 +1,336 @@
+//! Writing: in place where there are pages, and into new ones where there are none.
+//!
+//! - FW1. What a word or a size makes visible is durable before it: new pages before the words that name them, bytes
+//!   behind the end before the size that covers them. So a crash shows no bytes of other files.
+//! - FW2. Over what is there a write costs one copy and one fence; behind the end, where pages were taken ahead, two.
+//! - FW3. `Atomic`: all of a part is written to new pages, and one record names them in the place of the old ones.
+//! - FW4. Where a fence is not durable, sizes wait in DRAM until an fsync has made the data durable.
+
+use ferrite_medium::{Scheme, Span};
+use ferrite_pool::layout::{CHUNK_PAGES, PAGE};
+
+use crate::bits::pages_of;
+use crate::change::Change;
+use crate::fs::{FileSystem, copy_bytes};
+use crate::inode::Inode;
+use crate::layout::FILE_BYTES_MAX;
+use crate::locks::Stripe;
+use crate::options::ATOMIC_BYTES_MAX;
+use crate::read::apply_waiting;
+use crate::tree::Found;
+use crate::word::{Named, Word};
+use crate::{DataMode, Error, Ino, Result};
+
+/// Times of overwrites are no finer than this.
+const TIME_GRAIN_NS: u64 = 1_000_000;
+/// Pages that are taken ahead of appends at most.
+const AHEAD_PAGES_MAX: u64 = 64;
+
+/// A page of a file that is written to a new page.
+struct Renewed {
+    /// Page of the file.
+    page: u64,
+    /// Where its word lies.
+    word_at: u64,
+    old: Word,
+    /// The new page.
+    new: u64,
+}
+
+impl FileSystem {
+    /// Writes from byte `at` on, which may lie past the end; how many bytes, fewer than given only where space ran out.
+    pub fn write(&self, ino: Ino, at: u64, from: &[u8]) -> Result<usize> {
+        self.refuse_if_read_only()?;
+        let _pass = self.gate.pass();
+        let mut stripe = self.locks.write(ino);
+        let mut inode = self.load_regular(ino)?;
+        apply_waiting(&stripe, &mut inode);
+        self.write_parts(&mut stripe, &mut inode, at, from)
+    }
+
+    /// Writes behind the last byte, whoever else appends too; where it went, and how many bytes.
+    pub fn append(&self, ino: Ino, from: &[u8]) -> Result<(u64, usize)> {
+        self.refuse_if_read_only()?;
+        let _pass = self.gate.pass();
+        let mut stripe = self.locks.write(ino);
+        let mut inode = self.load_regular(ino)?;
+        apply_waiting(&stripe, &mut inode);
+        let at = inode.size();
+        self.write_parts(&mut stripe, &mut inode, at, from).map(|written| (at, written))
+    }
+
+    fn write_parts(&self, stripe: &mut Stripe, inode: &mut Inode, at: u64, from: &[u8]) -> Result<usize> {
+        if !from.is_empty() && at >= FILE_BYTES_MAX {
+            return Err(Error::FileTooBig);
+        }
+        let len = (from.len() as u64).min(FILE_BYTES_MAX.saturating_sub(at));
+        let mut done = 0;
+        while done < len {
+            let part = (ATOMIC_BYTES_MAX - (at + done) % ATOMIC_BYTES_MAX).min(len - done);
+            let bytes = &from[done as usize..(done + part) as usize];
+            match self.write_part(stripe, inode, at + done, bytes) {
+                Ok(()) => done += part,
+                Err(error) if error.is_no_space() && done > 0 => break,
+                Err(error) => return Err(error),
+            }
+        }
+        if self.waits() && self.data_mode() != DataMode::Posix {
+            self.publish_size(stripe, inode)?;
+        }
+        Ok(done as usize)
+    }
+
+    fn write_part(&self, stripe: &mut Stripe, inode: &mut Inode, at: u64, from: &[u8]) -> Result<()> {
+        let (size, end) = (inode.size(), at + from.len() as u64);
+        if end > size && (at > size || inode.head.orphan != 0) {
+            self.define_until(inode, at)?;
+        }
+        if self.data_mode() == DataMode::Atomic && at < size {
+            return self.write_new(stripe, inode, at, from, true);
+        }
+        let mut missing = 0;
+        self.parts(inode, at / PAGE..end.div_ceil(PAGE), |part| {
+            let Some(place) = part.at else {
+                missing += part.pages;
+                return Ok(true);
+            };
+            let start = (part.first * PAGE).max(at);
+            let stop = ((part.first + part.pages) * PAGE).min(end);
+            let bytes = &from[(start - at) as usize..(stop - at) as usize];
+            self.memory().store(place + start - part.first * PAGE, bytes, Scheme::Nt);
+            Ok(true)
+        })?;
+        if missing > 0 {
+            return self.write_new(stripe, inode, at, from, false);
+        }
+        self.finish_in_place(stripe, inode, end)
+    }
+
+    /// Makes durable what was stored in place, and shows it (FW1, FW2).
+    fn finish_in_place(&self, stripe: &mut Stripe, inode: &mut Inode, end: u64) -> Result<()> {
+        let (now, grows) = (self.now(), end > inode.size());
+        if !grows && now.abs_diff(inode.head.mtime) < TIME_GRAIN_NS {
+            self.memory().fence();
+            return Ok(());
+        }
+        if self.waits() {
+            self.memory().fence();
+            inode.head.size = inode.size().max(end);
+            inode.touch(now);
+            stripe.wait(inode.ino, inode.size(), now);
+            return Ok(());
+        }
+        if grows {
+            self.memory().fence();
+            inode.head.size = end;
+        }
+        inode.touch(now);
+        inode.store_direct(self.memory());
+        self.memory().fence();
+        Ok(())
+    }
+
+    /// Makes what lies between the end of a file and byte `until` read as zeros, before the end moves over it (FT1).
+    pub(crate) fn define_until(&self, inode: &mut Inode, until: u64) -> Result<()> {
+        while inode.head.orphan != 0 {
+            self.trim_orphan(inode)?;
+        }
+        if until > inode.size() {
+            self.zero_bytes(inode, inode.size()..until)?;
+            self.settle()?;
+        }
+        Ok(())
+    }
+
+    /// Writes to new pages what has none, or all of it where it `replaces` (FW3).
+    fn write_new(&self, stripe: &mut Stripe, inode: &mut Inode, at: u64, from: &[u8], replaces: bool) -> Result<()> {
+        let (size, end) = (inode.size(), at + from.len() as u64);
+        let pages = at / PAGE..end.div_ceil(PAGE);
+        let mut renewed = self.to_renew(inode, pages.clone(), replaces)?;
+        let appends = at == size && size > 0 && stripe.is_held(inode.ino);
+        let ahead = if appends { self.words_ahead(inode, pages.end)? } else { Vec::new() };
+        let mut change = Change::new(self);
+        let needed = renewed.len() as u64;
+        let runs = match change.take_data(needed + ahead.len() as u64) {
+            Err(error) if error.is_no_space() && !ahead.is_empty() => change.take_data(needed)?,
+            taken => taken?,
+        };
+        let mut taken = pages_of(&runs);
+        renewed.iter_mut().zip(&mut taken).for_each(|(renewed, page)| renewed.new = page);
+        let ahead: Vec<Renewed> = ahead
+            .into_iter()
+            .zip(taken)
+            .map(|(word_at, new)| Renewed { page: 0, word_at, old: Word::NONE, new })
+            .collect();
+        for renewed in &renewed {
+            self.fill_new(renewed, &Fill { at, from, size: size.max(end) })?;
+        }
+        self.settle()?;
+        if let Some(hold) = stripe.holds.get_mut(&inode.ino.0)
+            && !ahead.is_empty()
+        {
+            hold.is_ahead = true;
+        }
+        renewed.extend(ahead);
+        inode.head.pages += self.name_new(&mut change, inode, &renewed);
+        inode.head.size = size.max(end);
+        inode.touch(self.now());
+        self.commit_head(change, inode)?;
+        stripe.waiting.remove(&inode.ino.0);
+        Ok(())
+    }
+
+    /// The pages among `pages` that have none yet, or all of them; the index reaches them on return.
+    fn to_renew(&self, inode: &mut Inode, pages: std::ops::Range<u64>, all: bool) -> Result<Vec<Renewed>> {
+        // What raises the index moves words, so it comes first.
+        self.extend_index(inode, pages.end - 1)?;
+        let (mut renewed, mut page) = (Vec::with_capacity(1), pages.start);
+        while page < pages.end {
+            match self.walk(inode, page)? {
+                Found::Words { at, left } => {
+                    let count = left.min(pages.end - page);
+                    for index in 0..count {
+                        let word_at = at + index * 8;
+                        let old = Word(self.memory().load_word(word_at));
+                        if all || old == Word::NONE {
+                            renewed.push(Renewed { page: page + index, word_at, old, new: 0 });
+                        }
+                    }
+                    page += count;
+                }
+                Found::Super { .. } if all => self.split_super(inode, page)?,
+                Found::Super { left, .. } => page += left,
+                Found::Nothing { .. } => self.extend_index(inode, page)?,
+            }
+        }
+        Ok(renewed)
+    }
+
+    /// Words from page `page` on that name nothing, for pages to be taken ahead of appends: half as many as the file
+    /// has, within bounds.
+    fn words_ahead(&self, inode: &Inode, page: u64) -> Result<Vec<u64>> {
+        let wanted = (page / 2).min(AHEAD_PAGES_MAX);
+        let Found::Words { at, left } = self.walk(inode, page)? else { return Ok(Vec::new()) };
+        let places = (0..left.min(wanted)).map(|index| at + index * 8);
+        Ok(places.take_while(|at| self.memory().load_word(*at) == 0).collect())
+    }
+
+    /// Stores what a new page is to hold.
+    fn fill_new(&self, renewed: &Renewed, fill: &Fill<'_>) -> Result<()> {
+        let place = self.place(renewed.new)?;
+        let start = renewed.page * PAGE;
+        let (from, to) = (fill.at.max(start), (fill.at + fill.from.len() as u64).min(start + PAGE));
+        let end = (start + PAGE).min(fill.size);
+        if let Named::Page(old) = renewed.old.named()
+            && (from > start || to < end)
+        {
+            let old = self.place(old)?;
+            copy_bytes(self.memory(), old, place, from - start);
+            copy_bytes(self.memory(), old + to - start, place + to - start, end.saturating_sub(to));
+        } else {
+            self.memory().zero(Span::new(place, from - start), Scheme::Nt);
+            self.memory().zero(Span::new(place + to - start, end.saturating_sub(to)), Scheme::Nt);
+        }
+        let bytes = &fill.from[(from - fill.at) as usize..(to - fill.at) as usize];
+        self.memory().store(place + from - start, bytes, Scheme::Nt);
+        Ok(())
+    }
+
+    /// Lets words name new pages; how many more pages the file has by that.
+    fn name_new(&self, change: &mut Change<'_>, inode: &mut Inode, renewed: &[Renewed]) -> u64 {
+        for together in renewed.chunk_by(|one, next| one.word_at + 8 == next.word_at) {
+            let bytes: Vec<u8> = together.iter().flat_map(|one| Word::page(one.new).0.to_le_bytes()).collect();
+            change.write(together[0].word_at, &bytes);
+        }
+        let mut added = 0;
+        for one in renewed {
+            self.note_word(inode, one.word_at, Word::page(one.new));
+            added += 1 - change.free_word(one.old).min(1);
+        }
+        added
+    }
+
+    /// A superpage becomes 512 pages, each of which can then be replaced by itself.
+    pub(crate) fn split_super(&self, inode: &mut Inode, page: u64) -> Result<()> {
+        let Found::Super { at: word_at, page: within, .. } = self.walk(inode, page)? else { return Ok(()) };
+        let first = within - within % CHUNK_PAGES;
+        let mut change = Change::new(self);
+        let runs = change.take_data(CHUNK_PAGES)?;
+        let from = self.place(first)?;
+        let mut words = Vec::new();
+        for (index, page) in pages_of(&runs).enumerate() {
+            copy_bytes(self.memory(), from + index as u64 * PAGE, self.place(page)?, PAGE);
+            words.extend(Word::page(page).0.to_le_bytes());
+        }
+        self.settle()?;
+        let (node, at) = change.take_index_page()?;
+        change.write(at, &words);
+        self.set_word(&mut change, inode, word_at, Word::node(node));
+        change.free_super(first);
+        inode.head.pages += 1;
+        self.commit_head(change, inode)
+    }
+
+    /// Makes durable what was written to `ino` before, then the size that shows it (FW4).
+    pub(crate) fn publish_size(&self, stripe: &mut Stripe, inode: &mut Inode) -> Result<()> {
+        self.settle()?;
+        if stripe.waiting.remove(&inode.ino.0).is_some() {
+            inode.store_direct(self.memory());
+            self.settle()?;
+        }
+        Ok(())
+    }
+
+    /// Everything written to the file before is durable on return.
+    pub fn fsync(&self, ino: Ino) -> Result<()> {
+        self.pool().check_poison()?;
+        if !self.waits() {
+            self.memory().fence();
+            return Ok(());
+        }
+        let _pass = self.gate.pass();
+        let mut stripe = self.locks.write(ino);
+        let mut inode = self.load(ino)?;
+        apply_waiting(&stripe, &mut inode);
+        self.publish_size(&mut stripe, &mut inode)
+    }
+
+    /// The same for all files.
+    pub fn flush(&self) -> Result<()> {
+        self.pool().check_poison()?;
+        if !self.waits() {
+            self.memory().fence();
+            return Ok(());
+        }
+        let _pass = self.gate.pass();
+        self.publish_all()
+    }
+
+    /// Makes durable what was written to any file, then the sizes that show it (FW4).
+    pub(crate) fn publish_all(&self) -> Result<()> {
+        let mut waited = Vec::new();
+        self.locks.each(|stripe| waited.extend(stripe.waiting.iter().map(|(ino, waiting)| (Ino(*ino), *waiting))));
+        self.settle()?;
+        for (ino, waiting) in waited {
+            let mut stripe = self.locks.write(ino);
+            let now = stripe.waiting.get(&ino.0).copied().filter(|now| now.serial == waiting.serial);
+            let Some(now) = now else { continue };
+            let Ok(mut inode) = self.load(ino) else { continue };
+            inode.head.size = waiting.size.min(now.size);
+            inode.touch(waiting.mtime);
+            inode.store_direct(self.memory());
+            if now.size == waiting.size && now.mtime == waiting.mtime {
+                stripe.waiting.remove(&ino.0);
+            }
+        }
+        self.settle()
+    }
+}
+
+/// What is written to new pages.
+struct Fill<'a> {
+    at: u64,
+    from: &'a [u8],
+    /// The size that the file will have.
+    size: u64,
+}
