@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::ftl::Loss;
+
 /// Result of a simulation.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -40,6 +42,17 @@ pub enum Error {
     /// Sizes or names that make no model.
     #[error("{0}")]
     Model(String),
+    /// A page of a flash drive that it does not have.
+    #[error("page {page} lies beyond the {pages} pages that the drive has")]
+    Beyond {
+        /// The page.
+        page: u64,
+        /// How many there are.
+        pages: u32,
+    },
+    /// A translation layer lost a page: its figures are worth nothing.
+    #[error("the translation layer is wrong: {0}")]
+    Lost(Loss),
     /// A program could not be recorded.
     #[error("{0}")]
     Recording(String),

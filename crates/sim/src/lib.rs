@@ -2,9 +2,13 @@
 //!
 //! Deterministic to the bit: the same input gives the same figures on any number of threads.
 
+pub mod block_trace;
 pub mod cache;
 mod error;
+pub mod ftl;
 mod input;
+#[cfg(test)]
+mod proof;
 
 pub use error::{Error, Result};
 pub use input::Input;

@@ -1,0 +1,49 @@
+//! Traces of block devices, as other tools write them, told apart by content.
+//!
+//! A reader gives one [`Request`] after another and never holds more than a line of the trace.
+
+mod format;
+mod line;
+mod lines;
+mod reader;
+mod sniff;
+#[cfg(test)]
+mod tests;
+mod write;
+
+mod blkparse;
+mod disksim;
+mod iolog;
+mod msr;
+mod plain;
+mod spc;
+
+use ferrite_medium::Span;
+
+pub use format::Format;
+pub use reader::{Reader, ReaderOptions};
+pub use write::Writer;
+
+/// What a request does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Reads.
+    Read,
+    /// Writes, or writes zeros.
+    Write,
+    /// Gives space back.
+    Trim,
+}
+
+/// A request of a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// When it came, in nanoseconds of the trace's own clock; 0 in traces without one.
+    pub at_ns: u64,
+    /// What it does.
+    pub kind: Kind,
+    /// The device: a number that the trace gives, or that of the file among those of the trace.
+    pub device: u32,
+    /// Which bytes.
+    pub span: Span,
+}

@@ -1,0 +1,121 @@
+//! The words and numbers of one line.
+
+use ferrite_medium::Span;
+
+use super::Request;
+
+/// What a line says: a request, nothing that concerns us, or why it cannot be understood.
+pub(super) type Parsed = Result<Option<Request>, String>;
+
+/// Bytes of a sector, in every format that counts in sectors.
+pub(super) const SECTOR_BYTES: u64 = 512;
+
+/// The words of a line between blanks.
+pub(super) fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
+    line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty())
+}
+
+/// The fields of a line between commas, without the blanks around them.
+pub(super) fn fields(line: &[u8]) -> impl Iterator<Item = &[u8]> {
+    line.split(|byte| *byte == b',').map(<[u8]>::trim_ascii)
+}
+
+/// The next of some words, called `what` in the message where there is none.
+pub(super) fn next<'a>(words: &mut impl Iterator<Item = &'a [u8]>, what: &str) -> Result<&'a [u8], String> {
+    words.next().ok_or_else(|| format!("the line ends before its {what}"))
+}
+
+/// The next of some words as a number.
+pub(super) fn next_number<'a>(words: &mut impl Iterator<Item = &'a [u8]>, what: &str) -> Result<u64, String> {
+    number(next(words, what)?, what)
+}
+
+/// A number of decimal digits.
+pub(super) fn number(word: &[u8], what: &str) -> Result<u64, String> {
+    digits(word).ok_or_else(|| format!("the {what} is {}: expected a number", quoted(word)))
+}
+
+pub(super) fn digits(word: &[u8]) -> Option<u64> {
+    if word.is_empty() {
+        return None;
+    }
+    word.iter().try_fold(0_u64, |sum, byte| {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 { None } else { sum.checked_mul(10)?.checked_add(u64::from(digit)) }
+    })
+}
+
+/// Nanoseconds of a time in seconds such as `12.000345`, or of one in `unit_ns` in general.
+pub(super) fn time_ns(word: &[u8], unit_ns: u64, what: &str) -> Result<u64, String> {
+    let told = || format!("the {what} is {}: expected a time such as 12.000345", quoted(word));
+    let (whole, part) = match word.iter().position(|byte| *byte == b'.') {
+        Some(point) => (&word[..point], &word[point + 1..]),
+        None => (word, &b""[..]),
+    };
+    let whole_ns = digits(whole).and_then(|whole| whole.checked_mul(unit_ns)).ok_or_else(told)?;
+    let mut part_ns = 0;
+    let mut step_ns = unit_ns;
+    for byte in part {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return Err(told());
+        }
+        step_ns /= 10;
+        part_ns += u64::from(digit) * step_ns;
+    }
+    whole_ns.checked_add(part_ns).ok_or_else(told)
+}
+
+/// The bytes of `sectors` from `sector`.
+pub(super) fn sectors(sector: u64, sectors: u64) -> Result<Span, String> {
+    span(sector, sectors, SECTOR_BYTES)
+}
+
+/// The bytes of `count` units from number `first`.
+pub(super) fn span(first: u64, count: u64, unit_bytes: u64) -> Result<Span, String> {
+    let bytes = first.checked_mul(unit_bytes).zip(count.checked_mul(unit_bytes));
+    let span = bytes.map(|(at, len)| Span::new(at, len)).filter(|span| span.end().is_some());
+    span.ok_or_else(|| format!("{count} from {first} lie beyond 2^64 bytes"))
+}
+
+/// A device's number.
+pub(super) fn device(word: &[u8], what: &str) -> Result<u32, String> {
+    let number = number(word, what)?;
+    u32::try_from(number).map_err(|_| format!("the {what} is {number}, which is out of range"))
+}
+
+/// A word for a message, cut where it is long.
+pub(super) fn quoted(word: &[u8]) -> String {
+    const SHOWN: usize = 40;
+    let shown = String::from_utf8_lossy(&word[..word.len().min(SHOWN)]).escape_debug().to_string();
+    if word.len() > SHOWN { format!("\"{shown}...\"") } else { format!("\"{shown}\"") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_times_are_read_exactly_or_refused() {
+        assert_eq!([digits(b"0"), digits(b"18446744073709551615")], [Some(0), Some(u64::MAX)]);
+        for wrong in [&b""[..], b"-1", b"1x", b"18446744073709551616", b"99999999999999999999"] {
+            assert_eq!(digits(wrong), None, "{wrong:?}");
+        }
+        let seconds = |text: &str| time_ns(text.as_bytes(), 1_000_000_000, "time");
+        assert_eq!(seconds("12.000345"), Ok(12_000_345_000));
+        assert_eq!((seconds("3"), seconds("0.1234567899")), (Ok(3_000_000_000), Ok(123_456_789)));
+        assert!(["", ".5", "1.5.2", "1e3", "99999999999"].into_iter().all(|text| seconds(text).is_err()));
+    }
+
+    #[test]
+    fn spans_that_overflow_are_refused() {
+        assert_eq!(sectors(2, 3), Ok(Span::new(1024, 1536)));
+        assert!(sectors(u64::MAX, 1).is_err() && sectors(1 << 55, 0).is_err() && sectors((1 << 55) - 1, 1).is_err());
+    }
+
+    #[test]
+    fn long_words_are_cut_in_messages() {
+        assert_eq!(quoted(b"a\n"), "\"a\\n\"");
+        assert_eq!(quoted(&[b'x'; 100]).len(), 45);
+    }
+}

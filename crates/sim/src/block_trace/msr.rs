@@ -1,0 +1,35 @@
+//! Microsoft Research Cambridge's CSV: `filetime,host,disk,type,offset,bytes,response`. Times are Windows' own, in units
+//! of 100 ns since 1601; here they begin with the first request.
+
+use super::line::{self, Parsed, quoted};
+use super::{Kind, Request};
+
+const TICK_NS: u64 = 100;
+
+#[derive(Default)]
+pub(super) struct Msr {
+    first: Option<u64>,
+    is_head_passed: bool,
+}
+
+impl Msr {
+    pub(super) fn line(&mut self, line: &[u8]) -> Parsed {
+        let is_first = !std::mem::replace(&mut self.is_head_passed, true);
+        if line.trim_ascii().is_empty() || is_first && line.starts_with(b"Timestamp") {
+            return Ok(None);
+        }
+        let mut fields = line::fields(line);
+        let time = line::next_number(&mut fields, "time")?;
+        line::next(&mut fields, "host")?;
+        let device = line::device(line::next(&mut fields, "disk")?, "disk")?;
+        let kind = match line::next(&mut fields, "type")? {
+            word if word.eq_ignore_ascii_case(b"read") => Kind::Read,
+            word if word.eq_ignore_ascii_case(b"write") => Kind::Write,
+            word => return Err(format!("the type is {}: expected Read or Write", quoted(word))),
+        };
+        let at = line::next_number(&mut fields, "offset")?;
+        let bytes = line::next_number(&mut fields, "size")?;
+        let since = time.saturating_sub(*self.first.get_or_insert(time));
+        Ok(Some(Request { at_ns: since.saturating_mul(TICK_NS), kind, device, span: line::span(at, bytes, 1)? }))
+    }
+}

@@ -1,0 +1,200 @@
+mod refusals;
+
+use std::path::Path;
+
+use ferrite_medium::{Access, Disk, RamDisk, Span, Trace, TraceDisk, TraceFormat};
+use proptest::prelude::*;
+
+use super::*;
+use crate::{Input, Result, proof};
+
+const OPTIONS: ReaderOptions = ReaderOptions { page_bytes: 4096, device: None };
+
+pub(super) fn read_with(text: &[u8], options: ReaderOptions) -> Result<(Format, Vec<Request>)> {
+    let input = Input::over(Path::new("t"), std::io::Cursor::new(text.to_vec()))?;
+    let mut reader = Reader::new(input, options)?;
+    let mut requests = Vec::new();
+    while let Some(request) = reader.request()? {
+        requests.push(request);
+    }
+    Ok((reader.format(), requests))
+}
+
+pub(super) fn read(text: &str) -> Result<(Format, Vec<Request>)> {
+    read_with(text.as_bytes(), OPTIONS)
+}
+
+#[track_caller]
+fn assert_read(text: &str, format: Format, requests: &[Request]) {
+    let (found, read) = read(text).unwrap_or_else(|why| panic!("{why}"));
+    assert_eq!((found, read), (format, requests.to_vec()));
+}
+
+fn request(kind: Kind, at_ns: u64, span: Span) -> Request {
+    Request { at_ns, kind, device: 0, span }
+}
+
+#[test]
+fn plain_traces_count_in_pages() {
+    let requests = [
+        request(Kind::Write, 0, Span::new(5 * 4096, 3 * 4096)),
+        request(Kind::Read, 0, Span::new(0, 4096)),
+        request(Kind::Trim, 0, Span::new(7 * 4096, 4096)),
+    ];
+    assert_read("# three\n\nW 5 3\nR 0 1\r\nT 7 1\n", Format::Plain, &requests);
+}
+
+/// The example of DiskSim's manual, and MQSim's form of the same: bit 0 is set for reads.
+#[test]
+fn disksim_and_mqsim_traces_count_in_sectors() {
+    let requests =
+        [request(Kind::Read, 123_456_000, Span::new(512, 4096)), request(Kind::Write, 124_000_000, Span::new(0, 512))];
+    assert_read("123.456 0 1 8 1\n124.0 0 0 1 0\n", Format::DiskSim, &requests);
+    assert_read("123456000 0 1 8 1\n124000000 0 0 1 0\n", Format::DiskSim, &requests);
+}
+
+/// Lines of the Council's Financial1 and of its web search traces.
+#[test]
+fn spc_traces_have_sectors_and_bytes() {
+    let requests = [
+        request(Kind::Write, 0, Span::new(20_941_264 * 512, 8192)),
+        request(Kind::Read, 11_413_000, Span::new(20_939_840 * 512, 8192)),
+    ];
+    assert_read("0,20941264,8192,W,0.000000\n0,20939840,8192,r,0.011413\n", Format::Spc, &requests);
+}
+
+/// Lines of hm_0: times begin with the first.
+#[test]
+fn msr_traces_have_bytes_and_windows_times() {
+    let text = "128166372003061629,hm,0,Read,383496192,32768,413\n128166372016382155,hm,0,Write,2822144,4096,41286\n";
+    let requests = [
+        request(Kind::Read, 0, Span::new(383_496_192, 32768)),
+        request(Kind::Write, 1_332_052_600, Span::new(2_822_144, 4096)),
+    ];
+    assert_read(text, Format::Msr, &requests);
+    let head = "Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime\n";
+    assert_read(&format!("{head}{text}"), Format::Msr, &requests);
+}
+
+/// The lines of one request that blktrace sees, and its summary. Only the completion counts, and no failed one.
+#[test]
+fn blkparse_counts_completions() {
+    let text = "  8,0    3        1     0.000000000   697  Q   W 223490 + 8 [kjournald]\n\
+                8,0    3        2     0.000001829   697  G   W 223490 + 8 [kjournald]\n\
+                8,0    3        3     0.000100000   697  D   W 223490 + 8 [kjournald]\n\
+                8,0    3        4     0.000200000     0  C   W 223490 + 8 [0]\n\
+                8,0    3        5     0.000300000     0  C  FWFS 0 + 8 [0]\n\
+                8,0    3        6     0.000400000     0  C   R 16 + 8 [-5]\n\
+                8,0    3        7     0.000500000     0  C  FN [0]\n\
+                8,0    3        8     0.000600000     0  C   D 64 + 8 [0]\n\
+                8,0    3        9     0.000700000   697  m   N cfq697 insert_request\n\
+                CPU3 (8,0):\n Reads Queued:           0,        0KiB\n\nTotal (8,0):\n";
+    let device = 8 << 20;
+    let of = |kind, at_ns, sector: u64, sectors: u64| Request {
+        at_ns,
+        kind,
+        device,
+        span: Span::new(sector * 512, sectors * 512),
+    };
+    let requests =
+        [of(Kind::Write, 200_000, 223_490, 8), of(Kind::Write, 300_000, 0, 8), of(Kind::Trim, 600_000, 64, 8)];
+    assert_read(text, Format::Blkparse, &requests);
+}
+
+/// A trace of what was only queued counts that.
+#[test]
+fn blkparse_counts_what_there_is() {
+    let text = "8,0 3 1 0.000000000 697 Q W 8 + 8 [x]\n8,0 3 2 0.000000001 697 G W 8 + 8 [x]\n";
+    let (_, requests) = read(text).expect("it is a trace");
+    assert_eq!(requests.len(), 1);
+    let issued = text.replace(" Q ", " D ").replace(" G ", " Q ");
+    assert_eq!(read(&issued).expect("it is a trace").1.len(), 1);
+}
+
+#[test]
+fn iologs_of_both_versions() {
+    let two = "fio version 2 iolog\n/dev/x add\n/dev/x open\n/dev/x write 4096 512\n/dev/x sync 0 0\n/dev/x wait 7 0\n\
+               /dev/x read 0 4096\n/dev/x trim 8192 4096\n/dev/x close\n";
+    let requests = [
+        request(Kind::Write, 0, Span::new(4096, 512)),
+        request(Kind::Read, 0, Span::new(0, 4096)),
+        request(Kind::Trim, 0, Span::new(8192, 4096)),
+    ];
+    assert_read(two, Format::Iolog, &requests);
+    let three = "fio version 3 iolog\n0 /dev/x add\n0 /dev/x open\n12 /dev/x write 4096 512\n";
+    assert_read(three, Format::Iolog, &[Request { at_ns: 12_000, ..requests[0] }]);
+}
+
+/// What our own traced disk writes is read back, in both its forms.
+#[test]
+fn a_traced_disk_is_read_back() {
+    for (format, read_as) in [(TraceFormat::FioIolog, Format::Iolog), (TraceFormat::Blkparse, Format::Blkparse)] {
+        let place = tempfile::NamedTempFile::new().expect("a file");
+        let to = Box::new(place.reopen().expect("it is there"));
+        let trace = Trace { format, name: "/dev/x".into(), clock_ns: || 5000, to };
+        let disk = TraceDisk::new(RamDisk::new(1 << 20), trace);
+        disk.write(8192, &[1; 4096], Access::Cached).unwrap();
+        disk.write(512, &[1; 512], Access::Fua).unwrap();
+        disk.read(0, &mut [0; 1024]).unwrap();
+        disk.flush().unwrap();
+        disk.trim(Span::new(4096, 4096), Access::Cached).unwrap();
+        disk.finish().unwrap();
+        let expected = [
+            request(Kind::Write, 5000, Span::new(8192, 4096)),
+            request(Kind::Write, 5000, Span::new(512, 512)),
+            request(Kind::Read, 5000, Span::new(0, 1024)),
+            request(Kind::Trim, 5000, Span::new(4096, 4096)),
+        ];
+        let text = std::fs::read_to_string(place.path()).expect("text");
+        assert_eq!(read(&text).expect("a trace"), (read_as, expected.to_vec()));
+    }
+}
+
+/// Through gzip, xz and zstd alike.
+#[test]
+fn a_compressed_trace_is_read() {
+    let text = b"W 5 3\nR 0 1\n";
+    let packed = zstd::encode_all(&text[..], 1).expect("it packs");
+    assert_eq!(read_with(&packed, OPTIONS).expect("a trace").1.len(), 2);
+}
+
+fn any_request() -> impl Strategy<Value = Request> {
+    let kind = prop_oneof![Just(Kind::Read), Just(Kind::Write), Just(Kind::Trim)];
+    let parts = (0_u64..1 << 40, kind, 0_u64..1 << 30, 1_u64..1 << 12);
+    parts.prop_map(|(ticks, kind, page, pages)| Request {
+        at_ns: ticks * 1000,
+        kind,
+        device: 0,
+        span: Span::new(page * 4096, pages * 4096),
+    })
+}
+
+proptest! {
+    #![proptest_config(proof::cases(64))]
+
+    /// What is written in any format is read as it was: all of it, but for the times and trims that a format lacks.
+    #[test]
+    fn every_format_is_read_as_it_is_written(
+        requests in prop::collection::vec(any_request(), 1..50), which in 0_usize..Format::ALL.len()
+    ) {
+        let (_, format) = Format::ALL[which];
+        let mut writer = Writer::new(Vec::new(), format, 4096).unwrap();
+        let mut expected = Vec::new();
+        for request in &requests {
+            if writer.request(request).unwrap() {
+                expected.push(*request);
+            }
+        }
+        prop_assume!(!expected.is_empty());
+        let began_ns = expected[0].at_ns;
+        for request in &mut expected {
+            match format {
+                Format::Plain => request.at_ns = 0,
+                Format::Msr => request.at_ns = request.at_ns.saturating_sub(began_ns),
+                _ => {}
+            }
+        }
+        let (found, read) = read_with(&writer.finish().unwrap(), OPTIONS).unwrap();
+        prop_assert_eq!((found, read), (format, expected));
+    }
+}

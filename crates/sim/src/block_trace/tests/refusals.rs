@@ -1,0 +1,73 @@
+//! What is wrong with a trace is told with its file, its line and why.
+
+use super::super::ReaderOptions;
+use super::{read, read_with};
+use crate::Error;
+
+#[track_caller]
+fn told(text: &str) -> String {
+    match read(text) {
+        Err(error) => error.to_string(),
+        Ok((format, requests)) => panic!("it was read as {format:?}: {requests:?}"),
+    }
+}
+
+#[test]
+fn a_malformed_line_is_told_with_its_file_number_and_reason() {
+    let cases = [
+        ("W 5 3\nW 5\n", "t:2: the line ends before its count"),
+        ("W 5 3\nX 5 1\n", "t:2: it begins with \"X\": expected W, R or T"),
+        ("W 5 3\n\nW 5 3 4\n", "t:3: it goes on with \"4\" after the count"),
+        ("W 5 3\nW -5 3\n", "t:2: the page is \"-5\": expected a number"),
+        ("W 4503599627370496 1\n", "t:1: 1 from 4503599627370496 lie beyond 2^64 bytes"),
+        ("1.0 0 1 8 1\n1.0 0 1 8\n", "t:2: the line ends before its flags"),
+        ("1.0 0 1 8 1\n1.0 0 1 8 x\n", "t:2: the flags are \"x\": expected a number"),
+        ("0,1,8192,W,0.0\n0,1,8192,Z,0.0\n", "t:2: the opcode is \"Z\": expected R or W"),
+        ("1,hm,0,Read,0,1,2\n1,hm,0,Flush,0,1,2\n", "t:2: the type is \"Flush\": expected Read or Write"),
+        (
+            "8,0 0 1 0.0 0 C W 8 + 8 [0]\n8,0 0 1 0.0 0 C W 8 - 8 [0]\n",
+            "t:2: the sector is not followed by + and a count",
+        ),
+        ("8,0 0 1 0.0 0 C W 8 + 8 [0]\n9 9\n", "t:2: it begins with \"9 9\": expected a device such as 8,0"),
+        ("fio version 2 iolog\nx write 0\n", "t:2: the line ends before its length"),
+        (
+            "fio version 2 iolog\nx jump 0 1\n",
+            "t:2: the action is \"jump\": expected read, write, trim, sync or the like",
+        ),
+        ("hello\n", "t:1: it begins as no trace that is known (plain, disksim, spc, msr, blkparse, iolog)"),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(told(text), expected);
+    }
+}
+
+#[test]
+fn a_trace_that_ends_inside_a_line_is_truncated() {
+    assert!(matches!(read("W 5 3\nW 5"), Err(Error::Truncated { line: 1, .. })));
+    assert!(matches!(read(""), Err(Error::Truncated { line: 0, .. })));
+    assert_eq!(read("W 5 3\nW 5 1").expect("only the last line's end is missing").1.len(), 2);
+}
+
+#[test]
+fn compressed_data_that_ends_early_is_truncated() {
+    let text: String = (0..5000).map(|page| format!("W {} 1\n", page * 7919 % 10_007)).collect();
+    let packed = zstd::encode_all(text.as_bytes(), 1).expect("it packs");
+    let options = ReaderOptions { page_bytes: 4096, device: None };
+    assert_eq!(read_with(&packed, options).expect("whole").1.len(), 5000);
+    let cut = read_with(&packed[..packed.len() - 10], options);
+    assert!(matches!(cut, Err(Error::Truncated { .. })), "{cut:?}");
+}
+
+#[test]
+fn a_line_without_end_does_not_fill_memory() {
+    let endless = format!("W 1 1\n{}", "9".repeat(1 << 20));
+    assert!(told(&endless).starts_with("t:2: a line has more than"), "{}", told(&endless));
+}
+
+#[test]
+fn devices_are_told_apart() {
+    let text = "0,1,512,W,0.0\n1,9,512,W,0.0\n0,2,512,W,0.0\n";
+    assert_eq!(told(text), "t:2: requests of device 1 after those of 0: choose one, as by --device 0");
+    let options = ReaderOptions { page_bytes: 4096, device: Some(0) };
+    assert_eq!(read_with(text.as_bytes(), options).expect("a trace").1.len(), 2);
+}

@@ -1,0 +1,72 @@
+//! Flash translation: what a host's writes cost a flash memory that is erased in blocks (nvm-storage-hierarchy.txt 3.3.3).
+//!
+//! ```text
+//! host: write page 7        Drive: version 9 of page 7 is the newest
+//!   --> Translation         map: page 7 -> flash page 130   (`locate`)
+//!   --> Flash               |.. 128 129 [130: page 7, version 9] 131 ..|  a block: pages programmed once, erased together
+//! ```
+//!
+//! - FT1. A flash page is programmed once between two erases of its block.
+//! - FT2. The newest version of every page is where [`Translation::locate`] says, whatever was merged or collected;
+//!   [`Drive::verify`] checks it for all pages, and every read for its own.
+//! - FT3. The next free block is the least erased one, of several the lowest.
+//! - FT4. Figures depend on the requests alone: the same ones give the same figures, to the bit.
+//!
+//! A scheme is one type in one file that implements [`Translation`]: [`PageLevel`] and [`Fast`] are two,
+//! `examples/block_level.rs` is a third.
+
+mod disk;
+mod drive;
+mod fast;
+mod figures;
+mod flash;
+mod free;
+mod latency;
+mod ledger;
+mod loss;
+mod page_level;
+mod replay;
+mod shape;
+mod spec;
+#[cfg(test)]
+mod tests;
+mod victims;
+
+pub use disk::FtlDisk;
+pub use drive::Drive;
+pub use fast::Fast;
+pub use figures::{Figures, LatencyFigures, WearSpread};
+pub use flash::{Counts, Flash};
+pub use latency::{Latency, Timing};
+pub use loss::Loss;
+pub use page_level::PageLevel;
+pub use replay::{Replay, Replayed};
+pub use shape::{Block, FlashPage, HostPage, Shape};
+pub use spec::{AnyLayer, Scheme, Spec};
+pub use victims::Choice;
+
+/// A flash translation layer: it knows where each of the host's pages lies, and makes room.
+pub trait Translation {
+    /// Stores the newest version of `page`, which is in the shape's range: programs it once, wherever it likes.
+    fn write(&mut self, page: HostPage, flash: &mut Flash);
+
+    /// The content of `page` is not needed any more.
+    fn trim(&mut self, page: HostPage, flash: &mut Flash);
+
+    /// Where the newest version of `page` is; `None` if it was never written, or trimmed since.
+    fn locate(&self, page: HostPage) -> Option<FlashPage>;
+}
+
+impl<T: Translation + ?Sized> Translation for Box<T> {
+    fn write(&mut self, page: HostPage, flash: &mut Flash) {
+        (**self).write(page, flash);
+    }
+
+    fn trim(&mut self, page: HostPage, flash: &mut Flash) {
+        (**self).trim(page, flash);
+    }
+
+    fn locate(&self, page: HostPage) -> Option<FlashPage> {
+        (**self).locate(page)
+    }
+}

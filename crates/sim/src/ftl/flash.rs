@@ -1,0 +1,138 @@
+//! The memory itself: what each page holds, how often each block was erased, and what was done.
+
+use super::free::Free;
+use super::{Block, FlashPage, HostPage, Shape};
+
+/// No page, no version.
+const NONE: u32 = u32::MAX;
+
+/// What a flash page says of itself (its spare area).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stamp {
+    /// Whose content it is, or [`NONE`] where it is erased.
+    page: u32,
+    /// The host's write that it is of.
+    version: u32,
+}
+
+const ERASED: Stamp = Stamp { page: NONE, version: 0 };
+
+impl Stamp {
+    /// Version `version` of `page`.
+    pub(super) fn new(page: HostPage, version: u32) -> Self {
+        Self { page: page.0, version }
+    }
+}
+
+/// What was done since it was last reset.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Pages that were moved from one place of the flash to another.
+    pub copied_pages: u64,
+    /// Blocks erased.
+    pub erases: u64,
+    /// A full sequential log block became the data block as it was.
+    pub switch_merges: u64,
+    /// A sequential log block was filled up from elsewhere and became the data block.
+    pub partial_merges: u64,
+    /// The newest copies of all pages of a block were gathered in a new one.
+    pub full_merges: u64,
+    /// Blocks reclaimed to make room: victims of a collection, random log blocks.
+    pub reclaimed_blocks: u64,
+}
+
+/// A flash memory.
+pub struct Flash {
+    shape: Shape,
+    stamps: Vec<Stamp>,
+    erases: Vec<u32>,
+    free: Free,
+    /// Of the host's write under way.
+    pub(super) version: u32,
+    /// What was done.
+    pub counts: Counts,
+    overwritten: Option<FlashPage>,
+}
+
+impl Flash {
+    /// A new one, all of it erased.
+    pub fn new(shape: Shape) -> Self {
+        Self {
+            shape,
+            stamps: vec![ERASED; shape.flash_pages() as usize],
+            erases: vec![0; shape.blocks() as usize],
+            free: Free::all(shape.blocks()),
+            version: 0,
+            counts: Counts::default(),
+            overwritten: None,
+        }
+    }
+
+    /// Its size.
+    pub fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// Erased blocks that are not taken.
+    pub fn free_blocks(&self) -> u32 {
+        self.free.len()
+    }
+
+    /// Takes the next free block (FT3).
+    ///
+    /// # Panics
+    /// Where there is none: the scheme has counted wrong.
+    pub fn take_free(&mut self) -> Block {
+        self.free.take().expect("a scheme keeps a free block for what it is about to do")
+    }
+
+    /// Programs the host's newest version of `page`, which it is writing, at `at`.
+    pub fn program(&mut self, page: HostPage, at: FlashPage) {
+        self.store(Stamp::new(page, self.version), at);
+    }
+
+    /// Moves the content of one page to another.
+    pub fn copy(&mut self, from: FlashPage, to: FlashPage) {
+        self.counts.copied_pages += 1;
+        self.store(self.stamps[from.0 as usize], to);
+    }
+
+    fn store(&mut self, stamp: Stamp, at: FlashPage) {
+        let place = &mut self.stamps[at.0 as usize];
+        if place.page != NONE {
+            self.overwritten.get_or_insert(at);
+        }
+        *place = stamp;
+    }
+
+    /// Erases `block`, which is free from then on.
+    pub fn erase(&mut self, block: Block) {
+        let first = self.shape.page_at(block, 0).0 as usize;
+        self.stamps[first..first + self.shape.block_pages as usize].fill(ERASED);
+        self.counts.erases += 1;
+        let erases = &mut self.erases[block.0 as usize];
+        *erases += 1;
+        self.free.put(block, *erases);
+    }
+
+    /// Whose content is at `at`, newest or not; `None` where it is erased.
+    pub fn page_at(&self, at: FlashPage) -> Option<HostPage> {
+        let Stamp { page, .. } = self.stamps[at.0 as usize];
+        (page != NONE).then_some(HostPage(page))
+    }
+
+    /// Whether `at` holds what `stamp` says.
+    pub(super) fn holds(&self, stamp: Stamp, at: FlashPage) -> bool {
+        self.stamps.get(at.0 as usize) == Some(&stamp)
+    }
+
+    /// How often each block was erased.
+    pub fn erases(&self) -> &[u32] {
+        &self.erases
+    }
+
+    /// The first page that was programmed twice (FT1).
+    pub(super) fn overwritten(&self) -> Option<FlashPage> {
+        self.overwritten
+    }
+}

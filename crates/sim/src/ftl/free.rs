@@ -1,0 +1,28 @@
+//! Free blocks, the least worn first.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::Block;
+
+/// FT3: the least erased is next, of several the lowest.
+pub(super) struct Free(BinaryHeap<Reverse<(u32, u32)>>);
+
+impl Free {
+    /// `blocks` blocks that were never erased.
+    pub(super) fn all(blocks: u32) -> Self {
+        Self((0..blocks).map(|block| Reverse((0, block))).collect())
+    }
+
+    pub(super) fn len(&self) -> u32 {
+        self.0.len() as u32
+    }
+
+    pub(super) fn take(&mut self) -> Option<Block> {
+        self.0.pop().map(|Reverse((_, block))| Block(block))
+    }
+
+    pub(super) fn put(&mut self, block: Block, erases: u32) {
+        self.0.push(Reverse((erases, block.0)));
+    }
+}

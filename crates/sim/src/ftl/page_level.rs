@@ -1,0 +1,160 @@
+//! A map for each page: the page-level scheme (Hu et al. 2009, the paper's [39]).
+//!
+//! - PL1. Host and collected pages go to one active block, in order. It is never a victim; when it is full and a page
+//!   comes, it becomes a candidate.
+//! - PL2. A host's page that finds the active block full with three or fewer free blocks left first collects until
+//!   there are four.
+//! - PL3. Collecting copies a victim's valid pages to the active block, taking free blocks as it fills, and erases it.
+
+use super::victims::{Candidate, Victims};
+use super::{Block, Choice, Flash, FlashPage, HostPage, Shape, Translation};
+use crate::{Error, Result};
+
+/// Free blocks at which collecting begins.
+const FEW_FREE: u32 = 3;
+/// No flash page.
+const NONE: u32 = u32::MAX;
+
+/// The page-level scheme.
+pub struct PageLevel {
+    shape: Shape,
+    /// Where each page is, or [`NONE`].
+    map: Vec<u32>,
+    /// Invalid pages of each block.
+    invalid: Vec<u16>,
+    victims: Victims,
+    active: Active,
+    /// Host writes so far.
+    now: u64,
+}
+
+/// The block that is being filled.
+struct Active {
+    block: Block,
+    next: FlashPage,
+    end: FlashPage,
+}
+
+impl Active {
+    /// None yet: as if full.
+    const NONE: Self = Self { block: Block(NONE), next: FlashPage(0), end: FlashPage(0) };
+
+    fn is_full(&self) -> bool {
+        self.next == self.end
+    }
+}
+
+impl PageLevel {
+    /// On a new flash of `shape`, whose victims are chosen by `choice`.
+    ///
+    /// # Errors
+    /// Where so few blocks are extra that collecting could not end.
+    pub fn new(shape: Shape, choice: Choice) -> Result<Self> {
+        if shape.extra_blocks <= FEW_FREE {
+            let extra = shape.extra_blocks;
+            return Err(Error::Model(format!(
+                "{extra} extra blocks are too few: the page-level scheme keeps {} free, so give that many or more",
+                FEW_FREE + 1
+            )));
+        }
+        Ok(Self {
+            shape,
+            map: vec![NONE; shape.host_pages() as usize],
+            invalid: vec![0; shape.blocks() as usize],
+            victims: Victims::new(choice, shape),
+            active: Active::NONE,
+            now: 0,
+        })
+    }
+
+    /// PL2.
+    #[cold]
+    fn make_room(&mut self, flash: &mut Flash) {
+        self.close();
+        while flash.free_blocks() <= FEW_FREE {
+            self.collect(flash);
+        }
+        if self.active.is_full() {
+            self.open(flash);
+        }
+    }
+
+    /// PL1.
+    fn close(&mut self) {
+        let block = self.active.block;
+        if block != Active::NONE.block {
+            let invalid_pages = self.invalid[block.0 as usize];
+            self.victims.enter(Candidate { block, invalid_pages }, self.now);
+            self.active = Active::NONE;
+        }
+    }
+
+    fn open(&mut self, flash: &mut Flash) {
+        self.close();
+        let block = flash.take_free();
+        let next = self.shape.page_at(block, 0);
+        self.active = Active { block, next, end: FlashPage(next.0 + self.shape.block_pages) };
+    }
+
+    /// PL3.
+    fn collect(&mut self, flash: &mut Flash) {
+        let victim =
+            self.victims.take(self.now).expect("with a free block more than its host fills, some block is full");
+        for from in self.shape.pages_of(victim) {
+            let page = flash.page_at(from).expect("a candidate is full");
+            if self.map[page.0 as usize] != from.0 {
+                continue;
+            }
+            if self.active.is_full() {
+                self.open(flash);
+            }
+            let to = self.next();
+            flash.copy(from, to);
+            self.map[page.0 as usize] = to.0;
+        }
+        self.invalid[victim.0 as usize] = 0;
+        flash.erase(victim);
+        flash.counts.reclaimed_blocks += 1;
+    }
+
+    fn next(&mut self) -> FlashPage {
+        let next = self.active.next;
+        self.active.next.0 += 1;
+        next
+    }
+
+    fn invalidate(&mut self, old: u32) {
+        if old == NONE {
+            return;
+        }
+        let block = self.shape.block_of(FlashPage(old));
+        let invalid = &mut self.invalid[block.0 as usize];
+        *invalid += 1;
+        if block != self.active.block {
+            self.victims.invalidate(Candidate { block, invalid_pages: *invalid }, self.now);
+        }
+    }
+}
+
+impl Translation for PageLevel {
+    fn write(&mut self, page: HostPage, flash: &mut Flash) {
+        self.now += 1;
+        if self.active.is_full() {
+            self.make_room(flash);
+        }
+        let at = self.next();
+        flash.program(page, at);
+        let old = std::mem::replace(&mut self.map[page.0 as usize], at.0);
+        self.invalidate(old);
+    }
+
+    fn trim(&mut self, page: HostPage, _: &mut Flash) {
+        let old = std::mem::replace(&mut self.map[page.0 as usize], NONE);
+        self.invalidate(old);
+    }
+
+    fn locate(&self, page: HostPage) -> Option<FlashPage> {
+        let at = self.map[page.0 as usize];
+        (at != NONE).then_some(FlashPage(at))
+    }
+}

@@ -1,0 +1,77 @@
+//! A block trace on a drive.
+
+use super::{Drive, HostPage, Translation};
+use crate::block_trace::{Kind, Reader, Request};
+use crate::{Error, Result};
+
+/// Requests between two looks at whether to go on.
+const LOOK_EVERY: u64 = 1 << 16;
+
+/// What of a trace is replayed.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Replay {
+    /// Pages beyond the drive are taken modulo its size; without it they are refused.
+    pub wraps: bool,
+}
+
+/// How far a replay is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Replayed {
+    /// Requests of the trace.
+    pub requests: u64,
+    /// Pages that they touched.
+    pub pages: u64,
+    /// Whether the trace came to its end.
+    pub is_whole: bool,
+}
+
+impl Replay {
+    /// Gives every request of `trace` to `drive`, page by page; a page that a request touches in part counts whole.
+    /// `goes_on` is asked now and then.
+    ///
+    /// # Errors
+    /// Where the trace is not understood or does not fit the drive, with its line; where the layer loses a page.
+    pub fn run<T: Translation>(
+        self,
+        trace: &mut Reader,
+        drive: &mut Drive<T>,
+        goes_on: &mut dyn FnMut(Replayed) -> bool,
+    ) -> Result<Replayed> {
+        let mut done = Replayed::default();
+        while let Some(request) = trace.request()? {
+            let told = self.request(request, drive).map_err(|why| match why {
+                Error::Beyond { .. } => trace.refuse(why.to_string()),
+                why => why,
+            });
+            done.pages += told?;
+            done.requests += 1;
+            if done.requests.is_multiple_of(LOOK_EVERY) && !goes_on(done) {
+                return Ok(done);
+            }
+        }
+        Ok(Replayed { is_whole: true, ..done })
+    }
+
+    /// How many pages it touched.
+    fn request<T: Translation>(self, Request { kind, span, .. }: Request, drive: &mut Drive<T>) -> Result<u64> {
+        let (page_bytes, pages) = (u64::from(drive.shape().page_bytes), u64::from(drive.shape().host_pages()));
+        let end = span.at.saturating_add(span.len);
+        // A page of which a part is trimmed keeps its content.
+        let (first, last) = match kind {
+            Kind::Trim => (span.at.div_ceil(page_bytes), end / page_bytes),
+            Kind::Read | Kind::Write => (span.at / page_bytes, end.div_ceil(page_bytes)),
+        };
+        if !self.wraps && last > pages && last > first {
+            return Err(Error::Beyond { page: last - 1, pages: pages as u32 });
+        }
+        for page in first..last {
+            let page = HostPage(if self.wraps { page % pages } else { page } as u32);
+            match kind {
+                Kind::Read => drive.read(page)?,
+                Kind::Write => drive.write(page)?,
+                Kind::Trim => drive.trim(page)?,
+            }
+        }
+        Ok(last.saturating_sub(first))
+    }
+}

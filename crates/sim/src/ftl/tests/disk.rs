@@ -1,0 +1,98 @@
+//! The simulated drive as a disk: its data is that of the disk below, its figures those of the requests.
+
+use ferrite_medium::{Access, Disk, RamDisk, Span, Zeroing};
+use proptest::prelude::*;
+
+use super::super::{Choice, FtlDisk, Scheme, Spec, Timing};
+use super::shape;
+use crate::proof;
+
+const PAGES: u64 = 64;
+
+fn disk(scheme: Scheme) -> FtlDisk<RamDisk> {
+    // Pages of 1024 bytes on sectors of 512: some requests touch a page in part.
+    let shape = super::super::Shape { page_bytes: 1024, ..shape(0, 8, 4) };
+    FtlDisk::new(RamDisk::new(PAGES * 1024), Spec { scheme, shape, timing: Timing::default() }).expect("it fits")
+}
+
+const SCHEMES: [Scheme; 2] = [Scheme::Page(Choice::Greedy), Scheme::Fast { log_blocks: None }];
+
+#[test]
+fn a_request_counts_every_page_that_it_touches() {
+    for scheme in SCHEMES {
+        let disk = disk(scheme);
+        disk.write(512, &[1; 1024], Access::Cached).unwrap();
+        disk.write(0, &[2; 512], Access::Fua).unwrap();
+        disk.read(1024, &mut [0; 512]).unwrap();
+        let figures = disk.figures().unwrap();
+        assert_eq!((figures.host_writes, figures.host_reads, figures.trimmed_pages), (3, 1, 0), "{scheme:?}");
+        // Half a page is not given up with a trim; zeros that keep their space are a write.
+        disk.trim(Span::new(512, 2048), Access::Cached).unwrap();
+        disk.write_zeroes(Span::new(4096, 1024), Zeroing { keep_space: true, ..Zeroing::default() }).unwrap();
+        disk.write_zeroes(Span::new(4096, 1024), Zeroing::default()).unwrap();
+        let figures = disk.figures().unwrap();
+        assert_eq!((figures.host_writes, figures.trimmed_pages), (4, 2), "{scheme:?}");
+    }
+}
+
+#[test]
+fn what_is_refused_below_is_not_counted() {
+    let disk = disk(SCHEMES[0]);
+    assert!(disk.write(PAGES * 1024, &[0; 512], Access::Cached).is_err());
+    assert!(disk.write(1, &[0; 512], Access::Cached).is_err());
+    assert!(disk.read(100, &mut [0; 512]).is_err());
+    assert_eq!(disk.figures().unwrap().host_writes, 0);
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    Write(Span, u8),
+    Read(Span),
+    Trim(Span),
+    Zero(Span, bool),
+    Flush,
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let span = (0..2 * PAGES, 0_u64..12).prop_map(|(at, len)| Span::new(at * 512, len.min(2 * PAGES - at) * 512));
+    prop_oneof![
+        6 => (span.clone(), any::<u8>()).prop_map(|(span, byte)| Op::Write(span, byte)),
+        2 => span.clone().prop_map(Op::Read),
+        1 => span.clone().prop_map(Op::Trim),
+        1 => (span, any::<bool>()).prop_map(|(span, keep)| Op::Zero(span, keep)),
+        1 => Just(Op::Flush),
+    ]
+}
+
+fn ask(disk: &dyn Disk, op: &Op) -> Vec<u8> {
+    match *op {
+        Op::Write(span, byte) => disk.write(span.at, &vec![byte; span.len as usize], Access::Cached).unwrap(),
+        Op::Trim(span) => disk.trim(span, Access::Cached).unwrap(),
+        Op::Zero(span, keep_space) => {
+            disk.write_zeroes(span, Zeroing { keep_space, ..Zeroing::default() }).unwrap();
+        }
+        Op::Flush => disk.flush().unwrap(),
+        Op::Read(span) => {
+            let mut bytes = vec![0; span.len as usize];
+            disk.read(span.at, &mut bytes).unwrap();
+            return bytes;
+        }
+    }
+    Vec::new()
+}
+
+proptest! {
+    #![proptest_config(proof::cases(64))]
+
+    /// D1 to D4 by comparison with the model of all disks, and FT2 at every read and at the end.
+    #[test]
+    fn it_is_the_disk_below(ops in prop::collection::vec(op(), 0..300), which in 0_usize..2) {
+        let (disk, model) = (disk(SCHEMES[which]), RamDisk::new(PAGES * 1024));
+        for op in &ops {
+            prop_assert_eq!(ask(&disk, op), ask(&model, op), "{:?}", op);
+        }
+        let all = Op::Read(Span::new(0, PAGES * 1024));
+        prop_assert_eq!(ask(&disk, &all), ask(&model, &all));
+        disk.figures().unwrap();
+    }
+}
