@@ -1,5 +1,7 @@
 //! `ferrite sim`.
 
+mod convert;
+mod ftl;
 mod llc;
 
 use clap::Subcommand;
@@ -11,6 +13,8 @@ use crate::outcome::Outcome;
 pub enum Sim {
     #[command(hide = true)]
     Llc(llc::Llc),
+    Ftl(ftl::Ftl),
+    Convert(convert::Convert),
 }
 
 impl Sim {
@@ -18,6 +22,8 @@ impl Sim {
     pub fn run(self) -> Outcome {
         match self {
             Self::Llc(llc) => llc.run(),
+            Self::Ftl(ftl) => ftl.run(),
+            Self::Convert(convert) => convert.run(),
         }
     }
 }

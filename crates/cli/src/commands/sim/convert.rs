@@ -1,0 +1,79 @@
+//! `ferrite sim convert`.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use ferrite_pool::owner::Progress;
+use ferrite_sim::Input;
+use ferrite_sim::block_trace::{Format, Reader, ReaderOptions, Writer};
+
+use crate::bar::Bar;
+use crate::outcome::Outcome;
+use crate::{size, stop};
+
+/// Requests between two looks at whether to go on.
+const LOOK_EVERY: u64 = 1 << 16;
+
+/// Write a block trace in another format
+///
+/// What it is read as is told by its content, as for `sim ftl`. Formats that count in pages or sectors take whole ones;
+/// those that know no trim leave trims out.
+#[derive(Args)]
+pub struct Convert {
+    /// The trace; - is standard input
+    from: PathBuf,
+    /// The trace to write; - is standard output
+    to: PathBuf,
+    /// How
+    #[arg(long = "as", value_parser = format, value_name = "plain|disksim|spc|msr|blkparse|iolog")]
+    format: Format,
+    /// Bytes of a page, in which plain traces count
+    #[arg(long, default_value = "4K", value_parser = size::parse)]
+    page: u64,
+    /// Only this device's requests, of a trace of several
+    #[arg(long, value_name = "N")]
+    device: Option<u32>,
+}
+
+impl Convert {
+    /// Does it.
+    pub fn run(self) -> Outcome {
+        stop::watch()?;
+        let page_bytes = u32::try_from(self.page).map_err(|_| "--page is too large")?;
+        let options = ReaderOptions { page_bytes, device: self.device };
+        let mut reader = Reader::new(Input::open(&self.from)?, options)?;
+        let told = |error: io::Error| format!("writing {}: {error}", self.to.display());
+        let mut writer = Writer::new(open(&self.to)?, self.format, page_bytes).map_err(told)?;
+        let (mut requests, mut left_out) = (0, 0_u64);
+        let bar = Bar::new();
+        while let Some(request) = reader.request()? {
+            left_out += u64::from(!writer.request(&request).map_err(told)?);
+            requests += 1;
+            let what = || Progress { what: format!("{requests} requests"), done: 0, total: 0 };
+            if requests % LOOK_EVERY == 0 && !bar.show(&what()) {
+                writer.finish().map_err(told)?;
+                return Err(format!("stopped: {} has the first {requests} requests", self.to.display()).into());
+            }
+        }
+        writer.finish().map_err(told)?;
+        drop(bar);
+        let (read_as, written_as) = (reader.format().name(), self.format.name());
+        remark!("{requests} requests, {read_as} to {written_as}; {left_out} trims were left out");
+        Ok(())
+    }
+}
+
+fn open(to: &Path) -> Outcome<Box<dyn Write>> {
+    if to == Path::new("-") {
+        return Ok(Box::new(BufWriter::new(io::stdout())));
+    }
+    let made = File::create(to).map_err(|error| format!("making {}: {error}", to.display()))?;
+    Ok(Box::new(BufWriter::new(made)))
+}
+
+fn format(text: &str) -> Result<Format, String> {
+    let found = Format::ALL.iter().find(|(name, _)| *name == text);
+    found.map(|(_, format)| *format).ok_or_else(|| "plain, disksim, spc, msr, blkparse or iolog".into())
+}
