@@ -6,11 +6,11 @@
 //!   --> Flash               |.. 128 129 [130: page 7, version 9] 131 ..|  a block: pages programmed once, erased together
 //! ```
 //!
-//! - FT1. A flash page is programmed once between two erases of its block.
-//! - FT2. The newest version of every page is where [`Translation::locate`] says, whatever was merged or collected;
+//! - TL1. A flash page is programmed once between two erases of its block.
+//! - TL2. The newest version of every page is where [`Translation::locate`] says, whatever was merged or collected;
 //!   [`Drive::verify`] checks it for all pages, and every read for its own.
-//! - FT3. The next free block is the least erased one, of several the lowest.
-//! - FT4. Figures depend on the requests alone: the same ones give the same figures, to the bit.
+//! - TL3. The next free block is the least erased one, of several the lowest.
+//! - TL4. Figures depend on the requests alone: the same ones give the same figures, to the bit.
 //!
 //! A scheme is one type in one file that implements [`Translation`]: [`PageLevel`] and [`Fast`] are two,
 //! `examples/block_level.rs` is a third.

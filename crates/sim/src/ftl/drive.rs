@@ -118,7 +118,7 @@ impl<T: Translation> Drive<T> {
     }
 
     /// Checks that the newest version of every page is where the layer says, and that no page was programmed twice
-    /// (FT1, FT2).
+    /// (TL1, TL2).
     pub fn verify(&self) -> Result<()> {
         if let Some(at) = self.flash.overwritten() {
             return Err(Error::Lost(Loss::Overwritten(at)));

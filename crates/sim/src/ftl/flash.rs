@@ -78,7 +78,7 @@ impl Flash {
         self.free.len()
     }
 
-    /// Takes the next free block (FT3).
+    /// Takes the next free block (TL3).
     ///
     /// # Panics
     /// Where there is none: the scheme has counted wrong.
@@ -131,7 +131,7 @@ impl Flash {
         &self.erases
     }
 
-    /// The first page that was programmed twice (FT1).
+    /// The first page that was programmed twice (TL1).
     pub(super) fn overwritten(&self) -> Option<FlashPage> {
         self.overwritten
     }

@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 
 use super::Block;
 
-/// FT3: the least erased is next, of several the lowest.
+/// TL3: the least erased is next, of several the lowest.
 pub(super) struct Free(BinaryHeap<Reverse<(u32, u32)>>);
 
 impl Free {

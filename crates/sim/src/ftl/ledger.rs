@@ -1,4 +1,4 @@
-//! What the host wrote last, kept apart from every scheme: the judge of FT2.
+//! What the host wrote last, kept apart from every scheme: the judge of TL2.
 
 use super::Loss;
 use super::flash::{Flash, Stamp};

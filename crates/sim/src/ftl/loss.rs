@@ -2,7 +2,7 @@
 
 use super::{FlashPage, HostPage};
 
-/// How a translation layer broke its promise (FT1, FT2).
+/// How a translation layer broke its promise (TL1, TL2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Loss {
     /// It says that a page that was written is nowhere.

@@ -1,4 +1,4 @@
-//! Layers with a planted fault each: the drive finds it, or its check is worth nothing (FT1, FT2).
+//! Layers with a planted fault each: the drive finds it, or its check is worth nothing (TL1, TL2).
 
 use super::super::{Choice, Drive, Flash, FlashPage, HostPage, Loss, PageLevel, Timing, Translation};
 use super::shape;

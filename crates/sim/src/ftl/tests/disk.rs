@@ -84,7 +84,7 @@ fn ask(disk: &dyn Disk, op: &Op) -> Vec<u8> {
 proptest! {
     #![proptest_config(proof::cases(64))]
 
-    /// D1 to D4 by comparison with the model of all disks, and FT2 at every read and at the end.
+    /// D1 to D4 by comparison with the model of all disks, and TL2 at every read and at the end.
     #[test]
     fn it_is_the_disk_below(ops in prop::collection::vec(op(), 0..300), which in 0_usize..2) {
         let (disk, model) = (disk(SCHEMES[which]), RamDisk::new(PAGES * 1024));

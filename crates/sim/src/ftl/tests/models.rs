@@ -78,7 +78,7 @@ fn fast_is_as_described(shape: Shape, log_blocks: u32, ops: &[Op]) -> Result<(),
 proptest! {
     #![proptest_config(proof::cases(64))]
 
-    /// PL1 to PL3, FT2, FT3, for every choice of victims.
+    /// PL1 to PL3, TL2, TL3, for every choice of victims.
     #[test]
     fn page_level_does_what_its_rules_say(
         ops in ops(), blocks in 1_u32..12, extra in 4_u32..8, pages in 1_u32..9, choice in 0_usize..3
@@ -86,7 +86,7 @@ proptest! {
         page_is_as_described(Choice::ALL[choice].1, shape(blocks, extra, pages), &ops)?;
     }
 
-    /// FA1 to FA5, FT2.
+    /// FA1 to FA5, TL2.
     #[test]
     fn fast_does_what_its_rules_say(
         ops in ops(), blocks in 1_u32..12, log_blocks in 1_u32..6, spare in 0_u32..3, pages in 1_u32..9

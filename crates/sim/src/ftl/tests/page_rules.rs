@@ -6,7 +6,7 @@ use crate::Error;
 
 const GREEDY: Scheme = Scheme::Page(Choice::Greedy);
 
-/// PL1, FT3: pages go to blocks 0, 1, .. in order, whatever their numbers.
+/// PL1, TL3: pages go to blocks 0, 1, .. in order, whatever their numbers.
 #[test]
 fn pl1_pages_go_to_the_active_block_in_order() {
     let mut drive = drive(GREEDY, shape(4, 4, 4));
