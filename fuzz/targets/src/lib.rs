@@ -11,6 +11,7 @@ mod record;
 mod slots;
 mod superblock;
 mod tags;
+mod trace;
 mod transaction;
 
 /// A decoder under test.
@@ -24,7 +25,7 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [Target; 8] = [
+pub const TARGETS: [Target; 9] = [
     Target { name: "superblock", run: superblock::target, seeds: superblock::seeds },
     Target { name: "record", run: record::target, seeds: record::seeds },
     Target { name: "tags", run: tags::target, seeds: tags::seeds },
@@ -33,6 +34,7 @@ pub const TARGETS: [Target; 8] = [
     Target { name: "image", run: image::target, seeds: image::seeds },
     Target { name: "control", run: control::target, seeds: control::seeds },
     Target { name: "nbd", run: nbd::target, seeds: nbd::seeds },
+    Target { name: "trace", run: trace::target, seeds: trace::seeds },
 ];
 
 /// Runs the target `name`.

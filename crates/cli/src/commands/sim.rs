@@ -11,8 +11,7 @@ use crate::outcome::Outcome;
 /// Simulate what a cache policy or a flash layer does to the life of a memory
 #[derive(Subcommand)]
 pub enum Sim {
-    #[command(hide = true)]
-    Llc(llc::Llc),
+    Llc(Box<llc::Llc>),
     Ftl(ftl::Ftl),
     Convert(convert::Convert),
 }

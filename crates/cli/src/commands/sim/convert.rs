@@ -1,5 +1,7 @@
 //! `ferrite sim convert`.
 
+mod accesses;
+
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -16,10 +18,11 @@ use crate::{size, stop};
 /// Requests between two looks at whether to go on.
 const LOOK_EVERY: u64 = 1 << 16;
 
-/// Write a block trace in another format
+/// Write a block trace in another format, or a trace of memory accesses in the compact one
 ///
-/// What it is read as is told by its content, as for `sim ftl`. Formats that count in pages or sectors take whole ones;
-/// those that know no trim leave trims out.
+/// What it is read as is told by its content, as for `sim ftl` and `sim llc`. Of block traces, formats that count in pages
+/// or sectors take whole ones; those that know no trim leave trims out. Compact are words of 8 bytes, little-endian, in
+/// zstd: `line << 1 | write` for each line that an access touches; quick to read, and small.
 #[derive(Args)]
 pub struct Convert {
     /// The trace; - is standard input
@@ -27,25 +30,41 @@ pub struct Convert {
     /// The trace to write; - is standard output
     to: PathBuf,
     /// How
-    #[arg(long = "as", value_parser = format, value_name = "plain|disksim|spc|msr|blkparse|iolog")]
-    format: Format,
+    #[arg(long = "as", value_parser = format, value_name = "plain|disksim|spc|msr|blkparse|iolog|compact")]
+    format: As,
     /// Bytes of a page, in which plain traces count
     #[arg(long, default_value = "4K", value_parser = size::parse)]
     page: u64,
     /// Only this device's requests, of a trace of several
     #[arg(long, value_name = "N")]
     device: Option<u32>,
+    #[command(flatten)]
+    accesses: accesses::Accesses,
+}
+
+/// What is written.
+#[derive(Clone, Copy)]
+enum As {
+    Blocks(Format),
+    Compact,
 }
 
 impl Convert {
     /// Does it.
     pub fn run(self) -> Outcome {
         stop::watch()?;
+        match self.format {
+            As::Blocks(format) => self.blocks(format),
+            As::Compact => self.accesses.convert(&self.from, &self.to),
+        }
+    }
+
+    fn blocks(&self, format: Format) -> Outcome {
         let page_bytes = u32::try_from(self.page).map_err(|_| "--page is too large")?;
         let options = ReaderOptions { page_bytes, device: self.device };
         let mut reader = Reader::new(Input::open(&self.from)?, options)?;
         let told = |error: io::Error| format!("writing {}: {error}", self.to.display());
-        let mut writer = Writer::new(open(&self.to)?, self.format, page_bytes).map_err(told)?;
+        let mut writer = Writer::new(open(&self.to)?, format, page_bytes).map_err(told)?;
         let (mut requests, mut left_out) = (0, 0_u64);
         let bar = Bar::new();
         while let Some(request) = reader.request()? {
@@ -59,7 +78,7 @@ impl Convert {
         }
         writer.finish().map_err(told)?;
         drop(bar);
-        let (read_as, written_as) = (reader.format().name(), self.format.name());
+        let (read_as, written_as) = (reader.format().name(), format.name());
         remark!("{requests} requests, {read_as} to {written_as}; {left_out} trims were left out");
         Ok(())
     }
@@ -73,7 +92,12 @@ fn open(to: &Path) -> Outcome<Box<dyn Write>> {
     Ok(Box::new(BufWriter::new(made)))
 }
 
-fn format(text: &str) -> Result<Format, String> {
+fn format(text: &str) -> Result<As, String> {
+    if text == "compact" {
+        return Ok(As::Compact);
+    }
     let found = Format::ALL.iter().find(|(name, _)| *name == text);
-    found.map(|(_, format)| *format).ok_or_else(|| "plain, disksim, spc, msr, blkparse or iolog".into())
+    found
+        .map(|(_, format)| As::Blocks(*format))
+        .ok_or_else(|| "plain, disksim, spc, msr, blkparse, iolog or compact".into())
 }

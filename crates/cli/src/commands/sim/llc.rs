@@ -1,16 +1,202 @@
 //! `ferrite sim llc`.
 
+mod show;
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
 use clap::Args;
+use ferrite_pool::owner::Progress;
+use ferrite_sim::cache::wear::{Levelling, Wear};
+use ferrite_sim::cache::{Choice, End, Event, Model, Numbers, Seen, Shape, Study};
+use ferrite_sim::trace::{self, Filter, Filtered, First, Form, Reading, Source, Writer};
+use ferrite_sim::{Error, Input};
 
-use crate::outcome::Outcome;
+use crate::bar::Bar;
+use crate::commands::print;
+use crate::outcome::{Failure, Outcome};
+use crate::{size, stop};
 
-/// What each policy of the last-level cache writes back
+/// What each policy of the last-level cache writes back: misses, writebacks, energy, life of the memory
+///
+/// Takes a trace of any form that people have, told by its content, also in gzip, xz or zstd: valgrind's lackey, Dinero
+/// din, ChampSim, drmemtrace's text, Ramulator's CPU traces, and what --save wrote. Every policy sees the same accesses in
+/// one pass; the figures are the same on any number of threads. Each is shown beside LRU, and beside the fewest
+/// writebacks that any policy could have. Ctrl-C prints what is known so far.
 #[derive(Args)]
-pub struct Llc {}
+pub struct Llc {
+    #[command(flatten)]
+    what: What,
+    /// A policy: lru, protect-N, partitioned-PxW; repeat it for several [default: lru, protect-0, protect, partitioned]
+    #[arg(long = "policy", value_name = "NAME")]
+    policies: Vec<String>,
+    /// The last level: size and ways [default: 2M:16, with several cores 8M:16]
+    #[arg(long, value_name = "SIZE:WAYS", value_parser = shape)]
+    llc: Option<(u64, u32)>,
+    /// Partitions of a partitioned cache
+    #[arg(long, value_name = "N")]
+    partitions: Option<u32>,
+    /// Ways that `protect` and `partitioned` protect, over all partitions [default: a quarter]
+    #[arg(long, value_name = "N")]
+    protect: Option<u32>,
+    /// How the memory levels its wear: none, start-gap, randomized-start-gap, security-refresh
+    #[arg(long, value_name = "HOW", default_value = "none", value_parser = levelling)]
+    wear: Levelling,
+    /// Writes that a line of memory endures
+    #[arg(long, value_name = "WRITES", default_value_t = 100_000_000, value_parser = clap::value_parser!(u64).range(1..))]
+    endurance: u64,
+    /// Count the energy of a read of memory for writes that miss, too
+    #[arg(long)]
+    fetch_on_write_miss: bool,
+    /// Threads to simulate with [default: all processors]
+    #[arg(long, value_name = "N")]
+    threads: Option<std::num::NonZero<u16>>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Draw misses, writebacks, energy and lifetime beside LRU's
+    #[arg(long, value_name = "FILE.svg")]
+    plot: Option<PathBuf>,
+    /// Keep what the last level saw, for --trace with --filtered: 8 bytes an event, in zstd
+    #[arg(long, value_name = "FILE")]
+    save: Option<PathBuf>,
+}
+
+/// What is simulated, up to the first level.
+#[derive(Args)]
+struct What {
+    /// A file, or - for standard input
+    #[arg(long, value_name = "FILE")]
+    trace: PathBuf,
+    /// Its form, where its content does not tell: lackey, din, champsim, drmemtrace, ramulator, compact
+    #[arg(long, value_name = "FORM")]
+    format: Option<Form>,
+    /// The trace has passed a first-level cache already
+    #[arg(long)]
+    filtered: bool,
+    /// The first level of each core: size and ways
+    #[arg(long, value_name = "SIZE:WAYS", default_value = "64K:2", value_parser = shape)]
+    l1: (u64, u32),
+    /// Cores of the trace, each with a first level of its own
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
+    cores: u16,
+    /// Bytes of a line
+    #[arg(long, value_name = "BYTES", default_value_t = 64, value_parser = line)]
+    line: u32,
+    /// Fetches of instructions too, through another first level as large
+    #[arg(long)]
+    instructions: bool,
+}
+
+impl What {
+    fn source(&self) -> Outcome<Box<dyn Source>> {
+        let line_bits = self.line.ilog2();
+        let reading = Reading { form: self.format, line_bits, cores: self.cores };
+        let reader = trace::open(Input::open(&self.trace)?, reading)?;
+        if self.filtered {
+            return Ok(Box::new(Filtered::new(reader, line_bits)));
+        }
+        let shape = Shape { bytes: self.l1.0, ways: self.l1.1, line_bytes: self.line };
+        Ok(Box::new(Filter::new(reader, First { shape, cores: self.cores, instructions: self.instructions })?))
+    }
+
+    fn name(&self) -> String {
+        self.trace.display().to_string()
+    }
+}
 
 impl Llc {
     /// Does it.
     pub fn run(self) -> Outcome {
-        Err("there are no policies yet".into())
+        let mut study = Study::new(self.model()?).map_err(|error| Failure::Usage(error.to_string()))?;
+        let source = self.what.source()?;
+        stop::watch()?;
+        let end = self.consume(&mut study, source)?;
+        let mut report = study.finish(&self.what.name());
+        if let Some(path) = &self.plot {
+            show::plot(&report, path)?;
+        }
+        if self.json && !self.policies.is_empty() && self.policies.iter().all(|name| name != "lru") {
+            report.policies.retain(|one| one.policy != "lru");
+        }
+        print(self.json, &report, |report| show::table(report, &self.memory()))?;
+        if end == End::Stopped {
+            remark!("ferrite: interrupted: this is what was known after {} events", report.events);
+            return Err(Failure::Reported);
+        }
+        Ok(())
     }
+
+    fn consume(&self, study: &mut Study, source: Box<dyn Source>) -> Outcome<End> {
+        let mut kept = self.save.as_deref().map(kept).transpose()?;
+        let keep = |events: &[Event]| match &mut kept {
+            Some(writer) => events.iter().try_for_each(|event| writer.push(event.0)),
+            None => Ok(()),
+        };
+        let (bar, started) = (Bar::new(), std::time::Instant::now());
+        let mut watch = |seen: Seen| bar.show(&progress(seen, started.elapsed().as_secs_f64()));
+        let end = study.consume(source, keep, &mut watch)?;
+        kept.map(Writer::finish).transpose()?;
+        Ok(end)
+    }
+
+    fn model(&self) -> Outcome<Model> {
+        let usual = if self.what.cores > 1 { (8 << 20, 16) } else { (2 << 20, 16) };
+        let (bytes, ways) = self.llc.unwrap_or(usual);
+        let paper = Numbers::of(ways);
+        let numbers = Numbers {
+            ways,
+            protected: self.protect.unwrap_or(paper.protected),
+            partitions: self.partitions.unwrap_or(paper.partitions),
+        };
+        Ok(Model {
+            llc: Shape { bytes, ways, line_bytes: self.what.line },
+            choices: self.choices(&numbers).map_err(|error| Failure::Usage(error.to_string()))?,
+            fetch_on_write_miss: self.fetch_on_write_miss,
+            wear: self.memory(),
+            threads: self.threads.map_or_else(processors, |threads| threads.get().into()),
+        })
+    }
+
+    fn choices(&self, numbers: &Numbers) -> ferrite_sim::Result<Vec<Choice>> {
+        if self.policies.is_empty() {
+            return Ok(numbers.usual());
+        }
+        self.policies.iter().map(|name| numbers.choice(name)).collect()
+    }
+
+    fn memory(&self) -> Wear {
+        Wear { levelling: self.wear, endurance: self.endurance, ..Wear::default() }
+    }
+}
+
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, Into::into)
+}
+
+fn kept(path: &Path) -> ferrite_sim::Result<Writer<File>> {
+    let file = File::create(path).map_err(Error::io(format!("creating {}", path.display())))?;
+    Writer::new(file, &path.display().to_string())
+}
+
+fn progress(seen: Seen, seconds: f64) -> Progress {
+    let rate = seen.accesses as f64 / seconds.max(1e-3) / 1e6;
+    let what = format!("{} accesses, {} events, {rate:.0} M accesses/s", seen.accesses, seen.events);
+    Progress { what, done: 0, total: 0 }
+}
+
+fn shape(text: &str) -> Result<(u64, u32), String> {
+    let told = || format!("{text:?} is no cache: write its size and ways, such as 2M:16");
+    let (bytes, ways) = text.split_once(':').ok_or_else(told)?;
+    Ok((size::parse(bytes)?, ways.parse().map_err(|_| told())?))
+}
+
+pub fn line(text: &str) -> Result<u32, String> {
+    let bytes = text.parse().ok().filter(|bytes: &u32| bytes.is_power_of_two() && (8..=4096).contains(bytes));
+    bytes.ok_or_else(|| format!("a line has a power of two of bytes from 8 to 4096, not {text:?}"))
+}
+
+fn levelling(name: &str) -> Result<Levelling, String> {
+    let found = Levelling::ALL.into_iter().find(|one| one.name() == name);
+    found.ok_or_else(|| format!("there are {}", Levelling::ALL.map(Levelling::name).join(", ")))
 }

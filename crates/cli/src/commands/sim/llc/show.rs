@@ -1,0 +1,119 @@
+//! The figures for people: a table, a plot.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use ferrite_bench as bench;
+use ferrite_sim::cache::wear::{Levelling, Wear};
+use ferrite_sim::cache::{Figures, Report};
+
+use crate::outcome::Outcome;
+
+/// What is shown of each policy.
+pub fn table(report: &Report, memory: &Wear) -> String {
+    let lru = &report.policies[0];
+    let mut text = format!("{}: {} events of the last level\n\n", report.trace, report.events);
+    let levelled = levelled(memory);
+    let _ = writeln!(
+        text,
+        "{:26} {:>12} {:>7} {:>12} {:>7} {:>9} {:>12} {:>7} {:>7} {:>9} {:>6}",
+        "policy",
+        "misses",
+        "of LRU",
+        "writebacks",
+        "of LRU",
+        "per line",
+        "energy mJ",
+        "of LRU",
+        "life",
+        "levelled",
+        "gap"
+    );
+    for one in &report.policies {
+        let life = |levelling| life(one, lru, &Wear { levelling, ..*memory });
+        let _ = writeln!(
+            text,
+            "{:26} {:>12} {:>7.3} {:>12} {:>7.3} {:>9.2} {:>12.3} {:>7.3} {:>7.2} {:>9.2} {:>6}",
+            one.policy,
+            one.misses(),
+            over(one.misses() as f64, lru.misses() as f64),
+            one.writebacks,
+            over(one.writebacks as f64, lru.writebacks as f64),
+            one.rewrites(),
+            one.energy_nj / 1e6,
+            over(one.energy_nj, lru.energy_nj),
+            life(Levelling::None),
+            life(levelled),
+            one.gap_closed.map_or("-".into(), |closed| format!("{:.0} %", closed * 100.0)),
+        );
+    }
+    let least = report.bound.writebacks;
+    let share = over(least as f64, lru.writebacks as f64);
+    let _ = writeln!(text, "{:26} {:>12} {:>7} {:>12} {:>7.3}", "bound", "", "", least, share);
+    let _ = writeln!(
+        text,
+        "\nlife: runs until a line of memory fails, of LRU's, as it is and under {}; gap: how much of the way from LRU \
+         to the bound",
+        levelled.name()
+    );
+    text
+}
+
+/// The paper's levelling where none was chosen.
+fn levelled(memory: &Wear) -> Levelling {
+    if memory.levelling == Levelling::None { Levelling::RandomizedStartGap } else { memory.levelling }
+}
+
+fn life(one: &Figures, lru: &Figures, memory: &Wear) -> f64 {
+    let (own, other) = (memory.runs(&one.writes), memory.runs(&lru.writes));
+    if own.is_infinite() { 1.0 } else { own / other }
+}
+
+fn over(one: f64, other: f64) -> f64 {
+    if other == 0.0 { 1.0 } else { one / other }
+}
+
+/// A figure of a policy.
+type Of = fn(&Figures) -> f64;
+
+/// Bars for each policy, of LRU's.
+pub fn plot(report: &Report, path: &Path) -> Outcome {
+    let lru = &report.policies[0];
+    let cases: [(&str, Of); 4] = [
+        ("misses", |one| one.misses() as f64),
+        ("writebacks", |one| one.writebacks as f64),
+        ("energy", |one| one.energy_nj),
+        ("lifetime", |one| one.lifetime_gain),
+    ];
+    let mut rows = Vec::new();
+    for (case, of) in cases {
+        rows.extend(report.policies.iter().map(|one| {
+            let ratio = over(of(one), of(lru));
+            bench::Row {
+                case: case.into(),
+                subject: one.policy.clone(),
+                unit: "",
+                value: of(one),
+                beside: lru.policy.clone(),
+                ratio,
+                low: ratio,
+                high: ratio,
+            }
+        }));
+    }
+    let chart = bench::Chart {
+        title: format!("{}, of LRU", report.trace),
+        measure: bench::Measure::Ratio,
+        cases: cases.map(|(case, _)| case.into()).to_vec(),
+        level: Some(1.0),
+    };
+    let drawn = bench::Report {
+        experiment: "llc",
+        machine: bench::Machine::here(),
+        rows,
+        paper: Vec::new(),
+        verdict: String::new(),
+        charts: vec![chart],
+    };
+    Ok(drawn.write_svg(path)?)
+}

@@ -1,0 +1,172 @@
+//! One bank of a last-level cache under one policy.
+
+use super::event::Event;
+use super::policy::{Hit, Miss, Policy};
+use super::set::{Rank, Set};
+use super::writes::Writes;
+use super::{BANKS, Geometry};
+
+/// What one policy did, in one bank or in all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Reads of lines that were not there.
+    pub read_misses: u64,
+    /// Writes of lines that were not there.
+    pub write_misses: u64,
+    /// Accesses to lines that were there.
+    pub hits: u64,
+    /// Lines written to memory, those that were dirty at the end among them.
+    pub writebacks: u64,
+    /// Accesses and writebacks by region of the cache.
+    pub regions: [Traffic; 16],
+}
+
+/// What passed through a region of a cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Hits in it and lines brought into it.
+    pub accesses: u64,
+    /// Lines written back from it.
+    pub writebacks: u64,
+}
+
+impl std::ops::AddAssign<&Counts> for Counts {
+    fn add_assign(&mut self, other: &Self) {
+        self.read_misses += other.read_misses;
+        self.write_misses += other.write_misses;
+        self.hits += other.hits;
+        self.writebacks += other.writebacks;
+        for (region, other) in self.regions.iter_mut().zip(&other.regions) {
+            region.accesses += other.accesses;
+            region.writebacks += other.writebacks;
+        }
+    }
+}
+
+/// Where the tags of unfilled ways point.
+const NOWHERE: u64 = u64::MAX;
+
+/// One bank under one policy.
+pub struct Bank<P> {
+    policy: P,
+    geometry: Geometry,
+    sets: Vec<Set>,
+    tags: Vec<[u64; 16]>,
+    counts: Counts,
+    written: Vec<u64>,
+    writes: Writes,
+}
+
+impl<P: Policy> Bank<P> {
+    /// An empty one.
+    pub fn new(geometry: Geometry, policy: P) -> Self {
+        let sets = geometry.bank_sets() as usize;
+        Self {
+            policy,
+            geometry,
+            sets: vec![Set::EMPTY; sets],
+            tags: vec![[NOWHERE; 16]; sets],
+            counts: Counts::default(),
+            written: Vec::new(),
+            writes: Writes::default(),
+        }
+    }
+
+    /// Takes events of its sets, in their order.
+    pub fn run(&mut self, events: &[Event]) {
+        for event in events {
+            self.access(*event);
+        }
+        self.count_writes();
+    }
+
+    /// Writes back what is dirty. Nothing may follow.
+    pub fn drain(&mut self) {
+        for (set, tags) in self.sets.iter().zip(&self.tags) {
+            let dirty = (0..16).filter(|rank| set.dirty() >> rank & 1 != 0);
+            self.written.extend(dirty.map(|rank| tags[set.way(rank)]));
+        }
+        self.counts.writebacks += self.written.len() as u64;
+        self.count_writes();
+    }
+
+    /// What was done so far.
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// How often each line was written to memory.
+    pub fn writes(&self) -> &Writes {
+        &self.writes
+    }
+
+    #[inline]
+    fn access(&mut self, event: Event) {
+        let (line, is_write) = (event.line(), event.is_write());
+        let at = self.geometry.set_in_bank(line);
+        let print = (line.wrapping_mul(0xd6e8_feb8_6659_fd93) >> 48) as u16;
+        let mut likely = self.sets[at].matches(print);
+        while likely != 0 {
+            let way = likely.trailing_zeros() as usize;
+            if self.tags[at][way] == line {
+                return self.found(at, way, event);
+            }
+            likely &= likely - 1;
+        }
+        if is_write {
+            self.counts.write_misses += 1;
+        } else {
+            self.counts.read_misses += 1;
+        }
+        self.bring(at, print, event);
+    }
+
+    #[inline]
+    fn found(&mut self, at: usize, way: usize, event: Event) {
+        self.counts.hits += 1;
+        let set = &mut self.sets[at];
+        let rank = set.rank(way);
+        let was_dirty = set.dirty() >> rank & 1 != 0;
+        let window = self.policy.window();
+        set.promote(rank, rank - rank % window, event.is_write());
+        let set_index = self.geometry.set(event.line());
+        self.counts.regions[self.policy.region(set_index, rank) & 15].accesses += 1;
+        self.policy.hit(set, Hit { set: set_index, rank, way, is_write: event.is_write(), was_dirty });
+    }
+
+    #[inline]
+    fn bring(&mut self, at: usize, print: u16, event: Event) {
+        let line = event.line();
+        let set_index = self.geometry.set(line);
+        let miss = Miss { line, tag: self.geometry.tag(line), set: set_index, is_write: event.is_write() };
+        let set = &mut self.sets[at];
+        let rank = self.policy.victim(set, miss);
+        let way = set.way(rank);
+        let region = &mut self.counts.regions[self.policy.region(set_index, rank) & 15];
+        region.accesses += 1;
+        if set.dirty() >> rank & 1 != 0 {
+            self.counts.writebacks += 1;
+            region.writebacks += 1;
+            self.written.push(self.tags[at][way]);
+        }
+        self.tags[at][way] = line;
+        set.replace(rank, print);
+        set.promote(rank, top(rank, self.policy.window()), event.is_write());
+        self.policy.filled(set, way, miss);
+    }
+
+    /// In bulk, so that the look-ups of many lines overlap.
+    fn count_writes(&mut self) {
+        for line in self.written.drain(..) {
+            self.writes.add(line);
+        }
+    }
+}
+
+/// Where the window of a rank begins.
+#[inline]
+fn top(rank: Rank, window: u32) -> Rank {
+    rank - rank % window
+}
+
+const _: () = assert!(BANKS.is_power_of_two());

@@ -1,0 +1,70 @@
+//! What is evicted. A policy is one small file with one implementation of [`Policy`].
+
+mod lru;
+mod partitioned;
+mod protect;
+
+pub use lru::Lru;
+pub use partitioned::Partitioned;
+pub use protect::Protect;
+
+use super::set::{Rank, Set};
+
+/// An access to a line that is not in its set.
+#[derive(Clone, Copy, Debug)]
+pub struct Miss {
+    /// The line: its address in lines.
+    pub line: u64,
+    /// The bits of it that do not choose the set.
+    pub tag: u64,
+    /// The set, in the whole cache.
+    pub set: u32,
+    /// Whether it is written: a whole line that the level above wrote back.
+    pub is_write: bool,
+}
+
+/// An access to a line that is in its set.
+#[derive(Clone, Copy, Debug)]
+pub struct Hit {
+    /// The set, in the whole cache.
+    pub set: u32,
+    /// Where the line was before it became the most recent of its window.
+    pub rank: Rank,
+    /// Its way.
+    pub way: usize,
+    /// Whether it is written.
+    pub is_write: bool,
+    /// Whether it was dirty before.
+    pub was_dirty: bool,
+}
+
+/// Chooses what leaves a set for a new line.
+///
+/// A cache is simulated in [`BANKS`](super::BANKS) banks, each with a policy of its own: set `s` is in bank
+/// `s % BANKS`. So what a policy learns over several sets it learns within a bank, as a banked cache would.
+pub trait Policy: Send {
+    /// The rank of what is to leave; an unfilled way is clean and less recent than filled ones of its window.
+    fn victim(&mut self, set: &mut Set, miss: Miss) -> Rank;
+
+    /// Ranks that keep their recency among themselves; those of a whole set unless it is partitioned.
+    fn window(&self) -> u32;
+
+    /// A line was used that is there. It is the most recent of its window already.
+    #[inline]
+    fn hit(&mut self, set: &mut Set, hit: Hit) {
+        let _ = (set, hit);
+    }
+
+    /// A line was brought in, to `way`. It is the most recent of its window already.
+    #[inline]
+    fn filled(&mut self, set: &mut Set, way: usize, miss: Miss) {
+        let _ = (set, way, miss);
+    }
+
+    /// In which of sixteen regions of the cache an access to `rank` of `set` is counted.
+    #[inline]
+    fn region(&self, set: u32, rank: Rank) -> usize {
+        let _ = set;
+        (rank / self.window()) as usize
+    }
+}

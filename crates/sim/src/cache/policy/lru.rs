@@ -1,0 +1,22 @@
+//! The least recently used line leaves.
+
+use super::{Miss, Policy};
+use crate::cache::set::{Rank, Set};
+
+/// Least recently used, of so many ways.
+#[derive(Clone, Copy, Debug)]
+pub struct Lru {
+    /// Ways of a set.
+    pub ways: u32,
+}
+
+impl Policy for Lru {
+    #[inline]
+    fn victim(&mut self, _: &mut Set, _: Miss) -> Rank {
+        self.ways - 1
+    }
+
+    fn window(&self) -> u32 {
+        self.ways
+    }
+}

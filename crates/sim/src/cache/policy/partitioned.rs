@@ -1,0 +1,49 @@
+//! The partitioned cache: each set is divided by the low bits of the tag, and replacements go where clean lines are
+//! (2.2.2).
+
+use super::{Miss, Policy};
+use crate::cache::set::{Rank, Set};
+
+/// Protect-N within each partition of a set. A miss takes an unprotected clean way of the partition that its tag
+/// prefers; else one of the partition of that set with the most clean ways that has such a one, the first of equals;
+/// else the least recent way of the preferred partition.
+#[derive(Clone, Copy, Debug)]
+pub struct Partitioned {
+    /// Partitions of a set, a power of two.
+    pub partitions: u32,
+    /// Ways of a partition.
+    pub ways: u32,
+    /// Of them, the most recent ones that do not leave for being clean.
+    pub protected: u32,
+}
+
+impl Partitioned {
+    fn ranks(&self, partition: u32) -> std::ops::Range<Rank> {
+        partition * self.ways..(partition + 1) * self.ways
+    }
+
+    #[inline]
+    fn unprotected_clean(&self, set: &Set, partition: u32) -> Option<Rank> {
+        let ranks = self.ranks(partition);
+        Set::least_recent(set.clean(ranks.start + self.protected..ranks.end))
+    }
+
+    fn elsewhere(&self, set: &Set) -> Option<Rank> {
+        let clean = |partition| set.clean(self.ranks(partition)).count_ones();
+        let ready = (0..self.partitions).filter(|partition| self.unprotected_clean(set, *partition).is_some());
+        let most = ready.reduce(|best, other| if clean(other) > clean(best) { other } else { best });
+        most.and_then(|partition| self.unprotected_clean(set, partition))
+    }
+}
+
+impl Policy for Partitioned {
+    #[inline]
+    fn victim(&mut self, set: &mut Set, miss: Miss) -> Rank {
+        let preferred = miss.tag as u32 & (self.partitions - 1);
+        self.unprotected_clean(set, preferred).or_else(|| self.elsewhere(set)).unwrap_or(self.ranks(preferred).end - 1)
+    }
+
+    fn window(&self) -> u32 {
+        self.ways
+    }
+}

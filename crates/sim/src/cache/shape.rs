@@ -1,0 +1,58 @@
+//! The size of a cache.
+
+use crate::{Error, Result};
+
+/// Most ways that a set may have: their order of recency is one word.
+pub const WAYS_MAX: u32 = 16;
+
+/// A cache: sets of ways of lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Its size.
+    pub bytes: u64,
+    /// Lines a set.
+    pub ways: u32,
+    /// Bytes of a line.
+    pub line_bytes: u32,
+}
+
+impl Shape {
+    /// How many sets it has.
+    ///
+    /// # Errors
+    /// When the sizes make no cache: the sets and the bytes of a line are powers of two, the ways at most
+    /// [`WAYS_MAX`].
+    pub fn sets(&self) -> Result<u32> {
+        let Self { bytes, ways, line_bytes } = *self;
+        let told = |why: String| Err(Error::Model(format!("a cache of {bytes} bytes, {ways} ways: {why}")));
+        if ways == 0 || ways > WAYS_MAX {
+            return told(format!("1 to {WAYS_MAX} ways can be simulated"));
+        }
+        if !line_bytes.is_power_of_two() || line_bytes < 8 {
+            return told(format!("a line of {line_bytes} bytes is no power of two from 8 up"));
+        }
+        let way_bytes = u64::from(ways) * u64::from(line_bytes);
+        let sets = bytes / way_bytes;
+        if !bytes.is_multiple_of(way_bytes) || !sets.is_power_of_two() || sets > 1 << 28 {
+            return told(format!("{sets} sets of {way_bytes} bytes do not make it up, or are no power of two"));
+        }
+        Ok(sets as u32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_that_make_a_cache_do_and_others_are_refused() {
+        let sets = |bytes, ways| Shape { bytes, ways, line_bytes: 64 }.sets().ok();
+        assert_eq!(sets(2 << 20, 16), Some(2048));
+        assert_eq!(sets(24 << 10, 12), Some(32));
+        assert_eq!(sets(64, 1), Some(1));
+        for (bytes, ways) in [(0, 1), (2 << 20, 0), (2 << 20, 32), (3 << 20, 16), (100, 1)] {
+            assert_eq!(sets(bytes, ways), None, "{bytes} {ways}");
+        }
+        assert!(Shape { bytes: 4096, ways: 4, line_bytes: 48 }.sets().is_err());
+    }
+}

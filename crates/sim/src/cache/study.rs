@@ -1,0 +1,203 @@
+//! Many policies over one trace, in one pass, on all cores.
+
+mod choice;
+mod consume;
+mod report;
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+pub use choice::{Choice, Numbers};
+pub use consume::{End, Seen};
+pub use report::{Figures, Least, Report};
+
+use super::bank::{Bank, Counts};
+use super::bound::Bound;
+use super::event::Event;
+use super::policy::Policy;
+use super::shape::Shape;
+use super::wear::Wear;
+use super::writes::Writes;
+use super::{Geometry, policy};
+use crate::Result;
+
+/// What is simulated.
+#[derive(Clone, Debug)]
+pub struct Model {
+    /// The last level.
+    pub llc: Shape,
+    /// Its policies.
+    pub choices: Vec<Choice>,
+    /// Whether the energy of a write that misses includes a read of memory.
+    pub fetch_on_write_miss: bool,
+    /// The memory.
+    pub wear: Wear,
+    /// Threads to simulate with; the figures do not depend on it.
+    pub threads: usize,
+}
+
+/// A bank under any policy.
+trait Simulated: Send {
+    fn run(&mut self, events: &[Event]);
+    fn drain(&mut self);
+    fn counts(&self) -> &Counts;
+    fn writes(&self) -> &Writes;
+}
+
+impl<P: Policy> Simulated for Bank<P> {
+    fn run(&mut self, events: &[Event]) {
+        self.run(events);
+    }
+
+    fn drain(&mut self) {
+        self.drain();
+    }
+
+    fn counts(&self) -> &Counts {
+        self.counts()
+    }
+
+    fn writes(&self) -> &Writes {
+        self.writes()
+    }
+}
+
+/// What works on the events of one bank.
+enum Work {
+    Policy(Box<dyn Simulated>),
+    Bound(Bound),
+}
+
+/// A trace under several policies.
+pub struct Study {
+    model: Model,
+    geometry: Geometry,
+    /// The work on the first bank for each policy and the bound, then on the second, and so on.
+    work: Vec<Mutex<Work>>,
+    events: u64,
+    sorted: Vec<Event>,
+}
+
+impl Study {
+    /// Nothing seen yet. LRU is always among the policies, for the others are compared with it.
+    ///
+    /// # Errors
+    /// When the sizes make no cache, or a policy does not fit it.
+    pub fn new(mut model: Model) -> Result<Self> {
+        if !model.choices.contains(&Choice::Lru) {
+            model.choices.insert(0, Choice::Lru);
+        }
+        let geometry = Geometry::of(model.llc)?;
+        let mut work = Vec::new();
+        for _ in 0..geometry.banks() {
+            for choice in &model.choices {
+                work.push(Mutex::new(Work::Policy(bank(*choice, geometry)?)));
+            }
+            work.push(Mutex::new(Work::Bound(Bound::new(geometry))));
+        }
+        Ok(Self { model, geometry, work, events: 0, sorted: Vec::new() })
+    }
+
+    /// What is simulated.
+    pub fn model(&self) -> &Model {
+        &self.model
+    }
+
+    /// Events so far.
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// Takes the next events. The more at once, the better all cores are used.
+    pub fn feed(&mut self, events: &[Event]) {
+        let ends = self.sort(events);
+        self.events += events.len() as u64;
+        let (each, sorted) = (self.model.choices.len() + 1, &self.sorted);
+        let of_bank = |bank: usize| &sorted[bank.checked_sub(1).map_or(0, |before| ends[before])..ends[bank]];
+        each_in_parallel(&self.work, self.model.threads, |at, work| match work {
+            Work::Policy(bank) => bank.run(of_bank(at / each)),
+            Work::Bound(bound) => bound.run(of_bank(at / each)),
+        });
+    }
+
+    /// Writes back what is dirty, and tells all.
+    pub fn finish(self, trace: &str) -> Report {
+        each_in_parallel(&self.work, self.model.threads, |_, work| {
+            if let Work::Policy(bank) = work {
+                bank.drain();
+            }
+        });
+        let each = self.model.choices.len() + 1;
+        let mut done: Vec<Outcome> = self.model.choices.iter().map(|_| Outcome::default()).collect();
+        let mut bound = 0;
+        for (at, work) in self.work.iter().enumerate() {
+            match &*work.lock().expect("nobody panicked") {
+                Work::Policy(bank) => done[at % each].add(&**bank),
+                Work::Bound(least) => bound += least.writebacks(),
+            }
+        }
+        done.iter_mut().for_each(|outcome| outcome.writes.sort_unstable());
+        Report::of(&self.model, trace, self.events, &done, bound)
+    }
+
+    /// Puts the events bank by bank; where each bank's end.
+    fn sort(&mut self, events: &[Event]) -> Vec<usize> {
+        let mut ends = vec![0; self.geometry.banks()];
+        for event in events {
+            ends[self.geometry.bank(event.line())] += 1;
+        }
+        let begin = |sum: &mut usize, count: &usize| Some(std::mem::replace(sum, *sum + count));
+        let mut next: Vec<usize> = ends.iter().scan(0, begin).collect();
+        self.sorted.resize(events.len(), Event(0));
+        for event in events {
+            let next = &mut next[self.geometry.bank(event.line())];
+            self.sorted[*next] = *event;
+            *next += 1;
+        }
+        next
+    }
+}
+
+/// What a policy did in all banks.
+#[derive(Default)]
+struct Outcome {
+    counts: Counts,
+    /// Each line that was written to memory, and how often, by line.
+    writes: Vec<(u64, u64)>,
+}
+
+impl Outcome {
+    fn add(&mut self, bank: &dyn Simulated) {
+        self.counts += bank.counts();
+        self.writes.extend(bank.writes().iter());
+    }
+}
+
+fn bank(choice: Choice, geometry: Geometry) -> Result<Box<dyn Simulated>> {
+    let ways = geometry.ways;
+    choice.check(ways)?;
+    Ok(match choice {
+        Choice::Lru => Box::new(Bank::new(geometry, policy::Lru { ways })),
+        Choice::Protect { protected } => Box::new(Bank::new(geometry, policy::Protect { ways, protected })),
+        Choice::Partitioned { partitions, protected } => {
+            let ways = ways / partitions;
+            Box::new(Bank::new(geometry, policy::Partitioned { partitions, ways, protected }))
+        }
+    })
+}
+
+/// Does `work` on each of `all`, on so many threads. Which thread does what changes nothing.
+fn each_in_parallel<T: Send>(all: &[Mutex<T>], threads: usize, work: impl Fn(usize, &mut T) + Sync) {
+    let next = AtomicUsize::new(0);
+    let run = || {
+        while let Some((at, one)) = Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|at| Some((at, all.get(at)?))) {
+            work(at, &mut one.lock().expect("nobody panicked"));
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..threads.min(all.len()) {
+            scope.spawn(run);
+        }
+        run();
+    });
+}

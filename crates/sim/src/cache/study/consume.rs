@@ -1,0 +1,101 @@
+//! Reading in one thread, simulating in the others.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::time::Duration;
+
+use super::Study;
+use crate::cache::Event;
+use crate::trace::Source;
+use crate::{Error, Result};
+
+/// Events that are simulated at once.
+const BATCH: usize = 1 << 20;
+
+/// Batches that may wait.
+const WAITING: usize = 2;
+
+/// Time between two looks at whether to go on, where nothing comes.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// How far a study is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// Events of the last level.
+    pub events: u64,
+    /// Accesses of the program.
+    pub accesses: u64,
+}
+
+/// How it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// With the trace.
+    Whole,
+    /// Because whoever watches wanted it.
+    Stopped,
+}
+
+/// Some events, and how many accesses there were by then.
+struct Batch {
+    events: Vec<Event>,
+    accesses: u64,
+}
+
+impl Study {
+    /// Takes all that `source` gives. `on_events` sees it first; `watch` is told how far it is, at least ten times a
+    /// second, and says whether to go on. What was seen before an error stays.
+    ///
+    /// # Errors
+    /// The source's, or that of `on_events`.
+    pub fn consume(
+        &mut self,
+        source: Box<dyn Source>,
+        mut on_events: impl FnMut(&[Event]) -> Result<()>,
+        watch: &mut dyn FnMut(Seen) -> bool,
+    ) -> Result<End> {
+        let (batches, mut accesses) = (batches(source), 0);
+        loop {
+            match batches.recv_timeout(LOOK) {
+                Ok(Ok(batch)) => {
+                    on_events(&batch.events)?;
+                    self.feed(&batch.events);
+                    accesses = batch.accesses;
+                }
+                Ok(Err(error)) => return Err(error),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Ok(End::Whole),
+            }
+            if !watch(Seen { events: self.events, accesses }) {
+                return Ok(End::Stopped);
+            }
+        }
+    }
+}
+
+/// Reads ahead. The thread ends with the source, or with the receiver at the latest when the source gives something.
+fn batches(mut source: Box<dyn Source>) -> Receiver<Result<Batch>> {
+    let (sender, receiver) = sync_channel(WAITING);
+    std::thread::spawn(move || {
+        loop {
+            let mut events = Vec::with_capacity(BATCH + BATCH / 8);
+            let read = read(&mut *source, &mut events);
+            let accesses = source.accesses();
+            let ends = !matches!(read, Ok(true));
+            let sent = sender.send(Ok(Batch { events, accesses }));
+            let sent = read.err().map_or(sent, |error: Error| sender.send(Err(error)));
+            if ends || sent.is_err() {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+fn read(source: &mut dyn Source, events: &mut Vec<Event>) -> Result<bool> {
+    while events.len() < BATCH {
+        if !source.read(events)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}

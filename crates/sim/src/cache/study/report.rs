@@ -1,0 +1,121 @@
+//! What came out, in the shape of `--json`.
+
+use serde::Serialize;
+
+use super::{Model, Outcome};
+use crate::cache::bank::{Counts, Traffic};
+
+/// nJ of a read of a line: 78 mW for 28 ns (table 1.1).
+pub const READ_NJ: f64 = 0.078 * 28.0;
+
+/// nJ of a writeback: 773 mW for 150 ns.
+pub const WRITE_NJ: f64 = 0.773 * 150.0;
+
+/// What all policies did with a trace.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// The trace, or the program.
+    pub trace: String,
+    /// Events of the last level.
+    pub events: u64,
+    /// What each policy did, LRU first.
+    pub policies: Vec<Figures>,
+    /// What no policy can better.
+    pub bound: Least,
+}
+
+/// The bound.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Least {
+    /// Fewest writebacks.
+    pub writebacks: u64,
+}
+
+/// What one policy did.
+#[derive(Clone, Debug, Serialize)]
+pub struct Figures {
+    /// Its name.
+    pub policy: String,
+    /// Reads of lines that were not there.
+    pub read_misses: u64,
+    /// Writes of lines that were not there.
+    pub write_misses: u64,
+    /// Accesses to lines that were.
+    pub hits: u64,
+    /// Lines written to memory.
+    pub writebacks: u64,
+    /// Different ones.
+    pub dirty_lines: u64,
+    /// Writes of the line that was written most.
+    pub max_line_writes: u64,
+    /// Energy of the memory.
+    pub energy_nj: f64,
+    /// Runs of the program until the first line of memory fails.
+    pub lifetime_runs: f64,
+    /// The same over that of LRU.
+    pub lifetime_gain: f64,
+    /// How much of the way from LRU's writebacks to the bound it goes, on a logarithmic scale: 0 is LRU, 1 the bound.
+    pub gap_closed: Option<f64>,
+    /// Accesses and writebacks by region of the cache.
+    #[serde(skip)]
+    pub regions: [Traffic; 16],
+    /// How often each line was written to memory that was, by address.
+    #[serde(skip)]
+    pub writes: Vec<u64>,
+}
+
+impl Figures {
+    /// All misses.
+    pub fn misses(&self) -> u64 {
+        self.read_misses + self.write_misses
+    }
+
+    /// How often a dirty line is written, on average (figure 2.1).
+    pub fn rewrites(&self) -> f64 {
+        self.writebacks as f64 / self.dirty_lines.max(1) as f64
+    }
+}
+
+impl Report {
+    pub(super) fn of(model: &Model, trace: &str, events: u64, outcomes: &[Outcome], least: u64) -> Self {
+        let figures = |(choice, outcome): (&super::Choice, &Outcome)| {
+            let writes: Vec<u64> = outcome.writes.iter().map(|(_, count)| *count).collect();
+            let Counts { read_misses, write_misses, hits, writebacks, regions } = outcome.counts;
+            let fetched = read_misses + if model.fetch_on_write_miss { write_misses } else { 0 };
+            Figures {
+                policy: choice.name(model.llc.ways),
+                read_misses,
+                write_misses,
+                hits,
+                writebacks,
+                dirty_lines: writes.len() as u64,
+                max_line_writes: writes.iter().copied().max().unwrap_or(0),
+                energy_nj: fetched as f64 * READ_NJ + writebacks as f64 * WRITE_NJ,
+                lifetime_runs: model.wear.runs(&writes),
+                lifetime_gain: 1.0,
+                gap_closed: None,
+                regions,
+                writes,
+            }
+        };
+        let mut policies: Vec<Figures> = model.choices.iter().zip(outcomes).map(figures).collect();
+        let lru = policies.iter().find(|one| one.policy == "lru").expect("LRU is always there").clone();
+        for one in &mut policies {
+            let gain = one.lifetime_runs / lru.lifetime_runs;
+            one.lifetime_gain = if gain.is_nan() { 1.0 } else { gain };
+            one.gap_closed = closed(lru.writebacks, one.writebacks, least);
+        }
+        Self { trace: trace.into(), events, policies, bound: Least { writebacks: least } }
+    }
+
+    /// The figures of a policy.
+    pub fn policy(&self, name: &str) -> Option<&Figures> {
+        self.policies.iter().find(|one| one.policy == name)
+    }
+}
+
+/// None where LRU is the bound already.
+fn closed(lru: u64, own: u64, least: u64) -> Option<f64> {
+    let log = |over: u64, under: u64| (over as f64 / under as f64).ln();
+    (lru > least && least > 0).then(|| log(lru, own) / log(lru, least))
+}

@@ -1,0 +1,22 @@
+//! The model beside naive ones, and beside sequences worked out by hand.
+
+mod by_hand;
+mod naive;
+mod random;
+
+use super::{Choice, Event, Model, Report, Shape, Study, wear::Wear};
+
+/// A cache of so many sets and ways with lines of 64 bytes.
+fn shape(sets: u64, ways: u32) -> Shape {
+    Shape { bytes: sets * u64::from(ways) * 64, ways, line_bytes: 64 }
+}
+
+fn model(llc: Shape, choices: &[Choice]) -> Model {
+    Model { llc, choices: choices.to_vec(), fetch_on_write_miss: false, wear: Wear::default(), threads: 1 }
+}
+
+fn study(model: Model, events: &[Event]) -> Report {
+    let mut study = Study::new(model).expect("the model is sound");
+    study.feed(events);
+    study.finish("test")
+}

@@ -1,0 +1,135 @@
+//! Sequences with their answers worked out by hand, one for each rule.
+
+use super::{Choice, Event, model, shape, study};
+use crate::cache::{Figures, L1, Model};
+
+/// `r3 w5`: a read of line 3, a write of line 5.
+fn events(text: &str) -> Vec<Event> {
+    let event = |word: &str| {
+        let line = word[1..].parse().expect("a line");
+        if word.starts_with('w') { Event::write(line) } else { Event::read(line) }
+    };
+    text.split_whitespace().map(event).collect()
+}
+
+/// One set of so many ways.
+fn run(choice: Choice, ways: u32, text: &str) -> Figures {
+    let report = study(model(shape(1, ways), &[choice]), &events(text));
+    report.policy(&choice.name(ways)).expect("it was simulated").clone()
+}
+
+#[track_caller]
+fn is(figures: &Figures, misses: (u64, u64), hits: u64, writebacks: u64) {
+    let found = (figures.read_misses, figures.write_misses, figures.hits, figures.writebacks);
+    assert_eq!(found, (misses.0, misses.1, hits, writebacks), "read and write misses, hits, writebacks");
+}
+
+const PROTECT_0: Choice = Choice::Protect { protected: 0 };
+
+/// Definition 2: the least recent leaves, dirty or not; a hit makes most recent.
+#[test]
+fn lru_evicts_the_least_recent() {
+    is(&run(Choice::Lru, 2, "w1 r2 r3 r2 r1"), (3, 1), 1, 1);
+    is(&run(Choice::Lru, 2, "w1 r2 r1 r3 r1"), (2, 1), 2, 1);
+}
+
+/// Definition 4: what is dirty at the end is written.
+#[test]
+fn what_is_dirty_at_the_end_counts() {
+    is(&run(Choice::Lru, 4, "w1 w2 r3 w1"), (1, 2), 1, 2);
+}
+
+/// Definition 3: clean ones leave first, though a dirty one is older; without clean ones the oldest.
+#[test]
+fn protect_0_evicts_clean_lines_first() {
+    is(&run(PROTECT_0, 2, "w1 r2 r3 w1 r4 w1"), (3, 1), 2, 1);
+    is(&run(PROTECT_0, 2, "w1 w2 r3 w1"), (1, 3), 0, 3);
+    is(&run(PROTECT_0, 4, "r1 w2 r3 w4 r5 r3"), (3, 2), 1, 2);
+}
+
+/// Definition 3: the two most recent are safe; the only clean lines are among them, so the oldest dirty one leaves.
+#[test]
+fn protect_n_spares_the_most_recent() {
+    let protect_2 = Choice::Protect { protected: 2 };
+    is(&run(protect_2, 4, "w1 w2 r3 r4 r5 w1"), (3, 3), 0, 3);
+    is(&run(PROTECT_0, 4, "w1 w2 r3 r4 r5 w1"), (3, 2), 1, 2);
+    is(&run(protect_2, 4, "w1 r2 r3 r4 r5 w1 r3"), (4, 1), 2, 1);
+}
+
+/// With every way protected it is LRU.
+#[test]
+fn the_ends_of_protect_n() {
+    let text = "w1 r2 w3 r4 r5 w6 r1 w2 r3 w4 r5 r6 w1 r7 r2";
+    let (all, lru) = (run(Choice::Protect { protected: 4 }, 4, text), run(Choice::Lru, 4, text));
+    assert_eq!((all.misses(), all.writebacks), (lru.misses(), lru.writebacks));
+}
+
+/// Two partitions of two ways, Protect-1: even lines prefer the first, odd ones the second.
+const HALVES: Choice = Choice::Partitioned { partitions: 2, protected: 1 };
+
+/// Definition 3: the preferred partition's clean way goes although the other partition is empty.
+#[test]
+fn a_miss_replaces_in_its_preferred_partition() {
+    is(&run(HALVES, 4, "r0 r2 r4 r2 r0"), (4, 0), 1, 0);
+}
+
+/// 0 and 2 fill the first partition with dirty lines; 4 goes to the second, and so 0 and 2 stay.
+#[test]
+fn a_full_dirty_partition_sends_misses_elsewhere() {
+    let figures = run(HALVES, 4, "w0 w2 r4 r6 r8 w0 w2");
+    is(&figures, (3, 2), 2, 2);
+    assert_eq!(figures.regions.map(|region| region.accesses)[..2], [4, 3]);
+}
+
+/// Both partitions dirty: the preferred one's least recent leaves.
+#[test]
+fn without_a_clean_way_the_preferred_partitions_oldest_leaves() {
+    is(&run(HALVES, 4, "w0 w2 w1 w3 r4 w1 w3 w2 w0"), (1, 5), 3, 5);
+}
+
+/// Four partitions of two ways. The first is full of dirty lines. The second has a clean unprotected way, the third
+/// one clean and one free, the fourth two free: the most wins, and of the third and the fourth the first.
+#[test]
+fn the_partition_with_the_most_clean_ways_takes_it() {
+    let quarters = Choice::Partitioned { partitions: 4, protected: 1 };
+    let figures = run(quarters, 8, "w0 w4 r1 w5 r2 r8 r6");
+    is(&figures, (4, 3), 0, 3);
+    assert_eq!(figures.regions.map(|region| region.accesses)[..4], [2, 2, 3, 0]);
+}
+
+/// Definition 5: one writeback is 53.1 reads.
+#[test]
+fn energy_is_of_read_misses_and_writebacks() {
+    let figures = run(Choice::Lru, 2, "r1 w2 w3");
+    assert!((figures.energy_nj - (2.184 + 2.0 * 115.95)).abs() < 1e-9, "{}", figures.energy_nj);
+    let all = Model { fetch_on_write_miss: true, ..model(shape(1, 2), &[]) };
+    let figures = study(all, &events("r1 w2 w3"));
+    assert!((figures.policies[0].energy_nj - (3.0 * 2.184 + 2.0 * 115.95)).abs() < 1e-9);
+}
+
+/// Figure 2.1, and definition 6 without wear levelling: line 1 is written three times under LRU and once under
+/// Protect-0, which closes the whole gap to the bound.
+#[test]
+fn rewrites_lifetime_and_the_gap_to_the_bound() {
+    let text = "w1 r2 r3 w1 r2 r3 w1 w2";
+    let report = study(model(shape(1, 2), &[PROTECT_0]), &events(text));
+    let (lru, protect) = (&report.policies[0], &report.policies[1]);
+    assert_eq!((lru.writebacks, lru.dirty_lines, lru.max_line_writes), (4, 2, 3));
+    assert_eq!((protect.writebacks, protect.max_line_writes, protect.lifetime_gain), (2, 1, 3.0));
+    assert_eq!((report.bound.writebacks, protect.gap_closed, lru.gap_closed), (2, Some(1.0), Some(0.0)));
+    assert_eq!(lru.rewrites(), 2.0);
+}
+
+/// Definition 1. One set of two ways: 1 and 3 are dirty, 5 pushes 1 out, its writeback comes before the read.
+#[test]
+fn the_first_level_lets_misses_and_writebacks_through() {
+    let (mut l1, mut seen) = (L1::new(2, 2), Vec::new());
+    for event in events("w1 w3 r1 r3 r5 r3 r1 w2") {
+        l1.access(event.line(), event.is_write(), |event| seen.push(Event(event)));
+    }
+    assert_eq!(seen, events("r1 r3 w1 r5 r1 r2"));
+    seen.clear();
+    l1.drain(|event| seen.push(Event(event)));
+    assert_eq!(seen, events("w2 w3"));
+    l1.drain(|_| panic!("drained already"));
+}

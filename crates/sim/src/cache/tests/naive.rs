@@ -1,0 +1,82 @@
+//! Caches as lists, as the definitions say it and no faster.
+
+use super::Choice;
+use crate::cache::Event;
+
+/// What it counts.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Counted {
+    pub read_misses: u64,
+    pub write_misses: u64,
+    pub hits: u64,
+    /// Lines in the order of their writebacks while it runs, then sorted what was left.
+    pub written: Vec<u64>,
+}
+
+/// Lines from most to least recent, with whether they are dirty.
+type Recency = Vec<(u64, bool)>;
+
+/// Every set is its partitions, one where there are none.
+pub fn run(choice: Choice, sets: u64, ways: usize, events: &[Event]) -> Counted {
+    let (partitions, protected) = match choice {
+        Choice::Lru => (1, ways),
+        Choice::Protect { protected } => (1, protected as usize),
+        Choice::Partitioned { partitions, protected } => (partitions as usize, protected as usize),
+    };
+    let mut cache: Vec<Vec<Recency>> = vec![vec![Vec::new(); partitions]; sets as usize];
+    let mut counted = Counted::default();
+    for event in events {
+        let (line, is_write) = (event.line(), event.is_write());
+        let set = &mut cache[(line % sets) as usize];
+        if let Some(part) = set.iter_mut().find(|part| part.iter().any(|one| one.0 == line)) {
+            let at = part.iter().position(|one| one.0 == line).expect("found");
+            let (_, dirty) = part.remove(at);
+            part.insert(0, (line, dirty || is_write));
+            counted.hits += 1;
+            continue;
+        }
+        *(if is_write { &mut counted.write_misses } else { &mut counted.read_misses }) += 1;
+        let preferred = (line / sets) as usize % partitions;
+        let chosen = choose(set, preferred, ways / partitions, protected);
+        let part = &mut set[chosen];
+        if part.len() == ways / partitions {
+            let at = clean(part, protected).unwrap_or(part.len() - 1);
+            let (left, dirty) = part.remove(at);
+            counted.written.extend(dirty.then_some(left));
+        }
+        part.insert(0, (line, is_write));
+    }
+    let mut left: Vec<u64> = cache.iter().flatten().flatten().filter(|one| one.1).map(|one| one.0).collect();
+    left.sort_unstable();
+    counted.written.extend(left);
+    counted
+}
+
+/// The least recent clean one that is not protected.
+fn clean(part: &Recency, protected: usize) -> Option<usize> {
+    (protected..part.len()).rev().find(|at| !part[*at].1)
+}
+
+/// The partition that takes a line.
+fn choose(set: &[Recency], preferred: usize, ways: usize, protected: usize) -> usize {
+    let takes = |part: &Recency| part.len() < ways || clean(part, protected).is_some();
+    if takes(&set[preferred]) {
+        return preferred;
+    }
+    let room = |part: &Recency| ways - part.iter().filter(|one| one.1).count();
+    let most = set.iter().filter(|part| takes(part)).map(room).max();
+    set.iter().position(|part| takes(part) && Some(room(part)) == most).unwrap_or(preferred)
+}
+
+/// Every way of choosing intervals, tried: the bound by definition, for a few writes of one set.
+pub fn fewest(ways: usize, events: &[Event]) -> u64 {
+    let writes: Vec<u64> = events.iter().filter(|event| event.is_write()).map(|event| event.line()).collect();
+    let next = |at: usize| writes[at + 1..].iter().position(|line| *line == writes[at]).map(|more| at + 1 + more);
+    let intervals: Vec<(usize, usize)> = (0..writes.len()).filter_map(|at| next(at).map(|end| (at, end))).collect();
+    let fits = |chosen: u32| {
+        let of = || intervals.iter().enumerate().filter(move |(n, _)| chosen >> n & 1 != 0).map(|(_, one)| *one);
+        (0..writes.len()).all(|at| of().filter(|(from, to)| (*from..*to).contains(&at)).count() <= ways)
+    };
+    let most = (0..1_u32 << intervals.len()).filter(|chosen| fits(*chosen)).map(u32::count_ones).max();
+    writes.len() as u64 - u64::from(most.unwrap_or(0))
+}

@@ -1,0 +1,70 @@
+//! Random traces: as the naive models, the bound below all, the same on any number of threads.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::naive::{self, Counted};
+use super::{Choice, Event, model, shape, study};
+
+fn choices(ways: u32) -> Vec<Choice> {
+    let partitioned = |partitions, protected| Choice::Partitioned { partitions, protected };
+    let protect = (0..=ways).map(|protected| Choice::Protect { protected });
+    let partitions = [1, 2, 4, 8, 16].into_iter().filter(|partitions| ways.is_multiple_of(*partitions));
+    let partitioned = partitions
+        .flat_map(|partitions| (0..ways / partitions).map(move |protected| partitioned(partitions, protected)));
+    std::iter::once(Choice::Lru).chain(protect).chain(partitioned).collect()
+}
+
+fn events(lines: u64, length: usize) -> impl Strategy<Value = Vec<Event>> {
+    vec((0..lines, any::<bool>()), 0..length).prop_map(|all| {
+        all.into_iter().map(|(line, write)| if write { Event::write(line) } else { Event::read(line) }).collect()
+    })
+}
+
+fn is_as_naive(sets: u64, ways: u32, events: &[Event]) -> Result<(), TestCaseError> {
+    let choices = choices(ways);
+    let report = study(model(shape(sets, ways), &choices), events);
+    for (choice, figures) in choices.iter().zip(&report.policies) {
+        let naive = naive::run(*choice, sets, ways as usize, events);
+        let Counted { read_misses, write_misses, hits, written } = &naive;
+        prop_assert_eq!(&figures.policy, &choice.name(ways));
+        prop_assert_eq!(
+            (figures.read_misses, figures.write_misses, figures.hits, figures.writebacks),
+            (*read_misses, *write_misses, *hits, written.len() as u64)
+        );
+        let mut lines = written.clone();
+        lines.sort_unstable();
+        let writes: Vec<u64> = lines.chunk_by(|a, b| a == b).map(|same| same.len() as u64).collect();
+        prop_assert_eq!(&figures.writes, &writes);
+        prop_assert_eq!(figures.max_line_writes, writes.iter().copied().max().unwrap_or(0));
+        prop_assert!(report.bound.writebacks <= figures.writebacks, "7: below the bound");
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// Definitions 2, 3, 4 and 7.
+    #[test]
+    fn every_policy_is_as_its_naive_model(events in events(300, 2500), ways in 0_usize..6, sets in 0_u32..7) {
+        is_as_naive(1 << sets, [1, 2, 4, 8, 12, 16][ways], &events)?;
+    }
+
+    /// Definition 7, on what can be tried out.
+    #[test]
+    fn the_bound_is_the_best_choice_there_is(events in events(6, 24), ways in 1_u32..5) {
+        let report = study(model(shape(1, ways), &[]), &events);
+        prop_assert_eq!(report.bound.writebacks, naive::fewest(ways as usize, &events));
+    }
+
+    #[test]
+    fn threads_and_batches_change_nothing(events in events(4000, 6000), threads in 2_usize..9, batch in 1_usize..900) {
+        let one = model(shape(64, 16), &choices(16));
+        let whole = study(one.clone(), &events);
+        let mut many = crate::cache::Study::new(crate::cache::Model { threads, ..one }).expect("sound");
+        events.chunks(batch).for_each(|part| many.feed(part));
+        let many = many.finish("test");
+        prop_assert_eq!(serde_json::to_string(&whole).expect("JSON"), serde_json::to_string(&many).expect("JSON"));
+    }
+}

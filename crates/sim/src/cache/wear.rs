@@ -1,0 +1,148 @@
+//! How long a memory lives under the writebacks of a program that is run over and over.
+//!
+//! The memory is as large as what the program writes. Each of its lines endures so many writes; the first that has had
+//! them ends it. Without wear levelling that is the line that is written most. With it, lines change places each so
+//! many writes (`period`), and what a place has endured is the sum over the lines that were there.
+//!
+//! An endurance of 1e8 is a million rounds of the levelling, each of as many writes as the memory has lines, times
+//! the period. They are not replayed, and not scaled down either, for with a smaller endurance fewer rounds would fit
+//! and levelling would look worse than it is: whole rounds are added at once. Within a round a line stays at its place
+//! and has its share of the round's writes; the sums are exact integers.
+
+mod security_refresh;
+mod start_gap;
+#[cfg(test)]
+mod tests;
+
+/// A way of levelling wear.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Levelling {
+    /// A line stays where it is.
+    None,
+    /// A gap moves through the memory and shifts every line by one place a round (Qureshi et al., MICRO 2009).
+    StartGap,
+    /// The same behind a fixed random permutation of the lines.
+    RandomizedStartGap,
+    /// Every round the lines move to their number XOR a new random key (Seong et al., ISCA 2010).
+    SecurityRefresh,
+}
+
+impl Levelling {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::None, Self::StartGap, Self::RandomizedStartGap, Self::SecurityRefresh];
+
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::StartGap => "start-gap",
+            Self::RandomizedStartGap => "randomized-start-gap",
+            Self::SecurityRefresh => "security-refresh",
+        }
+    }
+}
+
+/// A memory that wears.
+#[derive(Clone, Copy, Debug)]
+pub struct Wear {
+    /// How its wear is levelled.
+    pub levelling: Levelling,
+    /// Writes that a line endures.
+    pub endurance: u64,
+    /// Writes of the memory for each line that the levelling moves.
+    pub period: u64,
+    /// Where its random choices begin.
+    pub seed: u64,
+}
+
+impl Default for Wear {
+    fn default() -> Self {
+        Self { levelling: Levelling::None, endurance: 100_000_000, period: 100, seed: 1 }
+    }
+}
+
+impl Wear {
+    /// How often the program can run until the first line fails; `writes` is how often one run writes each line, by
+    /// address. Infinite for a program that writes nothing.
+    pub fn runs(&self, writes: &[u64]) -> f64 {
+        let Some(most) = writes.iter().max().filter(|most| **most > 0) else { return f64::INFINITY };
+        match self.levelling {
+            Levelling::None => self.endurance as f64 / *most as f64,
+            Levelling::StartGap => start_gap::runs(self, writes),
+            Levelling::RandomizedStartGap => start_gap::runs(self, &shuffled(writes, self.seed)),
+            Levelling::SecurityRefresh => security_refresh::runs(self, writes),
+        }
+    }
+}
+
+/// What a whole number of rounds has done to each place.
+struct Rounds {
+    /// Writes of a round: as many as the memory has places, times the period.
+    writes: u128,
+    /// Writes of a run of the program.
+    of_run: u128,
+}
+
+impl Rounds {
+    fn of(wear: &Wear, places: usize, writes: &[u64]) -> Self {
+        let of_run = writes.iter().map(|count| u128::from(*count)).sum();
+        Self { writes: places as u128 * u128::from(wear.period.max(1)), of_run }
+    }
+
+    /// The wear of a place after `rounds`, times the writes of a run: `sum` over the rounds of how often a run writes
+    /// the line that was there, and one copy a round.
+    fn worn(&self, sum: u128, rounds: u64) -> u128 {
+        self.writes * sum + self.of_run * u128::from(rounds)
+    }
+
+    /// The wear at which a line fails, on that scale.
+    fn limit(&self, wear: &Wear) -> u128 {
+        self.of_run * u128::from(wear.endurance)
+    }
+
+    /// So many rounds no memory survives: the average writes alone would reach the limit, even if half its places
+    /// were free.
+    fn most(&self, wear: &Wear) -> u64 {
+        2 * (wear.endurance / wear.period.max(1)) + 2
+    }
+
+    /// Runs of the program in so many rounds.
+    fn runs(&self, rounds: f64) -> f64 {
+        rounds * self.writes as f64 / self.of_run as f64
+    }
+}
+
+/// The most whole rounds, below `most`, after which `worst` is under the limit.
+fn last_survived(most: u64, limit: u128, mut worst: impl FnMut(u64) -> u128) -> u64 {
+    let (mut alive, mut dead) = (0, most);
+    while dead - alive > 1 {
+        let middle = alive + (dead - alive) / 2;
+        if worst(middle) < limit {
+            alive = middle;
+        } else {
+            dead = middle;
+        }
+    }
+    alive
+}
+
+/// splitmix64.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+}
+
+fn shuffled(writes: &[u64], seed: u64) -> Vec<u64> {
+    let (mut shuffled, mut random) = (writes.to_vec(), Random(seed));
+    for at in (1..shuffled.len()).rev() {
+        let other = (u128::from(random.next()) * (at as u128 + 1)) >> 64;
+        shuffled.swap(at, other as usize);
+    }
+    shuffled
+}

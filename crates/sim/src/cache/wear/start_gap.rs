@@ -1,0 +1,51 @@
+//! Start-gap: in a ring of places, one more than there are lines, the free one moves back step by step; when it has
+//! passed all lines, each has moved on by one place, and the free one too. So a place endures a line, then the one
+//! before it, and so on: sums over neighbours, which prefix sums give for any number of rounds.
+
+use super::{Rounds, Wear, last_survived};
+
+pub fn runs(wear: &Wear, writes: &[u64]) -> f64 {
+    let rounds = Rounds::of(wear, writes.len(), writes);
+    let places = writes.len() + 1;
+    let sums = Sums::of(writes);
+    let limit = rounds.limit(wear);
+    let worst = |count| (0..places).map(|place| rounds.worn(sums.at(place, count), count)).max().unwrap_or(0);
+    let alive = last_survived(rounds.most(wear), limit, worst);
+    let part = |place: usize| {
+        let left = limit.saturating_sub(rounds.worn(sums.at(place, alive), alive));
+        let next = rounds.worn(sums.at(place, alive + 1) - sums.at(place, alive), 1);
+        left as f64 / next as f64
+    };
+    let part = (0..places).map(part).fold(1.0, f64::min);
+    rounds.runs(alive as f64 + part)
+}
+
+/// Sums of a ring: the counts of the lines, and none for the free place.
+struct Sums(Vec<u128>);
+
+impl Sums {
+    fn of(writes: &[u64]) -> Self {
+        let mut sum = 0;
+        let sums = writes.iter().map(|count| {
+            sum += u128::from(*count);
+            sum
+        });
+        let mut sums: Vec<u128> = std::iter::once(0).chain(sums).collect();
+        sums.extend_from_within(sums.len() - 1..);
+        Self(sums)
+    }
+
+    /// The counts of `place` and of those before it, `count` in all, going round.
+    fn at(&self, place: usize, count: u64) -> u128 {
+        let places = self.0.len() as u64 - 1;
+        let (whole, rest) = (u128::from(count / places), (count % places) as usize);
+        let all = self.0[places as usize];
+        let end = place + 1;
+        let part = if rest <= end {
+            self.0[end] - self.0[end - rest]
+        } else {
+            self.0[end] + all - self.0[self.0.len() - 1 - (rest - end)]
+        };
+        whole * all + part
+    }
+}

@@ -1,0 +1,99 @@
+//! Which form a trace has.
+
+use std::str::FromStr;
+
+use super::champsim::RECORD;
+use super::text::{decimal, hexadecimal, words};
+use crate::{Error, Input, Result};
+
+/// The forms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// valgrind's
+    Lackey,
+    /// Dinero's
+    Din,
+    /// ChampSim's
+    Champsim,
+    /// DynamoRIO's
+    Drmemtrace,
+    /// Ramulator's
+    Ramulator,
+    /// our own
+    Compact,
+}
+
+/// Bytes that are looked at.
+const LOOKED_AT: usize = 1 << 16;
+
+impl Form {
+    /// All, by name.
+    pub const ALL: [(&'static str, Self); 6] = [
+        ("lackey", Self::Lackey),
+        ("din", Self::Din),
+        ("champsim", Self::Champsim),
+        ("drmemtrace", Self::Drmemtrace),
+        ("ramulator", Self::Ramulator),
+        ("compact", Self::Compact),
+    ];
+
+    /// The form of `input`, by its first bytes.
+    ///
+    /// # Errors
+    /// When it cannot be read, or is text of no known form.
+    pub fn of(input: &mut Input) -> Result<Self> {
+        let begin = input.peek(LOOKED_AT)?;
+        if begin.iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace()) && !begin.is_empty() {
+            let known = "the forms of text that are known are those of lackey, din, drmemtrace and ramulator";
+            return text(&begin).ok_or_else(|| Error::malformed(&input.path, 1, format!("no trace: {known}")));
+        }
+        Ok(if is_champsim(&begin) { Self::Champsim } else { Self::Compact })
+    }
+}
+
+impl FromStr for Form {
+    type Err = String;
+
+    fn from_str(name: &str) -> std::result::Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|one| one.0 == name).map(|one| one.1);
+        found.ok_or_else(|| format!("there is no form {name:?}; there are {}", Self::ALL.map(|one| one.0).join(", ")))
+    }
+}
+
+/// Instructions are somewhere, branch or do not, and some touch memory, which is nowhere near 0.
+fn is_champsim(begin: &[u8]) -> bool {
+    let mut records = begin.chunks_exact(RECORD).peekable();
+    let word = |record: &[u8], at: usize| u64::from_le_bytes(record[at..at + 8].try_into().expect("eight bytes"));
+    let is_address = |address: u64| address == 0 || address >= 4096;
+    let is_record = |record: &[u8]| {
+        record[8] <= 1
+            && record[9] <= record[8]
+            && word(record, 0) >= 4096
+            && (16..RECORD).step_by(8).all(|at| is_address(word(record, at)))
+    };
+    records.peek().is_some() && records.all(is_record)
+}
+
+fn text(begin: &[u8]) -> Option<Form> {
+    let complete = begin.iter().rposition(|byte| *byte == b'\n').map_or(begin, |end| &begin[..end]);
+    let lines = || complete.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
+    if lines().any(|line| line.windows(9).any(|part| part == b"byte(s) @") || line.starts_with(b"Output format")) {
+        return Some(Form::Drmemtrace);
+    }
+    let is_lackey = |line: &[u8]| matches!(line.get(..3), Some(b"I  " | b" L " | b" S " | b" M "));
+    if lines().find(|line| !line.starts_with(b"==")).is_some_and(is_lackey) {
+        return Some(Form::Lackey);
+    }
+    let first: Vec<&[u8]> = lines().next().map(|line| words(line).take(4).collect()).unwrap_or_default();
+    let is_ramulator = |line: &[u8]| {
+        let words: Vec<&[u8]> = words(line).take(4).collect();
+        let beyond_labels = words.first().and_then(|count| decimal(count)).is_some_and(|count| count > 4);
+        beyond_labels || (words.len() == 3 && words.iter().all(|word| decimal(word).is_some()))
+    };
+    let is_label = |word: &[u8]| word.len() == 1 && b"01234rwiRWI".contains(&word[0]);
+    match first[..] {
+        [count, ..] if decimal(count).is_some() && lines().any(is_ramulator) => Some(Form::Ramulator),
+        [label, address, ..] if is_label(label) && hexadecimal(address).is_some() => Some(Form::Din),
+        _ => None,
+    }
+}

@@ -1,0 +1,25 @@
+//! `valgrind --tool=lackey --trace-mem=yes`: `I  addr,size`, ` L addr,size`, ` S addr,size`, ` M addr,size` (a load and
+//! a store), in hexadecimal and decimal. Valgrind's own messages begin with `==`.
+
+use super::text::{Parsed, decimal, hexadecimal, shown};
+use super::{Access, Kind};
+
+pub fn parse(line: &[u8], into: &mut Vec<Access>) -> Parsed {
+    if line.is_empty() || line.starts_with(b"==") || line.starts_with(b"--") {
+        return Ok(());
+    }
+    let told = |what: &str| Err(format!("{what}: {}", shown(line)));
+    let (kinds, rest): (&[Kind], _) = match line.get(..3) {
+        Some(b"I  ") => (&[Kind::Fetch], &line[3..]),
+        Some(b" L ") => (&[Kind::Read], &line[3..]),
+        Some(b" S ") => (&[Kind::Write], &line[3..]),
+        Some(b" M ") => (&[Kind::Read, Kind::Write], &line[3..]),
+        _ => return told("lines begin with \"I  \", \" L \", \" S \", \" M \" or \"==\""),
+    };
+    let Some(comma) = rest.iter().position(|byte| *byte == b',') else { return told("no comma after the address") };
+    let Some(address) = hexadecimal(&rest[..comma]) else { return told("the address is no hexadecimal number") };
+    let bytes = decimal(&rest[comma + 1..]).and_then(|bytes| u32::try_from(bytes).ok());
+    let Some(bytes) = bytes.filter(|bytes| (1..=4096).contains(bytes)) else { return told("the size is none") };
+    into.extend(kinds.iter().map(|kind| Access::new(*kind, address, bytes)));
+    Ok(())
+}

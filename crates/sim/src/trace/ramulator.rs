@@ -1,0 +1,24 @@
+//! Ramulator's CPU traces: how many other instructions come first, the address of a read, perhaps that of a writeback.
+
+use super::text::{Parsed, decimal, hexadecimal, shown, words};
+use super::{Access, Kind};
+
+pub fn parse(line: &[u8], into: &mut Vec<Access>) -> Parsed {
+    let words: Vec<&[u8]> = words(line).take(4).collect();
+    let (read, written) = match words[..] {
+        [] => return Ok(()),
+        [before, read] if decimal(before).is_some() => (read, None),
+        [before, read, written] if decimal(before).is_some() => (read, Some(written)),
+        _ => return Err(format!("a count and one or two addresses make a line: {}", shown(line))),
+    };
+    let one = |word: &[u8]| address(word).ok_or_else(|| format!("{} is no address", shown(word)));
+    into.push(Access::new(Kind::Read, one(read)?, 1));
+    if let Some(written) = written {
+        into.push(Access::new(Kind::Write, one(written)?, 1));
+    }
+    Ok(())
+}
+
+fn address(word: &[u8]) -> Option<u64> {
+    if word.starts_with(b"0x") { hexadecimal(word) } else { decimal(word) }
+}

@@ -1,0 +1,120 @@
+//! From accesses to what the last level sees.
+
+use super::{Access, Kind, Reader};
+use crate::Result;
+use crate::cache::{Event, L1, Shape};
+
+/// Where events of the last level come from.
+pub trait Source: Send {
+    /// Puts the next ones behind those in `into`; whether there may be more.
+    ///
+    /// # Errors
+    /// What is wrong with the trace or the recording. What came before it is in `into`.
+    fn read(&mut self, into: &mut Vec<Event>) -> Result<bool>;
+
+    /// Accesses so far, before any filter.
+    fn accesses(&self) -> u64;
+}
+
+/// A trace through the first level of each core.
+pub struct Filter {
+    reader: Box<dyn Reader>,
+    data: Vec<L1>,
+    instructions: Vec<L1>,
+    line_bits: u32,
+    chunk: Vec<Access>,
+    accesses: u64,
+}
+
+/// The first level.
+#[derive(Clone, Copy, Debug)]
+pub struct First {
+    /// Its shape.
+    pub shape: Shape,
+    /// Cores that have one each.
+    pub cores: u16,
+    /// Whether there is another for instructions, as large.
+    pub instructions: bool,
+}
+
+impl Filter {
+    /// Around `reader`.
+    ///
+    /// # Errors
+    /// As [`Shape::sets`].
+    pub fn new(reader: Box<dyn Reader>, first: First) -> Result<Self> {
+        let (sets, ways) = (first.shape.sets()? as usize, first.shape.ways as usize);
+        let caches = |count: u16| (0..count).map(|_| L1::new(sets, ways)).collect();
+        Ok(Self {
+            reader,
+            data: caches(first.cores.max(1)),
+            instructions: caches(if first.instructions { first.cores.max(1) } else { 0 }),
+            line_bits: first.shape.line_bytes.ilog2(),
+            chunk: Vec::new(),
+            accesses: 0,
+        })
+    }
+
+    fn pass(&mut self, into: &mut Vec<Event>) {
+        for access in &self.chunk {
+            let core = usize::from(access.core) % self.data.len();
+            let l1 = match access.kind {
+                Kind::Fetch if self.instructions.is_empty() => continue,
+                Kind::Fetch => &mut self.instructions[core],
+                _ => &mut self.data[core],
+            };
+            self.accesses += 1;
+            for line in access.lines(self.line_bits) {
+                l1.access(line, access.kind == Kind::Write, |event| into.push(Event(event)));
+            }
+        }
+    }
+}
+
+impl Source for Filter {
+    fn read(&mut self, into: &mut Vec<Event>) -> Result<bool> {
+        self.chunk.clear();
+        let more = self.reader.read(&mut self.chunk);
+        self.pass(into);
+        if !matches!(more, Ok(true)) {
+            self.data.iter_mut().for_each(|l1| l1.drain(|event| into.push(Event(event))));
+        }
+        more
+    }
+
+    fn accesses(&self) -> u64 {
+        self.accesses
+    }
+}
+
+/// A trace of what the last level sees.
+pub struct Filtered {
+    reader: Box<dyn Reader>,
+    line_bits: u32,
+    chunk: Vec<Access>,
+    accesses: u64,
+}
+
+impl Filtered {
+    /// Around `reader`.
+    pub fn new(reader: Box<dyn Reader>, line_bits: u32) -> Self {
+        Self { reader, line_bits, chunk: Vec::new(), accesses: 0 }
+    }
+}
+
+impl Source for Filtered {
+    fn read(&mut self, into: &mut Vec<Event>) -> Result<bool> {
+        self.chunk.clear();
+        let more = self.reader.read(&mut self.chunk);
+        for access in self.chunk.iter().filter(|access| access.kind != Kind::Fetch) {
+            self.accesses += 1;
+            let event = if access.kind == Kind::Write { Event::write } else { Event::read };
+            into.extend(access.lines(self.line_bits).map(event));
+        }
+        more
+    }
+
+    fn accesses(&self) -> u64 {
+        self.accesses
+    }
+}

@@ -1,0 +1,170 @@
+//! Every form is told by its content and read as what it says; what is wrong is told with its place.
+
+use std::path::Path;
+
+use super::*;
+use crate::Error;
+use crate::cache::{Event, Shape};
+
+const LACKEY: &str =
+    "==12== Lackey, an example Valgrind tool\n==12== \nI  04001000,3\n L 1ffeff,8\n S 0421c7cc,4\n M 0421c7d0,2\n";
+const DIN: &str = "2 408ed4\n0 10019d94\n1 0x10019d88 extra\n4 0\n";
+const RAMULATOR: &str = "3 20734016\n1 20846400 20734080\n";
+const DRMEMTRACE: &str = "Output format:\n<--record#-> <--instr#->: <---tid---> <record details>\n\
+    ------------------------------------------------------------\n\
+    1           0:     3264106 <marker: version 7>\n\
+    5           1:     3264106 ifetch       3 byte(s) @ 0x00007f86ef03d107 non-branch\n\
+    6           1:     3264106 read         8 byte(s) @ 0x00007fff1355c6c8 by PC 0x00007f86ef03d107\n\
+    7           2:     3264107 write        8 byte(s) @ 0x00007fff1355c6c0 by PC 0x00007f86ef03d10a\n\
+    View tool results:\n              2 : total instructions\n";
+
+fn reading() -> Reading {
+    Reading { form: None, line_bits: 6, cores: 1 }
+}
+
+fn read_as(bytes: impl Into<Vec<u8>>, reading: Reading) -> Result<Vec<Access>> {
+    let input = Input::over(Path::new("it"), std::io::Cursor::new(bytes.into()))?;
+    let (mut reader, mut all) = (open(input, reading)?, Vec::new());
+    while reader.read(&mut all)? {}
+    Ok(all)
+}
+
+fn read(bytes: impl Into<Vec<u8>>) -> Result<Vec<Access>> {
+    read_as(bytes, reading())
+}
+
+fn access(kind: Kind, address: u64, bytes: u32) -> Access {
+    Access::new(kind, address, bytes)
+}
+
+/// One record: an instruction at 0x401000 that reads two places and writes one.
+fn champsim() -> Vec<u8> {
+    let words = [0x40_1000, 0, 0x7fff_0040, 0, 0x7fff_0080, 0x7fff_1000, 0, 0_u64];
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+fn words(words: &[u64]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+#[test]
+fn text_forms_are_told_and_read() {
+    use Kind::{Fetch, Read, Write};
+    let lackey = [
+        access(Fetch, 0x0400_1000, 3),
+        access(Read, 0x1f_feff, 8),
+        access(Write, 0x0421_c7cc, 4),
+        access(Read, 0x0421_c7d0, 2),
+        access(Write, 0x0421_c7d0, 2),
+    ];
+    assert_eq!(read(LACKEY).expect("lackey"), lackey);
+    let din = [access(Fetch, 0x40_8ed4, 4), access(Read, 0x1001_9d94, 4), access(Write, 0x1001_9d88, 4)];
+    assert_eq!(read(DIN).expect("din"), din);
+    let ramulator = [access(Read, 20_734_016, 1), access(Read, 20_846_400, 1), access(Write, 20_734_080, 1)];
+    assert_eq!(read(RAMULATOR).expect("ramulator"), ramulator);
+    let drmemtrace = [
+        access(Fetch, 0x7f86_ef03_d107, 3),
+        access(Read, 0x7fff_1355_c6c8, 8),
+        Access { core: 1, ..access(Write, 0x7fff_1355_c6c0, 8) },
+    ];
+    assert_eq!(read_as(DRMEMTRACE, Reading { cores: 4, ..reading() }).expect("drmemtrace"), drmemtrace);
+}
+
+#[test]
+fn binary_forms_are_told_and_read() {
+    use Kind::{Fetch, Read, Write};
+    let all = [
+        access(Fetch, 0x40_1000, 1),
+        access(Read, 0x7fff_0080, 1),
+        access(Read, 0x7fff_1000, 1),
+        access(Write, 0x7fff_0040, 1),
+    ];
+    assert_eq!(read(champsim()).expect("champsim"), all);
+    assert_eq!(
+        read(words(&[0, 3, 200])).expect("compact"),
+        [access(Read, 0, 1), access(Write, 64, 1), access(Read, 6400, 1)]
+    );
+    assert_eq!(read("").expect("nothing"), []);
+}
+
+#[test]
+fn words_that_are_packed_are_read_again() {
+    let reading = Reading { form: Some(Form::Compact), cores: 8, ..reading() };
+    let long = Access { core: 5, ..access(Kind::Write, 0x7fff_1355_c6fe, 4) };
+    let (mut packed, mut writer) = (Vec::new(), Writer::new(Vec::new(), "it").expect("it can be made"));
+    pack(&long, &reading, |word| packed.push(word));
+    packed.iter().for_each(|word| writer.push(*word).expect("memory"));
+    let back = read_as(writer.finish().expect("memory"), reading).expect("zstd");
+    let line = |line: u64| Access { core: 5, ..access(Kind::Write, line << 6, 1) };
+    assert_eq!(back, [line(0x7fff_1355_c6fe >> 6), line((0x7fff_1355_c6fe >> 6) + 1)]);
+}
+
+/// What a person needs: file, line, reason.
+#[track_caller]
+fn is_malformed_at(bytes: impl Into<Vec<u8>>, form: &str, line: u64) {
+    let form = Some(form.parse().expect("a form"));
+    match read_as(bytes, Reading { form, ..reading() }) {
+        Err(Error::Malformed { file, line: found, reason }) => {
+            assert_eq!((file.as_path(), found), (Path::new("it"), line), "{reason}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn malformed_lines_are_told() {
+    let wrong = [
+        ("lackey", " L 1000,8\n L 10x0,8\n"),
+        ("lackey", " L 1000,8\n X 1000,8\n"),
+        ("lackey", " L 1000,8\n L 1000\n"),
+        ("lackey", " L 1000,8\n L 1000,0\n"),
+        ("lackey", " L 1000,8\n L 11112222333344445,8\n"),
+        ("din", "0 1000\n7 1000\n"),
+        ("din", "0 1000\n0\n"),
+        ("din", "0 1000\n1 zz\n"),
+        ("ramulator", "3 1000\nx 1000\n"),
+        ("ramulator", "3 1000\n3 1 2 3\n"),
+        ("drmemtrace", "1 0: 7 read 8 byte(s) @ 0x10 by PC 0x1\n2 0: 7 eats 8 byte(s) @ 0x10\n"),
+        ("drmemtrace", "1 0: 7 read 8 byte(s) @ 0x10 by PC 0x1\n2 0: 7 read 8 byte(s) at 0x10\n"),
+        ("drmemtrace", "1 0: 7 read 8 byte(s) @ 0x10 by PC 0x1\nsomething else\n"),
+    ];
+    for (form, text) in wrong {
+        is_malformed_at(text, form, 2);
+    }
+    is_malformed_at([champsim(), [0, 0, 0, 0, 0, 0, 0, 0, 9].into(), vec![0; 55]].concat(), "champsim", 2);
+    is_malformed_at(words(&[2, u64::MAX]), "compact", 2);
+    is_malformed_at([&b"0 10\n"[..], &[b'1'; 5000]].concat(), "din", 2);
+}
+
+#[test]
+fn truncated_traces_are_told() {
+    let cuts = [("champsim", champsim()[..40].to_vec()), ("compact", words(&[2, 4])[..13].to_vec())];
+    for (form, bytes) in cuts.into_iter().chain([("lackey", b" L 1000,8\n S 10".to_vec())]) {
+        let form = Some(form.parse().expect("a form"));
+        let cut = read_as(bytes, Reading { form, ..reading() });
+        assert!(matches!(cut, Err(Error::Truncated { .. })), "{form:?}: {cut:?}");
+    }
+}
+
+#[test]
+fn text_that_is_no_trace_is_refused() {
+    let told = read("once upon a time\n").expect_err("it is no trace").to_string();
+    assert!(told.starts_with("it:1: no trace"), "{told}");
+}
+
+/// Definition 1 of the cache: accesses pass the first level of their core, and it is drained at the end.
+#[test]
+fn a_filter_keeps_cores_and_instructions_apart() {
+    let text = "I  1000,4\n L 103e,4\n S 2000,8\n L 1000,8\n";
+    let first = |instructions| First { shape: Shape { bytes: 4096, ways: 2, line_bytes: 64 }, cores: 1, instructions };
+    let seen = |instructions| {
+        let input = Input::over(Path::new("it"), text.as_bytes()).expect("memory");
+        let mut filter = Filter::new(open(input, reading()).expect("lackey"), first(instructions)).expect("a cache");
+        let mut events = Vec::new();
+        while filter.read(&mut events).expect("sound") {}
+        (events, filter.accesses())
+    };
+    let data = vec![Event::read(0x40), Event::read(0x41), Event::read(0x80), Event::write(0x80)];
+    assert_eq!(seen(false), (data.clone(), 3));
+    assert_eq!(seen(true), ([vec![Event::read(0x40)], data].concat(), 4));
+}

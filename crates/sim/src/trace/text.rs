@@ -1,0 +1,90 @@
+//! Traces in lines of text.
+
+use std::io::BufRead;
+
+use super::{Access, Reader};
+use crate::{Error, Input, Result};
+
+/// Bytes of a line at most: nobody's are longer, and a file without line ends is no trace.
+const LINE_BYTES_MAX: usize = 4096;
+
+/// Lines of a trace; what one means `P` says.
+pub struct Lines<P> {
+    input: Input,
+    parse: P,
+    line: Vec<u8>,
+    done: u64,
+}
+
+/// Why a line is not understood.
+pub type Parsed = std::result::Result<(), String>;
+
+impl<P: FnMut(&[u8], &mut Vec<Access>) -> Parsed> Lines<P> {
+    /// None read yet.
+    pub fn new(input: Input, parse: P) -> Self {
+        Self { input, parse, line: Vec::new(), done: 0 }
+    }
+
+    /// Whether there was one.
+    fn next(&mut self, into: &mut Vec<Access>) -> Result<bool> {
+        self.line.clear();
+        let mut limited = std::io::Read::take(&mut *self.input.bytes, LINE_BYTES_MAX as u64);
+        let read = limited.read_until(b'\n', &mut self.line);
+        if read.map_err(|error| Error::reading(&self.input.path, self.done, error))? == 0 {
+            return Ok(false);
+        }
+        let ended = self.line.ends_with(b"\n");
+        if !ended && self.line.len() == LINE_BYTES_MAX {
+            return Err(Error::malformed(&self.input.path, self.done + 1, "the line has no end"));
+        }
+        match (self.parse)(self.line.trim_ascii_end(), into) {
+            Ok(()) => self.done += 1,
+            Err(reason) if ended => return Err(Error::malformed(&self.input.path, self.done + 1, reason)),
+            Err(reason) => {
+                return Err(Error::Truncated { file: self.input.path.clone(), line: self.done, reason });
+            }
+        }
+        Ok(true)
+    }
+}
+
+impl<P: FnMut(&[u8], &mut Vec<Access>) -> Parsed + Send> Reader for Lines<P> {
+    fn read(&mut self, into: &mut Vec<Access>) -> Result<bool> {
+        for _ in 0..4096 {
+            if !self.next(into)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// A number of hexadecimal digits, with or without `0x`.
+pub fn hexadecimal(digits: &[u8]) -> Option<u64> {
+    let digits = digits.strip_prefix(b"0x").or_else(|| digits.strip_prefix(b"0X")).unwrap_or(digits);
+    number(digits, 16)
+}
+
+/// A decimal number.
+pub fn decimal(digits: &[u8]) -> Option<u64> {
+    number(digits, 10)
+}
+
+fn number(digits: &[u8], base: u32) -> Option<u64> {
+    let mut sum = 0_u64;
+    for digit in digits {
+        let digit = char::from(*digit).to_digit(base)?;
+        sum = sum.checked_mul(base.into())?.checked_add(digit.into())?;
+    }
+    (!digits.is_empty()).then_some(sum)
+}
+
+/// The words of a line.
+pub fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
+    line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty())
+}
+
+/// What a message shows of a line or word.
+pub fn shown(bytes: &[u8]) -> String {
+    format!("{:?}", String::from_utf8_lossy(&bytes[..bytes.len().min(60)]))
+}

@@ -1,0 +1,98 @@
+//! Traces of memory accesses: the form told by content, and as each of the forms.
+
+use std::io::Cursor;
+use std::path::Path;
+
+use ferrite_sim::cache::{Numbers, Shape, Study};
+use ferrite_sim::trace::{self, Filter, First, Form, Reading, Source};
+use ferrite_sim::{Error, Input};
+
+const PATH: &str = "fuzz";
+
+/// What is uncompressed goes on for longer than its bytes say; so much of it is enough.
+const ACCESSES: usize = 1 << 16;
+
+pub fn target(data: &[u8]) {
+    let named = Form::ALL.into_iter().map(|(_, form)| Some(form));
+    for form in named.chain([None]) {
+        read(data, Reading { form, line_bits: 6, cores: 1 + u16::from(data.len().is_multiple_of(2)) });
+    }
+}
+
+fn read(data: &[u8], reading: Reading) {
+    let input = Input::over(Path::new(PATH), Cursor::new(data.to_vec()));
+    let Ok(reader) = input.and_then(|input| trace::open(input, reading)).inspect_err(is_placed) else { return };
+    let shape = Shape { bytes: 4096, ways: 2, line_bytes: 64 };
+    let first = First { shape, cores: reading.cores, instructions: true };
+    let mut filter = Filter::new(reader, first).expect("the shape is sound");
+    let mut events = Vec::new();
+    while events.len() < ACCESSES && filter.read(&mut events).inspect_err(is_placed).unwrap_or(false) {}
+    simulate(&events);
+}
+
+/// Whoever reads the message must find the place.
+fn is_placed(error: &Error) {
+    assert!(error.to_string().contains(PATH), "{error}");
+}
+
+fn simulate(events: &[ferrite_sim::cache::Event]) {
+    let model = ferrite_sim::cache::Model {
+        llc: Shape { bytes: 8192, ways: 16, line_bytes: 64 },
+        choices: Numbers::of(16).usual(),
+        fetch_on_write_miss: false,
+        wear: ferrite_sim::cache::wear::Wear::default(),
+        threads: 1,
+    };
+    let mut study = Study::new(model).expect("the model is sound");
+    study.feed(events);
+    let report = study.finish(PATH);
+    for one in &report.policies {
+        assert_eq!(one.hits + one.misses(), events.len() as u64, "an event was lost");
+        assert!(one.writebacks >= report.bound.writebacks, "below the bound");
+    }
+}
+
+pub fn seeds() -> Vec<Vec<u8>> {
+    let words = |words: &[u64]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
+    let compact = words(&[0x40, 0x81, 0x1_0000, 0x40]);
+    let packed = {
+        let mut writer = trace::Writer::new(Vec::new(), PATH).expect("it can be made");
+        [64, 129, 1 << 20].iter().for_each(|word| writer.push(*word).expect("memory"));
+        writer.finish().expect("memory")
+    };
+    vec![
+        b"==1== Lackey\nI  04001000,3\n L 1ffeff,8\n S 0421c7cc,4\n M 0421c7d0,2\n".to_vec(),
+        b"2 408ed4\n0 10019d94\n1 10019d88\n".to_vec(),
+        b"3 20734016\n1 20846400 20734080\n".to_vec(),
+        b"1 0: 326 <marker: version 7>\n2 1: 326 read 8 byte(s) @ 0x7fff1355c6c8 by PC 0x7f86ef03d107\n".to_vec(),
+        words(&[0x40_1000, 0, 0x7fff_0040, 0, 0x7fff_0080, 0x7fff_1000, 0, 0]),
+        compact,
+        packed,
+        zipped(b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\x03"),
+    ]
+}
+
+/// A gzip of the one line ` L 1000,8`, by its head: a stored block.
+fn zipped(head: &[u8]) -> Vec<u8> {
+    let text = b" L 1000,8\n";
+    let len = text.len() as u16;
+    let end = [&crc32fast::hash(text).to_le_bytes()[..], &u32::from(len).to_le_bytes()].concat();
+    [head, &[1], &len.to_le_bytes(), &(!len).to_le_bytes(), text, &end].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_seeds_are_valid() {
+        for seed in seeds() {
+            let input = Input::over(Path::new(PATH), Cursor::new(seed.clone())).expect("it can be opened");
+            let mut reader =
+                trace::open(input, Reading { form: None, line_bits: 6, cores: 1 }).expect("its form is told");
+            let mut accesses = Vec::new();
+            while reader.read(&mut accesses).expect("it is sound") {}
+            assert!(!accesses.is_empty(), "{:?}", String::from_utf8_lossy(&seed));
+        }
+    }
+}
