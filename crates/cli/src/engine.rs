@@ -101,7 +101,10 @@ impl Engine {
                     counted.ok_or("writes are not counted: start the pool's owner with --wear page or --wear line")?;
                 Ok(json!(WearReport::from(&counted.wear(top))))
             }
-            Request::PoolBackup { to } => Ok(json!(backup::backup_to(pool, &to, host::random_uuid()?, on_progress)?)),
+            Request::PoolBackup { to, now } => {
+                let write = if now { backup::save_to } else { backup::backup_to };
+                Ok(json!(write(pool, &to, host::random_uuid()?, on_progress)?))
+            }
             Request::TagList => Ok(pool.tags().iter().map(|tag| json!(tag_report(tag))).collect()),
             Request::TagPut { name, replace } => {
                 let file = file(fds)?;

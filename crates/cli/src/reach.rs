@@ -194,7 +194,7 @@ fn hold_theirs(mut client: Client, stop: &mut Stop) -> Outcome {
 
 /// Writes a backup because the power fails. Whatever comes of it, serving goes on.
 fn save(engine: &Engine, to: &Path) {
-    let request = Request::PoolBackup { to: to.into() };
+    let request = Request::PoolBackup { to: to.into(), now: true };
     match engine.execute(request, Vec::new(), None, &mut |_| true) {
         Ok(_) => remark!("the power fails: backed up to {}", to.display()),
         Err(failure) => remark!("the power fails, and the backup does too: {}", failure.text()),

@@ -87,6 +87,9 @@ pub enum Request {
     PoolBackup {
         /// Absolute path of the image.
         to: PathBuf,
+        /// The power fails: nobody is waited for.
+        #[serde(default)]
+        now: bool,
     },
     /// A list of [`TagReport`].
     TagList,

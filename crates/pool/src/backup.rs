@@ -4,8 +4,8 @@
 //! pool that is nearly empty, and it goes into any pool that is at least as large.
 //!
 //! - BK1. The pool stands still while it is copied ([`crate::Frozen`]), and every transaction is home before: the image
-//!   is what a clean stop at that moment would have left, and carries no lane. Clients that store through a grant are
-//!   not stopped: whoever needs their pages as of one moment asks for their grants back first.
+//!   is what a clean stop at that moment would have left, and carries no lane. Clients that store through a grant
+//!   cannot be stopped: beside them a backup is refused, and their grants are asked back.
 //! - BK2. A file that was an image stays one: a new image is written beside it, read back, made durable, and only then
 //!   takes its name.
 //! - BK3. Before the first byte of the target changes, both its superblocks say, durably, that this image is being
@@ -27,7 +27,7 @@ use std::io::Write;
 use ferrite_medium::{Error as MediumError, Memory};
 use serde::{Deserialize, Serialize};
 
-pub use file::{backup_to, restore_from};
+pub use file::{backup_to, restore_from, save_to};
 pub use image::VERSION;
 pub use restore::{Restore, restore, verify};
 
@@ -56,14 +56,38 @@ pub struct Summary {
 /// Writes an image of `pool` to `out`, as of one moment; `image` is its uuid, random, from the caller. Services and
 /// transactions wait until the last byte is written, so `out` is a file or a reader that keeps up. Nothing is flushed
 /// or synced at `out`.
+///
+/// Fails with [`Error::Busy`] beside a client that may store through a grant, which is asked for it: try again.
 pub fn backup(
     pool: &Pool,
     out: &mut dyn Write,
     image: [u8; 16],
     watch: &mut dyn FnMut(Progress) -> bool,
 ) -> Result<Summary> {
+    write_image(pool, out, image, Writers::Refused, watch)
+}
+
+/// What becomes of clients that may store through a grant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Writers {
+    Refused,
+    Ignored,
+}
+
+fn write_image(
+    pool: &Pool,
+    out: &mut dyn Write,
+    image: [u8; 16],
+    writers: Writers,
+    watch: &mut dyn FnMut(Progress) -> bool,
+) -> Result<Summary> {
     pool.check_poison()?;
+    pool.grants().reap(pool)?;
+    // A grant begins with a transaction, so none comes while the pool stands still.
     let _frozen = pool.freeze();
+    if writers == Writers::Refused {
+        pool.grants().refuse_writers()?;
+    }
     pool.lanes().retire(pool.memory())?;
     let superblock = pool.superblock();
     let chunks = used_chunks(pool.memory(), superblock.size / CHUNK)?;

@@ -174,6 +174,23 @@ impl Grants {
         self.0.lock().find(id).map(Live::ask)
     }
 
+    /// Asks for every grant back through which somebody may store (G6), and fails with [`Error::Busy`] if there is one.
+    pub(crate) fn refuse_writers(&self) -> Result<()> {
+        let mut register = self.0.lock();
+        let may_store = |live: &&mut Live| live.rights == Rights::ReadWrite && live.process.is_alive();
+        let mut writers: Vec<u32> = Vec::new();
+        for live in register.live.values_mut().filter(may_store) {
+            live.ask();
+            writers.push(live.process.identity().pid);
+        }
+        let Some(pid) = writers.first() else { return Ok(()) };
+        Err(Error::Busy(format!(
+            "process {pid} writes to the pool by itself; {} such grants were asked back: try again when they are given back, or \
+             end who does not",
+            writers.len()
+        )))
+    }
+
     /// Asks for every grant on the tag of this generation back; how many there are.
     pub fn revoke_tag(&self, generation: u64) -> usize {
         self.0.lock().live.values_mut().filter(|live| live.tag_generation == generation).map(Live::ask).count()

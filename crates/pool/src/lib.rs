@@ -19,6 +19,7 @@ mod log;
 mod member;
 pub mod owner;
 mod pages;
+mod partial;
 mod pool;
 mod preview;
 #[cfg(test)]
@@ -43,6 +44,7 @@ pub use grow::{Grown, grow};
 pub use lane::PAYLOAD_BYTES_MAX;
 pub use log::{Log, Position, Records, check_log, relocate_log};
 pub use member::{Member, MemberKind};
+pub use partial::Partial;
 pub use pool::{NewTag, Pool, Recovery, TagChange};
 pub use redo::Replay;
 pub use reserved::Reserved;

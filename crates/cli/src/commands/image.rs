@@ -54,7 +54,7 @@ impl Backup {
     /// Does it.
     pub fn run(self) -> Outcome {
         let to = absolute(&self.image)?;
-        let summary: backup::Summary = reach::ask(&self.pool, Request::PoolBackup { to }, None)?;
+        let summary: backup::Summary = reach::ask(&self.pool, Request::PoolBackup { to, now: false }, None)?;
         print(self.json, &ImageReport::from(&summary), |it| show_report(&self.image, it))
     }
 }

@@ -6,10 +6,10 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use ferrite_pool::Partial;
 use serde_json::Value;
 
 use super::print;
-use crate::host;
 use crate::outcome::Outcome;
 use crate::reach;
 use crate::request::{Request, TagReport};
@@ -129,17 +129,9 @@ impl Get {
             let file = file.map_err(|error| format!("opening {}: {error}", path.display()))?;
             return reach::ask::<Value>(&self.pool, request, Some(file.as_fd())).map(drop);
         }
-        let partial = host::beside(path, ".partial");
-        let writing = |error: io::Error| format!("writing {}: {error}", path.display());
-        let file = File::create(&partial).map_err(writing)?;
-        let written = reach::ask::<Value>(&self.pool, request, Some(file.as_fd()));
-        if let Err(failure) = written {
-            let _ = std::fs::remove_file(&partial);
-            return Err(failure);
-        }
-        file.sync_all().map_err(writing)?;
-        std::fs::rename(&partial, path).map_err(writing)?;
-        Ok(host::settle_name(path)?)
+        let mut partial = Partial::begin(path, 0o666)?;
+        reach::ask::<Value>(&self.pool, request, Some(partial.file().as_fd()))?;
+        Ok(partial.finish()?)
     }
 }
 
