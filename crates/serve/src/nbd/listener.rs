@@ -2,6 +2,7 @@
 //! up in the end.
 #![allow(unsafe_code)] // std binds a socket before its mode can be set, which would let others in for a moment.
 
+use std::fs::File;
 use std::io;
 use std::mem;
 use std::net::SocketAddr;
@@ -79,11 +80,13 @@ impl Listener {
     /// Listens on `path` with mode 0600. A socket that is there already is removed if nobody answers on it.
     pub fn bind(path: &Path) -> Result<Self, ListenError> {
         let address = Address::new(path).ok_or_else(|| ListenError::TooLong(path.into()))?;
-        remove_stale(path)?;
         let failed = |source: io::Error| match source.kind() {
             io::ErrorKind::AddrInUse => ListenError::Busy(path.into()),
             _ => ListenError::Io { path: path.into(), source },
         };
+        // A socket that is bound and not yet listened on looks stale to who starts at the same time.
+        let _turn = lock_folder(path).map_err(failed)?;
+        remove_stale(path)?;
         let socket = listen(&address).map_err(failed)?;
         let file = identity(path).map_err(failed)?;
         Ok(Self { socket, path: path.into(), file })
@@ -108,6 +111,14 @@ impl Door for Listener {
         // SAFETY: a descriptor that `self` keeps open and a constant.
         unsafe { libc::shutdown(self.socket.as_raw_fd(), libc::SHUT_RDWR) };
     }
+}
+
+/// The folder of `path`, locked for who makes a socket in it.
+fn lock_folder(path: &Path) -> io::Result<File> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = File::open(folder)?;
+    folder.lock()?;
+    Ok(folder)
 }
 
 fn identity(path: &Path) -> io::Result<(u64, u64)> {
@@ -170,4 +181,33 @@ fn listen(Address { address, len }: &Address) -> io::Result<UnixListener> {
 
 fn done(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+    use std::thread;
+
+    use super::*;
+
+    /// Of two servers that start at once where a dead one left its socket, one listens and the other is told so.
+    #[test]
+    fn two_that_start_at_once_do_not_take_each_others_socket() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        for round in 0..300 {
+            drop(UnixListener::bind(&path).unwrap());
+            let start = Barrier::new(2);
+            let bind = || {
+                start.wait();
+                Listener::bind(&path)
+            };
+            let bound = thread::scope(|scope| [scope.spawn(bind), scope.spawn(bind)].map(|it| it.join().unwrap()));
+            let alive: Vec<&Listener> = bound.iter().flatten().collect();
+            assert_eq!(alive.len(), 1, "round {round}");
+            assert!(bound.iter().any(|it| matches!(it, Err(ListenError::Busy(_)))), "round {round}");
+            UnixStream::connect(&path).unwrap_or_else(|error| panic!("round {round}: it was taken away: {error}"));
+            alive[0].close();
+        }
+    }
 }
