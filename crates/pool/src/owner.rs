@@ -22,7 +22,8 @@
 //!
 //! Invariants:
 //! - O1. At most one process holds the lock of a pool, and it is free as soon as that process has ended, however.
-//! - O2. Only the lock's holder removes or makes the socket, so no live socket is ever taken for a stale one.
+//! - O2. Only the lock's holder makes the socket and removes a stale one. What somebody listens on stays, and the owner
+//!   takes its next place; a client passes by a socket whose process does not hold the pool's lock.
 //! - O3. Only the same user or root is served, and a client speaks only to the same user, root, or the file's user.
 //! - O4. No client, whatever it sends, omits to send or omits to read, delays another client or stops the owner: each
 //!   has its own thread, a bounded frame, a bounded time for a frame once begun, and a bounded number of connections.

@@ -50,7 +50,8 @@ impl Address {
         beside.into_iter().chain(own.map(made)).chain([made(SYSTEM_FOLDER.into())]).collect()
     }
 
-    fn beside(path: &Path) -> Option<Self> {
+    /// Beside the pool's file, by the name `path`.
+    pub fn beside(path: &Path) -> Option<Self> {
         let mut name = path.file_name()?.to_owned();
         name.push(".sock");
         let folder = path.parent()?.to_owned();
@@ -71,6 +72,9 @@ impl Address {
         }
         let folder = self.open_folder()?;
         let path = self.short_path(&folder)?;
+        // Two owners of pools of one name, of which one was replaced: until the first listens, its socket looks stale.
+        let turn = File::open(&self.folder)?;
+        turn.lock()?;
         remove_stale(&path)?;
         let socket = socket::bind(&path)?;
         let bound = fs::symlink_metadata(&path)?;
@@ -110,9 +114,16 @@ impl Address {
     }
 }
 
+/// Takes away what a dead owner left. A socket on which somebody listens stays, whoever that is (O2).
 fn remove_stale(path: &Path) -> io::Result<()> {
+    let in_the_way = |what| Err(io::Error::new(io::ErrorKind::AddrInUse, what));
     match fs::symlink_metadata(path) {
-        Ok(found) if found.file_type().is_socket() => fs::remove_file(path),
+        Ok(found) if found.file_type().is_socket() => match socket::connect(path) {
+            Ok(_) => in_the_way("another server listens there"),
+            Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(path),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(e) => Err(e),
+        },
         Ok(_) => Err(io::Error::new(io::ErrorKind::AlreadyExists, "a file that is not a socket is in the way")),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(e) => Err(e),

@@ -41,10 +41,18 @@ impl Client {
 
     pub(super) fn connect_at(candidates: &[Address], path: &Path, pool: &Metadata) -> Result<Self> {
         let (mut hindrance, mut foreign) = (None, None);
-        for address in candidates {
+        let holder = Holder::find(pool);
+        // The owner may have the pool by another name: a second link, another mount.
+        let other_name = holder.as_ref().and_then(|holder| holder.name_of(pool)).filter(|name| name != path);
+        let other_place = other_name.and_then(|name| Address::beside(&name));
+        for address in candidates.iter().chain(&other_place) {
             match address.connect() {
                 Ok(socket) => match owner_pid(&socket, pool) {
-                    Ok(owner_pid) => return Self::greet(socket, owner_pid),
+                    Ok(pid) if !holder.as_ref().is_some_and(|holder| holder.is_not(pid)) => {
+                        return Self::greet(socket, pid);
+                    }
+                    // Another server's, that of another pool perhaps (O2).
+                    Ok(_) => {}
                     Err(why) => _ = foreign.get_or_insert(why),
                 },
                 Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {}
@@ -55,7 +63,7 @@ impl Client {
             return Err(why);
         }
         let doing = || format!("connecting to the owner of {}", path.display());
-        match (hindrance, Holder::find(pool)) {
+        match (hindrance, holder) {
             (Some(e), _) if e.kind() == ErrorKind::PermissionDenied => Err(Error::Refused(format!(
                 "the owner of {} runs as another user: ask as that user, or as root",
                 path.display()

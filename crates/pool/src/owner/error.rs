@@ -26,7 +26,7 @@ pub enum Error {
     #[error("nobody serves {0}: open it directly, or start `ferrite up`")]
     NoOwner(PathBuf),
     /// A process holds the pool, and takes no calls.
-    #[error("{path} is {holder}, which takes no calls: wait until it ends, or stop it")]
+    #[error("{path} is {holder}, which takes no calls by this name: wait until it ends, or stop it")]
     Silent {
         /// The pool.
         path: PathBuf,

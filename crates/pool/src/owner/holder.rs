@@ -3,6 +3,7 @@
 use std::fmt;
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 
 /// Longest command line shown, in characters.
 const COMMAND_MAX: usize = 120;
@@ -29,6 +30,16 @@ impl Holder {
         let command = fs::read(format!("/proc/{pid}/cmdline")).ok().map(|raw| command_line(&raw));
         let command = command.filter(|command| !command.is_empty());
         Some(Self { pid: Some(pid), command })
+    }
+
+    /// Whether it is known to be another process than `pid`, which is 0 where the kernel hides it.
+    pub(super) fn is_not(&self, pid: u32) -> bool {
+        pid != 0 && self.pid.is_some_and(|own| own != pid)
+    }
+
+    /// The name by which it has `file` open, if it lets us see that.
+    pub(super) fn name_of(&self, file: &Metadata) -> Option<PathBuf> {
+        fs::read_link(opened(self.pid?, file)?).ok()
     }
 }
 
@@ -67,14 +78,15 @@ impl Held {
     /// has the very file open.
     fn is_of(&self, file: &Metadata) -> bool {
         let device = (libc::major(file.dev()), libc::minor(file.dev()));
-        self.inode == file.ino() && (self.device == device || has_open(self.pid, file))
+        self.inode == file.ino() && (self.device == device || opened(self.pid, file).is_some())
     }
 }
 
-fn has_open(pid: u32, file: &Metadata) -> bool {
-    let Ok(opened) = fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
+/// The kernel's link to `file` among what process `pid` has open.
+fn opened(pid: u32, file: &Metadata) -> Option<PathBuf> {
     let same = |found: Metadata| (found.dev(), found.ino()) == (file.dev(), file.ino());
-    opened.flatten().any(|entry| fs::metadata(entry.path()).is_ok_and(same))
+    let mut links = fs::read_dir(format!("/proc/{pid}/fd")).ok()?.flatten().map(|entry| entry.path());
+    links.find(|link| fs::metadata(link).is_ok_and(same))
 }
 
 /// A command line from its zero-separated form: one printable line, the program without its folder.

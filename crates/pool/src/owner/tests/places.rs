@@ -3,6 +3,7 @@
 use std::fs;
 
 use super::super::address::Address;
+use super::role::Other;
 use super::*;
 
 /// Serves a pool at `path` from `candidates`, and asks it something.
@@ -50,6 +51,54 @@ fn a_symbolic_link_leads_to_the_same_owner() {
     std::os::unix::fs::symlink(served.pool(), &link).expect("link");
     ask(&mut Client::connect(&link).expect("connect"), json!({"do": "echo"})).expect("call");
     assert!(matches!(claim(&link).expect("claim"), Claim::Held(_)));
+}
+
+/// The owner has the pool by one name, the client by another: a second link to the same file.
+#[test]
+fn a_hard_link_leads_to_the_same_owner() {
+    let served = Served::new();
+    let other = tempfile::tempdir_in(served.folder.path()).expect("folder");
+    let link = other.path().join("link");
+    fs::hard_link(served.pool(), &link).expect("link");
+    assert_eq!(ask(&mut Client::connect(&link).expect("connect"), json!({"do": "count", "n": 3})).expect("call"), 3);
+    assert!(matches!(claim(&link).expect("claim"), Claim::Held(_)));
+}
+
+/// O2: a socket on which somebody listens is not taken, whoever that is; the owner takes its next place.
+#[test]
+fn o2_a_live_socket_in_the_way_stays() {
+    let folder = tempfile::tempdir().expect("folder");
+    let path = folder.path().join("pool");
+    let pool = File::create(&path).expect("pool").metadata().expect("pool");
+    let theirs = std::os::unix::net::UnixListener::bind(folder.path().join("pool.sock")).expect("their socket");
+    let places = Address::candidates_with(&path, &pool, Some(folder.path().as_os_str()));
+    let start =
+        |places| Listening::start_at(places, ours(claim(&path).expect("claim")), Obedient::new().0, Limits::default());
+    let said = start(&places[..1]).expect_err("in the way").to_string();
+    assert!(said.contains("another server listens there"), "{said}");
+    let listening = start(&places).expect("at the next place");
+    assert_eq!(listening.path().parent(), Some(folder.path().join("ferrite").as_path()));
+    UnixStream::connect(folder.path().join("pool.sock")).expect("theirs is still there");
+    drop(theirs);
+}
+
+/// O2: the socket of another pool's owner, where the first place of this one's would be, is passed by.
+#[test]
+fn o2_a_client_passes_by_the_owner_of_another_pool() {
+    let folder = tempfile::tempdir().expect("folder");
+    let (theirs, path) = (folder.path().join("theirs"), folder.path().join("pool"));
+    File::create(&theirs).expect("another pool");
+    let other = Other::plays("own", &[theirs.to_str().expect("path")]);
+    let pool = File::create(&path).expect("pool").metadata().expect("pool");
+    let own = Address::candidates_with(&path, &pool, None)[..1].to_vec();
+    let listening = Listening::start_at(&own, ours(claim(&path).expect("claim")), Obedient::new().0, Limits::default())
+        .expect("listen");
+    let places = [Address::beside(&theirs).expect("a place"), own[0].clone()];
+    let client = Client::connect_at(&places, &path, &pool).expect("connect");
+    assert_eq!(client.owner_pid(), std::process::id());
+    drop(client);
+    listening.stop().expect("stop");
+    other.kill();
 }
 
 #[test]
