@@ -4,8 +4,11 @@ use std::path::Path;
 use std::process::Command;
 
 /// A program and its package.
-const PROGRAMS: [(&str, &str); 21] = [
+const PROGRAMS: [(&str, &str); 24] = [
     ("fio", "fio"),
+    ("gcc", "gcc"),
+    ("pkg-config", "pkg-config"),
+    ("valgrind", "valgrind"),
     ("qemu-img", "qemu-utils"),
     ("qemu-io", "qemu-utils"),
     ("qemu-nbd", "qemu-utils"),

@@ -30,8 +30,9 @@ impl Project {
 
     /// The packages' integration tests, those that are run again from many seeds first: their names say it.
     pub fn integration_tests(&self) -> (Vec<String>, Vec<String>) {
-        let packages =
-            entries(&self.root.join("crates")).into_iter().chain(["bench", "fuzz/targets"].map(|p| self.root.join(p)));
+        let packages = entries(&self.root.join("crates"))
+            .into_iter()
+            .chain(["bench", "bindings/c", "fuzz/targets"].map(|p| self.root.join(p)));
         let tests = packages.flat_map(|package| entries(&package.join("tests")));
         let is_test = |path: &PathBuf| path.extension().is_some_and(|it| it == "rs") || path.join("main.rs").is_file();
         let mut names: Vec<String> =

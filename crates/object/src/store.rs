@@ -207,6 +207,14 @@ impl Store {
         Ok(self.tags()?.iter().any(|note| note.name == name))
     }
 
+    /// Whether objects of it are open in this process.
+    pub fn is_in_use(&self) -> bool {
+        match &self.reach {
+            Reach::Own { pool, .. } => Arc::strong_count(pool) > 1,
+            Reach::Tenant(tenant) => Arc::strong_count(tenant) > 1,
+        }
+    }
+
     /// Frees the object called `name`, which nobody has open: its content is gone, its space free. Durable on return.
     pub fn free(&self, name: &str) -> Result<()> {
         match &self.reach {
@@ -264,7 +272,7 @@ impl Store {
 
     fn take(&self, name: &str) -> ferrite_pool::Result<Holding> {
         match &self.reach {
-            Reach::Own { pool, .. } => pool.hold(name),
+            Reach::Own { pool, lock, .. } => Ok(pool.hold(name)?.keeping(lock)),
             Reach::Tenant(tenant) => tenant.hold(name),
         }
     }

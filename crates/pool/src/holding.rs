@@ -33,6 +33,7 @@ use parking_lot::Mutex;
 use crate::extent::{Extent, Role, Stream};
 use crate::freeze::Freeze;
 use crate::grant::{GrantId, Rights};
+use crate::owner::Lock;
 use crate::tag::Tag;
 use crate::{Error, Pool, Result, TagChange};
 
@@ -47,6 +48,8 @@ pub struct Holding {
     uuid: [u8; 16],
     session: u64,
     ground: Ground,
+    /// Kept, so that nobody else becomes the pool's owner while this one stores.
+    lock: Option<Lock>,
 }
 
 /// By what right.
@@ -77,7 +80,15 @@ impl Holding {
             uuid: superblock.uuid,
             session: superblock.generation,
             ground: Ground::Own(pool, is_listed),
+            lock: None,
         }
+    }
+
+    /// Keeps `lock`, that of the pool's file, for as long as this lives: whoever opened the pool may go before.
+    pub fn keeping(self, lock: &Lock) -> Self {
+        let mut kept = self;
+        kept.lock = Some(lock.clone());
+        kept
     }
 
     /// The memory of the whole pool; what is the holder's are the pages of the tag.

@@ -65,8 +65,12 @@ fn an_open_object_is_opened_once_and_not_freed_and_holds_up_a_finalize() {
     assert!(matches!(store.free("map"), Err(Error::Pool(PoolError::Busy(_)))));
     drop(map);
     assert!(matches!(store.queue("map", SMALL), Err(Error::WrongType { .. })));
-    let _map = store.map("map", SMALL).unwrap();
+    let map = store.map("map", SMALL).unwrap();
+    assert!(store.is_in_use());
     assert!(store.finalize(&Finish::default()).unwrap_err().to_string().contains("drop them first"));
+    assert!(matches!(claim(&place.path), Ok(Claim::Held(_))), "nobody else owns it while an object is stored into");
+    drop(map);
+    assert!(matches!(claim(&place.path), Ok(Claim::Ours(_))));
 }
 
 /// HO1: the second one to come works through the first, on the same memory.

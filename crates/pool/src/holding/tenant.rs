@@ -131,7 +131,14 @@ impl Tenant {
         let grant = Mutex::new(lease.id);
         let (memory, tag) = self.enter(&lease, fds).inspect_err(|_| _ = self.release(lease.id))?;
         let ground = Ground::Lent { tenant: Arc::clone(self), grant, poison: OnceLock::new() };
-        Ok(Holding { memory, tag: Mutex::new(Arc::new(tag)), uuid: lease.uuid, session: lease.session, ground })
+        Ok(Holding {
+            memory,
+            tag: Mutex::new(Arc::new(tag)),
+            uuid: lease.uuid,
+            session: lease.session,
+            ground,
+            lock: None,
+        })
     }
 
     pub(super) fn release(&self, id: GrantId) -> Result<()> {

@@ -1,0 +1,180 @@
+//! Calls from C: arguments in, a status and a message out.
+//!
+//! Unsafe because what C passes is pointers; what each of them must be is told in the header.
+#![allow(unsafe_code)]
+
+use std::cell::RefCell;
+use std::ffi::{CStr, CString, c_char, c_int};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use ferrite_object::Error;
+use ferrite_pool::Error as PoolError;
+
+/// What a call gives: a status of the header, or what went wrong.
+pub type Outcome = Result<c_int, Error>;
+
+/// Done.
+pub const OK: c_int = 0;
+/// There is nothing: no such key, an empty queue, a number that is not there.
+pub const ABSENT: c_int = 1;
+
+thread_local! {
+    static MESSAGE: RefCell<CString> = RefCell::default();
+}
+
+/// Runs `call`, keeps its message for this thread, and says how it went.
+pub fn status(call: impl FnOnce() -> Outcome) -> c_int {
+    let (status, message) = match catch_unwind(AssertUnwindSafe(call)) {
+        Ok(Ok(status)) => return status,
+        Ok(Err(error)) => (status_of(&error), error.to_string()),
+        Err(_) => (11, "ferrite failed inside this call: its message is on standard error".into()),
+    };
+    MESSAGE.with(|kept| *kept.borrow_mut() = CString::new(message.replace('\0', " ")).unwrap_or_default());
+    status
+}
+
+/// The header's status for `error`.
+fn status_of(error: &Error) -> c_int {
+    match error {
+        Error::Refused(_) => 2,
+        Error::Pool(PoolError::BadName(_) | PoolError::Limit(_)) => 2,
+        Error::Pool(PoolError::NotFound(_)) => 3,
+        Error::Pool(PoolError::Exists(_)) => 4,
+        Error::Pool(PoolError::Busy(_)) => 5,
+        Error::Pool(PoolError::Full { .. } | PoolError::LogFull { .. }) => 6,
+        Error::Damaged { .. } | Error::Pool(PoolError::Corrupt { .. } | PoolError::BadImage { .. }) => 7,
+        Error::Pool(PoolError::Poisoned(_)) => 8,
+        Error::WrongType { .. } => 9,
+        Error::TooLarge { .. } => 10,
+        Error::Pool(_) | Error::Owner(_) => 11,
+    }
+}
+
+/// Bytes that went out to C.
+#[repr(C)]
+pub struct Bytes {
+    data: *mut u8,
+    len: usize,
+}
+
+/// Defines functions of the header: their bodies run under [`status`], and may follow the pointers they are given.
+macro_rules! export {
+    ($(fn $name:ident($($argument:ident: $kind:ty),* $(,)?) $body:block)*) => {$(
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $name($($argument: $kind),*) -> std::ffi::c_int {
+            // SAFETY: the caller keeps to what the header says of each argument.
+            $crate::call::status(|| unsafe { $body })
+        }
+    )*};
+}
+
+fn missing(what: &str) -> Error {
+    Error::Refused(format!("{what} is a null pointer"))
+}
+
+/// The text at `pointer`.
+///
+/// # Safety
+/// It is null, or a zero-terminated string that stays for the call.
+pub unsafe fn text<'a>(pointer: *const c_char, what: &str) -> Result<&'a str, Error> {
+    if pointer.is_null() {
+        return Err(missing(what));
+    }
+    // SAFETY: the caller's promise.
+    let text = unsafe { CStr::from_ptr(pointer) };
+    text.to_str().map_err(|_| Error::Refused(format!("{what} is not UTF-8")))
+}
+
+/// The `len` bytes at `data`.
+///
+/// # Safety
+/// There are so many, and they stay for the call; where there are none `data` may be null.
+pub unsafe fn bytes<'a>(data: *const u8, len: usize) -> Result<&'a [u8], Error> {
+    match (data.is_null(), len) {
+        (_, 0) => Ok(&[]),
+        (true, _) => Err(missing("the bytes")),
+        // SAFETY: the caller's promise.
+        (false, _) => Ok(unsafe { std::slice::from_raw_parts(data, len) }),
+    }
+}
+
+/// What `pointer` points at.
+///
+/// # Safety
+/// It is null, or one that [`give`] gave and that was not taken back.
+pub unsafe fn at<'a, T>(pointer: *const T) -> Result<&'a T, Error> {
+    // SAFETY: the caller's promise.
+    unsafe { pointer.as_ref() }.ok_or_else(|| missing("the object"))
+}
+
+/// As [`at`], alone.
+///
+/// # Safety
+/// As [`at`], and no other call uses it meanwhile.
+pub unsafe fn at_mut<'a, T>(pointer: *mut T) -> Result<&'a mut T, Error> {
+    // SAFETY: the caller's promise.
+    unsafe { pointer.as_mut() }.ok_or_else(|| missing("the object"))
+}
+
+/// Stores `value` where the caller wants it.
+///
+/// # Safety
+/// `out` is null, or may be written to.
+pub unsafe fn set<T>(out: *mut T, value: T) -> Outcome {
+    if out.is_null() {
+        return Err(missing("where the result goes"));
+    }
+    // SAFETY: not null, and the caller's promise; what is there before is not dropped.
+    unsafe { out.write(value) };
+    Ok(OK)
+}
+
+/// Gives `value` to C, to be taken back by [`take`].
+///
+/// # Safety
+/// As [`set`].
+pub unsafe fn give<T>(out: *mut *mut T, value: T) -> Outcome {
+    if out.is_null() {
+        return Err(missing("where the result goes"));
+    }
+    // SAFETY: the caller's promise.
+    unsafe { set(out, Box::into_raw(Box::new(value))) }
+}
+
+/// Gives bytes to C, or tells that there are none.
+///
+/// # Safety
+/// As [`set`].
+pub unsafe fn give_bytes(out: *mut Bytes, value: Option<Vec<u8>>) -> Outcome {
+    let Some(value) = value else { return Ok(ABSENT) };
+    let value = value.into_boxed_slice();
+    let (len, data) = (value.len(), Box::into_raw(value).cast::<u8>());
+    // SAFETY: the caller's promise.
+    unsafe { set(out, Bytes { data, len }) }
+}
+
+/// Takes back what was given.
+///
+/// # Safety
+/// As [`at`]; nobody uses it any more.
+pub unsafe fn take<T>(pointer: *mut T) -> Option<Box<T>> {
+    // SAFETY: the caller's promise; it came from a box.
+    (!pointer.is_null()).then(|| unsafe { Box::from_raw(pointer) })
+}
+
+/// Why the last call of this thread that failed did.
+#[unsafe(no_mangle)]
+extern "C" fn ferrite_error() -> *const c_char {
+    MESSAGE.with(|kept| kept.borrow().as_ptr())
+}
+
+export! {
+    fn ferrite_bytes_free(bytes: *mut Bytes) {
+        let Ok(Bytes { data, len }) = at_mut(bytes) else { return Ok(OK) };
+        if !data.is_null() {
+            drop(Box::from_raw(std::ptr::slice_from_raw_parts_mut(*data, *len)));
+        }
+        (*data, *len) = (std::ptr::null_mut(), 0);
+        Ok(OK)
+    }
+}

@@ -1,0 +1,42 @@
+//! Logs.
+#![allow(unsafe_code)]
+
+use std::ffi::c_char;
+use std::sync::Arc;
+
+use ferrite_object::{Log, Store};
+
+use crate::call::{Bytes, OK, at, bytes, give, give_bytes, set, take, text};
+use crate::store::Options;
+
+export! {
+    fn ferrite_log_open(store: *const Store, name: *const c_char, options: *const Options, out: *mut *mut Arc<Log>) {
+        give(out, at(store)?.log(text(name, "the name")?, Options::logging(options))?)
+    }
+
+    fn ferrite_log_append(log: *const Arc<Log>, entry: *const u8, len: usize, number: *mut u64) {
+        let appended = at(log)?.append(bytes(entry, len)?)?;
+        if number.is_null() { Ok(OK) } else { set(number, appended) }
+    }
+
+    fn ferrite_log_get(log: *const Arc<Log>, number: u64, out: *mut Bytes) {
+        give_bytes(out, at(log)?.get(number)?)
+    }
+
+    fn ferrite_log_first(log: *const Arc<Log>, out: *mut u64) {
+        set(out, at(log)?.first())
+    }
+
+    fn ferrite_log_end(log: *const Arc<Log>, out: *mut u64) {
+        set(out, at(log)?.end())
+    }
+
+    fn ferrite_log_cut(log: *const Arc<Log>, number: u64) {
+        at(log)?.cut(number).map(|()| OK)
+    }
+
+    fn ferrite_log_close(log: *mut Arc<Log>) {
+        drop(take(log));
+        Ok(OK)
+    }
+}

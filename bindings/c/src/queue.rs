@@ -1,0 +1,49 @@
+//! Queues.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_char, c_int};
+
+use ferrite_object::{End, Queue, Store};
+
+use crate::call::{Bytes, OK, at, bytes, give, give_bytes, set, take, text};
+use crate::store::Options;
+
+/// The end that the header's number means.
+fn end(number: c_int) -> End {
+    if number == 0 { End::Back } else { End::Front }
+}
+
+export! {
+    fn ferrite_queue_open(store: *const Store, name: *const c_char, options: *const Options, out: *mut *mut Queue) {
+        give(out, at(store)?.queue(text(name, "the name")?, Options::logging(options))?)
+    }
+
+    fn ferrite_queue_push(queue: *const Queue, at_end: c_int, entry: *const u8, len: usize) {
+        at(queue)?.push(end(at_end), bytes(entry, len)?).map(|()| OK)
+    }
+
+    fn ferrite_queue_pop(queue: *const Queue, at_end: c_int, out: *mut Bytes) {
+        give_bytes(out, at(queue)?.pop(end(at_end))?)
+    }
+
+    fn ferrite_queue_get(queue: *const Queue, index: u64, out: *mut Bytes) {
+        give_bytes(out, at(queue)?.get(usize::try_from(index).unwrap_or(usize::MAX)))
+    }
+
+    fn ferrite_queue_len(queue: *const Queue, out: *mut u64) {
+        set(out, at(queue)?.len() as u64)
+    }
+
+    fn ferrite_queue_clear(queue: *const Queue) {
+        at(queue)?.clear().map(|()| OK)
+    }
+
+    fn ferrite_queue_checkpoint(queue: *const Queue) {
+        at(queue)?.checkpoint().map(|()| OK)
+    }
+
+    fn ferrite_queue_close(queue: *mut Queue) {
+        drop(take(queue));
+        Ok(OK)
+    }
+}

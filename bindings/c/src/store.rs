@@ -1,0 +1,124 @@
+//! Stores.
+#![allow(unsafe_code)]
+
+use std::ffi::{CString, c_char, c_int, c_void};
+use std::path::Path;
+
+use ferrite_object::{Error, Finish, Logging, NewStore, OpenStore, Store};
+use ferrite_pool::Error as PoolError;
+
+use crate::call::{OK, Outcome, at, give, set, take, text};
+
+/// Called with each name, its kind and its size.
+type Visitor = unsafe extern "C" fn(*const c_char, *const c_char, u64, *mut c_void) -> c_int;
+
+/// How a structure is kept, as the header has it; zeros are the defaults.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct Options {
+    log_bytes: u64,
+    checkpoint_records: u64,
+    checkpoint_bytes: u64,
+    salvage: c_int,
+}
+
+impl Options {
+    /// In this library's words.
+    ///
+    /// # Safety
+    /// `options` is null, or may be read.
+    pub unsafe fn logging(options: *const Self) -> Logging {
+        let usual = Logging::default();
+        // SAFETY: the caller's promise.
+        let asked = unsafe { options.as_ref() }.copied().unwrap_or_default();
+        let log_bytes = if asked.log_bytes == 0 { usual.log_bytes } else { asked.log_bytes };
+        let Self { checkpoint_records, .. } = asked;
+        let checkpoint_bytes = match asked.checkpoint_bytes {
+            0 => log_bytes / 4 * 3,
+            bytes => bytes,
+        };
+        Logging { log_bytes, checkpoint_records, checkpoint_bytes, salvage: asked.salvage != 0 }
+    }
+}
+
+/// A random identity.
+fn uuid() -> Result<[u8; 16], Error> {
+    let path = "/proc/sys/kernel/random/uuid";
+    let text = std::fs::read_to_string(path).map_err(|error| Error::Refused(format!("reading {path}: {error}")))?;
+    let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
+    u128::from_str_radix(&digits, 16)
+        .map(u128::to_be_bytes)
+        .map_err(|_| Error::Refused(format!("{path} holds no UUID")))
+}
+
+/// The kind of a tag for people.
+fn kind(number: u16) -> &'static str {
+    ferrite_pool::TagKind(number).name()
+}
+
+/// Ends the use of `store`; one that is in use stays as it is.
+///
+/// # Safety
+/// As [`take`].
+unsafe fn finalize(store: *mut Store, finish: &Finish) -> Outcome {
+    // SAFETY: the caller's promise.
+    if unsafe { store.as_ref() }.is_some_and(Store::is_in_use) {
+        return Err(PoolError::Busy("objects of the store are open: close them first".into()).into());
+    }
+    // SAFETY: the caller's promise.
+    match unsafe { take(store) } {
+        Some(store) => store.finalize(finish).map(|_| OK),
+        None => Ok(OK),
+    }
+}
+
+export! {
+    fn ferrite_store_create(path: *const c_char, bytes: u64, out: *mut *mut Store) {
+        let new = NewStore { bytes, uuid: uuid()? };
+        give(out, Store::initialize(Path::new(text(path, "the path")?), &new, &OpenStore::default())?)
+    }
+
+    fn ferrite_store_open(path: *const c_char, out: *mut *mut Store) {
+        give(out, Store::open(Path::new(text(path, "the path")?), &OpenStore::default())?)
+    }
+
+    fn ferrite_store_close(store: *mut Store) {
+        finalize(store, &Finish::default())
+    }
+
+    fn ferrite_store_finalize(store: *mut Store, defragment: c_int, backup: *const c_char) {
+        let backup = match backup.is_null() {
+            true => None,
+            false => Some((text(backup, "the backup's path")?.into(), uuid()?)),
+        };
+        finalize(store, &Finish { defragment: defragment != 0, backup })
+    }
+
+    fn ferrite_store_owner_pid(store: *const Store, out: *mut u32) {
+        set(out, at(store)?.owner_pid().unwrap_or(0))
+    }
+
+    fn ferrite_store_backup(store: *const Store, path: *const c_char) {
+        at(store)?.backup(Path::new(text(path, "the path")?), uuid()?).map(|()| OK)
+    }
+
+    fn ferrite_restore(image: *const c_char, path: *const c_char, force: c_int) {
+        let (image, path) = (Path::new(text(image, "the image's path")?), Path::new(text(path, "the path")?));
+        Store::restore(image, path, force != 0).map(|()| OK)
+    }
+
+    fn ferrite_store_tags(store: *const Store, visit: Option<Visitor>, context: *mut c_void) {
+        let visit = visit.ok_or_else(|| Error::Refused("the visitor is a null pointer".into()))?;
+        for note in at(store)?.tags()? {
+            let (name, kind) = (CString::new(note.name).unwrap_or_default(), CString::new(kind(note.kind)).unwrap_or_default());
+            if visit(name.as_ptr(), kind.as_ptr(), note.size, context) != 0 {
+                break;
+            }
+        }
+        Ok(OK)
+    }
+
+    fn ferrite_store_free(store: *const Store, name: *const c_char) {
+        at(store)?.free(text(name, "the name")?).map(|()| OK)
+    }
+}

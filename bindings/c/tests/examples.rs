@@ -1,0 +1,171 @@
+//! The library as C programs meet it: installed, found by pkg-config, compiled against, and run under valgrind.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+const EXAMPLES: [&str; 3] = ["counter", "words", "jobs"];
+
+fn here() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The folder in which cargo has put the libraries: that of this program, or the one around it.
+fn built() -> PathBuf {
+    let program = std::env::current_exe().expect("this program");
+    let folder = program.ancestors().skip(1).find(|folder| folder.join("libferrite.so").is_file());
+    folder.expect("the library is built before its tests").to_owned()
+}
+
+fn run(command: &mut Command, input: &str) -> String {
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
+    child.stdin.take().expect("piped").write_all(input.as_bytes()).expect("written");
+    let output = child.wait_with_output().expect("it ends");
+    assert!(output.status.success(), "{command:?}: {}", output.status);
+    String::from_utf8(output.stdout).expect("text")
+}
+
+struct Installed {
+    folder: tempfile::TempDir,
+}
+
+impl Installed {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        run(Command::new(here().join("install.sh")).arg(folder.path()).arg(built()), "");
+        Self { folder }
+    }
+
+    fn flags(&self, more: &[&str]) -> Vec<String> {
+        let mut command = Command::new("pkg-config");
+        let told = command.args(more).args(["--cflags", "--libs", "ferrite"]);
+        let told = run(told.env("PKG_CONFIG_PATH", self.folder.path().join("lib/pkgconfig")), "");
+        told.split_whitespace().map(str::to_owned).collect()
+    }
+
+    /// Compiles an example, against the shared library or the static one.
+    fn compile(&self, name: &str, is_static: bool) -> PathBuf {
+        let program = self.folder.path().join(format!("{name}{}", if is_static { "-static" } else { "" }));
+        let lib = self.folder.path().join("lib");
+        let mut flags = self.flags(if is_static { &["--static"] } else { &[] });
+        if is_static {
+            flags.retain(|flag| flag != "-lferrite");
+            flags.insert(0, lib.join("libferrite.a").display().to_string());
+        }
+        let source = here().join(format!("examples/{name}.c"));
+        let mut gcc = Command::new("gcc");
+        gcc.args(["-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-g", "-o"]).arg(&program).arg(source);
+        run(gcc.args(flags).arg(format!("-Wl,-rpath,{}", lib.display())), "");
+        program
+    }
+
+    fn store(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+}
+
+/// Under valgrind: any bad access and anything that is lost makes it fail.
+fn valgrind(program: &Path) -> Command {
+    let mut command = Command::new("valgrind");
+    command.args(["--quiet", "--error-exitcode=9", "--leak-check=full", "--errors-for-leak-kinds=definite,indirect"]);
+    command.arg(program);
+    command
+}
+
+fn check(counter: &mut dyn FnMut() -> Command, words: &mut dyn FnMut() -> Command, jobs: &mut dyn FnMut() -> Command) {
+    let told = (0..3).map(|_| run(&mut counter(), "")).collect::<Vec<_>>();
+    assert_eq!(told, ["1 1\n", "2 5\n", "3 14\n"]);
+    assert_eq!(
+        run(&mut words(), "to be or\nnot to be\n"),
+        "be 1\nnot 1\nor 1\nto 1\n".replace(" 1\nnot", " 2\nnot").replace("to 1", "to 2")
+    );
+    assert_eq!(run(&mut words(), "or\n"), "be 2\nnot 1\nor 2\nto 2\n");
+    let told = run(jobs().args(["wash", "dry"]), "");
+    assert_eq!(told, "0 wash\n1 dry\ndone: object of 4096 bytes\njobs: object of 4194304 bytes\n");
+    let many: Vec<String> = (2..70).map(|number| format!("job{number}")).collect();
+    let told = run(jobs().args(&many), "");
+    assert!(told.starts_with("10 job10\n") && told.contains("\n69 job69\n"), "{told}");
+}
+
+#[test]
+fn examples_do_what_they_say_with_either_library() {
+    let installed = Installed::new();
+    for is_static in [false, true] {
+        let programs: BTreeMap<&str, PathBuf> =
+            EXAMPLES.iter().map(|name| (*name, installed.compile(name, is_static))).collect();
+        let command = |name: &str| {
+            let mut command = Command::new(&programs[name]);
+            command.arg(installed.store(&format!("{name}-{is_static}.pool")));
+            command
+        };
+        check(&mut || command("counter"), &mut || command("words"), &mut || command("jobs"));
+    }
+}
+
+#[test]
+fn examples_lose_no_memory_under_valgrind() {
+    if Command::new("valgrind").arg("--version").output().is_err() {
+        println!("skipped: there is no valgrind");
+        return;
+    }
+    let installed = Installed::new();
+    for (name, arguments) in [("counter", &[][..]), ("words", &[]), ("jobs", &["one", "two"])] {
+        let program = installed.compile(name, false);
+        let told = |mut command: Command| {
+            run(command.arg(installed.store(&format!("{name}.pool"))).args(arguments), "a b a\n")
+        };
+        told(valgrind(&program));
+        // What it stored without the instructions that valgrind lacks is there for the processor that has them.
+        let next = told(Command::new(&program));
+        assert!(!next.is_empty() && next != "1 1\n", "{next}");
+    }
+}
+
+/// Every function of the header is in the library with as many arguments, and the other way round.
+#[test]
+fn the_header_tells_of_every_function() {
+    let header = std::fs::read_to_string(here().join("include/ferrite.h")).expect("the header");
+    let mut told = BTreeMap::new();
+    for (at, _) in header.match_indices("ferrite_") {
+        let begins = header[..at].ends_with(['*', ' '])
+            && header[..at]
+                .rsplit('\n')
+                .next()
+                .is_some_and(|line| line.starts_with("int ") || line.starts_with("const char "));
+        if let Some((name, rest)) =
+            header[at..].split_once('(').filter(|(name, _)| begins && !name.contains([' ', '\n']))
+        {
+            told.insert(name.to_owned(), arguments(rest, ';'));
+        }
+    }
+    let mut done = BTreeMap::new();
+    for file in std::fs::read_dir(here().join("src")).expect("sources").flatten() {
+        let source = std::fs::read_to_string(file.path()).expect("a source");
+        for (at, _) in source.match_indices("fn ferrite_") {
+            let (name, rest) = source[at + 3..].split_once('(').expect("arguments");
+            done.insert(name.to_owned(), arguments(rest, '{'));
+        }
+    }
+    assert!(told.len() > 40, "{}", told.len());
+    assert_eq!(told, done);
+}
+
+/// How many arguments stand before the parenthesis that closes.
+fn arguments(rest: &str, end: char) -> usize {
+    let list = rest.split(end).next().unwrap_or_default();
+    let (mut depth, mut commas, mut any) = (0, 0, false);
+    for letter in list.chars() {
+        match letter {
+            '(' => depth += 1,
+            ')' if depth == 0 => break,
+            ')' => depth -= 1,
+            ',' if depth == 0 => commas += 1,
+            _ => {}
+        }
+        any |= !letter.is_whitespace() && letter != ',';
+    }
+    let is_void = list.trim_start().starts_with("void)");
+    let trailing = list.split(')').next().is_some_and(|all| all.trim_end().ends_with(','));
+    if any && !is_void { commas + 1 - usize::from(trailing) } else { 0 }
+}
