@@ -6,7 +6,7 @@ use clap::Args;
 use ferrite_medium::Scheme;
 
 use crate::buffering::BufferingArguments;
-use crate::medium::MediumArguments;
+use crate::medium::{MediumArguments, unknown};
 use crate::outcome::{Failure, Outcome};
 use crate::reach::{self, Found, Reach};
 use crate::request::Serving;
@@ -46,8 +46,8 @@ impl How {
     pub fn serving(&self) -> Outcome<Serving> {
         self.medium.check()?;
         if let Some(name) = &self.scheme {
-            let known = Scheme::from_name(name);
-            known.ok_or_else(|| Failure::Usage(format!("there is no scheme {name:?}: see --help")))?;
+            let known = Scheme::ALL.map(|(known, _)| known);
+            Scheme::from_name(name).ok_or_else(|| unknown("scheme", name, &known))?;
         }
         Ok(Serving {
             scheme: self.scheme.clone(),
@@ -71,3 +71,6 @@ impl How {
         }
     }
 }
+
+#[cfg(test)]
+mod combinations;

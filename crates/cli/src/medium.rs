@@ -82,14 +82,17 @@ impl MediumArguments {
             return Ok(Guard::Pagetable);
         }
         let Some(name) = &self.guard else { return Ok(Guard::best()) };
-        let guard = Guard::from_name(name).ok_or_else(|| unknown("guard", name))?;
+        let mut known = Guard::ALL.map(|(known, _)| known).to_vec();
+        known.push("buffered");
+        let guard = Guard::from_name(name).ok_or_else(|| unknown("guard", name, &known))?;
         guard.ensure_available()?;
         Ok(guard)
     }
 
     fn pace(&self) -> Outcome<Pace> {
         if let Some(name) = &self.pace {
-            return Pace::from_name(name).ok_or_else(|| unknown("pace", name));
+            let known = Pace::PRESETS.map(|(known, _)| known);
+            return Pace::from_name(name).ok_or_else(|| unknown("pace", name, &known));
         }
         let speed = |times: Option<f64>, latency_ns: Option<u64>, bandwidth_mb_s| Speed {
             times: times.unwrap_or(1.0),
@@ -138,8 +141,10 @@ impl MediumArguments {
     }
 }
 
-fn unknown(what: &str, name: &str) -> Failure {
-    Failure::Usage(format!("there is no {what} {name:?}: see --help"))
+/// There is no `what` called `name` among `known`.
+pub fn unknown(what: &str, name: &str, known: &[&str]) -> Failure {
+    let (last, first) = known.split_last().unwrap_or((&"", &[]));
+    Failure::Usage(format!("there is no {what} {name:?}: give {} or {last}", first.join(", ")))
 }
 
 fn wear_unit(text: &str) -> Result<WearUnit, String> {

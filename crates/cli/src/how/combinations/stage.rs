@@ -1,0 +1,200 @@
+//! A pool in which a disk is served in every way, used, killed, and found again.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ferrite_block::DiskSpec;
+use ferrite_medium::{Access, Disk, Error, Memory, Scheme, Span, Zeroing};
+use ferrite_pool::check;
+use ferrite_pool::owner::{Claim, Lock, claim};
+use ferrite_pool::{Pool, Role};
+
+use super::lossy::Lossy;
+use super::{Way, understood};
+use crate::commands::pool::format;
+use crate::engine::tag_owners;
+use crate::host;
+use crate::served::Served;
+
+const BLOCK: usize = 4096;
+const BLOCKS: usize = 16;
+/// Room for a disk, which takes a superpage, and for the pool's own tables.
+const DISK_ROOM_BYTES: u64 = 5 << 19;
+const TABLES_BYTES: u64 = 16 << 20;
+
+/// A pool's file, and how it is mapped.
+pub struct Stage {
+    lock: Lock,
+    needs_barriers: bool,
+    words: Vec<&'static str>,
+}
+
+/// A pool that is served.
+struct Open {
+    memory: Arc<Lossy>,
+    pool: Arc<Pool>,
+    served: Arc<Served>,
+    is_clean: bool,
+}
+
+/// What a disk was left with.
+struct Left {
+    /// What was durable.
+    durable: Vec<u8>,
+    /// What was written.
+    last: Vec<u8>,
+    /// Whether the disk says that a write waits for a flush.
+    waits: bool,
+}
+
+/// Content of a block that is nowhere else.
+fn block(way: usize, number: u8) -> Vec<u8> {
+    let start = (way * 256 + usize::from(number)) as u32;
+    (0..BLOCK as u32 / 4).flat_map(|i| (start + 1).wrapping_mul(2_654_435_761).wrapping_add(i).to_le_bytes()).collect()
+}
+
+fn read_all(disk: &dyn Disk) -> Vec<u8> {
+    let mut bytes = vec![0xEE; BLOCK * BLOCKS];
+    disk.read(0, &mut bytes).expect("read");
+    bytes
+}
+
+/// Writes to the disk and to what it should hold.
+fn write(disk: &dyn Disk, bytes: &mut [u8], at: usize, from: &[u8], access: Access) {
+    disk.write(at as u64, from, access).expect("written");
+    bytes[at..][..from.len()].copy_from_slice(from);
+}
+
+impl Stage {
+    /// A fresh pool in `folder` with room for `disks`, to be mapped as `words` say. With `needs_barriers` it is no more
+    /// durable than a file.
+    pub fn new(folder: &Path, disks: usize, words: &[&'static str], needs_barriers: bool) -> Self {
+        let path: PathBuf = folder.join("pool");
+        let _ = std::fs::remove_file(&path);
+        host::make_file(&path, TABLES_BYTES + disks as u64 * DISK_ROOM_BYTES).expect("made");
+        format(&path).expect("formatted");
+        let Claim::Ours(lock) = claim(&path).expect("claimed") else { panic!("somebody has it") };
+        Self { lock, needs_barriers, words: words.to_vec() }
+    }
+
+    fn open(&self) -> Open {
+        let how = understood(&self.words).expect("accepted");
+        let memory = Lossy::over(how.medium.map(&self.lock).expect("mapped").memory, self.needs_barriers);
+        let (pool, recovery) = Pool::open(memory.clone(), host::boot_id().expect("a boot")).expect("opened");
+        let pool = Arc::new(pool);
+        let served = Arc::new(Served::new(Arc::clone(&pool), self.lock.path()));
+        Open { memory, pool, served, is_clean: recovery.clean }
+    }
+
+    /// Uses a disk in each way, kills them all, and looks at what is left.
+    pub fn play(&self, ways: &[Way]) {
+        let open = self.open();
+        let left: Vec<Left> = ways.iter().enumerate().map(|(number, way)| self.used(&open, number, *way)).collect();
+        // What only DRAM has is gone, as when the process is killed.
+        drop(open);
+        let open = self.open();
+        assert!(!open.is_clean);
+        let report = check::check_open(&open.pool, &tag_owners(), &mut |_| ());
+        let damaged = ways.iter().zip(&left).any(|(way, left)| may_be_damaged(*way, left));
+        assert!(report.is_sound() || damaged, "{:?}", report.findings);
+        for ((number, way), left) in ways.iter().enumerate().zip(&left) {
+            self.found(&open, number, *way, left);
+        }
+        open.served.end().expect("ended");
+    }
+
+    fn serve(&self, open: &Open, number: usize, way: Way) -> Arc<dyn Disk> {
+        let words = [&self.words[..], &way.words()].concat();
+        let serving = understood(&words).expect("accepted").serving().expect("accepted");
+        open.served.open(&number.to_string(), &serving).unwrap_or_else(|why| panic!("{words:?}: {why}"))
+    }
+
+    /// Write, read back, zero, trim, flush, FUA.
+    fn used(&self, open: &Open, number: usize, way: Way) -> Left {
+        let spec = DiskSpec { size: (BLOCK * BLOCKS) as u64, sector_bytes: 512, thin: false, checksum: way.checksum };
+        ferrite_block::create(&open.pool, &number.to_string(), &spec).expect("created");
+        let disk = self.serve(open, number, way);
+        let mut bytes = vec![0; BLOCK * BLOCKS];
+        assert!(read_all(&*disk) == bytes, "{way:?}: fresh");
+        for at in 0..5 {
+            write(&*disk, &mut bytes, usize::from(at) * BLOCK, &block(number, at), Access::Cached);
+        }
+        write(&*disk, &mut bytes, 6 * BLOCK - 1024, &block(number, 5)[..2048], Access::Cached);
+        write(&*disk, &mut bytes, 7 * BLOCK + 512, &block(number, 6)[..512], Access::Cached);
+        assert!(read_all(&*disk) == bytes, "{way:?}: written");
+        disk.write_zeroes(Span::new(BLOCK as u64, BLOCK as u64), Zeroing::default()).expect("zeroed");
+        disk.trim(Span::new(2 * BLOCK as u64, BLOCK as u64), Access::Cached).expect("trimmed");
+        bytes[BLOCK..3 * BLOCK].fill(0);
+        disk.flush().expect("flushed");
+        assert!(read_all(&*disk) == bytes, "{way:?}: flushed");
+        write(&*disk, &mut bytes, 3 * BLOCK, &block(number, 7), Access::Fua);
+        let durable = bytes.clone();
+        write(&*disk, &mut bytes, 4 * BLOCK, &block(number, 8), Access::Cached);
+        write(&*disk, &mut bytes, 8 * BLOCK, &block(number, 9), Access::Cached);
+        assert!(read_all(&*disk) == bytes, "{way:?}: written after the flush");
+        let waits = disk.geometry().volatile_cache;
+        let is_buffered = self.words.contains(&"buffered");
+        let settles = open.memory.fence_is_durable() && way.scheme.settles_at_fence();
+        assert_eq!(waits, is_buffered || !settles, "{way:?}: it says what survives");
+        Left { durable, last: bytes, waits }
+    }
+
+    /// What was durable is there, and what completed too where no write waits; then the promises of `verify` and of
+    /// checksums.
+    fn found(&self, open: &Open, number: usize, way: Way, left: &Left) {
+        let disk = self.serve(open, number, way);
+        for at in (0..BLOCK * BLOCKS).step_by(BLOCK) {
+            let (durable, last) = (&left.durable[at..at + BLOCK], &left.last[at..at + BLOCK]);
+            let mut found = vec![0; BLOCK];
+            match disk.read(at as u64, &mut found) {
+                Ok(()) => assert!(found == last || left.waits && found == durable, "{way:?}: at {at}"),
+                Err(error) => assert!(may_be_damaged(way, left) && durable != last, "{way:?}: at {at}: {error}"),
+            }
+        }
+        self.loses_a_store(open, &*disk, number, way);
+        finds_a_flipped_byte(open, &*disk, number, way);
+    }
+
+    /// A store that does not arrive: who verifies is told, who keeps checksums finds it, and it can be written again.
+    fn loses_a_store(&self, open: &Open, disk: &dyn Disk, number: usize, way: Way) {
+        let (at, new) = (9 * BLOCK as u64, block(number, 10));
+        open.memory.lose_next();
+        let told = disk.write(at, &new, Access::Fua);
+        assert!(open.memory.has_lost(), "{way:?}: nothing was stored");
+        let mut found = vec![0; BLOCK];
+        match told {
+            Ok(()) => assert!(!way.verify, "{way:?}: nobody was told"),
+            Err(error) => assert!(way.verify && matches!(error, Error::Damaged(_)), "{way:?}: {error}"),
+        }
+        let read = disk.read(at, &mut found);
+        assert!(way.verify || !way.checksum || matches!(read, Err(Error::Damaged(_))), "{way:?}: an answer");
+        disk.write(at, &new, Access::Fua).unwrap_or_else(|error| panic!("{way:?}: written again: {error}"));
+        disk.read(at, &mut found).unwrap_or_else(|error| panic!("{way:?}: read again: {error}"));
+        assert!(found == new, "{way:?}: written again");
+    }
+}
+
+/// In place, data and its checksum share a flush, and a crash before it may come between them.
+fn may_be_damaged(way: Way, left: &Left) -> bool {
+    way.in_place && way.checksum && left.waits
+}
+
+/// A byte that changes on the medium is an error where there are checksums, and an answer where there are none.
+fn finds_a_flipped_byte(open: &Open, disk: &dyn Disk, number: usize, way: Way) {
+    let (tag, content) = (open.pool.tag(&number.to_string()).expect("a disk"), block(number, 0));
+    let data = tag.extents.iter().filter(|extent| extent.role == Role::DATA).map(|extent| extent.span());
+    let mut places = data.flat_map(|run| (run.at..run.at + run.len).step_by(BLOCK));
+    let mut found = vec![0; BLOCK];
+    let place = places.find(|at| {
+        open.memory.load(*at, &mut found);
+        found == content
+    });
+    let place = place.unwrap_or_else(|| panic!("{way:?}: not on the medium"));
+    open.memory.store(place + 100, &[content[100] ^ 1], Scheme::Nt);
+    open.memory.fence();
+    let read = disk.read(0, &mut found);
+    match way.checksum {
+        true => assert!(matches!(read, Err(Error::Damaged(0))), "{way:?}: {read:?}"),
+        false => assert!(read.is_ok() && found != content, "{way:?}: {read:?}"),
+    }
+}
