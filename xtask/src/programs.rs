@@ -4,11 +4,10 @@ use std::path::Path;
 use std::process::Command;
 
 /// A program and its package.
-const PROGRAMS: [(&str, &str); 24] = [
+const PROGRAMS: [(&str, &str); 25] = [
     ("fio", "fio"),
     ("gcc", "gcc"),
     ("pkg-config", "pkg-config"),
-    ("valgrind", "valgrind"),
     ("qemu-img", "qemu-utils"),
     ("qemu-io", "qemu-utils"),
     ("qemu-nbd", "qemu-utils"),
@@ -29,6 +28,8 @@ const PROGRAMS: [(&str, &str); 24] = [
     ("blkid", "util-linux"),
     ("tar", "tar"),
     ("sha256sum", "coreutils"),
+    ("qemu-x86_64", "qemu-user"),
+    ("valgrind", "valgrind"),
 ];
 
 const FOLDERS: [&str; 6] = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];

@@ -9,6 +9,7 @@ pub mod ftl;
 mod input;
 #[cfg(test)]
 mod proof;
+pub mod record;
 pub mod trace;
 
 pub use error::{Error, Result};

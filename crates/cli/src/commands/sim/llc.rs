@@ -2,6 +2,7 @@
 
 mod show;
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
@@ -9,6 +10,7 @@ use clap::Args;
 use ferrite_pool::owner::Progress;
 use ferrite_sim::cache::wear::{Levelling, Wear};
 use ferrite_sim::cache::{Choice, End, Event, Model, Numbers, Seen, Shape, Study};
+use ferrite_sim::record::{Program, Running};
 use ferrite_sim::trace::{self, Filter, Filtered, First, Form, Reading, Source, Writer};
 use ferrite_sim::{Error, Input};
 
@@ -19,7 +21,7 @@ use crate::{size, stop};
 
 /// What each policy of the last-level cache writes back: misses, writebacks, energy, life of the memory
 ///
-/// Takes a trace of any form that people have, told by its content, also in gzip, xz or zstd: valgrind's lackey, Dinero
+/// Runs a program under Debian's qemu-user, at about a twentieth of its speed, and simulates as it runs; or takes a trace of any form that people have, told by its content, also in gzip, xz or zstd: valgrind's lackey, Dinero
 /// din, ChampSim, drmemtrace's text, Ramulator's CPU traces, and what --save wrote. Every policy sees the same accesses in
 /// one pass; the figures are the same on any number of threads. Each is shown beside LRU, and beside the fewest
 /// writebacks that any policy could have. Ctrl-C prints what is known so far.
@@ -65,19 +67,27 @@ pub struct Llc {
 /// What is simulated, up to the first level.
 #[derive(Args)]
 struct What {
-    /// A file, or - for standard input
-    #[arg(long, value_name = "FILE")]
-    trace: PathBuf,
+    /// A program and its arguments, run under qemu-user and recorded as it runs; what it prints goes to standard error
+    #[arg(
+        value_name = "PROGRAM",
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        required_unless_present = "trace"
+    )]
+    program: Vec<OsString>,
+    /// A file instead, or - for standard input
+    #[arg(long, value_name = "FILE", conflicts_with = "program")]
+    trace: Option<PathBuf>,
     /// Its form, where its content does not tell: lackey, din, champsim, drmemtrace, ramulator, compact
-    #[arg(long, value_name = "FORM")]
+    #[arg(long, value_name = "FORM", requires = "trace")]
     format: Option<Form>,
     /// The trace has passed a first-level cache already
-    #[arg(long)]
+    #[arg(long, requires = "trace")]
     filtered: bool,
     /// The first level of each core: size and ways
     #[arg(long, value_name = "SIZE:WAYS", default_value = "64K:2", value_parser = shape)]
     l1: (u64, u32),
-    /// Cores of the trace, each with a first level of its own
+    /// Cores of the trace, each with a first level of its own. Of a program every thread is a core
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
     cores: u16,
     /// Bytes of a line
@@ -88,20 +98,32 @@ struct What {
     instructions: bool,
 }
 
+/// Where events come from, and the program if it is one.
+type Origin = (Box<dyn Source>, Option<Running>);
+
 impl What {
-    fn source(&self) -> Outcome<Box<dyn Source>> {
+    fn source(&self) -> Outcome<Origin> {
+        let shape = Shape { bytes: self.l1.0, ways: self.l1.1, line_bytes: self.line };
+        shape.sets().map_err(|error| Failure::Usage(error.to_string()))?;
+        let first = First { shape, cores: self.cores, instructions: self.instructions };
+        let Some(trace) = &self.trace else {
+            let program = Program { words: self.program.clone(), folder: None, quiet: false };
+            let recording = program.start(first)?;
+            let running = recording.program();
+            return Ok((Box::new(recording), Some(running)));
+        };
         let line_bits = self.line.ilog2();
         let reading = Reading { form: self.format, line_bits, cores: self.cores };
-        let reader = trace::open(Input::open(&self.trace)?, reading)?;
+        let reader = trace::open(Input::open(trace)?, reading)?;
         if self.filtered {
-            return Ok(Box::new(Filtered::new(reader, line_bits)));
+            return Ok((Box::new(Filtered::new(reader, line_bits)), None));
         }
-        let shape = Shape { bytes: self.l1.0, ways: self.l1.1, line_bytes: self.line };
-        Ok(Box::new(Filter::new(reader, First { shape, cores: self.cores, instructions: self.instructions })?))
+        Ok((Box::new(Filter::new(reader, first)?), None))
     }
 
     fn name(&self) -> String {
-        self.trace.display().to_string()
+        let words = || self.program.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
+        self.trace.as_ref().map_or_else(words, |trace| trace.display().to_string())
     }
 }
 
@@ -109,9 +131,12 @@ impl Llc {
     /// Does it.
     pub fn run(self) -> Outcome {
         let mut study = Study::new(self.model()?).map_err(|error| Failure::Usage(error.to_string()))?;
-        let source = self.what.source()?;
         stop::watch()?;
+        let (source, running) = self.what.source()?;
         let end = self.consume(&mut study, source)?;
+        if let Some(status) = running.and_then(|running| running.finish(end)).filter(|status| !status.success()) {
+            remark!("ferrite: {} ended with {status}", self.what.name());
+        }
         let mut report = study.finish(&self.what.name());
         if let Some(path) = &self.plot {
             show::plot(&report, path)?;

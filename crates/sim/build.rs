@@ -1,0 +1,18 @@
+//! Builds the recording plugin, which `record` keeps within the program.
+
+use std::path::Path;
+use std::process::Command;
+
+fn main() {
+    let source = Path::new("plugin/src/lib.rs");
+    println!("cargo::rerun-if-changed=plugin/src");
+    println!("cargo::rerun-if-changed=src/cache/l1.rs");
+    let variable = |name: &str| std::env::var(name).unwrap_or_else(|_| panic!("cargo sets {name}"));
+    let made = Path::new(&variable("OUT_DIR")).join("plugin.so");
+    let mut rustc = Command::new(variable("RUSTC"));
+    rustc.args(["--edition", "2024", "--crate-name", "ferrite_sim_plugin", "--crate-type", "cdylib"]);
+    rustc.args(["--target", &variable("TARGET"), "-C", "opt-level=3", "-C", "codegen-units=1", "-C", "panic=abort"]);
+    rustc.args(["-C", "strip=symbols", "-o"]).arg(&made).arg(source);
+    let status = rustc.status().expect("rustc can be run");
+    assert!(status.success(), "the recording plugin was not built: {status}");
+}

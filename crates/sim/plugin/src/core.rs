@@ -1,0 +1,93 @@
+//! One thread of the program: its first level, and what it has yet to send.
+
+use std::ffi::c_void;
+use std::sync::Mutex;
+
+use crate::l1::L1;
+use crate::pipe::Pipe;
+
+/// The first level of each core.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    pub sets: usize,
+    pub ways: usize,
+    pub line_bits: u32,
+    pub instructions: bool,
+}
+
+/// Events that are sent at once: few enough that threads mix about as they ran.
+const FRAME: usize = 2048;
+
+/// How far the largest access, of 16 bytes, reaches beyond its first byte.
+const REACH: u64 = 15;
+
+pub struct Core {
+    shape: Shape,
+    data: L1,
+    code: Option<L1>,
+    accesses: u64,
+    events: Vec<u64>,
+    pipe: &'static Mutex<Pipe>,
+}
+
+impl Core {
+    pub fn new(shape: Shape, pipe: &'static Mutex<Pipe>) -> Self {
+        let code = shape.instructions.then(|| L1::new(shape.sets, shape.ways));
+        let events = Vec::with_capacity(2 * FRAME);
+        Self { shape, data: L1::new(shape.sets, shape.ways), code, accesses: 0, events, pipe }
+    }
+
+    /// An access at `address` of two to the `size` bytes, which is asked only where it matters.
+    #[inline]
+    pub fn access(&mut self, address: u64, is_write: bool, size: impl FnOnce() -> u32) {
+        self.accesses += 1;
+        let line = address >> self.shape.line_bits;
+        self.data.access(line, is_write, |event| self.events.push(event));
+        let mask = (1 << self.shape.line_bits) - 1;
+        if (address & mask) + REACH > mask {
+            self.tail(address, is_write, 1 << size());
+        }
+        if self.events.len() >= FRAME {
+            self.send();
+        }
+    }
+
+    /// The lines after the first, of an access that may reach into them.
+    #[cold]
+    fn tail(&mut self, address: u64, is_write: bool, bytes: u64) {
+        let bits = self.shape.line_bits;
+        for line in (address >> bits) + 1..=(address + bytes - 1) >> bits {
+            self.data.access(line, is_write, |event| self.events.push(event));
+        }
+    }
+
+    /// An instruction in `lines`, as [`packed_lines`] gave them.
+    #[inline]
+    pub fn fetch(&mut self, lines: *mut c_void) {
+        let Some(code) = &mut self.code else { return };
+        self.accesses += 1;
+        let (first, more) = (lines as u64 >> 1, lines as u64 & 1);
+        for line in first..=first + more {
+            code.access(line, false, |event| self.events.push(event));
+        }
+    }
+
+    /// Writes back what is dirty, and sends all.
+    pub fn drain(&mut self) {
+        self.data.drain(|event| self.events.push(event));
+        self.send();
+    }
+
+    #[cold]
+    fn send(&mut self) {
+        let mut pipe = self.pipe.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        pipe.send(std::mem::take(&mut self.accesses), &self.events);
+        self.events.clear();
+    }
+}
+
+/// The line of an instruction, and whether it reaches into the next, as what QEMU passes on.
+pub fn packed_lines(address: u64, bytes: u64, line_bits: u32) -> *mut c_void {
+    let (first, last) = (address >> line_bits, (address + bytes.max(1) - 1) >> line_bits);
+    (first << 1 | u64::from(last > first)) as *mut c_void
+}

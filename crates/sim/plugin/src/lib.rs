@@ -1,0 +1,156 @@
+//! A plugin of QEMU's user mode: passes a program's accesses through a first-level cache, and sends what the last level
+//! would see down a pipe.
+//!
+//! `ferrite-sim` compiles this by itself (its build script), keeps the result within the program, and gives it to QEMU.
+//! So it uses nothing but the standard library and the first level's source.
+//!
+//! ```text
+//! the pipe:  HELLO, then frames of 64-bit words: [number of events] [accesses since the last frame] [events..]
+//!            a frame that says LAST instead of a number is the end
+//! ```
+//!
+//! 1. Each thread of the program is a core; only its own thread touches a core, so it needs no lock.
+//! 2. What is sent is sent whole frames at a time, under one lock.
+//! 3. A forked child sends nothing: it is another process, and what it inherited was its parent's to send.
+
+#![allow(unsafe_code)] // QEMU's interface is C's
+
+mod core;
+#[path = "../../src/cache/l1.rs"]
+mod l1;
+mod pipe;
+mod qemu;
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Mutex, OnceLock};
+
+use crate::core::{Core, Shape};
+use crate::pipe::Pipe;
+use crate::qemu::{Block, Id, MemoryAccess};
+
+/// Threads that can be told apart. One more ends the recording with a message.
+const CORES: usize = 1024;
+
+/// The version of QEMU's interface that this speaks; 7.2 and all newer ones accept it.
+#[unsafe(no_mangle)]
+pub static qemu_plugin_version: c_int = 1;
+
+static CORE: [AtomicPtr<Core>; CORES] = [const { AtomicPtr::new(null_mut()) }; CORES];
+
+static RECORDING: OnceLock<(Shape, Mutex<Pipe>)> = OnceLock::new();
+
+/// Called once by QEMU with the words after the plugin's name; 0 is success.
+///
+/// # Safety
+/// `argv` are `argc` C strings, as QEMU gives them.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn qemu_plugin_install(
+    id: Id,
+    _: *const c_void,
+    argc: c_int,
+    argv: *const *const c_char,
+) -> c_int {
+    let word = |at: usize| {
+        // SAFETY: `at` is below `argc`, so there is a C string.
+        unsafe { CStr::from_ptr(*argv.add(at)) }.to_string_lossy().into_owned()
+    };
+    let words: Vec<String> = (0..argc as usize).map(word).collect();
+    match begin(&words) {
+        Ok(recording) => {
+            let _ = RECORDING.set(recording);
+            // SAFETY: QEMU gave the number; the functions live as long as the program.
+            unsafe {
+                qemu::qemu_plugin_register_vcpu_tb_trans_cb(id, translated);
+                qemu::qemu_plugin_register_atexit_cb(id, ended, null_mut());
+            }
+            0
+        }
+        Err(why) => {
+            eprintln!("ferrite: recording: {why}");
+            1
+        }
+    }
+}
+
+fn begin(words: &[String]) -> Result<(Shape, Mutex<Pipe>), String> {
+    let value = |name: &str| {
+        let found = words.iter().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+        found.ok_or_else(|| format!("{name} is missing"))
+    };
+    let number = |name: &str| value(name)?.parse().map_err(|_| format!("{name} is no number"));
+    let shape = Shape {
+        sets: number("sets")?,
+        ways: number("ways")?,
+        line_bits: number("line_bits")? as u32,
+        instructions: number("instructions")? != 0,
+    };
+    Ok((shape, Mutex::new(Pipe::open(value("pipe")?)?)))
+}
+
+/// A block of the program was translated: asks to be told of its accesses.
+extern "C" fn translated(_: Id, block: *mut Block) {
+    let Some((shape, _)) = RECORDING.get() else { return };
+    // SAFETY: the block is valid during this call, and `at` counts its instructions.
+    unsafe {
+        for at in 0..qemu::qemu_plugin_tb_n_insns(block) {
+            let instruction = qemu::qemu_plugin_tb_get_insn(block, at);
+            qemu::qemu_plugin_register_vcpu_mem_cb(
+                instruction,
+                accessed,
+                qemu::NO_REGISTERS,
+                qemu::READS_AND_WRITES,
+                null_mut(),
+            );
+            if shape.instructions {
+                let (at, bytes) = (qemu::qemu_plugin_insn_vaddr(instruction), qemu::qemu_plugin_insn_size(instruction));
+                let lines = core::packed_lines(at, bytes as u64, shape.line_bits);
+                qemu::qemu_plugin_register_vcpu_insn_exec_cb(instruction, fetched, qemu::NO_REGISTERS, lines);
+            }
+        }
+    }
+}
+
+/// An instruction accessed memory.
+extern "C" fn accessed(thread: u32, how: MemoryAccess, address: u64, _: *mut c_void) {
+    let Some(core) = core_of(thread) else { return };
+    // SAFETY: `how` is what QEMU gave; the functions only look at it.
+    let (is_write, size) = unsafe { (qemu::qemu_plugin_mem_is_store(how), || qemu::qemu_plugin_mem_size_shift(how)) };
+    core.access(address, is_write, size);
+}
+
+/// An instruction was fetched.
+extern "C" fn fetched(thread: u32, lines: *mut c_void) {
+    if let Some(core) = core_of(thread) {
+        core.fetch(lines);
+    }
+}
+
+/// The program ends: what is left goes out.
+extern "C" fn ended(_: Id, _: *mut c_void) {
+    for core in &CORE {
+        // SAFETY: 1, and no thread of the program runs any more, and QEMU calls this once.
+        if let Some(core) = unsafe { core.load(Ordering::Acquire).as_mut() } {
+            core.drain();
+        }
+    }
+    if let Some((_, pipe)) = RECORDING.get() {
+        pipe.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).end();
+    }
+}
+
+#[inline]
+fn core_of(thread: u32) -> Option<&'static mut Core> {
+    let place = CORE.get(thread as usize)?;
+    // SAFETY: 1: QEMU numbers its threads, so this number is that of the thread that is here; the core is never freed.
+    unsafe { place.load(Ordering::Relaxed).as_mut() }.or_else(|| new_core(place))
+}
+
+#[cold]
+fn new_core(place: &AtomicPtr<Core>) -> Option<&'static mut Core> {
+    let (shape, pipe) = RECORDING.get()?;
+    let core = Box::leak(Box::new(Core::new(*shape, pipe)));
+    place.store(core, Ordering::Release);
+    Some(core)
+}

@@ -1,0 +1,47 @@
+//! What is used of QEMU's plugin interface, version 1.
+
+use std::ffi::{c_int, c_uint, c_void};
+
+/// What QEMU calls this plugin.
+pub type Id = u64;
+
+/// How memory is accessed; a number that only QEMU understands.
+pub type MemoryAccess = u32;
+
+/// A translated block.
+#[repr(C)]
+pub struct Block([u8; 0]);
+
+/// An instruction of it.
+#[repr(C)]
+pub struct Instruction([u8; 0]);
+
+/// A callback that looks at no registers.
+pub const NO_REGISTERS: c_int = 0;
+
+/// Accesses of both kinds.
+pub const READS_AND_WRITES: c_int = 3;
+
+unsafe extern "C" {
+    pub fn qemu_plugin_register_vcpu_tb_trans_cb(id: Id, callback: extern "C" fn(Id, *mut Block));
+    pub fn qemu_plugin_register_atexit_cb(id: Id, callback: extern "C" fn(Id, *mut c_void), given: *mut c_void);
+    pub fn qemu_plugin_tb_n_insns(block: *const Block) -> usize;
+    pub fn qemu_plugin_tb_get_insn(block: *const Block, at: usize) -> *mut Instruction;
+    pub fn qemu_plugin_insn_vaddr(instruction: *const Instruction) -> u64;
+    pub fn qemu_plugin_insn_size(instruction: *const Instruction) -> usize;
+    pub fn qemu_plugin_register_vcpu_mem_cb(
+        instruction: *mut Instruction,
+        callback: extern "C" fn(c_uint, MemoryAccess, u64, *mut c_void),
+        registers: c_int,
+        kinds: c_int,
+        given: *mut c_void,
+    );
+    pub fn qemu_plugin_register_vcpu_insn_exec_cb(
+        instruction: *mut Instruction,
+        callback: extern "C" fn(c_uint, *mut c_void),
+        registers: c_int,
+        given: *mut c_void,
+    );
+    pub fn qemu_plugin_mem_is_store(how: MemoryAccess) -> bool;
+    pub fn qemu_plugin_mem_size_shift(how: MemoryAccess) -> c_uint;
+}
