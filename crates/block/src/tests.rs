@@ -10,6 +10,7 @@ use proptest::prelude::*;
 
 use crate::{BLOCK, BlockDisk, DiskOptions, DiskSpec, create};
 
+mod caller;
 mod checksums;
 mod crash;
 mod defrag;

@@ -109,10 +109,16 @@ pub unsafe fn flush_lines(ptr: *const u8, len: usize, by: LineFlush) {
     if len == 0 {
         return;
     }
-    let first = ptr as usize & !(LINE_BYTES - 1);
-    let count = (ptr as usize + len - first).div_ceil(LINE_BYTES);
+    let (first, count) = lines(ptr as usize, len);
     // SAFETY: rounding down to a line stays within a page that the caller knows is readable.
     unsafe { arch::flush(first as *const u8, count, by) };
+}
+
+/// The first of the lines that `len` bytes at `at` touch, and how many there are.
+#[inline]
+fn lines(at: usize, len: usize) -> (usize, usize) {
+    let first = at & !(LINE_BYTES - 1);
+    (first, (at + len - first).div_ceil(LINE_BYTES))
 }
 
 /// Waits until this thread's flushed and non-temporal stores are in the persistence domain.
@@ -177,6 +183,19 @@ unsafe fn store_within_line(cpu: Cpu, dst: *mut u8, src: *const u8, len: usize) 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// M1: the lines that are flushed are those with a byte of the store in them, and no other.
+    #[test]
+    fn every_line_that_was_stored_to_is_flushed() {
+        for at in 4096..4096 + 2 * LINE_BYTES {
+            for len in 1..=4 * LINE_BYTES {
+                let (first, count) = lines(at, len);
+                let flushed = first / LINE_BYTES..first / LINE_BYTES + count;
+                assert!(first.is_multiple_of(LINE_BYTES) && flushed.start == at / LINE_BYTES, "{at} {len}");
+                assert_eq!(flushed.end, (at + len - 1) / LINE_BYTES + 1, "{at} {len}");
+            }
+        }
+    }
 
     /// M3 for `writethrough`: what is flushed and fenced by itself is an aligned word, or the part of one at an end.
     #[test]
