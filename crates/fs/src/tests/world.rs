@@ -1,5 +1,6 @@
 //! A file system on lying memory, and how to look at all of it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -60,6 +61,59 @@ pub fn open(memory: &Arc<LyingMemory>, data: Option<DataMode>) -> Result<Arc<Fil
 /// A file system of no files.
 pub fn new_fs() -> Arc<FileSystem> {
     open(&new_memory(Model::MAPPED, POOL_BYTES), None).expect("it opens")
+}
+
+/// What one file is, as a user sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    pub kind: Kind,
+    pub mode: u16,
+    pub links: u32,
+    pub content: Vec<u8>,
+    pub xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
+}
+
+/// Every path with what is there; hard links are told apart by `links` alone.
+pub type Tree = BTreeMap<Vec<u8>, Seen>;
+
+/// All that a user sees.
+pub fn tree(fs: &FileSystem) -> Result<Tree> {
+    let mut tree = Tree::new();
+    tree_below(fs, Ino::ROOT, b"", &mut tree)?;
+    Ok(tree)
+}
+
+fn tree_below(fs: &FileSystem, dir: Ino, path: &[u8], tree: &mut Tree) -> Result<()> {
+    tree.insert(path.to_vec(), seen(fs, dir)?);
+    let mut children = Vec::new();
+    fs.readdir(dir, 2, &mut |entry| {
+        children.push((entry.name.to_vec(), entry.ino, entry.kind));
+        true
+    })?;
+    for (name, ino, kind) in children {
+        let path = [path, b"/", &name].concat();
+        if kind == Kind::Directory {
+            tree_below(fs, ino, &path, tree)?;
+        } else {
+            let seen = seen(fs, ino)?;
+            assert_eq!(seen.kind, kind);
+            tree.insert(path, seen);
+        }
+    }
+    Ok(())
+}
+
+/// All of one file.
+pub fn seen(fs: &FileSystem, ino: Ino) -> Result<Seen> {
+    let attr = fs.getattr(ino)?;
+    let content = match attr.kind {
+        Kind::File => content(fs, ino)?,
+        Kind::Symlink => fs.readlink(ino)?,
+        _ => Vec::new(),
+    };
+    let names = fs.xattrs(ino)?;
+    let xattrs = names.into_iter().map(|name| Ok((name.clone(), fs.xattr(ino, &name)?))).collect::<Result<_>>()?;
+    Ok(Seen { kind: attr.kind, mode: attr.mode, links: attr.links, content, xattrs })
 }
 
 /// All bytes of a file.
