@@ -35,7 +35,7 @@ impl FileSystem {
         if !stripe.waiting.is_empty() {
             self.publish_size(&mut stripe, &mut inode)?;
         }
-        while inode.head.orphan != 0 {
+        while inode.is_cut() {
             self.trim_orphan(&mut inode)?;
         }
         let size = inode.size();

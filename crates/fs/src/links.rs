@@ -85,6 +85,11 @@ impl FileSystem {
             let word = self.orphans.take().ok_or(Error::NoSpace)?;
             change.note_orphan(word);
             inode.head.orphan = word + 1;
+            #[cfg(test)]
+            if crate::tests::is_planted(crate::tests::Bug::ForgottenOrphan) {
+                change.write_roots(inode);
+                return Ok(());
+            }
             change.write_word(self.space.map.orphan(word.into()), inode.ino.0);
         }
         change.write_roots(inode);
@@ -165,10 +170,10 @@ impl FileSystem {
             return Ok(true);
         };
         apply_waiting(&stripe, &mut inode);
-        match (inode.head.links, inode.head.orphan) {
-            (0, _) if stripe.is_held(ino) => self.orphans.remove(ino),
-            (0, _) => drop(self.end_some(&mut stripe, &mut inode)?),
-            (_, 0) => self.orphans.remove(ino),
+        match inode.head.links {
+            0 if stripe.is_held(ino) => self.orphans.remove(ino),
+            0 => drop(self.end_some(&mut stripe, &mut inode)?),
+            _ if !inode.is_cut() => self.orphans.remove(ino),
             _ => {
                 if stripe.waiting.contains_key(&ino.0) {
                     self.publish_size(&mut stripe, &mut inode)?;

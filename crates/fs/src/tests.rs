@@ -1,6 +1,33 @@
 //! What users of the file system rely on.
 
 mod basics;
+mod canary;
+mod crash;
 mod model;
 mod reference;
 mod world;
+
+use std::cell::Cell;
+
+/// A mistake that a test plants, to show that the crash tests find it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Bug {
+    /// Words name new pages before these are durable (FW1).
+    WordBeforeData,
+    /// A size covers bytes before these are durable (FW1).
+    SizeBeforeData,
+    /// What lies behind the end is not made zeros before the end moves over it (FT1).
+    UndefinedGap,
+    /// An inode without a name has no orphan word (FO1).
+    ForgottenOrphan,
+    /// A transaction that writes a size starts no epoch (FI2).
+    SameEpoch,
+    /// A page is given back and not marked free.
+    LeakedPage,
+}
+
+thread_local!(static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) });
+
+pub(crate) fn is_planted(bug: Bug) -> bool {
+    PLANTED.get() == Some(bug)
+}

@@ -82,7 +82,7 @@ impl FileSystem {
 
     fn write_part(&self, stripe: &mut Stripe, inode: &mut Inode, at: u64, from: &[u8]) -> Result<()> {
         let (size, end) = (inode.size(), at + from.len() as u64);
-        if end > size && (at > size || inode.head.orphan != 0) {
+        if end > size && (at > size || inode.is_cut()) {
             self.define_until(inode, at)?;
         }
         if self.data_mode() == DataMode::Atomic && at < size {
@@ -121,7 +121,7 @@ impl FileSystem {
             return Ok(());
         }
         if grows {
-            self.memory().fence();
+            self.settle_data()?;
             inode.head.size = end;
         }
         inode.touch(now);
@@ -130,10 +130,25 @@ impl FileSystem {
         Ok(())
     }
 
+    /// FW1: what is to become visible is durable on return.
+    fn settle_data(&self) -> Result<()> {
+        #[cfg(test)]
+        if crate::tests::is_planted(crate::tests::Bug::WordBeforeData)
+            || crate::tests::is_planted(crate::tests::Bug::SizeBeforeData)
+        {
+            return Ok(());
+        }
+        self.settle()
+    }
+
     /// Makes what lies between the end of a file and byte `until` read as zeros, before the end moves over it (FT1).
     pub(crate) fn define_until(&self, inode: &mut Inode, until: u64) -> Result<()> {
-        while inode.head.orphan != 0 {
+        while inode.is_cut() {
             self.trim_orphan(inode)?;
+        }
+        #[cfg(test)]
+        if crate::tests::is_planted(crate::tests::Bug::UndefinedGap) {
+            return Ok(());
         }
         if until > inode.size() {
             self.zero_bytes(inode, inode.size()..until)?;
@@ -165,7 +180,7 @@ impl FileSystem {
         for renewed in &renewed {
             self.fill_new(renewed, &Fill { at, from, size: size.max(end) })?;
         }
-        self.settle()?;
+        self.settle_data()?;
         if let Some(hold) = stripe.holds.get_mut(&inode.ino.0)
             && !ahead.is_empty()
         {

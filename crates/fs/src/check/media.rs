@@ -84,12 +84,18 @@ impl<'a> Media<'a> {
         (chunk.kind == ChunkKind::Inodes && ino.0 != 0).then(|| Inode::load(self.memory, ino, at))
     }
 
+    fn inode_in_use(&self, ino: Ino) -> Option<Inode> {
+        let chunk = self.chunks[(ino.0 / CHUNK_INODES) as usize].as_ref()?;
+        let mode = self.memory.load_word(chunk.base + ino.0 % CHUNK_INODES * INODE) as u16;
+        if mode == 0 { None } else { self.inode(ino) }
+    }
+
     /// Every inode that is in use.
     pub fn inodes(&self) -> impl Iterator<Item = Inode> + '_ {
         let chunks = self.chunks.iter().enumerate();
         let of_inodes = chunks.filter(|(_, chunk)| chunk.is_some_and(|chunk| chunk.kind == ChunkKind::Inodes));
         let numbers =
             of_inodes.flat_map(|(chunk, _)| (0..CHUNK_INODES).map(move |slot| chunk as u64 * CHUNK_INODES + slot));
-        numbers.filter_map(|number| self.inode(Ino(number))).filter(|inode| !inode.is_free())
+        numbers.filter_map(|number| self.inode_in_use(Ino(number)))
     }
 }

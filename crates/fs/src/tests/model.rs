@@ -256,7 +256,7 @@ fn config() -> Config {
     let number = |name: &str| std::env::var(name).ok().and_then(|value| value.parse().ok());
     let seed: u64 = number("FERRITE_SEED").unwrap_or(1);
     println!("FERRITE_SEED={seed}");
-    let cases = number("FERRITE_ROUNDS").unwrap_or(24) as u32;
+    let cases = number("FERRITE_ROUNDS").unwrap_or(12) as u32;
     Config { cases, rng_seed: RngSeed::Fixed(seed), failure_persistence: None, ..Config::default() }
 }
 

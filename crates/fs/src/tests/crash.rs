@@ -1,0 +1,258 @@
+//! Every crash of every operation: before it or after it, and nothing between.
+
+use ferrite_crash::{Crash, Model, Options, Points, Report, explore};
+
+use super::world::*;
+use crate::check::look;
+use crate::{Allocate, DataMode, FileSystem, Ino, Kind, Rename, SetAttr, SetXattr};
+
+/// One operation, and what is there before it.
+pub(super) struct Case {
+    name: &'static str,
+    setup: fn(&FileSystem),
+    run: fn(&FileSystem),
+    /// Each byte of a file may be old or new; what is behind the old end is new.
+    pub(super) mixes: bool,
+}
+
+const fn whole(name: &'static str, setup: fn(&FileSystem), run: fn(&FileSystem)) -> Case {
+    Case { name, setup, run, mixes: false }
+}
+
+const fn mixed(name: &'static str, setup: fn(&FileSystem), run: fn(&FileSystem)) -> Case {
+    Case { name, setup, run, mixes: true }
+}
+
+fn make(fs: &FileSystem, dir: Ino, name: &str, kind: Kind) -> Ino {
+    fs.create_file(dir, name.as_bytes(), &new(kind)).expect("it is made").ino
+}
+
+fn at(fs: &FileSystem, name: &str) -> Ino {
+    fs.lookup(Ino::ROOT, name.as_bytes()).expect("it is there").ino
+}
+
+fn put(fs: &FileSystem, ino: Ino, at: u64, len: usize, byte: u8) {
+    assert_eq!(fs.write(ino, at, &vec![byte; len]).expect("room"), len);
+}
+
+/// A file `a` of 6 bytes and a page, `big` of 30 pages, `b` with an attribute, directories `d` with `x`, and `e`.
+fn usual(fs: &FileSystem) {
+    let a = make(fs, Ino::ROOT, "a", Kind::File);
+    put(fs, a, 0, 4102, 1);
+    let big = make(fs, Ino::ROOT, "big", Kind::File);
+    put(fs, big, 0, 30 * 4096, 2);
+    let b = make(fs, Ino::ROOT, "b", Kind::File);
+    fs.set_xattr(b, b"user.x", b"old", SetXattr::Any).expect("room");
+    let d = make(fs, Ino::ROOT, "d", Kind::Directory);
+    make(fs, d, "x", Kind::File);
+    make(fs, Ino::ROOT, "e", Kind::Directory);
+}
+
+/// The same, and pages of names of `d` that are full.
+fn full_page(fs: &FileSystem) {
+    usual(fs);
+    let d = at(fs, "d");
+    for i in 0..67 {
+        make(fs, d, &format!("name {i} {}", "x".repeat(20)), Kind::File);
+    }
+}
+
+fn held(fs: &FileSystem) {
+    usual(fs);
+    fs.hold(at(fs, "a")).expect("it is there");
+    fs.hold(at(fs, "big")).expect("it is there");
+}
+
+fn appended(fs: &FileSystem) {
+    held(fs);
+    fs.append(at(fs, "a"), b"more").expect("room");
+}
+
+fn orphan(fs: &FileSystem) {
+    usual(fs);
+    fs.unlink(Ino::ROOT, b"big").expect("it goes");
+}
+
+fn cut(fs: &FileSystem) {
+    usual(fs);
+    resize(fs, at(fs, "big"), 5000).expect("it is cut");
+}
+
+fn rename(fs: &FileSystem, from: (Ino, &str), to: (Ino, &str), how: Rename) {
+    fs.rename((from.0, from.1.as_bytes()), (to.0, to.1.as_bytes()), how).expect("it moves");
+}
+
+static CASES: [Case; 38] = [
+    whole("create", usual, |fs| _ = make(fs, Ino::ROOT, "new", Kind::File)),
+    whole("create first", |_| (), |fs| _ = make(fs, Ino::ROOT, "new", Kind::File)),
+    whole("mkdir", usual, |fs| _ = make(fs, Ino::ROOT, "new", Kind::Directory)),
+    whole("mkfifo", usual, |fs| _ = make(fs, Ino::ROOT, "new", Kind::Fifo)),
+    whole("symlink", usual, |fs| _ = fs.symlink(Ino::ROOT, b"l", b"short", ME).expect("made")),
+    whole("symlink long", usual, |fs| _ = fs.symlink(Ino::ROOT, b"l", &[b't'; 900], ME).expect("made")),
+    whole("create unnamed", usual, |fs| _ = fs.create_unnamed(Ino::ROOT, &new(Kind::File)).expect("made")),
+    whole("create that splits a page", full_page, |fs| {
+        let d = at(fs, "d");
+        make(fs, d, &"y".repeat(30), Kind::File);
+    }),
+    whole("link", usual, |fs| _ = fs.link(at(fs, "a"), at(fs, "d"), b"l").expect("made")),
+    whole("unlink", usual, |fs| fs.unlink(Ino::ROOT, b"a").expect("it goes")),
+    whole("unlink the last name of a page", usual, |fs| fs.unlink(at(fs, "d"), b"x").expect("it goes")),
+    whole("unlink large", usual, |fs| fs.unlink(Ino::ROOT, b"big").expect("it goes")),
+    whole("unlink with attributes", usual, |fs| fs.unlink(Ino::ROOT, b"b").expect("it goes")),
+    whole("unlink held", held, |fs| fs.unlink(Ino::ROOT, b"a").expect("it goes")),
+    whole(
+        "release the last hold",
+        |fs| {
+            held(fs);
+            fs.unlink(Ino::ROOT, b"a").expect("it goes");
+        },
+        |fs| fs.release(Ino(2), 1),
+    ),
+    whole("step of an orphan", orphan, settle),
+    whole("rmdir", usual, |fs| fs.rmdir(Ino::ROOT, b"e").expect("it goes")),
+    whole("rename", usual, |fs| rename(fs, (Ino::ROOT, "a"), (Ino::ROOT, "c"), Rename::Replace)),
+    whole("rename alone in a page", usual, |fs| rename(fs, (at(fs, "d"), "x"), (at(fs, "d"), "y"), Rename::Replace)),
+    whole("rename over", usual, |fs| rename(fs, (Ino::ROOT, "a"), (Ino::ROOT, "b"), Rename::Replace)),
+    whole("rename over large", usual, |fs| rename(fs, (Ino::ROOT, "a"), (Ino::ROOT, "big"), Rename::Replace)),
+    whole("rename into a directory", usual, |fs| rename(fs, (Ino::ROOT, "a"), (at(fs, "e"), "a"), Rename::NoReplace)),
+    whole("rename a directory", usual, |fs| rename(fs, (Ino::ROOT, "d"), (at(fs, "e"), "d"), Rename::Replace)),
+    whole("rename a directory over", usual, |fs| rename(fs, (Ino::ROOT, "d"), (Ino::ROOT, "e"), Rename::Replace)),
+    whole("exchange", usual, |fs| rename(fs, (Ino::ROOT, "a"), (Ino::ROOT, "d"), Rename::Exchange)),
+    whole("exchange across", usual, |fs| rename(fs, (at(fs, "d"), "x"), (Ino::ROOT, "e"), Rename::Exchange)),
+    whole("chmod", usual, |fs| {
+        let set = SetAttr { mode: Some(0o600), uid: Some(1), ..SetAttr::default() };
+        fs.setattr(at(fs, "a"), &set).expect("changed");
+    }),
+    whole("truncate", usual, |fs| resize(fs, at(fs, "a"), 10).expect("cut")),
+    whole("truncate large", usual, |fs| resize(fs, at(fs, "big"), 10).expect("cut")),
+    whole("truncate after an append", appended, |fs| resize(fs, at(fs, "a"), 10).expect("cut")),
+    whole("grow after a cut", cut, |fs| {
+        resize(fs, at(fs, "big"), 90_000).expect("grown");
+        let found = content(fs, at(fs, "big")).expect("it reads");
+        assert!(found[5000..].iter().all(|byte| *byte == 0), "FT1: what was cut off came back");
+    }),
+    whole("set attributes", usual, |fs| fs.set_xattr(at(fs, "b"), b"user.x", &[5; 6000], SetXattr::Any).expect("room")),
+    whole("remove attributes", usual, |fs| fs.remove_xattr(at(fs, "b"), b"user.x").expect("it goes")),
+    whole("allocate", usual, |fs| fs.allocate(at(fs, "a"), 0..70_000, Allocate::Grow).expect("room")),
+    mixed("punch", usual, |fs| fs.allocate(at(fs, "big"), 5000..100_000, Allocate::Punch).expect("punched")),
+    mixed("zero", usual, |fs| fs.allocate(at(fs, "big"), 5000..30_000, Allocate::Zero).expect("zeroed")),
+    mixed("write over an end and into new pages", usual, |fs| put(fs, at(fs, "a"), 4000, 50_000, 9)),
+    mixed("write behind a gap", cut, |fs| put(fs, at(fs, "big"), 20_000, 600, 9)),
+];
+
+/// Writes, each mixed in place and whole where they are atomic.
+static WRITES: [Case; 5] = [
+    mixed("overwrite", usual, |fs| put(fs, at(fs, "big"), 6000, 9000, 9)),
+    mixed("append", held, |fs| put(fs, at(fs, "a"), 4102, 64, 9)),
+    mixed("append to a new page", held, |fs| put(fs, at(fs, "a"), 4102, 5000, 9)),
+    mixed(
+        "write a hole",
+        |fs| {
+            usual(fs);
+            resize(fs, at(fs, "a"), 90_000).expect("grown");
+        },
+        |fs| put(fs, at(fs, "a"), 50_000, 700, 9),
+    ),
+    mixed("write the first bytes", usual, |fs| put(fs, at(fs, "b"), 0, 100, 9)),
+];
+
+/// The case called `name`.
+pub(super) fn find(name: &str) -> &'static Case {
+    CASES.iter().chain(&WRITES).find(|case| case.name == name).expect("there is such a case")
+}
+
+pub(super) fn explore_case(case: &Case, model: Model, data: Option<DataMode>, mixes: bool) -> Report {
+    let memory = new_memory(model, POOL_BYTES);
+    let fs = open(&memory, data).expect("it opens");
+    (case.setup)(&fs);
+    fs.flush().expect("nothing fails");
+    memory.forget_trace();
+    let before = tree(&fs).expect("it reads");
+    (case.run)(&fs);
+    fs.flush().expect("nothing fails");
+    memory.mark(1);
+    let after = tree(&fs).expect("it reads");
+    // A record is whole or not there, so few images tell; of bytes in place any may be missing.
+    let images = if mixes { 64 } else { 12 };
+    let options = Options {
+        images_per_point_max: images,
+        samples_per_point: images,
+        points: Points::Widest,
+        ..Options::default()
+    };
+    explore(&memory, &options, |crash| judge(crash, data, &before, &after, mixes))
+}
+
+/// Sound, and as before or after; after, once that was acknowledged. Ending what was begun changes nothing of that.
+fn judge(crash: &Crash<'_>, data: Option<DataMode>, before: &Tree, after: &Tree, mixes: bool) -> Result<(), String> {
+    let fs = open(&std::sync::Arc::new(crash.memory()), data).map_err(|error| error.to_string())?;
+    let sound = |fs: &FileSystem| match look(fs.pool(), &fs.tag()) {
+        wrong if wrong.is_empty() => Ok(()),
+        wrong => Err(format!("{wrong:?}")),
+    };
+    sound(&fs)?;
+    let found = tree(&fs).map_err(|error| error.to_string())?;
+    let is_after = found == *after;
+    if !is_after && crash.last_mark().is_some() {
+        return Err(format!("acknowledged and lost: {}", difference(&found, after)));
+    }
+    if !is_after && found != *before && !(mixes && is_mixture(&found, before, after)) {
+        let (one, other) = (difference(&found, before), difference(&found, after));
+        return Err(format!("neither before ({one}) nor after ({other})"));
+    }
+    settle(&fs);
+    sound(&fs)?;
+    if tree(&fs).map_err(|error| error.to_string())? != found {
+        return Err("what orphans wait for changed what a user sees".into());
+    }
+    Ok(())
+}
+
+fn difference(found: &Tree, wanted: &Tree) -> String {
+    let paths = found.keys().chain(wanted.keys()).filter(|path| found.get(*path) != wanted.get(*path));
+    paths.map(|path| String::from_utf8_lossy(path).into_owned()).collect::<Vec<_>>().join(" ")
+}
+
+/// Whether each byte is old or new, and all that is behind the old end is new (FW1).
+fn is_mixture(found: &Tree, before: &Tree, after: &Tree) -> bool {
+    found.len() == after.len()
+        && found.iter().all(|(path, seen)| {
+            let (Some(old), Some(new)) = (before.get(path), after.get(path)) else { return false };
+            let len = seen.content.len();
+            let fits = len == old.content.len() || len == new.content.len();
+            let plain = |seen: &Seen| Seen { content: Vec::new(), ..seen.clone() };
+            let byte = |i: usize| {
+                let new = new.content.get(i) == Some(&seen.content[i]);
+                new || old.content.get(i) == Some(&seen.content[i])
+            };
+            fits && plain(seen) == plain(new) && (0..len).all(byte)
+        })
+}
+
+#[test]
+fn fi_fo_fc_ft_fn_every_crash_of_every_change_is_before_or_after_it() {
+    for model in Model::ALL {
+        for case in &CASES {
+            println!("{}", case.name);
+            explore_case(case, model, None, case.mixes).assert_clean();
+        }
+    }
+}
+
+#[test]
+fn fw_every_crash_of_a_write_shows_only_what_was_written() {
+    for case in &WRITES {
+        println!("{}", case.name);
+        explore_case(case, Model::MAPPED, None, true).assert_clean();
+        explore_case(case, Model::FILE, None, true).assert_clean();
+        explore_case(case, Model::FILE, Some(DataMode::Sync), true).assert_clean();
+    }
+}
+
+#[test]
+fn fw3_an_atomic_write_is_whole() {
+    for case in &WRITES {
+        println!("{}", case.name);
+        explore_case(case, Model::MAPPED, Some(DataMode::Atomic), false).assert_clean();
+    }
+}
