@@ -5,6 +5,8 @@
 //! - GU2. A window is open for the one thread that opened it (`none`, `private`, `keys`) or for the pages it covers
 //!   (`pagetable`), and is closed when it is dropped, also by a panic.
 //! - GU3. Inside a window nothing is called but a copy: no thread is made, no callback runs, no foreign lock is taken.
+//! - GU4. A window that the kernel refuses to open or to close ends the process: there is no error to give it to, and
+//!   neither may the copy go on, nor the pool stay open, nor a service go on half way through a change.
 //!
 //! What no guard holds off: `process_vm_writev`, `/proc/self/mem`, and whoever maps the same file elsewhere.
 

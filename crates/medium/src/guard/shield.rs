@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::{io, process};
 
 use super::Guard;
 use super::keys::{self, Key};
@@ -148,22 +149,30 @@ fn open_pages<'a>(area: &Area, span: Span, turn: &'a Mutex<()>) -> Window<'a> {
 fn map_window<'a>(area: &Area, span: Span, right: Right) -> Window<'a> {
     let window = area.pages_of(span);
     let (len, rights) = (window.len as usize, protection(right == Right::Write));
-    let pages = area.map_again(window, rights).unwrap_or_else(|why| panic!("mapping a window: {why}: {ADVICE}"));
+    let pages = area.map_again(window, rights).unwrap_or_else(|why| end("mapping a window", &why));
     Window { ptr: pages.wrapping_add((span.at - window.at) as usize), close: Close::Unmap { pages, len } }
 }
 
-const ADVICE: &str = "raise vm.max_map_count or choose another guard";
-
-/// A window that could not be opened or closed has no error to give it to: the copy must not go on, nor the pool stay
-/// open.
 fn protect(pages: *mut u8, len: usize, rights: i32) {
     // SAFETY: the pages belong to the mapping behind the shield; only their rights change.
-    let done = unsafe { libc::mprotect(pages.cast(), len, rights) };
-    assert!(done == 0, "{}: {ADVICE}", Error::last_os("changing page protection"));
+    if unsafe { libc::mprotect(pages.cast(), len, rights) } != 0 {
+        end("changing the protection of a window", &io::Error::last_os_error());
+    }
 }
 
 fn unmap(pages: *mut u8, len: usize) {
     // SAFETY: the window made this mapping and its pointer dies with it.
-    let done = unsafe { libc::munmap(pages.cast(), len) };
-    assert!(done == 0, "{}", Error::last_os("unmapping a window"));
+    if unsafe { libc::munmap(pages.cast(), len) } != 0 {
+        end("unmapping a window", &io::Error::last_os_error());
+    }
+}
+
+/// Ends the process (GU4). The line goes past the standard error's lock, which another thread may hold for ever.
+#[cold]
+fn end(what: &str, why: &io::Error) -> ! {
+    let advice = "raise vm.max_map_count or choose another guard";
+    let line = format!("{what}: {why}: {advice}; the process ends here, which to its pools is a crash\n");
+    // SAFETY: the bytes are a live buffer's, which the kernel only reads.
+    unsafe { libc::write(libc::STDERR_FILENO, line.as_ptr().cast(), line.len()) };
+    process::abort()
 }

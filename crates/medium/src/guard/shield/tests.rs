@@ -101,3 +101,39 @@ fn gu2_windows_on_one_page_do_not_close_each_other() {
         }
     });
 }
+
+/// What [`play`] is to do, in a process of its own.
+const ROLE: &str = "FERRITE_WINDOW";
+
+/// Meets a kernel that refuses to open or to close a window.
+#[test]
+fn play() {
+    let Ok(role) = std::env::var(ROLE) else { return };
+    let (name, when) = role.split_once(' ').unwrap();
+    let (shield, area) = covered(Guard::from_name(name).unwrap());
+    let window = (when == "close").then(|| shield.open(&area, SPAN, Right::Write));
+    if name == "private" {
+        let none = libc::rlimit { rlim_cur: 1, rlim_max: 1 };
+        // SAFETY: the kernel reads a live value.
+        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const none) }, 0);
+    } else {
+        // SAFETY: nothing uses the mapping any more; its protection cannot be changed then.
+        assert_eq!(unsafe { libc::munmap(area.base().cast(), area.len() as usize) }, 0);
+    }
+    drop(window);
+    drop(shield.open(&area, SPAN, Right::Write));
+}
+
+/// GU4: no panic, which a service would survive with a lock in hand, but the end, and one line that says why.
+#[test]
+fn gu4_a_refused_window_ends_the_process() {
+    for role in ["private open", "pagetable open", "pagetable close"] {
+        let mut child = process::Command::new(std::env::current_exe().unwrap());
+        child.args(["--exact", "guard::shield::tests::play", "--nocapture"]).env(ROLE, role);
+        let output = child.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        let signal = std::os::unix::process::ExitStatusExt::signal(&output.status);
+        assert_eq!(signal, Some(libc::SIGABRT), "{role}: {said}");
+        assert!(said.lines().count() == 1 && said.contains("choose another guard"), "{role}: {said}");
+    }
+}
