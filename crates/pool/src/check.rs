@@ -13,7 +13,7 @@
 //!   goes on from there. A repair of a sound pool opens and closes it, and changes nothing else.
 //!   Of the lanes it applies every record that verifies, in order: those behind a lost one were acknowledged too, and
 //!   where they built on it the tables do not agree, which is found next.
-//! - K5. What cannot be put right is told; what a repair gives up for lost is told by name, as far as it is known.
+//! - K5. What cannot be put right is told; a tag is given up for who names it; what a repair gives up for lost is told by name, as far as it is known.
 
 mod claims;
 mod damage;
@@ -72,8 +72,14 @@ pub fn check_open(pool: &Pool, owners: &Owners, watch: &mut dyn FnMut(Progress))
 }
 
 /// Checks the pool in `memory`, which nobody has open, and repairs what has one right answer (K2). Durable on return,
-/// and the pool is closed. What it had to give up for lost is in the report.
-pub fn repair(memory: &Arc<dyn Memory>, owners: &Owners, watch: &mut dyn FnMut(Progress)) -> Result<Report> {
+/// and the pool is closed. Of tags that cannot be read it gives up those that `lose` names, as a check told them; the
+/// others, and all space that may be theirs, stay as they are.
+pub fn repair(
+    memory: &Arc<dyn Memory>,
+    owners: &Owners,
+    lose: &[String],
+    watch: &mut dyn FnMut(Progress),
+) -> Result<Report> {
     let first = check(memory, &Owners::none(), &mut |_| ());
     if !first.opened {
         return Ok(first);
@@ -86,7 +92,7 @@ pub fn repair(memory: &Arc<dyn Memory>, owners: &Owners, watch: &mut dyn FnMut(P
             report.note_recovery(&recovery);
         }
         report.note_lost(&lost, Some("given up: all others were applied; what it alone changed is lost"));
-        let structure = Structure::of(pool.memory(), pages(&pool));
+        let structure = Structure::of(pool.memory(), pages(&pool)).losing_only(lose);
         if structure.has_repairs() {
             report.findings.extend(structure.repair(&pool)?);
             continue;

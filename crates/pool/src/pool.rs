@@ -20,7 +20,7 @@ use crate::sealed::salt;
 use crate::space::{Need, Space, Usage};
 use crate::superblock::{State, Superblock};
 use crate::tag::{Tag, TagKind, check_name};
-use crate::tags::{Entry, Table, encode_header, page_at};
+use crate::tags::{self, Entry, Table, encode_header, page_at};
 use crate::transaction::Transaction;
 use crate::{Error, Result};
 
@@ -328,7 +328,7 @@ impl Pool {
         let mut transaction = self.transaction();
         let mut table = self.table.lock();
         let entry = current(&table, tag)?;
-        transaction.write(entry.slot, &[0; crate::tag::SLOT_BYTES]);
+        tags::write_slot(&mut transaction, entry.slot, &[0; crate::tag::SLOT_BYTES]);
         transaction.free(&entry.tag.extents);
         transaction.free(&entry.overflow);
         transaction.commit()?;
@@ -382,7 +382,7 @@ impl Pool {
             self.memory.store(*place, &bytes, Scheme::Nt);
         }
         self.memory.settle()?;
-        transaction.write(slot, &tag.encode_slot(places.first().copied().unwrap_or(0)));
+        tags::write_slot(transaction, slot, &tag.encode_slot(places.first().copied().unwrap_or(0)));
         Ok(Entry { tag: Arc::new(tag), slot, overflow })
     }
 }

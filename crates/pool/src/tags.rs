@@ -1,13 +1,15 @@
 //! The tag table: every tag of the pool, on the medium and in DRAM.
 //!
 //! ```text
-//! page      0 magic u32   4 crc u32   8 next u64 (byte offset of the next page, or 0)   64 slot[7] of 512 bytes
+//! page      0 magic u32   4 crc u32   8 next u64 (byte offset of the next page, or 0)   64 slot[3] of 512 bytes
+//!           1600 copy[3] of 512 bytes
 //! ```
 //!
 //! - T1. A tag exists exactly when its slot verifies; slot, allocator and overflow change in one transaction.
 //! - T2. What a tag's space holds is durable before its slot is.
 //! - T3. A generation is never used twice.
 //! - T4. Whatever the medium holds, reading the table ends: no page is visited twice.
+//! - T5. A slot is there twice, and the same transactions write both: either of them may be damaged.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,13 +20,54 @@ use crate::extent::{Extent, Role, Zone};
 use crate::layout::{CHUNK_PAGES, PAGE, TAGS, bitmap_at};
 use crate::space::Space;
 use crate::tag::{self, Decoded, SLOT_BYTES, Tag};
+use crate::transaction::Transaction;
 use crate::{Error, Result};
 
 const MAGIC: u32 = u32::from_le_bytes(*b"TAGS");
 /// Slots of a page.
-pub(crate) const SLOTS: u64 = 7;
+pub(crate) const SLOTS: u64 = 3;
 /// Where the first slot lies in its page, in bytes.
 pub(crate) const FIRST: u64 = 64;
+
+/// From a slot to its copy, in bytes.
+const COPY: u64 = SLOTS * SLOT_BYTES as u64;
+const _: () = assert!(FIRST + 2 * COPY <= PAGE);
+
+/// Makes `bytes` the content of `slot`, in both its copies (T5).
+pub(crate) fn write_slot(transaction: &mut Transaction<'_>, slot: u64, bytes: &[u8; SLOT_BYTES]) {
+    copies(slot).into_iter().for_each(|at| transaction.write(at, bytes));
+}
+
+/// Where a slot lies, and its copy.
+pub(crate) fn copies(slot: u64) -> [u64; 2] {
+    [slot, slot + COPY]
+}
+
+/// The content of a slot.
+struct Content {
+    decoded: Option<Decoded>,
+    /// The copy that does not verify, and what it should be.
+    spoiled: Option<(u64, [u8; SLOT_BYTES])>,
+}
+
+/// Reads the slot by whichever of its copies verifies (T5).
+fn read_slot(memory: &dyn Memory, slot: u64, pages: u64) -> Result<Content> {
+    let [first, copy] = copies(slot).map(|at| {
+        let mut bytes = [0; SLOT_BYTES];
+        memory.load(at, &mut bytes);
+        (at, bytes)
+    });
+    let decode = |(at, bytes): &(u64, [u8; SLOT_BYTES])| tag::decode_slot(bytes, *at, pages);
+    if first.1 == copy.1 {
+        return Ok(Content { decoded: decode(&first)?, spoiled: None });
+    }
+    match (decode(&first), decode(&copy)) {
+        (Ok(decoded), Err(_)) => Ok(Content { decoded, spoiled: Some((copy.0, first.1)) }),
+        (Err(_), Ok(decoded)) => Ok(Content { decoded, spoiled: Some((first.0, copy.1)) }),
+        (Err(error), Err(_)) => Err(error),
+        (Ok(_), Ok(_)) => Err(Error::corrupt("the tag slot (which differs from its copy)", slot)),
+    }
+}
 
 /// Where a tag lies.
 #[derive(Clone, Debug)]
@@ -42,6 +85,8 @@ pub(crate) struct Table {
     pub free_slots: Vec<u64>,
     pub pages: Vec<u64>,
     pub generation: u64,
+    /// Copies of slots that do not verify, with what they should be.
+    pub spoiled: Vec<(u64, [u8; SLOT_BYTES])>,
 }
 
 /// Something on the medium that cannot be read, and the slot to clear to be rid of it.
@@ -103,9 +148,9 @@ impl Table {
     }
 
     fn load_slot(&mut self, memory: &dyn Memory, slot: u64, pages: u64) -> Result<()> {
-        let mut bytes = [0; SLOT_BYTES];
-        memory.load(slot, &mut bytes);
-        let Some(decoded) = tag::decode_slot(&bytes, slot, pages)? else {
+        let Content { decoded, spoiled } = read_slot(memory, slot, pages)?;
+        self.spoiled.extend(spoiled);
+        let Some(decoded) = decoded else {
             self.free_slots.push(slot);
             return Ok(());
         };

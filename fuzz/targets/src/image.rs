@@ -27,7 +27,7 @@ fn restored(bytes: &[u8]) {
     let memory = memory();
     restore(&mut &bytes[..], &*memory, Restore::default(), &mut |_| true).expect("it verified");
     let found = check(&memory, &Owners::default(), &mut |_| ());
-    let mended = repair(&memory, &Owners::default(), &mut |_| ()).expect("memory does not fail");
+    let mended = repair(&memory, &Owners::default(), &[], &mut |_| ()).expect("memory does not fail");
     assert_eq!(found.opened, mended.opened);
     let again = check(&memory, &Owners::default(), &mut |_| ());
     assert!(again.findings.len() <= found.findings.len() + mended.findings.len(), "a repair made it worse");

@@ -140,7 +140,7 @@ fn check_tells_which_block_and_which_byte_and_a_repair_does_not_hide_it() {
     let found = errors(check::check(&dynamic, &owners, &mut |_| ()));
     assert_eq!(found.iter().map(|it| it.1).collect::<Vec<_>>(), [Some(places[3]), Some(places[20])]);
     assert!(found[0].0.contains("block 3 of the disk (its bytes 12288 to 16384) is damaged"), "{found:?}");
-    let repaired = errors(check::repair(&dynamic, &owners, &mut |_| ()).expect("repaired"));
+    let repaired = errors(check::repair(&dynamic, &owners, &[], &mut |_| ()).expect("repaired"));
     assert_eq!(repaired, found, "a repair cannot know what was there");
     assert_damaged(&open(memory, way), 3);
 }

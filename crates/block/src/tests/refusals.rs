@@ -76,7 +76,7 @@ fn check_tells_wrong_map_words_and_repair_clears_them_and_says_what_is_lost() {
     let errors = |report: &check::Report| report.findings.iter().filter(|it| it.severity == Severity::Error).count();
     let report = check::check(&dynamic, &owners, &mut |_| ());
     assert_eq!(errors(&report), 2, "{report:?}");
-    let report = check::repair(&dynamic, &owners, &mut |_| ()).expect("repaired");
+    let report = check::repair(&dynamic, &owners, &[], &mut |_| ()).expect("repaired");
     let lost: Vec<_> = report.findings.iter().filter_map(|it| it.repaired.as_ref()).collect();
     assert!(lost.len() == 2 && lost[0].contains("bytes 4096 to 8192") && lost[1].contains("lost"), "{report:?}");
     assert!(check::check(&dynamic, &owners, &mut |_| ()).is_sound());

@@ -28,6 +28,9 @@ pub struct Check {
     /// Repair what has one right answer, and say what was lost otherwise
     #[arg(long)]
     repair: bool,
+    /// Give up a tag that cannot be read, called as the check calls it: its space becomes free
+    #[arg(long, value_name = "NAME", requires = "repair")]
+    lose: Vec<String>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -69,7 +72,7 @@ pub struct Wear {
 impl Check {
     /// Does it.
     pub fn run(self) -> Outcome {
-        let Self { pool, repair, json } = self;
+        let Self { pool, repair, lose, json } = self;
         let mut report = match reach::find(&pool)? {
             Found::Theirs(_, holder) if repair => {
                 return Err(format!(
@@ -79,7 +82,7 @@ impl Check {
                 .into());
             }
             Found::Theirs(client, _) => Reach::Theirs(client).ask(Request::PoolCheck, None)?,
-            Found::Ours(lock) => check_closed(&lock, repair)?,
+            Found::Ours(lock) => check_closed(&lock, repair.then_some(&lose[..]))?,
         };
         report.findings.iter_mut().for_each(leave_out_advice);
         let told = CheckReport { sound: report.is_sound(), report: &report };
@@ -104,15 +107,15 @@ fn leave_out_advice(finding: &mut check::Finding) {
     finding.what = what.replace(&format!(": {advice}"), "");
 }
 
-/// Checks the pool that `lock` holds, without opening it; opens it to repair.
-fn check_closed(lock: &Lock, repair: bool) -> Outcome<check::Report> {
+/// Checks the pool that `lock` holds, without opening it; opens it to repair, where `repair` tells what to give up.
+fn check_closed(lock: &Lock, repair: Option<&[String]>) -> Outcome<check::Report> {
     let Medium { memory, line, .. } = MediumArguments::default().map(lock)?;
     remark!("pool {}: {line}", lock.path().display());
     let bar = Bar::new();
-    if !repair {
+    let Some(lose) = repair else {
         // It writes nothing, so a signal may end it as it likes.
         return Ok(check::check(&memory, &tag_owners(), &mut |it| _ = bar.show(&it)));
-    }
+    };
     stop::watch()?;
     let told = Once::new();
     let mut watch = |it| {
@@ -120,7 +123,7 @@ fn check_closed(lock: &Lock, repair: bool) -> Outcome<check::Report> {
             told.call_once(|| remark!("the repair goes on to its end; Ctrl-C again ends it, and the next goes on"));
         }
     };
-    Ok(check::repair(&memory, &tag_owners(), &mut watch)?)
+    Ok(check::repair(&memory, &tag_owners(), lose, &mut watch)?)
 }
 
 fn show_findings(path: &Path, report: &check::Report) -> String {

@@ -13,7 +13,7 @@ use crate::layout::PAGE;
 use crate::member;
 use crate::preview::Preview;
 use crate::tag::{self, SLOT_BYTES};
-use crate::tags::{Damage, Table, decode_header, encode_header};
+use crate::tags::{Damage, Table, copies, decode_header, encode_header};
 
 /// The pool as it was found.
 pub(super) struct Scene<'a> {
@@ -52,6 +52,14 @@ pub(super) fn of_tags(scene: &Scene<'_>, damage: &Damage) -> Planned {
     if damage.is_slot { of_slot(scene, damage) } else { of_page(scene, damage) }
 }
 
+/// A copy of a tag's slot that does not verify, where the other one does.
+pub(super) fn of_copy((at, bytes): &(u64, [u8; SLOT_BYTES])) -> Planned {
+    let what = "one of the two copies of a tag's slot cannot be used; the other one is".into();
+    let finding =
+        Finding { severity: Severity::Warning, what, at: Some(*at), tag: tag::name_of(bytes), repaired: None };
+    Planned::new(finding, patch::bytes(*at, bytes).collect(), "written anew")
+}
+
 fn of_slot(scene: &Scene<'_>, damage: &Damage) -> Planned {
     let mut bytes = [0; SLOT_BYTES];
     scene.memory.load(damage.at, &mut bytes);
@@ -61,11 +69,12 @@ fn of_slot(scene: &Scene<'_>, damage: &Damage) -> Planned {
     if is_whole && name.as_ref().is_some_and(|name| scene.table.tags.contains_key(name)) {
         return Planned::told(told);
     }
-    let lost = match name {
+    let lost = match &name {
         Some(name) => format!("cleared: tag {name:?} is lost"),
         None => "cleared: the tag is lost, and its name is not known".into(),
     };
-    Planned::new(told, patch::bytes(damage.at, &[0; SLOT_BYTES]).collect(), lost)
+    let cleared = copies(damage.at).into_iter().flat_map(|at| patch::bytes(at, &[0; SLOT_BYTES])).collect();
+    Planned::new(told, cleared, lost).losing(name.unwrap_or_else(|| format!("{:#x}", damage.at)))
 }
 
 /// A page of the tag table whose header is damaged, or that leads back. What came behind it is a page in use that

@@ -20,12 +20,21 @@ pub(super) struct Planned {
     finding: Finding,
     patches: Vec<Patch>,
     done: String,
+    /// What is given up by it, as the caller must name it.
+    loses: Option<String>,
 }
 
 impl Planned {
     /// `done` tells what `patches` do. Without any the finding is only told.
     pub fn new(finding: Finding, patches: Vec<Patch>, done: impl Into<String>) -> Self {
-        Self { finding, patches, done: done.into() }
+        Self { finding, patches, done: done.into(), loses: None }
+    }
+
+    /// The same, where it gives up what is called `name`: it is done for who says so.
+    pub fn losing(mut self, name: String) -> Self {
+        self.finding.what += &format!("; to give it up and free its space, repair with --lose {name:?}");
+        self.loses = Some(name);
+        self
     }
 
     /// A finding that has no one right answer.
@@ -47,12 +56,20 @@ impl Structure {
         let complete = damage.is_empty() && grant_damage.is_empty();
         let scene = Scene { memory, pages, table: &table, tables: &tables, grants: &grants };
         let mut found: Vec<Planned> = damage.iter().map(|damage| damage::of_tags(&scene, damage)).collect();
+        found.extend(table.spoiled.iter().map(damage::of_copy));
         found.extend(grant_damage.iter().map(damage::of_grants));
         found.extend(member::damage(memory).iter().map(|damage| damage::of_members(memory, damage)));
         found.extend(doubles(&claims).map(Planned::told));
         found.extend(twins(&table).map(Planned::told));
         found.extend(tables.against(&claims, complete));
         Self(found)
+    }
+
+    /// The same, giving up nothing but what `lose` names.
+    pub fn losing_only(mut self, lose: &[String]) -> Self {
+        let kept = self.0.iter_mut().filter(|planned| planned.loses.as_ref().is_some_and(|name| !lose.contains(name)));
+        kept.for_each(|planned| planned.patches.clear());
+        self
     }
 
     /// Whether something can be put right.

@@ -65,7 +65,11 @@ fn checked(memory: &Arc<LyingMemory>) -> Report {
 }
 
 fn repaired(memory: &Arc<LyingMemory>) -> Report {
-    repair(&(memory.clone() as Arc<dyn Memory>), &Owners::default(), &mut quiet).unwrap()
+    repaired_losing(memory, &[])
+}
+
+fn repaired_losing(memory: &Arc<LyingMemory>, lose: &[String]) -> Report {
+    repair(&(memory.clone() as Arc<dyn Memory>), &Owners::default(), lose, &mut quiet).unwrap()
 }
 
 fn text(report: &Report) -> String {
@@ -165,9 +169,9 @@ fn owners_walk_and_repair_their_tags() {
     let found = check(&memory, &owners, &mut quiet);
     assert_eq!((found.findings[0].tag.as_deref(), found.findings[0].at), (Some("theirs"), Some(5)));
     assert!(!found.is_sound());
-    let mended = repair(&memory, &owners, &mut quiet).unwrap();
+    let mended = repair(&memory, &owners, &[], &mut quiet).unwrap();
     assert!(mended.is_sound() && mended.findings[0].repaired.as_deref() == Some("mended"));
-    assert_eq!(repair(&memory, &owners, &mut quiet).unwrap().findings, []);
+    assert_eq!(repair(&memory, &owners, &[], &mut quiet).unwrap().findings, []);
 }
 
 #[test]

@@ -38,5 +38,7 @@ fn a_tag_page_is_as_documented() {
     let mut without = header;
     without[4..8].fill(0);
     assert_eq!(part(1), crc32fast::hash(&without).to_le_bytes());
-    assert_eq!((rows[3].0, rows[3].1), (crate::tags::FIRST, crate::tags::SLOTS * SLOT_BYTES as u64));
+    let slots = crate::tags::SLOTS * SLOT_BYTES as u64;
+    assert_eq!((rows[3].0, rows[3].1), (crate::tags::FIRST, slots));
+    assert_eq!((rows[4].0, rows[4].1), (crate::tags::copies(rows[3].0)[1], slots));
 }

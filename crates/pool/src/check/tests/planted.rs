@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::layout::{GRANTS, LANE, LANES, MEMBERS, PAGE, RETIRED, TAGS};
 use crate::tag::SLOT_BYTES;
+use crate::tags::copies;
 
 /// What `plant` does to a pool must be found; a repair must leave it sound, with no finding, and again change nothing.
 /// The values that are lost by it are `lost`; all others must be what they were.
@@ -14,7 +15,8 @@ fn mends(what: &str, lost: &[&str], plant: impl FnOnce(&LyingMemory, &Pool)) -> 
     plant(&memory, &sound);
     let found = checked(&memory);
     assert!(!found.is_sound() && found.opened, "{what}: {}", text(&found));
-    let report = repaired(&memory);
+    let names: Vec<String> = lost.iter().map(ToString::to_string).collect();
+    let report = repaired_losing(&memory, &names);
     assert!(report.is_sound(), "{what}: {}", text(&report));
     let after = checked(&memory);
     assert_eq!(after.findings, [], "{what}: {}", text(&after));
@@ -84,18 +86,52 @@ fn k2_kinds_are_put_right() {
     assert!(is_meta(0) && is_meta(1));
 }
 
-/// K5: a slot that is damaged is cleared, its tag told as lost, its space free again, and the others stay.
+/// T5: one damaged copy of a slot loses nothing, and is written anew.
+#[test]
+fn t5_one_damaged_copy_of_a_slot_loses_nothing() {
+    for copy in [0, 1] {
+        for (at, name) in [(9, "super"), (4, "scattered"), (250, "value 3")] {
+            let report = mends("copy", &[], |memory, pool| flip(memory, copies(slot_of(pool, name))[copy] + at, 1));
+            assert!(text(&report).contains("one of the two copies of a tag's slot"), "{}", text(&report));
+            let memory = pool();
+            flip(&memory, copies(slot_of(&open(&Arc::new(memory.kill())), name))[copy] + at, 1);
+            assert!(values(&open(&memory))[name].is_some(), "it opens and is there");
+        }
+    }
+}
+
+/// K5: a tag that cannot be read is given up for who names it, and for nobody else; nothing is freed before.
+#[test]
+fn k5_a_damaged_tag_is_not_given_up_unasked() {
+    let memory = pool();
+    let sound = open(&Arc::new(memory.kill()));
+    let copies = copies(slot_of(&sound, "super"));
+    copies.iter().for_each(|at| flip(&memory, at + 9, 1));
+    for lose in [vec![], vec!["value 1".to_string()]] {
+        let report = repaired_losing(&memory, &lose);
+        assert!(!report.is_sound() && text(&report).contains("repair with --lose \"super\""), "{}", text(&report));
+    }
+    // Found by other means, it is there with all its space.
+    copies.iter().for_each(|at| flip(&memory, at + 9, 1));
+    assert!(checked(&memory).is_sound());
+    assert!(values(&open(&memory)) == values(&sound));
+}
+
+/// K5: a slot whose copies are both damaged is cleared, its tag told as lost, its space free again, and the others
+/// stay.
 #[test]
 fn k5_a_damaged_slot_is_cleared_and_told() {
-    mends("slot", &["super"], |memory, pool| flip(memory, slot_of(pool, "super") + 9, 1));
+    mends("slot", &["super"], |memory, pool| {
+        copies(slot_of(pool, "super")).into_iter().for_each(|at| flip(memory, at + 9, 1));
+    });
     mends("extents", &["scattered"], |memory, pool| {
         let overflow = pool.table().tags["scattered"].overflow[0].span().at;
         flip(memory, overflow + 40, 1);
     });
     let memory = pool();
     let at = slot_of(&open(&Arc::new(memory.kill())), "super");
-    memory.store(at, &[0xEE; SLOT_BYTES], Scheme::Nt);
-    let report = repaired(&memory);
+    copies(at).into_iter().for_each(|at| memory.store(at, &[0xEE; SLOT_BYTES], Scheme::Nt));
+    let report = repaired_losing(&memory, &[format!("{at:#x}")]);
     assert!(text(&report).contains("its name is not known") && report.is_sound(), "{}", text(&report));
 }
 
@@ -141,7 +177,7 @@ fn k5_pages_of_two_tags_are_told() {
     let sound = open(&Arc::new(memory.kill()));
     let thief = Tag { name: "thief".into(), generation: 1 << 40, ..(*sound.tag("value 2").unwrap()).clone() };
     let free = *sound.table().free_slots.last().unwrap();
-    memory.store(free, &thief.encode_slot(0), Scheme::Nt);
+    copies(free).into_iter().for_each(|at| memory.store(at, &thief.encode_slot(0), Scheme::Nt));
     for report in [checked(&memory), repaired(&memory)] {
         assert!(!report.is_sound());
         let told = text(&report);
@@ -157,7 +193,8 @@ fn k5_a_name_that_is_there_twice_is_told() {
     let memory = pool();
     let sound = open(&Arc::new(memory.kill()));
     let twin = Tag { generation: 1 << 40, extents: Vec::new(), ..(*sound.tag("value 2").unwrap()).clone() };
-    memory.store(*sound.table().free_slots.last().unwrap(), &twin.encode_slot(0), Scheme::Nt);
+    let free = *sound.table().free_slots.last().unwrap();
+    copies(free).into_iter().for_each(|at| memory.store(at, &twin.encode_slot(0), Scheme::Nt));
     let before = repaired(&memory);
     assert!(!before.is_sound() && text(&before).contains("a second tag called"), "{}", text(&before));
     assert_eq!(before.findings, checked(&memory).findings);

@@ -39,6 +39,13 @@ fn with(image: &[u8], at: u64, bytes: &[u8]) -> LyingMemory {
     LyingMemory::from_image(&image, Model::MAPPED)
 }
 
+/// `image` with `bytes` at `offset` of the first tag slot and of its copy.
+fn with_slot(image: &[u8], offset: u64, bytes: &[u8]) -> LyingMemory {
+    let memory = with(image, FIRST_SLOT + offset, bytes);
+    memory.store(crate::tags::copies(FIRST_SLOT)[1] + offset, bytes, Scheme::Nt);
+    LyingMemory::from_image(&memory.snapshot(), Model::MAPPED)
+}
+
 #[test]
 fn memory_that_is_no_pool() {
     let none = |why: &str| format!("not a Ferrite pool: {why}; make one with `ferrite pool create`");
@@ -71,18 +78,22 @@ fn corrupt(what: &str, at: u64) -> String {
 fn damaged_tables_are_told_by_name_and_place() {
     let image = used();
     let chunk = 2;
-    let cases: [(u64, &[u8], String); 7] = [
+    let cases: [(u64, &[u8], String); 5] = [
         (TAGS, &[0; 8], corrupt("the header of a tag page", TAGS)),
         (TAGS + 8, &[1], corrupt("the header of a tag page", TAGS)),
-        (FIRST_SLOT + 100, &[0xff], corrupt("the tag slot (checksum)", FIRST_SLOT)),
         (kind_at(chunk), &[7], corrupt("the kind of chunk 2", kind_at(chunk))),
         (kind_at(chunk), &[1], corrupt("the kind of chunk 2", kind_at(chunk))),
         (kind_at(0), &[0], corrupt("the kind of chunk 0", kind_at(0))),
-        (FIRST_SLOT, &[0; 4], corrupt("the tag slot (checksum)", FIRST_SLOT)),
     ];
     for (at, bytes, expected) in cases {
         assert_eq!(refused(with(&closed(&image), at, bytes)), expected);
     }
+    for (offset, bytes) in [(100, &[0xff][..]), (0, &[0; 4])] {
+        let told = refused(with_slot(&closed(&image), offset, bytes));
+        assert_eq!(told, corrupt("the tag slot (checksum)", FIRST_SLOT));
+    }
+    let told = refused(with(&closed(&image), FIRST_SLOT, &[0; SLOT_BYTES]));
+    assert_eq!(told, corrupt("the tag slot (which differs from its copy)", FIRST_SLOT));
 }
 
 /// The same pool closed in order, so that nothing is replayed over a planted damage.
@@ -148,12 +159,12 @@ fn t4_chains_that_loop_are_refused() {
     assert_eq!(told, corrupt("the header of a tag page", TAGS));
     let memory = Arc::new(LyingMemory::from_image(&image, Model::MAPPED));
     let tag = open(&memory).tag("tag 0").unwrap();
-    let place = open(&memory).own_extents()[1].span().at;
+    let place = open(&memory).table().tags["tag 0"].overflow[0].span().at;
     let long = Tag { extents: tag.extents.iter().copied().cycle().take(2000).collect(), ..(*tag).clone() };
     let mut looping = image.clone();
     let page = &long.encode_overflow(&[place; 9])[0];
     looping[place as usize..][..page.len()].copy_from_slice(page);
-    let told = refused(with(&looping, FIRST_SLOT, &long.encode_slot(place)));
+    let told = refused(with_slot(&looping, 0, &long.encode_slot(place)));
     assert_eq!(told, corrupt("the list of extents of tag \"tag 0\"", FIRST_SLOT));
 }
 
@@ -173,7 +184,7 @@ fn hostile_slots_with_right_checksums_are_refused() {
     ];
     for (tag, expected) in cases {
         let bytes: [u8; SLOT_BYTES] = tag.encode_slot(0);
-        let told = refused(with(&image, FIRST_SLOT, &bytes));
+        let told = refused(with_slot(&image, 0, &bytes));
         assert!(told.starts_with(expected) && told.ends_with("restore a backup"), "{told}");
     }
 }
@@ -186,7 +197,7 @@ fn t1_space_with_two_owners_is_refused() {
     let pool = open(&memory);
     let (one, two) = (pool.tag("tag 0").unwrap(), pool.tag("tag 1").unwrap());
     let thief = Tag { extents: two.extents[..3].to_vec(), ..(*one).clone() };
-    let told = refused(with(&image, FIRST_SLOT, &thief.encode_slot(0)));
+    let told = refused(with_slot(&image, 0, &thief.encode_slot(0)));
     assert!(told.contains("\"tag 0\"") && told.contains("\"tag 1\"") && told.contains("uses too"), "{told}");
 }
 

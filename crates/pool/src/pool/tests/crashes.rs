@@ -37,7 +37,7 @@ fn zones() -> (Vec<Step>, Vec<Step>) {
     (Vec::new(), steps)
 }
 
-/// The eighth tag chains a second page to the table; slots are freed and taken again.
+/// The tenth tag chains a further page to the table; slots are freed and taken again.
 fn chained() -> (Vec<Step>, Vec<Step>) {
     let before = (0..7).map(|number| step(move |pool| create(pool, &format!("t{number}"), &pages_need(1)))).collect();
     let steps = vec![
