@@ -38,11 +38,6 @@ impl Draft {
         self.0.extend_from_slice(bytes);
     }
 
-    /// Pads the payload with zeros to a multiple of 8.
-    pub fn pad(&mut self) {
-        self.0.resize(self.0.len().next_multiple_of(8), 0);
-    }
-
     /// Payload so far, in bytes.
     pub fn payload_bytes(&self) -> usize {
         self.0.len() - HEADER
