@@ -17,7 +17,7 @@ pub struct DoorArguments {
     /// The Unix socket to serve on
     #[arg(long)]
     unix: Option<PathBuf>,
-    /// A TCP address to serve on too, such as 127.0.0.1:10809
+    /// A TCP address to serve on too, such as 127.0.0.1:10809; its clients take no places of the socket's (256 each)
     #[arg(long, value_name = "ADDRESS:PORT")]
     tcp: Option<SocketAddr>,
     /// Who may connect by TCP: an address or a network, such as 10.0.0.0/8; repeatable [default: everybody]

@@ -39,7 +39,8 @@ pub enum Disk {
     Serve(Serve),
     /// Make a disk a real /dev node, until `detach` or the end of the pool's owner
     ///
-    /// Where no `ferrite up` owns the pool this command does, and runs until Ctrl-C.
+    /// It is /dev/ferrite/NAME, or where a disk of another pool has that, /dev/ferrite/POOL-NAME: it is printed. Where no
+    /// `ferrite up` owns the pool this command does, and runs until Ctrl-C.
     Attach(Attach),
     /// Take a disk's /dev node away; refused while it is mounted or open
     Detach(Named),

@@ -27,8 +27,9 @@ use crate::stop::Stop;
 /// Make what is missing, recover what is there, serve everything, until Ctrl-C
 ///
 /// Makes a pool and in it a disk called disk0 if there are none; serves every disk of the pool over NBD on a Unix
-/// socket (POOL.nbd where none is named); as root it also makes each a /dev node. Started again, also after kill -9,
-/// it serves what was there at once.
+/// socket (POOL.nbd where none is named); as root it also makes each a /dev node, /dev/ferrite/NAME, or
+/// /dev/ferrite/POOL-NAME where a disk of another pool has that. Started again, also after kill -9, it serves what was
+/// there at once.
 #[derive(Args)]
 pub struct Up {
     /// The pool's file [default: ferrite/pool in the user's data directory]
