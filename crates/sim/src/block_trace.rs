@@ -2,6 +2,7 @@
 //!
 //! A reader gives one [`Request`] after another and never holds more than a line of the trace.
 
+mod ahead;
 mod format;
 mod line;
 mod lines;
@@ -20,6 +21,7 @@ mod spc;
 
 use ferrite_medium::Span;
 
+pub use ahead::{Ahead, Numbered};
 pub use format::Format;
 pub use reader::{Reader, ReaderOptions};
 pub use write::Writer;

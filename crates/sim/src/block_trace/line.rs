@@ -36,8 +36,19 @@ pub(super) fn number(word: &[u8], what: &str) -> Result<u64, String> {
 }
 
 pub(super) fn digits(word: &[u8]) -> Option<u64> {
+    /// So many digits fit 64 bits, whatever they are.
+    const ALWAYS_FIT: usize = 19;
     if word.is_empty() {
         return None;
+    }
+    if word.len() <= ALWAYS_FIT {
+        let (mut sum, mut wrong) = (0_u64, false);
+        for byte in word {
+            let digit = byte.wrapping_sub(b'0');
+            wrong |= digit > 9;
+            sum = sum.wrapping_mul(10).wrapping_add(u64::from(digit));
+        }
+        return (!wrong).then_some(sum);
     }
     word.iter().try_fold(0_u64, |sum, byte| {
         let digit = byte.wrapping_sub(b'0');

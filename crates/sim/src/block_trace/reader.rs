@@ -1,7 +1,7 @@
 //! A trace, request by request.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::format::{Format, Parser};
 use super::lines::Lines;
@@ -48,6 +48,11 @@ impl Reader {
         Ok(Self { path: input.path, lines, parser, wanted: options.device, seen: None, line: 0, is_cut: false })
     }
 
+    /// Its name, for messages.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// The format.
     pub fn format(&self) -> Format {
         self.parser.format()
@@ -64,7 +69,7 @@ impl Reader {
     }
 
     /// An error at the line that was read last.
-    pub fn refuse(&self, reason: impl Into<String>) -> Error {
+    fn refuse(&self, reason: impl Into<String>) -> Error {
         Error::malformed(&self.path, self.line, reason)
     }
 
@@ -110,7 +115,7 @@ impl Reader {
     }
 }
 
-fn unreadable(path: &std::path::Path, line: u64, error: io::Error) -> Error {
+fn unreadable(path: &Path, line: u64, error: io::Error) -> Error {
     match error.kind() {
         io::ErrorKind::FileTooLarge => Error::malformed(path, line + 1, error.to_string()),
         _ => Error::reading(path, line, error),

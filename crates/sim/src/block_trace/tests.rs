@@ -198,3 +198,49 @@ proptest! {
         prop_assert_eq!((found, read), (format, expected));
     }
 }
+
+/// Read ahead, the requests are the same, with their lines; what is wrong comes after all that is right.
+#[test]
+fn reading_ahead_gives_the_same_requests() {
+    let whole: String = (0..10_000).map(|page| format!("\nW {page} 1\n")).collect();
+    for (text, is_right) in [(whole.clone(), true), (whole.clone() + "W x 1\n", false)] {
+        let input = Input::over(Path::new("t"), std::io::Cursor::new(text.into_bytes())).expect("it opens");
+        let mut ahead = Ahead::new(Reader::new(input, OPTIONS).expect("a trace"));
+        let (mut next, mut end) = (0, Ok(()));
+        loop {
+            match ahead.batch(&mut || true) {
+                Ok(Some(requests)) => {
+                    for Numbered { request, line } in requests {
+                        assert_eq!((request.span.at, line), (next * 4096, 2 * next + 2));
+                        next += 1;
+                    }
+                }
+                Ok(None) => break,
+                Err(why) => {
+                    end = Err(why.to_string());
+                    break;
+                }
+            }
+        }
+        assert_eq!((next, end.is_ok()), (10_000, is_right), "{end:?}");
+        assert!(is_right || end.is_err_and(|why| why.starts_with("t:20001: ")));
+    }
+}
+
+/// A pipe that gives nothing more keeps nobody who wants to end.
+#[test]
+fn a_silent_pipe_can_be_left() {
+    let (reader, mut writer) = std::io::pipe().expect("a pipe");
+    let (left, wait) = std::sync::mpsc::channel::<()>();
+    let writing = std::thread::spawn(move || {
+        std::io::Write::write_all(&mut writer, "W 1 1\n".repeat(12_000).as_bytes()).expect("it is read");
+        wait.recv().expect_err("nothing is sent");
+    });
+    let input = Input::over(Path::new("-"), reader).expect("it opens");
+    let mut ahead = Ahead::new(Reader::new(input, OPTIONS).expect("a trace"));
+    let mut batches = std::iter::from_fn(|| ahead.batch(&mut || false).expect("a trace"));
+    let whole = batches.by_ref().map(|requests| requests.len()).take_while(|requests| *requests > 0).sum::<usize>();
+    assert!(whole < 12_000, "a batch that is not full waits for more");
+    drop(left);
+    writing.join().expect("it ended");
+}

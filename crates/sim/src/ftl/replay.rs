@@ -1,13 +1,10 @@
 //! A block trace on a drive.
 
 use super::{Drive, HostPage, Translation};
-use crate::block_trace::{Kind, Reader, Request};
+use crate::block_trace::{Ahead, Kind, Request};
 use crate::{Error, Result};
 
-/// Requests between two looks at whether to go on.
-const LOOK_EVERY: u64 = 1 << 16;
-
-/// What of a trace is replayed.
+/// How a trace is replayed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Replay {
     /// Pages beyond the drive are taken modulo its size; without it they are refused.
@@ -21,31 +18,36 @@ pub struct Replayed {
     pub requests: u64,
     /// Pages that they touched.
     pub pages: u64,
+    /// The line of the trace that was replayed last.
+    pub line: u64,
     /// Whether the trace came to its end.
     pub is_whole: bool,
 }
 
 impl Replay {
     /// Gives every request of `trace` to `drive`, page by page; a page that a request touches in part counts whole.
-    /// `goes_on` is asked now and then.
+    /// `goes_on` is asked every few thousand requests.
     ///
     /// # Errors
     /// Where the trace is not understood or does not fit the drive, with its line; where the layer loses a page.
     pub fn run<T: Translation>(
         self,
-        trace: &mut Reader,
+        trace: &mut Ahead,
         drive: &mut Drive<T>,
         goes_on: &mut dyn FnMut(Replayed) -> bool,
     ) -> Result<Replayed> {
         let mut done = Replayed::default();
-        while let Some(request) = trace.request()? {
-            let told = self.request(request, drive).map_err(|why| match why {
-                Error::Beyond { .. } => trace.refuse(why.to_string()),
-                why => why,
-            });
-            done.pages += told?;
-            done.requests += 1;
-            if done.requests.is_multiple_of(LOOK_EVERY) && !goes_on(done) {
+        while let Some(requests) = trace.batch(&mut || goes_on(done))? {
+            for numbered in requests {
+                let told = self.request(numbered.request, drive).map_err(|why| match why {
+                    Error::Beyond { .. } => trace.refuse(numbered.line, why.to_string()),
+                    why => why,
+                });
+                done.pages += told?;
+                done.requests += 1;
+                done.line = numbered.line;
+            }
+            if !goes_on(done) {
                 return Ok(done);
             }
         }

@@ -6,7 +6,7 @@ use std::time::Instant;
 use clap::{Args, ValueEnum};
 use ferrite_pool::owner::Progress;
 use ferrite_sim::Input;
-use ferrite_sim::block_trace::{Reader, ReaderOptions};
+use ferrite_sim::block_trace::{Ahead, Reader, ReaderOptions};
 use ferrite_sim::ftl::{Choice, Figures, Replay, Replayed, Scheme, Shape, Spec, Timing};
 use serde::Serialize;
 
@@ -121,15 +121,15 @@ impl Ftl {
         let spec = Spec { scheme, shape, timing: self.timing };
         let mut drive = spec.build().map_err(|why| Failure::Usage(why.to_string()))?;
         let options = ReaderOptions { page_bytes: shape.page_bytes, device: self.device };
-        let mut reader = Reader::new(Input::open(&self.trace)?, options)?;
+        let mut trace = Ahead::new(Reader::new(Input::open(&self.trace)?, options)?);
         if self.prefill {
             drive.prefill()?;
         }
         let replayed = {
             let (bar, began) = (Bar::new(), Instant::now());
-            Replay { wraps: self.wrap }.run(&mut reader, &mut drive, &mut |done| bar.show(&progress(done, began)))?
+            Replay { wraps: self.wrap }.run(&mut trace, &mut drive, &mut |done| bar.show(&progress(done, began)))?
         };
-        if reader.is_cut() {
+        if trace.is_cut() {
             remark!("ferrite: {}: its last line has no end: maybe it was cut there", self.trace.display());
         }
         let report = Report { scheme: scheme.name(), figures: drive.figures()? };
@@ -139,7 +139,7 @@ impl Ftl {
         }
         Err(format!(
             "stopped after line {} of {}: the figures are of what was read",
-            reader.line(),
+            replayed.line,
             self.trace.display()
         )
         .into())
