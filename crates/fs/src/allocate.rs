@@ -62,7 +62,9 @@ impl FileSystem {
         }
         inode.touch(self.now());
         let change = Change::new(self);
-        self.commit_head(change, &mut inode)
+        self.commit_head(change, &mut inode)?;
+        self.note_growth(&inode, size);
+        Ok(())
     }
 
     /// Gives every page of `range` that has none one of zeros.

@@ -12,6 +12,7 @@ use crate::gate::Gate;
 use crate::inode::Inode;
 use crate::layout::MapPages;
 use crate::locks::Locks;
+use crate::migrate::Candidates;
 use crate::orphans::Orphans;
 use crate::shape::Shape;
 use crate::space::{ChunkKind, Space};
@@ -33,6 +34,8 @@ pub struct FileSystem {
     pub(crate) locks: Locks,
     pub(crate) gate: Gate,
     pub(crate) orphans: Orphans,
+    /// Files that may be moved to superpages.
+    pub(crate) candidates: Candidates,
     /// Held while a directory moves to another one, so that no directory comes to lie within itself.
     pub(crate) moving: Mutex<()>,
 }
@@ -64,6 +67,7 @@ impl FileSystem {
             locks: Locks::default(),
             gate: Gate::default(),
             orphans,
+            candidates: Candidates::default(),
             moving: Mutex::new(()),
             tag: Mutex::new(Arc::clone(&tag)),
             pool,

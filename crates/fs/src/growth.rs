@@ -1,8 +1,10 @@
 //! How pages, inodes and chunks are found when those at hand are used up.
 
+use std::collections::BTreeSet;
+
 use ferrite_medium::{Scheme, Span};
-use ferrite_pool::layout::CHUNK;
-use ferrite_pool::{Need, Role, TagChange, Zone};
+use ferrite_pool::layout::{CHUNK, CHUNK_PAGES, PAGE};
+use ferrite_pool::{Extent, Need, Role, TagChange, Zone};
 
 use crate::bits::Run;
 use crate::change::Change;
@@ -15,6 +17,25 @@ use crate::{Error, Result};
 const GROWTH_CHUNKS_MAX: u64 = 64;
 /// Free pages for which a chunk is taken over by a thread.
 const WORTH_TAKING: u64 = 64;
+
+/// Free chunks that are kept in any case.
+const KEPT_CHUNKS: u64 = 2;
+
+/// What of `extent` is left without the chunks that start at `gone`.
+fn without(extent: Extent, gone: &BTreeSet<u64>) -> Vec<Extent> {
+    if extent.role != Role::DATA {
+        return vec![extent];
+    }
+    let chunks = (extent.page..extent.end()).step_by(CHUNK_PAGES as usize).filter(|page| !gone.contains(page));
+    let mut left: Vec<Extent> = Vec::new();
+    for page in chunks {
+        match left.last_mut() {
+            Some(last) if last.end() == page => last.pages += CHUNK_PAGES as u32,
+            _ => left.push(Extent { page, pages: CHUNK_PAGES as u32, ..extent }),
+        }
+    }
+    left
+}
 
 impl FileSystem {
     /// Takes `count` pages, all or none, in DRAM.
@@ -85,7 +106,7 @@ impl FileSystem {
         }
         self.retire_index(old)?;
         if kind == ChunkKind::Inodes {
-            let at = self.place(chunk * ferrite_pool::layout::CHUNK_PAGES)?;
+            let at = self.place(chunk * CHUNK_PAGES)?;
             self.memory().zero(Span::new(at, CHUNK), Scheme::Nt);
             self.settle()?;
         }
@@ -144,6 +165,31 @@ impl FileSystem {
             }
         }
         Err(Error::NoSpace)
+    }
+
+    /// Gives free chunks back to the pool while it has more than a few; whether it did. A chunk word goes first: what a
+    /// crash leaves then is a spare chunk (FC3).
+    pub(crate) fn step_space(&self) -> Result<bool> {
+        let (idle, all) = self.space.idle_count();
+        if idle <= KEPT_CHUNKS.max(all / 16) {
+            return Ok(false);
+        }
+        let _pass = self.gate.pass();
+        let mut tag = self.tag.lock();
+        let mut gone = BTreeSet::new();
+        while gone.len() as u64 + KEPT_CHUNKS.max(all / 16) < idle && gone.len() < GROWTH_CHUNKS_MAX as usize {
+            let Some(chunk) = self.space.claim_idle() else { break };
+            let page = self.place(chunk * CHUNK_PAGES)? / PAGE;
+            let word = self.space.map.chunk_word(chunk);
+            self.memory().store_word(word, 0);
+            self.memory().persist(Span::new(word, 8))?;
+            self.space.remove(chunk);
+            gone.insert(page);
+        }
+        let keep: Vec<Extent> = tag.extents.iter().flat_map(|extent| without(*extent, &gone)).collect();
+        let change = TagChange { size: tag.size, attributes: tag.attributes, add: &[], keep: &keep };
+        *tag = self.pool().change_tag(&tag, &change, |_| Ok(()))?;
+        Ok(true)
     }
 
     /// Inodes that could still be made, beside those of the chunks there are.

@@ -25,6 +25,7 @@ mod links;
 mod locks;
 mod lookup;
 mod make;
+mod migrate;
 mod names;
 mod options;
 mod orphans;

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use parking_lot::{RwLock, RwLockReadGuard, RwLockUpgradableReadGuard, RwLockWriteGuard};
 
 use crate::Ino;
 use crate::gate::Padded;
@@ -88,6 +88,11 @@ impl Locks {
 
     pub fn write(&self, ino: Ino) -> RwLockWriteGuard<'_, Stripe> {
         self.of(ino).write()
+    }
+
+    /// Keeps others from changing it; readers go on until it is upgraded.
+    pub fn upgradable(&self, ino: Ino) -> RwLockUpgradableReadGuard<'_, Stripe> {
+        self.of(ino).upgradable_read()
     }
 
     /// All of `inos`, to be changed.

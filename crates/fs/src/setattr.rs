@@ -20,6 +20,7 @@ impl FileSystem {
         if stripe.waiting.contains_key(&ino.0) {
             self.publish_size(&mut stripe, &mut inode)?;
         }
+        let before = inode.size();
         if let Some(size) = set.size {
             self.refuse_size(&inode, size)?;
             if size > inode.size() {
@@ -33,6 +34,10 @@ impl FileSystem {
         if is_ready {
             self.orphans.make_ready(ino);
         }
+        if set.size.is_some_and(|size| size < before) {
+            self.shrink_super(&mut inode)?;
+        }
+        self.note_growth(&inode, before);
         self.attr_of(&inode)
     }
 

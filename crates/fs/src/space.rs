@@ -234,6 +234,28 @@ impl Space {
         self.chunks.iter().enumerate().map(base).filter(|(base, _)| *base != 0)
     }
 
+    /// Chunks with nothing in them, and all.
+    pub fn idle_count(&self) -> (u64, u64) {
+        (0..self.chunks()).filter_map(|chunk| Some((chunk, self.kind(chunk)?))).fold(
+            (0, 0),
+            |(idle, all), (chunk, kind)| {
+                let is_idle = match kind {
+                    ChunkKind::Free => true,
+                    ChunkKind::Data | ChunkKind::Index => self.free_pages(chunk) == CHUNK_PAGES,
+                    ChunkKind::Inodes | ChunkKind::Super => false,
+                };
+                (idle + u64::from(is_idle), all + 1)
+            },
+        )
+    }
+
+    /// Takes away `chunk`, which is claimed: nobody is given anything of it.
+    pub fn remove(&self, chunk: u64) {
+        self.set_base(chunk, 0);
+        self.set_kind(chunk, ChunkKind::Free);
+        self.unclaim(chunk);
+    }
+
     /// Whether there is a chunk of kind free.
     pub fn has_free(&self) -> bool {
         (0..self.chunks()).any(|chunk| self.kind(chunk) == Some(ChunkKind::Free))

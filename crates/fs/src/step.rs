@@ -8,6 +8,6 @@ impl FileSystem {
     /// chunks back to the pool. `false` when nothing waits.
     pub fn step(&self) -> Result<bool> {
         self.refuse_if_read_only()?;
-        self.step_orphans()
+        Ok(self.step_orphans()? || self.step_superpages()? || self.step_space()?)
     }
 }

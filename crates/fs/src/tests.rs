@@ -5,6 +5,7 @@ mod canary;
 mod crash;
 mod model;
 mod reference;
+mod superpages;
 mod world;
 
 use std::cell::Cell;
@@ -22,6 +23,8 @@ pub(crate) enum Bug {
     ForgottenOrphan,
     /// A transaction that writes a size starts no epoch (FI2).
     SameEpoch,
+    /// A superpage is named before the copy in it is durable (FS2).
+    SuperBeforeCopy,
     /// A page is given back and not marked free.
     LeakedPage,
 }

@@ -92,6 +92,26 @@ impl FileSystem {
         }
     }
 
+    /// The word that names the 2 MiB of the file that page `page` lies in, and where it lies; `None` where the index has
+    /// none.
+    pub(crate) fn block_word(&self, inode: &Inode, page: u64) -> Result<Option<(u64, Word)>> {
+        let mut height = inode.head.height;
+        if !(1..=4).contains(&height) || page >= reach(height) {
+            return Ok(None);
+        }
+        let mut span = root_pages(height);
+        let index = page / span;
+        let (mut at, mut word) = (inode.root_at(index), inode.roots[index as usize]);
+        while height > 1 {
+            let Named::Node(node) = word.named() else { return Ok(None) };
+            let within = page % span;
+            (height, span) = (height - 1, span / NODE_WORDS);
+            at = self.place(node)? + within / span * 8;
+            word = Word(self.memory().load_word(at));
+        }
+        Ok(Some((at, word)))
+    }
+
     /// Shows the parts of `pages` of a file, in order, to `each` until it says `false`.
     #[inline]
     pub(crate) fn parts(

@@ -37,6 +37,10 @@ impl Word {
         Self(page | 1 << KIND)
     }
 
+    pub fn superpage(page: u64) -> Self {
+        Self(page | 2 << KIND)
+    }
+
     pub fn node(page: u64) -> Self {
         Self(page | 3 << KIND)
     }

@@ -7,7 +7,7 @@
 //! - FW4. Where a fence is not durable, sizes wait in DRAM until an fsync has made the data durable.
 
 use ferrite_medium::{Scheme, Span};
-use ferrite_pool::layout::{CHUNK_PAGES, PAGE};
+use ferrite_pool::layout::PAGE;
 
 use crate::bits::pages_of;
 use crate::change::Change;
@@ -120,6 +120,7 @@ impl FileSystem {
             stripe.wait(inode.ino, inode.size(), now);
             return Ok(());
         }
+        let old = inode.size();
         if grows {
             self.settle_data()?;
             inode.head.size = end;
@@ -127,6 +128,7 @@ impl FileSystem {
         inode.touch(now);
         inode.store_direct(self.memory());
         self.memory().fence();
+        self.note_growth(inode, old);
         Ok(())
     }
 
@@ -160,6 +162,9 @@ impl FileSystem {
     /// Writes to new pages what has none, or all of it where it `replaces` (FW3).
     fn write_new(&self, stripe: &mut Stripe, inode: &mut Inode, at: u64, from: &[u8], replaces: bool) -> Result<()> {
         let (size, end) = (inode.size(), at + from.len() as u64);
+        if at == size && self.expand_super(inode)? {
+            return self.write_part(stripe, inode, at, from);
+        }
         let pages = at / PAGE..end.div_ceil(PAGE);
         let mut renewed = self.to_renew(inode, pages.clone(), replaces)?;
         let appends = at == size && size > 0 && stripe.is_held(inode.ino);
@@ -192,6 +197,7 @@ impl FileSystem {
         inode.touch(self.now());
         self.commit_head(change, inode)?;
         stripe.waiting.remove(&inode.ino.0);
+        self.note_growth(inode, size);
         Ok(())
     }
 
@@ -263,27 +269,6 @@ impl FileSystem {
             added += 1 - change.free_word(one.old).min(1);
         }
         added
-    }
-
-    /// A superpage becomes 512 pages, each of which can then be replaced by itself.
-    pub(crate) fn split_super(&self, inode: &mut Inode, page: u64) -> Result<()> {
-        let Found::Super { at: word_at, page: within, .. } = self.walk(inode, page)? else { return Ok(()) };
-        let first = within - within % CHUNK_PAGES;
-        let mut change = Change::new(self);
-        let runs = change.take_data(CHUNK_PAGES)?;
-        let from = self.place(first)?;
-        let mut words = Vec::new();
-        for (index, page) in pages_of(&runs).enumerate() {
-            copy_bytes(self.memory(), from + index as u64 * PAGE, self.place(page)?, PAGE);
-            words.extend(Word::page(page).0.to_le_bytes());
-        }
-        self.settle()?;
-        let (node, at) = change.take_index_page()?;
-        change.write(at, &words);
-        self.set_word(&mut change, inode, word_at, Word::node(node));
-        change.free_super(first);
-        inode.head.pages += 1;
-        self.commit_head(change, inode)
     }
 
     /// Makes durable what was written to `ino` before, then the size that shows it (FW4).

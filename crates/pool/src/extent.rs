@@ -1,5 +1,7 @@
 //! Runs of pages, and streams made of them.
 
+use std::collections::BTreeMap;
+
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -57,6 +59,24 @@ impl Extent {
     pub fn end(self) -> u64 {
         self.page + u64::from(self.pages)
     }
+}
+
+/// What is left of `extents` without `keep`; `None` where that is not part of them, each part once.
+pub(crate) fn dropped(extents: &[Extent], keep: &[Extent]) -> Option<Vec<Extent>> {
+    let mut left: BTreeMap<u64, Extent> = extents.iter().map(|extent| (extent.page, *extent)).collect();
+    for kept in keep {
+        let (page, whole) = left.range(..=kept.page).next_back().map(|(page, extent)| (*page, *extent))?;
+        if (whole.role, whole.zone) != (kept.role, kept.zone) || kept.end() > whole.end() {
+            return None;
+        }
+        left.remove(&page);
+        for (start, end) in [(whole.page, kept.page), (kept.end(), whole.end())] {
+            if start < end {
+                left.insert(start, Extent { page: start, pages: (end - start) as u32, ..whole });
+            }
+        }
+    }
+    Some(left.into_values().collect())
 }
 
 /// An extent on the medium.

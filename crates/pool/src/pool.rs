@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use ferrite_medium::{Memory, Scheme};
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::extent::{Extent, Role, Zone};
+use crate::extent::{Extent, Role, Zone, dropped};
 use crate::freeze::Freezers;
 use crate::grant::{Grants, Opening};
 use crate::lane::Lanes;
@@ -73,7 +73,7 @@ pub struct TagChange<'a> {
     pub attributes: [u8; 64],
     /// Space to add behind what it has.
     pub add: &'a [Need],
-    /// Extents to keep of those it has; the others become free.
+    /// What to keep of its extents, whole or in part, in this order; the rest becomes free.
     pub keep: &'a [Extent],
 }
 
@@ -304,16 +304,13 @@ impl Pool {
         let mut transaction = self.transaction();
         let mut table = self.table.lock();
         let entry = current(&table, tag)?;
-        let keep: BTreeSet<Extent> = change.keep.iter().copied().collect();
-        let (kept, dropped): (Vec<Extent>, _) = entry.tag.extents.iter().partition(|old| keep.contains(old));
-        if kept.len() < keep.len() {
-            return Err(Error::Busy(format!("tag {:?} was changed by someone else: read it again", tag.name)));
-        }
+        let dropped = dropped(&entry.tag.extents, change.keep)
+            .ok_or_else(|| Error::Busy(format!("tag {:?} was changed by someone else: read it again", tag.name)))?;
         let added = transaction.take(change.add)?;
         prepare(&added)?;
         transaction.free(&dropped);
         transaction.free(&entry.overflow);
-        let extents = kept.into_iter().chain(added).collect();
+        let extents = change.keep.iter().copied().chain(added).collect();
         let changed = Tag { size: change.size, attributes: change.attributes, extents, ..(*entry.tag).clone() };
         let entry = self.write_slot(&mut transaction, changed, entry.slot)?;
         transaction.commit()?;

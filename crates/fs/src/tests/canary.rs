@@ -26,6 +26,7 @@ fn canary_planted_bugs_are_found() {
         (Bug::ForgottenOrphan, "unlink large"),
         (Bug::SameEpoch, "truncate after an append"),
         (Bug::LeakedPage, "unlink"),
+        (Bug::SuperBeforeCopy, "move to a superpage"),
     ] {
         assert!(!is_found_without(name), "{name:?} fails by itself");
         assert!(is_found(bug, name), "{bug:?} was not found by {name:?}");

@@ -1,6 +1,6 @@
 //! Every crash of every operation: before it or after it, and nothing between.
 
-use ferrite_crash::{Crash, Model, Options, Points, Report, explore};
+use ferrite_crash::{Crash, LyingMemory, Model, Options, Points, Report, explore};
 
 use super::world::*;
 use crate::check::look;
@@ -66,6 +66,10 @@ fn held(fs: &FileSystem) {
 fn appended(fs: &FileSystem) {
     held(fs);
     fs.append(at(fs, "a"), b"more").expect("room");
+}
+
+fn grown(fs: &FileSystem) {
+    put(fs, make(fs, Ino::ROOT, "grown", Kind::File), 0, SUPER_THRESHOLD as usize, 7);
 }
 
 fn orphan(fs: &FileSystem) {
@@ -141,8 +145,9 @@ static CASES: [Case; 38] = [
 ];
 
 /// Writes, each mixed in place and whole where they are atomic.
-static WRITES: [Case; 5] = [
+static WRITES: [Case; 6] = [
     mixed("overwrite", usual, |fs| put(fs, at(fs, "big"), 6000, 9000, 9)),
+    whole("move to a superpage", grown, settle),
     mixed("append", held, |fs| put(fs, at(fs, "a"), 4102, 64, 9)),
     mixed("append to a new page", held, |fs| put(fs, at(fs, "a"), 4102, 5000, 9)),
     mixed(
@@ -181,6 +186,25 @@ pub(super) fn explore_case(case: &Case, model: Model, data: Option<DataMode>, mi
         ..Options::default()
     };
     explore(&memory, &options, |crash| judge(crash, data, &before, &after, mixes))
+}
+
+/// Every crash of what `memory` recorded, `images` of each: sound, and as `check` says.
+pub(super) fn explore_sound(
+    memory: &LyingMemory,
+    images: u64,
+    mut check: impl FnMut(&FileSystem) -> Result<(), String>,
+) -> Report {
+    let options = Options {
+        images_per_point_max: images,
+        samples_per_point: images,
+        points: Points::Widest,
+        ..Options::default()
+    };
+    explore(memory, &options, |crash| {
+        let fs = open(&std::sync::Arc::new(crash.memory()), None).map_err(|error| error.to_string())?;
+        let wrong = look(fs.pool(), &fs.tag());
+        if wrong.is_empty() { check(&fs) } else { Err(format!("{wrong:?}")) }
+    })
 }
 
 /// Sound, and as before or after; after, once that was acknowledged. Ending what was begun changes nothing of that.

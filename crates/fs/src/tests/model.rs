@@ -30,6 +30,7 @@ enum Op {
     Release { file: u8 },
     Step,
     Flush,
+    Settle,
     Restart,
 }
 
@@ -57,6 +58,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => any::<u8>().prop_map(|file| Op::Release { file }),
         1 => Just(Op::Step),
         1 => Just(Op::Flush),
+        1 => Just(Op::Settle),
         1 => Just(Op::Restart),
     ]
 }
@@ -201,6 +203,10 @@ impl Pair {
             }
             Op::Step => (fs.step().map(drop), Ok(())),
             Op::Flush => (fs.flush(), Ok(())),
+            Op::Settle => {
+                settle(fs);
+                (Ok(()), Ok(()))
+            }
             _ => (self.restart(), Ok(())),
         }
     }

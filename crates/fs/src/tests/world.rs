@@ -16,6 +16,9 @@ pub const BOOT: [u8; 16] = [9; 16];
 pub const NAME: &str = "files";
 pub const POOL_BYTES: u64 = 16 * CHUNK;
 
+/// Bytes from which on files of tests are moved to superpages.
+pub const SUPER_THRESHOLD: u64 = 3 << 20;
+
 /// Who makes files in tests.
 pub const ME: Credentials = Credentials { uid: 7, gid: 8 };
 
@@ -31,7 +34,7 @@ pub fn new_memory(model: Model, bytes: u64) -> Arc<LyingMemory> {
     let memory = Arc::new(memory);
     let pool = Pool::open(memory.clone(), BOOT).expect("it opens").0;
     let spec = FsSpec {
-        super_threshold_bytes: None,
+        super_threshold_bytes: Some(SUPER_THRESHOLD),
         uid: ME.uid,
         gid: ME.gid,
         mode: 0o755,

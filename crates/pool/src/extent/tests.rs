@@ -55,3 +55,15 @@ proptest! {
         prop_assert!(stream.locate(stream.len()).is_none() && stream.len() < CHUNK);
     }
 }
+
+#[test]
+fn what_is_dropped_is_what_is_not_kept() {
+    let extent = |page, pages| Extent { page, pages, role: Role::DATA, zone: Zone::Super };
+    let all = [extent(0, 512), extent(2048, 1536)];
+    assert_eq!(dropped(&all, &all), Some(vec![]));
+    assert_eq!(dropped(&all, &[extent(2560, 512)]), Some(vec![extent(0, 512), extent(2048, 512), extent(3072, 512)]));
+    for wrong in [&[extent(512, 512)][..], &[extent(3072, 1024)], &[extent(0, 512), extent(0, 512)]] {
+        assert_eq!(dropped(&all, wrong), None, "{wrong:?}");
+    }
+    assert_eq!(dropped(&all, &[Extent { role: Role::MAP, ..extent(0, 512) }]), None);
+}

@@ -1,0 +1,221 @@
+//! Superpages: files that have outgrown a threshold move, 2 MiB at a time, from pages of 4 KiB to one of 2 MiB
+//! (nvm-storage-hierarchy.txt 5.2.2).
+//!
+//! - FS1. A block of 2 MiB moves when it lies before the end of its file and 507 of its 512 pages are there; so what
+//!   superpages waste is within 1 %. One at the end that a cut left partly used is split again, unless the file is so
+//!   large that it is within 1 % of it.
+//! - FS2. The copy is durable before one change names it and frees what was copied.
+//! - FS3. While a block is copied readers go on and writers wait. A file that somebody else works on directly is not
+//!   moved: whoever grants that asks first ([`FileSystem::step`] is the only one that moves).
+
+use std::collections::BTreeMap;
+
+use ferrite_medium::{Scheme, Span};
+use ferrite_pool::layout::{CHUNK, CHUNK_PAGES, PAGE};
+use parking_lot::{Mutex, RwLockUpgradableReadGuard};
+
+use crate::bits::pages_of;
+use crate::change::Change;
+use crate::fs::{FileSystem, copy_bytes};
+use crate::inode::Inode;
+use crate::space::ChunkKind;
+use crate::word::{Named, Word};
+use crate::{Error, Ino, Kind, Result};
+
+/// Pages of a block that must be there for it to move.
+const PAGES_MIN: u64 = CHUNK_PAGES - CHUNK_PAGES / 100;
+/// Bytes of a file that a superpage is 1 % of.
+pub(crate) const LARGE_BYTES: u64 = 100 * CHUNK;
+/// Blocks that one step looks at.
+const LOOKED_AT_MAX: u64 = 64;
+
+/// Files to look at, and the block of each where that goes on.
+#[derive(Debug, Default)]
+pub(crate) struct Candidates(Mutex<BTreeMap<Ino, u64>>);
+
+impl Candidates {
+    /// Block `block` of `ino` may be ready to move.
+    pub fn add(&self, ino: Ino, block: u64) {
+        let mut all = self.0.lock();
+        let from = all.entry(ino).or_insert(block);
+        *from = block.min(*from);
+    }
+
+    fn take(&self) -> Option<(Ino, u64)> {
+        self.0.lock().pop_first()
+    }
+}
+
+impl FileSystem {
+    /// Notes that a file has grown from `old` bytes to what it has, for it to be moved.
+    #[inline]
+    pub(crate) fn note_growth(&self, inode: &Inode, old: u64) {
+        let Some(threshold) = self.shape.super_threshold_bytes.filter(|threshold| inode.size() >= *threshold) else {
+            return;
+        };
+        if old < threshold {
+            self.candidates.add(inode.ino, 0);
+        } else if old / CHUNK < inode.size() / CHUNK {
+            self.candidates.add(inode.ino, old / CHUNK);
+        }
+    }
+
+    /// Moves a block, or looks at a few; `false` when no file waits.
+    pub(crate) fn step_superpages(&self) -> Result<bool> {
+        let Some((ino, block)) = self.candidates.take() else { return Ok(false) };
+        let _pass = self.gate.pass();
+        let stripe = self.locks.upgradable(ino);
+        let Ok(mut inode) = self.load(ino) else { return Ok(true) };
+        if inode.kind() != Some(Kind::File) || stripe.waiting.contains_key(&ino.0) {
+            return Ok(true);
+        }
+        let end = inode.size() / CHUNK;
+        for block in (block..end).take(LOOKED_AT_MAX as usize) {
+            let Some(found) = self.movable(&inode, block)? else { continue };
+            return match self.copy_block(&found) {
+                Ok(chunk) => {
+                    let _stripe = RwLockUpgradableReadGuard::upgrade(stripe);
+                    self.name_block(&mut inode, &found, chunk)?;
+                    self.candidates.add(ino, block + 1);
+                    Ok(true)
+                }
+                // It is looked at again when it grows.
+                Err(Error::NoSpace) => Ok(true),
+                Err(error) => Err(error),
+            };
+        }
+        if block + LOOKED_AT_MAX < end {
+            self.candidates.add(ino, block + LOOKED_AT_MAX);
+        }
+        Ok(true)
+    }
+
+    /// The words of block `block`, if it is to move (FS1).
+    fn movable(&self, inode: &Inode, block: u64) -> Result<Option<Block>> {
+        let Some((at, word)) = self.block_word(inode, block * CHUNK_PAGES)? else { return Ok(None) };
+        let Named::Node(node) = word.named() else { return Ok(None) };
+        let words = self.load_words(self.place(node)?);
+        let there = words.iter().filter(|word| **word != 0).count() as u64;
+        Ok((there >= PAGES_MIN).then_some(Block { at, node, words, there }))
+    }
+
+    /// Copies a block to a chunk, which stays claimed (FS2).
+    fn copy_block(&self, block: &Block) -> Result<u64> {
+        let chunk = self.claim_chunk()?.ok_or(Error::NoSpace)?;
+        let copied = self.copy_to(block, chunk);
+        if copied.is_err() {
+            self.space.unclaim(chunk);
+        }
+        copied.map(|()| chunk)
+    }
+
+    fn copy_to(&self, block: &Block, chunk: u64) -> Result<()> {
+        self.retire_index(self.space.kind(chunk))?;
+        let to = self.place(chunk * CHUNK_PAGES)?;
+        for (index, word) in block.words.iter().enumerate() {
+            let to = to + index as u64 * PAGE;
+            match Word(*word).named() {
+                Named::Page(page) => copy_bytes(self.memory(), self.place(page)?, to, PAGE),
+                Named::Nothing => self.memory().zero(Span::new(to, PAGE), Scheme::Nt),
+                _ => return Err(self.corrupt("a word of an index", block.at)),
+            }
+        }
+        #[cfg(test)]
+        if crate::tests::is_planted(crate::tests::Bug::SuperBeforeCopy) {
+            return Ok(());
+        }
+        self.settle()
+    }
+
+    /// Names the copy in the place of what was copied (FS2).
+    fn name_block(&self, inode: &mut Inode, block: &Block, chunk: u64) -> Result<()> {
+        let mut change = Change::new(self);
+        self.set_word(&mut change, inode, block.at, Word::superpage(chunk * CHUNK_PAGES));
+        change.write_kind(chunk, ChunkKind::Super);
+        block.words.iter().for_each(|word| _ = change.free_word(Word(*word)));
+        change.free_page(block.node);
+        inode.head.pages = inode.head.pages + CHUNK_PAGES - block.there - 1;
+        match self.commit_head(change, inode) {
+            Ok(()) => self.space.set_kind(chunk, ChunkKind::Super),
+            Err(error) => {
+                self.space.unclaim(chunk);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a superpage for the block that begins where a large file ends, so that appends need none other (FS1).
+    /// Whether it did.
+    pub(crate) fn expand_super(&self, inode: &mut Inode) -> Result<bool> {
+        let page = inode.size() / PAGE;
+        let is_wanted = inode.size() >= LARGE_BYTES && inode.size().is_multiple_of(CHUNK);
+        if !is_wanted || self.shape.super_threshold_bytes.is_none_or(|threshold| inode.size() < threshold) {
+            return Ok(false);
+        }
+        let Some((at, Word::NONE)) = self.block_word(inode, page)? else { return Ok(false) };
+        let Some(chunk) = self.claim_chunk()? else { return Ok(false) };
+        let named = self.retire_index(self.space.kind(chunk)).and_then(|()| {
+            let mut change = Change::new(self);
+            self.set_word(&mut change, inode, at, Word::superpage(chunk * CHUNK_PAGES));
+            change.write_kind(chunk, ChunkKind::Super);
+            inode.head.pages += CHUNK_PAGES;
+            self.commit_head(change, inode)
+        });
+        match named {
+            Ok(()) => self.space.set_kind(chunk, ChunkKind::Super),
+            Err(error) => {
+                self.space.unclaim(chunk);
+                return Err(error);
+            }
+        }
+        Ok(true)
+    }
+
+    /// After a cut: a superpage that is only partly before the end becomes pages, if it is more than 1 % of the file
+    /// (FS1). Where there is no space for them it stays.
+    pub(crate) fn shrink_super(&self, inode: &mut Inode) -> Result<()> {
+        if inode.size() >= LARGE_BYTES || inode.size().is_multiple_of(CHUNK) {
+            return Ok(());
+        }
+        match self.split_super(inode, inode.size() / PAGE) {
+            Err(Error::NoSpace) => Ok(()),
+            split => split,
+        }
+    }
+
+    /// The superpage that page `page` lies in becomes pages, each of which can then be replaced by itself: those before
+    /// the end of the file.
+    pub(crate) fn split_super(&self, inode: &mut Inode, page: u64) -> Result<()> {
+        let Some((at, word)) = self.block_word(inode, page)? else { return Ok(()) };
+        let Named::Super(first) = word.named() else { return Ok(()) };
+        let start = page - page % CHUNK_PAGES;
+        let count = inode.size().div_ceil(PAGE).saturating_sub(start).min(CHUNK_PAGES);
+        let mut change = Change::new(self);
+        let runs = change.take_data(count)?;
+        let from = self.place(first)?;
+        let mut words = Vec::new();
+        for (index, page) in pages_of(&runs).enumerate() {
+            copy_bytes(self.memory(), from + index as u64 * PAGE, self.place(page)?, PAGE);
+            words.extend(Word::page(page).0.to_le_bytes());
+        }
+        self.settle()?;
+        let (node, node_at) = change.take_index_page()?;
+        change.write(node_at, &words);
+        self.set_word(&mut change, inode, at, Word::node(node));
+        change.free_super(first);
+        inode.head.pages = inode.head.pages + count + 1 - CHUNK_PAGES;
+        self.commit_head(change, inode)
+    }
+}
+
+/// A block that is to move.
+struct Block {
+    /// Where the word lies that names it.
+    at: u64,
+    /// The page of its words.
+    node: u64,
+    words: [u64; CHUNK_PAGES as usize],
+    /// Pages that are there.
+    there: u64,
+}

@@ -1,0 +1,125 @@
+//! Files that move to superpages, and chunks that come and go.
+
+use ferrite_crash::Model;
+use ferrite_medium::Memory;
+use ferrite_pool::layout::CHUNK;
+
+use super::world::*;
+use crate::{Allocate, FileSystem, Ino, Kind};
+
+/// A file of `chunks` times 2 MiB and `more` bytes, each page told from the others.
+fn large(fs: &FileSystem, chunks: u64, more: u64) -> (Ino, Vec<u8>) {
+    let ino = fs.create_file(Ino::ROOT, b"large", &new(Kind::File)).expect("made").ino;
+    let bytes: Vec<u8> = (0..chunks * CHUNK + more).map(|i| (i / 4096 * 7 + i % 13) as u8).collect();
+    assert_eq!(fs.write(ino, 0, &bytes).expect("room"), bytes.len());
+    (ino, bytes)
+}
+
+fn supers(fs: &FileSystem) -> u64 {
+    fs.statfs().super_bytes / CHUNK
+}
+
+#[test]
+fn fs1_a_file_moves_to_superpages_and_back() {
+    let fs = open(&new_memory(Model::MAPPED, 40 * CHUNK), None).expect("it opens");
+    let (ino, mut bytes) = large(&fs, 3, 10_000);
+    assert_eq!(supers(&fs), 0);
+    settle(&fs);
+    assert_eq!(supers(&fs), 3, "whole blocks have moved, the rest has not");
+    assert!(content(&fs, ino).expect("it reads") == bytes);
+    assert_sound(&fs);
+    fs.write(ino, CHUNK - 5, b"over two superpages").expect("room");
+    bytes[CHUNK as usize - 5..][..19].copy_from_slice(b"over two superpages");
+    fs.allocate(ino, CHUNK + 1000..CHUNK + 20_000, Allocate::Punch).expect("punched");
+    bytes[CHUNK as usize + 1000..CHUNK as usize + 20_000].fill(0);
+    assert!(content(&fs, ino).expect("it reads") == bytes);
+    assert_eq!(supers(&fs), 2, "a hole is not kept in a superpage");
+    assert_sound(&fs);
+    resize(&fs, ino, CHUNK / 2).expect("cut");
+    settle(&fs);
+    assert_eq!(supers(&fs), 0, "what a cut leaves of a superpage becomes pages");
+    bytes.truncate(CHUNK as usize / 2);
+    assert!(content(&fs, ino).expect("it reads") == bytes);
+    let attr = fs.getattr(ino).expect("there");
+    assert!(attr.allocated_bytes < CHUNK / 2 + 20 * 4096, "{}", attr.allocated_bytes);
+    assert_sound(&fs);
+}
+
+#[test]
+fn fs1_small_files_and_blocks_with_holes_stay() {
+    let fs = open(&new_memory(Model::MAPPED, 40 * CHUNK), None).expect("it opens");
+    let (ino, _) = large(&fs, 1, 0);
+    settle(&fs);
+    assert_eq!(supers(&fs), 0, "below the threshold");
+    resize(&fs, ino, 5 * CHUNK).expect("grown");
+    fs.write(ino, 3 * CHUNK, &vec![1; CHUNK as usize - 6 * 4096]).expect("room");
+    settle(&fs);
+    assert_eq!(supers(&fs), 1, "the first block alone is there for 99 %");
+    fs.write(ino, 4 * CHUNK - 6 * 4096, &[1; 4096]).expect("room");
+    resize(&fs, ino, 6 * CHUNK).expect("grown");
+    fs.hold(ino).expect("there");
+    settle(&fs);
+    assert_sound(&fs);
+}
+
+#[test]
+fn fs2_every_crash_while_a_file_moves_leaves_its_bytes() {
+    let memory = new_memory(Model::MAPPED, 24 * CHUNK);
+    let fs = open(&memory, None).expect("it opens");
+    let (_, bytes) = large(&fs, 2, CHUNK / 2);
+    memory.forget_trace();
+    settle(&fs);
+    assert_eq!(supers(&fs), 2);
+    let report = super::crash::explore_sound(&memory, 3, |fs| {
+        let ino = fs.lookup(Ino::ROOT, b"large").map_err(|error| error.to_string())?.ino;
+        let found = content(fs, ino).map_err(|error| error.to_string())?;
+        if found == bytes { Ok(()) } else { Err("FS2: other bytes".into()) }
+    });
+    report.assert_clean();
+}
+
+#[test]
+fn fc3_chunks_go_back_to_the_pool_and_come_again() {
+    let memory = new_memory(Model::MAPPED, 40 * CHUNK);
+    let fs = open(&memory, None).expect("it opens");
+    let (own, free) = (fs.statfs().own_bytes, fs.pool().usage().free_bytes);
+    let (ino, _) = large(&fs, 12, 0);
+    assert!(fs.statfs().own_bytes >= own + 12 * CHUNK);
+    resize(&fs, ino, 0).expect("cut");
+    memory.forget_trace();
+    settle(&fs);
+    assert!(fs.pool().usage().free_bytes + 5 * CHUNK >= free, "the pool has its chunks back");
+    assert_sound(&fs);
+    super::crash::explore_sound(&memory, 3, |_| Ok(())).assert_clean();
+    let after = open(&std::sync::Arc::new(memory.kill()), None).expect("it opens");
+    assert_eq!(after.statfs().own_bytes, fs.statfs().own_bytes);
+    fs.write(ino, 0, &vec![4; 20 * CHUNK as usize]).expect("room");
+    assert_sound(&fs);
+    assert!(memory.size() > 0);
+}
+
+#[test]
+fn readers_go_on_while_a_file_moves_and_writers_lose_nothing() {
+    let fs = open(&new_memory(Model::MAPPED, 40 * CHUNK), None).expect("it opens");
+    let (ino, bytes) = large(&fs, 4, 0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| settle(&fs));
+        scope.spawn(|| {
+            let mut page = [0; 4096];
+            for i in 0..3000_u64 {
+                let at = i * 37 % 1000 * 4096;
+                fs.read(ino, at, &mut page).expect("it reads");
+                assert!(page[100..] == bytes[at as usize + 100..][..3996]);
+            }
+        });
+        scope.spawn(|| {
+            for i in 0..1000_u64 {
+                fs.write(ino, i * 4096, &[9; 8]).expect("it writes");
+            }
+        });
+    });
+    settle(&fs);
+    let found = content(&fs, ino).expect("it reads");
+    assert!((0..1000).all(|i| found[i * 4096..][..8] == [9; 8] && found[i * 4096 + 8] == bytes[i * 4096 + 8]));
+    assert_sound(&fs);
+}
