@@ -39,8 +39,33 @@ impl Project {
             self.chosen(&mut gate, "crash", &crash);
             gate.command("documentation", &mut self.tests(&["--workspace", "--doc"], &[]));
             self.end_to_end(&mut gate, programs, |tests| tests);
+            self.python(&mut gate, programs);
         }
         gate.finish()
+    }
+
+    /// Installs the Python package as its users do, in an environment of its own, and runs its tests.
+    fn python(&self, gate: &mut Gate, programs: bool) {
+        if !programs {
+            return gate.not_run("python", "programs are missing, see the step `programs`");
+        }
+        let environment = self.target().join("python");
+        let pip = environment.join("bin/pip");
+        let steps = [
+            (Command::new("python3"), vec!["-m", "venv"]),
+            (Command::new(&pip), vec!["install", "--quiet", "pytest", "hypothesis"]),
+            (Command::new(&pip), vec!["install", "--quiet", "--force-reinstall", "--no-deps", "./bindings/python"]),
+            (Command::new(environment.join("bin/python")), vec!["-m", "pytest", "--quiet", "bindings/python/tests"]),
+        ];
+        for (at, (mut command, arguments)) in steps.into_iter().enumerate() {
+            command.args(arguments).current_dir(self.root());
+            if at == 0 {
+                command.arg(&environment);
+            }
+            if !gate.command("python", &mut command) {
+                return;
+            }
+        }
     }
 
     /// The tests that crash or kill something, from one seed and for so many rounds.

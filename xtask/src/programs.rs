@@ -57,9 +57,18 @@ pub fn ensure() -> Result<String, String> {
 fn missing() -> Vec<&'static str> {
     let mut packages: Vec<&str> =
         PROGRAMS.iter().filter(|(program, _)| !is_there(program)).map(|(_, package)| *package).collect();
+    if !makes_environments() {
+        packages.push("python3-venv");
+    }
     packages.sort_unstable();
     packages.dedup();
     packages
+}
+
+/// Whether Python is there with what virtual environments need, which is a package of its own.
+fn makes_environments() -> bool {
+    let asked = Command::new("python3").args(["-c", "import ensurepip"]).output();
+    asked.is_ok_and(|output| output.status.success())
 }
 
 /// System folders are looked into whatever PATH says: a user's PATH lacks the `sbin` ones.

@@ -3,8 +3,7 @@
 mod desk;
 mod medium;
 
-use std::fs::{self, File};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +14,7 @@ use ferrite_pool::check::Owners;
 use ferrite_pool::defrag::{self, Defragmented};
 use ferrite_pool::holding::{Holding, Note, Spec, Tenant};
 use ferrite_pool::owner::{Claim, Client, Error as OwnerError, Holder, Listening, Lock, claim};
-use ferrite_pool::{Error as PoolError, Format, Pool, Recovery};
+use ferrite_pool::{Error as PoolError, Pool, Recovery};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::direct::{self, Direct, DirectBytes};
@@ -116,22 +115,21 @@ fn held(path: &Path, holder: &Holder) -> Error {
 
 impl Store {
     /// Makes a new store in a new file at `path`, or on a device that is there, and opens it. A file that is there is
-    /// refused.
+    /// refused. Whoever is killed here leaves nothing that is taken for a store.
     pub fn initialize(path: &Path, new: &NewStore, open: &OpenStore) -> Result<Self> {
-        if !path.exists() || path.is_file() {
-            let file = File::options().write(true).create_new(true).mode(0o600).open(path);
-            let made = file.and_then(|file| file.set_len(new.bytes).inspect_err(|_| _ = fs::remove_file(path)));
-            made.map_err(|error| ferrite_medium::Error::io(format!("making {}", path.display()), error))?;
+        if path.exists() && !path.is_file() {
+            medium::format(&ours(path)?, new.uuid)?;
+            return Self::open(path, open);
         }
-        let lock = ours(path)?;
-        let memory = medium::map(&lock, open.guard)?;
-        let formatted = Pool::create(&*memory, &Format { uuid: new.uuid, boot_id: medium::boot_id()? });
-        if let Err(error) = formatted {
-            let _ = fs::remove_file(path);
-            return Err(error.into());
-        }
+        let partial = medium::make(path, new.bytes)?;
+        let placed = ours(&partial).and_then(|lock| medium::format(&lock, new.uuid)).and_then(|()| {
+            let linked = fs::hard_link(&partial, path);
+            Ok(linked.map_err(|error| ferrite_medium::Error::io(format!("making {}", path.display()), error))?)
+        });
+        let _ = fs::remove_file(&partial);
+        placed?;
         medium::settle_name(path)?;
-        Self::own(lock, memory)
+        Self::open(path, open)
     }
 
     /// Opens the store at `path` and recovers it: through the process that owns it, or as its owner from now on.
@@ -288,10 +286,7 @@ impl Store {
     /// random, from the caller. Refused while another process stores into objects.
     pub fn backup(&self, path: &Path, image: [u8; 16]) -> Result<()> {
         match &self.reach {
-            Reach::Own { pool, .. } => {
-                pool.ensure_no_tenants()?;
-                Ok(backup::backup_to(pool, path, image, &mut |_| true).map(drop)?)
-            }
+            Reach::Own { pool, .. } => Ok(backup::backup_to(pool, path, image, &mut |_| true).map(drop)?),
             Reach::Tenant(tenant) => Ok(tenant.backup(&std::path::absolute(path).map_err(told(path))?, image)?),
         }
     }

@@ -32,7 +32,7 @@ use parking_lot::Mutex;
 
 use crate::extent::{Extent, Role, Stream};
 use crate::freeze::Freeze;
-use crate::grant::{GrantId, Rights};
+use crate::grant::GrantId;
 use crate::owner::Lock;
 use crate::tag::Tag;
 use crate::{Error, Pool, Result, TagChange};
@@ -213,21 +213,6 @@ impl Pool {
         let standing = self.grants().standing();
         match standing.iter().find(|grant| grant.tag_generation == tag.generation) {
             Some(grant) => Err(in_use(&tag.name, &format!("process {}", grant.process.pid))),
-            None => Ok(()),
-        }
-    }
-
-    /// Refuses while a process may store through a grant: a backup taken then would not be of one moment (BK1).
-    pub fn ensure_no_tenants(&self) -> Result<()> {
-        self.grants().reap(self)?;
-        let standing = self.grants().standing();
-        match standing.iter().find(|grant| grant.rights == Rights::ReadWrite) {
-            Some(grant) => {
-                let (pid, tags) = (grant.process.pid, self.tags());
-                let tag = tags.iter().find(|tag| tag.generation == grant.tag_generation);
-                let what = tag.map_or_else(|| "pages of the pool".into(), |tag| format!("tag {:?}", tag.name));
-                Err(Error::Busy(format!("process {pid} stores into {what} by itself: end that first")))
-            }
             None => Ok(()),
         }
     }

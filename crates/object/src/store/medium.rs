@@ -2,11 +2,13 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::path::Path;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ferrite_medium::{Error as MediumError, Guard, MapOptions, Mapped};
+use ferrite_medium::{Error as MediumError, Guard, MapOptions, Mapped, Memory};
 use ferrite_pool::owner::Lock;
+use ferrite_pool::{Format, Pool};
 
 use crate::Result;
 
@@ -15,6 +17,24 @@ pub(super) fn map(lock: &Lock, guard: Option<Guard>) -> Result<Arc<Mapped>> {
     let (guard, name) = (guard.unwrap_or_else(Guard::best), lock.path().display().to_string());
     let file = lock.file().try_clone().map_err(|error| MediumError::io(format!("opening {name}"), error))?;
     Ok(Arc::new(Mapped::map(file, &MapOptions { guard, name, ..MapOptions::default() })?))
+}
+
+/// Makes a file of `bytes` beside `path` that will have its name, which nobody but its user may look into.
+pub(super) fn make(path: &Path, bytes: u64) -> Result<PathBuf> {
+    let mut partial = path.as_os_str().to_owned();
+    partial.push(format!(".{}.new", std::process::id()));
+    let partial = PathBuf::from(partial);
+    let made = File::options().write(true).create(true).truncate(true).mode(0o600).open(&partial);
+    let made = made.and_then(|file| file.set_len(bytes).inspect_err(|_| _ = fs::remove_file(&partial)));
+    made.map_err(|error| MediumError::io(format!("making {}", partial.display()), error))?;
+    Ok(partial)
+}
+
+/// Makes what `lock` holds a pool.
+pub(super) fn format(lock: &Lock, uuid: [u8; 16]) -> Result<()> {
+    let memory = map(lock, Some(Guard::None))?;
+    Pool::create(&*memory, &Format { uuid, boot_id: boot_id()? })?;
+    Ok(memory.barrier()?)
 }
 
 /// This boot of the machine.

@@ -1,0 +1,176 @@
+"""Stores: what is opened first, and holds the objects."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from types import TracebackType
+from typing import List, NamedTuple, Optional, Type, TypeVar, Union
+
+from . import _ferrite
+from ._objects import Log, Map, Object, Queue, Value, raw
+
+_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+O = TypeVar("O", bound=Object)
+
+
+def size(text: Union[int, str]) -> int:
+    """A number of bytes: ``4096``, ``"64M"``, ``"1G"``."""
+    if isinstance(text, int):
+        return text
+    number, unit = (text[:-1], _UNITS.get(text[-1:].upper(), 0)) if text[-1:].isalpha() else (text, 1)
+    if not unit or not number.isdigit():
+        raise ValueError(f"{text!r} is no size: write a number of bytes, or one with K, M, G or T")
+    return int(number) * unit
+
+
+class Tag(NamedTuple):
+    """Something in a store that has a name."""
+
+    name: str
+    kind: str
+    size: int
+
+
+class Store:
+    """A pool of persistent memory with objects in it. Close it, or use it in a ``with``.
+
+    An object that is asked for by its name is made where there is none. While it is open it is the same object that is
+    returned again.
+    """
+
+    def __init__(self, native: _ferrite.Store, path: "Union[str, os.PathLike[str]]") -> None:
+        self._native = native
+        self._path = os.fspath(path)
+        self._objects: "weakref.WeakValueDictionary[str, Object]" = weakref.WeakValueDictionary()
+        self._closed = False
+
+    @property
+    def path(self) -> str:
+        """Where it is."""
+        return self._path
+
+    @property
+    def closed(self) -> bool:
+        """Whether it is closed."""
+        return self._closed
+
+    @property
+    def owner_pid(self) -> Optional[int]:
+        """The process that owns the store, where that is another one."""
+        return self._native.owner_pid()
+
+    def describe(self) -> str:
+        """What it lies in, and what that survives, in one line."""
+        return self._native.describe()
+
+    def map(
+        self,
+        name: str,
+        *,
+        log_bytes: Union[int, str] = "4M",
+        checkpoint_records: int = 0,
+        checkpoint_bytes: Optional[int] = None,
+        salvage: bool = False,
+    ) -> Map:
+        """The map of that name, like a dict of bytes in the order of the keys.
+
+        Changes go to a log of ``log_bytes``, given when it is made. A checkpoint is taken after ``checkpoint_records``
+        changes (0: never by count) or ``checkpoint_bytes`` of them (three quarters of the log). With ``salvage`` a
+        damaged map is opened with what is left of it: see ``Map.losses``.
+        """
+
+        def make() -> Map:
+            room = size(log_bytes)
+            return Map(name, self._native.map(name, room, checkpoint_records, checkpoint_bytes, salvage))
+
+        return self._find(Map, name, make)
+
+    def queue(
+        self,
+        name: str,
+        *,
+        log_bytes: Union[int, str] = "4M",
+        checkpoint_records: int = 0,
+        checkpoint_bytes: Optional[int] = None,
+        salvage: bool = False,
+    ) -> Queue:
+        """The queue of that name, like a deque of bytes. The options are those of ``map``."""
+
+        def make() -> Queue:
+            room = size(log_bytes)
+            return Queue(name, self._native.queue(name, room, checkpoint_records, checkpoint_bytes, salvage))
+
+        return self._find(Queue, name, make)
+
+    def log(self, name: str, *, log_bytes: Union[int, str] = "4M", salvage: bool = False) -> Log:
+        """The append-only log of that name, like a list of bytes, with room for ``log_bytes`` where it is made now."""
+        return self._find(Log, name, lambda: Log(name, self._native.log(name, size(log_bytes), salvage)))
+
+    def value(self, name: str, initial: bytes, *, scheme: str = "nt") -> Value:
+        """The value of that name, updated in place all or nothing; where there is none it is made as ``initial``.
+
+        Its length never changes, at most ``VALUE_BYTES_MAX``. ``scheme`` says how it is flushed: ``nt``, ``flush``,
+        ``clwb``, ``clflushopt``, ``clflush``, ``writethrough``.
+        """
+        return self._find(Value, name, lambda: Value(name, self._native.value(name, raw(initial), scheme)))
+
+    def _find(self, kind: Type[O], name: str, make) -> O:  # type: ignore[no-untyped-def]
+        known = self._objects.get(name)
+        if known is not None and not known.closed:
+            if not isinstance(known, kind):
+                raise _ferrite.WrongTypeError(f"{name!r} is open as a {type(known).__name__}")
+            return known
+        made: O = make()
+        self._objects[name] = made
+        return made
+
+    def tags(self) -> List[Tag]:
+        """Everything in it that has a name, of whatever kind, by name."""
+        return [Tag(*tag) for tag in self._native.tags()]
+
+    def __contains__(self, name: object) -> bool:
+        return any(tag.name == name for tag in self.tags())
+
+    def free(self, name: str) -> None:
+        """Free the object of that name: its content is gone, its space free. If it is open here it is closed first."""
+        known = self._objects.get(name)
+        if known is not None:
+            known.close()
+        self._native.free(name)
+
+    def backup(self, path: "Union[str, os.PathLike[str]]") -> None:
+        """Write a backup to a file, durable on return; a good one there stays until then."""
+        self._native.backup(os.fspath(path))
+
+    def close(self) -> None:
+        """Close every object and the store, in order. Closing twice is harmless."""
+        self.finalize()
+
+    def finalize(
+        self, *, defragment: bool = False, backup: "Optional[Union[str, os.PathLike[str]]]" = None
+    ) -> None:
+        """As ``close``; before, where asked for, defragment it and write a backup, which are its owner's to do."""
+        for known in list(self._objects.values()):
+            known.close()
+        if not self._closed:
+            self._closed = True
+            self._native.finalize(defragment, None if backup is None else os.fspath(backup))
+
+    def _abandon(self) -> None:
+        self._closed = True
+        for known in list(self._objects.values()):
+            known._abandon()
+        self._native.abandon()
+
+    def __enter__(self) -> "Store":
+        return self
+
+    def __exit__(
+        self, kind: Optional[Type[BaseException]], value: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<ferrite.Store {self._path!r}{' closed' if self._closed else ''}>"

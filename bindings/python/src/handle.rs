@@ -1,0 +1,76 @@
+//! What objects of this module have in common: they can be closed, and fail as Python does.
+
+use ferrite_object::Error;
+use ferrite_pool::Error as PoolError;
+use parking_lot::Mutex;
+use pyo3::create_exception;
+use pyo3::exceptions::{PyException, PyValueError};
+use pyo3::prelude::*;
+
+create_exception!(ferrite, FerriteError, PyException, "What can go wrong with stores and objects.");
+create_exception!(ferrite, NotFoundError, FerriteError, "There is no object of that name.");
+create_exception!(ferrite, BusyError, FerriteError, "In use: the message says by whom.");
+create_exception!(ferrite, FullError, FerriteError, "No room in the store, or in a log.");
+create_exception!(ferrite, DamagedError, FerriteError, "Bytes are not what was stored: the message says whose.");
+create_exception!(ferrite, PoisonedError, FerriteError, "An earlier change could not be made durable: open it again.");
+create_exception!(ferrite, WrongTypeError, FerriteError, "The object is of another type.");
+
+/// Adds the exceptions to `module`.
+pub fn add_errors(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = module.py();
+    module.add("FerriteError", py.get_type::<FerriteError>())?;
+    module.add("NotFoundError", py.get_type::<NotFoundError>())?;
+    module.add("BusyError", py.get_type::<BusyError>())?;
+    module.add("FullError", py.get_type::<FullError>())?;
+    module.add("DamagedError", py.get_type::<DamagedError>())?;
+    module.add("PoisonedError", py.get_type::<PoisonedError>())?;
+    module.add("WrongTypeError", py.get_type::<WrongTypeError>())
+}
+
+/// `error` as Python's exception.
+pub fn raised(error: Error) -> PyErr {
+    let text = error.to_string();
+    match error {
+        Error::Pool(PoolError::NotFound(_)) => NotFoundError::new_err(text),
+        Error::Pool(PoolError::Busy(_)) => BusyError::new_err(text),
+        Error::Pool(PoolError::Full { .. } | PoolError::LogFull { .. }) => FullError::new_err(text),
+        Error::Damaged { .. } | Error::Pool(PoolError::Corrupt { .. }) => DamagedError::new_err(text),
+        Error::Pool(PoolError::Poisoned(_)) => PoisonedError::new_err(text),
+        Error::WrongType { .. } => WrongTypeError::new_err(text),
+        Error::TooLarge { .. } | Error::Pool(PoolError::BadName(_)) => PyValueError::new_err(text),
+        _ => FerriteError::new_err(text),
+    }
+}
+
+/// An object until it is closed.
+pub struct Handle<T>(Mutex<Option<T>>);
+
+impl<T> Handle<T> {
+    /// An open one.
+    pub fn new(object: T) -> Self {
+        Self(Mutex::new(Some(object)))
+    }
+
+    /// Lets go of it.
+    pub fn take(&self) -> Option<T> {
+        self.0.lock().take()
+    }
+
+    /// Forgets it, as a forked child must: it is its parent's, and so are its lock and its grant.
+    pub fn abandon(&self) {
+        std::mem::forget(self.take());
+    }
+}
+
+impl<T: Clone + Send + Sync> Handle<T> {
+    /// The object, to work with.
+    pub fn get(&self) -> PyResult<T> {
+        self.0.lock().clone().ok_or_else(|| PyValueError::new_err("it is closed"))
+    }
+
+    /// Does what may wait for a disk, while other threads of Python run.
+    pub fn work<R: Send>(&self, py: Python<'_>, work: impl FnOnce(&T) -> Result<R, Error> + Send) -> PyResult<R> {
+        let object = self.get()?;
+        py.detach(|| work(&object)).map_err(raised)
+    }
+}

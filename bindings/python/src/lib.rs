@@ -1,0 +1,27 @@
+//! Ferrite's objects for Python: the native half. `python/ferrite` makes of it what behaves like Python's own.
+//!
+//! Bytes are copied in and out: no reference into persistent memory lives in Python. What may wait for a disk is done
+//! without the interpreter's lock.
+
+mod handle;
+mod log;
+mod map;
+mod queue;
+mod store;
+mod value;
+
+use pyo3::prelude::*;
+
+/// The native half of `ferrite`.
+#[pymodule]
+fn _ferrite(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<store::Store>()?;
+    module.add_class::<value::Value>()?;
+    module.add_class::<map::Map>()?;
+    module.add_class::<map::Batch>()?;
+    module.add_class::<queue::Queue>()?;
+    module.add_class::<log::Log>()?;
+    module.add_function(wrap_pyfunction!(store::restore, module)?)?;
+    module.add("VALUE_BYTES_MAX", ferrite_object::VALUE_BYTES_MAX)?;
+    handle::add_errors(module)
+}

@@ -1,0 +1,97 @@
+//! Maps.
+
+use ferrite_object::MapBatch;
+use parking_lot::Mutex;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::handle::Handle;
+
+/// A map.
+#[pyclass(frozen, module = "ferrite._ferrite")]
+pub struct Map(Handle<ferrite_object::Map>);
+
+/// Changes of a map that are made together.
+#[pyclass(frozen, module = "ferrite._ferrite")]
+pub struct Batch(Mutex<MapBatch>);
+
+impl Map {
+    pub fn new(map: ferrite_object::Map) -> Self {
+        Self(Handle::new(map))
+    }
+}
+
+#[pymethods]
+impl Batch {
+    #[new]
+    fn new() -> Self {
+        Self(Mutex::default())
+    }
+
+    fn put(&self, key: &[u8], value: &[u8]) {
+        self.0.lock().put(key, value);
+    }
+
+    fn remove(&self, key: &[u8]) {
+        self.0.lock().remove(key);
+    }
+
+    fn clear(&self) {
+        self.0.lock().clear();
+    }
+}
+
+#[pymethods]
+impl Map {
+    fn get<'py>(&self, py: Python<'py>, key: &[u8]) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        Ok(self.0.get()?.get(key).map(|value| PyBytes::new(py, &value)))
+    }
+
+    fn contains(&self, key: &[u8]) -> PyResult<bool> {
+        Ok(self.0.get()?.contains(key))
+    }
+
+    fn len(&self) -> PyResult<usize> {
+        Ok(self.0.get()?.len())
+    }
+
+    fn page<'py>(
+        &self,
+        py: Python<'py>,
+        after: Option<&[u8]>,
+        count: usize,
+    ) -> PyResult<Vec<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)>> {
+        let page = self.0.get()?.page(after, count);
+        Ok(page.iter().map(|(key, value)| (PyBytes::new(py, key), PyBytes::new(py, value))).collect())
+    }
+
+    fn put(&self, py: Python<'_>, key: &[u8], value: &[u8]) -> PyResult<()> {
+        self.0.work(py, |map| map.put(key, value))
+    }
+
+    fn remove<'py>(&self, py: Python<'py>, key: &[u8]) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        Ok(self.0.work(py, |map| map.remove(key))?.map(|value| PyBytes::new(py, &value)))
+    }
+
+    fn commit(&self, py: Python<'_>, batch: &Batch) -> PyResult<()> {
+        let batch = batch.0.lock().clone();
+        self.0.work(py, |map| map.commit(&batch))
+    }
+
+    fn checkpoint(&self, py: Python<'_>) -> PyResult<()> {
+        self.0.work(py, |map| map.checkpoint())
+    }
+
+    fn losses(&self) -> PyResult<Vec<String>> {
+        let map = self.0.get()?;
+        Ok(map.logged().losses().iter().map(|loss| format!("{} at byte {:#x}", loss.what, loss.at)).collect())
+    }
+
+    fn close(&self) {
+        drop(self.0.take());
+    }
+
+    fn abandon(&self) {
+        self.0.abandon();
+    }
+}

@@ -1,0 +1,62 @@
+//! Queues.
+
+use ferrite_object::End;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::handle::Handle;
+
+/// A queue.
+#[pyclass(frozen, module = "ferrite._ferrite")]
+pub struct Queue(Handle<ferrite_object::Queue>);
+
+impl Queue {
+    pub fn new(queue: ferrite_object::Queue) -> Self {
+        Self(Handle::new(queue))
+    }
+}
+
+fn end(is_front: bool) -> End {
+    if is_front { End::Front } else { End::Back }
+}
+
+#[pymethods]
+impl Queue {
+    fn push(&self, py: Python<'_>, is_front: bool, entries: Vec<Vec<u8>>) -> PyResult<()> {
+        let entries: Vec<&[u8]> = entries.iter().map(Vec::as_slice).collect();
+        self.0.work(py, |queue| queue.push_all(end(is_front), &entries))
+    }
+
+    fn pop<'py>(&self, py: Python<'py>, is_front: bool) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        Ok(self.0.work(py, |queue| queue.pop(end(is_front)))?.map(|entry| PyBytes::new(py, &entry)))
+    }
+
+    fn get<'py>(&self, py: Python<'py>, index: usize) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        Ok(self.0.get()?.get(index).map(|entry| PyBytes::new(py, &entry)))
+    }
+
+    fn len(&self) -> PyResult<usize> {
+        Ok(self.0.get()?.len())
+    }
+
+    fn clear(&self, py: Python<'_>) -> PyResult<()> {
+        self.0.work(py, |queue| queue.clear())
+    }
+
+    fn checkpoint(&self, py: Python<'_>) -> PyResult<()> {
+        self.0.work(py, |queue| queue.checkpoint())
+    }
+
+    fn losses(&self) -> PyResult<Vec<String>> {
+        let queue = self.0.get()?;
+        Ok(queue.logged().losses().iter().map(|loss| format!("{} at byte {:#x}", loss.what, loss.at)).collect())
+    }
+
+    fn close(&self) {
+        drop(self.0.take());
+    }
+
+    fn abandon(&self) {
+        self.0.abandon();
+    }
+}

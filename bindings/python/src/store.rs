@@ -1,0 +1,122 @@
+//! Stores.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use ferrite_medium::Scheme;
+use ferrite_object::{Finish, Logging, NewStore, OpenStore};
+use ferrite_pool::TagKind;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use crate::handle::{Handle, raised};
+use crate::log::Log;
+use crate::map::Map;
+use crate::queue::Queue;
+use crate::value::Value;
+
+/// A store.
+#[pyclass(frozen, module = "ferrite._ferrite")]
+pub struct Store(Handle<Arc<ferrite_object::Store>>);
+
+/// A random identity.
+fn uuid() -> PyResult<[u8; 16]> {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/uuid")?;
+    let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
+    u128::from_str_radix(&digits, 16).map(u128::to_be_bytes).map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
+fn logging(log_bytes: u64, checkpoint_records: u64, checkpoint_bytes: Option<u64>, salvage: bool) -> Logging {
+    let checkpoint_bytes = checkpoint_bytes.unwrap_or(log_bytes / 4 * 3);
+    Logging { log_bytes, checkpoint_records, checkpoint_bytes, salvage }
+}
+
+#[pymethods]
+impl Store {
+    #[staticmethod]
+    fn open(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
+        let store = py.detach(|| ferrite_object::Store::open(&path, &OpenStore::default())).map_err(raised)?;
+        Ok(Self(Handle::new(Arc::new(store))))
+    }
+
+    #[staticmethod]
+    fn create(py: Python<'_>, path: PathBuf, size: u64) -> PyResult<Self> {
+        let new = NewStore { bytes: size, uuid: uuid()? };
+        let store = py.detach(|| ferrite_object::Store::initialize(&path, &new, &OpenStore::default()));
+        Ok(Self(Handle::new(Arc::new(store.map_err(raised)?))))
+    }
+
+    fn map(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        log_bytes: u64,
+        checkpoint_records: u64,
+        checkpoint_bytes: Option<u64>,
+        salvage: bool,
+    ) -> PyResult<Map> {
+        let logging = logging(log_bytes, checkpoint_records, checkpoint_bytes, salvage);
+        self.0.work(py, |store| store.map(name, logging)).map(Map::new)
+    }
+
+    fn queue(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        log_bytes: u64,
+        checkpoint_records: u64,
+        checkpoint_bytes: Option<u64>,
+        salvage: bool,
+    ) -> PyResult<Queue> {
+        let logging = logging(log_bytes, checkpoint_records, checkpoint_bytes, salvage);
+        self.0.work(py, |store| store.queue(name, logging)).map(Queue::new)
+    }
+
+    fn log(&self, py: Python<'_>, name: &str, log_bytes: u64, salvage: bool) -> PyResult<Log> {
+        let logging = logging(log_bytes, 0, None, salvage);
+        self.0.work(py, |store| store.log(name, logging)).map(Log::new)
+    }
+
+    fn value(&self, py: Python<'_>, name: &str, initial: &[u8], scheme: &str) -> PyResult<Value> {
+        let scheme = Scheme::from_name(scheme).ok_or_else(|| PyValueError::new_err(format!("no scheme {scheme:?}")))?;
+        self.0.work(py, |store| store.direct_bytes(name, initial, scheme)).map(Value::new)
+    }
+
+    fn tags(&self, py: Python<'_>) -> PyResult<Vec<(String, &'static str, u64)>> {
+        let notes = self.0.work(py, |store| store.tags())?;
+        Ok(notes.into_iter().map(|note| (note.name, TagKind(note.kind).name(), note.size)).collect())
+    }
+
+    fn free(&self, py: Python<'_>, name: &str) -> PyResult<()> {
+        self.0.work(py, |store| store.free(name))
+    }
+
+    fn backup(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        let image = uuid()?;
+        self.0.work(py, |store| store.backup(&path, image))
+    }
+
+    fn owner_pid(&self) -> PyResult<Option<u32>> {
+        Ok(self.0.get()?.owner_pid())
+    }
+
+    fn describe(&self) -> PyResult<String> {
+        Ok(self.0.get()?.describe())
+    }
+
+    fn finalize(&self, py: Python<'_>, defragment: bool, backup: Option<PathBuf>) -> PyResult<()> {
+        let backup = backup.map(|path| uuid().map(|image| (path, image))).transpose()?;
+        let Some(store) = self.0.take().and_then(Arc::into_inner) else { return Ok(()) };
+        py.detach(|| store.finalize(&Finish { defragment, backup })).map(drop).map_err(raised)
+    }
+
+    fn abandon(&self) {
+        self.0.abandon();
+    }
+}
+
+/// Restores a backup.
+#[pyfunction]
+pub fn restore(py: Python<'_>, image: PathBuf, path: PathBuf, force: bool) -> PyResult<()> {
+    py.detach(|| ferrite_object::Store::restore(&image, &path, force)).map_err(raised)
+}

@@ -1,0 +1,42 @@
+//! Values that are updated in place.
+
+use std::sync::Arc;
+
+use ferrite_object::DirectBytes;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::handle::Handle;
+
+/// A value.
+#[pyclass(frozen, module = "ferrite._ferrite")]
+pub struct Value(Handle<Arc<DirectBytes>>);
+
+impl Value {
+    pub fn new(value: Arc<DirectBytes>) -> Self {
+        Self(Handle::new(value))
+    }
+}
+
+#[pymethods]
+impl Value {
+    fn get<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        Ok(PyBytes::new(py, &self.0.get()?.get()))
+    }
+
+    fn set(&self, py: Python<'_>, new: &[u8]) -> PyResult<()> {
+        self.0.work(py, |value| value.set(new))
+    }
+
+    fn size(&self) -> PyResult<usize> {
+        Ok(self.0.get()?.value_bytes())
+    }
+
+    fn close(&self) {
+        drop(self.0.take());
+    }
+
+    fn abandon(&self) {
+        self.0.abandon();
+    }
+}

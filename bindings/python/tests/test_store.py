@@ -1,0 +1,192 @@
+"""Stores: made, shared between processes, killed, backed up."""
+
+import inspect
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import ferrite
+import pytest
+from ferrite import _ferrite
+
+
+def test_the_example_of_the_package_does_what_it_says(tmp_path):
+    lines = [line[4:] for line in ferrite.__doc__.splitlines() if line.startswith("    ")]
+    exec("\n".join(lines).replace("/dev/shm/pool", str(tmp_path / "pool")), {})
+    with ferrite.open(tmp_path / "pool") as store:
+        assert dict(store.map("people")) == {b"grace": b"1906"}
+
+
+def test_objects_have_names_and_types_and_are_freed(store):
+    assert store.map("map") is store.map("map")
+    store.log("log").append(b"x")
+    with pytest.raises(ferrite.WrongTypeError):
+        store.queue("map")
+    store.log("log").close()
+    with pytest.raises(ferrite.WrongTypeError, match="a log, not a map"):
+        store.map("log")
+    assert [(tag.name, tag.kind) for tag in store.tags()] == [("log", "object"), ("map", "object")]
+    store.free("map")
+    assert "map" not in store and "log" in store
+    with pytest.raises(ferrite.NotFoundError):
+        store.free("map")
+
+
+def test_closed_objects_say_so(tmp_path):
+    store = ferrite.create(tmp_path / "store", "16M")
+    map = store.map("map")
+    store.close()
+    store.close()
+    assert map.closed and store.closed and "closed" in repr(map)
+    with pytest.raises(ValueError, match="closed"):
+        map[b"k"] = b"v"
+    with pytest.raises(ValueError, match="closed"):
+        store.map("other")
+
+
+def test_what_is_no_store_is_refused(tmp_path):
+    with pytest.raises(ferrite.FerriteError, match="No such file"):
+        ferrite.open(tmp_path / "none")
+    (tmp_path / "text").write_bytes(b"text" * 5_000_000)
+    with pytest.raises(ferrite.FerriteError, match="not a Ferrite pool"):
+        ferrite.open(tmp_path / "text")
+    with pytest.raises(ferrite.FerriteError):
+        ferrite.create(tmp_path / "text", "16M")
+    with pytest.raises(ValueError):
+        ferrite.create(tmp_path / "new", "many")
+    assert sorted(os.listdir(tmp_path)) == ["text"]
+
+
+def test_a_backup_is_restored(store, tmp_path):
+    store.map("map")[b"key"] = b"value"
+    store.backup(tmp_path / "image")
+    store.map("map").clear()
+    store.finalize(defragment=True)
+    with pytest.raises(ferrite.FerriteError):
+        ferrite.restore(tmp_path / "image", store.path)
+    ferrite.restore(tmp_path / "image", store.path, force=True)
+    with ferrite.open(store.path) as restored:
+        assert dict(restored.map("map")) == {b"key": b"value"}
+
+
+def test_threads_share_an_object(store):
+    map = store.map("map")
+
+    def fill(part):
+        for number in range(200):
+            map[f"{part}.{number}".encode()] = b"x"
+
+    threads = [threading.Thread(target=fill, args=(part,)) for part in range(4)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    assert len(map) == 800
+
+
+def other(code, path, **more):
+    """Another process that runs ``code`` on the store."""
+    code = f"import ferrite, os, sys\nstore = ferrite.open({str(path)!r})\n{code}"
+    return subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, **more)
+
+
+def test_another_process_works_beside_the_owner(store):
+    mine = store.map("mine")
+    mine[b"k"] = b"v"
+    code = """
+theirs = store.map("theirs")
+theirs.update({bytes([n]): bytes(40) for n in range(200)})
+try:
+    store.map("mine")
+except ferrite.BusyError as error:
+    print(store.owner_pid, error)
+"""
+    process = other(code, store.path)
+    told = process.communicate()[0]
+    assert process.returncode == 0
+    assert re.match(rf"{os.getpid()} tag \"mine\" is in use by", told), told
+    assert len(store.map("theirs")) == 200 and dict(mine) == {b"k": b"v"}
+
+
+@pytest.mark.parametrize("role", ["owner", "tenant"])
+def test_a_killed_process_loses_nothing_that_it_was_told(tmp_path, role):
+    path = tmp_path / "store"
+    ferrite.create(path, "32M").close()
+    owner = ferrite.open(path) if role == "tenant" else None
+    code = """
+map, log = store.map("map", log_bytes="16K"), store.log("log")
+first = int(map.get(b"last", b"-1")) + 1
+for number in range(first, first + 100000):
+    with map.transaction() as t:
+        t[b"%d" % number] = b"%d" % number
+        t[b"last"] = b"%d" % number
+    log.append(b"%d" % number)
+    if len(log) == 1000:
+        log.cut(log.end)
+    print(number, flush=True)
+"""
+    for _ in range(8):
+        process = other(code, path)
+        told = [int(process.stdout.readline()) for _ in range(60)]
+        process.send_signal(signal.SIGKILL)
+        told += [int(line) for line in process.stdout.read().splitlines()]
+        process.wait()
+        with owner or ferrite.open(path) as store:
+            map = dict(store.map("map"))
+            last = int(map.pop(b"last"))
+            assert told[-1] <= last <= told[-1] + 1
+            assert map == {b"%d" % number: b"%d" % number for number in range(last + 1)}
+            entries = [int(entry) for entry in store.log("log")]
+            assert entries == sorted(set(entries)), "each once"
+            assert not entries or {number for number in told if number >= entries[0]} <= set(entries)
+        owner = ferrite.open(path) if role == "tenant" else None
+    if owner:
+        owner.close()
+
+
+def test_a_forked_child_has_nothing_of_its_parents(store):
+    map = store.map("map")
+    map[b"k"] = b"v"
+    pid = os.fork()
+    if pid == 0:
+        try:
+            map[b"k"] = b"child"
+        except ValueError:
+            os._exit(0 if map.closed and store.closed else 2)
+        os._exit(1)
+    assert os.waitpid(pid, 0)[1] == 0
+    map[b"k"] = b"parent"
+    with pytest.raises(ferrite.BusyError):
+        ferrite.open(store.path).map("map")
+
+
+def test_stubs_tell_of_every_native_function():
+    stub = (Path(ferrite.__file__).parent / "_ferrite.pyi").read_text()
+    told, kind = {}, None
+    for line in stub.splitlines():
+        if match := re.match(r"class (\w+)", line):
+            kind = match[1]
+        elif match := re.match(r"(    )?def (\w+)", line):
+            told.setdefault(kind if match[1] else None, set()).add(match[2])
+    for kind in ["Store", "Value", "Map", "Batch", "Queue", "Log"]:
+        native = {name for name in vars(getattr(_ferrite, kind)) if not name.startswith("__")}
+        assert native == told[kind] - {"__init__"}, kind
+    for name, found in vars(ferrite).items():
+        if inspect.isclass(found) and found.__module__.startswith("ferrite"):
+            assert found.__doc__, name
+            members = vars(found).items()
+            assert all(inspect.getdoc(it) for key, it in members if callable(it) and not key.startswith("_")), name
+
+
+def test_a_full_store_says_so_and_goes_on(tmp_path):
+    with ferrite.create(tmp_path / "store", "16M") as store:
+        with pytest.raises(ferrite.FullError):
+            store.log("large", log_bytes="1G")
+        log = store.log("small", log_bytes="4K")
+        with pytest.raises(ferrite.FullError, match="is full"):
+            while True:
+                log.append(b"x" * 100)
+        log.cut(log.first + 5)
+        log.append(b"x")
