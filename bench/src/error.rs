@@ -22,6 +22,9 @@ pub enum Error {
     /// The pool refused.
     #[error(transparent)]
     Pool(#[from] ferrite_pool::Error),
+    /// The simulator refused.
+    #[error(transparent)]
+    Simulation(#[from] ferrite_sim::Error),
     /// A server beside which something is measured does not do what it must.
     #[error("{who}: {what}")]
     Server {

@@ -2,7 +2,7 @@
 
 use crate::options::{OnProgress, Options};
 use crate::report::Report;
-use crate::{Result, barriers, buffering, media, pace, protection, write_schemes};
+use crate::{Result, barriers, buffering, llc, media, pace, protection, write_schemes};
 
 /// One experiment.
 pub struct Experiment {
@@ -44,6 +44,11 @@ pub const EXPERIMENTS: &[Experiment] = &[
         name: "media",
         about: "the protected disk beside disks of memory, this machine's disk, an SSD and a hard disk (PMBD, figure 14)",
         run: media::run,
+    },
+    Experiment {
+        name: "llc",
+        about: "policies of the last-level cache before a memory that wears, on real programs (chapter 2, figures 2.1 to 2.14)",
+        run: llc::run,
     },
 ];
 

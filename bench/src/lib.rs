@@ -12,6 +12,7 @@ mod client;
 mod error;
 mod experiment;
 mod huge;
+mod llc;
 mod loads;
 mod machine;
 mod media;

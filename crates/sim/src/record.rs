@@ -44,12 +44,13 @@ pub struct Program {
     pub quiet: bool,
 }
 
-/// A program that runs and is recorded. Dropped, it is ended.
+/// A program that runs and is recorded. Dropped before its end, it is ended.
 pub struct Recording {
     pipe: io::PipeReader,
     program: Running,
     accesses: u64,
     begun: bool,
+    ended: bool,
     bytes: Vec<u8>,
 }
 
@@ -84,7 +85,7 @@ impl Program {
         let child = command.spawn().map_err(Error::io(format!("starting {}", command.get_program().display())))?;
         let program = Running { child: Arc::new(Mutex::new(child)), writer: Arc::new(Mutex::new(Some(writer))) };
         program.clone().watch(plugin);
-        Ok(Recording { pipe, program, accesses: 0, begun: false, bytes: Vec::new() })
+        Ok(Recording { pipe, program, accesses: 0, begun: false, ended: false, bytes: Vec::new() })
     }
 }
 
@@ -183,7 +184,9 @@ impl Recording {
 
 impl Source for Recording {
     fn read(&mut self, into: &mut Vec<Event>) -> Result<bool> {
-        if self.begun { self.frame(into) } else { self.begin() }
+        let more = if self.begun { self.frame(into) } else { self.begin() };
+        self.ended = matches!(more, Ok(false));
+        more
     }
 
     fn accesses(&self) -> u64 {
@@ -193,7 +196,7 @@ impl Source for Recording {
 
 impl Drop for Recording {
     fn drop(&mut self) {
-        if self.program.ended().is_none() {
+        if !self.ended {
             self.program.end();
         }
         let _ = self.program.child.lock().expect("nobody panicked").wait();

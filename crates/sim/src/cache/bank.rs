@@ -131,7 +131,8 @@ impl<P: Policy> Bank<P> {
         set.promote(rank, rank - rank % window, event.is_write());
         let set_index = self.geometry.set(event.line());
         self.counts.regions[self.policy.region(set_index, rank) & 15].accesses += 1;
-        self.policy.hit(set, Hit { set: set_index, rank, way, is_write: event.is_write(), was_dirty });
+        self.policy
+            .hit(set, Hit { line: event.line(), set: set_index, rank, way, is_write: event.is_write(), was_dirty });
     }
 
     #[inline]

@@ -26,6 +26,8 @@ pub struct Miss {
 /// An access to a line that is in its set.
 #[derive(Clone, Copy, Debug)]
 pub struct Hit {
+    /// The line: its address in lines.
+    pub line: u64,
     /// The set, in the whole cache.
     pub set: u32,
     /// Where the line was before it became the most recent of its window.

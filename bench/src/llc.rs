@@ -1,0 +1,183 @@
+//! The last-level cache before a memory that wears (nvm-storage-hierarchy.txt, chapter 2, figures 2.1 and 2.5 to 2.14):
+//! real programs, recorded as they run, under every policy at once.
+//!
+//! The paper's programs cannot be had freely; Debian's of the same kinds stand in for them, on inputs that are made here
+//! and are the same everywhere. A program that is not installed is left out, and the verdict says so.
+
+use ferrite_sim::cache::wear::{Levelling, Wear};
+use ferrite_sim::cache::{End, Event, Figures, Model, Numbers, Report as Studied, Shape, Study};
+use ferrite_sim::record::Program;
+use ferrite_sim::trace::First;
+
+use crate::options::{OnProgress, Options};
+use crate::report::{Claim, Measure, Report, Row};
+use crate::scratch::Scratch;
+use crate::session::{Session, Subject};
+use crate::{Error, Result};
+
+mod control;
+mod inputs;
+mod means;
+mod programs;
+mod verdict;
+
+use control::Control;
+use inputs::Inputs;
+use programs::Entry;
+
+/// Ways of the last level.
+const WAYS: u32 = 16;
+
+/// The program of figure 2.14, and the one that stands for soplex in figure 2.13.
+const DIVIDED: &str = "hmmer";
+const SORTED: &str = "bzip2";
+
+/// What is compared for each program: the figure with one thread, with eight, and what it shows.
+const FIGURES: [(&str, &str, &str, Of); 4] = [
+    ("2.5", "2.9", "lifetime", |one| one.lifetime_gain),
+    ("2.6", "2.10", "energy", |one| one.energy_nj),
+    ("2.7", "2.11", "writebacks", |one| one.writebacks as f64),
+    ("2.8", "2.12", "misses", |one| one.misses() as f64),
+];
+
+type Of = fn(&Figures) -> f64;
+
+/// Runs it.
+pub fn run(options: &Options, on_progress: OnProgress<'_>) -> Result<Report> {
+    let scratch = Scratch::new(&options.place)?;
+    let inputs = Inputs::make(&scratch, options.length)?;
+    let (ready, missing) = programs::ready(options);
+    let subject = Subject { experiment: "llc", paper: &PAPER, total_ms: 1000 * ready.len() as u64 };
+    let mut session = Session::new(&subject, options, on_progress);
+    let mut studied = Vec::new();
+    for entry in ready {
+        session.tell(entry.name)?;
+        let (report, control) = study(&mut session, entry, &inputs)?;
+        add_rows(&mut session.report, entry, &report);
+        control.into_iter().for_each(|control| control.add_rows(&mut session.report.rows, &report));
+        session.steps.step(entry.name, 1000)?;
+        studied.push((entry, report));
+    }
+    for (is_threaded, figure) in [(false, 0), (true, 1)] {
+        let of_kind = |one: &&(&Entry, Studied)| one.0.is_threaded == is_threaded;
+        let reports: Vec<&Studied> = studied.iter().filter(of_kind).map(|one| &one.1).collect();
+        for shown in FIGURES {
+            let place = [shown.0, shown.1][figure];
+            session.report.rows.extend(means::rows(place, (shown.2, shown.3), &reports));
+        }
+    }
+    charts(&mut session);
+    let verdict = verdict::of(&session.report, missing);
+    Ok(session.end(verdict))
+}
+
+/// Records a program and simulates it under every policy.
+fn study(session: &mut Session<'_>, entry: &Entry, inputs: &Inputs) -> Result<(Studied, Option<Control>)> {
+    let model = model(entry);
+    let first = First { shape: Shape { bytes: 64 << 10, ways: 2, line_bytes: 64 }, cores: 1, instructions: false };
+    let folder = Some(inputs.folder().to_owned());
+    let program = Program { words: entry.words(inputs), folder, quiet: true };
+    let mut control = (entry.name == DIVIDED).then(|| Control::new(model.llc)).transpose()?;
+    let mut study = Study::new(model)?;
+    let recording = program.start(first)?;
+    let running = recording.program();
+    let on_events = |events: &[Event]| {
+        control.iter_mut().for_each(|control| control.feed(events));
+        Ok(())
+    };
+    let end = study.consume(Box::new(recording), on_events, &mut |_| session.tell(entry.name).is_ok())?;
+    let status = running.finish(end);
+    if end == End::Stopped {
+        return Err(Error::Interrupted);
+    }
+    if status.is_none_or(|status| !status.success()) {
+        let what = format!("it ended with {} under qemu-user", status.map_or("nothing".into(), |one| one.to_string()));
+        return Err(Error::Server { who: entry.name.into(), what });
+    }
+    Ok((study.finish(entry.name), control))
+}
+
+fn model(entry: &Entry) -> Model {
+    let bytes = if entry.is_threaded { 8 << 20 } else { 2 << 20 };
+    Model {
+        llc: Shape { bytes, ways: WAYS, line_bytes: 64 },
+        choices: Numbers::of(WAYS).usual(),
+        fetch_on_write_miss: false,
+        wear: Wear { levelling: Levelling::RandomizedStartGap, ..Wear::default() },
+        threads: std::thread::available_parallelism().map_or(1, Into::into),
+    }
+}
+
+fn add_rows(report: &mut Report, entry: &Entry, studied: &Studied) {
+    let lru = &studied.policies[0];
+    let rewrites = lru.rewrites();
+    report.rows.push(row(format!("2.1 rewrites of a dirty line, {}", entry.name), "lru", (rewrites, rewrites)));
+    for (single, threaded, what, of) in FIGURES {
+        let place = if entry.is_threaded { threaded } else { single };
+        let case = format!("{place} {what}, {}", entry.name);
+        report.rows.extend(studied.policies.iter().map(|one| row(case.clone(), &one.policy, (of(one), of(lru)))));
+    }
+    let case = format!("bound of writebacks, {}", entry.name);
+    report.rows.push(row(case, "bound", (studied.bound.writebacks as f64, lru.writebacks as f64)));
+    if entry.name == SORTED {
+        distribution(report, studied);
+    }
+}
+
+/// Figure 2.13: the lines sorted by how often they were written.
+fn distribution(report: &mut Report, studied: &Studied) {
+    let sorted = |one: &Figures| {
+        let mut writes = one.writes.clone();
+        writes.sort_unstable();
+        writes
+    };
+    let lru = sorted(&studied.policies[0]);
+    let at = |writes: &[u64], share: f64| {
+        writes.get(((writes.len() - 1) as f64 * share) as usize).copied().unwrap_or(0) as f64
+    };
+    for share in [0.5, 0.9, 0.99, 0.999, 1.0] {
+        let case = format!("2.13 writes of the line at {} %, {SORTED}", share * 100.0);
+        for one in studied.policies.iter().filter(|one| one.dirty_lines > 0) {
+            report.rows.push(row(case.clone(), &one.policy, (at(&sorted(one), share), at(&lru, share))));
+        }
+    }
+}
+
+/// A value beside that of LRU.
+fn row(case: String, subject: &str, (value, lru): (f64, f64)) -> Row {
+    let ratio = if lru == 0.0 { 1.0 } else { value / lru };
+    Row { case, subject: subject.into(), unit: "", value, beside: "lru".into(), ratio, low: ratio, high: ratio }
+}
+
+fn charts(session: &mut Session<'_>) {
+    let of = |begin: &str| {
+        let mut cases: Vec<String> = Vec::new();
+        for row in session.report.rows.iter().filter(|row| row.case.starts_with(begin)) {
+            if cases.last() != Some(&row.case) {
+                cases.push(row.case.clone());
+            }
+        }
+        cases
+    };
+    let all: Vec<(String, Vec<String>)> = FIGURES
+        .iter()
+        .flat_map(|(single, threaded, what, _)| [(single, what), (threaded, what)])
+        .map(|(place, what)| (format!("{what} beside LRU (figure {place})"), of(&format!("{place} "))))
+        .collect();
+    for (title, cases) in all.into_iter().filter(|one| !one.1.is_empty()) {
+        session.chart(&title, Measure::Ratio, cases);
+    }
+}
+
+const PAPER: [Claim; 10] = [
+    Claim { place: "figure 2.5", what: "lifetime of Protect-1 in four partitions beside LRU, mean", ratio: 1.49 },
+    Claim { place: "figure 2.6", what: "energy of Protect-0 beside LRU, mean", ratio: 0.808 },
+    Claim { place: "figure 2.6", what: "energy of Protect-4 beside LRU, mean", ratio: 0.837 },
+    Claim { place: "figure 2.6", what: "energy of Protect-1 in four partitions beside LRU, mean", ratio: 0.79 },
+    Claim { place: "figure 2.9", what: "lifetime of the best beside LRU, eight threads, mean", ratio: 1.66 },
+    Claim { place: "figure 2.10", what: "energy of the best beside LRU, eight threads, mean", ratio: 0.69 },
+    Claim { place: "figure 2.11", what: "writebacks beside LRU, eight threads, mean", ratio: 0.6 },
+    Claim { place: "figure 2.12", what: "misses beside LRU, eight threads, mean", ratio: 1.01 },
+    Claim { place: "figure 2.1", what: "writebacks of a dirty line, more than half of the programs", ratio: 10.0 },
+    Claim { place: "figure 2.5", what: "lifetime of the designs beside LRU, at the most of their means", ratio: 1.66 },
+];

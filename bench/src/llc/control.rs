@@ -1,0 +1,90 @@
+//! Figure 2.14: where accesses and writebacks fall in a partitioned cache, beside one of four ways that is divided by
+//! the two highest bits of the set's number.
+
+use ferrite_sim::cache::policy::{Miss, Policy, Protect};
+use ferrite_sim::cache::{Bank, Counts, Event, Geometry, Rank, Report, Set, Shape};
+
+use crate::Result;
+use crate::report::Row;
+
+const WAYS: u32 = 4;
+
+/// Protect-N whose regions are quarters of the sets.
+struct Quartered {
+    protect: Protect,
+    quarter_sets: u32,
+}
+
+impl Policy for Quartered {
+    fn victim(&mut self, set: &mut Set, miss: Miss) -> Rank {
+        self.protect.victim(set, miss)
+    }
+
+    fn window(&self) -> u32 {
+        self.protect.window()
+    }
+
+    fn region(&self, set: u32, _: Rank) -> usize {
+        (set / self.quarter_sets) as usize
+    }
+}
+
+/// The divided caches, Protect-0 and Protect-1.
+pub struct Control {
+    geometry: Geometry,
+    caches: [(String, Vec<Bank<Quartered>>); 2],
+}
+
+impl Control {
+    /// Of the size of `llc`.
+    ///
+    /// # Errors
+    /// When there is no such cache.
+    pub fn new(llc: Shape) -> Result<Self> {
+        let shape = Shape { ways: WAYS, ..llc };
+        let geometry = Geometry::of(shape)?;
+        let quarter_sets = (shape.sets()? / 4).max(1);
+        let cache = |protected| {
+            let bank = |_| Bank::new(geometry, Quartered { protect: Protect { ways: WAYS, protected }, quarter_sets });
+            (format!("protect-{protected}, 4 ways"), (0..geometry.banks()).map(bank).collect())
+        };
+        Ok(Self { geometry, caches: [cache(0), cache(1)] })
+    }
+
+    /// Takes events.
+    pub fn feed(&mut self, events: &[Event]) {
+        let mut sorted = vec![Vec::new(); self.geometry.banks()];
+        events.iter().for_each(|event| sorted[self.geometry.bank(event.line())].push(*event));
+        for (_, banks) in &mut self.caches {
+            banks.iter_mut().zip(&sorted).for_each(|(bank, events)| bank.run(events));
+        }
+    }
+
+    /// Accesses and the writeback rate of each quarter and each partition.
+    pub fn add_rows(self, rows: &mut Vec<Row>, report: &Report) {
+        let partitioned = report.policies.iter().find(|one| one.policy.starts_with("partitioned"));
+        let mut subjects: Vec<(String, Counts)> = Vec::new();
+        for (name, banks) in &self.caches {
+            let mut all = Counts::default();
+            banks.iter().for_each(|bank| all += bank.counts());
+            subjects.push((name.clone(), all));
+        }
+        if let Some(one) = partitioned {
+            subjects.push((one.policy.clone(), Counts { regions: one.regions, ..Counts::default() }));
+        }
+        for (name, counts) in subjects {
+            let accesses: u64 = counts.regions.iter().map(|region| region.accesses).sum();
+            for (part, region) in counts.regions.iter().take(4).enumerate() {
+                let share = 4.0 * region.accesses as f64 / accesses.max(1) as f64;
+                let rate = region.writebacks as f64 / region.accesses.max(1) as f64;
+                rows.push(row(format!("2.14 accesses of part {part}, of a quarter"), &name, share));
+                rows.push(row(format!("2.14 writebacks an access, part {part}"), &name, rate));
+            }
+        }
+    }
+}
+
+fn row(case: String, subject: &str, value: f64) -> Row {
+    let beside = "an even share".into();
+    Row { case, subject: subject.into(), unit: "", value, beside, ratio: value, low: value, high: value }
+}

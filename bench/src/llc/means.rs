@@ -1,0 +1,32 @@
+//! Over all programs: the mean of their ratios, the geometric mean, and the ratio of their sums.
+
+use ferrite_sim::cache::{Figures, Report};
+
+use super::Of;
+use crate::report::Row;
+
+/// The rows of a figure, for each policy.
+pub fn rows(place: &str, (what, of): (&str, Of), reports: &[&Report]) -> Vec<Row> {
+    let Some(first) = reports.first() else { return Vec::new() };
+    let mut rows = Vec::new();
+    for (at, policy) in first.policies.iter().enumerate() {
+        let pairs: Vec<(f64, f64)> =
+            reports.iter().map(|one| (of(&one.policies[at]), of(&one.policies[0]))).filter(|one| one.1 > 0.0).collect();
+        let count = pairs.len().max(1) as f64;
+        let mean = pairs.iter().map(|(own, lru)| own / lru).sum::<f64>() / count;
+        let geometric = (pairs.iter().map(|(own, lru)| (own / lru).ln()).sum::<f64>() / count).exp();
+        rows.push(row(format!("{place} {what}, mean of ratios"), policy, mean));
+        rows.push(row(format!("{place} {what}, geometric mean"), policy, geometric));
+        if what != "lifetime" {
+            let sum = |side: fn(&(f64, f64)) -> f64| pairs.iter().map(side).sum::<f64>();
+            rows.push(row(format!("{place} {what}, ratio of sums"), policy, sum(|one| one.0) / sum(|one| one.1)));
+        }
+    }
+    rows.sort_by(|one, other| one.case.cmp(&other.case));
+    rows
+}
+
+fn row(case: String, policy: &Figures, ratio: f64) -> Row {
+    let (subject, beside) = (policy.policy.clone(), "lru".into());
+    Row { case, subject, unit: "", value: ratio, beside, ratio, low: ratio, high: ratio }
+}

@@ -1,0 +1,29 @@
+//! How the policies here compare with the paper's.
+
+use crate::report::Report;
+use crate::verdict::{figure, join};
+
+/// The line.
+pub fn of(report: &Report, missing: Vec<String>) -> String {
+    let mut parts = Vec::new();
+    let mean = |what: &str, policy: &str| {
+        let case = format!("{what}, mean of ratios");
+        report.row(&case, policy).map(|row| figure(row.ratio))
+    };
+    for (what, paper) in [
+        ("2.5 lifetime", [("protect-0", ""), ("protect-4", ""), ("partitioned-4x4", "1.49")]),
+        ("2.6 energy", [("protect-0", "0.81"), ("protect-4", "0.84"), ("partitioned-4x4", "0.79")]),
+        ("2.7 writebacks", [("protect-0", ""), ("protect-4", ""), ("partitioned-4x4", "")]),
+        ("2.8 misses", [("protect-0", ""), ("protect-4", ""), ("partitioned-4x4", "")]),
+    ] {
+        let told = paper.iter().filter_map(|(policy, theirs)| {
+            let theirs = if theirs.is_empty() { String::new() } else { format!(" (paper: {theirs})") };
+            Some(format!("{policy} {}{theirs}", mean(what, policy)?))
+        });
+        let told: Vec<String> = told.collect();
+        if !told.is_empty() {
+            parts.push(format!("{} of LRU's: {}", &what[4..], told.join(", ")));
+        }
+    }
+    join(report, parts, missing)
+}
