@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// A program and its package.
-const PROGRAMS: [(&str, &str); 25] = [
+const PROGRAMS: [(&str, &str); 27] = [
     ("fio", "fio"),
     ("gcc", "gcc"),
     ("pkg-config", "pkg-config"),
@@ -30,6 +30,8 @@ const PROGRAMS: [(&str, &str); 25] = [
     ("sha256sum", "coreutils"),
     ("qemu-x86_64", "qemu-user"),
     ("valgrind", "valgrind"),
+    ("stdbuf", "coreutils"),
+    ("sqlite3", "sqlite3"),
 ];
 
 const FOLDERS: [&str; 6] = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];

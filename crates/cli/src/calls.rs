@@ -7,6 +7,7 @@ use ferrite_medium::Span;
 use ferrite_pool::grant::{Ask, GrantId, Process, Rights};
 use ferrite_pool::owner::{Caller, Handler, Progress, Reply};
 use ferrite_pool::{Role, Stream, TagKind, holding};
+use ferrite_wal::database;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -29,6 +30,9 @@ impl Handler for Engine {
         if let Ok(request) = holding::Request::deserialize(&request) {
             let boot_id = host::boot_id().map_err(|error| error.to_string())?;
             return holding::answer(self.pool(), boot_id, caller, request).map_err(|error| error.to_string());
+        }
+        if let Ok(request) = database::Request::deserialize(&request) {
+            return self.databases().answer(caller, request).map_err(|error| error.to_string());
         }
         let request =
             serde_json::from_value(request).map_err(|error| format!("no request of this version: {error}"))?;

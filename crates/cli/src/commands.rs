@@ -10,6 +10,7 @@ pub mod tag;
 mod transfer;
 pub mod up;
 mod upkeep;
+pub mod wal;
 
 use std::io::Write;
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use ferrite_block::DiskSpec;
 use ferrite_pool::owner::{Lock, Progress};
 use ferrite_pool::{Pool, Put, Recovery, Tag, TagKind, VERSION, backup, check};
+use ferrite_wal::database::Office;
 use serde_json::{Value, json};
 
 use crate::host;
@@ -29,6 +30,7 @@ pub struct Engine {
     medium: Medium,
     recovery: Recovery,
     served: Arc<Served>,
+    databases: Office,
     lock: Lock,
 }
 
@@ -39,7 +41,8 @@ impl Engine {
         let (pool, recovery) = Pool::open(Arc::clone(&medium.memory), host::boot_id()?)?;
         let (pool, path) = (Arc::new(pool), lock.path().to_owned());
         let served = Arc::new(Served::new(Arc::clone(&pool), &path));
-        Ok(Self { pool, path, medium, recovery, served, lock })
+        let databases = Office::new(Arc::clone(&pool), host::boot_id()?);
+        Ok(Self { pool, path, medium, recovery, served, databases, lock })
     }
 
     /// The pool.
@@ -72,11 +75,16 @@ impl Engine {
         &self.served
     }
 
+    /// The logs of databases in it.
+    pub fn databases(&self) -> &Office {
+        &self.databases
+    }
+
     /// Stops serving and closes the pool in order.
     pub fn close(self) -> Outcome {
         self.served.end()?;
-        let Self { pool, served, .. } = self;
-        drop(served);
+        let Self { pool, served, databases, .. } = self;
+        drop((served, databases));
         match Arc::into_inner(pool) {
             Some(pool) => Ok(pool.close()?),
             None => Ok(()),
@@ -217,6 +225,7 @@ pub fn tag_owners() -> check::Owners {
     let mut owners = check::Owners::default();
     owners.register(Box::new(ferrite_block::DiskOwner));
     owners.register(Box::new(ferrite_object::ObjectOwner));
+    owners.register(Box::new(ferrite_wal::database::DatabaseOwner));
     owners
 }
 

@@ -27,7 +27,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use commands::{bench, disk, pool, sim, tag, up};
+use commands::{bench, disk, pool, sim, tag, up, wal};
 
 /// Durable storage at memory speed: one pool of persistent memory, served to everything that people already use.
 ///
@@ -49,6 +49,8 @@ enum Command {
     Tag(tag::Tag),
     #[command(subcommand)]
     Disk(disk::Disk),
+    #[command(subcommand)]
+    Wal(wal::Wal),
     Bench(bench::Bench),
     #[command(subcommand)]
     Sim(sim::Sim),
@@ -63,6 +65,7 @@ fn main() -> ExitCode {
         Command::Pool(pool) => pool.run(),
         Command::Tag(tag) => tag.run(),
         Command::Disk(disk) => disk.run(),
+        Command::Wal(wal) => wal.run(),
         Command::Bench(bench) => bench.run(),
         Command::Sim(sim) => sim.run(),
     };

@@ -27,7 +27,7 @@ mod proof;
 pub mod record;
 mod redo;
 mod reserved;
-mod sealed;
+pub mod sealed;
 mod space;
 mod superblock;
 mod tag;

@@ -40,6 +40,8 @@ impl TagKind {
     pub const FILES: Self = Self(4);
     /// A named object: what a program keeps.
     pub const OBJECT: Self = Self(5);
+    /// The log files of a database whose pages lie elsewhere.
+    pub const DATABASE: Self = Self(6);
 
     /// Its name for people.
     pub fn name(self) -> &'static str {
@@ -49,6 +51,7 @@ impl TagKind {
             Self::LOG => "log",
             Self::FILES => "file system",
             Self::OBJECT => "object",
+            Self::DATABASE => "database",
             _ => "unknown",
         }
     }

@@ -55,6 +55,12 @@ pub enum Error {
     /// A request exceeds a limit, or makes no sense.
     #[error("{0}")]
     Limit(String),
+    /// Somebody else uses a database, or something of it is where it must not be.
+    #[error("{0}")]
+    Refused(String),
+    /// The pool's owner could not be reached, or ended.
+    #[error(transparent)]
+    Owner(#[from] ferrite_pool::owner::Error),
     /// A writer died between reserving a place and filling it.
     #[error("a writer of log {0:?} ended before its record was whole: open the log again")]
     Broken(String),

@@ -9,9 +9,12 @@
 //!                                        yet durable :tail         up to head, synced
 //! ```
 //!
+//! Databases that write log files of their own keep them in a tag: [`database`].
+//!
 //! [`Wal`] is it. The ring is a log of the pool ([`ferrite_pool::Log`]); what is added here is many writers without a
 //! lock between them ([`order`]), the draining to a [`Folder`], and reading both as one log.
 
+pub mod database;
 mod drain;
 mod error;
 pub mod order;

@@ -1,0 +1,71 @@
+//! A database that this process has open: its log in the pool, shared by its connections.
+
+use std::collections::HashMap;
+use std::ffi::CStr;
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
+
+use ferrite_wal::database::{DatabaseLog, File, Identity, Station};
+use ferrite_wal::{Error, Result};
+use parking_lot::Mutex;
+
+/// The databases and pools that are open, by path.
+#[derive(Default)]
+struct Open {
+    databases: HashMap<String, Weak<Database>>,
+    stations: HashMap<PathBuf, Weak<Station>>,
+}
+
+static OPEN: Mutex<Option<Open>> = Mutex::new(None);
+
+/// See the module.
+pub struct Database {
+    /// Its log.
+    pub log: DatabaseLog,
+}
+
+impl Database {
+    /// That of the file at `path`, whose log is in the pool at `pool`.
+    pub fn open(path: &str, pool: &Path) -> Result<Arc<Self>> {
+        let mut open = OPEN.lock();
+        let open = open.get_or_insert_with(Open::default);
+        if let Some(database) = open.databases.get(path).and_then(Weak::upgrade) {
+            return Ok(database);
+        }
+        let failed = |what: &str, error| Error::Target { doing: what.into(), source: error };
+        let found = fs::metadata(path).map_err(|error| failed(&format!("looking at {path}"), error))?;
+        let identity = Identity { device: found.dev(), inode: found.ino() };
+        let named =
+            pool.canonicalize().map_err(|error| failed(&format!("opening the pool {}", pool.display()), error))?;
+        let station = match open.stations.get(&named).and_then(Weak::upgrade) {
+            Some(station) => station,
+            None => {
+                let boot_id = boot_id().map_err(|error| failed("reading the boot's identity", error))?;
+                Station::reach(&named, boot_id)?
+            }
+        };
+        let database = Arc::new(Self { log: DatabaseLog::open(&station, path, identity, false)? });
+        open.databases.retain(|_, known| known.strong_count() > 0);
+        open.stations.retain(|_, known| known.strong_count() > 0);
+        open.databases.insert(path.into(), Arc::downgrade(&database));
+        open.stations.insert(named, Arc::downgrade(&station));
+        Ok(database)
+    }
+
+    /// The open database whose log file is called `name`, and which one it is.
+    pub fn of_log(name: &CStr) -> Option<(Arc<Self>, File)> {
+        let (path, file) = File::of(name.to_str().ok()?)?;
+        let database = OPEN.lock().as_ref()?.databases.get(path).and_then(Weak::upgrade)?;
+        Some((database, file))
+    }
+}
+
+fn boot_id() -> io::Result<[u8; 16]> {
+    let text = fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
+    let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
+    let number = u128::from_str_radix(&digits, 16).map_err(|_| io::Error::other("it is no UUID"))?;
+    Ok(number.to_be_bytes())
+}

@@ -1,0 +1,175 @@
+//! A log file as SQLite sees it: bytes in the pool.
+
+use std::ffi::{c_int, c_void};
+use std::sync::Arc;
+
+use ferrite_wal::Result;
+use ferrite_wal::database::File as Which;
+
+use crate::abi::{self, File, Methods, Routines};
+use crate::database::Database;
+use crate::main_file::HEAD_BYTES;
+use crate::told;
+
+/// An open log file, in the room that SQLite gives.
+#[repr(C)]
+pub struct LogFile {
+    base: File,
+    inner: Inner,
+}
+
+struct Inner {
+    routines: Routines,
+    database: Arc<Database>,
+    file: Which,
+    delete_on_close: bool,
+}
+
+// It takes the room of a database file's head.
+const _: () = assert!(size_of::<LogFile>() <= HEAD_BYTES);
+
+static METHODS: Methods = Methods {
+    version: 1,
+    close: Some(close),
+    read: Some(read),
+    write: Some(write),
+    truncate: Some(truncate),
+    settle: Some(settle),
+    file_size: Some(file_size),
+    lock: Some(ignore),
+    unlock: Some(ignore),
+    check_reserved_lock: Some(check_reserved_lock),
+    file_control: Some(file_control),
+    sector_size: Some(sector_size),
+    device_characteristics: Some(device_characteristics),
+    shm_map: None,
+    shm_lock: None,
+    shm_barrier: None,
+    shm_unmap: None,
+    fetch: None,
+    unfetch: None,
+};
+
+/// Opens log file `file` of `database` in the room at `into`.
+///
+/// # Safety
+/// There is room for a [`LogFile`] at `into`.
+pub unsafe fn open(
+    into: *mut File,
+    routines: Routines,
+    (database, file): (Arc<Database>, Which),
+    flags: c_int,
+) -> c_int {
+    let made = match database.log.length(file) {
+        Ok(None) if flags & abi::OPEN_CREATE != 0 => database.log.create(file),
+        Ok(None) => return abi::CANTOPEN,
+        Ok(Some(_)) => Ok(()),
+        Err(error) => Err(error),
+    };
+    let code = told::code(&routines, database.log.path(), made, abi::CANTOPEN);
+    if code == abi::OK {
+        let delete_on_close = flags & abi::OPEN_DELETEONCLOSE != 0;
+        let inner = Inner { routines, database, file, delete_on_close };
+        // SAFETY: the caller's promise.
+        unsafe { into.cast::<LogFile>().write(LogFile { base: File { methods: &raw const METHODS }, inner }) };
+    }
+    code
+}
+
+/// What is open at `file`.
+///
+/// # Safety
+/// SQLite calls with a file that [`open`] wrote and [`close`] did not end, in one thread at a time.
+unsafe fn inner<'a>(file: *mut File) -> &'a Inner {
+    // SAFETY: the caller's promise.
+    unsafe { &(*file.cast::<LogFile>()).inner }
+}
+
+impl Inner {
+    fn code(&self, result: Result<()>, code: c_int) -> c_int {
+        told::code(&self.routines, self.database.log.path(), result, code)
+    }
+}
+
+unsafe extern "C" fn close(file: *mut File) -> c_int {
+    // SAFETY: SQLite closes an open file once.
+    let LogFile { inner, .. } = unsafe { file.cast::<LogFile>().read() };
+    let deleted = if inner.delete_on_close { inner.database.log.delete(inner.file) } else { Ok(()) };
+    inner.code(deleted, abi::IOERR_DELETE)
+}
+
+unsafe extern "C" fn read(file: *mut File, into: *mut c_void, bytes: c_int, at: i64) -> c_int {
+    // SAFETY: SQLite's promise: an open file, and room for so many bytes.
+    let (inner, into) = unsafe { (inner(file), room(into, bytes)) };
+    match inner.database.log.read(inner.file, at as u64, into) {
+        Ok(read) if read == into.len() => abi::OK,
+        Ok(read) => {
+            into[read..].fill(0);
+            abi::IOERR_SHORT_READ
+        }
+        Err(error) => inner.code(Err(error), abi::IOERR_READ),
+    }
+}
+
+unsafe extern "C" fn write(file: *mut File, from: *const c_void, bytes: c_int, at: i64) -> c_int {
+    // SAFETY: SQLite's promise: an open file, and so many bytes to read.
+    let (inner, from) = unsafe { (inner(file), std::slice::from_raw_parts(from.cast::<u8>(), bytes as usize)) };
+    inner.code(inner.database.log.write(inner.file, at as u64, from), abi::IOERR_WRITE)
+}
+
+unsafe extern "C" fn truncate(file: *mut File, length: i64) -> c_int {
+    // SAFETY: SQLite's promise.
+    let inner = unsafe { inner(file) };
+    inner.code(inner.database.log.truncate(inner.file, length as u64), abi::IOERR_TRUNCATE)
+}
+
+unsafe extern "C" fn settle(file: *mut File, _: c_int) -> c_int {
+    // SAFETY: SQLite's promise.
+    let inner = unsafe { inner(file) };
+    inner.code(inner.database.log.settle(), abi::IOERR_FSYNC)
+}
+
+unsafe extern "C" fn file_size(file: *mut File, bytes: *mut i64) -> c_int {
+    // SAFETY: SQLite's promise.
+    let inner = unsafe { inner(file) };
+    match inner.database.log.length(inner.file) {
+        Ok(length) => {
+            // SAFETY: SQLite's promise.
+            unsafe { *bytes = length.unwrap_or(0) as i64 };
+            abi::OK
+        }
+        Err(error) => inner.code(Err(error), abi::IOERR_FSTAT),
+    }
+}
+
+/// SQLite locks database files only.
+unsafe extern "C" fn ignore(_: *mut File, _: c_int) -> c_int {
+    abi::OK
+}
+
+unsafe extern "C" fn check_reserved_lock(_: *mut File, is_reserved: *mut c_int) -> c_int {
+    // SAFETY: SQLite's promise.
+    unsafe { *is_reserved = 0 };
+    abi::OK
+}
+
+unsafe extern "C" fn file_control(_: *mut File, _: c_int, _: *mut c_void) -> c_int {
+    abi::NOTFOUND
+}
+
+unsafe extern "C" fn sector_size(_: *mut File) -> c_int {
+    4096
+}
+
+unsafe extern "C" fn device_characteristics(_: *mut File) -> c_int {
+    abi::IOCAP_POWERSAFE_OVERWRITE
+}
+
+/// The room that SQLite gives for what is read.
+///
+/// # Safety
+/// There are so many bytes at `into`, for this call alone.
+pub unsafe fn room<'a>(into: *mut c_void, bytes: c_int) -> &'a mut [u8] {
+    // SAFETY: the caller's promise.
+    unsafe { std::slice::from_raw_parts_mut(into.cast::<u8>(), bytes as usize) }
+}

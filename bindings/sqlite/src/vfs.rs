@@ -1,0 +1,293 @@
+//! The VFS: what is not a database's or its log's goes to the default one as it is.
+
+use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use ferrite_wal::database::{File as LogFile, Mark};
+use ferrite_wal::{Error, Result};
+
+use crate::abi::{self, File, Routines, Vfs};
+use crate::database::Database;
+use crate::main_file::{HEAD_BYTES, below, elsewhere, make, versions};
+use crate::{log_file, told};
+
+/// What is registered, once for the process.
+struct Registered {
+    vfs: Vfs,
+    routines: Routines,
+}
+
+// SAFETY: it is written before it is registered; SQLite guards the link to the next one by a lock of its own, and what
+// the other pointers name stays for as long as the program runs.
+unsafe impl Send for Registered {}
+// SAFETY: the same.
+unsafe impl Sync for Registered {}
+
+static REGISTERED: OnceLock<Registered> = OnceLock::new();
+
+/// Registers the VFS under the name `ferrite`, beside the default one.
+///
+/// # Safety
+/// The routines are SQLite's.
+pub unsafe fn register(routines: Routines) -> c_int {
+    // SAFETY: SQLite's routine, which finds the default one.
+    let default = unsafe { (routines.vfs_find)(std::ptr::null()) };
+    if default.is_null() {
+        return abi::ERROR;
+    }
+    let registered = REGISTERED.get_or_init(|| {
+        // SAFETY: a registered VFS stays.
+        let below = unsafe { *default };
+        let vfs = Vfs {
+            // The methods of version 3 replace system calls of the default VFS, and are asked of that.
+            version: below.version.min(2),
+            file_bytes: below.file_bytes + HEAD_BYTES as c_int,
+            next: std::ptr::null_mut(),
+            name: c"ferrite".as_ptr(),
+            app_data: default.cast(),
+            open: Some(open),
+            delete: Some(delete),
+            access: Some(access),
+            full_pathname: Some(full_pathname),
+            dl_open: Some(dl_open),
+            dl_error: Some(dl_error),
+            dl_sym: Some(dl_sym),
+            dl_close: Some(dl_close),
+            randomness: Some(randomness),
+            sleep: Some(sleep),
+            current_time: Some(current_time),
+            last_error: Some(last_error),
+            current_time_ms: Some(current_time_ms),
+            ..below
+        };
+        Registered { vfs, routines }
+    });
+    // SAFETY: SQLite's routine; what it is given stays, and it alone changes the link in it.
+    match unsafe { (routines.vfs_register)((&raw const registered.vfs).cast_mut(), 0) } {
+        abi::OK => abi::OK_LOAD_PERMANENTLY,
+        code => code,
+    }
+}
+
+fn routines() -> Routines {
+    REGISTERED.get().expect("SQLite calls what was registered").routines
+}
+
+/// Calls the default VFS.
+macro_rules! pass {
+    ($vfs:expr, $method:ident $(, $argument:expr)*) => {{
+        // SAFETY: SQLite passes the VFS that was registered, whose data is the default one.
+        let default = unsafe { (*$vfs).app_data.cast::<Vfs>() };
+        // SAFETY: a registered VFS stays, and has its methods; the arguments are passed on as SQLite gave them.
+        unsafe { (*default).$method.expect("every VFS has it")(default $(, $argument)*) }
+    }};
+}
+
+unsafe extern "C" fn open(
+    vfs: *mut Vfs,
+    name: *const c_char,
+    file: *mut File,
+    flags: c_int,
+    out_flags: *mut c_int,
+) -> c_int {
+    if name.is_null() {
+        return pass!(vfs, open, name, file, flags, out_flags);
+    }
+    // SAFETY: SQLite's promise: a string.
+    let text = unsafe { CStr::from_ptr(name) };
+    if flags & abi::OPEN_MAIN_DB != 0 {
+        // SAFETY: SQLite's promise, passed on.
+        return unsafe { open_main(vfs, name, file, (flags, out_flags)) };
+    }
+    match Database::of_log(text).filter(|_| flags & (abi::OPEN_WAL | abi::OPEN_MAIN_JOURNAL) != 0) {
+        Some(which) => {
+            if !out_flags.is_null() {
+                // SAFETY: SQLite's promise.
+                unsafe { *out_flags = flags };
+            }
+            // SAFETY: there is room for so much as was registered, which is more than enough.
+            unsafe { log_file::open(file, routines(), which, flags) }
+        }
+        None => pass!(vfs, open, name, file, flags, out_flags),
+    }
+}
+
+/// # Safety
+/// As SQLite calls it.
+unsafe fn open_main(
+    vfs: *mut Vfs,
+    name: *const c_char,
+    file: *mut File,
+    (flags, out_flags): (c_int, *mut c_int),
+) -> c_int {
+    let mut opened = flags;
+    let code = pass!(vfs, open, name, below(file), flags, &raw mut opened);
+    if code != abi::OK {
+        return code;
+    }
+    if !out_flags.is_null() {
+        // SAFETY: SQLite's promise.
+        unsafe { *out_flags = opened };
+    }
+    // SAFETY: SQLite's promise: a string.
+    let path = unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned();
+    // SAFETY: SQLite's promise; the file below is open.
+    let allowed = unsafe {
+        begin(name, &path).and_then(|database| {
+            make(file, routines(), database, opened & abi::OPEN_READONLY != 0);
+            settle_past(vfs, file, &path)
+        })
+    };
+    if let Err(error) = &allowed {
+        // SAFETY: it was opened above. A file without methods is one that SQLite need not close.
+        unsafe {
+            if let Some(close) = (*(*below(file)).methods).close {
+                close(below(file));
+            }
+            (*file).methods = std::ptr::null();
+        }
+        return told::told(&routines(), &path, error, abi::CANTOPEN);
+    }
+    abi::OK
+}
+
+/// The database, with its log in the pool that its URI or the environment names.
+///
+/// # Safety
+/// `name` is what SQLite passed for a database.
+unsafe fn begin(name: *const c_char, path: &str) -> Result<std::sync::Arc<Database>> {
+    // SAFETY: the caller's promise; the answer is a string or nothing.
+    let named = unsafe {
+        let named = (routines().uri_parameter)(name, c"pool".as_ptr());
+        (!named.is_null()).then(|| PathBuf::from(OsStr::from_bytes(CStr::from_ptr(named).to_bytes())))
+    };
+    let pool = named.or_else(|| std::env::var_os("FERRITE_POOL").map(PathBuf::from));
+    let pool = pool.ok_or_else(|| {
+        Error::Refused("no pool is named: open file:DATABASE?vfs=ferrite&pool=PATH, or set FERRITE_POOL".into())
+    })?;
+    Database::open(path, &pool)
+}
+
+/// Settles what a crash, or another program, may have left: finishes or undoes a giving back, and refuses what is not
+/// whole here.
+///
+/// # Safety
+/// As SQLite calls it; `file` is made.
+unsafe fn settle_past(vfs: *mut Vfs, file: *mut File, path: &str) -> Result<()> {
+    // SAFETY: the caller's promise.
+    let (database, _) = Database::of_log(&std::ffi::CString::new(format!("{path}-wal")).expect("a path has no zero"))
+        .expect("it was just opened");
+    let log = &database.log;
+    // The log first: what is in it was preceded by the mark.
+    let (is_live, mark) = (log.is_live()?, log.mark()?);
+    let is_foreign = versions(file)?.is_some_and(|[_, read]| read == Mark::FOREIGN);
+    let has_header = versions(file)?.is_some();
+    match mark {
+        None if is_foreign && log.mark()?.is_none() => return Err(elsewhere()),
+        Some(mark) if mark.is_given && is_foreign => log.set_mark(Some(Mark { is_given: false, ..mark }))?,
+        Some(mark) if mark.is_given => {
+            LogFile::ALL.iter().try_for_each(|file| log.delete(*file))?;
+            log.settle()?;
+            log.set_mark(None)?;
+        }
+        _ if has_header && !is_foreign && is_live && log.is_live()? => {
+            return Err(Error::Refused(
+                "it was replaced while its log was in the pool: put the file back that the log belongs to, or forget the \
+                 log with `ferrite tag remove`"
+                    .into(),
+            ));
+        }
+        _ => {}
+    }
+    for which in LogFile::ALL {
+        let name = std::ffi::CString::new(format!("{path}{}", which.suffix())).expect("a path has no zero");
+        if is_foreign {
+            // A copy that was made while the log was given back, and not to the end.
+            pass!(vfs, delete, name.as_ptr(), 1);
+        } else if is_live_file(&format!("{path}{}", which.suffix())) {
+            return Err(Error::Refused(format!(
+                "{path}{} is beside it: another program uses the database, or was killed; end that, and open the \
+                 database once without Ferrite",
+                which.suffix()
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a log of another program has something in it.
+fn is_live_file(path: &str) -> bool {
+    use std::io::Read;
+    let mut first = [0; 8];
+    let read = std::fs::File::open(path).and_then(|mut file| file.read(&mut first));
+    read.is_ok_and(|read| first[..read].iter().any(|byte| *byte != 0))
+}
+
+unsafe extern "C" fn delete(vfs: *mut Vfs, name: *const c_char, settle: c_int) -> c_int {
+    // SAFETY: SQLite's promise: a string.
+    let Some((database, file)) = Database::of_log(unsafe { CStr::from_ptr(name) }) else {
+        return pass!(vfs, delete, name, settle);
+    };
+    let log = &database.log;
+    let deleted = log.delete(file).and_then(|()| if settle != 0 { log.settle() } else { Ok(()) });
+    told::code(&routines(), log.path(), deleted, abi::IOERR_DELETE)
+}
+
+unsafe extern "C" fn access(vfs: *mut Vfs, name: *const c_char, how: c_int, result: *mut c_int) -> c_int {
+    // SAFETY: SQLite's promise: a string.
+    let Some((database, file)) = Database::of_log(unsafe { CStr::from_ptr(name) }) else {
+        return pass!(vfs, access, name, how, result);
+    };
+    match database.log.length(file) {
+        Ok(length) => {
+            // As the default VFS says of an empty file that it does not exist.
+            let is_there = length.is_some_and(|length| length > 0 || how != abi::ACCESS_EXISTS);
+            // SAFETY: SQLite's promise.
+            unsafe { *result = c_int::from(is_there) };
+            abi::OK
+        }
+        Err(error) => told::told(&routines(), database.log.path(), &error, abi::IOERR_ACCESS),
+    }
+}
+
+unsafe extern "C" fn full_pathname(vfs: *mut Vfs, name: *const c_char, bytes: c_int, into: *mut c_char) -> c_int {
+    pass!(vfs, full_pathname, name, bytes, into)
+}
+
+unsafe extern "C" fn dl_open(vfs: *mut Vfs, name: *const c_char) -> *mut c_void {
+    pass!(vfs, dl_open, name)
+}
+
+unsafe extern "C" fn dl_error(vfs: *mut Vfs, bytes: c_int, into: *mut c_char) {
+    pass!(vfs, dl_error, bytes, into);
+}
+
+unsafe extern "C" fn dl_sym(vfs: *mut Vfs, library: *mut c_void, name: *const c_char) -> *mut c_void {
+    pass!(vfs, dl_sym, library, name)
+}
+
+unsafe extern "C" fn dl_close(vfs: *mut Vfs, library: *mut c_void) {
+    pass!(vfs, dl_close, library);
+}
+
+unsafe extern "C" fn randomness(vfs: *mut Vfs, bytes: c_int, into: *mut c_char) -> c_int {
+    pass!(vfs, randomness, bytes, into)
+}
+
+unsafe extern "C" fn sleep(vfs: *mut Vfs, microseconds: c_int) -> c_int {
+    pass!(vfs, sleep, microseconds)
+}
+
+unsafe extern "C" fn current_time(vfs: *mut Vfs, days: *mut f64) -> c_int {
+    pass!(vfs, current_time, days)
+}
+
+unsafe extern "C" fn last_error(vfs: *mut Vfs, bytes: c_int, into: *mut c_char) -> c_int {
+    pass!(vfs, last_error, bytes, into)
+}
+
+unsafe extern "C" fn current_time_ms(vfs: *mut Vfs, milliseconds: *mut i64) -> c_int {
+    pass!(vfs, current_time_ms, milliseconds)
+}

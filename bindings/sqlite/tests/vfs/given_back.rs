@@ -1,0 +1,83 @@
+//! A killed database's log is given back to files, or not, wherever that is interrupted.
+
+use ferrite_wal::database::{GiveBack, Progress, Station};
+
+use crate::Place;
+use crate::shell::Shell;
+
+/// Three committed rows, and in delete mode a transaction in the middle of its writing.
+fn killed(place: &Place, mode: &str) {
+    let mut shell = Shell::open(&place.uri("a.db"));
+    shell.run(&format!("pragma journal_mode={mode}; pragma cache_size=2; create table t(n, b);"));
+    shell.run("insert into t select value, randomblob(3000) from generate_series(1, 300);");
+    shell.run("begin; update t set b = randomblob(2999);");
+    shell.kill();
+}
+
+fn check(shell: &mut Shell) {
+    assert_eq!(shell.ask("select count(*), min(length(b)) from t; pragma integrity_check;"), "300|3000\nok");
+}
+
+fn begin(place: &Place) -> GiveBack {
+    let station = Station::reach(&place.path("pool"), [0; 16]).unwrap();
+    GiveBack::begin(&station, place.path("a.db").to_str().unwrap()).unwrap()
+}
+
+fn finish(mut work: GiveBack) {
+    while work.step().unwrap() != Progress::Done {}
+}
+
+/// Given back, a plain SQLite recovers from the files; and this VFS opens it again after that.
+#[test]
+fn a_drained_database_is_anybodys() {
+    for mode in ["wal", "delete"] {
+        let place = Place::new();
+        killed(&place, mode);
+        finish(begin(&place));
+        assert_ne!(place.versions("a.db"), [3, 3]);
+        let mut plain = Shell::plain(&place.path("a.db"));
+        check(&mut plain);
+        assert_eq!(plain.end(), "");
+        check(&mut Shell::open(&place.uri("a.db")));
+    }
+}
+
+/// WF4: interrupted after each step, it is begun again and finished, or this VFS goes on with what is in the pool.
+#[test]
+fn wf4_an_interruption_after_any_step_leaves_one_truth() {
+    for mode in ["wal", "delete"] {
+        let mut steps = 0;
+        for interrupted_at in 0.. {
+            let place = Place::new();
+            killed(&place, mode);
+            let mut work = begin(&place);
+            let is_over = (0..interrupted_at).any(|_| work.step().unwrap() == Progress::Done);
+            drop(work);
+            if is_over {
+                break;
+            }
+            steps += 1;
+            if place.versions("a.db") == [3, 3] {
+                let mut shell = Shell::open(&place.uri("a.db"));
+                check(&mut shell);
+                shell.run("insert into t values(301, randomblob(3000));");
+                assert_eq!(shell.ask("delete from t where n = 301; select count(*) from t;"), "300");
+                shell.kill();
+            }
+            finish(begin(&place));
+            check(&mut Shell::plain(&place.path("a.db")));
+        }
+        assert!(steps >= 5, "{steps} steps");
+    }
+}
+
+#[test]
+fn a_database_in_use_is_not_given_back() {
+    let place = Place::new();
+    let mut shell = Shell::open(&place.uri("a.db"));
+    shell.run("pragma journal_mode=wal; create table t(n);");
+    let station = Station::reach(&place.path("pool"), [0; 16]).unwrap();
+    let told = GiveBack::begin(&station, place.path("a.db").to_str().unwrap()).err().unwrap().to_string();
+    assert!(told.contains(&format!("is in use by process {}", shell.pid())), "{told}");
+    shell.kill();
+}

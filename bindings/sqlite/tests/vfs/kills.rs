@@ -1,0 +1,76 @@
+//! Killed at any moment: every acknowledged transaction is there, whole, and none is there in part.
+
+use std::thread;
+use std::time::Duration;
+
+use crate::Place;
+use crate::shell::Shell;
+
+/// A transaction is two rows of the same number, in two tables.
+fn transactions(shell: &mut Shell, from: u64, count: u64, bytes: usize) {
+    for number in from..from + count {
+        shell.send(&format!(
+            "begin; insert into t values({number}, randomblob({bytes})); insert into u values({number}); commit; select {number};"
+        ));
+    }
+}
+
+/// How many transactions there are, none in part, and none missing before the last.
+fn count(shell: &mut Shell) -> u64 {
+    let sums =
+        "select count(*), (select count(*) from u), coalesce(max(n), 0), (select coalesce(max(n), 0) from u) from t;";
+    let sums = shell.ask(sums);
+    let numbers: Vec<u64> = sums.split('|').map(|number| number.parse().unwrap()).collect();
+    assert!(numbers.iter().all(|number| *number == numbers[0]), "in part: {sums}");
+    assert_eq!(shell.ask("pragma integrity_check;"), "ok");
+    numbers[0]
+}
+
+fn rounds(usual: u64) -> u64 {
+    std::env::var("FERRITE_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(usual)
+}
+
+fn seed() -> u64 {
+    let seed = std::env::var("FERRITE_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
+    println!("FERRITE_SEED={seed}");
+    seed
+}
+
+/// Kills a shell in the middle of its work, `rounds` times over the same database.
+fn kill_rounds(mode: &str, rounds: u64) {
+    let place = Place::new();
+    let (mut chance, mut known) = (seed(), 0);
+    let mut shell = Shell::open(&place.uri("a.db"));
+    shell.run(&format!(
+        "pragma journal_mode={mode}; create table t(n integer primary key, b); create table u(n integer primary key);"
+    ));
+    assert_eq!(shell.end(), "");
+    for round in 0..rounds {
+        let mut shell = Shell::open(&place.uri("a.db"));
+        shell.run("pragma synchronous=full; pragma cache_size=10;");
+        let before = count(&mut shell);
+        assert!(before >= known, "{mode}, round {round}: {before} of {known} acknowledged transactions");
+        chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        transactions(&mut shell, before + 1, 200, [20, 3000, 60_000][(chance >> 60) as usize % 3]);
+        thread::sleep(Duration::from_micros((chance >> 33) % 30_000));
+        let heard = shell.kill_and_hear();
+        known = heard.last().map_or(before, |line| line.parse().unwrap());
+    }
+    println!("{mode}: {known} transactions in {rounds} rounds");
+    let mut shell = Shell::open(&place.uri("a.db"));
+    assert!(count(&mut shell) >= known);
+    assert_eq!(shell.end(), "");
+    assert!(count(&mut Shell::plain(&place.path("a.db"))) >= known);
+}
+
+#[test]
+fn wal_keeps_every_acknowledged_transaction() {
+    kill_rounds("wal", rounds(25));
+}
+
+#[test]
+fn a_rollback_journal_keeps_every_acknowledged_transaction() {
+    kill_rounds("delete", rounds(15));
+    kill_rounds("truncate", rounds(5));
+    kill_rounds("persist", rounds(5));
+}

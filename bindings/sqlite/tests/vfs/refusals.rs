@@ -1,0 +1,119 @@
+//! What is refused, with words that help, and without harm.
+
+use std::fs;
+
+use crate::Place;
+use crate::shell::Shell;
+
+/// A database with committed transactions that are in the pool alone.
+fn killed(place: &Place) {
+    let mut shell = Shell::open(&place.uri("a.db"));
+    shell.run("pragma journal_mode=wal; create table t(n); insert into t values(1),(2);");
+    shell.kill();
+}
+
+/// What opening `uri` and reading from it complains of.
+fn complaint(uri: &str) -> String {
+    let mut shell = Shell::open(uri);
+    shell.run("select count(*) from t;");
+    shell.end()
+}
+
+#[test]
+fn a_plain_sqlite_refuses_what_is_not_whole_without_the_pool() {
+    let place = Place::new();
+    killed(&place);
+    let mut plain = Shell::plain(&place.path("a.db"));
+    plain.run("select * from t;");
+    assert!(plain.end().contains("file is not a database"));
+    assert_eq!(Shell::open(&place.uri("a.db")).ask("select count(*) from t;"), "2");
+}
+
+#[test]
+fn a_moved_or_copied_database_is_refused_and_told_where_its_log_is() {
+    let place = Place::new();
+    killed(&place);
+    fs::copy(place.path("a.db"), place.path("copy.db")).unwrap();
+    let told = complaint(&place.uri("copy.db"));
+    assert!(told.contains("its log is in another pool, or was when it was copied or moved here"), "{told}");
+    fs::rename(place.path("a.db"), place.path("b.db")).unwrap();
+    let told = complaint(&place.uri("b.db"));
+    assert!(
+        told.contains(&format!("was {} when its log was put in this pool", place.path("a.db").display())),
+        "{told}"
+    );
+    let told = complaint(&place.uri("a.db"));
+    assert!(told.contains("is not the file whose log is in this pool: it was deleted or replaced"), "{told}");
+    fs::rename(place.path("b.db"), place.path("a.db")).unwrap();
+    assert_eq!(Shell::open(&place.uri("a.db")).ask("select count(*) from t;"), "2");
+}
+
+#[test]
+fn another_pool_is_refused_also_where_both_are_open_at_once() {
+    let (place, other) = (Place::new(), Place::new());
+    let elsewhere = format!("file:{}?vfs=ferrite&pool={}", place.path("a.db").display(), other.path("pool").display());
+    Shell::open(&place.uri("a.db")).run("create table t(n);");
+    let mut waiting = Shell::open(&elsewhere);
+    let mut writing = Shell::open(&place.uri("a.db"));
+    writing.run("insert into t values(1);");
+    waiting.run("insert into t values(2);");
+    assert!(waiting.end().contains("its log is in another pool"));
+    let told = complaint(&elsewhere);
+    assert!(told.contains("its log is in another pool"), "{told}");
+    assert_eq!(writing.ask("select n from t;"), "1");
+}
+
+#[test]
+fn a_log_of_another_program_beside_the_database_is_refused() {
+    let place = Place::new();
+    let mut plain = Shell::plain(&place.path("a.db"));
+    plain.run("pragma journal_mode=wal; create table t(n); insert into t values(1);");
+    let told = complaint(&place.uri("a.db"));
+    assert!(told.contains("a.db-wal is beside it"), "{told}");
+    assert_eq!(plain.ask("select count(*) from t;"), "1");
+    assert_eq!(plain.end(), "");
+    assert_eq!(Shell::open(&place.uri("a.db")).ask("select count(*) from t;"), "1");
+}
+
+#[test]
+fn no_pool_a_missing_one_and_what_is_none_are_told() {
+    let place = Place::new();
+    let database = place.path("a.db").display().to_string();
+    fs::write(place.path("junk"), vec![1; 10_000_000]).unwrap();
+    for (uri, words) in [
+        (format!("file:{database}?vfs=ferrite"), "no pool is named"),
+        (format!("file:{database}?vfs=ferrite&pool=/no/such/pool"), "opening the pool /no/such/pool: No such file"),
+        (format!("file:{database}?vfs=ferrite&pool={}", place.path("junk").display()), "not a Ferrite pool"),
+    ] {
+        let told = complaint(&uri);
+        assert!(told.contains(words), "{told}");
+    }
+}
+
+/// The pool is full: SQLite's own word for it, nothing lost, and smaller transactions go on.
+#[test]
+fn a_full_pool_fails_the_transaction_and_loses_nothing() {
+    for mode in ["wal", "delete"] {
+        let place = Place::of("/dev/shm", 16 << 20);
+        let mut shell = Shell::open(&place.uri("a.db"));
+        shell.run(&format!("pragma journal_mode={mode}; pragma cache_size=10; create table t(n, b);"));
+        for _ in 0..7 {
+            shell.run("insert into t select value, randomblob(3000) from generate_series(1, 500);");
+        }
+        shell.run("begin; update t set b = randomblob(3001); insert into t select value, randomblob(3000) from generate_series(1, 6000); update t set b = randomblob(3002); commit;");
+        // SQLite may have rolled back by itself.
+        shell.run("rollback;");
+        assert_eq!(
+            shell.ask("select count(*), max(length(b)) from t; pragma integrity_check;"),
+            "3500|3000\nok",
+            "{mode}"
+        );
+        assert_eq!(shell.ask("insert into t values(1, 2); select count(*) from t;"), "3501", "{mode}");
+        let told = shell.end();
+        assert!(told.contains("the pool is full") && told.contains("database or disk is full"), "{mode}: {told}");
+        assert_eq!(
+            Shell::plain(&place.path("a.db")).ask("select count(*) from t; pragma integrity_check;"),
+            "3501\nok"
+        );
+    }
+}

@@ -1,0 +1,134 @@
+//! `ferrite wal`.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use ferrite_pool::owner::Progress as Shown;
+use ferrite_wal::database::{Entry, GiveBack, Progress, Request, Station};
+use serde::Serialize;
+
+use super::print;
+use crate::bar::Bar;
+use crate::engine::absolute;
+use crate::host;
+use crate::outcome::Outcome;
+use crate::size;
+use crate::stop;
+
+/// Databases whose logs are in a pool: see them, and give them back to the databases
+#[derive(Subcommand)]
+pub enum Wal {
+    /// List the databases whose logs are in a pool, with what is in each log and who has it open
+    Stat(Stat),
+    /// Write logs to files beside their databases, so that any program can open them; nothing is lost on the way
+    ///
+    /// A database that was closed in order needs none of this. One whose programs were killed says "file is not a
+    /// database" to those that do not know of the pool, until it was opened with Ferrite's VFS and closed, or was drained.
+    /// A database that is in use is refused. Interrupted, run it again.
+    Drain(Drain),
+}
+
+#[derive(Args)]
+pub struct Stat {
+    /// The pool's file
+    pool: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
+pub struct Drain {
+    /// The pool's file
+    pool: PathBuf,
+    /// The database files to give their logs back to [default: all that have one in the pool]
+    database: Vec<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// A database that got its log back.
+#[derive(Serialize)]
+struct Drained {
+    path: String,
+    copied_bytes: u64,
+}
+
+impl Wal {
+    /// Does it.
+    pub fn run(self) -> Outcome {
+        match self {
+            Self::Stat(stat) => stat.run(),
+            Self::Drain(drain) => drain.run(),
+        }
+    }
+}
+
+impl Stat {
+    fn run(self) -> Outcome {
+        let entries = list(&*Station::reach(&self.pool, host::boot_id()?)?)?;
+        print(self.json, &entries, |entries| {
+            let mut text = format!("{:>12} {:>12} {:>12} {:<16} database\n", "wal", "journal", "space", "processes");
+            for entry in entries {
+                let [wal, journal, space] = [entry.wal_bytes, entry.journal_bytes, entry.space_bytes].map(size::show);
+                let processes: Vec<String> = entry.processes.iter().map(u32::to_string).collect();
+                text += &format!("{wal:>12} {journal:>12} {space:>12} {:<16} {}\n", processes.join(" "), entry.path);
+            }
+            text
+        })
+    }
+}
+
+fn list(station: &Station) -> Outcome<Vec<Entry>> {
+    Ok(serde_json::from_value(station.ask(&Request::DatabaseList)?.0)?)
+}
+
+impl Drain {
+    fn run(self) -> Outcome {
+        stop::watch()?;
+        let station = Station::reach(&self.pool, host::boot_id()?)?;
+        let entries = list(&station)?;
+        let paths = match self.database.as_slice() {
+            [] => entries.iter().map(|entry| entry.path.clone()).collect(),
+            some => some.iter().map(|path| named(path, &entries)).collect::<Outcome<Vec<_>>>()?,
+        };
+        let mut drained = Vec::new();
+        for path in paths {
+            let mut work = GiveBack::begin(&station, &path)?;
+            let entry = entries.iter().find(|entry| entry.path == path);
+            let total = entry.map_or(0, |entry| entry.wal_bytes + entry.journal_bytes);
+            let copied_bytes = give_back(&mut work, total)?;
+            drained.push(Drained { path, copied_bytes });
+        }
+        print(self.json, &drained, |drained| {
+            let line = |it: &Drained| format!("{}: {} given back\n", it.path, size::show(it.copied_bytes));
+            drained.iter().map(line).collect()
+        })
+    }
+}
+
+/// The path by which the pool knows the database at `path`.
+fn named(path: &Path, entries: &[Entry]) -> Outcome<String> {
+    let named = path.canonicalize().or_else(|_| absolute(path).map_err(|_| ()));
+    let named = named.map_or_else(|()| path.display().to_string(), |path| path.display().to_string());
+    match entries.iter().any(|entry| entry.path == named) {
+        true => Ok(named),
+        false => Err(format!("no log of {named} is in the pool: see `ferrite wal stat`").into()),
+    }
+}
+
+/// All steps; the bytes that were copied.
+fn give_back(work: &mut GiveBack, total: u64) -> Outcome<u64> {
+    let (bar, mut done) = (Bar::new(), 0);
+    loop {
+        match work.step()? {
+            Progress::Copied(bytes) => done += bytes,
+            Progress::Stepped => {}
+            Progress::Done => return Ok(done),
+        }
+        if !bar.show(&Shown { what: "draining".into(), done, total }) {
+            return Err("interrupted: the log is still in the pool; run it again".into());
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! A database's own log files, kept in the pool while its pages stay in a file on ordinary storage.
+//!
+//! ```text
+//! tag     named by the absolute path of the database file
+//!   attributes  0 device u64   8 inode u64 of that file    16 zeros
+//!   MAP page    0 mark    64 length of WAL    128 length of the journal: words, see below; the rest is zeros
+//!   WAL         role 2, the bytes of the write-ahead log
+//!   JOURNAL     role 3, the bytes of the rollback journal
+//!
+//! word    0 where there is none, else sealed (see `ferrite_pool::sealed`) with the low half of the tag's generation
+//! length  bytes of the file + 1
+//! mark    bits 0..8 the write version and 8..16 the read version that the file's header would have, 16 MARKED: on disk
+//!         they say 3, 17 GIVEN: the logs are on disk beside the file, whole, 18 set
+//! ```
+//!
+//! Several processes store here at once, each by a grant of its own, ordered by the database's locks.
+//!
+//! - WF1. A completed write is durable where a fence is; elsewhere with the next [`DatabaseLog::settle`].
+//! - WF2. A file exists, with a length, or not, by one word. What a deleted file held is in no later one's first line
+//!   when that begins to exist, so an old header never makes old records whole.
+//! - WF3. There is something in a log only while MARKED is set, and MARKED is set only while the header on disk says 3: a
+//!   program that does not know of the pool refuses the file.
+//! - WF4. The log is given back in this order: files beside the database durable, GIVEN, the header's own versions on
+//!   disk, the log emptied. Wherever a crash comes, one place has the truth and it is told which.
+
+mod files;
+mod give_back;
+mod lock;
+mod mark;
+mod office;
+mod owner;
+mod station;
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::sync::Arc;
+
+use ferrite_medium::Memory;
+use ferrite_pool::grant::GrantId;
+use parking_lot::{MappedRwLockReadGuard, RwLock, RwLockReadGuard};
+
+use crate::Result;
+use files::Files;
+
+pub use files::File;
+pub use give_back::{GiveBack, Progress, header_versions};
+pub use mark::Mark;
+pub use office::{Entry, Identity, Office, Request};
+pub use owner::DatabaseOwner;
+pub use station::Station;
+
+/// The log files of one database, as a process has them by a grant. Dropped, the grant is given back.
+pub struct DatabaseLog {
+    station: Arc<Station>,
+    memory: Arc<dyn Memory>,
+    path: String,
+    leased: RwLock<(GrantId, Files)>,
+}
+
+impl fmt::Debug for DatabaseLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DatabaseLog").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl DatabaseLog {
+    /// The log of the database file at `path`, which is `identity`, made if there is none yet. `alone` where nobody
+    /// else may have it, now and until it is dropped.
+    pub fn open(station: &Arc<Station>, path: &str, identity: Identity, alone: bool) -> Result<Self> {
+        let request = Request::DatabaseOpen { path: path.into(), identity, alone };
+        let (lease, memory) = station.lease(&request)?;
+        let leased = RwLock::new((lease.id, lease.files(&memory)?));
+        Ok(Self { station: Arc::clone(station), memory, path: path.into(), leased })
+    }
+
+    /// The path of the database.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    fn files(&self) -> MappedRwLockReadGuard<'_, Files> {
+        RwLockReadGuard::map(self.leased.read(), |(_, files)| files)
+    }
+
+    /// The length of `file` in bytes; `None` where it does not exist.
+    pub fn length(&self, file: File) -> Result<Option<u64>> {
+        self.files().length(file)
+    }
+
+    /// Whether any file has something in it that is not in the database yet, as far as can be seen from outside: a
+    /// journal that begins with zeros has not.
+    pub fn is_live(&self) -> Result<bool> {
+        for file in File::ALL {
+            if self.length(file)?.unwrap_or(0) > 0 {
+                let mut first = [0; 8];
+                self.read(file, 0, &mut first)?;
+                if file == File::Wal || first != [0; 8] {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    /// Reads from `file` at byte `at`; how many bytes there are, fewer only at its end.
+    pub fn read(&self, file: File, at: u64, into: &mut [u8]) -> Result<usize> {
+        let end = (at + into.len() as u64).min(self.length(file)?.unwrap_or(0));
+        self.cover(file, end)?;
+        self.files().read(file, at, into)
+    }
+
+    /// Makes `file` where it does not exist, empty.
+    pub fn create(&self, file: File) -> Result<()> {
+        self.files().create(file)
+    }
+
+    /// Writes `bytes` into `file` at byte `at`, which may be behind its end (WF1).
+    ///
+    /// # Errors
+    /// [`ferrite_pool::Error::Full`] where the pool has no space for it; the file is as it was.
+    pub fn write(&self, file: File, at: u64, bytes: &[u8]) -> Result<()> {
+        self.cover(file, at + bytes.len() as u64)?;
+        self.files().write(file, at, bytes)
+    }
+
+    /// Cuts `file` off at `length` bytes, if it is longer.
+    pub fn truncate(&self, file: File, length: u64) -> Result<()> {
+        let files = self.files();
+        if files.length(file)?.is_none_or(|now| now <= length) {
+            return Ok(());
+        }
+        if length > 0 {
+            files.set_length(file, Some(length));
+            return Ok(());
+        }
+        // So that what is written next begins as in a new file (WF2).
+        files.set_length(file, None);
+        files.settle()?;
+        files.create(file)
+    }
+
+    /// Deletes `file`, if it exists.
+    pub fn delete(&self, file: File) -> Result<()> {
+        self.files().set_length(file, None);
+        Ok(())
+    }
+
+    /// Makes everything before durable, where completed writes are not.
+    pub fn settle(&self) -> Result<()> {
+        self.files().settle()
+    }
+
+    /// What the header on disk says and would say.
+    pub fn mark(&self) -> Result<Option<Mark>> {
+        self.files().mark()
+    }
+
+    /// Notes it; durable on return.
+    pub fn set_mark(&self, mark: Option<Mark>) -> Result<()> {
+        self.files().set_mark(mark)
+    }
+
+    /// Sees to it that the first `end` bytes of `file` have space here: another process may have made it longer.
+    fn cover(&self, file: File, end: u64) -> Result<()> {
+        if end <= self.files().space(file) {
+            return Ok(());
+        }
+        let mut leased = self.leased.write();
+        let (lease, _) = self.station.lease(&Request::DatabaseExtend { id: leased.0, file, bytes: end })?;
+        *leased = (lease.id, lease.files(&self.memory)?);
+        Ok(())
+    }
+}
+
+impl Drop for DatabaseLog {
+    fn drop(&mut self) {
+        // Where it fails the owner takes the grant back when this process has ended.
+        let _ = self.station.ask(&Request::DatabaseClose { id: self.leased.read().0 });
+    }
+}

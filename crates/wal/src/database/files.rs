@@ -1,0 +1,181 @@
+//! The bytes of a database's log files in memory.
+
+use std::sync::Arc;
+
+use ferrite_medium::{Memory, Scheme, Span};
+use ferrite_pool::sealed::{seal, unseal};
+use ferrite_pool::{Extent, Role, Stream};
+use serde::{Deserialize, Serialize};
+
+use super::Mark;
+use crate::{Error, Result};
+
+/// One of a database's log files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum File {
+    /// The write-ahead log.
+    Wal,
+    /// The rollback journal.
+    Journal,
+}
+
+impl File {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Wal, Self::Journal];
+
+    /// What its name adds to that of the database.
+    pub fn suffix(self) -> &'static str {
+        match self {
+            Self::Wal => "-wal",
+            Self::Journal => "-journal",
+        }
+    }
+
+    /// The database whose log file is called `name`, and which it is.
+    pub fn of(name: &str) -> Option<(&str, Self)> {
+        Self::ALL.into_iter().find_map(|file| Some((name.strip_suffix(file.suffix())?, file)))
+    }
+
+    pub(super) fn role(self) -> Role {
+        match self {
+            Self::Wal => Role(2),
+            Self::Journal => Role(3),
+        }
+    }
+
+    /// Where its length is in the MAP page.
+    fn length_at(self) -> u64 {
+        match self {
+            Self::Wal => 64,
+            Self::Journal => 128,
+        }
+    }
+}
+
+/// The parts of a database's tag, in the memory of the pool.
+#[derive(Clone)]
+pub(super) struct Files {
+    memory: Arc<dyn Memory>,
+    control_at: u64,
+    streams: [Stream; 2],
+    salt: u32,
+}
+
+impl Files {
+    /// Those of the tag of `generation` that has `extents`; `None` where it has no MAP page.
+    pub fn new(memory: Arc<dyn Memory>, extents: &[Extent], generation: u64) -> Option<Self> {
+        let control_at = Stream::new(extents, Role::MAP).locate(0)?.at;
+        let streams = File::ALL.map(|file| Stream::new(extents, file.role()));
+        Some(Self { memory, control_at, streams, salt: generation as u32 })
+    }
+
+    fn runs(&self, file: File, span: Span) -> impl Iterator<Item = Span> {
+        self.streams[file as usize].runs(span)
+    }
+
+    /// Bytes that there is space for.
+    pub fn space(&self, file: File) -> u64 {
+        self.streams[file as usize].len()
+    }
+
+    /// The number in a word of the MAP page.
+    fn number(&self, at: u64) -> Result<Option<u64>> {
+        let at = self.control_at + at;
+        match self.memory.load_word(at) {
+            0 => Ok(None),
+            word => unseal(self.salt, word).map(Some).ok_or_else(|| Error::Refused(damaged(at))),
+        }
+    }
+
+    /// Stores it; durable once the caller has settled.
+    fn set_number(&self, at: u64, number: Option<u64>) {
+        let at = self.control_at + at;
+        self.memory.store_word(at, number.map_or(0, |number| seal(self.salt, number)));
+        self.memory.flush(Span::new(at, 8));
+    }
+
+    pub fn length(&self, file: File) -> Result<Option<u64>> {
+        Ok(self.number(file.length_at())?.and_then(|number| number.checked_sub(1)))
+    }
+
+    /// Reads what there is of `into.len()` bytes at `at`; the caller has seen to the space.
+    pub fn read(&self, file: File, at: u64, into: &mut [u8]) -> Result<usize> {
+        let length = self.length(file)?.unwrap_or(0);
+        let len = (into.len() as u64).min(length.saturating_sub(at));
+        let mut done = 0;
+        for run in self.runs(file, Span::new(at, len)) {
+            self.memory.load(run.at, &mut into[done..done + run.len as usize]);
+            done += run.len as usize;
+        }
+        Ok(done)
+    }
+
+    /// Makes `file`, where it does not exist, empty and with nothing of a former one in its first line (WF2).
+    pub fn create(&self, file: File) -> Result<()> {
+        if self.length(file)?.is_some() {
+            return Ok(());
+        }
+        #[cfg(test)]
+        if super::tests::is_forgetful() {
+            self.set_length(file, Some(0));
+            return Ok(());
+        }
+        self.zero(file, Span::new(0, LINE));
+        self.memory.settle()?;
+        self.set_length(file, Some(0));
+        Ok(())
+    }
+
+    /// Writes `bytes` at `at`; the caller has seen to the space (WF1).
+    pub fn write(&self, file: File, at: u64, bytes: &[u8]) -> Result<()> {
+        let (end, length) = (at + bytes.len() as u64, self.length(file)?.unwrap_or(0));
+        self.zero(file, Span::new(length.min(at), at.saturating_sub(length)));
+        let mut done = 0;
+        for run in self.runs(file, Span::new(at, bytes.len() as u64)) {
+            self.memory.store(run.at, &bytes[done..done + run.len as usize], Scheme::Nt);
+            done += run.len as usize;
+        }
+        match end > length {
+            // The bytes and the length share the fence: a crash before it may show a length whose bytes are older ones,
+            // which a log's own checksums tell.
+            true => self.set_length(file, Some(end)),
+            false => self.memory.fence(),
+        }
+        Ok(())
+    }
+
+    fn zero(&self, file: File, span: Span) {
+        for run in self.runs(file, span) {
+            self.memory.zero(run, Scheme::Nt);
+        }
+    }
+
+    /// By one word; durable as a write is (WF1).
+    pub fn set_length(&self, file: File, length: Option<u64>) {
+        self.set_number(file.length_at(), length.map(|length| length + 1));
+        self.memory.fence();
+    }
+
+    /// Makes everything before durable, where completed writes are not.
+    pub fn settle(&self) -> Result<()> {
+        if self.memory.fence_is_durable() { Ok(()) } else { Ok(self.memory.barrier()?) }
+    }
+
+    pub fn mark(&self) -> Result<Option<Mark>> {
+        Ok(self.number(0)?.map(Mark::from_number))
+    }
+
+    /// Durable on return.
+    pub fn set_mark(&self, mark: Option<Mark>) -> Result<()> {
+        self.set_number(0, mark.map(Mark::number));
+        Ok(self.memory.settle()?)
+    }
+}
+
+/// What begins a file is no longer than this: the headers of both logs are shorter.
+const LINE: u64 = 64;
+
+fn damaged(at: u64) -> String {
+    format!("the word at byte {at:#x} of the pool, of a database's log, is damaged: restore a backup")
+}

@@ -1,0 +1,187 @@
+//! Giving a database's log back: to files beside it, so that any program can open it again.
+//!
+//! A step at a time (WF4): copy, name the copy, say that it is whole, unmark the header, empty the log.
+
+use std::fs::{self, File as OsFile};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::{DatabaseLog, File, Identity, Mark, Station, lock};
+use crate::{Error, Result};
+
+/// Bytes copied in one step.
+const STEP_BYTES: usize = 1 << 20;
+
+/// What a step did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// So many bytes are copied; there is more to do.
+    Copied(u64),
+    /// A step without bytes is done.
+    Stepped,
+    /// The database is given back.
+    Done,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    Copy(usize, u64),
+    Name(usize),
+    Given,
+    Unmark,
+    Empty,
+    Done,
+}
+
+/// The giving back of one database. Dropped before its end it can be begun again.
+pub struct GiveBack {
+    log: DatabaseLog,
+    database: OsFile,
+    path: PathBuf,
+    copy: Option<OsFile>,
+    next: Next,
+}
+
+impl GiveBack {
+    /// Begins with the database at `path`, whose log is in the pool that `station` reaches.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] where somebody uses it, or it is not the file whose log that is; [`Error::Target`] where the
+    /// file cannot be opened.
+    pub fn begin(station: &Arc<Station>, path: &str) -> Result<Self> {
+        let opening = |error| Error::target(format!("opening {path}"), error);
+        let database = OsFile::options().read(true).write(true).open(path).map_err(opening)?;
+        let found = database.metadata().map_err(opening)?;
+        let identity = Identity { device: found.dev(), inode: found.ino() };
+        let log = DatabaseLog::open(station, path, identity, true)?;
+        match lock::exclude_all(&database) {
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::PermissionDenied) => {
+                return Err(Error::Refused(format!("{path} is in use: end the programs that have it open")));
+            }
+            other => other.map_err(opening)?,
+        }
+        let next = match (log.mark()?, header_versions(&database).map_err(opening)?) {
+            (Some(mark), Some([_, read])) if mark.is_given && read != Mark::FOREIGN => Next::Empty,
+            (_, Some([_, read])) if read != Mark::FOREIGN && log.is_live()? => return Err(replaced(path)),
+            _ => Next::Copy(0, 0),
+        };
+        Ok(Self { log, database, path: path.into(), copy: None, next })
+    }
+
+    /// Does the next step.
+    pub fn step(&mut self) -> Result<Progress> {
+        match self.next {
+            Next::Copy(number, at) => self.copy(number, at),
+            Next::Name(number) => self.name(number),
+            Next::Given => self.say_given(),
+            Next::Unmark => self.unmark(),
+            Next::Empty => self.empty(),
+            Next::Done => Ok(Progress::Done),
+        }
+    }
+
+    fn copy(&mut self, number: usize, at: u64) -> Result<Progress> {
+        let Some(file) = File::ALL.get(number).copied() else {
+            self.next = Next::Given;
+            return Ok(Progress::Stepped);
+        };
+        let length = self.log.length(file)?.unwrap_or(0);
+        if length == 0 {
+            self.next = Next::Copy(number + 1, 0);
+            return Ok(Progress::Stepped);
+        }
+        let writing = format!("writing {}", self.partial(file).display());
+        if at == 0 {
+            let made = OsFile::create(self.partial(file)).and_then(|copy| {
+                copy.set_permissions(self.database.metadata()?.permissions())?;
+                Ok(copy)
+            });
+            self.copy = Some(made.map_err(|error| Error::target(&writing, error))?);
+        }
+        let mut bytes = vec![0; STEP_BYTES.min((length - at) as usize)];
+        let read = self.log.read(file, at, &mut bytes)?;
+        let copy = self.copy.as_ref().expect("made at the first step");
+        copy.write_all_at(&bytes[..read], at).map_err(|error| Error::target(&writing, error))?;
+        let at = at + read as u64;
+        self.next = if at < length { Next::Copy(number, at) } else { Next::Name(number) };
+        Ok(Progress::Copied(read as u64))
+    }
+
+    /// Makes the copy durable, and then its name.
+    fn name(&mut self, number: usize) -> Result<Progress> {
+        let file = File::ALL[number];
+        let named = (|| {
+            self.copy.take().expect("it was copied").sync_all()?;
+            fs::rename(self.partial(file), beside(&self.path, file.suffix()))?;
+            settle_folder(&self.path)
+        })();
+        named.map_err(|error| Error::target(format!("writing {}", self.partial(file).display()), error))?;
+        self.next = Next::Copy(number + 1, 0);
+        Ok(Progress::Stepped)
+    }
+
+    fn say_given(&mut self) -> Result<Progress> {
+        match self.log.mark()? {
+            Some(mark) => {
+                self.log.set_mark(Some(Mark { is_given: true, ..mark }))?;
+                self.next = Next::Unmark;
+            }
+            None => self.next = Next::Empty,
+        }
+        Ok(Progress::Stepped)
+    }
+
+    fn unmark(&mut self) -> Result<Progress> {
+        let mark = self.log.mark()?.expect("it was set");
+        let written = match header_versions(&self.database) {
+            Ok(Some(_)) => self.database.write_all_at(&[mark.write, mark.read], Mark::AT),
+            Ok(None) => Ok(()),
+            Err(error) => Err(error),
+        };
+        let settled = written.and_then(|()| self.database.sync_all());
+        settled.map_err(|error| Error::target(format!("writing {}", self.path.display()), error))?;
+        self.next = Next::Empty;
+        Ok(Progress::Stepped)
+    }
+
+    fn empty(&mut self) -> Result<Progress> {
+        File::ALL.iter().try_for_each(|file| self.log.delete(*file))?;
+        self.log.settle()?;
+        self.log.set_mark(None)?;
+        self.next = Next::Done;
+        Ok(Progress::Done)
+    }
+
+    fn partial(&self, file: File) -> PathBuf {
+        beside(&self.path, &format!("{}.partial", file.suffix()))
+    }
+}
+
+fn replaced(path: &str) -> Error {
+    Error::Refused(format!(
+        "{path} was replaced while its log was in the pool: put the file back that it belongs to, or forget the log with \
+         `ferrite tag remove`"
+    ))
+}
+
+/// The versions in the header of a database file; `None` where it has none yet.
+pub fn header_versions(database: &OsFile) -> io::Result<Option<[u8; 2]>> {
+    let mut versions = [0; 2];
+    match database.read_exact_at(&mut versions, Mark::AT) {
+        Ok(()) => Ok(Some(versions)),
+        Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    name.into()
+}
+
+fn settle_folder(path: &Path) -> io::Result<()> {
+    OsFile::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()
+}

@@ -1,0 +1,31 @@
+//! The versions in a database file's header: what they would be, and whether they say so.
+
+/// See the module `database`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// The header's write version, byte 18.
+    pub write: u8,
+    /// Its read version, byte 19.
+    pub read: u8,
+    /// On disk both say [`Mark::FOREIGN`].
+    pub is_on_disk: bool,
+    /// The logs are on disk, whole.
+    pub is_given: bool,
+}
+
+impl Mark {
+    /// A version that no program reads unless it knows of the pool.
+    pub const FOREIGN: u8 = 3;
+    /// Where the two versions are in the header.
+    pub const AT: u64 = 18;
+
+    pub(super) fn from_number(number: u64) -> Self {
+        let [write, read, flags, ..] = number.to_le_bytes();
+        Self { write, read, is_on_disk: flags & 1 != 0, is_given: flags & 2 != 0 }
+    }
+
+    pub(super) fn number(self) -> u64 {
+        let flags = 4 | u8::from(self.is_on_disk) | u8::from(self.is_given) << 1;
+        u64::from_le_bytes([self.write, self.read, flags, 0, 0, 0, 0, 0])
+    }
+}

@@ -1,0 +1,187 @@
+//! How a process comes by a pool: through its owner where it has one, else by becoming that.
+//!
+//! The owner may end at any time. What it had lent stays lent; who needs it next and finds it gone takes its place.
+
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use ferrite_medium::{Guard, MapOptions, Mapped, Memory};
+use ferrite_pool::Pool;
+use ferrite_pool::owner::{self, Caller, Claim, Client, Handler, Listening, Lock, PidFd, Progress, Reply, claim};
+use parking_lot::Mutex;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::office::{Lease, Office, Request};
+use crate::{Error, Result};
+
+/// How often a pool that somebody has for a moment is looked at again.
+const TRIES: u32 = 1000;
+/// The pause between.
+const PAUSE: Duration = Duration::from_millis(5);
+/// How long a process may take to end after its connection has.
+const ENDING: Duration = Duration::from_secs(1);
+/// What an answer begins with where the pool is full.
+const FULL: &str = "the pool is full";
+
+/// A pool, as this process reaches it.
+pub struct Station {
+    path: PathBuf,
+    boot_id: [u8; 16],
+    side: Mutex<Side>,
+    /// Every byte that leases are about.
+    memory: OnceLock<Arc<dyn Memory>>,
+}
+
+/// On which side of the control socket this process is.
+enum Side {
+    Nowhere,
+    Tenant(Client),
+    Owner { office: Arc<Office>, listening: Listening, _lock: Lock },
+}
+
+impl Station {
+    /// Reaches the pool at `path`, in the boot `boot_id`.
+    pub fn reach(path: &Path, boot_id: [u8; 16]) -> Result<Arc<Self>> {
+        let path = path.to_owned();
+        let station = Self { path, boot_id, side: Mutex::new(Side::Nowhere), memory: OnceLock::new() };
+        *station.side.lock() = station.find()?;
+        Ok(Arc::new(station))
+    }
+
+    /// The path of the pool.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether this process owns the pool.
+    pub fn is_owner(&self) -> bool {
+        matches!(*self.side.lock(), Side::Owner { .. })
+    }
+
+    /// What the pool lies in, in one line; `None` before the first lease.
+    pub fn memory(&self) -> Option<&Arc<dyn Memory>> {
+        self.memory.get()
+    }
+
+    /// Takes the pool, or reaches who has it.
+    fn find(&self) -> Result<Side> {
+        for _ in 0..TRIES {
+            if let Claim::Ours(lock) = claim(&self.path)? {
+                return self.take(lock);
+            }
+            match Client::connect(&self.path) {
+                Ok(client) => return Ok(Side::Tenant(client)),
+                Err(owner::Error::NoOwner(_) | owner::Error::Silent { .. } | owner::Error::Died) => {
+                    std::thread::sleep(PAUSE);
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(Side::Tenant(Client::connect(&self.path)?))
+    }
+
+    /// Opens the pool that `lock` holds, and serves it.
+    fn take(&self, lock: Lock) -> Result<Side> {
+        let file = lock.file().try_clone().map_err(|error| Error::target("opening the pool", error))?;
+        let mapped = Arc::new(self.map(file)?);
+        let (pool, _) = Pool::open(mapped.clone(), self.boot_id)?;
+        let office = Arc::new(Office::new(Arc::new(pool), self.boot_id));
+        let listening = lock.listen(Arc::new(Counter(Arc::clone(&office))))?;
+        let _ = self.memory.set(mapped);
+        Ok(Side::Owner { office, listening, _lock: lock })
+    }
+
+    fn map(&self, file: File) -> Result<Mapped> {
+        let name = self.path.display().to_string();
+        Ok(Mapped::map(file, &MapOptions { guard: Guard::best(), name, ..MapOptions::default() })?)
+    }
+
+    /// Asks the owner, be it this process; where it has ended, the next one, which may be this process too.
+    pub fn ask(&self, request: &Request) -> Result<(Value, Vec<OwnedFd>)> {
+        let mut side = self.side.lock();
+        for _ in 0..TRIES {
+            let answer = match &mut *side {
+                Side::Owner { office, .. } => {
+                    let Reply { value, fds } = office.answer(&this_process()?, request.clone())?;
+                    return Ok((value, fds));
+                }
+                Side::Tenant(client) => client.call(serde_json::json!(request), &[], &mut |_| true),
+                Side::Nowhere => Err(owner::Error::Died),
+            };
+            match answer {
+                Ok(answer) => return Ok(answer),
+                Err(owner::Error::Failed(why)) if why.starts_with(FULL) => {
+                    return Err(ferrite_pool::Error::Full { needed_bytes: 0, free_bytes: 0 }.into());
+                }
+                Err(owner::Error::Failed(why)) => return Err(Error::Refused(why)),
+                Err(_) => *side = Side::Nowhere,
+            }
+            *side = self.find()?;
+        }
+        Err(owner::Error::Died.into())
+    }
+
+    /// A lease, and the memory it is about.
+    pub(super) fn lease(&self, request: &Request) -> Result<(Lease, Arc<dyn Memory>)> {
+        let (value, fds) = self.ask(request)?;
+        let strange = || Error::Refused("the pool's owner answers what this program cannot use".into());
+        let lease = serde_json::from_value(value).map_err(|_| strange())?;
+        let memory = match self.memory.get() {
+            Some(memory) => Arc::clone(memory),
+            None => {
+                let mapped = self.map(File::from(fds.into_iter().next().ok_or_else(strange)?))?;
+                Arc::clone(self.memory.get_or_init(|| Arc::new(mapped)))
+            }
+        };
+        Ok((lease, memory))
+    }
+}
+
+/// This process, as it would be seen over the socket.
+fn this_process() -> Result<Caller> {
+    let pid = std::process::id();
+    let process = PidFd::open(pid).map_err(|error| Error::target("opening this process", error))?;
+    Ok(Caller { pid, uid: 0, process, connection: 0 })
+}
+
+impl Drop for Station {
+    fn drop(&mut self) {
+        if let Side::Owner { office, listening, _lock } = std::mem::replace(self.side.get_mut(), Side::Nowhere) {
+            // Whoever is connected finds us gone, and takes the pool over. An error leaves the pool as a crash would.
+            let _ = listening.stop();
+            if let Some(pool) = Arc::into_inner(office).and_then(|office| office.into_pool()) {
+                let _ = pool.close();
+            }
+        }
+    }
+}
+
+/// What a process that uses a database does for others while it owns the pool.
+struct Counter(Arc<Office>);
+
+impl Handler for Counter {
+    fn call(
+        &self,
+        caller: &Caller,
+        request: Value,
+        _: Vec<OwnedFd>,
+        _: &mut dyn FnMut(Progress) -> bool,
+    ) -> std::result::Result<Reply, String> {
+        let request = Request::deserialize(&request).map_err(|_| {
+            let pid = std::process::id();
+            format!("the pool is in use by a database's process, {pid}, which serves databases only: end that first, or start `ferrite up` before it")
+        })?;
+        self.0.answer(caller, request).map_err(|error| error.to_string())
+    }
+
+    fn gone(&self, caller: &Caller) {
+        if caller.process.ends_within(ENDING) {
+            // What cannot be ended now is found by the next one, and at the next opening.
+            let _ = self.0.pool().grants().reap(self.0.pool());
+        }
+    }
+}
