@@ -9,6 +9,7 @@ mod clients;
 mod grant;
 mod kill;
 mod node;
+mod objects;
 mod pools;
 mod programs;
 mod server;

@@ -21,7 +21,7 @@ const WALLS: [(&str, &[&str]); 19] = [
     ("bench", &["medium", "pool", "object", "wal", "block", "fs", "cache", "guest", "sim", "serve"]),
     ("cli", &["medium", "pool", "object", "wal", "block", "fs", "cache", "guest", "sim", "serve", "bench"]),
     ("fuzz", &["medium", "pool", "object", "wal", "block", "fs", "cache", "guest", "sim", "serve", "fuzz"]),
-    ("tests", &["medium", "pool", "block", "crash"]),
+    ("tests", &["medium", "pool", "object", "block", "crash"]),
     ("xtask", &[]),
     ("examples", LIBRARIES),
 ];
