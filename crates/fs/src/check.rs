@@ -2,35 +2,34 @@
 //! inode, and that every inode is reached by as many names as it says.
 //!
 //! This reads the medium by itself and shares no walk with the file system, so that it does not share its mistakes.
+//!
+//! A repair goes in rounds. Each looks at everything anew and then puts right what it can, one transaction for each thing;
+//! so a repair that was interrupted is a repair that goes on. What names nobody may have are cleared, counts are set to
+//! what was counted, and inodes that nothing names are marked lost: the file system puts them into `lost+found` when it is
+//! opened next. Pages that nobody names are freed last, when nothing else is wrong that could hide who names them.
 
 mod claims;
 mod content;
 mod directory;
 mod inodes;
 mod media;
+mod relocate;
+mod wrong;
 
-use ferrite_pool::check::{Findings, TagOwner};
-use ferrite_pool::{Pool, Tag, TagKind};
+use std::collections::BTreeSet;
+
+use ferrite_pool::check::{Findings, Moved, TagOwner};
+use ferrite_pool::{Pool, Result, Tag, TagKind};
 
 use inodes::Survey;
 pub(crate) use media::Media;
+pub(crate) use wrong::{Fix, Wrong};
 
-/// The owner of file systems, for `check`.
+/// Rounds after which a repair ends in any case.
+const ROUNDS_MAX: usize = 32;
+
+/// The owner of file systems, for `check` and `defrag`.
 pub struct FilesOwner;
-
-/// Something that is wrong.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Wrong {
-    pub what: String,
-    /// Where it lies in the pool.
-    pub at: u64,
-}
-
-impl Wrong {
-    fn new(what: impl Into<String>, at: u64) -> Self {
-        Self { what: what.into(), at }
-    }
-}
 
 /// All that is wrong with the file system of `tag`.
 pub(crate) fn look(pool: &Pool, tag: &Tag) -> Vec<Wrong> {
@@ -47,5 +46,31 @@ impl TagOwner for FilesOwner {
 
     fn walk(&self, pool: &Pool, tag: &Tag, findings: &mut Findings<'_>) {
         look(pool, tag).into_iter().for_each(|wrong| findings.error(wrong.what, Some(wrong.at)));
+    }
+
+    fn repair(&self, pool: &Pool, tag: &Tag, findings: &mut Findings<'_>) -> Result<()> {
+        for _ in 0..ROUNDS_MAX {
+            let (fixable, rest): (Vec<Wrong>, Vec<Wrong>) =
+                look(pool, tag).into_iter().partition(|wrong| wrong.fix.is_some());
+            if fixable.is_empty() {
+                rest.into_iter().for_each(|wrong| findings.error(wrong.what, Some(wrong.at)));
+                return Ok(());
+            }
+            let mut touched = BTreeSet::new();
+            for wrong in fixable {
+                let fix = wrong.fix.expect("it was partitioned so");
+                // What two things say of one place is looked at again in the next round.
+                if fix.writes.iter().all(|(at, _)| touched.insert(*at)) {
+                    fix.apply(pool)?;
+                    findings.repaired(wrong.what, Some(wrong.at), fix.done);
+                }
+            }
+        }
+        self.walk(pool, tag, findings);
+        Ok(())
+    }
+
+    fn relocate(&self, pool: &Pool, tag: &Tag, moved: &Moved) -> Result<()> {
+        relocate::relocate(pool, tag, moved)
     }
 }

@@ -72,9 +72,13 @@ impl FileSystem {
             tag: Mutex::new(Arc::clone(&tag)),
             pool,
         });
+        fs.bind_chunks()?;
         fs.adopt_spare(&tag)?;
         if fs.space.kind(0) != Some(ChunkKind::Inodes) || !fs.load(Ino::ROOT)?.is_directory() {
             return Err(corrupt("the root directory", fs.space.map.chunk_word(0)));
+        }
+        if !fs.options.read_only {
+            fs.rescue_lost()?;
         }
         let service: Arc<dyn Freeze> = fs.clone();
         fs.pool.register_freezer(Arc::downgrade(&service) as Weak<dyn Freeze>);
@@ -157,6 +161,20 @@ impl FileSystem {
 
     pub(crate) fn attr_of(&self, inode: &Inode) -> Result<Attr> {
         inode.attr().ok_or_else(|| self.corrupt("the mode of an inode", inode.at))
+    }
+
+    /// Lets each chunk word name the one place that its chunk has (FC3).
+    fn bind_chunks(&self) -> Result<()> {
+        let mut words: Vec<u64> = vec![0; self.space.chunks() as usize];
+        self.space.places().for_each(|(base, number)| words[number as usize] = base / CHUNK + 1);
+        for (number, word) in words.into_iter().enumerate() {
+            let at = self.space.map.chunk_word(number as u64);
+            if self.memory.load_word(at) != word {
+                self.memory.store_word(at, word);
+                self.memory.flush(Span::new(at, 8));
+            }
+        }
+        self.settle()
     }
 
     /// Gives each chunk that the tag has and no word names a number (FC3).

@@ -88,6 +88,8 @@ const DIRECT: u64 = 192;
 
 /// Pages behind the end were asked for and are kept when the file is closed.
 pub const KEEPS_PAGES: u8 = 1;
+/// A repair found that it has no name; the file system gives it one when it is opened.
+pub const LOST: u8 = 2;
 
 /// An inode, read; its effective values are in `head`.
 #[derive(Clone, Copy, Debug)]

@@ -54,6 +54,12 @@ impl Slot {
         self.0 >> 48 & 0xff
     }
 
+    /// The same with another kind.
+    pub fn with_kind(self, kind: Kind) -> Self {
+        let kind = KINDS.iter().position(|known| *known == kind).expect("every kind is known") as u64 + 1;
+        Self(self.0 & !(0xff << 56) | kind << 56)
+    }
+
     pub fn kind(self) -> Option<Kind> {
         KINDS.get(((self.0 >> 56) as usize).wrapping_sub(1)).copied()
     }
@@ -72,6 +78,8 @@ fn entry_bytes(name_len: u64) -> u64 {
 #[derive(Clone, Debug)]
 pub struct Entry {
     pub slot: usize,
+    /// Where its slot lies in the pool.
+    pub slot_at: u64,
     pub position: u64,
     pub ino: Ino,
     pub kind: Kind,
@@ -112,6 +120,11 @@ impl Leaf {
         Self { at, slots: [0; SLOTS] }
     }
 
+    /// Where slot `index` lies in the pool.
+    pub fn slot_at(&self, index: usize) -> u64 {
+        self.at + SLOTS_AT + index as u64 * 8
+    }
+
     /// Slots in use, by number.
     pub fn used(&self) -> impl Iterator<Item = (usize, Slot)> + '_ {
         self.slots.iter().enumerate().filter(|(_, slot)| **slot != 0).map(|(index, slot)| (index, Slot(*slot)))
@@ -126,7 +139,8 @@ impl Leaf {
         let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
         let mut name = [0; 256];
         name[..len].copy_from_slice(&bytes[ENTRY as usize..][..len]);
-        Some(Entry { slot: index, position: word(0), ino: Ino(word(8)), kind: slot.kind()?, len, name })
+        let slot_at = self.slot_at(index);
+        Some(Entry { slot: index, slot_at, position: word(0), ino: Ino(word(8)), kind: slot.kind()?, len, name })
     }
 
     /// The entry of `name`, whose hash is `hash`.
@@ -175,7 +189,7 @@ impl Leaf {
         bytes[8..16].copy_from_slice(&entry.ino.0.to_le_bytes());
         bytes[16..16 + entry.name.len()].copy_from_slice(entry.name);
         change.write(self.at + unit * UNIT, &bytes[..entry_bytes(entry.name.len() as u64) as usize]);
-        change.write_word(self.at + SLOTS_AT + index as u64 * 8, slot.0);
+        change.write_word(self.slot_at(index), slot.0);
         self.slots[index] = slot.0;
     }
 
@@ -186,7 +200,7 @@ impl Leaf {
         change.write_word(self.at + at + 8, ino.0);
         let slot = Slot::new(entry.position, at / UNIT, entry.name(), kind);
         if slot.0 != self.slots[entry.slot] {
-            change.write_word(self.at + SLOTS_AT + entry.slot as u64 * 8, slot.0);
+            change.write_word(entry.slot_at, slot.0);
             self.slots[entry.slot] = slot.0;
         }
     }
@@ -194,7 +208,7 @@ impl Leaf {
     /// Lets `change` remove the entry in slot `index`; whether the page has no other.
     pub fn remove(&mut self, change: &mut Change<'_>, index: usize) -> bool {
         self.slots[index] = 0;
-        change.write_word(self.at + SLOTS_AT + index as u64 * 8, 0);
+        change.write_word(self.slot_at(index), 0);
         self.used().next().is_none()
     }
 }

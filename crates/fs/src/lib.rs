@@ -32,6 +32,7 @@ mod orphans;
 mod read;
 mod remove;
 mod rename;
+mod rescue;
 mod setattr;
 mod shape;
 mod space;

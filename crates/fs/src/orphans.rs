@@ -52,6 +52,11 @@ impl Orphans {
         self.0.lock().ready.insert(ino);
     }
 
+    /// All inodes to work on.
+    pub fn ready(&self) -> Vec<Ino> {
+        self.0.lock().ready.iter().copied().collect()
+    }
+
     /// An inode to work on.
     pub fn next_ready(&self) -> Option<Ino> {
         self.0.lock().ready.first().copied()

@@ -5,6 +5,7 @@ mod canary;
 mod crash;
 mod model;
 mod reference;
+mod repair;
 mod superpages;
 mod world;
 

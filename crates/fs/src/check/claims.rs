@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use ferrite_pool::layout::CHUNK_PAGES;
 
-use super::{Media, Wrong};
+use super::media::Chunk;
+use super::{Fix, Media, Wrong};
 use crate::Ino;
+use crate::layout::BITMAP;
 use crate::space::ChunkKind;
 
 /// Pages that are named, and the inode that does.
@@ -31,33 +33,46 @@ impl Claims {
         }
     }
 
-    /// What the bitmaps say otherwise.
-    pub fn against_bitmaps(&self, media: &Media<'_>, wrong: &mut Vec<Wrong>) {
+    /// What the bitmaps say otherwise. Pages that nobody names are freed where nothing hides who might (`is_all`).
+    pub fn against_bitmaps(&self, media: &Media<'_>, is_all: bool, wrong: &mut Vec<Wrong>) {
         for (number, chunk) in media.chunks.iter().enumerate() {
             let Some(chunk) = chunk else { continue };
             let (first, at) = (number as u64 * CHUNK_PAGES, media.map.descriptor(number as u64));
             if chunk.kind == ChunkKind::Super && !self.0.contains_key(&first) {
-                wrong.push(Wrong::new(format!("chunk {number} is a superpage that no file names"), at));
+                let unnamed = Wrong::new(format!("chunk {number} is a superpage that no file names"), at);
+                let fix = Fix::word(at, ChunkKind::Free as u64, "it is free");
+                wrong.push(if is_all { unnamed.fixed_by(fix) } else { unnamed });
             }
-            if !matches!(chunk.kind, ChunkKind::Data | ChunkKind::Index) {
-                continue;
+            if matches!(chunk.kind, ChunkKind::Data | ChunkKind::Index) {
+                self.against_bitmap(chunk, (first, at), is_all, wrong);
             }
-            for index in 0..CHUNK_PAGES {
-                let marked = chunk.bitmap[(index / 64) as usize] >> (index % 64) & 1 == 1;
-                match (self.0.get(&(first + index)), marked) {
-                    (Some(ino), false) => {
-                        let what = format!("page {} of inode {} is marked free", first + index, ino.0);
-                        wrong.push(Wrong::new(what, at));
-                    }
-                    (None, true) => {
-                        wrong.push(Wrong::new(
-                            format!("page {} is marked in use and nobody names it", first + index),
-                            at,
-                        ));
-                    }
-                    _ => {}
-                }
-            }
+        }
+    }
+
+    fn against_bitmap(&self, chunk: &Chunk, (first, at): (u64, u64), is_all: bool, wrong: &mut Vec<Wrong>) {
+        let mut named = [0_u64; 8];
+        self.0.range(first..first + CHUNK_PAGES).for_each(|(page, _)| {
+            let index = page - first;
+            named[(index / 64) as usize] |= 1 << (index % 64);
+        });
+        let count = |words: [u64; 8]| words.iter().map(|word| u64::from(word.count_ones())).sum::<u64>();
+        let both = |keep: fn(u64, u64) -> u64| std::array::from_fn(|i| keep(named[i], chunk.bitmap[i]));
+        let missing = count(both(|named, marked| named & !marked));
+        let leaked = count(both(|named, marked| marked & !named));
+        let set = |words: [u64; 8], done: &str| {
+            let bytes = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+            Fix { writes: vec![(at + BITMAP, bytes)], done: done.into() }
+        };
+        if missing > 0 {
+            let what = format!("{missing} pages of chunk {} are named and marked free", first / CHUNK_PAGES);
+            wrong.push(
+                Wrong::new(what, at).fixed_by(set(both(|named, marked| named | marked), "they are marked in use")),
+            );
+        } else if leaked > 0 {
+            let what =
+                format!("{leaked} pages of chunk {} are marked in use and nobody names them", first / CHUNK_PAGES);
+            let found = Wrong::new(what, at);
+            wrong.push(if is_all { found.fixed_by(set(named, "they are free")) } else { found });
         }
     }
 }

@@ -3,7 +3,7 @@
 use ferrite_pool::layout::CHUNK_PAGES;
 
 use super::claims::Claims;
-use super::{Media, Wrong};
+use super::{Fix, Media, Wrong};
 use crate::Kind;
 use crate::inode::Inode;
 use crate::layout::NODE_WORDS;
@@ -25,7 +25,10 @@ impl Collector<'_> {
         match inode.kind() {
             Some(Kind::File) => {
                 if inode.head.height > 4 {
-                    self.wrong.push(Wrong::new(format!("the index of inode {} is too high", inode.ino.0), inode.at));
+                    let mut emptied = *inode;
+                    (emptied.head.height, emptied.roots) = (0, [Word::NONE; 8]);
+                    let wrong = Wrong::new(format!("the index of inode {} is too high", inode.ino.0), inode.at);
+                    self.wrong.push(wrong.fixed_by(Fix::inode(emptied, "it reads as zeros now; what it held is lost")));
                     return;
                 }
                 for (index, word) in inode.roots.iter().enumerate() {
@@ -45,7 +48,8 @@ impl Collector<'_> {
                 true
             }
             Err(wrong) => {
-                self.wrong.push(wrong);
+                let done = format!("inode {} has nothing there now; what it had is lost", inode.ino.0);
+                self.wrong.push(wrong.fixed_by(Fix::word(at, 0, done)));
                 false
             }
         }
@@ -64,7 +68,11 @@ impl Collector<'_> {
                     }
                 }
             }
-            _ => self.wrong.push(Wrong::new(format!("a word of inode {} names what cannot be there", inode.ino.0), at)),
+            _ => {
+                let done = format!("inode {} has nothing there now; what it had is lost", inode.ino.0);
+                let wrong = Wrong::new(format!("a word of inode {} names what cannot be there", inode.ino.0), at);
+                self.wrong.push(wrong.fixed_by(Fix::word(at, 0, done)));
+            }
         }
     }
 
@@ -105,7 +113,8 @@ impl Collector<'_> {
             }
         }
         if crate::xattr::decode(&blob).is_none() {
-            self.wrong.push(Wrong::new(format!("the extended attributes of inode {} are damaged", inode.ino.0), at));
+            let wrong = Wrong::new(format!("the extended attributes of inode {} are damaged", inode.ino.0), at);
+            self.wrong.push(wrong.fixed_by(Fix::word(at, 0, "they are lost")));
         }
     }
 }

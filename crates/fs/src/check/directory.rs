@@ -2,12 +2,23 @@
 
 use std::collections::BTreeMap;
 
-use super::Wrong;
 use super::content::Collector;
+use super::{Fix, Wrong};
 use crate::inode::Inode;
-use crate::leaf::{Entry, Leaf, MAGIC, ORDINAL_BITS};
+use crate::leaf::{Entry, Leaf, MAGIC, ORDINAL_BITS, SLOTS};
 use crate::names::hash;
 use crate::word::{Named, Word};
+
+/// What is told of names that are given up.
+const LOST_NAMES: &str = "it is gone; what only it named is found in lost+found";
+
+/// Makes the page at `at` a page of `dir` without names.
+fn own_page(dir: &Inode, at: u64) -> Vec<(u64, Vec<u8>)> {
+    let mut bytes = vec![0; 64 + SLOTS * 8];
+    bytes[..8].copy_from_slice(&MAGIC.to_le_bytes());
+    bytes[8..16].copy_from_slice(&dir.ino.0.to_le_bytes());
+    vec![(at, bytes)]
+}
 
 /// Bits of a hash that the root of a directory stands for.
 const HASH_BITS: u32 = 55;
@@ -19,7 +30,9 @@ impl Collector<'_> {
         self.names_below(dir, (dir.root_at(0), dir.roots[0]), 0..1 << HASH_BITS, &mut found);
         if dir.size() != found.len() as u64 {
             let what = format!("directory {} says it has {} entries and has {}", dir.ino.0, dir.size(), found.len());
-            self.wrong.push(Wrong::new(what, dir.at));
+            let mut counted = *dir;
+            counted.head.size = found.len() as u64;
+            self.wrong.push(Wrong::new(what, dir.at).fixed_by(Fix::inode(counted, "it says what was counted")));
         }
         found.into_values().collect()
     }
@@ -50,30 +63,39 @@ impl Collector<'_> {
                     index += same;
                 }
             }
-            _ => self.wrong.push(Wrong::new(format!("the tree of names of directory {} is damaged", dir.ino.0), at)),
+            _ => {
+                let wrong = Wrong::new(format!("the tree of names of directory {} is damaged", dir.ino.0), at);
+                self.wrong.push(wrong.fixed_by(Fix::word(at, 0, LOST_NAMES)));
+            }
         }
     }
 
     fn leaf_names(&mut self, dir: &Inode, at: u64, hashes: std::ops::Range<u64>, found: &mut BTreeMap<u64, Entry>) {
         let memory = self.media.memory;
         if memory.load_word(at) != MAGIC || memory.load_word(at + 8) != dir.ino.0 {
-            self.wrong.push(Wrong::new(format!("a page of names of directory {} is another one's", dir.ino.0), at));
+            let wrong = Wrong::new(format!("a page of names of directory {} is another one's", dir.ino.0), at);
+            self.wrong.push(wrong.fixed_by(Fix { writes: own_page(dir, at), done: LOST_NAMES.into() }));
             return;
         }
         let leaf = Leaf::load(memory, at);
         for (index, slot) in leaf.used() {
             let Some(entry) = leaf.entry(memory, index, slot) else {
-                self.wrong.push(Wrong::new(format!("a name of directory {} is damaged", dir.ino.0), at));
+                let wrong = Wrong::new(format!("a name of directory {} is damaged", dir.ino.0), at);
+                self.wrong.push(wrong.fixed_by(Fix::word(leaf.slot_at(index), 0, LOST_NAMES)));
                 continue;
             };
             let wanted = hash(self.media.shape.hash_seed, entry.name());
             if entry.position >> ORDINAL_BITS != wanted || !hashes.contains(&wanted) {
                 let name = String::from_utf8_lossy(entry.name()).into_owned();
-                self.wrong
-                    .push(Wrong::new(format!("name {name:?} of directory {} is where nobody finds it", dir.ino.0), at));
+                let wrong =
+                    Wrong::new(format!("name {name:?} of directory {} is where nobody finds it", dir.ino.0), at);
+                self.wrong.push(wrong.fixed_by(Fix::word(entry.slot_at, 0, LOST_NAMES)));
+                continue;
             }
+            let slot_at = entry.slot_at;
             if found.insert(entry.position, entry).is_some() {
-                self.wrong.push(Wrong::new(format!("two names of directory {} have one position", dir.ino.0), at));
+                let wrong = Wrong::new(format!("two names of directory {} have one position", dir.ino.0), at);
+                self.wrong.push(wrong.fixed_by(Fix::word(slot_at, 0, LOST_NAMES)));
             }
         }
     }

@@ -4,10 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::claims::Claims;
 use super::content::Collector;
-use super::{Media, Wrong};
-use crate::inode::Inode;
-use crate::layout::ORPHANS;
+use super::{Fix, Media, Wrong};
+use crate::inode::{Inode, LOST};
+use crate::layout::{FILE_BYTES_MAX, ORPHANS};
+use crate::leaf::Slot;
 use crate::{Ino, Kind};
+
+/// What is told of numbers that were put right.
+const COUNTED: &str = "it says what was counted";
 
 /// What all inodes say together.
 pub(crate) struct Survey<'a> {
@@ -20,6 +24,8 @@ pub(crate) struct Survey<'a> {
     directories_in: BTreeMap<Ino, u64>,
     /// The directory that each directory lies in.
     parents: BTreeMap<Ino, Ino>,
+    /// Orphan words that were given to inodes without names.
+    given: usize,
 }
 
 impl<'a> Survey<'a> {
@@ -34,13 +40,15 @@ impl<'a> Survey<'a> {
             names: BTreeMap::new(),
             directories_in: BTreeMap::new(),
             parents: BTreeMap::new(),
+            given: 0,
         };
         let all: Vec<Inode> = survey.inodes.values().copied().collect();
         all.iter().for_each(|inode| survey.inode(inode));
         all.iter().for_each(|inode| survey.links(inode));
         survey.orphans();
         survey.reachable();
-        survey.claims.against_bitmaps(media, &mut survey.wrong);
+        let is_all = survey.wrong.is_empty();
+        survey.claims.against_bitmaps(media, is_all, &mut survey.wrong);
         survey
     }
 
@@ -52,26 +60,54 @@ impl<'a> Survey<'a> {
         self.wrong.push(Wrong::new(format!("inode {} {what}", inode.ino.0), inode.at));
     }
 
+    /// Says what is wrong with an inode that is to be as `right` is.
+    fn mend(&mut self, right: Inode, what: impl std::fmt::Display, done: &str) {
+        let wrong = Wrong::new(format!("inode {} {what}", right.ino.0), right.at);
+        self.wrong.push(wrong.fixed_by(Fix::inode(right, done)));
+    }
+
     fn inode(&mut self, inode: &Inode) {
         let Some(kind) = inode.kind() else {
-            return self.say(inode, "is of a kind that nobody knows");
+            let mut right = *inode;
+            right.head.mode = right.head.mode & 0o7777 | Kind::File.mode_bits() as u16;
+            return self.mend(right, "is of a kind that nobody knows", "it is a file now");
         };
+        let size_max = match kind {
+            Kind::File => FILE_BYTES_MAX,
+            Kind::Symlink => 4095,
+            _ => u64::MAX,
+        };
+        if inode.size() > size_max {
+            let mut right = *inode;
+            right.head.size = size_max;
+            self.mend(right, format_args!("says it has {} bytes", inode.size()), "it has as many as it can have");
+        }
         let (media, claims, wrong) = (self.media, &mut self.claims, &mut self.wrong);
         let mut collector = Collector { media, claims, wrong, pages: 0 };
         collector.collect(inode);
         let entries = if kind == Kind::Directory { collector.names(inode) } else { Vec::new() };
         let pages = collector.pages;
         if pages != inode.head.pages {
-            self.say(inode, format_args!("says it has {} pages and has {pages}", inode.head.pages));
+            let mut right = *inode;
+            right.head.pages = pages;
+            self.mend(right, format_args!("says it has {} pages and has {pages}", inode.head.pages), COUNTED);
         }
         for entry in entries {
             let name = String::from_utf8_lossy(entry.name()).into_owned();
             let Some(child) = self.inodes.get(&entry.ino) else {
-                self.say(inode, format_args!("has the name {name:?} for an inode that is free: {}", entry.ino.0));
+                let what =
+                    format!("inode {} has the name {name:?} for inode {}, which is free", inode.ino.0, entry.ino.0);
+                let fix = Fix::word(entry.slot_at, 0, "the name is gone; what it named is lost");
+                self.wrong.push(Wrong::new(what, entry.slot_at).fixed_by(fix));
                 continue;
             };
             if child.kind() != Some(entry.kind) {
-                self.say(inode, format_args!("calls inode {} a {:?}, which it is not", entry.ino.0, entry.kind));
+                let what =
+                    format!("inode {} calls inode {} a {:?}, which it is not", inode.ino.0, entry.ino.0, entry.kind);
+                let right = child.kind().unwrap_or(Kind::File);
+                let slot = Slot(self.media.memory.load_word(entry.slot_at)).with_kind(right);
+                let fix = Fix::word(entry.slot_at, slot.0, "it is called what it is");
+                self.wrong.push(Wrong::new(what, entry.slot_at).fixed_by(fix));
             }
             *self.names.entry(entry.ino).or_default() += 1;
             if entry.kind == Kind::Directory {
@@ -83,25 +119,46 @@ impl<'a> Survey<'a> {
 
     fn links(&mut self, inode: &Inode) {
         let names = self.names.get(&inode.ino).copied().unwrap_or(0);
-        if !inode.is_directory() {
-            if names != u64::from(inode.head.links) {
-                self.say(inode, format_args!("says it has {} names and has {names}", inode.head.links));
-            }
-            return;
+        let (is_root, is_lost) = (inode.ino == Ino::ROOT, inode.head.flags & LOST != 0);
+        if names == 0 && inode.head.links > 0 && !is_root && !is_lost {
+            return self.lose(inode);
         }
-        let is_root = inode.ino == Ino::ROOT;
-        let wanted = match (names, is_root) {
-            (1, false) | (0, true) => 2 + self.directories_in.get(&inode.ino).copied().unwrap_or(0),
-            (0, false) => 0,
-            _ => return self.say(inode, format_args!("is a directory with {names} names")),
+        let below = self.directories_in.get(&inode.ino).copied().unwrap_or(0);
+        let wanted = match (inode.is_directory(), names) {
+            (false, _) => names.max(u64::from(is_lost)),
+            (true, 0) if inode.head.links == 0 => 0,
+            (true, 0 | 1) => 2 + below,
+            (true, _) => return self.say(inode, format_args!("is a directory with {names} names")),
         };
         if wanted != u64::from(inode.head.links) {
-            self.say(inode, format_args!("says it has {} links and has {wanted}", inode.head.links));
+            let mut right = *inode;
+            right.head.links = wanted as u32;
+            self.mend(right, format_args!("says it has {} links and has {wanted}", inode.head.links), COUNTED);
         }
         let parent = if is_root { Some(Ino::ROOT) } else { self.parents.get(&inode.ino).copied() };
-        if parent.is_some_and(|parent| parent.0 != inode.rest.parent) {
-            self.say(inode, format_args!("has {} for its parent, which it does not lie in", inode.rest.parent));
+        if let Some(parent) = parent.filter(|parent| inode.is_directory() && parent.0 != inode.rest.parent) {
+            let mut right = *inode;
+            right.rest.parent = parent.0;
+            let what = format!("has {} for its parent, and lies in {}", inode.rest.parent, parent.0);
+            self.mend(right, what, "it has the one that it lies in");
         }
+    }
+
+    /// Lets an inode without a name be found when the file system is opened: by an orphan word that it has, or a free
+    /// one.
+    fn lose(&mut self, inode: &Inode) {
+        let mut right = *inode;
+        right.head.flags |= LOST;
+        right.head.links = if inode.is_directory() { inode.head.links } else { 1 };
+        let free = |index: &u64| self.media.memory.load_word(self.media.map.orphan(*index)) == 0;
+        let mut words = (0..ORPHANS).filter(free).skip(self.given);
+        let what = format!("inode {} has no name", inode.ino.0);
+        let Some(word) = words.next() else { return self.wrong.push(Wrong::new(what, inode.at)) };
+        self.given += 1;
+        right.head.orphan = word as u32 + 1;
+        let mut fix = Fix::inode(right, "it is put into lost+found when the file system is opened");
+        fix.writes.push((self.media.map.orphan(word), inode.ino.0.to_le_bytes().to_vec()));
+        self.wrong.push(Wrong::new(what, inode.at).fixed_by(fix));
     }
 
     /// Orphan words and the inodes they name (FO1).
@@ -117,12 +174,19 @@ impl<'a> Survey<'a> {
             if inode.is_some_and(|inode| u64::from(inode.head.orphan) == index + 1) {
                 named.insert(Ino(ino));
             } else {
-                self.wrong.push(Wrong::new(format!("orphan word {index} names inode {ino}, which is no orphan"), at));
+                let wrong = Wrong::new(format!("orphan word {index} names inode {ino}, which is no orphan"), at);
+                self.wrong.push(wrong.fixed_by(Fix::word(at, 0, "it names none")));
             }
         }
         let lost = |inode: &&Inode| (inode.head.links == 0 || inode.head.orphan != 0) && !named.contains(&inode.ino);
         let lost: Vec<Inode> = self.inodes.values().filter(lost).copied().collect();
-        lost.iter().for_each(|inode| self.say(inode, "is an orphan that no orphan word names"));
+        for inode in lost {
+            let mut right = inode;
+            right.head.orphan = 0;
+            // Without a name it is lost, and found again; with one it has pages behind its end, which its next cut frees.
+            right.head.links = inode.head.links.max(u32::from(inode.head.orphan == 0));
+            self.mend(right, "is an orphan that no orphan word names", "it is none");
+        }
     }
 
     /// Directories that name each other and no one else.

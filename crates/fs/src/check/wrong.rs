@@ -1,0 +1,52 @@
+//! Something that is wrong, and what puts it right.
+
+use ferrite_pool::{Pool, Result};
+
+use crate::inode::Inode;
+
+/// Something that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Wrong {
+    pub what: String,
+    /// Where it lies in the pool.
+    pub at: u64,
+    /// What puts it right, if there is one right answer.
+    pub fix: Option<Fix>,
+}
+
+/// Words to be written in one transaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Fix {
+    pub writes: Vec<(u64, Vec<u8>)>,
+    /// What was done, and what was lost by that.
+    pub done: String,
+}
+
+impl Wrong {
+    pub fn new(what: impl Into<String>, at: u64) -> Self {
+        Self { what: what.into(), at, fix: None }
+    }
+
+    pub fn fixed_by(self, fix: Fix) -> Self {
+        Self { fix: Some(fix), ..self }
+    }
+}
+
+impl Fix {
+    /// Word `word` at `at`.
+    pub fn word(at: u64, word: u64, done: impl Into<String>) -> Self {
+        Self { writes: vec![(at, word.to_le_bytes().to_vec())], done: done.into() }
+    }
+
+    /// Head and rest of an inode as they are to be.
+    pub fn inode(mut inode: Inode, done: impl Into<String>) -> Self {
+        let (at, bytes) = inode.all_bytes();
+        Self { writes: vec![(at, bytes.to_vec())], done: done.into() }
+    }
+
+    pub fn apply(&self, pool: &Pool) -> Result<()> {
+        let mut transaction = pool.transaction();
+        self.writes.iter().for_each(|(at, bytes)| transaction.write(*at, bytes));
+        transaction.commit()
+    }
+}

@@ -1,0 +1,227 @@
+//! Damage that is found, told, and put right where that has one right answer.
+
+use std::sync::Arc;
+
+use ferrite_crash::{LyingMemory, Model};
+use ferrite_medium::Memory;
+use ferrite_pool::check::{self, Owners, Report};
+use ferrite_pool::layout::CHUNK;
+
+use super::world::*;
+use crate::check::FilesOwner;
+use crate::{FileSystem, Ino, Kind, SetXattr};
+
+fn owners() -> Owners {
+    let mut owners = Owners::default();
+    owners.register(Box::new(FilesOwner));
+    owners
+}
+
+/// A memory with a few files, closed; and where inodes and the first page of names lie.
+fn filled() -> Arc<LyingMemory> {
+    let memory = new_memory(Model::MAPPED, POOL_BYTES);
+    memory.keep_trace(false);
+    let fs = open(&memory, None).expect("it opens");
+    let dir = fs.create_file(Ino::ROOT, b"dir", &new(Kind::Directory)).expect("made").ino;
+    for i in 0..150 {
+        let ino = fs.create_file(dir, format!("file {i}").as_bytes(), &new(Kind::File)).expect("made").ino;
+        fs.write(ino, 0, &vec![i as u8; i * 400]).expect("room");
+    }
+    let big = fs.create_file(Ino::ROOT, b"big", &new(Kind::File)).expect("made").ino;
+    fs.write(big, 0, &vec![1; 300_000]).expect("room");
+    fs.set_xattr(big, b"user.a", b"value", SetXattr::Any).expect("room");
+    fs.symlink(Ino::ROOT, b"link", &[b't'; 300], ME).expect("made");
+    fs.unlink(dir, b"file 9").expect("it goes");
+    closed(fs);
+    memory
+}
+
+fn closed(fs: Arc<FileSystem>) {
+    let pool = fs.pool().clone();
+    drop(fs);
+    Arc::into_inner(pool).expect("nobody else has it").close().expect("it closes");
+}
+
+fn repaired(memory: &Arc<LyingMemory>) -> Report {
+    let memory: Arc<dyn Memory> = memory.clone();
+    check::repair(&memory, &owners(), &[], &mut |_| ()).expect("the medium works")
+}
+
+fn checked(memory: &Arc<LyingMemory>) -> Report {
+    let memory: Arc<dyn Memory> = memory.clone();
+    check::check(&memory, &owners(), &mut |_| ())
+}
+
+/// Where inode `ino`, of the first chunk, lies.
+fn place(memory: &Arc<LyingMemory>, ino: u64) -> u64 {
+    let fs = open(memory, None).expect("it opens");
+    let place = fs.space.inode_place(ino).expect("it is there");
+    closed(fs);
+    place
+}
+
+#[test]
+fn a_sound_file_system_is_found_sound_and_left_alone() {
+    let memory = filled();
+    assert!(checked(&memory).findings.is_empty(), "{:#?}", checked(&memory).findings);
+    assert!(repaired(&memory).findings.is_empty());
+}
+
+#[test]
+fn what_lost_its_name_is_in_lost_and_found_with_its_bytes() {
+    let memory = filled();
+    let (ino, at) = {
+        let fs = open(&memory, None).expect("it opens");
+        let dir = fs.lookup(Ino::ROOT, b"dir").expect("there").ino;
+        let ino = fs.lookup(dir, b"file 77").expect("there").ino;
+        let inode = fs.load(dir).expect("there");
+        let hit = fs.find(&inode, &fs.name(b"file 77").expect("a name")).expect("it reads").expect("there");
+        closed(fs);
+        (ino, hit.entry.slot_at)
+    };
+    memory.store_word(at, 0);
+    assert!(!checked(&memory).is_sound());
+    let report = repaired(&memory);
+    assert!(report.is_sound(), "{:#?}", report.findings);
+    let fs = open(&memory, None).expect("it opens");
+    let found = fs.lookup(Ino::ROOT, b"lost+found").expect("made").ino;
+    let name = format!("#{}", ino.0);
+    assert_eq!(fs.lookup(found, name.as_bytes()).expect("rescued").ino, ino);
+    assert_eq!(content(&fs, ino).expect("it reads"), vec![77; 77 * 400]);
+    assert_sound(&fs);
+}
+
+#[test]
+fn a_directory_whose_names_are_gone_loses_no_file() {
+    let memory = filled();
+    let dir_at = place(&memory, 2);
+    memory.store_word(dir_at + 64, 0);
+    let report = repaired(&memory);
+    assert!(report.is_sound(), "{:#?}", report.findings);
+    let fs = open(&memory, None).expect("it opens");
+    let found = fs.lookup(Ino::ROOT, b"lost+found").expect("made").ino;
+    let mut count = 0;
+    fs.readdir(found, 2, &mut |_| {
+        count += 1;
+        true
+    })
+    .expect("it lists");
+    assert_eq!(count, 149);
+    assert_sound(&fs);
+}
+
+#[test]
+fn whatever_is_damaged_a_repair_ends_and_what_it_calls_sound_is() {
+    let image = filled().snapshot();
+    let seed: u64 = std::env::var("FERRITE_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
+    let rounds: u64 = std::env::var("FERRITE_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(30);
+    println!("FERRITE_SEED={seed}");
+    let memory = Arc::new(LyingMemory::from_image(&image, Model::MAPPED));
+    let (inodes, words) = (place(&memory, 0), metadata_words(&memory));
+    let mut mended = 0;
+    for round in 0..rounds {
+        let memory = Arc::new(LyingMemory::from_image(&image, Model::MAPPED));
+        memory.keep_trace(false);
+        for number in 0..=round % 4 {
+            let random = crate::names::hash(seed, &(round * 8 + number).to_le_bytes());
+            let at = match random % 3 {
+                0 => inodes + random / 3 % (160 * 32) * 8,
+                _ => words[(random / 3) as usize % words.len()],
+            };
+            memory.store_word(at, damaged(memory.load_word(at), random));
+        }
+        let report = repaired(&memory);
+        if !report.opened || !report.is_sound() {
+            continue;
+        }
+        mended += u64::from(!report.findings.is_empty());
+        let again = checked(&memory);
+        assert!(again.is_sound(), "round {round}: {:#?} after {:#?}", again.findings, report.findings);
+        let Ok(fs) = open(&memory, None) else { continue };
+        tree(&fs).expect("all of it reads");
+        settle(&fs);
+        assert_sound(&fs);
+    }
+    assert!(mended * 4 > rounds, "{mended} of {rounds} were damaged and mended: the test looks at too little");
+}
+
+fn damaged(word: u64, random: u64) -> u64 {
+    match random >> 20 & 3 {
+        0 => 0,
+        1 => word ^ 1 << (random >> 24 & 63),
+        2 => word.wrapping_add(1),
+        _ => random,
+    }
+}
+
+/// Where words of the tables and of index pages lie.
+fn metadata_words(memory: &Arc<LyingMemory>) -> Vec<u64> {
+    let fs = open(memory, None).expect("it opens");
+    let mut words: Vec<u64> = (0..4).map(|chunk| fs.space.map.descriptor(chunk)).collect();
+    words.extend(
+        (0..4)
+            .flat_map(|chunk| (8..16).map(move |word| (chunk, word)))
+            .map(|(chunk, word)| fs.space.map.descriptor(chunk) + word * 8),
+    );
+    words.extend((0..4).map(|index| fs.space.map.orphan(index)));
+    let index = (0..fs.space.chunks()).find(|chunk| fs.space.kind(*chunk) == Some(crate::space::ChunkKind::Index));
+    let base = fs.place(index.expect("there are names") * (CHUNK / 4096)).expect("there");
+    words.extend((0..6 * 512).map(|word| base + word * 8));
+    closed(fs);
+    words
+}
+
+#[test]
+fn a_file_system_is_defragmented_with_its_pool() {
+    let memory = new_memory(Model::MAPPED, 24 * CHUNK);
+    memory.keep_trace(false);
+    let before = {
+        let fs = open(&memory, None).expect("it opens");
+        let pool = fs.pool().clone();
+        let fill = |name: &str, bytes: usize| {
+            let ino = fs.create_file(Ino::ROOT, name.as_bytes(), &new(Kind::File)).expect("made").ino;
+            fs.write(ino, 0, &vec![name.len() as u8; bytes]).expect("room");
+        };
+        // A disk between the chunks of the files, which is then removed.
+        let needs =
+            [ferrite_pool::Need { role: ferrite_pool::Role::DATA, zone: ferrite_pool::Zone::Super, bytes: CHUNK }];
+        let tag = |name| ferrite_pool::NewTag {
+            name,
+            kind: ferrite_pool::TagKind::BYTES,
+            size: CHUNK,
+            attributes: [0; 64],
+            needs: &needs,
+        };
+        for (i, name) in ["a", "bb", "ccc"].into_iter().enumerate() {
+            fill(name, 3 << 20);
+            pool.create_tag(&tag(["x", "y", "z"][i]), |_| Ok(())).expect("room");
+        }
+        for name in ["x", "y", "z"] {
+            pool.remove_tag(&pool.tag(name).expect("there")).expect("it goes");
+        }
+        let before = tree(&fs).expect("it reads");
+        drop(pool);
+        closed(fs);
+        before
+    };
+    let chunks = |memory: &Arc<LyingMemory>| {
+        let fs = open(memory, None).expect("it opens");
+        let (extents, found) = (fs.tag().extents.clone(), tree(&fs).expect("it reads"));
+        assert_sound(&fs);
+        closed(fs);
+        (extents, found)
+    };
+    let mut moved_bytes = 0;
+    for _ in 0..2 {
+        let (extents, _) = chunks(&memory);
+        let mut pool = ferrite_pool::Pool::open(memory.clone(), BOOT).expect("it opens").0;
+        let done = ferrite_pool::defrag::defrag(&mut pool, &owners(), &mut |_| true).expect("room");
+        pool.close().expect("it closes");
+        assert!(done.left.is_empty(), "{:?}", done.left);
+        let (after, found) = chunks(&memory);
+        assert!(found == before, "the files are what they were");
+        moved_bytes += done.moved_bytes;
+        assert!(done.moved_bytes == 0 || after != extents, "it lies elsewhere");
+    }
+    assert!(moved_bytes > 0, "there was something to move");
+}
