@@ -224,6 +224,7 @@ impl Engine {
 pub fn tag_owners() -> check::Owners {
     let mut owners = check::Owners::default();
     owners.register(Box::new(ferrite_block::DiskOwner));
+    owners.register(Box::new(ferrite_fs::FilesOwner));
     owners.register(Box::new(ferrite_object::ObjectOwner));
     owners.register(Box::new(ferrite_wal::database::DatabaseOwner));
     owners
