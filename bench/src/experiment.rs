@@ -2,7 +2,7 @@
 
 use crate::options::{OnProgress, Options};
 use crate::report::Report;
-use crate::{Result, barriers, buffering, llc, media, pace, protection, write_schemes};
+use crate::{Result, barriers, buffering, ftl, llc, media, pace, protection, write_schemes};
 
 /// One experiment.
 pub struct Experiment {
@@ -49,6 +49,12 @@ pub const EXPERIMENTS: &[Experiment] = &[
         name: "llc",
         about: "policies of the last-level cache before a memory that wears, on real programs (chapter 2, figures 2.1 to 2.14)",
         run: llc::run,
+    },
+    Experiment {
+        name: "ftl",
+        about: "erases and copies of a flash drive under file systems, page-level and FAST (nvm-storage-hierarchy, figures 3.11 \
+                and 3.12)",
+        run: ftl::run,
     },
 ];
 

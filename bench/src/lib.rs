@@ -11,6 +11,7 @@ mod buffering;
 mod client;
 mod error;
 mod experiment;
+mod ftl;
 mod huge;
 mod llc;
 mod loads;

@@ -1,4 +1,4 @@
-//! A disk with ext4 on it, mounted, for programs to work on.
+//! A disk with a file system on it, mounted, for programs to work on.
 //!
 //! - BN1. This process never touches a mount of its own: a thread that waits for one cannot be killed while the others
 //!   that serve it are, and both would stay for ever. Children do it, and live through our end.
@@ -17,19 +17,39 @@ use crate::{Error, Result, program};
 
 /// Where the folders of all experiments are.
 const ROOT: &str = "/run/ferrite-bench";
-/// No discards, and nothing left to be written later in the background: what is timed is the load.
-const MKFS: [&str; 10] = [
-    "-q",
-    "-F",
-    "-b",
-    "4096",
-    "-i",
-    "8192",
-    "-E",
-    "nodiscard,lazy_itable_init=0,lazy_journal_init=0",
-    "-O",
-    "^metadata_csum",
-];
+
+/// A file system, and how it is made: no discards, and nothing left to be written later in the background, so that what
+/// is measured is the load.
+pub struct FileSystem {
+    /// What `mount` calls it.
+    pub name: &'static str,
+    /// The program that makes it.
+    pub mkfs: &'static str,
+    options: &'static [&'static str],
+}
+
+/// The one that applications run on.
+pub const EXT4: FileSystem = FileSystem {
+    name: "ext4",
+    mkfs: "mkfs.ext4",
+    options: &[
+        "-q",
+        "-F",
+        "-b",
+        "4096",
+        "-i",
+        "8192",
+        "-E",
+        "nodiscard,lazy_itable_init=0,lazy_journal_init=0",
+        "-O",
+        "^metadata_csum",
+    ],
+};
+/// SGI's.
+pub const XFS: FileSystem = FileSystem { name: "xfs", mkfs: "mkfs.xfs", options: &["-q", "-f", "-K"] };
+/// The one that never overwrites; its metadata once, as it was made on an SSD for years.
+pub const BTRFS: FileSystem =
+    FileSystem { name: "btrfs", mkfs: "mkfs.btrfs", options: &["-q", "-f", "-K", "-m", "single"] };
 
 /// The folder of one experiment's nodes.
 #[derive(Debug)]
@@ -46,6 +66,7 @@ pub enum Ground {
 /// A mounted disk.
 pub struct Node {
     point: PathBuf,
+    file_system: &'static FileSystem,
     mount_options: &'static str,
     file: Option<PathBuf>,
     attached: Option<Attached>,
@@ -77,7 +98,7 @@ impl Yard {
     pub fn node(&self, name: &str, ground: Ground, mount_options: &'static str) -> Result<Node> {
         let point = self.points().join(name);
         fs::create_dir(&point).map_err(Error::io(format!("making {}", point.display())))?;
-        let mut node = Node { point, mount_options, file: None, attached: None };
+        let mut node = Node { point, file_system: &EXT4, mount_options, file: None, attached: None };
         match ground {
             Ground::File(file) => node.file = Some(file),
             Ground::Disk(disk) => {
@@ -103,6 +124,12 @@ impl Drop for Yard {
 }
 
 impl Node {
+    /// The same with another file system than ext4.
+    pub fn of(mut self, file_system: &'static FileSystem) -> Self {
+        self.file_system = file_system;
+        self
+    }
+
     /// Where it is mounted.
     pub fn path(&self) -> &Path {
         &self.point
@@ -112,7 +139,8 @@ impl Node {
     pub fn format(&self) -> Result<()> {
         self.unmount()?;
         let device = self.attached.as_ref().map(Attached::device).or(self.file.as_deref()).expect("one of both");
-        program::run(Command::new(program::find("mkfs.ext4").unwrap_or_default()).args(MKFS).arg(device))?;
+        let FileSystem { mkfs, options, .. } = self.file_system;
+        program::run(Command::new(program::find(mkfs).unwrap_or_default()).args(*options).arg(device))?;
         self.mount()
     }
 
@@ -135,10 +163,13 @@ impl Node {
     }
 
     fn mount_device(&self, device: &Path) -> Result<()> {
-        program::run(Command::new("mount").args(["-t", "ext4", "-o", self.mount_options]).arg(device).arg(&self.point))
+        let mut mount = Command::new("mount");
+        mount.args(["-t", self.file_system.name, "-o", self.mount_options]).arg(device).arg(&self.point);
+        program::run(&mut mount)
     }
 
-    fn unmount(&self) -> Result<()> {
+    /// Takes it from where it is mounted; all that was written is on the disk.
+    pub fn unmount(&self) -> Result<()> {
         if points(&self.point).is_empty() { Ok(()) } else { program::run(Command::new("umount").arg(&self.point)) }
     }
 }
