@@ -1,0 +1,44 @@
+//! A policy of one's own beside LRU: `cargo run --release -p ferrite-sim --example policy -- TRACE`.
+//!
+//! This one evicts any line that is clean, the most recent of all last: crude, and forty lines.
+
+use ferrite_sim::Input;
+use ferrite_sim::cache::policy::{Lru, Miss, Policy};
+use ferrite_sim::cache::{Bank, Counts, Event, Geometry, Rank, Set, Shape};
+use ferrite_sim::trace::{self, Filter, First, Reading, Source};
+
+struct CleanFirst;
+
+impl Policy for CleanFirst {
+    fn victim(&mut self, set: &mut Set, _: Miss) -> Rank {
+        Set::least_recent(set.clean(1..16)).unwrap_or(15)
+    }
+
+    fn window(&self) -> u32 {
+        16
+    }
+}
+
+fn run<P: Policy>(events: &[Event], geometry: Geometry, policy: impl Fn() -> P) -> Counts {
+    let mut banks: Vec<Bank<P>> = (0..geometry.banks()).map(|_| Bank::new(geometry, policy())).collect();
+    events.iter().for_each(|event| banks[geometry.bank(event.line())].run(&[*event]));
+    banks.iter_mut().for_each(Bank::drain);
+    let mut sum = Counts::default();
+    banks.iter().for_each(|bank| sum += bank.counts());
+    sum
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let file = std::env::args_os().nth(1).ok_or("name a trace")?;
+    let reader = trace::open(Input::open(file.as_ref())?, Reading { form: None, line_bits: 6, cores: 1 })?;
+    let shape = |bytes, ways| Shape { bytes, ways, line_bytes: 64 };
+    let mut source = Filter::new(reader, First { shape: shape(64 << 10, 2), cores: 1, instructions: false })?;
+    let (mut events, geometry) = (Vec::new(), Geometry::of(shape(2 << 20, 16))?);
+    while source.read(&mut events)? {}
+    for (name, counts) in
+        [("lru", run(&events, geometry, || Lru { ways: 16 })), ("clean first", run(&events, geometry, || CleanFirst))]
+    {
+        println!("{name}: {} misses, {} writebacks", counts.read_misses + counts.write_misses, counts.writebacks);
+    }
+    Ok(())
+}
