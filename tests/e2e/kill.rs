@@ -10,21 +10,21 @@ use crate::programs::client;
 use crate::server::{Server, assert_sound, can_attach, folder, run};
 use crate::tree::Mounted;
 
-fn number(name: &str, otherwise: u64) -> u64 {
+pub fn number(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }
 
 /// A small generator, so that a round repeats by its seed.
-struct Seed(u64);
+pub struct Seed(pub u64);
 
 impl Seed {
-    fn below(&mut self, bound: u64) -> u64 {
+    pub fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % bound
     }
 }
 
-fn content(round: u64, number: u64) -> Vec<u8> {
+pub fn content(round: u64, number: u64) -> Vec<u8> {
     let len = 1 + (round * 31 + number * 7919) % 40_000;
     (0..len).map(|i| ((i + number * 13 + round) % 251) as u8).collect()
 }

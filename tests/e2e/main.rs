@@ -8,6 +8,7 @@ mod backup;
 mod clients;
 mod grant;
 mod kill;
+mod mount;
 mod node;
 mod objects;
 mod pools;

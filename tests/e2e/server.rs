@@ -24,10 +24,11 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts `ferrite up --pool POOL` with `more` words and waits until it serves.
+    /// Starts `ferrite up --pool POOL` with `more` words and waits until it serves. It mounts nothing unless told where.
     pub fn start(pool: &Path, more: &[&str]) -> Self {
         let mut command = ferrite();
         command.arg("up").arg("--pool").arg(pool).args(more);
+        command.args((!more.contains(&"--mount")).then_some("--no-mount"));
         Self::of(&mut command, pool, "Ctrl-C ends it.")
     }
 

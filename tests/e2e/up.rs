@@ -187,7 +187,7 @@ fn whoever_starts_a_server_is_told_in_one_line_of_json() {
     let folder = folder(true);
     let path = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
     let (pool, socket) = (path("pool"), path("socket"));
-    let up = Server::start_as_program(&["up", "--pool", &pool, "--size", "64M", "--no-attach"]);
+    let up = Server::start_as_program(&["up", "--pool", &pool, "--size", "64M", "--no-attach", "--no-mount"]);
     let told = up.told();
     assert_eq!((&told["pool"], &told["owner_pid"]), (&pool.as_str().into(), &up.pid().into()));
     let survives = serde_json::json!({

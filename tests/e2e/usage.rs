@@ -6,7 +6,7 @@ use crate::server::{folder, json, ok, refused, run, signal, wait};
 #[test]
 fn help_is_no_error_and_wrong_words_are_wrong_usage() {
     run(ferrite().arg("--help"));
-    for command in ["up", "pool", "tag", "disk", "bench"] {
+    for command in ["up", "pool", "tag", "disk", "fs", "bench"] {
         assert!(run(ferrite().args([command, "--help"])).len() > 200, "{command} --help teaches");
     }
     refused(ferrite().arg("nonsense"), 2);
@@ -137,7 +137,7 @@ fn nobody_needs_to_read_what_is_told() {
         assert_eq!(status.code(), Some(0), "{words:?}");
     }
     refused(ferrite().args(["pool", "info", "/nonexistent"]).stdout(gone()), 1);
-    for words in [&["up", "--no-attach", "--pool", pool][..], &["disk", "serve", pool, "d"]] {
+    for words in [&["up", "--no-attach", "--no-mount", "--pool", pool][..], &["disk", "serve", pool, "d"]] {
         let mut server = ferrite().args(words).stdout(gone()).stderr(gone()).spawn().expect("ferrite starts");
         let serves = (0..500).any(|_| {
             std::thread::sleep(std::time::Duration::from_millis(10));

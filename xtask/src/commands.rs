@@ -133,8 +133,12 @@ impl Project {
         }
         match self.release(gate) {
             Some(binary) => {
+                let suites = self.target().join("programs");
+                gate.step("test suites", || programs::build(|| self.cargo(), &suites));
+                let path = std::env::var("PATH").unwrap_or_default();
                 let mut tests = self.tests(&["-p", END_TO_END], &[]);
-                gate.command("end to end", with(&mut tests).env("FERRITE_BIN", binary));
+                tests.env("FERRITE_BIN", binary).env("PATH", format!("{}:{path}", suites.join("bin").display()));
+                gate.command("end to end", with(&mut tests));
             }
             None => gate.not_run("end to end", "the release binary was not built"),
         }

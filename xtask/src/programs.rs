@@ -34,6 +34,9 @@ const PROGRAMS: [(&str, &str); 27] = [
     ("sqlite3", "sqlite3"),
 ];
 
+/// Test programs that crates.io has, with the versions that are built.
+const CRATES: [(&str, &str); 2] = [("pjdfstest", "0.2.2"), ("fsx", "0.3.2")];
+
 const FOLDERS: [&str; 6] = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
 
 /// Makes every program be there: installs the packages of those that are missing, as root on Debian and its kin.
@@ -54,6 +57,24 @@ pub fn ensure() -> Result<String, String> {
     apt_get(&install).map_err(|error| format!("{wanted} (apt-get install: {error})"))?;
     let still = self::missing();
     if still.is_empty() { Ok(format!("installed {}", missing.join(" "))) } else { Err(wanted) }
+}
+
+/// Builds the test programs that crates.io has below `root`, those that are not there.
+///
+/// # Errors
+/// The program and what cargo says.
+pub fn build(cargo: impl Fn() -> Command, root: &Path) -> Result<String, String> {
+    let missing: Vec<_> = CRATES.iter().filter(|(name, _)| !root.join("bin").join(name).is_file()).collect();
+    for (name, version) in &missing {
+        let mut command = cargo();
+        command.args(["install", "--quiet", "--locked", "--root"]).arg(root).args(["--version", version, name]);
+        let status = command.status().map_err(|error| format!("{name}: {error}"))?;
+        if !status.success() {
+            return Err(format!("{name}: cargo install ended with {status}"));
+        }
+    }
+    let names: Vec<_> = missing.iter().map(|(name, _)| *name).collect();
+    Ok(if names.is_empty() { "all there".into() } else { format!("built {}", names.join(", ")) })
 }
 
 fn missing() -> Vec<&'static str> {

@@ -40,7 +40,16 @@ pub struct Start<'a> {
 pub fn start(start: &Start<'_>, name: &str) -> Result<Server> {
     let (pool, socket) = (start.scratch.path("pool"), start.scratch.path("ferrite"));
     let mut command = Command::new(start.ferrite);
-    command.args(["up", "--no-attach", "--size", &start.pool_bytes.to_string(), "--disk", start.disk, "--pool"]);
+    command.args([
+        "up",
+        "--no-attach",
+        "--no-mount",
+        "--size",
+        &start.pool_bytes.to_string(),
+        "--disk",
+        start.disk,
+        "--pool",
+    ]);
     let server = Server::start(name, command.arg(pool).arg("--unix").arg(&socket), &socket)?;
     server.ok_or_else(|| Error::Server { who: start.ferrite.display().to_string(), what: "it is not there".into() })
 }

@@ -3,6 +3,7 @@
 mod announce;
 pub mod bench;
 pub mod disk;
+pub mod fs;
 mod image;
 pub mod pool;
 pub mod sim;

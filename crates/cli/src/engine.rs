@@ -14,11 +14,13 @@ use serde_json::{Value, json};
 use crate::host;
 use crate::medium::{Medium, MediumArguments};
 use crate::outcome::Outcome;
-use crate::request::{DiskReport, PoolReport, Request, TagReport, WearReport};
+use crate::request::{DiskReport, PoolReport, Request, TagReport};
 use crate::served::{Served, disk_names};
 use crate::survival::SurvivalReport;
+use crate::trees::{self, Trees};
 use crate::warm::Warm;
 use crate::watched::Watched;
+use crate::wear::WearReport;
 
 /// Called with how far a long request has come; whether to go on.
 pub type OnProgress<'a> = &'a mut dyn FnMut(Progress) -> bool;
@@ -31,6 +33,7 @@ pub struct Engine {
     recovery: Recovery,
     served: Arc<Served>,
     databases: Office,
+    trees: Trees,
     lock: Lock,
 }
 
@@ -42,7 +45,8 @@ impl Engine {
         let (pool, path) = (Arc::new(pool), lock.path().to_owned());
         let served = Arc::new(Served::new(Arc::clone(&pool), &path));
         let databases = Office::new(Arc::clone(&pool), host::boot_id()?);
-        Ok(Self { pool, path, medium, recovery, served, databases, lock })
+        let trees = Trees::new(Arc::clone(&pool), &path);
+        Ok(Self { pool, path, medium, recovery, served, databases, trees, lock })
     }
 
     /// The pool.
@@ -80,11 +84,17 @@ impl Engine {
         &self.databases
     }
 
+    /// Its mounted file systems.
+    pub fn trees(&self) -> &Trees {
+        &self.trees
+    }
+
     /// Stops serving and closes the pool in order.
     pub fn close(self) -> Outcome {
+        self.trees.end()?;
         self.served.end()?;
-        let Self { pool, served, databases, .. } = self;
-        drop((served, databases));
+        let Self { pool, served, databases, trees, .. } = self;
+        drop((served, databases, trees));
         match Arc::into_inner(pool) {
             Some(pool) => Ok(pool.close()?),
             None => Ok(()),
@@ -136,6 +146,27 @@ impl Engine {
                     _ => Ok(json!(self.pool.remove_unheld(&name)?)),
                 }
             }
+            other => self.execute_fs(other, connection),
+        }
+    }
+
+    fn execute_fs(&self, request: Request, connection: Option<u64>) -> Outcome<Value> {
+        let trees = &self.trees;
+        request.file_system().map_or(Ok(()), |name| self.ensure_file_system(name))?;
+        match request {
+            Request::FsList => {
+                let reports: Result<Vec<_>, _> =
+                    trees::names(&self.pool).iter().map(|name| trees.report(name)).collect();
+                Ok(json!(reports?))
+            }
+            Request::FsCreate { name, super_threshold_bytes } => {
+                trees.create(&name, super_threshold_bytes)?;
+                Ok(json!(trees.report(&name)?))
+            }
+            Request::FsRemove { name } => Ok(json!(trees.remove(&name)?)),
+            Request::FsMount { name, mounting } => Ok(json!(trees.mount(&name, &mounting)?)),
+            Request::FsUnmount { name } => Ok(json!(trees.unmount(&name)?)),
+            Request::FsStat { name } => Ok(json!(trees.report(&name)?)),
             other => self.execute_disk(other, connection),
         }
     }
@@ -175,6 +206,13 @@ impl Engine {
             return Ok(());
         }
         Err(format!("there is no disk called {name:?}: see `ferrite disk list`, or `ferrite disk create` it").into())
+    }
+
+    fn ensure_file_system(&self, name: &str) -> Outcome {
+        if trees::names(&self.pool).iter().any(|known| known == name) {
+            return Ok(());
+        }
+        Err(format!("there is no file system called {name:?}: see `ferrite fs list`, or `ferrite fs create` it").into())
     }
 
     /// Where a name is taken, says what can be done: plain bytes are replaced by plain bytes (`replaceable`), and

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// This boot of the machine.
@@ -22,12 +22,31 @@ fn uuid(path: &str) -> io::Result<[u8; 16]> {
     Ok(number.to_be_bytes())
 }
 
+/// This process's user and group.
+pub fn user() -> io::Result<(u32, u32)> {
+    fs::metadata("/proc/self").map(|me| (me.uid(), me.gid()))
+}
+
 /// Where a user's pool lies unless another is named.
 pub fn default_pool() -> Result<PathBuf, String> {
     let data = std::env::var_os("XDG_DATA_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
     let home = || std::env::var_os("HOME").map(|home| Path::new(&home).join(".local/share"));
     let data = data.or_else(home).ok_or("neither XDG_DATA_HOME nor HOME is set: name a pool with --pool")?;
     Ok(data.join("ferrite/pool"))
+}
+
+/// Where a user's file system is mounted unless another folder is named.
+pub fn default_mount() -> Result<PathBuf, String> {
+    let home = std::env::var_os("HOME").ok_or("HOME is not set: name a folder with --mount")?;
+    Ok(Path::new(&home).join("ferrite"))
+}
+
+/// Whether this user can mount a FUSE file system at all.
+pub fn may_mount() -> bool {
+    let is_root = user().is_ok_and(|(user, _)| user == 0);
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let helper = || std::env::split_paths(&path).any(|folder| folder.join("fusermount3").exists());
+    Path::new("/dev/fuse").exists() && (is_root || helper())
 }
 
 /// Where the nodes of a pool are mounted: private, and the same from run to run.

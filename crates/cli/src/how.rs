@@ -7,8 +7,8 @@ use ferrite_medium::Scheme;
 
 use crate::buffering::BufferingArguments;
 use crate::medium::{MediumArguments, unknown};
-use crate::outcome::{Failure, Outcome};
-use crate::reach::{self, Found, Reach};
+use crate::outcome::Outcome;
+use crate::reach::Reach;
 use crate::request::Serving;
 
 /// How a disk is served. The defaults are the safe and fast ones.
@@ -61,14 +61,7 @@ impl How {
 
     /// Reaches the pool at `path`; as it was asked for, if it becomes ours.
     pub fn reach(&self, path: &Path) -> Outcome<Reach> {
-        match reach::find(path)? {
-            Found::Ours(lock) => Ok(Reach::Ours(reach::open(lock, &self.medium)?)),
-            Found::Theirs(_, holder) if !self.medium.is_default() => Err(Failure::Failed(format!(
-                "{} is {holder}: its guard, pace and wear hold for all of it, so end that first to choose others",
-                path.display()
-            ))),
-            Found::Theirs(client, _) => Ok(Reach::Theirs(client)),
-        }
+        Reach::with(path, &self.medium)
     }
 }
 

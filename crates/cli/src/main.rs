@@ -20,14 +20,16 @@ mod size;
 mod source;
 mod stop;
 mod survival;
+mod trees;
 mod warm;
 mod watched;
+mod wear;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use commands::{bench, disk, pool, sim, tag, up, wal};
+use commands::{bench, disk, fs, pool, sim, tag, up, wal};
 
 /// Durable storage at memory speed: one pool of persistent memory, served to everything that people already use.
 ///
@@ -51,6 +53,8 @@ enum Command {
     Disk(disk::Disk),
     #[command(subcommand)]
     Wal(wal::Wal),
+    #[command(subcommand)]
+    Fs(fs::Fs),
     Bench(bench::Bench),
     #[command(subcommand)]
     Sim(sim::Sim),
@@ -66,6 +70,7 @@ fn main() -> ExitCode {
         Command::Tag(tag) => tag.run(),
         Command::Disk(disk) => disk.run(),
         Command::Wal(wal) => wal.run(),
+        Command::Fs(fs) => fs.run(),
         Command::Bench(bench) => bench.run(),
         Command::Sim(sim) => sim.run(),
     };

@@ -99,6 +99,18 @@ impl Reach {
         }
     }
 
+    /// Reaches the pool at `path`; on the medium that was asked for, if it becomes ours.
+    pub fn with(path: &Path, medium: &MediumArguments) -> Outcome<Self> {
+        match find(path)? {
+            Found::Ours(lock) => Ok(Self::Ours(open(lock, medium)?)),
+            Found::Theirs(_, holder) if !medium.is_default() => Err(Failure::Failed(format!(
+                "{} is {holder}: its guard, pace and wear hold for all of it, so end that first to choose others",
+                path.display()
+            ))),
+            Found::Theirs(client, _) => Ok(Self::Theirs(client)),
+        }
+    }
+
     /// Asks for `request`, with `fd` where it needs one. Shows how far it has come; Ctrl-C cancels it.
     pub fn ask<T: DeserializeOwned>(&mut self, request: Request, fd: Option<BorrowedFd<'_>>) -> Outcome<T> {
         let bar = Bar::new();
@@ -156,6 +168,7 @@ impl Reach {
         }
         drop(warm);
         if let Self::Ours(engine) = &self {
+            take_mounts_away(engine, stop);
             take_nodes_away(engine, stop);
         }
         if let Some(listening) = listening {
@@ -198,6 +211,25 @@ fn save(engine: &Engine, to: &Path) {
     match engine.execute(request, Vec::new(), None, &mut |_| true) {
         Ok(_) => remark!("the power fails: backed up to {}", to.display()),
         Err(failure) => remark!("the power fails, and the backup does too: {}", failure.text()),
+    }
+}
+
+/// Unmounts the file systems. Says who uses one and waits for them; a second signal or [`USERS_PATIENCE`] ends the
+/// wait, and what is still open fails from then on.
+fn take_mounts_away(engine: &Engine, stop: &mut Stop) {
+    let mut told = Vec::new();
+    for _ in 0..USERS_PATIENCE.as_secs() {
+        let busy = engine.trees().unmount_unused();
+        if busy.is_empty() {
+            return;
+        }
+        if busy != told {
+            busy.iter().for_each(|why| remark!("waiting: {why}; Ctrl-C again to go on without"));
+            told = busy;
+        }
+        if stop.wait_for(Duration::from_secs(1)) {
+            return;
+        }
     }
 }
 

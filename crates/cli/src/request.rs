@@ -4,11 +4,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use ferrite_block::{BufferOptions, StageTotals};
-use ferrite_medium::{Tally, Wear};
 use ferrite_pool::grant::GrantId;
 use serde::{Deserialize, Serialize};
 
 use crate::survival::SurvivalReport;
+use crate::trees::Mounting;
 
 /// How a disk is served.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -78,7 +78,7 @@ pub enum Request {
     PoolInfo,
     /// A check report.
     PoolCheck,
-    /// A [`WearReport`].
+    /// A [`crate::wear::WearReport`].
     PoolWear {
         /// How many of the most written pages to list.
         top: usize,
@@ -163,6 +163,37 @@ pub enum Request {
         /// Its name.
         name: String,
     },
+    /// A list of [`crate::trees::FsReport`].
+    FsList,
+    /// Makes a file system; an [`crate::trees::FsReport`].
+    FsCreate {
+        /// Its name.
+        name: String,
+        /// Bytes from which on a file is moved to superpages.
+        super_threshold_bytes: Option<u64>,
+    },
+    /// Removes a file system that is not mounted.
+    FsRemove {
+        /// Its name.
+        name: String,
+    },
+    /// Mounts a file system; an [`crate::trees::FsReport`].
+    FsMount {
+        /// Its name.
+        name: String,
+        /// Where and how.
+        mounting: Mounting,
+    },
+    /// Unmounts a file system that nobody uses.
+    FsUnmount {
+        /// Its name.
+        name: String,
+    },
+    /// An [`crate::trees::FsReport`].
+    FsStat {
+        /// Its name.
+        name: String,
+    },
     /// A grant on the pages of a tag of plain bytes: a [`GrantReport`], the pool's memory and the notice.
     Grant {
         /// The tag.
@@ -186,6 +217,16 @@ impl Request {
             | Self::DiskServe { name, .. }
             | Self::DiskAttach { name, .. }
             | Self::DiskStat { name } => Some(name),
+            _ => None,
+        }
+    }
+
+    /// The file system it is about, which has to be there.
+    pub fn file_system(&self) -> Option<&str> {
+        match self {
+            Self::FsRemove { name } | Self::FsMount { name, .. } | Self::FsUnmount { name } | Self::FsStat { name } => {
+                Some(name)
+            }
             _ => None,
         }
     }
@@ -306,64 +347,4 @@ pub struct AttachReport {
     pub way: String,
     /// What is to be known besides.
     pub notes: Vec<String>,
-}
-
-/// How often the pool's memory was written since its owner opened it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct WearReport {
-    /// Bytes written.
-    pub written_bytes: u64,
-    /// Bytes that other processes may write to, which is not counted.
-    pub shared_bytes: u64,
-    /// Of pages of 4 KiB.
-    pub pages: TallyReport,
-    /// Of lines of 64 bytes, where they are counted.
-    pub lines: Option<TallyReport>,
-    /// The most written pages: first byte, and writes.
-    pub top_pages: Vec<(u64, u32)>,
-}
-
-/// How writes spread.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct TallyReport {
-    /// Units there are.
-    pub units: u64,
-    /// Units written at least once.
-    pub written: u64,
-    /// Writes in all.
-    pub total: u64,
-    /// Writes of the most written one.
-    pub max: u32,
-    /// Writes of each, if all were written evenly.
-    pub mean: f64,
-    /// Writes that half of the written units have at most, nine in ten, and 99 in 100.
-    pub percentiles: [u32; 3],
-    /// 0 where all are written evenly, 1 where one is and the others are not.
-    pub gini: f64,
-}
-
-impl From<&Wear> for WearReport {
-    fn from(wear: &Wear) -> Self {
-        Self {
-            written_bytes: wear.written_bytes,
-            shared_bytes: wear.shared_bytes,
-            pages: TallyReport::from(&wear.pages),
-            lines: wear.lines.as_ref().map(TallyReport::from),
-            top_pages: wear.top_pages.iter().map(|page| (page.at, page.writes)).collect(),
-        }
-    }
-}
-
-impl From<&Tally> for TallyReport {
-    fn from(tally: &Tally) -> Self {
-        Self {
-            units: tally.units,
-            written: tally.written,
-            total: tally.total,
-            max: tally.max,
-            mean: tally.mean,
-            percentiles: [tally.p50, tally.p90, tally.p99],
-            gini: tally.gini,
-        }
-    }
 }

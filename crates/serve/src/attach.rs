@@ -16,13 +16,13 @@
 mod child;
 mod error;
 mod export;
-mod fuse;
+pub(crate) mod fuse;
 mod genl;
 mod holders;
 mod lines;
 mod link;
 mod loop_node;
-mod mounts;
+pub(crate) mod mounts;
 mod nbd_node;
 mod node;
 mod opened;

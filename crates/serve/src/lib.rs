@@ -1,6 +1,7 @@
 //! serve
 pub mod attach;
 mod host_clock;
+pub mod mount;
 pub mod nbd;
 pub mod nbd_client;
 

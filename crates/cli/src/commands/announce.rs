@@ -31,6 +31,19 @@ pub struct Announcement {
     pub cleared: Vec<String>,
     /// What is served.
     pub disks: Vec<AnnouncedDisk>,
+    /// What is mounted.
+    pub file_systems: Vec<AnnouncedFs>,
+}
+
+/// A file system, and where it is mounted.
+#[derive(Debug, Serialize)]
+pub struct AnnouncedFs {
+    /// Its name.
+    pub name: String,
+    /// The folder.
+    pub mounted_on: Option<PathBuf>,
+    /// Why it is not mounted although that was asked for.
+    pub not_mounted: Option<String>,
 }
 
 /// A disk, and where it is reached.
@@ -87,11 +100,15 @@ impl Announcement {
             text += "          recovered: it was not closed in order\n";
         }
         text.extend(self.disks.iter().map(AnnouncedDisk::show));
+        text.extend(self.file_systems.iter().map(AnnouncedFs::show));
         text + &format!("next      {}\nCtrl-C ends it.\n", self.next(pool))
     }
 
     /// The command to try next.
     fn next(&self, pool: &Path) -> String {
+        if let Some(point) = self.file_systems.iter().find_map(|fs| fs.mounted_on.as_deref()) {
+            return format!("cp -r /etc {0} && df -h {0}", quoted(point));
+        }
         let node = self.disks.iter().find_map(|disk| disk.node.as_ref());
         let uri = self.disks.iter().find_map(|disk| disk.uris.first());
         match (node, uri) {
@@ -112,6 +129,14 @@ impl AnnouncedDisk {
         lines.extend(self.not_attached.iter().map(|why| format!("not attached: {why}")));
         let name = |at| if at == 0 { self.name.as_str() } else { "" };
         lines.iter().enumerate().map(|(at, line)| format!("{:<9} {line}\n", name(at))).collect()
+    }
+}
+
+impl AnnouncedFs {
+    fn show(&self) -> String {
+        let at = self.mounted_on.as_ref().map(|point| format!("mounted on {}", point.display()));
+        let not = self.not_mounted.as_ref().map(|why| format!("not mounted: {why}"));
+        format!("{:<9} {}\n", self.name, at.or(not).unwrap_or_default())
     }
 }
 

@@ -11,7 +11,8 @@ use ferrite_pool::owner::Listening;
 use ferrite_serve::attach;
 use ferrite_serve::nbd_client::{tcp_uri, unix_uri};
 
-use super::announce::{AnnouncedDisk, Announcement};
+use super::announce::{AnnouncedDisk, AnnouncedFs, Announcement};
+use super::fs::MountArguments;
 use super::pool;
 use crate::door::DoorArguments;
 use crate::engine::{Engine, absolute};
@@ -23,13 +24,17 @@ use crate::request::Serving;
 use crate::served::disk_names;
 use crate::size;
 use crate::stop::Stop;
+use crate::trees;
+
+/// The file system that is mounted.
+const FILES: &str = "files";
 
 /// Make what is missing, recover what is there, serve everything, until Ctrl-C
 ///
 /// Makes a pool and in it a disk called disk0 if there are none; serves every disk of the pool over NBD on a Unix
 /// socket (POOL.nbd where none is named); as root it also makes each a /dev node, /dev/ferrite/NAME, or
-/// /dev/ferrite/POOL-NAME where a disk of another pool has that. Started again, also after kill -9, it serves what was
-/// there at once.
+/// /dev/ferrite/POOL-NAME where a disk of another pool has that. Mounts a file system called files, which it makes if
+/// there is none. Started again, also after kill -9, it serves what was there at once.
 #[derive(Args)]
 pub struct Up {
     /// The pool's file [default: ferrite/pool in the user's data directory]
@@ -44,6 +49,14 @@ pub struct Up {
     /// Make no /dev nodes
     #[arg(long)]
     no_attach: bool,
+    /// Folder to mount the file system `files` on, which is made if it is not there [default: ferrite in the user's home]
+    #[arg(long, value_name = "DIR", conflicts_with = "no_mount")]
+    mount: Option<PathBuf>,
+    /// Mount no file system
+    #[arg(long)]
+    no_mount: bool,
+    #[command(flatten)]
+    how_mounted: MountArguments,
     /// Write a backup here when the power fails (SIGPWR, which a UPS sends), and go on serving
     #[arg(long, value_name = "IMAGE")]
     backup: Option<PathBuf>,
@@ -100,9 +113,34 @@ impl Up {
         };
         let disks = disk_names(engine.pool()).into_iter().map(announced).collect();
         let recovered = !engine.recovery().clean;
-        let all = Announcement { cleared, recovered, ..Announcement::of(&engine.pool_report(), disks) };
+        let file_systems = self.mounted(engine).into_iter().collect();
+        let all = Announcement { cleared, recovered, file_systems, ..Announcement::of(&engine.pool_report(), disks) };
         all.tell(self.json, Announcement::show)?;
         Ok(listening)
+    }
+
+    /// The file system mounted, or why it is not. It is made where there is none.
+    fn mounted(&self, engine: &Engine) -> Option<AnnouncedFs> {
+        if self.no_mount {
+            return None;
+        }
+        let name = || AnnouncedFs { name: FILES.into(), mounted_on: None, not_mounted: None };
+        match self.mount_files(engine) {
+            Ok(point) => Some(AnnouncedFs { mounted_on: Some(point), ..name() }),
+            // Nobody asked for it.
+            Err(_) if self.mount.is_none() && !host::may_mount() => None,
+            Err(why) => Some(AnnouncedFs { not_mounted: Some(why.text().into()), ..name() }),
+        }
+    }
+
+    fn mount_files(&self, engine: &Engine) -> Outcome<PathBuf> {
+        let point = absolute(&self.mount.clone().map_or_else(host::default_mount, Ok)?)?;
+        let mounting = self.how_mounted.mounting(&point, false)?;
+        if !trees::names(engine.pool()).iter().any(|name| name == FILES) {
+            engine.trees().create(FILES, Some(ferrite_fs::SUPER_THRESHOLD_BYTES))?;
+        }
+        engine.trees().mount(FILES, &mounting)?;
+        Ok(point)
     }
 
     /// Refuses what makes no sense, before anything is made.

@@ -17,9 +17,10 @@ use crate::host;
 use crate::medium::{Medium, MediumArguments};
 use crate::outcome::{Failure, Outcome};
 use crate::reach::{self, Found, Reach};
-use crate::request::{Request, TallyReport, WearReport};
+use crate::request::Request;
 use crate::size;
 use crate::stop;
+use crate::wear::{TallyReport, WearReport};
 
 #[derive(Args)]
 pub struct Check {

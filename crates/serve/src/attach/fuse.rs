@@ -31,7 +31,8 @@ impl Server {
     ///
     /// On an error nothing stays mounted.
     pub fn start(export: Export, point: &Path, threads: usize) -> io::Result<Self> {
-        let connection = mount(point)?;
+        let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
+        let connection = mount(point, &How { source: "ferrite", flags, rest: "" })?;
         let start = || {
             let mut config = Config::default();
             config.n_threads = Some(threads);
@@ -60,18 +61,29 @@ pub(super) fn answer_under_pressure() {
     unsafe { libc::prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0) };
 }
 
+/// How something is mounted.
+pub(crate) struct How<'a> {
+    /// What the kernel's list of mounts calls it.
+    pub source: &'a str,
+    /// `MS_RDONLY` and its like.
+    pub flags: libc::c_ulong,
+    /// More options of FUSE's, each behind a comma.
+    pub rest: &'a str,
+}
+
 /// Mounts without the help of `fusermount`, which has other rules and no use for root.
-fn mount(point: &Path) -> io::Result<OwnedFd> {
+pub(crate) fn mount(point: &Path, how: &How<'_>) -> io::Result<OwnedFd> {
     let connection: File = OpenOptions::new().read(true).write(true).open("/dev/fuse")?;
     // SAFETY: asks for a number.
     let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
-    let options = format!("fd={},rootmode=40700,user_id={user},group_id={group}", connection.as_raw_fd());
-    let (options, target) = (CString::new(options)?, CString::new(point.as_os_str().as_bytes())?);
-    let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
+    let fd = connection.as_raw_fd();
+    let options = format!("fd={fd},rootmode=40700,user_id={user},group_id={group}{}", how.rest);
+    let (options, source) = (CString::new(options)?, CString::new(how.source)?);
+    let target = CString::new(point.as_os_str().as_bytes())?;
+    let kind = c"fuse.ferrite";
     // SAFETY: all pointers are C strings that live through the call.
-    let result = unsafe {
-        libc::mount(c"ferrite".as_ptr(), target.as_ptr(), c"fuse.ferrite".as_ptr(), flags, options.as_ptr().cast())
-    };
+    let result =
+        unsafe { libc::mount(source.as_ptr(), target.as_ptr(), kind.as_ptr(), how.flags, options.as_ptr().cast()) };
     if result == 0 { Ok(connection.into()) } else { Err(io::Error::last_os_error()) }
 }
 
@@ -81,8 +93,13 @@ pub(super) fn unmount(point: &Path) -> io::Result<()> {
     unmount_by(point, libc::MNT_FORCE | libc::MNT_DETACH)
 }
 
+/// Unmounts a file system that nobody uses; one in use is busy.
+pub(crate) fn unmount_unused(point: &Path) -> io::Result<()> {
+    unmount_by(point, 0)
+}
+
 /// Takes a file system out of sight; it ends when its last user does.
-pub(super) fn unmount_lazily(point: &Path) -> io::Result<()> {
+pub(crate) fn unmount_lazily(point: &Path) -> io::Result<()> {
     unmount_by(point, libc::MNT_DETACH)
 }
 
@@ -102,7 +119,7 @@ pub(super) fn lock_memory() -> io::Result<()> {
 }
 
 /// Whether this process may mount.
-pub(super) fn is_root() -> bool {
+pub(crate) fn is_root() -> bool {
     // SAFETY: asks for a number.
     unsafe { libc::geteuid() == 0 }
 }

@@ -8,11 +8,11 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// A device number, as `stat` gives it.
-pub(super) type Device = u64;
+pub(crate) type Device = u64;
 
 /// One mounted file system.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Mount {
+pub(crate) struct Mount {
     /// Of the file system; btrfs and FUSE have numbers that belong to no device.
     pub device: Device,
     /// Where.
@@ -53,13 +53,13 @@ impl Mount {
 }
 
 /// The number of the block device at `path`, if it is one.
-pub(super) fn block_device(path: &Path) -> Option<Device> {
+pub(crate) fn block_device(path: &Path) -> Option<Device> {
     let found = fs::metadata(path).ok()?;
     found.file_type().is_block_device().then(|| found.rdev())
 }
 
 /// Parses `major:minor`.
-pub(super) fn device_number(text: &str) -> Option<Device> {
+pub(crate) fn device_number(text: &str) -> Option<Device> {
     let (major, minor) = text.trim().split_once(':')?;
     Some(libc::makedev(major.parse().ok()?, minor.parse().ok()?))
 }

@@ -1,0 +1,210 @@
+//! `ferrite fs`.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use ferrite_fs::DataMode;
+use ferrite_pool::owner::Listening;
+use serde_json::Value;
+
+use super::{print, upkeep};
+use crate::engine::absolute;
+use crate::medium::MediumArguments;
+use crate::outcome::{Failure, Outcome};
+use crate::reach::{self, Reach};
+use crate::request::Request;
+use crate::size;
+use crate::stop::Stop;
+use crate::trees::{FsReport, Mounting};
+
+/// File systems in a pool: make them, mount them, see how full they are
+#[derive(Subcommand)]
+pub enum Fs {
+    /// Make an empty file system; durable when it returns
+    ///
+    /// It takes space from the pool as files are written and shares what is free with disks and other file systems.
+    Create(Create),
+    /// List the file systems
+    List(List),
+    /// Remove a file system and all that is in it; refused while it is mounted
+    Remove(Named),
+    /// Mount a file system on a folder, until `unmount` or the end of the pool's owner
+    ///
+    /// Where no `ferrite up` owns the pool this command does, and runs until Ctrl-C.
+    Mount(Mount),
+    /// Unmount a file system; refused while programs use it
+    Unmount(Named),
+    /// Tell where a file system is mounted, how its data is kept, and how full it is
+    Stat(Stat),
+    /// Find what is wrong with a pool and everything in it: the same as `ferrite pool check`
+    Check(upkeep::Check),
+}
+
+#[derive(Args)]
+pub struct Named {
+    /// The pool's file
+    pool: PathBuf,
+    /// The file system
+    name: String,
+}
+
+#[derive(Args)]
+pub struct List {
+    /// The pool's file
+    pool: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
+pub struct Stat {
+    #[command(flatten)]
+    fs: Named,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
+pub struct Create {
+    #[command(flatten)]
+    fs: Named,
+    /// Move files of at least this size to pages of 2 MiB, in the background: random reads get faster. `never` for none
+    #[arg(long, value_name = "SIZE", default_value = "8M", value_parser = threshold)]
+    super_threshold: Threshold,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// From which size on files are moved to superpages.
+#[derive(Clone, Copy)]
+struct Threshold(Option<u64>);
+
+fn threshold(text: &str) -> Result<Threshold, String> {
+    if text == "never" { Ok(Threshold(None)) } else { size::parse(text).map(|bytes| Threshold(Some(bytes))) }
+}
+
+/// How a file system is mounted.
+#[derive(Args, Clone)]
+pub struct MountArguments {
+    /// Let the kernel keep writes back: near the speed of memory for every program, but durable only at fsync
+    #[arg(long)]
+    cached: bool,
+    /// When written data is durable: `sync` when the write returns, `atomic` and all or nothing too (a second fence),
+    /// `posix` at fsync [default: sync in memory, posix on a file]
+    #[arg(long, value_name = "MODE", value_parser = data_mode)]
+    data: Option<DataMode>,
+    /// Let other users in, as their permissions allow (without root: needs user_allow_other in /etc/fuse.conf)
+    #[arg(long)]
+    allow_other: bool,
+}
+
+impl MountArguments {
+    /// As a request, on `point`.
+    pub fn mounting(&self, point: &Path, read_only: bool) -> Outcome<Mounting> {
+        let Self { cached, data, allow_other } = *self;
+        if cached && data == Some(DataMode::Atomic) {
+            let why = "--cached and --data atomic exclude each other: the kernel would cut writes into pages";
+            return Err(Failure::Usage(why.into()));
+        }
+        Ok(Mounting { point: absolute(point)?, cached, data, allow_other, read_only })
+    }
+}
+
+fn data_mode(name: &str) -> Result<DataMode, String> {
+    let names = DataMode::ALL.map(|(name, _)| name).join(", ");
+    DataMode::from_name(name).ok_or_else(|| format!("one of {names}"))
+}
+
+#[derive(Args)]
+pub struct Mount {
+    #[command(flatten)]
+    fs: Named,
+    /// The folder, which is made if it is not there
+    dir: PathBuf,
+    #[command(flatten)]
+    how: MountArguments,
+    /// Refuse changes
+    #[arg(long)]
+    read_only: bool,
+    /// Print JSON: one line, when it is mounted
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    medium: MediumArguments,
+}
+
+impl Fs {
+    /// Does it.
+    pub fn run(self) -> Outcome {
+        match self {
+            Self::Create(Create { fs: Named { pool, name }, super_threshold, json }) => {
+                let request = Request::FsCreate { name, super_threshold_bytes: super_threshold.0 };
+                let made: FsReport = reach::ask(&pool, request, None)?;
+                print(json, &made, show)
+            }
+            Self::List(List { pool, json }) => {
+                let all: Vec<FsReport> = reach::ask(&pool, Request::FsList, None)?;
+                print(json, &all, |all| all.iter().map(show).collect())
+            }
+            Self::Remove(Named { pool, name }) => {
+                reach::ask::<Value>(&pool, Request::FsRemove { name }, None).map(drop)
+            }
+            Self::Mount(mount) => mount.run(),
+            Self::Unmount(Named { pool, name }) => {
+                reach::ask::<Value>(&pool, Request::FsUnmount { name }, None).map(drop)
+            }
+            Self::Stat(Stat { fs: Named { pool, name }, json }) => {
+                let report: FsReport = reach::ask(&pool, Request::FsStat { name }, None)?;
+                print(json, &report, show)
+            }
+            Self::Check(check) => check.run(),
+        }
+    }
+}
+
+impl Mount {
+    fn run(self) -> Outcome {
+        let mut stop = Stop::new()?;
+        self.medium.check()?;
+        if self.medium.is_buffered() {
+            return Err(Failure::Usage("--guard buffered is for disks: a file system keeps nothing back".into()));
+        }
+        let mounting = self.how.mounting(&self.dir, self.read_only)?;
+        let mut reach = Reach::with(&self.fs.pool, &self.medium)?;
+        let begun = self.begin(&mut reach, mounting);
+        match reach {
+            Reach::Ours(_) => reach.hold(begun, &mut stop, None),
+            Reach::Theirs(_) => begun.map(drop),
+        }
+    }
+
+    fn begin(&self, reach: &mut Reach, mounting: Mounting) -> Outcome<Option<Listening>> {
+        let listening = reach.listen()?;
+        let request = Request::FsMount { name: self.fs.name.clone(), mounting };
+        let mounted: FsReport = reach.ask(request, None)?;
+        print(self.json, &mounted, show)?;
+        Ok(listening)
+    }
+}
+
+fn show(fs: &FsReport) -> String {
+    let at = fs.mounted_on.as_ref().map_or("not mounted".into(), |point| format!("on {}", point.display()));
+    let data = match (fs.cached, fs.data) {
+        (true, _) => "writes kept back by the kernel, durable at fsync",
+        (false, DataMode::Sync) => "a write is durable when it returns",
+        (false, DataMode::Atomic) => "a write is durable when it returns, all or nothing",
+        (false, DataMode::Posix) => "a write is durable at fsync",
+    };
+    let space = &fs.space;
+    format!(
+        "{:<20} {at}; {data}\n  {} free of {}, {} in superpages, {} inodes\n",
+        fs.name,
+        size::show(space.free_bytes),
+        size::show(space.total_bytes),
+        size::show(space.super_bytes),
+        space.inodes
+    )
+}

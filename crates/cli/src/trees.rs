@@ -1,0 +1,186 @@
+//! The file systems of a pool that are open, each once, and where they are mounted.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use ferrite_fs::{DataMode, FileSystem, FsOptions, FsSpec, Statfs, Time};
+use ferrite_pool::{Pool, TagKind};
+use ferrite_serve::mount::{MountOptions, Mounted, NotUnmounted};
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+
+use crate::host;
+
+/// How a file system is mounted.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Mounting {
+    /// Absolute path of the folder.
+    pub point: PathBuf,
+    /// Let the kernel keep writes back.
+    pub cached: bool,
+    /// When written data is durable; as the medium has it where `None`.
+    pub data: Option<DataMode>,
+    /// Let other users in.
+    pub allow_other: bool,
+    /// Refuse changes.
+    pub read_only: bool,
+}
+
+/// What a file system is and holds.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct FsReport {
+    /// Its name.
+    pub name: String,
+    /// The folder it is mounted on.
+    pub mounted_on: Option<PathBuf>,
+    /// The kernel keeps writes back.
+    pub cached: bool,
+    /// When written data is durable.
+    pub data: DataMode,
+    /// How full it is.
+    pub space: Statfs,
+}
+
+/// Threads that answer for a mount at least: one may wait for a disk.
+const THREADS_MIN: usize = 2;
+
+/// A mounted file system.
+struct Tree {
+    fs: Arc<FileSystem>,
+    mounted: Mounted,
+    mounting: Mounting,
+}
+
+/// The mounted file systems of one pool.
+pub struct Trees {
+    pool: Arc<Pool>,
+    /// The pool's file, by which the kernel's list of mounts calls them.
+    path: PathBuf,
+    mounted: Mutex<BTreeMap<String, Tree>>,
+}
+
+/// The clock of everything a file system stamps.
+fn now() -> Time {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Time(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
+}
+
+impl Trees {
+    /// None yet, of `pool`, which lies at `path`.
+    pub fn new(pool: Arc<Pool>, path: &Path) -> Self {
+        Self { pool, path: path.into(), mounted: Mutex::default() }
+    }
+
+    /// Makes a file system whose root belongs to this process's user.
+    pub fn create(&self, name: &str, super_threshold_bytes: Option<u64>) -> Result<(), String> {
+        let seed = host::random_uuid().map_err(|error| error.to_string())?;
+        let (uid, gid) = host::user().map_err(|error| error.to_string())?;
+        let spec = FsSpec {
+            super_threshold_bytes,
+            uid,
+            gid,
+            mode: 0o755,
+            hash_seed: u64::from_le_bytes(*seed.first_chunk().expect("16 bytes")),
+            now: now(),
+        };
+        FileSystem::create(&self.pool, name, &spec).map_err(|error| error.to_string())
+    }
+
+    /// Removes a file system and all that is in it; refused while it is mounted.
+    pub fn remove(&self, name: &str) -> Result<(), String> {
+        let mounted = self.mounted.lock();
+        if let Some(tree) = mounted.get(name) {
+            return Err(format!("{name:?} is mounted on {}: unmount it first", tree.mounted.point().display()));
+        }
+        FileSystem::remove(&self.pool, name).map_err(|error| error.to_string())
+    }
+
+    /// Mounts the file system called `name`.
+    pub fn mount(&self, name: &str, mounting: &Mounting) -> Result<FsReport, String> {
+        let mut mounted = self.mounted.lock();
+        if let Some(tree) = mounted.get(name) {
+            let point = tree.mounted.point().display();
+            return Err(format!("{name:?} is mounted on {point} already; a second view of it: `mount --bind`"));
+        }
+        let fs = self.open(name, mounting.data, mounting.read_only)?;
+        make_folder(&mounting.point)?;
+        let options = MountOptions {
+            source: format!("{}:{name}", self.path.display()),
+            cached: mounting.cached,
+            allow_other: mounting.allow_other,
+            read_only: mounting.read_only,
+            threads: std::thread::available_parallelism().map_or(THREADS_MIN, |n| n.get().max(THREADS_MIN)),
+        };
+        let point = &mounting.point;
+        let there = Mounted::start(&fs, point, &options)
+            .map_err(|error| format!("mounting on {}: {error}", point.display()))?;
+        mounted.insert(name.into(), Tree { fs, mounted: there, mounting: mounting.clone() });
+        drop(mounted);
+        self.report(name)
+    }
+
+    fn open(&self, name: &str, data: Option<DataMode>, read_only: bool) -> Result<Arc<FileSystem>, String> {
+        let options = FsOptions { data, read_only, clock: Arc::new(now) };
+        FileSystem::open(Arc::clone(&self.pool), name, options).map_err(|error| error.to_string())
+    }
+
+    /// Unmounts the file system called `name`, which nobody uses.
+    pub fn unmount(&self, name: &str) -> Result<(), String> {
+        let mut mounted = self.mounted.lock();
+        let tree = mounted.get_mut(name).ok_or_else(|| format!("{name:?} is not mounted"))?;
+        let point = tree.mounted.point().display().to_string();
+        tree.mounted.unmount().map_err(|error| match error {
+            NotUnmounted::Busy(users) if users.is_empty() => format!("{point} is in use"),
+            NotUnmounted::Busy(users) => format!("{point} is in use by {}", users.join(", ")),
+            NotUnmounted::Io(error) => format!("unmounting {point}: {error}"),
+        })?;
+        mounted.remove(name);
+        Ok(())
+    }
+
+    /// Unmounts what nobody uses; why the others are not.
+    pub fn unmount_unused(&self) -> Vec<String> {
+        let names: Vec<String> = self.mounted.lock().keys().cloned().collect();
+        names.iter().filter_map(|name| self.unmount(name).err()).collect()
+    }
+
+    /// What the file system called `name` is and holds.
+    pub fn report(&self, name: &str) -> Result<FsReport, String> {
+        let mounted = self.mounted.lock();
+        let tree = mounted.get(name);
+        let fs = match tree {
+            Some(tree) => Arc::clone(&tree.fs),
+            None => self.open(name, None, true)?,
+        };
+        Ok(FsReport {
+            name: name.into(),
+            mounted_on: tree.map(|tree| tree.mounted.point().into()),
+            cached: tree.is_some_and(|tree| tree.mounting.cached),
+            data: fs.data_mode(),
+            space: fs.statfs(),
+        })
+    }
+
+    /// Takes what is still mounted out of sight, whoever uses it.
+    pub fn end(&self) -> Result<(), String> {
+        let mounted = std::mem::take(&mut *self.mounted.lock());
+        mounted.into_values().try_for_each(|tree| {
+            let point = tree.mounted.point().display().to_string();
+            tree.mounted.abandon().map_err(|error| format!("unmounting {point}: {error}"))
+        })
+    }
+}
+
+/// Makes the folder to mount on where there is none. One that a killed server left mounted is there, and answers not.
+fn make_folder(point: &Path) -> Result<(), String> {
+    let found = ferrite_serve::mount::clear_stale(point).and_then(|()| std::fs::create_dir_all(point));
+    found.map_err(|error| format!("making {}: {error}", point.display()))
+}
+
+/// The file systems of `pool`, by name.
+pub fn names(pool: &Pool) -> Vec<String> {
+    let tags = pool.tags();
+    tags.iter().filter(|tag| tag.kind == TagKind::FILES).map(|tag| tag.name.clone()).collect()
+}

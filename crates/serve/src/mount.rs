@@ -1,0 +1,254 @@
+//! A file system of a pool, mounted: the thin end between FUSE and [`FileSystem`].
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use ferrite_fs::FileSystem;
+use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
+
+use crate::attach::fuse::{self, is_root};
+use crate::attach::mounts::Mount;
+
+mod errno;
+mod front;
+mod kernel;
+mod rights;
+mod words;
+
+use front::Front;
+
+/// The kind of our mounts, as the kernel lists them.
+const KIND: &str = "fuse.ferrite";
+/// How long background work waits when there was none to do.
+const REST: Duration = Duration::from_millis(100);
+
+/// How to mount.
+#[derive(Clone, Debug)]
+pub struct MountOptions {
+    /// What the kernel calls the source: the pool and the file system's name.
+    pub source: String,
+    /// Let the kernel keep writes back until they are flushed: near the speed of memory for every program, durable at
+    /// fsync. Reads are cached either way.
+    pub cached: bool,
+    /// Let other users in. A user other than root needs `user_allow_other` in /etc/fuse.conf.
+    pub allow_other: bool,
+    /// Refuse changes.
+    pub read_only: bool,
+    /// Threads that answer.
+    pub threads: usize,
+}
+
+/// A mounted file system, and the threads that answer for it. Dropped, it is taken out of sight.
+#[derive(Debug)]
+pub struct Mounted {
+    point: PathBuf,
+    session: Option<BackgroundSession>,
+    bell: Arc<Bell>,
+    worker: Option<JoinHandle<()>>,
+}
+
+/// Why a file system is still mounted.
+#[derive(Debug)]
+pub enum NotUnmounted {
+    /// Programs use it: these, as far as can be seen.
+    Busy(Vec<String>),
+    /// The system refused.
+    Io(io::Error),
+}
+
+/// Ends the wait of the thread that does background work.
+#[derive(Debug, Default)]
+struct Bell {
+    ended: Mutex<bool>,
+    rung: Condvar,
+}
+
+impl Mounted {
+    /// Mounts `fs` on `point`, a folder. What a killed server left mounted there is cleared first.
+    ///
+    /// # Errors
+    /// With nothing mounted, also where `point` is in use by a live mount of ours.
+    pub fn start(fs: &Arc<FileSystem>, point: &Path, options: &MountOptions) -> io::Result<Self> {
+        clear_stale(point)?;
+        if mounts_at(point).any(|mount| mount.kind == KIND) {
+            return Err(io::Error::other(
+                "a file system is mounted there already; unmount it, or choose another folder",
+            ));
+        }
+        let front = Front::new(Arc::clone(fs), options.cached);
+        let session =
+            if is_root() { as_root(front, point, options) } else { as_user(front, point, options) }?.spawn()?;
+        let bell = Arc::new(Bell::default());
+        let (fs, rung) = (Arc::clone(fs), Arc::clone(&bell));
+        let worker = thread::Builder::new().name("ferrite-fs-step".into()).spawn(move || rung.work(&fs))?;
+        Ok(Self { point: point.into(), session: Some(session), bell, worker: Some(worker) })
+    }
+
+    /// Where.
+    pub fn point(&self) -> &Path {
+        &self.point
+    }
+
+    /// Unmounts, unless a program uses it; then everything is as before.
+    ///
+    /// # Errors
+    /// Who uses it, or what the system says.
+    pub fn unmount(&mut self) -> Result<(), NotUnmounted> {
+        match unmount(&self.point, false) {
+            Err(why) if why.kind() == io::ErrorKind::ResourceBusy => Err(NotUnmounted::Busy(users(&self.point))),
+            Err(why) => Err(NotUnmounted::Io(why)),
+            Ok(()) => self.end(true).map_err(NotUnmounted::Io),
+        }
+    }
+
+    /// Takes it out of sight, whoever uses it: what they have open fails when this process ends.
+    pub fn abandon(mut self) -> io::Result<()> {
+        unmount(&self.point, true)?;
+        self.end(false)
+    }
+
+    /// Ends the threads. Those that answer end when the last user is gone, so they are waited for only where there is
+    /// none.
+    fn end(&mut self, unmounted: bool) -> io::Result<()> {
+        self.bell.end();
+        if let Some(worker) = self.worker.take() {
+            // A panic of it was told when it happened.
+            let _ = worker.join();
+        }
+        match self.session.take() {
+            Some(session) if unmounted => session.join(),
+            Some(session) => {
+                // Not dropped: that would wait for the unmount which its users put off.
+                std::mem::forget(session);
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        if self.session.is_some() {
+            // There is nobody to tell; the next one who mounts there clears it.
+            let _ = unmount(&self.point, true);
+            let _ = self.end(false);
+        }
+    }
+}
+
+impl Bell {
+    fn end(&self) {
+        *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.rung.notify_all();
+    }
+
+    /// Does background work, step by step, until the bell rings.
+    fn work(&self, fs: &FileSystem) {
+        loop {
+            // What fails is met again, and told, by whoever uses the file system.
+            let worked = fs.step().unwrap_or(false);
+            let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+            let rest = if worked { Duration::ZERO } else { REST };
+            let (ended, _) =
+                self.rung.wait_timeout_while(ended, rest, |ended| !*ended).unwrap_or_else(PoisonError::into_inner);
+            if *ended {
+                return;
+            }
+        }
+    }
+}
+
+fn config(options: &MountOptions) -> Config {
+    let mut config = Config::default();
+    config.acl = if options.allow_other { SessionACL::All } else { SessionACL::Owner };
+    config.n_threads = Some(options.threads);
+    config.clone_fd = options.threads > 1;
+    config
+}
+
+fn as_root(front: Front, point: &Path, options: &MountOptions) -> io::Result<Session<Front>> {
+    let others = if options.allow_other { ",allow_other" } else { "" };
+    let rest = format!(",default_permissions{others}");
+    let flags = if options.read_only { libc::MS_RDONLY } else { 0 };
+    let connection = fuse::mount(point, &fuse::How { source: &options.source, flags, rest: &rest })?;
+    let config = config(options);
+    let acl = config.acl;
+    Session::from_fd(front, connection, acl, config).inspect_err(|_| drop(unmount(point, true)))
+}
+
+/// By `fusermount3`, which only mounts what is safe for others.
+fn as_user(front: Front, point: &Path, options: &MountOptions) -> io::Result<Session<Front>> {
+    let mut config = config(options);
+    config.mount_options = vec![
+        MountOption::FSName(options.source.clone()),
+        MountOption::Subtype("ferrite".into()),
+        MountOption::DefaultPermissions,
+        if options.read_only { MountOption::RO } else { MountOption::RW },
+    ];
+    Session::new(front, point, &config)
+}
+
+/// Takes away what a killed server left mounted on `point`: a mount of ours that answers no more.
+///
+/// # Errors
+/// Where it cannot be taken away.
+pub fn clear_stale(point: &Path) -> io::Result<()> {
+    while mounts_at(point).any(|mount| mount.kind == KIND) && is_dead(point) {
+        unmount(point, true)?;
+    }
+    Ok(())
+}
+
+/// Whether nobody answers for the mount on `point`. What the kernel remembers of it says nothing, so it is asked about
+/// a name that nobody asked about before.
+fn is_dead(point: &Path) -> bool {
+    static ASKED: AtomicU32 = AtomicU32::new(0);
+    let name = format!(".ferrite-{}-{}", std::process::id(), ASKED.fetch_add(1, Ordering::Relaxed));
+    fs::symlink_metadata(point.join(name)).is_err_and(|why| why.raw_os_error() == Some(libc::ENOTCONN))
+}
+
+fn mounts_at(point: &Path) -> impl Iterator<Item = Mount> {
+    let point = point.to_path_buf();
+    Mount::seen_by("self").unwrap_or_default().into_iter().filter(move |mount| mount.point == point)
+}
+
+/// Unmounts; `lazily`: out of sight now, gone with its last user.
+fn unmount(point: &Path, lazily: bool) -> io::Result<()> {
+    if is_root() {
+        return if lazily { fuse::unmount_lazily(point) } else { fuse::unmount_unused(point) };
+    }
+    let mut program = Command::new("fusermount3");
+    program.arg("-u").args(lazily.then_some("-z")).arg("--").arg(point);
+    let ended = program.output()?;
+    let said = String::from_utf8_lossy(&ended.stderr);
+    match ended.status.success() {
+        true => Ok(()),
+        false if said.contains("busy") => Err(io::ErrorKind::ResourceBusy.into()),
+        false => Err(io::Error::other(said.trim().to_owned())),
+    }
+}
+
+/// Programs that have a file under `point` open, work in it or run from it, in words. Only links are read: asking about
+/// a file on the mount would wait for ourselves.
+fn users(point: &Path) -> Vec<String> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten().map(|entry| entry.path());
+    let uses = |process: &PathBuf| {
+        let open = fs::read_dir(process.join("fd")).into_iter().flatten().flatten().map(|entry| entry.path());
+        let links = ["cwd", "root", "exe"].into_iter().map(|name| process.join(name)).chain(open);
+        links.into_iter().any(|link| fs::read_link(link).is_ok_and(|target| target.starts_with(point)))
+    };
+    let words = |process: PathBuf| {
+        let name = fs::read_to_string(process.join("comm")).unwrap_or_default();
+        let pid = process.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        format!("process {pid} ({})", name.trim())
+    };
+    let is_process = |path: &PathBuf| path.file_name().is_some_and(|name| name.as_encoded_bytes()[0].is_ascii_digit());
+    entries.filter(is_process).filter(uses).map(words).collect()
+}

@@ -1,0 +1,28 @@
+//! What the file system says, as a number of the kernel's.
+
+use ferrite_fs::Error;
+use fuser::Errno;
+
+/// The number of `error`. What has no number of its own is an input/output error.
+pub(super) fn errno(error: &Error) -> Errno {
+    match error {
+        Error::NotFound => Errno::ENOENT,
+        Error::Exists => Errno::EEXIST,
+        Error::NotDirectory => Errno::ENOTDIR,
+        Error::IsDirectory => Errno::EISDIR,
+        Error::NotEmpty => Errno::ENOTEMPTY,
+        Error::NameTooLong => Errno::ENAMETOOLONG,
+        Error::TooManyLinks => Errno::EMLINK,
+        Error::NoSpace | Error::AttributesFull => Errno::ENOSPC,
+        Error::FileTooBig => Errno::EFBIG,
+        Error::Invalid(_) => Errno::EINVAL,
+        Error::NotPermitted(_) => Errno::EPERM,
+        Error::ReadOnly => Errno::EROFS,
+        Error::NoAttribute => Errno::ENODATA,
+        Error::AttributeTooBig => Errno::E2BIG,
+        Error::PastEnd => Errno::ENXIO,
+        Error::Stale => Errno::ESTALE,
+        Error::Unsupported(_) => Errno::EOPNOTSUPP,
+        Error::Corrupt { .. } | Error::Pool(_) => Errno::EIO,
+    }
+}

@@ -1,0 +1,386 @@
+//! The file system as FUSE asks for it.
+//!
+//! - FM1. Each entry that is told to the kernel is held once; the kernel says by forgetting how many it gives back.
+//! - FM2. A write is answered when it is as durable as the file system's data mode says; nothing is kept back here.
+//! - FM3. Set-id bits and capabilities are taken away here on a change of owner, and on a change of content by who has
+//!   no right to keep them: the kernel leaves it to us, or it would ask before every write.
+//! - FM4. What is answered with ENOSYS is never asked again: opening and closing, for nothing is to be done then.
+
+use std::cell::RefCell;
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use ferrite_fs::{
+    Allocate, Attr, Credentials, Error, FileSystem, Ino, Kind, NewFile, Rename, Result, Seek, SetAttr, SetXattr,
+};
+use fuser::{
+    BsdFileFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, KernelConfig, LockOwner, OpenFlags,
+    RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry,
+    ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
+};
+
+use super::errno::errno;
+use super::kernel;
+use super::words::{attributes, file_type, set_time};
+
+/// How long the kernel may believe what it was told: nobody else changes this file system.
+const KNOWN: Duration = Duration::from_secs(24 * 3600);
+/// Bytes of a block in `statfs`.
+const BLOCK: u64 = 4096;
+
+/// A file system behind a mount.
+pub(super) struct Front {
+    pub(super) fs: Arc<FileSystem>,
+    /// Whether the kernel keeps writes back.
+    cached: bool,
+}
+
+impl Front {
+    pub fn new(fs: Arc<FileSystem>, cached: bool) -> Self {
+        Self { fs, cached }
+    }
+
+    /// Holds what is about to be told (FM1).
+    fn held(&self, found: Result<Attr>) -> Result<Attr> {
+        let attr = found?;
+        match self.fs.hold(attr.ino) {
+            Err(Error::Stale) => Err(Error::NotFound),
+            other => other.map(|()| attr),
+        }
+    }
+
+    fn tell(&self, found: Result<Attr>, reply: ReplyEntry) {
+        match self.held(found) {
+            Ok(attr) => reply.entry(&KNOWN, &attributes(&attr), Generation(attr.generation.into())),
+            Err(error) => reply.error(errno(&error)),
+        }
+    }
+
+    fn make(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        (mode, umask, rdev): (u32, u32, u32),
+    ) -> Result<Attr> {
+        let kind = Kind::from_mode(mode).unwrap_or(Kind::File);
+        let by = who(request);
+        let new = NewFile { kind, mode: (mode & 0o7777) as u16, umask: umask as u16, rdev: rdev.into(), by };
+        self.fs.create_file(Ino(parent.0), name.as_bytes(), &new)
+    }
+
+    fn write_at(&self, ino: Ino, at: u64, data: &[u8], (how, flags): (WriteFlags, OpenFlags)) -> Result<usize> {
+        if how.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID)
+            && let Some(mode) = self.drop_capabilities(ino)?
+        {
+            self.fs.setattr(ino, &SetAttr { mode: Some(mode), ..SetAttr::default() })?;
+        }
+        if flags.0 & libc::O_APPEND != 0 && !self.cached {
+            return self.fs.append(ino, data).map(|(_, len)| len);
+        }
+        self.fs.write(ino, at, data)
+    }
+}
+
+fn who(request: &Request) -> Credentials {
+    Credentials { uid: request.uid(), gid: request.gid() }
+}
+
+fn answer(done: Result<()>, reply: ReplyEmpty) {
+    match done {
+        Ok(()) => reply.ok(),
+        Err(error) => reply.error(errno(&error)),
+    }
+}
+
+impl Filesystem for Front {
+    fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
+        kernel::agree(config, self.cached)
+    }
+
+    fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        self.tell(self.fs.lookup(Ino(parent.0), name.as_bytes()), reply);
+    }
+
+    fn forget(&self, _: &Request, ino: INodeNo, count: u64) {
+        self.fs.release(Ino(ino.0), count);
+    }
+
+    fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        match self.fs.getattr(Ino(ino.0)) {
+            Ok(attr) => reply.attr(&KNOWN, &attributes(&attr)),
+            Err(error) => reply.error(errno(&error)),
+        }
+    }
+
+    fn setattr(
+        &self,
+        request: &Request,
+        ino: INodeNo,
+        mode: Option<u32>,
+        uid: Option<u32>,
+        gid: Option<u32>,
+        size: Option<u64>,
+        atime: Option<TimeOrNow>,
+        mtime: Option<TimeOrNow>,
+        _: Option<SystemTime>,
+        _: Option<FileHandle>,
+        _: Option<SystemTime>,
+        _: Option<SystemTime>,
+        _: Option<SystemTime>,
+        _: Option<BsdFileFlags>,
+        reply: ReplyAttr,
+    ) {
+        let mode = mode.map(|mode| (mode & 0o7777) as u16);
+        let set = SetAttr { mode, uid, gid, size, atime: atime.map(set_time), mtime: mtime.map(set_time) };
+        let by_root = request.uid() == 0;
+        let set = self.with_losses(Ino(ino.0), set, by_root);
+        match set.and_then(|set| self.fs.setattr(Ino(ino.0), &set)) {
+            Ok(attr) => reply.attr(&KNOWN, &attributes(&attr)),
+            Err(error) => reply.error(errno(&error)),
+        }
+    }
+
+    fn readlink(&self, _: &Request, ino: INodeNo, reply: ReplyData) {
+        match self.fs.readlink(Ino(ino.0)) {
+            Ok(target) => reply.data(&target),
+            Err(error) => reply.error(errno(&error)),
+        }
+    }
+
+    fn mknod(&self, by: &Request, parent: INodeNo, name: &OsStr, mode: u32, umask: u32, rdev: u32, reply: ReplyEntry) {
+        self.tell(self.make(by, parent, name, (mode, umask, rdev)), reply);
+    }
+
+    fn mkdir(&self, by: &Request, parent: INodeNo, name: &OsStr, mode: u32, umask: u32, reply: ReplyEntry) {
+        let mode = (mode & 0o7777) | Kind::Directory.mode_bits();
+        self.tell(self.make(by, parent, name, (mode, umask, 0)), reply);
+    }
+
+    fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        answer(self.fs.unlink(Ino(parent.0), name.as_bytes()), reply);
+    }
+
+    fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        answer(self.fs.rmdir(Ino(parent.0), name.as_bytes()), reply);
+    }
+
+    fn symlink(&self, by: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
+        let target = target.as_os_str().as_bytes();
+        self.tell(self.fs.symlink(Ino(parent.0), name.as_bytes(), target, who(by)), reply);
+    }
+
+    fn rename(
+        &self,
+        _: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        new_parent: INodeNo,
+        new_name: &OsStr,
+        flags: RenameFlags,
+        reply: ReplyEmpty,
+    ) {
+        let how = match flags {
+            none if none.is_empty() => Rename::Replace,
+            RenameFlags::RENAME_NOREPLACE => Rename::NoReplace,
+            RenameFlags::RENAME_EXCHANGE => Rename::Exchange,
+            _ => return reply.error(Errno::EINVAL),
+        };
+        let from = (Ino(parent.0), name.as_bytes());
+        answer(self.fs.rename(from, (Ino(new_parent.0), new_name.as_bytes()), how), reply);
+    }
+
+    fn link(&self, _: &Request, ino: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        self.tell(self.fs.link(Ino(ino.0), Ino(parent.0), name.as_bytes()), reply);
+    }
+
+    fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        reply.error(Errno::ENOSYS);
+    }
+
+    fn read(
+        &self,
+        _: &Request,
+        ino: INodeNo,
+        _: FileHandle,
+        at: u64,
+        len: u32,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        thread_local!(static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) });
+        BUFFER.with_borrow_mut(|buffer| {
+            let len = len as usize;
+            if buffer.len() < len {
+                buffer.resize(len, 0);
+            }
+            match self.fs.read(Ino(ino.0), at, &mut buffer[..len]) {
+                Ok(len) => reply.data(&buffer[..len]),
+                Err(error) => reply.error(errno(&error)),
+            }
+        });
+    }
+
+    fn write(
+        &self,
+        _: &Request,
+        ino: INodeNo,
+        _: FileHandle,
+        at: u64,
+        data: &[u8],
+        how: WriteFlags,
+        flags: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        match self.write_at(Ino(ino.0), at, data, (how, flags)) {
+            Ok(len) => reply.written(len as u32),
+            Err(error) => reply.error(errno(&error)),
+        }
+    }
+
+    fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
+        reply.error(Errno::ENOSYS);
+    }
+
+    fn fsync(&self, _: &Request, ino: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        answer(self.fs.fsync(Ino(ino.0)), reply);
+    }
+
+    fn opendir(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        reply.error(Errno::ENOSYS);
+    }
+
+    fn readdir(&self, _: &Request, ino: INodeNo, _: FileHandle, cookie: u64, mut reply: ReplyDirectory) {
+        let listed = self.fs.readdir(Ino(ino.0), cookie, &mut |entry| {
+            let name = OsStr::from_bytes(entry.name);
+            !reply.add(INodeNo(entry.ino.0), entry.cookie, file_type(entry.kind), name)
+        });
+        match listed {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(errno(&error)),
+        }
+    }
+
+    fn readdirplus(&self, _: &Request, ino: INodeNo, _: FileHandle, cookie: u64, mut reply: ReplyDirectoryPlus) {
+        const TOGETHER: usize = 128;
+        let mut entries = Vec::with_capacity(TOGETHER);
+        let listed = self.fs.readdir(Ino(ino.0), cookie, &mut |entry| {
+            entries.push((entry.name.to_vec(), entry.ino, entry.cookie));
+            entries.len() < TOGETHER
+        });
+        if let Err(error) = listed {
+            return reply.error(errno(&error));
+        }
+        for (name, ino, cookie) in entries {
+            // The kernel counts neither of the two as told.
+            let is_dot = name == b"." || name == b"..";
+            let found = self.fs.getattr(ino);
+            // One that is gone since is left out, as if it had gone before.
+            let Ok(attr) = (if is_dot { found } else { self.held(found) }) else { continue };
+            let generation = Generation(attr.generation.into());
+            let name = OsStr::from_bytes(&name);
+            if reply.add(INodeNo(ino.0), cookie, name, &KNOWN, &attributes(&attr), generation) {
+                if !is_dot {
+                    self.fs.release(ino, 1);
+                }
+                break;
+            }
+        }
+        reply.ok();
+    }
+
+    /// Every change of a directory is durable when it is answered.
+    fn fsyncdir(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        reply.ok();
+    }
+
+    fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
+        let all = self.fs.statfs();
+        let (total, free) = (all.total_bytes / BLOCK, all.free_bytes / BLOCK);
+        let inodes = all.inodes + all.free_inodes;
+        let name_bytes = ferrite_fs::NAME_BYTES_MAX as u32;
+        reply.statfs(total, free, free, inodes, all.free_inodes, BLOCK as u32, name_bytes, BLOCK as u32);
+    }
+
+    fn setxattr(&self, _: &Request, ino: INodeNo, name: &OsStr, value: &[u8], how: i32, _: u32, reply: ReplyEmpty) {
+        let how = match how {
+            libc::XATTR_CREATE => SetXattr::Create,
+            libc::XATTR_REPLACE => SetXattr::Replace,
+            _ => SetXattr::Any,
+        };
+        answer(self.fs.set_xattr(Ino(ino.0), name.as_bytes(), value, how), reply);
+    }
+
+    fn getxattr(&self, _: &Request, ino: INodeNo, name: &OsStr, len: u32, reply: ReplyXattr) {
+        send(self.fs.xattr(Ino(ino.0), name.as_bytes()), len, reply);
+    }
+
+    /// Names of `trusted` attributes are root's to see.
+    fn listxattr(&self, request: &Request, ino: INodeNo, len: u32, reply: ReplyXattr) {
+        let sees = |name: &[u8]| request.uid() == 0 || !name.starts_with(b"trusted.");
+        let names = self.fs.xattrs(Ino(ino.0));
+        let joined = names
+            .map(|names| names.iter().filter(|name| sees(name)).flat_map(|name| [name, &b"\0"[..]].concat()).collect());
+        send(joined, len, reply);
+    }
+
+    fn removexattr(&self, _: &Request, ino: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        answer(self.fs.remove_xattr(Ino(ino.0), name.as_bytes()), reply);
+    }
+
+    fn create(&self, by: &Request, parent: INodeNo, name: &OsStr, mode: u32, umask: u32, _: i32, reply: ReplyCreate) {
+        let mode = (mode & 0o7777) | Kind::File.mode_bits();
+        match self.held(self.make(by, parent, name, (mode, umask, 0))) {
+            Ok(attr) => {
+                let generation = Generation(attr.generation.into());
+                reply.created(&KNOWN, &attributes(&attr), generation, FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE);
+            }
+            Err(error) => reply.error(errno(&error)),
+        }
+    }
+
+    fn fallocate(&self, _: &Request, ino: INodeNo, _: FileHandle, at: u64, len: u64, mode: i32, reply: ReplyEmpty) {
+        let keeps_size = mode & libc::FALLOC_FL_KEEP_SIZE != 0;
+        let how = match (mode & !libc::FALLOC_FL_KEEP_SIZE, keeps_size) {
+            (0, false) => Allocate::Grow,
+            (0, true) => Allocate::KeepSize,
+            (libc::FALLOC_FL_PUNCH_HOLE, true) => Allocate::Punch,
+            (libc::FALLOC_FL_ZERO_RANGE, false) => Allocate::Zero,
+            (libc::FALLOC_FL_ZERO_RANGE, true) => Allocate::ZeroKeepSize,
+            _ => return reply.error(Errno::EOPNOTSUPP),
+        };
+        match at.checked_add(len) {
+            Some(end) => answer(self.fs.allocate(Ino(ino.0), at..end, how), reply),
+            None => reply.error(Errno::EFBIG),
+        }
+    }
+
+    fn lseek(&self, _: &Request, ino: INodeNo, _: FileHandle, at: i64, whence: i32, reply: ReplyLseek) {
+        let what = match whence {
+            libc::SEEK_DATA => Seek::Data,
+            libc::SEEK_HOLE => Seek::Hole,
+            _ => return reply.error(Errno::EINVAL),
+        };
+        let Ok(at) = u64::try_from(at) else { return reply.error(Errno::ENXIO) };
+        match self.fs.seek(Ino(ino.0), at, what) {
+            Ok(at) => reply.offset(at as i64),
+            Err(error) => reply.error(errno(&error)),
+        }
+    }
+}
+
+/// Sends an attribute's bytes, or how many there are where no room was given.
+fn send(value: Result<Vec<u8>>, len: u32, reply: ReplyXattr) {
+    match value {
+        Ok(value) if len == 0 => reply.size(value.len() as u32),
+        Ok(value) if value.len() > len as usize => reply.error(Errno::ERANGE),
+        Ok(value) => reply.data(&value),
+        Err(error) => reply.error(errno(&error)),
+    }
+}

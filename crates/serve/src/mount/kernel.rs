@@ -1,0 +1,35 @@
+//! What is agreed on with the kernel when it mounts.
+
+use std::io;
+
+use fuser::{InitFlags, KernelConfig};
+
+/// Largest transfer in one request, in bytes: what the kernel allows by default.
+const TRANSFER_BYTES: u32 = 1 << 20;
+/// Requests that the kernel keeps in flight before it holds more back.
+const IN_FLIGHT: u16 = 64;
+/// Asks for what makes things fast, and insists on what makes them right.
+pub(super) fn agree(config: &mut KernelConfig, cached: bool) -> io::Result<()> {
+    let wanted = [
+        InitFlags::FUSE_ASYNC_READ,
+        InitFlags::FUSE_BIG_WRITES,
+        InitFlags::FUSE_DO_READDIRPLUS,
+        InitFlags::FUSE_READDIRPLUS_AUTO,
+        InitFlags::FUSE_PARALLEL_DIROPS,
+        InitFlags::FUSE_NO_OPEN_SUPPORT,
+        InitFlags::FUSE_NO_OPENDIR_SUPPORT,
+        InitFlags::FUSE_CACHE_SYMLINKS,
+    ];
+    for flag in wanted {
+        // A kernel without it asks in the older way.
+        let _ = config.add_capabilities(flag);
+    }
+    let needed = InitFlags::FUSE_DONT_MASK | InitFlags::FUSE_POSIX_ACL | InitFlags::FUSE_HANDLE_KILLPRIV_V2;
+    let needed = if cached { needed | InitFlags::FUSE_WRITEBACK_CACHE } else { needed };
+    config
+        .add_capabilities(needed)
+        .map_err(|missing| io::Error::other(format!("the kernel's FUSE is too old: it lacks {missing:?}")))?;
+    let _ = config.set_max_write(TRANSFER_BYTES);
+    let _ = config.set_max_background(IN_FLIGHT);
+    Ok(())
+}

@@ -1,0 +1,243 @@
+//! The mounted file system: what programs do on it, and what is left of it when its server is killed.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crate::kill::{Seed, content, number};
+use crate::programs::{client, ferrite};
+use crate::server::{Server, assert_sound, folder, json, ok, refused, run};
+use crate::tree::{assert_equal, unpack};
+
+/// Whether file systems can be mounted here; says why not.
+fn can_mount() -> bool {
+    let is_root = fs::metadata("/proc/self").is_ok_and(|it| std::os::unix::fs::MetadataExt::uid(&it) == 0);
+    if !Path::new("/dev/fuse").exists() || !is_root {
+        println!("skipped: this machine has no /dev/fuse, or this user is not root");
+        return false;
+    }
+    true
+}
+
+fn start(pool: &Path, at: &Path, more: &[&str]) -> Server {
+    let at = at.to_str().expect("text");
+    let server = Server::start(pool, &[&["--no-attach", "--mount", at][..], more].concat());
+    assert!(server.lines.iter().any(|line| line.contains(&format!("mounted on {at}"))), "{:?}", server.lines);
+    server
+}
+
+/// Bytes that its files take, once nothing waits to be freed.
+fn used_bytes(pool: &Path) -> u64 {
+    let stat = json(&["fs", "stat", pool.to_str().expect("text"), "files"]);
+    let bytes = |name: &str| stat["space"][name].as_u64().unwrap_or_else(|| panic!("{stat}"));
+    bytes("total_bytes") - bytes("free_bytes")
+}
+
+#[test]
+fn a_tree_outlives_its_server_and_gives_its_space_back() {
+    if !can_mount() {
+        return;
+    }
+    let folder = folder(true);
+    let (pool, at) = (folder.path().join("pool"), folder.path().join("mnt"));
+    let server = start(&pool, &at, &["--size", "768M", "--disk", "d=8M"]);
+    let before = used_bytes(&pool);
+    unpack(&at);
+    assert_equal(&at);
+    server.interrupt();
+    assert!(fs::read_dir(&at).expect("there").next().is_none(), "still mounted");
+    let server = start(&pool, &at, &[]);
+    assert_equal(&at);
+    fs::remove_dir_all(at.join("include")).expect("removed");
+    let freed = (0..100).any(|_| {
+        std::thread::sleep(Duration::from_millis(100));
+        used_bytes(&pool) <= before + (2 << 20)
+    });
+    assert!(freed, "{before} bytes before, {} after all was removed", used_bytes(&pool));
+    server.interrupt();
+    assert_sound(&pool);
+}
+
+#[test]
+fn file_systems_are_made_mounted_and_removed_beside_a_server() {
+    if !can_mount() {
+        return;
+    }
+    let folder = folder(true);
+    let path = folder.path().join("pool");
+    let pool = path.to_str().expect("text");
+    let _server = Server::start(&path, &["--no-attach", "--size", "128M", "--disk", "d=8M"]);
+    let points = ["one", "two"].map(|name| folder.path().join(name));
+    for (name, point) in ["one", "two"].iter().zip(&points) {
+        ok(&["fs", "create", pool, name]);
+        ok(&["fs", "mount", pool, name, point.to_str().expect("text")]);
+        fs::write(point.join("file"), name).expect("written");
+    }
+    assert_eq!(fs::read_to_string(points[0].join("file")).expect("read"), "one");
+    let said = refused(ferrite().args(["fs", "mount", pool, "one", points[1].to_str().expect("text")]), 1);
+    assert!(said.contains("mounted on"), "{said}");
+    let said = refused(ferrite().args(["fs", "remove", pool, "one"]), 1);
+    assert!(said.contains("unmount"), "{said}");
+    let open = File::open(points[0].join("file")).expect("opened");
+    let said = refused(ferrite().args(["fs", "unmount", pool, "one"]), 1);
+    assert!(said.contains("in use by process"), "{said}");
+    drop(open);
+    for name in ["one", "two"] {
+        ok(&["fs", "unmount", pool, name]);
+        ok(&["fs", "remove", pool, name]);
+    }
+    assert_eq!(json(&["fs", "list", pool]), serde_json::json!([]));
+    assert_sound(&path);
+}
+
+/// A file that is removed while it is open lives on, two mappings of one file see each other, and the server that is
+/// asked to end says who keeps it from that.
+#[test]
+fn open_files_and_mappings_are_as_on_any_file_system() {
+    if !can_mount() {
+        return;
+    }
+    let folder = folder(true);
+    let (pool, at) = (folder.path().join("pool"), folder.path().join("mnt"));
+    let server = start(&pool, &at, &["--size", "128M", "--disk", "d=8M"]);
+    let script = r#"
+import mmap, os, sys
+path = sys.argv[1] + "/mapped"
+with open(path, "wb") as file: file.write(b"\0" * 8192)
+child = os.fork()
+file = open(path, "r+b")
+view = mmap.mmap(file.fileno(), 8192)
+if child == 0:
+    view[5000:5005] = b"child"
+    os._exit(0)
+os.waitpid(child, 0)
+assert view[5000:5005] == b"child"
+view.flush()
+assert open(path, "rb").read()[5000:5005] == b"child"
+os.unlink(path)
+view[0:3] = b"old"
+view.flush()
+file.seek(0)
+assert file.read(3) == b"old"
+with open(sys.argv[1] + "/log", "ab", buffering=0) as one, open(sys.argv[1] + "/log", "ab", buffering=0) as two:
+    for i in range(100):
+        one.write(b"1" * 10); two.write(b"2" * 10)
+assert os.path.getsize(sys.argv[1] + "/log") == 2000
+sparse = open(sys.argv[1] + "/sparse", "wb")
+sparse.seek(8 << 40); sparse.write(b"end"); sparse.close()
+assert os.stat(sys.argv[1] + "/sparse").st_blocks < 1000
+"#;
+    run(client("python3").arg("-c").arg(script).arg(&at));
+    server.interrupt();
+    assert_sound(&pool);
+}
+
+/// One program that passes over all of POSIX's small print.
+#[test]
+fn pjdfstest_finds_nothing() {
+    if !can_mount() {
+        return;
+    }
+    let folder = folder(true);
+    let (pool, at) = (folder.path().join("pool"), folder.path().join("mnt"));
+    // Other users of the suite have to get to it.
+    run(Command::new("chmod").arg("755").arg(folder.path()));
+    let server = start(&pool, &at, &["--size", "256M", "--disk", "d=8M", "--allow-other"]);
+    let settings = folder.path().join("settings.toml");
+    let text = "[features]\nposix_fallocate = {}\nrename_ctime = {}\nutimensat = {}\nutime_now = {}\n\
+                [settings]\nnaptime = 0.01\n[dummy_auth]\n\
+                entries = [[\"nobody\", \"nogroup\"], [\"daemon\", \"daemon\"], [\"bin\", \"bin\"]]\n";
+    fs::write(&settings, text).expect("written");
+    let told = run(client("pjdfstest").arg("-c").arg(settings).arg("-p").arg(&at));
+    let sum = told.lines().find(|line| line.starts_with("Summary")).unwrap_or_else(|| panic!("{told}"));
+    assert!(sum.contains(" 0 failed,"), "{sum}");
+    println!("{sum}");
+    server.interrupt();
+    assert_sound(&pool);
+}
+
+/// Random reads, writes, mappings and truncations against what they should give, with the kernel's write-back cache
+/// and without.
+#[test]
+fn fsx_finds_nothing() {
+    if !can_mount() {
+        return;
+    }
+    for more in [&[][..], &["--cached"]] {
+        let folder = folder(true);
+        let (pool, at) = (folder.path().join("pool"), folder.path().join("mnt"));
+        let server = start(&pool, &at, &[&["--size", "128M", "--disk", "d=8M"][..], more].concat());
+        let seed = number("FERRITE_SEED", 1).to_string();
+        run(client("fsx").args(["-N", "3000", "-S", &seed]).arg(at.join("file")));
+        server.interrupt();
+        assert_sound(&pool);
+    }
+}
+
+/// Writes files until it fails or is told to stop; which of them were acknowledged.
+fn write_files(at: &Path, round: u64, needs_fsync: bool, stop: &AtomicBool) -> Vec<u64> {
+    let mut acknowledged = Vec::new();
+    for number in 0.. {
+        let done = File::create(at.join(format!("r{round}-{number}"))).and_then(|mut file| {
+            file.write_all(&content(round, number))?;
+            if needs_fsync { file.sync_all() } else { Ok(()) }
+        });
+        if done.is_err() || stop.load(Ordering::Relaxed) {
+            break;
+        }
+        acknowledged.push(number);
+    }
+    acknowledged
+}
+
+/// What was acknowledged is whole after `kill -9`: on memory when the write returned, on a file when fsync did.
+fn kill_rounds(shm: bool, rounds: u64) {
+    if !can_mount() {
+        return;
+    }
+    let seed = number("FERRITE_SEED", 1);
+    println!("FERRITE_SEED={seed}");
+    let mut random = Seed(seed);
+    let folder = folder(shm);
+    let (pool, at): (PathBuf, PathBuf) = (folder.path().join("pool"), folder.path().join("mnt"));
+    let mut server = Some(start(&pool, &at, &["--size", "256M", "--disk", "d=8M"]));
+    let mut total = 0;
+    for round in 0..rounds {
+        let wait = Duration::from_millis(5 + random.below(200));
+        let stop = AtomicBool::new(false);
+        let serving = server.take().expect("one serves");
+        let acknowledged = std::thread::scope(|scope| {
+            let writer = scope.spawn(|| write_files(&at, round, !shm, &stop));
+            std::thread::sleep(wait);
+            serving.kill();
+            stop.store(true, Ordering::Relaxed);
+            writer.join().expect("the writer ends")
+        });
+        total += acknowledged.len();
+        server = Some(start(&pool, &at, &[]));
+        for number in acknowledged {
+            let file = at.join(format!("r{round}-{number}"));
+            let found = fs::read(&file).unwrap_or_else(|error| panic!("round {round}: {}: {error}", file.display()));
+            assert!(found == content(round, number), "round {round}: file {number} was acknowledged and is not whole");
+        }
+        for file in fs::read_dir(&at).expect("listed").flatten() {
+            fs::remove_file(file.path()).expect("removed");
+        }
+        assert_sound(&pool);
+    }
+    println!("{rounds} kills, {total} acknowledged files, none lost");
+    assert!(total > 0, "nothing was ever acknowledged, so nothing was proven");
+}
+
+#[test]
+fn kill_rounds_lose_no_file_on_memory() {
+    kill_rounds(true, number("FERRITE_ROUNDS", 15));
+}
+
+#[test]
+fn kill_rounds_lose_no_fsynced_file_on_a_file() {
+    kill_rounds(false, number("FERRITE_ROUNDS", 10));
+}
