@@ -63,28 +63,28 @@ pub struct Rest {
 /// The fourth line.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-struct Direct {
-    mtime: i64,
-    ctime: i64,
-    atime: i64,
-    size: u64,
-    reserved: [u64; 4],
+pub struct Direct {
+    pub mtime: i64,
+    pub ctime: i64,
+    pub atime: i64,
+    pub size: u64,
+    pub reserved: [u64; 4],
 }
 
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-struct Media {
-    head: Head,
-    roots: [u64; ROOTS as usize],
-    rest: Rest,
-    direct: Direct,
+pub struct Media {
+    pub head: Head,
+    pub roots: [u64; ROOTS as usize],
+    pub rest: Rest,
+    pub direct: Direct,
 }
 
 const _: () = assert!(size_of::<Media>() == INODE as usize && size_of::<Head>() == 64);
 
 const SIZE_BITS: u32 = 48;
 const SIZE: u64 = (1 << SIZE_BITS) - 1;
-const DIRECT: u64 = 192;
+pub const DIRECT: u64 = 192;
 
 /// Pages behind the end were asked for and are kept when the file is closed.
 pub const KEEPS_PAGES: u8 = 1;

@@ -17,8 +17,8 @@ use crate::{Ino, Kind};
 
 /// Slots of a page.
 pub const SLOTS: usize = 96;
-const SLOTS_AT: u64 = 64;
-const HEAP: u64 = SLOTS_AT + SLOTS as u64 * 8;
+pub const SLOTS_AT: u64 = 64;
+pub const HEAP: u64 = SLOTS_AT + SLOTS as u64 * 8;
 const UNIT: u64 = 8;
 const UNITS: u64 = (PAGE - HEAP) / UNIT;
 const ENTRY: u64 = 16;

@@ -40,7 +40,7 @@ impl Shape {
         Ok(Self { hash_seed: word(8), super_threshold_bytes: Some(word(16)).filter(|bytes| *bytes > 0) })
     }
 
-    fn attributes(&self) -> [u8; 64] {
+    pub fn attributes(&self) -> [u8; 64] {
         let mut attributes = [0; 64];
         attributes[..4].copy_from_slice(&VERSION.to_le_bytes());
         attributes[8..16].copy_from_slice(&self.hash_seed.to_le_bytes());

@@ -3,6 +3,8 @@
 mod basics;
 mod canary;
 mod crash;
+mod format;
+mod golden;
 mod model;
 mod reference;
 mod repair;

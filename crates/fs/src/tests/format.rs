@@ -1,0 +1,109 @@
+//! The bytes of a file system against docs/format.md.
+
+use std::mem::{offset_of, size_of};
+use std::path::Path;
+
+use crate::inode::{DIRECT, Direct, Head, Media, Rest};
+use crate::layout::{BITMAP, DESCRIPTOR, MapPages, TABLE_CHUNKS};
+use crate::names::hash;
+use crate::shape::Shape;
+
+/// Where a field is, how many bytes it has, and its name.
+type Row = (usize, usize, String);
+
+/// The first table behind `heading` that has a column for fields.
+fn table(heading: &str) -> Vec<Row> {
+    tables(heading).remove(0)
+}
+
+/// The tables with a column for fields behind `heading`, up to the next heading.
+fn tables(heading: &str) -> Vec<Vec<Row>> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/format.md");
+    let page = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let section: Vec<&str> = page.lines().skip_while(|line| *line != heading).skip(1).collect();
+    let section: Vec<&str> = section.into_iter().take_while(|line| !line.starts_with('#')).collect();
+    let row = |line: &str| {
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        (cells[1].parse().expect("a place"), cells[2].parse().expect("bytes"), cells[3].into())
+    };
+    let starts = section.iter().enumerate().filter(|(_, line)| line.contains("| field |")).map(|(at, _)| at + 2);
+    let tables = starts.map(|at| section[at..].iter().take_while(|line| line.starts_with('|')).map(|line| row(line)));
+    let tables: Vec<Vec<Row>> = tables.map(Iterator::collect).collect();
+    assert!(!tables.is_empty(), "docs/format.md has no table behind {heading:?}");
+    tables
+}
+
+/// Rows without a gap, of `bytes` in all.
+fn assert_whole(rows: &[Row], bytes: usize) {
+    let end = rows.iter().fold(0, |end, (at, len, name)| {
+        assert_eq!(*at, end, "{name}");
+        end + len
+    });
+    assert_eq!(end, bytes);
+}
+
+macro_rules! rows {
+    ($base:expr, $prefix:expr, $type:ty { $($field:ident),+ }) => {
+        vec![$((
+            $base + offset_of!($type, $field),
+            field_bytes(|value: &$type| &value.$field),
+            format!("{}{}", $prefix, stringify!($field)),
+        )),+]
+    };
+}
+
+fn field_bytes<T, F>(_of: impl Fn(&T) -> &F) -> usize {
+    size_of::<F>()
+}
+
+#[test]
+fn an_inode_is_as_documented() {
+    let mut rows = rows!(
+        0,
+        "",
+        Head { mode, height, flags, links, uid, gid, size, mtime, ctime, atime, generation, orphan, pages }
+    );
+    rows.push((offset_of!(Media, roots), 64, "roots".into()));
+    rows.extend(rows!(offset_of!(Media, rest), "", Rest { btime, parent, rdev, xattrs, reserved }));
+    rows.extend(rows!(DIRECT as usize, "direct_", Direct { mtime, ctime, atime, size, reserved }));
+    assert_eq!(table("### Inode"), rows);
+    assert_whole(&rows, size_of::<Media>());
+}
+
+#[test]
+fn the_tables_are_as_documented() {
+    let all = tables("## File system");
+    let shape = Shape { hash_seed: 0x0102, super_threshold_bytes: Some(0x0304) };
+    assert_whole(&all[0], 64);
+    let attributes = shape.attributes();
+    let field = |index: usize| {
+        let (at, len, _) = all[0][index];
+        attributes[at..at + len].iter().rev().fold(0_u64, |number, byte| number << 8 | u64::from(*byte))
+    };
+    assert_eq!([field(0), field(2), field(3)], [1, 0x0102, 0x0304]);
+    assert_whole(&all[1], 4096);
+    let map = MapPages::new(std::iter::once(ferrite_medium::Span::new(0, (16 + 2) * 4096)));
+    let page = map.chunk_word(0);
+    assert_eq!((map.orphan(8191) + 8, map.chunk_word(1) - page), (page, 8));
+    assert_eq!(map.descriptor(0) - page, all[1][2].0 as u64);
+    assert_eq!((map.chunk_word(TABLE_CHUNKS), map.chunks()), (page + 4096, 60));
+    let descriptor = table("### Chunk descriptor");
+    assert_whole(&descriptor, DESCRIPTOR as usize);
+    assert_eq!((descriptor[2].0 as u64, descriptor[2].2.as_str()), (BITMAP, "bitmap"));
+}
+
+#[test]
+fn a_page_of_names_is_as_documented() {
+    let rows = table("### Page of names");
+    assert_whole(&rows, 4096);
+    assert_eq!(rows[3], (crate::leaf::SLOTS_AT as usize, crate::leaf::SLOTS * 8, "slots".into()));
+    assert_eq!(rows[4].0 as u64, crate::leaf::HEAP);
+}
+
+#[test]
+fn hashes_stay_what_they_are() {
+    let found: Vec<u64> = [b"a".as_slice(), b"some name", &[0xff; 255]].into_iter().map(|name| hash(7, name)).collect();
+    assert_eq!(found, HASHES);
+}
+
+const HASHES: [u64; 3] = [12_136_365_012_790_029, 9_887_549_922_987_713, 3_635_032_412_580_756];

@@ -1,0 +1,107 @@
+//! A file system of version 1, kept as it was written: what reads it today must read it for ever.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ferrite_crash::{LyingMemory, Model};
+
+use super::world::*;
+use crate::{FileSystem, Ino, Kind, SetXattr};
+
+fn path() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/files-v1.lines")
+}
+
+/// The lines of 64 bytes that are not zeros, each with its place, and how often it is repeated.
+fn encode(image: &[u8]) -> String {
+    let mut text =
+        format!("# A pool with a file system of version 1, {} bytes: its lines that are not zeros.\n", image.len());
+    let mut lines = image.chunks(64).enumerate().filter(|(_, line)| line.iter().any(|byte| *byte != 0)).peekable();
+    while let Some((number, line)) = lines.next() {
+        let mut times = 1;
+        while lines.next_if(|(next, other)| *next == number + times && *other == line).is_some() {
+            times += 1;
+        }
+        write!(text, "{:x} {times} ", number * 64).unwrap();
+        line.iter().for_each(|byte| write!(text, "{byte:02x}").unwrap());
+        text.push('\n');
+    }
+    text
+}
+
+fn decode(text: &str) -> Vec<u8> {
+    let mut image = vec![0; POOL_BYTES as usize];
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let cells: Vec<&str> = line.split(' ').collect();
+        let (place, times) = (usize::from_str_radix(cells[0], 16).unwrap(), cells[1].parse::<usize>().unwrap());
+        for (index, digits) in cells[2].as_bytes().chunks(2).enumerate() {
+            let byte = u8::from_str_radix(std::str::from_utf8(digits).unwrap(), 16).unwrap();
+            (0..times).for_each(|time| image[place + time * 64 + index] = byte);
+        }
+    }
+    image
+}
+
+/// A little of everything; stopped without closing, so that there is something to replay and to end.
+fn make() -> Vec<u8> {
+    let memory = new_memory(Model::MAPPED, POOL_BYTES);
+    let fs = open(&memory, None).unwrap();
+    fill(&fs);
+    memory.snapshot()
+}
+
+fn fill(fs: &FileSystem) {
+    let file = |dir, name: &str| fs.create_file(dir, name.as_bytes(), &new(Kind::File)).unwrap().ino;
+    let dir = fs.create_file(Ino::ROOT, b"directory", &new(Kind::Directory)).unwrap().ino;
+    for i in 0..100 {
+        file(dir, &format!("a name of number {i}"));
+    }
+    let moved = file(Ino::ROOT, "moved to superpages");
+    fs.write(moved, 0, &vec![1; SUPER_THRESHOLD as usize]).unwrap();
+    settle(fs);
+    let sparse = file(Ino::ROOT, "sparse");
+    fs.write(sparse, 3 << 40, b"far away").unwrap();
+    let small = file(Ino::ROOT, "small");
+    fs.append(small, b"appended ").unwrap();
+    fs.append(small, b"twice").unwrap();
+    fs.set_xattr(small, b"user.note", b"kept", SetXattr::Any).unwrap();
+    fs.symlink(Ino::ROOT, b"short link", b"small", ME).unwrap();
+    fs.symlink(Ino::ROOT, b"long link", &[b'l'; 200], ME).unwrap();
+    fs.link(small, dir, b"second name").unwrap();
+    let gone = file(Ino::ROOT, "unlinked while held");
+    fs.write(gone, 0, &[3; 20_000]).unwrap();
+    fs.hold(gone).unwrap();
+    fs.unlink(Ino::ROOT, b"unlinked while held").unwrap();
+}
+
+/// `FERRITE_GOLDEN=write cargo test -p ferrite-fs golden` makes it anew, which only a new format version may ask for.
+#[test]
+fn a_file_system_of_version_1_opens_and_has_all_it_had() {
+    if std::env::var("FERRITE_GOLDEN").is_ok_and(|value| value == "write") {
+        std::fs::write(path(), encode(&make())).unwrap();
+    }
+    let text = std::fs::read_to_string(path()).unwrap_or_else(|error| panic!("{}: {error}", path().display()));
+    let fs = open(&Arc::new(LyingMemory::from_image(&decode(&text), Model::MAPPED)), None).unwrap();
+    assert_sound(&fs);
+    assert!(fs.step().unwrap(), "an orphan is to be ended");
+    settle(&fs);
+    assert_sound(&fs);
+    let at = |name: &str| fs.lookup(Ino::ROOT, name.as_bytes()).unwrap();
+    assert_eq!((at("moved to superpages").size, fs.statfs().super_bytes), (SUPER_THRESHOLD, 2 << 20));
+    assert!(content(&fs, at("moved to superpages").ino).unwrap().iter().all(|byte| *byte == 1));
+    let mut far = [0; 20];
+    assert_eq!(fs.read(at("sparse").ino, (3 << 40) - 2, &mut far).unwrap(), 10);
+    assert_eq!(far[..10], *b"\0\0far away");
+    assert_eq!(content(&fs, at("small").ino).unwrap(), b"appended twice");
+    assert_eq!((fs.xattr(at("small").ino, b"user.note").unwrap(), at("small").links), (b"kept".to_vec(), 2));
+    assert_eq!(fs.readlink(at("short link").ino).unwrap(), b"small");
+    assert_eq!(fs.readlink(at("long link").ino).unwrap(), [b'l'; 200]);
+    let mut names = 0;
+    fs.readdir(at("directory").ino, 2, &mut |_| {
+        names += 1;
+        true
+    })
+    .unwrap();
+    assert_eq!(names, 101);
+}
