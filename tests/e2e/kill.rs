@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::programs::client;
@@ -24,14 +24,14 @@ impl Seed {
     }
 }
 
+/// What the file `number` of a round holds.
 pub fn content(round: u64, number: u64) -> Vec<u8> {
     let len = 1 + (round * 31 + number * 7919) % 40_000;
     (0..len).map(|i| ((i + number * 13 + round) % 251) as u8).collect()
 }
 
-/// Writes and fsyncs files until it fails or is told to stop; which of them were acknowledged.
-fn write_files(at: &Path, round: u64, stop: &AtomicBool) -> Vec<u64> {
-    let mut acknowledged = Vec::new();
+/// Writes and fsyncs files until it fails or is told to stop, and counts those that were acknowledged.
+fn write_files(at: &Path, round: u64, stop: &AtomicBool, acknowledged: &AtomicU64) {
     for number in 0.. {
         let durable = File::create(at.join(format!("r{round}-{number}"))).and_then(|mut file| {
             file.write_all(&content(round, number))?;
@@ -41,53 +41,67 @@ fn write_files(at: &Path, round: u64, stop: &AtomicBool) -> Vec<u64> {
         if durable.is_err() || stop.load(Ordering::Relaxed) {
             break;
         }
-        acknowledged.push(number);
+        acknowledged.fetch_add(1, Ordering::Relaxed);
     }
-    acknowledged
 }
 
-/// One kill: what was fsynced before it, over `wait`.
-fn round(server: Server, disk: &str, at: &Path, round: u64, wait: Duration) -> Vec<u64> {
+/// When a server is killed: so long after so many files were fsynced.
+struct Moment {
+    files: u64,
+    wait: Duration,
+}
+
+/// One kill under a mounted file system: the next server, and how many files were fsynced before. The next one starts
+/// while the dead one's file system is still mounted and written to.
+fn round(server: Server, disk: &str, at: &Path, moment: &Moment, nth: u64, next: impl Fn() -> Server) -> (Server, u64) {
     let node = server.node(disk);
     let mounted = Mounted::new(&node, at);
-    let stop = AtomicBool::new(false);
+    let (stop, acknowledged) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
-        let writer = scope.spawn(|| write_files(mounted.0, round, &stop));
-        std::thread::sleep(wait);
+        let writer = scope.spawn(|| write_files(mounted.0, nth, &stop, &acknowledged));
+        while acknowledged.load(Ordering::Relaxed) < moment.files && !writer.is_finished() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        std::thread::sleep(moment.wait);
         server.kill();
         stop.store(true, Ordering::Relaxed);
-        writer.join().expect("the writer ends")
+        let next = next();
+        writer.join().expect("the writer ends");
+        (next, acknowledged.load(Ordering::Relaxed))
     })
 }
 
-fn kill_rounds(shm: bool, disk: &str, rounds: u64) {
-    if !can_attach() {
-        return;
+/// Kills `rounds` servers of a pool in memory or on a file.
+pub fn kill_rounds(shm: bool, disk: &str, rounds: u64) {
+    if can_attach() {
+        kill_rounds_at(folder(shm).path(), disk, rounds, &[]);
     }
+}
+
+/// Kills `rounds` servers of a pool in `folder`, started with `more` options: no fsynced file is lost.
+pub fn kill_rounds_at(folder: &Path, disk: &str, rounds: u64, more: &[&str]) {
     let seed = number("FERRITE_SEED", 1);
     println!("FERRITE_SEED={seed}");
     let mut random = Seed(seed);
-    let folder = folder(shm);
-    let (pool, at) = (folder.path().join("pool"), folder.path().join("mnt"));
-    let more = format!("{disk}=64M");
-    let start = || Server::start(&pool, &["--size", "128M", "--disk", &more]);
+    let (pool, at) = (folder.join("pool"), folder.join("mnt"));
+    let sized = format!("{disk}=64M");
+    let start = || Server::start(&pool, &[&["--size", "128M", "--disk", &sized], more].concat());
     let server = start();
     run(client("mkfs.ext4").args(["-q", "-F"]).arg(server.node(disk)));
     let mut server = Some(server);
     let mut total = 0;
     for nth in 0..rounds {
-        let wait = Duration::from_millis(5 + random.below(250));
-        let acknowledged = round(server.take().unwrap_or_else(start), disk, &at, nth, wait);
-        total += acknowledged.len();
-        let next = start();
+        let moment = Moment { files: random.below(4), wait: Duration::from_millis(5 + random.below(250)) };
+        let (next, acknowledged) = round(server.take().unwrap_or_else(start), disk, &at, &moment, nth, start);
+        total += acknowledged;
         let node = next.node(disk);
         // The journal is replayed by the first; then nothing may be wrong.
-        let replayed = client("e2fsck").arg("-p").arg(&node).status().expect("e2fsck runs").code();
+        let replayed = client("e2fsck").arg("-p").arg(&node).output().expect("e2fsck runs").status.code();
         assert!(matches!(replayed, Some(0 | 1)), "round {nth}: e2fsck -p says {replayed:?}");
         run(client("e2fsck").arg("-fn").arg(&node));
         {
             let mounted = Mounted::new(&node, &at);
-            for number in acknowledged {
+            for number in 0..acknowledged {
                 let file = mounted.0.join(format!("r{nth}-{number}"));
                 let found = fs::read(&file).unwrap_or_else(|error| panic!("round {nth}: {}: {error}", file.display()));
                 assert!(found == content(nth, number), "round {nth}: file {number} was fsynced and is not whole");

@@ -7,6 +7,7 @@
 mod backup;
 mod clients;
 mod grant;
+mod guest;
 mod kill;
 mod mount;
 mod node;

@@ -36,7 +36,7 @@ fn xfs_lives_a_whole_life() {
 }
 
 /// mkfs, mount, unpack, trim, unmount, fsck; the same again after the server was started anew.
-fn life(server: &Server, name: &str, node: &Path, mkfs: &[&str], fsck: &[&str]) {
+pub fn life(server: &Server, name: &str, node: &Path, mkfs: &[&str], fsck: &[&str]) {
     let at = server.pool.with_extension("mnt");
     run(client(mkfs[0]).args(&mkfs[1..]).arg(node));
     {
@@ -75,7 +75,7 @@ fn used_bytes(server: &Server, name: &str) -> u64 {
 }
 
 #[test]
-fn a_disk_is_attached_and_detached_beside_a_running_server_and_grows() {
+pub fn a_disk_is_attached_and_detached_beside_a_running_server_and_grows() {
     if !can_attach() {
         return;
     }

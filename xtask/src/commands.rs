@@ -5,6 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::gate::{Allowance, Gate};
+use crate::kernel;
 use crate::programs;
 use crate::project::Project;
 use crate::runs::Runs;
@@ -31,6 +32,9 @@ impl Project {
     pub fn test(&self, quick: bool) -> bool {
         let mut gate = Gate::within(if quick { SHORT } else { GATE });
         let programs = quick || gate.step("programs", programs::ensure);
+        if !quick {
+            gate.step("guest kernel", || kernel::ensure(&self.target()));
+        }
         self.reading_steps(&mut gate);
         gate.command("unit", &mut self.tests(&["--workspace", "--lib", "--bins"], &[]));
         if !quick {

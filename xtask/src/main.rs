@@ -3,6 +3,7 @@
 mod arguments;
 mod commands;
 mod gate;
+mod kernel;
 mod lexer;
 mod manifest;
 mod process;

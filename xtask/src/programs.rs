@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// A program and its package.
-const PROGRAMS: [(&str, &str); 27] = [
+const PROGRAMS: &[(&str, &str)] = &[
     ("fio", "fio"),
     ("gcc", "gcc"),
     ("pkg-config", "pkg-config"),
@@ -32,6 +32,8 @@ const PROGRAMS: [(&str, &str); 27] = [
     ("valgrind", "valgrind"),
     ("stdbuf", "coreutils"),
     ("sqlite3", "sqlite3"),
+    ("qemu-system-x86_64", "qemu-system-x86"),
+    ("busybox", "busybox-static"),
 ];
 
 /// Test programs that crates.io has, with the versions that are built.

@@ -1,0 +1,171 @@
+//! QEMU, and what it boots.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+use super::archive::Archive;
+use crate::programs::{client, ferrite};
+use crate::server::folder;
+
+const INIT: &str = include_str!("init.sh");
+
+/// Everything that happens in a guest takes this long at most.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// Clients that the tests run there.
+const CLIENTS: [&str; 13] = [
+    "mkfs.ext4",
+    "e2fsck",
+    "mount",
+    "umount",
+    "fstrim",
+    "sfdisk",
+    "wipefs",
+    "blockdev",
+    "tar",
+    "diff",
+    "sync",
+    "kill",
+    "dd",
+];
+
+/// Modules, in the order in which they are loaded; those that are missing are built in.
+const MODULES: [&str; 9] = ["libnvdimm", "nd_btt", "nfit", "nd_pmem", "device_dax", "dax_pmem", "nbd", "loop", "fuse"];
+
+/// NVDIMMs: a number and a size in MiB.
+const NVDIMMS: [(u32, u32); 2] = [(0, 256), (1, 128)];
+
+/// A machine whose memory and disks are files; it can be switched on again and again.
+pub struct Machine {
+    folder: TempDir,
+    kernel: PathBuf,
+}
+
+impl Machine {
+    /// Puts it together.
+    ///
+    /// # Errors
+    /// What is lacking here for it.
+    pub fn build() -> Result<Self, String> {
+        if !cfg!(target_arch = "x86_64") {
+            return Err("the guest's kernel is one for x86_64".into());
+        }
+        if client("qemu-system-x86_64").arg("-version").output().is_err() {
+            return Err("qemu-system-x86_64 is not installed: `cargo xtask test` installs it".into());
+        }
+        let built = ferrite();
+        let target = Path::new(built.get_program()).ancestors().nth(2).unwrap_or(Path::new("."));
+        let fetched = target.join("guest");
+        let kernel = fs::read_dir(fetched.join("boot")).ok().and_then(|entries| {
+            entries.flatten().map(|entry| entry.path()).find(|path| path.to_string_lossy().contains("vmlinuz"))
+        });
+        let lacking = || format!("no kernel in {}: `cargo xtask test` fetches it", fetched.display());
+        let kernel = kernel.ok_or_else(lacking)?;
+        let machine = Self { folder: folder(true), kernel };
+        fs::write(machine.initramfs(), content(&fetched)).expect("the guest's first file system is written");
+        Ok(machine)
+    }
+
+    fn initramfs(&self) -> PathBuf {
+        self.folder.path().join("initramfs")
+    }
+
+    /// What QEMU and the kernel said last.
+    pub fn console(&self) -> String {
+        let texts = ["qemu", "console"].map(|name| fs::read(self.folder.path().join(name)).unwrap_or_default());
+        String::from_utf8_lossy(&texts.concat()).into_owned()
+    }
+
+    /// Switches it on; `told` is for its first process.
+    pub fn start(&self, told: &[(&str, String)]) -> Running {
+        let words: String = told.iter().map(|(name, value)| format!(" {name}={value}")).collect();
+        let mut qemu = client("qemu-system-x86_64");
+        qemu.args(["-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2"]);
+        qemu.args(["-machine", "q35,nvdimm=on", "-m", "1G,slots=4,maxmem=4G"]);
+        for (number, mib) in NVDIMMS {
+            let file = self.folder.path().join(format!("nvdimm{number}"));
+            let memory = format!("memory-backend-file,id=m{number},share=on,mem-path={},size={mib}M", file.display());
+            qemu.args(["-object", &memory, "-device", &format!("nvdimm,id=n{number},memdev=m{number}")]);
+        }
+        qemu.arg("-kernel").arg(&self.kernel).arg("-initrd").arg(self.initramfs());
+        qemu.args(["-append", &format!("console=ttyS0 quiet panic=-1{words}")]);
+        qemu.args(["-nodefaults", "-display", "none", "-no-reboot", "-serial"]);
+        qemu.arg(format!("file:{}", self.folder.path().join("console").display())).args(["-serial", "stdio"]);
+        let errors = File::create(self.folder.path().join("qemu")).expect("made");
+        let child = qemu.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors).spawn();
+        Running::of(child.unwrap_or_else(|error| panic!("{qemu:?}: {error}")))
+    }
+}
+
+/// The guest's programs, modules and first process.
+fn content(fetched: &Path) -> Vec<u8> {
+    let mut archive = Archive::default();
+    for folder in ["/proc", "/sys", "/dev", "/run", "/tmp", "/root", "/etc", "/mnt"] {
+        archive.folder(folder);
+    }
+    archive.file("/init", INIT.as_bytes());
+    archive.link("/etc/mtab", "/proc/mounts");
+    archive.client("busybox");
+    archive.link("/bin/busybox", "/usr/sbin/busybox");
+    CLIENTS.iter().for_each(|name| archive.client(name));
+    archive.program("/usr/bin/ferrite", Path::new(ferrite().get_program()));
+    archive.program("/e2e", &std::env::current_exe().expect("this program"));
+    let mut found = Vec::new();
+    find_modules(&fetched.join("lib/modules"), &mut found);
+    for (nth, name) in MODULES.iter().enumerate() {
+        let is_it = |path: &&PathBuf| {
+            path.file_name().is_some_and(|it| it.to_string_lossy().starts_with(&format!("{name}.ko")))
+        };
+        if let Some(path) = found.iter().find(is_it) {
+            archive.file(&format!("/modules/{nth}-{name}.ko"), &fs::read(path).expect("a module"));
+        }
+    }
+    archive.finish()
+}
+
+fn find_modules(folder: &Path, found: &mut Vec<PathBuf>) {
+    for path in fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()) {
+        if path.is_dir() && !path.is_symlink() { find_modules(&path, found) } else { found.push(path) }
+    }
+}
+
+/// A machine that is on. Dropped, its power fails.
+pub struct Running {
+    qemu: Child,
+    lines: Receiver<String>,
+    until: Instant,
+}
+
+impl Running {
+    fn of(mut qemu: Child) -> Self {
+        let output = BufReader::new(qemu.stdout.take().expect("piped"));
+        let (sender, lines) = channel();
+        std::thread::spawn(move || {
+            for line in output.split(b'\n').map_while(Result::ok) {
+                let line = String::from_utf8_lossy(&line).trim_end_matches('\r').to_owned();
+                if sender.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { qemu, lines, until: Instant::now() + PATIENCE }
+    }
+
+    /// The next line it says; none once it is off, or out of time.
+    pub fn line(&mut self) -> Option<String> {
+        self.lines.recv_timeout(self.until.saturating_duration_since(Instant::now())).ok()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.qemu.kill();
+        let _ = self.qemu.wait();
+    }
+}

@@ -1,0 +1,92 @@
+//! What the guest said, once for all tests.
+
+use std::sync::LazyLock;
+
+use super::Stage;
+use super::machine::{Machine, Running};
+
+/// The power fails when so many files and tags were told to be durable.
+const FILES: u64 = 12;
+const TAGS: u64 = 3;
+
+/// What the guest said.
+pub struct Report {
+    working: Vec<String>,
+    writing: Vec<String>,
+    afterwards: Vec<String>,
+    /// What its kernel said in the end.
+    console: String,
+}
+
+static REPORT: LazyLock<Result<Report, String>> = LazyLock::new(make);
+
+fn make() -> Result<Report, String> {
+    let machine = Machine::build()?;
+    let mut running = machine.start(&[("FERRITE_GUEST", Stage::Working.name().into())]);
+    let working = until(&mut running, |line| line == "end working");
+    let (mut files, mut tags) = (0, 0);
+    let writing = until(&mut running, |line| {
+        let number = |word| line.strip_prefix(word).and_then(|text| text.parse::<u64>().ok()).map(|nth| nth + 1);
+        files = number("durable file ").unwrap_or(files);
+        tags = number("durable tag ").unwrap_or(tags);
+        files >= FILES && tags >= TAGS
+    });
+    // The power fails.
+    drop(running);
+    let mut running = machine.start(&[
+        ("FERRITE_GUEST", Stage::Afterwards.name().into()),
+        ("FERRITE_FILES", files.to_string()),
+        ("FERRITE_TAGS", tags.to_string()),
+    ]);
+    let afterwards = until(&mut running, |line| line == "end afterwards");
+    drop(running);
+    Ok(Report { working, writing, afterwards, console: machine.console() })
+}
+
+/// What it says until `is_last`, or until it is off.
+fn until(running: &mut Running, mut is_last: impl FnMut(&str) -> bool) -> Vec<String> {
+    let mut lines = Vec::new();
+    while let Some(line) = running.line() {
+        let last = is_last(&line);
+        lines.push(line);
+        if last {
+            break;
+        }
+    }
+    lines
+}
+
+impl Report {
+    /// The one report of this run: the first who asks boots the guest, twice.
+    ///
+    /// # Errors
+    /// What this machine lacks for it.
+    pub fn get() -> Result<&'static Self, &'static str> {
+        REPORT.as_ref().map_err(String::as_str)
+    }
+
+    /// Asserts that the test called `test` passed in the guest, and says of it what it said there.
+    ///
+    /// # Panics
+    /// With what the guest said, where it did not.
+    pub fn assert_passed(&self, stage: Stage, test: &str) {
+        let lines = match stage {
+            Stage::Working => &self.working,
+            Stage::Writing => &self.writing,
+            Stage::Afterwards => &self.afterwards,
+        };
+        let passed = match stage {
+            Stage::Writing => lines.last().is_some_and(|line| line.starts_with("durable ")),
+            _ => lines.iter().any(|line| line.starts_with("test ") && line.ends_with(&format!("::{test} ... ok"))),
+        };
+        assert!(passed, "{test} did not pass in the guest:\n{}\n{}", lines.join("\n"), self.console);
+        said(lines, test).for_each(|line| println!("{line}"));
+    }
+}
+
+/// What a passing test printed.
+fn said<'l>(lines: &'l [String], test: &str) -> impl Iterator<Item = &'l String> {
+    let head = format!("::{test} stdout ----");
+    let after = lines.iter().skip_while(move |line| !line.ends_with(&head)).skip(1);
+    after.take_while(|line| !line.is_empty())
+}

@@ -1,0 +1,76 @@
+//! The kernel of the guest in which the tests prove what this machine's own kernel may lack: Debian's, unpacked into
+//! `target/guest` and not installed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The package that always depends on the newest one.
+const NEWEST: &str = "linux-image-cloud-amd64";
+
+/// Makes the kernel be there, in a folder with `boot/vmlinuz*` and `lib/modules`.
+///
+/// # Errors
+/// What has to be put where, where it cannot be fetched.
+pub fn ensure(target: &Path) -> Result<String, String> {
+    let folder = target.join("guest");
+    if folder.join("boot").is_dir() {
+        return Ok(format!("{} is there", folder.display()));
+    }
+    let partial = target.join("guest.partial");
+    let _ = fs::remove_dir_all(&partial);
+    let fetched = fetch(&partial).and_then(|name| {
+        fs::rename(partial.join("root"), &folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        Ok(format!("unpacked {name} into {}", folder.display()))
+    });
+    let _ = fs::remove_dir_all(&partial);
+    let wanted = format!("the tests in a guest need a kernel: unpack Debian's {NEWEST} into {}", folder.display());
+    fetched.map_err(|error| format!("{wanted} ({error})"))
+}
+
+/// Downloads and unpacks into `partial`; the package's name.
+fn fetch(partial: &Path) -> Result<String, String> {
+    fs::create_dir_all(partial.join("root")).map_err(|error| format!("{}: {error}", partial.display()))?;
+    let name = newest()?;
+    run(Command::new("apt-get").args(["--quiet", "download", &name]).current_dir(partial))?;
+    let package = package_in(partial).ok_or("apt-get left no package")?;
+    run(Command::new("dpkg-deb").arg("--extract").arg(package).arg(partial.join("root")))?;
+    Ok(name)
+}
+
+fn newest() -> Result<String, String> {
+    let told = run(Command::new("apt-cache").args(["depends", NEWEST]))?;
+    dependency(&told).ok_or_else(|| format!("apt-cache knows no {NEWEST}: apt-get update"))
+}
+
+/// The package that `apt-cache depends` names.
+fn dependency(told: &str) -> Option<String> {
+    let name = told.lines().find_map(|line| line.trim().strip_prefix("Depends: "))?;
+    name.starts_with("linux-image-").then(|| name.to_owned())
+}
+
+fn package_in(folder: &Path) -> Option<PathBuf> {
+    let entries = fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
+    entries.into_iter().find(|path| path.extension().is_some_and(|it| it == "deb"))
+}
+
+fn run(command: &mut Command) -> Result<String, String> {
+    let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let why = String::from_utf8_lossy(&output.stderr);
+    Err(format!("{command:?}: {}: {}", output.status, why.lines().last().unwrap_or_default()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_package_behind_the_name_is_found() {
+        let told = "linux-image-cloud-amd64\n  Depends: linux-image-6.1.0-56-cloud-amd64\n  Suggests: x\n";
+        assert_eq!(dependency(told).as_deref(), Some("linux-image-6.1.0-56-cloud-amd64"));
+        assert_eq!(dependency("linux-image-cloud-amd64\n"), None);
+    }
+}
