@@ -331,6 +331,13 @@ impl Memory for Mapped {
         self.settling.settle(self.area.file())
     }
 
+    fn inherit(&self) -> Result<()> {
+        if self.backing == Backing::Dax && self.writable > 0 {
+            self.flush_inherited()?;
+        }
+        self.barrier()
+    }
+
     fn reserve(&self, span: Span) -> Result<()> {
         self.reserve_space(span)
     }

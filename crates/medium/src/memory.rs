@@ -88,6 +88,13 @@ pub trait Memory: Send + Sync {
     /// `WritebackAll` left in the cache included.
     fn barrier(&self) -> Result<()>;
 
+    /// Makes durable everything that is found here, also what a process that was killed had stored and not made durable.
+    /// All processes see that, yet the power takes it back: for whoever recovers, before anything is built on it.
+    fn inherit(&self) -> Result<()> {
+        self.flush(Span::new(0, self.size()));
+        self.barrier()
+    }
+
     /// Makes the host promise storage behind `span`, so that no store to it can fail later.
     fn reserve(&self, span: Span) -> Result<()> {
         let _ = span;

@@ -60,6 +60,10 @@ macro_rules! memory_behind {
                 (**self).barrier()
             }
 
+            fn inherit(&self) -> Result<()> {
+                (**self).inherit()
+            }
+
             fn reserve(&self, span: Span) -> Result<()> {
                 (**self).reserve(span)
             }

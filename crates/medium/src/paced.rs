@@ -161,6 +161,10 @@ impl<M: Memory, T: Ticks> Memory for Paced<M, T> {
         if self.inner.fence_is_durable() { self.stretch(|| self.inner.barrier()) } else { self.inner.barrier() }
     }
 
+    fn inherit(&self) -> Result<()> {
+        self.inner.inherit()
+    }
+
     fn reserve(&self, span: Span) -> Result<()> {
         self.inner.reserve(span)
     }

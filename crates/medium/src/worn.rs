@@ -145,6 +145,10 @@ impl<M: Memory> Memory for Worn<M> {
         self.inner.barrier()
     }
 
+    fn inherit(&self) -> Result<()> {
+        self.inner.inherit()
+    }
+
     fn reserve(&self, span: Span) -> Result<()> {
         self.inner.reserve(span)
     }

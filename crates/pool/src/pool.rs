@@ -101,6 +101,11 @@ impl Pool {
         if superblock.state == State::Restoring {
             return Err(Error::Restoring);
         }
+        // A process that was killed in this boot may have left words that are seen here and that the power would still
+        // take back, after what they freed was used again.
+        if superblock.state != State::Clean {
+            memory.inherit()?;
+        }
         let salt = salt(&superblock.uuid);
         let redo = Redo::read(&*memory, salt)?;
         let mut lost = redo.lost();

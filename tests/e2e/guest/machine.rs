@@ -16,7 +16,7 @@ use crate::server::folder;
 const INIT: &str = include_str!("init.sh");
 
 /// Everything that happens in a guest takes this long at most.
-const PATIENCE: Duration = Duration::from_secs(300);
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Clients that the tests run there.
 const CLIENTS: [&str; 13] = [

@@ -1,10 +1,10 @@
-//! Flushing all of a mapping, for the scheme `writeback-all`.
+//! Flushing all of a mapping: for the scheme `writeback-all`, and after a process that was killed.
 #![allow(unsafe_code)]
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{Backing, Mapped};
-use crate::{Memory, Span};
+use crate::{Error, Memory, Result, Span};
 
 /// Pages asked about at once.
 const PAGES: usize = 4096;
@@ -40,6 +40,18 @@ impl Mapped {
             self.find_held(span, held);
             runs(first, held).for_each(|run| self.flush(run));
         }
+    }
+
+    /// Flushes what any process may have left in the processor's caches. The kernel knows which pages of a file were
+    /// stored to since it was last synced; of a device it knows nothing, so every line of it is flushed.
+    pub(super) fn flush_inherited(&self) -> Result<()> {
+        let file = self.area.file();
+        let about = file.metadata().map_err(|why| Error::io(format!("asking about {}", self.name), why))?;
+        if about.is_file() {
+            return self.settling.settle(file);
+        }
+        self.flush_resident();
+        Ok(())
     }
 
     /// Sets the first bit of `held` for each page of `span` that the host holds: for all where it does not tell. All

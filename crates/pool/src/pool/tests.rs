@@ -5,6 +5,7 @@ mod crashes;
 mod failures;
 mod full;
 mod golden;
+mod inherited;
 mod model;
 mod page;
 
