@@ -15,6 +15,7 @@ mod objects;
 mod pools;
 mod programs;
 mod server;
+mod simulated;
 mod transfer;
 mod tree;
 mod up;

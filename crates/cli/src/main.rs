@@ -9,6 +9,7 @@ mod calls;
 mod commands;
 mod door;
 mod engine;
+mod flash_drive;
 mod host;
 mod how;
 mod medium;

@@ -9,6 +9,7 @@ use ferrite_serve::HostClock;
 use ferrite_serve::nbd_client::{ConnectOptions, NbdDisk, unix_uri};
 use serde_json::Value;
 
+use crate::flash_drive::Drive;
 use crate::host;
 use crate::outcome::{Failure, Outcome};
 use crate::reach::Reach;
@@ -17,13 +18,15 @@ use crate::request::{DiskReport, Door, PoolReport, Request, Serving};
 /// What addresses there are, for help texts.
 pub const ADDRESSES: &str = "POOL:NAME (a disk in a pool), nbd+unix:///NAME?socket=PATH, nbd://HOST/NAME, a file or \
     block device, or one of these behind hdd-7200:, hdd-15000:, hdd-5400:, ssd-x25e:, ssd-sata:, ssd-nvme: or \
-    ssd-nvme-plp:, which serves it at the speed of such a disk";
+    ssd-nvme-plp:, which serves it at the speed of such a disk, or behind ftl-page: or ftl-fast:, which tells at the end \
+    what a flash drive of its size would have copied and erased";
 
 /// An open disk, and what keeps it open.
 pub struct Source {
     /// The disk.
     pub disk: Arc<dyn Disk>,
     reach: Option<Reach>,
+    drives: Vec<Drive>,
 }
 
 /// How an address is opened.
@@ -46,6 +49,13 @@ impl Source {
             let source = Self::open(rest, opening)?;
             return Ok(Self { disk: simulated(profile, source.disk), ..source });
         }
+        if let Some((scheme, rest)) = address.split_once(':').filter(|(name, _)| Drive::is_named(name)) {
+            let mut source = Self::open(rest, opening)?;
+            let drive = Drive::new(scheme, &source.disk)?;
+            source.disk = drive.disk();
+            source.drives.push(drive);
+            return Ok(source);
+        }
         if address.starts_with("nbd://") || address.starts_with("nbd+unix://") {
             let options = ConnectOptions { read_only: opening.read_only, ..ConnectOptions::default() };
             return Ok(Self::plain(Arc::new(NbdDisk::connect(address, &options)?)));
@@ -57,7 +67,7 @@ impl Source {
     }
 
     fn plain(disk: Arc<dyn Disk>) -> Self {
-        Self { disk, reach: None }
+        Self { disk, reach: None, drives: Vec::new() }
     }
 
     fn file(path: &Path, opening: Opening<'_>) -> Outcome<Self> {
@@ -79,7 +89,7 @@ impl Source {
         match Reach::new(pool)? {
             Reach::Ours(engine) => {
                 match engine.ensure_disk(name).and_then(|()| Ok(engine.served().open(name, &serving)?)) {
-                    Ok(disk) => Ok(Self { disk, reach: Some(Reach::Ours(engine)) }),
+                    Ok(disk) => Ok(Self { reach: Some(Reach::Ours(engine)), ..Self::plain(disk) }),
                     Err(why) => {
                         Reach::Ours(engine).close()?;
                         Err(why)
@@ -102,7 +112,7 @@ impl Source {
         let uri = unix_uri(name, &socket);
         let options = ConnectOptions { read_only: opening.read_only, ..ConnectOptions::default() };
         let disk = Arc::new(NbdDisk::connect(&uri, &options)?);
-        Ok(Self { disk, reach: Some(reach) })
+        Ok(Self { reach: Some(reach), ..Self::plain(disk) })
     }
 
     /// The pool it lies in, where that is known here.
@@ -111,10 +121,12 @@ impl Source {
         Ok(Some(PoolReport { owner_pid: reach.owner_pid(), ..reach.ask(Request::PoolInfo, None)? }))
     }
 
-    /// Lets go of it in order.
+    /// Lets go of it in order, and tells what simulated flash drives have counted.
     pub fn close(self) -> Outcome {
-        drop(self.disk);
-        self.reach.map_or(Ok(()), Reach::close)
+        let told = self.drives.iter().try_for_each(Drive::tell);
+        drop((self.disk, self.drives));
+        self.reach.map_or(Ok(()), Reach::close)?;
+        told
     }
 }
 

@@ -4,6 +4,7 @@
 //! sound. `cargo fuzz run NAME` looks for such bytes; `cargo test -p ferrite-fuzz` replays what was found, and variants
 //! of valid input, on a stable toolchain.
 
+mod block_trace;
 mod control;
 mod image;
 mod nbd;
@@ -25,7 +26,7 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [Target; 9] = [
+pub const TARGETS: [Target; 10] = [
     Target { name: "superblock", run: superblock::target, seeds: superblock::seeds },
     Target { name: "record", run: record::target, seeds: record::seeds },
     Target { name: "tags", run: tags::target, seeds: tags::seeds },
@@ -35,6 +36,7 @@ pub const TARGETS: [Target; 9] = [
     Target { name: "control", run: control::target, seeds: control::seeds },
     Target { name: "nbd", run: nbd::target, seeds: nbd::seeds },
     Target { name: "trace", run: trace::target, seeds: trace::seeds },
+    Target { name: "block_trace", run: block_trace::target, seeds: block_trace::seeds },
 ];
 
 /// Runs the target `name`.

@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use crate::bar::Bar;
 use crate::commands::print;
+use crate::flash_drive::show;
 use crate::outcome::{Failure, Outcome};
 use crate::{size, stop};
 
@@ -133,7 +134,7 @@ impl Ftl {
             remark!("ferrite: {}: its last line has no end: maybe it was cut there", self.trace.display());
         }
         let report = Report { scheme: scheme.name(), figures: drive.figures()? };
-        print(self.json, &report, |report| show(report, shape))?;
+        print(self.json, &report, |report| show(report.scheme, shape, &report.figures))?;
         if replayed.is_whole {
             return Ok(());
         }
@@ -161,46 +162,6 @@ fn progress(done: Replayed, began: Instant) -> Progress {
     let rate = done.pages as f64 / began.elapsed().as_secs_f64().max(1e-9);
     let what = format!("{:.1} million pages, {:.1} million a second", done.pages as f64 / 1e6, rate / 1e6);
     Progress { what, done: 0, total: 0 }
-}
-
-fn show(Report { scheme, figures }: &Report, shape: Shape) -> String {
-    let Figures { host_writes, copied_pages, erases, .. } = figures;
-    let (wear, latency) = (&figures.wear, &figures.latency);
-    let drive = format!(
-        "{scheme} on {} in {}+{} blocks of {} pages of {}",
-        size::show(shape.host_bytes()),
-        shape.logical_blocks,
-        shape.extra_blocks,
-        shape.block_pages,
-        size::show(shape.page_bytes.into())
-    );
-    format!(
-        "{drive}\n\
-         host writes          {host_writes:>12} pages ({} read, {} trimmed)\n\
-         copied               {copied_pages:>12} pages: {:.3} per erase, {:.3} per merge, {:.3} per reclaimed block\n\
-         erases               {erases:>12}\n\
-         merges               {:>12} switch, {} partial, {} full\n\
-         write amplification  {:>12.4}\n\
-         wear                 {:>12} to {} erases of a block, {:.2} on average\n\
-         latency of a write   {:>12.1} us on average, half within {:.0}, 99 % {:.0}, 99.9 % {:.0}, the longest {:.0}\n",
-        figures.host_reads,
-        figures.trimmed_pages,
-        figures.copied_per_erase,
-        figures.copied_per_merge,
-        figures.copied_per_reclaimed_block,
-        figures.switch_merges,
-        figures.partial_merges,
-        figures.full_merges,
-        figures.write_amplification,
-        wear.least_erases,
-        wear.most_erases,
-        wear.mean_erases,
-        latency.mean_us,
-        latency.p50_us,
-        latency.p99_us,
-        latency.p999_us,
-        latency.max_us,
-    )
 }
 
 fn blocks(text: &str) -> Result<Blocks, String> {

@@ -1,0 +1,94 @@
+//! A disk that is served as a simulated flash drive, whose erases are counted.
+
+use std::sync::Arc;
+
+use ferrite_medium::Disk;
+use ferrite_sim::ftl::{Choice, Figures, FtlDisk, Scheme, Shape, Spec, Timing};
+
+use crate::outcome::Outcome;
+use crate::size;
+
+/// The addresses' names of schemes.
+const NAMES: [(&str, Scheme); 2] =
+    [("ftl-page", Scheme::Page(Choice::Greedy)), ("ftl-fast", Scheme::Fast { log_blocks: None })];
+/// As `sim ftl` has them by default.
+const LIKE: Shape = Shape { logical_blocks: 0, extra_blocks: 0, block_pages: 64, page_bytes: 4096 };
+const OVER_PROVISION_PERCENT: f64 = 10.0;
+/// What the smallest drive needs of extra blocks.
+const EXTRA_BLOCKS_MIN: u32 = 8;
+
+/// A simulated flash drive over another disk, new and empty when it is opened.
+pub struct Drive {
+    name: &'static str,
+    shape: Shape,
+    disk: Arc<FtlDisk<Arc<dyn Disk>>>,
+}
+
+impl Drive {
+    /// Whether an address that begins so is one.
+    pub fn is_named(name: &str) -> bool {
+        NAMES.iter().any(|(known, _)| *known == name)
+    }
+
+    /// The drive called `name` over `disk`.
+    pub fn new(name: &str, disk: &Arc<dyn Disk>) -> Outcome<Self> {
+        let named = NAMES.iter().find(|(known, _)| *known == name);
+        let (name, scheme) = *named.ok_or_else(|| format!("{name} is no flash drive"))?;
+        let shape = Shape::of_bytes(disk.geometry().size, OVER_PROVISION_PERCENT, LIKE)?;
+        let shape = Shape { extra_blocks: shape.extra_blocks.max(EXTRA_BLOCKS_MIN), ..shape };
+        let disk = FtlDisk::new(Arc::clone(disk), Spec { scheme, shape, timing: Timing::default() })?;
+        Ok(Self { name, shape, disk: Arc::new(disk) })
+    }
+
+    /// It as a disk.
+    pub fn disk(&self) -> Arc<dyn Disk> {
+        self.disk.clone()
+    }
+
+    /// Tells what it has counted.
+    pub fn tell(&self) -> Outcome {
+        let figures = self.disk.figures()?;
+        remark!("{}", show(self.name, self.shape, &figures).trim_end());
+        Ok(())
+    }
+}
+
+/// What a drive has counted, for people.
+pub fn show(name: &str, shape: Shape, figures: &Figures) -> String {
+    let Figures { host_writes, copied_pages, erases, wear, latency, .. } = figures;
+    let drive = format!(
+        "{name} on {} in {}+{} blocks of {} pages of {}",
+        size::show(shape.host_bytes()),
+        shape.logical_blocks,
+        shape.extra_blocks,
+        shape.block_pages,
+        size::show(shape.page_bytes.into())
+    );
+    format!(
+        "{drive}\n\
+         host writes          {host_writes:>12} pages ({} read, {} trimmed)\n\
+         copied               {copied_pages:>12} pages: {:.3} per erase, {:.3} per merge, {:.3} per reclaimed block\n\
+         erases               {erases:>12}\n\
+         merges               {:>12} switch, {} partial, {} full\n\
+         write amplification  {:>12.4}\n\
+         wear                 {:>12} to {} erases of a block, {:.2} on average\n\
+         latency of a write   {:>12.1} us on average, half within {:.0}, 99 % {:.0}, 99.9 % {:.0}, the longest {:.0}\n",
+        figures.host_reads,
+        figures.trimmed_pages,
+        figures.copied_per_erase,
+        figures.copied_per_merge,
+        figures.copied_per_reclaimed_block,
+        figures.switch_merges,
+        figures.partial_merges,
+        figures.full_merges,
+        figures.write_amplification,
+        wear.least_erases,
+        wear.most_erases,
+        wear.mean_erases,
+        latency.mean_us,
+        latency.p50_us,
+        latency.p99_us,
+        latency.p999_us,
+        latency.max_us,
+    )
+}

@@ -1,0 +1,81 @@
+//! The simulators as commands.
+
+use std::fs;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::programs::{client, ferrite};
+use crate::server::{Server, folder, json as told, refused, run};
+
+/// Blocks of four pages, all in use: worked out by hand. The sequential log is switched once; the last page comes again.
+#[test]
+fn a_plain_trace_wears_a_drive_as_worked_out() {
+    let folder = folder(true);
+    let trace = folder.path().join("trace");
+    fs::write(&trace, "# one block in order, then the next begins\nW 0 4\nW 4 1\nR 0 8\nW 4 1\n").expect("written");
+    let trace = trace.to_str().expect("text");
+    let drive = ["sim", "ftl", "--trace", trace, "--blocks", "8+4", "--page", "4K", "--block", "16K", "--prefill"];
+    let fast = told(&[&drive[..], &["--scheme", "fast"]].concat());
+    let of = |report: &Value, names: &[&str]| names.iter().map(|name| report[name].clone()).collect::<Value>();
+    let names = ["scheme", "host_writes", "host_reads", "erases", "copied_pages", "write_amplification"];
+    assert_eq!(of(&fast, &names), json!(["fast", 6, 8, 2, 3, 1.5]));
+    assert_eq!(of(&fast, &["switch_merges", "partial_merges", "full_merges"]), json!([1, 1, 0]));
+    let page = told(&[&drive[..], &["--scheme", "page"]].concat());
+    assert_eq!(of(&page, &names), json!(["page", 6, 8, 1, 0, 1.0]));
+}
+
+#[test]
+fn a_trace_that_is_wrong_is_told_with_its_line() {
+    let folder = folder(true);
+    let trace = folder.path().join("trace");
+    let trace = trace.to_str().expect("text");
+    for (text, said) in
+        [("W 0 4\nW x 4\n", "trace:2: the page is"), ("W 0 4\nW 99 4\n", "trace:2: page 102 lies beyond")]
+    {
+        fs::write(trace, text).expect("written");
+        let drive = ["sim", "ftl", "--trace", trace, "--blocks", "8+4", "--block", "16K"];
+        assert!(refused(ferrite().args(drive), 1).contains(said), "{said}");
+    }
+    refused(ferrite().args(["sim", "ftl", "--trace", trace, "--blocks", "8"]), 2);
+    refused(ferrite().args(["sim", "ftl", "--trace", trace, "--blocks", "8+1"]), 2);
+}
+
+/// Converted through every format and back, packed on the way, a trace is what it was.
+#[test]
+fn traces_are_converted_and_read_from_pipes() {
+    let folder = folder(true);
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let text = "W 5 3\nR 0 1\nW 7 1\n";
+    fs::write(at("plain"), text).expect("written");
+    let mut last = at("plain");
+    for format in ["iolog", "blkparse", "msr", "spc", "disksim", "plain"] {
+        let next = at(&format!("{format}.trace"));
+        run(ferrite().args(["sim", "convert", &last, &next, "--as", format]));
+        last = next;
+    }
+    assert_eq!(fs::read_to_string(&last).expect("there"), text);
+    let script = format!("gzip -c {last} | {} sim convert - - --as plain", ferrite().get_program().display());
+    assert_eq!(run(Command::new("sh").args(["-c", &script])), text);
+}
+
+/// A disk served as a flash drive tells what it would have erased: four blocks are filled, then written over twice, each
+/// by a sequential log that is switched when the next begins.
+#[test]
+fn an_exported_drive_counts_its_erases() {
+    let folder = folder(true);
+    let (image, socket) = (folder.path().join("image"), folder.path().join("nbd"));
+    fs::File::create(&image).and_then(|file| file.set_len(4 << 20)).expect("made");
+    let address = format!("ftl-fast:{}", image.display());
+    let said = folder.path().join("said");
+    let mut export = ferrite();
+    export.args(["disk", "export", &address, "--unix"]).arg(&socket).stderr(fs::File::create(&said).expect("made"));
+    let server = Server::of(&mut export, &image, "nbd+unix");
+    let uri = format!("nbd+unix:///?socket={}", socket.display());
+    for _ in 0..3 {
+        run(client("qemu-io").args(["-f", "raw", "-c", "write -P 7 0 1M", &uri]));
+    }
+    server.interrupt();
+    let said = fs::read_to_string(&said).expect("there");
+    assert!(said.contains("ftl-fast on 4 MiB") && said.contains("7 switch"), "{said}");
+}
