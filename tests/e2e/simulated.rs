@@ -1,12 +1,13 @@
 //! The simulators as commands.
 
 use std::fs;
-use std::process::Command;
+use std::io::Write;
+use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
 use crate::programs::{client, ferrite};
-use crate::server::{Server, folder, json as told, refused, run};
+use crate::server::{Server, folder, json as told, refused, run, signal};
 
 /// Blocks of four pages, all in use: worked out by hand. The sequential log is switched once; the last page comes again.
 #[test]
@@ -57,6 +58,27 @@ fn traces_are_converted_and_read_from_pipes() {
     assert_eq!(fs::read_to_string(&last).expect("there"), text);
     let script = format!("gzip -c {last} | {} sim convert - - --as plain", ferrite().get_program().display());
     assert_eq!(run(Command::new("sh").args(["-c", &script])), text);
+}
+
+/// Ctrl-C in the middle of a trace that comes by a pipe: what is known so far is told, and that it is not all.
+#[test]
+fn an_interrupted_simulation_tells_what_is_known() {
+    let drive = ["sim", "ftl", "--trace", "-", "--blocks", "64+8", "--json"];
+    let mut command = ferrite();
+    command.args(drive).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("ferrite starts");
+    let mut trace = child.stdin.take().expect("piped");
+    // More than the pipe and what is read ahead hold: most of it has been replayed when it is written.
+    trace.write_all("W 7 2\n".repeat(100_000).as_bytes()).expect("it is read");
+    signal(child.id(), "INT");
+    let ended = child.wait_with_output().expect("it ends");
+    drop(trace);
+    assert_eq!(ended.status.code(), Some(1));
+    let report: Value = serde_json::from_slice(&ended.stdout).expect("the figures");
+    let writes = report["host_writes"].as_u64().expect("a number");
+    assert!((2..200_000).contains(&writes), "{writes}");
+    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert!(said.contains(&format!("stopped after line {}", writes / 2)), "{said}");
 }
 
 /// A disk served as a flash drive tells what it would have erased: four blocks are filled, then written over twice, each

@@ -26,6 +26,12 @@ pub use format::Format;
 pub use reader::{Reader, ReaderOptions};
 pub use write::Writer;
 
+/// The device that people call `name`: a number, or a major and a minor one with a comma.
+pub fn device(name: &str) -> Option<u32> {
+    let number = line::digits(name.as_bytes()).and_then(|number| u32::try_from(number).ok());
+    number.or_else(|| blkparse::device(name.as_bytes()))
+}
+
 /// What a request does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {

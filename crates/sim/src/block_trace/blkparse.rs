@@ -56,6 +56,12 @@ fn rest(line: &[u8]) -> Parsed {
     if is_summary { Ok(None) } else { Err(format!("it begins with {}: expected a device such as 8,0", quoted(line))) }
 }
 
+/// A device's major and minor number, as `blkparse` writes them.
+pub(super) fn name(device: u32) -> String {
+    let device = u64::from(device);
+    format!("{},{}", device / MINORS, device % MINORS)
+}
+
 /// A device's major and minor number in one.
 pub(super) fn device(word: &[u8]) -> Option<u32> {
     let comma = word.iter().position(|byte| *byte == b',')?;

@@ -60,6 +60,14 @@ impl Parser {
         }
     }
 
+    /// What people call a device.
+    pub(super) fn device_name(&self, device: u32) -> String {
+        match self {
+            Self::Blkparse(_) => blkparse::name(device),
+            _ => device.to_string(),
+        }
+    }
+
     pub(super) fn format(&self) -> Format {
         match self {
             Self::Plain(_) => Format::Plain,

@@ -110,6 +110,7 @@ impl Reader {
         if seen == device {
             return Ok(true);
         }
+        let (device, seen) = (self.parser.device_name(device), self.parser.device_name(seen));
         Err(self
             .refuse(format!("requests of device {device} after those of {seen}: choose one, as by --device {seen}")))
     }

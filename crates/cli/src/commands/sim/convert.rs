@@ -11,6 +11,7 @@ use ferrite_pool::owner::Progress;
 use ferrite_sim::Input;
 use ferrite_sim::block_trace::{Format, Reader, ReaderOptions, Writer};
 
+use super::ftl::device;
 use crate::bar::Bar;
 use crate::outcome::Outcome;
 use crate::{size, stop};
@@ -36,7 +37,7 @@ pub struct Convert {
     #[arg(long, default_value = "4K", value_parser = size::parse)]
     page: u64,
     /// Only this device's requests, of a trace of several
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N|MAJOR,MINOR", value_parser = device)]
     device: Option<u32>,
     #[command(flatten)]
     accesses: accesses::Accesses,

@@ -6,7 +6,7 @@ use std::time::Instant;
 use clap::{Args, ValueEnum};
 use ferrite_pool::owner::Progress;
 use ferrite_sim::Input;
-use ferrite_sim::block_trace::{Ahead, Reader, ReaderOptions};
+use ferrite_sim::block_trace::{self, Ahead, Reader, ReaderOptions};
 use ferrite_sim::ftl::{Choice, Figures, Replay, Replayed, Scheme, Shape, Spec, Timing};
 use serde::Serialize;
 
@@ -46,7 +46,7 @@ pub struct Ftl {
     #[arg(long, value_name = "READ:PROGRAM:ERASE", default_value = "25:200:2000", value_parser = timing)]
     timing: Timing,
     /// Only this device's requests, of a trace of several
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N|MAJOR,MINOR", value_parser = device)]
     device: Option<u32>,
     /// Take addresses beyond the drive modulo its size
     #[arg(long)]
@@ -168,6 +168,11 @@ fn blocks(text: &str) -> Result<Blocks, String> {
     let parts = text.split_once('+').and_then(|(logical, extra)| Some((logical.parse().ok()?, extra.parse().ok()?)));
     let (logical, extra) = parts.ok_or_else(|| format!("{text:?} is not two numbers: write LOGICAL+EXTRA, as 64+8"))?;
     Ok(Blocks { logical, extra })
+}
+
+/// A device as traces name it.
+pub fn device(text: &str) -> Result<u32, String> {
+    block_trace::device(text).ok_or_else(|| "a number, or two as 8,0".into())
 }
 
 fn choice(text: &str) -> Result<Choice, String> {

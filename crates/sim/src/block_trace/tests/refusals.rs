@@ -1,6 +1,6 @@
 //! What is wrong with a trace is told with its file, its line and why.
 
-use super::super::ReaderOptions;
+use super::super::{ReaderOptions, device};
 use super::{read, read_with};
 use crate::Error;
 
@@ -68,6 +68,11 @@ fn a_line_without_end_does_not_fill_memory() {
 fn devices_are_told_apart() {
     let text = "0,1,512,W,0.0\n1,9,512,W,0.0\n0,2,512,W,0.0\n";
     assert_eq!(told(text), "t:2: requests of device 1 after those of 0: choose one, as by --device 0");
+    let two = "8,0 0 1 0.0 0 C W 8 + 8 [0]\n8,16 0 1 0.0 0 C W 8 + 8 [0]\n";
+    assert_eq!(told(two), "t:2: requests of device 8,16 after those of 8,0: choose one, as by --device 8,0");
+    let chosen = ReaderOptions { page_bytes: 4096, device: device("8,16") };
+    assert_eq!(read_with(two.as_bytes(), chosen).expect("a trace").1.len(), 1);
+    assert_eq!([device("7"), device("x"), device("8,")], [Some(7), None, None]);
     let options = ReaderOptions { page_bytes: 4096, device: Some(0) };
     assert_eq!(read_with(text.as_bytes(), options).expect("a trace").1.len(), 2);
 }
