@@ -6,6 +6,7 @@
 
 mod backup;
 mod clients;
+mod databases;
 mod grant;
 mod guest;
 mod kill;

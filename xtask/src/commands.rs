@@ -148,9 +148,10 @@ impl Project {
         }
     }
 
-    /// Builds the binary that people use, and says where it is.
+    /// Builds the binary that people use and the library that SQLite loads, and says where they are.
     fn release(&self, gate: &mut Gate) -> Option<PathBuf> {
-        let built = gate.command("release", self.cargo().args(["build", "--release", "-p", "ferrite"]));
+        let built =
+            gate.command("release", self.cargo().args(["build", "--release", "-p", "ferrite", "-p", "ferrite-sqlite"]));
         built.then(|| self.target().join("release/ferrite"))
     }
 }

@@ -34,6 +34,10 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("sqlite3", "sqlite3"),
     ("qemu-system-x86_64", "qemu-system-x86"),
     ("busybox", "busybox-static"),
+    ("redis-server", "redis-server"),
+    ("psql", "postgresql"),
+    ("pg_ctlcluster", "postgresql"),
+    ("runuser", "util-linux"),
 ];
 
 /// Test programs that crates.io has, with the versions that are built.

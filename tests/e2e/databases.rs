@@ -1,0 +1,102 @@
+//! Redis and PostgreSQL by the words of docs/recipes.md, killed with and without what they stand on: every acknowledged
+//! commit is there afterwards.
+
+mod postgres;
+mod recipe;
+mod redis;
+mod sqlite;
+
+use std::path::Path;
+use std::time::Duration;
+
+use crate::programs::client;
+use crate::server::{Server, can_attach, folder, run};
+use recipe::Recipe;
+
+/// A database by its recipe.
+trait Database {
+    /// Makes it, once.
+    fn make(&mut self, recipe: &Recipe);
+
+    /// Starts it, and waits until it answers.
+    fn start(&mut self, recipe: &Recipe);
+
+    /// Commits until it is killed `after` so long; the last commit that was acknowledged.
+    fn commit_until_killed(&mut self, from: u64, after: Duration, kill_more: &mut dyn FnMut()) -> u64;
+
+    /// The commits that are there, from 1 on without a gap, or a panic.
+    fn count(&mut self) -> u64;
+
+    /// Kills it.
+    fn kill(&mut self);
+}
+
+fn number(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
+}
+
+/// Kills `database` so many times, and every fifth time the server of its disk too.
+fn kill_rounds(database: &mut dyn Database, disk: &str, rounds: u64) {
+    let mut seed = number("FERRITE_SEED", 1);
+    println!("FERRITE_SEED={seed}");
+    let folder = folder(true);
+    let pool = folder.path().join("pool");
+    let more = format!("{disk}=256M");
+    let start = || Server::start(&pool, &["--size", "320M", "--disk", &more]);
+    let mut server = Some(start());
+    let recipe = Recipe::new(folder.path(), &server.as_ref().expect("it runs").node(disk));
+    let _mounted = Unmounts(&recipe.mount);
+    recipe.run("A disk for the others", 0);
+    database.make(&recipe);
+    database.start(&recipe);
+    let mut known = 0;
+    for round in 0..rounds {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let after = Duration::from_millis(2 + (seed >> 33) % 60);
+        let with_server = round % 5 == 4;
+        known = database.commit_until_killed(known + 1, after, &mut || {
+            if with_server {
+                server.take().expect("it runs").kill();
+            }
+        });
+        if with_server {
+            run(client("umount").arg("-l").arg(&recipe.mount));
+            server = Some(start());
+            run(client("mount").arg(&recipe.node).arg(&recipe.mount));
+        }
+        database.start(&recipe);
+        let found = database.count();
+        assert!(found >= known, "round {round}: {found} of {known} acknowledged commits");
+        known = found;
+    }
+    println!("{rounds} kills, {known} commits, none lost");
+    assert!(known > rounds, "nearly nothing was committed, so nothing was proven");
+    database.kill();
+}
+
+/// Unmounts what a test mounted, whatever became of it.
+struct Unmounts<'a>(&'a Path);
+
+impl Drop for Unmounts<'_> {
+    fn drop(&mut self) {
+        for how in [&[][..], &["-l"]] {
+            if client("umount").args(how).arg(self.0).output().is_ok_and(|output| output.status.success()) {
+                return;
+            }
+        }
+    }
+}
+
+#[test]
+fn kill_rounds_of_redis_lose_no_acknowledged_write() {
+    if can_attach() {
+        kill_rounds(&mut redis::Redis::default(), "e2e-redis", number("FERRITE_ROUNDS", 50));
+    }
+}
+
+#[test]
+fn kill_rounds_of_postgres_lose_no_acknowledged_commit() {
+    if can_attach() {
+        kill_rounds(&mut postgres::Postgres::default(), "e2e-postgres", number("FERRITE_ROUNDS", 50));
+    }
+}

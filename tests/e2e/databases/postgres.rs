@@ -1,0 +1,122 @@
+//! PostgreSQL, spoken to by psql.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::Database;
+use super::recipe::Recipe;
+use crate::programs::client;
+use crate::server::run;
+
+/// A server, and the folder of its socket.
+#[derive(Default)]
+pub struct Postgres {
+    child: Option<Child>,
+    sockets: PathBuf,
+}
+
+impl Postgres {
+    fn psql(&self) -> Command {
+        let mut psql = client("psql");
+        psql.args(["-qAtX", "-v", "ON_ERROR_STOP=1", "-U", "postgres", "-h"]).arg(&self.sockets).arg("postgres");
+        psql
+    }
+
+    fn ask(&self, statement: &str) -> String {
+        run(self.psql().args(["-c", statement])).trim().to_owned()
+    }
+}
+
+impl Database for Postgres {
+    fn make(&mut self, recipe: &Recipe) {
+        self.sockets = recipe.folder.clone();
+        recipe.run("PostgreSQL", 0);
+        self.start(recipe);
+        self.ask("create table t(n bigint primary key, text text)");
+    }
+
+    fn start(&mut self, recipe: &Recipe) {
+        if self.child.is_some() {
+            return;
+        }
+        let more = format!("-c listen_addresses= -k {}", self.sockets.display());
+        let until = Instant::now() + Duration::from_secs(120);
+        loop {
+            let child = self.child.get_or_insert_with(|| recipe.start("PostgreSQL", 1, ("postgres", &more)));
+            // The killed one's children may still be about to end, and then it does not start.
+            if child.try_wait().expect("a child of ours").is_some() {
+                self.child = None;
+            } else if self.psql().args(["-c", "select 1"]).output().is_ok_and(|output| output.status.success()) {
+                return;
+            }
+            assert!(Instant::now() < until, "postgres does not answer");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn commit_until_killed(&mut self, from: u64, after: Duration, kill_more: &mut dyn FnMut()) -> u64 {
+        let mut psql = self.psql();
+        psql.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut psql = psql.spawn().expect("psql starts");
+        let (mut stdin, stdout) =
+            (psql.stdin.take().expect("piped"), BufReader::new(psql.stdout.take().expect("piped")));
+        let last = std::thread::scope(|scope| {
+            scope.spawn(move || {
+                // One after the other: psql reads the next when it has the answer.
+                (from..from + 5000).all(|n| {
+                    writeln!(stdin, "insert into t values({n}, repeat('{n}', {n} % 300 + 1)) returning n;").is_ok()
+                })
+            });
+            let reader = scope.spawn(move || stdout.lines().map_while(Result::ok).last());
+            // A client needs its time to connect.
+            std::thread::sleep(Duration::from_millis(30) + 2 * after);
+            kill_more();
+            self.kill();
+            reader.join().expect("the reader ends")
+        });
+        let _ = psql.wait();
+        last.map_or(from - 1, |line| line.parse().unwrap_or_else(|_| panic!("psql says {line}")))
+    }
+
+    fn count(&mut self) -> u64 {
+        let found =
+            self.ask("select count(*), coalesce(max(n), 0) from t where text = repeat(n::text, (n % 300)::int + 1)");
+        let (count, max) = found.split_once('|').unwrap_or_else(|| panic!("{found}"));
+        assert_eq!(count, max, "commits are missing before the last");
+        count.parse().expect("a number")
+    }
+
+    /// The server and its children, which are in groups of their own.
+    fn kill(&mut self) {
+        let Some(mut child) = self.child.take() else { return };
+        let all = family(child.id());
+        for pid in &all {
+            if fs::metadata(format!("/proc/{pid}")).is_ok() {
+                let _ = client("kill").args(["-KILL", &pid.to_string()]).output();
+            }
+        }
+        child.wait().expect("reaped");
+    }
+}
+
+/// A process and those that descend from it.
+fn family(pid: u32) -> Vec<u32> {
+    let mut all = vec![pid];
+    let mut next = 0;
+    while next < all.len() {
+        let children = format!("/proc/{0}/task/{0}/children", all[next]);
+        let children = fs::read_to_string(children).unwrap_or_default();
+        all.extend(children.split_whitespace().filter_map(|child| child.parse::<u32>().ok()));
+        next += 1;
+    }
+    all
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}

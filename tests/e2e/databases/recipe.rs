@@ -1,0 +1,66 @@
+//! What docs/recipes.md says, run as it stands but for the places.
+
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use crate::programs::client;
+use crate::server::run;
+
+/// The page, and where its words lead here.
+pub struct Recipe {
+    pub node: PathBuf,
+    pub mount: PathBuf,
+    /// For sockets.
+    pub folder: PathBuf,
+    tables: PathBuf,
+}
+
+impl Recipe {
+    /// With everything in `folder`, on the disk at `node`.
+    pub fn new(folder: &Path, node: &Path) -> Self {
+        let all = std::fs::Permissions::from_mode(0o777);
+        std::fs::set_permissions(folder, all).expect("others may look into it");
+        let at = |name: &str| folder.join(name);
+        Self { node: node.into(), mount: at("mnt"), folder: folder.into(), tables: at("tables") }
+    }
+
+    /// The shell's words of block `number` behind `heading`, with the places of this test.
+    fn block(&self, heading: &str, number: usize) -> String {
+        let page = include_str!("../../../docs/recipes.md");
+        let section = page.split("\n## ").find_map(|section| section.strip_prefix(heading));
+        let section = section.unwrap_or_else(|| panic!("docs/recipes.md has no section {heading}"));
+        let mut blocks = section.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
+        let block = blocks.nth(number).unwrap_or_else(|| panic!("{heading} has no block {number}"));
+        let mut block = block.to_owned();
+        for (theirs, ours) in
+            [("/dev/ferrite/disk0", &self.node), ("/mnt/ferrite", &self.mount), ("/srv/postgres", &self.tables)]
+        {
+            block = block.replace(theirs, ours.to_str().expect("text"));
+        }
+        block
+    }
+
+    fn shell(&self, text: &str) -> Command {
+        let mut shell = client("sh");
+        shell.args(["-e", "-c", text]).current_dir("/");
+        shell
+    }
+
+    /// Runs a block to its end.
+    pub fn run(&self, heading: &str, number: usize) {
+        run(&mut self.shell(&self.block(heading, number)));
+    }
+
+    /// Starts the server that is a block's last line, with `more` words behind its name.
+    pub fn start(&self, heading: &str, number: usize, (server, more): (&str, &str)) -> Child {
+        let block = self.block(heading, number);
+        let (before, last) = block.trim_end().rsplit_once('\n').map_or(("", block.trim_end()), |parts| parts);
+        // The last one: a user may have the same name.
+        let (front, back) = last.rsplit_once(&format!("{server} ")).unwrap_or_else(|| panic!("{server} in {last}"));
+        let mut shell = self.shell(&format!("{before}\nexec {front}{server} {more} {back}"));
+        shell.process_group(0).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        shell.spawn().expect("a shell starts")
+    }
+}

@@ -1,0 +1,56 @@
+//! SQLite by its VFS, beside a server that owns the pool, and the commands that see its log and give it back.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use crate::programs::client;
+use crate::server::{Server, assert_sound, folder, json, ok, run};
+
+/// The library beside the binary; the gate builds both.
+fn library() -> PathBuf {
+    let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/release/ferrite");
+    let binary = std::env::var_os("FERRITE_BIN").map_or(built, PathBuf::from);
+    let library = binary.with_file_name("libferrite_sqlite");
+    assert!(library.with_extension("so").is_file(), "run `cargo build --release -p ferrite-sqlite`");
+    library
+}
+
+/// Commits `rows` to `database` in a pool, and is killed.
+fn commit_and_be_killed(pool: &Path, database: &Path, rows: u64) {
+    let mut shell =
+        client("sqlite3").arg("-batch").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("it starts");
+    let script = format!(
+        ".load {}\n.open file:{}?vfs=ferrite&pool={}\npragma journal_mode=wal;\n\
+         create table if not exists t(n);\ninsert into t select value from generate_series(1, {rows});\n\
+         .system kill -9 $PPID\n",
+        library().display(),
+        database.display(),
+        pool.display()
+    );
+    shell.stdin.take().expect("piped").write_all(script.as_bytes()).expect("written");
+    assert!(!shell.wait().expect("it ends").success(), "it was killed");
+}
+
+#[test]
+fn kill_of_sqlite_and_the_owner_leaves_a_log_that_is_seen_and_given_back() {
+    let folder = folder(true);
+    let (pool, database) = (folder.path().join("pool"), folder.path().join("a.db"));
+    let (pool_name, name) = (pool.to_str().expect("text"), database.to_str().expect("text"));
+    let server = Server::start(&pool, &["--no-attach", "--size", "64M", "--disk", "e2e-sqlite=8M"]);
+    commit_and_be_killed(&pool, &database, 1000);
+    let stat = json(&["wal", "stat", pool_name]);
+    assert!(stat[0]["path"] == name && stat[0]["marked"] == true, "{stat}");
+    assert!(stat[0]["wal_bytes"].as_u64().expect("bytes") > 10_000, "{stat}");
+    assert!(ok(&["tag", "list", pool_name]).contains("database"));
+    server.kill();
+    commit_and_be_killed(&pool, &database, 10);
+    assert_sound(&pool);
+    let drained = json(&["wal", "drain", pool_name, name]);
+    assert!(drained[0]["copied_bytes"].as_u64().expect("bytes") > 10_000, "{drained}");
+    assert_eq!(json(&["wal", "stat", pool_name]), serde_json::json!([]));
+    let found = run(client("sqlite3").arg(&database).arg("select count(*) from t; pragma integrity_check;"));
+    assert_eq!(found, "1010\nok\n");
+    let said = crate::server::refused(crate::programs::ferrite().args(["wal", "drain", pool_name, name]), 1);
+    assert!(said.contains(&format!("no log of {name} is in the pool")), "{said}");
+}
