@@ -9,6 +9,7 @@ mod clients;
 mod databases;
 mod grant;
 mod guest;
+mod hugetlb;
 mod kill;
 mod mount;
 mod node;
