@@ -13,8 +13,6 @@ use crate::stages::{Laps, Stage};
 use crate::write::{BATCH, Batch};
 
 const BLOCK_BYTES: usize = BLOCK as usize;
-/// Blocks that are read in one go and then compared, few enough to be in the nearest cache still.
-const READ_TOGETHER: usize = 8;
 
 /// Bytes on their way to the medium.
 pub(crate) struct Store<'batch> {
@@ -66,14 +64,15 @@ impl BlockDisk {
         let mut done = head.len() as u64;
         let whole = rest.len() / BLOCK_BYTES * BLOCK_BYTES;
         let (blocks, tail) = rest.split_at_mut(whole);
-        for blocks in blocks.chunks_mut(READ_TOGETHER * BLOCK_BYTES) {
-            self.memory.load(place + done, blocks);
+        for block in blocks.chunks_exact_mut(BLOCK_BYTES) {
+            let index = (at + done) / BLOCK;
+            // Before the copy, which it would else wait for.
+            let expected = self.expected(index);
+            let found = self.memory.load_summed(place + done, block);
             laps.lap(Stage::Copy);
-            for block in blocks.chunks_exact_mut(BLOCK_BYTES) {
-                self.compare((at + done) / BLOCK, block)?;
-                done += BLOCK;
-            }
+            self.compare(index, block, (expected, found))?;
             laps.lap(Stage::Checksum);
+            done += BLOCK;
         }
         if tail.is_empty() { Ok(()) } else { self.read_part(place + done, at + done, tail, laps) }
     }
@@ -81,24 +80,31 @@ impl BlockDisk {
     /// Reads a part of one block, and compares all of it.
     fn read_part(&self, place: u64, at: u64, into: &mut [u8], laps: &mut Laps<'_>) -> Result<()> {
         let (within, mut block) = ((at % BLOCK) as usize, [0; BLOCK_BYTES]);
-        self.memory.load(place - within as u64, &mut block);
+        let expected = self.expected(at / BLOCK);
+        let found = self.memory.load_summed(place - within as u64, &mut block);
         laps.lap(Stage::Copy);
-        self.compare(at / BLOCK, &mut block)?;
+        self.compare(at / BLOCK, &mut block, (expected, found))?;
         laps.lap(Stage::Checksum);
         into.copy_from_slice(&block[within..within + into.len()]);
         Ok(())
     }
 
-    /// Compares what was read of block `index` with its checksum.
+    /// The checksum that block `index` should have, where the disk keeps them.
     #[inline]
-    fn compare(&self, index: u64, block: &mut [u8]) -> Result<()> {
+    fn expected(&self, index: u64) -> Option<u32> {
+        self.checksums.as_ref().map(|checksums| checksums.get(index))
+    }
+
+    /// Compares what was read of block `index` with its checksum: the one expected, and the one found if it is known.
+    #[inline]
+    fn compare(&self, index: u64, block: &mut [u8], (expected, found): (Option<u32>, Option<u32>)) -> Result<()> {
         #[cfg(test)]
         if crate::tests::is_planted(crate::tests::Bug::BlindReader) {
             return Ok(());
         }
-        let Some(checksums) = &self.checksums else { return Ok(()) };
-        let expected = checksums.get(index);
-        if checksum_of(block) == expected { Ok(()) } else { self.read_again(index, block) }
+        let Some(expected) = expected else { return Ok(()) };
+        let found = found.unwrap_or_else(|| checksum_of(block));
+        if found == expected { Ok(()) } else { self.read_again(index, block) }
     }
 
     /// Reads block `index` while nobody changes it: what was read may have met the checksum of something else.

@@ -14,6 +14,20 @@ mod arch;
 #[path = "copy/x86.rs"]
 mod arch;
 
+#[cfg(target_arch = "x86_64")]
+mod summed;
+#[cfg(target_arch = "x86_64")]
+pub use summed::copy_and_sum;
+
+/// Copies and sums on the way where that can be done, which it cannot here.
+///
+/// # Safety
+/// None needed: it does nothing.
+#[cfg(not(target_arch = "x86_64"))]
+pub unsafe fn copy_and_sum(_: *mut u8, _: *const u8, _: usize) -> Option<u32> {
+    None
+}
+
 /// Bytes in a cache line.
 pub const LINE_BYTES: usize = 64;
 

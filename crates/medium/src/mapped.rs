@@ -262,6 +262,21 @@ impl Memory for Mapped {
     }
 
     #[inline]
+    fn load_summed(&self, at: u64, into: &mut [u8]) -> Option<u32> {
+        self.check(Span::new(at, into.len() as u64), self.area.len());
+        if self.open_loads.allowed() {
+            let from = self.area.base().wrapping_add(at as usize);
+            // SAFETY: checked above to lie within the mapping, which this thread may read; the slice is the caller's.
+            let sum = unsafe { copy::copy_and_sum(into.as_mut_ptr(), from, into.len()) };
+            if sum.is_some() {
+                return sum;
+            }
+        }
+        self.load(at, into);
+        None
+    }
+
+    #[inline]
     fn store(&self, at: u64, from: &[u8], how: Scheme) {
         let span = Span::new(at, from.len() as u64);
         self.check(span, self.writable);

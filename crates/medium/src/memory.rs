@@ -65,6 +65,12 @@ pub trait Memory: Send + Sync {
     /// Copies bytes out.
     fn load(&self, at: u64, into: &mut [u8]);
 
+    /// Copies bytes out; their CRC-32 (as zlib has it), where it could be had on the way for less than by itself.
+    fn load_summed(&self, at: u64, into: &mut [u8]) -> Option<u32> {
+        self.load(at, into);
+        None
+    }
+
     /// Copies bytes in by `how`. Durable when rule M1 says.
     fn store(&self, at: u64, from: &[u8], how: Scheme);
 

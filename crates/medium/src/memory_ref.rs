@@ -27,6 +27,11 @@ macro_rules! memory_behind {
             }
 
             #[inline]
+            fn load_summed(&self, at: u64, into: &mut [u8]) -> Option<u32> {
+                (**self).load_summed(at, into)
+            }
+
+            #[inline]
             fn store(&self, at: u64, from: &[u8], how: Scheme) {
                 (**self).store(at, from, how)
             }

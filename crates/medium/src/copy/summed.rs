@@ -1,0 +1,167 @@
+//! A copy that knows the CRC-32 of what it copied: the bytes are folded while the next ones are on their way from
+//! memory, so that the checksum costs a random read little, where reading them again would keep the next copy from
+//! starting.
+//!
+//! CRC-32 as zlib and Ethernet have it, by carry-less multiplication (Gopal et al., "Fast CRC Computation for Generic
+//! Polynomials Using PCLMULQDQ Instruction", Intel 2009): what was folded so far is moved by D bits onto what follows
+//! by multiplying its halves with x^(D+32) and x^(D-32) mod P. Four vectors of 64 bytes are folded side by side, then
+//! into one, then its four lanes into 16 bytes, and those into 32 bits.
+#![allow(unsafe_code)]
+
+use std::arch::x86_64::*;
+
+/// The polynomial without its highest term.
+const POLYNOMIAL: u32 = 0x04C1_1DB7;
+/// Bytes folded in one step.
+const STEP_BYTES: usize = 256;
+
+/// x^`power` mod P, as the folded bits lie: mirrored, and shifted by one.
+const fn fold_constant(power: u32) -> i64 {
+    let (mut rest, mut i) = (1_u32, 0);
+    while i < power {
+        rest = (rest << 1) ^ if rest >> 31 == 1 { POLYNOMIAL } else { 0 };
+        i += 1;
+    }
+    (rest.reverse_bits() as i64) << 1
+}
+
+/// The constants that move 16 bytes by `bits`: for the low half, and for the high one.
+const fn fold_by(bits: u32) -> [i64; 2] {
+    [fold_constant(bits + 32), fold_constant(bits - 32)]
+}
+
+/// The whole polynomial, mirrored, and what x^64 divided by it is.
+const MIRRORED_POLYNOMIAL: i64 = (POLYNOMIAL.reverse_bits() as i64) << 1 | 1;
+const MIRRORED_QUOTIENT: i64 = quotient();
+
+/// x^64 / P, mirrored.
+const fn quotient() -> i64 {
+    let (mut rest, mut quotient, mut bit) = (1_u128 << 64, 0_i64, 64);
+    while bit >= 32 {
+        if rest >> bit & 1 == 1 {
+            rest ^= (1 << 32 | POLYNOMIAL as u128) << (bit - 32);
+            quotient |= 1 << (64 - bit);
+        }
+        bit -= 1;
+    }
+    quotient
+}
+
+const BY_STEP: [i64; 2] = fold_by(8 * STEP_BYTES as u32);
+const BY_VECTOR: [i64; 2] = fold_by(512);
+const BY_LANES: [[i64; 2]; 3] = [fold_by(384), fold_by(256), fold_by(128)];
+
+/// Copies `len` bytes; their CRC-32, where this processor and length allow it to be had on the way. Where not, nothing
+/// is copied.
+///
+/// # Safety
+/// `src` is valid for reads and `dst` for writes of `len` bytes, and they do not overlap.
+#[inline]
+pub unsafe fn copy_and_sum(dst: *mut u8, src: *const u8, len: usize) -> Option<u32> {
+    let able = is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("vpclmulqdq");
+    if !able || len == 0 || !len.is_multiple_of(STEP_BYTES) {
+        return None;
+    }
+    // SAFETY: the caller's promise; the features are there.
+    Some(!unsafe { fold(dst, src, len) })
+}
+
+/// Copies and folds; the remainder.
+///
+/// # Safety
+/// As [`copy_and_sum`]; `len` is some whole steps, and the processor has the features.
+#[target_feature(enable = "avx512f,vpclmulqdq,pclmulqdq,sse4.1")]
+unsafe fn fold(dst: *mut u8, src: *const u8, len: usize) -> u32 {
+    let by_step = both(BY_STEP);
+    let mut folded = [_mm512_setzero_si512(); 4];
+    for at in (0..len).step_by(STEP_BYTES) {
+        for (i, folded) in folded.iter_mut().enumerate() {
+            // SAFETY: within `len`; neither needs to be aligned.
+            let bytes = unsafe {
+                let bytes = _mm512_loadu_si512(src.add(at + 64 * i).cast());
+                _mm512_storeu_si512(dst.add(at + 64 * i).cast(), bytes);
+                bytes
+            };
+            *folded = if at > 0 { onto(*folded, by_step, bytes) } else { bytes };
+        }
+        if at == 0 {
+            // The register starts with ones.
+            folded[0] = _mm512_xor_si512(folded[0], _mm512_zextsi128_si512(_mm_set_epi32(0, 0, 0, -1)));
+        }
+    }
+    let by_vector = both(BY_VECTOR);
+    let [first, rest @ ..] = folded;
+    let one = rest.into_iter().fold(first, |one, next| onto(one, by_vector, next));
+    let by_lanes = _mm512_set_epi64(
+        0,
+        0,
+        BY_LANES[2][1],
+        BY_LANES[2][0],
+        BY_LANES[1][1],
+        BY_LANES[1][0],
+        BY_LANES[0][1],
+        BY_LANES[0][0],
+    );
+    let moved = onto(one, by_lanes, _mm512_setzero_si512());
+    let first_two = _mm_xor_si128(_mm512_castsi512_si128(moved), _mm512_extracti32x4_epi32::<1>(moved));
+    let last_two = _mm_xor_si128(_mm512_extracti32x4_epi32::<2>(moved), _mm512_extracti32x4_epi32::<3>(one));
+    finish(_mm_xor_si128(first_two, last_two))
+}
+
+/// The same pair of constants for each lane.
+#[target_feature(enable = "avx512f")]
+fn both([low, high]: [i64; 2]) -> __m512i {
+    _mm512_set_epi64(high, low, high, low, high, low, high, low)
+}
+
+/// Moves `folded` onto `next`.
+#[target_feature(enable = "avx512f,vpclmulqdq")]
+fn onto(folded: __m512i, by: __m512i, next: __m512i) -> __m512i {
+    let low = _mm512_clmulepi64_epi128::<0x00>(folded, by);
+    let high = _mm512_clmulepi64_epi128::<0x11>(folded, by);
+    _mm512_ternarylogic_epi64::<0x96>(low, high, next)
+}
+
+/// The remainder of 16 bytes: to 64 bits, to 32 more than are wanted, and those by Barrett's reduction.
+#[target_feature(enable = "pclmulqdq,sse4.1")]
+fn finish(bytes: __m128i) -> u32 {
+    let low_words = _mm_set_epi32(0, -1, 0, -1);
+    let by = _mm_set_epi64x(fold_constant(64), fold_constant(96));
+    let half = _mm_xor_si128(_mm_srli_si128::<8>(bytes), _mm_clmulepi64_si128::<0x00>(bytes, by));
+    let rest = _mm_clmulepi64_si128::<0x10>(_mm_and_si128(half, low_words), by);
+    let rest = _mm_xor_si128(rest, _mm_srli_si128::<4>(half));
+    let reduce = _mm_set_epi64x(MIRRORED_POLYNOMIAL, MIRRORED_QUOTIENT);
+    let times = _mm_clmulepi64_si128::<0x00>(_mm_and_si128(rest, low_words), reduce);
+    let times = _mm_clmulepi64_si128::<0x10>(_mm_and_si128(times, low_words), reduce);
+    _mm_extract_epi32::<1>(_mm_xor_si128(rest, times)) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The checksum on the medium is the one that everybody computes, or a pool would be damaged on another processor.
+    #[test]
+    fn the_sum_is_that_of_zlib() {
+        let bytes: Vec<u8> = (0..8192_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+        for (len, at) in [(256, 0), (512, 3), (4096, 0), (4096, 64), (7936, 1)] {
+            let from = &bytes[at..at + len];
+            let mut into = vec![0; len];
+            // SAFETY: two slices of `len` bytes.
+            let sum = unsafe { copy_and_sum(into.as_mut_ptr(), from.as_ptr(), len) };
+            let Some(sum) = sum else { return println!("skipped: this processor has no AVX-512 with VPCLMULQDQ") };
+            assert!(into == from);
+            assert_eq!(sum, crc32fast::hash(from), "{len} bytes from {at}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_whole_steps_is_left_to_others() {
+        let (from, mut into) = ([1; 300], [0; 300]);
+        for len in [0, 255, 300] {
+            // SAFETY: two arrays longer than `len`.
+            assert_eq!(unsafe { copy_and_sum(into.as_mut_ptr(), from.as_ptr(), len) }, None);
+        }
+        assert_eq!(into, [0; 300]);
+    }
+}
