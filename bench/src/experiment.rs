@@ -2,7 +2,7 @@
 
 use crate::options::{OnProgress, Options};
 use crate::report::Report;
-use crate::{Result, barriers, buffering, ftl, llc, media, pace, protection, write_schemes};
+use crate::{Result, barriers, buffering, ftl, llc, media, objects, pace, protection, write_schemes};
 
 /// One experiment.
 pub struct Experiment {
@@ -44,6 +44,11 @@ pub const EXPERIMENTS: &[Experiment] = &[
         name: "media",
         about: "the protected disk beside disks of memory, this machine's disk, an SSD and a hard disk (PMBD, figure 14)",
         run: media::run,
+    },
+    Experiment {
+        name: "objects",
+        about: "what an object's update costs beside LMDB, libpmemobj and disks (flash-backed DRAM, figure 5, table 1)",
+        run: objects::run,
     },
     Experiment {
         name: "llc",

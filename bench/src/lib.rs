@@ -19,6 +19,7 @@ mod machine;
 mod media;
 mod micro;
 mod node;
+mod objects;
 mod only;
 mod options;
 mod pace;

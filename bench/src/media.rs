@@ -15,7 +15,7 @@ use crate::protection::load::Load;
 use crate::report::{Claim, Measure, Report};
 use crate::session::{Session, Subject};
 
-mod field;
+pub(crate) mod field;
 mod verdict;
 
 use field::Field;

@@ -58,10 +58,23 @@ impl Field {
         field.enter(OURS, stage.disk_on(Arc::new(stage.map(Guard::best())?), DiskOptions::default())?);
         field.serve(&scratch, bytes)?;
         field.own_disk(bytes)?;
-        let (ssd, hdd) = (SsdProfile::x25e(), HddProfile::rpm_7200().with_capacity(STROKE * bytes));
-        field.enter(SSD, Arc::new(SsdDisk::new(RamDisk::new(bytes), &ssd, HostClock::new(), 1)));
-        field.enter(HDD, Arc::new(HddDisk::new(RamDisk::new(bytes), &hdd, HostClock::new(), 1)));
+        field.simulate(bytes);
         field._scratches.push(scratch);
+        Ok(field)
+    }
+
+    fn simulate(&mut self, bytes: u64) {
+        let (ssd, hdd) = (SsdProfile::x25e(), HddProfile::rpm_7200().with_capacity(STROKE * bytes));
+        self.enter(SSD, Arc::new(SsdDisk::new(RamDisk::new(bytes), &ssd, HostClock::new(), 1)));
+        self.enter(HDD, Arc::new(HddDisk::new(RamDisk::new(bytes), &hdd, HostClock::new(), 1)));
+    }
+
+    /// What is slower than memory: this machine's disk and the simulated ones, of `bytes`.
+    pub fn slower(bytes: u64) -> Result<Self> {
+        let (entries, image, notes) = (Vec::new(), PathBuf::new(), Vec::new());
+        let mut field = Self { entries, image, notes, _servers: Vec::new(), _scratches: Vec::new() };
+        field.own_disk(bytes)?;
+        field.simulate(bytes);
         Ok(field)
     }
 

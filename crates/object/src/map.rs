@@ -24,6 +24,19 @@ const CLEAR: u8 = 3;
 #[derive(Debug, Default)]
 pub struct Entries(BTreeMap<Vec<u8>, Vec<u8>>);
 
+impl Entries {
+    /// Sets what `key` has; where it has something, in the room of that.
+    fn put(&mut self, key: &[u8], value: &[u8]) {
+        match self.0.get_mut(key) {
+            Some(room) => {
+                room.clear();
+                room.extend_from_slice(value);
+            }
+            None => _ = self.0.insert(key.into(), value.into()),
+        }
+    }
+}
+
 impl Structure for Entries {
     const TYPE: &'static str = "map";
 
@@ -31,7 +44,7 @@ impl Structure for Entries {
         let mut steps = Steps(change);
         while let Some(step) = steps.byte() {
             let is_known = match step {
-                PUT => steps.put().map(|(key, value)| _ = self.0.insert(key.into(), value.into())).is_some(),
+                PUT => steps.put().map(|(key, value)| self.put(key, value)).is_some(),
                 REMOVE => steps.sized().map(|key| _ = self.0.remove(key)).is_some(),
                 CLEAR => {
                     self.0.clear();
@@ -63,11 +76,12 @@ pub struct MapBatch(Vec<u8>);
 impl MapBatch {
     /// Sets what `key` has.
     pub fn put(&mut self, key: &[u8], value: &[u8]) -> &mut Self {
+        self.0.reserve(9 + key.len() + value.len());
         self.0.push(PUT);
-        self.0.extend(len_of(key));
-        self.0.extend(len_of(value));
-        self.0.extend(key);
-        self.0.extend(value);
+        self.0.extend_from_slice(&len_of(key));
+        self.0.extend_from_slice(&len_of(value));
+        self.0.extend_from_slice(key);
+        self.0.extend_from_slice(value);
         self
     }
 
@@ -132,7 +146,9 @@ impl Map {
 
     /// Sets what `key` has.
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
-        self.commit(MapBatch::default().put(key, value))
+        let mut batch = MapBatch::default();
+        batch.put(key, value);
+        self.0.change(|_| (Some(batch.0), ()))
     }
 
     /// Takes `key` away; what it had.

@@ -1,0 +1,120 @@
+//! Figure 5: stores of 64 bits, each durable before the next, by many threads.
+
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use ferrite_medium::{Guard, MapOptions, Mapped, Memory, Scheme, Span};
+
+use super::Plan;
+use crate::random::Random;
+use crate::report::{Measure, rows};
+use crate::rounds::{self, Subject};
+use crate::scratch::Scratch;
+use crate::session::Session;
+use crate::{Error, Result};
+
+/// Bytes of each memory.
+const MEMORY_BYTES: u64 = 64 << 20;
+/// Stores between two looks at the clock.
+const BATCH: u64 = 64;
+const THREADS: [u64; 5] = [1, 2, 4, 8, 16];
+
+/// The ways that are compared: what memory, and how it is stored to.
+const WAYS: [(&str, bool, Scheme); 4] = [
+    ("RAM (flush)", false, Scheme::Flush),
+    ("flush", true, Scheme::Flush),
+    ("clflush", true, Scheme::Clflush),
+    ("writethrough", true, Scheme::Writethrough),
+];
+
+/// One case.
+#[derive(Clone, Copy)]
+struct Case {
+    random: bool,
+    threads: u64,
+}
+
+impl Case {
+    fn name(self) -> String {
+        format!("64-bit stores {} {} threads", if self.random { "RND" } else { "SEQ" }, self.threads)
+    }
+}
+
+fn cases() -> impl Iterator<Item = Case> {
+    [false, true].into_iter().flat_map(|random| THREADS.into_iter().map(move |threads| Case { random, threads }))
+}
+
+/// Milliseconds it takes, about.
+pub fn total_ms(plan: &Plan) -> u64 {
+    cases().count() as u64 * WAYS.len() as u64 * (plan.rounds as u64 + 1) * plan.slice_ms
+}
+
+/// Measures it.
+pub fn measure(session: &mut Session<'_>, scratch: &Scratch, plan: &Plan) -> Result<()> {
+    let cases: Vec<Case> = cases().filter(|case| session.options.wants(&case.name())).collect();
+    if cases.is_empty() {
+        return Ok(());
+    }
+    let map = MapOptions { guard: Guard::None, name: "figure 5".into(), ..MapOptions::default() };
+    let pool = Mapped::map(scratch.file("lines", MEMORY_BYTES)?, &map)?;
+    let ram = Mapped::anonymous(MEMORY_BYTES, &map)?;
+    for memory in [&pool, &ram] {
+        memory.reserve(Span::new(0, MEMORY_BYTES))?;
+        memory.populate(Span::new(0, MEMORY_BYTES))?;
+    }
+    for case in &cases {
+        let usable = WAYS.into_iter().filter(|(.., scheme)| scheme.ensure_available().is_ok());
+        let mut subjects: Vec<Subject<'_>> = usable
+            .map(|(name, is_pool, scheme)| {
+                let memory = if is_pool { &pool } else { &ram };
+                Subject::new(name, move |seed| Ok(megabytes_per_second(memory, *case, scheme, seed, plan.slice_ms)))
+            })
+            .collect();
+        let (name, steps) = (case.name(), &mut session.steps);
+        let series = rounds::run(&mut subjects, plan.rounds, &mut || steps.step(&name, plan.slice_ms))?;
+        let beside = series
+            .iter()
+            .find(|series| series.name == "flush")
+            .ok_or_else(|| Error::Server { who: "figure 5".into(), what: "this processor flushes no lines".into() })?;
+        session.report.rows.extend(rows(&name, "MB/s", &series, beside));
+    }
+    for (random, title) in [(false, "Sequential 64-bit stores (figure 5)"), (true, "Random 64-bit stores (figure 5)")] {
+        let names = cases.iter().filter(|case| case.random == random).map(|case| case.name()).collect();
+        session.chart(title, Measure::Value, names);
+    }
+    Ok(())
+}
+
+/// What all threads store together in a second.
+fn megabytes_per_second(memory: &Mapped, case: Case, scheme: Scheme, seed: u64, ms: u64) -> f64 {
+    let (stores, start) = (AtomicU64::new(0), Barrier::new(case.threads as usize));
+    let begun = Instant::now();
+    std::thread::scope(|scope| {
+        for thread in 0..case.threads {
+            let (stores, start) = (&stores, &start);
+            scope.spawn(move || {
+                start.wait();
+                let done = store(memory, case, thread, scheme, seed, Duration::from_millis(ms));
+                stores.fetch_add(done, Ordering::Relaxed);
+            });
+        }
+    });
+    (stores.load(Ordering::Relaxed) * 8) as f64 / begun.elapsed().as_secs_f64() / 1e6
+}
+
+/// Stores of one thread, in its own part of the memory.
+fn store(memory: &Mapped, case: Case, thread: u64, scheme: Scheme, seed: u64, time: Duration) -> u64 {
+    let words = MEMORY_BYTES / 8 / case.threads;
+    let (mut random, mut next, mut done) = (Random::new(seed * 16 + thread), 0, 0_u64);
+    let until = Instant::now() + time;
+    while done == 0 || Instant::now() < until {
+        for _ in 0..BATCH {
+            next = if case.random { random.below(words) } else { (next + 1) % words };
+            memory.store((thread * words + next) * 8, &done.to_le_bytes(), scheme);
+            memory.fence();
+        }
+        done += BATCH;
+    }
+    done
+}

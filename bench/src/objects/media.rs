@@ -1,0 +1,82 @@
+//! Table 1: how long an update takes to be durable by medium: a record in persistent memory, a block elsewhere.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ferrite_medium::{Access, Disk, Guard};
+use ferrite_object::{Logging, NewStore, OpenStore, Store};
+
+use super::Plan;
+use crate::buffer::Buffer;
+use crate::media::field::Field;
+use crate::report::{Measure, rows};
+use crate::rounds::{self, Subject};
+use crate::scratch::Scratch;
+use crate::session::Session;
+use crate::{Error, Result};
+
+/// The case.
+pub const CASE: &str = "a durable record, by medium";
+/// Ours in it.
+pub const OURS: &str = "persistent memory";
+/// Bytes of the disks.
+const DISK_BYTES: u64 = 16 << 20;
+/// Few rounds are enough where a slice is longer than what disturbs it, and a disk turns in 8 ms.
+const ROUNDS: usize = 5;
+const SLICE_MS: u64 = 100;
+
+/// Milliseconds it takes, about.
+pub fn total_ms() -> u64 {
+    4 * (ROUNDS as u64 + 1) * SLICE_MS
+}
+
+/// Measures it.
+pub fn measure(session: &mut Session<'_>, scratch: &Scratch, plan: &Plan, notes: &mut Vec<String>) -> Result<()> {
+    if !session.options.wants(CASE) {
+        return Ok(());
+    }
+    let field = Field::slower(DISK_BYTES)?;
+    notes.extend(field.notes.iter().cloned());
+    let refused = |error: ferrite_object::Error| Error::Server { who: "objects".into(), what: error.to_string() };
+    let open = OpenStore { guard: Some(Guard::None) };
+    let store = Store::initialize(&scratch.path("table"), &NewStore { bytes: 64 << 20, uuid: [4; 16] }, &open);
+    let log = store.and_then(|store| store.log("log", Logging::default())).map_err(refused)?;
+    let (rounds, slice_ms) = if plan.rounds < ROUNDS { (1, 1) } else { (ROUNDS, SLICE_MS) };
+    let time = Duration::from_millis(slice_ms);
+    let ours = move |_| {
+        latency_us(time, || {
+            if log.append(&[7; 64]).is_err() {
+                log.cut(log.end()).and_then(|()| log.append(&[7; 64]).map(drop)).map_err(refused)?;
+            }
+            Ok(())
+        })
+    };
+    let mut subjects = vec![Subject::new(OURS, ours)];
+    for (name, disk) in &field.entries {
+        subjects.push(Subject::new(name.clone(), move |_| by_disk(disk, time)));
+    }
+    let steps = &mut session.steps;
+    let series = rounds::run(&mut subjects, rounds, &mut || steps.step(CASE, slice_ms))?;
+    session.report.rows.extend(rows(CASE, "us", &series, &series[0]));
+    session.chart("A durable record, by medium (table 1)", Measure::Value, vec![CASE.into()]);
+    Ok(())
+}
+
+/// Blocks one behind the other, each flushed, as a log of a database writes them.
+fn by_disk(disk: &Arc<dyn Disk>, time: Duration) -> Result<f64> {
+    let (block, mut at) = (Buffer::new(4096), 0);
+    latency_us(time, || {
+        at = (at + 4096) % DISK_BYTES;
+        disk.write(at, block.bytes(), Access::Cached)?;
+        Ok(disk.flush()?)
+    })
+}
+
+fn latency_us(time: Duration, mut update: impl FnMut() -> Result<()>) -> Result<f64> {
+    let (start, mut updates) = (Instant::now(), 0);
+    while updates == 0 || start.elapsed() < time {
+        update()?;
+        updates += 1;
+    }
+    Ok(start.elapsed().as_secs_f64() * 1e6 / f64::from(updates))
+}

@@ -1,0 +1,190 @@
+//! One durable update: beside the bare instructions, and beside what else people use.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ferrite_medium::{Guard, MapOptions, Mapped, Memory, Scheme, Span};
+use ferrite_object::{DirectBytes, Log, Logging, Map, NewStore, OpenStore, Store};
+
+use super::Plan;
+use super::peers::{self, Peer};
+use crate::random::Random;
+use crate::report::{Measure, rows};
+use crate::rounds::{self, Series, Subject};
+use crate::scratch::Scratch;
+use crate::session::Session;
+use crate::{Error, Result};
+
+/// The cases.
+pub const LINE: &str = "an update of one line";
+pub const APPEND: &str = "an append of 64 bytes";
+pub const UPDATE: &str = "an update of 64 bytes, of 10,000";
+/// Subjects that others stand beside.
+pub const BARE_FLUSH: &str = "bare store, flush, fence";
+pub const BARE_NT: &str = "bare nt store, fence";
+pub const MAP: &str = "map";
+pub const APPENDED: &str = "log";
+pub const DIRECT: &str = "direct update";
+
+const ITEMS: u64 = 10_000;
+const BYTES: usize = 64;
+/// Bytes of a value that fills one line with its number and its checksum.
+const LINE_BYTES: usize = 48;
+/// Updates between two looks at the clock.
+const BATCH: u32 = 32;
+/// Bytes that the bare stores go around in: those of the log.
+const LOG_BYTES: u64 = 16 << 20;
+
+/// A store, and what is updated in it.
+struct Field {
+    by_nt: Arc<DirectBytes>,
+    by_flush: Arc<DirectBytes>,
+    whole: Vec<Arc<DirectBytes>>,
+    map: Map,
+    log: Arc<Log>,
+    bare: Mapped,
+}
+
+impl Field {
+    fn new(scratch: &Scratch) -> Result<Self> {
+        let guard = OpenStore { guard: Some(Guard::None) };
+        let store = Store::initialize(&scratch.path("store"), &NewStore { bytes: 256 << 20, uuid: [3; 16] }, &guard);
+        let store = store.map_err(refused)?;
+        let value = |name: &str, bytes: usize, scheme| store.direct_bytes(name, &vec![0; bytes], scheme);
+        let logging = Logging { log_bytes: LOG_BYTES, checkpoint_bytes: LOG_BYTES / 4 * 3, ..Logging::default() };
+        let map = store.map("map", logging).map_err(refused)?;
+        (0..ITEMS).try_for_each(|item| map.put(&item.to_le_bytes(), &[1; BYTES])).map_err(refused)?;
+        let whole = (0..16).map(|number| value(&format!("whole{number}"), BYTES, Scheme::Nt));
+        let options = MapOptions { guard: Guard::None, name: "bare".into(), ..MapOptions::default() };
+        let bare = Mapped::map(scratch.file("bare", LOG_BYTES)?, &options)?;
+        bare.reserve(Span::new(0, LOG_BYTES))?;
+        bare.populate(Span::new(0, LOG_BYTES))?;
+        Ok(Self {
+            by_nt: value("nt", LINE_BYTES, Scheme::Nt).map_err(refused)?,
+            by_flush: value("flush", LINE_BYTES, Scheme::Flush).map_err(refused)?,
+            whole: whole.collect::<std::result::Result<_, _>>().map_err(refused)?,
+            map,
+            log: store.log("log", logging).map_err(refused)?,
+            bare,
+        })
+    }
+}
+
+fn refused(error: ferrite_object::Error) -> Error {
+    Error::Server { who: "objects".into(), what: error.to_string() }
+}
+
+/// Nanoseconds of an update, the mean over `ms` milliseconds.
+fn update_ns(ms: u64, mut update: impl FnMut() -> Result<()>) -> Result<f64> {
+    let (start, time, mut updates) = (Instant::now(), Duration::from_millis(ms), 0);
+    while updates == 0 || start.elapsed() < time {
+        (0..BATCH).try_for_each(|_| update())?;
+        updates += BATCH;
+    }
+    Ok(start.elapsed().as_secs_f64() * 1e9 / f64::from(updates))
+}
+
+/// Milliseconds it takes, about.
+pub fn total_ms(plan: &Plan) -> u64 {
+    14 * (plan.rounds as u64 + 1) * plan.slice_ms
+}
+
+/// Measures it; what is missing is noted.
+pub fn measure(session: &mut Session<'_>, scratch: &Scratch, plan: &Plan, notes: &mut Vec<String>) -> Result<()> {
+    if ![LINE, APPEND, UPDATE].into_iter().any(|case| session.options.wants(case)) {
+        return Ok(());
+    }
+    session.tell("filling a map")?;
+    let field = Field::new(scratch)?;
+    let ms = plan.slice_ms;
+    run(session, plan, LINE, BARE_FLUSH, lines(&field, ms))?;
+    run(session, plan, APPEND, BARE_NT, appends(&field, ms))?;
+    if session.options.wants(UPDATE) {
+        let peers = RefCell::new(peers::start(scratch, notes)?);
+        run(session, plan, UPDATE, MAP, updates(&field, &peers, ms))?;
+    }
+    let cases = [LINE, APPEND, UPDATE].map(str::to_owned).to_vec();
+    session.chart("One durable update", Measure::Value, cases);
+    Ok(())
+}
+
+fn run(session: &mut Session<'_>, plan: &Plan, case: &str, beside: &str, mut subjects: Vec<Subject<'_>>) -> Result<()> {
+    if !session.options.wants(case) {
+        return Ok(());
+    }
+    let steps = &mut session.steps;
+    let series = rounds::run(&mut subjects, plan.rounds, &mut || steps.step(case, plan.slice_ms))?;
+    let beside: Option<&Series> = series.iter().find(|series| series.name == beside);
+    session.report.rows.extend(rows(case, "ns", &series, beside.unwrap_or(&series[0])));
+    Ok(())
+}
+
+/// A line that is stored to by `scheme`, one of two in turn as an object's slots are.
+fn bare<'a>(field: &'a Field, name: &'static str, scheme: Scheme, lines: u64, ms: u64) -> Subject<'a> {
+    Subject::new(name, move |_| {
+        let mut line = 0;
+        update_ns(ms, || {
+            line = (line + 1) % lines;
+            field.bare.store(line * 64, &[line as u8; 64], scheme);
+            field.bare.fence();
+            Ok(())
+        })
+    })
+}
+
+fn direct<'a>(value: &'a DirectBytes, name: &'static str, ms: u64) -> Subject<'a> {
+    Subject::new(name, move |_| {
+        let mut content = vec![0_u8; value.value_bytes()];
+        update_ns(ms, || {
+            content[0] = content[0].wrapping_add(1);
+            value.set(&content).map_err(refused)
+        })
+    })
+}
+
+fn lines(field: &Field, ms: u64) -> Vec<Subject<'_>> {
+    vec![
+        bare(field, BARE_FLUSH, Scheme::Flush, 2, ms),
+        bare(field, BARE_NT, Scheme::Nt, 2, ms),
+        direct(&field.by_flush, "direct update, flush", ms),
+        direct(&field.by_nt, DIRECT, ms),
+    ]
+}
+
+fn append(log: &Log, entry: &[u8]) -> Result<()> {
+    match log.append(entry) {
+        Err(ferrite_object::Error::Pool(ferrite_pool::Error::LogFull { .. })) => {
+            log.cut(log.end()).and_then(|()| log.append(entry)).map(drop).map_err(refused)
+        }
+        other => other.map(drop).map_err(refused),
+    }
+}
+
+fn appends(field: &Field, ms: u64) -> Vec<Subject<'_>> {
+    let logged = move |_| update_ns(ms, || append(&field.log, &[7; BYTES]));
+    vec![bare(field, BARE_NT, Scheme::Nt, LOG_BYTES / 64, ms), Subject::new(APPENDED, logged)]
+}
+
+fn updates<'a>(field: &'a Field, peers: &'a RefCell<Vec<Peer>>, ms: u64) -> Vec<Subject<'a>> {
+    let by_map = move |seed| {
+        let mut random = Random::new(seed);
+        update_ns(ms, || {
+            let item = random.below(ITEMS);
+            field.map.put(&item.to_le_bytes(), &[item as u8; BYTES]).map_err(refused)
+        })
+    };
+    let by_value = move |seed| {
+        let mut random = Random::new(seed);
+        update_ns(ms, || {
+            let value = &field.whole[random.below(field.whole.len() as u64) as usize];
+            value.set(&[random.next() as u8; BYTES]).map_err(refused)
+        })
+    };
+    let by_log = move |_| update_ns(ms, || append(&field.log, &[7; BYTES]));
+    let mut all = vec![Subject::new(MAP, by_map), Subject::new(DIRECT, by_value), Subject::new(APPENDED, by_log)];
+    for (at, name) in peers.borrow().iter().map(|peer| peer.name).enumerate() {
+        all.push(Subject::new(name, move |_| peers.borrow_mut()[at].update_ns(ms)));
+    }
+    all
+}

@@ -1,0 +1,31 @@
+//! The experiment on objects runs whole, and reports every case with every subject that this machine has.
+
+use ferrite_bench::{Length, Only, Options, find};
+
+#[test]
+fn objects_measures_every_case() {
+    let folder = tempfile::tempdir_in("/dev/shm").expect("a folder in memory");
+    let options = Options {
+        length: Length::Smoke,
+        place: folder.path().into(),
+        ferrite: None,
+        threads_many: 3,
+        only: Only::containing(None::<String>),
+    };
+    let report = find("objects").expect("registered").run(&options, &mut |_| true).expect("it runs");
+    let has = |case: &str, subject: &str| report.row(case, subject).is_some();
+    assert!(has("an update of one line", "direct update") && has("an update of one line", "direct update, flush"));
+    assert!(has("an append of 64 bytes", "log") && has("a durable record, by medium", "persistent memory"));
+    for subject in ["map", "direct update", "log"] {
+        assert!(has("an update of 64 bytes, of 10,000", subject), "{subject}");
+    }
+    for threads in [1, 2, 4, 8, 16] {
+        for order in ["SEQ", "RND"] {
+            let case = format!("64-bit stores {order} {threads} threads");
+            assert!(has(&case, "RAM (flush)") && has(&case, "flush") && has(&case, "writethrough"), "{case}");
+        }
+    }
+    assert!(report.rows.iter().all(|row| row.value.is_finite() && row.value > 0.0));
+    assert!(!report.verdict.contains("NaN"), "{}", report.verdict);
+    assert_eq!(std::fs::read_dir(folder.path()).expect("there").count(), 0, "something was left behind");
+}
