@@ -5,6 +5,7 @@
 //! `FERRITE_SEED` and its rounds from `FERRITE_ROUNDS`. What this machine lacks is told by printing `skipped: REASON`.
 
 mod backup;
+mod caches;
 mod clients;
 mod databases;
 mod grant;

@@ -75,6 +75,7 @@ pub struct Study {
     /// The work on the first bank for each policy and the bound, then on the second, and so on.
     work: Vec<Mutex<Work>>,
     events: u64,
+    accesses: u64,
     sorted: Vec<Event>,
 }
 
@@ -95,7 +96,7 @@ impl Study {
             }
             work.push(Mutex::new(Work::Bound(Bound::new(geometry))));
         }
-        Ok(Self { model, geometry, work, events: 0, sorted: Vec::new() })
+        Ok(Self { model, geometry, work, events: 0, accesses: 0, sorted: Vec::new() })
     }
 
     /// What is simulated.
@@ -137,7 +138,8 @@ impl Study {
             }
         }
         done.iter_mut().for_each(|outcome| outcome.writes.sort_unstable());
-        Report::of(&self.model, trace, self.events, &done, bound)
+        let seen = Seen { events: self.events, accesses: self.accesses };
+        Report::of(&self.model, trace, seen, &done, bound)
     }
 
     /// Puts the events bank by bank; where each bank's end.

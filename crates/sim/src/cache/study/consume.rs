@@ -53,19 +53,19 @@ impl Study {
         mut on_events: impl FnMut(&[Event]) -> Result<()>,
         watch: &mut dyn FnMut(Seen) -> bool,
     ) -> Result<End> {
-        let (batches, mut accesses) = (batches(source), 0);
+        let batches = batches(source);
         loop {
             match batches.recv_timeout(LOOK) {
                 Ok(Ok(batch)) => {
                     on_events(&batch.events)?;
                     self.feed(&batch.events);
-                    accesses = batch.accesses;
+                    self.accesses = batch.accesses;
                 }
                 Ok(Err(error)) => return Err(error),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return Ok(End::Whole),
             }
-            if !watch(Seen { events: self.events, accesses }) {
+            if !watch(Seen { events: self.events, accesses: self.accesses }) {
                 return Ok(End::Stopped);
             }
         }

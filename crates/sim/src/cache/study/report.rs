@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Model, Outcome};
+use super::{Model, Outcome, Seen};
 use crate::cache::bank::{Counts, Traffic};
 
 /// nJ of a read of a line: 78 mW for 28 ns (table 1.1).
@@ -16,6 +16,8 @@ pub const WRITE_NJ: f64 = 0.773 * 150.0;
 pub struct Report {
     /// The trace, or the program.
     pub trace: String,
+    /// Accesses of the program, where they came from a source.
+    pub accesses: u64,
     /// Events of the last level.
     pub events: u64,
     /// What each policy did, LRU first.
@@ -77,7 +79,7 @@ impl Figures {
 }
 
 impl Report {
-    pub(super) fn of(model: &Model, trace: &str, events: u64, outcomes: &[Outcome], least: u64) -> Self {
+    pub(super) fn of(model: &Model, trace: &str, seen: Seen, outcomes: &[Outcome], least: u64) -> Self {
         let figures = |(choice, outcome): (&super::Choice, &Outcome)| {
             let writes: Vec<u64> = outcome.writes.iter().map(|(_, count)| *count).collect();
             let Counts { read_misses, write_misses, hits, writebacks, regions } = outcome.counts;
@@ -105,7 +107,8 @@ impl Report {
             one.lifetime_gain = if gain.is_nan() { 1.0 } else { gain };
             one.gap_closed = closed(lru.writebacks, one.writebacks, least);
         }
-        Self { trace: trace.into(), events, policies, bound: Least { writebacks: least } }
+        let Seen { events, accesses } = seen;
+        Self { trace: trace.into(), accesses, events, policies, bound: Least { writebacks: least } }
     }
 
     /// The figures of a policy.

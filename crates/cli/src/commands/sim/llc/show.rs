@@ -12,7 +12,8 @@ use crate::outcome::Outcome;
 /// What is shown of each policy.
 pub fn table(report: &Report, memory: &Wear) -> String {
     let lru = &report.policies[0];
-    let mut text = format!("{}: {} events of the last level\n\n", report.trace, report.events);
+    let mut text =
+        format!("{}: {} accesses, {} events of the last level\n\n", report.trace, report.accesses, report.events);
     let levelled = levelled(memory);
     let _ = writeln!(
         text,

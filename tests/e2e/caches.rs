@@ -1,0 +1,114 @@
+//! The simulated last level as a command: traces, programs, what it prints.
+
+use std::fs;
+use std::io::Write;
+use std::process::Stdio;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::programs::ferrite;
+use crate::server::{folder, json as told, refused, run, signal, wait};
+
+/// The figures of a policy.
+fn figures(report: &Value, policy: &str, names: &[&str]) -> Value {
+    let policies = report["policies"].as_array().expect("a list");
+    let found = policies.iter().find(|one| one["policy"] == policy).expect("it was simulated");
+    names.iter().map(|name| found[*name].clone()).collect()
+}
+
+const COUNTS: [&str; 6] = ["read_misses", "write_misses", "hits", "writebacks", "dirty_lines", "max_line_writes"];
+
+/// One set of two ways, worked out by hand: line 1 is written three times under LRU and once under Protect-0.
+#[test]
+fn a_filtered_trace_gives_the_figures_worked_out() {
+    let folder = folder(true);
+    let trace = folder.path().join("trace");
+    let words = [3_u64, 4, 6, 3, 4, 6, 3, 4];
+    fs::write(&trace, words.map(u64::to_le_bytes).concat()).expect("written");
+    let trace = trace.to_str().expect("text");
+    let command = ["sim", "llc", "--filtered", "--format", "compact", "--llc", "128:2", "--trace", trace];
+    let report = told(&[&command[..], &["--policy", "lru", "--policy", "protect-0"]].concat());
+    assert_eq!(report["events"], 8);
+    assert_eq!(figures(&report, "lru", &COUNTS), json!([5, 3, 0, 3, 1, 3]));
+    assert_eq!(figures(&report, "protect-0", &COUNTS), json!([5, 1, 2, 1, 1, 1]));
+    assert_eq!(figures(&report, "protect-0", &["lifetime_gain"]), json!([3.0]));
+    assert_eq!(report["bound"]["writebacks"], 1);
+}
+
+#[test]
+fn every_form_of_the_same_accesses_gives_the_same_figures() {
+    let folder = folder(true);
+    let path = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
+    let (lackey, din, compact) = (path("lackey"), path("din"), path("compact"));
+    let address = |n: u32| n.wrapping_mul(2_654_435_761) >> 8 & !7;
+    let text = |line: fn(bool, u32) -> String| (0..20_000).map(|n| line(n % 3 == 0, address(n))).collect::<String>();
+    fs::write(&lackey, text(|write, at| format!(" {} {at:x},4\n", if write { 'S' } else { 'L' }))).expect("written");
+    fs::write(&din, text(|write, at| format!("{} {at:x}\n", u8::from(write)))).expect("written");
+    run(ferrite().args(["sim", "convert", &din, &compact, "--as", "compact"]));
+    let figures = |trace: &str| {
+        let mut report = told(&["sim", "llc", "--llc", "64K:16", "--l1", "4K:2", "--trace", trace]);
+        report["trace"] = Value::Null;
+        report
+    };
+    assert_eq!(figures(&lackey), figures(&din));
+    assert_eq!(figures(&lackey), figures(&compact));
+}
+
+#[test]
+fn wrong_traces_and_wrong_words_are_told() {
+    let folder = folder(true);
+    let trace = folder.path().join("trace");
+    let trace = trace.to_str().expect("text");
+    fs::write(trace, " L 1000,8\n L zz,8\n").expect("written");
+    assert!(refused(ferrite().args(["sim", "llc", "--trace", trace]), 1).contains("trace:2: "));
+    fs::write(trace, [0; 12]).expect("written");
+    assert!(refused(ferrite().args(["sim", "llc", "--trace", trace]), 1).contains("truncated"));
+    let llc = |words: &[&str]| refused(ferrite().args(["sim", "llc", "--trace", trace]).args(words), 2);
+    for wrong in [["--policy", "mru"], ["--llc", "3M:16"], ["--llc", "2M"], ["--wear", "much"], ["--line", "48"]] {
+        llc(&wrong);
+    }
+    refused(ferrite().args(["sim", "llc"]), 2);
+}
+
+/// A program is simulated as it runs, and what was kept of it gives the same figures again.
+#[test]
+fn a_recorded_program_is_simulated_and_kept() {
+    if !std::path::Path::new("/usr/bin/qemu-x86_64").exists() {
+        println!("skipped: qemu-user is not installed");
+        return;
+    }
+    let folder = folder(true);
+    let path = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
+    let (numbers, kept) = (path("numbers"), path("kept"));
+    let lines: String = (0..5000_u32).map(|n| format!("{}\n", n.wrapping_mul(2_654_435_761))).collect();
+    fs::write(&numbers, lines).expect("written");
+    let live =
+        run(ferrite().args(["sim", "llc", "--json", "--llc", "64K:16", "--save", &kept, "sort", "-n", &numbers]));
+    let live: Value = serde_json::from_str(&live).expect("JSON");
+    assert!(live["accesses"].as_u64() > Some(1_000_000), "{live}");
+    let again = told(&["sim", "llc", "--llc", "64K:16", "--filtered", "--format", "compact", "--trace", &kept]);
+    assert_eq!((&live["policies"], &live["bound"]), (&again["policies"], &again["bound"]));
+}
+
+/// Ctrl-C prints what is known so far, and is no success.
+#[test]
+fn an_interrupted_study_prints_what_it_knows() {
+    let mut child = ferrite()
+        .args(["sim", "llc", "--json", "--format", "din", "--trace", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("it runs");
+    let mut stdin = child.stdin.take().expect("piped");
+    // More than a pipe holds: when all is written, it reads, and so it has said how it is to be ended.
+    for _ in 0..30_000 {
+        stdin.write_all(b"0 1000\n1 2000\n").expect("it reads");
+    }
+    signal(child.id(), "INT");
+    assert_eq!(wait(&mut child, Duration::from_secs(20)), Some(1));
+    let output = std::io::read_to_string(child.stdout.take().expect("piped")).expect("text");
+    let report: Value = serde_json::from_str(&output).expect("JSON");
+    assert_eq!(report["policies"][0]["policy"], "lru");
+}
