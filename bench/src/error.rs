@@ -22,6 +22,9 @@ pub enum Error {
     /// The pool refused.
     #[error(transparent)]
     Pool(#[from] ferrite_pool::Error),
+    /// The log refused.
+    #[error(transparent)]
+    Wal(#[from] ferrite_wal::Error),
     /// The simulator refused.
     #[error(transparent)]
     Simulation(#[from] ferrite_sim::Error),

@@ -9,6 +9,7 @@ mod barriers;
 mod buffer;
 mod buffering;
 mod client;
+mod db_log;
 mod error;
 mod experiment;
 mod ftl;

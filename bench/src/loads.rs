@@ -22,7 +22,7 @@ mod tpcc;
 mod tpch;
 mod untar;
 
-use postgres::Cluster;
+pub use postgres::Cluster;
 use source::Source;
 
 /// Something that a program does in a folder of the file system that is measured.

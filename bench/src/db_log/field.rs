@@ -1,0 +1,92 @@
+//! Where databases put their files.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+use ferrite_block::DiskOptions;
+use ferrite_medium::{Disk, Guard, HddDisk, HddProfile, MapOptions, Mapped, RamDisk, SsdDisk, SsdProfile};
+use ferrite_pool::{Format, Pool};
+use ferrite_serve::HostClock;
+
+use super::{HDD, OWN, SSD, STRICT};
+use crate::node::{self, Ground, Node, Yard};
+use crate::options::Options;
+use crate::protection::stage::Stage;
+use crate::scratch::Scratch;
+use crate::{Result, program};
+
+/// Bytes of each disk: PostgreSQL's cluster, its log, and some.
+const DISK_BYTES: u64 = 512 << 20;
+const POOL_BYTES: u64 = 128 << 20;
+const STROKE: u64 = 64;
+/// Where this machine's disk may have files of ours.
+const ON_DISK: &str = "/var/tmp";
+
+/// Every place there is.
+pub struct Field {
+    /// On tmpfs.
+    pub memory: Scratch,
+    /// Name and folder of each place where a sync waits for something: a file system on our disk under the name of the
+    /// strict one, this machine's disk, simulated ones.
+    pub places: Vec<(&'static str, PathBuf)>,
+    /// A pool on tmpfs.
+    pub pool: PathBuf,
+    /// What is missing, for people.
+    pub notes: Vec<String>,
+    nodes: Vec<Node>,
+    _yard: Option<Yard>,
+    _own: Option<Scratch>,
+}
+
+impl Field {
+    /// All of it, with fresh file systems.
+    pub fn new(options: &Options) -> Result<Self> {
+        let memory = Scratch::new(&options.place)?;
+        let pool = memory.path("pool");
+        let mapped = Mapped::map(memory.file("pool", POOL_BYTES)?, &MapOptions::default())?;
+        Pool::create(&mapped, &Format { uuid: *b"bench of db-log.", boot_id: [0; 16] })?;
+        drop(mapped);
+        let mut field =
+            Self { memory, places: Vec::new(), pool, notes: Vec::new(), nodes: Vec::new(), _yard: None, _own: None };
+        field.mount(options)?;
+        let own = Scratch::new(Path::new(ON_DISK))?;
+        field.places.push((OWN, own.path("home")));
+        std::fs::create_dir(own.path("home")).map_err(crate::Error::io("making a folder on the disk"))?;
+        field._own = Some(own);
+        Ok(field)
+    }
+
+    fn mount(&mut self, options: &Options) -> Result<()> {
+        if let Some(why) = node::missing() {
+            self.notes.push(format!("file systems on Ferrite and simulated disks were left out: {why}"));
+            return Ok(());
+        }
+        let yard = Yard::new()?;
+        let stage = Stage::build(&options.place, DISK_BYTES)?;
+        let ours = stage.disk_on(Arc::new(stage.map(Guard::best())?), DiskOptions::default())?;
+        let (ssd, hdd) = (SsdProfile::x25e(), HddProfile::rpm_7200().with_capacity(STROKE * DISK_BYTES));
+        let disks: [(&'static str, Arc<dyn Disk>); 3] = [
+            (STRICT, ours),
+            (SSD, Arc::new(SsdDisk::new(RamDisk::new(DISK_BYTES), &ssd, HostClock::new(), 1))),
+            (HDD, Arc::new(HddDisk::new(RamDisk::new(DISK_BYTES), &hdd, HostClock::new(), 1))),
+        ];
+        for (number, (name, disk)) in disks.into_iter().enumerate() {
+            let node = yard.node(&format!("log{number}"), Ground::Disk(disk), "barrier")?;
+            node.format()?;
+            let home = node.path().join("home");
+            program::run(Command::new("mkdir").arg(&home))?;
+            self.places.push((name, home));
+            self.nodes.push(node);
+        }
+        self._yard = Some(yard);
+        Ok(())
+    }
+}
+
+impl Drop for Field {
+    fn drop(&mut self) {
+        // Before the folder that they are mounted in.
+        self.nodes.clear();
+    }
+}

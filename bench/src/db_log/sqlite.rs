@@ -1,0 +1,103 @@
+//! SQLite's own shell: rows are made, updated and deleted, each in a transaction of its own, with a write-ahead log.
+
+use std::fmt::Write as _;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use super::field::Field;
+use super::{NOTHING, Plan, RELAXED, STRICT, Speed};
+use crate::options::Options;
+use crate::{Error, Result, program};
+
+/// The database on tmpfs, synced as if it were a disk: what the calls alone cost.
+const SYNCED: &str = "tmpfs, FULL";
+
+/// How a database is opened.
+struct Opened {
+    /// What the shell is told first.
+    opening: String,
+    synchronous: &'static str,
+}
+
+/// The subjects, or why there are none.
+pub fn racers<'a>(
+    field: &'a Field,
+    options: &Options,
+    _: Plan,
+) -> Result<std::result::Result<Vec<(&'static str, Speed<'a>)>, String>> {
+    let Some(shell) = program::find("sqlite3") else { return Ok(Err("it needs sqlite3".into())) };
+    let library = options.ferrite.as_ref().map(|binary| binary.with_file_name("libferrite_sqlite.so"));
+    let Some(library) = library.filter(|library| library.is_file()) else {
+        return Ok(Err(
+            "libferrite_sqlite.so is not beside the program: cargo build --release -p ferrite-sqlite".into()
+        ));
+    };
+    let ours = |name: &str| {
+        let path = field.memory.path(name).display().to_string();
+        let (library, pool) = (library.with_extension(""), field.pool.display());
+        format!(".load {}\n.open file:{path}?vfs=ferrite&pool={pool}\n", library.display())
+    };
+    let plain = |path: PathBuf| format!(".open {}\n", path.display());
+    let mut all = vec![
+        (STRICT, Opened { opening: ours("strict.db"), synchronous: "full" }),
+        (RELAXED, Opened { opening: ours("relaxed.db"), synchronous: "off" }),
+        (NOTHING, Opened { opening: plain(field.memory.path("off.db")), synchronous: "off" }),
+        (SYNCED, Opened { opening: plain(field.memory.path("full.db")), synchronous: "full" }),
+    ];
+    let others = field.places.iter().filter(|(name, _)| *name != STRICT);
+    all.extend(others.map(|(name, home)| (*name, Opened { opening: plain(home.join("a.db")), synchronous: "full" })));
+    let speed = |(name, opened): (&'static str, Opened)| {
+        let shell = shell.clone();
+        (name, Box::new(move |count| run(&shell, &opened, count)) as Speed<'a>)
+    };
+    Ok(Ok(all.into_iter().map(speed).collect()))
+}
+
+/// Transactions a second, of so many.
+fn run(shell: &Path, opened: &Opened, count: u64) -> Result<f64> {
+    let doing = Error::io("running sqlite3");
+    let child = Command::new(shell).arg("-batch").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+    let mut child = child.map_err(doing)?;
+    let script = script(opened, count);
+    let mut stdin = child.stdin.take().expect("piped");
+    let output = BufReader::new(child.stdout.take().expect("piped"));
+    let mut times = Vec::new();
+    std::thread::scope(|scope| {
+        scope.spawn(move || stdin.write_all(script.as_bytes()));
+        for line in output.lines().map_while(std::result::Result::ok) {
+            if matches!(line.as_str(), "go" | "done") {
+                times.push(Instant::now());
+            }
+        }
+    });
+    let ended = child.wait().map_err(Error::io("running sqlite3"))?;
+    match times.as_slice() {
+        [go, done] if ended.success() => Ok(count as f64 / (*done - *go).as_secs_f64()),
+        _ => Err(Error::Server { who: "sqlite3".into(), what: "it did not run all transactions".into() }),
+    }
+}
+
+/// A third each of what makes, changes and deletes a row. The times are told by programs that the shell runs, since what
+/// it prints itself is held back.
+fn script(opened: &Opened, count: u64) -> String {
+    let mut script = opened.opening.clone();
+    let _ = writeln!(script, "pragma journal_mode=wal;\npragma synchronous={};", opened.synchronous);
+    script += "create table if not exists t(n integer primary key, text text);\ndelete from t;\n.system echo go\n";
+    for number in 0..count {
+        let row = number / 3;
+        let _ = match number % 3 {
+            0 => writeln!(
+                script,
+                "insert into t values({row}, 'a hundred bytes or so of what somebody wants to keep for good');"
+            ),
+            1 => writeln!(
+                script,
+                "update t set text = 'something else, as long as it was before, and not much shorter' where n = {row};"
+            ),
+            _ => writeln!(script, "delete from t where n = {row} and {row} % 2;"),
+        };
+    }
+    script + ".system echo done\n"
+}

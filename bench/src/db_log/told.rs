@@ -1,0 +1,41 @@
+//! How databases here compare with the paper's.
+
+use super::appends::{BARE, GROUP};
+use super::{HDD, NOTHING, OWN, RELAXED, SSD, STRICT};
+use crate::report::Report;
+use crate::verdict::figure;
+
+/// Of a case: how many times as many commits strict has as `subject`.
+fn times(report: &Report, case: &str, subject: &str) -> Option<String> {
+    report.row(case, subject).filter(|row| row.beside == STRICT).map(|row| figure(1.0 / row.ratio))
+}
+
+/// The parts of the line.
+pub fn parts(report: &Report) -> Vec<String> {
+    let mut parts = Vec::new();
+    for case in ["SQLite update", "Redis SET, 1 client", "Redis SET, 50 clients", "PostgreSQL update"] {
+        let found: Vec<String> = [
+            (RELAXED, "relaxed (paper: 1)"),
+            (NOTHING, "what never syncs on tmpfs"),
+            (OWN, "this disk"),
+            (SSD, "the SSD (1.9)"),
+            (HDD, "the hard disk (332)"),
+        ]
+        .into_iter()
+        .filter_map(|(subject, name)| Some(format!("{} of {name}", times(report, case, subject)?)))
+        .collect();
+        if !found.is_empty() {
+            parts.push(format!("{case}: strict has {}", found.join(", ")));
+        }
+    }
+    let of = |subject: &str| report.row("append 64 B", subject).filter(|row| row.beside == BARE).map(|row| row.ratio);
+    if let (Some(strict), Some(relaxed), Some(group)) = (of(STRICT), of(RELAXED), of(GROUP)) {
+        parts.push(format!(
+            "a 64-byte record takes {} of a bare store and fence, relaxed {}, 16 to a fence {}",
+            figure(strict),
+            figure(relaxed),
+            figure(group)
+        ));
+    }
+    parts
+}
