@@ -2,11 +2,7 @@
 
 use crate::options::{OnProgress, Options};
 use crate::report::Report;
-<<<<<<< HEAD
-use crate::{Result, barriers, buffering, ftl, llc, media, objects, pace, protection, write_schemes};
-=======
-use crate::{Result, barriers, buffering, db_log, ftl, llc, media, pace, protection, write_schemes};
->>>>>>> 4a3caa0 (bench db-log: commits of SQLite, Redis and PostgreSQL, strict and relaxed, beside disks)
+use crate::{Result, barriers, buffering, db_log, ftl, llc, media, objects, pace, protection, write_schemes};
 
 /// One experiment.
 pub struct Experiment {
@@ -50,15 +46,14 @@ pub const EXPERIMENTS: &[Experiment] = &[
         run: media::run,
     },
     Experiment {
-<<<<<<< HEAD
         name: "objects",
         about: "what an object's update costs beside LMDB, libpmemobj and disks (flash-backed DRAM, figure 5, table 1)",
         run: objects::run,
-=======
+    },
+    Experiment {
         name: "db-log",
         about: "commits of SQLite, Redis and PostgreSQL, strict and relaxed, beside disks (flash-backed DRAM, table 1, figure 7)",
         run: db_log::run,
->>>>>>> 4a3caa0 (bench db-log: commits of SQLite, Redis and PostgreSQL, strict and relaxed, beside disks)
     },
     Experiment {
         name: "llc",
