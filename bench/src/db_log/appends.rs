@@ -45,7 +45,7 @@ fn measure(session: &mut Session<'_>, field: &Field, plan: Plan, (case, bytes): 
     let folder =
         Directory::new(&field.memory.path(&format!("{name}-drained"))).map_err(Error::io("making a folder"))?;
     let spec = WalSpec { capacity_bytes: CAPACITY_BYTES };
-    let wal = &Wal::create(Arc::new(pool), "log", &spec, Box::new(folder))?;
+    let wal = &Wal::create(&Arc::new(pool), "log", &spec, Box::new(folder))?;
     let bare = &map(field.memory.file(&format!("{name}-bare"), CAPACITY_BYTES)?)?;
     let count = if plan.slice > 0.0 { 10_000 } else { 64 };
     let payload = &vec![7_u8; bytes];

@@ -1,6 +1,7 @@
 //! What went wrong, for people: SQLite's codes say too little, so it goes to SQLite's log and to standard error.
 
 use std::ffi::{CString, c_int};
+use std::io::Write;
 
 use ferrite_pool::Error as PoolError;
 use ferrite_wal::{Error, Result};
@@ -19,7 +20,8 @@ pub fn code(routines: &Routines, path: &str, result: Result<()>, code: c_int) ->
 pub fn told(routines: &Routines, path: &str, error: &Error, code: c_int) -> c_int {
     let code = if matches!(error, Error::Pool(PoolError::Full { .. })) { abi::FULL } else { code };
     let text = format!("ferrite: {path}: {error}");
-    eprintln!("{text}");
+    // A program without a standard error is not to end for that.
+    let _ = writeln!(std::io::stderr(), "{text}");
     if let Ok(text) = CString::new(text) {
         // SAFETY: both are strings of C, and the format takes one.
         unsafe { (routines.log)(code, c"%s".as_ptr(), text.as_ptr()) };

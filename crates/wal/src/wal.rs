@@ -6,7 +6,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use ferrite_pool::{Freeze, Log, Pool, Position, TagChange};
+use ferrite_medium::Span;
+use ferrite_pool::holding::{Holding, Part, Spec as TagSpec};
+use ferrite_pool::layout::PAGE;
+use ferrite_pool::sealed::{seal, unseal};
+use ferrite_pool::{Freeze, Log, Pool, Position, Role, TagKind};
 use parking_lot::{Condvar, Mutex};
 
 use crate::drain::{Drain, Step};
@@ -49,8 +53,9 @@ pub struct Standing {
 
 /// An open log. One at a time for each log of a pool; any number of threads may use it at once.
 pub struct Wal {
-    pool: Arc<Pool>,
+    holding: Arc<Holding>,
     log: Arc<Log>,
+    start_at: u64,
     session: u64,
     order: Order<AtomicU64>,
     /// Held by who settles for a group.
@@ -69,27 +74,52 @@ impl fmt::Debug for Wal {
     }
 }
 
+/// Where in the MAP page the position of the oldest record is, sealed with the low half of the tag's generation.
+const START_AT: u64 = 64;
+
+fn salt(holding: &Holding) -> u32 {
+    holding.tag().generation as u32
+}
+
+fn damaged(holding: &Holding, what: &str) -> Error {
+    Error::Limit(format!("log {:?} is damaged ({what}): restore a backup", holding.tag().name))
+}
+
 /// Files are this long at least before the next one is begun, unless another length is chosen.
 const SEGMENT_BYTES: u64 = 64 << 20;
 
 impl Wal {
+    /// What the tag of a log called `name` is made of, for a process that asks the pool's owner for it.
+    pub fn tag_spec(name: &str, spec: &WalSpec) -> Result<TagSpec> {
+        let size = spec.capacity_bytes.max(1).checked_next_multiple_of(PAGE);
+        let too_large = || Error::Limit(format!("a log of {} bytes is too large", spec.capacity_bytes));
+        let size = size.ok_or_else(too_large)?;
+        let parts = vec![Part { role: Role::MAP, bytes: PAGE }, Part { role: Role::DATA, bytes: size }];
+        let (name, kind, attributes) = (name.into(), TagKind::LOG.0, Vec::new());
+        Ok(TagSpec { name, kind, size, attributes, parts, has_log: true })
+    }
+
     /// Makes a log called `name` that drains to `folder`, and opens it. Durable on return.
-    pub fn create(pool: Arc<Pool>, name: &str, spec: &WalSpec, folder: Box<dyn Folder>) -> Result<Arc<Self>> {
-        let log = Log::create(Arc::clone(&pool), name, spec.capacity_bytes)?;
-        Self::open_log(pool, log, folder)
+    pub fn create(pool: &Arc<Pool>, name: &str, spec: &WalSpec, folder: Box<dyn Folder>) -> Result<Arc<Self>> {
+        Self::tag_spec(name, spec)?.create(pool)?;
+        Self::open(pool, name, folder)
     }
 
     /// Opens the log called `name`, which drains to `folder`. What it finds is durable.
-    pub fn open(pool: Arc<Pool>, name: &str, folder: Box<dyn Folder>) -> Result<Arc<Self>> {
-        let log = Log::open(Arc::clone(&pool), name)?;
-        Self::open_log(pool, log, folder)
+    pub fn open(pool: &Arc<Pool>, name: &str, folder: Box<dyn Folder>) -> Result<Arc<Self>> {
+        Self::open_held(Arc::new(pool.hold(name)?), folder)
     }
 
-    fn open_log(pool: Arc<Pool>, log: Arc<Log>, folder: Box<dyn Folder>) -> Result<Arc<Self>> {
-        let start = u64::from_le_bytes(*log.tag().attributes.first_chunk().expect("64 bytes"));
+    /// Opens the log in a held tag, in the pool's owner or beside it. A tenant's is not part of the owner's backups.
+    pub fn open_held(holding: Arc<Holding>, folder: Box<dyn Folder>) -> Result<Arc<Self>> {
+        let log = Arc::new(Log::open_within(Arc::clone(&holding))?);
+        let map = holding.stream(Role::MAP).locate(START_AT).ok_or_else(|| damaged(&holding, "it has no MAP page"))?;
+        let start = match holding.memory().load_word(map.at) {
+            0 => 0,
+            word => unseal(salt(&holding), word).ok_or_else(|| damaged(&holding, "the word of its start"))?,
+        };
         if start > log.end().number() {
-            let (name, end) = (&log.tag().name, log.end().number());
-            return Err(Error::Limit(format!("log {name:?} starts at position {start} and ends at {end}: damaged")));
+            return Err(damaged(&holding, "it starts behind its end"));
         }
         if start > log.head().number() {
             // A truncation was cut short.
@@ -97,6 +127,7 @@ impl Wal {
         }
         let head = log.head().number();
         let wal = Arc::new(Self {
+            start_at: map.at,
             session: log.session(),
             order: Order::new(Start { head, end: log.end().number(), lines: log.lines() }),
             leader: Mutex::new(()),
@@ -105,11 +136,11 @@ impl Wal {
             broken: AtomicBool::new(false),
             gate: Mutex::new(false),
             thawed: Condvar::new(),
-            pool,
+            holding,
             log,
         });
-        let service: Arc<dyn Freeze> = wal.clone();
-        wal.pool.register_freezer(Arc::downgrade(&service));
+        let services: [Arc<dyn Freeze>; 2] = [wal.log.clone(), wal.clone()];
+        services.iter().for_each(|service| wal.holding.register_freezer(Arc::downgrade(service)));
         Ok(wal)
     }
 
@@ -155,8 +186,8 @@ impl Wal {
         let _leader = self.leader.lock();
         let reach = self.order.reach();
         if !reach.settled {
-            self.pool.check_poison()?;
-            self.pool.memory().barrier().inspect_err(|error| self.pool.poison(error))?;
+            self.holding.check_poison()?;
+            self.holding.barrier()?;
         }
         self.order.settled(reach.end);
         Ok(())
@@ -169,7 +200,7 @@ impl Wal {
         }
         // Where threads are interleaved by a seed, the turn passes at calls on the memory.
         #[cfg(test)]
-        self.pool.memory().load_word(0);
+        self.holding.memory().load_word(0);
         std::thread::yield_now();
         Ok(())
     }
@@ -224,11 +255,8 @@ impl Wal {
             let (name, end) = (self.name(), self.order.durable());
             return Err(Error::Limit(format!("no record of log {name:?} starts at position {to}; it ends at {end}")));
         }
-        let tag = self.pool.tag(self.name())?;
-        let mut attributes = tag.attributes;
-        attributes[..8].copy_from_slice(&to.to_le_bytes());
-        let change = TagChange { size: tag.size, attributes, add: &[], keep: &tag.extents };
-        self.pool.change_tag(&tag, &change, |_| Ok(()))?;
+        self.holding.memory().store_word(self.start_at, seal(salt(&self.holding), to));
+        self.holding.persist(Span::new(self.start_at, 8))?;
         self.start.store(to, Ordering::Release);
         if to > self.order.head() {
             self.cut(to)?;
@@ -271,7 +299,7 @@ impl Wal {
     }
 
     pub(crate) fn header(&self, first: u64) -> Vec<u8> {
-        segment::header(&self.log, self.pool.superblock().uuid, first)
+        segment::header(&self.log, self.holding.uuid(), first)
     }
 
     /// Durable records from `from` on, as they lie in the ring.

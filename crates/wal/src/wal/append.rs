@@ -33,8 +33,8 @@ impl Wal {
     fn append_group(&self, payloads: &[&[u8]], durability: Durability) -> Result<u64> {
         let strict = durability == Durability::Strict;
         let lines = self.lines_for(payloads)?;
-        self.pool.check_poison()?;
-        let memory = self.pool.memory();
+        self.holding.check_poison()?;
+        let memory = self.holding.memory();
         let place = Place { wal: self, start: self.reserve(lines)? };
         let how = if strict { Scheme::Nt } else { Scheme::Writeback };
         let mut at = place.start;

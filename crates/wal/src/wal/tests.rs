@@ -54,14 +54,14 @@ fn open_pool(memory: &Arc<LyingMemory>) -> Verdict<Arc<Pool>> {
 
 fn create(memory: &Arc<LyingMemory>, folder: &LyingFolder) -> Arc<Wal> {
     let spec = WalSpec { capacity_bytes: CAPACITY };
-    let wal = Wal::create(open_pool(memory).unwrap(), "log", &spec, Box::new(folder.clone())).unwrap();
+    let wal = Wal::create(&open_pool(memory).unwrap(), "log", &spec, Box::new(folder.clone())).unwrap();
     // A few segments in each run.
     wal.set_segment_bytes(6 << 10);
     wal
 }
 
 fn open(memory: &Arc<LyingMemory>, folder: &LyingFolder) -> Verdict<Arc<Wal>> {
-    let wal = Wal::open(open_pool(memory)?, "log", Box::new(folder.clone())).map_err(|error| error.to_string())?;
+    let wal = Wal::open(&open_pool(memory)?, "log", Box::new(folder.clone())).map_err(|error| error.to_string())?;
     wal.set_segment_bytes(6 << 10);
     Ok(wal)
 }
@@ -173,9 +173,10 @@ fn a_group_is_appended_as_one_and_what_never_fits_is_refused() {
 /// A backup or a check sees the pool stand still: appends wait, and go on afterwards.
 #[test]
 fn appends_wait_while_the_pool_stands_still() {
-    let (memory, folder) = (new_pool(Model::MAPPED), LyingFolder::default());
-    let wal = create(&memory, &folder);
-    let frozen = wal.pool.freeze();
+    let pool = open_pool(&new_pool(Model::MAPPED)).unwrap();
+    let folder = Box::new(LyingFolder::default());
+    let wal = Wal::create(&pool, "log", &WalSpec { capacity_bytes: CAPACITY }, folder).unwrap();
+    let frozen = pool.freeze();
     std::thread::scope(|scope| {
         let appends = [0, 1].map(|number| {
             let wal = &wal;

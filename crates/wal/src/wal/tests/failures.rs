@@ -85,7 +85,7 @@ fn a_folder_that_is_gone_is_told_by_its_path_and_taken_up_again_when_it_is_back(
     let path = place.path().join("logs");
     let directory = Box::new(Directory::new(&path).unwrap());
     let wal =
-        Wal::create(open_pool(&memory).unwrap(), "log", &WalSpec { capacity_bytes: CAPACITY }, directory).unwrap();
+        Wal::create(&open_pool(&memory).unwrap(), "log", &WalSpec { capacity_bytes: CAPACITY }, directory).unwrap();
     (0..5).for_each(|number| _ = wal.append(&payload(number), Durability::Strict).unwrap());
     wal.drain().unwrap();
     (5..10).for_each(|number| _ = wal.append(&payload(number), Durability::Strict).unwrap());
@@ -98,7 +98,7 @@ fn a_folder_that_is_gone_is_told_by_its_path_and_taken_up_again_when_it_is_back(
     wal.drain().unwrap();
     drop(wal);
     let directory = Box::new(Directory::new(&path).unwrap());
-    let wal = Wal::open(open_pool(&memory).unwrap(), "log", directory).unwrap();
+    let wal = Wal::open(&open_pool(&memory).unwrap(), "log", directory).unwrap();
     runs(&numbers(&wal).unwrap(), 0, 10).unwrap();
 }
 
@@ -107,8 +107,7 @@ fn another_logs_folder_is_refused_untouched() {
     let (memory, folder) = (new_pool(Model::MAPPED), LyingFolder::default());
     let pool = open_pool(&memory).unwrap();
     let spec = WalSpec { capacity_bytes: CAPACITY };
-    let [one, two] =
-        ["one", "two"].map(|name| Wal::create(pool.clone(), name, &spec, Box::new(folder.clone())).unwrap());
+    let [one, two] = ["one", "two"].map(|name| Wal::create(&pool, name, &spec, Box::new(folder.clone())).unwrap());
     one.append(b"of one", Durability::Strict).unwrap();
     one.append(b"of one", Durability::Strict).unwrap();
     one.drain().unwrap();
