@@ -1,6 +1,7 @@
 //! The file systems of a pool that are open, each once, and where they are mounted.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -176,7 +177,10 @@ impl Trees {
 /// Makes the folder to mount on where there is none. One that a killed server left mounted is there, and answers not.
 fn make_folder(point: &Path) -> Result<(), String> {
     let found = ferrite_serve::mount::clear_stale(point).and_then(|()| std::fs::create_dir_all(point));
-    found.map_err(|error| format!("making {}: {error}", point.display()))
+    found.map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => format!("{} is not a folder: name one to mount on", point.display()),
+        _ => format!("making {}: {error}", point.display()),
+    })
 }
 
 /// The file systems of `pool`, by name.

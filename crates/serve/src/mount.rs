@@ -235,8 +235,8 @@ fn unmount(point: &Path, lazily: bool) -> io::Result<()> {
     }
 }
 
-/// Programs that have a file under `point` open, work in it or run from it, in words. Only links are read: asking about
-/// a file on the mount would wait for ourselves.
+/// Programs that have a file under `point` open, work in it or run from it, and what is mounted in it, in words. Only
+/// links are read: asking about a file on the mount would wait for ourselves.
 fn users(point: &Path) -> Vec<String> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten().map(|entry| entry.path());
     let uses = |process: &PathBuf| {
@@ -250,5 +250,10 @@ fn users(point: &Path) -> Vec<String> {
         format!("process {pid} ({})", name.trim())
     };
     let is_process = |path: &PathBuf| path.file_name().is_some_and(|name| name.as_encoded_bytes()[0].is_ascii_digit());
-    entries.filter(is_process).filter(uses).map(words).collect()
+    let within = |mount: Mount| {
+        let is_within = mount.point != point && mount.point.starts_with(point);
+        is_within.then(|| format!("the mount on {}", mount.point.display()))
+    };
+    let mounts = Mount::seen_by("self").unwrap_or_default().into_iter().filter_map(within);
+    entries.filter(is_process).filter(uses).map(words).chain(mounts).collect()
 }

@@ -367,6 +367,10 @@ impl Filesystem for Front {
             libc::SEEK_HOLE => Seek::Hole,
             _ => return reply.error(Errno::EINVAL),
         };
+        if self.cached {
+            // What the kernel keeps back is data too, and only the kernel knows of it.
+            return reply.error(Errno::ENOSYS);
+        }
         let Ok(at) = u64::try_from(at) else { return reply.error(Errno::ENXIO) };
         match self.fs.seek(Ino(ino.0), at, what) {
             Ok(at) => reply.offset(at as i64),

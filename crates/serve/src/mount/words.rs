@@ -47,13 +47,15 @@ fn moment(time: Time) -> SystemTime {
     if time.0 < 0 { UNIX_EPOCH - since } else { UNIX_EPOCH + since }
 }
 
-/// A moment of the kernel's; the nearest that can be kept.
-pub(super) fn time(moment: SystemTime) -> Time {
-    let nanoseconds = |since: Duration| i64::try_from(since.as_nanos()).unwrap_or(i64::MAX);
-    Time(match moment.duration_since(UNIX_EPOCH) {
-        Ok(since) => nanoseconds(since),
-        Err(before) => -nanoseconds(before.duration()),
-    })
+/// A moment that the kernel set; the nearest that can be kept. Before 1970 the kernel counts whole seconds down and
+/// nanoseconds up, and fuser takes both down: what it took is given back.
+fn time(moment: SystemTime) -> Time {
+    let seconds = |since: Duration| i128::from(since.as_secs()) * 1_000_000_000;
+    let nanoseconds = match moment.duration_since(UNIX_EPOCH) {
+        Ok(since) => seconds(since) + i128::from(since.subsec_nanos()),
+        Err(before) => i128::from(before.duration().subsec_nanos()) - seconds(before.duration()),
+    };
+    Time(nanoseconds.clamp(i64::MIN.into(), i64::MAX.into()) as i64)
 }
 
 /// A time to be set.
@@ -68,11 +70,17 @@ pub(super) fn set_time(how: TimeOrNow) -> SetTime {
 mod tests {
     use super::*;
 
-    /// A file keeps the times that were given to it, those before 1970 too.
+    /// A file keeps the times that were given to it, those before 1970 too, as fuser reads them.
     #[test]
     fn times_go_both_ways() {
-        for nanoseconds in [0, 1, -1, 1_700_000_000_123_456_789, -86_400_000_000_001, i64::MAX, -i64::MAX] {
-            assert_eq!(time(moment(Time(nanoseconds))), Time(nanoseconds));
+        for nanoseconds in [0_i64, 1, -1, 1_700_000_000_123_456_789, -86_400_000_000_001, i64::MAX, -i64::MAX] {
+            let (seconds, part) = (nanoseconds.div_euclid(1_000_000_000), nanoseconds.rem_euclid(1_000_000_000) as u64);
+            let read = Duration::new(seconds.unsigned_abs(), part as u32);
+            let read = if seconds < 0 { UNIX_EPOCH - read } else { UNIX_EPOCH + read };
+            assert_eq!(time(read), Time(nanoseconds));
+            let kept = Duration::from_nanos(nanoseconds.unsigned_abs());
+            let shown = if nanoseconds < 0 { UNIX_EPOCH - kept } else { UNIX_EPOCH + kept };
+            assert_eq!(moment(Time(nanoseconds)), shown);
         }
     }
 }
