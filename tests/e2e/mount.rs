@@ -13,7 +13,7 @@ use crate::server::{Server, assert_sound, folder, json, ok, refused, run};
 use crate::tree::{assert_equal, unpack};
 
 /// Whether file systems can be mounted here; says why not.
-fn can_mount() -> bool {
+pub fn can_mount() -> bool {
     let is_root = fs::metadata("/proc/self").is_ok_and(|it| std::os::unix::fs::MetadataExt::uid(&it) == 0);
     if !Path::new("/dev/fuse").exists() || !is_root {
         println!("skipped: this machine has no /dev/fuse, or this user is not root");
@@ -22,7 +22,8 @@ fn can_mount() -> bool {
     true
 }
 
-fn start(pool: &Path, at: &Path, more: &[&str]) -> Server {
+/// Starts a server that mounts the file system `files` on `at`.
+pub fn start(pool: &Path, at: &Path, more: &[&str]) -> Server {
     let at = at.to_str().expect("text");
     let server = Server::start(pool, &[&["--no-attach", "--mount", at][..], more].concat());
     assert!(server.lines.iter().any(|line| line.contains(&format!("mounted on {at}"))), "{:?}", server.lines);
@@ -30,7 +31,7 @@ fn start(pool: &Path, at: &Path, more: &[&str]) -> Server {
 }
 
 /// Bytes that its files take, once nothing waits to be freed.
-fn used_bytes(pool: &Path) -> u64 {
+pub fn used_bytes(pool: &Path) -> u64 {
     let stat = json(&["fs", "stat", pool.to_str().expect("text"), "files"]);
     let bytes = |name: &str| stat["space"][name].as_u64().unwrap_or_else(|| panic!("{stat}"));
     bytes("total_bytes") - bytes("free_bytes")

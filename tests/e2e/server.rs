@@ -81,6 +81,24 @@ impl Server {
         self.child.wait().expect("reaped");
     }
 
+    /// What it says on its standard error, which was piped, up to the line that has `word` in it. Called once.
+    pub fn said_until(&mut self, word: &str) -> String {
+        let mut lines = BufReader::new(self.child.stderr.take().expect("piped")).lines().map_while(Result::ok);
+        let mut said = String::new();
+        while !said.contains(word) {
+            let line = lines.next().unwrap_or_else(|| panic!("it never said {word:?}: {said}"));
+            said = said + &line + "\n";
+        }
+        // What it says later must not meet a closed pipe.
+        std::thread::spawn(move || lines.for_each(drop));
+        said
+    }
+
+    /// Its exit status, once it was told to end.
+    pub fn ended(mut self) -> Option<i32> {
+        wait(&mut self.child, Duration::from_secs(60))
+    }
+
     /// Ends it as Ctrl-C does; its exit status is 0.
     pub fn interrupt(mut self) {
         signal(self.pid(), "INT");

@@ -38,6 +38,14 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("psql", "postgresql"),
     ("pg_ctlcluster", "postgresql"),
     ("runuser", "util-linux"),
+    ("stress-ng", "stress-ng"),
+    ("postmark", "postmark"),
+    ("dbench", "dbench"),
+    ("fs_mark", "fsmark"),
+    ("git", "git"),
+    ("rsync", "rsync"),
+    ("setfacl", "acl"),
+    ("setfattr", "attr"),
 ];
 
 /// Test programs that crates.io has, with the versions that are built.

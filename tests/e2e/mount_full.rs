@@ -1,0 +1,155 @@
+//! Mounts that share a pool, a pool that is full, and mounts that refuse changes.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::path::Path;
+
+use crate::mount::{can_mount, start};
+use crate::programs::{client, ferrite};
+use crate::server::{Server, assert_sound, folder, json, ok, refused, run};
+use crate::tree::{assert_equal, unpack};
+
+fn is_full<T>(done: std::io::Result<T>) -> bool {
+    done.is_err_and(|why| why.kind() == ErrorKind::StorageFull)
+}
+
+/// Writes until nothing goes in any more; how many bytes that were.
+fn fill(file: &Path) -> u64 {
+    let mut file = OpenOptions::new().create(true).append(true).open(file).expect("opened");
+    let block = vec![0x5A_u8; 1 << 20];
+    let mut total = 0;
+    for len in [1 << 20, 4096, 1] {
+        loop {
+            match file.write(&block[..len]) {
+                Ok(written) => total += written as u64,
+                Err(why) => {
+                    assert_eq!(why.kind(), ErrorKind::StorageFull, "{why}");
+                    break;
+                }
+            }
+        }
+    }
+    total
+}
+
+/// A full pool refuses what needs space and nothing else, gives up nothing when it is killed like that, and takes
+/// files again once some were removed.
+#[test]
+fn a_full_pool_still_deletes_and_outlives_a_kill() {
+    if !can_mount() {
+        return;
+    }
+    let folder = folder(true);
+    let (pool, at) = (folder.path().join("pool"), folder.path().join("mnt"));
+    let server = start(&pool, &at, &["--size", "128M", "--disk", "d=8M"]);
+    let kept: Vec<u8> = (0..1_000_000_u32).map(|i| (i % 251) as u8).collect();
+    fs::write(at.join("kept"), &kept).expect("written");
+    let total = fill(&at.join("big"));
+    assert!(total > 80 << 20, "{total} bytes fill 128 MiB");
+    assert!(is_full(fs::write(at.join("more"), b"more")), "there is space still");
+    fs::rename(at.join("kept"), at.join("moved")).expect("a name takes the place of one");
+    server.kill();
+    let server = start(&pool, &at, &[]);
+    assert!(fs::read(at.join("moved")).expect("there") == kept, "what was there before is damaged");
+    assert_eq!(fs::metadata(at.join("big")).expect("there").len(), total);
+    assert!(is_full(File::create(at.join("again")).and_then(|mut file| file.write_all(&vec![0; 8 << 20]))));
+    fs::remove_file(at.join("big")).expect("removed");
+    let big = (0..100).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        fs::write(at.join("big"), vec![1; 64 << 20]).is_ok()
+    });
+    assert!(big, "the space of what was removed is not back");
+    assert!(fs::read(at.join("moved")).expect("there") == kept, "what was there before is damaged");
+    server.interrupt();
+    assert_sound(&pool);
+}
+
+#[test]
+fn two_mounts_and_a_disk_work_at_once_in_one_pool() {
+    if !can_mount() {
+        return;
+    }
+    let folder = folder(true);
+    let path = folder.path().join("pool");
+    let pool = path.to_str().expect("text");
+    let server = Server::start(&path, &["--no-attach", "--size", "512M", "--disk", "d=64M"]);
+    let points = ["one", "two"].map(|name| folder.path().join(name));
+    for (name, point) in ["one", "two"].iter().zip(&points) {
+        ok(&["fs", "create", pool, name]);
+        ok(&["fs", "mount", pool, name, point.to_str().expect("text")]);
+    }
+    std::thread::scope(|scope| {
+        points.iter().for_each(|point| drop(scope.spawn(|| unpack(point))));
+        run(client("qemu-io").args(["-f", "raw", "-c", "write -P 7 0 64M", "-c", "read -P 7 0 64M", &server.uri("d")]));
+    });
+    run(client("qemu-io").args(["-f", "raw", "-c", "read -P 7 0 64M", &server.uri("d")]));
+    points.iter().for_each(|point| assert_equal(point));
+    server.interrupt();
+    assert_sound(&path);
+}
+
+#[test]
+fn a_read_only_mount_refuses_every_change() {
+    if !can_mount() {
+        return;
+    }
+    let folder = folder(true);
+    let (path, at) = (folder.path().join("pool"), folder.path().join("mnt"));
+    let (pool, point) = (path.to_str().expect("text"), at.to_str().expect("text"));
+    let _server = Server::start(&path, &["--no-attach", "--size", "64M", "--disk", "d=8M"]);
+    ok(&["fs", "create", pool, "f"]);
+    ok(&["fs", "mount", pool, "f", point]);
+    fs::write(at.join("file"), b"content").expect("written");
+    ok(&["fs", "unmount", pool, "f"]);
+    ok(&["fs", "mount", pool, "f", point, "--read-only"]);
+    assert_eq!(fs::read(at.join("file")).expect("read"), b"content");
+    for change in
+        ["echo x >> file", "echo x > new", "rm file", "mv file other", "mkdir d", "touch file", "chmod 1 file"]
+    {
+        let said =
+            refused(client("sh").args(["-c", change]).current_dir(&at), if change.starts_with("echo") { 2 } else { 1 });
+        assert!(said.contains("Read-only"), "{change}: {said}");
+    }
+    ok(&["fs", "unmount", pool, "f"]);
+    assert_eq!(json(&["fs", "stat", pool, "f"])["space"]["inodes"], 2);
+}
+
+/// Without root, by fusermount3; where this is run by root, as `nobody` with a FUSE device that all may open.
+#[test]
+fn a_user_mounts_by_fusermount() {
+    if !can_mount() {
+        return;
+    }
+    let folder = folder(true);
+    let home = folder.path();
+    let script = r#"
+set -e
+F=$1; H=$2; mkdir $H/dev; chown -R nobody $H
+fs_copy=$H/ferrite; cp $F $fs_copy; chmod 755 $fs_copy
+# The copies of other mounts would keep them from ending.
+awk '$3 == "fuse.ferrite" { print $2 }' /proc/mounts | xargs -r -n1 umount -l
+mount -t tmpfs -o mode=755 none $H/dev || { echo "skipped: no mounts in a namespace"; exit 0; }
+mknod -m 666 $H/dev/fuse c 10 229; mount --bind $H/dev/fuse /dev/fuse || { echo "skipped: no device"; exit 0; }
+HOME=$H exec setpriv --reuid nobody --regid nogroup --clear-groups bash -ec '
+cd $HOME; ./ferrite pool create p --size 64M > log; ./ferrite fs create p f >> log
+# Whatever fails, nothing of this lives on.
+trap "kill -9 \$server" EXIT
+serve() {
+    ./ferrite fs mount p f m > $1 2>&1 & server=$!
+    for i in $(seq 600); do grep -q "on " $1 && return; sleep 0.05; done
+    cat $1; false
+}
+serve first; id -u > m/file; test "$(stat -c %U m/file)" = nobody; cat m/file
+kill -9 $server; wait $server || true
+serve second; cat m/file; kill -INT $server; wait $server; test -z "$(ls m)"
+trap - EXIT; ./ferrite pool check p; echo ended'
+"#;
+    let mut program = client("unshare");
+    program.args(["--mount", "--propagation", "private", "bash", "-c", script, "-"]);
+    let told = run(program.arg(ferrite().get_program()).arg(home));
+    if told.contains("skipped: ") {
+        println!("{told}");
+        return;
+    }
+    assert!(told.contains("ended"), "{told}");
+}

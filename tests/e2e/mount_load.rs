@@ -1,0 +1,95 @@
+//! Programs made to break file systems, on the mount: with the kernel's write-back cache and without.
+
+use std::path::Path;
+use std::time::Duration;
+
+use crate::kill::number;
+use crate::mount::{can_mount, start, used_bytes};
+use crate::programs::client;
+use crate::server::{assert_sound, folder, json, run};
+
+/// What they do is checked by themselves (`--verify`).
+const STRESSORS: &str = "access aiol chmod chown dentry dir dirdeep dirmany fallocate fanotify filename flock fpunch fsize \
+    fstat getdent handle hdd inotify iomix lease link locka mknod msync rename revio seek symlink sync-file touch utime xattr";
+
+/// All of them at once, for some seconds.
+fn stress(at: &Path) {
+    let seconds = 6 * number("FERRITE_ROUNDS", 1);
+    let mut program = client("stress-ng");
+    program.args(["--verify", "--timeout", &seconds.to_string(), "--temp-path"]).arg(at);
+    for bytes in ["fallocate", "hdd", "iomix", "sync-file"] {
+        program.args([format!("--{bytes}-bytes"), "8M".into()]);
+    }
+    for name in STRESSORS.split_whitespace() {
+        program.args([format!("--{name}"), "1".into()]);
+    }
+    run(&mut program);
+}
+
+fn postmark(at: &Path, folder: &Path) {
+    let transactions = 2000 * number("FERRITE_ROUNDS", 1);
+    let load = folder.join("postmark");
+    let text = format!(
+        "set location {}\nset number 300\nset transactions {transactions}\nset size 500 60000\nrun\nquit\n",
+        at.display()
+    );
+    std::fs::write(&load, text).expect("written");
+    let told = run(client("postmark").arg(load));
+    assert!(told.contains(&format!("{transactions} transactions")) || told.contains("deleted ("), "{told}");
+    assert!(!told.contains("Error"), "{told}");
+}
+
+fn dbench(at: &Path) {
+    let seconds = number("FERRITE_ROUNDS", 1).clamp(1, 600).to_string();
+    let told =
+        run(client("dbench").args(["-t", &seconds, "-c", "/usr/share/dbench/client.txt", "-x", "-D"]).arg(at).arg("2"));
+    assert!(told.contains("Throughput"), "{told}");
+}
+
+fn fs_mark(at: &Path) {
+    let files = (500 * number("FERRITE_ROUNDS", 1)).to_string();
+    let told = run(client("fs_mark")
+        .current_dir(at)
+        .args(["-n", &files, "-s", "16384", "-S", "1", "-D", "10", "-t", "2", "-d"])
+        .arg(at));
+    assert!(told.contains("Files/sec"), "{told}");
+}
+
+/// All loads; then space and inodes are as they were.
+fn load(more: &[&str]) {
+    if !can_mount() {
+        return;
+    }
+    let folder = folder(true);
+    let (pool, at) = (folder.path().join("pool"), folder.path().join("mnt"));
+    let server = start(&pool, &at, &[&["--size", "768M", "--disk", "d=8M"][..], more].concat());
+    let before = used_bytes(&pool);
+    stress(&at);
+    postmark(&at, folder.path());
+    dbench(&at);
+    fs_mark(&at);
+    for entry in std::fs::read_dir(&at).expect("listed").flatten() {
+        run(client("rm").arg("-rf").arg(entry.path()));
+    }
+    let is_back = || {
+        let stat = json(&["fs", "stat", pool.to_str().expect("text"), "files"]);
+        used_bytes(&pool) <= before + (4 << 20) && stat["space"]["inodes"] == 1
+    };
+    let freed = (0..100).any(|_| {
+        std::thread::sleep(Duration::from_millis(100));
+        is_back()
+    });
+    assert!(freed, "{before} bytes before, {} after all was removed", used_bytes(&pool));
+    server.interrupt();
+    assert_sound(&pool);
+}
+
+#[test]
+fn stressors_and_file_servers_find_nothing() {
+    load(&[]);
+}
+
+#[test]
+fn stressors_and_file_servers_find_nothing_under_the_write_back_cache() {
+    load(&["--cached"]);
+}

@@ -1,0 +1,125 @@
+//! Where a file system is mounted, and when it is not.
+
+use std::fs;
+use std::process::Stdio;
+use std::time::Duration;
+
+use crate::mount::{can_mount, start};
+use crate::programs::{client, ferrite};
+use crate::server::{Server, assert_sound, folder, ok, refused, run, signal, wait};
+
+#[test]
+fn a_point_is_made_hidden_and_given_back() {
+    if !can_mount() {
+        return;
+    }
+    let folder = folder(true);
+    let path = folder.path().join("pool");
+    let pool = path.to_str().expect("text");
+    let server = Server::start(&path, &["--no-attach", "--size", "64M", "--disk", "d=8M"]);
+    ok(&["fs", "create", pool, "f"]);
+    // A relative one, that is not there, nor the folder it is in.
+    run(ferrite().args(["fs", "mount", pool, "f", "deep/er"]).current_dir(folder.path()));
+    fs::write(folder.path().join("deep/er/file"), b"content").expect("written");
+    let said = refused(ferrite().args(["fs", "mount", pool, "f", "other"]).current_dir(folder.path()), 1);
+    assert!(said.contains("already") && said.contains("deep/er"), "{said}");
+    ok(&["fs", "unmount", pool, "f"]);
+    // One with something in it, which is there again afterwards.
+    let full = folder.path().join("full");
+    fs::create_dir(&full).expect("made");
+    fs::write(full.join("hidden"), b"").expect("written");
+    ok(&["fs", "mount", pool, "f", full.to_str().expect("text")]);
+    assert!(full.join("file").exists() && !full.join("hidden").exists());
+    ok(&["fs", "unmount", pool, "f"]);
+    assert!(full.join("hidden").exists());
+    // One that is no folder, and one whose folder is gone.
+    let said = refused(ferrite().args(["fs", "mount", pool, "f"]).arg(full.join("hidden")), 1);
+    assert!(said.contains("not a folder"), "{said}");
+    let vanished = folder.path().join("vanished");
+    fs::create_dir(&vanished).expect("made");
+    let script = format!("cd {0} && rmdir {0} && exec \"$@\"", vanished.display());
+    let mut program = client("sh");
+    program.args(["-c", &script, "-"]).arg(ferrite().get_program()).args(["fs", "mount", pool, "f", "point"]);
+    assert!(refused(&mut program, 1).contains("No such file"));
+    let said = refused(ferrite().args(["fs", "unmount", pool, "f"]), 1);
+    assert!(said.contains("not mounted"), "{said}");
+    server.interrupt();
+    assert_sound(&path);
+}
+
+/// One on another: the outer one waits for the inner one, and says so.
+#[test]
+fn a_mount_in_a_mount_keeps_it_from_ending() {
+    if !can_mount() {
+        return;
+    }
+    let folder = folder(true);
+    let pools = ["outer", "inner"].map(|name| folder.path().join(name));
+    let at = folder.path().join("mnt");
+    let mut outer = ferrite();
+    outer.args(["up", "--no-attach", "--size", "64M", "--disk", "d=8M", "--pool"]).arg(&pools[0]);
+    outer.arg("--mount").arg(&at).stderr(Stdio::piped());
+    let mut outer = Server::of(&mut outer, &pools[0], "Ctrl-C ends it.");
+    let within = at.join("within");
+    let inner = start(&pools[1], &within, &["--size", "64M", "--disk", "d=8M"]);
+    fs::write(within.join("file"), b"content").expect("written");
+    signal(outer.pid(), "INT");
+    let said = outer.said_until("Ctrl-C again");
+    assert!(said.contains(&format!("the mount on {}", within.display())), "{said}");
+    assert_eq!(fs::read(within.join("file")).expect("read"), b"content");
+    inner.interrupt();
+    assert_eq!(outer.ended(), Some(0));
+    pools.iter().for_each(|pool| assert_sound(pool));
+}
+
+/// Ctrl-C waits for a shell in it and says who it is; a second one goes on without.
+#[test]
+fn a_shell_in_a_mount_is_waited_for_and_named() {
+    if !can_mount() {
+        return;
+    }
+    let folder = folder(true);
+    let (pool, at) = (folder.path().join("pool"), folder.path().join("mnt"));
+    for twice in [false, true] {
+        let mut program = ferrite();
+        program.args(["up", "--no-attach", "--size", "64M", "--disk", "d=8M", "--pool"]).arg(&pool);
+        program.arg("--mount").arg(&at).stderr(Stdio::piped());
+        let mut server = Server::of(&mut program, &pool, "Ctrl-C ends it.");
+        let mut shell =
+            client("sh").arg("-c").arg("read line").current_dir(&at).stdin(Stdio::piped()).spawn().expect("starts");
+        signal(server.pid(), "INT");
+        let said = server.said_until("Ctrl-C again");
+        assert!(said.contains(&format!("process {} (sh)", shell.id())), "{said}");
+        if twice {
+            signal(server.pid(), "INT");
+            assert_eq!(server.ended(), Some(0));
+        }
+        drop(shell.stdin.take());
+        wait(&mut shell, Duration::from_secs(30)).expect("ends");
+        assert!(fs::read_dir(&at).is_ok_and(|mut entries| entries.next().is_none()), "still there");
+    }
+    assert_sound(&pool);
+}
+
+/// The second to want the usual folder is told, and serves its disks all the same.
+#[test]
+fn two_servers_want_one_folder() {
+    if !can_mount() {
+        return;
+    }
+    let folder = folder(true);
+    let home = folder.path();
+    let pools = ["one", "two"].map(|name| home.join(name));
+    let servers = pools.each_ref().map(|pool| {
+        let mut program = ferrite();
+        program.env("HOME", home).args(["up", "--no-attach", "--size", "64M", "--disk", "d=8M", "--pool"]).arg(pool);
+        Server::of(&mut program, pool, "Ctrl-C ends it.")
+    });
+    let lines = servers.each_ref().map(|server| server.lines.join("\n"));
+    let point = home.join("ferrite");
+    assert!(lines[0].contains(&format!("mounted on {}", point.display())), "{}", lines[0]);
+    assert!(lines[1].contains("not mounted: ") && lines[1].contains("already"), "{}", lines[1]);
+    assert!(lines[1].contains("nbd+unix://"), "{}", lines[1]);
+    servers.into_iter().for_each(Server::interrupt);
+    pools.iter().for_each(|pool| assert_sound(pool));
+}

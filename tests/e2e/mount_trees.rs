@@ -1,0 +1,138 @@
+//! What people do with trees of files, on the mount: copy, build, pack and unpack, keep versions, name and link.
+
+use std::fs;
+use std::path::Path;
+
+use crate::kill::number;
+use crate::mount::{can_mount, start};
+use crate::programs::client;
+use crate::server::{Server, assert_sound, folder, run};
+
+/// A shell that ends with the first command that fails.
+fn shell(at: &Path, script: &str) -> String {
+    run(client("bash").args(["-ec", script]).current_dir(at).env("HOME", at))
+}
+
+/// Runs `work` on a mount, and judges the pool afterwards.
+fn on_a_mount(more: &[&str], work: impl FnOnce(&Path)) {
+    if !can_mount() {
+        return;
+    }
+    let folder = folder(true);
+    let (pool, at) = (folder.path().join("pool"), folder.path().join("mnt"));
+    let server: Server = start(&pool, &at, &[&["--size", "512M", "--disk", "d=8M"][..], more].concat());
+    work(&at);
+    server.interrupt();
+    assert_sound(&pool);
+}
+
+#[test]
+fn git_keeps_a_repository_in_it() {
+    on_a_mount(&[], |at| {
+        shell(
+            at,
+            "git init -q one; cd one; git config user.email a@b; git config user.name a
+             cp -r /usr/include/linux .; git add .; git commit -qm first
+             git mv linux other; echo more > file; git add .; git commit -qm second; cd ..
+             git clone -q --no-local one two; cd two; git fsck --full --strict; git gc -q --prune=now
+             git checkout -q HEAD~1; diff -rq --no-dereference linux /usr/include/linux
+             git checkout -q -; git fsck --full --strict; test -z \"$(git status --porcelain)\"",
+        );
+    });
+}
+
+#[test]
+fn cargo_builds_in_it() {
+    for more in [&[][..], &["--cached"]] {
+        on_a_mount(more, |at| {
+            let home = std::env::var_os("HOME").unwrap_or_default();
+            let script = "cargo new -q --vcs none hello; cd hello; cargo build -q --offline; cargo run -q --offline
+                          echo 'fn main() { println!(\"again\") }' > src/main.rs; cargo run -q --offline";
+            let told = run(client("bash").args(["-ec", script]).current_dir(at).env("HOME", home));
+            assert_eq!(told, "Hello, world!\nagain\n");
+        });
+    }
+}
+
+/// Everything that `cp -a` and `rsync -aHAX` keep is kept: attributes, access lists, links, holes, times before 1970.
+#[test]
+fn copies_are_as_the_original() {
+    for more in [&[][..], &["--cached"]] {
+        on_a_mount(more, |at| {
+            let told = shell(
+                at,
+                r#"mkdir one; cd one; echo a > a; ln a b; ln -s a c; mkdir d; mkfifo d/f; setfattr -n user.k -v v a
+                   setfacl -m u:daemon:rw a; setfacl -d -m g:bin:rx d; touch d/in; chmod 6751 b; truncate -s 3M d/holes
+                   head -c 100000 /dev/urandom >> d/holes; touch -d '1960-01-02 03:04:05.123456789' a
+                   stat -c %.9Y a
+                   cd ..; cp -a one two; rsync -aHAX one/ three/
+                   told() { cd $1; getfacl -nR .; getfattr -dR -m - .; find . -printf '%p %y %m %n %U %G %l\n' | sort
+                            find . -type f -printf '%p %T@ %s\n' | sort; find . -type f | sort | xargs sha256sum; cd ..; }
+                   for copy in two three; do diff <(told one) <(told $copy); done
+                   test $(stat -c %b one/d/holes) -lt 1000"#,
+            );
+            assert_eq!(told, "-315521754.876543211\n", "the time that was set");
+        });
+    }
+}
+
+const UNWRITTEN: &str = r#"
+import os, subprocess
+for i in range(20):
+    with open("from", "wb", buffering=0) as file:
+        file.write(b"data" * 750000)
+        assert os.lseek(file.fileno(), 0, os.SEEK_DATA) == 0
+        assert os.lseek(file.fileno(), 0, os.SEEK_HOLE) == 3000000
+        subprocess.check_call("cp --sparse=auto from to && cmp from to && cp --sparse=always from to && cmp from to", shell=True)
+    os.unlink("from")
+"#;
+
+/// What the kernel has not written back yet is data to who asks where data is.
+#[test]
+fn a_file_is_copied_whole_while_it_is_open() {
+    for more in [&[][..], &["--cached"]] {
+        on_a_mount(more, |at| drop(run(client("python3").args(["-c", UNWRITTEN]).current_dir(at))));
+    }
+}
+
+const NAMES: &str = r#"
+import os
+def bytes_of(skip): return [bytes([b]) for b in range(1, 256) if b not in skip]
+names = bytes_of(b"/.") + [b * 255 for b in bytes_of(b"/")] + [b"a" + b + b"z" for b in bytes_of(b"/")]
+for n in names:
+    with open(b"./" + n, "wb") as file: file.write(n)
+assert sorted(os.listdir(b".")) == sorted(names)
+for n in names: assert open(b"./" + n, "rb").read() == n
+try: open("x" * 256, "w"); assert False
+except OSError as error: assert error.errno == 36
+for n in names: os.rename(b"./" + n, b"./~" + n[:254][::-1]); os.stat(b"./~" + n[:254][::-1])
+for n in os.listdir(b"."): os.unlink(b"./" + n)
+assert os.listdir(b".") == []
+"#;
+
+#[test]
+fn names_are_any_bytes() {
+    on_a_mount(&[], |at| drop(run(client("python3").args(["-c", NAMES]).current_dir(at))));
+}
+
+const MANY: &str = r#"
+import os, sys
+count = int(sys.argv[1])
+for i in range(count): os.mknod("file-%d" % i)
+assert sorted(os.listdir(".")) == sorted("file-%d" % i for i in range(count))
+for i in range(0, count, 97): assert os.stat("file-%d" % i).st_size == 0
+assert not os.path.exists("file-%d" % count)
+seen = 0
+for entry in os.scandir("."): os.unlink(entry.name); seen += 1
+assert seen == count and os.listdir(".") == []
+"#;
+
+/// Each is listed once, also while those listed are removed.
+#[test]
+fn a_folder_holds_many_files() {
+    let count = (20_000 * number("FERRITE_ROUNDS", 1)).min(1_000_000).to_string();
+    on_a_mount(&["--allow-other"], |at| {
+        fs::create_dir(at.join("many")).expect("made");
+        run(client("python3").args(["-c", MANY, &count]).current_dir(at.join("many")));
+    });
+}
