@@ -11,6 +11,7 @@ use crate::bits::{Run, words_of};
 use crate::fs::FileSystem;
 use crate::inode::Inode;
 use crate::layout::BITMAP;
+use crate::limbo::Freed;
 use crate::space::ChunkKind;
 use crate::word::Word;
 use crate::{Error, Result};
@@ -192,10 +193,9 @@ impl<'fs> Change<'fs> {
         (self.taken_inode, self.taken_orphan) = (None, None);
         self.freed_orphans.drain(..).for_each(|word| self.fs.orphans.give_back(word));
         let space = &self.fs.space;
-        space.give_back(&self.freed);
-        for chunk in &self.freed_chunks {
-            space.set_kind(*chunk, ChunkKind::Free);
-            space.unclaim(*chunk);
+        let (runs, chunks) = (std::mem::take(&mut self.freed), std::mem::take(&mut self.freed_chunks));
+        if !runs.is_empty() || !chunks.is_empty() {
+            space.bury(Freed { runs, chunks });
         }
         if let Some(number) = self.freed_inode {
             space.give_back_inode(self.fs.memory(), number);

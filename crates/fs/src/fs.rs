@@ -142,7 +142,9 @@ impl FileSystem {
     /// The inode, which is in use.
     #[inline]
     pub(crate) fn load(&self, ino: Ino) -> Result<Inode> {
-        self.load_any(ino).filter(|inode| !inode.is_free()).ok_or(Error::Stale)
+        let at = self.space.inode_place(ino.0).ok_or(Error::Stale)?;
+        let inode = Inode::load(&*self.memory, ino, at);
+        if inode.is_free() { Err(Error::Stale) } else { Ok(inode) }
     }
 
     pub(crate) fn load_directory(&self, ino: Ino) -> Result<Inode> {
@@ -216,6 +218,9 @@ impl FileSystem {
                 ChunkKind::Inodes => {}
             }
         }
+        let (pages, chunks) = self.space.limbo.count();
+        own.free_bytes += pages * PAGE + chunks * CHUNK;
+        own.super_bytes -= chunks * CHUNK;
         own.total_bytes = own.own_bytes + pool_free;
         let (used, free) = self.space.inode_count(&*self.memory);
         (own.inodes, own.free_inodes) = (used - 1, free + self.inodes_of(own.free_bytes));

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use ferrite_medium::spin_until;
+use ferrite_medium::{spin_until, wait_for_pins};
 use parking_lot::{Condvar, Mutex};
 
 /// Parts, so that threads do not fight over one line.
@@ -76,11 +76,18 @@ impl Gate {
         self.opened.wait_while(&mut closed, |closed| *closed);
     }
 
+    /// Whether it is open, for somebody who is pinned: who closes it waits for the pin too.
+    #[inline]
+    pub fn is_open(&self) -> bool {
+        !self.is_closed.load(Ordering::Acquire)
+    }
+
     /// Closes it; nobody is inside on return.
     pub fn close(&self) {
         *self.closed.lock() = true;
         self.is_closed.store(true, Ordering::SeqCst);
         self.inside.iter().for_each(|inside| spin_until(|| inside.0.load(Ordering::SeqCst) == 0));
+        wait_for_pins();
     }
 
     /// Opens it again.

@@ -67,6 +67,7 @@ impl FileSystem {
 
     /// A chunk to take pages of `kind` from, for this thread alone.
     fn chunk_for(&self, kind: ChunkKind) -> Result<Option<u64>> {
+        self.space.drain_limbo();
         if let Some(chunk) = self.space.find_partly_free(kind, WORTH_TAKING) {
             return Ok(Some(chunk));
         }
@@ -78,6 +79,7 @@ impl FileSystem {
 
     /// A chunk with nothing in it, claimed, of this file system or from the pool.
     pub(crate) fn claim_chunk(&self) -> Result<Option<u64>> {
+        self.space.drain_limbo();
         loop {
             if let Some(chunk) = self.space.claim_idle() {
                 return Ok(Some(chunk));
@@ -170,6 +172,7 @@ impl FileSystem {
     /// Gives free chunks back to the pool while it has more than a few; whether it did. A chunk word goes first: what a
     /// crash leaves then is a spare chunk (FC3).
     pub(crate) fn step_space(&self) -> Result<bool> {
+        self.space.drain_limbo();
         let (idle, all) = self.space.idle_count();
         if idle <= KEPT_CHUNKS.max(all / 16) {
             return Ok(false);

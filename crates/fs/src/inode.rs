@@ -18,6 +18,8 @@
 //!   is there has its times.
 //! - FI4. A free inode keeps its generation; the next file in it has the next one.
 
+use std::ops::{Deref, DerefMut};
+
 use ferrite_medium::{Memory, Scheme};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
@@ -75,7 +77,7 @@ pub struct Direct {
 #[repr(C)]
 pub struct Media {
     pub head: Head,
-    pub roots: [u64; ROOTS as usize],
+    pub roots: [Word; ROOTS as usize],
     pub rest: Rest,
     pub direct: Direct,
 }
@@ -91,46 +93,59 @@ pub const KEEPS_PAGES: u8 = 1;
 /// A repair found that it has no name; the file system gives it one when it is opened.
 pub const LOST: u8 = 2;
 
-/// An inode, read; its effective values are in `head`.
+/// An inode, read; its effective values are in `head`, and `direct` is what it was.
 #[derive(Clone, Copy, Debug)]
 pub struct Inode {
+    media: Media,
     pub ino: Ino,
     /// Where it lies in the pool.
     pub at: u64,
-    pub head: Head,
-    pub roots: [Word; ROOTS as usize],
-    pub rest: Rest,
     /// The epoch of `head`, and that of `direct`.
     epoch: u16,
     direct_epoch: u16,
 }
 
+impl Deref for Inode {
+    type Target = Media;
+
+    #[inline]
+    fn deref(&self) -> &Media {
+        &self.media
+    }
+}
+
+impl DerefMut for Inode {
+    fn deref_mut(&mut self) -> &mut Media {
+        &mut self.media
+    }
+}
+
 impl Inode {
     /// The inode at `at`, as it stands.
+    #[inline]
     pub fn load(memory: &dyn Memory, ino: Ino, at: u64) -> Self {
-        let mut bytes = [0; INODE as usize];
-        memory.load(at, &mut bytes);
-        let media: Media = zerocopy::transmute!(bytes);
-        let (mut head, direct) = (media.head, media.direct);
-        let (epoch, direct_epoch) = ((head.size >> SIZE_BITS) as u16, (direct.size >> SIZE_BITS) as u16);
+        let mut inode = Self { media: Media::new_zeroed(), ino, at, epoch: 0, direct_epoch: 0 };
+        memory.load(at, inode.media.as_mut_bytes());
+        let Media { head, direct, .. } = &mut inode.media;
+        (inode.epoch, inode.direct_epoch) = ((head.size >> SIZE_BITS) as u16, (direct.size >> SIZE_BITS) as u16);
         head.size &= SIZE;
-        if epoch == direct_epoch {
+        if inode.epoch == inode.direct_epoch {
             (head.size, head.mtime, head.ctime) = (direct.size & SIZE, direct.mtime, direct.ctime);
             head.atime = direct.atime;
         }
-        Self { ino, at, head, roots: media.roots.map(Word), rest: media.rest, epoch, direct_epoch }
+        inode
     }
 
     /// What it was before it is made anew: free, with its generation and its epochs.
     pub fn anew(&self) -> Self {
         let head = Head { generation: self.head.generation.wrapping_add(1), ..Head::new_zeroed() };
-        Self { head, roots: [Word::NONE; ROOTS as usize], rest: Rest::new_zeroed(), ..*self }
+        Self { media: Media { head, ..Media::new_zeroed() }, ..*self }
     }
 
     /// What it is when it has ended (FI4).
     pub fn freed(&self) -> Self {
         let head = Head { generation: self.head.generation, ..Head::new_zeroed() };
-        Self { head, roots: [Word::NONE; ROOTS as usize], rest: Rest::new_zeroed(), ..*self }
+        Self { media: Media { head, ..Media::new_zeroed() }, ..*self }
     }
 
     pub fn is_free(&self) -> bool {
@@ -144,6 +159,11 @@ impl Inode {
 
     pub fn kind(&self) -> Option<Kind> {
         Kind::from_mode(self.head.mode.into())
+    }
+
+    #[inline]
+    pub fn is_file(&self) -> bool {
+        self.head.mode & KIND_MASK == 0o100000
     }
 
     pub fn is_directory(&self) -> bool {
@@ -186,7 +206,7 @@ impl Inode {
     pub fn roots_bytes(&mut self) -> (u64, [u8; 128]) {
         let mut bytes = [0; 128];
         bytes[..64].copy_from_slice(&self.encode_head());
-        bytes[64..].copy_from_slice(self.roots.map(|word| word.0).as_bytes());
+        bytes[64..].copy_from_slice(self.roots.as_bytes());
         (self.at, bytes)
     }
 

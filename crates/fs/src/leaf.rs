@@ -74,6 +74,11 @@ fn entry_bytes(name_len: u64) -> u64 {
     ENTRY + name_len.next_multiple_of(UNIT)
 }
 
+/// Units of the entry of a slot.
+fn entry_units(slot: u64) -> u64 {
+    (ENTRY + (slot >> 48 & 0xff).next_multiple_of(UNIT)) / UNIT
+}
+
 /// An entry, read.
 #[derive(Clone, Debug)]
 pub struct Entry {
@@ -164,6 +169,18 @@ impl Leaf {
     pub fn room(&self, name_len: u64) -> Option<(usize, u64)> {
         let slot = self.slots.iter().position(|slot| *slot == 0)?;
         let wanted = entry_bytes(name_len) / UNIT;
+        // Mostly there is room behind all entries.
+        let end = |slot: &u64| if *slot == 0 { 0 } else { (slot >> 32 & 0xffff) + entry_units(*slot) };
+        let end = self.slots.iter().map(end).fold(HEAP / UNIT, u64::max);
+        if end + wanted <= PAGE / UNIT {
+            return Some((slot, end));
+        }
+        Some((slot, self.gap(wanted)?))
+    }
+
+    /// Where `wanted` units lie free between entries.
+    #[cold]
+    fn gap(&self, wanted: u64) -> Option<u64> {
         let mut taken = [0_u64; UNITS.div_ceil(64) as usize];
         for (_, slot) in self.used() {
             let Some(at) = slot.entry_at() else { continue };
@@ -175,7 +192,7 @@ impl Leaf {
         for unit in 0..UNITS {
             run = if taken[(unit / 64) as usize] >> (unit % 64) & 1 == 0 { run + 1 } else { 0 };
             if run == wanted {
-                return Some((slot, HEAP / UNIT + unit + 1 - wanted));
+                return Some(HEAP / UNIT + unit + 1 - wanted);
             }
         }
         None

@@ -21,6 +21,7 @@ mod inode;
 mod inode_map;
 mod layout;
 mod leaf;
+mod limbo;
 mod links;
 mod locks;
 mod lookup;

@@ -81,19 +81,16 @@ impl FileSystem {
         let _pass = self.gate.pass();
         let _stripe = self.locks.write(parent);
         let mut dir = self.load_living(parent)?;
-        if self.find(&dir, &name)?.is_some() {
-            return Err(Error::Exists);
-        }
+        let place = self.make_room(&mut dir, &name)?;
         if new.kind == Kind::Directory && dir.head.links >= LINKS_MAX {
             return Err(Error::TooManyLinks);
         }
-        self.make_room(&mut dir, &name)?;
         let now = self.now();
         let mut change = Change::new(self);
         let mut inode = change.take_inode()?;
         self.fill_new_inode(&mut change, &dir, &mut inode, new, now)?;
         fill(&mut change, &mut inode)?;
-        self.add_name(&mut change, &mut dir, &name, (inode.ino, new.kind))?;
+        self.add_name(&mut change, &mut dir, (&name, place), (inode.ino, new.kind))?;
         dir.touch(now);
         dir.head.links += u32::from(new.kind == Kind::Directory);
         change.write_inode(&mut inode);
@@ -162,16 +159,13 @@ impl FileSystem {
         if inode.is_directory() {
             return Err(Error::NotPermitted("a directory has one name"));
         }
-        if self.find(&dir, &name)?.is_some() {
-            return Err(Error::Exists);
-        }
+        let place = self.make_room(&mut dir, &name)?;
         if inode.head.links >= LINKS_MAX {
             return Err(Error::TooManyLinks);
         }
         if locked.stripe(ino).waiting.contains_key(&ino.0) {
             self.publish_size(locked.stripe(ino), &mut inode)?;
         }
-        self.make_room(&mut dir, &name)?;
         let now = self.now();
         let mut change = Change::new(self);
         if inode.head.links == 0 {
@@ -179,7 +173,7 @@ impl FileSystem {
         }
         inode.head.links += 1;
         inode.head.ctime = now;
-        self.add_name(&mut change, &mut dir, &name, (ino, inode.kind().unwrap_or(Kind::File)))?;
+        self.add_name(&mut change, &mut dir, (&name, place), (ino, inode.kind().unwrap_or(Kind::File)))?;
         dir.touch(now);
         change.write_head(&mut inode);
         change.write_head(&mut dir);

@@ -10,9 +10,9 @@
 
 use std::collections::BTreeMap;
 
-use ferrite_medium::{Scheme, Span};
+use ferrite_medium::{Scheme, Span, wait_for_pins};
 use ferrite_pool::layout::{CHUNK, CHUNK_PAGES, PAGE};
-use parking_lot::{Mutex, RwLockUpgradableReadGuard};
+use parking_lot::Mutex;
 
 use crate::bits::pages_of;
 use crate::change::Change;
@@ -64,9 +64,9 @@ impl FileSystem {
     pub(crate) fn step_superpages(&self) -> Result<bool> {
         let Some((ino, block)) = self.candidates.take() else { return Ok(false) };
         let _pass = self.gate.pass();
-        let stripe = self.locks.upgradable(ino);
+        let copying = self.locks.copying(ino);
         let Ok(mut inode) = self.load(ino) else { return Ok(true) };
-        if inode.kind() != Some(Kind::File) || stripe.waiting.contains_key(&ino.0) {
+        if inode.kind() != Some(Kind::File) || copying.stripe().waiting.contains_key(&ino.0) {
             return Ok(true);
         }
         let end = inode.size() / CHUNK;
@@ -74,7 +74,7 @@ impl FileSystem {
             let Some(found) = self.movable(&inode, block)? else { continue };
             return match self.copy_block(&found) {
                 Ok(chunk) => {
-                    let _stripe = RwLockUpgradableReadGuard::upgrade(stripe);
+                    let _writing = copying.upgrade();
                     self.name_block(&mut inode, &found, chunk)?;
                     self.candidates.add(ino, block + 1);
                     Ok(true)
@@ -194,6 +194,8 @@ impl FileSystem {
         let mut change = Change::new(self);
         let runs = change.take_data(count)?;
         let from = self.place(first)?;
+        // FL3: writes that began before the lock was taken are in what is copied.
+        wait_for_pins();
         let mut words = Vec::new();
         for (index, page) in pages_of(&runs).enumerate() {
             copy_bytes(self.memory(), from + index as u64 * PAGE, self.place(page)?, PAGE);

@@ -45,6 +45,13 @@ pub(crate) struct Hit {
     spot: Spot,
 }
 
+/// Where a name is to be.
+#[derive(Debug)]
+pub(crate) struct Place {
+    spot: Spot,
+    leaf: Option<Leaf>,
+}
+
 /// A word of the tree and the hashes it stands for.
 #[derive(Clone, Copy, Debug)]
 struct Spot {
@@ -91,37 +98,43 @@ impl FileSystem {
         }
     }
 
+    /// Where `name` is to be in `dir`, there or not.
+    pub(crate) fn seek_name(&self, dir: &Inode, name: &Name<'_>) -> Result<Place> {
+        let spot = self.spot(dir, name.hash)?;
+        Ok(Place { leaf: self.leaf(&spot)?, spot })
+    }
+
     /// Looks `name` up in `dir`.
     pub(crate) fn find(&self, dir: &Inode, name: &Name<'_>) -> Result<Option<Hit>> {
-        let spot = self.spot(dir, name.hash)?;
-        let Some(leaf) = self.leaf(&spot)? else { return Ok(None) };
+        let Place { spot, leaf } = self.seek_name(dir, name)?;
+        let Some(leaf) = leaf else { return Ok(None) };
         Ok(leaf.find(self.memory(), name.hash, name.bytes).map(|entry| Hit { entry, leaf, spot }))
     }
 
-    /// Sees to it that `name` has room in `dir`, by splitting pages (FN1).
-    pub(crate) fn make_room(&self, dir: &mut Inode, name: &Name<'_>) -> Result<()> {
-        loop {
-            let spot = self.spot(dir, name.hash)?;
-            let Some(leaf) = self.leaf(&spot)? else { return Ok(()) };
-            if leaf.room(name.bytes.len() as u64).is_some() {
-                return Ok(());
-            }
-            self.split(dir, &spot, &leaf)?;
+    /// Where `name`, which must not be there, has room in `dir`; pages are split for it (FN1).
+    pub(crate) fn make_room(&self, dir: &mut Inode, name: &Name<'_>) -> Result<Place> {
+        let mut place = self.seek_name(dir, name)?;
+        if place.leaf.as_ref().is_some_and(|leaf| leaf.find(self.memory(), name.hash, name.bytes).is_some()) {
+            return Err(Error::Exists);
         }
+        while let Some(leaf) = place.leaf.as_ref().filter(|leaf| leaf.room(name.bytes.len() as u64).is_none()) {
+            self.split(dir, &place.spot, leaf)?;
+            place = self.seek_name(dir, name)?;
+        }
+        Ok(place)
     }
 
-    /// Lets `change` add `name`, for which there is room, to `dir`; its head is the caller's to write.
+    /// Lets `change` add `name` to `dir` at `place`, where it has room; the directory's head is the caller's to write.
     pub(crate) fn add_name(
         &self,
         change: &mut Change<'_>,
         dir: &mut Inode,
-        name: &Name<'_>,
+        (name, place): (&Name<'_>, Place),
         (ino, kind): (Ino, Kind),
     ) -> Result<()> {
-        let spot = self.spot(dir, name.hash)?;
-        let mut leaf = match self.leaf(&spot)? {
+        let mut leaf = match place.leaf {
             Some(leaf) => leaf,
-            None => self.new_leaf(change, dir, &spot)?,
+            None => self.new_leaf(change, dir, &place.spot)?,
         };
         let room = leaf.room(name.bytes.len() as u64).ok_or(Error::NoSpace)?;
         let position = leaf.position_for(self.memory(), name.hash).ok_or(Error::NoSpace)?;

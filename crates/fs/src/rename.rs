@@ -4,7 +4,7 @@ use crate::change::Change;
 use crate::fs::FileSystem;
 use crate::inode::Inode;
 use crate::locks::Locked;
-use crate::names::{Hit, Name};
+use crate::names::{Hit, Name, Place};
 use crate::read::apply_waiting;
 use crate::remove::check_removable;
 use crate::{Error, Ino, Rename, Result};
@@ -13,6 +13,14 @@ use crate::{Error, Ino, Rename, Result};
 struct End<'a> {
     dir: Ino,
     name: Name<'a>,
+}
+
+/// What a name is moved to.
+enum Target<'a> {
+    /// A name that is there.
+    Met(Box<Hit>),
+    /// One that has room.
+    Free(Box<Place>, &'a Name<'a>),
 }
 
 impl FileSystem {
@@ -54,24 +62,29 @@ impl FileSystem {
             (_, Some(met)) if met.entry.ino == moved.entry.ino => return Ok(()),
             _ => {}
         }
+        let mut place = None;
         if met.is_none() {
-            self.make_room(&mut to_dir, &to.name)?;
+            place = Some(self.make_room(&mut to_dir, &to.name)?);
             if from.dir == to.dir {
                 from_dir = to_dir;
             }
         }
         // A page may have been split: what is to be removed is looked for again.
         let moved = self.find(&from_dir, &from.name)?.ok_or(Error::NotFound)?;
-        self.move_name(locked, (from_dir, moved), (to_dir, met), &to.name)
+        let to = match (met, place) {
+            (Some(met), _) => Target::Met(Box::new(met)),
+            (None, Some(place)) => Target::Free(Box::new(place), &to.name),
+            (None, None) => return Err(Error::NotFound),
+        };
+        self.move_name(locked, (from_dir, moved), (to_dir, to))
     }
 
-    /// Lets the name `moved` become `name`, which may be `met`.
+    /// Lets the name `moved` become `to`.
     fn move_name(
         &self,
         locked: &mut Locked<'_>,
         (mut from_dir, moved): (Inode, Hit),
-        (mut to_dir, met): (Inode, Option<Hit>),
-        name: &Name<'_>,
+        (mut to_dir, to): (Inode, Target<'_>),
     ) -> Result<()> {
         let (now, is_same) = (self.now(), from_dir.ino == to_dir.ino);
         let (ino, kind) = (moved.entry.ino, moved.entry.kind);
@@ -79,16 +92,16 @@ impl FileSystem {
         let is_directory = inode.is_directory();
         let mut change = Change::new(self);
         let mut dropped = None;
-        match &met {
-            Some(met) => {
+        match to {
+            Target::Met(met) => {
                 let mut victim = self.load_for_head(locked, met.entry.ino)?;
                 check_removable(&victim, is_directory)?;
-                self.redirect_name(&mut change, met, (ino, kind));
+                self.redirect_name(&mut change, &met, (ino, kind));
                 to_dir.head.links -= u32::from(is_directory);
                 let how = self.drop_link(&mut change, locked.stripe(victim.ino), &mut victim, now)?;
                 dropped = Some((victim.ino, how));
             }
-            None => self.add_name(&mut change, &mut to_dir, name, (ino, kind))?,
+            Target::Free(place, name) => self.add_name(&mut change, &mut to_dir, (name, *place), (ino, kind))?,
         }
         if is_same {
             from_dir = to_dir;

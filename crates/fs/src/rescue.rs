@@ -25,13 +25,10 @@ impl FileSystem {
         let name = format!("#{}", ino.0);
         let name = self.name_to_make(name.as_bytes())?;
         let mut dir = self.load_living(found)?;
-        if self.find(&dir, &name)?.is_some() {
-            return Err(Error::Exists);
-        }
-        self.make_room(&mut dir, &name)?;
+        let place = self.make_room(&mut dir, &name)?;
         let mut inode = self.load(ino)?;
         let mut change = Change::new(self);
-        self.add_name(&mut change, &mut dir, &name, (ino, inode.kind().unwrap_or(Kind::File)))?;
+        self.add_name(&mut change, &mut dir, (&name, place), (ino, inode.kind().unwrap_or(Kind::File)))?;
         if let Some(word) = inode.head.orphan.checked_sub(1) {
             change.write_word(self.space.map.orphan(word.into()), 0);
             change.free_orphan(word);

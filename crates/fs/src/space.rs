@@ -22,6 +22,7 @@ use crate::bits::{Run, append_bits, lowest, words_of};
 use crate::gate::{Padded, SHARDS, usual_shard};
 use crate::inode_map::InodeMap;
 use crate::layout::{BITMAP, CHUNK_INODES, INODE, MapPages};
+use crate::limbo::{Freed, Limbo};
 
 /// What a chunk is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +75,8 @@ pub(crate) struct Space {
     chunks: Box<[Chunk]>,
     shards: [Padded<Mutex<Shard>>; SHARDS],
     hint: AtomicU64,
+    /// Freed, and maybe still read from.
+    pub limbo: Limbo,
 }
 
 impl Space {
@@ -97,7 +100,7 @@ impl Space {
             })
         };
         let chunks = bases.iter().enumerate().map(chunk).collect::<Result<_, u64>>()?;
-        Ok(Self { map, chunks, shards: Default::default(), hint: AtomicU64::new(0) })
+        Ok(Self { map, chunks, shards: Default::default(), hint: AtomicU64::new(0), limbo: Limbo::default() })
     }
 
     /// Where `page` lies in the pool; `None` where there is no such page.
@@ -270,7 +273,27 @@ impl Space {
         Some(found)
     }
 
-    /// Gives pages back.
+    /// Gives back what a committed change freed, when no reader can be copying from it.
+    pub fn bury(&self, freed: Freed) {
+        if let Some(ripe) = self.limbo.add(freed) {
+            self.unearth(&ripe);
+        }
+    }
+
+    /// Gives back at once all that waits for readers. The caller is not pinned.
+    pub fn drain_limbo(&self) {
+        self.unearth(&self.limbo.drain());
+    }
+
+    fn unearth(&self, freed: &Freed) {
+        self.give_back(&freed.runs);
+        for chunk in &freed.chunks {
+            self.set_kind(*chunk, ChunkKind::Free);
+            self.unclaim(*chunk);
+        }
+    }
+
+    /// Gives pages back that nobody has read from.
     pub fn give_back(&self, runs: &[Run]) {
         for run in runs {
             let found = &self.chunks[(run.page / CHUNK_PAGES) as usize];

@@ -9,6 +9,7 @@ mod model;
 mod reference;
 mod repair;
 mod superpages;
+mod threads;
 mod world;
 
 use std::cell::Cell;

@@ -7,8 +7,11 @@
 //! The number is a page of the file system (chunk times 512 and the page in it); of a superpage, its first. Kind 4 is
 //! for content that lies on a slower disk; nothing writes it yet, and whoever meets it says so.
 
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
 /// What lies somewhere.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(transparent)]
 pub struct Word(pub u64);
 
 /// What a word names.

@@ -46,7 +46,7 @@ pub use mapped::{Backing, MapOptions, Mapped};
 pub use memory::{Memory, Shared, Survival};
 pub use pace::{Accuracy, Direction, Pace, Speed, Ticks, Tsc};
 pub use paced::{Paced, Waited};
-pub use pin::{Pin, pin, spin_until, wait_for_pins};
+pub use pin::{Pin, order_loads, pin, spin_until, wait_for_pins};
 pub use ram_disk::RamDisk;
 pub use read_only_disk::ReadOnlyDisk;
 pub use scheme::Scheme;

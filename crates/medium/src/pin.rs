@@ -147,6 +147,13 @@ pub fn wait_for_pins() {
     spin_until(|| CROWD.load(Ordering::SeqCst) == 0);
 }
 
+/// Keeps loads of before, also those out of a memory, ahead of those that follow: who looked something up without a lock
+/// looks after it whether a version is still the same.
+#[inline]
+pub fn order_loads() {
+    fence(Ordering::Acquire);
+}
+
 /// Waits for another thread, which is done in a few hundred nanoseconds unless it is not running.
 pub fn spin_until(done: impl Fn() -> bool) {
     let mut spins = 0_u32;

@@ -28,7 +28,7 @@ use ferrite_medium::{Memory, Scheme, Span, spin_until};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::layout::{LANE, LANE_COUNT, LANES, RETIRED};
-use crate::record::{ALIGN, Draft, Record, footprint, header};
+use crate::record::{ALIGN, Draft, HEADER, Record, footprint, header};
 use crate::redo::Redo;
 use crate::sealed::{NUMBER_MAX, seal};
 use crate::transaction::apply;
@@ -120,14 +120,12 @@ impl Lanes {
         lane.under_way.store(STARTING, Ordering::SeqCst);
         let sequence = self.next.fetch_add(1, Ordering::SeqCst);
         lane.under_way.store(sequence, Ordering::SeqCst);
+        let payload = HEADER..HEADER + draft.payload_bytes();
         let bytes = draft.seal(self.salt, sequence);
         memory.store(LANES + index as u64 * LANE + writer.used, &bytes, Scheme::Nt);
         let settled = memory.settle().map_err(Error::from);
         self.failed.fetch_or(settled.is_err(), Ordering::SeqCst);
-        let applied = settled.and_then(|()| {
-            let record = Record::parse(self.salt, &bytes).expect("sealed just now");
-            apply(memory, &record.payload, &mut lane.home.lock())
-        });
+        let applied = settled.and_then(|()| apply(memory, &bytes[payload], &mut lane.home.lock()));
         writer.used += needed;
         writer.last = sequence;
         lane.under_way.store(0, Ordering::SeqCst);

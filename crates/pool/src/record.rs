@@ -17,6 +17,9 @@ pub const HEADER: usize = 16;
 /// Records start and end at multiples of this, so that two never share a line.
 pub const ALIGN: usize = 64;
 
+/// Bytes that few records exceed: room that is taken at once.
+const USUAL_BYTES: usize = 1024;
+
 /// Bytes that a record with `payload_bytes` of payload takes.
 pub const fn footprint(payload_bytes: usize) -> usize {
     (HEADER + payload_bytes).next_multiple_of(ALIGN)
@@ -28,7 +31,9 @@ pub struct Draft(Vec<u8>);
 
 impl Default for Draft {
     fn default() -> Self {
-        Self(vec![0; HEADER])
+        let mut record = Vec::with_capacity(USUAL_BYTES);
+        record.resize(HEADER, 0);
+        Self(record)
     }
 }
 

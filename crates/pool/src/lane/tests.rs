@@ -147,7 +147,7 @@ fn full(lanes: &Lanes, memory: &LyingMemory) {
     commit_all(lanes, memory, memory, &[(1, 1), (2, 0)]);
     while lanes.lanes[0].writer.lock().used < LANE {
         let used = lanes.lanes[0].writer.lock().used;
-        let left = (LANE - used) as usize - crate::record::HEADER - 16;
+        let left = (LANE - used) as usize - HEADER - 16;
         lanes.commit_from(0, memory, bulk(left.min(30 << 10))).unwrap();
     }
 }

@@ -25,7 +25,7 @@ fn told(memory: &dyn Memory) -> (Vec<String>, u64) {
 /// Bytes of the record of [`both`] without its padding, and with it.
 fn record_bytes() -> (u64, u64) {
     let payload_bytes = both(1).payload_bytes();
-    ((crate::record::HEADER + payload_bytes) as u64, footprint(payload_bytes) as u64)
+    ((HEADER + payload_bytes) as u64, footprint(payload_bytes) as u64)
 }
 
 /// Any flipped bit of any record that others follow is told with its lane, sequence and place; in the last record of a
