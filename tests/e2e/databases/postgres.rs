@@ -42,7 +42,8 @@ impl Database for Postgres {
         if self.child.is_some() {
             return;
         }
-        let more = format!("-c listen_addresses= -k {}", self.sockets.display());
+        // What a killed server leaves is in its own folder then, and not in /dev/shm.
+        let more = format!("-c listen_addresses= -c dynamic_shared_memory_type=mmap -k {}", self.sockets.display());
         let until = Instant::now() + Duration::from_secs(120);
         loop {
             let child = self.child.get_or_insert_with(|| recipe.start("PostgreSQL", 1, ("postgres", &more)));
