@@ -165,7 +165,7 @@ impl<'fs> Change<'fs> {
     pub fn take_inode(&mut self) -> Result<Inode> {
         let number = self.fs.take_inode_number()?;
         self.taken_inode = Some(number);
-        Ok(self.fs.load_any(crate::Ino(number)).ok_or(Error::Stale)?.anew())
+        Ok(self.fs.load_any(crate::Ino(number)).ok_or(Error::Stale)?.anew(self.fs.now()))
     }
 
     /// Bytes of what it says are bounded: whether there is room for more frees.

@@ -215,6 +215,7 @@ impl FileSystem {
                 ChunkKind::Free => own.free_bytes += CHUNK,
                 ChunkKind::Data | ChunkKind::Index => own.free_bytes += self.space.free_pages(chunk) * PAGE,
                 ChunkKind::Super => own.super_bytes += CHUNK,
+                ChunkKind::Inodes if self.space.has_only_free_inodes(chunk) => own.free_bytes += CHUNK,
                 ChunkKind::Inodes => {}
             }
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use ferrite_medium::{Scheme, Span};
+use ferrite_medium::{Scheme, Span, wait_for_pins};
 use ferrite_pool::layout::{CHUNK, CHUNK_PAGES, PAGE};
 use ferrite_pool::{Extent, Need, Role, TagChange, Zone};
 
@@ -77,12 +77,17 @@ impl FileSystem {
         Ok(Some(chunk))
     }
 
-    /// A chunk with nothing in it, claimed, of this file system or from the pool.
+    /// A chunk with nothing in it, claimed, of this file system or from the pool. Whatever it was used for, nobody reads
+    /// it and no record can be replayed into it (FC1).
     pub(crate) fn claim_chunk(&self) -> Result<Option<u64>> {
         self.space.drain_limbo();
         loop {
-            if let Some(chunk) = self.space.claim_idle() {
-                return Ok(Some(chunk));
+            if let Some(chunk) = self.space.claim_idle(self.memory()) {
+                let retired = self.vacate(chunk);
+                if retired.is_err() {
+                    self.space.unclaim(chunk);
+                }
+                return retired.map(|()| Some(chunk));
             }
             match self.grow() {
                 Ok(()) => {}
@@ -92,7 +97,17 @@ impl FileSystem {
         }
     }
 
-    /// Gives a claimed chunk its kind (FC1).
+    fn vacate(&self, chunk: u64) -> Result<()> {
+        let old = self.space.kind(chunk);
+        self.space.set_kind(chunk, ChunkKind::Free);
+        if matches!(old, Some(ChunkKind::Index | ChunkKind::Inodes)) {
+            wait_for_pins();
+            self.pool().retire()?;
+        }
+        Ok(())
+    }
+
+    /// Gives a claimed chunk its kind.
     fn dedicate(&self, chunk: u64, kind: ChunkKind) -> Result<()> {
         let result = self.try_dedicate(chunk, kind);
         if result.is_err() {
@@ -102,11 +117,6 @@ impl FileSystem {
     }
 
     fn try_dedicate(&self, chunk: u64, kind: ChunkKind) -> Result<()> {
-        let old = self.space.kind(chunk);
-        if old == Some(kind) {
-            return Ok(());
-        }
-        self.retire_index(old)?;
         if kind == ChunkKind::Inodes {
             let at = self.place(chunk * CHUNK_PAGES)?;
             self.memory().zero(Span::new(at, CHUNK), Scheme::Nt);
@@ -116,12 +126,10 @@ impl FileSystem {
         change.write_kind(chunk, kind);
         change.commit()?;
         self.space.set_kind(chunk, kind);
+        if kind == ChunkKind::Inodes {
+            self.space.free_inodes(chunk);
+        }
         Ok(())
-    }
-
-    /// Before a chunk of kind `old` is used for something else (FC1).
-    pub(crate) fn retire_index(&self, old: Option<ChunkKind>) -> Result<()> {
-        if old == Some(ChunkKind::Index) { Ok(self.pool().retire()?) } else { Ok(()) }
     }
 
     /// A free inode's number, taken in DRAM.
@@ -181,7 +189,7 @@ impl FileSystem {
         let mut tag = self.tag.lock();
         let mut gone = BTreeSet::new();
         while gone.len() as u64 + KEPT_CHUNKS.max(all / 16) < idle && gone.len() < GROWTH_CHUNKS_MAX as usize {
-            let Some(chunk) = self.space.claim_idle() else { break };
+            let Some(chunk) = self.space.claim_idle(self.memory()) else { break };
             let page = self.place(chunk * CHUNK_PAGES)? / PAGE;
             let word = self.space.map.chunk_word(chunk);
             self.memory().store_word(word, 0);
@@ -189,6 +197,7 @@ impl FileSystem {
             self.space.remove(chunk);
             gone.insert(page);
         }
+        wait_for_pins();
         let keep: Vec<Extent> = tag.extents.iter().flat_map(|extent| without(*extent, &gone)).collect();
         let change = TagChange { size: tag.size, attributes: tag.attributes, add: &[], keep: &keep };
         *tag = self.pool().change_tag(&tag, &change, |_| Ok(()))?;

@@ -16,7 +16,8 @@
 //! - FI2. A transaction that writes `head` takes over what `direct` says and starts an epoch that is not `direct`'s.
 //! - FI3. `direct` is stored at once, the size behind the times: a line keeps the order of its stores, so an epoch that
 //!   is there has its times.
-//! - FI4. A free inode keeps its generation; the next file in it has the next one.
+//! - FI4. A free inode keeps its generation; the next file in it has the next one. A chunk of free inodes may be used for
+//!   something else, so the first generation of an inode is told by the clock.
 
 use std::ops::{Deref, DerefMut};
 
@@ -136,9 +137,11 @@ impl Inode {
         inode
     }
 
-    /// What it was before it is made anew: free, with its generation and its epochs.
-    pub fn anew(&self) -> Self {
-        let head = Head { generation: self.head.generation.wrapping_add(1), ..Head::new_zeroed() };
+    /// What it was before it is made anew: free, with the next generation and its epochs. The first one follows the
+    /// clock, since what had this number before may be forgotten.
+    pub fn anew(&self, now: i64) -> Self {
+        let before = if self.head.generation == 0 { (now / 1_000_000) as u32 } else { self.head.generation };
+        let head = Head { generation: before.wrapping_add(1).max(1), ..Head::new_zeroed() };
         Self { media: Media { head, ..Media::new_zeroed() }, ..*self }
     }
 

@@ -53,6 +53,25 @@ impl InodeMap {
         None
     }
 
+    /// Takes all of them, if all are free.
+    pub fn claim(&self) -> bool {
+        for index in 0..self.used.len() {
+            let was = self.used[index].compare_exchange(0, u64::MAX, Ordering::AcqRel, Ordering::Relaxed);
+            if was.is_err() {
+                self.used[..index].iter().for_each(|word| word.store(0, Ordering::Release));
+                return false;
+            }
+        }
+        self.free.store(0, Ordering::Relaxed);
+        true
+    }
+
+    /// All of them are free.
+    pub fn free_all(&self) {
+        self.used.iter().for_each(|word| word.store(0, Ordering::Release));
+        self.free.store(CHUNK_INODES as u32, Ordering::Relaxed);
+    }
+
     /// Gives one back.
     pub fn give_back(&self, slot: u64) {
         let bit = 1 << (slot % 64);

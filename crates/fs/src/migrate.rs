@@ -110,7 +110,6 @@ impl FileSystem {
     }
 
     fn copy_to(&self, block: &Block, chunk: u64) -> Result<()> {
-        self.retire_index(self.space.kind(chunk))?;
         let to = self.place(chunk * CHUNK_PAGES)?;
         for (index, word) in block.words.iter().enumerate() {
             let to = to + index as u64 * PAGE;
@@ -155,14 +154,11 @@ impl FileSystem {
         }
         let Some((at, Word::NONE)) = self.block_word(inode, page)? else { return Ok(false) };
         let Some(chunk) = self.claim_chunk()? else { return Ok(false) };
-        let named = self.retire_index(self.space.kind(chunk)).and_then(|()| {
-            let mut change = Change::new(self);
-            self.set_word(&mut change, inode, at, Word::superpage(chunk * CHUNK_PAGES));
-            change.write_kind(chunk, ChunkKind::Super);
-            inode.head.pages += CHUNK_PAGES;
-            self.commit_head(change, inode)
-        });
-        match named {
+        let mut change = Change::new(self);
+        self.set_word(&mut change, inode, at, Word::superpage(chunk * CHUNK_PAGES));
+        change.write_kind(chunk, ChunkKind::Super);
+        inode.head.pages += CHUNK_PAGES;
+        match self.commit_head(change, inode) {
             Ok(()) => self.space.set_kind(chunk, ChunkKind::Super),
             Err(error) => {
                 self.space.unclaim(chunk);

@@ -11,6 +11,8 @@
 //!   the file system is opened or grows. A word whose chunk the tag has not is free. So growing and giving back need no
 //!   transaction over both tables.
 
+mod idle;
+
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
@@ -201,18 +203,6 @@ impl Space {
         self.search(|chunk| chunk.kind.load(Ordering::Acquire) == kind as u8 && chunk.free.load(Ordering::Relaxed) > 0)
     }
 
-    /// A chunk with nothing in it, claimed whole: the caller gives it a kind, and then [`Space::unclaim`]s it.
-    pub fn claim_idle(&self) -> Option<u64> {
-        let free = self.search(|chunk| chunk.kind.load(Ordering::Acquire) == ChunkKind::Free as u8 && chunk.claim());
-        free.or_else(|| {
-            self.search(|chunk| {
-                let kind = chunk.kind.load(Ordering::Acquire);
-                let paged = kind == ChunkKind::Data as u8 || kind == ChunkKind::Index as u8;
-                paged && chunk.free.load(Ordering::Relaxed) == CHUNK_PAGES as u32 && chunk.claim()
-            })
-        })
-    }
-
     /// Gives the pages of `chunk`, all claimed, to the thread that is to take from it.
     pub fn open_pages(&self, chunk: u64) {
         let found = &self.chunks[chunk as usize];
@@ -235,21 +225,6 @@ impl Space {
     pub fn places(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let base = |(number, chunk): (usize, &Chunk)| (chunk.base.load(Ordering::Acquire), number as u64);
         self.chunks.iter().enumerate().map(base).filter(|(base, _)| *base != 0)
-    }
-
-    /// Chunks with nothing in them, and all.
-    pub fn idle_count(&self) -> (u64, u64) {
-        (0..self.chunks()).filter_map(|chunk| Some((chunk, self.kind(chunk)?))).fold(
-            (0, 0),
-            |(idle, all), (chunk, kind)| {
-                let is_idle = match kind {
-                    ChunkKind::Free => true,
-                    ChunkKind::Data | ChunkKind::Index => self.free_pages(chunk) == CHUNK_PAGES,
-                    ChunkKind::Inodes | ChunkKind::Super => false,
-                };
-                (idle + u64::from(is_idle), all + 1)
-            },
-        )
     }
 
     /// Takes away `chunk`, which is claimed: nobody is given anything of it.
@@ -340,25 +315,6 @@ impl Space {
             let now = u64::from(self.inodes(memory, chunk).free());
             (used + CHUNK_INODES - now, free + now)
         })
-    }
-}
-
-impl Chunk {
-    /// Takes all its pages, if all are free.
-    fn claim(&self) -> bool {
-        if self.is_current.swap(true, Ordering::AcqRel) {
-            return false;
-        }
-        for index in 0..self.bitmap.len() {
-            let was = self.bitmap[index].compare_exchange(0, u64::MAX, Ordering::AcqRel, Ordering::Relaxed);
-            if was.is_err() {
-                self.bitmap[..index].iter().for_each(|word| word.store(0, Ordering::Release));
-                self.is_current.store(false, Ordering::Release);
-                return false;
-            }
-        }
-        self.free.store(0, Ordering::Relaxed);
-        true
     }
 }
 

@@ -3,6 +3,7 @@
 mod basics;
 mod canary;
 mod crash;
+mod failing;
 mod format;
 mod golden;
 mod model;

@@ -99,6 +99,30 @@ fn fc3_chunks_go_back_to_the_pool_and_come_again() {
 }
 
 #[test]
+fn fc2_chunks_of_inodes_are_used_for_something_else_when_all_are_free() {
+    let fs = open(&new_memory(Model::MAPPED, 40 * CHUNK), None).expect("it opens");
+    let dir = fs.create_file(Ino::ROOT, b"d", &new(Kind::Directory)).expect("made").ino;
+    let make = |fs: &FileSystem| {
+        (0..9000)
+            .map(|i| fs.create_file(dir, format!("{i}").as_bytes(), &new(Kind::File)).expect("room"))
+            .collect::<Vec<_>>()
+    };
+    let first = make(&fs);
+    assert!(fs.statfs().inodes >= 9001);
+    (0..9000).for_each(|i| fs.unlink(dir, format!("{i}").as_bytes()).expect("it goes"));
+    settle(&fs);
+    assert_sound(&fs);
+    assert!(fs.statfs().own_bytes <= 6 * CHUNK, "{}", fs.statfs().own_bytes / CHUNK);
+    let (ino, bytes) = large(&fs, 12, 0);
+    assert!(content(&fs, ino).expect("it reads") == bytes);
+    let again = make(&fs);
+    assert_sound(&fs);
+    let same =
+        again.iter().filter(|attr| first.iter().any(|old| (old.ino, old.generation) == (attr.ino, attr.generation)));
+    assert_eq!(same.count(), 0, "FI4: a number and a generation name one file for ever");
+}
+
+#[test]
 fn readers_go_on_while_a_file_moves_and_writers_lose_nothing() {
     let fs = open(&new_memory(Model::MAPPED, 40 * CHUNK), None).expect("it opens");
     let (ino, bytes) = large(&fs, 4, 0);

@@ -1,0 +1,85 @@
+//! Chunks with nothing in them, and who may have them.
+
+use std::sync::atomic::Ordering;
+
+use ferrite_medium::Memory;
+use ferrite_pool::layout::CHUNK_PAGES;
+
+use super::{Chunk, ChunkKind, Space};
+use crate::layout::CHUNK_INODES;
+
+impl Space {
+    /// A chunk with nothing in it, claimed whole: the caller gives it a kind, or [`Space::unclaim`]s it.
+    pub fn claim_idle(&self, memory: &dyn Memory) -> Option<u64> {
+        let kind = |chunk: &Chunk| ChunkKind::from_word(chunk.kind.load(Ordering::Acquire).into());
+        let all_free = |chunk: &Chunk| chunk.free.load(Ordering::Relaxed) == CHUNK_PAGES as u32;
+        self.search(|chunk| kind(chunk) == Some(ChunkKind::Free) && chunk.claim())
+            .or_else(|| {
+                let is_paged = |chunk: &Chunk| matches!(kind(chunk), Some(ChunkKind::Data | ChunkKind::Index));
+                self.search(|chunk| is_paged(chunk) && all_free(chunk) && chunk.claim())
+            })
+            .or_else(|| self.claim_inodes(memory))
+    }
+
+    /// A chunk of inodes that are all free, claimed whole. The first one, which has the root directory, never is.
+    fn claim_inodes(&self, memory: &dyn Memory) -> Option<u64> {
+        (1..self.chunks()).find(|number| {
+            let chunk = &self.chunks[*number as usize];
+            if self.kind(*number) != Some(ChunkKind::Inodes) || !chunk.claim() {
+                return false;
+            }
+            let claimed = self.inodes(memory, *number).claim();
+            if !claimed {
+                self.unclaim(*number);
+            }
+            claimed
+        })
+    }
+
+    /// All inodes of `chunk`, which is claimed and zeroed, are free.
+    pub fn free_inodes(&self, chunk: u64) {
+        if let Some(inodes) = self.chunks[chunk as usize].inodes.get() {
+            inodes.free_all();
+        }
+    }
+
+    /// Chunks with nothing in them, and all.
+    pub fn idle_count(&self) -> (u64, u64) {
+        (0..self.chunks()).filter_map(|chunk| Some((chunk, self.kind(chunk)?))).fold(
+            (0, 0),
+            |(idle, all), (chunk, kind)| {
+                let is_idle = match kind {
+                    ChunkKind::Free => true,
+                    ChunkKind::Data | ChunkKind::Index => self.free_pages(chunk) == CHUNK_PAGES,
+                    ChunkKind::Inodes | ChunkKind::Super => false,
+                };
+                (idle + u64::from(is_idle), all + 1)
+            },
+        )
+    }
+
+    /// Whether `chunk` holds inodes and is known to have none in use.
+    pub fn has_only_free_inodes(&self, chunk: u64) -> bool {
+        let inodes = self.chunks[chunk as usize].inodes.get();
+        chunk > 0 && inodes.is_some_and(|inodes| u64::from(inodes.free()) == CHUNK_INODES)
+    }
+}
+
+impl Chunk {
+    /// Takes all its pages, if all are free.
+    fn claim(&self) -> bool {
+        if self.is_current.swap(true, Ordering::AcqRel) {
+            return false;
+        }
+        for index in 0..self.bitmap.len() {
+            let was = self.bitmap[index].compare_exchange(0, u64::MAX, Ordering::AcqRel, Ordering::Relaxed);
+            if was.is_err() {
+                self.bitmap[..index].iter().for_each(|word| word.store(0, Ordering::Release));
+                self.is_current.store(false, Ordering::Release);
+                return false;
+            }
+        }
+        self.free.store(0, Ordering::Relaxed);
+        true
+    }
+}
