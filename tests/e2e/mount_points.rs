@@ -123,3 +123,27 @@ fn two_servers_want_one_folder() {
     servers.into_iter().for_each(Server::interrupt);
     pools.iter().for_each(|pool| assert_sound(pool));
 }
+
+/// A container that started while it was mounted holds a copy of the mount: that is told, and waited for no longer.
+#[test]
+fn a_copy_in_another_namespace_is_told() {
+    if !can_mount() {
+        return;
+    }
+    let folder = folder(true);
+    let (path, at) = (folder.path().join("pool"), folder.path().join("mnt"));
+    let server = start(&path, &at, &["--size", "64M", "--disk", "d=8M"]);
+    let mut container =
+        client("unshare").args(["-m", "--propagation", "private", "sleep", "1000"]).spawn().expect("run");
+    let in_it = || fs::read_to_string(format!("/proc/{}/comm", container.id())).is_ok_and(|name| name == "sleep\n");
+    while !in_it() {
+        std::thread::yield_now();
+    }
+    let pool = path.to_str().expect("text");
+    let said = refused(ferrite().args(["fs", "unmount", pool, "files"]), 1);
+    assert!(said.contains("namespace"), "{said}");
+    container.kill().expect("killed");
+    container.wait().expect("reaped");
+    ok(&["fs", "unmount", pool, "files"]);
+    server.interrupt();
+}

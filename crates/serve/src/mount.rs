@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ferrite_fs::FileSystem;
 use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
@@ -27,6 +27,10 @@ use front::Front;
 const KIND: &str = "fuse.ferrite";
 /// How long background work waits when there was none to do.
 const REST: Duration = Duration::from_millis(100);
+/// How long a mount that is gone here may be held by a copy of it before that is told.
+const COPIES_PATIENCE: Duration = Duration::from_secs(1);
+/// Pause between two looks whether it is.
+const LOOKS: Duration = Duration::from_millis(5);
 
 /// How to mount.
 #[derive(Clone, Debug)]
@@ -49,6 +53,8 @@ pub struct MountOptions {
 pub struct Mounted {
     point: PathBuf,
     session: Option<BackgroundSession>,
+    /// Taken away here, though another mount namespace may have a copy.
+    gone: bool,
     bell: Arc<Bell>,
     worker: Option<JoinHandle<()>>,
 }
@@ -87,7 +93,7 @@ impl Mounted {
         let bell = Arc::new(Bell::default());
         let (fs, rung) = (Arc::clone(fs), Arc::clone(&bell));
         let worker = thread::Builder::new().name("ferrite-fs-step".into()).spawn(move || rung.work(&fs))?;
-        Ok(Self { point: point.into(), session: Some(session), bell, worker: Some(worker) })
+        Ok(Self { point: point.into(), session: Some(session), gone: false, bell, worker: Some(worker) })
     }
 
     /// Where.
@@ -100,16 +106,37 @@ impl Mounted {
     /// # Errors
     /// Who uses it, or what the system says.
     pub fn unmount(&mut self) -> Result<(), NotUnmounted> {
-        match unmount(&self.point, false) {
-            Err(why) if why.kind() == io::ErrorKind::ResourceBusy => Err(NotUnmounted::Busy(users(&self.point))),
-            Err(why) => Err(NotUnmounted::Io(why)),
-            Ok(()) => self.end(true).map_err(NotUnmounted::Io),
+        if !self.gone {
+            unmount(&self.point, false).map_err(|why| match why.kind() {
+                io::ErrorKind::ResourceBusy => NotUnmounted::Busy(users(&self.point)),
+                _ => NotUnmounted::Io(why),
+            })?;
+            self.gone = true;
         }
+        if !self.has_ended_within(COPIES_PATIENCE) {
+            return Err(NotUnmounted::Busy(vec![
+                "a copy of the mount in another mount namespace, such as a container's".into(),
+            ]));
+        }
+        self.end(true).map_err(NotUnmounted::Io)
+    }
+
+    /// Whether those who answer end soon: the kernel ends them with the last copy of the mount.
+    fn has_ended_within(&self, patience: Duration) -> bool {
+        let has_ended = || self.session.as_ref().is_none_or(|session| session.guard.is_finished());
+        let until = Instant::now() + patience;
+        while !has_ended() && Instant::now() < until {
+            thread::sleep(LOOKS);
+        }
+        has_ended()
     }
 
     /// Takes it out of sight, whoever uses it: what they have open fails when this process ends.
     pub fn abandon(mut self) -> io::Result<()> {
-        unmount(&self.point, true)?;
+        if !self.gone {
+            unmount(&self.point, true)?;
+            self.gone = true;
+        }
         self.end(false)
     }
 
@@ -137,7 +164,9 @@ impl Drop for Mounted {
     fn drop(&mut self) {
         if self.session.is_some() {
             // There is nobody to tell; the next one who mounts there clears it.
-            let _ = unmount(&self.point, true);
+            if !self.gone {
+                let _ = unmount(&self.point, true);
+            }
             let _ = self.end(false);
         }
     }
