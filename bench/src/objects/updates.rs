@@ -54,7 +54,12 @@ impl Field {
         let value = |name: &str, bytes: usize, scheme| store.direct_bytes(name, &vec![0; bytes], scheme);
         let logging = Logging { log_bytes: LOG_BYTES, checkpoint_bytes: LOG_BYTES / 4 * 3, ..Logging::default() };
         let map = store.map("map", logging).map_err(refused)?;
-        (0..ITEMS).try_for_each(|item| map.put(&item.to_le_bytes(), &[1; BYTES])).map_err(refused)?;
+        let log = store.log("log", logging).map_err(refused)?;
+        // Once around both logs: the first touch of a page costs more than a hundred appends to it.
+        (0..LOG_BYTES / 128).try_for_each(|_| append(&log, &[0; BYTES]))?;
+        (0..LOG_BYTES / 128 * 2)
+            .try_for_each(|number| map.put(&(number % ITEMS).to_le_bytes(), &[1; BYTES]))
+            .map_err(refused)?;
         let whole = (0..16).map(|number| value(&format!("whole{number}"), BYTES, Scheme::Nt));
         let options = MapOptions { guard: Guard::None, name: "bare".into(), ..MapOptions::default() };
         let bare = Mapped::map(scratch.file("bare", LOG_BYTES)?, &options)?;
@@ -65,7 +70,7 @@ impl Field {
             by_flush: value("flush", LINE_BYTES, Scheme::Flush).map_err(refused)?,
             whole: whole.collect::<std::result::Result<_, _>>().map_err(refused)?,
             map,
-            log: store.log("log", logging).map_err(refused)?,
+            log,
             bare,
         })
     }

@@ -29,6 +29,7 @@ const HEADER: usize = 16;
 
 #[derive(Debug)]
 struct State {
+    records: Records,
     /// Number of the first entry.
     first: u64,
     /// Where each is.
@@ -39,7 +40,6 @@ struct State {
 /// A durable append-only log.
 #[derive(Debug)]
 pub struct Log {
-    records: Records,
     holding: Arc<Holding>,
     state: Mutex<State>,
     thawed: Condvar,
@@ -60,15 +60,51 @@ fn split(record: &[u8]) -> Option<(u64, u64, &[u8])> {
     Some((word(0), word(8), entry))
 }
 
+/// What is damaged, and what stands behind it.
+type Left = (Vec<Loss>, Vec<(u64, Vec<u8>)>);
+
+impl State {
+    /// Finds the entries, and what damage left behind them (AL2).
+    fn find(&mut self, holding: &Holding) -> Result<Left> {
+        self.first = word::load(holding)?.unwrap_or(0);
+        for record in self.records.records() {
+            let (position, record) = record?;
+            match split(&record) {
+                Some((number, ..)) if self.places.is_empty() => self.first = number,
+                Some(_) => {}
+                None => continue,
+            }
+            self.places.push_back(position);
+        }
+        let (mut losses, mut rescued) = (Vec::new(), Vec::new());
+        let (mut end, next) = (self.records.end(), self.end());
+        while let Some((position, record)) = self.records.stranded(end) {
+            end = self.records.behind(position, record.len());
+            let Some((number, batch, entry)) = split(&record) else { continue };
+            if batch > next || (!losses.is_empty() && number > next) {
+                rescued.push((number, entry.into()));
+            }
+            if batch > next && losses.is_empty() {
+                losses.push(Loss { what: format!("entry {next}"), at: self.records.place(self.records.end()) });
+            }
+        }
+        Ok((losses, rescued))
+    }
+
+    /// Number of the next entry.
+    fn end(&self) -> u64 {
+        self.first + self.places.len() as u64
+    }
+}
+
 impl Log {
     pub(crate) fn open(holding: Holding, salvage: bool) -> Result<Arc<Self>> {
         label()?.ensure(&holding)?;
         let holding = Arc::new(holding);
         let records = Records::open_within(Arc::clone(&holding))?;
-        let state = State { first: 0, places: VecDeque::new(), frozen: false };
-        let (state, losses, rescued) = (Mutex::new(state), Vec::new(), Vec::new());
-        let mut log = Self { records, holding, state, thawed: Condvar::new(), losses, rescued };
-        log.find()?;
+        let mut state = State { records, first: 0, places: VecDeque::new(), frozen: false };
+        let (losses, rescued) = state.find(&holding)?;
+        let log = Self { holding, state: Mutex::new(state), thawed: Condvar::new(), losses, rescued };
         if let Some(Loss { what, at }) = log.losses.first().filter(|_| !salvage).cloned() {
             return Err(Error::Damaged { name: log.name(), what, at });
         }
@@ -76,34 +112,6 @@ impl Log {
         let service: Arc<dyn Freeze> = log.clone();
         log.holding.register_freezer(Arc::downgrade(&service));
         Ok(log)
-    }
-
-    /// Finds the entries, and what damage left behind them (AL2).
-    fn find(&mut self) -> Result<()> {
-        let state = self.state.get_mut();
-        state.first = word::load(&self.holding)?.unwrap_or(0);
-        for record in self.records.records() {
-            let (position, record) = record?;
-            match split(&record) {
-                Some((number, ..)) if state.places.is_empty() => state.first = number,
-                Some(_) => {}
-                None => continue,
-            }
-            state.places.push_back(position);
-        }
-        let (mut end, next) = (self.records.end(), state.first + state.places.len() as u64);
-        while let Some((position, record)) = self.records.stranded(end) {
-            end = self.records.behind(position, record.len());
-            let Some((number, batch, entry)) = split(&record) else { continue };
-            if batch > next || (!self.losses.is_empty() && number > next) {
-                self.rescued.push((number, entry.into()));
-            }
-            if batch > next && self.losses.is_empty() {
-                let what = format!("entry {next}");
-                self.losses.push(Loss { what, at: self.records.place(self.records.end()) });
-            }
-        }
-        Ok(())
     }
 
     /// The object's name.
@@ -129,8 +137,7 @@ impl Log {
 
     /// Number of the next entry.
     pub fn end(&self) -> u64 {
-        let state = self.state.lock();
-        state.first + state.places.len() as u64
+        self.state.lock().end()
     }
 
     /// How many entries there are.
@@ -145,12 +152,12 @@ impl Log {
 
     /// Bytes that its entries may take: each takes its bytes and 40 more, rounded up to 64.
     pub fn capacity_bytes(&self) -> u64 {
-        self.records.capacity_bytes()
+        self.state.lock().records.capacity_bytes()
     }
 
     /// Bytes that they take.
     pub fn used_bytes(&self) -> u64 {
-        self.records.used_bytes()
+        self.state.lock().records.used_bytes()
     }
 
     /// Entry `number`; none where it was cut off or is not there yet.
@@ -160,11 +167,11 @@ impl Log {
             return Ok(None);
         };
         let Some(place) = state.places.get(index) else { return Ok(None) };
-        let record = self.records.record_at(*place);
+        let record = state.records.record_at(*place);
         match record.as_deref().and_then(split) {
             Some((found, _, entry)) if found == number => Ok(Some(entry.into())),
             _ => {
-                let (what, at) = (format!("entry {number}"), self.records.place(*place));
+                let (what, at) = (format!("entry {number}"), state.records.place(*place));
                 Err(Error::Damaged { name: self.name(), what, at })
             }
         }
@@ -173,9 +180,9 @@ impl Log {
     /// Appends `entry`; durable on return. Its number. Refused where the log is full: cut it, then try again.
     pub fn append(&self, entry: &[u8]) -> Result<u64> {
         let mut state = self.writable()?;
-        let number = state.first + state.places.len() as u64;
+        let number = state.end();
         let word = number.to_le_bytes();
-        let place = self.records.append_parts(&[&word, &word, entry])?;
+        let place = state.records.append_alone(&[&word, &word, entry])?;
         state.places.push_back(place);
         Ok(number)
     }
@@ -183,21 +190,22 @@ impl Log {
     /// Appends `entries` with one fence; all durable on return (AL1), or where they do not fit none. Number of the first.
     pub fn extend(&self, entries: &[&[u8]]) -> Result<u64> {
         let mut state = self.writable()?;
-        let batch = state.first + state.places.len() as u64;
+        let batch = state.end();
         let records = entries
             .iter()
             .zip(batch..)
             .map(|(entry, number)| [&number.to_le_bytes()[..], &batch.to_le_bytes(), entry].concat());
         let records: Vec<Vec<u8>> = records.collect();
         let parts: Vec<&[u8]> = records.iter().map(Vec::as_slice).collect();
-        state.places.extend(self.records.append_many(&parts)?);
+        let places = state.records.append_many(&parts)?;
+        state.places.extend(places);
         Ok(batch)
     }
 
     /// Cuts off every entry before `number`; durable on return.
     pub fn cut(&self, number: u64) -> Result<()> {
         let mut state = self.writable()?;
-        let end = state.first + state.places.len() as u64;
+        let end = state.end();
         if number > end {
             return Err(Error::Refused(format!("log {:?} ends before entry {number}: at {end}", self.name())));
         }
@@ -206,10 +214,10 @@ impl Log {
             return Ok(());
         }
         match state.places.get(gone) {
-            Some(place) => self.records.cut(*place)?,
+            Some(place) => state.records.cut(*place)?,
             None => {
                 word::store(&self.holding, number)?;
-                self.records.cut(self.records.end())?;
+                state.records.cut(state.records.end())?;
             }
         }
         state.places.drain(..gone);

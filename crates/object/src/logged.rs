@@ -72,6 +72,7 @@ pub struct Loss {
 }
 
 struct Writer {
+    log: Log,
     /// Of the last checkpoint.
     sequence: u64,
     /// Changes since.
@@ -82,7 +83,6 @@ struct Writer {
 /// A structure in DRAM, kept by logging its changes. Readers wait for no fence; changes are made one at a time.
 pub struct Logged<S> {
     holding: Arc<Holding>,
-    log: Log,
     logging: Logging,
     writer: Mutex<Writer>,
     thawed: Condvar,
@@ -118,15 +118,16 @@ impl<S: Structure> Logged<S> {
         if let Some(Loss { what, at }) = losses.first().filter(|_| !logging.salvage).cloned() {
             return Err(Error::Damaged { name: holding.tag().name.clone(), what, at });
         }
-        let writer = Mutex::new(Writer { sequence, records, frozen: false });
+        let writer = Mutex::new(Writer { log, sequence, records, frozen: false });
         let (thawed, state) = (Condvar::new(), RwLock::new(state));
-        let logged = Arc::new(Self { holding, log, logging, writer, thawed, state, losses });
+        let logged = Arc::new(Self { holding, logging, writer, thawed, state, losses });
         let service: Arc<dyn Freeze> = logged.clone();
         logged.holding.register_freezer(Arc::downgrade(&service));
         if !logged.losses.is_empty() {
             // Where nothing of the log was ever: what stands behind the damage never comes back.
             let mut writer = logged.writable()?;
-            logged.take_checkpoint(&mut writer, logged.log.next_lap())?;
+            let lap = writer.log.next_lap();
+            logged.take_checkpoint(&mut writer, lap)?;
         }
         Ok(logged)
     }
@@ -143,12 +144,12 @@ impl<S: Structure> Logged<S> {
 
     /// Bytes of changes since the last checkpoint.
     pub fn log_bytes(&self) -> u64 {
-        self.log.used_bytes()
+        self.writer.lock().log.used_bytes()
     }
 
     #[cfg(test)]
     pub(crate) fn log_end(&self) -> Position {
-        self.log.end()
+        self.writer.lock().log.end()
     }
 
     /// Looks at the structure. What is seen is durable (LG1).
@@ -156,25 +157,35 @@ impl<S: Structure> Logged<S> {
         look(&self.state.read())
     }
 
+    /// Makes `change`. Durable on return, and after a crash all or nothing (LG2).
+    pub fn make(&self, change: &[u8]) -> Result<()> {
+        let mut writer = self.writable()?;
+        self.make_by(&mut writer, change)
+    }
+
     /// Makes the change that `plan` makes of what it sees, if it makes one; what it says. Nothing changes in between.
-    /// Durable on return, and after a crash all or nothing (LG2).
     pub fn change<T>(&self, plan: impl FnOnce(&S) -> (Option<Vec<u8>>, T)) -> Result<T> {
         let mut writer = self.writable()?;
         let (change, told) = plan(&self.state.read());
-        if let Some(change) = change.filter(|change| !change.is_empty()) {
-            self.append(&mut writer, &change)?;
-            assert!(self.state.write().apply(&change), "a change that its own type does not know");
-            writer.records += 1;
-            self.checkpoint_if_due(&mut writer)?;
-        }
+        change.map_or(Ok(()), |change| self.make_by(&mut writer, &change))?;
         Ok(told)
     }
 
+    fn make_by(&self, writer: &mut Writer, change: &[u8]) -> Result<()> {
+        if change.is_empty() {
+            return Ok(());
+        }
+        self.append(writer, change)?;
+        assert!(self.state.write().apply(change), "a change that its own type does not know");
+        writer.records += 1;
+        self.checkpoint_if_due(writer)
+    }
+
     fn append(&self, writer: &mut Writer, change: &[u8]) -> Result<()> {
-        match self.log.append(change) {
+        match writer.log.append_alone(&[change]) {
             Err(PoolError::LogFull { needed_bytes, capacity_bytes, .. }) if needed_bytes <= capacity_bytes => {
-                self.take_checkpoint(writer, self.log.end())?;
-                Ok(self.log.append(change).map(drop)?)
+                self.take_checkpoint_now(writer)?;
+                Ok(writer.log.append_alone(&[change]).map(drop)?)
             }
             Err(PoolError::LogFull { capacity_bytes, .. }) => {
                 let (bytes, bytes_max) = (change.len() as u64, capacity_bytes.saturating_sub(64));
@@ -187,8 +198,9 @@ impl<S: Structure> Logged<S> {
     /// A checkpoint that finds no room is tried again when the log is full; the change itself is durable.
     fn checkpoint_if_due(&self, writer: &mut Writer) -> Result<()> {
         let Logging { checkpoint_records: records, checkpoint_bytes: bytes, .. } = self.logging;
-        let is_due = (records > 0 && writer.records >= records) || (bytes > 0 && self.log.used_bytes() >= bytes);
-        match if is_due { self.take_checkpoint(writer, self.log.end()) } else { Ok(()) } {
+        let is_due =
+            (records > 0 && writer.records >= records) || (bytes > 0 && writer.log.used_bytes_alone() >= bytes);
+        match if is_due { self.take_checkpoint_now(writer) } else { Ok(()) } {
             Err(Error::Pool(PoolError::Full { .. })) => Ok(()),
             other => other,
         }
@@ -197,7 +209,12 @@ impl<S: Structure> Logged<S> {
     /// Takes a checkpoint now and cuts the log (CK1, CK2).
     pub fn checkpoint(&self) -> Result<()> {
         let mut writer = self.writable()?;
-        self.take_checkpoint(&mut writer, self.log.end())
+        self.take_checkpoint_now(&mut writer)
+    }
+
+    fn take_checkpoint_now(&self, writer: &mut Writer) -> Result<()> {
+        let end = writer.log.end();
+        self.take_checkpoint(writer, end)
     }
 
     /// Takes a checkpoint from which the log goes on at `position`, and lets it begin there.
@@ -205,7 +222,7 @@ impl<S: Structure> Logged<S> {
         let state = self.state.read();
         checkpoint::take(&self.holding, writer.sequence + 1, position, &|item| state.save(item))?;
         (writer.sequence, writer.records) = (writer.sequence + 1, 0);
-        Ok(self.log.restart_at(position)?)
+        Ok(writer.log.restart_at(position)?)
     }
 
     fn writable(&self) -> Result<MutexGuard<'_, Writer>> {

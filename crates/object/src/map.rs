@@ -148,7 +148,7 @@ impl Map {
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
         let mut batch = MapBatch::default();
         batch.put(key, value);
-        self.0.change(|_| (Some(batch.0), ()))
+        self.commit(&batch)
     }
 
     /// Takes `key` away; what it had.
@@ -166,7 +166,7 @@ impl Map {
 
     /// Makes all changes of `batch`, together also for a crash.
     pub fn commit(&self, batch: &MapBatch) -> Result<()> {
-        self.0.change(|_| (Some(batch.0.clone()), ()))
+        self.0.make(&batch.0)
     }
 
     /// Takes a checkpoint now.

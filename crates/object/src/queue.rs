@@ -106,7 +106,7 @@ impl Queue {
             change.extend(len_of(entry));
             change.extend_from_slice(entry);
         }
-        self.0.change(|_| (Some(change), ()))
+        self.0.make(&change)
     }
 
     /// Takes the entry at `end` away; it, or none where the queue is empty. When this returns no crash brings it back.
@@ -122,7 +122,7 @@ impl Queue {
 
     /// Takes every entry away.
     pub fn clear(&self) -> Result<()> {
-        self.0.change(|_| (Some(vec![CLEAR]), ()))
+        self.0.make(&[CLEAR])
     }
 
     /// Takes a checkpoint now.

@@ -74,6 +74,29 @@ struct State {
     draft: Vec<u8>,
 }
 
+impl State {
+    /// Stores the record of `parts` at position `at` of `ring`, durable with the next settle.
+    fn compose(&mut self, (ring, memory): (&Ring, &dyn Memory), at: u64, parts: &[&[u8]]) {
+        let Self { draft, session, .. } = self;
+        draft.clear();
+        draft.extend_from_slice(&[0; record::HEADER]);
+        draft.extend_from_slice(&session.to_le_bytes());
+        parts.iter().for_each(|part| draft.extend_from_slice(part));
+        record::seal(draft, ring.salt(), at + 1);
+        ring.store(memory, at, draft);
+    }
+
+    /// Refuses what does not fit into the ring of the log in `tag`.
+    fn check_room(&self, ring: &Ring, tag: &Tag, lines: u64) -> Result<()> {
+        let free = ring.lines() - (self.tail - self.head);
+        if lines <= free && self.tail + lines < NUMBER_MAX {
+            return Ok(());
+        }
+        let (name, capacity_bytes) = (tag.name.clone(), tag.size);
+        Err(Error::LogFull { name, needed_bytes: lines * 64, free_bytes: free * 64, capacity_bytes })
+    }
+}
+
 /// An open log. One handle at a time; any thread may use it, one append at a time.
 #[derive(Debug)]
 pub struct Log {
@@ -239,9 +262,9 @@ impl Log {
         ensure_short(bytes)?;
         let mut state = self.writable()?;
         let lines = Ring::lines_for(SESSION + bytes);
-        self.check_room(&state, lines)?;
+        state.check_room(&self.ring, &self.tag, lines)?;
         let at = state.tail;
-        self.compose(&mut state, at, parts);
+        state.compose((&self.ring, self.holding.memory()), at, parts);
         self.holding.settle()?;
         state.tail = at + lines;
         Ok(Position(at))
@@ -252,36 +275,16 @@ impl Log {
         payloads.iter().try_for_each(|payload| ensure_short(payload.len()))?;
         let mut state = self.writable()?;
         let lines = payloads.iter().map(|payload| Ring::lines_for(SESSION + payload.len())).sum();
-        self.check_room(&state, lines)?;
+        state.check_room(&self.ring, &self.tag, lines)?;
         let (mut tail, mut positions) = (state.tail, Vec::with_capacity(payloads.len()));
         for payload in payloads {
-            self.compose(&mut state, tail, &[payload]);
+            state.compose((&self.ring, self.holding.memory()), tail, &[payload]);
             positions.push(Position(tail));
             tail += Ring::lines_for(SESSION + payload.len());
         }
         self.holding.settle()?;
         state.tail = tail;
         Ok(positions)
-    }
-
-    /// Stores the record of `parts` at position `at`, durable with the next settle.
-    fn compose(&self, state: &mut State, at: u64, parts: &[&[u8]]) {
-        let State { draft, session, .. } = state;
-        draft.clear();
-        draft.extend([0; record::HEADER]);
-        draft.extend_from_slice(&session.to_le_bytes());
-        parts.iter().for_each(|part| draft.extend_from_slice(part));
-        record::seal(draft, self.ring.salt(), at + 1);
-        self.ring.store(self.holding.memory(), at, draft);
-    }
-
-    fn check_room(&self, state: &State, lines: u64) -> Result<()> {
-        let free = self.ring.lines() - (state.tail - state.head);
-        if lines <= free && state.tail + lines < NUMBER_MAX {
-            return Ok(());
-        }
-        let (name, capacity_bytes) = (self.tag.name.clone(), self.tag.size);
-        Err(Error::LogFull { name, needed_bytes: lines * 64, free_bytes: free * 64, capacity_bytes })
     }
 
     /// Cuts off every record before `position`, where a record starts or the log ends. Durable on return (W3).

@@ -61,7 +61,10 @@ fn al2_damage_is_told_by_name_and_what_is_left_is_rescued() {
     let pool = open_pool(&memory);
     let log = open(&pool, false).unwrap();
     (0..4).for_each(|number| assert_eq!(log.append(&entry(number)).unwrap(), number));
-    let at = log.records.place(log.state.lock().places[1]);
+    let at = {
+        let state = log.state.lock();
+        state.records.place(state.places[1])
+    };
     memory.store_word(at + 24, 0);
     let told = log.get(1).unwrap_err().to_string();
     assert!(told.starts_with("object \"it\" is damaged: entry 1 at byte"), "{told}");

@@ -135,11 +135,11 @@ fn ck2_a_cut_that_did_not_come_is_made_by_the_next_opening() {
     let map = map(&pool);
     (0..20).for_each(|number| map.put(&[number], &[number; 40]).unwrap());
     let logged = map.logged();
-    let (end, state) = (logged.log.end(), logged.state.read());
-    checkpoint::take(&logged.holding, 1, end, &|item| state.save(item)).unwrap();
-    let at = logged.log.place(logged.log.records().nth(5).unwrap().unwrap().0);
+    let (writer, state) = (logged.writer.lock(), logged.state.read());
+    checkpoint::take(&logged.holding, 1, writer.log.end(), &|item| state.save(item)).unwrap();
+    let at = writer.log.place(writer.log.records().nth(5).unwrap().unwrap().0);
     memory.store_word(at + 24, 0);
-    drop(state);
+    drop((writer, state));
     let before = content(&map);
     drop(map);
     let map = self::map(&pool);
@@ -171,12 +171,13 @@ fn checkpoints_come_after_so_many_records_or_bytes() {
     let logging = Logging { checkpoint_records: 4, ..LOGGING };
     let map = Map::new(logged::<Entries>(&pool, logging).unwrap());
     (0..12).for_each(|number| map.put(&[number], b"").unwrap());
-    assert_eq!((map.logged().writer.lock().sequence, map.logged().log_bytes()), (3, 0));
+    let state = |map: &Map| (map.logged().log_bytes(), map.logged().writer.lock().sequence);
+    assert_eq!(state(&map), (0, 3));
     drop(map);
     let logging = Logging { checkpoint_bytes: 640, ..LOGGING };
     let map = Map::new(logged::<Entries>(&pool, logging).unwrap());
     (0..10).for_each(|number| map.put(&[number], b"").unwrap());
-    assert_eq!((map.logged().writer.lock().sequence, map.logged().log_bytes()), (4, 0));
+    assert_eq!(state(&map), (0, 4));
 }
 
 /// LG4, CK4: damage is told by name, and the rest can be read.
@@ -185,7 +186,7 @@ fn lg4_damage_is_told_by_name_and_what_is_left_is_salvaged() {
     let salvage = Logging { salvage: true, ..LOGGING };
     type Spoil = fn(&Map, &LyingMemory);
     let in_log: Spoil = |map, memory| {
-        let log = &map.logged().log;
+        let log = &map.logged().writer.lock().log;
         memory.store_word(log.place(log.records().nth(2).unwrap().unwrap().0) + 24, 0);
     };
     let in_checkpoint: Spoil = |map, memory| {

@@ -47,6 +47,14 @@ impl Ring {
 
     /// As [`Ring::store`], by `how`.
     pub fn store_by(&self, memory: &dyn Memory, position: u64, bytes: &[u8], how: Scheme) {
+        // Nearly always it lies in one piece.
+        let (at, len) = (position % self.lines * ALIGN as u64, bytes.len() as u64);
+        if at + len <= self.lines * ALIGN as u64
+            && let Some(run) = self.stream.locate(at)
+            && run.len >= len
+        {
+            return memory.store(run.at, bytes, how);
+        }
         let mut done = 0;
         for run in self.runs(position, bytes.len() as u64) {
             memory.store(run.at, &bytes[done..done + run.len as usize], how);

@@ -3,11 +3,33 @@
 use ferrite_medium::Span;
 
 use super::ring::Ring;
-use super::{Log, Position, SESSION};
+use super::{Log, Position, SESSION, ensure_short};
 use crate::sealed::{NUMBER_MAX, seal};
 use crate::{Error, Result};
 
 impl Log {
+    /// As [`Log::append_parts`], by whoever has the log alone: no lock is taken. The holder lets it stand still.
+    pub fn append_alone(&mut self, parts: &[&[u8]]) -> Result<Position> {
+        let bytes = parts.iter().map(|part| part.len()).sum();
+        ensure_short(bytes)?;
+        self.holding.check_poison()?;
+        let lines = Ring::lines_for(SESSION + bytes);
+        let Self { holding, ring, tag, state, .. } = self;
+        let state = state.get_mut();
+        state.check_room(ring, tag, lines)?;
+        let at = state.tail;
+        state.compose((ring, holding.memory()), at, parts);
+        holding.settle()?;
+        state.tail = at + lines;
+        Ok(Position(at))
+    }
+
+    /// As [`Log::used_bytes`], without a lock.
+    pub fn used_bytes_alone(&mut self) -> u64 {
+        let state = self.state.get_mut();
+        (state.tail - state.head) * 64
+    }
+
     /// What was appended at `position`, if a whole record stands there, be it in the log or behind its end.
     pub fn record_at(&self, position: Position) -> Option<Vec<u8>> {
         let (head, lap) = (self.head(), self.next_lap());
