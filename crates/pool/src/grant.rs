@@ -234,6 +234,13 @@ impl Grants {
         Ok(ended.len())
     }
 
+    /// Who has a grant on the tag of this generation.
+    pub(crate) fn holder(&self, tag_generation: u64) -> Option<Process> {
+        let register = self.0.lock();
+        let live = register.live.values().find(|live| live.tag_generation == tag_generation)?;
+        Some(live.process.clone())
+    }
+
     fn is_full(&self) -> bool {
         self.0.lock().free_slots.is_empty()
     }

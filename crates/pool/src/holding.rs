@@ -207,13 +207,16 @@ impl Pool {
         Ok(holding)
     }
 
-    /// Refuses where a living grant stands on `tag`.
+    /// Refuses where a living grant stands on `tag`. One of a process that has ended is waited for: another thread is
+    /// taking it back.
     fn ensure_no_grant(&self, tag: &Tag) -> Result<()> {
-        self.grants().reap(self)?;
-        let standing = self.grants().standing();
-        match standing.iter().find(|grant| grant.tag_generation == tag.generation) {
-            Some(grant) => Err(in_use(&tag.name, &format!("process {}", grant.process.pid))),
-            None => Ok(()),
+        loop {
+            self.grants().reap(self)?;
+            match self.grants().holder(tag.generation) {
+                Some(holder) if !holder.is_alive() => std::thread::yield_now(),
+                Some(holder) => return Err(in_use(&tag.name, &format!("process {}", holder.identity().pid))),
+                None => return Ok(()),
+            }
         }
     }
 
