@@ -19,6 +19,7 @@
 //! - FI4. A free inode keeps its generation; the next file in it has the next one. A chunk of free inodes may be used for
 //!   something else, so the first generation of an inode is told by the clock.
 
+use std::mem::offset_of;
 use std::ops::{Deref, DerefMut};
 
 use ferrite_medium::{Memory, Scheme};
@@ -83,10 +84,16 @@ pub struct Media {
     pub direct: Direct,
 }
 
+const _: () = assert!(offset_of!(Direct, atime) == (ATIME - MTIME) as usize && offset_of!(Direct, size) == 24);
 const _: () = assert!(size_of::<Media>() == INODE as usize && size_of::<Head>() == 64);
 
-const SIZE_BITS: u32 = 48;
-const SIZE: u64 = (1 << SIZE_BITS) - 1;
+pub const SIZE_BITS: u32 = 48;
+pub const SIZE: u64 = (1 << SIZE_BITS) - 1;
+/// Where fields lie that are looked at one by one, in bytes; in `direct` the times lie as in `head`.
+pub const SIZE_AT: u64 = offset_of!(Head, size) as u64;
+pub const MTIME: u64 = offset_of!(Head, mtime) as u64;
+pub const ATIME: u64 = offset_of!(Head, atime) as u64;
+pub const ROOTS_AT: u64 = offset_of!(Media, roots) as u64;
 pub const DIRECT: u64 = 192;
 
 /// Pages behind the end were asked for and are kept when the file is closed.
@@ -104,6 +111,8 @@ pub struct Inode {
     /// The epoch of `head`, and that of `direct`.
     epoch: u16,
     direct_epoch: u16,
+    /// The size that a crash leaves, where that of `head` waits for an fsync: what transactions write meanwhile.
+    durable_size: Option<u64>,
 }
 
 impl Deref for Inode {
@@ -125,7 +134,7 @@ impl Inode {
     /// The inode at `at`, as it stands.
     #[inline]
     pub fn load(memory: &dyn Memory, ino: Ino, at: u64) -> Self {
-        let mut inode = Self { media: Media::new_zeroed(), ino, at, epoch: 0, direct_epoch: 0 };
+        let mut inode = Self { media: Media::new_zeroed(), ino, at, epoch: 0, direct_epoch: 0, durable_size: None };
         memory.load(at, inode.media.as_mut_bytes());
         let Media { head, direct, .. } = &mut inode.media;
         (inode.epoch, inode.direct_epoch) = ((head.size >> SIZE_BITS) as u16, (direct.size >> SIZE_BITS) as u16);
@@ -164,11 +173,6 @@ impl Inode {
         Kind::from_mode(self.head.mode.into())
     }
 
-    #[inline]
-    pub fn is_file(&self) -> bool {
-        self.head.mode & KIND_MASK == 0o100000
-    }
-
     pub fn is_directory(&self) -> bool {
         self.kind() == Some(Kind::Directory)
     }
@@ -187,6 +191,21 @@ impl Inode {
         self.head.size
     }
 
+    /// The size that a crash leaves.
+    pub fn durable_size(&self) -> u64 {
+        self.durable_size.unwrap_or(self.head.size)
+    }
+
+    /// Its size waits for an fsync: until [`Inode::settle_size`] a crash leaves `durable_size`.
+    pub fn hold_size(&mut self, durable_size: u64) {
+        self.durable_size = Some(durable_size);
+    }
+
+    /// What its size covers is durable.
+    pub fn settle_size(&mut self) {
+        self.durable_size = None;
+    }
+
     /// The bytes of its head for a transaction (FI2).
     fn encode_head(&mut self) -> [u8; 64] {
         #[cfg(test)]
@@ -196,7 +215,8 @@ impl Inode {
         if self.epoch == self.direct_epoch {
             self.epoch = self.epoch.wrapping_add(1);
         }
-        let head = Head { size: self.head.size | u64::from(self.epoch) << SIZE_BITS, ..self.head };
+        let size = self.durable_size();
+        let head = Head { size: size | u64::from(self.epoch) << SIZE_BITS, ..self.head };
         zerocopy::transmute!(head)
     }
 

@@ -16,6 +16,7 @@ mod check;
 mod error;
 mod fs;
 mod gate;
+mod glance;
 mod growth;
 mod inode;
 mod inode_map;

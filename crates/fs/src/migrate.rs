@@ -1,6 +1,8 @@
 //! Superpages: files that have outgrown a threshold move, 2 MiB at a time, from pages of 4 KiB to one of 2 MiB
 //! (nvm-storage-hierarchy.txt 5.2.2).
 //!
+//! Where a fence is not durable nothing moves: what is read through a host's file has the host's pages.
+//!
 //! - FS1. A block of 2 MiB moves when it lies before the end of its file and 507 of its 512 pages are there; so what
 //!   superpages waste is within 1 %. One at the end that a cut left partly used is split again, unless the file is so
 //!   large that it is within 1 % of it.
@@ -50,7 +52,8 @@ impl FileSystem {
     /// Notes that a file has grown from `old` bytes to what it has, for it to be moved.
     #[inline]
     pub(crate) fn note_growth(&self, inode: &Inode, old: u64) {
-        let Some(threshold) = self.shape.super_threshold_bytes.filter(|threshold| inode.size() >= *threshold) else {
+        let threshold = self.shape.super_threshold_bytes.filter(|_| !self.waits());
+        let Some(threshold) = threshold.filter(|threshold| inode.size() >= *threshold) else {
             return;
         };
         if old < threshold {
@@ -149,7 +152,10 @@ impl FileSystem {
     pub(crate) fn expand_super(&self, inode: &mut Inode) -> Result<bool> {
         let page = inode.size() / PAGE;
         let is_wanted = inode.size() >= LARGE_BYTES && inode.size().is_multiple_of(CHUNK);
-        if !is_wanted || self.shape.super_threshold_bytes.is_none_or(|threshold| inode.size() < threshold) {
+        if !is_wanted
+            || self.waits()
+            || self.shape.super_threshold_bytes.is_none_or(|threshold| inode.size() < threshold)
+        {
             return Ok(false);
         }
         let Some((at, Word::NONE)) = self.block_word(inode, page)? else { return Ok(false) };

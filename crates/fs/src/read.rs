@@ -22,33 +22,14 @@ impl FileSystem {
     fn read_pinned(&self, ino: Ino, at: u64, into: &mut [u8]) -> Option<usize> {
         let _pin = pin();
         let version = self.locks.version(ino).filter(|_| !self.waits())?;
-        let inode = Inode::load(self.memory(), ino, self.space.inode_place(ino.0)?);
-        let end =
-            at.checked_add(into.len() as u64).filter(|end| inode.is_file() && *end <= inode.size() && *end > at)?;
-        let place = self.place_together(&inode, at..end)?;
-        let is_to_note = inode.head.atime <= inode.head.mtime && self.refuse_if_read_only().is_ok();
+        let file = self.glance(ino.0)?;
+        let place = self.place_at_a_glance(&file, at, into.len())?;
+        let is_to_note = file.atime <= file.mtime && self.refuse_if_read_only().is_ok();
         if is_to_note || !self.locks.is_still(ino, version) {
             return None;
         }
         self.memory().load(place, into);
         Some(into.len())
-    }
-
-    /// Where the bytes `span` of a file lie in the pool, if they lie together.
-    #[inline]
-    pub(crate) fn place_together(&self, inode: &Inode, span: std::ops::Range<u64>) -> Option<u64> {
-        let (first, end) = (span.start / PAGE, span.end.div_ceil(PAGE));
-        if end - first == 1 {
-            return self.place_of(inode, first).map(|at| at + span.start % PAGE);
-        }
-        let mut place = None;
-        let found = self.parts(inode, first..end, |part| {
-            if part.pages == end - first {
-                place = part.at.map(|at| at + span.start % PAGE);
-            }
-            Ok(false)
-        });
-        found.ok().and(place)
     }
 
     fn read_locked(&self, ino: Ino, at: u64, into: &mut [u8]) -> Result<usize> {
@@ -97,6 +78,7 @@ impl FileSystem {
 /// Lets `inode` have the size and times that wait for an fsync.
 pub(crate) fn apply_waiting(stripe: &Stripe, inode: &mut Inode) {
     if let Some(waiting) = stripe.waiting.get(&inode.ino.0) {
+        inode.hold_size(inode.size());
         inode.head.size = waiting.size;
         inode.touch(waiting.mtime);
     }

@@ -112,19 +112,6 @@ impl FileSystem {
         Ok(Some((at, word)))
     }
 
-    /// Where page `page` of a file lies in the pool, if it is there.
-    #[inline]
-    pub(crate) fn place_of(&self, inode: &Inode, page: u64) -> Option<u64> {
-        match self.walk(inode, page).ok()? {
-            Found::Words { at, .. } => match Word(self.memory().load_word(at)).named() {
-                Named::Page(page) => self.space.place(page),
-                _ => None,
-            },
-            Found::Super { page, .. } => self.space.place(page),
-            Found::Nothing { .. } => None,
-        }
-    }
-
     /// Shows the parts of `pages` of a file, in order, to `each` until it says `false`.
     #[inline]
     pub(crate) fn parts(

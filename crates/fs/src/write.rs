@@ -13,7 +13,7 @@ use crate::bits::pages_of;
 use crate::change::Change;
 use crate::fs::{FileSystem, copy_bytes};
 use crate::inode::Inode;
-use crate::layout::FILE_BYTES_MAX;
+use crate::layout::{FILE_BYTES_MAX, NODE_WORDS};
 use crate::locks::Stripe;
 use crate::options::ATOMIC_BYTES_MAX;
 use crate::read::apply_waiting;
@@ -57,11 +57,9 @@ impl FileSystem {
     fn write_pinned(&self, ino: Ino, at: u64, from: &[u8]) -> Option<()> {
         let _pin = pin();
         let version = self.locks.version_to_write(ino).filter(|_| self.gate.is_open())?;
-        let inode = Inode::load(self.memory(), ino, self.space.inode_place(ino.0)?);
-        let end =
-            at.checked_add(from.len() as u64).filter(|end| inode.is_file() && *end <= inode.size() && *end > at)?;
-        let place = self.place_together(&inode, at..end)?;
-        if self.now().abs_diff(inode.head.mtime) >= TIME_GRAIN_NS || !self.locks.is_still(ino, version) {
+        let file = self.glance(ino.0)?;
+        let place = self.place_at_a_glance(&file, at, from.len())?;
+        if self.now().abs_diff(file.mtime) >= TIME_GRAIN_NS || !self.locks.is_still(ino, version) {
             return None;
         }
         self.memory().store(place, from, Scheme::Nt);
@@ -136,6 +134,7 @@ impl FileSystem {
         }
         if self.waits() {
             self.memory().fence();
+            inode.hold_size(inode.durable_size());
             inode.head.size = inode.size().max(end);
             inode.touch(now);
             stripe.wait(inode.ino, inode.size(), now);
@@ -198,26 +197,33 @@ impl FileSystem {
         };
         let mut taken = pages_of(&runs);
         renewed.iter_mut().zip(&mut taken).for_each(|(renewed, page)| renewed.new = page);
-        let ahead: Vec<Renewed> = ahead
-            .into_iter()
-            .zip(taken)
-            .map(|(word_at, new)| Renewed { page: 0, word_at, old: Word::NONE, new })
-            .collect();
         for renewed in &renewed {
             self.fill_new(renewed, &Fill { at, from, size: size.max(end) })?;
         }
-        self.settle_data()?;
-        if let Some(hold) = stripe.holds.get_mut(&inode.ino.0)
-            && !ahead.is_empty()
-        {
-            hold.is_ahead = true;
+        // Behind the end that a crash leaves pages may be named before they are durable (FW4).
+        let is_behind = renewed.iter().all(|renewed| renewed.page * PAGE >= inode.durable_size());
+        let waits = self.waits() && self.data_mode() == DataMode::Posix && is_behind;
+        if !waits {
+            self.settle_data()?;
+            inode.settle_size();
         }
-        renewed.extend(ahead);
+        if let Some(hold) = stripe.holds.get_mut(&inode.ino.0) {
+            hold.is_ahead |= !ahead.is_empty();
+        }
+        let place = |(word_at, new)| Renewed { page: 0, word_at, old: Word::NONE, new };
+        renewed.extend(ahead.into_iter().zip(taken).map(place));
         inode.head.pages += self.name_new(&mut change, inode, &renewed);
+        let (now, durable_size) = (self.now(), inode.durable_size());
         inode.head.size = size.max(end);
-        inode.touch(self.now());
+        inode.touch(now);
+        if waits {
+            inode.hold_size(durable_size);
+        }
         self.commit_head(change, inode)?;
-        stripe.waiting.remove(&inode.ino.0);
+        match waits {
+            true => stripe.wait(inode.ino, inode.size(), now),
+            false => drop(stripe.waiting.remove(&inode.ino.0)),
+        }
         self.note_growth(inode, size);
         Ok(())
     }
@@ -249,9 +255,9 @@ impl FileSystem {
     }
 
     /// Words from page `page` on that name nothing, for pages to be taken ahead of appends: half as many as the file
-    /// has, within bounds.
+    /// has, within bounds; more where each transaction waits for a disk.
     fn words_ahead(&self, inode: &Inode, page: u64) -> Result<Vec<u64>> {
-        let wanted = (page / 2).min(AHEAD_PAGES_MAX);
+        let wanted = if self.waits() { page.clamp(16, NODE_WORDS) } else { (page / 2).min(AHEAD_PAGES_MAX) };
         let Found::Words { at, left } = self.walk(inode, page)? else { return Ok(Vec::new()) };
         let places = (0..left.min(wanted)).map(|index| at + index * 8);
         Ok(places.take_while(|at| self.memory().load_word(*at) == 0).collect())
@@ -295,6 +301,7 @@ impl FileSystem {
     /// Makes durable what was written to `ino` before, then the size that shows it (FW4).
     pub(crate) fn publish_size(&self, stripe: &mut Stripe, inode: &mut Inode) -> Result<()> {
         self.settle()?;
+        inode.settle_size();
         if stripe.waiting.remove(&inode.ino.0).is_some() {
             inode.store_direct(self.memory());
             self.settle()?;

@@ -274,6 +274,16 @@ fn fw_every_crash_of_a_write_shows_only_what_was_written() {
 }
 
 #[test]
+fn fw4_where_fences_are_not_durable_a_size_shows_only_what_was_flushed() {
+    let parts = mixed("append in parts", held, |fs| {
+        for part in 0..10 {
+            put(fs, at(fs, "a"), 4102 + part * 7000, 7000, 9);
+        }
+    });
+    explore_case(&parts, Model::FILE, None, true).assert_clean();
+}
+
+#[test]
 fn fw3_an_atomic_write_is_whole() {
     for case in &WRITES {
         println!("{}", case.name);
