@@ -137,8 +137,8 @@ impl Trees {
             NotUnmounted::Busy(users) => format!("{point} is in use by {}", users.join(", ")),
             NotUnmounted::Io(error) => format!("unmounting {point}: {error}"),
         })?;
-        mounted.remove(name);
-        Ok(())
+        let tree = mounted.remove(name).expect("found above");
+        tree.fs.flush().map_err(|error| error.to_string())
     }
 
     /// Unmounts what nobody uses; why the others are not.
@@ -169,7 +169,8 @@ impl Trees {
         let mounted = std::mem::take(&mut *self.mounted.lock());
         mounted.into_values().try_for_each(|tree| {
             let point = tree.mounted.point().display().to_string();
-            tree.mounted.abandon().map_err(|error| format!("unmounting {point}: {error}"))
+            tree.mounted.abandon().map_err(|error| format!("unmounting {point}: {error}"))?;
+            tree.fs.flush().map_err(|error| error.to_string())
         })
     }
 }
