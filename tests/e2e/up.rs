@@ -226,7 +226,10 @@ fn a_check_ends_when_it_is_asked_to() {
         // It cannot end otherwise: nobody takes what it prints.
         let (_reader, mut writer) = std::io::pipe().expect("a pipe");
         writer.write_all(&[0; 64 << 10]).expect("as much as it holds");
-        let mut check = ferrite().args(["pool", "check", pool]).stdout(writer).spawn().expect("ferrite starts");
+        // Whoever runs the tests in the background may ignore Ctrl-C, and so would it.
+        let mut check = client("env");
+        check.arg("--default-signal=INT").arg(ferrite().get_program()).args(["pool", "check", pool]);
+        let mut check = check.stdout(writer).spawn().expect("ferrite starts");
         signal(check.id(), "INT");
         assert_eq!(wait(&mut check, std::time::Duration::from_secs(30)), None);
         if check.try_wait().expect("a child of ours").is_none() {
