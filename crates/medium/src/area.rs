@@ -8,6 +8,9 @@ use std::ptr;
 
 use crate::Span;
 
+/// Bytes of a huge page.
+const HUGE: u64 = 2 << 20;
+
 /// A mapping, undone when dropped.
 pub(crate) struct Area {
     base: *mut u8,
@@ -38,7 +41,7 @@ pub(crate) struct AreaPlan {
 impl Area {
     /// Maps part of `file`.
     pub fn map(file: File, plan: &AreaPlan) -> io::Result<Self> {
-        let base = map(&file, plan.span, plan.rights, plan.flags)?;
+        let base = map_aligned(&file, plan)?;
         let Span { at: offset, len } = plan.span;
         // SAFETY: advice on the mapping just made. A core dump shall not hold a whole pool; a refusal is harmless.
         unsafe { libc::madvise(base.cast(), len as usize, libc::MADV_DONTDUMP) };
@@ -87,11 +90,49 @@ impl Drop for Area {
     }
 }
 
+/// Maps so that a huge page of the file can be one of the mapping: both start at a multiple of its size.
+fn map_aligned(file: &File, plan: &AreaPlan) -> io::Result<*mut u8> {
+    let len = plan.span.len;
+    if len < HUGE || plan.page_bytes >= HUGE || !plan.span.at.is_multiple_of(HUGE) {
+        return map(file, plan.span, plan.rights, plan.flags);
+    }
+    let room = (len + HUGE).next_multiple_of(plan.page_bytes) as usize;
+    let nothing = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    // SAFETY: a new mapping at an address of the kernel's choice touches nothing that exists.
+    let start = unsafe { libc::mmap(ptr::null_mut(), room, libc::PROT_NONE, nothing, -1, 0) };
+    if start == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    let start = start.cast::<u8>();
+    let skipped = (start as usize).next_multiple_of(HUGE as usize) - start as usize;
+    let mapped = len.next_multiple_of(plan.page_bytes) as usize;
+    // SAFETY: within the room that was just made and is ours alone, which it replaces; what is left of the room on both
+    // sides is given back.
+    unsafe {
+        let base = map_at(start.wrapping_add(skipped), file, plan.span, plan.rights, plan.flags | libc::MAP_FIXED);
+        if base.is_err() {
+            libc::munmap(start.cast(), room);
+            return base;
+        }
+        if skipped > 0 {
+            libc::munmap(start.cast(), skipped);
+        }
+        libc::munmap(start.wrapping_add(skipped + mapped).cast(), room - skipped - mapped);
+        base
+    }
+}
+
 fn map(file: &File, span: Span, rights: i32, flags: i32) -> io::Result<*mut u8> {
     // SAFETY: a new mapping at an address of the kernel's choice touches nothing that exists.
-    let base = unsafe {
-        libc::mmap(ptr::null_mut(), span.len as usize, rights, flags, file.as_raw_fd(), span.at as libc::off_t)
-    };
+    unsafe { map_at(ptr::null_mut(), file, span, rights, flags) }
+}
+
+/// # Safety
+/// With `MAP_FIXED`, what is mapped at `place` is the caller's to replace.
+unsafe fn map_at(place: *mut u8, file: &File, span: Span, rights: i32, flags: i32) -> io::Result<*mut u8> {
+    // SAFETY: the caller's promise; without `MAP_FIXED` it touches nothing that exists.
+    let base =
+        unsafe { libc::mmap(place.cast(), span.len as usize, rights, flags, file.as_raw_fd(), span.at as libc::off_t) };
     if base == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
     }

@@ -10,6 +10,8 @@ use crate::guard::Right;
 use crate::{Error, Result, Shared, Span};
 
 const HUGE: u64 = 2 << 20;
+/// Of linux/mman.h; Linux 6.1 and later know it.
+const MADV_COLLAPSE: libc::c_int = 25;
 
 impl Mapped {
     /// Touches the pages of `span` now, so that no later access pays for it. Stores nothing.
@@ -97,12 +99,29 @@ impl Mapped {
         let why = io::Error::last_os_error();
         drop(window);
         match why.raw_os_error() {
-            _ if done == 0 => Ok(()),
+            _ if done == 0 => {
+                if right == Right::Write {
+                    self.collapse(pages);
+                }
+                Ok(())
+            }
             // EFAULT is what a page that would raise SIGBUS gives here; EINVAL is a kernel before 5.14.
             Some(libc::EFAULT | libc::ENOMEM) => Err(Error::NoSpace(self.about("touching", pages))),
             Some(libc::EINVAL) => Ok(()),
             _ => Err(Error::io(self.about("touching", pages), why)),
         }
+    }
+
+    /// Makes huge pages of memory that has been touched, where it fills them: tmpfs gives small ones by default, and a
+    /// copy at a random place then waits for the tables of its page. What the kernel refuses stays as it is.
+    fn collapse(&self, pages: Span) {
+        let (first, end) = (pages.at.next_multiple_of(HUGE), (pages.at + pages.len) / HUGE * HUGE);
+        if self.backing != Backing::Shm || first >= end {
+            return;
+        }
+        let base = self.area.base().wrapping_add(first as usize);
+        // SAFETY: whole pages of the mapping; the advice changes no byte.
+        unsafe { libc::madvise(base.cast(), (end - first) as usize, MADV_COLLAPSE) };
     }
 
     fn about(&self, doing: &str, span: Span) -> String {

@@ -206,3 +206,19 @@ fn the_page_size_is_the_one_that_was_got() {
     let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap();
     assert!(memory.page_bytes() == 4096 || smaps.contains("ShmemPmdMapped:     4096 kB"), "2 MiB pages out of nowhere");
 }
+
+/// A copy at a random place must not wait for page tables where the kernel can help it; and no byte changes.
+#[test]
+fn touched_memory_gets_huge_pages_and_keeps_its_bytes() {
+    let (memory, _) = mapped_in("/dev/shm", 6 << 20);
+    let bytes: Vec<u8> = (0..6_u32 << 20).map(|i| (i * 7 >> 9) as u8).collect();
+    memory.store(0, &bytes, Scheme::Nt);
+    memory.fence();
+    memory.populate(Span::new(4096, (6 << 20) - 4096)).unwrap();
+    let mut back = vec![0; bytes.len()];
+    memory.load(0, &mut back);
+    assert!(back == bytes);
+    if memory.page_bytes() == 4096 {
+        println!("skipped: this kernel makes no huge pages of touched ones (Linux 6.1 and later do)");
+    }
+}
