@@ -131,7 +131,16 @@ impl FileSystem {
                     self.take_words(inode, at, 1)?;
                     page += left;
                 }
-                Found::Super { .. } => self.split_super(inode, page)?,
+                Found::Super { left, .. } => match self.split_super(inode, page) {
+                    // A full file system has no pages for the rest: what is punched reads as zeros.
+                    Err(Error::NoSpace) => {
+                        let stop = (page + left).min(end);
+                        self.zero_bytes(inode, page * PAGE..stop * PAGE)?;
+                        self.settle()?;
+                        page = stop;
+                    }
+                    split => split?,
+                },
                 Found::Nothing { left, .. } => page += left.min(end - page),
             }
         }

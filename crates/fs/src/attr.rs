@@ -212,6 +212,17 @@ pub struct DirEntry<'a> {
     pub cookie: u64,
 }
 
+/// An entry of a directory with what is known of what it names.
+#[derive(Clone, Debug)]
+pub struct Listed {
+    /// Its name.
+    pub name: Vec<u8>,
+    /// As [`DirEntry::cookie`].
+    pub cookie: u64,
+    /// What it names.
+    pub attr: Attr,
+}
+
 /// How full a file system is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Statfs {

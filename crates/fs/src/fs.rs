@@ -42,7 +42,8 @@ pub struct FileSystem {
 
 impl FileSystem {
     /// Opens the file system called `name`. The caller sees to it that it is open once at a time. Takes no longer for
-    /// many files than for few.
+    /// many files than for few. Where a fence is not durable, [`FileSystem::flush`] it before the last handle is
+    /// dropped: else sizes that wait are as after a crash.
     pub fn open(pool: Arc<Pool>, name: &str, options: FsOptions) -> Result<Arc<Self>> {
         let tag = pool.tag(name)?;
         let shape = Shape::read(&tag)?;

@@ -47,7 +47,8 @@ mod write;
 mod xattr;
 
 pub use attr::{
-    Allocate, Attr, Credentials, DirEntry, Ino, Kind, NewFile, Rename, Seek, SetAttr, SetTime, SetXattr, Statfs, Time,
+    Allocate, Attr, Credentials, DirEntry, Ino, Kind, Listed, NewFile, Rename, Seek, SetAttr, SetTime, SetXattr,
+    Statfs, Time,
 };
 pub use check::FilesOwner;
 pub use error::{Error, Result};

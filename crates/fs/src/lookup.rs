@@ -2,7 +2,7 @@
 
 use crate::fs::FileSystem;
 use crate::read::apply_waiting;
-use crate::{Attr, DirEntry, Error, Ino, Kind, Result};
+use crate::{Attr, DirEntry, Error, Ino, Kind, Listed, Result};
 
 /// Cookies of `.` and `..`; those of names are larger.
 const DOTS: [(&[u8], u64); 2] = [(b".", 1), (b"..", 2)];
@@ -40,6 +40,18 @@ impl FileSystem {
             return Err(Error::Invalid("not a symbolic link"));
         }
         self.target(&inode)
+    }
+
+    /// Up to `count` entries behind `cookie` as [`FileSystem::readdir`] lists them, but for `.` and `..`, with what is
+    /// known of each. What is removed meanwhile is left out.
+    pub fn list(&self, dir: Ino, cookie: u64, count: usize) -> Result<Vec<Listed>> {
+        let mut found = Vec::new();
+        self.readdir(dir, cookie.max(DOTS[1].1), &mut |entry| {
+            found.push((entry.name.to_vec(), entry.cookie, entry.ino));
+            found.len() < count
+        })?;
+        let listed = |(name, cookie, ino)| Some(Listed { name, cookie, attr: self.getattr(ino).ok()? });
+        Ok(found.into_iter().filter_map(listed).collect())
     }
 
     /// Lists a directory, `.` and `..` first, from behind the entry with `cookie` (0: from the start) until `each`
