@@ -211,7 +211,7 @@ fn the_page_size_is_the_one_that_was_got() {
 #[test]
 fn touched_memory_gets_huge_pages_and_keeps_its_bytes() {
     let (memory, _) = mapped_in("/dev/shm", 6 << 20);
-    let bytes: Vec<u8> = (0..6_u32 << 20).map(|i| (i * 7 >> 9) as u8).collect();
+    let bytes: Vec<u8> = (0..6_u32 << 20).map(|i| ((i * 7) >> 9) as u8).collect();
     memory.store(0, &bytes, Scheme::Nt);
     memory.fence();
     memory.populate(Span::new(4096, (6 << 20) - 4096)).unwrap();
