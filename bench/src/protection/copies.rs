@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use ferrite_medium::Guard;
+use ferrite_medium::{Guard, MapOptions, Mapped, Span};
 
 use super::Scale;
 use super::load::{Load, Slice};
@@ -14,6 +14,7 @@ use crate::huge::HugeFolder;
 use crate::options::{Options, Steps};
 use crate::report::{Chart, Measure, Report, rows};
 use crate::rounds::{self, Subject};
+use crate::scratch::Scratch;
 
 /// The name of the copy that everything is measured beside.
 pub const BARE: &str = "bare";
@@ -68,12 +69,21 @@ pub fn measure(
     let all = loads(options.threads_many).map(|load| (load.name(), load));
     let all: Vec<_> = all.filter(|(name, _)| options.wants(name)).collect();
     let small = loads_of_small_pages().map(|load| (load.name() + SMALL_PAGES, load));
-    let small: Vec<_> = small.filter(|(name, _)| huge.is_some() && options.wants(name)).collect();
+    let has_small = huge.is_some() && gives_small_pages(&options.place)?;
+    let small: Vec<_> = small.filter(|(name, _)| has_small && options.wants(name)).collect();
     let place = huge.map_or_else(|| options.place.clone(), HugeFolder::path);
     measure_in(&place, &all, scale, steps, report)?;
     measure_in(&options.place, &small, scale, steps, report)?;
     report.charts.extend([false, true].map(|writes| chart(all.iter().chain(&small), writes)));
     Ok(())
+}
+
+/// Whether memory in `place` is still mapped in small pages when it has been touched.
+fn gives_small_pages(place: &Path) -> Result<bool> {
+    const BYTES: u64 = 4 << 20;
+    let memory = Mapped::map(Scratch::new(place)?.file("pages", BYTES)?, &MapOptions::default())?;
+    memory.populate(Span::new(0, BYTES))?;
+    Ok(memory.page_bytes() < 2 << 20)
 }
 
 fn measure_in(
