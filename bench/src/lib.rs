@@ -13,7 +13,6 @@ mod db_log;
 mod error;
 mod experiment;
 mod ftl;
-mod huge;
 mod llc;
 mod loads;
 mod machine;

@@ -1,11 +1,9 @@
 //! What protection costs (pmbd.txt, figures 3 and 8): guards beside the bare copy, whole sectors beside a bare
 //! copy-on-write, the served disk beside other servers, and how soon a killed one is back.
 //!
-//! "Bare" is the same copy routine and the same fence on an unguarded mapping of the same file. What runs in this
-//! process runs on pages of 2 MiB where they can be had, as memory that is made to be persistent is mapped.
+//! "Bare" is the same copy routine and the same fence on an unguarded mapping of the same file.
 
 use crate::Result;
-use crate::huge::HugeFolder;
 use crate::machine::Machine;
 use crate::options::{Length, OnProgress, Options, Steps};
 use crate::report::{Claim, Report};
@@ -94,11 +92,8 @@ pub fn run(options: &Options, on_progress: OnProgress<'_>) -> Result<Report> {
         verdict: String::new(),
         charts: Vec::new(),
     };
-    let huge = HugeFolder::new();
-    copies::measure(options, huge.as_ref(), &scale, &mut steps, &mut report)?;
-    let place = huge.as_ref().map_or_else(|| options.place.clone(), HugeFolder::path);
-    atomic::measure(&Options { place, ..options.clone() }, &scale, &mut steps, &mut report)?;
-    drop(huge);
+    copies::measure(options, &scale, &mut steps, &mut report)?;
+    atomic::measure(options, &scale, &mut steps, &mut report)?;
     served::measure(options, &scale, &mut steps, &mut report)?;
     recovery::measure(options, &scale, &mut steps, &mut report)?;
     report.verdict = verdict::of(&report);

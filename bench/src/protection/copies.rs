@@ -1,20 +1,17 @@
 //! Figures 3 and 8: the guards beside the bare copy, through a disk that overwrites in place as the paper's does.
 
-use std::path::Path;
 use std::time::Duration;
 
-use ferrite_medium::{Guard, MapOptions, Mapped, Span};
+use ferrite_medium::Guard;
 
 use super::Scale;
 use super::load::{Load, Slice};
 use super::stage::Stage;
 use crate::Result;
 use crate::buffer::Buffer;
-use crate::huge::HugeFolder;
 use crate::options::{Options, Steps};
 use crate::report::{Chart, Measure, Report, rows};
 use crate::rounds::{self, Subject};
-use crate::scratch::Scratch;
 
 /// The name of the copy that everything is measured beside.
 pub const BARE: &str = "bare";
@@ -39,18 +36,9 @@ fn loads(many: usize) -> impl Iterator<Item = Load> {
     })
 }
 
-/// The loads that pages of 4 KiB make slower: each copy needs the tables of another page.
-fn loads_of_small_pages() -> impl Iterator<Item = Load> {
-    [false, true].into_iter().map(|writes| Load { writes, random: true, bytes: 4 << 10, depth: 1 })
-}
-
-/// What is appended to the name of a load on pages of 4 KiB, where the others are on pages of 2 MiB.
-pub const SMALL_PAGES: &str = " small pages";
-
 /// Milliseconds it takes, about.
 pub fn total_ms(scale: &Scale) -> u64 {
-    let all = loads(2).chain(loads_of_small_pages());
-    all.map(|load| plan(scale, &load)).map(|(rounds, ms)| (rounds as u64 + 1) * 6 * ms).sum()
+    loads(2).map(|load| plan(scale, &load)).map(|(rounds, ms)| (rounds as u64 + 1) * 6 * ms).sum()
 }
 
 /// Rounds, and milliseconds of a slice. Many threads on few processors need a few turns each in every slice.
@@ -58,50 +46,19 @@ fn plan(scale: &Scale, load: &Load) -> (usize, u64) {
     if load.depth == 1 { (scale.rounds, scale.slice_ms) } else { (scale.rounds.div_ceil(10), 20 * scale.slice_ms) }
 }
 
-/// Measures it, with the disk in `huge` where there is such a folder, and a part of it again on small pages.
-pub fn measure(
-    options: &Options,
-    huge: Option<&HugeFolder>,
-    scale: &Scale,
-    steps: &mut Steps<'_>,
-    report: &mut Report,
-) -> Result<()> {
-    let all = loads(options.threads_many).map(|load| (load.name(), load));
-    let all: Vec<_> = all.filter(|(name, _)| options.wants(name)).collect();
-    let small = loads_of_small_pages().map(|load| (load.name() + SMALL_PAGES, load));
-    let has_small = huge.is_some() && gives_small_pages(&options.place)?;
-    let small: Vec<_> = small.filter(|(name, _)| has_small && options.wants(name)).collect();
-    let place = huge.map_or_else(|| options.place.clone(), HugeFolder::path);
-    measure_in(&place, &all, scale, steps, report)?;
-    measure_in(&options.place, &small, scale, steps, report)?;
-    report.charts.extend([false, true].map(|writes| chart(all.iter().chain(&small), writes)));
-    Ok(())
-}
-
-/// Whether memory in `place` is still mapped in small pages when it has been touched.
-fn gives_small_pages(place: &Path) -> Result<bool> {
-    const BYTES: u64 = 4 << 20;
-    let memory = Mapped::map(Scratch::new(place)?.file("pages", BYTES)?, &MapOptions::default())?;
-    memory.populate(Span::new(0, BYTES))?;
-    Ok(memory.page_bytes() < 2 << 20)
-}
-
-fn measure_in(
-    place: &Path,
-    loads: &[(String, Load)],
-    scale: &Scale,
-    steps: &mut Steps<'_>,
-    report: &mut Report,
-) -> Result<()> {
+/// Measures it.
+pub fn measure(options: &Options, scale: &Scale, steps: &mut Steps<'_>, report: &mut Report) -> Result<()> {
+    let loads = loads(options.threads_many).map(|load| (load.name(), load));
+    let loads: Vec<_> = loads.filter(|(name, _)| options.wants(name)).collect();
     if loads.is_empty() {
         return Ok(());
     }
     steps.step("filling a disk", 0)?;
-    let stage = Stage::build(place, scale.disk_bytes)?;
+    let stage = Stage::build(&options.place, scale.disk_bytes)?;
     let bare = stage.bare()?;
     let usable = GUARDS.into_iter().filter(|(guard, _)| guard.ensure_available().is_ok());
     let disks = usable.map(|(guard, name)| Ok((name, stage.disk(guard, true)?))).collect::<Result<Vec<_>>>()?;
-    for (name, load) in loads {
+    for (name, load) in &loads {
         let mut buffers: Vec<Buffer> = (0..load.depth).map(|_| Buffer::new(load.bytes as usize)).collect();
         let buffers = std::cell::RefCell::new(&mut buffers[..]);
         let (rounds, slice_ms) = plan(scale, load);
@@ -116,6 +73,7 @@ fn measure_in(
         let series = rounds::run(&mut subjects, rounds, &mut || steps.step(name, slice_ms))?;
         report.rows.extend(rows(name, UNIT, &series, &series[0]));
     }
+    report.charts.extend([false, true].map(|writes| chart(loads.iter(), writes)));
     Ok(())
 }
 

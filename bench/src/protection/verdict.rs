@@ -3,7 +3,7 @@
 use ferrite_medium::Guard;
 
 use super::atomic;
-use super::copies::{BARE, SMALL_PAGES};
+use super::copies::BARE;
 use super::recovery;
 use super::served::{self, BOUND, OURS, PEERS};
 use crate::report::{Report, Row};
@@ -56,11 +56,8 @@ fn private(report: &Report) -> String {
 }
 
 fn keys(report: &Report) -> String {
-    let is_small = |row: &Row| row.case.ends_with(SMALL_PAGES);
-    let small = range(report, |row| row.subject == "keys" && is_small(row));
-    let small = small.map_or(String::new(), |(least, _)| format!(" (on pages of 4 KiB down to {least:.3})"));
-    match range(report, |row| in_process(row, "keys") && row.subject == "keys" && !is_small(row)) {
-        Some((least, most)) => format!("keys: {least:.3} to {most:.3} of bare{small}"),
+    match range(report, |row| in_process(row, "keys") && row.subject == "keys") {
+        Some((least, most)) => format!("keys: {least:.3} to {most:.3} of bare"),
         None if Guard::Keys.ensure_available().is_err() => "keys: this processor has none".into(),
         None => String::new(),
     }
