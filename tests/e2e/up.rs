@@ -230,6 +230,11 @@ fn a_check_ends_when_it_is_asked_to() {
         let mut check = client("env");
         check.arg("--default-signal=INT").arg(ferrite().get_program()).args(["pool", "check", pool]);
         let mut check = check.stdout(writer).spawn().expect("ferrite starts");
+        let program = format!("/proc/{}/exe", check.id());
+        let is_env = || std::fs::read_link(&program).is_ok_and(|it| it.ends_with("env"));
+        while is_env() {
+            std::thread::yield_now();
+        }
         signal(check.id(), "INT");
         assert_eq!(wait(&mut check, std::time::Duration::from_secs(30)), None);
         if check.try_wait().expect("a child of ours").is_none() {
