@@ -197,6 +197,10 @@ impl FileSystem {
             self.space.remove(chunk);
             gone.insert(page);
         }
+        if gone.is_empty() {
+            // What is idle is what threads take from: it stays with them.
+            return Ok(false);
+        }
         wait_for_pins();
         let keep: Vec<Extent> = tag.extents.iter().flat_map(|extent| without(*extent, &gone)).collect();
         let change = TagChange { size: tag.size, attributes: tag.attributes, add: &[], keep: &keep };

@@ -98,6 +98,28 @@ fn fc3_chunks_go_back_to_the_pool_and_come_again() {
     assert!(memory.size() > 0);
 }
 
+/// A step that finds something to do for ever keeps a processor busy for as long as the file system is mounted.
+#[test]
+fn steps_end_also_where_many_threads_keep_an_empty_chunk_each() {
+    let fs = open(&new_memory(Model::MAPPED, 60 * CHUNK), None).expect("it opens");
+    let ready = std::sync::Barrier::new(8);
+    std::thread::scope(|scope| {
+        for thread in 0..8 {
+            let (fs, ready) = (&fs, &ready);
+            scope.spawn(move || {
+                let name = format!("{thread}");
+                let ino = fs.create_file(Ino::ROOT, name.as_bytes(), &new(Kind::File)).expect("made").ino;
+                fs.write(ino, 0, &[1; 4096]).expect("room");
+                ready.wait();
+                fs.unlink(Ino::ROOT, name.as_bytes()).expect("it goes");
+            });
+        }
+    });
+    let steps = (0..1000).take_while(|_| fs.step().expect("steps work")).count();
+    assert!(steps < 1000, "they do not end");
+    assert_sound(&fs);
+}
+
 #[test]
 fn fc2_chunks_of_inodes_are_used_for_something_else_when_all_are_free() {
     let fs = open(&new_memory(Model::MAPPED, 40 * CHUNK), None).expect("it opens");
