@@ -3,6 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
+use ferrite_fs::direct;
 use ferrite_medium::Span;
 use ferrite_pool::grant::{Ask, GrantId, Process, Rights};
 use ferrite_pool::owner::{Caller, Handler, Progress, Reply};
@@ -34,6 +35,9 @@ impl Handler for Engine {
         if let Ok(request) = database::Request::deserialize(&request) {
             return self.databases().answer(caller, request).map_err(|error| error.to_string());
         }
+        if let Ok(request) = direct::Request::deserialize(&request) {
+            return self.trees().answer(caller, &request);
+        }
         let request =
             serde_json::from_value(request).map_err(|error| format!("no request of this version: {error}"))?;
         let done = match request {
@@ -48,6 +52,7 @@ impl Handler for Engine {
 
     fn gone(&self, caller: &Caller) {
         self.served().end_for(caller.connection);
+        self.trees().end_sessions_of(caller.connection);
         if caller.process.ends_within(ENDING) {
             // What cannot be ended now is found by the next one, and at the next opening.
             let _ = self.pool().grants().reap(self.pool());

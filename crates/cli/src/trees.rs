@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use ferrite_fs::direct;
 use ferrite_fs::{DataMode, FileSystem, FsOptions, FsSpec, Statfs, Time};
+use ferrite_pool::owner::{Caller, Reply};
 use ferrite_pool::{Pool, TagKind};
 use ferrite_serve::mount::{MountOptions, Mounted, NotUnmounted};
 use parking_lot::Mutex;
@@ -108,7 +110,7 @@ impl Trees {
         let fs = self.open(name, mounting.data, mounting.read_only)?;
         make_folder(&mounting.point)?;
         let options = MountOptions {
-            source: format!("{}:{name}", self.path.display()),
+            source: direct::mount_source(&self.path, name),
             cached: mounting.cached,
             allow_other: mounting.allow_other,
             read_only: mounting.read_only,
@@ -120,6 +122,28 @@ impl Trees {
         mounted.insert(name.into(), Tree { fs, mounted: there, mounting: mounting.clone() });
         drop(mounted);
         self.report(name)
+    }
+
+    /// Does what a program beside this one asks, which reads and writes files by itself.
+    pub fn answer(&self, caller: &Caller, request: &direct::Request) -> Result<Reply, String> {
+        let name = request.file_system();
+        let mounted = self.mounted.lock();
+        let tree = mounted.get(name).ok_or_else(|| format!("{name:?} is not mounted"))?;
+        if tree.mounting.cached {
+            return Err(format!(
+                "{name:?} is mounted --cached: the kernel keeps writes back, and nobody goes around it"
+            ));
+        }
+        let fs = Arc::clone(&tree.fs);
+        drop(mounted);
+        let boot_id = host::boot_id().map_err(|error| error.to_string())?;
+        fs.answer(boot_id, caller, request).map_err(|error| error.to_string())
+    }
+
+    /// Ends what the program at the other end of `connection`, which has ended, did by itself.
+    pub fn end_sessions_of(&self, connection: u64) {
+        let all: Vec<_> = self.mounted.lock().values().map(|tree| Arc::clone(&tree.fs)).collect();
+        all.iter().for_each(|fs| fs.end_sessions_of(connection));
     }
 
     fn open(&self, name: &str, data: Option<DataMode>, read_only: bool) -> Result<Arc<FileSystem>, String> {
@@ -138,6 +162,7 @@ impl Trees {
             NotUnmounted::Io(error) => format!("unmounting {point}: {error}"),
         })?;
         let tree = mounted.remove(name).expect("found above");
+        tree.fs.dismiss();
         tree.fs.flush().map_err(|error| error.to_string())
     }
 
@@ -169,6 +194,7 @@ impl Trees {
         let mounted = std::mem::take(&mut *self.mounted.lock());
         mounted.into_values().try_for_each(|tree| {
             let point = tree.mounted.point().display().to_string();
+            tree.fs.dismiss();
             tree.mounted.abandon().map_err(|error| format!("unmounting {point}: {error}"))?;
             tree.fs.flush().map_err(|error| error.to_string())
         })

@@ -8,6 +8,8 @@ use ferrite_pool::layout::{CHUNK, CHUNK_PAGES, PAGE};
 use ferrite_pool::{Extent, Freeze, Pool, Role, Stream, Tag};
 use parking_lot::Mutex;
 
+use crate::direct::board::Board;
+use crate::direct::desk::Desk;
 use crate::gate::Gate;
 use crate::inode::Inode;
 use crate::layout::MapPages;
@@ -34,6 +36,8 @@ pub struct FileSystem {
     pub(crate) locks: Locks,
     pub(crate) gate: Gate,
     pub(crate) orphans: Orphans,
+    /// Who works on it from other processes.
+    pub(crate) desk: Desk,
     /// Files that may be moved to superpages.
     pub(crate) candidates: Candidates,
     /// Held while a directory moves to another one, so that no directory comes to lie within itself.
@@ -53,7 +57,8 @@ impl FileSystem {
         let bases = bases(&*memory, &map, &tag.extents);
         let corrupt = |what, at| Error::Corrupt { name: name.into(), what, at };
         let orphans = Orphans::load(&*memory, &map);
-        let space = Space::load(&*memory, map, &bases).map_err(|at| corrupt("the kind of a chunk", at))?;
+        let board = Arc::new(Board::new(map.chunks())?);
+        let space = Space::load(&*memory, map, &board, &bases).map_err(|at| corrupt("the kind of a chunk", at))?;
         let usual = if memory.fence_is_durable() { DataMode::Sync } else { DataMode::Posix };
         let data = match options.data.unwrap_or(usual) {
             DataMode::Posix if memory.fence_is_durable() => DataMode::Sync,
@@ -65,9 +70,10 @@ impl FileSystem {
             data,
             shape,
             space,
-            locks: Locks::default(),
-            gate: Gate::default(),
+            locks: Locks::new(&board),
+            gate: Gate::new(&board),
             orphans,
+            desk: Desk::default(),
             candidates: Candidates::default(),
             moving: Mutex::new(()),
             tag: Mutex::new(Arc::clone(&tag)),

@@ -1,10 +1,13 @@
 //! The gate that every change of a file system passes, so that a backup can copy a still pool.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use ferrite_medium::{spin_until, wait_for_pins};
 use parking_lot::{Condvar, Mutex};
+
+use crate::direct::board::Board;
 
 /// Parts, so that threads do not fight over one line.
 pub(crate) const SHARDS: usize = 16;
@@ -28,9 +31,9 @@ pub(crate) fn usual_shard() -> usize {
 }
 
 /// Open, or closed for a while.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Gate {
-    is_closed: AtomicBool,
+    board: Arc<Board>,
     inside: [Padded<AtomicU64>; SHARDS],
     closed: Mutex<bool>,
     opened: Condvar,
@@ -48,13 +51,19 @@ impl Drop for Pass<'_> {
 }
 
 impl Gate {
+    /// An open one, whose state is on `board`.
+    pub fn new(board: &Arc<Board>) -> Self {
+        let (closed, opened) = (Mutex::default(), Condvar::default());
+        Self { board: Arc::clone(board), inside: Default::default(), closed, opened }
+    }
+
     /// Passes the gate; whoever closes it waits until the pass is dropped. Nobody passes twice at a time.
     #[inline]
     pub fn pass(&self) -> Pass<'_> {
         let inside = &self.inside[usual_shard()].0;
         loop {
             inside.fetch_add(1, Ordering::SeqCst);
-            if !self.is_closed.load(Ordering::SeqCst) {
+            if self.board.gate().load(Ordering::SeqCst) == 0 {
                 return Pass(inside);
             }
             inside.fetch_sub(1, Ordering::SeqCst);
@@ -67,7 +76,7 @@ impl Gate {
         let inside = &self.inside[usual_shard()].0;
         inside.fetch_add(1, Ordering::SeqCst);
         let pass = Pass(inside);
-        (!self.is_closed.load(Ordering::SeqCst)).then_some(pass)
+        (self.board.gate().load(Ordering::SeqCst) == 0).then_some(pass)
     }
 
     #[cold]
@@ -79,20 +88,20 @@ impl Gate {
     /// Whether it is open, for somebody who is pinned: who closes it waits for the pin too.
     #[inline]
     pub fn is_open(&self) -> bool {
-        !self.is_closed.load(Ordering::Acquire)
+        self.board.gate().load(Ordering::Acquire) == 0
     }
 
     /// Closes it; nobody is inside on return.
     pub fn close(&self) {
         *self.closed.lock() = true;
-        self.is_closed.store(true, Ordering::SeqCst);
+        self.board.gate().store(1, Ordering::SeqCst);
         self.inside.iter().for_each(|inside| spin_until(|| inside.0.load(Ordering::SeqCst) == 0));
         wait_for_pins();
     }
 
     /// Opens it again.
     pub fn open(&self) {
-        self.is_closed.store(false, Ordering::SeqCst);
+        self.board.gate().store(0, Ordering::SeqCst);
         *self.closed.lock() = false;
         self.opened.notify_all();
     }

@@ -7,6 +7,7 @@ use ferrite_medium::Memory;
 use ferrite_pool::layout::{CHUNK_PAGES, PAGE};
 
 use crate::attr::KIND_MASK;
+use crate::direct::board::Board;
 use crate::fs::FileSystem;
 use crate::inode::{ATIME, DIRECT, MTIME, ROOTS_AT, SIZE, SIZE_AT, SIZE_BITS};
 use crate::layout::{NODE_WORDS, ROOTS};
@@ -16,7 +17,7 @@ use crate::word::{Named, Word};
 pub(crate) struct Glance {
     at: u64,
     height: u32,
-    size: u64,
+    pub size: u64,
     pub mtime: i64,
     pub atime: i64,
 }
@@ -24,7 +25,7 @@ pub(crate) struct Glance {
 impl Glance {
     /// The inode at `at`, if it is a regular file.
     #[inline]
-    fn of(memory: &dyn Memory, at: u64) -> Option<Self> {
+    pub fn of<M: Memory + ?Sized>(memory: &M, at: u64) -> Option<Self> {
         let head = memory.load_word(at);
         if head as u16 & KIND_MASK != 0o100000 {
             return None;
@@ -38,6 +39,32 @@ impl Glance {
     }
 }
 
+/// Where the bytes from byte `at` of a file on lie, and how many of them lie together there, to the end of a page or
+/// superpage; nothing of bytes in a hole.
+#[inline]
+pub(crate) fn run_at_a_glance<M: Memory + ?Sized>(
+    memory: &M,
+    board: &Board,
+    file: &Glance,
+    at: u64,
+) -> Option<(u64, u64)> {
+    let (page, mut height) = (at / PAGE, file.height);
+    let root = page.checked_shr(9 * height).filter(|index| *index < ROOTS && height <= 4)?;
+    let mut word_at = file.at + ROOTS_AT + root * 8;
+    let (first, left) = loop {
+        match (Word(memory.load_word(word_at)).named(), height) {
+            (Named::Page(page), 0) => break (page, 1),
+            (Named::Super(first), 1) => break (first + page % CHUNK_PAGES, CHUNK_PAGES - page % CHUNK_PAGES),
+            (Named::Node(node), 1..) => {
+                height -= 1;
+                word_at = board.place(node)? + (page >> (9 * height) & (NODE_WORDS - 1)) * 8;
+            }
+            _ => return None,
+        }
+    };
+    Some((board.place(first)? + at % PAGE, left * PAGE - at % PAGE))
+}
+
 impl FileSystem {
     /// A regular file at a glance.
     #[inline]
@@ -48,22 +75,8 @@ impl FileSystem {
     /// Where the `len` bytes from byte `at` on lie, if they are before the end and together in a page or superpage.
     #[inline]
     pub(crate) fn place_at_a_glance(&self, file: &Glance, at: u64, len: usize) -> Option<u64> {
-        let end = at.checked_add(len as u64).filter(|end| *end <= file.size && *end > at)?;
-        let (page, mut height) = (at / PAGE, file.height);
-        let root = page.checked_shr(9 * height).filter(|index| *index < ROOTS && height <= 4)?;
-        let mut word_at = file.at + ROOTS_AT + root * 8;
-        let (first, left) = loop {
-            match (Word(self.memory().load_word(word_at)).named(), height) {
-                (Named::Page(page), 0) => break (page, 1),
-                (Named::Super(first), 1) => break (first + page % CHUNK_PAGES, CHUNK_PAGES - page % CHUNK_PAGES),
-                (Named::Node(node), 1..) => {
-                    height -= 1;
-                    word_at = self.space.place(node)? + (page >> (9 * height) & (NODE_WORDS - 1)) * 8;
-                }
-                _ => return None,
-            }
-        };
-        let is_together = end <= (page + left) * PAGE;
-        self.space.place(first).filter(|_| is_together).map(|place| place + at % PAGE)
+        at.checked_add(len as u64).filter(|end| *end <= file.size && *end > at)?;
+        let (place, together) = run_at_a_glance(self.memory(), &self.space.board, file, at)?;
+        (len as u64 <= together).then_some(place)
     }
 }

@@ -13,6 +13,7 @@ mod attr;
 mod bits;
 mod change;
 mod check;
+pub mod direct;
 mod error;
 mod fs;
 mod gate;

@@ -13,15 +13,15 @@
 
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use ferrite_medium::{order_loads, wait_for_pins};
 use parking_lot::{RwLock, RwLockReadGuard, RwLockUpgradableReadGuard, RwLockWriteGuard};
 
 use crate::Ino;
+use crate::direct::board::{Board, STRIPES, Version, stripe};
 use crate::gate::Padded;
-
-const STRIPES: u64 = 1024;
 
 /// What is kept in DRAM of an inode that somebody holds.
 #[derive(Debug, Default)]
@@ -63,37 +63,32 @@ impl Stripe {
     }
 }
 
-/// One lock.
-#[derive(Debug, Default)]
-struct Slot {
-    /// Odd while somebody changes something (FL1).
-    version: AtomicU64,
-    /// Writes take the lock (FL3).
-    writes_wait: AtomicBool,
-    lock: RwLock<Stripe>,
-}
-
-/// All locks.
+/// All locks. Their versions are on the board, for clients that take no locks at all.
 #[derive(Debug)]
-pub(crate) struct Locks(Box<[Padded<Slot>]>);
+pub(crate) struct Locks {
+    board: Arc<Board>,
+    slots: Box<[Padded<RwLock<Stripe>>]>,
+}
 
 /// An inode, locked to be changed.
 pub(crate) struct Writing<'a> {
-    slot: &'a Slot,
+    board: &'a Board,
+    index: u64,
     stripe: RwLockWriteGuard<'a, Stripe>,
 }
 
 impl<'a> Writing<'a> {
-    fn new(slot: &'a Slot, stripe: RwLockWriteGuard<'a, Stripe>) -> Self {
+    fn new(board: &'a Board, index: u64, stripe: RwLockWriteGuard<'a, Stripe>) -> Self {
         // Acquire: nothing that is stored under the lock is seen before the version is odd.
-        slot.version.fetch_add(1, Ordering::AcqRel);
-        Self { slot, stripe }
+        board.version(index).fetch_add(1, Ordering::AcqRel);
+        Self { board, index, stripe }
     }
 }
 
 impl Drop for Writing<'_> {
     fn drop(&mut self) {
-        self.slot.version.store(self.slot.version.load(Ordering::Relaxed) + 1, Ordering::Release);
+        let version = self.board.version(self.index);
+        version.store(version.load(Ordering::Relaxed) + 1, Ordering::Release);
     }
 }
 
@@ -113,7 +108,8 @@ impl DerefMut for Writing<'_> {
 
 /// An inode whose content is being copied: readers go on, writers wait (FL3).
 pub(crate) struct Copying<'a> {
-    slot: &'a Slot,
+    board: &'a Board,
+    index: u64,
     stripe: Option<RwLockUpgradableReadGuard<'a, Stripe>>,
 }
 
@@ -125,20 +121,16 @@ impl<'a> Copying<'a> {
     /// Waits for readers too, to change what they see.
     pub fn upgrade(mut self) -> Writing<'a> {
         let stripe = self.stripe.take().expect("there until it is upgraded");
-        Writing::new(self.slot, RwLockUpgradableReadGuard::upgrade(stripe))
+        Writing::new(self.board, self.index, RwLockUpgradableReadGuard::upgrade(stripe))
     }
 }
 
 impl Drop for Copying<'_> {
     fn drop(&mut self) {
         // Upgraded, the odd version has taken its place.
-        self.slot.writes_wait.store(false, Ordering::SeqCst);
+        self.board.writes_wait(self.index).store(0, Ordering::SeqCst);
     }
 }
-
-/// What a lookup without a lock starts from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Version(u64);
 
 /// Several inodes, locked to be changed.
 pub(crate) struct Locked<'a>(Vec<(u64, Writing<'a>)>);
@@ -152,29 +144,22 @@ impl Locked<'_> {
     }
 }
 
-fn stripe(ino: Ino) -> u64 {
-    ino.0 % STRIPES
-}
-
-impl Default for Locks {
-    fn default() -> Self {
-        Self((0..STRIPES).map(|_| Padded::default()).collect())
-    }
-}
-
 impl Locks {
-    #[inline]
-    fn of(&self, ino: Ino) -> &Slot {
-        &self.0[stripe(ino) as usize].0
+    /// Locks whose versions are on `board`.
+    pub fn new(board: &Arc<Board>) -> Self {
+        Self { board: Arc::clone(board), slots: (0..STRIPES).map(|_| Padded::default()).collect() }
+    }
+
+    fn slot(&self, index: u64) -> &RwLock<Stripe> {
+        &self.slots[index as usize].0
     }
 
     fn lock(&self, index: u64) -> Writing<'_> {
-        let slot = &self.0[index as usize].0;
-        Writing::new(slot, slot.lock.write())
+        Writing::new(&self.board, index, self.slot(index).write())
     }
 
     pub fn read(&self, ino: Ino) -> RwLockReadGuard<'_, Stripe> {
-        self.of(ino).lock.read()
+        self.slot(stripe(ino)).read()
     }
 
     pub fn write(&self, ino: Ino) -> Writing<'_> {
@@ -184,31 +169,29 @@ impl Locks {
     /// What a reader without a lock starts from; none while somebody changes something. The caller is pinned.
     #[inline]
     pub fn version(&self, ino: Ino) -> Option<Version> {
-        let version = self.of(ino).version.load(Ordering::Acquire);
-        version.is_multiple_of(2).then_some(Version(version))
+        self.board.even_version(ino)
     }
 
     /// The same for a writer.
     #[inline]
     pub fn version_to_write(&self, ino: Ino) -> Option<Version> {
-        let version = self.version(ino)?;
-        (!self.of(ino).writes_wait.load(Ordering::Acquire)).then_some(version)
+        self.board.version_to_write(ino)
     }
 
     /// Whether nobody changed anything since.
     #[inline]
     pub fn is_still(&self, ino: Ino, version: Version) -> bool {
         order_loads();
-        self.of(ino).version.load(Ordering::Relaxed) == version.0
+        self.board.is_still(ino, version)
     }
 
     /// Keeps others from changing its content; readers go on. The caller is not pinned.
     pub fn copying(&self, ino: Ino) -> Copying<'_> {
-        let slot = self.of(ino);
-        let stripe = Some(slot.lock.upgradable_read());
-        slot.writes_wait.store(true, Ordering::SeqCst);
+        let index = stripe(ino);
+        let stripe = Some(self.slot(index).upgradable_read());
+        self.board.writes_wait(index).store(1, Ordering::SeqCst);
         wait_for_pins();
-        Copying { slot, stripe }
+        Copying { board: &self.board, index, stripe }
     }
 
     /// All of `inos`, to be changed.
@@ -225,9 +208,8 @@ impl Locks {
         if locked.0.iter().any(|(other, _)| *other == index) {
             return true;
         }
-        let slot = self.of(more);
-        let added = slot.lock.try_write();
-        added.map(|stripe| locked.0.push((index, Writing::new(slot, stripe)))).is_some()
+        let added = self.slot(index).try_write();
+        added.map(|stripe| locked.0.push((index, Writing::new(&self.board, index, stripe)))).is_some()
     }
 
     /// Every inode's hold and waiting size, one lock after the other.

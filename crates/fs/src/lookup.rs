@@ -26,6 +26,7 @@ impl FileSystem {
 
     /// What is known of a file.
     pub fn getattr(&self, ino: Ino) -> Result<Attr> {
+        self.fold_times(ino);
         let stripe = self.locks.read(ino);
         let mut inode = self.load(ino)?;
         apply_waiting(&stripe, &mut inode);

@@ -13,6 +13,7 @@ impl FileSystem {
     /// Changes what `set` says, all in one; a size takes away or adds at the end. A mode changes the ACL with it.
     pub fn setattr(&self, ino: Ino, set: &SetAttr) -> Result<Attr> {
         self.refuse_if_read_only()?;
+        self.fold_times(ino);
         let _pass = self.gate.pass();
         let mut stripe = self.locks.write(ino);
         let mut inode = self.load(ino)?;

@@ -13,17 +13,19 @@
 
 mod idle;
 
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use ferrite_medium::Memory;
-use ferrite_pool::layout::{CHUNK_PAGES, PAGE};
+use ferrite_pool::layout::CHUNK_PAGES;
 use parking_lot::Mutex;
 
 use crate::bits::{Run, append_bits, lowest, words_of};
+use crate::direct::abroad::Abroad;
+use crate::direct::board::Board;
 use crate::gate::{Padded, SHARDS, usual_shard};
 use crate::inode_map::InodeMap;
-use crate::layout::{BITMAP, CHUNK_INODES, INODE, MapPages};
+use crate::layout::{BITMAP, CHUNK_INODES, MapPages};
 use crate::limbo::{Freed, Limbo};
 
 /// What a chunk is used for.
@@ -48,13 +50,10 @@ impl ChunkKind {
     }
 }
 
-/// A chunk in DRAM.
+/// A chunk in DRAM; where it lies and its kind are on the board.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct Chunk {
-    /// Where it lies in the pool; 0: there is none of this number.
-    base: AtomicU64,
-    kind: AtomicU8,
     /// A shard takes from it.
     is_current: AtomicBool,
     free: AtomicU32,
@@ -74,6 +73,8 @@ struct Shard {
 #[derive(Debug)]
 pub(crate) struct Space {
     pub map: MapPages,
+    pub board: Arc<Board>,
+    pub abroad: Abroad,
     chunks: Box<[Chunk]>,
     shards: [Padded<Mutex<Shard>>; SHARDS],
     hint: AtomicU64,
@@ -83,18 +84,18 @@ pub(crate) struct Space {
 
 impl Space {
     /// The chunks whose places are `bases`, by number.
-    pub fn load(memory: &dyn Memory, map: MapPages, bases: &[u64]) -> Result<Self, u64> {
+    pub fn load(memory: &dyn Memory, map: MapPages, board: &Arc<Board>, bases: &[u64]) -> Result<Self, u64> {
         let chunk = |(number, base): (usize, &u64)| {
             let at = map.descriptor(number as u64);
             let word = if *base == 0 { 0 } else { memory.load_word(at) };
             let kind = ChunkKind::from_word(word).ok_or(at)?;
+            board.set_base(number as u64, *base);
+            board.set_kind(number as u64, kind);
             let paged = matches!(kind, ChunkKind::Data | ChunkKind::Index);
             let bitmap: [u64; 8] =
                 std::array::from_fn(|word| if paged { memory.load_word(at + BITMAP + word as u64 * 8) } else { 0 });
             let used: u32 = bitmap.iter().map(|word| word.count_ones()).sum();
             Ok(Chunk {
-                base: AtomicU64::new(*base),
-                kind: AtomicU8::new(kind as u8),
                 is_current: AtomicBool::new(false),
                 free: AtomicU32::new(CHUNK_PAGES as u32 - used),
                 bitmap: bitmap.map(AtomicU64::new),
@@ -102,29 +103,20 @@ impl Space {
             })
         };
         let chunks = bases.iter().enumerate().map(chunk).collect::<Result<_, u64>>()?;
-        Ok(Self { map, chunks, shards: Default::default(), hint: AtomicU64::new(0), limbo: Limbo::default() })
+        let (shards, board, abroad) = (Default::default(), Arc::clone(board), Abroad::new(board));
+        Ok(Self { map, board, abroad, chunks, shards, hint: AtomicU64::new(0), limbo: Limbo::default() })
     }
 
     /// Where `page` lies in the pool; `None` where there is no such page.
     #[inline]
     pub fn place(&self, page: u64) -> Option<u64> {
-        let base = self.base((page / CHUNK_PAGES) as usize)?;
-        Some(base + page % CHUNK_PAGES * PAGE)
-    }
-
-    #[inline]
-    fn base(&self, chunk: usize) -> Option<u64> {
-        let base = self.chunks.get(chunk)?.base.load(Ordering::Relaxed);
-        (base != 0).then_some(base)
+        self.board.place(page)
     }
 
     /// Where inode `number` lies in the pool; `None` where there is none.
     #[inline]
     pub fn inode_place(&self, number: u64) -> Option<u64> {
-        let chunk = self.chunks.get((number / CHUNK_INODES) as usize)?;
-        let base = chunk.base.load(Ordering::Relaxed);
-        let is_inodes = chunk.kind.load(Ordering::Acquire) == ChunkKind::Inodes as u8;
-        (base != 0 && is_inodes).then_some(base + number % CHUNK_INODES * INODE)
+        self.board.inode_place(number)
     }
 
     /// Numbers that chunks may have.
@@ -133,18 +125,17 @@ impl Space {
     }
 
     pub fn kind(&self, chunk: u64) -> Option<ChunkKind> {
-        let found = &self.chunks[chunk as usize];
-        (found.base.load(Ordering::Acquire) != 0)
-            .then(|| ChunkKind::from_word(found.kind.load(Ordering::Acquire).into()).expect("only kinds are stored"))
+        (self.board.base(chunk) != 0)
+            .then(|| ChunkKind::from_word(self.board.kind(chunk)).expect("only kinds are stored"))
     }
 
     pub fn set_kind(&self, chunk: u64, kind: ChunkKind) {
-        self.chunks[chunk as usize].kind.store(kind as u8, Ordering::Release);
+        self.board.set_kind(chunk, kind);
     }
 
     /// Gives `chunk` a place, or takes it away (0).
     pub fn set_base(&self, chunk: u64, base: u64) {
-        self.chunks[chunk as usize].base.store(base, Ordering::Release);
+        self.board.set_base(chunk, base);
     }
 
     /// Pages of `chunk` that are free, if it has pages.
@@ -191,8 +182,8 @@ impl Space {
 
     /// A chunk of `kind` with at least `pages` free pages, for this thread alone to take from.
     pub fn find_partly_free(&self, kind: ChunkKind, pages: u64) -> Option<u64> {
-        self.search(|chunk| {
-            chunk.kind.load(Ordering::Acquire) == kind as u8
+        self.search(|number, chunk| {
+            self.board.kind(number) == kind as u64
                 && u64::from(chunk.free.load(Ordering::Relaxed)) >= pages
                 && !chunk.is_current.swap(true, Ordering::AcqRel)
         })
@@ -200,7 +191,7 @@ impl Space {
 
     /// Any chunk of `kind` with a free page.
     pub fn find_any(&self, kind: ChunkKind) -> Option<u64> {
-        self.search(|chunk| chunk.kind.load(Ordering::Acquire) == kind as u8 && chunk.free.load(Ordering::Relaxed) > 0)
+        self.search(|number, chunk| self.board.kind(number) == kind as u64 && chunk.free.load(Ordering::Relaxed) > 0)
     }
 
     /// Gives the pages of `chunk`, all claimed, to the thread that is to take from it.
@@ -223,8 +214,7 @@ impl Space {
 
     /// Where each chunk lies in the pool, with its number.
     pub fn places(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        let base = |(number, chunk): (usize, &Chunk)| (chunk.base.load(Ordering::Acquire), number as u64);
-        self.chunks.iter().enumerate().map(base).filter(|(base, _)| *base != 0)
+        (0..self.chunks()).map(|number| (self.board.base(number), number)).filter(|(base, _)| *base != 0)
     }
 
     /// Takes away `chunk`, which is claimed: nobody is given anything of it.
@@ -239,25 +229,25 @@ impl Space {
         (0..self.chunks()).any(|chunk| self.kind(chunk) == Some(ChunkKind::Free))
     }
 
-    fn search(&self, is_it: impl Fn(&Chunk) -> bool) -> Option<u64> {
+    fn search(&self, is_it: impl Fn(u64, &Chunk) -> bool) -> Option<u64> {
         let (count, hint) = (self.chunks.len() as u64, self.hint.load(Ordering::Relaxed));
-        let is_there = |number: &u64| self.chunks[*number as usize].base.load(Ordering::Acquire) != 0;
+        let is_there = |number: &u64| self.board.base(*number) != 0;
         let mut numbers = (0..count).map(|step| (hint + step) % count).filter(is_there);
-        let found = numbers.find(|number| is_it(&self.chunks[*number as usize]))?;
+        let found = numbers.find(|number| is_it(*number, &self.chunks[*number as usize]))?;
         self.hint.store(found, Ordering::Relaxed);
         Some(found)
     }
 
     /// Gives back what a committed change freed, when no reader can be copying from it.
     pub fn bury(&self, freed: Freed) {
-        if let Some(ripe) = self.limbo.add(freed) {
+        if let Some(ripe) = self.limbo.add(freed, &self.abroad) {
             self.unearth(&ripe);
         }
     }
 
     /// Gives back at once all that waits for readers. The caller is not pinned.
     pub fn drain_limbo(&self) {
-        self.unearth(&self.limbo.drain());
+        self.unearth(&self.limbo.drain(&self.abroad));
     }
 
     fn unearth(&self, freed: &Freed) {
@@ -282,8 +272,7 @@ impl Space {
     /// Which inodes of `chunk` are in use; read when first asked for.
     pub fn inodes(&self, memory: &dyn Memory, chunk: u64) -> &InodeMap {
         let found = &self.chunks[chunk as usize];
-        let base = || found.base.load(Ordering::Acquire);
-        found.inodes.get_or_init(|| Box::new(InodeMap::load(memory, base(), chunk == 0)))
+        found.inodes.get_or_init(|| Box::new(InodeMap::load(memory, self.board.base(chunk), chunk == 0)))
     }
 
     /// A free inode of the chunk that this thread takes from.

@@ -5,9 +5,11 @@ use crate::fs::FileSystem;
 
 impl FileSystem {
     /// Does one bounded step of what waits: freeing what large removed files held, moving files to superpages, giving
-    /// chunks back to the pool. `false` when nothing waits.
+    /// chunks back to the pool; and keeps the books of clients. `false` when nothing waits.
     pub fn step(&self) -> Result<bool> {
+        self.end_sessions();
         self.refuse_if_read_only()?;
+        self.fold_all_times();
         Ok(self.step_orphans()? || self.step_superpages()? || self.step_space()?)
     }
 }

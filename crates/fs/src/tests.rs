@@ -3,9 +3,11 @@
 mod basics;
 mod canary;
 mod crash;
+mod direct;
 mod failing;
 mod format;
 mod golden;
+mod house;
 mod model;
 mod reference;
 mod repair;

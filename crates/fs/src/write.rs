@@ -22,7 +22,7 @@ use crate::word::{Named, Word};
 use crate::{DataMode, Error, Ino, Result};
 
 /// Times of overwrites are no finer than this.
-const TIME_GRAIN_NS: u64 = 1_000_000;
+pub(crate) const TIME_GRAIN_NS: u64 = 1_000_000;
 /// Pages that are taken ahead of appends at most.
 const AHEAD_PAGES_MAX: u64 = 64;
 

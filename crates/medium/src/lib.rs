@@ -4,6 +4,7 @@
 //! block-shaped thing is: read, write, flush, trim. Services are written against these two traits alone.
 
 mod area;
+mod beacon;
 pub mod copy;
 mod cpu;
 mod delay_disk;
@@ -31,10 +32,12 @@ mod sim_ssd;
 mod span;
 mod stats_disk;
 mod trace_disk;
+mod words;
 mod worn;
 #[cfg(test)]
 mod wrapper_tests;
 
+pub use beacon::Beacon;
 pub use cpu::{Cpu, LineFlush, StreamWidth};
 pub use delay_disk::{Delay, DelayDisk};
 pub use disk::{Access, Completion, Disk, Geometry, Op, Request, Run, Zeroing};
@@ -46,7 +49,7 @@ pub use mapped::{Backing, MapOptions, Mapped};
 pub use memory::{Memory, Shared, Survival};
 pub use pace::{Accuracy, Direction, Pace, Speed, Ticks, Tsc};
 pub use paced::{Paced, Waited};
-pub use pin::{Pin, order_loads, pin, spin_until, wait_for_pins};
+pub use pin::{Foreign, ForeignPin, Pin, barrier_abroad, order_loads, pin, spin_until, wait_for_pins};
 pub use ram_disk::RamDisk;
 pub use read_only_disk::ReadOnlyDisk;
 pub use scheme::Scheme;
@@ -56,4 +59,5 @@ pub use sim_ssd::{SsdDisk, SsdProfile};
 pub use span::Span;
 pub use stats_disk::{DiskStats, StatsDisk};
 pub use trace_disk::{Trace, TraceDisk, TraceFormat};
+pub use words::SharedWords;
 pub use worn::{Tally, Wear, WearUnit, Worn, WornPage};

@@ -7,6 +7,8 @@
 //! - P1. A thread that pinned before the wait began, and is still pinned, ends the wait only by unpinning.
 //! - P2. A thread that pins after the wait began sees everything its caller had stored before it.
 //!
+//! Threads of other processes pin in words that they share ([`Foreign`]); who waits for those has patience, not trust.
+//!
 //! Never wait while pinned: it would be for oneself.
 #![allow(unsafe_code)]
 
@@ -193,6 +195,70 @@ impl Waiter {
         // Threads pin without a fence, so no fence here can stand in for it. It fails for want of memory, which passes.
         while membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED) != 0 {
             std::thread::yield_now();
+        }
+    }
+}
+
+/// How threads of other processes pin, in words that they share with who waits for them (P1, P2).
+///
+/// A word is odd while its thread is pinned and differs from pin to pin, so a waiter remembers what it saw. Nobody waits
+/// for good: the other process may be stopped.
+#[derive(Clone, Copy, Debug)]
+pub struct Foreign {
+    /// Whether a pin needs no fence of its own, because the kernel makes this process pass one for a waiter elsewhere.
+    is_asymmetric: bool,
+}
+
+impl Foreign {
+    /// Tells the kernel that waiters in other processes exist.
+    pub fn register() -> Self {
+        Self { is_asymmetric: membarrier(libc::MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED) == 0 }
+    }
+
+    /// Pins in `word`, which is this thread's alone; `None` where it is pinned already, by what a signal interrupted.
+    #[inline]
+    pub fn pin(self, word: &AtomicU64) -> Option<ForeignPin<'_>> {
+        let free = word.load(Ordering::Relaxed);
+        if !free.is_multiple_of(2) {
+            return None;
+        }
+        word.store(free + 1, Ordering::Relaxed);
+        self.order();
+        Some(ForeignPin { word, pinned: free + 1 })
+    }
+
+    /// Keeps what this thread stored before ahead of what it loads after, for whoever calls [`barrier_abroad`].
+    #[inline]
+    pub fn order(self) {
+        if self.is_asymmetric { compiler_fence(Ordering::SeqCst) } else { fence(Ordering::SeqCst) }
+    }
+}
+
+/// Pinned for a waiter in another process.
+#[derive(Debug)]
+pub struct ForeignPin<'word> {
+    word: &'word AtomicU64,
+    pinned: u64,
+}
+
+impl Drop for ForeignPin<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.word.store(self.pinned + 1, Ordering::Release);
+    }
+}
+
+/// Makes every thread of every process that [registered](Foreign::register) pass a full barrier.
+pub fn barrier_abroad() {
+    loop {
+        if membarrier(libc::MEMBARRIER_CMD_GLOBAL_EXPEDITED) == 0 {
+            return;
+        }
+        match std::io::Error::last_os_error().raw_os_error() {
+            // It fails for want of memory, which passes.
+            Some(libc::ENOMEM) => std::thread::yield_now(),
+            // Then nobody could register, and each pins with a fence.
+            _ => return fence(Ordering::SeqCst),
         }
     }
 }

@@ -11,12 +11,12 @@ use crate::layout::CHUNK_INODES;
 impl Space {
     /// A chunk with nothing in it, claimed whole: the caller gives it a kind, or [`Space::unclaim`]s it.
     pub fn claim_idle(&self, memory: &dyn Memory) -> Option<u64> {
-        let kind = |chunk: &Chunk| ChunkKind::from_word(chunk.kind.load(Ordering::Acquire).into());
+        let kind = |number| self.kind(number);
         let all_free = |chunk: &Chunk| chunk.free.load(Ordering::Relaxed) == CHUNK_PAGES as u32;
-        self.search(|chunk| kind(chunk) == Some(ChunkKind::Free) && chunk.claim())
+        self.search(|number, chunk| kind(number) == Some(ChunkKind::Free) && chunk.claim())
             .or_else(|| {
-                let is_paged = |chunk: &Chunk| matches!(kind(chunk), Some(ChunkKind::Data | ChunkKind::Index));
-                self.search(|chunk| is_paged(chunk) && all_free(chunk) && chunk.claim())
+                let is_paged = |number| matches!(kind(number), Some(ChunkKind::Data | ChunkKind::Index));
+                self.search(|number, chunk| is_paged(number) && all_free(chunk) && chunk.claim())
             })
             .or_else(|| self.claim_inodes(memory))
     }

@@ -33,6 +33,12 @@ impl Mapped {
         if unit < HUGE && resident.huge_kib * 2 > resident.all_kib { HUGE } else { unit }
     }
 
+    /// Leaves the mapping out of children that this process forks: a child that touches it faults.
+    pub fn keep_from_children(&self) {
+        // SAFETY: advice on this mapping; a refusal leaves children with a mapping that nobody told them of.
+        unsafe { libc::madvise(self.area.base().cast(), self.area.len() as usize, libc::MADV_DONTFORK) };
+    }
+
     pub(super) fn reserve_space(&self, span: Span) -> Result<()> {
         self.check(span, self.writable);
         let promised = self.allocate(libc::FALLOC_FL_KEEP_SIZE, span);

@@ -1,0 +1,39 @@
+//! Clients beside the owner, which read and write files of a mounted file system by themselves.
+//!
+//! ```text
+//!   owner's process                        client's process
+//!   FileSystem --- Desk  <--- control socket --- Session --- Lease (of an inode)
+//!        |           |                             |           |
+//!        +-- board --+------- the same words ------+-----------+
+//!        +-- pool's memory -- the same bytes ------+-----------+
+//! ```
+//!
+//! A session is one grant of the pool on the file system's tag, for one process. A client does what the owner's own
+//! threads do without a lock (`locks`), over the same words and bytes; whatever it does not find right away it says
+//! nothing of, and its caller goes through the mount.
+//!
+//! - FG1. A client acts on an inode only under a lease whose state, looked at after all it did, still allows that, while
+//!   the owner lives. What it did and cannot vouch for is done again by its caller through the mount: the same bytes at the
+//!   same place.
+//! - FG2. A client stores only while it is pinned, to places that it looked up under that pin and an even version. What is
+//!   freed is used again only when the pins of before are gone, or their processes; nobody waits for them for long.
+//! - FG3. Who copies content, or makes a client's right end, first makes that seen and then lets every client pass a
+//!   barrier: a store that comes later is one whose client will find out (FG1). So nothing here waits for a client.
+//! - FG4. Readers hold nothing: what they copied counts only if nothing changed meanwhile.
+//! - FG5. Grants that stand on a tag when its file system is opened are of clients of an owner that was killed. Until
+//!   their processes have ended nothing is taken from the chunks that there were, and nothing that is freed is used again.
+
+pub(crate) mod abroad;
+pub(crate) mod board;
+mod client;
+pub(crate) mod desk;
+mod lease;
+mod request;
+mod seat;
+mod source;
+mod state;
+
+pub use client::Session;
+pub use lease::Lease;
+pub use request::{Access, Request};
+pub use source::{mount_source, read_mount_source};

@@ -1,0 +1,205 @@
+//! The board: what a client beside the owner must know at each step, in words that all of them map.
+//!
+//! ```text
+//! word  0        beacon: lit while the owner lives (low half)
+//!       16       gate: not 0 while changes wait
+//!       32       version[1024], each with writes_wait on 128 bytes of its own: the locks of inodes
+//!       16416    seat[1024] of 64 bytes:   0 pin   1 the session it is taken by, or 0
+//!       24608    lease[16384] of 64 bytes: 0 state   1 time of the last write   2 time of the first read since
+//!       155680   chunk[]: where each chunk lies, with its kind in the low bits
+//! ```
+//!
+//! It is DRAM and is gone with the owner and its clients. The owner believes of it only what costs the client that lies.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ferrite_medium::{Beacon, SharedWords};
+use ferrite_pool::layout::{CHUNK, CHUNK_PAGES, PAGE};
+
+use crate::layout::{CHUNK_INODES, INODE};
+use crate::space::ChunkKind;
+use crate::{Ino, Result};
+
+/// Locks of inodes.
+pub(crate) const STRIPES: u64 = 1024;
+/// Threads of clients that may be at work at once.
+pub(crate) const SEATS: usize = 1024;
+/// Leases that may be out at once.
+pub(crate) const LEASES: usize = 16384;
+
+const BEACON: usize = 0;
+const GATE: usize = 16;
+const VERSIONS: usize = 32;
+const VERSION_WORDS: usize = 16;
+const SEATS_AT: usize = VERSIONS + STRIPES as usize * VERSION_WORDS;
+const LEASES_AT: usize = SEATS_AT + SEATS * LINE;
+const CHUNKS_AT: usize = LEASES_AT + LEASES * LINE;
+/// Words of a line.
+const LINE: usize = 8;
+
+const KIND: u64 = CHUNK - 1;
+
+/// Which lock is an inode's.
+#[inline]
+pub(crate) fn stripe(ino: Ino) -> u64 {
+    ino.0 % STRIPES
+}
+
+/// What a lookup without a lock starts from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Version(u64);
+
+/// The board.
+#[derive(Debug)]
+pub(crate) struct Board(Arc<SharedWords>);
+
+impl Board {
+    /// A new one, for `chunks` chunks.
+    pub fn new(chunks: u64) -> Result<Self> {
+        Ok(Self(Arc::new(SharedWords::new(CHUNKS_AT + chunks as usize)?)))
+    }
+
+    /// That which the owner shares as `fd`; `None` where it is too small to be one.
+    pub fn of(fd: OwnedFd) -> Result<Option<Self>> {
+        let words = SharedWords::of(fd)?;
+        Ok((words.count() >= CHUNKS_AT).then(|| Self(Arc::new(words))))
+    }
+
+    /// A descriptor of it for a client.
+    pub fn share(&self) -> Result<OwnedFd> {
+        Ok(self.0.share()?)
+    }
+
+    /// Shows that the owner lives, until the result is dropped.
+    pub fn light(&self) -> Result<Beacon> {
+        Ok(Beacon::light(&self.0, BEACON)?)
+    }
+
+    /// Whether the owner lives.
+    #[inline]
+    pub fn is_lit(&self) -> bool {
+        Beacon::is_lit(&self.0, BEACON)
+    }
+
+    pub fn keep_from_children(&self) {
+        self.0.keep_from_children();
+    }
+
+    #[inline]
+    pub fn gate(&self) -> &AtomicU64 {
+        self.0.word(GATE)
+    }
+
+    #[inline]
+    pub fn version(&self, stripe: u64) -> &AtomicU64 {
+        self.0.word(VERSIONS + stripe as usize * VERSION_WORDS)
+    }
+
+    #[inline]
+    pub fn writes_wait(&self, stripe: u64) -> &AtomicU64 {
+        self.0.word(VERSIONS + stripe as usize * VERSION_WORDS + 1)
+    }
+
+    /// What a reader without a lock starts from; none while somebody changes something.
+    #[inline]
+    pub fn even_version(&self, ino: Ino) -> Option<Version> {
+        let version = self.version(stripe(ino)).load(Ordering::Acquire);
+        version.is_multiple_of(2).then_some(Version(version))
+    }
+
+    /// The same for a writer.
+    #[inline]
+    pub fn version_to_write(&self, ino: Ino) -> Option<Version> {
+        let version = self.even_version(ino)?;
+        (self.writes_wait(stripe(ino)).load(Ordering::Acquire) == 0).then_some(version)
+    }
+
+    /// Whether nobody changed anything since. The caller has kept its loads of before ahead.
+    #[inline]
+    pub fn is_still(&self, ino: Ino, version: Version) -> bool {
+        self.version(stripe(ino)).load(Ordering::Relaxed) == version.0
+    }
+
+    /// The pin of seat `seat`.
+    #[inline]
+    pub fn pin(&self, seat: usize) -> &AtomicU64 {
+        self.0.word(SEATS_AT + seat * LINE)
+    }
+
+    /// Who has seat `seat`.
+    pub fn seated(&self, seat: usize) -> &AtomicU64 {
+        self.0.word(SEATS_AT + seat * LINE + 1)
+    }
+
+    /// The state of lease `lease`.
+    #[inline]
+    pub fn lease(&self, lease: usize) -> &AtomicU64 {
+        self.0.word(LEASES_AT + lease * LINE)
+    }
+
+    /// When its file was written to last, where the inode does not say it yet.
+    #[inline]
+    pub fn written(&self, lease: usize) -> &AtomicU64 {
+        self.0.word(LEASES_AT + lease * LINE + 1)
+    }
+
+    /// When its file was read from first since it was changed, where the inode does not say it yet.
+    #[inline]
+    pub fn accessed(&self, lease: usize) -> &AtomicU64 {
+        self.0.word(LEASES_AT + lease * LINE + 2)
+    }
+
+    /// Numbers that chunks may have.
+    #[inline]
+    pub fn chunks(&self) -> u64 {
+        (self.0.count() - CHUNKS_AT) as u64
+    }
+
+    #[inline]
+    fn chunk(&self, chunk: u64) -> Option<u64> {
+        (chunk < self.chunks()).then(|| self.0.word(CHUNKS_AT + chunk as usize).load(Ordering::Acquire))
+    }
+
+    /// Where chunk `chunk` lies in the pool; 0: there is none of this number.
+    #[inline]
+    pub fn base(&self, chunk: u64) -> u64 {
+        self.chunk(chunk).map_or(0, |word| word & !KIND)
+    }
+
+    /// What chunk `chunk`, which is there, is used for.
+    #[inline]
+    pub fn kind(&self, chunk: u64) -> u64 {
+        self.chunk(chunk).map_or(0, |word| word & KIND)
+    }
+
+    /// Gives chunk `chunk` a place, or takes it away (0).
+    pub fn set_base(&self, chunk: u64, base: u64) {
+        self.change(chunk, |word| base | word & KIND);
+    }
+
+    pub fn set_kind(&self, chunk: u64, kind: ChunkKind) {
+        self.change(chunk, |word| word & !KIND | kind as u64);
+    }
+
+    fn change(&self, chunk: u64, how: impl Fn(u64) -> u64) {
+        let word = self.0.word(CHUNKS_AT + chunk as usize);
+        let _ = word.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |word| Some(how(word)));
+    }
+
+    /// Where `page` lies in the pool; `None` where there is no such page.
+    #[inline]
+    pub fn place(&self, page: u64) -> Option<u64> {
+        let base = self.base(page / CHUNK_PAGES);
+        (base != 0).then_some(base + page % CHUNK_PAGES * PAGE)
+    }
+
+    /// Where inode `number` lies in the pool; `None` where there is none.
+    #[inline]
+    pub fn inode_place(&self, number: u64) -> Option<u64> {
+        let word = self.chunk(number / CHUNK_INODES)?;
+        let is_inodes = word & KIND == ChunkKind::Inodes as u64 && word & !KIND != 0;
+        is_inodes.then_some((word & !KIND) + number % CHUNK_INODES * INODE)
+    }
+}

@@ -1,0 +1,144 @@
+//! A client's way to a file system that another process serves.
+
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use ferrite_medium::{Foreign, Guard, MapOptions, Mapped};
+use ferrite_pool::Error as PoolError;
+use ferrite_pool::grant::GrantId;
+use ferrite_pool::owner::Client;
+use parking_lot::Mutex;
+use serde::de::DeserializeOwned;
+
+use super::board::Board;
+use super::lease::Lease;
+use super::request::{Access, Leased, Opened, Request};
+use super::seat;
+use crate::{Clock, Ino, Result};
+
+/// This process's way to one file system of a pool that another process serves.
+pub struct Session {
+    name: String,
+    id: GrantId,
+    number: usize,
+    pub(super) writable: bool,
+    pub(super) memory: Mapped,
+    board: Arc<Board>,
+    pub(super) foreign: Foreign,
+    pub(super) clock: Clock,
+    client: Mutex<Client>,
+    /// Hangs up when the owner ends.
+    _notice: OwnedFd,
+    /// It is another process's, which forked this one, or it is over.
+    is_void: AtomicBool,
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session").field("name", &self.name).field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+fn failed(why: impl std::fmt::Display) -> crate::Error {
+    PoolError::Tenancy(why.to_string()).into()
+}
+
+fn ask<T: DeserializeOwned>(client: &mut Client, request: &Request) -> Result<(T, Vec<OwnedFd>)> {
+    let request = serde_json::to_value(request).map_err(failed)?;
+    let (value, fds) = client.call(request, &[], &mut |_| true).map_err(failed)?;
+    Ok((serde_json::from_value(value).map_err(failed)?, fds))
+}
+
+impl Session {
+    /// Of the file system called `name` in the pool whose file is at `pool`. `clock` tells the time of changes.
+    ///
+    /// # Errors
+    /// Why not: nobody serves it, it is not mounted or not so that clients can be let in, it lies on a disk.
+    pub fn connect(pool: &Path, name: &str, clock: Clock) -> Result<Arc<Self>> {
+        let mut client = Client::connect(pool).map_err(failed)?;
+        let (opened, fds) = ask::<Opened>(&mut client, &Request::DirectOpen { name: name.into() })?;
+        let strange = || failed("the pool's owner answers what this program cannot use");
+        let [memory, board, notice] = <[OwnedFd; 3]>::try_from(fds).map_err(|_| strange())?;
+        let guard = if opened.writable { Guard::best() } else { Guard::None };
+        let options = MapOptions { guard, read_only: !opened.writable, span: None, name: pool.display().to_string() };
+        let memory = Mapped::map(File::from(memory), &options)?;
+        let board = Board::of(board)?.filter(|_| opened.offset == 0).ok_or_else(strange)?;
+        memory.keep_from_children();
+        board.keep_from_children();
+        Ok(Arc::new(Self {
+            name: name.into(),
+            id: opened.session,
+            number: seat::number(),
+            writable: opened.writable,
+            memory,
+            board: Arc::new(board),
+            foreign: Foreign::register(),
+            clock,
+            client: Mutex::new(client),
+            _notice: notice,
+            is_void: AtomicBool::new(false),
+        }))
+    }
+
+    /// A lease on the regular file `ino`, as the mount shows it (`st_ino`). A call to the owner, some ten microseconds.
+    ///
+    /// # Errors
+    /// Why not: others have what excludes it, or the file is none that is served directly.
+    pub fn lease(self: &Arc<Self>, ino: Ino, access: Access) -> Result<Lease> {
+        if self.is_over() {
+            return Err(failed("the pool's owner has ended"));
+        }
+        let request = Request::DirectLease { name: self.name.clone(), session: self.id, ino: ino.0, access };
+        let (leased, _) = ask::<Leased>(&mut self.client.lock(), &request)?;
+        Lease::new(Arc::clone(self), ino, leased).ok_or_else(|| failed("the pool's owner answers with a strange lease"))
+    }
+
+    /// Whether the owner is gone or the session was taken back: its leases say nothing from then on.
+    #[inline]
+    pub fn is_over(&self) -> bool {
+        if self.is_void() {
+            return true;
+        }
+        let is_over = !self.board.is_lit();
+        if is_over {
+            self.is_void.store(true, Ordering::Release);
+        }
+        is_over
+    }
+
+    /// To be called in a child that was forked: what it has of the session is its parent's. Only a store.
+    pub fn forget_in_child(&self) {
+        self.is_void.store(true, Ordering::Release);
+    }
+
+    #[inline]
+    pub(super) fn is_void(&self) -> bool {
+        self.is_void.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    pub(super) fn board(&self) -> &Arc<Board> {
+        &self.board
+    }
+
+    pub(super) fn id(&self) -> GrantId {
+        self.id
+    }
+
+    #[inline]
+    pub(super) fn number(&self) -> usize {
+        self.number
+    }
+
+    /// Gives the lease on `ino` back.
+    pub(super) fn give_back(&self, ino: Ino) {
+        if !self.is_over() {
+            let request = Request::DirectReturn { name: self.name.clone(), session: self.id, ino: ino.0 };
+            // Where it fails the owner takes it back with the connection.
+            let _ = ask::<Option<bool>>(&mut self.client.lock(), &request);
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! What clients ask the owner for.
+
+use ferrite_pool::grant::GrantId;
+use serde::{Deserialize, Serialize};
+
+/// What a client may do with a file by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Access {
+    /// Read.
+    Read,
+    /// And write over what is there.
+    Write,
+    /// And write behind the end: nobody else writes meanwhile.
+    Append,
+}
+
+/// What a client asks of the owner of a pool.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "do", rename_all = "kebab-case")]
+pub enum Request {
+    /// A session; with it come the pool's memory, the board, and a notice that hangs up when the owner ends.
+    DirectOpen {
+        /// The file system.
+        name: String,
+    },
+    /// A lease on an inode, or a greater one in the place of that which the session has.
+    DirectLease {
+        /// The file system.
+        name: String,
+        /// The session.
+        session: GrantId,
+        /// The inode.
+        ino: u64,
+        /// For what.
+        access: Access,
+    },
+    /// Gives a lease back.
+    DirectReturn {
+        /// The file system.
+        name: String,
+        /// The session.
+        session: GrantId,
+        /// The inode.
+        ino: u64,
+    },
+}
+
+impl Request {
+    /// The file system that it is about.
+    pub fn file_system(&self) -> &str {
+        match self {
+            Self::DirectOpen { name } | Self::DirectLease { name, .. } | Self::DirectReturn { name, .. } => name,
+        }
+    }
+}
+
+/// What a client is told of its session.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Opened {
+    pub session: GrantId,
+    /// Where the pool starts in the file that came along.
+    pub offset: u64,
+    /// Whether the client may store.
+    pub writable: bool,
+}
+
+/// What a client is told of a lease.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct Leased {
+    /// Its place on the board.
+    pub slot: u32,
+    /// What tells it from others that had the place.
+    pub serial: u64,
+    /// For what.
+    pub access: Access,
+}

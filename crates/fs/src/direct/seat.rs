@@ -1,0 +1,58 @@
+//! The seats of a client's threads: where each pins.
+
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+
+use super::board::SEATS;
+use super::client::Session;
+
+/// A seat on a board, given back when its thread ends.
+struct Seat {
+    session: Weak<Session>,
+    /// Which session; no other one of this process has the number.
+    of: usize,
+    seat: usize,
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        // Where the session is gone so is its seat; a void one may be a parent process's, whose words are not here.
+        if let Some(session) = self.session.upgrade().filter(|session| !session.is_void()) {
+            session.board().seated(self.seat).store(0, Ordering::Release);
+        }
+    }
+}
+
+thread_local!(static SEATED: RefCell<Vec<Seat>> = const { RefCell::new(Vec::new()) });
+
+/// A number for a session of this process.
+pub(super) fn number() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// The seat of this thread in `session`; `None` where all are taken, or the thread is ending or was interrupted here.
+#[inline]
+pub(super) fn seat(session: &Arc<Session>) -> Option<usize> {
+    let found = |seats: &RefCell<Vec<Seat>>| {
+        let mut seats = seats.try_borrow_mut().ok()?;
+        match seats.iter().find(|seat| seat.of == session.number()) {
+            Some(seat) => Some(seat.seat),
+            None => sit(&mut seats, session),
+        }
+    };
+    SEATED.try_with(found).ok().flatten()
+}
+
+#[cold]
+fn sit(seats: &mut Vec<Seat>, session: &Arc<Session>) -> Option<usize> {
+    let board = session.board();
+    let is_mine = |seat: &usize| {
+        board.seated(*seat).compare_exchange(0, session.id().0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    };
+    let seat = (0..SEATS).find(is_mine)?;
+    seats.retain(|seat| seat.session.strong_count() > 0);
+    seats.push(Seat { session: Arc::downgrade(session), of: session.number(), seat });
+    Some(seat)
+}

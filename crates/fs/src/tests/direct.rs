@@ -1,0 +1,97 @@
+//! Clients beside the owner: what they read and write is what everybody sees.
+
+use super::house::*;
+use super::world::*;
+use crate::direct::Access;
+use crate::{Allocate, Ino, Time};
+
+#[test]
+fn a_client_reads_and_writes_over_what_is_there() {
+    let house = House::new();
+    let ino = house.file("one", &[1; 10_000]);
+    let client = house.client();
+    let lease = client.lease(ino, Access::Write).expect("leased");
+    assert_eq!(lease.size(), Some(10_000));
+    assert_eq!(lease.write(5000, &[2; 4000]), Some(4000));
+    let mut bytes = [0; 20_000];
+    assert_eq!(lease.read(0, &mut bytes), Some(10_000));
+    let expected = [&[1; 5000][..], &[2; 4000], &[1; 1000]].concat();
+    assert_eq!(bytes[..10_000], expected);
+    assert_eq!(content(&house.fs, ino).expect("it reads"), expected);
+    assert_eq!(lease.read(10_000, &mut bytes), Some(0));
+    assert_eq!(lease.read(9_990, &mut bytes[..100]), Some(10));
+    // Behind the end it is for the mount.
+    assert_eq!(lease.write(9_990, &[3; 20]), None);
+    assert_eq!(content(&house.fs, ino).expect("it reads"), expected);
+    assert_eq!(lease.sync(), Some(()));
+    drop(lease);
+    drop(client);
+    assert_sound(&house.fs);
+}
+
+#[test]
+fn times_of_a_clients_accesses_are_seen() {
+    let house = House::new();
+    let ino = house.file("one", &[1; 4096]);
+    let lease = house.client().lease(ino, Access::Write).expect("leased");
+    assert_eq!(lease.write(0, &[2; 100]), Some(100));
+    let attr = house.fs.getattr(ino).expect("there");
+    assert_eq!((attr.mtime, attr.ctime), (Time(9_000_000_000), Time(9_000_000_000)));
+    assert_eq!(lease.read(0, &mut [0; 100]), Some(100));
+    assert!(house.fs.getattr(ino).expect("there").atime > attr.mtime, "as relatime has it");
+}
+
+#[test]
+fn fg1_a_lease_that_was_given_back_or_a_session_that_ended_says_nothing() {
+    let house = House::new();
+    let ino = house.file("one", &[1; 4096]);
+    let client = house.client();
+    let reader = client.lease(ino, Access::Read).expect("leased");
+    assert_eq!(reader.write(0, &[2; 10]), None, "it is to read only");
+    drop(reader);
+    let lease = client.lease(ino, Access::Write).expect("leased again");
+    house.fs.dismiss();
+    assert!(client.is_over());
+    assert_eq!((lease.read(0, &mut [0; 10]), lease.write(0, &[3; 10]), lease.size()), (None, None, None));
+    assert_eq!(content(&house.fs, ino).expect("it reads"), [1; 4096]);
+    assert!(client.lease(ino, Access::Read).is_err());
+}
+
+#[test]
+fn a_file_without_a_name_lives_while_it_is_leased() {
+    let house = House::new();
+    let before = house.fs.statfs().free_bytes;
+    let ino = house.file("one", &[7; 100_000]);
+    let client = house.client();
+    let lease = client.lease(ino, Access::Read).expect("leased");
+    house.fs.unlink(Ino::ROOT, b"one").expect("it goes");
+    let mut bytes = vec![0; 100_000];
+    assert_eq!(lease.read(0, &mut bytes), Some(100_000));
+    assert!(bytes.iter().all(|byte| *byte == 7));
+    drop(lease);
+    settle(&house.fs);
+    assert_eq!(house.fs.statfs().free_bytes, before);
+    assert_sound(&house.fs);
+}
+
+#[test]
+fn programs_with_rights_of_their_own_are_written_through_the_mount() {
+    let house = House::new();
+    let ino = house.file("program", &[1; 100]);
+    let set = crate::SetAttr { mode: Some(0o4755), ..crate::SetAttr::default() };
+    house.fs.setattr(ino, &set).expect("set");
+    let client = house.client();
+    assert!(client.lease(ino, Access::Write).is_err());
+    assert!(client.lease(ino, Access::Read).is_ok());
+}
+
+#[test]
+fn what_has_no_page_is_left_to_the_mount() {
+    let house = House::new();
+    let ino = house.file("sparse", &[1; 40_960]);
+    house.fs.allocate(ino, 8192..16_384, Allocate::Punch).expect("punched");
+    let lease = house.client().lease(ino, Access::Write).expect("leased");
+    assert_eq!(lease.write(8192, &[2; 10]), None);
+    assert_eq!(lease.write(0, &[2; 8192]), Some(8192));
+    assert_sound(&house.fs);
+}

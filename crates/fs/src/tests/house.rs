@@ -1,0 +1,83 @@
+//! A file system whose owner listens, and clients of it in the same process: they share nothing but what clients share.
+
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use ferrite_medium::{Guard, MapOptions, Mapped};
+use ferrite_pool::layout::CHUNK;
+use ferrite_pool::owner::{Caller, Claim, Handler, Listening, Progress, Reply, claim};
+use ferrite_pool::{Format, Pool};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::world::{BOOT, NAME};
+use crate::direct::{Request, Session};
+use crate::{Clock, FileSystem, FsOptions, FsSpec, Ino, Time};
+
+/// What lets clients in.
+pub struct House {
+    _folder: tempfile::TempDir,
+    pub pool_file: PathBuf,
+    pub fs: Arc<FileSystem>,
+    _listening: Listening,
+}
+
+struct Porter(Arc<FileSystem>);
+
+impl Handler for Porter {
+    fn call(
+        &self,
+        caller: &Caller,
+        request: Value,
+        _: Vec<OwnedFd>,
+        _: &mut dyn FnMut(Progress) -> bool,
+    ) -> Result<Reply, String> {
+        let request = Request::deserialize(&request).map_err(|error| error.to_string())?;
+        assert_eq!(request.file_system(), NAME);
+        self.0.answer(BOOT, caller, &request).map_err(|error| error.to_string())
+    }
+
+    fn gone(&self, caller: &Caller) {
+        self.0.end_sessions_of(caller.connection);
+    }
+}
+
+/// A time that stands still, later than all that the owner's clock tells.
+pub fn late() -> Clock {
+    Arc::new(|| Time(9_000_000_000))
+}
+
+impl House {
+    pub fn new() -> Self {
+        let options = MapOptions { guard: Guard::None, read_only: false, span: None, name: "house".into() };
+        let memory = Arc::new(Mapped::anonymous(48 * CHUNK, &options).expect("memory"));
+        Pool::create(&memory, &Format { uuid: [4; 16], boot_id: BOOT }).expect("a new pool");
+        let pool = Arc::new(Pool::open(memory.clone(), BOOT).expect("it opens").0);
+        let spec =
+            FsSpec { super_threshold_bytes: Some(CHUNK), uid: 0, gid: 0, mode: 0o755, hash_seed: 5, now: Time(1) };
+        FileSystem::create(&pool, NAME, &spec).expect("room");
+        Self::of(pool)
+    }
+
+    fn of(pool: Arc<Pool>) -> Self {
+        let options = FsOptions { data: None, read_only: false, clock: Arc::new(|| Time(5_000_000_000)) };
+        let fs = FileSystem::open(pool, NAME, options).expect("it opens");
+        let folder = tempfile::tempdir().expect("a folder");
+        let pool_file = folder.path().join("pool");
+        std::fs::File::create(&pool_file).expect("a file");
+        let Claim::Ours(lock) = claim(&pool_file).expect("claimed") else { panic!("nobody else has it") };
+        let listening = lock.listen(Arc::new(Porter(Arc::clone(&fs)))).expect("it listens");
+        Self { _folder: folder, pool_file, fs, _listening: listening }
+    }
+
+    pub fn client(&self) -> Arc<Session> {
+        Session::connect(&self.pool_file, NAME, late()).expect("let in")
+    }
+
+    pub fn file(&self, name: &str, content: &[u8]) -> Ino {
+        let ino = self.fs.create_file(Ino::ROOT, name.as_bytes(), &super::world::new(crate::Kind::File)).expect("made");
+        self.fs.write(ino.ino, 0, content).expect("room");
+        ino.ino
+    }
+}

@@ -1,0 +1,142 @@
+//! Words of DRAM that several processes map: counters and marks that one of them keeps for the others.
+//!
+//! They are gone with the last process that maps them. Nothing shrinks them (a seal of the kernel's), so no access ever
+//! faults; what another process writes there is its affair, and no word is trusted further than its reader says.
+#![allow(unsafe_code)]
+
+use std::fs::File;
+use std::io::{self, Error as IoError};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::AtomicU64;
+
+use crate::{Error, Result};
+
+/// Shared words, all zero at first.
+#[derive(Debug)]
+pub struct SharedWords {
+    base: NonNull<AtomicU64>,
+    count: usize,
+    file: File,
+}
+
+// SAFETY: the pointer is the address of a shared mapping of atomics, which any thread may use.
+unsafe impl Send for SharedWords {}
+// SAFETY: as above; no method changes the struct.
+unsafe impl Sync for SharedWords {}
+
+impl SharedWords {
+    /// `count` new words.
+    ///
+    /// # Errors
+    /// [`Error::Io`] where the system has no memory or no descriptor left.
+    pub fn new(count: usize) -> Result<Self> {
+        // SAFETY: the name is a C string literal; the call makes a new descriptor.
+        let fd = unsafe { libc::memfd_create(c"ferrite-words".as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) };
+        if fd < 0 {
+            return Err(Error::last_os("making words to be shared"));
+        }
+        // SAFETY: the descriptor is fresh and nobody else's.
+        let file = unsafe { File::from_raw_fd(fd) };
+        let failed = |why| Error::io(format!("making {count} words to be shared"), why);
+        file.set_len(count as u64 * 8).map_err(failed)?;
+        // SAFETY: no pointer is passed.
+        if unsafe { libc::fcntl(fd, libc::F_ADD_SEALS, SEALS) } != 0 {
+            return Err(failed(IoError::last_os_error()));
+        }
+        map(file, count).map_err(failed)
+    }
+
+    /// The words that another process shares as `fd`.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] for what is not such words, [`Error::Io`] for what the system refuses.
+    pub fn of(fd: OwnedFd) -> Result<Self> {
+        let failed = |why| Error::io("mapping shared words", why);
+        let file = File::from(fd);
+        // SAFETY: no pointer is passed.
+        let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
+        if seals < 0 || seals & SEALS != SEALS {
+            return Err(Error::Unsupported("what came in the place of shared words may shrink".into()));
+        }
+        let count = file.metadata().map_err(failed)?.len() / 8;
+        map(file, count as usize).map_err(failed)
+    }
+
+    /// A descriptor of them for another process.
+    ///
+    /// # Errors
+    /// [`Error::Io`] where no descriptor is left.
+    pub fn share(&self) -> Result<OwnedFd> {
+        self.file.try_clone().map(OwnedFd::from).map_err(|why| Error::io("sharing words", why))
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Word `index`; one that is not there is the caller's mistake and panics.
+    #[inline]
+    pub fn word(&self, index: usize) -> &AtomicU64 {
+        assert!(index < self.count, "a word that is not there");
+        // SAFETY: within the mapping, which lives as long as `self`; the words are only ever used as atomics, and any
+        // bits are valid for them.
+        unsafe { self.base.add(index).as_ref() }
+    }
+
+    /// Where word `index` lies in this process.
+    pub(crate) fn address(&self, index: usize) -> usize {
+        std::ptr::from_ref(self.word(index)) as usize
+    }
+
+    /// Leaves them out of children that this process forks: a child that touches them faults.
+    pub fn keep_from_children(&self) {
+        // SAFETY: advice on a mapping of ours.
+        unsafe { libc::madvise(self.base.as_ptr().cast(), self.count * 8, libc::MADV_DONTFORK) };
+    }
+}
+
+const SEALS: i32 = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW;
+
+fn map(file: File, count: usize) -> io::Result<SharedWords> {
+    let rights = libc::PROT_READ | libc::PROT_WRITE;
+    let (nowhere, fd) = (std::ptr::null_mut(), file.as_raw_fd());
+    // SAFETY: a new mapping at an address of the kernel's choice touches nothing that exists.
+    let base = unsafe { libc::mmap(nowhere, count * 8, rights, libc::MAP_SHARED, fd, 0) };
+    if base == libc::MAP_FAILED {
+        return Err(IoError::last_os_error());
+    }
+    let base = NonNull::new(base.cast()).ok_or_else(|| IoError::other("the kernel maps at 0"))?;
+    Ok(SharedWords { base, count, file })
+}
+
+impl Drop for SharedWords {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is this struct's alone and nothing borrows it any more.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.count * 8) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering;
+
+    use super::*;
+
+    #[test]
+    fn two_mappings_have_the_same_words() {
+        let one = SharedWords::new(1000).expect("memory");
+        let other = SharedWords::of(one.share().expect("a descriptor")).expect("they are shared");
+        assert_eq!(other.count(), 1000);
+        one.word(999).store(7, Ordering::Release);
+        assert_eq!((other.word(999).load(Ordering::Acquire), other.word(0).load(Ordering::Acquire)), (7, 0));
+    }
+
+    #[test]
+    fn what_may_shrink_is_refused() {
+        let file = tempfile::tempfile().expect("a file");
+        file.set_len(4096).expect("room");
+        assert!(SharedWords::of(file.into()).is_err());
+    }
+}
