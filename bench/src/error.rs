@@ -25,6 +25,9 @@ pub enum Error {
     /// The log refused.
     #[error(transparent)]
     Wal(#[from] ferrite_wal::Error),
+    /// The file system refused.
+    #[error(transparent)]
+    Fs(#[from] ferrite_fs::Error),
     /// The simulator refused.
     #[error(transparent)]
     Simulation(#[from] ferrite_sim::Error),

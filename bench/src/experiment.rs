@@ -2,7 +2,7 @@
 
 use crate::options::{OnProgress, Options};
 use crate::report::Report;
-use crate::{Result, barriers, buffering, db_log, ftl, llc, media, objects, pace, protection, write_schemes};
+use crate::{Result, barriers, buffering, db_log, ftl, llc, media, objects, pace, protection, write_schemes, zones};
 
 /// One experiment.
 pub struct Experiment {
@@ -59,6 +59,12 @@ pub const EXPERIMENTS: &[Experiment] = &[
         name: "llc",
         about: "policies of the last-level cache before a memory that wears, on real programs (chapter 2, figures 2.1 to 2.14)",
         run: llc::run,
+    },
+    Experiment {
+        name: "zones",
+        about: "files by records, by threads and by name, in every way in, beside memory's file systems (ZonFS, figures 5 \
+                and 6)",
+        run: zones::run,
     },
     Experiment {
         name: "ftl",

@@ -27,14 +27,18 @@ mod plot;
 mod program;
 mod protection;
 mod random;
+mod records;
 mod report;
 mod rounds;
 mod scratch;
 mod server;
 mod session;
+mod tree;
 mod verdict;
 mod void_disk;
+pub mod worker;
 mod write_schemes;
+mod zones;
 
 pub use error::{Error, Result};
 pub use experiment::{EXPERIMENTS, Experiment, find};

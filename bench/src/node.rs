@@ -1,4 +1,4 @@
-//! A disk with a file system on it, mounted, for programs to work on.
+//! A file system, mounted, for programs to work on: on a disk, in the page cache, or ours.
 //!
 //! - BN1. This process never touches a mount of its own: a thread that waits for one cannot be killed while the others
 //!   that serve it are, and both would stay for ever. Children do it, and live through our end.
@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use ferrite_medium::Disk;
 use ferrite_serve::attach::{self, Attached, Options};
 
+use crate::tree::{Tree, Visible};
 use crate::{Error, Result, program};
 
 /// Where the folders of all experiments are.
@@ -61,15 +62,26 @@ pub enum Ground {
     Disk(Arc<dyn Disk>),
     /// A file, by the kernel's loop device alone.
     File(PathBuf),
+    /// No disk: a file system of the kernel's whose files are in its page cache only.
+    PageCache(&'static str),
+    /// A file system of a pool of ours.
+    Tree(Tree),
 }
 
-/// A mounted disk.
+/// A mounted file system.
 pub struct Node {
     point: PathBuf,
     file_system: &'static FileSystem,
     mount_options: &'static str,
-    file: Option<PathBuf>,
-    attached: Option<Attached>,
+    base: Base,
+}
+
+/// What a node stands on.
+enum Base {
+    Attached(Box<Attached>),
+    File(PathBuf),
+    PageCache { kind: &'static str },
+    Tree(Box<Visible>),
 }
 
 /// Why nothing can be mounted here.
@@ -94,28 +106,39 @@ impl Yard {
         self.0.join("mounts")
     }
 
-    /// A node called `name`, which has a file system and is mounted when [`Node::format`] is done.
-    pub fn node(&self, name: &str, ground: Ground, mount_options: &'static str) -> Result<Node> {
+    /// A folder called `name` to mount on.
+    pub fn folder(&self, name: &str) -> Result<PathBuf> {
         let point = self.points().join(name);
         fs::create_dir(&point).map_err(Error::io(format!("making {}", point.display())))?;
-        let mut node = Node { point, file_system: &EXT4, mount_options, file: None, attached: None };
-        match ground {
-            Ground::File(file) => node.file = Some(file),
-            Ground::Disk(disk) => {
-                let link = self.0.join(format!("{name}.node"));
-                let options = Options { link, ..Options::new(name, self.0.join("attached")) };
-                let failed =
-                    |why: attach::Error| Error::Server { who: format!("attaching {name}"), what: why.to_string() };
-                node.attached = Some(Attached::new(disk, options).map_err(failed)?);
-            }
-        }
-        Ok(node)
+        Ok(point)
+    }
+
+    /// A node called `name`, which has a file system and is mounted when [`Node::format`] is done.
+    pub fn node(&self, name: &str, ground: Ground, mount_options: &'static str) -> Result<Node> {
+        let point = self.folder(name)?;
+        let base = match ground {
+            Ground::File(file) => Base::File(file),
+            Ground::Disk(disk) => Base::Attached(Box::new(self.attach(name, disk)?)),
+            Ground::PageCache(kind) => Base::PageCache { kind },
+            Ground::Tree(tree) => Base::Tree(Box::new(Visible::new(tree, &point))),
+        };
+        Ok(Node { point, file_system: &EXT4, mount_options, base })
+    }
+
+    fn attach(&self, name: &str, disk: Arc<dyn Disk>) -> Result<Attached> {
+        let link = self.0.join(format!("{name}.node"));
+        let options = Options { link, ..Options::new(name, self.0.join("attached")) };
+        let failed = |why: attach::Error| Error::Server { who: format!("attaching {name}"), what: why.to_string() };
+        Attached::new(disk, options).map_err(failed)
     }
 }
 
 impl Drop for Yard {
     fn drop(&mut self) {
         // What is still mounted keeps its folder, and is cleared by the next experiment.
+        for entry in fs::read_dir(self.points()).into_iter().flatten().flatten() {
+            let _ = fs::remove_dir(entry.path());
+        }
         let _ = fs::remove_dir(self.points());
         let _ = fs::remove_dir(self.0.join("attached"));
         let _ = fs::remove_dir(&self.0);
@@ -138,39 +161,62 @@ impl Node {
     /// Makes a new file system and mounts it.
     pub fn format(&self) -> Result<()> {
         self.unmount()?;
-        let device = self.attached.as_ref().map(Attached::device).or(self.file.as_deref()).expect("one of both");
-        let FileSystem { mkfs, options, .. } = self.file_system;
-        program::run(Command::new(program::find(mkfs).unwrap_or_default()).args(*options).arg(device))?;
+        match &self.base {
+            Base::Attached(attached) => self.make(attached.device())?,
+            Base::File(file) => self.make(file)?,
+            Base::PageCache { .. } => {}
+            Base::Tree(visible) => visible.make()?,
+        }
         self.mount()
     }
 
-    /// Mounts it anew, so that nothing of it is in the page cache.
+    fn make(&self, device: &Path) -> Result<()> {
+        let FileSystem { mkfs, options, .. } = self.file_system;
+        program::run(Command::new(program::find(mkfs).unwrap_or_default()).args(*options).arg(device))
+    }
+
+    /// Mounts it anew, so that nothing of it is in the page cache; unless the page cache is all it has.
     pub fn refresh(&self) -> Result<()> {
+        if matches!(self.base, Base::PageCache { .. }) {
+            return Ok(());
+        }
         self.unmount()?;
         self.mount()
     }
 
-    fn mount(&self) -> Result<()> {
-        let Some(file) = &self.file else {
-            let device = self.attached.as_ref().expect("a disk").device();
-            return self.mount_device(device);
-        };
-        let direct = loop_over(file, "--direct-io=on").or_else(|_| loop_over(file, "--direct-io=off"))?;
-        let mounted = self.mount_device(Path::new(&direct));
-        // While it is mounted this only says that it goes with the mount.
-        program::run(Command::new("losetup").args(["--detach", &direct]))?;
-        mounted
+    /// Has work done that waits in the background.
+    pub fn settle(&self) -> Result<()> {
+        if let Base::Tree(visible) = &self.base { visible.settle() } else { Ok(()) }
     }
 
-    fn mount_device(&self, device: &Path) -> Result<()> {
+    fn mount(&self) -> Result<()> {
+        match &self.base {
+            Base::Attached(attached) => self.mount_device(self.file_system.name, attached.device()),
+            Base::PageCache { kind } => self.mount_device(kind, Path::new(kind)),
+            Base::Tree(visible) => visible.mount(),
+            Base::File(file) => {
+                let direct = loop_over(file, "--direct-io=on").or_else(|_| loop_over(file, "--direct-io=off"))?;
+                let mounted = self.mount_device(self.file_system.name, Path::new(&direct));
+                // While it is mounted this only says that it goes with the mount.
+                program::run(Command::new("losetup").args(["--detach", &direct]))?;
+                mounted
+            }
+        }
+    }
+
+    fn mount_device(&self, kind: &str, device: &Path) -> Result<()> {
         let mut mount = Command::new("mount");
-        mount.args(["-t", self.file_system.name, "-o", self.mount_options]).arg(device).arg(&self.point);
+        mount.args(["-t", kind, "-o", self.mount_options]).arg(device).arg(&self.point);
         program::run(&mut mount)
     }
 
     /// Takes it from where it is mounted; all that was written is on the disk.
     pub fn unmount(&self) -> Result<()> {
-        if points(&self.point).is_empty() { Ok(()) } else { program::run(Command::new("umount").arg(&self.point)) }
+        match &self.base {
+            Base::Tree(visible) => visible.unmount(),
+            _ if points(&self.point).is_empty() => Ok(()),
+            _ => program::run(Command::new("umount").arg(&self.point)),
+        }
     }
 }
 
@@ -184,7 +230,9 @@ impl Drop for Node {
         if self.unmount().is_err() {
             let _ = program::run(Command::new("umount").arg("--lazy").arg(&self.point));
         }
-        self.attached = None;
+        if let Base::Attached(_) = self.base {
+            self.base = Base::PageCache { kind: "" };
+        }
         let _ = fs::remove_dir(&self.point);
     }
 }

@@ -55,6 +55,11 @@ impl Series {
         quantile(&self.values, 0.5)
     }
 
+    /// The same with each value made another one.
+    pub fn map(self, value: impl FnMut(f64) -> f64) -> Self {
+        Self { values: self.values.into_iter().map(value).collect(), ..self }
+    }
+
     /// Its values over those of `beside`, round by round.
     pub fn over(&self, beside: &Self) -> Self {
         let values = self.values.iter().zip(&beside.values).map(|(mine, theirs)| mine / theirs).collect();

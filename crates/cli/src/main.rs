@@ -57,6 +57,9 @@ enum Command {
     #[command(subcommand)]
     Fs(fs::Fs),
     Bench(bench::Bench),
+    /// What an experiment has work in a folder
+    #[command(name = ferrite_bench::worker::SUBCOMMAND, hide = true)]
+    BenchWorker(bench::Worker),
     #[command(subcommand)]
     Sim(sim::Sim),
 }
@@ -73,6 +76,7 @@ fn main() -> ExitCode {
         Command::Wal(wal) => wal.run(),
         Command::Fs(fs) => fs.run(),
         Command::Bench(bench) => bench.run(),
+        Command::BenchWorker(worker) => worker.run(),
         Command::Sim(sim) => sim.run(),
     };
     outcome::exit_code(result)

@@ -43,6 +43,20 @@ pub struct Bench {
     place: PathBuf,
 }
 
+/// See `ferrite_bench::worker`.
+#[derive(Args)]
+pub struct Worker {
+    #[arg(allow_hyphen_values = true)]
+    arguments: Vec<std::ffi::OsString>,
+}
+
+impl Worker {
+    /// Does it.
+    pub fn run(self) -> Outcome {
+        ferrite_bench::worker::work(&self.arguments).map_err(Into::into)
+    }
+}
+
 impl Bench {
     /// Does it.
     pub fn run(self) -> Outcome {

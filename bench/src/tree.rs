@@ -1,0 +1,169 @@
+//! Pools in memory for file systems of ours, and those file systems: open in this process, mounted or not.
+
+use std::cell::RefCell;
+use std::fs::OpenOptions;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use ferrite_fs::{FileSystem, FsOptions, FsSpec, Time};
+use ferrite_medium::{Guard, MapOptions, Mapped, Memory, Span};
+use ferrite_pool::layout::CHUNK;
+use ferrite_pool::{Format, Pool};
+use ferrite_serve::mount::{MountOptions, Mounted, NotUnmounted};
+
+use crate::scratch::Scratch;
+use crate::{Error, Result, machine};
+
+const BOOT: [u8; 16] = [1; 16];
+
+/// A pool in memory, open.
+pub struct Grove {
+    pool: Arc<Pool>,
+    place: Arc<Shut>,
+}
+
+/// The same, closed; its memory stays.
+pub struct Shut {
+    path: PathBuf,
+    _scratch: Scratch,
+}
+
+impl Grove {
+    /// A new one of at least `bytes` in `place`, under the best guard, every page of which has been touched.
+    pub fn new(place: &Path, bytes: u64) -> Result<Arc<Self>> {
+        let scratch = Scratch::new(place)?;
+        let size = bytes.next_multiple_of(CHUNK);
+        scratch.file("pool", size)?;
+        let place = Arc::new(Shut { path: scratch.path("pool"), _scratch: scratch });
+        let memory = place.map()?;
+        memory.reserve(Span::new(0, size))?;
+        Pool::create(&memory, &Format { uuid: [7; 16], boot_id: BOOT })?;
+        let pool = Arc::new(Pool::open(Arc::new(memory), BOOT)?.0);
+        Ok(Arc::new(Self { pool, place }))
+    }
+
+    /// Closes it; nobody uses it any more.
+    pub fn shut(self: Arc<Self>) -> Result<Arc<Shut>> {
+        let Self { pool, place } = Arc::into_inner(self).expect("nobody uses it");
+        Arc::into_inner(pool).expect("nobody uses it").close()?;
+        Ok(place)
+    }
+}
+
+impl Shut {
+    /// Opens it.
+    pub fn open(self: &Arc<Self>) -> Result<Arc<Grove>> {
+        let pool = Arc::new(Pool::open(Arc::new(self.map()?), BOOT)?.0);
+        Ok(Arc::new(Grove { pool, place: Arc::clone(self) }))
+    }
+
+    fn map(&self) -> Result<Mapped> {
+        let file = OpenOptions::new().read(true).write(true).open(&self.path);
+        let file = file.map_err(Error::io(format!("opening {}", self.path.display())))?;
+        let name = self.path.display().to_string();
+        Ok(Mapped::map(file, &MapOptions { guard: Guard::best(), name, ..MapOptions::default() })?)
+    }
+}
+
+/// A file system of a pool, and how it is shown.
+#[derive(Clone)]
+pub struct Tree {
+    /// The pool.
+    pub grove: Arc<Grove>,
+    /// Its name in the pool.
+    pub name: &'static str,
+    /// The kernel keeps writes back.
+    pub cached: bool,
+    /// Bytes from which on a file is moved to superpages.
+    pub super_threshold_bytes: Option<u64>,
+}
+
+impl Tree {
+    /// Makes it, with nothing in it.
+    pub fn make(&self) -> Result<()> {
+        if self.grove.pool.tag(self.name).is_ok() {
+            FileSystem::remove(&self.grove.pool, self.name)?;
+        }
+        let super_threshold_bytes = self.super_threshold_bytes;
+        let spec = FsSpec { super_threshold_bytes, uid: 0, gid: 0, mode: 0o755, hash_seed: 7, now: now() };
+        Ok(FileSystem::create(&self.grove.pool, self.name, &spec)?)
+    }
+
+    /// Opens it.
+    pub fn open(&self) -> Result<Arc<FileSystem>> {
+        let options = FsOptions { data: None, read_only: false, clock: Arc::new(now) };
+        Ok(FileSystem::open(Arc::clone(&self.grove.pool), self.name, options)?)
+    }
+}
+
+/// The time, as `ferrite` stamps files with it.
+pub fn now() -> Time {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Time(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
+}
+
+/// Does all that waits in the background.
+pub fn settle(fs: &FileSystem) -> Result<()> {
+    while fs.step()? {}
+    Ok(())
+}
+
+/// A file system of ours on a mount point of its own, served by threads of this process.
+pub struct Visible {
+    tree: Tree,
+    point: PathBuf,
+    shown: RefCell<Option<Shown>>,
+}
+
+struct Shown {
+    fs: Arc<FileSystem>,
+    mounted: Mounted,
+}
+
+impl Visible {
+    /// `tree`, not yet mounted on `point`.
+    pub fn new(tree: Tree, point: &Path) -> Self {
+        Self { tree, point: point.into(), shown: RefCell::new(None) }
+    }
+
+    /// Makes it anew; it is not mounted.
+    pub fn make(&self) -> Result<()> {
+        self.tree.make()
+    }
+
+    /// Mounts it.
+    pub fn mount(&self) -> Result<()> {
+        let fs = self.tree.open()?;
+        let options = MountOptions {
+            source: format!("{}:{}", self.tree.grove.place.path.display(), self.tree.name),
+            cached: self.tree.cached,
+            allow_other: true,
+            read_only: false,
+            threads: machine::cores().max(2),
+        };
+        let mounted = Mounted::start(&fs, &self.point, &options);
+        let mounted = mounted.map_err(Error::io(format!("mounting on {}", self.point.display())))?;
+        *self.shown.borrow_mut() = Some(Shown { fs, mounted });
+        Ok(())
+    }
+
+    /// Does what its background thread would do a little later.
+    pub fn settle(&self) -> Result<()> {
+        self.shown.borrow().as_ref().map_or(Ok(()), |shown| settle(&shown.fs))
+    }
+
+    /// Unmounts it, if it is mounted.
+    pub fn unmount(&self) -> Result<()> {
+        let mut shown = self.shown.borrow_mut();
+        let Some(there) = shown.as_mut() else { return Ok(()) };
+        there.mounted.unmount().map_err(|why| match why {
+            NotUnmounted::Busy(users) => {
+                Error::Server { who: self.point.display().to_string(), what: format!("used by {}", users.join(", ")) }
+            }
+            NotUnmounted::Io(why) => Error::io(format!("unmounting {}", self.point.display()))(why),
+        })?;
+        *shown = None;
+        Ok(())
+    }
+}

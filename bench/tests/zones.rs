@@ -1,0 +1,71 @@
+//! The experiments on the file system run whole, and report every case with every subject that this machine has.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use ferrite_bench::{Length, Only, Options, Report, find};
+use ferrite_serve::attach;
+
+/// Runs `name` so short that its figures mean nothing; what all reports must be is checked here.
+fn run(name: &str, only: Option<&str>) -> Report {
+    let folder = tempfile::tempdir_in("/dev/shm").expect("a folder in memory");
+    let options = Options {
+        length: Length::Smoke,
+        place: folder.path().into(),
+        ferrite: Some(env!("CARGO_BIN_EXE_ferrite-bench-worker").into()),
+        threads_many: 3,
+        only: Only::containing(only),
+    };
+    let report = find(name).expect("registered").run(&options, &mut |_| true);
+    let report = report.unwrap_or_else(|why| panic!("{name}: {why}"));
+    assert!(!report.rows.is_empty() && !report.paper.is_empty(), "{name} reports nothing");
+    assert!(!report.verdict.is_empty() && !report.verdict.contains("NaN"), "{}", report.verdict);
+    for row in &report.rows {
+        let numbers = [row.value, row.ratio, row.low, row.high];
+        assert!(numbers.iter().all(|number| number.is_finite() && *number > 0.0), "{row:?}");
+        assert!(report.row(&row.case, &row.beside).is_some(), "{row:?} is beside nobody");
+    }
+    report.write_svg(&folder.path().join("plot.svg")).expect("it can be drawn");
+    assert_eq!(std::fs::read_dir(folder.path()).expect("there").count(), 1, "something else was left behind");
+    assert!(!mounts_remain(), "something is still mounted");
+    report
+}
+
+fn mounts_remain() -> bool {
+    let mounts = std::fs::read_to_string("/proc/self/mounts").expect("there");
+    mounts.contains(&format!("/run/ferrite-bench/{}-", std::process::id()))
+}
+
+fn subjects<'a>(report: &'a Report, case: &str) -> BTreeSet<&'a str> {
+    report.rows.iter().filter(|row| row.case == case).map(|row| row.subject.as_str()).collect()
+}
+
+/// Whether anything can be mounted here; where not, that the verdict says so.
+fn mounts_run(report: &Report) -> bool {
+    let is_root = Path::new("/proc/self/status").exists() && attach::check().is_ok();
+    assert!(is_root || report.verdict.contains("left out"), "{}", report.verdict);
+    is_root
+}
+
+#[test]
+fn zones_measures_every_verb_in_every_way_in() {
+    let report = run("zones", None);
+    let cases: BTreeSet<&str> = report.rows.iter().map(|row| row.case.as_str()).collect();
+    for verb in ["write", "re-write", "random write", "read", "re-read", "random read"] {
+        for size in ["4K", "1024K", "4K, 3 threads"] {
+            assert!(cases.contains(format!("{verb} {size}").as_str()), "{verb} {size} is not in {cases:?}");
+        }
+    }
+    assert!(["create and close", "stat", "stat again", "unlink"].iter().all(|case| cases.contains(case)), "{cases:?}");
+    for case in cases.iter().filter(|case| **case != "mount of a pool") {
+        let found = subjects(&report, case);
+        assert!(found.contains("library"), "{case}: {found:?}");
+        if mounts_run(&report) {
+            let others = ["mount", "mount --cached", "tmpfs", "tmpfs huge", "ramfs", "ext4 fdatasync"];
+            assert!(others.into_iter().all(|one| found.contains(one)), "{case}: {found:?}");
+        }
+    }
+    if mounts_run(&report) {
+        assert_eq!(subjects(&report, "mount of a pool").len(), 2);
+    }
+}
