@@ -36,6 +36,8 @@ pub const VALUE_BYTES_MAX: usize = PAGE as usize / 2 - HEADER;
 struct State {
     /// The current slot as it lies on the medium.
     image: Vec<u8>,
+    /// Where the next one is put together.
+    draft: Vec<u8>,
     sequence: u64,
     frozen: bool,
 }
@@ -150,7 +152,7 @@ impl DirectBytes {
         let newest = slots.newest();
         let image = newest.map_or_else(|| vec![0; slot_bytes(initial.len())], |newest| slots.images[newest].clone());
         let sequence = newest.and_then(|newest| slots.sequences[newest]).unwrap_or(0);
-        let state = Mutex::new(State { image, sequence, frozen: false });
+        let state = Mutex::new(State { draft: image.clone(), image, sequence, frozen: false });
         let value_bytes = initial.len();
         let value = Arc::new(Self { holding, at, salt, value_bytes, scheme, state, thawed: Condvar::new() });
         let service: Arc<dyn Freeze> = value.clone();
@@ -212,20 +214,19 @@ impl DirectBytes {
         let mut state = self.state.lock();
         self.thawed.wait_while(&mut state, |state| state.frozen);
         self.holding.check_poison()?;
-        let mut room = [0; PAGE as usize / 2];
-        let image = &mut room[..state.image.len()];
-        image.copy_from_slice(&state.image);
-        let told = change(&mut image[HEADER..HEADER + self.value_bytes])?;
-        let sequence = state.sequence + 1;
-        seal(image, self.salt, sequence);
-        self.holding.memory().store(self.at + sequence % 2 * image.len() as u64, image, self.scheme);
+        let State { image, draft, sequence, .. } = &mut *state;
+        draft.copy_from_slice(image);
+        let told = change(&mut draft[HEADER..HEADER + self.value_bytes])?;
+        let next = *sequence + 1;
+        seal(draft, self.salt, next);
+        self.holding.memory().store(self.at + next % 2 * draft.len() as u64, draft, self.scheme);
         if self.scheme.settles_at_fence() {
             self.holding.settle()?
         } else {
             self.holding.barrier()?
         }
-        state.sequence = sequence;
-        state.image.copy_from_slice(image);
+        *sequence = next;
+        std::mem::swap(image, draft);
         Ok(told)
     }
 }
