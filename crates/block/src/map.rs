@@ -79,6 +79,8 @@ pub(crate) struct Map {
     words: Table<AtomicU32>,
     /// Where a group lies in the pool if its blocks are one run there, or 0.
     groups: Table<AtomicU64>,
+    /// How far from its address in the disk the group lies that was set last.
+    usual_shift: AtomicU64,
     /// Where each page of words lies on the medium.
     places: Table<AtomicU64>,
 }
@@ -89,6 +91,7 @@ impl Map {
         Self {
             words: Table::new(blocks_max),
             groups: Table::new(blocks_max / GROUP + 1),
+            usual_shift: AtomicU64::new(0),
             places: Table::new(blocks_max * WORD / PAGE + 1),
         }
     }
@@ -189,7 +192,14 @@ impl Map {
         let follow = entries.windows(2).all(|pair| pair[1].0 == pair[0].0 + 1);
         if follow && place(block + GROUP - 1) == place(block) + (GROUP - 1) * PAGE {
             self.groups.row(first / GROUP).store(place(block), Ordering::Release);
+            self.usual_shift.store(place(block).wrapping_sub(first * PAGE), Ordering::Relaxed);
         }
+    }
+
+    /// How far from its address in the disk a block probably lies in the pool; added, it may wrap.
+    #[inline]
+    pub fn usual_shift(&self) -> u64 {
+        self.usual_shift.load(Ordering::Relaxed)
     }
 
     /// Writes the words of blocks `first ..`, 64 at most, on the medium; durable once the caller has settled.
