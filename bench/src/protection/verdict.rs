@@ -80,10 +80,7 @@ fn nbd(report: &Report) -> String {
         if missing.is_empty() { String::new() } else { format!(" (not on this machine: {})", missing.join(", ")) };
     let cases: Vec<String> = served::loads().map(|load| served::case(&load)).collect();
     let ours = |row: &Row| row.subject == OURS && row.beside != OURS && cases.contains(&row.case);
-    let bound = range(report, |row| row.subject == BOUND && row.case.contains("256K") && row.beside != OURS);
-    let bound = bound.map_or(String::new(), |(least, most)| {
-        format!(", where at 256K a server that copies nothing reaches {least:.2} to {most:.2}")
-    });
+    let bound = bounds(report);
     match range(report, ours) {
         Some((least, most)) => format!("NBD: {least:.2} to {most:.2} times the better peer{bound}{note}"),
         None if report.rows.iter().any(|row| row.subject == OURS && cases.contains(&row.case)) => {
@@ -91,6 +88,28 @@ fn nbd(report: &Report) -> String {
         }
         None => String::new(),
     }
+}
+
+/// What is possible at 256K: where nothing is copied but into and out of the socket, and where the memory is copied once
+/// besides, as fast as the bare copy, which takes its time before or after.
+fn bounds(report: &Report) -> String {
+    let is_bound = |row: &&Row| row.subject == BOUND && row.case.contains("256K") && row.beside != OURS;
+    let with_copy = |row: &Row| {
+        let (load, _) = row.case.strip_prefix("NBD ")?.rsplit_once(' ')?;
+        let alone = format!("{load} Q1");
+        let bare = report.rows.iter().find(|bare| in_process(bare, BARE) && bare.case == alone)?;
+        Some(row.ratio / (1.0 + row.value / bare.value))
+    };
+    let rows: Vec<&Row> = report.rows.iter().filter(is_bound).collect();
+    let list = |ratios: Vec<f64>| ratios.iter().map(|ratio| format!("{ratio:.2}")).collect::<Vec<_>>().join(", ");
+    if rows.is_empty() {
+        return String::new();
+    }
+    let nothing = list(rows.iter().map(|row| row.ratio).collect());
+    let once = list(rows.iter().filter_map(|row| with_copy(row)).collect());
+    let once = if once.is_empty() { once } else { format!(", and with one copy of the memory before or after {once}") };
+    let cases = rows.iter().map(|row| row.case.as_str()).collect::<Vec<_>>().join(", ");
+    format!(" (at 256K a server that copies nothing reaches {nothing}{once}: {cases})")
 }
 
 fn killed(report: &Report) -> String {
