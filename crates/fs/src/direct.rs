@@ -22,18 +22,23 @@
 //! - FG4. Readers hold nothing: what they copied counts only if nothing changed meanwhile.
 //! - FG5. Grants that stand on a tag when its file system is opened are of clients of an owner that was killed. Until
 //!   their processes have ended nothing is taken from the chunks that there were, and nothing that is freed is used again.
+//! - FG6. A right to store to a file and copies of it that others keep exclude each other: the right begins when all copies
+//!   are gone, and ends before one is made.
 
 pub(crate) mod abroad;
 pub(crate) mod board;
 mod client;
 pub(crate) mod desk;
 mod lease;
+mod lending;
 mod request;
 mod seat;
 mod source;
 mod state;
+mod times;
 
 pub use client::Session;
+pub use desk::Copies;
 pub use lease::Lease;
 pub use request::{Access, Request};
 pub use source::{mount_source, read_mount_source};

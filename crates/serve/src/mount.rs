@@ -9,8 +9,9 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use ferrite_fs::FileSystem;
-use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
+use ferrite_fs::direct::Copies;
+use ferrite_fs::{FileSystem, Ino};
+use fuser::{BackgroundSession, Config, INodeNo, MountOption, Notifier, Session, SessionACL};
 
 use crate::attach::fuse::{self, is_root};
 use crate::attach::mounts::Mount;
@@ -68,6 +69,19 @@ pub enum NotUnmounted {
     Io(io::Error),
 }
 
+/// What the kernel keeps of the files of a mount.
+struct KernelCopies(Notifier);
+
+impl Copies for KernelCopies {
+    fn forget(&self, ino: Ino) -> io::Result<()> {
+        match self.0.inval_inode(INodeNo(ino.0), 0, 0) {
+            // It knows no such file.
+            Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(()),
+            told => told,
+        }
+    }
+}
+
 /// Ends the wait of the thread that does background work.
 #[derive(Debug, Default)]
 struct Bell {
@@ -90,6 +104,7 @@ impl Mounted {
         let front = Front::new(Arc::clone(fs), options.cached);
         let session =
             if is_root() { as_root(front, point, options) } else { as_user(front, point, options) }?.spawn()?;
+        fs.tell_copies(Arc::new(KernelCopies(session.notifier())));
         let bell = Arc::new(Bell::default());
         let (fs, rung) = (Arc::clone(fs), Arc::clone(&bell));
         let worker = thread::Builder::new().name("ferrite-fs-step".into()).spawn(move || rung.work(&fs))?;

@@ -62,6 +62,11 @@ impl Abroad {
         self.sessions.fetch_add(1, Ordering::SeqCst);
     }
 
+    /// Whether the process of `session` has ended.
+    pub fn has_ended(&self, session: u64) -> bool {
+        self.known.lock().processes.get(&session).is_some_and(|process| !process.is_alive())
+    }
+
     /// Ends `session` if no thread of it is pinned, or its process has ended; whether it did.
     pub fn leave(&self, session: u64) -> bool {
         let mut known = self.known.lock();

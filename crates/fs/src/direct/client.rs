@@ -142,3 +142,14 @@ impl Session {
         }
     }
 }
+
+/// Ends it: the owner knows on return.
+impl Drop for Session {
+    fn drop(&mut self) {
+        if !self.is_over() {
+            let request = Request::DirectClose { name: self.name.clone(), session: self.id };
+            // Where it fails the owner ends it with the connection.
+            let _ = ask::<Option<bool>>(&mut self.client.lock(), &request);
+        }
+    }
+}

@@ -1,6 +1,7 @@
-//! Where the owner keeps who works beside it, and what it lets them do.
+//! Where the owner keeps who works beside it: the sessions.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ferrite_medium::Beacon;
@@ -9,81 +10,99 @@ use ferrite_pool::owner::{Caller, Reply};
 use parking_lot::Mutex;
 use serde_json::json;
 
-use super::board::{Board, LEASES};
-use super::request::{Access, Leased, Opened, Request};
-use super::state::State;
+use super::board::LEASES;
+use super::request::{Access, Opened, Request};
 use crate::fs::FileSystem;
-use crate::read::apply_waiting;
-use crate::{DataMode, Error, Ino, Kind, Result, Time};
+use crate::{DataMode, Ino, Result};
+
+/// Somebody who keeps copies of what files hold, as a kernel does that has the file system mounted.
+pub trait Copies: Send + Sync {
+    /// Lets go of all it has of the content and the attributes of `ino`; none is left on return. Waits for what is being
+    /// read and written through it, so it is called where nobody waits for the caller.
+    ///
+    /// # Errors
+    /// Where copies may be left.
+    fn forget(&self, ino: Ino) -> std::io::Result<()>;
+}
 
 /// A session.
 #[derive(Debug)]
-struct Visit {
-    grant: GrantId,
+pub(super) struct Visit {
+    pub grant: GrantId,
     /// The connection it came by.
-    connection: u64,
-    writable: bool,
+    pub connection: u64,
+    pub writable: bool,
     /// Its leases are gone; it ends when its threads have let go.
-    is_ending: bool,
+    pub is_ending: bool,
 }
 
 /// A lease that is out.
 #[derive(Clone, Copy, Debug)]
-struct Out {
-    slot: usize,
+pub(super) struct Out {
+    pub slot: usize,
+    pub serial: u64,
+    pub access: Access,
 }
 
-#[derive(Debug, Default)]
-struct Books {
-    visits: BTreeMap<u64, Visit>,
+#[derive(Default)]
+pub(super) struct Books {
+    pub visits: BTreeMap<u64, Visit>,
     /// By inode and session.
-    leases: BTreeMap<(u64, u64), Out>,
+    pub leases: BTreeMap<(u64, u64), Out>,
     free: Vec<usize>,
     /// Slots beyond this were never used.
     used: usize,
     serial: u64,
     beacon: Option<Beacon>,
+    pub copies: Option<Arc<dyn Copies>>,
 }
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Desk {
-    books: Mutex<Books>,
-    /// Leases that are out.
-    leases: AtomicUsize,
-}
-
-/// Times of a file that clients noted on the board.
-#[derive(Clone, Copy, Debug, Default)]
-struct Noted {
-    written: u64,
-    accessed: u64,
+    pub(super) books: Mutex<Books>,
+    /// Leases that are out, and those of them through which somebody may store.
+    pub(super) leases: AtomicUsize,
+    pub(super) writers: AtomicUsize,
 }
 
 impl Books {
-    fn take_slot(&mut self) -> Option<usize> {
-        self.free.pop().or_else(|| {
+    /// A place on the board, and a serial.
+    pub fn take_slot(&mut self) -> Option<(usize, u64)> {
+        let slot = self.free.pop().or_else(|| {
             let fresh = self.used;
             (fresh < LEASES).then(|| self.used += 1)?;
             Some(fresh)
-        })
+        })?;
+        self.serial += 1;
+        Some((slot, self.serial))
     }
 
-    fn of(&self, ino: Ino) -> impl Iterator<Item = &Out> {
-        self.leases.range((ino.0, 0)..=(ino.0, u64::MAX)).map(|(_, out)| out)
+    pub fn give_back_slot(&mut self, slot: usize) {
+        self.free.push(slot);
+    }
+
+    /// The leases on `ino`.
+    pub fn of(&mut self, ino: Ino) -> impl Iterator<Item = &mut Out> {
+        self.leases.range_mut((ino.0, 0)..=(ino.0, u64::MAX)).map(|(_, out)| out)
     }
 }
 
-/// Takes what clients noted in `slot`.
-fn noted(board: &Board, slot: usize) -> Noted {
-    let take = |word: &std::sync::atomic::AtomicU64| match word.load(Ordering::Acquire) {
-        0 => 0,
-        _ => word.swap(0, Ordering::AcqRel),
-    };
-    Noted { written: take(board.written(slot)), accessed: take(board.accessed(slot)) }
+impl Desk {
+    /// Whether anybody has a lease.
+    #[inline]
+    pub fn is_leased(&self) -> bool {
+        self.leases.load(Ordering::Acquire) > 0
+    }
+
+    /// Whether anybody has one through which it may store.
+    #[inline]
+    pub fn has_writers(&self) -> bool {
+        self.writers.load(Ordering::SeqCst) > 0
+    }
 }
 
-fn refused<T>(why: impl Into<String>) -> Result<T> {
+pub(super) fn refused<T>(why: impl Into<String>) -> Result<T> {
     Err(ferrite_pool::Error::Busy(why.into()).into())
 }
 
@@ -93,19 +112,29 @@ impl FileSystem {
     /// # Errors
     /// Why not, in words for people.
     pub fn answer(&self, boot_id: [u8; 16], caller: &Caller, request: &Request) -> Result<Reply> {
+        let plain = |value| Reply { value, fds: Vec::new() };
         match *request {
             Request::DirectOpen { .. } => self.open_session(boot_id, caller),
             Request::DirectLease { session, ino, access, .. } => {
                 self.ensure_theirs(session, caller)?;
-                let leased = self.lease(session.0, Ino(ino), access)?;
-                Ok(Reply { value: json!(leased), fds: Vec::new() })
+                Ok(plain(json!(self.lend(session.0, Ino(ino), access)?)))
             }
             Request::DirectReturn { session, ino, .. } => {
                 self.ensure_theirs(session, caller)?;
-                self.end_lease(session.0, Ino(ino));
+                self.take_back(session.0, Ino(ino));
+                Ok(Reply::default())
+            }
+            Request::DirectClose { session, .. } => {
+                self.ensure_theirs(session, caller)?;
+                self.end_sessions_of(caller.connection);
                 Ok(Reply::default())
             }
         }
+    }
+
+    /// Lets `copies` forget what clients are about to change.
+    pub fn tell_copies(&self, copies: Arc<dyn Copies>) {
+        self.desk.books.lock().copies = Some(copies);
     }
 
     fn open_session(&self, boot_id: [u8; 16], caller: &Caller) -> Result<Reply> {
@@ -140,68 +169,6 @@ impl FileSystem {
         }
     }
 
-    /// Gives `session` a lease on `ino`.
-    fn lease(&self, session: u64, ino: Ino, access: Access) -> Result<Leased> {
-        if access > Access::Read {
-            self.ensure_plain(ino)?;
-        }
-        self.load_regular(ino)?;
-        self.hold(ino)?;
-        let leased = self.enter_lease(session, ino, access);
-        if leased.is_err() {
-            self.release(ino, 1);
-        }
-        leased
-    }
-
-    fn enter_lease(&self, session: u64, ino: Ino, access: Access) -> Result<Leased> {
-        let mut books = self.desk.books.lock();
-        let books = &mut *books;
-        let visit = books.visits.get(&session).filter(|visit| !visit.is_ending);
-        let Some(visit) = visit else { return refused("the session has ended") };
-        if access > Access::Read && !visit.writable {
-            return Err(Error::ReadOnly);
-        }
-        if access == Access::Append {
-            return refused("nobody appends directly");
-        }
-        if books.leases.contains_key(&(ino.0, session)) {
-            return refused("the session has a lease on this file");
-        }
-        let Some(slot) = books.take_slot() else { return refused("too many files are leased") };
-        books.serial += 1;
-        let serial = books.serial;
-        books.leases.insert((ino.0, session), Out { slot });
-        self.desk.leases.fetch_add(1, Ordering::SeqCst);
-        self.space.board.lease(slot).store(State::new(serial, access).0, Ordering::SeqCst);
-        Ok(Leased { slot: slot as u32, serial, access })
-    }
-
-    /// Only a program that asks the kernel loses set-id bits by writing.
-    fn ensure_plain(&self, ino: Ino) -> Result<()> {
-        let attr = self.getattr(ino)?;
-        let is_plain = attr.kind == Kind::File && attr.mode & 0o6000 == 0;
-        if is_plain && matches!(self.xattr(ino, b"security.capability"), Err(Error::NoAttribute)) {
-            return Ok(());
-        }
-        refused("a program with rights of its own is written through the mount")
-    }
-
-    /// Takes the lease of `session` on `ino` back.
-    fn end_lease(&self, session: u64, ino: Ino) {
-        let mut books = self.desk.books.lock();
-        let Some(out) = books.leases.remove(&(ino.0, session)) else { return };
-        let board = &self.space.board;
-        board.lease(out.slot).store(State::VOID.0, Ordering::SeqCst);
-        self.space.abroad.pass();
-        let noted = noted(board, out.slot);
-        books.free.push(out.slot);
-        self.desk.leases.fetch_sub(1, Ordering::SeqCst);
-        drop(books);
-        self.take_times(ino, &[noted]);
-        self.release(ino, 1);
-    }
-
     /// Ends the sessions that came by `connection`, which has ended, as far as their threads let them.
     pub fn end_sessions_of(&self, connection: u64) {
         let mut books = self.desk.books.lock();
@@ -215,75 +182,30 @@ impl FileSystem {
     /// Ends every session: clients are told that the owner is gone. Nobody else has the file system open any more.
     pub fn dismiss(&self) {
         let mut books = self.desk.books.lock();
-        books.beacon = None;
+        (books.beacon, books.copies) = (None, None);
         books.visits.values_mut().for_each(|visit| visit.is_ending = true);
         drop(books);
         self.end_sessions();
     }
 
-    /// Ends what sessions are to end, as far as their threads let them; whether one of them has ended.
-    pub(crate) fn end_sessions(&self) -> bool {
-        let books = self.desk.books.lock();
+    /// Ends what sessions are to end, as far as their threads let them.
+    pub(crate) fn end_sessions(&self) {
+        let mut books = self.desk.books.lock();
+        for (session, visit) in &mut books.visits {
+            // A forked child may have the connection still.
+            visit.is_ending |= self.space.abroad.has_ended(*session);
+        }
         let ending: Vec<(u64, GrantId)> =
             books.visits.iter().filter(|(_, visit)| visit.is_ending).map(|(id, visit)| (*id, visit.grant)).collect();
         let leases: Vec<(u64, u64)> = books.leases.keys().copied().collect();
         drop(books);
-        let mut has_ended = false;
         for (session, grant) in ending {
-            leases.iter().filter(|(_, of)| *of == session).for_each(|(ino, _)| self.end_lease(session, Ino(*ino)));
+            leases.iter().filter(|(_, of)| *of == session).for_each(|(ino, _)| self.take_back(session, Ino(*ino)));
             if self.space.abroad.leave(session) {
                 self.desk.books.lock().visits.remove(&session);
                 // Where it fails the grant ends with its process.
                 let _ = self.pool().grants().release(self.pool(), grant);
-                has_ended = true;
             }
         }
-        has_ended
-    }
-
-    /// Whether anybody has a lease.
-    #[inline]
-    pub(crate) fn is_leased(&self) -> bool {
-        self.desk.leases.load(Ordering::Acquire) > 0
-    }
-
-    /// Lets the inode say when clients wrote to it and read from it.
-    pub(crate) fn fold_times(&self, ino: Ino) {
-        if !self.is_leased() {
-            return;
-        }
-        let books = self.desk.books.lock();
-        let found: Vec<Noted> = books.of(ino).map(|out| noted(&self.space.board, out.slot)).collect();
-        drop(books);
-        self.take_times(ino, &found);
-    }
-
-    /// The same for all files.
-    pub(crate) fn fold_all_times(&self) {
-        if !self.is_leased() {
-            return;
-        }
-        let inos: Vec<u64> = self.desk.books.lock().leases.keys().map(|(ino, _)| *ino).collect();
-        inos.into_iter().for_each(|ino| self.fold_times(Ino(ino)));
-    }
-
-    fn take_times(&self, ino: Ino, noted: &[Noted]) {
-        let latest = |of: fn(&Noted) -> u64| noted.iter().map(of).max().unwrap_or(0) as i64;
-        let (written, accessed) = (latest(|noted| noted.written), latest(|noted| noted.accessed));
-        if (written, accessed) == (0, 0) || self.refuse_if_read_only().is_err() {
-            return;
-        }
-        let Some(_pass) = self.gate.try_pass() else { return };
-        let stripe = self.locks.write(ino);
-        let Ok(mut inode) = self.load_regular(ino) else { return };
-        apply_waiting(&stripe, &mut inode);
-        if written > inode.head.mtime {
-            inode.touch(Time(written).0);
-        }
-        if accessed > 0 && inode.head.atime <= inode.head.mtime {
-            inode.head.atime = accessed.max(inode.head.mtime.saturating_add(1));
-        }
-        inode.store_direct(self.memory());
-        self.memory().fence();
     }
 }

@@ -44,13 +44,23 @@ pub enum Request {
         /// The inode.
         ino: u64,
     },
+    /// Ends the session, and all its leases.
+    DirectClose {
+        /// The file system.
+        name: String,
+        /// The session.
+        session: GrantId,
+    },
 }
 
 impl Request {
     /// The file system that it is about.
     pub fn file_system(&self) -> &str {
         match self {
-            Self::DirectOpen { name } | Self::DirectLease { name, .. } | Self::DirectReturn { name, .. } => name,
+            Self::DirectOpen { name }
+            | Self::DirectLease { name, .. }
+            | Self::DirectReturn { name, .. }
+            | Self::DirectClose { name, .. } => name,
         }
     }
 }

@@ -5,6 +5,8 @@
 //! - FM3. Set-id bits and capabilities are taken away here on a change of owner, and on a change of content by who has
 //!   no right to keep them: the kernel leaves it to us, or it would ask before every write.
 //! - FM4. What is answered with ENOSYS is never asked again: opening and closing, for nothing is to be done then.
+//! - FM5. While clients beside the owner may store to a file, the kernel is told to believe nothing of its attributes, and
+//!   who reads or changes its content here ends their right first (fs FG6).
 
 use std::cell::RefCell;
 use std::ffi::OsStr;
@@ -53,9 +55,21 @@ impl Front {
         }
     }
 
+    /// How long the kernel may believe what it is told of `ino` (FM5).
+    fn known(&self, ino: Ino) -> Duration {
+        if self.fs.is_written_directly(ino) { Duration::ZERO } else { KNOWN }
+    }
+
+    fn tell_attr(&self, found: Result<Attr>, reply: ReplyAttr) {
+        match found {
+            Ok(attr) => reply.attr(&self.known(attr.ino), &attributes(&attr)),
+            Err(error) => reply.error(errno(&error)),
+        }
+    }
+
     fn tell(&self, found: Result<Attr>, reply: ReplyEntry) {
         match self.held(found) {
-            Ok(attr) => reply.entry(&KNOWN, &attributes(&attr), Generation(attr.generation.into())),
+            Ok(attr) => reply.entry(&self.known(attr.ino), &attributes(&attr), Generation(attr.generation.into())),
             Err(error) => reply.error(errno(&error)),
         }
     }
@@ -74,6 +88,7 @@ impl Front {
     }
 
     fn write_at(&self, ino: Ino, at: u64, data: &[u8], (how, flags): (WriteFlags, OpenFlags)) -> Result<usize> {
+        self.fs.end_writing(ino);
         if how.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID)
             && let Some(mode) = self.drop_capabilities(ino)?
         {
@@ -111,10 +126,7 @@ impl Filesystem for Front {
     }
 
     fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        match self.fs.getattr(Ino(ino.0)) {
-            Ok(attr) => reply.attr(&KNOWN, &attributes(&attr)),
-            Err(error) => reply.error(errno(&error)),
-        }
+        self.tell_attr(self.fs.getattr(Ino(ino.0)), reply);
     }
 
     fn setattr(
@@ -139,10 +151,10 @@ impl Filesystem for Front {
         let set = SetAttr { mode, uid, gid, size, atime: atime.map(set_time), mtime: mtime.map(set_time) };
         let by_root = request.uid() == 0;
         let set = self.with_losses(Ino(ino.0), set, by_root);
-        match set.and_then(|set| self.fs.setattr(Ino(ino.0), &set)) {
-            Ok(attr) => reply.attr(&KNOWN, &attributes(&attr)),
-            Err(error) => reply.error(errno(&error)),
+        if size.is_some() || mode.is_some_and(|mode| mode & 0o6000 != 0) {
+            self.fs.end_writing(Ino(ino.0));
         }
+        self.tell_attr(set.and_then(|set| self.fs.setattr(Ino(ino.0), &set)), reply);
     }
 
     fn readlink(&self, _: &Request, ino: INodeNo, reply: ReplyData) {
@@ -219,6 +231,7 @@ impl Filesystem for Front {
             if buffer.len() < len {
                 buffer.resize(len, 0);
             }
+            self.fs.end_writing(Ino(ino.0));
             match self.fs.read(Ino(ino.0), at, &mut buffer[..len]) {
                 Ok(len) => reply.data(&buffer[..len]),
                 Err(error) => reply.error(errno(&error)),
@@ -285,7 +298,7 @@ impl Filesystem for Front {
             let Ok(attr) = (if is_dot { found } else { self.held(found) }) else { continue };
             let generation = Generation(attr.generation.into());
             let name = OsStr::from_bytes(&name);
-            if reply.add(INodeNo(ino.0), cookie, name, &KNOWN, &attributes(&attr), generation) {
+            if reply.add(INodeNo(ino.0), cookie, name, &self.known(ino), &attributes(&attr), generation) {
                 if !is_dot {
                     self.fs.release(ino, 1);
                 }
@@ -314,6 +327,7 @@ impl Filesystem for Front {
             libc::XATTR_REPLACE => SetXattr::Replace,
             _ => SetXattr::Any,
         };
+        self.fs.end_writing(Ino(ino.0));
         answer(self.fs.set_xattr(Ino(ino.0), name.as_bytes(), value, how), reply);
     }
 
@@ -355,6 +369,7 @@ impl Filesystem for Front {
             (libc::FALLOC_FL_ZERO_RANGE, true) => Allocate::ZeroKeepSize,
             _ => return reply.error(Errno::EOPNOTSUPP),
         };
+        self.fs.end_writing(Ino(ino.0));
         match at.checked_add(len) {
             Some(end) => answer(self.fs.allocate(Ino(ino.0), at..end, how), reply),
             None => reply.error(Errno::EFBIG),
