@@ -20,6 +20,7 @@ mod errno;
 mod front;
 mod kernel;
 mod rights;
+mod told;
 mod words;
 
 use front::Front;

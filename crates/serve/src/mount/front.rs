@@ -14,10 +14,10 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use ferrite_fs::{
-    Allocate, Attr, Credentials, Error, FileSystem, Ino, Kind, NewFile, Rename, Result, Seek, SetAttr, SetXattr,
+    Allocate, Attr, Credentials, FileSystem, Ino, Kind, NewFile, Rename, Result, Seek, SetAttr, SetXattr,
 };
 use fuser::{
     BsdFileFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, KernelConfig, LockOwner, OpenFlags,
@@ -27,10 +27,9 @@ use fuser::{
 
 use super::errno::errno;
 use super::kernel;
+use super::told::KNOWN;
 use super::words::{attributes, file_type, set_time};
 
-/// How long the kernel may believe what it was told: nobody else changes this file system.
-const KNOWN: Duration = Duration::from_secs(24 * 3600);
 /// Bytes of a block in `statfs`.
 const BLOCK: u64 = 4096;
 
@@ -44,34 +43,6 @@ pub(super) struct Front {
 impl Front {
     pub fn new(fs: Arc<FileSystem>, cached: bool) -> Self {
         Self { fs, cached }
-    }
-
-    /// Holds what is about to be told (FM1).
-    fn held(&self, found: Result<Attr>) -> Result<Attr> {
-        let attr = found?;
-        match self.fs.hold(attr.ino) {
-            Err(Error::Stale) => Err(Error::NotFound),
-            other => other.map(|()| attr),
-        }
-    }
-
-    /// How long the kernel may believe what it is told of `ino` (FM5).
-    fn known(&self, ino: Ino) -> Duration {
-        if self.fs.is_written_directly(ino) { Duration::ZERO } else { KNOWN }
-    }
-
-    fn tell_attr(&self, found: Result<Attr>, reply: ReplyAttr) {
-        match found {
-            Ok(attr) => reply.attr(&self.known(attr.ino), &attributes(&attr)),
-            Err(error) => reply.error(errno(&error)),
-        }
-    }
-
-    fn tell(&self, found: Result<Attr>, reply: ReplyEntry) {
-        match self.held(found) {
-            Ok(attr) => reply.entry(&self.known(attr.ino), &attributes(&attr), Generation(attr.generation.into())),
-            Err(error) => reply.error(errno(&error)),
-        }
     }
 
     fn make(

@@ -1,0 +1,43 @@
+//! What the kernel is told of files, and how long it may believe that.
+
+use std::time::Duration;
+
+use ferrite_fs::{Attr, Error, Ino, Result};
+use fuser::{Generation, ReplyAttr, ReplyEntry};
+
+use super::errno::errno;
+use super::front::Front;
+use super::words::attributes;
+
+/// How long the kernel may believe what it was told, where nobody else changes the file.
+pub(super) const KNOWN: Duration = Duration::from_secs(24 * 3600);
+
+impl Front {
+    /// Holds what is about to be told (FM1).
+    pub(super) fn held(&self, found: Result<Attr>) -> Result<Attr> {
+        let attr = found?;
+        match self.fs.hold(attr.ino) {
+            Err(Error::Stale) => Err(Error::NotFound),
+            other => other.map(|()| attr),
+        }
+    }
+
+    /// How long the kernel may believe what it is told of `ino` (FM5).
+    pub(super) fn known(&self, ino: Ino) -> Duration {
+        if self.fs.is_written_directly(ino) { Duration::ZERO } else { KNOWN }
+    }
+
+    pub(super) fn tell_attr(&self, found: Result<Attr>, reply: ReplyAttr) {
+        match found {
+            Ok(attr) => reply.attr(&self.known(attr.ino), &attributes(&attr)),
+            Err(error) => reply.error(errno(&error)),
+        }
+    }
+
+    pub(super) fn tell(&self, found: Result<Attr>, reply: ReplyEntry) {
+        match self.held(found) {
+            Ok(attr) => reply.entry(&self.known(attr.ino), &attributes(&attr), Generation(attr.generation.into())),
+            Err(error) => reply.error(errno(&error)),
+        }
+    }
+}
