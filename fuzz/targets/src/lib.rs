@@ -6,9 +6,11 @@
 
 mod block_trace;
 mod control;
+mod database;
 mod image;
 mod nbd;
 mod record;
+mod segment;
 mod slots;
 mod superblock;
 mod tags;
@@ -26,12 +28,14 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [Target; 10] = [
+pub const TARGETS: [Target; 12] = [
     Target { name: "superblock", run: superblock::target, seeds: superblock::seeds },
     Target { name: "record", run: record::target, seeds: record::seeds },
     Target { name: "tags", run: tags::target, seeds: tags::seeds },
     Target { name: "slots", run: slots::target, seeds: slots::seeds },
     Target { name: "transaction", run: transaction::target, seeds: transaction::seeds },
+    Target { name: "segment", run: segment::target, seeds: segment::seeds },
+    Target { name: "database", run: database::target, seeds: database::seeds },
     Target { name: "image", run: image::target, seeds: image::seeds },
     Target { name: "control", run: control::target, seeds: control::seeds },
     Target { name: "nbd", run: nbd::target, seeds: nbd::seeds },

@@ -3,6 +3,7 @@
 mod crash;
 mod failures;
 mod folder;
+mod golden;
 mod model;
 mod threads;
 

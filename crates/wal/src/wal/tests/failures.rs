@@ -1,6 +1,6 @@
 //! The ring is full; what it drains to is full, failing, forgetful, gone, another's.
 
-use super::folder::Failure;
+use super::folder::{Failure, SlowFolder};
 use super::*;
 use crate::segment::Directory;
 
@@ -100,6 +100,46 @@ fn a_folder_that_is_gone_is_told_by_its_path_and_taken_up_again_when_it_is_back(
     let directory = Box::new(Directory::new(&path).unwrap());
     let wal = Wal::open(&open_pool(&memory).unwrap(), "log", directory).unwrap();
     runs(&numbers(&wal).unwrap(), 0, 10).unwrap();
+}
+
+/// While the folder is in the middle of a write, appends go on until the ring is full; who finds it full waits for the
+/// folder, and for nothing else. Nothing is lost, and nobody waits for ever.
+#[test]
+fn a_slow_folder_holds_back_only_who_finds_the_ring_full() {
+    for durability in [Durability::Strict, Durability::Relaxed] {
+        let (memory, folder) = (new_pool(Model::MAPPED), LyingFolder::default());
+        let (slow, entered, let_go) = SlowFolder::new(&folder);
+        let spec = WalSpec { capacity_bytes: CAPACITY };
+        let wal = &Wal::create(&open_pool(&memory).unwrap(), "log", &spec, Box::new(slow)).unwrap();
+        let append = move |number| wal.append(&payload(number), durability);
+        append(0).unwrap();
+        std::thread::scope(|scope| {
+            let draining = scope.spawn(|| wal.step());
+            entered.recv().unwrap();
+            let mut next = 1;
+            let fits = |number| {
+                let Standing { head, end, .. } = wal.standing();
+                end.number() - head.number() + Log::lines_for(payload(number).len()) <= CAPACITY / 64
+            };
+            while fits(next) {
+                append(next).unwrap();
+                next += 1;
+            }
+            assert!(next > 20, "{next} appends went on");
+            let full = wal.standing();
+            let late: Vec<_> = (next..next + 3).map(|number| scope.spawn(move || append(number))).collect();
+            wal.commit().unwrap();
+            assert_eq!((wal.standing().head, wal.standing().end), (full.head, full.end), "a place that was not free");
+            drop(let_go);
+            draining.join().unwrap().unwrap();
+            late.into_iter().for_each(|append| _ = append.join().unwrap().unwrap());
+            wal.drain().unwrap();
+            // The late ones came in any order.
+            let mut found = numbers(wal).unwrap();
+            found.sort_unstable();
+            runs(&found, 0, next + 3).unwrap();
+        });
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
 
 use ferrite_crash::LyingMemory;
 use parking_lot::Mutex;
@@ -220,5 +221,49 @@ impl Folder for LyingFolder {
 
     fn place(&self) -> String {
         "the lying folder".into()
+    }
+}
+
+/// A folder whose writes take until they are let go: each says that it has begun, and waits. Once what lets go is dropped,
+/// no write waits any more.
+pub struct SlowFolder {
+    inner: LyingFolder,
+    entered: Sender<()>,
+    let_go: Receiver<()>,
+}
+
+impl SlowFolder {
+    /// One over `inner`; what hears of writes, and what lets them go.
+    pub fn new(inner: &LyingFolder) -> (Self, Receiver<()>, Sender<()>) {
+        let ((entered, heard), (lets_go, let_go)) = (channel(), channel());
+        (Self { inner: inner.clone(), entered, let_go }, heard, lets_go)
+    }
+}
+
+impl Folder for SlowFolder {
+    fn list(&mut self) -> io::Result<Vec<u64>> {
+        self.inner.list()
+    }
+
+    fn write(&mut self, segment: u64, at: u64, bytes: &[u8]) -> io::Result<()> {
+        let _ = self.entered.send(());
+        let _ = self.let_go.recv();
+        self.inner.write(segment, at, bytes)
+    }
+
+    fn settle(&mut self, segment: u64) -> io::Result<()> {
+        self.inner.settle(segment)
+    }
+
+    fn read(&mut self, segment: u64, at: u64, into: &mut [u8]) -> io::Result<usize> {
+        self.inner.read(segment, at, into)
+    }
+
+    fn remove(&mut self, segment: u64) -> io::Result<()> {
+        self.inner.remove(segment)
+    }
+
+    fn place(&self) -> String {
+        self.inner.place()
     }
 }

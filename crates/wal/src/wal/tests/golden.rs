@@ -1,0 +1,149 @@
+//! A log, drained in part, and a database's log, of format version 1, kept as they were written: what reads them today
+//! must read them for ever.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use ferrite_pool::layout::PAGE;
+use ferrite_pool::owner::{Caller, PidFd};
+use ferrite_pool::{Need, NewTag, Role, Stream, Zone, seal};
+
+use super::*;
+use crate::database::{Entry, Office, Request};
+use crate::segment::Folder;
+
+/// The pool and the segments, each by its name in the file.
+type Parts = BTreeMap<String, Vec<u8>>;
+
+const POOL: &str = "pool";
+const DATABASE: &str = "/srv/golden.db";
+
+fn path() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/wal-v1.lines")
+}
+
+/// The lines of 64 bytes of each part that are not zeros, each with its place.
+fn encode(parts: &Parts) -> String {
+    let mut text =
+        "# A log and its segments, and a database's log, of version 1: the lines that are not zeros.\n".to_owned();
+    for (name, bytes) in parts {
+        writeln!(text, "{name}: {}", bytes.len()).unwrap();
+        for (number, line) in bytes.chunks(64).enumerate().filter(|(_, line)| line.iter().any(|byte| *byte != 0)) {
+            write!(text, "{:x} ", number * 64).unwrap();
+            line.iter().for_each(|byte| write!(text, "{byte:02x}").unwrap());
+            text.push('\n');
+        }
+    }
+    text
+}
+
+fn decode(text: &str) -> Parts {
+    let (mut parts, mut name) = (Parts::new(), "");
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        if let Some((part, bytes)) = line.split_once(": ") {
+            parts.insert(part.into(), vec![0; bytes.parse().expect("bytes")]);
+            name = part;
+            continue;
+        }
+        let (place, digits) = line.split_once(' ').expect("a place and bytes");
+        let place = usize::from_str_radix(place, 16).expect("a place");
+        for (index, pair) in digits.as_bytes().chunks(2).enumerate() {
+            let byte = u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).expect("a byte");
+            parts.get_mut(name).expect("a part")[place + index] = byte;
+        }
+    }
+    parts
+}
+
+fn caller() -> Caller {
+    let pid = std::process::id();
+    Caller { pid, uid: 0, process: PidFd::open(pid).unwrap(), connection: 0 }
+}
+
+/// Records in two files and in the ring, the first two forgotten; stopped without closing.
+fn make() -> Parts {
+    let (memory, folder) = (new_pool(Model::MAPPED), LyingFolder::default());
+    let wal = create(&memory, &folder);
+    let at: Vec<Position> = (0..60).map(|number| wal.append(&payload(number), Durability::Strict).unwrap()).collect();
+    wal.drain().unwrap();
+    (60..70).for_each(|number| _ = wal.append(&payload(number), Durability::Strict).unwrap());
+    wal.truncate(at[2]).unwrap();
+    drop(wal);
+    make_database(&memory);
+    let mut parts = Parts::from([(POOL.to_owned(), memory.snapshot())]);
+    for segment in folder.names() {
+        let mut bytes = vec![0; 1 << 20];
+        let read = folder.clone().read(segment, 0, &mut bytes).unwrap();
+        bytes.truncate(read);
+        parts.insert(format!("segment {segment}"), bytes);
+    }
+    parts
+}
+
+/// By docs/format.md: a marked database with 100 bytes in its write-ahead log and an empty journal.
+fn make_database(memory: &Arc<LyingMemory>) {
+    let pool = open_pool(memory).unwrap();
+    let need = |role, bytes| Need { role, zone: Zone::Normal, bytes };
+    let needs = [need(Role::MAP, PAGE), need(Role(2), 2 * PAGE), need(Role(3), PAGE)];
+    let mut attributes = [0; 64];
+    attributes[..8].copy_from_slice(&0x801_u64.to_le_bytes());
+    attributes[8..16].copy_from_slice(&77_u64.to_le_bytes());
+    let new = NewTag { name: DATABASE, kind: TagKind::DATABASE, size: 0, attributes, needs: &needs };
+    let tag = pool.create_tag(&new, |_| Ok(())).unwrap();
+    let place = |role| Stream::new(&tag.extents, role).locate(0).unwrap().at;
+    memory.store(place(Role(2)), &[0x5A; 100], ferrite_medium::Scheme::Nt);
+    for (at, number) in [(0, 4 << 16 | 1 << 16 | 2 << 8 | 2), (64, 101), (128, 1)] {
+        memory.store_word(place(Role::MAP) + at, seal(tag.generation as u32, number));
+    }
+    memory.barrier().unwrap();
+}
+
+/// `FERRITE_GOLDEN=write cargo test -p ferrite-wal golden` makes it anew, which only a new format version may ask for.
+fn kept() -> Parts {
+    static KEPT: OnceLock<Parts> = OnceLock::new();
+    let kept = KEPT.get_or_init(|| {
+        if std::env::var("FERRITE_GOLDEN").is_ok_and(|value| value == "write") {
+            std::fs::write(path(), encode(&make())).unwrap();
+        }
+        decode(&std::fs::read_to_string(path()).unwrap_or_else(|error| panic!("{}: {error}", path().display())))
+    });
+    kept.clone()
+}
+
+#[test]
+fn logs_of_version_1_are_read_and_go_on() {
+    let (mut parts, mut folder) = (kept(), LyingFolder::default());
+    let memory = Arc::new(LyingMemory::from_image(&parts.remove(POOL).expect("a pool"), Model::MAPPED));
+    for (name, bytes) in &parts {
+        let number = name.strip_prefix("segment ").and_then(|number| number.parse().ok()).expect("a segment");
+        folder.write(number, 0, bytes).unwrap();
+        folder.settle(number).unwrap();
+    }
+    assert!(parts.len() > 1, "{} segments", parts.len());
+    let wal = open(&memory, &folder).unwrap();
+    let standing = wal.standing();
+    assert!(standing.start < standing.head && standing.head < standing.durable, "{standing:?}");
+    runs(&numbers(&wal).unwrap(), 2, 70).unwrap();
+    wal.append(&payload(70), Durability::Strict).unwrap();
+    wal.drain().unwrap();
+    runs(&numbers(&wal).unwrap(), 2, 71).unwrap();
+}
+
+#[test]
+fn a_databases_log_of_version_1_is_listed_and_read() {
+    let memory = Arc::new(LyingMemory::from_image(&kept()[POOL], Model::MAPPED));
+    let pool = open_pool(&memory).unwrap();
+    let listed = Office::new(Arc::clone(&pool), BOOT).answer(&caller(), Request::DatabaseList).unwrap().value;
+    let found: Vec<Entry> = serde_json::from_value(listed).unwrap();
+    let space_bytes = 4 * PAGE;
+    let path = DATABASE.into();
+    let wanted = Entry { path, wal_bytes: 100, journal_bytes: 0, space_bytes, processes: Vec::new(), marked: true };
+    assert_eq!(found, [wanted]);
+    let tag = pool.tag(DATABASE).unwrap();
+    let mut bytes = [0; 101];
+    memory.load(Stream::new(&tag.extents, Role(2)).locate(0).unwrap().at, &mut bytes);
+    assert_eq!((&bytes[..100], bytes[100]), (&[0x5A; 100][..], 0));
+    assert_eq!(tag.attributes[..16], [0x801_u64.to_le_bytes(), 77_u64.to_le_bytes()].concat());
+}

@@ -1,0 +1,102 @@
+//! The words of a database's log in the pool, as found and sealed anew: what lists and checks it takes any.
+
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+use ferrite_medium::{MapOptions, Mapped, Memory};
+use ferrite_pool::check::{Owners, check_open};
+use ferrite_pool::layout::{CHUNK, PAGE, POOL_BYTES_MIN};
+use ferrite_pool::owner::{Caller, PidFd};
+use ferrite_pool::{Format, NUMBER_MAX, Need, NewTag, Pool, Role, Stream, Tag, TagKind, Zone, seal};
+use ferrite_wal::database::{DatabaseOwner, Entry, Office, Request};
+
+/// Where the words are in the MAP page: see docs/format.md.
+const WORDS_AT: [u64; 3] = [0, 64, 128];
+/// Bytes of the write-ahead log's space; the journal has as many.
+const SPACE_BYTES: u64 = 2 * PAGE;
+
+/// A pool with such a log.
+struct Field {
+    memory: Arc<dyn Memory>,
+    pool: Arc<Pool>,
+    office: Office,
+    owners: Owners,
+    caller: Caller,
+    tag: Arc<Tag>,
+    map_at: u64,
+}
+
+static FIELD: LazyLock<Mutex<Field>> = LazyLock::new(|| {
+    let memory = Mapped::anonymous(POOL_BYTES_MIN + CHUNK, &MapOptions::default()).expect("memory for a pool");
+    let memory: Arc<dyn Memory> = Arc::new(memory);
+    Pool::create(&*memory, &Format { uuid: [1; 16], boot_id: [2; 16] }).expect("a pool");
+    let pool = Arc::new(Pool::open(Arc::clone(&memory), [2; 16]).expect("opens").0);
+    let need = |role, bytes| Need { role, zone: Zone::Normal, bytes };
+    let needs = [need(Role::MAP, PAGE), need(Role(2), SPACE_BYTES), need(Role(3), SPACE_BYTES)];
+    let new = NewTag { name: "/a.db", kind: TagKind::DATABASE, size: 0, attributes: [0; 64], needs: &needs };
+    let tag = pool.create_tag(&new, |_| Ok(())).expect("room");
+    let map_at = Stream::new(&tag.extents, Role::MAP).locate(0).expect("a page was asked for").at;
+    let office = Office::new(Arc::clone(&pool), [2; 16]);
+    let mut owners = Owners::default();
+    owners.register(Box::new(DatabaseOwner));
+    let pid = std::process::id();
+    let caller = Caller { pid, uid: 0, process: PidFd::open(pid).expect("this process"), connection: 0 };
+    Mutex::new(Field { memory, pool, office, owners, caller, tag, map_at })
+});
+
+/// Three words.
+pub fn target(data: &[u8]) {
+    let field = FIELD.lock().unwrap_or_else(PoisonError::into_inner);
+    let word = |number: usize| {
+        let mut bytes = [0; 8];
+        let found = data.get(number * 8..).unwrap_or_default();
+        let len = found.len().min(8);
+        bytes[..len].copy_from_slice(&found[..len]);
+        u64::from_le_bytes(bytes)
+    };
+    let words = [0, 1, 2].map(word);
+    field.judge(words);
+    field.judge(words.map(|word| seal(field.tag.generation as u32, word & NUMBER_MAX)));
+}
+
+impl Field {
+    /// What is listed without a word of complaint fits its space, or the check says that it does not.
+    fn judge(&self, words: [u64; 3]) {
+        for (at, word) in WORDS_AT.into_iter().zip(words) {
+            self.memory.store_word(self.map_at + at, word);
+        }
+        let is_in_order = check_open(&self.pool, &self.owners, &mut |_| ()).findings.is_empty();
+        let Ok(entries) = self.list() else { return assert!(!is_in_order, "what cannot be listed was found in order") };
+        let [entry] = &entries[..] else { panic!("{} databases", entries.len()) };
+        let fits = entry.wal_bytes.max(entry.journal_bytes) <= SPACE_BYTES;
+        assert!(fits || !is_in_order, "a log longer than its space was found in order");
+    }
+
+    fn list(&self) -> Result<Vec<Entry>, String> {
+        let listed = self.office.answer(&self.caller, Request::DatabaseList).map_err(|error| error.to_string())?;
+        Ok(serde_json::from_value(listed.value).expect("a list"))
+    }
+}
+
+/// A marked database with bytes in both logs, and one with nothing.
+pub fn seeds() -> Vec<Vec<u8>> {
+    let salt = FIELD.lock().unwrap_or_else(PoisonError::into_inner).tag.generation as u32;
+    let marked = [4 << 16 | 1 << 16 | 2 << 8 | 2, 101, SPACE_BYTES + 1].map(|number| seal(salt, number).to_le_bytes());
+    vec![marked.concat(), vec![0; 24]]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_seeds_are_valid() {
+        for (seed, wanted) in seeds().into_iter().zip([(100, SPACE_BYTES, true), (0, 0, false)]) {
+            target(&seed);
+            let field = FIELD.lock().unwrap_or_else(PoisonError::into_inner);
+            let words: Vec<u64> = seed.chunks(8).map(|word| u64::from_le_bytes(word.try_into().unwrap())).collect();
+            field.judge(words.try_into().expect("three"));
+            let entry = field.list().expect("the words' layout changed").remove(0);
+            assert_eq!((entry.wal_bytes, entry.journal_bytes, entry.marked), wanted);
+        }
+    }
+}
