@@ -2,7 +2,9 @@
 
 use crate::options::{OnProgress, Options};
 use crate::report::Report;
-use crate::{Result, barriers, buffering, db_log, ftl, llc, media, objects, pace, protection, write_schemes, zones};
+use crate::{
+    Result, barriers, buffering, db_log, ftl, llc, media, objects, pace, protection, superpages, write_schemes, zones,
+};
 
 /// One experiment.
 pub struct Experiment {
@@ -65,6 +67,11 @@ pub const EXPERIMENTS: &[Experiment] = &[
         about: "files by records, by threads and by name, in every way in, beside memory's file systems (ZonFS, figures 5 \
                 and 6)",
         run: zones::run,
+    },
+    Experiment {
+        name: "superpages",
+        about: "large and small files on superpages and on normal pages, and TLB misses (chapter 5, figures 5.3 to 5.10)",
+        run: superpages::run,
     },
     Experiment {
         name: "ftl",

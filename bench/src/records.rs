@@ -9,13 +9,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::buffer::Buffer;
 use crate::random::Random;
+use crate::tlb::Walks;
 use crate::{Error, Result};
 
 mod kernel;
 mod library;
+mod mixture;
 
 pub use kernel::KernelFolder;
 pub use library::LibraryFolder;
+pub use mixture::{Mixture, Transactions};
 
 /// Bytes that are written at once where nothing is timed.
 const FILL_BYTES: u64 = 1 << 20;
@@ -35,8 +38,8 @@ pub trait Folder: Sync {
     fn make(&self, name: &str) -> Result<()> {
         self.create(name).map(drop)
     }
-    /// Asks what is known of a file.
-    fn stat(&self, name: &str) -> Result<()>;
+    /// Asks what is known of a file: its size.
+    fn stat(&self, name: &str) -> Result<u64>;
     /// Removes a file.
     fn remove(&self, name: &str) -> Result<()>;
 }
@@ -126,6 +129,17 @@ pub struct Job {
     pub limit_us: u64,
     /// Which slice it is.
     pub seed: u64,
+    /// What is answered.
+    pub told: Told,
+}
+
+/// What is answered of work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Told {
+    /// Bytes, or transactions, a second.
+    Rate,
+    /// TLB misses of a record, or of a transaction; of one thread.
+    Misses,
 }
 
 /// What who has a folder is told to do.
@@ -143,8 +157,12 @@ pub enum Order {
         /// How many there are.
         files: u64,
     },
-    /// Work on records; the answer is bytes a second.
+    /// Work on records.
     Work(Job),
+    /// Make the files of a mixture.
+    Mix(Mixture),
+    /// Work on them.
+    Transact(Transactions),
     /// Make, ask about and remove files; the answer is the seconds that each of what is named took.
     Name(Naming, u64),
 }
@@ -158,6 +176,8 @@ pub fn obey<F: Folder>(folder: &F, order: &Order) -> Result<f64> {
         }),
         Order::Clear { files } => (0..files).try_for_each(|number| folder.remove(&data(number))),
         Order::Work(job) => return job.run(folder),
+        Order::Mix(mixture) => mixture.make(folder),
+        Order::Transact(transactions) => return transactions.run(folder),
         Order::Name(what, count) => return name(folder, what, count),
     }
     .map(|()| 0.0)
@@ -186,8 +206,8 @@ fn name<F: Folder>(folder: &F, what: Naming, count: u64) -> Result<f64> {
         Ok::<f64, Error>(start.elapsed().as_secs_f64() / count as f64)
     };
     let create = each(&|name| folder.make(name))?;
-    let stat = each(&|name| folder.stat(name))?;
-    let stat_again = each(&|name| folder.stat(name))?;
+    let stat = each(&|name| folder.stat(name).map(drop))?;
+    let stat_again = each(&|name| folder.stat(name).map(drop))?;
     let unlink = each(&|name| folder.remove(name))?;
     Ok(match what {
         Naming::Create => create,
@@ -199,7 +219,8 @@ fn name<F: Folder>(folder: &F, what: Naming, count: u64) -> Result<f64> {
 
 /// What one thread did.
 struct Part {
-    bytes: u64,
+    records: u64,
+    misses: u64,
     start: Instant,
     end: Instant,
 }
@@ -222,10 +243,13 @@ impl Job {
                     .collect::<Result<_>>()
             })?
         };
-        let bytes: u64 = parts.iter().map(|part| part.bytes).sum();
+        let records: u64 = parts.iter().map(|part| part.records).sum();
+        if self.told == Told::Misses {
+            return Ok(parts.iter().map(|part| part.misses).sum::<u64>() as f64 / records as f64);
+        }
         let start = parts.iter().map(|part| part.start).min().expect("a thread at least");
         let end = parts.iter().map(|part| part.end).max().expect("a thread at least");
-        Ok(bytes as f64 / (end - start).as_secs_f64())
+        Ok((records * self.record_bytes) as f64 / (end - start).as_secs_f64())
     }
 
     /// One thread's share. A failure before the others wait for it would leave them waiting, so it is told after.
@@ -235,7 +259,15 @@ impl Job {
         let places = self.places(thread);
         let opened = self.make_ready(folder, &fresh, thread, (&places, &mut buffer));
         ready.wait();
-        let part = self.time(&opened?, &places, &mut buffer)?;
+        let file = opened?;
+        let part = match self.told {
+            Told::Rate => self.time(&file, &places, &mut buffer)?,
+            Told::Misses => {
+                let mut walks = Walks::count(self.verb.writes())?;
+                let (misses, part) = walks.during(|| self.time(&file, &places, &mut buffer))?;
+                Part { misses, ..part? }
+            }
+        };
         if self.verb == Verb::Write {
             folder.remove(&fresh)?;
         }
@@ -309,7 +341,7 @@ impl Job {
                 break;
             }
         }
-        Ok(Part { bytes: records * self.record_bytes, start, end })
+        Ok(Part { records, misses: 0, start, end })
     }
 }
 

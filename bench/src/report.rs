@@ -1,5 +1,6 @@
 //! What an experiment found.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use serde::Serialize;
@@ -100,6 +101,7 @@ impl Report {
     pub fn csv(&self) -> String {
         let mut text = String::from("case,subject,unit,value,beside,ratio,low,high\n");
         for Row { case, subject, unit, value, beside, ratio, low, high } in &self.rows {
+            let [case, subject, beside] = [case, subject, beside].map(|name| field(name));
             let _ = writeln!(text, "{case},{subject},{unit},{value:.4},{beside},{ratio:.4},{low:.4},{high:.4}");
         }
         text
@@ -135,6 +137,11 @@ impl Report {
         }
         text
     }
+}
+
+/// A name as a field of comma-separated values.
+fn field(name: &str) -> Cow<'_, str> {
+    if name.contains(',') { format!("\"{name}\"").into() } else { name.into() }
 }
 
 /// A number with three or four digits that count.
@@ -186,5 +193,6 @@ mod tests {
         let report = report();
         assert_eq!(report.csv().lines().nth(2), Some("read,keys,MB/s,3.0000,bare,0.5000,0.5000,0.5000"));
         assert_eq!(report.table().lines().count(), 3);
+        assert_eq!(field("a, b"), "\"a, b\"", "a name is one field");
     }
 }

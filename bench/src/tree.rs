@@ -20,32 +20,53 @@ const BOOT: [u8; 16] = [1; 16];
 /// A pool in memory, open.
 pub struct Grove {
     pool: Arc<Pool>,
+    memory: Arc<Mapped>,
     place: Arc<Shut>,
 }
 
 /// The same, closed; its memory stays.
 pub struct Shut {
     path: PathBuf,
+    small_pages: bool,
     _scratch: Scratch,
 }
 
 impl Grove {
     /// A new one of at least `bytes` in `place`, under the best guard, every page of which has been touched.
     pub fn new(place: &Path, bytes: u64) -> Result<Arc<Self>> {
+        Self::of_pages(place, bytes, false)
+    }
+
+    /// The same, in the small pages that tmpfs gives.
+    pub fn of_small_pages(place: &Path, bytes: u64) -> Result<Arc<Self>> {
+        Self::of_pages(place, bytes, true)
+    }
+
+    fn of_pages(place: &Path, bytes: u64, small_pages: bool) -> Result<Arc<Self>> {
         let scratch = Scratch::new(place)?;
         let size = bytes.next_multiple_of(CHUNK);
         scratch.file("pool", size)?;
-        let place = Arc::new(Shut { path: scratch.path("pool"), _scratch: scratch });
+        let place = Arc::new(Shut { path: scratch.path("pool"), small_pages, _scratch: scratch });
         let memory = place.map()?;
         memory.reserve(Span::new(0, size))?;
         Pool::create(&memory, &Format { uuid: [7; 16], boot_id: BOOT })?;
-        let pool = Arc::new(Pool::open(Arc::new(memory), BOOT)?.0);
-        Ok(Arc::new(Self { pool, place }))
+        Self::over(memory, place).map(Arc::new)
+    }
+
+    fn over(memory: Mapped, place: Arc<Shut>) -> Result<Self> {
+        let memory = Arc::new(memory);
+        let pool = Arc::new(Pool::open(Arc::clone(&memory) as Arc<dyn Memory>, BOOT)?.0);
+        Ok(Self { pool, memory, place })
+    }
+
+    /// Bytes of the pages that map most of it.
+    pub fn page_bytes(&self) -> u64 {
+        self.memory.page_bytes()
     }
 
     /// Closes it; nobody uses it any more.
     pub fn shut(self: Arc<Self>) -> Result<Arc<Shut>> {
-        let Self { pool, place } = Arc::into_inner(self).expect("nobody uses it");
+        let Self { pool, place, .. } = Arc::into_inner(self).expect("nobody uses it");
         Arc::into_inner(pool).expect("nobody uses it").close()?;
         Ok(place)
     }
@@ -54,15 +75,14 @@ impl Grove {
 impl Shut {
     /// Opens it.
     pub fn open(self: &Arc<Self>) -> Result<Arc<Grove>> {
-        let pool = Arc::new(Pool::open(Arc::new(self.map()?), BOOT)?.0);
-        Ok(Arc::new(Grove { pool, place: Arc::clone(self) }))
+        Grove::over(self.map()?, Arc::clone(self)).map(Arc::new)
     }
 
     fn map(&self) -> Result<Mapped> {
         let file = OpenOptions::new().read(true).write(true).open(&self.path);
         let file = file.map_err(Error::io(format!("opening {}", self.path.display())))?;
-        let name = self.path.display().to_string();
-        Ok(Mapped::map(file, &MapOptions { guard: Guard::best(), name, ..MapOptions::default() })?)
+        let (name, small_pages) = (self.path.display().to_string(), self.small_pages);
+        Ok(Mapped::map(file, &MapOptions { guard: Guard::best(), small_pages, name, ..MapOptions::default() })?)
     }
 }
 

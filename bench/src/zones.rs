@@ -6,7 +6,7 @@
 
 use crate::Result;
 use crate::options::{Length, OnProgress, Options};
-use crate::records::{Job, Naming, Order, Verb};
+use crate::records::{Job, Naming, Order, Told, Verb};
 use crate::report::{Claim, Measure, Report, rows};
 use crate::rounds::{self, Series, Subject as Turn};
 use crate::session::{Session, Subject};
@@ -160,7 +160,7 @@ fn work(session: &mut Session<'_>, plan: &Plan, field: &mut Field, cases: &[Case
         let job = |seed| {
             let (verb, record_bytes, limit_us) = (case.verb.1, case.record_bytes, plan.limit_ms * 1000);
             let file_bytes = file_bytes.max(1 << 20);
-            Order::Work(Job { verb, record_bytes, threads, file_bytes, window_bytes, limit_us, seed })
+            Order::Work(Job { verb, record_bytes, threads, file_bytes, window_bytes, limit_us, seed, told: Told::Rate })
         };
         let series = race(session, plan, field, &case.name(), &mut |seed| job(seed))?;
         let series: Vec<Series> = series.into_iter().map(|one| one.map(|rate| rate / 1e6)).collect();

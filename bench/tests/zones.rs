@@ -2,12 +2,16 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use ferrite_bench::{Length, Only, Options, Report, find};
 use ferrite_serve::attach;
 
 /// Runs `name` so short that its figures mean nothing; what all reports must be is checked here.
 fn run(name: &str, only: Option<&str>) -> Report {
+    // What is left mounted is looked for by process.
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = tempfile::tempdir_in("/dev/shm").expect("a folder in memory");
     let options = Options {
         length: Length::Smoke,
@@ -68,4 +72,27 @@ fn zones_measures_every_verb_in_every_way_in() {
     if mounts_run(&report) {
         assert_eq!(subjects(&report, "mount of a pool").len(), 2);
     }
+}
+
+#[test]
+fn superpages_measures_large_and_small_files_on_both_kinds_of_pages() {
+    let report = run("superpages", None);
+    let cases: BTreeSet<&str> = report.rows.iter().map(|row| row.case.as_str()).collect();
+    let mixed = ["small and large files, mostly written", "small and large files, mostly read"].map(String::from);
+    let verbs = ["sequential write", "random write", "sequential read", "random read"];
+    let large = verbs.into_iter().flat_map(|verb| ["4K", "2048K"].map(|size| format!("{verb} {size}")));
+    for case in large.chain(mixed) {
+        let found = subjects(&report, &case);
+        let ours = ["superpages", "normal pages, huge mapping", "normal pages"];
+        assert!(ours.into_iter().all(|one| found.contains(one)), "{case}: {found:?}");
+        assert!(!mounts_run(&report) || ["tmpfs", "ramfs", "ext2 on a RAM disk"].iter().all(|one| found.contains(one)));
+        let has_misses = cases.contains(format!("{case}, TLB misses").as_str());
+        assert!(
+            has_misses || report.verdict.contains("this machine tells no TLB misses"),
+            "{case}: {}",
+            report.verdict
+        );
+    }
+    let space = report.row("space of a large file", "superpages").expect("it is told");
+    assert!(space.ratio < 1.01, "superpages waste {}", space.ratio);
 }

@@ -61,9 +61,8 @@ impl Folder for LibraryFolder {
         self.file(self.fs.lookup(Ino::ROOT, name.as_bytes())?.ino)
     }
 
-    fn stat(&self, name: &str) -> Result<()> {
-        self.fs.lookup(Ino::ROOT, name.as_bytes())?;
-        Ok(())
+    fn stat(&self, name: &str) -> Result<u64> {
+        Ok(self.fs.lookup(Ino::ROOT, name.as_bytes())?.size)
     }
 
     fn remove(&self, name: &str) -> Result<()> {

@@ -1,17 +1,15 @@
 //! Who is measured: the ways into our file system, and the kernel's own in memory.
 
-use std::ffi::OsStr;
 use std::path::Path;
 
 use ferrite_fs::SUPER_THRESHOLD_BYTES;
 
 use crate::Result;
+use crate::entrant::Entrant;
 use crate::node::{self, Ground, Node, Yard};
 use crate::options::Options;
-use crate::records::{LibraryFolder, Order, obey};
 use crate::scratch::Scratch;
 use crate::tree::{Grove, Tree};
-use crate::worker::Worker;
 
 /// Ours, in process.
 pub const LIBRARY: &str = "library";
@@ -30,45 +28,10 @@ pub const EXT4: &str = "ext4 fdatasync";
 /// All of them.
 pub const NAMES: [&str; 7] = [LIBRARY, MOUNT, CACHED, TMPFS, TMPFS_HUGE, RAMFS, EXT4];
 
-/// A worker is run as it is.
-const NO_WAY: &[&OsStr] = &[];
-
-/// One of them.
-pub struct Entry {
-    /// Its name.
-    pub name: &'static str,
-    hand: Hand,
-}
-
-/// How it is worked on.
-enum Hand {
-    Here(LibraryFolder),
-    // The worker ends before the node is unmounted.
-    There(Box<(Worker, Node)>),
-}
-
-impl Entry {
-    /// Has `order` done.
-    pub fn order(&mut self, order: &Order) -> Result<f64> {
-        match &mut self.hand {
-            Hand::Here(folder) => obey(folder, order),
-            Hand::There(there) => there.0.order(order),
-        }
-    }
-
-    /// Has what waits in the background done, so that it falls into nobody's time.
-    pub fn settle(&self) -> Result<()> {
-        match &self.hand {
-            Hand::Here(folder) => folder.settle(),
-            Hand::There(there) => there.1.settle(),
-        }
-    }
-}
-
 /// All of them.
 pub struct Field {
     /// Ours first.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<Entrant>,
     /// What is missing, for people.
     pub notes: Vec<String>,
     _yard: Option<Yard>,
@@ -88,7 +51,7 @@ impl Field {
         };
         let library = tree("library", false);
         library.make()?;
-        let library = Entry { name: LIBRARY, hand: Hand::Here(LibraryFolder { fs: library.open()? }) };
+        let library = Entrant::library(LIBRARY, library.open()?);
         let scratch = Scratch::new(&options.place)?;
         let mut field = Self { entries: vec![library], notes: Vec::new(), _yard: None, _scratch: scratch };
         let missing = node::missing().or(options.ferrite.is_none().then(|| "there is no worker".into()));
@@ -124,14 +87,12 @@ impl Field {
     }
 
     fn enter(&mut self, name: &'static str, node: Node, ferrite: &Path) -> Result<()> {
-        node.format()?;
-        let worker = Worker::start((NO_WAY, ferrite), node.path(), name == EXT4)?;
-        self.entries.push(Entry { name, hand: Hand::There(Box::new((worker, node))) });
+        self.entries.push(Entrant::mounted(name, node, ferrite, name == EXT4)?);
         Ok(())
     }
 
     /// Does something to each.
-    pub fn each(&mut self, mut done: impl FnMut(&mut Entry) -> Result<()>) -> Result<()> {
+    pub fn each(&mut self, mut done: impl FnMut(&mut Entrant) -> Result<()>) -> Result<()> {
         self.entries.iter_mut().try_for_each(&mut done)
     }
 }

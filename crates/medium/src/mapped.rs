@@ -37,6 +37,8 @@ pub struct MapOptions {
     pub read_only: bool,
     /// The part of the file to map, in whole pages; all of it where `None`.
     pub span: Option<Span>,
+    /// Leave memory of tmpfs in the small pages that it gives: slower, to be compared with.
+    pub small_pages: bool,
     /// What messages call it: the pool's path.
     pub name: String,
 }
@@ -51,6 +53,7 @@ pub struct Mapped {
     shield: Shield,
     backing: Backing,
     guard: Guard,
+    small_pages: bool,
     touched: Touched,
     whole: Whole,
     settling: Settling,
@@ -104,6 +107,7 @@ impl Mapped {
             shield,
             backing: found.backing,
             guard: options.guard,
+            small_pages: options.small_pages,
             touched: Touched::default(),
             whole: Whole::default(),
             settling: Settling::default(),

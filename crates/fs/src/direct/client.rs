@@ -63,7 +63,12 @@ impl Session {
         let strange = || failed("the pool's owner answers what this program cannot use");
         let [memory, board, notice] = <[OwnedFd; 3]>::try_from(fds).map_err(|_| strange())?;
         let guard = if opened.writable { Guard::best() } else { Guard::None };
-        let options = MapOptions { guard, read_only: !opened.writable, span: None, name: pool.display().to_string() };
+        let options = MapOptions {
+            guard,
+            read_only: !opened.writable,
+            name: pool.display().to_string(),
+            ..MapOptions::default()
+        };
         let memory = Mapped::map(File::from(memory), &options)?;
         let board = Board::of(board)?.filter(|_| opened.offset == 0).ok_or_else(strange)?;
         memory.keep_from_children();

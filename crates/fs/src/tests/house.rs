@@ -50,7 +50,8 @@ pub fn late() -> Clock {
 
 impl House {
     pub fn new() -> Self {
-        let options = MapOptions { guard: Guard::None, read_only: false, span: None, name: "house".into() };
+        let options =
+            MapOptions { guard: Guard::None, read_only: false, name: "house".into(), ..MapOptions::default() };
         let memory = Arc::new(Mapped::anonymous(48 * CHUNK, &options).expect("memory"));
         Pool::create(&memory, &Format { uuid: [4; 16], boot_id: BOOT }).expect("a new pool");
         let pool = Arc::new(Pool::open(memory.clone(), BOOT).expect("it opens").0);

@@ -11,7 +11,7 @@ use super::world::*;
 use crate::{Allocate, DataMode, FileSystem, FsSpec, Ino, Kind, Time};
 
 fn mapped(data: Option<DataMode>) -> Arc<FileSystem> {
-    let options = MapOptions { guard: Guard::None, read_only: false, span: None, name: "threads".into() };
+    let options = MapOptions { guard: Guard::None, read_only: false, name: "threads".into(), ..MapOptions::default() };
     let memory = Arc::new(Mapped::anonymous(48 * CHUNK, &options).expect("memory"));
     Pool::create(&memory, &Format { uuid: [3; 16], boot_id: BOOT }).expect("a new pool");
     let pool = Arc::new(Pool::open(memory, BOOT).expect("it opens").0);

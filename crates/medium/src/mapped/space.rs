@@ -122,7 +122,7 @@ impl Mapped {
     /// copy at a random place then waits for the tables of its page. What the kernel refuses stays as it is.
     fn collapse(&self, pages: Span) {
         let (first, end) = (pages.at.next_multiple_of(HUGE), (pages.at + pages.len) / HUGE * HUGE);
-        if self.backing != Backing::Shm || first >= end {
+        if self.backing != Backing::Shm || self.small_pages || first >= end {
             return;
         }
         let base = self.area.base().wrapping_add(first as usize);

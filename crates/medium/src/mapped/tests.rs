@@ -222,3 +222,17 @@ fn touched_memory_gets_huge_pages_and_keeps_its_bytes() {
         println!("skipped: this kernel makes no huge pages of touched ones (Linux 6.1 and later do)");
     }
 }
+
+/// What is compared with huge pages must have none.
+#[test]
+fn touched_memory_keeps_small_pages_when_asked_to() {
+    let file = tempfile::tempfile_in("/dev/shm").unwrap();
+    file.set_len(6 << 20).unwrap();
+    let options = MapOptions { small_pages: true, name: "test".into(), ..MapOptions::default() };
+    let memory = Mapped::map(file, &options).unwrap();
+    memory.populate(Span::new(0, 6 << 20)).unwrap();
+    let gives_huge_ones = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/shmem_enabled");
+    if gives_huge_ones.is_ok_and(|modes| modes.contains("[never]") || modes.contains("[advise]")) {
+        assert_eq!(memory.page_bytes(), 4096);
+    }
+}
