@@ -32,6 +32,7 @@ impl FileSystem {
         let mut stripe = self.locks.write(ino);
         let mut inode = self.load_regular(ino)?;
         apply_waiting(&stripe, &mut inode);
+        self.calm(&mut stripe, &mut inode)?;
         if !stripe.waiting.is_empty() {
             self.publish_size(&mut stripe, &mut inode)?;
         }
@@ -68,7 +69,7 @@ impl FileSystem {
     }
 
     /// Gives every page of `range` that has none one of zeros.
-    fn give_pages(&self, inode: &mut Inode, range: Range<u64>) -> Result<()> {
+    pub(crate) fn give_pages(&self, inode: &mut Inode, range: Range<u64>) -> Result<()> {
         let (mut page, end) = (range.start / PAGE, range.end.div_ceil(PAGE));
         while page < end {
             match self.walk(inode, page)? {

@@ -24,11 +24,18 @@
 //!   their processes have ended nothing is taken from the chunks that there were, and nothing that is freed is used again.
 //! - FG6. A right to store to a file and copies of it that others keep exclude each other: the right begins when all copies
 //!   are gone, and ends before one is made.
+//! - FG7. The end of a file is one's at a time: a client's that may append, for one append, or the owner's, for as long as
+//!   it holds the file's lock. One that was stopped at the end loses it: whatever it does later is in vain, and it finds
+//!   out. A size is stored when the bytes before it are durable.
 
 pub(crate) mod abroad;
+mod ahead;
+pub(crate) mod appenders;
 pub(crate) mod board;
 mod client;
 pub(crate) mod desk;
+pub(crate) mod hands;
+mod haunted;
 mod lease;
 mod lending;
 mod request;
@@ -42,3 +49,34 @@ pub use desk::Copies;
 pub use lease::Lease;
 pub use request::{Access, Request};
 pub use source::{mount_source, read_mount_source};
+
+/// Where tests let a client stop.
+#[cfg(test)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Point {
+    /// It knows where to store.
+    Store,
+    /// It has stored bytes behind the end, and no size.
+    Size,
+}
+
+#[cfg(test)]
+type Pause = Box<dyn Fn(Point)>;
+
+#[cfg(test)]
+thread_local!(static PAUSE: std::cell::RefCell<Option<Pause>> = const { std::cell::RefCell::new(None) });
+
+#[cfg(test)]
+pub(crate) fn pause_if_told(point: Point) {
+    PAUSE.with_borrow(|pause| {
+        if let Some(pause) = pause {
+            pause(point);
+        }
+    });
+}
+
+/// Lets this thread call `pause` in the middle of what it stores.
+#[cfg(test)]
+pub(crate) fn pause_by(pause: impl Fn(Point) + 'static) {
+    PAUSE.set(Some(Box::new(pause)));
+}

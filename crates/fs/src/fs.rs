@@ -69,9 +69,9 @@ impl FileSystem {
             options,
             data,
             shape,
+            locks: Locks::new(&board, &space.abroad),
+            gate: Gate::new(&board, &space.abroad),
             space,
-            locks: Locks::new(&board),
-            gate: Gate::new(&board),
             orphans,
             desk: Desk::default(),
             candidates: Candidates::default(),
@@ -79,6 +79,12 @@ impl FileSystem {
             tag: Mutex::new(Arc::clone(&tag)),
             pool,
         });
+        let weak = Arc::downgrade(&fs);
+        fs.locks.calm_by(Box::new(move |stripe, ino| {
+            if let Some(fs) = weak.upgrade() {
+                fs.calm_forced(stripe, ino);
+            }
+        }));
         fs.bind_chunks()?;
         fs.adopt_spare(&tag)?;
         if fs.space.kind(0) != Some(ChunkKind::Inodes) || !fs.load(Ino::ROOT)?.is_directory() {
@@ -257,6 +263,10 @@ fn bases(memory: &dyn Memory, map: &MapPages, extents: &[Extent]) -> Vec<u64> {
 impl Freeze for FileSystem {
     fn freeze(&self) {
         self.gate.close();
+        if self.desk.has_writers() {
+            // Who is stopped at the end of a file loses it: no size covers what a copy of the pool has not.
+            self.locks.each(|_| ());
+        }
         if self.waits() {
             // What waits can be loaded from the pool only when it is there.
             let _ = self.publish_all();

@@ -4,9 +4,10 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use ferrite_medium::{spin_until, wait_for_pins};
+use ferrite_medium::spin_until;
 use parking_lot::{Condvar, Mutex};
 
+use crate::direct::abroad::Abroad;
 use crate::direct::board::Board;
 
 /// Parts, so that threads do not fight over one line.
@@ -34,6 +35,7 @@ pub(crate) fn usual_shard() -> usize {
 #[derive(Debug)]
 pub(crate) struct Gate {
     board: Arc<Board>,
+    abroad: Arc<Abroad>,
     inside: [Padded<AtomicU64>; SHARDS],
     closed: Mutex<bool>,
     opened: Condvar,
@@ -52,9 +54,10 @@ impl Drop for Pass<'_> {
 
 impl Gate {
     /// An open one, whose state is on `board`.
-    pub fn new(board: &Arc<Board>) -> Self {
+    pub fn new(board: &Arc<Board>, abroad: &Arc<Abroad>) -> Self {
         let (closed, opened) = (Mutex::default(), Condvar::default());
-        Self { board: Arc::clone(board), inside: Default::default(), closed, opened }
+        let (board, abroad) = (Arc::clone(board), Arc::clone(abroad));
+        Self { board, abroad, inside: Default::default(), closed, opened }
     }
 
     /// Passes the gate; whoever closes it waits until the pass is dropped. Nobody passes twice at a time.
@@ -91,12 +94,12 @@ impl Gate {
         self.board.gate().load(Ordering::Acquire) == 0
     }
 
-    /// Closes it; nobody is inside on return.
+    /// Closes it; nobody is inside on return but clients that are stopped.
     pub fn close(&self) {
         *self.closed.lock() = true;
         self.board.gate().store(1, Ordering::SeqCst);
         self.inside.iter().for_each(|inside| spin_until(|| inside.0.load(Ordering::SeqCst) == 0));
-        wait_for_pins();
+        self.abroad.wait_for_pins();
     }
 
     /// Opens it again.

@@ -15,7 +15,8 @@ use crate::word::{Named, Word};
 
 /// A regular file at a glance.
 pub(crate) struct Glance {
-    at: u64,
+    /// Where its inode lies.
+    pub at: u64,
     height: u32,
     pub size: u64,
     pub mtime: i64,

@@ -92,6 +92,8 @@ pub const SIZE: u64 = (1 << SIZE_BITS) - 1;
 /// Where fields lie that are looked at one by one, in bytes; in `direct` the times lie as in `head`.
 pub const SIZE_AT: u64 = offset_of!(Head, size) as u64;
 pub const MTIME: u64 = offset_of!(Head, mtime) as u64;
+const GENERATION: u64 = offset_of!(Head, generation) as u64;
+const _: () = assert!(offset_of!(Head, orphan) as u64 == GENERATION + 4 && offset_of!(Head, links) == 4);
 pub const ATIME: u64 = offset_of!(Head, atime) as u64;
 pub const ROOTS_AT: u64 = offset_of!(Media, roots) as u64;
 pub const DIRECT: u64 = 192;
@@ -157,7 +159,8 @@ impl Inode {
     /// What it is when it has ended (FI4).
     pub fn freed(&self) -> Self {
         let head = Head { generation: self.head.generation, ..Head::new_zeroed() };
-        Self { media: Media { head, ..Media::new_zeroed() }, ..*self }
+        // Whatever is stored to `direct` late, by a client of an owner that was killed, is of an epoch of before.
+        Self { media: Media { head, ..Media::new_zeroed() }, epoch: self.epoch.wrapping_add(1), ..*self }
     }
 
     pub fn is_free(&self) -> bool {
@@ -204,6 +207,11 @@ impl Inode {
     /// What its size covers is durable.
     pub fn settle_size(&mut self) {
         self.durable_size = None;
+    }
+
+    /// Lets the next transaction start an epoch that is neither that of its head nor that of `direct`.
+    pub fn leave_epoch(&mut self) {
+        self.epoch = self.epoch.wrapping_add(1);
     }
 
     /// The bytes of its head for a transaction (FI2).
@@ -275,5 +283,32 @@ impl Inode {
             ctime: Time(self.head.ctime),
             btime: Time(self.rest.btime),
         })
+    }
+}
+
+/// What an append must know of an inode beside its size, and how it stores that (FI3).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct End {
+    at: u64,
+    epoch: u64,
+    /// Pages behind its end are still to be freed.
+    pub is_cut: bool,
+}
+
+impl End {
+    /// That of the inode at `at`.
+    #[inline]
+    pub fn of<M: Memory + ?Sized>(memory: &M, at: u64) -> Self {
+        let links = memory.load_word(at) >> 32;
+        let orphan = memory.load_word(at + GENERATION) >> 32;
+        let epoch = memory.load_word(at + SIZE_AT) & !SIZE;
+        Self { at, epoch, is_cut: orphan != 0 && links > 0 }
+    }
+
+    /// Stores a size and the times of change and of access; durable when the caller has fenced.
+    #[inline]
+    pub fn store<M: Memory + ?Sized>(&self, memory: &M, size: u64, (now, atime): (i64, i64)) {
+        let direct = Direct { mtime: now, ctime: now, atime, size: size | self.epoch, reserved: [0; 4] };
+        memory.store(self.at + DIRECT, &direct.as_bytes()[..32], Scheme::Flush);
     }
 }

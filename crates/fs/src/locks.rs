@@ -13,13 +13,15 @@
 
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use ferrite_medium::{order_loads, wait_for_pins};
 use parking_lot::{RwLock, RwLockReadGuard, RwLockUpgradableReadGuard, RwLockWriteGuard};
 
 use crate::Ino;
+use crate::direct::abroad::Abroad;
+use crate::direct::appenders::{self, Appender};
 use crate::direct::board::{Board, STRIPES, Version, stripe};
 use crate::gate::Padded;
 
@@ -38,6 +40,10 @@ pub(crate) struct Stripe {
     pub holds: BTreeMap<u64, Hold>,
     /// Where a fence is not durable: sizes and times that wait for an fsync.
     pub waiting: BTreeMap<u64, Waiting>,
+    /// Clients that append to files by themselves (FG7).
+    pub appenders: Vec<Appender>,
+    /// Files that one of them was stopped in the middle of an append to; `true`: what it may still do counts no more.
+    pub haunted: BTreeMap<u64, bool>,
     serial: u64,
 }
 
@@ -58,15 +64,26 @@ impl Stripe {
         self.waiting.insert(ino.0, Waiting { size, mtime, serial });
     }
 
+    /// Whether a client appends to `ino` by itself.
+    pub fn has_appender(&self, ino: Ino) -> bool {
+        self.appenders.iter().any(|appender| appender.ino == ino)
+    }
+
     pub fn is_held(&self, ino: Ino) -> bool {
         self.holds.contains_key(&ino.0)
     }
 }
 
+/// Sees to a file that is haunted.
+type Calm = Box<dyn Fn(&mut Stripe, Ino) + Send + Sync>;
+
 /// All locks. Their versions are on the board, for clients that take no locks at all.
-#[derive(Debug)]
 pub(crate) struct Locks {
     board: Arc<Board>,
+    abroad: Arc<Abroad>,
+    /// Whether a file is haunted, and who sees to it.
+    is_haunted: AtomicBool,
+    calm: OnceLock<Calm>,
     slots: Box<[Padded<RwLock<Stripe>>]>,
 }
 
@@ -78,9 +95,14 @@ pub(crate) struct Writing<'a> {
 }
 
 impl<'a> Writing<'a> {
-    fn new(board: &'a Board, index: u64, stripe: RwLockWriteGuard<'a, Stripe>) -> Self {
+    fn new(locks: &'a Locks, index: u64, mut stripe: RwLockWriteGuard<'a, Stripe>) -> Self {
+        let (board, mut forced) = (&*locks.board, Vec::new());
+        if !stripe.appenders.is_empty() {
+            appenders::take(board, &locks.abroad, &mut stripe.appenders, |ino| forced.push(ino));
+        }
         // Acquire: nothing that is stored under the lock is seen before the version is odd.
         board.version(index).fetch_add(1, Ordering::AcqRel);
+        forced.into_iter().for_each(|ino| locks.haunt(&mut stripe, ino));
         Self { board, index, stripe }
     }
 }
@@ -89,6 +111,9 @@ impl Drop for Writing<'_> {
     fn drop(&mut self) {
         let version = self.board.version(self.index);
         version.store(version.load(Ordering::Relaxed) + 1, Ordering::Release);
+        if !self.stripe.appenders.is_empty() {
+            appenders::let_go(self.board, &self.stripe.appenders);
+        }
     }
 }
 
@@ -108,7 +133,7 @@ impl DerefMut for Writing<'_> {
 
 /// An inode whose content is being copied: readers go on, writers wait (FL3).
 pub(crate) struct Copying<'a> {
-    board: &'a Board,
+    locks: &'a Locks,
     index: u64,
     stripe: Option<RwLockUpgradableReadGuard<'a, Stripe>>,
 }
@@ -121,14 +146,14 @@ impl<'a> Copying<'a> {
     /// Waits for readers too, to change what they see.
     pub fn upgrade(mut self) -> Writing<'a> {
         let stripe = self.stripe.take().expect("there until it is upgraded");
-        Writing::new(self.board, self.index, RwLockUpgradableReadGuard::upgrade(stripe))
+        Writing::new(self.locks, self.index, RwLockUpgradableReadGuard::upgrade(stripe))
     }
 }
 
 impl Drop for Copying<'_> {
     fn drop(&mut self) {
         // Upgraded, the odd version has taken its place.
-        self.board.writes_wait(self.index).store(0, Ordering::SeqCst);
+        self.locks.board.writes_wait(self.index).store(0, Ordering::SeqCst);
     }
 }
 
@@ -146,8 +171,15 @@ impl Locked<'_> {
 
 impl Locks {
     /// Locks whose versions are on `board`.
-    pub fn new(board: &Arc<Board>) -> Self {
-        Self { board: Arc::clone(board), slots: (0..STRIPES).map(|_| Padded::default()).collect() }
+    pub fn new(board: &Arc<Board>, abroad: &Arc<Abroad>) -> Self {
+        let (board, abroad) = (Arc::clone(board), Arc::clone(abroad));
+        Self {
+            board,
+            abroad,
+            is_haunted: AtomicBool::new(false),
+            calm: OnceLock::new(),
+            slots: (0..STRIPES).map(|_| Padded::default()).collect(),
+        }
     }
 
     fn slot(&self, index: u64) -> &RwLock<Stripe> {
@@ -155,7 +187,7 @@ impl Locks {
     }
 
     fn lock(&self, index: u64) -> Writing<'_> {
-        Writing::new(&self.board, index, self.slot(index).write())
+        Writing::new(self, index, self.slot(index).write())
     }
 
     pub fn read(&self, ino: Ino) -> RwLockReadGuard<'_, Stripe> {
@@ -191,7 +223,8 @@ impl Locks {
         let stripe = Some(self.slot(index).upgradable_read());
         self.board.writes_wait(index).store(1, Ordering::SeqCst);
         wait_for_pins();
-        Copying { board: &self.board, index, stripe }
+        self.abroad.pass();
+        Copying { locks: self, index, stripe }
     }
 
     /// All of `inos`, to be changed.
@@ -209,7 +242,33 @@ impl Locks {
             return true;
         }
         let added = self.slot(index).try_write();
-        added.map(|stripe| locked.0.push((index, Writing::new(&self.board, index, stripe)))).is_some()
+        added.map(|stripe| locked.0.push((index, Writing::new(self, index, stripe)))).is_some()
+    }
+
+    /// A client was stopped at the end of `ino`: before anybody else gets there, what it may do is to be in vain.
+    #[cold]
+    fn haunt(&self, stripe: &mut Stripe, ino: Ino) {
+        stripe.haunted.insert(ino.0, false);
+        self.is_haunted.store(true, Ordering::Release);
+        if let Some(calm) = self.calm.get() {
+            calm(stripe, ino);
+        }
+    }
+
+    /// Lets `calm` see to files that are haunted.
+    pub fn calm_by(&self, calm: Calm) {
+        _ = self.calm.set(calm);
+    }
+
+    /// Whether there may be a haunted file.
+    pub fn is_haunted(&self) -> bool {
+        self.is_haunted.load(Ordering::Acquire)
+    }
+
+    /// Nobody is left who could come back.
+    pub fn end_haunting(&self) {
+        self.is_haunted.store(false, Ordering::Release);
+        self.each(|stripe| stripe.haunted.clear());
     }
 
     /// Every inode's hold and waiting size, one lock after the other.

@@ -7,8 +7,8 @@
 //!   superpages waste is within 1 %. One at the end that a cut left partly used is split again, unless the file is so
 //!   large that it is within 1 % of it.
 //! - FS2. The copy is durable before one change names it and frees what was copied.
-//! - FS3. While a block is copied readers go on and writers wait. A file that somebody else works on directly is not
-//!   moved: whoever grants that asks first ([`FileSystem::step`] is the only one that moves).
+//! - FS3. While a block is copied readers go on and writers wait. A file that a client appends to by itself is moved when
+//!   that has ended.
 
 use std::collections::BTreeMap;
 
@@ -69,7 +69,9 @@ impl FileSystem {
         let _pass = self.gate.pass();
         let copying = self.locks.copying(ino);
         let Ok(mut inode) = self.load(ino) else { return Ok(true) };
-        if inode.kind() != Some(Kind::File) || copying.stripe().waiting.contains_key(&ino.0) {
+        let stripe = copying.stripe();
+        // Who appends by itself is looked for again when it has given the file back.
+        if inode.kind() != Some(Kind::File) || stripe.waiting.contains_key(&ino.0) || stripe.has_appender(ino) {
             return Ok(true);
         }
         let end = inode.size() / CHUNK;
@@ -196,8 +198,9 @@ impl FileSystem {
         let mut change = Change::new(self);
         let runs = change.take_data(count)?;
         let from = self.place(first)?;
-        // FL3: writes that began before the lock was taken are in what is copied.
+        // FL3, FG3: writes that began before the lock was taken are in what is copied.
         wait_for_pins();
+        self.space.abroad.pass();
         let mut words = Vec::new();
         for (index, page) in pages_of(&runs).enumerate() {
             copy_bytes(self.memory(), from + index as u64 * PAGE, self.place(page)?, PAGE);

@@ -65,7 +65,9 @@ impl FileSystem {
     /// As `relatime` has it: only where the file changed since. Durable some time later.
     #[cold]
     fn note_access(&self, stripe: &Stripe, inode: &mut Inode) {
-        if self.refuse_if_read_only().is_err() || stripe.waiting.contains_key(&inode.ino.0) {
+        // Others store the same line then, or it is to be stored by none.
+        let is_others = stripe.has_appender(inode.ino) || self.is_haunted(stripe, inode.ino);
+        if is_others || self.refuse_if_read_only().is_err() || stripe.waiting.contains_key(&inode.ino.0) {
             return;
         }
         if let Some(_pass) = self.gate.try_pass() {

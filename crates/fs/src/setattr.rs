@@ -18,6 +18,7 @@ impl FileSystem {
         let mut stripe = self.locks.write(ino);
         let mut inode = self.load(ino)?;
         apply_waiting(&stripe, &mut inode);
+        self.calm(&mut stripe, &mut inode)?;
         if stripe.waiting.contains_key(&ino.0) {
             self.publish_size(&mut stripe, &mut inode)?;
         }

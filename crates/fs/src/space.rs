@@ -74,7 +74,7 @@ struct Shard {
 pub(crate) struct Space {
     pub map: MapPages,
     pub board: Arc<Board>,
-    pub abroad: Abroad,
+    pub abroad: Arc<Abroad>,
     chunks: Box<[Chunk]>,
     shards: [Padded<Mutex<Shard>>; SHARDS],
     hint: AtomicU64,
@@ -103,7 +103,7 @@ impl Space {
             })
         };
         let chunks = bases.iter().enumerate().map(chunk).collect::<Result<_, u64>>()?;
-        let (shards, board, abroad) = (Default::default(), Arc::clone(board), Abroad::new(board));
+        let (shards, board, abroad) = (Default::default(), Arc::clone(board), Arc::new(Abroad::new(board)));
         Ok(Self { map, board, abroad, chunks, shards, hint: AtomicU64::new(0), limbo: Limbo::default() })
     }
 

@@ -11,6 +11,7 @@ mod house;
 mod model;
 mod reference;
 mod repair;
+mod stopped;
 mod superpages;
 mod threads;
 mod world;
@@ -34,6 +35,8 @@ pub(crate) enum Bug {
     SuperBeforeCopy,
     /// A page is given back and not marked free.
     LeakedPage,
+    /// The end of a file stays where a stopped client may still store to it (FG7).
+    HauntedEnd,
 }
 
 thread_local!(static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) });

@@ -48,6 +48,7 @@ impl FileSystem {
         let mut stripe = self.locks.write(ino);
         let mut inode = self.load_regular(ino)?;
         apply_waiting(&stripe, &mut inode);
+        self.calm(&mut stripe, &mut inode)?;
         self.write_parts(&mut stripe, &mut inode, at, from)
     }
 
@@ -74,6 +75,7 @@ impl FileSystem {
         let mut stripe = self.locks.write(ino);
         let mut inode = self.load_regular(ino)?;
         apply_waiting(&stripe, &mut inode);
+        self.calm(&mut stripe, &mut inode)?;
         let at = inode.size();
         self.write_parts(&mut stripe, &mut inode, at, from).map(|written| (at, written))
     }
@@ -146,8 +148,7 @@ impl FileSystem {
             inode.head.size = end;
         }
         inode.touch(now);
-        inode.store_direct(self.memory());
-        self.memory().fence();
+        self.store_end(stripe, inode)?;
         self.note_growth(inode, old);
         Ok(())
     }

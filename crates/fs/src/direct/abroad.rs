@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use ferrite_medium::barrier_abroad;
@@ -39,6 +39,8 @@ pub(crate) fn wait_a_little(is_done: impl Fn() -> bool) -> bool {
 pub(crate) struct Abroad {
     board: Arc<Board>,
     sessions: AtomicUsize,
+    /// Whether clients of an owner before this one may still store.
+    has_forerunners: AtomicBool,
     known: Mutex<Known>,
 }
 
@@ -53,7 +55,18 @@ struct Known {
 impl Abroad {
     /// Nobody yet, on `board`.
     pub fn new(board: &Arc<Board>) -> Self {
-        Self { board: Arc::clone(board), sessions: AtomicUsize::new(0), known: Mutex::default() }
+        Self {
+            board: Arc::clone(board),
+            sessions: AtomicUsize::new(0),
+            has_forerunners: AtomicBool::new(false),
+            known: Mutex::default(),
+        }
+    }
+
+    /// Whether clients of an owner before this one may still store (FG5).
+    #[inline]
+    pub fn has_forerunners(&self) -> bool {
+        self.has_forerunners.load(Ordering::Acquire)
     }
 
     /// A session of `process` begins.
@@ -96,12 +109,22 @@ impl Abroad {
 
     /// Whether somebody was waited for in vain, and is pinned still.
     pub fn is_stuck(&self) -> bool {
+        if self.has_forerunners() {
+            return true;
+        }
         if !self.is_anybody() {
             return false;
         }
         let mut known = self.known.lock();
         known.stuck.retain(|seat, pin| self.board.pin(*seat).load(Ordering::Acquire) == *pin);
         !known.stuck.is_empty()
+    }
+
+    /// Everybody who is pinned now counts as waited for in vain.
+    pub fn note_pinned(&self) {
+        barrier_abroad();
+        let pins = (0..SEATS).map(|seat| (seat, self.board.pin(seat).load(Ordering::Acquire)));
+        self.known.lock().stuck.extend(pins.filter(|(_, pin)| !pin.is_multiple_of(2)));
     }
 
     /// Lets what clients store from now on be seen by none who checks what this thread stored before (FG3).

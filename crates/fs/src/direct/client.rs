@@ -138,6 +138,15 @@ impl Session {
         self.number
     }
 
+    /// Asks for pages behind the end of `ino`, of so many bytes; `None` where there are none.
+    pub(super) fn ask_ahead(&self, ino: Ino, bytes: u64) -> Option<()> {
+        if self.is_over() {
+            return None;
+        }
+        let request = Request::DirectAhead { name: self.name.clone(), session: self.id, ino: ino.0, bytes };
+        ask::<Option<bool>>(&mut self.client.lock(), &request).ok().map(drop)
+    }
+
     /// Gives the lease on `ino` back.
     pub(super) fn give_back(&self, ino: Ino) {
         if !self.is_over() {

@@ -55,6 +55,8 @@ pub(super) struct Books {
     serial: u64,
     beacon: Option<Beacon>,
     pub copies: Option<Arc<dyn Copies>>,
+    /// Files that are held until nobody stopped can store to them any more.
+    pub kept: Vec<Ino>,
 }
 
 /// See the module.
@@ -118,6 +120,11 @@ impl FileSystem {
             Request::DirectLease { session, ino, access, .. } => {
                 self.ensure_theirs(session, caller)?;
                 Ok(plain(json!(self.lend(session.0, Ino(ino), access)?)))
+            }
+            Request::DirectAhead { session, ino, bytes, .. } => {
+                self.ensure_theirs(session, caller)?;
+                self.give_ahead(session.0, Ino(ino), bytes)?;
+                Ok(Reply::default())
             }
             Request::DirectReturn { session, ino, .. } => {
                 self.ensure_theirs(session, caller)?;
@@ -207,5 +214,6 @@ impl FileSystem {
                 let _ = self.pool().grants().release(self.pool(), grant);
             }
         }
+        self.end_haunting();
     }
 }

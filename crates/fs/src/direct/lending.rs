@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use super::appenders::Appender;
 use super::desk::{Books, Out, refused};
 use super::request::{Access, Leased};
 use super::state::State;
+use super::times::{Noted, noted};
 use crate::fs::FileSystem;
 use crate::{Error, Ino, Kind, Result};
 
@@ -33,11 +35,11 @@ impl FileSystem {
         if access > Access::Read && !visit.writable {
             return Err(Error::ReadOnly);
         }
-        if access == Access::Append {
-            return refused("nobody appends directly");
-        }
         if books.leases.contains_key(&(ino.0, session)) {
             return refused("the session has a lease on this file");
+        }
+        if access == Access::Append && books.of(ino).any(|out| out.access > Access::Read) {
+            return refused("others write to the file too: write over what is there only");
         }
         let Some((slot, serial)) = books.take_slot() else { return refused("too many files are leased") };
         let out = Out { slot, serial, access };
@@ -49,15 +51,26 @@ impl FileSystem {
 
     /// Lets a lease that is in the books be used: when no copy of the file is left that its holder could make stale (FG6).
     fn begin(&self, session: u64, ino: Ino, out: Out) -> Result<Leased> {
+        if out.access == Access::Write {
+            // Whoever appends to it is no longer alone.
+            self.lower(ino, Access::Write);
+        }
         let copies = self.desk.books.lock().copies.as_ref().map(Arc::clone);
         if let Some(copies) = copies.filter(|_| out.access > Access::Read)
             && let Err(why) = copies.forget(ino)
         {
             return refused(format!("the kernel keeps its copy of the file: {why}"));
         }
+        let mut stripe = self.locks.write(ino);
         let books = self.desk.books.lock();
         match books.leases.get(&(ino.0, session)) {
             Some(now) if (now.serial, now.access) == (out.serial, out.access) => {
+                if out.access == Access::Append {
+                    if self.is_haunted(&stripe, ino) {
+                        return refused("a client was stopped while it appended to the file");
+                    }
+                    stripe.appenders.push(Appender { ino, slot: out.slot, serial: out.serial });
+                }
                 self.space.board.lease(out.slot).store(State::new(out.serial, out.access).0, Ordering::SeqCst);
                 Ok(Leased { slot: out.slot as u32, serial: out.serial, access: out.access })
             }
@@ -82,47 +95,63 @@ impl FileSystem {
 
     /// Lets clients only read `ino` from now on: somebody is about to make a copy of it, or to change it (FG6).
     pub fn end_writing(&self, ino: Ino) {
-        if !self.desk.has_writers() {
-            return;
-        }
-        let mut books = self.desk.books.lock();
-        let mut ended = 0;
-        for out in books.of(ino).filter(|out| out.access > Access::Read) {
-            out.access = Access::Read;
-            self.let_read(out);
-            ended += 1;
-        }
-        drop(books);
-        if ended > 0 {
-            self.desk.writers.fetch_sub(ended, Ordering::SeqCst);
-            self.space.abroad.pass();
+        if self.is_written_directly(ino) {
+            self.lower(ino, Access::Read);
             self.fold_times(ino);
         }
     }
 
-    /// One that has not begun does not begin.
-    fn let_read(&self, out: &Out) {
-        let word = self.space.board.lease(out.slot);
-        if State(word.load(Ordering::SeqCst)).lets_read(out.serial) {
-            word.store(State::new(out.serial, Access::Read).0, Ordering::SeqCst);
+    /// Leaves of the leases on `ino` no more than `most`. Those that have not begun will not begin.
+    fn lower(&self, ino: Ino, most: Access) {
+        let mut stripe = self.locks.write(ino);
+        let had_appender = stripe.has_appender(ino);
+        stripe.appenders.retain(|appender| appender.ino != ino);
+        let mut books = self.desk.books.lock();
+        let mut ended = 0;
+        for out in books.of(ino).filter(|out| out.access > most) {
+            out.access = most;
+            ended += usize::from(most == Access::Read);
+            let word = self.space.board.lease(out.slot);
+            if State(word.load(Ordering::SeqCst)).lets_read(out.serial) {
+                word.store(State::new(out.serial, most).0, Ordering::SeqCst);
+            }
+        }
+        drop(books);
+        self.desk.writers.fetch_sub(ended, Ordering::SeqCst);
+        self.space.abroad.pass();
+        if had_appender {
+            self.end_appends(&mut stripe, ino);
         }
     }
 
     /// Takes the lease of `session` on `ino` back.
     pub(super) fn take_back(&self, session: u64, ino: Ino) {
+        let mut stripe = self.locks.write(ino);
         let mut books = self.desk.books.lock();
         let Some(out) = books.leases.remove(&(ino.0, session)) else { return };
+        let had_appender = stripe.appenders.iter().any(|appender| appender.slot == out.slot);
+        stripe.appenders.retain(|appender| appender.slot != out.slot);
         let noted = self.end_out(&mut books, out);
         drop(books);
+        if had_appender {
+            self.end_appends(&mut stripe, ino);
+        }
+        // Nobody else is given the inode while a stopped client may still store to it.
+        let is_kept = stripe.haunted.contains_key(&ino.0);
+        drop(stripe);
         self.take_times(ino, &[noted]);
-        self.release(ino, 1);
+        if is_kept {
+            self.desk.books.lock().kept.push(ino);
+        } else {
+            self.release(ino, 1);
+        }
     }
 
-    fn end_out(&self, books: &mut Books, out: Out) -> super::times::Noted {
+    fn end_out(&self, books: &mut Books, out: Out) -> Noted {
         let board = &self.space.board;
         board.lease(out.slot).store(State::VOID.0, Ordering::SeqCst);
         self.space.abroad.pass();
-        let noted = super::times::noted(board, out.slot);
+        let noted = noted(board, out.slot);
         books.give_back_slot(out.slot);
         self.desk.leases.fetch_sub(1, Ordering::SeqCst);
         self.desk.writers.fetch_sub(usize::from(out.access > Access::Read), Ordering::SeqCst);

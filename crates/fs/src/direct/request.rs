@@ -35,6 +35,17 @@ pub enum Request {
         /// For what.
         access: Access,
     },
+    /// Pages behind the end of a file that the session may append to.
+    DirectAhead {
+        /// The file system.
+        name: String,
+        /// The session.
+        session: GrantId,
+        /// The inode.
+        ino: u64,
+        /// For so many bytes.
+        bytes: u64,
+    },
     /// Gives a lease back.
     DirectReturn {
         /// The file system.
@@ -59,6 +70,7 @@ impl Request {
         match self {
             Self::DirectOpen { name }
             | Self::DirectLease { name, .. }
+            | Self::DirectAhead { name, .. }
             | Self::DirectReturn { name, .. }
             | Self::DirectClose { name, .. } => name,
         }

@@ -95,3 +95,77 @@ fn what_has_no_page_is_left_to_the_mount() {
     assert_eq!(lease.write(0, &[2; 8192]), Some(8192));
     assert_sound(&house.fs);
 }
+
+#[test]
+fn fg7_a_client_appends_by_itself() {
+    let house = House::new();
+    let before = house.fs.statfs().free_bytes;
+    let ino = house.file("log", b"begin ");
+    let client = house.client();
+    let lease = client.lease(ino, Access::Append).expect("leased");
+    let mut expected = b"begin ".to_vec();
+    for number in 0..3000_u32 {
+        let record = vec![number as u8; (number % 97) as usize + 1];
+        assert_eq!(lease.append(&record), Some((expected.len() as u64, record.len())));
+        expected.extend(&record);
+        if number % 500 == 0 {
+            // Others look, and the owner's own work goes on.
+            assert_eq!(house.fs.getattr(ino).expect("there").size, expected.len() as u64);
+            house.fs.step().expect("steps work");
+        }
+    }
+    let at = expected.len() as u64 - 10;
+    assert_eq!(lease.write(at, &[1; 100]), Some(100), "over the end");
+    expected.truncate(at as usize);
+    expected.extend([1; 100]);
+    assert_eq!(lease.write(at + 200, b"x"), None, "a hole is for the mount");
+    let mut bytes = vec![0; expected.len() + 1];
+    assert_eq!(lease.read(0, &mut bytes), Some(expected.len()));
+    assert_eq!(bytes[..expected.len()], expected);
+    assert_eq!(content(&house.fs, ino).expect("it reads"), expected);
+    assert_sound(&house.fs);
+    drop(lease);
+    assert_eq!(
+        house.fs.getattr(ino).expect("there").allocated_bytes,
+        (expected.len() as u64).next_multiple_of(4096) + 4096
+    );
+    house.fs.unlink(Ino::ROOT, b"log").expect("it goes");
+    settle(&house.fs);
+    assert_eq!(house.fs.statfs().free_bytes, before, "what was taken ahead is back");
+    assert_sound(&house.fs);
+}
+
+#[test]
+fn fg7_one_client_appends_and_the_mount_takes_it_back() {
+    let house = House::new();
+    let ino = house.file("log", b"a");
+    let (one, other) = (house.client(), house.client());
+    let lease = one.lease(ino, Access::Append).expect("leased");
+    assert!(other.lease(ino, Access::Append).is_err(), "one at a time");
+    assert_eq!(lease.append(b"b"), Some((1, 1)));
+    assert_eq!(house.fs.append(ino, b"c").expect("room"), (2, 1), "the owner needs no leave");
+    assert_eq!(lease.append(b"d"), Some((3, 1)));
+    let writer = other.lease(ino, Access::Write).expect("leased");
+    assert_eq!(lease.append(b"e"), None, "no longer alone");
+    assert_eq!((lease.write(0, b"A"), writer.write(1, b"B")), (Some(1), Some(1)));
+    house.fs.end_writing(ino);
+    assert_eq!((lease.write(0, b"x"), writer.write(1, b"x")), (None, None));
+    assert_eq!(content(&house.fs, ino).expect("it reads"), b"ABcd");
+    assert_sound(&house.fs);
+}
+
+#[test]
+fn a_client_appends_behind_a_hole() {
+    let house = House::new();
+    let ino = house.file("sparse", b"x");
+    resize(&house.fs, ino, 6000).expect("grown");
+    let lease = house.client().lease(ino, Access::Append).expect("leased");
+    assert_eq!(lease.append(b"end"), Some((6000, 3)));
+    let expected = [&b"x"[..], &[0; 5999], b"end"].concat();
+    assert_eq!(content(&house.fs, ino).expect("it reads"), expected);
+    resize(&house.fs, ino, 3).expect("cut");
+    assert_eq!(lease.append(b"y"), Some((3, 1)));
+    resize(&house.fs, ino, 9000).expect("grown");
+    let expected = [&b"x\0\0y"[..], &[0; 8996]].concat();
+    assert_eq!(content(&house.fs, ino).expect("it reads"), expected, "what lay behind the end is gone");
+}

@@ -1,0 +1,97 @@
+//! Pages behind the end of a file, for a client that appends by itself.
+
+use ferrite_pool::layout::PAGE;
+
+use super::desk::refused;
+use super::request::Access;
+use crate::bits::pages_of;
+use crate::change::Change;
+use crate::fs::FileSystem;
+use crate::inode::{Inode, KEEPS_PAGES};
+use crate::layout::{FILE_BYTES_MAX, NODE_WORDS};
+use crate::locks::Stripe;
+use crate::tree::Found;
+use crate::word::Word;
+use crate::{Ino, Result};
+
+/// Bytes that are given at a time, at most: what one change can take back.
+const BYTES_MAX: u64 = 4 << 20;
+
+impl FileSystem {
+    /// Gives `ino`, to which `session` may append, pages for `bytes` bytes behind its end. What they hold is undefined (FT1).
+    pub(super) fn give_ahead(&self, session: u64, ino: Ino, bytes: u64) -> Result<()> {
+        let access = self.desk.books.lock().leases.get(&(ino.0, session)).map(|out| out.access);
+        if access != Some(Access::Append) {
+            return refused("the session may not append to this file");
+        }
+        let _pass = self.gate.pass();
+        let mut stripe = self.locks.write(ino);
+        let mut inode = self.load_regular(ino)?;
+        self.calm(&mut stripe, &mut inode)?;
+        while inode.is_cut() {
+            self.trim_orphan(&mut inode)?;
+        }
+        if let Some(hold) = stripe.holds.get_mut(&ino.0) {
+            hold.is_ahead = true;
+        }
+        let size = inode.size();
+        if !size.is_multiple_of(PAGE) {
+            // What lies before the end in a page that is not there yet are zeros.
+            self.give_pages(&mut inode, size..size + 1)?;
+        }
+        let end = (size + bytes.min(BYTES_MAX)).min(FILE_BYTES_MAX).div_ceil(PAGE);
+        let mut page = size.div_ceil(PAGE);
+        while page < end {
+            if page * PAGE == size && self.expand_super(&mut inode)? {
+                return Ok(());
+            }
+            match self.walk(&inode, page)? {
+                Found::Words { at, left } => {
+                    let count = left.min(end - page);
+                    self.name_ahead(&mut inode, at, count)?;
+                    page += count;
+                }
+                Found::Super { left, .. } => page += left,
+                Found::Nothing { .. } => self.extend_index(&mut inode, page)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets those of `count` words from `at` on that name nothing name new pages.
+    fn name_ahead(&self, inode: &mut Inode, at: u64, count: u64) -> Result<()> {
+        debug_assert!(count <= NODE_WORDS);
+        let places = (0..count).map(|index| at + index * 8);
+        let empty: Vec<u64> = places.filter(|at| self.memory().load_word(*at) == 0).collect();
+        if empty.is_empty() {
+            return Ok(());
+        }
+        let mut change = Change::new(self);
+        let runs = change.take_data(empty.len() as u64)?;
+        let pages: Vec<u64> = pages_of(&runs).collect();
+        let named: Vec<(u64, u64)> = empty.into_iter().zip(pages).collect();
+        for together in named.chunk_by(|one, next| one.0 + 8 == next.0) {
+            let bytes: Vec<u8> = together.iter().flat_map(|(_, page)| Word::page(*page).0.to_le_bytes()).collect();
+            change.write(together[0].0, &bytes);
+        }
+        named.iter().for_each(|(at, page)| self.note_word(inode, *at, Word::page(*page)));
+        inode.head.pages += named.len() as u64;
+        self.commit_head(change, inode)
+    }
+
+    /// Nobody appends to `ino` directly any more: what was taken ahead goes back, and the file may move.
+    pub(super) fn end_appends(&self, stripe: &mut Stripe, ino: Ino) {
+        let Ok(mut inode) = self.load_regular(ino) else { return };
+        if inode.head.links > 0 && inode.head.flags & KEEPS_PAGES == 0 && !inode.is_cut() {
+            let mut change = Change::new(self);
+            let end = inode.size().div_ceil(PAGE);
+            // What fails here is done when the file is given back by all.
+            if self.trim(&mut change, &mut inode, end).and_then(|_| self.commit_head(change, &mut inode)).is_ok()
+                && let Some(hold) = stripe.holds.get_mut(&ino.0)
+            {
+                hold.is_ahead = false;
+            }
+        }
+        self.note_growth(&inode, 0);
+    }
+}

@@ -1,0 +1,243 @@
+//! What a client does with its own hands: reads, overwrites and appends, over the board and the pool's memory.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ferrite_medium::{Foreign, Memory, Scheme, order_loads};
+
+use super::board::{Board, Version};
+use super::state::State;
+use crate::Ino;
+use crate::glance::{Glance, run_at_a_glance};
+use crate::inode::End;
+use crate::layout::FILE_BYTES_MAX;
+use crate::write::TIME_GRAIN_NS;
+
+/// Looks at what somebody else is changing: some milliseconds.
+const LOOKS: u32 = 40_000;
+
+/// A lease at work.
+pub(crate) struct Hands<'a, M: ?Sized> {
+    pub memory: &'a M,
+    pub board: &'a Board,
+    pub foreign: Foreign,
+    pub ino: Ino,
+    pub slot: usize,
+    pub serial: u64,
+}
+
+/// What came of a try.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tried<T> {
+    Done(T),
+    /// It is not for us.
+    Refused,
+    /// Somebody changed something meanwhile.
+    Overtaken,
+    /// There are no pages for so many bytes.
+    NoPages,
+}
+
+/// At work at the end of a file; nobody else is until this is dropped.
+struct AtEnd<'a> {
+    word: &'a AtomicU64,
+    serial: u64,
+}
+
+impl AtEnd<'_> {
+    /// Lets go; whether it was ours to the last (FG7).
+    fn finish(&self) -> bool {
+        let (from, to) = (State::at_work(self.serial), State::appending(self.serial));
+        self.word.compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+}
+
+impl Drop for AtEnd<'_> {
+    fn drop(&mut self) {
+        self.finish();
+    }
+}
+
+/// Looks until there is something, but not for long.
+#[inline]
+fn look<T>(mut at: impl FnMut() -> Option<T>) -> Option<T> {
+    (0..LOOKS).find_map(|_| {
+        at().or_else(|| {
+            std::hint::spin_loop();
+            None
+        })
+    })
+}
+
+impl<M: Memory + ?Sized> Hands<'_, M> {
+    #[inline]
+    fn state(&self) -> State {
+        State(self.board.lease(self.slot).load(Ordering::Acquire))
+    }
+
+    /// Whether the owner lives and lets us read.
+    #[inline]
+    pub fn lets_read(&self) -> bool {
+        self.board.is_lit() && self.state().lets_read(self.serial)
+    }
+
+    /// Whether it lets us store.
+    #[inline]
+    fn lets_write(&self) -> bool {
+        self.board.is_lit()
+            && self.state().lets_write(self.serial)
+            && self.board.gate().load(Ordering::Acquire) == 0
+            && self.board.version_to_write(self.ino).is_some()
+    }
+
+    /// The file as it is between two changes.
+    #[inline]
+    fn glance(&self) -> Option<(Version, Glance)> {
+        let version = match self.board.even_version(self.ino) {
+            Some(version) => version,
+            None => look(|| self.board.even_version(self.ino))?,
+        };
+        Some((version, Glance::of(self.memory, self.board.inode_place(self.ino.0)?)?))
+    }
+
+    /// Whether what was loaded since `version` counts (FG1, FG4).
+    #[inline]
+    fn is_still(&self, version: Version) -> bool {
+        order_loads();
+        self.board.is_still(self.ino, version)
+    }
+
+    /// Bytes that the file has.
+    pub fn size(&self) -> Tried<u64> {
+        let Some((version, file)) = self.glance().filter(|_| self.lets_read()) else { return Tried::Refused };
+        if self.is_still(version) && self.lets_read() { Tried::Done(file.size) } else { Tried::Overtaken }
+    }
+
+    /// Reads from byte `at` on; how many bytes, and whether the inode is to say that it was read.
+    #[inline]
+    pub fn read(&self, at: u64, into: &mut [u8]) -> Tried<(usize, bool)> {
+        if !self.lets_read() {
+            return Tried::Refused;
+        }
+        let Some((version, file)) = self.glance() else { return Tried::Refused };
+        let len = file.size.saturating_sub(at).min(into.len() as u64) as usize;
+        let copied = self.copy_out(&file, at, &mut into[..len]);
+        if !self.is_still(version) || !self.lets_read() {
+            return Tried::Overtaken;
+        }
+        match copied {
+            Some(()) => Tried::Done((len, len > 0 && file.atime <= file.mtime)),
+            None => Tried::Refused,
+        }
+    }
+
+    #[inline]
+    fn copy_out(&self, file: &Glance, at: u64, into: &mut [u8]) -> Option<()> {
+        let mut done = 0;
+        while done < into.len() {
+            let (place, together) = self.run(file, at + done as u64)?;
+            let len = together.min((into.len() - done) as u64) as usize;
+            self.memory.load(place, &mut into[done..done + len]);
+            done += len;
+        }
+        Some(())
+    }
+
+    /// Where the bytes from byte `at` on lie, and how many together; within the pool, whatever was found.
+    #[inline]
+    fn run(&self, file: &Glance, at: u64) -> Option<(u64, u64)> {
+        let (place, together) = run_at_a_glance(self.memory, self.board, file, at)?;
+        (place.checked_add(together)? <= self.memory.size()).then_some((place, together))
+    }
+
+    /// Writes over what is there (FG1, FG2); the time of the last change that the inode says.
+    #[inline]
+    pub fn write(&self, seat: usize, at: u64, from: &[u8]) -> Tried<i64> {
+        let Some(_pin) = self.foreign.pin(self.board.pin(seat)) else { return Tried::Refused };
+        if !self.board.is_lit() || !self.state().lets_write(self.serial) {
+            return Tried::Refused;
+        }
+        let Some((version, file)) = self.glance() else { return Tried::Refused };
+        let is_within = at.checked_add(from.len() as u64).is_some_and(|end| end <= file.size);
+        if !is_within || !self.lets_write() {
+            return if self.is_still(version) { Tried::Refused } else { Tried::Overtaken };
+        }
+        let stored = self.copy_in(version, &file, at, from);
+        if stored != Tried::Done(()) {
+            return if stored == Tried::Overtaken { Tried::Overtaken } else { Tried::Refused };
+        }
+        self.memory.fence();
+        self.foreign.order();
+        if self.is_still(version) && self.lets_write() { Tried::Done(file.mtime) } else { Tried::Overtaken }
+    }
+
+    /// Stores where pages are, while nothing changes.
+    #[inline]
+    fn copy_in(&self, version: Version, file: &Glance, at: u64, from: &[u8]) -> Tried<()> {
+        let mut done = 0;
+        while done < from.len() {
+            let run = self.run(file, at + done as u64);
+            // What was found is ours to store to only if nothing changed while we looked.
+            if !self.is_still(version) {
+                return Tried::Overtaken;
+            }
+            let Some((place, together)) = run else { return Tried::NoPages };
+            let len = together.min((from.len() - done) as u64) as usize;
+            #[cfg(test)]
+            super::pause_if_told(super::Point::Store);
+            self.memory.store(place, &from[done..done + len], Scheme::Nt);
+            done += len;
+        }
+        Tried::Done(())
+    }
+
+    /// Whether the inode, whose last change was at `mtime`, is to be told of one at `now`.
+    #[inline]
+    pub fn is_to_note(&self, mtime: i64, now: i64) -> bool {
+        let noted = self.board.written(self.slot).load(Ordering::Relaxed) as i64;
+        now.abs_diff(mtime) >= TIME_GRAIN_NS && now.abs_diff(noted) >= TIME_GRAIN_NS
+    }
+
+    /// Takes the end of the file, when neither the owner nor another thread has it.
+    #[inline]
+    fn take_end(&self) -> Option<AtEnd<'_>> {
+        let word = self.board.lease(self.slot);
+        let (from, to) = (State::appending(self.serial), State::at_work(self.serial));
+        let taken = look(|| match word.compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => Some(true),
+            Err(state) => (!State(state).lets_append(self.serial)).then_some(false),
+        })?;
+        taken.then_some(AtEnd { word, serial: self.serial })
+    }
+
+    /// Writes from byte `at` on, or from the end, to behind the end; where it went (FG7). Durable on return.
+    #[inline]
+    pub fn append(&self, seat: usize, at: Option<u64>, from: &[u8], now: i64) -> Tried<u64> {
+        let Some(_pin) = self.foreign.pin(self.board.pin(seat)) else { return Tried::Refused };
+        let Some(end_is_ours) = self.take_end() else { return Tried::Refused };
+        // Whoever changes a file with this lock takes the end first: nothing changes until we let go, or it is forced.
+        if !self.lets_write() {
+            return Tried::Refused;
+        }
+        let Some((version, file)) = self.glance() else { return Tried::Refused };
+        let at = at.unwrap_or(file.size);
+        let end = at.saturating_add(from.len() as u64);
+        if at > file.size || end > FILE_BYTES_MAX {
+            return Tried::Refused;
+        }
+        let inode = End::of(self.memory, file.at);
+        if inode.is_cut {
+            return Tried::NoPages;
+        }
+        match self.copy_in(version, &file, at, from) {
+            Tried::Done(()) => {}
+            Tried::NoPages => return Tried::NoPages,
+            _ => return Tried::Refused,
+        }
+        self.memory.fence();
+        #[cfg(test)]
+        super::pause_if_told(super::Point::Size);
+        inode.store(self.memory, file.size.max(end), (now, file.atime));
+        self.memory.fence();
+        if end_is_ours.finish() && self.board.is_lit() { Tried::Done(at) } else { Tried::Refused }
+    }
+}

@@ -1,0 +1,108 @@
+//! Files that a client was stopped in the middle of an append to, while the owner needed them.
+//!
+//! Whenever it goes on it stores bytes behind the end that the file had, and then a size and times with the epoch that
+//! the inode had. Until its pin is gone neither may count (FG7): sizes are written by transactions alone, under a later
+//! epoch, and what lies behind the old end are other pages. Those it had are freed, and wait for its pin.
+
+use ferrite_pool::layout::{CHUNK, PAGE};
+
+use crate::change::Change;
+use crate::fs::{FileSystem, copy_bytes};
+use crate::inode::Inode;
+use crate::locks::Stripe;
+use crate::tree::Found;
+use crate::word::{Named, Word};
+use crate::{Ino, Kind, Result};
+
+impl FileSystem {
+    /// Whether somebody may still store size and times of `ino` that are not to count.
+    pub(crate) fn is_haunted(&self, stripe: &Stripe, ino: Ino) -> bool {
+        stripe.haunted.contains_key(&ino.0) || self.space.abroad.has_forerunners()
+    }
+
+    /// The same for a file whose end was taken by force, right then. Where there is no space for another last page, who
+    /// wants to store there meets that again.
+    pub(crate) fn calm_forced(&self, stripe: &mut Stripe, ino: Ino) {
+        if let Ok(mut inode) = self.load_regular(ino) {
+            let _ = self.calm(stripe, &mut inode);
+        }
+    }
+
+    /// Lets nothing count any more that a stopped client may do at the end of a file. For whoever is about to store there.
+    pub(crate) fn calm(&self, stripe: &mut Stripe, inode: &mut Inode) -> Result<()> {
+        let is_calm = stripe.haunted.get(&inode.ino.0).copied().unwrap_or(false);
+        if is_calm || !self.is_haunted(stripe, inode.ino) || inode.kind() != Some(Kind::File) {
+            return Ok(());
+        }
+        #[cfg(test)]
+        if crate::tests::is_planted(crate::tests::Bug::HauntedEnd) {
+            return Ok(());
+        }
+        inode.leave_epoch();
+        let change = Change::new(self);
+        self.commit_head(change, inode)?;
+        if !inode.size().is_multiple_of(CHUNK) {
+            self.split_super(inode, inode.size() / PAGE)?;
+        }
+        let end = inode.size().div_ceil(PAGE);
+        loop {
+            let mut change = Change::new(self);
+            let is_last = self.trim(&mut change, inode, end)?;
+            self.commit_roots(change, inode)?;
+            if is_last {
+                break;
+            }
+        }
+        self.renew_last_page(inode)?;
+        stripe.haunted.insert(inode.ino.0, true);
+        Ok(())
+    }
+
+    /// Gives the last page of a file, where that is not full, another place.
+    fn renew_last_page(&self, inode: &mut Inode) -> Result<()> {
+        let used = inode.size() % PAGE;
+        if used == 0 {
+            return Ok(());
+        }
+        let Found::Words { at, .. } = self.walk(inode, inode.size() / PAGE)? else { return Ok(()) };
+        let old = Word(self.memory().load_word(at));
+        let Named::Page(page) = old.named() else { return Ok(()) };
+        let mut change = Change::new(self);
+        let new = change.take_data(1)?[0].page;
+        copy_bytes(self.memory(), self.place(page)?, self.place(new)?, used);
+        self.settle()?;
+        self.set_word(&mut change, inode, at, Word::page(new));
+        change.free_word(old);
+        self.commit_roots(change, inode)
+    }
+
+    fn commit_roots(&self, mut change: Change<'_>, inode: &mut Inode) -> Result<()> {
+        change.write_roots(inode);
+        let committed = change.commit();
+        if committed.is_err()
+            && let Some(before) = self.load_any(inode.ino)
+        {
+            *inode = before;
+        }
+        committed
+    }
+
+    /// Stores size and times, durable on return: directly, or by a transaction where others may store over that.
+    pub(crate) fn store_end(&self, stripe: &Stripe, inode: &mut Inode) -> Result<()> {
+        if self.is_haunted(stripe, inode.ino) {
+            return self.commit_head(Change::new(self), inode);
+        }
+        inode.store_direct(self.memory());
+        self.memory().fence();
+        Ok(())
+    }
+
+    /// Forgets what was haunted, when nobody is left who could come back.
+    pub(crate) fn end_haunting(&self) {
+        if self.locks.is_haunted() && !self.space.abroad.is_stuck() && !self.space.abroad.has_forerunners() {
+            self.locks.end_haunting();
+            let kept = std::mem::take(&mut self.desk.books.lock().kept);
+            kept.into_iter().for_each(|ino| self.release(ino, 1));
+        }
+    }
+}

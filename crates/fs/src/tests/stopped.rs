@@ -1,0 +1,150 @@
+//! Clients that stop in the middle of what they do, for as long as a test lasts, and then go on: nobody waits for them, and
+//! what they do late harms nobody.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+
+use super::house::*;
+use super::world::*;
+use crate::direct::{Access, Lease, Point, pause_by};
+use crate::tests::Bug;
+use crate::{Allocate, Ino};
+
+/// A thread of a client that stands still.
+struct Stopped<T> {
+    go_on: Sender<()>,
+    thread: JoinHandle<T>,
+}
+
+impl<T: Send + 'static> Stopped<T> {
+    /// One that does `work` with `lease` and has come to `point`.
+    fn at(point: Point, lease: &Arc<Lease>, work: impl FnOnce(&Lease) -> T + Send + 'static) -> Self {
+        let (go_on, may_go_on): (Sender<()>, Receiver<()>) = channel();
+        let (stopped, is_stopped) = channel();
+        let lease = Arc::clone(lease);
+        let thread = std::thread::spawn(move || {
+            pause_by(move |at| {
+                if at == point && stopped.send(()).is_ok() {
+                    let _ = may_go_on.recv();
+                }
+            });
+            work(&lease)
+        });
+        is_stopped.recv().expect("it comes to the point");
+        Self { go_on, thread }
+    }
+
+    fn go_on(self) -> T {
+        let Self { go_on, thread } = self;
+        drop(go_on);
+        thread.join().expect("it ends")
+    }
+}
+
+fn leased(house: &House, ino: Ino, access: Access) -> Arc<Lease> {
+    Arc::new(house.client().lease(ino, access).expect("leased"))
+}
+
+#[test]
+fn fg2_pages_wait_for_a_client_that_was_stopped_and_nobody_else_does() {
+    let house = House::new();
+    let ino = house.file("one", &[1; 80 * 4096]);
+    let lease = leased(&house, ino, Access::Write);
+    let stopped = Stopped::at(Point::Store, &lease, |lease| lease.write(4096, &[9; 4096]));
+    house.fs.allocate(ino, 0..70 * 4096, Allocate::Punch).expect("punched");
+    house.fs.space.drain_limbo();
+    assert_eq!(house.fs.space.limbo.count().0, 70, "FG2: it may still store to them");
+    let other = house.file("two", &[2; 200 * 4096]);
+    assert_eq!(stopped.go_on(), None, "FG1: it finds out that there is no page any more");
+    house.fs.space.drain_limbo();
+    assert_eq!(house.fs.space.limbo.count().0, 0);
+    assert!(content(&house.fs, other).expect("it reads").iter().all(|byte| *byte == 2));
+    assert!(content(&house.fs, ino).expect("it reads")[..70 * 4096].iter().all(|byte| *byte == 0));
+    assert_sound(&house.fs);
+}
+
+#[test]
+fn fg3_a_client_that_stores_to_where_a_file_was_stores_again() {
+    let house = House::new();
+    let size = 2 * ferrite_pool::layout::CHUNK;
+    let ino = house.file("large", &vec![1; size as usize]);
+    let lease = leased(&house, ino, Access::Write);
+    let stopped = Stopped::at(Point::Store, &lease, |lease| lease.write(8192, &[9; 4096]));
+    settle(&house.fs);
+    assert!(house.fs.statfs().super_bytes >= size, "the migration waits for nobody");
+    assert_eq!(stopped.go_on(), Some(4096));
+    let found = content(&house.fs, ino).expect("it reads");
+    assert!(found[8192..12_288].iter().all(|byte| *byte == 9), "FG3: no write is lost");
+    assert_sound(&house.fs);
+}
+
+/// A client is stopped at `point` of an append, others go on with the file, then it does. Says what is in the file.
+fn append_late(point: Point, others: impl FnOnce(&House, Ino)) -> (Option<(u64, usize)>, Vec<u8>) {
+    let house = House::new();
+    let ino = house.file("log", &[1; 5000]);
+    let lease = leased(&house, ino, Access::Append);
+    assert_eq!(lease.append(&[2; 100]), Some((5000, 100)));
+    let stopped = Stopped::at(point, &lease, |lease| lease.append(&[9; 10_000]));
+    others(&house, ino);
+    assert!(house.client().lease(ino, Access::Append).is_err(), "FG7: not while it may come back");
+    let late = stopped.go_on();
+    assert_eq!(lease.append(b"x"), None, "FG7: it lost the end");
+    let found = content(&house.fs, ino).expect("it reads");
+    drop(lease);
+    settle(&house.fs);
+    assert_eq!(house.fs.space.limbo.count().0, 0, "and what it held is free");
+    assert_sound(&house.fs);
+    let again = leased(&house, ino, Access::Append);
+    assert_eq!(again.append(b"y").map(|(at, _)| at), Some(found.len() as u64));
+    (late, found)
+}
+
+fn append_others(house: &House, ino: Ino) {
+    assert_eq!(house.fs.append(ino, &[3; 20]).expect("room"), (5100, 20));
+    assert_eq!(house.fs.append(ino, &[4; 9000]).expect("room"), (5120, 9000));
+}
+
+#[test]
+fn fg7_what_a_stopped_client_appends_late_counts_no_more() {
+    for point in [Point::Store, Point::Size] {
+        let (late, found) = append_late(point, append_others);
+        assert_eq!(late, None, "FG7: it finds out");
+        let expected = [&[1; 5000][..], &[2; 100], &[3; 20], &[4; 9000]].concat();
+        assert!(found == expected, "FG7 at {point:?}: {} bytes", found.len());
+    }
+}
+
+#[test]
+fn fg7_a_file_is_cut_while_a_client_is_stopped_at_its_end() {
+    for point in [Point::Store, Point::Size] {
+        let (late, found) = append_late(point, |house, ino| {
+            resize(&house.fs, ino, 4900).expect("cut");
+            resize(&house.fs, ino, 6000).expect("grown");
+        });
+        assert_eq!(late, None);
+        assert!(found == [&[1; 4900][..], &[0; 1100]].concat(), "FG7 at {point:?}");
+    }
+}
+
+#[test]
+fn fg7_a_read_is_enough_to_take_the_end() {
+    let (late, found) = append_late(Point::Size, |house, ino| {
+        house.fs.end_writing(ino);
+        assert_eq!(content(&house.fs, ino).expect("it reads").len(), 5100);
+    });
+    assert_eq!((late, found.len()), (None, 5100), "FG7: the append is done again through the mount, once");
+}
+
+#[test]
+fn canary_what_comes_late_is_found() {
+    let caught = std::panic::catch_unwind(|| {
+        append_late(Point::Size, |house, ino| {
+            crate::tests::PLANTED.set(Some(Bug::HauntedEnd));
+            append_others(house, ino);
+        })
+    });
+    crate::tests::PLANTED.set(None);
+    let expected = [&[1; 5000][..], &[2; 100], &[3; 20], &[4; 9000]].concat();
+    assert!(caught.is_err() || caught.is_ok_and(|(late, found)| late.is_some() || found != expected), "FG7");
+}
