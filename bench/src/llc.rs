@@ -17,6 +17,7 @@ use crate::{Error, Result};
 
 mod control;
 mod inputs;
+mod judged;
 mod means;
 mod programs;
 mod verdict;
@@ -65,6 +66,11 @@ pub fn run(options: &Options, on_progress: OnProgress<'_>) -> Result<Report> {
             let place = [shown.0, shown.1][figure];
             session.report.rows.extend(means::rows(place, (shown.2, shown.3), &reports));
         }
+    }
+    for (group, is_held_out) in judged::GROUPS {
+        let reports: Vec<&Studied> =
+            studied.iter().filter(|one| one.0.is_held_out == is_held_out).map(|one| &one.1).collect();
+        session.report.rows.extend(judged::rows(group, &reports));
     }
     charts(&mut session);
     let verdict = verdict::of(&session.report, missing);

@@ -19,7 +19,7 @@ fn llc_measures_every_policy_on_a_program_of_one_thread_and_of_eight() {
     };
     let report = find("llc").expect("it is there").run(&options, &mut |_| true).expect("it runs");
     for figure in ["2.5 lifetime", "2.6 energy", "2.7 writebacks", "2.8 misses"] {
-        for policy in ["lru", "protect-0", "protect-4", "partitioned-4x4"] {
+        for policy in ["lru", "protect-0", "protect-4", "partitioned-4x4", "worth"] {
             let row = report.row(&format!("{figure}, sort"), policy);
             assert!(row.is_some_and(|row| row.ratio > 0.0), "{figure} {policy}");
             assert!(report.row(&format!("{figure}, mean of ratios"), policy).is_some(), "{figure} {policy}");
@@ -28,6 +28,7 @@ fn llc_measures_every_policy_on_a_program_of_one_thread_and_of_eight() {
     for figure in ["2.9 lifetime", "2.10 energy", "2.11 writebacks", "2.12 misses"] {
         assert!(report.row(&format!("{figure}, sort, 8 threads"), "partitioned-4x4").is_some(), "{figure}");
     }
+    assert!(report.row("held out: lifetime, geometric mean", "worth").is_some_and(|row| row.ratio > 0.0));
     assert!(report.row("2.1 rewrites of a dirty line, sort", "lru").is_some_and(|row| row.value >= 1.0));
     assert!(report.verdict.contains("lifetime"), "{}", report.verdict);
 }

@@ -1,5 +1,6 @@
 //! How the policies here compare with the paper's.
 
+use super::judged::{self, GAP, LIFETIME, MISSES, MOST};
 use crate::report::Report;
 use crate::verdict::{figure, join};
 
@@ -25,5 +26,24 @@ pub fn of(report: &Report, missing: Vec<String>) -> String {
             parts.push(format!("{} of LRU's: {}", &what[4..], told.join(", ")));
         }
     }
+    parts.extend(judged::GROUPS.iter().filter_map(|(group, _)| of_group(report, group)));
     join(report, parts, missing)
+}
+
+/// What our own policy does for a group of programs, beside the others.
+fn of_group(report: &Report, group: &str) -> Option<String> {
+    let told = |what: &str, policy: &str| report.row(&judged::case(group, what), policy).map(|row| row.ratio);
+    let all = |what: &str, others: [&str; 2]| {
+        let others = others.map(|policy| told(what, policy).map(|ratio| format!("{policy} {}", figure(ratio))));
+        let others: Vec<String> = others.into_iter().flatten().collect();
+        Some(format!("{} ({})", figure(told(what, "worth")?), others.join(", ")))
+    };
+    let others = ["protect-0", "partitioned-4x4"];
+    Some(format!(
+        "worth, programs {group}: lifetime {}, misses {}, at most {}, {:.0} % of the gap closed",
+        all(LIFETIME, others)?,
+        all(MISSES, others)?,
+        figure(told(MOST, "worth")?),
+        100.0 * told(GAP, "worth")?
+    ))
 }

@@ -3,10 +3,12 @@
 mod lru;
 mod partitioned;
 mod protect;
+mod worth;
 
 pub use lru::Lru;
 pub use partitioned::Partitioned;
 pub use protect::Protect;
+pub use worth::Worth;
 
 use super::set::{Rank, Set};
 

@@ -180,6 +180,7 @@ fn bank(choice: Choice, geometry: Geometry) -> Result<Box<dyn Simulated>> {
     choice.check(ways)?;
     Ok(match choice {
         Choice::Lru => Box::new(Bank::new(geometry, policy::Lru { ways })),
+        Choice::Worth => Box::new(Bank::new(geometry, policy::Worth::new(geometry))),
         Choice::Protect { protected } => Box::new(Bank::new(geometry, policy::Protect { ways, protected })),
         Choice::Partitioned { partitions, protected } => {
             let ways = ways / partitions;

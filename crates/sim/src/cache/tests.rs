@@ -2,7 +2,9 @@
 
 mod by_hand;
 mod naive;
+mod naive_worth;
 mod random;
+mod worth;
 
 use super::{Choice, Event, Model, Report, Shape, Study, wear::Wear};
 

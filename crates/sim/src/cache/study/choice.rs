@@ -19,6 +19,8 @@ pub enum Choice {
         /// Protected ways of each.
         protected: u32,
     },
+    /// `worth`
+    Worth,
 }
 
 impl Choice {
@@ -29,7 +31,7 @@ impl Choice {
     pub fn check(self, ways: u32) -> Result<()> {
         let told = |why: String| Err(Error::Model(format!("{}: {why}", self.name(ways))));
         match self {
-            Self::Lru => Ok(()),
+            Self::Lru | Self::Worth => Ok(()),
             Self::Protect { protected } if protected > ways => {
                 told(format!("{protected} ways cannot be protected of {ways}"))
             }
@@ -49,6 +51,7 @@ impl Choice {
     pub fn name(self, ways: u32) -> String {
         match self {
             Self::Lru => "lru".into(),
+            Self::Worth => "worth".into(),
             Self::Protect { protected } => format!("protect-{protected}"),
             Self::Partitioned { partitions, protected } => {
                 let protected = if protected == 1 { String::new() } else { format!("-protect-{protected}") };
@@ -77,23 +80,23 @@ impl Numbers {
 
     /// The policies that are compared where none is named.
     pub fn usual(&self) -> Vec<Choice> {
-        vec![Choice::Lru, Choice::Protect { protected: 0 }, self.protect(), self.partitioned()]
+        vec![Choice::Lru, Choice::Protect { protected: 0 }, self.protect(), self.partitioned(), Choice::Worth]
     }
 
     /// The policy called `name`: `lru`, `protect`, `protect-N`, `partitioned`, `partitioned-PxW`,
-    /// `partitioned-PxW-protect-N`.
+    /// `partitioned-PxW-protect-N`, `worth`.
     ///
     /// # Errors
     /// When there is none of this name, or none for these ways.
     pub fn choice(&self, name: &str) -> Result<Choice> {
         let unknown = || {
-            let there_are =
-                "lru, protect-N, partitioned-PxW, partitioned-PxW-protect-N; for example protect-4, partitioned-4x4";
+            let there_are = "lru, protect-N, partitioned-PxW, partitioned-PxW-protect-N, worth; for example protect-4, partitioned-4x4";
             Error::Model(format!("there is no policy {name:?}; there are {there_are}"))
         };
         let number = |digits: &str| digits.parse::<u32>().map_err(|_| unknown());
         let choice = match (name, name.strip_prefix("protect-"), name.strip_prefix("partitioned-")) {
             ("lru", ..) => Choice::Lru,
+            ("worth", ..) => Choice::Worth,
             ("protect", ..) => self.protect(),
             ("partitioned", ..) => self.partitioned(),
             (_, Some(protected), _) => Choice::Protect { protected: number(protected)? },
@@ -131,7 +134,7 @@ mod tests {
     #[test]
     fn every_name_means_the_policy_that_has_it() {
         let numbers = Numbers::of(16);
-        for name in ["lru", "protect-0", "protect-4", "partitioned-4x4", "partitioned-2x8-protect-3"] {
+        for name in ["lru", "protect-0", "protect-4", "partitioned-4x4", "partitioned-2x8-protect-3", "worth"] {
             assert_eq!(numbers.choice(name).expect(name).name(16), name);
         }
         assert_eq!(numbers.choice("protect").expect("named").name(16), "protect-4");

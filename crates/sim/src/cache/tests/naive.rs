@@ -1,6 +1,6 @@
 //! Caches as lists, as the definitions say it and no faster.
 
-use super::Choice;
+use super::{Choice, naive_worth};
 use crate::cache::Event;
 
 /// What it counts.
@@ -22,6 +22,7 @@ pub fn run(choice: Choice, sets: u64, ways: usize, events: &[Event]) -> Counted 
         Choice::Lru => (1, ways),
         Choice::Protect { protected } => (1, protected as usize),
         Choice::Partitioned { partitions, protected } => (partitions as usize, protected as usize),
+        Choice::Worth => return naive_worth::run(sets, ways, events),
     };
     let mut cache: Vec<Vec<Recency>> = vec![vec![Vec::new(); partitions]; sets as usize];
     let mut counted = Counted::default();

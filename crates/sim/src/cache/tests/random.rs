@@ -12,13 +12,33 @@ fn choices(ways: u32) -> Vec<Choice> {
     let partitions = [1, 2, 4, 8, 16].into_iter().filter(|partitions| ways.is_multiple_of(*partitions));
     let partitioned = partitions
         .flat_map(|partitions| (0..ways / partitions).map(move |protected| partitioned(partitions, protected)));
-    std::iter::once(Choice::Lru).chain(protect).chain(partitioned).collect()
+    [Choice::Lru, Choice::Worth].into_iter().chain(protect).chain(partitioned).collect()
 }
 
 fn events(lines: u64, length: usize) -> impl Strategy<Value = Vec<Event>> {
     vec((0..lines, any::<bool>()), 0..length).prop_map(|all| {
         all.into_iter().map(|(line, write)| if write { Event::write(line) } else { Event::read(line) }).collect()
     })
+}
+
+/// Lines that are read and written now and then, some always and most in phases, and others that pass by.
+fn phases(seed: u64, length: u64) -> Vec<Event> {
+    let mut state = seed;
+    let mut below = |most: u64| {
+        state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        (state >> 33) % most
+    };
+    let mut event = |at: u64| {
+        let (phase, is_write) = (at / 20_000, below(3) == 0);
+        let line = match below(4) {
+            0 => below(300),
+            1 => 50_000 * phase + below(700),
+            2 => 1_000_000 + at % 1500,
+            _ => 2_000_000 + at,
+        };
+        if is_write { Event::write(line) } else { Event::read(line) }
+    };
+    (0..length).map(&mut event).collect()
 }
 
 fn is_as_naive(sets: u64, ways: u32, events: &[Event]) -> Result<(), TestCaseError> {
@@ -56,6 +76,16 @@ proptest! {
     fn the_bound_is_the_best_choice_there_is(events in events(6, 24), ways in 1_u32..5) {
         let report = study(model(shape(1, ways), &[]), &events);
         prop_assert_eq!(report.bound.writebacks, naive::fewest(ways as usize, &events));
+    }
+
+    /// Long enough for `worth` to learn in each bank, of sets with ghosts and without.
+    #[test]
+    fn what_is_learned_is_what_the_naive_model_learns(seed: u64, ways in 1_u32..17) {
+        let events = phases(seed, 100_000);
+        let report = study(model(shape(32, ways), &[Choice::Worth]), &events);
+        let (figures, naive) = (&report.policies[1], naive::run(Choice::Worth, 32, ways as usize, &events));
+        prop_assert_eq!((figures.misses(), figures.hits), (naive.read_misses + naive.write_misses, naive.hits));
+        prop_assert_eq!(figures.writebacks, naive.written.len() as u64);
     }
 
     #[test]

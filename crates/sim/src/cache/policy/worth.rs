@@ -1,0 +1,250 @@
+//! What a line is worth decides: how soon it is expected to be used, and if it is dirty how soon it is expected to be
+//! written, for then its writeback is saved.
+//!
+//! Each line has a class: what was done to it, how often it was found, and what its neighbourhood is like. [`Reuse`]
+//! learns for each class after how many accesses to the set such lines come back, and from that what keeping one of
+//! such an age gains for each access that it stays. A writeback counts as several misses: as many as [`Allowance`] finds
+//! can be afforded. [`Ghosts`] remember what left, in one set of sixteen, and tell what LRU would have missed.
+//! docs/policy.md tells what all this takes in hardware, and where it fails.
+//!
+//! 1. The line that is worth least leaves, the least recent of equals. Before anything is learned all lines are worth
+//!    the same and dirty ones more: the least recent clean line leaves.
+//! 2. Ages are counted in steps of four accesses to the set, up to [`AGE_MAX`].
+//! 3. A bank learns from its own sets alone, and everything is an integer.
+
+mod allowance;
+mod ghosts;
+mod regions;
+mod reuse;
+
+use super::{Hit, Miss, Policy};
+use crate::cache::Geometry;
+use crate::cache::set::{Rank, Set};
+use allowance::Allowance;
+use ghosts::Ghosts;
+use regions::{Kind, Regions};
+use reuse::Reuse;
+
+/// The greatest age of a line: of one that is older too, and of one that was not written.
+const AGE_MAX: u8 = u8::MAX;
+
+/// Accesses to a set that make its lines older by one.
+const STEP: u8 = 4;
+
+/// One set of so many has ghosts.
+const SAMPLED: usize = 16;
+
+/// Accesses to sets with ghosts from one learning to the next.
+const PERIOD: u64 = 512;
+
+/// One of the first learnings comes when so many were seen, and then at each doubling.
+const FIRST: u64 = 256;
+
+/// Most finds of a line that are told apart.
+const FOUND_MAX: u8 = 3;
+
+/// Keeps what is worth most.
+pub struct Worth {
+    geometry: Geometry,
+    sets: Vec<Lines>,
+    used: Reuse,
+    written: Reuse,
+    ghosts: Vec<Ghosts>,
+    regions: Regions,
+    allowance: Allowance,
+    seen: u64,
+}
+
+/// What is known of the lines of a set, by way.
+#[derive(Clone, Copy)]
+struct Lines {
+    /// Accesses until they grow older.
+    wait: u8,
+    /// Ways that were filled.
+    filled: u8,
+    lines: [Line; 16],
+}
+
+/// What is known of a line.
+#[derive(Clone, Copy)]
+struct Line {
+    /// Since it was used.
+    used_age: u8,
+    /// Since it was written; [`AGE_MAX`] if it was not.
+    written_age: u8,
+    used_class: u8,
+    written_class: u8,
+    /// How often a read has found it.
+    found: u8,
+}
+
+impl Line {
+    const NEW: Self = Self { used_age: 0, written_age: AGE_MAX, used_class: 0, written_class: 0, found: 0 };
+
+    #[inline]
+    fn grow_older(&mut self) {
+        self.used_age = self.used_age.saturating_add(1);
+        self.written_age = self.written_age.saturating_add(1);
+    }
+}
+
+/// An access, as classes see it.
+#[derive(Clone, Copy)]
+struct Touch {
+    line: u64,
+    set: usize,
+    way: usize,
+    is_write: bool,
+    is_hit: bool,
+    was_dirty: bool,
+}
+
+impl Worth {
+    /// For one bank.
+    pub fn new(geometry: Geometry) -> Self {
+        let sets = geometry.bank_sets() as usize;
+        Self {
+            geometry,
+            sets: vec![Lines { wait: STEP, filled: 0, lines: [Line::NEW; 16] }; sets],
+            used: Reuse::new(USED_CLASSES),
+            written: Reuse::new(WRITTEN_CLASSES),
+            ghosts: (0..sets.div_ceil(SAMPLED)).map(|_| Ghosts::default()).collect(),
+            regions: Regions::default(),
+            allowance: Allowance::default(),
+            seen: 0,
+        }
+    }
+
+    #[inline]
+    fn touch(&mut self, touch: Touch) {
+        let lines = &mut self.sets[touch.set];
+        lines.grow_older();
+        let mut line = if touch.is_hit { lines.lines[touch.way] } else { Line::NEW };
+        if touch.is_hit && !touch.set.is_multiple_of(SAMPLED) {
+            self.used.came_back(line.used_class, line.used_age);
+            if touch.is_write && touch.was_dirty {
+                self.written.came_back(line.written_class, line.written_age);
+            }
+        }
+        line.found = (line.found + u8::from(touch.is_hit && !touch.is_write)).min(FOUND_MAX);
+        line.used_class = used_class(&touch, line.found, self.regions.level(touch.line, Kind::Used));
+        line.used_age = 0;
+        if touch.is_write {
+            line.written_class = written_class(line.written_age, self.regions.level(touch.line, Kind::Written));
+            line.written_age = 0;
+        }
+        self.sets[touch.set].lines[touch.way] = line;
+        if touch.set.is_multiple_of(SAMPLED) {
+            self.sample(&touch, line);
+        }
+    }
+
+    fn sample(&mut self, touch: &Touch, line: Line) {
+        let ghosts = &mut self.ghosts[touch.set / SAMPLED];
+        let met = ghosts.meet(touch.line, touch.is_write, line);
+        self.allowance.count(met.is_miss_of_lru(self.geometry.ways), !touch.is_hit);
+        for (kind, reuse) in [(Kind::Used, &mut self.used), (Kind::Written, &mut self.written)] {
+            if let Some((class, age)) = met.again(kind) {
+                reuse.came_back(class, age);
+                self.regions.learn(touch.line, kind, Some(age));
+            }
+            if let Some((class, region)) = met.lost(kind) {
+                reuse.left(class, AGE_MAX);
+                self.regions.learn_at(region, kind, None);
+            }
+        }
+        self.seen += 1;
+        let is_early = self.seen < PERIOD && self.seen >= FIRST && self.seen.is_power_of_two();
+        if is_early || self.seen.is_multiple_of(PERIOD) {
+            self.used.learn(!is_early);
+            self.written.learn(!is_early);
+        }
+    }
+
+    #[inline]
+    fn worth(&self, line: &Line, is_dirty: bool) -> u64 {
+        let used = self.used.worth(line.used_class, line.used_age) * Allowance::ONE;
+        let saved = if is_dirty { self.written.worth(line.written_class, line.written_age) } else { 0 };
+        used + saved * self.allowance.weight()
+    }
+}
+
+impl Policy for Worth {
+    #[inline]
+    fn victim(&mut self, set: &mut Set, miss: Miss) -> Rank {
+        let at = self.geometry.set_in_bank(miss.line);
+        let lines = &mut self.sets[at];
+        if u32::from(lines.filled) < self.geometry.ways {
+            lines.filled += 1;
+            return self.geometry.ways - 1;
+        }
+        let lines = &self.sets[at].lines;
+        let worth = |rank: Rank| self.worth(&lines[set.way(rank)], set.dirty() >> rank & 1 != 0);
+        let least = (0..self.geometry.ways).rev().min_by_key(|rank| worth(*rank)).unwrap_or(0);
+        if !at.is_multiple_of(SAMPLED) {
+            let line = lines[set.way(least)];
+            self.used.left(line.used_class, line.used_age);
+            if set.dirty() >> least & 1 != 0 {
+                self.written.left(line.written_class, line.written_age);
+            }
+        }
+        least
+    }
+
+    fn window(&self) -> u32 {
+        self.geometry.ways
+    }
+
+    #[inline]
+    fn hit(&mut self, _: &mut Set, hit: Hit) {
+        let Hit { line, way, is_write, was_dirty, .. } = hit;
+        self.touch(Touch { line, set: self.geometry.set_in_bank(line), way, is_write, is_hit: true, was_dirty });
+    }
+
+    #[inline]
+    fn filled(&mut self, _: &mut Set, way: usize, miss: Miss) {
+        let Miss { line, is_write, .. } = miss;
+        self.touch(Touch {
+            line,
+            set: self.geometry.set_in_bank(line),
+            way,
+            is_write,
+            is_hit: false,
+            was_dirty: false,
+        });
+    }
+}
+
+impl Lines {
+    #[inline]
+    fn grow_older(&mut self) {
+        self.wait -= 1;
+        if self.wait == 0 {
+            self.wait = STEP;
+            self.lines.iter_mut().for_each(Line::grow_older);
+        }
+    }
+}
+
+/// Levels of a neighbourhood, times how often a read found the line, whether it is dirty, whether it was written last.
+const USED_CLASSES: usize = regions::LEVELS * (FOUND_MAX as usize + 1) * 4;
+
+/// Levels of a neighbourhood, times how long before the line had been written.
+const WRITTEN_CLASSES: usize = regions::LEVELS * 4;
+
+#[inline]
+fn used_class(touch: &Touch, found: u8, level: u8) -> u8 {
+    let is_dirty = touch.was_dirty || touch.is_write;
+    ((level * (FOUND_MAX + 1) + found) << 2) | u8::from(is_dirty) << 1 | u8::from(touch.is_write)
+}
+
+#[inline]
+fn written_class(age: u8, level: u8) -> u8 {
+    let before = match age {
+        0..2 => 0,
+        2..8 => 1,
+        8..AGE_MAX => 2,
+        AGE_MAX => 3,
+    };
+    level << 2 | before
+}

@@ -1,0 +1,72 @@
+//! After how long the lines of a region of memory come back, roughly: what is known of a line that is new.
+
+use super::reuse::bucket;
+
+/// Base-two logarithm of the lines of a region: 512 KiB.
+const LINES_BITS: u32 = 13;
+
+/// Base-two logarithm of how many are kept apart; others share with these.
+const COUNT_BITS: u32 = 9;
+
+/// Soon, later, hardly.
+pub const LEVELS: usize = 3;
+
+/// Each bucket of ages counts so much in the average.
+const BUCKET: u8 = 12;
+
+/// A line that did not come back counts as this.
+const NEVER: u8 = 21 * BUCKET;
+
+/// From these averages on it is later, and hardly.
+const LATER: u8 = 70;
+const HARDLY: u8 = 160;
+
+/// The average moves by this part of the difference.
+const PART: i16 = 8;
+
+/// What comes back: any access, or a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Used,
+    Written,
+}
+
+/// A moving average of each region.
+pub struct Regions {
+    averages: [[u8; 1 << COUNT_BITS]; 2],
+}
+
+impl Default for Regions {
+    fn default() -> Self {
+        Self { averages: [[96; 1 << COUNT_BITS]; 2] }
+    }
+}
+
+/// Where the region of a line is kept.
+#[inline]
+pub fn region(line: u64) -> u16 {
+    ((line >> LINES_BITS).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - COUNT_BITS)) as u16
+}
+
+impl Regions {
+    /// Below [`LEVELS`].
+    #[inline]
+    pub fn level(&self, line: u64, kind: Kind) -> u8 {
+        let average = self.averages[kind as usize][usize::from(region(line))];
+        u8::from(average >= LATER) + u8::from(average >= HARDLY)
+    }
+
+    /// `line` came back at this age, or did not.
+    pub fn learn(&mut self, line: u64, kind: Kind, age: Option<u8>) {
+        self.learn_at(region(line), kind, age);
+    }
+
+    /// The same, by region.
+    pub fn learn_at(&mut self, region: u16, kind: Kind, age: Option<u8>) {
+        let average = &mut self.averages[kind as usize][usize::from(region)];
+        let now = age.map_or(NEVER, |age| bucket(age) as u8 * BUCKET);
+        let off = i16::from(now) - i16::from(*average);
+        let step = if off.abs() < PART { off.signum() } else { off / PART };
+        *average = (i16::from(*average) + step) as u8;
+    }
+}

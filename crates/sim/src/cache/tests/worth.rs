@@ -1,0 +1,56 @@
+//! `worth` on sequences whose outcome can be told.
+
+use super::{Choice, Event, model, shape, study};
+use crate::cache::Figures;
+
+/// What LRU, Protect-0 and `worth` do in one set of so many ways.
+fn beside(ways: u32, events: &[Event]) -> [Figures; 3] {
+    let choices = [Choice::Lru, Choice::Protect { protected: 0 }, Choice::Worth];
+    let report = study(model(shape(1, ways), &choices), events);
+    choices.map(|choice| report.policy(&choice.name(ways)).expect("it was simulated").clone())
+}
+
+/// Rule 1: before anything is learned it is Protect-0.
+#[test]
+fn at_first_it_evicts_clean_lines_first() {
+    let events: Vec<Event> =
+        (0..250_u64).map(|n| if n % 3 == 0 { Event::write(n * n % 23) } else { Event::read(n * n % 23) }).collect();
+    let [lru, protect, worth] = beside(8, &events);
+    let of = |one: &Figures| (one.read_misses, one.write_misses, one.hits, one.writebacks);
+    assert_eq!(of(&worth), of(&protect));
+    assert_ne!(of(&worth), of(&lru));
+}
+
+/// Two lines are written every twelve accesses; between, ten are written that never come back. There is room for
+/// eight: LRU and Protect-0 write everything back, all the time.
+#[test]
+fn lines_that_are_rewritten_stay_and_those_that_pass_by_do_not() {
+    let event = |n: u64| Event::write(if n % 12 < 2 { n % 12 } else { 1000 + n });
+    let events: Vec<Event> = (0..24_000).map(event).collect();
+    let [lru, protect, worth] = beside(8, &events);
+    assert_eq!((lru.writebacks, protect.writebacks), (24_000, 24_000));
+    assert!(worth.writebacks < 20_500, "{} of 24000, of which 20000 cannot be saved", worth.writebacks);
+}
+
+/// Twelve lines, in a circle, in eight ways: LRU never finds one. Those that stay until their turn are found.
+#[test]
+fn a_part_of_a_circle_stays() {
+    let events: Vec<Event> = (0..24_000).map(|n| Event::read(n % 12)).collect();
+    let [lru, _, worth] = beside(8, &events);
+    assert_eq!(lru.hits, 0);
+    assert!(worth.hits > 8_000, "{} hits", worth.hits);
+}
+
+/// Half of the ways would be enough for what is read, all for what is written. Keeping what is written costs reads
+/// that LRU finds: no more of them are given up than is allowed.
+#[test]
+fn misses_stay_within_what_is_allowed() {
+    let event = |n: u64| match n % 4 {
+        0 => Event::write(100 + n / 4 % 14),
+        _ => Event::read(n * 7 / 3 % 9),
+    };
+    let events: Vec<Event> = (0..200_000).map(event).collect();
+    let [lru, _, worth] = beside(16, &events);
+    assert!(worth.writebacks <= lru.writebacks, "{} {}", worth.writebacks, lru.writebacks);
+    assert!(worth.misses() as f64 <= 1.05 * lru.misses() as f64 + 2500.0, "{} {}", worth.misses(), lru.misses());
+}
