@@ -55,14 +55,19 @@ pub struct Worth {
     seen: u64,
 }
 
-/// What is known of the lines of a set, by way.
-#[derive(Clone, Copy)]
+/// What is known of the lines of a set, by way: see [`Line`].
+#[derive(Clone)]
+#[repr(align(64))]
 struct Lines {
+    used_age: [u8; 16],
+    written_age: [u8; 16],
+    used_class: [u8; 16],
+    written_class: [u8; 16],
+    found: [u8; 16],
     /// Accesses until they grow older.
     wait: u8,
     /// Ways that were filled.
     filled: u8,
-    lines: [Line; 16],
 }
 
 /// What is known of a line.
@@ -105,7 +110,7 @@ impl Worth {
         let sets = geometry.bank_sets() as usize;
         Self {
             geometry,
-            sets: vec![Lines { wait: STEP, filled: 0, lines: [Line::NEW; 16] }; sets],
+            sets: vec![Lines::EMPTY; sets],
             used: Reuse::new(USED_CLASSES),
             written: Reuse::new(WRITTEN_CLASSES),
             ghosts: (0..sets.div_ceil(SAMPLED)).map(|_| Ghosts::default()).collect(),
@@ -119,7 +124,7 @@ impl Worth {
     fn touch(&mut self, touch: Touch) {
         let lines = &mut self.sets[touch.set];
         lines.grow_older();
-        let mut line = if touch.is_hit { lines.lines[touch.way] } else { Line::NEW };
+        let mut line = if touch.is_hit { lines.line(touch.way) } else { Line::NEW };
         if touch.is_hit && !touch.set.is_multiple_of(SAMPLED) {
             self.used.came_back(line.used_class, line.used_age);
             if touch.is_write && touch.was_dirty {
@@ -133,7 +138,7 @@ impl Worth {
             line.written_class = written_class(line.written_age, self.regions.level(touch.line, Kind::Written));
             line.written_age = 0;
         }
-        self.sets[touch.set].lines[touch.way] = line;
+        self.sets[touch.set].put(touch.way, line);
         if touch.set.is_multiple_of(SAMPLED) {
             self.sample(&touch, line);
         }
@@ -162,7 +167,7 @@ impl Worth {
     }
 
     #[inline]
-    fn worth(&self, line: &Line, is_dirty: bool) -> u64 {
+    fn worth(&self, line: Line, is_dirty: bool) -> u64 {
         let used = self.used.worth(line.used_class, line.used_age) * Allowance::ONE;
         let saved = if is_dirty { self.written.worth(line.written_class, line.written_age) } else { 0 };
         used + saved * self.allowance.weight()
@@ -178,11 +183,11 @@ impl Policy for Worth {
             lines.filled += 1;
             return self.geometry.ways - 1;
         }
-        let lines = &self.sets[at].lines;
-        let worth = |rank: Rank| self.worth(&lines[set.way(rank)], set.dirty() >> rank & 1 != 0);
+        let lines = &self.sets[at];
+        let worth = |rank: Rank| self.worth(lines.line(set.way(rank)), set.dirty() >> rank & 1 != 0);
         let least = (0..self.geometry.ways).rev().min_by_key(|rank| worth(*rank)).unwrap_or(0);
         if !at.is_multiple_of(SAMPLED) {
-            let line = lines[set.way(least)];
+            let line = lines.line(set.way(least));
             self.used.left(line.used_class, line.used_age);
             if set.dirty() >> least & 1 != 0 {
                 self.written.left(line.written_class, line.written_age);
@@ -216,12 +221,43 @@ impl Policy for Worth {
 }
 
 impl Lines {
+    const EMPTY: Self = Self {
+        used_age: [0; 16],
+        written_age: [AGE_MAX; 16],
+        used_class: [0; 16],
+        written_class: [0; 16],
+        found: [0; 16],
+        wait: STEP,
+        filled: 0,
+    };
+
+    #[inline]
+    fn line(&self, way: usize) -> Line {
+        Line {
+            used_age: self.used_age[way],
+            written_age: self.written_age[way],
+            used_class: self.used_class[way],
+            written_class: self.written_class[way],
+            found: self.found[way],
+        }
+    }
+
+    #[inline]
+    fn put(&mut self, way: usize, line: Line) {
+        self.used_age[way] = line.used_age;
+        self.written_age[way] = line.written_age;
+        self.used_class[way] = line.used_class;
+        self.written_class[way] = line.written_class;
+        self.found[way] = line.found;
+    }
+
     #[inline]
     fn grow_older(&mut self) {
         self.wait -= 1;
         if self.wait == 0 {
             self.wait = STEP;
-            self.lines.iter_mut().for_each(Line::grow_older);
+            self.used_age = self.used_age.map(|age| age.saturating_add(1));
+            self.written_age = self.written_age.map(|age| age.saturating_add(1));
         }
     }
 }

@@ -46,3 +46,33 @@ impl Allowance {
         WEIGHTS[(self.saved / STEP) as usize].into()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 43 misses beyond LRU's and a writeback counts for less; as many saved, and it counts for more again.
+    #[test]
+    fn the_weight_follows_the_misses() {
+        let mut allowance = Allowance::default();
+        assert_eq!(allowance.weight(), 4 * Allowance::ONE);
+        (0..43).for_each(|_| allowance.count(false, true));
+        assert_eq!(allowance.weight(), 54);
+        (0..42).for_each(|_| allowance.count(true, false));
+        assert_eq!(allowance.weight(), 64, "42 of 67 parts are 43 of 64");
+    }
+
+    /// Neither end runs over, and 4.7 % more misses than LRU's leave the weight where it is.
+    #[test]
+    fn the_weight_has_ends_and_a_rest() {
+        let mut allowance = Allowance::default();
+        (0..100_000).for_each(|_| allowance.count(false, true));
+        assert_eq!(allowance.weight(), u64::from(WEIGHTS[0]));
+        (0..100_000).for_each(|_| allowance.count(true, false));
+        assert_eq!(allowance.weight(), 431);
+        let mut allowance = Allowance::default();
+        (0..64).for_each(|_| allowance.count(true, true));
+        (0..3).for_each(|_| allowance.count(false, true));
+        assert_eq!(allowance.saved, BEGIN);
+    }
+}

@@ -9,13 +9,13 @@ const DEPTH: usize = 128;
 /// Those of one set.
 pub struct Ghosts {
     wait: u8,
+    /// A hash of the number of each: they are looked through together.
+    prints: Vec<u16>,
     all: Vec<Ghost>,
 }
 
 #[derive(Clone, Copy)]
 struct Ghost {
-    /// A hash of the line's number.
-    print: u16,
     region: u16,
     line: Line,
 }
@@ -30,7 +30,7 @@ pub struct Met {
 
 impl Default for Ghosts {
     fn default() -> Self {
-        Self { wait: STEP, all: Vec::with_capacity(DEPTH) }
+        Self { wait: STEP, prints: Vec::with_capacity(DEPTH), all: Vec::with_capacity(DEPTH) }
     }
 }
 
@@ -39,15 +39,21 @@ impl Ghosts {
     pub fn meet(&mut self, number: u64, is_write: bool, now: Line) -> Met {
         self.grow_older();
         let print = (number.wrapping_mul(0xd6e8_feb8_6659_fd93) >> 48) as u16;
-        let place = self.all.iter().position(|ghost| ghost.print == print);
-        let before = place.map(|place| (place, self.all.remove(place).line));
-        let forgotten = if self.all.len() == DEPTH { self.all.pop() } else { None };
+        let place = find(&self.prints, print);
+        let before = place.map(|place| (place, self.take(place).line));
+        let forgotten = (self.all.len() == DEPTH).then(|| self.take(DEPTH - 1));
         let mut line = now;
         if let Some((_, before)) = before.filter(|_| !is_write) {
             (line.written_age, line.written_class) = (before.written_age, before.written_class);
         }
-        self.all.insert(0, Ghost { print, region: region(number), line });
+        self.prints.insert(0, print);
+        self.all.insert(0, Ghost { region: region(number), line });
         Met { is_write, before, forgotten }
+    }
+
+    fn take(&mut self, place: usize) -> Ghost {
+        self.prints.remove(place);
+        self.all.remove(place)
     }
 
     fn grow_older(&mut self) {
@@ -57,6 +63,13 @@ impl Ghosts {
             self.all.iter_mut().for_each(|ghost| ghost.line.grow_older());
         }
     }
+}
+
+/// The first place of `print`. Sixteen are compared at once.
+fn find(prints: &[u16], print: u16) -> Option<usize> {
+    let has = |some: &[u16]| some.iter().fold(false, |found, other| found | (*other == print));
+    let at = prints.chunks(16).position(has)? * 16;
+    prints[at..].iter().position(|other| *other == print).map(|more| at + more)
 }
 
 impl Met {
@@ -83,5 +96,46 @@ impl Met {
             Kind::Used => Some((line.used_class, region)),
             Kind::Written => (line.written_age < AGE_MAX).then_some((line.written_class, region)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(ghosts: &mut Ghosts, number: u64) -> Met {
+        ghosts.meet(number, false, Line::NEW)
+    }
+
+    /// LRU has what fewer others than its ways were asked for since.
+    #[test]
+    fn the_place_tells_what_lru_would_have() {
+        let mut ghosts = Ghosts::default();
+        (0..5).for_each(|number| assert!(read(&mut ghosts, number).is_miss_of_lru(16)));
+        let met = read(&mut ghosts, 0);
+        assert!(met.is_miss_of_lru(4) && !met.is_miss_of_lru(5));
+    }
+
+    /// Beyond 128 the one that was asked for longest ago is forgotten, and it had been written.
+    #[test]
+    fn the_oldest_is_forgotten() {
+        let mut ghosts = Ghosts::default();
+        ghosts.meet(7 << 20, true, Line { written_age: 0, written_class: 5, ..Line::NEW });
+        (0..127).for_each(|number| assert!(read(&mut ghosts, number).lost(Kind::Used).is_none()));
+        let lost = read(&mut ghosts, 500).lost(Kind::Written);
+        assert_eq!(lost, Some((5, region(7 << 20))));
+        assert!(read(&mut ghosts, 501).lost(Kind::Written).is_none(), "line 0 was only read");
+    }
+
+    /// A read between two writes does not hide the first from the second.
+    #[test]
+    fn a_write_comes_back_to_the_last_write() {
+        let mut ghosts = Ghosts::default();
+        ghosts.meet(1, true, Line { written_age: 0, written_class: 3, ..Line::NEW });
+        (2..9).for_each(|number| drop(read(&mut ghosts, number)));
+        read(&mut ghosts, 1);
+        (2..9).for_each(|number| drop(read(&mut ghosts, number)));
+        let met = ghosts.meet(1, true, Line::NEW);
+        assert_eq!((met.again(Kind::Written), met.again(Kind::Used)), (Some((3, 4)), Some((0, 2))));
     }
 }

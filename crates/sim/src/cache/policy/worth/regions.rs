@@ -70,3 +70,20 @@ impl Regions {
         *average = (i16::from(*average) + step) as u8;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Lines that are forgotten make their neighbours ones that hardly come back; lines that come back at once, soon.
+    #[test]
+    fn a_region_is_what_its_lines_did() {
+        let mut regions = Regions::default();
+        assert_eq!(regions.level(0, Kind::Used), 1);
+        (0..30).for_each(|line| regions.learn(line, Kind::Used, None));
+        assert_eq!((regions.level(8191, Kind::Used), regions.level(0, Kind::Written)), (2, 1));
+        assert_eq!(regions.level(8192, Kind::Used), 1, "another region");
+        (0..60).for_each(|line| regions.learn(line, Kind::Used, Some(1)));
+        assert_eq!(regions.level(4000, Kind::Used), 0);
+    }
+}

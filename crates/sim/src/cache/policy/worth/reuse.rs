@@ -139,12 +139,55 @@ fn best_plans(chances: &[u64; BUCKETS]) -> [u32; BUCKETS] {
         accesses[bucket] = u64::from(EDGES[bucket + 1] - EDGES[bucket]) * 4 * (back[bucket] / 2 + there);
     }
     std::array::from_fn(|from| {
-        let (mut gain, mut cost, mut best) = (0, 1, 0);
+        let (mut gain, mut cost, mut best) = (0, 1, (0, 1));
         for bucket in from..BUCKETS {
             gain += back[bucket];
             cost += accesses[bucket];
-            best = best.max(gain * PARTS / cost);
+            if gain * best.1 > best.0 * cost {
+                best = (gain, cost);
+            }
         }
-        best as u32
+        (best.0 * PARTS / best.1) as u32
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Three of four lines come back at age 10, one is lost then: the older, the more they are worth, until then; a
+    /// moment later next to nothing.
+    #[test]
+    fn what_comes_back_late_is_worth_more_when_it_is_old() {
+        let mut reuse = Reuse::new(1);
+        for _ in 0..1000 {
+            (0..3).for_each(|_| reuse.came_back(0, 10));
+            reuse.left(0, 255);
+        }
+        reuse.learn(false);
+        let worth: Vec<u64> = (0..=12).map(|age| reuse.worth(0, age)).collect();
+        assert!(worth[..=8].is_sorted(), "{worth:?}");
+        assert!(worth[10] > 5 * worth[0] && worth[12] * 50 < worth[10], "{worth:?}");
+    }
+
+    /// Worked out: all of 16 parts come back at age 0 (four accesses, half of that on average) with the chance of the
+    /// class and of eight others like it: 16 / 144 in common, then (16 + 128 / 9) / 144.
+    #[test]
+    fn chances_lean_on_those_of_all_classes() {
+        let mut all = Counts::default();
+        all.back[0] = LINE;
+        let common = all.chances(&[0; BUCKETS]);
+        assert_eq!((common[0], common[1]), (SURE / 9, 0));
+        assert_eq!(all.chances(&common)[0], (16 * SURE + 128 * (SURE / 9)) / 144);
+    }
+
+    #[test]
+    fn counts_fade_and_what_was_learned_stays() {
+        let mut reuse = Reuse::new(2);
+        (0..64).for_each(|_| reuse.came_back(1, 0));
+        reuse.learn(true);
+        let (worth, count) = (reuse.worth(1, 0), reuse.counts[1].back[0]);
+        assert_eq!(count, 64 * LINE - 64 * LINE / 32);
+        assert!(worth > reuse.worth(0, 0), "the other class has seen nothing");
+    }
 }
