@@ -29,7 +29,8 @@ use crate::{size, stop};
 pub struct Llc {
     #[command(flatten)]
     what: What,
-    /// A policy: lru, protect-N, partitioned-PxW; repeat it for several [default: lru, protect-0, protect, partitioned]
+    /// A policy: lru, protect-N, partitioned-PxW, worth; repeat it for several [default: lru, protect-0, protect,
+    /// partitioned, worth]
     #[arg(long = "policy", value_name = "NAME")]
     policies: Vec<String>,
     /// The last level: size and ways [default: 2M:16, with several cores 8M:16]
