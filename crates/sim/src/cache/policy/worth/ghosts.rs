@@ -132,9 +132,13 @@ mod tests {
     fn a_write_comes_back_to_the_last_write() {
         let mut ghosts = Ghosts::default();
         ghosts.meet(1, true, Line { written_age: 0, written_class: 3, ..Line::NEW });
-        (2..9).for_each(|number| drop(read(&mut ghosts, number)));
+        for number in 2..9 {
+            read(&mut ghosts, number);
+        }
         read(&mut ghosts, 1);
-        (2..9).for_each(|number| drop(read(&mut ghosts, number)));
+        for number in 2..9 {
+            read(&mut ghosts, number);
+        }
         let met = ghosts.meet(1, true, Line::NEW);
         assert_eq!((met.again(Kind::Written), met.again(Kind::Used)), (Some((3, 4)), Some((0, 2))));
     }
