@@ -8,6 +8,7 @@ mod backup;
 mod caches;
 mod clients;
 mod databases;
+mod direct;
 mod grant;
 mod guest;
 mod hugetlb;

@@ -6,6 +6,7 @@ pub mod disk;
 pub mod fs;
 mod image;
 pub mod pool;
+pub mod run;
 pub mod sim;
 pub mod tag;
 mod transfer;

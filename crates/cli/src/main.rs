@@ -30,7 +30,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use commands::{bench, disk, fs, pool, sim, tag, up, wal};
+use commands::{bench, disk, fs, pool, run, sim, tag, up, wal};
 
 /// Durable storage at memory speed: one pool of persistent memory, served to everything that people already use.
 ///
@@ -56,6 +56,7 @@ enum Command {
     Wal(wal::Wal),
     #[command(subcommand)]
     Fs(fs::Fs),
+    Run(run::Run),
     Bench(bench::Bench),
     /// What an experiment has work in a folder
     #[command(name = ferrite_bench::worker::SUBCOMMAND, hide = true)]
@@ -75,6 +76,7 @@ fn main() -> ExitCode {
         Command::Disk(disk) => disk.run(),
         Command::Wal(wal) => wal.run(),
         Command::Fs(fs) => fs.run(),
+        Command::Run(run) => run.run(),
         Command::Bench(bench) => bench.run(),
         Command::BenchWorker(worker) => worker.run(),
         Command::Sim(sim) => sim.run(),

@@ -65,7 +65,7 @@ pub struct Trees {
 }
 
 /// The clock of everything a file system stamps.
-fn now() -> Time {
+pub fn now() -> Time {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Time(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
 }

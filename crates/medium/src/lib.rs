@@ -49,7 +49,9 @@ pub use mapped::{Backing, MapOptions, Mapped};
 pub use memory::{Memory, Shared, Survival};
 pub use pace::{Accuracy, Direction, Pace, Speed, Ticks, Tsc};
 pub use paced::{Paced, Waited};
-pub use pin::{Foreign, ForeignPin, Pin, barrier_abroad, order_loads, pin, spin_until, wait_for_pins};
+pub use pin::{
+    Foreign, ForeignPin, Pin, barrier_abroad, forget_other_threads, order_loads, pin, spin_until, wait_for_pins,
+};
 pub use ram_disk::RamDisk;
 pub use read_only_disk::ReadOnlyDisk;
 pub use scheme::Scheme;

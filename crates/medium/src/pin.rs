@@ -149,6 +149,16 @@ pub fn wait_for_pins() {
     spin_until(|| CROWD.load(Ordering::SeqCst) == 0);
 }
 
+/// In a child of fork, which has this thread alone: the pins of the others are their parent's.
+pub fn forget_other_threads() {
+    let own = SLOT.get();
+    for slot in SLOTS.iter().filter(|slot| own.is_none_or(|own| !std::ptr::eq(*slot, own))) {
+        slot.pinned.store(IDLE, Ordering::SeqCst);
+        slot.taken.store(false, Ordering::SeqCst);
+    }
+    CROWD.store(0, Ordering::SeqCst);
+}
+
 /// Keeps loads of before, also those out of a memory, ahead of those that follow: who looked something up without a lock
 /// looks after it whether a version is still the same.
 #[inline]

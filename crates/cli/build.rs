@@ -1,0 +1,40 @@
+//! Builds the library that `run` loads into programs, which the program carries within itself.
+//!
+//! It is made by cargo once more, in a folder of its own that all profiles share: it is loaded into other programs, so
+//! it is always optimised, and nothing of it may unwind.
+
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn main() {
+    for part in ["preload", "fs", "pool", "medium"] {
+        println!("cargo::rerun-if-changed=../{part}/src");
+        println!("cargo::rerun-if-changed=../{part}/Cargo.toml");
+    }
+    println!("cargo::rerun-if-changed=../../Cargo.toml");
+    let variable = |name: &str| std::env::var(name).unwrap_or_else(|_| panic!("cargo sets {name}"));
+    let out = PathBuf::from(variable("OUT_DIR"));
+    // Elsewhere there is none, and `run` says so.
+    let library =
+        if variable("TARGET") == "x86_64-unknown-linux-gnu" { built(&out, &variable("CARGO")) } else { Vec::new() };
+    let mut hasher = DefaultHasher::new();
+    library.hash(&mut hasher);
+    println!("cargo::rustc-env=FERRITE_PRELOAD_HASH={:016x}", hasher.finish());
+    std::fs::write(out.join("preload.so"), library).expect("the folder for what is built can be written to");
+}
+
+fn built(out: &Path, cargo: &str) -> Vec<u8> {
+    // target/PROFILE/build/ferrite-HASH/out
+    let target = out.ancestors().nth(4).expect("cargo's folders are four deep").join("preload");
+    let mut command = Command::new(cargo);
+    command.args(["build", "--quiet", "--locked", "--profile", "preload", "--package", "ferrite-preload", "--lib"]);
+    command.arg("--target-dir").arg(&target).current_dir("../..");
+    // Whoever looks at the sources instead of building them (clippy) is not to do so here.
+    command.env_remove("RUSTC_WORKSPACE_WRAPPER").env_remove("CARGO_BUILD_TARGET");
+    let status = command.status().expect("cargo can be run");
+    assert!(status.success(), "the library for `ferrite run` was not built: {status}");
+    let library = target.join("preload/libferrite_preload.so");
+    std::fs::read(&library).unwrap_or_else(|error| panic!("{}: {error}", library.display()))
+}

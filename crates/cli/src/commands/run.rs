@@ -1,0 +1,102 @@
+//! `ferrite run`.
+
+mod library;
+mod mounts;
+mod program;
+mod tally;
+
+use std::ffi::OsString;
+use std::io::ErrorKind;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitStatus};
+
+use clap::Args;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::outcome::Outcome;
+use tally::Tally;
+
+/// Run a program whose files on a mounted file system are read and written in its own memory
+///
+/// The program is not changed, and gives the same results: each file is opened by the kernel, but after a few calls
+/// its reads and writes are copies from and to persistent memory, without a system call. A write is durable when it
+/// returns. Its children are run the same way.
+///
+/// Direct: read, write, pread, pwrite and their forms for several buffers, lseek, appending, fsync, fdatasync, of files
+/// that the program opens itself. Everything else goes through the mount as always: stdio streams, shared mappings,
+/// sendfile, and descriptors that another process shares. A file that others write to or read through the mount goes
+/// through the mount for everybody while they do.
+///
+/// Programs that are statically linked or set-user-id, and file systems mounted with --cached or of pools in plain
+/// files, are told and run through the mount.
+#[derive(Args)]
+#[command(after_help = "Exit status: the program's own; 128 and the signal that ended it; 127 if it was not found, \
+                        126 if it could not be run.")]
+pub struct Run {
+    /// Tell at the end, on standard error, how many calls and bytes of the program and its children went directly and
+    /// how many through the mount; costs each call some nanoseconds
+    #[arg(long)]
+    stat: bool,
+    /// Tell that as JSON
+    #[arg(long, requires = "stat")]
+    json: bool,
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+impl Run {
+    /// Does it; comes back only where it fails.
+    pub fn run(self) -> Outcome {
+        let words = &self.command;
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]);
+        match library::place() {
+            Ok(library) => {
+                command.env("LD_PRELOAD", library::before_others(&library));
+                mounts::tell();
+                program::tell(&words[0]);
+            }
+            Err(why) => remark!("ferrite run: everything goes through the mount: {why}"),
+        }
+        if self.stat {
+            return self.counted(&mut command);
+        }
+        let error = command.exec();
+        self.refused(&error)
+    }
+
+    /// Runs it as a child, and tells at its end what was counted.
+    fn counted(&self, command: &mut Command) -> Outcome {
+        let tally = Tally::new().map_err(|error| format!("making a file to count in: {error}"))?;
+        command.env(tally::VARIABLE, tally.path());
+        let signals = Signals::new([SIGINT, SIGQUIT, SIGTERM, SIGHUP])?;
+        let mut child = command.spawn().or_else(|error| self.refused(&error))?;
+        pass_on(signals, &child);
+        let status = child.wait()?;
+        tally.tell(self.json)?;
+        std::process::exit(code(status))
+    }
+
+    /// It could not be started.
+    fn refused<T>(&self, error: &std::io::Error) -> Outcome<T> {
+        let is_missing = error.kind() == ErrorKind::NotFound;
+        remark!("ferrite run: {}: {error}", self.command[0].display());
+        std::process::exit(if is_missing { 127 } else { 126 })
+    }
+}
+
+/// Gives `child` the signals that end a program. Those of a terminal it gets by itself.
+fn pass_on(mut signals: Signals, child: &Child) {
+    let child = child.id().to_string();
+    std::thread::spawn(move || {
+        for signal in signals.forever().filter(|signal| matches!(*signal, SIGTERM | SIGHUP)) {
+            let _ = Command::new("sh").args(["-c", "kill -s $0 $1", &signal.to_string(), &child]).status();
+        }
+    });
+}
+
+fn code(status: ExitStatus) -> i32 {
+    status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
+}

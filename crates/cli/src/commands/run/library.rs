@@ -1,0 +1,80 @@
+//! The library that is loaded into programs: carried in this program, and put where their loader finds it.
+
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use super::mounts;
+use crate::host;
+
+const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/preload.so"));
+/// What tells it from other versions.
+const HASH: &str = env!("FERRITE_PRELOAD_HASH");
+
+/// Where it lies; put there if it does not yet.
+pub fn place() -> Result<PathBuf, String> {
+    if LIBRARY.is_empty() {
+        return Err("this was built for another machine than x86-64 with glibc".into());
+    }
+    let (user, _) = host::user().map_err(|error| error.to_string())?;
+    let mut refused = "neither XDG_RUNTIME_DIR nor HOME names a folder".into();
+    for folder in folders(user) {
+        match placed_in(&folder, user) {
+            Ok(path) => return Ok(path),
+            Err(error) => refused = format!("putting its library into {}: {error}", folder.display()),
+        }
+    }
+    Err(refused)
+}
+
+/// Where it may lie. Programs that root runs may become other users, who must find it too.
+fn folders(user: u32) -> Vec<PathBuf> {
+    if user == 0 {
+        return vec!["/run/ferrite-run".into(), "/var/cache/ferrite-run".into()];
+    }
+    let named = |name, below: &str| Some(Path::new(&std::env::var_os(name)?).join(below)).filter(|it| it.is_absolute());
+    let folders =
+        [named("XDG_RUNTIME_DIR", "ferrite"), named("XDG_CACHE_HOME", "ferrite"), named("HOME", ".cache/ferrite")];
+    folders.into_iter().flatten().collect()
+}
+
+fn placed_in(folder: &Path, user: u32) -> io::Result<PathBuf> {
+    let mode = if user == 0 { 0o755 } else { 0o700 };
+    DirBuilder::new().recursive(true).mode(mode).create(folder)?;
+    let others = |why: &str| io::Error::other(why.to_string());
+    if folder.as_os_str().as_encoded_bytes().iter().any(|byte| matches!(byte, b':' | b' ')) {
+        return Err(others("the loader takes no name with a colon or a blank"));
+    }
+    if fs::symlink_metadata(folder)?.uid() != user {
+        return Err(others("it belongs to another user"));
+    }
+    if mounts::forbids_programs(folder) {
+        return Err(others("no programs may be run from there"));
+    }
+    let path = folder.join(format!("libferrite_preload-{HASH}.so"));
+    let is_there = fs::symlink_metadata(&path).is_ok_and(|it| it.is_file() && it.len() == LIBRARY.len() as u64);
+    if !is_there {
+        write(&path)?;
+    }
+    Ok(path)
+}
+
+/// All of it at once, so that nobody loads a part.
+fn write(path: &Path) -> io::Result<()> {
+    let new = host::beside(path, &format!(".{}", std::process::id()));
+    let written = File::options().write(true).create_new(true).mode(0o644).open(&new);
+    let written = written.and_then(|mut file| file.write_all(LIBRARY)).and_then(|()| fs::rename(&new, path));
+    written.inspect_err(|_| _ = fs::remove_file(&new))
+}
+
+/// The loader's list, with `library` at its head.
+pub fn before_others(library: &Path) -> OsString {
+    let mut list = library.as_os_str().to_owned();
+    if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
+        list.push(":");
+        list.push(others);
+    }
+    list
+}

@@ -1,0 +1,93 @@
+//! Whether a program can have a library loaded into it.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use crate::host;
+
+/// Scripts name programs, which may be scripts.
+const DEEP: usize = 4;
+const SET_USER: u32 = 0o4000;
+const SET_GROUP: u32 = 0o2010;
+
+/// Says why the program `name` itself runs through the mount, if it does.
+pub fn tell(name: &OsStr) {
+    let Some(path) = found(Path::new(name)) else { return };
+    if let Some(why) = refuses(&path, DEEP) {
+        remark!("ferrite run: {} runs through the mount: {why}", name.display());
+    }
+}
+
+/// A name with a slash is a path; others are looked up.
+fn found(name: &Path) -> Option<PathBuf> {
+    if name.components().count() > 1 || name.is_absolute() {
+        return Some(name.into());
+    }
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
+}
+
+fn refuses(path: &Path, deep: usize) -> Option<&'static str> {
+    if has_set_ids(path) {
+        return Some("it is set-user-id or set-group-id, so that the loader loads nothing into it");
+    }
+    let file = File::open(path).ok()?;
+    let mut head = [0; 256];
+    let len = file.read_at(&mut head, 0).ok()?;
+    if let Some(line) = head[..len].strip_prefix(b"#!") {
+        let line = line.split(|byte| *byte == b'\n').next()?.trim_ascii_start();
+        let interpreter = line.split(u8::is_ascii_whitespace).next()?;
+        return refuses(Path::new(OsStr::from_bytes(interpreter)), deep.checked_sub(1)?);
+    }
+    if !head.starts_with(b"\x7fELF") {
+        return None;
+    }
+    // 64 bits, little-endian, x86-64.
+    if head[4..6] != [2, 1] || head[18..20] != [62, 0] {
+        return Some("it is a program for another kind of machine");
+    }
+    (!names_loader(&file, &head)?).then_some("it is statically linked")
+}
+
+fn has_set_ids(path: &Path) -> bool {
+    let (Ok(found), Ok((user, group))) = (fs::metadata(path), host::user()) else { return false };
+    let mode = found.mode();
+    mode & SET_USER != 0 && found.uid() != user || mode & SET_GROUP == SET_GROUP && found.gid() != group
+}
+
+/// Whether one of its program headers names a loader (`PT_INTERP`).
+fn names_loader(file: &File, head: &[u8]) -> Option<bool> {
+    const LOADER: [u8; 4] = 3_u32.to_le_bytes();
+    let at = u64::from_le_bytes(head[32..40].try_into().ok()?);
+    let [size, count] = [54, 56].map(|at| u64::from(u16::from_le_bytes([head[at], head[at + 1]])));
+    let kind = |header: u64| {
+        let mut kind = [0; 4];
+        file.read_exact_at(&mut kind, at.checked_add(header * size)?).ok().map(|()| kind)
+    };
+    Some((0..count).any(|header| kind(header) == Some(LOADER)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_told_apart() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let shell = found(Path::new("sh")).expect("there is a shell");
+        assert_eq!(refuses(&shell, DEEP), None);
+        let script = folder.path().join("script");
+        fs::write(&script, "#! /bin/sh -e\n").expect("written");
+        assert_eq!(refuses(&script, DEEP), None);
+        let mut plain = fs::read(&shell).expect("read");
+        plain[56..58].fill(0);
+        fs::write(&script, &plain).expect("written");
+        assert!(refuses(&script, DEEP).is_some_and(|why| why.contains("static")));
+        plain[18] = 183;
+        fs::write(&script, plain).expect("written");
+        assert!(refuses(&script, DEEP).is_some_and(|why| why.contains("machine")));
+    }
+}

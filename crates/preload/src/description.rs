@@ -1,0 +1,256 @@
+//! An open file description: what `dup` shares, its offset first of all (LD2).
+//!
+//! The offset is one word, so that nothing is locked: a read copies and then moves it on, a write claims its place and
+//! then copies there. Who loses a race begins again.
+//!
+//! Unsafe because the kernel is called with the program's own pointers.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_int, c_void};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use crate::file::{File, Need, Place};
+use crate::real;
+
+/// The offset is the kernel's.
+const KERNELS: u64 = u64::MAX;
+const OFFSET_MAX: u64 = i64::MAX as u64;
+
+pub struct Description {
+    pub file: Arc<File>,
+    /// The offset in bytes, or [`KERNELS`].
+    at: AtomicU64,
+    appends: AtomicBool,
+    reads: bool,
+    writes: bool,
+}
+
+/// What became of a write at the offset.
+pub enum Written {
+    Bytes(usize),
+    /// The place is ours and the offset has moved on; the bytes may be there in part.
+    Claimed(Place),
+    /// Nothing was done.
+    Not,
+}
+
+impl Description {
+    /// Of a file that was just opened with `flags`.
+    pub fn new(file: Arc<File>, flags: c_int) -> Self {
+        let access = flags & libc::O_ACCMODE;
+        Self {
+            file,
+            at: AtomicU64::new(0),
+            appends: AtomicBool::new(flags & libc::O_APPEND != 0),
+            reads: access != libc::O_WRONLY,
+            writes: access != libc::O_RDONLY,
+        }
+    }
+
+    /// The flags were set anew.
+    pub fn set_flags(&self, flags: c_int) {
+        self.appends.store(flags & libc::O_APPEND != 0, Ordering::Relaxed);
+    }
+
+    pub fn appends(&self) -> bool {
+        self.appends.load(Ordering::Relaxed)
+    }
+
+    /// Whether it has its offset here.
+    fn offset(&self) -> Option<u64> {
+        Some(self.at.load(Ordering::Relaxed)).filter(|at| *at != KERNELS)
+    }
+
+    fn moves(&self, from: u64, to: u64) -> bool {
+        self.at.compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+
+    /// As read(2).
+    #[inline]
+    pub fn read(&self, into: &mut [u8]) -> Option<usize> {
+        loop {
+            let at = self.offset().filter(|_| self.reads)?;
+            let len = self.file.read(at, into)?;
+            if self.moves(at, at + len as u64) {
+                return Some(len);
+            }
+        }
+    }
+
+    /// As pread(2).
+    #[inline]
+    pub fn read_at(&self, at: u64, into: &mut [u8]) -> Option<usize> {
+        if self.reads { self.file.read(at, into) } else { None }
+    }
+
+    /// As write(2).
+    #[inline]
+    pub fn write(&self, from: &[u8]) -> Written {
+        if self.appends() {
+            let offset = self.offset().filter(|_| self.writes);
+            let Some((at, len)) = offset.and_then(|_| self.file.append(from)) else { return Written::Not };
+            self.arrives(at + len as u64);
+            return Written::Bytes(len);
+        }
+        let Some(place) = self.claim(from.len(), true) else { return Written::Not };
+        match self.file.write(place.at, from) {
+            Some(len) => Written::Bytes(self.keep(&place, len)),
+            None => Written::Claimed(place),
+        }
+    }
+
+    /// As pwrite(2), which appends where the description does.
+    #[inline]
+    pub fn write_at(&self, at: u64, from: &[u8]) -> Option<usize> {
+        if !self.writes {
+            return None;
+        }
+        if self.appends() { self.file.append(from).map(|(_, len)| len) } else { self.file.write(at, from) }
+    }
+
+    /// Moves the offset over a place of `len` bytes, which is the caller's from now on; only `if_leased`, or always.
+    fn claim(&self, len: usize, if_leased: bool) -> Option<Place> {
+        loop {
+            let at = self.offset().filter(|_| self.writes && (!if_leased || self.file.is_leased()))?;
+            let end = at.checked_add(len as u64).filter(|end| *end <= OFFSET_MAX)?;
+            if self.moves(at, end) {
+                return Some(Place { at, end });
+            }
+        }
+    }
+
+    /// `len` bytes of the place were written: the offset goes back over the others, unless it has moved since.
+    fn keep(&self, place: &Place, len: usize) -> usize {
+        let end = place.at + len as u64;
+        if end != place.end {
+            self.moves(place.end, end);
+        }
+        len
+    }
+
+    /// The offset is at `at`, unless it is the kernel's.
+    fn arrives(&self, at: u64) {
+        let _ = self.at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |now| (now != KERNELS).then_some(at));
+    }
+
+    /// Moves the offset as lseek(2) does; `None` where that is the kernel's to do or to refuse.
+    pub fn seek(&self, by: i64, whence: c_int) -> Option<u64> {
+        loop {
+            let at = self.offset()?;
+            let base = match whence {
+                libc::SEEK_SET => 0,
+                libc::SEEK_CUR => at,
+                libc::SEEK_END => self.file.size()?,
+                _ => return None,
+            };
+            let to = base.checked_add_signed(by).filter(|to| *to <= OFFSET_MAX)?;
+            if self.moves(at, to) {
+                return Some(to);
+            }
+        }
+    }
+
+    /// Gives the offset to the kernel for good, by `fd`.
+    pub fn surrender(&self, fd: c_int) {
+        while let Some(at) = self.offset() {
+            // SAFETY: no pointer is passed.
+            unsafe { real::lseek(fd, at as i64, libc::SEEK_SET) };
+            if self.moves(at, KERNELS) {
+                break;
+            }
+        }
+    }
+
+    /// Lets the kernel know the offset, which stays here.
+    pub fn show(&self, fd: c_int) {
+        if let Some(at) = self.offset() {
+            // SAFETY: no pointer is passed.
+            unsafe { real::lseek(fd, at as i64, libc::SEEK_SET) };
+        }
+    }
+
+    pub fn has_offset(&self) -> bool {
+        self.offset().is_some()
+    }
+
+    /// A `call` that uses the offset, by the kernel.
+    pub fn lend<T>(&self, fd: c_int, call: impl FnOnce() -> T) -> T {
+        let Some(before) = self.offset() else { return call() };
+        self.show(fd);
+        let done = call();
+        // SAFETY: no pointer is passed.
+        let after = unsafe { real::lseek(fd, 0, libc::SEEK_CUR) };
+        self.moves(before, after.max(0) as u64);
+        done
+    }
+
+    /// Whether a write of `len` bytes at `at` is to be tried directly once more.
+    pub fn asks_to_write(&self, at: u64, len: usize) -> bool {
+        self.writes && self.file.ask(self.need_to(at.saturating_add(len as u64)), len)
+    }
+
+    /// Reads through the kernel at the offset.
+    ///
+    /// # Safety
+    /// As for read(2).
+    pub unsafe fn read_by_kernel(&self, fd: c_int, into: *mut c_void, len: usize) -> isize {
+        loop {
+            // SAFETY: as the caller has it.
+            let Some(at) = self.offset() else { return unsafe { real::read(fd, into, len) } };
+            // SAFETY: as the caller has it.
+            let read = unsafe { real::pread(fd, into, len, at as i64) };
+            if read <= 0 || self.moves(at, at + read as u64) {
+                return read;
+            }
+        }
+    }
+
+    /// Writes at the offset, or at `claimed`, once more directly if a lease can be had, else through the kernel.
+    ///
+    /// # Safety
+    /// As for write(2), and `from` is what the bytes are.
+    pub unsafe fn write_slowly(&self, fd: c_int, from: &[u8], claimed: Option<Place>) -> (isize, bool) {
+        let may_retry = self.writes && self.file.ask(self.need(claimed.as_ref(), from.len()), from.len());
+        if may_retry
+            && self.appends()
+            && let Written::Bytes(len) = self.write(from)
+        {
+            return (len as isize, true);
+        }
+        let bytes = from.as_ptr().cast();
+        if self.appends() {
+            // SAFETY: as the caller has it.
+            let written = unsafe { real::write(fd, bytes, from.len()) };
+            if written > 0 && self.offset().is_some() {
+                // SAFETY: no pointer is passed.
+                self.arrives(unsafe { real::lseek(fd, 0, libc::SEEK_CUR) } as u64);
+            }
+            return (written, false);
+        }
+        let Some(place) = claimed.or_else(|| self.claim(from.len(), false)) else {
+            self.surrender(fd);
+            // SAFETY: as the caller has it.
+            return (unsafe { real::write(fd, bytes, from.len()) }, false);
+        };
+        if let Some(len) = may_retry.then(|| self.file.write(place.at, from)).flatten() {
+            return (self.keep(&place, len) as isize, true);
+        }
+        // SAFETY: as the caller has it.
+        let written = unsafe { real::pwrite(fd, bytes, from.len(), place.at as i64) };
+        self.keep(&place, written.max(0) as usize);
+        (written, false)
+    }
+
+    /// What a write here needs.
+    fn need(&self, claimed: Option<&Place>, len: usize) -> Need {
+        let end = claimed.map(|place| place.end).or_else(|| self.offset().map(|at| at.saturating_add(len as u64)));
+        self.need_to(end.unwrap_or(OFFSET_MAX))
+    }
+
+    /// What a write up to `end` needs.
+    pub fn need_to(&self, end: u64) -> Need {
+        let is_within = !self.appends() && self.file.size().is_some_and(|size| end <= size);
+        if is_within { Need::Write } else { Need::Append }
+    }
+}

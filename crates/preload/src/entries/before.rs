@@ -1,0 +1,175 @@
+//! Functions of the C library that are called as they are, once something was done before: they use an offset within
+//! the C library or the kernel, or hand descriptors on. Some take any number of arguments, so all that were passed are
+//! kept where they are and the function is jumped to.
+//!
+//! Unsafe because they are called by whoever knows the name, with whatever arguments the program has.
+#![allow(unsafe_code)]
+
+use std::arch::naked_asm;
+use std::ffi::{c_int, c_void};
+
+use libc::msghdr;
+
+use super::arrivals::each_passed;
+use crate::real::{self, Next};
+use crate::{forks, table, tracked};
+
+/// The first six arguments.
+struct Passed([usize; 6]);
+
+impl Passed {
+    fn fd(&self, at: usize) -> c_int {
+        self.0[at] as c_int
+    }
+}
+
+macro_rules! before {
+    ($($name:ident: $what:path;)*) => {$(
+        const _: () = {
+            extern "C" fn prepare(a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> *mut c_void {
+                static NEXT: Next = Next::new(concat!(stringify!($name), "\0"));
+                $what(&Passed([a, b, c, d, e, f]));
+                let next = NEXT.get();
+                if next.is_null() { missing as *mut c_void } else { next }
+            }
+
+            #[cfg_attr(not(test), unsafe(no_mangle))]
+            #[unsafe(naked)]
+            unsafe extern "C" fn $name() {
+                naked_asm!(
+                    "push rbp",
+                    "mov rbp, rsp",
+                    "sub rsp, 192",
+                    "mov [rsp], rdi",
+                    "mov [rsp + 8], rsi",
+                    "mov [rsp + 16], rdx",
+                    "mov [rsp + 24], rcx",
+                    "mov [rsp + 32], r8",
+                    "mov [rsp + 40], r9",
+                    "mov [rsp + 48], rax",
+                    "movaps [rsp + 64], xmm0",
+                    "movaps [rsp + 80], xmm1",
+                    "movaps [rsp + 96], xmm2",
+                    "movaps [rsp + 112], xmm3",
+                    "movaps [rsp + 128], xmm4",
+                    "movaps [rsp + 144], xmm5",
+                    "movaps [rsp + 160], xmm6",
+                    "movaps [rsp + 176], xmm7",
+                    "call {prepare}",
+                    "mov r11, rax",
+                    "mov rdi, [rsp]",
+                    "mov rsi, [rsp + 8]",
+                    "mov rdx, [rsp + 16]",
+                    "mov rcx, [rsp + 24]",
+                    "mov r8, [rsp + 32]",
+                    "mov r9, [rsp + 40]",
+                    "mov rax, [rsp + 48]",
+                    "movaps xmm0, [rsp + 64]",
+                    "movaps xmm1, [rsp + 80]",
+                    "movaps xmm2, [rsp + 96]",
+                    "movaps xmm3, [rsp + 112]",
+                    "movaps xmm4, [rsp + 128]",
+                    "movaps xmm5, [rsp + 144]",
+                    "movaps xmm6, [rsp + 160]",
+                    "movaps xmm7, [rsp + 176]",
+                    "leave",
+                    "jmp r11",
+                    prepare = sym prepare,
+                )
+            }
+        };
+    )*};
+}
+
+before! {
+    dprintf: surrender;
+    vdprintf: surrender;
+    __dprintf_chk: surrender;
+    __vdprintf_chk: surrender;
+    backtrace_symbols_fd: surrender;
+    lockf: show;
+    lockf64: show;
+    sendmsg: send_message;
+    mmap: map;
+    mmap64: map;
+    execl: exec;
+    execle: exec;
+    execlp: exec;
+    execv: exec;
+    execve: exec;
+    execvp: exec;
+    execvpe: exec;
+    execveat: exec;
+    fexecve: exec;
+    system: start;
+    posix_spawn: spawn;
+    posix_spawnp: spawn;
+    pidfd_spawn: spawn;
+    pidfd_spawnp: spawn;
+    clone: make_copy;
+    unshare: split;
+}
+
+/// In the place of a function that the C library does not have.
+extern "C" fn missing() -> isize {
+    real::set_errno(libc::ENOSYS);
+    -1
+}
+
+/// The offset of `fd` is the kernel's from now on.
+pub fn surrender_fd(fd: c_int) {
+    if let Some(it) = table::held(fd) {
+        it.surrender(fd);
+    }
+}
+
+fn surrender(passed: &Passed) {
+    surrender_fd(passed.fd(0));
+}
+
+fn show(passed: &Passed) {
+    table::with(passed.fd(0), |it| it.show(passed.fd(0)));
+}
+
+fn send_message(passed: &Passed) {
+    // SAFETY: as the program has it.
+    unsafe { each_passed(passed.0[1] as *const msghdr, |fd| surrender_fd(*fd)) };
+}
+
+fn map(passed: &Passed) {
+    if passed.fd(4) >= 0 && passed.fd(3) & libc::MAP_SHARED != 0 {
+        tracked::map(passed.fd(4));
+    }
+}
+
+fn exec(_: &Passed) {
+    forks::before_exec();
+}
+
+fn start(_: &Passed) {
+    forks::before_start();
+}
+
+fn spawn(passed: &Passed) {
+    // File actions may copy any descriptor, and cannot be looked into.
+    if passed.0[2] == 0 { forks::before_start() } else { forks::before_copy() }
+}
+
+/// A copy that shares our memory and has descriptors of its own cannot be told from us.
+fn make_copy(passed: &Passed) {
+    clone_with(passed.fd(2));
+}
+
+pub fn clone_with(flags: c_int) {
+    match (flags & libc::CLONE_VM != 0, flags & libc::CLONE_FILES != 0) {
+        (true, true) => {}
+        (true, false) => forks::before_split(),
+        (false, _) => forks::before_copy(),
+    }
+}
+
+fn split(passed: &Passed) {
+    if passed.fd(0) & libc::CLONE_FILES != 0 {
+        forks::before_split();
+    }
+}

@@ -1,0 +1,172 @@
+//! Reading and writing.
+//!
+//! Unsafe because they are called by whoever knows the name, with whatever pointers the program has.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_int, c_void};
+use std::slice;
+
+use libc::{off_t, size_t, ssize_t};
+
+use super::entry;
+use crate::description::Written;
+use crate::file::{Need, Place};
+use crate::{real, table, tally};
+
+/// The kernel moves no more by one call.
+const MOST: usize = 0x7fff_f000;
+
+/// The program's buffer, unless only the kernel can tell what is wrong with it.
+///
+/// # Safety
+/// `into` is for `len` bytes, as for read(2).
+unsafe fn room<'a>(into: *mut c_void, len: usize) -> Option<&'a mut [u8]> {
+    let fits = !into.is_null() && len > 0 && isize::try_from(len).is_ok();
+    // SAFETY: as the caller has it.
+    fits.then(|| unsafe { slice::from_raw_parts_mut(into.cast(), len.min(MOST)) })
+}
+
+/// As [`room`], to be written from.
+///
+/// # Safety
+/// `from` is `len` bytes, as for write(2).
+unsafe fn bytes<'a>(from: *const c_void, len: usize) -> Option<&'a [u8]> {
+    let fits = !from.is_null() && len > 0 && isize::try_from(len).is_ok();
+    // SAFETY: as the caller has it.
+    fits.then(|| unsafe { slice::from_raw_parts(from.cast(), len.min(MOST)) })
+}
+
+fn done(len: usize) -> ssize_t {
+    tally::direct(len);
+    len as ssize_t
+}
+
+fn through(result: ssize_t) -> ssize_t {
+    tally::mount(result);
+    result
+}
+
+entry! { read = __read, (fd: c_int, into: *mut c_void, len: size_t) -> ssize_t {
+    // SAFETY: as the program has it.
+    let tried = table::with(fd, |it| unsafe { room(into, len) }.and_then(|room| it.read(room)));
+    match tried {
+        Some(Some(len)) => done(len),
+        // SAFETY: as the program has it.
+        Some(None) => unsafe { read_slowly(fd, into, len) },
+        // SAFETY: as the program has it.
+        None => unsafe { real::read(fd, into, len) },
+    }
+}}
+
+#[cold]
+unsafe fn read_slowly(fd: c_int, into: *mut c_void, len: size_t) -> ssize_t {
+    // SAFETY: as the program has it.
+    let Some(it) = table::held(fd) else { return unsafe { real::read(fd, into, len) } };
+    // SAFETY: as the program has it.
+    let room = unsafe { room(into, len) }.filter(|room| it.file.ask(Need::Read, room.len()));
+    if let Some(len) = room.and_then(|room| it.read(room)) {
+        return done(len);
+    }
+    // SAFETY: as the program has it.
+    through(unsafe { it.read_by_kernel(fd, into, len) })
+}
+
+entry! { __read_chk, (fd: c_int, into: *mut c_void, len: size_t, most: size_t) -> ssize_t {
+    if len > most {
+        // SAFETY: as the program has it; this ends it.
+        return unsafe { real::__read_chk(fd, into, len, most) };
+    }
+    // SAFETY: as the program has it.
+    unsafe { read(fd, into, len) }
+}}
+
+entry! { pread = pread64 = __pread64, (fd: c_int, into: *mut c_void, len: size_t, at: off_t) -> ssize_t {
+    let tried = table::with(fd, |it| {
+        // SAFETY: as the program has it.
+        let room = unsafe { room(into, len) };
+        room.zip(u64::try_from(at).ok()).and_then(|(room, at)| it.read_at(at, room))
+    });
+    match tried {
+        Some(Some(len)) => done(len),
+        // SAFETY: as the program has it.
+        Some(None) => unsafe { pread_slowly(fd, into, len, at) },
+        // SAFETY: as the program has it.
+        None => unsafe { real::pread(fd, into, len, at) },
+    }
+}}
+
+#[cold]
+unsafe fn pread_slowly(fd: c_int, into: *mut c_void, len: size_t, at: off_t) -> ssize_t {
+    let direct = table::held(fd).and_then(|it| {
+        let from = u64::try_from(at).ok()?;
+        // SAFETY: as the program has it.
+        let room = unsafe { room(into, len) }.filter(|room| it.file.ask(Need::Read, room.len()))?;
+        it.read_at(from, room)
+    });
+    // SAFETY: as the program has it.
+    direct.map_or_else(|| through(unsafe { real::pread(fd, into, len, at) }), done)
+}
+
+entry! { __pread_chk = __pread64_chk,
+    (fd: c_int, into: *mut c_void, len: size_t, at: off_t, most: size_t) -> ssize_t {
+    if len > most {
+        // SAFETY: as the program has it; this ends it.
+        return unsafe { real::__pread_chk(fd, into, len, at, most) };
+    }
+    // SAFETY: as the program has it.
+    unsafe { pread(fd, into, len, at) }
+}}
+
+entry! { write = __write, (fd: c_int, from: *const c_void, len: size_t) -> ssize_t {
+    // SAFETY: as the program has it.
+    let tried = table::with(fd, |it| unsafe { bytes(from, len) }.map_or(Written::Not, |bytes| it.write(bytes)));
+    match tried {
+        Some(Written::Bytes(len)) => done(len),
+        // SAFETY: as the program has it.
+        Some(Written::Claimed(place)) => unsafe { write_slowly(fd, from, len, Some(place)) },
+        // SAFETY: as the program has it.
+        Some(Written::Not) => unsafe { write_slowly(fd, from, len, None) },
+        // SAFETY: as the program has it.
+        None => unsafe { real::write(fd, from, len) },
+    }
+}}
+
+#[cold]
+unsafe fn write_slowly(fd: c_int, from: *const c_void, len: size_t, claimed: Option<Place>) -> ssize_t {
+    // SAFETY: as the program has it.
+    let (Some(it), Some(bytes)) = (table::held(fd), unsafe { bytes(from, len) }) else {
+        // SAFETY: as the program has it.
+        return unsafe { real::write(fd, from, len) };
+    };
+    // SAFETY: as the program has it.
+    match unsafe { it.write_slowly(fd, bytes, claimed) } {
+        (result, true) => done(result as usize),
+        (result, false) => through(result),
+    }
+}
+
+entry! { pwrite = pwrite64 = __pwrite64, (fd: c_int, from: *const c_void, len: size_t, at: off_t) -> ssize_t {
+    let tried = table::with(fd, |it| {
+        // SAFETY: as the program has it.
+        let bytes = unsafe { bytes(from, len) };
+        bytes.zip(u64::try_from(at).ok()).and_then(|(bytes, at)| it.write_at(at, bytes))
+    });
+    match tried {
+        Some(Some(len)) => done(len),
+        // SAFETY: as the program has it.
+        Some(None) => unsafe { pwrite_slowly(fd, from, len, at) },
+        // SAFETY: as the program has it.
+        None => unsafe { real::pwrite(fd, from, len, at) },
+    }
+}}
+
+#[cold]
+unsafe fn pwrite_slowly(fd: c_int, from: *const c_void, len: size_t, at: off_t) -> ssize_t {
+    let direct = table::held(fd).and_then(|it| {
+        // SAFETY: as the program has it.
+        let (bytes, at) = (unsafe { bytes(from, len) }?, u64::try_from(at).ok()?);
+        it.asks_to_write(at, bytes.len()).then(|| it.write_at(at, bytes)).flatten()
+    });
+    // SAFETY: as the program has it.
+    direct.map_or_else(|| through(unsafe { real::pwrite(fd, from, len, at) }), done)
+}

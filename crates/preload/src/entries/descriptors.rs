@@ -1,0 +1,178 @@
+//! Descriptors: opened, copied, closed.
+//!
+//! Unsafe because they are called by whoever knows the name, with whatever pointers the program has.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_char, c_int, c_uint, c_ulong};
+use std::sync::Arc;
+
+use libc::mode_t;
+
+use super::{arrived, entry};
+use crate::{forks, inside, ours, real, table, tracked};
+
+/// `fd` is a file that was just opened with `flags`.
+fn opened(fd: c_int, flags: c_int) -> c_int {
+    let fd = arrived(fd);
+    if fd >= 0 {
+        tracked::open(fd, flags);
+    }
+    fd
+}
+
+entry! { open = open64 = __open = __open64, (path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
+    // SAFETY: as the program has it.
+    opened(unsafe { real::open(path, flags, mode) }, flags)
+}}
+
+entry! { __open_2 = __open64_2, (path: *const c_char, flags: c_int) -> c_int {
+    // SAFETY: as the program has it.
+    opened(unsafe { real::open(path, flags, 0) }, flags)
+}}
+
+entry! { openat = openat64, (folder: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
+    // SAFETY: as the program has it.
+    opened(unsafe { real::openat(folder, path, flags, mode) }, flags)
+}}
+
+entry! { __openat_2 = __openat64_2, (folder: c_int, path: *const c_char, flags: c_int) -> c_int {
+    // SAFETY: as the program has it.
+    opened(unsafe { real::openat(folder, path, flags, 0) }, flags)
+}}
+
+entry! { creat = creat64, (path: *const c_char, mode: mode_t) -> c_int {
+    // SAFETY: as the program has it.
+    opened(unsafe { real::creat(path, mode) }, libc::O_WRONLY)
+}}
+
+entry! { mkstemp = mkstemp64, (template: *mut c_char) -> c_int {
+    // SAFETY: as the program has it.
+    opened(unsafe { real::mkstemp(template) }, libc::O_RDWR)
+}}
+
+entry! { mkostemp = mkostemp64, (template: *mut c_char, flags: c_int) -> c_int {
+    // SAFETY: as the program has it.
+    opened(unsafe { real::mkostemp(template, flags) }, libc::O_RDWR | flags)
+}}
+
+entry! { mkstemps = mkstemps64, (template: *mut c_char, suffix: c_int) -> c_int {
+    // SAFETY: as the program has it.
+    opened(unsafe { real::mkstemps(template, suffix) }, libc::O_RDWR)
+}}
+
+entry! { mkostemps = mkostemps64, (template: *mut c_char, suffix: c_int, flags: c_int) -> c_int {
+    // SAFETY: as the program has it.
+    opened(unsafe { real::mkostemps(template, suffix, flags) }, libc::O_RDWR | flags)
+}}
+
+entry! { close = __close, (fd: c_int) -> c_int {
+    if ours::is(fd) {
+        if !inside::is() {
+            return no_such();
+        }
+        ours::forget(fd);
+    }
+    let taken = table::take(fd);
+    // SAFETY: as the program has it.
+    let done = unsafe { real::close(fd) };
+    drop(taken);
+    done
+}}
+
+fn no_such() -> c_int {
+    real::set_errno(libc::EBADF);
+    -1
+}
+
+entry! { close_range, (first: c_uint, last: c_uint, flags: c_int) -> c_int {
+    if flags & libc::CLOSE_RANGE_UNSHARE as c_int != 0 {
+        forks::before_split();
+    }
+    if inside::is() || first > last || flags & libc::CLOSE_RANGE_CLOEXEC as c_int != 0 {
+        // SAFETY: as the program has it.
+        return unsafe { real::close_range(first, last, flags) };
+    }
+    for fd in first..=last.min(table::FDS as c_uint) {
+        drop(table::take(fd as c_int));
+    }
+    // SAFETY: as the program has it; none of these is ours.
+    ours::gaps(first, last).map(|(first, last)| unsafe { real::close_range(first, last, flags) }).min().unwrap_or(0)
+}}
+
+entry! { closefrom, (first: c_int) -> () {
+    let first = c_uint::try_from(first).unwrap_or(0);
+    // SAFETY: as the program has it.
+    if unsafe { close_range(first, c_uint::MAX, 0) } != 0 {
+        // SAFETY: as above.
+        (first as c_int..table::FDS as c_int).for_each(|fd| _ = unsafe { close(fd) });
+    }
+}}
+
+/// `copy` was just made of `fd`: they share a description.
+fn copied(fd: c_int, copy: c_int) -> c_int {
+    let copy = arrived(copy);
+    if copy < 0 || inside::is() {
+        return copy;
+    }
+    if let Some(it) = table::held(fd) {
+        share(&it, copy);
+    }
+    copy
+}
+
+fn share(it: &Arc<crate::description::Description>, copy: c_int) {
+    if table::has_room(copy) { table::put(copy, Arc::clone(it)) } else { it.surrender(copy) }
+}
+
+entry! { dup, (fd: c_int) -> c_int {
+    // SAFETY: no pointer is passed.
+    copied(fd, unsafe { real::dup(fd) })
+}}
+
+entry! { dup2 = __dup2, (fd: c_int, to: c_int) -> c_int {
+    // SAFETY: no pointer is passed.
+    replaced(fd, to, || unsafe { real::dup2(fd, to) })
+}}
+
+entry! { dup3, (fd: c_int, to: c_int, flags: c_int) -> c_int {
+    // SAFETY: no pointer is passed.
+    replaced(fd, to, || unsafe { real::dup3(fd, to, flags) })
+}}
+
+/// `to` is made a copy of `fd` by `call`.
+fn replaced(fd: c_int, to: c_int, call: impl FnOnce() -> c_int) -> c_int {
+    if fd == to {
+        return call();
+    }
+    if ours::is(to) && !inside::is() {
+        real::set_errno(libc::EBUSY);
+        return -1;
+    }
+    let taken = table::take(to);
+    let done = call();
+    if done < 0 {
+        if let Some(taken) = taken {
+            taken.put_back(to);
+        }
+    } else if let Some(it) = table::held(fd) {
+        share(&it, to);
+    }
+    done
+}
+
+entry! { fcntl = fcntl64 = __fcntl, (fd: c_int, command: c_int, argument: c_ulong) -> c_int {
+    if matches!(command, libc::F_SETLK | libc::F_SETLKW | libc::F_GETLK)
+        || matches!(command, libc::F_OFD_SETLK | libc::F_OFD_SETLKW | libc::F_OFD_GETLK)
+    {
+        // The range may be counted from the offset.
+        table::with(fd, |it| it.show(fd));
+    }
+    // SAFETY: as the program has it.
+    let done = unsafe { real::fcntl(fd, command, argument) };
+    match command {
+        libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => return copied(fd, done),
+        libc::F_SETFL if done == 0 => drop(table::with(fd, |it| it.set_flags(argument as c_int))),
+        _ => {}
+    }
+    done
+}}

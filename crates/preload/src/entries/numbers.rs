@@ -1,0 +1,68 @@
+//! `syscall`: system calls by number, for what the C library has no name or the program wants none.
+//!
+//! Unsafe because it is called by whoever knows the name, with whatever arguments the program has.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_int, c_long, c_uint, c_ulong};
+
+use super::before::{clone_with, surrender_fd};
+use super::{data, descriptors, entry, position, vectors};
+use crate::{forks, real, tracked};
+
+entry! { syscall, (number: c_long, a: c_long, b: c_long, c: c_long, d: c_long, e: c_long, f: c_long) -> c_long {
+    let arguments = [a, b, c, d, e, f];
+    // SAFETY: as the program has it.
+    let done = unsafe { by_name(number, arguments) };
+    done.unwrap_or_else(|| {
+        prepare(number, arguments);
+        // SAFETY: as the program has it.
+        unsafe { real::syscall(number, arguments) }
+    })
+}}
+
+/// What has an entry of its own here.
+unsafe fn by_name(number: c_long, [a, b, c, d, ..]: [c_long; 6]) -> Option<c_long> {
+    let (fd, len) = (a as c_int, c as usize);
+    // SAFETY: as the program has it; each function's arguments are those of the system call.
+    Some(unsafe {
+        match number {
+            libc::SYS_read => data::read(fd, b as _, len) as c_long,
+            libc::SYS_write => data::write(fd, b as _, len) as c_long,
+            libc::SYS_pread64 => data::pread(fd, b as _, len, d) as c_long,
+            libc::SYS_pwrite64 => data::pwrite(fd, b as _, len, d) as c_long,
+            libc::SYS_readv => vectors::readv(fd, b as _, c as c_int) as c_long,
+            libc::SYS_writev => vectors::writev(fd, b as _, c as c_int) as c_long,
+            libc::SYS_lseek => position::lseek(fd, b, c as c_int),
+            libc::SYS_open => descriptors::open(a as _, b as c_int, c as libc::mode_t).into(),
+            libc::SYS_openat => descriptors::openat(fd, b as _, c as c_int, d as libc::mode_t).into(),
+            libc::SYS_creat => descriptors::creat(a as _, b as libc::mode_t).into(),
+            libc::SYS_close => descriptors::close(fd).into(),
+            libc::SYS_close_range => descriptors::close_range(a as c_uint, b as c_uint, c as c_int).into(),
+            libc::SYS_dup => descriptors::dup(fd).into(),
+            libc::SYS_dup2 => descriptors::dup2(fd, b as c_int).into(),
+            libc::SYS_dup3 => descriptors::dup3(fd, b as c_int, c as c_int).into(),
+            libc::SYS_fcntl => descriptors::fcntl(fd, b as c_int, c as c_ulong).into(),
+            _ => return None,
+        }
+    })
+}
+
+/// What is done before the others.
+fn prepare(number: c_long, [a, b, c, d, e, _]: [c_long; 6]) {
+    match number {
+        libc::SYS_fork | libc::SYS_vfork => forks::before_copy(),
+        libc::SYS_clone => clone_with(a as c_int),
+        // SAFETY: as the program has it: the flags are the first of what it points to.
+        libc::SYS_clone3 => clone_with(unsafe { *(a as *const c_int) }),
+        libc::SYS_execve | libc::SYS_execveat => forks::before_exec(),
+        // Its requests may use the offset, and come by nobody.
+        libc::SYS_io_uring_setup => forks::before_split(),
+        libc::SYS_unshare if a as c_int & libc::CLONE_FILES != 0 => forks::before_split(),
+        libc::SYS_mmap if d as c_int & libc::MAP_SHARED != 0 && e as c_int >= 0 => tracked::map(e as c_int),
+        libc::SYS_sendfile | libc::SYS_copy_file_range | libc::SYS_splice | libc::SYS_preadv2 | libc::SYS_pwritev2 => {
+            // Whichever of them are descriptors.
+            [a, b, c].into_iter().for_each(|fd| surrender_fd(fd as c_int));
+        }
+        _ => {}
+    }
+}

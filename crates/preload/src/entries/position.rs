@@ -1,0 +1,55 @@
+//! The offset, and making durable.
+//!
+//! Unsafe because they are called by whoever knows the name.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_int, c_uint};
+
+use libc::{off_t, rlimit};
+
+use super::entry;
+use crate::{limit, real, table};
+
+entry! { lseek = lseek64 = __lseek = llseek, (fd: c_int, by: off_t, whence: c_int) -> off_t {
+    match table::with(fd, |it| it.seek(by, whence)) {
+        Some(Some(at)) => at as off_t,
+        // SAFETY: no pointer is passed.
+        Some(None) => table::held(fd).map_or(-1, |it| it.lend(fd, || unsafe { real::lseek(fd, by, whence) })),
+        // SAFETY: no pointer is passed.
+        None => unsafe { real::lseek(fd, by, whence) },
+    }
+}}
+
+entry! { fsync, (fd: c_int) -> c_int {
+    match table::with(fd, |it| it.file.settle()) {
+        Some(Some(())) => 0,
+        // SAFETY: no pointer is passed.
+        _ => unsafe { real::fsync(fd) },
+    }
+}}
+
+entry! { fdatasync, (fd: c_int) -> c_int {
+    match table::with(fd, |it| it.file.settle()) {
+        Some(Some(())) => 0,
+        // SAFETY: no pointer is passed.
+        _ => unsafe { real::fdatasync(fd) },
+    }
+}}
+
+entry! { setrlimit = setrlimit64, (what: c_uint, new: *const rlimit) -> c_int {
+    // SAFETY: as the program has it.
+    let done = unsafe { real::setrlimit(what, new) };
+    if what == libc::RLIMIT_FSIZE {
+        limit::learn();
+    }
+    done
+}}
+
+entry! { prlimit = prlimit64, (pid: c_int, what: c_uint, new: *const rlimit, old: *mut rlimit) -> c_int {
+    // SAFETY: as the program has it.
+    let done = unsafe { real::prlimit(pid, what, new, old) };
+    if what == libc::RLIMIT_FSIZE && !new.is_null() {
+        limit::learn();
+    }
+    done
+}}

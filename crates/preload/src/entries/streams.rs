@@ -1,0 +1,49 @@
+//! Streams: what the C library reads and writes for them never comes by here, so their offsets are the kernel's.
+//!
+//! Unsafe because they are called by whoever knows the name, with whatever pointers the program has.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_char, c_int};
+
+use libc::FILE;
+
+use super::entry;
+use crate::{forks, real, table};
+
+/// A stream that was just opened.
+fn begun(stream: *mut FILE) -> *mut FILE {
+    if !stream.is_null() {
+        // SAFETY: a stream that the C library has just made.
+        drop(table::take(unsafe { libc::fileno(stream) }));
+    }
+    stream
+}
+
+entry! { fopen = fopen64, (path: *const c_char, mode: *const c_char) -> *mut FILE {
+    // SAFETY: as the program has it.
+    begun(unsafe { real::fopen(path, mode) })
+}}
+
+entry! { tmpfile = tmpfile64, () -> *mut FILE {
+    // SAFETY: nothing is passed.
+    begun(unsafe { real::tmpfile() })
+}}
+
+entry! { popen, (command: *const c_char, mode: *const c_char) -> *mut FILE {
+    forks::before_start();
+    // SAFETY: as the program has it.
+    begun(unsafe { real::popen(command, mode) })
+}}
+
+entry! { fdopen, (fd: c_int, mode: *const c_char) -> *mut FILE {
+    if let Some(it) = table::held(fd) {
+        it.surrender(fd);
+    }
+    // SAFETY: as the program has it.
+    begun(unsafe { real::fdopen(fd, mode) })
+}}
+
+entry! { freopen = freopen64, (path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE {
+    // SAFETY: as the program has it.
+    begun(unsafe { real::freopen(path, mode, stream) })
+}}

@@ -1,0 +1,125 @@
+//! The forms that take several buffers. Done directly part by part; what several appends would not do as one goes
+//! through the kernel, and so does what has flags.
+//!
+//! Unsafe because they are called by whoever knows the name, with whatever pointers the program has.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_int, c_void};
+use std::slice;
+
+use libc::{iovec, off_t, ssize_t};
+
+use super::{data, entry};
+use crate::{real, table, tally};
+
+/// Parts that are taken one by one; longer lists are the kernel's.
+const MOST: c_int = 64;
+
+/// The parts, where each can be taken by itself.
+///
+/// # Safety
+/// `parts` are `count` of them.
+unsafe fn listed<'a>(parts: *const iovec, count: c_int) -> Option<&'a [iovec]> {
+    let fits = !parts.is_null() && (1..=MOST).contains(&count);
+    // SAFETY: as the caller has it.
+    let listed = fits.then(|| unsafe { slice::from_raw_parts(parts, count as usize) })?;
+    let sum = listed.iter().try_fold(0_usize, |sum, part| sum.checked_add(part.iov_len))?;
+    (sum < isize::MAX as usize).then_some(listed)
+}
+
+/// `each` part in turn, until one is not done in full; the sum, or the error of the first.
+fn in_turn(parts: &[iovec], mut each: impl FnMut(*mut c_void, usize, usize) -> ssize_t) -> ssize_t {
+    let mut sum = 0;
+    for part in parts.iter().filter(|part| part.iov_len > 0) {
+        let done = each(part.iov_base, part.iov_len, sum);
+        if done < 0 {
+            return if sum == 0 { done } else { sum as ssize_t };
+        }
+        sum += done as usize;
+        if (done as usize) < part.iov_len {
+            break;
+        }
+    }
+    sum as ssize_t
+}
+
+/// Whether the parts may be written one by one: where nobody else can write between them.
+fn may_part(fd: c_int, count: usize) -> bool {
+    count == 1 || table::with(fd, |it| !it.appends()).unwrap_or(false)
+}
+
+fn is_leased(fd: c_int) -> bool {
+    table::with(fd, |it| it.has_offset() && it.file.is_leased()).unwrap_or(false)
+}
+
+entry! { readv, (fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
+    // SAFETY: as the program has it.
+    match unsafe { listed(parts, count) }.filter(|parts| is_leased(fd) || parts.len() == 1) {
+        // SAFETY: as the program has it.
+        Some(parts) => in_turn(parts, |part, len, _| unsafe { data::read(fd, part, len) }),
+        // SAFETY: as the program has it.
+        None => by_kernel(fd, || unsafe { real::readv(fd, parts, count) }),
+    }
+}}
+
+entry! { writev, (fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
+    // SAFETY: as the program has it.
+    match unsafe { listed(parts, count) }.filter(|parts| may_part(fd, parts.len())) {
+        // SAFETY: as the program has it.
+        Some(parts) => in_turn(parts, |part, len, _| unsafe { data::write(fd, part, len) }),
+        // SAFETY: as the program has it.
+        None => by_kernel(fd, || unsafe { real::writev(fd, parts, count) }),
+    }
+}}
+
+/// A call that uses the offset, done by the kernel.
+fn by_kernel(fd: c_int, call: impl FnOnce() -> ssize_t) -> ssize_t {
+    let Some(it) = table::held(fd) else { return call() };
+    it.lend(fd, || {
+        let done = call();
+        tally::mount(done);
+        done
+    })
+}
+
+entry! { preadv = preadv64, (fd: c_int, parts: *const iovec, count: c_int, at: off_t) -> ssize_t {
+    // SAFETY: as the program has it.
+    match unsafe { listed(parts, count) }.filter(|parts| at >= 0 && (is_leased(fd) || parts.len() == 1)) {
+        // SAFETY: as the program has it.
+        Some(parts) => in_turn(parts, |part, len, sum| unsafe { data::pread(fd, part, len, at + sum as off_t) }),
+        // SAFETY: as the program has it.
+        None => unsafe { real::preadv(fd, parts, count, at) },
+    }
+}}
+
+entry! { pwritev = pwritev64, (fd: c_int, parts: *const iovec, count: c_int, at: off_t) -> ssize_t {
+    // SAFETY: as the program has it.
+    match unsafe { listed(parts, count) }.filter(|parts| at >= 0 && may_part(fd, parts.len())) {
+        // SAFETY: as the program has it.
+        Some(parts) => in_turn(parts, |part, len, sum| unsafe { data::pwrite(fd, part, len, at + sum as off_t) }),
+        // SAFETY: as the program has it.
+        None => unsafe { real::pwritev(fd, parts, count, at) },
+    }
+}}
+
+entry! { preadv2 = preadv64v2, (fd: c_int, parts: *const iovec, count: c_int, at: off_t, flags: c_int) -> ssize_t {
+    match (at, flags) {
+        // SAFETY: as the program has it.
+        (-1, 0) => unsafe { readv(fd, parts, count) },
+        // SAFETY: as the program has it.
+        (_, 0) => unsafe { preadv(fd, parts, count, at) },
+        // SAFETY: as the program has it.
+        _ => by_kernel(fd, || unsafe { real::preadv2(fd, parts, count, at, flags) }),
+    }
+}}
+
+entry! { pwritev2 = pwritev64v2, (fd: c_int, parts: *const iovec, count: c_int, at: off_t, flags: c_int) -> ssize_t {
+    match (at, flags) {
+        // SAFETY: as the program has it.
+        (-1, 0) => unsafe { writev(fd, parts, count) },
+        // SAFETY: as the program has it.
+        (_, 0) => unsafe { pwritev(fd, parts, count, at) },
+        // SAFETY: as the program has it.
+        _ => by_kernel(fd, || unsafe { real::pwritev2(fd, parts, count, at, flags) }),
+    }
+}}

@@ -1,0 +1,250 @@
+//! A file on a mount, for all descriptions of it in this process: its lease, and when to ask for one.
+//!
+//! A lease costs a round trip to the pool's owner, so it is asked for when as much has been spent on calls through the
+//! mount. One that the owner took back is asked for again after a while, and after a longer one each time.
+//!
+//! Unsafe because the lease is read under a pin without counting its users.
+#![allow(unsafe_code)]
+
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, Ordering};
+use std::time::Instant;
+
+use ferrite_fs::Ino;
+use ferrite_fs::direct::{Access, Lease};
+use ferrite_medium::{pin, wait_for_pins};
+
+use crate::inside;
+use crate::limit;
+use crate::mounts::Mount;
+
+/// Calls through the mount that cost as much as asking for a lease.
+const CALLS: u64 = 8;
+/// Bytes that cost as much as a call more.
+const CALL_BYTES: u64 = 32 << 10;
+const REST_NS: u64 = 100_000_000;
+const REST_MAX_NS: u64 = 10_000_000_000;
+
+/// What a call needs of a lease; each includes those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Need {
+    Read,
+    /// Overwriting below the end.
+    Write,
+    Append,
+}
+
+/// A piece of the file.
+pub struct Place {
+    pub at: u64,
+    pub end: u64,
+}
+
+struct Held {
+    lease: Lease,
+    /// What it is still good for, as [`Need`].
+    good_for: AtomicU8,
+    since_ns: u64,
+}
+
+impl Held {
+    #[inline]
+    fn is_good_for(&self, need: Need) -> bool {
+        self.good_for.load(Ordering::Relaxed) >= need as u8
+    }
+}
+
+pub struct File {
+    pub mount: Arc<Mount>,
+    pub ino: u64,
+    /// Writing would have to take these away: the kernel's to do.
+    has_set_ids: bool,
+    lease: AtomicPtr<Held>,
+    calls: AtomicU64,
+    /// Somebody asks for a lease, or gives it back.
+    asking: AtomicBool,
+    ask_at_ns: AtomicU64,
+    append_at_ns: AtomicU64,
+    rest_ns: AtomicU64,
+    /// This process has a shared mapping of it: it is the kernel's.
+    is_mapped: AtomicBool,
+}
+
+impl File {
+    pub fn new(mount: Arc<Mount>, ino: u64, has_set_ids: bool) -> Self {
+        Self {
+            mount,
+            ino,
+            has_set_ids,
+            lease: AtomicPtr::default(),
+            calls: AtomicU64::new(0),
+            asking: AtomicBool::new(false),
+            ask_at_ns: AtomicU64::new(0),
+            append_at_ns: AtomicU64::new(0),
+            rest_ns: AtomicU64::new(REST_NS),
+            is_mapped: AtomicBool::new(false),
+        }
+    }
+
+    /// `work` by the lease, if there is one that is enough.
+    #[inline]
+    fn by<T>(&self, need: Need, work: impl FnOnce(&Lease) -> Option<T>) -> Option<T> {
+        let _pin = pin();
+        // SAFETY: who takes a lease away waits for this pin.
+        let held = unsafe { self.lease.load(Ordering::Acquire).as_ref() }?;
+        if held.is_good_for(need) { work(&held.lease) } else { None }
+    }
+
+    #[inline]
+    pub fn is_leased(&self) -> bool {
+        !self.lease.load(Ordering::Relaxed).is_null()
+    }
+
+    #[inline]
+    pub fn read(&self, at: u64, into: &mut [u8]) -> Option<usize> {
+        self.by(Need::Read, |lease| lease.read(at, into))
+    }
+
+    #[inline]
+    pub fn write(&self, at: u64, from: &[u8]) -> Option<usize> {
+        if at.checked_add(from.len() as u64)? > limit::file_bytes() {
+            return None;
+        }
+        self.by(Need::Write, |lease| lease.write(at, from))
+    }
+
+    #[inline]
+    pub fn append(&self, from: &[u8]) -> Option<(u64, usize)> {
+        self.by(Need::Append, |lease| {
+            let end = lease.size()?.checked_add(from.len() as u64)?;
+            if end > limit::file_bytes() { None } else { lease.append(from) }
+        })
+    }
+
+    pub fn size(&self) -> Option<u64> {
+        self.by(Need::Read, Lease::size)
+    }
+
+    /// Everything written is durable, by whomever: while the right to write is ours the kernel has nothing dirty.
+    pub fn settle(&self) -> Option<()> {
+        self.by(Need::Write, Lease::sync)
+    }
+
+    /// A call of `len` bytes needs `need` and could not be done directly: whether to try that once more, because there
+    /// is a lease now.
+    #[cold]
+    pub fn ask(&self, need: Need, len: usize) -> bool {
+        let spent = 1 + len as u64 / CALL_BYTES;
+        let Some(_inside) = inside::enter() else { return false };
+        if self.calls.fetch_add(spent, Ordering::Relaxed) + spent < CALLS || !self.may_have(need) {
+            return false;
+        }
+        if pin().seat().is_none() || self.asking.swap(true, Ordering::Acquire) {
+            return false;
+        }
+        let has_one = self.renew(need, now_ns());
+        self.asking.store(false, Ordering::Release);
+        has_one
+    }
+
+    fn may_have(&self, need: Need) -> bool {
+        let is_kernels = self.is_mapped.load(Ordering::Relaxed) || need > Need::Read && self.has_set_ids;
+        !is_kernels && !inside::is_off()
+    }
+
+    /// Only for who set `asking`, which is not pinned.
+    fn renew(&self, need: Need, now_ns: u64) -> bool {
+        // SAFETY: only who asks takes leases away.
+        let held = unsafe { self.lease.load(Ordering::Acquire).as_ref() };
+        if let Some(held) = held.filter(|held| held.is_good_for(need)) {
+            self.missed(held, now_ns);
+            return false;
+        }
+        let may_ask = now_ns >= self.ask_at_ns.load(Ordering::Relaxed);
+        let waits = need == Need::Append && now_ns < self.append_at_ns.load(Ordering::Relaxed);
+        if !may_ask || waits && held.is_some_and(|held| held.is_good_for(Need::Write)) {
+            return false;
+        }
+        self.drop_lease();
+        self.lease_anew(need, now_ns)
+    }
+
+    /// The lease was refused what it should have been good for: others came by the mount, or are about to, and then it
+    /// is good for reading; or it stands no more.
+    fn missed(&self, held: &Held, now_ns: u64) {
+        let (stands, writes) = (held.lease.size().is_some(), held.is_good_for(Need::Write));
+        if writes || !stands {
+            self.rest(now_ns, now_ns - held.since_ns);
+        }
+        if stands {
+            held.good_for.store(Need::Read as u8, Ordering::Relaxed);
+        } else {
+            self.drop_lease();
+        }
+    }
+
+    /// Asks for no lease for a while; for a longer one if the last was had for a short time only.
+    fn rest(&self, now_ns: u64, had_ns: u64) {
+        let rest_ns = self.rest_ns.load(Ordering::Relaxed);
+        let rest_ns = if had_ns > 10 * rest_ns { REST_NS } else { rest_ns };
+        self.ask_at_ns.store(now_ns + rest_ns, Ordering::Relaxed);
+        self.rest_ns.store((2 * rest_ns).min(REST_MAX_NS), Ordering::Relaxed);
+    }
+
+    fn lease_anew(&self, need: Need, now_ns: u64) -> bool {
+        let wanted = match need {
+            Need::Read => &[(Need::Read, Access::Read)][..],
+            Need::Write | Need::Append => &[(Need::Append, Access::Append), (Need::Write, Access::Write)],
+        };
+        let Some(session) = self.mount.session(now_ns) else { return false };
+        for (need, access) in wanted {
+            if let Ok(lease) = session.lease(Ino(self.ino), *access) {
+                let held = Box::new(Held { lease, good_for: AtomicU8::new(*need as u8), since_ns: now_ns });
+                self.lease.store(Box::into_raw(held), Ordering::Release);
+                return true;
+            }
+            self.append_at_ns.store(now_ns + REST_MAX_NS, Ordering::Relaxed);
+        }
+        self.rest(now_ns, 0);
+        false
+    }
+
+    /// Gives the lease back. Only for who set `asking`, or has the file alone.
+    fn drop_lease(&self) {
+        let held = self.lease.swap(ptr::null_mut(), Ordering::AcqRel);
+        // A signal handler cannot wait for what it interrupted: then it is never given back.
+        if !held.is_null() && pin().seat().is_some() {
+            wait_for_pins();
+            // SAFETY: it was made by Box::into_raw, and whoever was using it has let go.
+            drop(unsafe { Box::from_raw(held) });
+        }
+    }
+
+    /// Gives the lease back, from any thread that is inside.
+    pub fn let_go(&self) {
+        while self.asking.swap(true, Ordering::Acquire) {
+            std::thread::yield_now();
+        }
+        self.drop_lease();
+        self.asking.store(false, Ordering::Release);
+    }
+
+    /// This process has a shared mapping of it from now on.
+    pub fn map(&self) {
+        self.is_mapped.store(true, Ordering::Relaxed);
+        self.let_go();
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        self.drop_lease();
+    }
+}
+
+/// Nanoseconds since some moment.
+fn now_ns() -> u64 {
+    static BEGAN: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+    1 + BEGAN.get_or_init(Instant::now).elapsed().as_nanos() as u64
+}

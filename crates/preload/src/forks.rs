@@ -1,0 +1,105 @@
+//! Children: before one is made the offsets go to the kernel, where both find them (LD2); the child then begins with
+//! nothing (LD6).
+//!
+//! Unsafe because handlers are given to the C library.
+#![allow(unsafe_code)]
+
+use std::cell::Cell;
+use std::ffi::c_int;
+use std::mem::ManuallyDrop;
+
+use crate::inside::{self, Inside};
+use crate::{limit, ours, real, table, tally, tracked};
+
+thread_local! {
+    static FORKING: Cell<Option<ManuallyDrop<Inside>>> = const { Cell::new(None) };
+}
+
+/// What is done when the library is loaded.
+pub fn begin() {
+    // SAFETY: nothing was allocated by us before. Its handlers are the innermost, so ours may allocate.
+    #[cfg(not(test))]
+    unsafe {
+        dlmalloc::enable_alloc_after_fork();
+    }
+    // SAFETY: three functions that live as long as the process: the library is never unloaded.
+    let are_set = unsafe { libc::pthread_atfork(Some(prepare), Some(in_parent), Some(in_child)) } == 0;
+    if !are_set {
+        return inside::turn_off();
+    }
+    limit::learn();
+    tally::begin();
+    table::make();
+}
+
+extern "C" fn prepare() {
+    let Some(inside) = inside::enter() else { return };
+    surrender_all(|_| true);
+    tracked::freeze();
+    FORKING.set(Some(ManuallyDrop::new(inside)));
+}
+
+extern "C" fn in_parent() {
+    if let Some(inside) = FORKING.take() {
+        tracked::thaw();
+        drop(ManuallyDrop::into_inner(inside));
+    }
+}
+
+extern "C" fn in_child() {
+    let Some(inside) = FORKING.take() else { return become_plain() };
+    ferrite_medium::forget_other_threads();
+    tracked::forget_in_child();
+    ours::close_all();
+    table::begin_anew();
+    drop(ManuallyDrop::into_inner(inside));
+}
+
+/// A child that was made where nothing could be prepared does nothing directly.
+pub fn become_plain() {
+    inside::turn_off();
+    ours::close_all();
+}
+
+/// The offsets of the descriptors that `which` names go to the kernel for good.
+pub fn surrender_all(which: impl Fn(c_int) -> bool) {
+    for (fd, description) in table::all().filter(|(fd, _)| which(*fd)) {
+        description.surrender(fd);
+    }
+}
+
+/// A program is about to be started with the descriptors that are not closed by that.
+pub fn before_start() {
+    if let Some(_inside) = inside::enter() {
+        surrender_all(is_inherited);
+    }
+}
+
+/// Somebody is about to be made who has all descriptors.
+pub fn before_copy() {
+    if let Some(_inside) = inside::enter() {
+        surrender_all(|_| true);
+    }
+}
+
+/// This process shares its memory and not its descriptors from now on: nothing is done directly any more.
+pub fn before_split() {
+    before_copy();
+    inside::turn_off();
+    if let Some(_inside) = inside::enter() {
+        table::all().for_each(|(fd, _)| drop(table::take(fd)));
+    }
+}
+
+/// This process is about to become another program, which finds the offsets in the kernel; it may stay what it is.
+pub fn before_exec() {
+    if let Some(_inside) = inside::enter() {
+        table::all().for_each(|(fd, description)| description.show(fd));
+        tracked::end_all();
+    }
+}
+
+fn is_inherited(fd: c_int) -> bool {
+    // SAFETY: no pointer is passed.
+    unsafe { real::fcntl(fd, libc::F_GETFD, 0) & libc::FD_CLOEXEC == 0 }
+}

@@ -1,0 +1,48 @@
+//! Whether this thread is in here already (LD5): then it was called by a signal handler, or by what we call ourselves.
+
+use std::cell::Cell;
+use std::ffi::c_int;
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::{real, table};
+
+thread_local! {
+    static INSIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Nothing is done directly any more: this process shares what it has with another in a way that cannot be followed.
+static OFF: AtomicBool = AtomicBool::new(false);
+
+/// This thread is in here until it is dropped; the program's `errno` is then as it was.
+pub struct Inside {
+    errno: c_int,
+    _own_thread: PhantomData<*const ()>,
+}
+
+/// Goes in; `None` where this thread is in already.
+pub fn enter() -> Option<Inside> {
+    if INSIDE.replace(true) {
+        return None;
+    }
+    Some(Inside { errno: real::errno(), _own_thread: PhantomData })
+}
+
+pub fn is() -> bool {
+    INSIDE.get()
+}
+
+pub fn is_off() -> bool {
+    OFF.load(Ordering::Relaxed) || table::is_void()
+}
+
+pub fn turn_off() {
+    OFF.store(true, Ordering::Relaxed);
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        real::set_errno(self.errno);
+        INSIDE.set(false);
+    }
+}

@@ -1,0 +1,46 @@
+//! The library that `ferrite run` loads into unmodified programs: reads and writes of files on a mount become copies
+//! from and to persistent memory in the program's own address space ([`ferrite_fs::direct`]).
+//!
+//! A file is really opened, through the kernel: the descriptor stays the anchor for everything that is not done here.
+//!
+//! ```text
+//! descriptor --table--> description (offset, flags) --> file (inode) --> lease
+//!   an array of         one for each open, shared       one for each     asked for at the eighth call,
+//!   pointers            by dup                          inode            given back at the last close
+//! ```
+//!
+//! - LD1. What cannot be done directly is done by the kernel, with the arguments that the program gave; a call is never
+//!   done in part by one and again by the other.
+//! - LD2. A description's offset is in one place: here, or, from the moment anybody else may use it (a child, another
+//!   process, stdio), in the kernel for good.
+//! - LD3. An entry of the table belongs to the descriptor that the program has: whatever closes or replaces one takes
+//!   the entry away first, and whatever gives a new one out takes away what still stands under its number.
+//! - LD4. A data call on a leased file takes no lock, makes no system call and allocates nothing.
+//! - LD5. A call that comes while this thread is in here (from a signal handler, or from what we call) goes to the
+//!   kernel as it is: nothing here waits for what its own thread holds.
+//! - LD6. A child made by fork, however it is made, knows nothing of its parent's files: the table's memory is wiped.
+//!
+//! Not caught: a descriptor closed and its number given out again, both by system calls that pass the C library's names
+//! by (inline assembly); io_uring at "the current offset"; an offset that a child made by a bare `clone` instruction
+//! shares; limits on file sizes that another process sets.
+
+// What only programs call is left out of the tests: it would stand in for the C library's in them too.
+#![cfg_attr(test, allow(dead_code))]
+
+mod description;
+mod entries;
+mod file;
+mod forks;
+mod inside;
+mod limit;
+mod mounts;
+mod ours;
+mod real;
+mod table;
+mod tally;
+mod tracked;
+
+/// Memory of our own: the program may be inside its allocator when a signal handler calls us.
+#[cfg(not(test))]
+#[global_allocator]
+static MEMORY: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;

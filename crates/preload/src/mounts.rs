@@ -1,0 +1,109 @@
+//! Mounted file systems of ours, found by what the kernel says of an open descriptor and of its mounts.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::SystemTime;
+
+use ferrite_fs::Time;
+use ferrite_fs::direct::{Session, read_mount_source};
+use parking_lot::Mutex;
+
+use crate::real;
+
+/// The kind of our mounts, as the kernel lists them.
+const KIND: &[u8] = b"fuse.ferrite";
+/// How long an owner that was not reached is not asked again.
+const REST_NS: u64 = 1_000_000_000;
+
+/// A file system that is mounted, and our way to it.
+pub struct Mount {
+    pool: PathBuf,
+    name: String,
+    session: Mutex<Option<Arc<Session>>>,
+    ask_at_ns: AtomicU64,
+}
+
+impl Mount {
+    /// The session, which is begun if there is none.
+    pub fn session(&self, now_ns: u64) -> Option<Arc<Session>> {
+        let mut session = self.session.try_lock()?;
+        if session.as_ref().is_some_and(|session| session.is_over()) {
+            *session = None;
+        }
+        if session.is_none() && now_ns >= self.ask_at_ns.load(Ordering::Relaxed) {
+            *session = Session::connect(&self.pool, &self.name, Arc::new(time)).ok();
+            self.ask_at_ns.store(now_ns + REST_NS, Ordering::Relaxed);
+        }
+        session.clone()
+    }
+
+    /// Ends the session, whose leases were given back.
+    pub fn end(&self) {
+        let session = self.session.lock().take();
+        drop(session);
+    }
+
+    /// In a child, which has only a copy of the session's memory, not of its right.
+    pub fn forget_in_child(&self) {
+        // Who had the lock is not there any more.
+        let session = self.session.try_lock().and_then(|mut session| session.take());
+        if let Some(session) = session {
+            session.forget_in_child();
+            std::mem::forget(session);
+        }
+    }
+}
+
+fn time() -> Time {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Time(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
+}
+
+/// The mount whose files have the device number `device` ("0:42"), if it is ours. Whoever asks has a file on it open, so
+/// the number is no other's.
+pub fn find(device: &str) -> Option<Mount> {
+    let listed = real::contents(c"/proc/self/mountinfo")?;
+    let (pool, name) = listed.split(|byte| *byte == b'\n').find_map(|line| ours(line, device.as_bytes()))?;
+    Some(Mount { pool, name, session: Mutex::new(None), ask_at_ns: AtomicU64::new(0) })
+}
+
+/// Pool and name of the mount on a line of the kernel's list, if it is ours and has that device number.
+fn ours(line: &[u8], device: &[u8]) -> Option<(PathBuf, String)> {
+    let mut words = line.split(|byte| *byte == b' ');
+    if words.nth(2)? != device {
+        return None;
+    }
+    words.find(|word| *word == b"-")?;
+    if words.next()? != KIND {
+        return None;
+    }
+    read_mount_source(&String::from_utf8(plain(words.next()?)).ok()?)
+}
+
+/// Blanks and the like are listed as three octal digits.
+fn plain(word: &[u8]) -> Vec<u8> {
+    let (mut bytes, mut at) = (Vec::with_capacity(word.len()), 0);
+    while at < word.len() {
+        let digits = word.get(at + 1..at + 4).filter(|_| word[at] == b'\\');
+        let code = digits.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok());
+        bytes.push(code.unwrap_or(word[at]));
+        at += if code.is_some() { 4 } else { 1 };
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_mounts_are_told_from_others() {
+        let line =
+            br"36 35 0:42 / /mnt/a\040b rw,nosuid shared:7 master:1 - fuse.ferrite /var/a\040b:c:files rw,user_id=0";
+        assert_eq!(ours(line, b"0:42"), Some(("/var/a b:c".into(), "files".into())));
+        assert_eq!(ours(line, b"0:43"), None);
+        assert_eq!(ours(br"36 35 0:42 / /mnt rw - tmpfs /a:b rw", b"0:42"), None);
+        assert_eq!(ours(b"", b"0:42"), None);
+    }
+}

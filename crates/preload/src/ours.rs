@@ -1,0 +1,103 @@
+//! Descriptors of our own in the program's table. They are kept out of its way: at high numbers, closed by nobody but
+//! ourselves, and by a child at once.
+//!
+//! Unsafe because descriptors are moved and closed by number.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_int, c_uint};
+use std::sync::atomic::{AtomicI32, Ordering};
+
+use crate::real;
+
+const MOST: usize = 256;
+const NONE: c_int = -1;
+
+/// None is below it.
+static LOWEST: AtomicI32 = AtomicI32::new(c_int::MAX);
+static OURS: [AtomicI32; MOST] = [const { AtomicI32::new(NONE) }; MOST];
+
+/// How many numbers below the limit are taken first.
+const ROOM: libc::rlim_t = 128;
+const HIGH: libc::rlim_t = 1 << 16;
+
+/// Takes over `fd`, which we made: it has another number from now on.
+pub fn adopt(fd: c_int) -> c_int {
+    // SAFETY: the descriptor was made by us and nobody else knows of it.
+    let moved = unsafe { real::fcntl(fd, libc::F_DUPFD_CLOEXEC, base() as _) };
+    let fd = if moved >= 0 {
+        // SAFETY: as above.
+        unsafe { real::close(fd) };
+        moved
+    } else {
+        fd
+    };
+    let taken = |slot: &&AtomicI32| slot.compare_exchange(NONE, fd, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+    let _ = OURS.iter().find(taken);
+    LOWEST.fetch_min(fd, Ordering::Relaxed);
+    fd
+}
+
+fn base() -> libc::rlim_t {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the kernel writes to a live value.
+    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
+    let high = limit.rlim_cur.min(HIGH);
+    high.saturating_sub(ROOM).max(high / 2)
+}
+
+pub fn is(fd: c_int) -> bool {
+    fd >= LOWEST.load(Ordering::Relaxed) && OURS.iter().any(|slot| slot.load(Ordering::Relaxed) == fd)
+}
+
+/// It is about to be closed by us.
+pub fn forget(fd: c_int) {
+    for slot in &OURS {
+        let _ = slot.compare_exchange(fd, NONE, Ordering::Relaxed, Ordering::Relaxed);
+    }
+}
+
+/// In a child, which has copies of them.
+pub fn close_all() {
+    for slot in &OURS {
+        let fd = slot.swap(NONE, Ordering::Relaxed);
+        if fd >= 0 {
+            // SAFETY: the child's copy of a descriptor that only we know.
+            unsafe { real::close(fd) };
+        }
+    }
+}
+
+/// The parts of `first..=last` between ours.
+pub fn gaps(first: c_uint, last: c_uint) -> impl Iterator<Item = (c_uint, c_uint)> {
+    let mut next = Some(first);
+    std::iter::from_fn(move || {
+        loop {
+            let from = next.filter(|from| *from <= last)?;
+            let ours = OURS.iter().map(|slot| slot.load(Ordering::Relaxed));
+            let until = ours.filter_map(|fd| c_uint::try_from(fd).ok()).filter(|fd| (from..=last).contains(fd)).min();
+            next = until.map_or(Some(last), Some).and_then(|end| end.checked_add(1));
+            match until {
+                Some(fd) if fd == from => {}
+                Some(fd) => return Some((from, fd - 1)),
+                None => return Some((from, last)),
+            }
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ld3_ranges_leave_ours_out() {
+        OURS[0].store(7, Ordering::Relaxed);
+        OURS[1].store(9, Ordering::Relaxed);
+        let parts = |first, last| gaps(first, last).collect::<Vec<_>>();
+        assert_eq!(parts(3, u32::MAX), [(3, 6), (8, 8), (10, u32::MAX)]);
+        assert_eq!(parts(7, 7), []);
+        assert_eq!(parts(8, 8), [(8, 8)]);
+        assert_eq!(parts(9, 20), [(10, 20)]);
+        assert_eq!(parts(0, 8), [(0, 6), (8, 8)]);
+    }
+}

@@ -1,0 +1,181 @@
+//! The functions that would have been called without us: the next of their name.
+//!
+//! Unsafe because they are found by name and called by pointer, with the program's own arguments.
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, c_char, c_int, c_long, c_uint, c_ulong, c_void};
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use libc::{FILE, iovec, mode_t, msghdr, off_t, rlimit, size_t, sockaddr, socklen_t, ssize_t};
+
+/// The next function of a name, looked up when it is first called.
+pub struct Next {
+    name: &'static CStr,
+    found: AtomicPtr<c_void>,
+}
+
+impl Next {
+    pub const fn new(name: &'static str) -> Self {
+        match CStr::from_bytes_with_nul(name.as_bytes()) {
+            Ok(name) => Self { name, found: AtomicPtr::new(std::ptr::null_mut()) },
+            Err(_) => panic!("a name ends in a zero"),
+        }
+    }
+
+    /// Null where the C library has none.
+    #[inline]
+    pub fn get(&self) -> *mut c_void {
+        let found = self.found.load(Ordering::Relaxed);
+        if found.is_null() { self.find() } else { found }
+    }
+
+    #[cold]
+    fn find(&self) -> *mut c_void {
+        // SAFETY: the name is a C string.
+        let found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
+        self.found.store(found, Ordering::Relaxed);
+        found
+    }
+}
+
+/// What a function returns that the C library does not have.
+pub trait Failed {
+    const FAILED: Self;
+}
+
+impl Failed for c_int {
+    const FAILED: Self = -1;
+}
+
+impl Failed for ssize_t {
+    const FAILED: Self = -1;
+}
+
+impl Failed for i64 {
+    const FAILED: Self = -1;
+}
+
+impl<T> Failed for *mut T {
+    const FAILED: Self = std::ptr::null_mut();
+}
+
+pub fn set_errno(error: c_int) {
+    // SAFETY: the C library gives a pointer to the thread's own errno.
+    unsafe { *libc::__errno_location() = error }
+}
+
+pub fn errno() -> c_int {
+    // SAFETY: as above.
+    unsafe { *libc::__errno_location() }
+}
+
+macro_rules! next {
+    ($(fn $name:ident($($argument:ident: $kind:ty),*) -> $out:ty;)*) => {$(
+        #[allow(non_snake_case)]
+        /// # Safety
+        /// As for the C library's function of the name.
+        pub unsafe fn $name($($argument: $kind),*) -> $out {
+            static NEXT: Next = Next::new(concat!(stringify!($name), "\0"));
+            let found = NEXT.get();
+            if found.is_null() {
+                set_errno(libc::ENOSYS);
+                return <$out as Failed>::FAILED;
+            }
+            // SAFETY: the C library's function of this name has this signature.
+            let found: unsafe extern "C" fn($($kind),*) -> $out = unsafe { std::mem::transmute(found) };
+            // SAFETY: as the caller has it.
+            unsafe { found($($argument),*) }
+        }
+    )*};
+}
+
+next! {
+    fn open(path: *const c_char, flags: c_int, mode: mode_t) -> c_int;
+    fn openat(folder: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int;
+    fn creat(path: *const c_char, mode: mode_t) -> c_int;
+    fn mkstemp(template: *mut c_char) -> c_int;
+    fn mkostemp(template: *mut c_char, flags: c_int) -> c_int;
+    fn mkstemps(template: *mut c_char, suffix: c_int) -> c_int;
+    fn mkostemps(template: *mut c_char, suffix: c_int, flags: c_int) -> c_int;
+    fn read(fd: c_int, into: *mut c_void, len: size_t) -> ssize_t;
+    fn __read_chk(fd: c_int, into: *mut c_void, len: size_t, room: size_t) -> ssize_t;
+    fn write(fd: c_int, from: *const c_void, len: size_t) -> ssize_t;
+    fn pread(fd: c_int, into: *mut c_void, len: size_t, at: off_t) -> ssize_t;
+    fn __pread_chk(fd: c_int, into: *mut c_void, len: size_t, at: off_t, room: size_t) -> ssize_t;
+    fn pwrite(fd: c_int, from: *const c_void, len: size_t, at: off_t) -> ssize_t;
+    fn readv(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t;
+    fn writev(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t;
+    fn preadv(fd: c_int, parts: *const iovec, count: c_int, at: off_t) -> ssize_t;
+    fn pwritev(fd: c_int, parts: *const iovec, count: c_int, at: off_t) -> ssize_t;
+    fn preadv2(fd: c_int, parts: *const iovec, count: c_int, at: off_t, flags: c_int) -> ssize_t;
+    fn pwritev2(fd: c_int, parts: *const iovec, count: c_int, at: off_t, flags: c_int) -> ssize_t;
+    fn sendfile(to: c_int, from: c_int, at: *mut off_t, len: size_t) -> ssize_t;
+    fn copy_file_range(from: c_int, a: *mut off_t, to: c_int, b: *mut off_t, len: size_t, flags: c_uint) -> ssize_t;
+    fn splice(from: c_int, a: *mut off_t, to: c_int, b: *mut off_t, len: size_t, flags: c_uint) -> ssize_t;
+    fn lseek(fd: c_int, by: off_t, whence: c_int) -> off_t;
+    fn fsync(fd: c_int) -> c_int;
+    fn fdatasync(fd: c_int) -> c_int;
+    fn close(fd: c_int) -> c_int;
+    fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int;
+    fn dup(fd: c_int) -> c_int;
+    fn dup2(fd: c_int, to: c_int) -> c_int;
+    fn dup3(fd: c_int, to: c_int, flags: c_int) -> c_int;
+    fn fcntl(fd: c_int, command: c_int, argument: c_ulong) -> c_int;
+    fn setrlimit(what: c_uint, limit: *const rlimit) -> c_int;
+    fn prlimit(pid: c_int, what: c_uint, new: *const rlimit, old: *mut rlimit) -> c_int;
+    fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE;
+    fn fopen(path: *const c_char, mode: *const c_char) -> *mut FILE;
+    fn freopen(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE;
+    fn popen(command: *const c_char, mode: *const c_char) -> *mut FILE;
+    fn tmpfile() -> *mut FILE;
+    fn _Fork() -> c_int;
+    fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int;
+    fn socketpair(domain: c_int, kind: c_int, protocol: c_int, pair: *mut c_int) -> c_int;
+    fn accept(fd: c_int, address: *mut sockaddr, len: *mut socklen_t) -> c_int;
+    fn accept4(fd: c_int, address: *mut sockaddr, len: *mut socklen_t, flags: c_int) -> c_int;
+    fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t;
+    fn pipe(pair: *mut c_int) -> c_int;
+    fn pipe2(pair: *mut c_int, flags: c_int) -> c_int;
+    fn eventfd(count: c_uint, flags: c_int) -> c_int;
+    fn epoll_create(size: c_int) -> c_int;
+    fn epoll_create1(flags: c_int) -> c_int;
+    fn timerfd_create(clock: c_int, flags: c_int) -> c_int;
+    fn signalfd(fd: c_int, mask: *const c_void, flags: c_int) -> c_int;
+    fn inotify_init() -> c_int;
+    fn inotify_init1(flags: c_int) -> c_int;
+    fn memfd_create(name: *const c_char, flags: c_uint) -> c_int;
+    fn pidfd_open(pid: c_int, flags: c_uint) -> c_int;
+    fn shm_open(name: *const c_char, flags: c_int, mode: mode_t) -> c_int;
+    fn open_by_handle_at(mount: c_int, handle: *mut c_void, flags: c_int) -> c_int;
+}
+
+/// The system call `number`.
+///
+/// # Safety
+/// As for the system call.
+pub unsafe fn syscall(number: c_long, arguments: [c_long; 6]) -> c_long {
+    static NEXT: Next = Next::new("syscall\0");
+    let [a, b, c, d, e, f] = arguments;
+    // SAFETY: every C library has it, and it takes whatever the system call does.
+    let found: unsafe extern "C" fn(c_long, ...) -> c_long = unsafe { std::mem::transmute(NEXT.get()) };
+    // SAFETY: as the caller has it.
+    unsafe { found(number, a, b, c, d, e, f) }
+}
+
+/// All of the file at `path`.
+pub fn contents(path: &CStr) -> Option<Vec<u8>> {
+    const STEP: usize = 4096;
+    // SAFETY: a C string; the descriptor is closed below.
+    let fd = unsafe { open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC, 0) };
+    let (mut bytes, mut len) = (Vec::new(), usize::from(fd >= 0));
+    while fd >= 0 && len > 0 {
+        let end = bytes.len();
+        bytes.resize(end + STEP, 0);
+        // SAFETY: there are STEP bytes of room.
+        len = usize::try_from(unsafe { read(fd, bytes[end..].as_mut_ptr().cast(), STEP) }).unwrap_or(0);
+        bytes.truncate(end + len);
+    }
+    // SAFETY: opened above, unless it is -1, which is refused.
+    unsafe { close(fd) };
+    (!bytes.is_empty()).then_some(bytes)
+}

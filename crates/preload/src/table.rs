@@ -1,0 +1,151 @@
+//! The table: which description a descriptor of this program stands for, if it is one of ours.
+//!
+//! It lies in memory that the kernel wipes in a child of fork (LD6). Entries are read under a pin; who takes one out
+//! waits for the pins before it lets go of it.
+//!
+//! Unsafe because entries are shared owners that are read without counting, and for the mapping.
+#![allow(unsafe_code)]
+
+use std::ffi::c_int;
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+
+use ferrite_medium::{pin, wait_for_pins};
+
+use crate::description::Description;
+
+/// Descriptors beyond this are the kernel's.
+pub const FDS: usize = 1 << 16;
+/// stdin, stdout, stderr: the C library uses them without being asked.
+const FIRST: usize = 3;
+
+type Entry = AtomicPtr<Description>;
+
+static TABLE: AtomicPtr<Entry> = AtomicPtr::new(ptr::null_mut());
+/// Entries from here on were never used.
+static TOP: AtomicUsize = AtomicUsize::new(0);
+
+/// Makes the table, once. Without it everything goes to the kernel.
+pub fn make() {
+    // One more, which says that this is not a child's wiped copy.
+    let bytes = (FDS + 1) * size_of::<Entry>();
+    let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: a new mapping at an address of the kernel's choice.
+    let table = unsafe { libc::mmap(ptr::null_mut(), bytes, access, kind, -1, 0) };
+    if table == libc::MAP_FAILED {
+        return;
+    }
+    // SAFETY: the mapping was made above.
+    if unsafe { libc::madvise(table, bytes, libc::MADV_WIPEONFORK) } == 0 {
+        TABLE.store(table.cast(), Ordering::Release);
+        begin_anew();
+    }
+}
+
+/// This process may use the table: it was just made, or wiped and all that it spoke of is forgotten.
+pub fn begin_anew() {
+    if let Some(last) = last() {
+        last.store(ptr::without_provenance_mut(1), Ordering::Release);
+    }
+}
+
+/// Whether there is no table, or the one of a parent of which too much is still here.
+pub fn is_void() -> bool {
+    last().is_none_or(|last| last.load(Ordering::Acquire).is_null())
+}
+
+fn last() -> Option<&'static Entry> {
+    let table = TABLE.load(Ordering::Acquire);
+    // SAFETY: the table has one entry more than FDS, and is never unmapped.
+    (!table.is_null()).then(|| unsafe { &*table.add(FDS) })
+}
+
+#[inline]
+fn entry(fd: c_int) -> Option<&'static Entry> {
+    let table = TABLE.load(Ordering::Acquire);
+    let at = usize::try_from(fd).ok().filter(|at| *at < FDS && !table.is_null())?;
+    // SAFETY: the table has FDS entries, all zero at first, which is a null pointer, and is never unmapped.
+    Some(unsafe { &*table.add(at) })
+}
+
+/// `work` on the description of `fd`, if it has one. It must not wait.
+#[inline]
+pub fn with<T>(fd: c_int, work: impl FnOnce(&Description) -> T) -> Option<T> {
+    let entry = entry(fd)?;
+    if entry.load(Ordering::Relaxed).is_null() {
+        return None;
+    }
+    let _pin = pin();
+    let found = entry.load(Ordering::Acquire);
+    // SAFETY: an entry owns its description, and whoever takes it away waits for this pin.
+    unsafe { found.as_ref() }.map(work)
+}
+
+/// The description of `fd`, to be kept while it is waited for.
+pub fn held(fd: c_int) -> Option<Arc<Description>> {
+    with(fd, |description| {
+        // SAFETY: it came from Arc::into_raw, and its entry has one owner's share while we are pinned.
+        unsafe { Arc::increment_strong_count(ptr::from_ref(description)) };
+        // SAFETY: the share that was just added.
+        unsafe { Arc::from_raw(ptr::from_ref(description)) }
+    })
+}
+
+/// From now on `fd` stands for `description`; what it stood for is taken out.
+pub fn put(fd: c_int, description: Arc<Description>) {
+    let Some(entry) = entry(fd).filter(|_| fd as usize >= FIRST) else { return };
+    TOP.fetch_max(fd as usize + 1, Ordering::Relaxed);
+    let before = entry.swap(Arc::into_raw(description).cast_mut(), Ordering::AcqRel);
+    drop(Taken::of(before));
+}
+
+/// Whether a description of `fd` can be kept.
+pub fn has_room(fd: c_int) -> bool {
+    entry(fd).is_some_and(|_| fd as usize >= FIRST)
+}
+
+/// Takes the entry of `fd` away.
+#[inline]
+pub fn take(fd: c_int) -> Option<Taken> {
+    let entry = entry(fd)?;
+    if entry.load(Ordering::Relaxed).is_null() {
+        return None;
+    }
+    Taken::of(entry.swap(ptr::null_mut(), Ordering::AcqRel))
+}
+
+/// The descriptors that have a description, and those.
+pub fn all() -> impl Iterator<Item = (c_int, Arc<Description>)> {
+    (0..TOP.load(Ordering::Relaxed) as c_int).filter_map(|fd| held(fd).map(|description| (fd, description)))
+}
+
+/// What was taken out of the table; dropped, it waits for who is using it, and then goes.
+pub struct Taken(Option<Arc<Description>>);
+
+impl Taken {
+    fn of(raw: *mut Description) -> Option<Self> {
+        // SAFETY: entries come from Arc::into_raw, and this one is in the table no more.
+        (!raw.is_null()).then(|| Self(Some(unsafe { Arc::from_raw(raw) })))
+    }
+
+    /// Puts it back under `fd`, which was not closed after all.
+    pub fn put_back(mut self, fd: c_int) {
+        if let Some(description) = self.0.take() {
+            put(fd, description);
+        }
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        let Some(description) = self.0.take() else { return };
+        let inside = crate::inside::enter();
+        if inside.is_none() || pin().seat().is_none() {
+            // A signal handler's: waiting would be for what it interrupted (LD5), so this is never let go of.
+            return std::mem::forget(description);
+        }
+        wait_for_pins();
+        drop(description);
+    }
+}

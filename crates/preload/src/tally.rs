@@ -1,0 +1,81 @@
+//! What went which way, for `ferrite run --stat`: added up in a file that all its processes share.
+//!
+//! ```text
+//! 64 lines of 64 bytes, a thread adds to one of them
+//!   0   u64   calls done directly
+//!   8   u64   their bytes
+//!   16  u64   calls that went through the mount
+//!   24  u64   their bytes
+//! ```
+//!
+//! Unsafe because the file is mapped and counted in through pointers.
+#![allow(unsafe_code)]
+
+use std::ffi::CString;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+use ferrite_medium::pin;
+
+use crate::real;
+
+/// The variable that names the file.
+const VARIABLE: &str = "FERRITE_RUN_TALLY";
+const LINES: usize = 64;
+
+#[repr(C, align(64))]
+struct Line {
+    direct_calls: AtomicU64,
+    direct_bytes: AtomicU64,
+    mount_calls: AtomicU64,
+    mount_bytes: AtomicU64,
+}
+
+static TALLY: AtomicPtr<Line> = AtomicPtr::new(ptr::null_mut());
+
+/// Counts from now on, where a file for it is named.
+pub fn begin() {
+    let Some(path) = std::env::var_os(VARIABLE).and_then(|path| CString::new(path.into_encoded_bytes()).ok()) else {
+        return;
+    };
+    // SAFETY: a C string, and a descriptor that is closed below.
+    let fd = unsafe { real::open(path.as_ptr(), libc::O_RDWR | libc::O_CLOEXEC, 0) };
+    if fd < 0 {
+        return;
+    }
+    let (bytes, access) = (LINES * size_of::<Line>(), libc::PROT_READ | libc::PROT_WRITE);
+    // SAFETY: a new mapping at an address of the kernel's choice.
+    let lines = unsafe { libc::mmap(ptr::null_mut(), bytes, access, libc::MAP_SHARED, fd, 0) };
+    // SAFETY: opened above.
+    unsafe { real::close(fd) };
+    if lines != libc::MAP_FAILED {
+        TALLY.store(lines.cast(), Ordering::Release);
+    }
+}
+
+#[inline]
+fn line() -> Option<&'static Line> {
+    let lines = TALLY.load(Ordering::Relaxed);
+    if lines.is_null() {
+        return None;
+    }
+    let seat = pin().seat().unwrap_or(0) % LINES;
+    // SAFETY: the mapping has LINES lines and is never unmapped.
+    Some(unsafe { &*lines.add(seat) })
+}
+
+#[inline]
+pub fn direct(bytes: usize) {
+    if let Some(line) = line() {
+        line.direct_calls.fetch_add(1, Ordering::Relaxed);
+        line.direct_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+}
+
+/// `bytes` as the call returned them.
+pub fn mount(bytes: isize) {
+    if let Some(line) = line() {
+        line.mount_calls.fetch_add(1, Ordering::Relaxed);
+        line.mount_bytes.fetch_add(bytes.max(0) as u64, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,136 @@
+//! What this process has open on mounts of ours: found at each open, by one question to the kernel.
+//!
+//! Unsafe because the kernel writes what it knows of a file to a value of ours.
+#![allow(unsafe_code)]
+
+use std::collections::BTreeMap;
+use std::ffi::c_int;
+use std::mem;
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+
+use crate::description::Description;
+use crate::file::File;
+use crate::mounts::{self, Mount};
+use crate::{inside, table};
+
+/// Mounts by the identity that the kernel never gives twice; `None` for others'.
+type Mounts = BTreeMap<u64, Option<Arc<Mount>>>;
+
+#[derive(Default)]
+struct Known {
+    mounts: Mounts,
+    files: BTreeMap<(u64, u64), Weak<File>>,
+    /// Files of which this process has a shared mapping stay known.
+    mapped: Vec<Arc<File>>,
+    /// Files that were opened since those that are gone were last looked for.
+    opened: usize,
+}
+
+static KNOWN: Mutex<Known> =
+    Mutex::new(Known { mounts: BTreeMap::new(), files: BTreeMap::new(), mapped: Vec::new(), opened: 0 });
+
+/// How many more files are opened before those that are gone are forgotten.
+const SWEEP: usize = 1024;
+const SET_IDS: u16 = (libc::S_ISUID | libc::S_ISGID) as u16;
+/// `STATX_MNT_ID_UNIQUE` (Linux 6.8 and later).
+const MOUNT: u32 = 0x4000;
+
+/// `fd` was just opened with `flags`: from now on it is ours if its file is.
+pub fn open(fd: c_int, flags: c_int) {
+    if !table::has_room(fd) || flags & libc::O_PATH != 0 || inside::is_off() {
+        return;
+    }
+    if let Some(_inside) = inside::enter()
+        && let Some(file) = find(fd)
+    {
+        table::put(fd, Arc::new(Description::new(file, flags)));
+    }
+}
+
+/// The file that `fd` stands for, if it is a regular one on a mount of ours.
+fn find(fd: c_int) -> Option<Arc<File>> {
+    let found = asked(fd)?;
+    let (is_file, is_nodev) = (u32::from(found.stx_mode) & libc::S_IFMT == libc::S_IFREG, found.stx_dev_major == 0);
+    if !is_file || !is_nodev || found.stx_mask & MOUNT == 0 {
+        return None;
+    }
+    let mut known = KNOWN.lock();
+    let mount = known.mounts.entry(found.stx_mnt_id).or_insert_with(|| {
+        let device = format!("{}:{}", found.stx_dev_major, found.stx_dev_minor);
+        mounts::find(&device).map(Arc::new)
+    });
+    let mount = Arc::clone(mount.as_ref()?);
+    known.sweep();
+    let file = known.files.entry((found.stx_mnt_id, found.stx_ino)).or_default();
+    Some(file.upgrade().unwrap_or_else(|| {
+        let made = Arc::new(File::new(mount, found.stx_ino, found.stx_mode & SET_IDS != 0));
+        *file = Arc::downgrade(&made);
+        made
+    }))
+}
+
+/// What the kernel knows by itself: nobody is asked for it.
+fn asked(fd: c_int) -> Option<libc::statx> {
+    // SAFETY: all zeros is a valid statx.
+    let mut found: libc::statx = unsafe { mem::zeroed() };
+    let (flags, what) = (libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC, libc::STATX_TYPE | libc::STATX_INO | MOUNT);
+    // SAFETY: an empty C string, and a live value that the kernel fills.
+    let done = unsafe { libc::statx(fd, c"".as_ptr(), flags, what | libc::STATX_MODE, &raw mut found) };
+    (done == 0).then_some(found)
+}
+
+impl Known {
+    fn sweep(&mut self) {
+        self.opened += 1;
+        if self.opened >= SWEEP {
+            self.opened = 0;
+            self.files.retain(|_, file| file.strong_count() > 0);
+        }
+    }
+}
+
+/// This process maps the file of `fd`, shared: from now on the file is the kernel's.
+pub fn map(fd: c_int) {
+    if inside::is_off() {
+        return;
+    }
+    if let Some(_inside) = inside::enter()
+        && let Some(file) = find(fd)
+    {
+        file.map();
+        KNOWN.lock().mapped.push(file);
+    }
+}
+
+/// Gives all leases back and ends all sessions: this process is about to become another program.
+pub fn end_all() {
+    let (files, mounts): (Vec<_>, Vec<_>) = {
+        let known = KNOWN.lock();
+        let files = known.files.values().filter_map(Weak::upgrade).collect();
+        (files, known.mounts.values().flatten().cloned().collect())
+    };
+    files.iter().for_each(|file| file.let_go());
+    mounts.iter().for_each(|mount| mount.end());
+}
+
+/// Nobody changes what is known until [`thaw`] or [`forget_in_child`].
+pub fn freeze() {
+    mem::forget(KNOWN.lock());
+}
+
+pub fn thaw() {
+    // SAFETY: this thread froze it.
+    unsafe { KNOWN.force_unlock() };
+}
+
+/// In a child: its files are those that it opens itself.
+pub fn forget_in_child() {
+    // SAFETY: the thread that froze it, here as its copy.
+    unsafe { KNOWN.force_unlock() };
+    let known = mem::take(&mut *KNOWN.lock());
+    known.mounts.values().flatten().for_each(|mount| mount.forget_in_child());
+    // Leases are the parent's.
+    mem::forget(known);
+}

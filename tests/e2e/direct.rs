@@ -1,0 +1,291 @@
+//! Programs under `ferrite run`: they do what they do without it, and nothing that ends or stops one, or the pool's
+//! owner, harms what is stored.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::kill::{Seed, number};
+use crate::mount::{can_mount, start};
+use crate::programs::{client, ferrite};
+use crate::server::{Server, assert_sound, folder, refused, run, signal, wait};
+
+/// What programs do with descriptors.
+const CALLS: &str = include_str!("direct/calls.py");
+/// Programs that people use, on the folder that is named.
+const SHELL: &str = include_str!("direct/programs.sh");
+/// Writes in place and appends until it is ended, and tells how far it has come.
+const WRITER: &str = include_str!("direct/writer.py");
+/// Looks at what that one wrote, of which so much was told.
+const READER: &str = include_str!("direct/reader.py");
+
+/// `program` under `ferrite run`.
+pub fn direct(program: &Command, words: &[&str]) -> Command {
+    let mut command = ferrite();
+    command.arg("run").args(words).arg("--").arg(program.get_program()).args(program.get_args());
+    if let Some(folder) = program.get_current_dir() {
+        command.current_dir(folder);
+    }
+    command
+}
+
+struct Place {
+    _folder: TempDir,
+    pool: PathBuf,
+    at: PathBuf,
+}
+
+impl Place {
+    fn new() -> Self {
+        let folder = folder(true);
+        let (pool, at) = (folder.path().join("pool"), folder.path().join("mnt"));
+        Self { _folder: folder, pool, at }
+    }
+
+    fn start(&self) -> Server {
+        start(&self.pool, &self.at, &["--size", "384M", "--disk", "d=8M"])
+    }
+}
+
+fn python(script: &str, at: &Path) -> Command {
+    let mut program = client("python3");
+    program.args(["-c", script]).arg(at);
+    program
+}
+
+/// What `program` prints under `ferrite run`, and what was counted.
+fn counted(program: &Command) -> (String, Value) {
+    let mut command = direct(program, &["--stat", "--json"]);
+    let output = command.output().expect("it starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {}\n{said}", output.status);
+    let counts = said.lines().last().and_then(|line| serde_json::from_str(line).ok());
+    (String::from_utf8_lossy(&output.stdout).into(), counts.unwrap_or_else(|| panic!("{said}")))
+}
+
+#[track_caller]
+fn assert_direct(counts: &Value) {
+    assert!(counts["direct"]["bytes"].as_u64() > Some(0), "nothing went directly: {counts}");
+}
+
+#[test]
+fn calls_have_the_same_results_directly() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    let server = place.start();
+    let plain = run(&mut python(CALLS, &place.at));
+    let (told, counts) = counted(&python(CALLS, &place.at));
+    assert_eq!(told, plain);
+    assert_direct(&counts);
+    println!("{counts}");
+    server.interrupt();
+    assert_sound(&place.pool);
+}
+
+#[test]
+fn programs_have_the_same_results_directly() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    let server = place.start();
+    let mut program = client("bash");
+    program.args(["-ec", SHELL, "bash"]).arg(&place.at);
+    let plain = run(&mut program);
+    let (told, counts) = counted(&program);
+    assert_eq!(told, plain);
+    assert_direct(&counts);
+    println!("{counts}");
+    server.interrupt();
+    assert_sound(&place.pool);
+}
+
+#[test]
+fn fsx_finds_nothing_directly() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    let server = place.start();
+    let seed = number("FERRITE_SEED", 1).to_string();
+    // A file that is mapped is the kernel's; so there is a run without mappings too.
+    let settings = place.pool.with_extension("toml");
+    std::fs::write(&settings, "[weights]\nmapread = 0\nmapwrite = 0\ninvalidate = 0\n").expect("written");
+    for words in [&[][..], &["-f", settings.to_str().expect("text")]] {
+        let mut program = client("fsx");
+        program.args(["-N", "3000", "-S", &seed]).args(words).arg(place.at.join("file"));
+        let (_, counts) = counted(&program);
+        println!("{counts}");
+        if !words.is_empty() {
+            assert_direct(&counts);
+        }
+    }
+    server.interrupt();
+    assert_sound(&place.pool);
+}
+
+/// [`WRITER`], at work.
+struct Writer {
+    child: Child,
+    lines: std::io::Lines<BufReader<ChildStdout>>,
+    told: u64,
+}
+
+impl Writer {
+    fn start(at: &Path) -> Self {
+        let mut command = direct(&python(WRITER, at), &[]);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
+        let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+        let mut writer = Self { child, lines, told: 0 };
+        writer.comes_to(1);
+        writer
+    }
+
+    /// Waits until it has told of `more` rounds more.
+    fn comes_to(&mut self, more: u64) {
+        for _ in 0..more {
+            let line = self.lines.next().expect("it writes on").expect("text");
+            self.told = line.parse().expect("a number");
+        }
+    }
+
+    /// What it told last, once it has ended.
+    fn ended(mut self) -> u64 {
+        assert!(wait_for_end(&mut self.child), "it hangs");
+        while let Some(Ok(line)) = self.lines.next() {
+            self.told = line.parse().expect("a number");
+        }
+        self.told
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Whether it ends within a time that is long for everybody.
+fn wait_for_end(child: &mut Child) -> bool {
+    wait(child, Duration::from_secs(60)).is_some() || child.try_wait().is_ok_and(|status| status.is_some())
+}
+
+fn assert_kept(at: &Path, told: u64) {
+    run(python(READER, at).arg(told.to_string()));
+}
+
+/// A client that is killed at any moment leaves what it was told is written, and nothing that keeps others away.
+#[test]
+fn killed_clients_lose_nothing_in_kill_rounds() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    let server = place.start();
+    let seed = number("FERRITE_SEED", 1);
+    println!("FERRITE_SEED={seed}");
+    let mut random = Seed(seed);
+    for _ in 0..number("FERRITE_ROUNDS", 15) {
+        let mut writer = Writer::start(&place.at);
+        writer.comes_to(random.below(20));
+        std::thread::sleep(Duration::from_micros(random.below(3000)));
+        writer.child.kill().expect("killed");
+        let told = writer.ended();
+        assert_kept(&place.at, told);
+        run(client("rm").arg(place.at.join("places")).arg(place.at.join("log")));
+    }
+    server.interrupt();
+    assert_sound(&place.pool);
+}
+
+/// A client that is stopped keeps nobody from its files.
+#[test]
+fn stopped_clients_keep_nobody_away() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    let server = place.start();
+    let mut random = Seed(number("FERRITE_SEED", 1));
+    for _ in 0..number("FERRITE_ROUNDS", 5) {
+        let mut writer = Writer::start(&place.at);
+        writer.comes_to(5 + random.below(20));
+        std::thread::sleep(Duration::from_micros(random.below(3000)));
+        signal(writer.child.id(), "STOP");
+        assert_kept(&place.at, writer.told);
+        let log = place.at.join("log");
+        std::fs::write(&log, "short").expect("cut and written");
+        assert_eq!(std::fs::read(&log).expect("read"), b"short");
+        std::fs::remove_file(place.at.join("places")).expect("removed");
+        signal(writer.child.id(), "CONT");
+        writer.comes_to(3);
+        writer.child.kill().expect("killed");
+        drop(writer);
+        std::fs::remove_file(&log).expect("removed");
+    }
+    server.interrupt();
+    assert_sound(&place.pool);
+}
+
+/// The owner is killed under a client, which then fails and does not hang; what it was told is there.
+#[test]
+fn a_killed_owner_fails_its_clients_and_loses_nothing_in_kill_rounds() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    let mut random = Seed(number("FERRITE_SEED", 1));
+    for _ in 0..number("FERRITE_ROUNDS", 5) {
+        let server = place.start();
+        let mut writer = Writer::start(&place.at);
+        writer.comes_to(5 + random.below(20));
+        std::thread::sleep(Duration::from_micros(random.below(3000)));
+        server.kill();
+        let told = writer.ended();
+        let server = place.start();
+        assert_kept(&place.at, told);
+        run(client("rm").arg(place.at.join("places")).arg(place.at.join("log")));
+        server.interrupt();
+        assert_sound(&place.pool);
+    }
+}
+
+#[test]
+fn what_cannot_be_direct_is_told_and_done() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    let server = start(&place.pool, &place.at, &["--size", "128M", "--disk", "d=8M", "--cached"]);
+    let mut program = client("busybox");
+    program.args(["sh", "-c", "echo text > $0/file; cat $0/file"]).arg(&place.at);
+    let output = direct(&program, &[]).output().expect("it starts");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "text\n");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("cached") && said.contains("statically linked"), "{said}");
+    let (_, counts) = counted(&python("import sys; open(sys.argv[1] + '/file', 'wb', 0).write(b'x')", &place.at));
+    assert_eq!(counts["direct"]["calls"], 0, "{counts}");
+    server.interrupt();
+    assert_sound(&place.pool);
+}
+
+#[test]
+fn its_exit_status_is_the_programs() {
+    let status = |words: &[&str]| {
+        let mut program = client("sh");
+        program.args(["-c", "exit 7"]);
+        direct(&program, words).output().expect("it starts").status.code()
+    };
+    assert_eq!((status(&[]), status(&["--stat"])), (Some(7), Some(7)));
+    let said = refused(ferrite().args(["run", "--", "no-such-program-anywhere"]), 127);
+    assert!(said.contains("no-such-program-anywhere"), "{said}");
+    refused(ferrite().args(["run", "--", "/"]), 126);
+    refused(ferrite().args(["run"]), 2);
+}

@@ -1,0 +1,339 @@
+"""What a program may do with descriptors, on the folder that is named; each file is looked at from within and by
+another process. What it prints does not depend on how the folder's files are reached."""
+
+import fcntl
+import mmap
+import os
+import subprocess
+import sys
+import threading
+
+folder = sys.argv[1]
+often = 40
+
+
+def path(name):
+    return os.path.join(folder, name)
+
+
+def other(name):
+    """The file as a process sees it that knows of no library."""
+    plain = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+    return subprocess.run(["cat", path(name)], capture_output=True, check=True, env=plain).stdout
+
+
+def check(name, wanted, what):
+    within = open(path(name), "rb").read()
+    without = other(name)
+    assert within == wanted, (what, "within", len(within), len(wanted))
+    assert without == wanted, (what, "without", len(without), len(wanted))
+    assert os.stat(path(name)).st_size == len(wanted), (what, "size")
+
+
+def fails(number, call, *arguments):
+    try:
+        call(*arguments)
+    except OSError as error:
+        assert error.errno == number, (call, arguments, error)
+    else:
+        raise AssertionError((call, arguments, "did not fail"))
+
+
+def pattern(seed, length):
+    return bytes((seed * 31 + i * 7) % 251 for i in range(length))
+
+
+def reads_and_writes():
+    fd = os.open(path("plain"), os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
+    wanted = bytearray()
+    for i in range(often):
+        piece = pattern(i, 100 + 37 * i)
+        assert os.write(fd, piece) == len(piece)
+        wanted += piece
+        assert os.lseek(fd, 0, os.SEEK_CUR) == len(wanted)
+    check("plain", wanted, "written in turn")
+    for i in range(often):
+        piece, at = pattern(i + 100, 500), i * 611
+        assert os.pwrite(fd, piece, at) == 500
+        wanted[at:at + 500] = piece
+        assert os.pread(fd, 600, at) == wanted[at:at + 600], i
+    check("plain", wanted, "overwritten")
+    assert os.lseek(fd, 0, os.SEEK_SET) == 0
+    got = b""
+    while piece := os.read(fd, 1000):
+        got += piece
+    assert got == wanted
+    assert os.read(fd, 10) == b"" and os.pread(fd, 10, len(wanted) + 5) == b""
+    assert os.lseek(fd, -10, os.SEEK_END) == len(wanted) - 10
+    assert os.read(fd, 100) == wanted[-10:]
+    assert os.lseek(fd, 0, os.SEEK_DATA) == 0
+    fails(22, os.lseek, fd, -1, os.SEEK_SET)
+    fails(22, os.pread, fd, 10, -1)
+    fails(6, os.lseek, fd, len(wanted) + 1, os.SEEK_DATA)
+    os.fsync(fd)
+    os.fdatasync(fd)
+    os.close(fd)
+    fails(9, os.read, fd, 1)
+    return wanted
+
+
+def vectors(wanted):
+    fd = os.open(path("plain"), os.O_RDWR)
+    for i in range(often):
+        parts = [bytearray(100), bytearray(0), bytearray(333)]
+        assert os.preadv(fd, parts, i * 50) == 433
+        assert parts[0] + parts[2] == wanted[i * 50:i * 50 + 433]
+        assert os.readv(fd, parts) == 433
+        assert parts[0] + parts[2] == wanted[i * 433:(i + 1) * 433]
+        assert os.pwritev(fd, [b"ab", b"", b"cde"], i * 50) == 5
+        wanted[i * 50:i * 50 + 5] = b"abcde"
+    os.lseek(fd, 7, os.SEEK_SET)
+    for i in range(often):
+        assert os.writev(fd, [b"0123", b"45"]) == 6
+        wanted[7 + 6 * i:13 + 6 * i] = b"012345"
+    check("plain", wanted, "vectors")
+    os.close(fd)
+
+
+def rights():
+    reader = os.open(path("plain"), os.O_RDONLY)
+    writer = os.open(path("plain"), os.O_WRONLY)
+    for _ in range(often):
+        fails(9, os.write, reader, b"x")
+        fails(9, os.pwrite, reader, b"x", 0)
+        fails(9, os.read, writer, 1)
+        fails(9, os.pread, writer, 1, 0)
+        assert len(os.pread(reader, 100, 0)) == 100
+    os.close(reader)
+    os.close(writer)
+
+
+def copies_share_an_offset(wanted):
+    one = os.open(path("plain"), os.O_RDONLY)
+    two, three = os.dup(one), fcntl.fcntl(one, fcntl.F_DUPFD_CLOEXEC, 100)
+    four = os.open(path("plain"), os.O_RDONLY)
+    os.dup2(one, four)
+    at = 0
+    for i in range(often):
+        for fd in (one, two, three, four):
+            assert os.read(fd, 13) == wanted[at:at + 13], (i, fd)
+            at += 13
+    os.close(one)
+    assert os.read(two, 10) == wanted[at:at + 10]
+    assert os.lseek(four, 0, os.SEEK_CUR) == at + 10
+    os.closerange(two, two + 1)
+    fails(9, os.read, two, 1)
+    for fd in (three, four):
+        os.close(fd)
+
+
+def children_share_an_offset(wanted):
+    fd = os.open(path("plain"), os.O_RDONLY)
+    for i in range(often):
+        assert os.read(fd, 10) == wanted[10 * i:10 * i + 10]
+    at = 10 * often
+    child = os.fork()
+    if child == 0:
+        good = os.read(fd, 10) == wanted[at:at + 10] and os.pread(fd, 20, 5) == wanted[5:25]
+        own = os.open(path("plain"), os.O_RDONLY)
+        good = good and all(os.read(own, 30) == wanted[30 * i:30 * i + 30] for i in range(often))
+        os._exit(0 if good else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert os.read(fd, 10) == wanted[at + 10:at + 20]
+    assert os.pread(fd, 10, 3) == wanted[3:13]
+    os.set_inheritable(fd, True)
+    os.lseek(fd, 50, os.SEEK_SET)
+    told = subprocess.run(["head", "-c", "10"], stdin=fd, capture_output=True, check=True).stdout
+    assert told == wanted[50:60], told
+    assert os.lseek(fd, 0, os.SEEK_CUR) >= 60
+    os.close(fd)
+
+
+def another_program_finds_the_offset(wanted):
+    script = f"import os; fd = os.open({path('plain')!r}, 0); os.set_inheritable(fd, True)\n" \
+        f"for i in range({often}): os.read(fd, 10)\n" \
+        "os.execvp('python3', ['python3', '-c', f'import os; os.write(1, os.read({fd}, 10))'])"
+    told = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True).stdout
+    assert told == wanted[10 * often:10 * often + 10], told
+
+
+def appends():
+    one = os.open(path("log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_TRUNC, 0o644)
+    wanted = b""
+    for i in range(often):
+        os.write(one, b"%04d\n" % i)
+        wanted += b"%04d\n" % i
+        assert os.lseek(one, 0, os.SEEK_CUR) == len(wanted)
+    assert os.pwrite(one, b"end", 0) == 3, "appends, wherever it is told to"
+    wanted += b"end"
+    check("log", wanted, "appended")
+    fcntl.fcntl(one, fcntl.F_SETFL, 0)
+    os.lseek(one, 0, os.SEEK_SET)
+    for i in range(often):
+        os.write(one, b"x")
+    wanted = b"x" * often + wanted[often:]
+    check("log", wanted, "does not append any more")
+    os.close(one)
+
+
+def appenders_do_not_overwrite_each_other():
+    open(path("both"), "w").close()
+    children = []
+    for name in b"ab":
+        child = os.fork()
+        if child == 0:
+            fd = os.open(path("both"), os.O_WRONLY | os.O_APPEND)
+            for i in range(500):
+                os.write(fd, b"%c%03d\n" % (name, i))
+            os._exit(0)
+        children.append(child)
+    assert all(os.waitpid(child, 0)[1] == 0 for child in children)
+    lines = other("both").split()
+    assert len(lines) == 1000 and len(set(lines)) == 1000, len(lines)
+    assert [line for line in lines if line[0] == ord("a")] == [b"a%03d" % i for i in range(500)]
+
+
+def mappings_see_writes():
+    fd = os.open(path("mapped"), os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
+    for i in range(often):
+        os.write(fd, b"0" * 4096)
+    view = mmap.mmap(fd, 4096 * often)
+    for i in range(often):
+        os.pwrite(fd, b"w%03d" % i, i * 4096)
+        assert view[i * 4096:i * 4096 + 4] == b"w%03d" % i
+        view[i * 4096 + 8:i * 4096 + 12] = b"m%03d" % i
+        assert os.pread(fd, 4, i * 4096 + 8) == b"m%03d" % i
+    view.flush()
+    seen = other("mapped")
+    assert all(seen[i * 4096:i * 4096 + 12] == b"w%03d0000m%03d" % (i, i) for i in range(often))
+    view.close()
+    os.close(fd)
+
+
+def truncation_by_others():
+    fd = os.open(path("cut"), os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
+    for i in range(often):
+        os.write(fd, b"c" * 1000)
+    plain = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+    subprocess.run(["truncate", "-s", "1500", path("cut")], check=True, env=plain)
+    assert os.pread(fd, 4000, 0) == b"c" * 1500
+    assert os.pread(fd, 10, 2000) == b""
+    os.ftruncate(fd, 3000)
+    assert os.pread(fd, 4000, 0) == b"c" * 1500 + b"\0" * 1500
+    os.lseek(fd, 4000, os.SEEK_SET)
+    for i in range(often):
+        os.write(fd, b"d" * 10)
+    check("cut", b"c" * 1500 + b"\0" * 2500 + b"d" * 10 * often, "behind a hole")
+    os.close(fd)
+
+
+def names_come_and_go():
+    fd = os.open(path("gone"), os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
+    for i in range(often):
+        os.write(fd, b"g" * 100)
+    os.rename(path("gone"), path("moved"))
+    for i in range(often):
+        os.pwrite(fd, b"h", i * 100)
+    check("moved", (b"h" + b"g" * 99) * often, "renamed")
+    os.unlink(path("moved"))
+    for i in range(often):
+        os.pwrite(fd, b"i", i * 100)
+        assert os.pread(fd, 2, i * 100) == b"ig"
+    assert os.fstat(fd).st_nlink == 0
+    os.close(fd)
+
+
+def others_read_after_each_write():
+    fd = os.open(path("seen"), os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
+    for i in range(often):
+        os.write(fd, b"s%03d" % i)
+    for i in range(often):
+        os.pwrite(fd, b"t%03d" % i, i * 4)
+        if i % 8 == 0:
+            assert other("seen")[:i * 4 + 4] == b"".join(b"t%03d" % j for j in range(i + 1)), i
+    plain = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+    for i in range(4):
+        subprocess.run(["dd", "of=" + path("seen"), "bs=4", "seek=%d" % i, "conv=notrunc", "status=none"],
+                       input=b"from", check=True, env=plain)
+        assert os.pread(fd, 4, i * 4) == b"from", i
+    os.close(fd)
+
+
+def streams():
+    fd = os.open(path("stream"), os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
+    for i in range(often):
+        os.write(fd, b"fd\n")
+    with open(path("stream"), "ab") as stream:
+        for i in range(often):
+            stream.write(b"py\n")
+            stream.flush()
+    assert os.lseek(fd, 0, os.SEEK_END) == 6 * often
+    os.close(fd)
+    script = f"exec 3<>{path('stream')}; read a <&3; echo over >&3; cat <&3 | wc -l; echo x >> {path('stream')}; tail -1 {path('stream')}"
+    told = subprocess.run(["sh", "-c", script], capture_output=True, check=True).stdout.split()
+    assert told[-1] == b"x", told
+
+
+def threads_write_places_of_their_own():
+    fd = os.open(path("threads"), os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
+    os.ftruncate(fd, 4 * 1000 * 64)
+
+    def work(number):
+        for i in range(1000):
+            at = (number * 1000 + i) * 64
+            os.pwrite(fd, pattern(number + i, 64), at)
+            assert os.pread(fd, 64, at) == pattern(number + i, 64)
+
+    crew = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    [thread.start() for thread in crew]
+    [thread.join() for thread in crew]
+    check("threads", b"".join(pattern(n + i, 64) for n in range(4) for i in range(1000)), "threads")
+    os.close(fd)
+
+
+def a_number_is_given_out_again(wanted):
+    for i in range(often):
+        fd = os.open(path("plain"), os.O_RDONLY)
+        assert os.read(fd, 5) == wanted[:5]
+        os.close(fd)
+        pipe = os.pipe()
+        assert fd in pipe
+        os.write(pipe[1], b"pipe")
+        assert os.read(pipe[0], 10) == b"pipe"
+        [os.close(end) for end in pipe]
+
+
+def limits():
+    import resource
+    import signal
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    child = os.fork()
+    if child == 0:
+        fd = os.open(path("limited"), os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (often * 10, often * 10))
+        for i in range(often):
+            os.write(fd, b"l" * 10)
+        fails(27, os.write, fd, b"too much")
+        assert os.pwrite(fd, b"12345", often * 10 - 3) == 3
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    check("limited", b"l" * (often * 10 - 3) + b"123", "limited")
+
+
+wanted = reads_and_writes()
+vectors(wanted)
+rights()
+copies_share_an_offset(wanted)
+children_share_an_offset(wanted)
+another_program_finds_the_offset(wanted)
+appends()
+appenders_do_not_overwrite_each_other()
+mappings_see_writes()
+truncation_by_others()
+names_come_and_go()
+others_read_after_each_write()
+streams()
+threads_write_places_of_their_own()
+a_number_is_given_out_again(wanted)
+limits()
+print("all is as it should be")
