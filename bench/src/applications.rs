@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ferrite_medium::Disk;
 
 use crate::loads::{KINDS, Kind, Kit, Load, Size};
-use crate::node::{self, Ground, Node, Yard};
+use crate::node::{self, FileSystem, Ground, Node, Yard};
 use crate::options::{Length, Options};
 use crate::report::{Measure, rows};
 use crate::rounds::{self, Subject};
@@ -18,7 +18,7 @@ use crate::{Result, program};
 const RUN_MS: u64 = 1200;
 const UNIT: &str = "s";
 
-/// A disk that loads run on.
+/// A disk, or what else has a file system, that loads run on.
 pub struct Contestant {
     /// Its name in the report.
     pub name: String,
@@ -26,6 +26,7 @@ pub struct Contestant {
     pub ground: Ground,
     /// How its file system is mounted.
     pub mount_options: &'static str,
+    file_system: &'static FileSystem,
 }
 
 /// With write barriers, as everybody mounts.
@@ -36,7 +37,17 @@ pub const WITHOUT_BARRIERS: &str = "nobarrier";
 impl Contestant {
     /// A disk of this process.
     pub fn disk(name: impl Into<String>, disk: Arc<dyn Disk>) -> Self {
-        Self { name: name.into(), ground: Ground::Disk(disk), mount_options: WITH_BARRIERS }
+        Self::on(name, Ground::Disk(disk), WITH_BARRIERS)
+    }
+
+    /// What is on `ground`; ext4, if it is a disk.
+    pub fn on(name: impl Into<String>, ground: Ground, mount_options: &'static str) -> Self {
+        Self { name: name.into(), ground, mount_options, file_system: &node::EXT4 }
+    }
+
+    /// The same with another file system on the disk.
+    pub fn of(self, file_system: &'static FileSystem) -> Self {
+        Self { file_system, ..self }
     }
 
     /// The same without barriers.
@@ -143,7 +154,7 @@ impl Plan<'_> {
 fn enter(yard: &Yard, field: Vec<Contestant>) -> Result<Vec<(String, Node)>> {
     let enter = |(number, one): (usize, Contestant)| {
         let node = yard.node(&format!("disk{number}"), one.ground, one.mount_options)?;
-        Ok((one.name, node))
+        Ok((one.name, node.of(one.file_system)))
     };
     field.into_iter().enumerate().map(enter).collect()
 }

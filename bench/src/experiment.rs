@@ -3,7 +3,8 @@
 use crate::options::{OnProgress, Options};
 use crate::report::Report;
 use crate::{
-    Result, barriers, buffering, db_log, ftl, llc, media, objects, pace, protection, superpages, write_schemes, zones,
+    Result, alternatives, barriers, buffering, db_log, ftl, llc, media, objects, pace, protection, superpages,
+    write_schemes, zones,
 };
 
 /// One experiment.
@@ -72,6 +73,11 @@ pub const EXPERIMENTS: &[Experiment] = &[
         name: "superpages",
         about: "large and small files on superpages and on normal pages, and TLB misses (chapter 5, figures 5.3 to 5.10)",
         run: superpages::run,
+    },
+    Experiment {
+        name: "alternatives",
+        about: "applications on our file system, on disk file systems on our disk, and on memory's (PMBD, figure 13)",
+        run: alternatives::run,
     },
     Experiment {
         name: "ftl",

@@ -4,6 +4,7 @@
 //! the paper says, and one line that compares the two. Subjects of one case take turns in short slices, so that what
 //! disturbs the machine disturbs all of them; only ratios between neighbours in time are trusted.
 
+mod alternatives;
 mod applications;
 mod barriers;
 mod buffer;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ferrite_medium::Disk;
 
 use crate::Result;
-use crate::applications::{Contestant, Plan};
+use crate::applications::{Contestant, Plan, WITH_BARRIERS};
 use crate::loads::Size;
 use crate::micro::{self, Racer};
 use crate::node::Ground;
@@ -79,8 +79,7 @@ fn in_process(session: &mut Session<'_>, field: &Field, plan: micro::Plan, loads
 fn contestants(field: &Field) -> Vec<Contestant> {
     let mut all: Vec<Contestant> =
         field.entries.iter().map(|(name, disk)| Contestant::disk(name.clone(), Arc::clone(disk))).collect();
-    let on_tmpfs =
-        Contestant { ground: Ground::File(field.image.clone()), ..Contestant::disk(field::LOOP, field.ours()) };
+    let on_tmpfs = Contestant::on(field::LOOP, Ground::File(field.image.clone()), WITH_BARRIERS);
     all.insert(1, on_tmpfs);
     all
 }

@@ -48,6 +48,7 @@ pub const EXT4: FileSystem = FileSystem {
 };
 /// Those before it: the first keeps no journal.
 pub const EXT2: FileSystem = FileSystem { name: "ext2", mkfs: "mkfs.ext2", options: EXT_OPTIONS };
+pub const EXT3: FileSystem = FileSystem { name: "ext3", mkfs: "mkfs.ext3", options: EXT_OPTIONS };
 const EXT_OPTIONS: &[&str] = &["-q", "-F", "-b", "4096", "-i", "8192", "-E", "nodiscard,lazy_itable_init=0"];
 /// SGI's.
 pub const XFS: FileSystem = FileSystem { name: "xfs", mkfs: "mkfs.xfs", options: &["-q", "-f", "-K"] };

@@ -78,11 +78,6 @@ impl Field {
         Ok(field)
     }
 
-    /// Our disk.
-    pub fn ours(&self) -> Arc<dyn Disk> {
-        Arc::clone(&self.entries[0].1)
-    }
-
     fn enter(&mut self, name: &str, disk: Arc<dyn Disk>) {
         self.entries.push((name.into(), disk));
     }
