@@ -22,6 +22,8 @@ const STRICT: &str = "ferrite, strict";
 const RELAXED: &str = "ferrite, relaxed";
 /// The file system or the database never waits; nothing survives the power.
 const NOTHING: &str = "tmpfs, no syncs";
+/// An ordinary file system on a disk of ours.
+const DISK: &str = "ext4 on a disk of ferrite";
 const OWN: &str = "this machine's disk";
 const SSD: &str = "SSD (X25-E, simulated)";
 const HDD: &str = "HDD (7200 rpm, simulated)";
@@ -57,13 +59,13 @@ type Speed<'a> = Box<dyn FnMut(u64) -> Result<f64> + 'a>;
 /// Runs it.
 pub fn run(options: &Options, on_progress: OnProgress<'_>) -> Result<Report> {
     let plan = Plan::of(options.length);
-    let total_ms = 24 * SLICE_MS * (plan.rounds as u64 + 1);
+    let total_ms = 28 * SLICE_MS * (plan.rounds as u64 + 1);
     let subject = Subject { experiment: "db-log", paper: &PAPER, total_ms };
     let mut session = Session::new(&subject, options, on_progress);
     session.tell("making disks")?;
     let field = Field::new(options)?;
     let mut notes = field.notes.clone();
-    appends::run(&mut session, &field, plan)?;
+    appends::run(&mut session, &field, plan, &mut notes)?;
     let mut cases = Vec::new();
     for (case, make) in [
         ("SQLite update", sqlite::racers as Make),

@@ -10,7 +10,7 @@ use crate::verdict::{self, figure};
 
 mod lines;
 mod media;
-mod peers;
+pub(crate) mod peers;
 mod updates;
 
 /// How much is measured.

@@ -9,8 +9,9 @@ mod sqlite;
 use std::path::Path;
 use std::time::Duration;
 
+use crate::mount::can_mount;
 use crate::programs::client;
-use crate::server::{Server, can_attach, folder, run};
+use crate::server::{assert_sound, folder};
 use recipe::Recipe;
 
 /// A database by its recipe.
@@ -35,18 +36,16 @@ fn number(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }
 
-/// Kills `database` so many times, and every fifth time the server of its disk too.
-fn kill_rounds(database: &mut dyn Database, disk: &str, rounds: u64) {
+const SERVER: &str = "A file system for the others";
+
+/// Kills `database` so many times, and every fifth time the server of its files too.
+fn kill_rounds(database: &mut dyn Database, rounds: u64) {
     let mut seed = number("FERRITE_SEED", 1);
     println!("FERRITE_SEED={seed}");
     let folder = folder(true);
-    let pool = folder.path().join("pool");
-    let more = format!("{disk}=256M");
-    let start = || Server::start(&pool, &["--size", "320M", "--disk", &more]);
-    let mut server = Some(start());
-    let recipe = Recipe::new(folder.path(), &server.as_ref().expect("it runs").node(disk));
+    let recipe = Recipe::new(folder.path());
     let _mounted = Unmounts(&recipe.mount);
-    recipe.run("A disk for the others", 0);
+    let mut server = Some(recipe.serve(SERVER, 0));
     database.make(&recipe);
     database.start(&recipe);
     let mut known = 0;
@@ -60,9 +59,7 @@ fn kill_rounds(database: &mut dyn Database, disk: &str, rounds: u64) {
             }
         });
         if with_server {
-            run(client("umount").arg("-l").arg(&recipe.mount));
-            server = Some(start());
-            run(client("mount").arg(&recipe.node).arg(&recipe.mount));
+            server = Some(recipe.serve(SERVER, 0));
         }
         database.start(&recipe);
         let found = database.count();
@@ -72,6 +69,8 @@ fn kill_rounds(database: &mut dyn Database, disk: &str, rounds: u64) {
     println!("{rounds} kills, {known} commits, none lost");
     assert!(known > rounds, "nearly nothing was committed, so nothing was proven");
     database.kill();
+    server.expect("it runs").interrupt();
+    assert_sound(&folder.path().join("pool"));
 }
 
 /// Unmounts what a test mounted, whatever became of it.
@@ -89,14 +88,14 @@ impl Drop for Unmounts<'_> {
 
 #[test]
 fn kill_rounds_of_redis_lose_no_acknowledged_write() {
-    if can_attach() {
-        kill_rounds(&mut redis::Redis::default(), "e2e-redis", number("FERRITE_ROUNDS", 50));
+    if can_mount() {
+        kill_rounds(&mut redis::Redis::default(), number("FERRITE_ROUNDS", 50));
     }
 }
 
 #[test]
 fn kill_rounds_of_postgres_lose_no_acknowledged_commit() {
-    if can_attach() {
-        kill_rounds(&mut postgres::Postgres::default(), "e2e-postgres", number("FERRITE_ROUNDS", 50));
+    if can_mount() {
+        kill_rounds(&mut postgres::Postgres::default(), number("FERRITE_ROUNDS", 50));
     }
 }

@@ -11,6 +11,7 @@ use ferrite_wal::{Directory, Durability, Wal, WalSpec};
 
 use super::field::Field;
 use super::{OWN, Plan, RELAXED, STRICT};
+use crate::objects::peers::{self, Peer};
 use crate::rounds::{self, Subject};
 use crate::session::Session;
 use crate::{Error, Result};
@@ -22,19 +23,27 @@ pub const GROUP: &str = "ferrite, 16 a fence";
 const CAPACITY_BYTES: u64 = 32 << 20;
 const POOL_BYTES: u64 = 64 << 20;
 const SLICE_MS: u64 = 20;
+const PEER_MS: u64 = 5;
 
 /// Nanoseconds a record.
-pub fn run(session: &mut Session<'_>, field: &Field, plan: Plan) -> Result<()> {
+pub fn run(session: &mut Session<'_>, field: &Field, plan: Plan, notes: &mut Vec<String>) -> Result<()> {
     for bytes in [64_usize, 1024] {
         let case = format!("append {bytes} B");
         if session.options.wants(&case) {
-            measure(session, field, plan, (&case, bytes))?;
+            // Others' durable updates of as many bytes.
+            let mut peers = if bytes == 64 { peers::start(&field.memory, notes)? } else { Vec::new() };
+            measure(session, field, plan, (&case, bytes, &mut peers))?;
         }
     }
     Ok(())
 }
 
-fn measure(session: &mut Session<'_>, field: &Field, plan: Plan, (case, bytes): (&str, usize)) -> Result<()> {
+fn measure(
+    session: &mut Session<'_>,
+    field: &Field,
+    plan: Plan,
+    (case, bytes, peers): (&str, usize, &mut [Peer]),
+) -> Result<()> {
     let name = format!("appends-{bytes}");
     let map = |file: File| {
         Mapped::map(file, &MapOptions { guard: Guard::best(), name: name.clone(), ..MapOptions::default() })
@@ -70,6 +79,9 @@ fn measure(session: &mut Session<'_>, field: &Field, plan: Plan, (case, bytes): 
             Ok(each / 16.0)
         }),
     ];
+    for peer in peers {
+        subjects.push(Subject::new(peer.name, move |_| peer.update_ns(PEER_MS)));
+    }
     if let Some((_, home)) = field.places.iter().find(|(name, _)| *name == OWN) {
         let mut file = File::create(home.join(&name)).map_err(Error::io("making a file on the disk"))?;
         subjects.push(Subject::new(OWN, move |_| {

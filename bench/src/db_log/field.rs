@@ -9,11 +9,12 @@ use ferrite_medium::{Disk, Guard, HddDisk, HddProfile, MapOptions, Mapped, RamDi
 use ferrite_pool::{Format, Pool};
 use ferrite_serve::HostClock;
 
-use super::{HDD, OWN, SSD, STRICT};
+use super::{DISK, HDD, OWN, SSD, STRICT};
 use crate::node::{self, Ground, Node, Yard};
 use crate::options::Options;
 use crate::protection::stage::Stage;
 use crate::scratch::Scratch;
+use crate::tree::{Grove, Tree};
 use crate::{Result, program};
 
 /// Bytes of each disk: PostgreSQL's cluster, its log, and some.
@@ -27,8 +28,8 @@ const ON_DISK: &str = "/var/tmp";
 pub struct Field {
     /// On tmpfs.
     pub memory: Scratch,
-    /// Name and folder of each place where a sync waits for something: a file system on our disk under the name of the
-    /// strict one, this machine's disk, simulated ones.
+    /// Name and folder of each place where a sync waits for something: our file system under the name of the strict one,
+    /// another one on our disk, this machine's disk, simulated ones.
     pub places: Vec<(&'static str, PathBuf)>,
     /// A pool on tmpfs.
     pub pool: PathBuf,
@@ -63,16 +64,19 @@ impl Field {
             return Ok(());
         }
         let yard = Yard::new()?;
+        let grove = Grove::new(&options.place, DISK_BYTES)?;
+        let tree = Tree { grove, name: "databases", cached: false, super_threshold_bytes: None };
         let stage = Stage::build(&options.place, DISK_BYTES)?;
         let ours = stage.disk_on(Arc::new(stage.map(Guard::best())?), DiskOptions::default())?;
         let (ssd, hdd) = (SsdProfile::x25e(), HddProfile::rpm_7200().with_capacity(STROKE * DISK_BYTES));
         let disks: [(&'static str, Arc<dyn Disk>); 3] = [
-            (STRICT, ours),
+            (DISK, ours),
             (SSD, Arc::new(SsdDisk::new(RamDisk::new(DISK_BYTES), &ssd, HostClock::new(), 1))),
             (HDD, Arc::new(HddDisk::new(RamDisk::new(DISK_BYTES), &hdd, HostClock::new(), 1))),
         ];
-        for (number, (name, disk)) in disks.into_iter().enumerate() {
-            let node = yard.node(&format!("log{number}"), Ground::Disk(disk), "barrier")?;
+        let disks = disks.map(|(name, disk)| (name, Ground::Disk(disk), "barrier"));
+        for (number, (name, ground, how)) in [(STRICT, Ground::Tree(tree), "")].into_iter().chain(disks).enumerate() {
+            let node = yard.node(&format!("log{number}"), ground, how)?;
             node.format()?;
             let home = node.path().join("home");
             program::run(Command::new("mkdir").arg(&home))?;

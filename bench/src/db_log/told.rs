@@ -1,7 +1,7 @@
 //! How databases here compare with the paper's.
 
 use super::appends::{BARE, GROUP};
-use super::{HDD, NOTHING, OWN, RELAXED, SSD, STRICT};
+use super::{DISK, HDD, NOTHING, OWN, RELAXED, SSD, STRICT};
 use crate::report::Report;
 use crate::verdict::figure;
 
@@ -17,6 +17,7 @@ pub fn parts(report: &Report) -> Vec<String> {
         let found: Vec<String> = [
             (RELAXED, "relaxed (paper: 1)"),
             (NOTHING, "what never syncs on tmpfs"),
+            (DISK, "ext4 on a disk of ours"),
             (OWN, "this disk"),
             (SSD, "the SSD (1.9)"),
             (HDD, "the hard disk (332)"),

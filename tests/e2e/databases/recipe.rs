@@ -5,25 +5,25 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use crate::programs::client;
-use crate::server::run;
+use crate::programs::{client, ferrite};
+use crate::server::{Server, run};
 
 /// The page, and where its words lead here.
 pub struct Recipe {
-    pub node: PathBuf,
     pub mount: PathBuf,
+    pool: PathBuf,
     /// For sockets.
     pub folder: PathBuf,
     tables: PathBuf,
 }
 
 impl Recipe {
-    /// With everything in `folder`, on the disk at `node`.
-    pub fn new(folder: &Path, node: &Path) -> Self {
+    /// With everything in `folder`.
+    pub fn new(folder: &Path) -> Self {
         let all = std::fs::Permissions::from_mode(0o777);
         std::fs::set_permissions(folder, all).expect("others may look into it");
         let at = |name: &str| folder.join(name);
-        Self { node: node.into(), mount: at("mnt"), folder: folder.into(), tables: at("tables") }
+        Self { mount: at("mnt"), pool: at("pool"), folder: folder.into(), tables: at("tables") }
     }
 
     /// The shell's words of block `number` behind `heading`, with the places of this test.
@@ -35,11 +35,19 @@ impl Recipe {
         let block = blocks.nth(number).unwrap_or_else(|| panic!("{heading} has no block {number}"));
         let mut block = block.to_owned();
         for (theirs, ours) in
-            [("/dev/ferrite/disk0", &self.node), ("/mnt/ferrite", &self.mount), ("/srv/postgres", &self.tables)]
+            [("/mnt/pmem/pool", &self.pool), ("/mnt/ferrite", &self.mount), ("/srv/postgres", &self.tables)]
         {
             block = block.replace(theirs, ours.to_str().expect("text"));
         }
         block
+    }
+
+    /// Starts the server of the pool that a block starts, and waits until it serves. It attaches nothing.
+    pub fn serve(&self, heading: &str, number: usize) -> Server {
+        let block = self.block(heading, number);
+        let words: Vec<&str> = block.split_whitespace().collect();
+        assert_eq!(words[..2], ["ferrite", "up"], "{heading}");
+        Server::of(ferrite().args(&words[1..]).arg("--no-attach"), &self.pool, "Ctrl-C ends it.")
     }
 
     fn shell(&self, text: &str) -> Command {
