@@ -34,6 +34,7 @@ pub(crate) mod appenders;
 pub(crate) mod board;
 mod client;
 pub(crate) mod desk;
+mod forerunners;
 pub(crate) mod hands;
 mod haunted;
 mod lease;

@@ -91,6 +91,7 @@ impl FileSystem {
             return Err(corrupt("the root directory", fs.space.map.chunk_word(0)));
         }
         if !fs.options.read_only {
+            fs.bar_forerunners()?;
             fs.rescue_lost()?;
         }
         let service: Arc<dyn Freeze> = fs.clone();

@@ -40,17 +40,26 @@ impl Glance {
     }
 }
 
-/// Where the bytes from byte `at` of a file on lie, and how many of them lie together there, to the end of a page or
-/// superpage; nothing of bytes in a hole.
+/// Bytes of a file that are found together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// So many from this place of the pool on, to the end of a page or superpage.
+    At(u64, u64),
+    /// So many zeros, at least.
+    Hole(u64),
+}
+
+/// Where the bytes from byte `at` of a file on lie, wherever it ends; nothing is said of damage.
 #[inline]
-pub(crate) fn run_at_a_glance<M: Memory + ?Sized>(
-    memory: &M,
-    board: &Board,
-    file: &Glance,
-    at: u64,
-) -> Option<(u64, u64)> {
+pub(crate) fn find_at_a_glance<M: Memory + ?Sized>(memory: &M, board: &Board, file: &Glance, at: u64) -> Option<Found> {
     let (page, mut height) = (at / PAGE, file.height);
-    let root = page.checked_shr(9 * height).filter(|index| *index < ROOTS && height <= 4)?;
+    if height > 4 {
+        return None;
+    }
+    let root = page >> (9 * height);
+    if root >= ROOTS {
+        return Some(Found::Hole(u64::MAX - at));
+    }
     let mut word_at = file.at + ROOTS_AT + root * 8;
     let (first, left) = loop {
         match (Word(memory.load_word(word_at)).named(), height) {
@@ -60,10 +69,14 @@ pub(crate) fn run_at_a_glance<M: Memory + ?Sized>(
                 height -= 1;
                 word_at = board.place(node)? + (page >> (9 * height) & (NODE_WORDS - 1)) * 8;
             }
+            (Named::Nothing, _) => {
+                let span = 1 << (9 * height);
+                return Some(Found::Hole((span - page % span) * PAGE - at % PAGE));
+            }
             _ => return None,
         }
     };
-    Some((board.place(first)? + at % PAGE, left * PAGE - at % PAGE))
+    Some(Found::At(board.place(first)? + at % PAGE, left * PAGE - at % PAGE))
 }
 
 impl FileSystem {
@@ -77,7 +90,9 @@ impl FileSystem {
     #[inline]
     pub(crate) fn place_at_a_glance(&self, file: &Glance, at: u64, len: usize) -> Option<u64> {
         at.checked_add(len as u64).filter(|end| *end <= file.size && *end > at)?;
-        let (place, together) = run_at_a_glance(self.memory(), &self.space.board, file, at)?;
-        (len as u64 <= together).then_some(place)
+        match find_at_a_glance(self.memory(), &self.space.board, file, at)? {
+            Found::At(place, together) if len as u64 <= together => Some(place),
+            _ => None,
+        }
     }
 }

@@ -179,8 +179,13 @@ impl FileSystem {
 
     /// Gives free chunks back to the pool while it has more than a few; whether it did. A chunk word goes first: what a
     /// crash leaves then is a spare chunk (FC3).
+    ///
+    /// Not beside clients: what is under a grant is nobody's until that ends, and would not even be ours.
     pub(crate) fn step_space(&self) -> Result<bool> {
         self.space.drain_limbo();
+        if self.space.abroad.is_anybody() || self.space.abroad.has_forerunners() {
+            return Ok(false);
+        }
         let (idle, all) = self.space.idle_count();
         if idle <= KEPT_CHUNKS.max(all / 16) {
             return Ok(false);

@@ -265,6 +265,10 @@ impl Locks {
         self.is_haunted.load(Ordering::Acquire)
     }
 
+    pub fn note_haunted(&self) {
+        self.is_haunted.store(true, Ordering::Release);
+    }
+
     /// Nobody is left who could come back.
     pub fn end_haunting(&self) {
         self.is_haunted.store(false, Ordering::Release);

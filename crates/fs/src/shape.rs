@@ -83,10 +83,16 @@ impl FileSystem {
         Ok(())
     }
 
-    /// Removes the file system called `name` and all that is in it. Nobody has it open.
+    /// Removes the file system called `name` and all that is in it. Nobody has it open; refused while a client of it lives.
     pub fn remove(pool: &Pool, name: &str) -> Result<()> {
         let tag = pool.tag(name)?;
         Shape::read(&tag)?;
+        pool.grants().reap(pool)?;
+        if let Some(grant) = pool.grants().standing().iter().find(|grant| grant.tag_generation == tag.generation) {
+            let pid = grant.process.pid;
+            let why = format!("{name:?} is in use by process {pid}, which works on its files directly: end that first");
+            return Err(ferrite_pool::Error::Busy(why).into());
+        }
         Ok(pool.remove_tag(&tag)?)
     }
 }

@@ -56,6 +56,8 @@ impl ChunkKind {
 pub(crate) struct Chunk {
     /// A shard takes from it.
     is_current: AtomicBool,
+    /// Nothing of it is given to anybody: clients of an owner before this one may still store to it (FG5).
+    is_barred: AtomicBool,
     free: AtomicU32,
     bitmap: [AtomicU64; 8],
     inodes: OnceLock<Box<InodeMap>>,
@@ -97,6 +99,7 @@ impl Space {
             let used: u32 = bitmap.iter().map(|word| word.count_ones()).sum();
             Ok(Chunk {
                 is_current: AtomicBool::new(false),
+                is_barred: AtomicBool::new(false),
                 free: AtomicU32::new(CHUNK_PAGES as u32 - used),
                 bitmap: bitmap.map(AtomicU64::new),
                 inodes: OnceLock::new(),
@@ -184,6 +187,7 @@ impl Space {
     pub fn find_partly_free(&self, kind: ChunkKind, pages: u64) -> Option<u64> {
         self.search(|number, chunk| {
             self.board.kind(number) == kind as u64
+                && chunk.may_give(kind)
                 && u64::from(chunk.free.load(Ordering::Relaxed)) >= pages
                 && !chunk.is_current.swap(true, Ordering::AcqRel)
         })
@@ -191,7 +195,9 @@ impl Space {
 
     /// Any chunk of `kind` with a free page.
     pub fn find_any(&self, kind: ChunkKind) -> Option<u64> {
-        self.search(|number, chunk| self.board.kind(number) == kind as u64 && chunk.free.load(Ordering::Relaxed) > 0)
+        self.search(|number, chunk| {
+            self.board.kind(number) == kind as u64 && chunk.may_give(kind) && chunk.free.load(Ordering::Relaxed) > 0
+        })
     }
 
     /// Gives the pages of `chunk`, all claimed, to the thread that is to take from it.
@@ -226,7 +232,15 @@ impl Space {
 
     /// Whether there is a chunk of kind free.
     pub fn has_free(&self) -> bool {
-        (0..self.chunks()).any(|chunk| self.kind(chunk) == Some(ChunkKind::Free))
+        let is_free = |chunk| self.kind(chunk) == Some(ChunkKind::Free);
+        (0..self.chunks()).any(|chunk| is_free(chunk) && self.chunks[chunk as usize].may_give(ChunkKind::Free))
+    }
+
+    /// Keeps every chunk there is from being given to anybody, or no longer (FG5).
+    pub fn bar(&self, barred: bool) {
+        for (_, chunk) in self.places() {
+            self.chunks[chunk as usize].is_barred.store(barred, Ordering::SeqCst);
+        }
     }
 
     fn search(&self, is_it: impl Fn(u64, &Chunk) -> bool) -> Option<u64> {

@@ -9,6 +9,7 @@ impl FileSystem {
     pub fn step(&self) -> Result<bool> {
         self.end_sessions();
         self.refuse_if_read_only()?;
+        self.end_forerunners()?;
         self.fold_all_times();
         Ok(self.step_orphans()? || self.step_superpages()? || self.step_space()?)
     }

@@ -69,6 +69,10 @@ impl Abroad {
         self.has_forerunners.load(Ordering::Acquire)
     }
 
+    pub fn set_forerunners(&self, there: bool) {
+        self.has_forerunners.store(there, Ordering::SeqCst);
+    }
+
     /// A session of `process` begins.
     pub fn enter(&self, session: u64, process: &Process) {
         self.known.lock().processes.insert(session, process.clone());

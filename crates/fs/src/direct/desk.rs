@@ -186,6 +186,14 @@ impl FileSystem {
         self.end_sessions();
     }
 
+    /// As the kernel does when the process is killed.
+    #[cfg(test)]
+    pub(crate) fn put_light_out(&self) {
+        let mut books = self.desk.books.lock();
+        books.beacon = None;
+        books.visits.clear();
+    }
+
     /// Ends every session: clients are told that the owner is gone. Nobody else has the file system open any more.
     pub fn dismiss(&self) {
         let mut books = self.desk.books.lock();

@@ -7,7 +7,7 @@ use ferrite_medium::{Foreign, Memory, Scheme, order_loads};
 use super::board::{Board, Version};
 use super::state::State;
 use crate::Ino;
-use crate::glance::{Glance, run_at_a_glance};
+use crate::glance::{Found, Glance, find_at_a_glance};
 use crate::inode::End;
 use crate::layout::FILE_BYTES_MAX;
 use crate::write::TIME_GRAIN_NS;
@@ -83,20 +83,29 @@ impl<M: Memory + ?Sized> Hands<'_, M> {
     /// Whether it lets us store.
     #[inline]
     fn lets_write(&self) -> bool {
-        self.board.is_lit()
-            && self.state().lets_write(self.serial)
-            && self.board.gate().load(Ordering::Acquire) == 0
-            && self.board.version_to_write(self.ino).is_some()
+        self.board.is_lit() && self.state().lets_write(self.serial) && self.board.gate().load(Ordering::Acquire) == 0
+    }
+
+    /// The file as it is.
+    #[inline]
+    fn glance(&self) -> Option<Glance> {
+        Glance::of(self.memory, self.board.inode_place(self.ino.0)?)
     }
 
     /// The file as it is between two changes.
     #[inline]
-    fn glance(&self) -> Option<(Version, Glance)> {
+    fn glance_between(&self) -> Option<(Version, Glance)> {
         let version = match self.board.even_version(self.ino) {
             Some(version) => version,
             None => look(|| self.board.even_version(self.ino))?,
         };
-        Some((version, Glance::of(self.memory, self.board.inode_place(self.ino.0)?)?))
+        Some((version, self.glance()?))
+    }
+
+    /// Waits, not pinned, until nobody changes or copies the file; whether that came soon.
+    #[inline]
+    fn may_write_soon(&self) -> bool {
+        self.board.version_to_write(self.ino).is_some() || look(|| self.board.version_to_write(self.ino)).is_some()
     }
 
     /// Whether what was loaded since `version` counts (FG1, FG4).
@@ -108,7 +117,7 @@ impl<M: Memory + ?Sized> Hands<'_, M> {
 
     /// Bytes that the file has.
     pub fn size(&self) -> Tried<u64> {
-        let Some((version, file)) = self.glance().filter(|_| self.lets_read()) else { return Tried::Refused };
+        let Some((version, file)) = self.glance_between().filter(|_| self.lets_read()) else { return Tried::Refused };
         if self.is_still(version) && self.lets_read() { Tried::Done(file.size) } else { Tried::Overtaken }
     }
 
@@ -118,7 +127,7 @@ impl<M: Memory + ?Sized> Hands<'_, M> {
         if !self.lets_read() {
             return Tried::Refused;
         }
-        let Some((version, file)) = self.glance() else { return Tried::Refused };
+        let Some((version, file)) = self.glance_between() else { return Tried::Refused };
         let len = file.size.saturating_sub(at).min(into.len() as u64) as usize;
         let copied = self.copy_out(&file, at, &mut into[..len]);
         if !self.is_still(version) || !self.lets_read() {
@@ -134,9 +143,14 @@ impl<M: Memory + ?Sized> Hands<'_, M> {
     fn copy_out(&self, file: &Glance, at: u64, into: &mut [u8]) -> Option<()> {
         let mut done = 0;
         while done < into.len() {
-            let (place, together) = self.run(file, at + done as u64)?;
+            let found = self.find(file, at + done as u64)?;
+            let (Found::At(_, together) | Found::Hole(together)) = found;
             let len = together.min((into.len() - done) as u64) as usize;
-            self.memory.load(place, &mut into[done..done + len]);
+            let part = &mut into[done..done + len];
+            match found {
+                Found::At(place, _) => self.memory.load(place, part),
+                Found::Hole(_) => part.fill(0),
+            }
             done += len;
         }
         Some(())
@@ -144,30 +158,39 @@ impl<M: Memory + ?Sized> Hands<'_, M> {
 
     /// Where the bytes from byte `at` on lie, and how many together; within the pool, whatever was found.
     #[inline]
-    fn run(&self, file: &Glance, at: u64) -> Option<(u64, u64)> {
-        let (place, together) = run_at_a_glance(self.memory, self.board, file, at)?;
-        (place.checked_add(together)? <= self.memory.size()).then_some((place, together))
+    fn find(&self, file: &Glance, at: u64) -> Option<Found> {
+        let found = find_at_a_glance(self.memory, self.board, file, at)?;
+        let fits = |place: u64, len| place.checked_add(len).is_some_and(|end| end <= self.memory.size());
+        match found {
+            Found::At(place, together) => fits(place, together).then_some(found),
+            Found::Hole(_) => Some(found),
+        }
     }
 
     /// Writes over what is there (FG1, FG2); the time of the last change that the inode says.
     #[inline]
     pub fn write(&self, seat: usize, at: u64, from: &[u8]) -> Tried<i64> {
-        let Some(_pin) = self.foreign.pin(self.board.pin(seat)) else { return Tried::Refused };
-        if !self.board.is_lit() || !self.state().lets_write(self.serial) {
+        if !self.may_write_soon() {
             return Tried::Refused;
         }
-        let Some((version, file)) = self.glance() else { return Tried::Refused };
-        let is_within = at.checked_add(from.len() as u64).is_some_and(|end| end <= file.size);
-        if !is_within || !self.lets_write() {
-            return if self.is_still(version) { Tried::Refused } else { Tried::Overtaken };
+        let Some(_pin) = self.foreign.pin(self.board.pin(seat)) else { return Tried::Refused };
+        if !self.lets_write() {
+            return Tried::Refused;
         }
+        let Some(version) = self.board.version_to_write(self.ino) else { return Tried::Overtaken };
+        let file = self.glance();
+        let is_within = |file: &Glance| at.checked_add(from.len() as u64).is_some_and(|end| end <= file.size);
+        let Some(file) = file.filter(is_within) else {
+            return if self.is_still(version) { Tried::Refused } else { Tried::Overtaken };
+        };
         let stored = self.copy_in(version, &file, at, from);
         if stored != Tried::Done(()) {
             return if stored == Tried::Overtaken { Tried::Overtaken } else { Tried::Refused };
         }
         self.memory.fence();
         self.foreign.order();
-        if self.is_still(version) && self.lets_write() { Tried::Done(file.mtime) } else { Tried::Overtaken }
+        let counts = self.is_still(version) && self.board.version_to_write(self.ino).is_some() && self.lets_write();
+        if counts { Tried::Done(file.mtime) } else { Tried::Overtaken }
     }
 
     /// Stores where pages are, while nothing changes.
@@ -175,12 +198,12 @@ impl<M: Memory + ?Sized> Hands<'_, M> {
     fn copy_in(&self, version: Version, file: &Glance, at: u64, from: &[u8]) -> Tried<()> {
         let mut done = 0;
         while done < from.len() {
-            let run = self.run(file, at + done as u64);
+            let found = self.find(file, at + done as u64);
             // What was found is ours to store to only if nothing changed while we looked.
             if !self.is_still(version) {
                 return Tried::Overtaken;
             }
-            let Some((place, together)) = run else { return Tried::NoPages };
+            let Some(Found::At(place, together)) = found else { return Tried::NoPages };
             let len = together.min((from.len() - done) as u64) as usize;
             #[cfg(test)]
             super::pause_if_told(super::Point::Store);
@@ -197,28 +220,38 @@ impl<M: Memory + ?Sized> Hands<'_, M> {
         now.abs_diff(mtime) >= TIME_GRAIN_NS && now.abs_diff(noted) >= TIME_GRAIN_NS
     }
 
-    /// Takes the end of the file, when neither the owner nor another thread has it.
+    /// Takes the end of the file, where neither the owner nor another thread has it.
     #[inline]
     fn take_end(&self) -> Option<AtEnd<'_>> {
         let word = self.board.lease(self.slot);
         let (from, to) = (State::appending(self.serial), State::at_work(self.serial));
-        let taken = look(|| match word.compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Acquire) {
-            Ok(_) => Some(true),
-            Err(state) => (!State(state).lets_append(self.serial)).then_some(false),
-        })?;
+        let taken = word.compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Acquire).is_ok();
         taken.then_some(AtEnd { word, serial: self.serial })
+    }
+
+    /// Waits, not pinned, until nobody has the end of the file; whether that came soon.
+    #[inline]
+    fn may_append_soon(&self) -> bool {
+        let free = State::appending(self.serial);
+        let is_ours = || (self.state() == free).then_some(true);
+        is_ours().or_else(|| look(|| is_ours().or((!self.state().lets_append(self.serial)).then_some(false))))
+            == Some(true)
     }
 
     /// Writes from byte `at` on, or from the end, to behind the end; where it went (FG7). Durable on return.
     #[inline]
     pub fn append(&self, seat: usize, at: Option<u64>, from: &[u8], now: i64) -> Tried<u64> {
+        if !self.may_append_soon() || !self.may_write_soon() {
+            return Tried::Refused;
+        }
         let Some(_pin) = self.foreign.pin(self.board.pin(seat)) else { return Tried::Refused };
-        let Some(end_is_ours) = self.take_end() else { return Tried::Refused };
+        let Some(end_is_ours) = self.take_end() else { return Tried::Overtaken };
         // Whoever changes a file with this lock takes the end first: nothing changes until we let go, or it is forced.
         if !self.lets_write() {
             return Tried::Refused;
         }
-        let Some((version, file)) = self.glance() else { return Tried::Refused };
+        let Some(version) = self.board.version_to_write(self.ino) else { return Tried::Overtaken };
+        let Some(file) = self.glance() else { return Tried::Refused };
         let at = at.unwrap_or(file.size);
         let end = at.saturating_add(from.len() as u64);
         if at > file.size || end > FILE_BYTES_MAX {

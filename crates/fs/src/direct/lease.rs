@@ -13,7 +13,7 @@ use super::seat;
 use crate::Ino;
 
 /// How often something is tried that somebody else's change came between.
-const TRIES: u32 = 4;
+const TRIES: u32 = 16;
 /// Bytes of pages that are asked for ahead of appends: at first, and at most.
 const AHEAD_BYTES: u64 = 64 << 10;
 const AHEAD_BYTES_MAX: u64 = 4 << 20;
@@ -98,7 +98,7 @@ impl Lease {
             return None;
         }
         let mut asked = false;
-        loop {
+        for _ in 0..TRIES {
             let now = (self.session.clock)().0;
             match hands.append(seat, at, from, now) {
                 Tried::Done(at) => return Some(at),
@@ -106,9 +106,11 @@ impl Lease {
                     self.ask_for_pages(from.len() as u64)?;
                     asked = true;
                 }
-                _ => return None,
+                Tried::Overtaken => {}
+                Tried::Refused | Tried::NoPages => return None,
             }
         }
+        None
     }
 
     #[cold]

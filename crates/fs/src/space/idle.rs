@@ -66,9 +66,14 @@ impl Space {
 }
 
 impl Chunk {
+    /// Whether what is free in it, which is of `kind`, may be given to somebody. No client stores to pages of words.
+    pub(super) fn may_give(&self, kind: ChunkKind) -> bool {
+        kind == ChunkKind::Index || !self.is_barred.load(Ordering::Acquire)
+    }
+
     /// Takes all its pages, if all are free.
     fn claim(&self) -> bool {
-        if self.is_current.swap(true, Ordering::AcqRel) {
+        if !self.may_give(ChunkKind::Free) || self.is_current.swap(true, Ordering::AcqRel) {
             return false;
         }
         for index in 0..self.bitmap.len() {

@@ -86,13 +86,19 @@ fn programs_with_rights_of_their_own_are_written_through_the_mount() {
 }
 
 #[test]
-fn what_has_no_page_is_left_to_the_mount() {
+fn what_has_no_page_reads_as_zeros_and_is_written_through_the_mount() {
     let house = House::new();
     let ino = house.file("sparse", &[1; 40_960]);
     house.fs.allocate(ino, 8192..16_384, Allocate::Punch).expect("punched");
     let lease = house.client().lease(ino, Access::Write).expect("leased");
     assert_eq!(lease.write(8192, &[2; 10]), None);
     assert_eq!(lease.write(0, &[2; 8192]), Some(8192));
+    resize(&house.fs, ino, 20 << 20).expect("grown");
+    let mut bytes = vec![7; 20 << 20];
+    assert_eq!(lease.read(0, &mut bytes), Some(20 << 20));
+    let expected = [&[2; 8192][..], &[0; 8192], &[1; 24_576]].concat();
+    assert_eq!(bytes[..40_960], expected);
+    assert!(bytes[40_960..].iter().all(|byte| *byte == 0), "holes are zeros");
     assert_sound(&house.fs);
 }
 

@@ -148,3 +148,37 @@ fn canary_what_comes_late_is_found() {
     let expected = [&[1; 5000][..], &[2; 100], &[3; 20], &[4; 9000]].concat();
     assert!(caught.is_err() || caught.is_ok_and(|(late, found)| late.is_some() || found != expected), "FG7");
 }
+
+/// What a new owner sees of a file to which a client of the old one was appending, when that goes on.
+fn append_across_owners(point: Point, others: impl FnOnce(&House, Ino)) -> (House, Vec<u8>) {
+    let mut house = House::new();
+    let ino = house.file("log", &[1; 5000]);
+    let lease = leased(&house, ino, Access::Append);
+    assert_eq!(lease.append(&[2; 100]), Some((5000, 100)));
+    let stopped = Stopped::at(point, &lease, |lease| lease.append(&[9; 10_000]));
+    house = house.reopened();
+    assert!(house.fs.space.abroad.has_forerunners(), "FG5: its grant stands");
+    others(&house, ino);
+    settle(&house.fs);
+    assert!(house.client().lease(ino, Access::Append).is_err(), "FG7: not while it may come back");
+    assert_eq!(stopped.go_on(), None, "FG1: its owner is gone");
+    let found = content(&house.fs, ino).expect("it reads");
+    assert_sound(&house.fs);
+    (house, found)
+}
+
+#[test]
+fn fg5_a_client_of_a_dead_owner_harms_nothing() {
+    for point in [Point::Store, Point::Size] {
+        let (house, found) = append_across_owners(point, |house, ino| {
+            append_others(house, ino);
+            house.file("other", &[5; 300_000]);
+            house.fs.unlink(Ino::ROOT, b"other").expect("it goes");
+            house.file("third", &[6; 300_000]);
+        });
+        let expected = [&[1; 5000][..], &[2; 100], &[3; 20], &[4; 9000]].concat();
+        assert!(found == expected, "FG5 at {point:?}: {} bytes", found.len());
+        let third = house.fs.lookup(Ino::ROOT, b"third").expect("there").ino;
+        assert!(content(&house.fs, third).expect("it reads").iter().all(|byte| *byte == 6));
+    }
+}
