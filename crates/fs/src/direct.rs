@@ -42,7 +42,7 @@ mod lending;
 mod request;
 mod seat;
 mod source;
-mod state;
+pub(crate) mod state;
 mod times;
 
 pub use client::Session;

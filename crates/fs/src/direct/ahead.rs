@@ -25,6 +25,10 @@ impl FileSystem {
             return refused("the session may not append to this file");
         }
         let _pass = self.gate.pass();
+        self.take_ahead(ino, bytes)
+    }
+
+    pub(crate) fn take_ahead(&self, ino: Ino, bytes: u64) -> Result<()> {
         let mut stripe = self.locks.write(ino);
         let mut inode = self.load_regular(ino)?;
         self.calm(&mut stripe, &mut inode)?;

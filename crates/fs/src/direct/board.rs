@@ -77,6 +77,12 @@ impl Board {
         Ok(Beacon::light(&self.0, BEACON)?)
     }
 
+    /// As if an owner had lit it.
+    #[cfg(test)]
+    pub fn pretend_lit(&self) {
+        self.0.word(BEACON).store(1, Ordering::SeqCst);
+    }
+
     /// Whether the owner lives.
     #[inline]
     pub fn is_lit(&self) -> bool {

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use ferrite_medium::{Foreign, Memory, Scheme, order_loads};
 
+use super::abroad::wait_a_little;
 use super::board::{Board, Version};
 use super::state::State;
 use crate::Ino;
@@ -11,9 +12,6 @@ use crate::glance::{Found, Glance, find_at_a_glance};
 use crate::inode::End;
 use crate::layout::FILE_BYTES_MAX;
 use crate::write::TIME_GRAIN_NS;
-
-/// Looks at what somebody else is changing: some milliseconds.
-const LOOKS: u32 = 40_000;
 
 /// A lease at work.
 pub(crate) struct Hands<'a, M: ?Sized> {
@@ -57,17 +55,6 @@ impl Drop for AtEnd<'_> {
     }
 }
 
-/// Looks until there is something, but not for long.
-#[inline]
-fn look<T>(mut at: impl FnMut() -> Option<T>) -> Option<T> {
-    (0..LOOKS).find_map(|_| {
-        at().or_else(|| {
-            std::hint::spin_loop();
-            None
-        })
-    })
-}
-
 impl<M: Memory + ?Sized> Hands<'_, M> {
     #[inline]
     fn state(&self) -> State {
@@ -95,17 +82,16 @@ impl<M: Memory + ?Sized> Hands<'_, M> {
     /// The file as it is between two changes.
     #[inline]
     fn glance_between(&self) -> Option<(Version, Glance)> {
-        let version = match self.board.even_version(self.ino) {
-            Some(version) => version,
-            None => look(|| self.board.even_version(self.ino))?,
-        };
+        let version = || self.board.even_version(self.ino);
+        let version = version().or_else(|| wait_a_little(|| version().is_some()).then(version)?)?;
         Some((version, self.glance()?))
     }
 
     /// Waits, not pinned, until nobody changes or copies the file; whether that came soon.
     #[inline]
     fn may_write_soon(&self) -> bool {
-        self.board.version_to_write(self.ino).is_some() || look(|| self.board.version_to_write(self.ino)).is_some()
+        let may_write = || self.board.version_to_write(self.ino).is_some();
+        may_write() || wait_a_little(may_write)
     }
 
     /// Whether what was loaded since `version` counts (FG1, FG4).
@@ -233,9 +219,18 @@ impl<M: Memory + ?Sized> Hands<'_, M> {
     #[inline]
     fn may_append_soon(&self) -> bool {
         let free = State::appending(self.serial);
-        let is_ours = || (self.state() == free).then_some(true);
-        is_ours().or_else(|| look(|| is_ours().or((!self.state().lets_append(self.serial)).then_some(false))))
-            == Some(true)
+        let is_known = || self.state() == free || !self.state().lets_append(self.serial);
+        (is_known() || wait_a_little(is_known)) && self.state().lets_append(self.serial)
+    }
+
+    /// FW1: what a size is to cover is durable on return.
+    #[inline]
+    fn settle_data(&self) {
+        #[cfg(test)]
+        if crate::tests::is_planted(crate::tests::Bug::SizeBeforeData) {
+            return;
+        }
+        self.memory.fence();
     }
 
     /// Writes from byte `at` on, or from the end, to behind the end; where it went (FG7). Durable on return.
@@ -266,7 +261,7 @@ impl<M: Memory + ?Sized> Hands<'_, M> {
             Tried::NoPages => return Tried::NoPages,
             _ => return Tried::Refused,
         }
-        self.memory.fence();
+        self.settle_data();
         #[cfg(test)]
         super::pause_if_told(super::Point::Size);
         inode.store(self.memory, file.size.max(end), (now, file.atime));

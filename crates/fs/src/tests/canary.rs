@@ -22,6 +22,7 @@ fn canary_planted_bugs_are_found() {
     for (bug, name) in [
         (Bug::WordBeforeData, "write the first bytes"),
         (Bug::SizeBeforeData, "append"),
+        (Bug::SizeBeforeData, "append directly"),
         (Bug::UndefinedGap, "grow after a cut"),
         (Bug::ForgottenOrphan, "unlink large"),
         (Bug::SameEpoch, "truncate after an append"),

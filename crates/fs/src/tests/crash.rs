@@ -2,8 +2,13 @@
 
 use ferrite_crash::{Crash, LyingMemory, Model, Options, Points, Report, explore};
 
+use std::sync::atomic::Ordering;
+
 use super::world::*;
 use crate::check::look;
+use crate::direct::appenders::Appender;
+use crate::direct::hands::{Hands, Tried};
+use crate::direct::state::State;
 use crate::{Allocate, DataMode, FileSystem, Ino, Kind, Rename, SetAttr, SetXattr};
 
 /// One operation, and what is there before it.
@@ -86,7 +91,30 @@ fn rename(fs: &FileSystem, from: (Ino, &str), to: (Ino, &str), how: Rename) {
     fs.rename((from.0, from.1.as_bytes()), (to.0, to.1.as_bytes()), how).expect("it moves");
 }
 
-static CASES: [Case; 38] = [
+/// Lets a client, which is this thread, append to `a` by itself: it has pages for that.
+fn lent(fs: &FileSystem) {
+    held(fs);
+    fs.take_ahead(at(fs, "a"), 70_000).expect("room");
+}
+
+/// Appends as a client does.
+fn append_directly(fs: &FileSystem, at_byte: Option<u64>, len: usize) {
+    let (ino, slot, serial) = (at(fs, "a"), 0, 7);
+    fs.space.board.pretend_lit();
+    fs.locks.write(ino).appenders.push(Appender { ino, slot, serial });
+    fs.space.board.lease(slot).store(State::appending(serial).0, Ordering::SeqCst);
+    let (memory, board, foreign) = (fs.memory(), &*fs.space.board, ferrite_medium::Foreign::register());
+    let hands = Hands { memory, board, foreign, ino, slot, serial };
+    assert!(matches!(hands.append(0, at_byte, &vec![9; len], 3_000_000_000), Tried::Done(_)));
+    fs.locks.write(ino).appenders.clear();
+}
+
+fn appended_directly(fs: &FileSystem) {
+    lent(fs);
+    append_directly(fs, None, 5000);
+}
+
+static CASES: [Case; 39] = [
     whole("create", usual, |fs| _ = make(fs, Ino::ROOT, "new", Kind::File)),
     whole("create first", |_| (), |fs| _ = make(fs, Ino::ROOT, "new", Kind::File)),
     whole("mkdir", usual, |fs| _ = make(fs, Ino::ROOT, "new", Kind::Directory)),
@@ -130,6 +158,7 @@ static CASES: [Case; 38] = [
     whole("truncate", usual, |fs| resize(fs, at(fs, "a"), 10).expect("cut")),
     whole("truncate large", usual, |fs| resize(fs, at(fs, "big"), 10).expect("cut")),
     whole("truncate after an append", appended, |fs| resize(fs, at(fs, "a"), 10).expect("cut")),
+    whole("truncate after a direct append", appended_directly, |fs| resize(fs, at(fs, "a"), 10).expect("cut")),
     whole("grow after a cut", cut, |fs| {
         resize(fs, at(fs, "big"), 90_000).expect("grown");
         let found = content(fs, at(fs, "big")).expect("it reads");
@@ -161,9 +190,16 @@ static WRITES: [Case; 6] = [
     mixed("write the first bytes", usual, |fs| put(fs, at(fs, "b"), 0, 100, 9)),
 ];
 
+/// What clients do by themselves.
+static DIRECT: [Case; 3] = [
+    mixed("append directly", lent, |fs| append_directly(fs, None, 64)),
+    mixed("append pages directly", lent, |fs| append_directly(fs, None, 20_000)),
+    mixed("write over the end directly", lent, |fs| append_directly(fs, Some(4000), 9000)),
+];
+
 /// The case called `name`.
 pub(super) fn find(name: &str) -> &'static Case {
-    CASES.iter().chain(&WRITES).find(|case| case.name == name).expect("there is such a case")
+    CASES.iter().chain(&WRITES).chain(&DIRECT).find(|case| case.name == name).expect("there is such a case")
 }
 
 pub(super) fn explore_case(case: &Case, model: Model, data: Option<DataMode>, mixes: bool) -> Report {
@@ -270,6 +306,14 @@ fn fw_every_crash_of_a_write_shows_only_what_was_written() {
         explore_case(case, Model::MAPPED, None, true).assert_clean();
         explore_case(case, Model::FILE, None, true).assert_clean();
         explore_case(case, Model::FILE, Some(DataMode::Sync), true).assert_clean();
+    }
+}
+
+#[test]
+fn fg7_every_crash_of_a_direct_append_shows_only_what_was_written() {
+    for case in &DIRECT {
+        println!("{}", case.name);
+        explore_case(case, Model::MAPPED, None, true).assert_clean();
     }
 }
 
