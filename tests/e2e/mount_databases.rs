@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use crate::direct::direct;
 use crate::kill::{Seed, number};
 use crate::mount::{can_mount, start};
 use crate::programs::client;
@@ -71,6 +72,27 @@ fn kill_rounds(database: &mut impl Database, more: &[&str]) {
     println!("{told} commits, none lost");
 }
 
+/// A database whose writer runs under `ferrite run`.
+struct Direct<D>(D);
+
+impl<D: Database> Database for Direct<D> {
+    fn open(&mut self, at: &Path) {
+        self.0.open(at);
+    }
+
+    fn writer(&self, at: &Path) -> Command {
+        direct(&self.0.writer(at), &[])
+    }
+
+    fn largest(&self, at: &Path) -> u64 {
+        self.0.largest(at)
+    }
+
+    fn close(&mut self) {
+        self.0.close();
+    }
+}
+
 struct Sqlite(&'static str);
 
 const SQLITE_WRITER: &str = r#"
@@ -112,7 +134,11 @@ impl Database for Sqlite {
 }
 
 #[derive(Default)]
-struct Redis(Option<Child>);
+struct Redis {
+    child: Option<Child>,
+    /// Whether it runs under `ferrite run`.
+    is_direct: bool,
+}
 
 const REDIS_CLIENT: &str = r#"
 import socket, sys
@@ -145,7 +171,9 @@ impl Database for Redis {
     fn open(&mut self, at: &Path) {
         let mut program = client("redis-server");
         program.args(["--port", "0", "--save", "", "--appendonly", "yes", "--appendfsync", "always", "--unixsocket"]);
-        program.arg(at.with_extension("redis")).arg("--dir").arg(at).stdout(Stdio::piped());
+        program.arg(at.with_extension("redis")).arg("--dir").arg(at);
+        let mut program = if self.is_direct { direct(&program, &[]) } else { program };
+        program.stdout(Stdio::piped());
         let mut child = program.spawn().expect("redis-server starts");
         let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
         let mut told = Vec::new();
@@ -154,7 +182,7 @@ impl Database for Redis {
             told.last().is_some_and(|line| line.contains("ready to accept connections at"))
         });
         assert!(is_ready, "redis-server: {told:?}");
-        self.0 = Some(child);
+        self.child = Some(child);
     }
 
     fn writer(&self, at: &Path) -> Command {
@@ -166,7 +194,7 @@ impl Database for Redis {
     }
 
     fn close(&mut self) {
-        if let Some(mut child) = self.0.take() {
+        if let Some(mut child) = self.child.take() {
             // It may have ended by itself: it cannot append any more.
             let _ = child.kill();
             child.wait().expect("reaped");
@@ -291,6 +319,21 @@ fn sqlite_with_a_journal_keeps_its_commits_through_kill_rounds() {
 #[test]
 fn sqlite_under_the_write_back_cache_keeps_its_commits_through_kill_rounds() {
     kill_rounds(&mut Sqlite("wal"), &["--cached"]);
+}
+
+#[test]
+fn sqlite_with_a_write_ahead_log_keeps_its_commits_directly_through_kill_rounds() {
+    kill_rounds(&mut Direct(Sqlite("wal")), &[]);
+}
+
+#[test]
+fn sqlite_with_a_journal_keeps_its_commits_directly_through_kill_rounds() {
+    kill_rounds(&mut Direct(Sqlite("delete")), &[]);
+}
+
+#[test]
+fn redis_keeps_its_commits_directly_through_kill_rounds() {
+    kill_rounds(&mut Redis { child: None, is_direct: true }, &[]);
 }
 
 #[test]
