@@ -46,6 +46,8 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("rsync", "rsync"),
     ("setfacl", "acl"),
     ("setfattr", "attr"),
+    ("make", "make"),
+    ("tclsh", "tcl"),
 ];
 
 /// Test programs that crates.io has, with the versions that are built.
@@ -91,11 +93,29 @@ pub fn build(cargo: impl Fn() -> Command, root: &Path) -> Result<String, String>
     Ok(if names.is_empty() { "all there".into() } else { format!("built {}", names.join(", ")) })
 }
 
+/// Builds SQLite's own test program of Debian's source below `folder`, where it is not there.
+///
+/// # Errors
+/// What its script says at last.
+pub fn build_testfixture(script: &Path, folder: &Path) -> Result<String, String> {
+    if folder.join("source/testfixture").is_file() {
+        return Ok("there".into());
+    }
+    let built = Command::new(script).arg(folder).stdin(std::process::Stdio::null()).output();
+    let built = built.map_err(|error| format!("{}: {error}", script.display()))?;
+    let said = String::from_utf8_lossy(&built.stderr).into_owned();
+    let last = || format!("{}: {}", script.display(), said.lines().last().unwrap_or("it says nothing"));
+    if built.status.success() { Ok("built".into()) } else { Err(last()) }
+}
+
 fn missing() -> Vec<&'static str> {
     let mut packages: Vec<&str> =
         PROGRAMS.iter().filter(|(program, _)| !is_there(program)).map(|(_, package)| *package).collect();
     if !makes_environments() {
         packages.push("python3-venv");
+    }
+    if !Path::new("/usr/lib/tcl8.6/tclConfig.sh").is_file() {
+        packages.push("tcl8.6-dev");
     }
     packages.sort_unstable();
     packages.dedup();

@@ -3,6 +3,7 @@
 //!
 //! ```text
 //!   file:app.db?vfs=ferrite&pool=PATH        or FERRITE_POOL=PATH
+//!   load_extension(LIBRARY, 'sqlite3_ferrite_default_init') makes it the default VFS
 //!
 //!   app.db           the default VFS, with bytes 18 and 19 masked (see `main_file`)
 //!   app.db-wal       the pool (see `log_file`)
@@ -31,7 +32,7 @@ use abi::Api;
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sqlite3_extension_init(_: *mut c_void, _: *mut *mut c_char, api: *const Api) -> c_int {
     // SAFETY: SQLite passes its routines, which stay for as long as the program runs.
-    unsafe { vfs::register((*api).routines()) }
+    unsafe { vfs::register((*api).routines(), false) }
 }
 
 /// The entry by this library's name.
@@ -46,4 +47,14 @@ pub unsafe extern "C" fn sqlite3_ferritesqlite_init(
 ) -> c_int {
     // SAFETY: the caller's promise is the same.
     unsafe { sqlite3_extension_init(database, message, api) }
+}
+
+/// An entry to be named: from then on every database of the process is opened by this VFS, unless another is asked for.
+///
+/// # Safety
+/// As [`sqlite3_extension_init`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sqlite3_ferrite_default_init(_: *mut c_void, _: *mut *mut c_char, api: *const Api) -> c_int {
+    // SAFETY: the caller's promise is the same.
+    unsafe { vfs::register((*api).routines(), true) }
 }

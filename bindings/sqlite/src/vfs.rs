@@ -27,11 +27,11 @@ unsafe impl Sync for Registered {}
 
 static REGISTERED: OnceLock<Registered> = OnceLock::new();
 
-/// Registers the VFS under the name `ferrite`, beside the default one.
+/// Registers the VFS under the name `ferrite`, beside the default one or in its place.
 ///
 /// # Safety
 /// The routines are SQLite's.
-pub unsafe fn register(routines: Routines) -> c_int {
+pub unsafe fn register(routines: Routines, is_default: bool) -> c_int {
     // SAFETY: SQLite's routine, which finds the default one.
     let default = unsafe { (routines.vfs_find)(std::ptr::null()) };
     if default.is_null() {
@@ -65,7 +65,7 @@ pub unsafe fn register(routines: Routines) -> c_int {
         Registered { vfs, routines }
     });
     // SAFETY: SQLite's routine; what it is given stays, and it alone changes the link in it.
-    match unsafe { (routines.vfs_register)((&raw const registered.vfs).cast_mut(), 0) } {
+    match unsafe { (routines.vfs_register)((&raw const registered.vfs).cast_mut(), c_int::from(is_default)) } {
         abi::OK => abi::OK_LOAD_PERMANENTLY,
         code => code,
     }

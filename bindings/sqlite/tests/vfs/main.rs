@@ -4,6 +4,7 @@ mod given_back;
 mod kills;
 mod modes;
 mod others;
+mod own;
 mod refusals;
 mod shell;
 

@@ -14,7 +14,8 @@ pub struct Shell {
 /// Told when a statement has been run.
 const DONE: &str = "-- done";
 
-fn library() -> PathBuf {
+/// The library, without its ending.
+pub fn library() -> PathBuf {
     let deps = std::env::current_exe().unwrap().parent().unwrap().to_owned();
     let places = [deps.join("libferrite_sqlite"), deps.parent().unwrap().join("libferrite_sqlite")];
     let is_there = |place: &&PathBuf| place.with_extension("so").exists();
