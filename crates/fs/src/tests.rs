@@ -1,6 +1,7 @@
 //! What users of the file system rely on.
 
 mod basics;
+mod beside;
 mod canary;
 mod crash;
 mod direct;
