@@ -51,7 +51,7 @@ fn kill_rounds(database: &mut dyn Database, rounds: u64) {
     let mut known = 0;
     for round in 0..rounds {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let after = Duration::from_millis(2 + (seed >> 33) % 60);
+        let after = Duration::from_millis(2 + (seed >> 33) % 150);
         let with_server = round % 5 == 4;
         known = database.commit_until_killed(known + 1, after, &mut || {
             if with_server {

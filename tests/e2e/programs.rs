@@ -22,7 +22,8 @@ pub fn client(program: impl AsRef<Path>) -> Command {
     command
 }
 
-fn ferrite_path() -> PathBuf {
+/// Where the release binary is.
+pub fn ferrite_path() -> PathBuf {
     let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/release/ferrite");
     let path = std::env::var_os("FERRITE_BIN").map_or(built, PathBuf::from);
     assert!(

@@ -5,7 +5,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use crate::programs::{client, ferrite};
+use crate::programs::{client, ferrite, ferrite_path};
 use crate::server::{Server, run};
 
 /// The page, and where its words lead here.
@@ -52,6 +52,10 @@ impl Recipe {
 
     fn shell(&self, text: &str) -> Command {
         let mut shell = client("sh");
+        let path = std::env::var("PATH").unwrap_or_default();
+        let ours = ferrite_path();
+        let folder = ours.parent().expect("in a folder").display();
+        shell.env("PATH", format!("{folder}:/usr/sbin:/usr/bin:/sbin:/bin:{path}"));
         shell.args(["-e", "-c", text]).current_dir("/");
         shell
     }
