@@ -6,6 +6,9 @@
 //! Unsafe because the kernel is called with the program's own pointers.
 #![allow(unsafe_code)]
 
+#[cfg(test)]
+mod tests;
+
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -20,9 +20,9 @@
 //!   kernel as it is: nothing here waits for what its own thread holds.
 //! - LD6. A child made by fork, however it is made, knows nothing of its parent's files: the table's memory is wiped.
 //!
-//! Not caught: a descriptor closed and its number given out again, both by system calls that pass the C library's names
-//! by (inline assembly); io_uring at "the current offset"; an offset that a child made by a bare `clone` instruction
-//! shares; limits on file sizes that another process sets.
+//! Not caught: system calls that pass the C library's names by (inline assembly), where they close or copy a descriptor of
+//! ours, use its offset, or make a child that shares it; limits on file sizes that another process sets; descriptors that
+//! another process takes (`pidfd_getfd`).
 
 // What only programs call is left out of the tests: it would stand in for the C library's in them too.
 #![cfg_attr(test, allow(dead_code))]

@@ -25,6 +25,13 @@ pub struct Mount {
 }
 
 impl Mount {
+    /// One that nobody serves.
+    #[cfg(test)]
+    pub fn nowhere() -> Self {
+        let (pool, session) = (PathBuf::from("/nowhere"), Mutex::new(None));
+        Self { pool, name: "files".into(), session, ask_at_ns: AtomicU64::new(0) }
+    }
+
     /// The session, which is begun if there is none.
     pub fn session(&self, now_ns: u64) -> Option<Arc<Session>> {
         let mut session = self.session.try_lock()?;

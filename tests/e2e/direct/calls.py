@@ -1,11 +1,13 @@
 """What a program may do with descriptors, on the folder that is named; each file is looked at from within and by
 another process. What it prints does not depend on how the folder's files are reached."""
 
+import ctypes
 import fcntl
 import mmap
 import os
 import subprocess
 import sys
+import termios
 import threading
 
 folder = sys.argv[1]
@@ -66,6 +68,8 @@ def reads_and_writes():
     assert os.read(fd, 10) == b"" and os.pread(fd, 10, len(wanted) + 5) == b""
     assert os.lseek(fd, -10, os.SEEK_END) == len(wanted) - 10
     assert os.read(fd, 100) == wanted[-10:]
+    os.lseek(fd, 20, os.SEEK_SET)
+    assert fcntl.ioctl(fd, termios.FIONREAD, b"    ") == (len(wanted) - 20).to_bytes(4, sys.byteorder)
     assert os.lseek(fd, 0, os.SEEK_DATA) == 0
     fails(22, os.lseek, fd, -1, os.SEEK_SET)
     fails(22, os.pread, fd, 10, -1)
@@ -296,11 +300,76 @@ def a_number_is_given_out_again(wanted):
         fd = os.open(path("plain"), os.O_RDONLY)
         assert os.read(fd, 5) == wanted[:5]
         os.close(fd)
-        pipe = os.pipe()
-        assert fd in pipe
-        os.write(pipe[1], b"pipe")
-        assert os.read(pipe[0], 10) == b"pipe"
-        [os.close(end) for end in pipe]
+        gives_out_again(fd)
+
+
+def gives_out_again(fd):
+    """The number of `fd`, which was closed, stands for something else now."""
+    pipe = os.pipe()
+    assert fd in pipe, (fd, pipe)
+    os.write(pipe[1], b"pipe")
+    assert os.read(pipe[0], 10) == b"pipe"
+    [os.close(end) for end in pipe]
+
+
+def streams_of_the_c_library(wanted):
+    libc.fdopen.restype = ctypes.c_void_p
+    room = ctypes.create_string_buffer(100)
+    for i in range(often):
+        fd = os.open(path("plain"), os.O_RDONLY)
+        assert os.read(fd, 5) == wanted[:5]
+        stream = ctypes.c_void_p(libc.fdopen(fd, b"r"))
+        assert libc.fread(room, 1, 10, stream) == 10 and room.raw[:10] == wanted[5:15]
+        libc.fclose(stream)
+        gives_out_again(fd)
+    fd = os.open(path("printed"), os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
+    wanted = b""
+    for i in range(often):
+        os.write(fd, b"written\n")
+        wanted += b"written\n"
+    for i in range(often):
+        assert libc.dprintf(fd, b"%d %s %.1f\n", i, b"text", ctypes.c_double(i)) > 0
+        os.write(fd, b"w\n")
+        wanted += b"%d text %.1f\nw\n" % (i, i)
+    check("printed", wanted, "printed")
+    os.close(fd)
+
+
+def calls_by_number(wanted):
+    read, close, dup = 0, 3, 32
+    room = ctypes.create_string_buffer(100)
+    for i in range(often):
+        fd = os.open(path("plain"), os.O_RDONLY)
+        for at in range(0, 100, 10):
+            assert libc.syscall(read, fd, room, 10) == 10 and room.raw[:10] == wanted[at:at + 10]
+        copy = libc.syscall(dup, fd)
+        assert os.read(copy, 10) == wanted[100:110]
+        assert libc.syscall(close, copy) == 0
+        gives_out_again(copy)
+        libc.close_range(fd, fd, 0)
+        gives_out_again(fd)
+        fails(9, os.pread, fd, 1, 0)
+
+
+def the_kernel_moves_the_offset(wanted):
+    fd = os.open(path("plain"), os.O_RDONLY)
+    to = os.open(path("copied"), os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
+    at = 0
+    for i in range(often):
+        assert os.read(fd, 10) == wanted[at:at + 10]
+        assert os.write(to, b"0123456789") == 10
+        assert os.sendfile(to, fd, None, 7) == 7
+        assert os.copy_file_range(fd, to, 5) == 5
+        assert os.lseek(to, 0, os.SEEK_CUR) == 22 * (i + 1)
+        at += 22
+    check("copied", b"".join(b"0123456789" + wanted[i + 10:i + 22] for i in range(0, at, 22)), "copied")
+    given = os.posix_spawn("/bin/cat", ["cat"], os.environ, file_actions=[
+        (os.POSIX_SPAWN_DUP2, fd, 0), (os.POSIX_SPAWN_OPEN, 1, path("rest"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)])
+    assert os.waitpid(given, 0)[1] == 0
+    assert os.read(fd, 10) == b"", "the other has read to the end"
+    check("rest", wanted[at:], "the rest")
+    os.close(fd)
+    os.close(to)
 
 
 def limits():
@@ -320,6 +389,7 @@ def limits():
     check("limited", b"l" * (often * 10 - 3) + b"123", "limited")
 
 
+libc = ctypes.CDLL(None, use_errno=True)
 wanted = reads_and_writes()
 vectors(wanted)
 rights()
@@ -335,5 +405,8 @@ others_read_after_each_write()
 streams()
 threads_write_places_of_their_own()
 a_number_is_given_out_again(wanted)
+streams_of_the_c_library(wanted)
+calls_by_number(wanted)
+the_kernel_moves_the_offset(wanted)
 limits()
 print("all is as it should be")

@@ -87,6 +87,7 @@ before! {
     __dprintf_chk: surrender;
     __vdprintf_chk: surrender;
     backtrace_symbols_fd: surrender;
+    ioctl: control;
     lockf: show;
     lockf64: show;
     sendmsg: send_message;
@@ -129,6 +130,13 @@ fn surrender(passed: &Passed) {
 
 fn show(passed: &Passed) {
     table::with(passed.fd(0), |it| it.show(passed.fd(0)));
+}
+
+/// How many bytes there are to read counts from the offset.
+fn control(passed: &Passed) {
+    if passed.0[1] == libc::FIONREAD as usize {
+        show(passed);
+    }
 }
 
 fn send_message(passed: &Passed) {

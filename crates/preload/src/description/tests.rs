@@ -1,0 +1,123 @@
+//! Offsets, of a file that has no lease: every byte goes through the kernel, at the place that was claimed here.
+#![allow(unsafe_code)]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::fd::{AsRawFd, RawFd};
+
+use super::*;
+use crate::mounts::Mount;
+
+struct Opened {
+    file: fs::File,
+    it: Description,
+}
+
+impl Opened {
+    fn new(content: &[u8], flags: c_int) -> Self {
+        let mut file = tempfile::tempfile().expect("a file");
+        std::io::Write::write_all(&mut file, content).expect("written");
+        std::io::Seek::rewind(&mut file).expect("rewound");
+        let known = Arc::new(File::new(Arc::new(Mount::nowhere()), 1, false));
+        Self { file, it: Description::new(known, flags) }
+    }
+
+    fn fd(&self) -> RawFd {
+        self.file.as_raw_fd()
+    }
+
+    fn read(&self, len: usize) -> Vec<u8> {
+        let mut room = vec![0; len];
+        // SAFETY: there is room for `len` bytes.
+        let len = unsafe { self.it.read_by_kernel(self.fd(), room.as_mut_ptr().cast(), len) };
+        room.truncate(usize::try_from(len).expect("read"));
+        room
+    }
+
+    fn write(&self, bytes: &[u8]) -> isize {
+        // SAFETY: bytes of ours.
+        unsafe { self.it.write_slowly(self.fd(), bytes, None) }.0
+    }
+
+    /// Where the kernel is.
+    fn kernel_at(&self) -> i64 {
+        // SAFETY: no pointer is passed.
+        unsafe { libc::lseek(self.fd(), 0, libc::SEEK_CUR) }
+    }
+}
+
+#[test]
+fn ld2_an_offset_is_here_until_it_is_surrendered_and_then_in_the_kernel_for_good() {
+    let opened = Opened::new(b"0123456789", libc::O_RDWR);
+    assert_eq!((opened.read(3), opened.kernel_at()), (b"012".to_vec(), 0));
+    assert_eq!(opened.it.seek(2, libc::SEEK_CUR), Some(5));
+    opened.it.surrender(opened.fd());
+    assert_eq!((opened.kernel_at(), opened.it.seek(0, libc::SEEK_CUR)), (5, None));
+    assert_eq!((opened.read(2), opened.kernel_at()), (b"56".to_vec(), 7));
+    opened.it.surrender(opened.fd());
+    assert_eq!((opened.write(b"x"), opened.kernel_at()), (1, 8), "what is the kernel's is not set again");
+}
+
+#[test]
+fn ld2_what_the_kernel_does_with_a_lent_offset_comes_back() {
+    let opened = Opened::new(b"0123456789", libc::O_RDWR);
+    opened.it.seek(4, libc::SEEK_SET).expect("ours");
+    let at = opened.it.lend(opened.fd(), || {
+        // SAFETY: no pointer is passed.
+        unsafe { libc::lseek(opened.fd(), 2, libc::SEEK_CUR) }
+    });
+    assert_eq!((at, opened.it.seek(0, libc::SEEK_CUR)), (6, Some(6)));
+}
+
+#[test]
+fn seeks_that_only_the_kernel_can_refuse_change_nothing() {
+    let opened = Opened::new(b"", libc::O_RDWR);
+    opened.it.seek(9, libc::SEEK_SET).expect("ours");
+    for (by, whence) in [(-1, libc::SEEK_SET), (-10, libc::SEEK_CUR), (i64::MAX, libc::SEEK_CUR), (0, libc::SEEK_DATA)]
+    {
+        assert_eq!(opened.it.seek(by, whence), None, "{by} {whence}");
+    }
+    assert_eq!(opened.it.seek(0, libc::SEEK_CUR), Some(9));
+}
+
+/// LD1: what fails moves nothing.
+#[test]
+fn ld1_a_write_that_fails_gives_its_place_back() {
+    let opened = Opened::new(b"0123456789", libc::O_RDWR);
+    let reader = fs::File::open(format!("/proc/self/fd/{}", opened.fd())).expect("opened");
+    opened.it.seek(4, libc::SEEK_SET).expect("ours");
+    // SAFETY: bytes of ours.
+    let (written, is_direct) = unsafe { opened.it.write_slowly(reader.as_raw_fd(), b"refused", None) };
+    assert_eq!((written, is_direct, opened.it.seek(0, libc::SEEK_CUR)), (-1, false, Some(4)));
+}
+
+#[test]
+fn ld2_writers_of_one_description_claim_places_of_their_own() {
+    const EACH: u32 = 2000;
+    let opened = Opened::new(b"", libc::O_RDWR);
+    std::thread::scope(|scope| {
+        for writer in 0..4 {
+            let opened = &opened;
+            scope.spawn(move || {
+                for number in 0..EACH {
+                    assert_eq!(opened.write(&(writer * EACH + number).to_le_bytes()), 4);
+                }
+            });
+        }
+    });
+    opened.it.seek(0, libc::SEEK_SET).expect("ours");
+    let all = std::sync::Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                loop {
+                    let word = opened.read(4);
+                    let Ok(word) = <[u8; 4]>::try_from(word) else { break };
+                    all.lock().expect("nobody panics").push(u32::from_le_bytes(word));
+                }
+            });
+        }
+    });
+    let all = all.into_inner().expect("nobody panics");
+    assert_eq!((all.len(), all.iter().collect::<BTreeSet<_>>().len()), (4 * EACH as usize, 4 * EACH as usize));
+}
