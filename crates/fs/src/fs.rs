@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
 
 use ferrite_medium::{Memory, Scheme, Span};
+use ferrite_pool::grant::GrantId;
 use ferrite_pool::layout::{CHUNK, CHUNK_PAGES, PAGE};
 use ferrite_pool::{Extent, Freeze, Pool, Role, Stream, Tag};
 use parking_lot::Mutex;
@@ -263,7 +264,8 @@ fn bases(memory: &dyn Memory, map: &MapPages, extents: &[Extent]) -> Vec<u64> {
 
 impl Freeze for FileSystem {
     fn freeze(&self) {
-        self.gate.close();
+        let all_stand_still = self.gate.close();
+        self.desk.note_still(all_stand_still);
         if self.desk.has_writers() {
             // Who is stopped at the end of a file loses it: no size covers what a copy of the pool has not.
             self.locks.each(|_| ());
@@ -275,7 +277,12 @@ impl Freeze for FileSystem {
     }
 
     fn thaw(&self) {
+        self.desk.note_still(false);
         self.gate.open();
+    }
+
+    fn stilled(&self) -> Vec<GrantId> {
+        self.desk.stilled()
     }
 }
 

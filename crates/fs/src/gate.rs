@@ -94,12 +94,12 @@ impl Gate {
         self.board.gate().load(Ordering::Acquire) == 0
     }
 
-    /// Closes it; nobody is inside on return but clients that are stopped.
-    pub fn close(&self) {
+    /// Closes it; nobody is inside on return, but clients that are stopped: whether there are none.
+    pub fn close(&self) -> bool {
         *self.closed.lock() = true;
         self.board.gate().store(1, Ordering::SeqCst);
         self.inside.iter().for_each(|inside| spin_until(|| inside.0.load(Ordering::SeqCst) == 0));
-        self.abroad.wait_for_pins();
+        self.abroad.wait_for_pins() && !self.abroad.is_stuck()
     }
 
     /// Opens it again.

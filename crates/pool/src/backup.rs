@@ -5,7 +5,8 @@
 //!
 //! - BK1. The pool stands still while it is copied ([`crate::Frozen`]), and every transaction is home before: the image
 //!   is what a clean stop at that moment would have left, and carries no lane. Clients that store through a grant
-//!   cannot be stopped: beside them a backup is refused, and their grants are asked back.
+//!   cannot be stopped, but by a service that has them stand still with it: beside them a backup is refused, and their
+//!   grants are asked back.
 //! - BK2. A file that was an image stays one: a new image is written beside it, read back, made durable, and only then
 //!   takes its name.
 //! - BK3. Before the first byte of the target changes, both its superblocks say, durably, that this image is being
@@ -84,9 +85,9 @@ fn write_image(
     pool.check_poison()?;
     pool.grants().reap(pool)?;
     // A grant begins with a transaction, so none comes while the pool stands still.
-    let _frozen = pool.freeze();
+    let frozen = pool.freeze();
     if writers == Writers::Refused {
-        pool.grants().refuse_writers()?;
+        pool.grants().refuse_writers(&frozen.stilled())?;
     }
     pool.lanes().retire(pool.memory())?;
     let superblock = pool.superblock();

@@ -13,6 +13,7 @@ use std::sync::{Arc, Weak};
 use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::Pool;
+use crate::grant::GrantId;
 
 /// A service that stores into the pool by itself, beside transactions: an open disk, a log.
 pub trait Freeze: Send + Sync {
@@ -22,6 +23,11 @@ pub trait Freeze: Send + Sync {
 
     /// Goes on.
     fn thaw(&self);
+
+    /// Grants of clients that the service has made stand still with it, for as long as it does.
+    fn stilled(&self) -> Vec<GrantId> {
+        Vec::new()
+    }
 }
 
 /// What stands still with a pool.
@@ -39,7 +45,7 @@ pub struct Frozen<'pool> {
     pool: &'pool Pool,
     // Dropped in this order: transactions go on, then services, then registrations.
     _gate: RwLockWriteGuard<'pool, ()>,
-    _stopped: Stopped,
+    stopped: Stopped,
     _services: MutexGuard<'pool, Vec<Weak<dyn Freeze>>>,
 }
 
@@ -85,11 +91,16 @@ impl Pool {
             stopped.0.push(service);
         }
         let gate = self.freezers().gate.write();
-        Frozen { pool: self, _gate: gate, _stopped: stopped, _services: services }
+        Frozen { pool: self, _gate: gate, stopped, _services: services }
     }
 }
 
 impl Frozen<'_> {
+    /// Grants whose clients stand still too.
+    pub(crate) fn stilled(&self) -> Vec<GrantId> {
+        self.stopped.0.iter().flat_map(|service| service.stilled()).collect()
+    }
+
     /// The pool that stands still.
     pub fn pool(&self) -> &Pool {
         self.pool

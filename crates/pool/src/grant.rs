@@ -174,12 +174,14 @@ impl Grants {
         self.0.lock().find(id).map(Live::ask)
     }
 
-    /// Asks for every grant back through which somebody may store (G6), and fails with [`Error::Busy`] if there is one.
-    pub(crate) fn refuse_writers(&self) -> Result<()> {
+    /// Asks for every grant back through which somebody may store (G6), but those that are `stilled`, and fails with
+    /// [`Error::Busy`] if there is one.
+    pub(crate) fn refuse_writers(&self, stilled: &[GrantId]) -> Result<()> {
         let mut register = self.0.lock();
-        let may_store = |live: &&mut Live| live.rights == Rights::ReadWrite && live.process.is_alive();
+        let may_store = |live: &Live| live.rights == Rights::ReadWrite && live.process.is_alive();
+        let moving = register.live.iter_mut().filter(|(id, live)| !stilled.contains(id) && may_store(live));
         let mut writers: Vec<u32> = Vec::new();
-        for live in register.live.values_mut().filter(may_store) {
+        for (_, live) in moving {
             live.ask();
             writers.push(live.process.identity().pid);
         }

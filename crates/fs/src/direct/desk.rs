@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use ferrite_medium::Beacon;
 use ferrite_pool::grant::{Ask, GrantId, Process, Rights};
@@ -66,6 +66,8 @@ pub(crate) struct Desk {
     /// Leases that are out, and those of them through which somebody may store.
     pub(super) leases: AtomicUsize,
     pub(super) writers: AtomicUsize,
+    /// Every client stands still, because the gate is closed.
+    is_still: AtomicBool,
 }
 
 impl Books {
@@ -91,6 +93,18 @@ impl Books {
 }
 
 impl Desk {
+    pub fn note_still(&self, is_still: bool) {
+        self.is_still.store(is_still, Ordering::SeqCst);
+    }
+
+    /// The grants of clients that stand still: they look at the gate before they store.
+    pub fn stilled(&self) -> Vec<GrantId> {
+        if !self.is_still.load(Ordering::SeqCst) {
+            return Vec::new();
+        }
+        self.books.lock().visits.values().map(|visit| visit.grant).collect()
+    }
+
     /// Whether anybody has a lease.
     #[inline]
     pub fn is_leased(&self) -> bool {

@@ -175,3 +175,21 @@ fn a_client_appends_behind_a_hole() {
     let expected = [&b"x\0\0y"[..], &[0; 8996]].concat();
     assert_eq!(content(&house.fs, ino).expect("it reads"), expected, "what lay behind the end is gone");
 }
+
+#[test]
+fn bk1_clients_stand_still_for_a_backup() {
+    let house = House::new();
+    let ino = house.file("one", &[1; 10_000]);
+    let lease = house.client().lease(ino, Access::Append).expect("leased");
+    assert_eq!(lease.append(b"x"), Some((10_000, 1)));
+    let mut image = Vec::new();
+    let stored = std::cell::Cell::new(false);
+    let watch = &mut |_| {
+        stored.set(stored.get() || lease.write(0, &[2; 10]).is_some() || lease.append(b"y").is_some());
+        true
+    };
+    ferrite_pool::backup::backup(house.fs.pool(), &mut image, [3; 16], watch).expect("it is written beside clients");
+    assert!(!stored.get(), "BK1: stored while the pool stood still");
+    assert_eq!((lease.write(0, &[2; 10]), lease.append(b"y")), (Some(10), Some((10_001, 1))), "and they go on");
+    assert_sound(&house.fs);
+}
