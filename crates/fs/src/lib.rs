@@ -9,6 +9,7 @@
 
 mod acl;
 mod allocate;
+mod alone;
 mod attr;
 mod bits;
 mod change;

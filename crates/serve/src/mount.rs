@@ -10,16 +10,19 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use ferrite_fs::direct::Copies;
-use ferrite_fs::{FileSystem, Ino};
+use ferrite_fs::{DataMode, FileSystem, Ino};
 use fuser::{BackgroundSession, Config, INodeNo, MountOption, Notifier, Session, SessionACL};
 
 use crate::attach::fuse::{self, is_root};
 use crate::attach::mounts::Mount;
 
+mod backlog;
 mod errno;
 mod front;
 mod kernel;
 mod rights;
+#[cfg(test)]
+mod tests;
 mod told;
 mod words;
 
@@ -106,6 +109,10 @@ impl Mounted {
         let session =
             if is_root() { as_root(front, point, options) } else { as_user(front, point, options) }?.spawn()?;
         fs.tell_copies(Arc::new(KernelCopies(session.notifier())));
+        if options.cached && fs.data_mode() != DataMode::Posix {
+            // Without it programs that write much wait for the server: slower, and nothing else.
+            let _ = backlog::widen(point);
+        }
         let bell = Arc::new(Bell::default());
         let (fs, rung) = (Arc::clone(fs), Arc::clone(&bell));
         let worker = thread::Builder::new().name("ferrite-fs-step".into()).spawn(move || rung.work(&fs))?;

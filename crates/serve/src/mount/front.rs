@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use ferrite_fs::{
-    Allocate, Attr, Credentials, FileSystem, Ino, Kind, NewFile, Rename, Result, Seek, SetAttr, SetXattr,
+    Allocate, Attr, Credentials, Error, FileSystem, Ino, Kind, Listed, NewFile, Rename, Result, Seek, SetAttr, SetXattr,
 };
 use fuser::{
     BsdFileFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, KernelConfig, LockOwner, OpenFlags,
@@ -28,7 +28,7 @@ use fuser::{
 use super::errno::errno;
 use super::kernel;
 use super::told::KNOWN;
-use super::words::{attributes, file_type, set_time};
+use super::words::{NOTHING, attributes, file_type, set_time};
 
 /// Bytes of a block in `statfs`.
 const BLOCK: u64 = 4096;
@@ -58,7 +58,23 @@ impl Front {
         self.fs.create_file(Ino(parent.0), name.as_bytes(), &new)
     }
 
+    /// What a listing of `dir` from `cookie` on begins with: itself and its parent, or what is left of the two.
+    fn dots(&self, dir: Ino, cookie: u64) -> Result<Vec<Listed>> {
+        let mut dots = Vec::new();
+        self.fs.readdir(dir, cookie, &mut |entry| {
+            let is_dot = matches!(entry.name, b"." | b"..");
+            dots.extend(is_dot.then(|| (entry.name.to_vec(), entry.cookie, entry.ino)));
+            is_dot
+        })?;
+        let listed = |(name, cookie, ino)| Ok(Listed { name, cookie, attr: self.fs.getattr(ino)? });
+        dots.into_iter().map(listed).collect()
+    }
+
     fn write_at(&self, ino: Ino, at: u64, data: &[u8], (how, flags): (WriteFlags, OpenFlags)) -> Result<usize> {
+        #[cfg(test)]
+        if super::tests::is_planted(super::tests::Bug::KeptBack) {
+            return Ok(data.len());
+        }
         self.fs.end_writing(ino);
         if how.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID)
             && let Some(mode) = self.drop_capabilities(ino)?
@@ -89,7 +105,10 @@ impl Filesystem for Front {
     }
 
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        self.tell(self.fs.lookup(Ino(parent.0), name.as_bytes()), reply);
+        match self.fs.lookup(Ino(parent.0), name.as_bytes()) {
+            Err(Error::NotFound) => reply.entry(&KNOWN, &NOTHING, Generation(0)),
+            found => self.tell(found, reply),
+        }
     }
 
     fn forget(&self, _: &Request, ino: INodeNo, count: u64) {
@@ -182,6 +201,10 @@ impl Filesystem for Front {
     }
 
     fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        #[cfg(test)]
+        if super::tests::note_open() {
+            return reply.opened(FileHandle(0), FopenFlags::empty());
+        }
         reply.error(Errno::ENOSYS);
     }
 
@@ -253,27 +276,23 @@ impl Filesystem for Front {
 
     fn readdirplus(&self, _: &Request, ino: INodeNo, _: FileHandle, cookie: u64, mut reply: ReplyDirectoryPlus) {
         const TOGETHER: usize = 128;
-        let mut entries = Vec::with_capacity(TOGETHER);
-        let listed = self.fs.readdir(Ino(ino.0), cookie, &mut |entry| {
-            entries.push((entry.name.to_vec(), entry.ino, entry.cookie));
-            entries.len() < TOGETHER
-        });
-        if let Err(error) = listed {
-            return reply.error(errno(&error));
-        }
-        for (name, ino, cookie) in entries {
-            // The kernel counts neither of the two as told.
-            let is_dot = name == b"." || name == b"..";
-            let found = self.fs.getattr(ino);
+        let dots = self.dots(Ino(ino.0), cookie);
+        let listed = dots.and_then(|dots| Ok((dots, self.fs.list(Ino(ino.0), cookie, TOGETHER)?)));
+        let (dots, listed) = match listed {
+            Ok(found) => found,
+            Err(error) => return reply.error(errno(&error)),
+        };
+        let mut add = |entry: &Listed| {
+            let (attr, generation) = (&entry.attr, Generation(entry.attr.generation.into()));
+            let name = OsStr::from_bytes(&entry.name);
+            reply.add(INodeNo(attr.ino.0), entry.cookie, name, &self.known(attr.ino), &attributes(attr), generation)
+        };
+        // The kernel counts neither of the two as told.
+        if !dots.iter().any(&mut add) {
             // One that is gone since is left out, as if it had gone before.
-            let Ok(attr) = (if is_dot { found } else { self.held(found) }) else { continue };
-            let generation = Generation(attr.generation.into());
-            let name = OsStr::from_bytes(&name);
-            if reply.add(INodeNo(ino.0), cookie, name, &self.known(ino), &attributes(&attr), generation) {
-                if !is_dot {
-                    self.fs.release(ino, 1);
-                }
-                break;
+            let mut held = listed.iter().filter(|entry| self.fs.hold(entry.attr.ino).is_ok());
+            if let Some(refused) = held.find(|entry| add(entry)) {
+                self.fs.release(refused.attr.ino, 1);
             }
         }
         reply.ok();

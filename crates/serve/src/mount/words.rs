@@ -8,6 +8,26 @@ use fuser::{FileAttr, FileType, INodeNo, TimeOrNow};
 /// What `st_blksize` says: programs copy by so much at once.
 const COPY_BYTES: u32 = 128 << 10;
 
+/// What stands for a name that names nothing, which the kernel then need not ask about again: nobody makes names but
+/// through it.
+pub(super) const NOTHING: FileAttr = FileAttr {
+    ino: INodeNo(0),
+    size: 0,
+    blocks: 0,
+    atime: UNIX_EPOCH,
+    mtime: UNIX_EPOCH,
+    ctime: UNIX_EPOCH,
+    crtime: UNIX_EPOCH,
+    kind: FileType::RegularFile,
+    perm: 0,
+    nlink: 0,
+    uid: 0,
+    gid: 0,
+    rdev: 0,
+    blksize: 0,
+    flags: 0,
+};
+
 /// A file as the kernel knows it.
 pub(super) fn attributes(attr: &Attr) -> FileAttr {
     FileAttr {

@@ -1,0 +1,172 @@
+//! What the mount's invariants promise, looked at by programs from outside and by the file system from inside; each with a
+//! mistake planted that its test finds. Only children touch the mount: this process serves it.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use ferrite_fs::{FileSystem, FsOptions, FsSpec, Ino, Time};
+use ferrite_medium::{MapOptions, Mapped};
+
+use super::{MountOptions, Mounted, is_root};
+
+/// How long the kernel may take to forget.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A mistake that a test plants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Bug {
+    /// An entry is told and not held (FM1).
+    NotHeld = 1,
+    /// A write is answered and not done (FM2).
+    KeptBack,
+    /// A change of owner takes no rights away (FM3).
+    RightsKept,
+    /// Opening is answered instead of declined (FM4).
+    OpenAnswered,
+}
+
+/// The mistake that is planted, or 0. The threads that answer are not the test's own.
+static PLANTED: AtomicU32 = AtomicU32::new(0);
+/// How often the kernel asked to open a file.
+static OPENS: AtomicU32 = AtomicU32::new(0);
+
+/// Whether `bug` is planted.
+pub(super) fn is_planted(bug: Bug) -> bool {
+    PLANTED.load(Ordering::Relaxed) == bug as u32
+}
+
+/// Counts an opening; whether it is to be answered.
+pub(super) fn note_open() -> bool {
+    OPENS.fetch_add(1, Ordering::Relaxed);
+    is_planted(Bug::OpenAnswered)
+}
+
+/// A mounted file system that is gone with the test.
+struct World {
+    fs: Arc<FileSystem>,
+    folder: tempfile::TempDir,
+    mounted: Option<Mounted>,
+    _alone: MutexGuard<'static, ()>,
+}
+
+impl World {
+    /// One with `bug` planted; none where nothing can be mounted.
+    fn new(bug: Option<Bug>) -> Option<Self> {
+        // Mistakes are planted for the whole process.
+        static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+        let alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        if !is_root() || std::fs::metadata("/dev/fuse").is_err() {
+            println!("skipped: this machine has no /dev/fuse, or this user is not root");
+            return None;
+        }
+        PLANTED.store(bug.map_or(0, |bug| bug as u32), Ordering::Relaxed);
+        OPENS.store(0, Ordering::Relaxed);
+        let memory = Mapped::anonymous(32 << 20, &MapOptions::default()).expect("memory");
+        let spec =
+            FsSpec { super_threshold_bytes: None, uid: 0, gid: 0, mode: 0o777, hash_seed: 3, now: Time(1_000_000_000) };
+        let options = FsOptions { data: None, read_only: false, clock: Arc::new(|| Time(2_000_000_000)) };
+        let fs = FileSystem::alone(Arc::new(memory), &spec, options).expect("a file system");
+        let folder = tempfile::tempdir().expect("a folder");
+        let how =
+            MountOptions { source: "test".into(), cached: false, allow_other: true, read_only: false, threads: 2 };
+        let mounted = Mounted::start(&fs, folder.path(), &how).expect("it is mounted");
+        Some(Self { fs, folder, mounted: Some(mounted), _alone: alone })
+    }
+
+    /// What the shell says of `script`, run in the mount.
+    fn sh(&self, script: &str) -> Output {
+        let within = format!("cd {} && {script}", self.folder.path().display());
+        Command::new("timeout").args(["20", "sh", "-c", &within]).output().expect("the shell runs")
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        PLANTED.store(0, Ordering::Relaxed);
+        let mut mounted = self.mounted.take().expect("mounted until now");
+        if mounted.unmount().is_err() {
+            // What dropping it does is all that is left.
+            drop(mounted);
+        }
+    }
+}
+
+/// Finds out whether the invariant holds in a world with `bug`; true where there can be none.
+fn holds(bug: Option<Bug>, look: fn(&World) -> bool) -> bool {
+    World::new(bug).is_none_or(|world| look(&world))
+}
+
+/// Asserts that what `look` looks at holds, and that it sees `bug`.
+fn assert_guarded(bug: Bug, look: fn(&World) -> bool) {
+    assert!(holds(None, look), "it does not hold");
+    if World::new(None).is_some() {
+        assert!(!holds(Some(bug), look), "{bug:?} was planted and not found");
+    }
+}
+
+/// A file without a name is there as long as somebody has it open, and no longer.
+#[test]
+fn fm1_what_the_kernel_was_told_of_lives_until_it_forgets() {
+    assert_guarded(Bug::NotHeld, |world| {
+        let before = world.fs.statfs().inodes;
+        let script = "echo kept > f && exec 3< f && rm f && echo gone && read line";
+        let within = format!("cd {} && {script}", world.folder.path().display());
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &within]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = shell.spawn().expect("the shell runs");
+        let mut said = String::new();
+        BufReader::new(child.stdout.take().expect("piped")).read_line(&mut said).expect("it says that it is gone");
+        let open = world.fs.statfs().inodes;
+        drop(child.stdin.take());
+        child.wait().expect("it ends");
+        // The kernel says some time after the last close that it has forgotten.
+        let until = Instant::now() + PATIENCE;
+        while world.fs.statfs().inodes > before && Instant::now() < until {
+            std::thread::yield_now();
+        }
+        said == "gone\n" && open == before + 1 && world.fs.statfs().inodes == before
+    });
+}
+
+/// What `write` returned for is in the file system, which a crash of everything but its memory leaves.
+#[test]
+fn fm2_a_write_that_returned_is_in_the_file_system() {
+    assert_guarded(Bug::KeptBack, |world| {
+        world.sh("printf written > f");
+        let mut bytes = [0; 7];
+        let ino = world.fs.lookup(Ino::ROOT, b"f").expect("it was made").ino;
+        world.fs.read(ino, 0, &mut bytes).is_ok_and(|len| len == 7 && &bytes == b"written")
+    });
+}
+
+/// Rights of an owner are not another one's.
+#[test]
+fn fm3_a_change_of_owner_takes_set_id_bits_away() {
+    assert_guarded(Bug::RightsKept, |world| {
+        world.sh("echo program > f && chmod 6755 f && chown 12345 f");
+        world.fs.lookup(Ino::ROOT, b"f").expect("it was made").mode == 0o755
+    });
+}
+
+/// A round trip at each opening would cost more than reading a small file.
+#[test]
+fn fm4_opening_is_asked_for_once() {
+    assert_guarded(Bug::OpenAnswered, |world| {
+        world.sh("echo a > f; echo a > g");
+        (0..3).for_each(|_| drop(world.sh("cat f g > /dev/null")));
+        OPENS.load(Ordering::Relaxed) <= 1
+    });
+}
+
+/// Nothing is asked twice about a name that is not there, and one that comes is seen.
+#[test]
+fn a_name_that_is_not_there_is_remembered_until_it_is() {
+    let Some(world) = World::new(None) else { return };
+    let said = world.sh("cat f; cat f; mkdir f && ls -a && rmdir f; cat f; mv f g; echo a > h; ln h f && cat f");
+    let (out, errors) = (String::from_utf8_lossy(&said.stdout), String::from_utf8_lossy(&said.stderr));
+    assert_eq!(out, ".\n..\nf\na\n", "{errors}");
+    assert_eq!(errors.matches("No such file").count(), 4, "{errors}");
+}
