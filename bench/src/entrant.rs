@@ -4,11 +4,14 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
 
-use ferrite_fs::FileSystem;
+use ferrite_fs::{FileSystem, SUPER_THRESHOLD_BYTES};
+use ferrite_pool::layout::CHUNK;
 
 use crate::Result;
 use crate::node::Node;
+use crate::owner::Owner;
 use crate::records::{LibraryFolder, Order, obey};
+use crate::tree::Shut;
 use crate::worker::Worker;
 
 /// A worker is run as it is.
@@ -26,6 +29,7 @@ enum Hand {
     Here(LibraryFolder),
     // The worker ends before the node is unmounted.
     There(Box<(Worker, Node)>),
+    Run(Box<(Worker, Owner)>),
 }
 
 impl Entrant {
@@ -41,11 +45,34 @@ impl Entrant {
         Ok(Self { name, hand: Hand::There(Box::new((worker, node))) })
     }
 
+    /// The file system `name` of `pool`, mounted on `point` by a process of `ferrite`'s, by a worker that `ferrite run`
+    /// runs; `None` where that program is not the whole one.
+    pub fn run(
+        name: &'static str,
+        (pool, tree): (Arc<Shut>, &'static str),
+        ferrite: &Path,
+        point: &Path,
+    ) -> Result<Option<Self>> {
+        let Some(owner) = Owner::start(ferrite, pool, tree, point)? else { return Ok(None) };
+        let way = [ferrite.as_os_str(), OsStr::new("run"), OsStr::new("--")];
+        let worker = Worker::start((&way, ferrite), point, false)?;
+        Ok(Some(Self { name, hand: Hand::Run(Box::new((worker, owner))) }))
+    }
+
     /// Has `order` done.
     pub fn order(&mut self, order: &Order) -> Result<f64> {
         match &mut self.hand {
             Hand::Here(folder) => obey(folder, order),
             Hand::There(there) => there.0.order(order),
+            Hand::Run(there) => {
+                let value = there.0.order(order)?;
+                if let Order::Prepare { files, file_bytes } = *order
+                    && file_bytes >= SUPER_THRESHOLD_BYTES
+                {
+                    there.1.wait_for_superpages(files * (file_bytes / CHUNK * CHUNK))?;
+                }
+                Ok(value)
+            }
         }
     }
 
@@ -54,6 +81,8 @@ impl Entrant {
         match &self.hand {
             Hand::Here(folder) => folder.settle(),
             Hand::There(there) => there.1.settle(),
+            // Its owner does it.
+            Hand::Run(_) => Ok(()),
         }
     }
 }

@@ -24,6 +24,7 @@ mod node;
 mod objects;
 mod only;
 mod options;
+mod owner;
 mod pace;
 mod plot;
 mod program;

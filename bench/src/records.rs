@@ -25,6 +25,9 @@ const FILL_BYTES: u64 = 1 << 20;
 /// Bytes of records between two looks at the clock.
 const BATCH_BYTES: u64 = 64 << 10;
 
+/// Records before those that are timed: what comes with the first use of a file falls into nobody's time.
+const WARM_RECORDS: usize = 32;
+
 /// A folder to make files in.
 pub trait Folder: Sync {
     /// An open file of it.
@@ -257,14 +260,18 @@ impl Job {
         let fresh = format!("fresh-{thread}");
         let mut buffer = Buffer::new(self.record_bytes as usize);
         let places = self.places(thread);
-        let opened = self.make_ready(folder, &fresh, thread, (&places, &mut buffer));
+        let (warm, places) = places.split_at((places.len() / 4).min(WARM_RECORDS));
+        let opened = self.make_ready(folder, &fresh, thread, (places, &mut buffer)).and_then(|file| {
+            self.do_all(&file, warm, &mut buffer)?;
+            Ok(file)
+        });
         ready.wait();
         let file = opened?;
         let part = match self.told {
-            Told::Rate => self.time(&file, &places, &mut buffer)?,
+            Told::Rate => self.time(&file, places, &mut buffer)?,
             Told::Misses => {
                 let mut walks = Walks::count(self.verb.writes())?;
-                let (misses, part) = walks.during(|| self.time(&file, &places, &mut buffer))?;
+                let (misses, part) = walks.during(|| self.time(&file, places, &mut buffer))?;
                 Part { misses, ..part? }
             }
         };
@@ -324,17 +331,22 @@ impl Job {
         (0..count).map(place).collect()
     }
 
+    #[inline]
+    fn do_all(&self, file: &impl RecordFile, places: &[u64], buffer: &mut Buffer) -> Result<()> {
+        if self.verb.writes() {
+            places.iter().try_for_each(|at| file.write(*at, buffer.bytes()))
+        } else {
+            places.iter().try_for_each(|at| file.read(*at, buffer.bytes_mut()))
+        }
+    }
+
     fn time(&self, file: &impl RecordFile, places: &[u64], buffer: &mut Buffer) -> Result<Part> {
         let limit = Duration::from_micros(self.limit_us);
         let batch = (BATCH_BYTES / self.record_bytes).max(1) as usize;
         let (start, mut records) = (Instant::now(), 0);
         let mut end = start;
         for places in places.chunks(batch) {
-            if self.verb.writes() {
-                places.iter().try_for_each(|at| file.write(*at, buffer.bytes()))?;
-            } else {
-                places.iter().try_for_each(|at| file.read(*at, buffer.bytes_mut()))?;
-            }
+            self.do_all(file, places, buffer)?;
             records += places.len() as u64;
             end = Instant::now();
             if end - start >= limit {

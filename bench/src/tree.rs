@@ -73,6 +73,11 @@ impl Grove {
 }
 
 impl Shut {
+    /// Its file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Opens it.
     pub fn open(self: &Arc<Self>) -> Result<Arc<Grove>> {
         Grove::over(self.map()?, Arc::clone(self)).map(Arc::new)

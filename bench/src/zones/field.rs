@@ -1,6 +1,7 @@
 //! Who is measured: the ways into our file system, and the kernel's own in memory.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use ferrite_fs::SUPER_THRESHOLD_BYTES;
 
@@ -13,6 +14,8 @@ use crate::tree::{Grove, Tree};
 
 /// Ours, in process.
 pub const LIBRARY: &str = "library";
+/// Ours, by a program whose files are served in its own memory: durable on return.
+pub const RUN: &str = "ferrite run";
 /// Ours, mounted: durable on return.
 pub const MOUNT: &str = "mount";
 /// Ours, mounted `--cached`: durable at fsync.
@@ -26,7 +29,7 @@ pub const RAMFS: &str = "ramfs";
 /// What makes the same promise as ours, on a disk of memory.
 pub const EXT4: &str = "ext4 fdatasync";
 /// All of them.
-pub const NAMES: [&str; 7] = [LIBRARY, MOUNT, CACHED, TMPFS, TMPFS_HUGE, RAMFS, EXT4];
+pub const NAMES: [&str; 8] = [LIBRARY, RUN, MOUNT, CACHED, TMPFS, TMPFS_HUGE, RAMFS, EXT4];
 
 /// All of them.
 pub struct Field {
@@ -58,6 +61,7 @@ impl Field {
         match (missing, &options.ferrite) {
             (None, Some(ferrite)) => {
                 let yard = Yard::new()?;
+                field.enter_run(&yard, (ferrite, &options.place), room)?;
                 let trees = [(MOUNT, tree("mount", false)), (CACHED, tree("cached", true))];
                 for (name, tree) in trees {
                     let node = yard.node(tree.name, Ground::Tree(tree), "")?;
@@ -69,6 +73,17 @@ impl Field {
             (why, _) => field.notes.push(format!("mounts were left out: {}", why.unwrap_or_default())),
         }
         Ok(field)
+    }
+
+    fn enter_run(&mut self, yard: &Yard, (ferrite, place): (&Path, &Path), room: u64) -> Result<()> {
+        let (grove, name) = (Grove::new(place, room + (64 << 20))?, "run");
+        let super_threshold_bytes = Some(SUPER_THRESHOLD_BYTES);
+        Tree { grove: Arc::clone(&grove), name, cached: false, super_threshold_bytes }.make()?;
+        match Entrant::run(RUN, (grove.shut()?, name), ferrite, &yard.folder(name)?)? {
+            Some(entrant) => self.entries.push(entrant),
+            None => self.notes.push(format!("{RUN} was left out: {} is not all of it", ferrite.display())),
+        }
+        Ok(())
     }
 
     fn enter_kernels(&mut self, yard: &Yard, ferrite: &Path, room: u64) -> Result<()> {

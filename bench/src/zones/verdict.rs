@@ -1,7 +1,7 @@
 //! How files by records here compare with the paper's.
 
 use super::crowd;
-use super::field::{CACHED, EXT4, LIBRARY, MOUNT, RAMFS, TMPFS, TMPFS_HUGE};
+use super::field::{CACHED, EXT4, LIBRARY, MOUNT, RAMFS, RUN, TMPFS, TMPFS_HUGE};
 use crate::report::{Report, Row};
 use crate::verdict::{Ratios, figure, join};
 
@@ -39,7 +39,7 @@ fn data(report: &Report) -> String {
         let (writes, reads) = (pair(subject, "write")?, pair(subject, "read")?);
         Some(format!("{subject} {writes} in writes and {reads} in reads"))
     };
-    let ways: Vec<String> = [LIBRARY, MOUNT, CACHED, EXT4].into_iter().filter_map(told).collect();
+    let ways: Vec<String> = [LIBRARY, RUN, MOUNT, CACHED, EXT4].into_iter().filter_map(told).collect();
     if ways.is_empty() {
         return String::new();
     }
