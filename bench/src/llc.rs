@@ -96,7 +96,7 @@ fn study(session: &mut Session<'_>, entry: &Entry, inputs: &Inputs) -> Result<(S
     if end == End::Stopped {
         return Err(Error::Interrupted);
     }
-    if status.is_none_or(|status| !status.success()) {
+    if status.is_none_or(|status| status.code() != Some(entry.status)) {
         let what = format!("it ended with {} under qemu-user", status.map_or("nothing".into(), |one| one.to_string()));
         return Err(Error::Server { who: entry.name.into(), what });
     }

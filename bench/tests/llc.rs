@@ -28,7 +28,7 @@ fn llc_measures_every_policy_on_a_program_of_one_thread_and_of_eight() {
     for figure in ["2.9 lifetime", "2.10 energy", "2.11 writebacks", "2.12 misses"] {
         assert!(report.row(&format!("{figure}, sort, 8 threads"), "partitioned-4x4").is_some(), "{figure}");
     }
-    assert!(report.row("held out: lifetime, geometric mean", "worth").is_some_and(|row| row.ratio > 0.0));
+    assert!(report.row("designed on: lifetime, geometric mean", "worth").is_some_and(|row| row.ratio > 0.0));
     assert!(report.row("2.1 rewrites of a dirty line, sort", "lru").is_some_and(|row| row.value >= 1.0));
     assert!(report.verdict.contains("lifetime"), "{}", report.verdict);
 }

@@ -28,8 +28,15 @@ impl Inputs {
         let folder = scratch.path("inputs");
         fs::create_dir(&folder).map_err(Error::io(format!("making {}", folder.display())))?;
         let text = text((size << 18) as usize);
+        let lines = lines(size * 7500);
+        let passage = text[..text.len() / 8].to_owned();
         let files = [
-            ("lines", lines(size * 7500)),
+            ("edited", edited(&lines)),
+            ("pairs", pairs(size * 10_000)),
+            ("passage", passage),
+            ("program.s", assembly(size * 4000)),
+            ("table.json", table(size * 4000)),
+            ("lines", lines),
             ("text", text),
             ("program.c", program(size as usize * 6)),
             ("one.fa", proteins(1)),
@@ -105,6 +112,46 @@ fn proteins(count: u64) -> String {
 
 fn moves(pairs: u64) -> String {
     format!("boardsize 19\n{}quit\n", "genmove black\ngenmove white\n".repeat(pairs as usize))
+}
+
+/// Every thirtieth line is another.
+fn edited(lines: &str) -> String {
+    let edit = |(at, line)| if at % 30 == 29 { format!("{at} edited\n") } else { format!("{line}\n") };
+    lines.lines().enumerate().map(edit).collect()
+}
+
+/// What comes before what, without a circle.
+fn pairs(count: u64) -> String {
+    let mut random = Random::new(5);
+    let mut pair = || {
+        let first = random.below(count);
+        format!("n{first} n{}\n", first + 1 + random.below(count))
+    };
+    (0..count).map(|_| pair()).collect()
+}
+
+/// Labels, data and calls.
+fn assembly(functions: u64) -> String {
+    let mut random = Random::new(6);
+    let mut text = String::from(".text\n");
+    for number in 0..functions {
+        let _ = writeln!(text, "f{number}:");
+        for _ in 0..4 + random.below(8) {
+            let (other, value) = (random.below(functions), random.below(1 << 20));
+            let _ = write!(text, " .long {value}\n .quad f{other} + {}\n .asciz \"w{value}\"\n", value % 64);
+        }
+    }
+    text
+}
+
+fn table(rows: u64) -> String {
+    let mut random = Random::new(7);
+    let mut row = || {
+        let (key, value) = (random.below(5000), random.below(1 << 30));
+        format!("{{\"k\":{key},\"v\":{value},\"s\":\"w{}\"}}", value % 1000)
+    };
+    let rows: Vec<String> = (0..rows).map(|_| row()).collect();
+    format!("[{}]\n", rows.join(",\n"))
 }
 
 /// Functions with loops, branches and tables, that call one another.
