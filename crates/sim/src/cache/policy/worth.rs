@@ -4,11 +4,12 @@
 //! Each line has a class: what was done to it, how often it was found, and what its neighbourhood is like. [`Reuse`]
 //! learns for each class after how many accesses to the set such lines come back, and from that what keeping one of
 //! such an age gains for each access that it stays. A writeback counts as several misses: as many as [`Allowance`] finds
-//! can be afforded. [`Ghosts`] remember what left, in one set of sixteen, and tell what LRU would have missed.
+//! can be afforded, for in one set of four a [`Shadow`] tells what LRU would have done; where there would be more misses
+//! or writebacks than LRU has, it does as LRU does. [`Ghosts`] remember what left, in one set of sixteen.
 //! docs/policy.md tells what all this takes in hardware, and where it fails.
 //!
-//! 1. The line that is worth least leaves, the least recent of equals. Before anything is learned all lines are worth
-//!    the same and dirty ones more: the least recent clean line leaves.
+//! 1. The line that is worth least leaves, the least recent of equals. Before anything is learned, and while what is
+//!    allowed is spent, the least recent line leaves.
 //! 2. Ages are counted in steps of four accesses to the set, up to [`AGE_MAX`].
 //! 3. A bank learns from its own sets alone, and everything is an integer.
 
@@ -16,6 +17,7 @@ mod allowance;
 mod ghosts;
 mod regions;
 mod reuse;
+mod shadow;
 
 use super::{Hit, Miss, Policy};
 use crate::cache::Geometry;
@@ -24,6 +26,7 @@ use allowance::Allowance;
 use ghosts::Ghosts;
 use regions::{Kind, Regions};
 use reuse::Reuse;
+use shadow::{Lru, Shadow};
 
 /// The greatest age of a line: of one that is older too, and of one that was not written.
 const AGE_MAX: u8 = u8::MAX;
@@ -33,6 +36,9 @@ const STEP: u8 = 4;
 
 /// One set of so many has ghosts.
 const SAMPLED: usize = 16;
+
+/// One set of so many has a shadow.
+const WATCHED: usize = 4;
 
 /// Accesses to sets with ghosts from one learning to the next.
 const PERIOD: u64 = 512;
@@ -50,6 +56,7 @@ pub struct Worth {
     used: Reuse,
     written: Reuse,
     ghosts: Vec<Ghosts>,
+    shadows: Vec<Shadow>,
     regions: Regions,
     allowance: Allowance,
     seen: u64,
@@ -114,6 +121,7 @@ impl Worth {
             used: Reuse::new(USED_CLASSES),
             written: Reuse::new(WRITTEN_CLASSES),
             ghosts: (0..sets.div_ceil(SAMPLED)).map(|_| Ghosts::default()).collect(),
+            shadows: vec![Shadow::EMPTY; sets.div_ceil(WATCHED)],
             regions: Regions::default(),
             allowance: Allowance::default(),
             seen: 0,
@@ -139,6 +147,12 @@ impl Worth {
             line.written_age = 0;
         }
         self.sets[touch.set].put(touch.way, line);
+        if touch.set.is_multiple_of(WATCHED) {
+            let shadow = &mut self.shadows[touch.set / WATCHED];
+            let lru = shadow.access(print(touch.line), touch.is_write, self.geometry.ways);
+            let own = Lru { misses: !touch.is_hit, dirties: touch.is_write && !touch.was_dirty };
+            self.allowance.access(lru, own);
+        }
         if touch.set.is_multiple_of(SAMPLED) {
             self.sample(&touch, line);
         }
@@ -147,7 +161,6 @@ impl Worth {
     fn sample(&mut self, touch: &Touch, line: Line) {
         let ghosts = &mut self.ghosts[touch.set / SAMPLED];
         let met = ghosts.meet(touch.line, touch.is_write, line);
-        self.allowance.count(met.is_miss_of_lru(self.geometry.ways), !touch.is_hit);
         for (kind, reuse) in [(Kind::Used, &mut self.used), (Kind::Written, &mut self.written)] {
             if let Some((class, age)) = met.again(kind) {
                 reuse.came_back(class, age);
@@ -167,10 +180,10 @@ impl Worth {
     }
 
     #[inline]
-    fn worth(&self, line: Line, is_dirty: bool) -> u64 {
+    fn worth(&self, line: Line, is_dirty: bool, weight: u64) -> u64 {
         let used = self.used.worth(line.used_class, line.used_age) * Allowance::ONE;
         let saved = if is_dirty { self.written.worth(line.written_class, line.written_age) } else { 0 };
-        used + saved * self.allowance.weight()
+        used + saved * weight
     }
 }
 
@@ -184,12 +197,16 @@ impl Policy for Worth {
             return self.geometry.ways - 1;
         }
         let lines = &self.sets[at];
-        let worth = |rank: Rank| self.worth(lines.line(set.way(rank)), set.dirty() >> rank & 1 != 0);
-        let least = (0..self.geometry.ways).rev().min_by_key(|rank| worth(*rank)).unwrap_or(0);
+        let is_dirty = |rank: Rank| set.dirty() >> rank & 1 != 0;
+        let weight = self.allowance.weight().filter(|_| self.seen >= FIRST);
+        let least = weight.map_or(self.geometry.ways - 1, |weight| {
+            let worth = |rank: &Rank| self.worth(lines.line(set.way(*rank)), is_dirty(*rank), weight);
+            (0..self.geometry.ways).rev().min_by_key(worth).unwrap_or(0)
+        });
         if !at.is_multiple_of(SAMPLED) {
             let line = lines.line(set.way(least));
             self.used.left(line.used_class, line.used_age);
-            if set.dirty() >> least & 1 != 0 {
+            if is_dirty(least) {
                 self.written.left(line.written_class, line.written_age);
             }
         }
@@ -260,6 +277,12 @@ impl Lines {
             self.written_age = self.written_age.map(|age| age.saturating_add(1));
         }
     }
+}
+
+/// The hash by which a line is known that may have left.
+#[inline]
+fn print(line: u64) -> u16 {
+    (line.wrapping_mul(0xd6e8_feb8_6659_fd93) >> 48) as u16
 }
 
 /// Levels of a neighbourhood, times how often a read found the line, whether it is dirty, whether it was written last.

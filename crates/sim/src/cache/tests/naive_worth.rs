@@ -91,7 +91,11 @@ struct Bank {
     used: Reuse,
     written: Reuse,
     averages: HashMap<(u64, bool), i64>,
-    saved: i64,
+    /// What LRU would have in each set, by hash, and whether it is dirty.
+    shadows: Vec<Vec<(u64, bool)>>,
+    misses: i64,
+    writebacks: i64,
+    is_spent: bool,
     seen: u64,
     counted: Counted,
 }
@@ -120,7 +124,10 @@ impl Bank {
             used: Reuse::default(),
             written: Reuse::default(),
             averages: HashMap::new(),
-            saved: 12 * 43 * 64,
+            shadows: vec![Vec::new(); sets],
+            misses: 4 * 16 * 64,
+            writebacks: 4 * 2 * 64,
+            is_spent: false,
             seen: 0,
             counted: Counted::default(),
         }
@@ -138,7 +145,7 @@ impl Bank {
     }
 
     fn weight(&self) -> u64 {
-        WEIGHTS[(self.saved / (43 * 64)) as usize]
+        WEIGHTS[(self.misses / (16 * 64)) as usize]
     }
 
     /// In steps of four accesses.
@@ -157,9 +164,14 @@ impl Bank {
             let used = self.used.worth(story.used_class, self.age(set, story.used));
             16 * used + if story.dirty { self.weight() * saved } else { 0 }
         };
-        let values: Vec<u64> = self.sets[set].iter().map(worth).collect();
-        let least = values.iter().min().expect("it is full");
-        let story = self.sets[set].remove(values.iter().rposition(|value| value == least).expect("it is there"));
+        let place = if self.is_spent || self.seen < 256 {
+            self.ways - 1
+        } else {
+            let values: Vec<u64> = self.sets[set].iter().map(worth).collect();
+            let least = values.iter().min().expect("it is full");
+            values.iter().rposition(|value| value == least).expect("it is there")
+        };
+        let story = self.sets[set].remove(place);
         if !set.is_multiple_of(16) {
             self.used.note(story.used_class, self.age(set, story.used), false);
             if story.dirty {
@@ -173,6 +185,7 @@ impl Bank {
         let place = self.sets[set].iter().position(|story| story.line == line);
         let new = Story { line, used: 0, written: None, used_class: 0, written_class: 0, found: 0, dirty: false };
         let mut story = place.map_or(new, |place| self.sets[set].remove(place));
+        let own = (place.is_none(), is_write && !story.dirty);
         match (place, is_write) {
             (Some(_), _) => self.counted.hits += 1,
             (None, true) => self.counted.write_misses += 1,
@@ -190,8 +203,11 @@ impl Bank {
         }
         self.renew(set, &mut story, is_write, place.is_some());
         self.sets[set].insert(0, story);
+        if set.is_multiple_of(4) {
+            self.watch(set, story.line, is_write, own);
+        }
         if set.is_multiple_of(16) {
-            self.sample(set, story, is_write, place.is_some());
+            self.sample(set, story, is_write);
         }
     }
 
@@ -213,7 +229,25 @@ impl Bank {
         story.used = self.clocks[set];
     }
 
-    fn sample(&mut self, set: usize, story: Story, is_write: bool, is_hit: bool) {
+    /// `own` is whether the access missed, and whether it made a clean line dirty.
+    fn watch(&mut self, set: usize, line: u64, is_write: bool, own: (bool, bool)) {
+        let shadow = &mut self.shadows[set];
+        let place = shadow.iter().position(|one| one.0 == print(line));
+        let was_dirty = place.is_some_and(|place| shadow.remove(place).1);
+        shadow.insert(0, (print(line), was_dirty || is_write));
+        shadow.truncate(self.ways);
+        let count = |yes: bool, parts: i64| if yes { parts } else { 0 };
+        self.misses += count(place.is_none(), 67) - count(own.0, 64);
+        self.writebacks += count(is_write && !was_dirty, 65) - count(own.1, 64);
+        self.misses = self.misses.clamp(-64 * 64, 24 * 16 * 64 - 1);
+        self.writebacks = self.writebacks.clamp(-64 * 64, 256 * 64);
+        self.is_spent = match self.is_spent {
+            true => self.misses < 16 * 64 || self.writebacks < 2 * 64,
+            false => self.misses < 0 || self.writebacks < 0,
+        };
+    }
+
+    fn sample(&mut self, set: usize, story: Story, is_write: bool) {
         let place = self.ghosts[set].iter().position(|ghost| print(ghost.line) == print(story.line));
         let before = place.map(|place| self.ghosts[set].remove(place));
         let lost = (self.ghosts[set].len() == 128).then(|| self.ghosts[set].pop()).flatten();
@@ -222,9 +256,6 @@ impl Bank {
             (ghost.written, ghost.written_class) = (before.written, before.written_class);
         }
         self.ghosts[set].insert(0, ghost);
-        let allowed = if place.is_none_or(|place| place >= self.ways) { 67 } else { 0 };
-        let had = if is_hit { 0 } else { 64 };
-        self.saved = (self.saved + allowed - had).clamp(0, 24 * 43 * 64 - 1);
         if let Some(before) = before {
             let age = self.age(set, before.used);
             self.used.note(before.used_class, age, true);

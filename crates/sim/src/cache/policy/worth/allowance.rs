@@ -1,30 +1,46 @@
-//! How many misses a writeback counts as: the more, the further the misses are below what is allowed.
+//! How many misses a writeback counts as: the more, the further the misses are below what is allowed. And when to do as
+//! LRU does: when there are more misses or more writebacks than it would have.
 
-/// A saturating counter of the misses that were allowed and not had.
+use super::shadow::Lru;
+
+/// Two saturating counters, of what was allowed and not had. What was had beyond that is owed, and has to be saved again.
 pub struct Allowance {
-    /// In parts of a miss.
-    saved: u32,
+    /// Parts of misses.
+    misses: i32,
+    /// Parts of writebacks.
+    writebacks: i32,
+    /// Whether one was used up, and not enough was saved since.
+    is_spent: bool,
 }
 
-/// Parts of a miss.
-const MISS: u32 = 64;
+/// Parts of a miss, and of a writeback.
+const WHOLE: i32 = 64;
 
 /// For each miss of LRU so many parts more than one are allowed: 4.7 %.
-const EXTRA: u32 = 3;
+const MISS_EXTRA: i32 = 3;
+
+/// For each writeback of LRU so many parts more than one are allowed, so that one who has spent all may try again.
+const WRITEBACK_EXTRA: i32 = 1;
 
 /// So many saved misses raise the weight by a step.
-const STEP: u32 = 43 * MISS;
+const STEP: i32 = 16 * WHOLE;
+
+/// It tries again with so many saved writebacks.
+const AGAIN: i32 = 2 * WHOLE;
+
+/// More writebacks are not saved up.
+const SAVED_MAX: i32 = 256 * WHOLE;
+
+/// More is not owed: what is longer ago is forgiven.
+const OWED_MAX: i32 = 64 * WHOLE;
 
 /// From half a miss to 27, four steps for a doubling, in parts of [`Allowance::ONE`].
 const WEIGHTS: [u16; 24] =
     [8, 10, 11, 13, 16, 19, 23, 27, 32, 38, 45, 54, 64, 76, 91, 108, 128, 152, 181, 215, 256, 304, 362, 431];
 
-/// It begins with a weight of 4.
-const BEGIN: u32 = 12 * STEP;
-
 impl Default for Allowance {
     fn default() -> Self {
-        Self { saved: BEGIN }
+        Self { misses: 4 * STEP, writebacks: 4 * AGAIN, is_spent: false }
     }
 }
 
@@ -32,18 +48,24 @@ impl Allowance {
     /// The weight of one miss.
     pub const ONE: u64 = 16;
 
-    /// An access, and whether LRU would have missed and we did.
-    pub fn count(&mut self, lru_missed: bool, missed: bool) {
-        let more = if lru_missed { MISS + EXTRA } else { 0 };
-        let less = if missed { MISS } else { 0 };
-        let most = WEIGHTS.len() as u32 * STEP - 1;
-        self.saved = (self.saved + more).saturating_sub(less).min(most);
+    /// An access to a set with a shadow: what LRU does, and what we do.
+    pub fn access(&mut self, lru: Lru, own: Lru) {
+        let change = |lru: bool, own: bool, extra| i32::from(lru) * (WHOLE + extra) - i32::from(own) * WHOLE;
+        let misses = self.misses + change(lru.misses, own.misses, MISS_EXTRA);
+        self.misses = misses.clamp(-OWED_MAX, WEIGHTS.len() as i32 * STEP - 1);
+        let writebacks = self.writebacks + change(lru.dirties, own.dirties, WRITEBACK_EXTRA);
+        self.writebacks = writebacks.clamp(-OWED_MAX, SAVED_MAX);
+        self.is_spent = if self.is_spent {
+            self.misses < STEP || self.writebacks < AGAIN
+        } else {
+            self.misses < 0 || self.writebacks < 0
+        };
     }
 
-    /// The weight of a writeback.
+    /// The weight of a writeback, if there is anything to spare.
     #[inline]
-    pub fn weight(&self) -> u64 {
-        WEIGHTS[(self.saved / STEP) as usize].into()
+    pub fn weight(&self) -> Option<u64> {
+        (!self.is_spent).then(|| WEIGHTS[(self.misses / STEP) as usize].into())
     }
 }
 
@@ -51,28 +73,44 @@ impl Allowance {
 mod tests {
     use super::*;
 
-    /// 43 misses beyond LRU's and a writeback counts for less; as many saved, and it counts for more again.
+    const BOTH: Lru = Lru { misses: true, dirties: true };
+    const NONE: Lru = Lru { misses: false, dirties: false };
+    const MISS: Lru = Lru { misses: true, dirties: false };
+    const DIRTY: Lru = Lru { misses: false, dirties: true };
+
+    /// 16 misses that LRU does not have, and a writeback counts for a step less; as many that it has, for one more.
     #[test]
     fn the_weight_follows_the_misses() {
         let mut allowance = Allowance::default();
-        assert_eq!(allowance.weight(), 4 * Allowance::ONE);
-        (0..43).for_each(|_| allowance.count(false, true));
-        assert_eq!(allowance.weight(), 54);
-        (0..42).for_each(|_| allowance.count(true, false));
-        assert_eq!(allowance.weight(), 64, "42 of 67 parts are 43 of 64");
+        assert_eq!(allowance.weight(), Some(16));
+        (0..16).for_each(|_| allowance.access(NONE, MISS));
+        assert_eq!(allowance.weight(), Some(13));
+        (0..16).for_each(|_| allowance.access(MISS, NONE));
+        assert_eq!(allowance.weight(), Some(16));
+        (0..10_000).for_each(|_| allowance.access(MISS, NONE));
+        assert_eq!(allowance.weight(), Some(431));
     }
 
-    /// Neither end runs over, and 4.7 % more misses than LRU's leave the weight where it is.
+    /// What is owed has to be saved again before there is another weight than none: of misses 3/64 at a time.
     #[test]
-    fn the_weight_has_ends_and_a_rest() {
+    fn what_is_spent_has_to_be_saved_again() {
         let mut allowance = Allowance::default();
-        (0..100_000).for_each(|_| allowance.count(false, true));
-        assert_eq!(allowance.weight(), u64::from(WEIGHTS[0]));
-        (0..100_000).for_each(|_| allowance.count(true, false));
-        assert_eq!(allowance.weight(), 431);
+        (0..65).for_each(|_| allowance.access(NONE, MISS));
+        assert_eq!(allowance.weight(), None);
+        let tries = (1..2000).find(|_| {
+            allowance.access(BOTH, BOTH);
+            allowance.weight().is_some()
+        });
+        assert_eq!(tries, Some(17 * 64 / 3 + 1), "17 misses: one owed, and a step");
+    }
+
+    /// The same of lines that become dirty, though no miss is owed; beyond 64 it is forgiven.
+    #[test]
+    fn writebacks_are_not_to_be_more_than_those_of_lru() {
         let mut allowance = Allowance::default();
-        (0..64).for_each(|_| allowance.count(true, true));
-        (0..3).for_each(|_| allowance.count(false, true));
-        assert_eq!(allowance.saved, BEGIN);
+        (0..1000).for_each(|_| allowance.access(NONE, DIRTY));
+        assert_eq!((allowance.weight(), allowance.writebacks), (None, -64 * WHOLE));
+        (0..66).for_each(|_| allowance.access(DIRTY, NONE));
+        assert_eq!(allowance.weight(), Some(16));
     }
 }

@@ -1,7 +1,7 @@
 //! The lines that a set was last asked for, the most recent first, whether they are still in it or not.
 
 use super::regions::{Kind, region};
-use super::{AGE_MAX, Line, STEP};
+use super::{AGE_MAX, Line, STEP, print};
 
 /// How many are remembered: eight times what a set of sixteen ways holds.
 const DEPTH: usize = 128;
@@ -23,8 +23,8 @@ struct Ghost {
 /// What an access found among them.
 pub struct Met {
     is_write: bool,
-    /// How many were asked for since this one, and what was known of it, if it is there.
-    before: Option<(usize, Line)>,
+    /// What was known of the line, if it is there.
+    before: Option<Line>,
     forgotten: Option<Ghost>,
 }
 
@@ -38,12 +38,12 @@ impl Ghosts {
     /// An access to the line with this number, of which `now` is known from now on.
     pub fn meet(&mut self, number: u64, is_write: bool, now: Line) -> Met {
         self.grow_older();
-        let print = (number.wrapping_mul(0xd6e8_feb8_6659_fd93) >> 48) as u16;
+        let print = print(number);
         let place = find(&self.prints, print);
-        let before = place.map(|place| (place, self.take(place).line));
+        let before = place.map(|place| self.take(place).line);
         let forgotten = (self.all.len() == DEPTH).then(|| self.take(DEPTH - 1));
         let mut line = now;
-        if let Some((_, before)) = before.filter(|_| !is_write) {
+        if let Some(before) = before.filter(|_| !is_write) {
             (line.written_age, line.written_class) = (before.written_age, before.written_class);
         }
         self.prints.insert(0, print);
@@ -73,14 +73,9 @@ fn find(prints: &[u16], print: u16) -> Option<usize> {
 }
 
 impl Met {
-    /// Whether LRU would not have had the line.
-    pub fn is_miss_of_lru(&self, ways: u32) -> bool {
-        self.before.is_none_or(|(place, _)| place >= ways as usize)
-    }
-
     /// The class in which the line was, and how old it was, if it came back by this access.
     pub fn again(&self, kind: Kind) -> Option<(u8, u8)> {
-        let (_, line) = self.before?;
+        let line = self.before?;
         match kind {
             Kind::Used => Some((line.used_class, line.used_age)),
             Kind::Written => {
@@ -105,15 +100,6 @@ mod tests {
 
     fn read(ghosts: &mut Ghosts, number: u64) -> Met {
         ghosts.meet(number, false, Line::NEW)
-    }
-
-    /// LRU has what fewer others than its ways were asked for since.
-    #[test]
-    fn the_place_tells_what_lru_would_have() {
-        let mut ghosts = Ghosts::default();
-        (0..5).for_each(|number| assert!(read(&mut ghosts, number).is_miss_of_lru(16)));
-        let met = read(&mut ghosts, 0);
-        assert!(met.is_miss_of_lru(4) && !met.is_miss_of_lru(5));
     }
 
     /// Beyond 128 the one that was asked for longest ago is forgotten, and it had been written.
