@@ -5,7 +5,7 @@
 //! and are the same everywhere. A program that is not installed is left out, and the verdict says so.
 
 use ferrite_sim::cache::wear::{Levelling, Wear};
-use ferrite_sim::cache::{End, Event, Figures, Model, Numbers, Report as Studied, Shape, Study};
+use ferrite_sim::cache::{End, Event, Figures, Model, Numbers, Report as Studied, Seen, Shape, Study};
 use ferrite_sim::record::Program;
 use ferrite_sim::trace::First;
 
@@ -91,7 +91,9 @@ fn study(session: &mut Session<'_>, entry: &Entry, inputs: &Inputs) -> Result<(S
         control.iter_mut().for_each(|control| control.feed(events));
         Ok(())
     };
-    let end = study.consume(Box::new(recording), on_events, &mut |_| session.tell(entry.name).is_ok())?;
+    let mut watch =
+        |seen: Seen| session.tell(&format!("{}, {} M accesses", entry.name, seen.accesses / 1_000_000)).is_ok();
+    let end = study.consume(Box::new(recording), on_events, &mut watch)?;
     let status = running.finish(end);
     if end == End::Stopped {
         return Err(Error::Interrupted);
