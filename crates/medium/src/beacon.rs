@@ -44,16 +44,18 @@ impl Beacon {
     ///
     /// # Errors
     /// [`Error::Io`] where no thread can be made, or the kernel keeps no such list.
-    pub fn light(words: &Arc<SharedWords>, word: usize) -> Result<Self> {
+    pub fn light(words: &SharedWords, word: usize) -> Result<Self> {
+        // A mapping of its own, which lives as long as its thread.
+        let words = Arc::new(SharedWords::of(words.share()?)?);
         let (ready, is_ready) = channel();
         let (put_out, until) = channel();
-        let mine = Arc::clone(words);
+        let mine = Arc::clone(&words);
         let keeper = thread::Builder::new()
             .name("ferrite-beacon".into())
             .spawn(move || keep(&mine, word, &ready, &until))
             .map_err(|why| Error::io("starting the thread of a beacon", why))?;
         match is_ready.recv() {
-            Ok(true) => Ok(Self { words: Arc::clone(words), word, put_out: Some(put_out), keeper: Some(keeper) }),
+            Ok(true) => Ok(Self { words, word, put_out: Some(put_out), keeper: Some(keeper) }),
             _ => Err(Error::Unsupported("this kernel keeps no list of robust locks".into())),
         }
     }
@@ -112,7 +114,7 @@ mod tests {
 
     #[test]
     fn it_is_out_when_it_is_dropped() {
-        let words = Arc::new(SharedWords::new(8).expect("memory"));
+        let words = SharedWords::new(8).expect("memory");
         let beacon = Beacon::light(&words, 0).expect("lit");
         assert!(Beacon::is_lit(&words, 0));
         drop(beacon);
@@ -121,7 +123,7 @@ mod tests {
 
     #[test]
     fn it_is_out_when_its_process_is_killed() {
-        let words = Arc::new(SharedWords::new(8).expect("memory"));
+        let words = SharedWords::new(8).expect("memory");
         let (mut go, mut came) = (0, [0_i32; 2]);
         // SAFETY: the array has room for two descriptors.
         assert_eq!(unsafe { libc::pipe(came.as_mut_ptr()) }, 0);

@@ -12,7 +12,6 @@
 //! It is DRAM and is gone with the owner and its clients. The owner believes of it only what costs the client that lies.
 
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ferrite_medium::{Beacon, SharedWords};
@@ -53,18 +52,18 @@ pub(crate) struct Version(u64);
 
 /// The board.
 #[derive(Debug)]
-pub(crate) struct Board(Arc<SharedWords>);
+pub(crate) struct Board(SharedWords);
 
 impl Board {
     /// A new one, for `chunks` chunks.
     pub fn new(chunks: u64) -> Result<Self> {
-        Ok(Self(Arc::new(SharedWords::new(CHUNKS_AT + chunks as usize)?)))
+        Ok(Self(SharedWords::new(CHUNKS_AT + chunks as usize)?))
     }
 
     /// That which the owner shares as `fd`; `None` where it is too small to be one.
     pub fn of(fd: OwnedFd) -> Result<Option<Self>> {
         let words = SharedWords::of(fd)?;
-        Ok((words.count() >= CHUNKS_AT).then(|| Self(Arc::new(words))))
+        Ok((words.count() >= CHUNKS_AT).then_some(Self(words)))
     }
 
     /// A descriptor of it for a client.
