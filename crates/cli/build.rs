@@ -14,6 +14,7 @@ fn main() {
         println!("cargo::rerun-if-changed=../{part}/Cargo.toml");
     }
     println!("cargo::rerun-if-changed=../../Cargo.toml");
+    println!("cargo::rerun-if-changed=../../Cargo.lock");
     let variable = |name: &str| std::env::var(name).unwrap_or_else(|_| panic!("cargo sets {name}"));
     let out = PathBuf::from(variable("OUT_DIR"));
     // Elsewhere there is none, and `run` says so.

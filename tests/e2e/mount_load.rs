@@ -1,8 +1,10 @@
 //! Programs made to break file systems, on the mount: with the kernel's write-back cache and without.
 
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
+use crate::direct::direct;
 use crate::kill::number;
 use crate::mount::{can_mount, start, used_bytes};
 use crate::programs::client;
@@ -13,7 +15,7 @@ const STRESSORS: &str = "access aiol chmod chown dentry dir dirdeep dirmany fall
     fstat getdent handle hdd inotify iomix lease link locka mknod msync rename revio seek symlink sync-file touch utime xattr";
 
 /// All of them at once, for some seconds.
-fn stress(at: &Path) {
+fn stressors(at: &Path) -> Command {
     let seconds = 6 * number("FERRITE_ROUNDS", 1);
     let mut program = client("stress-ng");
     program.args(["--verify", "--timeout", &seconds.to_string(), "--temp-path"]).arg(at);
@@ -23,7 +25,7 @@ fn stress(at: &Path) {
     for name in STRESSORS.split_whitespace() {
         program.args([format!("--{name}"), "1".into()]);
     }
-    run(&mut program);
+    program
 }
 
 fn postmark(at: &Path, folder: &Path) {
@@ -66,7 +68,7 @@ fn load(more: &[&str]) {
     let (pool, at) = (folder.path().join("pool"), folder.path().join("mnt"));
     let server = start(&pool, &at, &[&["--size", "768M", "--disk", "d=8M"][..], more].concat());
     let before = used_bytes(&pool);
-    stress(&at);
+    run(&mut stressors(&at));
     postmark(&at, folder.path());
     dbench(&at);
     fs_mark(&at);
@@ -94,4 +96,20 @@ fn stressors_and_file_servers_find_nothing() {
 #[test]
 fn stressors_and_file_servers_find_nothing_under_the_write_back_cache() {
     load(&["--cached"]);
+}
+
+#[test]
+fn stressors_and_file_servers_find_nothing_directly() {
+    if !can_mount() {
+        return;
+    }
+    let folder = folder(true);
+    let (pool, at) = (folder.path().join("pool"), folder.path().join("mnt"));
+    let server = start(&pool, &at, &["--size", "768M", "--disk", "d=8M"]);
+    run(&mut direct(&stressors(&at), &[]));
+    let mut program = client("fio");
+    program.args(["--name=verified", "--rw=randrw", "--bs=4k", "--size=16M", "--verify=crc32c", "--ioengine=psync"]);
+    run(&mut direct(program.arg("--numjobs=2").arg("--directory").arg(&at), &[]));
+    server.interrupt();
+    assert_sound(&pool);
 }

@@ -20,12 +20,14 @@ struct Mount {
 
 /// Says which file systems of ours are served through the mount, and why; and where there are none at all.
 pub fn tell() {
-    let ours: Vec<_> = listed().into_iter().filter(|mount| mount.kind == KIND).collect();
+    // Disks that are attached by FUSE have another source.
+    let source = |mount: &Mount| read_mount_source(&String::from_utf8_lossy(&mount.source));
+    let ours: Vec<_> = listed().into_iter().filter(|mount| mount.kind == KIND && source(mount).is_some()).collect();
     if ours.is_empty() {
         remark!("ferrite run: no file system of ferrite is mounted; `ferrite up` mounts one");
     }
     for mount in ours {
-        let Some((pool, name)) = read_mount_source(&String::from_utf8_lossy(&mount.source)) else { continue };
+        let Some((pool, name)) = source(&mount) else { continue };
         if let Err(why) = Session::connect(&pool, &name, Arc::new(trees::now)) {
             remark!("ferrite run: {} is used through the mount: {why}", mount.point.display());
         }
