@@ -129,7 +129,10 @@ fn a_slow_folder_holds_back_only_who_finds_the_ring_full() {
             let full = wal.standing();
             let late: Vec<_> = (next..next + 3).map(|number| scope.spawn(move || append(number))).collect();
             wal.commit().unwrap();
-            assert_eq!((wal.standing().head, wal.standing().end), (full.head, full.end), "a place that was not free");
+            // One of the late ones may be small enough for what is left.
+            let Standing { head, end, .. } = wal.standing();
+            assert_eq!(head, full.head, "nothing was drained");
+            assert!(end.number() - head.number() <= CAPACITY / 64, "a place that was not free");
             drop(let_go);
             draining.join().unwrap().unwrap();
             late.into_iter().for_each(|append| _ = append.join().unwrap().unwrap());
