@@ -328,6 +328,21 @@ fn fw4_where_fences_are_not_durable_a_size_shows_only_what_was_flushed() {
 }
 
 #[test]
+fn fw4_what_nobody_flushed_is_written_back() {
+    let memory = new_memory(Model::FILE, POOL_BYTES);
+    let fs = open(&memory, None).expect("it opens");
+    let ino = fs.create_file(Ino::ROOT, b"a", &new(Kind::File)).expect("made").ino;
+    fs.write(ino, 0, b"bytes").expect("written");
+    fs.write_back().expect("nothing fails");
+    let calls = memory.calls();
+    fs.write_back().expect("nothing fails");
+    assert_eq!(memory.calls(), calls, "nothing waited");
+    let fs = open(&std::sync::Arc::new(memory.crash(1)), None).expect("it opens");
+    let found = fs.lookup(Ino::ROOT, b"a").expect("there").ino;
+    assert_eq!(content(&fs, found).expect("it reads"), b"bytes");
+}
+
+#[test]
 fn fw3_an_atomic_write_is_whole() {
     for case in &WRITES {
         println!("{}", case.name);
