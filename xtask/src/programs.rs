@@ -27,6 +27,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("fstrim", "util-linux"),
     ("blkid", "util-linux"),
     ("tar", "tar"),
+    ("xz", "xz-utils"),
     ("sha256sum", "coreutils"),
     ("qemu-x86_64", "qemu-user"),
     ("valgrind", "valgrind"),
