@@ -36,11 +36,12 @@ impl Appender {
         true
     }
 
-    /// Ends its right, whatever it is at.
+    /// Ends its right, whatever it is at: it may have finished since it was waited for, and begun again.
     fn force(self, board: &Board) {
         let word: &AtomicU64 = board.lease(self.slot);
-        let _ =
-            word.compare_exchange(State::at_work(self.serial).0, State::VOID.0, Ordering::AcqRel, Ordering::Acquire);
+        let rights = [State::appending(self.serial).0, State::at_work(self.serial).0];
+        let ended = |state| rights.contains(&state).then_some(State::VOID.0);
+        let _ = word.fetch_update(Ordering::AcqRel, Ordering::Acquire, ended);
     }
 }
 
@@ -50,8 +51,9 @@ pub(crate) fn take(board: &Board, abroad: &Abroad, appenders: &mut Vec<Appender>
     appenders.retain(|appender| {
         let is_ours = appender.take(board);
         if !is_ours {
-            abroad.note_pinned();
             appender.force(board);
+            // Only now: whoever is at work was pinned before it began, and begins no more.
+            abroad.note_pinned();
             forced(appender.ino);
         }
         is_ours

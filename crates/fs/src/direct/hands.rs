@@ -42,8 +42,14 @@ struct AtEnd<'a> {
 }
 
 impl AtEnd<'_> {
-    /// Lets go; whether it was ours to the last (FG7).
-    fn finish(&self) -> bool {
+    /// Lets go, once: what is at work a moment later may be another thread. Whether it was ours to the last (FG7).
+    fn finish(self) -> bool {
+        let was_ours = self.let_go();
+        std::mem::forget(self);
+        was_ours
+    }
+
+    fn let_go(&self) -> bool {
         let (from, to) = (State::at_work(self.serial), State::appending(self.serial));
         self.word.compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
@@ -51,7 +57,7 @@ impl AtEnd<'_> {
 
 impl Drop for AtEnd<'_> {
     fn drop(&mut self) {
-        self.finish();
+        self.let_go();
     }
 }
 
@@ -212,7 +218,8 @@ impl<M: Memory + ?Sized> Hands<'_, M> {
         let word = self.board.lease(self.slot);
         let (from, to) = (State::appending(self.serial), State::at_work(self.serial));
         let taken = word.compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Acquire).is_ok();
-        taken.then_some(AtEnd { word, serial: self.serial })
+        // Made only where it was taken: dropping one lets go.
+        taken.then(|| AtEnd { word, serial: self.serial })
     }
 
     /// Waits, not pinned, until nobody has the end of the file; whether that came soon.
