@@ -49,7 +49,7 @@ pub use client::Session;
 pub use desk::Copies;
 pub use lease::Lease;
 pub use request::{Access, Request};
-pub use source::{mount_source, read_mount_source};
+pub use source::{mount_source, read_mount_source, unescaped};
 
 /// Where tests let a client stop.
 #[cfg(test)]

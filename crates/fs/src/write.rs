@@ -313,6 +313,7 @@ impl FileSystem {
     /// Everything written to the file before is durable on return.
     pub fn fsync(&self, ino: Ino) -> Result<()> {
         self.pool().check_poison()?;
+        self.fold_times(ino);
         if !self.waits() {
             self.memory().fence();
             return Ok(());

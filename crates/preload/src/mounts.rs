@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
 use ferrite_fs::Time;
-use ferrite_fs::direct::{Session, read_mount_source};
+use ferrite_fs::direct::{Session, read_mount_source, unescaped};
 use parking_lot::Mutex;
 
 use crate::real;
@@ -85,19 +85,7 @@ fn ours(line: &[u8], device: &[u8]) -> Option<(PathBuf, String)> {
     if words.next()? != KIND {
         return None;
     }
-    read_mount_source(&String::from_utf8(plain(words.next()?)).ok()?)
-}
-
-/// Blanks and the like are listed as three octal digits.
-fn plain(word: &[u8]) -> Vec<u8> {
-    let (mut bytes, mut at) = (Vec::with_capacity(word.len()), 0);
-    while at < word.len() {
-        let digits = word.get(at + 1..at + 4).filter(|_| word[at] == b'\\');
-        let code = digits.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok());
-        bytes.push(code.unwrap_or(word[at]));
-        at += if code.is_some() { 4 } else { 1 };
-    }
-    bytes
+    read_mount_source(&String::from_utf8(unescaped(words.next()?)).ok()?)
 }
 
 #[cfg(test)]

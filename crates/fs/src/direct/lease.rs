@@ -127,9 +127,11 @@ impl Lease {
         again(|| hands.size())
     }
 
-    /// Every write was durable when it returned.
+    /// Every byte was durable when its write returned. Where the inode does not say yet when that was, the owner is to be
+    /// asked.
     pub fn sync(&self) -> Option<()> {
-        self.hands()?.lets_read().then_some(())
+        let is_noted = self.session.board().written(self.slot).load(Ordering::Relaxed) == 0;
+        (is_noted && self.hands()?.lets_read()).then_some(())
     }
 }
 

@@ -23,7 +23,6 @@ fn a_client_reads_and_writes_over_what_is_there() {
     // Behind the end it is for the mount.
     assert_eq!(lease.write(9_990, &[3; 20]), None);
     assert_eq!(content(&house.fs, ino).expect("it reads"), expected);
-    assert_eq!(lease.sync(), Some(()));
     drop(lease);
     drop(client);
     assert_sound(&house.fs);
@@ -39,6 +38,18 @@ fn times_of_a_clients_accesses_are_seen() {
     assert_eq!((attr.mtime, attr.ctime), (Time(9_000_000_000), Time(9_000_000_000)));
     assert_eq!(lease.read(0, &mut [0; 100]), Some(100));
     assert!(house.fs.getattr(ino).expect("there").atime > attr.mtime, "as relatime has it");
+}
+
+#[test]
+fn a_client_asks_the_owner_to_keep_the_time_of_what_it_syncs() {
+    let house = House::new();
+    let ino = house.file("one", &[1; 4096]);
+    let lease = house.client().lease(ino, Access::Write).expect("leased");
+    assert_eq!(lease.sync(), Some(()), "nothing was written");
+    assert_eq!(lease.write(0, &[2; 100]), Some(100));
+    assert_eq!(lease.sync(), None, "the inode does not say the time yet");
+    house.fs.fsync(ino).expect("durable");
+    assert_eq!(lease.sync(), Some(()));
 }
 
 #[test]

@@ -7,6 +7,8 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use ferrite_fs::direct::unescaped;
+
 /// A device number, as `stat` gives it.
 pub(crate) type Device = u64;
 
@@ -35,9 +37,9 @@ impl Mount {
         let dash = fields.iter().position(|field| *field == b"-")?;
         Some(Self {
             device: device_number(std::str::from_utf8(fields.get(2)?).ok()?)?,
-            point: unescape(fields.get(4)?),
+            point: path(fields.get(4)?),
             kind: String::from_utf8_lossy(fields.get(dash + 1)?).into_owned(),
-            source: unescape(fields.get(dash + 2)?),
+            source: path(fields.get(dash + 2)?),
         })
     }
 
@@ -64,20 +66,8 @@ pub(crate) fn device_number(text: &str) -> Option<Device> {
     Some(libc::makedev(major.parse().ok()?, minor.parse().ok()?))
 }
 
-/// Undoes the kernel's octal escapes of blanks and backslashes.
-fn unescape(field: &[u8]) -> PathBuf {
-    let mut bytes = Vec::with_capacity(field.len());
-    let mut rest = field;
-    while let [first, after @ ..] = rest {
-        let octal = if *first == b'\\' { after.get(..3).and_then(octal_byte) } else { None };
-        bytes.push(octal.unwrap_or(*first));
-        rest = if octal.is_some() { &after[3..] } else { after };
-    }
-    OsString::from_vec(bytes).into()
-}
-
-fn octal_byte(digits: &[u8]) -> Option<u8> {
-    u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok()
+fn path(field: &[u8]) -> PathBuf {
+    OsString::from_vec(unescaped(field)).into()
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ferrite_fs::direct::{Session, read_mount_source};
+use ferrite_fs::direct::{Session, read_mount_source, unescaped};
 
 use crate::trees;
 
@@ -49,22 +49,10 @@ fn listed() -> Vec<Mount> {
 /// A line: `36 35 98:0 /root /point options more - kind source ...`.
 fn parsed(line: &[u8]) -> Option<Mount> {
     let mut words = line.split(|byte| *byte == b' ');
-    let point = OsString::from_vec(plain(words.nth(4)?)).into();
+    let point = OsString::from_vec(unescaped(words.nth(4)?)).into();
     let options = words.next()?.to_vec();
     words.find(|word| *word == b"-")?;
-    Some(Mount { point, options, kind: words.next()?.to_vec(), source: plain(words.next()?) })
-}
-
-/// Blanks and the like are listed as three octal digits.
-fn plain(word: &[u8]) -> Vec<u8> {
-    let (mut bytes, mut at) = (Vec::with_capacity(word.len()), 0);
-    while at < word.len() {
-        let digits = word.get(at + 1..at + 4).filter(|_| word[at] == b'\\');
-        let code = digits.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok());
-        bytes.push(code.unwrap_or(word[at]));
-        at += if code.is_some() { 4 } else { 1 };
-    }
-    bytes
+    Some(Mount { point, options, kind: words.next()?.to_vec(), source: unescaped(words.next()?) })
 }
 
 #[cfg(test)]
