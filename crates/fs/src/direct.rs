@@ -59,6 +59,8 @@ pub(crate) enum Point {
     Store,
     /// It has stored bytes behind the end, and no size.
     Size,
+    /// It has stored the size, and has the end still.
+    Kept,
 }
 
 #[cfg(test)]

@@ -81,9 +81,9 @@ impl FileSystem {
             pool,
         });
         let weak = Arc::downgrade(&fs);
-        fs.locks.calm_by(Box::new(move |stripe, ino| {
+        fs.locks.calm_by(Box::new(move |stripe, forced| {
             if let Some(fs) = weak.upgrade() {
-                fs.calm_forced(stripe, ino);
+                fs.calm_forced(stripe, forced);
             }
         }));
         fs.bind_chunks()?;

@@ -21,7 +21,7 @@ use parking_lot::{RwLock, RwLockReadGuard, RwLockUpgradableReadGuard, RwLockWrit
 
 use crate::Ino;
 use crate::direct::abroad::Abroad;
-use crate::direct::appenders::{self, Appender};
+use crate::direct::appenders::{self, Appender, Forced};
 use crate::direct::board::{Board, STRIPES, Version, stripe};
 use crate::gate::Padded;
 
@@ -75,7 +75,7 @@ impl Stripe {
 }
 
 /// Sees to a file that is haunted.
-type Calm = Box<dyn Fn(&mut Stripe, Ino) + Send + Sync>;
+type Calm = Box<dyn Fn(&mut Stripe, Forced) + Send + Sync>;
 
 /// All locks. Their versions are on the board, for clients that take no locks at all.
 pub(crate) struct Locks {
@@ -98,11 +98,11 @@ impl<'a> Writing<'a> {
     fn new(locks: &'a Locks, index: u64, mut stripe: RwLockWriteGuard<'a, Stripe>) -> Self {
         let (board, mut forced) = (&*locks.board, Vec::new());
         if !stripe.appenders.is_empty() {
-            appenders::take(board, &locks.abroad, &mut stripe.appenders, |ino| forced.push(ino));
+            forced = appenders::take(board, &locks.abroad, &mut stripe.appenders);
         }
         // Acquire: nothing that is stored under the lock is seen before the version is odd.
         board.version(index).fetch_add(1, Ordering::AcqRel);
-        forced.into_iter().for_each(|ino| locks.haunt(&mut stripe, ino));
+        forced.into_iter().for_each(|forced| locks.haunt(&mut stripe, forced));
         Self { board, index, stripe }
     }
 }
@@ -245,13 +245,13 @@ impl Locks {
         added.map(|stripe| locked.0.push((index, Writing::new(self, index, stripe)))).is_some()
     }
 
-    /// A client was stopped at the end of `ino`: before anybody else gets there, what it may do is to be in vain.
+    /// A client was stopped at the end of a file: before anybody else gets there, what it may do is to be in vain.
     #[cold]
-    fn haunt(&self, stripe: &mut Stripe, ino: Ino) {
-        stripe.haunted.insert(ino.0, false);
-        self.is_haunted.store(true, Ordering::Release);
+    fn haunt(&self, stripe: &mut Stripe, forced: Forced) {
+        stripe.haunted.insert(forced.ino.0, false);
+        self.note_haunted();
         if let Some(calm) = self.calm.get() {
-            calm(stripe, ino);
+            calm(stripe, forced);
         }
     }
 
@@ -266,13 +266,20 @@ impl Locks {
     }
 
     pub fn note_haunted(&self) {
-        self.is_haunted.store(true, Ordering::Release);
+        self.is_haunted.store(true, Ordering::SeqCst);
     }
 
-    /// Nobody is left who could come back.
-    pub fn end_haunting(&self) {
-        self.is_haunted.store(false, Ordering::Release);
-        self.each(|stripe| stripe.haunted.clear());
+    /// Forgets what is haunted, as far as nobody is left who could come back: who is stopped at the end of a file is known
+    /// to be before that file's lock is let go.
+    pub fn end_haunting(&self, may_come_back: impl Fn() -> bool) {
+        self.is_haunted.store(false, Ordering::SeqCst);
+        self.each(|stripe| {
+            if !stripe.haunted.is_empty() && may_come_back() {
+                self.note_haunted();
+            } else {
+                stripe.haunted.clear();
+            }
+        });
     }
 
     /// Every inode's hold and waiting size, one lock after the other.

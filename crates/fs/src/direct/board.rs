@@ -6,6 +6,7 @@
 //!       32       version[1024], each with writes_wait on 128 bytes of its own: the locks of inodes
 //!       16416    seat[1024] of 64 bytes:   0 pin   1 the session it is taken by, or 0
 //!       24608    lease[16384] of 64 bytes: 0 state   1 time of the last write   2 time of the first read since
+//!                                          3 turn of an append and the size before it
 //!       155680   chunk[]: where each chunk lies, with its kind in the low bits
 //! ```
 //!
@@ -17,6 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use ferrite_medium::{Beacon, SharedWords};
 use ferrite_pool::layout::{CHUNK, CHUNK_PAGES, PAGE};
 
+use crate::inode::{SIZE, SIZE_BITS};
 use crate::layout::{CHUNK_INODES, INODE};
 use crate::space::ChunkKind;
 use crate::{Ino, Result};
@@ -154,6 +156,23 @@ impl Board {
     #[inline]
     pub fn accessed(&self, lease: usize) -> &AtomicU64 {
         self.0.word(LEASES_AT + lease * LINE + 2)
+    }
+
+    /// Says, before a size is stored in an append of turn `turn`, that it was `size`.
+    #[inline]
+    pub fn note_size_before(&self, lease: usize, turn: u64, size: u64) {
+        self.0.word(LEASES_AT + lease * LINE + 3).store(turn << SIZE_BITS | size, Ordering::Release);
+    }
+
+    /// Nothing was said of the first turn.
+    pub fn forget_size_before(&self, lease: usize) {
+        self.note_size_before(lease, 1, 0);
+    }
+
+    /// The turn of which that was said last, and the size.
+    pub fn size_before(&self, lease: usize) -> (u64, u64) {
+        let word = self.0.word(LEASES_AT + lease * LINE + 3).load(Ordering::Acquire);
+        (word >> SIZE_BITS, word & SIZE)
     }
 
     /// Numbers that chunks may have.

@@ -6,7 +6,7 @@ use ferrite_medium::{Foreign, Memory, Scheme, order_loads};
 
 use super::abroad::wait_a_little;
 use super::board::{Board, Version};
-use super::state::State;
+use super::state::{Mode, State};
 use crate::Ino;
 use crate::glance::{Found, Glance, find_at_a_glance};
 use crate::inode::End;
@@ -38,26 +38,25 @@ pub(crate) enum Tried<T> {
 /// At work at the end of a file; nobody else is until this is dropped.
 struct AtEnd<'a> {
     word: &'a AtomicU64,
-    serial: u64,
+    at_work: State,
 }
 
 impl AtEnd<'_> {
     /// Lets go, once: what is at work a moment later may be another thread. Whether it was ours to the last (FG7).
     fn finish(self) -> bool {
-        let was_ours = self.let_go();
+        let was_ours = self.let_go(self.at_work.finished());
         std::mem::forget(self);
         was_ours
     }
 
-    fn let_go(&self) -> bool {
-        let (from, to) = (State::at_work(self.serial), State::appending(self.serial));
-        self.word.compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    fn let_go(&self, to: State) -> bool {
+        self.word.compare_exchange(self.at_work.0, to.0, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 }
 
 impl Drop for AtEnd<'_> {
     fn drop(&mut self) {
-        self.let_go();
+        self.let_go(self.at_work.to(Mode::Append));
     }
 }
 
@@ -67,16 +66,21 @@ impl<M: Memory + ?Sized> Hands<'_, M> {
         State(self.board.lease(self.slot).load(Ordering::Acquire))
     }
 
+    #[inline]
+    fn mode(&self) -> Mode {
+        self.state().mode(self.serial)
+    }
+
     /// Whether the owner lives and lets us read.
     #[inline]
     pub fn lets_read(&self) -> bool {
-        self.board.is_lit() && self.state().lets_read(self.serial)
+        self.board.is_lit() && self.mode() >= Mode::Read
     }
 
     /// Whether it lets us store.
     #[inline]
     fn lets_write(&self) -> bool {
-        self.board.is_lit() && self.state().lets_write(self.serial) && self.board.gate().load(Ordering::Acquire) == 0
+        self.board.is_lit() && self.mode() >= Mode::Write && self.board.gate().load(Ordering::Acquire) == 0
     }
 
     /// The file as it is.
@@ -215,19 +219,21 @@ impl<M: Memory + ?Sized> Hands<'_, M> {
     /// Takes the end of the file, where neither the owner nor another thread has it.
     #[inline]
     fn take_end(&self) -> Option<AtEnd<'_>> {
-        let word = self.board.lease(self.slot);
-        let (from, to) = (State::appending(self.serial), State::at_work(self.serial));
-        let taken = word.compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Acquire).is_ok();
+        let (word, free) = (self.board.lease(self.slot), self.state());
+        if free.mode(self.serial) != Mode::Append {
+            return None;
+        }
+        let at_work = free.to(Mode::AtWork);
+        let taken = word.compare_exchange(free.0, at_work.0, Ordering::AcqRel, Ordering::Acquire).is_ok();
         // Made only where it was taken: dropping one lets go.
-        taken.then(|| AtEnd { word, serial: self.serial })
+        taken.then(|| AtEnd { word, at_work })
     }
 
     /// Waits, not pinned, until nobody has the end of the file; whether that came soon.
     #[inline]
     fn may_append_soon(&self) -> bool {
-        let free = State::appending(self.serial);
-        let is_known = || self.state() == free || !self.state().lets_append(self.serial);
-        (is_known() || wait_a_little(is_known)) && self.state().lets_append(self.serial)
+        let is_known = || self.mode() <= Mode::Append;
+        (is_known() || wait_a_little(is_known)) && self.mode() >= Mode::Append
     }
 
     /// FW1: what a size is to cover is durable on return.
@@ -271,8 +277,11 @@ impl<M: Memory + ?Sized> Hands<'_, M> {
         self.settle_data();
         #[cfg(test)]
         super::pause_if_told(super::Point::Size);
+        self.board.note_size_before(self.slot, end_is_ours.at_work.turn(), file.size);
         inode.store(self.memory, file.size.max(end), (now, file.atime));
         self.memory.fence();
+        #[cfg(test)]
+        super::pause_if_told(super::Point::Kept);
         if end_is_ours.finish() && self.board.is_lit() { Tried::Done(at) } else { Tried::Refused }
     }
 }

@@ -4,8 +4,10 @@
 //! the inode had. Until its pin is gone neither may count (FG7): sizes are written by transactions alone, under a later
 //! epoch, and what lies behind the old end are other pages. Those it had are freed, and wait for its pin.
 
+use ferrite_medium::order_loads;
 use ferrite_pool::layout::{CHUNK, PAGE};
 
+use super::appenders::Forced;
 use crate::change::Change;
 use crate::fs::{FileSystem, copy_bytes};
 use crate::inode::Inode;
@@ -20,15 +22,19 @@ impl FileSystem {
         stripe.haunted.contains_key(&ino.0) || self.space.abroad.has_forerunners()
     }
 
-    /// The same for a file whose end was taken by force, right then. Where there is no space for another last page, who
+    /// Lets nothing count any more that a stopped client may do at the end of a file, from whom that was taken by force
+    /// right now; nor a size that it has stored and will not vouch for. Where there is no space for another last page, who
     /// wants to store there meets that again.
-    pub(crate) fn calm_forced(&self, stripe: &mut Stripe, ino: Ino) {
-        if let Ok(mut inode) = self.load_regular(ino) {
-            let _ = self.calm(stripe, &mut inode);
+    pub(crate) fn calm_forced(&self, stripe: &mut Stripe, forced: Forced) {
+        let Ok(mut inode) = self.load_regular(forced.ino) else { return };
+        order_loads();
+        if let Some(size) = forced.size_before(&self.space.board) {
+            inode.head.size = inode.size().min(size);
         }
+        let _ = self.calm(stripe, &mut inode);
     }
 
-    /// Lets nothing count any more that a stopped client may do at the end of a file. For whoever is about to store there.
+    /// The same for whoever is about to store there.
     pub(crate) fn calm(&self, stripe: &mut Stripe, inode: &mut Inode) -> Result<()> {
         let is_calm = stripe.haunted.get(&inode.ino.0).copied().unwrap_or(false);
         if is_calm || !self.is_haunted(stripe, inode.ino) || inode.kind() != Some(Kind::File) {
@@ -99,10 +105,18 @@ impl FileSystem {
 
     /// Forgets what was haunted, when nobody is left who could come back.
     pub(crate) fn end_haunting(&self) {
-        if self.locks.is_haunted() && !self.space.abroad.is_stuck() && !self.space.abroad.has_forerunners() {
-            self.locks.end_haunting();
-            let kept = std::mem::take(&mut self.desk.books.lock().kept);
-            kept.into_iter().for_each(|ino| self.release(ino, 1));
+        let may_come_back = || self.space.abroad.is_stuck() || self.space.abroad.has_forerunners();
+        if !self.locks.is_haunted() || may_come_back() {
+            return;
+        }
+        self.locks.end_haunting(may_come_back);
+        let kept = std::mem::take(&mut self.desk.books.lock().kept);
+        for ino in kept {
+            if self.locks.read(ino).haunted.contains_key(&ino.0) {
+                self.desk.books.lock().kept.push(ino);
+            } else {
+                self.release(ino, 1);
+            }
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use super::appenders::Appender;
 use super::desk::{Books, Out, refused};
 use super::request::{Access, Leased};
-use super::state::State;
+use super::state::{Mode, State};
 use super::times::{Noted, noted};
 use crate::fs::FileSystem;
 use crate::{Error, Ino, Kind, Result};
@@ -69,6 +69,7 @@ impl FileSystem {
                     if self.is_haunted(&stripe, ino) {
                         return refused("a client was stopped while it appended to the file");
                     }
+                    self.space.board.forget_size_before(out.slot);
                     stripe.appenders.push(Appender { ino, slot: out.slot, serial: out.serial });
                 }
                 self.space.board.lease(out.slot).store(State::new(out.serial, out.access).0, Ordering::SeqCst);
@@ -112,7 +113,7 @@ impl FileSystem {
             out.access = most;
             ended += usize::from(most == Access::Read);
             let word = self.space.board.lease(out.slot);
-            if State(word.load(Ordering::SeqCst)).lets_read(out.serial) {
+            if State(word.load(Ordering::SeqCst)).mode(out.serial) >= Mode::Read {
                 word.store(State::new(out.serial, most).0, Ordering::SeqCst);
             }
         }
@@ -136,13 +137,15 @@ impl FileSystem {
         if had_appender {
             self.end_appends(&mut stripe, ino);
         }
-        // Nobody else is given the inode while a stopped client may still store to it.
+        // Nobody else is given the inode while a stopped client may still store to it. Entered while the file is locked:
+        // whoever ends the haunting comes before, or finds it.
         let is_kept = stripe.haunted.contains_key(&ino.0);
-        drop(stripe);
-        self.take_times(ino, &[noted]);
         if is_kept {
             self.desk.books.lock().kept.push(ino);
-        } else {
+        }
+        drop(stripe);
+        self.take_times(ino, &[noted]);
+        if !is_kept {
             self.release(ino, 1);
         }
     }

@@ -1,12 +1,13 @@
 //! The state of a lease, in one word.
 //!
 //! ```text
-//! bits 0..8 mode   8..64 serial
+//! bits 0..4 mode   4..8 turn   8..64 serial
 //! mode 0 void   1 read   2 write   3 append   4 append, at work   5 append, while the owner has the file
 //! ```
 //!
 //! The holder changes 3 to 4 and back, the owner 3 to 5 and back, each by compare-exchange; so one of them has the end
-//! of the file at a time. Everything else is the owner's to say.
+//! of the file at a time. Everything else is the owner's to say. Each append has a turn, another one than that before:
+//! by that the owner knows whether it has stored a size (`appenders`).
 
 use super::request::Access;
 
@@ -14,10 +15,23 @@ use super::request::Access;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct State(pub u64);
 
-const MODE: u64 = 0xff;
-const APPEND: u64 = 3;
-const AT_WORK: u64 = 4;
-const TAKEN: u64 = 5;
+/// What the holder of a lease may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Mode {
+    Void,
+    Read,
+    Write,
+    Append,
+    /// It appends now.
+    AtWork,
+    /// It may append; the owner has the file.
+    Taken,
+}
+
+const MODE: u64 = 0xf;
+const TURN_SHIFT: u32 = 4;
+const TURNS: u64 = 16;
+const SERIAL_SHIFT: u32 = 8;
 
 impl State {
     /// Nobody's.
@@ -26,43 +40,61 @@ impl State {
     /// That of a new lease.
     pub fn new(serial: u64, access: Access) -> Self {
         let mode = match access {
-            Access::Read => 1,
-            Access::Write => 2,
-            Access::Append => APPEND,
+            Access::Read => Mode::Read,
+            Access::Write => Mode::Write,
+            Access::Append => Mode::Append,
         };
-        Self(serial << 8 | mode)
+        Self(serial << SERIAL_SHIFT | mode as u64)
     }
 
-    /// Its holder may append, and does not.
-    pub fn appending(serial: u64) -> Self {
-        Self(serial << 8 | APPEND)
-    }
-
-    /// Its holder appends now.
-    pub fn at_work(serial: u64) -> Self {
-        Self(serial << 8 | AT_WORK)
-    }
-
-    /// The owner has the file.
-    pub fn taken(serial: u64) -> Self {
-        Self(serial << 8 | TAKEN)
-    }
-
-    /// Whether the holder of the lease with this serial may read.
+    /// What the holder of the lease with this serial may do.
     #[inline]
-    pub fn lets_read(self, serial: u64) -> bool {
-        self.0 >> 8 == serial && self.0 & MODE > 0
+    pub fn mode(self, serial: u64) -> Mode {
+        if self.0 >> SERIAL_SHIFT != serial {
+            return Mode::Void;
+        }
+        match self.0 & MODE {
+            1 => Mode::Read,
+            2 => Mode::Write,
+            3 => Mode::Append,
+            4 => Mode::AtWork,
+            5 => Mode::Taken,
+            _ => Mode::Void,
+        }
     }
 
-    /// Whether it may write over what is there.
+    /// The same lease in another mode.
     #[inline]
-    pub fn lets_write(self, serial: u64) -> bool {
-        self.0 >> 8 == serial && self.0 & MODE > 1
+    pub fn to(self, mode: Mode) -> Self {
+        Self(self.0 & !MODE | mode as u64)
     }
 
-    /// Whether it may append, as soon as nobody is at work.
+    /// Which append it is, or is next; another one than that before.
     #[inline]
-    pub fn lets_append(self, serial: u64) -> bool {
-        self.0 >> 8 == serial && self.0 & MODE >= APPEND
+    pub fn turn(self) -> u64 {
+        self.0 >> TURN_SHIFT & (TURNS - 1)
+    }
+
+    /// After an append that stored a size: the next one's turn.
+    #[inline]
+    pub fn finished(self) -> Self {
+        let turn = (self.turn() + 1) % TURNS;
+        Self(self.0 & !((TURNS - 1) << TURN_SHIFT) | turn << TURN_SHIFT).to(Mode::Append)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fg7_each_append_has_another_turn_than_that_before() {
+        let mut state = State::new(77, Access::Append);
+        for turn in 0..40 {
+            assert_eq!((state.turn(), state.mode(77), state.mode(78)), (turn % TURNS, Mode::Append, Mode::Void));
+            let at_work = state.to(Mode::AtWork);
+            assert_eq!((at_work.turn(), at_work.mode(77)), (turn % TURNS, Mode::AtWork));
+            state = at_work.finished();
+        }
     }
 }

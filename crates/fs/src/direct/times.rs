@@ -26,11 +26,12 @@ pub(super) fn noted(board: &Board, slot: usize) -> Noted {
 impl FileSystem {
     /// Lets the inode say when clients wrote to it and read from it.
     pub(crate) fn fold_times(&self, ino: Ino) {
-        if self.desk.is_leased() {
-            let found: Vec<Noted> =
-                self.desk.books.lock().of(ino).map(|out| noted(&self.space.board, out.slot)).collect();
-            self.take_times(ino, &found);
+        // While changes wait they stay on the board.
+        if !self.desk.is_leased() || !self.gate.is_open() {
+            return;
         }
+        let found: Vec<Noted> = self.desk.books.lock().of(ino).map(|out| noted(&self.space.board, out.slot)).collect();
+        self.take_times(ino, &found);
     }
 
     /// The same for all files.

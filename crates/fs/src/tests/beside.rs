@@ -164,7 +164,8 @@ const POINT: &str = "FERRITE_TEST_POINT";
 fn a_client_to_be_killed() {
     let (Ok(point), Ok(pool)) = (std::env::var(POINT), std::env::var("FERRITE_TEST_POOL")) else { return };
     let session = Session::connect(pool.as_ref(), NAME, late()).expect("let in");
-    let point = if point == "size" { Point::Size } else { Point::Store };
+    let points = [("store", Point::Store), ("size", Point::Size), ("kept", Point::Kept)];
+    let point = points.iter().find(|(name, _)| *name == point).expect("one of these").1;
     let access = if std::env::var("FERRITE_TEST_OVER").is_ok() { Access::Write } else { Access::Append };
     let lease = session.lease(Ino(2), access).expect("leased");
     pause_by(move |at| {
@@ -203,7 +204,7 @@ fn kill(mut child: Child) {
 
 #[test]
 fn fg2_fg7_a_killed_client_leaves_nothing_behind() {
-    for (point, over) in [("store", false), ("size", false), ("store", true)] {
+    for (point, over) in [("store", false), ("size", false), ("kept", false), ("store", true)] {
         let house = House::new();
         let before = house.fs.statfs().free_bytes;
         let ino = house.file("log", &[1; 5000]);

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 
 use super::world::*;
 use crate::check::look;
+use crate::direct::Access;
 use crate::direct::appenders::Appender;
 use crate::direct::hands::{Hands, Tried};
 use crate::direct::state::State;
@@ -102,7 +103,7 @@ fn append_directly(fs: &FileSystem, at_byte: Option<u64>, len: usize) {
     let (ino, slot, serial) = (at(fs, "a"), 0, 7);
     fs.space.board.pretend_lit();
     fs.locks.write(ino).appenders.push(Appender { ino, slot, serial });
-    fs.space.board.lease(slot).store(State::appending(serial).0, Ordering::SeqCst);
+    fs.space.board.lease(slot).store(State::new(serial, Access::Append).0, Ordering::SeqCst);
     let (memory, board, foreign) = (fs.memory(), &*fs.space.board, ferrite_medium::Foreign::register());
     let hands = Hands { memory, board, foreign, ino, slot, serial };
     assert!(matches!(hands.append(0, at_byte, &vec![9; len], 3_000_000_000), Tried::Done(_)));

@@ -107,7 +107,7 @@ fn append_others(house: &House, ino: Ino) {
 
 #[test]
 fn fg7_what_a_stopped_client_appends_late_counts_no_more() {
-    for point in [Point::Store, Point::Size] {
+    for point in [Point::Store, Point::Size, Point::Kept] {
         let (late, found) = append_late(point, append_others);
         assert_eq!(late, None, "FG7: it finds out");
         let expected = [&[1; 5000][..], &[2; 100], &[3; 20], &[4; 9000]].concat();
@@ -117,7 +117,7 @@ fn fg7_what_a_stopped_client_appends_late_counts_no_more() {
 
 #[test]
 fn fg7_a_file_is_cut_while_a_client_is_stopped_at_its_end() {
-    for point in [Point::Store, Point::Size] {
+    for point in [Point::Store, Point::Size, Point::Kept] {
         let (late, found) = append_late(point, |house, ino| {
             resize(&house.fs, ino, 4900).expect("cut");
             resize(&house.fs, ino, 6000).expect("grown");
