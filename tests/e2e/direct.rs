@@ -88,6 +88,65 @@ fn calls_have_the_same_results_directly() {
     assert_sound(&place.pool);
 }
 
+const ENDS: &str = r#"
+import os, sys
+fd = os.open(sys.argv[1] + "/file", os.O_RDWR | os.O_CREAT)
+for i in range(100): os.write(fd, b"x" * 100)
+for i in range(100):
+    os.ftruncate(fd, 5000 - i)
+    assert os.fstat(fd).st_size == 5000 - i
+"#;
+
+#[test]
+fn what_is_told_of_a_file_and_its_end_are_direct() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    let server = place.start();
+    let (_, counts) = counted(&python(ENDS, &place.at));
+    assert!(counts["mount"]["calls"].as_u64() < Some(20), "{counts}");
+    assert!(counts["direct"]["calls"].as_u64() > Some(280), "{counts}");
+    server.interrupt();
+    assert_sound(&place.pool);
+}
+
+/// Who writes by which descriptor: it tells of nothing.
+const CHILDREN: &str = r#"
+import os, sys
+def write(fd):
+    for i in range(100): os.pwrite(fd, b"%03d" % i, i * 3)
+path = sys.argv[1] + "/" + sys.argv[2]
+fd = os.open(path, os.O_RDWR | os.O_CREAT)
+os.set_inheritable(fd, True)
+child = os.fork()
+if child == 0:
+    if sys.argv[2] == "own": write(os.open(path, os.O_RDWR))
+    if sys.argv[2] == "inherited": write(fd)
+    if sys.argv[2] == "passed":
+        os.execlp("python3", "python3", "-c", f"import os; [os.write({fd}, b'%03d' % i) for i in range(100)]")
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+assert open(path, "rb").read() == b"".join(b"%03d" % i for i in range(100))
+assert os.lseek(fd, 0, os.SEEK_CUR) == (300 if sys.argv[2] == "passed" else 0)
+"#;
+
+/// LD2, LD6: what a child opens itself is direct, what it inherits is the kernel's, over exec too.
+#[test]
+fn children_are_direct_with_what_they_open() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    let server = place.start();
+    for (whose, is_direct) in [("own", true), ("inherited", false), ("passed", false)] {
+        let (_, counts) = counted(python(CHILDREN, &place.at).arg(whose));
+        assert_eq!(counts["direct"]["calls"].as_u64() > Some(80), is_direct, "{whose}: {counts}");
+    }
+    server.interrupt();
+    assert_sound(&place.pool);
+}
+
 #[test]
 fn programs_have_the_same_results_directly() {
     if !can_mount() {

@@ -137,6 +137,12 @@ impl Description {
         let _ = self.at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |now| (now != KERNELS).then_some(at));
     }
 
+    /// As ftruncate(2).
+    pub fn resize(&self, len: i64) -> Option<()> {
+        let len = u64::try_from(len).ok().filter(|_| self.writes)?;
+        self.file.resize(len)
+    }
+
     /// Moves the offset as lseek(2) does; `None` where that is the kernel's to do or to refuse.
     pub fn seek(&self, by: i64, whence: c_int) -> Option<u64> {
         loop {

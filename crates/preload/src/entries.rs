@@ -9,6 +9,7 @@ mod data;
 mod descriptors;
 mod numbers;
 mod position;
+mod stat;
 mod streams;
 mod transfer;
 mod vectors;

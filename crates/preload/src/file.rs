@@ -6,9 +6,11 @@
 //! Unsafe because the lease is read under a pin without counting its users.
 #![allow(unsafe_code)]
 
+mod looks;
+
 use std::ptr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use ferrite_fs::Ino;
@@ -18,6 +20,7 @@ use ferrite_medium::{pin, wait_for_pins};
 use crate::inside;
 use crate::limit;
 use crate::mounts::Mount;
+use looks::Looks;
 
 /// Calls through the mount that cost as much as asking for a lease.
 const CALLS: u64 = 8;
@@ -69,6 +72,7 @@ pub struct File {
     rest_ns: AtomicU64,
     /// This process has a shared mapping of it: it is the kernel's.
     is_mapped: AtomicBool,
+    looks: OnceLock<Looks>,
 }
 
 impl File {
@@ -84,6 +88,7 @@ impl File {
             append_at_ns: AtomicU64::new(0),
             rest_ns: AtomicU64::new(REST_NS),
             is_mapped: AtomicBool::new(false),
+            looks: OnceLock::new(),
         }
     }
 
@@ -124,6 +129,26 @@ impl File {
 
     pub fn size(&self) -> Option<u64> {
         self.by(Need::Read, Lease::size)
+    }
+
+    /// What fstat(2) tells, once the kernel has told what the mount's files look like.
+    pub fn stat(&self) -> Option<libc::stat> {
+        let looks = self.looks.get()?;
+        let attr = self.by(Need::Read, Lease::attr)?;
+        looks.of(&attr)
+    }
+
+    /// `found` is what the kernel told.
+    pub fn note_looks(&self, found: &libc::stat) {
+        let _ = self.looks.set(Looks(*found));
+    }
+
+    pub fn resize(&self, len: u64) -> Option<()> {
+        let _inside = inside::enter()?;
+        if len > limit::file_bytes() {
+            return None;
+        }
+        self.by(Need::Write, |lease| lease.resize(len))
     }
 
     /// Everything written is durable, by whomever: while the right to write is ours the kernel has nothing dirty.
@@ -245,6 +270,6 @@ impl Drop for File {
 
 /// Nanoseconds since some moment.
 fn now_ns() -> u64 {
-    static BEGAN: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+    static BEGAN: OnceLock<Instant> = OnceLock::new();
     1 + BEGAN.get_or_init(Instant::now).elapsed().as_nanos() as u64
 }

@@ -6,7 +6,7 @@
 use std::ffi::{CStr, c_char, c_int, c_long, c_uint, c_ulong, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use libc::{FILE, iovec, mode_t, msghdr, off_t, rlimit, size_t, sockaddr, socklen_t, ssize_t};
+use libc::{FILE, iovec, mode_t, msghdr, off_t, rlimit, size_t, sockaddr, socklen_t, ssize_t, stat};
 
 /// The next function of a name, looked up when it is first called.
 pub struct Next {
@@ -115,6 +115,9 @@ next! {
     fn lseek(fd: c_int, by: off_t, whence: c_int) -> off_t;
     fn fsync(fd: c_int) -> c_int;
     fn fdatasync(fd: c_int) -> c_int;
+    fn ftruncate(fd: c_int, len: off_t) -> c_int;
+    fn fstat(fd: c_int, into: *mut stat) -> c_int;
+    fn __fxstat(version: c_int, fd: c_int, into: *mut stat) -> c_int;
     fn close(fd: c_int) -> c_int;
     fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int;
     fn dup(fd: c_int) -> c_int;

@@ -278,6 +278,78 @@ def streams():
     assert told[-1] == b"x", told
 
 
+def same(fd, name):
+    within, without = os.fstat(fd), os.stat(path(name))
+    fields = [field for field in dir(within) if field.startswith("st_")]
+    differ = [(field, getattr(within, field), getattr(without, field)) for field in fields
+              if getattr(within, field) != getattr(without, field)]
+    assert not differ and os.fstat(fd) == within, differ
+
+
+def what_is_told_of_a_file():
+    fd = os.open(path("told"), os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o640)
+    wanted = b""
+    for i in range(often):
+        os.write(fd, b"t%03d" % i)
+        wanted += b"t%03d" % i
+        same(fd, "told")
+    for i in range(often):
+        os.pwrite(fd, b"u", i * 4)
+        assert os.pread(fd, 1, i * 4) == b"u"
+        same(fd, "told")
+    wanted = wanted.replace(b"t", b"u")
+    other("told")
+    same(fd, "told")
+    reader = os.open(path("told"), os.O_RDONLY)
+    for change in (lambda: os.chmod(path("told"), 0o604), lambda: os.link(path("told"), path("also")),
+                   lambda: os.utime(path("told"), ns=(1_600_000_000_123_456_789, 1_500_000_000_987_654_321)),
+                   lambda: os.utime(path("told"), (-5, -7)), lambda: os.unlink(path("also")),
+                   lambda: os.write(fd, b"more"), lambda: os.setxattr(fd, "user.a", b"b" * 3000)):
+        change()
+        same(fd, "told")
+        same(reader, "told")
+    child = os.fork()
+    if child == 0:
+        same(fd, "told")
+        os.utime(path("told"), (1, 2))
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    same(fd, "told")
+    check("told", wanted + b"more", "told of")
+    os.close(fd)
+    fails(9, os.fstat, fd)
+    os.close(reader)
+
+
+def where_a_file_ends():
+    fd = os.open(path("end"), os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
+    reader = os.open(path("end"), os.O_RDONLY)
+    wanted = b""
+    for i in range(often):
+        os.write(fd, b"e" * 1000)
+        wanted += b"e" * 1000
+    for i in range(often):
+        size = (i * 7919) % 50000
+        os.ftruncate(fd, size)
+        wanted = wanted[:size] + b"\0" * (size - len(wanted))
+        assert os.lseek(fd, 0, os.SEEK_END) == size
+        same(fd, "end")
+        os.write(fd, b"f%03d" % i)
+        wanted += b"f%03d" % i
+        assert os.pread(reader, 100000, 0) == wanted
+        if i % 8 == 0:
+            check("end", wanted, "cut or grown")
+            with open(path("end"), "rb") as stream:
+                view = mmap.mmap(stream.fileno(), 0, prot=mmap.PROT_READ)
+                assert view[:] == wanted
+                view.close()
+    fails(22, os.ftruncate, reader, 5)
+    fails(22, os.ftruncate, fd, -1)
+    check("end", wanted, "at last")
+    for one in (fd, reader):
+        os.close(one)
+
+
 def threads_write_places_of_their_own():
     fd = os.open(path("threads"), os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
     os.ftruncate(fd, 4 * 1000 * 64)
@@ -372,6 +444,22 @@ def the_kernel_moves_the_offset(wanted):
     os.close(to)
 
 
+def buffers_that_are_none():
+    fd = os.open(path("plain"), os.O_RDWR)
+    room = ctypes.create_string_buffer(8)
+    for i in range(often):
+        assert os.pread(fd, 8, 0) == os.pread(fd, 8, 0)
+        for at in (0, 8, 1 << 47, (1 << 64) - 1, (1 << 64) - 4096):
+            for call in (libc.read, libc.write, libc.pread, libc.pwrite):
+                assert call(fd, ctypes.c_void_p(at), ctypes.c_size_t(8), ctypes.c_long(0)) == -1, (call, at)
+                assert ctypes.get_errno() == 14, (call, at)
+            assert libc.readv(fd, ctypes.c_void_p(at), 1) == -1 and ctypes.get_errno() == 14
+            assert libc.fstat(fd, ctypes.c_void_p(at)) == -1 and ctypes.get_errno() == 14
+        assert os.lseek(fd, 0, os.SEEK_CUR) == 0
+    assert libc.read(fd, room, 8) == 8
+    os.close(fd)
+
+
 def limits():
     import resource
     import signal
@@ -403,10 +491,13 @@ truncation_by_others()
 names_come_and_go()
 others_read_after_each_write()
 streams()
+what_is_told_of_a_file()
+where_a_file_ends()
 threads_write_places_of_their_own()
 a_number_is_given_out_again(wanted)
 streams_of_the_c_library(wanted)
 calls_by_number(wanted)
 the_kernel_moves_the_offset(wanted)
+buffers_that_are_none()
 limits()
 print("all is as it should be")

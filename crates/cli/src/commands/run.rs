@@ -23,8 +23,8 @@ use tally::Tally;
 /// its reads and writes are copies from and to persistent memory, without a system call. A write is durable when it
 /// returns. Its children are run the same way.
 ///
-/// Direct: read, write, pread, pwrite and their forms for several buffers, lseek, appending, fsync, fdatasync, of files
-/// that the program opens itself. Everything else goes through the mount as always: stdio streams, shared mappings,
+/// Direct: read, write, pread, pwrite and their forms for several buffers, lseek, appending, fsync, fdatasync, fstat,
+/// ftruncate, of files that the program opens itself. Everything else goes through the mount as always: stdio streams, shared mappings,
 /// sendfile, and descriptors that another process shares. A file that others write to or read through the mount goes
 /// through the mount for everybody while they do.
 ///

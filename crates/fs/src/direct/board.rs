@@ -6,7 +6,7 @@
 //!       32       version[1024], each with writes_wait on 128 bytes of its own: the locks of inodes
 //!       16416    seat[1024] of 64 bytes:   0 pin   1 the session it is taken by, or 0
 //!       24608    lease[16384] of 64 bytes: 0 state   1 time of the last write   2 time of the first read since
-//!                                          3 turn of an append and the size before it
+//!                                          3 turn of an append and the size before it   4 other leases on the file
 //!       155680   chunk[]: where each chunk lies, with its kind in the low bits
 //! ```
 //!
@@ -173,6 +173,12 @@ impl Board {
     pub fn size_before(&self, lease: usize) -> (u64, u64) {
         let word = self.0.word(LEASES_AT + lease * LINE + 3).load(Ordering::Acquire);
         (word >> SIZE_BITS, word & SIZE)
+    }
+
+    /// How many others have a lease on its file.
+    #[inline]
+    pub fn others(&self, lease: usize) -> &AtomicU64 {
+        self.0.word(LEASES_AT + lease * LINE + 4)
     }
 
     /// Numbers that chunks may have.

@@ -1,6 +1,8 @@
 //! A client's way to a file system that another process serves.
 
+use std::cell::Cell;
 use std::fs::File;
+use std::marker::PhantomData;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
@@ -39,6 +41,23 @@ pub struct Session {
 impl std::fmt::Debug for Session {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Session").field("name", &self.name).field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+/// This thread is asking, until it is dropped.
+struct Turn(PhantomData<*const ()>);
+
+thread_local!(static ASKS: Cell<bool> = const { Cell::new(false) });
+
+impl Turn {
+    fn take() -> Option<Self> {
+        (!ASKS.replace(true)).then_some(Self(PhantomData))
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        ASKS.set(false);
     }
 }
 
@@ -97,8 +116,15 @@ impl Session {
             return Err(failed("the pool's owner has ended"));
         }
         let request = Request::DirectLease { name: self.name.clone(), session: self.id, ino: ino.0, access };
-        let (leased, _) = ask::<Leased>(&mut self.client.lock(), &request)?;
+        let leased = self.ask::<Leased>(&request)?;
         Lease::new(Arc::clone(self), ino, leased).ok_or_else(|| failed("the pool's owner answers with a strange lease"))
+    }
+
+    /// Asks the owner, and waits for its answer.
+    fn ask<T: DeserializeOwned>(&self, request: &Request) -> Result<T> {
+        // What a signal interrupted here is not waited for: it may hold the lock.
+        let Some(_turn) = Turn::take() else { return Err(failed("this thread is asking already")) };
+        ask(&mut self.client.lock(), request).map(|(answer, _)| answer)
     }
 
     /// Whether the owner is gone or the session was taken back: its leases say nothing from then on.
@@ -144,7 +170,16 @@ impl Session {
             return None;
         }
         let request = Request::DirectAhead { name: self.name.clone(), session: self.id, ino: ino.0, bytes };
-        ask::<Option<bool>>(&mut self.client.lock(), &request).ok().map(drop)
+        self.ask::<Option<bool>>(&request).ok().map(drop)
+    }
+
+    /// Asks that `ino` have `size` bytes; `None` where that is not for us.
+    pub(super) fn resize(&self, ino: Ino, size: u64) -> Option<()> {
+        if self.is_over() {
+            return None;
+        }
+        let request = Request::DirectResize { name: self.name.clone(), session: self.id, ino: ino.0, size };
+        self.ask::<Option<bool>>(&request).ok().map(drop)
     }
 
     /// Gives the lease on `ino` back.
@@ -152,7 +187,7 @@ impl Session {
         if !self.is_over() {
             let request = Request::DirectReturn { name: self.name.clone(), session: self.id, ino: ino.0 };
             // Where it fails the owner takes it back with the connection.
-            let _ = ask::<Option<bool>>(&mut self.client.lock(), &request);
+            let _ = self.ask::<Option<bool>>(&request);
         }
     }
 }
@@ -163,7 +198,7 @@ impl Drop for Session {
         if !self.is_over() {
             let request = Request::DirectClose { name: self.name.clone(), session: self.id };
             // Where it fails the owner ends it with the connection.
-            let _ = ask::<Option<bool>>(&mut self.client.lock(), &request);
+            let _ = self.ask::<Option<bool>>(&request);
         }
     }
 }

@@ -140,6 +140,11 @@ impl FileSystem {
                 self.give_ahead(session.0, Ino(ino), bytes)?;
                 Ok(Reply::default())
             }
+            Request::DirectResize { session, ino, size, .. } => {
+                self.ensure_theirs(session, caller)?;
+                self.resize(session.0, Ino(ino), size)?;
+                Ok(Reply::default())
+            }
             Request::DirectReturn { session, ino, .. } => {
                 self.ensure_theirs(session, caller)?;
                 self.take_back(session.0, Ino(ino));

@@ -1,5 +1,7 @@
 //! What a client does with its own hands: reads, overwrites and appends, over the board and the pool's memory.
 
+mod telling;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ferrite_medium::{Foreign, Memory, Scheme, order_loads};

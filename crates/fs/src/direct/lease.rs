@@ -10,7 +10,7 @@ use super::client::Session;
 use super::hands::{Hands, Tried};
 use super::request::Leased;
 use super::seat;
-use crate::Ino;
+use crate::{Attr, Ino};
 
 /// How often something is tried that somebody else's change came between.
 const TRIES: u32 = 16;
@@ -125,6 +125,17 @@ impl Lease {
     pub fn size(&self) -> Option<u64> {
         let hands = self.hands()?;
         again(|| hands.size())
+    }
+
+    /// What `stat` tells of the file, by somebody who alone has a lease on it.
+    pub fn attr(&self) -> Option<Attr> {
+        let hands = self.hands()?;
+        again(|| hands.attr())
+    }
+
+    /// Cuts the file, which it may write to, or lets it grow by a hole. A call to the owner; the lease stays.
+    pub fn resize(&self, size: u64) -> Option<()> {
+        self.session.resize(self.ino, size)
     }
 
     /// Every byte was durable when its write returned. Where the inode does not say yet when that was, the owner is to be

@@ -9,7 +9,7 @@ use super::request::{Access, Leased};
 use super::state::{Mode, State};
 use super::times::{Noted, noted};
 use crate::fs::FileSystem;
-use crate::{Error, Ino, Kind, Result};
+use crate::{Error, Ino, Kind, Result, SetAttr};
 
 impl FileSystem {
     /// Gives `session` a lease on `ino`.
@@ -62,6 +62,7 @@ impl FileSystem {
             return refused(format!("the kernel keeps its copy of the file: {why}"));
         }
         let mut stripe = self.locks.write(ino);
+        self.tell_others(ino);
         let books = self.desk.books.lock();
         match books.leases.get(&(ino.0, session)) {
             Some(now) if (now.serial, now.access) == (out.serial, out.access) => {
@@ -137,6 +138,13 @@ impl FileSystem {
         if had_appender {
             self.end_appends(&mut stripe, ino);
         }
+        if !noted.is_nothing()
+            && self.refuse_if_read_only().is_ok()
+            && let Some(_pass) = self.gate.try_pass()
+        {
+            self.keep_times(&stripe, ino, &[noted]);
+        }
+        self.tell_others(ino);
         // Nobody else is given the inode while a stopped client may still store to it. Entered while the file is locked:
         // whoever ends the haunting comes before, or finds it.
         let is_kept = stripe.haunted.contains_key(&ino.0);
@@ -144,9 +152,32 @@ impl FileSystem {
             self.desk.books.lock().kept.push(ino);
         }
         drop(stripe);
-        self.take_times(ino, &[noted]);
         if !is_kept {
             self.release(ino, 1);
+        }
+    }
+
+    /// Tells those who have a lease on `ino` how many others have one; its lock is held.
+    fn tell_others(&self, ino: Ino) {
+        let mut books = self.desk.books.lock();
+        let others = books.of(ino).count().saturating_sub(1) as u64;
+        books.of(ino).for_each(|out| self.space.board.others(out.slot).store(others, Ordering::Release));
+    }
+
+    /// Cuts `ino`, to which `session` may write, or lets it grow by a hole.
+    pub(super) fn resize(&self, session: u64, ino: Ino, size: u64) -> Result<()> {
+        let (access, copies) = {
+            let books = self.desk.books.lock();
+            (books.leases.get(&(ino.0, session)).map(|out| out.access), books.copies.as_ref().map(Arc::clone))
+        };
+        if access.is_none_or(|access| access < Access::Write) {
+            return refused("the session may not write to this file");
+        }
+        self.setattr(ino, &SetAttr { size: Some(size), ..SetAttr::default() })?;
+        // Somebody may have come by the mount meanwhile, and have a copy of what was cut off (FG6).
+        match copies.map_or(Ok(()), |copies| copies.forget(ino)) {
+            Ok(()) => Ok(()),
+            Err(why) => refused(format!("the kernel keeps its copy of the file: {why}")),
         }
     }
 

@@ -46,6 +46,17 @@ pub enum Request {
         /// For so many bytes.
         bytes: u64,
     },
+    /// Cuts a file that the session may write to, or lets it grow by a hole.
+    DirectResize {
+        /// The file system.
+        name: String,
+        /// The session.
+        session: GrantId,
+        /// The inode.
+        ino: u64,
+        /// Bytes that it is to have.
+        size: u64,
+    },
     /// Gives a lease back.
     DirectReturn {
         /// The file system.
@@ -71,6 +82,7 @@ impl Request {
             Self::DirectOpen { name }
             | Self::DirectLease { name, .. }
             | Self::DirectAhead { name, .. }
+            | Self::DirectResize { name, .. }
             | Self::DirectReturn { name, .. }
             | Self::DirectClose { name, .. } => name,
         }

@@ -3,9 +3,11 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::board::Board;
+use crate::Ino;
 use crate::fs::FileSystem;
+use crate::inode::Inode;
+use crate::locks::Stripe;
 use crate::read::apply_waiting;
-use crate::{Ino, Time};
 
 /// Times of a file that clients noted.
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,15 +25,46 @@ pub(super) fn noted(board: &Board, slot: usize) -> Noted {
     Noted { written: take(board.written(slot)), accessed: take(board.accessed(slot)) }
 }
 
+/// What is noted in `slot`.
+pub(super) fn seen(board: &Board, slot: usize) -> Noted {
+    let load = |word: &AtomicU64| word.load(Ordering::Acquire);
+    Noted { written: load(board.written(slot)), accessed: load(board.accessed(slot)) }
+}
+
+impl Noted {
+    pub fn is_nothing(self) -> bool {
+        (self.written, self.accessed) == (0, 0)
+    }
+
+    /// Lets `inode` say it.
+    pub fn tell(self, inode: &mut Inode) {
+        let (written, accessed) = (self.written as i64, self.accessed as i64);
+        if written > inode.head.mtime {
+            inode.touch(written);
+        }
+        if accessed > 0 && inode.head.atime <= inode.head.mtime {
+            inode.head.atime = accessed.max(inode.head.mtime.saturating_add(1));
+        }
+    }
+}
+
 impl FileSystem {
     /// Lets the inode say when clients wrote to it and read from it.
     pub(crate) fn fold_times(&self, ino: Ino) {
-        // While changes wait they stay on the board.
-        if !self.desk.is_leased() || !self.gate.is_open() {
+        if !self.desk.is_leased() {
             return;
         }
-        let found: Vec<Noted> = self.desk.books.lock().of(ino).map(|out| noted(&self.space.board, out.slot)).collect();
-        self.take_times(ino, &found);
+        let board = &self.space.board;
+        // While changes wait they stay on the board.
+        let is_noted = self.desk.books.lock().of(ino).any(|out| !seen(board, out.slot).is_nothing());
+        if is_noted
+            && self.refuse_if_read_only().is_ok()
+            && let Some(_pass) = self.gate.try_pass()
+        {
+            let stripe = self.locks.write(ino);
+            let found: Vec<Noted> = self.desk.books.lock().of(ino).map(|out| noted(board, out.slot)).collect();
+            self.keep_times(&stripe, ino, &found);
+        }
     }
 
     /// The same for all files.
@@ -42,23 +75,15 @@ impl FileSystem {
         }
     }
 
-    pub(super) fn take_times(&self, ino: Ino, noted: &[Noted]) {
-        let latest = |of: fn(&Noted) -> u64| noted.iter().map(of).max().unwrap_or(0) as i64;
-        let (written, accessed) = (latest(|noted| noted.written), latest(|noted| noted.accessed));
-        if (written, accessed) == (0, 0) || self.refuse_if_read_only().is_err() {
-            return;
+    /// Lets the inode say what is `noted`, under its lock; the caller has passed the gate.
+    pub(super) fn keep_times(&self, stripe: &Stripe, ino: Ino, noted: &[Noted]) {
+        let latest = |of: fn(&Noted) -> u64| noted.iter().map(of).max().unwrap_or(0);
+        let latest = Noted { written: latest(|noted| noted.written), accessed: latest(|noted| noted.accessed) };
+        if let Ok(mut inode) = self.load_regular(ino) {
+            apply_waiting(stripe, &mut inode);
+            latest.tell(&mut inode);
+            // A time that cannot be kept is no error of anybody's.
+            let _ = self.store_end(stripe, &mut inode);
         }
-        let Some(_pass) = self.gate.try_pass() else { return };
-        let stripe = self.locks.write(ino);
-        let Ok(mut inode) = self.load_regular(ino) else { return };
-        apply_waiting(&stripe, &mut inode);
-        if written > inode.head.mtime {
-            inode.touch(Time(written).0);
-        }
-        if accessed > 0 && inode.head.atime <= inode.head.mtime {
-            inode.head.atime = accessed.max(inode.head.mtime.saturating_add(1));
-        }
-        // A time that cannot be kept is no error of anybody's.
-        let _ = self.store_end(&stripe, &mut inode);
     }
 }

@@ -1,8 +1,12 @@
 //! Clients beside the owner: what they read and write is what everybody sees.
 
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
 use super::house::*;
 use super::world::*;
-use crate::direct::Access;
+use crate::direct::{Access, Copies};
 use crate::{Allocate, Ino, Time};
 
 #[test]
@@ -38,6 +42,65 @@ fn times_of_a_clients_accesses_are_seen() {
     assert_eq!((attr.mtime, attr.ctime), (Time(9_000_000_000), Time(9_000_000_000)));
     assert_eq!(lease.read(0, &mut [0; 100]), Some(100));
     assert!(house.fs.getattr(ino).expect("there").atime > attr.mtime, "as relatime has it");
+}
+
+#[test]
+fn a_client_alone_tells_of_a_file_what_the_owner_tells() {
+    let house = House::new();
+    let ino = house.file("one", &[1; 10_000]);
+    let (client, other) = (house.client(), house.client());
+    let lease = client.lease(ino, Access::Append).expect("leased");
+    let works: [&dyn Fn(); 5] = [
+        &|| assert_eq!(lease.append(&[2; 5000]), Some((10_000, 5000))),
+        &|| assert_eq!(lease.write(0, &[3; 10]), Some(10)),
+        &|| assert_eq!(lease.read(0, &mut [0; 10]), Some(10)),
+        &|| assert_eq!(lease.resize(100), Some(())),
+        &|| house.fs.unlink(Ino::ROOT, b"one").expect("it goes"),
+    ];
+    for work in works {
+        work();
+        let told = lease.attr().expect("it is alone");
+        assert_eq!(told, house.fs.getattr(ino).expect("there"));
+        assert_eq!(lease.attr(), Some(told), "FG1: before and after the inode says the times");
+    }
+    let reader = other.lease(ino, Access::Read).expect("leased");
+    assert_eq!((lease.attr(), reader.attr()), (None, None), "each may have noted times");
+    drop(lease);
+    assert_eq!(reader.attr(), house.fs.getattr(ino).ok());
+}
+
+#[test]
+fn a_client_cuts_and_grows_its_file() {
+    let house = House::new();
+    let ino = house.file("one", &[1; 100_000]);
+    let (client, other) = (house.client(), house.client());
+    let lease = client.lease(ino, Access::Append).expect("leased");
+    let (reader, copies) = (other.lease(ino, Access::Read).expect("leased"), Arc::new(Copied::default()));
+    house.fs.tell_copies(copies.clone());
+    assert_eq!(reader.resize(0), None, "it may only read");
+    assert_eq!(lease.resize(5000), Some(()));
+    assert_eq!(lease.append(&[2; 10]), Some((5000, 10)), "the lease stays");
+    assert_eq!(lease.resize(9000), Some(()));
+    assert_eq!(lease.append(&[3]), Some((9000, 1)));
+    let expected = [&[1; 5000][..], &[2; 10], &[0; 3990], &[3]].concat();
+    assert_eq!(content(&house.fs, ino).expect("it reads"), expected);
+    assert_eq!(*copies.forgotten.lock(), [ino; 2], "FG6: nobody keeps what was cut off");
+    house.fs.end_writing(ino);
+    assert_eq!(lease.resize(0), None, "it may write no more");
+    assert_sound(&house.fs);
+}
+
+/// Somebody who is told what to forget.
+#[derive(Default)]
+struct Copied {
+    forgotten: Mutex<Vec<Ino>>,
+}
+
+impl Copies for Copied {
+    fn forget(&self, ino: Ino) -> std::io::Result<()> {
+        self.forgotten.lock().push(ino);
+        Ok(())
+    }
 }
 
 #[test]

@@ -16,12 +16,22 @@ use crate::{real, table, tally};
 /// The kernel moves no more by one call.
 const MOST: usize = 0x7fff_f000;
 
+/// Below this nothing is mapped (`vm.mmap_min_addr`), and above that neither, unless it was asked for.
+const LOWEST: usize = 1 << 16;
+const HIGHEST: usize = (1 << 47) - (1 << 12);
+
+/// Whether a program can have memory there; where it cannot, the kernel says so.
+#[inline]
+pub fn may_be_memory(at: usize, len: usize) -> bool {
+    at >= LOWEST && at.checked_add(len).is_some_and(|end| end <= HIGHEST)
+}
+
 /// The program's buffer, unless only the kernel can tell what is wrong with it.
 ///
 /// # Safety
 /// `into` is for `len` bytes, as for read(2).
 unsafe fn room<'a>(into: *mut c_void, len: usize) -> Option<&'a mut [u8]> {
-    let fits = !into.is_null() && len > 0 && isize::try_from(len).is_ok();
+    let fits = len > 0 && may_be_memory(into.addr(), len);
     // SAFETY: as the caller has it.
     fits.then(|| unsafe { slice::from_raw_parts_mut(into.cast(), len.min(MOST)) })
 }
@@ -31,17 +41,19 @@ unsafe fn room<'a>(into: *mut c_void, len: usize) -> Option<&'a mut [u8]> {
 /// # Safety
 /// `from` is `len` bytes, as for write(2).
 unsafe fn bytes<'a>(from: *const c_void, len: usize) -> Option<&'a [u8]> {
-    let fits = !from.is_null() && len > 0 && isize::try_from(len).is_ok();
+    let fits = len > 0 && may_be_memory(from.addr(), len);
     // SAFETY: as the caller has it.
     fits.then(|| unsafe { slice::from_raw_parts(from.cast(), len.min(MOST)) })
 }
 
-fn done(len: usize) -> ssize_t {
+/// A call that was done directly, of `len` bytes.
+pub fn direct(len: usize) -> ssize_t {
     tally::direct(len);
     len as ssize_t
 }
 
-fn through(result: ssize_t) -> ssize_t {
+/// One that went through the mount.
+pub fn through(result: ssize_t) -> ssize_t {
     tally::mount(result);
     result
 }
@@ -50,7 +62,7 @@ entry! { read = __read, (fd: c_int, into: *mut c_void, len: size_t) -> ssize_t {
     // SAFETY: as the program has it.
     let tried = table::with(fd, |it| unsafe { room(into, len) }.and_then(|room| it.read(room)));
     match tried {
-        Some(Some(len)) => done(len),
+        Some(Some(len)) => direct(len),
         // SAFETY: as the program has it.
         Some(None) => unsafe { read_slowly(fd, into, len) },
         // SAFETY: as the program has it.
@@ -65,7 +77,7 @@ unsafe fn read_slowly(fd: c_int, into: *mut c_void, len: size_t) -> ssize_t {
     // SAFETY: as the program has it.
     let room = unsafe { room(into, len) }.filter(|room| it.file.ask(Need::Read, room.len()));
     if let Some(len) = room.and_then(|room| it.read(room)) {
-        return done(len);
+        return direct(len);
     }
     // SAFETY: as the program has it.
     through(unsafe { it.read_by_kernel(fd, into, len) })
@@ -87,7 +99,7 @@ entry! { pread = pread64 = __pread64, (fd: c_int, into: *mut c_void, len: size_t
         room.zip(u64::try_from(at).ok()).and_then(|(room, at)| it.read_at(at, room))
     });
     match tried {
-        Some(Some(len)) => done(len),
+        Some(Some(len)) => direct(len),
         // SAFETY: as the program has it.
         Some(None) => unsafe { pread_slowly(fd, into, len, at) },
         // SAFETY: as the program has it.
@@ -97,14 +109,14 @@ entry! { pread = pread64 = __pread64, (fd: c_int, into: *mut c_void, len: size_t
 
 #[cold]
 unsafe fn pread_slowly(fd: c_int, into: *mut c_void, len: size_t, at: off_t) -> ssize_t {
-    let direct = table::held(fd).and_then(|it| {
+    let tried = table::held(fd).and_then(|it| {
         let from = u64::try_from(at).ok()?;
         // SAFETY: as the program has it.
         let room = unsafe { room(into, len) }.filter(|room| it.file.ask(Need::Read, room.len()))?;
         it.read_at(from, room)
     });
     // SAFETY: as the program has it.
-    direct.map_or_else(|| through(unsafe { real::pread(fd, into, len, at) }), done)
+    tried.map_or_else(|| through(unsafe { real::pread(fd, into, len, at) }), direct)
 }
 
 entry! { __pread_chk = __pread64_chk,
@@ -121,7 +133,7 @@ entry! { write = __write, (fd: c_int, from: *const c_void, len: size_t) -> ssize
     // SAFETY: as the program has it.
     let tried = table::with(fd, |it| unsafe { bytes(from, len) }.map_or(Written::Not, |bytes| it.write(bytes)));
     match tried {
-        Some(Written::Bytes(len)) => done(len),
+        Some(Written::Bytes(len)) => direct(len),
         // SAFETY: as the program has it.
         Some(Written::Claimed(place)) => unsafe { write_slowly(fd, from, len, Some(place)) },
         // SAFETY: as the program has it.
@@ -140,7 +152,7 @@ unsafe fn write_slowly(fd: c_int, from: *const c_void, len: size_t, claimed: Opt
     };
     // SAFETY: as the program has it.
     match unsafe { it.write_slowly(fd, bytes, claimed) } {
-        (result, true) => done(result as usize),
+        (result, true) => direct(result as usize),
         (result, false) => through(result),
     }
 }
@@ -152,7 +164,7 @@ entry! { pwrite = pwrite64 = __pwrite64, (fd: c_int, from: *const c_void, len: s
         bytes.zip(u64::try_from(at).ok()).and_then(|(bytes, at)| it.write_at(at, bytes))
     });
     match tried {
-        Some(Some(len)) => done(len),
+        Some(Some(len)) => direct(len),
         // SAFETY: as the program has it.
         Some(None) => unsafe { pwrite_slowly(fd, from, len, at) },
         // SAFETY: as the program has it.
@@ -162,11 +174,11 @@ entry! { pwrite = pwrite64 = __pwrite64, (fd: c_int, from: *const c_void, len: s
 
 #[cold]
 unsafe fn pwrite_slowly(fd: c_int, from: *const c_void, len: size_t, at: off_t) -> ssize_t {
-    let direct = table::held(fd).and_then(|it| {
+    let tried = table::held(fd).and_then(|it| {
         // SAFETY: as the program has it.
         let (bytes, at) = (unsafe { bytes(from, len) }?, u64::try_from(at).ok()?);
         it.asks_to_write(at, bytes.len()).then(|| it.write_at(at, bytes)).flatten()
     });
     // SAFETY: as the program has it.
-    direct.map_or_else(|| through(unsafe { real::pwrite(fd, from, len, at) }), done)
+    tried.map_or_else(|| through(unsafe { real::pwrite(fd, from, len, at) }), direct)
 }

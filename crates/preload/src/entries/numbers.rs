@@ -6,7 +6,7 @@
 use std::ffi::{c_int, c_long, c_uint, c_ulong};
 
 use super::before::{clone_with, surrender_fd};
-use super::{data, descriptors, entry, position, vectors};
+use super::{data, descriptors, entry, position, stat, vectors};
 use crate::{forks, real, tracked};
 
 entry! { syscall, (number: c_long, a: c_long, b: c_long, c: c_long, d: c_long, e: c_long, f: c_long) -> c_long {
@@ -36,6 +36,8 @@ unsafe fn by_name(number: c_long, [a, b, c, d, ..]: [c_long; 6]) -> Option<c_lon
             libc::SYS_open => descriptors::open(a as _, b as c_int, c as libc::mode_t).into(),
             libc::SYS_openat => descriptors::openat(fd, b as _, c as c_int, d as libc::mode_t).into(),
             libc::SYS_creat => descriptors::creat(a as _, b as libc::mode_t).into(),
+            libc::SYS_fstat => stat::fstat(fd, b as _).into(),
+            libc::SYS_ftruncate => stat::ftruncate(fd, b).into(),
             libc::SYS_close => descriptors::close(fd).into(),
             libc::SYS_close_range => descriptors::close_range(a as c_uint, b as c_uint, c as c_int).into(),
             libc::SYS_dup => descriptors::dup(fd).into(),

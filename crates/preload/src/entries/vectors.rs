@@ -20,7 +20,7 @@ const MOST: c_int = 64;
 /// # Safety
 /// `parts` are `count` of them.
 unsafe fn listed<'a>(parts: *const iovec, count: c_int) -> Option<&'a [iovec]> {
-    let fits = !parts.is_null() && (1..=MOST).contains(&count);
+    let fits = (1..=MOST).contains(&count) && data::may_be_memory(parts.addr(), count as usize * size_of::<iovec>());
     // SAFETY: as the caller has it.
     let listed = fits.then(|| unsafe { slice::from_raw_parts(parts, count as usize) })?;
     let sum = listed.iter().try_fold(0_usize, |sum, part| sum.checked_add(part.iov_len))?;

@@ -1,0 +1,25 @@
+//! What a client tells of a file by itself, as the owner would.
+
+use std::sync::atomic::Ordering;
+
+use ferrite_medium::Memory;
+
+use super::{Hands, Tried};
+use crate::Attr;
+use crate::direct::times;
+use crate::inode::Inode;
+
+impl<M: Memory> Hands<'_, M> {
+    /// What `stat` tells of the file; refused where others have leases on it too, who may have noted times.
+    pub fn attr(&self) -> Tried<Attr> {
+        let Some((version, file)) = self.glance_between().filter(|_| self.lets_read()) else { return Tried::Refused };
+        let mut inode = Inode::load(self.memory, self.ino, file.at);
+        times::seen(self.board, self.slot).tell(&mut inode);
+        let is_alone = self.board.others(self.slot).load(Ordering::Acquire) == 0;
+        // Times are taken from the board, and leases given, under the lock that the version is of.
+        if !self.is_still(version) || !self.lets_read() {
+            return Tried::Overtaken;
+        }
+        inode.attr().filter(|_| is_alone).map_or(Tried::Refused, Tried::Done)
+    }
+}

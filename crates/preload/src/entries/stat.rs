@@ -1,0 +1,56 @@
+//! What `fstat` tells, and where a file ends.
+//!
+//! Unsafe because they are called by whoever knows the name, with whatever pointers the program has.
+#![allow(unsafe_code)]
+
+use std::ffi::c_int;
+
+use libc::{off_t, stat};
+
+use super::data::{direct, may_be_memory, through};
+use super::entry;
+use crate::{real, table};
+
+/// `fstat` by `call` of the kernel, where it is not done directly.
+///
+/// # Safety
+/// As for fstat(2).
+unsafe fn told(fd: c_int, into: *mut stat, call: impl FnOnce() -> c_int) -> c_int {
+    let known = table::with(fd, |it| it.file.stat().filter(|_| may_be_memory(into.addr(), size_of::<stat>())));
+    let Some(tried) = known else { return call() };
+    if let Some(known) = tried {
+        // SAFETY: as the caller has it; the kernel does not ask how it is aligned.
+        unsafe { into.write_unaligned(known) };
+        return direct(0) as c_int;
+    }
+    let done = call();
+    if done == 0 {
+        // SAFETY: the kernel has just filled it.
+        let found = unsafe { into.read_unaligned() };
+        table::with(fd, |it| it.file.note_looks(&found));
+    }
+    through(done as isize) as c_int
+}
+
+entry! { fstat = fstat64, (fd: c_int, into: *mut stat) -> c_int {
+    // SAFETY: as the program has it.
+    unsafe { told(fd, into, || real::fstat(fd, into)) }
+}}
+
+// As programs call it that were made for C libraries before 2.33.
+entry! { __fxstat = __fxstat64, (version: c_int, fd: c_int, into: *mut stat) -> c_int {
+    // SAFETY: as the program has it.
+    let call = || unsafe { real::__fxstat(version, fd, into) };
+    // SAFETY: as above; of this version the C library fills the same as by `fstat`.
+    if version == 1 { unsafe { told(fd, into, call) } } else { call() }
+}}
+
+entry! { ftruncate = ftruncate64, (fd: c_int, len: off_t) -> c_int {
+    match table::held(fd).map(|it| it.resize(len)) {
+        Some(Some(())) => direct(0) as c_int,
+        // SAFETY: no pointer is passed.
+        Some(None) => through(unsafe { real::ftruncate(fd, len) } as isize) as c_int,
+        // SAFETY: no pointer is passed.
+        None => unsafe { real::ftruncate(fd, len) },
+    }
+}}
