@@ -1,6 +1,8 @@
 //! The bare copies that every access ends in, public so that a bench can run them beside a guarded one.
 //!
-//! Loads and cached stores are libc's `memcpy`. Non-temporal stores go by whole 64-byte lines; what does not fill
+//! Cached stores are libc's `memcpy`, and so are loads but those of many lines to a place within a line like their own:
+//! a string instruction does not mistake its loads for ones of what the copy before stored at the same offset of a page,
+//! and fetches ahead. Reads of 4 KiB in order take three fifths of the time. Non-temporal stores go by whole 64-byte lines; what does not fill
 //! a line goes by 8-byte non-temporal words where it is made of them, else it is stored and its line flushed. Either
 //! way the bytes are in the persistence domain after this thread's next [`fence`].
 #![allow(unsafe_code)]
@@ -30,6 +32,23 @@ pub unsafe fn copy_and_sum(_: *mut u8, _: *const u8, _: usize) -> Option<u32> {
 
 /// Bytes in a cache line.
 pub const LINE_BYTES: usize = 64;
+/// Bytes from which on a string instruction is worth its start.
+const STRING_BYTES_MIN: usize = 1024;
+
+/// Copies `len` bytes out of a memory into a buffer.
+///
+/// # Safety
+/// As [`plain`].
+#[inline]
+pub unsafe fn load(cpu: Cpu, dst: *mut u8, src: *const u8, len: usize) {
+    let is_alike = (dst as usize ^ src as usize).is_multiple_of(LINE_BYTES);
+    if cpu.has_fast_strings && len >= STRING_BYTES_MIN && is_alike {
+        // SAFETY: the caller's promise; the processor has the instruction.
+        return unsafe { arch::copy_string(dst, src, len) };
+    }
+    // SAFETY: the caller's promise.
+    unsafe { plain(dst, src, len) };
+}
 
 /// Copies `len` bytes by the C library's routine: cached, nothing flushed.
 ///
@@ -208,6 +227,23 @@ mod tests {
                 assert!(first.is_multiple_of(LINE_BYTES) && flushed.start == at / LINE_BYTES, "{at} {len}");
                 assert_eq!(flushed.end, (at + len - 1) / LINE_BYTES + 1, "{at} {len}");
             }
+        }
+    }
+
+    /// Loads bring every byte and touch none beside, whichever instruction copies them.
+    #[test]
+    fn a_load_is_a_copy_at_every_length_and_place() {
+        let from: Vec<u8> = (0..8192_u32).map(|i| (i % 251) as u8).collect();
+        for (len, at) in [(0, 0), (1, 3), (1023, 0), (1024, 0), (1024, 1), (1025, 64), (4096, 0), (4096, 8), (5000, 63)]
+        {
+            let mut into = vec![0xff; 8192];
+            let shift = from.as_ptr().align_offset(LINE_BYTES) + at;
+            let place = into.as_ptr().align_offset(LINE_BYTES) + LINE_BYTES;
+            // SAFETY: both lie within their vectors of 8192 bytes: 5000, and three lines, are less.
+            unsafe { load(Cpu::get(), into.as_mut_ptr().add(place), from.as_ptr().add(shift), len) };
+            assert_eq!(into[place..place + len], from[shift..shift + len], "{len} bytes at {at}");
+            let beside = into[..place].iter().chain(&into[place + len..]);
+            assert!(beside.into_iter().all(|byte| *byte == 0xff), "{len} bytes at {at}");
         }
     }
 

@@ -33,6 +33,8 @@ pub struct Cpu {
     pub line_flush: LineFlush,
     /// The widest non-temporal store.
     pub stream_width: StreamWidth,
+    /// String instructions start quickly, and move lines at the speed of vectors.
+    pub has_fast_strings: bool,
     has_clwb: bool,
     has_clflushopt: bool,
 }
@@ -63,13 +65,13 @@ impl Cpu {
             (false, true) => LineFlush::Clflushopt,
             (false, false) => LineFlush::Clflush,
         };
-        Self { line_flush, stream_width, has_clwb, has_clflushopt }
+        Self { line_flush, stream_width, has_fast_strings: false, has_clwb, has_clflushopt }
     }
 
-    /// CPUID leaf 7: EBX bit 23 is clflushopt, bit 24 is clwb (Intel SDM volume 2, CPUID).
+    /// CPUID leaf 7: EBX bit 23 is clflushopt, bit 24 is clwb; EDX bit 4 is FSRM (Intel SDM volume 2, CPUID).
     #[cfg(target_arch = "x86_64")]
     fn detect() -> Self {
-        let features = std::arch::x86_64::__cpuid_count(7, 0).ebx;
+        let leaf = std::arch::x86_64::__cpuid_count(7, 0);
         let stream_width = if std::arch::is_x86_feature_detected!("avx512f") {
             StreamWidth::Avx512
         } else if std::arch::is_x86_feature_detected!("avx2") {
@@ -77,7 +79,8 @@ impl Cpu {
         } else {
             StreamWidth::Sse2
         };
-        Self::from_bits(features & (1 << 24) != 0, features & (1 << 23) != 0, stream_width)
+        let found = Self::from_bits(leaf.ebx & (1 << 24) != 0, leaf.ebx & (1 << 23) != 0, stream_width);
+        Self { has_fast_strings: leaf.edx & (1 << 4) != 0, ..found }
     }
 
     #[cfg(not(target_arch = "x86_64"))]

@@ -85,6 +85,17 @@ pub unsafe fn stream_words(dst: *mut u8, src: *const u8, len: usize) {
 }
 
 /// # Safety
+/// `src` is valid for reads and `dst` for writes of `len` bytes, and they do not overlap.
+#[inline]
+pub unsafe fn copy_string(dst: *mut u8, src: *const u8, len: usize) {
+    // SAFETY: the caller's promise; the direction flag is clear in all Rust code.
+    unsafe {
+        asm!("rep movsb", inout("rcx") len => _, inout("rdi") dst => _, inout("rsi") src => _,
+            options(nostack, preserves_flags));
+    }
+}
+
+/// # Safety
 /// The `count` lines from `first` are readable, and the processor has the instruction.
 #[inline]
 pub unsafe fn flush(first: *const u8, count: usize, by: LineFlush) {
