@@ -144,7 +144,7 @@ fn replay(path: &Path, scheme: Scheme, bytes: u64) -> Result<Figures> {
     let shape = Shape::of_bytes(bytes, OVER_PROVISION_PERCENT, LIKE)?;
     let mut drive = Spec { scheme, shape, timing: Timing::default() }.build()?;
     drive.prefill()?;
-    let options = ReaderOptions { page_bytes: shape.page_bytes, device: None };
+    let options = ReaderOptions { page_bytes: shape.page_bytes, format: None, device: None };
     let mut trace = Ahead::new(Reader::new(Input::open(path)?, options)?);
     Replay::default().run(&mut trace, &mut drive, &mut |_| true)?;
     Ok(drive.figures()?)

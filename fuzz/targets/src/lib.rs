@@ -17,6 +17,9 @@ mod tags;
 mod trace;
 mod transaction;
 
+use ferrite_sim::block_trace::Format;
+use ferrite_sim::trace::Form;
+
 /// A decoder under test.
 pub struct Target {
     /// What `cargo fuzz run` and the folder in fuzz/corpus call it.
@@ -28,7 +31,7 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [Target; 12] = [
+pub const TARGETS: [Target; 24] = [
     Target { name: "superblock", run: superblock::target, seeds: superblock::seeds },
     Target { name: "record", run: record::target, seeds: record::seeds },
     Target { name: "tags", run: tags::target, seeds: tags::seeds },
@@ -39,8 +42,68 @@ pub const TARGETS: [Target; 12] = [
     Target { name: "image", run: image::target, seeds: image::seeds },
     Target { name: "control", run: control::target, seeds: control::seeds },
     Target { name: "nbd", run: nbd::target, seeds: nbd::seeds },
-    Target { name: "trace", run: trace::target, seeds: trace::seeds },
-    Target { name: "block_trace", run: block_trace::target, seeds: block_trace::seeds },
+    Target { name: "trace", run: |data| trace::target(data, None), seeds: || trace::seeds(None) },
+    Target {
+        name: "trace_lackey",
+        run: |data| trace::target(data, Some(Form::Lackey)),
+        seeds: || trace::seeds(Some(Form::Lackey)),
+    },
+    Target {
+        name: "trace_din",
+        run: |data| trace::target(data, Some(Form::Din)),
+        seeds: || trace::seeds(Some(Form::Din)),
+    },
+    Target {
+        name: "trace_champsim",
+        run: |data| trace::target(data, Some(Form::Champsim)),
+        seeds: || trace::seeds(Some(Form::Champsim)),
+    },
+    Target {
+        name: "trace_drmemtrace",
+        run: |data| trace::target(data, Some(Form::Drmemtrace)),
+        seeds: || trace::seeds(Some(Form::Drmemtrace)),
+    },
+    Target {
+        name: "trace_ramulator",
+        run: |data| trace::target(data, Some(Form::Ramulator)),
+        seeds: || trace::seeds(Some(Form::Ramulator)),
+    },
+    Target {
+        name: "trace_compact",
+        run: |data| trace::target(data, Some(Form::Compact)),
+        seeds: || trace::seeds(Some(Form::Compact)),
+    },
+    Target { name: "block_trace", run: |data| block_trace::target(data, None), seeds: || block_trace::seeds(None) },
+    Target {
+        name: "block_trace_plain",
+        run: |data| block_trace::target(data, Some(Format::Plain)),
+        seeds: || block_trace::seeds(Some(Format::Plain)),
+    },
+    Target {
+        name: "block_trace_disksim",
+        run: |data| block_trace::target(data, Some(Format::DiskSim)),
+        seeds: || block_trace::seeds(Some(Format::DiskSim)),
+    },
+    Target {
+        name: "block_trace_spc",
+        run: |data| block_trace::target(data, Some(Format::Spc)),
+        seeds: || block_trace::seeds(Some(Format::Spc)),
+    },
+    Target {
+        name: "block_trace_msr",
+        run: |data| block_trace::target(data, Some(Format::Msr)),
+        seeds: || block_trace::seeds(Some(Format::Msr)),
+    },
+    Target {
+        name: "block_trace_blkparse",
+        run: |data| block_trace::target(data, Some(Format::Blkparse)),
+        seeds: || block_trace::seeds(Some(Format::Blkparse)),
+    },
+    Target {
+        name: "block_trace_iolog",
+        run: |data| block_trace::target(data, Some(Format::Iolog)),
+        seeds: || block_trace::seeds(Some(Format::Iolog)),
+    },
 ];
 
 /// Runs the target `name`.

@@ -1,4 +1,4 @@
-//! Traces of memory accesses: the form told by content, and as each of the forms.
+//! Traces of memory accesses: each form by itself, and the form told by content, in any compression.
 
 use std::io::Cursor;
 use std::path::Path;
@@ -12,11 +12,9 @@ const PATH: &str = "fuzz";
 /// What is uncompressed goes on for longer than its bytes say; so much of it is enough.
 const ACCESSES: usize = 1 << 16;
 
-pub fn target(data: &[u8]) {
-    let named = Form::ALL.into_iter().map(|(_, form)| Some(form));
-    for form in named.chain([None]) {
-        read(data, Reading { form, line_bits: 6, cores: 1 + u16::from(data.len().is_multiple_of(2)) });
-    }
+/// In `form`, or as it looks.
+pub fn target(data: &[u8], form: Option<Form>) {
+    read(data, Reading { form, line_bits: 6, cores: 1 + u16::from(data.len().is_multiple_of(2)) });
 }
 
 fn read(data: &[u8], reading: Reading) {
@@ -52,24 +50,38 @@ fn simulate(events: &[ferrite_sim::cache::Event]) {
     }
 }
 
-pub fn seeds() -> Vec<Vec<u8>> {
-    let words = |words: &[u64]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
-    let compact = words(&[0x40, 0x81, 0x1_0000, 0x40]);
-    let packed = {
-        let mut writer = trace::Writer::new(Vec::new(), PATH).expect("it can be made");
-        [64, 129, 1 << 20].iter().for_each(|word| writer.push(*word).expect("memory"));
-        writer.finish().expect("memory")
+/// Traces in `form`, or in all of them, also compressed.
+pub fn seeds(form: Option<Form>) -> Vec<Vec<u8>> {
+    let Some(form) = form else {
+        let every = Form::ALL.into_iter().flat_map(|(_, form)| seeds(Some(form)));
+        return every.chain([packed(), zipped(b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\x03")]).collect();
     };
-    vec![
-        b"==1== Lackey\nI  04001000,3\n L 1ffeff,8\n S 0421c7cc,4\n M 0421c7d0,2\n".to_vec(),
-        b"2 408ed4\n0 10019d94\n1 10019d88\n".to_vec(),
-        b"3 20734016\n1 20846400 20734080\n".to_vec(),
-        b"1 0: 326 <marker: version 7>\n2 1: 326 read 8 byte(s) @ 0x7fff1355c6c8 by PC 0x7f86ef03d107\n".to_vec(),
-        words(&[0x40_1000, 0, 0x7fff_0040, 0, 0x7fff_0080, 0x7fff_1000, 0, 0]),
-        compact,
-        packed,
-        zipped(b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\x03"),
-    ]
+    let texts: &[&str] = match form {
+        Form::Lackey => &[
+            "==1== Lackey\nI  04001000,3\n L 1ffeff,8\n S 0421c7cc,4\n M 0421c7d0,2\n",
+            " S 7ffffffffff8,8\n\n==1== \n M 10003e,4\n",
+        ],
+        Form::Din => &["2 408ed4\n0 10019d94\n1 10019d88\n", "r 0x1000 more\nw 1040\ni 1080\n4 0\n"],
+        Form::Ramulator => &["3 20734016\n1 20846400 20734080\n", "70 0x10000\n0 65536 131072\n"],
+        Form::Drmemtrace => &[
+            "1 0: 326 <marker: version 7>\n2 1: 326 read 8 byte(s) @ 0x7fff1355c6c8 by PC 0x7f86ef03d107\n",
+            "Output format:\n------\n5 1: 7 ifetch 3 byte(s) @ 0x40d107 non-branch\n7 2: 8 write 8 byte(s) @ 0x7fff1355c6c0 by PC 0x40d10a\nView tool results:\n 2 : total instructions\n",
+        ],
+        Form::Champsim => return vec![words(&[0x40_1000, 0, 0x7fff_0040, 0, 0x7fff_0080, 0x7fff_1000, 0, 0])],
+        Form::Compact => return vec![words(&[0x40, 0x81, 0x1_0000, 0x40]), words(&[1 << 56 | 0x81, 2 << 56 | 0x40])],
+    };
+    texts.iter().map(|text| text.as_bytes().to_vec()).collect()
+}
+
+fn words(words: &[u64]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+/// The compact form, in zstd.
+fn packed() -> Vec<u8> {
+    let mut writer = trace::Writer::new(Vec::new(), PATH).expect("it can be made");
+    [64, 129, 1 << 20].iter().for_each(|word| writer.push(*word).expect("memory"));
+    writer.finish().expect("memory")
 }
 
 /// A gzip of the one line ` L 1000,8`, by its head: a stored block.
@@ -86,13 +98,15 @@ mod tests {
 
     #[test]
     fn the_seeds_are_valid() {
-        for seed in seeds() {
-            let input = Input::over(Path::new(PATH), Cursor::new(seed.clone())).expect("it can be opened");
-            let mut reader =
-                trace::open(input, Reading { form: None, line_bits: 6, cores: 1 }).expect("its form is told");
-            let mut accesses = Vec::new();
-            while reader.read(&mut accesses).expect("it is sound") {}
-            assert!(!accesses.is_empty(), "{:?}", String::from_utf8_lossy(&seed));
+        for form in Form::ALL.into_iter().map(|one| Some(one.1)).chain([None]) {
+            for seed in seeds(form) {
+                let input = Input::over(Path::new(PATH), Cursor::new(seed.clone())).expect("it can be opened");
+                let mut reader =
+                    trace::open(input, Reading { form, line_bits: 6, cores: 1 }).expect("its form is told");
+                let mut accesses = Vec::new();
+                while reader.read(&mut accesses).expect("it is sound") {}
+                assert!(!accesses.is_empty(), "{:?}", String::from_utf8_lossy(&seed));
+            }
         }
     }
 }

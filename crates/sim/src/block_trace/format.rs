@@ -1,5 +1,7 @@
 //! The formats.
 
+use std::str::FromStr;
+
 use super::line::Parsed;
 use super::{blkparse, disksim, iolog, msr, plain, spc};
 
@@ -34,6 +36,15 @@ impl Format {
     /// The word for it.
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(_, format)| *format == self).map_or("", |(name, _)| name)
+    }
+}
+
+impl FromStr for Format {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|one| one.0 == name).map(|one| one.1);
+        found.ok_or_else(|| format!("there is no format {name:?}; there are {}", Self::ALL.map(|one| one.0).join(", ")))
     }
 }
 

@@ -16,6 +16,8 @@ const SNIFFED_BYTES: usize = 64 << 10;
 pub struct ReaderOptions {
     /// Bytes of a page, in which plain traces count.
     pub page_bytes: u32,
+    /// Its format, if its content is not to tell.
+    pub format: Option<Format>,
     /// Only the requests of this device. Without it a trace of several is refused, since their addresses overlap.
     pub device: Option<u32>,
 }
@@ -33,17 +35,15 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Reads `input`, whose format is told by its content.
+    /// Reads `input`, whose format is told by its content if it was not named.
     ///
     /// # Errors
     /// Where it is no trace that is known, or cannot be read.
     pub fn new(mut input: Input, options: ReaderOptions) -> Result<Self> {
         let begin = input.peek(SNIFFED_BYTES)?;
-        let parser = sniff::parser(&begin, options.page_bytes.into());
-        let parser = match parser {
-            Some(parser) => parser,
-            None => return Err(unknown(&input, &begin)),
-        };
+        let format = options.format.or_else(|| sniff::format(&begin));
+        let Some(format) = format else { return Err(unknown(&input, &begin)) };
+        let parser = sniff::parser(format, &begin, options.page_bytes.into());
         let lines = Lines::new(input.bytes);
         Ok(Self { path: input.path, lines, parser, wanted: options.device, seen: None, line: 0, is_cut: false })
     }

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::{Input, Result, proof};
 
-const OPTIONS: ReaderOptions = ReaderOptions { page_bytes: 4096, device: None };
+const OPTIONS: ReaderOptions = ReaderOptions { page_bytes: 4096, format: None, device: None };
 
 pub(super) fn read_with(text: &[u8], options: ReaderOptions) -> Result<(Format, Vec<Request>)> {
     let input = Input::over(Path::new("t"), std::io::Cursor::new(text.to_vec()))?;

@@ -62,7 +62,7 @@ impl Convert {
 
     fn blocks(&self, format: Format) -> Outcome {
         let page_bytes = u32::try_from(self.page).map_err(|_| "--page is too large")?;
-        let options = ReaderOptions { page_bytes, device: self.device };
+        let options = ReaderOptions { page_bytes, format: None, device: self.device };
         let mut reader = Reader::new(Input::open(&self.from)?, options)?;
         let told = |error: io::Error| format!("writing {}: {error}", self.to.display());
         let mut writer = Writer::new(open(&self.to)?, format, page_bytes).map_err(told)?;

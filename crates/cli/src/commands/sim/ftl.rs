@@ -6,7 +6,7 @@ use std::time::Instant;
 use clap::{Args, ValueEnum};
 use ferrite_pool::owner::Progress;
 use ferrite_sim::Input;
-use ferrite_sim::block_trace::{self, Ahead, Reader, ReaderOptions};
+use ferrite_sim::block_trace::{self, Ahead, Format, Reader, ReaderOptions};
 use ferrite_sim::ftl::{Choice, Figures, Replay, Replayed, Scheme, Shape, Spec, Timing};
 use serde::Serialize;
 
@@ -28,6 +28,9 @@ pub struct Ftl {
     /// The trace; - is standard input
     #[arg(long, value_name = "FILE")]
     trace: PathBuf,
+    /// Its format, where its content does not tell: plain, disksim, spc, msr, blkparse, iolog
+    #[arg(long)]
+    format: Option<Format>,
     /// The translation layer: a map of pages, or FAST (a map of blocks, one sequential and many random log blocks)
     #[arg(long, value_enum, default_value_t)]
     scheme: SchemeName,
@@ -121,7 +124,7 @@ impl Ftl {
         let shape = self.shape.shape()?;
         let spec = Spec { scheme, shape, timing: self.timing };
         let mut drive = spec.build().map_err(|why| Failure::Usage(why.to_string()))?;
-        let options = ReaderOptions { page_bytes: shape.page_bytes, device: self.device };
+        let options = ReaderOptions { page_bytes: shape.page_bytes, format: self.format, device: self.device };
         let mut trace = Ahead::new(Reader::new(Input::open(&self.trace)?, options)?);
         if self.prefill {
             drive.prefill()?;

@@ -52,7 +52,7 @@ fn a_trace_that_ends_inside_a_line_is_truncated() {
 fn compressed_data_that_ends_early_is_truncated() {
     let text: String = (0..5000).map(|page| format!("W {} 1\n", page * 7919 % 10_007)).collect();
     let packed = zstd::encode_all(text.as_bytes(), 1).expect("it packs");
-    let options = ReaderOptions { page_bytes: 4096, device: None };
+    let options = ReaderOptions { page_bytes: 4096, format: None, device: None };
     assert_eq!(read_with(&packed, options).expect("whole").1.len(), 5000);
     let cut = read_with(&packed[..packed.len() - 10], options);
     assert!(matches!(cut, Err(Error::Truncated { .. })), "{cut:?}");
@@ -70,9 +70,9 @@ fn devices_are_told_apart() {
     assert_eq!(told(text), "t:2: requests of device 1 after those of 0: choose one, as by --device 0");
     let two = "8,0 0 1 0.0 0 C W 8 + 8 [0]\n8,16 0 1 0.0 0 C W 8 + 8 [0]\n";
     assert_eq!(told(two), "t:2: requests of device 8,16 after those of 8,0: choose one, as by --device 8,0");
-    let chosen = ReaderOptions { page_bytes: 4096, device: device("8,16") };
+    let chosen = ReaderOptions { page_bytes: 4096, format: None, device: device("8,16") };
     assert_eq!(read_with(two.as_bytes(), chosen).expect("a trace").1.len(), 1);
     assert_eq!([device("7"), device("x"), device("8,")], [Some(7), None, None]);
-    let options = ReaderOptions { page_bytes: 4096, device: Some(0) };
+    let options = ReaderOptions { page_bytes: 4096, format: None, device: Some(0) };
     assert_eq!(read_with(text.as_bytes(), options).expect("a trace").1.len(), 2);
 }

@@ -1,0 +1,4 @@
+//! `cargo fuzz run block_trace_plain`: the target is in fuzz/targets/src/block_trace.rs.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| ferrite_fuzz::run("block_trace_plain", data));
