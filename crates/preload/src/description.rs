@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::file::{File, Need, Place};
-use crate::real;
+use crate::{real, tracked};
 
 /// The offset is the kernel's.
 const KERNELS: u64 = u64::MAX;
@@ -160,8 +160,16 @@ impl Description {
         }
     }
 
+    /// Lets the kernel know how large the file is (LD7).
+    pub fn tell_size(&self, fd: c_int) {
+        if self.file.takes_news() {
+            tracked::tell_size(fd);
+        }
+    }
+
     /// Gives the offset to the kernel for good, by `fd`.
     pub fn surrender(&self, fd: c_int) {
+        self.tell_size(fd);
         while let Some(at) = self.offset() {
             // SAFETY: no pointer is passed.
             unsafe { real::lseek(fd, at as i64, libc::SEEK_SET) };
@@ -173,6 +181,7 @@ impl Description {
 
     /// Lets the kernel know the offset, which stays here.
     pub fn show(&self, fd: c_int) {
+        self.tell_size(fd);
         if let Some(at) = self.offset() {
             // SAFETY: no pointer is passed.
             unsafe { real::lseek(fd, at as i64, libc::SEEK_SET) };
@@ -185,8 +194,8 @@ impl Description {
 
     /// A `call` that uses the offset, by the kernel.
     pub fn lend<T>(&self, fd: c_int, call: impl FnOnce() -> T) -> T {
-        let Some(before) = self.offset() else { return call() };
         self.show(fd);
+        let Some(before) = self.offset() else { return call() };
         let done = call();
         // SAFETY: no pointer is passed.
         let after = unsafe { real::lseek(fd, 0, libc::SEEK_CUR) };
@@ -229,6 +238,7 @@ impl Description {
         }
         let bytes = from.as_ptr().cast();
         if self.appends() {
+            self.tell_size(fd);
             // SAFETY: as the caller has it.
             let written = unsafe { real::write(fd, bytes, from.len()) };
             if written > 0 && self.offset().is_some() {

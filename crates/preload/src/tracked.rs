@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use crate::description::Description;
 use crate::file::File;
 use crate::mounts::{self, Mount};
-use crate::{inside, table};
+use crate::{inside, real, table};
 
 /// Mounts by the identity that the kernel never gives twice; `None` for others'.
 type Mounts = BTreeMap<u64, Option<Arc<Mount>>>;
@@ -81,6 +81,17 @@ fn asked(fd: c_int) -> Option<libc::statx> {
     (done == 0).then_some(found)
 }
 
+/// Has the kernel ask how large the file of `fd` is.
+pub fn tell_size(fd: c_int) {
+    let errno = real::errno();
+    // SAFETY: all zeros is a valid statx.
+    let mut found: libc::statx = unsafe { mem::zeroed() };
+    let flags = libc::AT_EMPTY_PATH | libc::AT_STATX_FORCE_SYNC;
+    // SAFETY: an empty C string, and a live value that the kernel fills.
+    unsafe { libc::statx(fd, c"".as_ptr(), flags, libc::STATX_SIZE, &raw mut found) };
+    real::set_errno(errno);
+}
+
 impl Known {
     fn sweep(&mut self) {
         self.opened += 1;
@@ -100,6 +111,8 @@ pub fn map(fd: c_int) {
         && let Some(file) = find(fd)
     {
         file.map();
+        // Others may have written to it too.
+        tell_size(fd);
         KNOWN.lock().mapped.push(file);
     }
 }

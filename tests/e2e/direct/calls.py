@@ -214,6 +214,36 @@ def mappings_see_writes():
     os.close(fd)
 
 
+def the_kernel_knows_the_size():
+    """Right after a write, by calls that tell nobody a size; none of them asks for it by itself."""
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+    libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+    to = os.open(path("news"), os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
+    for shared in (None, mmap.MAP_PRIVATE, mmap.MAP_SHARED):
+        fd = os.open(path("size"), os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
+        for i in range(often):
+            os.write(fd, pattern(i, 4096))
+            last = pattern(i, 4096)[-100:]
+            if shared is None:
+                assert fcntl.ioctl(fd, termios.FIONREAD, b"    ") == b"\0\0\0\0"
+                assert os.sendfile(to, fd, (i + 1) * 4096 - 100, 200) == 100, i
+                assert os.pread(to, 100, i * 100) == last
+                continue
+            view = libc.mmap(None, (i + 1) * 4096, mmap.PROT_READ, shared, fd, 0)
+            assert ctypes.string_at(view + (i + 1) * 4096 - 100, 100) == last
+            libc.munmap(view, (i + 1) * 4096)
+        os.close(fd)
+    os.close(to)
+    fd = os.open(path("size"), os.O_RDWR | os.O_APPEND | os.O_TRUNC)
+    for i in range(often):
+        os.write(fd, b"0123456789")
+        if i % 10 == 5:
+            other("size")
+        assert os.lseek(fd, 0, os.SEEK_CUR) == 10 * (i + 1), i
+    os.close(fd)
+
+
 def truncation_by_others():
     fd = os.open(path("cut"), os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
     for i in range(often):
@@ -487,6 +517,7 @@ another_program_finds_the_offset(wanted)
 appends()
 appenders_do_not_overwrite_each_other()
 mappings_see_writes()
+the_kernel_knows_the_size()
 truncation_by_others()
 names_come_and_go()
 others_read_after_each_write()

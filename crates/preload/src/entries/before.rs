@@ -129,7 +129,9 @@ fn surrender(passed: &Passed) {
 }
 
 fn show(passed: &Passed) {
-    table::with(passed.fd(0), |it| it.show(passed.fd(0)));
+    if let Some(it) = table::held(passed.fd(0)) {
+        it.show(passed.fd(0));
+    }
 }
 
 /// How many bytes there are to read counts from the offset.
@@ -145,8 +147,18 @@ fn send_message(passed: &Passed) {
 }
 
 fn map(passed: &Passed) {
-    if passed.fd(4) >= 0 && passed.fd(3) & libc::MAP_SHARED != 0 {
-        tracked::map(passed.fd(4));
+    map_with(passed.fd(4), passed.fd(3));
+}
+
+/// A mapping of `fd` is about to be made.
+pub fn map_with(fd: c_int, flags: c_int) {
+    if fd < 0 || flags & libc::MAP_ANONYMOUS != 0 {
+        return;
+    }
+    if flags & libc::MAP_SHARED != 0 {
+        tracked::map(fd);
+    } else if let Some(it) = table::held(fd) {
+        it.tell_size(fd);
     }
 }
 

@@ -165,7 +165,9 @@ entry! { fcntl = fcntl64 = __fcntl, (fd: c_int, command: c_int, argument: c_ulon
         || matches!(command, libc::F_OFD_SETLK | libc::F_OFD_SETLKW | libc::F_OFD_GETLK)
     {
         // The range may be counted from the offset.
-        table::with(fd, |it| it.show(fd));
+        if let Some(it) = table::held(fd) {
+            it.show(fd);
+        }
     }
     // SAFETY: as the program has it.
     let done = unsafe { real::fcntl(fd, command, argument) };

@@ -5,9 +5,9 @@
 
 use std::ffi::{c_int, c_long, c_uint, c_ulong};
 
-use super::before::{clone_with, surrender_fd};
+use super::before::{clone_with, map_with, surrender_fd};
 use super::{data, descriptors, entry, position, stat, vectors};
-use crate::{forks, real, tracked};
+use crate::{forks, real};
 
 entry! { syscall, (number: c_long, a: c_long, b: c_long, c: c_long, d: c_long, e: c_long, f: c_long) -> c_long {
     let arguments = [a, b, c, d, e, f];
@@ -60,7 +60,7 @@ fn prepare(number: c_long, [a, b, c, d, e, _]: [c_long; 6]) {
         // Its requests may use the offset, and come by nobody.
         libc::SYS_io_uring_setup => forks::before_split(),
         libc::SYS_unshare if a as c_int & libc::CLONE_FILES != 0 => forks::before_split(),
-        libc::SYS_mmap if d as c_int & libc::MAP_SHARED != 0 && e as c_int >= 0 => tracked::map(e as c_int),
+        libc::SYS_mmap => map_with(e as c_int, d as c_int),
         libc::SYS_sendfile | libc::SYS_copy_file_range | libc::SYS_splice | libc::SYS_preadv2 | libc::SYS_pwritev2 => {
             // Whichever of them are descriptors.
             [a, b, c].into_iter().for_each(|fd| surrender_fd(fd as c_int));

@@ -12,8 +12,12 @@ use crate::{real, table};
 
 /// `call`, for which the kernel has the offset of `fd` if it is `used`.
 fn lent<T>(fd: c_int, used: bool, call: impl FnOnce() -> T) -> T {
-    match table::held(fd).filter(|_| used) {
-        Some(it) => it.lend(fd, call),
+    match table::held(fd) {
+        Some(it) if used => it.lend(fd, call),
+        Some(it) => {
+            it.tell_size(fd);
+            call()
+        }
         None => call(),
     }
 }
