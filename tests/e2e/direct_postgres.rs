@@ -1,0 +1,30 @@
+//! PostgreSQL under `ferrite run`.
+
+use crate::kill::number;
+use crate::mount::can_mount;
+use crate::programs::{client, ferrite};
+use crate::server::{folder, run};
+
+/// As its own user, whose pool it is: nobody else can have it directly.
+const POSTGRES: &str = include_str!("direct/postgres.sh");
+
+#[test]
+fn postgres_keeps_its_commits_directly_through_kill_rounds_of_it() {
+    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let programs = versions.map(|version| version.path().join("bin")).find(|bin| bin.join("initdb").is_file());
+    let Some(programs) = programs else { return println!("skipped: this machine has no PostgreSQL server") };
+    if !can_mount() {
+        return;
+    }
+    let folder = folder(true);
+    let mut program = client("unshare");
+    program.args(["--mount", "--propagation", "private", "bash", "-c", POSTGRES, "-"]);
+    program.arg(ferrite().get_program()).arg(folder.path()).arg(number("FERRITE_ROUNDS", 3).to_string());
+    let told = run(program.arg(programs));
+    if told.contains("skipped: ") {
+        return println!("{told}");
+    }
+    assert!(told.contains("none lost") && told.contains(": sound"), "{told}");
+    let counts: Vec<serde_json::Value> = told.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    assert!(counts.iter().any(|counts| counts["direct"]["calls"].as_u64() > Some(100)), "{told}");
+}
