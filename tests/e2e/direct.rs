@@ -33,6 +33,11 @@ pub fn direct(program: &Command, words: &[&str]) -> Command {
     command
 }
 
+/// What it prints there.
+pub fn run_directly(program: &mut Command) -> String {
+    run(&mut direct(program, &[]))
+}
+
 struct Place {
     _folder: TempDir,
     pool: PathBuf,

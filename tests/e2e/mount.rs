@@ -7,6 +7,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use crate::direct::run_directly;
 use crate::kill::{Seed, content, number};
 use crate::programs::{client, ferrite};
 use crate::server::{Server, assert_sound, folder, json, ok, refused, run};
@@ -136,9 +137,8 @@ assert os.stat(sys.argv[1] + "/sparse").st_blocks < 1000
     assert_sound(&pool);
 }
 
-/// One program that passes over all of POSIX's small print.
-#[test]
-fn pjdfstest_finds_nothing() {
+/// One program that passes over all of POSIX's small print, as `runs` runs it.
+fn pjdfstest(runs: fn(&mut Command) -> String) {
     if !can_mount() {
         return;
     }
@@ -152,12 +152,22 @@ fn pjdfstest_finds_nothing() {
                 [settings]\nnaptime = 0.01\n[dummy_auth]\n\
                 entries = [[\"nobody\", \"nogroup\"], [\"daemon\", \"daemon\"], [\"bin\", \"bin\"]]\n";
     fs::write(&settings, text).expect("written");
-    let told = run(client("pjdfstest").arg("-c").arg(settings).arg("-p").arg(&at));
+    let told = runs(client("pjdfstest").arg("-c").arg(settings).arg("-p").arg(&at));
     let sum = told.lines().find(|line| line.starts_with("Summary")).unwrap_or_else(|| panic!("{told}"));
     assert!(sum.contains(" 0 failed,"), "{sum}");
     println!("{sum}");
     server.interrupt();
     assert_sound(&pool);
+}
+
+#[test]
+fn pjdfstest_finds_nothing() {
+    pjdfstest(run);
+}
+
+#[test]
+fn pjdfstest_finds_nothing_directly() {
+    pjdfstest(run_directly);
 }
 
 /// Random reads, writes, mappings and truncations against what they should give, with the kernel's write-back cache

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use crate::direct::direct;
+use crate::direct::run_directly;
 use crate::kill::number;
 use crate::mount::{can_mount, start, used_bytes};
 use crate::programs::client;
@@ -28,7 +28,10 @@ fn stressors(at: &Path) -> Command {
     program
 }
 
-fn postmark(at: &Path, folder: &Path) {
+/// Runs a program, directly or not; what it prints.
+type Runs = fn(&mut Command) -> String;
+
+fn postmark(at: &Path, folder: &Path, runs: Runs) {
     let transactions = 2000 * number("FERRITE_ROUNDS", 1);
     let load = folder.join("postmark");
     let text = format!(
@@ -36,26 +39,27 @@ fn postmark(at: &Path, folder: &Path) {
         at.display()
     );
     std::fs::write(&load, text).expect("written");
-    let told = run(client("postmark").arg(load));
+    let told = runs(client("postmark").arg(load));
     assert!(told.contains(&format!("{transactions} transactions")) || told.contains("deleted ("), "{told}");
     assert!(!told.contains("Error"), "{told}");
 }
 
-fn dbench(at: &Path) {
+fn dbench(at: &Path, runs: Runs) {
     let seconds = number("FERRITE_ROUNDS", 1).clamp(1, 600).to_string();
-    let told =
-        run(client("dbench").args(["-t", &seconds, "-c", "/usr/share/dbench/client.txt", "-x", "-D"]).arg(at).arg("2"));
+    let told = runs(
+        client("dbench").args(["-t", &seconds, "-c", "/usr/share/dbench/client.txt", "-x", "-D"]).arg(at).arg("2"),
+    );
     assert!(told.contains("Throughput"), "{told}");
 }
 
 /// In a folder for each thread: its threads draw the same names now and then.
-fn fs_mark(at: &Path) {
+fn fs_mark(at: &Path, runs: Runs) {
     let files = (500 * number("FERRITE_ROUNDS", 1)).to_string();
     let folders = ["a", "b"].map(|name| at.join(name));
     folders.iter().for_each(|folder| std::fs::create_dir(folder).expect("made"));
     let mut program = client("fs_mark");
     program.current_dir(at).args(["-n", &files, "-s", "16384", "-S", "1", "-D", "10", "-t", "2"]);
-    let told = run(folders.iter().fold(&mut program, |program, folder| program.arg("-d").arg(folder)));
+    let told = runs(folders.iter().fold(&mut program, |program, folder| program.arg("-d").arg(folder)));
     assert!(told.contains("Files/sec"), "{told}");
 }
 
@@ -69,9 +73,9 @@ fn load(more: &[&str]) {
     let server = start(&pool, &at, &[&["--size", "768M", "--disk", "d=8M"][..], more].concat());
     let before = used_bytes(&pool);
     run(&mut stressors(&at));
-    postmark(&at, folder.path());
-    dbench(&at);
-    fs_mark(&at);
+    postmark(&at, folder.path(), run);
+    dbench(&at, run);
+    fs_mark(&at, run);
     for entry in std::fs::read_dir(&at).expect("listed").flatten() {
         run(client("rm").arg("-rf").arg(entry.path()));
     }
@@ -106,10 +110,13 @@ fn stressors_and_file_servers_find_nothing_directly() {
     let folder = folder(true);
     let (pool, at) = (folder.path().join("pool"), folder.path().join("mnt"));
     let server = start(&pool, &at, &["--size", "768M", "--disk", "d=8M"]);
-    run(&mut direct(&stressors(&at), &[]));
+    run_directly(&mut stressors(&at));
+    postmark(&at, folder.path(), run_directly);
+    dbench(&at, run_directly);
+    fs_mark(&at, run_directly);
     let mut program = client("fio");
     program.args(["--name=verified", "--rw=randrw", "--bs=4k", "--size=16M", "--verify=crc32c", "--ioengine=psync"]);
-    run(&mut direct(program.arg("--numjobs=2").arg("--directory").arg(&at), &[]));
+    run_directly(program.arg("--numjobs=2").arg("--directory").arg(&at));
     server.interrupt();
     assert_sound(&pool);
 }
