@@ -1,28 +1,20 @@
-//! Programs under `ferrite run`: they do what they do without it, and nothing that ends or stops one, or the pool's
-//! owner, harms what is stored.
+//! Programs under `ferrite run`: they do what they do without it.
 
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
-use std::time::Duration;
+use std::process::Command;
 
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::kill::{Seed, number};
+use crate::kill::number;
 use crate::mount::{can_mount, start};
 use crate::programs::{client, ferrite};
-use crate::server::{Server, assert_sound, folder, refused, run, signal, wait};
+use crate::server::{Server, assert_sound, folder, refused, run};
 
 /// What programs do with descriptors.
 const CALLS: &str = include_str!("direct/calls.py");
 /// Programs that people use, on the folder that is named.
 const SHELL: &str = include_str!("direct/programs.sh");
-/// Writes in place and appends until it is ended, and tells how far it has come.
-const WRITER: &str = include_str!("direct/writer.py");
-/// Looks at what that one wrote, of which so much was told.
-const READER: &str = include_str!("direct/reader.py");
-
 /// `program` under `ferrite run`.
 pub fn direct(program: &Command, words: &[&str]) -> Command {
     let mut command = ferrite();
@@ -38,25 +30,26 @@ pub fn run_directly(program: &mut Command) -> String {
     run(&mut direct(program, &[]))
 }
 
-struct Place {
+/// A pool and where it is mounted.
+pub struct Place {
     _folder: TempDir,
-    pool: PathBuf,
-    at: PathBuf,
+    pub pool: PathBuf,
+    pub at: PathBuf,
 }
 
 impl Place {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let folder = folder(true);
         let (pool, at) = (folder.path().join("pool"), folder.path().join("mnt"));
         Self { _folder: folder, pool, at }
     }
 
-    fn start(&self) -> Server {
+    pub fn start(&self) -> Server {
         start(&self.pool, &self.at, &["--size", "384M", "--disk", "d=8M"])
     }
 }
 
-fn python(script: &str, at: &Path) -> Command {
+pub fn python(script: &str, at: &Path) -> Command {
     let mut program = client("python3");
     program.args(["-c", script]).arg(at);
     program
@@ -192,133 +185,6 @@ fn fsx_finds_nothing_directly() {
     }
     server.interrupt();
     assert_sound(&place.pool);
-}
-
-/// [`WRITER`], at work.
-struct Writer {
-    child: Child,
-    lines: std::io::Lines<BufReader<ChildStdout>>,
-    told: u64,
-}
-
-impl Writer {
-    fn start(at: &Path) -> Self {
-        let mut command = direct(&python(WRITER, at), &[]);
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
-        let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
-        let mut writer = Self { child, lines, told: 0 };
-        writer.comes_to(1);
-        writer
-    }
-
-    /// Waits until it has told of `more` rounds more.
-    fn comes_to(&mut self, more: u64) {
-        for _ in 0..more {
-            let line = self.lines.next().expect("it writes on").expect("text");
-            self.told = line.parse().expect("a number");
-        }
-    }
-
-    /// What it told last, once it has ended.
-    fn ended(mut self) -> u64 {
-        assert!(wait_for_end(&mut self.child), "it hangs");
-        while let Some(Ok(line)) = self.lines.next() {
-            self.told = line.parse().expect("a number");
-        }
-        self.told
-    }
-}
-
-impl Drop for Writer {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// Whether it ends within a time that is long for everybody.
-fn wait_for_end(child: &mut Child) -> bool {
-    wait(child, Duration::from_secs(60)).is_some() || child.try_wait().is_ok_and(|status| status.is_some())
-}
-
-fn assert_kept(at: &Path, told: u64) {
-    run(python(READER, at).arg(told.to_string()));
-}
-
-/// A client that is killed at any moment leaves what it was told is written, and nothing that keeps others away.
-#[test]
-fn killed_clients_lose_nothing_in_kill_rounds() {
-    if !can_mount() {
-        return;
-    }
-    let place = Place::new();
-    let server = place.start();
-    let seed = number("FERRITE_SEED", 1);
-    println!("FERRITE_SEED={seed}");
-    let mut random = Seed(seed);
-    for _ in 0..number("FERRITE_ROUNDS", 15) {
-        let mut writer = Writer::start(&place.at);
-        writer.comes_to(random.below(20));
-        std::thread::sleep(Duration::from_micros(random.below(3000)));
-        writer.child.kill().expect("killed");
-        let told = writer.ended();
-        assert_kept(&place.at, told);
-        run(client("rm").arg(place.at.join("places")).arg(place.at.join("log")));
-    }
-    server.interrupt();
-    assert_sound(&place.pool);
-}
-
-/// A client that is stopped keeps nobody from its files.
-#[test]
-fn stopped_clients_keep_nobody_away() {
-    if !can_mount() {
-        return;
-    }
-    let place = Place::new();
-    let server = place.start();
-    let mut random = Seed(number("FERRITE_SEED", 1));
-    for _ in 0..number("FERRITE_ROUNDS", 5) {
-        let mut writer = Writer::start(&place.at);
-        writer.comes_to(5 + random.below(20));
-        std::thread::sleep(Duration::from_micros(random.below(3000)));
-        signal(writer.child.id(), "STOP");
-        assert_kept(&place.at, writer.told);
-        let log = place.at.join("log");
-        std::fs::write(&log, "short").expect("cut and written");
-        assert_eq!(std::fs::read(&log).expect("read"), b"short");
-        std::fs::remove_file(place.at.join("places")).expect("removed");
-        signal(writer.child.id(), "CONT");
-        writer.comes_to(3);
-        writer.child.kill().expect("killed");
-        drop(writer);
-        std::fs::remove_file(&log).expect("removed");
-    }
-    server.interrupt();
-    assert_sound(&place.pool);
-}
-
-/// The owner is killed under a client, which then fails and does not hang; what it was told is there.
-#[test]
-fn a_killed_owner_fails_its_clients_and_loses_nothing_in_kill_rounds() {
-    if !can_mount() {
-        return;
-    }
-    let place = Place::new();
-    let mut random = Seed(number("FERRITE_SEED", 1));
-    for _ in 0..number("FERRITE_ROUNDS", 5) {
-        let server = place.start();
-        let mut writer = Writer::start(&place.at);
-        writer.comes_to(5 + random.below(20));
-        std::thread::sleep(Duration::from_micros(random.below(3000)));
-        server.kill();
-        let told = writer.ended();
-        let server = place.start();
-        assert_kept(&place.at, told);
-        run(client("rm").arg(place.at.join("places")).arg(place.at.join("log")));
-        server.interrupt();
-        assert_sound(&place.pool);
-    }
 }
 
 #[test]

@@ -1,0 +1,165 @@
+//! Programs under `ferrite run`: nothing that ends or stops one, or the pool's owner, harms what is stored.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+use crate::direct::{Place, direct, python};
+use crate::kill::{Seed, number};
+use crate::mount::can_mount;
+use crate::programs::client;
+use crate::server::{Server, assert_sound, run, signal, wait};
+
+/// Writes in place and appends until it is ended, and tells how far it has come.
+const WRITER: &str = include_str!("direct/writer.py");
+/// Looks at what that one wrote, of which so much was told.
+const READER: &str = include_str!("direct/reader.py");
+/// Writes and appends on, whatever becomes of the pool's owner meanwhile.
+const SURVIVOR: &str = include_str!("direct/survivor.py");
+
+/// A program at work that tells a number now and then.
+struct Writer {
+    child: Child,
+    lines: std::io::Lines<BufReader<ChildStdout>>,
+    told: u64,
+}
+
+impl Writer {
+    fn start(program: &Command) -> Self {
+        Self::of(&mut direct(program, &[]))
+    }
+
+    fn of(program: &mut Command) -> Self {
+        let mut child = program.stdout(Stdio::piped()).spawn().expect("it starts");
+        let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+        let mut writer = Self { child, lines, told: 0 };
+        writer.comes_to(1);
+        writer
+    }
+
+    /// Waits until it has told of `more` numbers more.
+    fn comes_to(&mut self, more: u64) {
+        for _ in 0..more {
+            let line = self.lines.next().expect("it writes on").expect("text");
+            self.told = line.parse().expect("a number");
+        }
+    }
+
+    /// What it told last, once it has ended, within a time that is long for everybody.
+    fn ended(mut self) -> u64 {
+        wait(&mut self.child, Duration::from_secs(60));
+        assert!(self.child.try_wait().is_ok_and(|status| status.is_some()), "it hangs");
+        while let Some(Ok(line)) = self.lines.next() {
+            self.told = line.parse().expect("a number");
+        }
+        self.told
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn assert_kept(place: &Place, told: u64) {
+    run(python(READER, &place.at).arg(told.to_string()));
+}
+
+/// Rounds in which [`WRITER`] is at work at some moment, and meets `what` there; it gives the server back.
+fn rounds(often: u64, what: impl Fn(&Place, Server, Writer) -> Server) {
+    if !can_mount() {
+        return;
+    }
+    let (place, seed) = (Place::new(), number("FERRITE_SEED", 1));
+    println!("FERRITE_SEED={seed}");
+    let (mut server, mut random) = (place.start(), Seed(seed));
+    for _ in 0..number("FERRITE_ROUNDS", often) {
+        let mut writer = Writer::start(&python(WRITER, &place.at));
+        writer.comes_to(random.below(25));
+        std::thread::sleep(Duration::from_micros(random.below(3000)));
+        server = what(&place, server, writer);
+        run(client("rm").arg("-f").arg(place.at.join("places")).arg(place.at.join("log")));
+    }
+    server.interrupt();
+    assert_sound(&place.pool);
+}
+
+/// A client that is killed at any moment leaves what it was told is written, and nothing that keeps others away.
+#[test]
+fn killed_clients_lose_nothing_in_kill_rounds() {
+    rounds(15, |place, server, mut writer| {
+        writer.child.kill().expect("killed");
+        assert_kept(place, writer.ended());
+        server
+    });
+}
+
+/// A client that is stopped keeps nobody from its files.
+#[test]
+fn stopped_clients_keep_nobody_away() {
+    rounds(5, |place, server, mut writer| {
+        signal(writer.child.id(), "STOP");
+        assert_kept(place, writer.told);
+        let log = place.at.join("log");
+        std::fs::write(&log, "short").expect("cut and written");
+        assert_eq!(std::fs::read(&log).expect("read"), b"short");
+        std::fs::remove_file(place.at.join("places")).expect("removed");
+        signal(writer.child.id(), "CONT");
+        writer.comes_to(3);
+        server
+    });
+}
+
+/// The owner is killed under a client, which then fails and does not hang; what it was told is there.
+#[test]
+fn a_killed_owner_fails_its_clients_and_loses_nothing_in_kill_rounds() {
+    rounds(5, |place, server, writer| {
+        server.kill();
+        let told = writer.ended();
+        assert_sound(&place.pool);
+        let server = place.start();
+        assert_kept(place, told);
+        server
+    });
+}
+
+/// Calls that were done directly, as programs count them for `--stat` in the file `tally`.
+fn direct_calls(tally: &Path) -> u64 {
+    let bytes = std::fs::read(tally).expect("read");
+    bytes.chunks(64).map(|line| u64::from_le_bytes(*line.first_chunk().expect("8 bytes"))).sum()
+}
+
+/// The owner is killed and started again, round after round, under clients that live on: they share a file, and each
+/// finds all that it had done, and writes directly again.
+#[test]
+fn clients_go_on_with_the_next_owner_in_kill_rounds() {
+    if !can_mount() {
+        return;
+    }
+    let (place, seed) = (Place::new(), number("FERRITE_SEED", 1));
+    println!("FERRITE_SEED={seed}");
+    let (mut server, mut random) = (place.start(), Seed(seed));
+    let tally = place.pool.with_extension("tally");
+    std::fs::write(&tally, [0; 4096]).expect("written");
+    let survivor = |number: u64| {
+        let mut program = direct(python(SURVIVOR, &place.at).arg(number.to_string()), &[]);
+        Writer::of(program.env("FERRITE_RUN_TALLY", &tally))
+    };
+    let mut clients: Vec<Writer> = (0..3).map(survivor).collect();
+    for _ in 0..number("FERRITE_ROUNDS", 6) {
+        clients.iter_mut().for_each(|client| client.comes_to(1 + random.below(5)));
+        std::thread::sleep(Duration::from_micros(random.below(3000)));
+        server.kill();
+        server = place.start();
+    }
+    let before = direct_calls(&tally);
+    clients.iter_mut().for_each(|client| client.comes_to(10));
+    let calls = direct_calls(&tally) - before;
+    assert!(calls > 640, "{calls} of some 2000 are direct");
+    drop(clients);
+    server.interrupt();
+    assert_sound(&place.pool);
+}
