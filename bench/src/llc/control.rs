@@ -16,7 +16,7 @@ struct Quartered {
 }
 
 impl Policy for Quartered {
-    fn victim(&mut self, set: &mut Set, miss: Miss) -> Rank {
+    fn victim<S: Set>(&mut self, set: &S, miss: Miss) -> Rank {
         self.protect.victim(set, miss)
     }
 

@@ -4,14 +4,14 @@
 
 use ferrite_sim::Input;
 use ferrite_sim::cache::policy::{Lru, Miss, Policy};
-use ferrite_sim::cache::{Bank, Counts, Event, Geometry, Rank, Set, Shape};
+use ferrite_sim::cache::{Bank, Counts, Event, Geometry, Rank, Set, Shape, least_recent};
 use ferrite_sim::trace::{self, Filter, First, Reading, Source};
 
 struct CleanFirst;
 
 impl Policy for CleanFirst {
-    fn victim(&mut self, set: &mut Set, _: Miss) -> Rank {
-        Set::least_recent(set.clean(1..16)).unwrap_or(15)
+    fn victim<S: Set>(&mut self, set: &S, _: Miss) -> Rank {
+        least_recent(set.clean(1..16)).unwrap_or(15)
     }
 
     fn window(&self) -> u32 {

@@ -2,7 +2,7 @@
 
 use super::event::Event;
 use super::policy::{Hit, Miss, Policy};
-use super::set::{Rank, Set};
+use super::set::{Narrow, Rank, Set};
 use super::writes::Writes;
 use super::{BANKS, Geometry};
 
@@ -46,26 +46,41 @@ impl std::ops::AddAssign<&Counts> for Counts {
 /// Where the tags of unfilled ways point.
 const NOWHERE: u64 = u64::MAX;
 
-/// One bank under one policy.
-pub struct Bank<P> {
+/// One bank under one policy, of sets of one kind.
+pub struct Bank<P, S = Narrow> {
     policy: P,
     geometry: Geometry,
-    sets: Vec<Set>,
-    tags: Vec<[u64; 16]>,
+    sets: Vec<S>,
+    /// The line in each way, set by set, of as many ways as this kind of set may have.
+    tags: Vec<u64>,
     counts: Counts,
     written: Vec<u64>,
     writes: Writes,
 }
 
 impl<P: Policy> Bank<P> {
-    /// An empty one.
+    /// An empty one, of at most 16 ways.
+    ///
+    /// # Panics
+    /// When it has more: see [`Bank::of`].
     pub fn new(geometry: Geometry, policy: P) -> Self {
+        Self::of(geometry, policy)
+    }
+}
+
+impl<P: Policy, S: Set> Bank<P, S> {
+    /// An empty one of sets of kind `S`.
+    ///
+    /// # Panics
+    /// When those have fewer ways than the cache.
+    pub fn of(geometry: Geometry, policy: P) -> Self {
+        assert!(geometry.ways as usize <= S::WAYS, "{} ways do not fit", geometry.ways);
         let sets = geometry.bank_sets() as usize;
         Self {
             policy,
             geometry,
-            sets: vec![Set::EMPTY; sets],
-            tags: vec![[NOWHERE; 16]; sets],
+            sets: vec![S::EMPTY; sets],
+            tags: vec![NOWHERE; sets * S::WAYS],
             counts: Counts::default(),
             written: Vec::new(),
             writes: Writes::default(),
@@ -82,8 +97,8 @@ impl<P: Policy> Bank<P> {
 
     /// Writes back what is dirty. Nothing may follow.
     pub fn drain(&mut self) {
-        for (set, tags) in self.sets.iter().zip(&self.tags) {
-            let dirty = (0..16).filter(|rank| set.dirty() >> rank & 1 != 0);
+        for (set, tags) in self.sets.iter().zip(self.tags.chunks_exact(S::WAYS)) {
+            let dirty = (0..S::WAYS as Rank).filter(|rank| set.dirty() >> rank & 1 != 0);
             self.written.extend(dirty.map(|rank| tags[set.way(rank)]));
         }
         self.counts.writebacks += self.written.len() as u64;
@@ -108,7 +123,7 @@ impl<P: Policy> Bank<P> {
         let mut likely = self.sets[at].matches(print);
         while likely != 0 {
             let way = likely.trailing_zeros() as usize;
-            if self.tags[at][way] == line {
+            if self.tags[at * S::WAYS + way] == line {
                 return self.found(at, way, event);
             }
             likely &= likely - 1;
@@ -131,8 +146,7 @@ impl<P: Policy> Bank<P> {
         set.promote(rank, rank - rank % window, event.is_write());
         let set_index = self.geometry.set(event.line());
         self.counts.regions[self.policy.region(set_index, rank) & 15].accesses += 1;
-        self.policy
-            .hit(set, Hit { line: event.line(), set: set_index, rank, way, is_write: event.is_write(), was_dirty });
+        self.policy.hit(Hit { line: event.line(), set: set_index, rank, way, is_write: event.is_write(), was_dirty });
     }
 
     #[inline]
@@ -148,12 +162,12 @@ impl<P: Policy> Bank<P> {
         if set.dirty() >> rank & 1 != 0 {
             self.counts.writebacks += 1;
             region.writebacks += 1;
-            self.written.push(self.tags[at][way]);
+            self.written.push(self.tags[at * S::WAYS + way]);
         }
-        self.tags[at][way] = line;
+        self.tags[at * S::WAYS + way] = line;
         set.replace(rank, print);
         set.promote(rank, top(rank, self.policy.window()), event.is_write());
-        self.policy.filled(set, way, miss);
+        self.policy.filled(way, miss);
     }
 
     /// In bulk, so that the look-ups of many lines overlap.

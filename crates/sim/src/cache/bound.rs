@@ -18,26 +18,21 @@ pub struct Bound {
     /// For each set, how many writes it has seen.
     clocks: Vec<u64>,
     /// For each set, when each way became free.
-    free_since: Vec<[u64; 16]>,
+    free_since: Vec<u64>,
     /// When each line was last written, by the clock of its set, from 1.
     last: Writes,
 }
-
-/// A way that does not exist is never free.
-const NEVER: u64 = u64::MAX;
 
 impl Bound {
     /// Of no events.
     pub fn new(geometry: Geometry) -> Self {
         let sets = geometry.bank_sets() as usize;
-        let mut free_since = [NEVER; 16];
-        free_since[..geometry.ways as usize].fill(0);
         Self {
             geometry,
             writes: 0,
             kept: 0,
             clocks: vec![0; sets],
-            free_since: vec![free_since; sets],
+            free_since: vec![0; sets * geometry.ways as usize],
             last: Writes::default(),
         }
     }
@@ -68,7 +63,8 @@ impl Bound {
         if began == 0 {
             return;
         }
-        let ready = self.free_since[set].iter_mut().filter(|since| **since <= began);
+        let ways = self.geometry.ways as usize;
+        let ready = self.free_since[set * ways..(set + 1) * ways].iter_mut().filter(|since| **since <= began);
         if let Some(way) = ready.max_by_key(|since| **since) {
             *way = now;
             self.kept += 1;

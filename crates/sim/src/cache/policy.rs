@@ -48,21 +48,21 @@ pub struct Hit {
 /// `s % BANKS`. So what a policy learns over several sets it learns within a bank, as a banked cache would.
 pub trait Policy: Send {
     /// The rank of what is to leave; an unfilled way is clean and less recent than filled ones of its window.
-    fn victim(&mut self, set: &mut Set, miss: Miss) -> Rank;
+    fn victim<S: Set>(&mut self, set: &S, miss: Miss) -> Rank;
 
     /// Ranks that keep their recency among themselves; those of a whole set unless it is partitioned.
     fn window(&self) -> u32;
 
     /// A line was used that is there. It is the most recent of its window already.
     #[inline]
-    fn hit(&mut self, set: &mut Set, hit: Hit) {
-        let _ = (set, hit);
+    fn hit(&mut self, hit: Hit) {
+        let _ = hit;
     }
 
     /// A line was brought in, to `way`. It is the most recent of its window already.
     #[inline]
-    fn filled(&mut self, set: &mut Set, way: usize, miss: Miss) {
-        let _ = (set, way, miss);
+    fn filled(&mut self, way: usize, miss: Miss) {
+        let _ = (way, miss);
     }
 
     /// In which of sixteen regions of the cache an access to `rank` of `set` is counted.

@@ -2,8 +2,8 @@
 
 use crate::{Error, Result};
 
-/// Most ways that a set may have: their order of recency is one word.
-pub const WAYS_MAX: u32 = 16;
+/// Most ways that a set may have: which of them are dirty is one word.
+pub const WAYS_MAX: u32 = 64;
 
 /// A cache: sets of ways of lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +50,8 @@ mod tests {
         assert_eq!(sets(2 << 20, 16), Some(2048));
         assert_eq!(sets(24 << 10, 12), Some(32));
         assert_eq!(sets(64, 1), Some(1));
-        for (bytes, ways) in [(0, 1), (2 << 20, 0), (2 << 20, 32), (3 << 20, 16), (100, 1)] {
+        assert_eq!(sets(8 << 20, 64), Some(2048));
+        for (bytes, ways) in [(0, 1), (2 << 20, 0), (8 << 20, 128), (3 << 20, 16), (100, 1)] {
             assert_eq!(sets(bytes, ways), None, "{bytes} {ways}");
         }
         assert!(Shape { bytes: 4096, ways: 4, line_bytes: 48 }.sets().is_err());

@@ -15,6 +15,7 @@ use super::bank::{Bank, Counts};
 use super::bound::Bound;
 use super::event::Event;
 use super::policy::Policy;
+use super::set::{Narrow, Set, Wide};
 use super::shape::Shape;
 use super::wear::Wear;
 use super::writes::Writes;
@@ -44,7 +45,7 @@ trait Simulated: Send {
     fn writes(&self) -> &Writes;
 }
 
-impl<P: Policy> Simulated for Bank<P> {
+impl<P: Policy, S: Set> Simulated for Bank<P, S> {
     fn run(&mut self, events: &[Event]) {
         self.run(events);
     }
@@ -176,17 +177,27 @@ impl Outcome {
 }
 
 fn bank(choice: Choice, geometry: Geometry) -> Result<Box<dyn Simulated>> {
+    choice.check(geometry.ways)?;
+    let is_narrow = geometry.ways as usize <= Narrow::WAYS;
+    Ok(if is_narrow { bank_of::<Narrow, 16>(choice, geometry) } else { bank_of::<Wide, 64>(choice, geometry) })
+}
+
+/// A bank of sets of kind `S`, which have `W` ways.
+fn bank_of<S: Set + 'static, const W: usize>(choice: Choice, geometry: Geometry) -> Box<dyn Simulated> {
+    const { assert!(S::WAYS == W, "both tell of the same sets") };
     let ways = geometry.ways;
-    choice.check(ways)?;
-    Ok(match choice {
-        Choice::Lru => Box::new(Bank::new(geometry, policy::Lru { ways })),
-        Choice::Worth => Box::new(Bank::new(geometry, policy::Worth::new(geometry))),
-        Choice::Protect { protected } => Box::new(Bank::new(geometry, policy::Protect { ways, protected })),
+    match choice {
+        Choice::Lru => boxed::<S>(geometry, policy::Lru { ways }),
+        Choice::Worth => boxed::<S>(geometry, policy::Worth::<W>::new(geometry)),
+        Choice::Protect { protected } => boxed::<S>(geometry, policy::Protect { ways, protected }),
         Choice::Partitioned { partitions, protected } => {
-            let ways = ways / partitions;
-            Box::new(Bank::new(geometry, policy::Partitioned { partitions, ways, protected }))
+            boxed::<S>(geometry, policy::Partitioned { partitions, ways: ways / partitions, protected })
         }
-    })
+    }
+}
+
+fn boxed<S: Set + 'static>(geometry: Geometry, policy: impl Policy + 'static) -> Box<dyn Simulated> {
+    Box::new(Bank::<_, S>::of(geometry, policy))
 }
 
 /// Does `work` on each of `all`, on so many threads. Which thread does what changes nothing.

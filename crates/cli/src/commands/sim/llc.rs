@@ -33,7 +33,8 @@ pub struct Llc {
     /// partitioned, worth]
     #[arg(long = "policy", value_name = "NAME")]
     policies: Vec<String>,
-    /// The last level: size and ways [default: 2M:16, with several cores 8M:16]
+    /// The last level: size and ways, 64 at most; more than 16 take about three times as long [default: 2M:16, with
+    /// several cores 8M:16]
     #[arg(long, value_name = "SIZE:WAYS", value_parser = shape)]
     llc: Option<(u64, u32)>,
     /// Partitions of a partitioned cache

@@ -12,7 +12,7 @@ pub struct Lru {
 
 impl Policy for Lru {
     #[inline]
-    fn victim(&mut self, _: &mut Set, _: Miss) -> Rank {
+    fn victim<S: Set>(&mut self, _: &S, _: Miss) -> Rank {
         self.ways - 1
     }
 

@@ -2,7 +2,7 @@
 //! (2.2.2).
 
 use super::{Miss, Policy};
-use crate::cache::set::{Rank, Set};
+use crate::cache::set::{Rank, Set, least_recent};
 
 /// Protect-N within each partition of a set. A miss takes an unprotected clean way of the partition that its tag
 /// prefers; else one of the partition of that set with the most clean ways that has such a one, the first of equals;
@@ -23,12 +23,12 @@ impl Partitioned {
     }
 
     #[inline]
-    fn unprotected_clean(&self, set: &Set, partition: u32) -> Option<Rank> {
+    fn unprotected_clean(&self, set: &impl Set, partition: u32) -> Option<Rank> {
         let ranks = self.ranks(partition);
-        Set::least_recent(set.clean(ranks.start + self.protected..ranks.end))
+        least_recent(set.clean(ranks.start + self.protected..ranks.end))
     }
 
-    fn elsewhere(&self, set: &Set) -> Option<Rank> {
+    fn elsewhere(&self, set: &impl Set) -> Option<Rank> {
         let clean = |partition| set.clean(self.ranks(partition)).count_ones();
         let ready = (0..self.partitions).filter(|partition| self.unprotected_clean(set, *partition).is_some());
         let most = ready.reduce(|best, other| if clean(other) > clean(best) { other } else { best });
@@ -38,7 +38,7 @@ impl Partitioned {
 
 impl Policy for Partitioned {
     #[inline]
-    fn victim(&mut self, set: &mut Set, miss: Miss) -> Rank {
+    fn victim<S: Set>(&mut self, set: &S, miss: Miss) -> Rank {
         let preferred = miss.tag as u32 & (self.partitions - 1);
         self.unprotected_clean(set, preferred).or_else(|| self.elsewhere(set)).unwrap_or(self.ranks(preferred).end - 1)
     }

@@ -1,7 +1,7 @@
 //! Protect-N: beyond the most recent lines, clean ones leave first (2.2.1).
 
 use super::{Miss, Policy};
-use crate::cache::set::{Rank, Set};
+use crate::cache::set::{Rank, Set, least_recent};
 
 /// The least recent clean line leaves, but none of the `protected` most recent; where there is none, the least recent
 /// line. Protect-0 spares dirty lines most, and with all ways protected it is LRU.
@@ -15,8 +15,8 @@ pub struct Protect {
 
 impl Policy for Protect {
     #[inline]
-    fn victim(&mut self, set: &mut Set, _: Miss) -> Rank {
-        Set::least_recent(set.clean(self.protected..self.ways)).unwrap_or(self.ways - 1)
+    fn victim<S: Set>(&mut self, set: &S, _: Miss) -> Rank {
+        least_recent(set.clean(self.protected..self.ways)).unwrap_or(self.ways - 1)
     }
 
     fn window(&self) -> u32 {

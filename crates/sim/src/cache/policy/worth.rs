@@ -10,7 +10,8 @@
 //!
 //! 1. The line that is worth least leaves, the least recent of equals. Before anything is learned, and while what is
 //!    allowed is spent, the least recent line leaves.
-//! 2. Ages are counted in steps of four accesses to the set, up to [`AGE_MAX`].
+//! 2. Ages are counted in steps of four accesses to the set, of sixteen where sets have more than sixteen ways, up to
+//!    [`AGE_MAX`].
 //! 3. A bank learns from its own sets alone, and everything is an integer.
 
 mod allowance;
@@ -31,9 +32,6 @@ use shadow::{Lru, Shadow};
 /// The greatest age of a line: of one that is older too, and of one that was not written.
 const AGE_MAX: u8 = u8::MAX;
 
-/// Accesses to a set that make its lines older by one.
-const STEP: u8 = 4;
-
 /// One set of so many has ghosts.
 const SAMPLED: usize = 16;
 
@@ -49,14 +47,14 @@ const FIRST: u64 = 256;
 /// Most finds of a line that are told apart.
 const FOUND_MAX: u8 = 3;
 
-/// Keeps what is worth most.
-pub struct Worth {
+/// Keeps what is worth most, in sets of at most `W` ways.
+pub struct Worth<const W: usize> {
     geometry: Geometry,
-    sets: Vec<Lines>,
+    sets: Vec<Lines<W>>,
     used: Reuse,
     written: Reuse,
     ghosts: Vec<Ghosts>,
-    shadows: Vec<Shadow>,
+    shadows: Vec<Shadow<W>>,
     regions: Regions,
     allowance: Allowance,
     seen: u64,
@@ -65,16 +63,21 @@ pub struct Worth {
 /// What is known of the lines of a set, by way: see [`Line`].
 #[derive(Clone)]
 #[repr(align(64))]
-struct Lines {
-    used_age: [u8; 16],
-    written_age: [u8; 16],
-    used_class: [u8; 16],
-    written_class: [u8; 16],
-    found: [u8; 16],
+struct Lines<const W: usize> {
+    used_age: [u8; W],
+    written_age: [u8; W],
+    used_class: [u8; W],
+    written_class: [u8; W],
+    found: [u8; W],
     /// Accesses until they grow older.
     wait: u8,
     /// Ways that were filled.
     filled: u8,
+}
+
+/// Accesses to a set of a kind with so many ways that make its lines older by one.
+const fn step(ways: usize) -> u8 {
+    (ways / 4) as u8
 }
 
 /// What is known of a line.
@@ -111,7 +114,7 @@ struct Touch {
     was_dirty: bool,
 }
 
-impl Worth {
+impl<const W: usize> Worth<W> {
     /// For one bank.
     pub fn new(geometry: Geometry) -> Self {
         let sets = geometry.bank_sets() as usize;
@@ -120,7 +123,7 @@ impl Worth {
             sets: vec![Lines::EMPTY; sets],
             used: Reuse::new(USED_CLASSES),
             written: Reuse::new(WRITTEN_CLASSES),
-            ghosts: (0..sets.div_ceil(SAMPLED)).map(|_| Ghosts::default()).collect(),
+            ghosts: (0..sets.div_ceil(SAMPLED)).map(|_| Ghosts::of(W)).collect(),
             shadows: vec![Shadow::EMPTY; sets.div_ceil(WATCHED)],
             regions: Regions::default(),
             allowance: Allowance::default(),
@@ -187,9 +190,9 @@ impl Worth {
     }
 }
 
-impl Policy for Worth {
+impl<const W: usize> Policy for Worth<W> {
     #[inline]
-    fn victim(&mut self, set: &mut Set, miss: Miss) -> Rank {
+    fn victim<S: Set>(&mut self, set: &S, miss: Miss) -> Rank {
         let at = self.geometry.set_in_bank(miss.line);
         let lines = &mut self.sets[at];
         if u32::from(lines.filled) < self.geometry.ways {
@@ -218,13 +221,13 @@ impl Policy for Worth {
     }
 
     #[inline]
-    fn hit(&mut self, _: &mut Set, hit: Hit) {
+    fn hit(&mut self, hit: Hit) {
         let Hit { line, way, is_write, was_dirty, .. } = hit;
         self.touch(Touch { line, set: self.geometry.set_in_bank(line), way, is_write, is_hit: true, was_dirty });
     }
 
     #[inline]
-    fn filled(&mut self, _: &mut Set, way: usize, miss: Miss) {
+    fn filled(&mut self, way: usize, miss: Miss) {
         let Miss { line, is_write, .. } = miss;
         self.touch(Touch {
             line,
@@ -237,14 +240,14 @@ impl Policy for Worth {
     }
 }
 
-impl Lines {
+impl<const W: usize> Lines<W> {
     const EMPTY: Self = Self {
-        used_age: [0; 16],
-        written_age: [AGE_MAX; 16],
-        used_class: [0; 16],
-        written_class: [0; 16],
-        found: [0; 16],
-        wait: STEP,
+        used_age: [0; W],
+        written_age: [AGE_MAX; W],
+        used_class: [0; W],
+        written_class: [0; W],
+        found: [0; W],
+        wait: step(W),
         filled: 0,
     };
 
@@ -272,7 +275,7 @@ impl Lines {
     fn grow_older(&mut self) {
         self.wait -= 1;
         if self.wait == 0 {
-            self.wait = STEP;
+            self.wait = step(W);
             self.used_age = self.used_age.map(|age| age.saturating_add(1));
             self.written_age = self.written_age.map(|age| age.saturating_add(1));
         }

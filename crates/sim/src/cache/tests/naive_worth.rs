@@ -85,6 +85,8 @@ fn plans(chances: &[u64; 20]) -> Vec<u64> {
 /// One bank.
 struct Bank {
     ways: usize,
+    /// Of the kind of its sets.
+    ways_max: usize,
     sets: Vec<Vec<Story>>,
     clocks: Vec<u64>,
     ghosts: Vec<Vec<Story>>,
@@ -118,6 +120,7 @@ impl Bank {
     fn new(ways: usize, sets: usize) -> Self {
         Self {
             ways,
+            ways_max: if ways > 16 { 64 } else { 16 },
             sets: vec![Vec::new(); sets],
             clocks: vec![0; sets],
             ghosts: vec![Vec::new(); sets],
@@ -148,9 +151,10 @@ impl Bank {
         WEIGHTS[(self.misses / (16 * 64)) as usize]
     }
 
-    /// In steps of four accesses.
+    /// In steps of four accesses, or of sixteen.
     fn age(&self, set: usize, since: u64) -> u64 {
-        (self.clocks[set] / 4 - since / 4).min(255)
+        let step = self.ways_max as u64 / 4;
+        (self.clocks[set] / step - since / step).min(255)
     }
 
     fn written_age(&self, set: usize, story: &Story) -> u64 {
@@ -250,7 +254,7 @@ impl Bank {
     fn sample(&mut self, set: usize, story: Story, is_write: bool) {
         let place = self.ghosts[set].iter().position(|ghost| print(ghost.line) == print(story.line));
         let before = place.map(|place| self.ghosts[set].remove(place));
-        let lost = (self.ghosts[set].len() == 128).then(|| self.ghosts[set].pop()).flatten();
+        let lost = (self.ghosts[set].len() == 8 * self.ways_max).then(|| self.ghosts[set].pop()).flatten();
         let mut ghost = story;
         if let Some(before) = before.filter(|_| !is_write) {
             (ghost.written, ghost.written_class) = (before.written, before.written_class);

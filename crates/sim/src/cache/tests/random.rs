@@ -9,7 +9,7 @@ use super::{Choice, Event, model, shape, study};
 fn choices(ways: u32) -> Vec<Choice> {
     let partitioned = |partitions, protected| Choice::Partitioned { partitions, protected };
     let protect = (0..=ways).map(|protected| Choice::Protect { protected });
-    let partitions = [1, 2, 4, 8, 16].into_iter().filter(|partitions| ways.is_multiple_of(*partitions));
+    let partitions = [1, 2, 4, 8, 16, 32].into_iter().filter(|partitions| ways.is_multiple_of(*partitions));
     let partitioned = partitions
         .flat_map(|partitions| (0..ways / partitions).map(move |protected| partitioned(partitions, protected)));
     [Choice::Lru, Choice::Worth].into_iter().chain(protect).chain(partitioned).collect()
@@ -71,6 +71,12 @@ proptest! {
         is_as_naive(1 << sets, [1, 2, 4, 8, 12, 16][ways], &events)?;
     }
 
+    /// The same of sets of more than 16 ways; fewer of them, so that they fill.
+    #[test]
+    fn every_policy_of_wide_sets_is_as_its_naive_model(events in events(900, 2500), ways in 0_usize..5, sets in 0_u32..3) {
+        is_as_naive(1 << sets, [17, 20, 32, 48, 64][ways], &events)?;
+    }
+
     /// Definition 7, on what can be tried out.
     #[test]
     fn the_bound_is_the_best_choice_there_is(events in events(6, 24), ways in 1_u32..5) {
@@ -81,6 +87,15 @@ proptest! {
     /// Long enough for `worth` to learn in each bank, of sets with ghosts and without.
     #[test]
     fn what_is_learned_is_what_the_naive_model_learns(seed: u64, ways in 1_u32..17) {
+        let events = phases(seed, 100_000);
+        let report = study(model(shape(32, ways), &[Choice::Worth]), &events);
+        let (figures, naive) = (&report.policies[1], naive::run(Choice::Worth, 32, ways as usize, &events));
+        prop_assert_eq!((figures.misses(), figures.hits), (naive.read_misses + naive.write_misses, naive.hits));
+        prop_assert_eq!(figures.writebacks, naive.written.len() as u64);
+    }
+
+    #[test]
+    fn what_is_learned_in_wide_sets_is_what_the_naive_model_learns(seed: u64, ways in 17_u32..65) {
         let events = phases(seed, 100_000);
         let report = study(model(shape(32, ways), &[Choice::Worth]), &events);
         let (figures, naive) = (&report.policies[1], naive::run(Choice::Worth, 32, ways as usize, &events));

@@ -1,14 +1,14 @@
 //! The lines that a set was last asked for, the most recent first, whether they are still in it or not.
 
 use super::regions::{Kind, region};
-use super::{AGE_MAX, Line, STEP, print};
-
-/// How many are remembered: eight times what a set of sixteen ways holds.
-const DEPTH: usize = 128;
+use super::{AGE_MAX, Line, print, step};
 
 /// Those of one set.
 pub struct Ghosts {
     wait: u8,
+    step: u8,
+    /// How many are remembered.
+    depth: usize,
     /// A hash of the number of each: they are looked through together.
     prints: Vec<u16>,
     all: Vec<Ghost>,
@@ -28,20 +28,20 @@ pub struct Met {
     forgotten: Option<Ghost>,
 }
 
-impl Default for Ghosts {
-    fn default() -> Self {
-        Self { wait: STEP, prints: Vec::with_capacity(DEPTH), all: Vec::with_capacity(DEPTH) }
-    }
-}
-
 impl Ghosts {
+    /// Of a set of a kind with so many ways: eight times as many lines as it holds.
+    pub fn of(ways: usize) -> Self {
+        let (step, depth) = (step(ways), 8 * ways);
+        Self { wait: step, step, depth, prints: Vec::with_capacity(depth), all: Vec::with_capacity(depth) }
+    }
+
     /// An access to the line with this number, of which `now` is known from now on.
     pub fn meet(&mut self, number: u64, is_write: bool, now: Line) -> Met {
         self.grow_older();
         let print = print(number);
         let place = find(&self.prints, print);
         let before = place.map(|place| self.take(place).line);
-        let forgotten = (self.all.len() == DEPTH).then(|| self.take(DEPTH - 1));
+        let forgotten = (self.all.len() == self.depth).then(|| self.take(self.depth - 1));
         let mut line = now;
         if let Some(before) = before.filter(|_| !is_write) {
             (line.written_age, line.written_class) = (before.written_age, before.written_class);
@@ -59,7 +59,7 @@ impl Ghosts {
     fn grow_older(&mut self) {
         self.wait -= 1;
         if self.wait == 0 {
-            self.wait = STEP;
+            self.wait = self.step;
             self.all.iter_mut().for_each(|ghost| ghost.line.grow_older());
         }
     }
@@ -105,7 +105,7 @@ mod tests {
     /// Beyond 128 the one that was asked for longest ago is forgotten, and it had been written.
     #[test]
     fn the_oldest_is_forgotten() {
-        let mut ghosts = Ghosts::default();
+        let mut ghosts = Ghosts::of(16);
         ghosts.meet(7 << 20, true, Line { written_age: 0, written_class: 5, ..Line::NEW });
         (0..127).for_each(|number| assert!(read(&mut ghosts, number).lost(Kind::Used).is_none()));
         let lost = read(&mut ghosts, 500).lost(Kind::Written);
@@ -116,7 +116,7 @@ mod tests {
     /// A read between two writes does not hide the first from the second.
     #[test]
     fn a_write_comes_back_to_the_last_write() {
-        let mut ghosts = Ghosts::default();
+        let mut ghosts = Ghosts::of(16);
         ghosts.meet(1, true, Line { written_age: 0, written_class: 3, ..Line::NEW });
         for number in 2..9 {
             read(&mut ghosts, number);

@@ -2,11 +2,11 @@
 
 /// The lines of one set under LRU, the most recent first.
 #[derive(Clone)]
-pub struct Shadow {
+pub struct Shadow<const W: usize> {
     /// A hash of the number of each.
-    prints: [u16; 16],
+    prints: [u16; W],
     /// Which are dirty, a bit each.
-    dirty: u16,
+    dirty: u64,
     used: u8,
 }
 
@@ -18,9 +18,9 @@ pub struct Lru {
     pub dirties: bool,
 }
 
-impl Shadow {
+impl<const W: usize> Shadow<W> {
     /// Nothing is in it.
-    pub const EMPTY: Self = Self { prints: [0; 16], dirty: 0, used: 0 };
+    pub const EMPTY: Self = Self { prints: [0; W], dirty: 0, used: 0 };
 
     /// An access to a line with this hash, in a set of so many ways.
     pub fn access(&mut self, print: u16, is_write: bool, ways: u32) -> Lru {
@@ -34,7 +34,7 @@ impl Shadow {
         self.prints.copy_within(..place, 1);
         self.prints[0] = print;
         let nearer = (1 << place) - 1;
-        self.dirty = (self.dirty & !(nearer << 1 | 1)) | (self.dirty & nearer) << 1 | u16::from(was_dirty || is_write);
+        self.dirty = (self.dirty & !(nearer << 1 | 1)) | (self.dirty & nearer) << 1 | u64::from(was_dirty || is_write);
         Lru { misses: found.is_none(), dirties: is_write && !was_dirty }
     }
 }
@@ -46,7 +46,7 @@ mod tests {
     /// Two ways: 1 is written, 3 pushes it out, and when it is written again it becomes dirty again.
     #[test]
     fn it_is_lru() {
-        let mut shadow = Shadow::EMPTY;
+        let mut shadow = Shadow::<16>::EMPTY;
         let mut seen = |print, is_write| shadow.access(print, is_write, 2);
         let lru = |misses, dirties| Lru { misses, dirties };
         assert_eq!(seen(1, true), lru(true, true));
