@@ -34,7 +34,7 @@ impl Project {
         let programs = quick || gate.step("programs", programs::ensure);
         if !quick {
             gate.step("guest kernel", || kernel::ensure(&self.target()));
-            let script = self.root().join("bindings/sqlite/tests/testfixture.sh");
+            let script = self.root().join("bindings/sqlite/tests/testfixture/build.sh");
             let folder = self.target().join("programs/sqlite");
             gate.step("SQLite's own tests", || programs::build_testfixture(&script, &folder));
         }

@@ -94,12 +94,13 @@ pub fn build(cargo: impl Fn() -> Command, root: &Path) -> Result<String, String>
     Ok(if names.is_empty() { "all there".into() } else { format!("built {}", names.join(", ")) })
 }
 
-/// Builds SQLite's own test program of Debian's source below `folder`, where it is not there.
+/// Builds SQLite's own test program of Debian's source below `folder`, where it is not there or was built by another
+/// script.
 ///
 /// # Errors
 /// What its script says at last.
 pub fn build_testfixture(script: &Path, folder: &Path) -> Result<String, String> {
-    if folder.join("source/testfixture").is_file() {
+    if folder.join("source/testfixture").is_file() && is_copied(script, &folder.join("source")) {
         return Ok("there".into());
     }
     let built = Command::new(script).arg(folder).stdin(std::process::Stdio::null()).output();
@@ -107,6 +108,15 @@ pub fn build_testfixture(script: &Path, folder: &Path) -> Result<String, String>
     let said = String::from_utf8_lossy(&built.stderr).into_owned();
     let last = || format!("{}: {}", script.display(), said.lines().last().unwrap_or("it says nothing"));
     if built.status.success() { Ok("built".into()) } else { Err(last()) }
+}
+
+/// Whether every file beside `script` is in `folder` as it is.
+fn is_copied(script: &Path, folder: &Path) -> bool {
+    let files = script.parent().and_then(|beside| std::fs::read_dir(beside).ok());
+    let is_same = |path: &Path| {
+        std::fs::read(path).ok() == path.file_name().and_then(|name| std::fs::read(folder.join(name)).ok())
+    };
+    files.is_some_and(|mut files| files.all(|file| file.is_ok_and(|file| is_same(&file.path()))))
 }
 
 fn missing() -> Vec<&'static str> {

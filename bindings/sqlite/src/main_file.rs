@@ -14,13 +14,13 @@ use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
+use ferrite_wal::Error;
 use ferrite_wal::database::Mark;
-use ferrite_wal::{Error, Result};
 
 use crate::abi::{self, File, LOCK_EXCLUSIVE, LOCK_NONE, LOCK_RESERVED, LOCK_SHARED, Methods, Routines};
 use crate::database::Database;
 use crate::log_file::room;
-use crate::told;
+use crate::told::{self, Failure, Outcome};
 
 /// An open database file, in the room that SQLite gives; the default VFS's follows it.
 #[repr(C)]
@@ -38,6 +38,9 @@ pub const HEAD_BYTES: usize = size_of::<MainFile>().next_multiple_of(16);
 
 /// Where the versions end in the header.
 const END: i64 = Mark::AT as i64 + 2;
+
+/// What a database begins with.
+const MAGIC: &[u8] = b"SQLite format 3\0";
 
 /// One for each version that the default VFS's file may have.
 static METHODS: [Methods; 3] = [methods(1), methods(2), methods(3)];
@@ -107,28 +110,30 @@ unsafe fn this<'a>(file: *mut File) -> &'a MainFile {
 }
 
 impl MainFile {
-    fn code(&self, result: Result<()>, code: c_int) -> c_int {
+    fn code(&self, result: Result<(), impl Into<Failure>>, code: c_int) -> c_int {
         told::code(&self.routines, self.database.log.path(), result, code)
     }
 }
 
-/// The versions on disk; `None` where there is no header yet.
-pub fn versions(file: *mut File) -> Result<Option<[u8; 2]>> {
-    let mut versions = [0_u8; 2];
-    match pass!(file, read, versions.as_mut_ptr().cast(), 2, Mark::AT as i64) {
-        abi::OK => Ok(Some(versions)),
+/// The versions on disk; `None` where there is no header. So it is before the first page of a new database is written,
+/// behind which there may be others, and where a crash tore the first page, which the log then has.
+pub fn versions(file: *mut File) -> Outcome<Option<[u8; 2]>> {
+    let mut head = [0_u8; END as usize];
+    match pass!(file, read, head.as_mut_ptr().cast(), END as c_int, 0) {
+        abi::OK => {
+            let [.., write, read] = head;
+            let is_header = head.starts_with(MAGIC) && [write, read].iter().all(|it| (1..=Mark::FOREIGN).contains(it));
+            Ok(is_header.then_some([write, read]))
+        }
         abi::IOERR_SHORT_READ => Ok(None),
-        code => Err(Error::Refused(format!("reading the header of the database failed with SQLite's code {code}"))),
+        code => Err(Failure::Below { doing: "reading", code }),
     }
 }
 
-fn put_versions(file: *mut File, versions: [u8; 2]) -> Result<()> {
+fn put_versions(file: *mut File, versions: [u8; 2]) -> Outcome<()> {
     let written = pass!(file, write, versions.as_ptr().cast(), 2, Mark::AT as i64);
     let code = if written == abi::OK { pass!(file, settle, abi::SETTLE_NORMAL) } else { written };
-    if code == abi::OK {
-        return Ok(());
-    }
-    Err(Error::Refused(format!("writing the header of the database failed with SQLite's code {code}")))
+    if code == abi::OK { Ok(()) } else { Err(Failure::Below { doing: "writing", code }) }
 }
 
 /// What to do where the header is not for this pool.
@@ -144,7 +149,7 @@ pub fn elsewhere() -> Error {
 ///
 /// # Safety
 /// As [`this`]; the connection has a lock that keeps others from unmarking.
-unsafe fn ensure_marked(file: *mut File) -> Result<()> {
+unsafe fn ensure_marked(file: *mut File) -> Outcome<()> {
     // SAFETY: the caller's promise.
     let main = unsafe { this(file) };
     let log = &main.database.log;
@@ -153,10 +158,11 @@ unsafe fn ensure_marked(file: *mut File) -> Result<()> {
     }
     let (on_disk, noted) = (versions(file)?, log.mark()?);
     let mark = match (on_disk, noted) {
-        (Some([_, Mark::FOREIGN]), None) => return Err(elsewhere()),
+        (Some([_, Mark::FOREIGN]), None) => return Err(elsewhere().into()),
         (Some([_, Mark::FOREIGN]), Some(mark)) => mark,
         (Some([write, read]), _) => Mark { write, read, is_on_disk: false, is_given: false },
-        (None, _) => Mark { write: 1, read: 1, is_on_disk: false, is_given: false },
+        (None, Some(mark)) => mark,
+        (None, None) => Mark { write: 1, read: 1, is_on_disk: false, is_given: false },
     };
     if !mark.is_on_disk || on_disk != Some([Mark::FOREIGN; 2]) {
         log.set_mark(Some(Mark { is_on_disk: false, ..mark }))?;
@@ -173,7 +179,7 @@ unsafe fn ensure_marked(file: *mut File) -> Result<()> {
 ///
 /// # Safety
 /// As [`this`]; the connection has no lock.
-unsafe fn unmark(file: *mut File) -> Result<()> {
+unsafe fn unmark(file: *mut File) -> Outcome<()> {
     // SAFETY: the caller's promise.
     let main = unsafe { this(file) };
     let log = &main.database.log;
@@ -282,7 +288,7 @@ unsafe extern "C" fn lock(file: *mut File, level: c_int) -> c_int {
 ///
 /// # Safety
 /// As [`this`].
-unsafe fn ensure_here(file: *mut File) -> Result<()> {
+unsafe fn ensure_here(file: *mut File) -> Outcome<()> {
     // SAFETY: the caller's promise.
     let main = unsafe { this(file) };
     if main.database.log.mark()?.is_some() {
@@ -290,7 +296,7 @@ unsafe fn ensure_here(file: *mut File) -> Result<()> {
     }
     match versions(file)? {
         // Another process may have marked it in between.
-        Some([_, Mark::FOREIGN]) if main.database.log.mark()?.is_none() => Err(elsewhere()),
+        Some([_, Mark::FOREIGN]) if main.database.log.mark()?.is_none() => Err(elsewhere().into()),
         _ => Ok(()),
     }
 }

@@ -1,25 +1,58 @@
 //! What went wrong, for people: SQLite's codes say too little, so it goes to SQLite's log and to standard error.
 
 use std::ffi::{CString, c_int};
+use std::fmt;
 use std::io::Write;
 
 use ferrite_pool::Error as PoolError;
-use ferrite_wal::{Error, Result};
+use ferrite_wal::Error;
 
 use crate::abi::{self, Routines};
 
-/// The code for `result`, `code` where it is an error; that is told.
-pub fn code(routines: &Routines, path: &str, result: Result<()>, code: c_int) -> c_int {
-    match result {
-        Ok(()) => abi::OK,
-        Err(error) => told(routines, path, &error, code),
+/// Why something was not done.
+pub enum Failure {
+    /// The log refused, or the pool.
+    Log(Error),
+    /// The VFS below failed with this code, which says more to SQLite than any of ours.
+    Below { doing: &'static str, code: c_int },
+}
+
+/// What comes of a step that needs the log and the VFS below.
+pub type Outcome<T> = Result<T, Failure>;
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Log(error)
     }
 }
 
-/// Tells `error`; the code for it.
-pub fn told(routines: &Routines, path: &str, error: &Error, code: c_int) -> c_int {
-    let code = if matches!(error, Error::Pool(PoolError::Full { .. })) { abi::FULL } else { code };
-    let text = format!("ferrite: {path}: {error}");
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Log(error) => write!(f, "{error}"),
+            Self::Below { doing, code } => {
+                write!(f, "{doing} the header of the database failed with SQLite's code {code}")
+            }
+        }
+    }
+}
+
+/// The code for `result`, `code` where it is an error of ours; that is told.
+pub fn code(routines: &Routines, path: &str, result: Result<(), impl Into<Failure>>, code: c_int) -> c_int {
+    match result {
+        Ok(()) => abi::OK,
+        Err(failure) => told(routines, path, &failure.into(), code),
+    }
+}
+
+/// Tells `failure`; the code for it.
+pub fn told(routines: &Routines, path: &str, failure: &Failure, code: c_int) -> c_int {
+    let code = match failure {
+        Failure::Log(Error::Pool(PoolError::Full { .. })) => abi::FULL,
+        Failure::Log(_) => code,
+        Failure::Below { code, .. } => *code,
+    };
+    let text = format!("ferrite: {path}: {failure}");
     // A program without a standard error is not to end for that.
     let _ = writeln!(std::io::stderr(), "{text}");
     if let Ok(text) = CString::new(text) {

@@ -11,6 +11,7 @@ use ferrite_wal::{Error, Result};
 use crate::abi::{self, File, Routines, Vfs};
 use crate::database::Database;
 use crate::main_file::{HEAD_BYTES, below, elsewhere, make, versions};
+use crate::told::{Failure, Outcome};
 use crate::{log_file, told};
 
 /// What is registered, once for the process.
@@ -135,7 +136,7 @@ unsafe fn open_main(
     let path = unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned();
     // SAFETY: SQLite's promise; the file below is open.
     let allowed = unsafe {
-        begin(name, &path).and_then(|database| {
+        begin(name, &path).map_err(Failure::from).and_then(|database| {
             make(file, routines(), database, opened & abi::OPEN_READONLY != 0);
             settle_past(vfs, file, &path)
         })
@@ -175,7 +176,7 @@ unsafe fn begin(name: *const c_char, path: &str) -> Result<std::sync::Arc<Databa
 ///
 /// # Safety
 /// As SQLite calls it; `file` is made.
-unsafe fn settle_past(vfs: *mut Vfs, file: *mut File, path: &str) -> Result<()> {
+unsafe fn settle_past(vfs: *mut Vfs, file: *mut File, path: &str) -> Outcome<()> {
     // SAFETY: the caller's promise.
     let (database, _) = Database::of_log(&std::ffi::CString::new(format!("{path}-wal")).expect("a path has no zero"))
         .expect("it was just opened");
@@ -185,7 +186,7 @@ unsafe fn settle_past(vfs: *mut Vfs, file: *mut File, path: &str) -> Result<()> 
     let is_foreign = versions(file)?.is_some_and(|[_, read]| read == Mark::FOREIGN);
     let has_header = versions(file)?.is_some();
     match mark {
-        None if is_foreign && log.mark()?.is_none() => return Err(elsewhere()),
+        None if is_foreign && log.mark()?.is_none() => return Err(elsewhere().into()),
         Some(mark) if mark.is_given && is_foreign => log.set_mark(Some(Mark { is_given: false, ..mark }))?,
         Some(mark) if mark.is_given => {
             LogFile::ALL.iter().try_for_each(|file| log.delete(*file))?;
@@ -197,7 +198,8 @@ unsafe fn settle_past(vfs: *mut Vfs, file: *mut File, path: &str) -> Result<()> 
                 "it was replaced while its log was in the pool: put the file back that the log belongs to, or forget the \
                  log with `ferrite tag remove`"
                     .into(),
-            ));
+            )
+            .into());
         }
         _ => {}
     }
@@ -211,7 +213,8 @@ unsafe fn settle_past(vfs: *mut Vfs, file: *mut File, path: &str) -> Result<()> 
                 "{path}{} is beside it: another program uses the database, or was killed; end that, and open the \
                  database once without Ferrite",
                 which.suffix()
-            )));
+            ))
+            .into());
         }
     }
     Ok(())
@@ -248,7 +251,7 @@ unsafe extern "C" fn access(vfs: *mut Vfs, name: *const c_char, how: c_int, resu
             unsafe { *result = c_int::from(is_there) };
             abi::OK
         }
-        Err(error) => told::told(&routines(), database.log.path(), &error, abi::IOERR_ACCESS),
+        Err(error) => told::told(&routines(), database.log.path(), &error.into(), abi::IOERR_ACCESS),
     }
 }
 

@@ -279,6 +279,18 @@ impl Pool {
         granted
     }
 
+    /// As [`Pool::grant`], with the memory for the client (see [`Granted::share`]); nobody has a grant where that fails.
+    pub fn lend(&self, ask: &Ask<'_>) -> Result<(Granted, Shared)> {
+        let granted = self.grant(ask)?;
+        match granted.share(self.memory()) {
+            Ok(shared) => Ok((granted, shared)),
+            Err(error) => {
+                self.grants().release(self, granted.id)?;
+                Err(error)
+            }
+        }
+    }
+
     fn record(&self, mut transaction: Transaction<'_>, ask: &Ask<'_>, id: GrantId, slot: u64) -> Result<Granted> {
         let piping = |e: io::Error| Error::Medium(ferrite_medium::Error::io("making the notice of a grant", e));
         let (notice, bell) = io::pipe().map_err(piping)?;

@@ -92,16 +92,7 @@ impl DatabaseLog {
     /// Whether any file has something in it that is not in the database yet, as far as can be seen from outside: a
     /// journal that begins with zeros has not.
     pub fn is_live(&self) -> Result<bool> {
-        for file in File::ALL {
-            if self.length(file)?.unwrap_or(0) > 0 {
-                let mut first = [0; 8];
-                self.read(file, 0, &mut first)?;
-                if file == File::Wal || first != [0; 8] {
-                    return Ok(true);
-                }
-            }
-        }
-        Ok(false)
+        self.files().is_live()
     }
 
     /// Reads from `file` at byte `at`; how many bytes there are, fewer only at its end.

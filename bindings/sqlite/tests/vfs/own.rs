@@ -1,7 +1,6 @@
-//! SQLite's own tests of transactions, journals, locks and crashes, with this VFS as the default one.
+//! SQLite's own tests of transactions, journals, locks, failures and crashes, with this VFS as the default one.
 //!
-//! Those that look at the log as a file beside the database, copy it, or replace system calls of the default VFS have
-//! nothing to look at here, and are not among these.
+//! Their scripts see the logs as files (`testfixture/logs.tcl`). What they see otherwise is said in `own.txt`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,40 +8,33 @@ use std::process::Command;
 use crate::Place;
 use crate::shell::library;
 
-/// Files in SQLite's source, and how many tests each has at least.
-const TESTS: [(&str, u32); 24] = [
-    ("trans", 300),
-    ("trans2", 400),
-    ("trans3", 9),
-    ("savepoint", 100),
-    ("savepoint2", 100),
-    ("walcrash", 2900),
-    ("walbig", 5),
-    ("walshared", 5),
-    ("wal8", 7),
-    ("crash2", 80),
-    ("crash6", 100),
-    ("rollback2", 100),
-    ("jrnlmode3", 100),
-    ("pager2", 2000),
-    ("attach2", 60),
-    ("vacuum", 40),
-    ("incrvacuum", 150),
-    ("lock", 60),
-    ("lock2", 10),
-    ("lock5", 10),
-    ("exclusive2", 20),
-    ("memjournal", 5),
-    ("shared", 200),
-    ("mmap1", 80),
-];
+/// A file in SQLite's source.
+struct Script<'a> {
+    name: &'a str,
+    tests_min: u32,
+    /// Tests of it that look at what is otherwise here.
+    others: Vec<&'a str>,
+}
+
+/// Those of every run, and those that take minutes.
+fn scripts() -> [Vec<Script<'static>>; 2] {
+    let (usual, long) = include_str!("own.txt").split_once("\nlong\n").expect("two parts");
+    [usual, long]
+        .map(|part| part.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).map(script).collect())
+}
+
+fn script(line: &'static str) -> Script<'static> {
+    let mut words = line.split(' ');
+    let (name, tests_min) = (words.next().expect("a name"), words.next().expect("a number").parse().expect("a number"));
+    Script { name, tests_min, others: words.skip(1).collect() }
+}
 
 /// The folder with SQLite's source and its test program, where `cargo xtask test` has built it.
 fn source() -> Option<PathBuf> {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("a target folder");
     let source = target.join("programs/sqlite/source");
     if !source.join("testfixture").is_file() {
-        println!("skipped: bindings/sqlite/tests/testfixture.sh has built nothing in target/programs/sqlite");
+        println!("skipped: bindings/sqlite/tests/testfixture/build.sh has built nothing in target/programs/sqlite");
         return None;
     }
     Some(source)
@@ -56,17 +48,43 @@ fn run(source: &Path, place: &Place, script: &Path) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
+/// Runs `script` whole; nothing fails but what looks at something else.
+fn pass(source: &Path, script: &Script<'_>) {
+    let place = Place::of("/dev/shm", 128 << 20);
+    let said = run(source, &place, &source.join(format!("test/{}.test", script.name)));
+    let ended = said.lines().find_map(|line| line.split_once(" errors out of "));
+    let tests: Option<u32> = ended.and_then(|(_, rest)| rest.split(' ').next()?.parse().ok());
+    let failed = said.lines().find_map(|line| line.strip_prefix("!Failures on these tests: ")).unwrap_or("");
+    let failed: Vec<&str> =
+        failed.split(' ').filter(|name| !name.is_empty() && !script.others.contains(name)).collect();
+    let wrong = || said.lines().filter(|line| line.starts_with('!')).take(20).collect::<Vec<_>>().join("\n");
+    let name = script.name;
+    assert!(tests.is_some_and(|tests| tests >= script.tests_min), "{name}: {ended:?}\n{}", wrong());
+    assert!(failed.is_empty(), "{name}: {failed:?}\n{}", wrong());
+}
+
+/// Every other one from `first` on, so that two processors have something to do.
+fn pass_half(first: usize) {
+    let Some(source) = source() else { return };
+    scripts()[0].iter().skip(first).step_by(2).for_each(|script| pass(&source, script));
+}
+
 #[test]
 fn sqlites_own_tests_pass_with_this_vfs() {
-    let Some(source) = source() else { return };
-    for (name, tests_min) in TESTS {
-        let place = Place::of("/dev/shm", 128 << 20);
-        let said = run(&source, &place, &source.join(format!("test/{name}.test")));
-        let line = said.lines().find_map(|line| line.strip_prefix("0 errors out of "));
-        let tests: Option<u32> = line.and_then(|line| line.split(' ').next()?.parse().ok());
-        let wrong = || said.lines().filter(|line| line.starts_with('!')).take(20).collect::<Vec<_>>().join("\n");
-        assert!(tests.is_some_and(|tests| tests >= tests_min), "{name}: {line:?}\n{}", wrong());
-    }
+    pass_half(0);
+}
+
+#[test]
+fn sqlites_other_own_tests_pass_with_this_vfs() {
+    pass_half(1);
+}
+
+#[test]
+fn sqlites_long_tests_pass_with_this_vfs() {
+    let Some(source) = source().filter(|_| std::env::var_os("FERRITE_ROUNDS").is_some()) else {
+        return println!("skipped: minutes; with FERRITE_ROUNDS set they run");
+    };
+    scripts()[1].iter().for_each(|script| pass(&source, script));
 }
 
 /// Were another VFS the default one, the tests above would say nothing.

@@ -117,3 +117,16 @@ fn a_full_pool_fails_the_transaction_and_loses_nothing() {
         );
     }
 }
+
+/// A journal that was ended by zeros has nothing of the database that was deleted.
+#[test]
+fn a_database_is_made_anew_where_one_was_deleted_with_nothing_in_its_log() {
+    let place = Place::new();
+    let mut shell = Shell::open(&place.uri("a.db"));
+    shell.run("pragma journal_mode=persist; create table t(n); insert into t values(1);");
+    shell.kill();
+    fs::remove_file(place.path("a.db")).unwrap();
+    let mut shell = Shell::open(&place.uri("a.db"));
+    assert_eq!(shell.ask("create table u(n); insert into u values(2); select n from u;"), "2");
+    assert_eq!(shell.end(), "");
+}

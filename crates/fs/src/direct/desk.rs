@@ -176,9 +176,9 @@ impl FileSystem {
         }
         // Its pages cannot change while it is asked for: chunks come and go under this lock.
         let tag = self.tag.lock();
-        let granted =
-            self.pool().grant(&Ask { tag: &tag, extents: &tag.extents, rights, process: &process, reserve: &[] })?;
-        let (memory, board) = (granted.share(self.memory())?, self.space.board.share()?);
+        let board = self.space.board.share()?;
+        let (granted, memory) =
+            self.pool().lend(&Ask { tag: &tag, extents: &tag.extents, rights, process: &process, reserve: &[] })?;
         let visit = Visit { grant: granted.id, connection: caller.connection, writable, is_ending: false };
         books.visits.insert(granted.id.0, visit);
         self.space.abroad.enter(granted.id.0, &process);

@@ -169,8 +169,7 @@ fn ensure_theirs(pool: &Pool, id: GrantId, caller: &Caller) -> Result<()> {
 
 fn lend(pool: &Arc<Pool>, tag: &Tag, process: &Process) -> Result<Reply> {
     let ask = Ask { tag, extents: &tag.extents, rights: Rights::ReadWrite, process, reserve: &[] };
-    let granted = pool.grant(&ask)?;
-    let memory = granted.share(pool.memory())?;
+    let (granted, memory) = pool.lend(&ask)?;
     let superblock = pool.superblock();
     let lease = Lease {
         id: granted.id,

@@ -111,6 +111,18 @@ impl Files {
         Ok(done)
     }
 
+    /// See [`super::DatabaseLog::is_live`].
+    pub fn is_live(&self) -> Result<bool> {
+        for file in File::ALL {
+            let mut first = [0; 8];
+            let bytes = self.read(file, 0, &mut first)?;
+            if bytes > 0 && (file == File::Wal || first != [0; 8]) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// Makes `file`, where it does not exist, empty and with nothing of a former one in its first line (WF2).
     pub fn create(&self, file: File) -> Result<()> {
         if self.length(file)?.is_some() {

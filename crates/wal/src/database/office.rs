@@ -213,10 +213,10 @@ impl Office {
         }
     }
 
-    /// A log that is left from another file of the same path: nothing in it, or it is refused.
+    /// A log that is left from another file of the same path: nothing in it that counts, or it is refused.
     fn make_over(&self, tag: Arc<Tag>, identity: Identity) -> Result<Arc<Tag>> {
         let path = tag.name.clone();
-        if self.lengths(&tag)? != [0, 0] || self.standing_on(tag.generation).next().is_some() {
+        if self.files(&tag)?.is_live()? || self.standing_on(tag.generation).next().is_some() {
             return Err(Error::Refused(format!(
                 "{path} is not the file whose log is in this pool: it was deleted or replaced; put that file back, or \
                  forget its log with `ferrite tag remove`"
@@ -269,8 +269,7 @@ impl Office {
     fn lend(&self, tag: &Tag, caller: &Caller) -> Result<Reply> {
         let process = Process::of(caller, self.boot_id);
         let ask = Ask { tag, extents: &tag.extents, rights: Rights::ReadWrite, process: &process, reserve: &[] };
-        let granted = self.pool.grant(&ask)?;
-        let memory = granted.share(self.pool.memory())?;
+        let (granted, memory) = self.pool.lend(&ask)?;
         let extents = tag.extents.iter().map(|it| (it.page, it.pages, it.role.0, it.zone == Zone::Super)).collect();
         let lease = Lease { id: granted.id, generation: tag.generation, extents };
         Ok(Reply { value: json!(lease), fds: vec![memory.fd, granted.notice] })

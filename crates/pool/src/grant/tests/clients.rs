@@ -124,6 +124,17 @@ fn every_slot_can_be_used_and_one_more_is_refused() {
 
 /// The descriptor shares no lock with the owner's, and lets its holder do what the grant says.
 #[test]
+fn g3_what_cannot_be_shared_is_lent_to_nobody() {
+    let pool = pool();
+    let tag = tag(&pool, "tag", &[need(Zone::Normal, PAGE)]).expect("create");
+    // The memory has no descriptor to share. Each time a slot, were it kept.
+    for _ in 0..100 {
+        assert!(matches!(pool.lend(&ask(&tag, &ours())), Err(Error::Medium(_))));
+    }
+    assert!(pool.grants().standing().is_empty());
+}
+
+#[test]
 fn a_granted_descriptor_has_the_rights_of_the_grant_and_no_part_in_the_lock() {
     use std::os::unix::fs::FileExt;
     let folder = tempfile::tempdir().expect("folder");

@@ -1,7 +1,9 @@
 #!/bin/sh
-# Builds SQLite's own test program from Debian's source: testfixture.sh FOLDER. The source stays in FOLDER/source, for its
-# tests. Every VFS that the program ever starts with has that of the library FERRITE_VFS as its default one.
+# Builds SQLite's own test program from Debian's source: build.sh FOLDER. The source stays in FOLDER/source, for its
+# tests. Every VFS that the program ever starts with has that of the library FERRITE_VFS as its default one; its scripts
+# then see the logs in the pool as files (logs.tcl).
 set -e
+here=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "$1/lists/partial"
 cd "$1"
 . /etc/os-release
@@ -14,7 +16,7 @@ tar -x --one-top-level=source --strip-components=1 -f sqlite3_*.orig.tar.xz
 cd source
 ./configure --with-tcl=/usr/lib/tcl8.6 CFLAGS=-O1 >../configure.out
 make sqlite3.c >../make.out
-cat >>sqlite3.c <<'END'
+cat >>sqlite3.c <<'C'
 #include <dlfcn.h>
 SQLITE_API int ferrite_extra_init(const char *unused)
 {
@@ -29,5 +31,9 @@ SQLITE_API int ferrite_extra_init(const char *unused)
         *(void **)&init = dlsym(handle, "sqlite3_ferrite_default_init");
     return init && init(0, 0, &sqlite3Apis) == SQLITE_OK_LOAD_PERMANENTLY ? SQLITE_OK : SQLITE_ERROR;
 }
-END
-make testfixture CFLAGS='-O1 -DSQLITE_EXTRA_INIT=ferrite_extra_init' >>../make.out 2>&1
+C
+sed -i 's|^int Sqlitetest1_Init(Tcl_Interp \*interp){|#include "logs.c"\n&\n  Tcl_CreateObjCommand(interp, "ferrite_file", ferrite_file, 0, 0);|' src/test1.c
+sed -i '1i if {[info exists ::env(FERRITE_VFS)]} { source [file dirname [info script]]/../logs.tcl }' test/tester.tcl
+make testfixture CFLAGS="-O1 -I$here -DSQLITE_EXTRA_INIT=ferrite_extra_init" >>../make.out 2>&1
+# What it was built by: with another it is built again.
+cp "$here"/* .
