@@ -20,6 +20,8 @@ mod arch;
 mod summed;
 #[cfg(target_arch = "x86_64")]
 pub use summed::copy_and_sum;
+#[cfg(target_arch = "x86_64")]
+pub(crate) use summed::{BY_LANE, finish};
 
 /// Copies and sums on the way where that can be done, which it cannot here.
 ///

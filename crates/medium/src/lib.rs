@@ -7,6 +7,7 @@ mod area;
 mod beacon;
 pub mod copy;
 mod cpu;
+mod crc;
 mod delay_disk;
 mod disk;
 mod disk_ref;
@@ -39,6 +40,7 @@ mod wrapper_tests;
 
 pub use beacon::Beacon;
 pub use cpu::{Cpu, LineFlush, StreamWidth};
+pub use crc::crc32;
 pub use delay_disk::{Delay, DelayDisk};
 pub use disk::{Access, Completion, Disk, Geometry, Op, Request, Run, Zeroing};
 pub use error::{Error, Result};

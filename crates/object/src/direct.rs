@@ -18,7 +18,7 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use ferrite_medium::{Memory, Scheme, Span};
+use ferrite_medium::{Memory, Scheme, Span, crc32};
 use ferrite_pool::holding::Holding;
 use ferrite_pool::{Freeze, Role, Stream, Tag};
 use parking_lot::{Condvar, Mutex};
@@ -98,9 +98,7 @@ impl Slots {
 }
 
 fn crc(salt: u32, image: &[u8]) -> u32 {
-    let mut hasher = crc32fast::Hasher::new_with_initial(salt);
-    hasher.update(&image[8..]);
-    hasher.finalize()
+    crc32(salt, &image[8..])
 }
 
 fn sequence(image: &[u8], salt: u32) -> Option<u64> {

@@ -10,7 +10,7 @@
 //! - R1. A record that did not arrive whole does not verify, so no second fence is needed to commit it.
 //! - R2. Records of another log, or of an earlier life of this one, do not verify or have an older sequence.
 
-use crc32fast::Hasher;
+use ferrite_medium::crc32;
 
 /// Bytes before the payload.
 pub const HEADER: usize = 16;
@@ -66,7 +66,7 @@ pub fn seal(record: &mut Vec<u8>, salt: u32, sequence: u64) {
     let len = record.len() - HEADER;
     record[4..8].copy_from_slice(&(len as u32).to_le_bytes());
     record[8..16].copy_from_slice(&sequence.to_le_bytes());
-    let crc = checksum(salt, &record[4..]);
+    let crc = crc32(salt, &record[4..]);
     record[..4].copy_from_slice(&crc.to_le_bytes());
     record.resize(footprint(len), 0);
 }
@@ -85,7 +85,7 @@ impl Record {
     pub fn parse(salt: u32, bytes: &[u8]) -> Option<Self> {
         let (crc, len, sequence) = header(bytes)?;
         let body = bytes.get(4..HEADER + len)?;
-        (checksum(salt, body) == crc).then(|| Self { sequence, payload: body[HEADER - 4..].to_vec() })
+        (crc32(salt, body) == crc).then(|| Self { sequence, payload: body[HEADER - 4..].to_vec() })
     }
 
     /// Bytes it takes in its log.
@@ -100,12 +100,6 @@ pub fn header(bytes: &[u8]) -> Option<(u32, usize, u64)> {
     let sequence = u64::from_le_bytes(bytes.get(8..16)?.try_into().ok()?);
     let (crc, len) = (word(0)?, word(4)? as usize);
     (len > 0 && sequence > 0).then_some((crc, len, sequence))
-}
-
-fn checksum(salt: u32, bytes: &[u8]) -> u32 {
-    let mut hasher = Hasher::new_with_initial(salt);
-    hasher.update(bytes);
-    hasher.finalize()
 }
 
 #[cfg(test)]

@@ -49,7 +49,9 @@ const fn quotient() -> i64 {
 
 const BY_STEP: [i64; 2] = fold_by(8 * STEP_BYTES as u32);
 const BY_VECTOR: [i64; 2] = fold_by(512);
-const BY_LANES: [[i64; 2]; 3] = [fold_by(384), fold_by(256), fold_by(128)];
+/// Moves 16 bytes by 16.
+pub(crate) const BY_LANE: [i64; 2] = fold_by(128);
+const BY_LANES: [[i64; 2]; 3] = [fold_by(384), fold_by(256), BY_LANE];
 
 /// Copies `len` bytes; their CRC-32, where this processor and length allow it to be had on the way. Where not, nothing
 /// is copied.
@@ -124,7 +126,8 @@ fn onto(folded: __m512i, by: __m512i, next: __m512i) -> __m512i {
 
 /// The remainder of 16 bytes: to 64 bits, to 32 more than are wanted, and those by Barrett's reduction.
 #[target_feature(enable = "pclmulqdq,sse4.1")]
-fn finish(bytes: __m128i) -> u32 {
+#[inline]
+pub(crate) fn finish(bytes: __m128i) -> u32 {
     let low_words = _mm_set_epi32(0, -1, 0, -1);
     let by = _mm_set_epi64x(fold_constant(64), fold_constant(96));
     let half = _mm_xor_si128(_mm_srli_si128::<8>(bytes), _mm_clmulepi64_si128::<0x00>(bytes, by));
