@@ -1,6 +1,5 @@
 //! Where the bytes of a disk lie in the pool.
 
-use std::hint::black_box;
 use std::sync::atomic::Ordering;
 
 use ferrite_medium::Span;
@@ -59,22 +58,15 @@ impl BlockDisk {
     }
 
     /// Where `span` lies in the pool, if it is not empty and all of it is known to lie in one run.
-    ///
-    /// A disk that was filled in order lies as far from its own addresses everywhere. So the place is guessed, and the map
-    /// asked whether that is it: the processor goes on with the copy meanwhile, where it would wait for the map's answer
-    /// to know an address. The guess is hidden from the compiler, which would see that both are one.
     #[inline]
     pub(crate) fn place_of(&self, span: Span) -> Option<u64> {
         if span.len == 0 {
             return None;
         }
-        let guess = black_box(span.at.wrapping_add(self.map.usual_shift()));
-        let (place, len) = self.piece(span);
-        match place? {
-            _ if len != span.len => None,
-            place if place == guess => Some(black_box(guess)),
-            place => Some(place),
-        }
+        self.map.usual_place(span).or_else(|| match self.piece(span) {
+            (place, len) if len == span.len => place,
+            _ => None,
+        })
     }
 
     /// Reads run by run.

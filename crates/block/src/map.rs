@@ -8,13 +8,17 @@
 //!
 //! The words in DRAM are what readers follow; those on the medium are what a crash leaves.
 //!
-//! Where 64 neighbours lie in one run in the pool, as after a sequential fill, one *group* tells it for all of them:
-//! the groups of a disk fit the nearest cache, its words do not, and a lookup that misses costs a quarter of a 4 KiB
-//! read. A group is set only by who has locked all of its blocks, and cleared by whoever locks one.
+//! Where 64 neighbours lie in one run in the pool, as after a sequential fill, one *group* tells it for all of them.
+//! A group is set only by who has locked all of its blocks, and cleared by whoever locks one.
+//!
+//! A disk that was filled in order lies as far from its own addresses everywhere. Where all groups of 2 MiB do, one word
+//! says so for them: the words of a disk fit the nearest cache, where a lookup that misses costs a tenth of a 4 KiB read.
+//! Whoever clears a group gives that word another value than it ever had, and who sets it does so only if it still has
+//! the value of before the groups were looked at.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use ferrite_medium::{Memory, Scheme};
+use ferrite_medium::{Memory, Scheme, Span};
 use ferrite_pool::layout::PAGE;
 use ferrite_pool::{Extent, Role, Stream};
 
@@ -25,6 +29,14 @@ const LOCKED: u32 = 1 << 31;
 const WORD: u64 = 8;
 /// Blocks of a group.
 pub(crate) const GROUP: u64 = 64;
+/// Groups that one word tells to lie at their usual place.
+const GROUPS_TOGETHER: u64 = 8;
+/// Bytes of them.
+const TOGETHER_BYTES: u64 = GROUPS_TOGETHER * GROUP * PAGE;
+/// They do; the other bits count how often they did not any more.
+const USUAL: u32 = 1 << 31;
+/// No group was set yet.
+const NO_SHIFT: u64 = u64::MAX;
 
 /// What a map word names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -79,8 +91,10 @@ pub(crate) struct Map {
     words: Table<AtomicU32>,
     /// Where a group lies in the pool if its blocks are one run there, or 0.
     groups: Table<AtomicU64>,
-    /// How far from its address in the disk the group lies that was set last.
+    /// How far from its address in the disk the group lies that was set first.
     usual_shift: AtomicU64,
+    /// Whether groups lie there together.
+    usual: Table<AtomicU32>,
     /// Where each page of words lies on the medium.
     places: Table<AtomicU64>,
 }
@@ -91,7 +105,8 @@ impl Map {
         Self {
             words: Table::new(blocks_max),
             groups: Table::new(blocks_max / GROUP + 1),
-            usual_shift: AtomicU64::new(0),
+            usual_shift: AtomicU64::new(NO_SHIFT),
+            usual: Table::new(blocks_max / GROUP / GROUPS_TOGETHER + 1),
             places: Table::new(blocks_max * WORD / PAGE + 1),
         }
     }
@@ -100,6 +115,7 @@ impl Map {
     pub fn grow(&self, extents: &[Extent], blocks: u64) {
         self.words.grow(blocks);
         self.groups.grow(blocks / GROUP + 1);
+        self.usual.grow(blocks / GROUP / GROUPS_TOGETHER + 1);
         let stream = Stream::new(extents, Role::MAP);
         let pages = (blocks * WORD).div_ceil(PAGE);
         self.places.grow(pages);
@@ -173,7 +189,9 @@ impl Map {
     fn leave_group(&self, index: u64) {
         let group = self.groups.row(index / GROUP);
         if group.load(Ordering::Relaxed) != 0 {
-            group.store(0, Ordering::Release);
+            group.store(0, Ordering::SeqCst);
+            let usual = self.usual.row(index / GROUP / GROUPS_TOGETHER);
+            let _ = usual.fetch_update(Ordering::SeqCst, Ordering::Relaxed, |word| Some((word + 1) & !USUAL));
         }
     }
 
@@ -191,15 +209,34 @@ impl Map {
         let Some(block) = entries[0].block() else { return };
         let follow = entries.windows(2).all(|pair| pair[1].0 == pair[0].0 + 1);
         if follow && place(block + GROUP - 1) == place(block) + (GROUP - 1) * PAGE {
-            self.groups.row(first / GROUP).store(place(block), Ordering::Release);
-            self.usual_shift.store(place(block).wrapping_sub(first * PAGE), Ordering::Relaxed);
+            let shift = place(block).wrapping_sub(first * PAGE);
+            let _ = self.usual_shift.compare_exchange(NO_SHIFT, shift, Ordering::SeqCst, Ordering::Relaxed);
+            self.groups.row(first / GROUP).store(place(block), Ordering::SeqCst);
+            self.note_usual(first / GROUP / GROUPS_TOGETHER);
         }
     }
 
-    /// How far from its address in the disk a block probably lies in the pool; added, it may wrap.
+    /// Says that the groups of `together` lie at their usual place, if they do.
+    fn note_usual(&self, together: u64) {
+        let (word, shift) = (self.usual.row(together), self.usual_shift.load(Ordering::SeqCst));
+        let before = word.load(Ordering::SeqCst);
+        let mut groups = together * GROUPS_TOGETHER..(together + 1) * GROUPS_TOGETHER;
+        let is_usual = |group| {
+            let place = self.groups.get(group).map_or(0, |place| place.load(Ordering::SeqCst));
+            place != 0 && place == (group * GROUP * PAGE).wrapping_add(shift)
+        };
+        if groups.all(is_usual) {
+            let _ = word.compare_exchange(before, before | USUAL, Ordering::SeqCst, Ordering::Relaxed);
+        }
+    }
+
+    /// Where `span`, which is not empty, lies in the pool if all of it lies at its usual place.
     #[inline]
-    pub fn usual_shift(&self) -> u64 {
-        self.usual_shift.load(Ordering::Relaxed)
+    pub fn usual_place(&self, span: Span) -> Option<u64> {
+        let together = span.at / TOGETHER_BYTES;
+        let is_usual = self.usual.row(together).load(Ordering::Acquire) & USUAL != 0;
+        let is_within = span.at % TOGETHER_BYTES + span.len <= TOGETHER_BYTES;
+        (is_usual && is_within).then(|| span.at.wrapping_add(self.usual_shift.load(Ordering::Relaxed)))
     }
 
     /// Writes the words of blocks `first ..`, 64 at most, on the medium; durable once the caller has settled.
@@ -257,3 +294,6 @@ impl Map {
         self.places.row(at / PAGE).load(Ordering::Acquire) + at % PAGE
     }
 }
+
+#[cfg(test)]
+mod tests;

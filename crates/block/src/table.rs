@@ -27,6 +27,11 @@ impl<T: FromZeros> Table<T> {
         }
     }
 
+    /// Row `index`, if it has been grown to.
+    pub fn get(&self, index: u64) -> Option<&T> {
+        self.segments.get(index as usize / SEGMENT)?.get().map(|segment| &segment[index as usize % SEGMENT])
+    }
+
     /// Row `index`, which has been grown to.
     #[inline]
     pub fn row(&self, index: u64) -> &T {

@@ -1,0 +1,69 @@
+use super::*;
+
+/// Blocks that one word tells of, twice.
+const BLOCKS: u64 = 2 * GROUPS_TOGETHER * GROUP;
+const SHIFT: u64 = 7 * PAGE;
+
+fn place(block: u64) -> u64 {
+    block * PAGE + SHIFT
+}
+
+/// A map without extents, whose block `n` is block `n` of the data stream.
+fn filled() -> Map {
+    let map = Map::new(BLOCKS);
+    map.words.grow(BLOCKS);
+    map.groups.grow(BLOCKS / GROUP + 1);
+    map.usual.grow(BLOCKS / GROUP / GROUPS_TOGETHER + 1);
+    (0..BLOCKS).for_each(|index| map.set(index, Entry::of(index as u32)));
+    map.find_groups(BLOCKS, place);
+    map
+}
+
+fn is_usual(map: &Map, index: u64) -> bool {
+    let found = map.usual_place(Span::new(index * PAGE, PAGE));
+    assert!(found.is_none_or(|found| found == place(index)), "block {index} at {found:?}");
+    found.is_some()
+}
+
+#[test]
+fn a_block_that_moves_takes_its_neighbours_from_their_usual_place() {
+    let map = filled();
+    assert!((0..BLOCKS).all(|index| is_usual(&map, index)));
+    let end = BLOCKS / 2 * PAGE;
+    assert_eq!(map.usual_place(Span::new(end - PAGE, 2 * PAGE)), None, "it may go on elsewhere");
+    map.lock(3);
+    assert!(!is_usual(&map, 3) && !is_usual(&map, BLOCKS / 2 - 1), "whoever locks a block may move it");
+    assert!(is_usual(&map, BLOCKS / 2), "others stay");
+    map.unlock(3, Entry::of(5000));
+    let entries: Vec<Entry> = (0..GROUP).map(|index| Entry::of(5000 + index as u32)).collect();
+    map.group(0, &entries, place);
+    assert!(!is_usual(&map, 3), "a run, and not the usual place");
+    let entries: Vec<Entry> = (0..GROUP).map(|index| Entry::of(index as u32)).collect();
+    map.group(0, &entries, place);
+    assert!(is_usual(&map, 3), "all are back");
+}
+
+/// Who says that groups lie at their usual place looks at each; a block that moves meanwhile is not overlooked.
+#[test]
+fn a_block_that_moves_meanwhile_is_seen() {
+    let map = filled();
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    let entries: Vec<Entry> = (0..GROUP).map(|index| Entry::of(index as u32)).collect();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                map.group(0, &entries, place);
+            }
+        });
+        let other = 2 * GROUP;
+        let rest: Vec<Entry> = (other..other + GROUP).map(|index| Entry::of(index as u32)).collect();
+        for _ in 0..20_000 {
+            map.lock(other);
+            let is_seen = (0..100).all(|_| !is_usual(&map, other));
+            map.unlock(other, Entry::of(other as u32));
+            map.group(other, &rest, place);
+            assert!(is_seen || stop.swap(true, Ordering::Relaxed), "a locked block is said to lie where it lay");
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+}
