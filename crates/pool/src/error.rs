@@ -10,7 +10,9 @@ pub enum Error {
     #[error(transparent)]
     Medium(#[from] ferrite_medium::Error),
     /// There is no pool there.
-    #[error("not a Ferrite pool: {0}; make one with `ferrite pool create`")]
+    #[error(
+        "not a Ferrite pool: {0}; `ferrite pool create` makes one, `ferrite pool restore` brings back one that was there"
+    )]
     NotAPool(String),
     /// It was made by a newer Ferrite.
     #[error("the pool has format version {found}, this program knows versions up to {known}: use a newer ferrite")]

@@ -77,11 +77,6 @@ impl Pool {
         services.push(service);
     }
 
-    /// Whether a service is registered and open.
-    pub fn is_served(&self) -> bool {
-        self.freezers().services.lock().iter().any(|service| service.strong_count() > 0)
-    }
-
     /// Makes the pool stand still; returns when it does. A thread that holds an open transaction must not call it.
     pub fn freeze(&self) -> Frozen<'_> {
         let services = self.freezers().services.lock();

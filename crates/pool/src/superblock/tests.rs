@@ -179,7 +179,7 @@ fn s2_what_is_not_a_superblock_is_told_with_its_place_and_what_to_do() {
         format!("{what} at byte {at} of the pool is corrupt: run `ferrite pool check`, or restore a backup")
     };
     let use_newer = "the pool has format version 2, this program knows versions up to 1: use a newer ferrite";
-    let none = "not a Ferrite pool: the magic number is missing; make one with `ferrite pool create`";
+    let none = "not a Ferrite pool: the magic number is missing; `ferrite pool create` makes one, `ferrite pool restore` brings back one that was there";
     let cases: [([&[u8]; 2], String); 10] = [
         ([&[], &[]], none.into()),
         ([&[0x53, 0xef], &[0xff; 88]], none.into()),

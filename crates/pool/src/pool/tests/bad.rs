@@ -48,7 +48,11 @@ fn with_slot(image: &[u8], offset: u64, bytes: &[u8]) -> LyingMemory {
 
 #[test]
 fn memory_that_is_no_pool() {
-    let none = |why: &str| format!("not a Ferrite pool: {why}; make one with `ferrite pool create`");
+    let none = |why: &str| {
+        format!(
+            "not a Ferrite pool: {why}; `ferrite pool create` makes one, `ferrite pool restore` brings back one that was there"
+        )
+    };
     for size in [0, 1, 4096, 8 << 20 >> 1] {
         let told = refused(LyingMemory::new(size, Model::MAPPED));
         assert_eq!(told, none(&format!("it has {size} bytes, the smallest pool has 8388608")));
