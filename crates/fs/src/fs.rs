@@ -31,6 +31,8 @@ pub struct FileSystem {
     memory: Arc<dyn Memory>,
     options: FsOptions,
     data: DataMode,
+    /// Only a barrier makes data durable.
+    waits: bool,
     pub(crate) shape: Shape,
     pub(crate) tag: Mutex<Arc<Tag>>,
     pub(crate) space: Space,
@@ -60,15 +62,17 @@ impl FileSystem {
         let orphans = Orphans::load(&*memory, &map);
         let board = Arc::new(Board::new(map.chunks())?);
         let space = Space::load(&*memory, map, &board, &bases).map_err(|at| corrupt("the kind of a chunk", at))?;
-        let usual = if memory.fence_is_durable() { DataMode::Sync } else { DataMode::Posix };
+        let waits = !memory.fence_is_durable();
+        let usual = if waits { DataMode::Posix } else { DataMode::Sync };
         let data = match options.data.unwrap_or(usual) {
-            DataMode::Posix if memory.fence_is_durable() => DataMode::Sync,
+            DataMode::Posix if !waits => DataMode::Sync,
             mode => mode,
         };
         let fs = Arc::new(Self {
             memory,
             options,
             data,
+            waits,
             shape,
             locks: Locks::new(&board, &space.abroad),
             gate: Gate::new(&board, &space.abroad),
@@ -124,13 +128,15 @@ impl FileSystem {
         (self.options.clock)().0
     }
 
+    #[inline]
     pub(crate) fn refuse_if_read_only(&self) -> Result<()> {
         if self.options.read_only { Err(Error::ReadOnly) } else { Ok(self.pool.check_poison()?) }
     }
 
     /// Whether sizes and data wait for an fsync, because only a barrier makes them durable.
+    #[inline]
     pub(crate) fn waits(&self) -> bool {
-        !self.memory.fence_is_durable()
+        self.waits
     }
 
     /// Waits until what this thread stored is durable.

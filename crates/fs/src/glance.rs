@@ -1,43 +1,50 @@
-//! What a read or an overwrite needs to know of an inode, word by word: a page is found with a dozen loads.
+//! What a read or an overwrite needs to know of an inode, word by word: a page is found with a dozen loads, or with one
+//! by who remembers the last time (`hints`).
 //!
 //! Nothing is checked twice and nothing is copied: what a glance does not find right away is left to the lookup under a
 //! lock.
 
 use ferrite_medium::Memory;
-use ferrite_pool::layout::{CHUNK_PAGES, PAGE};
+use ferrite_pool::layout::{CHUNK, CHUNK_PAGES, PAGE};
 
+use crate::Ino;
 use crate::attr::KIND_MASK;
-use crate::direct::board::Board;
+use crate::direct::board::{Board, Version};
 use crate::fs::FileSystem;
+use crate::hints::{self, Piece};
 use crate::inode::{ATIME, DIRECT, MTIME, ROOTS_AT, SIZE, SIZE_AT, SIZE_BITS};
 use crate::layout::{NODE_WORDS, ROOTS};
 use crate::word::{Named, Word};
 
-/// A regular file at a glance.
-pub(crate) struct Glance {
+/// Words of an inode's head, up to its times.
+const HEAD_WORDS: usize = (ATIME / 8 + 1) as usize;
+/// Where the size lies that is stored directly.
+const DIRECT_SIZE: u64 = DIRECT + 24;
+
+/// A regular file, and 2 MiB of it, at a glance.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sight {
     /// Where its inode lies.
     pub at: u64,
-    height: u32,
+    /// The word of the size that is stored directly, whether that counts or not.
+    direct_size: u64,
     pub size: u64,
     pub mtime: i64,
     pub atime: i64,
+    block: Block,
 }
 
-impl Glance {
-    /// The inode at `at`, if it is a regular file.
-    #[inline]
-    pub fn of<M: Memory + ?Sized>(memory: &M, at: u64) -> Option<Self> {
-        let head = memory.load_word(at);
-        if head as u16 & KIND_MASK != 0o100000 {
-            return None;
-        }
-        let height = (head >> 16) as u32 & 0xff;
-        let (size, direct) = (memory.load_word(at + SIZE_AT), memory.load_word(at + DIRECT + 24));
-        let is_direct = size >> SIZE_BITS == direct >> SIZE_BITS;
-        let (size, times) = if is_direct { (direct, at + DIRECT) } else { (size, at + MTIME) };
-        let time = |offset| memory.load_word(times + offset) as i64;
-        Some(Self { at, height, size: size & SIZE, mtime: time(0), atime: time(ATIME - MTIME) })
-    }
+/// Where 2 MiB of a file are.
+#[derive(Clone, Copy, Debug)]
+enum Block {
+    /// In the superpage at this place of the pool.
+    Super(u64),
+    /// In the pages that the words at this place name.
+    Words(u64),
+    /// In those that the words of the inode name, or nowhere.
+    Roots,
+    /// Nowhere: they are zeros.
+    Hole,
 }
 
 /// Bytes of a file that are found together.
@@ -49,51 +56,123 @@ pub(crate) enum Found {
     Hole(u64),
 }
 
-/// Where the bytes from byte `at` of a file on lie, wherever it ends; nothing is said of damage.
-// Always: what it finds stays in registers.
-#[inline(always)]
-pub(crate) fn find_at_a_glance<M: Memory + ?Sized>(memory: &M, board: &Board, file: &Glance, at: u64) -> Option<Found> {
-    let (page, mut height) = (at / PAGE, file.height);
-    if height > 4 {
-        return None;
+/// Which file of which board, and the version of its lock: what is seen counts while that is the same.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Viewer<'a, M: ?Sized> {
+    pub memory: &'a M,
+    pub board: &'a Board,
+    pub ino: Ino,
+    pub version: Version,
+}
+
+impl Sight {
+    /// Nothing.
+    pub const NONE: Self = Self { at: 0, direct_size: 0, size: 0, mtime: 0, atime: 0, block: Block::Hole };
+
+    /// Whether it was changed since it was read.
+    #[inline]
+    pub fn is_unread(&self) -> bool {
+        self.atime <= self.mtime
     }
-    let root = page >> (9 * height);
-    if root >= ROOTS {
-        return Some(Found::Hole(u64::MAX - at));
-    }
-    let mut word_at = file.at + ROOTS_AT + root * 8;
-    let (first, left) = loop {
-        match (Word(memory.load_word(word_at)).named(), height) {
-            (Named::Page(page), 0) => break (page, 1),
-            (Named::Super(first), 1) => break (first + page % CHUNK_PAGES, CHUNK_PAGES - page % CHUNK_PAGES),
-            (Named::Node(node), 1..) => {
-                height -= 1;
-                word_at = board.place(node)? + (page >> (9 * height) & (NODE_WORDS - 1)) * 8;
-            }
-            (Named::Nothing, _) => {
-                let span = 1 << (9 * height);
-                return Some(Found::Hole((span - page % span) * PAGE - at % PAGE));
-            }
-            _ => return None,
+}
+
+impl<M: Memory + ?Sized> Viewer<'_, M> {
+    /// The file, if it is a regular one, and the 2 MiB around byte `at`.
+    // Always: what it finds stays in registers.
+    #[inline(always)]
+    pub fn look(&self, at: u64) -> Option<Sight> {
+        let piece = Piece { board: self.board.id, ino: self.ino, block: at / CHUNK };
+        match hints::find(piece, self.version) {
+            Some(sight) if self.memory.load_word(sight.at + DIRECT_SIZE) == sight.direct_size => Some(sight),
+            _ => self.look_anew(piece),
         }
-    };
-    Some(Found::At(board.place(first)? + at % PAGE, left * PAGE - at % PAGE))
+    }
+
+    #[inline(never)]
+    fn look_anew(&self, piece: Piece) -> Option<Sight> {
+        let at = self.board.inode_place(self.ino.0)?;
+        let mut head = [0; HEAD_WORDS];
+        self.memory.load_words(at, &mut head);
+        if head[0] as u16 & KIND_MASK != 0o100000 {
+            return None;
+        }
+        let mut direct = [0; 4];
+        self.memory.load_words(at + DIRECT, &mut direct);
+        let (size, direct_size) = (head[(SIZE_AT / 8) as usize], direct[3]);
+        let is_direct = size >> SIZE_BITS == direct_size >> SIZE_BITS;
+        let (size, [mtime, atime]) = match is_direct {
+            true => (direct_size, [direct[0], direct[2]]),
+            false => (size, [MTIME, ATIME].map(|time| head[(time / 8) as usize])),
+        };
+        let block = self.block(at, (head[0] >> 16) as u32 & 0xff, piece.block)?;
+        let (mtime, atime) = (mtime as i64, atime as i64);
+        let sight = Sight { at, direct_size, size: size & SIZE, mtime, atime, block };
+        hints::keep(piece, self.version, sight);
+        Some(sight)
+    }
+
+    /// Where block `block` of the file is, by its index.
+    fn block(&self, inode_at: u64, mut height: u32, block: u64) -> Option<Block> {
+        if height == 0 {
+            return Some(if block == 0 { Block::Roots } else { Block::Hole });
+        }
+        let page = block * CHUNK_PAGES;
+        let root = page.checked_shr(9 * height)?;
+        if height > 4 || root >= ROOTS {
+            return (height <= 4).then_some(Block::Hole);
+        }
+        let mut word_at = inode_at + ROOTS_AT + root * 8;
+        loop {
+            match (Word(self.memory.load_word(word_at)).named(), height) {
+                (Named::Super(first), 1) if first.is_multiple_of(CHUNK_PAGES) => {
+                    return self.board.place(first).map(Block::Super);
+                }
+                (Named::Node(node), 1) => return self.board.place(node).map(Block::Words),
+                (Named::Node(node), 2..) => {
+                    height -= 1;
+                    word_at = self.board.place(node)? + (page >> (9 * height) & (NODE_WORDS - 1)) * 8;
+                }
+                (Named::Nothing, _) => return Some(Block::Hole),
+                _ => return None,
+            }
+        }
+    }
+
+    /// Where the bytes from byte `at` on lie, which is in the 2 MiB that were looked at, wherever the file ends; nothing is
+    /// said of damage.
+    #[inline(always)]
+    pub fn find(&self, seen: &Sight, at: u64) -> Option<Found> {
+        let (page, within) = (at / PAGE, at % PAGE);
+        let word_at = match seen.block {
+            Block::Super(place) => return Some(Found::At(place + at % CHUNK, CHUNK - at % CHUNK)),
+            Block::Words(place) => place + page % NODE_WORDS * 8,
+            Block::Roots if page < ROOTS => seen.at + ROOTS_AT + page * 8,
+            Block::Roots | Block::Hole => return Some(Found::Hole(CHUNK - at % CHUNK)),
+        };
+        match Word(self.memory.load_word(word_at)).named() {
+            Named::Page(page) => Some(Found::At(self.board.place(page)? + within, PAGE - within)),
+            Named::Nothing => Some(Found::Hole(PAGE - within)),
+            _ => None,
+        }
+    }
 }
 
 impl FileSystem {
-    /// A regular file at a glance.
-    #[inline]
-    pub(crate) fn glance(&self, number: u64) -> Option<Glance> {
-        Glance::of(self.memory(), self.space.inode_place(number)?)
-    }
-
-    /// Where the `len` bytes from byte `at` on lie, if they are before the end and together in a page or superpage.
-    #[inline]
-    pub(crate) fn place_at_a_glance(&self, file: &Glance, at: u64, len: usize) -> Option<u64> {
-        at.checked_add(len as u64).filter(|end| *end <= file.size && *end > at)?;
-        match find_at_a_glance(self.memory(), &self.space.board, file, at)? {
-            Found::At(place, together) if len as u64 <= together => Some(place),
+    /// A regular file at a glance, and where the `len` bytes from byte `at` on lie, if they are before the end and
+    /// together in a page or superpage.
+    #[inline(always)]
+    pub(crate) fn glance(&self, (ino, version): (Ino, Version), at: u64, len: usize) -> Option<(Sight, u64)> {
+        let viewer = Viewer { memory: self.memory(), board: &self.space.board, ino, version };
+        let seen = viewer.look(at)?;
+        at.checked_add(len as u64).filter(|end| *end <= seen.size && *end > at)?;
+        match viewer.find(&seen, at)? {
+            Found::At(place, together) if len as u64 <= together => Some((seen, place)),
             _ => None,
         }
+    }
+
+    /// Forgets what this thread saw of the file around byte `at`.
+    pub(crate) fn forget_glance(&self, ino: Ino, at: u64) {
+        hints::forget(Piece { board: self.space.board.id, ino, block: at / CHUNK });
     }
 }

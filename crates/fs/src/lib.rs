@@ -19,7 +19,9 @@ mod error;
 mod fs;
 mod gate;
 mod glance;
+
 mod growth;
+mod hints;
 mod inode;
 mod inode_map;
 mod layout;

@@ -22,9 +22,8 @@ impl FileSystem {
     fn read_pinned(&self, ino: Ino, at: u64, into: &mut [u8]) -> Option<usize> {
         let _pin = pin();
         let version = self.locks.version(ino).filter(|_| !self.waits())?;
-        let file = self.glance(ino.0)?;
-        let place = self.place_at_a_glance(&file, at, into.len())?;
-        let is_to_note = file.atime <= file.mtime && self.refuse_if_read_only().is_ok();
+        let (file, place) = self.glance((ino, version), at, into.len())?;
+        let is_to_note = file.is_unread() && self.refuse_if_read_only().is_ok();
         if is_to_note || !self.locks.is_still(ino, version) {
             return None;
         }
@@ -32,6 +31,7 @@ impl FileSystem {
         Some(into.len())
     }
 
+    #[inline(never)]
     fn read_locked(&self, ino: Ino, at: u64, into: &mut [u8]) -> Result<usize> {
         let stripe = self.locks.read(ino);
         let mut inode = self.load_regular(ino)?;
@@ -44,6 +44,7 @@ impl FileSystem {
         if inode.head.atime <= inode.head.mtime {
             self.note_access(&stripe, &mut inode);
         }
+        self.forget_glance(ino, at);
         Ok(len as usize)
     }
 

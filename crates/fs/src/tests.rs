@@ -8,6 +8,7 @@ mod direct;
 mod failing;
 mod format;
 mod golden;
+mod hints;
 mod house;
 mod model;
 mod reference;
@@ -38,6 +39,8 @@ pub(crate) enum Bug {
     LeakedPage,
     /// The end of a file stays where a stopped client may still store to it (FG7).
     HauntedEnd,
+    /// What a thread remembers counts whatever has changed since (FH1).
+    StaleHint,
 }
 
 thread_local!(static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) });

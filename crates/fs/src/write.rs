@@ -58,8 +58,7 @@ impl FileSystem {
     fn write_pinned(&self, ino: Ino, at: u64, from: &[u8]) -> Option<()> {
         let _pin = pin();
         let version = self.locks.version_to_write(ino).filter(|_| self.gate.is_open())?;
-        let file = self.glance(ino.0)?;
-        let place = self.place_at_a_glance(&file, at, from.len())?;
+        let (file, place) = self.glance((ino, version), at, from.len())?;
         if self.now().abs_diff(file.mtime) >= TIME_GRAIN_NS || !self.locks.is_still(ino, version) {
             return None;
         }

@@ -326,6 +326,21 @@ impl Memory for Mapped {
     }
 
     #[inline]
+    fn load_words(&self, at: u64, into: &mut [u64]) {
+        let span = Span::new(at, size_of_val(into) as u64);
+        self.check(span, self.area.len());
+        assert!(at.is_multiple_of(8), "words at byte {at}, which is no multiple of 8");
+        if !self.open_loads.allowed() {
+            return into.iter_mut().zip((at..).step_by(8)).for_each(|(word, at)| *word = self.load_word(at));
+        }
+        let words = self.area.base().wrapping_add(at as usize).cast::<u64>();
+        for (index, word) in into.iter_mut().enumerate() {
+            // SAFETY: an aligned word within the mapping, which this thread may read; atomics may race.
+            *word = u64::from_le(unsafe { AtomicU64::from_ptr(words.add(index)).load(Ordering::Acquire) });
+        }
+    }
+
+    #[inline]
     fn store_word(&self, at: u64, value: u64) {
         let window = self.open_word(at, Right::Write, self.writable);
         // SAFETY: an aligned word within the mapping, which the window opens; atomics may race.

@@ -80,6 +80,11 @@ pub trait Memory: Send + Sync {
     /// Reads the aligned 8-byte word at `at` (little-endian, acquire).
     fn load_word(&self, at: u64) -> u64;
 
+    /// Reads the aligned words from `at` on, one after the other, each as [`Memory::load_word`] does.
+    fn load_words(&self, at: u64, into: &mut [u64]) {
+        into.iter_mut().zip((at..).step_by(8)).for_each(|(word, at)| *word = self.load_word(at));
+    }
+
     /// Writes the aligned 8-byte word at `at` (release). Cached: flush it, then fence.
     fn store_word(&self, at: u64, value: u64);
 

@@ -47,6 +47,11 @@ macro_rules! memory_behind {
             }
 
             #[inline]
+            fn load_words(&self, at: u64, into: &mut [u64]) {
+                (**self).load_words(at, into)
+            }
+
+            #[inline]
             fn store_word(&self, at: u64, value: u64) {
                 (**self).store_word(at, value)
             }

@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use ferrite_medium::{Beacon, SharedWords};
 use ferrite_pool::layout::{CHUNK, CHUNK_PAGES, PAGE};
 
+use crate::hints::BoardId;
 use crate::inode::{SIZE, SIZE_BITS};
 use crate::layout::{CHUNK_INODES, INODE};
 use crate::space::ChunkKind;
@@ -52,61 +53,69 @@ pub(crate) fn stripe(ino: Ino) -> u64 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Version(u64);
 
+impl Version {
+    /// Odd: nobody starts from it.
+    pub const NONE: Self = Self(u64::MAX);
+}
+
 /// The board.
 #[derive(Debug)]
-pub(crate) struct Board(SharedWords);
+pub(crate) struct Board {
+    words: SharedWords,
+    pub id: BoardId,
+}
 
 impl Board {
     /// A new one, for `chunks` chunks.
     pub fn new(chunks: u64) -> Result<Self> {
-        Ok(Self(SharedWords::new(CHUNKS_AT + chunks as usize)?))
+        Ok(Self { words: SharedWords::new(CHUNKS_AT + chunks as usize)?, id: BoardId::new() })
     }
 
     /// That which the owner shares as `fd`; `None` where it is too small to be one.
     pub fn of(fd: OwnedFd) -> Result<Option<Self>> {
         let words = SharedWords::of(fd)?;
-        Ok((words.count() >= CHUNKS_AT).then_some(Self(words)))
+        Ok((words.count() >= CHUNKS_AT).then_some(Self { words, id: BoardId::new() }))
     }
 
     /// A descriptor of it for a client.
     pub fn share(&self) -> Result<OwnedFd> {
-        Ok(self.0.share()?)
+        Ok(self.words.share()?)
     }
 
     /// Shows that the owner lives, until the result is dropped.
     pub fn light(&self) -> Result<Beacon> {
-        Ok(Beacon::light(&self.0, BEACON)?)
+        Ok(Beacon::light(&self.words, BEACON)?)
     }
 
     /// As if an owner had lit it.
     #[cfg(test)]
     pub fn pretend_lit(&self) {
-        self.0.word(BEACON).store(1, Ordering::SeqCst);
+        self.words.word(BEACON).store(1, Ordering::SeqCst);
     }
 
     /// Whether the owner lives.
     #[inline]
     pub fn is_lit(&self) -> bool {
-        Beacon::is_lit(&self.0, BEACON)
+        Beacon::is_lit(&self.words, BEACON)
     }
 
     pub fn keep_from_children(&self) {
-        self.0.keep_from_children();
+        self.words.keep_from_children();
     }
 
     #[inline]
     pub fn gate(&self) -> &AtomicU64 {
-        self.0.word(GATE)
+        self.words.word(GATE)
     }
 
     #[inline]
     pub fn version(&self, stripe: u64) -> &AtomicU64 {
-        self.0.word(VERSIONS + stripe as usize * VERSION_WORDS)
+        self.words.word(VERSIONS + stripe as usize * VERSION_WORDS)
     }
 
     #[inline]
     pub fn writes_wait(&self, stripe: u64) -> &AtomicU64 {
-        self.0.word(VERSIONS + stripe as usize * VERSION_WORDS + 1)
+        self.words.word(VERSIONS + stripe as usize * VERSION_WORDS + 1)
     }
 
     /// What a reader without a lock starts from; none while somebody changes something.
@@ -132,36 +141,36 @@ impl Board {
     /// The pin of seat `seat`.
     #[inline]
     pub fn pin(&self, seat: usize) -> &AtomicU64 {
-        self.0.word(SEATS_AT + seat * LINE)
+        self.words.word(SEATS_AT + seat * LINE)
     }
 
     /// Who has seat `seat`.
     pub fn seated(&self, seat: usize) -> &AtomicU64 {
-        self.0.word(SEATS_AT + seat * LINE + 1)
+        self.words.word(SEATS_AT + seat * LINE + 1)
     }
 
     /// The state of lease `lease`.
     #[inline]
     pub fn lease(&self, lease: usize) -> &AtomicU64 {
-        self.0.word(LEASES_AT + lease * LINE)
+        self.words.word(LEASES_AT + lease * LINE)
     }
 
     /// When its file was written to last, where the inode does not say it yet.
     #[inline]
     pub fn written(&self, lease: usize) -> &AtomicU64 {
-        self.0.word(LEASES_AT + lease * LINE + 1)
+        self.words.word(LEASES_AT + lease * LINE + 1)
     }
 
     /// When its file was read from first since it was changed, where the inode does not say it yet.
     #[inline]
     pub fn accessed(&self, lease: usize) -> &AtomicU64 {
-        self.0.word(LEASES_AT + lease * LINE + 2)
+        self.words.word(LEASES_AT + lease * LINE + 2)
     }
 
     /// Says, before a size is stored in an append of turn `turn`, that it was `size`.
     #[inline]
     pub fn note_size_before(&self, lease: usize, turn: u64, size: u64) {
-        self.0.word(LEASES_AT + lease * LINE + 3).store(turn << SIZE_BITS | size, Ordering::Release);
+        self.words.word(LEASES_AT + lease * LINE + 3).store(turn << SIZE_BITS | size, Ordering::Release);
     }
 
     /// Nothing was said of the first turn.
@@ -171,25 +180,25 @@ impl Board {
 
     /// The turn of which that was said last, and the size.
     pub fn size_before(&self, lease: usize) -> (u64, u64) {
-        let word = self.0.word(LEASES_AT + lease * LINE + 3).load(Ordering::Acquire);
+        let word = self.words.word(LEASES_AT + lease * LINE + 3).load(Ordering::Acquire);
         (word >> SIZE_BITS, word & SIZE)
     }
 
     /// How many others have a lease on its file.
     #[inline]
     pub fn others(&self, lease: usize) -> &AtomicU64 {
-        self.0.word(LEASES_AT + lease * LINE + 4)
+        self.words.word(LEASES_AT + lease * LINE + 4)
     }
 
     /// Numbers that chunks may have.
     #[inline]
     pub fn chunks(&self) -> u64 {
-        (self.0.count() - CHUNKS_AT) as u64
+        (self.words.count() - CHUNKS_AT) as u64
     }
 
     #[inline]
     fn chunk(&self, chunk: u64) -> Option<u64> {
-        (chunk < self.chunks()).then(|| self.0.word(CHUNKS_AT + chunk as usize).load(Ordering::Acquire))
+        (chunk < self.chunks()).then(|| self.words.word(CHUNKS_AT + chunk as usize).load(Ordering::Acquire))
     }
 
     /// Where chunk `chunk` lies in the pool; 0: there is none of this number.
@@ -214,7 +223,7 @@ impl Board {
     }
 
     fn change(&self, chunk: u64, how: impl Fn(u64) -> u64) {
-        let word = self.0.word(CHUNKS_AT + chunk as usize);
+        let word = self.words.word(CHUNKS_AT + chunk as usize);
         let _ = word.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |word| Some(how(word)));
     }
 

@@ -5,12 +5,13 @@ mod telling;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ferrite_medium::{Foreign, Memory, Scheme, order_loads};
+use ferrite_pool::layout::CHUNK;
 
 use super::abroad::wait_a_little;
 use super::board::{Board, Version};
 use super::state::{Mode, State};
 use crate::Ino;
-use crate::glance::{Found, Glance, find_at_a_glance};
+use crate::glance::{Found, Sight, Viewer};
 use crate::inode::End;
 use crate::layout::FILE_BYTES_MAX;
 use crate::write::TIME_GRAIN_NS;
@@ -85,18 +86,17 @@ impl<M: Memory + ?Sized> Hands<'_, M> {
         self.board.is_lit() && self.mode() >= Mode::Write && self.board.gate().load(Ordering::Acquire) == 0
     }
 
-    /// The file as it is.
-    #[inline]
-    fn glance(&self) -> Option<Glance> {
-        Glance::of(self.memory, self.board.inode_place(self.ino.0)?)
+    #[inline(always)]
+    fn viewer(&self, version: Version) -> Viewer<'_, M> {
+        Viewer { memory: self.memory, board: self.board, ino: self.ino, version }
     }
 
-    /// The file as it is between two changes.
-    #[inline]
-    fn glance_between(&self) -> Option<(Version, Glance)> {
+    /// The file as it is between two changes, and the 2 MiB around byte `at`.
+    #[inline(always)]
+    fn glance_between(&self, at: u64) -> Option<(Version, Sight)> {
         let version = || self.board.even_version(self.ino);
         let version = version().or_else(|| wait_a_little(|| version().is_some()).then(version)?)?;
-        Some((version, self.glance()?))
+        Some((version, self.viewer(version).look(at)?))
     }
 
     /// Waits, not pinned, until nobody changes or copies the file; whether that came soon.
@@ -115,7 +115,7 @@ impl<M: Memory + ?Sized> Hands<'_, M> {
 
     /// Bytes that the file has.
     pub fn size(&self) -> Tried<u64> {
-        let Some((version, file)) = self.glance_between().filter(|_| self.lets_read()) else { return Tried::Refused };
+        let Some((version, file)) = self.glance_between(0).filter(|_| self.lets_read()) else { return Tried::Refused };
         if self.is_still(version) && self.lets_read() { Tried::Done(file.size) } else { Tried::Overtaken }
     }
 
@@ -125,23 +125,23 @@ impl<M: Memory + ?Sized> Hands<'_, M> {
         if !self.lets_read() {
             return Tried::Refused;
         }
-        let Some((version, file)) = self.glance_between() else { return Tried::Refused };
+        let Some((version, file)) = self.glance_between(at) else { return Tried::Refused };
         let len = file.size.saturating_sub(at).min(into.len() as u64) as usize;
-        let copied = self.copy_out(&file, at, &mut into[..len]);
+        let copied = self.copy_out(version, &file, at, &mut into[..len]);
         if !self.is_still(version) || !self.lets_read() {
             return Tried::Overtaken;
         }
         match copied {
-            Some(()) => Tried::Done((len, len > 0 && file.atime <= file.mtime)),
+            Some(()) => Tried::Done((len, len > 0 && file.is_unread())),
             None => Tried::Refused,
         }
     }
 
     #[inline]
-    fn copy_out(&self, file: &Glance, at: u64, into: &mut [u8]) -> Option<()> {
-        let mut done = 0;
+    fn copy_out(&self, version: Version, file: &Sight, at: u64, into: &mut [u8]) -> Option<()> {
+        let (mut file, mut done) = (*file, 0);
         while done < into.len() {
-            let found = self.find(file, at + done as u64)?;
+            let found = self.find(version, &mut file, at + done as u64)?;
             let (Found::At(_, together) | Found::Hole(together)) = found;
             let len = together.min((into.len() - done) as u64) as usize;
             let part = &mut into[done..done + len];
@@ -154,10 +154,15 @@ impl<M: Memory + ?Sized> Hands<'_, M> {
         Some(())
     }
 
-    /// Where the bytes from byte `at` on lie, and how many together; within the pool, whatever was found.
-    #[inline]
-    fn find(&self, file: &Glance, at: u64) -> Option<Found> {
-        let found = find_at_a_glance(self.memory, self.board, file, at)?;
+    /// Where the bytes from byte `at` on lie, and how many together; within the pool, whatever was found. They are in the
+    /// 2 MiB that were seen, or are the first of others, which are then looked at.
+    #[inline(always)]
+    fn find(&self, version: Version, seen: &mut Sight, at: u64) -> Option<Found> {
+        let viewer = self.viewer(version);
+        if at.is_multiple_of(CHUNK) {
+            *seen = viewer.look(at)?;
+        }
+        let found = viewer.find(seen, at)?;
         let fits = |place: u64, len| place.checked_add(len).is_some_and(|end| end <= self.memory.size());
         match found {
             Found::At(place, together) => fits(place, together).then_some(found),
@@ -176,8 +181,8 @@ impl<M: Memory + ?Sized> Hands<'_, M> {
             return Tried::Refused;
         }
         let Some(version) = self.board.version_to_write(self.ino) else { return Tried::Overtaken };
-        let file = self.glance();
-        let is_within = |file: &Glance| at.checked_add(from.len() as u64).is_some_and(|end| end <= file.size);
+        let file = self.viewer(version).look(at);
+        let is_within = |file: &Sight| at.checked_add(from.len() as u64).is_some_and(|end| end <= file.size);
         let Some(file) = file.filter(is_within) else {
             return if self.is_still(version) { Tried::Refused } else { Tried::Overtaken };
         };
@@ -193,10 +198,10 @@ impl<M: Memory + ?Sized> Hands<'_, M> {
 
     /// Stores where pages are, while nothing changes.
     #[inline]
-    fn copy_in(&self, version: Version, file: &Glance, at: u64, from: &[u8]) -> Tried<()> {
-        let mut done = 0;
+    fn copy_in(&self, version: Version, file: &Sight, at: u64, from: &[u8]) -> Tried<()> {
+        let (mut file, mut done) = (*file, 0);
         while done < from.len() {
-            let found = self.find(file, at + done as u64);
+            let found = self.find(version, &mut file, at + done as u64);
             // What was found is ours to store to only if nothing changed while we looked.
             if !self.is_still(version) {
                 return Tried::Overtaken;
@@ -261,8 +266,11 @@ impl<M: Memory + ?Sized> Hands<'_, M> {
             return Tried::Refused;
         }
         let Some(version) = self.board.version_to_write(self.ino) else { return Tried::Overtaken };
-        let Some(file) = self.glance() else { return Tried::Refused };
+        let viewer = self.viewer(version);
+        let Some(file) = viewer.look(at.unwrap_or(0)) else { return Tried::Refused };
+        // Where an append goes is known only now.
         let at = at.unwrap_or(file.size);
+        let Some(file) = viewer.look(at) else { return Tried::Refused };
         let end = at.saturating_add(from.len() as u64);
         if at > file.size || end > FILE_BYTES_MAX {
             return Tried::Refused;

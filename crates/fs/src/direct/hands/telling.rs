@@ -12,7 +12,7 @@ use crate::inode::Inode;
 impl<M: Memory> Hands<'_, M> {
     /// What `stat` tells of the file; refused where others have leases on it too, who may have noted times.
     pub fn attr(&self) -> Tried<Attr> {
-        let Some((version, file)) = self.glance_between().filter(|_| self.lets_read()) else { return Tried::Refused };
+        let Some((version, file)) = self.glance_between(0).filter(|_| self.lets_read()) else { return Tried::Refused };
         let mut inode = Inode::load(self.memory, self.ino, file.at);
         times::seen(self.board, self.slot).tell(&mut inode);
         let is_alone = self.board.others(self.slot).load(Ordering::Acquire) == 0;

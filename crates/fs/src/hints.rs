@@ -1,0 +1,92 @@
+//! What a thread remembers of files that it looked at: where 2 MiB of one lie, and what its inode said.
+//!
+//! A copy out of memory that is in no cache takes hundreds of instructions' time, and the next one begins meanwhile if
+//! few enough lie between the two. So a lookup is a comparison and one load.
+//!
+//! - FH1. A hint counts while the version of the file's lock is the one that it was found after, and the size that is
+//!   stored directly is the same: whoever changes anything else that it says takes the lock. So it is what a lookup would
+//!   find again; and since a version comes once, it need not have been checked when it is kept.
+//!
+//! That a file was read is noted under a lock that readers share, so who notes it forgets its own hint.
+//!
+//! A signal handler may interrupt its own thread anywhere in here; it then does without.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
+
+use crate::Ino;
+use crate::direct::board::Version;
+use crate::glance::Sight;
+
+/// Hints of a thread: for 512 MiB of one file.
+const HINTS: usize = 256;
+
+/// 2 MiB of a file of a board.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Piece {
+    pub board: BoardId,
+    pub ino: Ino,
+    /// Its number in the file.
+    pub block: u64,
+}
+
+/// A board of this process; no other has ever had it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BoardId(u64);
+
+impl BoardId {
+    pub fn new() -> Self {
+        static BOARDS: AtomicU64 = AtomicU64::new(1);
+        Self(BOARDS.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Hint {
+    piece: Piece,
+    version: Version,
+    sight: Sight,
+}
+
+const NO_PIECE: Piece = Piece { board: BoardId(0), ino: Ino(0), block: 0 };
+const NOTHING: Hint = Hint { piece: NO_PIECE, version: Version::NONE, sight: Sight::NONE };
+
+thread_local! {
+    static HELD: [Cell<Hint>; HINTS] = const { [const { Cell::new(NOTHING) }; HINTS] };
+    static IS_BUSY: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Alone with the hint for `piece` of this thread; `None` for who interrupted somebody who is.
+#[inline(always)]
+fn alone<T>(piece: Piece, work: impl FnOnce(&Cell<Hint>) -> T) -> Option<T> {
+    if IS_BUSY.replace(true) {
+        return None;
+    }
+    compiler_fence(Ordering::SeqCst);
+    let slot = (piece.block + piece.ino.0.wrapping_mul(37)) as usize % HINTS;
+    let done = HELD.with(|held| work(&held[slot]));
+    compiler_fence(Ordering::SeqCst);
+    IS_BUSY.set(false);
+    Some(done)
+}
+
+/// What was seen of `piece` after `version`, which the caller found under its pin (FH1).
+#[inline(always)]
+pub(crate) fn find(piece: Piece, version: Version) -> Option<Sight> {
+    let hint = alone(piece, Cell::get)?;
+    #[cfg(test)]
+    if crate::tests::is_planted(crate::tests::Bug::StaleHint) {
+        return (hint.piece == piece).then_some(hint.sight);
+    }
+    (hint.version == version && hint.piece == piece).then_some(hint.sight)
+}
+
+/// Keeps what is seen of `piece` after `version`.
+pub(crate) fn keep(piece: Piece, version: Version, sight: Sight) {
+    alone(piece, |slot| slot.set(Hint { piece, version, sight }));
+}
+
+/// Forgets what was seen of `piece`.
+pub(crate) fn forget(piece: Piece) {
+    alone(piece, |slot| slot.set(NOTHING));
+}

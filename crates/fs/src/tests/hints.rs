@@ -1,0 +1,64 @@
+//! What threads remember of files.
+
+use std::sync::Arc;
+
+use ferrite_crash::Model;
+use ferrite_pool::Pool;
+use ferrite_pool::layout::CHUNK;
+
+use super::world::*;
+use super::{Bug, PLANTED};
+use crate::{FileSystem, FsOptions, Ino, Kind, Time};
+
+/// A file system in which no time passes: overwrites need no lock.
+fn still_fs() -> Arc<FileSystem> {
+    let memory = new_memory(Model::MAPPED, 40 * CHUNK);
+    let pool = Arc::new(Pool::open(memory, BOOT).expect("it opens").0);
+    let options = FsOptions { data: None, read_only: false, clock: Arc::new(|| Time(5_000_000_000)) };
+    FileSystem::open(pool, NAME, options).expect("it opens")
+}
+
+/// Whether a thread that read a file before it moved reads what another one then writes to it.
+fn sees_what_others_write(bug: Option<Bug>) -> bool {
+    let fs = still_fs();
+    let ino = fs.create_file(Ino::ROOT, b"moving", &new(Kind::File)).expect("made").ino;
+    fs.write(ino, 0, &vec![1; 3 * CHUNK as usize]).expect("room");
+    let read = |at| {
+        let mut page = [0; 4096];
+        assert_eq!(fs.read(ino, at, &mut page).expect("it reads"), page.len());
+        page
+    };
+    (0..3).for_each(|_| assert_eq!(read(CHUNK), [1; 4096]));
+    settle(&fs);
+    assert_eq!(fs.statfs().super_bytes, 3 * CHUNK);
+    let write = || fs.write(ino, CHUNK, &[2; 4096]).expect("there");
+    std::thread::scope(|scope| scope.spawn(write).join().expect("it writes"));
+    PLANTED.set(bug);
+    let seen = read(CHUNK);
+    PLANTED.set(None);
+    seen == [2; 4096]
+}
+
+#[test]
+fn fh1_what_a_thread_remembers_ends_with_the_version() {
+    assert!(sees_what_others_write(None));
+}
+
+#[test]
+fn canary_a_stale_hint_is_found() {
+    assert!(!sees_what_others_write(Some(Bug::StaleHint)));
+}
+
+/// An access after a change is noted, whoever remembers that one before it was.
+#[test]
+fn fh1_a_change_ends_what_was_noted_of_reads() {
+    let fs = new_fs();
+    let ino = fs.create_file(Ino::ROOT, b"read", &new(Kind::File)).expect("made").ino;
+    for _ in 0..3 {
+        fs.write(ino, 0, &[3; 9000]).expect("room");
+        let written = fs.getattr(ino).expect("there");
+        assert!(written.atime <= written.mtime);
+        (0..3).for_each(|_| assert_eq!(fs.read(ino, 0, &mut [0; 100]).expect("it reads"), 100));
+        assert!(fs.getattr(ino).expect("there").atime > written.mtime);
+    }
+}
