@@ -300,7 +300,7 @@ impl FileSystem {
 
     /// Makes durable what was written to `ino` before, then the size that shows it (FW4).
     pub(crate) fn publish_size(&self, stripe: &mut Stripe, inode: &mut Inode) -> Result<()> {
-        self.settle()?;
+        self.settle_data()?;
         inode.settle_size();
         if stripe.waiting.remove(&inode.ino.0).is_some() {
             inode.store_direct(self.memory());
@@ -339,7 +339,7 @@ impl FileSystem {
     pub(crate) fn publish_all(&self) -> Result<()> {
         let mut waited = Vec::new();
         self.locks.each(|stripe| waited.extend(stripe.waiting.iter().map(|(ino, waiting)| (Ino(*ino), *waiting))));
-        self.settle()?;
+        self.settle_data()?;
         for (ino, waiting) in waited {
             let mut stripe = self.locks.write(ino);
             let now = stripe.waiting.get(&ino.0).copied().filter(|now| now.serial == waiting.serial);
