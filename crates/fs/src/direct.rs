@@ -34,6 +34,7 @@ pub(crate) mod appenders;
 pub(crate) mod board;
 mod client;
 pub(crate) mod desk;
+mod door;
 mod forerunners;
 pub(crate) mod hands;
 mod haunted;
@@ -47,6 +48,7 @@ mod times;
 
 pub use client::Session;
 pub use desk::Copies;
+pub use door::Door;
 pub use lease::Lease;
 pub use request::{Access, Request};
 pub use source::{mount_source, read_mount_source, unescaped};

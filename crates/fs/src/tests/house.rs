@@ -1,46 +1,21 @@
 //! A file system whose owner listens, and clients of it in the same process: they share nothing but what clients share.
 
-use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::world::{BOOT, NAME};
+use crate::direct::{Door, Session};
+use crate::{Clock, FileSystem, FsOptions, FsSpec, Ino, Time};
 use ferrite_medium::{Guard, MapOptions, Mapped};
 use ferrite_pool::layout::CHUNK;
-use ferrite_pool::owner::{Caller, Claim, Handler, Listening, Progress, Reply, claim};
 use ferrite_pool::{Format, Pool};
-use serde::Deserialize;
-use serde_json::Value;
-
-use super::world::{BOOT, NAME};
-use crate::direct::{Request, Session};
-use crate::{Clock, FileSystem, FsOptions, FsSpec, Ino, Time};
 
 /// What lets clients in.
 pub struct House {
     _folder: tempfile::TempDir,
     pub pool_file: PathBuf,
     pub fs: Arc<FileSystem>,
-    _listening: Listening,
-}
-
-struct Porter(Arc<FileSystem>);
-
-impl Handler for Porter {
-    fn call(
-        &self,
-        caller: &Caller,
-        request: Value,
-        _: Vec<OwnedFd>,
-        _: &mut dyn FnMut(Progress) -> bool,
-    ) -> Result<Reply, String> {
-        let request = Request::deserialize(&request).map_err(|error| error.to_string())?;
-        assert_eq!(request.file_system(), NAME);
-        self.0.answer(BOOT, caller, &request).map_err(|error| error.to_string())
-    }
-
-    fn gone(&self, caller: &Caller) {
-        self.0.end_sessions_of(caller.connection);
-    }
+    _door: Door,
 }
 
 /// A time that stands still, later than all that the owner's clock tells.
@@ -67,9 +42,8 @@ impl House {
         let folder = tempfile::tempdir().expect("a folder");
         let pool_file = folder.path().join("pool");
         std::fs::File::create(&pool_file).expect("a file");
-        let Claim::Ours(lock) = claim(&pool_file).expect("claimed") else { panic!("nobody else has it") };
-        let listening = lock.listen(Arc::new(Porter(Arc::clone(&fs)))).expect("it listens");
-        Self { _folder: folder, pool_file, fs, _listening: listening }
+        let door = Door::open(&fs, &pool_file, BOOT).expect("nobody else has it");
+        Self { _folder: folder, pool_file, fs, _door: door }
     }
 
     /// The same file system served by another owner, after this one was killed: nobody was told.

@@ -75,7 +75,7 @@ impl Front {
         if super::tests::is_planted(super::tests::Bug::KeptBack) {
             return Ok(data.len());
         }
-        self.fs.end_writing(ino);
+        self.end_writing(ino);
         if how.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID)
             && let Some(mode) = self.drop_capabilities(ino)?
         {
@@ -142,7 +142,7 @@ impl Filesystem for Front {
         let by_root = request.uid() == 0;
         let set = self.with_losses(Ino(ino.0), set, by_root);
         if size.is_some() || mode.is_some_and(|mode| mode & 0o6000 != 0) {
-            self.fs.end_writing(Ino(ino.0));
+            self.end_writing(Ino(ino.0));
         }
         self.tell_attr(set.and_then(|set| self.fs.setattr(Ino(ino.0), &set)), reply);
     }
@@ -225,7 +225,7 @@ impl Filesystem for Front {
             if buffer.len() < len {
                 buffer.resize(len, 0);
             }
-            self.fs.end_writing(Ino(ino.0));
+            self.end_writing(Ino(ino.0));
             match self.fs.read(Ino(ino.0), at, &mut buffer[..len]) {
                 Ok(len) => reply.data(&buffer[..len]),
                 Err(error) => reply.error(errno(&error)),
@@ -317,7 +317,7 @@ impl Filesystem for Front {
             libc::XATTR_REPLACE => SetXattr::Replace,
             _ => SetXattr::Any,
         };
-        self.fs.end_writing(Ino(ino.0));
+        self.end_writing(Ino(ino.0));
         answer(self.fs.set_xattr(Ino(ino.0), name.as_bytes(), value, how), reply);
     }
 
@@ -359,7 +359,7 @@ impl Filesystem for Front {
             (libc::FALLOC_FL_ZERO_RANGE, true) => Allocate::ZeroKeepSize,
             _ => return reply.error(Errno::EOPNOTSUPP),
         };
-        self.fs.end_writing(Ino(ino.0));
+        self.end_writing(Ino(ino.0));
         match at.checked_add(len) {
             Some(end) => answer(self.fs.allocate(Ino(ino.0), at..end, how), reply),
             None => reply.error(Errno::EFBIG),

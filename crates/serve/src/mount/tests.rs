@@ -1,6 +1,8 @@
 //! What the mount's invariants promise, looked at by programs from outside and by the file system from inside; each with a
 //! mistake planted that its test finds. Only children touch the mount: this process serves it.
 
+mod beside;
+
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -26,6 +28,10 @@ pub(super) enum Bug {
     RightsKept,
     /// Opening is answered instead of declined (FM4).
     OpenAnswered,
+    /// Who reads through the mount does not end a client's right to store (FM5).
+    RightStays,
+    /// The kernel believes attributes for a day, whoever writes (FM5).
+    Believed,
 }
 
 /// The mistake that is planted, or 0. The threads that answer are not the test's own.

@@ -26,8 +26,21 @@ impl Front {
         }
     }
 
+    /// Ends the right of clients to store to `ino` (FM5).
+    pub(super) fn end_writing(&self, ino: Ino) {
+        #[cfg(test)]
+        if super::tests::is_planted(super::tests::Bug::RightStays) {
+            return;
+        }
+        self.fs.end_writing(ino);
+    }
+
     /// How long the kernel may believe what it is told of `ino` (FM5).
     pub(super) fn known(&self, ino: Ino) -> Duration {
+        #[cfg(test)]
+        if super::tests::is_planted(super::tests::Bug::Believed) {
+            return KNOWN;
+        }
         if self.fs.is_written_directly(ino) { Duration::ZERO } else { KNOWN }
     }
 

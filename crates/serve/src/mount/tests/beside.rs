@@ -1,0 +1,59 @@
+//! A client beside the owner stores to files of which the kernel has copies (FM5).
+
+use std::sync::Arc;
+
+use ferrite_fs::direct::{Access, Door, Lease, Session};
+use ferrite_fs::{Ino, Time};
+
+use super::{Bug, World, assert_guarded};
+
+/// A lease on the file `f` of `world`, and what it came by.
+struct Client {
+    lease: Lease,
+    _door: Door,
+    _folder: tempfile::TempDir,
+}
+
+impl Client {
+    fn new(world: &World, access: Access) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let pool = folder.path().join("pool");
+        std::fs::write(&pool, "").expect("written");
+        let door = Door::open(&world.fs, &pool, [1; 16]).expect("nobody else has it");
+        let session = Session::connect(&pool, "files", Arc::new(|| Time(3_000_000_000))).expect("let in");
+        let lease = session.lease(ino(world), access).expect("leased");
+        Self { lease, _door: door, _folder: folder }
+    }
+}
+
+fn ino(world: &World) -> Ino {
+    world.fs.lookup(Ino::ROOT, b"f").expect("it was made").ino
+}
+
+fn said(world: &World, script: &str) -> String {
+    String::from_utf8(world.sh(script).stdout).expect("text")
+}
+
+#[test]
+fn fm5_the_kernels_copies_of_content_are_what_a_client_wrote() {
+    assert_guarded(Bug::RightStays, |world| {
+        assert_eq!(said(world, "printf before > f; cat f f"), "beforebefore");
+        let client = Client::new(world, Access::Write);
+        let is_seen = client.lease.write(0, b"direct") == Some(6) && said(world, "cat f f") == "directdirect";
+        // The kernel has its copy now: whatever is written from here on is not to pass it by.
+        let _ = client.lease.write(0, b"behind");
+        let mut bytes = [0; 6];
+        world.fs.read(ino(world), 0, &mut bytes).expect("it reads");
+        is_seen && said(world, "cat f").as_bytes() == bytes
+    });
+}
+
+#[test]
+fn fm5_the_kernel_believes_no_attributes_while_a_client_appends() {
+    assert_guarded(Bug::Believed, |world| {
+        said(world, "printf 0 > f; stat f");
+        let client = Client::new(world, Access::Append);
+        (2..6)
+            .all(|size| client.lease.append(b"1").is_some() && said(world, "stat -c %s,%Y f") == format!("{size},3\n"))
+    });
+}
