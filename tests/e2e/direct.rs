@@ -1,7 +1,8 @@
 //! Programs under `ferrite run`: they do what they do without it.
 
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -204,6 +205,54 @@ fn what_cannot_be_direct_is_told_and_done() {
     assert_eq!(counts["direct"]["calls"], 0, "{counts}");
     server.interrupt();
     assert_sound(&place.pool);
+}
+
+/// Children with files of their own, who wait for the end of stdin when each has written to its file.
+const CROWD: &str = r#"
+import os, sys
+ready, stay = os.pipe(), os.pipe()
+for number in range(64):
+    if os.fork() == 0:
+        os.close(stay[1])
+        fd = os.open(f"{sys.argv[1]}/crowd{number}", os.O_RDWR | os.O_CREAT)
+        for i in range(20): os.pwrite(fd, b"x" * 100, i * 100)
+        os.write(ready[1], b".")
+        os.read(stay[0], 1)
+        os._exit(0)
+for number in range(64): os.read(ready[0], 1)
+print("ready", flush=True)
+sys.stdin.read()
+"#;
+
+/// A pool lets 64 in; the next is told, and its files are as right.
+#[test]
+fn who_finds_no_place_is_told_and_goes_through_the_mount() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    let server = place.start();
+    let mut crowd = direct(&python(CROWD, &place.at), &[]);
+    let mut crowd = crowd.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut told = String::new();
+    BufReader::new(crowd.stdout.take().expect("piped")).read_line(&mut told).expect("text");
+    assert_eq!(told, "ready\n");
+    let program = python(ENDS, &place.at);
+    let said = told_of(&program);
+    assert!(said.contains("all 64 grants are out") && said.contains("owner refused its programs"), "{said}");
+    assert!(said.contains("directly 0 calls"), "{said}");
+    drop(crowd.stdin.take());
+    crowd.wait().expect("ended");
+    assert_direct(&counted(&program).1);
+    server.interrupt();
+    assert_sound(&place.pool);
+}
+
+/// What is told on standard error of `program`, which succeeds.
+fn told_of(program: &Command) -> String {
+    let output = direct(program, &["--stat"]).output().expect("it starts");
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8_lossy(&output.stderr).into()
 }
 
 #[test]

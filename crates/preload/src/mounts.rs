@@ -9,7 +9,7 @@ use ferrite_fs::Time;
 use ferrite_fs::direct::{Session, read_mount_source, unescaped};
 use parking_lot::Mutex;
 
-use crate::real;
+use crate::{real, tally};
 
 /// The kind of our mounts, as the kernel lists them.
 const KIND: &[u8] = b"fuse.ferrite";
@@ -39,7 +39,7 @@ impl Mount {
             *session = None;
         }
         if session.is_none() && now_ns >= self.ask_at_ns.load(Ordering::Relaxed) {
-            *session = Session::connect(&self.pool, &self.name, Arc::new(time)).ok();
+            *session = Session::connect(&self.pool, &self.name, Arc::new(time)).inspect_err(|_| tally::refused()).ok();
             self.ask_at_ns.store(now_ns + REST_NS, Ordering::Relaxed);
         }
         session.clone()

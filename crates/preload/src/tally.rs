@@ -6,6 +6,7 @@
 //!   8   u64   their bytes
 //!   16  u64   calls that went through the mount
 //!   24  u64   their bytes
+//!   32  u64   sessions that the owner of a pool refused
 //! ```
 //!
 //! Unsafe because the file is mapped and counted in through pointers.
@@ -29,6 +30,7 @@ struct Line {
     direct_bytes: AtomicU64,
     mount_calls: AtomicU64,
     mount_bytes: AtomicU64,
+    refused: AtomicU64,
 }
 
 static TALLY: AtomicPtr<Line> = AtomicPtr::new(ptr::null_mut());
@@ -69,6 +71,12 @@ pub fn direct(bytes: usize) {
     if let Some(line) = line() {
         line.direct_calls.fetch_add(1, Ordering::Relaxed);
         line.direct_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+}
+
+pub fn refused() {
+    if let Some(line) = line() {
+        line.refused.fetch_add(1, Ordering::Relaxed);
     }
 }
 

@@ -55,7 +55,7 @@ impl Run {
         match library::place() {
             Ok(library) => {
                 command.env("LD_PRELOAD", library::before_others(&library));
-                mounts::tell();
+                mounts::tell(words);
                 program::tell(&words[0]);
             }
             Err(why) => remark!("ferrite run: everything goes through the mount: {why}"),

@@ -5,11 +5,14 @@ use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use super::mounts;
 use crate::host;
 
 const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/preload.so"));
+/// How long a version that is not used is kept.
+const KEPT: Duration = Duration::from_secs(24 * 3600);
 /// What tells it from other versions.
 const HASH: &str = env!("FERRITE_PRELOAD_HASH");
 
@@ -55,10 +58,40 @@ fn placed_in(folder: &Path, user: u32) -> io::Result<PathBuf> {
     }
     let path = folder.join(format!("libferrite_preload-{HASH}.so"));
     let is_there = fs::symlink_metadata(&path).is_ok_and(|it| it.is_file() && it.len() == LIBRARY.len() as u64);
-    if !is_there {
+    if is_there {
+        // When it was used last, for those who prune.
+        let _ = File::open(&path).and_then(|file| file.set_modified(SystemTime::now()));
+    } else {
         write(&path)?;
+        // What cannot be removed is no trouble.
+        let _ = prune(folder);
     }
     Ok(path)
+}
+
+/// Removes the libraries of other versions that nobody was run with for a day, and nobody has loaded.
+fn prune(folder: &Path) -> io::Result<()> {
+    let is_old = |path: &PathBuf| {
+        let used = fs::symlink_metadata(path).and_then(|it| it.modified());
+        used.is_ok_and(|used| used.elapsed().is_ok_and(|since| since > KEPT))
+    };
+    let is_library = |path: &PathBuf| {
+        path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"libferrite_preload-"))
+    };
+    let found = fs::read_dir(folder)?.flatten().map(|entry| entry.path());
+    let old: Vec<PathBuf> = found.filter(is_library).filter(is_old).collect();
+    if !old.is_empty() {
+        let loaded = loaded();
+        let is_loaded = |path: &PathBuf| loaded.iter().any(|maps| maps.contains(&*path.to_string_lossy()));
+        old.iter().filter(|path| !is_loaded(path)).for_each(|path| _ = fs::remove_file(path));
+    }
+    Ok(())
+}
+
+/// What processes have mapped, of those that may be asked.
+fn loaded() -> Vec<String> {
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    processes.filter_map(|entry| fs::read_to_string(entry.path().join("maps")).ok()).collect()
 }
 
 /// All of it at once, so that nobody loads a part.
@@ -77,4 +110,25 @@ pub fn before_others(library: &Path) -> OsString {
         list.push(others);
     }
     list
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn libraries_that_nobody_uses_are_removed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let old = SystemTime::now() - 2 * KEPT;
+        let made = |name: &str, used: SystemTime| {
+            let path = folder.path().join(name);
+            let file = File::create(&path).expect("made");
+            file.set_modified(used).expect("set");
+            path
+        };
+        let gone = made("libferrite_preload-1.so", old);
+        let kept = [made("libferrite_preload-2.so", SystemTime::now()), made("other.so", old)];
+        prune(folder.path()).expect("pruned");
+        assert!(!gone.exists() && kept.iter().all(|path| path.exists()));
+    }
 }

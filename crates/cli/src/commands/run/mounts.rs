@@ -18,20 +18,35 @@ struct Mount {
     source: Vec<u8>,
 }
 
-/// Says which file systems of ours are served through the mount, and why; and where there are none at all.
-pub fn tell() {
+/// Says which file systems of ours are served through the mount, and why: those that `command` or its folder names, or
+/// all where none can be reached; and where there are none at all.
+pub fn tell(command: &[OsString]) {
     // Disks that are attached by FUSE have another source.
     let source = |mount: &Mount| read_mount_source(&String::from_utf8_lossy(&mount.source));
     let ours: Vec<_> = listed().into_iter().filter(|mount| mount.kind == KIND && source(mount).is_some()).collect();
     if ours.is_empty() {
         remark!("ferrite run: no file system of ferrite is mounted; `ferrite up` mounts one");
     }
-    for mount in ours {
-        let Some((pool, name)) = source(&mount) else { continue };
-        if let Err(why) = Session::connect(&pool, &name, Arc::new(trees::now)) {
-            remark!("ferrite run: {} is used through the mount: {why}", mount.point.display());
-        }
+    let refused = |mount: &Mount| {
+        let (pool, name) = source(mount)?;
+        Session::connect(&pool, &name, Arc::new(trees::now)).err()
+    };
+    let count = ours.len();
+    let refused: Vec<_> = ours.into_iter().filter_map(|mount| refused(&mount).map(|why| (mount.point, why))).collect();
+    let is_all = refused.len() == count;
+    let here = std::env::current_dir().unwrap_or_default();
+    for (point, why) in refused.iter().filter(|(point, _)| is_all || is_named(point, &here, command)) {
+        remark!("ferrite run: {} is used through the mount: {why}", point.display());
     }
+}
+
+/// Whether the folder `here` or a word of `command` lies in the mount on `point`, as far as the word tells.
+fn is_named(point: &Path, here: &Path, command: &[OsString]) -> bool {
+    let point_bytes = point.as_os_str().as_encoded_bytes();
+    // An option may have it behind an equals sign, and a script somewhere within.
+    let has_it = |word: &OsString| word.as_encoded_bytes().windows(point_bytes.len()).any(|part| part == point_bytes);
+    let leads_there = |word: &OsString| here.join(word).canonicalize().is_ok_and(|path| path.starts_with(point));
+    here.starts_with(point) || command.iter().any(|word| has_it(word) || leads_there(word))
 }
 
 /// Whether `folder` lies on a mount from which no program may be run.
@@ -58,6 +73,19 @@ fn parsed(line: &[u8]) -> Option<Mount> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_command_names_a_mount_by_a_word_or_by_its_folder() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = folder.path().canonicalize().expect("there");
+        let point = at.join("mnt");
+        std::fs::create_dir(&point).expect("made");
+        let is_named = |here: &Path, word: String| is_named(&point, here, &["program".into(), word.into()]);
+        assert!(is_named(&point.join("below"), "x".into()));
+        assert!(is_named(&at, format!("--dir={}/x", point.display())));
+        assert!(is_named(&at, "mnt/../mnt".into()));
+        assert!(!is_named(&at, "other".into()) && !is_named(&at, format!("{}", at.display())));
+    }
 
     #[test]
     fn lines_of_the_kernels_list_are_read() {

@@ -29,6 +29,8 @@ struct Way {
 struct Counts {
     direct: Way,
     mount: Way,
+    /// Sessions that the owner of a pool refused.
+    refused: u64,
 }
 
 impl Tally {
@@ -48,23 +50,27 @@ impl Tally {
     fn sum(&self) -> io::Result<Counts> {
         let mut sum = Counts::default();
         for line in 0..LINES {
-            let mut bytes = [0; 32];
+            let mut bytes = [0; 40];
             self.0.read_exact_at(&mut bytes, line * LINE_BYTES)?;
-            let counts = [0, 8, 16, 24].map(|at| u64::from_le_bytes(*bytes[at..].first_chunk().expect("8 bytes")));
-            let ways = [&mut sum.direct.calls, &mut sum.direct.bytes, &mut sum.mount.calls, &mut sum.mount.bytes];
-            ways.into_iter().zip(counts).for_each(|(way, count)| *way += count);
+            let counts = [0, 8, 16, 24, 32].map(|at| u64::from_le_bytes(*bytes[at..].first_chunk().expect("8 bytes")));
+            let Counts { direct, mount, refused } = &mut sum;
+            let sums = [&mut direct.calls, &mut direct.bytes, &mut mount.calls, &mut mount.bytes, refused];
+            sums.into_iter().zip(counts).for_each(|(sum, count)| *sum += count);
         }
         Ok(sum)
     }
 
     /// Says it on standard error.
     pub fn tell(&self, json: bool) -> Outcome {
-        let Counts { direct, mount } = self.sum()?;
+        let sum = self.sum()?;
         if json {
-            remark!("{}", serde_json::to_string(&Counts { direct, mount })?);
-        } else {
-            let way = |way: &Way| format!("{} calls, {}", way.calls, size::show(way.bytes));
-            remark!("ferrite run: directly {}; through the mount {}", way(&direct), way(&mount));
+            remark!("{}", serde_json::to_string(&sum)?);
+            return Ok(());
+        }
+        let way = |way: &Way| format!("{} calls, {}", way.calls, size::show(way.bytes));
+        remark!("ferrite run: directly {}; through the mount {}", way(&sum.direct), way(&sum.mount));
+        if sum.refused > 0 {
+            remark!("ferrite run: the pool's owner refused its programs {} times", sum.refused);
         }
         Ok(())
     }
