@@ -7,6 +7,7 @@ import mmap
 import os
 import subprocess
 import sys
+import tempfile
 import termios
 import threading
 
@@ -490,6 +491,15 @@ def buffers_that_are_none():
     os.close(fd)
 
 
+def files_without_names():
+    fails(95, os.open, folder, os.O_RDWR | os.O_TMPFILE, 0o600)
+    with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
+        for i in range(often):
+            assert file.write(b"n%03d" % i) == 4
+        assert os.fstat(file.fileno()).st_nlink == 0
+        assert os.pread(file.fileno(), 1000, 0) == b"".join(b"n%03d" % i for i in range(often))
+
+
 def limits():
     import resource
     import signal
@@ -530,5 +540,6 @@ streams_of_the_c_library(wanted)
 calls_by_number(wanted)
 the_kernel_moves_the_offset(wanted)
 buffers_that_are_none()
+files_without_names()
 limits()
 print("all is as it should be")
