@@ -24,8 +24,8 @@ impl Policy for Quartered {
         self.protect.window()
     }
 
-    fn region(&self, set: u32, _: Rank) -> usize {
-        (set / self.quarter_sets) as usize
+    fn region(&self, set: u32) -> Option<usize> {
+        Some((set / self.quarter_sets) as usize)
     }
 }
 

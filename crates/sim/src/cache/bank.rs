@@ -4,7 +4,7 @@ use super::event::Event;
 use super::policy::{Hit, Miss, Policy};
 use super::set::{Narrow, Rank, Set};
 use super::writes::Writes;
-use super::{BANKS, Geometry};
+use super::{BANKS, Geometry, WAYS_MAX};
 
 /// What one policy did, in one bank or in all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,6 +43,15 @@ impl std::ops::AddAssign<&Counts> for Counts {
     }
 }
 
+/// The window of a rank.
+#[derive(Clone, Copy, Default)]
+struct Window {
+    /// Where it begins.
+    top: u8,
+    /// Its region, unless the set tells.
+    region: u8,
+}
+
 /// Where the tags of unfilled ways point.
 const NOWHERE: u64 = u64::MAX;
 
@@ -50,6 +59,8 @@ const NOWHERE: u64 = u64::MAX;
 pub struct Bank<P, S = Narrow> {
     policy: P,
     geometry: Geometry,
+    /// By rank.
+    windows: [Window; WAYS_MAX as usize],
     sets: Vec<S>,
     /// The line in each way, set by set, of as many ways as this kind of set may have.
     tags: Vec<u64>,
@@ -76,9 +87,12 @@ impl<P: Policy, S: Set> Bank<P, S> {
     pub fn of(geometry: Geometry, policy: P) -> Self {
         assert!(geometry.ways as usize <= S::WAYS, "{} ways do not fit", geometry.ways);
         let sets = geometry.bank_sets() as usize;
+        let window = policy.window();
+        let window = |rank| Window { top: (rank - rank % window) as u8, region: (rank / window % 16) as u8 };
         Self {
             policy,
             geometry,
+            windows: std::array::from_fn(|rank| window(rank as Rank)),
             sets: vec![S::EMPTY; sets],
             tags: vec![NOWHERE; sets * S::WAYS],
             counts: Counts::default(),
@@ -142,10 +156,11 @@ impl<P: Policy, S: Set> Bank<P, S> {
         let set = &mut self.sets[at];
         let rank = set.rank(way);
         let was_dirty = set.dirty() >> rank & 1 != 0;
-        let window = self.policy.window();
-        set.promote(rank, rank - rank % window, event.is_write());
+        let window = self.windows[rank as usize % self.windows.len()];
+        set.promote(rank, window.top.into(), event.is_write());
         let set_index = self.geometry.set(event.line());
-        self.counts.regions[self.policy.region(set_index, rank) & 15].accesses += 1;
+        let region = self.policy.region(set_index).unwrap_or(window.region.into());
+        self.counts.regions[region & 15].accesses += 1;
         self.policy.hit(Hit { line: event.line(), set: set_index, rank, way, is_write: event.is_write(), was_dirty });
     }
 
@@ -157,7 +172,9 @@ impl<P: Policy, S: Set> Bank<P, S> {
         let set = &mut self.sets[at];
         let rank = self.policy.victim(set, miss);
         let way = set.way(rank);
-        let region = &mut self.counts.regions[self.policy.region(set_index, rank) & 15];
+        let window = self.windows[rank as usize % self.windows.len()];
+        let region = self.policy.region(set_index).unwrap_or(window.region.into());
+        let region = &mut self.counts.regions[region & 15];
         region.accesses += 1;
         if set.dirty() >> rank & 1 != 0 {
             self.counts.writebacks += 1;
@@ -166,7 +183,7 @@ impl<P: Policy, S: Set> Bank<P, S> {
         }
         self.tags[at * S::WAYS + way] = line;
         set.replace(rank, print);
-        set.promote(rank, top(rank, self.policy.window()), event.is_write());
+        set.promote(rank, window.top.into(), event.is_write());
         self.policy.filled(way, miss);
     }
 
@@ -176,12 +193,6 @@ impl<P: Policy, S: Set> Bank<P, S> {
             self.writes.add(line);
         }
     }
-}
-
-/// Where the window of a rank begins.
-#[inline]
-fn top(rank: Rank, window: u32) -> Rank {
-    rank - rank % window
 }
 
 const _: () = assert!(BANKS.is_power_of_two());

@@ -50,7 +50,7 @@ pub trait Policy: Send {
     /// The rank of what is to leave; an unfilled way is clean and less recent than filled ones of its window.
     fn victim<S: Set>(&mut self, set: &S, miss: Miss) -> Rank;
 
-    /// Ranks that keep their recency among themselves; those of a whole set unless it is partitioned.
+    /// So many ranks keep their recency among themselves, always as many: those of a whole set unless it is partitioned.
     fn window(&self) -> u32;
 
     /// A line was used that is there. It is the most recent of its window already.
@@ -65,10 +65,10 @@ pub trait Policy: Send {
         let _ = (way, miss);
     }
 
-    /// In which of sixteen regions of the cache an access to `rank` of `set` is counted.
+    /// In which of sixteen regions of the cache accesses to `set` are counted, if that is not by window.
     #[inline]
-    fn region(&self, set: u32, rank: Rank) -> usize {
+    fn region(&self, set: u32) -> Option<usize> {
         let _ = set;
-        (rank / self.window()) as usize
+        None
     }
 }

@@ -7,6 +7,7 @@
 //!    clean way" is an invalid one as long as there is one.
 //! 3. A window (all ranks, or those of one partition) keeps its ways: recency moves within it only.
 
+mod lanes;
 mod narrow;
 #[cfg(test)]
 mod tests;

@@ -182,11 +182,19 @@ impl<const W: usize> Worth<W> {
         }
     }
 
+    /// The rank of the line that is worth least, the least recent of equals. No branch depends on what a line is: none
+    /// could be foretold.
     #[inline]
-    fn worth(&self, line: Line, is_dirty: bool, weight: u64) -> u64 {
-        let used = self.used.worth(line.used_class, line.used_age) * Allowance::ONE;
-        let saved = if is_dirty { self.written.worth(line.written_class, line.written_age) } else { 0 };
-        used + saved * weight
+    fn least(&self, set: &impl Set, lines: &Lines<W>, weight: u64) -> Rank {
+        let last = W as u64 - 1;
+        let all = (0..self.geometry.ways).map(|rank| {
+            let way = set.way(rank);
+            let used = self.used.worth(lines.used_class[way], lines.used_age[way]) * Allowance::ONE;
+            let saved = self.written.worth(lines.written_class[way], lines.written_age[way]) * weight;
+            let worth = used + saved * (set.dirty() >> rank & 1);
+            worth * W as u64 + (last - u64::from(rank))
+        });
+        (last - all.min().unwrap_or(last) % W as u64) as Rank
     }
 }
 
@@ -200,16 +208,12 @@ impl<const W: usize> Policy for Worth<W> {
             return self.geometry.ways - 1;
         }
         let lines = &self.sets[at];
-        let is_dirty = |rank: Rank| set.dirty() >> rank & 1 != 0;
         let weight = self.allowance.weight().filter(|_| self.seen >= FIRST);
-        let least = weight.map_or(self.geometry.ways - 1, |weight| {
-            let worth = |rank: &Rank| self.worth(lines.line(set.way(*rank)), is_dirty(*rank), weight);
-            (0..self.geometry.ways).rev().min_by_key(worth).unwrap_or(0)
-        });
+        let least = weight.map_or(self.geometry.ways - 1, |weight| self.least(set, lines, weight));
         if !at.is_multiple_of(SAMPLED) {
             let line = lines.line(set.way(least));
             self.used.left(line.used_class, line.used_age);
-            if is_dirty(least) {
+            if set.dirty() >> least & 1 != 0 {
                 self.written.left(line.written_class, line.written_age);
             }
         }

@@ -6,6 +6,7 @@
 //!  dirty    16 x u1    by rank
 //! ```
 
+use super::lanes::equal;
 use super::{Rank, Set, ones};
 
 /// One set.
@@ -46,11 +47,7 @@ impl Set for Narrow {
 
     #[inline]
     fn matches(&self, print: u16) -> u64 {
-        let mut found = 0_u16;
-        for (way, known) in self.prints.iter().enumerate() {
-            found |= if *known == print { 1 << way } else { 0 };
-        }
-        found.into()
+        equal(&self.prints, print)
     }
 
     #[inline]

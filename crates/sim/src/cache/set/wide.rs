@@ -1,5 +1,6 @@
 //! A set of up to 64 ways: as [`Narrow`](super::Narrow), with whole bytes for the order.
 
+use super::lanes::equal;
 use super::{Rank, Set, ones};
 
 /// One set.
@@ -36,11 +37,7 @@ impl Set for Wide {
 
     #[inline]
     fn rank(&self, way: usize) -> Rank {
-        let mut found = 0_u64;
-        for (rank, here) in self.order.iter().enumerate() {
-            found |= u64::from(usize::from(*here) == way) << rank;
-        }
-        found.trailing_zeros()
+        self.order.iter().position(|here| usize::from(*here) == way).unwrap_or(0) as Rank
     }
 
     #[inline]
@@ -50,11 +47,8 @@ impl Set for Wide {
 
     #[inline]
     fn matches(&self, print: u16) -> u64 {
-        let mut found = 0;
-        for (way, known) in self.prints.iter().enumerate() {
-            found |= u64::from(*known == print) << way;
-        }
-        found
+        let (sixteens, _) = self.prints.as_chunks::<16>();
+        sixteens.iter().rev().fold(0, |found, sixteen| found << 16 | equal(sixteen, print))
     }
 
     #[inline]

@@ -11,6 +11,10 @@ const EDGES: [u16; BUCKETS + 1] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20, 24
 
 const BUCKETS: usize = 20;
 
+/// Powers of two: no fewer than there are buckets, and classes.
+const ROW: usize = 32;
+const CLASSES: usize = 64;
+
 /// What one line counts, so that counts fade smoothly.
 const LINE: u32 = 16;
 
@@ -59,13 +63,14 @@ struct Counts {
 /// What came back and what was lost, by class.
 pub struct Reuse {
     counts: Vec<Counts>,
-    worth: Vec<[u32; BUCKETS]>,
+    /// By class, then by bucket: as many as numbers of either can tell apart, so that no look-up needs a check.
+    worth: Box<[[u32; ROW]; CLASSES]>,
 }
 
 impl Reuse {
     /// Of nothing yet.
     pub fn new(classes: usize) -> Self {
-        Self { counts: vec![Counts::default(); classes], worth: vec![[AT_FIRST; BUCKETS]; classes] }
+        Self { counts: vec![Counts::default(); classes], worth: Box::new([[AT_FIRST; ROW]; CLASSES]) }
     }
 
     /// A line came back.
@@ -83,7 +88,7 @@ impl Reuse {
     /// What a line is worth.
     #[inline]
     pub fn worth(&self, class: u8, age: u8) -> u64 {
-        self.worth[usize::from(class)][bucket(age)].into()
+        self.worth[usize::from(class) % CLASSES][bucket(age) % ROW].into()
     }
 
     /// Makes what was counted into what lines are worth; then, with `fade`, what was counted counts for less.
@@ -93,11 +98,11 @@ impl Reuse {
             all.add(counts);
         }
         let common = all.chances(&[0; BUCKETS]);
-        for (counts, worth) in self.counts.iter_mut().zip(&mut self.worth) {
+        for (counts, worth) in self.counts.iter_mut().zip(self.worth.iter_mut()) {
             if counts.is_empty() {
                 continue;
             }
-            *worth = best_plans(&counts.chances(&common));
+            worth[..BUCKETS].copy_from_slice(&best_plans(&counts.chances(&common)));
             if fade {
                 counts.back.iter_mut().chain(&mut counts.lost).for_each(|count| *count -= *count >> FADE);
             }
