@@ -21,7 +21,7 @@ use std::sync::Arc;
 use ferrite_medium::{Memory, Scheme, Span, crc32};
 use ferrite_pool::holding::Holding;
 use ferrite_pool::{Freeze, Role, Stream, Tag};
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::form::{Form, Label, PAGE};
@@ -197,24 +197,36 @@ impl DirectBytes {
 
     /// Sets the value; durable on return, and after a crash all or nothing.
     pub fn set(&self, value: &[u8]) -> Result<()> {
-        self.update(|now| {
-            if now.len() != value.len() {
-                let (bytes, bytes_max) = (value.len() as u64, now.len() as u64);
-                return Err(Error::TooLarge { what: "a value", bytes, bytes_max });
-            }
-            now.copy_from_slice(value);
-            Ok(())
-        })
+        let mut state = self.writable()?;
+        let room = &mut state.draft[HEADER..HEADER + self.value_bytes];
+        if room.len() != value.len() {
+            let (bytes, bytes_max) = (value.len() as u64, room.len() as u64);
+            return Err(Error::TooLarge { what: "a value", bytes, bytes_max });
+        }
+        room.copy_from_slice(value);
+        self.commit(&mut state)
     }
 
     /// Changes the value in one step: nobody sees or sets another one in between. An error of `change` leaves it.
     pub fn update<T>(&self, change: impl FnOnce(&mut [u8]) -> Result<T>) -> Result<T> {
+        let mut state = self.writable()?;
+        let State { image, draft, .. } = &mut *state;
+        draft.copy_from_slice(image);
+        let told = change(&mut draft[HEADER..HEADER + self.value_bytes])?;
+        self.commit(&mut state)?;
+        Ok(told)
+    }
+
+    fn writable(&self) -> Result<MutexGuard<'_, State>> {
         let mut state = self.state.lock();
         self.thawed.wait_while(&mut state, |state| state.frozen);
         self.holding.check_poison()?;
-        let State { image, draft, sequence, .. } = &mut *state;
-        draft.copy_from_slice(image);
-        let told = change(&mut draft[HEADER..HEADER + self.value_bytes])?;
+        Ok(state)
+    }
+
+    /// Makes the value in the draft the next one (DU1).
+    fn commit(&self, state: &mut State) -> Result<()> {
+        let State { image, draft, sequence, .. } = state;
         let next = *sequence + 1;
         seal(draft, self.salt, next);
         self.holding.memory().store(self.at + next % 2 * draft.len() as u64, draft, self.scheme);
@@ -225,7 +237,7 @@ impl DirectBytes {
         }
         *sequence = next;
         std::mem::swap(image, draft);
-        Ok(told)
+        Ok(())
     }
 }
 

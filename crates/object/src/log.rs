@@ -181,8 +181,8 @@ impl Log {
     pub fn append(&self, entry: &[u8]) -> Result<u64> {
         let mut state = self.writable()?;
         let number = state.end();
-        let word = number.to_le_bytes();
-        let place = state.records.append_alone(&[&word, &word, entry])?;
+        // An entry by itself is a batch.
+        let place = state.records.append_alone_with([number, number], entry)?;
         state.places.push_back(place);
         Ok(number)
     }

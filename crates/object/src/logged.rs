@@ -182,10 +182,10 @@ impl<S: Structure> Logged<S> {
     }
 
     fn append(&self, writer: &mut Writer, change: &[u8]) -> Result<()> {
-        match writer.log.append_alone(&[change]) {
+        match writer.log.append_alone(change) {
             Err(PoolError::LogFull { needed_bytes, capacity_bytes, .. }) if needed_bytes <= capacity_bytes => {
                 self.take_checkpoint_now(writer)?;
-                Ok(writer.log.append_alone(&[change]).map(drop)?)
+                Ok(writer.log.append_alone(change).map(drop)?)
             }
             Err(PoolError::LogFull { capacity_bytes, .. }) => {
                 let (bytes, bytes_max) = (change.len() as u64, capacity_bytes.saturating_sub(64));

@@ -41,7 +41,7 @@ use crate::sealed::{NUMBER_MAX, seal, unseal};
 use crate::space::Need;
 use crate::tag::{Tag, TagKind};
 use crate::{Error, NewTag, Pool, Result};
-use ring::Ring;
+use ring::{Cursor, Ring};
 
 /// Bytes of payload before the caller's.
 const SESSION: usize = 8;
@@ -72,18 +72,20 @@ struct State {
     frozen: bool,
     /// Where a record is put together before it is stored.
     draft: Vec<u8>,
+    /// Where the last one ended.
+    cursor: Cursor,
 }
 
 impl State {
     /// Stores the record of `parts` at position `at` of `ring`, durable with the next settle.
     fn compose(&mut self, (ring, memory): (&Ring, &dyn Memory), at: u64, parts: &[&[u8]]) {
-        let Self { draft, session, .. } = self;
+        let Self { draft, session, cursor, .. } = self;
         draft.clear();
         draft.extend_from_slice(&[0; record::HEADER]);
         draft.extend_from_slice(&session.to_le_bytes());
         parts.iter().for_each(|part| draft.extend_from_slice(part));
         record::seal(draft, ring.salt(), at + 1);
-        ring.store(memory, at, draft);
+        ring.store_on(memory, cursor, at, draft);
     }
 
     /// Refuses what does not fit into the ring of the log in `tag`.
@@ -198,7 +200,14 @@ impl Log {
         let (tag, uuid, session) = (holding.tag(), holding.uuid(), holding.session());
         let Layout { stream, head_at, head_salt, head } = Layout::read(holding.memory(), &uuid, &tag)?;
         let ring = Ring::new(stream, tag.size, salt(&uuid, tag.generation));
-        let state = Mutex::new(State { head, tail: head, session, frozen: false, draft: Vec::new() });
+        let state = Mutex::new(State {
+            head,
+            tail: head,
+            session,
+            frozen: false,
+            draft: Vec::new(),
+            cursor: Cursor::default(),
+        });
         let log = Self { holding, tag, head_at, head_salt, ring, state, thawed: Condvar::new() };
         log.find_end()?;
         Ok(log)

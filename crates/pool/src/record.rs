@@ -71,6 +71,35 @@ pub fn seal(record: &mut Vec<u8>, salt: u32, sequence: u64) {
     record.resize(footprint(len), 0);
 }
 
+/// Puts the record of `words` and then `payload` together in `record`, whatever that held.
+#[inline]
+pub fn compose<const WORDS: usize>(
+    record: &mut Vec<u8>,
+    (salt, sequence): (u32, u64),
+    words: [u64; WORDS],
+    payload: &[u8],
+) {
+    let len = 8 * WORDS + payload.len();
+    assert!(len > 0 && sequence > 0, "an empty record would look like zeroed memory");
+    let whole = footprint(len);
+    if record.len() != whole {
+        record.clear();
+        record.resize(whole, 0);
+    }
+    let (header, rest) = record.split_at_mut(HEADER);
+    header[4..8].copy_from_slice(&(len as u32).to_le_bytes());
+    header[8..16].copy_from_slice(&sequence.to_le_bytes());
+    let (first, rest) = rest.split_at_mut(8 * WORDS);
+    for (place, word) in first.chunks_exact_mut(8).zip(words) {
+        place.copy_from_slice(&word.to_le_bytes());
+    }
+    let (room, padding) = rest.split_at_mut(payload.len());
+    room.copy_from_slice(payload);
+    padding.fill(0);
+    let crc = crc32(salt, &record[4..HEADER + len]);
+    record[..4].copy_from_slice(&crc.to_le_bytes());
+}
+
 /// A record that verified.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
@@ -117,6 +146,15 @@ mod tests {
         let record = Record::parse(7, &sealed()).expect("verifies");
         assert_eq!((record.sequence, record.payload.as_slice()), (3, b"some payload".as_slice()));
         assert_eq!(record.footprint(), sealed().len());
+    }
+
+    #[test]
+    fn a_composed_record_is_a_sealed_one() {
+        let mut room = vec![0xff; 300];
+        compose(&mut room, (7, 3), [], b"some payload");
+        assert_eq!(room, sealed());
+        compose(&mut room, (7, 3), [u64::from_le_bytes(*b"some pay")], b"load");
+        assert_eq!(room, sealed());
     }
 
     #[test]

@@ -56,8 +56,10 @@ unsafe fn fold(start: u32, bytes: &[u8]) -> u32 {
     let mut folded = _mm_shuffle_epi8(_mm_xor_si128(load(0), start), places(odd));
     let rest_of_start = _mm_shuffle_epi8(start, places(16 + odd));
     folded = onto(folded, _mm_xor_si128(load(odd), rest_of_start));
-    for at in (odd + 16..bytes.len()).step_by(16) {
+    let mut at = odd + 16;
+    while at < bytes.len() {
         folded = onto(folded, load(at));
+        at += 16;
     }
     finish(folded)
 }

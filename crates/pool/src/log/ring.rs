@@ -6,6 +6,20 @@ use ferrite_medium::{Memory, Scheme, Span};
 use crate::extent::Stream;
 use crate::record::{self, ALIGN, Record};
 
+/// A position, and the pool's bytes that lie together from there on: the next record is nearly always stored there.
+#[derive(Clone, Copy, Debug)]
+pub struct Cursor {
+    position: u64,
+    run: Span,
+}
+
+impl Default for Cursor {
+    /// At no position.
+    fn default() -> Self {
+        Self { position: u64::MAX, run: Span::new(0, 0) }
+    }
+}
+
 /// Lines of 64 bytes that lie in a circle.
 #[derive(Debug)]
 pub struct Ring {
@@ -40,12 +54,24 @@ impl Ring {
         self.runs(position, ALIGN as u64).next().map_or(0, |run| run.at)
     }
 
-    /// Stores whole lines from `position` on, past the cache.
-    pub fn store(&self, memory: &dyn Memory, position: u64, bytes: &[u8]) {
-        self.store_by(memory, position, bytes, Scheme::Nt);
+    /// Stores whole lines from `position` on, past the cache; `cursor` is then behind them.
+    #[inline]
+    pub fn store_on(&self, memory: &dyn Memory, cursor: &mut Cursor, position: u64, bytes: &[u8]) {
+        let len = bytes.len() as u64;
+        if cursor.position != position || cursor.run.len < len {
+            let run = self.runs(position, self.lines * ALIGN as u64).next().unwrap_or(Span::new(0, 0));
+            *cursor = Cursor { position, run };
+        }
+        match cursor.run.len.checked_sub(len) {
+            Some(left) => {
+                memory.store(cursor.run.at, bytes, Scheme::Nt);
+                *cursor = Cursor { position: position + len / ALIGN as u64, run: Span::new(cursor.run.at + len, left) };
+            }
+            None => self.store_by(memory, position, bytes, Scheme::Nt),
+        }
     }
 
-    /// As [`Ring::store`], by `how`.
+    /// Stores whole lines from `position` on, by `how`.
     pub fn store_by(&self, memory: &dyn Memory, position: u64, bytes: &[u8], how: Scheme) {
         // Nearly always it lies in one piece.
         let (at, len) = (position % self.lines * ALIGN as u64, bytes.len() as u64);

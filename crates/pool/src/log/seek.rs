@@ -3,14 +3,31 @@
 use ferrite_medium::Span;
 
 use super::ring::Ring;
-use super::{Log, Position, SESSION, ensure_short};
+use super::{Log, Position, SESSION, State, ensure_short};
 use crate::sealed::{NUMBER_MAX, seal};
-use crate::{Error, Result};
+use crate::{Error, Result, record};
 
 impl Log {
-    /// As [`Log::append_parts`], by whoever has the log alone: no lock is taken. The holder lets it stand still.
-    pub fn append_alone(&mut self, parts: &[&[u8]]) -> Result<Position> {
-        let bytes = parts.iter().map(|part| part.len()).sum();
+    /// Appends a record of `payload`, by whoever has the log alone: no lock is taken. The holder lets it stand still.
+    /// Otherwise as [`Log::append`].
+    #[inline]
+    pub fn append_alone(&mut self, payload: &[u8]) -> Result<Position> {
+        self.append_words(payload.len(), |state, salt, sequence| {
+            record::compose(&mut state.draft, (salt, sequence), [state.session], payload);
+        })
+    }
+
+    /// As [`Log::append_alone`], of two words and then `payload`: of little-endian bytes, as any.
+    #[inline]
+    pub fn append_alone_with(&mut self, [first, second]: [u64; 2], payload: &[u8]) -> Result<Position> {
+        self.append_words(16 + payload.len(), |state, salt, sequence| {
+            record::compose(&mut state.draft, (salt, sequence), [state.session, first, second], payload);
+        })
+    }
+
+    /// Appends the record of `bytes` that `compose` puts together in the draft, for a salt and a sequence.
+    #[inline]
+    fn append_words(&mut self, bytes: usize, compose: impl FnOnce(&mut State, u32, u64)) -> Result<Position> {
         ensure_short(bytes)?;
         self.holding.check_poison()?;
         let lines = Ring::lines_for(SESSION + bytes);
@@ -18,7 +35,8 @@ impl Log {
         let state = state.get_mut();
         state.check_room(ring, tag, lines)?;
         let at = state.tail;
-        state.compose((ring, holding.memory()), at, parts);
+        compose(state, ring.salt(), at + 1);
+        ring.store_on(holding.memory(), &mut state.cursor, at, &state.draft);
         holding.settle()?;
         state.tail = at + lines;
         Ok(Position(at))

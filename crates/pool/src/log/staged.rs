@@ -47,11 +47,7 @@ impl Log {
     /// Stores a record of `session` at `at` by `how`. It is neither durable nor part of the log yet.
     pub fn stage(&self, at: Position, session: u64, payload: &[u8], how: Scheme) {
         let mut bytes = ROOM.take();
-        bytes.clear();
-        bytes.extend([0; record::HEADER]);
-        bytes.extend_from_slice(&session.to_le_bytes());
-        bytes.extend_from_slice(payload);
-        record::seal(&mut bytes, self.ring.salt(), at.0 + 1);
+        record::compose(&mut bytes, (self.ring.salt(), at.0 + 1), [session], payload);
         self.ring.store_by(self.holding.memory(), at.0, &bytes, how);
         ROOM.set(bytes);
     }
