@@ -160,16 +160,11 @@ impl Description {
         }
     }
 
-    /// Lets the kernel know how large the file is (LD7).
-    pub fn tell_size(&self, fd: c_int) {
-        if self.file.takes_news() {
-            tracked::tell_size(fd);
-        }
-    }
-
     /// Gives the offset to the kernel for good, by `fd`.
     pub fn surrender(&self, fd: c_int) {
-        self.tell_size(fd);
+        if self.has_offset() {
+            tracked::tell_size(fd);
+        }
         while let Some(at) = self.offset() {
             // SAFETY: no pointer is passed.
             unsafe { real::lseek(fd, at as i64, libc::SEEK_SET) };
@@ -181,7 +176,7 @@ impl Description {
 
     /// Lets the kernel know the offset, which stays here.
     pub fn show(&self, fd: c_int) {
-        self.tell_size(fd);
+        tracked::tell_size(fd);
         if let Some(at) = self.offset() {
             // SAFETY: no pointer is passed.
             unsafe { real::lseek(fd, at as i64, libc::SEEK_SET) };
@@ -238,7 +233,7 @@ impl Description {
         }
         let bytes = from.as_ptr().cast();
         if self.appends() {
-            self.tell_size(fd);
+            tracked::tell_size(fd);
             // SAFETY: as the caller has it.
             let written = unsafe { real::write(fd, bytes, from.len()) };
             if written > 0 && self.offset().is_some() {

@@ -73,8 +73,6 @@ pub struct File {
     /// This process has a shared mapping of it: it is the kernel's.
     is_mapped: AtomicBool,
     looks: OnceLock<Looks>,
-    /// It was written to, so that the kernel may know another size (LD7).
-    is_news: AtomicBool,
 }
 
 impl File {
@@ -91,7 +89,6 @@ impl File {
             rest_ns: AtomicU64::new(REST_NS),
             is_mapped: AtomicBool::new(false),
             looks: OnceLock::new(),
-            is_news: AtomicBool::new(false),
         }
     }
 
@@ -119,32 +116,15 @@ impl File {
         if at.checked_add(from.len() as u64)? > limit::file_bytes() {
             return None;
         }
-        let written = self.by(Need::Write, |lease| lease.write(at, from))?;
-        self.note_news();
-        Some(written)
+        self.by(Need::Write, |lease| lease.write(at, from))
     }
 
     #[inline]
     pub fn append(&self, from: &[u8]) -> Option<(u64, usize)> {
-        let appended = self.by(Need::Append, |lease| {
+        self.by(Need::Append, |lease| {
             let end = lease.size()?.checked_add(from.len() as u64)?;
             if end > limit::file_bytes() { None } else { lease.append(from) }
-        })?;
-        self.note_news();
-        Some(appended)
-    }
-
-    #[inline]
-    fn note_news(&self) {
-        // Looked at first: threads share the line.
-        if !self.is_news.load(Ordering::Relaxed) {
-            self.is_news.store(true, Ordering::Relaxed);
-        }
-    }
-
-    /// Whether the kernel is to be told the size; it is from now on, until the next write.
-    pub fn takes_news(&self) -> bool {
-        self.is_news.load(Ordering::Relaxed) && self.is_news.swap(false, Ordering::Relaxed)
+        })
     }
 
     pub fn size(&self) -> Option<u64> {
@@ -168,9 +148,7 @@ impl File {
         if len > limit::file_bytes() {
             return None;
         }
-        self.by(Need::Write, |lease| lease.resize(len))?;
-        self.note_news();
-        Some(())
+        self.by(Need::Write, |lease| lease.resize(len))
     }
 
     /// Everything written is durable, by whomever: while the right to write is ours the kernel has nothing dirty.

@@ -19,8 +19,8 @@
 //! - LD5. A call that comes while this thread is in here (from a signal handler, or from what we call) goes to the
 //!   kernel as it is: nothing here waits for what its own thread holds.
 //! - LD6. A child made by fork, however it is made, knows nothing of its parent's files: the table's memory is wiped.
-//! - LD7. Before the kernel does something by the size of a file that was written to here it is told that size: it would
-//!   ask by itself only to read and to tell it.
+//! - LD7. Before the kernel does something by the size of a file of ours it is made to ask for that size: by itself it asks
+//!   only to read and to tell it.
 //!
 //! Not caught: system calls that pass the C library's names by (inline assembly), where they close or copy a descriptor of
 //! ours, use its offset, or make a child that shares it; limits on file sizes that another process sets; descriptors that

@@ -100,6 +100,11 @@ pub fn put(fd: c_int, description: Arc<Description>) {
     drop(Taken::of(before));
 }
 
+/// Whether `fd` has a description.
+pub fn has(fd: c_int) -> bool {
+    entry(fd).is_some_and(|entry| !entry.load(Ordering::Relaxed).is_null())
+}
+
 /// Whether a description of `fd` can be kept.
 pub fn has_room(fd: c_int) -> bool {
     entry(fd).is_some_and(|_| fd as usize >= FIRST)

@@ -81,14 +81,13 @@ fn asked(fd: c_int) -> Option<libc::statx> {
     (done == 0).then_some(found)
 }
 
-/// Has the kernel ask how large the file of `fd` is.
+/// Has the kernel ask how large the file of `fd` is, unless it knows that nobody writes to it directly (LD7).
 pub fn tell_size(fd: c_int) {
     let errno = real::errno();
     // SAFETY: all zeros is a valid statx.
     let mut found: libc::statx = unsafe { mem::zeroed() };
-    let flags = libc::AT_EMPTY_PATH | libc::AT_STATX_FORCE_SYNC;
     // SAFETY: an empty C string, and a live value that the kernel fills.
-    unsafe { libc::statx(fd, c"".as_ptr(), flags, libc::STATX_SIZE, &raw mut found) };
+    unsafe { libc::statx(fd, c"".as_ptr(), libc::AT_EMPTY_PATH, libc::STATX_SIZE, &raw mut found) };
     real::set_errno(errno);
 }
 

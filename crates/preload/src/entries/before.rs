@@ -157,8 +157,8 @@ pub fn map_with(fd: c_int, flags: c_int) {
     }
     if flags & libc::MAP_SHARED != 0 {
         tracked::map(fd);
-    } else if let Some(it) = table::held(fd) {
-        it.tell_size(fd);
+    } else if table::has(fd) {
+        tracked::tell_size(fd);
     }
 }
 

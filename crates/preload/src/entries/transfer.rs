@@ -8,14 +8,14 @@ use std::ffi::{c_int, c_uint};
 use libc::{off_t, size_t, ssize_t};
 
 use super::entry;
-use crate::{real, table};
+use crate::{real, table, tracked};
 
 /// `call`, for which the kernel has the offset of `fd` if it is `used`.
 fn lent<T>(fd: c_int, used: bool, call: impl FnOnce() -> T) -> T {
     match table::held(fd) {
         Some(it) if used => it.lend(fd, call),
-        Some(it) => {
-            it.tell_size(fd);
+        Some(_) => {
+            tracked::tell_size(fd);
             call()
         }
         None => call(),
