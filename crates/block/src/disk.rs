@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 
 #[cfg(doc)]
 use ferrite_medium::Scheme;
-use ferrite_medium::{Access, Disk, Error, Geometry, Memory, Result, Run, Span, Zeroing, pin};
+use ferrite_medium::{Access, Borrower, Disk, Error, Geometry, Lent, Memory, Result, Run, Span, Zeroing, pin};
 use ferrite_pool::layout::{CHUNK, CHUNK_PAGES};
 use ferrite_pool::{Extent, Freeze, Pool, Role, Stream, Tag};
 use parking_lot::Mutex;
@@ -42,7 +42,7 @@ pub struct BlockDisk {
     pub(crate) shortcut: Shortcut,
     stages: Option<Arc<Stages>>,
     /// Whether a read has more to do than to copy.
-    reads_with_care: bool,
+    pub(crate) reads_with_care: bool,
     /// What stands in front and is emptied before this disk stands still.
     front: Mutex<Option<Weak<dyn Freeze>>>,
     tag: Mutex<Arc<Tag>>,
@@ -224,6 +224,11 @@ impl BlockDisk {
         self.size.load(Ordering::Acquire).div_ceil(BLOCK)
     }
 
+    /// Blocks beyond those.
+    pub(crate) fn spares(&self) -> u64 {
+        self.shape.spares
+    }
+
     #[cold]
     #[inline(never)]
     fn out_of_range(&self, span: Span) -> Error {
@@ -380,5 +385,10 @@ impl Disk for BlockDisk {
             done += len;
         }
         Ok(runs)
+    }
+
+    fn lend(&self, span: Span, least_bytes: u64, borrower: Arc<dyn Borrower>) -> Option<Lent<'_>> {
+        self.check(span).ok()?;
+        self.lend_run(span, least_bytes, borrower)
     }
 }

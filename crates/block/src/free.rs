@@ -3,6 +3,8 @@
 //! - FB1. A block that was freed is used again only after every reader that may still copy from it has unpinned.
 //! - FB2. A thread finds a block in its stash, or else under a lock of its own shard; others are asked only when that is
 //!   empty, and stashes are recalled when all are.
+//! - FB3. Nor is it used while it is lent, and nobody waits for that: it is kept aside. So no more than a part of the
+//!   spares is lent at once, and writers always have the others.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -11,6 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use ferrite_medium::{Pin, wait_for_pins};
 use parking_lot::{Mutex, MutexGuard};
 
+use crate::loans::Loans;
 use crate::stages::{Passing, Stage, Stages};
 use crate::stash::{PILE, Recalled, Stashes};
 
@@ -35,6 +38,8 @@ struct Blocks {
 pub(crate) struct Free {
     shards: [Shard; SHARDS],
     stashes: Stashes,
+    /// Those that were lent.
+    pub(crate) loans: Loans,
     /// Where the time is counted that is waited for readers.
     stages: Option<Arc<Stages>>,
 }
@@ -60,7 +65,7 @@ impl Free {
     /// Fills `into` with blocks, all or none. The caller is not pinned.
     pub fn take(&self, into: &mut [u32]) -> bool {
         let usual = usual_shard();
-        let wait = || self.wait();
+        let wait = |freed: &mut Vec<u32>| self.wait(freed);
         let mut found = self.shards[usual].take(into, WORTH_A_WAIT, wait);
         for step in 1..SHARDS {
             if found == into.len() {
@@ -123,7 +128,8 @@ impl Free {
 
     /// Brings what is in stashes to a shard. The caller is not pinned.
     pub fn recall(&self) {
-        let Recalled { ready, limbo } = self.stashes.recall();
+        let Recalled { mut ready, limbo } = self.stashes.recall();
+        self.loans.sift(&mut ready);
         let mut shard = self.shards[usual_shard()].0.lock();
         shard.ready.extend(ready);
         shard.limbo.extend(limbo);
@@ -139,9 +145,11 @@ impl Free {
         self.shards[usual_shard()].0.lock().ready.splice(..0, blocks.iter().copied());
     }
 
-    fn wait(&self) {
+    /// Waits until nobody can be reading from `freed`, and takes out what is lent.
+    fn wait(&self, freed: &mut Vec<u32>) {
         let _passing = Passing::start(self.stages.as_deref(), Stage::WaitForPins);
         wait_for_pins();
+        self.loans.sift(freed);
     }
 
     /// Frees blocks that readers may still copy from (FB1).
@@ -164,14 +172,16 @@ impl Free {
 
 impl Shard {
     /// Fills the start of `into`; how much of it. Waits for readers only where that frees `worth` blocks or more.
-    fn take(&self, into: &mut [u32], worth: usize, wait: impl Fn()) -> usize {
+    fn take(&self, into: &mut [u32], worth: usize, wait: impl Fn(&mut Vec<u32>)) -> usize {
         let mut blocks = self.0.lock();
         if blocks.ready.len() < into.len() && blocks.limbo.len() >= worth {
             let mut freed = std::mem::take(&mut blocks.limbo);
             // Who is pinned may want this lock before unpinning.
-            MutexGuard::unlocked(&mut blocks, wait);
-            freed.append(&mut blocks.ready);
-            blocks.ready = freed;
+            MutexGuard::unlocked(&mut blocks, || wait(&mut freed));
+            // Those that were freed first are used first and in the same order, so that what is written again in
+            // sequence lies in sequence again.
+            freed.reverse();
+            blocks.ready.append(&mut freed);
         }
         let count = into.len().min(blocks.ready.len());
         let keep = blocks.ready.len() - count;

@@ -11,6 +11,7 @@ mod dirty;
 mod disk;
 mod free;
 mod gate;
+mod loans;
 mod lookup;
 mod map;
 mod options;

@@ -1,13 +1,17 @@
 //! Where the bytes of a disk lie in the pool.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use ferrite_medium::Span;
+use ferrite_medium::{Borrower, Lent, Span, pin};
 use ferrite_pool::layout::{CHUNK_PAGES, PAGE};
 
 use crate::disk::BlockDisk;
 use crate::map::{Entry, GROUP};
 use crate::shape::BLOCK;
+
+/// What part of the spares may be lent at once: one in so many.
+const LENT_PART_OF_SPARES: u64 = 3;
 
 impl BlockDisk {
     /// Where block `block` of the data stream lies in the pool.
@@ -67,6 +71,23 @@ impl BlockDisk {
             (place, len) if len == span.len => place,
             _ => None,
         })
+    }
+
+    /// Lends the first run of `span`, which lies within the disk (FB3). What is lent must not change in place, and
+    /// nothing may be asked of a read but its bytes.
+    pub(crate) fn lend_run(&self, span: Span, least_bytes: u64, borrower: Arc<dyn Borrower>) -> Option<Lent<'_>> {
+        let blocks_max = span.len.div_ceil(BLOCK) + 1;
+        let is_plain = !self.options.in_place && !self.reads_with_care && span.len > 0;
+        if !is_plain || !self.free.loans.have_room(blocks_max, self.spares() / LENT_PART_OF_SPARES) {
+            return None;
+        }
+        let _pin = pin();
+        let (entry, len) = self.run(span);
+        let (first, within) = (entry.block()?, span.at % BLOCK);
+        let lent = self.memory.lend(Span::new(self.place(first) + within, len)).filter(|_| len >= least_bytes)?;
+        let end = first + (within + len).div_ceil(BLOCK);
+        self.free.loans.add(first as u32..end as u32, borrower);
+        Some(lent)
     }
 
     /// Reads run by run.

@@ -16,6 +16,7 @@ mod crash;
 mod defrag;
 mod format;
 mod in_place;
+mod lent;
 mod model;
 mod refusals;
 mod threads;
@@ -30,6 +31,8 @@ pub(crate) enum Bug {
     WordBeforeData,
     /// B7 is broken: a reader does not compare.
     BlindReader,
+    /// FB3 is broken: blocks that are lent are used again.
+    ForgottenLoan,
     /// U3 is broken: a flush does not drain the second buffer.
     ForgottenBuffer,
 }

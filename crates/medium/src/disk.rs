@@ -5,8 +5,11 @@
 //! - D3. A request with `fua` is durable when it completes; nothing is promised of others.
 //! - D4. Where [`Geometry::volatile_cache`] is false every write is durable when it completes.
 //! - D5. A crash leaves each aligned [`Geometry::atomic_bytes`] unit old or new, never a mixture.
+//! - D6. What was lent keeps its bytes until the borrower says that it has returned it; no request waits for that.
 
-use crate::{Error, Result, Span};
+use std::sync::Arc;
+
+use crate::{Borrower, Error, Lent, Result, Span};
 
 /// A disk's fixed properties.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -132,6 +135,13 @@ pub trait Disk: Send + Sync {
     fn extents(&self, span: Span) -> Result<Vec<Run>> {
         self.check(span)?;
         Ok(vec![Run { len: span.len, hole: false, zero: false }])
+    }
+
+    /// Lends what a read of the start of `span` would give, from where it lies (D6), if the disk can: as much as lies
+    /// there in one run, and no less than `least_bytes`.
+    fn lend(&self, span: Span, least_bytes: u64, borrower: Arc<dyn Borrower>) -> Option<Lent<'_>> {
+        let _ = (span, least_bytes, borrower);
+        None
     }
 
     /// Starts `request`. A disk that works in the caller's thread returns its completion at once.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{Access, Completion, Disk, Geometry, Request, Result, Run, Span, Zeroing};
+use crate::{Access, Borrower, Completion, Disk, Geometry, Lent, Request, Result, Run, Span, Zeroing};
 
 macro_rules! disk_behind {
     ($($pointer:ty),*) => {$(
@@ -33,6 +33,10 @@ macro_rules! disk_behind {
 
             fn extents(&self, span: Span) -> Result<Vec<Run>> {
                 (**self).extents(span)
+            }
+
+            fn lend(&self, span: Span, least_bytes: u64, borrower: Arc<dyn Borrower>) -> Option<Lent<'_>> {
+                (**self).lend(span, least_bytes, borrower)
             }
 
             fn submit(&self, request: Request) -> Option<Completion> {

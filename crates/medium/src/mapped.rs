@@ -14,9 +14,10 @@ use crate::cpu::Cpu;
 use crate::fault::Entry;
 use crate::guard::{OpenLoads, Right, Shield, Window};
 use crate::settling::Settling;
-use crate::{Error, Guard, Memory, Result, Scheme, Shared, Span, Survival, copy};
+use crate::{Error, Guard, Lent, Memory, Result, Scheme, Shared, Span, Survival, copy};
 
 mod backing;
+mod huge;
 mod resident;
 mod space;
 #[cfg(test)]
@@ -25,6 +26,7 @@ mod touched;
 
 pub use backing::Backing;
 
+use huge::HugePages;
 use resident::Whole;
 use touched::Touched;
 
@@ -53,7 +55,7 @@ pub struct Mapped {
     shield: Shield,
     backing: Backing,
     guard: Guard,
-    small_pages: bool,
+    huge_pages: HugePages,
     touched: Touched,
     whole: Whole,
     settling: Settling,
@@ -101,13 +103,13 @@ impl Mapped {
         let entry = Entry::new(&area, &options.name);
         Ok(Self {
             writable: if options.read_only { 0 } else { area.len() },
+            huge_pages: HugePages::new(area.len(), !options.small_pages),
             area,
             open_loads: shield.keys_for_open_loads(),
             cpu: Cpu::get(),
             shield,
             backing: found.backing,
             guard: options.guard,
-            small_pages: options.small_pages,
             touched: Touched::default(),
             whole: Whole::default(),
             settling: Settling::default(),
@@ -390,5 +392,9 @@ impl Memory for Mapped {
 
     fn share(&self, span: Span) -> Result<Shared> {
         self.share_span(span)
+    }
+
+    fn lend(&self, span: Span) -> Option<Lent<'_>> {
+        self.lend_span(span)
     }
 }

@@ -15,7 +15,7 @@
 
 use std::os::fd::OwnedFd;
 
-use crate::{Error, Result, Scheme, Span};
+use crate::{Error, Lent, Result, Scheme, Span};
 
 /// What a memory lives through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,6 +122,13 @@ pub trait Memory: Send + Sync {
     fn share(&self, span: Span) -> Result<Shared> {
         let _ = span;
         Err(Error::Unsupported("this memory cannot be shared".into()))
+    }
+
+    /// Where the bytes of `span` lie in a file from which the kernel sends without a copy; `None` where they do in none, or
+    /// a load does more than to copy.
+    fn lend(&self, span: Span) -> Option<Lent<'_>> {
+        let _ = span;
+        None
     }
 
     /// Flushes `span`, then waits until it is durable: a fence where that is enough, else a barrier.

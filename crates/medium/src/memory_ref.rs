@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{Memory, Result, Scheme, Shared, Span, Survival};
+use crate::{Lent, Memory, Result, Scheme, Shared, Span, Survival};
 
 macro_rules! memory_behind {
     ($($pointer:ty),*) => {$(
@@ -84,6 +84,10 @@ macro_rules! memory_behind {
 
             fn share(&self, span: Span) -> Result<Shared> {
                 (**self).share(span)
+            }
+
+            fn lend(&self, span: Span) -> Option<Lent<'_>> {
+                (**self).lend(span)
             }
 
             #[inline]

@@ -1,6 +1,8 @@
 //! A disk that cannot be changed.
 
-use crate::{Access, Disk, Error, Geometry, Result, Run, Span, Zeroing};
+use std::sync::Arc;
+
+use crate::{Access, Borrower, Disk, Error, Geometry, Lent, Result, Run, Span, Zeroing};
 
 /// Refuses what would change the disk under it.
 pub struct ReadOnlyDisk<D> {
@@ -42,5 +44,9 @@ impl<D: Disk> Disk for ReadOnlyDisk<D> {
 
     fn extents(&self, span: Span) -> Result<Vec<Run>> {
         self.inner.extents(span)
+    }
+
+    fn lend(&self, span: Span, least_bytes: u64, borrower: Arc<dyn Borrower>) -> Option<Lent<'_>> {
+        self.inner.lend(span, least_bytes, borrower)
     }
 }

@@ -1,9 +1,10 @@
 //! A disk that counts.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::shard::{self, Padded, SHARDS};
-use crate::{Access, Disk, Geometry, Result, Run, Span, Zeroing};
+use crate::{Access, Borrower, Disk, Geometry, Lent, Result, Run, Span, Zeroing};
 
 /// What a disk has been asked for. Requests that failed count only as errors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -134,5 +135,13 @@ impl<D: Disk> Disk for StatsDisk<D> {
 
     fn extents(&self, span: Span) -> Result<Vec<Run>> {
         self.inner.extents(span)
+    }
+
+    /// A read of what is lent.
+    fn lend(&self, span: Span, least_bytes: u64, borrower: Arc<dyn Borrower>) -> Option<Lent<'_>> {
+        let lent = self.inner.lend(span, least_bytes, borrower)?;
+        self.add(READS, 1);
+        self.add(READS + 1, lent.len);
+        Some(lent)
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::shard::{self, Padded, SHARDS};
-use crate::{Memory, Result, Scheme, Shared, Span, Survival};
+use crate::{Lent, Memory, Result, Scheme, Shared, Span, Survival};
 
 mod counts;
 mod tally;
@@ -155,6 +155,10 @@ impl<M: Memory> Memory for Worn<M> {
 
     fn release(&self, span: Span) -> Result<()> {
         self.inner.release(span)
+    }
+
+    fn lend(&self, span: Span) -> Option<Lent<'_>> {
+        self.inner.lend(span)
     }
 
     fn share(&self, span: Span) -> Result<Shared> {

@@ -3,13 +3,13 @@
 
 use std::fs::OpenOptions;
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 
+use super::huge::HUGE;
 use super::{Backing, Mapped};
 use crate::guard::Right;
-use crate::{Error, Result, Shared, Span};
+use crate::{Error, Lent, Result, Shared, Span};
 
-const HUGE: u64 = 2 << 20;
 /// Of linux/mman.h; Linux 6.1 and later know it.
 const MADV_COLLAPSE: libc::c_int = 25;
 
@@ -62,6 +62,7 @@ impl Mapped {
             return Ok(());
         }
         let pages = Span::new(first, last - first);
+        (first / HUGE * HUGE..last).step_by(HUGE as usize).for_each(|at| self.huge_pages.note(at, false));
         match self.allocate(libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE, pages) {
             Err(why) if !is_unsupported(&why) => Err(Error::io(self.about("releasing", pages), why)),
             _ => Ok(()),
@@ -74,6 +75,14 @@ impl Mapped {
         let reopened = OpenOptions::new().read(true).write(self.writable > 0).open(&path);
         let fd = reopened.map_err(|why| Error::io(format!("reopening {}", self.name), why))?.into();
         Ok(Shared { fd, offset: self.area.file_offset(span.at) })
+    }
+
+    /// Where pages are huge: sending references to many small ones takes longer than to copy them. In tests always.
+    pub(super) fn lend_span(&self, span: Span) -> Option<Lent<'_>> {
+        self.check(span, self.area.len());
+        let is_fast = self.backing == Backing::Anon || self.huge_pages.hold(span);
+        let at = self.area.file_offset(span.at);
+        is_fast.then(|| Lent { file: self.area.file().as_fd(), at, len: span.len })
     }
 
     fn allocate(&self, mode: i32, span: Span) -> io::Result<()> {
@@ -122,12 +131,15 @@ impl Mapped {
     /// copy at a random place then waits for the tables of its page. What the kernel refuses stays as it is.
     fn collapse(&self, pages: Span) {
         let (first, end) = (pages.at.next_multiple_of(HUGE), (pages.at + pages.len) / HUGE * HUGE);
-        if self.backing != Backing::Shm || self.small_pages || first >= end {
+        if self.backing != Backing::Shm || !self.huge_pages.are_wanted() || first >= end {
             return;
         }
-        let base = self.area.base().wrapping_add(first as usize);
-        // SAFETY: whole pages of the mapping; the advice changes no byte.
-        unsafe { libc::madvise(base.cast(), (end - first) as usize, MADV_COLLAPSE) };
+        for at in (first..end).step_by(HUGE as usize) {
+            let page = self.area.base().wrapping_add(at as usize);
+            // SAFETY: whole pages of the mapping; the advice changes no byte.
+            let done = unsafe { libc::madvise(page.cast(), HUGE as usize, MADV_COLLAPSE) };
+            self.huge_pages.note(at, done == 0);
+        }
     }
 
     fn about(&self, doing: &str, span: Span) -> String {

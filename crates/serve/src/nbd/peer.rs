@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::consts::REQUEST_BYTES;
 use super::inbox::Inbox;
+use super::lending::Lending;
 use super::outbox::Outbox;
 use super::spin::Spin;
 use super::transport::Transport;
@@ -44,6 +45,9 @@ pub(super) struct Peer<'t> {
     transport: &'t mut dyn Transport,
     pub inbox: Inbox,
     pub outbox: Outbox,
+    lending: Option<Lending>,
+    /// Whether what is lent may be sent from where it lies.
+    borrows: bool,
     spin: Spin,
     deadline: Option<Instant>,
     shrinking: bool,
@@ -53,7 +57,8 @@ impl<'t> Peer<'t> {
     /// A fresh connection. It polls for at most `spin` before it sleeps.
     pub fn new(transport: &'t mut dyn Transport, spin: Duration) -> Self {
         let (inbox, outbox) = (Inbox::new(IDLE_BYTES), Outbox::new(IDLE_BYTES));
-        Self { transport, inbox, outbox, spin: Spin::new(spin), deadline: None, shrinking: false }
+        let spin = Spin::new(spin);
+        Self { transport, inbox, outbox, lending: None, borrows: true, spin, deadline: None, shrinking: false }
     }
 
     /// Requires that what is waited for comes before `deadline`, and that a send waits no longer than until then.
@@ -169,8 +174,39 @@ impl<'t> Peer<'t> {
             Some(_) => self.send_in_time()?,
             None => self.transport.send(self.outbox.held())?,
         }
+        if let Some(lending) = &self.lending {
+            lending.note_sent(self.outbox.held().len());
+        }
         self.outbox.truncate(0);
         Ok(())
+    }
+
+    /// The way on which what is lent is sent, if there is one.
+    pub fn lending(&mut self) -> Option<&mut Lending> {
+        if self.borrows && self.lending.is_none() {
+            // Where there is no descriptor left everything is copied, as to clients far away.
+            self.lending = self.transport.local().map(Lending::to).and_then(io::Result::ok);
+            self.borrows = self.lending.is_some();
+        }
+        self.lending.as_mut().filter(|_| self.borrows)
+    }
+
+    /// Copies everything from now on: what this disk lends cannot be sent from where it lies.
+    pub fn borrow_no_more(&mut self) {
+        self.borrows = false;
+    }
+
+    /// Sends what was gathered, and behind it what was lent.
+    pub fn send_lent(&mut self) -> Result<(), End> {
+        self.flush()?;
+        self.lending.as_mut().map_or(Ok(()), |lending| Ok(lending.send()?))
+    }
+
+    /// Waits until the client has taken what was lent, or is gone (N14).
+    pub fn linger(&self) {
+        if let Some(lending) = &self.lending {
+            lending.linger();
+        }
     }
 
     /// Sends what was gathered, piece by piece, so that one who takes it byte by byte is not given more time (N9).

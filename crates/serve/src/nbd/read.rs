@@ -1,4 +1,4 @@
-//! READ: straight from the disk into the send buffer.
+//! READ: large pieces are sent from where they lie, if the disk lends them; others are read into the send buffer.
 //!
 //! A large structured reply is sent in pieces, each read before its head is sent, so that a piece on the wire is
 //! always whole, memory stays bounded (N3), and the client copies one piece while the next is read.
@@ -12,60 +12,109 @@ use super::peer::Peer;
 use super::session::{Session, Trouble};
 use super::wire::Request;
 
-/// Longest piece of a reply that may be fragmented, in bytes.
+/// Longest piece that is read into the buffer of a reply that may be fragmented, in bytes.
 const PIECE_BYTES: u64 = 128 << 10;
+/// Shorter pieces are not asked for to be lent.
+const LENT_LEAST_BYTES: u64 = 32 << 10;
 /// Reads at least this long look for holes; for shorter ones the question costs more than the bytes.
 const HOLES_FROM_BYTES: u64 = 64 << 10;
 /// Shorter runs of zeros are sent as they are.
 const HOLE_LEAST_BYTES: u64 = 16 << 10;
 
-/// A part of a reply.
+/// Bytes of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Piece {
     span: Span,
     hole: bool,
 }
 
+/// What is to be answered of a request.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    cookie: u64,
+    rest: Span,
+    /// Nothing follows it.
+    is_last: bool,
+}
+
 impl Session {
-    /// Gathers the reply to a checked READ.
+    /// Gathers the reply to a checked READ, or sends it.
     pub fn read(&self, request: &Request, peer: &mut Peer<'_>) -> Result<(), Trouble> {
         let Request { cookie, span, .. } = *request;
-        if !self.structured {
-            return self.read_simple(cookie, span, peer);
-        }
-        if span.len == 0 {
+        if self.structured && span.len == 0 {
             peer.outbox.chunk(cookie, Chunk { done: true, kind: chunk::NONE, len: 0 });
             return Ok(());
         }
-        if span.len < HOLES_FROM_BYTES || request.has(command_flag::DF) {
-            return self.read_piece(cookie, Piece { span, hole: false }, true, peer);
+        if !self.structured || request.has(command_flag::DF) {
+            let part = Part { cookie, rest: span, is_last: true };
+            return if self.send_lent(part, true, peer)? > 0 { Ok(()) } else { self.gather(part, span, peer) };
         }
-        let mut pieces = self.pieces(span).into_iter().peekable();
-        while let Some(piece) = pieces.next() {
-            self.read_piece(cookie, piece, pieces.peek().is_none(), peer)?;
-            peer.flush_if_full()?;
+        let runs = if span.len < HOLES_FROM_BYTES { vec![Piece { span, hole: false }] } else { self.runs(span) };
+        for (i, run) in runs.iter().enumerate() {
+            let mut part = Part { cookie, rest: run.span, is_last: i + 1 == runs.len() };
+            while part.rest.len > 0 {
+                let len = if run.hole { self.gather_hole(part, peer) } else { self.read_start(part, peer)? };
+                part.rest = Span::new(part.rest.at + len, part.rest.len - len);
+                peer.flush_if_full()?;
+            }
         }
         Ok(())
     }
 
-    fn read_simple(&self, cookie: u64, span: Span, peer: &mut Peer<'_>) -> Result<(), Trouble> {
-        let before = peer.outbox.held().len();
-        peer.outbox.simple_reply(cookie, 0);
-        self.fill(span, before, peer)
+    /// Answers the start of a part; how many bytes of it.
+    fn read_start(&self, part: Part, peer: &mut Peer<'_>) -> Result<u64, Trouble> {
+        let sent = self.send_lent(part, false, peer)?;
+        if sent > 0 {
+            return Ok(sent);
+        }
+        let len = part.rest.len.min(PIECE_BYTES);
+        self.gather(part, Span::new(part.rest.at, len), peer).map(|()| len)
     }
 
-    fn read_piece(&self, cookie: u64, piece: Piece, done: bool, peer: &mut Peer<'_>) -> Result<(), Trouble> {
-        let span = piece.span;
-        let before = peer.outbox.held().len();
-        if piece.hole {
-            peer.outbox.chunk(cookie, Chunk { done, kind: chunk::OFFSET_HOLE, len: 12 });
-            peer.outbox.put(&span.at.to_be_bytes());
-            peer.outbox.put(&(span.len as u32).to_be_bytes());
-            return Ok(());
+    /// Sends the start of a part from where it lies, if the disk lends it, or all of it where it is `whole`; how many
+    /// bytes. No pin is held here, and what is lent holds still however long the client takes (N14).
+    fn send_lent(&self, part: Part, whole: bool, peer: &mut Peer<'_>) -> Result<u64, Trouble> {
+        let least_bytes = if whole { part.rest.len.max(LENT_LEAST_BYTES) } else { LENT_LEAST_BYTES };
+        if part.rest.len < least_bytes {
+            return Ok(0);
         }
-        peer.outbox.chunk(cookie, Chunk { done, kind: chunk::OFFSET_DATA, len: 8 + span.len as usize });
-        peer.outbox.put(&span.at.to_be_bytes());
-        self.fill(span, before, peer)
+        let Some(lending) = peer.lending() else { return Ok(0) };
+        let asked = Span::new(part.rest.at, part.rest.len.min(lending.room_bytes()));
+        let loan = lending.begin();
+        let lent = if asked.len < least_bytes { None } else { self.disk.lend(asked, least_bytes, loan.borrower()) };
+        let Some(lent) = lent else { return Ok(0) };
+        let filled_bytes = lending.fill(&lent).unwrap_or(0);
+        if filled_bytes == 0 || (whole && filled_bytes < part.rest.len) {
+            peer.borrow_no_more();
+            return Ok(0);
+        }
+        self.gather_head(part, Span::new(part.rest.at, filled_bytes), peer);
+        peer.send_lent()?;
+        Ok(filled_bytes)
+    }
+
+    /// Gathers the head of a piece of data of a part.
+    fn gather_head(&self, part: Part, piece: Span, peer: &mut Peer<'_>) {
+        if !self.structured {
+            return peer.outbox.simple_reply(part.cookie, 0);
+        }
+        let done = part.is_last && piece.len == part.rest.len;
+        peer.outbox.chunk(part.cookie, Chunk { done, kind: chunk::OFFSET_DATA, len: 8 + piece.len as usize });
+        peer.outbox.put(&piece.at.to_be_bytes());
+    }
+
+    fn gather_hole(&self, part: Part, peer: &mut Peer<'_>) -> u64 {
+        let hole = part.rest;
+        peer.outbox.chunk(part.cookie, Chunk { done: part.is_last, kind: chunk::OFFSET_HOLE, len: 12 });
+        peer.outbox.put(&hole.at.to_be_bytes());
+        peer.outbox.put(&(hole.len as u32).to_be_bytes());
+        hole.len
+    }
+
+    fn gather(&self, part: Part, piece: Span, peer: &mut Peer<'_>) -> Result<(), Trouble> {
+        let before = peer.outbox.held().len();
+        self.gather_head(part, piece, peer);
+        self.fill(piece, before, peer)
     }
 
     /// Reads behind the head that starts at `before`; where that fails the head is taken back (N1).
@@ -80,39 +129,27 @@ impl Session {
         })
     }
 
-    /// Cuts `span` at its holes and to the size of a piece. A disk that cannot tell its extents has no holes.
-    fn pieces(&self, span: Span) -> Vec<Piece> {
+    /// Cuts `span` at its holes. A disk that cannot tell its extents has none.
+    fn runs(&self, span: Span) -> Vec<Piece> {
         let mut rest = span;
-        let mut pieces = Vec::new();
+        let mut runs = Vec::new();
         for run in self.disk.extents(span).unwrap_or_default() {
             let len = run.len.min(rest.len);
             let hole = run.zero && len >= HOLE_LEAST_BYTES;
-            append(&mut pieces, Piece { span: Span::new(rest.at, len), hole });
+            append(&mut runs, Piece { span: Span::new(rest.at, len), hole });
             rest = Span::new(rest.at + len, rest.len - len);
         }
-        append(&mut pieces, Piece { span: rest, hole: false });
-        pieces
+        append(&mut runs, Piece { span: rest, hole: false });
+        runs
     }
 }
 
-/// Appends `piece`, joined to the last one or cut as its size demands.
-fn append(pieces: &mut Vec<Piece>, piece: Piece) {
-    let most = if piece.hole { u64::MAX } else { PIECE_BYTES };
-    let mut rest = piece.span;
-    while rest.len > 0 {
-        let room = match pieces.last_mut() {
-            Some(last) if last.hole == piece.hole && last.span.len < most => {
-                let more = rest.len.min(most - last.span.len);
-                last.span.len += more;
-                more
-            }
-            _ => {
-                let len = rest.len.min(most);
-                pieces.push(Piece { span: Span::new(rest.at, len), hole: piece.hole });
-                len
-            }
-        };
-        rest = Span::new(rest.at + room, rest.len - room);
+/// Appends `piece`, joined to the last one where both are alike.
+fn append(runs: &mut Vec<Piece>, piece: Piece) {
+    match runs.last_mut() {
+        Some(last) if last.hole == piece.hole => last.span.len += piece.span.len,
+        _ if piece.span.len == 0 => {}
+        _ => runs.push(piece),
     }
 }
 
@@ -120,17 +157,17 @@ fn append(pieces: &mut Vec<Piece>, piece: Piece) {
 mod tests {
     use super::*;
 
-    /// Data is cut to pieces, neighbours are joined, holes stay whole; together they are the span, in order.
+    /// Neighbours that are alike are joined; together they are the span, in order.
     #[test]
-    fn pieces_cover_the_span_once() {
-        let mut pieces = Vec::new();
+    fn runs_cover_the_span_once() {
+        let mut runs = Vec::new();
         let mut at = 0;
         for (len, hole) in [(100 << 10, false), (200 << 10, false), (1 << 20, true), (0, false), (4 << 10, false)] {
-            append(&mut pieces, Piece { span: Span::new(at, len), hole });
+            append(&mut runs, Piece { span: Span::new(at, len), hole });
             at += len;
         }
-        let lens: Vec<_> = pieces.iter().map(|piece| (piece.span.len >> 10, piece.hole)).collect();
-        assert_eq!(lens, [(128, false), (128, false), (44, false), (1024, true), (4, false)]);
-        assert!(pieces.windows(2).all(|pair| pair[0].span.end() == Some(pair[1].span.at)));
+        let lens: Vec<_> = runs.iter().map(|run| (run.span.len >> 10, run.hole)).collect();
+        assert_eq!(lens, [(300, false), (1024, true), (4, false)]);
+        assert!(runs.windows(2).all(|pair| pair[0].span.end() == Some(pair[1].span.at)));
     }
 }

@@ -61,8 +61,14 @@ impl Session {
         transmission_flags(&self.geometry, self.structured)
     }
 
-    /// Answers requests until the client disconnects.
+    /// Answers requests until the client disconnects, and has what was lent to it.
     pub fn run(&mut self, peer: &mut Peer<'_>, counters: &Counters) -> Result<(), End> {
+        let end = self.answer(peer, counters);
+        peer.linger();
+        end
+    }
+
+    fn answer(&mut self, peer: &mut Peer<'_>, counters: &Counters) -> Result<(), End> {
         loop {
             if peer.inbox.held().len() < REQUEST_BYTES {
                 peer.need(REQUEST_BYTES)?;

@@ -2,7 +2,7 @@
 #![allow(unsafe_code)] // recv and send with flags (do not wait, no SIGPIPE) and shutdown by descriptor are not in std.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
@@ -23,6 +23,11 @@ pub trait Transport: Send {
 
     /// A handle by which another thread ends the stream.
     fn hangup(&self) -> io::Result<Hangup>;
+
+    /// The Unix socket that it is, with nothing in between: what is lent can be sent on it.
+    fn local(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
 
     /// Whether TLS has to come before anything else (N10).
     fn insists_on_tls(&self) -> bool {
@@ -92,6 +97,10 @@ impl Transport for UnixStream {
 
     fn hangup(&self) -> io::Result<Hangup> {
         Ok(Hangup(self.as_fd().try_clone_to_owned()?))
+    }
+
+    fn local(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.as_fd())
     }
 }
 
