@@ -1,17 +1,12 @@
 //! What file systems do to a flash drive (nvm-storage-hierarchy.txt, figures 3.11 and 3.12): loads run on each of them
 //! over our block device, whose trace is replayed on a page-level and on a FAST drive; and how fast that goes.
 
-use std::fs::File;
-use std::io::BufWriter;
-use std::path::Path;
 use std::sync::Arc;
 
 use ferrite_block::{BlockDisk, DiskOptions};
 use ferrite_medium::{Clock, Guard, Trace, TraceDisk, TraceFormat};
 use ferrite_serve::HostClock;
-use ferrite_sim::Input;
-use ferrite_sim::block_trace::{Ahead, Reader, ReaderOptions};
-use ferrite_sim::ftl::{Choice, Figures, Replay, Scheme, Shape, Spec, Timing};
+use ferrite_sim::ftl::{Choice, Figures, Scheme, Shape};
 
 use crate::node::{self, BTRFS, EXT4, FileSystem, Ground, XFS, Yard};
 use crate::options::{Length, OnProgress, Options};
@@ -20,12 +15,14 @@ use crate::report::{Claim, Measure, Report, rows};
 use crate::rounds::Series;
 use crate::scratch::Scratch;
 use crate::session::{Session, Subject};
-use crate::{Error, Result, program};
+use crate::{Result, program};
 
+mod drives;
 mod loads;
 mod speed;
 mod verdict;
 
+use drives::Drives;
 use loads::{LOADS, Load};
 
 /// Each with its mount options: the time of a read is no reason to write, and btrfs is mounted as in the paper.
@@ -73,8 +70,9 @@ fn file_systems(session: &mut Session<'_>, loads: &[&Load]) -> Result<Vec<String
     if let Some(why) = node::missing() {
         return Ok(vec![format!("file systems were left out: {why}")]);
     }
-    session.tell("making a disk")?;
     let bytes = disk_bytes(session.options.length);
+    let place = session.options.place.display().to_string();
+    session.tell(&format!("making a disk: {} MiB of {place}, and no more later", Stage::file_bytes(bytes) >> 20))?;
     let stage = Stage::build(&session.options.place, bytes)?;
     let disk = stage.disk_on(Arc::new(stage.map(Guard::best())?), DiskOptions::default())?;
     let (mut notes, mut ran) = (Vec::new(), Vec::new());
@@ -117,14 +115,13 @@ fn traced(
     let name = file_system.name;
     session.tell(&format!("{} on {name}", load.name))?;
     let scratch = Scratch::new(&session.options.place)?;
-    let path = scratch.path("trace");
-    let file = File::create(&path).map_err(Error::io(format!("making {}", path.display())))?;
+    let drives = Drives::of(disk_bytes(session.options.length))?;
     let clock = HostClock::new();
     let trace = Trace {
         format: TraceFormat::FioIolog,
         name: name.into(),
         clock_ns: move || clock.now_ns(),
-        to: Box::new(BufWriter::with_capacity(1 << 20, file)),
+        to: Box::new(drives.trace()),
     };
     let under_trace = Arc::new(TraceDisk::new(Arc::clone(disk), trace));
     {
@@ -134,20 +131,11 @@ fn traced(
         load.run(node.path(), &scratch, session.options.length)?;
         node.unmount()?;
     }
-    under_trace.finish()?;
-    session.tell(&format!("replaying {} on {name}", load.name))?;
-    SCHEMES.iter().map(|(_, scheme)| replay(&path, *scheme, disk_bytes(session.options.length))).collect()
-}
-
-/// A drive in use, of the disk's size, under the trace at `path`.
-fn replay(path: &Path, scheme: Scheme, bytes: u64) -> Result<Figures> {
-    let shape = Shape::of_bytes(bytes, OVER_PROVISION_PERCENT, LIKE)?;
-    let mut drive = Spec { scheme, shape, timing: Timing::default() }.build()?;
-    drive.prefill()?;
-    let options = ReaderOptions { page_bytes: shape.page_bytes, format: None, device: None };
-    let mut trace = Ahead::new(Reader::new(Input::open(path)?, options)?);
-    Replay::default().run(&mut trace, &mut drive, &mut |_| true)?;
-    Ok(drive.figures()?)
+    let finished = under_trace.finish();
+    // What stopped a drive is the cause of a trace that could not be written.
+    let figures = drives.end()?;
+    finished?;
+    Ok(figures)
 }
 
 /// The rows of one load: each file system beside the first that has any of what is measured.

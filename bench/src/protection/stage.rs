@@ -40,7 +40,7 @@ impl Stage {
     /// Makes a pool in `place` and in it a disk of `disk_bytes`, filled in sequence.
     pub fn build(place: &Path, disk_bytes: u64) -> Result<Self> {
         let scratch = Scratch::new(place)?;
-        let size = (disk_bytes + disk_bytes / 16 + (16 << 20)).next_multiple_of(CHUNK);
+        let size = Self::file_bytes(disk_bytes);
         let file = scratch.file("pool", size)?;
         let name = scratch.path("pool").display().to_string();
         let mut stage = Self { file, name, data: Span::new(0, 0), _scratch: scratch };
@@ -58,6 +58,11 @@ impl Stage {
         let runs = tag.extents.iter().filter(|extent| extent.role == Role::DATA).map(|extent| extent.span());
         stage.data = runs.max_by_key(|run| run.len).expect("a disk has data");
         Ok(stage)
+    }
+
+    /// Bytes of the file that a disk of `disk_bytes` takes. They are reserved at once.
+    pub fn file_bytes(disk_bytes: u64) -> u64 {
+        (disk_bytes + disk_bytes / 16 + (16 << 20)).next_multiple_of(CHUNK)
     }
 
     /// Bytes that every subject works on.

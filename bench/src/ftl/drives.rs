@@ -1,0 +1,85 @@
+//! Drives that are worn while a load runs: its trace goes to them by pipes, and none of it is kept.
+
+use std::io::{self, BufWriter, PipeReader, PipeWriter, Write};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use ferrite_sim::Input;
+use ferrite_sim::block_trace::{Ahead, Reader, ReaderOptions};
+use ferrite_sim::ftl::{AnyLayer, Drive, Figures, Replay, Scheme, Shape, Spec, Timing};
+
+use super::{LIKE, OVER_PROVISION_PERCENT, SCHEMES};
+use crate::{Error, Result};
+
+/// Bytes of the trace that are passed on at once.
+const CHUNK: usize = 64 << 10;
+
+/// Drives that take what comes, one of each scheme.
+pub(super) struct Drives {
+    pipes: Pipes,
+    replaying: Vec<JoinHandle<Result<Figures>>>,
+}
+
+type Pipes = Arc<Mutex<Vec<PipeWriter>>>;
+
+impl Drives {
+    /// Drives in use, of `bytes`. They are made before the load runs: memory that is wanted while it does might have to
+    /// be written back to its own disk.
+    pub(super) fn of(bytes: u64) -> Result<Self> {
+        let (pipes, mut replaying) = (Pipes::default(), Vec::new());
+        for (_, scheme) in SCHEMES {
+            let (pipe, writer) = io::pipe().map_err(Error::io("making a pipe"))?;
+            let drive = in_use(scheme, bytes)?;
+            replaying.push(thread::spawn(move || replay(drive, pipe)));
+            lock(&pipes).push(writer);
+        }
+        Ok(Self { pipes, replaying })
+    }
+
+    /// What takes their trace.
+    pub(super) fn trace(&self) -> impl Write + Send + use<> {
+        BufWriter::with_capacity(CHUNK, All(Arc::clone(&self.pipes)))
+    }
+
+    /// What became of them, now that the trace has ended, whoever still holds it.
+    pub(super) fn end(self) -> Result<Vec<Figures>> {
+        lock(&self.pipes).clear();
+        let ended = |one: JoinHandle<_>| one.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        self.replaying.into_iter().map(ended).collect()
+    }
+}
+
+fn lock(pipes: &Pipes) -> MutexGuard<'_, Vec<PipeWriter>> {
+    pipes.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A drive all of whose pages are in use.
+fn in_use(scheme: Scheme, bytes: u64) -> Result<Drive<AnyLayer>> {
+    let shape = Shape::of_bytes(bytes, OVER_PROVISION_PERCENT, LIKE)?;
+    let mut drive = Spec { scheme, shape, timing: Timing::default() }.build()?;
+    drive.prefill()?;
+    Ok(drive)
+}
+
+fn replay(mut drive: Drive<AnyLayer>, pipe: PipeReader) -> Result<Figures> {
+    let options = ReaderOptions { page_bytes: LIKE.page_bytes, format: None, device: None };
+    let input = Input::over(Path::new("the trace of the load"), pipe)?;
+    let mut trace = Ahead::new(Reader::new(input, options)?);
+    Replay::default().run(&mut trace, &mut drive, &mut |_| true)?;
+    Ok(drive.figures()?)
+}
+
+/// Gives all of them the same.
+struct All(Pipes);
+
+impl Write for All {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        lock(&self.0).iter_mut().try_for_each(|one| one.write_all(bytes))?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
