@@ -64,7 +64,7 @@ impl FileSystem {
         inode.touch(self.now());
         let change = Change::new(self);
         self.commit_head(change, &mut inode)?;
-        self.note_growth(&inode, size);
+        self.note_growth(ino, size..inode.size());
         Ok(())
     }
 

@@ -69,6 +69,11 @@ impl Sight {
     /// Nothing.
     pub const NONE: Self = Self { at: 0, direct_size: 0, size: 0, mtime: 0, atime: 0, block: Block::Hole };
 
+    /// What it is when an append has stored the size whose word is `direct_size`.
+    pub fn grown(self, direct_size: u64, now: i64) -> Self {
+        Self { direct_size, size: direct_size & SIZE, mtime: now, ..self }
+    }
+
     /// Whether it was changed since it was read.
     #[inline]
     pub fn is_unread(&self) -> bool {
@@ -83,9 +88,20 @@ impl<M: Memory + ?Sized> Viewer<'_, M> {
     pub fn look(&self, at: u64) -> Option<Sight> {
         let piece = Piece { board: self.board.id, ino: self.ino, block: at / CHUNK };
         match hints::find(piece, self.version) {
-            Some(sight) if self.memory.load_word(sight.at + DIRECT_SIZE) == sight.direct_size => Some(sight),
+            Some(seen) if self.is_as_seen(&seen) => Some(seen),
             _ => self.look_anew(piece),
         }
+    }
+
+    /// Whether no size was stored since. The caller knows by the version that nothing else was changed.
+    #[inline(always)]
+    pub fn is_as_seen(&self, seen: &Sight) -> bool {
+        self.memory.load_word(seen.at + DIRECT_SIZE) == seen.direct_size
+    }
+
+    /// Keeps what is known of the file and the 2 MiB around byte `at`.
+    pub fn keep(&self, at: u64, sight: Sight) {
+        hints::keep(Piece { board: self.board.id, ino: self.ino, block: at / CHUNK }, self.version, sight);
     }
 
     #[inline(never)]
@@ -158,11 +174,16 @@ impl<M: Memory + ?Sized> Viewer<'_, M> {
 }
 
 impl FileSystem {
+    #[inline(always)]
+    pub(crate) fn viewer(&self, ino: Ino, version: Version) -> Viewer<'_, dyn Memory + '_> {
+        Viewer { memory: self.memory(), board: &self.space.board, ino, version }
+    }
+
     /// A regular file at a glance, and where the `len` bytes from byte `at` on lie, if they are before the end and
     /// together in a page or superpage.
     #[inline(always)]
     pub(crate) fn glance(&self, (ino, version): (Ino, Version), at: u64, len: usize) -> Option<(Sight, u64)> {
-        let viewer = Viewer { memory: self.memory(), board: &self.space.board, ino, version };
+        let viewer = self.viewer(ino, version);
         let seen = viewer.look(at)?;
         at.checked_add(len as u64).filter(|end| *end <= seen.size && *end > at)?;
         match viewer.find(&seen, at)? {

@@ -305,10 +305,15 @@ impl End {
         Self { at, epoch, is_cut: orphan != 0 && links > 0 }
     }
 
+    /// What is stored of `size`.
+    pub fn word(&self, size: u64) -> u64 {
+        size | self.epoch
+    }
+
     /// Stores a size and the times of change and of access; durable when the caller has fenced.
     #[inline]
     pub fn store<M: Memory + ?Sized>(&self, memory: &M, size: u64, (now, atime): (i64, i64)) {
-        let direct = Direct { mtime: now, ctime: now, atime, size: size | self.epoch, reserved: [0; 4] };
+        let direct = Direct { mtime: now, ctime: now, atime, size: self.word(size), reserved: [0; 4] };
         memory.store(self.at + DIRECT, &direct.as_bytes()[..32], Scheme::Flush);
     }
 }

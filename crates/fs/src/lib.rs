@@ -16,6 +16,7 @@ mod change;
 mod check;
 pub mod direct;
 mod error;
+mod extend;
 mod fs;
 mod gate;
 mod glance;

@@ -107,6 +107,18 @@ impl<'a> Writing<'a> {
     }
 }
 
+impl Writing<'_> {
+    /// Whether nobody had the lock to change something since `version`.
+    pub fn follows(&self, version: Version) -> bool {
+        self.board.version(self.index).load(Ordering::Relaxed) == version.locked()
+    }
+
+    /// The version that it will have afterwards.
+    pub fn version_after(&self) -> Version {
+        Version::after(self.board.version(self.index).load(Ordering::Relaxed))
+    }
+}
+
 impl Drop for Writing<'_> {
     fn drop(&mut self) {
         let version = self.board.version(self.index);

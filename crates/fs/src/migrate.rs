@@ -11,6 +11,7 @@
 //!   that has ended.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use ferrite_medium::{Scheme, Span, wait_for_pins};
 use ferrite_pool::layout::{CHUNK, CHUNK_PAGES, PAGE};
@@ -49,17 +50,17 @@ impl Candidates {
 }
 
 impl FileSystem {
-    /// Notes that a file has grown from `old` bytes to what it has, for it to be moved.
+    /// Notes that a file has grown from one size to another, for it to be moved.
     #[inline]
-    pub(crate) fn note_growth(&self, inode: &Inode, old: u64) {
+    pub(crate) fn note_growth(&self, ino: Ino, sizes: Range<u64>) {
         let threshold = self.shape.super_threshold_bytes.filter(|_| !self.waits());
-        let Some(threshold) = threshold.filter(|threshold| inode.size() >= *threshold) else {
+        let Some(threshold) = threshold.filter(|threshold| sizes.end >= *threshold) else {
             return;
         };
-        if old < threshold {
-            self.candidates.add(inode.ino, 0);
-        } else if old / CHUNK < inode.size() / CHUNK {
-            self.candidates.add(inode.ino, old / CHUNK);
+        if sizes.start < threshold {
+            self.candidates.add(ino, 0);
+        } else if sizes.start / CHUNK < sizes.end / CHUNK {
+            self.candidates.add(ino, sizes.start / CHUNK);
         }
     }
 

@@ -39,7 +39,7 @@ impl FileSystem {
         if set.size.is_some_and(|size| size < before) {
             self.shrink_super(&mut inode)?;
         }
-        self.note_growth(&inode, before);
+        self.note_growth(ino, before..inode.size());
         self.attr_of(&inode)
     }
 

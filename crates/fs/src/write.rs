@@ -24,7 +24,7 @@ use crate::{DataMode, Error, Ino, Result};
 /// Times of overwrites are no finer than this.
 pub(crate) const TIME_GRAIN_NS: u64 = 1_000_000;
 /// Pages that are taken ahead of appends at most.
-const AHEAD_PAGES_MAX: u64 = 64;
+const AHEAD_PAGES_MAX: u64 = 256;
 
 /// A page of a file that is written to a new page.
 struct Renewed {
@@ -44,8 +44,14 @@ impl FileSystem {
         if self.data_mode() == DataMode::Sync && !self.waits() && self.write_pinned(ino, at, from).is_some() {
             return Ok(from.len());
         }
+        let behind = self.look_behind(ino, Some(at), from.len());
         let _pass = self.gate.pass();
         let mut stripe = self.locks.write(ino);
+        if let Some(behind) = behind
+            && self.extend(&stripe, ino, &behind, from)?
+        {
+            return Ok(from.len());
+        }
         let mut inode = self.load_regular(ino)?;
         apply_waiting(&stripe, &mut inode);
         self.calm(&mut stripe, &mut inode)?;
@@ -70,8 +76,14 @@ impl FileSystem {
     /// Writes behind the last byte, whoever else appends too; where it went, and how many bytes.
     pub fn append(&self, ino: Ino, from: &[u8]) -> Result<(u64, usize)> {
         self.refuse_if_read_only()?;
+        let behind = self.look_behind(ino, None, from.len());
         let _pass = self.gate.pass();
         let mut stripe = self.locks.write(ino);
+        if let Some(behind) = behind
+            && self.extend(&stripe, ino, &behind, from)?
+        {
+            return Ok((behind.at, from.len()));
+        }
         let mut inode = self.load_regular(ino)?;
         apply_waiting(&stripe, &mut inode);
         self.calm(&mut stripe, &mut inode)?;
@@ -148,12 +160,12 @@ impl FileSystem {
         }
         inode.touch(now);
         self.store_end(stripe, inode)?;
-        self.note_growth(inode, old);
+        self.note_growth(inode.ino, old..inode.size());
         Ok(())
     }
 
     /// FW1: what is to become visible is durable on return.
-    fn settle_data(&self) -> Result<()> {
+    pub(crate) fn settle_data(&self) -> Result<()> {
         #[cfg(test)]
         if crate::tests::is_planted(crate::tests::Bug::WordBeforeData)
             || crate::tests::is_planted(crate::tests::Bug::SizeBeforeData)
@@ -224,7 +236,7 @@ impl FileSystem {
             true => stripe.wait(inode.ino, inode.size(), now),
             false => drop(stripe.waiting.remove(&inode.ino.0)),
         }
-        self.note_growth(inode, size);
+        self.note_growth(inode.ino, size..inode.size());
         Ok(())
     }
 

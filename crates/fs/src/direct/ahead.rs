@@ -14,7 +14,7 @@ use crate::tree::Found;
 use crate::word::Word;
 use crate::{Ino, Result};
 
-/// Bytes that are given at a time, at most: what one change can take back.
+/// Bytes that are given at a time, at most.
 const BYTES_MAX: u64 = 4 << 20;
 
 impl FileSystem {
@@ -83,19 +83,29 @@ impl FileSystem {
         self.commit_head(change, inode)
     }
 
+    fn take_back_ahead(&self, inode: &mut Inode) -> Result<()> {
+        let end = inode.size().div_ceil(PAGE);
+        loop {
+            let mut change = Change::new(self);
+            let is_last = self.trim(&mut change, inode, end)?;
+            self.commit_head(change, inode)?;
+            if is_last {
+                return Ok(());
+            }
+        }
+    }
+
     /// Nobody appends to `ino` directly any more: what was taken ahead goes back, and the file may move.
     pub(super) fn end_appends(&self, stripe: &mut Stripe, ino: Ino) {
         let Ok(mut inode) = self.load_regular(ino) else { return };
         if inode.head.links > 0 && inode.head.flags & KEEPS_PAGES == 0 && !inode.is_cut() {
-            let mut change = Change::new(self);
-            let end = inode.size().div_ceil(PAGE);
             // What fails here is done when the file is given back by all.
-            if self.trim(&mut change, &mut inode, end).and_then(|_| self.commit_head(change, &mut inode)).is_ok()
+            if self.take_back_ahead(&mut inode).is_ok()
                 && let Some(hold) = stripe.holds.get_mut(&ino.0)
             {
                 hold.is_ahead = false;
             }
         }
-        self.note_growth(&inode, 0);
+        self.note_growth(ino, 0..inode.size());
     }
 }

@@ -56,6 +56,16 @@ pub(crate) struct Version(u64);
 impl Version {
     /// Odd: nobody starts from it.
     pub const NONE: Self = Self(u64::MAX);
+
+    /// What stands on the board while who comes next has the lock.
+    pub fn locked(self) -> u64 {
+        self.0 + 1
+    }
+
+    /// That of after a lock for which `locked` stands on the board.
+    pub fn after(locked: u64) -> Self {
+        Self(locked + 1)
+    }
 }
 
 /// The board.

@@ -15,7 +15,7 @@ use crate::{Attr, Ino};
 /// How often something is tried that somebody else's change came between.
 const TRIES: u32 = 16;
 /// Bytes of pages that are asked for ahead of appends: at first, and at most.
-const AHEAD_BYTES: u64 = 64 << 10;
+const AHEAD_BYTES: u64 = 256 << 10;
 const AHEAD_BYTES_MAX: u64 = 4 << 20;
 
 /// The right to work on one file by oneself. Every operation says `None` where it has to be done through the mount: now,
@@ -117,7 +117,7 @@ impl Lease {
     fn ask_for_pages(&self, len: u64) -> Option<()> {
         let bytes = self.ahead_bytes.load(Ordering::Relaxed);
         self.session.ask_ahead(self.ino, bytes.max(len.saturating_mul(2)))?;
-        self.ahead_bytes.store((bytes * 2).min(AHEAD_BYTES_MAX), Ordering::Relaxed);
+        self.ahead_bytes.store((bytes * 4).min(AHEAD_BYTES_MAX), Ordering::Relaxed);
         Some(())
     }
 
