@@ -1,11 +1,26 @@
 //! A disk that copies nothing: what is left of a server when its memory costs no time.
 
-use ferrite_medium::{Access, Disk, Geometry, Result};
+use std::fs::File;
+use std::sync::Arc;
 
-/// Takes every write and forgets it; a read leaves the buffer as it is.
+use ferrite_medium::{Access, Borrower, Disk, Geometry, Lent, MapOptions, Mapped, Memory, Result, Span};
+
+/// What is lent, whatever is read, in bytes: one huge page.
+pub const LENT_BYTES: u64 = 2 << 20;
+
+/// Takes every write and forgets it; a read leaves the buffer as it is, or is lent the same bytes each time.
 pub struct VoidDisk {
-    /// Its size in bytes.
-    pub size: u64,
+    size: u64,
+    memory: Mapped,
+}
+
+impl VoidDisk {
+    /// One of `size` bytes, which lends those of `file`, [`LENT_BYTES`] of them.
+    pub fn new(size: u64, file: File) -> Result<Self> {
+        let memory = Mapped::map(file, &MapOptions::default())?;
+        memory.populate(Span::new(0, LENT_BYTES))?;
+        Ok(Self { size, memory })
+    }
 }
 
 impl Disk for VoidDisk {
@@ -32,5 +47,10 @@ impl Disk for VoidDisk {
 
     fn flush(&self) -> Result<()> {
         Ok(())
+    }
+
+    fn lend(&self, span: Span, least_bytes: u64, _: Arc<dyn Borrower>) -> Option<Lent<'_>> {
+        let len = span.len.min(LENT_BYTES);
+        self.memory.lend(Span::new(0, len)).filter(|_| len >= least_bytes)
     }
 }

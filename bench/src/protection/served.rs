@@ -18,7 +18,7 @@ use crate::report::{Chart, Measure, Report, rows};
 use crate::rounds::{self, Series, Subject};
 use crate::scratch::Scratch;
 use crate::server::Server;
-use crate::void_disk::VoidDisk;
+use crate::void_disk::{self, VoidDisk};
 
 /// The subject that is ours.
 pub const OURS: &str = "ferrite";
@@ -106,7 +106,8 @@ fn start(options: &Options, scale: &Scale, scratch: &Scratch, stage: Option<&Sta
         (None, Some(stage)) => Some(Server::here(OURS, stage.disk(Guard::best(), false)?, &scratch.path("ours"))?),
         (None, None) => None,
     });
-    servers.push(Server::here(BOUND, Arc::new(VoidDisk { size: bytes }), &scratch.path("void"))?);
+    let void = VoidDisk::new(bytes, scratch.file("void", void_disk::LENT_BYTES)?)?;
+    servers.push(Server::here(BOUND, Arc::new(void), &scratch.path("void"))?);
     let socket = scratch.path("nbdkit");
     let mut nbdkit = Command::new("nbdkit");
     nbdkit.args(["--foreground", "--exit-with-parent", "--unix"]).arg(&socket).args(["memory", &bytes.to_string()]);

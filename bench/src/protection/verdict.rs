@@ -90,8 +90,9 @@ fn nbd(report: &Report) -> String {
     }
 }
 
-/// What is possible at 256K: where nothing is copied but into and out of the socket, and where the memory is copied once
-/// besides, as fast as the bare copy, which takes its time before or after.
+/// What is possible at 256K: where nothing is copied but what the client itself copies into or out of the socket and the
+/// server out of it, and for writes where the memory is copied once besides, as fast as the bare copy, which takes its
+/// time before or after.
 fn bounds(report: &Report) -> String {
     let is_bound = |row: &&Row| row.subject == BOUND && row.case.contains("256K") && row.beside != OURS;
     let with_copy = |row: &Row| {
@@ -106,8 +107,8 @@ fn bounds(report: &Report) -> String {
         return String::new();
     }
     let nothing = list(rows.iter().map(|row| row.ratio).collect());
-    let once = list(rows.iter().filter_map(|row| with_copy(row)).collect());
-    let once = if once.is_empty() { once } else { format!(", and with one copy of the memory before or after {once}") };
+    let once = list(rows.iter().filter(|row| row.case.contains("WR")).filter_map(|row| with_copy(row)).collect());
+    let once = if once.is_empty() { once } else { format!(", and where writes are copied once {once}") };
     let cases = rows.iter().map(|row| row.case.as_str()).collect::<Vec<_>>().join(", ");
     format!(" (at 256K a server that copies nothing reaches {nothing}{once}: {cases})")
 }

@@ -15,8 +15,7 @@
 //!   gathered of a reply that fails is taken back, or, where it was sent, followed by an error chunk.
 //! - N2. A request is done before its reply is gathered: a write is in the disk; with FUA it is durable; a flush
 //!   covers every write answered before it on any connection.
-//! - N3. A connection holds at most a request of 32 MiB and a reply of as much, plus a few hundred KiB; idle, a few
-//!   hundred KiB.
+//! - N3. A connection holds at most a reply of 32 MiB, plus a few hundred KiB; idle, a few hundred KiB.
 //! - N4. Connections share the disk and the registry; no lock is held across I/O on a socket. A client that is slow,
 //!   silent or gone holds up its own thread and nobody else.
 //! - N5. Nothing a client sends makes the server panic. What is refused is answered while the framing is known;
@@ -55,6 +54,7 @@ pub(crate) mod tcp;
 mod tls;
 mod transport;
 pub mod wire;
+mod write;
 
 pub use agreed::{agreed_flags, serve_agreed};
 pub use export::{Exports, Refusal};

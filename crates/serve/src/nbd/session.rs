@@ -13,6 +13,7 @@ use super::export::transmission_flags;
 use super::peer::{End, Peer};
 use super::stats::Counters;
 use super::wire::{self, Command, Request};
+use super::write::PIECE_LEAST_BYTES;
 
 /// Longest read or write, in bytes.
 pub const REQUEST_MAX_BYTES: usize = 32 << 20;
@@ -95,6 +96,9 @@ impl Session {
         let payload_bytes = request.payload_bytes();
         if payload_bytes > REQUEST_MAX_BYTES {
             return Err(self.drain_oversized(request, peer).map_or_else(Trouble::End, Trouble::Fault));
+        }
+        if payload_bytes as u64 > PIECE_LEAST_BYTES {
+            return self.write_by_pieces(request, peer);
         }
         let whole_bytes = REQUEST_BYTES + payload_bytes;
         peer.need(whole_bytes)?;

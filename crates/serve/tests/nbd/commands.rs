@@ -45,6 +45,31 @@ fn changes_reach_the_disk_with_their_flags() {
     assert_eq!(disk.seen(), [""; 0]);
 }
 
+/// N2: a large write is in the disk when it is answered, all of it and once, and durable if that was asked for. It is cut
+/// between blocks only, however its bytes come.
+#[test]
+fn a_large_write_arrives_in_pieces_and_whole() {
+    let disk = Probe::new();
+    let mut client = Client::structured(&server(disk.clone()));
+    let large = ask(command::WRITE, command_flag::FUA, 512, 1 << 20);
+    let bytes = [&request_bytes(large)[..], &pattern(1 << 20)].concat();
+    for (from, to) in [(0, 1028), (1028, 50_000), (50_000, 50_001), (50_001, 800_000), (800_000, bytes.len())] {
+        client.say(&bytes[from..to]);
+    }
+    assert_eq!(client.reply(0).errno, 0);
+    let seen = disk.seen();
+    let mut next = large.at;
+    for (i, line) in seen.iter().enumerate() {
+        let (place, access) = line.strip_prefix("write ").unwrap().split_once(' ').unwrap();
+        let (at, len) = place.split_once('+').unwrap();
+        assert_eq!((at.parse(), access == "Fua"), (Ok(next), i + 1 == seen.len()), "{seen:?}");
+        next += len.parse::<u64>().unwrap();
+        assert!(next.is_multiple_of(4096) || next == 512 + (1 << 20), "{seen:?}");
+    }
+    assert_eq!(next, 512 + (1 << 20));
+    assert!(client.call(ask(command::READ, 0, 512, 900_096 / 512 * 512), &[]).data == pattern(1 << 20)[..900_096]);
+}
+
 /// Bytes written are the bytes read, with simple and with structured replies, small and of the largest size.
 #[test]
 fn reads_return_what_was_written() {
