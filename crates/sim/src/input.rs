@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use crate::{Error, Result};
 
-/// Bytes read at once.
-const CHUNK: usize = 1 << 18;
+/// Bytes read at once. Who asks for as many gets them without a copy between.
+pub const CHUNK: usize = 1 << 18;
 
 /// First bytes of each compressed form.
 const GZIP: &[u8] = &[0x1f, 0x8b];

@@ -74,6 +74,36 @@ pub trait Reader: Send {
     /// # Errors
     /// What is wrong with the trace, and where. What came before it is in `into`.
     fn read(&mut self, into: &mut Vec<Access>) -> Result<bool>;
+
+    /// The next ones as they stand in a trace of the compact form; `None` of every other form.
+    ///
+    /// # Errors
+    /// As [`Reader::read`]; what came before was given by an earlier call.
+    fn words(&mut self) -> Option<Result<Words<'_>>> {
+        None
+    }
+}
+
+/// Accesses in the compact form.
+#[derive(Clone, Copy, Debug)]
+pub struct Words<'a> {
+    /// Words of eight bytes, little-endian, none beyond all memory.
+    pub bytes: &'a [u8],
+    /// Cores that their top bytes name, if there are several.
+    pub cores: u16,
+    /// Whether there may be more.
+    pub more: bool,
+}
+
+impl Words<'_> {
+    /// Each as its core, its line, and whether it writes.
+    #[inline]
+    pub fn iter(&self) -> impl Iterator<Item = (u16, u64, bool)> + '_ {
+        self.bytes.chunks_exact(8).map(|word| {
+            let (core, word) = compact::split(compact::word(word), self.cores);
+            (core, word >> 1, word & 1 != 0)
+        })
+    }
 }
 
 /// How a trace is to be read.
@@ -102,6 +132,6 @@ pub fn open(mut input: Input, reading: Reading) -> Result<Box<dyn Reader>> {
         Form::Ramulator => Box::new(text::Lines::new(input, ramulator::parse)),
         Form::Drmemtrace => Box::new(text::Lines::new(input, drmemtrace::parser(reading.cores))),
         Form::Champsim => Box::new(champsim::Records::new(input)),
-        Form::Compact => Box::new(compact::Words::new(input, reading)),
+        Form::Compact => Box::new(compact::Packed::new(input, reading)),
     })
 }

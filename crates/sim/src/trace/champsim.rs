@@ -8,7 +8,10 @@
 //! 32  u64 x 4   addresses read, 0 for none
 //! ```
 
+use std::io::{self, BufRead};
+
 use super::{Access, Kind, Reader};
+use crate::input::CHUNK;
 use crate::{Error, Input, Result};
 
 /// Bytes of a record.
@@ -42,12 +45,26 @@ impl Reader for Records {
     }
 }
 
+/// Reads until `into` is full; less only at the end.
+fn fill(from: &mut dyn BufRead, into: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < into.len() {
+        match from.read(&mut into[filled..]) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}
+
 /// Reads the next records of so many bytes each; whether there may be more.
 pub fn chunk(input: &mut Input, into: &mut Vec<u8>, done: u64, record: usize) -> Result<bool> {
-    into.clear();
-    let wanted = 4096 * record;
-    let read = std::io::Read::take(&mut *input.bytes, wanted as u64);
-    std::io::Read::read_to_end(&mut { read }, into).map_err(|error| Error::reading(&input.path, done, error))?;
+    let wanted = CHUNK / record * record;
+    into.resize(wanted, 0);
+    let filled = fill(&mut *input.bytes, into).map_err(|error| Error::reading(&input.path, done, error))?;
+    into.truncate(filled);
     let rest = into.len() % record;
     if rest != 0 {
         let line = done + (into.len() / record) as u64;

@@ -4,53 +4,75 @@
 use std::io::Write;
 
 use super::champsim::chunk;
-use super::{Access, Kind, Reader, Reading};
+use super::{Access, Kind, Reader, Reading, Words};
 use crate::{Error, Input, Result};
 
 /// Where the core stands.
 const CORE_SHIFT: u32 = 56;
 
 /// Words of a trace.
-pub struct Words {
+pub struct Packed {
     input: Input,
     reading: Reading,
     done: u64,
     chunk: Vec<u8>,
+    /// What is wrong with the word behind those that were given.
+    wrong: Option<Error>,
 }
 
-impl Words {
+impl Packed {
     /// None read yet.
     pub fn new(input: Input, reading: Reading) -> Self {
-        Self { input, reading, done: 0, chunk: Vec::new() }
+        Self { input, reading, done: 0, chunk: Vec::new(), wrong: None }
     }
-}
 
-impl Reader for Words {
-    fn read(&mut self, into: &mut Vec<Access>) -> Result<bool> {
-        let more = chunk(&mut self.input, &mut self.chunk, self.done, 8)?;
-        for word in self.chunk.chunks_exact(8) {
-            self.done += 1;
-            let word = u64::from_le_bytes(word.try_into().expect("eight bytes"));
-            let access = unpack(word, &self.reading);
-            into.push(access.ok_or_else(|| {
-                Error::malformed(&self.input.path, self.done, format!("line {} is beyond all memory", word >> 1))
-            })?);
+    fn next(&mut self) -> Result<Words<'_>> {
+        if let Some(wrong) = self.wrong.take() {
+            return Err(wrong);
         }
-        Ok(more)
+        let mut more = chunk(&mut self.input, &mut self.chunk, self.done, 8)?;
+        let cores = self.reading.cores;
+        let line = |bytes| split(word(bytes), cores).1 >> 1;
+        let is_beyond = |line: u64| line >> (64 - self.reading.line_bits) != 0;
+        let all = self.chunk.chunks_exact(8).fold(0, |all, word| all | line(word));
+        if is_beyond(all) {
+            let wrong = self.chunk.chunks_exact(8).position(|word| is_beyond(line(word))).expect("one of them is");
+            let reason = format!("line {} is beyond all memory", line(&self.chunk[wrong * 8..][..8]));
+            self.wrong = Some(Error::malformed(&self.input.path, self.done + wrong as u64 + 1, reason));
+            self.chunk.truncate(wrong * 8);
+            more = true;
+        }
+        self.done += self.chunk.len() as u64 / 8;
+        Ok(Words { bytes: &self.chunk, cores, more })
     }
 }
 
-#[inline]
-fn unpack(word: u64, reading: &Reading) -> Option<Access> {
-    let (core, word) = if reading.cores > 1 { split(word, reading.cores) } else { (0, word) };
-    let line = word >> 1;
-    let address = line << reading.line_bits;
-    let kind = if word & 1 == 0 { Kind::Read } else { Kind::Write };
-    (address >> reading.line_bits == line).then_some(Access { core, ..Access::new(kind, address, 1) })
+impl Reader for Packed {
+    fn read(&mut self, into: &mut Vec<Access>) -> Result<bool> {
+        let line_bits = self.reading.line_bits;
+        let words = self.next()?;
+        into.extend(words.iter().map(|(core, line, is_write)| {
+            let kind = if is_write { Kind::Write } else { Kind::Read };
+            Access { core, ..Access::new(kind, line << line_bits, 1) }
+        }));
+        Ok(words.more)
+    }
+
+    fn words(&mut self) -> Option<Result<Words<'_>>> {
+        Some(self.next())
+    }
 }
 
-fn split(word: u64, cores: u16) -> (u16, u64) {
-    ((word >> CORE_SHIFT) as u16 % cores, word & ((1 << CORE_SHIFT) - 1))
+/// The word in eight bytes.
+#[inline]
+pub(super) fn word(bytes: &[u8]) -> u64 {
+    u64::from_le_bytes(bytes.try_into().expect("eight bytes"))
+}
+
+/// The core of a word, where there are several, and the rest.
+#[inline]
+pub(super) fn split(word: u64, cores: u16) -> (u16, u64) {
+    if cores > 1 { ((word >> CORE_SHIFT) as u16 % cores, word & ((1 << CORE_SHIFT) - 1)) } else { (0, word) }
 }
 
 /// The words of an access: one for each line that it touches. The core is kept where there are several.

@@ -1,6 +1,6 @@
 //! From accesses to what the last level sees.
 
-use super::{Access, Kind, Reader};
+use super::{Access, Kind, Reader, Words};
 use crate::Result;
 use crate::cache::{Event, L1, Shape};
 
@@ -71,11 +71,28 @@ impl Filter {
     }
 }
 
+/// Without an [`Access`] for each: this form is there to be quick.
+fn pass_words(words: &Words<'_>, data: &mut [L1], into: &mut Vec<Event>) {
+    let cores = data.len();
+    for (core, line, is_write) in words.iter() {
+        data[usize::from(core) % cores].access(line, is_write, |event| into.push(Event(event)));
+    }
+}
+
 impl Source for Filter {
     fn read(&mut self, into: &mut Vec<Event>) -> Result<bool> {
-        self.chunk.clear();
-        let more = self.reader.read(&mut self.chunk);
-        self.pass(into);
+        let more = if let Some(words) = self.reader.words() {
+            words.map(|words| {
+                self.accesses += words.bytes.len() as u64 / 8;
+                pass_words(&words, &mut self.data, into);
+                words.more
+            })
+        } else {
+            self.chunk.clear();
+            let more = self.reader.read(&mut self.chunk);
+            self.pass(into);
+            more
+        };
         if !matches!(more, Ok(true)) {
             self.data.iter_mut().for_each(|l1| l1.drain(|event| into.push(Event(event))));
         }
@@ -104,6 +121,13 @@ impl Filtered {
 
 impl Source for Filtered {
     fn read(&mut self, into: &mut Vec<Event>) -> Result<bool> {
+        if let Some(words) = self.reader.words() {
+            let words = words?;
+            self.accesses += words.bytes.len() as u64 / 8;
+            let event = |(_, line, is_write)| if is_write { Event::write(line) } else { Event::read(line) };
+            into.extend(words.iter().map(event));
+            return Ok(words.more);
+        }
         self.chunk.clear();
         let more = self.reader.read(&mut self.chunk);
         for access in self.chunk.iter().filter(|access| access.kind != Kind::Fetch) {

@@ -136,6 +136,32 @@ fn malformed_lines_are_told() {
     is_malformed_at([&b"0 10\n"[..], &[b'1'; 5000]].concat(), "din", 2);
 }
 
+/// The compact form passes the filters without an [`Access`] for each word. What comes before a wrong word is seen.
+#[test]
+fn words_pass_the_filters_as_accesses_do() {
+    let first = First { shape: Shape { bytes: 4096, ways: 2, line_bytes: 64 }, cores: 2, instructions: false };
+    let trace = words(&[1 << 56 | 0x81, 0x80, 1 << 56 | 0x80, (1 << 56) - 1]);
+    let seen = |is_filtered| {
+        let input = Input::over(Path::new("it"), std::io::Cursor::new(trace.clone())).expect("memory");
+        let reader = open(input, Reading { cores: 2, form: Some(Form::Compact), line_bits: 10 }).expect("compact");
+        let mut source: Box<dyn Source> = match is_filtered {
+            true => Box::new(Filtered::new(reader, 10)),
+            false => Box::new(Filter::new(reader, first).expect("a cache")),
+        };
+        let mut events = Vec::new();
+        let wrong = loop {
+            match source.read(&mut events) {
+                Ok(true) => {}
+                other => break other.expect_err("the last word is wrong").to_string(),
+            }
+        };
+        assert!(wrong.starts_with("it:4: line 36028797018963967 is beyond"), "{wrong}");
+        (events, source.accesses())
+    };
+    assert_eq!(seen(true), (vec![Event::write(0x40), Event::read(0x40), Event::read(0x40)], 3));
+    assert_eq!(seen(false), (vec![Event::read(0x40), Event::read(0x40), Event::write(0x40)], 3), "a cache each");
+}
+
 #[test]
 fn truncated_traces_are_told() {
     let cuts = [("champsim", champsim()[..40].to_vec()), ("compact", words(&[2, 4])[..13].to_vec())];
