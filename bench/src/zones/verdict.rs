@@ -44,7 +44,8 @@ fn data(report: &Report) -> String {
         return String::new();
     }
     format!(
-        "4 KiB by one thread beside tmpfs (tmpfs in huge pages), which promise nothing: {} (paper: 1.06 to 1.14)",
+        "4 KiB by one thread beside tmpfs (tmpfs in huge pages), which promise nothing and find a page for each first \
+         write, where the pool's are touched before: {} (paper: 1.06 to 1.14)",
         ways.join(", ")
     )
 }
