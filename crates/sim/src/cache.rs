@@ -40,7 +40,7 @@ pub use study::{Choice, End, Figures, Least, Model, Numbers, Report, Seen, Study
 pub use writes::Writes;
 
 /// Banks of a last-level cache, where it has so many sets: set `s` is in bank `s % BANKS`.
-pub const BANKS: u32 = 16;
+pub const BANKS: u32 = 4;
 
 /// Which set of which bank a line is in.
 #[derive(Clone, Copy, Debug)]

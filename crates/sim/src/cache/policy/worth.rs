@@ -146,7 +146,8 @@ impl<const W: usize> Worth<W> {
         line.used_class = used_class(&touch, line.found, self.regions.level(touch.line, Kind::Used));
         line.used_age = 0;
         if touch.is_write {
-            line.written_class = written_class(line.written_age, self.regions.level(touch.line, Kind::Written));
+            let level = self.regions.level(touch.line, Kind::Written);
+            line.written_class = written_class(line.written_age, line.found, level);
             line.written_age = 0;
         }
         self.sets[touch.set].put(touch.way, line);
@@ -295,8 +296,8 @@ fn print(line: u64) -> u16 {
 /// Levels of a neighbourhood, times how often a read found the line, whether it is dirty, whether it was written last.
 const USED_CLASSES: usize = regions::LEVELS * (FOUND_MAX as usize + 1) * 4;
 
-/// Levels of a neighbourhood, times how long before the line had been written.
-const WRITTEN_CLASSES: usize = regions::LEVELS * 4;
+/// Levels of a neighbourhood, times how long before the line had been written, times whether a read has found it.
+const WRITTEN_CLASSES: usize = regions::LEVELS * 16;
 
 #[inline]
 fn used_class(touch: &Touch, found: u8, level: u8) -> u8 {
@@ -305,12 +306,16 @@ fn used_class(touch: &Touch, found: u8, level: u8) -> u8 {
 }
 
 #[inline]
-fn written_class(age: u8, level: u8) -> u8 {
+fn written_class(age: u8, found: u8, level: u8) -> u8 {
     let before = match age {
         0..2 => 0,
-        2..8 => 1,
-        8..AGE_MAX => 2,
-        AGE_MAX => 3,
+        2..4 => 1,
+        4..8 => 2,
+        8..16 => 3,
+        16..40 => 4,
+        40..100 => 5,
+        100..AGE_MAX => 6,
+        AGE_MAX => 7,
     };
-    level << 2 | before
+    (level << 3 | before) << 1 | u8::from(found > 0)
 }

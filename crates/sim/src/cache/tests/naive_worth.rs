@@ -109,7 +109,7 @@ fn print(line: u64) -> u64 {
 
 /// By the average after which its lines come back.
 fn level(average: i64) -> usize {
-    usize::from(average >= 70) + usize::from(average >= 160)
+    [40, 70, 115, 160].into_iter().filter(|edge| average >= *edge).count()
 }
 
 /// Of a writeback, in sixteenths of a miss.
@@ -128,8 +128,8 @@ impl Bank {
             written: Reuse::default(),
             averages: HashMap::new(),
             shadows: vec![Vec::new(); sets],
-            misses: 4 * 16 * 64,
-            writebacks: 4 * 2 * 64,
+            misses: 16 * 64,
+            writebacks: 2 * 64,
             is_spent: false,
             seen: 0,
             counted: Counted::default(),
@@ -223,11 +223,15 @@ impl Bank {
         if is_write {
             let before = match self.written_age(set, story) {
                 0..2 => 0,
-                2..8 => 1,
-                8..255 => 2,
-                _ => 3,
+                2..4 => 1,
+                4..8 => 2,
+                8..16 => 3,
+                16..40 => 4,
+                40..100 => 5,
+                100..255 => 6,
+                _ => 7,
             };
-            story.written_class = level(*self.average(story.line, true)) * 4 + before;
+            story.written_class = level(*self.average(story.line, true)) * 16 + before * 2 + story.found.min(1);
             story.written = Some(self.clocks[set]);
         }
         story.used = self.clocks[set];
@@ -286,9 +290,9 @@ impl Bank {
     }
 }
 
-/// Each bank by itself: line `n` is in bank `n % 16`, or in one of as many as there are sets.
+/// Each bank by itself: line `n` is in bank `n % 4`, or in one of as many as there are sets.
 pub fn run(sets: u64, ways: usize, events: &[Event]) -> Counted {
-    let banks = sets.min(16);
+    let banks = sets.min(4);
     let mut all: Vec<Bank> = (0..banks).map(|_| Bank::new(ways, (sets / banks) as usize)).collect();
     for event in events {
         let line = event.line();

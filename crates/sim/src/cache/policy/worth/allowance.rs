@@ -40,7 +40,7 @@ const WEIGHTS: [u16; 24] =
 
 impl Default for Allowance {
     fn default() -> Self {
-        Self { misses: 4 * STEP, writebacks: 4 * AGAIN, is_spent: false }
+        Self { misses: STEP, writebacks: AGAIN, is_spent: false }
     }
 }
 
@@ -82,11 +82,11 @@ mod tests {
     #[test]
     fn the_weight_follows_the_misses() {
         let mut allowance = Allowance::default();
-        assert_eq!(allowance.weight(), Some(16));
+        assert_eq!(allowance.weight(), Some(10));
         (0..16).for_each(|_| allowance.access(NONE, MISS));
-        assert_eq!(allowance.weight(), Some(13));
+        assert_eq!(allowance.weight(), Some(8));
         (0..16).for_each(|_| allowance.access(MISS, NONE));
-        assert_eq!(allowance.weight(), Some(16));
+        assert_eq!(allowance.weight(), Some(10));
         (0..10_000).for_each(|_| allowance.access(MISS, NONE));
         assert_eq!(allowance.weight(), Some(431));
     }
@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn what_is_spent_has_to_be_saved_again() {
         let mut allowance = Allowance::default();
-        (0..65).for_each(|_| allowance.access(NONE, MISS));
+        (0..17).for_each(|_| allowance.access(NONE, MISS));
         assert_eq!(allowance.weight(), None);
         let tries = (1..2000).find(|_| {
             allowance.access(BOTH, BOTH);
@@ -111,6 +111,6 @@ mod tests {
         (0..1000).for_each(|_| allowance.access(NONE, DIRTY));
         assert_eq!((allowance.weight(), allowance.writebacks), (None, -64 * WHOLE));
         (0..66).for_each(|_| allowance.access(DIRTY, NONE));
-        assert_eq!(allowance.weight(), Some(16));
+        assert_eq!(allowance.weight(), Some(10));
     }
 }

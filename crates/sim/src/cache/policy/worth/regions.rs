@@ -8,8 +8,8 @@ const LINES_BITS: u32 = 13;
 /// Base-two logarithm of how many are kept apart; others share with these.
 const COUNT_BITS: u32 = 9;
 
-/// Soon, later, hardly.
-pub const LEVELS: usize = 3;
+/// From soon to hardly.
+pub const LEVELS: usize = EDGES.len() + 1;
 
 /// Each bucket of ages counts so much in the average.
 const BUCKET: u8 = 12;
@@ -17,9 +17,8 @@ const BUCKET: u8 = 12;
 /// A line that did not come back counts as this.
 const NEVER: u8 = 21 * BUCKET;
 
-/// From these averages on it is later, and hardly.
-const LATER: u8 = 70;
-const HARDLY: u8 = 160;
+/// From each of these averages on it is a level later.
+const EDGES: [u8; 4] = [40, 70, 115, 160];
 
 /// The average moves by this part of the difference.
 const PART: i16 = 8;
@@ -53,7 +52,7 @@ impl Regions {
     #[inline]
     pub fn level(&self, line: u64, kind: Kind) -> u8 {
         let average = self.averages[kind as usize][usize::from(region(line))];
-        u8::from(average >= LATER) + u8::from(average >= HARDLY)
+        EDGES.iter().map(|edge| u8::from(average >= *edge)).sum()
     }
 
     /// `line` came back at this age, or did not.
@@ -79,10 +78,10 @@ mod tests {
     #[test]
     fn a_region_is_what_its_lines_did() {
         let mut regions = Regions::default();
-        assert_eq!(regions.level(0, Kind::Used), 1);
+        assert_eq!(regions.level(0, Kind::Used), 2);
         (0..30).for_each(|line| regions.learn(line, Kind::Used, None));
-        assert_eq!((regions.level(8191, Kind::Used), regions.level(0, Kind::Written)), (2, 1));
-        assert_eq!(regions.level(8192, Kind::Used), 1, "another region");
+        assert_eq!((regions.level(8191, Kind::Used), regions.level(0, Kind::Written)), (4, 2));
+        assert_eq!(regions.level(8192, Kind::Used), 2, "another region");
         (0..60).for_each(|line| regions.learn(line, Kind::Used, Some(1)));
         assert_eq!(regions.level(4000, Kind::Used), 0);
     }

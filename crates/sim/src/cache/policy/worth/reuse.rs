@@ -13,7 +13,7 @@ const BUCKETS: usize = 20;
 
 /// Powers of two: no fewer than there are buckets, and classes.
 const ROW: usize = 32;
-const CLASSES: usize = 64;
+const CLASSES: usize = 128;
 
 /// What one line counts, so that counts fade smoothly.
 const LINE: u32 = 16;
