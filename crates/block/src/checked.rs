@@ -53,6 +53,18 @@ impl BlockDisk {
         Ok(())
     }
 
+    /// Reads a whole block and compares it, as lean as a read without; `None` where it takes more than that.
+    #[inline]
+    pub(crate) fn read_checked_block(&self, at: u64, into: &mut [u8]) -> Option<Result<()>> {
+        let is_whole = into.len() as u64 == BLOCK && at.is_multiple_of(BLOCK);
+        let checksums = self.checksums.as_ref().filter(|_| is_whole && self.stages().is_none())?;
+        let _pin = pin();
+        let place = self.place_of(Span::new(at, BLOCK))?;
+        let expected = checksums.get(at / BLOCK);
+        let found = self.memory.load_summed(place, into);
+        Some(self.compare(at / BLOCK, into, (Some(expected), found)))
+    }
+
     /// Reads what lies in one run from `place` on.
     fn read_run(&self, place: u64, at: u64, into: &mut [u8], laps: &mut Laps<'_>) -> Result<()> {
         let within = (at % BLOCK) as usize;

@@ -319,6 +319,9 @@ impl Disk for BlockDisk {
         let span = Span::new(at, into.len() as u64);
         self.check(span)?;
         if self.reads_with_care {
+            if let Some(read) = self.read_checked_block(at, into) {
+                return read;
+            }
             let _whole = self.whole();
             return self.read_with_care(at, into);
         }

@@ -1,6 +1,6 @@
 //! A copy that knows the CRC-32 of what it copied: the bytes are folded while the next ones are on their way from
 //! memory, so that the checksum costs a random read little, where reading them again would keep the next copy from
-//! starting.
+//! starting. The vectors are busy meanwhile, so the processor is told early which lines come next.
 //!
 //! CRC-32 as zlib and Ethernet have it, by carry-less multiplication (Gopal et al., "Fast CRC Computation for Generic
 //! Polynomials Using PCLMULQDQ Instruction", Intel 2009): what was folded so far is moved by D bits onto what follows
@@ -14,6 +14,8 @@ use std::arch::x86_64::*;
 const POLYNOMIAL: u32 = 0x04C1_1DB7;
 /// Bytes folded in one step.
 const STEP_BYTES: usize = 256;
+/// How far ahead lines are asked for. The last ones lie behind what is copied: who reads in sequence wants them next.
+const AHEAD_BYTES: usize = 1 << 10;
 
 /// x^`power` mod P, as the folded bits lie: mirrored, and shifted by one.
 const fn fold_constant(power: u32) -> i64 {
@@ -75,9 +77,13 @@ pub unsafe fn copy_and_sum(dst: *mut u8, src: *const u8, len: usize) -> Option<u
 #[target_feature(enable = "avx512f,vpclmulqdq,pclmulqdq,sse4.1")]
 unsafe fn fold(dst: *mut u8, src: *const u8, len: usize) -> u32 {
     let by_step = both(BY_STEP);
+    for at in (0..AHEAD_BYTES).step_by(64) {
+        ask_for(src.wrapping_add(at));
+    }
     let mut folded = [_mm512_setzero_si512(); 4];
     for at in (0..len).step_by(STEP_BYTES) {
         for (i, folded) in folded.iter_mut().enumerate() {
+            ask_for(src.wrapping_add(at + AHEAD_BYTES + 64 * i));
             // SAFETY: within `len`; neither needs to be aligned.
             let bytes = unsafe {
                 let bytes = _mm512_loadu_si512(src.add(at + 64 * i).cast());
@@ -108,6 +114,12 @@ unsafe fn fold(dst: *mut u8, src: *const u8, len: usize) -> u32 {
     let first_two = _mm_xor_si128(_mm512_castsi512_si128(moved), _mm512_extracti32x4_epi32::<1>(moved));
     let last_two = _mm_xor_si128(_mm512_extracti32x4_epi32::<2>(moved), _mm512_extracti32x4_epi32::<3>(one));
     finish(_mm_xor_si128(first_two, last_two))
+}
+
+/// Has the line at `at` brought into the cache, if there is one that may be read: a hint, which never faults.
+#[target_feature(enable = "sse")]
+fn ask_for(at: *const u8) {
+    _mm_prefetch::<_MM_HINT_T0>(at.cast());
 }
 
 /// The same pair of constants for each lane.
