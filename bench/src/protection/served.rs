@@ -106,7 +106,7 @@ fn start(options: &Options, scale: &Scale, scratch: &Scratch, stage: Option<&Sta
         (None, Some(stage)) => Some(Server::here(OURS, stage.disk(Guard::best(), false)?, &scratch.path("ours"))?),
         (None, None) => None,
     });
-    let void = VoidDisk::new(bytes, scratch.file("void", void_disk::LENT_BYTES)?)?;
+    let void = VoidDisk::new(bytes, scratch.file("lent", void_disk::LENT_BYTES)?)?;
     servers.push(Server::here(BOUND, Arc::new(void), &scratch.path("void"))?);
     let socket = scratch.path("nbdkit");
     let mut nbdkit = Command::new("nbdkit");
