@@ -1,6 +1,7 @@
 //! Programs under `ferrite run`: nothing that ends or stops one, or the pool's owner, harms what is stored.
 
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
@@ -160,6 +161,33 @@ fn clients_go_on_with_the_next_owner_in_kill_rounds() {
     let calls = direct_calls(&tally) - before;
     assert!(calls > 640, "{calls} of some 2000 are direct");
     drop(clients);
+    server.interrupt();
+    assert_sound(&place.pool);
+}
+
+/// Stores where the pool is mapped, as a program does by mistake.
+const STRAY: &str = r#"
+import ctypes, os, re, sys
+fd = os.open(sys.argv[1] + "/file", os.O_RDWR | os.O_CREAT)
+for i in range(100): os.pwrite(fd, b"x" * 4096, i * 4096)
+mapped = [line for line in open("/proc/self/maps") if line.rstrip().endswith("/pool") and " rw-s " in line]
+at, end = (int(part, 16) for part in mapped[0].split()[0].split("-"))
+print("stores", flush=True)
+for at in range(at, end, 4096): ctypes.memset(at, 0xff, 4096)
+"#;
+
+/// A client's own stray stores end it, and change nothing.
+#[test]
+fn stray_stores_of_a_client_are_held_off() {
+    let has_keys = std::fs::read_to_string("/proc/cpuinfo").is_ok_and(|text| text.contains(" pku"));
+    if !has_keys || !can_mount() {
+        return println!("skipped: this processor has no protection keys, or nothing can be mounted");
+    }
+    let place = Place::new();
+    let server = place.start();
+    let output = direct(&python(STRAY, &place.at), &[]).output().expect("it starts");
+    assert_eq!((&output.stdout[..], output.status.signal()), (&b"stores\n"[..], Some(libc::SIGSEGV)), "{output:?}");
+    assert!(std::fs::read(place.at.join("file")).expect("there") == [b'x'; 409_600]);
     server.interrupt();
     assert_sound(&place.pool);
 }

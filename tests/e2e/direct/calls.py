@@ -171,6 +171,14 @@ def appends():
         assert os.lseek(one, 0, os.SEEK_CUR) == len(wanted)
     assert os.pwrite(one, b"end", 0) == 3, "appends, wherever it is told to"
     wanted += b"end"
+    for i in range(often):
+        assert os.writev(one, [b"parts", b"", b"%03d" % i, b"\n"]) == 9
+        assert os.pwritev(one, [b"of ", b"one"], 3) == 6
+        wanted += b"parts%03d\nof one" % i
+    long = [pattern(1, 10000), pattern(2, 20000)]
+    assert os.writev(one, long) == 30000
+    wanted += b"".join(long)
+    assert os.lseek(one, 0, os.SEEK_CUR) == len(wanted)
     check("log", wanted, "appended")
     fcntl.fcntl(one, fcntl.F_SETFL, 0)
     os.lseek(one, 0, os.SEEK_SET)
@@ -189,7 +197,7 @@ def appenders_do_not_overwrite_each_other():
         if child == 0:
             fd = os.open(path("both"), os.O_WRONLY | os.O_APPEND)
             for i in range(500):
-                os.write(fd, b"%c%03d\n" % (name, i))
+                os.writev(fd, [b"%c" % name, b"%03d" % i, b"\n"]) if i % 2 else os.write(fd, b"%c%03d\n" % (name, i))
             os._exit(0)
         children.append(child)
     assert all(os.waitpid(child, 0)[1] == 0 for child in children)

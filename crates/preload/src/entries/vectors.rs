@@ -1,15 +1,18 @@
-//! The forms that take several buffers. Done directly part by part; what several appends would not do as one goes
-//! through the kernel, and so does what has flags.
+//! The forms that take several buffers. Done directly part by part; several parts that are appended are put together
+//! first, where they are short, for others may append between two. Longer ones go through the kernel, and so does what has
+//! flags.
 //!
 //! Unsafe because they are called by whoever knows the name, with whatever pointers the program has.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_void};
-use std::slice;
+use std::mem::MaybeUninit;
+use std::{ptr, slice};
 
 use libc::{iovec, off_t, ssize_t};
 
 use super::{data, entry};
+use crate::description::Description;
 use crate::{real, table, tally};
 
 /// Parts that are taken one by one; longer lists are the kernel's.
@@ -43,9 +46,52 @@ fn in_turn(parts: &[iovec], mut each: impl FnMut(*mut c_void, usize, usize) -> s
     sum as ssize_t
 }
 
-/// Whether the parts may be written one by one: where nobody else can write between them.
-fn may_part(fd: c_int, count: usize) -> bool {
-    count == 1 || table::with(fd, |it| !it.appends()).unwrap_or(false)
+/// Bytes that are put together on the stack, which may be a signal handler's.
+const TOGETHER: usize = 4 << 10;
+
+/// How the parts are written.
+enum How<'a> {
+    /// One by one: nobody else can write between them.
+    InTurn(&'a [iovec]),
+    /// As one.
+    Together(&'a [iovec]),
+    ByKernel,
+}
+
+/// # Safety
+/// As for [`listed`].
+unsafe fn how<'a>(fd: c_int, parts: *const iovec, count: c_int) -> How<'a> {
+    // SAFETY: as the caller has it.
+    let listed = unsafe { listed(parts, count) };
+    let Some((parts, appends)) = listed.zip(table::with(fd, Description::appends)) else { return How::ByKernel };
+    let may_be_read = |part: &iovec| part.iov_len == 0 || data::may_be_memory(part.iov_base.addr(), part.iov_len);
+    match parts {
+        [_] => How::InTurn(parts),
+        _ if !appends => How::InTurn(parts),
+        _ if sum(parts) <= TOGETHER && parts.iter().all(may_be_read) => How::Together(parts),
+        _ => How::ByKernel,
+    }
+}
+
+fn sum(parts: &[iovec]) -> usize {
+    parts.iter().map(|part| part.iov_len).sum()
+}
+
+/// `work` on the bytes of all parts, which are [`TOGETHER`] at most.
+///
+/// # Safety
+/// Each is the program's to read.
+#[inline(never)]
+unsafe fn together<T>(parts: &[iovec], work: impl FnOnce(*const c_void, usize) -> T) -> T {
+    let mut room = [MaybeUninit::<u8>::uninit(); TOGETHER];
+    let mut at = 0;
+    for part in parts.iter().filter(|part| part.iov_len > 0) {
+        let into = room[at..at + part.iov_len].as_mut_ptr();
+        // SAFETY: the slice has room for the part, and the caller vouches for that.
+        unsafe { ptr::copy_nonoverlapping(part.iov_base.cast(), into, part.iov_len) };
+        at += part.iov_len;
+    }
+    work(room.as_ptr().cast(), at)
 }
 
 fn is_leased(fd: c_int) -> bool {
@@ -64,11 +110,13 @@ entry! { readv, (fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
 
 entry! { writev, (fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
     // SAFETY: as the program has it.
-    match unsafe { listed(parts, count) }.filter(|parts| may_part(fd, parts.len())) {
+    match unsafe { how(fd, parts, count) } {
         // SAFETY: as the program has it.
-        Some(parts) => in_turn(parts, |part, len, _| unsafe { data::write(fd, part, len) }),
+        How::InTurn(parts) => in_turn(parts, |part, len, _| unsafe { data::write(fd, part, len) }),
         // SAFETY: as the program has it.
-        None => by_kernel(fd, || unsafe { real::writev(fd, parts, count) }),
+        How::Together(parts) => unsafe { together(parts, |from, len| data::write(fd, from, len)) },
+        // SAFETY: as the program has it.
+        How::ByKernel => by_kernel(fd, || unsafe { real::writev(fd, parts, count) }),
     }
 }}
 
@@ -94,11 +142,15 @@ entry! { preadv = preadv64, (fd: c_int, parts: *const iovec, count: c_int, at: o
 
 entry! { pwritev = pwritev64, (fd: c_int, parts: *const iovec, count: c_int, at: off_t) -> ssize_t {
     // SAFETY: as the program has it.
-    match unsafe { listed(parts, count) }.filter(|parts| at >= 0 && may_part(fd, parts.len())) {
+    match unsafe { how(fd, parts, count) } {
+        How::InTurn(parts) if at >= 0 => {
+            // SAFETY: as the program has it.
+            in_turn(parts, |part, len, sum| unsafe { data::pwrite(fd, part, len, at + sum as off_t) })
+        }
         // SAFETY: as the program has it.
-        Some(parts) => in_turn(parts, |part, len, sum| unsafe { data::pwrite(fd, part, len, at + sum as off_t) }),
+        How::Together(parts) if at >= 0 => unsafe { together(parts, |from, len| data::pwrite(fd, from, len, at)) },
         // SAFETY: as the program has it.
-        None => unsafe { real::pwritev(fd, parts, count, at) },
+        _ => unsafe { real::pwritev(fd, parts, count, at) },
     }
 }}
 
