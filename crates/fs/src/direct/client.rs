@@ -17,6 +17,7 @@ use serde::de::DeserializeOwned;
 
 use super::board::Board;
 use super::lease::Lease;
+use super::left::{self, Left};
 use super::request::{Access, Leased, Opened, Request};
 use super::seat;
 use crate::{Clock, Ino, Result};
@@ -36,6 +37,8 @@ pub struct Session {
     _notice: OwnedFd,
     /// It is another process's, which forked this one, or it is over.
     is_void: AtomicBool,
+    /// The last: when it is dropped nothing is mapped any more.
+    left: Left,
 }
 
 impl std::fmt::Debug for Session {
@@ -92,7 +95,8 @@ impl Session {
         let board = Board::of(board)?.filter(|_| opened.offset == 0).ok_or_else(strange)?;
         memory.keep_from_children();
         board.keep_from_children();
-        Ok(Arc::new(Self {
+        let left = Left { pool: pool.into(), name: name.into(), grant: opened.session, is_to_tell: false };
+        let session = Arc::new(Self {
             name: name.into(),
             id: opened.session,
             number: seat::number(),
@@ -104,7 +108,18 @@ impl Session {
             client: Mutex::new(client),
             _notice: notice,
             is_void: AtomicBool::new(false),
-        }))
+            left,
+        });
+        session.tell_left();
+        Ok(session)
+    }
+
+    /// Tells the owner which sessions of owners before it this process has let go of.
+    fn tell_left(&self) {
+        for session in left::taken(&self.left.pool, &self.name) {
+            // Where it fails the owner learns it when this process ends.
+            let _ = self.ask::<Option<bool>>(&Request::DirectLetGo { name: self.name.clone(), session });
+        }
     }
 
     /// A lease on the regular file `ino`, as the mount shows it (`st_ino`). A call to the owner, some ten microseconds.
@@ -115,6 +130,7 @@ impl Session {
         if self.is_over() {
             return Err(failed("the pool's owner has ended"));
         }
+        self.tell_left();
         let request = Request::DirectLease { name: self.name.clone(), session: self.id, ino: ino.0, access };
         let leased = self.ask::<Leased>(&request)?;
         Lease::new(Arc::clone(self), ino, leased).ok_or_else(|| failed("the pool's owner answers with a strange lease"))
@@ -195,10 +211,8 @@ impl Session {
 /// Ends it: the owner knows on return.
 impl Drop for Session {
     fn drop(&mut self) {
-        if !self.is_over() {
-            let request = Request::DirectClose { name: self.name.clone(), session: self.id };
-            // Where it fails the owner ends it with the connection.
-            let _ = self.ask::<Option<bool>>(&request);
-        }
+        let request = Request::DirectClose { name: self.name.clone(), session: self.id };
+        // Where it fails the owner ends it with the connection, or has ended.
+        self.left.is_to_tell = self.is_over() || self.ask::<Option<bool>>(&request).is_err();
     }
 }

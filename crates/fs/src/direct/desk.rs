@@ -150,6 +150,10 @@ impl FileSystem {
                 self.take_back(session.0, Ino(ino));
                 Ok(Reply::default())
             }
+            Request::DirectLetGo { session, .. } => {
+                self.let_go(session, &Process::of(caller, boot_id))?;
+                Ok(Reply::default())
+            }
             Request::DirectClose { session, .. } => {
                 self.ensure_theirs(session, caller)?;
                 self.end_sessions_of(caller.connection);

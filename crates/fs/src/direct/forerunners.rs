@@ -4,6 +4,9 @@
 //! for. But where they were stopped in the middle of a store it will still happen, to a page that the file system had then,
 //! or to the size of an inode. They are known by their grants.
 
+use ferrite_pool::grant::{GrantId, Process, Standing};
+
+use super::desk::refused;
 use crate::Result;
 use crate::fs::FileSystem;
 
@@ -25,6 +28,20 @@ impl FileSystem {
             self.space.bar(true);
         }
         Ok(())
+    }
+
+    /// Ends the grant of `process` that an owner before gave it.
+    pub(super) fn let_go(&self, session: GrantId, process: &Process) -> Result<()> {
+        let generation = self.tag().generation;
+        let is_theirs = |grant: &Standing| {
+            grant.id == session && grant.process == process.identity() && grant.tag_generation == generation
+        };
+        let is_ours = self.desk.books.lock().visits.contains_key(&session.0);
+        if is_ours || !self.pool().grants().standing().iter().any(is_theirs) {
+            return refused("no owner before gave this process such a session");
+        }
+        self.pool().grants().release(self.pool(), session)?;
+        self.end_forerunners()
     }
 
     /// Uses again what they might have stored to, when the last one has ended.

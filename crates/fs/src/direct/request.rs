@@ -66,6 +66,13 @@ pub enum Request {
         /// The inode.
         ino: u64,
     },
+    /// A session of an owner before this one has ended: the caller's process has nothing of it any more.
+    DirectLetGo {
+        /// The file system.
+        name: String,
+        /// That session.
+        session: GrantId,
+    },
     /// Ends the session, and all its leases.
     DirectClose {
         /// The file system.
@@ -84,6 +91,7 @@ impl Request {
             | Self::DirectAhead { name, .. }
             | Self::DirectResize { name, .. }
             | Self::DirectReturn { name, .. }
+            | Self::DirectLetGo { name, .. }
             | Self::DirectClose { name, .. } => name,
         }
     }

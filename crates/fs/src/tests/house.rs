@@ -33,13 +33,12 @@ impl House {
         let spec =
             FsSpec { super_threshold_bytes: Some(CHUNK), uid: 0, gid: 0, mode: 0o755, hash_seed: 5, now: Time(1) };
         FileSystem::create(&pool, NAME, &spec).expect("room");
-        Self::of(pool)
+        Self::of(pool, tempfile::tempdir().expect("a folder"))
     }
 
-    fn of(pool: Arc<Pool>) -> Self {
+    fn of(pool: Arc<Pool>, folder: tempfile::TempDir) -> Self {
         let options = FsOptions { data: None, read_only: false, clock: Arc::new(|| Time(5_000_000_000)) };
         let fs = FileSystem::open(pool, NAME, options).expect("it opens");
-        let folder = tempfile::tempdir().expect("a folder");
         let pool_file = folder.path().join("pool");
         std::fs::File::create(&pool_file).expect("a file");
         let door = Door::open(&fs, &pool_file, BOOT).expect("nobody else has it");
@@ -50,8 +49,9 @@ impl House {
     pub fn reopened(self) -> Self {
         let pool = Arc::clone(self.fs.pool());
         self.fs.put_light_out();
-        drop(self);
-        Self::of(pool)
+        let Self { _folder: folder, fs, _door: door, .. } = self;
+        drop((door, fs));
+        Self::of(pool, folder)
     }
 
     pub fn client(&self) -> Arc<Session> {

@@ -182,3 +182,23 @@ fn fg5_a_client_of_a_dead_owner_harms_nothing() {
         assert!(content(&house.fs, third).expect("it reads").iter().all(|byte| *byte == 6));
     }
 }
+
+#[test]
+fn fg5_a_client_that_outlives_its_owner_lets_go_and_is_let_in_again() {
+    let mut house = House::new();
+    let ino = house.file("log", b"1");
+    let lease = house.client().lease(ino, Access::Append).expect("leased");
+    assert_eq!(lease.append(b"2"), Some((1, 1)));
+    house = house.reopened();
+    let again = house.client();
+    assert!(house.fs.space.abroad.has_forerunners(), "FG5: it has its old session still");
+    assert!(again.lease(ino, Access::Append).is_err(), "FG7");
+    assert_eq!(lease.append(b"x"), None, "FG1");
+    drop(lease);
+    let lease = again.lease(ino, Access::Append).expect("nobody is left who could come back");
+    assert!(!house.fs.space.abroad.has_forerunners());
+    assert_eq!(lease.append(b"3"), Some((2, 1)));
+    assert_eq!(content(&house.fs, ino).expect("it reads"), b"123");
+    assert_eq!(house.fs.pool().grants().standing().len(), 1);
+    assert_sound(&house.fs);
+}
