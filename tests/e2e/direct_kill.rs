@@ -150,7 +150,8 @@ fn clients_go_on_with_the_next_owner_in_kill_rounds() {
         Writer::of(program.env("FERRITE_RUN_TALLY", &tally))
     };
     let mut clients: Vec<Writer> = (0..3).map(survivor).collect();
-    for _ in 0..number("FERRITE_ROUNDS", 6) {
+    // More sessions than a pool has places for.
+    for _ in 0..number("FERRITE_ROUNDS", 24) {
         clients.iter_mut().for_each(|client| client.comes_to(1 + random.below(5)));
         std::thread::sleep(Duration::from_micros(random.below(3000)));
         server.kill();
@@ -162,7 +163,7 @@ fn clients_go_on_with_the_next_owner_in_kill_rounds() {
         clients.iter_mut().for_each(|client| client.comes_to(5));
         direct_calls(&tally) > before + 640
     };
-    assert!((0..10_000).any(|_| is_direct(&mut clients)), "nothing is written directly any more");
+    assert!((0..2000).any(|_| is_direct(&mut clients)), "nothing is written directly any more");
     drop(clients);
     server.interrupt();
     assert_sound(&place.pool);

@@ -51,6 +51,12 @@ impl Mount {
         drop(session);
     }
 
+    /// Ends the session if its owner has ended.
+    pub fn end_if_over(&self) {
+        let over = self.session.try_lock().and_then(|mut session| session.take_if(|session| session.is_over()));
+        drop(over);
+    }
+
     /// In a child, which has only a copy of the session's memory, not of its right.
     pub fn forget_in_child(&self) {
         // Who had the lock is not there any more.

@@ -57,11 +57,13 @@ fn find(fd: c_int) -> Option<Arc<File>> {
         return None;
     }
     let mut known = KNOWN.lock();
-    let mount = known.mounts.entry(found.stx_mnt_id).or_insert_with(|| {
+    if !known.mounts.contains_key(&found.stx_mnt_id) {
+        // What an owner that has ended left is let go of before the next one is met.
+        known.mounts.values().flatten().for_each(|mount| mount.end_if_over());
         let device = format!("{}:{}", found.stx_dev_major, found.stx_dev_minor);
-        mounts::find(&device).map(Arc::new)
-    });
-    let mount = Arc::clone(mount.as_ref()?);
+        known.mounts.insert(found.stx_mnt_id, mounts::find(&device).map(Arc::new));
+    }
+    let mount = Arc::clone(known.mounts.get(&found.stx_mnt_id)?.as_ref()?);
     known.sweep();
     let file = known.files.entry((found.stx_mnt_id, found.stx_ino)).or_default();
     Some(file.upgrade().unwrap_or_else(|| {

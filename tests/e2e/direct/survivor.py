@@ -1,6 +1,7 @@
 """Appends numbers to a log of its own and writes each to a place of a file that others share; tells those that are
 done. When the file system goes away it opens both again once it is back, finds all that was done, and goes on."""
 
+import errno
 import os
 import sys
 import time
@@ -47,7 +48,9 @@ while True:
             done += 1
             if done % 64 == 0:
                 os.write(1, b"%d\n" % done)
-    except OSError:
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            raise
         for fd in both:
             try:
                 os.close(fd)
