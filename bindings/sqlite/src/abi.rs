@@ -127,6 +127,8 @@ pub const OPEN_CREATE: c_int = 0x4;
 pub const OPEN_DELETEONCLOSE: c_int = 0x8;
 pub const OPEN_MAIN_DB: c_int = 0x100;
 pub const OPEN_MAIN_JOURNAL: c_int = 0x800;
+/// A journal that several databases have in common; with it SQLite also looks into those of the others.
+pub const OPEN_SUPER_JOURNAL: c_int = 0x4000;
 pub const OPEN_WAL: c_int = 0x8_0000;
 
 pub const ACCESS_EXISTS: c_int = 0;

@@ -55,11 +55,28 @@ impl Database {
         Ok(database)
     }
 
-    /// The open database whose log file is called `name`, and which one it is.
-    pub fn of_log(name: &CStr) -> Option<(Arc<Self>, File)> {
-        let (path, file) = File::of(name.to_str().ok()?)?;
-        let database = OPEN.lock().as_ref()?.databases.get(path).and_then(Weak::upgrade)?;
-        Some((database, file))
+    /// The database whose log file is called `name`, and which one it is. It need not be open: before SQLite deletes the
+    /// journal that a transaction over several databases has in common, it asks for those of the others.
+    pub fn of_log(name: &CStr) -> Result<Option<(Arc<Self>, File)>> {
+        let Some((path, file)) = name.to_str().ok().and_then(File::of) else { return Ok(None) };
+        let (database, stations) = match OPEN.lock().as_ref() {
+            Some(Open { databases, stations }) => (
+                databases.get(path).and_then(Weak::upgrade),
+                stations.values().filter_map(Weak::upgrade).collect::<Vec<_>>(),
+            ),
+            None => return Ok(None),
+        };
+        if let Some(database) = database {
+            return Ok(Some((database, file)));
+        }
+        if Path::new(path).is_file() {
+            for station in stations {
+                if station.databases()?.iter().any(|entry| entry.path == path) {
+                    return Ok(Some((Self::open(path, station.path())?, file)));
+                }
+            }
+        }
+        Ok(None)
     }
 }
 

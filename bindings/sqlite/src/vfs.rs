@@ -102,8 +102,9 @@ unsafe extern "C" fn open(
         // SAFETY: SQLite's promise, passed on.
         return unsafe { open_main(vfs, name, file, (flags, out_flags)) };
     }
-    match Database::of_log(text).filter(|_| flags & (abi::OPEN_WAL | abi::OPEN_MAIN_JOURNAL) != 0) {
-        Some(which) => {
+    let is_log = flags & (abi::OPEN_WAL | abi::OPEN_MAIN_JOURNAL | abi::OPEN_SUPER_JOURNAL) != 0;
+    match if is_log { Database::of_log(text) } else { Ok(None) } {
+        Ok(Some(which)) => {
             if !out_flags.is_null() {
                 // SAFETY: SQLite's promise.
                 unsafe { *out_flags = flags };
@@ -111,7 +112,8 @@ unsafe extern "C" fn open(
             // SAFETY: there is room for so much as was registered, which is more than enough.
             unsafe { log_file::open(file, routines(), which, flags) }
         }
-        None => pass!(vfs, open, name, file, flags, out_flags),
+        Ok(None) => pass!(vfs, open, name, file, flags, out_flags),
+        Err(error) => told::told(&routines(), &text.to_string_lossy(), &error.into(), abi::CANTOPEN),
     }
 }
 
@@ -178,7 +180,7 @@ unsafe fn begin(name: *const c_char, path: &str) -> Result<std::sync::Arc<Databa
 /// As SQLite calls it; `file` is made.
 unsafe fn settle_past(vfs: *mut Vfs, file: *mut File, path: &str) -> Outcome<()> {
     // SAFETY: the caller's promise.
-    let (database, _) = Database::of_log(&std::ffi::CString::new(format!("{path}-wal")).expect("a path has no zero"))
+    let (database, _) = Database::of_log(&std::ffi::CString::new(format!("{path}-wal")).expect("a path has no zero"))?
         .expect("it was just opened");
     let log = &database.log;
     // The log first: what is in it was preceded by the mark.
@@ -230,8 +232,11 @@ fn is_live_file(path: &str) -> bool {
 
 unsafe extern "C" fn delete(vfs: *mut Vfs, name: *const c_char, settle: c_int) -> c_int {
     // SAFETY: SQLite's promise: a string.
-    let Some((database, file)) = Database::of_log(unsafe { CStr::from_ptr(name) }) else {
-        return pass!(vfs, delete, name, settle);
+    let text = unsafe { CStr::from_ptr(name) };
+    let (database, file) = match Database::of_log(text) {
+        Ok(Some(which)) => which,
+        Ok(None) => return pass!(vfs, delete, name, settle),
+        Err(error) => return told::told(&routines(), &text.to_string_lossy(), &error.into(), abi::IOERR_DELETE),
     };
     let log = &database.log;
     let deleted = log.delete(file).and_then(|()| if settle != 0 { log.settle() } else { Ok(()) });
@@ -240,8 +245,11 @@ unsafe extern "C" fn delete(vfs: *mut Vfs, name: *const c_char, settle: c_int) -
 
 unsafe extern "C" fn access(vfs: *mut Vfs, name: *const c_char, how: c_int, result: *mut c_int) -> c_int {
     // SAFETY: SQLite's promise: a string.
-    let Some((database, file)) = Database::of_log(unsafe { CStr::from_ptr(name) }) else {
-        return pass!(vfs, access, name, how, result);
+    let text = unsafe { CStr::from_ptr(name) };
+    let (database, file) = match Database::of_log(text) {
+        Ok(Some(which)) => which,
+        Ok(None) => return pass!(vfs, access, name, how, result),
+        Err(error) => return told::told(&routines(), &text.to_string_lossy(), &error.into(), abi::IOERR_ACCESS),
     };
     match database.log.length(file) {
         Ok(length) => {

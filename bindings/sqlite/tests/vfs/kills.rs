@@ -109,3 +109,36 @@ fn a_torn_first_page_comes_back_from_the_log() {
     assert_eq!(shell.end(), "");
     assert_eq!(Shell::plain(&place.path("a.db")).ask("select n from t;"), "7");
 }
+
+/// Killed in a transaction over two databases: it is in both or in neither, also where they are opened one after the
+/// other, each alone. The journal of the one that is opened later decides what becomes of what they have in common.
+#[test]
+fn a_transaction_over_two_databases_is_in_both_or_in_neither() {
+    let place = Place::new();
+    let open = |name: &str| Shell::open(&place.uri(name));
+    let counted = |name: &str| -> u64 {
+        let mut shell = open(name);
+        let said = shell.ask("select count(*) from t;");
+        said.parse().unwrap_or_else(|_| panic!("{name}: {said:?}, {}", shell.end()))
+    };
+    for name in ["a.db", "b.db"] {
+        open(name).run("create table t(n);");
+    }
+    let (mut chance, mut cut) = (seed(), 0);
+    for round in 0..rounds(30) {
+        let mut shell = open("a.db");
+        shell.run(&format!("attach '{}' as other;", place.uri("b.db")));
+        (0..100).for_each(|n| {
+            shell.send(&format!("begin; insert into t values({n}); insert into other.t values({n}); commit;"))
+        });
+        chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        thread::sleep(Duration::from_micros((chance >> 33) % 20_000));
+        shell.kill();
+        let common = std::fs::read_dir(place.path("")).unwrap().flatten();
+        cut += usize::from(common.into_iter().any(|file| file.file_name().to_string_lossy().contains("-mj")));
+        let (a, b) =
+            if round % 2 == 0 { (counted("a.db"), counted("b.db")) } else { (counted("b.db"), counted("a.db")) };
+        assert_eq!(a, b, "round {round}");
+    }
+    println!("{cut} rounds ended in the middle of a commit");
+}

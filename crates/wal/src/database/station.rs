@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::office::{Lease, Office, Request};
+use super::office::{Entry, Lease, Office, Request};
 use crate::{Error, Result};
 
 /// How often a pool that somebody has for a moment is looked at again.
@@ -123,6 +123,13 @@ impl Station {
             *side = self.find()?;
         }
         Err(owner::Error::Died.into())
+    }
+
+    /// The databases with a log in the pool.
+    pub fn databases(&self) -> Result<Vec<Entry>> {
+        let (value, _) = self.ask(&Request::DatabaseList)?;
+        serde_json::from_value(value)
+            .map_err(|_| Error::Refused("the pool's owner answers what this program cannot use".into()))
     }
 
     /// A lease, and the memory it is about.
