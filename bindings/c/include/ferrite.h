@@ -36,7 +36,8 @@ enum {
     FERRITE_POISONED = 8,   /* an earlier call could not be made durable: open the store again */
     FERRITE_WRONG_TYPE = 9, /* the object is of another type */
     FERRITE_TOO_LARGE = 10, /* larger than it may be */
-    FERRITE_FAILED = 11     /* anything else, such as an error of the file */
+    FERRITE_FAILED = 11,    /* anything else, such as an error of the file */
+    FERRITE_REVOKED = 12    /* the process that owns the store has ended, or wants the object back: close it, open it again */
 };
 
 typedef struct ferrite_store ferrite_store;

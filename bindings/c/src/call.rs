@@ -46,6 +46,7 @@ fn status_of(error: &Error) -> c_int {
         Error::Pool(PoolError::Poisoned(_)) => 8,
         Error::WrongType { .. } => 9,
         Error::TooLarge { .. } => 10,
+        Error::Pool(PoolError::Revoked(_)) => 12,
         Error::Pool(_) | Error::Owner(_) => 11,
     }
 }

@@ -13,6 +13,12 @@ create_exception!(ferrite, BusyError, FerriteError, "In use: the message says by
 create_exception!(ferrite, FullError, FerriteError, "No room in the store, or in a log.");
 create_exception!(ferrite, DamagedError, FerriteError, "Bytes are not what was stored: the message says whose.");
 create_exception!(ferrite, PoisonedError, FerriteError, "An earlier change could not be made durable: open it again.");
+create_exception!(
+    ferrite,
+    RevokedError,
+    FerriteError,
+    "The process that owns the store has ended, or wants the object back: close the store and open it again."
+);
 create_exception!(ferrite, WrongTypeError, FerriteError, "The object is of another type.");
 
 /// Adds the exceptions to `module`.
@@ -24,6 +30,7 @@ pub fn add_errors(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("FullError", py.get_type::<FullError>())?;
     module.add("DamagedError", py.get_type::<DamagedError>())?;
     module.add("PoisonedError", py.get_type::<PoisonedError>())?;
+    module.add("RevokedError", py.get_type::<RevokedError>())?;
     module.add("WrongTypeError", py.get_type::<WrongTypeError>())
 }
 
@@ -36,6 +43,7 @@ pub fn raised(error: Error) -> PyErr {
         Error::Pool(PoolError::Full { .. } | PoolError::LogFull { .. }) => FullError::new_err(text),
         Error::Damaged { .. } | Error::Pool(PoolError::Corrupt { .. }) => DamagedError::new_err(text),
         Error::Pool(PoolError::Poisoned(_)) => PoisonedError::new_err(text),
+        Error::Pool(PoolError::Revoked(_)) => RevokedError::new_err(text),
         Error::WrongType { .. } => WrongTypeError::new_err(text),
         Error::TooLarge { .. } | Error::Pool(PoolError::BadName(_)) => PyValueError::new_err(text),
         _ => FerriteError::new_err(text),

@@ -146,6 +146,42 @@ for number in range(first, first + 100000):
         owner.close()
 
 
+@pytest.mark.parametrize("another", [False, True], ids=["this process is next", "another process is next"])
+def test_a_killed_owner_revokes_what_it_lent(tmp_path, another):
+    path = tmp_path / "store"
+    ferrite.create(path, "32M").close()
+    serve = "print('open', flush=True)\nsys.stdin.read()"
+    owner = other(serve, path, stdin=subprocess.PIPE)
+    assert owner.stdout.readline() == "open\n"
+    store = ferrite.open(path)
+    assert store.owner_pid == owner.pid
+    objects = [store.map("map"), store.log("log"), store.value("value", b"old"), store.queue("queue")]
+    changes = [
+        lambda map: map.update({b"k": b"v"}),
+        lambda log: log.append(b"e"),
+        lambda value: value.set(b"new"),
+        lambda queue: queue.append(b"i"),
+    ]
+    for change, it in zip(changes, objects):
+        change(it)
+    owner.kill()
+    owner.communicate()
+    for change, it in zip(changes, objects):
+        with pytest.raises(ferrite.RevokedError, match="has ended.*open the pool again"):
+            change(it)
+    if another:
+        owner = other(serve, path, stdin=subprocess.PIPE)
+        assert owner.stdout.readline() == "open\n"
+    store.close()
+    with ferrite.open(path) as store:
+        assert (store.owner_pid == owner.pid) == another
+        assert dict(store.map("map")) == {b"k": b"v"} and list(store.log("log")) == [b"e"]
+        assert store.value("value", b"old").get() == b"new" and list(store.queue("queue")) == [b"i"]
+        store.map("map")[b"k"] = b"w"
+        if another:
+            owner.communicate("")
+
+
 def test_a_forked_child_has_nothing_of_its_parents(store):
     map = store.map("map")
     map[b"k"] = b"v"

@@ -12,7 +12,7 @@ use ferrite_medium::{Guard, Mapped, Scheme, Survival};
 use ferrite_pool::backup::{self, Restore};
 use ferrite_pool::check::Owners;
 use ferrite_pool::defrag::{self, Defragmented};
-use ferrite_pool::holding::{Holding, Note, Spec, Tenant};
+use ferrite_pool::holding::{Holding, Note, Spec, Tenant, end_orphans};
 use ferrite_pool::owner::{Claim, Client, Error as OwnerError, Holder, Listening, Lock, claim};
 use ferrite_pool::{Error as PoolError, Pool, Recovery};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
@@ -150,6 +150,7 @@ impl Store {
     fn own(lock: Lock, memory: Arc<Mapped>) -> Result<Self> {
         let (line, boot_id) = (memory.describe(), medium::boot_id()?);
         let (pool, recovery) = Pool::open(memory, boot_id)?;
+        end_orphans(&pool, lock.path())?;
         let pool = Arc::new(pool);
         let listening = Some(lock.listen(Arc::new(Desk::new(&pool, boot_id)))?);
         Ok(Self { path: lock.path().into(), reach: Reach::Own { pool, recovery, line, lock, listening } })

@@ -118,6 +118,11 @@ pub enum Error {
     /// An earlier persist failed.
     #[error("the pool is poisoned by a failed persist ({0}): nothing more is promised until it is opened again")]
     Poisoned(String),
+    /// What another process owns is no longer lent to this one: why.
+    #[error(
+        "it is no longer this process's to change ({0}); what was done is durable: close it and open the pool again"
+    )]
+    Revoked(String),
 }
 
 impl Error {

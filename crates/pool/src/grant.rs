@@ -43,7 +43,8 @@ use ferrite_medium::{Memory, Scheme, Shared, Span};
 use parking_lot::Mutex;
 
 use crate::extent::{Extent, Role, Zone};
-use crate::layout::PAGE;
+use crate::holding::Board;
+use crate::layout::{GRANTS, PAGE, SLOT};
 use crate::space::{Need, Space};
 use crate::tag::Tag;
 use crate::tags::{Damage, page_at};
@@ -167,6 +168,20 @@ impl Grants {
     /// Bytes that were freed and are held back.
     pub fn held_bytes(&self) -> u64 {
         self.0.lock().held.iter().map(|extent| extent.span().len).sum()
+    }
+
+    /// Lets the holder of grant `id` be told by `board`, by the word that is returned.
+    pub(crate) fn tie(&self, id: GrantId, board: &Board) -> Result<usize> {
+        let mut register = self.0.lock();
+        let live = register.find(id)?;
+        let bell = board.bell(((live.slot - GRANTS) / SLOT) as usize);
+        let word = bell.word();
+        // Somebody may have asked already.
+        if live.asked {
+            bell.ring();
+        }
+        (live.board, live.bell) = (Some(bell), None);
+        Ok(word)
     }
 
     /// Asks for grant `id` back (G6).

@@ -14,10 +14,14 @@
 //! - HO2. A held tag is not removed, and its parts change by its holder alone.
 //! - HO3. A tag is made with its MAP stream zero and, where it is to hold a log, with an empty log, before it is named: a
 //!   crash of whoever asked for it leaves a tag that can be held.
-//! - HO4. A holding goes on when the owner ends: the grant stays on the medium, and the next owner holds its pages back.
+//! - HO4. A lent holding is refused every change once its owner has ended, or has asked for it back. Its grant stays on the
+//!   medium until it is dropped and an owner knows: nobody else holds the tag, and its pages are given to nobody, while a
+//!   change that had begun may still be stored.
 //! - HO5. After a failed persist a holding refuses until it is made anew; the owner's own until the pool is opened anew.
 
+mod board;
 mod office;
+mod orphans;
 mod spec;
 mod tenant;
 
@@ -37,7 +41,11 @@ use crate::owner::Lock;
 use crate::tag::Tag;
 use crate::{Error, Pool, Result, TagChange};
 
+use board::Watch;
+
+pub(crate) use board::{Bell, Board, Holdings};
 pub use office::{Request, answer};
+pub use orphans::end_orphans;
 pub use spec::{Part, Spec};
 pub use tenant::{Note, Tenant};
 
@@ -57,7 +65,7 @@ enum Ground {
     /// The pool is ours; `true` where the holding is on the pool's list.
     Own(Arc<Pool>, bool),
     /// By a grant of its owner.
-    Lent { tenant: Arc<Tenant>, grant: Mutex<GrantId>, poison: OnceLock<String> },
+    Lent { tenant: Arc<Tenant>, grant: Mutex<GrantId>, watch: Watch, poison: OnceLock<String> },
 }
 
 impl fmt::Debug for Holding {
@@ -121,12 +129,15 @@ impl Holding {
         Stream::new(&self.tag().extents, role)
     }
 
-    /// Refuses when an earlier persist failed (HO5).
+    /// Refuses when an earlier persist failed (HO5), or the tag is no longer lent (HO4).
     #[inline]
     pub fn check_poison(&self) -> Result<()> {
         match &self.ground {
             Ground::Own(pool, _) => pool.check_poison(),
-            Ground::Lent { poison, .. } => poison.get().map_or(Ok(()), |why| Err(Error::Poisoned(why.clone()))),
+            Ground::Lent { poison, watch, .. } => {
+                watch.check()?;
+                poison.get().map_or(Ok(()), |why| Err(Error::Poisoned(why.clone())))
+            }
         }
     }
 
@@ -170,15 +181,17 @@ impl Holding {
     pub fn replace(&self, part: Part) -> Result<()> {
         let changed = match &self.ground {
             Ground::Own(pool, _) => replace(pool, &self.tag(), part)?,
-            Ground::Lent { tenant, grant, .. } => {
+            Ground::Lent { tenant, grant, watch, .. } => {
+                watch.check()?;
                 let replaced = tenant.replace(&self.tag(), *grant.lock(), part);
                 // Whether anything else took effect is not known.
-                let (changed, id) = replaced.inspect_err(|error| {
+                let (changed, id, now) = replaced.inspect_err(|error| {
                     if !matches!(error, Error::Full { .. }) {
                         self.poison(error);
                     }
                 })?;
                 *grant.lock() = id;
+                watch.turn_to(&now);
                 changed
             }
         };
@@ -199,7 +212,7 @@ impl Pool {
     pub fn hold(self: &Arc<Self>, name: &str) -> Result<Holding> {
         let tag = self.tag(name)?;
         // Listed first: a grant that is asked for meanwhile sees it.
-        if !self.held.lock().insert(tag.generation) {
+        if !self.holdings.tags.lock().insert(tag.generation) {
             return Err(in_use(name, "this process"));
         }
         let holding = Holding::own(Arc::clone(self), Arc::clone(&tag), true);
@@ -234,10 +247,9 @@ fn in_use(name: &str, by: &str) -> Error {
 impl Drop for Holding {
     fn drop(&mut self) {
         match &self.ground {
-            Ground::Own(pool, true) => _ = pool.held.lock().remove(&self.tag().generation),
+            Ground::Own(pool, true) => _ = pool.holdings.tags.lock().remove(&self.tag().generation),
             Ground::Own(_, false) => {}
-            // Where it fails the owner takes it back when this process has ended.
-            Ground::Lent { tenant, grant, .. } => _ = tenant.release(*grant.lock()),
+            Ground::Lent { tenant, grant, .. } => tenant.give_back(*grant.lock()),
         }
     }
 }

@@ -1,6 +1,5 @@
 //! The pool: formatted memory with names in it.
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::OnceLock;
@@ -11,6 +10,7 @@ use parking_lot::{Mutex, MutexGuard};
 use crate::extent::{Extent, Role, Zone, dropped};
 use crate::freeze::Freezers;
 use crate::grant::{Grants, Opening};
+use crate::holding::Holdings;
 use crate::lane::Lanes;
 use crate::layout::{CHUNK, CHUNK_PAGES, PAGE};
 use crate::member;
@@ -34,8 +34,8 @@ pub struct Pool {
     poison: OnceLock<String>,
     freezers: Freezers,
     grants: Grants,
-    /// Generations of the tags that this process holds, or is about to lend.
-    pub(crate) held: Mutex<BTreeSet<u64>>,
+    /// What is held by this process, and how tenants see it.
+    pub(crate) holdings: Holdings,
 }
 
 /// What opening found.
@@ -150,7 +150,7 @@ impl Pool {
             poison: OnceLock::new(),
             freezers: Freezers::default(),
             grants,
-            held: Mutex::default(),
+            holdings: Holdings::default(),
         };
         pool.grants.reap(&pool)?;
         Ok((pool, recovery, lost))

@@ -35,6 +35,7 @@ from ._ferrite import (
     FullError,
     NotFoundError,
     PoisonedError,
+    RevokedError,
     WrongTypeError,
 )
 from ._objects import Log, Map, Queue, Transaction, Value
@@ -50,6 +51,7 @@ __all__ = [
     "Map",
     "NotFoundError",
     "PoisonedError",
+    "RevokedError",
     "Queue",
     "Store",
     "Tag",

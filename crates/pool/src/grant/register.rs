@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{PipeWriter, Write};
 
 use crate::extent::Extent;
+use crate::holding::Bell;
 use crate::space::Space;
 use crate::{Error, Result};
 
@@ -26,8 +27,10 @@ pub(super) struct Live {
     pub asked: bool,
     /// Its beginning or its end is in a transaction that has not committed yet: nobody else ends it meanwhile.
     pub unsettled: bool,
-    /// Tells the client; none where an earlier owner gave the grant.
-    bell: Option<PipeWriter>,
+    /// Tells the client; none where an earlier owner gave the grant, or the client looks rather than listens.
+    pub bell: Option<PipeWriter>,
+    /// Tells the holder of a tag, which looks.
+    pub board: Option<Bell>,
 }
 
 /// A grant, as it is listed.
@@ -70,6 +73,7 @@ impl Live {
             asked: false,
             unsettled: false,
             bell: None,
+            board: None,
         }
     }
 
@@ -82,6 +86,7 @@ impl Live {
         if !std::mem::replace(&mut self.asked, true) {
             // The client may have closed its end.
             let _ = self.bell.as_mut().map(|bell| bell.write_all(&[1]));
+            self.board.as_ref().map(Bell::ring);
         }
     }
 }

@@ -36,7 +36,7 @@ pub enum Request {
         /// The image's uuid, random.
         image: [u8; 16],
     },
-    /// Takes a tag in hand; a lease, with the pool's memory and the notice.
+    /// Takes a tag in hand; a lease, with the pool's memory and the owner's board.
     TenantHold {
         /// Its name.
         name: String,
@@ -46,7 +46,7 @@ pub enum Request {
         /// The grant.
         id: GrantId,
     },
-    /// Replaces a part of a held tag; a lease, with the memory and the notice, in place of the one there was.
+    /// Replaces a part of a held tag; a lease, with the memory and the board, in place of the one there was.
     TenantReplace {
         /// The tag's name.
         name: String,
@@ -169,7 +169,10 @@ fn ensure_theirs(pool: &Pool, id: GrantId, caller: &Caller) -> Result<()> {
 
 fn lend(pool: &Arc<Pool>, tag: &Tag, process: &Process) -> Result<Reply> {
     let ask = Ask { tag, extents: &tag.extents, rights: Rights::ReadWrite, process, reserve: &[] };
+    let board = pool.holdings.board()?;
+    let shared = board.share()?;
     let (granted, memory) = pool.lend(&ask)?;
+    let word = pool.grants().tie(granted.id, board)?;
     let superblock = pool.superblock();
     let lease = Lease {
         id: granted.id,
@@ -179,8 +182,9 @@ fn lend(pool: &Arc<Pool>, tag: &Tag, process: &Process) -> Result<Reply> {
         note: Note::of(tag),
         attributes: tag.attributes.to_vec(),
         extents: tag.extents.iter().map(|it| (it.page, it.pages, it.role.0, it.zone == Zone::Super)).collect(),
+        word,
     };
-    Ok(Reply { value: json!(lease), fds: vec![memory.fd, granted.notice] })
+    Ok(Reply { value: json!(lease), fds: vec![memory.fd, shared] })
 }
 
 /// A tag on the list of those that are held here, while it is lent: so no two are lent at once (HO1).
@@ -188,7 +192,7 @@ struct Listed<'a>(&'a Pool, u64);
 
 impl<'a> Listed<'a> {
     fn new(pool: &'a Pool, tag: &Tag) -> Result<Self> {
-        if pool.held.lock().insert(tag.generation) {
+        if pool.holdings.tags.lock().insert(tag.generation) {
             return Ok(Self(pool, tag.generation));
         }
         Err(in_use(&tag.name, "the pool's owner"))
@@ -197,7 +201,7 @@ impl<'a> Listed<'a> {
 
 impl Drop for Listed<'_> {
     fn drop(&mut self) {
-        self.0.held.lock().remove(&self.1);
+        self.0.holdings.tags.lock().remove(&self.1);
     }
 }
 

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use ferrite_medium::{Guard, MapOptions, Mapped, Memory};
+use ferrite_medium::{Guard, MapOptions, Mapped, Memory, SharedWords};
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -16,7 +16,9 @@ use crate::owner::Client;
 use crate::tag::{Tag, TagKind};
 use crate::{Error, Result};
 
+use super::board::Watch;
 use super::office::{Answer, Request, extent};
+use super::orphans::{self, Place};
 use super::spec::{Part, Spec};
 use super::{Ground, Holding};
 
@@ -54,6 +56,8 @@ pub(super) struct Lease {
     pub note: Note,
     pub attributes: Vec<u8>,
     pub extents: Vec<(u64, u32, u8, bool)>,
+    /// Where the board tells that it is asked back.
+    pub word: usize,
 }
 
 impl Lease {
@@ -72,7 +76,9 @@ pub struct Tenant {
     client: Mutex<Client>,
     guard: Guard,
     name: String,
+    place: Option<Place>,
     memory: OnceLock<Arc<Mapped>>,
+    board: OnceLock<Arc<SharedWords>>,
 }
 
 impl fmt::Debug for Tenant {
@@ -85,8 +91,8 @@ impl Tenant {
     /// Of the owner that `client` reaches. The memory is mapped with `guard` once a tag is held; `path` is what messages
     /// call it.
     pub fn new(client: Client, guard: Guard, path: &Path) -> Self {
-        let name = path.display().to_string();
-        Self { client: Mutex::new(client), guard, name, memory: OnceLock::new() }
+        let (name, place) = (path.display().to_string(), Place::of(path));
+        Self { client: Mutex::new(client), guard, name, place, memory: OnceLock::new(), board: OnceLock::new() }
     }
 
     /// The owner's process.
@@ -127,10 +133,12 @@ impl Tenant {
 
     /// Takes the tag called `name` in hand.
     pub fn hold(self: &Arc<Self>, name: &str) -> Result<Holding> {
+        // What an earlier owner lent would stand in the way.
+        self.place.map(orphans::take).into_iter().flatten().for_each(|id| self.give_back(id));
         let (lease, fds) = self.ask::<Lease>(&Request::TenantHold { name: name.into() })?;
         let grant = Mutex::new(lease.id);
-        let (memory, tag) = self.enter(&lease, fds).inspect_err(|_| _ = self.release(lease.id))?;
-        let ground = Ground::Lent { tenant: Arc::clone(self), grant, poison: OnceLock::new() };
+        let (memory, tag, watch) = self.enter(&lease, fds).inspect_err(|_| self.give_back(lease.id))?;
+        let ground = Ground::Lent { tenant: Arc::clone(self), grant, watch, poison: OnceLock::new() };
         Ok(Holding {
             memory,
             tag: Mutex::new(Arc::new(tag)),
@@ -141,20 +149,32 @@ impl Tenant {
         })
     }
 
-    pub(super) fn release(&self, id: GrantId) -> Result<()> {
-        self.ask::<()>(&Request::TenantRelease { id }).map(drop)
+    /// Gives a grant back. Where the owner cannot be told, the next one is.
+    pub(super) fn give_back(&self, id: GrantId) {
+        if let (Err(Error::Tenancy(_)), Some(place)) = (self.ask::<()>(&Request::TenantRelease { id }), self.place) {
+            orphans::leave(place, id);
+        }
     }
 
-    pub(super) fn replace(&self, tag: &Tag, id: GrantId, part: Part) -> Result<(Arc<Tag>, GrantId)> {
+    pub(super) fn replace(&self, tag: &Tag, id: GrantId, part: Part) -> Result<(Arc<Tag>, GrantId, Watch)> {
         let (lease, fds) = self.ask::<Lease>(&Request::TenantReplace { name: tag.name.clone(), id, part })?;
-        let (_, tag) = self.enter(&lease, fds)?;
-        Ok((Arc::new(tag), lease.id))
+        let (_, tag, watch) = self.enter(&lease, fds)?;
+        Ok((Arc::new(tag), lease.id, watch))
     }
 
-    /// The pool's memory, mapped when it is needed first, and the leased tag in it.
-    fn enter(&self, lease: &Lease, fds: Vec<OwnedFd>) -> Result<(Arc<dyn Memory>, Tag)> {
+    /// The pool's memory and the owner's board, mapped when they are needed first, and the leased tag.
+    fn enter(&self, lease: &Lease, fds: Vec<OwnedFd>) -> Result<(Arc<dyn Memory>, Tag, Watch)> {
         let strange = || Error::Tenancy("the pool's owner answers what this program cannot use".into());
-        let file = File::from(fds.into_iter().next().ok_or_else(strange)?);
+        let [file, board] = <[OwnedFd; 2]>::try_from(fds).map_err(|_| strange())?;
+        let file = File::from(file);
+        let board = match self.board.get() {
+            Some(board) => Arc::clone(board),
+            None => {
+                let board = Arc::new(SharedWords::of(board)?);
+                Arc::clone(self.board.get_or_init(|| board))
+            }
+        };
+        let watch = Watch::new(board, lease.word).ok_or_else(strange)?;
         let memory = match self.memory.get() {
             Some(memory) => Arc::clone(memory),
             None => {
@@ -164,6 +184,6 @@ impl Tenant {
             }
         };
         let tag = lease.tag(memory.size()).filter(|_| lease.offset == 0).ok_or_else(strange)?;
-        Ok((memory, tag))
+        Ok((memory, tag, watch))
     }
 }

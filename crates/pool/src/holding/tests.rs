@@ -160,8 +160,15 @@ fn ho2_parts_are_replaced_by_their_holder() {
     account(&owner.pool).unwrap();
 }
 
+/// The pool of `path`, opened anew by this process.
+fn next_owner(path: &std::path::Path) -> Arc<Pool> {
+    let file = File::options().read(true).write(true).open(path).unwrap();
+    let memory = Mapped::map(file, &MapOptions { guard: Guard::None, ..MapOptions::default() }).unwrap();
+    Arc::new(Pool::open(Arc::new(memory), BOOT).unwrap().0)
+}
+
 #[test]
-fn ho4_a_holding_outlives_its_owner() {
+fn ho4_a_holding_ends_with_its_owner_and_keeps_others_out_until_it_is_dropped() {
     let owner = Owner::new();
     let tenant = owner.tenant();
     tenant.create(&spec("a", true)).unwrap();
@@ -170,12 +177,33 @@ fn ho4_a_holding_outlives_its_owner() {
     let path = owner.path();
     let Owner { folder: _folder, pool, _listening } = owner;
     _listening.stop().unwrap();
+    log.append(b"with an owner").unwrap();
     drop(pool);
-    log.append(b"without an owner").unwrap();
-    let file = File::options().read(true).write(true).open(&path).unwrap();
-    let next = Mapped::map(file, &MapOptions { guard: Guard::None, ..MapOptions::default() }).unwrap();
-    let next = Arc::new(Pool::open(Arc::new(next), BOOT).unwrap().0);
+    let told = log.append(b"without an owner").unwrap_err();
+    assert!(matches!(&told, Error::Revoked(why) if why.contains("has ended")), "{told}");
+    assert!(matches!(held.replace(Part { role: Role(2), bytes: PAGE }), Err(Error::Revoked(_))));
+    let next = next_owner(&path);
     assert!(next.hold("a").unwrap_err().to_string().contains("in use by process"));
+    drop((log, held));
+    end_orphans(&next, &path).unwrap();
+    let log = Log::open_within(Arc::new(next.hold("a").unwrap())).unwrap();
+    assert_eq!(log.records().map(|record| record.unwrap().1).collect::<Vec<_>>(), [b"with an owner"]);
+}
+
+#[test]
+fn ho4_a_holding_that_is_asked_back_changes_nothing_more() {
+    let owner = Owner::new();
+    let tenant = owner.tenant();
+    for name in ["a", "b"] {
+        tenant.create(&spec(name, true)).unwrap();
+    }
+    let [held, other] = ["a", "b"].map(|name| tenant.hold(name).unwrap());
+    assert_eq!(owner.pool.grants().revoke_tag(held.tag().generation), 1);
+    let told = held.check_poison().unwrap_err();
+    assert!(matches!(&told, Error::Revoked(why) if why.contains("asked for it back")), "{told}");
+    other.check_poison().unwrap();
+    drop(held);
+    tenant.hold("a").unwrap().check_poison().unwrap();
 }
 
 /// HO3: an image of every instant of the making opens, and holds no tag or one with an empty log.
