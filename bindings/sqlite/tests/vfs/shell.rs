@@ -34,7 +34,7 @@ impl Shell {
     /// One without this VFS.
     pub fn plain(path: &std::path::Path) -> Self {
         let mut shell = Self::start();
-        shell.run(&format!(".open {}", path.display()));
+        shell.run(&format!(".open {}\n.timeout 20000", path.display()));
         shell
     }
 
