@@ -11,6 +11,7 @@ mod appends;
 mod field;
 mod postgres;
 mod redis;
+mod speedtest;
 mod sqlite;
 mod told;
 
@@ -18,6 +19,8 @@ use field::Field;
 
 /// Durable on return.
 const STRICT: &str = "ferrite, strict";
+/// The same, by a program that stores into the pool itself.
+const RUN: &str = "ferrite run, strict";
 /// Buffered on return.
 const RELAXED: &str = "ferrite, relaxed";
 /// The file system or the database never waits; nothing survives the power.
@@ -59,7 +62,7 @@ type Speed<'a> = Box<dyn FnMut(u64) -> Result<f64> + 'a>;
 /// Runs it.
 pub fn run(options: &Options, on_progress: OnProgress<'_>) -> Result<Report> {
     let plan = Plan::of(options.length);
-    let total_ms = 28 * SLICE_MS * (plan.rounds as u64 + 1);
+    let total_ms = 36 * SLICE_MS * (plan.rounds as u64 + 1);
     let subject = Subject { experiment: "db-log", paper: &PAPER, total_ms };
     let mut session = Session::new(&subject, options, on_progress);
     session.tell("making disks")?;
@@ -69,6 +72,7 @@ pub fn run(options: &Options, on_progress: OnProgress<'_>) -> Result<Report> {
     let mut cases = Vec::new();
     for (case, make) in [
         ("SQLite update", sqlite::racers as Make),
+        ("SQLite speedtest1", speedtest::racers as Make),
         ("Redis SET, 1 client", redis::racers_alone as Make),
         ("Redis SET, 50 clients", redis::racers_many as Make),
         ("PostgreSQL update", postgres::racers as Make),

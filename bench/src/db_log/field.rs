@@ -9,9 +9,10 @@ use ferrite_medium::{Disk, Guard, HddDisk, HddProfile, MapOptions, Mapped, RamDi
 use ferrite_pool::{Format, Pool};
 use ferrite_serve::HostClock;
 
-use super::{DISK, HDD, OWN, SSD, STRICT};
+use super::{DISK, HDD, OWN, RUN, SSD, STRICT};
 use crate::node::{self, Ground, Node, Yard};
 use crate::options::Options;
+use crate::owner::Owner;
 use crate::protection::stage::Stage;
 use crate::scratch::Scratch;
 use crate::tree::{Grove, Tree};
@@ -33,9 +34,12 @@ pub struct Field {
     pub places: Vec<(&'static str, PathBuf)>,
     /// A pool on tmpfs.
     pub pool: PathBuf,
+    /// For programs that `ferrite run` runs: that program, and a folder of a file system that it serves.
+    pub run: Option<(PathBuf, PathBuf)>,
     /// What is missing, for people.
     pub notes: Vec<String>,
     nodes: Vec<Node>,
+    owner: Option<Owner>,
     _yard: Option<Yard>,
     _own: Option<Scratch>,
 }
@@ -48,8 +52,17 @@ impl Field {
         let mapped = Mapped::map(memory.file("pool", POOL_BYTES)?, &MapOptions::default())?;
         Pool::create(&mapped, &Format { uuid: *b"bench of db-log.", boot_id: [0; 16] })?;
         drop(mapped);
-        let mut field =
-            Self { memory, places: Vec::new(), pool, notes: Vec::new(), nodes: Vec::new(), _yard: None, _own: None };
+        let mut field = Self {
+            memory,
+            places: Vec::new(),
+            pool,
+            run: None,
+            notes: Vec::new(),
+            nodes: Vec::new(),
+            owner: None,
+            _yard: None,
+            _own: None,
+        };
         field.mount(options)?;
         let own = Scratch::new(Path::new(ON_DISK))?;
         field.places.push((OWN, own.path("home")));
@@ -83,7 +96,25 @@ impl Field {
             self.places.push((name, home));
             self.nodes.push(node);
         }
+        self.serve(&yard, options)?;
         self._yard = Some(yard);
+        Ok(())
+    }
+
+    /// Has a process serve a file system for `ferrite run`.
+    fn serve(&mut self, yard: &Yard, options: &Options) -> Result<()> {
+        let Some(ferrite) = &options.ferrite else { return Ok(()) };
+        let (grove, name) = (Grove::new(&options.place, DISK_BYTES)?, "run");
+        Tree { grove: Arc::clone(&grove), name, cached: false, super_threshold_bytes: None }.make()?;
+        let point = yard.folder(name)?;
+        match Owner::start(ferrite, grove.shut()?, name, &point)? {
+            Some(owner) => {
+                let home = point.join("home");
+                program::run(Command::new("mkdir").arg(&home))?;
+                (self.owner, self.run) = (Some(owner), Some((ferrite.clone(), home)));
+            }
+            None => self.notes.push(format!("{RUN} was left out: {} is not all of it", ferrite.display())),
+        }
         Ok(())
     }
 }
@@ -91,6 +122,7 @@ impl Field {
 impl Drop for Field {
     fn drop(&mut self) {
         // Before the folder that they are mounted in.
+        self.owner = None;
         self.nodes.clear();
     }
 }

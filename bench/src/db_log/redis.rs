@@ -1,18 +1,18 @@
 //! Redis with its append-only file, measured by its own benchmark.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::field::Field;
-use super::{NOTHING, Plan, STRICT, Speed};
+use super::{NOTHING, Plan, RUN, STRICT, Speed};
 use crate::options::Options;
 use crate::{Error, Result, program};
 
 /// How long it may take to start.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// In memory alone: no append-only file.
-const WITHOUT: &str = "no log";
+pub const WITHOUT: &str = "no log";
 
 type Racers<'a> = Result<std::result::Result<Vec<(&'static str, Speed<'a>)>, String>>;
 
@@ -36,17 +36,28 @@ fn racers(field: &Field, clients: u64) -> Racers<'_> {
     let memory = field.memory.path("redis");
     std::fs::create_dir_all(&memory).map_err(Error::io("making a folder"))?;
     let socket = field.memory.path("redis.sock");
-    let places = field.places.iter().map(|(name, home)| (*name, home.clone(), "always"));
-    let places = places.chain([(NOTHING, memory.clone(), "no"), (WITHOUT, memory, "")]);
-    let speed = |(name, home, appendfsync): (&'static str, std::path::PathBuf, &'static str)| {
+    let alone = |name, home, appendfsync| (name, Way { ferrite: None, home, appendfsync });
+    let places = field.places.iter().map(|(name, home)| alone(*name, home.clone(), "always"));
+    let run = field.run.clone().map(|(ferrite, home)| {
+        let ferrite = Some(ferrite);
+        (RUN, Way { ferrite, home, appendfsync: "always" })
+    });
+    let others = [alone(NOTHING, memory.clone(), "no"), alone(WITHOUT, memory, "")];
+    let speed = |(name, way): (&'static str, Way)| {
         let socket = socket.clone();
-        let run = move |count| {
-            let server = Server::start(&home, &socket, appendfsync)?;
-            server.benchmark(clients, count)
-        };
+        let run = move |count| Server::start(&way, &socket)?.benchmark(clients, count);
         (name, Box::new(run) as Speed<'_>)
     };
-    Ok(Ok(places.map(speed).collect()))
+    Ok(Ok(places.chain(run).chain(others).map(speed).collect()))
+}
+
+/// How a server is started.
+struct Way {
+    /// What runs it, where it stores by itself.
+    ferrite: Option<PathBuf>,
+    home: PathBuf,
+    /// Nothing: no log.
+    appendfsync: &'static str,
 }
 
 struct Server<'a> {
@@ -55,16 +66,22 @@ struct Server<'a> {
 }
 
 impl<'a> Server<'a> {
-    /// With its files in `home`; no log where `appendfsync` is empty.
-    fn start(home: &Path, socket: &'a Path, appendfsync: &str) -> Result<Self> {
+    fn start(way: &Way, socket: &'a Path) -> Result<Self> {
         let _ = std::fs::remove_file(socket);
-        let mut command = Command::new(program::find("redis-server").unwrap_or_default());
+        let redis = program::find("redis-server").unwrap_or_default();
+        let mut command = match &way.ferrite {
+            Some(ferrite) => Command::new(ferrite),
+            None => Command::new(&redis),
+        };
+        if way.ferrite.is_some() {
+            command.args(["run", "--"]).arg(&redis);
+        }
         command.args(["--port", "0", "--save", "", "--auto-aof-rewrite-percentage", "0", "--unixsocket"]).arg(socket);
-        command.arg("--dir").arg(home);
-        if appendfsync.is_empty() {
+        command.arg("--dir").arg(&way.home);
+        if way.appendfsync.is_empty() {
             command.args(["--appendonly", "no"]);
         } else {
-            command.args(["--appendonly", "yes", "--appendfsync", appendfsync]);
+            command.args(["--appendonly", "yes", "--appendfsync", way.appendfsync]);
         }
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         let server = Self { child: child.map_err(Error::io("starting redis-server"))?, socket };

@@ -1,7 +1,8 @@
 //! How databases here compare with the paper's.
 
 use super::appends::{BARE, GROUP};
-use super::{DISK, HDD, NOTHING, OWN, RELAXED, SSD, STRICT};
+use super::redis::WITHOUT;
+use super::{DISK, HDD, NOTHING, OWN, RELAXED, RUN, SSD, STRICT};
 use crate::report::Report;
 use crate::verdict::figure;
 
@@ -13,7 +14,9 @@ fn times(report: &Report, case: &str, subject: &str) -> Option<String> {
 /// The parts of the line.
 pub fn parts(report: &Report) -> Vec<String> {
     let mut parts = Vec::new();
-    for case in ["SQLite update", "Redis SET, 1 client", "Redis SET, 50 clients", "PostgreSQL update"] {
+    for case in
+        ["SQLite update", "SQLite speedtest1", "Redis SET, 1 client", "Redis SET, 50 clients", "PostgreSQL update"]
+    {
         let found: Vec<String> = [
             (RELAXED, "relaxed (paper: 1)"),
             (NOTHING, "what never syncs on tmpfs"),
@@ -27,6 +30,12 @@ pub fn parts(report: &Report) -> Vec<String> {
         .collect();
         if !found.is_empty() {
             parts.push(format!("{case}: strict has {}", found.join(", ")));
+        }
+    }
+    for case in ["Redis SET, 1 client", "Redis SET, 50 clients"] {
+        let speed = |subject: &str| report.row(case, subject).map(|row| row.ratio);
+        if let (Some(run), Some(without)) = (speed(RUN), speed(WITHOUT)) {
+            parts.push(format!("{case} under ferrite run: {} of what keeps no log", figure(run / without)));
         }
     }
     let of = |subject: &str| report.row("append 64 B", subject).filter(|row| row.beside == BARE).map(|row| row.ratio);

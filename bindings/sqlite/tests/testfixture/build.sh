@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds SQLite's own test program from Debian's source: build.sh FOLDER. The source stays in FOLDER/source, for its
+# Builds SQLite's own test program, and its speed test, from Debian's source: build.sh FOLDER. The source stays in FOLDER/source, for its
 # tests. Every VFS that the program ever starts with has that of the library FERRITE_VFS as its default one; its scripts
 # then see the logs in the pool as files (logs.tcl).
 set -e
@@ -35,5 +35,6 @@ C
 sed -i 's|^int Sqlitetest1_Init(Tcl_Interp \*interp){|#include "logs.c"\n&\n  Tcl_CreateObjCommand(interp, "ferrite_file", ferrite_file, 0, 0);|' src/test1.c
 sed -i '1i if {[info exists ::env(FERRITE_VFS)]} { source [file dirname [info script]]/../logs.tcl }' test/tester.tcl
 make testfixture CFLAGS="-O1 -I$here -DSQLITE_EXTRA_INIT=ferrite_extra_init" >>../make.out 2>&1
+make speedtest1 CFLAGS="-O2 -DSQLITE_EXTRA_INIT=ferrite_extra_init" >>../make.out 2>&1
 # What it was built by: with another it is built again.
 cp "$here"/* .
