@@ -269,7 +269,9 @@ impl FileSystem {
     /// Words from page `page` on that name nothing, for pages to be taken ahead of appends: half as many as the file
     /// has, within bounds; more where each transaction waits for a disk.
     fn words_ahead(&self, inode: &Inode, page: u64) -> Result<Vec<u64>> {
-        let wanted = if self.waits() { page.clamp(16, NODE_WORDS) } else { (page / 2).min(AHEAD_PAGES_MAX) };
+        // Not by where it ends: most of that may be a hole.
+        let has = page.min(inode.head.pages);
+        let wanted = if self.waits() { page.clamp(16, NODE_WORDS) } else { (has / 2).min(AHEAD_PAGES_MAX) };
         let Found::Words { at, left } = self.walk(inode, page)? else { return Ok(Vec::new()) };
         let places = (0..left.min(wanted)).map(|index| at + index * 8);
         Ok(places.take_while(|at| self.memory().load_word(*at) == 0).collect())
