@@ -121,7 +121,8 @@ fn kill_rounds_of_a_program_lose_nothing_it_was_told() {
     assert_whole(&store, steps);
 }
 
-/// HO4: what a program stores after its server was killed is there, and nobody else has its objects meanwhile.
+/// HO4: a program whose server was killed changes nothing any more, loses nothing, and opens its objects again with the
+/// next server; until then nobody else has them.
 #[test]
 fn kill_of_the_server_leaves_its_clients_their_objects() {
     let folder = folder(true);
@@ -132,17 +133,24 @@ fn kill_of_the_server_leaves_its_clients_their_objects() {
     let log = store.log("log", SMALL).expect("log");
     log.append(b"with a server").expect("appended");
     server.kill();
-    log.append(b"without").expect("appended");
+    let told = log.append(b"without").expect_err("nobody lends it").to_string();
+    assert!(told.contains("open the pool again"), "{told}");
     let _next = Server::start(&pool, &words);
-    log.append(b"with another one").expect("appended");
+    assert!(log.append(b"without").is_err(), "the next server has lent nothing yet");
+    assert_eq!(log.get(0).expect("sound"), Some(b"with a server".to_vec()));
     let told = open(&pool).log("log", SMALL).expect_err("it is in use").to_string();
     assert!(told.contains(&format!("in use by process {}", std::process::id())), "{told}");
+    drop((log, store));
+    let store = open(&pool);
+    let log = store.log("log", SMALL).expect("nobody has it any more");
+    log.append(b"with another one").expect("appended");
     let mut program = Command::new(std::env::current_exe().expect("this program"));
     // Another process cannot take it either, nor free it by the command line.
     program.args(["--exact", "objects::play"]).env(PART, &pool).stdout(Stdio::null()).stderr(Stdio::null());
     assert!(!program.status().expect("it runs").success());
     let refused = crate::programs::ferrite().args(["tag", "remove"]).arg(&pool).arg("log").output().expect("it runs");
     assert_eq!(refused.status.code(), Some(1));
-    assert_eq!(log.get(2).expect("sound"), Some(b"with another one".to_vec()));
+    assert_eq!(log.get(1).expect("sound"), Some(b"with another one".to_vec()));
+    assert_eq!(log.end(), 2, "and nothing else");
     ok(&["pool", "info", pool.to_str().expect("text")]);
 }
