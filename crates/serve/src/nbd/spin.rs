@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::num::NonZero;
+use std::sync::LazyLock;
 use std::thread;
 use std::time::Duration;
 
@@ -63,8 +64,9 @@ impl Spin {
 
 /// Asks the kernel. Where it does not say, nobody else is assumed.
 fn crowded() -> bool {
-    let processors = thread::available_parallelism().map_or(1, NonZero::get);
-    fs::read_to_string("/proc/loadavg").is_ok_and(|line| runnable(&line).is_some_and(|threads| threads > processors))
+    // A dozen system calls, for what does not change.
+    static PROCESSORS: LazyLock<usize> = LazyLock::new(|| thread::available_parallelism().map_or(1, NonZero::get));
+    fs::read_to_string("/proc/loadavg").is_ok_and(|line| runnable(&line).is_some_and(|threads| threads > *PROCESSORS))
 }
 
 /// Threads that run or want to: the fourth field before its slash.
