@@ -55,6 +55,7 @@ fn fio_verifies_what_many_jobs_wrote_with_every_guard_and_scheme() {
             "--numjobs=4",
             "--offset_increment=16M",
             "--verify=crc32c",
+            "--verify_state_save=0",
             "--do_verify=1",
             "--verify_fatal=1",
             "--fsync=64",

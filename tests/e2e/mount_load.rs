@@ -115,7 +115,15 @@ fn stressors_and_file_servers_find_nothing_directly() {
     dbench(&at, run_directly);
     fs_mark(&at, run_directly);
     let mut program = client("fio");
-    program.args(["--name=verified", "--rw=randrw", "--bs=4k", "--size=16M", "--verify=crc32c", "--ioengine=psync"]);
+    program.args([
+        "--name=verified",
+        "--rw=randrw",
+        "--bs=4k",
+        "--size=16M",
+        "--verify=crc32c",
+        "--verify_state_save=0",
+        "--ioengine=psync",
+    ]);
     run_directly(program.arg("--numjobs=2").arg("--directory").arg(&at));
     server.interrupt();
     assert_sound(&pool);
