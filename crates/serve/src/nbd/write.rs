@@ -14,8 +14,8 @@ pub(super) const PIECE_LEAST_BYTES: u64 = 32 << 10;
 const BLOCK_BYTES: u64 = 4 << 10;
 
 impl Session {
-    /// Takes a large WRITE off the stream, whose head is held, and executes it. The disk has what was written before it
-    /// failed, or before its client was gone, as of any write that is not answered.
+    /// Takes a large WRITE off the stream, whose head is held, and executes it (N2). The disk has what was written
+    /// before it failed, or before its client was gone, as of any write that is not answered.
     pub fn write_by_pieces(&self, request: &Request, peer: &mut Peer<'_>) -> Result<(), Trouble> {
         peer.inbox.consume(REQUEST_BYTES);
         let mut rest = request.span;
@@ -23,15 +23,17 @@ impl Session {
         while rest.len > 0 && done.is_ok() {
             peer.need(rest.len.min(PIECE_LEAST_BYTES) as usize)?;
             let piece = whole_blocks(rest, peer.inbox.held().len() as u64);
-            let is_last = piece.len == rest.len;
-            let access = if is_last && request.has(command_flag::FUA) { Access::Fua } else { Access::Cached };
-            let written = self.disk.write(piece.at, &peer.inbox.held()[..piece.len as usize], access);
+            let written = self.disk.write(piece.at, &peer.inbox.held()[..piece.len as usize], Access::Cached);
             peer.inbox.consume(piece.len as usize);
             rest = Span::new(piece.at + piece.len, rest.len - piece.len);
             done = written.map_err(Into::into);
         }
         peer.discard(rest.len as usize)?;
         done?;
+        if request.has(command_flag::FUA) {
+            // A piece that is made durable makes none of the others so (D3).
+            self.disk.flush()?;
+        }
         peer.outbox.simple_reply(request.cookie, 0);
         Ok(())
     }
