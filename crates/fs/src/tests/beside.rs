@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use ferrite_pool::layout::CHUNK;
 
@@ -21,23 +21,6 @@ fn write(fs: &FileSystem, lease: &Lease, ino: Ino, at: u64, bytes: &[u8]) -> boo
         assert_eq!(fs.write(ino, at, bytes).expect("room"), bytes.len());
     }
     direct
-}
-
-/// Runs `others` until `work` has ended.
-fn beside(others: &[&(dyn Fn() + Sync)], work: impl FnOnce()) {
-    let ended = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        for other in others {
-            scope.spawn(|| {
-                while !ended.load(Ordering::Relaxed) {
-                    other();
-                }
-            });
-        }
-        let worked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
-        ended.store(true, Ordering::Relaxed);
-        worked.unwrap_or_else(|why| std::panic::resume_unwind(why));
-    });
 }
 
 #[test]

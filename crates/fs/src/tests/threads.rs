@@ -26,22 +26,6 @@ fn file(fs: &FileSystem, name: &str) -> Ino {
     fs.create_file(Ino::ROOT, name.as_bytes(), &new(Kind::File)).expect("made").ino
 }
 
-/// Runs `others` until `work` has ended.
-fn beside(others: &[&(dyn Fn() + Sync)], work: impl FnOnce()) {
-    let ended = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        for other in others {
-            scope.spawn(|| {
-                while !ended.load(Ordering::Relaxed) {
-                    other();
-                }
-            });
-        }
-        work();
-        ended.store(true, Ordering::Relaxed);
-    });
-}
-
 #[test]
 fn fl2_nobody_reads_what_is_another_files() {
     for data in [DataMode::Sync, DataMode::Atomic] {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use ferrite_crash::{LyingMemory, Model};
 use ferrite_medium::Memory;
@@ -142,4 +142,21 @@ pub fn settle(fs: &FileSystem) {
 /// Cuts or grows a file.
 pub fn resize(fs: &FileSystem, ino: Ino, size: u64) -> Result<()> {
     fs.setattr(ino, &SetAttr { size: Some(size), ..SetAttr::default() }).map(drop)
+}
+
+/// Runs `others` until `work` has ended.
+pub fn beside(others: &[&(dyn Fn() + Sync)], work: impl FnOnce()) {
+    let ended = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for other in others {
+            scope.spawn(|| {
+                while !ended.load(Ordering::Relaxed) {
+                    other();
+                }
+            });
+        }
+        let worked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+        ended.store(true, Ordering::Relaxed);
+        worked.unwrap_or_else(|why| std::panic::resume_unwind(why));
+    });
 }
