@@ -8,8 +8,9 @@ use std::time::Duration;
 
 /// How many waits are polled for before it is asked again whether others want the processor.
 const ASK_EVERY: u32 = 128;
-/// How many waits sleep at once where others want it.
-const CROWDED_WAITS: u32 = 2048;
+/// Fewest and most waits that sleep at once where others want it: a thread of the kernel's that ran just then is soon
+/// gone, others stay.
+const CROWDED_WAITS: (u32, u32) = (64, 2048);
 /// Most waits that sleep at once after polling was in vain.
 const VAIN_WAITS_MAX: u32 = 256;
 
@@ -25,13 +26,15 @@ pub(super) struct Spin {
     skip: u32,
     /// Length of the next such run after polling in vain.
     vain_waits: u32,
+    /// And where others want the processor.
+    crowded_waits: u32,
     polled: u32,
 }
 
 impl Spin {
     /// Polls for at most `limit` at a time; zero for never.
     pub fn new(limit: Duration) -> Self {
-        Self { limit, crowded, skip: 0, vain_waits: 1, polled: 0 }
+        Self { limit, crowded, skip: 0, vain_waits: 1, crowded_waits: CROWDED_WAITS.0, polled: 0 }
     }
 
     /// How long to poll now; zero for not at all.
@@ -39,8 +42,8 @@ impl Spin {
         if self.limit.is_zero() {
             return Duration::ZERO;
         }
-        if self.skip == 0 && self.polled.is_multiple_of(ASK_EVERY) && (self.crowded)() {
-            self.skip = CROWDED_WAITS;
+        if self.skip == 0 && self.polled.is_multiple_of(ASK_EVERY) {
+            self.ask();
         }
         if self.skip > 0 {
             self.skip -= 1;
@@ -48,6 +51,16 @@ impl Spin {
         }
         self.polled = self.polled.wrapping_add(1);
         self.limit
+    }
+
+    fn ask(&mut self) {
+        let (least, most) = CROWDED_WAITS;
+        if (self.crowded)() {
+            self.skip = self.crowded_waits;
+            self.crowded_waits = (self.crowded_waits * 2).min(most);
+        } else {
+            self.crowded_waits = least;
+        }
     }
 
     /// Polling found something.
@@ -76,6 +89,8 @@ fn runnable(loadavg: &str) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
 
     fn spin(crowded: fn() -> bool) -> Spin {
@@ -106,6 +121,18 @@ mod tests {
     fn a_crowd_is_not_kept_waiting() {
         assert_eq!(polls(&mut spin(|| true), 10_000, true), 0);
         assert_eq!(polls(&mut Spin::new(Duration::ZERO), 1000, true), 0);
+    }
+
+    /// Who ran only at the moment of asking costs few waits; who stays is not asked about at every turn.
+    #[test]
+    fn a_passer_by_is_no_crowd() {
+        thread_local!(static ASKED: Cell<u32> = const { Cell::new(0) });
+        let crowded_once: fn() -> bool = || ASKED.replace(ASKED.get() + 1) == 0;
+        assert_eq!(polls(&mut spin(crowded_once), 1064, true), 1000);
+        ASKED.set(0);
+        let always: fn() -> bool = || ASKED.replace(ASKED.get() + 1) < u32::MAX;
+        assert_eq!(polls(&mut spin(always), 100_000, true), 0);
+        assert!(ASKED.get() < 60, "{} questions", ASKED.get());
     }
 
     /// The kernel's line is understood, and one that is not is no crowd.
