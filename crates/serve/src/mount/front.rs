@@ -4,7 +4,9 @@
 //! - FM2. A write is answered when it is as durable as the file system's data mode says; nothing is kept back here.
 //! - FM3. Set-id bits and capabilities are taken away here on a change of owner, and on a change of content by who has
 //!   no right to keep them: the kernel leaves it to us, or it would ask before every write.
-//! - FM4. What is answered with ENOSYS is never asked again: opening and closing, for nothing is to be done then.
+//! - FM4. What is answered with ENOSYS is never asked again: opening and closing, and making a folder durable, for nothing
+//!   is to be done then. Not so a file, though in memory nothing is to be done for it either: what the kernel keeps of it
+//!   (by `--cached`, or in a mapping) it drops without a word when the server is killed, and only this request fails then.
 //! - FM5. While clients beside the owner may store to a file, the kernel is told to believe nothing of its attributes, and
 //!   who reads or changes its content here ends their right first (fs FG6).
 
@@ -27,7 +29,7 @@ use fuser::{
 
 use super::errno::errno;
 use super::kernel;
-use super::told::KNOWN;
+use super::told::{KNOWN, decline};
 use super::words::{NOTHING, attributes, file_type, set_time};
 
 /// Bytes of a block in `statfs`.
@@ -300,7 +302,7 @@ impl Filesystem for Front {
 
     /// Every change of a directory is durable when it is answered.
     fn fsyncdir(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        reply.ok();
+        decline(reply);
     }
 
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {

@@ -28,6 +28,8 @@ pub(super) enum Bug {
     RightsKept,
     /// Opening is answered instead of declined (FM4).
     OpenAnswered,
+    /// Making a folder durable is answered instead of declined (FM4).
+    SettlingAnswered,
     /// Who reads through the mount does not end a client's right to store (FM5).
     RightStays,
     /// The kernel believes attributes for a day, whoever writes (FM5).
@@ -38,6 +40,8 @@ pub(super) enum Bug {
 static PLANTED: AtomicU32 = AtomicU32::new(0);
 /// How often the kernel asked to open a file.
 static OPENS: AtomicU32 = AtomicU32::new(0);
+/// How often it asked to make a folder durable.
+static SETTLINGS: AtomicU32 = AtomicU32::new(0);
 
 /// Whether `bug` is planted.
 pub(super) fn is_planted(bug: Bug) -> bool {
@@ -48,6 +52,12 @@ pub(super) fn is_planted(bug: Bug) -> bool {
 pub(super) fn note_open() -> bool {
     OPENS.fetch_add(1, Ordering::Relaxed);
     is_planted(Bug::OpenAnswered)
+}
+
+/// Counts folders that are to be made durable; whether that is to be answered.
+pub(super) fn note_settling() -> bool {
+    SETTLINGS.fetch_add(1, Ordering::Relaxed);
+    is_planted(Bug::SettlingAnswered)
 }
 
 /// A mounted file system that is gone with the test.
@@ -70,6 +80,7 @@ impl World {
         }
         PLANTED.store(bug.map_or(0, |bug| bug as u32), Ordering::Relaxed);
         OPENS.store(0, Ordering::Relaxed);
+        SETTLINGS.store(0, Ordering::Relaxed);
         let memory = Mapped::anonymous(32 << 20, &MapOptions::default()).expect("memory");
         let spec =
             FsSpec { super_threshold_bytes: None, uid: 0, gid: 0, mode: 0o777, hash_seed: 3, now: Time(1_000_000_000) };
@@ -164,6 +175,16 @@ fn fm4_opening_is_asked_for_once() {
         world.sh("echo a > f; echo a > g");
         (0..3).for_each(|_| drop(world.sh("cat f g > /dev/null")));
         OPENS.load(Ordering::Relaxed) <= 1
+    });
+}
+
+/// Whoever makes a file safely syncs its folder too.
+#[test]
+fn fm4_making_a_folder_durable_is_asked_for_once() {
+    assert_guarded(Bug::SettlingAnswered, |world| {
+        let said = world.sh("echo a > f && sync . && mv f g && sync . && sync .");
+        assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+        SETTLINGS.load(Ordering::Relaxed) <= 1
     });
 }
 

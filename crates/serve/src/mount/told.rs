@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ferrite_fs::{Attr, Error, Ino, Result};
-use fuser::{Generation, ReplyAttr, ReplyEntry};
+use fuser::{Errno, Generation, ReplyAttr, ReplyEmpty, ReplyEntry};
 
 use super::errno::errno;
 use super::front::Front;
@@ -11,6 +11,15 @@ use super::words::attributes;
 
 /// How long the kernel may believe what it was told, where nobody else changes the file.
 pub(super) const KNOWN: Duration = Duration::from_secs(24 * 3600);
+
+/// Answers who wants to have a folder made durable, which it was when it was answered: the kernel asks no more (FM4).
+pub(super) fn decline(reply: ReplyEmpty) {
+    #[cfg(test)]
+    if super::tests::note_settling() {
+        return reply.ok();
+    }
+    reply.error(Errno::ENOSYS);
+}
 
 impl Front {
     /// Holds what is about to be told (FM1).
