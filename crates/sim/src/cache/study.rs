@@ -188,7 +188,7 @@ fn bank_of<S: Set + 'static, const W: usize>(choice: Choice, geometry: Geometry)
     let ways = geometry.ways;
     match choice {
         Choice::Lru => boxed::<S>(geometry, policy::Lru { ways }),
-        Choice::Worth => boxed::<S>(geometry, policy::Worth::<W>::new(geometry)),
+        Choice::Worth => boxed::<S>(geometry, policy::Worth::<S, W>::new(geometry)),
         Choice::Protect { protected } => boxed::<S>(geometry, policy::Protect { ways, protected }),
         Choice::Partitioned { partitions, protected } => {
             boxed::<S>(geometry, policy::Partitioned { partitions, ways: ways / partitions, protected })

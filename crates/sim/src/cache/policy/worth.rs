@@ -47,14 +47,15 @@ const FIRST: u64 = 256;
 /// Most finds of a line that are told apart.
 const FOUND_MAX: u8 = 3;
 
-/// Keeps what is worth most, in sets of at most `W` ways.
-pub struct Worth<const W: usize> {
+/// Keeps what is worth most, in sets of kind `S`, of at most `W` ways.
+pub struct Worth<S, const W: usize> {
     geometry: Geometry,
     sets: Vec<Lines<W>>,
+    turns: Vec<Turn>,
     used: Reuse,
     written: Reuse,
     ghosts: Vec<Ghosts>,
-    shadows: Vec<Shadow<W>>,
+    shadows: Vec<Shadow<S>>,
     regions: Regions,
     allowance: Allowance,
     seen: u64,
@@ -68,8 +69,12 @@ struct Lines<const W: usize> {
     written_age: [u8; W],
     used_class: [u8; W],
     written_class: [u8; W],
-    found: [u8; W],
-    /// Accesses until they grow older.
+}
+
+/// How far a set is.
+#[derive(Clone, Copy)]
+struct Turn {
+    /// Accesses until its lines grow older.
     wait: u8,
     /// Ways that were filled.
     filled: u8,
@@ -89,12 +94,10 @@ struct Line {
     written_age: u8,
     used_class: u8,
     written_class: u8,
-    /// How often a read has found it.
-    found: u8,
 }
 
 impl Line {
-    const NEW: Self = Self { used_age: 0, written_age: AGE_MAX, used_class: 0, written_class: 0, found: 0 };
+    const NEW: Self = Self { used_age: 0, written_age: AGE_MAX, used_class: 0, written_class: 0 };
 
     #[inline]
     fn grow_older(&mut self) {
@@ -114,13 +117,14 @@ struct Touch {
     was_dirty: bool,
 }
 
-impl<const W: usize> Worth<W> {
+impl<S: Set, const W: usize> Worth<S, W> {
     /// For one bank.
     pub fn new(geometry: Geometry) -> Self {
         let sets = geometry.bank_sets() as usize;
         Self {
             geometry,
             sets: vec![Lines::EMPTY; sets],
+            turns: vec![Turn { wait: step(W), filled: 0 }; sets],
             used: Reuse::new(USED_CLASSES),
             written: Reuse::new(WRITTEN_CLASSES),
             ghosts: (0..sets.div_ceil(SAMPLED)).map(|_| Ghosts::of(W)).collect(),
@@ -133,8 +137,12 @@ impl<const W: usize> Worth<W> {
 
     #[inline]
     fn touch(&mut self, touch: Touch) {
-        let lines = &mut self.sets[touch.set];
-        lines.grow_older();
+        let (lines, turn) = (&mut self.sets[touch.set], &mut self.turns[touch.set]);
+        turn.wait -= 1;
+        if turn.wait == 0 {
+            turn.wait = step(W);
+            lines.grow_older();
+        }
         let mut line = if touch.is_hit { lines.line(touch.way) } else { Line::NEW };
         if touch.is_hit && !touch.set.is_multiple_of(SAMPLED) {
             self.used.came_back(line.used_class, line.used_age);
@@ -142,12 +150,12 @@ impl<const W: usize> Worth<W> {
                 self.written.came_back(line.written_class, line.written_age);
             }
         }
-        line.found = (line.found + u8::from(touch.is_hit && !touch.is_write)).min(FOUND_MAX);
-        line.used_class = used_class(&touch, line.found, self.regions.level(touch.line, Kind::Used));
+        let found = (found(line.used_class) + u8::from(touch.is_hit && !touch.is_write)).min(FOUND_MAX);
+        line.used_class = used_class(&touch, found, self.regions.level(touch.line, Kind::Used));
         line.used_age = 0;
         if touch.is_write {
             let level = self.regions.level(touch.line, Kind::Written);
-            line.written_class = written_class(line.written_age, line.found, level);
+            line.written_class = written_class(line.written_age, found, level);
             line.written_age = 0;
         }
         self.sets[touch.set].put(touch.way, line);
@@ -186,26 +194,26 @@ impl<const W: usize> Worth<W> {
     /// The rank of the line that is worth least, the least recent of equals. No branch depends on what a line is: none
     /// could be foretold.
     #[inline]
-    fn least(&self, set: &impl Set, lines: &Lines<W>, weight: u64) -> Rank {
-        let last = W as u64 - 1;
+    fn least(&self, set: &impl Set, lines: &Lines<W>, weight: u32) -> Rank {
+        let last = W as u32 - 1;
         let all = (0..self.geometry.ways).map(|rank| {
-            let way = set.way(rank);
+            let way = set.way(rank) % W;
             let used = self.used.worth(lines.used_class[way], lines.used_age[way]) * Allowance::ONE;
             let saved = self.written.worth(lines.written_class[way], lines.written_age[way]) * weight;
-            let worth = used + saved * (set.dirty() >> rank & 1);
-            worth * W as u64 + (last - u64::from(rank))
+            let worth = used + saved * (set.dirty() >> rank & 1) as u32;
+            worth * W as u32 + (last - rank)
         });
-        (last - all.min().unwrap_or(last) % W as u64) as Rank
+        last - all.min().unwrap_or(last) % W as u32
     }
 }
 
-impl<const W: usize> Policy for Worth<W> {
+impl<S: Set, const W: usize> Policy for Worth<S, W> {
     #[inline]
-    fn victim<S: Set>(&mut self, set: &S, miss: Miss) -> Rank {
+    fn victim<T: Set>(&mut self, set: &T, miss: Miss) -> Rank {
         let at = self.geometry.set_in_bank(miss.line);
-        let lines = &mut self.sets[at];
-        if u32::from(lines.filled) < self.geometry.ways {
-            lines.filled += 1;
+        let turn = &mut self.turns[at];
+        if u32::from(turn.filled) < self.geometry.ways {
+            turn.filled += 1;
             return self.geometry.ways - 1;
         }
         let lines = &self.sets[at];
@@ -246,15 +254,7 @@ impl<const W: usize> Policy for Worth<W> {
 }
 
 impl<const W: usize> Lines<W> {
-    const EMPTY: Self = Self {
-        used_age: [0; W],
-        written_age: [AGE_MAX; W],
-        used_class: [0; W],
-        written_class: [0; W],
-        found: [0; W],
-        wait: step(W),
-        filled: 0,
-    };
+    const EMPTY: Self = Self { used_age: [0; W], written_age: [AGE_MAX; W], used_class: [0; W], written_class: [0; W] };
 
     #[inline]
     fn line(&self, way: usize) -> Line {
@@ -263,7 +263,6 @@ impl<const W: usize> Lines<W> {
             written_age: self.written_age[way],
             used_class: self.used_class[way],
             written_class: self.written_class[way],
-            found: self.found[way],
         }
     }
 
@@ -273,17 +272,12 @@ impl<const W: usize> Lines<W> {
         self.written_age[way] = line.written_age;
         self.used_class[way] = line.used_class;
         self.written_class[way] = line.written_class;
-        self.found[way] = line.found;
     }
 
     #[inline]
     fn grow_older(&mut self) {
-        self.wait -= 1;
-        if self.wait == 0 {
-            self.wait = step(W);
-            self.used_age = self.used_age.map(|age| age.saturating_add(1));
-            self.written_age = self.written_age.map(|age| age.saturating_add(1));
-        }
+        self.used_age = self.used_age.map(|age| age.saturating_add(1));
+        self.written_age = self.written_age.map(|age| age.saturating_add(1));
     }
 }
 
@@ -303,6 +297,12 @@ const WRITTEN_CLASSES: usize = regions::LEVELS * 16;
 fn used_class(touch: &Touch, found: u8, level: u8) -> u8 {
     let is_dirty = touch.was_dirty || touch.is_write;
     ((level * (FOUND_MAX + 1) + found) << 2) | u8::from(is_dirty) << 1 | u8::from(touch.is_write)
+}
+
+/// How often a read has found a line of this class.
+#[inline]
+fn found(used_class: u8) -> u8 {
+    used_class >> 2 & FOUND_MAX
 }
 
 #[inline]

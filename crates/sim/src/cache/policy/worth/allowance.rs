@@ -35,7 +35,7 @@ const SAVED_MAX: i32 = 256 * WHOLE;
 const OWED_MAX: i32 = 64 * WHOLE;
 
 /// From half a miss to 27, four steps for a doubling, in parts of [`Allowance::ONE`].
-const WEIGHTS: [u16; 24] =
+const WEIGHTS: [u32; 24] =
     [8, 10, 11, 13, 16, 19, 23, 27, 32, 38, 45, 54, 64, 76, 91, 108, 128, 152, 181, 215, 256, 304, 362, 431];
 
 impl Default for Allowance {
@@ -46,7 +46,7 @@ impl Default for Allowance {
 
 impl Allowance {
     /// The weight of one miss.
-    pub const ONE: u64 = 16;
+    pub const ONE: u32 = 16;
 
     /// An access to a set with a shadow: what LRU does, and what we do.
     pub fn access(&mut self, lru: Lru, own: Lru) {
@@ -64,8 +64,8 @@ impl Allowance {
 
     /// The weight of a writeback, if there is anything to spare.
     #[inline]
-    pub fn weight(&self) -> Option<u64> {
-        (!self.is_spent).then(|| WEIGHTS[(self.misses / STEP) as usize].into())
+    pub fn weight(&self) -> Option<u32> {
+        (!self.is_spent).then(|| WEIGHTS[(self.misses / STEP) as usize])
     }
 }
 

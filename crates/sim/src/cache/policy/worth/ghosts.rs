@@ -39,21 +39,24 @@ impl Ghosts {
     pub fn meet(&mut self, number: u64, is_write: bool, now: Line) -> Met {
         self.grow_older();
         let print = print(number);
-        let place = find(&self.prints, print);
-        let before = place.map(|place| self.take(place).line);
-        let forgotten = (self.all.len() == self.depth).then(|| self.take(self.depth - 1));
-        let mut line = now;
-        if let Some(before) = before.filter(|_| !is_write) {
-            (line.written_age, line.written_class) = (before.written_age, before.written_class);
+        let found = find(&self.prints, print);
+        let is_full = self.all.len() == self.depth;
+        let mut ghost = Ghost { region: region(number), line: now };
+        if found.is_none() && !is_full {
+            self.prints.push(print);
+            self.all.push(ghost);
         }
-        self.prints.insert(0, print);
-        self.all.insert(0, Ghost { region: region(number), line });
-        Met { is_write, before, forgotten }
-    }
-
-    fn take(&mut self, place: usize) -> Ghost {
-        self.prints.remove(place);
-        self.all.remove(place)
+        let place = found.unwrap_or(self.all.len() - 1);
+        let old = self.all[place];
+        let before = found.map(|_| old.line);
+        if let Some(before) = before.filter(|_| !is_write) {
+            (ghost.line.written_age, ghost.line.written_class) = (before.written_age, before.written_class);
+        }
+        self.prints.copy_within(..place, 1);
+        self.prints[0] = print;
+        self.all.copy_within(..place, 1);
+        self.all[0] = ghost;
+        Met { is_write, before, forgotten: (found.is_none() && is_full).then_some(old) }
     }
 
     fn grow_older(&mut self) {

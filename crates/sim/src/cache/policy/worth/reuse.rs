@@ -31,7 +31,7 @@ const SURE: u64 = 1 << 20;
 const PARTS: u64 = 1 << 16;
 
 /// What all lines are worth before anything is learned.
-const AT_FIRST: u32 = 655;
+const AT_FIRST: u16 = 655;
 
 static BUCKET_OF: [u8; 256] = bucket_of();
 
@@ -64,7 +64,7 @@ struct Counts {
 pub struct Reuse {
     counts: Vec<Counts>,
     /// By class, then by bucket: as many as numbers of either can tell apart, so that no look-up needs a check.
-    worth: Box<[[u32; ROW]; CLASSES]>,
+    worth: Box<[[u16; ROW]; CLASSES]>,
 }
 
 impl Reuse {
@@ -87,7 +87,7 @@ impl Reuse {
 
     /// What a line is worth.
     #[inline]
-    pub fn worth(&self, class: u8, age: u8) -> u64 {
+    pub fn worth(&self, class: u8, age: u8) -> u32 {
         self.worth[usize::from(class) % CLASSES][bucket(age) % ROW].into()
     }
 
@@ -136,7 +136,7 @@ impl Counts {
 }
 
 /// For each bucket what a line of that age is worth.
-fn best_plans(chances: &[u64; BUCKETS]) -> [u32; BUCKETS] {
+fn best_plans(chances: &[u64; BUCKETS]) -> [u16; BUCKETS] {
     let (mut back, mut accesses, mut there) = ([0; BUCKETS], [0; BUCKETS], SURE);
     for bucket in 0..BUCKETS {
         back[bucket] = there * chances[bucket] / SURE;
@@ -152,7 +152,7 @@ fn best_plans(chances: &[u64; BUCKETS]) -> [u32; BUCKETS] {
                 best = (gain, cost);
             }
         }
-        (best.0 * PARTS / best.1) as u32
+        (best.0 * PARTS / best.1) as u16
     })
 }
 
@@ -170,7 +170,7 @@ mod tests {
             reuse.left(0, 255);
         }
         reuse.learn(false);
-        let worth: Vec<u64> = (0..=12).map(|age| reuse.worth(0, age)).collect();
+        let worth: Vec<u32> = (0..=12).map(|age| reuse.worth(0, age)).collect();
         assert!(worth[..=8].is_sorted(), "{worth:?}");
         assert!(worth[10] > 5 * worth[0] && worth[12] * 50 < worth[10], "{worth:?}");
     }
