@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
 
 use crate::options::Length;
 use crate::scratch::Scratch;
@@ -60,8 +62,7 @@ fn postmark(home: &Path, scratch: &Scratch, size: &Size) -> Result<()> {
     );
     let path = scratch.path("orders");
     fs::write(&path, orders).map_err(Error::io(format!("writing {}", path.display())))?;
-    program::run(Command::new("postmark").arg(&path))?;
-    settle(home)
+    settling(home, || program::run(Command::new("postmark").arg(&path)))
 }
 
 /// Pages of randomly chosen files, of thousands.
@@ -94,6 +95,27 @@ fn update(home: &Path, bytes: &u64, which: &[&str]) -> Result<()> {
     ]);
     program::run(&mut fio)?;
     settle(home)
+}
+
+/// How long what a load writes stays in the page cache alone, at most. What a load makes and removes
+/// would else reach the disk or not, as the file system waits for long and the machine is slow.
+const WAIT: Duration = Duration::from_millis(500);
+
+/// Does `load`, all the time bringing to the disk what it has written at `home`, and in the end the rest.
+fn settling(home: &Path, load: impl FnOnce() -> Result<()>) -> Result<()> {
+    std::thread::scope(|scope| {
+        let (end, ended) = channel::<()>();
+        let settled = scope.spawn(move || -> Result<()> {
+            while ended.recv_timeout(WAIT) == Err(RecvTimeoutError::Timeout) {
+                settle(home)?;
+            }
+            settle(home)
+        });
+        let done = load();
+        drop(end);
+        let settled = settled.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        done.and(settled)
+    })
 }
 
 /// What is left in the page cache goes to the disk.
