@@ -30,80 +30,39 @@ pub struct Target {
     pub seeds: fn() -> Vec<Vec<u8>>,
 }
 
+/// A target of the functions in `$module`, which take what else decides what is read.
+macro_rules! target {
+    ($name:literal, $module:ident $(, $only:expr)?) => {
+        Target { name: $name, run: |data| $module::target(data $(, $only)?), seeds: || $module::seeds($($only)?) }
+    };
+}
+
 /// Every target.
 pub const TARGETS: [Target; 24] = [
-    Target { name: "superblock", run: superblock::target, seeds: superblock::seeds },
-    Target { name: "record", run: record::target, seeds: record::seeds },
-    Target { name: "tags", run: tags::target, seeds: tags::seeds },
-    Target { name: "slots", run: slots::target, seeds: slots::seeds },
-    Target { name: "transaction", run: transaction::target, seeds: transaction::seeds },
-    Target { name: "segment", run: segment::target, seeds: segment::seeds },
-    Target { name: "database", run: database::target, seeds: database::seeds },
-    Target { name: "image", run: image::target, seeds: image::seeds },
-    Target { name: "control", run: control::target, seeds: control::seeds },
-    Target { name: "nbd", run: nbd::target, seeds: nbd::seeds },
-    Target { name: "trace", run: |data| trace::target(data, None), seeds: || trace::seeds(None) },
-    Target {
-        name: "trace_lackey",
-        run: |data| trace::target(data, Some(Form::Lackey)),
-        seeds: || trace::seeds(Some(Form::Lackey)),
-    },
-    Target {
-        name: "trace_din",
-        run: |data| trace::target(data, Some(Form::Din)),
-        seeds: || trace::seeds(Some(Form::Din)),
-    },
-    Target {
-        name: "trace_champsim",
-        run: |data| trace::target(data, Some(Form::Champsim)),
-        seeds: || trace::seeds(Some(Form::Champsim)),
-    },
-    Target {
-        name: "trace_drmemtrace",
-        run: |data| trace::target(data, Some(Form::Drmemtrace)),
-        seeds: || trace::seeds(Some(Form::Drmemtrace)),
-    },
-    Target {
-        name: "trace_ramulator",
-        run: |data| trace::target(data, Some(Form::Ramulator)),
-        seeds: || trace::seeds(Some(Form::Ramulator)),
-    },
-    Target {
-        name: "trace_compact",
-        run: |data| trace::target(data, Some(Form::Compact)),
-        seeds: || trace::seeds(Some(Form::Compact)),
-    },
-    Target { name: "block_trace", run: |data| block_trace::target(data, None), seeds: || block_trace::seeds(None) },
-    Target {
-        name: "block_trace_plain",
-        run: |data| block_trace::target(data, Some(Format::Plain)),
-        seeds: || block_trace::seeds(Some(Format::Plain)),
-    },
-    Target {
-        name: "block_trace_disksim",
-        run: |data| block_trace::target(data, Some(Format::DiskSim)),
-        seeds: || block_trace::seeds(Some(Format::DiskSim)),
-    },
-    Target {
-        name: "block_trace_spc",
-        run: |data| block_trace::target(data, Some(Format::Spc)),
-        seeds: || block_trace::seeds(Some(Format::Spc)),
-    },
-    Target {
-        name: "block_trace_msr",
-        run: |data| block_trace::target(data, Some(Format::Msr)),
-        seeds: || block_trace::seeds(Some(Format::Msr)),
-    },
-    Target {
-        name: "block_trace_blkparse",
-        run: |data| block_trace::target(data, Some(Format::Blkparse)),
-        seeds: || block_trace::seeds(Some(Format::Blkparse)),
-    },
-    Target {
-        name: "block_trace_iolog",
-        run: |data| block_trace::target(data, Some(Format::Iolog)),
-        seeds: || block_trace::seeds(Some(Format::Iolog)),
-    },
+    target!("superblock", superblock),
+    target!("record", record),
+    target!("tags", tags),
+    target!("slots", slots),
+    target!("transaction", transaction),
+    target!("segment", segment),
+    target!("database", database),
+    target!("image", image),
+    target!("control", control),
+    target!("nbd", nbd),
+    target!("trace", trace, None),
+    target!("trace_lackey", trace, Some(Form::Lackey)),
+    target!("trace_din", trace, Some(Form::Din)),
+    target!("trace_champsim", trace, Some(Form::Champsim)),
+    target!("trace_drmemtrace", trace, Some(Form::Drmemtrace)),
+    target!("trace_ramulator", trace, Some(Form::Ramulator)),
+    target!("trace_compact", trace, Some(Form::Compact)),
+    target!("block_trace", block_trace, None),
+    target!("block_trace_plain", block_trace, Some(Format::Plain)),
+    target!("block_trace_disksim", block_trace, Some(Format::DiskSim)),
+    target!("block_trace_spc", block_trace, Some(Format::Spc)),
+    target!("block_trace_msr", block_trace, Some(Format::Msr)),
+    target!("block_trace_blkparse", block_trace, Some(Format::Blkparse)),
+    target!("block_trace_iolog", block_trace, Some(Format::Iolog)),
 ];
 
 /// Runs the target `name`.
