@@ -208,6 +208,19 @@ impl Memory for LyingMemory {
         });
     }
 
+    /// Each piece is one store, whose words a crash keeps in any order (CP1).
+    fn store_words(&self, pieces: &[(u64, &[u8])]) {
+        for (at, from) in pieces {
+            let span = Span::new(*at, from.len() as u64);
+            assert!(span.aligned_to(8), "words at {at}, {} bytes, are not aligned to 8 bytes", from.len());
+            self.change(span, |state, part| {
+                let bytes = &from[(part.at - at) as usize..][..part.len as usize];
+                state.visible.write(part.at, bytes);
+                state.record(Action::Store(part, Way::Cached), bytes);
+            });
+        }
+    }
+
     fn flush(&self, span: Span) {
         self.within(span);
         interleave::turn();

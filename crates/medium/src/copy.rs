@@ -21,7 +21,7 @@ mod summed;
 #[cfg(target_arch = "x86_64")]
 pub use summed::copy_and_sum;
 #[cfg(target_arch = "x86_64")]
-pub(crate) use summed::{BY_LANE, finish};
+pub(crate) use summed::{finish, fold_by, mirrored, times_x};
 
 /// Copies and sums on the way where that can be done, which it cannot here.
 ///
@@ -50,6 +50,16 @@ pub unsafe fn load(cpu: Cpu, dst: *mut u8, src: *const u8, len: usize) {
     }
     // SAFETY: the caller's promise.
     unsafe { plain(dst, src, len) };
+}
+
+/// Bytes that are asked for ahead of a copy.
+const ASKED_BYTES: usize = 1024;
+
+/// Asks for the first lines at `src`, which a copy is to want when it is known that it may: a copy does not begin before
+/// what stands in front of it is done, and then waits for memory. A hint, which never faults.
+#[inline(always)]
+pub fn ask_for(src: *const u8) {
+    (0..ASKED_BYTES).step_by(LINE_BYTES).for_each(|at| arch::ask_for(src.wrapping_add(at)));
 }
 
 /// Copies `len` bytes by the C library's routine: cached, nothing flushed.

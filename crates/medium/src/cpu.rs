@@ -35,9 +35,16 @@ pub struct Cpu {
     pub stream_width: StreamWidth,
     /// String instructions start quickly, and move lines at the speed of vectors.
     pub has_fast_strings: bool,
+    /// A non-temporal store takes the line out of the caches where it was in one. Intel says so (SDM volume 1, 10.4.6.2).
+    /// AMD leaves it to the implementation, and its family 26 was seen to keep the line and to store into it.
+    pub streams_past_caches: bool,
     has_clwb: bool,
     has_clflushopt: bool,
 }
+
+/// "GenuineIntel", as CPUID's leaf 0 spells it in EBX, EDX and ECX.
+#[cfg(target_arch = "x86_64")]
+const INTEL: [u32; 3] = [u32::from_le_bytes(*b"Genu"), u32::from_le_bytes(*b"ineI"), u32::from_le_bytes(*b"ntel")];
 
 static CPU: LazyLock<Cpu> = LazyLock::new(Cpu::detect);
 
@@ -65,10 +72,11 @@ impl Cpu {
             (false, true) => LineFlush::Clflushopt,
             (false, false) => LineFlush::Clflush,
         };
-        Self { line_flush, stream_width, has_fast_strings: false, has_clwb, has_clflushopt }
+        Self { line_flush, stream_width, has_fast_strings: false, streams_past_caches: false, has_clwb, has_clflushopt }
     }
 
-    /// CPUID leaf 7: EBX bit 23 is clflushopt, bit 24 is clwb; EDX bit 4 is FSRM (Intel SDM volume 2, CPUID).
+    /// CPUID leaf 0 is the maker. Leaf 7: EBX bit 23 is clflushopt, bit 24 is clwb; EDX bit 4 is FSRM (Intel SDM volume 2,
+    /// CPUID).
     #[cfg(target_arch = "x86_64")]
     fn detect() -> Self {
         let leaf = std::arch::x86_64::__cpuid_count(7, 0);
@@ -80,7 +88,9 @@ impl Cpu {
             StreamWidth::Sse2
         };
         let found = Self::from_bits(leaf.ebx & (1 << 24) != 0, leaf.ebx & (1 << 23) != 0, stream_width);
-        Self { has_fast_strings: leaf.edx & (1 << 4) != 0, ..found }
+        let maker = std::arch::x86_64::__cpuid(0);
+        let streams_past_caches = [maker.ebx, maker.edx, maker.ecx] == INTEL;
+        Self { has_fast_strings: leaf.edx & (1 << 4) != 0, streams_past_caches, ..found }
     }
 
     #[cfg(not(target_arch = "x86_64"))]

@@ -17,6 +17,19 @@ pub fn crc32(initial: u32, bytes: &[u8]) -> u32 {
     by_table(initial, bytes)
 }
 
+/// The CRC-32 of `head`, `words` and `tail`, little-endian one behind the other: as [`crc32`] of all that in one place,
+/// without reading there what was stored a moment ago.
+#[inline]
+pub fn crc32_of_words<const WORDS: usize>(initial: u32, head: (u32, u64), words: [u64; WORDS], tail: &[u8]) -> u32 {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(sum) = short::sum_of_words(initial, head, words, tail) {
+        return sum;
+    }
+    let before = by_table(by_table(initial, &head.0.to_le_bytes()), &head.1.to_le_bytes());
+    let before = words.iter().fold(before, |sum, word| by_table(sum, &word.to_le_bytes()));
+    crc32(before, tail)
+}
+
 #[inline(never)]
 fn by_table(initial: u32, bytes: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new_with_initial(initial);
@@ -39,6 +52,11 @@ mod tests {
                     assert_eq!(crc32(initial, bytes), by_table(initial, bytes), "{len} bytes from {at}, {initial:#x}");
                 }
             }
+        }
+        for len in 0..300 {
+            let (head, words) = ((0x0403_0201, 0x0c0b_0a09_0807_0605), [0x1413_1211_100f_0e0d]);
+            let all = [&(1..21).collect::<Vec<u8>>()[..], &bytes[..len]].concat();
+            assert_eq!(crc32_of_words(7, head, words, &bytes[..len]), by_table(7, &all), "{len} bytes behind words");
         }
         assert_eq!(crc32(0, b"123456789"), 0xcbf4_3926);
         assert_eq!(crc32(0, b"123456789 and 16 more bytes"), crc32(crc32(0, b"123456789"), b" and 16 more bytes"));

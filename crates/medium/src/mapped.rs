@@ -5,7 +5,6 @@
 #![allow(unsafe_code)]
 
 use std::fs::File;
-use std::io;
 use std::os::fd::FromRawFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -18,8 +17,10 @@ use crate::{Error, Guard, Lent, Memory, Result, Scheme, Shared, Span, Survival, 
 
 mod backing;
 mod huge;
+mod part;
 mod resident;
 mod space;
+mod stores;
 #[cfg(test)]
 mod tests;
 mod touched;
@@ -27,6 +28,7 @@ mod touched;
 pub use backing::Backing;
 
 use huge::HugePages;
+use part::{refused, whole_pages};
 use resident::Whole;
 use touched::Touched;
 
@@ -52,6 +54,8 @@ pub struct Mapped {
     writable: u64,
     open_loads: OpenLoads,
     cpu: Cpu,
+    /// Lines are flushed behind non-temporal stores: the power may take what is in the caches, and they may be there.
+    flushes_streams: bool,
     shield: Shield,
     backing: Backing,
     guard: Guard,
@@ -107,6 +111,7 @@ impl Mapped {
             area,
             open_loads: shield.keys_for_open_loads(),
             cpu: Cpu::get(),
+            flushes_streams: found.backing == Backing::Dax && !Cpu::get().streams_past_caches,
             shield,
             backing: found.backing,
             guard: options.guard,
@@ -138,27 +143,19 @@ impl Mapped {
         format!("{}, {}{until}; stray writes: {stray}", self.backing.name(), self.survival())
     }
 
-    #[inline]
-    fn check(&self, span: Span, limit: u64) {
-        if span.len > limit || span.at > limit - span.len {
-            self.refuse(span, limit);
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn refuse(&self, span: Span, limit: u64) -> ! {
-        let why = if limit == 0 { "is mapped read-only" } else { "ends before that" };
-        panic!("{} bytes at {}: {} of {} bytes {why}", span.len, span.at, self.name, self.area.len());
-    }
-
     /// A checked window on the word at `at`.
     #[inline]
     fn open_word(&self, at: u64, right: Right, limit: u64) -> Window<'_> {
         let span = Span::new(at, 8);
-        self.check(span, limit);
-        assert!(at.is_multiple_of(8), "a word at byte {at}, which is no multiple of 8");
+        self.check_words(span, limit);
         self.shield.open(&self.area, span, right)
+    }
+
+    #[inline(never)]
+    fn load_word_through_window(&self, at: u64) -> u64 {
+        let window = self.open_word(at, Right::Read, self.area.len());
+        // SAFETY: an aligned word within the mapping, which the window opens; atomics may race.
+        u64::from_le(unsafe { AtomicU64::from_ptr(window.ptr().cast()).load(Ordering::Acquire) })
     }
 
     #[inline(never)]
@@ -167,79 +164,6 @@ impl Mapped {
         // SAFETY: the caller checked that the span lies within the mapping, which the window opens; the slice is its own.
         unsafe { copy::load(self.cpu, into.as_mut_ptr(), window.ptr(), into.len()) };
     }
-
-    /// Stores through the cache as `how` asks, into an open window.
-    ///
-    /// # Safety
-    /// The window covers the span and is open; `from` is as long.
-    #[inline]
-    unsafe fn store_cached(&self, window: &Window<'_>, from: &[u8], how: Scheme) {
-        let (to, by) = (window.ptr(), self.cpu.line_flush_of(how));
-        // SAFETY: the caller's promise; the slice is readable.
-        unsafe {
-            if how == Scheme::Writethrough {
-                return copy::store_through(to, from.as_ptr(), from.len(), by);
-            }
-            copy::plain(to, from.as_ptr(), from.len());
-            if how.settles_at_fence() {
-                copy::flush_lines(to, from.len(), by);
-            }
-        }
-    }
-
-    /// Zeroes through the cache as `how` asks, in an open window.
-    ///
-    /// # Safety
-    /// The window covers the `len` bytes and is open.
-    unsafe fn zero_cached(&self, window: &Window<'_>, len: usize, how: Scheme) {
-        let (to, by) = (window.ptr(), self.cpu.line_flush_of(how));
-        // SAFETY: the caller's promise.
-        unsafe {
-            if how == Scheme::Writethrough {
-                return copy::zero_through(to, len, by);
-            }
-            copy::plain_zero(to, len);
-            if how.settles_at_fence() {
-                copy::flush_lines(to, len, by);
-            }
-        }
-    }
-
-    /// What `how` asks for after the window is closed: the list of touched spans has a lock, which no window may wait
-    /// for (GU3). The barrier that must find untracked lines settled may run on another processor, whose fence drains
-    /// only its own: hence the fence here.
-    #[inline]
-    fn track(&self, span: Span, how: Scheme) {
-        if how == Scheme::Writeback && !self.touched.add(span) {
-            self.flush(span);
-            copy::fence();
-        }
-        if how == Scheme::WritebackAll {
-            self.whole.use_for_good();
-        }
-    }
-}
-
-fn whole_pages(options: &MapOptions, found: &backing::Found) -> Result<Span> {
-    let unit = found.unit_bytes;
-    let all = Span::new(0, found.size / unit * unit);
-    let span = options.span.unwrap_or(all);
-    if span.len > 0 && span.fits(all.len) && span.aligned_to(unit) {
-        return Ok(span);
-    }
-    let (size, name) = (found.size, &options.name);
-    Err(Error::Unsupported(format!(
-        "mapping {} bytes at {} of {name}, which has {size} bytes in pages of {unit}: at least one whole page is needed",
-        span.len, span.at
-    )))
-}
-
-fn refused(options: &MapOptions, found: &backing::Found, span: Span, why: io::Error) -> Error {
-    let advice = match (found.backing, why.kind()) {
-        (Backing::Hugetlb, io::ErrorKind::OutOfMemory) => "; raise vm.nr_hugepages",
-        _ => "",
-    };
-    Error::io(format!("mapping {} bytes at {} of {}{advice}", span.len, span.at, options.name), why)
 }
 
 impl Memory for Mapped {
@@ -256,7 +180,7 @@ impl Memory for Mapped {
         self.backing.fence_is_durable()
     }
 
-    #[inline]
+    #[inline(always)]
     fn load(&self, at: u64, into: &mut [u8]) {
         let span = Span::new(at, into.len() as u64);
         self.check(span, self.area.len());
@@ -266,6 +190,11 @@ impl Memory for Mapped {
             return unsafe { copy::load(self.cpu, into.as_mut_ptr(), from, into.len()) };
         }
         self.load_through_window(span, into);
+    }
+
+    #[inline(always)]
+    fn ask_for(&self, at: u64) {
+        copy::ask_for(self.area.base().wrapping_add(at as usize));
     }
 
     #[inline]
@@ -291,7 +220,8 @@ impl Memory for Mapped {
         // SAFETY: checked above to lie within the mapping, which the window opens; the slice is the caller's own.
         unsafe {
             if how == Scheme::Nt {
-                return copy::store_nt(window.ptr(), from.as_ptr(), from.len());
+                copy::store_nt(window.ptr(), from.as_ptr(), from.len());
+                return self.flush_stream(&window, from.len());
             }
             self.store_cached(&window, from, how);
         }
@@ -305,7 +235,8 @@ impl Memory for Mapped {
         // SAFETY: checked above to lie within the mapping, which the window opens.
         unsafe {
             if how == Scheme::Nt {
-                return copy::zero_nt(window.ptr(), span.len as usize);
+                copy::zero_nt(window.ptr(), span.len as usize);
+                return self.flush_stream(&window, span.len as usize);
             }
             self.zero_cached(&window, span.len as usize, how);
         }
@@ -313,25 +244,22 @@ impl Memory for Mapped {
         self.track(span, how);
     }
 
-    #[inline]
+    // Always, as `load`: between two copies are to lie few instructions.
+    #[inline(always)]
     fn load_word(&self, at: u64) -> u64 {
-        if self.open_loads.allowed() {
-            self.check(Span::new(at, 8), self.area.len());
-            assert!(at.is_multiple_of(8), "a word at byte {at}, which is no multiple of 8");
-            let word = self.area.base().wrapping_add(at as usize);
-            // SAFETY: an aligned word within the mapping, which this thread may read; atomics may race.
-            return u64::from_le(unsafe { AtomicU64::from_ptr(word.cast()).load(Ordering::Acquire) });
+        if !self.open_loads.allowed() {
+            return self.load_word_through_window(at);
         }
-        let window = self.open_word(at, Right::Read, self.area.len());
-        // SAFETY: an aligned word within the mapping, which the window opens; atomics may race.
-        u64::from_le(unsafe { AtomicU64::from_ptr(window.ptr().cast()).load(Ordering::Acquire) })
+        self.check_words(Span::new(at, 8), self.area.len());
+        let word = self.area.base().wrapping_add(at as usize);
+        // SAFETY: an aligned word within the mapping, which this thread may read; atomics may race.
+        u64::from_le(unsafe { AtomicU64::from_ptr(word.cast()).load(Ordering::Acquire) })
     }
 
     #[inline]
     fn load_words(&self, at: u64, into: &mut [u64]) {
         let span = Span::new(at, size_of_val(into) as u64);
-        self.check(span, self.area.len());
-        assert!(at.is_multiple_of(8), "words at byte {at}, which is no multiple of 8");
+        self.check_words(span, self.area.len());
         if !self.open_loads.allowed() {
             return into.iter_mut().zip((at..).step_by(8)).for_each(|(word, at)| *word = self.load_word(at));
         }
@@ -347,6 +275,21 @@ impl Memory for Mapped {
         let window = self.open_word(at, Right::Write, self.writable);
         // SAFETY: an aligned word within the mapping, which the window opens; atomics may race.
         unsafe { AtomicU64::from_ptr(window.ptr().cast()).store(value.to_le(), Ordering::Release) };
+    }
+
+    fn store_words(&self, pieces: &[(u64, &[u8])]) {
+        let whole = self.shield.open_whole(&self.area);
+        for (at, from) in pieces {
+            let span = Span::new(*at, from.len() as u64);
+            self.check_words(span, self.writable);
+            let own = whole.is_none().then(|| self.shield.open(&self.area, span, Right::Write));
+            let base = self.area.base().wrapping_add(*at as usize);
+            let words = own.as_ref().map_or(base, Window::ptr).cast::<u64>();
+            for (index, word) in from.as_chunks().0.iter().enumerate() {
+                // SAFETY: an aligned word within the mapping, which one of the windows opens; atomics may race.
+                unsafe { AtomicU64::from_ptr(words.add(index)).store(u64::from_ne_bytes(*word), Ordering::Release) };
+            }
+        }
     }
 
     /// A flush reads the lines as far as rights go, so only what denies reads needs a window.

@@ -77,6 +77,12 @@ pub trait Memory: Send + Sync {
     /// Fills with zeros by `how`.
     fn zero(&self, span: Span, how: Scheme);
 
+    /// Asks for the first lines at `at`, which a load is about to want: a hint, for any `at`, of which nothing is promised.
+    #[inline]
+    fn ask_for(&self, at: u64) {
+        let _ = at;
+    }
+
     /// Reads the aligned 8-byte word at `at` (little-endian, acquire).
     fn load_word(&self, at: u64) -> u64;
 
@@ -87,6 +93,15 @@ pub trait Memory: Send + Sync {
 
     /// Writes the aligned 8-byte word at `at` (release). Cached: flush it, then fence.
     fn store_word(&self, at: u64, value: u64);
+
+    /// Writes the pieces one after the other, through one window where that can be: each is an aligned place and whole
+    /// words, which are written as [`Memory::store_word`] does, in any order. Cached: flush them, then fence.
+    fn store_words(&self, pieces: &[(u64, &[u8])]) {
+        for (at, from) in pieces {
+            let words = from.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word));
+            (*at..).step_by(8).zip(words).for_each(|(at, word)| self.store_word(at, word));
+        }
+    }
 
     /// Starts write-back of the lines of `span`, whichever thread stored them.
     fn flush(&self, span: Span);

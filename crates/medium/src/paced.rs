@@ -1,7 +1,7 @@
 //! A memory as slow as another medium.
 
 use crate::pace::{Pace, Pipe, Ticks, Tsc};
-use crate::{Memory, Result, Scheme, Shared, Span, Survival};
+use crate::{Memory, Result, Scheme, Span, forward_memory};
 
 #[cfg(test)]
 mod tests;
@@ -105,19 +105,7 @@ impl<M: Memory, T: Ticks> Paced<M, T> {
 }
 
 impl<M: Memory, T: Ticks> Memory for Paced<M, T> {
-    #[inline]
-    fn size(&self) -> u64 {
-        self.inner.size()
-    }
-
-    fn survival(&self) -> Survival {
-        self.inner.survival()
-    }
-
-    #[inline]
-    fn fence_is_durable(&self) -> bool {
-        self.inner.fence_is_durable()
-    }
+    forward_memory!(self => self.inner; size, survival, fence_is_durable, inherit, reserve, release, share);
 
     fn load(&self, at: u64, into: &mut [u8]) {
         self.paced(&self.read, into.len(), || self.inner.load(at, into));
@@ -145,6 +133,12 @@ impl<M: Memory, T: Ticks> Memory for Paced<M, T> {
         self.paced(&self.write, 8, || self.inner.store_word(at, value));
     }
 
+    fn store_words(&self, pieces: &[(u64, &[u8])]) {
+        for piece in pieces {
+            self.paced(&self.write, piece.1.len(), || self.inner.store_words(std::slice::from_ref(piece)));
+        }
+    }
+
     fn flush(&self, span: Span) {
         self.stretch(|| {
             self.inner.flush(span);
@@ -159,21 +153,5 @@ impl<M: Memory, T: Ticks> Memory for Paced<M, T> {
     /// A file's barrier takes the time of its host's disk, which is no medium to emulate.
     fn barrier(&self) -> Result<()> {
         if self.inner.fence_is_durable() { self.stretch(|| self.inner.barrier()) } else { self.inner.barrier() }
-    }
-
-    fn inherit(&self) -> Result<()> {
-        self.inner.inherit()
-    }
-
-    fn reserve(&self, span: Span) -> Result<()> {
-        self.inner.reserve(span)
-    }
-
-    fn release(&self, span: Span) -> Result<()> {
-        self.inner.release(span)
-    }
-
-    fn share(&self, span: Span) -> Result<Shared> {
-        self.inner.share(span)
     }
 }

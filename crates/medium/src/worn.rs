@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::shard::{self, Padded, SHARDS};
-use crate::{Lent, Memory, Result, Scheme, Shared, Span, Survival};
+use crate::{Memory, Result, Scheme, Shared, Span, forward_memory};
 
 mod counts;
 mod tally;
@@ -98,21 +98,11 @@ impl<M: Memory> Worn<M> {
 }
 
 impl<M: Memory> Memory for Worn<M> {
-    fn size(&self) -> u64 {
-        self.inner.size()
-    }
-
-    fn survival(&self) -> Survival {
-        self.inner.survival()
-    }
-
-    fn fence_is_durable(&self) -> bool {
-        self.inner.fence_is_durable()
-    }
-
-    fn load(&self, at: u64, into: &mut [u8]) {
-        self.inner.load(at, into);
-    }
+    forward_memory!(
+        self => self.inner;
+        size, survival, fence_is_durable, load, load_word, flush, fence, barrier, inherit, reserve, release,
+        lend
+    );
 
     fn store(&self, at: u64, from: &[u8], how: Scheme) {
         self.inner.store(at, from, how);
@@ -124,41 +114,14 @@ impl<M: Memory> Memory for Worn<M> {
         self.count(span, how);
     }
 
-    fn load_word(&self, at: u64) -> u64 {
-        self.inner.load_word(at)
-    }
-
     fn store_word(&self, at: u64, value: u64) {
         self.inner.store_word(at, value);
         self.count(Span::new(at, 8), Scheme::Flush);
     }
 
-    fn flush(&self, span: Span) {
-        self.inner.flush(span);
-    }
-
-    fn fence(&self) {
-        self.inner.fence();
-    }
-
-    fn barrier(&self) -> Result<()> {
-        self.inner.barrier()
-    }
-
-    fn inherit(&self) -> Result<()> {
-        self.inner.inherit()
-    }
-
-    fn reserve(&self, span: Span) -> Result<()> {
-        self.inner.reserve(span)
-    }
-
-    fn release(&self, span: Span) -> Result<()> {
-        self.inner.release(span)
-    }
-
-    fn lend(&self, span: Span) -> Option<Lent<'_>> {
-        self.inner.lend(span)
+    fn store_words(&self, pieces: &[(u64, &[u8])]) {
+        self.inner.store_words(pieces);
+        pieces.iter().for_each(|(at, from)| self.count(Span::new(*at, from.len() as u64), Scheme::Flush));
     }
 
     fn share(&self, span: Span) -> Result<Shared> {

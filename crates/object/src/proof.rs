@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use ferrite_crash::{Crash, LyingMemory, Model, Options, Points};
-use ferrite_medium::{Memory, Result as MediumResult, Scheme, Span, Survival};
+use ferrite_medium::{Memory, Result as MediumResult, Scheme, Span, forward_memory};
 use ferrite_pool::holding::Holding;
 use ferrite_pool::layout::{CHUNK, POOL_BYTES_MIN};
 use ferrite_pool::{Format, Pool};
@@ -111,21 +111,7 @@ impl Deaf {
 }
 
 impl Memory for Deaf {
-    fn size(&self) -> u64 {
-        self.memory.size()
-    }
-
-    fn survival(&self) -> Survival {
-        self.memory.survival()
-    }
-
-    fn fence_is_durable(&self) -> bool {
-        self.memory.fence_is_durable()
-    }
-
-    fn load(&self, at: u64, into: &mut [u8]) {
-        self.memory.load(at, into);
-    }
+    forward_memory!(self => self.memory; size, survival, fence_is_durable, load, load_word, flush, reserve);
 
     fn store(&self, at: u64, from: &[u8], how: Scheme) {
         self.note(Span::new(at, from.len() as u64));
@@ -137,17 +123,9 @@ impl Memory for Deaf {
         self.memory.zero(span, how);
     }
 
-    fn load_word(&self, at: u64) -> u64 {
-        self.memory.load_word(at)
-    }
-
     fn store_word(&self, at: u64, value: u64) {
         self.note(Span::new(at, 8));
         self.memory.store_word(at, value);
-    }
-
-    fn flush(&self, span: Span) {
-        self.memory.flush(span);
     }
 
     fn fence(&self) {
@@ -158,9 +136,5 @@ impl Memory for Deaf {
 
     fn barrier(&self) -> MediumResult<()> {
         if self.hears() { self.memory.barrier() } else { Ok(()) }
-    }
-
-    fn reserve(&self, span: Span) -> MediumResult<()> {
-        self.memory.reserve(span)
     }
 }

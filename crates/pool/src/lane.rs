@@ -20,6 +20,8 @@
 //!   lie records of earlier turns, which are retired (L3). So an unretired record behind one that does not verify says
 //!   that memory was damaged, and where; the pool is refused. For this a lane in which a record could not be made
 //!   durable, and with it every other lane, takes no further one.
+//! - L8. Home writes are cached stores, and nobody flushes them before L4 does: until then the record is what lasts of
+//!   them, whatever a crash keeps in their lines. A killed process leaves them visible; recovery stores them again.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -33,6 +35,10 @@ use crate::redo::Redo;
 use crate::sealed::{NUMBER_MAX, seal};
 use crate::transaction::apply;
 use crate::{Error, Result};
+
+mod home;
+
+use home::Home;
 
 /// Largest payload of one transaction in bytes.
 pub const PAYLOAD_BYTES_MAX: usize = 32 << 10;
@@ -52,7 +58,7 @@ struct Lane {
     /// Sequence of the commit that is under way, [`STARTING`], or 0.
     under_way: AtomicU64,
     /// Home writes that are applied and maybe not durable.
-    home: Mutex<Vec<Span>>,
+    home: Mutex<Home>,
 }
 
 /// All lanes of a pool.
@@ -117,18 +123,24 @@ impl Lanes {
             debug_assert!(writer.last < self.retired.load(Ordering::SeqCst), "L3");
             writer.used = 0;
         }
-        lane.under_way.store(STARTING, Ordering::SeqCst);
+        // Release: who finds the sequence taken finds that it is under way too.
+        lane.under_way.store(STARTING, Ordering::Release);
         let sequence = self.next.fetch_add(1, Ordering::SeqCst);
-        lane.under_way.store(sequence, Ordering::SeqCst);
+        lane.under_way.store(sequence, Ordering::Release);
         let payload = HEADER..HEADER + draft.payload_bytes();
         let bytes = draft.seal(self.salt, sequence);
         memory.store(LANES + index as u64 * LANE + writer.used, &bytes, Scheme::Nt);
         let settled = memory.settle().map_err(Error::from);
-        self.failed.fetch_or(settled.is_err(), Ordering::SeqCst);
-        let applied = settled.and_then(|()| apply(memory, &bytes[payload], &mut lane.home.lock()));
+        if settled.is_err() {
+            self.failed.store(true, Ordering::SeqCst);
+        }
+        let applied = settled.and_then(|()| {
+            let mut home = lane.home.lock();
+            apply(memory, &bytes[payload], |span| home.note(span))
+        });
         writer.used += needed;
         writer.last = sequence;
-        lane.under_way.store(0, Ordering::SeqCst);
+        lane.under_way.store(0, Ordering::Release);
         applied.map(|()| sequence)
     }
 
@@ -142,7 +154,7 @@ impl Lanes {
                 under_way == 0 || (under_way != STARTING && under_way >= horizon)
             });
         }
-        let home: Vec<Span> = self.lanes.iter().flat_map(|lane| std::mem::take(&mut *lane.home.lock())).collect();
+        let home: Vec<Span> = self.lanes.iter().flat_map(|lane| lane.home.lock().take()).collect();
         flush_all(memory, &home)?;
         store_retired(memory, seal(self.salt, horizon))?;
         self.retired.store(horizon, Ordering::SeqCst);

@@ -57,5 +57,5 @@ pub use listen::{Limits, Listening};
 pub use lock::{Claim, Lock, claim};
 pub use patience::{Way, ready_within};
 pub use process::{Caller, PidFd};
-pub use session::{Handler, Reply};
+pub use session::{Call, Handler, Reply};
 pub use wire::Progress;

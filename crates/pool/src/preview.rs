@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Deref;
 
-use ferrite_medium::{Memory, Result as MediumResult, Scheme, Span, Survival};
+use ferrite_medium::{Memory, Result as MediumResult, Scheme, Span, forward_memory};
 use parking_lot::Mutex;
 
 const LINE: u64 = 64;
@@ -38,13 +38,7 @@ impl<M: Deref<Target: Memory>> Preview<M> {
 }
 
 impl<M: Deref<Target: Memory> + Send + Sync> Memory for Preview<M> {
-    fn size(&self) -> u64 {
-        self.memory.size()
-    }
-
-    fn survival(&self) -> Survival {
-        self.memory.survival()
-    }
+    forward_memory!(self => self.memory; size, survival);
 
     fn fence_is_durable(&self) -> bool {
         true
@@ -78,6 +72,10 @@ impl<M: Deref<Target: Memory> + Send + Sync> Memory for Preview<M> {
 
     fn store_word(&self, at: u64, value: u64) {
         self.store(at, &value.to_le_bytes(), Scheme::Flush);
+    }
+
+    fn store_words(&self, pieces: &[(u64, &[u8])]) {
+        pieces.iter().for_each(|(at, from)| self.store(*at, from, Scheme::Flush));
     }
 
     fn flush(&self, _span: Span) {}

@@ -6,7 +6,7 @@ pub mod page;
 use std::sync::Arc;
 
 use ferrite_crash::{Crash, LyingMemory, Model, Options, Points, explore};
-use ferrite_medium::{Memory, Result as MediumResult, Scheme, Span, Survival};
+use ferrite_medium::{Memory, Result as MediumResult, Scheme, Span, forward_memory};
 use parking_lot::Mutex;
 use proptest::test_runner::{Config as ProptestConfig, RngSeed};
 
@@ -150,21 +150,7 @@ impl Deaf {
 }
 
 impl Memory for Deaf {
-    fn size(&self) -> u64 {
-        self.memory.size()
-    }
-
-    fn survival(&self) -> Survival {
-        self.memory.survival()
-    }
-
-    fn fence_is_durable(&self) -> bool {
-        self.memory.fence_is_durable()
-    }
-
-    fn load(&self, at: u64, into: &mut [u8]) {
-        self.memory.load(at, into);
-    }
+    forward_memory!(self => self.memory; size, survival, fence_is_durable, load, load_word, reserve);
 
     fn store(&self, at: u64, from: &[u8], how: Scheme) {
         self.note(Span::new(at, from.len() as u64));
@@ -177,13 +163,14 @@ impl Memory for Deaf {
         self.memory.zero(span, how);
     }
 
-    fn load_word(&self, at: u64) -> u64 {
-        self.memory.load_word(at)
-    }
-
     fn store_word(&self, at: u64, value: u64) {
         self.note(Span::new(at, 8));
         self.memory.store_word(at, value);
+    }
+
+    fn store_words(&self, pieces: &[(u64, &[u8])]) {
+        pieces.iter().for_each(|(at, from)| self.note(Span::new(*at, from.len() as u64)));
+        self.memory.store_words(pieces);
     }
 
     fn flush(&self, span: Span) {
@@ -200,9 +187,5 @@ impl Memory for Deaf {
 
     fn barrier(&self) -> MediumResult<()> {
         if self.hears(self.settle_call()) { self.memory.barrier() } else { Ok(()) }
-    }
-
-    fn reserve(&self, span: Span) -> MediumResult<()> {
-        self.memory.reserve(span)
     }
 }

@@ -10,7 +10,7 @@
 //! - R1. A record that did not arrive whole does not verify, so no second fence is needed to commit it.
 //! - R2. Records of another log, or of an earlier life of this one, do not verify or have an older sequence.
 
-use ferrite_medium::crc32;
+use ferrite_medium::{crc32, crc32_of_words};
 
 /// Bytes before the payload.
 pub const HEADER: usize = 16;
@@ -96,7 +96,7 @@ pub fn compose<const WORDS: usize>(
     let (room, padding) = rest.split_at_mut(payload.len());
     room.copy_from_slice(payload);
     padding.fill(0);
-    let crc = crc32(salt, &record[4..HEADER + len]);
+    let crc = crc32_of_words(salt, (len as u32, sequence), words, payload);
     record[..4].copy_from_slice(&crc.to_le_bytes());
 }
 

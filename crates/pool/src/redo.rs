@@ -116,7 +116,7 @@ impl Redo {
     fn apply(&self, memory: &dyn Memory) -> Result<Vec<Span>> {
         let mut home = Vec::new();
         for record in &self.records {
-            apply(memory, &record.payload, &mut home)?;
+            apply(memory, &record.payload, |span| home.push(span))?;
         }
         Ok(home)
     }

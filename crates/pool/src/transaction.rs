@@ -187,37 +187,83 @@ impl<'pool> Transaction<'pool> {
 
 impl Drop for Transaction<'_> {
     fn drop(&mut self) {
-        self.pool.space().give_back(&self.taken);
+        if !self.taken.is_empty() {
+            self.pool.space().give_back(&self.taken);
+        }
     }
 }
 
 /// Words that `set` and `clear` change are read first; neighbours in one word may be changed by two threads at once.
 static WORDS: [Mutex<()>; 64] = [const { Mutex::new(()) }; 64];
 
-/// Applies a committed payload to its homes and notes in `home` what is to be flushed. Refuses a payload that no
-/// transaction writes, whole.
-pub fn apply(memory: &dyn Memory, payload: &[u8], home: &mut Vec<Span>) -> Result<()> {
-    let operations: Vec<Operation> = parse(payload, memory.size())
-        .collect::<Option<_>>()
-        .ok_or_else(|| Error::corrupt("a committed transaction that this program cannot have written", LANES))?;
-    for operation in operations {
-        home.push(match operation {
+/// Applies a committed payload to its homes, in the cache, and tells `note` what is to be flushed (lane L8). Refuses a
+/// payload that no transaction writes, whole.
+pub fn apply(memory: &dyn Memory, payload: &[u8], mut note: impl FnMut(Span)) -> Result<()> {
+    let operations = || parse(payload, memory.size());
+    if operations().any(|operation| operation.is_none()) {
+        return Err(Error::corrupt("a committed transaction that this program cannot have written", LANES));
+    }
+    let mut writes = Writes { memory, pieces: [(0, &[]); WRITES_MAX], count: 0 };
+    for operation in operations().flatten() {
+        note(match operation {
             Operation::Write { at, bytes } => {
-                memory.store(at, bytes, Scheme::Flush);
+                writes.add(at, bytes);
                 Span::new(at, bytes.len() as u64)
             }
             Operation::Change { at, set, clear } => {
+                writes.store();
                 let _word = WORDS[(at / 8 % 64) as usize].lock();
                 memory.store_word(at, memory.load_word(at) & !clear | set);
                 Span::new(at, 8)
             }
             Operation::Fill { span, byte } => {
-                memory.store(span.at, &vec![byte; span.len as usize], Scheme::Flush);
+                writes.store();
+                fill(memory, span, byte);
                 span
             }
         });
     }
+    writes.store();
     Ok(())
+}
+
+/// Writes that are stored together: a window for each would take longer than the store.
+struct Writes<'a> {
+    memory: &'a dyn Memory,
+    pieces: [(u64, &'a [u8]); WRITES_MAX],
+    count: usize,
+}
+
+const WRITES_MAX: usize = 16;
+
+impl<'a> Writes<'a> {
+    fn add(&mut self, at: u64, bytes: &'a [u8]) {
+        if self.count == WRITES_MAX {
+            self.store();
+        }
+        self.pieces[self.count] = (at, bytes);
+        self.count += 1;
+    }
+
+    /// Stores what was added, in order.
+    fn store(&mut self) {
+        if self.count > 0 {
+            self.memory.store_words(&self.pieces[..self.count]);
+        }
+        self.count = 0;
+    }
+}
+
+fn fill(memory: &dyn Memory, span: Span, byte: u8) {
+    const BLOCK: usize = 4096;
+    let block = [byte; BLOCK];
+    if !span.aligned_to(8) {
+        // The kinds of a few chunks.
+        return memory.store(span.at, &vec![byte; span.len as usize], Scheme::Flush);
+    }
+    for at in (span.at..span.at + span.len).step_by(BLOCK) {
+        memory.store_words(&[(at, &block[..BLOCK.min((span.at + span.len - at) as usize)])]);
+    }
 }
 
 enum Operation<'payload> {

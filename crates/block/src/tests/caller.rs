@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, ThreadId};
 
-use ferrite_medium::{Op as Asked, Request, Result, Survival};
+use ferrite_medium::{Op as Asked, Request, Result, forward_memory};
 
 use super::*;
 
@@ -24,17 +24,7 @@ impl Attended {
 }
 
 impl Memory for Attended {
-    fn size(&self) -> u64 {
-        self.memory.size()
-    }
-
-    fn survival(&self) -> Survival {
-        self.memory.survival()
-    }
-
-    fn fence_is_durable(&self) -> bool {
-        self.memory.fence_is_durable()
-    }
+    forward_memory!(self => self.memory; size, survival, fence_is_durable);
 
     fn load(&self, at: u64, into: &mut [u8]) {
         self.touched().load(at, into);

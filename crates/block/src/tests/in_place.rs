@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::{self, Builder, JoinHandle};
 
-use ferrite_medium::{MapOptions, Mapped, Result, Survival};
+use ferrite_medium::{MapOptions, Mapped, forward_memory};
 
 use super::*;
 
@@ -29,17 +29,10 @@ impl Stage {
 }
 
 impl Memory for Stage {
-    fn size(&self) -> u64 {
-        self.memory.size()
-    }
-
-    fn survival(&self) -> Survival {
-        self.memory.survival()
-    }
-
-    fn fence_is_durable(&self) -> bool {
-        self.memory.fence_is_durable()
-    }
+    forward_memory!(
+        self => self.memory;
+        size, survival, fence_is_durable, zero, load_word, store_word, store_words, flush, fence, barrier
+    );
 
     fn load(&self, at: u64, into: &mut [u8]) {
         self.memory.load(at, into);
@@ -53,30 +46,6 @@ impl Memory for Stage {
         if from.len() as u64 == BLOCK {
             self.hold_up("first", FIRST_HAS_STORED, FIRST_GOES_ON);
         }
-    }
-
-    fn zero(&self, span: Span, how: Scheme) {
-        self.memory.zero(span, how);
-    }
-
-    fn load_word(&self, at: u64) -> u64 {
-        self.memory.load_word(at)
-    }
-
-    fn store_word(&self, at: u64, value: u64) {
-        self.memory.store_word(at, value);
-    }
-
-    fn flush(&self, span: Span) {
-        self.memory.flush(span);
-    }
-
-    fn fence(&self) {
-        self.memory.fence();
-    }
-
-    fn barrier(&self) -> Result<()> {
-        self.memory.barrier()
     }
 }
 

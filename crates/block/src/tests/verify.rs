@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use ferrite_medium::{Error, Result, Survival};
+use ferrite_medium::{Error, forward_memory};
 
 use super::*;
 
@@ -29,50 +29,15 @@ impl Lossy {
 }
 
 impl Memory for Lossy {
-    fn size(&self) -> u64 {
-        self.memory.size()
-    }
-
-    fn survival(&self) -> Survival {
-        self.memory.survival()
-    }
-
-    fn fence_is_durable(&self) -> bool {
-        self.memory.fence_is_durable()
-    }
-
-    fn load(&self, at: u64, into: &mut [u8]) {
-        self.memory.load(at, into);
-    }
+    forward_memory!(
+        self => self.memory;
+        size, survival, fence_is_durable, load, zero, load_word, store_word, store_words, flush, fence, barrier
+    );
 
     fn store(&self, at: u64, from: &[u8], how: Scheme) {
         if self.countdown.load(Ordering::Relaxed) < 0 || self.countdown.fetch_sub(1, Ordering::Relaxed) > 0 {
             self.memory.store(at, from, how);
         }
-    }
-
-    fn zero(&self, span: Span, how: Scheme) {
-        self.memory.zero(span, how);
-    }
-
-    fn load_word(&self, at: u64) -> u64 {
-        self.memory.load_word(at)
-    }
-
-    fn store_word(&self, at: u64, value: u64) {
-        self.memory.store_word(at, value);
-    }
-
-    fn flush(&self, span: Span) {
-        self.memory.flush(span);
-    }
-
-    fn fence(&self) {
-        self.memory.fence();
-    }
-
-    fn barrier(&self) -> Result<()> {
-        self.memory.barrier()
     }
 }
 

@@ -21,14 +21,23 @@ const AHEAD_BYTES: usize = 1 << 10;
 const fn fold_constant(power: u32) -> i64 {
     let (mut rest, mut i) = (1_u32, 0);
     while i < power {
-        rest = (rest << 1) ^ if rest >> 31 == 1 { POLYNOMIAL } else { 0 };
+        rest = times_x(rest);
         i += 1;
     }
+    mirrored(rest)
+}
+
+/// `rest` times x mod P.
+pub(crate) const fn times_x(rest: u32) -> u32 {
+    (rest << 1) ^ if rest >> 31 == 1 { POLYNOMIAL } else { 0 }
+}
+
+pub(crate) const fn mirrored(rest: u32) -> i64 {
     (rest.reverse_bits() as i64) << 1
 }
 
 /// The constants that move 16 bytes by `bits`: for the low half, and for the high one.
-const fn fold_by(bits: u32) -> [i64; 2] {
+pub(crate) const fn fold_by(bits: u32) -> [i64; 2] {
     [fold_constant(bits + 32), fold_constant(bits - 32)]
 }
 
@@ -51,9 +60,7 @@ const fn quotient() -> i64 {
 
 const BY_STEP: [i64; 2] = fold_by(8 * STEP_BYTES as u32);
 const BY_VECTOR: [i64; 2] = fold_by(512);
-/// Moves 16 bytes by 16.
-pub(crate) const BY_LANE: [i64; 2] = fold_by(128);
-const BY_LANES: [[i64; 2]; 3] = [fold_by(384), fold_by(256), BY_LANE];
+const BY_LANES: [[i64; 2]; 3] = [fold_by(384), fold_by(256), fold_by(128)];
 
 /// Copies `len` bytes; their CRC-32, where this processor and length allow it to be had on the way. Where not, nothing
 /// is copied.

@@ -112,6 +112,13 @@ pub unsafe fn flush(first: *const u8, count: usize, by: LineFlush) {
     }
 }
 
+/// Has the line at `at` brought into the cache.
+#[inline(always)]
+pub fn ask_for(at: *const u8) {
+    // SAFETY: every x86-64 has the instruction, and it never faults, whatever the address.
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) };
+}
+
 /// `sfence`: orders flushes and non-temporal stores, and drains this processor's write-combining buffers.
 #[inline]
 pub fn fence() {

@@ -67,6 +67,15 @@ impl Shield {
         if done == 0 { Ok(()) } else { Err(Error::last_os("putting a protection key on the mapping")) }
     }
 
+    /// Opens a window on all of the mapping for stores, where that costs no more than one on a part of it.
+    #[inline]
+    pub fn open_whole(&self, area: &Area) -> Option<Window<'_>> {
+        match self {
+            Self::None | Self::Keys(_) => Some(self.open(area, Span::new(0, area.len()), Right::Write)),
+            Self::Pagetable(_) | Self::Private => None,
+        }
+    }
+
     /// Opens a window on `span`, which lies within the mapping.
     #[inline]
     pub fn open(&self, area: &Area, span: Span, right: Right) -> Window<'_> {

@@ -41,6 +41,11 @@ impl Mapped {
 
     pub(super) fn reserve_space(&self, span: Span) -> Result<()> {
         self.check(span, self.writable);
+        if self.backing == Backing::Shm && self.huge_pages.hold(span) {
+            // It was promised when it was made huge. To ask again is no small thing: before the kernel makes a page huge
+            // it waits for work on every processor, which other threads keep from it.
+            return Ok(());
+        }
         let promised = self.allocate(libc::FALLOC_FL_KEEP_SIZE, span);
         match (self.backing, promised) {
             (_, Err(why)) if !is_unsupported(&why) => Err(Error::io(self.about("reserving", span), why)),

@@ -1,3 +1,5 @@
+use std::io;
+
 use super::*;
 
 const KIB: usize = 1 << 10;
@@ -32,6 +34,18 @@ fn round_trip(memory: &Mapped, at: u64, len: usize, how: Scheme) {
     assert!(back.iter().all(|byte| *byte == 0), "zeroing {len} bytes at {at} by {how:?}");
 }
 
+/// M1: where lines are flushed behind non-temporal stores, every guard lets them be, and they hold what was stored.
+#[test]
+fn m1_streams_that_are_flushed_are_whole() {
+    for guard in guards() {
+        let mut memory = anonymous(64 << 10, guard);
+        memory.flushes_streams = true;
+        for (at, len) in [(4096, 4096), (4096, 8192), (4100, 3), (8191, 70), (8192, 8)] {
+            round_trip(&memory, at, len, Scheme::Nt);
+        }
+    }
+}
+
 /// Every scheme puts exactly its bytes, at every alignment to a line and length up to 300.
 #[test]
 fn every_scheme_stores_exactly_its_bytes() {
@@ -59,6 +73,12 @@ fn every_guard_lets_its_own_accesses_through() {
         let mut bytes = [0; 8];
         memory.load(4096, &mut bytes);
         assert_eq!((bytes, memory.load_word(4096)), ([8, 7, 6, 5, 4, 3, 2, 1], 0x0102_0304_0506_0708));
+        let (words, mut back) = (pattern(64, 3), [0; 80]);
+        memory.store_words(&[(4104, &words), (8192, &words[..16])]);
+        memory.load(4096, &mut back);
+        assert_eq!((&back[8..72], &back[..8], &back[72..]), (&words[..], &bytes[..], &[0; 8][..]));
+        memory.load(8192, &mut back);
+        assert_eq!((&back[..16], &back[16..]), (&words[..16], &[0; 64][..]));
     }
 }
 
@@ -220,6 +240,20 @@ fn touched_memory_gets_huge_pages_and_keeps_its_bytes() {
     assert!(back == bytes);
     if memory.page_bytes() == 4096 {
         println!("skipped: this kernel makes no huge pages of touched ones (Linux 6.1 and later do)");
+    }
+}
+
+/// What was promised once is not asked for again; what was released is.
+#[test]
+fn released_memory_is_promised_anew() {
+    let (memory, file) = mapped_in("/dev/shm", 6 << 20);
+    let promised = || std::os::unix::fs::MetadataExt::blocks(&file.metadata().unwrap()) * 512;
+    for _ in 0..2 {
+        memory.reserve(Span::new(0, 6 << 20)).unwrap();
+        memory.reserve(Span::new(2 << 20, 2 << 20)).unwrap();
+        assert_eq!(promised(), 6 << 20);
+        memory.release(Span::new(2 << 20, 1 << 20)).unwrap();
+        assert_eq!(promised(), 5 << 20);
     }
 }
 

@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::{Guard, MapOptions, Mapped, Speed};
+use crate::{Guard, MapOptions, Mapped, Speed, Survival};
 
 /// A counter of ten ticks in a nanosecond that goes on only by what the memory takes, and by waiting.
 #[derive(Default)]
@@ -83,6 +83,10 @@ impl Memory for Slow<'_> {
         self.note("store_word");
     }
 
+    fn store_words(&self, _: &[(u64, &[u8])]) {
+        self.note("store_words");
+    }
+
     fn flush(&self, _: Span) {
         self.note("flush");
     }
@@ -117,6 +121,7 @@ fn ticks_of_each(memory: &Paced<Slow<'_>, &Dial>) -> Vec<(&'static str, u64)> {
     time("zero", &mut || memory.zero(Span::new(0, 4096), Scheme::Nt));
     time("load_word", &mut || assert_eq!(memory.load_word(8), 42));
     time("store_word", &mut || memory.store_word(8, 1));
+    time("store_words", &mut || memory.store_words(&[(0, &[0; 4096])]));
     time("flush", &mut || memory.flush(Span::new(0, 8)));
     time("fence", &mut || memory.fence());
     time("barrier", &mut || memory.barrier().unwrap());
@@ -135,13 +140,14 @@ fn absolute_speed_is_latency_and_bandwidth_of_what_is_moved() {
         ("zero", write + 81_920),
         ("load_word", read + 80),
         ("store_word", write + 160),
+        ("store_words", write + 81_920),
         ("flush", 100),
         ("fence", 100),
         ("barrier", 100),
     ];
     assert_eq!(ticks_of_each(&memory), expected);
     let added = |ticks: u64, calls: u64| (ticks - 100 * calls) / 10;
-    let waited = Waited { read_ns: added(2 * read + 41_040, 2), write_ns: added(3 * write + 2 * 81_920 + 160, 3) };
+    let waited = Waited { read_ns: added(2 * read + 41_040, 2), write_ns: added(4 * write + 3 * 81_920 + 160, 4) };
     assert_eq!(memory.waited(), waited);
 }
 
@@ -158,6 +164,7 @@ fn relative_speed_is_a_multiple_of_what_the_call_took() {
         ("zero", 4000),
         ("load_word", 250),
         ("store_word", 2000),
+        ("store_words", 2000),
         ("flush", 4000),
         ("fence", 2000),
         ("barrier", 2000),
@@ -184,7 +191,7 @@ fn a_hosts_barrier_is_not_slowed() {
     let inner = Slow { dial: &dial, calls: Mutex::default(), fence_is_durable: false };
     let memory = Paced::new(inner, Pace::both(Speed::relative(9.0)), &dial).unwrap();
     let took = ticks_of_each(&memory);
-    assert_eq!(took[6..], [("fence", 900), ("barrier", 100)]);
+    assert_eq!(took[7..], [("fence", 900), ("barrier", 100)]);
 }
 
 /// Where nothing is added the counter is not looked at, and an access of nothing takes no time.

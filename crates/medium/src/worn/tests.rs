@@ -106,7 +106,8 @@ proptest! {
                 }
                 Op::Word(at) => {
                     memory.store_word(at, 1);
-                    model.write(at, 8, Scheme::Flush);
+                    memory.store_words(&[(at, &[2; 8])]);
+                    (0..2).for_each(|_| model.write(at, 8, Scheme::Flush));
                 }
                 // None of these writes.
                 Op::Other(at) => {

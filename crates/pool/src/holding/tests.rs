@@ -1,16 +1,14 @@
 //! HO1 to HO5.
 
 use std::fs::File;
-use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
 use ferrite_crash::{LyingMemory, Model};
 use ferrite_medium::{Guard, MapOptions, Mapped, Scheme};
-use serde_json::Value;
 
 use super::*;
 use crate::layout::PAGE;
-use crate::owner::{Caller, Claim, Client, Handler, Listening, Progress, Reply, claim};
+use crate::owner::{Call, Claim, Client, Handler, Listening, Reply, claim};
 use crate::proof::{BOOT, POOL_BYTES, account, format, new_pool, open};
 use crate::{Log, TagKind};
 
@@ -34,15 +32,9 @@ struct Owner {
 struct Desk(Arc<Pool>);
 
 impl Handler for Desk {
-    fn call(
-        &self,
-        caller: &Caller,
-        request: Value,
-        _: Vec<OwnedFd>,
-        _: &mut dyn FnMut(Progress) -> bool,
-    ) -> std::result::Result<Reply, String> {
-        let request = serde_json::from_value(request).map_err(|error| error.to_string())?;
-        answer(&self.0, BOOT, caller, request).map_err(|error| error.to_string())
+    fn call(&self, call: Call<'_>) -> std::result::Result<Reply, String> {
+        let request = serde_json::from_value(call.request).map_err(|error| error.to_string())?;
+        answer(&self.0, BOOT, call.caller, request).map_err(|error| error.to_string())
     }
 }
 

@@ -1,4 +1,4 @@
-//! Proofs of L1 to L6 and Y1, Y2.
+//! Proofs of L1 to L8 and Y1, Y2.
 
 mod damage;
 mod threads;
@@ -102,7 +102,7 @@ fn told(what: &str, report: &Report) {
     println!("{what}: {report}");
 }
 
-/// Three transactions, then the retired word, then another: in one lane and over three.
+/// Three transactions, then the retired word, then another and the word again: in one lane and over three.
 fn commits(model: Model, lanes_used: [usize; 4], ignores: impl Fn(Call) -> bool + Send + Sync + 'static) -> Report {
     let memory = formatted(model);
     let deaf = Deaf::new(&memory, ignores);
@@ -112,6 +112,7 @@ fn commits(model: Model, lanes_used: [usize; 4], ignores: impl Fn(Call) -> bool 
     commit_all(&lanes, &*deaf, &memory, &values[..3]);
     lanes.retire(&*deaf).unwrap();
     commit_all(&lanes, &*deaf, &memory, &values[3..]);
+    lanes.retire(&*deaf).unwrap();
     explore(&memory, &exhaustive(), check)
 }
 
@@ -140,6 +141,35 @@ fn canary_a_retired_word_that_moves_before_home_is_durable_is_caught() {
     commits(Model::MAPPED, [0; 4], home).expect_failure();
     let settle = |call| matches!(call, Call::Settle(span) if span.at >= 2 * CHUNK);
     commits(Model::FILE, [0; 4], settle).expect_failure();
+}
+
+/// L8: a commit flushes no home write; before the retired word moves each line of them is.
+#[test]
+fn l8_home_writes_are_flushed_when_they_are_retired() {
+    let memory = formatted(Model::MAPPED);
+    let lanes = recovered(&*memory);
+    let flushed = Arc::new(Mutex::new(std::collections::BTreeSet::new()));
+    let heard = Arc::clone(&flushed);
+    let listening = Deaf::new(&memory, move |call| {
+        if let Call::Flush(span) = call
+            && span.at >= 2 * CHUNK
+        {
+            heard.lock().insert((span.at, span.len));
+        }
+        false
+    });
+    for value in [1_u64, 3] {
+        for value in [value, value + 1] {
+            let mut draft = Draft::default();
+            write(&mut draft, ONE, &value.to_le_bytes());
+            lanes.commit_from(0, &*listening, draft).unwrap();
+        }
+        lanes.commit_from(1, &*listening, bulk(128)).unwrap();
+        assert!(flushed.lock().is_empty());
+        lanes.retire(&*listening).unwrap();
+        let found: Vec<_> = std::mem::take(&mut *flushed.lock()).into_iter().collect();
+        assert_eq!(found, [(ONE, 64), (3 * CHUNK, 128)]);
+    }
 }
 
 /// Two values, the newer one in lane 0, and lane 0 full, so that a further transaction must wrap it.

@@ -19,19 +19,23 @@ pub struct Reply {
     pub fds: Vec<OwnedFd>,
 }
 
+/// What a client asks.
+pub struct Call<'a> {
+    /// Who.
+    pub caller: &'a Caller,
+    /// What for.
+    pub request: Value,
+    /// Descriptors that came with it.
+    pub fds: Vec<OwnedFd>,
+    /// Tells the client how far long work is. False: end early, for the client has gone, or the owner is being stopped.
+    /// It never waits. Hold no lock across it that others need for long.
+    pub progress: &'a mut dyn FnMut(Progress) -> bool,
+}
+
 /// What the owner does for its clients. Called from many threads at once, one for each client.
 pub trait Handler: Send + Sync {
-    /// Does what `request` asks. An error is text for people: what, where, what to do.
-    ///
-    /// Long work calls `progress` every now and then, and ends early when that says false: the client has gone, or
-    /// the owner is being stopped. `progress` never waits. Hold no lock across it that others need for long.
-    fn call(
-        &self,
-        caller: &Caller,
-        request: Value,
-        fds: Vec<OwnedFd>,
-        progress: &mut dyn FnMut(Progress) -> bool,
-    ) -> std::result::Result<Reply, String>;
+    /// Does what `call` asks. An error is text for people: what, where, what to do.
+    fn call(&self, call: Call<'_>) -> std::result::Result<Reply, String>;
 
     /// A connection of `caller` has ended. Its process may have others, and may live on, or be about to end: ask
     /// [`PidFd::ends_within`](super::PidFd::ends_within). Called on the connection's own thread, so it may wait.
@@ -78,7 +82,8 @@ impl Session<'_> {
             !channel.is_over()
         };
         // A bug met in one client's call must not take the pool away from the others.
-        catch_unwind(AssertUnwindSafe(|| self.handler.call(self.caller, request, fds, &mut progress)))
+        let call = Call { caller: self.caller, request, fds, progress: &mut progress };
+        catch_unwind(AssertUnwindSafe(|| self.handler.call(call)))
             .unwrap_or_else(|_| Err("the pool's owner failed inside this call; its log says where: report it".into()))
     }
 

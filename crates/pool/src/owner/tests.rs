@@ -44,13 +44,8 @@ impl Obedient {
 }
 
 impl Handler for Obedient {
-    fn call(
-        &self,
-        caller: &Caller,
-        request: Value,
-        fds: Vec<std::os::fd::OwnedFd>,
-        progress: &mut dyn FnMut(Progress) -> bool,
-    ) -> std::result::Result<Reply, String> {
+    fn call(&self, call: Call<'_>) -> std::result::Result<Reply, String> {
+        let Call { caller, request, fds, progress } = call;
         let step = |done| Progress { done, total: 0, what: "counting".into() };
         let number = request["n"].as_u64().unwrap_or(0);
         match request["do"].as_str() {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use ferrite_medium::{Guard, MapOptions, Mapped, Memory};
 use ferrite_pool::Pool;
-use ferrite_pool::owner::{self, Caller, Claim, Client, Handler, Listening, Lock, PidFd, Progress, Reply, claim};
+use ferrite_pool::owner::{self, Call, Caller, Claim, Client, Handler, Listening, Lock, PidFd, Reply, claim};
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::Value;
@@ -171,18 +171,12 @@ impl Drop for Station {
 struct Counter(Arc<Office>);
 
 impl Handler for Counter {
-    fn call(
-        &self,
-        caller: &Caller,
-        request: Value,
-        _: Vec<OwnedFd>,
-        _: &mut dyn FnMut(Progress) -> bool,
-    ) -> std::result::Result<Reply, String> {
-        let request = Request::deserialize(&request).map_err(|_| {
+    fn call(&self, call: Call<'_>) -> std::result::Result<Reply, String> {
+        let request = Request::deserialize(&call.request).map_err(|_| {
             let pid = std::process::id();
             format!("the pool is in use by a database's process, {pid}, which serves databases only: end that first, or start `ferrite up` before it")
         })?;
-        self.0.answer(caller, request).map_err(|error| error.to_string())
+        self.0.answer(call.caller, request).map_err(|error| error.to_string())
     }
 
     fn gone(&self, caller: &Caller) {

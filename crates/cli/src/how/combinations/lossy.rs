@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ferrite_medium::{Memory, Result, Scheme, Shared, Span, Survival};
+use ferrite_medium::{Memory, Scheme, forward_memory};
 
 /// A memory that loses its next store when it is told to.
 pub struct Lossy {
@@ -29,61 +29,18 @@ impl Lossy {
 }
 
 impl Memory for Lossy {
-    fn size(&self) -> u64 {
-        self.memory.size()
-    }
-
-    fn survival(&self) -> Survival {
-        self.memory.survival()
-    }
+    forward_memory!(
+        self => self.memory;
+        size, survival, load, zero, load_word, store_word, store_words, flush, fence, barrier, reserve, release, share
+    );
 
     fn fence_is_durable(&self) -> bool {
         !self.needs_barriers && self.memory.fence_is_durable()
-    }
-
-    fn load(&self, at: u64, into: &mut [u8]) {
-        self.memory.load(at, into);
     }
 
     fn store(&self, at: u64, from: &[u8], how: Scheme) {
         if !self.loses.swap(false, Ordering::SeqCst) {
             self.memory.store(at, from, how);
         }
-    }
-
-    fn zero(&self, span: Span, how: Scheme) {
-        self.memory.zero(span, how);
-    }
-
-    fn load_word(&self, at: u64) -> u64 {
-        self.memory.load_word(at)
-    }
-
-    fn store_word(&self, at: u64, value: u64) {
-        self.memory.store_word(at, value);
-    }
-
-    fn flush(&self, span: Span) {
-        self.memory.flush(span);
-    }
-
-    fn fence(&self) {
-        self.memory.fence();
-    }
-
-    fn barrier(&self) -> Result<()> {
-        self.memory.barrier()
-    }
-
-    fn reserve(&self, span: Span) -> Result<()> {
-        self.memory.reserve(span)
-    }
-
-    fn release(&self, span: Span) -> Result<()> {
-        self.memory.release(span)
-    }
-
-    fn share(&self, span: Span) -> Result<Shared> {
-        self.memory.share(span)
     }
 }

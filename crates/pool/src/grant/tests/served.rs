@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use ferrite_medium::{Guard, MapOptions, Mapped};
 use parking_lot::Mutex;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::*;
-use crate::owner::{Claim, Client, Handler, Listening, Progress, Reply, claim};
+use crate::owner::{Call, Claim, Client, Handler, Listening, Reply, claim};
 
 const PART: &str = "FERRITE_GRANT_TEST_PART";
 /// Far longer than anything here takes; ends a test that would hang.
@@ -43,13 +43,8 @@ impl Granting {
 }
 
 impl Handler for Granting {
-    fn call(
-        &self,
-        caller: &Caller,
-        request: Value,
-        _fds: Vec<OwnedFd>,
-        _progress: &mut dyn FnMut(Progress) -> bool,
-    ) -> std::result::Result<Reply, String> {
+    fn call(&self, call: Call<'_>) -> std::result::Result<Reply, String> {
+        let Call { caller, request, .. } = call;
         let reply = match request["grant"].as_str() {
             Some(name) => self.grant(caller, name),
             None => self.release(caller, GrantId(request["release"].as_u64().expect("an id"))),

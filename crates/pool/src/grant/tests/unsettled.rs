@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use ferrite_medium::{Result as MediumResult, Survival};
+use ferrite_medium::forward_memory;
 
 use super::*;
 use crate::layout::{GRANTS, LANES};
@@ -17,21 +17,10 @@ struct Busy {
 }
 
 impl Memory for Busy {
-    fn size(&self) -> u64 {
-        self.memory.size()
-    }
-
-    fn survival(&self) -> Survival {
-        self.memory.survival()
-    }
-
-    fn fence_is_durable(&self) -> bool {
-        self.memory.fence_is_durable()
-    }
-
-    fn load(&self, at: u64, into: &mut [u8]) {
-        self.memory.load(at, into);
-    }
+    forward_memory!(
+        self => self.memory;
+        size, survival, fence_is_durable, load, zero, load_word, store_word, store_words, flush, fence, barrier
+    );
 
     fn store(&self, at: u64, from: &[u8], how: Scheme) {
         self.memory.store(at, from, how);
@@ -41,30 +30,6 @@ impl Memory for Busy {
                 scope.spawn(|| pool.grants().reap(pool).expect("reaped"));
             });
         }
-    }
-
-    fn zero(&self, span: Span, how: Scheme) {
-        self.memory.zero(span, how);
-    }
-
-    fn load_word(&self, at: u64) -> u64 {
-        self.memory.load_word(at)
-    }
-
-    fn store_word(&self, at: u64, value: u64) {
-        self.memory.store_word(at, value);
-    }
-
-    fn flush(&self, span: Span) {
-        self.memory.flush(span);
-    }
-
-    fn fence(&self) {
-        self.memory.fence();
-    }
-
-    fn barrier(&self) -> MediumResult<()> {
-        self.memory.barrier()
     }
 }
 

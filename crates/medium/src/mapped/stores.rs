@@ -1,0 +1,71 @@
+//! What a store does beside its copy, so that the scheme's promise holds.
+#![allow(unsafe_code)]
+
+use super::Mapped;
+use crate::guard::Window;
+use crate::{Memory, Scheme, Span, copy};
+
+impl Mapped {
+    /// Stores through the cache as `how` asks, into an open window.
+    ///
+    /// # Safety
+    /// The window covers the span and is open; `from` is as long.
+    #[inline]
+    pub(super) unsafe fn store_cached(&self, window: &Window<'_>, from: &[u8], how: Scheme) {
+        let (to, by) = (window.ptr(), self.cpu.line_flush_of(how));
+        // SAFETY: the caller's promise; the slice is readable.
+        unsafe {
+            if how == Scheme::Writethrough {
+                return copy::store_through(to, from.as_ptr(), from.len(), by);
+            }
+            copy::plain(to, from.as_ptr(), from.len());
+            if how.settles_at_fence() {
+                copy::flush_lines(to, from.len(), by);
+            }
+        }
+    }
+
+    /// Zeroes through the cache as `how` asks, in an open window.
+    ///
+    /// # Safety
+    /// The window covers the `len` bytes and is open.
+    pub(super) unsafe fn zero_cached(&self, window: &Window<'_>, len: usize, how: Scheme) {
+        let (to, by) = (window.ptr(), self.cpu.line_flush_of(how));
+        // SAFETY: the caller's promise.
+        unsafe {
+            if how == Scheme::Writethrough {
+                return copy::zero_through(to, len, by);
+            }
+            copy::plain_zero(to, len);
+            if how.settles_at_fence() {
+                copy::flush_lines(to, len, by);
+            }
+        }
+    }
+
+    /// Sends on what non-temporal stores left in the caches, if that matters.
+    ///
+    /// # Safety
+    /// The window covers the `len` bytes and is open.
+    #[inline]
+    pub(super) unsafe fn flush_stream(&self, window: &Window<'_>, len: usize) {
+        if self.flushes_streams {
+            // SAFETY: the caller's promise.
+            unsafe { copy::flush_lines(window.ptr(), len, self.cpu.line_flush) };
+        }
+    }
+
+    /// What `how` asks for after the window is closed: the list of touched spans has a lock, which no window may wait
+    /// for (GU3). The barrier that must find untracked lines settled may run on another processor, whose fence drains
+    /// only its own: hence the fence here.
+    #[inline]
+    pub(super) fn track(&self, span: Span, how: Scheme) {
+        if how == Scheme::Writeback && !self.touched.add(span) {
+            self.flush(span);
+            copy::fence();
+        }
+        if how == Scheme::WritebackAll {
+            self.whole.use_for_good();
+        }
+    }
+}
