@@ -1,16 +1,15 @@
 //! What a pool's owner does for other processes.
 
-use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use ferrite_fs::direct;
 use ferrite_medium::Span;
 use ferrite_pool::grant::{Ask, GrantId, Process, Rights};
-use ferrite_pool::owner::{Caller, Handler, Progress, Reply};
+use ferrite_pool::owner::{Call, Caller, Handler, Reply};
 use ferrite_pool::{Role, Stream, TagKind, holding};
 use ferrite_wal::database;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::engine::Engine;
 use crate::host;
@@ -21,13 +20,8 @@ use crate::request::{GrantReport, Request};
 const ENDING: Duration = Duration::from_secs(1);
 
 impl Handler for Engine {
-    fn call(
-        &self,
-        caller: &Caller,
-        request: Value,
-        fds: Vec<OwnedFd>,
-        progress: &mut dyn FnMut(Progress) -> bool,
-    ) -> Result<Reply, String> {
+    fn call(&self, call: Call<'_>) -> Result<Reply, String> {
+        let Call { caller, request, fds, progress } = call;
         if let Ok(request) = holding::Request::deserialize(&request) {
             let boot_id = host::boot_id().map_err(|error| error.to_string())?;
             return holding::answer(self.pool(), boot_id, caller, request).map_err(|error| error.to_string());

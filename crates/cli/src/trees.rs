@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use ferrite_fs::direct;
 use ferrite_fs::{DataMode, FileSystem, FsOptions, FsSpec, Statfs, Time};
+use ferrite_medium::stamp_ns;
 use ferrite_pool::owner::{Caller, Reply};
 use ferrite_pool::{Pool, TagKind};
 use ferrite_serve::mount::{MountOptions, Mounted, NotUnmounted};
@@ -66,8 +66,7 @@ pub struct Trees {
 
 /// The clock of everything a file system stamps.
 pub fn now() -> Time {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Time(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
+    Time(stamp_ns())
 }
 
 impl Trees {

@@ -20,6 +20,9 @@ use crate::{Error, Result};
 /// that small files too are freed by steps.
 pub(crate) const FREED_PAGES_MAX: u64 = if cfg!(test) { 16 } else { 1024 };
 
+/// Bytes of each part of an inode.
+const LINE: usize = 64;
+
 pub(crate) struct Change<'fs> {
     fs: &'fs FileSystem,
     /// There until it is committed.
@@ -78,10 +81,20 @@ impl<'fs> Change<'fs> {
         self.write(at, &bytes);
     }
 
-    /// Writes all of `inode` that transactions write.
+    /// Writes all of `inode` that transactions write: its head, and of its other lines what is not there already. Whoever
+    /// has the inode alone may leave that out: replay too ends with what was written last.
     pub fn write_inode(&mut self, inode: &mut Inode) {
-        let (at, bytes) = inode.all_bytes();
-        self.write(at, &bytes);
+        let ((at, bytes), mut there) = (inode.all_bytes(), [0; 192]);
+        self.fs.memory().load(at, &mut there);
+        self.write(at, &bytes[..LINE]);
+        for line in [LINE..2 * LINE, 2 * LINE..3 * LINE] {
+            let is_other = |word: &usize| bytes[*word..word + 8] != there[*word..word + 8];
+            let mut words = line.step_by(8).filter(is_other);
+            if let Some(first) = words.next() {
+                let last = words.next_back().unwrap_or(first);
+                self.write(at + first as u64, &bytes[first..last + 8]);
+            }
+        }
     }
 
     /// Takes `count` pages for file content, all or none.

@@ -4,7 +4,7 @@
 //! Nothing is checked twice and nothing is copied: what a glance does not find right away is left to the lookup under a
 //! lock.
 
-use ferrite_medium::Memory;
+use ferrite_medium::{Memory, pin};
 use ferrite_pool::layout::{CHUNK, CHUNK_PAGES, PAGE};
 
 use crate::Ino;
@@ -12,14 +12,12 @@ use crate::attr::KIND_MASK;
 use crate::direct::board::{Board, Version};
 use crate::fs::FileSystem;
 use crate::hints::{self, Piece};
-use crate::inode::{ATIME, DIRECT, MTIME, ROOTS_AT, SIZE, SIZE_AT, SIZE_BITS};
+use crate::inode::{ATIME, DIRECT, DIRECT_SIZE_AT, MTIME, ROOTS_AT, SIZE, SIZE_AT, SIZE_BITS};
 use crate::layout::{NODE_WORDS, ROOTS};
 use crate::word::{Named, Word};
 
 /// Words of an inode's head, up to its times.
 const HEAD_WORDS: usize = (ATIME / 8 + 1) as usize;
-/// Where the size lies that is stored directly.
-const DIRECT_SIZE: u64 = DIRECT + 24;
 
 /// A regular file, and 2 MiB of it, at a glance.
 #[derive(Clone, Copy, Debug)]
@@ -74,6 +72,12 @@ impl Sight {
         Self { direct_size, size: direct_size & SIZE, mtime: now, ..self }
     }
 
+    /// Where byte `at`, which is in the 2 MiB that were looked at, lies in a superpage.
+    #[inline(always)]
+    pub fn super_place(&self, at: u64) -> Option<u64> {
+        if let Block::Super(place) = self.block { Some(place + at % CHUNK) } else { None }
+    }
+
     /// Whether it was changed since it was read.
     #[inline]
     pub fn is_unread(&self) -> bool {
@@ -86,17 +90,34 @@ impl<M: Memory + ?Sized> Viewer<'_, M> {
     // Always: what it finds stays in registers.
     #[inline(always)]
     pub fn look(&self, at: u64) -> Option<Sight> {
-        let piece = Piece { board: self.board.id, ino: self.ino, block: at / CHUNK };
-        match hints::find(piece, self.version) {
-            Some(seen) if self.is_as_seen(&seen) => Some(seen),
-            _ => self.look_anew(piece),
+        match self.recall(at) {
+            Some(seen) => Some(seen),
+            None => self.look_anew(Piece { board: self.board.id, ino: self.ino, block: at / CHUNK }),
+        }
+    }
+
+    /// The same, by what this thread remembers alone.
+    #[inline(always)]
+    pub fn recall(&self, at: u64) -> Option<Sight> {
+        let seen = hints::find(Piece { board: self.board.id, ino: self.ino, block: at / CHUNK }, self.version)?;
+        self.is_as_seen(&seen).then_some(seen)
+    }
+
+    /// Where the `len` bytes from byte `at` on lie, which is in the 2 MiB that were looked at, if they are before the end
+    /// and together in a page or superpage.
+    #[inline(always)]
+    pub fn place_of(&self, seen: &Sight, at: u64, len: usize) -> Option<u64> {
+        at.checked_add(len as u64).filter(|end| *end <= seen.size && *end > at)?;
+        match self.find(seen, at)? {
+            Found::At(place, together) if len as u64 <= together => Some(place),
+            _ => None,
         }
     }
 
     /// Whether no size was stored since. The caller knows by the version that nothing else was changed.
     #[inline(always)]
     pub fn is_as_seen(&self, seen: &Sight) -> bool {
-        self.memory.load_word(seen.at + DIRECT_SIZE) == seen.direct_size
+        self.memory.load_word(seen.at + DIRECT_SIZE_AT) == seen.direct_size
     }
 
     /// Keeps what is known of the file and the 2 MiB around byte `at`.
@@ -179,16 +200,20 @@ impl FileSystem {
         Viewer { memory: self.memory(), board: &self.space.board, ino, version }
     }
 
-    /// A regular file at a glance, and where the `len` bytes from byte `at` on lie, if they are before the end and
-    /// together in a page or superpage.
+    /// A regular file at a glance, as this thread remembers it, and where the `len` bytes from byte `at` on lie, if they are
+    /// before the end and together in a page or superpage.
     #[inline(always)]
     pub(crate) fn glance(&self, (ino, version): (Ino, Version), at: u64, len: usize) -> Option<(Sight, u64)> {
         let viewer = self.viewer(ino, version);
-        let seen = viewer.look(at)?;
-        at.checked_add(len as u64).filter(|end| *end <= seen.size && *end > at)?;
-        match viewer.find(&seen, at)? {
-            Found::At(place, together) if len as u64 <= together => Some((seen, place)),
-            _ => None,
+        let seen = viewer.recall(at)?;
+        viewer.place_of(&seen, at, len).map(|place| (seen, place))
+    }
+
+    /// Looks at the file around byte `at`, to be remembered.
+    pub(crate) fn look_at(&self, ino: Ino, at: u64) {
+        let _pin = pin();
+        if let Some(version) = self.locks.version(ino) {
+            self.viewer(ino, version).look(at);
         }
     }
 

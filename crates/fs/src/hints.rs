@@ -21,6 +21,9 @@ use crate::glance::Sight;
 /// Hints of a thread: for 512 MiB of one file.
 const HINTS: usize = 256;
 
+/// Bytes of a read that is asked for.
+const ASKED_BYTES_MIN: usize = 1024;
+
 /// 2 MiB of a file of a board.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Piece {
@@ -54,6 +57,8 @@ const NOTHING: Hint = Hint { piece: NO_PIECE, version: Version::NONE, sight: Sig
 thread_local! {
     static HELD: [Cell<Hint>; HINTS] = const { [const { Cell::new(NOTHING) }; HINTS] };
     static IS_BUSY: Cell<bool> = const { Cell::new(false) };
+    /// Where in a pool this thread's last read ended.
+    static ENDED: Cell<u64> = const { Cell::new(0) };
 }
 
 /// Alone with the hint for `piece` of this thread; `None` for who interrupted somebody who is.
@@ -70,15 +75,45 @@ fn alone<T>(piece: Piece, work: impl FnOnce(&Cell<Hint>) -> T) -> Option<T> {
     Some(done)
 }
 
-/// What was seen of `piece` after `version`, which the caller found under its pin (FH1).
+/// What was seen of a piece last, whether it still counts or not.
+#[derive(Clone, Copy)]
+pub(crate) struct Last {
+    version: Version,
+    sight: Sight,
+}
+
+impl Last {
+    /// What counts after `version`, which the caller found under its pin (FH1).
+    #[inline(always)]
+    pub fn after(&self, version: Version) -> Option<Sight> {
+        #[cfg(test)]
+        if crate::tests::is_planted(crate::tests::Bug::StaleHint) {
+            return Some(self.sight);
+        }
+        (self.version == version).then_some(self.sight)
+    }
+
+    /// Where the `len` bytes from byte `at` on were, if that was in a superpage: to be asked for while it is looked whether
+    /// they still are. Not where a read goes on from the last one: the processor asks for that by itself, and better.
+    #[inline(always)]
+    pub fn place_ahead(&self, at: u64, len: usize) -> Option<u64> {
+        let place = self.sight.super_place(at)?;
+        let goes_on = ENDED.replace(place + len as u64) == place;
+        (!goes_on && len >= ASKED_BYTES_MIN).then_some(place)
+    }
+}
+
+/// What was seen of `piece` last.
+#[inline(always)]
+pub(crate) fn last(piece: Piece) -> Option<Last> {
+    let Hint { piece: of, version, sight } = alone(piece, Cell::get)?;
+    (of == piece).then_some(Last { version, sight })
+}
+
+/// What was seen of `piece` after `version` (FH1).
 #[inline(always)]
 pub(crate) fn find(piece: Piece, version: Version) -> Option<Sight> {
-    let hint = alone(piece, Cell::get)?;
-    #[cfg(test)]
-    if crate::tests::is_planted(crate::tests::Bug::StaleHint) {
-        return (hint.piece == piece).then_some(hint.sight);
-    }
-    (hint.version == version && hint.piece == piece).then_some(hint.sight)
+    last(piece)?.after(version)
 }
 
 /// Keeps what is seen of `piece` after `version`.

@@ -14,8 +14,9 @@
 //! - FI1. Everything but `direct` is written by transactions alone, `direct` by single stores alone: a replay of an old
 //!   record cannot undo an append (lane L6).
 //! - FI2. A transaction that writes `head` takes over what `direct` says and starts an epoch that is not `direct`'s.
-//! - FI3. `direct` is stored at once, the size behind the times: a line keeps the order of its stores, so an epoch that
-//!   is there has its times.
+//! - FI3. A new epoch is stored behind its times, by a store of its own: a line keeps the order of its stores, so an epoch
+//!   that is there has its times (on a file, where nothing orders two stores but a barrier, a crash amid the first fsync
+//!   of an epoch may leave earlier times). Within an epoch each word is right by itself, and one store has them all.
 //! - FI4. A free inode keeps its generation; the next file in it has the next one. A chunk of free inodes may be used for
 //!   something else, so the first generation of an inode is told by the clock.
 
@@ -97,6 +98,7 @@ const _: () = assert!(offset_of!(Head, orphan) as u64 == GENERATION + 4 && offse
 pub const ATIME: u64 = offset_of!(Head, atime) as u64;
 pub const ROOTS_AT: u64 = offset_of!(Media, roots) as u64;
 pub const DIRECT: u64 = 192;
+pub const DIRECT_SIZE_AT: u64 = DIRECT + offset_of!(Direct, size) as u64;
 
 /// Pages behind the end were asked for and are kept when the file is closed.
 pub const KEEPS_PAGES: u8 = 1;
@@ -259,7 +261,7 @@ impl Inode {
         let Head { mtime, ctime, atime, size, .. } = self.head;
         let size = size | u64::from(self.epoch) << SIZE_BITS;
         let direct = Direct { mtime, ctime, atime, size, reserved: [0; 4] };
-        memory.store(self.at + DIRECT, &direct.as_bytes()[..32], Scheme::Flush);
+        direct.store(memory, self.at, self.direct_epoch == self.epoch);
         self.direct_epoch = self.epoch;
     }
 
@@ -286,11 +288,27 @@ impl Inode {
     }
 }
 
+impl Direct {
+    /// Stores it to the inode at `at`, where its epoch is there already or not (FI3).
+    #[inline]
+    fn store<M: Memory + ?Sized>(&self, memory: &M, at: u64, is_of_this_epoch: bool) {
+        let (at, bytes) = (at + DIRECT, &self.as_bytes()[..32]);
+        if is_of_this_epoch {
+            return memory.store(at, bytes, Scheme::Flush);
+        }
+        let (times, size) = bytes.split_at(offset_of!(Self, size));
+        memory.store(at, times, Scheme::Flush);
+        memory.store(at + times.len() as u64, size, Scheme::Flush);
+    }
+}
+
 /// What an append must know of an inode beside its size, and how it stores that (FI3).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct End {
     at: u64,
     epoch: u64,
+    /// `direct` is of this epoch already.
+    is_direct: bool,
     /// Pages behind its end are still to be freed.
     pub is_cut: bool,
 }
@@ -302,7 +320,8 @@ impl End {
         let links = memory.load_word(at) >> 32;
         let orphan = memory.load_word(at + GENERATION) >> 32;
         let epoch = memory.load_word(at + SIZE_AT) & !SIZE;
-        Self { at, epoch, is_cut: orphan != 0 && links > 0 }
+        let is_direct = memory.load_word(at + DIRECT_SIZE_AT) & !SIZE == epoch;
+        Self { at, epoch, is_direct, is_cut: orphan != 0 && links > 0 }
     }
 
     /// What is stored of `size`.
@@ -314,6 +333,9 @@ impl End {
     #[inline]
     pub fn store<M: Memory + ?Sized>(&self, memory: &M, size: u64, (now, atime): (i64, i64)) {
         let direct = Direct { mtime: now, ctime: now, atime, size: self.word(size), reserved: [0; 4] };
-        memory.store(self.at + DIRECT, &direct.as_bytes()[..32], Scheme::Flush);
+        direct.store(memory, self.at, self.is_direct);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,8 +9,11 @@
 //! A slot of 0 is free. The tag is the low half of the position's hash; a position is the hash of the name, 55 bits,
 //! and 8 bits that tell apart names of one hash. Entries lie in any order; what no slot names is room.
 
+use std::ops::Deref;
+
 use ferrite_medium::Memory;
 use ferrite_pool::layout::PAGE;
+use zerocopy::IntoBytes;
 
 use crate::change::Change;
 use crate::{Ino, Kind};
@@ -30,6 +33,12 @@ pub const ORDINAL_BITS: u32 = 8;
 const KINDS: [Kind; 7] =
     [Kind::File, Kind::Directory, Kind::Symlink, Kind::Fifo, Kind::Socket, Kind::CharDevice, Kind::BlockDevice];
 
+const _: () = assert!(SLOTS.is_multiple_of(8));
+
+/// Bits of a slot.
+const TAG: u64 = u32::MAX as u64;
+const NAME_LEN: u64 = 0xff << 48;
+
 /// A slot in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot(pub u64);
@@ -38,10 +47,6 @@ impl Slot {
     fn new(position: u64, unit: u64, name: &[u8], kind: Kind) -> Self {
         let kind = KINDS.iter().position(|known| *known == kind).expect("every kind is known") as u64 + 1;
         Self(u64::from(tag(position)) | unit << 32 | (name.len() as u64) << 48 | kind << 56)
-    }
-
-    fn tag(self) -> u32 {
-        self.0 as u32
     }
 
     /// Where its entry lies in the page; `None` where that cannot be.
@@ -79,8 +84,8 @@ fn entry_units(slot: u64) -> u64 {
     (ENTRY + (slot >> 48 & 0xff).next_multiple_of(UNIT)) / UNIT
 }
 
-/// An entry, read.
-#[derive(Clone, Debug)]
+/// An entry, read but for its name.
+#[derive(Clone, Copy, Debug)]
 pub struct Entry {
     pub slot: usize,
     /// Where its slot lies in the pool.
@@ -89,12 +94,29 @@ pub struct Entry {
     pub ino: Ino,
     pub kind: Kind,
     pub len: usize,
-    name: [u8; 256],
+    /// Where its name lies in the pool.
+    name_at: u64,
 }
 
 impl Entry {
-    pub fn name(&self) -> &[u8] {
-        &self.name[..self.len]
+    pub fn name(&self, memory: &dyn Memory) -> EntryName {
+        let mut name = EntryName { bytes: [0; 256], len: self.len };
+        memory.load(self.name_at, &mut name.bytes[..self.len]);
+        name
+    }
+}
+
+/// The name of an entry, read.
+pub struct EntryName {
+    bytes: [u8; 256],
+    len: usize,
+}
+
+impl Deref for EntryName {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes[..self.len]
     }
 }
 
@@ -103,17 +125,18 @@ impl Entry {
 pub struct Leaf {
     /// Where it lies in the pool.
     pub at: u64,
-    slots: [u64; SLOTS],
+    /// Not in it: it goes through many hands.
+    slots: Box<[u64; SLOTS]>,
 }
 
 impl Leaf {
     /// The page at `at`.
     #[inline]
     pub fn load(memory: &dyn Memory, at: u64) -> Self {
-        let mut bytes = [0; SLOTS * 8];
-        memory.load(at + SLOTS_AT, &mut bytes);
-        let words: [[u8; 8]; SLOTS] = zerocopy::transmute!(bytes);
-        Self { at, slots: words.map(u64::from_le_bytes) }
+        let mut slots = Box::new([0; SLOTS]);
+        memory.load(at + SLOTS_AT, slots.as_mut_bytes());
+        slots.iter_mut().for_each(|slot| *slot = u64::from_le(*slot));
+        Self { at, slots }
     }
 
     /// A new page of directory `dir` at `at`, zeroed before in `change`.
@@ -122,7 +145,7 @@ impl Leaf {
         head[..8].copy_from_slice(&MAGIC.to_le_bytes());
         head[8..].copy_from_slice(&dir.0.to_le_bytes());
         change.write(at, &head);
-        Self { at, slots: [0; SLOTS] }
+        Self { at, slots: Box::new([0; SLOTS]) }
     }
 
     /// Where slot `index` lies in the pool.
@@ -135,31 +158,34 @@ impl Leaf {
         self.slots.iter().enumerate().filter(|(_, slot)| **slot != 0).map(|(index, slot)| (index, Slot(*slot)))
     }
 
+    /// Slots in use whose bits of `mask` are `bits`. Looked at several at a time, for mostly there is none.
+    fn alike(&self, mask: u64, bits: u64) -> impl Iterator<Item = (usize, Slot)> + '_ {
+        const TOGETHER: usize = 8;
+        let is_alike = move |slot: &u64| slot & mask == bits;
+        let parts = self.slots.as_chunks::<TOGETHER>().0.iter().zip((0..).step_by(TOGETHER));
+        let found = parts.filter(move |(part, _)| part.iter().fold(false, |any, slot| any | is_alike(slot)));
+        let slots = found.flat_map(|(part, first)| (first..).zip(part));
+        slots.filter(move |(_, slot)| is_alike(slot) && **slot != 0).map(|(index, slot)| (index, Slot(*slot)))
+    }
+
     /// Reads the entry of `slot`; `None` where it cannot be one.
     pub fn entry(&self, memory: &dyn Memory, index: usize, slot: Slot) -> Option<Entry> {
-        let at = slot.entry_at()?;
-        let mut bytes = [0; ENTRY as usize + 256];
-        let len = slot.name_len() as usize;
-        memory.load(self.at + at, &mut bytes[..ENTRY as usize + len]);
-        let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
-        let mut name = [0; 256];
-        name[..len].copy_from_slice(&bytes[ENTRY as usize..][..len]);
-        let slot_at = self.slot_at(index);
-        Some(Entry { slot: index, slot_at, position: word(0), ino: Ino(word(8)), kind: slot.kind()?, len, name })
+        let at = self.at + slot.entry_at()?;
+        let [position, ino] = [0, 8].map(|field| memory.load_word(at + field));
+        let (len, kind, slot_at) = (slot.name_len() as usize, slot.kind()?, self.slot_at(index));
+        Some(Entry { slot: index, slot_at, position, ino: Ino(ino), kind, len, name_at: at + ENTRY })
     }
 
     /// The entry of `name`, whose hash is `hash`.
     pub fn find(&self, memory: &dyn Memory, hash: u64, name: &[u8]) -> Option<Entry> {
-        let tag = hash as u32;
-        let same = self.used().filter(|(_, slot)| slot.tag() == tag && slot.name_len() == name.len() as u64);
+        let same = self.alike(TAG | NAME_LEN, u64::from(hash as u32) | (name.len() as u64) << 48);
         let mut entries = same.filter_map(|(index, slot)| self.entry(memory, index, slot));
-        entries.find(|entry| entry.name() == name)
+        entries.find(|entry| *entry.name(memory) == *name)
     }
 
     /// A position for a name of hash `hash`; `None` where 256 names have it.
     pub fn position_for(&self, memory: &dyn Memory, hash: u64) -> Option<u64> {
-        let tag = hash as u32;
-        let same = self.used().filter(|(_, slot)| slot.tag() == tag);
+        let same = self.alike(TAG, u64::from(hash as u32));
         let taken: Vec<u64> =
             same.filter_map(|(index, slot)| Some(self.entry(memory, index, slot)?.position)).collect();
         (0..1 << ORDINAL_BITS).map(|ordinal| hash << ORDINAL_BITS | ordinal).find(|position| !taken.contains(position))
@@ -210,23 +236,20 @@ impl Leaf {
         self.slots[index] = slot.0;
     }
 
-    /// Lets `change` make the entry in slot `index` name another inode, of kind `kind`.
-    pub fn redirect(&mut self, change: &mut Change<'_>, entry: &Entry, ino: Ino, kind: Kind) {
+    /// Lets `change` make `entry` name another inode, of kind `kind`.
+    pub fn redirect(&self, change: &mut Change<'_>, entry: &Entry, ino: Ino, kind: Kind) {
         let slot = Slot(self.slots[entry.slot]);
         let Some(at) = slot.entry_at() else { return };
         change.write_word(self.at + at + 8, ino.0);
-        let slot = Slot::new(entry.position, at / UNIT, entry.name(), kind);
-        if slot.0 != self.slots[entry.slot] {
-            change.write_word(entry.slot_at, slot.0);
-            self.slots[entry.slot] = slot.0;
+        if slot.with_kind(kind) != slot {
+            change.write_word(entry.slot_at, slot.with_kind(kind).0);
         }
     }
 
     /// Lets `change` remove the entry in slot `index`; whether the page has no other.
-    pub fn remove(&mut self, change: &mut Change<'_>, index: usize) -> bool {
-        self.slots[index] = 0;
+    pub fn remove(&self, change: &mut Change<'_>, index: usize) -> bool {
         change.write_word(self.slot_at(index), 0);
-        self.used().next().is_none()
+        self.used().all(|(other, _)| other == index)
     }
 }
 

@@ -241,10 +241,16 @@ impl Locks {
 
     /// All of `inos`, to be changed.
     pub fn write_all(&self, inos: &[Ino]) -> Locked<'_> {
+        let mut locked = Vec::with_capacity(4);
+        if let [ino] = inos {
+            locked.push((stripe(*ino), self.write(*ino)));
+            return Locked(locked);
+        }
         let mut indexes: Vec<u64> = inos.iter().map(|ino| stripe(*ino)).collect();
         indexes.sort_unstable();
         indexes.dedup();
-        Locked(indexes.into_iter().map(|index| (index, self.lock(index))).collect())
+        locked.extend(indexes.into_iter().map(|index| (index, self.lock(index))));
+        Locked(locked)
     }
 
     /// `more` to what is `locked`, if that needs no waiting.

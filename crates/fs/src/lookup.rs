@@ -67,7 +67,8 @@ impl FileSystem {
             }
         }
         self.each_name(&inode, cookie, &mut |entry| {
-            Ok(each(&DirEntry { name: entry.name(), ino: entry.ino, kind: entry.kind, cookie: entry.position }))
+            let name = entry.name(self.memory());
+            Ok(each(&DirEntry { name: &name, ino: entry.ino, kind: entry.kind, cookie: entry.position }))
         })
     }
 }

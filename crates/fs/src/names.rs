@@ -50,6 +50,8 @@ pub(crate) struct Hit {
 pub(crate) struct Place {
     spot: Spot,
     leaf: Option<Leaf>,
+    /// Where the page has room for it: a slot and a unit, where that was looked for.
+    room: Option<(usize, u64)>,
 }
 
 /// A word of the tree and the hashes it stands for.
@@ -101,12 +103,12 @@ impl FileSystem {
     /// Where `name` is to be in `dir`, there or not.
     pub(crate) fn seek_name(&self, dir: &Inode, name: &Name<'_>) -> Result<Place> {
         let spot = self.spot(dir, name.hash)?;
-        Ok(Place { leaf: self.leaf(&spot)?, spot })
+        Ok(Place { leaf: self.leaf(&spot)?, spot, room: None })
     }
 
     /// Looks `name` up in `dir`.
     pub(crate) fn find(&self, dir: &Inode, name: &Name<'_>) -> Result<Option<Hit>> {
-        let Place { spot, leaf } = self.seek_name(dir, name)?;
+        let Place { spot, leaf, .. } = self.seek_name(dir, name)?;
         let Some(leaf) = leaf else { return Ok(None) };
         Ok(leaf.find(self.memory(), name.hash, name.bytes).map(|entry| Hit { entry, leaf, spot }))
     }
@@ -117,7 +119,11 @@ impl FileSystem {
         if place.leaf.as_ref().is_some_and(|leaf| leaf.find(self.memory(), name.hash, name.bytes).is_some()) {
             return Err(Error::Exists);
         }
-        while let Some(leaf) = place.leaf.as_ref().filter(|leaf| leaf.room(name.bytes.len() as u64).is_none()) {
+        while let Some(leaf) = &place.leaf {
+            place.room = leaf.room(name.bytes.len() as u64);
+            if place.room.is_some() {
+                break;
+            }
             self.split(dir, &place.spot, leaf)?;
             place = self.seek_name(dir, name)?;
         }
@@ -136,7 +142,7 @@ impl FileSystem {
             Some(leaf) => leaf,
             None => self.new_leaf(change, dir, &place.spot)?,
         };
-        let room = leaf.room(name.bytes.len() as u64).ok_or(Error::NoSpace)?;
+        let room = place.room.or_else(|| leaf.room(name.bytes.len() as u64)).ok_or(Error::NoSpace)?;
         let position = leaf.position_for(self.memory(), name.hash).ok_or(Error::NoSpace)?;
         leaf.add(change, room, &NewEntry { position, ino, kind, name: name.bytes });
         dir.head.size += 1;
@@ -202,15 +208,16 @@ impl FileSystem {
 
     /// Moves those entries of `leaf` whose hash has `bit` to the new page at `at`.
     fn part(&self, change: &mut Change<'_>, leaf: &Leaf, (at, dir): (u64, Ino), bit: u32) -> Result<()> {
-        let (mut old, mut new) = (leaf.clone(), Leaf::create(change, at, dir));
+        let mut new = Leaf::create(change, at, dir);
         for (index, slot) in leaf.used() {
             let entry = leaf.entry(self.memory(), index, slot);
             let entry = entry.ok_or_else(|| self.corrupt("a page of names", leaf.at))?;
             if entry.position >> (ORDINAL_BITS + bit) & 1 == 1 {
                 let room = new.room(entry.len as u64).expect("one page's entries fit another");
-                let moved = NewEntry { position: entry.position, ino: entry.ino, kind: entry.kind, name: entry.name() };
+                let name = entry.name(self.memory());
+                let moved = NewEntry { position: entry.position, ino: entry.ino, kind: entry.kind, name: &name };
                 new.add(change, room, &moved);
-                old.remove(change, index);
+                leaf.remove(change, index);
             }
         }
         Ok(())
@@ -219,9 +226,8 @@ impl FileSystem {
     /// Lets `change` remove what was found in `dir`; its head is the caller's to write. A page without names goes too,
     /// unless the same change may have `added` one there.
     pub(crate) fn remove_name(&self, change: &mut Change<'_>, dir: &mut Inode, hit: &Hit, added: bool) {
-        let mut leaf = hit.leaf.clone();
         dir.head.size = dir.head.size.saturating_sub(1);
-        if !leaf.remove(change, hit.entry.slot) || added {
+        if !hit.leaf.remove(change, hit.entry.slot) || added {
             return;
         }
         if let Named::Page(page) = hit.spot.word.named() {
@@ -235,7 +241,7 @@ impl FileSystem {
 
     /// Lets `change` make what was found name another inode.
     pub(crate) fn redirect_name(&self, change: &mut Change<'_>, hit: &Hit, (ino, kind): (Ino, Kind)) {
-        hit.leaf.clone().redirect(change, &hit.entry, ino, kind);
+        hit.leaf.redirect(change, &hit.entry, ino, kind);
     }
 
     /// Shows the entries of `dir` behind `position` in order to `each`, until it says `false` (FN2).

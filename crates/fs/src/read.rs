@@ -13,6 +13,15 @@ impl FileSystem {
     pub fn read(&self, ino: Ino, at: u64, into: &mut [u8]) -> Result<usize> {
         match self.read_pinned(ino, at, into) {
             Some(len) => Ok(len),
+            None => self.read_anew(ino, at, into),
+        }
+    }
+
+    #[inline(never)]
+    fn read_anew(&self, ino: Ino, at: u64, into: &mut [u8]) -> Result<usize> {
+        self.look_at(ino, at);
+        match self.read_pinned(ino, at, into) {
+            Some(len) => Ok(len),
             None => self.read_locked(ino, at, into),
         }
     }

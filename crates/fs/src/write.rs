@@ -41,10 +41,20 @@ impl FileSystem {
     /// Writes from byte `at` on, which may lie past the end; how many bytes, fewer than given only where space ran out.
     pub fn write(&self, ino: Ino, at: u64, from: &[u8]) -> Result<usize> {
         self.refuse_if_read_only()?;
-        if self.data_mode() == DataMode::Sync && !self.waits() && self.write_pinned(ino, at, from).is_some() {
+        let overwrites = self.data_mode() == DataMode::Sync && !self.waits();
+        if overwrites && self.write_pinned(ino, at, from).is_some() {
             return Ok(from.len());
         }
+        self.write_anew(ino, at, from, overwrites)
+    }
+
+    #[inline(never)]
+    fn write_anew(&self, ino: Ino, at: u64, from: &[u8], overwrites: bool) -> Result<usize> {
+        // It remembers what it sees.
         let behind = self.look_behind(ino, Some(at), from.len());
+        if behind.is_none() && overwrites && self.write_pinned(ino, at, from).is_some() {
+            return Ok(from.len());
+        }
         let _pass = self.gate.pass();
         let mut stripe = self.locks.write(ino);
         if let Some(behind) = behind

@@ -70,7 +70,7 @@ impl Description {
     }
 
     /// As read(2).
-    #[inline]
+    #[inline(always)]
     pub fn read(&self, into: &mut [u8]) -> Option<usize> {
         loop {
             let at = self.offset().filter(|_| self.reads)?;
@@ -82,13 +82,13 @@ impl Description {
     }
 
     /// As pread(2).
-    #[inline]
+    #[inline(always)]
     pub fn read_at(&self, at: u64, into: &mut [u8]) -> Option<usize> {
         if self.reads { self.file.read(at, into) } else { None }
     }
 
     /// As write(2).
-    #[inline]
+    #[inline(always)]
     pub fn write(&self, from: &[u8]) -> Written {
         if self.appends() {
             let offset = self.offset().filter(|_| self.writes);
@@ -104,7 +104,7 @@ impl Description {
     }
 
     /// As pwrite(2), which appends where the description does.
-    #[inline]
+    #[inline(always)]
     pub fn write_at(&self, at: u64, from: &[u8]) -> Option<usize> {
         if !self.writes {
             return None;

@@ -1,7 +1,9 @@
 //! A file on a mount, for all descriptions of it in this process: its lease, and when to ask for one.
 //!
 //! A lease costs a round trip to the pool's owner, so it is asked for when as much has been spent on calls through the
-//! mount. One that the owner took back is asked for again after a while, and after a longer one each time.
+//! mount. One that the owner took back is asked for again at once, for who came by the mount may be another program like
+//! this one, which has its lease in a moment; were all to wait, each by the mount, none would keep one. One that is taken
+//! back again and again is asked for after a while, and after a longer one each time.
 //!
 //! Unsafe because the lease is read under a pin without counting its users.
 #![allow(unsafe_code)]
@@ -9,7 +11,7 @@
 mod looks;
 
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -28,6 +30,10 @@ const CALLS: u64 = 8;
 const CALL_BYTES: u64 = 32 << 10;
 const REST_NS: u64 = 100_000_000;
 const REST_MAX_NS: u64 = 10_000_000_000;
+/// How often in a row a lease is asked for again at once: several processes that begin to write come by the mount so often.
+const AGAIN: u32 = 64;
+/// One that was had for so long was not taken back in a row.
+const ROW_NS: u64 = 1_000_000_000;
 
 /// What a call needs of a lease; each includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -70,6 +76,8 @@ pub struct File {
     ask_at_ns: AtomicU64,
     append_at_ns: AtomicU64,
     rest_ns: AtomicU64,
+    /// Leases that were taken back in a row.
+    taken: AtomicU32,
     /// This process has a shared mapping of it: it is the kernel's.
     is_mapped: AtomicBool,
     looks: OnceLock<Looks>,
@@ -87,13 +95,16 @@ impl File {
             ask_at_ns: AtomicU64::new(0),
             append_at_ns: AtomicU64::new(0),
             rest_ns: AtomicU64::new(REST_NS),
+            taken: AtomicU32::new(0),
             is_mapped: AtomicBool::new(false),
             looks: OnceLock::new(),
         }
     }
 
     /// `work` by the lease, if there is one that is enough.
-    #[inline]
+    // Always, down to the copy: thread-locals of a library that is loaded into programs are found by a call, which a function
+    // makes once.
+    #[inline(always)]
     fn by<T>(&self, need: Need, work: impl FnOnce(&Lease) -> Option<T>) -> Option<T> {
         let _pin = pin();
         // SAFETY: who takes a lease away waits for this pin.
@@ -106,12 +117,12 @@ impl File {
         !self.lease.load(Ordering::Relaxed).is_null()
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn read(&self, at: u64, into: &mut [u8]) -> Option<usize> {
         self.by(Need::Read, |lease| lease.read(at, into))
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn write(&self, at: u64, from: &[u8]) -> Option<usize> {
         if at.checked_add(from.len() as u64)? > limit::file_bytes() {
             return None;
@@ -119,7 +130,7 @@ impl File {
         self.by(Need::Write, |lease| lease.write(at, from))
     }
 
-    #[inline]
+    #[inline(never)]
     pub fn append(&self, from: &[u8]) -> Option<(u64, usize)> {
         self.by(Need::Append, |lease| {
             let end = lease.size()?.checked_add(from.len() as u64)?;
@@ -152,6 +163,12 @@ impl File {
     }
 
     /// Everything written is durable, by whomever: while the right to write is ours the kernel has nothing dirty.
+    #[inline]
+    pub fn settle_data(&self) -> Option<()> {
+        self.by(Need::Write, Lease::sync_data)
+    }
+
+    /// And so is when that was.
     pub fn settle(&self) -> Option<()> {
         self.by(Need::Write, Lease::sync)
     }
@@ -183,8 +200,11 @@ impl File {
         // SAFETY: only who asks takes leases away.
         let held = unsafe { self.lease.load(Ordering::Acquire).as_ref() };
         if let Some(held) = held.filter(|held| held.is_good_for(need)) {
-            self.missed(held, now_ns);
-            return false;
+            if !self.missed(held, now_ns) {
+                return false;
+            }
+            self.drop_lease();
+            return self.lease_anew(need, now_ns);
         }
         let may_ask = now_ns >= self.ask_at_ns.load(Ordering::Relaxed);
         let waits = need == Need::Append && now_ns < self.append_at_ns.load(Ordering::Relaxed);
@@ -196,9 +216,14 @@ impl File {
     }
 
     /// The lease was refused what it should have been good for: others came by the mount, or are about to, and then it
-    /// is good for reading; or it stands no more.
-    fn missed(&self, held: &Held, now_ns: u64) {
+    /// is good for reading; or it stands no more. Whether to ask for another one at once.
+    fn missed(&self, held: &Held, now_ns: u64) -> bool {
         let (stands, writes) = (held.lease.size().is_some(), held.is_good_for(Need::Write));
+        let before = if now_ns - held.since_ns > ROW_NS { 0 } else { self.taken.load(Ordering::Relaxed) };
+        self.taken.store(before.saturating_add(1), Ordering::Relaxed);
+        if stands && writes && before < AGAIN {
+            return true;
+        }
         if writes || !stands {
             self.rest(now_ns, now_ns - held.since_ns);
         }
@@ -207,6 +232,7 @@ impl File {
         } else {
             self.drop_lease();
         }
+        false
     }
 
     /// Asks for no lease for a while; for a longer one if the last was had for a short time only.

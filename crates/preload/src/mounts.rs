@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::SystemTime;
 
 use ferrite_fs::Time;
 use ferrite_fs::direct::{Session, read_mount_source, unescaped};
+use ferrite_medium::stamp_ns;
 use parking_lot::Mutex;
 
 use crate::{real, tally};
@@ -69,8 +69,7 @@ impl Mount {
 }
 
 fn time() -> Time {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    Time(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
+    Time(stamp_ns())
 }
 
 /// The mount whose files have the device number `device` ("0:42"), if it is ours. Whoever asks has a file on it open, so

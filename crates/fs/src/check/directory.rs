@@ -84,9 +84,10 @@ impl Collector<'_> {
                 self.wrong.push(wrong.fixed_by(Fix::word(leaf.slot_at(index), 0, LOST_NAMES)));
                 continue;
             };
-            let wanted = hash(self.media.shape.hash_seed, entry.name());
+            let name = entry.name(memory);
+            let wanted = hash(self.media.shape.hash_seed, &name);
             if entry.position >> ORDINAL_BITS != wanted || !hashes.contains(&wanted) {
-                let name = String::from_utf8_lossy(entry.name()).into_owned();
+                let name = String::from_utf8_lossy(&name).into_owned();
                 let wrong =
                     Wrong::new(format!("name {name:?} of directory {} is where nobody finds it", dir.ino.0), at);
                 self.wrong.push(wrong.fixed_by(Fix::word(entry.slot_at, 0, LOST_NAMES)));

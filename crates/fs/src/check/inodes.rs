@@ -93,7 +93,7 @@ impl<'a> Survey<'a> {
             self.mend(right, format_args!("says it has {} pages and has {pages}", inode.head.pages), COUNTED);
         }
         for entry in entries {
-            let name = String::from_utf8_lossy(entry.name()).into_owned();
+            let name = String::from_utf8_lossy(&entry.name(self.media.memory)).into_owned();
             let Some(child) = self.inodes.get(&entry.ino) else {
                 let what =
                     format!("inode {} has the name {name:?} for inode {}, which is free", inode.ino.0, entry.ino.0);

@@ -1,14 +1,12 @@
 //! Lets clients in to a file system whose pool serves nothing else: a program's that has one in its own process.
 
 use std::fmt::Display;
-use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 
 use ferrite_pool::Error as PoolError;
-use ferrite_pool::owner::{Caller, Claim, Handler, Listening, Progress, Reply, claim};
+use ferrite_pool::owner::{Call, Caller, Claim, Handler, Listening, Reply, claim};
 use serde::Deserialize;
-use serde_json::Value;
 
 use super::request::Request;
 use crate::fs::FileSystem;
@@ -26,18 +24,12 @@ struct Porter {
 }
 
 impl Handler for Porter {
-    fn call(
-        &self,
-        caller: &Caller,
-        request: Value,
-        _: Vec<OwnedFd>,
-        _: &mut dyn FnMut(Progress) -> bool,
-    ) -> std::result::Result<Reply, String> {
-        let request = Request::deserialize(&request).map_err(|error| error.to_string())?;
+    fn call(&self, call: Call<'_>) -> std::result::Result<Reply, String> {
+        let request = Request::deserialize(&call.request).map_err(|error| error.to_string())?;
         if request.file_system() != self.fs.tag().name {
             return Err(format!("there is no file system {:?} here", request.file_system()));
         }
-        self.fs.answer(self.boot_id, caller, &request).map_err(|error| error.to_string())
+        self.fs.answer(self.boot_id, call.caller, &request).map_err(|error| error.to_string())
     }
 
     fn gone(&self, caller: &Caller) {

@@ -12,6 +12,7 @@ use super::board::{Board, Version};
 use super::state::{Mode, State};
 use crate::Ino;
 use crate::glance::{Found, Sight, Viewer};
+use crate::hints::{self, Piece};
 use crate::inode::End;
 use crate::layout::FILE_BYTES_MAX;
 use crate::write::TIME_GRAIN_NS;
@@ -119,6 +120,41 @@ impl<M: Memory + ?Sized> Hands<'_, M> {
         if self.is_still(version) && self.lets_read() { Tried::Done(file.size) } else { Tried::Overtaken }
     }
 
+    /// Where `len` bytes from byte `at` on lie together, by what this thread saw of the file before, and that; nothing is
+    /// said of other cases. Within the pool, whatever was found.
+    #[inline(always)]
+    fn recall(&self, version: Version, at: u64, len: usize) -> Option<(Sight, u64)> {
+        let seen = self.viewer(version).recall(at)?;
+        self.place_of(version, &seen, (at, len)).map(|place| (seen, place))
+    }
+
+    #[inline(always)]
+    fn place_of(&self, version: Version, seen: &Sight, (at, len): (u64, usize)) -> Option<u64> {
+        let place = self.viewer(version).place_of(seen, at, len)?;
+        place.checked_add(len as u64).filter(|end| *end <= self.memory.size())?;
+        Some(place)
+    }
+
+    /// Reads all of `into` from byte `at` on in the usual case, which is to take few instructions: nothing is said of others.
+    #[inline(always)]
+    pub fn read_together(&self, at: u64, into: &mut [u8]) -> Option<()> {
+        let last = hints::last(Piece { board: self.board.id, ino: self.ino, block: at / CHUNK })?;
+        if let Some(place) = last.place_ahead(at, into.len()) {
+            self.memory.ask_for(place);
+        }
+        let version = self.board.even_version(self.ino).filter(|_| self.lets_read())?;
+        let file = last.after(version)?;
+        if !self.viewer(version).is_as_seen(&file) {
+            return None;
+        }
+        let place = self.place_of(version, &file, (at, into.len()))?;
+        if file.is_unread() {
+            return None;
+        }
+        self.memory.load(place, into);
+        (self.is_still(version) && self.lets_read()).then_some(())
+    }
+
     /// Reads from byte `at` on; how many bytes, and whether the inode is to say that it was read.
     #[inline]
     pub fn read(&self, at: u64, into: &mut [u8]) -> Tried<(usize, bool)> {
@@ -170,6 +206,30 @@ impl<M: Memory + ?Sized> Hands<'_, M> {
         }
     }
 
+    /// Writes over what is there in the usual case, as [`Hands::read_together`] reads; the time of the last change that the
+    /// inode says (FG1, FG2).
+    #[inline(always)]
+    pub fn write_together(&self, seat: usize, at: u64, from: &[u8]) -> Option<i64> {
+        let _pin = self.foreign.pin(self.board.pin(seat))?;
+        let version = self.board.version_to_write(self.ino).filter(|_| self.lets_write())?;
+        let (file, place) = self.recall(version, at, from.len())?;
+        if !self.is_still(version) {
+            return None;
+        }
+        #[cfg(test)]
+        super::pause_if_told(super::Point::Store);
+        self.memory.store(place, from, Scheme::Nt);
+        self.counts(version).then_some(file.mtime)
+    }
+
+    /// Makes what was stored durable; whether it is in the file, as nobody changed or took anything away meanwhile.
+    #[inline(always)]
+    fn counts(&self, version: Version) -> bool {
+        self.memory.fence();
+        self.foreign.order();
+        self.is_still(version) && self.board.version_to_write(self.ino).is_some() && self.lets_write()
+    }
+
     /// Writes over what is there (FG1, FG2); the time of the last change that the inode says.
     #[inline]
     pub fn write(&self, seat: usize, at: u64, from: &[u8]) -> Tried<i64> {
@@ -190,10 +250,7 @@ impl<M: Memory + ?Sized> Hands<'_, M> {
         if stored != Tried::Done(()) {
             return if stored == Tried::Overtaken { Tried::Overtaken } else { Tried::Refused };
         }
-        self.memory.fence();
-        self.foreign.order();
-        let counts = self.is_still(version) && self.board.version_to_write(self.ino).is_some() && self.lets_write();
-        if counts { Tried::Done(file.mtime) } else { Tried::Overtaken }
+        if self.counts(version) { Tried::Done(file.mtime) } else { Tried::Overtaken }
     }
 
     /// Stores where pages are, while nothing changes.

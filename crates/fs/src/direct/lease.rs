@@ -50,9 +50,17 @@ impl Lease {
     }
 
     /// Reads from byte `at` on; how many bytes: fewer than asked for at the end only, none at the end.
-    #[inline]
+    #[inline(always)]
     pub fn read(&self, at: u64, into: &mut [u8]) -> Option<usize> {
         let hands = self.hands()?;
+        match hands.read_together(at, into) {
+            Some(()) => Some(into.len()),
+            None => self.read_slowly(&hands, at, into),
+        }
+    }
+
+    #[inline(never)]
+    fn read_slowly(&self, hands: &Hands<'_, Mapped>, at: u64, into: &mut [u8]) -> Option<usize> {
         let (len, is_to_note) = again(|| hands.read(at, into))?;
         if is_to_note {
             self.note_access();
@@ -70,18 +78,31 @@ impl Lease {
 
     /// Writes from byte `at` on, over what is there or, with an exclusive lease, behind the end too; how many bytes: all of
     /// them, durable on return.
-    #[inline]
+    #[inline(always)]
     pub fn write(&self, at: u64, from: &[u8]) -> Option<usize> {
         let (hands, seat) = (self.hands()?, seat::seat(&self.session)?);
+        match hands.write_together(seat, at, from) {
+            Some(mtime) => self.note_write(&hands, mtime),
+            None => self.write_slowly(&hands, seat, at, from)?,
+        }
+        Some(from.len())
+    }
+
+    #[inline(never)]
+    fn write_slowly(&self, hands: &Hands<'_, Mapped>, seat: usize, at: u64, from: &[u8]) -> Option<()> {
         match again(|| hands.write(seat, at, from)) {
-            Some(mtime) => {
-                let now = (self.session.clock)().0;
-                if hands.is_to_note(mtime, now) {
-                    self.session.board().written(self.slot).store(now as u64, Ordering::Relaxed);
-                }
-                Some(from.len())
-            }
-            None => self.extend(&hands, seat, Some(at), from).map(|_| from.len()),
+            Some(mtime) => self.note_write(hands, mtime),
+            None => _ = self.extend(hands, seat, Some(at), from)?,
+        }
+        Some(())
+    }
+
+    /// Notes when the file, whose inode says that it changed at `mtime`, was written to.
+    #[inline]
+    fn note_write(&self, hands: &Hands<'_, Mapped>, mtime: i64) {
+        let now = (self.session.clock)().0;
+        if hands.is_to_note(mtime, now) {
+            self.session.board().written(self.slot).store(now as u64, Ordering::Relaxed);
         }
     }
 
@@ -138,11 +159,16 @@ impl Lease {
         self.session.resize(self.ino, size)
     }
 
-    /// Every byte was durable when its write returned. Where the inode does not say yet when that was, the owner is to be
-    /// asked.
+    /// Every byte was durable when its write returned, and every size.
+    #[inline]
+    pub fn sync_data(&self) -> Option<()> {
+        self.hands()?.lets_read().then_some(())
+    }
+
+    /// The same, and the inode says when that was; where it does not yet, the owner is to be asked.
     pub fn sync(&self) -> Option<()> {
         let is_noted = self.session.board().written(self.slot).load(Ordering::Relaxed) == 0;
-        (is_noted && self.hands()?.lets_read()).then_some(())
+        self.sync_data().filter(|()| is_noted)
     }
 }
 

@@ -111,6 +111,7 @@ fn a_client_asks_the_owner_to_keep_the_time_of_what_it_syncs() {
     assert_eq!(lease.sync(), Some(()), "nothing was written");
     assert_eq!(lease.write(0, &[2; 100]), Some(100));
     assert_eq!(lease.sync(), None, "the inode does not say the time yet");
+    assert_eq!(lease.sync_data(), Some(()), "and fdatasync promises no times");
     house.fs.fsync(ino).expect("durable");
     assert_eq!(lease.sync(), Some(()));
 }

@@ -29,7 +29,7 @@ entry! { fsync, (fd: c_int) -> c_int {
 }}
 
 entry! { fdatasync, (fd: c_int) -> c_int {
-    match table::with(fd, |it| it.file.settle()) {
+    match table::with(fd, |it| it.file.settle_data()) {
         Some(Some(())) => 0,
         // SAFETY: no pointer is passed.
         _ => unsafe { real::fdatasync(fd) },

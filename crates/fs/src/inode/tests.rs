@@ -1,0 +1,64 @@
+use ferrite_crash::{Crash, LyingMemory, Model, Options, explore};
+use ferrite_medium::Span;
+
+use super::*;
+
+const AT: u64 = 4096;
+const SEVEN: i64 = 7;
+
+/// An inode that says of everything 1, in an epoch that `direct` is not of, where everything is garbage.
+fn fresh(model: Model) -> LyingMemory {
+    let memory = LyingMemory::new(2 * AT, model);
+    let mut media = Media::new_zeroed();
+    (media.head.mode, media.head.links, media.head.size) = (0o100_644, 1, 1 | 5 << SIZE_BITS);
+    (media.head.mtime, media.head.ctime, media.head.atime) = (1, 1, 1);
+    media.direct = Direct { mtime: -9, ctime: -9, atime: -9, size: 999 | 4 << SIZE_BITS, reserved: [0; 4] };
+    memory.store(AT, media.as_bytes(), Scheme::Nt);
+    memory.persist(Span::new(0, 2 * AT)).expect("it is memory");
+    memory.forget_trace();
+    memory
+}
+
+fn load(memory: &LyingMemory) -> Inode {
+    Inode::load(memory, Ino(1), AT)
+}
+
+/// Whether what a crash left of sizes and times is among `sizes` and `times`.
+fn ensure(memory: &LyingMemory, sizes: &[u64], times: &[i64]) -> Result<(), String> {
+    let inode = load(memory);
+    let Head { size, mtime, ctime, atime, .. } = inode.head;
+    let is_whole = sizes.contains(&size) && [mtime, ctime, atime].iter().all(|time| times.contains(time));
+    if is_whole { Ok(()) } else { Err(format!("size {size}, times {mtime}, {ctime} and {atime}")) }
+}
+
+/// FI3: a crash in the first store of an epoch leaves the inode of before or of after, and no time that it never had; in
+/// later ones each word is of before or of after. What was settled stays.
+#[test]
+fn fi3_a_crash_leaves_no_time_of_another_epoch() {
+    for model in Model::ALL {
+        let memory = fresh(model);
+        let appended = |size| End::of(&memory, AT).store(&memory, size, (SEVEN, SEVEN));
+        appended(20);
+        memory.settle().expect("it is memory");
+        memory.mark(1);
+        appended(30);
+        memory.settle().expect("it is memory");
+        memory.mark(2);
+        let mut inode = load(&memory);
+        (inode.head.size, inode.head.mtime) = (40, 8);
+        inode.store_direct(&memory);
+        memory.settle().expect("it is memory");
+        memory.mark(3);
+        let judge = |crash: &Crash<'_>| {
+            let memory = crash.memory();
+            match crash.last_mark() {
+                None if model == Model::FILE => ensure(&memory, &[1, 20], &[-9, 1, SEVEN]),
+                None => ensure(&memory, &[1], &[1]).or_else(|_| ensure(&memory, &[20], &[SEVEN])),
+                Some(1) => ensure(&memory, &[20, 30], &[SEVEN]),
+                Some(2) => ensure(&memory, &[30, 40], &[SEVEN, 8]),
+                Some(_) => ensure(&memory, &[40], &[SEVEN, 8]),
+            }
+        };
+        explore(&memory, &Options::default(), judge).assert_clean();
+    }
+}
