@@ -1,9 +1,9 @@
 //! The library as C programs meet it: installed, found by pkg-config, compiled against, and run under valgrind.
 
 use std::collections::BTreeMap;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Lines, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 const EXAMPLES: [&str; 3] = ["counter", "words", "jobs"];
 
@@ -46,6 +46,10 @@ impl Installed {
 
     /// Compiles an example, against the shared library or the static one.
     fn compile(&self, name: &str, is_static: bool) -> PathBuf {
+        self.compile_from("examples", name, is_static)
+    }
+
+    fn compile_from(&self, folder: &str, name: &str, is_static: bool) -> PathBuf {
         let program = self.folder.path().join(format!("{name}{}", if is_static { "-static" } else { "" }));
         let lib = self.folder.path().join("lib");
         let mut flags = self.flags(if is_static { &["--static"] } else { &[] });
@@ -53,7 +57,7 @@ impl Installed {
             flags.retain(|flag| flag != "-lferrite");
             flags.insert(0, lib.join("libferrite.a").display().to_string());
         }
-        let source = here().join(format!("examples/{name}.c"));
+        let source = here().join(format!("{folder}/{name}.c"));
         let mut gcc = Command::new("gcc");
         gcc.args(["-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-g", "-o"]).arg(&program).arg(source);
         run(gcc.args(flags).arg(format!("-Wl,-rpath,{}", lib.display())), "");
@@ -119,6 +123,82 @@ fn examples_lose_no_memory_under_valgrind() {
         // What it stored without the instructions that valgrind lacks is there for the processor that has them.
         let next = told(Command::new(&program));
         assert!(!next.is_empty() && next != "1 1\n", "{next}");
+    }
+}
+
+/// A program that tells who owns its store, and then waits for a line.
+struct Waiting {
+    process: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Waiting {
+    fn start(command: &mut Command) -> Self {
+        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
+        let lines = BufReader::new(process.stdout.take().expect("piped")).lines();
+        Self { process, lines }
+    }
+
+    fn line(&mut self) -> String {
+        self.lines.next().expect("it says something").expect("text")
+    }
+
+    fn go_on(&mut self) {
+        self.process.stdin.as_mut().expect("piped").write_all(b"\n").expect("it waits");
+    }
+
+    fn kill(mut self) {
+        self.process.kill().expect("killed");
+        self.process.wait().expect("reaped");
+    }
+
+    fn end(mut self) {
+        self.go_on();
+        let status = self.process.wait().expect("it ends");
+        assert!(status.success(), "{status}");
+    }
+}
+
+/// HO4: a client whose owner was killed is told so by its next change of any object, and loses nothing that it was told.
+fn outlive(client: &mut Command, server: &mut dyn FnMut() -> Command, is_served_again: bool) {
+    let mut owner = Waiting::start(&mut server());
+    assert_eq!(owner.line(), "0", "it owns the store itself");
+    let mut client = Waiting::start(client);
+    assert_eq!(client.line(), owner.process.id().to_string());
+    owner.kill();
+    let next = is_served_again.then(|| {
+        let mut next = Waiting::start(&mut server());
+        assert_eq!(next.line(), "0");
+        next
+    });
+    client.go_on();
+    let told = client.line();
+    assert!(told.contains("has ended") && told.contains("open the pool again"), "{told}");
+    assert_eq!(client.line(), next.as_ref().map_or(0, |next| next.process.id()).to_string());
+    client.end();
+    if let Some(next) = next {
+        next.end();
+    }
+}
+
+#[test]
+fn a_killed_owner_revokes_what_it_lent() {
+    let installed = Installed::new();
+    let program = installed.compile_from("tests", "survivor", false);
+    let has_valgrind = Command::new("valgrind").arg("--version").output().is_ok();
+    for (number, (checked, is_served_again)) in [(false, false), (false, true), (true, true)].into_iter().enumerate() {
+        if checked && !has_valgrind {
+            println!("skipped: there is no valgrind");
+            continue;
+        }
+        let store = installed.store(&format!("{number}.pool"));
+        let mut client = if checked { valgrind(&program) } else { Command::new(&program) };
+        let mut server = || {
+            let mut server = Command::new(&program);
+            server.arg(&store).arg("serve");
+            server
+        };
+        outlive(client.arg(&store).arg("use"), &mut server, is_served_again);
     }
 }
 

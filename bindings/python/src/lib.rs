@@ -3,6 +3,7 @@
 //! Bytes are copied in and out: no reference into persistent memory lives in Python. What may wait for a disk is done
 //! without the interpreter's lock.
 
+mod bundle;
 mod handle;
 mod log;
 mod map;
@@ -20,6 +21,8 @@ fn _ferrite(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<map::Map>()?;
     module.add_class::<map::Batch>()?;
     module.add_class::<queue::Queue>()?;
+    module.add_class::<bundle::Bundle>()?;
+    module.add_class::<bundle::Change>()?;
     module.add_class::<log::Log>()?;
     module.add_function(wrap_pyfunction!(store::restore, module)?)?;
     module.add("VALUE_BYTES_MAX", ferrite_object::VALUE_BYTES_MAX)?;

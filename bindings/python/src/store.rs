@@ -9,6 +9,7 @@ use ferrite_pool::TagKind;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
+use crate::bundle::Bundle;
 use crate::handle::{Handle, raised};
 use crate::log::Log;
 use crate::map::Map;
@@ -70,6 +71,19 @@ impl Store {
     ) -> PyResult<Queue> {
         let logging = logging(log_bytes, checkpoint_records, checkpoint_bytes, salvage);
         self.0.work(py, |store| store.queue(name, logging)).map(Queue::new)
+    }
+
+    fn bundle(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        log_bytes: u64,
+        checkpoint_records: u64,
+        checkpoint_bytes: Option<u64>,
+        salvage: bool,
+    ) -> PyResult<Bundle> {
+        let logging = logging(log_bytes, checkpoint_records, checkpoint_bytes, salvage);
+        self.0.work(py, |store| store.bundle(name, logging)).map(Bundle::new)
     }
 
     fn log(&self, py: Python<'_>, name: &str, log_bytes: u64, salvage: bool) -> PyResult<Log> {

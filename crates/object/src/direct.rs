@@ -18,13 +18,13 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use ferrite_medium::{Memory, Scheme, Span, crc32};
+use ferrite_medium::{Latch, LatchGuard, Memory, Scheme, Span, crc32};
 use ferrite_pool::holding::Holding;
 use ferrite_pool::{Freeze, Role, Stream, Tag};
-use parking_lot::{Condvar, Mutex, MutexGuard};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::form::{Form, Label, PAGE};
+use crate::still::Still;
 use crate::{Error, Result};
 
 /// Bytes before the value.
@@ -50,8 +50,8 @@ pub struct DirectBytes {
     salt: u32,
     value_bytes: usize,
     scheme: Scheme,
-    state: Mutex<State>,
-    thawed: Condvar,
+    state: Latch<State>,
+    still: Still,
 }
 
 /// Bytes that a slot for a value of `value_bytes` takes.
@@ -150,9 +150,9 @@ impl DirectBytes {
         let newest = slots.newest();
         let image = newest.map_or_else(|| vec![0; slot_bytes(initial.len())], |newest| slots.images[newest].clone());
         let sequence = newest.and_then(|newest| slots.sequences[newest]).unwrap_or(0);
-        let state = Mutex::new(State { draft: image.clone(), image, sequence, frozen: false });
+        let state = Latch::new(State { draft: image.clone(), image, sequence, frozen: false });
         let value_bytes = initial.len();
-        let value = Arc::new(Self { holding, at, salt, value_bytes, scheme, state, thawed: Condvar::new() });
+        let value = Arc::new(Self { holding, at, salt, value_bytes, scheme, state, still: Still::default() });
         let service: Arc<dyn Freeze> = value.clone();
         value.holding.register_freezer(Arc::downgrade(&service));
         match newest {
@@ -217,9 +217,14 @@ impl DirectBytes {
         Ok(told)
     }
 
-    fn writable(&self) -> Result<MutexGuard<'_, State>> {
+    #[inline]
+    fn writable(&self) -> Result<LatchGuard<'_, State>> {
         let mut state = self.state.lock();
-        self.thawed.wait_while(&mut state, |state| state.frozen);
+        while state.frozen {
+            drop(state);
+            self.still.wait();
+            state = self.state.lock();
+        }
         self.holding.check_poison()?;
         Ok(state)
     }
@@ -243,12 +248,13 @@ impl DirectBytes {
 
 impl Freeze for DirectBytes {
     fn freeze(&self) {
+        self.still.close();
         self.state.lock().frozen = true;
     }
 
     fn thaw(&self) {
         self.state.lock().frozen = false;
-        self.thawed.notify_all();
+        self.still.open();
     }
 }
 

@@ -14,11 +14,13 @@
 //!
 //! - *direct update*: a value of up to 2032 bytes, updated in place, all or nothing: [`Direct`];
 //! - *logging*: a structure in DRAM, each change a small record: [`Log`] is such a log as it is;
-//! - *checkpointing* with logging, for structures of any size: [`Logged`], and on it [`Map`] and [`Queue`].
+//! - *checkpointing* with logging, for structures of any size: [`Logged`], and on it [`Map`] and [`Queue`], and
+//!   [`Bundle`] where several of them change together.
 //!
 //! Nothing that is handed out depends on where an object lies: that changes from run to run. Every change is durable when
 //! its call returns, as far as the store's medium is ([`Store::survival`]).
 
+mod bundle;
 mod checkpoint;
 mod direct;
 mod error;
@@ -35,16 +37,18 @@ mod pages;
 mod proof;
 mod queue;
 mod step;
+mod still;
 mod store;
 mod word;
 
+pub use bundle::{Bundle, BundleChange, Members};
 pub use direct::{Direct, DirectBytes, VALUE_BYTES_MAX};
 pub use error::{Error, Result};
 pub use log::Log;
 pub use logged::{Logged, Logging, Loss, Structure};
 pub use map::{Entries, Map, MapBatch};
 pub use owner::ObjectOwner;
-pub use queue::{End, Queue, Waiting};
+pub use queue::{End, Queue, QueueBatch, Waiting};
 pub use store::{Finalized, Finish, NewStore, OpenStore, Store};
 
 /// What checksums of the object of this generation start from.

@@ -16,12 +16,13 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use ferrite_medium::{Latch, LatchGuard};
 use ferrite_pool::holding::Holding;
 use ferrite_pool::{Freeze, Log as Records, Position};
-use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::form::{Form, Label};
 use crate::logged::Loss;
+use crate::still::Still;
 use crate::{Error, Result, word};
 
 /// Bytes before an entry.
@@ -41,8 +42,8 @@ struct State {
 #[derive(Debug)]
 pub struct Log {
     holding: Arc<Holding>,
-    state: Mutex<State>,
-    thawed: Condvar,
+    state: Latch<State>,
+    still: Still,
     losses: Vec<Loss>,
     /// What a salvage found behind the damage; these are no longer in the log.
     rescued: Vec<(u64, Vec<u8>)>,
@@ -104,7 +105,7 @@ impl Log {
         let records = Records::open_within(Arc::clone(&holding))?;
         let mut state = State { records, first: 0, places: VecDeque::new(), frozen: false };
         let (losses, rescued) = state.find(&holding)?;
-        let log = Self { holding, state: Mutex::new(state), thawed: Condvar::new(), losses, rescued };
+        let log = Self { holding, state: Latch::new(state), still: Still::default(), losses, rescued };
         if let Some(Loss { what, at }) = log.losses.first().filter(|_| !salvage).cloned() {
             return Err(Error::Damaged { name: log.name(), what, at });
         }
@@ -225,9 +226,14 @@ impl Log {
         Ok(())
     }
 
-    fn writable(&self) -> Result<MutexGuard<'_, State>> {
+    #[inline]
+    fn writable(&self) -> Result<LatchGuard<'_, State>> {
         let mut state = self.state.lock();
-        self.thawed.wait_while(&mut state, |state| state.frozen);
+        while state.frozen {
+            drop(state);
+            self.still.wait();
+            state = self.state.lock();
+        }
         self.holding.check_poison()?;
         Ok(state)
     }
@@ -235,12 +241,13 @@ impl Log {
 
 impl Freeze for Log {
     fn freeze(&self) {
+        self.still.close();
         self.state.lock().frozen = true;
     }
 
     fn thaw(&self) {
         self.state.lock().frozen = false;
-        self.thawed.notify_all();
+        self.still.open();
     }
 }
 

@@ -25,6 +25,36 @@ const CLEAR: u8 = 3;
 pub struct Entries(BTreeMap<Vec<u8>, Vec<u8>>);
 
 impl Entries {
+    pub(crate) const NONE: Self = Self(BTreeMap::new());
+
+    /// What `key` has.
+    pub fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
+        self.0.get(key).cloned()
+    }
+
+    /// Whether `key` is there.
+    pub fn contains(&self, key: &[u8]) -> bool {
+        self.0.contains_key(key)
+    }
+
+    /// How many keys there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Up to `count` keys with their values, in order, from the first on that is greater than `after`, or from the
+    /// start.
+    pub fn page(&self, after: Option<&[u8]>, count: usize) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let range = self.0.range::<[u8], _>((from, Bound::Unbounded));
+        range.take(count).map(|(key, value)| (key.clone(), value.clone())).collect()
+    }
+
     /// Sets what `key` has; where it has something, in the room of that.
     fn put(&mut self, key: &[u8], value: &[u8]) {
         match self.0.get_mut(key) {
@@ -74,6 +104,10 @@ impl Structure for Entries {
 pub struct MapBatch(Vec<u8>);
 
 impl MapBatch {
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
     /// Sets what `key` has.
     pub fn put(&mut self, key: &[u8], value: &[u8]) -> &mut Self {
         self.0.reserve(9 + key.len() + value.len());
@@ -116,17 +150,17 @@ impl Map {
 
     /// What `key` has.
     pub fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
-        self.0.read(|entries| entries.0.get(key).cloned())
+        self.0.read(|entries| entries.get(key))
     }
 
     /// Whether `key` is there.
     pub fn contains(&self, key: &[u8]) -> bool {
-        self.0.read(|entries| entries.0.contains_key(key))
+        self.0.read(|entries| entries.contains(key))
     }
 
     /// How many keys there are.
     pub fn len(&self) -> usize {
-        self.0.read(|entries| entries.0.len())
+        self.0.read(Entries::len)
     }
 
     /// Whether there are none.
@@ -137,11 +171,7 @@ impl Map {
     /// Up to `count` keys with their values, in order, from the first on that is greater than `after`, or from the
     /// start. Each call sees the map as of one moment.
     pub fn page(&self, after: Option<&[u8]>, count: usize) -> Vec<(Vec<u8>, Vec<u8>)> {
-        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-        self.0.read(|entries| {
-            let range = entries.0.range::<[u8], _>((from, Bound::Unbounded));
-            range.take(count).map(|(key, value)| (key.clone(), value.clone())).collect()
-        })
+        self.0.read(|entries| entries.page(after, count))
     }
 
     /// Sets what `key` has.

@@ -30,6 +30,72 @@ const CLEAR: u8 = 5;
 #[derive(Debug, Default)]
 pub struct Waiting(VecDeque<Vec<u8>>);
 
+impl Waiting {
+    pub(crate) const NOTHING: Self = Self(VecDeque::new());
+
+    /// How many entries there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Entry `index`, counted from the front.
+    pub fn get(&self, index: usize) -> Option<Vec<u8>> {
+        self.0.get(index).cloned()
+    }
+}
+
+/// Changes of a queue that happen together or not at all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct QueueBatch(Vec<u8>);
+
+impl QueueBatch {
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Adds `entry` at `end`.
+    pub fn push(&mut self, end: End, entry: &[u8]) -> &mut Self {
+        self.0.push(end as u8);
+        self.0.extend_from_slice(&len_of(entry));
+        self.0.extend_from_slice(entry);
+        self
+    }
+
+    /// Takes the entry at `end` away.
+    pub fn pop(&mut self, end: End) -> &mut Self {
+        self.0.push(end as u8 + POP);
+        self
+    }
+
+    /// Takes every entry away.
+    pub fn clear(&mut self) -> &mut Self {
+        self.0.push(CLEAR);
+        self
+    }
+
+    /// Whether a queue of `len` entries has what this takes away.
+    pub(crate) fn fits(&self, len: usize) -> bool {
+        let (mut steps, mut len) = (Steps(&self.0), len);
+        while let Some(step) = steps.byte() {
+            match step {
+                1 | 2 => {
+                    steps.sized();
+                    len += 1;
+                }
+                CLEAR => len = 0,
+                _ if len == 0 => return false,
+                _ => len -= 1,
+            }
+        }
+        true
+    }
+}
+
 impl Structure for Waiting {
     const TYPE: &'static str = "queue";
 
@@ -80,7 +146,7 @@ impl Queue {
 
     /// How many entries there are.
     pub fn len(&self) -> usize {
-        self.0.read(|waiting| waiting.0.len())
+        self.0.read(Waiting::len)
     }
 
     /// Whether there are none.
@@ -90,7 +156,7 @@ impl Queue {
 
     /// Entry `index`, counted from the front.
     pub fn get(&self, index: usize) -> Option<Vec<u8>> {
-        self.0.read(|waiting| waiting.0.get(index).cloned())
+        self.0.read(|waiting| waiting.get(index))
     }
 
     /// Adds `entry` at `end`.
@@ -100,13 +166,9 @@ impl Queue {
 
     /// Adds all `entries` at `end`, one after another, together also for a crash.
     pub fn push_all(&self, end: End, entries: &[&[u8]]) -> Result<()> {
-        let mut change = Vec::with_capacity(entries.iter().map(|entry| entry.len() + 5).sum());
-        for entry in entries {
-            change.push(end as u8);
-            change.extend(len_of(entry));
-            change.extend_from_slice(entry);
-        }
-        self.0.make(&change)
+        let mut batch = QueueBatch(Vec::with_capacity(entries.iter().map(|entry| entry.len() + 5).sum()));
+        entries.iter().for_each(|entry| _ = batch.push(end, entry));
+        self.0.make(&batch.0)
     }
 
     /// Takes the entry at `end` away; it, or none where the queue is empty. When this returns no crash brings it back.

@@ -22,7 +22,7 @@ use crate::form::Label;
 use crate::log::{self, Log};
 use crate::logged::{self, Logged, Logging, Structure};
 use crate::owner::ObjectOwner;
-use crate::{Error, Map, Queue, Result};
+use crate::{Bundle, Error, Map, Queue, Result};
 
 use desk::Desk;
 
@@ -244,6 +244,11 @@ impl Store {
     /// A queue; made where there is none of that name.
     pub fn queue(&self, name: &str, logging: Logging) -> Result<Queue> {
         Ok(Queue::new(self.logged(name, logging)?))
+    }
+
+    /// Maps and queues that change together; made where there is none of that name.
+    pub fn bundle(&self, name: &str, logging: Logging) -> Result<Bundle> {
+        Ok(Bundle::new(self.logged(name, logging)?))
     }
 
     /// A structure of one's own; made where there is none of that name.

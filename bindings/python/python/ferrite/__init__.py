@@ -38,21 +38,28 @@ from ._ferrite import (
     RevokedError,
     WrongTypeError,
 )
-from ._objects import Log, Map, Queue, Transaction, Value
+from ._bundle import Bundle, BundleTransaction, MapView, QueueChange, QueueView
+from ._objects import Log, Map, MapChange, Queue, Transaction, Value
 from ._store import Store, Tag, size
 
 __all__ = [
     "VALUE_BYTES_MAX",
+    "Bundle",
+    "BundleTransaction",
     "BusyError",
     "DamagedError",
     "FerriteError",
     "FullError",
     "Log",
     "Map",
+    "MapChange",
+    "MapView",
     "NotFoundError",
     "PoisonedError",
-    "RevokedError",
     "Queue",
+    "QueueChange",
+    "QueueView",
+    "RevokedError",
     "Store",
     "Tag",
     "Transaction",

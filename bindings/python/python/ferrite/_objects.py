@@ -9,6 +9,7 @@ from typing import (
     Iterable,
     Iterator,
     List,
+    Mapping,
     MutableMapping,
     Optional,
     Tuple,
@@ -142,17 +143,14 @@ class Map(Object, MutableMapping[bytes, bytes]):
         return self._native.losses()
 
 
-class Transaction(MutableMapping[bytes, bytes]):
-    """A map as it will be, and changes that are made together at the end of the ``with``. For one thread.
+class MapChange(MutableMapping[bytes, bytes]):
+    """A map as it will be: reading sees the changes made so far over what the map holds. For one thread."""
 
-    Reading sees the changes made so far over what the map holds.
-    """
-
-    def __init__(self, of: Map) -> None:
-        self._map = of
+    def __init__(self, of: Mapping[bytes, bytes], batch: Any) -> None:
+        self._of = of
         self._changes: "dict[bytes, Optional[bytes]]" = {}
         self._cleared = False
-        self._batch = _ferrite.Batch()
+        self._batch = batch
         self._done = False
 
     def _ensure_open(self) -> None:
@@ -168,7 +166,7 @@ class Transaction(MutableMapping[bytes, bytes]):
             return found
         if self._cleared:
             raise KeyError(key)
-        return self._map[key]
+        return self._of[key]
 
     def __setitem__(self, key: Bytes, value: Bytes) -> None:
         self._ensure_open()
@@ -191,12 +189,20 @@ class Transaction(MutableMapping[bytes, bytes]):
         self._cleared = True
 
     def __iter__(self) -> Iterator[bytes]:
-        before = [] if self._cleared else [key for key in self._map if key not in self._changes]
+        before = [] if self._cleared else [key for key in self._of if key not in self._changes]
         added = [key for key, value in self._changes.items() if value is not None]
         return iter(sorted(before + added))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
+
+
+class Transaction(MapChange):
+    """A map as it will be, and changes that are made together at the end of the ``with``."""
+
+    def __init__(self, of: Map) -> None:
+        super().__init__(of, _ferrite.Batch())
+        self._native = of._native
 
     def __enter__(self) -> "Transaction":
         self._ensure_open()
@@ -208,7 +214,7 @@ class Transaction(MutableMapping[bytes, bytes]):
         self._ensure_open()
         self._done = True
         if kind is None and (self._changes or self._cleared):
-            self._map._native.commit(self._batch)
+            self._native.commit(self._batch)
 
 
 class Queue(Object):

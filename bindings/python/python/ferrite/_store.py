@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import List, NamedTuple, Optional, Type, TypeVar, Union
 
 from . import _ferrite
+from ._bundle import Bundle
 from ._objects import Log, Map, Object, Queue, Value, raw
 
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -80,12 +81,8 @@ class Store:
         changes (0: never by count) or ``checkpoint_bytes`` of them (three quarters of the log). With ``salvage`` a
         damaged map is opened with what is left of it: see ``Map.losses``.
         """
-
-        def make() -> Map:
-            room = size(log_bytes)
-            return Map(name, self._native.map(name, room, checkpoint_records, checkpoint_bytes, salvage))
-
-        return self._find(Map, name, make)
+        options = (checkpoint_records, checkpoint_bytes, salvage)
+        return self._find(Map, name, lambda: Map(name, self._native.map(name, size(log_bytes), *options)))
 
     def queue(
         self,
@@ -97,12 +94,21 @@ class Store:
         salvage: bool = False,
     ) -> Queue:
         """The queue of that name, like a deque of bytes. The options are those of ``map``."""
+        options = (checkpoint_records, checkpoint_bytes, salvage)
+        return self._find(Queue, name, lambda: Queue(name, self._native.queue(name, size(log_bytes), *options)))
 
-        def make() -> Queue:
-            room = size(log_bytes)
-            return Queue(name, self._native.queue(name, room, checkpoint_records, checkpoint_bytes, salvage))
-
-        return self._find(Queue, name, make)
+    def bundle(
+        self,
+        name: str,
+        *,
+        log_bytes: Union[int, str] = "4M",
+        checkpoint_records: int = 0,
+        checkpoint_bytes: Optional[int] = None,
+        salvage: bool = False,
+    ) -> Bundle:
+        """Maps and queues that change together, by transactions. The options are those of ``map``."""
+        options = (checkpoint_records, checkpoint_bytes, salvage)
+        return self._find(Bundle, name, lambda: Bundle(name, self._native.bundle(name, size(log_bytes), *options)))
 
     def log(self, name: str, *, log_bytes: Union[int, str] = "4M", salvage: bool = False) -> Log:
         """The append-only log of that name, like a list of bytes, with room for ``log_bytes`` where it is made now."""

@@ -1,13 +1,11 @@
 //! What a store's owner does for other processes: it lends them objects.
 
-use std::os::fd::OwnedFd;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use ferrite_pool::Pool;
 use ferrite_pool::holding::answer;
-use ferrite_pool::owner::{Caller, Handler, Progress, Reply};
-use serde_json::Value;
+use ferrite_pool::owner::{Call, Caller, Handler, Reply};
 
 /// How long a process may take to end after its connection has; its grants end with it.
 const ENDING: Duration = Duration::from_secs(1);
@@ -25,18 +23,12 @@ impl Desk {
 }
 
 impl Handler for Desk {
-    fn call(
-        &self,
-        caller: &Caller,
-        request: Value,
-        _: Vec<OwnedFd>,
-        _: &mut dyn FnMut(Progress) -> bool,
-    ) -> Result<Reply, String> {
+    fn call(&self, call: Call<'_>) -> Result<Reply, String> {
         let pool = self.pool.upgrade().ok_or("the store is being closed: try again")?;
-        let request = serde_json::from_value(request).map_err(|_| {
+        let request = serde_json::from_value(call.request).map_err(|_| {
             format!("process {} owns the pool for its objects and does nothing else: end it first", std::process::id())
         })?;
-        answer(&pool, self.boot_id, caller, request).map_err(|error| error.to_string())
+        answer(&pool, self.boot_id, call.caller, request).map_err(|error| error.to_string())
     }
 
     fn gone(&self, caller: &Caller) {

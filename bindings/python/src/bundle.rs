@@ -1,0 +1,116 @@
+//! Bundles.
+
+use ferrite_object::{BundleChange, End};
+use parking_lot::Mutex;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::handle::Handle;
+
+/// A bundle.
+#[pyclass(frozen, module = "ferrite._ferrite")]
+pub struct Bundle(Handle<ferrite_object::Bundle>);
+
+/// Changes of a bundle's members that are made together.
+#[pyclass(frozen, module = "ferrite._ferrite")]
+pub struct Change(Mutex<BundleChange>);
+
+impl Bundle {
+    pub fn new(bundle: ferrite_object::Bundle) -> Self {
+        Self(Handle::new(bundle))
+    }
+}
+
+fn end(is_front: bool) -> End {
+    if is_front { End::Front } else { End::Back }
+}
+
+#[pymethods]
+impl Change {
+    #[new]
+    fn new() -> Self {
+        Self(Mutex::default())
+    }
+
+    fn put(&self, map: &str, key: &[u8], value: &[u8]) {
+        self.0.lock().map(map).put(key, value);
+    }
+
+    fn remove(&self, map: &str, key: &[u8]) {
+        self.0.lock().map(map).remove(key);
+    }
+
+    fn clear_map(&self, map: &str) {
+        self.0.lock().map(map).clear();
+    }
+
+    fn push(&self, queue: &str, is_front: bool, entry: &[u8]) {
+        self.0.lock().queue(queue).push(end(is_front), entry);
+    }
+
+    fn pop(&self, queue: &str, is_front: bool) {
+        self.0.lock().queue(queue).pop(end(is_front));
+    }
+
+    fn clear_queue(&self, queue: &str) {
+        self.0.lock().queue(queue).clear();
+    }
+}
+
+type Page<'py> = Vec<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)>;
+
+#[pymethods]
+impl Bundle {
+    fn get<'py>(&self, py: Python<'py>, map: &str, key: &[u8]) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let found = self.0.get()?.read(|members| members.map(map).get(key));
+        Ok(found.map(|value| PyBytes::new(py, &value)))
+    }
+
+    fn map_len(&self, map: &str) -> PyResult<usize> {
+        Ok(self.0.get()?.read(|members| members.map(map).len()))
+    }
+
+    fn page<'py>(&self, py: Python<'py>, map: &str, after: Option<&[u8]>, count: usize) -> PyResult<Page<'py>> {
+        let page = self.0.get()?.read(|members| members.map(map).page(after, count));
+        Ok(page.iter().map(|(key, value)| (PyBytes::new(py, key), PyBytes::new(py, value))).collect())
+    }
+
+    fn entry<'py>(&self, py: Python<'py>, queue: &str, index: usize) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let found = self.0.get()?.read(|members| members.queue(queue).get(index));
+        Ok(found.map(|entry| PyBytes::new(py, &entry)))
+    }
+
+    fn queue_len(&self, queue: &str) -> PyResult<usize> {
+        Ok(self.0.get()?.read(|members| members.queue(queue).len()))
+    }
+
+    fn maps(&self) -> PyResult<Vec<String>> {
+        Ok(self.0.get()?.read(|members| members.maps().map(str::to_owned).collect()))
+    }
+
+    fn queues(&self) -> PyResult<Vec<String>> {
+        Ok(self.0.get()?.read(|members| members.queues().map(str::to_owned).collect()))
+    }
+
+    fn commit(&self, py: Python<'_>, change: &Change) -> PyResult<()> {
+        let change = change.0.lock().clone();
+        self.0.work(py, |bundle| bundle.commit(&change))
+    }
+
+    fn checkpoint(&self, py: Python<'_>) -> PyResult<()> {
+        self.0.work(py, |bundle| bundle.checkpoint())
+    }
+
+    fn losses(&self) -> PyResult<Vec<String>> {
+        let bundle = self.0.get()?;
+        Ok(bundle.logged().losses().iter().map(|loss| format!("{} at byte {:#x}", loss.what, loss.at)).collect())
+    }
+
+    fn close(&self) {
+        drop(self.0.take());
+    }
+
+    fn abandon(&self) {
+        self.0.abandon();
+    }
+}

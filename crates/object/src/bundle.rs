@@ -1,0 +1,213 @@
+//! A bundle: maps and queues that change together. One log keeps them all, so a change of several is one record.
+//!
+//! ```text
+//! change     parts one behind the other:
+//!            kind u8  name_len u32  change_len u32  name  change of that member
+//! item       kind u8  name_len u32  name  item of that member
+//! kind       1 map   2 queue
+//! ```
+//!
+//! - BU1. A change of a bundle is durable when it returns, and after a crash in all its members or in none (LG2).
+//! - BU2. A member that holds nothing is not kept: it is there as soon as something is put into it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::logged::{Logged, Structure};
+use crate::map::{Entries, MapBatch};
+use crate::queue::{QueueBatch, Waiting};
+use crate::step::{Steps, len_of};
+use crate::{Error, Result};
+
+const MAP: u8 = 1;
+const QUEUE: u8 = 2;
+
+static NO_ENTRIES: Entries = Entries::NONE;
+static NOTHING: Waiting = Waiting::NOTHING;
+
+/// What the members of a bundle hold, in DRAM.
+#[derive(Debug, Default)]
+pub struct Members {
+    maps: BTreeMap<String, Entries>,
+    queues: BTreeMap<String, Waiting>,
+}
+
+impl Members {
+    /// What the map called `name` holds.
+    pub fn map(&self, name: &str) -> &Entries {
+        self.maps.get(name).unwrap_or(&NO_ENTRIES)
+    }
+
+    /// What the queue called `name` holds.
+    pub fn queue(&self, name: &str) -> &Waiting {
+        self.queues.get(name).unwrap_or(&NOTHING)
+    }
+
+    /// The names of maps that hold something, in order.
+    pub fn maps(&self) -> impl Iterator<Item = &str> {
+        self.maps.keys().map(String::as_str)
+    }
+
+    /// The names of queues that hold something, in order.
+    pub fn queues(&self) -> impl Iterator<Item = &str> {
+        self.queues.keys().map(String::as_str)
+    }
+
+    /// Whether there can be a member of this kind and name, and it knew these bytes.
+    fn take_in(&mut self, (kind, name): (u8, &[u8]), bytes: Bytes<'_>) -> bool {
+        let Ok(name) = str::from_utf8(name) else { return false };
+        match kind {
+            MAP => take_in(&mut self.maps, Entries::is_empty, name, bytes),
+            QUEUE => take_in(&mut self.queues, Waiting::is_empty, name, bytes),
+            _ => false,
+        }
+    }
+}
+
+/// What a member is given.
+enum Bytes<'a> {
+    Change(&'a [u8]),
+    Item(&'a [u8]),
+}
+
+/// Gives `bytes` to the member called `name`, which is kept if it holds something afterwards (BU2).
+fn take_in<S: Structure>(
+    members: &mut BTreeMap<String, S>,
+    is_empty: fn(&S) -> bool,
+    name: &str,
+    bytes: Bytes<'_>,
+) -> bool {
+    if !members.contains_key(name) {
+        members.insert(name.into(), S::default());
+    }
+    let Some(member) = members.get_mut(name) else { return false };
+    let is_known = match bytes {
+        Bytes::Change(change) => member.apply(change),
+        Bytes::Item(item) => member.restore(item),
+    };
+    if is_empty(member) {
+        members.remove(name);
+    }
+    is_known
+}
+
+fn save_all<S: Structure>(kind: u8, members: &BTreeMap<String, S>, item: &mut dyn FnMut(&[&[u8]])) {
+    for (name, member) in members {
+        let (kind, name_len) = ([kind], len_of(name.as_bytes()));
+        member.save(&mut |parts| {
+            let mut all = vec![&kind[..], &name_len, name.as_bytes()];
+            all.extend_from_slice(parts);
+            item(&all);
+        });
+    }
+}
+
+impl Structure for Members {
+    const TYPE: &'static str = "bundle";
+
+    fn apply(&mut self, change: &[u8]) -> bool {
+        let mut steps = Steps(change);
+        while let Some(kind) = steps.byte() {
+            let part = steps.put();
+            if !part.is_some_and(|(name, part)| self.take_in((kind, name), Bytes::Change(part))) {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn save(&self, item: &mut dyn FnMut(&[&[u8]])) {
+        save_all(MAP, &self.maps, item);
+        save_all(QUEUE, &self.queues, item);
+    }
+
+    fn restore(&mut self, item: &[u8]) -> bool {
+        let mut steps = Steps(item);
+        let head = steps.byte().zip(steps.sized());
+        head.is_some_and(|head| self.take_in(head, Bytes::Item(steps.0)))
+    }
+}
+
+/// Changes of a bundle's members that happen together or not at all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BundleChange {
+    maps: BTreeMap<String, MapBatch>,
+    queues: BTreeMap<String, QueueBatch>,
+}
+
+impl BundleChange {
+    /// Changes of the map called `name`.
+    pub fn map(&mut self, name: &str) -> &mut MapBatch {
+        self.maps.entry(name.into()).or_default()
+    }
+
+    /// Changes of the queue called `name`.
+    pub fn queue(&mut self, name: &str) -> &mut QueueBatch {
+        self.queues.entry(name.into()).or_default()
+    }
+
+    /// Refuses to pop from a queue that would be empty then.
+    fn ensure_fits(&self, members: &Members) -> Result<()> {
+        match self.queues.iter().find(|(name, batch)| !batch.fits(members.queue(name).len())) {
+            Some((name, _)) => {
+                Err(Error::Refused(format!("queue {name:?} has nothing left to pop: nothing was changed")))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn parts(&self) -> Vec<Vec<u8>> {
+        let maps = self.maps.iter().map(|(name, batch)| (MAP, name, batch.bytes()));
+        let queues = self.queues.iter().map(|(name, batch)| (QUEUE, name, batch.bytes()));
+        let parts = maps.chain(queues).filter(|(.., change)| !change.is_empty());
+        let bytes = |(kind, name, change): (u8, &String, &[u8])| {
+            [&[kind][..], &len_of(name.as_bytes()), &len_of(change), name.as_bytes(), change].concat()
+        };
+        parts.map(bytes).collect()
+    }
+}
+
+/// Durable maps and queues that change together. Readers wait for no fence.
+#[derive(Clone, Debug)]
+pub struct Bundle(Arc<Logged<Members>>);
+
+impl Bundle {
+    pub(crate) fn new(logged: Arc<Logged<Members>>) -> Self {
+        Self(logged)
+    }
+
+    /// What keeps it: checkpoints, losses.
+    pub fn logged(&self) -> &Logged<Members> {
+        &self.0
+    }
+
+    /// Looks at its members, as of one moment.
+    pub fn read<T>(&self, look: impl FnOnce(&Members) -> T) -> T {
+        self.0.read(look)
+    }
+
+    /// Makes `change` in all members at once (BU1).
+    pub fn commit(&self, change: &BundleChange) -> Result<()> {
+        self.0.change(|members| {
+            let fits = change.ensure_fits(members);
+            (fits.is_ok().then(|| change.parts().concat()), fits)
+        })?
+    }
+
+    /// Makes what `plan` changes, seeing the members as they are; nothing changes in between. Where it fails nothing does.
+    pub fn change<T>(&self, plan: impl FnOnce(&Members, &mut BundleChange) -> Result<T>) -> Result<T> {
+        self.0.change(|members| {
+            let mut change = BundleChange::default();
+            let told = plan(members, &mut change).and_then(|told| change.ensure_fits(members).map(|()| told));
+            (told.is_ok().then(|| change.parts().concat()), told)
+        })?
+    }
+
+    /// Takes a checkpoint now.
+    pub fn checkpoint(&self) -> Result<()> {
+        self.0.checkpoint()
+    }
+}
+
+#[cfg(test)]
+mod tests;
