@@ -9,6 +9,7 @@ use crate::{Result, verdict};
 
 mod appends;
 mod field;
+mod household;
 mod postgres;
 mod redis;
 mod speedtest;
@@ -21,6 +22,8 @@ use field::Field;
 const STRICT: &str = "ferrite, strict";
 /// The same, by a program that stores into the pool itself.
 const RUN: &str = "ferrite run, strict";
+/// By such a program, buffered on return.
+const RUN_RELAXED: &str = "ferrite run, relaxed";
 /// Buffered on return.
 const RELAXED: &str = "ferrite, relaxed";
 /// The file system or the database never waits; nothing survives the power.

@@ -22,7 +22,8 @@ mod tpcc;
 mod tpch;
 mod untar;
 
-pub use postgres::Cluster;
+pub use postgres::{Cluster, Server};
+pub(crate) use postgres::{USER, as_user};
 use source::Source;
 
 /// Something that a program does in a folder of the file system that is measured.

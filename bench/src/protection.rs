@@ -24,7 +24,7 @@ struct Scale {
     /// Milliseconds of a slice of copies by one thread: shorter than what the scheduler gives to others, so that most
     /// slices are whole or lost, and a median sees the whole ones. By many threads, which need turns, 20 times as long.
     slice_ms: u64,
-    /// Rounds of copies by one thread; by many threads a tenth.
+    /// Rounds of copies by one thread; by many threads a fifth.
     rounds: usize,
     /// Bytes that each server serves.
     served_bytes: u64,
@@ -46,7 +46,7 @@ impl Scale {
             rounds: 301,
             served_bytes: 512 << 20,
             served_slice_ms: 20,
-            served_rounds: 75,
+            served_rounds: 150,
             killed_bytes: 1 << 30,
             kills: 11,
         };

@@ -4,10 +4,9 @@ use std::cell::RefCell;
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use ferrite_fs::{FileSystem, FsOptions, FsSpec, Time};
-use ferrite_medium::{Guard, MapOptions, Mapped, Memory, Span};
+use ferrite_medium::{Guard, MapOptions, Mapped, Memory, Span, stamp_ns};
 use ferrite_pool::layout::CHUNK;
 use ferrite_pool::{Format, Pool};
 use ferrite_serve::mount::{MountOptions, Mounted, NotUnmounted};
@@ -105,13 +104,13 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// Makes it, with nothing in it.
+    /// Makes it, with nothing in it; any user may put something there.
     pub fn make(&self) -> Result<()> {
         if self.grove.pool.tag(self.name).is_ok() {
             FileSystem::remove(&self.grove.pool, self.name)?;
         }
         let super_threshold_bytes = self.super_threshold_bytes;
-        let spec = FsSpec { super_threshold_bytes, uid: 0, gid: 0, mode: 0o755, hash_seed: 7, now: now() };
+        let spec = FsSpec { super_threshold_bytes, uid: 0, gid: 0, mode: 0o777, hash_seed: 7, now: now() };
         Ok(FileSystem::create(&self.grove.pool, self.name, &spec)?)
     }
 
@@ -124,8 +123,7 @@ impl Tree {
 
 /// The time, as `ferrite` stamps files with it.
 pub fn now() -> Time {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Time(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
+    Time(stamp_ns())
 }
 
 /// Does all that waits in the background.

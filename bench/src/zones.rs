@@ -19,6 +19,8 @@ use field::Field;
 
 /// Records of the cases that differ in threads.
 const THREADED_BYTES: u64 = 4 << 10;
+/// Records of the case that appends to a page many times.
+const APPENDED_BYTES: u64 = 64;
 
 /// How much is measured.
 pub(crate) struct Plan {
@@ -76,7 +78,7 @@ impl Plan {
     }
 
     fn total_ms(&self) -> u64 {
-        let cases = 6 * (self.records.len() + self.threads.len()) + Naming::ALL.len();
+        let cases = 6 * (self.records.len() + self.threads.len()) + 1 + Naming::ALL.len();
         let slices = cases as u64 * (self.rounds as u64 + 1) * field::NAMES.len() as u64;
         slices * self.limit_ms + crowd::TOTAL_MS
     }
@@ -93,8 +95,13 @@ struct Case {
 impl Case {
     fn name(&self) -> String {
         let threads = if self.threads == 1 { String::new() } else { format!(", {} threads", self.threads) };
-        format!("{} {}K{threads}", self.verb.0, self.record_bytes >> 10)
+        format!("{} {}{threads}", self.verb.0, length(self.record_bytes))
     }
+}
+
+/// Bytes of a record, as names of cases have them.
+fn length(bytes: u64) -> String {
+    if bytes < 1 << 10 { format!("{bytes} B") } else { format!("{}K", bytes >> 10) }
 }
 
 /// Runs it.
@@ -116,7 +123,9 @@ fn by_records(session: &mut Session<'_>, plan: &Plan, notes: &mut Vec<String>) -
     };
     let alone = plan.records.iter().map(|bytes| wanted(of(1, *bytes).into()));
     let together = plan.threads.iter().map(|threads| wanted(of(*threads, THREADED_BYTES).into()));
-    let groups: Vec<Vec<Case>> = alone.chain(together).collect();
+    let (verb, record_bytes) = (Verb::ALL[0], APPENDED_BYTES);
+    let appended = wanted(vec![Case { verb, record_bytes, threads: 1 }]);
+    let groups: Vec<Vec<Case>> = std::iter::once(appended).chain(alone).chain(together).collect();
     let names = Naming::ALL;
     let names: Vec<_> = names.into_iter().filter(|(name, _)| session.options.wants(name)).collect();
     if groups.iter().all(Vec::is_empty) && names.is_empty() {
@@ -201,8 +210,8 @@ fn charts(session: &mut Session<'_>, plan: &Plan, groups: &[Vec<Case>], names: &
     let bytes = plan.file_bytes >> 20;
     for cases in groups.iter().filter(|cases| !cases.is_empty()) {
         let Case { record_bytes, threads, .. } = cases[0];
-        let (records, figure) = (record_bytes >> 10, if threads == 1 { 5 } else { 6 });
-        let title = format!("Records of {records} KiB, threads: {threads}, files of {bytes} MiB (figure {figure})");
+        let (records, figure) = (length(record_bytes), if threads == 1 { 5 } else { 6 });
+        let title = format!("Records of {records}, threads: {threads}, files of {bytes} MiB (figure {figure})");
         session.chart(&title, Measure::Ratio, cases.iter().map(Case::name).collect());
     }
     if !names.is_empty() {

@@ -65,7 +65,10 @@ fn zones_measures_every_verb_in_every_way_in() {
             assert!(cases.contains(format!("{verb} {size}").as_str()), "{verb} {size} is not in {cases:?}");
         }
     }
-    assert!(["create and close", "stat", "stat again", "unlink"].iter().all(|case| cases.contains(case)), "{cases:?}");
+    assert!(
+        ["write 64 B", "create and close", "stat", "stat again", "unlink"].iter().all(|case| cases.contains(case)),
+        "{cases:?}"
+    );
     for case in cases.iter().filter(|case| **case != "mount of a pool") {
         let found = subjects(&report, case);
         assert!(found.contains("library"), "{case}: {found:?}");

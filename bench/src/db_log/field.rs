@@ -19,7 +19,7 @@ use crate::tree::{Grove, Tree};
 use crate::{Result, program};
 
 /// Bytes of each disk: PostgreSQL's cluster, its log, and some.
-const DISK_BYTES: u64 = 512 << 20;
+pub(super) const DISK_BYTES: u64 = 512 << 20;
 const POOL_BYTES: u64 = 128 << 20;
 const STROKE: u64 = 64;
 /// Where this machine's disk may have files of ours.

@@ -2,7 +2,7 @@
 
 use super::appends::{BARE, GROUP};
 use super::redis::WITHOUT;
-use super::{DISK, HDD, NOTHING, OWN, RELAXED, RUN, SSD, STRICT};
+use super::{DISK, HDD, NOTHING, OWN, RELAXED, RUN, RUN_RELAXED, SSD, STRICT};
 use crate::report::Report;
 use crate::verdict::figure;
 
@@ -37,6 +37,10 @@ pub fn parts(report: &Report) -> Vec<String> {
         if let (Some(run), Some(without)) = (speed(RUN), speed(WITHOUT)) {
             parts.push(format!("{case} under ferrite run: {} of what keeps no log", figure(run / without)));
         }
+    }
+    let speed = |subject: &str| report.row("PostgreSQL update", subject).map(|row| row.ratio);
+    if let (Some(strict), Some(relaxed)) = (speed(RUN), speed(RUN_RELAXED)) {
+        parts.push(format!("PostgreSQL update under ferrite run: strict has {} of relaxed", figure(strict / relaxed)));
     }
     let of = |subject: &str| report.row("append 64 B", subject).filter(|row| row.beside == BARE).map(|row| row.ratio);
     if let (Some(strict), Some(relaxed), Some(group)) = (of(STRICT), of(RELAXED), of(GROUP)) {

@@ -10,7 +10,7 @@ use crate::scratch::Scratch;
 use crate::{Error, Result, program};
 
 /// PostgreSQL's own user: it refuses to be run by root.
-const USER: &str = "postgres";
+pub(crate) const USER: &str = "postgres";
 /// How long it may take to start.
 const PATIENCE: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(10);
@@ -36,14 +36,13 @@ pub struct Cluster {
 /// A server that answers. Dropped, it is stopped.
 pub struct Server<'a> {
     cluster: &'a Cluster,
-    data: PathBuf,
     child: Child,
 }
 
 impl Cluster {
     /// Makes it; `None` where PostgreSQL is not installed.
     pub fn make(scratch: &Scratch, size: &Size) -> Result<Option<Self>> {
-        if !super::has(&["initdb", "postgres", "pg_ctl", "pgbench", "psql", "setpriv"]) || !has_user() {
+        if !super::has(&["initdb", "postgres", "pgbench", "psql", "setpriv"]) || !has_user() {
             return Ok(None);
         }
         let cluster = Self { template: scratch.path("cluster"), sockets: scratch.path("sockets") };
@@ -51,10 +50,10 @@ impl Cluster {
             fs::create_dir(folder).map_err(Error::io(format!("making {}", folder.display())))?;
             program::run(Command::new("chown").arg(format!("{USER}:")).arg(folder))?;
         }
-        let mut init = as_user("initdb");
+        let mut init = as_user(&program::find("initdb").unwrap_or_default());
         init.args(["--no-sync", "--auth=trust", "--encoding=UTF8", "--no-locale", "--username=postgres", "-D"]);
         program::run(init.arg(&cluster.template))?;
-        let server = cluster.start(&cluster.template.clone())?;
+        let server = cluster.start(as_server(), &cluster.template)?;
         program::run(server.client("pgbench").args(["-i", "-q", "-n", "-s", &size.branches.to_string(), USER]))?;
         let orders = format!("orders={}", size.orders);
         server.sql(&orders, include_str!("tpch/tables.sql"))?;
@@ -64,24 +63,33 @@ impl Cluster {
 
     /// Copies it to `home`.
     pub fn copy_to(&self, home: &Path) -> Result<()> {
-        program::run(Command::new("cp").arg("-a").arg(&self.template).arg(home.join("cluster")))
+        self.copy_by(Command::new("env"), home)
+    }
+
+    /// Copies it to `home` as `by` runs programs.
+    pub fn copy_by(&self, mut by: Command, home: &Path) -> Result<()> {
+        program::run(by.args(["cp", "-a"]).arg(&self.template).arg(home.join("cluster")))
     }
 
     /// Starts the server of the copy in `home`.
     pub fn start_in(&self, home: &Path) -> Result<Server<'_>> {
-        self.start(&home.join("cluster"))
+        self.start_by(as_server(), home)
     }
 
-    fn start(&self, data: &Path) -> Result<Server<'_>> {
-        // A server whose experiment was killed must not hold the disk, so it is told to end with us.
-        let mut command = Command::new("setpriv");
-        command.args(user()).args(["--pdeathsig", "QUIT", "--"]).arg(program::find("postgres").unwrap_or_default());
+    /// Starts the server of the copy in `home` as `by` runs programs: itself, by its own user.
+    pub fn start_by(&self, by: Command, home: &Path) -> Result<Server<'_>> {
+        self.start(by, &home.join("cluster"))
+    }
+
+    fn start(&self, by: Command, data: &Path) -> Result<Server<'_>> {
+        let mut command = by;
+        command.arg(program::find("postgres").unwrap_or_default());
         command.arg("-D").arg(data).args(SETTINGS.iter().flat_map(|setting| ["-c", setting]));
         command.arg("-c").arg(format!("unix_socket_directories={}", self.sockets.display()));
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         let child = child.map_err(Error::io("starting postgres"))?;
-        let mut server = Server { cluster: self, data: data.to_owned(), child };
-        server.wait_until_ready()?;
+        let mut server = Server { cluster: self, child };
+        server.wait_until_ready(data)?;
         Ok(server)
     }
 }
@@ -103,7 +111,7 @@ impl Server<'_> {
         program::run(psql.arg(file))
     }
 
-    fn wait_until_ready(&mut self) -> Result<()> {
+    fn wait_until_ready(&mut self, data: &Path) -> Result<()> {
         let start = Instant::now();
         loop {
             if program::run(self.client("psql").args(["-X", "-q", "-c", "select 1"])).is_ok() {
@@ -111,7 +119,7 @@ impl Server<'_> {
             }
             let has_ended = self.child.try_wait().is_ok_and(|status| status.is_some());
             if has_ended || start.elapsed() > PATIENCE {
-                let what = format!("its server for {} does not start", self.data.display());
+                let what = format!("its server for {} does not start", data.display());
                 return Err(Error::Server { who: "postgres".into(), what });
             }
             std::thread::sleep(POLL);
@@ -121,11 +129,14 @@ impl Server<'_> {
 
 impl Drop for Server<'_> {
     fn drop(&mut self) {
-        let stopped = program::run(as_user("pg_ctl").args(["stop", "--silent", "--mode=fast", "-D"]).arg(&self.data));
-        if stopped.is_err() {
-            // It leaves what it wrote to its recovery.
-            let _ = self.child.kill();
+        // Its fast shutdown.
+        let _ = program::run(Command::new("kill").args(["-INT", &self.child.id().to_string()]));
+        let until = Instant::now() + PATIENCE;
+        while self.child.try_wait().is_ok_and(|status| status.is_none()) && Instant::now() < until {
+            std::thread::sleep(POLL);
         }
+        // It leaves what it wrote to its recovery. Who has ended already is only waited for.
+        let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
@@ -139,9 +150,17 @@ fn user() -> [String; 3] {
     [format!("--reuid={USER}"), format!("--regid={USER}"), "--clear-groups".into()]
 }
 
-/// The program `name`, run as PostgreSQL's user.
-fn as_user(name: &str) -> Command {
+/// What runs the program that is added to it as PostgreSQL's user. A server whose experiment was killed must not hold
+/// the disk, so it is told to end with us.
+fn as_server() -> Command {
     let mut command = Command::new("setpriv");
-    command.args(user()).arg("--").arg(program::find(name).unwrap_or_default()).current_dir("/");
+    command.args(user()).args(["--pdeathsig", "QUIT", "--"]).current_dir("/");
+    command
+}
+
+/// `program`, run as PostgreSQL's user.
+pub(crate) fn as_user(program: &Path) -> Command {
+    let mut command = as_server();
+    command.arg(program);
     command
 }

@@ -43,7 +43,7 @@ pub fn total_ms(scale: &Scale) -> u64 {
 
 /// Rounds, and milliseconds of a slice. Many threads on few processors need a few turns each in every slice.
 fn plan(scale: &Scale, load: &Load) -> (usize, u64) {
-    if load.depth == 1 { (scale.rounds, scale.slice_ms) } else { (scale.rounds.div_ceil(10), 20 * scale.slice_ms) }
+    if load.depth == 1 { (scale.rounds, scale.slice_ms) } else { (scale.rounds.div_ceil(5), 20 * scale.slice_ms) }
 }
 
 /// Measures it.

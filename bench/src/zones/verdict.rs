@@ -7,7 +7,7 @@ use crate::verdict::{Ratios, figure, join};
 
 /// The line.
 pub fn of(report: &Report, notes: Vec<String>) -> String {
-    let mut parts = vec![data(report), large(report), names(report), mount(report)];
+    let mut parts = vec![data(report), appended(report), large(report), names(report), mount(report)];
     parts.retain(|part| !part.is_empty());
     join(report, parts, notes)
 }
@@ -48,6 +48,13 @@ fn data(report: &Report) -> String {
          write, where the pool's are touched before: {} (paper: 1.06 to 1.14)",
         ways.join(", ")
     )
+}
+
+fn appended(report: &Report) -> String {
+    let rows =
+        report.rows.iter().filter(|row| row.case.ends_with(" 64 B") && [LIBRARY, RUN].contains(&row.subject.as_str()));
+    let told: Vec<String> = rows.map(|row| format!("{} us by {}", figure(64.0 / row.value), row.subject)).collect();
+    if told.is_empty() { String::new() } else { format!("an append of 64 bytes takes {}", told.join(", ")) }
 }
 
 fn large(report: &Report) -> String {

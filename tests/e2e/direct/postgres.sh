@@ -14,7 +14,8 @@ server= database=
 family() {
     echo $1
     local child
-    for child in $(awk -v of=$1 "{ sub(/.*\\) /, \"\") } \$2 == of { split(FILENAME, at, \"/\"); print at[3] }" /proc/[0-9]*/stat 2> /dev/null); do
+    # awk by itself would end at a process that has just gone.
+    for child in $(cat /proc/[0-9]*/stat 2> /dev/null | awk -v of=$1 "{ pid = \$1; sub(/.*\\) /, \"\") } \$2 == of { print pid }"); do
         family $child
     done
 }
