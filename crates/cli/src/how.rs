@@ -44,6 +44,7 @@ pub struct How {
 impl How {
     /// How a disk is to be served; refuses what makes no sense, before anything is opened.
     pub fn serving(&self) -> Outcome<Serving> {
+        let buffering = self.buffering.buffering(self.medium.is_buffered())?;
         self.medium.check()?;
         if let Some(name) = &self.scheme {
             let known = Scheme::ALL.map(|(known, _)| known);
@@ -55,7 +56,7 @@ impl How {
             read_only: self.read_only,
             verify: self.verify,
             stages: self.stages,
-            buffering: self.buffering.buffering(self.medium.is_buffered())?,
+            buffering,
         })
     }
 
