@@ -6,6 +6,7 @@
 //! Unsafe because the kernel is called with the program's own pointers.
 #![allow(unsafe_code)]
 
+mod parts;
 #[cfg(test)]
 mod tests;
 
@@ -15,6 +16,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::file::{File, Need, Place};
 use crate::{real, tracked};
+
+pub use parts::Parts;
 
 /// The offset is the kernel's.
 const KERNELS: u64 = u64::MAX;

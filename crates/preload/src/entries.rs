@@ -5,7 +5,7 @@
 
 mod arrivals;
 mod before;
-mod data;
+pub mod data;
 mod descriptors;
 mod numbers;
 mod position;

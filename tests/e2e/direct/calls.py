@@ -100,6 +100,38 @@ def vectors(wanted):
     os.close(fd)
 
 
+def threads_share_an_offset():
+    """A call with several buffers is one, whatever other threads do by the same descriptor."""
+    for parts in (3, 70):
+        fd = os.open(path("shared"), os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
+        records = [[b"%c%03d%02d;" % (name, i, k) for k in range(parts)] for name in b"abc" for i in range(300)]
+        wanted = sorted(b"".join(record) for record in records)
+        length = 7 * parts
+
+        def write(mine):
+            for record in mine:
+                assert os.writev(fd, record) == length
+
+        def read(found):
+            while True:
+                room = [bytearray(7) for _ in range(parts)]
+                if not (got := os.readv(fd, room)):
+                    return
+                assert got == length, got
+                found.append(b"".join(room))
+
+        found = []
+        for work, shares in ((write, [records[at::3] for at in range(3)]), (read, [found] * 3)):
+            os.lseek(fd, 0, os.SEEK_SET)
+            crew = [threading.Thread(target=work, args=(share,)) for share in shares]
+            [thread.start() for thread in crew]
+            [thread.join() for thread in crew]
+        content = other("shared")
+        assert sorted(content[at:at + length] for at in range(0, len(content), length)) == wanted, parts
+        assert sorted(found) == wanted, (parts, len(found))
+        os.close(fd)
+
+
 def rights():
     reader = os.open(path("plain"), os.O_RDONLY)
     writer = os.open(path("plain"), os.O_WRONLY)
@@ -108,6 +140,8 @@ def rights():
         fails(9, os.pwrite, reader, b"x", 0)
         fails(9, os.read, writer, 1)
         fails(9, os.pread, writer, 1, 0)
+        fails(9, os.readv, writer, [bytearray(0), bytearray(0)])
+        fails(9, os.writev, reader, [b"", b""])
         assert len(os.pread(reader, 100, 0)) == 100
     os.close(reader)
     os.close(writer)
@@ -528,6 +562,7 @@ def limits():
 libc = ctypes.CDLL(None, use_errno=True)
 wanted = reads_and_writes()
 vectors(wanted)
+threads_share_an_offset()
 rights()
 copies_share_an_offset(wanted)
 children_share_an_offset(wanted)

@@ -14,7 +14,7 @@ use crate::file::{Need, Place};
 use crate::{real, table, tally};
 
 /// The kernel moves no more by one call.
-const MOST: usize = 0x7fff_f000;
+pub const MOST: usize = 0x7fff_f000;
 
 /// Below this nothing is mapped (`vm.mmap_min_addr`), and above that neither, unless it was asked for.
 const LOWEST: usize = 1 << 16;

@@ -1,6 +1,6 @@
-//! The forms that take several buffers. Done directly part by part; several parts that are appended are put together
-//! first, where they are short, for others may append between two. Longer ones go through the kernel, and so does what has
-//! flags.
+//! The forms that take several buffers. Done directly part by part, at one place of the file: threads share an offset, and
+//! none comes between two parts of another. Several parts that are appended are put together first, where they are short,
+//! for others may append between two. Longer ones go through the kernel, and so does what has flags.
 //!
 //! Unsafe because they are called by whoever knows the name, with whatever pointers the program has.
 #![allow(unsafe_code)]
@@ -12,13 +12,16 @@ use std::{ptr, slice};
 use libc::{iovec, off_t, ssize_t};
 
 use super::{data, entry};
-use crate::description::Description;
+use crate::description::{Description, Parts, Written};
+use crate::file::{Need, Place};
 use crate::{real, table, tally};
 
 /// Parts that are taken one by one; longer lists are the kernel's.
-const MOST: c_int = 64;
+const FEW: usize = 64;
+/// The kernel takes no more.
+const MOST: c_int = 1024;
 
-/// The parts, where each can be taken by itself.
+/// The parts, where there is anything in them that the kernel would take.
 ///
 /// # Safety
 /// `parts` are `count` of them.
@@ -27,7 +30,16 @@ unsafe fn listed<'a>(parts: *const iovec, count: c_int) -> Option<&'a [iovec]> {
     // SAFETY: as the caller has it.
     let listed = fits.then(|| unsafe { slice::from_raw_parts(parts, count as usize) })?;
     let sum = listed.iter().try_fold(0_usize, |sum, part| sum.checked_add(part.iov_len))?;
-    (sum < isize::MAX as usize).then_some(listed)
+    (1..isize::MAX as usize).contains(&sum).then_some(listed)
+}
+
+/// The same, where each can be taken by itself.
+///
+/// # Safety
+/// As for [`listed`].
+unsafe fn few<'a>(parts: *const iovec, count: c_int) -> Option<&'a [iovec]> {
+    // SAFETY: as the caller has it.
+    unsafe { listed(parts, count) }.filter(|parts| parts.len() <= FEW)
 }
 
 /// `each` part in turn, until one is not done in full; the sum, or the error of the first.
@@ -51,7 +63,7 @@ const TOGETHER: usize = 4 << 10;
 
 /// How the parts are written.
 enum How<'a> {
-    /// One by one: nobody else can write between them.
+    /// One by one, to a place of their own.
     InTurn(&'a [iovec]),
     /// As one.
     Together(&'a [iovec]),
@@ -62,8 +74,8 @@ enum How<'a> {
 /// As for [`listed`].
 unsafe fn how<'a>(fd: c_int, parts: *const iovec, count: c_int) -> How<'a> {
     // SAFETY: as the caller has it.
-    let listed = unsafe { listed(parts, count) };
-    let Some((parts, appends)) = listed.zip(table::with(fd, Description::appends)) else { return How::ByKernel };
+    let few = unsafe { few(parts, count) };
+    let Some((parts, appends)) = few.zip(table::with(fd, Description::appends)) else { return How::ByKernel };
     let may_be_read = |part: &iovec| part.iov_len == 0 || data::may_be_memory(part.iov_base.addr(), part.iov_len);
     match parts {
         [_] => How::InTurn(parts),
@@ -95,30 +107,80 @@ unsafe fn together<T>(parts: &[iovec], work: impl FnOnce(*const c_void, usize) -
 }
 
 fn is_leased(fd: c_int) -> bool {
-    table::with(fd, |it| it.has_offset() && it.file.is_leased()).unwrap_or(false)
+    table::with(fd, |it| it.file.is_leased()).unwrap_or(false)
 }
 
 entry! { readv, (fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
     // SAFETY: as the program has it.
-    match unsafe { listed(parts, count) }.filter(|parts| is_leased(fd) || parts.len() == 1) {
+    match unsafe { listed(parts, count) }.filter(|_| table::has(fd)) {
         // SAFETY: as the program has it.
-        Some(parts) => in_turn(parts, |part, len, _| unsafe { data::read(fd, part, len) }),
+        Some([part]) => unsafe { data::read(fd, part.iov_base, part.iov_len) },
+        // SAFETY: as the program has it.
+        Some(parts) => read_all(fd, &unsafe { Parts::new(parts) }),
         // SAFETY: as the program has it.
         None => by_kernel(fd, || unsafe { real::readv(fd, parts, count) }),
     }
 }}
 
+fn read_all(fd: c_int, parts: &Parts<'_>) -> ssize_t {
+    table::with(fd, |it| read_few(it, parts)).flatten().map_or_else(|| read_slowly(fd, parts), data::direct)
+}
+
+fn read_few(it: &Description, parts: &Parts<'_>) -> Option<usize> {
+    if parts.count() as usize <= FEW { it.read_parts(parts) } else { None }
+}
+
+#[cold]
+fn read_slowly(fd: c_int, parts: &Parts<'_>) -> ssize_t {
+    let Some(it) = table::held(fd) else { return parts.read(fd) };
+    if it.file.ask(Need::Read, parts.len())
+        && let Some(len) = read_few(&it, parts)
+    {
+        return data::direct(len);
+    }
+    data::through(it.read_parts_by_kernel(fd, parts))
+}
+
 entry! { writev, (fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
     // SAFETY: as the program has it.
     match unsafe { how(fd, parts, count) } {
         // SAFETY: as the program has it.
-        How::InTurn(parts) => in_turn(parts, |part, len, _| unsafe { data::write(fd, part, len) }),
+        How::InTurn([part]) => unsafe { data::write(fd, part.iov_base, part.iov_len) },
+        // SAFETY: as the program has it.
+        How::InTurn(parts) => write_all(fd, &unsafe { Parts::new(parts) }),
         // SAFETY: as the program has it.
         How::Together(parts) => unsafe { together(parts, |from, len| data::write(fd, from, len)) },
         // SAFETY: as the program has it.
-        How::ByKernel => by_kernel(fd, || unsafe { real::writev(fd, parts, count) }),
+        How::ByKernel => match unsafe { listed(parts, count) }.filter(|_| has_place(fd)) {
+            // SAFETY: as the program has it.
+            Some(parts) => write_slowly(fd, &unsafe { Parts::new(parts) }, None),
+            // SAFETY: as the program has it.
+            None => by_kernel(fd, || unsafe { real::writev(fd, parts, count) }),
+        },
     }
 }}
+
+/// Whether a write by `fd` has a place that is known before.
+fn has_place(fd: c_int) -> bool {
+    table::with(fd, |it| !it.appends()).unwrap_or(false)
+}
+
+fn write_all(fd: c_int, parts: &Parts<'_>) -> ssize_t {
+    match table::with(fd, |it| it.write_parts(parts)) {
+        Some(Written::Bytes(len)) => data::direct(len),
+        Some(Written::Claimed(place)) => write_slowly(fd, parts, Some(place)),
+        _ => write_slowly(fd, parts, None),
+    }
+}
+
+#[cold]
+fn write_slowly(fd: c_int, parts: &Parts<'_>, claimed: Option<Place>) -> ssize_t {
+    let Some(it) = table::held(fd) else { return parts.write(fd) };
+    match it.write_parts_slowly(fd, parts, claimed) {
+        (result, true) => data::direct(result as usize),
+        (result, false) => data::through(result),
+    }
+}
 
 /// A call that uses the offset, done by the kernel.
 fn by_kernel(fd: c_int, call: impl FnOnce() -> ssize_t) -> ssize_t {
@@ -132,7 +194,7 @@ fn by_kernel(fd: c_int, call: impl FnOnce() -> ssize_t) -> ssize_t {
 
 entry! { preadv = preadv64, (fd: c_int, parts: *const iovec, count: c_int, at: off_t) -> ssize_t {
     // SAFETY: as the program has it.
-    match unsafe { listed(parts, count) }.filter(|parts| at >= 0 && (is_leased(fd) || parts.len() == 1)) {
+    match unsafe { few(parts, count) }.filter(|parts| at >= 0 && (is_leased(fd) || parts.len() == 1)) {
         // SAFETY: as the program has it.
         Some(parts) => in_turn(parts, |part, len, sum| unsafe { data::pread(fd, part, len, at + sum as off_t) }),
         // SAFETY: as the program has it.
