@@ -3,7 +3,7 @@
 //! Unsafe because the kernel writes what it knows of a file to a value of ours.
 #![allow(unsafe_code)]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_int;
 use std::mem;
 use std::sync::{Arc, Weak};
@@ -18,18 +18,21 @@ use crate::{inside, real, table};
 /// Mounts by the identity that the kernel never gives twice; `None` for others'.
 type Mounts = BTreeMap<u64, Option<Arc<Mount>>>;
 
+/// A file: its mount's identity, and its inode.
+type Id = (u64, u64);
+
 #[derive(Default)]
 struct Known {
     mounts: Mounts,
-    files: BTreeMap<(u64, u64), Weak<File>>,
-    /// Files of which this process has a shared mapping stay known.
-    mapped: Vec<Arc<File>>,
+    files: BTreeMap<Id, Weak<File>>,
+    /// Files of which this process has a shared mapping, as its children have too.
+    mapped: BTreeSet<Id>,
     /// Files that were opened since those that are gone were last looked for.
     opened: usize,
 }
 
 static KNOWN: Mutex<Known> =
-    Mutex::new(Known { mounts: BTreeMap::new(), files: BTreeMap::new(), mapped: Vec::new(), opened: 0 });
+    Mutex::new(Known { mounts: BTreeMap::new(), files: BTreeMap::new(), mapped: BTreeSet::new(), opened: 0 });
 
 /// How many more files are opened before those that are gone are forgotten.
 const SWEEP: usize = 1024;
@@ -43,20 +46,20 @@ pub fn open(fd: c_int, flags: c_int) {
         return;
     }
     if let Some(_inside) = inside::enter()
-        && let Some(file) = find(fd)
+        && let Some((_, file)) = find(fd)
     {
         table::put(fd, Arc::new(Description::new(file, flags)));
     }
 }
 
 /// The file that `fd` stands for, if it is a regular one on a mount of ours.
-fn find(fd: c_int) -> Option<Arc<File>> {
+fn find(fd: c_int) -> Option<(Id, Arc<File>)> {
     let found = asked(fd)?;
     let (is_file, is_nodev) = (u32::from(found.stx_mode) & libc::S_IFMT == libc::S_IFREG, found.stx_dev_major == 0);
     if !is_file || !is_nodev || found.stx_mask & MOUNT == 0 {
         return None;
     }
-    let mut known = KNOWN.lock();
+    let known = &mut *KNOWN.lock();
     if !known.mounts.contains_key(&found.stx_mnt_id) {
         // What an owner that has ended left is let go of before the next one is met.
         known.mounts.values().flatten().for_each(|mount| mount.end_if_over());
@@ -65,12 +68,17 @@ fn find(fd: c_int) -> Option<Arc<File>> {
     }
     let mount = Arc::clone(known.mounts.get(&found.stx_mnt_id)?.as_ref()?);
     known.sweep();
-    let file = known.files.entry((found.stx_mnt_id, found.stx_ino)).or_default();
-    Some(file.upgrade().unwrap_or_else(|| {
+    let id = (found.stx_mnt_id, found.stx_ino);
+    let file = known.files.entry(id).or_default();
+    let file = file.upgrade().unwrap_or_else(|| {
         let made = Arc::new(File::new(mount, found.stx_ino, found.stx_mode & SET_IDS != 0));
+        if known.mapped.contains(&id) {
+            made.map();
+        }
         *file = Arc::downgrade(&made);
         made
-    }))
+    });
+    Some((id, file))
 }
 
 /// What the kernel knows by itself: nobody is asked for it.
@@ -109,12 +117,12 @@ pub fn map(fd: c_int) {
         return;
     }
     if let Some(_inside) = inside::enter()
-        && let Some(file) = find(fd)
+        && let Some((id, file)) = find(fd)
     {
+        KNOWN.lock().mapped.insert(id);
         file.map();
         // Others may have written to it too.
         tell_size(fd);
-        KNOWN.lock().mapped.push(file);
     }
 }
 
@@ -139,11 +147,12 @@ pub fn thaw() {
     unsafe { KNOWN.force_unlock() };
 }
 
-/// In a child: its files are those that it opens itself.
+/// In a child: its files are those that it opens itself; its mappings are its parent's.
 pub fn forget_in_child() {
     // SAFETY: the thread that froze it, here as its copy.
     unsafe { KNOWN.force_unlock() };
-    let known = mem::take(&mut *KNOWN.lock());
+    let mut known = mem::take(&mut *KNOWN.lock());
+    KNOWN.lock().mapped = mem::take(&mut known.mapped);
     known.mounts.values().flatten().for_each(|mount| mount.forget_in_child());
     // Leases are the parent's.
     mem::forget(known);

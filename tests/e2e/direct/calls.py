@@ -257,6 +257,26 @@ def mappings_see_writes():
     os.close(fd)
 
 
+def children_have_mappings():
+    fd = os.open(path("mapped"), os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
+    os.ftruncate(fd, 4096)
+    view = mmap.mmap(fd, 4096)
+    view[0] = 1
+    child = os.fork()
+    if child == 0:
+        own = os.open(path("mapped"), os.O_RDWR)
+        good = True
+        for i in range(often):
+            view[1] = i
+            good = good and os.pread(own, 1, 1) == bytes([i])
+            os.pwrite(own, bytes([i]), 2)
+            good = good and view[2] == i
+        os._exit(0 if good else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    view.close()
+    os.close(fd)
+
+
 def the_kernel_knows_the_size():
     """Right after a write, by calls that tell nobody a size; none of them asks for it by itself."""
     libc.mmap.restype = ctypes.c_void_p
@@ -570,6 +590,7 @@ another_program_finds_the_offset(wanted)
 appends()
 appenders_do_not_overwrite_each_other()
 mappings_see_writes()
+children_have_mappings()
 the_kernel_knows_the_size()
 truncation_by_others()
 names_come_and_go()
