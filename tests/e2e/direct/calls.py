@@ -5,6 +5,8 @@ import ctypes
 import fcntl
 import mmap
 import os
+import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -275,6 +277,35 @@ def children_have_mappings():
     assert os.waitpid(child, 0)[1] == 0
     view.close()
     os.close(fd)
+
+
+class Message(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_void_p), ("name_len", ctypes.c_uint), ("parts", ctypes.c_void_p),
+                ("count", ctypes.c_size_t), ("control", ctypes.c_void_p), ("control_len", ctypes.c_size_t),
+                ("flags", ctypes.c_int), ("sent", ctypes.c_uint)]
+
+
+def messages_hand_descriptors_on(wanted):
+    here, there = socket.socketpair()
+    byte, part = ctypes.create_string_buffer(b"m", 1), ctypes.create_string_buffer(16)
+    part.raw = struct.pack("PN", ctypes.addressof(byte), 1)
+    for many in (False, True):
+        fd = os.open(path("plain"), os.O_RDONLY)
+        for i in range(often):
+            assert os.read(fd, 10) == wanted[10 * i:10 * i + 10]
+        rights = struct.pack("Nii", 20, socket.SOL_SOCKET, socket.SCM_RIGHTS) + struct.pack("ii", fd, 0)
+        control = ctypes.create_string_buffer(rights, 24)
+        message = Message(None, 0, ctypes.addressof(part), 1, ctypes.addressof(control), 24)
+        sent = libc.sendmmsg(here.fileno(), ctypes.byref(message), 1, 0) if many else \
+            libc.sendmsg(here.fileno(), ctypes.byref(message), 0)
+        assert sent == 1, ctypes.get_errno()
+        _, [got], _, _ = socket.recv_fds(there, 1, 1)
+        assert os.read(got, 10) == wanted[10 * often:10 * often + 10], many
+        assert os.read(fd, 10) == wanted[10 * often + 10:10 * often + 20], many
+        os.close(fd)
+        os.close(got)
+    here.close()
+    there.close()
 
 
 def the_kernel_knows_the_size():
@@ -591,6 +622,7 @@ appends()
 appenders_do_not_overwrite_each_other()
 mappings_see_writes()
 children_have_mappings()
+messages_hand_descriptors_on(wanted)
 the_kernel_knows_the_size()
 truncation_by_others()
 names_come_and_go()

@@ -8,9 +8,10 @@
 use std::arch::naked_asm;
 use std::ffi::{c_int, c_void};
 
-use libc::msghdr;
+use libc::{mmsghdr, msghdr};
 
 use super::arrivals::each_passed;
+use super::data::may_be_memory;
 use crate::real::{self, Next};
 use crate::{forks, table, tracked};
 
@@ -91,6 +92,7 @@ before! {
     lockf: show;
     lockf64: show;
     sendmsg: send_message;
+    sendmmsg: send_messages;
     mmap: map;
     mmap64: map;
     execl: exec;
@@ -142,8 +144,29 @@ fn control(passed: &Passed) {
 }
 
 fn send_message(passed: &Passed) {
-    // SAFETY: as the program has it.
-    unsafe { each_passed(passed.0[1] as *const msghdr, |fd| surrender_fd(*fd)) };
+    send_one(passed.0[1] as *const msghdr);
+}
+
+/// A message is about to be sent.
+pub fn send_one(message: *const msghdr) {
+    if may_be_memory(message.addr(), size_of::<msghdr>()) {
+        // SAFETY: as the program has it.
+        unsafe { each_passed(message, |fd| surrender_fd(*fd)) };
+    }
+}
+
+fn send_messages(passed: &Passed) {
+    send_all(passed.0[1] as *const mmsghdr, passed.0[2]);
+}
+
+/// Messages that the kernel takes at once.
+const SENT_MAX: usize = 1024;
+
+/// `count` messages are about to be sent.
+pub fn send_all(messages: *const mmsghdr, count: usize) {
+    for at in 0..count.min(SENT_MAX) {
+        send_one(messages.wrapping_add(at).cast());
+    }
 }
 
 fn map(passed: &Passed) {

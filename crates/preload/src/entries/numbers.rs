@@ -5,7 +5,7 @@
 
 use std::ffi::{c_int, c_long, c_uint, c_ulong};
 
-use super::before::{clone_with, map_with, surrender_fd};
+use super::before::{clone_with, map_with, send_all, send_one, surrender_fd};
 use super::{data, descriptors, entry, position, stat, vectors};
 use crate::{forks, real};
 
@@ -60,6 +60,8 @@ fn prepare(number: c_long, [a, b, c, d, e, _]: [c_long; 6]) {
         // Its requests may use the offset, and come by nobody.
         libc::SYS_io_uring_setup => forks::before_split(),
         libc::SYS_unshare if a as c_int & libc::CLONE_FILES != 0 => forks::before_split(),
+        libc::SYS_sendmsg => send_one(b as _),
+        libc::SYS_sendmmsg => send_all(b as _, c as c_uint as usize),
         libc::SYS_mmap => map_with(e as c_int, d as c_int),
         libc::SYS_sendfile | libc::SYS_copy_file_range | libc::SYS_splice | libc::SYS_preadv2 | libc::SYS_pwritev2 => {
             // Whichever of them are descriptors.
