@@ -165,7 +165,7 @@ impl Description {
 
     /// Gives the offset to the kernel for good, by `fd`.
     pub fn surrender(&self, fd: c_int) {
-        if self.has_offset() {
+        if self.has_offset() || self.file.is_leased() || self.appends() {
             tracked::tell_size(fd);
         }
         while let Some(at) = self.offset() {

@@ -279,6 +279,24 @@ def children_have_mappings():
     os.close(fd)
 
 
+def children_append():
+    """By a descriptor whose offset is the kernel's already, behind what was written by others meanwhile."""
+    one = os.open(path("log"), os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_TRUNC, 0o644)
+    two = os.open(path("log"), os.O_WRONLY | os.O_APPEND)
+    size = 0
+    for i in range(often):
+        for _ in range(often):
+            size += os.write(two, b"01234") + os.pwrite(two, b"56789", 3)
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if os.write(one, b"child") == 5 else 1)
+        size += 5
+        assert os.waitpid(child, 0)[1] == 0
+        assert os.lseek(one, 0, os.SEEK_CUR) == size, i
+    os.close(one)
+    os.close(two)
+
+
 class Message(ctypes.Structure):
     _fields_ = [("name", ctypes.c_void_p), ("name_len", ctypes.c_uint), ("parts", ctypes.c_void_p),
                 ("count", ctypes.c_size_t), ("control", ctypes.c_void_p), ("control_len", ctypes.c_size_t),
@@ -620,6 +638,7 @@ children_share_an_offset(wanted)
 another_program_finds_the_offset(wanted)
 appends()
 appenders_do_not_overwrite_each_other()
+children_append()
 mappings_see_writes()
 children_have_mappings()
 messages_hand_descriptors_on(wanted)

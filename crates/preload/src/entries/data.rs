@@ -9,9 +9,9 @@ use std::slice;
 use libc::{off_t, size_t, ssize_t};
 
 use super::entry;
-use crate::description::Written;
+use crate::description::{Description, Written};
 use crate::file::{Need, Place};
-use crate::{real, table, tally};
+use crate::{real, table, tally, tracked};
 
 /// The kernel moves no more by one call.
 pub const MOST: usize = 0x7fff_f000;
@@ -157,6 +157,13 @@ unsafe fn write_slowly(fd: c_int, from: *const c_void, len: size_t, claimed: Opt
     }
 }
 
+/// Before the kernel writes to a place that it is told, which it does at the end where the description appends (LD7).
+pub fn tell_end(fd: c_int) {
+    if table::with(fd, Description::appends) == Some(true) {
+        tracked::tell_size(fd);
+    }
+}
+
 entry! { pwrite = pwrite64 = __pwrite64, (fd: c_int, from: *const c_void, len: size_t, at: off_t) -> ssize_t {
     let tried = table::with(fd, |it| {
         // SAFETY: as the program has it.
@@ -179,6 +186,9 @@ unsafe fn pwrite_slowly(fd: c_int, from: *const c_void, len: size_t, at: off_t) 
         let (bytes, at) = (unsafe { bytes(from, len) }?, u64::try_from(at).ok()?);
         it.asks_to_write(at, bytes.len()).then(|| it.write_at(at, bytes)).flatten()
     });
+    if tried.is_none() {
+        tell_end(fd);
+    }
     // SAFETY: as the program has it.
     tried.map_or_else(|| through(unsafe { real::pwrite(fd, from, len, at) }), direct)
 }

@@ -211,8 +211,11 @@ entry! { pwritev = pwritev64, (fd: c_int, parts: *const iovec, count: c_int, at:
         }
         // SAFETY: as the program has it.
         How::Together(parts) if at >= 0 => unsafe { together(parts, |from, len| data::pwrite(fd, from, len, at)) },
-        // SAFETY: as the program has it.
-        _ => unsafe { real::pwritev(fd, parts, count, at) },
+        _ => {
+            data::tell_end(fd);
+            // SAFETY: as the program has it.
+            unsafe { real::pwritev(fd, parts, count, at) }
+        }
     }
 }}
 
