@@ -1,4 +1,5 @@
-//! Who takes part where files are worked on: a file system in process, or one that is mounted, by its worker.
+//! Who takes part where files are worked on: a file system in process, or one that is mounted, by its worker; and who
+//! copies without one.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -10,7 +11,7 @@ use ferrite_pool::layout::CHUNK;
 use crate::Result;
 use crate::node::Node;
 use crate::owner::Owner;
-use crate::records::{LibraryFolder, Order, obey};
+use crate::records::{BareFolder, LibraryFolder, Order, obey};
 use crate::tree::Shut;
 use crate::worker::Worker;
 
@@ -26,6 +27,7 @@ pub struct Entrant {
 
 /// How it is worked on.
 enum Hand {
+    Bare(BareFolder),
     Here(LibraryFolder),
     // The worker ends before the node is unmounted.
     There(Box<(Worker, Node)>),
@@ -36,6 +38,11 @@ impl Entrant {
     /// A file system of ours, in process.
     pub fn library(name: &'static str, fs: Arc<FileSystem>) -> Self {
         Self { name, hand: Hand::Here(LibraryFolder { fs }) }
+    }
+
+    /// No file system: copies and fences on at least `bytes` of memory like a pool's in `place`.
+    pub fn bare(name: &'static str, place: &Path, bytes: u64) -> Result<Self> {
+        Ok(Self { name, hand: Hand::Bare(BareFolder::new(place, bytes)?) })
     }
 
     /// `node`, made anew and mounted, by a worker of `ferrite`'s; it `syncs` where each write is to be durable.
@@ -59,9 +66,15 @@ impl Entrant {
         Ok(Some(Self { name, hand: Hand::Run(Box::new((worker, owner))) }))
     }
 
+    /// Whether it has files by name.
+    pub fn has_names(&self) -> bool {
+        !matches!(self.hand, Hand::Bare(_))
+    }
+
     /// Has `order` done.
     pub fn order(&mut self, order: &Order) -> Result<f64> {
         match &mut self.hand {
+            Hand::Bare(folder) => folder.order(order),
             Hand::Here(folder) => obey(folder, order),
             Hand::There(there) => there.0.order(order),
             Hand::Run(there) => {
@@ -83,6 +96,7 @@ impl Entrant {
             Hand::There(there) => there.1.settle(),
             // Its owner does it.
             Hand::Run(_) => Ok(()),
+            Hand::Bare(_) => Ok(()),
         }
     }
 }

@@ -12,10 +12,12 @@ use crate::random::Random;
 use crate::tlb::Walks;
 use crate::{Error, Result};
 
+mod bare;
 mod kernel;
 mod library;
 mod mixture;
 
+pub use bare::BareFolder;
 pub use kernel::KernelFolder;
 pub use library::LibraryFolder;
 pub use mixture::{Mixture, Transactions};
@@ -24,7 +26,8 @@ pub use mixture::{Mixture, Transactions};
 const FILL_BYTES: u64 = 1 << 20;
 /// Bytes of records between two looks at the clock.
 const BATCH_BYTES: u64 = 64 << 10;
-
+/// What files that are written anew are called, with a number.
+const FRESH: &str = "fresh";
 /// Records before those that are timed: what comes with the first use of a file falls into nobody's time.
 const WARM_RECORDS: usize = 32;
 
@@ -257,7 +260,7 @@ impl Job {
 
     /// One thread's share. A failure before the others wait for it would leave them waiting, so it is told after.
     fn work<F: Folder>(&self, folder: &F, thread: u64, ready: &Barrier) -> Result<Part> {
-        let fresh = format!("fresh-{thread}");
+        let fresh = format!("{FRESH}-{thread}");
         let mut buffer = Buffer::new(self.record_bytes as usize);
         let places = self.places(thread);
         let (warm, places) = places.split_at((places.len() / 4).min(WARM_RECORDS));

@@ -1,10 +1,12 @@
 //! Files by records (zonfs.txt, figures 5 and 6): written and read as IOzone does, by every way into our file system,
-//! beside the kernel's file systems in memory; then files by name, and how soon a full pool is there.
+//! beside the kernel's file systems in memory, and a bare copy with its fence, which is what the machine allows; then
+//! files by name, and how soon a full pool is there.
 //!
 //! The paper's file is 10 GB and read as a whole; here each slice works on a window of a smaller file, and windows take
 //! turns, so that what is read has left the processor's caches since it was written.
 
 use crate::Result;
+use crate::entrant::Entrant;
 use crate::options::{Length, OnProgress, Options};
 use crate::records::{Job, Naming, Order, Told, Verb};
 use crate::report::{Claim, Measure, Report, rows};
@@ -178,7 +180,7 @@ fn work(session: &mut Session<'_>, plan: &Plan, field: &mut Field, cases: &[Case
     field.each(|entry| entry.order(&Order::Clear { files: threads }).map(drop))
 }
 
-/// All who are in `field`, in turn, by the order that each round's number gives.
+/// All who are in `field` and can do what is ordered, in turn, by the order that each round's number gives.
 fn race(
     session: &mut Session<'_>,
     plan: &Plan,
@@ -186,9 +188,12 @@ fn race(
     case: &str,
     order: &mut dyn FnMut(u64) -> Order,
 ) -> Result<Vec<Series>> {
-    let (count, order) = (field.entries.len() as u64, std::cell::RefCell::new(order));
+    let is_by_name = matches!(order(0), Order::Name(..));
+    let entries: Vec<&mut Entrant> =
+        field.entries.iter_mut().filter(|entry| !is_by_name || entry.has_names()).collect();
+    let (count, order) = (entries.len() as u64, std::cell::RefCell::new(order));
     let mut turns: Vec<Turn<'_>> = Vec::new();
-    for entry in &mut field.entries {
+    for entry in entries {
         let order = &order;
         turns.push(Turn::new(entry.name, move |slice| {
             let order = (order.borrow_mut())(slice / count);

@@ -1,4 +1,4 @@
-//! Who is measured: the ways into our file system, and the kernel's own in memory.
+//! Who is measured: the ways into our file system, the bare copy, and the kernel's own file systems in memory.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -28,8 +28,10 @@ pub const TMPFS_HUGE: &str = "tmpfs huge";
 pub const RAMFS: &str = "ramfs";
 /// What makes the same promise as ours, on a disk of memory.
 pub const EXT4: &str = "ext4 fdatasync";
+/// No file system: what the machine allows.
+pub const BARE: &str = "bare copy";
 /// All of them.
-pub const NAMES: [&str; 8] = [LIBRARY, RUN, MOUNT, CACHED, TMPFS, TMPFS_HUGE, RAMFS, EXT4];
+pub const NAMES: [&str; 9] = [LIBRARY, BARE, RUN, MOUNT, CACHED, TMPFS, TMPFS_HUGE, RAMFS, EXT4];
 
 /// All of them.
 pub struct Field {
@@ -55,8 +57,9 @@ impl Field {
         let library = tree("library", false);
         library.make()?;
         let library = Entrant::library(LIBRARY, library.open()?);
+        let bare = Entrant::bare(BARE, &options.place, room)?;
         let scratch = Scratch::new(&options.place)?;
-        let mut field = Self { entries: vec![library], notes: Vec::new(), _yard: None, _scratch: scratch };
+        let mut field = Self { entries: vec![library, bare], notes: Vec::new(), _yard: None, _scratch: scratch };
         let missing = node::missing().or(options.ferrite.is_none().then(|| "there is no worker".into()));
         match (missing, &options.ferrite) {
             (None, Some(ferrite)) => {
