@@ -27,7 +27,8 @@ pub struct Series {
 }
 
 /// Runs `rounds` rounds in which every subject has one slice, each round begun by another subject; a round before
-/// them is not counted. `after_slice` is called after every slice.
+/// them is not counted. Nobody follows the same one in each round: what that one leaves to the kernel, a journal to be
+/// written or files to be freed, would be told as its own. `after_slice` is called after every slice.
 pub fn run(
     subjects: &mut [Subject<'_>],
     rounds: usize,
@@ -36,9 +37,11 @@ pub fn run(
     let mut series: Vec<Series> =
         subjects.iter().map(|subject| Series { name: subject.name.clone(), values: Vec::new() }).collect();
     let count = subjects.len();
+    let strides: Vec<usize> = (1..count.max(2)).filter(|stride| divisor(*stride, count) == 1).collect();
     for round in 0..=rounds {
+        let stride = strides[round % strides.len()];
         for turn in 0..count {
-            let which = (round + turn) % count;
+            let which = (round + turn * stride) % count;
             let value = (subjects[which].slice)((round * count + turn) as u64)?;
             after_slice()?;
             if round > 0 {
@@ -47,6 +50,11 @@ pub fn run(
         }
     }
     Ok(series)
+}
+
+/// The greatest number that divides both.
+fn divisor(one: usize, other: usize) -> usize {
+    if other == 0 { one } else { divisor(other, one % other) }
 }
 
 impl Series {
@@ -84,6 +92,7 @@ fn quantile(values: &[f64], part: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use std::cell::RefCell;
+    use std::collections::BTreeSet;
 
     use super::*;
 
@@ -101,6 +110,26 @@ mod tests {
         let series = run(&mut [subject("a"), subject("b")], 3, &mut || Ok(())).expect("nothing fails");
         assert_eq!(*order.borrow(), "abbaabba");
         assert!(series.iter().all(|series| series.values.len() == 3));
+    }
+
+    /// What one leaves behind would be told as the other's.
+    #[test]
+    fn nobody_follows_the_same_one_in_every_round() {
+        let order = RefCell::new(Vec::new());
+        let subject = |name: usize| {
+            let order = &order;
+            Subject::new(name.to_string(), move |_| {
+                order.borrow_mut().push(name);
+                Ok(1.0)
+            })
+        };
+        run(&mut std::array::from_fn::<_, 9, _>(subject), 5, &mut || Ok(())).expect("nothing fails");
+        let order = order.into_inner();
+        for round in order.chunks(9) {
+            assert_eq!(round.iter().collect::<BTreeSet<_>>().len(), 9, "each has a slice: {round:?}");
+        }
+        let before = order.windows(2).filter(|pair| pair[1] == 0).map(|pair| pair[0]);
+        assert!(before.collect::<BTreeSet<_>>().len() >= 4, "{order:?}");
     }
 
     #[test]
