@@ -86,7 +86,7 @@ impl Holding {
             memory: pool.memory_handle(),
             tag: Mutex::new(tag),
             uuid: superblock.uuid,
-            session: superblock.generation,
+            session: pool.holdings.next_session(&superblock),
             ground: Ground::Own(pool, is_listed),
             lock: None,
         }
@@ -114,7 +114,7 @@ impl Holding {
         self.uuid
     }
 
-    /// Greater after each opening of the pool.
+    /// Greater than that of every holding before, so that what one of them left behind is told from what is stored since.
     pub fn session(&self) -> u64 {
         self.session
     }

@@ -7,7 +7,7 @@
 //!   | cut, to be used again | head: oldest .. newest :tail | to be used |
 //!
 //! record      see `record`; its sequence is its position + 1, its checksum starts from the log's salt
-//! payload     0 session u64: the superblock's generation when it was appended    8 what the caller appended
+//! payload     0 session u64: greater at each opening of the log    8 what the caller appended
 //! ```
 //!
 //! A position counts lines since the log was made and never comes again.
@@ -19,7 +19,8 @@
 //! - W3. What lies before the head is overwritten only after the head word that says so is durable.
 //! - W4. Records that a crash left behind a lost one never come back behind what is appended in its place: they are of
 //!   an older session.
-//! - W5. What opening finds is made durable before it is shown: a killed process may have left it visible only.
+//! - W5. What opening finds is made durable before it is shown: a killed process may have left it visible only, records
+//!   too, since what was stored past the cache may end in it.
 //! - W6. After a failed persist nothing is appended or cut until the pool is opened again.
 
 mod ring;
@@ -213,7 +214,7 @@ impl Log {
         Ok(log)
     }
 
-    /// Finds the end (W1) and makes durable what stands before it (W5): records were stored past the cache.
+    /// Finds the end (W1) and makes durable what stands before it (W5).
     fn find_end(&self) -> Result<()> {
         let (mut state, mut session) = (self.state.lock(), 0);
         while let Some((record, of)) = self.read(state.tail, state.head + self.ring.lines() - state.tail)
@@ -224,6 +225,7 @@ impl Log {
         }
         state.session = state.session.max(session);
         self.holding.check_poison()?;
+        self.ring.flush(self.holding.memory(), state.head..state.tail);
         self.holding.persist(Span::new(self.head_at, 8))
     }
 

@@ -8,13 +8,14 @@
 
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use ferrite_medium::{Beacon, SharedWords};
 use parking_lot::Mutex;
 
 use crate::layout::GRANT_SLOTS;
+use crate::superblock::Superblock;
 use crate::{Error, Result};
 
 /// The owner's side: lit with the first holding that is lent, out when the pool is closed or its process ends.
@@ -49,9 +50,17 @@ pub(crate) struct Holdings {
     /// Generations of the tags that this process holds, or is about to lend.
     pub tags: Mutex<BTreeSet<u64>>,
     board: OnceLock<Board>,
+    /// Holdings there have been.
+    count: AtomicU64,
 }
 
 impl Holdings {
+    /// A number for a new holding, greater than that of every one before: generations are below 2^32, and what a pool was
+    /// opened with is greater each time.
+    pub fn next_session(&self, superblock: &Superblock) -> u64 {
+        (superblock.generation << 32) + self.count.fetch_add(1, Ordering::Relaxed)
+    }
+
     /// The board, lit from now on.
     pub fn board(&self) -> Result<&Board> {
         if let Some(board) = self.board.get() {

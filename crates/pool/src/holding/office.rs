@@ -177,7 +177,7 @@ fn lend(pool: &Arc<Pool>, tag: &Tag, process: &Process) -> Result<Reply> {
     let lease = Lease {
         id: granted.id,
         uuid: superblock.uuid,
-        session: superblock.generation,
+        session: pool.holdings.next_session(&superblock),
         offset: memory.offset,
         note: Note::of(tag),
         attributes: tag.attributes.to_vec(),

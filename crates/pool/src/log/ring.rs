@@ -1,6 +1,8 @@
 //! The ring: where the bytes of positions lie. A record may go on at the ring's start, and over the gap between two
 //! extents.
 
+use std::ops::Range;
+
 use ferrite_medium::{Memory, Scheme, Span};
 
 use crate::extent::Stream;
@@ -86,6 +88,12 @@ impl Ring {
             memory.store(run.at, &bytes[done..done + run.len as usize], how);
             done += run.len as usize;
         }
+    }
+
+    /// Starts write-back of the lines of `positions`, no more than the ring has.
+    pub fn flush(&self, memory: &dyn Memory, positions: Range<u64>) {
+        let len = (positions.end - positions.start) * ALIGN as u64;
+        self.runs(positions.start, len).for_each(|run| memory.flush(run));
     }
 
     /// The record at `position`, if it verifies there (W1) and takes no more than `lines`.

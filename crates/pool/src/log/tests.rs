@@ -1,5 +1,6 @@
 //! Proofs of W1 to W6.
 
+mod killed;
 mod model;
 
 use ferrite_crash::{Crash, LyingMemory, Model, Report, explore};
@@ -189,34 +190,6 @@ fn w4_crash_records_behind_a_lost_one_never_come_back() {
     println!("lost first records: {report}, {lost_first} of interest");
     report.assert_clean();
     assert!(lost_first > 0, "no image had what this is about");
-}
-
-/// W5: what a killed process left visible is shown, and then power fails.
-#[test]
-fn w5_crash_after_a_kill_keeps_what_was_shown() {
-    for model in Model::ALL {
-        let memory = new_pool(model);
-        let log = create(&memory);
-        log.append_many(&[&payload(0), &payload(1), &payload(2)]).unwrap();
-        let (second, head_at) = (log.records().nth(1).unwrap().unwrap().0, log.head_at);
-        {
-            let _killed = memory.as_thread(9);
-            memory.store_word(head_at, seal(log.head_salt, second.number()));
-        }
-        let _successor = memory.as_thread(1);
-        let log = open(&memory);
-        assert_eq!(numbers(&log).unwrap(), [1, 2]);
-        memory.forget_trace();
-        memory.mark(1);
-        let report = explore(&memory, &options(1 << 10, 100), |crash| {
-            if numbers(&recover(crash)?.1)? == [1, 2] {
-                Ok(())
-            } else {
-                Err("W5: it changed after it was shown".into())
-            }
-        });
-        report.assert_clean();
-    }
 }
 
 #[test]
