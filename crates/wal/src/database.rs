@@ -15,7 +15,8 @@
 //!
 //! Several processes store here at once, each by a grant of its own, ordered by the database's locks.
 //!
-//! - WF1. A completed write is durable where a fence is; elsewhere with the next [`DatabaseLog::settle`].
+//! - WF1. A completed write is durable where a fence is; elsewhere with the next [`DatabaseLog::settle`]. Of one that was
+//!   not completed, its process was killed, who opens the log next sees what is durable.
 //! - WF2. A file exists, with a length, or not, by one word. What a deleted file held is in no later one's first line
 //!   when that begins to exist, so an old header never makes old records whole.
 //! - WF3. There is something in a log only while MARKED is set, and MARKED is set only while the header on disk says 3: a
@@ -71,7 +72,9 @@ impl DatabaseLog {
     pub fn open(station: &Arc<Station>, path: &str, identity: Identity, alone: bool) -> Result<Self> {
         let request = Request::DatabaseOpen { path: path.into(), identity, alone };
         let (lease, memory) = station.lease(&request)?;
-        let leased = RwLock::new((lease.id, lease.files(&memory)?));
+        let files = lease.files(&memory)?;
+        files.inherit();
+        let leased = RwLock::new((lease.id, files));
         Ok(Self { station: Arc::clone(station), memory, path: path.into(), leased })
     }
 

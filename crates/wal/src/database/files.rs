@@ -111,6 +111,18 @@ impl Files {
         Ok(done)
     }
 
+    /// Makes durable what is found, where a fence does that: a process that was killed may have left it in a cache, and who
+    /// recovers from it builds on it.
+    pub fn inherit(&self) {
+        for file in File::ALL {
+            let length = self.length(file).ok().flatten().unwrap_or(0);
+            self.runs(file, Span::new(0, length.min(self.space(file)))).for_each(|run| self.memory.flush(run));
+            self.memory.flush(Span::new(self.control_at + file.length_at(), 8));
+        }
+        self.memory.flush(Span::new(self.control_at, 8));
+        self.memory.fence();
+    }
+
     /// See [`super::DatabaseLog::is_live`].
     pub fn is_live(&self) -> Result<bool> {
         for file in File::ALL {

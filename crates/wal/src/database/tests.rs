@@ -3,6 +3,7 @@
 use std::cell::Cell;
 
 use ferrite_crash::{Crash, LyingMemory, Model, Options, Points, Report, explore};
+use ferrite_medium::Scheme;
 use ferrite_pool::{Extent, Role, Zone};
 
 use super::*;
@@ -70,6 +71,31 @@ fn wf1_crash_keeps_completed_writes_or_settled_ones() {
         println!("writes: {report}");
         report.assert_clean();
     }
+}
+
+/// WF1: a killed process left a write in a cache. Who opens the log sees it, and commits behind it.
+#[test]
+fn wf1_crash_after_a_kill_keeps_what_the_next_one_found() {
+    let memory = Arc::new(LyingMemory::new(1 << 16, Model::MAPPED));
+    let log = files(memory.clone());
+    log.create(File::Wal).unwrap();
+    log.write(File::Wal, 0, &[1; 600]).unwrap();
+    {
+        let _killed = memory.as_thread(9);
+        memory.store(4096 + 64, &[2; 128], Scheme::Writeback);
+    }
+    let _next = memory.as_thread(1);
+    log.inherit();
+    let found = content(File::Wal, &log).unwrap();
+    memory.forget_trace();
+    log.write(File::Wal, 600, &[3; 32]).unwrap();
+    memory.mark(1);
+    let report = explore(&memory, &options(), |crash| {
+        let now = content(File::Wal, &files(Arc::new(crash.memory())))?;
+        let kept = now.as_ref().zip(found.as_ref()).is_some_and(|(now, found)| now[..600] == found[..]);
+        if kept { Ok(()) } else { Err(format!("WF1: {found:?} was found, and then {now:?}")) }
+    });
+    report.assert_clean();
 }
 
 const OLD: u8 = 0xAA;
