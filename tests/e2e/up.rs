@@ -112,6 +112,8 @@ fn bytes_go_into_a_tag_and_come_back_beside_the_owner_and_alone() {
     ok(&["tag", "remove", pool, "alone"]);
     assert!(refused(ferrite().args(["tag", "get", pool, "alone"]), 1).contains("no tag called \"alone\""));
     assert!(refused(ferrite().args(["tag", "remove", pool, "disk0"]), 1).contains("disk remove"));
+    ok(&["fs", "create", pool, "tree"]);
+    assert!(refused(ferrite().args(["tag", "remove", pool, "tree"]), 1).contains("fs remove"));
     server.interrupt();
 }
 

@@ -138,10 +138,10 @@ impl Engine {
             }
             Request::TagRemove { name } => {
                 let tag = pool.tag(&name)?;
-                if tag.kind == TagKind::DISK {
-                    return Err(format!("{name:?} is a disk: use `ferrite disk remove`").into());
-                }
                 match tag.kind {
+                    TagKind::DISK => Err(format!("{name:?} is a disk: use `ferrite disk remove`").into()),
+                    // It may be mounted.
+                    TagKind::FILES => Err(format!("{name:?} is a file system: use `ferrite fs remove`").into()),
                     TagKind::BYTES => Ok(json!(pool.remove_tag(&tag)?)),
                     _ => Ok(json!(self.pool.remove_unheld(&name)?)),
                 }

@@ -14,7 +14,7 @@ use ferrite_pool::check::Owners;
 use ferrite_pool::defrag::{self, Defragmented};
 use ferrite_pool::holding::{Holding, Note, Spec, Tenant, end_orphans};
 use ferrite_pool::owner::{Claim, Client, Error as OwnerError, Holder, Listening, Lock, claim};
-use ferrite_pool::{Error as PoolError, Pool, Recovery};
+use ferrite_pool::{Error as PoolError, Pool, Recovery, TagKind};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::direct::{self, Direct, DirectBytes};
@@ -217,7 +217,16 @@ impl Store {
     /// Frees the object called `name`, which nobody has open: its content is gone, its space free. Durable on return.
     pub fn free(&self, name: &str) -> Result<()> {
         match &self.reach {
-            Reach::Own { pool, .. } => Ok(pool.remove_unheld(name)?),
+            Reach::Own { pool, .. } => {
+                let kind = pool.tag(name)?.kind;
+                if kind != TagKind::OBJECT {
+                    let kind = kind.name();
+                    return Err(Error::Refused(format!(
+                        "{name:?} is no object but a tag of kind {kind}: use what serves it"
+                    )));
+                }
+                Ok(pool.remove_unheld(name)?)
+            }
             Reach::Tenant(tenant) => Ok(tenant.remove(name)?),
         }
     }

@@ -56,6 +56,9 @@ fn what_was_put_is_there_after_a_finalize_and_after_a_drop() {
     assert_filled(&store);
     store.free("map").unwrap();
     assert!(!store.contains("map").unwrap());
+    let Reach::Own { pool, .. } = &store.reach else { panic!("ours") };
+    pool.put("bytes", &mut &b"bytes"[..], &ferrite_pool::Put::default()).unwrap();
+    assert!(matches!(store.free("bytes"), Err(Error::Refused(why)) if why.contains("no object")));
     assert!(matches!(store.free("map"), Err(Error::Pool(PoolError::NotFound(_)))));
 }
 

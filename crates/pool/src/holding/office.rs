@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::extent::{Extent, Role, Zone};
-use crate::grant::{Ask, GrantId, Process, Rights};
+use crate::grant::{Ask, GrantId, Process, Rights, Standing};
 use crate::owner::{Caller, Reply};
 use crate::tag::{Tag, TagKind};
 use crate::{Error, Pool, Result, backup};
@@ -92,13 +92,16 @@ fn perform(pool: &Arc<Pool>, boot_id: [u8; 16], caller: &Caller, request: Reques
             lend(pool, &tag, &process())
         }
         Request::TenantRelease { id } => {
-            ensure_theirs(pool, id, caller)?;
+            theirs(pool, id, caller)?;
             pool.grants().release(pool, id)?;
             Ok(Reply::default())
         }
         Request::TenantReplace { name, id, part } => {
-            ensure_theirs(pool, id, caller)?;
-            let changed = replace(pool, &*pool.tag(&name)?, part)?;
+            let (tag, grant) = (pool.tag(&name)?, theirs(pool, id, caller)?);
+            if tag.generation != grant.tag_generation {
+                return Err(in_use(&name, "somebody else"));
+            }
+            let changed = replace(pool, &tag, part)?;
             let lent = lend(pool, &changed, &process())?;
             pool.grants().release(pool, id)?;
             Ok(lent)
@@ -154,17 +157,16 @@ impl From<Refusal> for Error {
 /// What other services serve by themselves is not lent.
 fn ensure_fit_for_tenants(kind: TagKind) -> Result<()> {
     match kind {
-        TagKind::BYTES | TagKind::DISK => {
-            Err(Error::Busy(format!("a tag of kind {} is not lent: use what serves it", kind.name())))
-        }
-        _ => Ok(()),
+        TagKind::OBJECT | TagKind::LOG => Ok(()),
+        _ => Err(Error::Busy(format!("a tag of kind {} is not lent: use what serves it", kind.name()))),
     }
 }
 
-fn ensure_theirs(pool: &Pool, id: GrantId, caller: &Caller) -> Result<()> {
-    let standing = pool.grants().standing();
-    let is_theirs = standing.iter().any(|grant| grant.id == id && grant.process.pid == caller.pid);
-    if is_theirs { Ok(()) } else { Err(Error::NotFound(format!("grant {id} of this process"))) }
+/// Grant `id`, which is `caller`'s.
+fn theirs(pool: &Pool, id: GrantId, caller: &Caller) -> Result<Standing> {
+    let mut standing = pool.grants().standing().into_iter();
+    let theirs = standing.find(|grant| grant.id == id && grant.process.pid == caller.pid);
+    theirs.ok_or_else(|| Error::NotFound(format!("grant {id} of this process")))
 }
 
 fn lend(pool: &Arc<Pool>, tag: &Tag, process: &Process) -> Result<Reply> {

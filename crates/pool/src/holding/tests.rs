@@ -108,9 +108,29 @@ fn refusals_reach_a_tenant_as_what_they_are() {
     large.parts[1].bytes = 1 << 40;
     assert!(matches!(tenant.create(&large), Err(Error::Full { .. })));
     assert!(matches!(tenant.create(&spec("\n", true)), Err(Error::BadName(_))));
-    owner.pool.put("v", &mut &b"bytes"[..], &crate::Put::default()).unwrap();
-    assert!(matches!(tenant.hold("v"), Err(Error::Busy(_))));
-    assert!(matches!(tenant.remove("v"), Err(Error::Busy(_))));
+    // What other services serve: they would not know.
+    for kind in [TagKind::BYTES, TagKind::DISK, TagKind::FILES, TagKind::DATABASE] {
+        let name = kind.name();
+        Spec { kind: kind.0, ..spec(name, false) }.create(&owner.pool).unwrap();
+        assert!(matches!(tenant.hold(name), Err(Error::Busy(_))), "{name}");
+        assert!(matches!(tenant.remove(name), Err(Error::Busy(_))), "{name}");
+    }
+}
+
+/// HO2: a grant on one tag is no right to change another.
+#[test]
+fn ho2_no_grant_changes_the_parts_of_another_tag() {
+    let owner = Owner::new();
+    let tenant = owner.tenant();
+    for name in ["a", "b"] {
+        tenant.create(&spec(name, true)).unwrap();
+    }
+    let (_mine, _other) = (tenant.hold("a").unwrap(), owner.pool.hold("b").unwrap());
+    let (id, part) = (owner.pool.grants().standing()[0].id, Part { role: Role::DATA, bytes: PAGE });
+    let request = serde_json::to_value(Request::TenantReplace { name: "b".into(), id, part }).unwrap();
+    let (answer, _) = Client::connect(&owner.path()).unwrap().call(request, &[], &mut |_| true).unwrap();
+    assert!(answer.to_string().contains("in use by somebody else"), "{answer}");
+    assert_eq!(Stream::new(&owner.pool.tag("b").unwrap().extents, Role::DATA).len(), 4 * PAGE);
 }
 
 /// What a tenant stores is what the owner and the next tenant find; the log runs on a grant as it does on a pool.
