@@ -195,13 +195,14 @@ impl<S: Structure> Logged<S> {
         }
     }
 
-    /// A checkpoint that finds no room is tried again when the log is full; the change itself is durable.
+    /// The change itself is durable: a checkpoint that cannot be taken, for want of room here or on the host, is tried again
+    /// with the next one, and only when the log is full there is none without.
     fn checkpoint_if_due(&self, writer: &mut Writer) -> Result<()> {
         let Logging { checkpoint_records: records, checkpoint_bytes: bytes, .. } = self.logging;
         let is_due =
             (records > 0 && writer.records >= records) || (bytes > 0 && writer.log.used_bytes_alone() >= bytes);
         match if is_due { self.take_checkpoint_now(writer) } else { Ok(()) } {
-            Err(Error::Pool(PoolError::Full { .. })) => Ok(()),
+            Err(_) if self.holding.check_poison().is_ok() => Ok(()),
             other => other,
         }
     }

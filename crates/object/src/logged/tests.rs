@@ -7,7 +7,7 @@ use ferrite_pool::{Role, Stream};
 use super::*;
 use crate::map::Entries;
 use crate::proof::{Deaf, LOGGING, Verdict, logged, new_pool, open_pool, options, reopen};
-use crate::{Map, MapBatch};
+use crate::{End, Map, MapBatch, Queue};
 
 fn map(pool: &Arc<ferrite_pool::Pool>) -> Map {
     Map::new(logged::<Entries>(pool, LOGGING).unwrap())
@@ -38,6 +38,20 @@ fn expected(steps: u64) -> Vec<Vec<(Vec<u8>, Vec<u8>)>> {
         states.push(content(&map));
     }
     states
+}
+
+/// LG3: what a change did is not told as a failure because the checkpoint behind it found no room on the host.
+#[test]
+fn lg3_a_checkpoint_without_room_costs_no_change() {
+    let memory = new_pool(Model::MAPPED);
+    let queue = logged(&open_pool(&memory), Logging { checkpoint_records: 4, ..LOGGING });
+    let queue = Queue::new(queue.unwrap());
+    [b"a", b"b", b"c"].into_iter().for_each(|entry| queue.push(End::Back, entry).unwrap());
+    memory.fail_nth(memory.calls());
+    assert_eq!(queue.pop(End::Front).unwrap(), Some(b"a".to_vec()), "nobody else has it");
+    assert!(queue.logged().log_bytes() > 0, "no checkpoint was taken");
+    assert_eq!(queue.pop(End::Front).unwrap(), Some(b"b".to_vec()));
+    assert_eq!((queue.logged().log_bytes(), queue.len()), (0, 1));
 }
 
 const STEPS: u64 = 9;
