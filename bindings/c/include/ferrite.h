@@ -11,7 +11,8 @@
  * batches and for closing, which are one thread's. Bytes are copied in and out: nothing here points into the store.
  *
  * A store that another process owns (`ferrite up`, or a program with this library) is opened through that process, and
- * then works by itself on the same memory. An object is open in one process at a time.
+ * then works by itself on the same memory. An object is open in one process at a time: in a child of fork, what its parent
+ * has open is refused (FERRITE_INVALID) and closing it does nothing; the child opens the store for itself.
  */
 #ifndef FERRITE_H
 #define FERRITE_H

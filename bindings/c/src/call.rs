@@ -6,6 +6,8 @@
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Once;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use ferrite_object::Error;
 use ferrite_pool::Error as PoolError;
@@ -69,8 +71,40 @@ macro_rules! export {
     )*};
 }
 
+/// What went out to C, and where: a child of fork has it too, but it is its parent's, with its locks and grants.
+#[repr(C)]
+struct Kept<T> {
+    object: T,
+    /// [`FORKS`] when it was given.
+    forks: u64,
+}
+
+/// How many forks lie between this process and the one that loaded the library.
+static FORKS: AtomicU64 = AtomicU64::new(0);
+static WATCHING: Once = Once::new();
+
+extern "C" fn note_fork() {
+    FORKS.fetch_add(1, Ordering::Relaxed);
+}
+
+impl<T> Kept<T> {
+    fn new(object: T) -> Self {
+        // SAFETY: the handler lives as long as the program, and only counts.
+        WATCHING.call_once(|| _ = unsafe { libc::pthread_atfork(None, None, Some(note_fork)) });
+        Self { object, forks: FORKS.load(Ordering::Relaxed) }
+    }
+
+    fn is_ours(&self) -> bool {
+        self.forks == FORKS.load(Ordering::Relaxed)
+    }
+}
+
 fn missing(what: &str) -> Error {
     Error::Refused(format!("{what} is a null pointer"))
+}
+
+fn of_parent() -> Error {
+    Error::Refused("it was opened before this process was forked and is its parent's: open the store again here".into())
 }
 
 /// The text at `pointer`.
@@ -104,8 +138,9 @@ pub unsafe fn bytes<'a>(data: *const u8, len: usize) -> Result<&'a [u8], Error> 
 /// # Safety
 /// It is null, or one that [`give`] gave and that was not taken back.
 pub unsafe fn at<'a, T>(pointer: *const T) -> Result<&'a T, Error> {
-    // SAFETY: the caller's promise.
-    unsafe { pointer.as_ref() }.ok_or_else(|| missing("the object"))
+    // SAFETY: the caller's promise; an object is at the start of what keeps it.
+    let kept = unsafe { pointer.cast::<Kept<T>>().as_ref() }.ok_or_else(|| missing("the object"))?;
+    if kept.is_ours() { Ok(&kept.object) } else { Err(of_parent()) }
 }
 
 /// As [`at`], alone.
@@ -113,8 +148,14 @@ pub unsafe fn at<'a, T>(pointer: *const T) -> Result<&'a T, Error> {
 /// # Safety
 /// As [`at`], and no other call uses it meanwhile.
 pub unsafe fn at_mut<'a, T>(pointer: *mut T) -> Result<&'a mut T, Error> {
-    // SAFETY: the caller's promise.
-    unsafe { pointer.as_mut() }.ok_or_else(|| missing("the object"))
+    // SAFETY: as there.
+    let kept = unsafe { pointer.cast::<Kept<T>>().as_mut() }.ok_or_else(|| missing("the object"))?;
+    if kept.is_ours() { Ok(&mut kept.object) } else { Err(of_parent()) }
+}
+
+/// Refuses a call that cannot tell its result, before it does anything.
+pub fn ensure_place<T>(out: *const T) -> Result<(), Error> {
+    if out.is_null() { Err(missing("where the result goes")) } else { Ok(()) }
 }
 
 /// Stores `value` where the caller wants it.
@@ -122,9 +163,7 @@ pub unsafe fn at_mut<'a, T>(pointer: *mut T) -> Result<&'a mut T, Error> {
 /// # Safety
 /// `out` is null, or may be written to.
 pub unsafe fn set<T>(out: *mut T, value: T) -> Outcome {
-    if out.is_null() {
-        return Err(missing("where the result goes"));
-    }
+    ensure_place(out)?;
     // SAFETY: not null, and the caller's promise; what is there before is not dropped.
     unsafe { out.write(value) };
     Ok(OK)
@@ -135,11 +174,9 @@ pub unsafe fn set<T>(out: *mut T, value: T) -> Outcome {
 /// # Safety
 /// As [`set`].
 pub unsafe fn give<T>(out: *mut *mut T, value: T) -> Outcome {
-    if out.is_null() {
-        return Err(missing("where the result goes"));
-    }
+    ensure_place(out)?;
     // SAFETY: the caller's promise.
-    unsafe { set(out, Box::into_raw(Box::new(value))) }
+    unsafe { set(out, Box::into_raw(Box::new(Kept::new(value))).cast()) }
 }
 
 /// Gives bytes to C, or tells that there are none.
@@ -154,13 +191,13 @@ pub unsafe fn give_bytes(out: *mut Bytes, value: Option<Vec<u8>>) -> Outcome {
     unsafe { set(out, Bytes { data, len }) }
 }
 
-/// Takes back what was given.
+/// Takes back what was given, unless it is the parent's of this process.
 ///
 /// # Safety
 /// As [`at`]; nobody uses it any more.
-pub unsafe fn take<T>(pointer: *mut T) -> Option<Box<T>> {
-    // SAFETY: the caller's promise; it came from a box.
-    (!pointer.is_null()).then(|| unsafe { Box::from_raw(pointer) })
+pub unsafe fn take<T>(pointer: *mut T) -> Option<T> {
+    // SAFETY: the caller's promise; what is at it came from such a box.
+    unsafe { at(pointer).is_ok().then(|| Box::from_raw(pointer.cast::<Kept<T>>()).object) }
 }
 
 /// Why the last call of this thread that failed did.
@@ -171,7 +208,7 @@ extern "C" fn ferrite_error() -> *const c_char {
 
 export! {
     fn ferrite_bytes_free(bytes: *mut Bytes) {
-        let Ok(Bytes { data, len }) = at_mut(bytes) else { return Ok(OK) };
+        let Some(Bytes { data, len }) = bytes.as_mut() else { return Ok(OK) };
         if !data.is_null() {
             drop(Box::from_raw(std::ptr::slice_from_raw_parts_mut(*data, *len)));
         }

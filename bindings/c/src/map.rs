@@ -5,7 +5,7 @@ use std::ffi::c_char;
 
 use ferrite_object::{Map, MapBatch, Store};
 
-use crate::call::{ABSENT, Bytes, OK, at, at_mut, bytes, give, give_bytes, set, take, text};
+use crate::call::{ABSENT, Bytes, OK, at, at_mut, bytes, ensure_place, give, give_bytes, set, take, text};
 use crate::store::Options;
 
 export! {
@@ -34,6 +34,8 @@ export! {
     }
 
     fn ferrite_map_next(map: *const Map, after: *const u8, after_len: usize, key: *mut Bytes, value: *mut Bytes) {
+        ensure_place(key)?;
+        ensure_place(value)?;
         let after = match after.is_null() {
             true => None,
             false => Some(bytes(after, after_len)?),

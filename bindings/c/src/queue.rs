@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int};
 
 use ferrite_object::{End, Queue, Store};
 
-use crate::call::{Bytes, OK, at, bytes, give, give_bytes, set, take, text};
+use crate::call::{Bytes, OK, at, bytes, ensure_place, give, give_bytes, set, take, text};
 use crate::store::Options;
 
 /// The end that the header's number means.
@@ -23,6 +23,8 @@ export! {
     }
 
     fn ferrite_queue_pop(queue: *const Queue, at_end: c_int, out: *mut Bytes) {
+        // Else the entry would be gone.
+        ensure_place(out)?;
         give_bytes(out, at(queue)?.pop(end(at_end))?)
     }
 

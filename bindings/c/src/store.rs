@@ -62,7 +62,7 @@ fn kind(number: u16) -> &'static str {
 /// As [`take`].
 unsafe fn finalize(store: *mut Store, finish: &Finish) -> Outcome {
     // SAFETY: the caller's promise.
-    if unsafe { store.as_ref() }.is_some_and(Store::is_in_use) {
+    if unsafe { at(store) }.is_ok_and(Store::is_in_use) {
         return Err(PoolError::Busy("objects of the store are open: close them first".into()).into());
     }
     // SAFETY: the caller's promise.

@@ -202,6 +202,20 @@ fn a_killed_owner_revokes_what_it_lent() {
     }
 }
 
+/// A null pointer in the place of a result loses nothing.
+#[test]
+fn a_call_that_cannot_tell_its_result_does_nothing() {
+    let installed = Installed::new();
+    run(Command::new(installed.compile_from("tests", "misuse", false)).arg(installed.store("misuse.pool")), "");
+}
+
+/// A child of fork has its parent's pointers and mappings: two that store into one log would be the end of it.
+#[test]
+fn a_child_of_fork_leaves_its_parents_objects_alone() {
+    let installed = Installed::new();
+    run(Command::new(installed.compile_from("tests", "fork", false)).arg(installed.store("fork.pool")), "");
+}
+
 /// Every function of the header is in the library with as many arguments, and the other way round.
 #[test]
 fn the_header_tells_of_every_function() {
