@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ferrite_medium::Scheme;
 use ferrite_object::{Finish, Logging, NewStore, OpenStore};
@@ -31,6 +32,20 @@ fn logging(log_bytes: u64, checkpoint_records: u64, checkpoint_bytes: Option<u64
     let checkpoint_bytes = checkpoint_bytes.unwrap_or(log_bytes / 4 * 3);
     Logging { log_bytes, checkpoint_records, checkpoint_bytes, salvage }
 }
+
+/// The store, when calls of other threads that have begun are done.
+fn alone(mut store: Arc<ferrite_object::Store>) -> ferrite_object::Store {
+    loop {
+        match Arc::try_unwrap(store) {
+            Ok(alone) => return alone,
+            Err(shared) => store = shared,
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// Between two looks whether they are.
+const LOOK: Duration = Duration::from_millis(1);
 
 #[pymethods]
 impl Store {
@@ -120,8 +135,8 @@ impl Store {
 
     fn finalize(&self, py: Python<'_>, defragment: bool, backup: Option<PathBuf>) -> PyResult<()> {
         let backup = backup.map(|path| uuid().map(|image| (path, image))).transpose()?;
-        let Some(store) = self.0.take().and_then(Arc::into_inner) else { return Ok(()) };
-        py.detach(|| store.finalize(&Finish { defragment, backup })).map(drop).map_err(raised)
+        let Some(store) = self.0.take() else { return Ok(()) };
+        py.detach(|| alone(store).finalize(&Finish { defragment, backup })).map(drop).map_err(raised)
     }
 
     fn abandon(&self) {

@@ -198,6 +198,30 @@ def test_a_forked_child_has_nothing_of_its_parents(store):
         ferrite.open(store.path).map("map")
 
 
+def test_a_close_waits_for_what_another_thread_does(store, tmp_path):
+    store.map("map")[b"k"] = b"v" * 1000
+    stop = threading.Event()
+
+    def list_tags():
+        while not stop.is_set():
+            try:
+                store.tags()
+            except ValueError:
+                return
+
+    threads = [threading.Thread(target=list_tags) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    image = tmp_path / "image"
+    store.finalize(backup=image)
+    assert image.exists(), "a backup that was asked for is there"
+    stop.set()
+    for thread in threads:
+        thread.join()
+    with ferrite.open(store.path) as again:
+        assert again.owner_pid is None and again.map("map")[b"k"] == b"v" * 1000
+
+
 def test_stubs_tell_of_every_native_function():
     stub = (Path(ferrite.__file__).parent / "_ferrite.pyi").read_text()
     told, kind = {}, None
