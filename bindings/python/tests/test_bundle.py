@@ -1,6 +1,7 @@
 """Bundles against what their members are in Python."""
 
 import signal
+import threading
 from collections import deque
 
 import ferrite
@@ -98,6 +99,46 @@ def test_a_transaction_that_is_over_changes_nothing(store):
     assert dict(bundle.map("accounts")) == {b"ada": b"1"} and len(bundle.queue("notices")) == 0
     with pytest.raises(ferrite.WrongTypeError):
         store.map("it")
+
+
+def test_threads_take_each_entry_once_and_lose_no_change(store):
+    bundle = store.bundle("it")
+    with bundle.transaction() as t:
+        t.queue("todo").clear()
+        for number in range(400):
+            t.queue("todo").append(b"%d" % number)
+    taken = []
+
+    def work():
+        while True:
+            with bundle.transaction() as t:
+                if not len(t.queue("todo")):
+                    return
+                entry = t.queue("todo").popleft()
+                t.map("count")[b"done"] = b"%d" % (int(t.map("count").get(b"done", b"0")) + 1)
+            taken.append(int(entry))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(taken) == list(range(400)) and bundle.map("count")[b"done"] == b"400"
+
+
+def test_a_transaction_is_begun_once_and_no_second_one_in_its_thread(store):
+    bundle = store.bundle("it")
+    with pytest.raises(ValueError, match="begins with its"):
+        bundle.transaction().map("m")
+    with bundle.transaction() as t:
+        with pytest.raises(ValueError, match="end that first"):
+            with bundle.transaction():
+                pass
+        with pytest.raises(ValueError, match="begins once"):
+            t.__enter__()
+        t.map("m")[b"k"] = b"v"
+    with bundle.transaction() as t:
+        assert t.map("m")[b"k"] == b"v"
 
 
 @pytest.mark.parametrize("role", ["owner", "tenant"])

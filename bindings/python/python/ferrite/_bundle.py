@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Iterator, List, Mapping, Optional, Tuple, Type, overload
@@ -153,14 +154,34 @@ class QueueChange:
         self._start, self._end, self._front, self._back = 0, 0, [], []
 
 
+class _Turn:
+    """One transaction of a bundle at a time: what one has seen no other changes, what it takes no other takes."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._thread: Optional[int] = None
+
+    def take(self) -> None:
+        if self._thread == threading.get_ident():
+            raise ValueError("this thread has begun a transaction of the bundle: end that first")
+        self._lock.acquire()
+        self._thread = threading.get_ident()
+
+    def give_back(self) -> None:
+        self._thread = None
+        self._lock.release()
+
+
 class BundleTransaction:
     """Changes of several members, made together when the ``with`` ends, or not at all if it ends by an exception.
 
-    For one thread. What a member of it shows is what the transaction has made of it so far.
+    For one thread; the others wait with theirs. What a member of it shows is what the transaction has made of it so far.
     """
 
-    def __init__(self, native: _ferrite.Bundle) -> None:
+    def __init__(self, native: _ferrite.Bundle, turn: _Turn) -> None:
         self._native = native
+        self._turn = turn
+        self._begun = False
         self._change = _ferrite.Change()
         self._maps: "dict[str, MapChange]" = {}
         self._queues: "dict[str, QueueChange]" = {}
@@ -169,6 +190,8 @@ class BundleTransaction:
     def _ensure_open(self) -> None:
         if self._done:
             raise ValueError("the transaction is over")
+        if not self._begun:
+            raise ValueError("a transaction begins with its `with`")
 
     def map(self, name: str) -> MapChange:
         """The map of that name, to be changed like a dict."""
@@ -185,7 +208,10 @@ class BundleTransaction:
         return self._queues[name]
 
     def __enter__(self) -> "BundleTransaction":
-        self._ensure_open()
+        if self._begun:
+            raise ValueError("a transaction begins once")
+        self._turn.take()
+        self._begun = True
         return self
 
     def __exit__(
@@ -194,8 +220,11 @@ class BundleTransaction:
         self._ensure_open()
         for part in [self, *self._maps.values(), *self._queues.values()]:
             part._done = True
-        if kind is None:
-            self._native.commit(self._change)
+        try:
+            if kind is None:
+                self._native.commit(self._change)
+        finally:
+            self._turn.give_back()
 
 
 class Bundle(Object):
@@ -209,6 +238,7 @@ class Bundle(Object):
     def __init__(self, name: str, native: _ferrite.Bundle) -> None:
         super().__init__(name)
         self._native = native
+        self._turn = _Turn()
 
     def map(self, name: str) -> MapView:
         """The map of that name, to be read."""
@@ -227,8 +257,9 @@ class Bundle(Object):
         return self._native.queues()
 
     def transaction(self) -> BundleTransaction:
-        """Changes that are made together when the ``with`` ends, or not at all if it ends by an exception."""
-        return BundleTransaction(self._native)
+        """Changes that are made together when the ``with`` ends, or not at all if it ends by an exception; one transaction
+        at a time."""
+        return BundleTransaction(self._native, self._turn)
 
     def checkpoint(self) -> None:
         """Take a checkpoint now: the next opening has no changes to apply."""
