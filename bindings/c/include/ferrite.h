@@ -82,7 +82,7 @@ int ferrite_bytes_free(ferrite_bytes *bytes);
 
 /* ---- Stores ---- */
 
-/* Makes a store of so many bytes in a new file, or on a device that is there, and opens it. */
+/* Makes a store of so many bytes in a new file, or on a device that is there and holds none, and opens it. */
 int ferrite_store_create(const char *path, uint64_t bytes, ferrite_store **out);
 
 /* Opens the store at the path and recovers it: as its owner, or through the process that is. */

@@ -114,8 +114,8 @@ fn held(path: &Path, holder: &Holder) -> Error {
 }
 
 impl Store {
-    /// Makes a new store in a new file at `path`, or on a device that is there, and opens it. A file that is there is
-    /// refused. Whoever is killed here leaves nothing that is taken for a store.
+    /// Makes a new store in a new file at `path`, or on a device that is there, and opens it. A file that is there, and a
+    /// device with a pool, are refused. Whoever is killed here leaves nothing that is taken for a store.
     pub fn initialize(path: &Path, new: &NewStore, open: &OpenStore) -> Result<Self> {
         if path.exists() && !path.is_file() {
             medium::format(&ours(path)?, new.uuid)?;

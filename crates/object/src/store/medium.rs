@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use ferrite_medium::{Error as MediumError, Guard, MapOptions, Mapped, Memory};
 use ferrite_pool::owner::Lock;
-use ferrite_pool::{Format, Pool};
+use ferrite_pool::{Error as PoolError, Format, Pool, Superblock};
 
-use crate::Result;
+use crate::{Error, Result};
 
 /// Maps the file that `lock` holds.
 pub(super) fn map(lock: &Lock, guard: Option<Guard>) -> Result<Arc<Mapped>> {
@@ -30,9 +30,16 @@ pub(super) fn make(path: &Path, bytes: u64) -> Result<PathBuf> {
     Ok(partial)
 }
 
-/// Makes what `lock` holds a pool.
+/// Makes what `lock` holds a pool. One that is there stays: who opens a device and makes a store where that fails does not
+/// lose what could not be opened.
 pub(super) fn format(lock: &Lock, uuid: [u8; 16]) -> Result<()> {
     let memory = map(lock, Some(Guard::None))?;
+    if !matches!(Superblock::read(&*memory), Err(PoolError::NotAPool(_))) {
+        let path = lock.path().display();
+        let why =
+            format!("{path} holds a pool: open it, or make a new one in its place by `ferrite pool create --force`");
+        return Err(Error::Refused(why));
+    }
     Pool::create(&*memory, &Format { uuid, boot_id: boot_id()? })?;
     Ok(memory.barrier()?)
 }

@@ -62,6 +62,17 @@ fn what_was_put_is_there_after_a_finalize_and_after_a_drop() {
     assert!(matches!(store.free("map"), Err(Error::Pool(PoolError::NotFound(_)))));
 }
 
+/// A device is there before there is a store on it, and after that too.
+#[test]
+fn no_store_is_made_over_a_pool() {
+    let place = place();
+    fill(&Store::initialize(&place.path, &NEW, &OPEN).unwrap());
+    let lock = ours(&place.path).unwrap();
+    assert!(matches!(medium::format(&lock, [1; 16]), Err(Error::Refused(why)) if why.contains("holds a pool")));
+    drop(lock);
+    assert_filled(&Store::open(&place.path, &OPEN).unwrap());
+}
+
 #[test]
 fn an_open_object_is_opened_once_and_not_freed_and_holds_up_a_finalize() {
     let place = place();
