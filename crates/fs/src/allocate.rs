@@ -28,6 +28,10 @@ impl FileSystem {
         if range.end > FILE_BYTES_MAX {
             return Err(Error::FileTooBig);
         }
+        self.with_space(|| self.allocate_anew(ino, range.clone(), how))
+    }
+
+    fn allocate_anew(&self, ino: Ino, range: Range<u64>, how: Allocate) -> Result<()> {
         let _pass = self.gate.pass();
         let mut stripe = self.locks.write(ino);
         let mut inode = self.load_regular(ino)?;

@@ -23,7 +23,7 @@ impl FileSystem {
         if new.kind == Kind::Symlink {
             return Err(Error::Invalid("a symbolic link needs a target"));
         }
-        self.make(parent, name, new, &mut |_, _| Ok(()))
+        self.with_space(|| self.make(parent, name, new, &mut |_, _| Ok(())))
     }
 
     /// Makes a symbolic link to `target`, 1 to 4095 bytes.
@@ -35,7 +35,7 @@ impl FileSystem {
             return Err(Error::NameTooLong);
         }
         let new = NewFile { kind: Kind::Symlink, mode: 0o777, umask: 0, rdev: 0, by };
-        self.make(parent, name, &new, &mut |change, inode| self.set_target(change, inode, target))
+        self.with_space(|| self.make(parent, name, &new, &mut |change, inode| self.set_target(change, inode, target)))
     }
 
     fn set_target(&self, change: &mut Change<'_>, inode: &mut Inode, target: &[u8]) -> Result<()> {

@@ -1,7 +1,7 @@
 //! Work that waits: done in bounded steps, by whoever has time.
 
-use crate::Result;
 use crate::fs::FileSystem;
+use crate::{Error, Result};
 
 impl FileSystem {
     /// Does one bounded step of what waits: freeing what large removed files held, moving files to superpages, giving
@@ -12,6 +12,18 @@ impl FileSystem {
         self.end_forerunners()?;
         self.fold_all_times();
         Ok(self.step_orphans()? || self.step_superpages()? || self.step_space()?)
+    }
+
+    /// What `work` comes to, tried again where it met no space while removed files still had some: their users see it free
+    /// already. The caller has no lock, and has not passed the gate.
+    pub(crate) fn with_space<T>(&self, mut work: impl FnMut() -> Result<T>) -> Result<T> {
+        loop {
+            let done = work();
+            let is_full = done.as_ref().is_err_and(Error::is_no_space);
+            if !is_full || !matches!(self.step_orphans(), Ok(true)) {
+                return done;
+            }
+        }
     }
 
     /// Makes durable what waits for an fsync (FW4), if anything does. Called every few seconds, it bounds what a crash

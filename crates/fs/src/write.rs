@@ -45,7 +45,7 @@ impl FileSystem {
         if overwrites && self.write_pinned(ino, at, from).is_some() {
             return Ok(from.len());
         }
-        self.write_anew(ino, at, from, overwrites)
+        self.with_space(|| self.write_anew(ino, at, from, overwrites))
     }
 
     #[inline(never)]
@@ -86,6 +86,10 @@ impl FileSystem {
     /// Writes behind the last byte, whoever else appends too; where it went, and how many bytes.
     pub fn append(&self, ino: Ino, from: &[u8]) -> Result<(u64, usize)> {
         self.refuse_if_read_only()?;
+        self.with_space(|| self.append_anew(ino, from))
+    }
+
+    fn append_anew(&self, ino: Ino, from: &[u8]) -> Result<(u64, usize)> {
         let behind = self.look_behind(ino, None, from.len());
         let _pass = self.gate.pass();
         let mut stripe = self.locks.write(ino);

@@ -275,6 +275,33 @@ fn a_full_file_system_says_so_and_can_still_delete() {
 }
 
 #[test]
+fn what_a_removed_file_had_is_free_for_who_meets_no_space() {
+    let fs = new_fs();
+    let fill = |name: &str, append: bool| {
+        let (ino, piece, mut sum) = (file(&fs, name), vec![1; 64 << 10], 0);
+        loop {
+            let written = if append { fs.append(ino, &piece).map(|(_, len)| len) } else { fs.write(ino, sum, &piece) };
+            match written {
+                Ok(len) => sum += len as u64,
+                Err(Error::NoSpace) => return sum,
+                Err(error) => panic!("{error}"),
+            }
+        }
+    };
+    let first = fill("f", false);
+    for append in [false, true] {
+        // Nothing is done in between: it is an orphan still.
+        fs.unlink(Ino::ROOT, b"f").expect("it goes");
+        let next = fill("f", append);
+        assert!(next.abs_diff(first) < 1 << 20, "{next} bytes for {first}");
+    }
+    fs.unlink(Ino::ROOT, b"f").expect("it goes");
+    let ino = file(&fs, "g");
+    fs.allocate(ino, 0..first - (1 << 20), Allocate::Grow).expect("room");
+    assert_sound(&fs);
+}
+
+#[test]
 fn symbolic_links_of_every_length_are_read_back() {
     let fs = new_fs();
     for len in [1, 63, 64, 65, 4095] {
