@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::file::{File, Need, Place};
 use crate::{real, tracked};
 
-pub use parts::Parts;
+pub use parts::{Parts, Stored};
 
 /// The offset is the kernel's.
 const KERNELS: u64 = u64::MAX;

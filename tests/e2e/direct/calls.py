@@ -628,6 +628,23 @@ def limits():
     check("limited", b"l" * (often * 10 - 3) + b"123", "limited")
 
 
+def space_ends():
+    """Amid the parts of a write; what a removed file had is there for the next one at once."""
+    parts, sums = [b"a" * 100, b"b" * (3 << 20)], []
+    for i in range(3):
+        fd = os.open(path("full"), os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
+        sums.append(0)
+        try:
+            while done := os.writev(fd, parts):
+                sums[i] += done
+        except OSError as error:
+            assert error.errno == 28, error
+        assert os.fstat(fd).st_size == os.lseek(fd, 0, os.SEEK_CUR) == sums[i], sums
+        os.close(fd)
+        os.unlink(path("full"))
+    assert max(sums) - min(sums) < 16 << 20, sums
+
+
 libc = ctypes.CDLL(None, use_errno=True)
 wanted = reads_and_writes()
 vectors(wanted)
@@ -657,4 +674,5 @@ the_kernel_moves_the_offset(wanted)
 buffers_that_are_none()
 files_without_names()
 limits()
+space_ends()
 print("all is as it should be")

@@ -8,7 +8,7 @@ use std::slice;
 
 use libc::iovec;
 
-use super::{Description, Written};
+use super::Description;
 use crate::entries::data::{MOST, may_be_memory};
 use crate::file::Place;
 use crate::real;
@@ -48,21 +48,37 @@ impl<'a> Parts<'a> {
         unsafe { real::writev(fd, self.first(), self.count()) }
     }
 
-    /// `each` part in turn, from which byte of all on, until one is not done in full; how many bytes. `None` where one
-    /// cannot be done, or only the kernel can tell what is wrong with it.
+    /// `each` part in turn behind the first `done` bytes, from which byte of all on, until one is not done in full; how
+    /// many bytes. An error where one cannot be done, or only the kernel can tell what is wrong with it: how many till there.
     #[inline]
-    fn in_turn(&self, mut each: impl FnMut(u64, *mut c_void, usize) -> Option<usize>) -> Option<usize> {
+    fn in_turn(
+        &self,
+        done: usize,
+        mut each: impl FnMut(u64, *mut c_void, usize) -> Option<usize>,
+    ) -> Result<usize, usize> {
         let mut sum = 0;
         for part in self.0.iter().filter(|part| part.iov_len > 0) {
-            let fits = may_be_memory(part.iov_base.addr(), part.iov_len) && part.iov_len <= MOST - sum;
-            let done = if fits { each(sum as u64, part.iov_base, part.iov_len)? } else { return None };
+            if sum < done {
+                sum += part.iov_len;
+                continue;
+            }
+            let done = each(sum as u64, part.iov_base, part.iov_len.min(MOST - sum)).ok_or(sum)?;
             sum += done;
             if done < part.iov_len {
                 break;
             }
         }
-        Some(sum)
+        Ok(sum)
     }
+}
+
+/// What became of parts that were to be written at the offset.
+pub enum Stored {
+    Bytes(usize),
+    /// The place is ours and the offset has moved on; so many bytes are there, whole parts.
+    Claimed(Place, usize),
+    /// Nothing was done.
+    Not,
 }
 
 impl Description {
@@ -70,10 +86,13 @@ impl Description {
     pub fn read_parts(&self, parts: &Parts<'_>) -> Option<usize> {
         loop {
             let at = self.offset().filter(|_| self.reads)?;
-            let len = parts.in_turn(|from, into, len| {
-                // SAFETY: who made the parts vouches for them.
-                self.file.read(at.checked_add(from)?, unsafe { slice::from_raw_parts_mut(into.cast(), len) })
-            })?;
+            let read = parts.in_turn(0, |from, into, len| {
+                // SAFETY: who made the parts vouches for them, where that can be memory.
+                let room =
+                    may_be_memory(into.addr(), len).then(|| unsafe { slice::from_raw_parts_mut(into.cast(), len) });
+                self.file.read(at.checked_add(from)?, room?)
+            });
+            let len = read.ok()?;
             if self.moves(at, at + len as u64) {
                 return Some(len);
             }
@@ -93,35 +112,46 @@ impl Description {
     }
 
     /// As writev(2), where the description does not append.
-    pub fn write_parts(&self, parts: &Parts<'_>) -> Written {
-        let Some(place) = self.claim(parts.len(), true) else { return Written::Not };
-        match self.store_parts(&place, parts) {
-            Some(len) => Written::Bytes(self.keep(&place, len)),
-            None => Written::Claimed(place),
+    pub fn write_parts(&self, parts: &Parts<'_>) -> Stored {
+        let Some(place) = self.claim(parts.len(), true) else { return Stored::Not };
+        match parts.in_turn(0, |from, part, len| self.store_part(place.at + from, part, len)) {
+            Ok(len) => Stored::Bytes(self.keep(&place, len)),
+            Err(done) => Stored::Claimed(place, done),
         }
     }
 
-    fn store_parts(&self, place: &Place, parts: &Parts<'_>) -> Option<usize> {
-        parts.in_turn(|from, part, len| {
-            // SAFETY: who made the parts vouches for them.
-            self.file.write(place.at + from, unsafe { slice::from_raw_parts(part.cast(), len) })
-        })
+    fn store_part(&self, at: u64, part: *const c_void, len: usize) -> Option<usize> {
+        // SAFETY: who made the parts vouches for them, where that can be memory.
+        let bytes = may_be_memory(part.addr(), len).then(|| unsafe { slice::from_raw_parts(part.cast(), len) });
+        self.file.write(at, bytes?)
     }
 
-    /// Writes at the offset, or at `claimed`, once more directly if a lease can be had, else through the kernel; what
-    /// writev(2) returns, and whether it went directly.
-    pub fn write_parts_slowly(&self, fd: c_int, parts: &Parts<'_>, claimed: Option<Place>) -> (isize, bool) {
-        let may_retry = self.writes && self.file.ask(self.need(claimed.as_ref(), parts.len()), parts.len());
-        let Some(place) = claimed.or_else(|| self.claim(parts.len(), false)) else {
+    /// Writes at the offset, or what is left at a place that was claimed: directly what can be if a lease can be had, else
+    /// through the kernel. What writev(2) returns, and whether all went directly.
+    pub fn write_parts_slowly(&self, fd: c_int, parts: &Parts<'_>, claimed: Option<(Place, usize)>) -> (isize, bool) {
+        let place = claimed.as_ref().map(|(place, _)| place);
+        let may_retry = self.writes && self.file.ask(self.need(place, parts.len()), parts.len());
+        let Some((place, done)) = claimed.or_else(|| self.claim(parts.len(), false).map(|place| (place, 0))) else {
             self.surrender(fd);
             return (parts.write(fd), false);
         };
-        if let Some(len) = may_retry.then(|| self.store_parts(&place, parts)).flatten() {
-            return (self.keep(&place, len) as isize, true);
+        if done == 0 && !may_retry {
+            // SAFETY: who made the parts vouches for them.
+            let written = unsafe { real::pwritev(fd, parts.first(), parts.count(), place.at as i64) };
+            self.keep(&place, written.max(0) as usize);
+            return (written, false);
         }
-        // SAFETY: who made the parts vouches for them.
-        let written = unsafe { real::pwritev(fd, parts.first(), parts.count(), place.at as i64) };
-        self.keep(&place, written.max(0) as usize);
-        (written, false)
+        let mut is_direct = true;
+        let written = parts.in_turn(done, |from, part, len| {
+            let at = place.at + from;
+            self.store_part(at, part, len).or_else(|| {
+                is_direct = false;
+                // SAFETY: the program's own arguments.
+                usize::try_from(unsafe { real::pwrite(fd, part, len, at as i64) }).ok()
+            })
+        });
+        let (Ok(len) | Err(len)) = written;
+        self.keep(&place, len);
+        (if written == Err(0) { -1 } else { len as isize }, is_direct)
     }
 }

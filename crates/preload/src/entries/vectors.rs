@@ -12,7 +12,7 @@ use std::{ptr, slice};
 use libc::{iovec, off_t, ssize_t};
 
 use super::{data, entry};
-use crate::description::{Description, Parts, Written};
+use crate::description::{Description, Parts, Stored};
 use crate::file::{Need, Place};
 use crate::{real, table, tally};
 
@@ -167,14 +167,14 @@ fn has_place(fd: c_int) -> bool {
 
 fn write_all(fd: c_int, parts: &Parts<'_>) -> ssize_t {
     match table::with(fd, |it| it.write_parts(parts)) {
-        Some(Written::Bytes(len)) => data::direct(len),
-        Some(Written::Claimed(place)) => write_slowly(fd, parts, Some(place)),
+        Some(Stored::Bytes(len)) => data::direct(len),
+        Some(Stored::Claimed(place, done)) => write_slowly(fd, parts, Some((place, done))),
         _ => write_slowly(fd, parts, None),
     }
 }
 
 #[cold]
-fn write_slowly(fd: c_int, parts: &Parts<'_>, claimed: Option<Place>) -> ssize_t {
+fn write_slowly(fd: c_int, parts: &Parts<'_>, claimed: Option<(Place, usize)>) -> ssize_t {
     let Some(it) = table::held(fd) else { return parts.write(fd) };
     match it.write_parts_slowly(fd, parts, claimed) {
         (result, true) => data::direct(result as usize),
