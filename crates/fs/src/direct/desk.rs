@@ -167,6 +167,16 @@ impl FileSystem {
         self.desk.books.lock().copies = Some(copies);
     }
 
+    /// Lets copies of `ino` be forgotten that hold bytes at a place where they are not, without waiting for that: whoever
+    /// made such a copy may wait for the caller.
+    pub fn forget_copies(&self, ino: Ino) {
+        let copies = self.desk.books.lock().copies.as_ref().map(Arc::clone);
+        if let Some(copies) = copies {
+            // Where there is no thread the copy stays until somebody asks for the file's size.
+            let _ = std::thread::Builder::new().spawn(move || copies.forget(ino));
+        }
+    }
+
     fn open_session(&self, boot_id: [u8; 16], caller: &Caller) -> Result<Reply> {
         if self.waits() {
             return refused("files of a pool on a disk are not served directly: a write is durable at fsync there");

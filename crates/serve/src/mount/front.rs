@@ -8,7 +8,8 @@
 //!   is to be done then. Not so a file, though in memory nothing is to be done for it either: what the kernel keeps of it
 //!   (by `--cached`, or in a mapping) it drops without a word when the server is killed, and only this request fails then.
 //! - FM5. While clients beside the owner may store to a file, the kernel is told to believe nothing of its attributes, and
-//!   who reads or changes its content here ends their right first (fs FG6).
+//!   who reads or changes its content here ends their right first (fs FG6). What is appended goes behind what they wrote,
+//!   and where the kernel thought that to be elsewhere it forgets its copy.
 
 use std::cell::RefCell;
 use std::ffi::OsStr;
@@ -84,7 +85,7 @@ impl Front {
             self.fs.setattr(ino, &SetAttr { mode: Some(mode), ..SetAttr::default() })?;
         }
         if flags.0 & libc::O_APPEND != 0 && !self.cached {
-            return self.fs.append(ino, data).map(|(_, len)| len);
+            return self.append(ino, at, data);
         }
         self.fs.write(ino, at, data)
     }

@@ -34,6 +34,8 @@ pub(super) enum Bug {
     RightStays,
     /// The kernel believes attributes for a day, whoever writes (FM5).
     Believed,
+    /// The kernel keeps what was appended where it believed the end to be (FM5).
+    Misplaced,
 }
 
 /// The mistake that is planted, or 0. The threads that answer are not the test's own.

@@ -44,6 +44,19 @@ impl Front {
         self.fs.end_writing(ino);
     }
 
+    /// Appends. The kernel has it in its copy at byte `at`, which it believes to be the end (FM5).
+    pub(super) fn append(&self, ino: Ino, at: u64, data: &[u8]) -> Result<usize> {
+        let (place, len) = self.fs.append(ino, data)?;
+        #[cfg(test)]
+        if super::tests::is_planted(super::tests::Bug::Misplaced) {
+            return Ok(len);
+        }
+        if place != at {
+            self.fs.forget_copies(ino);
+        }
+        Ok(len)
+    }
+
     /// How long the kernel may believe what it is told of `ino` (FM5).
     pub(super) fn known(&self, ino: Ino) -> Duration {
         #[cfg(test)]

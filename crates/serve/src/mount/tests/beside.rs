@@ -1,6 +1,10 @@
 //! A client beside the owner stores to files of which the kernel has copies (FM5).
 
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ferrite_fs::direct::{Access, Door, Lease, Session};
 use ferrite_fs::{Ino, Time};
@@ -55,5 +59,24 @@ fn fm5_the_kernel_believes_no_attributes_while_a_client_appends() {
         let client = Client::new(world, Access::Append);
         (2..6)
             .all(|size| client.lease.append(b"1").is_some() && said(world, "stat -c %s,%Y f") == format!("{size},3\n"))
+    });
+}
+
+/// By a program that has the file open, and asks for no size.
+#[test]
+fn fm5_what_is_appended_behind_a_clients_bytes_is_read_there() {
+    assert_guarded(Bug::Misplaced, |world| {
+        said(world, "head -c 8192 /dev/zero > f");
+        let file = OpenOptions::new().read(true).append(true).open(world.folder.path().join("f")).expect("it opens");
+        let read = || {
+            let mut bytes = [0; 10];
+            file.read_exact_at(&mut bytes, 8192).map(|()| bytes)
+        };
+        assert!(read().is_err(), "nothing is there yet");
+        let client = Client::new(world, Access::Append);
+        assert_eq!(client.lease.append(b"client"), Some((8192, 6)));
+        (&file).write_all(&[b'm'; 12288]).expect("room");
+        let is_right = || read().is_ok_and(|bytes| &bytes == b"clientmmmm");
+        (0..200).any(|_| is_right() || (std::thread::sleep(Duration::from_millis(5)), false).1)
     });
 }
