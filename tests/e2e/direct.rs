@@ -14,6 +14,8 @@ use crate::server::{Server, assert_sound, folder, refused, run};
 
 /// What programs do with descriptors.
 const CALLS: &str = include_str!("direct/calls.py");
+/// Calls by chance, of two processes in turns: a folder, a seed, and how many turns.
+const CHANCE: &str = include_str!("direct/chance.py");
 /// Programs that people use, on the folder that is named.
 const SHELL: &str = include_str!("direct/programs.sh");
 /// `program` under `ferrite run`.
@@ -83,6 +85,36 @@ fn calls_have_the_same_results_directly() {
     assert_eq!(told, plain);
     assert_direct(&counts);
     println!("{counts}");
+    server.interrupt();
+    assert_sound(&place.pool);
+}
+
+/// What the calls of `seed` tell in a new folder in `at`.
+fn told_by_chance(seed: u64, at: &Path, directly: bool) -> String {
+    let at = at.join(format!("{seed}-{directly}"));
+    std::fs::create_dir(&at).expect("made");
+    let mut program = python(CHANCE, &at);
+    program.args([&seed.to_string(), "30"]);
+    if directly { run_directly(&mut program) } else { run(&mut program) }
+}
+
+/// What the kernel's own file system in memory tells is right.
+#[test]
+fn calls_by_chance_have_the_same_results_directly() {
+    if !can_mount() {
+        return;
+    }
+    let (place, own) = (Place::new(), folder(true));
+    let server = place.start();
+    let seed = number("FERRITE_SEED", 1);
+    for seed in seed..seed + number("FERRITE_ROUNDS", 8) {
+        let wanted = told_by_chance(seed, own.path(), false);
+        for directly in [false, true] {
+            let told = told_by_chance(seed, &place.at, directly);
+            let differs = wanted.lines().zip(told.lines()).find(|(wanted, told)| wanted != told);
+            assert!(told == wanted, "FERRITE_SEED={seed}, directly: {directly}: {differs:?}");
+        }
+    }
     server.interrupt();
     assert_sound(&place.pool);
 }
