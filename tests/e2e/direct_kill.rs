@@ -1,6 +1,7 @@
 //! Programs under `ferrite run`: nothing that ends or stops one, or the pool's owner, harms what is stored.
 
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -165,6 +166,46 @@ fn clients_go_on_with_the_next_owner_in_kill_rounds() {
     };
     assert!((0..2000).any(|_| is_direct(&mut clients)), "nothing is written directly any more");
     drop(clients);
+    server.interrupt();
+    assert_sound(&place.pool);
+}
+
+/// Has a file without a name open, tells its number, and uses the descriptor on when stdin ends.
+const HOLDER: &str = r#"
+import os, sys, time
+fd = os.open(sys.argv[1] + "/held", os.O_RDWR | os.O_CREAT)
+for i in range(100): os.pwrite(fd, b"held", 0)
+os.unlink(sys.argv[1] + "/held")
+print(os.fstat(fd).st_ino, flush=True)
+sys.stdin.read()
+def fails(call, *arguments):
+    try: call(fd, *arguments)
+    except OSError: return True
+def all_fail():
+    time.sleep(0.02)
+    return fails(os.pwrite, b"strange", 0) and fails(os.pread, 7, 0)
+print(int(all([all_fail() for _ in range(100)])), flush=True)
+"#;
+
+/// LD8: the next owner gives the number of a file that is gone to another one, which is not that of the descriptor.
+#[test]
+fn a_descriptor_of_a_mount_that_is_gone_is_no_other_file() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    let server = place.start();
+    let mut program = direct(&python(HOLDER, &place.at), &[]);
+    let mut holder = Writer::of(program.stdin(Stdio::piped()));
+    server.kill();
+    let server = place.start();
+    let files: Vec<_> = (0..500).map(|number| place.at.join(format!("new{number}"))).collect();
+    files.iter().for_each(|file| std::fs::write(file, "another file").expect("written"));
+    let has_number = |file| std::fs::metadata(file).expect("there").ino() == holder.told;
+    assert!(files.iter().any(has_number), "its number was not given out again");
+    drop(holder.child.stdin.take());
+    assert_eq!(holder.ended(), 1, "not all calls failed");
+    assert!(files.iter().all(|file| std::fs::read(file).is_ok_and(|content| content == b"another file")));
     server.interrupt();
     assert_sound(&place.pool);
 }

@@ -22,6 +22,8 @@
 //!   table's memory is wiped.
 //! - LD7. Before the kernel does something by the size of a file of ours it is made to ask for that size: by itself it asks
 //!   only to read and to tell it.
+//! - LD8. A file is worked on directly by who serves the very mount that it was opened on: the same number means another
+//!   file where the pool was mounted anew, or where another pool has the path.
 //!
 //! Not caught: system calls that pass the C library's names by (inline assembly), where they close or copy a descriptor of
 //! ours, use its offset, or make a child that shares it; limits on file sizes that another process sets; descriptors that

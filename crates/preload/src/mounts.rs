@@ -18,6 +18,8 @@ const REST_NS: u64 = 1_000_000_000;
 
 /// A file system that is mounted, and our way to it.
 pub struct Mount {
+    /// As the kernel tells it of each file: no other mount has it while one of its files is open.
+    device: u64,
     pool: PathBuf,
     name: String,
     session: Mutex<Option<Arc<Session>>>,
@@ -29,18 +31,21 @@ impl Mount {
     #[cfg(test)]
     pub fn nowhere() -> Self {
         let (pool, session) = (PathBuf::from("/nowhere"), Mutex::new(None));
-        Self { pool, name: "files".into(), session, ask_at_ns: AtomicU64::new(0) }
+        Self { device: 0, pool, name: "files".into(), session, ask_at_ns: AtomicU64::new(0) }
     }
 
-    /// The session, which is begun if there is none.
+    /// The session, which is begun if there is none: with who serves this very mount, and nobody else (LD8).
     pub fn session(&self, now_ns: u64) -> Option<Arc<Session>> {
         let mut session = self.session.try_lock()?;
         if session.as_ref().is_some_and(|session| session.is_over()) {
             *session = None;
         }
         if session.is_none() && now_ns >= self.ask_at_ns.load(Ordering::Relaxed) {
-            *session = Session::connect(&self.pool, &self.name, Arc::new(time)).inspect_err(|_| tally::refused()).ok();
-            self.ask_at_ns.store(now_ns + REST_NS, Ordering::Relaxed);
+            let begun = Session::connect(&self.pool, &self.name, Arc::new(time)).inspect_err(|_| tally::refused()).ok();
+            let is_strange = begun.as_ref().is_some_and(|begun| begun.device() != Some(self.device));
+            let ask_at_ns = if is_strange { u64::MAX } else { now_ns + REST_NS };
+            self.ask_at_ns.store(ask_at_ns, Ordering::Relaxed);
+            *session = begun.filter(|_| !is_strange);
         }
         session.clone()
     }
@@ -72,12 +77,13 @@ fn time() -> Time {
     Time(stamp_ns())
 }
 
-/// The mount whose files have the device number `device` ("0:42"), if it is ours. Whoever asks has a file on it open, so
-/// the number is no other's.
-pub fn find(device: &str) -> Option<Mount> {
+/// The mount whose files have the device number `device`, if it is ours. Whoever asks has a file on it open, so the number
+/// is no other's.
+pub fn find(device: u64) -> Option<Mount> {
     let listed = real::contents(c"/proc/self/mountinfo")?;
-    let (pool, name) = listed.split(|byte| *byte == b'\n').find_map(|line| ours(line, device.as_bytes()))?;
-    Some(Mount { pool, name, session: Mutex::new(None), ask_at_ns: AtomicU64::new(0) })
+    let written = format!("{}:{}", libc::major(device), libc::minor(device));
+    let (pool, name) = listed.split(|byte| *byte == b'\n').find_map(|line| ours(line, written.as_bytes()))?;
+    Some(Mount { device, pool, name, session: Mutex::new(None), ask_at_ns: AtomicU64::new(0) })
 }
 
 /// Pool and name of the mount on a line of the kernel's list, if it is ours and has that device number.

@@ -63,8 +63,8 @@ fn find(fd: c_int) -> Option<(Id, Arc<File>)> {
     if !known.mounts.contains_key(&found.stx_mnt_id) {
         // What an owner that has ended left is let go of before the next one is met.
         known.mounts.values().flatten().for_each(|mount| mount.end_if_over());
-        let device = format!("{}:{}", found.stx_dev_major, found.stx_dev_minor);
-        known.mounts.insert(found.stx_mnt_id, mounts::find(&device).map(Arc::new));
+        let device = libc::makedev(found.stx_dev_major, found.stx_dev_minor);
+        known.mounts.insert(found.stx_mnt_id, mounts::find(device).map(Arc::new));
     }
     let mount = Arc::clone(known.mounts.get(&found.stx_mnt_id)?.as_ref()?);
     known.sweep();

@@ -76,15 +76,22 @@ pub enum NotUnmounted {
 }
 
 /// What the kernel keeps of the files of a mount.
-struct KernelCopies(Notifier);
+struct KernelCopies {
+    notifier: Notifier,
+    device: Option<u64>,
+}
 
 impl Copies for KernelCopies {
     fn forget(&self, ino: Ino) -> io::Result<()> {
-        match self.0.inval_inode(INodeNo(ino.0), 0, 0) {
+        match self.notifier.inval_inode(INodeNo(ino.0), 0, 0) {
             // It knows no such file.
             Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(()),
             told => told,
         }
+    }
+
+    fn device(&self) -> Option<u64> {
+        self.device
     }
 }
 
@@ -110,7 +117,8 @@ impl Mounted {
         let front = Front::new(Arc::clone(fs), options.cached);
         let session =
             if is_root() { as_root(front, point, options) } else { as_user(front, point, options) }?.spawn()?;
-        fs.tell_copies(Arc::new(KernelCopies(session.notifier())));
+        let device = mounts_at(point).filter(|mount| mount.kind == KIND).last().map(|mount| mount.device);
+        fs.tell_copies(Arc::new(KernelCopies { notifier: session.notifier(), device }));
         if options.cached && fs.data_mode() != DataMode::Posix {
             // Without it programs that write much wait for the server: slower, and nothing else.
             let _ = backlog::widen(point);

@@ -28,6 +28,7 @@ pub struct Session {
     id: GrantId,
     number: usize,
     pub(super) writable: bool,
+    device: Option<u64>,
     pub(super) memory: Mapped,
     board: Arc<Board>,
     pub(super) foreign: Foreign,
@@ -101,6 +102,7 @@ impl Session {
             id: opened.session,
             number: seat::number(),
             writable: opened.writable,
+            device: opened.device,
             memory,
             board: Arc::new(board),
             foreign: Foreign::register(),
@@ -134,6 +136,12 @@ impl Session {
         let request = Request::DirectLease { name: self.name.clone(), session: self.id, ino: ino.0, access };
         let leased = self.ask::<Leased>(&request)?;
         Lease::new(Arc::clone(self), ino, leased).ok_or_else(|| failed("the pool's owner answers with a strange lease"))
+    }
+
+    /// The device number of the files of the mount that the owner serves, if it serves one. A path is not enough to know a
+    /// mount by: another pool may be there, or the same one, mounted anew and with other files under the same numbers.
+    pub fn device(&self) -> Option<u64> {
+        self.device
     }
 
     /// Asks the owner, and waits for its answer.

@@ -23,6 +23,9 @@ pub trait Copies: Send + Sync {
     /// # Errors
     /// Where copies may be left.
     fn forget(&self, ino: Ino) -> std::io::Result<()>;
+
+    /// The number that the kernel has for what is mounted, as `stat` tells it of each file, where that is known.
+    fn device(&self) -> Option<u64>;
 }
 
 /// A session.
@@ -196,7 +199,8 @@ impl FileSystem {
         let visit = Visit { grant: granted.id, connection: caller.connection, writable, is_ending: false };
         books.visits.insert(granted.id.0, visit);
         self.space.abroad.enter(granted.id.0, &process);
-        let opened = Opened { session: granted.id, offset: memory.offset, writable };
+        let device = books.copies.as_ref().and_then(|copies| copies.device());
+        let opened = Opened { session: granted.id, offset: memory.offset, writable, device };
         Ok(Reply { value: json!(opened), fds: vec![memory.fd, board, granted.notice] })
     }
 

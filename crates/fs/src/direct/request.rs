@@ -105,6 +105,9 @@ pub(super) struct Opened {
     pub offset: u64,
     /// Whether the client may store.
     pub writable: bool,
+    /// What is mounted, as `stat` tells it of each file.
+    #[serde(default)]
+    pub device: Option<u64>,
 }
 
 /// What a client is told of a lease.

@@ -97,6 +97,10 @@ struct Copied {
 }
 
 impl Copies for Copied {
+    fn device(&self) -> Option<u64> {
+        None
+    }
+
     fn forget(&self, ino: Ino) -> std::io::Result<()> {
         self.forgotten.lock().push(ino);
         Ok(())
