@@ -32,7 +32,7 @@ enum {
     FERRITE_NOT_FOUND = 3,  /* no object of that name */
     FERRITE_EXISTS = 4,     /* the name is taken */
     FERRITE_BUSY = 5,       /* in use: by whom is in the message */
-    FERRITE_FULL = 6,       /* no room in the store, or in a log */
+    FERRITE_FULL = 6,       /* no room in the store, on its host, or in a log */
     FERRITE_DAMAGED = 7,    /* bytes are not what was stored: which object is in the message */
     FERRITE_POISONED = 8,   /* an earlier call could not be made durable: open the store again */
     FERRITE_WRONG_TYPE = 9, /* the object is of another type */

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 create_exception!(ferrite, FerriteError, PyException, "What can go wrong with stores and objects.");
 create_exception!(ferrite, NotFoundError, FerriteError, "There is no object of that name.");
 create_exception!(ferrite, BusyError, FerriteError, "In use: the message says by whom.");
-create_exception!(ferrite, FullError, FerriteError, "No room in the store, or in a log.");
+create_exception!(ferrite, FullError, FerriteError, "No room in the store, on its host, or in a log.");
 create_exception!(ferrite, DamagedError, FerriteError, "Bytes are not what was stored: the message says whose.");
 create_exception!(ferrite, PoisonedError, FerriteError, "An earlier change could not be made durable: open it again.");
 create_exception!(
@@ -40,7 +40,8 @@ pub fn raised(error: Error) -> PyErr {
     match error {
         Error::Pool(PoolError::NotFound(_)) => NotFoundError::new_err(text),
         Error::Pool(PoolError::Busy(_)) => BusyError::new_err(text),
-        Error::Pool(PoolError::Full { .. } | PoolError::LogFull { .. }) => FullError::new_err(text),
+        Error::Pool(PoolError::LogFull { .. }) => FullError::new_err(text),
+        Error::Pool(full) if full.is_want_of_space() => FullError::new_err(text),
         Error::Damaged { .. } | Error::Pool(PoolError::Corrupt { .. }) => DamagedError::new_err(text),
         Error::Pool(PoolError::Poisoned(_)) => PoisonedError::new_err(text),
         Error::Pool(PoolError::Revoked(_)) => RevokedError::new_err(text),

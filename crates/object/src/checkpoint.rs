@@ -231,8 +231,12 @@ fn frame(items: Items<'_>, store: &mut dyn FnMut(u64, &mut Vec<u8>) -> u64) -> (
 pub(crate) fn take(holding: &Holding, sequence: u64, position: Position, items: Items<'_>) -> Result<Checkpoint> {
     let (_, lines) = frame(items, &mut |line, draft| line + lines_for(draft.len() - record::HEADER));
     if holding.stream(role(sequence)).len() < lines * LINE {
-        // Half as much again: the next ones find room.
-        holding.replace(Part { role: role(sequence), bytes: lines * LINE * 3 / 2 })?;
+        // Half as much again: the next ones find room. Where there is none for that, this one may.
+        let part = |bytes| Part { role: role(sequence), bytes };
+        match holding.replace(part(lines * LINE * 3 / 2)) {
+            Err(error) if error.is_want_of_space() => holding.replace(part(lines * LINE))?,
+            replaced => replaced?,
+        }
     }
     let (tag, uuid) = (holding.tag(), holding.uuid());
     let reader = Reader::new(holding.memory(), &uuid, &tag);

@@ -126,6 +126,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether it says that there is no room, in the pool or on its host.
+    pub fn is_want_of_space(&self) -> bool {
+        matches!(self, Self::Full { .. } | Self::Medium(ferrite_medium::Error::NoSpace(_)))
+    }
+
     /// Bytes at `at` that are not what the pool wrote.
     pub(crate) fn corrupt(what: impl Into<String>, at: u64) -> Self {
         Self::Corrupt { what: what.into(), at }

@@ -177,7 +177,8 @@ impl Holding {
         }
     }
 
-    /// Gives the tag `part` in place of what it has of that role, whose content is lost. Durable on return, or as before.
+    /// Gives the tag `part` in place of what it has of that role, whose content is lost; what it has is part of it, unless
+    /// that is more. Durable on return, or as before.
     pub fn replace(&self, part: Part) -> Result<()> {
         let changed = match &self.ground {
             Ground::Own(pool, _) => replace(pool, &self.tag(), part)?,
@@ -186,7 +187,7 @@ impl Holding {
                 let replaced = tenant.replace(&self.tag(), *grant.lock(), part);
                 // Whether anything else took effect is not known.
                 let (changed, id, now) = replaced.inspect_err(|error| {
-                    if !matches!(error, Error::Full { .. }) {
+                    if !error.is_want_of_space() {
                         self.poison(error);
                     }
                 })?;
@@ -200,11 +201,15 @@ impl Holding {
     }
 }
 
-/// Gives `tag` of `pool` the space of `part` in place of what it has of that role.
+/// Gives `tag` of `pool` the space of `part` in place of what it has of that role. Where that is less, it stays: a pool
+/// that is nearly full has not room for both.
 fn replace(pool: &Pool, tag: &Tag, part: Part) -> Result<Arc<Tag>> {
-    let keep: Vec<Extent> = tag.extents.iter().copied().filter(|extent| extent.role != part.role).collect();
+    let had_bytes = Stream::new(&tag.extents, part.role).len();
+    let stays = had_bytes <= part.bytes;
+    let lack = Part { bytes: if stays { part.bytes - had_bytes } else { part.bytes }, ..part };
+    let keep: Vec<Extent> = tag.extents.iter().copied().filter(|extent| stays || extent.role != part.role).collect();
     let (size, attributes) = (tag.size, tag.attributes);
-    pool.change_tag(tag, &TagChange { size, attributes, add: &part.needs(), keep: &keep }, |_| Ok(()))
+    pool.change_tag(tag, &TagChange { size, attributes, add: &lack.needs(), keep: &keep }, |_| Ok(()))
 }
 
 impl Pool {

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use ferrite_medium::Error as MediumError;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -63,6 +64,8 @@ pub fn answer(pool: &Arc<Pool>, boot_id: [u8; 16], caller: &Caller, request: Req
     match perform(pool, boot_id, caller, request) {
         Ok(Reply { value, fds }) => Ok(Reply { value: json!(Answer::Done(value)), fds }),
         Err(error) => {
+            // What a failed persist leaves is not known.
+            pool.check_poison()?;
             Refusal::of(error).map(|refusal| Reply { value: json!(Answer::<()>::Refused(refusal)), fds: Vec::new() })
         }
     }
@@ -126,6 +129,7 @@ pub(super) enum Refusal {
     BadName(String),
     Busy(String),
     Full { needed_bytes: u64, free_bytes: u64 },
+    HostFull(String),
 }
 
 impl Refusal {
@@ -137,6 +141,7 @@ impl Refusal {
             Error::BadName(name) => Ok(Self::BadName(name)),
             Error::Busy(why) => Ok(Self::Busy(why)),
             Error::Full { needed_bytes, free_bytes } => Ok(Self::Full { needed_bytes, free_bytes }),
+            Error::Medium(MediumError::NoSpace(what)) => Ok(Self::HostFull(what)),
             other => Err(other),
         }
     }
@@ -150,6 +155,7 @@ impl From<Refusal> for Error {
             Refusal::BadName(name) => Self::BadName(name),
             Refusal::Busy(why) => Self::Busy(why),
             Refusal::Full { needed_bytes, free_bytes } => Self::Full { needed_bytes, free_bytes },
+            Refusal::HostFull(what) => Self::Medium(MediumError::NoSpace(what)),
         }
     }
 }

@@ -2,9 +2,11 @@
 
 use std::fs::File;
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::SeqCst;
 
 use ferrite_crash::{LyingMemory, Model};
-use ferrite_medium::{Guard, MapOptions, Mapped, Scheme};
+use ferrite_medium::{Guard, MapOptions, Mapped, Scheme, forward_memory};
 
 use super::*;
 use crate::layout::PAGE;
@@ -40,6 +42,10 @@ impl Handler for Desk {
 
 impl Owner {
     fn new() -> Self {
+        Self::on(|mapped| mapped)
+    }
+
+    fn on(wrap: impl FnOnce(Arc<Mapped>) -> Arc<dyn Memory>) -> Self {
         let folder = tempfile::tempdir().expect("folder");
         let path = folder.path().join("pool");
         File::create(&path).and_then(|file| file.set_len(POOL_BYTES)).expect("file");
@@ -47,7 +53,7 @@ impl Owner {
         let options = MapOptions { guard: Guard::None, ..MapOptions::default() };
         let memory = Arc::new(Mapped::map(lock.file().try_clone().expect("file"), &options).expect("map"));
         Pool::create(&*memory, &format()).expect("create");
-        let pool = Arc::new(Pool::open(memory, BOOT).expect("open").0);
+        let pool = Arc::new(Pool::open(wrap(memory), BOOT).expect("open").0);
         let _listening = lock.listen(Arc::new(Desk(Arc::clone(&pool)))).expect("listen");
         Self { folder, pool, _listening }
     }
@@ -170,6 +176,39 @@ fn ho2_parts_are_replaced_by_their_holder() {
         assert_eq!(owner.pool.usage().free_bytes, free - 2 * PAGE);
     }
     account(&owner.pool).unwrap();
+}
+
+/// A mapping whose host has no more space while it is `full`.
+struct Hosted {
+    mapped: Arc<Mapped>,
+    full: Arc<AtomicBool>,
+}
+
+impl Memory for Hosted {
+    forward_memory!(self => self.mapped; size, survival, fence_is_durable, load, store, zero, load_word, store_word,
+        flush, fence, barrier, share);
+
+    fn reserve(&self, _: Span) -> ferrite_medium::Result<()> {
+        if self.full.load(SeqCst) { Err(ferrite_medium::Error::NoSpace("the host's".into())) } else { Ok(()) }
+    }
+}
+
+/// HO5: a host without space is no failed persist; a tenant goes on with what it has.
+#[test]
+fn ho5_a_full_host_poisons_nobody() {
+    let full = Arc::new(AtomicBool::new(false));
+    let owner = Owner::on(|mapped| Arc::new(Hosted { mapped, full: Arc::clone(&full) }));
+    let tenant = owner.tenant();
+    tenant.create(&spec("a", true)).unwrap();
+    let held = tenant.hold("a").unwrap();
+    let part = Part { role: Role(2), bytes: 3 * PAGE };
+    full.store(true, SeqCst);
+    let refused = held.replace(part).unwrap_err();
+    assert!(refused.is_want_of_space(), "{refused}");
+    held.check_poison().unwrap();
+    full.store(false, SeqCst);
+    held.replace(part).unwrap();
+    assert_eq!(held.stream(Role(2)).len(), 3 * PAGE);
 }
 
 /// The pool of `path`, opened anew by this process.
