@@ -38,6 +38,7 @@ mod file;
 mod forks;
 mod inside;
 mod limit;
+mod lock;
 mod mounts;
 mod ours;
 mod real;

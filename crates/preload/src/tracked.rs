@@ -8,10 +8,9 @@ use std::ffi::c_int;
 use std::mem;
 use std::sync::{Arc, Weak};
 
-use parking_lot::Mutex;
-
 use crate::description::Description;
 use crate::file::File;
+use crate::lock::Lock;
 use crate::mounts::{self, Mount};
 use crate::{inside, real, table};
 
@@ -31,8 +30,8 @@ struct Known {
     opened: usize,
 }
 
-static KNOWN: Mutex<Known> =
-    Mutex::new(Known { mounts: BTreeMap::new(), files: BTreeMap::new(), mapped: BTreeSet::new(), opened: 0 });
+static KNOWN: Lock<Known> =
+    Lock::new(Known { mounts: BTreeMap::new(), files: BTreeMap::new(), mapped: BTreeSet::new(), opened: 0 });
 
 /// How many more files are opened before those that are gone are forgotten.
 const SWEEP: usize = 1024;
@@ -143,14 +142,12 @@ pub fn freeze() {
 }
 
 pub fn thaw() {
-    // SAFETY: this thread froze it.
-    unsafe { KNOWN.force_unlock() };
+    KNOWN.open();
 }
 
 /// In a child: its files are those that it opens itself; its mappings are its parent's.
 pub fn forget_in_child() {
-    // SAFETY: the thread that froze it, here as its copy.
-    unsafe { KNOWN.force_unlock() };
+    KNOWN.open();
     let mut known = mem::take(&mut *KNOWN.lock());
     KNOWN.lock().mapped = mem::take(&mut known.mapped);
     known.mounts.values().flatten().for_each(|mount| mount.forget_in_child());

@@ -12,6 +12,7 @@ import sys
 import tempfile
 import termios
 import threading
+import time
 
 folder = sys.argv[1]
 often = 40
@@ -295,6 +296,27 @@ def children_append():
         assert os.lseek(one, 0, os.SEEK_CUR) == size, i
     os.close(one)
     os.close(two)
+
+
+def children_are_made_while_threads_open_files():
+    ended = threading.Event()
+
+    def work(number):
+        while not ended.is_set():
+            os.close(os.open(path("opened%d" % number), os.O_RDWR | os.O_CREAT, 0o644))
+
+    crew = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    [thread.start() for thread in crew]
+    for i in range(10 * often):
+        child = os.fork()
+        if child == 0:
+            os._exit(0)
+        until = time.monotonic() + 20
+        while os.waitpid(child, os.WNOHANG)[0] == 0:
+            assert time.monotonic() < until or os.kill(child, 9) or ended.set(), ("a child hangs", i)
+            time.sleep(0.0001)
+    ended.set()
+    [thread.join() for thread in crew]
 
 
 class Message(ctypes.Structure):
@@ -658,6 +680,7 @@ appenders_do_not_overwrite_each_other()
 children_append()
 mappings_see_writes()
 children_have_mappings()
+children_are_made_while_threads_open_files()
 messages_hand_descriptors_on(wanted)
 the_kernel_knows_the_size()
 truncation_by_others()
