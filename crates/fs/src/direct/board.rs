@@ -43,10 +43,14 @@ const LINE: usize = 8;
 
 const KIND: u64 = CHUNK - 1;
 
-/// Which lock is an inode's.
+/// Locks between those of two chunks' inodes: an odd number, so that chunks differ whatever lies between them.
+const CHUNK_STRIDE: u64 = 61;
+
+/// Which lock is an inode's. Threads take inodes from chunks of their own, each from the first one on: equal places of
+/// different chunks have different locks.
 #[inline]
 pub(crate) fn stripe(ino: Ino) -> u64 {
-    ino.0 % STRIPES
+    ino.0.wrapping_add(ino.0 / CHUNK_INODES * CHUNK_STRIDE) % STRIPES
 }
 
 /// What a lookup without a lock starts from.
@@ -250,5 +254,22 @@ impl Board {
         let word = self.chunk(number / CHUNK_INODES)?;
         let is_inodes = word & KIND == ChunkKind::Inodes as u64 && word & !KIND != 0;
         is_inodes.then_some((word & !KIND) + number % CHUNK_INODES * INODE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// With one lock, files that two threads made would be written by one thread at a time.
+    #[test]
+    fn inodes_of_one_chunk_and_first_inodes_of_chunks_have_locks_of_their_own() {
+        let count =
+            |inos: &mut dyn Iterator<Item = u64>| inos.map(|ino| stripe(Ino(ino))).collect::<BTreeSet<_>>().len();
+        assert_eq!(count(&mut (0..STRIPES)), STRIPES as usize);
+        assert_eq!(count(&mut (0..STRIPES).map(|chunk| chunk * CHUNK_INODES)), STRIPES as usize);
+        assert!(stripe(Ino(u64::MAX)) < STRIPES, "whoever asks for it is told that there is no such inode");
     }
 }
