@@ -89,6 +89,26 @@ fn calls_have_the_same_results_directly() {
     assert_sound(&place.pool);
 }
 
+/// It makes its files standard input and output.
+#[test]
+fn dd_reads_and_writes_directly() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    let server = place.start();
+    let (from, to) = (place.at.join("from"), place.at.join("to"));
+    let content: Vec<u8> = (0..1_000_003_u32).map(|at| (at % 251) as u8).collect();
+    std::fs::write(&from, &content).expect("written");
+    let mut program = client("dd");
+    program.arg(format!("if={}", from.display())).arg(format!("of={}", to.display())).arg("bs=4k");
+    let (_, counts) = counted(&program);
+    assert!(std::fs::read(&to).expect("read") == content, "the copy is another");
+    assert!(counts["direct"]["bytes"].as_u64() > Some(3 * content.len() as u64 / 2), "of both most: {counts}");
+    server.interrupt();
+    assert_sound(&place.pool);
+}
+
 /// What the calls of `seed` tell in a new folder in `at`.
 fn told_by_chance(seed: u64, at: &Path, directly: bool) -> String {
     let at = at.join(format!("{seed}-{directly}"));

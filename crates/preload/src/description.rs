@@ -7,6 +7,7 @@
 #![allow(unsafe_code)]
 
 mod parts;
+mod standard;
 #[cfg(test)]
 mod tests;
 
@@ -21,11 +22,13 @@ pub use parts::{Parts, Stored};
 
 /// The offset is the kernel's.
 const KERNELS: u64 = u64::MAX;
+/// The offset is in the kernel, for standard input, output or error to be read and written by it; nobody else has it.
+const STANDARD: u64 = KERNELS - 1;
 const OFFSET_MAX: u64 = i64::MAX as u64;
 
 pub struct Description {
     pub file: Arc<File>,
-    /// The offset in bytes, or [`KERNELS`].
+    /// The offset in bytes, or [`KERNELS`], or [`STANDARD`].
     at: AtomicU64,
     appends: AtomicBool,
     reads: bool,
@@ -65,7 +68,7 @@ impl Description {
 
     /// Whether it has its offset here.
     fn offset(&self) -> Option<u64> {
-        Some(self.at.load(Ordering::Relaxed)).filter(|at| *at != KERNELS)
+        Some(self.at.load(Ordering::Relaxed)).filter(|at| *at <= OFFSET_MAX)
     }
 
     fn moves(&self, from: u64, to: u64) -> bool {
@@ -137,7 +140,7 @@ impl Description {
 
     /// The offset is at `at`, unless it is the kernel's.
     fn arrives(&self, at: u64) {
-        let _ = self.at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |now| (now != KERNELS).then_some(at));
+        let _ = self.at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |now| (now <= OFFSET_MAX).then_some(at));
     }
 
     /// As ftruncate(2).
@@ -168,10 +171,15 @@ impl Description {
         if self.has_offset() || self.file.is_leased() || self.appends() {
             tracked::tell_size(fd);
         }
+        self.hand_over(fd, KERNELS);
+        self.moves(STANDARD, KERNELS);
+    }
+
+    fn hand_over(&self, fd: c_int, whose: u64) {
         while let Some(at) = self.offset() {
             // SAFETY: no pointer is passed.
             unsafe { real::lseek(fd, at as i64, libc::SEEK_SET) };
-            if self.moves(at, KERNELS) {
+            if self.moves(at, whose) {
                 break;
             }
         }
@@ -227,6 +235,10 @@ impl Description {
     /// # Safety
     /// As for write(2), and `from` is what the bytes are.
     pub unsafe fn write_slowly(&self, fd: c_int, from: &[u8], claimed: Option<Place>) -> (isize, bool) {
+        let standard = if claimed.is_none() { self.claim_standard(fd, from.len()) } else { None };
+        if let Some(place) = standard {
+            return self.write_standard(fd, &place, from);
+        }
         let may_retry = self.writes && self.file.ask(self.need(claimed.as_ref(), from.len()), from.len());
         if may_retry
             && self.appends()

@@ -12,10 +12,13 @@
 //! - LD1. What cannot be done directly is done by the kernel, with the arguments that the program gave; a call is never
 //!   done in part by one and again by the other.
 //! - LD2. A description's offset is in one place: here, or, from the moment anybody else may use it (a child, another
-//!   process, stdio), in the kernel for good. A call moves it once, however many buffers it has.
+//!   process, stdio), in the kernel for good. A call moves it once, however many buffers it has. Of standard input,
+//!   output and error it is in the kernel at every moment, and a call claims its place there before it copies; what appends
+//!   is the kernel's there.
 //! - LD3. An entry of the table belongs to the descriptor that the program has: whatever closes or replaces one takes
 //!   the entry away first, and whatever gives a new one out takes away what still stands under its number.
-//! - LD4. A data call on a leased file takes no lock, makes no system call and allocates nothing.
+//! - LD4. A data call on a leased file takes no lock, makes no system call (but for standard input, output and error) and
+//!   allocates nothing.
 //! - LD5. A call that comes while this thread is in here (from a signal handler, or from what we call) goes to the
 //!   kernel as it is: nothing here waits for what its own thread holds.
 //! - LD6. A child made by fork, however it is made, knows nothing of its parent's files but which of them are mapped: the

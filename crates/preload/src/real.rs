@@ -126,6 +126,7 @@ next! {
     fn fcntl(fd: c_int, command: c_int, argument: c_ulong) -> c_int;
     fn setrlimit(what: c_uint, limit: *const rlimit) -> c_int;
     fn prlimit(pid: c_int, what: c_uint, new: *const rlimit, old: *mut rlimit) -> c_int;
+    fn fclose(stream: *mut FILE) -> c_int;
     fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE;
     fn fopen(path: *const c_char, mode: *const c_char) -> *mut FILE;
     fn freopen(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE;

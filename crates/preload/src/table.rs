@@ -18,7 +18,7 @@ use crate::description::Description;
 /// Descriptors beyond this are the kernel's.
 pub const FDS: usize = 1 << 16;
 /// stdin, stdout, stderr: the C library uses them without being asked.
-const FIRST: usize = 3;
+pub const STANDARD: std::ops::Range<c_int> = 0..3;
 
 type Entry = AtomicPtr<Description>;
 
@@ -94,7 +94,7 @@ pub fn held(fd: c_int) -> Option<Arc<Description>> {
 
 /// From now on `fd` stands for `description`; what it stood for is taken out.
 pub fn put(fd: c_int, description: Arc<Description>) {
-    let Some(entry) = entry(fd).filter(|_| fd as usize >= FIRST) else { return };
+    let Some(entry) = entry(fd) else { return };
     TOP.fetch_max(fd as usize + 1, Ordering::Relaxed);
     let before = entry.swap(Arc::into_raw(description).cast_mut(), Ordering::AcqRel);
     drop(Taken::of(before));
@@ -107,7 +107,7 @@ pub fn has(fd: c_int) -> bool {
 
 /// Whether a description of `fd` can be kept.
 pub fn has_room(fd: c_int) -> bool {
-    entry(fd).is_some_and(|_| fd as usize >= FIRST)
+    entry(fd).is_some()
 }
 
 /// Takes the entry of `fd` away.

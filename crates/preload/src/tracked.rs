@@ -41,7 +41,7 @@ const MOUNT: u32 = 0x4000;
 
 /// `fd` was just opened with `flags`: from now on it is ours if its file is.
 pub fn open(fd: c_int, flags: c_int) {
-    if !table::has_room(fd) || flags & libc::O_PATH != 0 || inside::is_off() {
+    if !table::has_room(fd) || table::STANDARD.contains(&fd) || flags & libc::O_PATH != 0 || inside::is_off() {
         return;
     }
     if let Some(_inside) = inside::enter()

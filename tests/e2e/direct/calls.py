@@ -571,6 +571,97 @@ def streams_of_the_c_library(wanted):
     os.close(fd)
 
 
+def by_a_child(work):
+    child = os.fork()
+    if child == 0:
+        try:
+            work()
+        except BaseException as error:
+            os.write(2, f"{work.__name__}: {error!r}, line {error.__traceback__.tb_next.tb_lineno}\n".encode())
+            os._exit(1)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def standard_output():
+    """What is written by its number, by the C library's stream, by a child and after all that is there in this order."""
+    fd = os.open(path("standard"), os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
+    os.write(fd, b"first\n")
+    os.dup2(fd, 1)
+    written = b"first\n"
+    for i in range(often):
+        os.write(1, b"written %d\n" % i)
+        libc.printf(b"printed %d\n", i)
+        libc.fflush(None)
+        os.writev(1, [b"in ", b"parts\n"])
+        os.write(fd, b"by the other\n")
+        written += b"written %d\nprinted %d\nin parts\nby the other\n" % (i, i)
+        assert os.lseek(1, 0, os.SEEK_CUR) == len(written)
+    assert os.fstat(1).st_size == len(written)
+    check("standard", written, "before a child")
+    for i in range(3):
+        if (child := os.fork()) == 0:
+            os.write(1, b"child %d\n" % i)
+            os._exit(0)
+        os.waitpid(child, 0)
+        os.write(1, b"parent %d\n" % i)
+        written += b"child %d\nparent %d\n" % (i, i)
+    check("standard", written, "with children")
+
+
+def standard_output_appends():
+    fd = os.open(path("standard"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    os.dup2(fd, 1)
+    os.close(fd)
+    for i in range(often):
+        os.write(1, b"first\n")
+    fcntl.fcntl(1, fcntl.F_SETFL, os.O_APPEND)
+    written = b"first\n" * often
+    for i in range(often):
+        os.lseek(1, 0, os.SEEK_SET)
+        os.write(1, b"w\n")
+        os.pwrite(1, b"p\n", 0)
+        libc.printf(b"printed\n")
+        libc.fflush(None)
+        written += b"w\np\nprinted\n"
+    check("standard", written, "appended")
+
+
+def standard_output_is_closed():
+    """By the stream; the number is another file's then."""
+    for i in range(often):
+        fd = os.open(path("standard"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        os.dup2(fd, 1)
+        os.close(fd)
+        for k in range(often):
+            os.write(1, b"a")
+        if i:
+            assert os.close(1) is None
+        else:
+            assert libc.fclose(ctypes.c_void_p.in_dll(libc, "stdout")) == 0
+        assert os.open(path("after"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644) == 1
+        for k in range(often):
+            os.write(1, b"b")
+        os.close(1)
+        assert other("standard") == b"a" * often and other("after") == b"b" * often
+        os.open("/dev/null", os.O_WRONLY)
+
+
+def standard_input(wanted):
+    fd = os.open(path("plain"), os.O_RDONLY)
+    os.dup2(fd, 0)
+    os.close(fd)
+    for i in range(often):
+        assert os.read(0, 10) == wanted[10 * i:10 * i + 10]
+        assert os.lseek(0, 0, os.SEEK_CUR) == 10 * i + 10
+    assert bytes([libc.getchar()]) == wanted[10 * often:10 * often + 1]
+    os.lseek(0, -5, os.SEEK_END)
+    assert os.read(0, 100) == wanted[-5:] and os.read(0, 100) == b""
+    assert os.lseek(0, 0, os.SEEK_CUR) == len(wanted)
+    fails(9, os.write, 0, b"x")
+    assert os.lseek(0, 0, os.SEEK_CUR) == len(wanted)
+
+
 def calls_by_number(wanted):
     read, close, dup = 0, 3, 32
     room = ctypes.create_string_buffer(100)
@@ -692,6 +783,10 @@ where_a_file_ends()
 threads_write_places_of_their_own()
 a_number_is_given_out_again(wanted)
 streams_of_the_c_library(wanted)
+by_a_child(standard_output)
+by_a_child(standard_output_appends)
+by_a_child(standard_output_is_closed)
+by_a_child(lambda: standard_input(wanted))
 calls_by_number(wanted)
 the_kernel_moves_the_offset(wanted)
 buffers_that_are_none()

@@ -132,7 +132,9 @@ impl Description {
         let place = claimed.as_ref().map(|(place, _)| place);
         let may_retry = self.writes && self.file.ask(self.need(place, parts.len()), parts.len());
         let Some((place, done)) = claimed.or_else(|| self.claim(parts.len(), false).map(|place| (place, 0))) else {
-            self.surrender(fd);
+            if !self.is_standard() {
+                self.surrender(fd);
+            }
             return (parts.write(fd), false);
         };
         if done == 0 && !may_retry {

@@ -58,6 +58,42 @@ fn ld2_an_offset_is_here_until_it_is_surrendered_and_then_in_the_kernel_for_good
     assert_eq!((opened.write(b"x"), opened.kernel_at()), (1, 8), "what is the kernel's is not set again");
 }
 
+/// Streams write in between, at the kernel's offset.
+#[test]
+fn ld2_of_standard_output_the_kernel_has_the_offset_at_every_moment() {
+    let opened = Opened::new(b"0123456789", libc::O_RDWR);
+    opened.it.seek(4, libc::SEEK_SET).expect("ours");
+    assert!(opened.it.stand(opened.fd()));
+    assert_eq!((opened.kernel_at(), opened.it.seek(0, libc::SEEK_CUR)), (4, None));
+    assert_eq!((opened.write(b"ab"), opened.kernel_at()), (2, 6));
+    // SAFETY: a byte of ours.
+    assert_eq!(unsafe { libc::write(opened.fd(), b"s".as_ptr().cast(), 1) }, 1);
+    assert_eq!((opened.write(b"c"), opened.kernel_at()), (1, 8));
+    opened.it.surrender(opened.fd());
+    assert!(!opened.it.is_standard() && !opened.it.stand(opened.fd()), "somebody else has it: for good");
+    assert_eq!((opened.write(b"d"), opened.kernel_at()), (1, 9));
+    assert_eq!(fs::read(format!("/proc/self/fd/{}", opened.fd())).expect("read"), b"0123abscd9");
+}
+
+#[test]
+fn ld2_of_standard_output_a_place_that_was_not_written_is_given_back() {
+    let opened = Opened::new(b"0123456789", libc::O_RDWR);
+    assert!(opened.it.stand(opened.fd()));
+    let read_only = fs::File::open(format!("/proc/self/fd/{}", opened.fd())).expect("opened again");
+    // SAFETY: bytes of ours.
+    let done = unsafe { opened.it.write_slowly(read_only.as_raw_fd(), b"xyz", None) };
+    // SAFETY: no pointer is passed.
+    let at = unsafe { libc::lseek(read_only.as_raw_fd(), 0, libc::SEEK_CUR) };
+    assert_eq!((done, real::errno(), at), ((-1, false), libc::EBADF, 0));
+}
+
+/// A stream that writes at the end does not ask where that is.
+#[test]
+fn ld7_what_appends_is_no_standard_output() {
+    let opened = Opened::new(b"", libc::O_RDWR | libc::O_APPEND);
+    assert!(!opened.it.stand(opened.fd()) && !opened.it.has_offset());
+}
+
 #[test]
 fn ld2_what_the_kernel_does_with_a_lent_offset_comes_back() {
     let opened = Opened::new(b"0123456789", libc::O_RDWR);

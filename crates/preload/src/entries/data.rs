@@ -75,9 +75,17 @@ unsafe fn read_slowly(fd: c_int, into: *mut c_void, len: size_t) -> ssize_t {
     // SAFETY: as the program has it.
     let Some(it) = table::held(fd) else { return unsafe { real::read(fd, into, len) } };
     // SAFETY: as the program has it.
-    let room = unsafe { room(into, len) }.filter(|room| it.file.ask(Need::Read, room.len()));
-    if let Some(len) = room.and_then(|room| it.read(room)) {
-        return direct(len);
+    if let Some(room) = unsafe { room(into, len) } {
+        match it.read_standard(fd, room) {
+            Some((result, true)) => return direct(result as usize),
+            Some((result, false)) => return through(result),
+            None => {}
+        }
+        if it.file.ask(Need::Read, room.len())
+            && let Some(len) = it.read(room)
+        {
+            return direct(len);
+        }
     }
     // SAFETY: as the program has it.
     through(unsafe { it.read_by_kernel(fd, into, len) })

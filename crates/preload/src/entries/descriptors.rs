@@ -9,6 +9,7 @@ use std::sync::Arc;
 use libc::mode_t;
 
 use super::{arrived, entry};
+use crate::description::Description;
 use crate::{forks, inside, ours, real, table, tracked};
 
 /// `fd` is a file that was just opened with `flags`.
@@ -120,8 +121,22 @@ fn copied(fd: c_int, copy: c_int) -> c_int {
     copy
 }
 
-fn share(it: &Arc<crate::description::Description>, copy: c_int) {
-    if table::has_room(copy) { table::put(copy, Arc::clone(it)) } else { it.surrender(copy) }
+fn share(it: &Arc<Description>, copy: c_int) {
+    if !table::has_room(copy) {
+        it.surrender(copy);
+    } else if !table::STANDARD.contains(&copy) || it.stand(copy) {
+        table::put(copy, Arc::clone(it));
+    }
+}
+
+/// The flags of `fd` were set anew.
+fn flagged(fd: c_int, flags: c_int) {
+    let Some(it) = table::held(fd) else { return };
+    it.set_flags(flags);
+    if it.is_standard() && !it.stand(fd) {
+        let is_it = |fd: &c_int| table::held(*fd).is_some_and(|other| Arc::ptr_eq(&other, &it));
+        table::STANDARD.filter(is_it).for_each(|fd| drop(table::take(fd)));
+    }
 }
 
 entry! { dup, (fd: c_int) -> c_int {
@@ -173,7 +188,7 @@ entry! { fcntl = fcntl64 = __fcntl, (fd: c_int, command: c_int, argument: c_ulon
     let done = unsafe { real::fcntl(fd, command, argument) };
     match command {
         libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => return copied(fd, done),
-        libc::F_SETFL if done == 0 => drop(table::with(fd, |it| it.set_flags(argument as c_int))),
+        libc::F_SETFL if done == 0 => flagged(fd, argument as c_int),
         _ => {}
     }
     done

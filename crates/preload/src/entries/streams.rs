@@ -43,6 +43,17 @@ entry! { fdopen, (fd: c_int, mode: *const c_char) -> *mut FILE {
     begun(unsafe { real::fdopen(fd, mode) })
 }}
 
+entry! { fclose, (stream: *mut FILE) -> c_int {
+    let errno = real::errno();
+    // SAFETY: as the program has it.
+    let taken = table::take(unsafe { libc::fileno(stream) });
+    real::set_errno(errno);
+    // SAFETY: as the program has it.
+    let done = unsafe { real::fclose(stream) };
+    drop(taken);
+    done
+}}
+
 entry! { freopen = freopen64, (path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE {
     // SAFETY: as the program has it.
     begun(unsafe { real::freopen(path, mode, stream) })

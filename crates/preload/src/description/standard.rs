@@ -1,0 +1,74 @@
+//! Standard input, output and error. The C library's streams read and write them without being asked, by the kernel and
+//! at its offset; so the offset stays there, and a place is claimed by moving it on.
+//!
+//! Unsafe because the kernel is called, with the program's buffers.
+#![allow(unsafe_code)]
+
+use std::ffi::c_int;
+
+use super::{Description, STANDARD};
+use crate::file::{Need, Place};
+use crate::real;
+
+impl Description {
+    /// A copy of it, `fd`, is about to be standard input, output or error; whether it can be done directly by that. What
+    /// appends cannot: where the end is a stream would not ask.
+    pub fn stand(&self, fd: c_int) -> bool {
+        if self.appends() {
+            self.surrender(fd);
+        } else {
+            self.hand_over(fd, STANDARD);
+        }
+        self.is_standard()
+    }
+
+    pub fn is_standard(&self) -> bool {
+        self.at.load(std::sync::atomic::Ordering::Relaxed) == STANDARD
+    }
+
+    /// A place of `len` bytes at the kernel's offset, which moves over it.
+    pub(super) fn claim_standard(&self, fd: c_int, len: usize) -> Option<Place> {
+        if !self.is_standard() {
+            return None;
+        }
+        // SAFETY: no pointer is passed.
+        let end = u64::try_from(unsafe { real::lseek(fd, len as i64, libc::SEEK_CUR) }).ok()?;
+        Some(Place { at: end - len as u64, end })
+    }
+
+    /// So many bytes of what was claimed were not needed.
+    fn give_back(fd: c_int, len: usize) {
+        if len > 0 {
+            // SAFETY: no pointer is passed.
+            unsafe { real::lseek(fd, -(len as i64), libc::SEEK_CUR) };
+        }
+    }
+
+    /// As read(2); what it returns, and whether it went directly. `None` where the offset is not the kernel's.
+    pub fn read_standard(&self, fd: c_int, into: &mut [u8]) -> Option<(isize, bool)> {
+        let place = self.claim_standard(fd, into.len())?;
+        let len = into.len();
+        let mut read = || if self.reads { self.file.read(place.at, into) } else { None };
+        let directly = read().or_else(|| if self.file.ask(Need::Read, len) { read() } else { None });
+        let read = match directly {
+            Some(len) => (len as isize, true),
+            // SAFETY: the buffer's own length.
+            None => (unsafe { real::pread(fd, into.as_mut_ptr().cast(), len, place.at as i64) }, false),
+        };
+        Self::give_back(fd, len - read.0.max(0) as usize);
+        Some(read)
+    }
+
+    /// Writes `from` to a place that was claimed for it; what write(2) returns, and whether it went directly.
+    pub(super) fn write_standard(&self, fd: c_int, place: &Place, from: &[u8]) -> (isize, bool) {
+        let write = || if self.writes { self.file.write(place.at, from) } else { None };
+        let directly = write().or_else(|| if self.asks_to_write(place.at, from.len()) { write() } else { None });
+        let written = match directly {
+            Some(len) => (len as isize, true),
+            // SAFETY: the buffer's own length.
+            None => (unsafe { real::pwrite(fd, from.as_ptr().cast(), from.len(), place.at as i64) }, false),
+        };
+        Self::give_back(fd, from.len() - written.0.max(0) as usize);
+        written
+    }
+}
