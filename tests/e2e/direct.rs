@@ -109,6 +109,32 @@ fn dd_reads_and_writes_directly() {
     assert_sound(&place.pool);
 }
 
+/// The kernel's list of mounts has no symbolic links.
+#[test]
+fn a_mount_behind_a_symbolic_link_is_direct_and_is_cleared_and_unmounted() {
+    if !can_mount() {
+        return;
+    }
+    let mut place = Place::new();
+    let (real, link) = (place.at.clone(), place.at.with_file_name("link"));
+    std::fs::create_dir(&real).expect("made");
+    std::os::unix::fs::symlink(&real, &link).expect("made");
+    place.at = link.join("mnt");
+    let copied = "import os, sys\nfd = os.open(sys.argv[1] + '/f', os.O_CREAT | os.O_WRONLY)\n\
+        for i in range(100): os.write(fd, b'x')";
+    for is_killed in [true, false] {
+        let server = Server::start(&place.pool, &["--no-attach", "--mount", place.at.to_str().expect("text")]);
+        assert_direct(&counted(&python(copied, &place.at)).1);
+        if is_killed {
+            server.kill();
+        } else {
+            server.interrupt();
+        }
+    }
+    assert!(std::fs::read_dir(real.join("mnt")).expect("there").next().is_none(), "still mounted");
+    assert_sound(&place.pool);
+}
+
 /// What the calls of `seed` tell in a new folder in `at`.
 fn told_by_chance(seed: u64, at: &Path, directly: bool) -> String {
     let at = at.join(format!("{seed}-{directly}"));

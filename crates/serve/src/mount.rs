@@ -109,6 +109,7 @@ impl Mounted {
     /// With nothing mounted, also where `point` is in use by a live mount of ours.
     pub fn start(fs: &Arc<FileSystem>, point: &Path, options: &MountOptions) -> io::Result<Self> {
         clear_stale(point)?;
+        let point = &resolved(point);
         if mounts_at(point).any(|mount| mount.kind == KIND) {
             return Err(io::Error::other(
                 "a file system is mounted there already; unmount it, or choose another folder",
@@ -267,6 +268,7 @@ fn as_user(front: Front, point: &Path, options: &MountOptions) -> io::Result<Ses
 /// # Errors
 /// Where it cannot be taken away.
 pub fn clear_stale(point: &Path) -> io::Result<()> {
+    let point = &resolved(point);
     while mounts_at(point).any(|mount| mount.kind == KIND) && is_dead(point) {
         unmount(point, true)?;
     }
@@ -279,6 +281,11 @@ fn is_dead(point: &Path) -> bool {
     static ASKED: AtomicU32 = AtomicU32::new(0);
     let name = format!(".ferrite-{}-{}", std::process::id(), ASKED.fetch_add(1, Ordering::Relaxed));
     fs::symlink_metadata(point.join(name)).is_err_and(|why| why.raw_os_error() == Some(libc::ENOTCONN))
+}
+
+/// As the kernel's list has it, without symbolic links.
+fn resolved(point: &Path) -> PathBuf {
+    fs::canonicalize(point).unwrap_or_else(|_| point.into())
 }
 
 fn mounts_at(point: &Path) -> impl Iterator<Item = Mount> {
