@@ -135,7 +135,7 @@ impl Mapped {
 
     /// What is stored where and what that survives, in one line without the pool's name.
     pub fn describe(&self) -> String {
-        let until = if self.backing == Backing::File { " (up to the last barrier)" } else { "" };
+        let until = if self.backing == Backing::File { " (all up to the last barrier)" } else { "" };
         let stray = match self.guard {
             Guard::None => "not held off".into(),
             guard => format!("held off by {}", guard.name()),

@@ -120,7 +120,7 @@ fn a_file_is_durable_at_the_barrier_only() {
     let mut back = [0; 4];
     std::os::unix::fs::FileExt::read_exact_at(&file, &mut back, 5000).unwrap();
     assert_eq!(&back, b"kept");
-    assert!(memory.describe().contains("up to the last barrier"));
+    assert!(memory.describe().contains("power loss: yes (all up to the last barrier)"));
 }
 
 /// M4: a barrier that failed is never followed by one that succeeds.
