@@ -25,12 +25,20 @@ pub(crate) struct Store<'batch> {
 }
 
 impl BlockDisk {
-    /// Reads `into`, which lies within the disk.
+    /// Reads `into`, which lies within the disk, where more is to be done than to copy.
     ///
     /// # Errors
     /// [`Error::Damaged`] with the first byte of the first block that is not what its checksum says.
     #[inline(never)]
     pub(crate) fn read_with_care(&self, at: u64, into: &mut [u8]) -> Result<()> {
+        if let Some(read) = self.read_checked_block(at, into) {
+            return read;
+        }
+        let _whole = self.whole();
+        self.read_pieces(at, into)
+    }
+
+    fn read_pieces(&self, at: u64, into: &mut [u8]) -> Result<()> {
         let mut laps = self.laps();
         let _pin = pin();
         if self.checksums.is_none() {
@@ -55,7 +63,7 @@ impl BlockDisk {
 
     /// Reads a whole block and compares it, as lean as a read without; `None` where it takes more than that.
     #[inline]
-    pub(crate) fn read_checked_block(&self, at: u64, into: &mut [u8]) -> Option<Result<()>> {
+    fn read_checked_block(&self, at: u64, into: &mut [u8]) -> Option<Result<()>> {
         let is_whole = into.len() as u64 == BLOCK && at.is_multiple_of(BLOCK);
         let checksums = self.checksums.as_ref().filter(|_| is_whole && self.stages().is_none())?;
         let _pin = pin();

@@ -1,10 +1,14 @@
 //! The bare copies that every access ends in, public so that a bench can run them beside a guarded one.
 //!
-//! Cached stores are libc's `memcpy`, and so are loads but those of many lines to a place within a line like their own:
-//! a string instruction does not mistake its loads for ones of what the copy before stored at the same offset of a page,
-//! and fetches ahead. Reads of 4 KiB in order take three fifths of the time. Non-temporal stores go by whole 64-byte lines; what does not fill
-//! a line goes by 8-byte non-temporal words where it is made of them, else it is stored and its line flushed. Either
-//! way the bytes are in the persistence domain after this thread's next [`fence`].
+//! Cached stores are libc's `memcpy`, and so are short loads. A longer one is a string instruction where source and
+//! destination lie alike within a line: it does not mistake its loads for ones of what the copy before stored at the same
+//! offset of a page, and fetches ahead (reads of 4 KiB in order take three fifths of the time). Where they do not, it is
+//! a loop of vectors: on some processors a string instruction, which `memcpy` may be, takes three to ten times as long
+//! where the destination's offset in a page is a few bytes beyond the source's, as that of a buffer of `malloc`'s is.
+//!
+//! Non-temporal stores go by whole 64-byte lines; what does not fill a line goes by 8-byte non-temporal words where it is
+//! made of them, else it is stored and its line flushed. Either way the bytes are in the persistence domain after this
+//! thread's next [`fence`].
 #![allow(unsafe_code)]
 
 use crate::cpu::{Cpu, LineFlush};
@@ -34,8 +38,8 @@ pub unsafe fn copy_and_sum(_: *mut u8, _: *const u8, _: usize) -> Option<u32> {
 
 /// Bytes in a cache line.
 pub const LINE_BYTES: usize = 64;
-/// Bytes from which on a string instruction is worth its start.
-const STRING_BYTES_MIN: usize = 1024;
+/// Bytes from which on it matters how a load is made.
+const LONG_BYTES_MIN: usize = 1024;
 
 /// Copies `len` bytes out of a memory into a buffer.
 ///
@@ -43,13 +47,19 @@ const STRING_BYTES_MIN: usize = 1024;
 /// As [`plain`].
 #[inline]
 pub unsafe fn load(cpu: Cpu, dst: *mut u8, src: *const u8, len: usize) {
-    let is_alike = (dst as usize ^ src as usize).is_multiple_of(LINE_BYTES);
-    if cpu.has_fast_strings && len >= STRING_BYTES_MIN && is_alike {
-        // SAFETY: the caller's promise; the processor has the instruction.
-        return unsafe { arch::copy_string(dst, src, len) };
+    if len < LONG_BYTES_MIN {
+        // SAFETY: the caller's promise.
+        return unsafe { plain(dst, src, len) };
     }
-    // SAFETY: the caller's promise.
-    unsafe { plain(dst, src, len) };
+    let is_alike = (dst as usize ^ src as usize).is_multiple_of(LINE_BYTES);
+    // SAFETY: the caller's promise; the processor has the instructions, and there is a line to copy.
+    unsafe {
+        if is_alike && cpu.has_fast_strings {
+            arch::copy_string(dst, src, len);
+        } else {
+            arch::copy_vectors(cpu.stream_width, dst, src, len);
+        }
+    }
 }
 
 /// Bytes that are asked for ahead of a copy.
@@ -246,16 +256,16 @@ mod tests {
     #[test]
     fn a_load_is_a_copy_at_every_length_and_place() {
         let from: Vec<u8> = (0..8192_u32).map(|i| (i % 251) as u8).collect();
-        for (len, at) in [(0, 0), (1, 3), (1023, 0), (1024, 0), (1024, 1), (1025, 64), (4096, 0), (4096, 8), (5000, 63)]
-        {
+        let lengths = [0, 1, 63, 1023, 1024, 1025, 1151, 4096, 5000];
+        for (len, at, to) in lengths.iter().flat_map(|len| [(*len, 0, 0), (*len, 1, 0), (*len, 0, 8), (*len, 63, 31)]) {
             let mut into = vec![0xff; 8192];
             let shift = from.as_ptr().align_offset(LINE_BYTES) + at;
-            let place = into.as_ptr().align_offset(LINE_BYTES) + LINE_BYTES;
-            // SAFETY: both lie within their vectors of 8192 bytes: 5000, and three lines, are less.
+            let place = into.as_ptr().align_offset(LINE_BYTES) + LINE_BYTES + to;
+            // SAFETY: both lie within their vectors of 8192 bytes: 5000, and four lines, are less.
             unsafe { load(Cpu::get(), into.as_mut_ptr().add(place), from.as_ptr().add(shift), len) };
-            assert_eq!(into[place..place + len], from[shift..shift + len], "{len} bytes at {at}");
+            assert_eq!(into[place..place + len], from[shift..shift + len], "{len} bytes from {at} to {to}");
             let beside = into[..place].iter().chain(&into[place + len..]);
-            assert!(beside.into_iter().all(|byte| *byte == 0xff), "{len} bytes at {at}");
+            assert!(beside.into_iter().all(|byte| *byte == 0xff), "{len} bytes from {at} to {to}");
         }
     }
 

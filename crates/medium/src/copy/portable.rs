@@ -34,6 +34,13 @@ pub unsafe fn copy_string(dst: *mut u8, src: *const u8, len: usize) {
 }
 
 /// # Safety
+/// As [`super::plain`].
+pub unsafe fn copy_vectors(_: StreamWidth, dst: *mut u8, src: *const u8, len: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { super::plain(dst, src, len) };
+}
+
+/// # Safety
 /// None needed: it does nothing.
 pub unsafe fn flush(_: *const u8, _: usize, _: LineFlush) {}
 

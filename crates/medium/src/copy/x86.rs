@@ -96,6 +96,50 @@ pub unsafe fn copy_string(dst: *mut u8, src: *const u8, len: usize) {
 }
 
 /// # Safety
+/// `src` is valid for reads and `dst` for writes of `len` bytes, 64 at least, and they do not overlap.
+#[inline]
+pub unsafe fn copy_vectors(width: StreamWidth, dst: *mut u8, src: *const u8, len: usize) {
+    // SAFETY: the caller's promise; who can stream by 32 bytes or more has AVX2.
+    unsafe {
+        match width {
+            StreamWidth::Sse2 => super::plain(dst, src, len),
+            StreamWidth::Avx2 | StreamWidth::Avx512 => copy_cached_256(dst, src, len),
+        }
+    }
+}
+
+/// Stores are aligned, and four loads stand before their stores: so neither splits lines nor mistakes one of the stores
+/// for one to the place that it loads.
+///
+/// # Safety
+/// As [`copy_vectors`], and the processor has the feature.
+#[target_feature(enable = "avx2")]
+unsafe fn copy_cached_256(dst: *mut u8, src: *const u8, len: usize) {
+    const VECTOR: usize = size_of::<__m256i>();
+    // SAFETY: every access is within `len`: the loop's by its bounds, the first and last vector since there are two.
+    unsafe {
+        let load = |at: usize| _mm256_loadu_si256(src.add(at).cast());
+        let (first, last) = (load(0), load(len - VECTOR));
+        _mm256_storeu_si256(dst.cast(), first);
+        let mut at = VECTOR - dst as usize % VECTOR;
+        while at + 4 * VECTOR <= len {
+            let to = dst.add(at);
+            let four = (load(at), load(at + VECTOR), load(at + 2 * VECTOR), load(at + 3 * VECTOR));
+            _mm256_store_si256(to.cast(), four.0);
+            _mm256_store_si256(to.add(VECTOR).cast(), four.1);
+            _mm256_store_si256(to.add(2 * VECTOR).cast(), four.2);
+            _mm256_store_si256(to.add(3 * VECTOR).cast(), four.3);
+            at += 4 * VECTOR;
+        }
+        while at + VECTOR <= len {
+            _mm256_store_si256(dst.add(at).cast(), load(at));
+            at += VECTOR;
+        }
+        _mm256_storeu_si256(dst.add(len - VECTOR).cast(), last);
+    }
+}
+
+/// # Safety
 /// The `count` lines from `first` are readable, and the processor has the instruction.
 #[inline]
 pub unsafe fn flush(first: *const u8, count: usize, by: LineFlush) {
