@@ -2,13 +2,14 @@
  * ferrite.h - named objects that outlive crashes, at memory speed.
  *
  * A store is a pool of persistent memory in a file or on a device. In it are objects with names: values that are
- * updated in place, maps, queues, append-only logs. A change is durable when its call returns, as far as what the store
- * lies in is: memory (tmpfs) survives the end of the process, a DAX device and a disk survive the power's loss too.
- * After a crash an object has every change whose call had returned, and of one that had not all or nothing.
+ * updated in place, maps, queues, bundles of both, append-only logs. A change is durable when its call returns, as far as
+ * what the store lies in is: memory (tmpfs) survives the end of the process, a DAX device and a disk survive the power's
+ * loss too. After a crash an object has every change whose call had returned, and of one that had not all or nothing.
  *
- * Calls return FERRITE_OK, FERRITE_ABSENT, or a failure; then ferrite_error() says what, where and what to do. Results
- * go through the last pointers. Any thread may call; calls on one object at once are made one after the other, but for
- * batches and for closing, which are one thread's. Bytes are copied in and out: nothing here points into the store.
+ * Calls return FERRITE_OK, FERRITE_ABSENT, FERRITE_CANCELLED, or a failure; then ferrite_error() says what, where and what
+ * to do. Results go through the last pointers. Any thread may call; calls on one object at once are made one after the
+ * other, but for batches, changes and closing, which are one thread's. Bytes are copied in and out: nothing here points
+ * into the store.
  *
  * A store that another process owns (`ferrite up`, or a program with this library) is opened through that process, and
  * then works by itself on the same memory. An object is open in one process at a time: in a child of fork, what its parent
@@ -38,7 +39,8 @@ enum {
     FERRITE_WRONG_TYPE = 9, /* the object is of another type */
     FERRITE_TOO_LARGE = 10, /* larger than it may be */
     FERRITE_FAILED = 11,    /* anything else, such as an error of the file */
-    FERRITE_REVOKED = 12    /* the process that owns the store has ended, or wants the object back: close it, open it again */
+    FERRITE_REVOKED = 12,   /* the process that owns the store has ended, or wants the object back: close it, open it again */
+    FERRITE_CANCELLED = 13  /* a plan said so: nothing was changed; no failure */
 };
 
 typedef struct ferrite_store ferrite_store;
@@ -47,6 +49,8 @@ typedef struct ferrite_map ferrite_map;
 typedef struct ferrite_batch ferrite_batch;
 typedef struct ferrite_queue ferrite_queue;
 typedef struct ferrite_log ferrite_log;
+typedef struct ferrite_bundle ferrite_bundle;
+typedef struct ferrite_change ferrite_change;
 
 /* Bytes that a call gave. Yours: free them with ferrite_bytes_free. */
 typedef struct ferrite_bytes {
@@ -54,7 +58,7 @@ typedef struct ferrite_bytes {
     size_t len;
 } ferrite_bytes;
 
-/* How a map, a queue or a log is kept. Zeros, or a null pointer, are the defaults. */
+/* How a map, a queue, a bundle or a log is kept. Zeros, or a null pointer, are the defaults. */
 typedef struct ferrite_options {
     uint64_t log_bytes;          /* room for changes where it is made now (4 MiB); of a log, for all its entries */
     uint64_t checkpoint_records; /* a checkpoint after so many changes (never by count) */
@@ -201,6 +205,76 @@ int ferrite_queue_checkpoint(const ferrite_queue *queue);
 
 /* Closes it. Null is ignored. */
 int ferrite_queue_close(ferrite_queue *queue);
+
+/* ---- Bundles: maps and queues that change together ---- */
+
+/* Opens the bundle of that name; made where there is none. Its members are maps and queues with names of their own: one
+ * needs no making, and is there while it holds something. */
+int ferrite_bundle_open(const ferrite_store *store, const char *name, const ferrite_options *options,
+                        ferrite_bundle **out);
+
+/* As ferrite_map_get, of the member map of that name. */
+int ferrite_bundle_map_get(const ferrite_bundle *bundle, const char *map, const uint8_t *key, size_t key_len,
+                           ferrite_bytes *out);
+
+/* As ferrite_map_len. */
+int ferrite_bundle_map_len(const ferrite_bundle *bundle, const char *map, uint64_t *out);
+
+/* As ferrite_map_next. */
+int ferrite_bundle_map_next(const ferrite_bundle *bundle, const char *map, const uint8_t *after, size_t after_len,
+                            ferrite_bytes *key, ferrite_bytes *value);
+
+/* As ferrite_queue_get, of the member queue of that name. */
+int ferrite_bundle_queue_get(const ferrite_bundle *bundle, const char *queue, uint64_t index, ferrite_bytes *out);
+
+/* As ferrite_queue_len. */
+int ferrite_bundle_queue_len(const ferrite_bundle *bundle, const char *queue, uint64_t *out);
+
+/* Calls visit with the name of every member, the maps first, until it returns not 0. */
+int ferrite_bundle_members(const ferrite_bundle *bundle, int (*visit)(int is_queue, const char *name, void *context),
+                           void *context);
+
+/* Changes the members as plan says: it reads the bundle by the calls above, and adds to the change, which is its own until
+ * it returns. Nothing changes between what it reads and the change. All of that is durable when this returns; after a
+ * crash all members have it, or none. FERRITE_CANCELLED, and nothing is changed, where plan returns not 0. Other bundles
+ * are not changed from within a plan either (FERRITE_INVALID). */
+int ferrite_bundle_change(const ferrite_bundle *bundle, int (*plan)(ferrite_change *change, void *context),
+                          void *context);
+
+/* Takes a checkpoint now. */
+int ferrite_bundle_checkpoint(const ferrite_bundle *bundle);
+
+/* Closes it. Null is ignored. */
+int ferrite_bundle_close(ferrite_bundle *bundle);
+
+/* Changes of a bundle's members that need no look at them, so no plan; made together, or after a crash not at all. */
+int ferrite_change_new(ferrite_change **out);
+
+/* Adds: set what the key of a map has. */
+int ferrite_change_put(ferrite_change *change, const char *map, const uint8_t *key, size_t key_len,
+                       const uint8_t *value, size_t value_len);
+
+/* Adds: take the key of a map away, if it is there. */
+int ferrite_change_remove(ferrite_change *change, const char *map, const uint8_t *key, size_t key_len);
+
+/* Adds: take every key of a map away. */
+int ferrite_change_clear_map(ferrite_change *change, const char *map);
+
+/* Adds: an entry at an end of a queue. */
+int ferrite_change_push(ferrite_change *change, const char *queue, int at_end, const uint8_t *entry, size_t len);
+
+/* Adds: take the entry at an end of a queue away. Where there is none then, all of the change is refused
+ * (FERRITE_INVALID). */
+int ferrite_change_pop(ferrite_change *change, const char *queue, int at_end);
+
+/* Adds: take every entry of a queue away. */
+int ferrite_change_clear_queue(ferrite_change *change, const char *queue);
+
+/* Makes all of the change; durable on return. The change stays, and can be committed again. */
+int ferrite_change_commit(const ferrite_change *change, const ferrite_bundle *bundle);
+
+/* Frees it; not one that a plan was given. Null is ignored. */
+int ferrite_change_free(ferrite_change *change);
 
 /* ---- Logs: records alone ---- */
 

@@ -19,6 +19,8 @@ pub type Outcome = Result<c_int, Error>;
 pub const OK: c_int = 0;
 /// There is nothing: no such key, an empty queue, a number that is not there.
 pub const ABSENT: c_int = 1;
+/// What the caller itself gave up.
+pub const CANCELLED: c_int = 13;
 
 thread_local! {
     static MESSAGE: RefCell<CString> = RefCell::default();
@@ -178,6 +180,14 @@ pub unsafe fn give<T>(out: *mut *mut T, value: T) -> Outcome {
     ensure_place(out)?;
     // SAFETY: the caller's promise.
     unsafe { set(out, Box::into_raw(Box::new(Kept::new(value))).cast()) }
+}
+
+/// Lends `value` to C while `call` runs.
+pub fn lend<T: Default, R>(value: &mut T, call: impl FnOnce(*mut T) -> R) -> R {
+    let mut kept = Kept::new(std::mem::take(value));
+    let told = call((&raw mut kept).cast());
+    *value = kept.object;
+    told
 }
 
 /// Gives bytes to C, or tells that there are none.

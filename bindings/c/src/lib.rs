@@ -6,6 +6,8 @@
 
 #[macro_use]
 mod call;
+
+mod bundle;
 mod log;
 mod map;
 mod queue;

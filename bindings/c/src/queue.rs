@@ -9,7 +9,7 @@ use crate::call::{Bytes, OK, at, bytes, ensure_place, give, give_bytes, set, tak
 use crate::store::Options;
 
 /// The end that the header's number means.
-fn end(number: c_int) -> End {
+pub fn end(number: c_int) -> End {
     if number == 0 { End::Back } else { End::Front }
 }
 

@@ -1,0 +1,198 @@
+//! Bundles.
+#![allow(unsafe_code)]
+
+use std::cell::Cell;
+use std::ffi::{CString, c_char, c_int, c_void};
+
+use ferrite_object::{Bundle, BundleChange, Error, Members, Store};
+
+use crate::call::{
+    ABSENT, Bytes, CANCELLED, OK, at, at_mut, bytes, ensure_place, give, give_bytes, lend, set, take, text,
+};
+use crate::queue::end;
+use crate::store::Options;
+
+/// Called with each member: whether it is a queue, and its name.
+type Visitor = unsafe extern "C" fn(c_int, *const c_char, *mut c_void) -> c_int;
+/// Called to say what is changed.
+type Plan = unsafe extern "C" fn(*mut BundleChange, *mut c_void) -> c_int;
+
+thread_local! {
+    /// Whether this thread is inside a plan, and so has a bundle's turn.
+    static PLANNING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// This thread's plan, until it is dropped.
+struct Planning;
+
+impl Planning {
+    fn begin() -> Self {
+        PLANNING.set(true);
+        Self
+    }
+}
+
+impl Drop for Planning {
+    fn drop(&mut self) {
+        PLANNING.set(false);
+    }
+}
+
+/// Refuses what would wait for the plan that makes it.
+fn ensure_no_plan() -> Result<(), Error> {
+    match PLANNING.get() {
+        true => {
+            Err(Error::Refused("a plan reads, and adds to its change: bundles are changed when it has returned".into()))
+        }
+        false => Ok(()),
+    }
+}
+
+fn members(members: &Members) -> impl Iterator<Item = (c_int, &str)> {
+    members.maps().map(|name| (0, name)).chain(members.queues().map(|name| (1, name)))
+}
+
+export! {
+    fn ferrite_bundle_open(store: *const Store, name: *const c_char, options: *const Options, out: *mut *mut Bundle) {
+        give(out, at(store)?.bundle(text(name, "the name")?, Options::logging(options))?)
+    }
+
+    fn ferrite_bundle_map_get(
+        bundle: *const Bundle,
+        map: *const c_char,
+        key: *const u8,
+        key_len: usize,
+        out: *mut Bytes,
+    ) {
+        let (map, key) = (text(map, "the map's name")?, bytes(key, key_len)?);
+        give_bytes(out, at(bundle)?.read(|members| members.map(map).get(key)))
+    }
+
+    fn ferrite_bundle_map_len(bundle: *const Bundle, map: *const c_char, out: *mut u64) {
+        let map = text(map, "the map's name")?;
+        set(out, at(bundle)?.read(|members| members.map(map).len()) as u64)
+    }
+
+    fn ferrite_bundle_map_next(
+        bundle: *const Bundle,
+        map: *const c_char,
+        after: *const u8,
+        after_len: usize,
+        key: *mut Bytes,
+        value: *mut Bytes,
+    ) {
+        ensure_place(key)?;
+        ensure_place(value)?;
+        let map = text(map, "the map's name")?;
+        let after = if after.is_null() { None } else { Some(bytes(after, after_len)?) };
+        let found = at(bundle)?.read(|members| members.map(map).page(after, 1).pop());
+        let Some((found, its)) = found else { return Ok(ABSENT) };
+        give_bytes(key, Some(found))?;
+        give_bytes(value, Some(its))
+    }
+
+    fn ferrite_bundle_queue_get(bundle: *const Bundle, queue: *const c_char, index: u64, out: *mut Bytes) {
+        let (queue, index) = (text(queue, "the queue's name")?, usize::try_from(index).unwrap_or(usize::MAX));
+        give_bytes(out, at(bundle)?.read(|members| members.queue(queue).get(index)))
+    }
+
+    fn ferrite_bundle_queue_len(bundle: *const Bundle, queue: *const c_char, out: *mut u64) {
+        let queue = text(queue, "the queue's name")?;
+        set(out, at(bundle)?.read(|members| members.queue(queue).len()) as u64)
+    }
+
+    fn ferrite_bundle_members(bundle: *const Bundle, visit: Option<Visitor>, context: *mut c_void) {
+        let visit = visit.ok_or_else(|| Error::Refused("the visitor is a null pointer".into()))?;
+        let named = |(kind, name): (c_int, &str)| (kind, CString::new(name).unwrap_or_default());
+        let found: Vec<_> = at(bundle)?.read(|all| members(all).map(named).collect());
+        for (kind, name) in found {
+            if visit(kind, name.as_ptr(), context) != 0 {
+                break;
+            }
+        }
+        Ok(OK)
+    }
+
+    fn ferrite_bundle_change(bundle: *const Bundle, plan: Option<Plan>, context: *mut c_void) {
+        let plan = plan.ok_or_else(|| Error::Refused("the plan is a null pointer".into()))?;
+        ensure_no_plan()?;
+        let mut is_cancelled = false;
+        let made = at(bundle)?.change(|_, change| {
+            let _planning = Planning::begin();
+            is_cancelled = lend(change, |change| plan(change, context)) != 0;
+            if is_cancelled { Err(Error::Refused("the plan was given up".into())) } else { Ok(()) }
+        });
+        if is_cancelled { Ok(CANCELLED) } else { made.map(|()| OK) }
+    }
+
+    fn ferrite_bundle_checkpoint(bundle: *const Bundle) {
+        ensure_no_plan()?;
+        at(bundle)?.checkpoint().map(|()| OK)
+    }
+
+    fn ferrite_bundle_close(bundle: *mut Bundle) {
+        ensure_no_plan()?;
+        drop(take(bundle));
+        Ok(OK)
+    }
+
+    fn ferrite_change_new(out: *mut *mut BundleChange) {
+        give(out, BundleChange::default())
+    }
+
+    fn ferrite_change_put(
+        change: *mut BundleChange,
+        map: *const c_char,
+        key: *const u8,
+        key_len: usize,
+        value: *const u8,
+        value_len: usize,
+    ) {
+        let (map, key, value) = (text(map, "the map's name")?, bytes(key, key_len)?, bytes(value, value_len)?);
+        at_mut(change)?.map(map).put(key, value);
+        Ok(OK)
+    }
+
+    fn ferrite_change_remove(change: *mut BundleChange, map: *const c_char, key: *const u8, key_len: usize) {
+        let (map, key) = (text(map, "the map's name")?, bytes(key, key_len)?);
+        at_mut(change)?.map(map).remove(key);
+        Ok(OK)
+    }
+
+    fn ferrite_change_clear_map(change: *mut BundleChange, map: *const c_char) {
+        at_mut(change)?.map(text(map, "the map's name")?).clear();
+        Ok(OK)
+    }
+
+    fn ferrite_change_push(
+        change: *mut BundleChange,
+        queue: *const c_char,
+        at_end: c_int,
+        entry: *const u8,
+        len: usize,
+    ) {
+        let (queue, entry) = (text(queue, "the queue's name")?, bytes(entry, len)?);
+        at_mut(change)?.queue(queue).push(end(at_end), entry);
+        Ok(OK)
+    }
+
+    fn ferrite_change_pop(change: *mut BundleChange, queue: *const c_char, at_end: c_int) {
+        at_mut(change)?.queue(text(queue, "the queue's name")?).pop(end(at_end));
+        Ok(OK)
+    }
+
+    fn ferrite_change_clear_queue(change: *mut BundleChange, queue: *const c_char) {
+        at_mut(change)?.queue(text(queue, "the queue's name")?).clear();
+        Ok(OK)
+    }
+
+    fn ferrite_change_commit(change: *const BundleChange, bundle: *const Bundle) {
+        ensure_no_plan()?;
+        at(bundle)?.commit(at(change)?).map(|()| OK)
+    }
+
+    fn ferrite_change_free(change: *mut BundleChange) {
+        drop(take(change));
+        Ok(OK)
+    }
+}
