@@ -5,8 +5,8 @@
 //!
 //! - BK1. The pool stands still while it is copied ([`crate::Frozen`]), and every transaction is home before: the image
 //!   is what a clean stop at that moment would have left, and carries no lane. Clients that store through a grant
-//!   cannot be stopped, but by a service that has them stand still with it: beside them a backup is refused, and their
-//!   grants are asked back.
+//!   cannot be stopped, but by a service that has them stand still with it: beside them a backup is refused, which costs
+//!   them nothing.
 //! - BK2. A file that was an image stays one: a new image is written beside it, read back, made durable, and only then
 //!   takes its name.
 //! - BK3. Before the first byte of the target changes, both its superblocks say, durably, that this image is being
@@ -58,7 +58,7 @@ pub struct Summary {
 /// transactions wait until the last byte is written, so `out` is a file or a reader that keeps up. Nothing is flushed
 /// or synced at `out`.
 ///
-/// Fails with [`Error::Busy`] beside a client that may store through a grant, which is asked for it: try again.
+/// Fails with [`Error::Busy`] beside a client that may store through a grant.
 pub fn backup(
     pool: &Pool,
     out: &mut dyn Write,

@@ -36,6 +36,7 @@ mod slot;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::OwnedFd;
 
@@ -189,22 +190,21 @@ impl Grants {
         self.0.lock().find(id).map(Live::ask)
     }
 
-    /// Asks for every grant back through which somebody may store (G6), but those that are `stilled`, and fails with
-    /// [`Error::Busy`] if there is one.
+    /// Fails with [`Error::Busy`] if there is a grant through which somebody may store, but those that are `stilled`. Nobody
+    /// is asked for one: who was would lose what it works on, for a backup that is refused all the same.
     pub(crate) fn refuse_writers(&self, stilled: &[GrantId]) -> Result<()> {
-        let mut register = self.0.lock();
+        let register = self.0.lock();
         let may_store = |live: &Live| live.rights == Rights::ReadWrite && live.process.is_alive();
-        let moving = register.live.iter_mut().filter(|(id, live)| !stilled.contains(id) && may_store(live));
-        let mut writers: Vec<u32> = Vec::new();
-        for (_, live) in moving {
-            live.ask();
-            writers.push(live.process.identity().pid);
+        let moving = register.live.iter().filter(|(id, live)| !stilled.contains(id) && may_store(live));
+        let writers: BTreeSet<u32> = moving.map(|(_, live)| live.process.identity().pid).collect();
+        if writers.is_empty() {
+            return Ok(());
         }
-        let Some(pid) = writers.first() else { return Ok(()) };
+        let pids: Vec<String> = writers.iter().map(u32::to_string).collect();
         Err(Error::Busy(format!(
-            "process {pid} writes to the pool by itself; {} such grants were asked back: try again when they are given back, or \
-             end who does not",
-            writers.len()
+            "other processes write to the pool by themselves ({}): try again when they have closed what they have open, or \
+             end them",
+            pids.join(", ")
         )))
     }
 
