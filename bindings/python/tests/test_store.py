@@ -110,6 +110,36 @@ except ferrite.BusyError as error:
     assert len(store.map("theirs")) == 200 and dict(mine) == {b"k": b"v"}
 
 
+def test_a_process_without_descriptors_left_keeps_nothing_that_it_did_not_get(store):
+    store.map("map")[b"k"] = b"v"
+    store.map("map").close()
+    code = """
+import resource
+full = []
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+try:
+    while True:
+        full.append(os.open("/dev/null", os.O_RDONLY))
+except OSError:
+    pass
+for left in range(10):
+    try:
+        store.map("map")
+        print("it needs", left)
+        break
+    except ferrite.FerriteError as error:
+        print(error)
+    os.close(full.pop())
+store.map("map")[b"k"] = b"w"
+"""
+    process = other(code, store.path)
+    told = process.communicate()[0].splitlines()
+    assert process.returncode == 0
+    assert told[-1].startswith("it needs"), told
+    assert len(told) > 2 and all("too many files open" in line for line in told[:2]), told
+    assert dict(store.map("map")) == {b"k": b"w"}
+
+
 @pytest.mark.parametrize("role", ["owner", "tenant"])
 def test_a_killed_process_loses_nothing_that_it_was_told(tmp_path, role):
     path = tmp_path / "store"

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::grant::GrantId;
-use crate::owner::Client;
+use crate::owner::{Client, Error as OwnerError};
 use crate::tag::{Tag, TagKind};
 use crate::{Error, Result};
 
@@ -100,10 +100,13 @@ impl Tenant {
         self.client.lock().owner_pid()
     }
 
+    /// What the owner answers to `request`, and the descriptors with it; none where they were lost on the way.
     fn ask<T: DeserializeOwned>(&self, request: &Request) -> Result<(T, Vec<OwnedFd>)> {
         let request = serde_json::to_value(request).map_err(|error| Error::Tenancy(error.to_string()))?;
-        let answer = self.client.lock().call(request, &[], &mut |_| true);
-        let (value, fds) = answer.map_err(|error| Error::Tenancy(error.to_string()))?;
+        let (value, fds) = match self.client.lock().call(request, &[], &mut |_| true) {
+            Err(OwnerError::Lost { value }) => (*value, Vec::new()),
+            answer => answer.map_err(|error| Error::Tenancy(error.to_string()))?,
+        };
         match serde_json::from_value(value) {
             Ok(Answer::Done(value)) => Ok((value, fds)),
             Ok(Answer::Refused(refusal)) => Err(refusal.into()),
@@ -165,24 +168,26 @@ impl Tenant {
     /// The pool's memory and the owner's board, mapped when they are needed first, and the leased tag.
     fn enter(&self, lease: &Lease, fds: Vec<OwnedFd>) -> Result<(Arc<dyn Memory>, Tag, Watch)> {
         let strange = || Error::Tenancy("the pool's owner answers what this program cannot use".into());
-        let [file, board] = <[OwnedFd; 2]>::try_from(fds).map_err(|_| strange())?;
-        let file = File::from(file);
-        let board = match self.board.get() {
-            Some(board) => Arc::clone(board),
-            None => {
-                let board = Arc::new(SharedWords::of(board)?);
-                Arc::clone(self.board.get_or_init(|| board))
-            }
-        };
-        let watch = Watch::new(board, lease.word).ok_or_else(strange)?;
+        let mut fds = fds.into_iter();
+        let (file, board) = (fds.next(), fds.next());
+        let lost =
+            || Error::Tenancy("the pool's memory did not come: this program may have too many files open".into());
         let memory = match self.memory.get() {
             Some(memory) => Arc::clone(memory),
             None => {
                 let options = MapOptions { guard: self.guard, name: self.name.clone(), ..MapOptions::default() };
-                let mapped = Arc::new(Mapped::map(file, &options)?);
+                let mapped = Arc::new(Mapped::map(File::from(file.ok_or_else(lost)?), &options)?);
                 Arc::clone(self.memory.get_or_init(|| mapped))
             }
         };
+        let board = match self.board.get() {
+            Some(board) => Arc::clone(board),
+            None => {
+                let board = Arc::new(SharedWords::of(board.ok_or_else(lost)?)?);
+                Arc::clone(self.board.get_or_init(|| board))
+            }
+        };
+        let watch = Watch::new(board, lease.word).ok_or_else(strange)?;
         let tag = lease.tag(memory.size()).filter(|_| lease.offset == 0).ok_or_else(strange)?;
         Ok((memory, tag, watch))
     }

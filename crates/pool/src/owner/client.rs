@@ -102,6 +102,8 @@ impl Client {
 
     /// Asks the owner for `request`, with `fds` riding on it, and gives its result and the descriptors on that.
     ///
+    /// After [`Error::Lost`] the call took effect, and what it gave is the caller's to give back.
+    ///
     /// `on_progress` hears how far a long call has come; when it says false the call is cancelled. After
     /// [`Error::Cancelled`], [`Error::Died`], [`Error::Timeout`] or [`Error::Protocol`], whether the call took effect
     /// is not known, and this connection is of no more use.
@@ -119,7 +121,7 @@ impl Client {
         }
         self.broken = true;
         let answer = self.exchange(&Message::Call { request, fds: fds.len() }, fds, on_progress);
-        self.broken = !matches!(answer, Ok(_) | Err(Error::Failed(_)));
+        self.broken = !matches!(answer, Ok(_) | Err(Error::Failed(_) | Error::Lost { .. }));
         if self.broken {
             self.channel.shut();
         }
@@ -143,10 +145,7 @@ impl Client {
                     }
                 }
                 Message::Reply { value, fds: sent } if sent == fds.len() => return Ok((value, fds)),
-                Message::Reply { .. } => {
-                    let why = "the reply's file descriptors did not all come: this program may have too many open";
-                    return Err(Error::Failed(why.into()));
-                }
+                Message::Reply { value, .. } => return Err(Error::Lost { value: Box::new(value) }),
                 Message::Failed { why } => return Err(Error::Failed(why)),
                 _ => return Err(Error::Protocol("neither progress nor a reply".into())),
             }

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use serde_json::Value;
+
 use super::Holder;
 
 /// Result of claiming a pool or of talking to its owner.
@@ -60,6 +62,12 @@ pub enum Error {
     /// The other side was silent for too long.
     #[error("{0} took too long: it may be stopped or overloaded; try again")]
     Timeout(String),
+    /// The owner did what was asked, and the descriptors on its reply were lost on the way.
+    #[error("the file descriptors of the owner's reply did not all come: this program may have too many open")]
+    Lost {
+        /// The reply, for who has to undo what was done.
+        value: Box<Value>,
+    },
     /// The owner worked on the call and says why it failed.
     #[error("{0}")]
     Failed(String),

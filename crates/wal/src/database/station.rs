@@ -100,7 +100,8 @@ impl Station {
         Ok(Mapped::map(file, &MapOptions { guard: Guard::best(), name, ..MapOptions::default() })?)
     }
 
-    /// Asks the owner, be it this process; where it has ended, the next one, which may be this process too.
+    /// Asks the owner, be it this process; where it has ended, the next one, which may be this process too. No descriptors
+    /// come with the answer where they were lost on the way.
     pub fn ask(&self, request: &Request) -> Result<(Value, Vec<OwnedFd>)> {
         let mut side = self.side.lock();
         for _ in 0..TRIES {
@@ -114,6 +115,7 @@ impl Station {
             };
             match answer {
                 Ok(answer) => return Ok(answer),
+                Err(owner::Error::Lost { value }) => return Ok((*value, Vec::new())),
                 Err(owner::Error::Failed(why)) if why.starts_with(FULL) => {
                     return Err(ferrite_pool::Error::Full { needed_bytes: 0, free_bytes: 0 }.into());
                 }
@@ -136,15 +138,22 @@ impl Station {
     pub(super) fn lease(&self, request: &Request) -> Result<(Lease, Arc<dyn Memory>)> {
         let (value, fds) = self.ask(request)?;
         let strange = || Error::Refused("the pool's owner answers what this program cannot use".into());
-        let lease = serde_json::from_value(value).map_err(|_| strange())?;
-        let memory = match self.memory.get() {
-            Some(memory) => Arc::clone(memory),
-            None => {
-                let mapped = self.map(File::from(fds.into_iter().next().ok_or_else(strange)?))?;
-                Arc::clone(self.memory.get_or_init(|| Arc::new(mapped)))
-            }
-        };
+        let lease: Lease = serde_json::from_value(value).map_err(|_| strange())?;
+        // What cannot be used is not kept from others.
+        let memory = self.enter(fds).inspect_err(|_| _ = self.ask(&Request::DatabaseClose { id: lease.id }))?;
         Ok((lease, memory))
+    }
+
+    /// The memory that leases are about; the first descriptor of the first lease is its.
+    fn enter(&self, fds: Vec<OwnedFd>) -> Result<Arc<dyn Memory>> {
+        if let Some(memory) = self.memory.get() {
+            return Ok(Arc::clone(memory));
+        }
+        let file = fds.into_iter().next().ok_or_else(|| {
+            Error::Refused("the pool's memory did not come: this program may have too many files open".into())
+        })?;
+        let mapped = Arc::new(self.map(File::from(file))?);
+        Ok(Arc::clone(self.memory.get_or_init(|| mapped)))
     }
 }
 
