@@ -212,6 +212,36 @@ def test_a_killed_owner_revokes_what_it_lent(tmp_path, another):
             owner.communicate("")
 
 
+def test_a_child_of_a_killed_owner_keeps_nobody_out(tmp_path):
+    path = tmp_path / "store"
+    ferrite.create(path, "32M").close()
+    code = """
+store.map("map")[b"k"] = b"v"
+if os.fork() == 0:
+    sys.stdin.read()
+    os._exit(0)
+print("open", flush=True)
+sys.stdin.read()
+"""
+    owner = other(code, path, stdin=subprocess.PIPE)
+    assert owner.stdout.readline() == "open\n"
+    tenant = ferrite.open(path)
+    mine = tenant.map("mine")
+    mine[b"k"] = b"v"
+    owner.kill()
+    owner.wait()
+    with pytest.raises(ferrite.RevokedError):
+        mine[b"k"] = b"w"
+    with pytest.raises(ferrite.FerriteError, match="ended"):
+        tenant.tags()
+    tenant.close()
+    with ferrite.open(path) as store:
+        assert store.owner_pid is None
+        assert dict(store.map("map")) == dict(store.map("mine")) == {b"k": b"v"}
+    owner.stdin.close()
+    assert owner.stdout.read() == ""
+
+
 def test_a_forked_child_has_nothing_of_its_parents(store):
     map = store.map("map")
     map[b"k"] = b"v"

@@ -21,7 +21,8 @@
 //! ```
 //!
 //! Invariants:
-//! - O1. At most one process holds the lock of a pool, and it is free as soon as that process has ended, however.
+//! - O1. At most one process holds the lock of a pool, and it is free as soon as that process has ended, however, and
+//!   whatever children it leaves.
 //! - O2. Only the lock's holder makes the socket and removes a stale one. What somebody listens on stays, and the owner
 //!   takes its next place; a client passes by a socket whose process does not hold the pool's lock.
 //! - O3. Only the same user or root is served, and a client speaks only to the same user, root, or the file's user.
@@ -29,13 +30,15 @@
 //!   has its own thread, a bounded frame, a bounded time for a frame once begun, and a bounded number of connections.
 //! - O5. A call is answered once, or its connection ends; calls on one connection are answered in order.
 //! - O6. Either all file descriptors sent with a frame arrive with it, or the call fails and none stays open.
-//! - O7. Who a caller is does not change: its process is known by a descriptor, not by a number that may be reused.
+//! - O7. Who is at the other end does not change: its process is known by a descriptor, not by a number that may be
+//!   reused, and when it has ended its end is closed, whoever else has that.
 
 mod address;
 mod channel;
 mod client;
 mod door;
 mod error;
+mod fork;
 mod holder;
 mod listen;
 mod lock;

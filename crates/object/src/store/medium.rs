@@ -15,8 +15,7 @@ use crate::{Error, Result};
 /// Maps the file that `lock` holds.
 pub(super) fn map(lock: &Lock, guard: Option<Guard>) -> Result<Arc<Mapped>> {
     let (guard, name) = (guard.unwrap_or_else(Guard::best), lock.path().display().to_string());
-    let file = lock.file().try_clone().map_err(|error| MediumError::io(format!("opening {name}"), error))?;
-    Ok(Arc::new(Mapped::map(file, &MapOptions { guard, name, ..MapOptions::default() })?))
+    Ok(Arc::new(Mapped::map(lock.reopen()?, &MapOptions { guard, name, ..MapOptions::default() })?))
 }
 
 /// Makes a file of `bytes` beside `path` that will have its name, which nobody but its user may look into.

@@ -40,8 +40,8 @@ impl Channel {
     }
 
     /// The client's end.
-    pub fn to_owner(socket: OwnedFd) -> Self {
-        Self { socket: socket.into(), stop: None, process: None, unsent: Vec::new() }
+    pub fn to_owner(socket: OwnedFd, process: Option<PidFd>) -> Self {
+        Self { socket: socket.into(), stop: None, process, unsent: Vec::new() }
     }
 
     pub fn socket(&self) -> BorrowedFd<'_> {

@@ -14,7 +14,7 @@ use super::channel::{Channel, Frame};
 use super::patience::Patience;
 use super::process::own_uid;
 use super::wire::{FDS_MAX, Message, PROTOCOL, Progress};
-use super::{Error, Holder, Result, socket};
+use super::{Error, Holder, PidFd, Result, socket};
 
 /// How long an owner may take to say hello, and to go on with a frame it has begun.
 const FRAME_TIME: Duration = Duration::from_secs(10);
@@ -76,7 +76,8 @@ impl Client {
 
     fn greet(socket: OwnedFd, owner_pid: u32) -> Result<Self> {
         let patience = Patience::of(FRAME_TIME);
-        let mut channel = Channel::to_owner(socket);
+        let process = PidFd::of_peer(socket.as_fd(), owner_pid).ok();
+        let mut channel = Channel::to_owner(socket, process);
         match channel.receive(patience, patience)?.map(|frame| frame.message) {
             Some(Message::Hello { protocol: PROTOCOL, .. }) => {}
             Some(Message::Hello { protocol: theirs, program }) => {

@@ -8,6 +8,7 @@ use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 use super::channel::Channel;
+use super::fork::Kept;
 use super::patience::{Patience, ask};
 use super::process::own_uid;
 use super::seats::{Room, Seat, Seats};
@@ -19,6 +20,7 @@ use super::{Caller, Limits, rights, socket};
 const SHORTAGE_PAUSE: Duration = Duration::from_millis(100);
 
 pub(super) struct Door {
+    kept: Kept,
     socket: OwnedFd,
     stop: Arc<OwnedFd>,
     handler: Arc<dyn Handler>,
@@ -29,7 +31,8 @@ pub(super) struct Door {
 
 impl Door {
     pub fn new(socket: OwnedFd, stop: Arc<OwnedFd>, handler: Arc<dyn Handler>, limits: Limits) -> Self {
-        Self { socket, stop, handler, limits, uid: own_uid(), seats: Seats::default() }
+        let kept = Kept::new(socket.as_fd());
+        Self { kept, socket, stop, handler, limits, uid: own_uid(), seats: Seats::default() }
     }
 
     /// Lets clients in until told to stop; returns when the last session has ended.
@@ -44,6 +47,7 @@ impl Door {
             sessions.retain(|session| !session.is_finished());
         }
         // Nobody new is let in from here on, and those who wait are refused by the kernel at once.
+        drop(self.kept);
         drop(self.socket);
         for session in sessions {
             let _ = session.join();

@@ -2,10 +2,12 @@
 
 use std::fs::{File, Metadata, OpenOptions, TryLockError};
 use std::io;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::fork::Kept;
 use super::listen::{Limits, Listening};
 use super::session::Handler;
 use super::{Error, Holder, Result};
@@ -23,7 +25,7 @@ pub enum Claim {
 }
 
 /// The exclusive lock on a pool's file. Dropping it (and every [`Listening`] made from it) frees the pool; so does
-/// the end of the process, however it comes (O1). Forked children must not keep the descriptor: it is close-on-exec.
+/// the end of the process, however it comes (O1): a child that it forks does not have the descriptor.
 #[derive(Clone, Debug)]
 pub struct Lock {
     held: Arc<Held>,
@@ -31,6 +33,7 @@ pub struct Lock {
 
 #[derive(Debug)]
 struct Held {
+    _kept: Kept,
     file: File,
     path: PathBuf,
 }
@@ -54,6 +57,7 @@ pub fn claim(path: &Path) -> Result<Claim> {
         let path = path.canonicalize().map_err(|e| Error::io(doing("opening"), e))?;
         let file = options.open(&path).map_err(|e| Error::io(doing("opening"), e))?;
         let found = file.metadata().map_err(|e| Error::io(doing("looking at"), e))?;
+        let _kept = Kept::new(file.as_fd());
         if !may_hold_a_pool(&found) {
             return Err(Error::NotAPool(path));
         }
@@ -65,7 +69,7 @@ pub fn claim(path: &Path) -> Result<Claim> {
         // Between open and lock the file may have been replaced (a restore renames one into place): a lock on the
         // old one would leave two owners of one path.
         if names(&path, &found) {
-            return Ok(Claim::Ours(Lock { held: Arc::new(Held { file, path }) }));
+            return Ok(Claim::Ours(Lock { held: Arc::new(Held { _kept, file, path }) }));
         }
     }
     Err(Error::io(doing("locking"), io::Error::other("it is replaced all the time: find out by whom")))
@@ -84,6 +88,13 @@ impl Lock {
     /// The locked file.
     pub fn file(&self) -> &File {
         &self.held.file
+    }
+
+    /// The file opened anew. What is mapped of it does not keep the lock, in a child of fork neither.
+    pub fn reopen(&self) -> Result<File> {
+        let through = format!("/proc/self/fd/{}", self.held.file.as_raw_fd());
+        let reopened = OpenOptions::new().read(true).write(true).open(through);
+        reopened.map_err(|e| Error::io(format!("opening {} again", self.held.path.display()), e))
     }
 
     /// Its path, with symbolic links resolved.

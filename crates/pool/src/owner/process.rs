@@ -49,6 +49,16 @@ impl PidFd {
         Ok(Self(Arc::new(unsafe { OwnedFd::from_raw_fd(fd) })))
     }
 
+    /// The process at the other end of `socket`, which had the number `pid` when it connected or began to listen.
+    pub(super) fn of_peer(socket: BorrowedFd<'_>, pid: u32) -> io::Result<Self> {
+        match socket::peer_process(socket) {
+            Ok(fd) => Ok(Self(Arc::new(fd))),
+            // An older kernel: by number, which is sound as long as the peer has not ended in between.
+            Err(e) if e.raw_os_error() == Some(libc::ENOPROTOOPT) => Self::open(pid),
+            Err(e) => Err(e),
+        }
+    }
+
     /// Whether the process ends within `limit`. A killed process closes its sockets before it has ended: who is told
     /// of the one and means the other asks with a second to spare.
     pub fn ends_within(&self, limit: Duration) -> bool {
@@ -74,12 +84,7 @@ impl Caller {
     /// Who is at the other end of `socket`.
     pub(super) fn of(socket: BorrowedFd<'_>) -> io::Result<Self> {
         let peer = socket::peer(socket)?;
-        let process = match socket::peer_process(socket) {
-            Ok(fd) => PidFd(Arc::new(fd)),
-            // An older kernel: by number, which is sound as long as the peer has not ended in between.
-            Err(e) if e.raw_os_error() == Some(libc::ENOPROTOOPT) => PidFd::open(peer.pid)?,
-            Err(e) => return Err(e),
-        };
+        let process = PidFd::of_peer(socket, peer.pid)?;
         Ok(Self { pid: peer.pid, uid: peer.uid, process, connection: CONNECTIONS.fetch_add(1, Ordering::Relaxed) })
     }
 }

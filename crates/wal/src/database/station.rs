@@ -86,8 +86,7 @@ impl Station {
 
     /// Opens the pool that `lock` holds, and serves it.
     fn take(&self, lock: Lock) -> Result<Side> {
-        let file = lock.file().try_clone().map_err(|error| Error::target("opening the pool", error))?;
-        let mapped = Arc::new(self.map(file)?);
+        let mapped = Arc::new(self.map(lock.reopen()?)?);
         let (pool, _) = Pool::open(mapped.clone(), self.boot_id)?;
         let office = Arc::new(Office::new(Arc::new(pool), self.boot_id));
         let listening = lock.listen(Arc::new(Counter(Arc::clone(&office))))?;

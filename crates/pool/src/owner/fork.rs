@@ -1,0 +1,70 @@
+//! Descriptors that a child of fork does not have: with its parent's lock it would keep a pool from everybody after the
+//! parent has ended (O1), and with its socket let clients wait for nobody.
+//!
+//! They are put away and not closed: what a child drops of all that it was left closes a descriptor of its own.
+//!
+//! Unsafe because a handler is given to the C library, and a child may make system calls alone.
+#![allow(unsafe_code)]
+
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::sync::Once;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+/// Most descriptors at once; an owner has two for each of its pools.
+const KEPT_MAX: usize = 128;
+/// In the place of a descriptor.
+const NONE: RawFd = -1;
+
+static KEPT: [AtomicI32; KEPT_MAX] = [const { AtomicI32::new(NONE) }; KEPT_MAX];
+static WATCHING: Once = Once::new();
+
+/// A descriptor that children do not have. Dropped before the descriptor is closed.
+#[derive(Debug)]
+pub(super) struct Kept {
+    fd: RawFd,
+    /// Where it is noted; nowhere beyond the first [`KEPT_MAX`].
+    place: Option<usize>,
+}
+
+impl Kept {
+    /// Keeps `fd` from children from now on.
+    pub fn new(fd: BorrowedFd<'_>) -> Self {
+        // SAFETY: the handler lives as long as this code; a library that is unloaded takes its handlers along.
+        WATCHING.call_once(|| _ = unsafe { libc::pthread_atfork(None, None, Some(in_child)) });
+        let fd = fd.as_raw_fd();
+        let note = |kept: &AtomicI32| kept.compare_exchange(NONE, fd, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+        Self { fd, place: KEPT.iter().position(note) }
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        if let Some(place) = self.place {
+            // In a child somebody else may be noted there.
+            let _ = KEPT[place].compare_exchange(self.fd, NONE, Ordering::AcqRel, Ordering::Relaxed);
+        }
+    }
+}
+
+extern "C" fn in_child() {
+    for kept in &KEPT {
+        match kept.swap(NONE, Ordering::Relaxed) {
+            NONE => {}
+            fd => put_away(fd),
+        }
+    }
+}
+
+/// Puts nothing in the place of `fd`; where there is no room for that, the place is empty.
+fn put_away(fd: RawFd) {
+    // SAFETY: the name is a C string literal, and no other pointer is passed; a forked child has `fd` for itself.
+    unsafe {
+        let nothing = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC);
+        if nothing < 0 || libc::dup3(nothing, fd, libc::O_CLOEXEC) < 0 {
+            libc::close(fd);
+        }
+        if nothing >= 0 {
+            libc::close(nothing);
+        }
+    }
+}
