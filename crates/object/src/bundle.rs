@@ -17,7 +17,7 @@ use crate::logged::{Logged, Structure};
 use crate::map::{Entries, MapBatch};
 use crate::queue::{QueueBatch, Waiting};
 use crate::step::{Steps, len_of};
-use crate::{Error, Result};
+use crate::{Error, Result, map, queue};
 
 const MAP: u8 = 1;
 const QUEUE: u8 = 2;
@@ -114,6 +114,15 @@ impl Structure for Members {
             }
         }
         true
+    }
+
+    fn growth(change: &[u8]) -> u64 {
+        let (mut steps, mut bytes) = (Steps(change), 0);
+        while let Some((kind, (name, part))) = steps.byte().zip(steps.put()) {
+            let growth = if kind == MAP { map::growth } else { queue::growth };
+            bytes += growth(part, 5 + name.len());
+        }
+        bytes
     }
 
     fn save(&self, item: &mut dyn FnMut(&[&[u8]])) {

@@ -17,6 +17,9 @@
 //!   during a checkpoint costs nothing, not even a replay of more than what the last one left.
 //! - CK4. What is named must verify, all of it: what does not was damaged, not torn, and is told by name. Each frame
 //!   verifies by itself, so the rest of a damaged checkpoint can be read.
+//! - CK5. Both slots have room for all that the structure will hold after a change before that is logged, or it is refused.
+//!   So a checkpoint wants no space, the log never stays full, and a change that only takes away is not refused for want of
+//!   space.
 
 use ferrite_medium::{Memory, Scheme, Span};
 use ferrite_pool::holding::{Holding, Part};
@@ -64,8 +67,11 @@ impl Checkpoint {
     }
 }
 
+/// The slots of even and of odd checkpoints.
+const SLOTS: [Role; 2] = [Role(2), Role(3)];
+
 fn role(sequence: u64) -> Role {
-    Role(2 + (sequence % 2) as u8)
+    SLOTS[(sequence % 2) as usize]
 }
 
 /// The checkpoints of the object in `tag`, to read.
@@ -226,17 +232,46 @@ fn frame(items: Items<'_>, store: &mut dyn FnMut(u64, &mut Vec<u8>) -> u64) -> (
     (framer.items, framer.line)
 }
 
+/// Bytes of `items`, with the lengths before them.
+pub(crate) fn content_bytes(items: Items<'_>) -> u64 {
+    let mut bytes = 0;
+    items(&mut |item| bytes += 4 + item.iter().map(|part| part.len() as u64).sum::<u64>());
+    bytes
+}
+
+/// Bytes that a checkpoint of so many [`content_bytes`] takes at most: frames are closed when they have their bytes, and
+/// each may end in less than a line of zeros.
+pub(crate) fn slot_bytes(content_bytes: u64) -> u64 {
+    let frames = content_bytes / (FRAME_BYTES - record::HEADER) as u64 + 1;
+    lines_for(HEADER_BYTES) * LINE + content_bytes + frames * (record::HEADER as u64 + LINE - 1)
+}
+
+/// Gives both slots room for `bytes` (CK5), and half as much again where there is space, so that it is asked for seldom;
+/// the room that they have.
+pub(crate) fn make_room(holding: &Holding, bytes: u64) -> Result<u64> {
+    let room = || SLOTS.into_iter().map(|role| holding.stream(role).len()).min().unwrap_or(0);
+    if room() < bytes {
+        let parts = |bytes| SLOTS.map(|role| Part { role, bytes });
+        match holding.widen(&parts(bytes + bytes / 2)) {
+            Err(error) if error.is_want_of_space() => holding.widen(&parts(bytes))?,
+            widened => widened?,
+        }
+    }
+    Ok(room())
+}
+
+/// Lines that a checkpoint of `items` takes.
+pub(crate) fn lines_of(items: Items<'_>) -> u64 {
+    frame(items, &mut |line, draft| line + lines_for(draft.len() - record::HEADER)).1
+}
+
 /// Takes checkpoint `sequence`, of `items`, from which the log goes on at `position`. Durable and named on return (CK1);
 /// after an error the one before is.
 pub(crate) fn take(holding: &Holding, sequence: u64, position: Position, items: Items<'_>) -> Result<Checkpoint> {
-    let (_, lines) = frame(items, &mut |line, draft| line + lines_for(draft.len() - record::HEADER));
+    let lines = lines_of(items);
     if holding.stream(role(sequence)).len() < lines * LINE {
-        // Half as much again: the next ones find room. Where there is none for that, this one may.
-        let part = |bytes| Part { role: role(sequence), bytes };
-        match holding.replace(part(lines * LINE * 3 / 2)) {
-            Err(error) if error.is_want_of_space() => holding.replace(part(lines * LINE))?,
-            replaced => replaced?,
-        }
+        // Its type said less than it gives.
+        holding.widen(&[Part { role: role(sequence), bytes: lines * LINE }])?;
     }
     let (tag, uuid) = (holding.tag(), holding.uuid());
     let reader = Reader::new(holding.memory(), &uuid, &tag);

@@ -37,6 +37,12 @@ pub trait Structure: Default + Send + Sync + 'static {
     /// Gives all its content as items, each in parts.
     fn save(&self, item: &mut dyn FnMut(&[&[u8]]));
 
+    /// By how many bytes `change` makes what [`Structure::save`] gives longer, at most, with 4 more for each item. So much
+    /// room is seen to before (CK5): what says 0, for it only takes away, is never refused for want of space.
+    fn growth(change: &[u8]) -> u64 {
+        change.len() as u64
+    }
+
     /// Takes an item that [`Structure::save`] gave, in the same order. `false` where it is none.
     #[must_use]
     fn restore(&mut self, item: &[u8]) -> bool;
@@ -77,6 +83,10 @@ struct Writer {
     sequence: u64,
     /// Changes since.
     records: u64,
+    /// What a checkpoint would have to hold, at most.
+    content_bytes: u64,
+    /// What one has room for.
+    room_bytes: u64,
     frozen: bool,
 }
 
@@ -118,7 +128,7 @@ impl<S: Structure> Logged<S> {
         if let Some(Loss { what, at }) = losses.first().filter(|_| !logging.salvage).cloned() {
             return Err(Error::Damaged { name: holding.tag().name.clone(), what, at });
         }
-        let writer = Mutex::new(Writer { log, sequence, records, frozen: false });
+        let writer = Mutex::new(Writer { log, sequence, records, content_bytes: 0, room_bytes: 0, frozen: false });
         let (thawed, state) = (Condvar::new(), RwLock::new(state));
         let logged = Arc::new(Self { holding, logging, writer, thawed, state, losses });
         let service: Arc<dyn Freeze> = logged.clone();
@@ -182,21 +192,42 @@ impl<S: Structure> Logged<S> {
     }
 
     fn append(&self, writer: &mut Writer, change: &[u8]) -> Result<()> {
+        let capacity_bytes = writer.log.capacity_bytes();
+        if Log::lines_for(change.len()) * 64 > capacity_bytes {
+            let (bytes, bytes_max) = (change.len() as u64, capacity_bytes.saturating_sub(64));
+            return Err(Error::TooLarge { what: "a change", bytes, bytes_max });
+        }
+        self.ensure_room(writer, S::growth(change))?;
         match writer.log.append_alone(change) {
-            Err(PoolError::LogFull { needed_bytes, capacity_bytes, .. }) if needed_bytes <= capacity_bytes => {
+            Err(PoolError::LogFull { .. }) => {
                 self.take_checkpoint_now(writer)?;
                 Ok(writer.log.append_alone(change).map(drop)?)
-            }
-            Err(PoolError::LogFull { capacity_bytes, .. }) => {
-                let (bytes, bytes_max) = (change.len() as u64, capacity_bytes.saturating_sub(64));
-                Err(Error::TooLarge { what: "a change", bytes, bytes_max })
             }
             other => Ok(other.map(drop)?),
         }
     }
 
-    /// The change itself is durable: a checkpoint that cannot be taken, for want of room here or on the host, is tried again
-    /// with the next one, and only when the log is full there is none without.
+    /// Sees to room for a checkpoint of what is there after a change of this growth (CK5).
+    #[inline]
+    fn ensure_room(&self, writer: &mut Writer, growth: u64) -> Result<()> {
+        if growth > 0 && checkpoint::slot_bytes(writer.content_bytes + growth) > writer.room_bytes {
+            self.make_room(writer, growth)?;
+        }
+        writer.content_bytes += growth;
+        Ok(())
+    }
+
+    #[cold]
+    fn make_room(&self, writer: &mut Writer, growth: u64) -> Result<()> {
+        let state = self.state.read();
+        writer.content_bytes = checkpoint::content_bytes(&|item| state.save(item));
+        let needed = checkpoint::slot_bytes(writer.content_bytes + growth);
+        writer.room_bytes = checkpoint::make_room(&self.holding, needed)?;
+        Ok(())
+    }
+
+    /// The change itself is durable: a checkpoint that cannot be taken, for want of room (a type said less than it gives), is
+    /// tried again with the next one, and only when the log is full there is none without.
     fn checkpoint_if_due(&self, writer: &mut Writer) -> Result<()> {
         let Logging { checkpoint_records: records, checkpoint_bytes: bytes, .. } = self.logging;
         let is_due =

@@ -67,6 +67,19 @@ impl Entries {
     }
 }
 
+/// See [`Structure::growth`], where each item has `head_bytes` before it.
+pub(crate) fn growth(change: &[u8], head_bytes: usize) -> u64 {
+    let (mut steps, mut bytes) = (Steps(change), 0);
+    while let Some(step) = steps.byte() {
+        match step {
+            PUT => bytes += steps.put().map_or(0, |(key, value)| 4 + head_bytes + 4 + key.len() + value.len()),
+            REMOVE => _ = steps.sized(),
+            _ => {}
+        }
+    }
+    bytes as u64
+}
+
 impl Structure for Entries {
     const TYPE: &'static str = "map";
 
@@ -87,6 +100,10 @@ impl Structure for Entries {
             }
         }
         true
+    }
+
+    fn growth(change: &[u8]) -> u64 {
+        growth(change, 0)
     }
 
     fn save(&self, item: &mut dyn FnMut(&[&[u8]])) {

@@ -96,6 +96,17 @@ impl QueueBatch {
     }
 }
 
+/// See [`Structure::growth`], where each item has `head_bytes` before it.
+pub(crate) fn growth(change: &[u8], head_bytes: usize) -> u64 {
+    let (mut steps, mut bytes) = (Steps(change), 0);
+    while let Some(step) = steps.byte() {
+        if let 1 | 2 = step {
+            bytes += steps.sized().map_or(0, |entry| 4 + head_bytes + entry.len());
+        }
+    }
+    bytes as u64
+}
+
 impl Structure for Waiting {
     const TYPE: &'static str = "queue";
 
@@ -118,6 +129,10 @@ impl Structure for Waiting {
             }
         }
         true
+    }
+
+    fn growth(change: &[u8]) -> u64 {
+        growth(change, 0)
     }
 
     fn save(&self, item: &mut dyn FnMut(&[&[u8]])) {

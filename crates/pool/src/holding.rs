@@ -34,10 +34,11 @@ use std::sync::{Arc, OnceLock, Weak};
 use ferrite_medium::{Memory, Span};
 use parking_lot::Mutex;
 
-use crate::extent::{Extent, Role, Stream};
+use crate::extent::{Role, Stream};
 use crate::freeze::Freeze;
 use crate::grant::GrantId;
 use crate::owner::Lock;
+use crate::space::Need;
 use crate::tag::Tag;
 use crate::{Error, Pool, Result, TagChange};
 
@@ -177,16 +178,16 @@ impl Holding {
         }
     }
 
-    /// Gives the tag `part` in place of what it has of that role, whose content is lost; what it has is part of it, unless
-    /// that is more. Durable on return, or as before.
-    pub fn replace(&self, part: Part) -> Result<()> {
+    /// Sees to it that the tag has as much of each role as `parts` say; what it has stays, with its content. Durable on
+    /// return, or as before.
+    pub fn widen(&self, parts: &[Part]) -> Result<()> {
         let changed = match &self.ground {
-            Ground::Own(pool, _) => replace(pool, &self.tag(), part)?,
+            Ground::Own(pool, _) => widen(pool, &self.tag(), parts)?,
             Ground::Lent { tenant, grant, watch, .. } => {
                 watch.check()?;
-                let replaced = tenant.replace(&self.tag(), *grant.lock(), part);
+                let widened = tenant.widen(&self.tag(), *grant.lock(), parts);
                 // Whether anything else took effect is not known.
-                let (changed, id, now) = replaced.inspect_err(|error| {
+                let (changed, id, now) = widened.inspect_err(|error| {
                     if !error.is_want_of_space() {
                         self.poison(error);
                     }
@@ -201,15 +202,13 @@ impl Holding {
     }
 }
 
-/// Gives `tag` of `pool` the space of `part` in place of what it has of that role. Where that is less, it stays: a pool
-/// that is nearly full has not room for both.
-fn replace(pool: &Pool, tag: &Tag, part: Part) -> Result<Arc<Tag>> {
-    let had_bytes = Stream::new(&tag.extents, part.role).len();
-    let stays = had_bytes <= part.bytes;
-    let lack = Part { bytes: if stays { part.bytes - had_bytes } else { part.bytes }, ..part };
-    let keep: Vec<Extent> = tag.extents.iter().copied().filter(|extent| stays || extent.role != part.role).collect();
+/// Gives `tag` of `pool` what it lacks of `parts`: all of that, or nothing.
+fn widen(pool: &Pool, tag: &Tag, parts: &[Part]) -> Result<Arc<Tag>> {
+    let has = |role| Stream::new(&tag.extents, role).len();
+    let lack = parts.iter().map(|part| Part { bytes: part.bytes.saturating_sub(has(part.role)), ..*part });
+    let add: Vec<Need> = lack.flat_map(Part::needs).collect();
     let (size, attributes) = (tag.size, tag.attributes);
-    pool.change_tag(tag, &TagChange { size, attributes, add: &lack.needs(), keep: &keep }, |_| Ok(()))
+    pool.change_tag(tag, &TagChange { size, attributes, add: &add, keep: &tag.extents }, |_| Ok(()))
 }
 
 impl Pool {

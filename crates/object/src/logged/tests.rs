@@ -1,16 +1,15 @@
-//! LG1 to LG5 and CK1 to CK4, on maps.
+//! LG1 to LG5 and CK1 to CK5, on maps.
 
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::SeqCst;
+mod full;
 
 use ferrite_crash::{Crash, LyingMemory, Model, Report, explore};
-use ferrite_medium::{Memory, Scheme, Span, forward_memory};
+use ferrite_medium::{Memory, Scheme, Span};
 use ferrite_pool::{Role, Stream};
 
 use super::*;
 use crate::map::Entries;
 use crate::proof::{Deaf, LOGGING, Verdict, logged, new_pool, open_pool, options, reopen};
-use crate::{End, Map, MapBatch, Queue};
+use crate::{Map, MapBatch};
 
 fn map(pool: &Arc<ferrite_pool::Pool>) -> Map {
     Map::new(logged::<Entries>(pool, LOGGING).unwrap())
@@ -41,58 +40,6 @@ fn expected(steps: u64) -> Vec<Vec<(Vec<u8>, Vec<u8>)>> {
         states.push(content(&map));
     }
     states
-}
-
-/// A memory whose host has no more space while it is `full`.
-struct Hosted {
-    memory: Arc<LyingMemory>,
-    full: Arc<AtomicBool>,
-}
-
-impl Memory for Hosted {
-    forward_memory!(self => self.memory; size, survival, fence_is_durable, load, store, zero, load_word, store_word,
-        flush, fence, barrier);
-
-    fn reserve(&self, _: Span) -> ferrite_medium::Result<()> {
-        if self.full.load(SeqCst) { Err(ferrite_medium::Error::NoSpace("the host's".into())) } else { Ok(()) }
-    }
-}
-
-/// LG3: what a change did is not told as a failure because the checkpoint behind it found no room on the host.
-#[test]
-fn lg3_a_checkpoint_without_room_costs_no_change() {
-    let full = Arc::new(AtomicBool::new(false));
-    let memory = Arc::new(Hosted { memory: new_pool(Model::MAPPED), full: Arc::clone(&full) });
-    let queue = logged(&open_pool(&memory), Logging { checkpoint_records: 4, ..LOGGING });
-    let queue = Queue::new(queue.unwrap());
-    [b"a", b"b", b"c"].into_iter().for_each(|entry| queue.push(End::Back, entry).unwrap());
-    full.store(true, SeqCst);
-    assert_eq!(queue.pop(End::Front).unwrap(), Some(b"a".to_vec()), "nobody else has it");
-    assert!(queue.logged().log_bytes() > 0, "no checkpoint was taken");
-    full.store(false, SeqCst);
-    assert_eq!(queue.pop(End::Front).unwrap(), Some(b"b".to_vec()));
-    assert_eq!((queue.logged().log_bytes(), queue.len()), (0, 1));
-}
-
-/// CK1: a queue that has filled the store goes on with a little more room: what its slots have is part of what the next
-/// checkpoint needs.
-#[test]
-fn ck1_a_full_store_goes_on_with_a_little_more_room() {
-    let pool = open_pool(&new_pool(Model::MAPPED));
-    let other = pool.put("other", &mut &[7; 256 << 10][..], &ferrite_pool::Put::default()).unwrap();
-    let queue = Queue::new(logged(&pool, Logging { log_bytes: 64 << 10, checkpoint_bytes: 0, ..LOGGING }).unwrap());
-    let mut count = 0_u32;
-    while queue.push(End::Back, &count.to_le_bytes().repeat(500)).is_ok() {
-        count += 1;
-    }
-    assert!(pool.usage().free_bytes < 256 << 10, "{count} entries, {:?}", pool.usage());
-    assert!(queue.pop(End::Front).is_err(), "it is full");
-    pool.remove_tag(&other).unwrap();
-    for number in 0..count {
-        let popped = queue.pop(End::Front).unwrap_or_else(|error| panic!("entry {number} of {count}: {error}"));
-        assert_eq!(popped, Some(number.to_le_bytes().repeat(500)));
-    }
-    assert_eq!(queue.pop(End::Front).unwrap(), None);
 }
 
 const STEPS: u64 = 9;

@@ -15,7 +15,7 @@ use crate::{Error, Pool, Result, backup};
 
 use super::spec::{Part, Spec};
 use super::tenant::{Lease, Note};
-use super::{in_use, replace};
+use super::{in_use, widen};
 
 /// What a tenant asks of the pool's owner.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -47,14 +47,14 @@ pub enum Request {
         /// The grant.
         id: GrantId,
     },
-    /// Replaces a part of a held tag; a lease, with the memory and the board, in place of the one there was.
-    TenantReplace {
+    /// Widens parts of a held tag; a lease, with the memory and the board, in place of the one there was.
+    TenantWiden {
         /// The tag's name.
         name: String,
         /// The grant.
         id: GrantId,
-        /// What in place of what.
-        part: Part,
+        /// How much it is to have.
+        parts: Vec<Part>,
     },
 }
 
@@ -99,12 +99,12 @@ fn perform(pool: &Arc<Pool>, boot_id: [u8; 16], caller: &Caller, request: Reques
             pool.grants().release(pool, id)?;
             Ok(Reply::default())
         }
-        Request::TenantReplace { name, id, part } => {
+        Request::TenantWiden { name, id, parts } => {
             let (tag, grant) = (pool.tag(&name)?, theirs(pool, id, caller)?);
             if tag.generation != grant.tag_generation {
                 return Err(in_use(&name, "somebody else"));
             }
-            let changed = replace(pool, &tag, part)?;
+            let changed = widen(pool, &tag, &parts)?;
             let lent = lend(pool, &changed, &process())?;
             pool.grants().release(pool, id)?;
             Ok(lent)

@@ -159,8 +159,9 @@ impl Tenant {
         }
     }
 
-    pub(super) fn replace(&self, tag: &Tag, id: GrantId, part: Part) -> Result<(Arc<Tag>, GrantId, Watch)> {
-        let (lease, fds) = self.ask::<Lease>(&Request::TenantReplace { name: tag.name.clone(), id, part })?;
+    pub(super) fn widen(&self, tag: &Tag, id: GrantId, parts: &[Part]) -> Result<(Arc<Tag>, GrantId, Watch)> {
+        let request = Request::TenantWiden { name: tag.name.clone(), id, parts: parts.to_vec() };
+        let (lease, fds) = self.ask::<Lease>(&request)?;
         let (_, tag, watch) = self.enter(&lease, fds)?;
         Ok((Arc::new(tag), lease.id, watch))
     }

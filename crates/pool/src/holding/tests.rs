@@ -132,8 +132,8 @@ fn ho2_no_grant_changes_the_parts_of_another_tag() {
         tenant.create(&spec(name, true)).unwrap();
     }
     let (_mine, _other) = (tenant.hold("a").unwrap(), owner.pool.hold("b").unwrap());
-    let (id, part) = (owner.pool.grants().standing()[0].id, Part { role: Role::DATA, bytes: PAGE });
-    let request = serde_json::to_value(Request::TenantReplace { name: "b".into(), id, part }).unwrap();
+    let (id, parts) = (owner.pool.grants().standing()[0].id, vec![Part { role: Role::DATA, bytes: 8 * PAGE }]);
+    let request = serde_json::to_value(Request::TenantWiden { name: "b".into(), id, parts }).unwrap();
     let (answer, _) = Client::connect(&owner.path()).unwrap().call(request, &[], &mut |_| true).unwrap();
     assert!(answer.to_string().contains("in use by somebody else"), "{answer}");
     assert_eq!(Stream::new(&owner.pool.tag("b").unwrap().extents, Role::DATA).len(), 4 * PAGE);
@@ -155,25 +155,29 @@ fn a_log_is_the_same_through_a_grant() {
 }
 
 #[test]
-fn ho2_parts_are_replaced_by_their_holder() {
+fn ho2_parts_are_widened_by_their_holder_and_keep_their_content() {
     let owner = Owner::new();
     let tenant = owner.tenant();
     tenant.create(&spec("a", true)).unwrap();
     let free = owner.pool.usage().free_bytes;
     let holders: [&dyn Fn() -> Holding; 2] = [&|| tenant.hold("a").unwrap(), &|| owner.pool.hold("a").unwrap()];
-    for hold in holders {
+    for (hold, pages) in holders.into_iter().zip([2, 4]) {
         let held = hold();
-        held.replace(Part { role: Role(2), bytes: 3 * PAGE }).unwrap();
-        held.replace(Part { role: Role(2), bytes: 2 * PAGE }).unwrap();
-        assert_eq!(held.stream(Role(2)).len(), 2 * PAGE);
-        let at = held.stream(Role(2)).locate(0).unwrap().at;
+        let part = |role, pages: u64| Part { role: Role(role), bytes: pages * PAGE };
+        held.widen(&[part(2, pages), part(3, 1)]).unwrap();
+        let at = held.stream(Role(2)).locate((pages - 1) * PAGE).unwrap().at;
         held.memory().store(at, b"theirs", Scheme::Nt);
         held.settle().unwrap();
-        let refused = held.replace(Part { role: Role(2), bytes: 1 << 40 });
+        held.widen(&[part(2, pages + 1)]).unwrap();
+        held.widen(&[part(2, 1)]).unwrap();
+        assert_eq!([2, 3].map(|role| held.stream(Role(role)).len()), [(pages + 1) * PAGE, PAGE]);
+        assert_eq!(held.stream(Role(2)).locate((pages - 1) * PAGE).unwrap().at, at, "it stays");
+        // All of what is asked for, or nothing.
+        let refused = held.widen(&[part(3, 2), part(2, 1 << 28)]);
         assert!(matches!(refused, Err(Error::Full { .. })));
         held.check_poison().unwrap();
         drop(held);
-        assert_eq!(owner.pool.usage().free_bytes, free - 2 * PAGE);
+        assert_eq!(owner.pool.usage().free_bytes, free - (pages + 2) * PAGE);
     }
     account(&owner.pool).unwrap();
 }
@@ -201,13 +205,13 @@ fn ho5_a_full_host_poisons_nobody() {
     let tenant = owner.tenant();
     tenant.create(&spec("a", true)).unwrap();
     let held = tenant.hold("a").unwrap();
-    let part = Part { role: Role(2), bytes: 3 * PAGE };
+    let parts = [Part { role: Role(2), bytes: 3 * PAGE }];
     full.store(true, SeqCst);
-    let refused = held.replace(part).unwrap_err();
+    let refused = held.widen(&parts).unwrap_err();
     assert!(refused.is_want_of_space(), "{refused}");
     held.check_poison().unwrap();
     full.store(false, SeqCst);
-    held.replace(part).unwrap();
+    held.widen(&parts).unwrap();
     assert_eq!(held.stream(Role(2)).len(), 3 * PAGE);
 }
 
@@ -232,7 +236,7 @@ fn ho4_a_holding_ends_with_its_owner_and_keeps_others_out_until_it_is_dropped() 
     drop(pool);
     let told = log.append(b"without an owner").unwrap_err();
     assert!(matches!(&told, Error::Revoked(why) if why.contains("has ended")), "{told}");
-    assert!(matches!(held.replace(Part { role: Role(2), bytes: PAGE }), Err(Error::Revoked(_))));
+    assert!(matches!(held.widen(&[Part { role: Role(2), bytes: PAGE }]), Err(Error::Revoked(_))));
     let next = next_owner(&path);
     assert!(next.hold("a").unwrap_err().to_string().contains("in use by process"));
     drop((log, held));
