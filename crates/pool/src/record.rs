@@ -87,7 +87,6 @@ pub fn compose<const WORDS: usize>(
         record.resize(whole, 0);
     }
     let (header, rest) = record.split_at_mut(HEADER);
-    header[4..8].copy_from_slice(&(len as u32).to_le_bytes());
     header[8..16].copy_from_slice(&sequence.to_le_bytes());
     let (first, rest) = rest.split_at_mut(8 * WORDS);
     for (place, word) in first.chunks_exact_mut(8).zip(words) {
@@ -97,7 +96,7 @@ pub fn compose<const WORDS: usize>(
     room.copy_from_slice(payload);
     padding.fill(0);
     let crc = crc32_of_words(salt, (len as u32, sequence), words, payload);
-    record[..4].copy_from_slice(&crc.to_le_bytes());
+    record[..8].copy_from_slice(&(u64::from(crc) | (len as u64) << 32).to_le_bytes());
 }
 
 /// A record that verified.

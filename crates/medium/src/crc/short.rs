@@ -97,6 +97,8 @@ pub fn sum_of_words<const WORDS: usize>(
 unsafe fn fold_words<const WORDS: usize>(first: [u64; 2], words: [u64; WORDS], tail: &[u8]) -> u32 {
     let moved = |over: usize, word: u64| {
         let by = _mm_cvtsi64_si128(WORD_MOVES[over]);
+        // Else the compiler loads two words at once, which were stored one by one.
+        let word = std::hint::black_box(word);
         _mm_clmulepi64_si128::<0x00>(_mm_cvtsi64_si128(word as i64), by)
     };
     let behind = tail.len() + 8 * WORDS;
