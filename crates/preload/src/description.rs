@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::file::{File, Need, Place};
 use crate::{real, tracked};
 
-pub use parts::{Parts, Stored};
+pub use parts::{FEW, Parts, Stored};
 
 /// The offset is the kernel's.
 const KERNELS: u64 = u64::MAX;
@@ -209,7 +209,12 @@ impl Description {
         done
     }
 
-    /// Whether a write of `len` bytes at `at` is to be tried directly once more.
+    /// Whether a read of `len` bytes that was tried directly is to be tried so once more.
+    pub fn asks_to_read(&self, len: usize) -> bool {
+        self.reads && self.file.ask(Need::Read, len)
+    }
+
+    /// Whether a write of `len` bytes at `at` that was tried directly is to be tried so once more.
     pub fn asks_to_write(&self, at: u64, len: usize) -> bool {
         self.writes && self.file.ask(self.need_to(at.saturating_add(len as u64)), len)
     }
@@ -239,7 +244,8 @@ impl Description {
         if let Some(place) = standard {
             return self.write_standard(fd, &place, from);
         }
-        let may_retry = self.writes && self.file.ask(self.need(claimed.as_ref(), from.len()), from.len());
+        let tried_at = claimed.as_ref().map(|place| place.at).or_else(|| self.offset());
+        let may_retry = tried_at.is_some_and(|at| self.asks_to_write(at, from.len()));
         if may_retry
             && self.appends()
             && let Written::Bytes(len) = self.write(from)
@@ -269,12 +275,6 @@ impl Description {
         let written = unsafe { real::pwrite(fd, bytes, from.len(), place.at as i64) };
         self.keep(&place, written.max(0) as usize);
         (written, false)
-    }
-
-    /// What a write here needs.
-    fn need(&self, claimed: Option<&Place>, len: usize) -> Need {
-        let end = claimed.map(|place| place.end).or_else(|| self.offset().map(|at| at.saturating_add(len as u64)));
-        self.need_to(end.unwrap_or(OFFSET_MAX))
     }
 
     /// What a write up to `end` needs.

@@ -11,6 +11,8 @@ mod numbers;
 mod position;
 mod stat;
 mod streams;
+#[cfg(test)]
+mod tests;
 mod transfer;
 mod vectors;
 

@@ -190,6 +190,12 @@ impl File {
         has_one
     }
 
+    /// How much was spent on calls that were tried directly in vain.
+    #[cfg(test)]
+    pub fn spent(&self) -> u64 {
+        self.calls.load(Ordering::Relaxed)
+    }
+
     fn may_have(&self, need: Need) -> bool {
         let is_kernels = self.is_mapped.load(Ordering::Relaxed) || need > Need::Read && self.has_set_ids;
         !is_kernels && !inside::is_off()

@@ -13,6 +13,9 @@ use crate::entries::data::{MOST, may_be_memory};
 use crate::file::Place;
 use crate::real;
 
+/// Parts that are taken one by one.
+pub const FEW: usize = 64;
+
 /// Buffers of the program, as readv(2) and writev(2) take them.
 pub struct Parts<'a>(&'a [iovec]);
 
@@ -29,6 +32,11 @@ impl<'a> Parts<'a> {
 
     pub fn count(&self) -> c_int {
         self.0.len() as c_int
+    }
+
+    /// Whether they are taken one by one; longer lists are the kernel's.
+    pub fn are_few(&self) -> bool {
+        self.0.len() <= FEW
     }
 
     /// Bytes that the kernel would take of them.
@@ -129,8 +137,9 @@ impl Description {
     /// Writes at the offset, or what is left at a place that was claimed: directly what can be if a lease can be had, else
     /// through the kernel. What writev(2) returns, and whether all went directly.
     pub fn write_parts_slowly(&self, fd: c_int, parts: &Parts<'_>, claimed: Option<(Place, usize)>) -> (isize, bool) {
-        let place = claimed.as_ref().map(|(place, _)| place);
-        let may_retry = self.writes && self.file.ask(self.need(place, parts.len()), parts.len());
+        let offset = || self.offset().filter(|_| parts.are_few());
+        let tried_at = claimed.as_ref().map(|(place, _)| place.at).or_else(offset);
+        let may_retry = tried_at.is_some_and(|at| self.asks_to_write(at, parts.len()));
         let Some((place, done)) = claimed.or_else(|| self.claim(parts.len(), false).map(|place| (place, 0))) else {
             if !self.is_standard() {
                 self.surrender(fd);

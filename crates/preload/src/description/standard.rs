@@ -7,7 +7,7 @@
 use std::ffi::c_int;
 
 use super::{Description, STANDARD};
-use crate::file::{Need, Place};
+use crate::file::Place;
 use crate::real;
 
 impl Description {
@@ -49,7 +49,7 @@ impl Description {
         let place = self.claim_standard(fd, into.len())?;
         let len = into.len();
         let mut read = || if self.reads { self.file.read(place.at, into) } else { None };
-        let directly = read().or_else(|| if self.file.ask(Need::Read, len) { read() } else { None });
+        let directly = read().or_else(|| if self.asks_to_read(len) { read() } else { None });
         let read = match directly {
             Some(len) => (len as isize, true),
             // SAFETY: the buffer's own length.

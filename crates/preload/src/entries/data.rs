@@ -10,7 +10,7 @@ use libc::{off_t, size_t, ssize_t};
 
 use super::entry;
 use crate::description::{Description, Written};
-use crate::file::{Need, Place};
+use crate::file::Place;
 use crate::{real, table, tally, tracked};
 
 /// The kernel moves no more by one call.
@@ -81,7 +81,8 @@ unsafe fn read_slowly(fd: c_int, into: *mut c_void, len: size_t) -> ssize_t {
             Some((result, false)) => return through(result),
             None => {}
         }
-        if it.file.ask(Need::Read, room.len())
+        if it.has_offset()
+            && it.asks_to_read(room.len())
             && let Some(len) = it.read(room)
         {
             return direct(len);
@@ -120,7 +121,7 @@ unsafe fn pread_slowly(fd: c_int, into: *mut c_void, len: size_t, at: off_t) -> 
     let tried = table::held(fd).and_then(|it| {
         let from = u64::try_from(at).ok()?;
         // SAFETY: as the program has it.
-        let room = unsafe { room(into, len) }.filter(|room| it.file.ask(Need::Read, room.len()))?;
+        let room = unsafe { room(into, len) }.filter(|room| it.asks_to_read(room.len()))?;
         it.read_at(from, room)
     });
     // SAFETY: as the program has it.

@@ -12,12 +12,10 @@ use std::{ptr, slice};
 use libc::{iovec, off_t, ssize_t};
 
 use super::{data, entry};
-use crate::description::{Description, Parts, Stored};
-use crate::file::{Need, Place};
+use crate::description::{Description, FEW, Parts, Stored};
+use crate::file::Place;
 use crate::{real, table, tally};
 
-/// Parts that are taken one by one; longer lists are the kernel's.
-const FEW: usize = 64;
 /// The kernel takes no more.
 const MOST: c_int = 1024;
 
@@ -127,13 +125,15 @@ fn read_all(fd: c_int, parts: &Parts<'_>) -> ssize_t {
 }
 
 fn read_few(it: &Description, parts: &Parts<'_>) -> Option<usize> {
-    if parts.count() as usize <= FEW { it.read_parts(parts) } else { None }
+    if parts.are_few() { it.read_parts(parts) } else { None }
 }
 
 #[cold]
 fn read_slowly(fd: c_int, parts: &Parts<'_>) -> ssize_t {
     let Some(it) = table::held(fd) else { return parts.read(fd) };
-    if it.file.ask(Need::Read, parts.len())
+    if parts.are_few()
+        && it.has_offset()
+        && it.asks_to_read(parts.len())
         && let Some(len) = read_few(&it, parts)
     {
         return data::direct(len);
