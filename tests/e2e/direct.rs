@@ -190,6 +190,38 @@ fn what_is_told_of_a_file_its_end_and_parts_that_are_appended_are_direct() {
     assert_sound(&place.pool);
 }
 
+/// Four threads that begin at once, by one descriptor.
+const THREADS: &str = r#"
+import os, sys, threading
+fd = os.open(sys.argv[1] + "/" + sys.argv[2], os.O_RDWR | os.O_CREAT | (os.O_APPEND if sys.argv[2] == "appended" else 0))
+gate = threading.Barrier(4)
+def write(mine):
+    gate.wait()
+    for i in range(500): os.writev(fd, [mine[:30], mine[30:]]) if sys.argv[2] == "parts" else os.write(fd, mine)
+crew = [threading.Thread(target=write, args=(bytes([65 + number]) * 100,)) for number in range(4)]
+[thread.start() for thread in crew]
+[thread.join() for thread in crew]
+content = os.pread(fd, 300000, 0)
+assert all(content[at:at + 100] == content[at:at + 1] * 100 for at in range(0, 200000, 100))
+assert [content.count(bytes([65 + number])) for number in range(4)] == [50000] * 4
+"#;
+
+/// One that goes through the mount while another asks for a lease would take it back from all.
+#[test]
+fn threads_that_write_a_new_file_at_once_do_so_directly() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    let server = place.start();
+    for how in ["written", "appended", "parts"] {
+        let (_, counts) = counted(python(THREADS, &place.at).arg(how));
+        assert!(counts["direct"]["calls"].as_u64() > Some(1000), "{how}: {counts}");
+    }
+    server.interrupt();
+    assert_sound(&place.pool);
+}
+
 /// Who writes by which descriptor: it tells of nothing.
 const CHILDREN: &str = r#"
 import os, sys

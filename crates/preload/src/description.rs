@@ -15,7 +15,9 @@ use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crate::file::{File, Need, Place};
+use ferrite_medium::pin;
+
+use crate::file::{File, Need, Place, wait_a_little};
 use crate::{real, tracked};
 
 pub use parts::{FEW, Parts, Stored};
@@ -30,6 +32,8 @@ pub struct Description {
     pub file: Arc<File>,
     /// The offset in bytes, or [`KERNELS`], or [`STANDARD`].
     at: AtomicU64,
+    /// Where a seek put the offset last: what lies between that and the offset was claimed.
+    sought: AtomicU64,
     appends: AtomicBool,
     reads: bool,
     writes: bool,
@@ -51,6 +55,7 @@ impl Description {
         Self {
             file,
             at: AtomicU64::new(0),
+            sought: AtomicU64::new(0),
             appends: AtomicBool::new(flags & libc::O_APPEND != 0),
             reads: access != libc::O_WRONLY,
             writes: access != libc::O_RDONLY,
@@ -146,6 +151,7 @@ impl Description {
     /// As ftruncate(2).
     pub fn resize(&self, len: i64) -> Option<()> {
         let len = u64::try_from(len).ok().filter(|_| self.writes)?;
+        self.sought.store(OFFSET_MAX, Ordering::Relaxed);
         self.file.resize(len)
     }
 
@@ -161,6 +167,7 @@ impl Description {
             };
             let to = base.checked_add_signed(by).filter(|to| *to <= OFFSET_MAX)?;
             if self.moves(at, to) {
+                self.sought.store(to, Ordering::Relaxed);
                 return Some(to);
             }
         }
@@ -268,6 +275,9 @@ impl Description {
             // SAFETY: as the caller has it.
             return (unsafe { real::write(fd, bytes, from.len()) }, false);
         };
+        if may_retry {
+            self.let_end_come(place.at);
+        }
         if let Some(len) = may_retry.then(|| self.file.write(place.at, from)).flatten() {
             return (self.keep(&place, len) as isize, true);
         }
@@ -275,6 +285,16 @@ impl Description {
         let written = unsafe { real::pwrite(fd, bytes, from.len(), place.at as i64) };
         self.keep(&place, written.max(0) as usize);
         (written, false)
+    }
+
+    /// Lets others who claimed what lies between the end of the file and `at` write that, but does not wait for long.
+    fn let_end_come(&self, at: u64) {
+        let sought = self.sought.load(Ordering::Relaxed);
+        let is_behind = || self.file.size().is_some_and(|size| (sought..at).contains(&size));
+        // A signal handler would wait for what it interrupted (LD5).
+        if is_behind() && pin().seat().is_some() {
+            wait_a_little(|| !is_behind());
+        }
     }
 
     /// What a write up to `end` needs.

@@ -3,17 +3,20 @@
 //! A lease costs a round trip to the pool's owner, so it is asked for when as much has been spent on calls through the
 //! mount. One that the owner took back is asked for again at once, for who came by the mount may be another program like
 //! this one, which has its lease in a moment; were all to wait, each by the mount, none would keep one. One that is taken
-//! back again and again is asked for after a while, and after a longer one each time.
+//! back again and again is asked for after a while, and after a longer one each time. While one thread asks the others wait:
+//! a call of theirs through the mount would take the lease back at once.
 //!
 //! Unsafe because the lease is read under a pin without counting its users.
 #![allow(unsafe_code)]
 
 mod looks;
+mod rest;
 
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use ferrite_fs::Ino;
 use ferrite_fs::direct::{Access, Lease};
@@ -23,15 +26,16 @@ use crate::inside;
 use crate::limit;
 use crate::mounts::Mount;
 use looks::Looks;
+use rest::Rest;
 
 /// Calls through the mount that cost as much as asking for a lease.
 const CALLS: u64 = 8;
 /// Bytes that cost as much as a call more.
 const CALL_BYTES: u64 = 32 << 10;
-const REST_NS: u64 = 100_000_000;
-const REST_MAX_NS: u64 = 10_000_000_000;
 /// How often in a row a lease is asked for again at once: several processes that begin to write come by the mount so often.
 const AGAIN: u32 = 64;
+/// How often it is asked for at a time: a call through the mount that another thread had begun refuses it to all.
+const TRIES: u32 = 3;
 /// One that was had for so long was not taken back in a row.
 const ROW_NS: u64 = 1_000_000_000;
 
@@ -42,6 +46,16 @@ pub enum Need {
     /// Overwriting below the end.
     Write,
     Append,
+}
+
+impl Need {
+    fn access(self) -> Access {
+        match self {
+            Self::Read => Access::Read,
+            Self::Write => Access::Write,
+            Self::Append => Access::Append,
+        }
+    }
 }
 
 /// A piece of the file.
@@ -73,9 +87,9 @@ pub struct File {
     calls: AtomicU64,
     /// Somebody asks for a lease, or gives it back.
     asking: AtomicBool,
-    ask_at_ns: AtomicU64,
-    append_at_ns: AtomicU64,
-    rest_ns: AtomicU64,
+    rest: Rest,
+    /// From asking for the right to append.
+    append_rest: Rest,
     /// Leases that were taken back in a row.
     taken: AtomicU32,
     /// This process has a shared mapping of it: it is the kernel's.
@@ -92,9 +106,8 @@ impl File {
             lease: AtomicPtr::default(),
             calls: AtomicU64::new(0),
             asking: AtomicBool::new(false),
-            ask_at_ns: AtomicU64::new(0),
-            append_at_ns: AtomicU64::new(0),
-            rest_ns: AtomicU64::new(REST_NS),
+            rest: Rest::new(),
+            append_rest: Rest::new(),
             taken: AtomicU32::new(0),
             is_mapped: AtomicBool::new(false),
             looks: OnceLock::new(),
@@ -182,8 +195,11 @@ impl File {
         if self.calls.fetch_add(spent, Ordering::Relaxed) + spent < CALLS || !self.may_have(need) {
             return false;
         }
-        if pin().seat().is_none() || self.asking.swap(true, Ordering::Acquire) {
+        if pin().seat().is_none() {
             return false;
+        }
+        if self.asking.swap(true, Ordering::Acquire) {
+            return self.has_soon(need);
         }
         let has_one = self.renew(need, now_ns());
         self.asking.store(false, Ordering::Release);
@@ -196,6 +212,13 @@ impl File {
         self.calls.load(Ordering::Relaxed)
     }
 
+    /// Another thread asks for a lease, which a call through the mount would take back at once: waits for that, but not for
+    /// long. Whether there is one then that is enough.
+    fn has_soon(&self, need: Need) -> bool {
+        wait_a_little(|| !self.asking.load(Ordering::Acquire));
+        self.by(need, |lease| lease.allows(need.access()).then_some(())).is_some()
+    }
+
     fn may_have(&self, need: Need) -> bool {
         let is_kernels = self.is_mapped.load(Ordering::Relaxed) || need > Need::Read && self.has_set_ids;
         !is_kernels && !inside::is_off()
@@ -206,15 +229,17 @@ impl File {
         // SAFETY: only who asks takes leases away.
         let held = unsafe { self.lease.load(Ordering::Acquire).as_ref() };
         if let Some(held) = held.filter(|held| held.is_good_for(need)) {
+            if held.lease.allows(need.access()) {
+                // Another thread has just got it, or this call is one for the mount.
+                return true;
+            }
             if !self.missed(held, now_ns) {
                 return false;
             }
             self.drop_lease();
             return self.lease_anew(need, now_ns);
         }
-        let may_ask = now_ns >= self.ask_at_ns.load(Ordering::Relaxed);
-        let waits = need == Need::Append && now_ns < self.append_at_ns.load(Ordering::Relaxed);
-        if !may_ask || waits && held.is_some_and(|held| held.is_good_for(Need::Write)) {
+        if !self.rest.is_over(now_ns) || need == Need::Append && !self.append_rest.is_over(now_ns) {
             return false;
         }
         self.drop_lease();
@@ -231,7 +256,7 @@ impl File {
             return true;
         }
         if writes || !stands {
-            self.rest(now_ns, now_ns - held.since_ns);
+            self.rest.begin(now_ns);
         }
         if stands {
             held.good_for.store(Need::Read as u8, Ordering::Relaxed);
@@ -241,29 +266,25 @@ impl File {
         false
     }
 
-    /// Asks for no lease for a while; for a longer one if the last was had for a short time only.
-    fn rest(&self, now_ns: u64, had_ns: u64) {
-        let rest_ns = self.rest_ns.load(Ordering::Relaxed);
-        let rest_ns = if had_ns > 10 * rest_ns { REST_NS } else { rest_ns };
-        self.ask_at_ns.store(now_ns + rest_ns, Ordering::Relaxed);
-        self.rest_ns.store((2 * rest_ns).min(REST_MAX_NS), Ordering::Relaxed);
-    }
-
     fn lease_anew(&self, need: Need, now_ns: u64) -> bool {
         let wanted = match need {
             Need::Read => &[(Need::Read, Access::Read)][..],
             Need::Write | Need::Append => &[(Need::Append, Access::Append), (Need::Write, Access::Write)],
         };
+        let is_to_ask = |need: Need| need < Need::Append || self.append_rest.is_over(now_ns);
         let Some(session) = self.mount.session(now_ns) else { return false };
-        for (need, access) in wanted {
-            if let Ok(lease) = session.lease(Ino(self.ino), *access) {
+        for (need, access) in wanted.iter().filter(|(need, _)| is_to_ask(*need)) {
+            let lease = (0..TRIES).find_map(|_| session.lease(Ino(self.ino), *access).ok());
+            if let Some(lease) = lease {
                 let held = Box::new(Held { lease, good_for: AtomicU8::new(*need as u8), since_ns: now_ns });
                 self.lease.store(Box::into_raw(held), Ordering::Release);
                 return true;
             }
-            self.append_at_ns.store(now_ns + REST_MAX_NS, Ordering::Relaxed);
+            if *need == Need::Append {
+                self.append_rest.begin(now_ns);
+            }
         }
-        self.rest(now_ns, 0);
+        self.rest.begin(now_ns);
         false
     }
 
@@ -281,7 +302,7 @@ impl File {
     /// Gives the lease back, from any thread that is inside.
     pub fn let_go(&self) {
         while self.asking.swap(true, Ordering::Acquire) {
-            std::thread::yield_now();
+            thread::yield_now();
         }
         self.drop_lease();
         self.asking.store(false, Ordering::Release);
@@ -298,6 +319,22 @@ impl Drop for File {
     fn drop(&mut self) {
         self.drop_lease();
     }
+}
+
+/// Waits until `is_done`, but not for long: some 10 ms.
+pub fn wait_a_little(is_done: impl Fn() -> bool) {
+    const YIELDS: u32 = 100;
+    const NAPS: u32 = 200;
+    const NAP: Duration = Duration::from_micros(50);
+    let then = |wait| {
+        if wait < YIELDS {
+            thread::yield_now()
+        } else {
+            thread::sleep(NAP)
+        }
+        is_done()
+    };
+    let _ = is_done() || (0..YIELDS + NAPS).any(then);
 }
 
 /// Nanoseconds since some moment.

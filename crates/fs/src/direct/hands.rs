@@ -9,6 +9,7 @@ use ferrite_pool::layout::CHUNK;
 
 use super::abroad::wait_a_little;
 use super::board::{Board, Version};
+use super::request::Access;
 use super::state::{Mode, State};
 use crate::Ino;
 use crate::glance::{Found, Sight, Viewer};
@@ -79,6 +80,11 @@ impl<M: Memory + ?Sized> Hands<'_, M> {
     #[inline]
     pub fn lets_read(&self) -> bool {
         self.board.is_lit() && self.mode() >= Mode::Read
+    }
+
+    /// Whether the owner lives and lets us do `access`, or will in a moment.
+    pub fn allows(&self, access: Access) -> bool {
+        self.board.is_lit() && self.mode() >= Mode::of(access)
     }
 
     /// Whether it lets us store.

@@ -8,7 +8,7 @@ use ferrite_medium::Mapped;
 use super::board::LEASES;
 use super::client::Session;
 use super::hands::{Hands, Tried};
-use super::request::Leased;
+use super::request::{Access, Leased};
 use super::seat;
 use crate::{Attr, Ino};
 
@@ -47,6 +47,11 @@ impl Lease {
             slot: self.slot,
             serial: self.serial,
         })
+    }
+
+    /// Whether `access` is what it is still for.
+    pub fn allows(&self, access: Access) -> bool {
+        self.hands().is_some_and(|hands| hands.allows(access))
     }
 
     /// Reads from byte `at` on; how many bytes: fewer than asked for at the end only, none at the end.

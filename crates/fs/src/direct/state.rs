@@ -28,6 +28,17 @@ pub(crate) enum Mode {
     Taken,
 }
 
+impl Mode {
+    /// That of who may do `access` and is not at it.
+    pub fn of(access: Access) -> Self {
+        match access {
+            Access::Read => Self::Read,
+            Access::Write => Self::Write,
+            Access::Append => Self::Append,
+        }
+    }
+}
+
 const MODE: u64 = 0xf;
 const TURN_SHIFT: u32 = 4;
 const TURNS: u64 = 16;
@@ -39,12 +50,7 @@ impl State {
 
     /// That of a new lease.
     pub fn new(serial: u64, access: Access) -> Self {
-        let mode = match access {
-            Access::Read => Mode::Read,
-            Access::Write => Mode::Write,
-            Access::Append => Mode::Append,
-        };
-        Self(serial << SERIAL_SHIFT | mode as u64)
+        Self(serial << SERIAL_SHIFT | Mode::of(access) as u64)
     }
 
     /// What the holder of the lease with this serial may do.

@@ -152,6 +152,9 @@ impl Description {
             self.keep(&place, written.max(0) as usize);
             return (written, false);
         }
+        if may_retry {
+            self.let_end_come(place.at);
+        }
         let mut is_direct = true;
         let written = parts.in_turn(done, |from, part, len| {
             let at = place.at + from;

@@ -1,0 +1,53 @@
+//! How long nothing is asked for that was refused or taken back: for a moment at first, for longer each time.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const LEAST_NS: u64 = 1_000_000;
+const MOST_NS: u64 = 10_000_000_000;
+
+/// See the module.
+pub struct Rest {
+    until_ns: AtomicU64,
+    next_ns: AtomicU64,
+}
+
+impl Rest {
+    pub const fn new() -> Self {
+        Self { until_ns: AtomicU64::new(0), next_ns: AtomicU64::new(LEAST_NS) }
+    }
+
+    /// Begins; not a longer one than before where that was over for long.
+    pub fn begin(&self, now_ns: u64) {
+        let (next_ns, until_ns) = (self.next_ns.load(Ordering::Relaxed), self.until_ns.load(Ordering::Relaxed));
+        let rest_ns = if now_ns.saturating_sub(until_ns) > 10 * next_ns { LEAST_NS } else { next_ns };
+        self.until_ns.store(now_ns + rest_ns, Ordering::Relaxed);
+        self.next_ns.store((2 * rest_ns).min(MOST_NS), Ordering::Relaxed);
+    }
+
+    pub fn is_over(&self, now_ns: u64) -> bool {
+        now_ns >= self.until_ns.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Who comes by the mount at the very moment is gone in the next; who stays is not asked about all the time.
+    #[test]
+    fn a_rest_is_short_at_first_and_long_at_last() {
+        let (rest, mut now_ns) = (Rest::new(), 5);
+        let mut lasted = |later_ns| {
+            now_ns += later_ns;
+            rest.begin(now_ns);
+            let before = now_ns;
+            while !rest.is_over(now_ns) {
+                now_ns += LEAST_NS / 2;
+            }
+            now_ns - before
+        };
+        assert_eq!([0; 3].map(&mut lasted), [LEAST_NS, 2 * LEAST_NS, 4 * LEAST_NS]);
+        assert_eq!((0..20).map(|_| lasted(0)).max(), Some(MOST_NS));
+        assert_eq!(lasted(10 * MOST_NS + 1), LEAST_NS);
+    }
+}
