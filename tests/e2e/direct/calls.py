@@ -103,6 +103,51 @@ def vectors(wanted):
     os.close(fd)
 
 
+def flags():
+    fd = os.open(path("flags"), os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
+    wanted, at = bytearray(), 0
+    for i in range(often):
+        for flag in (os.RWF_DSYNC, os.RWF_SYNC):
+            piece = b"%03d of %d\n" % (i, flag)
+            assert os.pwritev(fd, [piece[:3], piece[3:]], -1, flag) == len(piece)
+            wanted[at:at + len(piece)] = piece
+            at += len(piece)
+            assert os.pwritev(fd, [b"at", b" ", b"place"], 3 * i, flag) == 8
+            wanted[3 * i:3 * i + 8] = b"at place"
+            assert os.lseek(fd, 0, os.SEEK_CUR) == at
+        assert os.pwritev(fd, [b"appended"], 5, os.RWF_APPEND) == 8
+        wanted += b"appended"
+        assert os.lseek(fd, 0, os.SEEK_CUR) == at
+        if i % 8 == 7:
+            assert os.pwritev(fd, [b"app", b"ended"], -1, os.RWF_APPEND) == 8
+            wanted += b"appended"
+            at = len(wanted)
+            assert os.lseek(fd, 0, os.SEEK_CUR) == at
+    check("flags", wanted, "written by flags")
+    os.lseek(fd, 0, os.SEEK_SET)
+    for i in range(often):
+        room = [bytearray(5), bytearray(6)]
+        assert os.preadv(fd, room, -1, os.RWF_SYNC) == 11 and room[0] + room[1] == wanted[11 * i:11 * i + 11]
+        assert os.preadv(fd, room, i, os.RWF_DSYNC) == 11 and room[0] + room[1] == wanted[i:i + 11]
+    fails(22, os.preadv, fd, [bytearray(1)], -2, os.RWF_SYNC)
+    fails(95, os.pwritev, fd, [b"x"], -1, 1 << 30)
+    assert os.lseek(fd, 0, os.SEEK_CUR) == 11 * often
+    os.close(fd)
+
+
+def threads_share_an_offset_by_flags():
+    fd = os.open(path("shared"), os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
+    ways = (lambda record: os.write(fd, record), lambda record: os.pwritev(fd, [record], -1, os.RWF_DSYNC),
+            lambda record: os.pwritev(fd, [record[:3], record[3:]], -1, os.RWF_SYNC))
+    records = [b"%d%04d\n" % (way, i) for way in range(3) for i in range(1000)]
+    crew = [threading.Thread(target=lambda way: [ways[way](record) for record in records[way * 1000:way * 1000 + 1000]],
+                             args=(way,)) for way in range(3)]
+    [thread.start() for thread in crew]
+    [thread.join() for thread in crew]
+    assert sorted(other("shared").splitlines(True)) == records
+    os.close(fd)
+
+
 def threads_share_an_offset():
     """A call with several buffers is one, whatever other threads do by the same descriptor."""
     for parts in (3, 70):
@@ -761,6 +806,8 @@ def space_ends():
 libc = ctypes.CDLL(None, use_errno=True)
 wanted = reads_and_writes()
 vectors(wanted)
+flags()
+threads_share_an_offset_by_flags()
 threads_share_an_offset()
 rights()
 copies_share_an_offset(wanted)

@@ -16,21 +16,29 @@ use crate::real;
 /// Parts that are taken one by one.
 pub const FEW: usize = 64;
 
-/// Buffers of the program, as readv(2) and writev(2) take them.
-pub struct Parts<'a>(&'a [iovec]);
+/// The kernel's offset, to preadv2(2) and pwritev2(2).
+const AT_OFFSET: i64 = -1;
+
+/// Buffers of the program, as readv(2) and writev(2) take them, and flags, as preadv2(2) does.
+pub struct Parts<'a>(&'a [iovec], c_int);
 
 impl<'a> Parts<'a> {
     /// # Safety
     /// They are the program's, to be read into or written from by who is given this.
     pub unsafe fn new(parts: &'a [iovec]) -> Self {
-        Self(parts)
+        Self(parts, 0)
+    }
+
+    /// To be read or written by `flags`, where the kernel does it.
+    pub fn by(self, flags: c_int) -> Self {
+        Self(self.0, flags)
     }
 
     fn first(&self) -> *const iovec {
         self.0.as_ptr()
     }
 
-    pub fn count(&self) -> c_int {
+    fn count(&self) -> c_int {
         self.0.len() as c_int
     }
 
@@ -44,16 +52,40 @@ impl<'a> Parts<'a> {
         self.0.iter().fold(0, |sum: usize, part| sum.saturating_add(part.iov_len)).min(MOST)
     }
 
-    /// readv(2) by the kernel.
+    /// readv(2) by the kernel, at its offset.
     pub fn read(&self, fd: c_int) -> isize {
-        // SAFETY: who made them vouches for them.
-        unsafe { real::readv(fd, self.first(), self.count()) }
+        self.read_at(fd, AT_OFFSET)
     }
 
-    /// writev(2) by the kernel.
-    pub fn write(&self, fd: c_int) -> isize {
+    /// preadv(2) by the kernel.
+    pub fn read_at(&self, fd: c_int, at: i64) -> isize {
+        let (first, count) = (self.first(), self.count());
         // SAFETY: who made them vouches for them.
-        unsafe { real::writev(fd, self.first(), self.count()) }
+        unsafe {
+            match (at, self.1) {
+                (AT_OFFSET, 0) => real::readv(fd, first, count),
+                (_, 0) => real::preadv(fd, first, count, at),
+                (_, flags) => real::preadv2(fd, first, count, at, flags),
+            }
+        }
+    }
+
+    /// writev(2) by the kernel, at its offset.
+    pub fn write(&self, fd: c_int) -> isize {
+        self.write_at(fd, AT_OFFSET)
+    }
+
+    /// pwritev(2) by the kernel.
+    pub fn write_at(&self, fd: c_int, at: i64) -> isize {
+        let (first, count) = (self.first(), self.count());
+        // SAFETY: who made them vouches for them.
+        unsafe {
+            match (at, self.1) {
+                (AT_OFFSET, 0) => real::writev(fd, first, count),
+                (_, 0) => real::pwritev(fd, first, count, at),
+                (_, flags) => real::pwritev2(fd, first, count, at, flags),
+            }
+        }
     }
 
     /// `each` part in turn behind the first `done` bytes, from which byte of all on, until one is not done in full; how
@@ -93,26 +125,32 @@ impl Description {
     /// As readv(2).
     pub fn read_parts(&self, parts: &Parts<'_>) -> Option<usize> {
         loop {
-            let at = self.offset().filter(|_| self.reads)?;
-            let read = parts.in_turn(0, |from, into, len| {
-                // SAFETY: who made the parts vouches for them, where that can be memory.
-                let room =
-                    may_be_memory(into.addr(), len).then(|| unsafe { slice::from_raw_parts_mut(into.cast(), len) });
-                self.file.read(at.checked_add(from)?, room?)
-            });
-            let len = read.ok()?;
+            let at = self.offset()?;
+            let len = self.read_parts_at(at, parts)?;
             if self.moves(at, at + len as u64) {
                 return Some(len);
             }
         }
     }
 
+    /// As preadv(2).
+    pub fn read_parts_at(&self, at: u64, parts: &Parts<'_>) -> Option<usize> {
+        if !self.reads || !parts.are_few() {
+            return None;
+        }
+        let read = parts.in_turn(0, |from, into, len| {
+            // SAFETY: who made the parts vouches for them, where that can be memory.
+            let room = may_be_memory(into.addr(), len).then(|| unsafe { slice::from_raw_parts_mut(into.cast(), len) });
+            self.file.read(at.checked_add(from)?, room?)
+        });
+        read.ok()
+    }
+
     /// The same through the kernel.
     pub fn read_parts_by_kernel(&self, fd: c_int, parts: &Parts<'_>) -> isize {
         loop {
             let Some(at) = self.offset() else { return parts.read(fd) };
-            // SAFETY: who made the parts vouches for them.
-            let read = unsafe { real::preadv(fd, parts.first(), parts.count(), at as i64) };
+            let read = parts.read_at(fd, at as i64);
             if read <= 0 || self.moves(at, at + read as u64) {
                 return read;
             }
@@ -122,10 +160,19 @@ impl Description {
     /// As writev(2), where the description does not append.
     pub fn write_parts(&self, parts: &Parts<'_>) -> Stored {
         let Some(place) = self.claim(parts.len(), true) else { return Stored::Not };
-        match parts.in_turn(0, |from, part, len| self.store_part(place.at + from, part, len)) {
+        match self.write_parts_at(place.at, parts) {
             Ok(len) => Stored::Bytes(self.keep(&place, len)),
             Err(done) => Stored::Claimed(place, done),
         }
+    }
+
+    /// As pwritev(2), where the description does not append; how many bytes of whole parts are there where it was not all
+    /// done.
+    pub fn write_parts_at(&self, at: u64, parts: &Parts<'_>) -> Result<usize, usize> {
+        if !self.writes {
+            return Err(0);
+        }
+        parts.in_turn(0, |from, part, len| self.store_part(at.checked_add(from)?, part, len))
     }
 
     fn store_part(&self, at: u64, part: *const c_void, len: usize) -> Option<usize> {
@@ -141,31 +188,61 @@ impl Description {
         let tried_at = claimed.as_ref().map(|(place, _)| place.at).or_else(offset);
         let may_retry = tried_at.is_some_and(|at| self.asks_to_write(at, parts.len()));
         let Some((place, done)) = claimed.or_else(|| self.claim(parts.len(), false).map(|place| (place, 0))) else {
-            if !self.is_standard() {
-                self.surrender(fd);
-            }
-            return (parts.write(fd), false);
+            return (self.write_parts_at_kernels(fd, parts), false);
         };
-        if done == 0 && !may_retry {
-            // SAFETY: who made the parts vouches for them.
-            let written = unsafe { real::pwritev(fd, parts.first(), parts.count(), place.at as i64) };
-            self.keep(&place, written.max(0) as usize);
-            return (written, false);
-        }
         if may_retry {
             self.let_end_come(place.at);
         }
+        let written = self.write_rest(fd, parts, (place.at, done), may_retry);
+        self.keep(&place, written.0.max(0) as usize);
+        written
+    }
+
+    /// Writes at the offset of the kernel, which has it or gets it, for what only it can refuse.
+    fn write_parts_at_kernels(&self, fd: c_int, parts: &Parts<'_>) -> isize {
+        if !self.is_standard() {
+            self.surrender(fd);
+        }
+        parts.write(fd)
+    }
+
+    /// Writes from byte `at` on what is left behind the first `done` bytes, which are whole parts.
+    pub fn write_parts_at_slowly(&self, fd: c_int, parts: &Parts<'_>, at: u64, done: usize) -> (isize, bool) {
+        let may_retry = self.asks_to_write(at, parts.len());
+        self.write_rest(fd, parts, (at, done), may_retry)
+    }
+
+    fn write_rest(&self, fd: c_int, parts: &Parts<'_>, (at, done): (u64, usize), may_retry: bool) -> (isize, bool) {
+        if done == 0 && !may_retry {
+            return (parts.write_at(fd, at as i64), false);
+        }
         let mut is_direct = true;
         let written = parts.in_turn(done, |from, part, len| {
-            let at = place.at + from;
+            let at = at + from;
             self.store_part(at, part, len).or_else(|| {
                 is_direct = false;
-                // SAFETY: the program's own arguments.
-                usize::try_from(unsafe { real::pwrite(fd, part, len, at as i64) }).ok()
+                let part = iovec { iov_base: part, iov_len: len };
+                usize::try_from(Parts(slice::from_ref(&part), parts.1).write_at(fd, at as i64)).ok()
             })
         });
         let (Ok(len) | Err(len)) = written;
-        self.keep(&place, len);
         (if written == Err(0) { -1 } else { len as isize }, is_direct)
+    }
+
+    /// Writes by the kernel, as its flags have it: at a place that was claimed, or at the end.
+    pub fn write_parts_by_kernel(&self, fd: c_int, parts: &Parts<'_>) -> isize {
+        if !self.appends() && parts.1 & libc::RWF_APPEND == 0 {
+            let Some(place) = self.claim(parts.len(), false) else { return self.write_parts_at_kernels(fd, parts) };
+            let written = parts.write_at(fd, place.at as i64);
+            self.keep(&place, written.max(0) as usize);
+            return written;
+        }
+        self.show(fd);
+        let written = parts.write(fd);
+        if written > 0 && self.has_offset() {
+            // SAFETY: no pointer is passed.
+            self.arrives(unsafe { real::lseek(fd, 0, libc::SEEK_CUR) } as u64);
+        }
+        written
     }
 }

@@ -1,6 +1,6 @@
 //! The forms that take several buffers. Done directly part by part, at one place of the file: threads share an offset, and
 //! none comes between two parts of another. Several parts that are appended are put together first, where they are short,
-//! for others may append between two. Longer ones go through the kernel, and so does what has flags.
+//! for others may append between two. Longer ones go through the kernel, and so do flags that ask for more than durable bytes.
 //!
 //! Unsafe because they are called by whoever knows the name, with whatever pointers the program has.
 #![allow(unsafe_code)]
@@ -14,7 +14,7 @@ use libc::{iovec, off_t, ssize_t};
 use super::{data, entry};
 use crate::description::{Description, FEW, Parts, Stored};
 use crate::file::Place;
-use crate::{real, table, tally};
+use crate::{real, table, tracked};
 
 /// The kernel takes no more.
 const MOST: c_int = 1024;
@@ -38,22 +38,6 @@ unsafe fn listed<'a>(parts: *const iovec, count: c_int) -> Option<&'a [iovec]> {
 unsafe fn few<'a>(parts: *const iovec, count: c_int) -> Option<&'a [iovec]> {
     // SAFETY: as the caller has it.
     unsafe { listed(parts, count) }.filter(|parts| parts.len() <= FEW)
-}
-
-/// `each` part in turn, until one is not done in full; the sum, or the error of the first.
-fn in_turn(parts: &[iovec], mut each: impl FnMut(*mut c_void, usize, usize) -> ssize_t) -> ssize_t {
-    let mut sum = 0;
-    for part in parts.iter().filter(|part| part.iov_len > 0) {
-        let done = each(part.iov_base, part.iov_len, sum);
-        if done < 0 {
-            return if sum == 0 { done } else { sum as ssize_t };
-        }
-        sum += done as usize;
-        if (done as usize) < part.iov_len {
-            break;
-        }
-    }
-    sum as ssize_t
 }
 
 /// Bytes that are put together on the stack, which may be a signal handler's.
@@ -104,10 +88,6 @@ unsafe fn together<T>(parts: &[iovec], work: impl FnOnce(*const c_void, usize) -
     work(room.as_ptr().cast(), at)
 }
 
-fn is_leased(fd: c_int) -> bool {
-    table::with(fd, |it| it.file.is_leased()).unwrap_or(false)
-}
-
 entry! { readv, (fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
     // SAFETY: as the program has it.
     match unsafe { listed(parts, count) }.filter(|_| table::has(fd)) {
@@ -121,11 +101,7 @@ entry! { readv, (fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
 }}
 
 fn read_all(fd: c_int, parts: &Parts<'_>) -> ssize_t {
-    table::with(fd, |it| read_few(it, parts)).flatten().map_or_else(|| read_slowly(fd, parts), data::direct)
-}
-
-fn read_few(it: &Description, parts: &Parts<'_>) -> Option<usize> {
-    if parts.are_few() { it.read_parts(parts) } else { None }
+    table::with(fd, |it| it.read_parts(parts)).flatten().map_or_else(|| read_slowly(fd, parts), data::direct)
 }
 
 #[cold]
@@ -134,11 +110,27 @@ fn read_slowly(fd: c_int, parts: &Parts<'_>) -> ssize_t {
     if parts.are_few()
         && it.has_offset()
         && it.asks_to_read(parts.len())
-        && let Some(len) = read_few(&it, parts)
+        && let Some(len) = it.read_parts(parts)
     {
         return data::direct(len);
     }
     data::through(it.read_parts_by_kernel(fd, parts))
+}
+
+/// Reads from byte `at` on.
+fn read_at(fd: c_int, parts: &Parts<'_>, at: u64) -> ssize_t {
+    let by_kernel = || parts.read_at(fd, at as off_t);
+    match table::with(fd, |it| it.read_parts_at(at, parts)) {
+        Some(Some(len)) => data::direct(len),
+        Some(None) => read_at_slowly(fd, parts, at).map_or_else(|| data::through(by_kernel()), data::direct),
+        None => by_kernel(),
+    }
+}
+
+#[cold]
+fn read_at_slowly(fd: c_int, parts: &Parts<'_>, at: u64) -> Option<usize> {
+    let it = table::held(fd).filter(|it| parts.are_few() && it.asks_to_read(parts.len()))?;
+    it.read_parts_at(at, parts)
 }
 
 entry! { writev, (fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
@@ -185,18 +177,32 @@ fn write_slowly(fd: c_int, parts: &Parts<'_>, claimed: Option<(Place, usize)>) -
 /// A call that uses the offset, done by the kernel.
 fn by_kernel(fd: c_int, call: impl FnOnce() -> ssize_t) -> ssize_t {
     let Some(it) = table::held(fd) else { return call() };
-    it.lend(fd, || {
-        let done = call();
-        tally::mount(done);
-        done
-    })
+    it.lend(fd, || data::through(call()))
+}
+
+/// Writes from byte `at` on, where the description does not append.
+fn write_at(fd: c_int, parts: &Parts<'_>, at: u64) -> ssize_t {
+    match table::with(fd, |it| it.write_parts_at(at, parts)) {
+        Some(Ok(len)) => data::direct(len),
+        Some(Err(done)) => write_at_slowly(fd, parts, at, done),
+        None => parts.write_at(fd, at as off_t),
+    }
+}
+
+#[cold]
+fn write_at_slowly(fd: c_int, parts: &Parts<'_>, at: u64, done: usize) -> ssize_t {
+    let Some(it) = table::held(fd) else { return parts.write_at(fd, at as off_t) };
+    match it.write_parts_at_slowly(fd, parts, at, done) {
+        (result, true) => data::direct(result as usize),
+        (result, false) => data::through(result),
+    }
 }
 
 entry! { preadv = preadv64, (fd: c_int, parts: *const iovec, count: c_int, at: off_t) -> ssize_t {
     // SAFETY: as the program has it.
-    match unsafe { few(parts, count) }.filter(|parts| at >= 0 && (is_leased(fd) || parts.len() == 1)) {
+    match unsafe { listed(parts, count) }.zip(u64::try_from(at).ok()) {
         // SAFETY: as the program has it.
-        Some(parts) => in_turn(parts, |part, len, sum| unsafe { data::pread(fd, part, len, at + sum as off_t) }),
+        Some((parts, at)) => read_at(fd, &unsafe { Parts::new(parts) }, at),
         // SAFETY: as the program has it.
         None => unsafe { real::preadv(fd, parts, count, at) },
     }
@@ -205,10 +211,10 @@ entry! { preadv = preadv64, (fd: c_int, parts: *const iovec, count: c_int, at: o
 entry! { pwritev = pwritev64, (fd: c_int, parts: *const iovec, count: c_int, at: off_t) -> ssize_t {
     // SAFETY: as the program has it.
     match unsafe { how(fd, parts, count) } {
-        How::InTurn(parts) if at >= 0 => {
-            // SAFETY: as the program has it.
-            in_turn(parts, |part, len, sum| unsafe { data::pwrite(fd, part, len, at + sum as off_t) })
-        }
+        // SAFETY: as the program has it.
+        How::InTurn([part]) => unsafe { data::pwrite(fd, part.iov_base, part.iov_len, at) },
+        // SAFETY: as the program has it.
+        How::InTurn(parts) if at >= 0 => write_at(fd, &unsafe { Parts::new(parts) }, at as u64),
         // SAFETY: as the program has it.
         How::Together(parts) if at >= 0 => unsafe { together(parts, |from, len| data::pwrite(fd, from, len, at)) },
         _ => {
@@ -219,24 +225,52 @@ entry! { pwritev = pwritev64, (fd: c_int, parts: *const iovec, count: c_int, at:
     }
 }}
 
+/// What reading directly does too, or does not need.
+const OF_READS: c_int = libc::RWF_HIPRI | libc::RWF_DSYNC | libc::RWF_SYNC;
+/// What writing directly does too; not so RWF_SYNC, which makes the time of the write durable.
+const OF_WRITES: c_int = libc::RWF_HIPRI | libc::RWF_DSYNC;
+/// The offset, in the place of one.
+const AT_OFFSET: off_t = -1;
+
 entry! { preadv2 = preadv64v2, (fd: c_int, parts: *const iovec, count: c_int, at: off_t, flags: c_int) -> ssize_t {
-    match (at, flags) {
-        // SAFETY: as the program has it.
-        (-1, 0) => unsafe { readv(fd, parts, count) },
-        // SAFETY: as the program has it.
-        (_, 0) => unsafe { preadv(fd, parts, count, at) },
-        // SAFETY: as the program has it.
-        _ => by_kernel(fd, || unsafe { real::preadv2(fd, parts, count, at, flags) }),
+    // SAFETY: as the program has it.
+    let listed = unsafe { listed(parts, count) }.filter(|_| at >= AT_OFFSET && table::has(fd));
+    // SAFETY: as the program has it.
+    let by_kernel = || unsafe { real::preadv2(fd, parts, count, at, flags) };
+    // SAFETY: as the program has it.
+    let Some(parts) = listed.map(|parts| unsafe { Parts::new(parts) }.by(flags)) else { return by_kernel() };
+    match (at, flags & !OF_READS) {
+        (AT_OFFSET, 0) => read_all(fd, &parts),
+        (AT_OFFSET, _) => table::held(fd).map_or_else(by_kernel, |it| data::through(it.read_parts_by_kernel(fd, &parts))),
+        (_, 0) => read_at(fd, &parts, at as u64),
+        _ => data::through(by_kernel()),
     }
 }}
 
 entry! { pwritev2 = pwritev64v2, (fd: c_int, parts: *const iovec, count: c_int, at: off_t, flags: c_int) -> ssize_t {
     match (at, flags) {
         // SAFETY: as the program has it.
-        (-1, 0) => unsafe { writev(fd, parts, count) },
+        (AT_OFFSET, 0) => return unsafe { writev(fd, parts, count) },
         // SAFETY: as the program has it.
-        (_, 0) => unsafe { pwritev(fd, parts, count, at) },
-        // SAFETY: as the program has it.
-        _ => by_kernel(fd, || unsafe { real::pwritev2(fd, parts, count, at, flags) }),
+        (_, 0) => return unsafe { pwritev(fd, parts, count, at) },
+        _ => {}
+    }
+    // SAFETY: as the program has it.
+    let listed = unsafe { listed(parts, count) }.filter(|_| at >= AT_OFFSET);
+    // SAFETY: as the program has it.
+    let by_kernel = || unsafe { real::pwritev2(fd, parts, count, at, flags) };
+    let Some((parts, it)) = listed.zip(table::held(fd)) else { return by_kernel() };
+    // SAFETY: as the program has it.
+    let parts = unsafe { Parts::new(parts) }.by(flags);
+    let is_direct = flags & !OF_WRITES == 0 && parts.are_few() && !it.appends();
+    match at {
+        AT_OFFSET if is_direct && !it.is_standard() => write_all(fd, &parts),
+        AT_OFFSET => data::through(it.write_parts_by_kernel(fd, &parts)),
+        _ if is_direct => write_at(fd, &parts, at as u64),
+        _ => {
+            // LD7: it may go to the end.
+            tracked::tell_size(fd);
+            data::through(by_kernel())
+        }
     }
 }}
