@@ -7,11 +7,11 @@ use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-use crate::direct::{Place, direct, python};
+use crate::direct::{Place, direct, python, run_directly};
 use crate::kill::{Seed, number};
-use crate::mount::can_mount;
+use crate::mount::{can_mount, start};
 use crate::programs::client;
-use crate::server::{Server, assert_sound, run, signal, wait};
+use crate::server::{Server, assert_sound, folder, run, signal, wait};
 
 /// Writes in place and appends until it is ended, and tells how far it has come.
 const WRITER: &str = include_str!("direct/writer.py");
@@ -208,6 +208,33 @@ fn a_descriptor_of_a_mount_that_is_gone_is_no_other_file() {
     assert!(files.iter().all(|file| std::fs::read(file).is_ok_and(|content| content == b"another file")));
     server.interrupt();
     assert_sound(&place.pool);
+}
+
+const SYNCS: &str = r#"
+import ctypes, os, sys
+fd = os.open(sys.argv[1] + "/" + sys.argv[2], os.O_WRONLY | os.O_CREAT)
+os.write(fd, b"synced")
+if sys.argv[2] == "sync": os.sync()
+else: assert ctypes.CDLL(None).syncfs(os.open(sys.argv[1], os.O_RDONLY)) == 0
+"#;
+
+/// On a pool in a plain file, where it is durable at a sync: the kernel tells the server of none but those of one file.
+#[test]
+fn syncs_of_all_files_reach_the_server() {
+    if !can_mount() {
+        return;
+    }
+    let (folder, at) = (folder(false), folder(true));
+    let (pool, at) = (folder.path().join("pool"), at.path().join("mnt"));
+    for how in ["sync", "syncfs"] {
+        let server = start(&pool, &at, &["--size", "128M", "--disk", "d=8M"]);
+        run_directly(python(SYNCS, &at).arg(how));
+        server.kill();
+        let server = start(&pool, &at, &[]);
+        assert_eq!(std::fs::read(at.join(how)).expect("there"), b"synced", "{how}");
+        server.interrupt();
+    }
+    assert_sound(&pool);
 }
 
 /// Stores where the pool is mapped, as a program does by mistake.

@@ -128,7 +128,7 @@ impl Trees {
         let name = request.file_system();
         let mounted = self.mounted.lock();
         let tree = mounted.get(name).ok_or_else(|| format!("{name:?} is not mounted"))?;
-        if tree.mounting.cached {
+        if tree.mounting.cached && !matches!(request, direct::Request::DirectSettle { .. }) {
             return Err(format!(
                 "{name:?} is mounted --cached: the kernel keeps writes back, and nobody goes around it"
             ));

@@ -47,7 +47,7 @@ mod source;
 pub(crate) mod state;
 mod times;
 
-pub use client::Session;
+pub use client::{Session, settle};
 pub use desk::Copies;
 pub use door::Door;
 pub use lease::Lease;

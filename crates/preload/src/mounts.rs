@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ferrite_fs::Time;
-use ferrite_fs::direct::{Session, read_mount_source, unescaped};
+use ferrite_fs::direct::{Session, read_mount_source, settle, unescaped};
 use ferrite_medium::stamp_ns;
 use parking_lot::Mutex;
 
@@ -50,6 +50,11 @@ impl Mount {
         session.clone()
     }
 
+    /// Has all that was written to it made durable, by who serves it.
+    pub fn settle(&self) -> Option<()> {
+        settle(&self.pool, &self.name).ok()
+    }
+
     /// Ends the session, whose leases were given back.
     pub fn end(&self) {
         let session = self.session.lock().take();
@@ -82,21 +87,30 @@ fn time() -> Time {
 pub fn find(device: u64) -> Option<Mount> {
     let listed = real::contents(c"/proc/self/mountinfo")?;
     let written = format!("{}:{}", libc::major(device), libc::minor(device));
-    let (pool, name) = listed.split(|byte| *byte == b'\n').find_map(|line| ours(line, written.as_bytes()))?;
+    let mut ours = listed.split(|byte| *byte == b'\n').filter_map(ours);
+    let (_, pool, name) = ours.find(|(device, ..)| *device == written.as_bytes())?;
     Some(Mount { device, pool, name, session: Mutex::new(None), ask_at_ns: AtomicU64::new(0) })
 }
 
-/// Pool and name of the mount on a line of the kernel's list, if it is ours and has that device number.
-fn ours(line: &[u8], device: &[u8]) -> Option<(PathBuf, String)> {
-    let mut words = line.split(|byte| *byte == b' ');
-    if words.nth(2)? != device {
-        return None;
+/// Has all that was written to any of our mounts made durable, by who serves it.
+pub fn settle_all() {
+    let listed = real::contents(c"/proc/self/mountinfo").unwrap_or_default();
+    for (_, pool, name) in listed.split(|byte| *byte == b'\n').filter_map(ours) {
+        // sync(2) tells nobody.
+        let _ = settle(&pool, &name);
     }
+}
+
+/// Device number, pool and name of the mount on a line of the kernel's list, if it is ours.
+fn ours(line: &[u8]) -> Option<(&[u8], PathBuf, String)> {
+    let mut words = line.split(|byte| *byte == b' ');
+    let device = words.nth(2)?;
     words.find(|word| *word == b"-")?;
     if words.next()? != KIND {
         return None;
     }
-    read_mount_source(&String::from_utf8(unescaped(words.next()?)).ok()?)
+    let (pool, name) = read_mount_source(&String::from_utf8(unescaped(words.next()?)).ok()?)?;
+    Some((device, pool, name))
 }
 
 #[cfg(test)]
@@ -107,9 +121,8 @@ mod tests {
     fn our_mounts_are_told_from_others() {
         let line =
             br"36 35 0:42 / /mnt/a\040b rw,nosuid shared:7 master:1 - fuse.ferrite /var/a\040b:c:files rw,user_id=0";
-        assert_eq!(ours(line, b"0:42"), Some(("/var/a b:c".into(), "files".into())));
-        assert_eq!(ours(line, b"0:43"), None);
-        assert_eq!(ours(br"36 35 0:42 / /mnt rw - tmpfs /a:b rw", b"0:42"), None);
-        assert_eq!(ours(b"", b"0:42"), None);
+        assert_eq!(ours(line), Some((&b"0:42"[..], "/var/a b:c".into(), "files".into())));
+        assert_eq!(ours(br"36 35 0:42 / /mnt rw - tmpfs /a:b rw"), None);
+        assert_eq!(ours(b""), None);
     }
 }

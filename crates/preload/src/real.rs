@@ -55,6 +55,10 @@ impl Failed for i64 {
     const FAILED: Self = -1;
 }
 
+impl Failed for () {
+    const FAILED: Self = ();
+}
+
 impl<T> Failed for *mut T {
     const FAILED: Self = std::ptr::null_mut();
 }
@@ -115,6 +119,8 @@ next! {
     fn lseek(fd: c_int, by: off_t, whence: c_int) -> off_t;
     fn fsync(fd: c_int) -> c_int;
     fn fdatasync(fd: c_int) -> c_int;
+    fn sync() -> ();
+    fn syncfs(fd: c_int) -> c_int;
     fn ftruncate(fd: c_int, len: off_t) -> c_int;
     fn fstat(fd: c_int, into: *mut stat) -> c_int;
     fn __fxstat(version: c_int, fd: c_int, into: *mut stat) -> c_int;

@@ -54,18 +54,11 @@ pub fn open(fd: c_int, flags: c_int) {
 /// The file that `fd` stands for, if it is a regular one on a mount of ours.
 fn find(fd: c_int) -> Option<(Id, Arc<File>)> {
     let found = asked(fd)?;
-    let (is_file, is_nodev) = (u32::from(found.stx_mode) & libc::S_IFMT == libc::S_IFREG, found.stx_dev_major == 0);
-    if !is_file || !is_nodev || found.stx_mask & MOUNT == 0 {
+    if u32::from(found.stx_mode) & libc::S_IFMT != libc::S_IFREG {
         return None;
     }
     let known = &mut *KNOWN.lock();
-    if !known.mounts.contains_key(&found.stx_mnt_id) {
-        // What an owner that has ended left is let go of before the next one is met.
-        known.mounts.values().flatten().for_each(|mount| mount.end_if_over());
-        let device = libc::makedev(found.stx_dev_major, found.stx_dev_minor);
-        known.mounts.insert(found.stx_mnt_id, mounts::find(device).map(Arc::new));
-    }
-    let mount = Arc::clone(known.mounts.get(&found.stx_mnt_id)?.as_ref()?);
+    let mount = known.mount(&found)?;
     known.sweep();
     let id = (found.stx_mnt_id, found.stx_ino);
     let file = known.files.entry(id).or_default();
@@ -100,7 +93,28 @@ pub fn tell_size(fd: c_int) {
     real::set_errno(errno);
 }
 
+/// Has all that was written to the mount of `fd`, if it is ours, made durable; `None` where it may not be.
+pub fn settle_mount(fd: c_int) -> Option<()> {
+    let Some(_inside) = inside::enter() else { return Some(()) };
+    let mount = asked(fd).and_then(|found| KNOWN.lock().mount(&found));
+    mount.map_or(Some(()), |mount| mount.settle())
+}
+
 impl Known {
+    /// The mount that `found` is on, if it is ours.
+    fn mount(&mut self, found: &libc::statx) -> Option<Arc<Mount>> {
+        if found.stx_dev_major != 0 || found.stx_mask & MOUNT == 0 {
+            return None;
+        }
+        if !self.mounts.contains_key(&found.stx_mnt_id) {
+            // What an owner that has ended left is let go of before the next one is met.
+            self.mounts.values().flatten().for_each(|mount| mount.end_if_over());
+            let device = libc::makedev(found.stx_dev_major, found.stx_dev_minor);
+            self.mounts.insert(found.stx_mnt_id, mounts::find(device).map(Arc::new));
+        }
+        self.mounts.get(&found.stx_mnt_id)?.as_ref().map(Arc::clone)
+    }
+
     fn sweep(&mut self) {
         self.opened += 1;
         if self.opened >= SWEEP {

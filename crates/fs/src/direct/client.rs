@@ -75,6 +75,16 @@ fn ask<T: DeserializeOwned>(client: &mut Client, request: &Request) -> Result<(T
     Ok((serde_json::from_value(value).map_err(failed)?, fds))
 }
 
+/// Makes all that was written to the file system called `name` durable, by who serves it from the pool whose file is at
+/// `pool`. Where nobody can be asked nothing is said.
+///
+/// # Errors
+/// Where it may not be durable.
+pub fn settle(pool: &Path, name: &str) -> Result<()> {
+    let Ok(mut client) = Client::connect(pool) else { return Ok(()) };
+    ask::<Option<bool>>(&mut client, &Request::DirectSettle { name: name.into() }).map(drop)
+}
+
 impl Session {
     /// Of the file system called `name` in the pool whose file is at `pool`. `clock` tells the time of changes.
     ///

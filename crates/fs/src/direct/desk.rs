@@ -157,6 +157,11 @@ impl FileSystem {
                 self.let_go(session, &Process::of(caller, boot_id))?;
                 Ok(Reply::default())
             }
+            Request::DirectSettle { .. } => {
+                self.fold_all_times();
+                self.flush()?;
+                Ok(Reply::default())
+            }
             Request::DirectClose { session, .. } => {
                 self.ensure_theirs(session, caller)?;
                 self.end_sessions_of(caller.connection);

@@ -73,6 +73,11 @@ pub enum Request {
         /// That session.
         session: GrantId,
     },
+    /// Makes durable what was written to any file, by whomever; no session is needed.
+    DirectSettle {
+        /// The file system.
+        name: String,
+    },
     /// Ends the session, and all its leases.
     DirectClose {
         /// The file system.
@@ -87,6 +92,7 @@ impl Request {
     pub fn file_system(&self) -> &str {
         match self {
             Self::DirectOpen { name }
+            | Self::DirectSettle { name }
             | Self::DirectLease { name, .. }
             | Self::DirectAhead { name, .. }
             | Self::DirectResize { name, .. }

@@ -26,6 +26,10 @@ unsafe fn by_name(number: c_long, [a, b, c, d, ..]: [c_long; 6]) -> Option<c_lon
     // SAFETY: as the program has it; each function's arguments are those of the system call.
     Some(unsafe {
         match number {
+            libc::SYS_sync => {
+                position::sync();
+                0
+            }
             libc::SYS_read => data::read(fd, b as _, len) as c_long,
             libc::SYS_write => data::write(fd, b as _, len) as c_long,
             libc::SYS_pread64 => data::pread(fd, b as _, len, d) as c_long,
@@ -38,6 +42,7 @@ unsafe fn by_name(number: c_long, [a, b, c, d, ..]: [c_long; 6]) -> Option<c_lon
             libc::SYS_creat => descriptors::creat(a as _, b as libc::mode_t).into(),
             libc::SYS_fstat => stat::fstat(fd, b as _).into(),
             libc::SYS_ftruncate => stat::ftruncate(fd, b).into(),
+            libc::SYS_syncfs => position::syncfs(fd).into(),
             libc::SYS_close => descriptors::close(fd).into(),
             libc::SYS_close_range => descriptors::close_range(a as c_uint, b as c_uint, c as c_int).into(),
             libc::SYS_dup => descriptors::dup(fd).into(),

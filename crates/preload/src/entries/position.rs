@@ -8,7 +8,7 @@ use std::ffi::{c_int, c_uint};
 use libc::{off_t, rlimit};
 
 use super::entry;
-use crate::{limit, real, table};
+use crate::{inside, limit, mounts, real, table, tracked};
 
 entry! { lseek = lseek64 = __lseek = llseek, (fd: c_int, by: off_t, whence: c_int) -> off_t {
     match table::with(fd, |it| it.seek(by, whence)) {
@@ -34,6 +34,25 @@ entry! { fdatasync, (fd: c_int) -> c_int {
         // SAFETY: no pointer is passed.
         _ => unsafe { real::fdatasync(fd) },
     }
+}}
+
+// The kernel writes back what it keeps, and does not ask who serves a mount.
+entry! { sync, () -> () {
+    // SAFETY: nothing is passed.
+    unsafe { real::sync() };
+    if let Some(_inside) = inside::enter() {
+        mounts::settle_all();
+    }
+}}
+
+entry! { syncfs, (fd: c_int) -> c_int {
+    // SAFETY: no pointer is passed.
+    let done = unsafe { real::syncfs(fd) };
+    if done == 0 && tracked::settle_mount(fd).is_none() {
+        real::set_errno(libc::EIO);
+        return -1;
+    }
+    done
 }}
 
 entry! { setrlimit = setrlimit64, (what: c_uint, new: *const rlimit) -> c_int {
