@@ -237,6 +237,44 @@ fn syncs_of_all_files_reach_the_server() {
     assert_sound(&pool);
 }
 
+const OVERWRITES: &str = r#"
+import os, sys
+fd = os.open(sys.argv[1] + "/file", os.O_RDWR)
+for i in range(100): os.pwrite(fd, b"mine", 0)
+"#;
+
+/// LD8: the path of the pool leads to another one, in a mount namespace, and that has a file of the same number.
+#[test]
+fn a_file_is_not_worked_on_in_another_pool() {
+    if !can_mount() {
+        return;
+    }
+    let places = [Place::new(), Place::new()];
+    let servers = places.each_ref().map(Place::start);
+    let files = places.each_ref().map(|place| place.at.join("file"));
+    let numbers = files.each_ref().map(|file| {
+        std::fs::write(file, "none").expect("written");
+        std::fs::metadata(file).expect("there").ino()
+    });
+    assert_eq!(numbers[0], numbers[1]);
+    let program = direct(&python(OVERWRITES, &places[0].at), &["--stat", "--json"]);
+    for (pool, is_direct) in [(&places[0].pool, true), (&places[1].pool, false)] {
+        let mut within = client("unshare");
+        within.args(["-m", "sh", "-ec", "mount --bind $0 $1; shift; exec \"$@\""]).args([pool, &places[0].pool]);
+        let output = within.arg(program.get_program()).args(program.get_args()).output().expect("it starts");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}");
+        let counts: serde_json::Value = serde_json::from_str(said.lines().last().expect("counts")).expect("counts");
+        assert_eq!(counts["direct"]["calls"].as_u64() > Some(0), is_direct, "{counts}");
+        let content = files.each_ref().map(|file| std::fs::read(file).expect("read"));
+        assert_eq!(content, [b"mine", b"none"]);
+    }
+    for (server, place) in servers.into_iter().zip(&places) {
+        server.interrupt();
+        assert_sound(&place.pool);
+    }
+}
+
 /// Stores where the pool is mapped, as a program does by mistake.
 const STRAY: &str = r#"
 import ctypes, os, re, sys

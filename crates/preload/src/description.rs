@@ -175,6 +175,10 @@ impl Description {
 
     /// Gives the offset to the kernel for good, by `fd`.
     pub fn surrender(&self, fd: c_int) {
+        #[cfg(test)]
+        if self.is_standard() && tests::is_planted(tests::Bug::KeptByChildren) {
+            return;
+        }
         if self.has_offset() || self.file.is_leased() || self.appends() {
             tracked::tell_size(fd);
         }

@@ -1,12 +1,31 @@
 //! Offsets, of a file that has no lease: every byte goes through the kernel, at the place that was claimed here.
 #![allow(unsafe_code)]
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::fd::{AsRawFd, RawFd};
+use std::panic::catch_unwind;
 
 use super::*;
 use crate::mounts::Mount;
+
+/// A mistake that a test plants, to show that the tests of standard output find it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Bug {
+    /// The kernel's offset does not move before a place is used.
+    NotClaimed,
+    /// It stays behind what was claimed and not written.
+    NotGivenBack,
+    /// Whoever else gets the descriptor meets claims of ours.
+    KeptByChildren,
+}
+
+thread_local!(static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) });
+
+pub(super) fn is_planted(bug: Bug) -> bool {
+    PLANTED.get() == Some(bug)
+}
 
 struct Opened {
     file: fs::File,
@@ -85,6 +104,18 @@ fn ld2_of_standard_output_a_place_that_was_not_written_is_given_back() {
     // SAFETY: no pointer is passed.
     let at = unsafe { libc::lseek(read_only.as_raw_fd(), 0, libc::SEEK_CUR) };
     assert_eq!((done, real::errno(), at), ((-1, false), libc::EBADF, 0));
+}
+
+#[test]
+fn canary_what_is_wrong_with_standard_output_is_found() {
+    let moments = ld2_of_standard_output_the_kernel_has_the_offset_at_every_moment as fn();
+    let given_back = ld2_of_standard_output_a_place_that_was_not_written_is_given_back as fn();
+    for (bug, test) in [(Bug::NotClaimed, moments), (Bug::NotGivenBack, given_back), (Bug::KeptByChildren, moments)] {
+        PLANTED.set(Some(bug));
+        let found = catch_unwind(test);
+        PLANTED.set(None);
+        assert!(found.is_err(), "{bug:?} was not found");
+    }
 }
 
 /// A stream that writes at the end does not ask where that is.
