@@ -6,6 +6,7 @@
 
 mod alternatives;
 mod applications;
+mod bare;
 mod barriers;
 mod buffer;
 mod buffering;

@@ -4,13 +4,14 @@
 use std::cell::RefCell;
 use std::time::Duration;
 
-use ferrite_medium::{Guard, Memory, Scheme};
+use ferrite_medium::Guard;
 
 use super::Scale;
 use super::copies::BARE;
 use super::load::{Load, Slice, Target};
-use super::stage::{Bare, Stage};
+use super::stage::Stage;
 use crate::Result;
+use crate::bare::Bare;
 use crate::buffer::Buffer;
 use crate::options::{Options, Steps};
 use crate::report::{Report, rows};
@@ -29,16 +30,15 @@ struct BareCopyOnWrite<'a> {
 
 impl Target for BareCopyOnWrite<'_> {
     fn read(&self, at: u64, into: &mut [u8]) -> Result<()> {
-        self.bare.read(at, into)
+        self.bare.read(at, into);
+        Ok(())
     }
 
     #[inline]
     fn write(&self, at: u64, from: &[u8]) -> Result<()> {
-        self.bare.write(at, from)?;
-        let words = from.len() as u64 / 4096;
-        let word_at = self.bare.at + self.words_at + at / 4096 * 8;
-        self.bare.memory.store(word_at, &from[..words as usize * 8], Scheme::Nt);
-        self.bare.memory.fence();
+        self.bare.write(at, from);
+        let words = from.len() / 4096;
+        self.bare.write(self.words_at + at / 4096 * 8, &from[..words * 8]);
         Ok(())
     }
 }

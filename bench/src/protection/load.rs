@@ -3,10 +3,10 @@
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-use ferrite_medium::{Access, Disk, Memory, Scheme};
+use ferrite_medium::{Access, Disk};
 
-use super::stage::Bare;
 use crate::Result;
+use crate::bare::Bare;
 use crate::buffer::Buffer;
 use crate::machine::preemptions;
 use crate::random::Random;
@@ -25,14 +25,13 @@ pub trait Target: Sync {
 impl Target for Bare {
     #[inline]
     fn read(&self, at: u64, into: &mut [u8]) -> Result<()> {
-        self.memory.load(self.at + at, into);
+        Bare::read(self, at, into);
         Ok(())
     }
 
     #[inline]
     fn write(&self, at: u64, from: &[u8]) -> Result<()> {
-        self.memory.store(self.at + at, from, Scheme::Nt);
-        self.memory.fence();
+        Bare::write(self, at, from);
         Ok(())
     }
 }

@@ -12,6 +12,7 @@ use ferrite_pool::layout::CHUNK;
 use ferrite_pool::{Format, Pool, Role};
 
 use crate::Result;
+use crate::bare::Bare;
 use crate::buffer::Buffer;
 use crate::scratch::Scratch;
 
@@ -26,14 +27,6 @@ pub struct Stage {
     /// The longest run of the disk's data in the pool.
     data: Span,
     _scratch: Scratch,
-}
-
-/// The data of the disk through an unguarded mapping, without a disk.
-pub struct Bare {
-    /// The mapping.
-    pub memory: Mapped,
-    /// Where the data starts.
-    pub at: u64,
 }
 
 impl Stage {
@@ -83,7 +76,7 @@ impl Stage {
 
     /// Its data without guard or disk, with every page of it touched.
     pub fn bare(&self) -> Result<Bare> {
-        Ok(Bare { memory: self.map(Guard::None)?, at: self.data.at })
+        Ok(Bare::new(Arc::new(self.map(Guard::None)?), self.data.at))
     }
 
     /// A mapping of the pool under `guard`, with every page of it touched.

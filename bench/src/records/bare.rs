@@ -1,14 +1,14 @@
-//! Files without a file system: the medium's own copy and fence on places of a mapping like a pool's, and nothing else.
-//! So it stands for what the machine allows.
+//! Files without a file system: places of a mapping like a pool's.
 
 use std::path::Path;
 use std::sync::Arc;
 
-use ferrite_medium::{Guard, MapOptions, Mapped, Memory, Scheme, Span};
+use ferrite_medium::{Guard, MapOptions, Mapped, Memory, Span};
 use ferrite_pool::layout::CHUNK;
 
 use super::{FRESH, Folder, Order, RecordFile, obey};
 use crate::Result;
+use crate::bare::Bare;
 use crate::scratch::Scratch;
 
 /// A mapping, every page of which has been touched.
@@ -19,12 +19,6 @@ pub struct BareFolder {
     /// Bytes of each.
     file_bytes: u64,
     _scratch: Scratch,
-}
-
-/// A place in it.
-pub struct BareFile {
-    memory: Arc<Mapped>,
-    at: u64,
 }
 
 impl BareFolder {
@@ -47,24 +41,24 @@ impl BareFolder {
 
     /// Files that were prepared lie one after the other; behind them, in equal parts, is room for those that are written
     /// anew.
-    fn file(&self, name: &str) -> BareFile {
+    fn file(&self, name: &str) -> Bare {
         let (kind, number) = name.rsplit_once('-').expect("files have numbers");
         let number: u64 = number.parse().expect("files have numbers");
         let (behind, memory) = (self.files * self.file_bytes, Arc::clone(&self.memory));
         let room = (memory.size() - behind) / self.files / CHUNK * CHUNK;
         let at = if kind == FRESH { behind + number * room } else { number * self.file_bytes };
-        BareFile { memory, at }
+        Bare::new(memory, at)
     }
 }
 
 impl Folder for BareFolder {
-    type File = BareFile;
+    type File = Bare;
 
-    fn create(&self, name: &str) -> Result<BareFile> {
+    fn create(&self, name: &str) -> Result<Bare> {
         Ok(self.file(name))
     }
 
-    fn open(&self, name: &str) -> Result<BareFile> {
+    fn open(&self, name: &str) -> Result<Bare> {
         Ok(self.file(name))
     }
 
@@ -77,17 +71,16 @@ impl Folder for BareFolder {
     }
 }
 
-impl RecordFile for BareFile {
+impl RecordFile for Bare {
     #[inline]
     fn read(&self, at: u64, into: &mut [u8]) -> Result<()> {
-        self.memory.load(self.at + at, into);
+        Bare::read(self, at, into);
         Ok(())
     }
 
     #[inline]
     fn write(&self, at: u64, from: &[u8]) -> Result<()> {
-        self.memory.store(self.at + at, from, Scheme::Nt);
-        self.memory.fence();
+        Bare::write(self, at, from);
         Ok(())
     }
 }
@@ -105,14 +98,14 @@ mod tests {
         let bytes = 1 << 20;
         folder.order(&Order::Prepare { files: 2, file_bytes: bytes }).expect("there is room");
         let names = [data(0), data(1), format!("{FRESH}-0"), format!("{FRESH}-1")];
-        let files: Vec<BareFile> = names.iter().map(|name| folder.create(name).expect("a place")).collect();
+        let files: Vec<Bare> = names.iter().map(|name| folder.create(name).expect("a place")).collect();
         for (number, file) in (1..).zip(&files) {
-            [0, bytes - 64].into_iter().for_each(|at| file.write(at, &[number; 64]).expect("within it"));
+            [0, bytes - 64].into_iter().for_each(|at| file.write(at, &[number; 64]));
         }
         for (number, file) in (1..).zip(&files) {
             for at in [0, bytes - 64] {
                 let mut found = [0; 64];
-                file.read(at, &mut found).expect("within it");
+                file.read(at, &mut found);
                 assert_eq!(found, [number; 64], "file {number} at {at}");
             }
         }

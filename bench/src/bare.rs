@@ -1,0 +1,31 @@
+//! The medium's own copy and fence at a place of a mapping, and nothing else: what the machine allows.
+
+use std::sync::Arc;
+
+use ferrite_medium::{Mapped, Memory, Scheme};
+
+/// A place in a mapping.
+pub struct Bare {
+    memory: Arc<Mapped>,
+    at: u64,
+}
+
+impl Bare {
+    /// Byte `at` of `memory` and what follows.
+    pub fn new(memory: Arc<Mapped>, at: u64) -> Self {
+        Self { memory, at }
+    }
+
+    /// Copies out what lies `at` bytes behind the place.
+    #[inline]
+    pub fn read(&self, at: u64, into: &mut [u8]) {
+        self.memory.load(self.at + at, into);
+    }
+
+    /// Copies to `at` bytes behind the place; durable on return.
+    #[inline]
+    pub fn write(&self, at: u64, from: &[u8]) {
+        self.memory.store(self.at + at, from, Scheme::Nt);
+        self.memory.fence();
+    }
+}
