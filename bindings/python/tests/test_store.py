@@ -63,6 +63,8 @@ def test_what_is_no_store_is_refused(tmp_path):
 
 def test_a_backup_is_restored(store, tmp_path):
     store.map("map")[b"key"] = b"value"
+    with pytest.raises(ferrite.FerriteError, match="holds a pool"):
+        store.backup(store.path)
     store.backup(tmp_path / "image")
     store.map("map").clear()
     store.finalize(defragment=True)

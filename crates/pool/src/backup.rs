@@ -8,7 +8,7 @@
 //!   cannot be stopped, but by a service that has them stand still with it: beside them a backup is refused, which costs
 //!   them nothing.
 //! - BK2. A file that was an image stays one: a new image is written beside it, read back, made durable, and only then
-//!   takes its name.
+//!   takes its name. A file that holds a pool stays one, too.
 //! - BK3. Before the first byte of the target changes, both its superblocks say, durably, that this image is being
 //!   restored; they say so until everything is durable. So after a crash it is not a pool until the same restore
 //!   has been run again, from the start, and finished.

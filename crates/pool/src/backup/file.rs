@@ -2,16 +2,18 @@
 
 use std::fs::File;
 use std::io::{BufReader, Seek};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use ferrite_medium::{Error as MediumError, Memory};
 
 use super::{Restore, Summary, Writers, restore, verify, write_image};
+use crate::layout::SUPERBLOCKS;
 use crate::owner::Progress;
-use crate::{Error, Partial, Pool, Result};
+use crate::{Error, Partial, Pool, Result, Superblock};
 
 /// Writes an image of `pool` to the file `path`, durable on return. It is written as a [`Partial`] and read back, so an
-/// older image there stays whole until the new one has its name (B2). Refused as [`super::backup`] is.
+/// older image there stays whole until the new one has its name (BK2). Refused as [`super::backup`] is.
 pub fn backup_to(
     pool: &Pool,
     path: &Path,
@@ -35,6 +37,7 @@ fn backup_beside(
     watch: &mut dyn FnMut(Progress) -> bool,
 ) -> Result<Summary> {
     let mut partial = Partial::begin(path, 0o600)?;
+    ensure_no_pool(path)?;
     let file = partial.file();
     let summary = write_image(pool, file, image, writers, watch)?;
     file.rewind().map_err(|error| MediumError::io("reading back the backup image", error))?;
@@ -44,6 +47,21 @@ fn backup_beside(
     }
     partial.finish()?;
     Ok(summary)
+}
+
+/// Refuses a file that holds a pool, perhaps the very one.
+fn ensure_no_pool(path: &Path) -> Result<()> {
+    let Ok(file) = File::open(path) else { return Ok(()) };
+    let is_superblock = |at| {
+        let mut bytes = [0; 128];
+        let read = file.read_exact_at(&mut bytes, at);
+        read.is_ok() && !matches!(Superblock::decode(&bytes), Err(Error::NotAPool(_)))
+    };
+    if SUPERBLOCKS.into_iter().any(is_superblock) {
+        let what = "holds a pool, of which nothing would be left: name another file for the image";
+        return Err(Error::Occupied(format!("{} {what}", path.display())));
+    }
+    Ok(())
 }
 
 /// Restores the image in the file `path` into `memory`, after all of it has verified.

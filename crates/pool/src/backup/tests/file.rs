@@ -59,6 +59,29 @@ fn stopped_in_the_middle_nothing_is_lost() {
     assert!(values(&open(&memory)) == values(&pool));
 }
 
+/// BK2: no image takes the place of a pool, not even its own's; of a damaged one neither.
+#[test]
+fn bk2_a_pool_is_not_lost_to_an_image() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("pool");
+    let (pool, _) = small();
+    let mut bytes = vec![0; 64 << 10];
+    pool.memory().load(0, &mut bytes);
+    for damaged in [None, Some(20), Some(4096 + 20), Some(0)] {
+        damaged.inspect(|at| bytes[*at] ^= 1);
+        fs::write(&path, &bytes).unwrap();
+        let refused = [backup_to(&pool, &path, IMAGE, &mut quiet), save_to(&pool, &path, IMAGE, &mut quiet)];
+        for refused in refused {
+            assert!(matches!(&refused, Err(Error::Occupied(why)) if why.contains("holds a pool")), "{refused:?}");
+        }
+        assert!(fs::read(&path).unwrap() == bytes);
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "nothing is left beside it");
+    }
+    fs::write(&path, b"text").unwrap();
+    backup_to(&pool, &path, IMAGE, &mut quiet).unwrap();
+    backup_to(&pool, &path, [8; 16], &mut quiet).unwrap();
+}
+
 /// A device or a folder does not lose its place to an image.
 #[test]
 fn what_is_no_file_keeps_its_place() {
