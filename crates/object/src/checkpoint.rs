@@ -68,7 +68,7 @@ impl Checkpoint {
 }
 
 /// The slots of even and of odd checkpoints.
-const SLOTS: [Role; 2] = [Role(2), Role(3)];
+pub(crate) const SLOTS: [Role; 2] = [Role(2), Role(3)];
 
 fn role(sequence: u64) -> Role {
     SLOTS[(sequence % 2) as usize]

@@ -9,7 +9,7 @@ use ferrite_pool::{Role, Tag, TagKind};
 use zerocopy::little_endian::{U16, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
-use crate::{Error, Result};
+use crate::{Error, Result, checkpoint};
 
 /// Bytes of a page of the pool.
 pub const PAGE: u64 = 4096;
@@ -96,6 +96,10 @@ impl Label {
         let size = if has_log { log_bytes.max(1).next_multiple_of(PAGE) } else { self.value_bytes };
         if has_log {
             parts.push(Part { role: Role::DATA, bytes: size });
+        }
+        if self.form == Form::Logged {
+            // It takes something in, however full the pool becomes (CK5).
+            parts.extend(checkpoint::SLOTS.map(|role| Part { role, bytes: PAGE }));
         }
         let attributes = self.encode().to_vec();
         Spec { name: name.into(), kind: TagKind::OBJECT.0, size, attributes, parts, has_log }

@@ -55,7 +55,7 @@ fn lg3_a_checkpoint_without_room_costs_no_change() {
     let memory = Arc::new(Hosted { memory: new_pool(Model::MAPPED), full: Arc::clone(&full) });
     let logging = Logging { checkpoint_records: 4, ..LOGGING };
     let queue = logged::<Unsaid>(&open_pool(&memory), logging).unwrap();
-    let push = |entry| queue.make(QueueBatch::default().push(End::Back, entry).bytes());
+    let push = |entry: &[u8]| queue.make(QueueBatch::default().push(End::Back, &entry.repeat(1500)).bytes());
     [b"a", b"b", b"c"].into_iter().for_each(|entry| push(entry).unwrap());
     full.store(true, SeqCst);
     push(b"d").unwrap();
@@ -117,6 +117,20 @@ fn ck5_a_full_store_takes_back_and_takes_again() {
     assert!(pool.put("other", &mut &[7; 64 << 10][..], &other).is_err(), "there is nothing left");
     assert_gives_back(&queue, &map);
     (0..40).for_each(|number| queue.push(End::Back, &entry(number)).unwrap());
+}
+
+/// What was made while there was room takes something in when there is none.
+#[test]
+fn ck5_a_new_object_has_room_of_its_own() {
+    let pool = open_pool(&new_pool(Model::MAPPED));
+    let (label, name) = (label::<Entries>().unwrap(), "made before");
+    label.spec(name, LOGGING.log_bytes).create(&pool).unwrap();
+    let _full = filled(&pool, |_| false);
+    let map = Map::new(Logged::open(pool.hold(name).unwrap(), LOGGING).unwrap());
+    for number in 0..1000_u32 {
+        map.put(&(number % 20).to_le_bytes(), &number.to_le_bytes().repeat(10)).unwrap();
+    }
+    assert_eq!(map.len(), 20);
 }
 
 #[test]
