@@ -300,6 +300,30 @@ int ferrite_log_cut(const ferrite_log *log, uint64_t number);
 /* Closes it. Null is ignored. */
 int ferrite_log_close(ferrite_log *log);
 
+/* ---- Salvage ---- */
+
+/* Calls visit with what of the object was damaged and given up when it was opened to salvage, and with where in the store
+ * that lay, until it returns not 0. Nothing was given up where visit is not called. */
+int ferrite_map_losses(const ferrite_map *map, int (*visit)(const char *what, uint64_t at, void *context),
+                       void *context);
+
+/* The same of a queue. */
+int ferrite_queue_losses(const ferrite_queue *queue, int (*visit)(const char *what, uint64_t at, void *context),
+                         void *context);
+
+/* The same of a bundle. */
+int ferrite_bundle_losses(const ferrite_bundle *bundle, int (*visit)(const char *what, uint64_t at, void *context),
+                          void *context);
+
+/* The same of a log. */
+int ferrite_log_losses(const ferrite_log *log, int (*visit)(const char *what, uint64_t at, void *context),
+                       void *context);
+
+/* Calls visit with the entries of a log that stood behind the damage, and their numbers. The log ends before the damage:
+ * copy them to where they are wanted. What is appended next takes the place of them. */
+int ferrite_log_rescued(const ferrite_log *log,
+                        int (*visit)(uint64_t number, const uint8_t *entry, size_t len, void *context), void *context);
+
 #ifdef __cplusplus
 }
 #endif

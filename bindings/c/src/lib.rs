@@ -11,5 +11,6 @@ mod bundle;
 mod log;
 mod map;
 mod queue;
+mod salvage;
 mod store;
 mod value;

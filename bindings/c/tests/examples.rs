@@ -223,6 +223,17 @@ fn bu1_bundles_change_as_one_and_lose_no_memory() {
     }
 }
 
+/// LG4, AL2: a salvage tells what it gave up.
+#[test]
+fn lg4_al2_what_is_damaged_is_told_and_what_is_left_is_read() {
+    let installed = Installed::new();
+    let program = installed.compile_from("tests", "salvage", false);
+    run(Command::new(&program).arg(installed.store("salvage.pool")), "");
+    if Command::new("valgrind").arg("--version").output().is_ok() {
+        run(valgrind(&program).arg(installed.store("checked.pool")), "");
+    }
+}
+
 /// A child of fork has its parent's pointers and mappings: two that store into one log would be the end of it.
 #[test]
 fn a_child_of_fork_leaves_its_parents_objects_alone() {

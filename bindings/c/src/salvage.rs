@@ -1,0 +1,62 @@
+//! What a salvage had to give up, and what it rescued.
+#![allow(unsafe_code)]
+
+use std::ffi::{CString, c_char, c_int, c_void};
+use std::sync::Arc;
+
+use ferrite_object::{Bundle, Error, Log, Loss, Map, Queue};
+
+use crate::call::{OK, Outcome, at};
+
+/// Called with what was damaged, and where.
+type Visitor = unsafe extern "C" fn(*const c_char, u64, *mut c_void) -> c_int;
+/// Called with an entry's number and bytes.
+type Rescuer = unsafe extern "C" fn(u64, *const u8, usize, *mut c_void) -> c_int;
+
+fn no_visitor() -> Error {
+    Error::Refused("the visitor is a null pointer".into())
+}
+
+/// Tells `losses` to `visit` until it has enough.
+///
+/// # Safety
+/// `visit` may be called with `context`.
+unsafe fn tell(losses: &[Loss], visit: Option<Visitor>, context: *mut c_void) -> Outcome {
+    let visit = visit.ok_or_else(no_visitor)?;
+    for loss in losses {
+        let what = CString::new(loss.what.as_str()).unwrap_or_default();
+        // SAFETY: the caller's promise; the string lives for the call.
+        if unsafe { visit(what.as_ptr(), loss.at, context) } != 0 {
+            break;
+        }
+    }
+    Ok(OK)
+}
+
+export! {
+    fn ferrite_map_losses(map: *const Map, visit: Option<Visitor>, context: *mut c_void) {
+        tell(at(map)?.logged().losses(), visit, context)
+    }
+
+    fn ferrite_queue_losses(queue: *const Queue, visit: Option<Visitor>, context: *mut c_void) {
+        tell(at(queue)?.logged().losses(), visit, context)
+    }
+
+    fn ferrite_bundle_losses(bundle: *const Bundle, visit: Option<Visitor>, context: *mut c_void) {
+        tell(at(bundle)?.logged().losses(), visit, context)
+    }
+
+    fn ferrite_log_losses(log: *const Arc<Log>, visit: Option<Visitor>, context: *mut c_void) {
+        tell(at(log)?.losses(), visit, context)
+    }
+
+    fn ferrite_log_rescued(log: *const Arc<Log>, visit: Option<Rescuer>, context: *mut c_void) {
+        let visit = visit.ok_or_else(no_visitor)?;
+        for (number, entry) in at(log)?.rescued() {
+            if visit(*number, entry.as_ptr(), entry.len(), context) != 0 {
+                break;
+            }
+        }
+        Ok(OK)
+    }
+}
