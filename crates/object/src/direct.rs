@@ -61,7 +61,10 @@ fn slot_bytes(value_bytes: usize) -> usize {
 
 /// What the label of such an object says.
 pub(crate) fn label(type_name: &str, value_bytes: usize) -> Result<Label> {
-    if value_bytes == 0 || value_bytes > VALUE_BYTES_MAX {
+    if value_bytes == 0 {
+        return Err(Error::Refused("a value that is updated in place has one byte at least".into()));
+    }
+    if value_bytes > VALUE_BYTES_MAX {
         let (bytes, bytes_max) = (value_bytes as u64, VALUE_BYTES_MAX as u64);
         return Err(Error::TooLarge { what: "a value that is updated in place", bytes, bytes_max });
     }

@@ -147,6 +147,7 @@ fn a_value_of_another_size_or_too_large_is_refused() {
     drop(it);
     assert!(matches!(open(&pool, 8, Scheme::Nt), Err(Error::WrongType { .. })));
     assert!(matches!(open(&pool, VALUE_BYTES_MAX + 1, Scheme::Nt), Err(Error::TooLarge { .. })));
+    assert!(matches!(open(&pool, 0, Scheme::Nt), Err(Error::Refused(_))));
 }
 
 #[test]
