@@ -38,6 +38,10 @@ fn a_trace_that_is_wrong_is_told_with_its_line() {
         let drive = ["sim", "ftl", "--trace", trace, "--blocks", "8+4", "--block", "16K"];
         assert!(refused(ferrite().args(drive), 1).contains(said), "{said}");
     }
+    fs::write(trace, "W 30 4\nW 0 4000000000\n").expect("written");
+    let drive = ["sim", "ftl", "--trace", trace, "--blocks", "8+4", "--block", "16K", "--wrap"];
+    let said = refused(ferrite().args(drive), 1);
+    assert!(said.contains("trace:2: page 3999999999 lies beyond"), "more than the drive, round and round: {said}");
     refused(ferrite().args(["sim", "ftl", "--trace", trace, "--blocks", "8"]), 2);
     refused(ferrite().args(["sim", "ftl", "--trace", trace, "--blocks", "8+1"]), 2);
 }

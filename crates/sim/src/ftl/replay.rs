@@ -7,7 +7,8 @@ use crate::{Error, Result};
 /// How a trace is replayed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Replay {
-    /// Pages beyond the drive are taken modulo its size; without it they are refused.
+    /// Pages beyond the drive are taken modulo its size; without it they are refused. A request of more pages than the
+    /// drive has is refused always.
     pub wraps: bool,
 }
 
@@ -63,7 +64,7 @@ impl Replay {
             Kind::Trim => (span.at.div_ceil(page_bytes), end / page_bytes),
             Kind::Read | Kind::Write => (span.at / page_bytes, end.div_ceil(page_bytes)),
         };
-        if !self.wraps && last > pages && last > first {
+        if last > first && (last - first > pages || !self.wraps && last > pages) {
             return Err(Error::Beyond { page: last - 1, pages: pages as u32 });
         }
         for page in first..last {
