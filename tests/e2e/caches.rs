@@ -112,3 +112,51 @@ fn an_interrupted_study_prints_what_it_knows() {
     let report: Value = serde_json::from_str(&output).expect("JSON");
     assert_eq!(report["policies"][0]["policy"], "lru");
 }
+
+/// What is recorded in part gives figures of that part, and is no success.
+#[test]
+fn a_program_that_becomes_another_or_is_killed_is_told() {
+    if !std::path::Path::new("/usr/bin/qemu-x86_64").exists() {
+        println!("skipped: qemu-user is not installed");
+        return;
+    }
+    for script in ["exec sort /dev/null", "kill -9 $$"] {
+        let output = ferrite().args(["sim", "llc", "--json", "--policy", "lru", "sh", "-c", script]).output();
+        let output = output.expect("it runs");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{script}: {said}");
+        assert!(said.contains("what it did then is missing"), "{script}: {said}");
+        let report: Value = serde_json::from_slice(&output.stdout).expect("the figures of what was seen");
+        assert_eq!(report["policies"][0]["policy"], "lru");
+    }
+}
+
+/// Nobody's trace is written over by what is made of it.
+#[test]
+fn a_trace_is_not_written_onto_itself() {
+    let folder = folder(true);
+    let path = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
+    let (accesses, blocks, linked) = (path("accesses"), path("blocks"), path("linked"));
+    fs::write(&accesses, "0 1000\n1 2000\n").expect("written");
+    fs::write(&blocks, "W 0 4\n").expect("written");
+    std::os::unix::fs::symlink(&accesses, &linked).expect("made");
+    refused(ferrite().args(["sim", "llc", "--trace", &accesses, "--save", &linked]), 2);
+    refused(ferrite().args(["sim", "convert", &blocks, &blocks, "--as", "iolog"]), 2);
+    refused(ferrite().args(["sim", "convert", &accesses, &linked, "--as", "compact"]), 2);
+    assert_eq!(fs::read_to_string(&accesses).expect("there"), "0 1000\n1 2000\n");
+    assert_eq!(fs::read_to_string(&blocks).expect("there"), "W 0 4\n");
+}
+
+/// A plot that cannot be drawn costs nobody the figures.
+#[test]
+fn figures_are_printed_whatever_becomes_of_the_plot() {
+    let folder = folder(true);
+    let trace = folder.path().join("trace");
+    fs::write(&trace, "0 1000\n1 2000\n").expect("written");
+    let mut command = ferrite();
+    command.args(["sim", "llc", "--json", "--plot", "/nowhere/plot.svg", "--trace"]).arg(&trace);
+    let output = command.output().expect("it runs");
+    assert_eq!(output.status.code(), Some(1));
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(report["events"], 3);
+}

@@ -1,7 +1,7 @@
 //! A running program as a source of events: QEMU's user mode with a plugin of ours, which has the first level within
 //! itself and sends what passes it down a pipe. Nothing is kept on disk.
 //!
-//! Each thread of the program is a core. Processes that it starts are not recorded. What the kernel reads and writes on
+//! Each thread of the program is a core. Processes that it starts are not recorded, nor what it becomes by exec. What the kernel reads and writes on
 //! the program's behalf is not seen. Threads mix as they run, so only programs of one thread repeat exactly; and those
 //! too only as far as their addresses do.
 
@@ -15,6 +15,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, RawFd};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::cache::{End, Event};
@@ -59,6 +60,7 @@ pub struct Recording {
 pub struct Running {
     child: Arc<Mutex<Child>>,
     writer: Arc<Mutex<Option<io::PipeWriter>>>,
+    is_whole: Arc<AtomicBool>,
 }
 
 impl Program {
@@ -83,7 +85,8 @@ impl Program {
             command.stdout(io::stderr());
         }
         let child = command.spawn().map_err(Error::io(format!("starting {}", command.get_program().display())))?;
-        let program = Running { child: Arc::new(Mutex::new(child)), writer: Arc::new(Mutex::new(Some(writer))) };
+        let (child, writer) = (Arc::new(Mutex::new(child)), Arc::new(Mutex::new(Some(writer))));
+        let program = Running { child, writer, is_whole: Arc::default() };
         program.clone().watch(plugin);
         Ok(Recording { pipe, program, accesses: 0, begun: false, ended: false, bytes: Vec::new() })
     }
@@ -110,6 +113,11 @@ impl Running {
             self.end();
         }
         self.child.lock().expect("nobody panicked").wait().ok()
+    }
+
+    /// Whether it was recorded to its end. One that is killed is not, nor one that becomes another program (exec).
+    pub fn is_whole(&self) -> bool {
+        self.is_whole.load(Ordering::Relaxed)
     }
 
     /// How it ended, if it has.
@@ -166,7 +174,11 @@ impl Recording {
     }
 
     fn frame(&mut self, into: &mut Vec<Event>) -> Result<bool> {
-        if !self.words(1)? || self.word(0) == LAST {
+        if !self.words(1)? {
+            return Ok(false);
+        }
+        if self.word(0) == LAST {
+            self.program.is_whole.store(true, Ordering::Relaxed);
             return Ok(false);
         }
         let count = self.word(0);

@@ -18,6 +18,9 @@ pub struct Shape {
 /// Events that are sent at once: few enough that threads mix about as they ran.
 const FRAME: usize = 2048;
 
+/// More than so many, as a large first level writes back at the end, are several frames.
+const FRAME_MAX: usize = 1 << 16;
+
 /// How far the largest access, of 16 bytes, reaches beyond its first byte.
 const REACH: u64 = 15;
 
@@ -81,7 +84,13 @@ impl Core {
     #[cold]
     fn send(&mut self) {
         let mut pipe = self.pipe.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        pipe.send(std::mem::take(&mut self.accesses), &self.events);
+        let mut accesses = std::mem::take(&mut self.accesses);
+        for events in self.events.chunks(FRAME_MAX) {
+            pipe.send(std::mem::take(&mut accesses), events);
+        }
+        if accesses > 0 {
+            pipe.send(accesses, &[]);
+        }
         self.events.clear();
     }
 }

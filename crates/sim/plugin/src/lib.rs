@@ -30,7 +30,7 @@ use crate::core::{Core, Shape};
 use crate::pipe::Pipe;
 use crate::qemu::{Block, Id, MemoryAccess};
 
-/// Threads that can be told apart. One more ends the recording with a message.
+/// Threads at a time that can be told apart. One more ends the program with a message.
 const CORES: usize = 1024;
 
 /// The version of QEMU's interface that this speaks; 7.2 and all newer ones accept it.
@@ -142,9 +142,16 @@ extern "C" fn ended(_: Id, _: *mut c_void) {
 
 #[inline]
 fn core_of(thread: u32) -> Option<&'static mut Core> {
-    let place = CORE.get(thread as usize)?;
+    let place = CORE.get(thread as usize).unwrap_or_else(|| too_many());
     // SAFETY: 1: QEMU numbers its threads, so this number is that of the thread that is here; the core is never freed.
     unsafe { place.load(Ordering::Relaxed).as_mut() }.or_else(|| new_core(place))
+}
+
+/// What they did would be missing.
+#[cold]
+fn too_many() -> ! {
+    eprintln!("ferrite: recording: the program has more than {CORES} threads at a time");
+    std::process::abort()
 }
 
 #[cold]

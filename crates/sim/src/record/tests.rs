@@ -13,11 +13,15 @@ fn program(words: &[&str]) -> Program {
 
 /// All events of a program, and its accesses; none where QEMU is missing.
 fn recorded(words: &[&str]) -> Option<(Vec<Event>, u64)> {
+    recorded_behind(first(), words)
+}
+
+fn recorded_behind(first: First, words: &[&str]) -> Option<(Vec<Event>, u64)> {
     if let Err(error) = place::qemu() {
         println!("recording was not tested: {error}");
         return None;
     }
-    let mut recording = program(words).start(first()).expect("it runs");
+    let mut recording = program(words).start(first).expect("it runs");
     let mut events = Vec::new();
     while recording.read(&mut events).expect("it is whole") {}
     Some((events, recording.accesses()))
@@ -35,6 +39,16 @@ fn a_program_is_recorded_to_its_end() {
     assert!(events.len() > 10_000 && (events.len() as u64) < accesses / 10, "{} events", events.len());
     let writes = events.iter().filter(|event| event.is_write()).count();
     assert!(writes > 1000 && writes < events.len(), "{writes} writes of {}", events.len());
+}
+
+/// A first level that holds more dirty lines at the end than a frame may have events.
+#[test]
+fn what_a_large_first_level_writes_back_arrives() {
+    let shape = Shape { bytes: 256 << 20, ways: 16, line_bytes: 64 };
+    let words = ["perl", "-e", "my $x = 'a' x 80_000_000; exit length($x) != 80_000_000"];
+    let Some((events, _)) = recorded_behind(First { shape, ..first() }, &words) else { return };
+    let writes = events.iter().filter(|event| event.is_write()).count();
+    assert!(writes > 80_000_000 / 64, "{writes} lines");
 }
 
 /// What runs in vain must end, and say why.

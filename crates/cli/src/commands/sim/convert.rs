@@ -11,6 +11,7 @@ use ferrite_pool::owner::Progress;
 use ferrite_sim::Input;
 use ferrite_sim::block_trace::{Format, Reader, ReaderOptions, Writer};
 
+use super::apart;
 use super::ftl::device;
 use crate::bar::Bar;
 use crate::outcome::Outcome;
@@ -53,6 +54,7 @@ enum As {
 impl Convert {
     /// Does it.
     pub fn run(self) -> Outcome {
+        apart(&self.from, &self.to)?;
         stop::watch()?;
         match self.format {
             As::Blocks(format) => self.blocks(format),

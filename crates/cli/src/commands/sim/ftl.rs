@@ -119,13 +119,13 @@ struct Report {
 impl Ftl {
     /// Does it.
     pub fn run(self) -> Outcome {
-        stop::watch()?;
         let scheme = self.scheme()?;
         let shape = self.shape.shape()?;
         let spec = Spec { scheme, shape, timing: self.timing };
         let mut drive = spec.build().map_err(|why| Failure::Usage(why.to_string()))?;
         let options = ReaderOptions { page_bytes: shape.page_bytes, format: self.format, device: self.device };
         let mut trace = Ahead::new(Reader::new(Input::open(&self.trace)?, options)?);
+        stop::watch()?;
         if self.prefill {
             drive.prefill()?;
         }

@@ -14,6 +14,7 @@ use ferrite_sim::record::{Program, Running};
 use ferrite_sim::trace::{self, Filter, Filtered, First, Form, Reading, Source, Writer};
 use ferrite_sim::{Error, Input};
 
+use super::apart;
 use crate::bar::Bar;
 use crate::commands::print;
 use crate::outcome::{Failure, Outcome};
@@ -123,6 +124,22 @@ impl What {
         Ok((Box::new(Filter::new(reader, first)?), None))
     }
 
+    /// Waits for the program, and tells how it ended; whether it was recorded to its end.
+    fn finish(&self, program: &Running, end: End) -> bool {
+        if let Some(status) = program.finish(end).filter(|status| !status.success()) {
+            remark!("ferrite: {} ended with {status}", self.name());
+        }
+        let is_whole = end == End::Stopped || program.is_whole();
+        if !is_whole {
+            remark!(
+                "ferrite: {} was killed or became another program (exec), and what it did then is missing: record that \
+                 program by its own name",
+                self.name()
+            );
+        }
+        is_whole
+    }
+
     fn name(&self) -> String {
         let words = || self.program.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
         self.trace.as_ref().map_or_else(words, |trace| trace.display().to_string())
@@ -133,25 +150,26 @@ impl Llc {
     /// Does it.
     pub fn run(self) -> Outcome {
         let mut study = Study::new(self.model()?).map_err(|error| Failure::Usage(error.to_string()))?;
-        stop::watch()?;
+        if let (Some(from), Some(to)) = (&self.what.trace, &self.save) {
+            apart(from, to)?;
+        }
         let (source, running) = self.what.source()?;
+        stop::watch()?;
         let end = self.consume(&mut study, source)?;
-        if let Some(status) = running.and_then(|running| running.finish(end)).filter(|status| !status.success()) {
-            remark!("ferrite: {} ended with {status}", self.what.name());
-        }
+        let is_whole = running.is_none_or(|running| self.what.finish(&running, end));
         let mut report = study.finish(&self.what.name());
-        if let Some(path) = &self.plot {
-            show::plot(&report, path)?;
-        }
+        let drawn = self.plot.as_ref().map_or(Ok(()), |path| show::plot(&report, path));
         if self.json && !self.policies.is_empty() && self.policies.iter().all(|name| name != "lru") {
             report.policies.retain(|one| one.policy != "lru");
         }
         print(self.json, &report, |report| show::table(report, &self.memory()))?;
         if end == End::Stopped {
             remark!("ferrite: interrupted: this is what was known after {} events", report.events);
+        }
+        if end == End::Stopped || !is_whole {
             return Err(Failure::Reported);
         }
-        Ok(())
+        drawn
     }
 
     fn consume(&self, study: &mut Study, source: Box<dyn Source>) -> Outcome<End> {
@@ -162,9 +180,9 @@ impl Llc {
         };
         let (bar, started) = (Bar::new(), std::time::Instant::now());
         let mut watch = |seen: Seen| bar.show(&progress(seen, started.elapsed().as_secs_f64()));
-        let end = study.consume(source, keep, &mut watch)?;
+        let end = study.consume(source, keep, &mut watch);
         kept.map(Writer::finish).transpose()?;
-        Ok(end)
+        Ok(end?)
     }
 
     fn model(&self) -> Outcome<Model> {
