@@ -15,6 +15,7 @@ mod wide;
 
 use std::ops::Range;
 
+pub(super) use lanes::equal;
 pub use narrow::Narrow;
 pub use wide::Wide;
 

@@ -4,8 +4,8 @@
 //! Each line has a class: what was done to it, how often it was found, and what its neighbourhood is like. [`Reuse`]
 //! learns for each class after how many accesses to the set such lines come back, and from that what keeping one of
 //! such an age gains for each access that it stays. A writeback counts as several misses: as many as [`Allowance`] finds
-//! can be afforded, for in one set of four a [`Shadow`] tells what LRU would have done; where there would be more misses
-//! or writebacks than LRU has, it does as LRU does. [`Ghosts`] remember what left, in one set of sixteen.
+//! can be afforded, for in one set of sixteen a [`Shadow`] tells what LRU would have done; where there would be more misses
+//! or writebacks than LRU has, it does as LRU does. In the same sets [`Ghosts`] remember what left.
 //! docs/policy.md tells what all this takes in hardware, and where it fails.
 //!
 //! 1. The line that is worth least leaves, the least recent of equals. Before anything is learned, and while what is
@@ -16,6 +16,7 @@
 
 mod allowance;
 mod ghosts;
+mod lines;
 mod regions;
 mod reuse;
 mod shadow;
@@ -25,20 +26,18 @@ use crate::cache::Geometry;
 use crate::cache::set::{Rank, Set};
 use allowance::Allowance;
 use ghosts::Ghosts;
+use lines::{Line, Lines};
 use regions::{Kind, Regions};
-use reuse::Reuse;
+use reuse::{NO_CLASS, Reuse};
 use shadow::{Lru, Shadow};
 
 /// The greatest age of a line: of one that is older too, and of one that was not written.
 const AGE_MAX: u8 = u8::MAX;
 
-/// One set of so many has ghosts.
-const SAMPLED: usize = 16;
+/// One set of so many is watched: it has ghosts and a shadow.
+const WATCHED: usize = 16;
 
-/// One set of so many has a shadow.
-const WATCHED: usize = 4;
-
-/// Accesses to sets with ghosts from one learning to the next.
+/// Accesses to watched sets from one learning to the next.
 const PERIOD: u64 = 512;
 
 /// One of the first learnings comes when so many were seen, and then at each doubling.
@@ -54,28 +53,17 @@ pub struct Worth<S, const W: usize> {
     turns: Vec<Turn>,
     used: Reuse,
     written: Reuse,
-    ghosts: Vec<Ghosts>,
-    shadows: Vec<Shadow<S>>,
+    watched: Vec<(Ghosts, Shadow<S>)>,
     regions: Regions,
     allowance: Allowance,
     seen: u64,
 }
 
-/// What is known of the lines of a set, by way: see [`Line`].
-#[derive(Clone)]
-#[repr(align(64))]
-struct Lines<const W: usize> {
-    used_age: [u8; W],
-    written_age: [u8; W],
-    used_class: [u8; W],
-    written_class: [u8; W],
-}
-
 /// How far a set is.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Turn {
-    /// Accesses until its lines grow older.
-    wait: u8,
+    /// Accesses, from 0 again after each 256.
+    clock: u8,
     /// Ways that were filled.
     filled: u8,
 }
@@ -83,27 +71,6 @@ struct Turn {
 /// Accesses to a set of a kind with so many ways that make its lines older by one.
 const fn step(ways: usize) -> u8 {
     (ways / 4) as u8
-}
-
-/// What is known of a line.
-#[derive(Clone, Copy)]
-struct Line {
-    /// Since it was used.
-    used_age: u8,
-    /// Since it was written; [`AGE_MAX`] if it was not.
-    written_age: u8,
-    used_class: u8,
-    written_class: u8,
-}
-
-impl Line {
-    const NEW: Self = Self { used_age: 0, written_age: AGE_MAX, used_class: 0, written_class: 0 };
-
-    #[inline]
-    fn grow_older(&mut self) {
-        self.used_age = self.used_age.saturating_add(1);
-        self.written_age = self.written_age.saturating_add(1);
-    }
 }
 
 /// An access, as classes see it.
@@ -124,11 +91,10 @@ impl<S: Set, const W: usize> Worth<S, W> {
         Self {
             geometry,
             sets: vec![Lines::EMPTY; sets],
-            turns: vec![Turn { wait: step(W), filled: 0 }; sets],
-            used: Reuse::new(USED_CLASSES),
-            written: Reuse::new(WRITTEN_CLASSES),
-            ghosts: (0..sets.div_ceil(SAMPLED)).map(|_| Ghosts::of(W)).collect(),
-            shadows: vec![Shadow::EMPTY; sets.div_ceil(WATCHED)],
+            turns: vec![Turn::default(); sets],
+            used: Reuse::new(),
+            written: Reuse::new(),
+            watched: (0..sets.div_ceil(WATCHED)).map(|_| (Ghosts::of(W), Shadow::EMPTY)).collect(),
             regions: Regions::default(),
             allowance: Allowance::default(),
             seen: 0,
@@ -138,40 +104,33 @@ impl<S: Set, const W: usize> Worth<S, W> {
     #[inline]
     fn touch(&mut self, touch: Touch) {
         let (lines, turn) = (&mut self.sets[touch.set], &mut self.turns[touch.set]);
-        turn.wait -= 1;
-        if turn.wait == 0 {
-            turn.wait = step(W);
-            lines.grow_older();
-        }
-        let mut line = if touch.is_hit { lines.line(touch.way) } else { Line::NEW };
-        if touch.is_hit && !touch.set.is_multiple_of(SAMPLED) {
+        turn.clock = turn.clock.wrapping_add(1);
+        let steps = u8::from(turn.clock.is_multiple_of(step(W)));
+        let mut line = if touch.is_hit { lines.line(touch.way).older_by(steps) } else { Line::NEW };
+        lines.grow_older(steps);
+        if touch.is_hit && !touch.set.is_multiple_of(WATCHED) {
             self.used.came_back(line.used_class, line.used_age);
-            if touch.is_write && touch.was_dirty {
-                self.written.came_back(line.written_class, line.written_age);
-            }
+            let again = if touch.is_write { line.written_class } else { NO_CLASS };
+            self.written.came_back(again, line.written_age);
         }
         let found = (found(line.used_class) + u8::from(touch.is_hit && !touch.is_write)).min(FOUND_MAX);
         line.used_class = used_class(&touch, found, self.regions.level(touch.line, Kind::Used));
         line.used_age = 0;
+        let class = written_class(line.written_age, found, self.regions.level(touch.line, Kind::Written));
         if touch.is_write {
-            let level = self.regions.level(touch.line, Kind::Written);
-            line.written_class = written_class(line.written_age, found, level);
-            line.written_age = 0;
+            (line.written_class, line.written_age) = (class, 0);
         }
-        self.sets[touch.set].put(touch.way, line);
+        lines.put(touch.way, line);
         if touch.set.is_multiple_of(WATCHED) {
-            let shadow = &mut self.shadows[touch.set / WATCHED];
-            let lru = shadow.access(print(touch.line), touch.is_write, self.geometry.ways);
-            let own = Lru { misses: !touch.is_hit, dirties: touch.is_write && !touch.was_dirty };
-            self.allowance.access(lru, own);
-        }
-        if touch.set.is_multiple_of(SAMPLED) {
-            self.sample(&touch, line);
+            self.watch(&touch, line);
         }
     }
 
-    fn sample(&mut self, touch: &Touch, line: Line) {
-        let ghosts = &mut self.ghosts[touch.set / SAMPLED];
+    fn watch(&mut self, touch: &Touch, line: Line) {
+        let (ghosts, shadow) = &mut self.watched[touch.set / WATCHED];
+        let lru = shadow.access(print(touch.line), touch.is_write, self.geometry.ways);
+        let own = Lru { misses: !touch.is_hit, dirties: touch.is_write && !touch.was_dirty };
+        self.allowance.access(lru, own);
         let met = ghosts.meet(touch.line, touch.is_write, line);
         for (kind, reuse) in [(Kind::Used, &mut self.used), (Kind::Written, &mut self.written)] {
             if let Some((class, age)) = met.again(kind) {
@@ -197,11 +156,10 @@ impl<S: Set, const W: usize> Worth<S, W> {
     fn least(&self, set: &impl Set, lines: &Lines<W>, weight: u32) -> Rank {
         let last = W as u32 - 1;
         let all = (0..self.geometry.ways).map(|rank| {
-            let way = set.way(rank) % W;
-            let used = self.used.worth(lines.used_class[way], lines.used_age[way]) * Allowance::ONE;
-            let saved = self.written.worth(lines.written_class[way], lines.written_age[way]) * weight;
-            let worth = used + saved * (set.dirty() >> rank & 1) as u32;
-            worth * W as u32 + (last - rank)
+            let line = lines.line(set.way(rank) % W);
+            let used = self.used.worth(line.used_class, line.used_age) * Allowance::ONE;
+            let saved = self.written.worth(line.written_class, line.written_age) * weight;
+            (used + saved) * W as u32 + (last - rank)
         });
         last - all.min().unwrap_or(last) % W as u32
     }
@@ -211,20 +169,18 @@ impl<S: Set, const W: usize> Policy for Worth<S, W> {
     #[inline]
     fn victim<T: Set>(&mut self, set: &T, miss: Miss) -> Rank {
         let at = self.geometry.set_in_bank(miss.line);
-        let turn = &mut self.turns[at];
-        if u32::from(turn.filled) < self.geometry.ways {
+        let (last, turn) = (self.geometry.ways - 1, &mut self.turns[at]);
+        if u32::from(turn.filled) <= last {
             turn.filled += 1;
-            return self.geometry.ways - 1;
+            return last;
         }
         let lines = &self.sets[at];
         let weight = self.allowance.weight().filter(|_| self.seen >= FIRST);
-        let least = weight.map_or(self.geometry.ways - 1, |weight| self.least(set, lines, weight));
-        if !at.is_multiple_of(SAMPLED) {
+        let least = weight.map_or(last, |weight| self.least(set, lines, weight));
+        if !at.is_multiple_of(WATCHED) {
             let line = lines.line(set.way(least));
             self.used.left(line.used_class, line.used_age);
-            if set.dirty() >> least & 1 != 0 {
-                self.written.left(line.written_class, line.written_age);
-            }
+            self.written.left(line.written_class, line.written_age);
         }
         least
     }
@@ -242,42 +198,8 @@ impl<S: Set, const W: usize> Policy for Worth<S, W> {
     #[inline]
     fn filled(&mut self, way: usize, miss: Miss) {
         let Miss { line, is_write, .. } = miss;
-        self.touch(Touch {
-            line,
-            set: self.geometry.set_in_bank(line),
-            way,
-            is_write,
-            is_hit: false,
-            was_dirty: false,
-        });
-    }
-}
-
-impl<const W: usize> Lines<W> {
-    const EMPTY: Self = Self { used_age: [0; W], written_age: [AGE_MAX; W], used_class: [0; W], written_class: [0; W] };
-
-    #[inline]
-    fn line(&self, way: usize) -> Line {
-        Line {
-            used_age: self.used_age[way],
-            written_age: self.written_age[way],
-            used_class: self.used_class[way],
-            written_class: self.written_class[way],
-        }
-    }
-
-    #[inline]
-    fn put(&mut self, way: usize, line: Line) {
-        self.used_age[way] = line.used_age;
-        self.written_age[way] = line.written_age;
-        self.used_class[way] = line.used_class;
-        self.written_class[way] = line.written_class;
-    }
-
-    #[inline]
-    fn grow_older(&mut self) {
-        self.used_age = self.used_age.map(|age| age.saturating_add(1));
-        self.written_age = self.written_age.map(|age| age.saturating_add(1));
+        let set = self.geometry.set_in_bank(line);
+        self.touch(Touch { line, set, way, is_write, is_hit: false, was_dirty: false });
     }
 }
 
@@ -293,6 +215,8 @@ const USED_CLASSES: usize = regions::LEVELS * (FOUND_MAX as usize + 1) * 4;
 /// Levels of a neighbourhood, times how long before the line had been written, times whether a read has found it.
 const WRITTEN_CLASSES: usize = regions::LEVELS * 16;
 
+const _: () = assert!(USED_CLASSES <= NO_CLASS as usize && WRITTEN_CLASSES <= NO_CLASS as usize);
+
 #[inline]
 fn used_class(touch: &Touch, found: u8, level: u8) -> u8 {
     let is_dirty = touch.was_dirty || touch.is_write;
@@ -307,15 +231,24 @@ fn found(used_class: u8) -> u8 {
 
 #[inline]
 fn written_class(age: u8, found: u8, level: u8) -> u8 {
-    let before = match age {
-        0..2 => 0,
-        2..4 => 1,
-        4..8 => 2,
-        8..16 => 3,
-        16..40 => 4,
-        40..100 => 5,
-        100..AGE_MAX => 6,
-        AGE_MAX => 7,
-    };
-    (level << 3 | before) << 1 | u8::from(found > 0)
+    (level << 3 | BEFORE[usize::from(age)]) << 1 | u8::from(found > 0)
 }
+
+/// For each age of a write in which of eight steps it is.
+static BEFORE: [u8; 256] = {
+    let (mut before, mut age) = ([0; 256], 0);
+    while age < 256 {
+        before[age] = match age {
+            0..2 => 0,
+            2..4 => 1,
+            4..8 => 2,
+            8..16 => 3,
+            16..40 => 4,
+            40..100 => 5,
+            100..255 => 6,
+            _ => 7,
+        };
+        age += 1;
+    }
+    before
+};

@@ -1,12 +1,18 @@
-//! Sixteen numbers compared with one, in a few instructions.
+//! Numbers compared with one, sixteen in a few instructions.
 //!
 //! Every access does it first, and compilers make fifty instructions of a loop that says the same.
 #![allow(unsafe_code)]
 
-/// Which of sixteen hashes equal `print`, a bit each.
+/// Which of at most 64 numbers, some times sixteen, equal `wanted`, a bit each.
+#[inline]
+pub fn equal(numbers: &[u16], wanted: u16) -> u64 {
+    let (sixteens, _) = numbers.as_chunks::<16>();
+    sixteens.iter().rev().fold(0, |found, sixteen| found << 16 | equal_of_sixteen(sixteen, wanted))
+}
+
 #[cfg(target_arch = "x86_64")]
 #[inline]
-pub fn equal(prints: &[u16; 16], print: u16) -> u64 {
+fn equal_of_sixteen(prints: &[u16; 16], print: u16) -> u64 {
     // SAFETY: every processor of this architecture has SSE2.
     unsafe { by_sse2(prints, print) }
 }
@@ -23,9 +29,8 @@ fn by_sse2(prints: &[u16; 16], print: u16) -> u64 {
     _mm_movemask_epi8(_mm_packs_epi16(low, high)).cast_unsigned().into()
 }
 
-/// Which of sixteen hashes equal `print`, a bit each.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline]
-pub fn equal(prints: &[u16; 16], print: u16) -> u64 {
+fn equal_of_sixteen(prints: &[u16; 16], print: u16) -> u64 {
     prints.iter().rev().fold(0, |found, known| found << 1 | u64::from(*known == print))
 }

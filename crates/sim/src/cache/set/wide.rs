@@ -47,8 +47,7 @@ impl Set for Wide {
 
     #[inline]
     fn matches(&self, print: u16) -> u64 {
-        let (sixteens, _) = self.prints.as_chunks::<16>();
-        sixteens.iter().rev().fold(0, |found, sixteen| found << 16 | equal(sixteen, print))
+        equal(&self.prints, print)
     }
 
     #[inline]

@@ -128,8 +128,8 @@ impl Bank {
             written: Reuse::default(),
             averages: HashMap::new(),
             shadows: vec![Vec::new(); sets],
-            misses: 16 * 64,
-            writebacks: 2 * 64,
+            misses: 4 * 64,
+            writebacks: 32,
             is_spent: false,
             seen: 0,
             counted: Counted::default(),
@@ -148,7 +148,7 @@ impl Bank {
     }
 
     fn weight(&self) -> u64 {
-        WEIGHTS[(self.misses / (16 * 64)) as usize]
+        WEIGHTS[(self.misses / (4 * 64)) as usize]
     }
 
     /// In steps of four accesses, or of sixteen.
@@ -207,10 +207,8 @@ impl Bank {
         }
         self.renew(set, &mut story, is_write, place.is_some());
         self.sets[set].insert(0, story);
-        if set.is_multiple_of(4) {
-            self.watch(set, story.line, is_write, own);
-        }
         if set.is_multiple_of(16) {
+            self.watch(set, story.line, is_write, own);
             self.sample(set, story, is_write);
         }
     }
@@ -247,10 +245,10 @@ impl Bank {
         let count = |yes: bool, parts: i64| if yes { parts } else { 0 };
         self.misses += count(place.is_none(), 67) - count(own.0, 64);
         self.writebacks += count(is_write && !was_dirty, 65) - count(own.1, 64);
-        self.misses = self.misses.clamp(-64 * 64, 24 * 16 * 64 - 1);
-        self.writebacks = self.writebacks.clamp(-64 * 64, 256 * 64);
+        self.misses = self.misses.clamp(-16 * 64, 24 * 4 * 64 - 1);
+        self.writebacks = self.writebacks.clamp(-16 * 64, 64 * 64);
         self.is_spent = match self.is_spent {
-            true => self.misses < 16 * 64 || self.writebacks < 2 * 64,
+            true => self.misses < 4 * 64 || self.writebacks < 32,
             false => self.misses < 0 || self.writebacks < 0,
         };
     }

@@ -23,16 +23,16 @@ const MISS_EXTRA: i32 = 3;
 const WRITEBACK_EXTRA: i32 = 1;
 
 /// So many saved misses raise the weight by a step.
-const STEP: i32 = 16 * WHOLE;
+const STEP: i32 = 4 * WHOLE;
 
 /// It tries again with so many saved writebacks.
-const AGAIN: i32 = 2 * WHOLE;
+const AGAIN: i32 = WHOLE / 2;
 
 /// More writebacks are not saved up.
-const SAVED_MAX: i32 = 256 * WHOLE;
+const SAVED_MAX: i32 = 64 * WHOLE;
 
 /// More is not owed: what is longer ago is forgiven.
-const OWED_MAX: i32 = 64 * WHOLE;
+const OWED_MAX: i32 = 16 * WHOLE;
 
 /// From half a miss to 27, four steps for a doubling, in parts of [`Allowance::ONE`].
 const WEIGHTS: [u32; 24] =
@@ -78,14 +78,14 @@ mod tests {
     const MISS: Lru = Lru { misses: true, dirties: false };
     const DIRTY: Lru = Lru { misses: false, dirties: true };
 
-    /// 16 misses that LRU does not have, and a writeback counts for a step less; as many that it has, for one more.
+    /// Four misses that LRU does not have, and a writeback counts for a step less; as many that it has, for one more.
     #[test]
     fn the_weight_follows_the_misses() {
         let mut allowance = Allowance::default();
         assert_eq!(allowance.weight(), Some(10));
-        (0..16).for_each(|_| allowance.access(NONE, MISS));
+        (0..4).for_each(|_| allowance.access(NONE, MISS));
         assert_eq!(allowance.weight(), Some(8));
-        (0..16).for_each(|_| allowance.access(MISS, NONE));
+        (0..4).for_each(|_| allowance.access(MISS, NONE));
         assert_eq!(allowance.weight(), Some(10));
         (0..10_000).for_each(|_| allowance.access(MISS, NONE));
         assert_eq!(allowance.weight(), Some(431));
@@ -95,22 +95,22 @@ mod tests {
     #[test]
     fn what_is_spent_has_to_be_saved_again() {
         let mut allowance = Allowance::default();
-        (0..17).for_each(|_| allowance.access(NONE, MISS));
+        (0..5).for_each(|_| allowance.access(NONE, MISS));
         assert_eq!(allowance.weight(), None);
         let tries = (1..2000).find(|_| {
             allowance.access(BOTH, BOTH);
             allowance.weight().is_some()
         });
-        assert_eq!(tries, Some(17 * 64 / 3 + 1), "17 misses: one owed, and a step");
+        assert_eq!(tries, Some(5 * 64 / 3 + 1), "5 misses: one owed, and a step");
     }
 
-    /// The same of lines that become dirty, though no miss is owed; beyond 64 it is forgiven.
+    /// The same of lines that become dirty, though no miss is owed; beyond 16 it is forgiven.
     #[test]
     fn writebacks_are_not_to_be_more_than_those_of_lru() {
         let mut allowance = Allowance::default();
         (0..1000).for_each(|_| allowance.access(NONE, DIRTY));
-        assert_eq!((allowance.weight(), allowance.writebacks), (None, -64 * WHOLE));
-        (0..66).for_each(|_| allowance.access(DIRTY, NONE));
+        assert_eq!((allowance.weight(), allowance.writebacks), (None, -16 * WHOLE));
+        (0..17).for_each(|_| allowance.access(DIRTY, NONE));
         assert_eq!(allowance.weight(), Some(10));
     }
 }

@@ -1,99 +1,160 @@
-//! The lines that a set was last asked for, the most recent first, whether they are still in it or not.
+//! The lines that a set was last asked for, whether they are still in it or not.
 
 use super::regions::{Kind, region};
+use super::reuse::NO_CLASS;
 use super::{AGE_MAX, Line, print, step};
+use crate::cache::set::equal;
 
-/// Those of one set.
+/// Those of one set. They stay where they are; how recently each was asked for a ring tells.
 pub struct Ghosts {
-    wait: u8,
-    step: u8,
-    /// How many are remembered.
-    depth: usize,
+    /// Accesses to the set, from [`BEGIN`].
+    clock: u32,
+    /// Of them make a step of age.
+    step: u32,
     /// A hash of the number of each: they are looked through together.
     prints: Vec<u16>,
     all: Vec<Ghost>,
+    /// Places that were filled, the first ones.
+    filled: usize,
+    ring: Ring,
 }
 
+/// What is remembered of a line.
 #[derive(Clone, Copy)]
 struct Ghost {
+    /// Steps until it was used, and written: [`NEVER`] if it was not.
+    used: u32,
+    written: u32,
     region: u16,
-    line: Line,
+    used_class: u8,
+    written_class: u8,
 }
+
+/// A step so long before the first that what was then is of the greatest age.
+const NEVER: u32 = 0;
+const BEGIN: u32 = AGE_MAX as u32 + 1;
+
+impl Ghost {
+    const NONE: Self = Self { used: NEVER, written: NEVER, region: 0, used_class: NO_CLASS, written_class: NO_CLASS };
+}
+
+/// So many prints are compared at once.
+const PART: usize = 64;
 
 /// What an access found among them.
 pub struct Met {
     is_write: bool,
+    now: u32,
     /// What was known of the line, if it is there.
-    before: Option<Line>,
+    before: Option<Ghost>,
     forgotten: Option<Ghost>,
 }
 
 impl Ghosts {
     /// Of a set of a kind with so many ways: eight times as many lines as it holds.
     pub fn of(ways: usize) -> Self {
-        let (step, depth) = (step(ways), 8 * ways);
-        Self { wait: step, step, depth, prints: Vec::with_capacity(depth), all: Vec::with_capacity(depth) }
+        let (step, depth) = (u32::from(step(ways)), 8 * ways);
+        let (prints, all) = (vec![0; depth], vec![Ghost::NONE; depth]);
+        Self { clock: BEGIN * step, step, prints, all, filled: 0, ring: Ring::of(depth) }
     }
 
     /// An access to the line with this number, of which `now` is known from now on.
     pub fn meet(&mut self, number: u64, is_write: bool, now: Line) -> Met {
-        self.grow_older();
-        let print = print(number);
-        let found = find(&self.prints, print);
-        let is_full = self.all.len() == self.depth;
-        let mut ghost = Ghost { region: region(number), line: now };
-        if found.is_none() && !is_full {
-            self.prints.push(print);
-            self.all.push(ghost);
-        }
-        let place = found.unwrap_or(self.all.len() - 1);
+        self.clock += 1;
+        let (print, step) = (print(number), self.clock / self.step);
+        let found = self.find(print);
+        let place = found.unwrap_or(self.ring.oldest());
         let old = self.all[place];
-        let before = found.map(|_| old.line);
+        let before = found.map(|_| old);
+        let mut ghost = Ghost {
+            used: step,
+            written: step - u32::from(now.written_age),
+            region: region(number),
+            used_class: now.used_class,
+            written_class: now.written_class,
+        };
         if let Some(before) = before.filter(|_| !is_write) {
-            (ghost.line.written_age, ghost.line.written_class) = (before.written_age, before.written_class);
+            (ghost.written, ghost.written_class) = (before.written, before.written_class);
         }
-        self.prints.copy_within(..place, 1);
-        self.prints[0] = print;
-        self.all.copy_within(..place, 1);
-        self.all[0] = ghost;
-        Met { is_write, before, forgotten: (found.is_none() && is_full).then_some(old) }
+        let is_new = place == self.filled;
+        self.filled += usize::from(is_new);
+        (self.prints[place], self.all[place]) = (print, ghost);
+        self.ring.renew(place);
+        Met { is_write, now: step, before, forgotten: (found.is_none() && !is_new).then_some(old) }
     }
 
-    fn grow_older(&mut self) {
-        self.wait -= 1;
-        if self.wait == 0 {
-            self.wait = self.step;
-            self.all.iter_mut().for_each(|ghost| ghost.line.grow_older());
-        }
+    /// The place of `print`, if it was filled.
+    fn find(&self, print: u16) -> Option<usize> {
+        let of_part = |(at, part)| {
+            let equal = equal(part, print);
+            (equal != 0).then_some(at * PART + equal.trailing_zeros() as usize)
+        };
+        self.prints.chunks(PART).enumerate().find_map(of_part).filter(|place| *place < self.filled)
     }
 }
 
-/// The first place of `print`. Sixteen are compared at once.
-fn find(prints: &[u16], print: u16) -> Option<usize> {
-    let has = |some: &[u16]| some.iter().fold(false, |found, other| found | (*other == print));
-    let at = prints.chunks(16).position(has)? * 16;
-    prints[at..].iter().position(|other| *other == print).map(|more| at + more)
+/// Places in a ring, from the newest to the oldest, which is before the newest. At first the last place is the newest.
+struct Ring {
+    newest: usize,
+    /// The one newer and the one older than each.
+    newer: Vec<u16>,
+    older: Vec<u16>,
+}
+
+impl Ring {
+    fn of(places: usize) -> Self {
+        let turned = |by: usize| (0..places).map(|place| ((place + by) % places) as u16).collect();
+        Self { newest: places - 1, newer: turned(1), older: turned(places - 1) }
+    }
+
+    fn oldest(&self) -> usize {
+        self.newer[self.newest].into()
+    }
+
+    /// Makes `place` the newest.
+    fn renew(&mut self, place: usize) {
+        if place == self.newest {
+            return;
+        }
+        self.link(self.newer[place].into(), self.older[place].into());
+        self.link(self.oldest(), place);
+        self.link(place, self.newest);
+        self.newest = place;
+    }
+
+    fn link(&mut self, newer: usize, older: usize) {
+        self.older[newer] = older as u16;
+        self.newer[older] = newer as u16;
+    }
 }
 
 impl Met {
     /// The class in which the line was, and how old it was, if it came back by this access.
     pub fn again(&self, kind: Kind) -> Option<(u8, u8)> {
-        let line = self.before?;
+        let ghost = self.before?;
         match kind {
-            Kind::Used => Some((line.used_class, line.used_age)),
-            Kind::Written => {
-                (self.is_write && line.written_age < AGE_MAX).then_some((line.written_class, line.written_age))
-            }
+            Kind::Used => Some((ghost.used_class, self.age(ghost.used))),
+            Kind::Written => (self.is_write && self.is_known(ghost.written))
+                .then_some((ghost.written_class, self.age(ghost.written))),
         }
     }
 
     /// The class and the region of a line that was forgotten and so has not come back.
     pub fn lost(&self, kind: Kind) -> Option<(u8, u16)> {
-        let Ghost { region, line, .. } = self.forgotten?;
+        let ghost = self.forgotten?;
         match kind {
-            Kind::Used => Some((line.used_class, region)),
-            Kind::Written => (line.written_age < AGE_MAX).then_some((line.written_class, region)),
+            Kind::Used => Some((ghost.used_class, ghost.region)),
+            Kind::Written => self.is_known(ghost.written).then_some((ghost.written_class, ghost.region)),
         }
+    }
+
+    fn age(&self, since: u32) -> u8 {
+        (self.now - since).min(AGE_MAX.into()) as u8
+    }
+
+    /// Whether it was so short a time ago that its age can be told.
+    fn is_known(&self, written: u32) -> bool {
+        self.age(written) < AGE_MAX
     }
 }
 
@@ -114,6 +175,19 @@ mod tests {
         let lost = read(&mut ghosts, 500).lost(Kind::Written);
         assert_eq!(lost, Some((5, region(7 << 20))));
         assert!(read(&mut ghosts, 501).lost(Kind::Written).is_none(), "line 0 was only read");
+    }
+
+    /// Whatever is asked for again, the one that was asked for longest ago is forgotten.
+    #[test]
+    fn what_is_asked_for_again_is_the_newest() {
+        let (mut ring, mut list) = (Ring::of(16), (0..16).rev().collect::<Vec<_>>());
+        for n in 0..1000 {
+            let place = if n % 3 == 0 { ring.oldest() } else { n * n % 16 };
+            ring.renew(place);
+            list.retain(|other| *other != place);
+            list.insert(0, place);
+            assert_eq!((ring.newest, ring.oldest()), (place, list[15]));
+        }
     }
 
     /// A read between two writes does not hide the first from the second.

@@ -30,15 +30,23 @@ pub enum Kind {
     Written,
 }
 
+/// The average of a region of which nothing is known.
+const AT_FIRST: u8 = 96;
+
 /// A moving average of each region.
 pub struct Regions {
     averages: [[u8; 1 << COUNT_BITS]; 2],
+    levels: [[u8; 1 << COUNT_BITS]; 2],
 }
 
 impl Default for Regions {
     fn default() -> Self {
-        Self { averages: [[96; 1 << COUNT_BITS]; 2] }
+        Self { averages: [[AT_FIRST; 1 << COUNT_BITS]; 2], levels: [[level(AT_FIRST); 1 << COUNT_BITS]; 2] }
     }
+}
+
+fn level(average: u8) -> u8 {
+    EDGES.iter().map(|edge| u8::from(average >= *edge)).sum()
 }
 
 /// Where the region of a line is kept.
@@ -51,8 +59,7 @@ impl Regions {
     /// Below [`LEVELS`].
     #[inline]
     pub fn level(&self, line: u64, kind: Kind) -> u8 {
-        let average = self.averages[kind as usize][usize::from(region(line))];
-        EDGES.iter().map(|edge| u8::from(average >= *edge)).sum()
+        self.levels[kind as usize][usize::from(region(line))]
     }
 
     /// `line` came back at this age, or did not.
@@ -67,6 +74,7 @@ impl Regions {
         let off = i16::from(now) - i16::from(*average);
         let step = if off.abs() < PART { off.signum() } else { off / PART };
         *average = (i16::from(*average) + step) as u8;
+        self.levels[kind as usize][usize::from(region)] = level(*average);
     }
 }
 

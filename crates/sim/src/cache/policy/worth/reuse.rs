@@ -15,6 +15,9 @@ const BUCKETS: usize = 20;
 const ROW: usize = 32;
 const CLASSES: usize = 128;
 
+/// That of what cannot come back: nothing is learned of it, and it is worth nothing.
+pub const NO_CLASS: u8 = CLASSES as u8 - 1;
+
 /// What one line counts, so that counts fade smoothly.
 const LINE: u32 = 16;
 
@@ -69,20 +72,24 @@ pub struct Reuse {
 
 impl Reuse {
     /// Of nothing yet.
-    pub fn new(classes: usize) -> Self {
-        Self { counts: vec![Counts::default(); classes], worth: Box::new([[AT_FIRST; ROW]; CLASSES]) }
+    pub fn new() -> Self {
+        let mut worth = Box::new([[AT_FIRST; ROW]; CLASSES]);
+        worth[usize::from(NO_CLASS)] = [0; ROW];
+        Self { counts: vec![Counts::default(); CLASSES], worth }
     }
 
     /// A line came back.
     #[inline]
     pub fn came_back(&mut self, class: u8, age: u8) {
-        self.counts[usize::from(class)].back[bucket(age)] += LINE;
+        let count = &mut self.counts[usize::from(class)].back[bucket(age)];
+        *count = count.saturating_add(LINE);
     }
 
     /// A line was lost sight of.
     #[inline]
     pub fn left(&mut self, class: u8, age: u8) {
-        self.counts[usize::from(class)].lost[bucket(age)] += LINE;
+        let count = &mut self.counts[usize::from(class)].lost[bucket(age)];
+        *count = count.saturating_add(LINE);
     }
 
     /// What a line is worth.
@@ -93,6 +100,7 @@ impl Reuse {
 
     /// Makes what was counted into what lines are worth; then, with `fade`, what was counted counts for less.
     pub fn learn(&mut self, fade: bool) {
+        self.counts[usize::from(NO_CLASS)] = Counts::default();
         let mut all = Counts::default();
         for counts in &self.counts {
             all.add(counts);
@@ -164,7 +172,7 @@ mod tests {
     /// moment later next to nothing.
     #[test]
     fn what_comes_back_late_is_worth_more_when_it_is_old() {
-        let mut reuse = Reuse::new(1);
+        let mut reuse = Reuse::new();
         for _ in 0..1000 {
             (0..3).for_each(|_| reuse.came_back(0, 10));
             reuse.left(0, 255);
@@ -188,7 +196,7 @@ mod tests {
 
     #[test]
     fn counts_fade_and_what_was_learned_stays() {
-        let mut reuse = Reuse::new(2);
+        let mut reuse = Reuse::new();
         (0..64).for_each(|_| reuse.came_back(1, 0));
         reuse.learn(true);
         let (worth, count) = (reuse.worth(1, 0), reuse.counts[1].back[0]);
