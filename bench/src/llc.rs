@@ -20,16 +20,19 @@ mod inputs;
 mod judged;
 mod means;
 mod programs;
+mod speed;
 mod verdict;
 
 use control::Control;
 use inputs::Inputs;
 use programs::Entry;
+use speed::Kept;
 
 /// Ways of the last level.
 const WAYS: u32 = 16;
 
-/// Those that stand for hmmer in figure 2.14, for Debian's writes hardly anything back, and for soplex in figure 2.13.
+/// Those that stand for hmmer in figure 2.14, for Debian's writes hardly anything back, and for soplex in figure 2.13. With
+/// them it is also measured how fast policies are simulated.
 const DIVIDED: &str = "awk";
 const SORTED: &str = "bzip2";
 
@@ -84,11 +87,13 @@ fn study(session: &mut Session<'_>, entry: &Entry, inputs: &Inputs) -> Result<(S
     let folder = Some(inputs.folder().to_owned());
     let program = Program { words: entry.words(inputs), folder, quiet: true };
     let mut control = (entry.name == DIVIDED).then(|| Control::new(model.llc)).transpose()?;
+    let mut kept = [DIVIDED, SORTED].contains(&entry.name).then(|| Kept::of(entry.name, model.llc)).transpose()?;
     let mut study = Study::new(model)?;
     let recording = program.start(first)?;
     let running = recording.program();
     let on_events = |events: &[Event]| {
         control.iter_mut().for_each(|control| control.feed(events));
+        kept.iter_mut().for_each(|kept| kept.feed(events));
         Ok(())
     };
     let mut watch =
@@ -101,6 +106,9 @@ fn study(session: &mut Session<'_>, entry: &Entry, inputs: &Inputs) -> Result<(S
     if status.is_none_or(|status| status.code() != Some(entry.status)) {
         let what = format!("it ended with {} under qemu-user", status.map_or("nothing".into(), |one| one.to_string()));
         return Err(Error::Server { who: entry.name.into(), what });
+    }
+    if let Some(kept) = kept {
+        kept.measure(session)?;
     }
     Ok((study.finish(entry.name), control))
 }

@@ -1,6 +1,19 @@
 //! The figures of the processor cache, as short as they can be.
 
-use ferrite_bench::{Length, Options, find};
+use ferrite_bench::{Length, Options, Report, find};
+
+/// Its report, of the programs whose names contain `name`.
+fn of(name: &str) -> Report {
+    let place = tempfile::tempdir().expect("a folder");
+    let options = Options {
+        length: Length::Smoke,
+        place: place.path().into(),
+        ferrite: None,
+        only: ferrite_bench::Only::containing(Some(name)),
+        threads_many: 2,
+    };
+    find("llc").expect("it is there").run(&options, &mut |_| true).expect("it runs")
+}
 
 /// Every policy of the paper is there, beside LRU, and the means over the programs.
 #[test]
@@ -9,15 +22,7 @@ fn llc_measures_every_policy_on_a_program_of_one_thread_and_of_eight() {
         println!("skipped: qemu-user is not installed");
         return;
     }
-    let place = tempfile::tempdir().expect("a folder");
-    let options = Options {
-        length: Length::Smoke,
-        place: place.path().into(),
-        ferrite: None,
-        only: ferrite_bench::Only::containing(Some("sort")),
-        threads_many: 2,
-    };
-    let report = find("llc").expect("it is there").run(&options, &mut |_| true).expect("it runs");
+    let report = of("sort");
     for figure in ["2.5 lifetime", "2.6 energy", "2.7 writebacks", "2.8 misses"] {
         for policy in ["lru", "protect-0", "protect-4", "partitioned-4x4", "worth"] {
             let row = report.row(&format!("{figure}, sort"), policy);
@@ -31,4 +36,18 @@ fn llc_measures_every_policy_on_a_program_of_one_thread_and_of_eight() {
     assert!(report.row("designed on: lifetime, geometric mean", "worth").is_some_and(|row| row.ratio > 0.0));
     assert!(report.row("2.1 rewrites of a dirty line, sort", "lru").is_some_and(|row| row.value >= 1.0));
     assert!(report.verdict.contains("lifetime"), "{}", report.verdict);
+}
+
+#[test]
+fn llc_measures_how_fast_each_policy_is_simulated() {
+    if !std::path::Path::new("/usr/bin/qemu-x86_64").exists() {
+        println!("skipped: qemu-user is not installed");
+        return;
+    }
+    let report = of("awk");
+    for policy in ["lru", "protect-0", "protect-4", "partitioned-4x4", "worth"] {
+        let row = report.row("simulated on one core, awk", policy);
+        assert!(row.is_some_and(|row| row.value > 0.0 && row.beside == "lru"), "{policy}");
+    }
+    assert!(report.verdict.contains("million events are simulated a second"), "{}", report.verdict);
 }

@@ -1,6 +1,7 @@
 //! How the policies here compare with the paper's.
 
 use super::judged::{self, GAP, LIFETIME, MISSES, MOST};
+use super::speed;
 use crate::report::Report;
 use crate::verdict::{figure, join};
 
@@ -27,7 +28,16 @@ pub fn of(report: &Report, missing: Vec<String>) -> String {
         }
     }
     parts.extend(judged::GROUPS.iter().filter_map(|(group, _)| of_group(report, group)));
+    parts.extend(slowest(report));
     join(report, parts, missing)
+}
+
+/// The policy that is simulated slowest.
+fn slowest(report: &Report) -> Option<String> {
+    let rows = report.rows.iter().filter(|row| row.case.starts_with(speed::CASE));
+    let least = rows.min_by(|one, other| one.value.total_cmp(&other.value))?;
+    let (policy, million) = (&least.subject, least.value);
+    Some(format!("at the least {million:.0} million events are simulated a second ({policy}, {})", least.case))
 }
 
 /// What our own policy does for a group of programs, beside the others.
