@@ -142,6 +142,9 @@ impl Session {
         if self.is_over() {
             return Err(failed("the pool's owner has ended"));
         }
+        if access > Access::Read && !self.writable {
+            return Err(crate::Error::ReadOnly);
+        }
         self.tell_left();
         let request = Request::DirectLease { name: self.name.clone(), session: self.id, ino: ino.0, access };
         let leased = self.ask::<Leased>(&request)?;
