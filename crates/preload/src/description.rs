@@ -71,6 +71,24 @@ impl Description {
         self.appends.load(Ordering::Relaxed)
     }
 
+    /// The same, for a write by `fd` to a place that is told: where others have the descriptor they may have set its flags.
+    #[inline(always)]
+    pub fn appends_by(&self, fd: c_int) -> bool {
+        if self.at.load(Ordering::Relaxed) == KERNELS {
+            self.learn_flags(fd);
+        }
+        self.appends()
+    }
+
+    #[cold]
+    fn learn_flags(&self, fd: c_int) {
+        // SAFETY: no pointer is passed.
+        let flags = unsafe { real::fcntl(fd, libc::F_GETFL, 0) };
+        if flags >= 0 {
+            self.set_flags(flags);
+        }
+    }
+
     /// Whether it has its offset here.
     fn offset(&self) -> Option<u64> {
         Some(self.at.load(Ordering::Relaxed)).filter(|at| *at <= OFFSET_MAX)
@@ -116,11 +134,11 @@ impl Description {
 
     /// As pwrite(2), which appends where the description does.
     #[inline(always)]
-    pub fn write_at(&self, at: u64, from: &[u8]) -> Option<usize> {
+    pub fn write_at(&self, fd: c_int, at: u64, from: &[u8]) -> Option<usize> {
         if !self.writes {
             return None;
         }
-        if self.appends() { self.file.append(from).map(|(_, len)| len) } else { self.file.write(at, from) }
+        if self.appends_by(fd) { self.file.append(from).map(|(_, len)| len) } else { self.file.write(at, from) }
     }
 
     /// Moves the offset over a place of `len` bytes, which is the caller's from now on; only `if_leased`, or always.

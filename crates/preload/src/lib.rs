@@ -17,8 +17,8 @@
 //!   is the kernel's there.
 //! - LD3. An entry of the table belongs to the descriptor that the program has: whatever closes or replaces one takes
 //!   the entry away first, and whatever gives a new one out takes away what still stands under its number.
-//! - LD4. A data call on a leased file takes no lock, makes no system call (but for standard input, output and error) and
-//!   allocates nothing.
+//! - LD4. A data call on a leased file takes no lock, makes no system call (but for standard input, output and error, and
+//!   where others have the descriptor, whose flags are then asked for) and allocates nothing.
 //! - LD5. A call that comes while this thread is in here (from a signal handler, or from what we call) goes to the
 //!   kernel as it is: nothing here waits for what its own thread holds.
 //! - LD6. A child made by fork, however it is made, knows nothing of its parent's files but which of them are mapped: the

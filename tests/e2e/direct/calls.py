@@ -364,6 +364,18 @@ def children_are_made_while_threads_open_files():
     [thread.join() for thread in crew]
 
 
+def children_set_flags():
+    for first, then, length in ((0, os.O_APPEND, 460), (os.O_APPEND, 0, 400)):
+        fd = os.open(path("flagged"), os.O_RDWR | os.O_CREAT | os.O_TRUNC | first)
+        for i in range(often):
+            os.write(fd, b"x" * 10)
+        by_a_child(lambda: fcntl.fcntl(fd, fcntl.F_SETFL, then))
+        for i in range(20):
+            assert os.pwrite(fd, b"y", 3) == 1 and os.pwritev(fd, [b"z", b"z"], 5) == 2
+        assert os.fstat(fd).st_size == length == len(other("flagged"))
+        os.close(fd)
+
+
 class Message(ctypes.Structure):
     _fields_ = [("name", ctypes.c_void_p), ("name_len", ctypes.c_uint), ("parts", ctypes.c_void_p),
                 ("count", ctypes.c_size_t), ("control", ctypes.c_void_p), ("control_len", ctypes.c_size_t),
@@ -816,6 +828,7 @@ another_program_finds_the_offset(wanted)
 appends()
 appenders_do_not_overwrite_each_other()
 children_append()
+children_set_flags()
 mappings_see_writes()
 children_have_mappings()
 children_are_made_while_threads_open_files()

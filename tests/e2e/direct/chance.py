@@ -124,7 +124,35 @@ def writes(fd):
     return os.write(fd, chance.randbytes(length()))
 
 
+def standard(fd):
+    """By standard input or error, which is a copy of it for a while, by itself and by a child."""
+    number, done, nothing = chance.choice([0, 2]), [], os.open("/dev/null", os.O_RDWR)
+    os.dup2(fd, number)
+    for _ in range(1 + below(6)):
+        try:
+            done.append(told(chance.choice(of_standard)(chance.choice([fd, number, number]))))
+        except OSError as error:
+            done.append(errno.errorcode[error.errno])
+    os.dup2(nothing, number)
+    os.close(nothing)
+    return str(done)
+
+
+of_standard = [
+    reads, writes, writes, lambda fd: os.lseek(fd, below(9000), os.SEEK_SET), lambda fd: os.lseek(fd, 0, os.SEEK_CUR),
+    lambda fd: into(parts(), lambda room: os.readv(fd, room)),
+    lambda fd: os.writev(fd, [chance.randbytes(len) for len in parts()]),
+    lambda fd: os.pwritev(fd, [chance.randbytes(len) for len in parts()], -1, os.RWF_DSYNC),
+    lambda fd: os.pwrite(fd, chance.randbytes(length()), place()),
+    lambda fd: fcntl.fcntl(fd, fcntl.F_SETFL, chance.choice([0, 0, os.O_APPEND])),
+    lambda fd: os.ftruncate(fd, place()), inherited,
+]
+flags = [os.RWF_DSYNC, os.RWF_SYNC]
 of_descriptors = [
+    standard, standard,
+    lambda fd: os.pwritev(fd, [chance.randbytes(len) for len in parts()], chance.choice([-1, place()]), chance.choice(flags)),
+    lambda fd: os.pwritev(fd, [chance.randbytes(len) for len in parts()], -1, os.RWF_APPEND),
+    lambda fd: into(parts(), lambda room: os.preadv(fd, room, chance.choice([-1, place()]), chance.choice(flags))),
     reads, reads, writes, writes, writes,
     lambda fd: os.pread(fd, length(), place()),
     lambda fd: os.pwrite(fd, chance.randbytes(length()), place()),

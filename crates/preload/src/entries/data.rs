@@ -177,7 +177,7 @@ entry! { pwrite = pwrite64 = __pwrite64, (fd: c_int, from: *const c_void, len: s
     let tried = table::with(fd, |it| {
         // SAFETY: as the program has it.
         let bytes = unsafe { bytes(from, len) };
-        bytes.zip(u64::try_from(at).ok()).and_then(|(bytes, at)| it.write_at(at, bytes))
+        bytes.zip(u64::try_from(at).ok()).and_then(|(bytes, at)| it.write_at(fd, at, bytes))
     });
     match tried {
         Some(Some(len)) => direct(len),
@@ -193,7 +193,7 @@ unsafe fn pwrite_slowly(fd: c_int, from: *const c_void, len: size_t, at: off_t) 
     let tried = table::held(fd).and_then(|it| {
         // SAFETY: as the program has it.
         let (bytes, at) = (unsafe { bytes(from, len) }?, u64::try_from(at).ok()?);
-        it.asks_to_write(at, bytes.len()).then(|| it.write_at(at, bytes)).flatten()
+        it.asks_to_write(at, bytes.len()).then(|| it.write_at(fd, at, bytes)).flatten()
     });
     if tried.is_none() {
         tell_end(fd);

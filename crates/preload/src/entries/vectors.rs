@@ -12,7 +12,7 @@ use std::{ptr, slice};
 use libc::{iovec, off_t, ssize_t};
 
 use super::{data, entry};
-use crate::description::{Description, FEW, Parts, Stored};
+use crate::description::{FEW, Parts, Stored};
 use crate::file::Place;
 use crate::{real, table, tracked};
 
@@ -57,7 +57,7 @@ enum How<'a> {
 unsafe fn how<'a>(fd: c_int, parts: *const iovec, count: c_int) -> How<'a> {
     // SAFETY: as the caller has it.
     let few = unsafe { few(parts, count) };
-    let Some((parts, appends)) = few.zip(table::with(fd, Description::appends)) else { return How::ByKernel };
+    let Some((parts, appends)) = few.zip(table::with(fd, |it| it.appends_by(fd))) else { return How::ByKernel };
     let may_be_read = |part: &iovec| part.iov_len == 0 || data::may_be_memory(part.iov_base.addr(), part.iov_len);
     match parts {
         [_] => How::InTurn(parts),
@@ -262,7 +262,7 @@ entry! { pwritev2 = pwritev64v2, (fd: c_int, parts: *const iovec, count: c_int, 
     let Some((parts, it)) = listed.zip(table::held(fd)) else { return by_kernel() };
     // SAFETY: as the program has it.
     let parts = unsafe { Parts::new(parts) }.by(flags);
-    let is_direct = flags & !OF_WRITES == 0 && parts.are_few() && !it.appends();
+    let is_direct = flags & !OF_WRITES == 0 && parts.are_few() && !it.appends_by(fd);
     match at {
         AT_OFFSET if is_direct && !it.is_standard() => write_all(fd, &parts),
         AT_OFFSET => data::through(it.write_parts_by_kernel(fd, &parts)),
