@@ -246,13 +246,14 @@ pub(crate) fn slot_bytes(content_bytes: u64) -> u64 {
     lines_for(HEADER_BYTES) * LINE + content_bytes + frames * (record::HEADER as u64 + LINE - 1)
 }
 
-/// Gives both slots room for `bytes` (CK5), and half as much again where there is space, so that it is asked for seldom;
-/// the room that they have.
+/// Gives both slots room for `bytes` (CK5); the room that they have. Where that is less than a quarter more, and there is
+/// space, they get half as much again: whoever asks has looked through all that is there, which is to be done seldom.
 pub(crate) fn make_room(holding: &Holding, bytes: u64) -> Result<u64> {
     let room = || SLOTS.into_iter().map(|role| holding.stream(role).len()).min().unwrap_or(0);
-    if room() < bytes {
+    if room() < bytes + bytes / 4 {
         let parts = |bytes| SLOTS.map(|role| Part { role, bytes });
         match holding.widen(&parts(bytes + bytes / 2)) {
+            Err(error) if error.is_want_of_space() && room() >= bytes => {}
             Err(error) if error.is_want_of_space() => holding.widen(&parts(bytes))?,
             widened => widened?,
         }
