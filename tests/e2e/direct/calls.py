@@ -376,6 +376,20 @@ def children_set_flags():
         os.close(fd)
 
 
+def appends_by_standard_input():
+    end = os.open(path("behind"), os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
+    beside, kept = os.open(path("behind"), os.O_WRONLY), os.dup(0)
+    os.dup2(end, 0)
+    for i in range(often):
+        os.lseek(beside, 0, os.SEEK_END)
+        os.write(beside, b"x" * 100)
+        os.write(0, b"y" * 10)
+        assert os.lseek(0, 0, os.SEEK_CUR) == 110 * (i + 1), (i, os.lseek(0, 0, os.SEEK_CUR))
+    os.dup2(kept, 0)
+    [os.close(fd) for fd in (end, beside, kept)]
+    check("behind", (b"x" * 100 + b"y" * 10) * often, "behind what another descriptor appended")
+
+
 class Message(ctypes.Structure):
     _fields_ = [("name", ctypes.c_void_p), ("name_len", ctypes.c_uint), ("parts", ctypes.c_void_p),
                 ("count", ctypes.c_size_t), ("control", ctypes.c_void_p), ("control_len", ctypes.c_size_t),
@@ -829,6 +843,7 @@ appends()
 appenders_do_not_overwrite_each_other()
 children_append()
 children_set_flags()
+appends_by_standard_input()
 mappings_see_writes()
 children_have_mappings()
 children_are_made_while_threads_open_files()

@@ -123,19 +123,20 @@ fn copied(fd: c_int, copy: c_int) -> c_int {
 
 fn share(it: &Arc<Description>, copy: c_int) {
     if !table::has_room(copy) {
-        it.surrender(copy);
-    } else if !table::STANDARD.contains(&copy) || it.stand(copy) {
-        table::put(copy, Arc::clone(it));
+        return it.surrender(copy);
     }
+    if table::STANDARD.contains(&copy) {
+        it.stand(copy);
+    }
+    table::put(copy, Arc::clone(it));
 }
 
 /// The flags of `fd` were set anew.
 fn flagged(fd: c_int, flags: c_int) {
     let Some(it) = table::held(fd) else { return };
     it.set_flags(flags);
-    if it.is_standard() && !it.stand(fd) {
-        let is_it = |fd: &c_int| table::held(*fd).is_some_and(|other| Arc::ptr_eq(&other, &it));
-        table::STANDARD.filter(is_it).for_each(|fd| drop(table::take(fd)));
+    if it.is_standard() {
+        it.stand(fd);
     }
 }
 
