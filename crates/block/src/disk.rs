@@ -316,7 +316,7 @@ impl Disk for BlockDisk {
     }
 
     // Within the caller: a processor begins the next copy while one still waits for memory, if few stores lie between.
-    #[inline]
+    #[inline(always)]
     fn read(&self, at: u64, into: &mut [u8]) -> Result<()> {
         let span = Span::new(at, into.len() as u64);
         self.check(span)?;
