@@ -315,7 +315,7 @@ impl Disk for BlockDisk {
         if is_good { Ok(()) } else { Err(self.out_of_range(span)) }
     }
 
-    // Within the caller: a processor begins the next copy while one still waits for memory, if few stores lie between.
+    // Within the caller: a call's stores are some of the few that a processor looks past to the next copy.
     #[inline(always)]
     fn read(&self, at: u64, into: &mut [u8]) -> Result<()> {
         let span = Span::new(at, into.len() as u64);
