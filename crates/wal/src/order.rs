@@ -3,13 +3,14 @@
 //! ```text
 //!   head      durable                  tail            positions, in lines
 //!   |  to read |  done  | copying | done |  free ...
-//!              ^ marks: done[start mod window] = end << 1 | settled
+//!              ^ marks: done[start mod marks] = end << 1 | settled
 //! ```
 //!
 //! - WO1. A place is given to one writer, and only while all of it is free: not before the head has passed what lay there.
 //! - WO2. The durable end passes a record only after its writer finished it and it, like all before it, was settled: a
 //!   reader up to there meets no hole and no torn record.
-//! - WO3. A mark is reused only after the durable end has passed the record it was for, so no stale one is believed.
+//! - WO3. A mark is reused only after the durable end has passed the record it was for, so no stale one is believed; and
+//!   who finds one of a later record sees that the end has passed.
 //! - WO4. Once closed no place is given out; what was given out before is still finished.
 //!
 //! Every wait here is for a copy that another thread has begun, or for nothing.
@@ -59,7 +60,7 @@ struct Alone<W>(W);
 
 /// Set in the tail while no place is given out.
 const CLOSED: u64 = 1 << 63;
-/// Marks there are, unless the ring is smaller: so many lines may be reserved beyond the durable end.
+/// Marks there are, a power of two, unless the ring is smaller: so many lines may be reserved beyond the durable end.
 const WINDOW: u64 = 1 << 16;
 
 /// See the module.
@@ -114,9 +115,9 @@ impl<W: Word> Order<W> {
         Self::with_window(start, WINDOW)
     }
 
-    /// As [`Order::new`], with so many marks at most.
+    /// As [`Order::new`], with so many marks at most, a power of two.
     pub(crate) fn with_window(start: Start, window: u64) -> Self {
-        let marks = start.lines.min(window);
+        let marks = start.lines.next_power_of_two().min(window);
         let word = |value| Alone(W::new(value));
         Self {
             tail: word(start.end),
@@ -157,10 +158,11 @@ impl<W: Word> Order<W> {
     }
 
     fn mark(&self, start: u64) -> &W {
-        &self.done[(start % self.done.len() as u64) as usize]
+        &self.done[start as usize & (self.done.len() - 1)]
     }
 
     /// How far the records are finished, from the durable end on.
+    #[inline]
     pub fn reach(&self) -> Reach {
         let mut reach = Reach { end: self.durable.0.load(), settled: true };
         loop {
@@ -170,7 +172,13 @@ impl<W: Word> Order<W> {
             if end <= reach.end {
                 return reach;
             }
-            reach = Reach { end, settled: reach.settled && mark & 1 == 1 };
+            // One of a later record is there only after the durable end has passed this place (WO3).
+            let durable = self.durable.0.load();
+            reach = if durable > reach.end {
+                Reach { end: durable, settled: true }
+            } else {
+                Reach { end, settled: reach.settled && mark & 1 == 1 }
+            };
         }
     }
 

@@ -1,5 +1,7 @@
 //! Proofs of WO1 to WO4: every interleaving of a few threads, under the C11 memory model (loom).
 
+use std::cell::Cell;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use loom::sync::atomic::AtomicU64 as LoomWord;
@@ -142,6 +144,57 @@ fn wo3_a_mark_is_not_reused_before_it_was_passed() {
 #[should_panic(expected = "WO2: a hole")]
 fn canary_marks_without_release_are_caught() {
     writers_and_reader::<Careless>(4, 4, [1, 2]);
+}
+
+thread_local! {
+    /// What another thread does right after the next load.
+    static MEANWHILE: Cell<Option<Box<dyn FnOnce()>>> = const { Cell::new(None) };
+}
+
+/// A word whose loader loses the processor as soon as it has the value. (The model checker remembers only the newest
+/// access to a word, and so passes this order by.)
+struct Interrupted(AtomicU64);
+
+impl Word for Interrupted {
+    fn new(value: u64) -> Self {
+        Self(AtomicU64::new(value))
+    }
+
+    fn load(&self) -> u64 {
+        let value = Word::load(&self.0);
+        if let Some(meanwhile) = MEANWHILE.take() {
+            meanwhile();
+        }
+        value
+    }
+
+    fn store(&self, value: u64) {
+        Word::store(&self.0, value);
+    }
+
+    fn replace(&self, old: u64, new: u64) -> bool {
+        Word::replace(&self.0, old, new)
+    }
+
+    fn raise(&self, value: u64) {
+        Word::raise(&self.0, value);
+    }
+}
+
+/// Who looks from a durable end that has moved on since does not believe the mark that a later record put there.
+#[test]
+fn wo3_a_mark_of_a_later_record_is_not_believed() {
+    let order = Rc::new(Order::<Interrupted>::with_window(Start { head: 0, end: 0, lines: 4 }, 2));
+    assert_eq!(order.reserve(1, 1000), Ok(0));
+    order.finish(0, 1, true);
+    let other = Rc::clone(&order);
+    MEANWHILE.set(Some(Box::new(move || {
+        other.settled(other.reach().end);
+        // Line 1 is still being copied; line 2 has the mark that line 0 had.
+        assert_eq!((other.reserve(1, 1000), other.reserve(1, 1000)), (Ok(1), Ok(2)));
+        other.finish(2, 3, true);
+    })));
+    assert_eq!(order.reach().end, 1, "WO2: a hole");
 }
 
 /// A ring of two lines that three appends go around: what is written next lies where a drained line lay.
