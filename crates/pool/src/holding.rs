@@ -29,7 +29,7 @@ mod tenant;
 mod tests;
 
 use std::fmt;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 
 use ferrite_medium::{Memory, Span};
 use parking_lot::Mutex;
@@ -38,6 +38,7 @@ use crate::extent::{Role, Stream};
 use crate::freeze::Freeze;
 use crate::grant::GrantId;
 use crate::owner::Lock;
+use crate::poison::Poison;
 use crate::space::Need;
 use crate::tag::Tag;
 use crate::{Error, Pool, Result, TagChange};
@@ -66,7 +67,7 @@ enum Ground {
     /// The pool is ours; `true` where the holding is on the pool's list.
     Own(Arc<Pool>, bool),
     /// By a grant of its owner.
-    Lent { tenant: Arc<Tenant>, grant: Mutex<GrantId>, watch: Watch, poison: OnceLock<String> },
+    Lent { tenant: Arc<Tenant>, grant: Mutex<GrantId>, watch: Watch, poison: Poison },
 }
 
 impl fmt::Debug for Holding {
@@ -135,10 +136,7 @@ impl Holding {
     pub fn check_poison(&self) -> Result<()> {
         match &self.ground {
             Ground::Own(pool, _) => pool.check_poison(),
-            Ground::Lent { poison, watch, .. } => {
-                watch.check()?;
-                poison.get().map_or(Ok(()), |why| Err(Error::Poisoned(why.clone())))
-            }
+            Ground::Lent { poison, watch, .. } => watch.check().and_then(|()| poison.check()),
         }
     }
 
@@ -146,7 +144,7 @@ impl Holding {
     pub fn poison(&self, why: &dyn fmt::Display) {
         match &self.ground {
             Ground::Own(pool, _) => pool.poison(why),
-            Ground::Lent { poison, .. } => _ = poison.set(why.to_string()),
+            Ground::Lent { poison, .. } => poison.note(why),
         }
     }
 

@@ -20,6 +20,7 @@ mod member;
 pub mod owner;
 mod pages;
 mod partial;
+mod poison;
 mod pool;
 mod preview;
 #[cfg(test)]

@@ -78,14 +78,11 @@ struct State {
 }
 
 impl State {
-    /// Stores the record of `parts` at position `at` of `ring`, durable with the next settle.
-    fn compose(&mut self, (ring, memory): (&Ring, &dyn Memory), at: u64, parts: &[&[u8]]) {
+    /// Stores the record of `payload` at position `at` of `ring`, durable with the next settle.
+    #[inline]
+    fn store(&mut self, (ring, memory): (&Ring, &dyn Memory), at: u64, payload: &[u8]) {
         let Self { draft, session, cursor, .. } = self;
-        draft.clear();
-        draft.extend_from_slice(&[0; record::HEADER]);
-        draft.extend_from_slice(&session.to_le_bytes());
-        parts.iter().for_each(|part| draft.extend_from_slice(part));
-        record::seal(draft, ring.salt(), at + 1);
+        record::compose(draft, (ring.salt(), at + 1), [*session], payload);
         ring.store_on(memory, cursor, at, draft);
     }
 
@@ -264,18 +261,12 @@ impl Log {
 
     /// Appends a record; durable on return (W2). [`Error::LogFull`] until enough is cut.
     pub fn append(&self, payload: &[u8]) -> Result<Position> {
-        self.append_parts(&[payload])
-    }
-
-    /// Appends one record of all `parts`, one behind the other. Otherwise as [`Log::append`].
-    pub fn append_parts(&self, parts: &[&[u8]]) -> Result<Position> {
-        let bytes = parts.iter().map(|part| part.len()).sum();
-        ensure_short(bytes)?;
+        ensure_short(payload.len())?;
         let mut state = self.writable()?;
-        let lines = Ring::lines_for(SESSION + bytes);
+        let lines = Ring::lines_for(SESSION + payload.len());
         state.check_room(&self.ring, &self.tag, lines)?;
         let at = state.tail;
-        state.compose((&self.ring, self.holding.memory()), at, parts);
+        state.store((&self.ring, self.holding.memory()), at, payload);
         self.holding.settle()?;
         state.tail = at + lines;
         Ok(Position(at))
@@ -289,7 +280,7 @@ impl Log {
         state.check_room(&self.ring, &self.tag, lines)?;
         let (mut tail, mut positions) = (state.tail, Vec::with_capacity(payloads.len()));
         for payload in payloads {
-            state.compose((&self.ring, self.holding.memory()), tail, &[payload]);
+            state.store((&self.ring, self.holding.memory()), tail, payload);
             positions.push(Position(tail));
             tail += Ring::lines_for(SESSION + payload.len());
         }

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::OnceLock;
 
 use ferrite_medium::{Memory, Scheme};
 use parking_lot::{Mutex, MutexGuard};
@@ -13,7 +12,7 @@ use crate::grant::{Grants, Opening};
 use crate::holding::Holdings;
 use crate::lane::Lanes;
 use crate::layout::{CHUNK, CHUNK_PAGES, PAGE};
-use crate::member;
+use crate::poison::Poison;
 use crate::redo::{Redo, Replay};
 use crate::reserved::Reserved;
 use crate::sealed::salt;
@@ -22,7 +21,7 @@ use crate::superblock::{State, Superblock};
 use crate::tag::{Tag, TagKind, check_name};
 use crate::tags::{self, Entry, Table, encode_header, page_at};
 use crate::transaction::Transaction;
-use crate::{Error, Result};
+use crate::{Error, Result, member};
 
 /// An open pool. Dropped without [`Pool::close`] it is as after a crash, which costs nothing but a replay.
 pub struct Pool {
@@ -31,7 +30,7 @@ pub struct Pool {
     space: Space,
     lanes: Lanes,
     table: Mutex<Table>,
-    poison: OnceLock<String>,
+    poison: Poison,
     freezers: Freezers,
     grants: Grants,
     /// What is held by this process, and how tenants see it.
@@ -147,7 +146,7 @@ impl Pool {
             space,
             lanes,
             table,
-            poison: OnceLock::new(),
+            poison: Poison::default(),
             freezers: Freezers::default(),
             grants,
             holdings: Holdings::default(),
@@ -223,13 +222,14 @@ impl Pool {
     }
 
     /// Refuses when an earlier persist failed.
+    #[inline]
     pub fn check_poison(&self) -> Result<()> {
-        self.poison.get().map_or(Ok(()), |why| Err(Error::Poisoned(why.clone())))
+        self.poison.check()
     }
 
     /// Notes that a persist failed: every later change is refused until the pool is opened again.
     pub fn poison(&self, why: &dyn fmt::Display) {
-        let _ = self.poison.set(why.to_string());
+        self.poison.note(why);
     }
 
     /// Every tag, by name.

@@ -57,6 +57,8 @@ pub struct Wal {
     log: Arc<Log>,
     start_at: u64,
     session: u64,
+    /// See [`ferrite_medium::Memory::fence_is_durable`].
+    fence_is_durable: bool,
     order: Order<AtomicU64>,
     /// Held by who settles for a group.
     leader: Mutex<()>,
@@ -129,6 +131,7 @@ impl Wal {
         let wal = Arc::new(Self {
             start_at: map.at,
             session: log.session(),
+            fence_is_durable: holding.memory().fence_is_durable(),
             order: Order::new(Start { head, end: log.end().number(), lines: log.lines() }),
             leader: Mutex::new(()),
             drain: Mutex::new(Drain::new(folder, SEGMENT_BYTES, head)),
@@ -157,7 +160,21 @@ impl Wal {
     }
 
     /// Waits until all before `to` is finished and durable.
+    #[inline]
     fn settle(&self, to: u64) -> Result<()> {
+        // Nearly always all before is settled already, or is by this call.
+        let reach = self.order.reach();
+        if reach.settled {
+            self.order.settled(reach.end);
+            if reach.end >= to {
+                return Ok(());
+            }
+        }
+        self.settle_slowly(to)
+    }
+
+    #[cold]
+    fn settle_slowly(&self, to: u64) -> Result<()> {
         let mut turns = 0;
         while self.order.durable() < to {
             self.settle_reach()?;

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::grant::GrantId;
 use crate::owner::{Client, Error as OwnerError};
+use crate::poison::Poison;
 use crate::tag::{Tag, TagKind};
 use crate::{Error, Result};
 
@@ -141,7 +142,7 @@ impl Tenant {
         let (lease, fds) = self.ask::<Lease>(&Request::TenantHold { name: name.into() })?;
         let grant = Mutex::new(lease.id);
         let (memory, tag, watch) = self.enter(&lease, fds).inspect_err(|_| self.give_back(lease.id))?;
-        let ground = Ground::Lent { tenant: Arc::clone(self), grant, watch, poison: OnceLock::new() };
+        let ground = Ground::Lent { tenant: Arc::clone(self), grant, watch, poison: Poison::default() };
         Ok(Holding {
             memory,
             tag: Mutex::new(Arc::new(tag)),

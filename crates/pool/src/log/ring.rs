@@ -2,6 +2,7 @@
 //! extents.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use ferrite_medium::{Memory, Scheme, Span};
 
@@ -28,12 +29,26 @@ pub struct Ring {
     stream: Stream,
     lines: u64,
     salt: u32,
+    /// A position at the ring's start, that of the lap being stored: what spares a division.
+    lap: AtomicU64,
 }
 
 impl Ring {
     /// The first `bytes` bytes of `stream`, a multiple of a line.
     pub fn new(stream: Stream, bytes: u64, salt: u32) -> Self {
-        Self { stream, lines: bytes / ALIGN as u64, salt }
+        Self { stream, lines: bytes / ALIGN as u64, salt, lap: AtomicU64::new(0) }
+    }
+
+    /// The line of the ring where `position` lies.
+    #[inline]
+    fn line(&self, position: u64) -> u64 {
+        let line = position.wrapping_sub(self.lap.load(Ordering::Relaxed));
+        if line < self.lines {
+            return line;
+        }
+        let line = position % self.lines;
+        self.lap.store(position - line, Ordering::Relaxed);
+        line
     }
 
     /// How many lines there are.
@@ -69,20 +84,23 @@ impl Ring {
                 memory.store(cursor.run.at, bytes, Scheme::Nt);
                 *cursor = Cursor { position: position + len / ALIGN as u64, run: Span::new(cursor.run.at + len, left) };
             }
-            None => self.store_by(memory, position, bytes, Scheme::Nt),
+            None => self.store_in_pieces(memory, position, bytes, Scheme::Nt),
         }
     }
 
     /// Stores whole lines from `position` on, by `how`.
+    #[inline]
     pub fn store_by(&self, memory: &dyn Memory, position: u64, bytes: &[u8], how: Scheme) {
         // Nearly always it lies in one piece.
-        let (at, len) = (position % self.lines * ALIGN as u64, bytes.len() as u64);
-        if at + len <= self.lines * ALIGN as u64
-            && let Some(run) = self.stream.locate(at)
-            && run.len >= len
-        {
-            return memory.store(run.at, bytes, how);
+        let (at, len) = (self.line(position) * ALIGN as u64, bytes.len() as u64);
+        match self.stream.locate(at) {
+            Some(run) if run.len >= len && at + len <= self.lines * ALIGN as u64 => memory.store(run.at, bytes, how),
+            _ => self.store_in_pieces(memory, position, bytes, how),
         }
+    }
+
+    #[cold]
+    fn store_in_pieces(&self, memory: &dyn Memory, position: u64, bytes: &[u8], how: Scheme) {
         let mut done = 0;
         for run in self.runs(position, bytes.len() as u64) {
             memory.store(run.at, &bytes[done..done + run.len as usize], how);
@@ -129,7 +147,7 @@ impl Ring {
 
     /// The pool's bytes for `len` bytes from `position` on, which is no more than the ring has.
     fn runs(&self, position: u64, len: u64) -> impl Iterator<Item = Span> {
-        let (at, size) = (position % self.lines * ALIGN as u64, self.lines * ALIGN as u64);
+        let (at, size) = (self.line(position) * ALIGN as u64, self.lines * ALIGN as u64);
         let first = Span::new(at, len.min(size - at));
         let second = Span::new(0, len - first.len);
         self.stream.runs(first).chain(self.stream.runs(second))

@@ -3,7 +3,7 @@
 //! Whoever stages gives each place out once, from the log's end on and within the lines that are free, and makes what
 //! is staged durable before it is published. Then W1 to W6 hold as for [`Log::append`], which nobody calls meanwhile.
 
-use std::cell::Cell;
+use std::cell::RefCell;
 
 use ferrite_medium::Scheme;
 
@@ -15,7 +15,7 @@ use crate::{Error, Result};
 
 thread_local! {
     /// Room for a record, kept from one to the next.
-    static ROOM: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+    static ROOM: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
 impl Log {
@@ -46,10 +46,10 @@ impl Log {
 
     /// Stores a record of `session` at `at` by `how`. It is neither durable nor part of the log yet.
     pub fn stage(&self, at: Position, session: u64, payload: &[u8], how: Scheme) {
-        let mut bytes = ROOM.take();
-        record::compose(&mut bytes, (self.ring.salt(), at.0 + 1), [session], payload);
-        self.ring.store_by(self.holding.memory(), at.0, &bytes, how);
-        ROOM.set(bytes);
+        ROOM.with_borrow_mut(|bytes| {
+            record::compose(bytes, (self.ring.salt(), at.0 + 1), [session], payload);
+            self.ring.store_by(self.holding.memory(), at.0, bytes, how);
+        });
     }
 
     /// Makes what was staged up to `end` part of the log. It is durable.

@@ -30,6 +30,7 @@ impl Wal {
         Ok(positions.collect())
     }
 
+    #[inline(always)]
     fn append_group(&self, payloads: &[&[u8]], durability: Durability) -> Result<u64> {
         let strict = durability == Durability::Strict;
         let lines = self.lines_for(payloads)?;
@@ -48,13 +49,14 @@ impl Wal {
             // By the thread that copied, before anybody hears of it; no other's fence would do.
             memory.fence();
         }
-        let start = place.finish(at, strict && memory.fence_is_durable());
+        let start = place.finish(at, strict && self.fence_is_durable);
         if strict {
             self.settle(at)?;
         }
         Ok(start)
     }
 
+    #[inline(always)]
     fn lines_for(&self, payloads: &[&[u8]]) -> Result<u64> {
         if let Some(long) = payloads.iter().find(|payload| payload.len() > Log::PAYLOAD_BYTES_MAX) {
             return Err(Error::Limit(format!("a record of {} bytes exceeds {}", long.len(), Log::PAYLOAD_BYTES_MAX)));
@@ -71,9 +73,16 @@ impl Wal {
     }
 
     /// A place of so many lines.
+    #[inline]
     pub(super) fn reserve(&self, lines: u64) -> Result<u64> {
+        self.order.reserve(lines, Log::POSITION_MAX).or_else(|refusal| self.reserve_after(refusal, lines))
+    }
+
+    #[cold]
+    fn reserve_after(&self, refusal: Refusal, lines: u64) -> Result<u64> {
+        let mut refused = Err(refusal);
         loop {
-            match self.order.reserve(lines, Log::POSITION_MAX) {
+            match refused {
                 Ok(start) => return Ok(start),
                 Err(Refusal::Full { .. }) => self.make_room(lines)?,
                 Err(Refusal::Behind) => self.settle_some()?,
@@ -82,6 +91,7 @@ impl Wal {
                     return Err(Error::Limit(format!("log {:?} has no position left: make a new one", self.name())));
                 }
             }
+            refused = self.order.reserve(lines, Log::POSITION_MAX);
         }
     }
 
