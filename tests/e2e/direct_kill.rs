@@ -1,6 +1,6 @@
 //! Programs under `ferrite run`: nothing that ends or stops one, or the pool's owner, harms what is stored.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -234,6 +234,42 @@ fn syncs_of_all_files_reach_the_server() {
         assert_eq!(std::fs::read(at.join(how)).expect("there"), b"synced", "{how}");
         server.interrupt();
     }
+    assert_sound(&pool);
+}
+
+/// Writes what nobody makes durable; then how a sync of its file system went, before and after stdin says something.
+const UNSYNCED: &str = r#"
+import ctypes, os, sys
+fd = os.open(sys.argv[1] + "/unsynced", os.O_WRONLY | os.O_CREAT)
+os.write(fd, b"x" * 5000)
+def tell(): print(abs(ctypes.CDLL(None).syncfs(fd)), flush=True)
+print(0, flush=True)
+for _ in sys.stdin: tell()
+"#;
+
+/// What a killed owner had not made durable yet is not said to be: neither while nobody serves, nor by the next owner.
+#[test]
+fn a_sync_without_the_server_of_the_mount_fails() {
+    if !can_mount() {
+        return;
+    }
+    let (folder, at) = (folder(false), folder(true));
+    let (pool, at) = (folder.path().join("pool"), at.path().join("mnt"));
+    let server = start(&pool, &at, &["--size", "128M", "--disk", "d=8M"]);
+    let mut program = Writer::of(direct(&python(UNSYNCED, &at), &[]).stdin(Stdio::piped()));
+    let mut input = program.child.stdin.take().expect("piped");
+    let mut synced = |program: &mut Writer| {
+        writeln!(input, "sync").expect("told");
+        program.comes_to(1);
+        program.told == 0
+    };
+    assert!(synced(&mut program), "the server lives");
+    server.kill();
+    assert!(!synced(&mut program), "nobody serves");
+    let server = start(&pool, &at, &[]);
+    assert!(!synced(&mut program), "another one serves");
+    drop(program);
+    server.interrupt();
     assert_sound(&pool);
 }
 

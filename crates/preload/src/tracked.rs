@@ -96,8 +96,15 @@ pub fn tell_size(fd: c_int) {
 /// Has all that was written to the mount of `fd`, if it is ours, made durable; `None` where it may not be.
 pub fn settle_mount(fd: c_int) -> Option<()> {
     let Some(_inside) = inside::enter() else { return Some(()) };
-    let mount = asked(fd).and_then(|found| KNOWN.lock().mount(&found));
-    mount.map_or(Some(()), |mount| mount.settle())
+    if let Some(mount) = asked(fd).and_then(|found| KNOWN.lock().mount(&found)) {
+        mount.settle()?;
+    }
+    // Whoever was asked may have followed the server of this mount, and know nothing of what that one had yet to do. It is
+    // asked itself, so the answer is that it still lives.
+    // SAFETY: all zeros is a valid statfs.
+    let mut room: libc::statfs = unsafe { mem::zeroed() };
+    // SAFETY: a live value that the kernel fills.
+    (unsafe { libc::fstatfs(fd, &raw mut room) } == 0).then_some(())
 }
 
 impl Known {

@@ -76,12 +76,12 @@ fn ask<T: DeserializeOwned>(client: &mut Client, request: &Request) -> Result<(T
 }
 
 /// Makes all that was written to the file system called `name` durable, by who serves it from the pool whose file is at
-/// `pool`. Where nobody can be asked nothing is said.
+/// `pool`.
 ///
 /// # Errors
-/// Where it may not be durable.
+/// Where it may not be durable: nobody serves it, or will not be asked by this user.
 pub fn settle(pool: &Path, name: &str) -> Result<()> {
-    let Ok(mut client) = Client::connect(pool) else { return Ok(()) };
+    let mut client = Client::connect(pool).map_err(failed)?;
     ask::<Option<bool>>(&mut client, &Request::DirectSettle { name: name.into() }).map(drop)
 }
 

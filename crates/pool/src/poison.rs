@@ -1,0 +1,28 @@
+//! Why no more changes are taken: a persist failed, and what is durable is not known until the pool is opened again.
+
+use std::fmt;
+use std::sync::OnceLock;
+
+use crate::{Error, Result};
+
+/// The first failed persist, if there was one.
+#[derive(Debug, Default)]
+pub(crate) struct Poison(OnceLock<String>);
+
+impl Poison {
+    /// Refuses when a persist failed.
+    #[inline]
+    pub fn check(&self) -> Result<()> {
+        if self.0.get().is_none() { Ok(()) } else { self.refuse() }
+    }
+
+    #[cold]
+    fn refuse(&self) -> Result<()> {
+        self.0.get().map_or(Ok(()), |why| Err(Error::Poisoned(why.clone())))
+    }
+
+    /// Notes that a persist failed.
+    pub fn note(&self, why: &dyn fmt::Display) {
+        let _ = self.0.set(why.to_string());
+    }
+}
