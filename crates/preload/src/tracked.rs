@@ -4,7 +4,7 @@
 #![allow(unsafe_code)]
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::c_int;
+use std::ffi::{c_int, c_uint};
 use std::mem;
 use std::sync::{Arc, Weak};
 
@@ -75,21 +75,21 @@ fn find(fd: c_int) -> Option<(Id, Arc<File>)> {
 
 /// What the kernel knows by itself: nobody is asked for it.
 fn asked(fd: c_int) -> Option<libc::statx> {
+    statx(fd, libc::AT_STATX_DONT_SYNC, libc::STATX_TYPE | libc::STATX_INO | libc::STATX_MODE | MOUNT)
+}
+
+fn statx(fd: c_int, flags: c_int, what: c_uint) -> Option<libc::statx> {
     // SAFETY: all zeros is a valid statx.
     let mut found: libc::statx = unsafe { mem::zeroed() };
-    let (flags, what) = (libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC, libc::STATX_TYPE | libc::STATX_INO | MOUNT);
     // SAFETY: an empty C string, and a live value that the kernel fills.
-    let done = unsafe { libc::statx(fd, c"".as_ptr(), flags, what | libc::STATX_MODE, &raw mut found) };
+    let done = unsafe { libc::statx(fd, c"".as_ptr(), libc::AT_EMPTY_PATH | flags, what, &raw mut found) };
     (done == 0).then_some(found)
 }
 
 /// Has the kernel ask how large the file of `fd` is, unless it knows that nobody writes to it directly (LD7).
 pub fn tell_size(fd: c_int) {
     let errno = real::errno();
-    // SAFETY: all zeros is a valid statx.
-    let mut found: libc::statx = unsafe { mem::zeroed() };
-    // SAFETY: an empty C string, and a live value that the kernel fills.
-    unsafe { libc::statx(fd, c"".as_ptr(), libc::AT_EMPTY_PATH, libc::STATX_SIZE, &raw mut found) };
+    statx(fd, 0, libc::STATX_SIZE);
     real::set_errno(errno);
 }
 
@@ -99,12 +99,9 @@ pub fn settle_mount(fd: c_int) -> Option<()> {
     if let Some(mount) = asked(fd).and_then(|found| KNOWN.lock().mount(&found)) {
         mount.settle()?;
     }
-    // Whoever was asked may have followed the server of this mount, and know nothing of what that one had yet to do. It is
-    // asked itself, so the answer is that it still lives.
-    // SAFETY: all zeros is a valid statfs.
-    let mut room: libc::statfs = unsafe { mem::zeroed() };
-    // SAFETY: a live value that the kernel fills.
-    (unsafe { libc::fstatfs(fd, &raw mut room) } == 0).then_some(())
+    // Whoever was asked may have followed the server of this mount, and know nothing of what that one had yet to do. That
+    // one is asked for anything: what it answers is that it still lives.
+    statx(fd, libc::AT_STATX_FORCE_SYNC, libc::STATX_SIZE).map(drop)
 }
 
 impl Known {
