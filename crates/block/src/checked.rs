@@ -191,7 +191,7 @@ impl BlockDisk {
 
     fn replace_checked_block(&self, index: u64, from: &[u8], checksums: &Checksums) -> bool {
         let checksum = checksum_of(from);
-        let pass = self.gate.pass();
+        let pass = self.gate.pass(pin);
         let Some(block) = self.free.take_one(&pass) else {
             drop(pass);
             self.restock();
@@ -213,7 +213,7 @@ impl BlockDisk {
 
     fn overwrite_checked_block(&self, index: u64, from: &[u8], checksums: &Checksums) -> bool {
         let checksum = checksum_of(from);
-        let _pass = self.gate.pass();
+        let _pass = self.gate.pass(pin);
         let entry = self.map.lock(index);
         if let Some(block) = entry.block() {
             self.memory.store(self.place(block), from, self.options.scheme);
@@ -234,7 +234,7 @@ impl BlockDisk {
     /// since the checksum is of the whole block (B7).
     pub(crate) fn overwrite_with_care(&self, at: u64, from: &[u8]) -> Result<usize> {
         let mut laps = self.laps();
-        let _pass = self.gate.pass();
+        let _pass = self.gate.pass(pin);
         let first = at / BLOCK;
         let wanted = ((at + from.len() as u64).div_ceil(BLOCK) - first).min(BATCH as u64);
         let (mut old, mut blocks, mut count) = ([Entry::ZERO; BATCH], [0; BATCH], 0);

@@ -5,15 +5,16 @@ use std::sync::{Arc, Weak};
 
 #[cfg(doc)]
 use ferrite_medium::Scheme;
-use ferrite_medium::{Access, Borrower, Disk, Error, Geometry, Lent, Memory, Result, Run, Span, Zeroing, pin};
+use ferrite_medium::{
+    Access, Borrower, Disk, Error, Geometry, Lent, Memory, Result, Run, Span, Zeroing, pin, wait_for_pins,
+};
 use ferrite_pool::layout::{CHUNK, CHUNK_PAGES};
-use ferrite_pool::{Extent, Freeze, Pool, Role, Stream, Tag};
+use ferrite_pool::{Extent, Freeze, Gate, Pool, Role, Stream, Tag};
 use parking_lot::Mutex;
 
 use crate::checksum::Checksums;
 use crate::dirty::Dirty;
 use crate::free::Free;
-use crate::gate::Gate;
 use crate::map::{Entry, Map, Word};
 use crate::options::{DiskOptions, Shortcut};
 use crate::shape::{self, BLOCK, DISK_BYTES_MAX, Shape};
@@ -268,6 +269,7 @@ impl Freeze for BlockDisk {
             front.freeze();
         }
         self.gate.close();
+        wait_for_pins();
         // A failed persist poisons the pool, which the backup finds out by itself.
         let _ = self.settle();
     }

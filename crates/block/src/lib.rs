@@ -10,7 +10,6 @@ mod checksum;
 mod dirty;
 mod disk;
 mod free;
-mod gate;
 mod loans;
 mod lookup;
 mod map;

@@ -27,7 +27,7 @@
 
 use std::ops::Range;
 
-use ferrite_medium::{Access, Error, Result, Span, Zeroing};
+use ferrite_medium::{Access, Error, Result, Span, Zeroing, pin};
 
 use crate::checked::Store;
 use crate::disk::BlockDisk;
@@ -68,7 +68,7 @@ impl BlockDisk {
         if self.shortcut != Shortcut::Overwrite {
             return false;
         }
-        let _pass = self.gate.pass();
+        let _pass = self.gate.pass(pin);
         let Some(place) = self.place_of(Span::new(at, from.len() as u64)) else { return false };
         self.memory.store(place, from, self.options.scheme);
         self.memory.fence();
@@ -116,7 +116,7 @@ impl BlockDisk {
     /// be used for anything else.
     fn overwrite_mapped(&self, at: u64, from: &[u8]) -> usize {
         let mut laps = self.laps();
-        let _pass = self.gate.pass();
+        let _pass = self.gate.pass(pin);
         laps.lap(Stage::Lock);
         let mut done = 0;
         while done < from.len() {
@@ -140,7 +140,7 @@ impl BlockDisk {
         if !is_whole || self.shortcut != Shortcut::Replace {
             return false;
         }
-        let pass = self.gate.pass();
+        let pass = self.gate.pass(pin);
         let Some(block) = self.free.take_one(&pass) else {
             drop(pass);
             self.restock();
@@ -163,7 +163,7 @@ impl BlockDisk {
     #[cold]
     pub(crate) fn restock(&self) {
         if let Some(blocks) = self.free.take_stock() {
-            self.free.restock(&self.gate.pass(), &blocks);
+            self.free.restock(&self.gate.pass(pin), &blocks);
         }
     }
 
@@ -188,7 +188,7 @@ impl BlockDisk {
             self.find_space(count as u64)?;
         }
         laps.lap(Stage::FindSpace);
-        let _pass = self.gate.pass();
+        let _pass = self.gate.pass(pin);
         let (mut old, mut new, mut checksums) = ([Entry::ZERO; N], [Entry::ZERO; N], [0; N]);
         for (i, block) in blocks.iter().enumerate() {
             old[i] = self.map.lock(first + i as u64);
@@ -246,7 +246,7 @@ impl BlockDisk {
         while first < blocks.end {
             let count = (blocks.end - first).min(BATCH as u64) as usize;
             let (mut old, mut laps) = ([Entry::ZERO; BATCH], self.laps());
-            let _pass = self.gate.pass();
+            let _pass = self.gate.pass(pin);
             for (i, entry) in old[..count].iter_mut().enumerate() {
                 *entry = self.map.lock(first + i as u64);
             }

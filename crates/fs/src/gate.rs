@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use ferrite_medium::spin_until;
-use parking_lot::{Condvar, Mutex};
 
 use crate::direct::abroad::Abroad;
 use crate::direct::board::Board;
@@ -37,8 +36,7 @@ pub(crate) struct Gate {
     board: Arc<Board>,
     abroad: Arc<Abroad>,
     inside: [Padded<AtomicU64>; SHARDS],
-    closed: Mutex<bool>,
-    opened: Condvar,
+    waiting: ferrite_pool::Gate,
 }
 
 /// Inside the gate while it lives.
@@ -55,9 +53,8 @@ impl Drop for Pass<'_> {
 impl Gate {
     /// An open one, whose state is on `board`.
     pub fn new(board: &Arc<Board>, abroad: &Arc<Abroad>) -> Self {
-        let (closed, opened) = (Mutex::default(), Condvar::default());
         let (board, abroad) = (Arc::clone(board), Arc::clone(abroad));
-        Self { board, abroad, inside: Default::default(), closed, opened }
+        Self { board, abroad, inside: Default::default(), waiting: ferrite_pool::Gate::default() }
     }
 
     /// Passes the gate; whoever closes it waits until the pass is dropped. Nobody passes twice at a time.
@@ -70,7 +67,7 @@ impl Gate {
                 return Pass(inside);
             }
             inside.fetch_sub(1, Ordering::SeqCst);
-            self.wait();
+            self.waiting.wait();
         }
     }
 
@@ -82,12 +79,6 @@ impl Gate {
         (self.board.gate().load(Ordering::SeqCst) == 0).then_some(pass)
     }
 
-    #[cold]
-    fn wait(&self) {
-        let mut closed = self.closed.lock();
-        self.opened.wait_while(&mut closed, |closed| *closed);
-    }
-
     /// Whether it is open, for somebody who is pinned: who closes it waits for the pin too.
     #[inline]
     pub fn is_open(&self) -> bool {
@@ -96,7 +87,7 @@ impl Gate {
 
     /// Closes it; nobody is inside on return, but clients that are stopped: whether there are none.
     pub fn close(&self) -> bool {
-        *self.closed.lock() = true;
+        self.waiting.close();
         self.board.gate().store(1, Ordering::SeqCst);
         self.inside.iter().for_each(|inside| spin_until(|| inside.0.load(Ordering::SeqCst) == 0));
         self.abroad.wait_for_pins() && !self.abroad.is_stuck()
@@ -105,7 +96,6 @@ impl Gate {
     /// Opens it again.
     pub fn open(&self) {
         self.board.gate().store(0, Ordering::SeqCst);
-        *self.closed.lock() = false;
-        self.opened.notify_all();
+        self.waiting.open();
     }
 }

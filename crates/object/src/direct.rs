@@ -20,11 +20,10 @@ use std::sync::Arc;
 
 use ferrite_medium::{Latch, LatchGuard, Memory, Scheme, Span, crc32};
 use ferrite_pool::holding::Holding;
-use ferrite_pool::{Freeze, Role, Stream, Tag};
+use ferrite_pool::{Freeze, Gate, Role, Stream, Tag};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::form::{Form, Label, PAGE};
-use crate::still::Still;
 use crate::{Error, Result};
 
 /// Bytes before the value.
@@ -39,7 +38,6 @@ struct State {
     /// Where the next one is put together.
     draft: Vec<u8>,
     sequence: u64,
-    frozen: bool,
 }
 
 /// Plain bytes of a fixed length, updated in place.
@@ -51,7 +49,7 @@ pub struct DirectBytes {
     value_bytes: usize,
     scheme: Scheme,
     state: Latch<State>,
-    still: Still,
+    gate: Gate,
 }
 
 /// Bytes that a slot for a value of `value_bytes` takes.
@@ -153,9 +151,9 @@ impl DirectBytes {
         let newest = slots.newest();
         let image = newest.map_or_else(|| vec![0; slot_bytes(initial.len())], |newest| slots.images[newest].clone());
         let sequence = newest.and_then(|newest| slots.sequences[newest]).unwrap_or(0);
-        let state = Latch::new(State { draft: image.clone(), image, sequence, frozen: false });
+        let state = Latch::new(State { draft: image.clone(), image, sequence });
         let value_bytes = initial.len();
-        let value = Arc::new(Self { holding, at, salt, value_bytes, scheme, state, still: Still::default() });
+        let value = Arc::new(Self { holding, at, salt, value_bytes, scheme, state, gate: Gate::default() });
         let service: Arc<dyn Freeze> = value.clone();
         value.holding.register_freezer(Arc::downgrade(&service));
         match newest {
@@ -222,12 +220,7 @@ impl DirectBytes {
 
     #[inline]
     fn writable(&self) -> Result<LatchGuard<'_, State>> {
-        let mut state = self.state.lock();
-        while state.frozen {
-            drop(state);
-            self.still.wait();
-            state = self.state.lock();
-        }
+        let state = self.gate.pass(|| self.state.lock());
         self.holding.check_poison()?;
         Ok(state)
     }
@@ -251,13 +244,12 @@ impl DirectBytes {
 
 impl Freeze for DirectBytes {
     fn freeze(&self) {
-        self.still.close();
-        self.state.lock().frozen = true;
+        self.gate.close();
+        drop(self.state.lock());
     }
 
     fn thaw(&self) {
-        self.state.lock().frozen = false;
-        self.still.open();
+        self.gate.open();
     }
 }
 

@@ -37,7 +37,6 @@ mod pages;
 mod proof;
 mod queue;
 mod step;
-mod still;
 mod store;
 mod word;
 

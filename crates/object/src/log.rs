@@ -18,11 +18,10 @@ use std::sync::Arc;
 
 use ferrite_medium::{Latch, LatchGuard};
 use ferrite_pool::holding::Holding;
-use ferrite_pool::{Freeze, Log as Records, Position};
+use ferrite_pool::{Freeze, Gate, Log as Records, Position};
 
 use crate::form::{Form, Label};
 use crate::logged::Loss;
-use crate::still::Still;
 use crate::{Error, Result, word};
 
 /// Bytes before an entry.
@@ -35,7 +34,6 @@ struct State {
     first: u64,
     /// Where each is.
     places: VecDeque<Position>,
-    frozen: bool,
 }
 
 /// A durable append-only log.
@@ -43,7 +41,7 @@ struct State {
 pub struct Log {
     holding: Arc<Holding>,
     state: Latch<State>,
-    still: Still,
+    gate: Gate,
     losses: Vec<Loss>,
     /// What a salvage found behind the damage; these are no longer in the log.
     rescued: Vec<(u64, Vec<u8>)>,
@@ -103,9 +101,9 @@ impl Log {
         label()?.ensure(&holding)?;
         let holding = Arc::new(holding);
         let records = Records::open_within(Arc::clone(&holding))?;
-        let mut state = State { records, first: 0, places: VecDeque::new(), frozen: false };
+        let mut state = State { records, first: 0, places: VecDeque::new() };
         let (losses, rescued) = state.find(&holding)?;
-        let log = Self { holding, state: Latch::new(state), still: Still::default(), losses, rescued };
+        let log = Self { holding, state: Latch::new(state), gate: Gate::default(), losses, rescued };
         if let Some(Loss { what, at }) = log.losses.first().filter(|_| !salvage).cloned() {
             return Err(Error::Damaged { name: log.name(), what, at });
         }
@@ -228,12 +226,7 @@ impl Log {
 
     #[inline]
     fn writable(&self) -> Result<LatchGuard<'_, State>> {
-        let mut state = self.state.lock();
-        while state.frozen {
-            drop(state);
-            self.still.wait();
-            state = self.state.lock();
-        }
+        let state = self.gate.pass(|| self.state.lock());
         self.holding.check_poison()?;
         Ok(state)
     }
@@ -241,13 +234,12 @@ impl Log {
 
 impl Freeze for Log {
     fn freeze(&self) {
-        self.still.close();
-        self.state.lock().frozen = true;
+        self.gate.close();
+        drop(self.state.lock());
     }
 
     fn thaw(&self) {
-        self.state.lock().frozen = false;
-        self.still.open();
+        self.gate.open();
     }
 }
 

@@ -18,8 +18,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use ferrite_pool::holding::Holding;
-use ferrite_pool::{Error as PoolError, Freeze, Log, Position};
-use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
+use ferrite_pool::{Error as PoolError, Freeze, Gate, Log, Position};
+use parking_lot::{Mutex, MutexGuard, RwLock};
 
 use crate::checkpoint::{self, Reader};
 use crate::form::{Form, Label};
@@ -87,7 +87,6 @@ struct Writer {
     content_bytes: u64,
     /// What one has room for.
     room_bytes: u64,
-    frozen: bool,
 }
 
 /// A structure in DRAM, kept by logging its changes. Readers wait for no fence; changes are made one at a time.
@@ -95,7 +94,7 @@ pub struct Logged<S> {
     holding: Arc<Holding>,
     logging: Logging,
     writer: Mutex<Writer>,
-    thawed: Condvar,
+    gate: Gate,
     state: RwLock<S>,
     losses: Vec<Loss>,
 }
@@ -128,9 +127,9 @@ impl<S: Structure> Logged<S> {
         if let Some(Loss { what, at }) = losses.first().filter(|_| !logging.salvage).cloned() {
             return Err(Error::Damaged { name: holding.tag().name.clone(), what, at });
         }
-        let writer = Mutex::new(Writer { log, sequence, records, content_bytes: 0, room_bytes: 0, frozen: false });
-        let (thawed, state) = (Condvar::new(), RwLock::new(state));
-        let logged = Arc::new(Self { holding, logging, writer, thawed, state, losses });
+        let writer = Mutex::new(Writer { log, sequence, records, content_bytes: 0, room_bytes: 0 });
+        let (gate, state) = (Gate::default(), RwLock::new(state));
+        let logged = Arc::new(Self { holding, logging, writer, gate, state, losses });
         let service: Arc<dyn Freeze> = logged.clone();
         logged.holding.register_freezer(Arc::downgrade(&service));
         if !logged.losses.is_empty() {
@@ -258,8 +257,7 @@ impl<S: Structure> Logged<S> {
     }
 
     fn writable(&self) -> Result<MutexGuard<'_, Writer>> {
-        let mut writer = self.writer.lock();
-        self.thawed.wait_while(&mut writer, |writer| writer.frozen);
+        let writer = self.gate.pass(|| self.writer.lock());
         self.holding.check_poison()?;
         Ok(writer)
     }
@@ -324,12 +322,12 @@ pub(crate) fn check(memory: &dyn ferrite_medium::Memory, uuid: &[u8; 16], tag: &
 
 impl<S: Structure> Freeze for Logged<S> {
     fn freeze(&self) {
-        self.writer.lock().frozen = true;
+        self.gate.close();
+        drop(self.writer.lock());
     }
 
     fn thaw(&self) {
-        self.writer.lock().frozen = false;
-        self.thawed.notify_all();
+        self.gate.open();
     }
 }
 
