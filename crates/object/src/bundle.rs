@@ -17,7 +17,7 @@ use crate::logged::{Logged, Structure};
 use crate::map::{Entries, MapBatch};
 use crate::queue::{QueueBatch, Waiting};
 use crate::step::{Steps, len_of};
-use crate::{Error, Result, map, queue};
+use crate::{Error, Result};
 
 const MAP: u8 = 1;
 const QUEUE: u8 = 2;
@@ -25,11 +25,30 @@ const QUEUE: u8 = 2;
 static NO_ENTRIES: Entries = Entries::NONE;
 static NOTHING: Waiting = Waiting::NOTHING;
 
+/// A structure that can be a member, and how long its items are with `head_bytes` before each.
+pub(crate) trait Member: Structure {
+    /// Whether it holds nothing.
+    fn is_empty(&self) -> bool;
+
+    /// See [`Structure::growth`].
+    fn growth_below(change: &[u8], head_bytes: usize) -> u64;
+
+    /// See [`Structure::content_after`]: exactly that.
+    fn bytes_after(&self, change: &[u8], head_bytes: usize) -> u64;
+}
+
+/// Bytes before an item of the member called `name`.
+fn head_bytes(name: &str) -> usize {
+    5 + name.len()
+}
+
 /// What the members of a bundle hold, in DRAM.
 #[derive(Debug, Default)]
 pub struct Members {
     maps: BTreeMap<String, Entries>,
     queues: BTreeMap<String, Waiting>,
+    /// Of all items.
+    bytes: u64,
 }
 
 impl Members {
@@ -57,8 +76,8 @@ impl Members {
     fn take_in(&mut self, (kind, name): (u8, &[u8]), bytes: Bytes<'_>) -> bool {
         let Ok(name) = str::from_utf8(name) else { return false };
         match kind {
-            MAP => take_in(&mut self.maps, Entries::is_empty, name, bytes),
-            QUEUE => take_in(&mut self.queues, Waiting::is_empty, name, bytes),
+            MAP => take_in(&mut self.maps, &mut self.bytes, name, bytes),
+            QUEUE => take_in(&mut self.queues, &mut self.bytes, name, bytes),
             _ => false,
         }
     }
@@ -70,22 +89,21 @@ enum Bytes<'a> {
     Item(&'a [u8]),
 }
 
-/// Gives `bytes` to the member called `name`, which is kept if it holds something afterwards (BU2).
-fn take_in<S: Structure>(
-    members: &mut BTreeMap<String, S>,
-    is_empty: fn(&S) -> bool,
-    name: &str,
-    bytes: Bytes<'_>,
-) -> bool {
+/// Gives `bytes` to the member called `name`, which is kept if it holds something afterwards (BU2). `all_bytes` are those
+/// of all items.
+fn take_in<S: Member>(members: &mut BTreeMap<String, S>, all_bytes: &mut u64, name: &str, bytes: Bytes<'_>) -> bool {
     if !members.contains_key(name) {
         members.insert(name.into(), S::default());
     }
     let Some(member) = members.get_mut(name) else { return false };
+    let item_bytes = |member: &S| member.bytes_after(&[], head_bytes(name));
+    let before = item_bytes(member);
     let is_known = match bytes {
         Bytes::Change(change) => member.apply(change),
         Bytes::Item(item) => member.restore(item),
     };
-    if is_empty(member) {
+    *all_bytes = *all_bytes - before + item_bytes(member);
+    if member.is_empty() {
         members.remove(name);
     }
     is_known
@@ -119,8 +137,22 @@ impl Structure for Members {
     fn growth(change: &[u8]) -> u64 {
         let (mut steps, mut bytes) = (Steps(change), 0);
         while let Some((kind, (name, part))) = steps.byte().zip(steps.put()) {
-            let growth = if kind == MAP { map::growth } else { queue::growth };
+            let growth = if kind == MAP { Entries::growth_below } else { Waiting::growth_below };
             bytes += growth(part, 5 + name.len());
+        }
+        bytes
+    }
+
+    fn content_after(&self, change: &[u8]) -> u64 {
+        let (mut steps, mut bytes) = (Steps(change), self.bytes);
+        while let Some((kind, (name, part))) = steps.byte().zip(steps.put()) {
+            let name = str::from_utf8(name).unwrap_or_default();
+            let (map, queue) = (self.map(name), self.queue(name));
+            let after = |change| match kind {
+                MAP => map.bytes_after(change, head_bytes(name)),
+                _ => queue.bytes_after(change, head_bytes(name)),
+            };
+            bytes = (bytes + after(part)).saturating_sub(after(&[]));
         }
         bytes
     }
@@ -165,6 +197,10 @@ impl BundleChange {
         }
     }
 
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        self.parts().concat()
+    }
+
     fn parts(&self) -> Vec<Vec<u8>> {
         let maps = self.maps.iter().map(|(name, batch)| (MAP, name, batch.bytes()));
         let queues = self.queues.iter().map(|(name, batch)| (QUEUE, name, batch.bytes()));
@@ -199,16 +235,17 @@ impl Bundle {
     pub fn commit(&self, change: &BundleChange) -> Result<()> {
         self.0.change(|members| {
             let fits = change.ensure_fits(members);
-            (fits.is_ok().then(|| change.parts().concat()), fits)
+            (fits.is_ok().then(|| change.bytes()), fits)
         })?
     }
 
     /// Makes what `plan` changes, seeing the members as they are; nothing changes in between. Where it fails nothing does.
+    /// The plan does nothing else with the store: a backup waits for it, and whatever waits for the backup would hang.
     pub fn change<T>(&self, plan: impl FnOnce(&Members, &mut BundleChange) -> Result<T>) -> Result<T> {
         self.0.change(|members| {
             let mut change = BundleChange::default();
             let told = plan(members, &mut change).and_then(|told| change.ensure_fits(members).map(|()| told));
-            (told.is_ok().then(|| change.parts().concat()), told)
+            (told.is_ok().then(|| change.bytes()), told)
         })?
     }
 

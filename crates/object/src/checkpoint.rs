@@ -18,8 +18,8 @@
 //! - CK4. What is named must verify, all of it: what does not was damaged, not torn, and is told by name. Each frame
 //!   verifies by itself, so the rest of a damaged checkpoint can be read.
 //! - CK5. Both slots have room for all that the structure will hold after a change before that is logged, or it is refused.
-//!   So a checkpoint wants no space, the log never stays full, and a change that only takes away is not refused for want of
-//!   space.
+//!   So a checkpoint wants no space, the log never stays full, and a change after which there is no more than before is not
+//!   refused for want of space.
 
 use ferrite_medium::{Memory, Scheme, Span};
 use ferrite_pool::holding::{Holding, Part};
@@ -246,14 +246,13 @@ pub(crate) fn slot_bytes(content_bytes: u64) -> u64 {
     lines_for(HEADER_BYTES) * LINE + content_bytes + frames * (record::HEADER as u64 + LINE - 1)
 }
 
-/// Gives both slots room for `bytes` (CK5); the room that they have. Where that is less than a quarter more, and there is
-/// space, they get half as much again: whoever asks has looked through all that is there, which is to be done seldom.
+/// Gives both slots room for `bytes` (CK5), and half as much again where there is space, so that it is asked for seldom;
+/// the room that they have.
 pub(crate) fn make_room(holding: &Holding, bytes: u64) -> Result<u64> {
     let room = || SLOTS.into_iter().map(|role| holding.stream(role).len()).min().unwrap_or(0);
-    if room() < bytes + bytes / 4 {
+    if room() < bytes {
         let parts = |bytes| SLOTS.map(|role| Part { role, bytes });
         match holding.widen(&parts(bytes + bytes / 2)) {
-            Err(error) if error.is_want_of_space() && room() >= bytes => {}
             Err(error) if error.is_want_of_space() => holding.widen(&parts(bytes))?,
             widened => widened?,
         }

@@ -43,6 +43,12 @@ pub trait Structure: Default + Send + Sync + 'static {
         change.len() as u64
     }
 
+    /// How many bytes that is after `change`, at most. Asked for where there may be no room for [`Structure::growth`]; unless
+    /// a type knows better, all that it holds is looked through.
+    fn content_after(&self, change: &[u8]) -> u64 {
+        checkpoint::content_bytes(&|item| self.save(item)) + Self::growth(change)
+    }
+
     /// Takes an item that [`Structure::save`] gave, in the same order. `false` where it is none.
     #[must_use]
     fn restore(&mut self, item: &[u8]) -> bool;
@@ -196,33 +202,37 @@ impl<S: Structure> Logged<S> {
             let (bytes, bytes_max) = (change.len() as u64, capacity_bytes.saturating_sub(64));
             return Err(Error::TooLarge { what: "a change", bytes, bytes_max });
         }
-        self.ensure_room(writer, S::growth(change))?;
+        let content_bytes = self.ensure_room(writer, change)?;
         match writer.log.append_alone(change) {
             Err(PoolError::LogFull { .. }) => {
                 self.take_checkpoint_now(writer)?;
-                Ok(writer.log.append_alone(change).map(drop)?)
+                writer.log.append_alone(change)?;
             }
-            other => Ok(other.map(drop)?),
+            other => _ = other?,
         }
     }
-
-    /// Sees to room for a checkpoint of what is there after a change of this growth (CK5).
-    #[inline]
-    fn ensure_room(&self, writer: &mut Writer, growth: u64) -> Result<()> {
-        if growth > 0 && checkpoint::slot_bytes(writer.content_bytes + growth) > writer.room_bytes {
-            self.make_room(writer, growth)?;
-        }
-        writer.content_bytes += growth;
+        writer.content_bytes = content_bytes;
         Ok(())
+
+    /// Sees to room for a checkpoint of what is there after `change` (CK5); how many bytes that has at most.
+    #[inline]
+    fn ensure_room(&self, writer: &mut Writer, change: &[u8]) -> Result<u64> {
+        let growth = S::growth(change);
+        let content_bytes = writer.content_bytes + growth;
+        if growth > 0 && checkpoint::slot_bytes(content_bytes) > writer.room_bytes {
+            return self.make_room(writer, change);
+        }
+        Ok(content_bytes)
     }
 
     #[cold]
-    fn make_room(&self, writer: &mut Writer, growth: u64) -> Result<()> {
-        let state = self.state.read();
-        writer.content_bytes = checkpoint::content_bytes(&|item| state.save(item));
-        let needed = checkpoint::slot_bytes(writer.content_bytes + growth);
-        writer.room_bytes = checkpoint::make_room(&self.holding, needed)?;
-        Ok(())
+    fn make_room(&self, writer: &mut Writer, change: &[u8]) -> Result<u64> {
+        let content_bytes = self.state.read().content_after(change);
+        let needed = checkpoint::slot_bytes(content_bytes);
+        if needed > writer.room_bytes {
+            writer.room_bytes = checkpoint::make_room(&self.holding, needed)?;
+        }
+        Ok(content_bytes)
     }
 
     /// The change itself is durable: a checkpoint that cannot be taken, for want of room (a type said less than it gives), is

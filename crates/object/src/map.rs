@@ -13,6 +13,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use crate::Result;
+use crate::bundle::Member;
 use crate::logged::{Logged, Structure};
 use crate::step::{Steps, len_of};
 
@@ -22,62 +23,108 @@ const CLEAR: u8 = 3;
 
 /// What a map holds, in DRAM.
 #[derive(Debug, Default)]
-pub struct Entries(BTreeMap<Vec<u8>, Vec<u8>>);
+pub struct Entries {
+    values: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// Of all keys and values.
+    bytes: usize,
+}
 
 impl Entries {
-    pub(crate) const NONE: Self = Self(BTreeMap::new());
+    pub(crate) const NONE: Self = Self { values: BTreeMap::new(), bytes: 0 };
 
     /// What `key` has.
     pub fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
-        self.0.get(key).cloned()
+        self.values.get(key).cloned()
     }
 
     /// Whether `key` is there.
     pub fn contains(&self, key: &[u8]) -> bool {
-        self.0.contains_key(key)
+        self.values.contains_key(key)
     }
 
     /// How many keys there are.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.values.len()
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.values.is_empty()
     }
 
     /// Up to `count` keys with their values, in order, from the first on that is greater than `after`, or from the
     /// start.
     pub fn page(&self, after: Option<&[u8]>, count: usize) -> Vec<(Vec<u8>, Vec<u8>)> {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-        let range = self.0.range::<[u8], _>((from, Bound::Unbounded));
+        let range = self.values.range::<[u8], _>((from, Bound::Unbounded));
         range.take(count).map(|(key, value)| (key.clone(), value.clone())).collect()
     }
 
     /// Sets what `key` has; where it has something, in the room of that.
     fn put(&mut self, key: &[u8], value: &[u8]) {
-        match self.0.get_mut(key) {
+        match self.values.get_mut(key) {
             Some(room) => {
+                self.bytes = self.bytes - room.len() + value.len();
                 room.clear();
                 room.extend_from_slice(value);
             }
-            None => _ = self.0.insert(key.into(), value.into()),
+            None => {
+                self.bytes += key.len() + value.len();
+                self.values.insert(key.into(), value.into());
+            }
         }
+    }
+
+    fn remove(&mut self, key: &[u8]) {
+        self.bytes -= self.values.remove(key).map_or(0, |value| key.len() + value.len());
     }
 }
 
-/// See [`Structure::growth`], where each item has `head_bytes` before it.
-pub(crate) fn growth(change: &[u8], head_bytes: usize) -> u64 {
-    let (mut steps, mut bytes) = (Steps(change), 0);
-    while let Some(step) = steps.byte() {
-        match step {
-            PUT => bytes += steps.put().map_or(0, |(key, value)| 4 + head_bytes + 4 + key.len() + value.len()),
-            REMOVE => _ = steps.sized(),
-            _ => {}
-        }
+/// Bytes of an item before its key, where it has `head_bytes` before it.
+fn before_key(head_bytes: usize) -> usize {
+    4 + head_bytes + 4
+}
+
+impl Member for Entries {
+    fn is_empty(&self) -> bool {
+        self.is_empty()
     }
-    bytes as u64
+
+    fn growth_below(change: &[u8], head_bytes: usize) -> u64 {
+        let (mut steps, mut bytes) = (Steps(change), 0);
+        while let Some(step) = steps.byte() {
+            match step {
+                PUT => bytes += steps.put().map_or(0, |(key, value)| before_key(head_bytes) + key.len() + value.len()),
+                REMOVE => _ = steps.sized(),
+                _ => {}
+            }
+        }
+        bytes as u64
+    }
+
+    fn bytes_after(&self, change: &[u8], head_bytes: usize) -> u64 {
+        let mut bytes = self.len() * before_key(head_bytes) + self.bytes;
+        // Of what the steps so far touched: bytes of the value, if there is one.
+        let (mut touched, mut is_cleared) = (BTreeMap::new(), false);
+        let mut steps = Steps(change);
+        while let Some(step) = steps.byte() {
+            let touch = match step {
+                PUT => steps.put().map(|(key, value)| (key, Some(value.len()))),
+                REMOVE => steps.sized().map(|key| (key, None)),
+                _ => {
+                    touched.clear();
+                    (bytes, is_cleared) = (0, true);
+                    continue;
+                }
+            };
+            let Some((key, value)) = touch else { break };
+            let untouched = || self.values.get(key).filter(|_| !is_cleared).map(Vec::len);
+            let before = touched.insert(key, value).unwrap_or_else(untouched);
+            let item_bytes = |value: Option<usize>| value.map_or(0, |value| before_key(head_bytes) + key.len() + value);
+            bytes = bytes + item_bytes(value) - item_bytes(before);
+        }
+        bytes as u64
+    }
 }
 
 impl Structure for Entries {
@@ -88,9 +135,9 @@ impl Structure for Entries {
         while let Some(step) = steps.byte() {
             let is_known = match step {
                 PUT => steps.put().map(|(key, value)| self.put(key, value)).is_some(),
-                REMOVE => steps.sized().map(|key| _ = self.0.remove(key)).is_some(),
+                REMOVE => steps.sized().map(|key| self.remove(key)).is_some(),
                 CLEAR => {
-                    self.0.clear();
+                    *self = Self::NONE;
                     true
                 }
                 _ => false,
@@ -103,16 +150,20 @@ impl Structure for Entries {
     }
 
     fn growth(change: &[u8]) -> u64 {
-        growth(change, 0)
+        Self::growth_below(change, 0)
+    }
+
+    fn content_after(&self, change: &[u8]) -> u64 {
+        self.bytes_after(change, 0)
     }
 
     fn save(&self, item: &mut dyn FnMut(&[&[u8]])) {
-        self.0.iter().for_each(|(key, value)| item(&[&len_of(key), key, value]));
+        self.values.iter().for_each(|(key, value)| item(&[&len_of(key), key, value]));
     }
 
     fn restore(&mut self, item: &[u8]) -> bool {
         let mut rest = Steps(item);
-        rest.sized().map(|key| _ = self.0.insert(key.into(), rest.0.into())).is_some()
+        rest.sized().map(|key| self.put(key, rest.0)).is_some()
     }
 }
 
@@ -200,7 +251,7 @@ impl Map {
 
     /// Takes `key` away; what it had.
     pub fn remove(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        self.0.change(|entries| match entries.0.get(key) {
+        self.0.change(|entries| match entries.values.get(key) {
             Some(value) => (Some(MapBatch::default().remove(key).0.clone()), Some(value.clone())),
             None => (None, None),
         })

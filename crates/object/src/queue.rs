@@ -11,6 +11,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::Result;
+use crate::bundle::Member;
 use crate::logged::{Logged, Structure};
 use crate::step::{Steps, len_of};
 
@@ -28,24 +29,46 @@ const CLEAR: u8 = 5;
 
 /// What a queue holds, in DRAM.
 #[derive(Debug, Default)]
-pub struct Waiting(VecDeque<Vec<u8>>);
+pub struct Waiting {
+    entries: VecDeque<Vec<u8>>,
+    /// Of all entries.
+    bytes: usize,
+}
 
 impl Waiting {
-    pub(crate) const NOTHING: Self = Self(VecDeque::new());
+    pub(crate) const NOTHING: Self = Self { entries: VecDeque::new(), bytes: 0 };
 
     /// How many entries there are.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.entries.len()
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.entries.is_empty()
     }
 
     /// Entry `index`, counted from the front.
     pub fn get(&self, index: usize) -> Option<Vec<u8>> {
-        self.0.get(index).cloned()
+        self.entries.get(index).cloned()
+    }
+
+    fn push(&mut self, end: End, entry: &[u8]) {
+        self.bytes += entry.len();
+        match end {
+            End::Back => self.entries.push_back(entry.into()),
+            End::Front => self.entries.push_front(entry.into()),
+        }
+    }
+
+    /// Takes the entry at `end` away. `false` where there is none.
+    fn pop(&mut self, end: End) -> bool {
+        let entry = match end {
+            End::Back => self.entries.pop_back(),
+            End::Front => self.entries.pop_front(),
+        };
+        self.bytes -= entry.as_ref().map_or(0, Vec::len);
+        entry.is_some()
     }
 }
 
@@ -96,15 +119,50 @@ impl QueueBatch {
     }
 }
 
-/// See [`Structure::growth`], where each item has `head_bytes` before it.
-pub(crate) fn growth(change: &[u8], head_bytes: usize) -> u64 {
-    let (mut steps, mut bytes) = (Steps(change), 0);
-    while let Some(step) = steps.byte() {
-        if let 1 | 2 = step {
-            bytes += steps.sized().map_or(0, |entry| 4 + head_bytes + entry.len());
-        }
+impl Member for Waiting {
+    fn is_empty(&self) -> bool {
+        self.is_empty()
     }
-    bytes as u64
+
+    fn growth_below(change: &[u8], head_bytes: usize) -> u64 {
+        let (mut steps, mut bytes) = (Steps(change), 0);
+        while let Some(step) = steps.byte() {
+            if let 1 | 2 = step {
+                bytes += steps.sized().map_or(0, |entry| 4 + head_bytes + entry.len());
+            }
+        }
+        bytes as u64
+    }
+
+    fn bytes_after(&self, change: &[u8], head_bytes: usize) -> u64 {
+        let mut bytes = self.len() * (4 + head_bytes) + self.bytes;
+        // What is left of the entries between the lengths of those that the steps so far have pushed at both ends.
+        let (mut front, mut left, mut back) = (VecDeque::new(), 0..self.len(), VecDeque::new());
+        let of_left = |index: usize| self.entries[index].len();
+        let mut steps = Steps(change);
+        while let Some(step) = steps.byte() {
+            match step {
+                1 | 2 => {
+                    let len = steps.sized().map_or(0, <[u8]>::len);
+                    if step == 1 {
+                        back.push_back(len)
+                    } else {
+                        front.push_front(len)
+                    }
+                    bytes += 4 + head_bytes + len;
+                }
+                CLEAR => (bytes, front, left, back) = (0, VecDeque::new(), 0..0, VecDeque::new()),
+                pop => {
+                    let popped = match pop {
+                        3 => back.pop_back().or_else(|| left.next_back().map(of_left)).or_else(|| front.pop_back()),
+                        _ => front.pop_front().or_else(|| left.next().map(of_left)).or_else(|| back.pop_front()),
+                    };
+                    bytes -= popped.map_or(0, |len| 4 + head_bytes + len);
+                }
+            }
+        }
+        bytes as u64
+    }
 }
 
 impl Structure for Waiting {
@@ -114,12 +172,12 @@ impl Structure for Waiting {
         let mut steps = Steps(change);
         while let Some(step) = steps.byte() {
             let is_known = match step {
-                1 => steps.sized().map(|entry| self.0.push_back(entry.into())).is_some(),
-                2 => steps.sized().map(|entry| self.0.push_front(entry.into())).is_some(),
-                3 => self.0.pop_back().is_some(),
-                4 => self.0.pop_front().is_some(),
+                1 => steps.sized().map(|entry| self.push(End::Back, entry)).is_some(),
+                2 => steps.sized().map(|entry| self.push(End::Front, entry)).is_some(),
+                3 => self.pop(End::Back),
+                4 => self.pop(End::Front),
                 CLEAR => {
-                    self.0.clear();
+                    *self = Self::NOTHING;
                     true
                 }
                 _ => false,
@@ -132,15 +190,19 @@ impl Structure for Waiting {
     }
 
     fn growth(change: &[u8]) -> u64 {
-        growth(change, 0)
+        Self::growth_below(change, 0)
+    }
+
+    fn content_after(&self, change: &[u8]) -> u64 {
+        self.bytes_after(change, 0)
     }
 
     fn save(&self, item: &mut dyn FnMut(&[&[u8]])) {
-        self.0.iter().for_each(|entry| item(&[entry]));
+        self.entries.iter().for_each(|entry| item(&[entry]));
     }
 
     fn restore(&mut self, item: &[u8]) -> bool {
-        self.0.push_back(item.into());
+        self.push(End::Back, item);
         true
     }
 }
@@ -190,8 +252,8 @@ impl Queue {
     pub fn pop(&self, end: End) -> Result<Option<Vec<u8>>> {
         self.0.change(|waiting| {
             let entry = match end {
-                End::Back => waiting.0.back(),
-                End::Front => waiting.0.front(),
+                End::Back => waiting.entries.back(),
+                End::Front => waiting.entries.front(),
             };
             (entry.map(|_| vec![end as u8 + POP]), entry.cloned())
         })

@@ -1,13 +1,17 @@
 //! CK5, and what is left to do where a type does not say how much longer it gets.
 
-use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use ferrite_medium::forward_memory;
+use proptest::collection::vec;
+use proptest::prelude::*;
 
 use super::*;
+use crate::bundle::Members;
+use crate::proof::cases;
 use crate::queue::Waiting;
-use crate::{End, Queue, QueueBatch};
+use crate::{BundleChange, End, Queue, QueueBatch};
 
 /// A memory whose host has no more space while it is `full`.
 struct Hosted {
@@ -24,19 +28,19 @@ impl Memory for Hosted {
     }
 }
 
-/// A queue that says of no change how much longer it gets by it.
+/// A queue that says how much longer it gets, or does not.
 #[derive(Default)]
-struct Unsaid(Waiting);
+struct Saying<const IS_SAID: bool>(Waiting);
 
-impl Structure for Unsaid {
-    const TYPE: &'static str = "unsaid";
+impl<const IS_SAID: bool> Structure for Saying<IS_SAID> {
+    const TYPE: &'static str = "saying";
 
     fn apply(&mut self, change: &[u8]) -> bool {
         self.0.apply(change)
     }
 
-    fn growth(_: &[u8]) -> u64 {
-        0
+    fn growth(change: &[u8]) -> u64 {
+        if IS_SAID { Waiting::growth(change) } else { 0 }
     }
 
     fn save(&self, item: &mut dyn FnMut(&[&[u8]])) {
@@ -54,7 +58,7 @@ fn lg3_a_checkpoint_without_room_costs_no_change() {
     let full = Arc::new(AtomicBool::new(false));
     let memory = Arc::new(Hosted { memory: new_pool(Model::MAPPED), full: Arc::clone(&full) });
     let logging = Logging { checkpoint_records: 4, ..LOGGING };
-    let queue = logged::<Unsaid>(&open_pool(&memory), logging).unwrap();
+    let queue = logged::<Saying<false>>(&open_pool(&memory), logging).unwrap();
     let push = |entry: &[u8]| queue.make(QueueBatch::default().push(End::Back, &entry.repeat(1500)).bytes());
     [b"a", b"b", b"c"].into_iter().for_each(|entry| push(entry).unwrap());
     full.store(true, SeqCst);
@@ -104,6 +108,29 @@ fn filled(pool: &Arc<ferrite_pool::Pool>, is_full: impl Fn(u32) -> bool) -> (Que
     assert!(matches!(&refused, Error::Pool(full) if full.is_want_of_space()), "{refused}");
     assert!(count > 40, "{count} entries");
     (queue, map)
+}
+
+/// What CK5 promises of a queue that has filled its store.
+fn gives_back<const IS_SAID: bool>() -> Verdict {
+    let queue = logged::<Saying<IS_SAID>>(&open_pool(&new_pool(Model::MAPPED)), LOGGING).unwrap();
+    let push = |number| queue.make(QueueBatch::default().push(End::Back, &entry(number)).bytes());
+    let count = (0..).take_while(|number| push(*number).is_ok()).count();
+    assert!(count > 40, "{count} entries");
+    for number in 0..count {
+        let popped = queue.make(QueueBatch::default().pop(End::Front).bytes());
+        popped.map_err(|error| format!("CK5: entry {number} of {count}: {error}"))?;
+    }
+    Ok(())
+}
+
+#[test]
+fn ck5_a_type_that_says_how_much_it_grows_gives_back() {
+    gives_back::<true>().unwrap();
+}
+
+#[test]
+fn canary_a_change_that_is_logged_before_it_has_room_is_caught() {
+    gives_back::<false>().unwrap_err();
 }
 
 #[test]
@@ -157,4 +184,128 @@ fn ck5_a_checkpoint_takes_no_more_than_is_seen_to() {
             assert!(taken <= bound, "{count} items of {item} bytes take {taken}, beyond {bound}");
         }
     }
+}
+
+/// A map that counts how often it is looked through.
+#[derive(Default)]
+struct Counted {
+    entries: Entries,
+    looks: AtomicU64,
+}
+
+impl Structure for Counted {
+    const TYPE: &'static str = "counted";
+
+    fn apply(&mut self, change: &[u8]) -> bool {
+        self.entries.apply(change)
+    }
+
+    fn save(&self, item: &mut dyn FnMut(&[&[u8]])) {
+        self.looks.fetch_add(1, SeqCst);
+        self.entries.save(item);
+    }
+
+    fn growth(change: &[u8]) -> u64 {
+        Entries::growth(change)
+    }
+
+    fn content_after(&self, change: &[u8]) -> u64 {
+        self.entries.content_after(change)
+    }
+
+    fn restore(&mut self, item: &[u8]) -> bool {
+        self.entries.restore(item)
+    }
+}
+
+/// CK5: in a full store what makes nothing longer is neither refused nor dear, however often it comes.
+#[test]
+fn ck5_what_does_not_grow_is_not_refused_and_looks_through_nothing() {
+    let map = logged::<Counted>(&open_pool(&new_pool(Model::MAPPED)), LOGGING).unwrap();
+    let put = |key: u32, bytes: usize| map.make(MapBatch::default().put(&key.to_le_bytes(), &vec![7; bytes]).bytes());
+    let mut sizes = Vec::new();
+    for bytes in [2000, 100, 1, 0] {
+        while put(sizes.len() as u32, bytes).is_ok() {
+            sizes.push(bytes);
+        }
+    }
+    let looks = |map: &Logged<Counted>| map.read(|it| it.looks.load(SeqCst));
+    let checkpoints = || map.writer.lock().sequence;
+    let before = (looks(&map), checkpoints());
+    for _ in 0..3 {
+        for (key, bytes) in (0..).zip(&sizes) {
+            put(key, *bytes).unwrap();
+        }
+    }
+    let (first, last) = (0_u32.to_le_bytes(), (sizes.len() as u32).to_le_bytes());
+    for (gone, new) in [(first, last), (last, first)] {
+        map.make(MapBatch::default().put(&new, &[8; 2000]).remove(&gone).bytes()).unwrap();
+    }
+    let taken = checkpoints() - before.1;
+    assert!(taken > 10, "{taken} checkpoints");
+    assert_eq!(looks(&map) - before.0, 2 * taken, "each measures and stores");
+    assert!(put(0, 2000 + 12).is_err() && put(sizes.len() as u32, 0).is_err());
+    put(0, 2000 - 12).unwrap();
+    put(sizes.len() as u32, 0).unwrap();
+}
+
+/// Applies `change`, of which the type says how long its content is then.
+fn assert_told<S: Structure>(state: &mut S, change: &[u8]) {
+    let bytes = |state: &S| checkpoint::content_bytes(&|item| state.save(item));
+    let (before, told) = (bytes(state), state.content_after(change));
+    assert!(state.apply(change));
+    assert_eq!(told, bytes(state));
+    assert!(told <= before + S::growth(change), "{before} bytes become {told}");
+}
+
+/// What to do, to which, and with how many bytes.
+type Choice = (u8, u8, usize);
+
+fn map_batch(choices: &[Choice]) -> MapBatch {
+    let mut batch = MapBatch::default();
+    for (what, key, bytes) in choices {
+        match what {
+            0..5 => batch.put(&vec![*key; *key as usize], &vec![1; *bytes]),
+            5..9 => batch.remove(&vec![*key; *key as usize]),
+            _ => batch.clear(),
+        };
+    }
+    batch
+}
+
+/// For a queue of `len` entries.
+fn queue_batch(choices: &[Choice], len: usize) -> QueueBatch {
+    let mut batch = QueueBatch::default();
+    for (what, end, bytes) in choices {
+        let (end, before) = (if end % 2 == 0 { End::Back } else { End::Front }, batch.clone());
+        match what {
+            0..4 => batch.push(end, &vec![1; *bytes]),
+            4..9 => batch.pop(end),
+            _ => batch.clear(),
+        };
+        if !batch.fits(len) {
+            batch = before;
+        }
+    }
+    batch
+}
+
+/// CK5: what types say is so, however their changes are put together.
+#[test]
+fn ck5_maps_queues_and_bundles_know_how_long_their_content_is() {
+    let changes = vec(vec((0..10u8, 0..6u8, 0..50usize), 0..8), 1..12);
+    proptest!(cases(200), |(changes in changes)| {
+        let (mut map, mut queue, mut members) = (Entries::default(), Waiting::default(), Members::default());
+        for choices in changes {
+            assert_told(&mut map, map_batch(&choices).bytes());
+            let len = queue.len();
+            assert_told(&mut queue, queue_batch(&choices, len).bytes());
+            let mut change = BundleChange::default();
+            for (name, choices) in ["a", "member", ""].into_iter().zip(choices.chunks(3)) {
+                *change.map(name) = map_batch(choices);
+                *change.queue(name) = queue_batch(choices, members.queue(name).len());
+            }
+            assert_told(&mut members, &change.bytes());
+        }
+    });
 }
