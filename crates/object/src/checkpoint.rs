@@ -91,9 +91,47 @@ impl<'a> Reader<'a> {
         let sequence = word::read(self.memory, self.tag, self.salt)?;
         let Some(sequence) = sequence else { return Ok(Checkpoint::none()) };
         let slot = Slot::new(self, sequence);
-        let header = slot.record(0).and_then(|record| Checkpoint::decode(&record.payload));
-        let header = header.filter(|it| it.sequence == sequence && it.lines <= slot.lines());
-        header.ok_or_else(|| ("the header of its checkpoint".into(), slot.place(0)))
+        slot.header(sequence).ok_or_else(|| ("the header of its checkpoint".into(), slot.place(0)))
+    }
+
+    /// What can be had where [`Reader::named`] fails, of an object whose log begins at `head`: where the word is damaged, the
+    /// newest checkpoint from which that log goes on; where the header is, what stands behind it.
+    pub fn rest(&self, head: Position) -> Checkpoint {
+        match word::read(self.memory, self.tag, self.salt) {
+            Ok(sequence) => self.headless(sequence.unwrap_or(0), head),
+            Err(_) => {
+                let found = SLOTS.into_iter().filter_map(|role| self.header_in(role));
+                let whole = found.filter(|it| it.position >= head).max_by_key(|it| it.sequence);
+                whole.unwrap_or(Checkpoint { position: head, ..Checkpoint::none() })
+            }
+        }
+    }
+
+    /// The header in the slot of `role`, of whichever checkpoint it is.
+    fn header_in(&self, role: Role) -> Option<Checkpoint> {
+        let mut sequence = [0; 8];
+        let at = Stream::new(&self.tag.extents, role).locate(0)?.at;
+        self.memory.load(at + record::HEADER as u64, &mut sequence);
+        let sequence = u64::from_le_bytes(sequence);
+        let slot = Some(Slot::new(self, sequence)).filter(|_| self::role(sequence) == role)?;
+        slot.header(sequence)
+    }
+
+    /// Checkpoint `sequence` without its header.
+    fn headless(&self, sequence: u64, head: Position) -> Checkpoint {
+        let slot = Slot::new(self, sequence);
+        let first = lines_for(HEADER_BYTES);
+        let (mut line, mut items, mut lines) = (first, 0, first);
+        while line < slot.lines() {
+            let Some(record) = slot.record(line) else {
+                line += 1;
+                continue;
+            };
+            items += each(&record.payload, &mut |_| ());
+            line += lines_for(record.payload.len());
+            lines = line;
+        }
+        Checkpoint { sequence, position: head, items, lines }
     }
 
     /// Gives every item of `checkpoint` that verifies to `visit`; what does not.
@@ -168,6 +206,12 @@ impl<'a> Slot<'a> {
             done += run.len as usize;
         }
         bytes
+    }
+
+    /// The header of checkpoint `sequence`, if it verifies.
+    fn header(&self, sequence: u64) -> Option<Checkpoint> {
+        let header = self.record(0).and_then(|record| Checkpoint::decode(&record.payload));
+        header.filter(|it| it.sequence == sequence && it.lines <= self.lines())
     }
 
     /// The record that begins at `line`, if one verifies there.

@@ -64,8 +64,15 @@ type Left = (Vec<Loss>, Vec<(u64, Vec<u8>)>);
 
 impl State {
     /// Finds the entries, and what damage left behind them (AL2).
-    fn find(&mut self, holding: &Holding) -> Result<Left> {
-        self.first = word::load(holding)?.unwrap_or(0);
+    fn find(&mut self, holding: &Holding, salvage: bool) -> Result<Left> {
+        let mut losses = Vec::new();
+        self.first = match word::load(holding) {
+            Err(Error::Damaged { what, at, .. }) if salvage => {
+                losses.push(Loss { what, at });
+                0
+            }
+            number => number?.unwrap_or(0),
+        };
         for record in self.records.records() {
             let (position, record) = record?;
             match split(&record) {
@@ -75,15 +82,19 @@ impl State {
             }
             self.places.push_back(position);
         }
-        let (mut losses, mut rescued) = (Vec::new(), Vec::new());
+        if !losses.is_empty() {
+            word::store(holding, self.end())?;
+        }
+        let (mut rescued, mut is_behind) = (Vec::new(), false);
         let (mut end, next) = (self.records.end(), self.end());
         while let Some((position, record)) = self.records.stranded(end) {
             end = self.records.behind(position, record.len());
             let Some((number, batch, entry)) = split(&record) else { continue };
-            if batch > next || (!losses.is_empty() && number > next) {
+            if batch > next || (is_behind && number > next) {
                 rescued.push((number, entry.into()));
             }
-            if batch > next && losses.is_empty() {
+            if batch > next && !is_behind {
+                is_behind = true;
                 losses.push(Loss { what: format!("entry {next}"), at: self.records.place(self.records.end()) });
             }
         }
@@ -102,7 +113,7 @@ impl Log {
         let holding = Arc::new(holding);
         let records = Records::open_within(Arc::clone(&holding))?;
         let mut state = State { records, first: 0, places: VecDeque::new() };
-        let (losses, rescued) = state.find(&holding)?;
+        let (losses, rescued) = state.find(&holding, salvage)?;
         let log = Self { holding, state: Latch::new(state), gate: Gate::default(), losses, rescued };
         if let Some(Loss { what, at }) = log.losses.first().filter(|_| !salvage).cloned() {
             return Err(Error::Damaged { name: log.name(), what, at });

@@ -129,7 +129,7 @@ impl<S: Structure> Logged<S> {
         label::<S>()?.ensure(&holding)?;
         let holding = Arc::new(holding);
         let log = Log::open_within(Arc::clone(&holding))?;
-        let Found { state, sequence, records, losses } = read::<S>(&holding, &log)?;
+        let Found { state, sequence, records, losses } = read::<S>(&holding, &log, logging.salvage)?;
         if let Some(Loss { what, at }) = losses.first().filter(|_| !logging.salvage).cloned() {
             return Err(Error::Damaged { name: holding.tag().name.clone(), what, at });
         }
@@ -179,6 +179,7 @@ impl<S: Structure> Logged<S> {
     }
 
     /// Makes the change that `plan` makes of what it sees, if it makes one; what it says. Nothing changes in between.
+    /// The plan does nothing else with the store, as that of [`crate::Bundle::change`].
     pub fn change<T>(&self, plan: impl FnOnce(&S) -> (Option<Vec<u8>>, T)) -> Result<T> {
         let mut writer = self.writable()?;
         let (change, told) = plan(&self.state.read());
@@ -210,9 +211,9 @@ impl<S: Structure> Logged<S> {
             }
             other => _ = other?,
         }
-    }
         writer.content_bytes = content_bytes;
         Ok(())
+    }
 
     /// Sees to room for a checkpoint of what is there after `change` (CK5); how many bytes that has at most.
     #[inline]
@@ -274,14 +275,20 @@ impl<S: Structure> Logged<S> {
 }
 
 /// Reads the named checkpoint and the log behind it (LG3), and notes what does not verify (LG4).
-fn read<S: Structure>(holding: &Holding, log: &Log) -> Result<Found<S>> {
-    word::load(holding)?;
+fn read<S: Structure>(holding: &Holding, log: &Log, salvage: bool) -> Result<Found<S>> {
     let (tag, uuid) = (holding.tag(), holding.uuid());
     let reader = Reader::new(holding.memory(), &uuid, &tag);
     let (mut state, mut records, mut strange) = (S::default(), 0, 0);
-    let checkpoint = reader.named().map_err(|(what, at)| Error::Damaged { name: tag.name.clone(), what, at })?;
+    let (checkpoint, unnamed) = match reader.named() {
+        Ok(checkpoint) => {
+            word::load(holding)?;
+            (checkpoint, None)
+        }
+        Err(flaw) if salvage => (reader.rest(log.head()), Some(flaw)),
+        Err((what, at)) => return Err(Error::Damaged { name: tag.name.clone(), what, at }),
+    };
     let flaws = reader.each_item(&checkpoint, &mut |item| strange += u64::from(!state.restore(item)));
-    let mut losses: Vec<Loss> = flaws.into_iter().map(|(what, at)| Loss { what, at }).collect();
+    let mut losses: Vec<Loss> = unnamed.into_iter().chain(flaws).map(|(what, at)| Loss { what, at }).collect();
     match checkpoint.position.cmp(&log.head()) {
         // A crash came between the checkpoint and the cut (CK2).
         Ordering::Greater => log.restart_at(checkpoint.position)?,

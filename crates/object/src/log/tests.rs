@@ -77,6 +77,24 @@ fn al2_damage_is_told_by_name_and_what_is_left_is_rescued() {
 }
 
 #[test]
+fn al2_a_damaged_word_costs_no_entry() {
+    let memory = new_pool(Model::MAPPED);
+    let pool = open_pool(&memory);
+    let log = open(&pool, false).unwrap();
+    (0..4).for_each(|number| _ = log.append(&entry(number)).unwrap());
+    let at = log.holding.stream(ferrite_pool::Role::MAP).locate(64).unwrap().at;
+    drop(log);
+    memory.store_word(at, 1);
+    let told = open(&pool, false).unwrap_err().to_string();
+    assert!(told.starts_with("object \"it\" is damaged: its word at byte"), "{told}");
+    let log = open(&pool, true).unwrap();
+    assert_eq!((all(&log), log.losses().len(), log.rescued().len()), (expected(0, 4), 1, 0));
+    log.cut(4).unwrap();
+    drop(log);
+    assert_eq!(open(&pool, false).unwrap().end(), 4, "sound again");
+}
+
+#[test]
 fn a_full_log_says_so_and_takes_more_when_it_is_cut() {
     let pool = open_pool(&new_pool(Model::MAPPED));
     let log = open(&pool, false).unwrap();
