@@ -11,6 +11,7 @@ mod databases;
 mod direct;
 mod direct_kill;
 mod direct_postgres;
+mod finalize;
 mod grant;
 mod guest;
 mod hugetlb;

@@ -1,5 +1,7 @@
 //! Stores in files: made, shared, backed up, finalized.
 
+mod finalize;
+
 use std::fs::File;
 
 use ferrite_pool::layout::POOL_BYTES_MIN;
