@@ -1,7 +1,7 @@
 //! Images in files.
 
 use std::fs::File;
-use std::io::{BufReader, Seek};
+use std::io::{BufReader, ErrorKind, Seek};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
@@ -45,21 +45,28 @@ fn backup_beside(
     if found != summary {
         return Err(Error::BadImage { what: "what was read back, which is another image,".into(), at: 0 });
     }
+    // One may have been made there meanwhile.
+    ensure_no_pool(path)?;
     partial.finish()?;
     Ok(summary)
 }
 
-/// Refuses a file that holds a pool, perhaps the very one.
+/// Refuses a file that holds a pool, perhaps the very one, and one of which that cannot be told (BK2).
 fn ensure_no_pool(path: &Path) -> Result<()> {
-    let Ok(file) = File::open(path) else { return Ok(()) };
-    let is_superblock = |at| {
-        let mut bytes = [0; 128];
-        let read = file.read_exact_at(&mut bytes, at);
-        read.is_ok() && !matches!(Superblock::decode(&bytes), Err(Error::NotAPool(_)))
+    let file = match File::open(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        opened => opened.map_err(|error| told("looking into", path, error))?,
     };
-    if SUPERBLOCKS.into_iter().any(is_superblock) {
-        let what = "holds a pool, of which nothing would be left: name another file for the image";
-        return Err(Error::Occupied(format!("{} {what}", path.display())));
+    for at in SUPERBLOCKS {
+        let mut bytes = [0; 128];
+        match file.read_exact_at(&mut bytes, at) {
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => continue,
+            read => read.map_err(|error| told("looking into", path, error))?,
+        }
+        if !matches!(Superblock::decode(&bytes), Err(Error::NotAPool(_))) {
+            let what = "holds a pool, of which nothing would be left: name another file for the image";
+            return Err(Error::Occupied(format!("{} {what}", path.display())));
+        }
     }
     Ok(())
 }

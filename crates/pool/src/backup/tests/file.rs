@@ -2,8 +2,10 @@
 
 use std::fs::{self, File};
 use std::os::unix::fs::{MetadataExt, symlink};
+use std::path::Path;
 
 use super::*;
+use crate::Partial;
 
 #[test]
 fn an_image_goes_to_a_file_and_back() {
@@ -39,29 +41,35 @@ fn bk2_a_failed_backup_leaves_the_older_image() {
     assert!(!partial.exists());
 }
 
-/// BK2, BK3: stopped by the caller, a backup leaves the older image and a restore what the same restore finishes.
-#[test]
-fn stopped_in_the_middle_nothing_is_lost() {
+/// What writes an image of a pool to a file.
+type Backup = dyn Fn(&Pool, &Path, &mut dyn FnMut(Progress) -> bool) -> Result<Summary>;
+
+/// BK2: wherever `backup` is stopped the older image stays, and nothing beside it.
+fn images_stay(backup: &Backup) -> std::result::Result<(), String> {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("image");
     let (pool, _) = small();
     backup_to(&pool, &path, IMAGE, &mut quiet).unwrap();
     let old = fs::read(&path).unwrap();
-    let said = backup_to(&pool, &path, [8; 16], &mut |_| false).unwrap_err().to_string();
-    assert!(said.contains("run it again"), "{said}");
-    assert!(fs::read(&path).unwrap() == old);
-    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "nothing is left beside it");
-    let memory = blank(POOL_BYTES_MIN * 2);
-    let mut go_on = |it: Progress| it.what != "restoring";
-    restore_from(&path, &*memory, Restore::default(), &mut go_on).unwrap_err();
-    assert!(matches!(Superblock::read(&*memory).unwrap().state, State::Restoring));
-    restore_from(&path, &*memory, Restore::default(), &mut quiet).unwrap();
-    assert!(values(&open(&memory)) == values(&pool));
+    for step in 0.. {
+        let mut left = step;
+        let done = backup(&pool, &path, &mut |_| {
+            left -= 1;
+            left >= 0
+        });
+        if done.is_ok() {
+            assert!(step > 3, "{step} steps");
+            return Ok(());
+        }
+        if fs::read(&path).unwrap() != old || fs::read_dir(directory.path()).unwrap().count() != 1 {
+            return Err(format!("BK2: stopped in step {step}"));
+        }
+    }
+    unreachable!("it ends")
 }
 
-/// BK2: no image takes the place of a pool, not even its own's; of a damaged one neither.
-#[test]
-fn bk2_a_pool_is_not_lost_to_an_image() {
+/// BK2: `backup` puts no image in the place of a pool, not even of its own's, nor of a damaged one.
+fn pools_stay(backup: &Backup) -> std::result::Result<(), String> {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("pool");
     let (pool, _) = small();
@@ -70,16 +78,66 @@ fn bk2_a_pool_is_not_lost_to_an_image() {
     for damaged in [None, Some(20), Some(4096 + 20), Some(0)] {
         damaged.inspect(|at| bytes[*at] ^= 1);
         fs::write(&path, &bytes).unwrap();
-        let refused = [backup_to(&pool, &path, IMAGE, &mut quiet), save_to(&pool, &path, IMAGE, &mut quiet)];
-        for refused in refused {
-            assert!(matches!(&refused, Err(Error::Occupied(why)) if why.contains("holds a pool")), "{refused:?}");
+        let refused = backup(&pool, &path, &mut quiet);
+        if !matches!(&refused, Err(Error::Occupied(why)) if why.contains("holds a pool")) {
+            return Err(format!("BK2: {refused:?}"));
         }
         assert!(fs::read(&path).unwrap() == bytes);
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "nothing is left beside it");
     }
+    Ok(())
+}
+
+#[test]
+fn bk2_a_pool_is_not_lost_to_an_image() {
+    pools_stay(&|pool, path, watch| backup_to(pool, path, IMAGE, watch)).unwrap();
+    pools_stay(&|pool, path, watch| save_to(pool, path, IMAGE, watch)).unwrap();
+    // One that is made while the image is written.
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("pool");
+    let (pool, _) = small();
+    let mut bytes = vec![0; 64 << 10];
+    pool.memory().load(0, &mut bytes);
+    let refused = backup_to(&pool, &path, IMAGE, &mut |_| fs::write(&path, &bytes).is_ok());
+    assert!(matches!(refused, Err(Error::Occupied(_))), "{refused:?}");
+    assert!(fs::read(&path).unwrap() == bytes);
+    // What holds none gives its place.
     fs::write(&path, b"text").unwrap();
     backup_to(&pool, &path, IMAGE, &mut quiet).unwrap();
-    backup_to(&pool, &path, [8; 16], &mut quiet).unwrap();
+}
+
+#[test]
+fn canary_an_image_in_the_place_of_a_pool_is_caught() {
+    let unchecked: &Backup = &|pool, path, watch| {
+        let mut partial = Partial::begin(path, 0o600)?;
+        let summary = backup(pool, partial.file(), IMAGE, watch)?;
+        partial.finish()?;
+        Ok(summary)
+    };
+    pools_stay(unchecked).unwrap_err();
+}
+
+#[test]
+fn canary_an_image_that_is_written_where_another_was_is_caught() {
+    images_stay(&|pool, path, watch| backup(pool, &mut File::create(path).unwrap(), IMAGE, watch)).unwrap_err();
+}
+
+/// BK2, BK3: stopped by the caller, a backup leaves the older image and a restore what the same restore finishes.
+#[test]
+fn stopped_in_the_middle_nothing_is_lost() {
+    images_stay(&|pool, path, watch| backup_to(pool, path, [8; 16], watch)).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("image");
+    let (pool, _) = small();
+    backup_to(&pool, &path, IMAGE, &mut quiet).unwrap();
+    let said = backup_to(&pool, &path, [8; 16], &mut |_| false).unwrap_err().to_string();
+    assert!(said.contains("run it again"), "{said}");
+    let memory = blank(POOL_BYTES_MIN * 2);
+    let mut go_on = |it: Progress| it.what != "restoring";
+    restore_from(&path, &*memory, Restore::default(), &mut go_on).unwrap_err();
+    assert!(matches!(Superblock::read(&*memory).unwrap().state, State::Restoring));
+    restore_from(&path, &*memory, Restore::default(), &mut quiet).unwrap();
+    assert!(values(&open(&memory)) == values(&pool));
 }
 
 /// A device or a folder does not lose its place to an image.
