@@ -18,6 +18,8 @@
 //!   medium until it is dropped and an owner knows: nobody else holds the tag, and its pages are given to nobody, while a
 //!   change that had begun may still be stored.
 //! - HO5. After a failed persist a holding refuses until it is made anew; the owner's own until the pool is opened anew.
+//! - HO6. A widening gives every part what was asked for, or none anything, also where a crash comes; what was there stays,
+//!   with its content.
 
 mod board;
 mod office;
@@ -176,8 +178,7 @@ impl Holding {
         }
     }
 
-    /// Sees to it that the tag has as much of each role as `parts` say; what it has stays, with its content. Durable on
-    /// return, or as before.
+    /// Sees to it that the tag has as much of each role as `parts` say (HO6). Durable on return, or as before.
     pub fn widen(&self, parts: &[Part]) -> Result<()> {
         let changed = match &self.ground {
             Ground::Own(pool, _) => widen(pool, &self.tag(), parts)?,

@@ -1,4 +1,6 @@
-//! HO1 to HO5.
+//! HO1 to HO6.
+
+mod widen;
 
 use std::fs::File;
 use std::path::PathBuf;
