@@ -4,7 +4,6 @@ use std::ffi::{CString, c_int};
 use std::fmt;
 use std::io::Write;
 
-use ferrite_pool::Error as PoolError;
 use ferrite_wal::Error;
 
 use crate::abi::{self, Routines};
@@ -48,7 +47,7 @@ pub fn code(routines: &Routines, path: &str, result: Result<(), impl Into<Failur
 /// Tells `failure`; the code for it.
 pub fn told(routines: &Routines, path: &str, failure: &Failure, code: c_int) -> c_int {
     let code = match failure {
-        Failure::Log(Error::Pool(PoolError::Full { .. })) => abi::FULL,
+        Failure::Log(error) if error.is_want_of_space() => abi::FULL,
         Failure::Log(_) => code,
         Failure::Below { code, .. } => *code,
     };

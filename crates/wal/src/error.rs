@@ -58,6 +58,9 @@ pub enum Error {
     /// Somebody else uses a database, or something of it is where it must not be.
     #[error("{0}")]
     Refused(String),
+    /// There is no room in the pool, or on its host, as its owner says.
+    #[error("{0}")]
+    Full(String),
     /// The pool's owner could not be reached, or ended.
     #[error(transparent)]
     Owner(#[from] ferrite_pool::owner::Error),
@@ -67,6 +70,16 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether it says that there is no room, in the pool or on its host.
+    pub fn is_want_of_space(&self) -> bool {
+        match self {
+            Self::Pool(error) => error.is_want_of_space(),
+            Self::Medium(error) => matches!(error, ferrite_medium::Error::NoSpace(_)),
+            Self::Full(_) => true,
+            _ => false,
+        }
+    }
+
     pub(crate) fn target(doing: impl Into<String>, source: io::Error) -> Self {
         Self::Target { doing: doing.into(), source }
     }

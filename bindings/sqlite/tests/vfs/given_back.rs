@@ -1,5 +1,7 @@
 //! A killed database's log is given back to files, or not, wherever that is interrupted.
 
+use std::path::Path;
+
 use ferrite_wal::Error;
 use ferrite_wal::database::{GiveBack, Progress, Station};
 
@@ -21,16 +23,16 @@ fn check(shell: &mut Shell) {
 
 /// A shell that another test starts has this process's descriptors, and so the lock of a work that was dropped, until it
 /// is a shell.
-fn begin(place: &Place) -> GiveBack {
+pub(crate) fn begin(place: &Place, database: &Path) -> GiveBack {
     let station = Station::reach(&place.path("pool"), [0; 16]).unwrap();
-    let begin = || GiveBack::begin(&station, place.path("a.db").to_str().unwrap());
+    let begin = || GiveBack::begin(&station, database.to_str().unwrap());
     let is_held =
         |begun: &Result<_, Error>| matches!(begun, Err(Error::Refused(why)) if why.contains("is in use: end"));
     let begun = std::iter::repeat_with(begin).take(100_000).find(|begun| !is_held(begun));
     begun.expect("a shell starts within 100,000 tries").unwrap()
 }
 
-fn finish(mut work: GiveBack) {
+pub(crate) fn finish(mut work: GiveBack) {
     while work.step().unwrap() != Progress::Done {}
 }
 
@@ -40,7 +42,7 @@ fn a_drained_database_is_anybodys() {
     for mode in ["wal", "delete"] {
         let place = Place::new();
         killed(&place, mode);
-        finish(begin(&place));
+        finish(begin(&place, &place.path("a.db")));
         assert_ne!(place.versions("a.db"), [3, 3]);
         let mut plain = Shell::plain(&place.path("a.db"));
         check(&mut plain);
@@ -57,7 +59,7 @@ fn wf4_an_interruption_after_any_step_leaves_one_truth() {
         for interrupted_at in 0.. {
             let place = Place::new();
             killed(&place, mode);
-            let mut work = begin(&place);
+            let mut work = begin(&place, &place.path("a.db"));
             let is_over = (0..interrupted_at).any(|_| work.step().unwrap() == Progress::Done);
             drop(work);
             if is_over {
@@ -71,7 +73,7 @@ fn wf4_an_interruption_after_any_step_leaves_one_truth() {
                 assert_eq!(shell.ask("delete from t where n = 301; select count(*) from t;"), "300");
                 shell.kill();
             }
-            finish(begin(&place));
+            finish(begin(&place, &place.path("a.db")));
             check(&mut Shell::plain(&place.path("a.db")));
         }
         assert!(steps >= 5, "{steps} steps");

@@ -2,11 +2,13 @@
 //!
 //! A step at a time (WF4): copy, name the copy, say that it is whole, unmark the header, empty the log.
 
-use std::fs::{self, File as OsFile};
+use std::fs::File as OsFile;
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::{FileExt, MetadataExt, fchown};
+use std::path::PathBuf;
 use std::sync::Arc;
+
+use ferrite_pool::Partial;
 
 use super::{DatabaseLog, File, Identity, Mark, Station, lock};
 use crate::{Error, Result};
@@ -35,12 +37,12 @@ enum Next {
     Done,
 }
 
-/// The giving back of one database. Dropped before its end it can be begun again.
+/// The giving back of one database. Dropped before its end it can be begun again, and leaves no part of a file.
 pub struct GiveBack {
     log: DatabaseLog,
     database: OsFile,
-    path: PathBuf,
-    copy: Option<OsFile>,
+    path: String,
+    copy: Option<Partial>,
     next: Next,
 }
 
@@ -92,18 +94,18 @@ impl GiveBack {
             self.next = Next::Copy(number + 1, 0);
             return Ok(Progress::Stepped);
         }
-        let writing = format!("writing {}", self.partial(file).display());
+        let target = self.target(file);
+        let writing = |error| Error::target(format!("writing {}", target.display()), error);
+        let copy = match &mut self.copy {
+            Some(copy) => copy,
+            none => none.insert(Partial::begin(&target, 0o600)?),
+        };
         if at == 0 {
-            let made = OsFile::create(self.partial(file)).and_then(|copy| {
-                copy.set_permissions(self.database.metadata()?.permissions())?;
-                Ok(copy)
-            });
-            self.copy = Some(made.map_err(|error| Error::target(&writing, error))?);
+            whoever_may_use(&self.database, copy.file()).map_err(writing)?;
         }
         let mut bytes = vec![0; STEP_BYTES.min((length - at) as usize)];
         let read = self.log.read(file, at, &mut bytes)?;
-        let copy = self.copy.as_ref().expect("made at the first step");
-        copy.write_all_at(&bytes[..read], at).map_err(|error| Error::target(&writing, error))?;
+        copy.file().write_all_at(&bytes[..read], at).map_err(writing)?;
         let at = at + read as u64;
         self.next = if at < length { Next::Copy(number, at) } else { Next::Name(number) };
         Ok(Progress::Copied(read as u64))
@@ -111,13 +113,9 @@ impl GiveBack {
 
     /// Makes the copy durable, and then its name.
     fn name(&mut self, number: usize) -> Result<Progress> {
-        let file = File::ALL[number];
-        let named = (|| {
-            self.copy.take().expect("it was copied").sync_all()?;
-            fs::rename(self.partial(file), beside(&self.path, file.suffix()))?;
-            settle_folder(&self.path)
-        })();
-        named.map_err(|error| Error::target(format!("writing {}", self.partial(file).display()), error))?;
+        // Where that fails it is copied again.
+        self.next = Next::Copy(number, 0);
+        self.copy.take().expect("it was copied").finish()?;
         self.next = Next::Copy(number + 1, 0);
         Ok(Progress::Stepped)
     }
@@ -141,7 +139,7 @@ impl GiveBack {
             Err(error) => Err(error),
         };
         let settled = written.and_then(|()| self.database.sync_all());
-        settled.map_err(|error| Error::target(format!("writing {}", self.path.display()), error))?;
+        settled.map_err(|error| Error::target(format!("writing {}", self.path), error))?;
         self.next = Next::Empty;
         Ok(Progress::Stepped)
     }
@@ -154,9 +152,19 @@ impl GiveBack {
         Ok(Progress::Done)
     }
 
-    fn partial(&self, file: File) -> PathBuf {
-        beside(&self.path, &format!("{}.partial", file.suffix()))
+    fn target(&self, file: File) -> PathBuf {
+        format!("{}{}", self.path, file.suffix()).into()
     }
+}
+
+/// Lets those use `copy` who may use `database`: its owner, where we may give files away, and whom its mode names.
+fn whoever_may_use(database: &OsFile, copy: &OsFile) -> io::Result<()> {
+    let found = database.metadata()?;
+    match fchown(copy, Some(found.uid()), Some(found.gid())) {
+        Err(error) if error.kind() != ErrorKind::PermissionDenied => return Err(error),
+        _ => {}
+    }
+    copy.set_permissions(found.permissions())
 }
 
 fn replaced(path: &str) -> Error {
@@ -174,14 +182,4 @@ pub fn header_versions(database: &OsFile) -> io::Result<Option<[u8; 2]>> {
         Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(None),
         Err(error) => Err(error),
     }
-}
-
-fn beside(path: &Path, ending: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(ending);
-    name.into()
-}
-
-fn settle_folder(path: &Path) -> io::Result<()> {
-    OsFile::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()
 }

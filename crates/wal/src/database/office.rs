@@ -255,7 +255,7 @@ impl Office {
         }
         let generous = lacks.max(has.min(GROWTH_BYTES_MAX));
         match self.add(tag, file, generous) {
-            Err(PoolError::Full { .. }) if generous > lacks => Ok(self.add(tag, file, lacks)?),
+            Err(error) if error.is_want_of_space() && generous > lacks => Ok(self.add(tag, file, lacks)?),
             other => Ok(other?),
         }
     }

@@ -24,8 +24,8 @@ const TRIES: u32 = 1000;
 const PAUSE: Duration = Duration::from_millis(5);
 /// How long a process may take to end after its connection has.
 const ENDING: Duration = Duration::from_secs(1);
-/// What an answer begins with where the pool is full.
-const FULL: &str = "the pool is full";
+/// What an answer begins with where the pool is full, or its host.
+const FULL: [&str; 2] = ["the pool is full", "no space left"];
 
 /// A pool, as this process reaches it.
 pub struct Station {
@@ -115,8 +115,8 @@ impl Station {
             match answer {
                 Ok(answer) => return Ok(answer),
                 Err(owner::Error::Lost { value }) => return Ok((*value, Vec::new())),
-                Err(owner::Error::Failed(why)) if why.starts_with(FULL) => {
-                    return Err(ferrite_pool::Error::Full { needed_bytes: 0, free_bytes: 0 }.into());
+                Err(owner::Error::Failed(why)) if FULL.iter().any(|full| why.starts_with(full)) => {
+                    return Err(Error::Full(why));
                 }
                 Err(owner::Error::Failed(why)) => return Err(Error::Refused(why)),
                 Err(_) => *side = Side::Nowhere,
