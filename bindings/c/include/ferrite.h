@@ -31,7 +31,7 @@ enum {
     FERRITE_ABSENT = 1,     /* nothing there: no such key, an empty queue, no such number; no failure */
     FERRITE_INVALID = 2,    /* wrong arguments */
     FERRITE_NOT_FOUND = 3,  /* no object of that name */
-    FERRITE_EXISTS = 4,     /* the name is taken */
+    FERRITE_EXISTS = 4,     /* the name is taken, or what is there would be lost */
     FERRITE_BUSY = 5,       /* in use: by whom is in the message */
     FERRITE_FULL = 6,       /* no room in the store, on its host, or in a log */
     FERRITE_DAMAGED = 7,    /* bytes are not what was stored: which object is in the message */
@@ -52,7 +52,7 @@ typedef struct ferrite_log ferrite_log;
 typedef struct ferrite_bundle ferrite_bundle;
 typedef struct ferrite_change ferrite_change;
 
-/* Bytes that a call gave. Yours: free them with ferrite_bytes_free. */
+/* Bytes that a call gave, empty where it says FERRITE_ABSENT. Yours: free them with ferrite_bytes_free. */
 typedef struct ferrite_bytes {
     uint8_t *data;
     size_t len;
@@ -92,8 +92,9 @@ int ferrite_store_create(const char *path, uint64_t bytes, ferrite_store **out);
 /* Opens the store at the path and recovers it: as its owner, or through the process that is. */
 int ferrite_store_open(const char *path, ferrite_store **out);
 
-/* Closes it in order. Every object of it is closed before: FERRITE_BUSY, and nothing is done, while one is open. Whoever
- * ends without it leaves what a crash leaves, which costs the next one nothing but a short recovery. Null is ignored. */
+/* Closes it in order. Every object of it is closed before: FERRITE_BUSY, and nothing is done, while one is open. Whatever
+ * else is returned, the store is closed, and the pointer of no more use. Whoever ends without it leaves what a crash leaves,
+ * which costs the next one nothing but a short recovery. Null is ignored. */
 int ferrite_store_close(ferrite_store *store);
 
 /* As ferrite_store_close; before, where asked for, defragments, and writes a backup to a file (a null pointer: none).
@@ -236,8 +237,8 @@ int ferrite_bundle_members(const ferrite_bundle *bundle, int (*visit)(int is_que
 
 /* Changes the members as plan says: it reads the bundle by the calls above, and adds to the change, which is its own until
  * it returns. Nothing changes between what it reads and the change. All of that is durable when this returns; after a
- * crash all members have it, or none. FERRITE_CANCELLED, and nothing is changed, where plan returns not 0. Other bundles
- * are not changed from within a plan either (FERRITE_INVALID). */
+ * crash all members have it, or none. FERRITE_CANCELLED, and nothing is changed, where plan returns not 0. From within
+ * a plan nothing else is changed or opened, and no backup made (FERRITE_INVALID). */
 int ferrite_bundle_change(const ferrite_bundle *bundle, int (*plan)(ferrite_change *change, void *context),
                           void *context);
 

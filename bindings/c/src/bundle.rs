@@ -6,9 +6,7 @@ use std::ffi::{CString, c_char, c_int, c_void};
 
 use ferrite_object::{Bundle, BundleChange, Error, Members, Store};
 
-use crate::call::{
-    ABSENT, Bytes, CANCELLED, OK, at, at_mut, bytes, ensure_place, give, give_bytes, lend, set, take, text,
-};
+use crate::call::{Bytes, CANCELLED, OK, at, at_mut, bytes, ensure_place, give, give_bytes, lend, set, take, text};
 use crate::queue::end;
 use crate::store::Options;
 
@@ -38,12 +36,12 @@ impl Drop for Planning {
     }
 }
 
-/// Refuses what would wait for the plan that makes it.
-fn ensure_no_plan() -> Result<(), Error> {
+/// Refuses what would wait for the plan that makes it, or for a backup that waits for the plan.
+pub fn ensure_no_plan() -> Result<(), Error> {
     match PLANNING.get() {
-        true => {
-            Err(Error::Refused("a plan reads, and adds to its change: bundles are changed when it has returned".into()))
-        }
+        true => Err(Error::Refused(
+            "a plan reads, and adds to its change: whatever else is to be done is done when it has returned".into(),
+        )),
         false => Ok(()),
     }
 }
@@ -53,6 +51,7 @@ fn members(members: &Members) -> impl Iterator<Item = (c_int, &str)> {
 }
 
 export! {
+    #[ensure_no_plan]
     fn ferrite_bundle_open(store: *const Store, name: *const c_char, options: *const Options, out: *mut *mut Bundle) {
         give(out, at(store)?.bundle(text(name, "the name")?, Options::logging(options))?)
     }
@@ -86,9 +85,9 @@ export! {
         let map = text(map, "the map's name")?;
         let after = if after.is_null() { None } else { Some(bytes(after, after_len)?) };
         let found = at(bundle)?.read(|members| members.map(map).page(after, 1).pop());
-        let Some((found, its)) = found else { return Ok(ABSENT) };
-        give_bytes(key, Some(found))?;
-        give_bytes(value, Some(its))
+        let (found, its) = found.unzip();
+        give_bytes(key, found)?;
+        give_bytes(value, its)
     }
 
     fn ferrite_bundle_queue_get(bundle: *const Bundle, queue: *const c_char, index: u64, out: *mut Bytes) {
@@ -113,9 +112,9 @@ export! {
         Ok(OK)
     }
 
+    #[ensure_no_plan]
     fn ferrite_bundle_change(bundle: *const Bundle, plan: Option<Plan>, context: *mut c_void) {
         let plan = plan.ok_or_else(|| Error::Refused("the plan is a null pointer".into()))?;
-        ensure_no_plan()?;
         let mut is_cancelled = false;
         let made = at(bundle)?.change(|_, change| {
             let _planning = Planning::begin();
@@ -125,13 +124,13 @@ export! {
         if is_cancelled { Ok(CANCELLED) } else { made.map(|()| OK) }
     }
 
+    #[ensure_no_plan]
     fn ferrite_bundle_checkpoint(bundle: *const Bundle) {
-        ensure_no_plan()?;
         at(bundle)?.checkpoint().map(|()| OK)
     }
 
+    #[ensure_no_plan]
     fn ferrite_bundle_close(bundle: *mut Bundle) {
-        ensure_no_plan()?;
         drop(take(bundle));
         Ok(OK)
     }
@@ -186,8 +185,8 @@ export! {
         Ok(OK)
     }
 
+    #[ensure_no_plan]
     fn ferrite_change_commit(change: *const BundleChange, bundle: *const Bundle) {
-        ensure_no_plan()?;
         at(bundle)?.commit(at(change)?).map(|()| OK)
     }
 

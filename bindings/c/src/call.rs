@@ -43,7 +43,7 @@ fn status_of(error: &Error) -> c_int {
         Error::Refused(_) => 2,
         Error::Pool(PoolError::BadName(_) | PoolError::Limit(_)) => 2,
         Error::Pool(PoolError::NotFound(_)) => 3,
-        Error::Pool(PoolError::Exists(_)) => 4,
+        Error::Pool(PoolError::Exists(_) | PoolError::Occupied(_)) => 4,
         Error::Pool(PoolError::Busy(_)) => 5,
         Error::Pool(PoolError::LogFull { .. }) => 6,
         Error::Pool(full) if full.is_want_of_space() => 6,
@@ -63,13 +63,17 @@ pub struct Bytes {
     len: usize,
 }
 
-/// Defines functions of the header: their bodies run under [`status`], and may follow the pointers they are given.
+/// Defines functions of the header: their bodies run under [`status`], and may follow the pointers they are given. What
+/// would wait for the plan that calls it says `#[ensure_no_plan]`.
 macro_rules! export {
-    ($(fn $name:ident($($argument:ident: $kind:ty),* $(,)?) $body:block)*) => {$(
+    ($($(#[$guard:ident])? fn $name:ident($($argument:ident: $kind:ty),* $(,)?) $body:block)*) => {$(
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name($($argument: $kind),*) -> std::ffi::c_int {
             // SAFETY: the caller keeps to what the header says of each argument.
-            $crate::call::status(|| unsafe { $body })
+            $crate::call::status(|| unsafe {
+                $($crate::bundle::$guard()?;)?
+                $body
+            })
         }
     )*};
 }
@@ -190,16 +194,20 @@ pub fn lend<T: Default, R>(value: &mut T, call: impl FnOnce(*mut T) -> R) -> R {
     told
 }
 
-/// Gives bytes to C, or tells that there are none.
+/// Gives bytes to C, or tells that there are none; then who frees them frees nothing.
 ///
 /// # Safety
 /// As [`set`].
 pub unsafe fn give_bytes(out: *mut Bytes, value: Option<Vec<u8>>) -> Outcome {
-    let Some(value) = value else { return Ok(ABSENT) };
-    let value = value.into_boxed_slice();
-    let (len, data) = (value.len(), Box::into_raw(value).cast::<u8>());
+    ensure_place(out)?;
+    let status = if value.is_some() { OK } else { ABSENT };
+    let bytes = value.map_or(Bytes { data: std::ptr::null_mut(), len: 0 }, |value| {
+        let value = value.into_boxed_slice();
+        Bytes { len: value.len(), data: Box::into_raw(value).cast() }
+    });
     // SAFETY: the caller's promise.
-    unsafe { set(out, Bytes { data, len }) }
+    unsafe { set(out, bytes) }?;
+    Ok(status)
 }
 
 /// Takes back what was given, unless it is the parent's of this process.

@@ -10,10 +10,12 @@ use crate::call::{Bytes, OK, at, bytes, give, give_bytes, set, take, text};
 use crate::store::Options;
 
 export! {
+    #[ensure_no_plan]
     fn ferrite_log_open(store: *const Store, name: *const c_char, options: *const Options, out: *mut *mut Arc<Log>) {
         give(out, at(store)?.log(text(name, "the name")?, Options::logging(options))?)
     }
 
+    #[ensure_no_plan]
     fn ferrite_log_append(log: *const Arc<Log>, entry: *const u8, len: usize, number: *mut u64) {
         let appended = at(log)?.append(bytes(entry, len)?)?;
         if number.is_null() { Ok(OK) } else { set(number, appended) }
@@ -31,6 +33,7 @@ export! {
         set(out, at(log)?.end())
     }
 
+    #[ensure_no_plan]
     fn ferrite_log_cut(log: *const Arc<Log>, number: u64) {
         at(log)?.cut(number).map(|()| OK)
     }

@@ -9,6 +9,7 @@ use crate::call::{ABSENT, Bytes, OK, at, at_mut, bytes, ensure_place, give, give
 use crate::store::Options;
 
 export! {
+    #[ensure_no_plan]
     fn ferrite_map_open(store: *const Store, name: *const c_char, options: *const Options, out: *mut *mut Map) {
         give(out, at(store)?.map(text(name, "the name")?, Options::logging(options))?)
     }
@@ -17,14 +18,17 @@ export! {
         give_bytes(out, at(map)?.get(bytes(key, key_len)?))
     }
 
+    #[ensure_no_plan]
     fn ferrite_map_put(map: *const Map, key: *const u8, key_len: usize, value: *const u8, value_len: usize) {
         at(map)?.put(bytes(key, key_len)?, bytes(value, value_len)?).map(|()| OK)
     }
 
+    #[ensure_no_plan]
     fn ferrite_map_remove(map: *const Map, key: *const u8, key_len: usize) {
         Ok(at(map)?.remove(bytes(key, key_len)?)?.map_or(ABSENT, |_| OK))
     }
 
+    #[ensure_no_plan]
     fn ferrite_map_clear(map: *const Map) {
         at(map)?.clear().map(|()| OK)
     }
@@ -40,11 +44,12 @@ export! {
             true => None,
             false => Some(bytes(after, after_len)?),
         };
-        let Some((found, its)) = at(map)?.page(after, 1).pop() else { return Ok(ABSENT) };
-        give_bytes(key, Some(found))?;
-        give_bytes(value, Some(its))
+        let (found, its) = at(map)?.page(after, 1).pop().unzip();
+        give_bytes(key, found)?;
+        give_bytes(value, its)
     }
 
+    #[ensure_no_plan]
     fn ferrite_map_checkpoint(map: *const Map) {
         at(map)?.checkpoint().map(|()| OK)
     }
@@ -74,6 +79,7 @@ export! {
         Ok(OK)
     }
 
+    #[ensure_no_plan]
     fn ferrite_batch_commit(batch: *const MapBatch, map: *const Map) {
         at(map)?.commit(at(batch)?).map(|()| OK)
     }

@@ -14,14 +14,17 @@ pub fn end(number: c_int) -> End {
 }
 
 export! {
+    #[ensure_no_plan]
     fn ferrite_queue_open(store: *const Store, name: *const c_char, options: *const Options, out: *mut *mut Queue) {
         give(out, at(store)?.queue(text(name, "the name")?, Options::logging(options))?)
     }
 
+    #[ensure_no_plan]
     fn ferrite_queue_push(queue: *const Queue, at_end: c_int, entry: *const u8, len: usize) {
         at(queue)?.push(end(at_end), bytes(entry, len)?).map(|()| OK)
     }
 
+    #[ensure_no_plan]
     fn ferrite_queue_pop(queue: *const Queue, at_end: c_int, out: *mut Bytes) {
         // Else the entry would be gone.
         ensure_place(out)?;
@@ -36,10 +39,12 @@ export! {
         set(out, at(queue)?.len() as u64)
     }
 
+    #[ensure_no_plan]
     fn ferrite_queue_clear(queue: *const Queue) {
         at(queue)?.clear().map(|()| OK)
     }
 
+    #[ensure_no_plan]
     fn ferrite_queue_checkpoint(queue: *const Queue) {
         at(queue)?.checkpoint().map(|()| OK)
     }

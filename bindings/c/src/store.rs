@@ -98,6 +98,7 @@ export! {
         set(out, at(store)?.owner_pid().unwrap_or(0))
     }
 
+    #[ensure_no_plan]
     fn ferrite_store_backup(store: *const Store, path: *const c_char) {
         at(store)?.backup(Path::new(text(path, "the path")?), uuid()?).map(|()| OK)
     }
@@ -118,6 +119,7 @@ export! {
         Ok(OK)
     }
 
+    #[ensure_no_plan]
     fn ferrite_store_free(store: *const Store, name: *const c_char) {
         at(store)?.free(text(name, "the name")?).map(|()| OK)
     }

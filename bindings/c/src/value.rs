@@ -23,6 +23,7 @@ fn ensure_len(value: &DirectBytes, len: usize) -> Result<(), Error> {
 }
 
 export! {
+    #[ensure_no_plan]
     fn ferrite_value_open(
         store: *const Store,
         name: *const c_char,
@@ -46,6 +47,7 @@ export! {
         Ok(OK)
     }
 
+    #[ensure_no_plan]
     fn ferrite_value_set(value: *const Arc<DirectBytes>, new: *const u8, len: usize) {
         at(value)?.set(bytes(new, len)?).map(|()| OK)
     }

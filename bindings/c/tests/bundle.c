@@ -4,6 +4,8 @@
 
 #include "ferrite.h"
 
+static ferrite_store *store;
+static ferrite_map *map;
 static ferrite_bundle *bundle;
 static ferrite_change *other;
 
@@ -12,12 +14,14 @@ static const uint8_t *raw(const char *text)
     return (const uint8_t *)text;
 }
 
-/* What would wait for this very plan is refused. */
+/* What would wait for this very plan, or for a backup that waits for it, is refused. */
 static int meddle(ferrite_change *change, void *context)
 {
     int *seen = context;
 
-    *seen = ferrite_change_commit(other, bundle) == FERRITE_INVALID && ferrite_bundle_checkpoint(bundle) == FERRITE_INVALID &&
+    *seen = ferrite_store_backup(store, "image") == FERRITE_INVALID && ferrite_store_free(store, "map") == FERRITE_INVALID &&
+            ferrite_map_put(map, raw("k"), 1, raw("v"), 1) == FERRITE_INVALID &&
+            ferrite_map_open(store, "third", NULL, &map) == FERRITE_INVALID && ferrite_change_commit(other, bundle) == FERRITE_INVALID && ferrite_bundle_checkpoint(bundle) == FERRITE_INVALID &&
             ferrite_bundle_change(bundle, meddle, context) == FERRITE_INVALID && ferrite_bundle_close(bundle) == FERRITE_INVALID;
     return ferrite_change_put(change, "map", raw("meddled"), 7, raw("v"), 1);
 }
@@ -70,19 +74,19 @@ static int len_of(const char *queue)
 
 int main(int argc, char **argv)
 {
-    ferrite_store *store;
     ferrite_bytes bytes = {0};
     uint64_t len;
     int seen = 0;
 
-    if (argc < 2 || ferrite_store_create(argv[1], 16 << 20, &store) || ferrite_bundle_open(store, "it", NULL, &bundle))
+    if (argc < 2 || ferrite_store_create(argv[1], 16 << 20, &store) || ferrite_bundle_open(store, "it", NULL, &bundle) ||
+        ferrite_map_open(store, "map", NULL, &map))
         return 1;
     if (ferrite_change_new(&other) || ferrite_change_put(other, "map", raw("k"), 1, raw("v"), 1) ||
         ferrite_change_push(other, "jobs", FERRITE_BACK, raw("wash"), 4) || ferrite_change_commit(other, bundle))
         return 2;
     if (!members_are("map map;queue jobs;"))
         return 3;
-    if (ferrite_bundle_change(bundle, meddle, &seen) || !seen)
+    if (ferrite_bundle_change(bundle, meddle, &seen) || !seen || ferrite_map_put(map, raw("k"), 1, raw("v"), 1))
         return 4;
     if (ferrite_bundle_change(bundle, give_up, NULL) != FERRITE_CANCELLED ||
         ferrite_bundle_map_get(bundle, "map", raw("given up"), 8, &bytes) != FERRITE_ABSENT)
@@ -105,6 +109,11 @@ int main(int argc, char **argv)
         ferrite_change_commit(other, bundle) || !members_are(""))
         return 11;
     ferrite_change_free(other);
+    /* Nothing is there to be freed where nothing was. */
+    bytes = (ferrite_bytes){(uint8_t *)&len, sizeof len};
+    if (ferrite_map_get(map, raw("none"), 4, &bytes) != FERRITE_ABSENT || bytes.data != NULL || bytes.len != 0)
+        return 12;
+    ferrite_map_close(map);
     ferrite_bundle_close(bundle);
     return ferrite_store_close(store);
 }
