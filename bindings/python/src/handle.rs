@@ -42,7 +42,9 @@ pub fn raised(error: Error) -> PyErr {
         Error::Pool(PoolError::Busy(_)) => BusyError::new_err(text),
         Error::Pool(PoolError::LogFull { .. }) => FullError::new_err(text),
         Error::Pool(full) if full.is_want_of_space() => FullError::new_err(text),
-        Error::Damaged { .. } | Error::Pool(PoolError::Corrupt { .. }) => DamagedError::new_err(text),
+        Error::Damaged { .. } | Error::Pool(PoolError::Corrupt { .. } | PoolError::BadImage { .. }) => {
+            DamagedError::new_err(text)
+        }
         Error::Pool(PoolError::Poisoned(_)) => PoisonedError::new_err(text),
         Error::Pool(PoolError::Revoked(_)) => RevokedError::new_err(text),
         Error::WrongType { .. } => WrongTypeError::new_err(text),

@@ -1,5 +1,6 @@
 """Stores: made, shared between processes, killed, backed up."""
 
+import fcntl
 import inspect
 import os
 import re
@@ -34,6 +35,16 @@ def test_objects_have_names_and_types_and_are_freed(store):
     assert "map" not in store and "log" in store
     with pytest.raises(ferrite.NotFoundError):
         store.free("map")
+
+
+def test_sizes_are_numbers_or_text(store):
+    map = store.map("map", log_bytes="64K", checkpoint_bytes="4K")
+    for number in range(1000):
+        map[b"k"] = b"%d" % number
+    assert map[b"k"] == b"999"
+    for wrong in ["many", "4X", "", "-1"]:
+        with pytest.raises(ValueError, match="is no size"):
+            store.queue("queue", checkpoint_bytes=wrong)
 
 
 def test_closed_objects_say_so(tmp_path):
@@ -214,9 +225,8 @@ def test_a_killed_owner_revokes_what_it_lent(tmp_path, another):
             owner.communicate("")
 
 
-def test_a_child_of_a_killed_owner_keeps_nobody_out(tmp_path):
-    path = tmp_path / "store"
-    ferrite.create(path, "32M").close()
+def owner_with_a_child(path, before=""):
+    """Another process that has the store open, and a child that lives until its input ends."""
     code = """
 store.map("map")[b"k"] = b"v"
 if os.fork() == 0:
@@ -225,13 +235,31 @@ if os.fork() == 0:
 print("open", flush=True)
 sys.stdin.read()
 """
-    owner = other(code, path, stdin=subprocess.PIPE)
+    ferrite.create(path, "32M").close()
+    owner = other(before + code, path, stdin=subprocess.PIPE)
     assert owner.stdout.readline() == "open\n"
+    return owner
+
+
+def is_locked(path):
+    with open(path) as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+def test_a_child_of_a_killed_owner_keeps_nobody_out(tmp_path):
+    path = tmp_path / "store"
+    owner = owner_with_a_child(path)
     tenant = ferrite.open(path)
     mine = tenant.map("mine")
     mine[b"k"] = b"v"
+    assert is_locked(path)
     owner.kill()
     owner.wait()
+    assert not is_locked(path)
     with pytest.raises(ferrite.RevokedError):
         mine[b"k"] = b"w"
     with pytest.raises(ferrite.FerriteError, match="ended"):
@@ -242,6 +270,21 @@ sys.stdin.read()
         assert dict(store.map("map")) == dict(store.map("mine")) == {b"k": b"v"}
     owner.stdin.close()
     assert owner.stdout.read() == ""
+
+
+def test_canary_a_child_that_has_its_parents_lock_is_caught(tmp_path):
+    path = tmp_path / "store"
+    owner = owner_with_a_child(path, before="""
+for fd in map(int, os.listdir("/proc/self/fd")):
+    if os.path.exists(f"/proc/self/fd/{fd}") and os.path.samefile(f"/proc/self/fd/{fd}", store.path):
+        os.dup(fd)
+""")
+    owner.kill()
+    owner.wait()
+    assert is_locked(path)
+    owner.stdin.close()
+    assert owner.stdout.read() == ""
+    assert not is_locked(path)
 
 
 def test_a_forked_child_has_nothing_of_its_parents(store):

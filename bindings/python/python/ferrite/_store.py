@@ -26,6 +26,10 @@ def size(text: Union[int, str]) -> int:
     return int(number) * unit
 
 
+def _bytes(text: Optional[Union[int, str]]) -> Optional[int]:
+    return None if text is None else size(text)
+
+
 class Tag(NamedTuple):
     """Something in a store that has a name."""
 
@@ -72,7 +76,7 @@ class Store:
         *,
         log_bytes: Union[int, str] = "4M",
         checkpoint_records: int = 0,
-        checkpoint_bytes: Optional[int] = None,
+        checkpoint_bytes: Optional[Union[int, str]] = None,
         salvage: bool = False,
     ) -> Map:
         """The map of that name, like a dict of bytes in the order of the keys.
@@ -81,7 +85,7 @@ class Store:
         changes (0: never by count) or ``checkpoint_bytes`` of them (three quarters of the log). With ``salvage`` a
         damaged map is opened with what is left of it: see ``Map.losses``.
         """
-        options = (checkpoint_records, checkpoint_bytes, salvage)
+        options = (checkpoint_records, _bytes(checkpoint_bytes), salvage)
         return self._find(Map, name, lambda: Map(name, self._native.map(name, size(log_bytes), *options)))
 
     def queue(
@@ -90,11 +94,11 @@ class Store:
         *,
         log_bytes: Union[int, str] = "4M",
         checkpoint_records: int = 0,
-        checkpoint_bytes: Optional[int] = None,
+        checkpoint_bytes: Optional[Union[int, str]] = None,
         salvage: bool = False,
     ) -> Queue:
         """The queue of that name, like a deque of bytes. The options are those of ``map``."""
-        options = (checkpoint_records, checkpoint_bytes, salvage)
+        options = (checkpoint_records, _bytes(checkpoint_bytes), salvage)
         return self._find(Queue, name, lambda: Queue(name, self._native.queue(name, size(log_bytes), *options)))
 
     def bundle(
@@ -103,11 +107,11 @@ class Store:
         *,
         log_bytes: Union[int, str] = "4M",
         checkpoint_records: int = 0,
-        checkpoint_bytes: Optional[int] = None,
+        checkpoint_bytes: Optional[Union[int, str]] = None,
         salvage: bool = False,
     ) -> Bundle:
         """Maps and queues that change together, by transactions. The options are those of ``map``."""
-        options = (checkpoint_records, checkpoint_bytes, salvage)
+        options = (checkpoint_records, _bytes(checkpoint_bytes), salvage)
         return self._find(Bundle, name, lambda: Bundle(name, self._native.bundle(name, size(log_bytes), *options)))
 
     def log(self, name: str, *, log_bytes: Union[int, str] = "4M", salvage: bool = False) -> Log:
