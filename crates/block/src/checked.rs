@@ -1,7 +1,7 @@
 //! Reads and writes that do more than copy: they keep and compare checksums (B7), read back what was stored (B8), and
 //! count where their time goes.
 
-use ferrite_medium::{Error, Result, Span, pin};
+use ferrite_medium::{Disk, Error, Result, Span, pin};
 
 use crate::checksum::{Checksums, checksum_of};
 use crate::disk::BlockDisk;
@@ -25,12 +25,18 @@ pub(crate) struct Store<'batch> {
 }
 
 impl BlockDisk {
-    /// Reads `into`, which lies within the disk, where more is to be done than to copy.
+    /// Reads `into` where more is to be done than to copy.
     ///
     /// # Errors
-    /// [`Error::Damaged`] with the first byte of the first block that is not what its checksum says.
+    /// [`Error::Damaged`] with the first byte of the first block that is not what its checksum says;
+    /// [`Error::OutOfRange`]. Boxed, so that the result of a read is a word in a register.
     #[inline(never)]
-    pub(crate) fn read_with_care(&self, at: u64, into: &mut [u8]) -> Result<()> {
+    pub(crate) fn read_with_care(&self, at: u64, into: &mut [u8]) -> std::result::Result<(), Box<Error>> {
+        let span = Span::new(at, into.len() as u64);
+        self.check(span).and_then(|()| self.read_checked(at, into)).map_err(Box::new)
+    }
+
+    fn read_checked(&self, at: u64, into: &mut [u8]) -> Result<()> {
         if let Some(read) = self.read_checked_block(at, into) {
             return read;
         }

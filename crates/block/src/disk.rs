@@ -230,6 +230,11 @@ impl BlockDisk {
         self.shape.spares
     }
 
+    #[inline]
+    fn is_good(&self, span: Span) -> bool {
+        span.fits(self.size.load(Ordering::Acquire)) && span.aligned_to(u64::from(self.shape.sector_bytes))
+    }
+
     #[cold]
     #[inline(never)]
     fn out_of_range(&self, span: Span) -> Error {
@@ -312,18 +317,15 @@ impl Disk for BlockDisk {
 
     #[inline]
     fn check(&self, span: Span) -> Result<()> {
-        let (size, sector_bytes) = (self.size.load(Ordering::Acquire), self.shape.sector_bytes);
-        let is_good = span.fits(size) && span.aligned_to(u64::from(sector_bytes));
-        if is_good { Ok(()) } else { Err(self.out_of_range(span)) }
+        if self.is_good(span) { Ok(()) } else { Err(self.out_of_range(span)) }
     }
 
-    // Within the caller: a call's stores are some of the few that a processor looks past to the next copy.
+    // Within the caller, and without a store but the pin's: what is stored waits behind all that the copy stores.
     #[inline(always)]
     fn read(&self, at: u64, into: &mut [u8]) -> Result<()> {
         let span = Span::new(at, into.len() as u64);
-        self.check(span)?;
-        if self.reads_with_care {
-            return self.read_with_care(at, into);
+        if self.reads_with_care || !self.is_good(span) {
+            return self.read_with_care(at, into).map_err(|why| *why);
         }
         let _pin = pin();
         match self.map.usual_place(span) {

@@ -34,8 +34,8 @@ static SLOTS: [Slot; THREADS_MAX] =
 /// Slots beyond this were never taken.
 static SEATED: AtomicUsize = AtomicUsize::new(0);
 static EPOCH: AtomicU64 = AtomicU64::new(1);
-/// Pins of threads that found no slot.
-static CROWD: AtomicU64 = AtomicU64::new(0);
+/// Of all threads that found no slot; it counts their pins.
+static CROWD: Slot = Slot { pinned: AtomicU64::new(0), taken: AtomicBool::new(true) };
 
 /// Gives the thread's slot back when the thread ends.
 struct Seat(usize);
@@ -55,15 +55,10 @@ thread_local! {
 /// Holds space in place for as long as it lives.
 #[derive(Debug)]
 pub struct Pin {
-    kind: Kind,
+    /// The thread's own, [`CROWD`], or none within another pin. One word, which stays in a register over a copy: what is
+    /// stored waits behind all that the copy stores.
+    slot: Option<&'static Slot>,
     _own_thread: PhantomData<*const ()>,
-}
-
-#[derive(Debug)]
-enum Kind {
-    Outer(&'static Slot),
-    Inner,
-    Crowd,
 }
 
 impl Pin {
@@ -71,29 +66,25 @@ impl Pin {
     /// pin. What a thread keeps under its seat it changes only while pinned; so others who wait for pins may change it.
     #[inline]
     pub fn seat(&self) -> Option<usize> {
-        match self.kind {
-            Kind::Outer(slot) => {
-                Some((std::ptr::from_ref(slot) as usize - SLOTS.as_ptr() as usize) / size_of::<Slot>())
-            }
-            Kind::Inner | Kind::Crowd => None,
-        }
+        let slot = self.slot.filter(|slot| !std::ptr::eq(*slot, &CROWD))?;
+        Some((std::ptr::from_ref(slot) as usize - SLOTS.as_ptr() as usize) / size_of::<Slot>())
     }
 }
 
 /// Pins for the calling thread.
 #[inline]
 pub fn pin() -> Pin {
-    let kind = match SLOT.get() {
+    let slot = match SLOT.get() {
         Some(slot) => pin_slot(slot),
         None => pin_first(),
     };
-    Pin { kind, _own_thread: PhantomData }
+    Pin { slot, _own_thread: PhantomData }
 }
 
 #[inline]
-fn pin_slot(slot: &'static Slot) -> Kind {
+fn pin_slot(slot: &'static Slot) -> Option<&'static Slot> {
     if slot.pinned.load(Ordering::Relaxed) != IDLE {
-        return Kind::Inner;
+        return None;
     }
     // Acquire: whoever finds a waiter's epoch is not waited for by it, and so must see what came before it (P2).
     slot.pinned.store(EPOCH.load(Ordering::Acquire), Ordering::Relaxed);
@@ -102,11 +93,11 @@ fn pin_slot(slot: &'static Slot) -> Kind {
     } else {
         fence(Ordering::SeqCst);
     }
-    Kind::Outer(slot)
+    Some(slot)
 }
 
 #[cold]
-fn pin_first() -> Kind {
+fn pin_first() -> Option<&'static Slot> {
     let free = SLOTS.iter().position(|slot| !slot.taken.swap(true, Ordering::Acquire));
     let seated = free.filter(|index| SEAT.try_with(|seat| seat.set(Some(Seat(*index)))).is_ok());
     match seated {
@@ -119,8 +110,8 @@ fn pin_first() -> Kind {
             if let Some(index) = free {
                 SLOTS[index].taken.store(false, Ordering::Release);
             }
-            CROWD.fetch_add(1, Ordering::SeqCst);
-            Kind::Crowd
+            CROWD.pinned.fetch_add(1, Ordering::SeqCst);
+            Some(&CROWD)
         }
     }
 }
@@ -128,10 +119,10 @@ fn pin_first() -> Kind {
 impl Drop for Pin {
     #[inline]
     fn drop(&mut self) {
-        match self.kind {
-            Kind::Outer(slot) => slot.pinned.store(IDLE, Ordering::Release),
-            Kind::Inner => {}
-            Kind::Crowd => drop(CROWD.fetch_sub(1, Ordering::SeqCst)),
+        match self.slot {
+            Some(slot) if !std::ptr::eq(slot, &CROWD) => slot.pinned.store(IDLE, Ordering::Release),
+            Some(crowd) => drop(crowd.pinned.fetch_sub(1, Ordering::SeqCst)),
+            None => {}
         }
     }
 }
@@ -146,7 +137,7 @@ pub fn wait_for_pins() {
             pinned == IDLE || pinned >= now
         });
     }
-    spin_until(|| CROWD.load(Ordering::SeqCst) == 0);
+    spin_until(|| CROWD.pinned.load(Ordering::SeqCst) == 0);
 }
 
 /// In a child of fork, which has this thread alone: the pins of the others are their parent's.
@@ -156,7 +147,7 @@ pub fn forget_other_threads() {
         slot.pinned.store(IDLE, Ordering::SeqCst);
         slot.taken.store(false, Ordering::SeqCst);
     }
-    CROWD.store(0, Ordering::SeqCst);
+    CROWD.pinned.store(0, Ordering::SeqCst);
 }
 
 /// Keeps loads of before, also those out of a memory, ahead of those that follow: who looked something up without a lock
@@ -341,8 +332,8 @@ mod tests {
         std::thread::scope(|scope| {
             for _ in 0..8 {
                 scope.spawn(|| {
-                    CROWD.fetch_add(1, Ordering::SeqCst);
-                    let pin = Pin { kind: Kind::Crowd, _own_thread: PhantomData };
+                    CROWD.pinned.fetch_add(1, Ordering::SeqCst);
+                    let pin = Pin { slot: Some(&CROWD), _own_thread: PhantomData };
                     started.wait();
                     drop(pin);
                 });
@@ -350,6 +341,6 @@ mod tests {
             started.wait();
             wait_for_pins();
         });
-        assert_eq!(CROWD.load(Ordering::SeqCst), 0);
+        assert_eq!(CROWD.pinned.load(Ordering::SeqCst), 0);
     }
 }
