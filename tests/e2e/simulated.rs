@@ -3,11 +3,12 @@
 use std::fs;
 use std::io::Write;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::programs::{client, ferrite};
-use crate::server::{Server, folder, json as told, refused, run, signal};
+use crate::server::{Server, folder, json as told, refused, run, signal, wait};
 
 /// Blocks of four pages, all in use: worked out by hand. The sequential log is switched once; the last page comes again.
 #[test]
@@ -60,6 +61,10 @@ fn traces_are_converted_and_read_from_pipes() {
         last = next;
     }
     assert_eq!(fs::read_to_string(&last).expect("there"), text);
+    let dashed = format!("{} sim convert - - --as compact", ferrite().get_program().display());
+    fs::write(at("din"), "0 1000\n1 2000\n").expect("written");
+    let script = format!("{dashed} < {} | zstd -dc | od -An -tu8", at("din"));
+    assert_eq!(run(Command::new("sh").args(["-c", &script])).split_whitespace().collect::<Vec<_>>(), ["128", "257"]);
     let script = format!("gzip -c {last} | {} sim convert - - --as plain", ferrite().get_program().display());
     assert_eq!(run(Command::new("sh").args(["-c", &script])), text);
 }
@@ -83,6 +88,29 @@ fn an_interrupted_simulation_tells_what_is_known() {
     assert!((2..200_000).contains(&writes), "{writes}");
     let said = String::from_utf8_lossy(&ended.stderr).into_owned();
     assert!(said.contains(&format!("stopped after line {}", writes / 2)), "{said}");
+}
+
+/// A conversion from a pipe that gives nothing more ends by one Ctrl-C. Of accesses it leaves no file, of requests the
+/// first ones, and says so.
+#[test]
+fn a_conversion_from_a_silent_pipe_can_be_interrupted() {
+    let folder = folder(true);
+    let to = folder.path().join("to").display().to_string();
+    for (form, lines, said) in [("plain", "W 7 2\n", "has the first"), ("compact", "0 1000\n1 2000\n", "interrupted")] {
+        let mut command = ferrite();
+        command.args(["sim", "convert", "-", &to, "--as", form]).stdin(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("ferrite starts");
+        let mut trace = child.stdin.take().expect("piped");
+        // More than a pipe and what is read at once hold: when all is written, it reads, and so it has said how it is ended.
+        trace.write_all(lines.repeat(200_000).as_bytes()).expect("it is read");
+        signal(child.id(), "INT");
+        assert_eq!(wait(&mut child, Duration::from_secs(20)), Some(1), "{form}");
+        let heard = std::io::read_to_string(child.stderr.take().expect("piped")).expect("text");
+        assert!(heard.contains(said), "{form}: {heard}");
+        assert_eq!(fs::exists(&to).expect("it can be asked"), form == "plain");
+        let _ = fs::remove_file(&to);
+        drop(trace);
+    }
 }
 
 /// A disk served as a flash drive tells what it would have erased: four blocks are filled, then written over twice, each

@@ -2,6 +2,7 @@
 //!
 //! Deterministic to the bit: the same input gives the same figures on any number of threads.
 
+mod ahead;
 pub mod block_trace;
 pub mod cache;
 mod error;
@@ -12,5 +13,6 @@ mod proof;
 pub mod record;
 pub mod trace;
 
+pub use ahead::Next;
 pub use error::{Error, Result};
 pub use input::Input;

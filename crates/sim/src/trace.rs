@@ -11,6 +11,7 @@
 //!
 //! In the compact form the top byte names the core where there are several.
 
+mod ahead;
 mod champsim;
 mod compact;
 mod din;
@@ -23,6 +24,7 @@ mod source;
 mod tests;
 mod text;
 
+pub use ahead::Ahead;
 pub use compact::{Writer, pack};
 pub use form::Form;
 pub use source::{Filter, Filtered, First, Source};

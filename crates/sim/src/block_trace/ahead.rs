@@ -1,19 +1,16 @@
 //! A trace that is read ahead by a thread of its own, so that decompressing and parsing cost the simulation nothing.
 
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::thread;
-use std::time::Duration;
+use std::sync::mpsc::SyncSender;
 
 use super::{Format, Reader, Request};
+use crate::ahead::{Next, Parts};
 use crate::{Error, Result};
 
 /// Requests handed over at once.
 const BATCH: usize = 4096;
 /// Batches that wait.
 const WAITING: usize = 4;
-/// How long a trace may give nothing before whoever waits is asked whether to go on.
-const LOOK: Duration = Duration::from_millis(100);
 
 /// A request, and the line it is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +33,7 @@ enum Handed {
 pub struct Ahead {
     path: PathBuf,
     format: Format,
-    handed: Receiver<Handed>,
+    handed: Parts<Handed>,
     is_cut: bool,
 }
 
@@ -44,8 +41,7 @@ impl Ahead {
     /// Reads `reader` from now on.
     pub fn new(reader: Reader) -> Self {
         let (path, format) = (reader.path().to_owned(), reader.format());
-        let (to, handed) = sync_channel(WAITING);
-        thread::spawn(move || read(reader, &to));
+        let handed = Parts::of(WAITING, move |to| read(reader, to));
         Self { path, format, handed, is_cut: false }
     }
 
@@ -64,24 +60,21 @@ impl Ahead {
         Error::malformed(&self.path, line, reason)
     }
 
-    /// The next requests; `None` at the end. While the trace gives nothing (a pipe may be slow) `goes_on` is asked, and
-    /// where it denies there are none.
+    /// The next requests. While the trace gives nothing `goes_on` is asked.
     ///
     /// # Errors
     /// As [`Reader::request`], after all requests before it were given.
-    pub fn batch(&mut self, goes_on: &mut dyn FnMut() -> bool) -> Result<Option<Vec<Numbered>>> {
-        loop {
-            match self.handed.recv_timeout(LOOK) {
-                Ok(Handed::Requests(requests)) => return Ok(Some(requests)),
-                Ok(Handed::Failure(error)) => return Err(error),
-                Ok(Handed::End(is_cut)) => {
-                    self.is_cut = is_cut;
-                    return Ok(None);
-                }
-                Err(RecvTimeoutError::Timeout) if goes_on() => {}
-                Err(_) => return Ok(Some(Vec::new())),
+    pub fn batch(&mut self, goes_on: &mut dyn FnMut() -> bool) -> Result<Next<Vec<Numbered>>> {
+        Ok(match self.handed.next(goes_on) {
+            Next::Part(Handed::Requests(requests)) => Next::Part(requests),
+            Next::Part(Handed::Failure(error)) => return Err(error),
+            Next::Part(Handed::End(is_cut)) => {
+                self.is_cut = is_cut;
+                Next::End
             }
-        }
+            Next::End => Next::End,
+            Next::Stopped => Next::Stopped,
+        })
     }
 }
 

@@ -6,7 +6,7 @@ use ferrite_medium::{Access, Disk, RamDisk, Span, Trace, TraceDisk, TraceFormat}
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Input, Result, proof};
+use crate::{Input, Next, Result, proof};
 
 const OPTIONS: ReaderOptions = ReaderOptions { page_bytes: 4096, format: None, device: None };
 
@@ -209,13 +209,13 @@ fn reading_ahead_gives_the_same_requests() {
         let (mut next, mut end) = (0, Ok(()));
         loop {
             match ahead.batch(&mut || true) {
-                Ok(Some(requests)) => {
+                Ok(Next::Part(requests)) => {
                     for Numbered { request, line } in requests {
                         assert_eq!((request.span.at, line), (next * 4096, 2 * next + 2));
                         next += 1;
                     }
                 }
-                Ok(None) => break,
+                Ok(_) => break,
                 Err(why) => {
                     end = Err(why.to_string());
                     break;
@@ -238,8 +238,10 @@ fn a_silent_pipe_can_be_left() {
     });
     let input = Input::over(Path::new("-"), reader).expect("it opens");
     let mut ahead = Ahead::new(Reader::new(input, OPTIONS).expect("a trace"));
-    let mut batches = std::iter::from_fn(|| ahead.batch(&mut || false).expect("a trace"));
-    let whole = batches.by_ref().map(|requests| requests.len()).take_while(|requests| *requests > 0).sum::<usize>();
+    let mut whole = 0;
+    while let Next::Part(requests) = ahead.batch(&mut || false).expect("a trace") {
+        whole += requests.len();
+    }
     assert!(whole < 12_000, "a batch that is not full waits for more");
     drop(left);
     writing.join().expect("it ended");

@@ -2,7 +2,7 @@
 
 use super::{Drive, HostPage, Translation};
 use crate::block_trace::{Ahead, Kind, Request};
-use crate::{Error, Result};
+use crate::{Error, Next, Result};
 
 /// How a trace is replayed.
 #[derive(Clone, Copy, Debug, Default)]
@@ -38,7 +38,12 @@ impl Replay {
         goes_on: &mut dyn FnMut(Replayed) -> bool,
     ) -> Result<Replayed> {
         let mut done = Replayed::default();
-        while let Some(requests) = trace.batch(&mut || goes_on(done))? {
+        loop {
+            let requests = match trace.batch(&mut || goes_on(done))? {
+                Next::Part(requests) => requests,
+                Next::End => return Ok(Replayed { is_whole: true, ..done }),
+                Next::Stopped => return Ok(done),
+            };
             for numbered in requests {
                 let told = self.request(numbered.request, drive).map_err(|why| match why {
                     Error::Beyond { .. } => trace.refuse(numbered.line, why.to_string()),
@@ -52,7 +57,6 @@ impl Replay {
                 return Ok(done);
             }
         }
-        Ok(Replayed { is_whole: true, ..done })
     }
 
     /// How many pages it touched.

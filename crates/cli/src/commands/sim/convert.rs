@@ -8,17 +8,14 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use ferrite_pool::owner::Progress;
-use ferrite_sim::Input;
-use ferrite_sim::block_trace::{Format, Reader, ReaderOptions, Writer};
+use ferrite_sim::block_trace::{Ahead, Format, Reader, ReaderOptions, Writer};
+use ferrite_sim::{Input, Next};
 
 use super::apart;
 use super::ftl::device;
 use crate::bar::Bar;
 use crate::outcome::Outcome;
 use crate::{size, stop};
-
-/// Requests between two looks at whether to go on.
-const LOOK_EVERY: u64 = 1 << 16;
 
 /// Write a block trace in another format, or a trace of memory accesses in the compact one
 ///
@@ -55,7 +52,6 @@ impl Convert {
     /// Does it.
     pub fn run(self) -> Outcome {
         apart(&self.from, &self.to)?;
-        stop::watch()?;
         match self.format {
             As::Blocks(format) => self.blocks(format),
             As::Compact => self.accesses.convert(&self.from, &self.to),
@@ -65,23 +61,34 @@ impl Convert {
     fn blocks(&self, format: Format) -> Outcome {
         let page_bytes = u32::try_from(self.page).map_err(|_| "--page is too large")?;
         let options = ReaderOptions { page_bytes, format: None, device: self.device };
-        let mut reader = Reader::new(Input::open(&self.from)?, options)?;
+        let mut trace = Ahead::new(Reader::new(Input::open(&self.from)?, options)?);
+        stop::watch()?;
         let told = |error: io::Error| format!("writing {}: {error}", self.to.display());
         let mut writer = Writer::new(open(&self.to)?, format, page_bytes).map_err(told)?;
         let (mut requests, mut left_out) = (0, 0_u64);
         let bar = Bar::new();
-        while let Some(request) = reader.request()? {
-            left_out += u64::from(!writer.request(&request).map_err(told)?);
-            requests += 1;
-            let what = || Progress { what: format!("{requests} requests"), done: 0, total: 0 };
-            if requests % LOOK_EVERY == 0 && !bar.show(&what()) {
-                writer.finish().map_err(told)?;
-                return Err(format!("stopped: {} has the first {requests} requests", self.to.display()).into());
+        let is_whole = loop {
+            let mut goes_on = || bar.show(&Progress { what: format!("{requests} requests"), done: 0, total: 0 });
+            match trace.batch(&mut goes_on)? {
+                Next::Part(batch) if goes_on() => {
+                    requests += batch.len();
+                    for numbered in &batch {
+                        left_out += u64::from(!writer.request(&numbered.request).map_err(told)?);
+                    }
+                }
+                Next::End => break true,
+                _ => break false,
             }
-        }
+        };
         writer.finish().map_err(told)?;
         drop(bar);
-        let (read_as, written_as) = (reader.format().name(), format.name());
+        if !is_whole {
+            return Err(format!("stopped: {} has the first {requests} requests", self.to.display()).into());
+        }
+        if trace.is_cut() {
+            remark!("ferrite: {}: its last line has no end: maybe it was cut there", self.from.display());
+        }
+        let (read_as, written_as) = (trace.format().name(), format.name());
         remark!("{requests} requests, {read_as} to {written_as}; {left_out} trims were left out");
         Ok(())
     }

@@ -1,9 +1,7 @@
 //! Reading in one thread, simulating in the others.
 
-use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
-use std::time::Duration;
-
 use super::Study;
+use crate::ahead::{Next, Parts};
 use crate::cache::Event;
 use crate::trace::Source;
 use crate::{Error, Result};
@@ -13,9 +11,6 @@ const BATCH: usize = 1 << 20;
 
 /// Batches that may wait.
 const WAITING: usize = 2;
-
-/// Time between two looks at whether to go on, where nothing comes.
-const LOOK: Duration = Duration::from_millis(100);
 
 /// How far a study is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,27 +50,31 @@ impl Study {
     ) -> Result<End> {
         let batches = batches(source);
         loop {
-            match batches.recv_timeout(LOOK) {
-                Ok(Ok(batch)) => {
+            let seen = self.seen();
+            match batches.next(&mut || watch(seen)) {
+                Next::Part(batch) => {
+                    let batch = batch?;
                     on_events(&batch.events)?;
                     self.feed(&batch.events);
                     self.accesses = batch.accesses;
                 }
-                Ok(Err(error)) => return Err(error),
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return Ok(End::Whole),
+                Next::End => return Ok(End::Whole),
+                Next::Stopped => return Ok(End::Stopped),
             }
-            if !watch(Seen { events: self.events, accesses: self.accesses }) {
+            if !watch(self.seen()) {
                 return Ok(End::Stopped);
             }
         }
     }
+
+    fn seen(&self) -> Seen {
+        Seen { events: self.events, accesses: self.accesses }
+    }
 }
 
-/// Reads ahead. The thread ends with the source, or with the receiver at the latest when the source gives something.
-fn batches(mut source: Box<dyn Source>) -> Receiver<Result<Batch>> {
-    let (sender, receiver) = sync_channel(WAITING);
-    std::thread::spawn(move || {
+/// Reads ahead.
+fn batches(mut source: Box<dyn Source>) -> Parts<Result<Batch>> {
+    Parts::of(WAITING, move |sender| {
         loop {
             let mut events = Vec::with_capacity(BATCH + BATCH / 8);
             let read = read(&mut *source, &mut events);
@@ -87,8 +86,7 @@ fn batches(mut source: Box<dyn Source>) -> Receiver<Result<Batch>> {
                 return;
             }
         }
-    });
-    receiver
+    })
 }
 
 fn read(source: &mut dyn Source, events: &mut Vec<Event>) -> Result<bool> {

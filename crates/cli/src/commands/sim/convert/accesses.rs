@@ -1,16 +1,18 @@
 //! Traces of memory accesses into the compact form.
 
-use std::fs::File;
+use std::fs::{self, File};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use ferrite_pool::owner::Progress;
-use ferrite_sim::trace::{self, Form, Kind, Reading, Writer, pack};
-use ferrite_sim::{Error, Input};
+use ferrite_sim::trace::{self, Ahead, Form, Kind, Reading, Writer, pack};
+use ferrite_sim::{Error, Input, Next};
 
 use crate::bar::Bar;
 use crate::commands::sim::llc::line;
 use crate::outcome::{Failure, Outcome};
+use crate::stop;
 
 /// How accesses become words.
 #[derive(Args)]
@@ -30,40 +32,50 @@ pub struct Accesses {
 impl Accesses {
     /// Converts. A conversion that fails or is interrupted leaves no file.
     pub fn convert(&self, from: &Path, to: &Path) -> Outcome {
-        let mut partial = to.as_os_str().to_owned();
-        partial.push(".part");
-        let partial = PathBuf::from(partial);
-        let done = self.write(from, &partial).and_then(|words| {
-            std::fs::rename(&partial, to).map_err(Error::io(format!("making {}", to.display())))?;
-            Ok(words)
-        });
-        if done.is_err() {
-            let _ = std::fs::remove_file(&partial);
-        }
-        remark!("{} accesses to lines", done?);
+        let trace = Ahead::new(trace::open(Input::open(from)?, self.reading())?);
+        stop::watch()?;
+        let words = if to == Path::new("-") { self.write(trace, io::stdout(), to)? } else { self.file(trace, to)? };
+        remark!("{words} accesses to lines");
         Ok(())
     }
 
-    fn write(&self, from: &Path, partial: &Path) -> Outcome<u64> {
-        let reading = Reading { form: self.form, line_bits: self.line.ilog2(), cores: self.cores };
-        let mut reader = trace::open(Input::open(from)?, reading)?;
-        let name = partial.display().to_string();
-        let file = File::create(partial).map_err(Error::io(format!("making {name}")))?;
-        let mut writer = Writer::new(file, &name)?;
-        let (bar, mut accesses, mut words, mut count) = (Bar::new(), Vec::new(), Vec::new(), 0);
-        let mut more = true;
-        while more {
-            accesses.clear();
-            words.clear();
-            more = reader.read(&mut accesses)?;
-            for access in accesses.iter().filter(|access| access.kind != Kind::Fetch) {
-                pack(access, &reading, |word| words.push(word));
+    fn file(&self, trace: Ahead, to: &Path) -> Outcome<u64> {
+        let mut partial = to.as_os_str().to_owned();
+        partial.push(".part");
+        let partial = PathBuf::from(partial);
+        let making = || Error::io(format!("making {}", to.display()));
+        let file = File::create(&partial).map_err(making())?;
+        let done = self.write(trace, file, to).and_then(|words| {
+            fs::rename(&partial, to).map_err(making())?;
+            Ok(words)
+        });
+        if done.is_err() {
+            let _ = fs::remove_file(&partial);
+        }
+        done
+    }
+
+    fn reading(&self) -> Reading {
+        Reading { form: self.form, line_bits: self.line.ilog2(), cores: self.cores }
+    }
+
+    fn write(&self, mut trace: Ahead, into: impl Write, to: &Path) -> Outcome<u64> {
+        let reading = self.reading();
+        let mut writer = Writer::new(into, &to.display().to_string())?;
+        let (bar, mut words, mut count) = (Bar::new(), Vec::new(), 0);
+        loop {
+            let mut goes_on = || bar.show(&Progress { what: format!("{count} accesses"), done: 0, total: 0 });
+            match trace.batch(&mut goes_on)? {
+                Next::Part(accesses) if goes_on() => {
+                    for access in accesses.iter().filter(|access| access.kind != Kind::Fetch) {
+                        pack(access, &reading, |word| words.push(word));
+                    }
+                }
+                Next::End => break,
+                _ => return Err(Failure::Failed("interrupted before the end of the trace".into())),
             }
-            words.iter().try_for_each(|word| writer.push(*word))?;
             count += words.len() as u64;
-            if !bar.show(&Progress { what: format!("{count} accesses"), done: 0, total: 0 }) {
-                return Err(Failure::Failed("interrupted: nothing was written".into()));
-            }
+            words.drain(..).try_for_each(|word| writer.push(word))?;
         }
         writer.finish()?;
         Ok(count)
