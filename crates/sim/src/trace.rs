@@ -93,6 +93,8 @@ pub struct Words<'a> {
     pub bytes: &'a [u8],
     /// Cores that their top bytes name, if there are several.
     pub cores: u16,
+    /// Base-two logarithm of the bytes of a line.
+    pub line_bits: u32,
     /// Whether there may be more.
     pub more: bool,
 }
@@ -102,7 +104,7 @@ impl Words<'_> {
     #[inline]
     pub fn iter(&self) -> impl Iterator<Item = (u16, u64, bool)> + '_ {
         self.bytes.chunks_exact(8).map(|word| {
-            let (core, word) = compact::split(compact::word(word), self.cores);
+            let (core, word) = compact::split(compact::word(word), self.cores, self.line_bits);
             (core, word >> 1, word & 1 != 0)
         })
     }

@@ -1,5 +1,6 @@
 //! Our own form: a word of 8 bytes for each access, little-endian, `line << 1 | write`; where there are several cores
-//! the top byte names the one. Usually within zstd. Line 2^63 and beyond do not exist, so no word is wrong.
+//! the top byte names the one, in the place of ones or zeros that every address has there. Usually within zstd. A line
+//! beyond 2^64 bytes does not exist, and a word of one is wrong.
 
 use std::io::Write;
 
@@ -9,6 +10,9 @@ use crate::{Error, Input, Result};
 
 /// Where the core stands.
 const CORE_SHIFT: u32 = 56;
+
+/// What is left beside it.
+const BESIDE: u64 = (1 << CORE_SHIFT) - 1;
 
 /// Words of a trace.
 pub struct Packed {
@@ -31,9 +35,9 @@ impl Packed {
             return Err(wrong);
         }
         let mut more = chunk(&mut self.input, &mut self.chunk, self.done, 8)?;
-        let cores = self.reading.cores;
-        let line = |bytes| split(word(bytes), cores).1 >> 1;
-        let is_beyond = |line: u64| line >> (64 - self.reading.line_bits) != 0;
+        let Reading { cores, line_bits, .. } = self.reading;
+        let line = |bytes| split(word(bytes), cores, line_bits).1 >> 1;
+        let is_beyond = |line: u64| line >> (64 - line_bits) != 0;
         let all = self.chunk.chunks_exact(8).fold(0, |all, word| all | line(word));
         if is_beyond(all) {
             let wrong = self.chunk.chunks_exact(8).position(|word| is_beyond(line(word))).expect("one of them is");
@@ -43,7 +47,7 @@ impl Packed {
             more = true;
         }
         self.done += self.chunk.len() as u64 / 8;
-        Ok(Words { bytes: &self.chunk, cores, more })
+        Ok(Words { bytes: &self.chunk, cores, line_bits, more })
     }
 }
 
@@ -69,17 +73,22 @@ pub(super) fn word(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(bytes.try_into().expect("eight bytes"))
 }
 
-/// The core of a word, where there are several, and the rest.
+/// The core of a word, where there are several, and the rest, with the ones of a kernel's address that the core replaced.
 #[inline]
-pub(super) fn split(word: u64, cores: u16) -> (u16, u64) {
-    if cores > 1 { ((word >> CORE_SHIFT) as u16 % cores, word & ((1 << CORE_SHIFT) - 1)) } else { (0, word) }
+pub(super) fn split(word: u64, cores: u16, line_bits: u32) -> (u16, u64) {
+    if cores <= 1 {
+        return (0, word);
+    }
+    let begins_with_ones = word >> (CORE_SHIFT - 1) & 1 != 0;
+    let replaced = if begins_with_ones { u64::MAX >> line_bits << 1 & !BESIDE } else { 0 };
+    ((word >> CORE_SHIFT) as u16 % cores, word & BESIDE | replaced)
 }
 
 /// The words of an access: one for each line that it touches. The core is kept where there are several.
 pub fn pack(access: &Access, reading: &Reading, mut push: impl FnMut(u64)) {
-    let core = if reading.cores > 1 { u64::from(access.core) << CORE_SHIFT } else { 0 };
+    let (core, kept) = if reading.cores > 1 { (u64::from(access.core) << CORE_SHIFT, BESIDE) } else { (0, u64::MAX) };
     for line in access.lines(reading.line_bits) {
-        push(core | line << 1 | u64::from(access.kind == Kind::Write));
+        push(core | line << 1 & kept | u64::from(access.kind == Kind::Write));
     }
 }
 

@@ -99,6 +99,21 @@ fn words_that_are_packed_are_read_again() {
     assert_eq!(back, [line(0x7fff_1355_c6fe >> 6), line((0x7fff_1355_c6fe >> 6) + 1)]);
 }
 
+/// A kernel's addresses reach into the byte of the core.
+#[test]
+fn the_highest_addresses_are_packed_beside_their_core() {
+    for (line_bits, cores) in [(3, 1), (3, 256), (6, 8), (12, 8)] {
+        let reading = Reading { form: Some(Form::Compact), line_bits, cores };
+        for address in [0, 0x7fff_ffff_fff8, 0xffff_8880_1234_5678, 0xff00_0000_0000_0000, u64::MAX] {
+            let all = [Kind::Read, Kind::Write].map(|kind| Access { core: cores - 1, ..access(kind, address, 1) });
+            let mut packed = Vec::new();
+            all.iter().for_each(|one| pack(one, &reading, |word| packed.push(word)));
+            let line = |one: Access| Access { address: address >> line_bits << line_bits, ..one };
+            assert_eq!(read_as(words(&packed), reading).expect("packed"), all.map(line), "{address:#x}, {reading:?}");
+        }
+    }
+}
+
 /// What a person needs: file, line, reason.
 #[track_caller]
 fn is_malformed_at(bytes: impl Into<Vec<u8>>, form: &str, line: u64) {
