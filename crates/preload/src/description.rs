@@ -15,7 +15,7 @@ use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use ferrite_medium::pin;
+use ferrite_medium::{Pin, pin};
 
 use crate::file::{File, Need, Place, wait_a_little};
 use crate::{real, tracked};
@@ -100,10 +100,10 @@ impl Description {
 
     /// As read(2).
     #[inline(always)]
-    pub fn read(&self, into: &mut [u8]) -> Option<usize> {
+    pub fn read(&self, pin: &Pin, into: &mut [u8]) -> Option<usize> {
         loop {
             let at = self.offset().filter(|_| self.reads)?;
-            let len = self.file.read(at, into)?;
+            let len = self.file.read(pin, at, into)?;
             if self.moves(at, at + len as u64) {
                 return Some(len);
             }
@@ -112,13 +112,13 @@ impl Description {
 
     /// As pread(2).
     #[inline(always)]
-    pub fn read_at(&self, at: u64, into: &mut [u8]) -> Option<usize> {
-        if self.reads { self.file.read(at, into) } else { None }
+    pub fn read_at(&self, pin: &Pin, at: u64, into: &mut [u8]) -> Option<usize> {
+        if self.reads { self.file.read(pin, at, into) } else { None }
     }
 
     /// As write(2).
     #[inline(always)]
-    pub fn write(&self, from: &[u8]) -> Written {
+    pub fn write(&self, pin: &Pin, from: &[u8]) -> Written {
         if self.appends() {
             let offset = self.offset().filter(|_| self.writes);
             let Some((at, len)) = offset.and_then(|_| self.file.append(from)) else { return Written::Not };
@@ -126,7 +126,7 @@ impl Description {
             return Written::Bytes(len);
         }
         let Some(place) = self.claim(from.len(), true) else { return Written::Not };
-        match self.file.write(place.at, from) {
+        match self.file.write(pin, place.at, from) {
             Some(len) => Written::Bytes(self.keep(&place, len)),
             None => Written::Claimed(place),
         }
@@ -134,11 +134,11 @@ impl Description {
 
     /// As pwrite(2), which appends where the description does.
     #[inline(always)]
-    pub fn write_at(&self, fd: c_int, at: u64, from: &[u8]) -> Option<usize> {
+    pub fn write_at(&self, pin: &Pin, fd: c_int, at: u64, from: &[u8]) -> Option<usize> {
         if !self.writes {
             return None;
         }
-        if self.appends_by(fd) { self.file.append(from).map(|(_, len)| len) } else { self.file.write(at, from) }
+        if self.appends_by(fd) { self.file.append(from).map(|(_, len)| len) } else { self.file.write(pin, at, from) }
     }
 
     /// Moves the offset over a place of `len` bytes, which is the caller's from now on; only `if_leased`, or always.
@@ -277,7 +277,7 @@ impl Description {
         let may_retry = tried_at.is_some_and(|at| self.asks_to_write(at, from.len()));
         if may_retry
             && self.appends()
-            && let Written::Bytes(len) = self.write(from)
+            && let Written::Bytes(len) = self.write(&pin(), from)
         {
             return (len as isize, true);
         }
@@ -300,7 +300,7 @@ impl Description {
         if may_retry {
             self.let_end_come(place.at);
         }
-        if let Some(len) = may_retry.then(|| self.file.write(place.at, from)).flatten() {
+        if let Some(len) = may_retry.then(|| self.file.write(&pin(), place.at, from)).flatten() {
             return (self.keep(&place, len) as isize, true);
         }
         // SAFETY: as the caller has it.

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use ferrite_fs::Ino;
 use ferrite_fs::direct::{Access, Lease};
-use ferrite_medium::{pin, wait_for_pins};
+use ferrite_medium::{Pin, pin, wait_for_pins};
 
 use crate::inside;
 use crate::limit;
@@ -114,15 +114,17 @@ impl File {
         }
     }
 
-    /// `work` by the lease, if there is one that is enough.
-    // Always, down to the copy: thread-locals of a library that is loaded into programs are found by a call, which a function
-    // makes once.
+    /// The lease, if there is one that is enough, for as long as the caller is pinned.
     #[inline(always)]
-    fn by<T>(&self, need: Need, work: impl FnOnce(&Lease) -> Option<T>) -> Option<T> {
-        let _pin = pin();
-        // SAFETY: who takes a lease away waits for this pin.
+    fn lease<'pin>(&'pin self, need: Need, _pin: &'pin Pin) -> Option<&'pin Lease> {
+        // SAFETY: who takes a lease away waits for the caller's pin.
         let held = unsafe { self.lease.load(Ordering::Acquire).as_ref() }?;
-        if held.is_good_for(need) { work(&held.lease) } else { None }
+        if held.is_good_for(need) { Some(&held.lease) } else { None }
+    }
+
+    /// `work` by the lease, if there is one that is enough.
+    fn by<T>(&self, need: Need, work: impl FnOnce(&Lease) -> Option<T>) -> Option<T> {
+        work(self.lease(need, &pin())?)
     }
 
     #[inline]
@@ -130,24 +132,27 @@ impl File {
         !self.lease.load(Ordering::Relaxed).is_null()
     }
 
+    // Always, down to the copy: thread-locals of a library that is loaded into programs are found by a call, which a function
+    // makes once.
     #[inline(always)]
-    pub fn read(&self, at: u64, into: &mut [u8]) -> Option<usize> {
-        self.by(Need::Read, |lease| lease.read(at, into))
+    pub fn read(&self, pin: &Pin, at: u64, into: &mut [u8]) -> Option<usize> {
+        self.lease(Need::Read, pin)?.read(at, into)
     }
 
     #[inline(always)]
-    pub fn write(&self, at: u64, from: &[u8]) -> Option<usize> {
+    pub fn write(&self, pin: &Pin, at: u64, from: &[u8]) -> Option<usize> {
         if at.checked_add(from.len() as u64)? > limit::file_bytes() {
             return None;
         }
-        self.by(Need::Write, |lease| lease.write(at, from))
+        self.lease(Need::Write, pin)?.write(at, from)
     }
 
     #[inline(never)]
     pub fn append(&self, from: &[u8]) -> Option<(u64, usize)> {
         self.by(Need::Append, |lease| {
-            let end = lease.size()?.checked_add(from.len() as u64)?;
-            if end > limit::file_bytes() { None } else { lease.append(from) }
+            let limit = limit::file_bytes();
+            let fits = limit == limit::NONE || lease.size()?.checked_add(from.len() as u64)? <= limit;
+            if fits { lease.append(from) } else { None }
         })
     }
 

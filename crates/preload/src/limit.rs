@@ -6,7 +6,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-static FILE_BYTES: AtomicU64 = AtomicU64::new(u64::MAX);
+/// No limit, as the kernel says it too.
+pub const NONE: u64 = libc::RLIM_INFINITY;
+
+static FILE_BYTES: AtomicU64 = AtomicU64::new(NONE);
 
 #[inline]
 pub fn file_bytes() -> u64 {
@@ -15,7 +18,7 @@ pub fn file_bytes() -> u64 {
 
 /// Asks the kernel for it.
 pub fn learn() {
-    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+    let mut limit = libc::rlimit { rlim_cur: NONE, rlim_max: NONE };
     // SAFETY: the kernel writes to a live value.
     unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) };
     FILE_BYTES.store(limit.rlim_cur, Ordering::Relaxed);

@@ -11,7 +11,7 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-use ferrite_medium::{pin, wait_for_pins};
+use ferrite_medium::{Pin, pin, wait_for_pins};
 
 use crate::description::Description;
 
@@ -72,14 +72,20 @@ fn entry(fd: c_int) -> Option<&'static Entry> {
 /// `work` on the description of `fd`, if it has one. It must not wait.
 #[inline]
 pub fn with<T>(fd: c_int, work: impl FnOnce(&Description) -> T) -> Option<T> {
+    pinned(fd, |it, _| work(it))
+}
+
+/// The same for who needs the pin too.
+#[inline(always)]
+pub fn pinned<T>(fd: c_int, work: impl FnOnce(&Description, &Pin) -> T) -> Option<T> {
     let entry = entry(fd)?;
     if entry.load(Ordering::Relaxed).is_null() {
         return None;
     }
-    let _pin = pin();
+    let pin = pin();
     let found = entry.load(Ordering::Acquire);
     // SAFETY: an entry owns its description, and whoever takes it away waits for this pin.
-    unsafe { found.as_ref() }.map(work)
+    unsafe { found.as_ref() }.map(|it| work(it, &pin))
 }
 
 /// The description of `fd`, to be kept while it is waited for.

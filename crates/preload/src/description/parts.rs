@@ -6,6 +6,7 @@
 use std::ffi::{c_int, c_void};
 use std::slice;
 
+use ferrite_medium::pin;
 use libc::iovec;
 
 use super::Description;
@@ -141,7 +142,7 @@ impl Description {
         let read = parts.in_turn(0, |from, into, len| {
             // SAFETY: who made the parts vouches for them, where that can be memory.
             let room = may_be_memory(into.addr(), len).then(|| unsafe { slice::from_raw_parts_mut(into.cast(), len) });
-            self.file.read(at.checked_add(from)?, room?)
+            self.file.read(&pin(), at.checked_add(from)?, room?)
         });
         read.ok()
     }
@@ -178,7 +179,7 @@ impl Description {
     fn store_part(&self, at: u64, part: *const c_void, len: usize) -> Option<usize> {
         // SAFETY: who made the parts vouches for them, where that can be memory.
         let bytes = may_be_memory(part.addr(), len).then(|| unsafe { slice::from_raw_parts(part.cast(), len) });
-        self.file.write(at, bytes?)
+        self.file.write(&pin(), at, bytes?)
     }
 
     /// Writes at the offset, or what is left at a place that was claimed: directly what can be if a lease can be had, else

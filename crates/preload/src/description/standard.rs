@@ -6,6 +6,8 @@
 
 use std::ffi::c_int;
 
+use ferrite_medium::pin;
+
 use super::{Description, STANDARD};
 use crate::file::Place;
 use crate::real;
@@ -58,7 +60,7 @@ impl Description {
     pub fn read_standard(&self, fd: c_int, into: &mut [u8]) -> Option<(isize, bool)> {
         let place = self.claim_standard(fd, into.len())?;
         let len = into.len();
-        let mut read = || if self.reads { self.file.read(place.at, into) } else { None };
+        let mut read = || if self.reads { self.file.read(&pin(), place.at, into) } else { None };
         let directly = read().or_else(|| if self.asks_to_read(len) { read() } else { None });
         let read = match directly {
             Some(len) => (len as isize, true),
@@ -71,7 +73,7 @@ impl Description {
 
     /// Writes `from` to a place that was claimed for it; what write(2) returns, and whether it went directly.
     pub(super) fn write_standard(&self, fd: c_int, place: &Place, from: &[u8]) -> (isize, bool) {
-        let write = || if self.writes { self.file.write(place.at, from) } else { None };
+        let write = || if self.writes { self.file.write(&pin(), place.at, from) } else { None };
         let directly = write().or_else(|| if self.asks_to_write(place.at, from.len()) { write() } else { None });
         let written = match directly {
             Some(len) => (len as isize, true),

@@ -6,6 +6,7 @@
 use std::ffi::{c_int, c_void};
 use std::slice;
 
+use ferrite_medium::pin;
 use libc::{off_t, size_t, ssize_t};
 
 use super::entry;
@@ -60,7 +61,7 @@ pub fn through(result: ssize_t) -> ssize_t {
 
 entry! { read = __read, (fd: c_int, into: *mut c_void, len: size_t) -> ssize_t {
     // SAFETY: as the program has it.
-    let tried = table::with(fd, |it| unsafe { room(into, len) }.and_then(|room| it.read(room)));
+    let tried = table::pinned(fd, |it, pin| unsafe { room(into, len) }.and_then(|room| it.read(pin, room)));
     match tried {
         Some(Some(len)) => direct(len),
         // SAFETY: as the program has it.
@@ -83,7 +84,7 @@ unsafe fn read_slowly(fd: c_int, into: *mut c_void, len: size_t) -> ssize_t {
         }
         if it.has_offset()
             && it.asks_to_read(room.len())
-            && let Some(len) = it.read(room)
+            && let Some(len) = it.read(&pin(), room)
         {
             return direct(len);
         }
@@ -102,10 +103,10 @@ entry! { __read_chk, (fd: c_int, into: *mut c_void, len: size_t, most: size_t) -
 }}
 
 entry! { pread = pread64 = __pread64, (fd: c_int, into: *mut c_void, len: size_t, at: off_t) -> ssize_t {
-    let tried = table::with(fd, |it| {
+    let tried = table::pinned(fd, |it, pin| {
         // SAFETY: as the program has it.
         let room = unsafe { room(into, len) };
-        room.zip(u64::try_from(at).ok()).and_then(|(room, at)| it.read_at(at, room))
+        room.zip(u64::try_from(at).ok()).and_then(|(room, at)| it.read_at(pin, at, room))
     });
     match tried {
         Some(Some(len)) => direct(len),
@@ -122,7 +123,7 @@ unsafe fn pread_slowly(fd: c_int, into: *mut c_void, len: size_t, at: off_t) -> 
         let from = u64::try_from(at).ok()?;
         // SAFETY: as the program has it.
         let room = unsafe { room(into, len) }.filter(|room| it.asks_to_read(room.len()))?;
-        it.read_at(from, room)
+        it.read_at(&pin(), from, room)
     });
     // SAFETY: as the program has it.
     tried.map_or_else(|| through(unsafe { real::pread(fd, into, len, at) }), direct)
@@ -140,7 +141,7 @@ entry! { __pread_chk = __pread64_chk,
 
 entry! { write = __write, (fd: c_int, from: *const c_void, len: size_t) -> ssize_t {
     // SAFETY: as the program has it.
-    let tried = table::with(fd, |it| unsafe { bytes(from, len) }.map_or(Written::Not, |bytes| it.write(bytes)));
+    let tried = table::pinned(fd, |it, pin| unsafe { bytes(from, len) }.map_or(Written::Not, |bytes| it.write(pin, bytes)));
     match tried {
         Some(Written::Bytes(len)) => direct(len),
         // SAFETY: as the program has it.
@@ -174,10 +175,10 @@ pub fn tell_end(fd: c_int) {
 }
 
 entry! { pwrite = pwrite64 = __pwrite64, (fd: c_int, from: *const c_void, len: size_t, at: off_t) -> ssize_t {
-    let tried = table::with(fd, |it| {
+    let tried = table::pinned(fd, |it, pin| {
         // SAFETY: as the program has it.
         let bytes = unsafe { bytes(from, len) };
-        bytes.zip(u64::try_from(at).ok()).and_then(|(bytes, at)| it.write_at(fd, at, bytes))
+        bytes.zip(u64::try_from(at).ok()).and_then(|(bytes, at)| it.write_at(pin, fd, at, bytes))
     });
     match tried {
         Some(Some(len)) => direct(len),
@@ -193,7 +194,7 @@ unsafe fn pwrite_slowly(fd: c_int, from: *const c_void, len: size_t, at: off_t) 
     let tried = table::held(fd).and_then(|it| {
         // SAFETY: as the program has it.
         let (bytes, at) = (unsafe { bytes(from, len) }?, u64::try_from(at).ok()?);
-        it.asks_to_write(at, bytes.len()).then(|| it.write_at(fd, at, bytes)).flatten()
+        it.asks_to_write(at, bytes.len()).then(|| it.write_at(&pin(), fd, at, bytes)).flatten()
     });
     if tried.is_none() {
         tell_end(fd);
