@@ -16,6 +16,9 @@ use crate::inode::{ATIME, DIRECT, DIRECT_SIZE_AT, MTIME, ROOTS_AT, SIZE, SIZE_AT
 use crate::layout::{NODE_WORDS, ROOTS};
 use crate::word::{Named, Word};
 
+/// Words of a [`Sight`].
+pub(crate) const SIGHT_WORDS: usize = 6;
+
 /// Words of an inode's head, up to its times.
 const HEAD_WORDS: usize = (ATIME / 8 + 1) as usize;
 
@@ -32,17 +35,30 @@ pub(crate) struct Sight {
     block: Block,
 }
 
-/// Where 2 MiB of a file are.
+/// Where 2 MiB of a file are: a place of the pool, or 0, and in its low bits what is there.
 #[derive(Clone, Copy, Debug)]
-enum Block {
-    /// In the superpage at this place of the pool.
-    Super(u64),
-    /// In the pages that the words at this place name.
-    Words(u64),
-    /// In those that the words of the inode name, or nowhere.
-    Roots,
-    /// Nowhere: they are zeros.
-    Hole,
+struct Block(u64);
+
+/// They are a superpage.
+const SUPER: u64 = 0;
+/// They are the pages that the words there name.
+const WORDS: u64 = 1;
+/// They are those that the words of the inode name, or nowhere.
+const IN_ROOTS: u64 = 2;
+/// They are nowhere: zeros.
+const HOLE: u64 = 3;
+const WHAT: u64 = 7;
+
+impl Block {
+    fn at(place: u64, what: u64) -> Self {
+        debug_assert_eq!(place & WHAT, 0);
+        Self(place | what)
+    }
+
+    #[inline(always)]
+    fn what(self) -> (u64, u64) {
+        (self.0 & WHAT, self.0 & !WHAT)
+    }
 }
 
 /// Bytes of a file that are found together.
@@ -65,7 +81,18 @@ pub(crate) struct Viewer<'a, M: ?Sized> {
 
 impl Sight {
     /// Nothing.
-    pub const NONE: Self = Self { at: 0, direct_size: 0, size: 0, mtime: 0, atime: 0, block: Block::Hole };
+    pub const NONE: Self = Self { at: 0, direct_size: 0, size: 0, mtime: 0, atime: 0, block: Block(HOLE) };
+
+    /// All of it, to be kept.
+    pub fn words(&self) -> [u64; SIGHT_WORDS] {
+        [self.at, self.direct_size, self.size, self.mtime as u64, self.atime as u64, self.block.0]
+    }
+
+    /// What was kept.
+    #[inline(always)]
+    pub fn of([at, direct_size, size, mtime, atime, block]: [u64; SIGHT_WORDS]) -> Self {
+        Self { at, direct_size, size, mtime: mtime as i64, atime: atime as i64, block: Block(block) }
+    }
 
     /// What it is when an append has stored the size whose word is `direct_size`.
     pub fn grown(self, direct_size: u64, now: i64) -> Self {
@@ -75,7 +102,8 @@ impl Sight {
     /// Where byte `at`, which is in the 2 MiB that were looked at, lies in a superpage.
     #[inline(always)]
     pub fn super_place(&self, at: u64) -> Option<u64> {
-        if let Block::Super(place) = self.block { Some(place + at % CHUNK) } else { None }
+        let (what, place) = self.block.what();
+        if what == SUPER { Some(place + at % CHUNK) } else { None }
     }
 
     /// Whether it was changed since it was read.
@@ -100,7 +128,7 @@ impl<M: Memory + ?Sized> Viewer<'_, M> {
     #[inline(always)]
     pub fn recall(&self, at: u64) -> Option<Sight> {
         let seen = hints::find(Piece { board: self.board.id, ino: self.ino, block: at / CHUNK }, self.version)?;
-        self.is_as_seen(&seen).then_some(seen)
+        if self.is_as_seen(&seen) { Some(seen) } else { None }
     }
 
     /// Where the `len` bytes from byte `at` on lie, which is in the 2 MiB that were looked at, if they are before the end
@@ -108,6 +136,9 @@ impl<M: Memory + ?Sized> Viewer<'_, M> {
     #[inline(always)]
     pub fn place_of(&self, seen: &Sight, at: u64, len: usize) -> Option<u64> {
         at.checked_add(len as u64).filter(|end| *end <= seen.size && *end > at)?;
+        if let Some(place) = seen.super_place(at) {
+            return (len as u64 <= CHUNK - at % CHUNK).then_some(place);
+        }
         match self.find(seen, at)? {
             Found::At(place, together) if len as u64 <= together => Some(place),
             _ => None,
@@ -151,25 +182,25 @@ impl<M: Memory + ?Sized> Viewer<'_, M> {
     /// Where block `block` of the file is, by its index.
     fn block(&self, inode_at: u64, mut height: u32, block: u64) -> Option<Block> {
         if height == 0 {
-            return Some(if block == 0 { Block::Roots } else { Block::Hole });
+            return Some(Block(if block == 0 { IN_ROOTS } else { HOLE }));
         }
         let page = block * CHUNK_PAGES;
         let root = page.checked_shr(9 * height)?;
         if height > 4 || root >= ROOTS {
-            return (height <= 4).then_some(Block::Hole);
+            return (height <= 4).then_some(Block(HOLE));
         }
         let mut word_at = inode_at + ROOTS_AT + root * 8;
         loop {
             match (Word(self.memory.load_word(word_at)).named(), height) {
                 (Named::Super(first), 1) if first.is_multiple_of(CHUNK_PAGES) => {
-                    return self.board.place(first).map(Block::Super);
+                    return Some(Block::at(self.board.place(first)?, SUPER));
                 }
-                (Named::Node(node), 1) => return self.board.place(node).map(Block::Words),
+                (Named::Node(node), 1) => return Some(Block::at(self.board.place(node)?, WORDS)),
                 (Named::Node(node), 2..) => {
                     height -= 1;
                     word_at = self.board.place(node)? + (page >> (9 * height) & (NODE_WORDS - 1)) * 8;
                 }
-                (Named::Nothing, _) => return Some(Block::Hole),
+                (Named::Nothing, _) => return Some(Block(HOLE)),
                 _ => return None,
             }
         }
@@ -180,11 +211,11 @@ impl<M: Memory + ?Sized> Viewer<'_, M> {
     #[inline(always)]
     pub fn find(&self, seen: &Sight, at: u64) -> Option<Found> {
         let (page, within) = (at / PAGE, at % PAGE);
-        let word_at = match seen.block {
-            Block::Super(place) => return Some(Found::At(place + at % CHUNK, CHUNK - at % CHUNK)),
-            Block::Words(place) => place + page % NODE_WORDS * 8,
-            Block::Roots if page < ROOTS => seen.at + ROOTS_AT + page * 8,
-            Block::Roots | Block::Hole => return Some(Found::Hole(CHUNK - at % CHUNK)),
+        let word_at = match seen.block.what() {
+            (SUPER, place) => return Some(Found::At(place + at % CHUNK, CHUNK - at % CHUNK)),
+            (WORDS, place) => place + page % NODE_WORDS * 8,
+            (IN_ROOTS, _) if page < ROOTS => seen.at + ROOTS_AT + page * 8,
+            _ => return Some(Found::Hole(CHUNK - at % CHUNK)),
         };
         match Word(self.memory.load_word(word_at)).named() {
             Named::Page(page) => Some(Found::At(self.board.place(page)? + within, PAGE - within)),

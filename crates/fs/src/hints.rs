@@ -9,14 +9,16 @@
 //!
 //! That a file was read is noted under a lock that readers share, so who notes it forgets its own hint.
 //!
-//! A signal handler may interrupt its own thread anywhere in here; it then does without.
+//! A signal handler may interrupt its own thread anywhere in here. Who looks stores nothing, so that the next copy is not
+//! kept waiting for a place to store to; who keeps something counts before and after, and whoever looked around that, or
+//! comes in the middle of it, does without.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 
 use crate::Ino;
 use crate::direct::board::Version;
-use crate::glance::Sight;
+use crate::glance::{SIGHT_WORDS, Sight};
 
 /// Hints of a thread: for 512 MiB of one file.
 const HINTS: usize = 256;
@@ -44,41 +46,40 @@ impl BoardId {
     }
 }
 
-#[derive(Clone, Copy)]
-struct Hint {
-    piece: Piece,
-    version: Version,
-    sight: Sight,
-}
+/// What was seen of a piece last, as words: board, inode and block, the version, and the sight. Atomics, for a signal
+/// handler may change them.
+type Hint = [AtomicU64; HINT_WORDS];
 
-const NO_PIECE: Piece = Piece { board: BoardId(0), ino: Ino(0), block: 0 };
-const NOTHING: Hint = Hint { piece: NO_PIECE, version: Version::NONE, sight: Sight::NONE };
+const HINT_WORDS: usize = 4 + SIGHT_WORDS;
 
 thread_local! {
-    static HELD: [Cell<Hint>; HINTS] = const { [const { Cell::new(NOTHING) }; HINTS] };
-    static IS_BUSY: Cell<bool> = const { Cell::new(false) };
+    static HELD: [Hint; HINTS] = const { [const { [const { AtomicU64::new(0) }; HINT_WORDS] }; HINTS] };
+    /// Changes of what is held, each counted when it begins and when it is done: odd in the middle of one.
+    static CHANGES: AtomicU64 = const { AtomicU64::new(0) };
     /// Where in a pool this thread's last read ended.
     static ENDED: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Alone with the hint for `piece` of this thread; `None` for who interrupted somebody who is.
-#[inline(always)]
-fn alone<T>(piece: Piece, work: impl FnOnce(&Cell<Hint>) -> T) -> Option<T> {
-    if IS_BUSY.replace(true) {
-        return None;
+impl Piece {
+    #[inline(always)]
+    fn slot(self) -> usize {
+        (self.block + self.ino.0.wrapping_mul(37)) as usize % HINTS
     }
-    compiler_fence(Ordering::SeqCst);
-    let slot = (piece.block + piece.ino.0.wrapping_mul(37)) as usize % HINTS;
-    let done = HELD.with(|held| work(&held[slot]));
-    compiler_fence(Ordering::SeqCst);
-    IS_BUSY.set(false);
-    Some(done)
+}
+
+#[inline(always)]
+fn changes() -> u64 {
+    CHANGES.with(|changes| changes.load(Ordering::Relaxed))
+}
+
+fn count(so_many: u64) {
+    CHANGES.with(|changes| changes.store(so_many, Ordering::Relaxed));
 }
 
 /// What was seen of a piece last, whether it still counts or not.
 #[derive(Clone, Copy)]
 pub(crate) struct Last {
-    version: Version,
+    version: u64,
     sight: Sight,
 }
 
@@ -90,7 +91,7 @@ impl Last {
         if crate::tests::is_planted(crate::tests::Bug::StaleHint) {
             return Some(self.sight);
         }
-        (self.version == version).then_some(self.sight)
+        if self.version == version.0 { Some(self.sight) } else { None }
     }
 
     /// Where the `len` bytes from byte `at` on were, if that was in a superpage: to be asked for while it is looked whether
@@ -99,15 +100,23 @@ impl Last {
     pub fn place_ahead(&self, at: u64, len: usize) -> Option<u64> {
         let place = self.sight.super_place(at)?;
         let goes_on = ENDED.replace(place + len as u64) == place;
-        (!goes_on && len >= ASKED_BYTES_MIN).then_some(place)
+        if !goes_on && len >= ASKED_BYTES_MIN { Some(place) } else { None }
     }
 }
 
-/// What was seen of `piece` last.
+/// What was seen of `piece` last. No closure but the smallest: what holds one is compiled into its callers only if it is
+/// small.
 #[inline(always)]
 pub(crate) fn last(piece: Piece) -> Option<Last> {
-    let Hint { piece: of, version, sight } = alone(piece, Cell::get)?;
-    (of == piece).then_some(Last { version, sight })
+    let (slot, before) = (piece.slot(), changes());
+    compiler_fence(Ordering::SeqCst);
+    let word = |word: usize| HELD.with(|held| held[slot][word].load(Ordering::Relaxed));
+    if before % 2 == 1 || word(0) != piece.board.0 || word(1) != piece.ino.0 || word(2) != piece.block {
+        return None;
+    }
+    let last = Last { version: word(3), sight: Sight::of([word(4), word(5), word(6), word(7), word(8), word(9)]) };
+    compiler_fence(Ordering::SeqCst);
+    if changes() == before { Some(last) } else { None }
 }
 
 /// What was seen of `piece` after `version` (FH1).
@@ -118,10 +127,20 @@ pub(crate) fn find(piece: Piece, version: Version) -> Option<Sight> {
 
 /// Keeps what is seen of `piece` after `version`.
 pub(crate) fn keep(piece: Piece, version: Version, sight: Sight) {
-    alone(piece, |slot| slot.set(Hint { piece, version, sight }));
+    let before = changes();
+    if before % 2 == 1 {
+        return;
+    }
+    count(before + 1);
+    compiler_fence(Ordering::SeqCst);
+    let of = [piece.board.0, piece.ino.0, piece.block, version.0];
+    let words = of.into_iter().chain(sight.words());
+    HELD.with(|held| held[piece.slot()].iter().zip(words).for_each(|(kept, word)| kept.store(word, Ordering::Relaxed)));
+    compiler_fence(Ordering::SeqCst);
+    count(before + 2);
 }
 
 /// Forgets what was seen of `piece`.
 pub(crate) fn forget(piece: Piece) {
-    alone(piece, |slot| slot.set(NOTHING));
+    keep(piece, Version::NONE, Sight::NONE);
 }

@@ -48,14 +48,14 @@ const CHUNK_STRIDE: u64 = 61;
 
 /// Which lock is an inode's. Threads take inodes from chunks of their own, each from the first one on: equal places of
 /// different chunks have different locks.
-#[inline]
+#[inline(always)]
 pub(crate) fn stripe(ino: Ino) -> u64 {
     ino.0.wrapping_add(ino.0 / CHUNK_INODES * CHUNK_STRIDE) % STRIPES
 }
 
 /// What a lookup without a lock starts from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Version(u64);
+pub(crate) struct Version(pub u64);
 
 impl Version {
     /// Odd: nobody starts from it.
@@ -108,7 +108,7 @@ impl Board {
     }
 
     /// Whether the owner lives.
-    #[inline]
+    #[inline(always)]
     pub fn is_lit(&self) -> bool {
         Beacon::is_lit(&self.words, BEACON)
     }
@@ -117,43 +117,43 @@ impl Board {
         self.words.keep_from_children();
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn gate(&self) -> &AtomicU64 {
         self.words.word(GATE)
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn version(&self, stripe: u64) -> &AtomicU64 {
         self.words.word(VERSIONS + stripe as usize * VERSION_WORDS)
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn writes_wait(&self, stripe: u64) -> &AtomicU64 {
         self.words.word(VERSIONS + stripe as usize * VERSION_WORDS + 1)
     }
 
     /// What a reader without a lock starts from; none while somebody changes something.
-    #[inline]
+    #[inline(always)]
     pub fn even_version(&self, ino: Ino) -> Option<Version> {
         let version = self.version(stripe(ino)).load(Ordering::Acquire);
-        version.is_multiple_of(2).then_some(Version(version))
+        if version.is_multiple_of(2) { Some(Version(version)) } else { None }
     }
 
     /// The same for a writer.
-    #[inline]
+    #[inline(always)]
     pub fn version_to_write(&self, ino: Ino) -> Option<Version> {
         let version = self.even_version(ino)?;
-        (self.writes_wait(stripe(ino)).load(Ordering::Acquire) == 0).then_some(version)
+        if self.writes_wait(stripe(ino)).load(Ordering::Acquire) == 0 { Some(version) } else { None }
     }
 
     /// Whether nobody changed anything since. The caller has kept its loads of before ahead.
-    #[inline]
+    #[inline(always)]
     pub fn is_still(&self, ino: Ino, version: Version) -> bool {
         self.version(stripe(ino)).load(Ordering::Relaxed) == version.0
     }
 
     /// The pin of seat `seat`.
-    #[inline]
+    #[inline(always)]
     pub fn pin(&self, seat: usize) -> &AtomicU64 {
         self.words.word(SEATS_AT + seat * LINE)
     }
@@ -164,19 +164,19 @@ impl Board {
     }
 
     /// The state of lease `lease`.
-    #[inline]
+    #[inline(always)]
     pub fn lease(&self, lease: usize) -> &AtomicU64 {
         self.words.word(LEASES_AT + lease * LINE)
     }
 
     /// When its file was written to last, where the inode does not say it yet.
-    #[inline]
+    #[inline(always)]
     pub fn written(&self, lease: usize) -> &AtomicU64 {
         self.words.word(LEASES_AT + lease * LINE + 1)
     }
 
     /// When its file was read from first since it was changed, where the inode does not say it yet.
-    #[inline]
+    #[inline(always)]
     pub fn accessed(&self, lease: usize) -> &AtomicU64 {
         self.words.word(LEASES_AT + lease * LINE + 2)
     }

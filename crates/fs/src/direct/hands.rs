@@ -88,7 +88,7 @@ impl<M: Memory + ?Sized> Hands<'_, M> {
     }
 
     /// Whether it lets us store.
-    #[inline]
+    #[inline(always)]
     fn lets_write(&self) -> bool {
         self.board.is_lit() && self.mode() >= Mode::Write && self.board.gate().load(Ordering::Acquire) == 0
     }
@@ -114,7 +114,7 @@ impl<M: Memory + ?Sized> Hands<'_, M> {
     }
 
     /// Whether what was loaded since `version` counts (FG1, FG4).
-    #[inline]
+    #[inline(always)]
     fn is_still(&self, version: Version) -> bool {
         order_loads();
         self.board.is_still(self.ino, version)
@@ -131,34 +131,41 @@ impl<M: Memory + ?Sized> Hands<'_, M> {
     #[inline(always)]
     fn recall(&self, version: Version, at: u64, len: usize) -> Option<(Sight, u64)> {
         let seen = self.viewer(version).recall(at)?;
-        self.place_of(version, &seen, (at, len)).map(|place| (seen, place))
+        let place = self.place_of(version, &seen, (at, len))?;
+        Some((seen, place))
     }
 
     #[inline(always)]
     fn place_of(&self, version: Version, seen: &Sight, (at, len): (u64, usize)) -> Option<u64> {
         let place = self.viewer(version).place_of(seen, at, len)?;
-        place.checked_add(len as u64).filter(|end| *end <= self.memory.size())?;
-        Some(place)
+        if place.checked_add(len as u64)? <= self.memory.size() { Some(place) } else { None }
     }
 
-    /// Reads all of `into` from byte `at` on in the usual case, which is to take few instructions: nothing is said of others.
+    /// Reads all of `into` from byte `at` on in the usual case, which is to take few instructions: nothing is said of
+    /// others. Copied is what lies where it was seen last; all else is looked at behind the copy, which then says whether
+    /// that counts (FG1, FG4, FH1).
     #[inline(always)]
     pub fn read_together(&self, at: u64, into: &mut [u8]) -> Option<()> {
         let last = hints::last(Piece { board: self.board.id, ino: self.ino, block: at / CHUNK })?;
         if let Some(place) = last.place_ahead(at, into.len()) {
             self.memory.ask_for(place);
         }
-        let version = self.board.even_version(self.ino).filter(|_| self.lets_read())?;
+        let version = self.board.even_version(self.ino)?;
         let file = last.after(version)?;
-        if !self.viewer(version).is_as_seen(&file) {
+        if file.is_unread() && !self.is_access_noted() {
             return None;
         }
         let place = self.place_of(version, &file, (at, into.len()))?;
-        if file.is_unread() {
-            return None;
-        }
         self.memory.load(place, into);
-        (self.is_still(version) && self.lets_read()).then_some(())
+        order_loads();
+        let is_as_seen = self.viewer(version).is_as_seen(&file) && self.board.is_still(self.ino, version);
+        if is_as_seen && self.lets_read() { Some(()) } else { None }
+    }
+
+    /// Whether the owner will be told that the file was read since it was changed.
+    #[inline(always)]
+    fn is_access_noted(&self) -> bool {
+        self.board.accessed(self.slot).load(Ordering::Relaxed) != 0
     }
 
     /// Reads from byte `at` on; how many bytes, and whether the inode is to say that it was read.
@@ -217,15 +224,15 @@ impl<M: Memory + ?Sized> Hands<'_, M> {
     #[inline(always)]
     pub fn write_together(&self, seat: usize, at: u64, from: &[u8]) -> Option<i64> {
         let _pin = self.foreign.pin(self.board.pin(seat))?;
-        let version = self.board.version_to_write(self.ino).filter(|_| self.lets_write())?;
+        let version = self.board.version_to_write(self.ino)?;
         let (file, place) = self.recall(version, at, from.len())?;
-        if !self.is_still(version) {
+        if !self.lets_write() || !self.is_still(version) {
             return None;
         }
         #[cfg(test)]
         super::pause_if_told(super::Point::Store);
         self.memory.store(place, from, Scheme::Nt);
-        self.counts(version).then_some(file.mtime)
+        if self.counts(version) { Some(file.mtime) } else { None }
     }
 
     /// Makes what was stored durable; whether it is in the file, as nobody changed or took anything away meanwhile.

@@ -1,6 +1,6 @@
 //! The seats of a client's threads: where each pins.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -17,6 +17,7 @@ struct Seat {
 
 impl Drop for Seat {
     fn drop(&mut self) {
+        LAST.set(0);
         // Where the session is gone so is its seat; a void one may be a parent process's, whose words are not here.
         if let Some(session) = self.session.upgrade().filter(|session| !session.is_void()) {
             session.board().seated(self.seat).store(0, Ordering::Release);
@@ -24,7 +25,11 @@ impl Drop for Seat {
     }
 }
 
-thread_local!(static SEATED: RefCell<Vec<Seat>> = const { RefCell::new(Vec::new()) });
+thread_local! {
+    static SEATED: RefCell<Vec<Seat>> = const { RefCell::new(Vec::new()) };
+    /// The seat of this thread that was asked for last, and of which session: one word, for a signal handler may ask too.
+    static LAST: Cell<usize> = const { Cell::new(0) };
+}
 
 /// A number for a session of this process.
 pub(super) fn number() -> usize {
@@ -33,14 +38,22 @@ pub(super) fn number() -> usize {
 }
 
 /// The seat of this thread in `session`; `None` where all are taken, or the thread is ending or was interrupted here.
-#[inline]
+#[inline(always)]
 pub(super) fn seat(session: &Arc<Session>) -> Option<usize> {
+    let last = LAST.get();
+    if last / SEATS == session.number() { Some(last % SEATS) } else { find(session) }
+}
+
+#[inline(never)]
+fn find(session: &Arc<Session>) -> Option<usize> {
     let found = |seats: &RefCell<Vec<Seat>>| {
         let mut seats = seats.try_borrow_mut().ok()?;
-        match seats.iter().find(|seat| seat.of == session.number()) {
+        let seat = match seats.iter().find(|seat| seat.of == session.number()) {
             Some(seat) => Some(seat.seat),
             None => sit(&mut seats, session),
-        }
+        }?;
+        LAST.set(session.number() * SEATS + seat);
+        Some(seat)
     };
     SEATED.try_with(found).ok().flatten()
 }
