@@ -38,6 +38,7 @@ mod door;
 mod forerunners;
 pub(crate) mod hands;
 mod haunted;
+pub(crate) mod known;
 mod lease;
 mod left;
 mod lending;

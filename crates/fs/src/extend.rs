@@ -47,7 +47,7 @@ impl FileSystem {
     /// Stores `from` there, unless what was found of `ino` has changed since; whether it did (FW1, FW2).
     pub(crate) fn extend(&self, lock: &Writing<'_>, ino: Ino, behind: &Behind, from: &[u8]) -> Result<bool> {
         let Behind { version, seen, at, place } = behind;
-        let end = End::of(self.memory(), seen.at);
+        let end = End::of(self.memory(), seen.at, None);
         // Clients append without the lock, and without a version.
         let is_same = lock.follows(*version) && self.viewer(ino, *version).is_as_seen(seen);
         if !is_same || end.is_cut || self.is_haunted(lock, ino) {
@@ -56,7 +56,7 @@ impl FileSystem {
         let (size, now) = (at + from.len() as u64, self.now());
         self.memory().store(*place, from, Scheme::Nt);
         self.settle_data()?;
-        end.store(self.memory(), size, (now, seen.atime));
+        end.store(self.memory(), size, (now, seen.atime), Scheme::Flush);
         self.settle()?;
         self.note_growth(ino, seen.size..size);
         self.viewer(ino, lock.version_after()).keep(*at, seen.grown(end.word(size), now));

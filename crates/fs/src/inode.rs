@@ -261,7 +261,7 @@ impl Inode {
         let Head { mtime, ctime, atime, size, .. } = self.head;
         let size = size | u64::from(self.epoch) << SIZE_BITS;
         let direct = Direct { mtime, ctime, atime, size, reserved: [0; 4] };
-        direct.store(memory, self.at, self.direct_epoch == self.epoch);
+        direct.store(memory, self.at, self.direct_epoch == self.epoch, Scheme::Flush);
         self.direct_epoch = self.epoch;
     }
 
@@ -289,24 +289,25 @@ impl Inode {
 }
 
 impl Direct {
-    /// Stores it to the inode at `at`, where its epoch is there already or not (FI3).
+    /// Stores it to the inode at `at`, where its epoch is there already or not (FI3); there already, as `how` has it.
     #[inline]
-    fn store<M: Memory + ?Sized>(&self, memory: &M, at: u64, is_of_this_epoch: bool) {
-        let (at, bytes) = (at + DIRECT, &self.as_bytes()[..32]);
+    fn store<M: Memory + ?Sized>(&self, memory: &M, at: u64, is_of_this_epoch: bool, how: Scheme) {
+        let at = at + DIRECT;
         if is_of_this_epoch {
-            return memory.store(at, bytes, Scheme::Flush);
+            return memory.store(at, self.as_bytes(), how);
         }
-        let (times, size) = bytes.split_at(offset_of!(Self, size));
+        let (times, size) = self.as_bytes()[..offset_of!(Self, reserved)].split_at(offset_of!(Self, size));
         memory.store(at, times, Scheme::Flush);
         memory.store(at + times.len() as u64, size, Scheme::Flush);
     }
 }
 
-/// What an append must know of an inode beside its size, and how it stores that (FI3).
+/// What an append must know of an inode, and how it stores a size (FI3).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct End {
     at: u64,
     epoch: u64,
+    pub size: u64,
     /// `direct` is of this epoch already.
     is_direct: bool,
     /// Pages behind its end are still to be freed.
@@ -314,14 +315,17 @@ pub(crate) struct End {
 }
 
 impl End {
-    /// That of the inode at `at`.
+    /// That of the inode at `at`. Who knows the size that is stored directly, and counts, need not wait for it.
     #[inline]
-    pub fn of<M: Memory + ?Sized>(memory: &M, at: u64) -> Self {
+    pub fn of<M: Memory + ?Sized>(memory: &M, at: u64, known: Option<u64>) -> Self {
         let links = memory.load_word(at) >> 32;
         let orphan = memory.load_word(at + GENERATION) >> 32;
-        let epoch = memory.load_word(at + SIZE_AT) & !SIZE;
-        let is_direct = memory.load_word(at + DIRECT_SIZE_AT) & !SIZE == epoch;
-        Self { at, epoch, is_direct, is_cut: orphan != 0 && links > 0 }
+        let size = memory.load_word(at + SIZE_AT);
+        let epoch = size & !SIZE;
+        let direct = known.map_or_else(|| memory.load_word(at + DIRECT_SIZE_AT), |known| known | epoch);
+        let is_direct = direct & !SIZE == epoch;
+        let size = if is_direct { direct } else { size } & SIZE;
+        Self { at, epoch, size, is_direct, is_cut: orphan != 0 && links > 0 }
     }
 
     /// What is stored of `size`.
@@ -329,11 +333,11 @@ impl End {
         size | self.epoch
     }
 
-    /// Stores a size and the times of change and of access; durable when the caller has fenced.
+    /// Stores a size and the times of change and of access, as `how` has it; durable when the caller has fenced.
     #[inline]
-    pub fn store<M: Memory + ?Sized>(&self, memory: &M, size: u64, (now, atime): (i64, i64)) {
+    pub fn store<M: Memory + ?Sized>(&self, memory: &M, size: u64, (now, atime): (i64, i64), how: Scheme) {
         let direct = Direct { mtime: now, ctime: now, atime, size: self.word(size), reserved: [0; 4] };
-        direct.store(memory, self.at, self.is_direct);
+        direct.store(memory, self.at, self.is_direct, how);
     }
 }
 

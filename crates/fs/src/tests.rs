@@ -41,6 +41,8 @@ pub(crate) enum Bug {
     HauntedEnd,
     /// What a thread remembers counts whatever has changed since (FH1).
     StaleHint,
+    /// Where a client's last append ended is the end, whoever had the file since (FG7).
+    StaleEnd,
 }
 
 thread_local!(static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) });

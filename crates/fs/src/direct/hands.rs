@@ -1,22 +1,21 @@
 //! What a client does with its own hands: reads, overwrites and appends, over the board and the pool's memory.
 
+mod appending;
 mod telling;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use ferrite_medium::{Foreign, Memory, Scheme, order_loads};
 use ferrite_pool::layout::CHUNK;
 
 use super::abroad::wait_a_little;
 use super::board::{Board, Version};
+use super::known::KnownEnd;
 use super::request::Access;
 use super::state::{Mode, State};
 use crate::Ino;
 use crate::glance::{Found, Sight, Viewer};
 use crate::hints::{self, Piece};
-use crate::inode::End;
-use crate::layout::FILE_BYTES_MAX;
-use crate::write::TIME_GRAIN_NS;
 
 /// A lease at work.
 pub(crate) struct Hands<'a, M: ?Sized> {
@@ -26,6 +25,7 @@ pub(crate) struct Hands<'a, M: ?Sized> {
     pub ino: Ino,
     pub slot: usize,
     pub serial: u64,
+    pub end: &'a KnownEnd,
 }
 
 /// What came of a try.
@@ -40,44 +40,19 @@ pub(crate) enum Tried<T> {
     NoPages,
 }
 
-/// At work at the end of a file; nobody else is until this is dropped.
-struct AtEnd<'a> {
-    word: &'a AtomicU64,
-    at_work: State,
-}
-
-impl AtEnd<'_> {
-    /// Lets go, once: what is at work a moment later may be another thread. Whether it was ours to the last (FG7).
-    fn finish(self) -> bool {
-        let was_ours = self.let_go(self.at_work.finished());
-        std::mem::forget(self);
-        was_ours
-    }
-
-    fn let_go(&self, to: State) -> bool {
-        self.word.compare_exchange(self.at_work.0, to.0, Ordering::AcqRel, Ordering::Acquire).is_ok()
-    }
-}
-
-impl Drop for AtEnd<'_> {
-    fn drop(&mut self) {
-        self.let_go(self.at_work.to(Mode::Append));
-    }
-}
-
 impl<M: Memory + ?Sized> Hands<'_, M> {
-    #[inline]
+    #[inline(always)]
     fn state(&self) -> State {
         State(self.board.lease(self.slot).load(Ordering::Acquire))
     }
 
-    #[inline]
+    #[inline(always)]
     fn mode(&self) -> Mode {
         self.state().mode(self.serial)
     }
 
     /// Whether the owner lives and lets us read.
-    #[inline]
+    #[inline(always)]
     pub fn lets_read(&self) -> bool {
         self.board.is_lit() && self.mode() >= Mode::Read
     }
@@ -284,84 +259,5 @@ impl<M: Memory + ?Sized> Hands<'_, M> {
             done += len;
         }
         Tried::Done(())
-    }
-
-    /// Whether the inode, whose last change was at `mtime`, is to be told of one at `now`.
-    #[inline]
-    pub fn is_to_note(&self, mtime: i64, now: i64) -> bool {
-        let noted = self.board.written(self.slot).load(Ordering::Relaxed) as i64;
-        now.abs_diff(mtime) >= TIME_GRAIN_NS && now.abs_diff(noted) >= TIME_GRAIN_NS
-    }
-
-    /// Takes the end of the file, where neither the owner nor another thread has it.
-    #[inline]
-    fn take_end(&self) -> Option<AtEnd<'_>> {
-        let (word, free) = (self.board.lease(self.slot), self.state());
-        if free.mode(self.serial) != Mode::Append {
-            return None;
-        }
-        let at_work = free.to(Mode::AtWork);
-        let taken = word.compare_exchange(free.0, at_work.0, Ordering::AcqRel, Ordering::Acquire).is_ok();
-        // Made only where it was taken: dropping one lets go.
-        taken.then(|| AtEnd { word, at_work })
-    }
-
-    /// Waits, not pinned, until nobody has the end of the file; whether that came soon.
-    #[inline]
-    fn may_append_soon(&self) -> bool {
-        let is_known = || self.mode() <= Mode::Append;
-        (is_known() || wait_a_little(is_known)) && self.mode() >= Mode::Append
-    }
-
-    /// FW1: what a size is to cover is durable on return.
-    #[inline]
-    fn settle_data(&self) {
-        #[cfg(test)]
-        if crate::tests::is_planted(crate::tests::Bug::SizeBeforeData) {
-            return;
-        }
-        self.memory.fence();
-    }
-
-    /// Writes from byte `at` on, or from the end, to behind the end; where it went (FG7). Durable on return.
-    #[inline]
-    pub fn append(&self, seat: usize, at: Option<u64>, from: &[u8], now: i64) -> Tried<u64> {
-        if !self.may_append_soon() || !self.may_write_soon() {
-            return Tried::Refused;
-        }
-        let Some(_pin) = self.foreign.pin(self.board.pin(seat)) else { return Tried::Refused };
-        let Some(end_is_ours) = self.take_end() else { return Tried::Overtaken };
-        // Whoever changes a file with this lock takes the end first: nothing changes until we let go, or it is forced.
-        if !self.lets_write() {
-            return Tried::Refused;
-        }
-        let Some(version) = self.board.version_to_write(self.ino) else { return Tried::Overtaken };
-        let viewer = self.viewer(version);
-        let Some(file) = viewer.look(at.unwrap_or(0)) else { return Tried::Refused };
-        // Where an append goes is known only now.
-        let at = at.unwrap_or(file.size);
-        let Some(file) = viewer.look(at) else { return Tried::Refused };
-        let end = at.saturating_add(from.len() as u64);
-        if at > file.size || end > FILE_BYTES_MAX {
-            return Tried::Refused;
-        }
-        let inode = End::of(self.memory, file.at);
-        if inode.is_cut {
-            return Tried::NoPages;
-        }
-        match self.copy_in(version, &file, at, from) {
-            Tried::Done(()) => {}
-            Tried::NoPages => return Tried::NoPages,
-            _ => return Tried::Refused,
-        }
-        self.settle_data();
-        #[cfg(test)]
-        super::pause_if_told(super::Point::Size);
-        self.board.note_size_before(self.slot, end_is_ours.at_work.turn(), file.size);
-        inode.store(self.memory, file.size.max(end), (now, file.atime));
-        self.memory.fence();
-        #[cfg(test)]
-        super::pause_if_told(super::Point::Kept);
-        if end_is_ours.finish() && self.board.is_lit() { Tried::Done(at) } else { Tried::Refused }
     }
 }

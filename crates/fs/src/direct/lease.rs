@@ -8,8 +8,10 @@ use ferrite_medium::Mapped;
 use super::board::LEASES;
 use super::client::Session;
 use super::hands::{Hands, Tried};
+use super::known::KnownEnd;
 use super::request::{Access, Leased};
 use super::seat;
+use crate::write::TIME_GRAIN_NS;
 use crate::{Attr, Ino};
 
 /// How often something is tried that somebody else's change came between.
@@ -28,12 +30,13 @@ pub struct Lease {
     serial: u64,
     /// What is asked for next ahead of appends.
     ahead_bytes: AtomicU64,
+    end: KnownEnd,
 }
 
 impl Lease {
     pub(super) fn new(session: Arc<Session>, ino: Ino, leased: Leased) -> Option<Self> {
         let (slot, serial, ahead_bytes) = (leased.slot as usize, leased.serial, AtomicU64::new(AHEAD_BYTES));
-        (slot < LEASES).then_some(Self { session, ino, slot, serial, ahead_bytes })
+        (slot < LEASES).then_some(Self { session, ino, slot, serial, ahead_bytes, end: KnownEnd::new() })
     }
 
     #[inline]
@@ -46,6 +49,7 @@ impl Lease {
             ino: self.ino,
             slot: self.slot,
             serial: self.serial,
+            end: &self.end,
         })
     }
 
@@ -57,15 +61,15 @@ impl Lease {
     /// Reads from byte `at` on; how many bytes: fewer than asked for at the end only, none at the end.
     #[inline(always)]
     pub fn read(&self, at: u64, into: &mut [u8]) -> Option<usize> {
-        let hands = self.hands()?;
-        match hands.read_together(at, into) {
+        match self.hands()?.read_together(at, into) {
             Some(()) => Some(into.len()),
-            None => self.read_slowly(&hands, at, into),
+            None => self.read_slowly(at, into),
         }
     }
 
     #[inline(never)]
-    fn read_slowly(&self, hands: &Hands<'_, Mapped>, at: u64, into: &mut [u8]) -> Option<usize> {
+    fn read_slowly(&self, at: u64, into: &mut [u8]) -> Option<usize> {
+        let hands = self.hands()?;
         let (len, is_to_note) = again(|| hands.read(at, into))?;
         if is_to_note {
             self.note_access();
@@ -85,29 +89,42 @@ impl Lease {
     /// them, durable on return.
     #[inline(always)]
     pub fn write(&self, at: u64, from: &[u8]) -> Option<usize> {
-        let (hands, seat) = (self.hands()?, seat::seat(&self.session)?);
-        match hands.write_together(seat, at, from) {
-            Some(mtime) => self.note_write(&hands, mtime),
-            None => self.write_slowly(&hands, seat, at, from)?,
+        let seat = seat::seat(&self.session)?;
+        if self.end.may_be_at(at) && self.hands()?.append_together(seat, at, from, || self.now()).is_some() {
+            return Some(from.len());
+        }
+        match self.hands()?.write_together(seat, at, from) {
+            Some(mtime) => self.note_write(mtime),
+            None => self.write_slowly(seat, at, from)?,
         }
         Some(from.len())
     }
 
     #[inline(never)]
-    fn write_slowly(&self, hands: &Hands<'_, Mapped>, seat: usize, at: u64, from: &[u8]) -> Option<()> {
+    fn write_slowly(&self, seat: usize, at: u64, from: &[u8]) -> Option<()> {
+        let hands = self.hands()?;
+        if self.end.may_be_at(at) && self.extend(&hands, seat, Some(at), from).is_some() {
+            return Some(());
+        }
         match again(|| hands.write(seat, at, from)) {
-            Some(mtime) => self.note_write(hands, mtime),
-            None => _ = self.extend(hands, seat, Some(at), from)?,
+            Some(mtime) => self.note_write(mtime),
+            None => _ = self.extend(&hands, seat, Some(at), from)?,
         }
         Some(())
     }
 
+    #[inline]
+    fn now(&self) -> i64 {
+        (self.session.clock)().0
+    }
+
     /// Notes when the file, whose inode says that it changed at `mtime`, was written to.
     #[inline]
-    fn note_write(&self, hands: &Hands<'_, Mapped>, mtime: i64) {
-        let now = (self.session.clock)().0;
-        if hands.is_to_note(mtime, now) {
-            self.session.board().written(self.slot).store(now as u64, Ordering::Relaxed);
+    fn note_write(&self, mtime: i64) {
+        let (now, noted) = (self.now(), self.session.board().written(self.slot));
+        let is_to_note = |known: i64| now.abs_diff(known) >= TIME_GRAIN_NS;
+        if is_to_note(mtime) && is_to_note(noted.load(Ordering::Relaxed) as i64) {
+            noted.store(now as u64, Ordering::Relaxed);
         }
     }
 
@@ -125,8 +142,7 @@ impl Lease {
         }
         let mut asked = false;
         for _ in 0..TRIES {
-            let now = (self.session.clock)().0;
-            match hands.append(seat, at, from, now) {
+            match hands.append(seat, at, from, || self.now()) {
                 Tried::Done(at) => return Some(at),
                 Tried::NoPages if !asked => {
                     self.ask_for_pages(from.len() as u64)?;

@@ -35,9 +35,9 @@ fn ensure(memory: &LyingMemory, sizes: &[u64], times: &[i64]) -> Result<(), Stri
 /// later ones each word is of before or of after. What was settled stays.
 #[test]
 fn fi3_a_crash_leaves_no_time_of_another_epoch() {
-    for model in Model::ALL {
+    for (model, how) in Model::ALL.into_iter().flat_map(|model| [(model, Scheme::Flush), (model, Scheme::Nt)]) {
         let memory = fresh(model);
-        let appended = |size| End::of(&memory, AT).store(&memory, size, (SEVEN, SEVEN));
+        let appended = |size| End::of(&memory, AT, None).store(&memory, size, (SEVEN, SEVEN), how);
         appended(20);
         memory.settle().expect("it is memory");
         memory.mark(1);

@@ -9,6 +9,7 @@ use crate::check::look;
 use crate::direct::Access;
 use crate::direct::appenders::Appender;
 use crate::direct::hands::{Hands, Tried};
+use crate::direct::known::KnownEnd;
 use crate::direct::state::State;
 use crate::{Allocate, DataMode, FileSystem, Ino, Kind, Rename, SetAttr, SetXattr};
 
@@ -105,8 +106,9 @@ fn append_directly(fs: &FileSystem, at_byte: Option<u64>, len: usize) {
     fs.locks.write(ino).appenders.push(Appender { ino, slot, serial });
     fs.space.board.lease(slot).store(State::new(serial, Access::Append).0, Ordering::SeqCst);
     let (memory, board, foreign) = (fs.memory(), &*fs.space.board, ferrite_medium::Foreign::register());
-    let hands = Hands { memory, board, foreign, ino, slot, serial };
-    assert!(matches!(hands.append(0, at_byte, &vec![9; len], 3_000_000_000), Tried::Done(_)));
+    let end = &KnownEnd::new();
+    let hands = Hands { memory, board, foreign, ino, slot, serial, end };
+    assert!(matches!(hands.append(0, at_byte, &vec![9; len], || 3_000_000_000), Tried::Done(_)));
     fs.locks.write(ino).appenders.clear();
 }
 

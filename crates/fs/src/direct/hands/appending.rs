@@ -1,0 +1,169 @@
+//! Appending, as a client does it by itself (FG7).
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ferrite_medium::{Memory, Scheme};
+use ferrite_pool::layout::CHUNK;
+
+use super::{Hands, Tried};
+#[cfg(test)]
+use crate::direct::Point;
+use crate::direct::abroad::wait_a_little;
+use crate::direct::board::Version;
+use crate::direct::state::{Mode, State};
+use crate::glance::{Found, Sight, Viewer};
+use crate::hints::{self, Piece};
+use crate::inode::End;
+use crate::layout::FILE_BYTES_MAX;
+
+/// At work at the end of a file; nobody else is until this is dropped.
+struct AtEnd<'a> {
+    word: &'a AtomicU64,
+    at_work: State,
+}
+
+impl AtEnd<'_> {
+    /// Lets go, once: what is at work a moment later may be another thread. Whether it was ours to the last (FG7).
+    #[inline(always)]
+    fn finish(self) -> bool {
+        let was_ours = self.let_go(self.at_work.finished());
+        std::mem::forget(self);
+        was_ours
+    }
+
+    fn let_go(&self, to: State) -> bool {
+        self.word.compare_exchange(self.at_work.0, to.0, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+}
+
+impl Drop for AtEnd<'_> {
+    fn drop(&mut self) {
+        self.let_go(self.at_work.to(Mode::Append));
+    }
+}
+
+impl<M: Memory + ?Sized> Hands<'_, M> {
+    /// Takes the end of the file, where neither the owner nor another thread has it.
+    #[inline(always)]
+    fn take_end(&self) -> Option<AtEnd<'_>> {
+        let (word, free) = (self.board.lease(self.slot), self.state());
+        if free.mode(self.serial) != Mode::Append {
+            return None;
+        }
+        let at_work = free.to(Mode::AtWork);
+        let taken = word.compare_exchange(free.0, at_work.0, Ordering::AcqRel, Ordering::Acquire).is_ok();
+        // Made only where it was taken: dropping one lets go.
+        if taken { Some(AtEnd { word, at_work }) } else { None }
+    }
+
+    /// Waits, not pinned, until nobody has the end of the file; whether that came soon.
+    #[inline]
+    fn may_append_soon(&self) -> bool {
+        let is_known = || self.mode() <= Mode::Append;
+        (is_known() || wait_a_little(is_known)) && self.mode() >= Mode::Append
+    }
+
+    /// FW1: what a size is to cover is durable on return.
+    #[inline(always)]
+    fn settle_data(&self) {
+        #[cfg(test)]
+        if crate::tests::is_planted(crate::tests::Bug::SizeBeforeData) {
+            return;
+        }
+        self.memory.fence();
+    }
+
+    /// Writes from byte `at` on, or from the end, to behind the end; where it went (FG7). Durable on return.
+    #[inline]
+    pub fn append(&self, seat: usize, at: Option<u64>, from: &[u8], now: impl Fn() -> i64) -> Tried<u64> {
+        if !self.may_append_soon() || !self.may_write_soon() {
+            return Tried::Refused;
+        }
+        let Some(_pin) = self.foreign.pin(self.board.pin(seat)) else { return Tried::Refused };
+        let Some(end_is_ours) = self.take_end() else { return Tried::Overtaken };
+        // Whoever changes a file with this lock takes the end first: nothing changes until we let go, or it is forced.
+        if !self.lets_write() {
+            return Tried::Refused;
+        }
+        let Some(version) = self.board.version_to_write(self.ino) else { return Tried::Overtaken };
+        let (place, known) = (self.board.inode_place(self.ino.0), self.end.after(version));
+        let Some(inode) = place.map(|place| End::of(self.memory, place, known)) else { return Tried::Refused };
+        // Where an append goes is known only now.
+        let at = at.unwrap_or(inode.size);
+        let Some(file) = self.look_at_end(version, at, known) else { return Tried::Refused };
+        let end = at.saturating_add(from.len() as u64);
+        if at > inode.size || end > FILE_BYTES_MAX {
+            return Tried::Refused;
+        }
+        if inode.is_cut {
+            return Tried::NoPages;
+        }
+        match self.copy_in(version, &file, at, from) {
+            Tried::Done(()) => {}
+            Tried::NoPages => return Tried::NoPages,
+            _ => return Tried::Refused,
+        }
+        let seen = (self.viewer(version), file);
+        if self.show(end_is_ours, seen, &inode, at..end, now) { Tried::Done(at) } else { Tried::Refused }
+    }
+
+    /// The usual case of it, where this client's last append ended: nothing is said of others.
+    #[inline(always)]
+    pub fn append_together(&self, seat: usize, at: u64, from: &[u8], now: impl Fn() -> i64) -> Option<()> {
+        let _pin = self.foreign.pin(self.board.pin(seat))?;
+        let end_is_ours = self.take_end()?;
+        let version = self.board.version_to_write(self.ino)?;
+        if !self.lets_write() || self.end.after(version)? != at {
+            return None;
+        }
+        let mut file = hints::find(Piece { board: self.board.id, ino: self.ino, block: at / CHUNK }, version)?;
+        let inode = End::of(self.memory, file.at, Some(at));
+        let end = at.checked_add(from.len() as u64)?;
+        let Found::At(place, together) = self.find(version, &mut file, at)? else { return None };
+        if from.len() as u64 > together || inode.is_cut || end > FILE_BYTES_MAX || !self.is_still(version) {
+            return None;
+        }
+        #[cfg(test)]
+        crate::direct::pause_if_told(Point::Store);
+        self.memory.store(place, from, Scheme::Nt);
+        if self.show(end_is_ours, (self.viewer(version), file), &inode, at..end, now) { Some(()) } else { None }
+    }
+
+    /// Makes `bytes` that were stored durable, then a size that covers them; whether they count.
+    #[inline(always)]
+    fn show(
+        &self,
+        end_is_ours: AtEnd<'_>,
+        (viewer, file): (Viewer<'_, M>, Sight),
+        inode: &End,
+        bytes: Range<u64>,
+        now: impl Fn() -> i64,
+    ) -> bool {
+        // Asked while they are on their way, for which the fence waits.
+        let (size, now) = (inode.size.max(bytes.end), now());
+        self.settle_data();
+        #[cfg(test)]
+        crate::direct::pause_if_told(Point::Size);
+        self.board.note_size_before(self.slot, end_is_ours.at_work.turn(), inode.size);
+        inode.store(self.memory, size, (now, file.atime), Scheme::Nt);
+        self.memory.fence();
+        #[cfg(test)]
+        crate::direct::pause_if_told(Point::Kept);
+        self.end.note(viewer.version, size);
+        if !end_is_ours.finish() || !self.board.is_lit() {
+            return false;
+        }
+        viewer.keep(bytes.start, file.grown(inode.word(size), now));
+        true
+    }
+
+    /// The 2 MiB around byte `at`, for who has the end of the file; where that is known nobody stored a size since, but by
+    /// this lease, and pages stay where they are (FH1).
+    #[inline]
+    fn look_at_end(&self, version: Version, at: u64, known: Option<u64>) -> Option<Sight> {
+        let piece = Piece { board: self.board.id, ino: self.ino, block: at / CHUNK };
+        let seen = if known.is_some() { hints::find(piece, version) } else { None };
+        seen.or_else(|| self.viewer(version).look(at))
+    }
+}
