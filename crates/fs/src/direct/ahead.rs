@@ -14,8 +14,8 @@ use crate::tree::Found;
 use crate::word::Word;
 use crate::{Ino, Result};
 
-/// Bytes that are given at a time, at most.
-const BYTES_MAX: u64 = 4 << 20;
+/// Bytes that are given at a time, at most: to small files, and to those that have as many.
+const BYTES_MAX: (u64, u64) = (4 << 20, 16 << 20);
 
 impl FileSystem {
     /// Gives `ino`, to which `session` may append, pages for `bytes` bytes behind its end. What they hold is undefined (FT1).
@@ -43,7 +43,8 @@ impl FileSystem {
             // What lies before the end in a page that is not there yet are zeros.
             self.give_pages(&mut inode, size..size + 1)?;
         }
-        let end = (size + bytes.min(BYTES_MAX)).min(FILE_BYTES_MAX).div_ceil(PAGE);
+        let most = size.clamp(BYTES_MAX.0, BYTES_MAX.1);
+        let end = (size + bytes.min(most)).min(FILE_BYTES_MAX).div_ceil(PAGE);
         let mut page = size.div_ceil(PAGE);
         while page < end {
             if page * PAGE == size && self.expand_super(&mut inode)? {

@@ -18,7 +18,7 @@ use crate::{Attr, Ino};
 const TRIES: u32 = 16;
 /// Bytes of pages that are asked for ahead of appends: at first, and at most.
 const AHEAD_BYTES: u64 = 256 << 10;
-const AHEAD_BYTES_MAX: u64 = 4 << 20;
+const AHEAD_BYTES_MAX: u64 = 16 << 20;
 
 /// The right to work on one file by oneself. Every operation says `None` where it has to be done through the mount: now,
 /// or not by this client. Given back when dropped.
