@@ -35,15 +35,15 @@ unsafe fn tell(losses: &[Loss], visit: Option<Visitor>, context: *mut c_void) ->
 
 export! {
     fn ferrite_map_losses(map: *const Map, visit: Option<Visitor>, context: *mut c_void) {
-        tell(at(map)?.logged().losses(), visit, context)
+        tell(at(map)?.losses(), visit, context)
     }
 
     fn ferrite_queue_losses(queue: *const Queue, visit: Option<Visitor>, context: *mut c_void) {
-        tell(at(queue)?.logged().losses(), visit, context)
+        tell(at(queue)?.losses(), visit, context)
     }
 
     fn ferrite_bundle_losses(bundle: *const Bundle, visit: Option<Visitor>, context: *mut c_void) {
-        tell(at(bundle)?.logged().losses(), visit, context)
+        tell(at(bundle)?.losses(), visit, context)
     }
 
     fn ferrite_log_losses(log: *const Arc<Log>, visit: Option<Visitor>, context: *mut c_void) {

@@ -103,7 +103,7 @@ impl Bundle {
 
     fn losses(&self) -> PyResult<Vec<String>> {
         let bundle = self.0.get()?;
-        Ok(bundle.logged().losses().iter().map(|loss| format!("{} at byte {:#x}", loss.what, loss.at)).collect())
+        Ok(bundle.losses().iter().map(|loss| format!("{} at byte {:#x}", loss.what, loss.at)).collect())
     }
 
     fn close(&self) {

@@ -84,7 +84,7 @@ impl Map {
 
     fn losses(&self) -> PyResult<Vec<String>> {
         let map = self.0.get()?;
-        Ok(map.logged().losses().iter().map(|loss| format!("{} at byte {:#x}", loss.what, loss.at)).collect())
+        Ok(map.losses().iter().map(|loss| format!("{} at byte {:#x}", loss.what, loss.at)).collect())
     }
 
     fn close(&self) {

@@ -49,7 +49,7 @@ impl Queue {
 
     fn losses(&self) -> PyResult<Vec<String>> {
         let queue = self.0.get()?;
-        Ok(queue.logged().losses().iter().map(|loss| format!("{} at byte {:#x}", loss.what, loss.at)).collect())
+        Ok(queue.losses().iter().map(|loss| format!("{} at byte {:#x}", loss.what, loss.at)).collect())
     }
 
     fn close(&self) {

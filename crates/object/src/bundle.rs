@@ -13,7 +13,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::logged::{Logged, Structure};
+use crate::logged::{Logged, Loss, Structure};
 use crate::map::{Entries, MapBatch};
 use crate::queue::{QueueBatch, Waiting};
 use crate::step::{Steps, len_of};
@@ -221,9 +221,9 @@ impl Bundle {
         Self(logged)
     }
 
-    /// What keeps it: checkpoints, losses.
-    pub fn logged(&self) -> &Logged<Members> {
-        &self.0
+    /// What a salvage had to give up; empty where nothing was damaged.
+    pub fn losses(&self) -> &[Loss] {
+        self.0.losses()
     }
 
     /// Looks at its members, as of one moment.

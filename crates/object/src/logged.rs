@@ -173,6 +173,10 @@ impl<S: Structure> Logged<S> {
     }
 
     /// Makes `change`. Durable on return, and after a crash all or nothing (LG2).
+    ///
+    /// # Panics
+    ///
+    /// Where its type does not know the change, which is durable by then: changes are put together by the type itself.
     pub fn make(&self, change: &[u8]) -> Result<()> {
         let mut writer = self.writable()?;
         self.make_by(&mut writer, change)

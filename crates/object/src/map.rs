@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use crate::Result;
 use crate::bundle::Member;
-use crate::logged::{Logged, Structure};
+use crate::logged::{Logged, Loss, Structure};
 use crate::step::{Steps, len_of};
 
 const PUT: u8 = 1;
@@ -211,8 +211,14 @@ impl Map {
         Self(logged)
     }
 
-    /// What keeps it: checkpoints, losses.
-    pub fn logged(&self) -> &Logged<Entries> {
+    /// What a salvage had to give up; empty where nothing was damaged.
+    pub fn losses(&self) -> &[Loss] {
+        self.0.losses()
+    }
+
+    /// What keeps it.
+    #[cfg(test)]
+    pub(crate) fn logged(&self) -> &Logged<Entries> {
         &self.0
     }
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use crate::Result;
 use crate::bundle::Member;
-use crate::logged::{Logged, Structure};
+use crate::logged::{Logged, Loss, Structure};
 use crate::step::{Steps, len_of};
 
 /// An end of a queue.
@@ -216,9 +216,9 @@ impl Queue {
         Self(logged)
     }
 
-    /// What keeps it: checkpoints, losses.
-    pub fn logged(&self) -> &Logged<Waiting> {
-        &self.0
+    /// What a salvage had to give up; empty where nothing was damaged.
+    pub fn losses(&self) -> &[Loss] {
+        self.0.losses()
     }
 
     /// How many entries there are.
