@@ -197,3 +197,17 @@ def test_what_comes_out_is_a_copy(store):
     map[b"key"] = value
     value[0] = 0
     assert map[b"key"] == b"value"
+
+
+def test_what_is_beyond_any_index_is_not_there(store):
+    queue, log, bundle = store.queue("queue"), store.log("log"), store.bundle("bundle")
+    with bundle.transaction() as t:
+        t.queue("queue").append(b"x")
+    queue.append(b"x")
+    log.append(b"x")
+    for of in (queue, log, bundle.queue("queue")):
+        for index in (1, -2, 2**63, 2**70, -(2**70)):
+            with pytest.raises(IndexError):
+                of[index]
+        assert of[0] == of[-1] == b"x"
+    assert log.get(-1) is log.get(1) is log.get(2**70) is None

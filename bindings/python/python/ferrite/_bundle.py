@@ -59,7 +59,7 @@ class QueueView(Sequence[bytes]):
         if isinstance(index, slice):
             return [self[at] for at in range(*index.indices(len(self)))]
         at = index + len(self) if index < 0 else index
-        found = self._native.entry(self._name, at) if at >= 0 else None
+        found = self._native.entry(self._name, at) if 0 <= at < len(self) else None
         if found is None:
             raise IndexError("no such entry")
         return found

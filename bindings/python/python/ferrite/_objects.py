@@ -273,7 +273,7 @@ class Queue(Object):
 
     def __getitem__(self, index: int) -> bytes:
         at = index + len(self) if index < 0 else index
-        entry = self._native.get(at) if at >= 0 else None
+        entry = self._native.get(at) if 0 <= at < len(self) else None
         if entry is None:
             raise IndexError("queue index out of range")
         return entry
@@ -331,7 +331,7 @@ class Log(Object, Sequence):  # type: ignore[type-arg]
 
     def get(self, number: int) -> Optional[bytes]:
         """Entry ``number``; ``None`` where it was cut off or is not there yet."""
-        return self._native.get(number)
+        return self._native.get(number) if self.first <= number < self.end else None
 
     def cut(self, number: int) -> None:
         """Cut off every entry before ``number``."""
@@ -348,7 +348,7 @@ class Log(Object, Sequence):  # type: ignore[type-arg]
         if isinstance(index, slice):
             return [self[at] for at in range(*index.indices(len(self)))]
         at = index + len(self) if index < 0 else index
-        entry = self._native.get(self.first + at) if at >= 0 else None
+        entry = self._native.get(self.first + at) if 0 <= at < len(self) else None
         if entry is None:
             raise IndexError("log index out of range")
         return entry
