@@ -1,5 +1,7 @@
 //! A killed database's log is given back to files, or not, wherever that is interrupted.
 
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::Path;
 
 use ferrite_wal::Error;
@@ -78,6 +80,27 @@ fn wf4_an_interruption_after_any_step_leaves_one_truth() {
         }
         assert!(steps >= 5, "{steps} steps");
     }
+}
+
+/// What is written beside a database is for those who use it, and goes through no link that somebody put there.
+#[test]
+fn the_files_beside_a_database_are_its_users() {
+    let place = Place::new();
+    killed(&place, "wal");
+    let (database, log, precious) = (place.path("a.db"), place.path("a.db-wal"), place.path("precious"));
+    fs::write(&precious, "precious").unwrap();
+    symlink(&precious, place.path("a.db-wal.partial")).unwrap();
+    assert!(begin(&place, &database).step().is_err());
+    assert_eq!(fs::read_to_string(&precious).unwrap(), "precious");
+    fs::remove_file(place.path("a.db-wal.partial")).unwrap();
+    fs::set_permissions(&database, Permissions::from_mode(0o640)).unwrap();
+    if chown(&database, Some(4711), Some(4712)).is_err() {
+        println!("skipped in part: only root gives files away");
+    }
+    finish(begin(&place, &database));
+    let of = |path: &Path| fs::metadata(path).map(|found| (found.uid(), found.gid(), found.mode())).unwrap();
+    assert_eq!(of(&log), of(&database));
+    check(&mut Shell::plain(&database));
 }
 
 #[test]
