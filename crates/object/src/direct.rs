@@ -209,6 +209,7 @@ impl DirectBytes {
     }
 
     /// Changes the value in one step: nobody sees or sets another one in between. An error of `change` leaves it.
+    /// `change` does nothing else with the store, as the plan of [`crate::Bundle::change`].
     pub fn update<T>(&self, change: impl FnOnce(&mut [u8]) -> Result<T>) -> Result<T> {
         let mut state = self.writable()?;
         let State { image, draft, .. } = &mut *state;
