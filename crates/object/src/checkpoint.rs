@@ -94,17 +94,15 @@ impl<'a> Reader<'a> {
         slot.header(sequence).ok_or_else(|| ("the header of its checkpoint".into(), slot.place(0)))
     }
 
-    /// What can be had where [`Reader::named`] fails, of an object whose log begins at `head`: where the word is damaged, the
-    /// newest checkpoint from which that log goes on; where the header is, what stands behind it.
+    /// What can be had of an object whose log begins at `head` where the checkpoint that is named does not serve: the newest
+    /// one from which that log goes on, else what stands behind the header of the named one.
     pub fn rest(&self, head: Position) -> Checkpoint {
-        match word::read(self.memory, self.tag, self.salt) {
-            Ok(sequence) => self.headless(sequence.unwrap_or(0), head),
-            Err(_) => {
-                let found = SLOTS.into_iter().filter_map(|role| self.header_in(role));
-                let whole = found.filter(|it| it.position >= head).max_by_key(|it| it.sequence);
-                whole.unwrap_or(Checkpoint { position: head, ..Checkpoint::none() })
-            }
-        }
+        let found = SLOTS.into_iter().filter_map(|role| self.header_in(role));
+        let whole = found.filter(|it| it.position >= head).max_by_key(|it| it.sequence);
+        whole.unwrap_or_else(|| match word::read(self.memory, self.tag, self.salt) {
+            Ok(Some(sequence)) => self.headless(sequence, head),
+            _ => Checkpoint { position: head, ..Checkpoint::none() },
+        })
     }
 
     /// The header in the slot of `role`, of whichever checkpoint it is.

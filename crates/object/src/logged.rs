@@ -13,7 +13,6 @@
 //!   salvage reads what is left and makes it a new checkpoint.
 //! - LG5. After a failed persist nothing is changed until the object is opened again.
 
-use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
@@ -283,7 +282,11 @@ fn read<S: Structure>(holding: &Holding, log: &Log, salvage: bool) -> Result<Fou
     let (tag, uuid) = (holding.tag(), holding.uuid());
     let reader = Reader::new(holding.memory(), &uuid, &tag);
     let (mut state, mut records, mut strange) = (S::default(), 0, 0);
-    let (checkpoint, unnamed) = match reader.named() {
+    let goes_on = |checkpoint: checkpoint::Checkpoint| match checkpoint.position < log.head() {
+        true => Err(("where its log goes on".into(), log.place(log.head()))),
+        false => Ok(checkpoint),
+    };
+    let (checkpoint, unnamed) = match reader.named().and_then(goes_on) {
         Ok(checkpoint) => {
             word::load(holding)?;
             (checkpoint, None)
@@ -293,13 +296,9 @@ fn read<S: Structure>(holding: &Holding, log: &Log, salvage: bool) -> Result<Fou
     };
     let flaws = reader.each_item(&checkpoint, &mut |item| strange += u64::from(!state.restore(item)));
     let mut losses: Vec<Loss> = unnamed.into_iter().chain(flaws).map(|(what, at)| Loss { what, at }).collect();
-    match checkpoint.position.cmp(&log.head()) {
+    if checkpoint.position > log.head() {
         // A crash came between the checkpoint and the cut (CK2).
-        Ordering::Greater => log.restart_at(checkpoint.position)?,
-        Ordering::Equal => {}
-        Ordering::Less => {
-            losses.push(Loss { what: "where its log goes on".into(), at: log.place(log.head()) });
-        }
+        log.restart_at(checkpoint.position)?;
     }
     let mut apply = |change: &[u8]| {
         records += 1;

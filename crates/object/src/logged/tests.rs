@@ -1,5 +1,6 @@
 //! LG1 to LG5 and CK1 to CK5, on maps.
 
+mod damage;
 mod full;
 
 use ferrite_crash::{Crash, LyingMemory, Model, Report, explore};
@@ -186,29 +187,31 @@ fn checkpoints_come_after_so_many_records_or_bytes() {
 #[test]
 fn lg4_damage_is_told_by_name_and_what_is_left_is_salvaged() {
     let salvage = Logging { salvage: true, ..LOGGING };
-    type Spoil = fn(&Map, &LyingMemory);
-    let in_log: Spoil = |map, memory| {
+    type Spoil<'a> = &'a dyn Fn(&Map, &LyingMemory);
+    let in_log: Spoil = &|map: &Map, memory: &LyingMemory| {
         let log = &map.logged().writer.lock().log;
         memory.store_word(log.place(log.records().nth(2).unwrap().unwrap().0) + 24, 0);
     };
-    let in_checkpoint: Spoil = |map, memory| {
+    let in_checkpoint: Spoil = &|map: &Map, memory: &LyingMemory| {
         map.checkpoint().unwrap();
         memory.store_word(map.logged().holding.stream(Role(3)).locate(5 * 4096).unwrap().at + 16, 0);
     };
-    let in_header: Spoil = |map, memory| {
+    let in_header: Spoil = &|map: &Map, memory: &LyingMemory| {
         map.checkpoint().unwrap();
         memory.store_word(map.logged().holding.stream(Role(3)).locate(0).unwrap().at + 16, 0);
         map.put(b"later", b"x").unwrap();
     };
-    let in_word: Spoil = |map, memory| {
+    let store_in_word = |map: &Map, memory: &LyingMemory, word| {
         for key in [b"one", b"two"] {
             map.put(key, b"x").unwrap();
             map.checkpoint().unwrap();
         }
-        memory.store_word(map.logged().holding.stream(Role::MAP).locate(64).unwrap().at, 1);
+        memory.store_word(map.logged().holding.stream(Role::MAP).locate(64).unwrap().at, word);
         map.put(b"later", b"x").unwrap();
     };
-    for (spoil, most) in [(in_log, 1), (in_checkpoint, 45), (in_header, 0), (in_word, 0)] {
+    let in_word: Spoil = &|map: &Map, memory: &LyingMemory| store_in_word(map, memory, 1);
+    let all_of_word: Spoil = &|map: &Map, memory: &LyingMemory| store_in_word(map, memory, 0);
+    for (spoil, most) in [(in_log, 1), (in_checkpoint, 45), (in_header, 0), (in_word, 0), (all_of_word, 0)] {
         let memory = new_pool(Model::MAPPED);
         let pool = open_pool(&memory);
         let logging = Logging { log_bytes: 64 << 10, ..LOGGING };

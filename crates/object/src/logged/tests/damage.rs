@@ -1,0 +1,111 @@
+//! LG4, CK4: whatever words of an object are damaged, opening says so or finds nothing wrong with what it gives, and a
+//! salvage gives nothing that was never there and leaves an object that goes on.
+
+use std::collections::BTreeSet;
+
+use ferrite_pool::Error as PoolError;
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::*;
+use crate::proof::cases;
+use crate::queue::Waiting;
+use crate::{End, Queue};
+
+const SALVAGE: Logging = Logging { salvage: true, ..LOGGING };
+
+/// Where a word is damaged: the role of its stream, and how far behind its start.
+type Blow = (u8, u64, u64);
+
+/// Mostly where something is: heads and words, headers, and the first lines of everything.
+fn blows() -> impl Strategy<Value = Vec<Blow>> {
+    let role = prop_oneof![Just(Role::MAP.0), Just(Role::DATA.0), Just(2), Just(3)];
+    vec((role, prop_oneof![0..24_u64, 0..512_u64], prop_oneof![Just(0), any::<u64>()]), 1..4)
+}
+
+fn strike(pool: &ferrite_pool::Pool, blows: &[Blow]) {
+    let tag = pool.tag("it").unwrap();
+    for (role, word, value) in blows {
+        let place = Stream::new(&tag.extents, Role(*role)).locate(word * 8).filter(|run| run.len >= 8);
+        place.inspect(|run| pool.memory().store_word(run.at, *value));
+    }
+}
+
+/// Opens the structure, damaged or not; `None` where even a salvage has nothing to begin with: its log does not open.
+fn opened<S: Structure>(pool: &Arc<ferrite_pool::Pool>) -> Option<Arc<Logged<S>>> {
+    match logged::<S>(pool, LOGGING) {
+        Ok(whole) => return Some(whole),
+        Err(Error::Damaged { .. } | Error::Pool(PoolError::Corrupt { .. })) => {}
+        Err(error) => panic!("{error}"),
+    }
+    match logged::<S>(pool, SALVAGE) {
+        Ok(left) => {
+            assert!(!left.losses().is_empty(), "told as damaged, and nothing is lost");
+            Some(left)
+        }
+        Err(Error::Pool(PoolError::Corrupt { .. })) => None,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[test]
+fn lg4_crash_seeded_a_map_is_salvaged_from_any_damage() {
+    proptest!(cases(150), |(steps in vec((0..20_u8, 0..12_u8), 1..120), blows in blows())| {
+        let pool = open_pool(&new_pool(Model::MAPPED));
+        let mut known = BTreeSet::new();
+        {
+            let map = map(&pool);
+            for (number, (key, what)) in (0_u64..).zip(steps) {
+                match what {
+                    0 => map.checkpoint().unwrap(),
+                    1..3 => drop(map.remove(&[key]).unwrap()),
+                    _ => {
+                        let value = number.to_le_bytes().repeat(what as usize);
+                        map.put(&[key], &value).unwrap();
+                        known.insert((vec![key], value));
+                    }
+                }
+            }
+        }
+        strike(&pool, &blows);
+        let Some(left) = opened::<Entries>(&pool) else { return Ok(()) };
+        let map = Map::new(left);
+        prop_assert!(content(&map).into_iter().all(|entry| known.contains(&entry)), "what was never put");
+        map.put(b"more", b"x").unwrap();
+        let before = content(&map);
+        drop(map);
+        prop_assert_eq!(content(&self::map(&pool)), before);
+    });
+}
+
+#[test]
+fn lg4_crash_seeded_a_queue_is_salvaged_from_any_damage() {
+    proptest!(cases(150), |(steps in vec(0..8_u8, 1..200), blows in blows())| {
+        let pool = open_pool(&new_pool(Model::MAPPED));
+        let mut pushed = 0_u64;
+        {
+            let queue = Queue::new(logged::<Waiting>(&pool, LOGGING).unwrap());
+            for what in steps {
+                match what {
+                    0 => queue.checkpoint().unwrap(),
+                    1..3 => drop(queue.pop(End::Front).unwrap()),
+                    _ => {
+                        queue.push(End::Back, &pushed.to_le_bytes().repeat(what as usize)).unwrap();
+                        pushed += 1;
+                    }
+                }
+            }
+        }
+        strike(&pool, &blows);
+        let Some(left) = opened::<Waiting>(&pool) else { return Ok(()) };
+        let queue = Queue::new(left);
+        let entries = |queue: &Queue| (0..queue.len()).map(|at| queue.get(at).unwrap()).collect::<Vec<_>>();
+        let numbers: Vec<u64> = entries(&queue).iter().map(|it| u64::from_le_bytes(it[..8].try_into().unwrap())).collect();
+        prop_assert!(numbers.is_sorted_by(|one, next| one < next), "{:?} come twice, or in another order", numbers);
+        prop_assert!(numbers.last().is_none_or(|last| *last < pushed), "what was never pushed");
+        queue.push(End::Back, b"further").unwrap();
+        let before = entries(&queue);
+        drop(queue);
+        prop_assert_eq!(entries(&Queue::new(logged::<Waiting>(&pool, LOGGING).unwrap())), before);
+    });
+}
