@@ -61,10 +61,17 @@ fn traces_are_converted_and_read_from_pipes() {
         last = next;
     }
     assert_eq!(fs::read_to_string(&last).expect("there"), text);
-    let dashed = format!("{} sim convert - - --as compact", ferrite().get_program().display());
-    fs::write(at("din"), "0 1000\n1 2000\n").expect("written");
-    let script = format!("{dashed} < {} | zstd -dc | od -An -tu8", at("din"));
-    assert_eq!(run(Command::new("sh").args(["-c", &script])).split_whitespace().collect::<Vec<_>>(), ["128", "257"]);
+    // Into a pipe, with a name and without: the name stays a pipe's.
+    let (convert, din, fifo) = (format!("{} sim convert", ferrite().get_program().display()), at("din"), at("fifo"));
+    fs::write(&din, "0 1000\n1 2000\n").expect("written");
+    let dashed = format!("{convert} - - --as compact < {din} | zstd -dc | od -An -tu8");
+    let named = format!(
+        "mkfifo {fifo} && {{ {convert} {din} {fifo} --as compact & timeout 20 cat {fifo} | zstd -dc | od -An -tu8; }} && test -p {fifo}"
+    );
+    for script in [dashed, named] {
+        let words = run(Command::new("sh").args(["-c", &script]));
+        assert_eq!(words.split_whitespace().collect::<Vec<_>>(), ["128", "257"], "{script}");
+    }
     let script = format!("gzip -c {last} | {} sim convert - - --as plain", ferrite().get_program().display());
     assert_eq!(run(Command::new("sh").args(["-c", &script])), text);
 }

@@ -2,9 +2,10 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use clap::Args;
+use ferrite_pool::Partial;
 use ferrite_pool::owner::Progress;
 use ferrite_sim::trace::{self, Ahead, Form, Kind, Reading, Writer, pack};
 use ferrite_sim::{Error, Input, Next};
@@ -30,7 +31,7 @@ pub struct Accesses {
 }
 
 impl Accesses {
-    /// Converts. A conversion that fails or is interrupted leaves no file.
+    /// Converts. A conversion that fails or is interrupted leaves no file. What is no plain file keeps its place.
     pub fn convert(&self, from: &Path, to: &Path) -> Outcome {
         let trace = Ahead::new(trace::open(Input::open(from)?, self.reading())?);
         stop::watch()?;
@@ -40,19 +41,14 @@ impl Accesses {
     }
 
     fn file(&self, trace: Ahead, to: &Path) -> Outcome<u64> {
-        let mut partial = to.as_os_str().to_owned();
-        partial.push(".part");
-        let partial = PathBuf::from(partial);
-        let making = || Error::io(format!("making {}", to.display()));
-        let file = File::create(&partial).map_err(making())?;
-        let done = self.write(trace, file, to).and_then(|words| {
-            fs::rename(&partial, to).map_err(making())?;
-            Ok(words)
-        });
-        if done.is_err() {
-            let _ = fs::remove_file(&partial);
+        if fs::metadata(to).is_ok_and(|there| !there.is_file()) {
+            let opened = File::options().write(true).open(to);
+            return self.write(trace, opened.map_err(Error::io(format!("opening {}", to.display())))?, to);
         }
-        done
+        let mut partial = Partial::begin(to, 0o666)?;
+        let words = self.write(trace, partial.file(), to)?;
+        partial.finish()?;
+        Ok(words)
     }
 
     fn reading(&self) -> Reading {
