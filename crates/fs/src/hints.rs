@@ -125,19 +125,27 @@ pub(crate) fn find(piece: Piece, version: Version) -> Option<Sight> {
     last(piece)?.after(version)
 }
 
-/// Keeps what is seen of `piece` after `version`.
-pub(crate) fn keep(piece: Piece, version: Version, sight: Sight) {
+/// Does `work` alone, which changes what is held; not for who interrupted somebody who does.
+pub(crate) fn change(work: impl FnOnce()) {
     let before = changes();
     if before % 2 == 1 {
         return;
     }
     count(before + 1);
     compiler_fence(Ordering::SeqCst);
-    let of = [piece.board.0, piece.ino.0, piece.block, version.0];
-    let words = of.into_iter().chain(sight.words());
-    HELD.with(|held| held[piece.slot()].iter().zip(words).for_each(|(kept, word)| kept.store(word, Ordering::Relaxed)));
+    work();
     compiler_fence(Ordering::SeqCst);
     count(before + 2);
+}
+
+/// Keeps what is seen of `piece` after `version`.
+pub(crate) fn keep(piece: Piece, version: Version, sight: Sight) {
+    let of = [piece.board.0, piece.ino.0, piece.block, version.0];
+    let words = of.into_iter().chain(sight.words());
+    let set = |held: &[Hint; HINTS]| {
+        held[piece.slot()].iter().zip(words).for_each(|(kept, word)| kept.store(word, Ordering::Relaxed));
+    };
+    change(|| HELD.with(set));
 }
 
 /// Forgets what was seen of `piece`.

@@ -8,6 +8,9 @@ use ferrite_pool::layout::CHUNK;
 
 use super::world::*;
 use super::{Bug, PLANTED};
+use crate::direct::board::Version;
+use crate::glance::Sight;
+use crate::hints::{self, BoardId, Piece};
 use crate::{FileSystem, FsOptions, Ino, Kind, Time};
 
 /// A file system in which no time passes: overwrites need no lock.
@@ -61,4 +64,22 @@ fn fh1_a_change_ends_what_was_noted_of_reads() {
         (0..3).for_each(|_| assert_eq!(fs.read(ino, 0, &mut [0; 100]).expect("it reads"), 100));
         assert!(fs.getattr(ino).expect("there").atime > written.mtime);
     }
+}
+
+/// A signal handler that reads files comes in the middle of anything: it takes nothing that is half changed, and changes
+/// nothing itself.
+#[test]
+fn who_comes_amid_a_change_of_hints_does_without() {
+    let (board, version) = (BoardId::new(), Version::after(1));
+    let [one, other] = [1, 2].map(|block| Piece { board, ino: Ino(7), block });
+    let is_known = |piece| hints::find(piece, version).is_some();
+    hints::keep(one, version, Sight::NONE);
+    assert!(is_known(one) && hints::find(one, Version::after(3)).is_none());
+    hints::change(|| {
+        assert!(!is_known(one));
+        hints::keep(other, version, Sight::NONE);
+    });
+    assert!(is_known(one) && !is_known(other));
+    hints::forget(one);
+    assert!(!is_known(one));
 }
