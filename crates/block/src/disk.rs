@@ -245,17 +245,12 @@ impl BlockDisk {
     #[inline]
     pub(crate) fn check_change(&self, span: Span) -> Result<()> {
         self.check(span)?;
-        if self.options.read_only || self.pool.check_poison().is_err() { self.refuse_change() } else { Ok(()) }
+        if self.takes_changes() { Ok(()) } else { self.refuse_change() }
     }
 
-    /// What the shortcuts do not serve.
-    #[inline(never)]
-    fn write_with_care(&self, at: u64, from: &[u8], access: Access) -> Result<()> {
-        let _whole = self.whole();
-        if !self.write_checked_block(at, from) {
-            self.write_blocks(at, from)?;
-        }
-        self.finish(access)
+    #[inline]
+    fn takes_changes(&self) -> bool {
+        !self.options.read_only && self.pool.check_poison().is_ok()
     }
 
     #[cold]
@@ -335,12 +330,15 @@ impl Disk for BlockDisk {
         Ok(())
     }
 
+    // As a read.
+    #[inline(always)]
     fn write(&self, at: u64, from: &[u8], access: Access) -> Result<()> {
-        self.check_change(Span::new(at, from.len() as u64))?;
-        if !self.overwrite_run(at, from) && !self.replace_block(at, from) {
-            return self.write_with_care(at, from, access);
+        let is_usual =
+            access == Access::Cached && self.is_good(Span::new(at, from.len() as u64)) && self.takes_changes();
+        if is_usual && self.overwrite_run(at, from) {
+            return Ok(());
         }
-        self.finish(access)
+        self.write_with_care(at, from, access).map_err(|why| *why)
     }
 
     fn flush(&self) -> Result<()> {

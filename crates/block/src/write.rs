@@ -61,6 +61,22 @@ impl BlockDisk {
         }
     }
 
+    /// Writes `from` at `at` in whatever way. The error is boxed, as a read's.
+    #[inline(never)]
+    pub(crate) fn write_with_care(&self, at: u64, from: &[u8], access: Access) -> std::result::Result<(), Box<Error>> {
+        let written = self.check_change(Span::new(at, from.len() as u64)).and_then(|()| {
+            if self.overwrite_run(at, from) || self.replace_block(at, from) {
+                return self.finish(access);
+            }
+            let _whole = self.whole();
+            if !self.write_checked_block(at, from) {
+                self.write_blocks(at, from)?;
+            }
+            self.finish(access)
+        });
+        written.map_err(Box::new)
+    }
+
     /// Writes over what lies in one run in the pool; whether it did. Everything else is kept out of its code: a guard's
     /// window waits until the processor has few stores pending, and registers that are saved are stores too.
     #[inline]
