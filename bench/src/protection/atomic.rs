@@ -56,7 +56,7 @@ pub fn measure(options: &Options, scale: &Scale, steps: &mut Steps<'_>, report: 
     steps.step("filling disks", 0)?;
     let disk_bytes = scale.disk_bytes / 2;
     let stages = (0..3).map(|_| Stage::build(&options.place, disk_bytes)).collect::<Result<Vec<_>>>()?;
-    let (bare, size) = (stages[0].bare()?, stages[0].size());
+    let (bare, size) = (stages[0].bare(Guard::None)?, stages[0].size());
     let bare = BareCopyOnWrite { bare: &bare, words_at: size };
     let best = Guard::best();
     let guarded = stages[1].disk(best, false)?;

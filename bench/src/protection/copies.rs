@@ -15,6 +15,8 @@ use crate::rounds::{self, Subject};
 
 /// The name of the copy that everything is measured beside.
 pub const BARE: &str = "bare";
+/// The same copy in a window that a key opens, without the disk: what no disk under that guard can be faster than.
+pub const KEYED: &str = "keys alone";
 /// Guards in the order the paper comes to them, and what the report calls them.
 const GUARDS: [(Guard, &str); 5] = [
     (Guard::Pagetable, "pagetable (PT-Naive)"),
@@ -38,7 +40,7 @@ fn loads(many: usize) -> impl Iterator<Item = Load> {
 
 /// Milliseconds it takes, about.
 pub fn total_ms(scale: &Scale) -> u64 {
-    loads(2).map(|load| plan(scale, &load)).map(|(rounds, ms)| (rounds as u64 + 1) * 6 * ms).sum()
+    loads(2).map(|load| plan(scale, &load)).map(|(rounds, ms)| (rounds as u64 + 1) * 7 * ms).sum()
 }
 
 /// Rounds, and milliseconds of a slice. Many threads on few processors need a few turns each in every slice.
@@ -55,7 +57,8 @@ pub fn measure(options: &Options, scale: &Scale, steps: &mut Steps<'_>, report: 
     }
     steps.step("filling a disk", 0)?;
     let stage = Stage::build(&options.place, scale.disk_bytes)?;
-    let bare = stage.bare()?;
+    let bare = stage.bare(Guard::None)?;
+    let keyed = Guard::Keys.ensure_available().is_ok().then(|| stage.bare(Guard::Keys)).transpose()?;
     let usable = GUARDS.into_iter().filter(|(guard, _)| guard.ensure_available().is_ok());
     let disks = usable.map(|(guard, name)| Ok((name, stage.disk(guard, true)?))).collect::<Result<Vec<_>>>()?;
     for (name, load) in &loads {
@@ -66,6 +69,9 @@ pub fn measure(options: &Options, scale: &Scale, steps: &mut Steps<'_>, report: 
         let slice = |seed| Slice { load, size: stage.size(), time, seed };
         let rate = |requests: f64| requests * load.bytes as f64 / 1e6;
         let mut subjects = vec![Subject::new(BARE, |seed| slice(seed).run(&bare, *buffers.borrow_mut()).map(rate))];
+        if let Some(keyed) = &keyed {
+            subjects.push(Subject::new(KEYED, |seed| slice(seed).run(keyed, *buffers.borrow_mut()).map(rate)));
+        }
         for (name, disk) in &disks {
             let run = |seed| slice(seed).run(&**disk, *buffers.borrow_mut()).map(rate);
             subjects.push(Subject::new(*name, run));

@@ -74,9 +74,9 @@ impl Stage {
         Ok(BlockDisk::open(Arc::new(pool), NAME, options)?)
     }
 
-    /// Its data without guard or disk, with every page of it touched.
-    pub fn bare(&self) -> Result<Bare> {
-        Ok(Bare::new(Arc::new(self.map(Guard::None)?), self.data.at))
+    /// Its data under `guard` without the disk, with every page of it touched.
+    pub fn bare(&self, guard: Guard) -> Result<Bare> {
+        Ok(Bare::new(Arc::new(self.map(guard)?), self.data.at))
     }
 
     /// A mapping of the pool under `guard`, with every page of it touched.

@@ -3,7 +3,7 @@
 use ferrite_medium::Guard;
 
 use super::atomic;
-use super::copies::BARE;
+use super::copies::{BARE, KEYED};
 use super::recovery;
 use super::served::{self, BOUND, OURS, PEERS};
 use crate::report::{Report, Row};
@@ -56,8 +56,10 @@ fn private(report: &Report) -> String {
 }
 
 fn keys(report: &Report) -> String {
+    let keyed = range(report, |row| in_process(row, KEYED));
+    let alone = keyed.map_or(String::new(), |(least, most)| format!(" (without the disk {least:.3} to {most:.3})"));
     match range(report, |row| in_process(row, "keys") && row.subject == "keys") {
-        Some((least, most)) => format!("keys: {least:.3} to {most:.3} of bare"),
+        Some((least, most)) => format!("keys: {least:.3} to {most:.3} of bare{alone}"),
         None if Guard::Keys.ensure_available().is_err() => "keys: this processor has none".into(),
         None => String::new(),
     }
