@@ -281,8 +281,7 @@ impl Pool {
         let transaction = self.transaction();
         // Held until the grant is in the register: a removal of the tag comes before it or sees it.
         let table = self.table();
-        let entry = table.tags.get(&ask.tag.name).filter(|entry| entry.tag.generation == ask.tag.generation);
-        let entry = entry.ok_or_else(|| Error::NotFound(ask.tag.name.clone()))?;
+        let entry = table.current(ask.tag)?;
         if !Coverage::of(&entry.tag.extents).contains(&Coverage::of(ask.extents)) {
             return Err(Error::Busy(format!("tag {:?} does not have all the pages asked for any more", ask.tag.name)));
         }

@@ -60,14 +60,16 @@ pub struct Holding {
     uuid: [u8; 16],
     session: u64,
     ground: Ground,
+    /// Where the pool is ours: nobody else takes the tag.
+    _listed: Option<Listed>,
     /// Kept, so that nobody else becomes the pool's owner while this one stores.
     lock: Option<Lock>,
 }
 
 /// By what right.
 enum Ground {
-    /// The pool is ours; `true` where the holding is on the pool's list.
-    Own(Arc<Pool>, bool),
+    /// The pool is ours.
+    Own(Arc<Pool>),
     /// By a grant of its owner.
     Lent { tenant: Arc<Tenant>, grant: Mutex<GrantId>, watch: Watch, poison: Poison },
 }
@@ -81,17 +83,18 @@ impl fmt::Debug for Holding {
 impl Holding {
     /// The tag as this process finds it in its own pool, without a claim to have it alone.
     pub(crate) fn shared(pool: Arc<Pool>, tag: Arc<Tag>) -> Self {
-        Self::own(pool, tag, false)
+        Self::own(pool, tag, None)
     }
 
-    fn own(pool: Arc<Pool>, tag: Arc<Tag>, is_listed: bool) -> Self {
+    fn own(pool: Arc<Pool>, tag: Arc<Tag>, listed: Option<Listed>) -> Self {
         let superblock = pool.superblock();
         Self {
             memory: pool.memory_handle(),
             tag: Mutex::new(tag),
             uuid: superblock.uuid,
             session: pool.holdings.next_session(&superblock),
-            ground: Ground::Own(pool, is_listed),
+            ground: Ground::Own(pool),
+            _listed: listed,
             lock: None,
         }
     }
@@ -137,7 +140,7 @@ impl Holding {
     #[inline]
     pub fn check_poison(&self) -> Result<()> {
         match &self.ground {
-            Ground::Own(pool, _) => pool.check_poison(),
+            Ground::Own(pool) => pool.check_poison(),
             Ground::Lent { poison, watch, .. } => watch.check().and_then(|()| poison.check()),
         }
     }
@@ -145,7 +148,7 @@ impl Holding {
     /// Notes that a persist failed.
     pub fn poison(&self, why: &dyn fmt::Display) {
         match &self.ground {
-            Ground::Own(pool, _) => pool.poison(why),
+            Ground::Own(pool) => pool.poison(why),
             Ground::Lent { poison, .. } => poison.note(why),
         }
     }
@@ -173,7 +176,7 @@ impl Holding {
 
     /// Lets `service` stand still with the pool, where that is ours. A tenant's stores go on during a backup (BK1).
     pub fn register_freezer(&self, service: Weak<dyn Freeze>) {
-        if let Ground::Own(pool, _) = &self.ground {
+        if let Ground::Own(pool) = &self.ground {
             pool.register_freezer(service);
         }
     }
@@ -181,7 +184,7 @@ impl Holding {
     /// Sees to it that the tag has as much of each role as `parts` say (HO6). Durable on return, or as before.
     pub fn widen(&self, parts: &[Part]) -> Result<()> {
         let changed = match &self.ground {
-            Ground::Own(pool, _) => widen(pool, &self.tag(), parts)?,
+            Ground::Own(pool) => widen(pool, &self.tag(), parts)?,
             Ground::Lent { tenant, grant, watch, .. } => {
                 watch.check()?;
                 let widened = tenant.widen(&self.tag(), *grant.lock(), parts);
@@ -213,14 +216,8 @@ fn widen(pool: &Pool, tag: &Tag, parts: &[Part]) -> Result<Arc<Tag>> {
 impl Pool {
     /// Takes the tag called `name` in hand; [`Error::Busy`] where somebody has it (HO1).
     pub fn hold(self: &Arc<Self>, name: &str) -> Result<Holding> {
-        let tag = self.tag(name)?;
-        // Listed first: a grant that is asked for meanwhile sees it.
-        if !self.holdings.tags.lock().insert(tag.generation) {
-            return Err(in_use(name, "this process"));
-        }
-        let holding = Holding::own(Arc::clone(self), Arc::clone(&tag), true);
-        self.ensure_no_grant(&tag)?;
-        Ok(holding)
+        let (listed, tag) = Listed::new(self, name, "this process")?;
+        Ok(Holding::own(Arc::clone(self), tag, Some(listed)))
     }
 
     /// Refuses where a living grant stands on `tag`. One of a process that has ended is waited for: another thread is
@@ -247,12 +244,38 @@ fn in_use(name: &str, by: &str) -> Error {
     Error::Busy(format!("tag {name:?} is in use by {by}: end that first"))
 }
 
+/// A tag on the list of those that this process holds, or is about to lend, until dropped: nobody else takes it (HO1).
+struct Listed {
+    pool: Arc<Pool>,
+    generation: u64,
+}
+
+impl Listed {
+    /// Lists the tag called `name`, which from then on changes by whoever has this alone; `by` is who has it already.
+    fn new(pool: &Arc<Pool>, name: &str, by: &str) -> Result<(Self, Arc<Tag>)> {
+        let tag = pool.tag(name)?;
+        // Listed first: a grant that is asked for meanwhile sees it.
+        if !pool.holdings.tags.lock().insert(tag.generation) {
+            return Err(in_use(name, by));
+        }
+        let listed = Self { pool: Arc::clone(pool), generation: tag.generation };
+        pool.ensure_no_grant(&tag)?;
+        // Until now somebody else could have it, widen it, and remove it (HO2).
+        let tag = pool.tag_now(&tag)?;
+        Ok((listed, tag))
+    }
+}
+
+impl Drop for Listed {
+    fn drop(&mut self) {
+        self.pool.holdings.tags.lock().remove(&self.generation);
+    }
+}
+
 impl Drop for Holding {
     fn drop(&mut self) {
-        match &self.ground {
-            Ground::Own(pool, true) => _ = pool.holdings.tags.lock().remove(&self.tag().generation),
-            Ground::Own(_, false) => {}
-            Ground::Lent { tenant, grant, .. } => tenant.give_back(*grant.lock()),
+        if let Ground::Lent { tenant, grant, .. } = &self.ground {
+            tenant.give_back(*grant.lock());
         }
     }
 }

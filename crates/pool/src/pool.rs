@@ -243,6 +243,11 @@ impl Pool {
         table.tags.get(name).map(|entry| Arc::clone(&entry.tag)).ok_or_else(|| Error::NotFound(name.into()))
     }
 
+    /// `tag` as it stands now; [`Error::NotFound`] if it is not the tag of that name any more.
+    pub fn tag_now(&self, tag: &Tag) -> Result<Arc<Tag>> {
+        self.table.lock().current(tag).map(|entry| entry.tag)
+    }
+
     /// Every extent that the allocator gave to no tag: chained tag pages, extent overflow, and what is in use or held
     /// back for grants.
     pub fn own_extents(&self) -> Vec<Extent> {
@@ -308,7 +313,7 @@ impl Pool {
     ) -> Result<Arc<Tag>> {
         let mut transaction = self.transaction();
         let mut table = self.table.lock();
-        let entry = current(&table, tag)?;
+        let entry = table.current(tag)?;
         let dropped = dropped(&entry.tag.extents, change.keep)
             .ok_or_else(|| Error::Busy(format!("tag {:?} was changed by someone else: read it again", tag.name)))?;
         let added = transaction.take(change.add)?;
@@ -329,7 +334,7 @@ impl Pool {
     pub fn remove_tag(&self, tag: &Tag) -> Result<()> {
         let mut transaction = self.transaction();
         let mut table = self.table.lock();
-        let entry = current(&table, tag)?;
+        let entry = table.current(tag)?;
         tags::write_slot(&mut transaction, entry.slot, &[0; crate::tag::SLOT_BYTES]);
         transaction.free(&entry.tag.extents);
         transaction.free(&entry.overflow);
@@ -386,13 +391,6 @@ impl Pool {
         self.memory.settle()?;
         tags::write_slot(transaction, slot, &tag.encode_slot(places.first().copied().unwrap_or(0)));
         Ok(Entry { tag: Arc::new(tag), slot, overflow })
-    }
-}
-
-fn current(table: &Table, tag: &Tag) -> Result<Entry> {
-    match table.tags.get(&tag.name) {
-        Some(entry) if entry.tag.generation == tag.generation => Ok(entry.clone()),
-        _ => Err(Error::NotFound(tag.name.clone())),
     }
 }
 

@@ -184,6 +184,12 @@ impl Table {
         Ok(found)
     }
 
+    /// Where `tag` lies, and how it stands now; fails if it is not the tag of that name any more.
+    pub fn current(&self, tag: &Tag) -> Result<Entry> {
+        let entry = self.tags.get(&tag.name).filter(|entry| entry.tag.generation == tag.generation);
+        entry.cloned().ok_or_else(|| Error::NotFound(tag.name.clone()))
+    }
+
     /// Whether the allocator knows of all that the tags use, and no two use the same. The allocator's tables have no
     /// checksum of their own: this is what stands against their damage.
     pub fn check_space(&self, space: &Space) -> Result<()> {

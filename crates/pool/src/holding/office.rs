@@ -15,7 +15,7 @@ use crate::{Error, Pool, Result, backup};
 
 use super::spec::{Part, Spec};
 use super::tenant::{Lease, Note};
-use super::{in_use, widen};
+use super::{Listed, in_use, widen};
 
 /// What a tenant asks of the pool's owner.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -88,10 +88,8 @@ fn perform(pool: &Arc<Pool>, boot_id: [u8; 16], caller: &Caller, request: Reques
             backup::backup_to(pool, &to, image, &mut |_| true).map(|_| Reply::default())
         }
         Request::TenantHold { name } => {
-            let tag = pool.tag(&name)?;
+            let (_listed, tag) = Listed::new(pool, &name, "the pool's owner")?;
             ensure_fit_for_tenants(tag.kind)?;
-            let _listed = Listed::new(pool, &tag)?;
-            pool.ensure_no_grant(&tag)?;
             lend(pool, &tag, &process())
         }
         Request::TenantRelease { id } => {
@@ -193,24 +191,6 @@ fn lend(pool: &Arc<Pool>, tag: &Tag, process: &Process) -> Result<Reply> {
         word,
     };
     Ok(Reply { value: json!(lease), fds: vec![memory.fd, shared] })
-}
-
-/// A tag on the list of those that are held here, while it is lent: so no two are lent at once (HO1).
-struct Listed<'a>(&'a Pool, u64);
-
-impl<'a> Listed<'a> {
-    fn new(pool: &'a Pool, tag: &Tag) -> Result<Self> {
-        if pool.holdings.tags.lock().insert(tag.generation) {
-            return Ok(Self(pool, tag.generation));
-        }
-        Err(in_use(&tag.name, "the pool's owner"))
-    }
-}
-
-impl Drop for Listed<'_> {
-    fn drop(&mut self) {
-        self.0.holdings.tags.lock().remove(&self.1);
-    }
 }
 
 /// An extent as a lease carries it.

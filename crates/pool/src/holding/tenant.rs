@@ -149,6 +149,7 @@ impl Tenant {
             uuid: lease.uuid,
             session: lease.session,
             ground,
+            _listed: None,
             lock: None,
         })
     }

@@ -84,6 +84,40 @@ fn ho1_ho2_a_tag_is_held_once_and_stays_while_it_is() {
     account(&pool).unwrap();
 }
 
+/// What comes of holding tag `a` of `pool` while `meanwhile` is done with it, between the reading of the tag and its listing.
+fn hold_late(pool: &Arc<Pool>, meanwhile: impl FnOnce(&Arc<Tag>)) -> Result<Holding> {
+    spec("a", false).create(pool).unwrap();
+    let tag = pool.tag("a").unwrap();
+    let list = pool.holdings.tags.lock();
+    std::thread::scope(|scope| {
+        let late = scope.spawn(|| pool.hold("a"));
+        // The pool has it, and this test; when the other thread has it too, that waits for the list.
+        while Arc::strong_count(&tag) < 3 {
+            std::thread::yield_now();
+        }
+        meanwhile(&tag);
+        drop(list);
+        late.join().unwrap()
+    })
+}
+
+#[test]
+fn ho2_what_was_removed_before_it_was_listed_is_not_held() {
+    let pool = pool();
+    let late = hold_late(&pool, |tag| pool.remove_tag(tag).unwrap());
+    assert!(matches!(late, Err(Error::NotFound(name)) if name == "a"));
+    spec("a", false).create(&pool).unwrap();
+    drop(pool.hold("a").unwrap());
+}
+
+#[test]
+fn ho2_what_was_widened_before_it_was_listed_is_held_as_it_is() {
+    let pool = pool();
+    let more = [Part { role: Role::DATA, bytes: 9 * PAGE }];
+    let late = hold_late(&pool, |tag| _ = widen(&pool, tag, &more).unwrap());
+    assert_eq!(late.unwrap().stream(Role::DATA).len(), 9 * PAGE);
+}
+
 #[test]
 fn ho1_owner_and_tenants_have_a_tag_one_at_a_time() {
     let owner = Owner::new();
