@@ -6,6 +6,8 @@
 //! data stream blocks + spares blocks of 4 KiB; which of them holds what, only the map says
 //! ```
 
+use std::sync::Arc;
+
 use ferrite_medium::Scheme;
 use ferrite_pool::layout::CHUNK;
 use ferrite_pool::{Error, Extent, Need, NewTag, Pool, Result, Role, Tag, TagChange, TagKind, Zone};
@@ -150,8 +152,10 @@ pub fn remove(pool: &Pool, name: &str) -> Result<()> {
     pool.remove_tag(&tag)
 }
 
-/// Grows the disk of `tag` to `size` bytes; the new part reads as zeros. Durable on return, or unchanged.
-pub fn resize(pool: &Pool, tag: &Tag, size: u64) -> Result<std::sync::Arc<Tag>> {
+/// Grows the disk of `tag` to `size` bytes; the new part reads as zeros. Durable on return, or unchanged. Nobody writes to
+/// it meanwhile, but it may have got space since `tag` was read.
+pub fn resize(pool: &Pool, tag: &Tag, size: u64) -> Result<Arc<Tag>> {
+    let tag = &*pool.tag_now(tag)?;
     let old = Shape::read(tag)?;
     if size < old.size {
         return Err(Error::Limit(format!(

@@ -19,6 +19,7 @@ mod in_place;
 mod lent;
 mod model;
 mod refusals;
+mod resized;
 mod threads;
 mod verify;
 
