@@ -77,7 +77,7 @@ fn find(identity: Identity, boot_id: [u8; 16]) -> Watch {
     }
     let process = match PidFd::open(identity.pid) {
         Ok(process) => process,
-        Err(e) if e.raw_os_error() == Some(libc::ESRCH) => return Watch::Ended,
+        Err(e) if identity.pid != 0 && is_no_process(&e) => return Watch::Ended,
         Err(_) => return Watch::Unknown,
     };
     match start_ticks(identity.pid) {
@@ -87,6 +87,11 @@ fn find(identity: Identity, boot_id: [u8; 16]) -> Watch {
         }
         _ => Watch::By(process),
     }
+}
+
+/// Whether nobody has the number that was asked for, or a thread has that is none's first: EINVAL in older kernels.
+fn is_no_process(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ESRCH | libc::ENOENT | libc::EINVAL))
 }
 
 /// When process `pid` started: the 22nd word of its stat, counted behind its name, which may hold anything.

@@ -86,6 +86,15 @@ fn g5_a_process_is_known_by_more_than_its_number() {
     assert!(lives(Identity { pid: 0, ..known }), "nor can what has no number here");
     client.kill();
     assert!(!lives(known));
+    let pid = thread_number();
+    assert!(!lives(Identity { pid, ..known }), "its number is a thread's of another process now");
+}
+
+/// The number of a thread of this process, not the first: it is no process's while this test runs.
+fn thread_number() -> u32 {
+    let own = std::fs::read_link("/proc/thread-self").expect("this thread");
+    let number = own.file_name().and_then(|name| name.to_str()).and_then(|name| name.parse().ok());
+    number.filter(|number| *number != std::process::id()).expect("tests run in threads of their own")
 }
 
 #[test]
