@@ -108,7 +108,10 @@ impl Drain {
     }
 
     fn cut(&mut self, wal: &Wal) -> Result<Step> {
-        wal.cut(self.written)?;
+        // A truncation may have moved the head further meanwhile.
+        if self.written > wal.head() {
+            wal.cut(self.written)?;
+        }
         self.next = Next::Write;
         Ok(Step::Moved)
     }
@@ -169,11 +172,7 @@ impl Drain {
     pub fn record(&mut self, wal: &Wal, position: u64) -> Result<Vec<u8>> {
         let segment = self.segments()?.range(..=position).next_back().copied();
         let Some(segment) = segment else {
-            let missing = Error::target(
-                format!("looking for position {position} in {}", self.folder.place()),
-                std::io::ErrorKind::NotFound.into(),
-            );
-            return Err(missing);
+            return Err(Error::Missing { name: wal.name().into(), position, place: self.folder.place() });
         };
         self.check(wal, segment, false)?;
         let at = place(segment, position);
@@ -206,7 +205,7 @@ impl Drain {
         for pair in segments.windows(2).filter(|pair| pair[1] <= start) {
             self.check(wal, pair[0], false)?;
             let removed = self.folder.remove(pair[0]);
-            removed.map_err(|source| Error::target(self.doing("removing", pair[0]), source))?;
+            removed.map_err(|source| Error::io(self.doing("removing", pair[0]), source))?;
             self.segments()?.remove(&pair[0]);
         }
         Ok(())

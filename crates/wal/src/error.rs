@@ -22,6 +22,17 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
+    /// A database's log could not be copied to a file.
+    #[error("{0}; what was not drained is still in the pool: mend it and drain again")]
+    Undrained(#[source] ferrite_pool::Error),
+    /// The operating system refused.
+    #[error("{doing}: {source}")]
+    Io {
+        /// What was tried, and where.
+        doing: String,
+        /// What the system said.
+        source: io::Error,
+    },
     /// The log is full and nothing could be drained to make room: the record was not appended, and nothing is lost.
     #[error("log {name:?} is full and cannot be drained: {why}")]
     Stuck {
@@ -41,6 +52,18 @@ pub enum Error {
         segment: u64,
         /// Where in the file.
         at: u64,
+    },
+    /// Records that had been drained are in no file.
+    #[error(
+        "position {position} of log {name:?} is in no file of {place}: restore its files from a backup, or truncate behind"
+    )]
+    Missing {
+        /// The log.
+        name: String,
+        /// Where they were.
+        position: u64,
+        /// Where its files are.
+        place: String,
     },
     /// A segment belongs to another log, or is none.
     #[error("segment {segment} is not one of log {name:?} ({what}): drain to a folder of the log's own")]
@@ -73,11 +96,15 @@ impl Error {
     /// Whether it says that there is no room, in the pool or on its host.
     pub fn is_want_of_space(&self) -> bool {
         match self {
-            Self::Pool(error) => error.is_want_of_space(),
+            Self::Pool(error) | Self::Undrained(error) => error.is_want_of_space(),
             Self::Medium(error) => matches!(error, ferrite_medium::Error::NoSpace(_)),
             Self::Full(_) => true,
             _ => false,
         }
+    }
+
+    pub(crate) fn io(doing: impl Into<String>, source: io::Error) -> Self {
+        Self::Io { doing: doing.into(), source }
     }
 
     pub(crate) fn target(doing: impl Into<String>, source: io::Error) -> Self {

@@ -163,14 +163,14 @@ impl Wal {
     #[inline]
     fn settle(&self, to: u64) -> Result<()> {
         // Nearly always all before is settled already, or is by this call.
+        if self.pass_settled().is_some_and(|end| end >= to) { Ok(()) } else { self.settle_slowly(to) }
+    }
+
+    /// Moves the durable end over all that is finished, if its writers have settled it; to where.
+    #[inline]
+    fn pass_settled(&self) -> Option<u64> {
         let reach = self.order.reach();
-        if reach.settled {
-            self.order.settled(reach.end);
-            if reach.end >= to {
-                return Ok(());
-            }
-        }
-        self.settle_slowly(to)
+        reach.settled.then(|| self.order.settled(reach.end)).map(|()| reach.end)
     }
 
     #[cold]
@@ -195,9 +195,7 @@ impl Wal {
     /// Makes durable what is finished. Who finds another thread at it waits, and may find the work done: a group
     /// shares one barrier.
     fn settle_reach(&self) -> Result<()> {
-        let reach = self.order.reach();
-        if reach.settled {
-            self.order.settled(reach.end);
+        if self.pass_settled().is_some() {
             return Ok(());
         }
         let _leader = self.leader.lock();
@@ -257,16 +255,19 @@ impl Wal {
     }
 
     /// Forgets every record before `position`, where a durable one starts or they end; frees whole files and their
-    /// space in the ring. Durable on return.
+    /// space in the ring. Durable on return; a file that could not be removed is by the next one.
     pub fn truncate(&self, position: Position) -> Result<()> {
-        let to = position.number();
         let mut drain = self.drain.lock();
-        if to <= self.start() {
-            return Ok(());
+        if position.number() > self.start() {
+            self.forget(&mut drain, position.number())?;
         }
+        drain.remove_before(self, position.number())
+    }
+
+    fn forget(&self, drain: &mut Drain, to: u64) -> Result<()> {
         let starts = match self.order.durable() {
             end if to >= end => to == end,
-            _ => self.read(&mut drain, to).is_ok(),
+            _ => self.read(drain, to).is_ok(),
         };
         if !starts {
             let (name, end) = (self.name(), self.order.durable());
@@ -275,10 +276,7 @@ impl Wal {
         self.holding.memory().store_word(self.start_at, seal(salt(&self.holding), to));
         self.holding.persist(Span::new(self.start_at, 8))?;
         self.start.store(to, Ordering::Release);
-        if to > self.order.head() {
-            self.cut(to)?;
-        }
-        drain.remove_before(self, to)
+        if to > self.order.head() { self.cut(to) } else { Ok(()) }
     }
 
     /// Where it stands.

@@ -2,7 +2,7 @@
 
 use super::folder::{Failure, SlowFolder};
 use super::*;
-use crate::segment::Directory;
+use crate::segment::{Directory, Folder};
 
 /// Far more than the ring holds, by a single thread: it drains for itself.
 #[test]
@@ -76,6 +76,44 @@ fn records_in_a_damaged_or_missing_file_are_told_by_name_and_the_others_stay_rea
     folder.damage(second, 20);
     let told = wal.records_from(Position::from_number(second)).last().unwrap().unwrap_err().to_string();
     assert!(told.starts_with(&format!("segment {second} is not one of log \"log\" (its header is damaged)")), "{told}");
+    drop(wal);
+    folder.clone().remove(first).unwrap();
+    let wal = open(&memory, &folder).unwrap();
+    let told = wal.records().last().unwrap().unwrap_err().to_string();
+    assert!(told.starts_with("position 0 of log \"log\" is in no file of "), "{told}");
+    assert!(!told.contains("drain"), "{told}");
+}
+
+/// WD1: a truncation that comes between the syncing of records and the cut behind them has cut them.
+#[test]
+fn wd1_a_truncation_amid_draining_is_no_failure() {
+    let (memory, folder) = (new_pool(Model::MAPPED), LyingFolder::default());
+    let wal = create(&memory, &folder);
+    let append = |number| _ = wal.append(&payload(number), Durability::Strict).unwrap();
+    (0..4).for_each(append);
+    assert_eq!([wal.step().unwrap(), wal.step().unwrap()], [Step::Moved; 2], "written, then synced");
+    append(4);
+    wal.truncate(wal.standing().end).unwrap();
+    wal.step().unwrap();
+    (5..200).for_each(append);
+    wal.drain().unwrap();
+    runs(&numbers(&open(&memory, &folder.crash(0)).unwrap()).unwrap(), 5, 200).unwrap();
+}
+
+#[test]
+fn a_file_that_could_not_be_removed_is_by_the_next_truncation() {
+    let (memory, folder) = (new_pool(Model::MAPPED), LyingFolder::default());
+    let wal = create(&memory, &folder);
+    (0..100).for_each(|number| _ = wal.append(&payload(number), Durability::Strict).unwrap());
+    wal.drain().unwrap();
+    assert!(folder.names().len() > 1, "{:?}", folder.names());
+    let end = wal.standing().end;
+    // The first call looks at what is to be removed, the second removes it.
+    folder.fail(1, 1, Failure::Full);
+    let told = wal.truncate(end).unwrap_err().to_string();
+    assert!(told.starts_with("removing segment 0 in ") && !told.contains("drain"), "{told}");
+    wal.truncate(end).unwrap();
+    assert_eq!(folder.names().len(), 1);
 }
 
 /// A folder on a file system that is taken away: told where, nothing lost, and draining goes on when it is back.
