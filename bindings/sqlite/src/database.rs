@@ -35,7 +35,7 @@ impl Database {
         if let Some(database) = open.databases.get(path).and_then(Weak::upgrade) {
             return Ok(database);
         }
-        let failed = |what: &str, error| Error::Target { doing: what.into(), source: error };
+        let failed = |what: &str, error| Error::Io { doing: what.into(), source: error };
         let found = fs::metadata(path).map_err(|error| failed(&format!("looking at {path}"), error))?;
         let identity = Identity { device: found.dev(), inode: found.ino() };
         let named =

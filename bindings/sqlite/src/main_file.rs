@@ -37,10 +37,7 @@ pub struct MainFile {
 pub const HEAD_BYTES: usize = size_of::<MainFile>().next_multiple_of(16);
 
 /// Where the versions end in the header.
-const END: i64 = Mark::AT as i64 + 2;
-
-/// What a database begins with.
-const MAGIC: &[u8] = b"SQLite format 3\0";
+const END: i64 = Mark::END as i64;
 
 /// One for each version that the default VFS's file may have.
 static METHODS: [Methods; 3] = [methods(1), methods(2), methods(3)];
@@ -115,16 +112,11 @@ impl MainFile {
     }
 }
 
-/// The versions on disk; `None` where there is no header. So it is before the first page of a new database is written,
-/// behind which there may be others, and where a crash tore the first page, which the log then has.
+/// The versions on disk; `None` where there is no header.
 pub fn versions(file: *mut File) -> Outcome<Option<[u8; 2]>> {
     let mut head = [0_u8; END as usize];
     match pass!(file, read, head.as_mut_ptr().cast(), END as c_int, 0) {
-        abi::OK => {
-            let [.., write, read] = head;
-            let is_header = head.starts_with(MAGIC) && [write, read].iter().all(|it| (1..=Mark::FOREIGN).contains(it));
-            Ok(is_header.then_some([write, read]))
-        }
+        abi::OK => Ok(Mark::of_header(&head)),
         abi::IOERR_SHORT_READ => Ok(None),
         code => Err(Failure::Below { doing: "reading", code }),
     }

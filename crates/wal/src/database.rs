@@ -46,7 +46,7 @@ use crate::Result;
 use files::Files;
 
 pub use files::File;
-pub use give_back::{GiveBack, Progress, header_versions};
+pub use give_back::{GiveBack, Progress};
 pub use mark::Mark;
 pub use office::{Entry, Identity, Office, Request};
 pub use owner::DatabaseOwner;

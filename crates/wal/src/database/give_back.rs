@@ -98,7 +98,7 @@ impl GiveBack {
         let writing = |error| Error::target(format!("writing {}", target.display()), error);
         let copy = match &mut self.copy {
             Some(copy) => copy,
-            none => none.insert(Partial::begin(&target, 0o600)?),
+            none => none.insert(Partial::begin(&target, 0o600).map_err(Error::Undrained)?),
         };
         if at == 0 {
             whoever_may_use(&self.database, copy.file()).map_err(writing)?;
@@ -115,7 +115,7 @@ impl GiveBack {
     fn name(&mut self, number: usize) -> Result<Progress> {
         // Where that fails it is copied again.
         self.next = Next::Copy(number, 0);
-        self.copy.take().expect("it was copied").finish()?;
+        self.copy.take().expect("it was copied").finish().map_err(Error::Undrained)?;
         self.next = Next::Copy(number + 1, 0);
         Ok(Progress::Stepped)
     }
@@ -174,11 +174,11 @@ fn replaced(path: &str) -> Error {
     ))
 }
 
-/// The versions in the header of a database file; `None` where it has none yet.
-pub fn header_versions(database: &OsFile) -> io::Result<Option<[u8; 2]>> {
-    let mut versions = [0; 2];
-    match database.read_exact_at(&mut versions, Mark::AT) {
-        Ok(()) => Ok(Some(versions)),
+/// The versions in the header of a database file, where it has one.
+fn header_versions(database: &OsFile) -> io::Result<Option<[u8; 2]>> {
+    let mut head = [0; Mark::END as usize];
+    match database.read_exact_at(&mut head, 0) {
+        Ok(()) => Ok(Mark::of_header(&head)),
         Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(None),
         Err(error) => Err(error),
     }

@@ -1,5 +1,8 @@
 //! The versions in a database file's header: what they would be, and whether they say so.
 
+/// What a database begins with.
+const MAGIC: &[u8] = b"SQLite format 3\0";
+
 /// See the module `database`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
@@ -18,6 +21,17 @@ impl Mark {
     pub const FOREIGN: u8 = 3;
     /// Where the two versions are in the header.
     pub const AT: u64 = 18;
+    /// Where they end.
+    pub const END: u64 = Self::AT + 2;
+
+    /// The two versions in what a database file begins with; `None` where that is no header. So it is before the first page
+    /// of a new database is written, behind which there may be others, and where a crash tore the first page, which the log
+    /// then has.
+    pub fn of_header(head: &[u8; Self::END as usize]) -> Option<[u8; 2]> {
+        let [.., write, read] = *head;
+        let is_header = head.starts_with(MAGIC) && [write, read].iter().all(|it| (1..=Self::FOREIGN).contains(it));
+        is_header.then_some([write, read])
+    }
 
     pub(super) fn from_number(number: u64) -> Self {
         let [write, read, flags, ..] = number.to_le_bytes();

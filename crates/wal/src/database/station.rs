@@ -159,7 +159,7 @@ impl Station {
 /// This process, as it would be seen over the socket.
 fn this_process() -> Result<Caller> {
     let pid = std::process::id();
-    let process = PidFd::open(pid).map_err(|error| Error::target("opening this process", error))?;
+    let process = PidFd::open(pid).map_err(|error| Error::io("opening this process", error))?;
     Ok(Caller { pid, uid: 0, process, connection: 0 })
 }
 

@@ -1,0 +1,82 @@
+//! Databases that were killed early, whose folder is in the way, or whose pool's owner ends.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+
+use ferrite_medium::{Guard, MapOptions, Mapped};
+use ferrite_pool::layout::{CHUNK, POOL_BYTES_MIN};
+use ferrite_pool::{Format, Pool};
+
+use super::*;
+
+const BOOT: [u8; 16] = [7; 16];
+
+/// A pool, and an empty file beside it that is to be a database.
+struct Place {
+    folder: tempfile::TempDir,
+    station: Arc<Station>,
+}
+
+impl Place {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let pool = folder.path().join("pool");
+        let file = fs::File::options().read(true).write(true).create_new(true).open(&pool).unwrap();
+        file.set_len(POOL_BYTES_MIN + CHUNK).unwrap();
+        let options = MapOptions { guard: Guard::None, ..MapOptions::default() };
+        Pool::create(&Mapped::map(file, &options).unwrap(), &Format { uuid: [7; 16], boot_id: BOOT }).unwrap();
+        fs::File::create(folder.path().join("a.db")).unwrap();
+        Self { station: Station::reach(&pool, BOOT).unwrap(), folder }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn database(&self) -> String {
+        self.path("a.db").display().to_string()
+    }
+
+    fn log(&self) -> DatabaseLog {
+        self.log_by(&self.station).unwrap()
+    }
+
+    fn log_by(&self, station: &Arc<Station>) -> Result<DatabaseLog> {
+        let found = fs::metadata(self.database()).unwrap();
+        let identity = Identity { device: found.dev(), inode: found.ino() };
+        DatabaseLog::open(station, &self.database(), identity, false)
+    }
+
+    /// Leaves what a program does that is killed before the first page of its new database is on disk.
+    fn leave_journal(&self) {
+        let log = self.log();
+        log.set_mark(Some(Mark { write: 1, read: 1, is_on_disk: true, is_given: false })).unwrap();
+        log.create(File::Journal).unwrap();
+        log.write(File::Journal, 0, b"how it was").unwrap();
+    }
+}
+
+#[test]
+fn wf4_a_database_without_a_first_page_is_given_back() {
+    let place = Place::new();
+    place.leave_journal();
+    fs::write(place.path("a.db"), [0; 8192]).unwrap();
+    let mut work = GiveBack::begin(&place.station, &place.database()).unwrap();
+    while work.step().unwrap() != Progress::Done {}
+    assert_eq!(fs::read(place.path("a.db-journal")).unwrap(), b"how it was");
+    assert_eq!(fs::read(place.path("a.db")).unwrap(), [0; 8192], "versions amid nothing");
+}
+
+#[test]
+fn what_hinders_a_copy_is_told_with_where_the_log_still_is() {
+    let place = Place::new();
+    place.leave_journal();
+    fs::create_dir(place.path("a.db-journal.partial")).unwrap();
+    let mut work = GiveBack::begin(&place.station, &place.database()).unwrap();
+    let told = std::iter::repeat_with(|| work.step()).take(10).find_map(Result::err).unwrap().to_string();
+    assert!(told.contains("a.db-journal.partial: ") && told.contains("is still in the pool"), "{told}");
+    fs::remove_dir(place.path("a.db-journal.partial")).unwrap();
+    while work.step().unwrap() != Progress::Done {}
+    assert_eq!(fs::read(place.path("a.db-journal")).unwrap(), b"how it was");
+}
