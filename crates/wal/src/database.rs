@@ -3,12 +3,13 @@
 //! ```text
 //! tag     named by the absolute path of the database file
 //!   attributes  0 device u64   8 inode u64 of that file    16 zeros
-//!   MAP page    0 mark    64 length of WAL    128 length of the journal: words, see below; the rest is zeros
+//!   MAP page    0 mark    64 length of WAL    128 length of the journal    192 alone: words, see below; the rest is zeros
 //!   WAL         role 2, the bytes of the write-ahead log
 //!   JOURNAL     role 3, the bytes of the rollback journal
 //!
 //! word    0 where there is none, else sealed (see `ferrite_pool::sealed`) with the low half of the tag's generation
 //! length  bytes of the file + 1
+//! alone   1: a process that has the log is to have it alone, also from the owner's successors
 //! mark    bits 0..8 the write version and 8..16 the read version that the file's header would have, 16 MARKED: on disk
 //!         they say 3, 17 GIVEN: the logs are on disk beside the file, whole, 18 set
 //! ```
@@ -22,7 +23,8 @@
 //! - WF3. There is something in a log only while MARKED is set, and MARKED is set only while the header on disk says 3: a
 //!   program that does not know of the pool refuses the file.
 //! - WF4. The log is given back in this order: files beside the database durable, GIVEN, the header's own versions on
-//!   disk, the log emptied. Wherever a crash comes, one place has the truth and it is told which.
+//!   disk, the log emptied. Wherever a crash comes, one place has the truth and it is told which. Until then nobody else
+//!   opens the log, whoever owns the pool meanwhile.
 
 mod files;
 mod give_back;

@@ -53,6 +53,9 @@ impl File {
     }
 }
 
+/// Where in the MAP page is told that one process has the log alone.
+const ALONE_AT: u64 = 192;
+
 /// The parts of a database's tag, in the memory of the pool.
 #[derive(Clone)]
 pub(super) struct Files {
@@ -184,6 +187,17 @@ impl Files {
     /// Makes everything before durable, where completed writes are not.
     pub fn settle(&self) -> Result<()> {
         if self.memory.fence_is_durable() { Ok(()) } else { Ok(self.memory.barrier()?) }
+    }
+
+    /// Whether one process is to have the log alone, for as long as its grant stands.
+    pub fn is_alone(&self) -> Result<bool> {
+        Ok(self.number(ALONE_AT)?.is_some())
+    }
+
+    /// Notes it: whoever owns the pool next must know. A crash of the machine ends the process too, so nobody waits until
+    /// it is durable.
+    pub fn set_alone(&self, is_alone: bool) {
+        self.set_number(ALONE_AT, is_alone.then_some(1));
     }
 
     pub fn mark(&self) -> Result<Option<Mark>> {

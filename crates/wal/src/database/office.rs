@@ -1,6 +1,5 @@
 //! What a pool's owner does for processes that keep databases' logs in it.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ferrite_medium::{Memory, Scheme, Span};
@@ -117,14 +116,14 @@ impl Lease {
 pub struct Office {
     pool: Arc<Pool>,
     boot_id: [u8; 16],
-    /// Generations of logs that a process has alone; held while a request is served.
-    alone: Mutex<BTreeSet<u64>>,
+    /// Had while a request is served.
+    turn: Mutex<()>,
 }
 
 impl Office {
     /// That of `pool`, in the boot `boot_id`.
     pub fn new(pool: Arc<Pool>, boot_id: [u8; 16]) -> Self {
-        Self { pool, boot_id, alone: Mutex::default() }
+        Self { pool, boot_id, turn: Mutex::default() }
     }
 
     /// Its pool, where nobody else has a hand on it.
@@ -140,18 +139,18 @@ impl Office {
     /// Does what `caller` asks.
     pub fn answer(&self, caller: &Caller, request: Request) -> Result<Reply> {
         self.pool.grants().reap(&self.pool)?;
-        let mut alone = self.alone.lock();
-        alone.retain(|generation| self.standing_on(*generation).next().is_some());
+        let _turn = self.turn.lock();
         match request {
-            Request::DatabaseOpen { path, identity, alone: wanted } => {
+            Request::DatabaseOpen { path, identity, alone } => {
                 let tag = self.tag_for(&path, identity)?;
-                let others = self.standing_on(tag.generation).next();
-                if let Some(other) = others.filter(|_| wanted || alone.contains(&tag.generation)) {
-                    let pid = other.process.pid;
-                    return Err(Error::Refused(format!("{path} is in use by process {pid}: end that first")));
-                }
-                if wanted {
-                    alone.insert(tag.generation);
+                let (files, other) = (self.files(&tag)?, self.standing_on(tag.generation).next());
+                match other {
+                    Some(other) if alone || files.is_alone()? => {
+                        let pid = other.process.pid;
+                        return Err(Error::Refused(format!("{path} is in use by process {pid}: end that first")));
+                    }
+                    Some(_) => {}
+                    None => files.set_alone(alone),
                 }
                 self.lend(&tag, caller)
             }

@@ -68,6 +68,29 @@ fn wf4_a_database_without_a_first_page_is_given_back() {
     assert_eq!(fs::read(place.path("a.db")).unwrap(), [0; 8192], "versions amid nothing");
 }
 
+/// WF4: the pool's owner ends while a log is given back. Whoever owns the pool next lets nobody open it: who did would
+/// take the copies away, and the log be emptied behind them.
+#[test]
+fn wf4_a_log_that_is_given_back_stays_alone_whoever_owns_the_pool() {
+    let place = Place::new();
+    place.leave_journal();
+    let beside = Station::reach(place.station.path(), BOOT).unwrap();
+    assert!(!beside.is_owner());
+    let mut work = GiveBack::begin(&beside, &place.database()).unwrap();
+    while work.step().unwrap() != Progress::Copied(10) {}
+    let Place { folder, station } = place;
+    let pool = station.path().to_owned();
+    drop(station);
+    let place = Place { folder, station: Station::reach(&pool, BOOT).unwrap() };
+    assert!(place.station.is_owner());
+    let told = place.log_by(&place.station).unwrap_err().to_string();
+    assert!(told.contains(&format!("is in use by process {}", std::process::id())), "{told}");
+    while work.step().unwrap() != Progress::Done {}
+    assert_eq!(fs::read(place.path("a.db-journal")).unwrap(), b"how it was");
+    drop(work);
+    assert_eq!(place.log().length(File::Journal).unwrap(), None);
+}
+
 #[test]
 fn what_hinders_a_copy_is_told_with_where_the_log_still_is() {
     let place = Place::new();
