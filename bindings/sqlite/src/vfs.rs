@@ -205,21 +205,25 @@ unsafe fn settle_past(vfs: *mut Vfs, file: *mut File, path: &str) -> Outcome<()>
         }
         _ => {}
     }
-    for which in LogFile::ALL {
-        let name = std::ffi::CString::new(format!("{path}{}", which.suffix())).expect("a path has no zero");
-        if is_foreign {
-            // A copy that was made while the log was given back, and not to the end.
-            pass!(vfs, delete, name.as_ptr(), 1);
-        } else if is_live_file(&format!("{path}{}", which.suffix())) {
-            return Err(Error::Refused(format!(
-                "{path}{} is beside it: another program uses the database, or was killed; end that, and open the \
-                 database once without Ferrite",
-                which.suffix()
-            ))
-            .into());
-        }
-    }
-    Ok(())
+    LogFile::ALL.into_iter().try_for_each(|which| settle_beside(vfs, &format!("{path}{}", which.suffix()), is_foreign))
+}
+
+/// Removes a copy beside a database that was made while its log was given back, and not to the end: left there, it would be
+/// taken for the log when the header has its versions again. Refuses one of another program, where the header is its.
+fn settle_beside(vfs: *mut Vfs, path: &str, is_foreign: bool) -> Outcome<()> {
+    let name = std::ffi::CString::new(path).expect("a path has no zero");
+    let code = if is_foreign { pass!(vfs, delete, name.as_ptr(), 1) } else { abi::OK };
+    let why = match is_foreign {
+        true if code != abi::OK && std::fs::symlink_metadata(path).is_ok() => format!(
+            "{path} is left of an interrupted `ferrite wal drain`, and cannot be removed (SQLite's code {code}): remove it"
+        ),
+        false if is_live_file(path) => format!(
+            "{path} is beside it: another program uses the database, or was killed; end that, and open the database once \
+             without Ferrite"
+        ),
+        _ => return Ok(()),
+    };
+    Err(Error::Refused(why).into())
 }
 
 /// Whether a log of another program has something in it.

@@ -82,6 +82,21 @@ fn wf4_an_interruption_after_any_step_leaves_one_truth() {
     }
 }
 
+/// WF4: a copy that an interrupted giving back left is not kept beside a database that goes on in the pool: a program that
+/// opens it without the pool some day would take it for the log.
+#[test]
+fn wf4_a_left_copy_that_cannot_be_removed_is_told() {
+    let place = Place::new();
+    killed(&place, "wal");
+    fs::create_dir(place.path("a.db-wal")).unwrap();
+    let mut shell = Shell::open(&place.uri("a.db"));
+    shell.run("select count(*) from t;");
+    let told = shell.end();
+    assert!(told.contains("a.db-wal is left of an interrupted `ferrite wal drain`"), "{told}");
+    fs::remove_dir(place.path("a.db-wal")).unwrap();
+    check(&mut Shell::open(&place.uri("a.db")));
+}
+
 /// What is written beside a database is for those who use it, and goes through no link that somebody put there.
 #[test]
 fn the_files_beside_a_database_are_its_users() {
