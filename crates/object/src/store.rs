@@ -121,7 +121,7 @@ impl Store {
             medium::format(&ours(path)?, new.uuid)?;
             return Self::open(path, open);
         }
-        let partial = medium::make(path, new.bytes)?;
+        let partial = medium::make(path, new)?;
         let placed = ours(&partial).and_then(|lock| medium::format(&lock, new.uuid)).and_then(|()| {
             let linked = fs::hard_link(&partial, path);
             Ok(linked.map_err(|error| ferrite_medium::Error::io(format!("making {}", path.display()), error))?)

@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use ferrite_medium::{Error as MediumError, Guard, MapOptions, Mapped, Memory};
 use ferrite_pool::owner::Lock;
-use ferrite_pool::{Error as PoolError, Format, Pool, Superblock};
+use ferrite_pool::{Error as PoolError, Format, Pool, Superblock, show_uuid};
 
+use super::NewStore;
 use crate::{Error, Result};
 
 /// Maps the file that `lock` holds.
@@ -18,13 +19,14 @@ pub(super) fn map(lock: &Lock, guard: Option<Guard>) -> Result<Arc<Mapped>> {
     Ok(Arc::new(Mapped::map(lock.reopen()?, &MapOptions { guard, name, ..MapOptions::default() })?))
 }
 
-/// Makes a file of `bytes` beside `path` that will have its name, which nobody but its user may look into.
-pub(super) fn make(path: &Path, bytes: u64) -> Result<PathBuf> {
+/// Makes the file of the `new` store beside `path`, whose name it will have; nobody but its user may look into it. It is
+/// nobody else's, also where others of this process make a store there, or may write to the folder.
+pub(super) fn make(path: &Path, new: &NewStore) -> Result<PathBuf> {
     let mut partial = path.as_os_str().to_owned();
-    partial.push(format!(".{}.new", std::process::id()));
+    partial.push(format!(".{}.new", show_uuid(&new.uuid)));
     let partial = PathBuf::from(partial);
-    let made = File::options().write(true).create(true).truncate(true).mode(0o600).open(&partial);
-    let made = made.and_then(|file| file.set_len(bytes).inspect_err(|_| _ = fs::remove_file(&partial)));
+    let made = File::options().write(true).create_new(true).mode(0o600).open(&partial);
+    let made = made.and_then(|file| file.set_len(new.bytes).inspect_err(|_| _ = fs::remove_file(&partial)));
     made.map_err(|error| MediumError::io(format!("making {}", partial.display()), error))?;
     Ok(partial)
 }

@@ -65,6 +65,37 @@ fn what_was_put_is_there_after_a_finalize_and_after_a_drop() {
 }
 
 /// A device is there before there is a store on it, and after that too.
+/// Of two that make it at once one does, and has it whole.
+#[test]
+fn a_store_is_made_once_however_many_threads_make_it() {
+    for round in 0..20 {
+        let (place, start) = (place(), std::sync::Barrier::new(2));
+        let make = |number| {
+            let new = NewStore { uuid: [number; 16], ..NEW };
+            start.wait();
+            Store::initialize(&place.path, &new, &OPEN)
+        };
+        let made = std::thread::scope(|scope| {
+            let other = scope.spawn(|| make(1));
+            [make(2), other.join().unwrap()]
+        });
+        let told: Vec<String> = made.iter().filter_map(|made| Some(made.as_ref().err()?.to_string())).collect();
+        assert!(told.len() == 1 && told[0].contains("File exists"), "round {round}: {told:?}");
+        fill(made.iter().flatten().next().unwrap());
+    }
+}
+
+#[test]
+fn a_link_in_the_place_of_a_store_that_is_being_made_is_not_followed() {
+    let place = place();
+    let precious = place._folder.path().join("precious");
+    fs::write(&precious, b"precious").unwrap();
+    let partial = format!("{}.{}.new", place.path.display(), ferrite_pool::show_uuid(&NEW.uuid));
+    std::os::unix::fs::symlink(&precious, partial).unwrap();
+    Store::initialize(&place.path, &NEW, &OPEN).unwrap_err();
+    assert_eq!(fs::read(&precious).unwrap(), b"precious");
+}
+
 #[test]
 fn no_store_is_made_over_a_pool() {
     let place = place();
