@@ -93,7 +93,9 @@ impl Label {
     pub fn spec(&self, name: &str, log_bytes: u64) -> Spec {
         let mut parts = vec![Part { role: Role::MAP, bytes: PAGE }];
         let has_log = self.form != Form::Direct;
-        let size = if has_log { log_bytes.max(1).next_multiple_of(PAGE) } else { self.value_bytes };
+        // What no pool has is refused by each.
+        let pages = || log_bytes.max(1).checked_next_multiple_of(PAGE).unwrap_or(u64::MAX);
+        let size = if has_log { pages() } else { self.value_bytes };
         if has_log {
             parts.push(Part { role: Role::DATA, bytes: size });
         }

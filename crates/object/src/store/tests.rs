@@ -97,6 +97,17 @@ fn a_link_in_the_place_of_a_store_that_is_being_made_is_not_followed() {
 }
 
 #[test]
+fn a_log_that_no_store_has_room_for_is_refused_and_leaves_nothing() {
+    let place = place();
+    let store = Store::initialize(&place.path, &NEW, &OPEN).unwrap();
+    for log_bytes in [u64::MAX, u64::MAX - 4096, 1 << 60] {
+        let told = store.map("map", Logging { log_bytes, ..SMALL }).unwrap_err();
+        assert!(matches!(&told, Error::Pool(full) if full.is_want_of_space()), "{told}");
+    }
+    fill(&store);
+}
+
+#[test]
 fn no_store_is_made_over_a_pool() {
     let place = place();
     fill(&Store::initialize(&place.path, &NEW, &OPEN).unwrap());
