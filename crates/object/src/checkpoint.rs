@@ -86,12 +86,19 @@ impl<'a> Reader<'a> {
         Self { memory, tag, salt: salt(uuid, tag.generation) }
     }
 
-    /// The named checkpoint; an error says what is damaged (CK4).
-    pub fn named(&self) -> Result<Checkpoint, Flaw> {
-        let sequence = word::read(self.memory, self.tag, self.salt)?;
-        let Some(sequence) = sequence else { return Ok(Checkpoint::none()) };
-        let slot = Slot::new(self, sequence);
-        slot.header(sequence).ok_or_else(|| ("the header of its checkpoint".into(), slot.place(0)))
+    /// The named checkpoint, from which a log that begins at `head` goes on; an error says what is damaged (CK4).
+    pub fn named(&self, head: Position) -> Result<Checkpoint, Flaw> {
+        let named = match word::read(self.memory, self.tag, self.salt)? {
+            None => Checkpoint::none(),
+            Some(sequence) => {
+                let slot = Slot::new(self, sequence);
+                slot.header(sequence).ok_or_else(|| ("the header of its checkpoint".into(), slot.place(0)))?
+            }
+        };
+        if named.position < head {
+            return Err(("where its log goes on".into(), word::place(self.tag)?));
+        }
+        Ok(named)
     }
 
     /// What can be had of an object whose log begins at `head` where the checkpoint that is named does not serve: the newest

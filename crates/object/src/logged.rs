@@ -16,8 +16,9 @@
 use std::fmt;
 use std::sync::Arc;
 
+use ferrite_medium::Memory;
 use ferrite_pool::holding::Holding;
-use ferrite_pool::{Error as PoolError, Freeze, Gate, Log, Position};
+use ferrite_pool::{Error as PoolError, Freeze, Gate, Log, Position, Tag};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 
 use crate::checkpoint::{self, Reader};
@@ -282,11 +283,7 @@ fn read<S: Structure>(holding: &Holding, log: &Log, salvage: bool) -> Result<Fou
     let (tag, uuid) = (holding.tag(), holding.uuid());
     let reader = Reader::new(holding.memory(), &uuid, &tag);
     let (mut state, mut records, mut strange) = (S::default(), 0, 0);
-    let goes_on = |checkpoint: checkpoint::Checkpoint| match checkpoint.position < log.head() {
-        true => Err(("where its log goes on".into(), log.place(log.head()))),
-        false => Ok(checkpoint),
-    };
-    let (checkpoint, unnamed) = match reader.named().and_then(goes_on) {
+    let (checkpoint, unnamed) = match reader.named(log.head()) {
         Ok(checkpoint) => {
             word::load(holding)?;
             (checkpoint, None)
@@ -328,10 +325,10 @@ fn replay_stranded(log: &Log, losses: &mut Vec<Loss>, apply: &mut dyn FnMut(&[u8
     }
 }
 
-/// What is wrong with the object in `tag`, whose log opens.
-pub(crate) fn check(memory: &dyn ferrite_medium::Memory, uuid: &[u8; 16], tag: &ferrite_pool::Tag) -> Vec<Loss> {
+/// What is wrong with the object in `tag`, whose log begins at `head`, where that is known.
+pub(crate) fn check(memory: &dyn Memory, uuid: &[u8; 16], tag: &Tag, head: Option<Position>) -> Vec<Loss> {
     let reader = Reader::new(memory, uuid, tag);
-    match reader.named() {
+    match reader.named(head.unwrap_or(Position::from_number(0))) {
         Ok(checkpoint) => {
             let flaws = reader.each_item(&checkpoint, &mut |_| ());
             flaws.into_iter().map(|(what, at)| Loss { what, at }).collect()

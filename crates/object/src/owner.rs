@@ -1,7 +1,7 @@
 //! The owner of objects' tags, for check and defragmentation.
 
 use ferrite_pool::check::{Findings, Moved, TagOwner};
-use ferrite_pool::{Error as PoolError, Pool, Result, Tag, TagKind, check_log, relocate_log};
+use ferrite_pool::{Error as PoolError, Pool, Result, Tag, TagKind, head_of_log, relocate_log};
 
 use crate::form::{Form, Label};
 use crate::{direct, logged};
@@ -28,12 +28,13 @@ impl TagOwner for ObjectOwner {
             }
             return;
         }
-        if let Err(error) = check_log(pool, tag) {
-            let at = if let PoolError::Corrupt { at, .. } = error { Some(at) } else { None };
+        let head = head_of_log(pool, tag);
+        if let Err(error) = &head {
+            let at = if let PoolError::Corrupt { at, .. } = error { Some(*at) } else { None };
             findings.error(error.to_string(), at);
         }
         if label.form == Form::Logged {
-            for loss in logged::check(pool.memory(), &uuid, tag) {
+            for loss in logged::check(pool.memory(), &uuid, tag, head.ok()) {
                 findings.error(format!("{} is damaged: salvage it, or restore a backup", loss.what), Some(loss.at));
             }
         }

@@ -16,7 +16,8 @@ const AT: u64 = 64;
 /// What does not verify: what it is, and where in the pool.
 pub(crate) type Flaw = (String, u64);
 
-fn place(tag: &Tag) -> Result<u64, Flaw> {
+/// The pool's byte where it is.
+pub(crate) fn place(tag: &Tag) -> Result<u64, Flaw> {
     let run = Stream::new(&tag.extents, Role::MAP).locate(AT).filter(|run| run.len >= 8);
     run.map(|run| run.at).ok_or_else(|| ("its layout".into(), 0))
 }

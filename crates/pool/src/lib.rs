@@ -45,7 +45,7 @@ pub use freeze::{Freeze, Frozen};
 pub use gate::Gate;
 pub use grow::{Grown, grow};
 pub use lane::PAYLOAD_BYTES_MAX;
-pub use log::{Log, Position, Records, check_log, relocate_log};
+pub use log::{Log, Position, Records, head_of_log, relocate_log};
 pub use member::{Member, MemberKind};
 pub use partial::Partial;
 pub use pool::{NewTag, Pool, Recovery, TagChange};

@@ -133,9 +133,9 @@ impl Layout {
     }
 }
 
-/// What opening the log in `tag` would be refused for. Reads only.
-pub fn check_log(pool: &Pool, tag: &Tag) -> Result<()> {
-    Layout::read(pool.memory(), &pool.superblock().uuid, tag).map(drop)
+/// Where the oldest record of the log in `tag` is, or what opening it would be refused for. Reads only.
+pub fn head_of_log(pool: &Pool, tag: &Tag) -> Result<Position> {
+    Layout::read(pool.memory(), &pool.superblock().uuid, tag).map(|layout| Position(layout.head))
 }
 
 /// Writes the head word of an empty log at byte `at`, durable on return; the rest of its page is zeros.

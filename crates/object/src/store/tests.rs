@@ -203,3 +203,21 @@ fn a_check_knows_objects_and_tells_their_damage() {
     let report = check();
     assert!(!report.is_sound() && report.findings[0].tag.as_deref() == Some("direct"), "{report:?}");
 }
+
+/// CK4: a checkpoint's word of zeros says that there never was one. That the log does not begin at its start tells.
+#[test]
+fn ck4_a_check_tells_a_checkpoint_that_nothing_names_any_more() {
+    let place = place();
+    let store = Store::initialize(&place.path, &NEW, &OPEN).unwrap();
+    fill(&store);
+    store.map("map", SMALL).unwrap().checkpoint().unwrap();
+    let Reach::Own { pool, .. } = &store.reach else { panic!("ours") };
+    let word = crate::word::place(&pool.tag("map").unwrap()).unwrap();
+    pool.memory().store_word(word, 0);
+    assert!(matches!(store.map("map", SMALL), Err(Error::Damaged { .. })));
+    let mut owners = Owners::default();
+    owners.register(Box::new(ObjectOwner));
+    let report = ferrite_pool::check::check_open(pool, &owners, &mut |_| ());
+    let found: Vec<_> = report.findings.iter().map(|it| (it.tag.as_deref(), it.at)).collect();
+    assert_eq!((report.is_sound(), found), (false, vec![(Some("map"), Some(word))]));
+}

@@ -103,7 +103,7 @@ impl TagOwner for Logs {
     }
 
     fn walk(&self, pool: &Pool, tag: &Tag, findings: &mut Findings<'_>) {
-        if let Err(error) = log::check_log(pool, tag) {
+        if let Err(error) = log::head_of_log(pool, tag) {
             findings.error(error.to_string(), super::place(&error));
         }
     }
