@@ -1,6 +1,7 @@
 //! What the proofs share: small pools on lying memory, seeds from the environment, and a memory that is deaf to some
 //! fences, by which bugs are planted (a proof that does not find those proves nothing).
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use ferrite_crash::{Crash, LyingMemory, Model, Options, Points};
@@ -13,6 +14,11 @@ use proptest::test_runner::{Config as ProptestConfig, RngSeed};
 
 use crate::form::Label;
 use crate::logged::{self, Logged, Logging, Structure};
+
+thread_local! {
+    /// The planted bug: CK5 is broken, only the first slot is seen to have room.
+    pub static LOPSIDED: Cell<bool> = const { Cell::new(false) };
+}
 
 /// This boot.
 pub const BOOT: [u8; 16] = [9; 16];

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::bundle::Members;
-use crate::proof::cases;
+use crate::proof::{LOPSIDED, cases};
 use crate::queue::Waiting;
 use crate::{BundleChange, End, Queue, QueueBatch};
 
@@ -110,9 +110,10 @@ fn filled(pool: &Arc<ferrite_pool::Pool>, is_full: impl Fn(u32) -> bool) -> (Que
     (queue, map)
 }
 
-/// What CK5 promises of a queue that has filled its store.
-fn gives_back<const IS_SAID: bool>() -> Verdict {
+/// What CK5 promises of a queue that has filled its store, after so many checkpoints of nothing.
+fn gives_back<const IS_SAID: bool>(checkpoints: u32) -> Verdict {
     let queue = logged::<Saying<IS_SAID>>(&open_pool(&new_pool(Model::MAPPED)), LOGGING).unwrap();
+    (0..checkpoints).for_each(|_| queue.checkpoint().unwrap());
     let push = |number| queue.make(QueueBatch::default().push(End::Back, &entry(number)).bytes());
     let count = (0..).take_while(|number| push(*number).is_ok()).count();
     assert!(count > 40, "{count} entries");
@@ -125,12 +126,21 @@ fn gives_back<const IS_SAID: bool>() -> Verdict {
 
 #[test]
 fn ck5_a_type_that_says_how_much_it_grows_gives_back() {
-    gives_back::<true>().unwrap();
+    (0..2).for_each(|checkpoints| gives_back::<true>(checkpoints).unwrap());
 }
 
 #[test]
 fn canary_a_change_that_is_logged_before_it_has_room_is_caught() {
-    gives_back::<false>().unwrap_err();
+    gives_back::<false>(0).unwrap_err();
+}
+
+/// Either slot may be the next one when the store is full.
+#[test]
+fn canary_room_in_one_slot_only_is_caught() {
+    LOPSIDED.set(true);
+    let verdicts = [0, 1].map(gives_back::<true>);
+    LOPSIDED.set(false);
+    assert!(verdicts.iter().any(Result::is_err), "{verdicts:?}");
 }
 
 #[test]
