@@ -30,7 +30,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use ferrite_medium::{Disk, Result};
+use ferrite_medium::{Disk, Error, Result};
 use ferrite_pool::Freeze;
 use parking_lot::MutexGuard;
 
@@ -73,14 +73,19 @@ impl<D: Disk> Buffered<D> {
     /// `disk` behind empty buffers.
     ///
     /// # Errors
-    /// What [`BufferOptions::check`] refuses.
+    /// What [`BufferOptions::check`] refuses, and buffers for which there is no memory.
     pub fn new(disk: D, options: BufferOptions) -> Result<Self> {
         options.check()?;
         let pages = options.buffer_bytes / PAGE as u64;
         let part = |of: f64| (pages as f64 * of) as u64;
+        let buffers: Option<_> = (0..options.buffers).map(|_| Buffer::new(pages as usize)).collect();
+        let too_large = || {
+            let BufferOptions { buffers, buffer_bytes, .. } = options;
+            Error::Unsupported(format!("write buffers: {buffers} of {buffer_bytes} bytes: there is no memory for them"))
+        };
         Ok(Self {
             disk,
-            buffers: (0..options.buffers).map(|_| Buffer::new(pages as usize)).collect(),
+            buffers: buffers.ok_or_else(too_large)?,
             high_pages: part(options.high),
             low_pages: part(options.low).min(pages - 1),
             stages: None,

@@ -31,13 +31,10 @@ pub(super) struct Buffer {
 }
 
 impl Buffer {
-    pub fn new(pages: usize) -> Self {
-        Self {
-            plan: Mutex::new(None),
-            ring: Mutex::new(Ring::new(pages)),
-            thawed: Condvar::new(),
-            bell: Bell::default(),
-        }
+    /// One for so many pages; `None` where there is no memory for them.
+    pub fn new(pages: usize) -> Option<Self> {
+        let ring = Mutex::new(Ring::new(pages)?);
+        Some(Self { plan: Mutex::new(None), ring, thawed: Condvar::new(), bell: Bell::default() })
     }
 }
 

@@ -9,6 +9,8 @@
 
 use std::collections::HashMap;
 
+use zerocopy::FromZeros;
+
 use crate::shape::BLOCK;
 
 /// Bytes of a page, the unit that is dirty or not.
@@ -36,17 +38,14 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    /// An empty ring with room for `pages`.
-    pub fn new(pages: usize) -> Self {
-        Self {
-            slots: vec![Slot::default(); pages].into(),
-            bytes: vec![0; pages * PAGE].into(),
-            start: 0,
-            planned: 0,
-            end: 0,
-            newest: HashMap::new(),
-            is_frozen: false,
-        }
+    /// An empty ring with room for `pages`; `None` where there is no memory for them.
+    pub fn new(pages: usize) -> Option<Self> {
+        let bytes = <[u8]>::new_box_zeroed_with_elems(pages * PAGE).ok()?;
+        let mut slots = Vec::new();
+        slots.try_reserve_exact(pages).ok()?;
+        slots.resize(pages, Slot::default());
+        let (newest, slots) = (HashMap::new(), slots.into());
+        Some(Self { slots, bytes, start: 0, planned: 0, end: 0, newest, is_frozen: false })
     }
 
     /// Slots in use, those of dropped pages included.
@@ -166,7 +165,7 @@ mod tests {
 
     #[test]
     fn u2_what_is_being_written_does_not_change_and_readers_see_the_newer() {
-        let mut ring = Ring::new(4);
+        let mut ring = Ring::new(4).expect("memory");
         fill(&mut ring, 7, 1);
         fill(&mut ring, 7, 2);
         assert_eq!((ring.used(), ring.get(7).expect("here")[0]), (1, 2));
@@ -184,7 +183,7 @@ mod tests {
 
     #[test]
     fn a_forgotten_page_is_not_written_in_any_of_its_versions() {
-        let mut ring = Ring::new(4);
+        let mut ring = Ring::new(4).expect("memory");
         fill(&mut ring, 7, 1);
         fill(&mut ring, 8, 1);
         let plan = ring.plan(2);
@@ -198,7 +197,7 @@ mod tests {
 
     #[test]
     fn slots_come_back_when_they_are_retired() {
-        let mut ring = Ring::new(3);
+        let mut ring = Ring::new(3).expect("memory");
         for page in 0..30 {
             fill(&mut ring, page, page as u8);
             assert_eq!(ring.is_full(), ring.used() == 3);

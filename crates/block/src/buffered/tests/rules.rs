@@ -16,6 +16,13 @@ fn write(disk: &Buffered<LyingDisk>, block: u64, seed: u8) {
 }
 
 #[test]
+fn buffers_that_no_memory_holds_are_refused() {
+    let refused = Buffered::new(LyingDisk::new(geometry()), BufferOptions { buffers: 2, ..one(1 << 50, true) });
+    let told = refused.err().expect("refused").to_string();
+    assert!(told.contains("write buffers: 2 of 4611686018427387904 bytes"), "{told}");
+}
+
+#[test]
 fn a_buffer_is_drained_from_its_high_watermark_to_its_low_one() {
     let disk = over_lies(one(10, true));
     (0..7).for_each(|block| write(&disk, block, 1));
