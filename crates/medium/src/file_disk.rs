@@ -30,7 +30,8 @@ pub struct FileDiskOptions {
     pub buffered: bool,
 }
 
-/// A file or block device. After a flush has failed every later one fails, because the host forgets what it lost.
+/// A file or block device. After a flush, or a write with FUA, has failed every later flush fails, because the host forgets
+/// what it lost.
 pub struct FileDisk {
     file: File,
     path: PathBuf,
@@ -180,6 +181,10 @@ fn is_unsupported(why: &io::Error) -> bool {
     matches!(why.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOSYS | libc::ENODEV | libc::ENOTTY))
 }
 
+fn is_full(why: &io::Error) -> bool {
+    matches!(why.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
 impl Disk for FileDisk {
     fn geometry(&self) -> Geometry {
         self.geometry.clone()
@@ -202,7 +207,13 @@ impl Disk for FileDisk {
             None => self.write_all(at, from, access),
             Some(unit) => self.write_bounced(at, from, access, unit),
         };
-        done.map_err(|why| self.failed("writing", span, why))
+        done.map_err(|why| {
+            // Of what bypasses the cache a full host has lost nothing but this.
+            if access == Access::Fua && !(self.is_direct() && is_full(&why)) {
+                self.settling.doubt(&why);
+            }
+            self.failed("writing", span, why)
+        })
     }
 
     fn flush(&self) -> Result<()> {

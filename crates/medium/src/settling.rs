@@ -36,6 +36,11 @@ impl Settling {
         Ok(())
     }
 
+    /// Notes that a write which was to be durable by itself failed: the kernel may have told it of the loss of others.
+    pub fn doubt(&self, why: &io::Error) {
+        self.poison.get_or_init(|| why.to_string());
+    }
+
     /// Refuses once a sync has failed.
     pub fn ensure_sound(&self) -> Result<()> {
         self.poison.get().map_or(Ok(()), |why| Err(Error::Poisoned(why.clone())))

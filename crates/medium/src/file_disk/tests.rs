@@ -134,3 +134,19 @@ fn what_is_no_disk_is_refused_by_name() {
     let told = FileDisk::open(Path::new("/dev/null"), &FileDiskOptions::default()).err().unwrap().to_string();
     assert!(told.contains("/dev/null"), "{told}");
 }
+
+/// D2: the kernel tells a loss once. Where a write with FUA hears of it, it may have been that of others: no flush says
+/// afterwards that all is well.
+#[test]
+fn d2_no_flush_is_well_after_a_durable_write_that_failed() {
+    let path = tempfile::NamedTempFile::new().unwrap();
+    path.as_file().set_len(64 << 10).unwrap();
+    let options = FileDiskOptions { buffered: true, ..FileDiskOptions::default() };
+    let mut disk = FileDisk::open(path.path(), &options).unwrap();
+    disk.write(0, &[1; 512], Access::Cached).unwrap();
+    disk.flush().unwrap();
+    let writable = std::mem::replace(&mut disk.file, File::open(path.path()).unwrap());
+    disk.write(512, &[2; 512], Access::Fua).unwrap_err();
+    disk.file = writable;
+    assert!(matches!(disk.flush(), Err(Error::Poisoned(_))));
+}
