@@ -91,14 +91,11 @@ impl Engine {
 
     /// Stops serving and closes the pool in order.
     pub fn close(self) -> Outcome {
-        self.trees.end()?;
-        self.served.end()?;
+        let ended = self.trees.end().and(self.served.end());
         let Self { pool, served, databases, trees, .. } = self;
         drop((served, databases, trees));
-        match Arc::into_inner(pool) {
-            Some(pool) => Ok(pool.close()?),
-            None => Ok(()),
-        }
+        let closed = Arc::into_inner(pool).map_or(Ok(()), Pool::close);
+        Ok(ended.and(closed.map_err(|error| error.to_string()))?)
     }
 
     /// Does what `request` asks on `connection`, where it comes from another process.

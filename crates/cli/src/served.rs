@@ -280,10 +280,9 @@ impl Served {
             socket.end();
         }
         self.nodes.lock().clear();
-        for front in fronts {
-            front.flush().map_err(|error| error.to_string())?;
-        }
-        Ok(())
+        // What one of them refuses is no reason to lose what the others hold back.
+        let flushed = fronts.iter().map(|front| front.flush().map_err(|error| error.to_string()));
+        flushed.fold(Ok(()), Result::and)
     }
 }
 

@@ -191,12 +191,13 @@ impl Trees {
     /// Takes what is still mounted out of sight, whoever uses it.
     pub fn end(&self) -> Result<(), String> {
         let mounted = std::mem::take(&mut *self.mounted.lock());
-        mounted.into_values().try_for_each(|tree| {
+        let ended = mounted.into_values().map(|tree| {
             let point = tree.mounted.point().display().to_string();
             tree.fs.dismiss();
-            tree.mounted.abandon().map_err(|error| format!("unmounting {point}: {error}"))?;
-            tree.fs.flush().map_err(|error| error.to_string())
-        })
+            let unmounted = tree.mounted.abandon().map_err(|error| format!("unmounting {point}: {error}"));
+            unmounted.and(tree.fs.flush().map_err(|error| error.to_string()))
+        });
+        ended.fold(Ok(()), Result::and)
     }
 }
 

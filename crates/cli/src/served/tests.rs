@@ -1,7 +1,7 @@
 //! What becomes of a disk when its users come and go.
 
 use ferrite_block::DiskSpec;
-use ferrite_medium::{Access, Guard, MapOptions, Mapped};
+use ferrite_medium::{Access, ErrorDisk, Guard, MapOptions, Mapped, Trigger};
 use ferrite_pool::Format;
 
 use super::*;
@@ -57,6 +57,19 @@ fn a_disk_is_changed_from_outside_only_when_nobody_uses_it_and_keeps_what_was_wr
     assert!(served.report("d").is_some_and(|it| !it.in_use && it.writes == 1), "its counts outlive its users");
     served.while_closed("d", || Ok(())).expect("closed");
     assert!(first_bytes(&*served.open("d", &deferred()).expect("opened")) == [6; 4096], "lost when closed");
+}
+
+/// U6 at the end: what one disk refuses to make durable is told, and takes nothing from the others.
+#[test]
+fn a_disk_that_cannot_be_flushed_keeps_no_other_from_it() {
+    let served = served();
+    let sound = served.open("d", &deferred()).expect("opened");
+    let block = Arc::clone(&served.open.lock()["d"].block);
+    let bad: Arc<dyn Disk> = Arc::new(ErrorDisk::new(Arc::clone(&block), Trigger::From(0), || Error::Damaged(0)));
+    let bad = Open { front: Arc::new(StatsDisk::new(bad)), block, buffer: None, serving: deferred() };
+    served.open.lock().insert("a, before it".into(), bad);
+    assert!(served.end().expect_err("one refuses").contains("damaged"));
+    assert_eq!(sound.stats().flushes, 1);
 }
 
 /// A client whose process has no number here (it is in another pid namespace) counts as process 0.
