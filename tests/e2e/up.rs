@@ -1,7 +1,7 @@
 //! `ferrite up` and what works beside it.
 
 use std::io::Write;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use crate::programs::{client, ferrite};
 use crate::server::{Server, assert_sound, folder, json, ok, refused, run, signal, wait};
@@ -23,6 +23,19 @@ fn the_first_start_makes_a_pool_and_a_disk_and_the_next_finds_them() {
     let server = Server::start(&pool, &["--no-attach"]);
     assert!(!server.lines.join("\n").contains("recovered"));
     assert_eq!(run(client("nbdinfo").arg("--size").arg(server.uri("disk0"))), before);
+}
+
+/// In a container a process has the same number each time. What a first start left that was killed, by whatever number,
+/// is in nobody's way.
+#[test]
+fn what_a_killed_first_start_left_keeps_nobody_from_starting() {
+    let folder = folder(false);
+    let pool = folder.path().join("pool");
+    let mut command = Command::new("sh");
+    command.args(["-c", r#"echo left > "$0.$$" && exec "$@""#]).arg(&pool).arg(ferrite().get_program());
+    command.args(["up", "--no-attach", "--no-mount", "--size", "64M", "--pool"]).arg(&pool);
+    Server::of(&mut command, &pool, "Ctrl-C ends it.").interrupt();
+    assert_eq!(std::fs::read_dir(folder.path()).expect("there").count(), 2, "the pool, and what was left");
 }
 
 #[test]

@@ -160,8 +160,8 @@ impl Up {
         pool::check_size(self.size)?;
         let folder = path.parent().unwrap_or(Path::new("/"));
         fs::create_dir_all(folder).map_err(|error| format!("making {}: {error}", folder.display()))?;
-        // Whoever is killed here leaves nothing that is taken for a pool.
-        let partial = host::beside(path, &format!(".{}", std::process::id()));
+        // Whoever is killed here leaves nothing that is taken for a pool, and nothing that is in the next one's way.
+        let partial = host::beside(path, &format!(".{}", ferrite_pool::show_uuid(&host::random_uuid()?)));
         host::make_file(&partial, self.size).map_err(|error| format!("making {}: {error}", partial.display()))?;
         let placed = pool::format(&partial).and_then(|()| match fs::hard_link(&partial, path) {
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
