@@ -4,8 +4,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use crate::programs::client;
-use crate::server::{Server, assert_sound, folder, json, ok, run};
+use crate::programs::{client, ferrite};
+use crate::server::{Server, assert_sound, folder, json, ok, refused, run};
 
 /// The library beside the binary; the gate builds both.
 fn library() -> PathBuf {
@@ -51,6 +51,23 @@ fn kill_of_sqlite_and_the_owner_leaves_a_log_that_is_seen_and_given_back() {
     assert_eq!(json(&["wal", "stat", pool_name]), serde_json::json!([]));
     let found = run(client("sqlite3").arg(&database).arg("select count(*) from t; pragma integrity_check;"));
     assert_eq!(found, "1010\nok\n");
-    let said = crate::server::refused(crate::programs::ferrite().args(["wal", "drain", pool_name, name]), 1);
+    let said = refused(ferrite().args(["wal", "drain", pool_name, name]), 1);
     assert!(said.contains(&format!("no log of {name} is in the pool")), "{said}");
+}
+
+/// What cannot be given back keeps no other database from its log.
+#[test]
+fn one_database_that_is_gone_hinders_no_other() {
+    let folder = folder(true);
+    let (pool, gone, whole) = (folder.path().join("pool"), folder.path().join("a.db"), folder.path().join("b.db"));
+    let pool_name = pool.to_str().expect("text");
+    ok(&["pool", "create", pool_name, "--size", "32M"]);
+    [&gone, &whole].into_iter().for_each(|database| commit_and_be_killed(&pool, database, 100));
+    std::fs::rename(&gone, folder.path().join("elsewhere")).expect("renamed");
+    let said = refused(ferrite().args(["wal", "drain", pool_name]), 1);
+    assert!(said.contains(&format!("opening {}", gone.display())), "{said}");
+    assert!(said.contains(&format!("{}: ", whole.display())) && said.contains("given back"), "{said}");
+    let left = json(&["wal", "stat", pool_name]);
+    assert_eq!((left.as_array().expect("a list").len(), &left[0]["path"]), (1, &gone.to_str().into()), "{left}");
+    assert_eq!(run(client("sqlite3").arg(&whole).arg("select count(*) from t;")), "100\n");
 }

@@ -1,6 +1,7 @@
 //! `ferrite wal`.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use ferrite_pool::owner::Progress as Shown;
@@ -24,7 +25,7 @@ pub enum Wal {
     ///
     /// A database that was closed in order needs none of this. One whose programs were killed says "file is not a
     /// database" to those that do not know of the pool, until it was opened with Ferrite's VFS and closed, or was drained.
-    /// A database that is in use is refused. Interrupted, run it again.
+    /// A database that is in use is refused, and the others are drained. Interrupted, run it again.
     Drain(Drain),
 }
 
@@ -93,18 +94,22 @@ impl Drain {
             [] => entries.iter().map(|entry| entry.path.clone()).collect(),
             some => some.iter().map(|path| named(path, &entries)).collect::<Outcome<Vec<_>>>()?,
         };
-        let mut drained = Vec::new();
+        let (mut drained, mut refused) = (Vec::new(), Vec::new());
         for path in paths {
-            let mut work = GiveBack::begin(&station, &path)?;
             let entry = entries.iter().find(|entry| entry.path == path);
             let total = entry.map_or(0, |entry| entry.wal_bytes + entry.journal_bytes);
-            let copied_bytes = give_back(&mut work, total)?;
-            drained.push(Drained { path, copied_bytes });
+            match give_back(&station, &path, total) {
+                Ok(copied_bytes) => drained.push(Drained { path, copied_bytes }),
+                Err(why) if stop::is_asked() => return Err(why),
+                // The others' logs are theirs all the same.
+                Err(why) => refused.push(why.text().to_owned()),
+            }
         }
         print(self.json, &drained, |drained| {
             let line = |it: &Drained| format!("{}: {} given back\n", it.path, size::show(it.copied_bytes));
             drained.iter().map(line).collect()
-        })
+        })?;
+        if refused.is_empty() { Ok(()) } else { Err(refused.join("\nferrite: ").into()) }
     }
 }
 
@@ -118,8 +123,9 @@ fn named(path: &Path, entries: &[Entry]) -> Outcome<String> {
     }
 }
 
-/// All steps; the bytes that were copied.
-fn give_back(work: &mut GiveBack, total: u64) -> Outcome<u64> {
+/// Gives the log of the database at `path` back; the bytes that were copied.
+fn give_back(station: &Arc<Station>, path: &str, total: u64) -> Outcome<u64> {
+    let mut work = GiveBack::begin(station, path)?;
     let (bar, mut done) = (Bar::new(), 0);
     loop {
         match work.step()? {
