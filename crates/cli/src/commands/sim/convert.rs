@@ -2,11 +2,12 @@
 
 mod accesses;
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use ferrite_pool::Partial;
 use ferrite_pool::owner::Progress;
 use ferrite_sim::block_trace::{Ahead, Format, Reader, ReaderOptions, Writer};
 use ferrite_sim::{Input, Next};
@@ -14,7 +15,7 @@ use ferrite_sim::{Input, Next};
 use super::apart;
 use super::ftl::device;
 use crate::bar::Bar;
-use crate::outcome::Outcome;
+use crate::outcome::{Failure, Outcome};
 use crate::{size, stop};
 
 /// Write a block trace in another format, or a trace of memory accesses in the compact one
@@ -63,11 +64,22 @@ impl Convert {
         let options = ReaderOptions { page_bytes, format: None, device: self.device };
         let mut trace = Ahead::new(Reader::new(Input::open(&self.from)?, options)?);
         stop::watch()?;
+        let (requests, left_out) = place(&self.to, |into| self.write(&mut trace, (format, page_bytes), into))?;
+        if trace.is_cut() {
+            remark!("ferrite: {}: its last line has no end: maybe it was cut there", self.from.display());
+        }
+        let (read_as, written_as) = (trace.format().name(), format.name());
+        remark!("{requests} requests, {read_as} to {written_as}; {left_out} trims were left out");
+        Ok(())
+    }
+
+    /// How many requests the trace has, and how many of them the format leaves out.
+    fn write(&self, trace: &mut Ahead, how: (Format, u32), into: &mut dyn Write) -> Outcome<(usize, u64)> {
         let told = |error: io::Error| format!("writing {}: {error}", self.to.display());
-        let mut writer = Writer::new(open(&self.to)?, format, page_bytes).map_err(told)?;
+        let mut writer = Writer::new(BufWriter::new(into), how.0, how.1).map_err(told)?;
         let (mut requests, mut left_out) = (0, 0_u64);
         let bar = Bar::new();
-        let is_whole = loop {
+        loop {
             let mut goes_on = || bar.show(&Progress { what: format!("{requests} requests"), done: 0, total: 0 });
             match trace.batch(&mut goes_on)? {
                 Next::Part(batch) if goes_on() => {
@@ -76,30 +88,29 @@ impl Convert {
                         left_out += u64::from(!writer.request(&numbered.request).map_err(told)?);
                     }
                 }
-                Next::End => break true,
-                _ => break false,
+                Next::End => break,
+                _ => return Err(Failure::Failed("interrupted before the end of the trace".into())),
             }
-        };
+        }
         writer.finish().map_err(told)?;
-        drop(bar);
-        if !is_whole {
-            return Err(format!("stopped: {} has the first {requests} requests", self.to.display()).into());
-        }
-        if trace.is_cut() {
-            remark!("ferrite: {}: its last line has no end: maybe it was cut there", self.from.display());
-        }
-        let (read_as, written_as) = (trace.format().name(), format.name());
-        remark!("{requests} requests, {read_as} to {written_as}; {left_out} trims were left out");
-        Ok(())
+        Ok((requests, left_out))
     }
 }
 
-fn open(to: &Path) -> Outcome<Box<dyn Write>> {
+/// Lets `write` write what is to be at `to`. What fails or is interrupted leaves what was there; what is no plain file
+/// keeps its place.
+fn place<T>(to: &Path, write: impl FnOnce(&mut dyn Write) -> Outcome<T>) -> Outcome<T> {
     if to == Path::new("-") {
-        return Ok(Box::new(BufWriter::new(io::stdout())));
+        return write(&mut io::stdout());
     }
-    let made = File::create(to).map_err(|error| format!("making {}: {error}", to.display()))?;
-    Ok(Box::new(BufWriter::new(made)))
+    if fs::metadata(to).is_ok_and(|there| !there.is_file()) {
+        let opened = File::options().write(true).open(to);
+        return write(&mut opened.map_err(|error| format!("opening {}: {error}", to.display()))?);
+    }
+    let mut partial = Partial::begin(to, 0o666)?;
+    let written = write(partial.file())?;
+    partial.finish()?;
+    Ok(written)
 }
 
 fn format(text: &str) -> Result<As, String> {

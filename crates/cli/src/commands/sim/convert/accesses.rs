@@ -1,15 +1,14 @@
 //! Traces of memory accesses into the compact form.
 
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::Path;
 
 use clap::Args;
-use ferrite_pool::Partial;
 use ferrite_pool::owner::Progress;
 use ferrite_sim::trace::{self, Ahead, Form, Kind, Reading, Writer, pack};
-use ferrite_sim::{Error, Input, Next};
+use ferrite_sim::{Input, Next};
 
+use super::place;
 use crate::bar::Bar;
 use crate::commands::sim::llc::line;
 use crate::outcome::{Failure, Outcome};
@@ -31,24 +30,13 @@ pub struct Accesses {
 }
 
 impl Accesses {
-    /// Converts. A conversion that fails or is interrupted leaves no file. What is no plain file keeps its place.
+    /// Converts.
     pub fn convert(&self, from: &Path, to: &Path) -> Outcome {
         let trace = Ahead::new(trace::open(Input::open(from)?, self.reading())?);
         stop::watch()?;
-        let words = if to == Path::new("-") { self.write(trace, io::stdout(), to)? } else { self.file(trace, to)? };
+        let words = place(to, |into| self.write(trace, into, to))?;
         remark!("{words} accesses to lines");
         Ok(())
-    }
-
-    fn file(&self, trace: Ahead, to: &Path) -> Outcome<u64> {
-        if fs::metadata(to).is_ok_and(|there| !there.is_file()) {
-            let opened = File::options().write(true).open(to);
-            return self.write(trace, opened.map_err(Error::io(format!("opening {}", to.display())))?, to);
-        }
-        let mut partial = Partial::begin(to, 0o666)?;
-        let words = self.write(trace, partial.file(), to)?;
-        partial.finish()?;
-        Ok(words)
     }
 
     fn reading(&self) -> Reading {
