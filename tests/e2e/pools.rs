@@ -102,6 +102,18 @@ fn a_pool_grows_and_its_disks_with_it() {
     assert_sound(pool.as_ref());
 }
 
+/// A reader of the messages who has gone keeps nothing from being done.
+#[test]
+fn nobody_need_listen_to_what_is_said_beside() {
+    let folder = folder(false);
+    let pool = made(folder.path());
+    for words in [&["pool", "defrag", &pool][..], &["pool", "check", &pool], &["pool", "grow", &pool]] {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        run(ferrite().args(words).stderr(writer));
+    }
+}
+
 #[test]
 fn a_scattered_pool_is_defragmented_and_holds_what_it_held() {
     let folder = folder(true);

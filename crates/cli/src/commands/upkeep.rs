@@ -171,7 +171,7 @@ impl Defrag {
         stop::watch()?;
         let lock = ours(&self.pool)?;
         let Medium { memory, line, .. } = MediumArguments::default().map(&lock)?;
-        eprintln!("pool {}: {line}", lock.path().display());
+        remark!("pool {}: {line}", lock.path().display());
         let (mut pool, _) = ferrite_pool::Pool::open(memory, host::boot_id()?)?;
         let bar = Bar::new();
         let done = defrag::defrag(&mut pool, &tag_owners(), &mut |it| bar.show(&it));
