@@ -105,7 +105,7 @@ pub enum Request {
         /// The tag.
         name: String,
     },
-    /// Removes a tag of plain bytes.
+    /// Removes a tag that is no disk and no file system, and that nobody uses.
     TagRemove {
         /// The tag.
         name: String,

@@ -26,7 +26,7 @@ pub enum Tag {
     Put(Put),
     /// Write what is stored under a name to a file, or to standard output
     Get(Get),
-    /// Remove plain bytes and free their space
+    /// Remove plain bytes, an object or a log, with what it holds, and free its space; refused while it is in use
     Remove(Remove),
 }
 
