@@ -10,6 +10,7 @@
 use ferrite_medium::Scheme;
 use ferrite_pool::layout::PAGE;
 
+use crate::acl::{ACCESS, DEFAULT};
 use crate::bits::pages_of;
 use crate::change::Change;
 use crate::fs::FileSystem;
@@ -33,6 +34,7 @@ impl FileSystem {
     /// An extended attribute's value. Names are whole (`user.x`, `trusted.x`, `security.x`,
     /// `system.posix_acl_access`); who may see which is the caller's to check.
     pub fn xattr(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
+        ensure_known(name)?;
         let _stripe = self.locks.read(ino);
         let xattrs = self.load_xattrs(&self.load(ino)?)?;
         xattrs.into_iter().find(|(known, _)| known == name).map(|(_, value)| value).ok_or(Error::NoAttribute)
@@ -46,8 +48,9 @@ impl FileSystem {
 
     /// Sets an extended attribute: up to 64 KiB. An ACL changes the mode with it.
     pub fn set_xattr(&self, ino: Ino, name: &[u8], value: &[u8], how: SetXattr) -> Result<()> {
-        if name.is_empty() || name.len() > NAME_BYTES_MAX || name.contains(&0) {
-            return Err(Error::Invalid("the name of an extended attribute is 1 to 255 bytes without zeros"));
+        ensure_known(name)?;
+        if name.len() > NAME_BYTES_MAX || name.contains(&0) {
+            return Err(Error::Invalid("the name of an extended attribute is at most 255 bytes without zeros"));
         }
         if value.len() > VALUE_BYTES_MAX {
             return Err(Error::AttributeTooBig);
@@ -73,6 +76,7 @@ impl FileSystem {
 
     /// Removes an extended attribute.
     pub fn remove_xattr(&self, ino: Ino, name: &[u8]) -> Result<()> {
+        ensure_known(name)?;
         self.change_xattrs(ino, &mut |_, xattrs| {
             let at = xattrs.iter().position(|(known, _)| known == name).ok_or(Error::NoAttribute)?;
             xattrs.remove(at);
@@ -171,6 +175,19 @@ impl FileSystem {
         inode.rest.xattrs = 0;
         inode.head.pages = inode.head.pages.saturating_sub(count);
         Ok(())
+    }
+}
+
+/// What names begin with; something is to follow.
+const SPACES: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
+
+/// Refuses names that no file of Linux's own has: programs ask so what there is.
+fn ensure_known(name: &[u8]) -> Result<()> {
+    match SPACES.iter().find_map(|space| name.strip_prefix(*space)) {
+        Some(b"") => Err(Error::Invalid("the name of an extended attribute ends where it should begin")),
+        Some(_) => Ok(()),
+        None if name == ACCESS || name == DEFAULT => Ok(()),
+        None => Err(Error::Unsupported("extended attributes are the user's, trusted, security's, or ACLs")),
     }
 }
 

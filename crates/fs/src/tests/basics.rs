@@ -245,6 +245,26 @@ fn attributes_and_acls_are_kept_and_change_the_mode() {
     assert_sound(&fs);
 }
 
+/// As on any file system of Linux: programs try a name to find out what there is.
+#[test]
+fn names_of_attributes_that_no_file_has_are_refused() {
+    let fs = new_fs();
+    let ino = file(&fs, "f");
+    let unknown: [&[u8]; 6] = [b"", b"plain", b"User.a", b"system.nfs4_acl", b"system.posix_acl_accessx", b"btrfs.a"];
+    for name in unknown {
+        assert!(matches!(fs.set_xattr(ino, name, b"1", SetXattr::Any), Err(Error::Unsupported(_))), "{name:?}");
+        assert!(matches!(fs.xattr(ino, name), Err(Error::Unsupported(_))), "{name:?}");
+        assert!(matches!(fs.remove_xattr(ino, name), Err(Error::Unsupported(_))), "{name:?}");
+    }
+    for name in [&b"user."[..], b"trusted.", b"security."] {
+        assert!(matches!(fs.set_xattr(ino, name, b"1", SetXattr::Any), Err(Error::Invalid(_))), "{name:?}");
+    }
+    for name in [&b"user.a"[..], b"trusted.a", b"security.a"] {
+        fs.set_xattr(ino, name, b"1", SetXattr::Any).expect("room");
+    }
+    assert_eq!(fs.xattrs(ino).expect("listed").len(), 3);
+}
+
 #[test]
 fn a_full_file_system_says_so_and_can_still_delete() {
     let fs = new_fs();
