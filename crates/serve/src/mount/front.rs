@@ -79,10 +79,8 @@ impl Front {
             return Ok(data.len());
         }
         self.end_writing(ino);
-        if how.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID)
-            && let Some(mode) = self.drop_capabilities(ino)?
-        {
-            self.fs.setattr(ino, &SetAttr { mode: Some(mode), ..SetAttr::default() })?;
+        if how.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
+            self.lose_rights(ino)?;
         }
         if flags.0 & libc::O_APPEND != 0 && !self.cached {
             return self.append(ino, at, data);
@@ -314,14 +312,15 @@ impl Filesystem for Front {
         reply.statfs(total, free, free, inodes, all.free_inodes, BLOCK as u32, name_bytes, BLOCK as u32);
     }
 
-    fn setxattr(&self, _: &Request, ino: INodeNo, name: &OsStr, value: &[u8], how: i32, _: u32, reply: ReplyEmpty) {
+    fn setxattr(&self, by: &Request, ino: INodeNo, name: &OsStr, value: &[u8], how: i32, _: u32, reply: ReplyEmpty) {
         let how = match how {
             libc::XATTR_CREATE => SetXattr::Create,
             libc::XATTR_REPLACE => SetXattr::Replace,
             _ => SetXattr::Any,
         };
-        self.end_writing(Ino(ino.0));
-        answer(self.fs.set_xattr(Ino(ino.0), name.as_bytes(), value, how), reply);
+        let (ino, name) = (Ino(ino.0), name.as_bytes());
+        self.end_writing(ino);
+        answer(self.lose_group(by, ino, name).and_then(|()| self.fs.set_xattr(ino, name, value, how)), reply);
     }
 
     fn getxattr(&self, _: &Request, ino: INodeNo, name: &OsStr, len: u32, reply: ReplyXattr) {
@@ -352,7 +351,7 @@ impl Filesystem for Front {
         }
     }
 
-    fn fallocate(&self, _: &Request, ino: INodeNo, _: FileHandle, at: u64, len: u64, mode: i32, reply: ReplyEmpty) {
+    fn fallocate(&self, by: &Request, ino: INodeNo, _: FileHandle, at: u64, len: u64, mode: i32, reply: ReplyEmpty) {
         let keeps_size = mode & libc::FALLOC_FL_KEEP_SIZE != 0;
         let how = match (mode & !libc::FALLOC_FL_KEEP_SIZE, keeps_size) {
             (0, false) => Allocate::Grow,
@@ -362,11 +361,11 @@ impl Filesystem for Front {
             (libc::FALLOC_FL_ZERO_RANGE, true) => Allocate::ZeroKeepSize,
             _ => return reply.error(Errno::EOPNOTSUPP),
         };
-        self.end_writing(Ino(ino.0));
-        match at.checked_add(len) {
-            Some(end) => answer(self.fs.allocate(Ino(ino.0), at..end, how), reply),
-            None => reply.error(Errno::EFBIG),
-        }
+        let Some(end) = at.checked_add(len) else { return reply.error(Errno::EFBIG) };
+        let ino = Ino(ino.0);
+        self.end_writing(ino);
+        let lost = if by.uid() == 0 { Ok(()) } else { self.lose_rights(ino) };
+        answer(lost.and_then(|()| self.fs.allocate(ino, at..end, how)), reply);
     }
 
     fn lseek(&self, _: &Request, ino: INodeNo, _: FileHandle, at: i64, whence: i32, reply: ReplyLseek) {

@@ -1,12 +1,17 @@
 //! Rights that a change of a file takes away (FM3).
 
+use std::fs;
+
 use ferrite_fs::{Error, Ino, Kind, Result, SetAttr};
+use fuser::Request;
 
 use super::front::Front;
 
 const SET_ID_BITS: u16 = 0o6000;
+const SET_GROUP: u16 = 0o2000;
 const GROUP_EXECUTE: u16 = 0o010;
 const CAPABILITIES: &[u8] = b"security.capability";
+const ACL: &[u8] = b"system.posix_acl_access";
 
 impl Front {
     /// Adds to `set` that set-id bits go, where the change takes them (FM3).
@@ -22,6 +27,35 @@ impl Front {
         Ok(SetAttr { mode: self.drop_capabilities(ino)?, ..set })
     }
 
+    /// Before the content of `ino` is changed by who has no right to keep set-id bits: they go (FM3).
+    pub(super) fn lose_rights(&self, ino: Ino) -> Result<()> {
+        match self.drop_capabilities(ino)? {
+            Some(mode) => self.set_mode(ino, mode),
+            None => Ok(()),
+        }
+    }
+
+    /// Before `by` sets attribute `name`: who is not of the file's group cannot give a program that group's rights, by an
+    /// ACL as little as by a mode (FM3).
+    pub(super) fn lose_group(&self, by: &Request, ino: Ino, name: &[u8]) -> Result<()> {
+        if name != ACL || by.uid() == 0 {
+            return Ok(());
+        }
+        let attr = self.fs.getattr(ino)?;
+        if attr.mode & SET_GROUP == 0 || is_of(by, attr.gid) {
+            return Ok(());
+        }
+        self.set_mode(ino, attr.mode & !SET_GROUP)
+    }
+
+    fn set_mode(&self, ino: Ino, mode: u16) -> Result<()> {
+        #[cfg(test)]
+        if super::tests::is_planted(super::tests::Bug::RightsKept) {
+            return Ok(());
+        }
+        self.fs.setattr(ino, &SetAttr { mode: Some(mode), ..SetAttr::default() }).map(drop)
+    }
+
     /// Takes the file's capabilities away; the mode without its set-id bits where it has some.
     pub(super) fn drop_capabilities(&self, ino: Ino) -> Result<Option<u16>> {
         let attr = self.fs.getattr(ino)?;
@@ -35,6 +69,16 @@ impl Front {
         let kept = kept_mode(attr.mode);
         Ok((kept != attr.mode).then_some(kept))
     }
+}
+
+/// Whether who asks is of group `gid`. The kernel tells only one of its groups.
+fn is_of(by: &Request, gid: u32) -> bool {
+    let status = || fs::read_to_string(format!("/proc/{}/status", by.pid())).unwrap_or_default();
+    let is_listed = |status: String| {
+        let groups = status.lines().find_map(|line| line.strip_prefix("Groups:"));
+        groups.is_some_and(|groups| groups.split_whitespace().any(|group| group.parse() == Ok(gid)))
+    };
+    by.gid() == gid || is_listed(status())
 }
 
 /// The mode without what a change of owner or content takes away: set-user-id, and set-group-id where it means that

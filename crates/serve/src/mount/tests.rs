@@ -170,6 +170,24 @@ fn fm3_a_change_of_owner_takes_set_id_bits_away() {
     });
 }
 
+/// Nor are those of a group anybody's who is not of it.
+#[test]
+fn fm3_space_and_an_acl_by_who_may_not_keep_set_id_bits_take_them_away() {
+    const ACL: &str = "$acl = pack('V', 2) . join('', map { pack('vvV', $_, 7, 0xffffffff) } 1, 4, 32); \
+        $name = 'system.posix_acl_access'; syscall(188, $ARGV[0], $name, $acl, length $acl, 0) == 0 or die $!";
+    assert_guarded(Bug::RightsKept, |world| {
+        let made = "for f in space acl member; do echo > $f; chown 12345:777 $f; chmod 6777 $f; done";
+        let by = "setpriv --reuid 12345 --regid 12345";
+        let space = format!("{by} --clear-groups fallocate -l 100 space");
+        let acl = |groups: &str, name: &str| format!("{by} {groups} perl -e '{}' {name}", ACL.replace('\'', "\""));
+        let acls = format!("{} && {}", acl("--clear-groups", "acl"), acl("--groups 777", "member"));
+        let said = world.sh(&format!("{made}; {space} && {acls}"));
+        assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+        let mode = |name: &str| world.fs.lookup(Ino::ROOT, name.as_bytes()).expect("it was made").mode;
+        ["space", "acl", "member"].map(mode) == [0o777, 0o4777, 0o6777]
+    });
+}
+
 /// A round trip at each opening would cost more than reading a small file.
 #[test]
 fn fm4_opening_is_asked_for_once() {
