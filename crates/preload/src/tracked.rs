@@ -39,9 +39,12 @@ const SET_IDS: u16 = (libc::S_ISUID | libc::S_ISGID) as u16;
 /// `STATX_MNT_ID_UNIQUE` (Linux 6.8 and later).
 const MOUNT: u32 = 0x4000;
 
+/// Who opens so reads and writes nothing, or reads what is not to say so.
+const KERNELS: c_int = libc::O_PATH | libc::O_NOATIME;
+
 /// `fd` was just opened with `flags`: from now on it is ours if its file is.
 pub fn open(fd: c_int, flags: c_int) {
-    if !table::has_room(fd) || table::STANDARD.contains(&fd) || flags & libc::O_PATH != 0 || inside::is_off() {
+    if !table::has_room(fd) || table::STANDARD.contains(&fd) || flags & KERNELS != 0 || inside::is_off() {
         return;
     }
     if let Some(_inside) = inside::enter()

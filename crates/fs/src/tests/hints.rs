@@ -66,6 +66,19 @@ fn fh1_a_change_ends_what_was_noted_of_reads() {
     }
 }
 
+/// Whoever opened the file with O_NOATIME, before it was read and after.
+#[test]
+fn reads_that_are_not_to_be_noted_leave_no_time() {
+    let fs = new_fs();
+    let ino = fs.create_file(Ino::ROOT, b"read", &new(Kind::File)).expect("made").ino;
+    fs.write(ino, 0, &[3; 9000]).expect("room");
+    let written = fs.getattr(ino).expect("there").atime;
+    (0..3).for_each(|_| assert_eq!(fs.read_unnoted(ino, 0, &mut [0; 100]).expect("it reads"), 100));
+    assert_eq!(fs.getattr(ino).expect("there").atime, written);
+    fs.read(ino, 0, &mut [0; 100]).expect("it reads");
+    assert!(fs.getattr(ino).expect("there").atime > written, "who looked before does not keep it from others");
+}
+
 /// A signal handler that reads files comes in the middle of anything: it takes nothing that is half changed, and changes
 /// nothing itself.
 #[test]

@@ -216,7 +216,7 @@ impl Filesystem for Front {
         _: FileHandle,
         at: u64,
         len: u32,
-        _: OpenFlags,
+        flags: OpenFlags,
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
@@ -226,8 +226,7 @@ impl Filesystem for Front {
             if buffer.len() < len {
                 buffer.resize(len, 0);
             }
-            self.end_writing(Ino(ino.0));
-            match self.fs.read(Ino(ino.0), at, &mut buffer[..len]) {
+            match self.read_by(Ino(ino.0), at, &mut buffer[..len], flags) {
                 Ok(len) => reply.data(&buffer[..len]),
                 Err(error) => reply.error(errno(&error)),
             }
