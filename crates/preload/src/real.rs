@@ -163,6 +163,7 @@ next! {
 ///
 /// # Safety
 /// As for the system call.
+    fn getsockopt(fd: c_int, level: c_int, option: c_int, value: *mut c_void, len: *mut socklen_t) -> c_int;
 pub unsafe fn syscall(number: c_long, arguments: [c_long; 6]) -> c_long {
     static NEXT: Next = Next::new("syscall\0");
     let [a, b, c, d, e, f] = arguments;

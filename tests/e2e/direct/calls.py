@@ -556,6 +556,27 @@ def what_is_told_of_a_file():
     os.close(reader)
 
 
+def times_of_reads_and_writes():
+    with open(path("timed"), "wb") as file:
+        file.write(b"t" * 100000)
+    os.utime(path("timed"), (1000000000, 1500000000))
+    fd = os.open(path("timed"), os.O_RDONLY | os.O_NOATIME)
+    for i in range(often):
+        assert os.pread(fd, 100, i * 100) == b"t" * 100
+    assert os.stat(path("timed")).st_atime == os.fstat(fd).st_atime == 1000000000, "not to be noted"
+    os.close(fd)
+    fd = os.open(path("timed"), os.O_RDWR)
+    for i in range(often):
+        assert os.pwrite(fd, b"T", os.stat(fd).st_size - 1 - i) == 1
+    os.utime(fd, (4000000000, 4000000000))
+    for i in range(often):
+        assert os.pwrite(fd, b"u", i) == 1
+    assert abs(os.fstat(fd).st_mtime - time.time()) < 10, "a write is of the moment, whatever was set before"
+    time.sleep(1)
+    assert abs(os.stat(path("timed")).st_mtime - time.time()) < 10
+    os.close(fd)
+
+
 def where_a_file_ends():
     fd = os.open(path("end"), os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
     reader = os.open(path("end"), os.O_RDONLY)
@@ -617,6 +638,21 @@ def gives_out_again(fd):
     os.write(pipe[1], b"pipe")
     assert os.read(pipe[0], 10) == b"pipe"
     [os.close(end) for end in pipe]
+
+
+def numbers_are_the_lowest():
+    """What the library has open itself is out of the way."""
+    first = os.open(os.devnull, os.O_RDONLY)
+    os.close(first)
+    fd = os.open(path("plain"), os.O_RDONLY)
+    for i in range(often):
+        os.pread(fd, 10, i)
+    assert [fd, os.open(os.devnull, os.O_RDONLY), os.dup(fd)] == [first, first + 1, first + 2]
+    fails(22, os.pread, fd, 100, (1 << 63) - 50)
+    assert os.lseek(fd, 33, os.SEEK_SET) == 33
+    assert libc.close_range(fd, fd, 0x80) == -1 and ctypes.get_errno() == 22
+    assert os.lseek(fd, 0, os.SEEK_CUR) == 33, "a call that is refused changes nothing"
+    os.closerange(first, first + 3)
 
 
 def streams_of_the_c_library(wanted):
@@ -801,15 +837,22 @@ def limits():
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     child = os.fork()
     if child == 0:
+        shrunk = os.open(path("shrunk"), os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
+        for i in range(often):
+            os.pwrite(shrunk, b"s" * 100, i * 100)
         fd = os.open(path("limited"), os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
         resource.setrlimit(resource.RLIMIT_FSIZE, (often * 10, often * 10))
         for i in range(often):
             os.write(fd, b"l" * 10)
         fails(27, os.write, fd, b"too much")
         assert os.pwrite(fd, b"12345", often * 10 - 3) == 3
+        assert libc.fallocate(shrunk, 0, ctypes.c_long(0), ctypes.c_long(often * 99)) == 0
+        os.ftruncate(shrunk, often * 100 - 10)
+        fails(27, os.ftruncate, shrunk, often * 100 + 10)
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
     check("limited", b"l" * (often * 10 - 3) + b"123", "limited")
+    check("shrunk", b"s" * (often * 100 - 10), "shrunk")
 
 
 def space_ends():
@@ -854,9 +897,11 @@ names_come_and_go()
 others_read_after_each_write()
 streams()
 what_is_told_of_a_file()
+times_of_reads_and_writes()
 where_a_file_ends()
 threads_write_places_of_their_own()
 a_number_is_given_out_again(wanted)
+by_a_child(numbers_are_the_lowest)
 streams_of_the_c_library(wanted)
 by_a_child(standard_output)
 by_a_child(standard_output_appends)

@@ -146,7 +146,8 @@ impl<M: Memory + ?Sized> Hands<'_, M> {
     /// Reads from byte `at` on; how many bytes, and whether the inode is to say that it was read.
     #[inline]
     pub fn read(&self, at: u64, into: &mut [u8]) -> Tried<(usize, bool)> {
-        if !self.lets_read() {
+        let is_place = at.checked_add(into.len() as u64).is_some_and(|end| end <= i64::MAX as u64);
+        if !is_place || !self.lets_read() {
             return Tried::Refused;
         }
         let Some((version, file)) = self.glance_between(at) else { return Tried::Refused };

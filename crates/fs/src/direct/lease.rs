@@ -171,8 +171,8 @@ impl Lease {
 
     /// What `stat` tells of the file, by somebody who alone has a lease on it.
     pub fn attr(&self) -> Option<Attr> {
-        let hands = self.hands()?;
-        again(|| hands.attr())
+        let (hands, now) = (self.hands()?, self.now());
+        again(|| hands.attr(now))
     }
 
     /// Cuts the file, which it may write to, or lets it grow by a hole. A call to the owner; the lease stays.

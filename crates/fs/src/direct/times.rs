@@ -36,10 +36,11 @@ impl Noted {
         (self.written, self.accessed) == (0, 0)
     }
 
-    /// Lets `inode` say it.
-    pub fn tell(self, inode: &mut Inode) {
+    /// Lets `inode` say it, at `now`. A time that somebody set to one that is still to come is older all the same.
+    pub fn tell(self, inode: &mut Inode, now: i64) {
         let (written, accessed) = (self.written as i64, self.accessed as i64);
-        if written > inode.head.mtime {
+        let was_set = written > 0 && inode.head.mtime > now;
+        if written > inode.head.mtime || was_set {
             inode.touch(written);
         }
         if accessed > 0 && inode.head.atime <= inode.head.mtime {
@@ -81,7 +82,7 @@ impl FileSystem {
         let latest = Noted { written: latest(|noted| noted.written), accessed: latest(|noted| noted.accessed) };
         if let Ok(mut inode) = self.load_regular(ino) {
             apply_waiting(stripe, &mut inode);
-            latest.tell(&mut inode);
+            latest.tell(&mut inode, self.now());
             // A time that cannot be kept is no error of anybody's.
             let _ = self.store_end(stripe, &mut inode);
         }

@@ -8,7 +8,7 @@ use super::house::*;
 use super::world::*;
 use super::{Bug, PLANTED};
 use crate::direct::{Access, Copies};
-use crate::{Allocate, Ino, Time};
+use crate::{Allocate, Ino, SetAttr, SetTime, Time};
 
 #[test]
 fn a_client_reads_and_writes_over_what_is_there() {
@@ -43,6 +43,32 @@ fn times_of_a_clients_accesses_are_seen() {
     assert_eq!((attr.mtime, attr.ctime), (Time(9_000_000_000), Time(9_000_000_000)));
     assert_eq!(lease.read(0, &mut [0; 100]), Some(100));
     assert!(house.fs.getattr(ino).expect("there").atime > attr.mtime, "as relatime has it");
+}
+
+/// A write is of the moment, whatever was set before.
+#[test]
+fn a_clients_write_ends_a_time_that_is_still_to_come() {
+    let house = House::new();
+    let ino = house.file("one", &[1; 4096]);
+    let lease = house.client().lease(ino, Access::Write).expect("leased");
+    let to_come = SetTime::To(Time(80_000_000_000));
+    house.fs.setattr(ino, &SetAttr { mtime: Some(to_come), ..SetAttr::default() }).expect("set");
+    assert_eq!(lease.attr().expect("it is alone").mtime, Time(80_000_000_000));
+    assert_eq!(lease.write(0, &[2; 100]), Some(100));
+    assert_eq!(lease.attr().expect("it is alone").mtime, Time(9_000_000_000));
+    let attr = house.fs.getattr(ino).expect("there");
+    assert_eq!((attr.mtime, attr.ctime), (Time(9_000_000_000), Time(9_000_000_000)));
+}
+
+/// The kernel refuses what ends beyond the largest place that a program can name.
+#[test]
+fn a_read_that_no_file_can_have_is_not_for_a_client() {
+    let house = House::new();
+    let ino = house.file("one", &[1; 4096]);
+    let lease = house.client().lease(ino, Access::Read).expect("leased");
+    let last = i64::MAX as u64;
+    assert_eq!(lease.read(last - 10, &mut [0; 10]), Some(0));
+    assert_eq!(lease.read(last - 10, &mut [0; 11]), None);
 }
 
 #[test]
@@ -158,7 +184,7 @@ fn a_file_without_a_name_lives_while_it_is_leased() {
 fn programs_with_rights_of_their_own_are_written_through_the_mount() {
     let house = House::new();
     let ino = house.file("program", &[1; 100]);
-    let set = crate::SetAttr { mode: Some(0o4755), ..crate::SetAttr::default() };
+    let set = SetAttr { mode: Some(0o4755), ..SetAttr::default() };
     house.fs.setattr(ino, &set).expect("set");
     let client = house.client();
     assert!(client.lease(ino, Access::Write).is_err());

@@ -62,6 +62,18 @@ entry! { socketpair, (domain: c_int, kind: c_int, protocol: c_int, pair: *mut c_
     unsafe { both(real::socketpair(domain, kind, protocol, pair), pair) }
 }}
 
+// One option is a descriptor.
+entry! { getsockopt, (fd: c_int, level: c_int, option: c_int, value: *mut c_void, len: *mut socklen_t) -> c_int {
+    // SAFETY: as the program has it.
+    let done = unsafe { real::getsockopt(fd, level, option, value, len) };
+    if done == 0 && (level, option) == (libc::SOL_SOCKET, libc::SO_PEERPIDFD) {
+        let made: *mut c_int = value.cast();
+        // SAFETY: the kernel has just written a descriptor there.
+        unsafe { made.write_unaligned(arrived(made.read_unaligned())) };
+    }
+    done
+}}
+
 entry! { recvmsg, (fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
     // SAFETY: as the program has it.
     let done = unsafe { real::recvmsg(fd, message, flags) };

@@ -91,6 +91,10 @@ before! {
     ioctl: control;
     lockf: show;
     lockf64: show;
+    fallocate: tell;
+    fallocate64: tell;
+    posix_fallocate: tell;
+    posix_fallocate64: tell;
     sendmsg: send_message;
     sendmmsg: send_messages;
     mmap: map;
@@ -137,6 +141,18 @@ fn show(passed: &Passed) {
 }
 
 /// How many bytes there are to read counts from the offset.
+/// The size says whether a limit is in the way.
+fn tell(passed: &Passed) {
+    tell_size_of(passed.fd(0));
+}
+
+/// The kernel knows the size of `fd`, if it is ours (LD7).
+pub fn tell_size_of(fd: c_int) {
+    if table::has(fd) {
+        tracked::tell_size(fd);
+    }
+}
+
 fn control(passed: &Passed) {
     if passed.0[1] == libc::FIONREAD as usize {
         show(passed);
@@ -180,8 +196,8 @@ pub fn map_with(fd: c_int, flags: c_int) {
     }
     if flags & libc::MAP_SHARED != 0 {
         tracked::map(fd);
-    } else if table::has(fd) {
-        tracked::tell_size(fd);
+    } else {
+        tell_size_of(fd);
     }
 }
 

@@ -89,7 +89,8 @@ entry! { close_range, (first: c_uint, last: c_uint, flags: c_int) -> c_int {
     if flags & libc::CLOSE_RANGE_UNSHARE as c_int != 0 {
         forks::before_split();
     }
-    if inside::is() || first > last || flags & libc::CLOSE_RANGE_CLOEXEC as c_int != 0 {
+    let closes = first <= last && flags & !(libc::CLOSE_RANGE_UNSHARE as c_int) == 0;
+    if !closes {
         // SAFETY: as the program has it.
         return unsafe { real::close_range(first, last, flags) };
     }

@@ -5,8 +5,8 @@
 
 use std::ffi::{c_int, c_long, c_uint, c_ulong};
 
-use super::before::{clone_with, map_with, send_all, send_one, surrender_fd};
-use super::{data, descriptors, entry, position, stat, vectors};
+use super::before::{clone_with, map_with, send_all, send_one, surrender_fd, tell_size_of};
+use super::{arrivals, data, descriptors, entry, position, stat, vectors};
 use crate::{forks, real};
 
 entry! { syscall, (number: c_long, a: c_long, b: c_long, c: c_long, d: c_long, e: c_long, f: c_long) -> c_long {
@@ -48,6 +48,7 @@ unsafe fn by_name(number: c_long, [a, b, c, d, ..]: [c_long; 6]) -> Option<c_lon
             libc::SYS_dup => descriptors::dup(fd).into(),
             libc::SYS_dup2 => descriptors::dup2(fd, b as c_int).into(),
             libc::SYS_dup3 => descriptors::dup3(fd, b as c_int, c as c_int).into(),
+            libc::SYS_pidfd_open => arrivals::pidfd_open(a as c_int, b as c_uint).into(),
             libc::SYS_fcntl => descriptors::fcntl(fd, b as c_int, c as c_ulong).into(),
             _ => return None,
         }
@@ -67,6 +68,7 @@ fn prepare(number: c_long, [a, b, c, d, e, _]: [c_long; 6]) {
         libc::SYS_unshare if a as c_int & libc::CLONE_FILES != 0 => forks::before_split(),
         libc::SYS_sendmsg => send_one(b as _),
         libc::SYS_sendmmsg => send_all(b as _, c as c_uint as usize),
+        libc::SYS_fallocate => tell_size_of(a as c_int),
         libc::SYS_mmap => map_with(e as c_int, d as c_int),
         libc::SYS_sendfile | libc::SYS_copy_file_range | libc::SYS_splice | libc::SYS_preadv2 | libc::SYS_pwritev2 => {
             // Whichever of them are descriptors.

@@ -9,7 +9,7 @@ use libc::{off_t, stat};
 
 use super::data::{direct, may_be_memory, through};
 use super::entry;
-use crate::{real, table};
+use crate::{real, table, tracked};
 
 /// `fstat` by `call` of the kernel, where it is not done directly.
 ///
@@ -48,8 +48,12 @@ entry! { __fxstat = __fxstat64, (version: c_int, fd: c_int, into: *mut stat) -> 
 entry! { ftruncate = ftruncate64, (fd: c_int, len: off_t) -> c_int {
     match table::held(fd).map(|it| it.resize(len)) {
         Some(Some(())) => direct(0) as c_int,
-        // SAFETY: no pointer is passed.
-        Some(None) => through(unsafe { real::ftruncate(fd, len) } as isize) as c_int,
+        Some(None) => {
+            // LD7: by the size it tells whether a limit is in the way.
+            tracked::tell_size(fd);
+            // SAFETY: no pointer is passed.
+            through(unsafe { real::ftruncate(fd, len) } as isize) as c_int
+        }
         // SAFETY: no pointer is passed.
         None => unsafe { real::ftruncate(fd, len) },
     }
