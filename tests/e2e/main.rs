@@ -9,6 +9,7 @@ mod caches;
 mod clients;
 mod databases;
 mod direct;
+mod direct_interrupted;
 mod direct_kill;
 mod direct_postgres;
 mod finalize;

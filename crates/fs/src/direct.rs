@@ -53,6 +53,7 @@ pub use desk::Copies;
 pub use door::Door;
 pub use lease::Lease;
 pub use request::{Access, Request};
+pub use seat::end_pins_of_thread;
 pub use source::{mount_source, read_mount_source, unescaped};
 
 /// Where tests let a client stop.

@@ -4,7 +4,7 @@
 //! pins of before ([`wait_for_pins`]) and only then lets it be used for something else. Pinning is one plain store to
 //! a line of the thread's own; the price is paid by the waiter, who makes every processor pass a full barrier.
 //!
-//! - P1. A thread that pinned before the wait began, and is still pinned, ends the wait only by unpinning.
+//! - P1. A thread that pinned before the wait began, and is still pinned, ends the wait only by unpinning, or by ending.
 //! - P2. A thread that pins after the wait began sees everything its caller had stored before it.
 //!
 //! Threads of other processes pin in words that they share ([`Foreign`]); who waits for those has patience, not trust.
@@ -43,6 +43,8 @@ struct Seat(usize);
 impl Drop for Seat {
     fn drop(&mut self) {
         SLOT.set(None);
+        // A signal handler may have ended the thread while it was pinned.
+        SLOTS[self.0].pinned.store(IDLE, Ordering::Release);
         SLOTS[self.0].taken.store(false, Ordering::Release);
     }
 }
@@ -138,6 +140,18 @@ pub fn wait_for_pins() {
         });
     }
     spin_until(|| CROWD.pinned.load(Ordering::SeqCst) == 0);
+}
+
+/// Whether the calling thread is pinned.
+pub fn is_pinned() -> bool {
+    SLOT.get().is_some_and(|slot| slot.pinned.load(Ordering::Relaxed) != IDLE)
+}
+
+/// Ends the calling thread's pin where nobody drops it: a handler of a signal is about to jump out of what pinned.
+pub fn end_own_pin() {
+    if let Some(slot) = SLOT.get() {
+        slot.pinned.store(IDLE, Ordering::Release);
+    }
 }
 
 /// In a child of fork, which has this thread alone: the pins of the others are their parent's.
@@ -242,6 +256,12 @@ pub struct ForeignPin<'word> {
     pinned: u64,
 }
 
+/// Ends a pin in `word` whose thread has ended, or is the caller's: nobody is where it was.
+pub fn end_foreign_pin(word: &AtomicU64) {
+    let pinned = word.load(Ordering::Relaxed);
+    word.store(pinned.next_multiple_of(2), Ordering::Release);
+}
+
 impl Drop for ForeignPin<'_> {
     #[inline]
     fn drop(&mut self) {
@@ -314,6 +334,14 @@ mod tests {
             }
         });
         assert_eq!(seats.into_inner().expect("nobody panics").len(), 5);
+    }
+
+    #[test]
+    fn p1_a_thread_that_ends_holds_nobody_up() {
+        std::thread::spawn(|| std::mem::forget(pin())).join().expect("it ends");
+        let next = std::thread::spawn(|| pin().seat().is_some()).join().expect("it ends");
+        assert!(next, "who takes its place begins anew");
+        wait_for_pins();
     }
 
     #[test]

@@ -48,6 +48,7 @@ mod rights;
 mod seats;
 mod session;
 mod socket;
+mod whole;
 pub mod wire;
 
 #[cfg(test)]

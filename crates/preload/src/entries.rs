@@ -7,18 +7,20 @@ mod arrivals;
 mod before;
 pub mod data;
 mod descriptors;
+mod jumps;
 mod numbers;
 mod position;
 mod stat;
 mod streams;
 #[cfg(test)]
 mod tests;
+mod threads;
 mod transfer;
 mod vectors;
 
 use std::ffi::c_int;
 
-use crate::{inside, ours, table};
+use crate::{ours, table};
 
 /// A function that stands in for the C library's of the same name and of each `= name`.
 macro_rules! entry {
@@ -42,7 +44,7 @@ use entry;
 
 /// `fd` was just given out by the kernel: what stood under its number is gone, whoever closed it (LD3).
 fn arrived(fd: c_int) -> c_int {
-    if fd >= 0 && inside::is() {
+    if fd >= 0 && ours::is_making() {
         return ours::adopt(fd);
     }
     drop(table::take(fd));

@@ -22,9 +22,8 @@ use ferrite_fs::Ino;
 use ferrite_fs::direct::{Access, Lease};
 use ferrite_medium::{Pin, pin, wait_for_pins};
 
-use crate::inside;
-use crate::limit;
 use crate::mounts::Mount;
+use crate::{inside, limit, signals};
 use looks::Looks;
 use rest::Rest;
 
@@ -177,7 +176,7 @@ impl File {
         if len > limit::file_bytes() {
             return None;
         }
-        self.by(Need::Write, |lease| lease.resize(len))
+        signals::waiting(|| self.by(Need::Write, |lease| lease.resize(len)))
     }
 
     /// Everything written is durable, by whomever: while the right to write is ours the kernel has nothing dirty.
@@ -279,7 +278,7 @@ impl File {
         let is_to_ask = |need: Need| need < Need::Append || self.append_rest.is_over(now_ns);
         let Some(session) = self.mount.session(now_ns) else { return false };
         for (need, access) in wanted.iter().filter(|(need, _)| is_to_ask(*need)) {
-            let lease = (0..TRIES).find_map(|_| session.lease(Ino(self.ino), *access).ok());
+            let lease = signals::waiting(|| (0..TRIES).find_map(|_| session.lease(Ino(self.ino), *access).ok()));
             if let Some(lease) = lease {
                 let held = Box::new(Held { lease, good_for: AtomicU8::new(*need as u8), since_ns: now_ns });
                 self.lease.store(Box::into_raw(held), Ordering::Release);
@@ -300,7 +299,7 @@ impl File {
         if !held.is_null() && pin().seat().is_some() {
             wait_for_pins();
             // SAFETY: it was made by Box::into_raw, and whoever was using it has let go.
-            drop(unsafe { Box::from_raw(held) });
+            signals::waiting(|| drop(unsafe { Box::from_raw(held) }));
         }
     }
 

@@ -33,8 +33,10 @@ pub fn begin() {
 }
 
 extern "C" fn prepare() {
-    let Some(inside) = inside::enter() else { return };
+    let inside = inside::enter();
+    // By a handler too, whatever it interrupted: nothing is waited for.
     surrender_all(|_| true);
+    let Some(inside) = inside else { return };
     tracked::freeze();
     FORKING.set(Some(ManuallyDrop::new(inside)));
 }
@@ -70,31 +72,31 @@ pub fn surrender_all(which: impl Fn(c_int) -> bool) {
 
 /// A program is about to be started with the descriptors that are not closed by that.
 pub fn before_start() {
-    if let Some(_inside) = inside::enter() {
-        surrender_all(is_inherited);
-    }
+    let _inside = inside::enter();
+    surrender_all(is_inherited);
 }
 
 /// Somebody is about to be made who has all descriptors.
 pub fn before_copy() {
-    if let Some(_inside) = inside::enter() {
-        surrender_all(|_| true);
-    }
+    let _inside = inside::enter();
+    surrender_all(|_| true);
 }
 
 /// This process shares its memory and not its descriptors from now on: nothing is done directly any more.
 pub fn before_split() {
-    before_copy();
     inside::turn_off();
-    if let Some(_inside) = inside::enter() {
-        table::all().for_each(|(fd, _)| drop(table::take(fd)));
+    for (fd, description) in table::all() {
+        description.surrender(fd);
+        drop(description);
+        drop(table::take(fd));
     }
 }
 
 /// This process is about to become another program, which finds the offsets in the kernel; it may stay what it is.
 pub fn before_exec() {
-    if let Some(_inside) = inside::enter() {
-        table::all().for_each(|(fd, description)| description.show(fd));
+    let inside = inside::enter();
+    table::all().for_each(|(fd, description)| description.show(fd));
+    if inside.is_some() {
         tracked::end_all();
     }
 }

@@ -1,11 +1,11 @@
-//! Whether this thread is in here already (LD5): then it was called by a signal handler, or by what we call ourselves.
+//! Whether this thread is in here already (LD5): then it was called by what we call ourselves.
 
 use std::cell::Cell;
 use std::ffi::c_int;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::{real, table};
+use crate::{real, signals, table};
 
 thread_local! {
     static INSIDE: Cell<bool> = const { Cell::new(false) };
@@ -14,9 +14,12 @@ thread_local! {
 /// Nothing is done directly any more: this process shares what it has with another in a way that cannot be followed.
 static OFF: AtomicBool = AtomicBool::new(false);
 
-/// This thread is in here until it is dropped; the program's `errno` is then as it was.
+/// This thread is in here until it is dropped; the program's `errno` is then as it was. Who cancels it waits for that:
+/// what it has here it must let go of.
 pub struct Inside {
     errno: c_int,
+    cancels: c_int,
+    signals: libc::sigset_t,
     _own_thread: PhantomData<*const ()>,
 }
 
@@ -25,7 +28,8 @@ pub fn enter() -> Option<Inside> {
     if INSIDE.replace(true) {
         return None;
     }
-    Some(Inside { errno: real::errno(), _own_thread: PhantomData })
+    let (errno, cancels, signals) = (real::errno(), real::hold_cancels(), signals::hold());
+    Some(Inside { errno, cancels, signals, _own_thread: PhantomData })
 }
 
 pub fn is() -> bool {
@@ -42,7 +46,9 @@ pub fn turn_off() {
 
 impl Drop for Inside {
     fn drop(&mut self) {
+        real::let_cancels(self.cancels);
         real::set_errno(self.errno);
         INSIDE.set(false);
+        signals::let_go(&self.signals);
     }
 }

@@ -19,8 +19,9 @@
 //!   the entry away first, and whatever gives a new one out takes away what still stands under its number.
 //! - LD4. A data call on a leased file takes no lock, makes no system call (but for standard input, output and error, and
 //!   where others have the descriptor, whose flags are then asked for) and allocates nothing.
-//! - LD5. A call that comes while this thread is in here (from a signal handler, or from what we call) goes to the
-//!   kernel as it is: nothing here waits for what its own thread holds.
+//! - LD5. A call that comes while this thread is in here, from what we call, goes to the kernel as it is: nothing here waits
+//!   for what its own thread holds. No signal's handler comes meanwhile, and nobody cancels the thread. A handler that
+//!   interrupts what needs no lock may do anything.
 //! - LD6. A child made by fork, however it is made, knows nothing of its parent's files but which of them are mapped: the
 //!   table's memory is wiped.
 //! - LD7. Before the kernel does something by the size of a file of ours it is made to ask for that size: by itself it asks
@@ -45,6 +46,7 @@ mod lock;
 mod mounts;
 mod ours;
 mod real;
+mod signals;
 mod table;
 mod tally;
 mod tracked;

@@ -9,7 +9,7 @@ use ferrite_fs::direct::{Session, read_mount_source, settle, unescaped};
 use ferrite_medium::stamp_ns;
 use parking_lot::Mutex;
 
-use crate::{real, tally};
+use crate::{ours, real, tally};
 
 /// The kind of our mounts, as the kernel lists them.
 const KIND: &[u8] = b"fuse.ferrite";
@@ -41,7 +41,8 @@ impl Mount {
             *session = None;
         }
         if session.is_none() && now_ns >= self.ask_at_ns.load(Ordering::Relaxed) {
-            let begun = Session::connect(&self.pool, &self.name, Arc::new(time)).inspect_err(|_| tally::refused()).ok();
+            let begun = ours::making(|| Session::connect(&self.pool, &self.name, Arc::new(time)));
+            let begun = begun.inspect_err(|_| tally::refused()).ok();
             let is_strange = begun.as_ref().is_some_and(|begun| begun.device() != Some(self.device));
             let ask_at_ns = if is_strange { u64::MAX } else { now_ns + REST_NS };
             self.ask_at_ns.store(ask_at_ns, Ordering::Relaxed);
@@ -52,7 +53,7 @@ impl Mount {
 
     /// Has all that was written to it made durable, by who serves it.
     pub fn settle(&self) -> Option<()> {
-        settle(&self.pool, &self.name).ok()
+        ours::making(|| settle(&self.pool, &self.name)).ok()
     }
 
     /// Ends the session, whose leases were given back.
@@ -97,7 +98,7 @@ pub fn settle_all() {
     let listed = real::contents(c"/proc/self/mountinfo").unwrap_or_default();
     for (_, pool, name) in listed.split(|byte| *byte == b'\n').filter_map(ours) {
         // sync(2) tells nobody.
-        let _ = settle(&pool, &name);
+        let _ = ours::making(|| settle(&pool, &name));
     }
 }
 

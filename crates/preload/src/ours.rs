@@ -4,10 +4,11 @@
 //! Unsafe because descriptors are moved and closed by number.
 #![allow(unsafe_code)]
 
+use std::cell::Cell;
 use std::ffi::{c_int, c_uint};
 use std::sync::atomic::{AtomicI32, Ordering};
 
-use crate::real;
+use crate::{real, signals};
 
 const MOST: usize = 256;
 const NONE: c_int = -1;
@@ -15,6 +16,23 @@ const NONE: c_int = -1;
 /// None is below it.
 static LOWEST: AtomicI32 = AtomicI32::new(c_int::MAX);
 static OURS: [AtomicI32; MOST] = [const { AtomicI32::new(NONE) }; MOST];
+
+thread_local! {
+    static MAKING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// `work`, which makes descriptors for us, by a thread that is inside: no handler of the program's makes one meanwhile.
+pub fn making<T>(work: impl FnOnce() -> T) -> T {
+    let was_making = MAKING.replace(true);
+    let done = signals::waiting(work);
+    MAKING.set(was_making);
+    done
+}
+
+/// Whether what this thread makes is ours.
+pub fn is_making() -> bool {
+    MAKING.get()
+}
 
 /// How many numbers below the limit are taken first.
 const ROOM: libc::rlim_t = 128;

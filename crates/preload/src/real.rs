@@ -6,7 +6,9 @@
 use std::ffi::{CStr, c_char, c_int, c_long, c_uint, c_ulong, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use libc::{FILE, iovec, mode_t, msghdr, off_t, rlimit, size_t, sockaddr, socklen_t, ssize_t, stat};
+use libc::{
+    FILE, iovec, mode_t, msghdr, off_t, pthread_attr_t, pthread_t, rlimit, size_t, sockaddr, socklen_t, ssize_t, stat,
+};
 
 /// The next function of a name, looked up when it is first called.
 pub struct Next {
@@ -71,6 +73,22 @@ pub fn set_errno(error: c_int) {
 pub fn errno() -> c_int {
     // SAFETY: as above.
     unsafe { *libc::__errno_location() }
+}
+
+/// `PTHREAD_CANCEL_DISABLE`.
+const NO_CANCELS: c_int = 1;
+
+/// Nobody ends this thread by `pthread_cancel` until [`let_cancels`] is given what this returns.
+pub fn hold_cancels() -> c_int {
+    let mut before = 0;
+    // SAFETY: the C library writes to a live value.
+    unsafe { pthread_setcancelstate(NO_CANCELS, &raw mut before) };
+    before
+}
+
+pub fn let_cancels(before: c_int) {
+    // SAFETY: null where what was before is not asked for.
+    unsafe { pthread_setcancelstate(before, std::ptr::null_mut()) };
 }
 
 macro_rules! next {
@@ -139,10 +157,13 @@ next! {
     fn popen(command: *const c_char, mode: *const c_char) -> *mut FILE;
     fn tmpfile() -> *mut FILE;
     fn _Fork() -> c_int;
+    fn pthread_create(thread: *mut pthread_t, how: *const pthread_attr_t, begin: *mut c_void, a: *mut c_void) -> c_int;
+    fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
     fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int;
     fn socketpair(domain: c_int, kind: c_int, protocol: c_int, pair: *mut c_int) -> c_int;
     fn accept(fd: c_int, address: *mut sockaddr, len: *mut socklen_t) -> c_int;
     fn accept4(fd: c_int, address: *mut sockaddr, len: *mut socklen_t, flags: c_int) -> c_int;
+    fn getsockopt(fd: c_int, level: c_int, option: c_int, value: *mut c_void, len: *mut socklen_t) -> c_int;
     fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t;
     fn pipe(pair: *mut c_int) -> c_int;
     fn pipe2(pair: *mut c_int, flags: c_int) -> c_int;
@@ -163,7 +184,6 @@ next! {
 ///
 /// # Safety
 /// As for the system call.
-    fn getsockopt(fd: c_int, level: c_int, option: c_int, value: *mut c_void, len: *mut socklen_t) -> c_int;
 pub unsafe fn syscall(number: c_long, arguments: [c_long; 6]) -> c_long {
     static NEXT: Next = Next::new("syscall\0");
     let [a, b, c, d, e, f] = arguments;

@@ -47,21 +47,27 @@ pub fn open(fd: c_int, flags: c_int) {
     if !table::has_room(fd) || table::STANDARD.contains(&fd) || flags & KERNELS != 0 || inside::is_off() {
         return;
     }
-    if let Some(_inside) = inside::enter()
-        && let Some((_, file)) = find(fd)
+    let errno = real::errno();
+    // Most files are none of ours, which costs no more than to ask.
+    let found = asked(fd).filter(may_be_ours);
+    real::set_errno(errno);
+    if let Some(found) = found
+        && let Some(_inside) = inside::enter()
+        && let Some((_, file)) = find(&found)
     {
         table::put(fd, Arc::new(Description::new(file, flags)));
     }
 }
 
-/// The file that `fd` stands for, if it is a regular one on a mount of ours.
-fn find(fd: c_int) -> Option<(Id, Arc<File>)> {
-    let found = asked(fd)?;
-    if u32::from(found.stx_mode) & libc::S_IFMT != libc::S_IFREG {
-        return None;
-    }
+fn may_be_ours(found: &libc::statx) -> bool {
+    let is_regular = u32::from(found.stx_mode) & libc::S_IFMT == libc::S_IFREG;
+    is_regular && found.stx_dev_major == 0 && found.stx_mask & MOUNT != 0
+}
+
+/// The file of which that was found, if it is on a mount of ours.
+fn find(found: &libc::statx) -> Option<(Id, Arc<File>)> {
     let known = &mut *KNOWN.lock();
-    let mount = known.mount(&found)?;
+    let mount = known.mount(found)?;
     known.sweep();
     let id = (found.stx_mnt_id, found.stx_ino);
     let file = known.files.entry(id).or_default();
@@ -137,7 +143,7 @@ pub fn map(fd: c_int) {
         return;
     }
     if let Some(_inside) = inside::enter()
-        && let Some((id, file)) = find(fd)
+        && let Some((id, file)) = asked(fd).filter(may_be_ours).and_then(|found| find(&found))
     {
         KNOWN.lock().mapped.insert(id);
         file.map();

@@ -4,6 +4,8 @@ use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
+use ferrite_medium::end_foreign_pin;
+
 use super::board::SEATS;
 use super::client::Session;
 
@@ -20,6 +22,8 @@ impl Drop for Seat {
         LAST.set(0);
         // Where the session is gone so is its seat; a void one may be a parent process's, whose words are not here.
         if let Some(session) = self.session.upgrade().filter(|session| !session.is_void()) {
+            // A signal handler may have ended the thread while it was pinned.
+            end_foreign_pin(session.board().pin(self.seat));
             session.board().seated(self.seat).store(0, Ordering::Release);
         }
     }
@@ -29,6 +33,18 @@ thread_local! {
     static SEATED: RefCell<Vec<Seat>> = const { RefCell::new(Vec::new()) };
     /// The seat of this thread that was asked for last, and of which session: one word, for a signal handler may ask too.
     static LAST: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Ends the calling thread's pins where nobody drops them: a handler of a signal is about to jump out of what pinned.
+pub fn end_pins_of_thread() {
+    let end = |seats: &RefCell<Vec<Seat>>| {
+        let seats = seats.try_borrow().ok()?;
+        let session = |seat: &Seat| Some((seat.session.upgrade().filter(|session| !session.is_void())?, seat.seat));
+        seats.iter().filter_map(session).for_each(|(session, seat)| end_foreign_pin(session.board().pin(seat)));
+        Some(())
+    };
+    // Where the thread sits down or ends it is not pinned.
+    let _ = SEATED.try_with(end);
 }
 
 /// A number for a session of this process.

@@ -13,6 +13,7 @@ use super::address::Address;
 use super::channel::{Channel, Frame};
 use super::patience::Patience;
 use super::process::own_uid;
+use super::whole::Whole;
 use super::wire::{FDS_MAX, Message, PROTOCOL, Progress};
 use super::{Error, Holder, PidFd, Result, socket};
 
@@ -121,6 +122,7 @@ impl Client {
             return Err(Error::Died);
         }
         self.broken = true;
+        let _whole = Whole::begin();
         let answer = self.exchange(&Message::Call { request, fds: fds.len() }, fds, on_progress);
         self.broken = !matches!(answer, Ok(_) | Err(Error::Failed(_) | Error::Lost { .. }));
         if self.broken {

@@ -115,6 +115,7 @@ before! {
     pidfd_spawnp: spawn;
     clone: make_copy;
     unshare: split;
+    pthread_cancel: cancel;
 }
 
 /// In the place of a function that the C library does not have.
@@ -140,7 +141,6 @@ fn show(passed: &Passed) {
     }
 }
 
-/// How many bytes there are to read counts from the offset.
 /// The size says whether a limit is in the way.
 fn tell(passed: &Passed) {
     tell_size_of(passed.fd(0));
@@ -153,6 +153,7 @@ pub fn tell_size_of(fd: c_int) {
     }
 }
 
+/// How many bytes there are to read counts from the offset.
 fn control(passed: &Passed) {
     if passed.0[1] == libc::FIONREAD as usize {
         show(passed);
@@ -225,6 +226,11 @@ pub fn clone_with(flags: c_int) {
         (true, false) => forks::before_split(),
         (false, _) => forks::before_copy(),
     }
+}
+
+/// A thread is ended in its next call of the kernel, and would make none.
+fn cancel(_: &Passed) {
+    forks::before_split();
 }
 
 fn split(passed: &Passed) {

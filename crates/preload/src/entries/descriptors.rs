@@ -113,10 +113,9 @@ entry! { closefrom, (first: c_int) -> () {
 /// `copy` was just made of `fd`: they share a description.
 fn copied(fd: c_int, copy: c_int) -> c_int {
     let copy = arrived(copy);
-    if copy < 0 || inside::is() {
-        return copy;
-    }
-    if let Some(it) = table::held(fd) {
+    if copy >= 0
+        && let Some(it) = table::held(fd)
+    {
         share(&it, copy);
     }
     copy

@@ -1,0 +1,78 @@
+//! Signals, which are held off while a thread is in here: a handler could open, fork or jump away in the middle of what it
+//! interrupted, and wait for a lock that its own thread has.
+//!
+//! Unsafe because the C library fills sets of ours.
+#![allow(unsafe_code)]
+
+use std::cell::Cell;
+use std::ffi::c_int;
+use std::mem::MaybeUninit;
+use std::ptr;
+
+use libc::sigset_t;
+
+/// What a thread does itself; held off it would end the program.
+const FAULTS: [c_int; 4] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL];
+/// What people end programs by.
+const ENDS: [c_int; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
+
+thread_local! {
+    /// Which of [`ENDS`] are held off by us alone, a bit each.
+    static OURS: Cell<u8> = const { Cell::new(0) };
+}
+
+/// Holds all off that can be; what was before.
+pub fn hold() -> sigset_t {
+    let mut all = MaybeUninit::uninit();
+    // SAFETY: the set is filled first.
+    let all = unsafe {
+        libc::sigfillset(all.as_mut_ptr());
+        FAULTS.iter().for_each(|fault| _ = libc::sigdelset(all.as_mut_ptr(), *fault));
+        all.assume_init()
+    };
+    let before = change(libc::SIG_BLOCK, &all);
+    // SAFETY: a set that was filled.
+    let is_ours = |signal| unsafe { libc::sigismember(&raw const before, signal) } == 0;
+    OURS.set(ENDS.iter().rev().fold(0, |bits, signal| bits << 1 | u8::from(is_ours(*signal))));
+    before
+}
+
+/// What was before [`hold`].
+pub fn let_go(before: &sigset_t) {
+    OURS.set(0);
+    change(libc::SIG_SETMASK, before);
+}
+
+/// `work`, which waits for an owner, who may be stopped: what ends the program without a handler comes through.
+pub fn waiting<T>(work: impl FnOnce() -> T) -> T {
+    let before = change(libc::SIG_UNBLOCK, &ending());
+    let done = work();
+    change(libc::SIG_SETMASK, &before);
+    done
+}
+
+fn ending() -> sigset_t {
+    let mut ending = MaybeUninit::uninit();
+    // SAFETY: the set is filled first; what is asked for is written to a live value, for which all zeros are valid.
+    unsafe {
+        libc::sigemptyset(ending.as_mut_ptr());
+        for (_, signal) in ENDS.into_iter().enumerate().filter(|(bit, _)| OURS.get() >> bit & 1 == 1) {
+            let mut action = MaybeUninit::<libc::sigaction>::zeroed();
+            let is_told = libc::sigaction(signal, ptr::null(), action.as_mut_ptr()) == 0;
+            if is_told && action.assume_init().sa_sigaction == libc::SIG_DFL {
+                libc::sigaddset(ending.as_mut_ptr(), signal);
+            }
+        }
+        ending.assume_init()
+    }
+}
+
+fn change(how: c_int, set: &sigset_t) -> sigset_t {
+    let mut before = MaybeUninit::uninit();
+    // SAFETY: two sets, one to be read and one to be filled, and a call that cannot fail.
+    unsafe {
+        libc::sigemptyset(before.as_mut_ptr());
+        libc::pthread_sigmask(how, set, before.as_mut_ptr());
+        before.assume_init()
+    }
+}
