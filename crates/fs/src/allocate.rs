@@ -47,7 +47,10 @@ impl FileSystem {
         match how {
             Allocate::Punch => self.punch(&mut inode, range)?,
             Allocate::Grow | Allocate::KeepSize => {
-                self.give_pages(&mut inode, range.clone())?;
+                if let Err(why) = self.give_pages(&mut inode, range.clone()) {
+                    self.take_back_behind(ino, size)?;
+                    return Err(why);
+                }
                 if how == Allocate::Grow && range.end > size {
                     self.zero_bytes(&inode, size..range.end)?;
                     self.settle()?;
@@ -69,6 +72,19 @@ impl FileSystem {
         let change = Change::new(self);
         self.commit_head(change, &mut inode)?;
         self.note_growth(ino, size..inode.size());
+        Ok(())
+    }
+
+    /// Takes the pages behind byte `end`, where the file ends, that were given before there were no more; not from a file
+    /// that has kept some there.
+    fn take_back_behind(&self, ino: Ino, end: u64) -> Result<()> {
+        let mut inode = self.load_regular(ino)?;
+        let mut is_done = inode.head.flags & KEEPS_PAGES != 0;
+        while !is_done {
+            let mut change = Change::new(self);
+            is_done = self.trim(&mut change, &mut inode, end.div_ceil(PAGE))?;
+            self.commit_head(change, &mut inode)?;
+        }
         Ok(())
     }
 

@@ -265,6 +265,28 @@ fn names_of_attributes_that_no_file_has_are_refused() {
     assert_eq!(fs.xattrs(ino).expect("listed").len(), 3);
 }
 
+/// Who asks for more than there is leaves others what there is.
+#[test]
+fn space_that_cannot_be_given_is_not_kept() {
+    let fs = new_fs();
+    let (one, other) = (file(&fs, "one"), file(&fs, "other"));
+    fs.write(one, 0, &[7; 5000]).expect("room");
+    let before = (fs.getattr(one).expect("there"), fs.statfs().free_bytes);
+    for how in [Allocate::Grow, Allocate::KeepSize] {
+        let refused = fs.allocate(one, 0..1 << 40, how);
+        assert!(matches!(refused, Err(Error::NoSpace)), "{refused:?}");
+        let attr = fs.getattr(one).expect("there");
+        // Its index may be a page deeper for each time.
+        let more = attr.allocated_bytes - before.0.allocated_bytes;
+        assert!(attr.size == before.0.size && more <= 4 * 4096, "{how:?}: {more}");
+    }
+    settle(&fs);
+    assert_eq!(fs.write(other, 0, &vec![1; 4 << 20]).expect("room for others"), 4 << 20);
+    assert_eq!(content(&fs, one).expect("it reads"), [7; 5000]);
+    assert!(fs.statfs().free_bytes + (5 << 20) >= before.1);
+    assert_sound(&fs);
+}
+
 #[test]
 fn a_full_file_system_says_so_and_can_still_delete() {
     let fs = new_fs();
