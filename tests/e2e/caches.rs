@@ -55,6 +55,30 @@ fn every_form_of_the_same_accesses_gives_the_same_figures() {
     assert_eq!(figures(&lackey), figures(&compact));
 }
 
+/// What a trace tells of instructions is kept by one compact form, and left out by the other.
+#[test]
+fn the_program_counter_comes_through_a_conversion() {
+    let folder = folder(true);
+    let path = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
+    let (lackey, signed, plain) = (path("lackey"), path("signed"), path("plain"));
+    let access = |n: u32| match n % 4 {
+        0 => format!("I  {:x},4\n S {:x},8\n", 0x40_1000 + 4 * (n % 3), 0x100_0000 + n / 4 % 1500 * 128),
+        _ => format!("I  {:x},4\n L {:x},8\n", 0x40_2000 + 4 * (n % 5), 0x100_0040 + n * 128),
+    };
+    fs::write(&lackey, (0..120_000).map(access).collect::<String>()).expect("written");
+    run(ferrite().args(["sim", "convert", &lackey, &signed, "--as", "compact-pc"]));
+    run(ferrite().args(["sim", "convert", &signed, &plain, "--as", "compact"]));
+    let policies = |trace: &str, format: &[&str]| {
+        let command = ["sim", "llc", "--llc", "64K:16", "--l1", "4K:2", "--policy", "lru", "--policy", "worth"];
+        let report = told(&[&command[..], format, &["--trace", trace]].concat());
+        let writebacks = |at: usize| report["policies"][at]["writebacks"].as_u64().expect("a number");
+        (writebacks(0), writebacks(1))
+    };
+    let (known, unknown) = (policies(&signed, &[]), policies(&plain, &["--format", "compact"]));
+    assert_eq!(policies(&lackey, &[]), known);
+    assert_eq!(known.0, unknown.0, "LRU makes no use of it");
+}
+
 #[test]
 fn wrong_traces_and_wrong_words_are_told() {
     let folder = folder(true);
@@ -87,7 +111,7 @@ fn a_recorded_program_is_simulated_and_kept() {
         run(ferrite().args(["sim", "llc", "--json", "--llc", "64K:16", "--save", &kept, "sort", "-n", &numbers]));
     let live: Value = serde_json::from_str(&live).expect("JSON");
     assert!(live["accesses"].as_u64() > Some(1_000_000), "{live}");
-    let again = told(&["sim", "llc", "--llc", "64K:16", "--filtered", "--format", "compact", "--trace", &kept]);
+    let again = told(&["sim", "llc", "--llc", "64K:16", "--filtered", "--trace", &kept]);
     assert_eq!((&live["policies"], &live["bound"]), (&again["policies"], &again["bound"]));
 }
 

@@ -33,7 +33,7 @@ mod writes;
 pub use bank::{Bank, Counts, Traffic};
 pub use bound::Bound;
 pub use event::Event;
-pub use l1::L1;
+pub use l1::{L1, signature};
 pub use set::{Narrow, Rank, Set, Wide, least_recent, ones};
 pub use shape::{Shape, WAYS_MAX};
 pub use study::{Choice, End, Figures, Least, Model, Numbers, Report, Seen, Study};

@@ -8,8 +8,12 @@
 //! | `drmemtrace` | DynamoRIO's `view` tool | `.. 4711 write 8 byte(s) @ 0x7ffd.. by PC ..` |
 //! | `ramulator` | Ramulator's CPU traces | `7 20734016 20841280` |
 //! | `compact` | `ferrite sim` | words of 8 bytes, little-endian: `line << 1 \| write` |
+//! | `compact-pc` | `ferrite sim` | the 8 bytes `1ferrite`, then such words, each with a byte behind it: the signature |
 //!
-//! In the compact form the top byte names the core where there are several.
+//! In the compact forms the top byte of a word names the core where there are several.
+//!
+//! A signature stands for the program counter: see [`Access::new`]. Lackey's and Dinero's traces tell it where they have
+//! the instructions' fetches, ChampSim's and drmemtrace's always, Ramulator's and plain compact ones never.
 
 mod ahead;
 mod champsim;
@@ -25,10 +29,11 @@ mod tests;
 mod text;
 
 pub use ahead::Ahead;
-pub use compact::{Writer, pack};
+pub use compact::{Packing, Writer, pack};
 pub use form::Form;
 pub use source::{Filter, Filtered, First, Source};
 
+use crate::cache::signature;
 use crate::{Input, Result};
 
 /// What an access does.
@@ -53,12 +58,22 @@ pub struct Access {
     pub core: u16,
     /// What it does.
     pub kind: Kind,
+    /// A hash of the instruction.
+    pub signature: u8,
 }
 
 impl Access {
-    /// One by the first core.
+    /// One by the first core, and by nobody knows which instruction: it has the signature of its region of memory. That
+    /// of a fetch is a hash of where in its page the instruction is.
     pub fn new(kind: Kind, address: u64, bytes: u32) -> Self {
-        Self { address, bytes, core: 0, kind }
+        let signature = if kind == Kind::Fetch { signature(address) } else { region(address) };
+        Self { address, bytes, core: 0, kind, signature }
+    }
+
+    /// The same by the instruction at `counter`.
+    #[must_use]
+    pub fn by(self, counter: u64) -> Self {
+        Self { signature: signature(counter), ..self }
     }
 
     /// The lines that it touches.
@@ -69,6 +84,12 @@ impl Access {
     }
 }
 
+/// A hash of the 512 KiB in which an address is.
+#[inline]
+fn region(address: u64) -> u8 {
+    ((address >> 19).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8
+}
+
 /// Accesses, some at a time.
 pub trait Reader: Send {
     /// Puts the next ones behind those in `into`; whether there may be more.
@@ -77,7 +98,7 @@ pub trait Reader: Send {
     /// What is wrong with the trace, and where. What came before it is in `into`.
     fn read(&mut self, into: &mut Vec<Access>) -> Result<bool>;
 
-    /// The next ones as they stand in a trace of the compact form; `None` of every other form.
+    /// The next ones as they stand in a trace of a compact form; `None` of every other form.
     ///
     /// # Errors
     /// As [`Reader::read`]; what came before was given by an earlier call.
@@ -86,11 +107,13 @@ pub trait Reader: Send {
     }
 }
 
-/// Accesses in the compact form.
+/// Accesses in one of the compact forms.
 #[derive(Clone, Copy, Debug)]
 pub struct Words<'a> {
-    /// Words of eight bytes, little-endian, none beyond all memory.
+    /// Words of eight bytes, little-endian, none beyond all memory, each with its signature behind it if it has one.
     pub bytes: &'a [u8],
+    /// Whether they have.
+    pub have_signatures: bool,
     /// Cores that their top bytes name, if there are several.
     pub cores: u16,
     /// Base-two logarithm of the bytes of a line.
@@ -99,14 +122,44 @@ pub struct Words<'a> {
     pub more: bool,
 }
 
+/// One of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Word {
+    /// Who accesses.
+    pub core: u16,
+    /// What.
+    pub line: u64,
+    /// Whether it is written.
+    pub is_write: bool,
+    /// See [`Access::new`].
+    pub signature: u8,
+}
+
 impl Words<'_> {
-    /// Each as its core, its line, and whether it writes.
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.bytes.len() / compact::bytes_of(self.have_signatures)
+    }
+
+    /// Gives each to `to`.
     #[inline]
-    pub fn iter(&self) -> impl Iterator<Item = (u16, u64, bool)> + '_ {
-        self.bytes.chunks_exact(8).map(|word| {
-            let (core, word) = compact::split(compact::word(word), self.cores, self.line_bits);
-            (core, word >> 1, word & 1 != 0)
-        })
+    pub fn each(&self, mut to: impl FnMut(Word)) {
+        if self.have_signatures {
+            self.bytes.as_chunks::<9>().0.iter().for_each(|bytes| to(self.word(bytes, |_| bytes[8])));
+        } else {
+            self.bytes
+                .as_chunks::<8>()
+                .0
+                .iter()
+                .for_each(|bytes| to(self.word(bytes, |line| region(line << self.line_bits))));
+        }
+    }
+
+    #[inline]
+    fn word(&self, bytes: &[u8], signature: impl FnOnce(u64) -> u8) -> Word {
+        let (core, word) = compact::split(compact::word(bytes), self.cores, self.line_bits);
+        let line = word >> 1;
+        Word { core, line, is_write: word & 1 != 0, signature: signature(line) }
     }
 }
 
@@ -131,11 +184,12 @@ pub fn open(mut input: Input, reading: Reading) -> Result<Box<dyn Reader>> {
         None => Form::of(&mut input)?,
     };
     Ok(match form {
-        Form::Lackey => Box::new(text::Lines::new(input, lackey::parse)),
-        Form::Din => Box::new(text::Lines::new(input, din::parse)),
+        Form::Lackey => Box::new(text::Lines::new(input, text::after_fetches(lackey::parse))),
+        Form::Din => Box::new(text::Lines::new(input, text::after_fetches(din::parse))),
         Form::Ramulator => Box::new(text::Lines::new(input, ramulator::parse)),
         Form::Drmemtrace => Box::new(text::Lines::new(input, drmemtrace::parser(reading.cores))),
         Form::Champsim => Box::new(champsim::Records::new(input)),
         Form::Compact => Box::new(compact::Packed::new(input, reading)),
+        Form::CompactPc => Box::new(compact::Packed::with_signatures(input, reading)?),
     })
 }

@@ -38,7 +38,7 @@ macro_rules! target {
 }
 
 /// Every target.
-pub const TARGETS: [Target; 24] = [
+pub const TARGETS: [Target; 25] = [
     target!("superblock", superblock),
     target!("record", record),
     target!("tags", tags),
@@ -56,6 +56,7 @@ pub const TARGETS: [Target; 24] = [
     target!("trace_drmemtrace", trace, Some(Form::Drmemtrace)),
     target!("trace_ramulator", trace, Some(Form::Ramulator)),
     target!("trace_compact", trace, Some(Form::Compact)),
+    target!("trace_compact_pc", trace, Some(Form::CompactPc)),
     target!("block_trace", block_trace, None),
     target!("block_trace_plain", block_trace, Some(Format::Plain)),
     target!("block_trace_disksim", block_trace, Some(Format::DiskSim)),

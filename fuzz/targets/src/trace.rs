@@ -4,7 +4,7 @@ use std::io::Cursor;
 use std::path::Path;
 
 use ferrite_sim::cache::{Numbers, Shape, Study};
-use ferrite_sim::trace::{self, Filter, First, Form, Reading, Source};
+use ferrite_sim::trace::{self, Filter, First, Form, Packing, Reading, Source};
 use ferrite_sim::{Error, Input};
 
 const PATH: &str = "fuzz";
@@ -54,7 +54,8 @@ fn simulate(events: &[ferrite_sim::cache::Event]) {
 pub fn seeds(form: Option<Form>) -> Vec<Vec<u8>> {
     let Some(form) = form else {
         let every = Form::ALL.into_iter().flat_map(|(_, form)| seeds(Some(form)));
-        return every.chain([packed(), zipped(b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\x03")]).collect();
+        let packed = [Packing::Words, Packing::Signatures].map(packed);
+        return every.chain(packed).chain([zipped(b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\x03")]).collect();
     };
     let texts: &[&str] = match form {
         Form::Lackey => &[
@@ -69,6 +70,9 @@ pub fn seeds(form: Option<Form>) -> Vec<Vec<u8>> {
         ],
         Form::Champsim => return vec![words(&[0x40_1000, 0, 0x7fff_0040, 0, 0x7fff_0080, 0x7fff_1000, 0, 0])],
         Form::Compact => return vec![words(&[0x40, 0x81, 0x1_0000, 0x40]), words(&[1 << 56 | 0x81, 2 << 56 | 0x40])],
+        Form::CompactPc => {
+            return vec![signed(&[0x40, 0x81, 0x1_0000, 0x40]), signed(&[1 << 56 | 0x81, 2 << 56 | 0x40])];
+        }
     };
     texts.iter().map(|text| text.as_bytes().to_vec()).collect()
 }
@@ -77,10 +81,15 @@ fn words(words: &[u64]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// The compact form, in zstd.
-fn packed() -> Vec<u8> {
-    let mut writer = trace::Writer::new(Vec::new(), PATH).expect("it can be made");
-    [64, 129, 1 << 20].iter().for_each(|word| writer.push(*word).expect("memory"));
+fn signed(words: &[u64]) -> Vec<u8> {
+    let records = words.iter().zip(5..).flat_map(|(word, signature)| word.to_le_bytes().into_iter().chain([signature]));
+    b"1ferrite".iter().copied().chain(records).collect()
+}
+
+/// A compact form, in zstd.
+fn packed(packing: Packing) -> Vec<u8> {
+    let mut writer = trace::Writer::new(Vec::new(), PATH, packing).expect("it can be made");
+    [64, 129, 1 << 20].iter().for_each(|word| writer.push(*word, 3).expect("memory"));
     writer.finish().expect("memory")
 }
 

@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 use std::sync::Mutex;
 
-use crate::l1::L1;
+use crate::l1::{L1, signature};
 use crate::pipe::Pipe;
 
 /// The first level of each core.
@@ -40,15 +40,16 @@ impl Core {
         Self { shape, data: L1::new(shape.sets, shape.ways), code, accesses: 0, events, pipe }
     }
 
-    /// An access at `address` of two to the `size` bytes, which is asked only where it matters.
+    /// An access at `address` by an instruction of this signature, of two to the `size` bytes, which is asked only where
+    /// it matters.
     #[inline]
-    pub fn access(&mut self, address: u64, is_write: bool, size: impl FnOnce() -> u32) {
+    pub fn access(&mut self, address: u64, is_write: bool, signature: u8, size: impl FnOnce() -> u32) {
         self.accesses += 1;
         let line = address >> self.shape.line_bits;
-        self.data.access(line, is_write, |event| self.events.push(event));
+        self.data.access(line, is_write, signature, |event| self.events.push(event));
         let mask = (1 << self.shape.line_bits) - 1;
         if (address & mask) + REACH > mask {
-            self.tail(address, is_write, 1 << size());
+            self.tail(address, is_write, signature, 1 << size());
         }
         if self.events.len() >= FRAME {
             self.send();
@@ -57,10 +58,10 @@ impl Core {
 
     /// The lines after the first, of an access that may reach into them.
     #[cold]
-    fn tail(&mut self, address: u64, is_write: bool, bytes: u64) {
+    fn tail(&mut self, address: u64, is_write: bool, signature: u8, bytes: u64) {
         let bits = self.shape.line_bits;
         for line in (address >> bits) + 1..=(address + bytes - 1) >> bits {
-            self.data.access(line, is_write, |event| self.events.push(event));
+            self.data.access(line, is_write, signature, |event| self.events.push(event));
         }
     }
 
@@ -71,7 +72,8 @@ impl Core {
         self.accesses += 1;
         let (first, more) = (lines as u64 >> 1, lines as u64 & 1);
         for line in first..=first + more {
-            code.access(line, false, |event| self.events.push(event));
+            let signature = signature(line << self.shape.line_bits);
+            code.access(line, false, signature, |event| self.events.push(event));
         }
     }
 

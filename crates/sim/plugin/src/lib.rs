@@ -92,32 +92,33 @@ fn begin(words: &[String]) -> Result<(Shape, Mutex<Pipe>), String> {
 /// A block of the program was translated: asks to be told of its accesses.
 extern "C" fn translated(_: Id, block: *mut Block) {
     let Some((shape, _)) = RECORDING.get() else { return };
-    // SAFETY: the block is valid during this call, and `at` counts its instructions.
+    // SAFETY: the block is valid during this call, and `number` is below that of its instructions.
     unsafe {
-        for at in 0..qemu::qemu_plugin_tb_n_insns(block) {
-            let instruction = qemu::qemu_plugin_tb_get_insn(block, at);
+        for number in 0..qemu::qemu_plugin_tb_n_insns(block) {
+            let instruction = qemu::qemu_plugin_tb_get_insn(block, number);
+            let at = qemu::qemu_plugin_insn_vaddr(instruction);
             qemu::qemu_plugin_register_vcpu_mem_cb(
                 instruction,
                 accessed,
                 qemu::NO_REGISTERS,
                 qemu::READS_AND_WRITES,
-                null_mut(),
+                usize::from(l1::signature(at)) as *mut c_void,
             );
             if shape.instructions {
-                let (at, bytes) = (qemu::qemu_plugin_insn_vaddr(instruction), qemu::qemu_plugin_insn_size(instruction));
-                let lines = core::packed_lines(at, bytes as u64, shape.line_bits);
+                let bytes = qemu::qemu_plugin_insn_size(instruction) as u64;
+                let lines = core::packed_lines(at, bytes, shape.line_bits);
                 qemu::qemu_plugin_register_vcpu_insn_exec_cb(instruction, fetched, qemu::NO_REGISTERS, lines);
             }
         }
     }
 }
 
-/// An instruction accessed memory.
-extern "C" fn accessed(thread: u32, how: MemoryAccess, address: u64, _: *mut c_void) {
+/// An instruction of this signature accessed memory.
+extern "C" fn accessed(thread: u32, how: MemoryAccess, address: u64, signature: *mut c_void) {
     let Some(core) = core_of(thread) else { return };
     // SAFETY: `how` is what QEMU gave; the functions only look at it.
     let (is_write, size) = unsafe { (qemu::qemu_plugin_mem_is_store(how), || qemu::qemu_plugin_mem_size_shift(how)) };
-    core.access(address, is_write, size);
+    core.access(address, is_write, signature as usize as u8, size);
 }
 
 /// An instruction was fetched.

@@ -79,10 +79,11 @@ fn decode(record: &[u8], into: &mut Vec<Access>) -> std::result::Result<(), Stri
         return Err(format!("a branch is told by 0 or 1, not by {} and {}", record[8], record[9]));
     }
     let mut words = record.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes")));
-    into.push(Access::new(Kind::Fetch, words.next().unwrap_or_default(), BYTES));
+    let counter = words.next().unwrap_or_default();
+    into.push(Access::new(Kind::Fetch, counter, BYTES));
     let addresses: Vec<u64> = words.skip(1).collect();
-    let used =
-        |of: &[u64], kind| of.iter().filter(|at| **at != 0).map(move |at| Access::new(kind, *at, BYTES)).collect();
+    let access = |kind, address: &u64| Access::new(kind, *address, BYTES).by(counter);
+    let used = |of: &[u64], kind| of.iter().filter(|at| **at != 0).map(|at| access(kind, at)).collect();
     let (reads, writes): (Vec<_>, Vec<_>) = (used(&addresses[2..6], Kind::Read), used(&addresses[..2], Kind::Write));
     into.extend(reads.into_iter().chain(writes));
     Ok(())

@@ -1,11 +1,20 @@
-//! Our own form: a word of 8 bytes for each access, little-endian, `line << 1 | write`; where there are several cores
-//! the top byte names the one, in the place of ones or zeros that every address has there. Usually within zstd. A line
-//! beyond 2^64 bytes does not exist, and a word of one is wrong.
+//! Our own forms. The plain one is a word of 8 bytes for each access, little-endian, `line << 1 | write`; where there are
+//! several cores the top byte names the one, in the place of ones or zeros that every address has there. Usually within
+//! zstd. A line beyond 2^64 bytes does not exist, and a word of one is wrong.
+//!
+//! ```text
+//! with signatures:  [1ferrite]  then for each access  [word, 8 bytes] [signature, 1 byte]
+//! ```
+//!
+//! The first byte is the version. Read as a word, the head would be a line beyond all memory, or by one core of several a
+//! line at an address that no processor has.
 
-use std::io::Write;
+use std::io::{Read, Write};
 
 use super::champsim::chunk;
-use super::{Access, Kind, Reader, Reading, Words};
+use super::text::shown;
+use super::{Access, Kind, Reader, Reading, Word, Words};
+use crate::cache::Event;
 use crate::{Error, Input, Result};
 
 /// Where the core stands.
@@ -14,10 +23,19 @@ const CORE_SHIFT: u32 = 56;
 /// What is left beside it.
 const BESIDE: u64 = (1 << CORE_SHIFT) - 1;
 
+/// What a trace with signatures begins with.
+pub const HEAD: &[u8; 8] = b"1ferrite";
+
+/// Bytes of an access.
+pub const fn bytes_of(have_signatures: bool) -> usize {
+    8 + have_signatures as usize
+}
+
 /// Words of a trace.
 pub struct Packed {
     input: Input,
     reading: Reading,
+    have_signatures: bool,
     done: u64,
     chunk: Vec<u8>,
     /// What is wrong with the word behind those that were given.
@@ -25,29 +43,48 @@ pub struct Packed {
 }
 
 impl Packed {
-    /// None read yet.
+    /// None read yet, of words alone.
     pub fn new(input: Input, reading: Reading) -> Self {
-        Self { input, reading, done: 0, chunk: Vec::new(), wrong: None }
+        Self { input, reading, have_signatures: false, done: 0, chunk: Vec::new(), wrong: None }
+    }
+
+    /// The same of words with signatures; the head is read.
+    ///
+    /// # Errors
+    /// When it is none, or that of another version.
+    pub fn with_signatures(mut input: Input, reading: Reading) -> Result<Self> {
+        let mut head = Vec::new();
+        let read = (&mut input.bytes).take(HEAD.len() as u64).read_to_end(&mut head);
+        read.map_err(|error| Error::reading(&input.path, 0, error))?;
+        if head == HEAD {
+            return Ok(Self { have_signatures: true, ..Self::new(input, reading) });
+        }
+        if HEAD.starts_with(&head) {
+            return Err(Error::Truncated { file: input.path, line: 0, reason: "the head is cut".into() });
+        }
+        let head = shown(&head);
+        Err(Error::malformed(&input.path, 1, format!("{head} is no head of a trace with signatures, of version 1")))
     }
 
     fn next(&mut self) -> Result<Words<'_>> {
         if let Some(wrong) = self.wrong.take() {
             return Err(wrong);
         }
-        let mut more = chunk(&mut self.input, &mut self.chunk, self.done, 8)?;
+        let bytes = bytes_of(self.have_signatures);
+        let mut more = chunk(&mut self.input, &mut self.chunk, self.done, bytes)?;
         let Reading { cores, line_bits, .. } = self.reading;
         let line = |bytes| split(word(bytes), cores, line_bits).1 >> 1;
         let is_beyond = |line: u64| line >> (64 - line_bits) != 0;
-        let all = self.chunk.chunks_exact(8).fold(0, |all, word| all | line(word));
+        let all = self.chunk.chunks_exact(bytes).fold(0, |all, word| all | line(word));
         if is_beyond(all) {
-            let wrong = self.chunk.chunks_exact(8).position(|word| is_beyond(line(word))).expect("one of them is");
-            let reason = format!("line {} is beyond all memory", line(&self.chunk[wrong * 8..][..8]));
+            let wrong = self.chunk.chunks_exact(bytes).position(|word| is_beyond(line(word))).expect("one of them is");
+            let reason = format!("line {} is beyond all memory", line(&self.chunk[wrong * bytes..]));
             self.wrong = Some(Error::malformed(&self.input.path, self.done + wrong as u64 + 1, reason));
-            self.chunk.truncate(wrong * 8);
+            self.chunk.truncate(wrong * bytes);
             more = true;
         }
-        self.done += self.chunk.len() as u64 / 8;
-        Ok(Words { bytes: &self.chunk, cores, line_bits, more })
+        self.done += (self.chunk.len() / bytes) as u64;
+        Ok(Words { bytes: &self.chunk, have_signatures: self.have_signatures, cores, line_bits, more })
     }
 }
 
@@ -55,10 +92,10 @@ impl Reader for Packed {
     fn read(&mut self, into: &mut Vec<Access>) -> Result<bool> {
         let line_bits = self.reading.line_bits;
         let words = self.next()?;
-        into.extend(words.iter().map(|(core, line, is_write)| {
+        words.each(|Word { core, line, is_write, signature }| {
             let kind = if is_write { Kind::Write } else { Kind::Read };
-            Access { core, ..Access::new(kind, line << line_bits, 1) }
-        }));
+            into.push(Access { core, signature, ..Access::new(kind, line << line_bits, 1) });
+        });
         Ok(words.more)
     }
 
@@ -67,10 +104,10 @@ impl Reader for Packed {
     }
 }
 
-/// The word in eight bytes.
+/// The word in the first eight bytes.
 #[inline]
 pub(super) fn word(bytes: &[u8]) -> u64 {
-    u64::from_le_bytes(bytes.try_into().expect("eight bytes"))
+    u64::from_le_bytes(*bytes.first_chunk().expect("eight bytes"))
 }
 
 /// The core of a word, where there are several, and the rest, with the ones of a kernel's address that the core replaced.
@@ -98,9 +135,19 @@ const CHUNK: usize = 1 << 18;
 /// zstd's own default: its higher levels gain little here and cost much.
 const LEVEL: i32 = 3;
 
-/// Writes the compact form, within zstd.
+/// Which of the two forms is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Packing {
+    /// Words alone.
+    Words,
+    /// With signatures.
+    Signatures,
+}
+
+/// Writes a compact form, within zstd.
 pub struct Writer<W: Write> {
     zstd: zstd::Encoder<'static, W>,
+    packing: Packing,
     chunk: Vec<u8>,
     what: String,
 }
@@ -110,20 +157,35 @@ impl<W: Write> Writer<W> {
     ///
     /// # Errors
     /// When the compressor cannot be made.
-    pub fn new(to: W, name: &str) -> Result<Self> {
+    pub fn new(to: W, name: &str, packing: Packing) -> Result<Self> {
         let what = format!("writing {name}");
         let zstd = zstd::Encoder::new(to, LEVEL).map_err(Error::io(what.clone()))?;
-        Ok(Self { zstd, chunk: Vec::with_capacity(CHUNK), what })
+        let mut chunk = Vec::with_capacity(CHUNK);
+        if packing == Packing::Signatures {
+            chunk.extend_from_slice(HEAD);
+        }
+        Ok(Self { zstd, packing, chunk, what })
     }
 
-    /// Writes a word.
+    /// Writes a word, and its signature where those are kept.
     ///
     /// # Errors
     /// When it cannot be written.
     #[inline]
-    pub fn push(&mut self, word: u64) -> Result<()> {
+    pub fn push(&mut self, word: u64, signature: u8) -> Result<()> {
         self.chunk.extend_from_slice(&word.to_le_bytes());
+        if self.packing == Packing::Signatures {
+            self.chunk.push(signature);
+        }
         if self.chunk.len() >= CHUNK { self.flush() } else { Ok(()) }
+    }
+
+    /// Writes what the last level saw.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn event(&mut self, event: Event) -> Result<()> {
+        self.push(event.line() << 1 | u64::from(event.is_write()), event.signature())
     }
 
     /// Writes what is left, and the end.

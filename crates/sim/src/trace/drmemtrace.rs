@@ -38,7 +38,9 @@ fn parse(line: &[u8]) -> Result<Option<(&[u8], Access)>, String> {
     let address = words.get(at + 2).filter(|_| words[at + 1] == b"@").and_then(|word| hexadecimal(word));
     let address = address.ok_or_else(|| told("no \"@ 0x..\" after \"byte(s)\""))?;
     let thread = at.checked_sub(3).map_or(&b""[..], |at| words[at]);
-    Ok(Some((thread, Access::new(kind, address, bytes))))
+    let access = Access::new(kind, address, bytes);
+    let counter = words.get(at + 5).filter(|_| words[at + 3..at + 5] == [&b"by"[..], b"PC"]);
+    Ok(Some((thread, counter.and_then(|word| hexadecimal(word)).map_or(access, |counter| access.by(counter)))))
 }
 
 /// What is no access but belongs there: heads, markers, the sum at the end.

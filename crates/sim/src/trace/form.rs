@@ -3,6 +3,7 @@
 use std::str::FromStr;
 
 use super::champsim::RECORD;
+use super::compact::HEAD;
 use super::text::{decimal, hexadecimal, words};
 use crate::{Error, Input, Result};
 
@@ -21,6 +22,8 @@ pub enum Form {
     Ramulator,
     /// our own
     Compact,
+    /// our own, with signatures
+    CompactPc,
 }
 
 /// Bytes that are looked at.
@@ -28,13 +31,14 @@ const LOOKED_AT: usize = 1 << 16;
 
 impl Form {
     /// All, by name.
-    pub const ALL: [(&'static str, Self); 6] = [
+    pub const ALL: [(&'static str, Self); 7] = [
         ("lackey", Self::Lackey),
         ("din", Self::Din),
         ("champsim", Self::Champsim),
         ("drmemtrace", Self::Drmemtrace),
         ("ramulator", Self::Ramulator),
         ("compact", Self::Compact),
+        ("compact-pc", Self::CompactPc),
     ];
 
     /// The form of `input`, by its first bytes.
@@ -43,6 +47,9 @@ impl Form {
     /// When it cannot be read, or is text of no known form.
     pub fn of(input: &mut Input) -> Result<Self> {
         let begin = input.peek(LOOKED_AT)?;
+        if begin.get(1..8) == Some(&HEAD[1..]) {
+            return Ok(Self::CompactPc);
+        }
         if begin.iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace()) && !begin.is_empty() {
             let known = "the forms of text that are known are those of lackey, din, drmemtrace and ramulator";
             return text(&begin).ok_or_else(|| Error::malformed(&input.path, 1, format!("no trace: {known}")));

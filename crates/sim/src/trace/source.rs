@@ -1,6 +1,6 @@
 //! From accesses to what the last level sees.
 
-use super::{Access, Kind, Reader, Words};
+use super::{Access, Kind, Reader, Word, Words};
 use crate::Result;
 use crate::cache::{Event, L1, Shape};
 
@@ -65,7 +65,7 @@ impl Filter {
             };
             self.accesses += 1;
             for line in access.lines(self.line_bits) {
-                l1.access(line, access.kind == Kind::Write, |event| into.push(Event(event)));
+                l1.access(line, access.kind == Kind::Write, access.signature, |event| into.push(Event(event)));
             }
         }
     }
@@ -74,16 +74,16 @@ impl Filter {
 /// Without an [`Access`] for each: this form is there to be quick.
 fn pass_words(words: &Words<'_>, data: &mut [L1], into: &mut Vec<Event>) {
     let cores = data.len();
-    for (core, line, is_write) in words.iter() {
-        data[usize::from(core) % cores].access(line, is_write, |event| into.push(Event(event)));
-    }
+    words.each(|Word { core, line, is_write, signature }| {
+        data[usize::from(core) % cores].access(line, is_write, signature, |event| into.push(Event(event)));
+    });
 }
 
 impl Source for Filter {
     fn read(&mut self, into: &mut Vec<Event>) -> Result<bool> {
         let more = if let Some(words) = self.reader.words() {
             words.map(|words| {
-                self.accesses += words.bytes.len() as u64 / 8;
+                self.accesses += words.count() as u64;
                 pass_words(&words, &mut self.data, into);
                 words.more
             })
@@ -123,16 +123,15 @@ impl Source for Filtered {
     fn read(&mut self, into: &mut Vec<Event>) -> Result<bool> {
         if let Some(words) = self.reader.words() {
             let words = words?;
-            self.accesses += words.bytes.len() as u64 / 8;
-            let event = |(_, line, is_write)| if is_write { Event::write(line) } else { Event::read(line) };
-            into.extend(words.iter().map(event));
+            self.accesses += words.count() as u64;
+            words.each(|word| into.push(Event::new(word.line, word.is_write, word.signature)));
             return Ok(words.more);
         }
         self.chunk.clear();
         let more = self.reader.read(&mut self.chunk);
         for access in self.chunk.iter().filter(|access| access.kind != Kind::Fetch) {
             self.accesses += 1;
-            let event = if access.kind == Kind::Write { Event::write } else { Event::read };
+            let event = |line| Event::new(line, access.kind == Kind::Write, access.signature);
             into.extend(access.lines(self.line_bits).map(event));
         }
         more

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::compact::HEAD;
 use super::*;
 use crate::Error;
 use crate::cache::{Event, Shape};
@@ -47,6 +48,12 @@ fn words(words: &[u64]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
+fn signed_words(all: &[u64], signatures: &[u8]) -> Vec<u8> {
+    let records =
+        all.iter().zip(signatures).flat_map(|(word, signature)| [&words(&[*word])[..], &[*signature]].concat());
+    HEAD.iter().copied().chain(records).collect()
+}
+
 #[test]
 fn text_forms_are_told_and_read() {
     use Kind::{Fetch, Read, Write};
@@ -56,16 +63,18 @@ fn text_forms_are_told_and_read() {
         access(Write, 0x0421_c7cc, 4),
         access(Read, 0x0421_c7d0, 2),
         access(Write, 0x0421_c7d0, 2),
-    ];
+    ]
+    .map(|access| access.by(0x0400_1000));
     assert_eq!(read(LACKEY).expect("lackey"), lackey);
     let din = [access(Fetch, 0x40_8ed4, 4), access(Read, 0x1001_9d94, 4), access(Write, 0x1001_9d88, 4)];
+    let din = din.map(|access| access.by(0x40_8ed4));
     assert_eq!(read(DIN).expect("din"), din);
     let ramulator = [access(Read, 20_734_016, 1), access(Read, 20_846_400, 1), access(Write, 20_734_080, 1)];
     assert_eq!(read(RAMULATOR).expect("ramulator"), ramulator);
     let drmemtrace = [
         access(Fetch, 0x7f86_ef03_d107, 3),
-        access(Read, 0x7fff_1355_c6c8, 8),
-        Access { core: 1, ..access(Write, 0x7fff_1355_c6c0, 8) },
+        access(Read, 0x7fff_1355_c6c8, 8).by(0x7f86_ef03_d107),
+        Access { core: 1, ..access(Write, 0x7fff_1355_c6c0, 8).by(0x7f86_ef03_d10a) },
     ];
     assert_eq!(read_as(DRMEMTRACE, Reading { cores: 4, ..reading() }).expect("drmemtrace"), drmemtrace);
 }
@@ -78,25 +87,36 @@ fn binary_forms_are_told_and_read() {
         access(Read, 0x7fff_0080, 1),
         access(Read, 0x7fff_1000, 1),
         access(Write, 0x7fff_0040, 1),
-    ];
+    ]
+    .map(|access| access.by(0x40_1000));
     assert_eq!(read(champsim()).expect("champsim"), all);
     assert_eq!(
         read(words(&[0, 3, 200])).expect("compact"),
         [access(Read, 0, 1), access(Write, 64, 1), access(Read, 6400, 1)]
     );
+    let signed = [Access { signature: 7, ..access(Read, 0, 1) }, Access { signature: 9, ..access(Write, 64, 1) }];
+    assert_eq!(read(signed_words(&[0, 3], &[7, 9])).expect("compact-pc"), signed);
+    assert_eq!(read(HEAD).expect("nothing but a head"), []);
     assert_eq!(read("").expect("nothing"), []);
 }
 
+/// With signatures and without: then that of the region stands for them.
 #[test]
 fn words_that_are_packed_are_read_again() {
-    let reading = Reading { form: Some(Form::Compact), cores: 8, ..reading() };
-    let long = Access { core: 5, ..access(Kind::Write, 0x7fff_1355_c6fe, 4) };
-    let (mut packed, mut writer) = (Vec::new(), Writer::new(Vec::new(), "it").expect("it can be made"));
-    pack(&long, &reading, |word| packed.push(word));
-    packed.iter().for_each(|word| writer.push(*word).expect("memory"));
-    let back = read_as(writer.finish().expect("memory"), reading).expect("zstd");
-    let line = |line: u64| Access { core: 5, ..access(Kind::Write, line << 6, 1) };
-    assert_eq!(back, [line(0x7fff_1355_c6fe >> 6), line((0x7fff_1355_c6fe >> 6) + 1)]);
+    for (packing, form, signature) in
+        [(Packing::Words, Form::Compact, region(0x7fff_1355_c6fe)), (Packing::Signatures, Form::CompactPc, 77)]
+    {
+        let reading = Reading { form: Some(form), cores: 8, ..reading() };
+        let long = Access { core: 5, signature: 77, ..access(Kind::Write, 0x7fff_1355_c6fe, 4) };
+        let mut writer = Writer::new(Vec::new(), "it", packing).expect("it can be made");
+        pack(&long, &reading, |word| writer.push(word, long.signature).expect("memory"));
+        let packed = writer.finish().expect("memory");
+        let line = |line: u64| Access { core: 5, signature, ..access(Kind::Write, line << 6, 1) };
+        let lines = [line(0x7fff_1355_c6fe >> 6), line((0x7fff_1355_c6fe >> 6) + 1)];
+        assert_eq!(read_as(packed.clone(), reading).expect("zstd"), lines);
+        let is_told = read_as(packed, Reading { form: None, ..reading }).is_ok_and(|read| read == lines);
+        assert!(is_told || packing == Packing::Words, "told by its head");
+    }
 }
 
 /// A kernel's addresses reach into the byte of the core.
@@ -148,17 +168,26 @@ fn malformed_lines_are_told() {
     }
     is_malformed_at([champsim(), [0, 0, 0, 0, 0, 0, 0, 0, 9].into(), vec![0; 55]].concat(), "champsim", 2);
     is_malformed_at(words(&[2, u64::MAX]), "compact", 2);
+    is_malformed_at(signed_words(&[2, u64::MAX], &[1, 1]), "compact-pc", 2);
+    is_malformed_at(signed_words(&[2; 8], &[1; 8]), "compact", 1);
+    is_malformed_at("2ferrite", "compact-pc", 1);
     is_malformed_at([&b"0 10\n"[..], &[b'1'; 5000]].concat(), "din", 2);
 }
 
-/// The compact form passes the filters without an [`Access`] for each word. What comes before a wrong word is seen.
+/// What is known of events but their signatures.
+fn lines(events: &[Event]) -> Vec<(u64, bool)> {
+    events.iter().map(|event| (event.line(), event.is_write())).collect()
+}
+
+/// The compact forms pass the filters without an [`Access`] for each word. What comes before a wrong word is seen.
 #[test]
 fn words_pass_the_filters_as_accesses_do() {
     let first = First { shape: Shape { bytes: 4096, ways: 2, line_bytes: 64 }, cores: 2, instructions: false };
-    let trace = words(&[1 << 56 | 0x81, 0x80, 1 << 56 | 0x80, (1 << 56) - 1]);
-    let seen = |is_filtered| {
-        let input = Input::over(Path::new("it"), std::io::Cursor::new(trace.clone())).expect("memory");
-        let reader = open(input, Reading { cores: 2, form: Some(Form::Compact), line_bits: 10 }).expect("compact");
+    let all = [1 << 56 | 0x81, 0x80, 1 << 56 | 0x80, (1 << 56) - 1];
+    let seen = |form, is_filtered| {
+        let trace = if form == Form::Compact { words(&all) } else { signed_words(&all, &[1, 2, 3, 4]) };
+        let input = Input::over(Path::new("it"), std::io::Cursor::new(trace)).expect("memory");
+        let reader = open(input, Reading { cores: 2, form: Some(form), line_bits: 10 }).expect("compact");
         let mut source: Box<dyn Source> = match is_filtered {
             true => Box::new(Filtered::new(reader, 10)),
             false => Box::new(Filter::new(reader, first).expect("a cache")),
@@ -171,16 +200,21 @@ fn words_pass_the_filters_as_accesses_do() {
             }
         };
         assert!(wrong.starts_with("it:4: line 36028797018963967 is beyond"), "{wrong}");
-        (events, source.accesses())
+        assert_eq!(source.accesses(), 3);
+        (lines(&events), events.iter().map(|event| event.signature()).collect::<Vec<_>>())
     };
-    assert_eq!(seen(true), (vec![Event::write(0x40), Event::read(0x40), Event::read(0x40)], 3));
-    assert_eq!(seen(false), (vec![Event::read(0x40), Event::read(0x40), Event::write(0x40)], 3), "a cache each");
+    for (form, signatures) in [(Form::Compact, [region(0x40 << 10); 3]), (Form::CompactPc, [1, 2, 3])] {
+        assert_eq!(seen(form, true), (vec![(0x40, true), (0x40, false), (0x40, false)], signatures.to_vec()));
+    }
+    let a_cache_each = vec![(0x40, false), (0x40, false), (0x40, true)];
+    assert_eq!(seen(Form::CompactPc, false), (a_cache_each, vec![1, 2, 1]));
 }
 
 #[test]
 fn truncated_traces_are_told() {
     let cuts = [("champsim", champsim()[..40].to_vec()), ("compact", words(&[2, 4])[..13].to_vec())];
-    for (form, bytes) in cuts.into_iter().chain([("lackey", b" L 1000,8\n S 10".to_vec())]) {
+    let signed = [("compact-pc", HEAD[..5].to_vec()), ("compact-pc", signed_words(&[2, 4], &[1, 1])[..25].to_vec())];
+    for (form, bytes) in cuts.into_iter().chain(signed).chain([("lackey", b" L 1000,8\n S 10".to_vec())]) {
         let form = Some(form.parse().expect("a form"));
         let cut = read_as(bytes, Reading { form, ..reading() });
         assert!(matches!(cut, Err(Error::Truncated { .. })), "{form:?}: {cut:?}");
@@ -203,9 +237,9 @@ fn a_filter_keeps_cores_and_instructions_apart() {
         let mut filter = Filter::new(open(input, reading()).expect("lackey"), first(instructions)).expect("a cache");
         let mut events = Vec::new();
         while filter.read(&mut events).expect("sound") {}
-        (events, filter.accesses())
+        (lines(&events), filter.accesses())
     };
-    let data = vec![Event::read(0x40), Event::read(0x41), Event::read(0x80), Event::write(0x80)];
+    let data = vec![(0x40, false), (0x41, false), (0x80, false), (0x80, true)];
     assert_eq!(seen(false), (data.clone(), 3));
-    assert_eq!(seen(true), ([vec![Event::read(0x40)], data].concat(), 4));
+    assert_eq!(seen(true), ([vec![(0x40, false)], data].concat(), 4));
 }

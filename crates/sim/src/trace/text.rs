@@ -2,7 +2,7 @@
 
 use std::io::BufRead;
 
-use super::{Access, Reader};
+use super::{Access, Kind, Reader};
 use crate::{Error, Input, Result};
 
 /// Bytes of a line at most: nobody's are longer, and a file without line ends is no trace.
@@ -56,6 +56,24 @@ impl<P: FnMut(&[u8], &mut Vec<Access>) -> Parsed + Send> Reader for Lines<P> {
             }
         }
         Ok(true)
+    }
+}
+
+/// A parser of a form in which what an instruction accesses follows its fetch.
+pub fn after_fetches(
+    parse: fn(&[u8], &mut Vec<Access>) -> Parsed,
+) -> impl FnMut(&[u8], &mut Vec<Access>) -> Parsed + Send {
+    let mut last = None;
+    move |line, into| {
+        let before = into.len();
+        parse(line, into)?;
+        for access in &mut into[before..] {
+            if access.kind == Kind::Fetch {
+                last = Some(access.signature);
+            }
+            access.signature = last.unwrap_or(access.signature);
+        }
+        Ok(())
     }
 }
 

@@ -10,6 +10,7 @@ use clap::Args;
 use ferrite_pool::Partial;
 use ferrite_pool::owner::Progress;
 use ferrite_sim::block_trace::{Ahead, Format, Reader, ReaderOptions, Writer};
+use ferrite_sim::trace::Packing;
 use ferrite_sim::{Input, Next};
 
 use super::apart;
@@ -18,11 +19,12 @@ use crate::bar::Bar;
 use crate::outcome::{Failure, Outcome};
 use crate::{size, stop};
 
-/// Write a block trace in another format, or a trace of memory accesses in the compact one
+/// Write a block trace in another format, or a trace of memory accesses in a compact one
 ///
 /// What it is read as is told by its content, as for `sim ftl` and `sim llc`. Of block traces, formats that count in pages
 /// or sectors take whole ones; those that know no trim leave trims out. Compact are words of 8 bytes, little-endian, in
-/// zstd: `line << 1 | write` for each line that an access touches; quick to read, and small.
+/// zstd: `line << 1 | write` for each line that an access touches; quick to read, and small. Compact-pc has a hash of the
+/// program counter with each.
 #[derive(Args)]
 pub struct Convert {
     /// The trace; - is standard input
@@ -30,7 +32,7 @@ pub struct Convert {
     /// The trace to write; - is standard output
     to: PathBuf,
     /// How
-    #[arg(long = "as", value_parser = format, value_name = "plain|disksim|spc|msr|blkparse|iolog|compact")]
+    #[arg(long = "as", value_parser = format, value_name = "plain|disksim|spc|msr|blkparse|iolog|compact|compact-pc")]
     format: As,
     /// Bytes of a page, in which plain traces count
     #[arg(long, default_value = "4K", value_parser = size::parse)]
@@ -46,7 +48,7 @@ pub struct Convert {
 #[derive(Clone, Copy)]
 enum As {
     Blocks(Format),
-    Compact,
+    Accesses(Packing),
 }
 
 impl Convert {
@@ -55,7 +57,7 @@ impl Convert {
         apart(&self.from, &self.to)?;
         match self.format {
             As::Blocks(format) => self.blocks(format),
-            As::Compact => self.accesses.convert(&self.from, &self.to),
+            As::Accesses(packing) => self.accesses.convert(&self.from, &self.to, packing),
         }
     }
 
@@ -114,11 +116,12 @@ fn place<T>(to: &Path, write: impl FnOnce(&mut dyn Write) -> Outcome<T>) -> Outc
 }
 
 fn format(text: &str) -> Result<As, String> {
-    if text == "compact" {
-        return Ok(As::Compact);
-    }
     let found = Format::ALL.iter().find(|(name, _)| *name == text);
-    found
-        .map(|(_, format)| As::Blocks(*format))
-        .ok_or_else(|| "plain, disksim, spc, msr, blkparse, iolog or compact".into())
+    match text {
+        "compact" => Ok(As::Accesses(Packing::Words)),
+        "compact-pc" => Ok(As::Accesses(Packing::Signatures)),
+        _ => found
+            .map(|(_, format)| As::Blocks(*format))
+            .ok_or_else(|| "plain, disksim, spc, msr, blkparse, iolog, compact or compact-pc".into()),
+    }
 }

@@ -11,7 +11,7 @@ use ferrite_pool::owner::Progress;
 use ferrite_sim::cache::wear::{Levelling, Wear};
 use ferrite_sim::cache::{Choice, End, Event, Model, Numbers, Seen, Shape, Study};
 use ferrite_sim::record::{Program, Running};
-use ferrite_sim::trace::{self, Filter, Filtered, First, Form, Reading, Source, Writer};
+use ferrite_sim::trace::{self, Filter, Filtered, First, Form, Packing, Reading, Source, Writer};
 use ferrite_sim::{Error, Input};
 
 use super::apart;
@@ -62,7 +62,7 @@ pub struct Llc {
     /// Draw misses, writebacks, energy and lifetime beside LRU's
     #[arg(long, value_name = "FILE.svg")]
     plot: Option<PathBuf>,
-    /// Keep what the last level saw, for --trace with --filtered: 8 bytes an event, in zstd
+    /// Keep what the last level saw, for --trace with --filtered: 9 bytes an event, in zstd (compact-pc)
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
 }
@@ -81,7 +81,7 @@ struct What {
     /// A file instead, or - for standard input
     #[arg(long, value_name = "FILE", conflicts_with = "program")]
     trace: Option<PathBuf>,
-    /// Its form, where its content does not tell: lackey, din, champsim, drmemtrace, ramulator, compact
+    /// Its form, where its content does not tell: lackey, din, champsim, drmemtrace, ramulator, compact, compact-pc
     #[arg(long, value_name = "FORM", requires = "trace")]
     format: Option<Form>,
     /// The trace has passed a first-level cache already
@@ -175,7 +175,7 @@ impl Llc {
     fn consume(&self, study: &mut Study, source: Box<dyn Source>) -> Outcome<End> {
         let mut kept = self.save.as_deref().map(kept).transpose()?;
         let keep = |events: &[Event]| match &mut kept {
-            Some(writer) => events.iter().try_for_each(|event| writer.push(event.0)),
+            Some(writer) => events.iter().try_for_each(|event| writer.event(*event)),
             None => Ok(()),
         };
         let (bar, started) = (Bar::new(), std::time::Instant::now());
@@ -221,7 +221,7 @@ fn processors() -> usize {
 
 fn kept(path: &Path) -> ferrite_sim::Result<Writer<File>> {
     let file = File::create(path).map_err(Error::io(format!("creating {}", path.display())))?;
-    Writer::new(file, &path.display().to_string())
+    Writer::new(file, &path.display().to_string(), Packing::Signatures)
 }
 
 fn progress(seen: Seen, seconds: f64) -> Progress {

@@ -16,12 +16,13 @@ fn choices(ways: u32) -> Vec<Choice> {
 }
 
 fn events(lines: u64, length: usize) -> impl Strategy<Value = Vec<Event>> {
-    vec((0..lines, any::<bool>()), 0..length).prop_map(|all| {
-        all.into_iter().map(|(line, write)| if write { Event::write(line) } else { Event::read(line) }).collect()
+    vec((0..lines, any::<bool>(), 0_u8..8), 0..length).prop_map(|all| {
+        all.into_iter().map(|(line, write, signature)| Event::new(line, write, signature << 5)).collect()
     })
 }
 
-/// Lines that are read and written now and then, some always and most in phases, and others that pass by.
+/// Lines that are read and written now and then, some always and most in phases, and others that pass by: by as many
+/// kinds of instructions, of three each, not all of which are told apart.
 fn phases(seed: u64, length: u64) -> Vec<Event> {
     let mut state = seed;
     let mut below = |most: u64| {
@@ -30,13 +31,14 @@ fn phases(seed: u64, length: u64) -> Vec<Event> {
     };
     let mut event = |at: u64| {
         let (phase, is_write) = (at / 20_000, below(3) == 0);
-        let line = match below(4) {
+        let kind = below(4);
+        let line = match kind {
             0 => below(300),
             1 => 50_000 * phase + below(700),
             2 => 1_000_000 + at % 1500,
             _ => 2_000_000 + at,
         };
-        if is_write { Event::write(line) } else { Event::read(line) }
+        Event::new(line, is_write, (kind << 6 | below(3)) as u8)
     };
     (0..length).map(&mut event).collect()
 }
