@@ -77,6 +77,7 @@ fn the_program_counter_comes_through_a_conversion() {
     let (known, unknown) = (policies(&signed, &[]), policies(&plain, &["--format", "compact"]));
     assert_eq!(policies(&lackey, &[]), known);
     assert_eq!(known.0, unknown.0, "LRU makes no use of it");
+    assert_ne!(known.1, unknown.1);
 }
 
 #[test]

@@ -161,14 +161,16 @@ impl<P: Policy, S: Set> Bank<P, S> {
         let set_index = self.geometry.set(event.line());
         let region = self.policy.region(set_index).unwrap_or(window.region.into());
         self.counts.regions[region & 15].accesses += 1;
-        self.policy.hit(Hit { line: event.line(), set: set_index, rank, way, is_write: event.is_write(), was_dirty });
+        let (line, signature, is_write) = (event.line(), event.signature(), event.is_write());
+        self.policy.hit(Hit { line, signature, set: set_index, rank, way, is_write, was_dirty });
     }
 
     #[inline]
     fn bring(&mut self, at: usize, print: u16, event: Event) {
         let line = event.line();
         let set_index = self.geometry.set(line);
-        let miss = Miss { line, tag: self.geometry.tag(line), set: set_index, is_write: event.is_write() };
+        let (signature, tag) = (event.signature(), self.geometry.tag(line));
+        let miss = Miss { line, signature, tag, set: set_index, is_write: event.is_write() };
         let set = &mut self.sets[at];
         let rank = self.policy.victim(set, miss);
         let way = set.way(rank);

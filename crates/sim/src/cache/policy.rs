@@ -17,6 +17,8 @@ use super::set::{Rank, Set};
 pub struct Miss {
     /// The line: its address in lines.
     pub line: u64,
+    /// A hash of the instruction that reads, or stored last.
+    pub signature: u8,
     /// The bits of it that do not choose the set.
     pub tag: u64,
     /// The set, in the whole cache.
@@ -30,6 +32,8 @@ pub struct Miss {
 pub struct Hit {
     /// The line: its address in lines.
     pub line: u64,
+    /// A hash of the instruction that reads, or stored last.
+    pub signature: u8,
     /// The set, in the whole cache.
     pub set: u32,
     /// Where the line was before it became the most recent of its window.

@@ -24,7 +24,7 @@ use crate::{size, stop};
 /// What it is read as is told by its content, as for `sim ftl` and `sim llc`. Of block traces, formats that count in pages
 /// or sectors take whole ones; those that know no trim leave trims out. Compact are words of 8 bytes, little-endian, in
 /// zstd: `line << 1 | write` for each line that an access touches; quick to read, and small. Compact-pc has a hash of the
-/// program counter with each.
+/// program counter with each, which `sim llc --policy worth` makes use of.
 #[derive(Args)]
 pub struct Convert {
     /// The trace; - is standard input

@@ -1,5 +1,6 @@
-//! How many misses a writeback counts as: the more, the further the misses are below what is allowed. And when to do as
-//! LRU does: when there are more misses or more writebacks than it would have.
+//! How many misses a writeback counts as: the more, the further the misses are below what is allowed. How far to trust
+//! what was learned: the further, the more writebacks were saved. And when to do as LRU does: when there are more misses or
+//! more writebacks than it would have.
 
 use super::shadow::Lru;
 
@@ -19,7 +20,8 @@ const WHOLE: i32 = 64;
 /// For each miss of LRU so many parts more than one are allowed: 4.7 %.
 const MISS_EXTRA: i32 = 3;
 
-/// For each writeback of LRU so many parts more than one are allowed, so that one who has spent all may try again.
+/// For each writeback of LRU so many parts more than one are allowed to who has less than [`AGAIN`], so that one who has
+/// spent all may try again.
 const WRITEBACK_EXTRA: i32 = 1;
 
 /// So many saved misses raise the weight by a step.
@@ -33,6 +35,12 @@ const SAVED_MAX: i32 = 64 * WHOLE;
 
 /// More is not owed: what is longer ago is forgiven.
 const OWED_MAX: i32 = 16 * WHOLE;
+
+/// With so many saved writebacks what was learned is trusted.
+const PROVEN: i32 = 32;
+
+/// Before, the least recent line counts for so many sixteenths less than it is worth.
+const CAUTION: i32 = 14;
 
 /// From half a miss to 27, four steps for a doubling, in parts of [`Allowance::ONE`].
 const WEIGHTS: [u32; 24] =
@@ -53,7 +61,8 @@ impl Allowance {
         let change = |lru: bool, own: bool, extra| i32::from(lru) * (WHOLE + extra) - i32::from(own) * WHOLE;
         let misses = self.misses + change(lru.misses, own.misses, MISS_EXTRA);
         self.misses = misses.clamp(-OWED_MAX, WEIGHTS.len() as i32 * STEP - 1);
-        let writebacks = self.writebacks + change(lru.dirties, own.dirties, WRITEBACK_EXTRA);
+        let extra = if self.writebacks < AGAIN { WRITEBACK_EXTRA } else { 0 };
+        let writebacks = self.writebacks + change(lru.dirties, own.dirties, extra);
         self.writebacks = writebacks.clamp(-OWED_MAX, SAVED_MAX);
         self.is_spent = if self.is_spent {
             self.misses < STEP || self.writebacks < AGAIN
@@ -66,6 +75,13 @@ impl Allowance {
     #[inline]
     pub fn weight(&self) -> Option<u32> {
         (!self.is_spent).then(|| WEIGHTS[(self.misses / STEP) as usize])
+    }
+
+    /// What the least recent line counts for that is worth so much.
+    #[inline]
+    pub fn cautious(&self, worth: u32) -> u32 {
+        let saved = (self.writebacks - AGAIN) / WHOLE;
+        worth - worth / 16 * (CAUTION * (PROVEN - saved).clamp(0, PROVEN) / PROVEN) as u32
     }
 }
 
@@ -102,6 +118,19 @@ mod tests {
             allowance.weight().is_some()
         });
         assert_eq!(tries, Some(5 * 64 / 3 + 1), "5 misses: one owed, and a step");
+    }
+
+    /// LRU is believed until it has been bettered, half and half at sixteen writebacks.
+    #[test]
+    fn what_was_learned_is_trusted_when_it_has_saved() {
+        let mut allowance = Allowance::default();
+        assert_eq!(allowance.cautious(1600), 200);
+        (0..16).for_each(|_| allowance.access(DIRTY, NONE));
+        assert_eq!(allowance.cautious(1600), 900);
+        (0..16).for_each(|_| allowance.access(DIRTY, NONE));
+        assert_eq!(allowance.cautious(1600), 1600);
+        (0..1000).for_each(|_| allowance.access(NONE, DIRTY));
+        assert_eq!(allowance.cautious(1600), 200);
     }
 
     /// The same of lines that become dirty, though no miss is owed; beyond 16 it is forgiven.

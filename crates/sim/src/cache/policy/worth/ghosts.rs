@@ -1,9 +1,16 @@
 //! The lines that a set was last asked for, whether they are still in it or not.
 
-use super::regions::{Kind, region};
-use super::reuse::NO_CLASS;
-use super::{AGE_MAX, Line, print, step};
+use super::age::{EDGES, OLDEST, after};
+use super::reuse::{Cell, cell};
+use super::step;
 use crate::cache::set::equal;
+
+/// What comes back: any access, or a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Used,
+    Written,
+}
 
 /// Those of one set. They stay where they are; how recently each was asked for a ring tells.
 pub struct Ghosts {
@@ -25,17 +32,19 @@ struct Ghost {
     /// Steps until it was used, and written: [`NEVER`] if it was not.
     used: u32,
     written: u32,
-    region: u16,
-    used_class: u8,
-    written_class: u8,
+    used_class: u16,
+    written_class: u16,
 }
 
-/// A step so long before the first that what was then is of the greatest age.
+/// Steps after which nobody knows how long ago a write was.
+const KNOWN: u32 = EDGES[EDGES.len() - 1] as u32 - 1;
+
+/// A step so long before the first that what was then is not known.
 const NEVER: u32 = 0;
-const BEGIN: u32 = AGE_MAX as u32 + 1;
+const BEGIN: u32 = KNOWN + 1;
 
 impl Ghost {
-    const NONE: Self = Self { used: NEVER, written: NEVER, region: 0, used_class: NO_CLASS, written_class: NO_CLASS };
+    const NONE: Self = Self { used: NEVER, written: NEVER, used_class: 0, written_class: 0 };
 }
 
 /// So many prints are compared at once.
@@ -58,24 +67,18 @@ impl Ghosts {
         Self { clock: BEGIN * step, step, prints, all, filled: 0, ring: Ring::of(depth) }
     }
 
-    /// An access to the line with this number, of which `now` is known from now on.
-    pub fn meet(&mut self, number: u64, is_write: bool, now: Line) -> Met {
+    /// An access to the line with this hash, which is of these classes from now on.
+    pub fn meet(&mut self, print: u16, is_write: bool, used_class: u16, written_class: u16) -> Met {
         self.clock += 1;
-        let (print, step) = (print(number), self.clock / self.step);
+        let step = self.clock / self.step;
         let found = self.find(print);
         let place = found.unwrap_or(self.ring.oldest());
         let old = self.all[place];
         let before = found.map(|_| old);
-        let mut ghost = Ghost {
-            used: step,
-            written: step - u32::from(now.written_age),
-            region: region(number),
-            used_class: now.used_class,
-            written_class: now.written_class,
-        };
-        if let Some(before) = before.filter(|_| !is_write) {
-            (ghost.written, ghost.written_class) = (before.written, before.written_class);
-        }
+        let last = before.unwrap_or(Ghost::NONE);
+        let (written, written_class) =
+            if is_write { (step, written_class) } else { (last.written, last.written_class) };
+        let ghost = Ghost { used: step, written, used_class, written_class };
         let is_new = place == self.filled;
         self.filled += usize::from(is_new);
         (self.prints[place], self.all[place]) = (print, ghost);
@@ -129,32 +132,30 @@ impl Ring {
 }
 
 impl Met {
-    /// The class in which the line was, and how old it was, if it came back by this access.
-    pub fn again(&self, kind: Kind) -> Option<(u8, u8)> {
+    /// What the line was, if it came back by this access.
+    pub fn again(&self, kind: Kind) -> Option<Cell> {
         let ghost = self.before?;
+        let of = |class, since| cell(class, after(self.now - since));
         match kind {
-            Kind::Used => Some((ghost.used_class, self.age(ghost.used))),
-            Kind::Written => (self.is_write && self.is_known(ghost.written))
-                .then_some((ghost.written_class, self.age(ghost.written))),
+            Kind::Used => Some(of(ghost.used_class, ghost.used)),
+            Kind::Written => {
+                (self.is_write && self.is_known(ghost.written)).then(|| of(ghost.written_class, ghost.written))
+            }
         }
     }
 
-    /// The class and the region of a line that was forgotten and so has not come back.
-    pub fn lost(&self, kind: Kind) -> Option<(u8, u16)> {
+    /// What a line was that was forgotten and so has not come back.
+    pub fn lost(&self, kind: Kind) -> Option<Cell> {
         let ghost = self.forgotten?;
         match kind {
-            Kind::Used => Some((ghost.used_class, ghost.region)),
-            Kind::Written => self.is_known(ghost.written).then_some((ghost.written_class, ghost.region)),
+            Kind::Used => Some(cell(ghost.used_class, OLDEST)),
+            Kind::Written => self.is_known(ghost.written).then(|| cell(ghost.written_class, OLDEST)),
         }
-    }
-
-    fn age(&self, since: u32) -> u8 {
-        (self.now - since).min(AGE_MAX.into()) as u8
     }
 
     /// Whether it was so short a time ago that its age can be told.
     fn is_known(&self, written: u32) -> bool {
-        self.age(written) < AGE_MAX
+        self.now - written < KNOWN
     }
 }
 
@@ -162,18 +163,18 @@ impl Met {
 mod tests {
     use super::*;
 
-    fn read(ghosts: &mut Ghosts, number: u64) -> Met {
-        ghosts.meet(number, false, Line::NEW)
+    fn read(ghosts: &mut Ghosts, print: u16) -> Met {
+        ghosts.meet(print, false, 1, 0)
     }
 
     /// Beyond 128 the one that was asked for longest ago is forgotten, and it had been written.
     #[test]
     fn the_oldest_is_forgotten() {
         let mut ghosts = Ghosts::of(16);
-        ghosts.meet(7 << 20, true, Line { written_age: 0, written_class: 5, ..Line::NEW });
-        (0..127).for_each(|number| assert!(read(&mut ghosts, number).lost(Kind::Used).is_none()));
+        ghosts.meet(700, true, 1, 5);
+        (0..127).for_each(|print| assert!(read(&mut ghosts, print).lost(Kind::Used).is_none()));
         let lost = read(&mut ghosts, 500).lost(Kind::Written);
-        assert_eq!(lost, Some((5, region(7 << 20))));
+        assert_eq!(lost, Some(cell(5, OLDEST)));
         assert!(read(&mut ghosts, 501).lost(Kind::Written).is_none(), "line 0 was only read");
     }
 
@@ -194,15 +195,11 @@ mod tests {
     #[test]
     fn a_write_comes_back_to_the_last_write() {
         let mut ghosts = Ghosts::of(16);
-        ghosts.meet(1, true, Line { written_age: 0, written_class: 3, ..Line::NEW });
-        for number in 2..9 {
-            read(&mut ghosts, number);
+        ghosts.meet(1, true, 2, 3);
+        for print in (2..9).chain([1]).chain(2..9) {
+            read(&mut ghosts, print);
         }
-        read(&mut ghosts, 1);
-        for number in 2..9 {
-            read(&mut ghosts, number);
-        }
-        let met = ghosts.meet(1, true, Line::NEW);
-        assert_eq!((met.again(Kind::Written), met.again(Kind::Used)), (Some((3, 4)), Some((0, 2))));
+        let met = ghosts.meet(1, true, 2, 3);
+        assert_eq!((met.again(Kind::Written), met.again(Kind::Used)), (Some(cell(3, 4)), Some(cell(1, 2))));
     }
 }

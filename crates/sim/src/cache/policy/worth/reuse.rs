@@ -1,25 +1,33 @@
 //! How soon lines of a class come back, and what keeping one is worth.
 //!
-//! For each class and each bucket of ages: how many lines came back at such an age, and how many were lost sight of.
-//! The share of those still there that come back within a bucket gives the chances of what happens to a line of any
-//! age. Its worth is the best that any plan "keep it until such an age" promises: what comes back, over the accesses
-//! that it takes a way for (Gittins' index). So a line of a class that comes back late is worth more the older it is,
-//! and one whose time is past is worth nothing.
+//! For each class and each age: how many lines came back at it, and how many were lost sight of. The share of those
+//! still there that come back gives the chances of what happens to a line of any age. Its worth is the best that any plan
+//! "keep it until such an age" promises: what comes back, over the accesses that it takes a way for (Gittins' index).
+//! So a line of a class that comes back late is worth more the older it is, and one whose time is past is worth nothing.
 
-/// Buckets of ages begin here, in steps of age.
-const EDGES: [u16; BUCKETS + 1] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 96, 128, 256];
+use super::age::{AGE_BITS, AGES, EDGES, NEVER};
 
-const BUCKETS: usize = 20;
+/// A class and an age, which is below it.
+pub type Cell = u16;
 
-/// Powers of two: no fewer than there are buckets, and classes.
-const ROW: usize = 32;
-const CLASSES: usize = 128;
+/// A signature, and two bits beside it.
+pub const CLASSES: usize = 4 << SIGNATURE_BITS;
+
+/// Bits of a signature that classes tell apart: the highest.
+pub const SIGNATURE_BITS: u32 = 7;
+
+/// Cells of a class, some of which are of no age.
+const ROW: usize = 1 << AGE_BITS;
+const CELLS: usize = CLASSES * ROW;
 
 /// That of what cannot come back: nothing is learned of it, and it is worth nothing.
-pub const NO_CLASS: u8 = CLASSES as u8 - 1;
+pub const NOTHING: Cell = NEVER;
 
 /// What one line counts, so that counts fade smoothly.
 const LINE: u32 = 16;
+
+/// A class is learned anew when so many of its lines are new.
+const FRESH: u64 = 8;
 
 /// With each learning counts fade by this power of two.
 const FADE: u32 = 5;
@@ -36,171 +44,171 @@ const PARTS: u64 = 1 << 16;
 /// What all lines are worth before anything is learned.
 const AT_FIRST: u16 = 655;
 
-static BUCKET_OF: [u8; 256] = bucket_of();
-
-const fn bucket_of() -> [u8; 256] {
-    let (mut of, mut age, mut bucket) = ([0; 256], 0, 0);
-    while age < 256 {
-        if age as u16 >= EDGES[bucket + 1] {
-            bucket += 1;
-        }
-        of[age] = bucket as u8;
-        age += 1;
-    }
-    of
-}
-
-/// The bucket of an age.
+/// A cell.
 #[inline]
-pub fn bucket(age: u8) -> usize {
-    BUCKET_OF[usize::from(age)].into()
+pub fn cell(class: u16, age: u16) -> Cell {
+    class << AGE_BITS | age
 }
 
-/// The counts of a class.
-#[derive(Clone, Default)]
-struct Counts {
-    back: [u32; BUCKETS],
-    lost: [u32; BUCKETS],
+/// The age of a cell.
+#[inline]
+pub const fn age(cell: Cell) -> u16 {
+    cell % ROW as u16
 }
+
+/// Its class.
+#[inline]
+pub fn class(cell: Cell) -> u16 {
+    cell >> AGE_BITS
+}
+
+/// How many lines of a class there were, by age.
+type Row = [u32; ROW];
 
 /// What came back and what was lost, by class.
 pub struct Reuse {
-    counts: Vec<Counts>,
-    /// By class, then by bucket: as many as numbers of either can tell apart, so that no look-up needs a check.
-    worth: Box<[[u16; ROW]; CLASSES]>,
+    back: Vec<Row>,
+    lost: Vec<Row>,
+    /// What was counted of each class when it was learned last, faded.
+    known: Vec<u64>,
+    worth: Box<[u16; CELLS]>,
 }
 
 impl Reuse {
     /// Of nothing yet.
     pub fn new() -> Self {
-        let mut worth = Box::new([[AT_FIRST; ROW]; CLASSES]);
-        worth[usize::from(NO_CLASS)] = [0; ROW];
-        Self { counts: vec![Counts::default(); CLASSES], worth }
+        let at = |at: usize| if at % ROW < AGES { AT_FIRST } else { 0 };
+        let (back, lost) = (vec![[0; ROW]; CLASSES], vec![[0; ROW]; CLASSES]);
+        Self { back, lost, known: vec![0; CLASSES], worth: Box::new(std::array::from_fn(at)) }
     }
 
     /// A line came back.
     #[inline]
-    pub fn came_back(&mut self, class: u8, age: u8) {
-        let count = &mut self.counts[usize::from(class)].back[bucket(age)];
-        *count = count.saturating_add(LINE);
+    pub fn came_back(&mut self, cell: Cell) {
+        count(&mut self.back, cell);
     }
 
     /// A line was lost sight of.
     #[inline]
-    pub fn left(&mut self, class: u8, age: u8) {
-        let count = &mut self.counts[usize::from(class)].lost[bucket(age)];
-        *count = count.saturating_add(LINE);
+    pub fn left(&mut self, cell: Cell) {
+        count(&mut self.lost, cell);
     }
 
     /// What a line is worth.
     #[inline]
-    pub fn worth(&self, class: u8, age: u8) -> u32 {
-        self.worth[usize::from(class) % CLASSES][bucket(age) % ROW].into()
+    pub fn worth(&self, cell: Cell) -> u32 {
+        self.worth[usize::from(cell) % CELLS].into()
     }
 
-    /// Makes what was counted into what lines are worth; then, with `fade`, what was counted counts for less.
-    pub fn learn(&mut self, fade: bool) {
-        self.counts[usize::from(NO_CLASS)] = Counts::default();
-        let mut all = Counts::default();
-        for counts in &self.counts {
-            all.add(counts);
-        }
-        let common = all.chances(&[0; BUCKETS]);
-        for (counts, worth) in self.counts.iter_mut().zip(self.worth.iter_mut()) {
-            if counts.is_empty() {
-                continue;
-            }
-            worth[..BUCKETS].copy_from_slice(&best_plans(&counts.chances(&common)));
-            if fade {
-                counts.back.iter_mut().chain(&mut counts.lost).for_each(|count| *count -= *count >> FADE);
+    /// Makes what was counted into what lines are worth, of the classes of which there are enough new lines; then what
+    /// was counted of those counts for less.
+    pub fn learn(&mut self) {
+        let common = chances(&sum(&self.back), &sum(&self.lost), &[0; AGES]);
+        let rows = self.back.iter_mut().zip(&mut self.lost).zip(&mut self.known);
+        for (((back, lost), known), worth) in rows.zip(self.worth.as_chunks_mut::<ROW>().0) {
+            if total(back, lost) >= *known + FRESH * u64::from(LINE) {
+                worth[..AGES].copy_from_slice(&best_plans(&chances(back, lost, &common)));
+                back.iter_mut().chain(&mut *lost).for_each(|count| *count -= *count >> FADE);
+                *known = total(back, lost);
             }
         }
     }
 }
 
-impl Counts {
-    fn is_empty(&self) -> bool {
-        self.back.iter().chain(&self.lost).all(|count| *count == 0)
-    }
-
-    fn add(&mut self, other: &Self) {
-        self.back.iter_mut().zip(&other.back).for_each(|(sum, count)| *sum += count);
-        self.lost.iter_mut().zip(&other.lost).for_each(|(sum, count)| *sum += count);
-    }
-
-    /// For each bucket the chance that a line which is there when it begins comes back within it. Who is lost within a
-    /// bucket was there for half of it. `common` is the chance for all classes.
-    fn chances(&self, common: &[u64; BUCKETS]) -> [u64; BUCKETS] {
-        let (mut chances, mut later) = ([0; BUCKETS], 0);
-        let others = OTHERS * u64::from(LINE);
-        for bucket in (0..BUCKETS).rev() {
-            let (back, lost) = (u64::from(self.back[bucket]), u64::from(self.lost[bucket]));
-            let there = later + back + lost / 2;
-            chances[bucket] = (back * SURE + others * common[bucket]) / (there + others);
-            later += back + lost;
-        }
-        chances
-    }
+#[inline]
+fn count(rows: &mut [Row], cell: Cell) {
+    let count = &mut rows[usize::from(class(cell)) % CLASSES][usize::from(age(cell))];
+    *count = count.saturating_add(LINE);
 }
 
-/// For each bucket what a line of that age is worth.
-fn best_plans(chances: &[u64; BUCKETS]) -> [u16; BUCKETS] {
-    let (mut back, mut accesses, mut there) = ([0; BUCKETS], [0; BUCKETS], SURE);
-    for bucket in 0..BUCKETS {
-        back[bucket] = there * chances[bucket] / SURE;
-        there -= back[bucket];
-        accesses[bucket] = u64::from(EDGES[bucket + 1] - EDGES[bucket]) * 4 * (back[bucket] / 2 + there);
+fn total(back: &Row, lost: &Row) -> u64 {
+    back[..AGES].iter().chain(&lost[..AGES]).map(|count| u64::from(*count)).sum()
+}
+
+fn sum(rows: &[Row]) -> Row {
+    rows.iter().fold([0; ROW], |sum, row| std::array::from_fn(|at| sum[at].saturating_add(row[at])))
+}
+
+/// For each age the chance that a line which is there when it begins comes back within it. Who is lost within an age was
+/// there for half of it. `common` is the chance for all classes.
+fn chances(back: &Row, lost: &Row, common: &[u64; AGES]) -> [u64; AGES] {
+    let (mut chances, mut later) = ([0; AGES], 0);
+    let others = OTHERS * u64::from(LINE);
+    for age in (0..AGES).rev() {
+        let (back, lost) = (u64::from(back[age]), u64::from(lost[age]));
+        let there = later + back + lost / 2;
+        chances[age] = (back * SURE + others * common[age]) / (there + others);
+        later += back + lost;
     }
-    std::array::from_fn(|from| {
-        let (mut gain, mut cost, mut best) = (0, 1, (0, 1));
-        for bucket in from..BUCKETS {
-            gain += back[bucket];
-            cost += accesses[bucket];
-            if gain * best.1 > best.0 * cost {
-                best = (gain, cost);
-            }
+    chances
+}
+
+/// For each age what a line of it is worth: the steepest way from there to a later point of what is gained over what it
+/// costs. Only the upper hull of the later points can be reached by such a way.
+fn best_plans(chances: &[u64; AGES]) -> [u16; AGES] {
+    let (mut points, mut there) = ([(0, 0); AGES + 1], SURE);
+    for age in 0..AGES {
+        let back = there * chances[age] / SURE;
+        there -= back;
+        let (cost, gain) = points[age];
+        let accesses = u64::from(EDGES[age + 1] - EDGES[age]) * 4 * (back / 2 + there);
+        points[age + 1] = (cost + accesses + 1, gain + back);
+    }
+    let steeper = |from: (u64, u64), one: (u64, u64), other: (u64, u64)| {
+        (one.1 - from.1) * (other.0 - from.0) > (other.1 - from.1) * (one.0 - from.0)
+    };
+    let (mut worth, mut hull, mut last) = ([0; AGES], [(0, 0); AGES + 1], 0);
+    hull[0] = points[AGES];
+    for age in (0..AGES).rev() {
+        let from = points[age];
+        while last > 0 && !steeper(from, hull[last], hull[last - 1]) {
+            last -= 1;
         }
-        (best.0 * PARTS / best.1) as u16
-    })
+        let (cost, gain) = (hull[last].0 - from.0, hull[last].1 - from.1);
+        worth[age] = (gain * PARTS / cost) as u16;
+        last += 1;
+        hull[last] = from;
+    }
+    worth
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Three of four lines come back at age 10, one is lost then: the older, the more they are worth, until then; a
-    /// moment later next to nothing.
+    /// Three of four lines come back at age 9, after ten or eleven steps, one is lost at the end: the older, the more
+    /// they are worth, until then; a moment later next to nothing.
     #[test]
     fn what_comes_back_late_is_worth_more_when_it_is_old() {
         let mut reuse = Reuse::new();
         for _ in 0..1000 {
-            (0..3).for_each(|_| reuse.came_back(0, 10));
-            reuse.left(0, 255);
+            (0..3).for_each(|_| reuse.came_back(cell(0, 9)));
+            reuse.left(cell(0, 19));
         }
-        reuse.learn(false);
-        let worth: Vec<u32> = (0..=12).map(|age| reuse.worth(0, age)).collect();
-        assert!(worth[..=8].is_sorted(), "{worth:?}");
-        assert!(worth[10] > 5 * worth[0] && worth[12] * 50 < worth[10], "{worth:?}");
+        reuse.learn();
+        let worth: Vec<u32> = (0..=10).map(|age| reuse.worth(cell(0, age))).collect();
+        assert!(worth[..=9].is_sorted(), "{worth:?}");
+        assert!(worth[9] > 5 * worth[0] && worth[10] * 50 < worth[9], "{worth:?}");
     }
 
     /// Worked out: all of 16 parts come back at age 0 (four accesses, half of that on average) with the chance of the
     /// class and of eight others like it: 16 / 144 in common, then (16 + 128 / 9) / 144.
     #[test]
     fn chances_lean_on_those_of_all_classes() {
-        let mut all = Counts::default();
-        all.back[0] = LINE;
-        let common = all.chances(&[0; BUCKETS]);
+        let (mut back, lost) = ([0; ROW], [0; ROW]);
+        back[0] = LINE;
+        let common = chances(&back, &lost, &[0; AGES]);
         assert_eq!((common[0], common[1]), (SURE / 9, 0));
-        assert_eq!(all.chances(&common)[0], (16 * SURE + 128 * (SURE / 9)) / 144);
+        assert_eq!(chances(&back, &lost, &common)[0], (16 * SURE + 128 * (SURE / 9)) / 144);
     }
 
     #[test]
     fn counts_fade_and_what_was_learned_stays() {
         let mut reuse = Reuse::new();
-        (0..64).for_each(|_| reuse.came_back(1, 0));
-        reuse.learn(true);
-        let (worth, count) = (reuse.worth(1, 0), reuse.counts[1].back[0]);
-        assert_eq!(count, 64 * LINE - 64 * LINE / 32);
-        assert!(worth > reuse.worth(0, 0), "the other class has seen nothing");
+        (0..64).for_each(|_| reuse.came_back(cell(1, 0)));
+        reuse.learn();
+        assert_eq!(reuse.back[1][0], 64 * LINE - 64 * LINE / 32);
+        assert!(reuse.worth(cell(1, 0)) > reuse.worth(cell(0, 0)), "the other class has seen nothing");
+        assert_eq!(reuse.worth(NOTHING), 0);
     }
 }

@@ -1,0 +1,73 @@
+//! How long ago something was, the longer the more roughly.
+
+/// Ages begin here, in steps: the last one of all. Each is a power of two wide, and no narrower than the one before.
+pub const EDGES: [u16; AGES + 1] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 96, 128, 256];
+
+/// How many are told apart.
+pub const AGES: usize = 20;
+
+/// The last one.
+pub const OLDEST: u16 = AGES as u16 - 1;
+
+/// Bits of an age, with room for [`NEVER`].
+pub const AGE_BITS: u32 = 5;
+
+/// That of what has not been.
+pub const NEVER: u16 = (1 << AGE_BITS) - 1;
+
+/// How many ages, from the first on, are at most two to the so-manyth wide; not the last, which has no end.
+const NARROW: [u16; 8] = {
+    let (mut narrow, mut bits) = ([0; 8], 0);
+    while bits < 8 {
+        while narrow[bits] < OLDEST && EDGES[narrow[bits] as usize + 1] - EDGES[narrow[bits] as usize] <= 1 << bits {
+            narrow[bits] += 1;
+        }
+        bits += 1;
+    }
+    narrow
+};
+
+/// Ages below this one go on to the next with this step: those that are two steps wide with every second, and so on.
+#[inline]
+pub fn going_on(step: u16) -> u16 {
+    NARROW[step.trailing_zeros().min(7) as usize]
+}
+
+/// The age of what was so many steps ago.
+#[inline]
+pub fn after(steps: u32) -> u16 {
+    AFTER[steps.min(255) as usize].into()
+}
+
+static AFTER: [u8; 256] = {
+    let (mut after, mut steps, mut age) = ([0; 256], 0, 0);
+    while steps < 256 {
+        if steps as u16 >= EDGES[age + 1] {
+            age += 1;
+        }
+        after[steps] = age as u8;
+        steps += 1;
+    }
+    after
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whatever step something happens at, its age goes on as its steps do: exactly while ages are one step wide, and
+    /// never by more than the width of an age behind or ahead.
+    #[test]
+    fn ages_go_on_about_as_steps_do() {
+        for from in 0..128_u16 {
+            let mut age = 0;
+            for steps in 1..400_u16 {
+                age += u16::from(age < going_on(from + steps));
+                let exact = after(steps.into());
+                assert!(steps > 8 || age == exact, "{from} {steps}");
+                assert!(age.abs_diff(exact) <= 1, "{from} {steps}: {age} for {exact}");
+            }
+            assert_eq!(age, OLDEST);
+        }
+    }
+}
