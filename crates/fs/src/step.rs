@@ -14,13 +14,14 @@ impl FileSystem {
         Ok(self.step_orphans()? || self.step_superpages()? || self.step_space()?)
     }
 
-    /// What `work` comes to, tried again where it met no space while removed files still had some: their users see it free
-    /// already. The caller has no lock, and has not passed the gate.
+    /// What `work` comes to, tried again where it met no space while removed files still had some, which their users see free
+    /// already, or clients had some for later. The caller has no lock, and has not passed the gate.
     pub(crate) fn with_space<T>(&self, mut work: impl FnMut() -> Result<T>) -> Result<T> {
         loop {
             let done = work();
             let is_full = done.as_ref().is_err_and(Error::is_no_space);
-            if !is_full || !matches!(self.step_orphans(), Ok(true)) {
+            let is_worth_another = is_full && (matches!(self.step_orphans(), Ok(true)) || self.take_back_all_ahead());
+            if !is_worth_another {
                 return done;
             }
         }

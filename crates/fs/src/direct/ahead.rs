@@ -84,6 +84,18 @@ impl FileSystem {
         self.commit_head(change, inode)
     }
 
+    /// Takes back what clients were given for appends to come; whether that was anything. They may ask again, one page at a
+    /// time if need be: by the mount.
+    pub(crate) fn take_back_all_ahead(&self) -> bool {
+        let free_bytes = self.statfs().free_bytes;
+        let leases: Vec<(Ino, Access)> =
+            self.desk.books.lock().leases.iter().map(|((ino, _), out)| (Ino(*ino), out.access)).collect();
+        for (ino, _) in leases.into_iter().filter(|(_, access)| *access == Access::Append) {
+            self.lower(ino, Access::Write);
+        }
+        self.statfs().free_bytes > free_bytes
+    }
+
     fn take_back_ahead(&self, inode: &mut Inode) -> Result<()> {
         let end = inode.size().div_ceil(PAGE);
         loop {

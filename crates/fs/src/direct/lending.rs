@@ -104,7 +104,7 @@ impl FileSystem {
     }
 
     /// Leaves of the leases on `ino` no more than `most`. Those that have not begun will not begin.
-    fn lower(&self, ino: Ino, most: Access) {
+    pub(super) fn lower(&self, ino: Ino, most: Access) {
         let mut stripe = self.locks.write(ino);
         let had_appender = stripe.has_appender(ino);
         stripe.appenders.retain(|appender| appender.ino != ino);

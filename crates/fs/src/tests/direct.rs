@@ -247,6 +247,33 @@ fn fg7_a_client_appends_by_itself() {
     assert_sound(&house.fs);
 }
 
+/// Nobody is told that there is no space while a client keeps some for later.
+#[test]
+fn fg7_what_a_client_has_ahead_goes_to_who_needs_it() {
+    let house = House::new();
+    let (log, hog) = (house.file("log", b"begin "), house.file("hog", b""));
+    let client = house.client();
+    let lease = client.lease(log, Access::Append).expect("leased");
+    assert_eq!(lease.append(&[1; 8186]), Some((6, 8186)));
+    let allocated = || house.fs.getattr(log).expect("there").allocated_bytes;
+    assert!(allocated() > 16 * 4096, "it has pages for more");
+    for len in [1 << 20, 4096] {
+        let mut at = house.fs.getattr(hog).expect("there").size;
+        while let Ok(written) = house.fs.write(hog, at, &vec![2; len]) {
+            at += written as u64;
+        }
+    }
+    assert!(allocated() <= 3 * 4096, "its pages were needed");
+    assert_eq!(lease.append(b"more"), None, "by the mount");
+    house.fs.unlink(Ino::ROOT, b"hog").expect("it goes");
+    settle(&house.fs);
+    drop(lease);
+    let lease = client.lease(log, Access::Append).expect("leased");
+    assert_eq!(lease.append(b"more"), Some((8192, 4)));
+    drop(lease);
+    assert_sound(&house.fs);
+}
+
 #[test]
 fn fg7_one_client_appends_and_the_mount_takes_it_back() {
     let house = House::new();
