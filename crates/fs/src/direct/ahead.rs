@@ -87,12 +87,15 @@ impl FileSystem {
     /// Takes back what clients were given for appends to come; whether that was anything. They may ask again, one page at a
     /// time if need be: by the mount.
     pub(crate) fn take_back_all_ahead(&self) -> bool {
-        let free_bytes = self.statfs().free_bytes;
-        let leases: Vec<(Ino, Access)> =
-            self.desk.books.lock().leases.iter().map(|((ino, _), out)| (Ino(*ino), out.access)).collect();
-        for (ino, _) in leases.into_iter().filter(|(_, access)| *access == Access::Append) {
-            self.lower(ino, Access::Write);
+        let books = self.desk.books.lock();
+        let appends = books.leases.iter().filter(|(_, out)| out.access == Access::Append);
+        let appended: Vec<Ino> = appends.map(|((ino, _), _)| Ino(*ino)).collect();
+        drop(books);
+        if appended.is_empty() {
+            return false;
         }
+        let free_bytes = self.statfs().free_bytes;
+        appended.into_iter().for_each(|ino| self.lower(ino, Access::Write));
         self.statfs().free_bytes > free_bytes
     }
 
