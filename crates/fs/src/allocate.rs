@@ -79,13 +79,7 @@ impl FileSystem {
     /// that has kept some there.
     fn take_back_behind(&self, ino: Ino, end: u64) -> Result<()> {
         let mut inode = self.load_regular(ino)?;
-        let mut is_done = inode.head.flags & KEEPS_PAGES != 0;
-        while !is_done {
-            let mut change = Change::new(self);
-            is_done = self.trim(&mut change, &mut inode, end.div_ceil(PAGE))?;
-            self.commit_head(change, &mut inode)?;
-        }
-        Ok(())
+        if inode.head.flags & KEEPS_PAGES == 0 { self.free_behind(&mut inode, end) } else { Ok(()) }
     }
 
     /// Gives every page of `range` that has none one of zeros.

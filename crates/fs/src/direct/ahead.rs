@@ -99,11 +99,11 @@ impl FileSystem {
         self.statfs().free_bytes > free_bytes
     }
 
-    fn take_back_ahead(&self, inode: &mut Inode) -> Result<()> {
-        let end = inode.size().div_ceil(PAGE);
+    /// Takes the pages behind byte `end` away.
+    pub(crate) fn free_behind(&self, inode: &mut Inode, end: u64) -> Result<()> {
         loop {
             let mut change = Change::new(self);
-            let is_last = self.trim(&mut change, inode, end)?;
+            let is_last = self.trim(&mut change, inode, end.div_ceil(PAGE))?;
             self.commit_head(change, inode)?;
             if is_last {
                 return Ok(());
@@ -115,8 +115,9 @@ impl FileSystem {
     pub(super) fn end_appends(&self, stripe: &mut Stripe, ino: Ino) {
         let Ok(mut inode) = self.load_regular(ino) else { return };
         if inode.head.links > 0 && inode.head.flags & KEEPS_PAGES == 0 && !inode.is_cut() {
+            let size = inode.size();
             // What fails here is done when the file is given back by all.
-            if self.take_back_ahead(&mut inode).is_ok()
+            if self.free_behind(&mut inode, size).is_ok()
                 && let Some(hold) = stripe.holds.get_mut(&ino.0)
             {
                 hold.is_ahead = false;
