@@ -18,7 +18,8 @@
 //!   only owners know whether what a tag holds depends on where it lies ([`TagOwner::relocate`]). A chunk with something
 //!   in it that stays is no place to move anything to.
 //! - X4. A plan is carried out only if it makes extents, runs of free chunks and chunks with pages together fewer. So it
-//!   ends, and a pool in order is left as it is.
+//!   ends, and a pool in order is left as it is. Only one that ran out of room on its way (X2), as it may in a pool with
+//!   a few free pages, can leave more extents than there were, and it says so.
 //!
 //! The papers' `finalize` closes a pool in order and defragments it. Here these are two words: [`Pool::close`] is
 //! `finalize` without defragmenting, which an `initialize` ([`Pool::open`]) does not need; and this is the rest, for when

@@ -327,3 +327,34 @@ fn a_log_and_values_are_what_they_were() {
         assert!(found == value(number));
     }
 }
+
+/// Room for lists of extents ends in the middle: nothing is lost, it is said, and with room the next one ends it.
+#[test]
+fn x2_x4_what_room_ended_in_is_told_and_the_next_ends_it() {
+    let memory = blank(6, Model::MAPPED);
+    let mut pool = open(&memory);
+    let maps = |count| need(1, Zone::Normal, count * PAGE);
+    make(&pool, "4", &[maps(1), superpages(1), pages(584)]).unwrap();
+    extend(&pool, "4", &[pages(10), superpages(1)]).unwrap();
+    make(&pool, "12", &[maps(3), superpages(1), pages(38)]).unwrap();
+    make(&pool, "15", &[maps(1), superpages(1), pages(18)]).unwrap();
+    pool.put("11", &mut &[11; 21105][..], &Put { replace: true, size_hint_bytes: None }).unwrap();
+    remove(&pool, "12");
+    make(&pool, "0", &[maps(1), superpages(1), pages(6)]).unwrap();
+    let single = vec![pages(1); 245];
+    make(&pool, "19", &[vec![maps(3), pages(127)], single].concat()).unwrap();
+    extend(&pool, "15", &[pages(17)]).unwrap();
+    let mut before = seen(&pool);
+    let first = run(&mut pool);
+    assert!(seen(&pool) == before);
+    let why = &first.left.iter().find(|left| left.tag.is_none()).unwrap().why;
+    assert!(why.starts_with("there is no room to move things through: "), "{why}");
+    account(&pool).unwrap();
+    remove(&pool, "0");
+    before.remove("0");
+    let next = run(&mut pool);
+    assert!(next.left.is_empty() && next.after.cost() < first.before.cost(), "{first:?} {next:?}");
+    assert!(seen(&pool) == before);
+    assert_eq!(run(&mut pool).moved_bytes, 0);
+    sound(&memory).unwrap();
+}
