@@ -4,8 +4,8 @@
 //! Where a fence is not durable nothing moves: what is read through a host's file has the host's pages.
 //!
 //! - FS1. A block of 2 MiB moves when it lies before the end of its file and 507 of its 512 pages are there; so what
-//!   superpages waste is within 1 %. One at the end that a cut left partly used is split again, unless the file is so
-//!   large that it is within 1 % of it.
+//!   superpages waste is within 1 %. One at the end that a cut, or a client that was given it ahead of its appends, left
+//!   partly used is split again, unless the file is so large that it is within 1 % of it.
 //! - FS2. The copy is durable before one change names it and frees what was copied.
 //! - FS3. While a block is copied readers go on and writers wait. A file that a client appends to by itself is moved when
 //!   that has ended.
@@ -153,15 +153,23 @@ impl FileSystem {
     /// Takes a superpage for the block that begins where a large file ends, so that appends need none other (FS1).
     /// Whether it did.
     pub(crate) fn expand_super(&self, inode: &mut Inode) -> Result<bool> {
-        let page = inode.size() / PAGE;
         let is_wanted = inode.size() >= LARGE_BYTES && inode.size().is_multiple_of(CHUNK);
-        if !is_wanted
-            || self.waits()
-            || self.shape.super_threshold_bytes.is_none_or(|threshold| inode.size() < threshold)
-        {
+        if is_wanted { self.take_super(inode, inode.size() / PAGE) } else { Ok(false) }
+    }
+
+    /// Whether a file is to lie on superpages.
+    pub(crate) fn is_for_super(&self, inode: &Inode) -> bool {
+        let threshold = self.shape.super_threshold_bytes.filter(|_| !self.waits());
+        threshold.is_some_and(|threshold| inode.size() >= threshold)
+    }
+
+    /// Takes a superpage for the block that begins with page `page`, behind the end, where there is nothing yet; whether it
+    /// did: not for files that are to lie on pages of 4 KiB, nor where there is no room.
+    pub(crate) fn take_super(&self, inode: &mut Inode, page: u64) -> Result<bool> {
+        if !self.is_for_super(inode) {
             return Ok(false);
         }
-        let Some((at, Word::NONE)) = self.block_word(inode, page)? else { return Ok(false) };
+        let Some(at) = self.extend_index_to_block(inode, page)? else { return Ok(false) };
         let Some(chunk) = self.claim_chunk()? else { return Ok(false) };
         let mut change = Change::new(self);
         self.set_word(&mut change, inode, at, Word::superpage(chunk * CHUNK_PAGES));
@@ -177,8 +185,8 @@ impl FileSystem {
         Ok(true)
     }
 
-    /// After a cut: a superpage that is only partly before the end becomes pages, if it is more than 1 % of the file
-    /// (FS1). Where there is no space for them it stays.
+    /// A superpage that is only partly before the end becomes pages, if it is more than 1 % of the file (FS1). Where there
+    /// is no space for them it stays.
     pub(crate) fn shrink_super(&self, inode: &mut Inode) -> Result<()> {
         if inode.size() >= LARGE_BYTES || inode.size().is_multiple_of(CHUNK) {
             return Ok(());

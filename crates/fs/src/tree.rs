@@ -195,20 +195,32 @@ impl FileSystem {
     /// Makes the index reach page `page` of a file, so that its word is there to be set. Each step is a change of its
     /// own that says the same as before (FT2).
     pub(crate) fn extend_index(&self, inode: &mut Inode, page: u64) -> Result<()> {
+        while let Some(at) = self.extend_index_to_block(inode, page)? {
+            self.add_node(inode, at)?;
+        }
+        Ok(())
+    }
+
+    /// The same so far that the word is there that names the 2 MiB around the page: where it lies, if it names nothing yet.
+    pub(crate) fn extend_index_to_block(&self, inode: &mut Inode, page: u64) -> Result<Option<u64>> {
         debug_assert!(page < FILE_BYTES_MAX / PAGE);
         loop {
             match self.walk(inode, page)? {
-                Found::Words { .. } | Found::Super { .. } => return Ok(()),
+                Found::Words { .. } | Found::Super { .. } => return Ok(None),
                 Found::Nothing { at: 0, .. } => self.raise(inode)?,
-                Found::Nothing { at, .. } => {
-                    let mut change = Change::new(self);
-                    let (node, _) = change.take_index_page()?;
-                    self.set_word(&mut change, inode, at, Word::node(node));
-                    inode.head.pages += 1;
-                    self.commit_head(change, inode)?;
-                }
+                Found::Nothing { at, .. } if self.block_word(inode, page)?.is_some() => return Ok(Some(at)),
+                Found::Nothing { at, .. } => self.add_node(inode, at)?,
             }
         }
+    }
+
+    /// A page of words that name nothing, named by the word at `at`.
+    fn add_node(&self, inode: &mut Inode, at: u64) -> Result<()> {
+        let mut change = Change::new(self);
+        let (node, _) = change.take_index_page()?;
+        self.set_word(&mut change, inode, at, Word::node(node));
+        inode.head.pages += 1;
+        self.commit_head(change, inode)
     }
 
     /// One more height: what the eight root words said comes into a page.

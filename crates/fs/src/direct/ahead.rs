@@ -1,6 +1,6 @@
 //! Pages behind the end of a file, for a client that appends by itself.
 
-use ferrite_pool::layout::PAGE;
+use ferrite_pool::layout::{CHUNK_PAGES, PAGE};
 
 use super::desk::refused;
 use super::request::Access;
@@ -44,12 +44,12 @@ impl FileSystem {
             self.give_pages(&mut inode, size..size + 1)?;
         }
         let most = size.clamp(BYTES_MAX.0, BYTES_MAX.1);
-        let end = (size + bytes.min(most)).min(FILE_BYTES_MAX).div_ceil(PAGE);
-        let mut page = size.div_ceil(PAGE);
+        let (mut page, mut end) = (size.div_ceil(PAGE), (size + bytes.min(most)).min(FILE_BYTES_MAX).div_ceil(PAGE));
+        if end - page > CHUNK_PAGES && self.is_for_super(&inode) {
+            end = end.next_multiple_of(CHUNK_PAGES);
+        }
         while page < end {
-            if page * PAGE == size && self.expand_super(&mut inode)? {
-                return Ok(());
-            }
+            let is_block = page.is_multiple_of(CHUNK_PAGES) && page + CHUNK_PAGES <= end;
             match self.walk(&inode, page)? {
                 Found::Words { at, left } => {
                     let count = left.min(end - page);
@@ -57,6 +57,7 @@ impl FileSystem {
                     page += count;
                 }
                 Found::Super { left, .. } => page += left,
+                Found::Nothing { .. } if is_block && self.take_super(&mut inode, page)? => page += CHUNK_PAGES,
                 Found::Nothing { .. } => self.extend_index(&mut inode, page)?,
             }
         }
@@ -117,7 +118,8 @@ impl FileSystem {
         if inode.head.links > 0 && inode.head.flags & KEEPS_PAGES == 0 && !inode.is_cut() {
             let size = inode.size();
             // What fails here is done when the file is given back by all.
-            if self.free_behind(&mut inode, size).is_ok()
+            let freed = self.free_behind(&mut inode, size).and_then(|()| self.shrink_super(&mut inode));
+            if freed.is_ok()
                 && let Some(hold) = stripe.holds.get_mut(&ino.0)
             {
                 hold.is_ahead = false;

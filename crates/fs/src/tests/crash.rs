@@ -1,6 +1,7 @@
 //! Every crash of every operation: before it or after it, and nothing between.
 
 use ferrite_crash::{Crash, LyingMemory, Model, Options, Points, Report, explore};
+use ferrite_pool::layout::CHUNK;
 
 use std::sync::atomic::Ordering;
 
@@ -117,7 +118,7 @@ fn appended_directly(fs: &FileSystem) {
     append_directly(fs, None, 5000);
 }
 
-static CASES: [Case; 39] = [
+static CASES: [Case; 40] = [
     whole("create", usual, |fs| _ = make(fs, Ino::ROOT, "new", Kind::File)),
     whole("create first", |_| (), |fs| _ = make(fs, Ino::ROOT, "new", Kind::File)),
     whole("mkdir", usual, |fs| _ = make(fs, Ino::ROOT, "new", Kind::Directory)),
@@ -170,6 +171,7 @@ static CASES: [Case; 39] = [
     whole("set attributes", usual, |fs| fs.set_xattr(at(fs, "b"), b"user.x", &[5; 6000], SetXattr::Any).expect("room")),
     whole("remove attributes", usual, |fs| fs.remove_xattr(at(fs, "b"), b"user.x").expect("it goes")),
     whole("allocate", usual, |fs| fs.allocate(at(fs, "a"), 0..70_000, Allocate::Grow).expect("room")),
+    whole("superpages ahead", grown, |fs| fs.take_ahead(at(fs, "grown"), 2 * CHUNK).expect("room")),
     mixed("punch", usual, |fs| fs.allocate(at(fs, "big"), 5000..100_000, Allocate::Punch).expect("punched")),
     mixed("zero", usual, |fs| fs.allocate(at(fs, "big"), 5000..30_000, Allocate::Zero).expect("zeroed")),
     mixed("write over an end and into new pages", usual, |fs| put(fs, at(fs, "a"), 4000, 50_000, 9)),

@@ -4,7 +4,9 @@ use ferrite_crash::Model;
 use ferrite_medium::Memory;
 use ferrite_pool::layout::CHUNK;
 
+use super::house::House;
 use super::world::*;
+use crate::direct::Access;
 use crate::{Allocate, FileSystem, Ino, Kind};
 
 /// A file of `chunks` times 2 MiB and `more` bytes, each page told from the others.
@@ -60,6 +62,32 @@ fn fs1_small_files_and_blocks_with_holes_stay() {
     fs.hold(ino).expect("there");
     settle(&fs);
     assert_sound(&fs);
+}
+
+/// FS1: a client that appends much has superpages ahead, and keeps of the last one only what it has used.
+#[test]
+fn fs1_a_client_appends_to_superpages() {
+    let house = House::new();
+    let ino = house.file("log", b"");
+    let lease = house.client().lease(ino, Access::Append).expect("leased");
+    let bytes: Vec<u8> = (0..9 * CHUNK + CHUNK / 3).map(|i| (i / 4096 * 7 + i % 13) as u8).collect();
+    for piece in bytes.chunks(50_001) {
+        assert!(lease.append(piece).is_some(), "it needs the mount for nothing");
+    }
+    let while_appending = supers(&house.fs);
+    assert!((5..14).contains(&while_appending), "{while_appending}");
+    let mut found = vec![0; bytes.len()];
+    assert_eq!(lease.read(0, &mut found), Some(bytes.len()));
+    assert!(found == bytes && content(&house.fs, ino).expect("it reads") == bytes);
+    assert_sound(&house.fs);
+    drop(lease);
+    let allocated = house.fs.getattr(ino).expect("there").allocated_bytes;
+    assert!(allocated <= bytes.len() as u64 + 20 * 4096, "{allocated}");
+    assert!(content(&house.fs, ino).expect("it reads") == bytes);
+    settle(&house.fs);
+    assert_eq!(supers(&house.fs), 9, "the first blocks have moved");
+    assert!(content(&house.fs, ino).expect("it reads") == bytes);
+    assert_sound(&house.fs);
 }
 
 #[test]
