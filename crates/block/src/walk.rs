@@ -1,22 +1,23 @@
 //! What `check` asks of a disk: that its map names blocks that are there, each once, and that each holds what its
 //! checksum says.
 
-use ferrite_medium::Span;
+use ferrite_medium::{Scheme, Span};
 use ferrite_pool::check::{Findings, TagOwner};
 use ferrite_pool::{Pool, Result, Role, Stream, Tag, TagKind};
 
 use crate::checksum::checksum_of;
-use crate::map::Word;
+use crate::map::{Entry, Word};
 use crate::shape::{BLOCK, Shape};
 
 /// The owner of disks, for `check`.
 pub struct DiskOwner;
 
 /// What a walk found.
-#[derive(Default)]
 struct Found {
     wrong: Vec<Wrong>,
     damaged: Vec<Damaged>,
+    /// For each block of the data stream the block of the disk that it is, plus one, or 0.
+    named_by: Vec<u32>,
 }
 
 /// A map word that cannot be right.
@@ -26,6 +27,15 @@ struct Wrong {
     /// Where the word lies in the pool.
     at: u64,
     what: String,
+    twin: Option<Twin>,
+}
+
+/// The block that a wrong word names, as another one does, where nothing tells which of the two is right.
+struct Twin {
+    /// Block of the disk that keeps it.
+    index: u64,
+    /// Where it lies in the pool.
+    at: u64,
 }
 
 /// A block that is not what its checksum says.
@@ -64,8 +74,9 @@ impl TagOwner for DiskOwner {
         }
     }
 
-    /// A word that cannot be right is cleared: its block reads as zeros, and what it held is lost. A damaged block is
-    /// left as it is: an error tells its reader more than zeros would.
+    /// A word that cannot be right is cleared: its block reads as zeros, and what it held is lost. Where it may be right,
+    /// and another one wrong that names the same block, it gets a copy of that: so both read what one of them held. A
+    /// damaged block is left as it is: an error tells its reader more than zeros would.
     fn repair(&self, pool: &Pool, tag: &Tag, findings: &mut Findings<'_>) -> Result<()> {
         let found = match look(pool, tag) {
             Ok(found) => found,
@@ -74,17 +85,39 @@ impl TagOwner for DiskOwner {
                 return Ok(());
             }
         };
-        for Wrong { index, at, what } in found.wrong {
-            pool.memory().store_word(at, 0);
+        let data = Stream::new(&tag.extents, Role::DATA);
+        let mut free = (0_u32..).zip(&found.named_by).filter(|(_, by)| **by == 0).map(|(block, _)| block);
+        for Wrong { index, at, what, twin } in found.wrong {
+            let bytes = |index: u64| format!("bytes {} to {}", index * BLOCK, (index + 1) * BLOCK);
+            let copied = twin.and_then(|twin| Some((twin, free.next()?)));
+            let (word, done) = match copied {
+                Some((twin, block)) => {
+                    let place = data.locate(u64::from(block) * BLOCK).expect("a block that is there").at;
+                    copy_block(pool, twin.at, place)?;
+                    let told = "read the same now; what one of the two held is lost, and nothing tells which";
+                    let (here, there) = (bytes(index), bytes(twin.index));
+                    (Word::of(Entry::of(block), 0), format!("the disk's {here} and its {there} {told}"))
+                }
+                None => {
+                    let told = "read as zeros now; what they held is lost";
+                    (Word::default(), format!("the disk's {} {told}", bytes(index)))
+                }
+            };
+            pool.memory().store_word(at, word.0);
             pool.memory().persist(Span::new(at, 8))?;
-            let first = index * BLOCK;
-            let lost =
-                format!("the disk's bytes {first} to {} read as zeros now; what they held is lost", first + BLOCK);
-            findings.repaired(what, Some(at), lost);
+            findings.repaired(what, Some(at), done);
         }
         found.damaged.iter().for_each(|damaged| damaged.tell(findings));
         Ok(())
     }
+}
+
+/// Copies a block within the pool; durable on return.
+fn copy_block(pool: &Pool, from: u64, to: u64) -> Result<()> {
+    let mut content = [0; BLOCK as usize];
+    pool.memory().load(from, &mut content);
+    pool.memory().store(to, &content, Scheme::Nt);
+    Ok(pool.memory().settle()?)
 }
 
 fn look(pool: &Pool, tag: &Tag) -> Result<Found> {
@@ -92,24 +125,31 @@ fn look(pool: &Pool, tag: &Tag) -> Result<Found> {
     let words = Stream::new(&tag.extents, Role::MAP);
     let data = Stream::new(&tag.extents, Role::DATA);
     let data_blocks = data.len() / BLOCK;
-    let (mut named, mut found) = (vec![false; data_blocks as usize], Found::default());
+    let word_at = |index: u64| words.locate(index * 8).expect("the shape was checked").at;
+    let is_whole = |index: u64, at: u64| holds(pool, at, Word(pool.memory().load_word(word_at(index))));
+    let mut found = Found { wrong: Vec::new(), damaged: Vec::new(), named_by: vec![0; data_blocks as usize] };
     for index in 0..shape.blocks {
-        let at = words.locate(index * 8).expect("the shape was checked").at;
-        let word = Word(pool.memory().load_word(at));
-        let Some(block) = word.entry().block() else { continue };
-        let what = match named.get_mut(block as usize) {
-            None => format!("block {index} is said to be in block {block}, of which there are only {data_blocks}"),
-            Some(named) if *named => format!("block {index} is said to be in block {block}, where another one is"),
-            Some(named) => {
-                *named = true;
-                let at = data.locate(block * BLOCK).expect("a block that is there").at;
-                if shape.checksum && !holds(pool, at, word) {
-                    found.damaged.push(Damaged { index, at });
-                }
-                continue;
-            }
+        let Some(block) = Word(pool.memory().load_word(word_at(index))).entry().block() else { continue };
+        let Some(named_by) = found.named_by.get_mut(block as usize) else {
+            let what = format!("block {index} is said to be in block {block}, of which there are only {data_blocks}");
+            found.wrong.push(Wrong { index, at: word_at(index), what, twin: None });
+            continue;
         };
-        found.wrong.push(Wrong { index, at, what });
+        let at = data.locate(block * BLOCK).expect("a block that is there").at;
+        let is_damaged = shape.checksum && !is_whole(index, at);
+        let Some(other) = u64::from(*named_by).checked_sub(1) else {
+            *named_by = index as u32 + 1;
+            found.damaged.extend(is_damaged.then_some(Damaged { index, at }));
+            continue;
+        };
+        // With checksums it belongs to the one whose content it is.
+        let is_ours = shape.checksum && !is_damaged && !is_whole(other, at);
+        let (wrong, right) = if is_ours { (other, index) } else { (index, other) };
+        *named_by = right as u32 + 1;
+        found.damaged.retain(|damaged| damaged.index != wrong);
+        let what = format!("block {wrong} is said to be in block {block}, where block {right} is");
+        let twin = (!shape.checksum).then_some(Twin { index: right, at });
+        found.wrong.push(Wrong { index: wrong, at: word_at(wrong), what, twin });
     }
     Ok(found)
 }
