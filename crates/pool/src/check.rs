@@ -14,6 +14,7 @@
 //!   Of the lanes it applies every record that verifies, in order: those behind a lost one were acknowledged too, and
 //!   where they built on it the tables do not agree, which is found next.
 //! - K5. What cannot be put right is told; a tag is given up for who names it; what a repair gives up for lost is told by name, as far as it is known.
+//! - K6. Where another one names pages of a tag, too, nothing of what the tag holds is changed: they may be the other's.
 
 mod claims;
 mod damage;
@@ -23,6 +24,7 @@ mod report;
 mod structure;
 mod tables;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ferrite_medium::Memory;
@@ -97,8 +99,9 @@ pub fn repair(
             report.findings.extend(structure.repair(&pool)?);
             continue;
         }
+        let entangled = structure.entangled.clone();
         report.findings.extend(structure.into_findings());
-        walk_and_repair(&pool, owners, &mut report, watch)?;
+        walk_and_repair(&pool, owners, &entangled, &mut report, watch)?;
         pool.close()?;
         return Ok(report);
     }
@@ -148,9 +151,21 @@ fn walk(pool: &Pool, owners: &Owners, report: &mut Report, watch: &mut dyn FnMut
     each_tag(pool, owners, report, watch, &visit).expect("walking returns no error");
 }
 
-/// As [`walk`], and the owners repair what they can.
-fn walk_and_repair(pool: &Pool, owners: &Owners, report: &mut Report, watch: &mut dyn FnMut(Progress)) -> Result<()> {
-    each_tag(pool, owners, report, watch, &|owner, tag, findings| owner.repair(pool, tag, findings))
+/// As [`walk`], and the owners repair what they can, but in tags that are `entangled` (K6).
+fn walk_and_repair(
+    pool: &Pool,
+    owners: &Owners,
+    entangled: &BTreeSet<String>,
+    report: &mut Report,
+    watch: &mut dyn FnMut(Progress),
+) -> Result<()> {
+    each_tag(pool, owners, report, watch, &|owner, tag, findings| {
+        if entangled.contains(&tag.name) {
+            owner.walk(pool, tag, findings);
+            return Ok(());
+        }
+        owner.repair(pool, tag, findings)
+    })
 }
 
 type Visit<'a> = dyn Fn(&dyn TagOwner, &crate::Tag, &mut Findings<'_>) -> Result<()> + 'a;

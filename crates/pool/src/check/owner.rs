@@ -17,7 +17,7 @@ pub trait TagOwner: Send + Sync {
     fn walk(&self, pool: &Pool, tag: &Tag, findings: &mut Findings<'_>);
 
     /// As [`TagOwner::walk`], and repairs what has one right answer: crash-safe, idempotent, and told with what was lost
-    /// by it. The tables of the pool are sound, and nobody else has it open.
+    /// by it. The tables of the pool say of no page of `tag` that it is another one's, too, and nobody else has it open.
     fn repair(&self, pool: &Pool, tag: &Tag, findings: &mut Findings<'_>) -> Result<()> {
         self.walk(pool, tag, findings);
         Ok(())

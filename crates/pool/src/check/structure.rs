@@ -1,10 +1,10 @@
 //! The pool's own tables, each held against the others.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ferrite_medium::Memory;
 
-use super::claims::Claims;
+use super::claims::{Claims, Who};
 use super::damage::{self, Scene};
 use super::patch::{self, Patch};
 use super::report::{Finding, Severity};
@@ -44,7 +44,11 @@ impl Planned {
 }
 
 /// All that is wrong with the tables.
-pub(super) struct Structure(Vec<Planned>);
+pub(super) struct Structure {
+    found: Vec<Planned>,
+    /// Tags with pages that are not theirs alone.
+    pub entangled: BTreeSet<String>,
+}
 
 impl Structure {
     /// Looks at a recovered pool of `pages` pages. Reads only.
@@ -62,31 +66,34 @@ impl Structure {
         found.extend(doubles(&claims).map(Planned::told));
         found.extend(twins(&table).map(Planned::told));
         found.extend(tables.against(&claims, complete));
-        Self(found)
+        let others = claims.doubles().into_iter().flat_map(|double| double.by);
+        let entangled = others.chain(claims.in_tables().map(|(_, who)| who)).filter_map(Who::tag).collect();
+        Self { found, entangled }
     }
 
     /// The same, giving up nothing but what `lose` names.
     pub fn losing_only(mut self, lose: &[String]) -> Self {
-        let kept = self.0.iter_mut().filter(|planned| planned.loses.as_ref().is_some_and(|name| !lose.contains(name)));
+        let kept =
+            self.found.iter_mut().filter(|planned| planned.loses.as_ref().is_some_and(|name| !lose.contains(name)));
         kept.for_each(|planned| planned.patches.clear());
         self
     }
 
     /// Whether something can be put right.
     pub fn has_repairs(&self) -> bool {
-        self.0.iter().any(|planned| !planned.patches.is_empty())
+        self.found.iter().any(|planned| !planned.patches.is_empty())
     }
 
     /// What was found.
     pub fn into_findings(self) -> impl Iterator<Item = Finding> {
-        self.0.into_iter().map(|planned| planned.finding)
+        self.found.into_iter().map(|planned| planned.finding)
     }
 
     /// Puts right what can be, durable on return; what that was. The rest is for the next look.
     pub fn repair(self, pool: &Pool) -> Result<Vec<Finding>> {
-        let patches: Vec<Patch> = self.0.iter().flat_map(|planned| planned.patches.iter().copied()).collect();
+        let patches: Vec<Patch> = self.found.iter().flat_map(|planned| planned.patches.iter().copied()).collect();
         patch::apply(pool, &patches)?;
-        let repaired = self.0.into_iter().filter(|planned| !planned.patches.is_empty());
+        let repaired = self.found.into_iter().filter(|planned| !planned.patches.is_empty());
         Ok(repaired.map(|planned| Finding { repaired: Some(planned.done), ..planned.finding }).collect())
     }
 }

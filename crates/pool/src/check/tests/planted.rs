@@ -200,6 +200,49 @@ fn k5_a_name_that_is_there_twice_is_told() {
     assert_eq!(before.findings, checked(&memory).findings);
 }
 
+/// An owner that mends a tag by storing into it.
+struct Scribbler;
+
+impl TagOwner for Scribbler {
+    fn kind(&self) -> TagKind {
+        TagKind(77)
+    }
+
+    fn walk(&self, _: &Pool, _: &Tag, findings: &mut Findings<'_>) {
+        findings.error("nothing in it is as it should be", None);
+    }
+
+    fn repair(&self, pool: &Pool, tag: &Tag, findings: &mut Findings<'_>) -> Result<()> {
+        pool.memory().zero(tag.extents[0].span(), Scheme::Nt);
+        findings.repaired("nothing in it was as it should be", None, "cleared");
+        Ok(())
+    }
+}
+
+/// K6: what a tag that is there by damage seems to hold is another's, who can be read: as after a lost removal of the
+/// tag, whose pages have been given to somebody else.
+#[test]
+fn k6_nothing_is_mended_in_pages_that_another_one_names() {
+    let memory = pool();
+    let pool = open(&memory);
+    let needs = [Need { role: Role::DATA, zone: Zone::Normal, bytes: 1 }];
+    let new = NewTag { name: "ghost", kind: TagKind(77), size: 1, attributes: [0; 64], needs: &needs };
+    pool.create_tag(&new, |_| Ok(())).unwrap();
+    let (slot, whole) = (slot_of(&pool, "ghost"), pool.tag("value 2").unwrap());
+    pool.close().unwrap();
+    let expected = values(&open(&Arc::new(memory.kill())));
+    let ghost = Tag { kind: TagKind(77), name: "ghost".into(), generation: 1 << 40, ..(*whole).clone() };
+    copies(slot).into_iter().for_each(|at| memory.store(at, &ghost.encode_slot(0), Scheme::Nt));
+    let mut owners = Owners::default();
+    owners.register(Box::new(Scribbler));
+    let report = repair(&(memory.clone() as Arc<dyn Memory>), &owners, &[], &mut quiet).unwrap();
+    assert!(!report.is_sound(), "{}", text(&report));
+    let told = text(&report);
+    assert!(told.contains("are named by tag") && told.contains("[ghost] nothing in it is as"), "{told}");
+    let (after, _, _) = Pool::open_damaged(memory, BOOT).unwrap();
+    assert_eq!(values(&after)["value 2"], expected["value 2"]);
+}
+
 /// K5: what a value holds cannot be guessed: told, and left.
 #[test]
 fn k5_a_damaged_value_is_told() {
