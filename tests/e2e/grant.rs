@@ -60,6 +60,32 @@ fn granted_pages_are_the_tags_and_are_not_reused_until_they_are_given_back() {
     assert_sound(&pool);
 }
 
+/// Who outlives the owner goes on storing into its pages, whatever has been put there.
+#[test]
+fn a_pool_is_not_made_anew_under_clients_of_its_killed_owner() {
+    let folder = folder(true);
+    let pool = folder.path().join("pool");
+    let server = Server::start(&pool, &["--no-attach", "--size", "64M", "--disk", "d=4M"]);
+    put(&pool, 7);
+    let (name, image) = (pool.to_str().expect("text"), pool.with_extension("image"));
+    let image = image.to_str().expect("text");
+    ok(&["pool", "backup", name, image]);
+    let _grant = granted(&mut Client::connect(&pool).expect("connected"), true);
+    server.kill();
+    let mine = std::process::id().to_string();
+    for words in [
+        &["pool", "create", name, "--force", "--size", "32M"][..],
+        &["pool", "restore", image, name, "--force", "--size", "128M"],
+    ] {
+        let said = refused(ferrite().args(words), 1);
+        assert!(said.contains("end them first") && said.contains(&mine), "{said}");
+    }
+    let back = pool.with_extension("back");
+    ok(&["tag", "get", name, "t", back.to_str().expect("text")]);
+    assert!(std::fs::read(back).expect("read") == vec![7; CONTENT], "nothing has changed");
+    assert_sound(&pool);
+}
+
 #[test]
 fn disks_are_not_granted_and_foreign_grants_are_not_given_back() {
     let folder = folder(true);

@@ -27,6 +27,7 @@
 //!
 //! Locks are taken in this order: a transaction's pass, the tag table, the grants, the allocator.
 
+mod clients;
 mod coverage;
 mod ending;
 mod process;
@@ -56,6 +57,7 @@ use coverage::Coverage;
 use register::{Live, Register};
 use slot::Record;
 
+pub use clients::clients;
 pub use ending::Ending;
 pub use process::{Identity, Process};
 pub use register::Standing;

@@ -10,7 +10,7 @@ use ferrite_pool::owner::Lock;
 use ferrite_pool::{backup, show_uuid};
 use serde::Serialize;
 
-use super::pool::ours;
+use super::pool::{ensure_unused, ours};
 use super::print;
 use crate::bar::Bar;
 use crate::engine::absolute;
@@ -96,6 +96,9 @@ fn place(image: &Path, pool: &Path, bytes: u64, force: bool) -> Outcome<Lock> {
     let (there, source) = (lock.file().metadata()?, fs::metadata(image)?);
     if (there.dev(), there.ino()) == (source.dev(), source.ino()) {
         return Err(format!("{} is the image itself: name another file for the pool", pool.display()).into());
+    }
+    if force {
+        ensure_unused(&lock)?;
     }
     if there.is_file() && there.len() < bytes {
         if !force && there.len() > 0 {

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use ferrite_pool::Format;
+use ferrite_pool::grant::clients;
 use ferrite_pool::layout::POOL_BYTES_MIN;
 use ferrite_pool::owner::Lock;
 
@@ -90,12 +91,14 @@ impl Create {
             if !force {
                 return Err(exists(&pool));
             }
-            resize(&pool, size)?;
-            format(&pool)?;
+            let lock = ours(&pool)?;
+            ensure_unused(&lock)?;
+            resize(&lock, size)?;
+            format(&lock)?;
         } else {
             let bytes = size.ok_or_else(|| Failure::Usage("a new pool needs a --size, such as --size 1G".into()))?;
             host::make_file(&pool, bytes).map_err(|error| format!("making {}: {error}", pool.display()))?;
-            format(&pool).inspect_err(|_| _ = std::fs::remove_file(&pool))?;
+            ours(&pool).and_then(|lock| format(&lock)).inspect_err(|_| _ = std::fs::remove_file(&pool))?;
             host::settle_name(&pool)?;
         }
         report(&pool, json)
@@ -110,20 +113,35 @@ pub fn check_size(bytes: u64) -> Outcome {
     Ok(())
 }
 
-/// Gives the file at `path`, if it is one, the size that was asked for.
-fn resize(path: &Path, size: Option<u64>) -> Outcome {
-    let lock = ours(path)?;
+/// Gives the file that `lock` holds, if it is one, the size that was asked for.
+fn resize(lock: &Lock, size: Option<u64>) -> Outcome {
     match size {
         Some(bytes) if lock.file().metadata()?.is_file() => {
-            Ok(lock.file().set_len(bytes).map_err(|error| format!("sizing {}: {error}", path.display()))?)
+            Ok(lock.file().set_len(bytes).map_err(|error| format!("sizing {}: {error}", lock.path().display()))?)
         }
         _ => Ok(()),
     }
 }
 
-/// Makes the file at `path` a pool; what it holds is lost.
-pub fn format(path: &Path) -> Outcome {
-    let memory = MediumArguments::default().map(&ours(path)?)?.memory;
+/// Refuses to put something else in the place of a pool whose owner has ended and whose clients have not: they would
+/// store into it.
+pub fn ensure_unused(lock: &Lock) -> Outcome {
+    let found = lock.file().metadata()?;
+    if found.is_file() && found.len() < POOL_BYTES_MIN {
+        return Ok(());
+    }
+    let clients = clients(&MediumArguments::default().map(lock)?.memory, host::boot_id()?);
+    if clients.is_empty() {
+        return Ok(());
+    }
+    let pids: Vec<String> = clients.iter().map(u32::to_string).collect();
+    let (path, pids) = (lock.path().display(), pids.join(", "));
+    Err(format!("{path} is still used by programs that its last owner let in ({pids}): end them first").into())
+}
+
+/// Makes the file that `lock` holds a pool; what it holds is lost.
+pub fn format(lock: &Lock) -> Outcome {
+    let memory = MediumArguments::default().map(lock)?.memory;
     Ok(ferrite_pool::Pool::create(&*memory, &Format { uuid: host::random_uuid()?, boot_id: host::boot_id()? })?)
 }
 

@@ -72,8 +72,8 @@ impl Stage {
         let path: PathBuf = folder.join("pool");
         let _ = std::fs::remove_file(&path);
         host::make_file(&path, TABLES_BYTES + disks as u64 * DISK_ROOM_BYTES).expect("made");
-        format(&path).expect("formatted");
         let Claim::Ours(lock) = claim(&path).expect("claimed") else { panic!("somebody has it") };
+        format(&lock).expect("formatted");
         Self { lock, needs_barriers, words: words.to_vec() }
     }
 

@@ -73,6 +73,24 @@ fn g2_a_client_that_outlives_its_owner_is_known_to_the_next() {
     assert_accounted(&pool);
 }
 
+/// What takes the place of a pool would be stored into by who outlives its owner.
+#[test]
+fn g5_clients_of_a_pool_that_nobody_owns_are_known() {
+    let memory = formatted(Model::MAPPED);
+    let (pool, mut client) = (opened(&memory, THIS_BOOT), Idle::new());
+    let tag = tag(&pool, "a", &[need(Zone::Normal, PAGE)]).expect("tag");
+    pool.grant(&ask(&tag, &client.process())).expect("grant");
+    pool.grant(&ask(&tag, &long_gone())).expect("grant");
+    drop(pool);
+    let dynamic: Arc<dyn Memory> = Arc::new(memory.kill());
+    assert!(clients(&dynamic, THIS_BOOT).into_iter().eq([client.0.id()]), "one lives");
+    assert!(clients(&dynamic, LATER_BOOT).is_empty(), "nobody lives on in another boot");
+    client.kill();
+    assert!(clients(&dynamic, THIS_BOOT).is_empty(), "it has ended");
+    dynamic.zero(Span::new(0, 2 * PAGE), Scheme::Nt);
+    assert!(clients(&dynamic, THIS_BOOT).is_empty(), "no pool, nobody who uses it");
+}
+
 #[test]
 fn g5_a_process_is_known_by_more_than_its_number() {
     let mut client = Idle::new();
