@@ -31,14 +31,20 @@ impl Iterator for Records<'_> {
     type Item = Result<(Position, Vec<u8>)>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.next = self.next.max(self.wal.start());
-        if self.next >= self.end {
-            return None;
+        loop {
+            self.next = self.next.max(self.wal.start());
+            if self.next >= self.end {
+                return None;
+            }
+            let read = self.read();
+            if read.is_ok() {
+                return Some(read);
+            }
+            // What was forgotten while it was looked for is no record that cannot be read.
+            if self.wal.start() <= self.next {
+                self.next = u64::MAX;
+                return Some(read);
+            }
         }
-        let read = self.read();
-        if read.is_err() {
-            self.next = u64::MAX;
-        }
-        Some(read)
     }
 }

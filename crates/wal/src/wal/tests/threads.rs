@@ -95,6 +95,23 @@ fn wo2_crash_seeded_writers_interleaved_at_every_call() {
     }
 }
 
+/// Who reads what is being forgotten goes on with what is left.
+#[test]
+fn readers_beside_truncations_meet_no_error() {
+    let (memory, folder) = (new_pool(Model::MAPPED), LyingFolder::default());
+    memory.keep_trace(false);
+    let wal = create(&memory, &folder);
+    let count = rounds(1000);
+    let at: Vec<Position> = (0..count).map(|it| wal.append(&payload(it), Durability::Strict).unwrap()).collect();
+    std::thread::scope(|scope| {
+        let truncating = scope.spawn(|| at.iter().for_each(|position| wal.truncate(*position).unwrap()));
+        while !truncating.is_finished() {
+            let left = numbers(&wal).unwrap();
+            assert!(left.is_sorted() && left.last() == Some(&(count - 1)), "{left:?}");
+        }
+    });
+}
+
 /// A writer that dies half-way does not leave the others waiting for ever.
 #[test]
 fn a_writer_that_panics_breaks_the_log_and_nobody_hangs() {
