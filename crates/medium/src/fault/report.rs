@@ -1,5 +1,5 @@
-//! The signal handler and what it prints. It writes to a buffer on its own stack and calls nothing but `write` and
-//! `sigaction`, as signal-safety(7) allows.
+//! The signal handler and what it prints. It writes to a buffer on its own stack and calls nothing but `write`,
+//! `sigaction` and `raise`, as signal-safety(7) allows.
 #![allow(unsafe_code)]
 
 use std::fmt::{self, Write};
@@ -14,6 +14,8 @@ use crate::{Error, Result};
 /// Linux's code for a fault that a protection key raised (siginfo.h).
 const SEGV_PKUERR: i32 = 4;
 const SEGV_ACCERR: i32 = 2;
+/// Codes up to this one are of signals that somebody sent: no instruction is run again, and there is no address.
+const SENT: i32 = 0;
 /// The bit of a page fault's error code that says it was a write (Intel SDM volume 3, 4.7).
 const WRITE_FAULT: i64 = 2;
 const REPORT_BYTES: usize = 768;
@@ -70,7 +72,8 @@ fn program_base() -> usize {
     found.dli_fbase as usize
 }
 
-/// Returning runs the faulting instruction again, which then meets the handler set here.
+/// Returning runs the faulting instruction again, which then meets the handler set here. One that was sent ends the
+/// program, as it does where nobody handles it.
 extern "C" fn handle(signal: i32, about: *mut libc::siginfo_t, context: *mut libc::c_void) {
     // SAFETY: the kernel gives a handler with SA_SIGINFO both structs.
     let (address, code, registers) = unsafe {
@@ -83,15 +86,22 @@ extern "C" fn handle(signal: i32, about: *mut libc::siginfo_t, context: *mut lib
         writes: registers[libc::REG_ERR as usize] & WRITE_FAULT != 0,
         instruction: registers[libc::REG_RIP as usize] as usize,
     };
+    let is_sent = code <= SENT;
     let next = match find(address) {
+        _ if is_sent => default_action(),
         Some(hit) => {
             print(&hit, &access);
             default_action()
         }
         None => previous(signal),
     };
-    // SAFETY: an action that was in force before, or the default.
-    unsafe { libc::sigaction(signal, &next, ptr::null_mut()) };
+    // SAFETY: an action that was in force before, or the default; what is raised comes as soon as this returns.
+    unsafe {
+        libc::sigaction(signal, &next, ptr::null_mut());
+        if is_sent {
+            libc::raise(signal);
+        }
+    }
 }
 
 fn default_action() -> libc::sigaction {

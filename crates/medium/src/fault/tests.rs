@@ -42,6 +42,12 @@ fn in_a_child() {
                 base.add(BYTE).write_volatile(1);
             }
             "elsewhere" => (8 as *mut u8).write_volatile(1),
+            "sent" => {
+                libc::kill(libc::getpid(), libc::SIGSEGV);
+                // Another thread may be the one to take it.
+                std::thread::sleep(std::time::Duration::from_secs(5));
+            }
+            "sent to a thread" => drop(libc::raise(libc::SIGBUS)),
             _ => base.add(BYTE).write_volatile(1),
         }
     }
@@ -77,4 +83,11 @@ fn another_fault_is_not_ours() {
     expect("elsewhere", libc::SIGSEGV, &[]);
     let output = die_of("elsewhere");
     assert!(!String::from_utf8_lossy(&output.stderr).contains("ferrite:"));
+}
+
+/// Who sends the signal by hand sends it once.
+#[test]
+fn a_fault_that_was_sent_ends_the_program_at_once() {
+    expect("sent", libc::SIGSEGV, &[]);
+    expect("sent to a thread", libc::SIGBUS, &[]);
 }
