@@ -16,6 +16,7 @@ use fuser::{BackgroundSession, Config, INodeNo, MountOption, Notifier, Session, 
 use crate::attach::fuse::{self, is_root};
 use crate::attach::mounts::Mount;
 
+mod attributes;
 mod backlog;
 mod errno;
 mod front;

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use ferrite_fs::{
-    Allocate, Attr, Credentials, Error, FileSystem, Ino, Kind, Listed, NewFile, Rename, Result, Seek, SetAttr, SetXattr,
+    Allocate, Attr, Credentials, Error, FileSystem, Ino, Kind, Listed, NewFile, Rename, Result, Seek, SetAttr,
 };
 use fuser::{
     BsdFileFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, KernelConfig, LockOwner, OpenFlags,
@@ -28,6 +28,7 @@ use fuser::{
     ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 
+use super::attributes::send;
 use super::errno::errno;
 use super::kernel;
 use super::told::{KNOWN, decline};
@@ -312,14 +313,7 @@ impl Filesystem for Front {
     }
 
     fn setxattr(&self, by: &Request, ino: INodeNo, name: &OsStr, value: &[u8], how: i32, _: u32, reply: ReplyEmpty) {
-        let how = match how {
-            libc::XATTR_CREATE => SetXattr::Create,
-            libc::XATTR_REPLACE => SetXattr::Replace,
-            _ => SetXattr::Any,
-        };
-        let (ino, name) = (Ino(ino.0), name.as_bytes());
-        self.end_writing(ino);
-        answer(self.lose_group(by, ino, name).and_then(|()| self.fs.set_xattr(ino, name, value, how)), reply);
+        answer(self.set_attribute(by, Ino(ino.0), name.as_bytes(), (value, how)), reply);
     }
 
     fn getxattr(&self, _: &Request, ino: INodeNo, name: &OsStr, len: u32, reply: ReplyXattr) {
@@ -336,7 +330,7 @@ impl Filesystem for Front {
     }
 
     fn removexattr(&self, _: &Request, ino: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        answer(self.fs.remove_xattr(Ino(ino.0), name.as_bytes()), reply);
+        answer(self.remove_attribute(Ino(ino.0), name.as_bytes()), reply);
     }
 
     fn create(&self, by: &Request, parent: INodeNo, name: &OsStr, mode: u32, umask: u32, _: i32, reply: ReplyCreate) {
@@ -382,15 +376,5 @@ impl Filesystem for Front {
             Ok(at) => reply.offset(at as i64),
             Err(error) => reply.error(errno(&error)),
         }
-    }
-}
-
-/// Sends an attribute's bytes, or how many there are where no room was given.
-fn send(value: Result<Vec<u8>>, len: u32, reply: ReplyXattr) {
-    match value {
-        Ok(value) if len == 0 => reply.size(value.len() as u32),
-        Ok(value) if value.len() > len as usize => reply.error(Errno::ERANGE),
-        Ok(value) => reply.data(&value),
-        Err(error) => reply.error(errno(&error)),
     }
 }

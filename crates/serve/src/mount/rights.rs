@@ -5,13 +5,13 @@ use std::fs;
 use ferrite_fs::{Error, Ino, Kind, Result, SetAttr};
 use fuser::Request;
 
+use super::attributes::ACCESS;
 use super::front::Front;
 
 const SET_ID_BITS: u16 = 0o6000;
 const SET_GROUP: u16 = 0o2000;
 const GROUP_EXECUTE: u16 = 0o010;
 const CAPABILITIES: &[u8] = b"security.capability";
-const ACL: &[u8] = b"system.posix_acl_access";
 
 impl Front {
     /// Adds to `set` that set-id bits go, where the change takes them (FM3).
@@ -38,7 +38,7 @@ impl Front {
     /// Before `by` sets attribute `name`: who is not of the file's group cannot give a program that group's rights, by an
     /// ACL as little as by a mode (FM3).
     pub(super) fn lose_group(&self, by: &Request, ino: Ino, name: &[u8]) -> Result<()> {
-        if name != ACL || by.uid() == 0 {
+        if name != ACCESS || by.uid() == 0 {
             return Ok(());
         }
         let attr = self.fs.getattr(ino)?;

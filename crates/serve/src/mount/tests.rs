@@ -217,3 +217,19 @@ fn a_name_that_is_not_there_is_remembered_until_it_is() {
     assert_eq!(out, ".\n..\nf\na\n", "{errors}");
     assert_eq!(errors.matches("No such file").count(), 4, "{errors}");
 }
+
+/// As on the kernel's own file systems, which are asked so by programs that set ACLs anew.
+#[test]
+fn attributes_are_set_and_removed_as_elsewhere() {
+    const SCRIPT: &str = "sub said { my ($what, $done) = @_; print $what, $done == 0 ? \"ok\" : 0 + $!, \"\\n\" } \
+        $f = \"f\"; $a = \"user.a\"; $b = \"user.b\"; $v = \"1\"; \
+        said(\"set \", syscall(188, $f, $a, $v, 1, 0)); \
+        said(\"both \", syscall(188, $f, $a, $v, 1, 3)); \
+        said(\"both \", syscall(188, $f, $b, $v, 1, 3)); \
+        for (\"system.posix_acl_access\", \"system.posix_acl_default\", $b) { $n = $_; said(\"remove \", syscall(197, $f, $n)) }";
+    let Some(world) = World::new(None) else { return };
+    let said = world.sh(&format!("echo > f && perl -e '{SCRIPT}'"));
+    let (out, errors) = (String::from_utf8_lossy(&said.stdout), String::from_utf8_lossy(&said.stderr));
+    let (exists, none) = (libc::EEXIST, libc::ENODATA);
+    assert_eq!(out, format!("set ok\nboth {exists}\nboth {none}\nremove ok\nremove ok\nremove {none}\n"), "{errors}");
+}
