@@ -225,8 +225,9 @@ impl FileSystem {
         Ok(transaction.commit()?)
     }
 
-    /// How full it is. Counts inodes, which takes a while the first time where there are millions.
+    /// How full it is, without what was removed. Counts inodes, which takes a while the first time where there are millions.
     pub fn statfs(&self) -> Statfs {
+        self.settle_removed();
         let pool_free = self.pool.usage().free_bytes;
         let mut own = Statfs { free_bytes: pool_free, ..Statfs::default() };
         for chunk in 0..self.space.chunks() {

@@ -27,6 +27,12 @@ impl FileSystem {
         }
     }
 
+    /// Frees what removed files held, for who is about to say how much is free.
+    pub(crate) fn settle_removed(&self) {
+        // What fails is met again by a step.
+        while self.refuse_if_read_only().is_ok() && matches!(self.step_orphans(), Ok(true)) {}
+    }
+
     /// Makes durable what waits for an fsync (FW4), if anything does. Called every few seconds, it bounds what a crash
     /// takes of files that nobody asked to be durable.
     pub fn write_back(&self) -> Result<()> {

@@ -24,6 +24,30 @@ fn a_file_is_made_written_read_and_removed() {
     assert_eq!(fs.statfs().free_bytes, free, "inodes' chunks aside, space is back");
 }
 
+/// Whoever removes a file to make room asks how much there is then.
+#[test]
+fn what_was_removed_is_free_when_that_is_asked_for() {
+    let fs = new_fs();
+    // The folder's own page stays.
+    file(&fs, "other");
+    let used = || fs.statfs().total_bytes - fs.statfs().free_bytes;
+    let before = used();
+    for held in [false, true] {
+        let ino = file(&fs, "large");
+        fs.write(ino, 0, &vec![1; 12 << 20]).expect("room");
+        if held {
+            fs.hold(ino).expect("there");
+        }
+        assert!(used() > before + (12 << 20));
+        fs.unlink(Ino::ROOT, b"large").expect("it goes");
+        if held {
+            assert!(used() > before + (12 << 20), "it is still read");
+            fs.release(ino, 1);
+        }
+        assert_eq!(used(), before);
+    }
+}
+
 #[test]
 fn large_and_sparse_files_keep_their_bytes() {
     let fs = new_fs();
