@@ -123,6 +123,10 @@ impl FileSystem {
     /// Makes a regular file without a name (O_TMPFILE), held once; [`FileSystem::link`] may name it. `parent` tells
     /// its group and its ACL.
     pub fn create_unnamed(&self, parent: Ino, new: &NewFile) -> Result<Attr> {
+        self.with_space(|| self.make_unnamed(parent, new))
+    }
+
+    fn make_unnamed(&self, parent: Ino, new: &NewFile) -> Result<Attr> {
         self.refuse_if_read_only()?;
         if new.kind != Kind::File {
             return Err(Error::Invalid("only a regular file can be without a name"));
@@ -149,6 +153,10 @@ impl FileSystem {
 
     /// Gives a file, not a directory, one more name.
     pub fn link(&self, ino: Ino, parent: Ino, name: &[u8]) -> Result<Attr> {
+        self.with_space(|| self.link_anew(ino, parent, name))
+    }
+
+    fn link_anew(&self, ino: Ino, parent: Ino, name: &[u8]) -> Result<Attr> {
         self.refuse_if_read_only()?;
         let name = self.name_to_make(name)?;
         let _pass = self.gate.pass();

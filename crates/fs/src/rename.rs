@@ -26,6 +26,10 @@ enum Target<'a> {
 impl FileSystem {
     /// Moves a name, all or nothing.
     pub fn rename(&self, from: (Ino, &[u8]), to: (Ino, &[u8]), how: Rename) -> Result<()> {
+        self.with_space(|| self.rename_anew(from, to, how))
+    }
+
+    fn rename_anew(&self, from: (Ino, &[u8]), to: (Ino, &[u8]), how: Rename) -> Result<()> {
         self.refuse_if_read_only()?;
         if [from.1, to.1].iter().any(|name| matches!(*name, b"." | b"..")) {
             return Err(Error::Invalid("a directory is not moved by the name it has for itself or its parent"));

@@ -12,6 +12,10 @@ use crate::{Attr, Error, Ino, Kind, Result, SetAttr, SetTime};
 impl FileSystem {
     /// Changes what `set` says, all in one; a size takes away or adds at the end. A mode changes the ACL with it.
     pub fn setattr(&self, ino: Ino, set: &SetAttr) -> Result<Attr> {
+        self.with_space(|| self.setattr_anew(ino, set))
+    }
+
+    fn setattr_anew(&self, ino: Ino, set: &SetAttr) -> Result<Attr> {
         self.refuse_if_read_only()?;
         self.fold_times(ino);
         let _pass = self.gate.pass();

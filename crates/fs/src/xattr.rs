@@ -85,6 +85,10 @@ impl FileSystem {
     }
 
     fn change_xattrs(&self, ino: Ino, edit: &mut dyn FnMut(&mut Inode, &mut Xattrs) -> Result<()>) -> Result<()> {
+        self.with_space(|| self.change_xattrs_anew(ino, edit))
+    }
+
+    fn change_xattrs_anew(&self, ino: Ino, edit: &mut dyn FnMut(&mut Inode, &mut Xattrs) -> Result<()>) -> Result<()> {
         self.refuse_if_read_only()?;
         let _pass = self.gate.pass();
         let mut stripe = self.locks.write(ino);

@@ -8,7 +8,7 @@ use super::house::*;
 use super::world::*;
 use super::{Bug, PLANTED};
 use crate::direct::{Access, Copies};
-use crate::{Allocate, Ino, SetAttr, SetTime, Time};
+use crate::{Allocate, Error, Ino, SetAttr, SetTime, SetXattr, Time};
 
 #[test]
 fn a_client_reads_and_writes_over_what_is_there() {
@@ -270,6 +270,25 @@ fn fg7_what_a_client_has_ahead_goes_to_who_needs_it() {
     drop(lease);
     let lease = client.lease(log, Access::Append).expect("leased");
     assert_eq!(lease.append(b"more"), Some((8192, 4)));
+    drop(lease);
+    assert_sound(&house.fs);
+}
+
+/// Nor is who needs it for something else than bytes.
+#[test]
+fn fg7_what_a_client_has_ahead_goes_to_attributes_too() {
+    let house = House::new();
+    let files: Vec<Ino> = (0..1600).map(|i| house.file(&format!("f{i}"), b"")).collect();
+    let log = house.file("log", b"begin ");
+    let client = house.client();
+    let lease = client.lease(log, Access::Append).expect("leased");
+    assert_eq!(lease.append(&[1; 8186]), Some((6, 8186)));
+    let allocated = || house.fs.getattr(log).expect("there").allocated_bytes;
+    assert!(allocated() > 16 * 4096, "it has pages for more");
+    let set = |ino: &Ino| house.fs.set_xattr(*ino, b"user.large", &[3; 60_000], SetXattr::Any);
+    let refused = files.iter().find_map(|ino| set(ino).err());
+    assert!(matches!(refused, Some(Error::NoSpace)), "{refused:?}");
+    assert!(allocated() <= 3 * 4096, "its pages were needed");
     drop(lease);
     assert_sound(&house.fs);
 }
