@@ -154,19 +154,20 @@ impl FileSystem {
     /// Whether it did.
     pub(crate) fn expand_super(&self, inode: &mut Inode) -> Result<bool> {
         let is_wanted = inode.size() >= LARGE_BYTES && inode.size().is_multiple_of(CHUNK);
+        let is_over = |threshold| inode.size() >= threshold;
+        let is_wanted = is_wanted && self.shape.super_threshold_bytes.is_some_and(is_over);
         if is_wanted { self.take_super(inode, inode.size() / PAGE) } else { Ok(false) }
     }
 
-    /// Whether a file is to lie on superpages.
-    pub(crate) fn is_for_super(&self, inode: &Inode) -> bool {
-        let threshold = self.shape.super_threshold_bytes.filter(|_| !self.waits());
-        threshold.is_some_and(|threshold| inode.size() >= threshold)
+    /// Whether files may lie on superpages.
+    pub(crate) fn has_superpages(&self) -> bool {
+        self.shape.super_threshold_bytes.is_some() && !self.waits()
     }
 
     /// Takes a superpage for the block that begins with page `page`, behind the end, where there is nothing yet; whether it
-    /// did: not for files that are to lie on pages of 4 KiB, nor where there is no room.
+    /// did: where there is no room for one it does not.
     pub(crate) fn take_super(&self, inode: &mut Inode, page: u64) -> Result<bool> {
-        if !self.is_for_super(inode) {
+        if !self.has_superpages() {
             return Ok(false);
         }
         let Some(at) = self.extend_index_to_block(inode, page)? else { return Ok(false) };

@@ -14,7 +14,7 @@ use crate::tree::Found;
 use crate::word::Word;
 use crate::{Ino, Result};
 
-/// Bytes that are given at a time, at most: to small files, and to those that have as many.
+/// Bytes that are given at a time, at most: of pages to small files, and else.
 const BYTES_MAX: (u64, u64) = (4 << 20, 16 << 20);
 
 impl FileSystem {
@@ -43,9 +43,9 @@ impl FileSystem {
             // What lies before the end in a page that is not there yet are zeros.
             self.give_pages(&mut inode, size..size + 1)?;
         }
-        let most = size.clamp(BYTES_MAX.0, BYTES_MAX.1);
+        let most = if self.has_superpages() { BYTES_MAX.1 } else { size.clamp(BYTES_MAX.0, BYTES_MAX.1) };
         let (mut page, mut end) = (size.div_ceil(PAGE), (size + bytes.min(most)).min(FILE_BYTES_MAX).div_ceil(PAGE));
-        if end - page > CHUNK_PAGES && self.is_for_super(&inode) {
+        if end - page > CHUNK_PAGES && self.has_superpages() {
             end = end.next_multiple_of(CHUNK_PAGES);
         }
         while page < end {

@@ -16,9 +16,8 @@ use crate::{Attr, Ino};
 
 /// How often something is tried that somebody else's change came between.
 const TRIES: u32 = 16;
-/// Bytes of pages that are asked for ahead of appends: at first, and at most.
-const AHEAD_BYTES: u64 = 256 << 10;
-const AHEAD_BYTES_MAX: u64 = 16 << 20;
+/// Bytes of pages that are asked for ahead of appends: at first, and then.
+const AHEAD_BYTES: (u64, u64) = (256 << 10, 16 << 20);
 
 /// The right to work on one file by oneself. Every operation says `None` where it has to be done through the mount: now,
 /// or not by this client. Given back when dropped.
@@ -35,7 +34,7 @@ pub struct Lease {
 
 impl Lease {
     pub(super) fn new(session: Arc<Session>, ino: Ino, leased: Leased) -> Option<Self> {
-        let (slot, serial, ahead_bytes) = (leased.slot as usize, leased.serial, AtomicU64::new(AHEAD_BYTES));
+        let (slot, serial, ahead_bytes) = (leased.slot as usize, leased.serial, AtomicU64::new(AHEAD_BYTES.0));
         (slot < LEASES).then_some(Self { session, ino, slot, serial, ahead_bytes, end: KnownEnd::new() })
     }
 
@@ -159,7 +158,7 @@ impl Lease {
     fn ask_for_pages(&self, len: u64) -> Option<()> {
         let bytes = self.ahead_bytes.load(Ordering::Relaxed);
         self.session.ask_ahead(self.ino, bytes.max(len.saturating_mul(2)))?;
-        self.ahead_bytes.store((bytes * 4).min(AHEAD_BYTES_MAX), Ordering::Relaxed);
+        self.ahead_bytes.store(AHEAD_BYTES.1, Ordering::Relaxed);
         Some(())
     }
 

@@ -74,8 +74,7 @@ fn fs1_a_client_appends_to_superpages() {
     for piece in bytes.chunks(50_001) {
         assert!(lease.append(piece).is_some(), "it needs the mount for nothing");
     }
-    let while_appending = supers(&house.fs);
-    assert!((5..14).contains(&while_appending), "{while_appending}");
+    assert!(supers(&house.fs) > 8, "all but the first block, and some ahead");
     let mut found = vec![0; bytes.len()];
     assert_eq!(lease.read(0, &mut found), Some(bytes.len()));
     assert!(found == bytes && content(&house.fs, ino).expect("it reads") == bytes);
@@ -85,7 +84,7 @@ fn fs1_a_client_appends_to_superpages() {
     assert!(allocated <= bytes.len() as u64 + 20 * 4096, "{allocated}");
     assert!(content(&house.fs, ino).expect("it reads") == bytes);
     settle(&house.fs);
-    assert_eq!(supers(&house.fs), 9, "the first blocks have moved");
+    assert_eq!(supers(&house.fs), 9, "the first block has moved, the last one is pages");
     assert!(content(&house.fs, ino).expect("it reads") == bytes);
     assert_sound(&house.fs);
 }
