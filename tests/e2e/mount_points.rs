@@ -47,6 +47,32 @@ fn a_point_is_made_hidden_and_given_back() {
     assert_sound(&path);
 }
 
+#[test]
+fn who_unmounts_by_hand_may_mount_again() {
+    if !can_mount() {
+        return;
+    }
+    let folder = folder(true);
+    let path = folder.path().join("pool");
+    let pool = path.to_str().expect("text");
+    let server = Server::start(&path, &["--no-attach", "--size", "64M", "--disk", "d=8M"]);
+    ok(&["fs", "create", pool, "f"]);
+    let point = folder.path().join("mnt");
+    let at = point.to_str().expect("text");
+    ok(&["fs", "mount", pool, "f", at]);
+    fs::write(point.join("file"), b"content").expect("written");
+    run(client("umount").arg(at));
+    ok(&["fs", "mount", pool, "f", at]);
+    assert_eq!(fs::read(point.join("file")).expect("read"), b"content");
+    run(client("umount").arg(at));
+    ok(&["fs", "unmount", pool, "f"]);
+    ok(&["fs", "mount", pool, "f", at]);
+    run(client("umount").arg(at));
+    ok(&["fs", "remove", pool, "f"]);
+    server.interrupt();
+    assert_sound(&path);
+}
+
 /// One on another: the outer one waits for the inner one, and says so.
 #[test]
 fn a_mount_in_a_mount_keeps_it_from_ending() {

@@ -11,7 +11,7 @@ use ferrite_medium::stamp_ns;
 use ferrite_pool::owner::{Caller, Reply};
 use ferrite_pool::{Pool, TagKind};
 use ferrite_serve::mount::{MountOptions, Mounted, NotUnmounted};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 
 use crate::host;
@@ -75,6 +75,21 @@ impl Trees {
         Self { pool, path: path.into(), mounted: Mutex::default() }
     }
 
+    /// Those that are mounted, without what somebody has unmounted by hand.
+    fn mounted(&self) -> MutexGuard<'_, BTreeMap<String, Tree>> {
+        let mut mounted = self.mounted.lock();
+        mounted.retain(|_, tree| {
+            let has_ended = tree.mounted.has_ended();
+            if has_ended {
+                tree.fs.dismiss();
+                // A failure poisons the pool, and is told to who opens it again.
+                let _ = tree.fs.flush();
+            }
+            !has_ended
+        });
+        mounted
+    }
+
     /// Makes a file system whose root belongs to this process's user.
     pub fn create(&self, name: &str, super_threshold_bytes: Option<u64>) -> Result<(), String> {
         let seed = host::random_uuid().map_err(|error| error.to_string())?;
@@ -92,7 +107,7 @@ impl Trees {
 
     /// Removes a file system and all that is in it; refused while it is mounted.
     pub fn remove(&self, name: &str) -> Result<(), String> {
-        let mounted = self.mounted.lock();
+        let mounted = self.mounted();
         if let Some(tree) = mounted.get(name) {
             return Err(format!("{name:?} is mounted on {}: unmount it first", tree.mounted.point().display()));
         }
@@ -101,7 +116,7 @@ impl Trees {
 
     /// Mounts the file system called `name`.
     pub fn mount(&self, name: &str, mounting: &Mounting) -> Result<FsReport, String> {
-        let mut mounted = self.mounted.lock();
+        let mut mounted = self.mounted();
         if let Some(tree) = mounted.get(name) {
             let point = tree.mounted.point().display();
             return Err(format!("{name:?} is mounted on {point} already; a second view of it: `mount --bind`"));
@@ -173,7 +188,7 @@ impl Trees {
 
     /// What the file system called `name` is and holds.
     pub fn report(&self, name: &str) -> Result<FsReport, String> {
-        let mounted = self.mounted.lock();
+        let mounted = self.mounted();
         let tree = mounted.get(name);
         let fs = match tree {
             Some(tree) => Arc::clone(&tree.fs),

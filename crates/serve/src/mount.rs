@@ -60,6 +60,8 @@ pub struct MountOptions {
 #[derive(Debug)]
 pub struct Mounted {
     point: PathBuf,
+    /// As the kernel lists it, if it does.
+    device: Option<u64>,
     session: Option<BackgroundSession>,
     /// Taken away here, though another mount namespace may have a copy.
     gone: bool,
@@ -128,7 +130,7 @@ impl Mounted {
         let bell = Arc::new(Bell::default());
         let (fs, rung) = (Arc::clone(fs), Arc::clone(&bell));
         let worker = thread::Builder::new().name("ferrite-fs-step".into()).spawn(move || rung.work(&fs))?;
-        Ok(Self { point: point.into(), session: Some(session), gone: false, bell, worker: Some(worker) })
+        Ok(Self { point: point.into(), device, session: Some(session), gone: false, bell, worker: Some(worker) })
     }
 
     /// Where.
@@ -136,18 +138,31 @@ impl Mounted {
         &self.point
     }
 
+    /// Whether somebody else has unmounted it, so that nobody uses it any more.
+    pub fn has_ended(&mut self) -> bool {
+        !self.is_there() && self.unmount().is_ok()
+    }
+
+    /// Whether it is where it was mounted. Anybody with the right to may have unmounted it, and mounted something else.
+    fn is_there(&self) -> bool {
+        // Numbers are given again at once, to mounts of any kind.
+        let is_of_it = |mount: &Mount| mount.kind == KIND && self.device.is_none_or(|device| mount.device == device);
+        let is_it = |mount: &Mount| mount.point == self.point && is_of_it(mount);
+        !self.gone && Mount::seen_by("self").map_or(true, |mounts| mounts.iter().any(is_it))
+    }
+
     /// Unmounts, unless a program uses it; then everything is as before.
     ///
     /// # Errors
     /// Who uses it, or what the system says.
     pub fn unmount(&mut self) -> Result<(), NotUnmounted> {
-        if !self.gone {
+        if self.is_there() {
             unmount(&self.point, false).map_err(|why| match why.kind() {
                 io::ErrorKind::ResourceBusy => NotUnmounted::Busy(users(&self.point)),
                 _ => NotUnmounted::Io(why),
             })?;
-            self.gone = true;
         }
+        self.gone = true;
         if !self.has_ended_within(COPIES_PATIENCE) {
             return Err(NotUnmounted::Busy(vec![
                 "a copy of the mount in another mount namespace, such as a container's".into(),
@@ -168,10 +183,10 @@ impl Mounted {
 
     /// Takes it out of sight, whoever uses it: what they have open fails when this process ends.
     pub fn abandon(mut self) -> io::Result<()> {
-        if !self.gone {
+        if self.is_there() {
             unmount(&self.point, true)?;
-            self.gone = true;
         }
+        self.gone = true;
         self.end(false)
     }
 
@@ -199,7 +214,7 @@ impl Drop for Mounted {
     fn drop(&mut self) {
         if self.session.is_some() {
             // There is nobody to tell; the next one who mounts there clears it.
-            if !self.gone {
+            if self.is_there() {
                 let _ = unmount(&self.point, true);
             }
             let _ = self.end(false);

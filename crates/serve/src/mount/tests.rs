@@ -233,3 +233,22 @@ fn attributes_are_set_and_removed_as_elsewhere() {
     let (exists, none) = (libc::EEXIST, libc::ENODATA);
     assert_eq!(out, format!("set ok\nboth {exists}\nboth {none}\nremove ok\nremove ok\nremove {none}\n"), "{errors}");
 }
+
+/// As root may, or the user who mounted it; what is mounted there then is somebody else's.
+#[test]
+fn what_was_unmounted_by_hand_is_unmounted() {
+    for then in ["", " && mount -t tmpfs other $0"] {
+        let Some(mut world) = World::new(None) else { return };
+        let point = world.folder.path().to_path_buf();
+        let script = format!("umount $0{then}");
+        let done = Command::new("sh").args(["-c", &script]).arg(&point).status().expect("the shell runs");
+        assert!(done.success(), "{script}");
+        let mounted = world.mounted.as_mut().expect("mounted until then");
+        assert!(mounted.has_ended() && mounted.unmount().is_ok());
+        let is_others = Command::new("mountpoint").arg("-q").arg(&point).status().expect("it runs").success();
+        assert_eq!(is_others, !then.is_empty(), "{script}");
+        if is_others {
+            assert!(Command::new("umount").arg(&point).status().expect("it runs").success());
+        }
+    }
+}
