@@ -2,7 +2,7 @@
 
 use super::event::Event;
 use super::policy::{Hit, Miss, Policy};
-use super::set::{Narrow, Rank, Set};
+use super::set::{Narrow, Rank, Set, with_vectors};
 use super::writes::Writes;
 use super::{BANKS, Geometry, WAYS_MAX};
 
@@ -103,9 +103,14 @@ impl<P: Policy, S: Set> Bank<P, S> {
 
     /// Takes events of its sets, in their order.
     pub fn run(&mut self, events: &[Event]) {
-        for event in events {
-            self.access(*event);
-        }
+        with_vectors(
+            #[inline(always)]
+            || {
+                for event in events {
+                    self.access(*event);
+                }
+            },
+        );
         self.count_writes();
     }
 
@@ -129,7 +134,7 @@ impl<P: Policy, S: Set> Bank<P, S> {
         &self.writes
     }
 
-    #[inline]
+    #[inline(always)]
     fn access(&mut self, event: Event) {
         let (line, is_write) = (event.line(), event.is_write());
         let at = self.geometry.set_in_bank(line);
@@ -150,7 +155,7 @@ impl<P: Policy, S: Set> Bank<P, S> {
         self.bring(at, print, event);
     }
 
-    #[inline]
+    #[inline(always)]
     fn found(&mut self, at: usize, way: usize, event: Event) {
         self.counts.hits += 1;
         let set = &mut self.sets[at];
@@ -165,7 +170,7 @@ impl<P: Policy, S: Set> Bank<P, S> {
         self.policy.hit(Hit { line, signature, set: set_index, rank, way, is_write, was_dirty });
     }
 
-    #[inline]
+    #[inline(always)]
     fn bring(&mut self, at: usize, print: u16, event: Event) {
         let line = event.line();
         let set_index = self.geometry.set(line);

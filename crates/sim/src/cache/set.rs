@@ -15,7 +15,7 @@ mod wide;
 
 use std::ops::Range;
 
-pub(super) use lanes::equal;
+pub(super) use lanes::{equal, with_vectors};
 pub use narrow::Narrow;
 pub use wide::Wide;
 

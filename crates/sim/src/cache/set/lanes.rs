@@ -1,6 +1,6 @@
-//! Numbers compared with one, sixteen in a few instructions.
+//! Numbers compared with one, sixteen in a few instructions; and all else with wider vectors where there are some.
 //!
-//! Every access does it first, and compilers make fifty instructions of a loop that says the same.
+//! Every access compares first, and compilers make fifty instructions of a loop that says the same.
 #![allow(unsafe_code)]
 
 /// Which of at most 64 numbers, some times sixteen, equal `wanted`, a bit each.
@@ -33,4 +33,33 @@ fn by_sse2(prints: &[u16; 16], print: u16) -> u64 {
 #[inline]
 fn equal_of_sixteen(prints: &[u16; 16], print: u16) -> u64 {
     prints.iter().rev().fold(0, |found, known| found << 1 | u64::from(*known == print))
+}
+
+/// Does `work`. What is compiled into it makes use of the vectors that this processor has beyond those that all have, and
+/// of its instructions for single bits.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+pub fn with_vectors<T>(work: impl FnOnce() -> T) -> T {
+    let has_bits = is_x86_feature_detected!("bmi1")
+        && is_x86_feature_detected!("bmi2")
+        && is_x86_feature_detected!("lzcnt")
+        && is_x86_feature_detected!("popcnt");
+    if has_bits && is_x86_feature_detected!("avx2") {
+        // SAFETY: this processor has all that `by_avx2` is compiled for, as was just asked.
+        return unsafe { by_avx2(work) };
+    }
+    work()
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+fn by_avx2<T>(work: impl FnOnce() -> T) -> T {
+    work()
+}
+
+/// Does `work`.
+#[cfg(not(target_arch = "x86_64"))]
+#[inline]
+pub fn with_vectors<T>(work: impl FnOnce() -> T) -> T {
+    work()
 }
