@@ -22,6 +22,8 @@ mod lines;
 mod reuse;
 mod shadow;
 
+use std::hint::select_unpredictable;
+
 use super::{Hit, Miss, Policy};
 use crate::cache::Geometry;
 use crate::cache::set::{Rank, Set};
@@ -92,28 +94,26 @@ impl<S: Set, const W: usize> Worth<S, W> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn touch(&mut self, touch: Touch) {
         let (lines, turn) = (&mut self.sets[touch.set], &mut self.turns[touch.set]);
         turn.clock = turn.clock.wrapping_add(1);
-        if turn.clock.is_multiple_of(step(W)) {
-            lines.grow_older(going_on(turn.clock / step(W)));
-        }
-        let mut line = if touch.is_hit { lines.line(touch.way) } else { Line::NEW };
+        let limit = going_on(turn.clock, step(W));
+        let mut line = if touch.is_hit { lines.line(touch.way).older(limit) } else { Line::NEW };
         if touch.is_hit && !touch.set.is_multiple_of(WATCHED) {
             self.used.came_back(line.used);
-            self.written.came_back(if touch.is_write { line.written } else { NOTHING });
+            self.written.came_back(select_unpredictable(touch.is_write, line.written, NOTHING));
         }
-        if touch.is_write {
-            line.written = cell(written_class(&touch, line), 0);
-        }
+        let written = cell(written_class(&touch, line), 0);
+        line.written = select_unpredictable(touch.is_write, written, line.written);
         line.used = cell(used_class(&touch, line), 0);
-        lines.put(touch.way, line);
+        lines.grow_older(limit, touch.way, line);
         if touch.set.is_multiple_of(WATCHED) {
             self.watch(&touch, line);
         }
     }
 
+    #[inline(always)]
     fn watch(&mut self, touch: &Touch, line: Line) {
         let (ghosts, shadow) = &mut self.watched[touch.set / WATCHED];
         let lru = shadow.access(print(touch.line), touch.is_write, self.geometry.ways);
@@ -121,8 +121,8 @@ impl<S: Set, const W: usize> Worth<S, W> {
         self.allowance.access(lru, own);
         let met = ghosts.meet(print(touch.line), touch.is_write, class(line.used), class(line.written));
         for (kind, reuse) in [(Kind::Used, &mut self.used), (Kind::Written, &mut self.written)] {
-            met.again(kind).into_iter().for_each(|cell| reuse.came_back(cell));
-            met.lost(kind).into_iter().for_each(|cell| reuse.left(cell));
+            reuse.came_back(met.again(kind));
+            reuse.left(met.lost(kind));
         }
         self.seen += 1;
         if self.seen.is_multiple_of(PERIOD) {
@@ -133,9 +133,8 @@ impl<S: Set, const W: usize> Worth<S, W> {
 
     /// The rank of the line that is worth least, the least recent of equals. Those in sets that are watched go by what was
     /// learned, the others only as far as it is proven there. No branch depends on what a line is: none could be foretold.
-    #[inline]
-    fn least(&self, set: &impl Set, lines: &Lines<W>, weight: u32, is_watched: bool) -> Rank {
-        let last = self.geometry.ways - 1;
+    #[inline(always)]
+    fn least(&self, set: &impl Set, last: Rank, lines: &Lines<W>, weight: u32, is_watched: bool) -> Rank {
         let worth = |rank| {
             let line = lines.line(set.way(rank) % W);
             self.used.worth(line.used) * Allowance::ONE + self.written.worth(line.written) * weight
@@ -149,7 +148,7 @@ impl<S: Set, const W: usize> Worth<S, W> {
 }
 
 impl<S: Set, const W: usize> Policy for Worth<S, W> {
-    #[inline]
+    #[inline(always)]
     fn victim<T: Set>(&mut self, set: &T, miss: Miss) -> Rank {
         let at = self.geometry.set_in_bank(miss.line);
         let (last, turn) = (self.geometry.ways - 1, &mut self.turns[at]);
@@ -158,9 +157,13 @@ impl<S: Set, const W: usize> Policy for Worth<S, W> {
             return last;
         }
         let lines = &self.sets[at];
-        let weight = self.allowance.weight().filter(|_| self.seen >= PERIOD);
-        let least = weight.map_or(last, |weight| self.least(set, lines, weight, at.is_multiple_of(WATCHED)));
-        if !at.is_multiple_of(WATCHED) {
+        let is_watched = at.is_multiple_of(WATCHED);
+        let least = match self.allowance.weight().filter(|_| self.seen >= PERIOD) {
+            None => last,
+            Some(weight) if last as usize == W - 1 => self.least(set, W as u32 - 1, lines, weight, is_watched),
+            Some(weight) => self.least(set, last, lines, weight, is_watched),
+        };
+        if !is_watched {
             let line = lines.line(set.way(least));
             self.used.left(line.used);
             self.written.left(line.written);
@@ -172,14 +175,14 @@ impl<S: Set, const W: usize> Policy for Worth<S, W> {
         self.geometry.ways
     }
 
-    #[inline]
+    #[inline(always)]
     fn hit(&mut self, hit: Hit) {
         let Hit { line, signature, way, is_write, was_dirty, .. } = hit;
         let set = self.geometry.set_in_bank(line);
         self.touch(Touch { line, signature, set, way, is_write, is_hit: true, was_dirty });
     }
 
-    #[inline]
+    #[inline(always)]
     fn filled(&mut self, way: usize, miss: Miss) {
         let Miss { line, signature, is_write, .. } = miss;
         let set = self.geometry.set_in_bank(line);

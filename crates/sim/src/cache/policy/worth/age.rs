@@ -15,11 +15,12 @@ pub const AGE_BITS: u32 = 5;
 /// That of what has not been.
 pub const NEVER: u16 = (1 << AGE_BITS) - 1;
 
-/// How many ages, from the first on, are at most two to the so-manyth wide; not the last, which has no end.
-const NARROW: [u16; 8] = {
-    let (mut narrow, mut bits) = ([0; 8], 0);
-    while bits < 8 {
-        while narrow[bits] < OLDEST && EDGES[narrow[bits] as usize + 1] - EDGES[narrow[bits] as usize] <= 1 << bits {
+/// How many ages, from the first on, are at most two to the so-manyth wide; not the last, which has no end. None before
+/// the first, which those wrap to that are negative.
+const NARROW: [u16; 32] = {
+    let (mut narrow, mut bits) = ([0; 32], 0);
+    while bits <= u16::BITS as usize {
+        while narrow[bits] < OLDEST && width(narrow[bits]) <= 1 << bits {
             narrow[bits] += 1;
         }
         bits += 1;
@@ -27,10 +28,17 @@ const NARROW: [u16; 8] = {
     narrow
 };
 
-/// Ages below this one go on to the next with this step: those that are two steps wide with every second, and so on.
+/// Steps of an age.
+const fn width(age: u16) -> u32 {
+    (EDGES[age as usize + 1] - EDGES[age as usize]) as u32
+}
+
+/// Ages below this one go on to the next at this time, if steps take so long, a power of two of at most 16: those that
+/// are two steps wide with every second, and so on.
 #[inline]
-pub fn going_on(step: u16) -> u16 {
-    NARROW[step.trailing_zeros().min(7) as usize]
+pub fn going_on(time: u16, step: u16) -> u16 {
+    let halvings = time.trailing_zeros().wrapping_sub(step.trailing_zeros());
+    NARROW[halvings as usize % 32]
 }
 
 /// The age of what was so many steps ago.
@@ -62,7 +70,7 @@ mod tests {
         for from in 0..128_u16 {
             let mut age = 0;
             for steps in 1..400_u16 {
-                age += u16::from(age < going_on(from + steps));
+                age += u16::from(age < going_on((from + steps) * 4, 4));
                 let exact = after(steps.into());
                 assert!(steps > 8 || age == exact, "{from} {steps}");
                 assert!(age.abs_diff(exact) <= 1, "{from} {steps}: {age} for {exact}");

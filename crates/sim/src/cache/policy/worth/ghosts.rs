@@ -1,7 +1,9 @@
 //! The lines that a set was last asked for, whether they are still in it or not.
 
+use std::hint::select_unpredictable;
+
 use super::age::{EDGES, OLDEST, after};
-use super::reuse::{Cell, cell};
+use super::reuse::{Cell, NOTHING, cell};
 use super::step;
 use crate::cache::set::equal;
 
@@ -68,6 +70,7 @@ impl Ghosts {
     }
 
     /// An access to the line with this hash, which is of these classes from now on.
+    #[inline(always)]
     pub fn meet(&mut self, print: u16, is_write: bool, used_class: u16, written_class: u16) -> Met {
         self.clock += 1;
         let step = self.clock / self.step;
@@ -86,13 +89,22 @@ impl Ghosts {
         Met { is_write, now: step, before, forgotten: (found.is_none() && !is_new).then_some(old) }
     }
 
-    /// The place of `print`, if it was filled.
+    /// The place of `print`, if it was filled. The line that was asked for last is often asked for again.
+    #[inline]
     fn find(&self, print: u16) -> Option<usize> {
-        let of_part = |(at, part)| {
+        let newest = self.ring.newest;
+        let place = if self.prints[newest] == print { newest } else { self.first(print) };
+        (place < self.filled).then_some(place)
+    }
+
+    /// The first place of `print`, or one beyond all. No branch depends on where it is.
+    #[inline]
+    fn first(&self, print: u16) -> usize {
+        let parts = self.prints.chunks(PART).enumerate().rev();
+        parts.fold(usize::MAX, |place, (at, part)| {
             let equal = equal(part, print);
-            (equal != 0).then_some(at * PART + equal.trailing_zeros() as usize)
-        };
-        self.prints.chunks(PART).enumerate().find_map(of_part).filter(|place| *place < self.filled)
+            select_unpredictable(equal != 0, at * PART + equal.trailing_zeros() as usize, place)
+        })
     }
 }
 
@@ -132,24 +144,29 @@ impl Ring {
 }
 
 impl Met {
-    /// What the line was, if it came back by this access.
-    pub fn again(&self, kind: Kind) -> Option<Cell> {
-        let ghost = self.before?;
+    /// What the line was, if it came back by this access; otherwise [`NOTHING`].
+    #[inline]
+    pub fn again(&self, kind: Kind) -> Cell {
+        let Some(ghost) = self.before else { return NOTHING };
         let of = |class, since| cell(class, after(self.now - since));
         match kind {
-            Kind::Used => Some(of(ghost.used_class, ghost.used)),
+            Kind::Used => of(ghost.used_class, ghost.used),
             Kind::Written => {
-                (self.is_write && self.is_known(ghost.written)).then(|| of(ghost.written_class, ghost.written))
+                let is_again = self.is_write & self.is_known(ghost.written);
+                select_unpredictable(is_again, of(ghost.written_class, ghost.written), NOTHING)
             }
         }
     }
 
-    /// What a line was that was forgotten and so has not come back.
-    pub fn lost(&self, kind: Kind) -> Option<Cell> {
-        let ghost = self.forgotten?;
+    /// What a line was that was forgotten and so has not come back; otherwise [`NOTHING`].
+    #[inline]
+    pub fn lost(&self, kind: Kind) -> Cell {
+        let Some(ghost) = self.forgotten else { return NOTHING };
         match kind {
-            Kind::Used => Some(cell(ghost.used_class, OLDEST)),
-            Kind::Written => self.is_known(ghost.written).then(|| cell(ghost.written_class, OLDEST)),
+            Kind::Used => cell(ghost.used_class, OLDEST),
+            Kind::Written => {
+                select_unpredictable(self.is_known(ghost.written), cell(ghost.written_class, OLDEST), NOTHING)
+            }
         }
     }
 
@@ -172,10 +189,10 @@ mod tests {
     fn the_oldest_is_forgotten() {
         let mut ghosts = Ghosts::of(16);
         ghosts.meet(700, true, 1, 5);
-        (0..127).for_each(|print| assert!(read(&mut ghosts, print).lost(Kind::Used).is_none()));
+        (0..127).for_each(|print| assert_eq!(read(&mut ghosts, print).lost(Kind::Used), NOTHING));
         let lost = read(&mut ghosts, 500).lost(Kind::Written);
-        assert_eq!(lost, Some(cell(5, OLDEST)));
-        assert!(read(&mut ghosts, 501).lost(Kind::Written).is_none(), "line 0 was only read");
+        assert_eq!(lost, cell(5, OLDEST));
+        assert_eq!(read(&mut ghosts, 501).lost(Kind::Written), NOTHING, "line 0 was only read");
     }
 
     /// Whatever is asked for again, the one that was asked for longest ago is forgotten.
@@ -200,6 +217,6 @@ mod tests {
             read(&mut ghosts, print);
         }
         let met = ghosts.meet(1, true, 2, 3);
-        assert_eq!((met.again(Kind::Written), met.again(Kind::Used)), (Some(cell(3, 4)), Some(cell(1, 2))));
+        assert_eq!((met.again(Kind::Written), met.again(Kind::Used)), (cell(3, 4), cell(1, 2)));
     }
 }

@@ -6,6 +6,7 @@
 //! So a line of a class that comes back late is worth more the older it is, and one whose time is past is worth nothing.
 
 use super::age::{AGE_BITS, AGES, EDGES, NEVER};
+use crate::cache::set::with_vectors;
 
 /// A class and an age, which is below it.
 pub type Cell = u16;
@@ -67,8 +68,8 @@ type Row = [u32; ROW];
 
 /// What came back and what was lost, by class.
 pub struct Reuse {
-    back: Vec<Row>,
-    lost: Vec<Row>,
+    back: Box<[u32; CELLS]>,
+    lost: Box<[u32; CELLS]>,
     /// What was counted of each class when it was learned last, faded.
     known: Vec<u64>,
     worth: Box<[u16; CELLS]>,
@@ -78,8 +79,8 @@ impl Reuse {
     /// Of nothing yet.
     pub fn new() -> Self {
         let at = |at: usize| if at % ROW < AGES { AT_FIRST } else { 0 };
-        let (back, lost) = (vec![[0; ROW]; CLASSES], vec![[0; ROW]; CLASSES]);
-        Self { back, lost, known: vec![0; CLASSES], worth: Box::new(std::array::from_fn(at)) }
+        let none = || Box::new([0; CELLS]);
+        Self { back: none(), lost: none(), known: vec![0; CLASSES], worth: Box::new(std::array::from_fn(at)) }
     }
 
     /// A line came back.
@@ -103,8 +104,17 @@ impl Reuse {
     /// Makes what was counted into what lines are worth, of the classes of which there are enough new lines; then what
     /// was counted of those counts for less.
     pub fn learn(&mut self) {
-        let common = chances(&sum(&self.back), &sum(&self.lost), &[0; AGES]);
-        let rows = self.back.iter_mut().zip(&mut self.lost).zip(&mut self.known);
+        with_vectors(
+            #[inline(always)]
+            || self.learn_in_place(),
+        );
+    }
+
+    #[inline(always)]
+    fn learn_in_place(&mut self) {
+        let (back, lost) = (self.back.as_chunks_mut::<ROW>().0, self.lost.as_chunks_mut::<ROW>().0);
+        let common = chances(&sum(back), &sum(lost), &[0; AGES]);
+        let rows = back.iter_mut().zip(lost).zip(&mut self.known);
         for (((back, lost), known), worth) in rows.zip(self.worth.as_chunks_mut::<ROW>().0) {
             if total(back, lost) >= *known + FRESH * u64::from(LINE) {
                 worth[..AGES].copy_from_slice(&best_plans(&chances(back, lost, &common)));
@@ -116,21 +126,29 @@ impl Reuse {
 }
 
 #[inline]
-fn count(rows: &mut [Row], cell: Cell) {
-    let count = &mut rows[usize::from(class(cell)) % CLASSES][usize::from(age(cell))];
+fn count(rows: &mut [u32; CELLS], cell: Cell) {
+    let count = &mut rows[usize::from(cell) % CELLS];
     *count = count.saturating_add(LINE);
 }
 
+#[inline(always)]
 fn total(back: &Row, lost: &Row) -> u64 {
-    back[..AGES].iter().chain(&lost[..AGES]).map(|count| u64::from(*count)).sum()
+    let both = |at: usize| u64::from(back[at]) + u64::from(lost[at]);
+    (0..AGES).map(both).sum()
 }
 
+#[inline(always)]
 fn sum(rows: &[Row]) -> Row {
-    rows.iter().fold([0; ROW], |sum, row| std::array::from_fn(|at| sum[at].saturating_add(row[at])))
+    let mut sum = [0_u32; ROW];
+    for row in rows {
+        sum.iter_mut().zip(row).for_each(|(sum, count)| *sum = sum.saturating_add(*count));
+    }
+    sum
 }
 
 /// For each age the chance that a line which is there when it begins comes back within it. Who is lost within an age was
 /// there for half of it. `common` is the chance for all classes.
+#[inline(always)]
 fn chances(back: &Row, lost: &Row, common: &[u64; AGES]) -> [u64; AGES] {
     let (mut chances, mut later) = ([0; AGES], 0);
     let others = OTHERS * u64::from(LINE);
@@ -145,6 +163,7 @@ fn chances(back: &Row, lost: &Row, common: &[u64; AGES]) -> [u64; AGES] {
 
 /// For each age what a line of it is worth: the steepest way from there to a later point of what is gained over what it
 /// costs. Only the upper hull of the later points can be reached by such a way.
+#[inline(always)]
 fn best_plans(chances: &[u64; AGES]) -> [u16; AGES] {
     let (mut points, mut there) = ([(0, 0); AGES + 1], SURE);
     for age in 0..AGES {
@@ -207,7 +226,7 @@ mod tests {
         let mut reuse = Reuse::new();
         (0..64).for_each(|_| reuse.came_back(cell(1, 0)));
         reuse.learn();
-        assert_eq!(reuse.back[1][0], 64 * LINE - 64 * LINE / 32);
+        assert_eq!(reuse.back[ROW], 64 * LINE - 64 * LINE / 32);
         assert!(reuse.worth(cell(1, 0)) > reuse.worth(cell(0, 0)), "the other class has seen nothing");
         assert_eq!(reuse.worth(NOTHING), 0);
     }
