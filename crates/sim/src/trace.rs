@@ -131,8 +131,17 @@ pub struct Word {
     pub line: u64,
     /// Whether it is written.
     pub is_write: bool,
+    /// The signature, if the trace tells it.
+    told: Option<u8>,
+    line_bits: u32,
+}
+
+impl Word {
     /// See [`Access::new`].
-    pub signature: u8,
+    #[inline]
+    pub fn signature(&self) -> u8 {
+        self.told.unwrap_or_else(|| region(self.line << self.line_bits))
+    }
 }
 
 impl Words<'_> {
@@ -145,21 +154,16 @@ impl Words<'_> {
     #[inline]
     pub fn each(&self, mut to: impl FnMut(Word)) {
         if self.have_signatures {
-            self.bytes.as_chunks::<9>().0.iter().for_each(|bytes| to(self.word(bytes, |_| bytes[8])));
+            self.bytes.as_chunks::<9>().0.iter().for_each(|bytes| to(self.word(bytes, Some(bytes[8]))));
         } else {
-            self.bytes
-                .as_chunks::<8>()
-                .0
-                .iter()
-                .for_each(|bytes| to(self.word(bytes, |line| region(line << self.line_bits))));
+            self.bytes.as_chunks::<8>().0.iter().for_each(|bytes| to(self.word(bytes, None)));
         }
     }
 
     #[inline]
-    fn word(&self, bytes: &[u8], signature: impl FnOnce(u64) -> u8) -> Word {
+    fn word(&self, bytes: &[u8], told: Option<u8>) -> Word {
         let (core, word) = compact::split(compact::word(bytes), self.cores, self.line_bits);
-        let line = word >> 1;
-        Word { core, line, is_write: word & 1 != 0, signature: signature(line) }
+        Word { core, line: word >> 1, is_write: word & 1 != 0, told, line_bits: self.line_bits }
     }
 }
 

@@ -49,7 +49,7 @@ impl Model {
     fn access(&mut self, access: &Access) {
         let (mut missed, is_write) = (false, access.kind == Kind::Write);
         let first = if access.kind == Kind::Fetch { &mut self.code } else { &mut self.data };
-        access.lines(6).for_each(|line| first.access(line, false, 0, |_| missed = true));
+        access.lines(6).for_each(|line| first.access(line, false, || 0, |_| missed = true));
         if !missed && !is_write {
             return;
         }

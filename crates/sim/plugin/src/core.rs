@@ -46,7 +46,7 @@ impl Core {
     pub fn access(&mut self, address: u64, is_write: bool, signature: u8, size: impl FnOnce() -> u32) {
         self.accesses += 1;
         let line = address >> self.shape.line_bits;
-        self.data.access(line, is_write, signature, |event| self.events.push(event));
+        self.data.access(line, is_write, || signature, |event| self.events.push(event));
         let mask = (1 << self.shape.line_bits) - 1;
         if (address & mask) + REACH > mask {
             self.tail(address, is_write, signature, 1 << size());
@@ -61,7 +61,7 @@ impl Core {
     fn tail(&mut self, address: u64, is_write: bool, signature: u8, bytes: u64) {
         let bits = self.shape.line_bits;
         for line in (address >> bits) + 1..=(address + bytes - 1) >> bits {
-            self.data.access(line, is_write, signature, |event| self.events.push(event));
+            self.data.access(line, is_write, || signature, |event| self.events.push(event));
         }
     }
 
@@ -73,7 +73,7 @@ impl Core {
         let (first, more) = (lines as u64 >> 1, lines as u64 & 1);
         for line in first..=first + more {
             let signature = signature(line << self.shape.line_bits);
-            code.access(line, false, signature, |event| self.events.push(event));
+            code.access(line, false, || signature, |event| self.events.push(event));
         }
     }
 

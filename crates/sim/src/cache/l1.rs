@@ -53,17 +53,20 @@ impl L1 {
         Self { slots: vec![NONE; sets * ways], ways, mask: sets as u64 - 1 }
     }
 
-    /// An access to `line` by an instruction of this signature. What the last level sees of it is pushed: the write of
-    /// a dirty line that had to leave first, then the read.
+    /// An access to `line`; `signature` tells that of the instruction, if it is needed. What the last level sees of it is
+    /// pushed: the write of a dirty line that had to leave first, then the read.
     #[inline]
-    pub fn access(&mut self, line: u64, is_write: bool, signature: u8, mut push: impl FnMut(u64)) {
+    pub fn access(&mut self, line: u64, is_write: bool, signature: impl FnOnce() -> u8, mut push: impl FnMut(u64)) {
         let from = (line & self.mask) as usize * self.ways;
         let set = &mut self.slots[from..from + self.ways];
-        let slot = word(line, is_write, signature);
-        if (set[0] ^ slot) & SAME != 0 {
-            Self::further(set, slot, &mut push);
-        } else if is_write {
-            set[0] = slot;
+        let is_there = (set[0] ^ word(line, is_write, 0)) & SAME == 0;
+        if is_write || !is_there {
+            let slot = word(line, is_write, signature());
+            if is_there {
+                set[0] = slot;
+            } else {
+                Self::further(set, slot, &mut push);
+            }
         }
     }
 

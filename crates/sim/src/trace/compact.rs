@@ -92,9 +92,10 @@ impl Reader for Packed {
     fn read(&mut self, into: &mut Vec<Access>) -> Result<bool> {
         let line_bits = self.reading.line_bits;
         let words = self.next()?;
-        words.each(|Word { core, line, is_write, signature }| {
-            let kind = if is_write { Kind::Write } else { Kind::Read };
-            into.push(Access { core, signature, ..Access::new(kind, line << line_bits, 1) });
+        words.each(|word: Word| {
+            let kind = if word.is_write { Kind::Write } else { Kind::Read };
+            let (core, signature) = (word.core, word.signature());
+            into.push(Access { core, signature, ..Access::new(kind, word.line << line_bits, 1) });
         });
         Ok(words.more)
     }

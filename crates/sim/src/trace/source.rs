@@ -65,7 +65,7 @@ impl Filter {
             };
             self.accesses += 1;
             for line in access.lines(self.line_bits) {
-                l1.access(line, access.kind == Kind::Write, access.signature, |event| into.push(Event(event)));
+                l1.access(line, access.kind == Kind::Write, || access.signature, |event| into.push(Event(event)));
             }
         }
     }
@@ -74,8 +74,9 @@ impl Filter {
 /// Without an [`Access`] for each: this form is there to be quick.
 fn pass_words(words: &Words<'_>, data: &mut [L1], into: &mut Vec<Event>) {
     let cores = data.len();
-    words.each(|Word { core, line, is_write, signature }| {
-        data[usize::from(core) % cores].access(line, is_write, signature, |event| into.push(Event(event)));
+    words.each(|word: Word| {
+        let l1 = &mut data[usize::from(word.core) % cores];
+        l1.access(word.line, word.is_write, || word.signature(), |event| into.push(Event(event)));
     });
 }
 
@@ -124,7 +125,7 @@ impl Source for Filtered {
         if let Some(words) = self.reader.words() {
             let words = words?;
             self.accesses += words.count() as u64;
-            words.each(|word| into.push(Event::new(word.line, word.is_write, word.signature)));
+            words.each(|word| into.push(Event::new(word.line, word.is_write, word.signature())));
             return Ok(words.more);
         }
         self.chunk.clear();

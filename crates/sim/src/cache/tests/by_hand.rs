@@ -125,7 +125,7 @@ fn rewrites_lifetime_and_the_gap_to_the_bound() {
 fn the_first_level_lets_misses_and_writebacks_through() {
     let (mut l1, mut seen) = (L1::new(2, 2), Vec::new());
     for event in events("w1 w3 r1 r3 r5 r3 r1 w2") {
-        l1.access(event.line(), event.is_write(), 0, |event| seen.push(Event(event)));
+        l1.access(event.line(), event.is_write(), || 0, |event| seen.push(Event(event)));
     }
     assert_eq!(seen, events("r1 r3 w1 r5 r1 r2"));
     seen.clear();
@@ -141,7 +141,7 @@ fn signatures_are_those_of_who_read_and_of_who_stored_last() {
     let (mut l1, mut seen) = (L1::new(1, 2), Vec::new());
     let all = events("r1 w1 w2 w1 r1 r2 r1 r3 r4");
     for (event, signature) in all.into_iter().zip(11_u8..) {
-        l1.access(event.line(), event.is_write(), signature, |event| seen.push(Event(event)));
+        l1.access(event.line(), event.is_write(), || signature, |event| seen.push(Event(event)));
     }
     let event = |(text, signature): (&str, u64)| Event(events(text)[0].0 | signature << 56);
     let expected = [("r1", 11), ("r2", 13), ("w2", 13), ("r3", 18), ("w1", 14), ("r4", 19)];
@@ -153,7 +153,7 @@ fn signatures_are_those_of_who_read_and_of_who_stored_last() {
 fn no_line_is_taken_for_none() {
     let (mut l1, mut seen) = (L1::new(1, 2), Vec::new());
     for line in [u64::MAX >> 6, u64::MAX >> 3, 0] {
-        l1.access(line, true, u8::MAX, |event| seen.push(Event(event)));
+        l1.access(line, true, || u8::MAX, |event| seen.push(Event(event)));
     }
     let lines: Vec<u64> = seen.iter().map(|event| event.line()).collect();
     assert_eq!(lines, [(1 << 54) - 1, 0], "the first two are one line");
