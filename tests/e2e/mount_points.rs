@@ -57,8 +57,15 @@ fn who_unmounts_by_hand_may_mount_again() {
     let pool = path.to_str().expect("text");
     let server = Server::start(&path, &["--no-attach", "--size", "64M", "--disk", "d=8M"]);
     ok(&["fs", "create", pool, "f"]);
-    let point = folder.path().join("mnt");
+    let (above, moved) = (folder.path().join("above"), folder.path().join("moved"));
+    let point = above.join("mnt");
     let at = point.to_str().expect("text");
+    ok(&["fs", "mount", pool, "f", at]);
+    // It is still mounted, elsewhere.
+    fs::rename(&above, &moved).expect("moved");
+    refused(ferrite().args(["fs", "unmount", pool, "f"]), 1);
+    fs::rename(&moved, &above).expect("moved");
+    ok(&["fs", "unmount", pool, "f"]);
     ok(&["fs", "mount", pool, "f", at]);
     fs::write(point.join("file"), b"content").expect("written");
     run(client("umount").arg(at));

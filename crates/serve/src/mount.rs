@@ -161,8 +161,8 @@ impl Mounted {
                 io::ErrorKind::ResourceBusy => NotUnmounted::Busy(users(&self.point)),
                 _ => NotUnmounted::Io(why),
             })?;
+            self.gone = true;
         }
-        self.gone = true;
         if !self.has_ended_within(COPIES_PATIENCE) {
             return Err(NotUnmounted::Busy(vec![
                 "a copy of the mount in another mount namespace, such as a container's".into(),
