@@ -39,9 +39,8 @@ impl FileSystem {
                 self.orphans.make_ready(ino);
             }
         } else if is_ahead && inode.head.flags & KEEPS_PAGES == 0 && !stripe.waiting.contains_key(&ino.0) {
-            let mut change = Change::new(self);
-            let end = inode.size().div_ceil(PAGE);
-            let _ = self.trim(&mut change, &mut inode, end).and_then(|_| self.commit_head(change, &mut inode));
+            let end = inode.size();
+            let _ = self.free_behind(&mut inode, end);
         }
     }
 
