@@ -53,7 +53,7 @@ fn members(members: &Members) -> impl Iterator<Item = (c_int, &str)> {
 export! {
     #[ensure_no_plan]
     fn ferrite_bundle_open(store: *const Store, name: *const c_char, options: *const Options, out: *mut *mut Bundle) {
-        give(out, at(store)?.bundle(text(name, "the name")?, Options::logging(options))?)
+        give(out, || at(store)?.bundle(text(name, "the name")?, Options::logging(options)))
     }
 
     fn ferrite_bundle_map_get(
@@ -136,7 +136,7 @@ export! {
     }
 
     fn ferrite_change_new(out: *mut *mut BundleChange) {
-        give(out, BundleChange::default())
+        give(out, || Ok(BundleChange::default()))
     }
 
     fn ferrite_change_put(

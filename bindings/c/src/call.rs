@@ -176,12 +176,13 @@ pub unsafe fn set<T>(out: *mut T, value: T) -> Outcome {
     Ok(OK)
 }
 
-/// Gives `value` to C, to be taken back by [`take`].
+/// Gives what `make` makes to C, to be taken back by [`take`]. Nothing is made that could not be given.
 ///
 /// # Safety
 /// As [`set`].
-pub unsafe fn give<T>(out: *mut *mut T, value: T) -> Outcome {
+pub unsafe fn give<T>(out: *mut *mut T, make: impl FnOnce() -> Result<T, Error>) -> Outcome {
     ensure_place(out)?;
+    let value = make()?;
     // SAFETY: the caller's promise.
     unsafe { set(out, Box::into_raw(Box::new(Kept::new(value))).cast()) }
 }

@@ -12,7 +12,7 @@ use crate::store::Options;
 export! {
     #[ensure_no_plan]
     fn ferrite_log_open(store: *const Store, name: *const c_char, options: *const Options, out: *mut *mut Arc<Log>) {
-        give(out, at(store)?.log(text(name, "the name")?, Options::logging(options))?)
+        give(out, || at(store)?.log(text(name, "the name")?, Options::logging(options)))
     }
 
     #[ensure_no_plan]

@@ -11,7 +11,7 @@ use crate::store::Options;
 export! {
     #[ensure_no_plan]
     fn ferrite_map_open(store: *const Store, name: *const c_char, options: *const Options, out: *mut *mut Map) {
-        give(out, at(store)?.map(text(name, "the name")?, Options::logging(options))?)
+        give(out, || at(store)?.map(text(name, "the name")?, Options::logging(options)))
     }
 
     fn ferrite_map_get(map: *const Map, key: *const u8, key_len: usize, out: *mut Bytes) {
@@ -60,7 +60,7 @@ export! {
     }
 
     fn ferrite_batch_new(out: *mut *mut MapBatch) {
-        give(out, MapBatch::default())
+        give(out, || Ok(MapBatch::default()))
     }
 
     fn ferrite_batch_put(

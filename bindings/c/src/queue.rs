@@ -16,7 +16,7 @@ pub fn end(number: c_int) -> End {
 export! {
     #[ensure_no_plan]
     fn ferrite_queue_open(store: *const Store, name: *const c_char, options: *const Options, out: *mut *mut Queue) {
-        give(out, at(store)?.queue(text(name, "the name")?, Options::logging(options))?)
+        give(out, || at(store)?.queue(text(name, "the name")?, Options::logging(options)))
     }
 
     #[ensure_no_plan]

@@ -75,11 +75,11 @@ unsafe fn finalize(store: *mut Store, finish: &Finish) -> Outcome {
 export! {
     fn ferrite_store_create(path: *const c_char, bytes: u64, out: *mut *mut Store) {
         let new = NewStore { bytes, uuid: uuid()? };
-        give(out, Store::initialize(Path::new(text(path, "the path")?), &new, &OpenStore::default())?)
+        give(out, || Store::initialize(Path::new(text(path, "the path")?), &new, &OpenStore::default()))
     }
 
     fn ferrite_store_open(path: *const c_char, out: *mut *mut Store) {
-        give(out, Store::open(Path::new(text(path, "the path")?), &OpenStore::default())?)
+        give(out, || Store::open(Path::new(text(path, "the path")?), &OpenStore::default()))
     }
 
     fn ferrite_store_close(store: *mut Store) {

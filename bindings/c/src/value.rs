@@ -34,7 +34,7 @@ export! {
     ) {
         let scheme = usize::try_from(scheme).ok().and_then(|scheme| SCHEMES.get(scheme)).copied();
         let scheme = scheme.ok_or_else(|| Error::Refused("there is no such scheme".into()))?;
-        give(out, at(store)?.direct_bytes(text(name, "the name")?, bytes(initial, len)?, scheme)?)
+        give(out, || at(store)?.direct_bytes(text(name, "the name")?, bytes(initial, len)?, scheme))
     }
 
     fn ferrite_value_get(value: *const Arc<DirectBytes>, out: *mut u8, len: usize) {

@@ -1,4 +1,4 @@
-/* Calls that cannot tell their result do nothing: what a pop takes away is told to somebody. */
+/* Calls that cannot tell their result do nothing: what is opened can be closed, what a pop takes away is told. */
 #include <stdio.h>
 #include <string.h>
 
@@ -12,8 +12,12 @@ int main(int argc, char **argv)
     ferrite_bytes bytes = {0};
     uint64_t len;
 
-    if (argc < 2 || ferrite_store_create(argv[1], 16 << 20, &store))
+    if (argc < 2 || ferrite_store_create(argv[1], 16 << 20, NULL) != FERRITE_INVALID)
+        return 8;
+    if (ferrite_store_create(argv[1], 16 << 20, &store))
         return 1;
+    if (ferrite_map_open(store, "queue", NULL, NULL) != FERRITE_INVALID)
+        return 9;
     if (ferrite_queue_open(store, "queue", NULL, &queue) || ferrite_map_open(store, "map", NULL, &map))
         return 2;
     if (ferrite_queue_push(queue, FERRITE_BACK, (const uint8_t *)"it", 2) ||
