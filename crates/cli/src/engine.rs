@@ -151,11 +151,7 @@ impl Engine {
         let trees = &self.trees;
         request.file_system().map_or(Ok(()), |name| self.ensure_file_system(name))?;
         match request {
-            Request::FsList => {
-                let reports: Result<Vec<_>, _> =
-                    trees::names(&self.pool).iter().map(|name| trees.report(name)).collect();
-                Ok(json!(reports?))
-            }
+            Request::FsList => Ok(json!(listed(|| trees::names(&self.pool), |name| Ok(trees.report(name)?))?)),
             Request::FsCreate { name, super_threshold_bytes } => {
                 trees.create(&name, super_threshold_bytes)?;
                 Ok(json!(trees.report(&name)?))
@@ -172,10 +168,7 @@ impl Engine {
         let (pool, served) = (&*self.pool, &self.served);
         request.disk().map_or(Ok(()), |name| self.ensure_disk(name))?;
         match request {
-            Request::DiskList => {
-                let reports: Outcome<Vec<_>> = disk_names(pool).iter().map(|name| self.disk_report(name)).collect();
-                Ok(json!(reports?))
-            }
+            Request::DiskList => Ok(json!(listed(|| disk_names(pool), |name| self.disk_report(name))?)),
             Request::DiskCreate { name, size, sector_bytes, thin, checksum } => {
                 let spec = DiskSpec { size, sector_bytes, thin, checksum };
                 ferrite_block::create(pool, &name, &spec).map_err(|error| self.taken(error, false))?;
@@ -255,6 +248,18 @@ impl Engine {
     }
 }
 
+/// What `report` tells of each of `names`, but of those that somebody has removed meanwhile.
+fn listed<T>(names: impl Fn() -> Vec<String>, report: impl Fn(&str) -> Outcome<T>) -> Outcome<Vec<T>> {
+    let mut reports = Vec::new();
+    for name in names() {
+        match report(&name) {
+            Err(_) if !names().contains(&name) => {}
+            told => reports.push(told?),
+        }
+    }
+    Ok(reports)
+}
+
 /// Who knows what the tags of each kind hold.
 pub fn tag_owners() -> check::Owners {
     let mut owners = check::Owners::default();
@@ -287,4 +292,27 @@ fn space_bytes(tag: &Tag) -> u64 {
 /// `path` as the owner, whose folder is another, finds it.
 pub fn absolute(path: &Path) -> Outcome<PathBuf> {
     Ok(std::path::absolute(path)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    #[test]
+    fn a_list_goes_on_without_what_is_removed_meanwhile() {
+        let there = RefCell::new(vec!["a".to_string(), "b".into(), "c".into()]);
+        let names = || there.borrow().clone();
+        let report = |name: &str| match name {
+            "b" => Err(format!("there is no {name}").into()),
+            name => Ok(name.to_string()),
+        };
+        assert!(listed(names, report).is_err(), "what is there and cannot be told of is an error");
+        let removing = |name: &str| {
+            there.borrow_mut().retain(|it| it != "b");
+            report(name)
+        };
+        assert_eq!(listed(names, removing).map_err(|why| why.text().to_string()), Ok(vec!["a".into(), "c".into()]));
+    }
 }
