@@ -8,10 +8,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ferrite_medium::{Guard, Mapped, Scheme, Survival};
+use ferrite_medium::{Guard, Mapped, Memory, Scheme, Survival};
 use ferrite_pool::backup::{self, Restore};
 use ferrite_pool::check::Owners;
 use ferrite_pool::defrag::{self, Defragmented};
+use ferrite_pool::grant::ensure_no_clients;
 use ferrite_pool::holding::{Holding, Note, Spec, Tenant, end_orphans};
 use ferrite_pool::owner::{Claim, Client, Error as OwnerError, Holder, Listening, Lock, claim};
 use ferrite_pool::{Error as PoolError, Pool, Recovery, TagKind};
@@ -307,10 +308,14 @@ impl Store {
     }
 
     /// Restores the image `from` into the file or device at `path`, which nobody has open. Without `force` a pool that is
-    /// there is not overwritten. A crash in between leaves what the same restore finishes.
+    /// there is not overwritten, and with it none whose clients have outlived their owner. A crash in between leaves what the same restore finishes.
     pub fn restore(from: &Path, path: &Path, force: bool) -> Result<()> {
         let lock = ours(path)?;
         let memory = medium::map(&lock, None)?;
+        if force {
+            let memory: Arc<dyn Memory> = memory.clone();
+            ensure_no_clients(&memory, medium::boot_id()?)?;
+        }
         Ok(backup::restore_from(from, &*memory, Restore { force }, &mut |_| true).map(drop)?)
     }
 

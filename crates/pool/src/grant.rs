@@ -57,7 +57,7 @@ use coverage::Coverage;
 use register::{Live, Register};
 use slot::Record;
 
-pub use clients::clients;
+pub use clients::ensure_no_clients;
 pub use ending::Ending;
 pub use process::{Identity, Process};
 pub use register::Standing;

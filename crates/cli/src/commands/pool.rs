@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use ferrite_pool::Format;
-use ferrite_pool::grant::clients;
+use ferrite_pool::grant::ensure_no_clients;
 use ferrite_pool::layout::POOL_BYTES_MIN;
 use ferrite_pool::owner::Lock;
 
@@ -130,13 +130,9 @@ pub fn ensure_unused(lock: &Lock) -> Outcome {
     if found.is_file() && found.len() < POOL_BYTES_MIN {
         return Ok(());
     }
-    let clients = clients(&MediumArguments::default().map(lock)?.memory, host::boot_id()?);
-    if clients.is_empty() {
-        return Ok(());
-    }
-    let pids: Vec<String> = clients.iter().map(u32::to_string).collect();
-    let (path, pids) = (lock.path().display(), pids.join(", "));
-    Err(format!("{path} is still used by programs that its last owner let in ({pids}): end them first").into())
+    let memory = MediumArguments::default().map(lock)?.memory;
+    let unused = ensure_no_clients(&memory, host::boot_id()?);
+    Ok(unused.map_err(|error| format!("{}: {error}", lock.path().display()))?)
 }
 
 /// Makes the file that `lock` holds a pool; what it holds is lost.

@@ -163,6 +163,25 @@ fn a_tenant_does_all_that_an_owner_does() {
     assert_eq!(Store::open(&restored, &OPEN).unwrap().map("map", SMALL).unwrap().len(), 2002);
 }
 
+/// Who holds an object when the store's owner ends goes on storing where it lies, whatever has been restored there.
+#[test]
+fn no_store_is_restored_under_those_who_still_hold_objects_of_it() {
+    let place = place();
+    let owner = Store::initialize(&place.path, &NEW, &OPEN).unwrap();
+    fill(&owner);
+    let image = place._folder.path().join("image");
+    owner.backup(&image, [9; 16]).unwrap();
+    let tenant = Store::open(&place.path, &OPEN).unwrap();
+    let map = tenant.map("map", SMALL).unwrap();
+    drop(owner);
+    let told = Store::restore(&image, &place.path, true).unwrap_err().to_string();
+    assert!(told.contains(&format!("({}): end them first", std::process::id())), "{told}");
+    drop((map, tenant));
+    assert_filled(&Store::open(&place.path, &OPEN).unwrap());
+    Store::restore(&image, &place.path, true).unwrap();
+    assert_filled(&Store::open(&place.path, &OPEN).unwrap());
+}
+
 #[test]
 fn finalize_defragments_and_backs_up_when_asked() {
     let place = place();
