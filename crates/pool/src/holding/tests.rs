@@ -84,13 +84,29 @@ fn ho1_ho2_a_tag_is_held_once_and_stays_while_it_is() {
     account(&pool).unwrap();
 }
 
+/// A way to hold tag `a`.
+type Hold = fn(&Arc<Pool>) -> Result<Holding>;
+
+fn as_it_stands(pool: &Arc<Pool>) -> Result<Holding> {
+    pool.hold("a")
+}
+
+/// HO2 is broken: the tag is not read again once nobody else can have it.
+fn as_it_was_read(pool: &Arc<Pool>) -> Result<Holding> {
+    let tag = pool.tag("a")?;
+    pool.holdings.tags.lock().insert(tag.generation);
+    let listed = Listed { pool: Arc::clone(pool), generation: tag.generation };
+    pool.ensure_no_grant(&tag)?;
+    Ok(Holding::own(Arc::clone(pool), tag, Some(listed)))
+}
+
 /// What comes of holding tag `a` of `pool` while `meanwhile` is done with it, between the reading of the tag and its listing.
-fn hold_late(pool: &Arc<Pool>, meanwhile: impl FnOnce(&Arc<Tag>)) -> Result<Holding> {
+fn hold_late(pool: &Arc<Pool>, hold: Hold, meanwhile: impl FnOnce(&Arc<Tag>)) -> Result<Holding> {
     spec("a", false).create(pool).unwrap();
     let tag = pool.tag("a").unwrap();
     let list = pool.holdings.tags.lock();
     std::thread::scope(|scope| {
-        let late = scope.spawn(|| pool.hold("a"));
+        let late = scope.spawn(|| hold(pool));
         // The pool has it, and this test; when the other thread has it too, that waits for the list.
         while Arc::strong_count(&tag) < 3 {
             std::thread::yield_now();
@@ -101,21 +117,41 @@ fn hold_late(pool: &Arc<Pool>, meanwhile: impl FnOnce(&Arc<Tag>)) -> Result<Hold
     })
 }
 
+fn hold_removed(pool: &Arc<Pool>, hold: Hold) -> Result<Holding> {
+    hold_late(pool, hold, |tag| pool.remove_tag(tag).unwrap())
+}
+
+fn hold_widened(pool: &Arc<Pool>, hold: Hold) -> Result<Holding> {
+    let more = [Part { role: Role::DATA, bytes: 9 * PAGE }];
+    hold_late(pool, hold, |tag| _ = widen(pool, tag, &more).unwrap())
+}
+
 #[test]
 fn ho2_what_was_removed_before_it_was_listed_is_not_held() {
     let pool = pool();
-    let late = hold_late(&pool, |tag| pool.remove_tag(tag).unwrap());
-    assert!(matches!(late, Err(Error::NotFound(name)) if name == "a"));
+    assert!(matches!(hold_removed(&pool, as_it_stands), Err(Error::NotFound(name)) if name == "a"));
     spec("a", false).create(&pool).unwrap();
     drop(pool.hold("a").unwrap());
 }
 
 #[test]
 fn ho2_what_was_widened_before_it_was_listed_is_held_as_it_is() {
+    assert_eq!(hold_widened(&pool(), as_it_stands).unwrap().stream(Role::DATA).len(), 9 * PAGE);
+}
+
+#[test]
+fn canary_a_tag_that_is_held_as_it_was_read_is_caught() {
     let pool = pool();
-    let more = [Part { role: Role::DATA, bytes: 9 * PAGE }];
-    let late = hold_late(&pool, |tag| _ = widen(&pool, tag, &more).unwrap());
-    assert_eq!(late.unwrap().stream(Role::DATA).len(), 9 * PAGE);
+    let removed = hold_removed(&pool, as_it_was_read).expect("nothing tells that it is gone");
+    let thief = spec("b", false).create(&pool).unwrap();
+    assert_eq!(removed.tag().extents, thief.extents, "two have the same pages");
+    drop(removed);
+    pool.remove_tag(&thief).unwrap();
+    assert_eq!(
+        hold_widened(&pool, as_it_was_read).unwrap().stream(Role::DATA).len(),
+        4 * PAGE,
+        "it knows of none of it"
+    );
 }
 
 #[test]
