@@ -30,6 +30,26 @@ fn disks_are_copied_between_files_pools_and_servers() {
     assert_sound(other.as_ref());
 }
 
+/// Nothing at the end of a file is left out without a word, on a host with direct I/O in wider units either.
+#[test]
+fn files_that_fill_no_page_are_copied_whole_or_refused() {
+    let folder = folder(true);
+    let path = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
+    let (image, back, pool) = (path("image"), path("back"), path("pool"));
+    let mut bytes = vec![7; 513 * 512];
+    bytes[512 * 512..].fill(9);
+    std::fs::write(&image, &bytes).expect("written");
+    ok(&["pool", "create", &pool, "--size", "32M"]);
+    ok(&["disk", "create", &pool, "d", "--size", &bytes.len().to_string()]);
+    ok(&["disk", "copy", &image, &format!("{pool}:d")]);
+    ok(&["disk", "copy", &format!("{pool}:d"), &back]);
+    assert!(std::fs::read(&back).expect("read") == bytes);
+    std::fs::write(&image, [7; 1000]).expect("written");
+    let said = refused(ferrite().args(["disk", "copy", &image, &back]), 1);
+    assert!(said.contains("has 1000 bytes") && said.contains("behind byte 512 would be left out"), "{said}");
+    assert!(std::fs::read(&back).expect("read") == bytes, "nothing was copied");
+}
+
 #[test]
 fn disks_of_one_pool_are_copied_alone_and_beside_its_server_under_any_name() {
     let folder = folder(true);

@@ -76,7 +76,16 @@ impl Source {
             made.map_err(|error| format!("making {}: {error}", path.display()))?;
         }
         let options = FileDiskOptions { read_only: opening.read_only, ..FileDiskOptions::default() };
-        Ok(Self::plain(Arc::new(FileDisk::open(path, &options)?)))
+        let disk = FileDisk::open(path, &options)?;
+        let (found, size) = (std::fs::metadata(path)?, disk.geometry().size);
+        if found.is_file() && found.len() != size {
+            let (path, bytes) = (path.display(), found.len());
+            return Err(Failure::Failed(format!(
+                "{path} has {bytes} bytes, and a disk whole sectors: what is behind byte {size} would be left out; \
+                 `truncate --size=%512` fills the last one up"
+            )));
+        }
+        Ok(Self::plain(Arc::new(disk)))
     }
 
     fn in_pool(pool: &Path, name: &str, opening: Opening<'_>) -> Outcome<Self> {

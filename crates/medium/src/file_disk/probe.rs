@@ -31,6 +31,8 @@ pub(super) struct Opened {
 }
 
 const WIDEST: u32 = 4096;
+/// Bytes of the smallest sector.
+const SECTOR: u64 = 512;
 
 pub(super) fn open(path: &Path, options: &FileDiskOptions) -> Result<Opened> {
     let about = fs::metadata(path).map_err(|why| Error::io(format!("opening {}", path.display()), why))?;
@@ -41,19 +43,29 @@ pub(super) fn open(path: &Path, options: &FileDiskOptions) -> Result<Opened> {
     }
     // O_EXCL without O_CREAT means, for a block device alone: nobody else has it mounted or open this way.
     let exclusive = if is_device { libc::O_EXCL } else { 0 };
-    let (file, direct) = open_as_allowed(path, options, exclusive)?;
+    let size = (!is_device).then_some(about.len());
+    let (file, direct) = open_as_allowed(path, options, exclusive, size)?;
     let sector_bytes = sector_bytes(&file, is_device, direct)?;
     let size = (&file).seek(SeekFrom::End(0)).map_err(|why| Error::io(format!("sizing {}", path.display()), why))?;
     let trim = !options.read_only && if is_device { device_trims(&file) } else { punches(&file, size) };
     Ok(Opened { file, direct, is_device, size, sector_bytes, trim })
 }
 
-/// With `O_DIRECT` where that works and is wanted, else without.
-fn open_as_allowed(path: &Path, options: &FileDiskOptions, flags: i32) -> Result<(File, Option<DirectUnits>)> {
+/// With `O_DIRECT` where that works and is wanted, else without: also for a file of `size` bytes whose last sectors fill
+/// no unit of direct I/O, which could not be reached.
+fn open_as_allowed(
+    path: &Path,
+    options: &FileDiskOptions,
+    flags: i32,
+    size: Option<u64>,
+) -> Result<(File, Option<DirectUnits>)> {
+    let reaches_all = |units: &DirectUnits| {
+        size.is_none_or(|size| (size / SECTOR * SECTOR).is_multiple_of(u64::from(units.offset).max(SECTOR)))
+    };
     let open = |flags| OpenOptions::new().read(true).write(!options.read_only).custom_flags(flags).open(path);
     if !options.buffered
         && let Ok(file) = open(flags | libc::O_DIRECT)
-        && let Some(units) = direct_units(&file)
+        && let Some(units) = direct_units(&file).filter(reaches_all)
     {
         return Ok((file, Some(units)));
     }

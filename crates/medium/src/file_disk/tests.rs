@@ -90,6 +90,21 @@ proptest! {
     }
 }
 
+/// A file is a disk up to its last whole sector, also where the host takes direct I/O in wider units only.
+#[test]
+fn the_last_sectors_of_a_file_are_part_of_the_disk() {
+    for folder in [std::env::temp_dir(), "/dev/shm".into()] {
+        let mut file = tempfile::NamedTempFile::new_in(folder).unwrap();
+        file.write_all(&vec![7; 3 * 4096 + 512]).unwrap();
+        let disk = FileDisk::open(file.path(), &FileDiskOptions::default()).unwrap();
+        let geometry = disk.geometry();
+        assert_eq!((geometry.size, geometry.sector_bytes), (3 * 4096 + 512, 512));
+        assert_eq!(read(&disk, Span::new(3 * 4096, 512)), vec![7; 512]);
+        disk.write(3 * 4096, &[8; 512], Access::Fua).unwrap();
+        assert_eq!(std::fs::read(file.path()).unwrap()[3 * 4096..], [8; 512]);
+    }
+}
+
 #[test]
 fn refuses_what_is_outside_or_unaligned() {
     let file = tempfile::NamedTempFile::new().unwrap();
