@@ -32,6 +32,12 @@ fn a_point_is_made_hidden_and_given_back() {
     assert!(full.join("file").exists() && !full.join("hidden").exists());
     ok(&["fs", "unmount", pool, "f"]);
     assert!(full.join("hidden").exists());
+    // That of the pool, which nobody would find there any more, by whatever name.
+    std::os::unix::fs::symlink(folder.path(), full.join("link")).expect("linked");
+    for above in [folder.path(), &full.join("link")] {
+        let said = refused(ferrite().args(["fs", "mount", pool, "f"]).arg(above), 1);
+        assert!(said.contains("would be hidden"), "{said}");
+    }
     // One that is no folder, and one whose folder is gone.
     let said = refused(ferrite().args(["fs", "mount", pool, "f"]).arg(full.join("hidden")), 1);
     assert!(said.contains("not a folder"), "{said}");

@@ -123,6 +123,7 @@ impl Trees {
         }
         let fs = self.open(name, mounting.data, mounting.read_only)?;
         make_folder(&mounting.point)?;
+        self.ensure_not_hidden(&mounting.point)?;
         let options = MountOptions {
             source: direct::mount_source(&self.path, name),
             cached: mounting.cached,
@@ -136,6 +137,18 @@ impl Trees {
         mounted.insert(name.into(), Tree { fs, mounted: there, mounting: mounting.clone() });
         drop(mounted);
         self.report(name)
+    }
+
+    /// Refuses a folder that the pool lies in: nobody would find it there, nor its sockets, once it is mounted on.
+    fn ensure_not_hidden(&self, point: &Path) -> Result<(), String> {
+        let found = point.canonicalize().map_err(|error| format!("looking at {}: {error}", point.display()))?;
+        if !self.path.starts_with(&found) {
+            return Ok(());
+        }
+        let (pool, point) = (self.path.display(), point.display());
+        Err(format!(
+            "the pool {pool} lies in {point} and would be hidden by what is mounted there: name another folder"
+        ))
     }
 
     /// Does what a program beside this one asks, which reads and writes files by itself.
