@@ -30,6 +30,8 @@ pub(crate) struct Change<'fs> {
     taken: Vec<Run>,
     freed: Vec<Run>,
     freed_chunks: Vec<u64>,
+    /// What is kept of a superpage as pages.
+    divided: Option<Run>,
     freed_inode: Option<u64>,
     taken_inode: Option<u64>,
     taken_orphan: Option<u32>,
@@ -44,6 +46,7 @@ impl<'fs> Change<'fs> {
             taken: Vec::new(),
             freed: Vec::new(),
             freed_chunks: Vec::new(),
+            divided: None,
             freed_inode: None,
             taken_inode: None,
             taken_orphan: None,
@@ -139,6 +142,15 @@ impl<'fs> Change<'fs> {
         self.write_kind(chunk, ChunkKind::Free);
     }
 
+    /// Makes a superpage a chunk of pages: the first `count` are in use, the others are freed.
+    pub fn divide_super(&mut self, page: u64, count: u64) {
+        self.write_kind(page / CHUNK_PAGES, ChunkKind::Data);
+        let kept = Run { page, pages: count };
+        let bitmap = self.bitmap(kept);
+        words_of(kept).for_each(|(word, mask)| self.transaction().set(bitmap + word as u64 * 8, mask));
+        self.divided = Some(kept);
+    }
+
     /// Notes what `chunk` is used for.
     pub fn write_kind(&mut self, chunk: u64, kind: ChunkKind) {
         self.write_word(self.fs.space.map.descriptor(chunk), kind as u64);
@@ -206,7 +218,11 @@ impl<'fs> Change<'fs> {
         (self.taken_inode, self.taken_orphan) = (None, None);
         self.freed_orphans.drain(..).for_each(|word| self.fs.orphans.give_back(word));
         let space = &self.fs.space;
-        let (runs, chunks) = (std::mem::take(&mut self.freed), std::mem::take(&mut self.freed_chunks));
+        let (mut runs, chunks) = (std::mem::take(&mut self.freed), std::mem::take(&mut self.freed_chunks));
+        if let Some(kept) = self.divided.take() {
+            space.open_divided(kept.page / CHUNK_PAGES);
+            runs.push(Run { page: kept.page + kept.pages, pages: CHUNK_PAGES - kept.pages });
+        }
         if !runs.is_empty() || !chunks.is_empty() {
             space.bury(Freed { runs, chunks });
         }

@@ -13,11 +13,10 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use ferrite_medium::{Scheme, Span, wait_for_pins};
+use ferrite_medium::{Scheme, Span};
 use ferrite_pool::layout::{CHUNK, CHUNK_PAGES, PAGE};
 use parking_lot::Mutex;
 
-use crate::bits::pages_of;
 use crate::change::Change;
 use crate::fs::{FileSystem, copy_bytes};
 use crate::inode::Inode;
@@ -198,29 +197,19 @@ impl FileSystem {
         }
     }
 
-    /// The superpage that page `page` lies in becomes pages, each of which can then be replaced by itself: those before
-    /// the end of the file.
+    /// The superpage that page `page` lies in becomes pages, where they are, each of which can then be replaced by itself:
+    /// those before the end of the file. The others are freed.
     pub(crate) fn split_super(&self, inode: &mut Inode, page: u64) -> Result<()> {
         let Some((at, word)) = self.block_word(inode, page)? else { return Ok(()) };
         let Named::Super(first) = word.named() else { return Ok(()) };
         let start = page - page % CHUNK_PAGES;
         let count = inode.size().div_ceil(PAGE).saturating_sub(start).min(CHUNK_PAGES);
+        let words: Vec<u8> = (first..first + count).flat_map(|page| Word::page(page).0.to_le_bytes()).collect();
         let mut change = Change::new(self);
-        let runs = change.take_data(count)?;
-        let from = self.place(first)?;
-        // FL3, FG3: writes that began before the lock was taken are in what is copied.
-        wait_for_pins();
-        self.space.abroad.pass();
-        let mut words = Vec::new();
-        for (index, page) in pages_of(&runs).enumerate() {
-            copy_bytes(self.memory(), from + index as u64 * PAGE, self.place(page)?, PAGE);
-            words.extend(Word::page(page).0.to_le_bytes());
-        }
-        self.settle()?;
         let (node, node_at) = change.take_index_page()?;
         change.write(node_at, &words);
         self.set_word(&mut change, inode, at, Word::node(node));
-        change.free_super(first);
+        change.divide_super(first, count);
         inode.head.pages = inode.head.pages + count + 1 - CHUNK_PAGES;
         self.commit_head(change, inode)
     }

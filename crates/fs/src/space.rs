@@ -207,6 +207,15 @@ impl Space {
         found.bitmap.iter().for_each(|word| word.store(0, Ordering::Release));
     }
 
+    /// `chunk`, a superpage, is one of pages, all of them in use: who frees some gives them back.
+    pub fn open_divided(&self, chunk: u64) {
+        let found = &self.chunks[chunk as usize];
+        found.free.store(0, Ordering::Relaxed);
+        found.bitmap.iter().for_each(|word| word.store(u64::MAX, Ordering::Release));
+        self.set_kind(chunk, ChunkKind::Data);
+        found.is_current.store(false, Ordering::Release);
+    }
+
     /// Gives the pages of `chunk`, all claimed, back.
     pub fn unclaim(&self, chunk: u64) {
         self.open_pages(chunk);

@@ -80,6 +80,11 @@ fn grown(fs: &FileSystem) {
     put(fs, make(fs, Ino::ROOT, "grown", Kind::File), 0, SUPER_THRESHOLD as usize, 7);
 }
 
+fn superpage(fs: &FileSystem) {
+    grown(fs);
+    settle(fs);
+}
+
 fn orphan(fs: &FileSystem) {
     usual(fs);
     fs.unlink(Ino::ROOT, b"big").expect("it goes");
@@ -118,7 +123,7 @@ fn appended_directly(fs: &FileSystem) {
     append_directly(fs, None, 5000);
 }
 
-static CASES: [Case; 40] = [
+static CASES: [Case; 41] = [
     whole("create", usual, |fs| _ = make(fs, Ino::ROOT, "new", Kind::File)),
     whole("create first", |_| (), |fs| _ = make(fs, Ino::ROOT, "new", Kind::File)),
     whole("mkdir", usual, |fs| _ = make(fs, Ino::ROOT, "new", Kind::Directory)),
@@ -163,6 +168,7 @@ static CASES: [Case; 40] = [
     whole("truncate large", usual, |fs| resize(fs, at(fs, "big"), 10).expect("cut")),
     whole("truncate after an append", appended, |fs| resize(fs, at(fs, "a"), 10).expect("cut")),
     whole("truncate after a direct append", appended_directly, |fs| resize(fs, at(fs, "a"), 10).expect("cut")),
+    whole("truncate within a superpage", superpage, |fs| resize(fs, at(fs, "grown"), 1 << 20).expect("cut")),
     whole("grow after a cut", cut, |fs| {
         resize(fs, at(fs, "big"), 90_000).expect("grown");
         let found = content(fs, at(fs, "big")).expect("it reads");

@@ -115,6 +115,35 @@ fn fg7_what_a_stopped_client_appends_late_counts_no_more() {
     }
 }
 
+/// What it stores late lies behind the end, in pages of a superpage that it had ahead: nobody has them before it is gone.
+#[test]
+fn fg7_what_a_stopped_client_appends_late_to_a_superpage_is_nobodys() {
+    let house = House::new();
+    let (ino, other) = (house.file("log", &[1; 5000]), house.file("other", b""));
+    let lease = leased(&house, ino, Access::Append);
+    let much = vec![2; 3 << 20];
+    assert_eq!(lease.append(&much), Some((5000, much.len())));
+    let stopped = Stopped::at(Point::Store, &lease, |lease| lease.append(&[9; 100_000]));
+    assert!(house.fs.statfs().super_bytes > 0, "it has superpages");
+    assert_eq!(house.fs.append(ino, &[3; 20]).expect("room").1, 20);
+    for len in [1 << 20, 4096] {
+        let mut at = house.fs.getattr(other).expect("there").size;
+        while let Ok(written) = house.fs.write(other, at, &vec![4; len]) {
+            at += written as u64;
+        }
+    }
+    assert_eq!(stopped.go_on(), None, "FG7: it finds out");
+    assert!(
+        content(&house.fs, other).expect("it reads").iter().all(|byte| *byte == 4),
+        "FG2: it stored into a page of it"
+    );
+    assert!(content(&house.fs, ino).expect("it reads") == [&[1; 5000][..], &much, &[3; 20]].concat());
+    drop(lease);
+    settle(&house.fs);
+    assert_eq!(house.fs.space.limbo.count().0, 0, "what it held is free");
+    assert_sound(&house.fs);
+}
+
 #[test]
 fn fg7_a_file_is_cut_while_a_client_is_stopped_at_its_end() {
     for point in [Point::Store, Point::Size, Point::Kept] {
