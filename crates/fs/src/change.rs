@@ -221,7 +221,8 @@ impl<'fs> Change<'fs> {
         let (mut runs, chunks) = (std::mem::take(&mut self.freed), std::mem::take(&mut self.freed_chunks));
         if let Some(kept) = self.divided.take() {
             space.open_divided(kept.page / CHUNK_PAGES);
-            runs.push(Run { page: kept.page + kept.pages, pages: CHUNK_PAGES - kept.pages });
+            let behind = Run { page: kept.page + kept.pages, pages: CHUNK_PAGES - kept.pages };
+            runs.extend(Some(behind).filter(|run| run.pages > 0));
         }
         if !runs.is_empty() || !chunks.is_empty() {
             space.bury(Freed { runs, chunks });

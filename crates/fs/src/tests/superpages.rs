@@ -47,6 +47,32 @@ fn fs1_a_file_moves_to_superpages_and_back() {
     assert_sound(&fs);
 }
 
+/// Where there is no room for copies, whole superpages become pages all the same.
+#[test]
+fn fs1_a_superpage_of_a_full_file_system_becomes_pages() {
+    let house = House::new();
+    let ino = house.file("log", b"");
+    let lease = house.client().lease(ino, Access::Append).expect("leased");
+    let piece = vec![7; CHUNK as usize];
+    while lease.append(&piece).is_some() {}
+    drop(lease);
+    settle(&house.fs);
+    let size = house.fs.getattr(ino).expect("there").size;
+    let all = supers(&house.fs);
+    assert!(all > 30, "{all}");
+    for block in 0..size / CHUNK {
+        house
+            .fs
+            .allocate(ino, block * CHUNK + 4096..block * CHUNK + 8192, Allocate::Punch)
+            .expect("one page is enough");
+    }
+    assert_eq!(supers(&house.fs), 0);
+    let found = content(&house.fs, ino).expect("it reads");
+    let is_hole = |at: usize| at as u64 % CHUNK / 4096 == 1;
+    assert!(found.iter().enumerate().all(|(at, byte)| *byte == if is_hole(at) { 0 } else { 7 }));
+    assert_sound(&house.fs);
+}
+
 #[test]
 fn fs1_small_files_and_blocks_with_holes_stay() {
     let fs = open(&new_memory(Model::MAPPED, 40 * CHUNK), None).expect("it opens");
