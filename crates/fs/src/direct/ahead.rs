@@ -1,6 +1,6 @@
 //! Pages behind the end of a file, for a client that appends by itself.
 
-use ferrite_pool::layout::{CHUNK_PAGES, PAGE};
+use ferrite_pool::layout::{CHUNK, CHUNK_PAGES, PAGE};
 
 use super::desk::refused;
 use super::request::Access;
@@ -10,12 +10,15 @@ use crate::fs::FileSystem;
 use crate::inode::{Inode, KEEPS_PAGES};
 use crate::layout::{FILE_BYTES_MAX, NODE_WORDS};
 use crate::locks::Stripe;
+use crate::space::ChunkKind;
 use crate::tree::Found;
 use crate::word::Word;
 use crate::{Ino, Result};
 
 /// Bytes that are given at a time, at most: of pages to small files, and else.
 const BYTES_MAX: (u64, u64) = (4 << 20, 16 << 20);
+/// Part of what is free that is given at a time, at most: so there is some for the next one, however many there are.
+const SHARE: u64 = 8;
 
 impl FileSystem {
     /// Gives `ino`, to which `session` may append, pages for `bytes` bytes behind its end. What they hold is undefined (FT1).
@@ -44,6 +47,7 @@ impl FileSystem {
             self.give_pages(&mut inode, size..size + 1)?;
         }
         let most = if self.has_superpages() { BYTES_MAX.1 } else { size.clamp(BYTES_MAX.0, BYTES_MAX.1) };
+        let most = self.free_bytes_up_to(most * SHARE) / SHARE;
         let (mut page, mut end) = (size.div_ceil(PAGE), (size + bytes.min(most)).min(FILE_BYTES_MAX).div_ceil(PAGE));
         if end - page > CHUNK_PAGES && self.has_superpages() {
             end = end.next_multiple_of(CHUNK_PAGES);
@@ -62,6 +66,22 @@ impl FileSystem {
             }
         }
         Ok(())
+    }
+
+    /// Bytes that pages can be made of, counted no further than to `enough`.
+    fn free_bytes_up_to(&self, enough: u64) -> u64 {
+        let mut free = self.pool().usage().free_bytes;
+        for chunk in 0..self.space.chunks() {
+            if free >= enough {
+                return enough;
+            }
+            free += match self.space.kind(chunk) {
+                Some(ChunkKind::Free) => CHUNK,
+                Some(ChunkKind::Data) => self.space.free_pages(chunk) * PAGE,
+                _ => 0,
+            };
+        }
+        free.min(enough)
     }
 
     /// Lets those of `count` words from `at` on that name nothing name new pages.

@@ -73,6 +73,21 @@ fn fs1_a_superpage_of_a_full_file_system_becomes_pages() {
     assert_sound(&house.fs);
 }
 
+/// However many append, there is space for each as long as there is any: none is given most of what is free.
+#[test]
+fn fg7_many_clients_append_much_in_little_space() {
+    let house = House::new();
+    let client = house.client();
+    let leases: Vec<_> = (0..12)
+        .map(|number| client.lease(house.file(&format!("log {number}"), b""), Access::Append).expect("leased"))
+        .collect();
+    let piece = vec![7; 256 << 10];
+    for _ in 0..12 {
+        assert!(leases.iter().all(|lease| lease.append(&piece).is_some()), "{:?}", house.fs.statfs());
+    }
+    assert_sound(&house.fs);
+}
+
 #[test]
 fn fs1_small_files_and_blocks_with_holes_stay() {
     let fs = open(&new_memory(Model::MAPPED, 40 * CHUNK), None).expect("it opens");
