@@ -5,7 +5,7 @@
 //!
 //! - FS1. A block of 2 MiB moves when it lies before the end of its file and 507 of its 512 pages are there; so what
 //!   superpages waste is within 1 %. One at the end that a cut, or a client that was given it ahead of its appends, left
-//!   partly used is split again, unless the file is so large that it is within 1 % of it.
+//!   partly used is split again, unless the file is so large that it is within 1 % of it. Pages stay where they lie then.
 //! - FS2. The copy is durable before one change names it and frees what was copied.
 //! - FS3. While a block is copied readers go on and writers wait. A file that a client appends to by itself is moved when
 //!   that has ended.
@@ -186,7 +186,7 @@ impl FileSystem {
     }
 
     /// A superpage that is only partly before the end becomes pages, if it is more than 1 % of the file (FS1). Where there
-    /// is no space for them it stays.
+    /// is no page for their index it stays.
     pub(crate) fn shrink_super(&self, inode: &mut Inode) -> Result<()> {
         if inode.size() >= LARGE_BYTES || inode.size().is_multiple_of(CHUNK) {
             return Ok(());
