@@ -25,6 +25,9 @@ impl Bare {
     /// Copies to `at` bytes behind the place; durable on return.
     #[inline]
     pub fn write(&self, at: u64, from: &[u8]) {
+        if from.len() >= 4096 {
+            self.memory.expect_store(self.at + at);
+        }
         self.memory.store(self.at + at, from, Scheme::Nt);
         self.memory.fence();
     }

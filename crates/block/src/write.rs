@@ -86,6 +86,7 @@ impl BlockDisk {
         }
         let _pass = self.gate.pass(pin);
         let Some(place) = self.place_of(Span::new(at, from.len() as u64)) else { return false };
+        self.memory.expect_store(place);
         self.memory.store(place, from, self.options.scheme);
         self.memory.fence();
         true
@@ -162,9 +163,10 @@ impl BlockDisk {
             self.restock();
             return false;
         };
-        let (index, new) = (at / BLOCK, Entry::of(block));
+        let (index, new, place) = (at / BLOCK, Entry::of(block), self.place(block.into()));
+        self.memory.expect_store(place);
         let old = self.map.lock(index);
-        self.memory.store(self.place(block.into()), from, self.options.scheme);
+        self.memory.store(place, from, self.options.scheme);
         self.settle_data();
         self.map.publish_one(&*self.memory, index, Word::of(new, 0));
         self.memory.fence();

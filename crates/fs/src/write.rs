@@ -75,6 +75,7 @@ impl FileSystem {
         let _pin = pin();
         let version = self.locks.version_to_write(ino).filter(|_| self.gate.is_open())?;
         let (file, place) = self.glance((ino, version), at, from.len())?;
+        self.memory().expect_store(place);
         if self.now().abs_diff(file.mtime) >= TIME_GRAIN_NS || !self.locks.is_still(ino, version) {
             return None;
         }

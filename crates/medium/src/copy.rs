@@ -72,6 +72,12 @@ pub fn ask_for(src: *const u8) {
     (0..ASKED_BYTES).step_by(LINE_BYTES).for_each(|at| arch::ask_for(src.wrapping_add(at)));
 }
 
+/// Asks for the line at `at`, and so for where its page lies. A hint, which never faults.
+#[inline(always)]
+pub fn ask_for_line(at: *const u8) {
+    arch::ask_for(at);
+}
+
 /// Copies `len` bytes by the C library's routine: cached, nothing flushed.
 ///
 /// # Safety

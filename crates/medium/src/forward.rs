@@ -42,6 +42,12 @@ macro_rules! forward_memory {
             $inner.ask_for(at)
         }
     };
+    (@expect_store $self:ident $inner:expr) => {
+        #[inline]
+        fn expect_store(&$self, at: u64) {
+            $inner.expect_store(at)
+        }
+    };
     (@store $self:ident $inner:expr) => {
         #[inline]
         fn store(&$self, at: u64, from: &[u8], how: $crate::Scheme) {

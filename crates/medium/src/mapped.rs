@@ -198,6 +198,11 @@ impl Memory for Mapped {
     }
 
     #[inline]
+    fn expect_store(&self, at: u64) {
+        self.shield.expect(&self.area, at);
+    }
+
+    #[inline]
     fn load_summed(&self, at: u64, into: &mut [u8]) -> Option<u32> {
         self.check(Span::new(at, into.len() as u64), self.area.len());
         if self.open_loads.allowed() {

@@ -83,6 +83,12 @@ pub trait Memory: Send + Sync {
         let _ = at;
     }
 
+    /// Says that the page at `at` is to be stored to next: a hint, for any `at`, of which nothing is promised.
+    #[inline]
+    fn expect_store(&self, at: u64) {
+        let _ = at;
+    }
+
     /// Reads the aligned 8-byte word at `at` (little-endian, acquire).
     fn load_word(&self, at: u64) -> u64;
 

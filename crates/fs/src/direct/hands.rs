@@ -202,6 +202,7 @@ impl<M: Memory + ?Sized> Hands<'_, M> {
         let _pin = self.foreign.pin(self.board.pin(seat))?;
         let version = self.board.version_to_write(self.ino)?;
         let (file, place) = self.recall(version, at, from.len())?;
+        self.memory.expect_store(place);
         if !self.lets_write() || !self.is_still(version) {
             return None;
         }

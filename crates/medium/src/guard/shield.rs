@@ -7,10 +7,13 @@ use std::{io, process};
 use super::Guard;
 use super::keys::{self, Key};
 use crate::area::Area;
-use crate::{Error, Result, Span};
+use crate::{Error, Result, Span, copy};
 
 #[cfg(test)]
 mod tests;
+
+/// Bytes of a page, the smallest that a processor looks up.
+const PAGE_BYTES: u64 = 4096;
 
 /// What a window is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +76,17 @@ impl Shield {
         match self {
             Self::None | Self::Keys(_) => Some(self.open(area, Span::new(0, area.len()), Right::Write)),
             Self::Pagetable(_) | Self::Private => None,
+        }
+    }
+
+    /// Says that a window for stores to the page at `at` opens soon. That of a key opens when everything before it is done,
+    /// also the fence of the copy before, and only in it would the processor begin to look up where the page lies. So
+    /// it is asked, ahead of the window, for a line of the page beside, which the same lookup finds: one of the page
+    /// itself would be brought into the cache only for the copy to take it out again.
+    #[inline]
+    pub fn expect(&self, area: &Area, at: u64) {
+        if matches!(self, Self::Keys(_)) {
+            copy::ask_for_line(area.base().wrapping_add((at ^ PAGE_BYTES) as usize));
         }
     }
 

@@ -137,3 +137,13 @@ fn gu4_a_refused_window_ends_the_process() {
         assert!(said.lines().count() == 1 && said.contains("choose another guard"), "{role}: {said}");
     }
 }
+
+/// GU1: what is said ahead of a window opens none, and is a hint for any place, also beside the mapping.
+#[test]
+fn gu1_a_store_that_is_expected_is_not_let_in_yet() {
+    for guard in guards() {
+        let (shield, area) = covered(guard);
+        [0, 100, 4 * PAGE - 1, 4 * PAGE, u64::MAX].into_iter().for_each(|at| shield.expect(&area, at));
+        assert!(!may_store(area.base()), "{guard:?} is open before any window");
+    }
+}
