@@ -7,7 +7,7 @@ use std::time::Duration;
 use ferrite_medium::Guard;
 
 use super::Scale;
-use super::copies::BARE;
+use super::copies::{BARE, KEYED, beside_keyed};
 use super::load::{Load, Slice, Target};
 use super::stage::Stage;
 use crate::Result;
@@ -45,7 +45,7 @@ impl Target for BareCopyOnWrite<'_> {
 
 /// Milliseconds it takes, about.
 pub fn total_ms(scale: &Scale) -> u64 {
-    SIZES.len() as u64 * 3 * (scale.rounds as u64 + 1) * scale.slice_ms
+    SIZES.len() as u64 * 4 * (scale.rounds as u64 + 1) * scale.slice_ms
 }
 
 /// Measures it.
@@ -59,6 +59,8 @@ pub fn measure(options: &Options, scale: &Scale, steps: &mut Steps<'_>, report: 
     let (bare, size) = (stages[0].bare(Guard::None)?, stages[0].size());
     let bare = BareCopyOnWrite { bare: &bare, words_at: size };
     let best = Guard::best();
+    let keyed = (best == Guard::Keys).then(|| stages[0].bare(best)).transpose()?;
+    let keyed = keyed.as_ref().map(|keyed| BareCopyOnWrite { bare: keyed, words_at: size });
     let guarded = stages[1].disk(best, false)?;
     let open = stages[2].disk(Guard::None, false)?;
     for (case, bytes) in CASES.into_iter().zip(SIZES).filter(|(case, _)| options.wants(case)) {
@@ -67,13 +69,18 @@ pub fn measure(options: &Options, scale: &Scale, steps: &mut Steps<'_>, report: 
         let time = Duration::from_millis(scale.slice_ms);
         let slice = |seed| Slice { load: &load, size, time, seed };
         let latency_ns = |requests: f64| 1e9 / requests;
-        let mut subjects = [
+        let mut subjects = vec![
             Subject::new(BARE, |seed| slice(seed).run(&bare, &mut *buffers.borrow_mut()).map(latency_ns)),
             Subject::new(best.name(), |seed| slice(seed).run(&*guarded, &mut *buffers.borrow_mut()).map(latency_ns)),
             Subject::new("none", |seed| slice(seed).run(&*open, &mut *buffers.borrow_mut()).map(latency_ns)),
         ];
+        if let Some(keyed) = &keyed {
+            let run = |seed| slice(seed).run(keyed, &mut *buffers.borrow_mut()).map(latency_ns);
+            subjects.push(Subject::new(KEYED, run));
+        }
         let series = rounds::run(&mut subjects, scale.rounds, &mut || steps.step(case, scale.slice_ms))?;
         report.rows.extend(rows(case, "ns", &series, &series[0]));
+        report.rows.extend(beside_keyed(case, "ns", &series));
     }
     Ok(())
 }

@@ -10,8 +10,8 @@ use super::stage::Stage;
 use crate::Result;
 use crate::buffer::Buffer;
 use crate::options::{Options, Steps};
-use crate::report::{Chart, Measure, Report, rows};
-use crate::rounds::{self, Subject};
+use crate::report::{Chart, Measure, Report, Row, rows};
+use crate::rounds::{self, Series, Subject};
 
 /// The name of the copy that everything is measured beside.
 pub const BARE: &str = "bare";
@@ -78,9 +78,17 @@ pub fn measure(options: &Options, scale: &Scale, steps: &mut Steps<'_>, report: 
         }
         let series = rounds::run(&mut subjects, rounds, &mut || steps.step(name, slice_ms))?;
         report.rows.extend(rows(name, UNIT, &series, &series[0]));
+        report.rows.extend(beside_keyed(name, UNIT, &series));
     }
     report.charts.extend([false, true].map(|writes| chart(loads.iter(), writes)));
     Ok(())
+}
+
+/// What the disk leaves of the copy in a key's window, where both were measured.
+pub fn beside_keyed(case: &str, unit: &'static str, series: &[Series]) -> Vec<Row> {
+    let of = |name: &str| series.iter().find(|series| series.name == name);
+    let (Some(disk), Some(alone)) = (of(Guard::Keys.name()), of(KEYED)) else { return Vec::new() };
+    rows(case, unit, std::slice::from_ref(disk), alone)
 }
 
 fn chart<'a>(loads: impl Iterator<Item = &'a (String, Load)>, writes: bool) -> Chart {

@@ -56,8 +56,10 @@ fn private(report: &Report) -> String {
 }
 
 fn keys(report: &Report) -> String {
-    let keyed = range(report, |row| in_process(row, KEYED));
-    let alone = keyed.map_or(String::new(), |(least, most)| format!(" (without the disk {least:.3} to {most:.3})"));
+    let of_alone = range(report, |row| row.beside == KEYED && row.unit == "MB/s");
+    let alone = of_alone.map_or(String::new(), |(least, most)| {
+        format!(" and {least:.3} to {most:.3} of a copy in the same window without a disk")
+    });
     match range(report, |row| in_process(row, "keys") && row.subject == "keys") {
         Some((least, most)) => format!("keys: {least:.3} to {most:.3} of bare{alone}"),
         None if Guard::Keys.ensure_available().is_err() => "keys: this processor has none".into(),
