@@ -2,7 +2,7 @@
 //! kernel's, or a file system in process.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Barrier};
+use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -13,6 +13,7 @@ use crate::tlb::Walks;
 use crate::{Error, Result};
 
 mod bare;
+mod crew;
 mod kernel;
 mod library;
 mod mixture;
@@ -233,22 +234,8 @@ struct Part {
 
 impl Job {
     fn run<F: Folder>(&self, folder: &F) -> Result<f64> {
-        let ready = Arc::new(Barrier::new(self.threads as usize));
-        let parts: Vec<Part> = if self.threads == 1 {
-            vec![self.work(folder, 0, &ready)?]
-        } else {
-            std::thread::scope(|scope| {
-                let start = |thread| {
-                    let ready = Arc::clone(&ready);
-                    scope.spawn(move || self.work(folder, thread, &ready))
-                };
-                let threads: Vec<_> = (0..self.threads).map(start).collect();
-                threads
-                    .into_iter()
-                    .map(|thread| thread.join().expect("a working thread panicked"))
-                    .collect::<Result<_>>()
-            })?
-        };
+        let ready = Barrier::new(self.threads as usize);
+        let parts = crew::together(self.threads, |thread| self.work(folder, thread, &ready))?;
         let records: u64 = parts.iter().map(|part| part.records).sum();
         if self.told == Told::Misses {
             return Ok(parts.iter().map(|part| part.misses).sum::<u64>() as f64 / records as f64);
