@@ -1,5 +1,6 @@
 //! What users of the file system rely on.
 
+mod appending;
 mod basics;
 mod beside;
 mod canary;

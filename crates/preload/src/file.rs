@@ -270,15 +270,19 @@ impl File {
         false
     }
 
-    fn lease_anew(&self, need: Need, now_ns: u64) -> bool {
-        let wanted = match need {
+    fn lease_anew(&self, need_now: Need, now_ns: u64) -> bool {
+        let wanted = match need_now {
             Need::Read => &[(Need::Read, Access::Read)][..],
             Need::Write | Need::Append => &[(Need::Append, Access::Append), (Need::Write, Access::Write)],
         };
         let is_to_ask = |need: Need| need < Need::Append || self.append_rest.is_over(now_ns);
         let Some(session) = self.mount.session(now_ns) else { return false };
         for (need, access) in wanted.iter().filter(|(need, _)| is_to_ask(*need)) {
-            let lease = signals::waiting(|| (0..TRIES).find_map(|_| session.lease(Ino(self.ino), *access).ok()));
+            let ask = || match need_now {
+                Need::Append if *access == Access::Append => session.lease_to_append(Ino(self.ino)),
+                _ => session.lease(Ino(self.ino), *access),
+            };
+            let lease = signals::waiting(|| (0..TRIES).find_map(|_| ask().ok()));
             if let Some(lease) = lease {
                 let held = Box::new(Held { lease, good_for: AtomicU8::new(*need as u8), since_ns: now_ns });
                 self.lease.store(Box::into_raw(held), Ordering::Release);

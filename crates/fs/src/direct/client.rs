@@ -139,6 +139,18 @@ impl Session {
     /// # Errors
     /// Why not: others have what excludes it, or the file is none that is served directly.
     pub fn lease(self: &Arc<Self>, ino: Ino, access: Access) -> Result<Lease> {
+        self.lease_with(ino, access, 0)
+    }
+
+    /// A lease to append to `ino`, with what the first appends would ask for in the same call.
+    ///
+    /// # Errors
+    /// As [`Session::lease`].
+    pub fn lease_to_append(self: &Arc<Self>, ino: Ino) -> Result<Lease> {
+        self.lease_with(ino, Access::Append, Lease::FIRST_AHEAD_BYTES)
+    }
+
+    fn lease_with(self: &Arc<Self>, ino: Ino, access: Access, ahead_bytes: u64) -> Result<Lease> {
         if self.is_over() {
             return Err(failed("the pool's owner has ended"));
         }
@@ -146,7 +158,8 @@ impl Session {
             return Err(crate::Error::ReadOnly);
         }
         self.tell_left();
-        let request = Request::DirectLease { name: self.name.clone(), session: self.id, ino: ino.0, access };
+        let (name, session, ino_number) = (self.name.clone(), self.id, ino.0);
+        let request = Request::DirectLease { name, session, ino: ino_number, access, ahead_bytes };
         let leased = self.ask::<Leased>(&request)?;
         Lease::new(Arc::clone(self), ino, leased).ok_or_else(|| failed("the pool's owner answers with a strange lease"))
     }

@@ -134,9 +134,12 @@ impl FileSystem {
         let plain = |value| Reply { value, fds: Vec::new() };
         match *request {
             Request::DirectOpen { .. } => self.open_session(boot_id, caller),
-            Request::DirectLease { session, ino, access, .. } => {
+            Request::DirectLease { session, ino, access, ahead_bytes, .. } => {
                 self.ensure_theirs(session, caller)?;
-                Ok(plain(json!(self.lend(session.0, Ino(ino), access)?)))
+                let mut leased = self.lend(session.0, Ino(ino), access)?;
+                // Where they cannot be had the client asks for them by themselves, and is told why.
+                leased.has_ahead = ahead_bytes > 0 && self.give_ahead(session.0, Ino(ino), ahead_bytes).is_ok();
+                Ok(plain(json!(leased)))
             }
             Request::DirectAhead { session, ino, bytes, .. } => {
                 self.ensure_theirs(session, caller)?;

@@ -16,8 +16,8 @@ use crate::{Attr, Ino};
 
 /// How often something is tried that somebody else's change came between.
 const TRIES: u32 = 16;
-/// Bytes of pages that are asked for ahead of appends: at first, and then.
-const AHEAD_BYTES: (u64, u64) = (256 << 10, 16 << 20);
+/// Bytes of pages that are asked for ahead of appends, behind the first.
+const AHEAD_BYTES: u64 = 16 << 20;
 
 /// The right to work on one file by oneself. Every operation says `None` where it has to be done through the mount: now,
 /// or not by this client. Given back when dropped.
@@ -33,8 +33,12 @@ pub struct Lease {
 }
 
 impl Lease {
+    /// Bytes of pages that are asked for ahead of the first appends.
+    pub(super) const FIRST_AHEAD_BYTES: u64 = 256 << 10;
+
     pub(super) fn new(session: Arc<Session>, ino: Ino, leased: Leased) -> Option<Self> {
-        let (slot, serial, ahead_bytes) = (leased.slot as usize, leased.serial, AtomicU64::new(AHEAD_BYTES.0));
+        let (slot, serial) = (leased.slot as usize, leased.serial);
+        let ahead_bytes = AtomicU64::new(if leased.has_ahead { AHEAD_BYTES } else { Self::FIRST_AHEAD_BYTES });
         (slot < LEASES).then_some(Self { session, ino, slot, serial, ahead_bytes, end: KnownEnd::new() })
     }
 
@@ -158,7 +162,7 @@ impl Lease {
     fn ask_for_pages(&self, len: u64) -> Option<()> {
         let bytes = self.ahead_bytes.load(Ordering::Relaxed);
         self.session.ask_ahead(self.ino, bytes.max(len.saturating_mul(2)))?;
-        self.ahead_bytes.store(AHEAD_BYTES.1, Ordering::Relaxed);
+        self.ahead_bytes.store(AHEAD_BYTES, Ordering::Relaxed);
         Some(())
     }
 

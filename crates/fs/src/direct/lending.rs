@@ -74,7 +74,7 @@ impl FileSystem {
                     stripe.appenders.push(Appender { ino, slot: out.slot, serial: out.serial });
                 }
                 self.space.board.lease(out.slot).store(State::new(out.serial, out.access).0, Ordering::SeqCst);
-                Ok(Leased { slot: out.slot as u32, serial: out.serial, access: out.access })
+                Ok(Leased { slot: out.slot as u32, serial: out.serial, access: out.access, has_ahead: false })
             }
             _ => refused("the file is in use through the mount"),
         }

@@ -34,6 +34,9 @@ pub enum Request {
         ino: u64,
         /// For what.
         access: Access,
+        /// Pages behind the end, for so many bytes, come with one to append, where they can be had.
+        #[serde(default)]
+        ahead_bytes: u64,
     },
     /// Pages behind the end of a file that the session may append to.
     DirectAhead {
@@ -125,4 +128,7 @@ pub(super) struct Leased {
     pub serial: u64,
     /// For what.
     pub access: Access,
+    /// Whether the pages came along that were asked for with it.
+    #[serde(default)]
+    pub has_ahead: bool,
 }

@@ -6,7 +6,6 @@ use parking_lot::Mutex;
 
 use super::house::*;
 use super::world::*;
-use super::{Bug, PLANTED};
 use crate::direct::{Access, Copies};
 use crate::{Allocate, Error, Ino, SetAttr, SetTime, SetXattr, Time};
 
@@ -343,51 +342,5 @@ fn bk1_clients_stand_still_for_a_backup() {
     ferrite_pool::backup::backup(house.fs.pool(), &mut image, [3; 16], watch).expect("it is written beside clients");
     assert!(!stored.get(), "BK1: stored while the pool stood still");
     assert_eq!((lease.write(0, &[2; 10]), lease.append(b"y")), (Some(10), Some((10_001, 1))), "and they go on");
-    assert_sound(&house.fs);
-}
-
-/// What a client that appends finds at the end of its file, when the owner has appended too.
-fn appended_in_turn(bug: Option<Bug>) -> Vec<u8> {
-    let house = House::new();
-    let ino = house.file("log", b"");
-    let lease = house.client().lease(ino, Access::Append).expect("leased");
-    (0..3).for_each(|at| assert_eq!(lease.append(b"a"), Some((at, 1))));
-    house.fs.append(ino, b"bb").expect("room");
-    PLANTED.set(bug);
-    lease.append(b"c");
-    PLANTED.set(None);
-    content(&house.fs, ino).expect("it reads")
-}
-
-#[test]
-fn fg7_a_client_knows_where_it_appended_last_until_others_have_the_file() {
-    assert_eq!(appended_in_turn(None), b"aaabbc");
-}
-
-#[test]
-fn canary_a_stale_end_is_found() {
-    assert_ne!(appended_in_turn(Some(Bug::StaleEnd)), b"aaabbc");
-}
-
-#[test]
-fn a_client_writes_on_where_it_ended_and_reads_what_it_wrote() {
-    const PAGE: usize = 4096;
-    let house = House::new();
-    let ino = house.file("one", b"");
-    let lease = house.client().lease(ino, Access::Append).expect("leased");
-    let page = |number: usize| [number as u8 ^ (number >> 8) as u8; PAGE];
-    for number in 0..1100 {
-        let at = (number * PAGE) as u64;
-        assert_eq!(lease.write(at, &page(number)), Some(PAGE), "page {number}");
-        for seen in [number, number / 2] {
-            let mut bytes = [0; PAGE];
-            assert_eq!(lease.read((seen * PAGE) as u64, &mut bytes), Some(PAGE));
-            assert_eq!(bytes, page(seen), "page {seen} after page {number}");
-        }
-        assert_eq!(lease.size(), Some(at + PAGE as u64));
-    }
-    drop(lease);
-    let expected: Vec<u8> = (0..1100).flat_map(page).collect();
-    assert_eq!(content(&house.fs, ino).expect("it reads"), expected);
     assert_sound(&house.fs);
 }

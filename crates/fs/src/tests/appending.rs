@@ -1,0 +1,71 @@
+//! Clients that append: what they are given for it, and what they know of the end.
+
+use super::house::*;
+use super::world::*;
+use super::{Bug, PLANTED};
+use crate::direct::Access;
+
+/// The first pages come with the lease, and go back with it.
+#[test]
+fn fg7_a_lease_to_append_brings_what_the_first_appends_want() {
+    let house = House::new();
+    let ino = house.file("log", &[7; 40_000]);
+    let allocated = || house.fs.getattr(ino).expect("there").allocated_bytes;
+    let before = allocated();
+    let lease = house.client().lease_to_append(ino).expect("leased");
+    let with_pages = allocated();
+    assert!(with_pages >= before + (200 << 10), "pages come along: {before} bytes, then {with_pages}");
+    (0..50).for_each(|_| assert!(lease.append(&[8; 4096]).is_some()));
+    assert_eq!(allocated(), with_pages, "nothing more is asked for");
+    let size = house.fs.getattr(ino).expect("there").size;
+    assert_eq!(size, 40_000 + 50 * 4096);
+    drop(lease);
+    assert!(allocated() <= size.next_multiple_of(4096) + 4096, "what was not appended to goes back");
+    assert_sound(&house.fs);
+}
+
+/// What a client that appends finds at the end of its file, when the owner has appended too.
+fn appended_in_turn(bug: Option<Bug>) -> Vec<u8> {
+    let house = House::new();
+    let ino = house.file("log", b"");
+    let lease = house.client().lease(ino, Access::Append).expect("leased");
+    (0..3).for_each(|at| assert_eq!(lease.append(b"a"), Some((at, 1))));
+    house.fs.append(ino, b"bb").expect("room");
+    PLANTED.set(bug);
+    lease.append(b"c");
+    PLANTED.set(None);
+    content(&house.fs, ino).expect("it reads")
+}
+
+#[test]
+fn fg7_a_client_knows_where_it_appended_last_until_others_have_the_file() {
+    assert_eq!(appended_in_turn(None), b"aaabbc");
+}
+
+#[test]
+fn canary_a_stale_end_is_found() {
+    assert_ne!(appended_in_turn(Some(Bug::StaleEnd)), b"aaabbc");
+}
+
+#[test]
+fn a_client_writes_on_where_it_ended_and_reads_what_it_wrote() {
+    const PAGE: usize = 4096;
+    let house = House::new();
+    let ino = house.file("one", b"");
+    let lease = house.client().lease(ino, Access::Append).expect("leased");
+    let page = |number: usize| [number as u8 ^ (number >> 8) as u8; PAGE];
+    for number in 0..1100 {
+        let at = (number * PAGE) as u64;
+        assert_eq!(lease.write(at, &page(number)), Some(PAGE), "page {number}");
+        for seen in [number, number / 2] {
+            let mut bytes = [0; PAGE];
+            assert_eq!(lease.read((seen * PAGE) as u64, &mut bytes), Some(PAGE));
+            assert_eq!(bytes, page(seen), "page {seen} after page {number}");
+        }
+        assert_eq!(lease.size(), Some(at + PAGE as u64));
+    }
+    drop(lease);
+    let expected: Vec<u8> = (0..1100).flat_map(page).collect();
+    assert_eq!(content(&house.fs, ino).expect("it reads"), expected);
+    assert_sound(&house.fs);
+}
