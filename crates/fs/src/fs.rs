@@ -225,17 +225,21 @@ impl FileSystem {
         Ok(transaction.commit()?)
     }
 
-    /// How full it is, without what was removed. Counts inodes, which takes a while the first time where there are millions.
+    /// How full it is, without what was removed. Free is what content can have: not what is left in chunks of names and
+    /// words, nor in pages of the pool that are no whole chunk. Counts inodes, which takes a while the first time where there are millions.
     pub fn statfs(&self) -> Statfs {
         self.settle_removed();
-        let pool_free = self.pool.usage().free_bytes;
+        self.space.drain_limbo();
+        let pool_free = self.pool.space().idle_bytes_up_to(u64::MAX);
         let mut own = Statfs { free_bytes: pool_free, ..Statfs::default() };
         for chunk in 0..self.space.chunks() {
             let Some(kind) = self.space.kind(chunk) else { continue };
             own.own_bytes += CHUNK;
             match kind {
                 ChunkKind::Free => own.free_bytes += CHUNK,
-                ChunkKind::Data | ChunkKind::Index => own.free_bytes += self.space.free_pages(chunk) * PAGE,
+                ChunkKind::Data => own.free_bytes += self.space.free_pages(chunk) * PAGE,
+                ChunkKind::Index if self.space.free_pages(chunk) == CHUNK_PAGES => own.free_bytes += CHUNK,
+                ChunkKind::Index => {}
                 ChunkKind::Super => own.super_bytes += CHUNK,
                 ChunkKind::Inodes if self.space.has_only_free_inodes(chunk) => own.free_bytes += CHUNK,
                 ChunkKind::Inodes => {}

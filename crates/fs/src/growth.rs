@@ -49,7 +49,7 @@ impl FileSystem {
                     self.space.take_current(kind, left, &mut runs)
                 }
                 Ok(None) => match self.space.find_any(kind) {
-                    Some(chunk) => self.space.take_in(chunk, left, &mut runs),
+                    Some(chunk) => self.space.take_of(kind, chunk, left, &mut runs),
                     None => {
                         self.space.give_back(&runs);
                         return Err(Error::NoSpace);
@@ -65,11 +65,14 @@ impl FileSystem {
         Ok(runs)
     }
 
-    /// A chunk to take pages of `kind` from, for this thread alone.
+    /// A chunk to take pages of `kind` from: for this thread alone, but where those of words would become too many.
     fn chunk_for(&self, kind: ChunkKind) -> Result<Option<u64>> {
         self.space.drain_limbo();
         if let Some(chunk) = self.space.find_partly_free(kind, WORTH_TAKING) {
             return Ok(Some(chunk));
+        }
+        if kind == ChunkKind::Index && self.space.has_many(kind) {
+            return Ok(self.space.find_any(kind));
         }
         let Some(chunk) = self.claim_chunk()? else { return Ok(self.space.find_partly_free(kind, 1)) };
         self.dedicate(chunk, kind)?;
@@ -91,6 +94,7 @@ impl FileSystem {
             }
             match self.grow() {
                 Ok(()) => {}
+                Err(Error::NoSpace) if self.space.leave_idle() => {}
                 Err(Error::NoSpace) => return Ok(None),
                 Err(error) => return Err(error),
             }
@@ -138,7 +142,8 @@ impl FileSystem {
             if let Some(number) = self.space.take_inode(self.memory()) {
                 return Ok(number);
             }
-            let found = self.space.find_inodes(self.memory(), true);
+            let is_shared = self.space.has_many(ChunkKind::Inodes);
+            let found = self.space.find_inodes(self.memory(), !is_shared);
             let chunk = match found {
                 Some(chunk) => chunk,
                 None => match self.claim_chunk()? {

@@ -4,6 +4,7 @@ use ferrite_pool::layout::PAGE;
 
 use crate::change::Change;
 use crate::fs::FileSystem;
+use crate::gate::Pass;
 use crate::inode::{Inode, KEEPS_PAGES};
 use crate::locks::{Hold, Stripe};
 use crate::read::apply_waiting;
@@ -162,11 +163,29 @@ impl FileSystem {
     /// One step of what orphans wait for; `false` when none does.
     pub(crate) fn step_orphans(&self) -> Result<bool> {
         let Some(ino) = self.orphans.next_ready() else { return Ok(false) };
-        let _pass = self.gate.pass();
+        self.step_orphan(ino, &self.gate.pass())?;
+        Ok(true)
+    }
+
+    /// Frees what removed files held, for who is about to say how much is free. Not while the pool stands still: who asks
+    /// then is answered at once.
+    pub(crate) fn settle_removed(&self) {
+        while let Some(ino) = self.orphans.next_ready()
+            && self.refuse_if_read_only().is_ok()
+            && let Some(pass) = self.gate.try_pass()
+        {
+            if self.step_orphan(ino, &pass).is_err() {
+                // It is met again by a step.
+                return;
+            }
+        }
+    }
+
+    fn step_orphan(&self, ino: Ino, _: &Pass<'_>) -> Result<()> {
         let mut stripe = self.locks.write(ino);
         let Ok(mut inode) = self.load(ino) else {
             self.orphans.remove(ino);
-            return Ok(true);
+            return Ok(());
         };
         apply_waiting(&stripe, &mut inode);
         match inode.head.links {
@@ -180,7 +199,7 @@ impl FileSystem {
                 self.trim_orphan(&mut inode)?;
             }
         }
-        Ok(true)
+        Ok(())
     }
 }
 

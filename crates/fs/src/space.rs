@@ -82,6 +82,9 @@ pub(crate) struct Space {
     hint: AtomicU64,
     /// Freed, and maybe still read from.
     pub limbo: Limbo,
+    /// Had by who gets space back for somebody that met none, and how often that was some.
+    pub making: Mutex<()>,
+    pub made: AtomicU64,
 }
 
 impl Space {
@@ -107,7 +110,17 @@ impl Space {
         };
         let chunks = bases.iter().enumerate().map(chunk).collect::<Result<_, u64>>()?;
         let (shards, board, abroad) = (Default::default(), Arc::clone(board), Arc::new(Abroad::new(board)));
-        Ok(Self { map, board, abroad, chunks, shards, hint: AtomicU64::new(0), limbo: Limbo::default() })
+        Ok(Self {
+            map,
+            board,
+            abroad,
+            chunks,
+            shards,
+            hint: AtomicU64::new(0),
+            limbo: Limbo::default(),
+            making: Mutex::new(()),
+            made: AtomicU64::new(0),
+        })
     }
 
     /// Where `page` lies in the pool; `None` where there is no such page.
@@ -150,13 +163,25 @@ impl Space {
     pub fn take_current(&self, kind: ChunkKind, count: u64, runs: &mut Vec<Run>) -> u64 {
         let shard = self.shards[usual_shard()].0.lock();
         match shard.current(kind) {
-            Some(chunk) => self.take_in(chunk, count, runs),
+            Some(chunk) => self.take_of(kind, chunk, count, runs),
             None => count,
         }
     }
 
-    /// Takes up to `count` pages of `chunk`; how many are missing.
-    pub fn take_in(&self, chunk: u64, count: u64, runs: &mut Vec<Run>) -> u64 {
+    /// Takes up to `count` pages of `chunk`, if it still is of `kind`; how many are missing. Who shares it may find that
+    /// somebody else has claimed it (FC1); with a page of it taken nobody can.
+    pub fn take_of(&self, kind: ChunkKind, chunk: u64, count: u64, runs: &mut Vec<Run>) -> u64 {
+        let left = self.take_in(chunk, count, runs);
+        if left == count || self.kind(chunk) == Some(kind) {
+            return left;
+        }
+        let (strange, rest): (Vec<Run>, Vec<Run>) = runs.drain(..).partition(|run| run.page / CHUNK_PAGES == chunk);
+        self.give_back(&strange);
+        *runs = rest;
+        count
+    }
+
+    fn take_in(&self, chunk: u64, count: u64, runs: &mut Vec<Run>) -> u64 {
         let found = &self.chunks[chunk as usize];
         let mut left = count;
         for (index, word) in found.bitmap.iter().enumerate() {
@@ -263,14 +288,12 @@ impl Space {
 
     /// Gives back what a committed change freed, when no reader can be copying from it.
     pub fn bury(&self, freed: Freed) {
-        if let Some(ripe) = self.limbo.add(freed, &self.abroad) {
-            self.unearth(&ripe);
-        }
+        self.limbo.add(freed, &self.abroad, |ripe| self.unearth(ripe));
     }
 
     /// Gives back at once all that waits for readers. The caller is not pinned.
     pub fn drain_limbo(&self) {
-        self.unearth(&self.limbo.drain(&self.abroad));
+        self.limbo.drain(&self.abroad, |ripe| self.unearth(ripe));
     }
 
     fn unearth(&self, freed: &Freed) {

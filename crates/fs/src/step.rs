@@ -1,7 +1,17 @@
 //! Work that waits: done in bounded steps, by whoever has time.
 
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
 use crate::fs::FileSystem;
 use crate::{Error, Result};
+
+/// How often what meets no space is tried again, while others free some and others take it.
+const SPACE_TRIES: u32 = 100;
+/// Sleeps until a client that was in the middle of something has gone on, and how many: a second. One that is stopped
+/// keeps what it had.
+const PIN_NAP: Duration = Duration::from_millis(5);
+const PIN_NAPS: u32 = 200;
 
 impl FileSystem {
     /// Does one bounded step of what waits: freeing what large removed files held, moving files to superpages, giving
@@ -17,20 +27,45 @@ impl FileSystem {
     /// What `work` comes to, tried again where it met no space while removed files still had some, which their users see free
     /// already, or clients had some for later. The caller has no lock, and has not passed the gate.
     pub(crate) fn with_space<T>(&self, mut work: impl FnMut() -> Result<T>) -> Result<T> {
-        loop {
+        for _ in 0..SPACE_TRIES {
+            let made = self.space.made.load(Ordering::Acquire);
             let done = work();
-            let is_full = done.as_ref().is_err_and(Error::is_no_space);
-            let is_worth_another = is_full && (matches!(self.step_orphans(), Ok(true)) || self.take_back_all_ahead());
-            if !is_worth_another {
+            if !done.as_ref().is_err_and(Error::is_no_space) || !self.make_space(made) {
                 return done;
             }
         }
+        work()
     }
 
-    /// Frees what removed files held, for who is about to say how much is free.
-    pub(crate) fn settle_removed(&self) {
+    /// Gets back what removed files and clients have; whether that was something. One does it at a time: whoever waited for
+    /// another, as `made` tells, finds what that one got.
+    fn make_space(&self, made: u64) -> bool {
+        let one = self.space.making.lock();
+        if self.space.made.load(Ordering::Acquire) != made {
+            return true;
+        }
+        // What whoever met no space gave back itself is nothing new.
+        self.space.drain_limbo();
+        let turn = self.space.limbo.turn();
+        let is_made = || {
+            self.space.drain_limbo();
+            self.space.limbo.turn() != turn
+        };
         // What fails is met again by a step.
-        while self.refuse_if_read_only().is_ok() && matches!(self.step_orphans(), Ok(true)) {}
+        while matches!(self.step_orphans(), Ok(true)) {}
+        let is_done = is_made() || {
+            self.take_back_all_ahead();
+            is_made()
+        };
+        self.space.made.fetch_add(u64::from(is_done), Ordering::Release);
+        drop(one);
+        // Who is in the middle of something with what is free already comes to its end.
+        is_done
+            || self.space.limbo.count() != (0, 0)
+                && (0..PIN_NAPS).any(|_| {
+                    std::thread::sleep(PIN_NAP);
+                    is_made()
+                })
     }
 
     /// Makes durable what waits for an fsync (FW4), if anything does. Called every few seconds, it bounds what a crash

@@ -14,6 +14,7 @@ mod house;
 mod model;
 mod reference;
 mod repair;
+mod space;
 mod stopped;
 mod superpages;
 mod threads;

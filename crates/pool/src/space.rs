@@ -135,6 +135,19 @@ impl Space {
         self.0.lock().usage()
     }
 
+    /// Bytes of chunks with nothing in them, counted no further than to `enough`: what the super zone can have.
+    pub fn idle_bytes_up_to(&self, enough: u64) -> u64 {
+        let state = self.0.lock();
+        let mut idle = 0;
+        for _ in (0..state.kinds.len()).filter(|chunk| state.is_idle(*chunk)) {
+            idle += CHUNK;
+            if idle >= enough {
+                return enough;
+            }
+        }
+        idle
+    }
+
     /// Whether every page of `extent` is in use, in its zone. False for an extent outside the pool.
     pub fn in_use(&self, extent: Extent) -> bool {
         let state = self.0.lock();

@@ -17,21 +17,26 @@ use crate::{Ino, Result};
 
 /// Bytes that are given at a time, at most: of pages to small files, and else.
 const BYTES_MAX: (u64, u64) = (4 << 20, 16 << 20);
-/// Part of what is free that is given at a time, at most: so there is some for the next one, however many there are.
+/// Part of what is free that is given at a time, at most; and where many append, half of their even share. So there is
+/// some for the next one.
 const SHARE: u64 = 8;
 
 impl FileSystem {
     /// Gives `ino`, to which `session` may append, pages for `bytes` bytes behind its end. What they hold is undefined (FT1).
     pub(super) fn give_ahead(&self, session: u64, ino: Ino, bytes: u64) -> Result<()> {
-        let access = self.desk.books.lock().leases.get(&(ino.0, session)).map(|out| out.access);
+        let books = self.desk.books.lock();
+        let access = books.leases.get(&(ino.0, session)).map(|out| out.access);
+        let appenders = books.leases.values().filter(|out| out.access == Access::Append).count() as u64;
+        drop(books);
         if access != Some(Access::Append) {
             return refused("the session may not append to this file");
         }
         let _pass = self.gate.pass();
-        self.take_ahead(ino, bytes)
+        self.take_ahead(ino, bytes, SHARE.max(2 * appenders))
     }
 
-    pub(crate) fn take_ahead(&self, ino: Ino, bytes: u64) -> Result<()> {
+    /// Takes pages for `bytes` bytes, but at most one of `share` parts of what is free.
+    pub(crate) fn take_ahead(&self, ino: Ino, bytes: u64, share: u64) -> Result<()> {
         let mut stripe = self.locks.write(ino);
         let mut inode = self.load_regular(ino)?;
         self.calm(&mut stripe, &mut inode)?;
@@ -47,7 +52,7 @@ impl FileSystem {
             self.give_pages(&mut inode, size..size + 1)?;
         }
         let most = if self.has_superpages() { BYTES_MAX.1 } else { size.clamp(BYTES_MAX.0, BYTES_MAX.1) };
-        let most = self.free_bytes_up_to(most * SHARE) / SHARE;
+        let most = self.free_bytes_up_to(most * share) / share;
         let (mut page, mut end) = (size.div_ceil(PAGE), (size + bytes.min(most)).min(FILE_BYTES_MAX).div_ceil(PAGE));
         if end - page > CHUNK_PAGES && self.has_superpages() {
             end = end.next_multiple_of(CHUNK_PAGES);
@@ -70,7 +75,7 @@ impl FileSystem {
 
     /// Bytes that pages can be made of, counted no further than to `enough`.
     fn free_bytes_up_to(&self, enough: u64) -> u64 {
-        let mut free = self.pool().usage().free_bytes;
+        let mut free = self.pool().space().idle_bytes_up_to(enough);
         for chunk in 0..self.space.chunks() {
             if free >= enough {
                 return enough;
@@ -105,19 +110,14 @@ impl FileSystem {
         self.commit_head(change, inode)
     }
 
-    /// Takes back what clients were given for appends to come; whether that was anything. They may ask again, one page at a
-    /// time if need be: by the mount.
-    pub(crate) fn take_back_all_ahead(&self) -> bool {
+    /// Takes back what clients were given for appends to come. They may ask again, one page at a time if need be: by the
+    /// mount.
+    pub(crate) fn take_back_all_ahead(&self) {
         let books = self.desk.books.lock();
         let appends = books.leases.iter().filter(|(_, out)| out.access == Access::Append);
         let appended: Vec<Ino> = appends.map(|((ino, _), _)| Ino(*ino)).collect();
         drop(books);
-        if appended.is_empty() {
-            return false;
-        }
-        let free_bytes = self.statfs().free_bytes;
         appended.into_iter().for_each(|ino| self.lower(ino, Access::Write));
-        self.statfs().free_bytes > free_bytes
     }
 
     /// Takes the pages behind byte `end` away.

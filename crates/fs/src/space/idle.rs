@@ -3,10 +3,13 @@
 use std::sync::atomic::Ordering;
 
 use ferrite_medium::Memory;
-use ferrite_pool::layout::CHUNK_PAGES;
+use ferrite_pool::layout::{CHUNK, CHUNK_PAGES, PAGE};
 
 use super::{Chunk, ChunkKind, Space};
-use crate::layout::CHUNK_INODES;
+use crate::layout::{CHUNK_INODES, INODE};
+
+/// The part of all that may be free in chunks of names and words, or of inodes, before threads share them.
+const SHARE: u64 = 64;
 
 impl Space {
     /// A chunk with nothing in it, claimed whole: the caller gives it a kind, or [`Space::unclaim`]s it.
@@ -36,11 +39,48 @@ impl Space {
         })
     }
 
-    /// All inodes of `chunk`, which is claimed and zeroed, are free.
+    /// All inodes of `chunk`, which is claimed and zeroed, are free; so are its pages, for who claims it again.
     pub fn free_inodes(&self, chunk: u64) {
         if let Some(inodes) = self.chunks[chunk as usize].inodes.get() {
             inodes.free_all();
         }
+        self.open_pages(chunk);
+    }
+
+    /// Whether so much is free in chunks of `kind`, which content cannot have, that threads are to share them. Counts
+    /// inodes only where they are known.
+    pub fn has_many(&self, kind: ChunkKind) -> bool {
+        let (mut free, mut all) = (0, 0);
+        for (_, number) in self.places() {
+            let chunk = &self.chunks[number as usize];
+            all += CHUNK;
+            free += match kind {
+                _ if self.board.kind(number) != kind as u64 => 0,
+                ChunkKind::Inodes => chunk.inodes.get().map_or(0, |inodes| u64::from(inodes.free()) * INODE),
+                _ => self.free_pages(number) * PAGE,
+            };
+        }
+        free > all / SHARE
+    }
+
+    /// Lets no thread have a chunk to itself that has nothing in it; whether one had.
+    pub fn leave_idle(&self) -> bool {
+        let is_idle = |chunk: u64| match self.kind(chunk) {
+            Some(ChunkKind::Data | ChunkKind::Index) => self.free_pages(chunk) == CHUNK_PAGES,
+            Some(ChunkKind::Inodes) => self.has_only_free_inodes(chunk),
+            _ => false,
+        };
+        let mut left = false;
+        for shard in &self.shards {
+            let mut shard = shard.0.lock();
+            for kind in [ChunkKind::Data, ChunkKind::Index, ChunkKind::Inodes] {
+                if let Some(chunk) = shard.slot(kind).take_if(|chunk| is_idle(*chunk)) {
+                    self.chunks[chunk as usize].is_current.store(false, Ordering::Release);
+                    left = true;
+                }
+            }
+        }
+        left
     }
 
     /// Chunks with nothing in them, and all.

@@ -10,6 +10,8 @@ fn file(fs: &FileSystem, name: &str) -> Ino {
 #[test]
 fn a_file_is_made_written_read_and_removed() {
     let fs = new_fs();
+    // The folder's own page stays.
+    file(&fs, "other");
     let free = fs.statfs().free_bytes;
     let ino = file(&fs, "a");
     assert_eq!(fs.write(ino, 0, b"hello").expect("room"), 5);
@@ -38,10 +40,10 @@ fn what_was_removed_is_free_when_that_is_asked_for() {
         if held {
             fs.hold(ino).expect("there");
         }
-        assert!(used() > before + (12 << 20));
+        assert!(used() >= before + (12 << 20));
         fs.unlink(Ino::ROOT, b"large").expect("it goes");
         if held {
-            assert!(used() > before + (12 << 20), "it is still read");
+            assert!(used() >= before + (12 << 20), "it is still read");
             fs.release(ino, 1);
         }
         assert_eq!(used(), before);

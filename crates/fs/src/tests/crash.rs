@@ -102,7 +102,7 @@ fn rename(fs: &FileSystem, from: (Ino, &str), to: (Ino, &str), how: Rename) {
 /// Lets a client, which is this thread, append to `a` by itself: it has pages for that.
 fn lent(fs: &FileSystem) {
     held(fs);
-    fs.take_ahead(at(fs, "a"), 70_000).expect("room");
+    fs.take_ahead(at(fs, "a"), 70_000, 8).expect("room");
 }
 
 /// Appends as a client does.
@@ -177,7 +177,7 @@ static CASES: [Case; 41] = [
     whole("set attributes", usual, |fs| fs.set_xattr(at(fs, "b"), b"user.x", &[5; 6000], SetXattr::Any).expect("room")),
     whole("remove attributes", usual, |fs| fs.remove_xattr(at(fs, "b"), b"user.x").expect("it goes")),
     whole("allocate", usual, |fs| fs.allocate(at(fs, "a"), 0..70_000, Allocate::Grow).expect("room")),
-    whole("superpages ahead", grown, |fs| fs.take_ahead(at(fs, "grown"), 2 * CHUNK).expect("room")),
+    whole("superpages ahead", grown, |fs| fs.take_ahead(at(fs, "grown"), 2 * CHUNK, 8).expect("room")),
     mixed("punch", usual, |fs| fs.allocate(at(fs, "big"), 5000..100_000, Allocate::Punch).expect("punched")),
     mixed("zero", usual, |fs| fs.allocate(at(fs, "big"), 5000..30_000, Allocate::Zero).expect("zeroed")),
     mixed("write over an end and into new pages", usual, |fs| put(fs, at(fs, "a"), 4000, 50_000, 9)),

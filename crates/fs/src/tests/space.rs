@@ -1,0 +1,174 @@
+//! What is free, and who gets it.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Barrier, mpsc};
+use std::time::Duration;
+
+use ferrite_pool::layout::CHUNK;
+
+use super::house::*;
+use super::world::*;
+use crate::direct::{Access, Lease};
+use crate::space::ChunkKind;
+use crate::{Error, FileSystem, Ino, Kind, Result};
+
+fn file(fs: &FileSystem, name: &str) -> Ino {
+    fs.create_file(Ino::ROOT, name.as_bytes(), &new(Kind::File)).expect("it is made").ino
+}
+
+/// Writes to `ino` until nothing more goes in; how many bytes did.
+fn fill(fs: &FileSystem, ino: Ino) -> u64 {
+    let mut sum = 0;
+    for len in [64 << 10, 4096] {
+        loop {
+            match fs.write(ino, sum, &vec![1; len]) {
+                Ok(written) => sum += written as u64,
+                Err(Error::NoSpace) => break,
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+    sum
+}
+
+/// `df` is asked whether something fits.
+#[test]
+fn what_is_said_to_be_free_can_be_had() {
+    let fs = new_fs();
+    let ino = file(&fs, "large");
+    let free = fs.statfs().free_bytes;
+    let written = fill(&fs, ino);
+    assert!(written.abs_diff(free) <= CHUNK, "{free} bytes were free, {written} went in");
+    assert!(fs.statfs().free_bytes < CHUNK, "{:?}", fs.statfs());
+}
+
+/// Chunks that inodes had are for content when the files are gone, in the same run too.
+#[test]
+fn fc2_what_many_small_files_had_a_large_one_gets() {
+    let fs = new_fs();
+    let before = fill(&fs, file(&fs, "large"));
+    fs.unlink(Ino::ROOT, b"large").expect("it goes");
+    settle(&fs);
+    let names: Vec<String> = (0..40_000).map(|number| format!("small-{number}")).collect();
+    names.iter().for_each(|name| _ = file(&fs, name));
+    names.iter().for_each(|name| fs.unlink(Ino::ROOT, name.as_bytes()).expect("it goes"));
+    settle(&fs);
+    let after = fill(&fs, file(&fs, "large"));
+    assert!(after + 2 * CHUNK >= before, "{before} bytes, and {after} after many small files");
+    assert_sound(&fs);
+}
+
+/// Pages of names and words lie apart by thread, as long as that takes little of what content could have.
+#[test]
+fn threads_of_a_small_file_system_share_a_chunk_of_names() {
+    const THREADS: usize = 16;
+    let fs = new_fs();
+    let ready = Barrier::new(THREADS);
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let (fs, ready) = (&fs, &ready);
+            scope.spawn(move || {
+                ready.wait();
+                let name = format!("folder-{thread}");
+                let folder = fs.create_file(Ino::ROOT, name.as_bytes(), &new(Kind::Directory)).expect("made").ino;
+                fs.create_file(folder, b"file", &new(Kind::File)).expect("made");
+            });
+        }
+    });
+    let chunks = (0..fs.space.chunks()).filter(|chunk| fs.space.kind(*chunk) == Some(ChunkKind::Index)).count();
+    assert!(chunks <= 4, "{chunks} chunks for {THREADS} folders");
+    assert_sound(&fs);
+}
+
+/// Somebody else may be about to give back what one needs.
+#[test]
+fn what_is_on_its_way_out_of_limbo_is_waited_for() {
+    let fs = new_fs();
+    let ino = file(&fs, "one");
+    fs.write(ino, 0, &[1; 8192]).expect("room");
+    fs.unlink(Ino::ROOT, b"one").expect("it goes");
+    let (limbo, abroad) = (&fs.space.limbo, &fs.space.abroad);
+    assert!(limbo.count().0 >= 2);
+    let (told, heard) = mpsc::channel();
+    std::thread::scope(|scope| {
+        limbo.drain(abroad, |_| {
+            scope.spawn(move || {
+                limbo.drain(abroad, |_| ());
+                told.send(()).expect("the test listens");
+            });
+            let early = heard.recv_timeout(Duration::from_millis(50));
+            assert!(early.is_err(), "it found nothing, while something was on its way");
+        });
+        heard.recv().expect("it goes on");
+    });
+}
+
+/// What clients have ahead is little beside what is free, and those who meet no space all at once get it.
+#[test]
+fn fg7_many_who_append_to_small_files_find_space() {
+    const THREADS: usize = 24;
+    let house = House::new();
+    let client = house.client();
+    let full = house.file("full", b"");
+    let room = house.fs.statfs().free_bytes - (24 << 20);
+    (0..room >> 20)
+        .for_each(|at| assert_eq!(house.fs.write(full, at << 20, &vec![1; 1 << 20]).expect("room"), 1 << 20));
+    let (ready, by_itself) = (Barrier::new(THREADS), AtomicUsize::new(0));
+    let append = |lease: &Lease, ino| {
+        // A program that has no pages by itself asks the kernel.
+        if lease.append(&[7; 4096]).is_some() {
+            by_itself.fetch_add(1, Ordering::Relaxed);
+            return Ok(());
+        }
+        house.fs.append(ino, &[7; 4096]).map(drop)
+    };
+    let work = |thread: usize| {
+        // Whoever fails waits for the others first: they wait for him.
+        let rounds = (0..6).map(|round| {
+            let name = format!("fresh-{thread}-{round}");
+            let ino = house.file(&name, b"");
+            let lease = client.lease(ino, Access::Append).expect("leased");
+            let appended = (0..100).try_for_each(|_| append(&lease, ino));
+            ready.wait();
+            drop(lease);
+            house.fs.unlink(Ino::ROOT, name.as_bytes()).and(appended)
+        });
+        rounds.collect::<Vec<Result<()>>>().into_iter().collect::<Result<()>>()
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS)
+            .map(|thread| {
+                scope.spawn({
+                    let work = &work;
+                    move || work(thread)
+                })
+            })
+            .collect();
+        threads.into_iter().for_each(|thread| thread.join().expect("it ends").expect("there is space"));
+    });
+    let by_itself = by_itself.into_inner();
+    assert!(by_itself > THREADS * 6 * 50, "{by_itself} appends by themselves: most of them");
+    assert_sound(&house.fs);
+}
+
+/// Who asks while the pool stands still is told what is known; a backup can take minutes.
+#[test]
+fn bk1_how_much_is_free_is_told_amid_a_backup() {
+    let house = House::new();
+    house.file("large", &vec![1; 24 << 20]);
+    house.fs.unlink(Ino::ROOT, b"large").expect("it goes");
+    assert!(house.fs.orphans.next_ready().is_some(), "it goes by steps");
+    let (mut image, mut asked) = (Vec::new(), false);
+    let watch = &mut |_| {
+        if !asked {
+            asked = true;
+            let (fs, (told, heard)) = (house.fs.clone(), mpsc::channel());
+            std::thread::spawn(move || told.send(fs.statfs()));
+            heard.recv_timeout(Duration::from_secs(20)).expect("BK1: it waits for the backup");
+        }
+        true
+    };
+    ferrite_pool::backup::backup(house.fs.pool(), &mut image, [3; 16], watch).expect("it is written");
+    assert!(asked);
+    assert_sound(&house.fs);
+}
