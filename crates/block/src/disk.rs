@@ -322,11 +322,14 @@ impl Disk for BlockDisk {
         if self.reads_with_care || !self.is_good(span) {
             return self.read_with_care(at, into).map_err(|why| *why);
         }
-        let _pin = pin();
-        match self.map.usual_place(span) {
-            Some(place) => self.memory.load(place, into),
-            None => self.read_runs(at, into),
+        if let Some(usual) = self.map.usual(span) {
+            self.memory.load(usual.place, into);
+            if self.map.is_still(&usual) {
+                return Ok(());
+            }
         }
+        let _pin = pin();
+        self.read_runs(at, into);
         Ok(())
     }
 

@@ -1,6 +1,7 @@
 //! Free blocks of the data stream. In DRAM only: rebuilt from the map at open.
 //!
-//! - FB1. A block that was freed is used again only after every reader that may still copy from it has unpinned.
+//! - FB1. A block that was freed is used again only after every reader that may still copy from it has unpinned. Who reads
+//!   what lies at its usual place pins nothing, and sees afterwards that none of it has been freed (`map`).
 //! - FB2. A thread finds a block in its stash, or else under a lock of its own shard; others are asked only when that is
 //!   empty, and stashes are recalled when all are.
 //! - FB3. Nor is it used while it is lent, and nobody waits for that: it is kept aside. So no more than a part of the

@@ -7,7 +7,7 @@ use ferrite_medium::{Borrower, Lent, Span, pin};
 use ferrite_pool::layout::{CHUNK_PAGES, PAGE};
 
 use crate::disk::BlockDisk;
-use crate::map::{Entry, GROUP};
+use crate::map::{Entry, GROUP_BYTES};
 use crate::shape::BLOCK;
 
 /// What part of the spares may be lent at once: one in so many.
@@ -45,7 +45,6 @@ impl BlockDisk {
     /// what follows may lie behind it.
     #[inline]
     pub(crate) fn piece(&self, span: Span) -> (Option<u64>, u64) {
-        const GROUP_BYTES: u64 = GROUP * BLOCK;
         match self.map.group_place(span.at / GROUP_BYTES) {
             Some(place) => {
                 let within = span.at % GROUP_BYTES;
@@ -67,7 +66,7 @@ impl BlockDisk {
         if span.len == 0 {
             return None;
         }
-        self.map.usual_place(span).or_else(|| match self.piece(span) {
+        self.map.usual(span).map(|usual| usual.place).or_else(|| match self.piece(span) {
             (place, len) if len == span.len => place,
             _ => None,
         })

@@ -21,6 +21,7 @@ mod model;
 mod refusals;
 mod resized;
 mod threads;
+mod usual;
 mod verify;
 
 pub(crate) use crash::collisions;
@@ -32,6 +33,8 @@ pub(crate) enum Bug {
     WordBeforeData,
     /// B7 is broken: a reader does not compare.
     BlindReader,
+    /// B3 is broken: a reader without a pin does not look again.
+    HastyReader,
     /// FB3 is broken: blocks that are lent are used again.
     ForgottenLoan,
     /// U3 is broken: a flush does not drain the second buffer.
