@@ -31,4 +31,16 @@ impl Bare {
         self.memory.store(self.at + at, from, Scheme::Nt);
         self.memory.fence();
     }
+
+    /// The same, and then where that ends is stored `end` bytes behind the beginning of the mapping, with times: as durable.
+    /// What a file that grows costs at least, where nobody may see a size before what it covers.
+    #[inline]
+    pub fn append(&self, at: u64, from: &[u8], end: u64) {
+        self.write(at, from);
+        let size = at + from.len() as u64;
+        let mut line = [0; 32];
+        line[..8].copy_from_slice(&size.to_le_bytes());
+        self.memory.store(end, &line, Scheme::Flush);
+        self.memory.fence();
+    }
 }

@@ -40,9 +40,10 @@ impl Entrant {
         Self { name, hand: Hand::Here(LibraryFolder { fs }) }
     }
 
-    /// No file system: copies and fences on at least `bytes` of memory like a pool's in `place`.
-    pub fn bare(name: &'static str, place: &Path, bytes: u64) -> Result<Self> {
-        Ok(Self { name, hand: Hand::Bare(BareFolder::new(place, bytes)?) })
+    /// No file system: copies and fences on at least `bytes` of memory like a pool's in `place`; or with new files alone,
+    /// that have sizes.
+    pub fn bare(name: &'static str, place: &Path, bytes: u64, has_sizes: bool) -> Result<Self> {
+        Ok(Self { name, hand: Hand::Bare(BareFolder::new(place, bytes, has_sizes)?) })
     }
 
     /// `node`, made anew and mounted, by a worker of `ferrite`'s; it `syncs` where each write is to be durable.
@@ -66,9 +67,12 @@ impl Entrant {
         Ok(Some(Self { name, hand: Hand::Run(Box::new((worker, owner))) }))
     }
 
-    /// Whether it has files by name.
-    pub fn has_names(&self) -> bool {
-        !matches!(self.hand, Hand::Bare(_))
+    /// Whether `order` is one for it.
+    pub fn takes(&self, order: &Order) -> bool {
+        match &self.hand {
+            Hand::Bare(folder) => folder.takes(order),
+            _ => true,
+        }
     }
 
     /// Has `order` done.

@@ -188,9 +188,8 @@ fn race(
     case: &str,
     order: &mut dyn FnMut(u64) -> Order,
 ) -> Result<Vec<Series>> {
-    let is_by_name = matches!(order(0), Order::Name(..));
-    let entries: Vec<&mut Entrant> =
-        field.entries.iter_mut().filter(|entry| !is_by_name || entry.has_names()).collect();
+    let first = order(0);
+    let entries: Vec<&mut Entrant> = field.entries.iter_mut().filter(|entry| entry.takes(&first)).collect();
     let (count, order) = (entries.len() as u64, std::cell::RefCell::new(order));
     let mut turns: Vec<Turn<'_>> = Vec::new();
     for entry in entries {

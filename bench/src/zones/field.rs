@@ -30,8 +30,10 @@ pub const RAMFS: &str = "ramfs";
 pub const EXT4: &str = "ext4 fdatasync";
 /// No file system: what the machine allows.
 pub const BARE: &str = "bare copy";
+/// The same, and behind each copy a size and another fence: what the machine allows where files grow.
+pub const BARE_APPEND: &str = "bare append";
 /// All of them.
-pub const NAMES: [&str; 9] = [LIBRARY, BARE, RUN, MOUNT, CACHED, TMPFS, TMPFS_HUGE, RAMFS, EXT4];
+pub const NAMES: [&str; 10] = [LIBRARY, BARE, BARE_APPEND, RUN, MOUNT, CACHED, TMPFS, TMPFS_HUGE, RAMFS, EXT4];
 
 /// All of them.
 pub struct Field {
@@ -57,9 +59,11 @@ impl Field {
         let library = tree("library", false);
         library.make()?;
         let library = Entrant::library(LIBRARY, library.open()?);
-        let bare = Entrant::bare(BARE, &options.place, room)?;
+        let bare = Entrant::bare(BARE, &options.place, room, false)?;
+        let bare_append = Entrant::bare(BARE_APPEND, &options.place, room - file_bytes, true)?;
         let scratch = Scratch::new(&options.place)?;
-        let mut field = Self { entries: vec![library, bare], notes: Vec::new(), _yard: None, _scratch: scratch };
+        let mut field =
+            Self { entries: vec![library, bare, bare_append], notes: Vec::new(), _yard: None, _scratch: scratch };
         let missing = node::missing().or(options.ferrite.is_none().then(|| "there is no worker".into()));
         match (missing, &options.ferrite) {
             (None, Some(ferrite)) => {
