@@ -71,8 +71,11 @@ impl FileSystem {
         if let Some(chunk) = self.space.find_partly_free(kind, WORTH_TAKING) {
             return Ok(Some(chunk));
         }
-        if kind == ChunkKind::Index && self.space.has_many(kind) {
-            return Ok(self.space.find_any(kind));
+        if kind == ChunkKind::Index
+            && self.space.has_many(kind)
+            && let Some(shared) = self.space.find_any(kind)
+        {
+            return Ok(Some(shared));
         }
         let Some(chunk) = self.claim_chunk()? else { return Ok(self.space.find_partly_free(kind, 1)) };
         self.dedicate(chunk, kind)?;
