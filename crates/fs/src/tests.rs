@@ -37,6 +37,8 @@ pub(crate) enum Bug {
     SameEpoch,
     /// A superpage is named before the copy in it is durable (FS2).
     SuperBeforeCopy,
+    /// A chunk gets another kind while records can be replayed into it (FC1).
+    HastyChunk,
     /// A page is given back and not marked free.
     LeakedPage,
     /// The end of a file stays where a stopped client may still store to it (FG7).

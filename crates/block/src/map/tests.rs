@@ -43,6 +43,21 @@ fn a_block_that_moves_takes_its_neighbours_from_their_usual_place() {
     assert!(is_usual(&map, 3), "all are back");
 }
 
+/// A copy that was made meanwhile may hold anything.
+#[test]
+fn b3_who_left_and_came_back_was_away() {
+    let map = filled();
+    let usual = map.usual(Span::new(3 * PAGE, PAGE)).expect("a disk that was filled in order");
+    assert!(map.is_still(&usual));
+    map.unlock(BLOCKS - 1, map.lock(BLOCKS - 1));
+    assert!(map.is_still(&usual), "others are none of its business");
+    map.unlock(3, map.lock(3));
+    assert!(!map.is_still(&usual));
+    let entries: Vec<Entry> = (0..GROUP).map(|index| Entry::of(index as u32)).collect();
+    map.group(0, &entries, place);
+    assert!(is_usual(&map, 3) && !map.is_still(&usual), "the group is back, and was gone");
+}
+
 /// Who says that groups lie at their usual place looks at each; a block that moves meanwhile is not overlooked.
 #[test]
 fn a_block_that_moves_meanwhile_is_seen() {

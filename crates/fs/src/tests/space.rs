@@ -1,14 +1,17 @@
 //! What is free, and who gets it.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Barrier, mpsc};
+use std::sync::{Arc, Barrier, mpsc};
 use std::time::Duration;
 
+use ferrite_crash::{LyingMemory, Model};
 use ferrite_pool::layout::CHUNK;
 
 use super::house::*;
 use super::world::*;
+use super::{Bug, PLANTED};
 use crate::direct::{Access, Lease};
+use crate::layout::CHUNK_INODES;
 use crate::space::ChunkKind;
 use crate::{Error, FileSystem, Ino, Kind, Result};
 
@@ -56,6 +59,43 @@ fn fc2_what_many_small_files_had_a_large_one_gets() {
     let after = fill(&fs, file(&fs, "large"));
     assert!(after + 2 * CHUNK >= before, "{before} bytes, and {after} after many small files");
     assert_sound(&fs);
+}
+
+/// Whether content that lies where inodes were is still there after a kill: records of the files that ended may be in the
+/// log.
+fn outlives_a_kill(bug: Option<Bug>) -> bool {
+    const SMALL: u64 = 9000;
+    let memory = new_memory(Model::MAPPED, POOL_BYTES);
+    let fs = open(&memory, None).expect("it opens");
+    let large = file(&fs, "large");
+    let mut files: Vec<(Ino, String)> =
+        (0..SMALL).map(|number| format!("small-{number}")).map(|n| (file(&fs, &n), n)).collect();
+    let taken = files[SMALL as usize - 1].0.0 / CHUNK_INODES;
+    assert!(taken > 0, "there is more than one chunk of them");
+    let at = fill(&fs, large);
+    // Those that lie at the beginning of the chunk end last.
+    files.sort_by_key(|(ino, _)| std::cmp::Reverse(ino.0));
+    files.retain(|(ino, _)| ino.0 / CHUNK_INODES == taken);
+    files.iter().for_each(|(_, name)| fs.unlink(Ino::ROOT, name.as_bytes()).expect("it goes"));
+    PLANTED.set(bug);
+    assert_eq!(fs.write(large, at, &[1; 16 << 10]).expect("room"), 16 << 10);
+    PLANTED.set(None);
+    assert_eq!(fs.space.kind(taken), Some(ChunkKind::Data), "content lies there");
+    let image = memory.snapshot();
+    drop(fs);
+    let again = open(&Arc::new(LyingMemory::from_image(&image, Model::MAPPED)), None).expect("it opens");
+    let found = content(&again, large).expect("it reads");
+    found.len() as u64 == at + (16 << 10) && found.iter().all(|byte| *byte == 1)
+}
+
+#[test]
+fn fc1_nothing_is_replayed_over_what_lies_where_inodes_were() {
+    assert!(outlives_a_kill(None));
+}
+
+#[test]
+fn canary_a_chunk_that_is_used_anew_too_soon_is_found() {
+    assert!(!outlives_a_kill(Some(Bug::HastyChunk)));
 }
 
 /// Pages of names and words lie apart by thread, as long as that takes little of what content could have.
