@@ -143,6 +143,28 @@ fn what_is_on_its_way_out_of_limbo_is_waited_for() {
     });
 }
 
+/// Somebody else may have got back all there was, while one tried.
+#[test]
+fn who_met_no_space_while_another_got_some_looks_again() {
+    let fs = new_fs();
+    let other = file(&fs, "other");
+    fill(&fs, file(&fs, "large"));
+    fs.unlink(Ino::ROOT, b"large").expect("it goes");
+    assert!(fs.orphans.next_ready().is_some(), "it goes by steps");
+    let mut tries = 0;
+    let done = fs.with_space(|| {
+        tries += 1;
+        if tries > 1 {
+            return Ok(());
+        }
+        // This one gets it.
+        fs.write(other, 0, &[1; 1 << 20])?;
+        Err(Error::NoSpace)
+    });
+    assert!(done.is_ok() && tries == 2, "{done:?} after {tries} tries");
+    assert_sound(&fs);
+}
+
 /// What clients have ahead is little beside what is free, and those who meet no space all at once get it.
 #[test]
 fn fg7_many_who_append_to_small_files_find_space() {
