@@ -13,16 +13,21 @@
 //!
 //! A disk that was filled in order lies as far from its own addresses everywhere. Where all groups of 2 MiB do, one word
 //! says so for them: the words of a disk fit the nearest cache, where a lookup that misses costs a tenth of a 4 KiB read.
-//! Whoever clears a group gives that word another value than it ever had, and who sets it does so only if it still has
-//! the value of before the groups were looked at. So a reader who finds the word and the group unchanged behind its copy
-//! needs no pin: nobody moved any block meanwhile. (A pin's two stores cost a tenth of a 4 KiB read on some processors,
-//! whose string instruction waits for what was stored before it.)
+//! - MU1. Whoever has locked a block and finds its group clear, or clears it, leaves that word neither saying so nor being
+//!   looked into, and with another value than it ever had, if it did or was.
+//! - MU2. Who makes it say so first notes in it that the groups are looked at, then looks, and then finds the word as it
+//!   noted it: each who locked a block before was seen by its group, each who came later by the word.
+//!
+//! So a reader who finds the word unchanged behind its copy needs no pin: nobody moved any block meanwhile. (A pin's two
+//! stores cost a tenth of a 4 KiB read on some processors, and on others so does each chain of loads around the copy: a
+//! string instruction lets nothing pass.)
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use ferrite_medium::{Memory, Scheme, Span, order_loads};
 use ferrite_pool::layout::PAGE;
 use ferrite_pool::{Extent, Role, Stream};
+use zerocopy::FromZeros;
 
 use crate::table::Table;
 
@@ -36,8 +41,10 @@ const GROUPS_TOGETHER: u64 = 8;
 /// Bytes of a group, and of those.
 pub(crate) const GROUP_BYTES: u64 = GROUP * PAGE;
 const TOGETHER_BYTES: u64 = GROUPS_TOGETHER * GROUP_BYTES;
-/// They do; the other bits count how often they did not any more.
+/// They do; the low bits count how often they did not any more.
 const USUAL: u32 = 1 << 31;
+/// Somebody looks whether they do.
+const LOOKED_AT: u32 = 1 << 30;
 /// No group was set yet.
 const NO_SHIFT: u64 = u64::MAX;
 
@@ -90,10 +97,12 @@ impl Word {
 }
 
 /// Where bytes of a disk lie that lie at their usual place.
-pub(crate) struct Usual {
+pub(crate) struct Usual<'a> {
     /// In the pool.
     pub place: u64,
-    span: Span,
+    /// The word that says so.
+    row: &'a AtomicU32,
+    /// What it was.
     word: u32,
 }
 
@@ -104,8 +113,8 @@ pub(crate) struct Map {
     groups: Table<AtomicU64>,
     /// How far from its address in the disk the group lies that was set first.
     usual_shift: AtomicU64,
-    /// Whether groups lie there together.
-    usual: Table<AtomicU32>,
+    /// Whether groups lie there together. One piece, as a row of a [`Table`] is three loads away.
+    usual: Box<[AtomicU32]>,
     /// Where each page of words lies on the medium.
     places: Table<AtomicU64>,
 }
@@ -117,7 +126,8 @@ impl Map {
             words: Table::new(blocks_max),
             groups: Table::new(blocks_max / GROUP + 1),
             usual_shift: AtomicU64::new(NO_SHIFT),
-            usual: Table::new(blocks_max / GROUP / GROUPS_TOGETHER + 1),
+            usual: <[AtomicU32]>::new_box_zeroed_with_elems((blocks_max / GROUP / GROUPS_TOGETHER) as usize + 1)
+                .expect("memory for a disk's tables"),
             places: Table::new(blocks_max * WORD / PAGE + 1),
         }
     }
@@ -126,7 +136,6 @@ impl Map {
     pub fn grow(&self, extents: &[Extent], blocks: u64) {
         self.words.grow(blocks);
         self.groups.grow(blocks / GROUP + 1);
-        self.usual.grow(blocks / GROUP / GROUPS_TOGETHER + 1);
         let stream = Stream::new(extents, Role::MAP);
         let pages = (blocks * WORD).div_ceil(PAGE);
         self.places.grow(pages);
@@ -199,10 +208,13 @@ impl Map {
     #[inline]
     fn leave_group(&self, index: u64) {
         let group = self.groups.row(index / GROUP);
-        if group.load(Ordering::Relaxed) != 0 {
+        if group.load(Ordering::Acquire) != 0 {
             group.store(0, Ordering::SeqCst);
-            let usual = self.usual.row(index / GROUP / GROUPS_TOGETHER);
-            let _ = usual.fetch_update(Ordering::SeqCst, Ordering::Relaxed, |word| Some((word + 1) & !USUAL));
+        }
+        let usual = &self.usual[(index / GROUP / GROUPS_TOGETHER) as usize];
+        if usual.load(Ordering::SeqCst) & (USUAL | LOOKED_AT) != 0 {
+            let left = |word: u32| Some((word + 1) & !(USUAL | LOOKED_AT));
+            let _ = usual.fetch_update(Ordering::SeqCst, Ordering::Relaxed, left);
         }
     }
 
@@ -235,44 +247,49 @@ impl Map {
 
     /// Says that the groups of `together` lie at their usual place, if they do.
     fn note_usual(&self, together: u64) {
-        let (word, shift) = (self.usual.row(together), self.usual_shift.load(Ordering::SeqCst));
-        let before = word.load(Ordering::SeqCst);
+        if let Some(looked_at) = self.look_at(together) {
+            self.say_usual(together, looked_at);
+        }
+    }
+
+    /// The word of `together` as it is while its groups are looked at, if they lie at their usual place.
+    fn look_at(&self, together: u64) -> Option<u32> {
+        let word = self.usual[together as usize].fetch_or(LOOKED_AT, Ordering::SeqCst) | LOOKED_AT;
+        let shift = self.usual_shift.load(Ordering::SeqCst);
         let mut groups = together * GROUPS_TOGETHER..(together + 1) * GROUPS_TOGETHER;
         let is_usual = |group| {
             let place = self.groups.get(group).map_or(0, |place| place.load(Ordering::SeqCst));
             place != 0 && place == (group * GROUP * PAGE).wrapping_add(shift)
         };
-        if groups.all(is_usual) {
-            let _ = word.compare_exchange(before, before | USUAL, Ordering::SeqCst, Ordering::Relaxed);
-        }
+        groups.all(is_usual).then_some(word)
+    }
+
+    /// Says so, if nobody has left one since the word was `looked_at`.
+    fn say_usual(&self, together: u64, looked_at: u32) {
+        let usual = looked_at & !LOOKED_AT | USUAL;
+        let _ = self.usual[together as usize].compare_exchange(looked_at, usual, Ordering::SeqCst, Ordering::Relaxed);
     }
 
     /// Where `span`, which is not empty, lies in the pool if all of it lies at its usual place.
     #[inline]
-    pub fn usual(&self, span: Span) -> Option<Usual> {
-        let word = self.usual.row(span.at / TOGETHER_BYTES).load(Ordering::Acquire);
+    pub fn usual(&self, span: Span) -> Option<Usual<'_>> {
+        let row = &self.usual[(span.at / TOGETHER_BYTES) as usize];
+        let word = row.load(Ordering::Acquire);
         let is_within = span.at % TOGETHER_BYTES + span.len <= TOGETHER_BYTES;
-        (word & USUAL != 0 && is_within).then(|| Usual {
-            place: span.at.wrapping_add(self.usual_shift.load(Ordering::Relaxed)),
-            span,
-            word,
-        })
+        let place = span.at.wrapping_add(self.usual_shift.load(Ordering::Relaxed));
+        (word & USUAL != 0 && is_within).then_some(Usual { place, row, word })
     }
 
-    /// Whether what was loaded from `usual` is what its span held at one moment, for who was not pinned: a block that
-    /// moved before it was loaded has cleared its group, or others had, and whoever did so changed the word before that
-    /// group can be set again.
+    /// Whether what was loaded from `usual` is what its span held at one moment, for who was not pinned (MU1): a block that
+    /// moved before it was loaded has changed the word.
     #[inline]
-    pub fn is_still(&self, usual: &Usual) -> bool {
+    pub fn is_still(&self, usual: &Usual<'_>) -> bool {
         order_loads();
         #[cfg(test)]
         if crate::tests::is_planted(crate::tests::Bug::HastyReader) {
             return true;
         }
-        let Span { at, len } = usual.span;
-        let mut groups = at / GROUP_BYTES..(at + len).div_ceil(GROUP_BYTES);
-        groups.all(|group| self.groups.row(group).load(Ordering::Acquire) != 0)
-            && self.usual.row(at / TOGETHER_BYTES).load(Ordering::Relaxed) == usual.word
+        usual.row.load(Ordering::Relaxed) == usual.word
     }
 
     /// Writes the words of blocks `first ..`, 64 at most, on the medium; durable once the caller has settled.

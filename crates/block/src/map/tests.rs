@@ -13,7 +13,6 @@ fn filled() -> Map {
     let map = Map::new(BLOCKS);
     map.words.grow(BLOCKS);
     map.groups.grow(BLOCKS / GROUP + 1);
-    map.usual.grow(BLOCKS / GROUP / GROUPS_TOGETHER + 1);
     (0..BLOCKS).for_each(|index| map.set(index, Entry::of(index as u32)));
     map.find_groups(BLOCKS, place);
     map
@@ -58,9 +57,10 @@ fn b3_who_left_and_came_back_was_away() {
     assert!(is_usual(&map, 3) && !map.is_still(&usual), "the group is back, and was gone");
 }
 
-/// Who says that groups lie at their usual place looks at each; a block that moves meanwhile is not overlooked.
+/// MU1, MU2: who says that groups lie at their usual place looks at each; a block that moves meanwhile is not overlooked,
+/// whether its own writer clears the group or finds it cleared by another, who has yet to change the word.
 #[test]
-fn a_block_that_moves_meanwhile_is_seen() {
+fn mu2_a_block_that_moves_meanwhile_is_seen() {
     let map = filled();
     let stop = std::sync::atomic::AtomicBool::new(false);
     let entries: Vec<Entry> = (0..GROUP).map(|index| Entry::of(index as u32)).collect();
@@ -72,7 +72,10 @@ fn a_block_that_moves_meanwhile_is_seen() {
         });
         let other = 2 * GROUP;
         let rest: Vec<Entry> = (other..other + GROUP).map(|index| Entry::of(index as u32)).collect();
-        for _ in 0..20_000 {
+        for round in 0..20_000 {
+            if round % 2 == 0 {
+                map.clear_group_only(other);
+            }
             map.lock(other);
             let is_seen = (0..100).all(|_| !is_usual(&map, other));
             map.unlock(other, Entry::of(other as u32));
@@ -81,4 +84,17 @@ fn a_block_that_moves_meanwhile_is_seen() {
         }
         stop.store(true, Ordering::Relaxed);
     });
+}
+
+/// MU1, MU2: the groups were looked at, then one writer cleared one, and before it comes to the word another locks a block.
+#[test]
+fn mu1_a_block_that_moves_after_the_look_is_seen_by_the_word() {
+    let map = filled();
+    map.unlock(GROUP, map.lock(GROUP));
+    map.groups.row(1).store(place(GROUP), Ordering::SeqCst);
+    let looked_at = map.look_at(0).expect("all lie where they lay");
+    map.clear_group_only(3);
+    map.lock(3);
+    map.say_usual(0, looked_at);
+    assert!(!is_usual(&map, 3), "a locked block is said to lie where it lay");
 }
