@@ -96,8 +96,8 @@ pub fn run(options: &Options, on_progress: OnProgress<'_>) -> Result<Report> {
     atomic::measure(options, &scale, &mut steps, &mut report)?;
     served::measure(options, &scale, &mut steps, &mut report)?;
     recovery::measure(options, &scale, &mut steps, &mut report)?;
-    report.verdict = verdict::of(&report);
-    Ok(report)
+    let verdict = verdict::of(&report);
+    Ok(report.end(verdict))
 }
 
 const PAPER: [Claim; 4] = [

@@ -92,6 +92,11 @@ pub fn rows(case: &str, unit: &'static str, series: &[Series], beside: &Series) 
 }
 
 impl Report {
+    /// The same at the end of its run, with `verdict`.
+    pub(crate) fn end(self, verdict: String) -> Self {
+        Self { machine: self.machine.at_end(), verdict, ..self }
+    }
+
     /// The row of `subject` in `case`.
     pub fn row(&self, case: &str, subject: &str) -> Option<&Row> {
         self.rows.iter().find(|row| row.case == case && row.subject == subject)

@@ -57,8 +57,7 @@ impl<'a> Session<'a> {
     }
 
     /// The report, with its verdict.
-    pub fn end(mut self, verdict: String) -> Report {
-        self.report.verdict = verdict;
-        self.report
+    pub fn end(self, verdict: String) -> Report {
+        self.report.end(verdict)
     }
 }

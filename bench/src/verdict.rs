@@ -41,9 +41,7 @@ pub fn figure(ratio: f64) -> String {
 /// The line: what was found, what was left out, and whether the machine was quiet.
 pub fn join(report: &Report, mut parts: Vec<String>, notes: Vec<String>) -> String {
     parts.extend(notes);
-    if report.machine.is_busy() {
-        parts.push(format!("others kept this machine busy (load {}): take the figures again", report.machine.load));
-    }
+    parts.extend(report.machine.complaint());
     parts.join("; ")
 }
 

@@ -19,9 +19,7 @@ pub fn of(report: &Report) -> String {
         nbd(report),
         killed(report),
     ];
-    if report.machine.is_busy() {
-        parts.push(format!("others kept this machine busy (load {}): take the figures again", report.machine.load));
-    }
+    parts.extend(report.machine.complaint());
     parts.retain(|part| !part.is_empty());
     parts.join("; ")
 }
