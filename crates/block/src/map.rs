@@ -13,14 +13,15 @@
 //!
 //! A disk that was filled in order lies as far from its own addresses everywhere. Where all groups of 2 MiB do, one word
 //! says so for them: the words of a disk fit the nearest cache, where a lookup that misses costs a tenth of a 4 KiB read.
+//!
 //! - MU1. Whoever has locked a block and finds its group clear, or clears it, leaves that word neither saying so nor being
 //!   looked into, and with another value than it ever had, if it did or was.
 //! - MU2. Who makes it say so first notes in it that the groups are looked at, then looks, and then finds the word as it
 //!   noted it: each who locked a block before was seen by its group, each who came later by the word.
 //!
 //! So a reader who finds the word unchanged behind its copy needs no pin: nobody moved any block meanwhile. (A pin's two
-//! stores cost a tenth of a 4 KiB read on some processors, and on others so does each chain of loads around the copy: a
-//! string instruction lets nothing pass.)
+//! stores cost a tenth of a 4 KiB read on some processors, whose string instruction waits for what was stored before it. On
+//! others a second look-up does, as the next copy begins ahead of this one's end only if few instructions lie between.)
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 

@@ -63,8 +63,11 @@ fn last() -> Option<&'static Entry> {
 
 #[inline]
 fn entry(fd: c_int) -> Option<&'static Entry> {
-    let table = TABLE.load(Ordering::Acquire);
-    let at = usize::try_from(fd).ok().filter(|at| *at < FDS && !table.is_null())?;
+    // As an unsigned number one below zero lies beyond.
+    let (table, at) = (TABLE.load(Ordering::Acquire), fd as u32 as usize);
+    if at >= FDS || table.is_null() {
+        return None;
+    }
     // SAFETY: the table has FDS entries, all zero at first, which is a null pointer, and is never unmapped.
     Some(unsafe { &*table.add(at) })
 }
