@@ -60,13 +60,13 @@ impl Machine {
     }
 
     /// What is to be said if others work on it so much that figures are not to be trusted, at the end of the run.
-    pub fn complaint(&self) -> Option<String> {
-        if self.load > 0.5 * self.cores as f64 {
-            return Some(format!("others kept this machine busy (load {}): take the figures again", self.load));
-        }
-        let percent = 100.0 * Ticks::now().stolen_since(self.since);
-        let others = "the host gave others this machine's processors";
-        (percent > STOLEN_PERCENT).then(|| format!("{others} for {percent:.0} % of the time: figures swing"))
+    pub fn complaints(&self) -> impl Iterator<Item = String> {
+        let (load, percent) = (self.load, 100.0 * Ticks::now().stolen_since(self.since));
+        let busy = (load > 0.5 * self.cores as f64)
+            .then(|| format!("others kept this machine busy (load {load}): take the figures again"));
+        let stolen = (percent > STOLEN_PERCENT)
+            .then(|| format!("the host gave others {percent:.0} % of this machine's processors: figures swing"));
+        busy.into_iter().chain(stolen)
     }
 }
 

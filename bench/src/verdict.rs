@@ -41,7 +41,7 @@ pub fn figure(ratio: f64) -> String {
 /// The line: what was found, what was left out, and whether the machine was quiet.
 pub fn join(report: &Report, mut parts: Vec<String>, notes: Vec<String>) -> String {
     parts.extend(notes);
-    parts.extend(report.machine.complaint());
+    parts.extend(report.machine.complaints());
     parts.join("; ")
 }
 

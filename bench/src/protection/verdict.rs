@@ -19,7 +19,7 @@ pub fn of(report: &Report) -> String {
         nbd(report),
         killed(report),
     ];
-    parts.extend(report.machine.complaint());
+    parts.extend(report.machine.complaints());
     parts.retain(|part| !part.is_empty());
     parts.join("; ")
 }

@@ -206,23 +206,35 @@ impl Map {
         }
     }
 
+    /// What who has locked block `index` does before it may move (MU1).
     #[inline]
     fn leave_group(&self, index: u64) {
+        let _was_set = self.clear_group(index);
+        #[cfg(test)]
+        if !_was_set && crate::tests::is_planted(crate::tests::Bug::TrustingWriter) {
+            return;
+        }
+        self.leave_usual(index);
+    }
+
+    /// Whether the group was set.
+    #[inline]
+    pub fn clear_group(&self, index: u64) -> bool {
         let group = self.groups.row(index / GROUP);
-        if group.load(Ordering::Acquire) != 0 {
+        let was_set = group.load(Ordering::Acquire) != 0;
+        if was_set {
             group.store(0, Ordering::SeqCst);
         }
+        was_set
+    }
+
+    #[inline]
+    fn leave_usual(&self, index: u64) {
         let usual = &self.usual[(index / GROUP / GROUPS_TOGETHER) as usize];
         if usual.load(Ordering::SeqCst) & (USUAL | LOOKED_AT) != 0 {
             let left = |word: u32| Some((word + 1) & !(USUAL | LOOKED_AT));
             let _ = usual.fetch_update(Ordering::SeqCst, Ordering::Relaxed, left);
         }
-    }
-
-    /// What another one who locks a block does first.
-    #[cfg(test)]
-    pub fn clear_group_only(&self, index: u64) {
-        self.groups.row(index / GROUP).store(0, Ordering::SeqCst);
     }
 
     /// Lets writers at block `index` again, with `entry` as what readers find from now on.
@@ -246,23 +258,32 @@ impl Map {
         }
     }
 
-    /// Says that the groups of `together` lie at their usual place, if they do.
+    /// Says that the groups of `together` lie at their usual place, if they do (MU2).
     fn note_usual(&self, together: u64) {
-        if let Some(looked_at) = self.look_at(together) {
+        let looked_at = self.begin_look(together);
+        if self.lie_usual(together) {
             self.say_usual(together, looked_at);
         }
     }
 
-    /// The word of `together` as it is while its groups are looked at, if they lie at their usual place.
-    fn look_at(&self, together: u64) -> Option<u32> {
-        let word = self.usual[together as usize].fetch_or(LOOKED_AT, Ordering::SeqCst) | LOOKED_AT;
+    /// Notes that the groups of `together` are looked at; their word with that.
+    fn begin_look(&self, together: u64) -> u32 {
+        let word = &self.usual[together as usize];
+        #[cfg(test)]
+        if crate::tests::is_planted(crate::tests::Bug::SilentLook) {
+            return word.load(Ordering::SeqCst);
+        }
+        word.fetch_or(LOOKED_AT, Ordering::SeqCst) | LOOKED_AT
+    }
+
+    /// Whether the groups of `together` lie at their usual place.
+    fn lie_usual(&self, together: u64) -> bool {
         let shift = self.usual_shift.load(Ordering::SeqCst);
         let mut groups = together * GROUPS_TOGETHER..(together + 1) * GROUPS_TOGETHER;
-        let is_usual = |group| {
+        groups.all(|group| {
             let place = self.groups.get(group).map_or(0, |place| place.load(Ordering::SeqCst));
             place != 0 && place == (group * GROUP * PAGE).wrapping_add(shift)
-        };
-        groups.all(is_usual).then_some(word)
+        })
     }
 
     /// Says so, if nobody has left one since the word was `looked_at`.

@@ -35,6 +35,10 @@ pub(crate) enum Bug {
     BlindReader,
     /// B3 is broken: a reader without a pin does not look again.
     HastyReader,
+    /// MU1 is broken: who finds its group clear leaves the word to whoever cleared it.
+    TrustingWriter,
+    /// MU2 is broken: who looks at groups does not say so first.
+    SilentLook,
     /// FB3 is broken: blocks that are lent are used again.
     ForgottenLoan,
     /// U3 is broken: a flush does not drain the second buffer.

@@ -89,7 +89,7 @@ fn canary_a_reader_that_does_not_look_again_is_found() {
 #[test]
 fn b3_a_group_that_somebody_is_about_to_leave_is_left() {
     let found = read_amid(100, |disk| {
-        disk.map.clear_group_only(100);
+        disk.map.clear_group(100);
         overwrite(disk, 100);
     });
     assert_eq!(found, uniform(2999));
