@@ -12,11 +12,11 @@
 //! threads do without a lock (`locks`), over the same words and bytes; whatever it does not find right away it says
 //! nothing of, and its caller goes through the mount.
 //!
-//! - FG1. A client acts on an inode only under a lease whose state, looked at after all it did, still allows that, while
+//! - FG1. A client acts on an inode only under a lease whose state, looked at after all it copied, still allows that, while
 //!   the owner lives. What it did and cannot vouch for is done again by its caller through the mount: the same bytes at the
 //!   same place.
-//! - FG2. A client stores only while it is pinned, to places that it looked up under that pin and an even version. What is
-//!   freed is used again only when the pins of before are gone, or their processes; nobody waits for them for long.
+//! - FG2. A client stores only while it is pinned, to places that it looked up under that pin and an even version; its
+//!   fence comes before the pin ends, and may come after all that it looks at. What is freed is used again only when the pins of before are gone, or their processes; nobody waits for them for long.
 //! - FG3. Who copies content, or makes a client's right end, first makes that seen and then lets every client pass a
 //!   barrier: a store that comes later is one whose client will find out (FG1). So nothing here waits for a client.
 //! - FG4. Readers hold nothing: what they copied counts only if nothing changed meanwhile.
@@ -46,6 +46,7 @@ mod request;
 mod seat;
 mod source;
 pub(crate) mod state;
+pub(crate) mod stretch;
 mod times;
 
 pub use client::{Session, settle};

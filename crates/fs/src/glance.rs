@@ -10,6 +10,7 @@ use ferrite_pool::layout::{CHUNK, CHUNK_PAGES, PAGE};
 use crate::Ino;
 use crate::attr::KIND_MASK;
 use crate::direct::board::{Board, Version};
+use crate::direct::stretch::Stretch;
 use crate::fs::FileSystem;
 use crate::hints::{self, Piece};
 use crate::inode::{ATIME, DIRECT, DIRECT_SIZE_AT, MTIME, ROOTS_AT, SIZE, SIZE_AT, SIZE_BITS};
@@ -104,6 +105,14 @@ impl Sight {
     pub fn super_place(&self, at: u64) -> Option<u64> {
         let (what, place) = self.block.what();
         if what == SUPER { Some(place + at % CHUNK) } else { None }
+    }
+
+    /// The superpage around byte `at`, which was looked at, if it is one: where it lies, and how many of its bytes are before
+    /// the end.
+    pub fn stretch(&self, version: Version, at: u64) -> Option<Stretch> {
+        let (place, bytes) = (self.super_place(at - at % CHUNK)?, self.size.saturating_sub(at - at % CHUNK).min(CHUNK));
+        let (size_at, direct_size) = (self.at + DIRECT_SIZE_AT, self.direct_size);
+        Some(Stretch { version, place, bytes, size_at, direct_size })
     }
 
     /// Whether it was changed since it was read.

@@ -13,7 +13,6 @@
 //! kept waiting for a place to store to; who keeps something counts before and after, and whoever looked around that, or
 //! comes in the middle of it, does without.
 
-use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 
 use crate::Ino;
@@ -22,9 +21,6 @@ use crate::glance::{SIGHT_WORDS, Sight};
 
 /// Hints of a thread: for 512 MiB of one file.
 const HINTS: usize = 256;
-
-/// Bytes of a read that is asked for.
-const ASKED_BYTES_MIN: usize = 1024;
 
 /// 2 MiB of a file of a board.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,8 +52,6 @@ thread_local! {
     static HELD: [Hint; HINTS] = const { [const { [const { AtomicU64::new(0) }; HINT_WORDS] }; HINTS] };
     /// Changes of what is held, each counted when it begins and when it is done: odd in the middle of one.
     static CHANGES: AtomicU64 = const { AtomicU64::new(0) };
-    /// Where in a pool this thread's last read ended.
-    static ENDED: Cell<u64> = const { Cell::new(0) };
 }
 
 impl Piece {
@@ -67,8 +61,9 @@ impl Piece {
     }
 }
 
+/// How often something was kept.
 #[inline(always)]
-fn changes() -> u64 {
+pub(crate) fn changes() -> u64 {
     CHANGES.with(|changes| changes.load(Ordering::Relaxed))
 }
 
@@ -76,53 +71,29 @@ fn count(so_many: u64) {
     CHANGES.with(|changes| changes.store(so_many, Ordering::Relaxed));
 }
 
-/// What was seen of a piece last, whether it still counts or not.
-#[derive(Clone, Copy)]
-pub(crate) struct Last {
-    version: u64,
-    sight: Sight,
-}
-
-impl Last {
-    /// What counts after `version`, which the caller found under its pin (FH1).
-    #[inline(always)]
-    pub fn after(&self, version: Version) -> Option<Sight> {
-        #[cfg(test)]
-        if crate::tests::is_planted(crate::tests::Bug::StaleHint) {
-            return Some(self.sight);
-        }
-        if self.version == version.0 { Some(self.sight) } else { None }
-    }
-
-    /// Where the `len` bytes from byte `at` on were, if that was in a superpage: to be asked for while it is looked whether
-    /// they still are. Not where a read goes on from the last one: the processor asks for that by itself, and better.
-    #[inline(always)]
-    pub fn place_ahead(&self, at: u64, len: usize) -> Option<u64> {
-        let place = self.sight.super_place(at)?;
-        let goes_on = ENDED.replace(place + len as u64) == place;
-        if !goes_on && len >= ASKED_BYTES_MIN { Some(place) } else { None }
-    }
-}
-
-/// What was seen of `piece` last. By the smallest closures, and `try_with`, which asks to be compiled into its callers as
-/// `with` does not: a call for each word is a tenth of a 4 KiB read.
+/// What was seen of `piece` after `version` (FH1). By the smallest closures, and `try_with`, which asks to be compiled into its
+/// callers as `with` does not: a call for each word is a tenth of a 4 KiB read.
 #[inline(always)]
-pub(crate) fn last(piece: Piece) -> Option<Last> {
+pub(crate) fn find(piece: Piece, version: Version) -> Option<Sight> {
     let (slot, before) = (piece.slot(), changes());
     compiler_fence(Ordering::SeqCst);
     let word = |word: usize| HELD.try_with(|held| held[slot][word].load(Ordering::Relaxed)).unwrap_or(0);
     if before % 2 == 1 || word(0) != piece.board.0 || word(1) != piece.ino.0 || word(2) != piece.block {
         return None;
     }
-    let last = Last { version: word(3), sight: Sight::of([word(4), word(5), word(6), word(7), word(8), word(9)]) };
+    let (of, sight) = (Version(word(3)), Sight::of([word(4), word(5), word(6), word(7), word(8), word(9)]));
     compiler_fence(Ordering::SeqCst);
-    if changes() == before { Some(last) } else { None }
+    if counts(of, version) && changes() == before { Some(sight) } else { None }
 }
 
-/// What was seen of `piece` after `version` (FH1).
+/// Whether what was found after `of` counts where `now` is found (FH1).
 #[inline(always)]
-pub(crate) fn find(piece: Piece, version: Version) -> Option<Sight> {
-    last(piece)?.after(version)
+pub(crate) fn counts(of: Version, now: Version) -> bool {
+    #[cfg(test)]
+    if crate::tests::is_planted(crate::tests::Bug::StaleHint) {
+        return true;
+    }
+    of == now
 }
 
 /// Does `work` alone, which changes what is held; not for who interrupted somebody who does.

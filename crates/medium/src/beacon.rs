@@ -7,7 +7,7 @@
 
 use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 
@@ -44,7 +44,7 @@ impl Beacon {
     ///
     /// # Errors
     /// [`Error::Io`] where no thread can be made, or the kernel keeps no such list.
-    pub fn light(words: &SharedWords, word: usize) -> Result<Self> {
+    pub fn light<const LEAST: usize>(words: &SharedWords<LEAST>, word: usize) -> Result<Self> {
         // A mapping of its own, which lives as long as its thread.
         let words = Arc::new(SharedWords::of(words.share()?)?);
         let (ready, is_ready) = channel();
@@ -60,10 +60,10 @@ impl Beacon {
         }
     }
 
-    /// Whether word `word` of `words` is lit.
+    /// Whether `word` is lit.
     #[inline]
-    pub fn is_lit(words: &SharedWords, word: usize) -> bool {
-        words.word(word).load(Ordering::Acquire) & THREAD != 0
+    pub fn is_lit(word: &AtomicU64) -> bool {
+        word.load(Ordering::Acquire) & THREAD != 0
     }
 
     /// Puts it out; it stays out.
@@ -114,16 +114,16 @@ mod tests {
 
     #[test]
     fn it_is_out_when_it_is_dropped() {
-        let words = SharedWords::new(8).expect("memory");
+        let words = SharedWords::<0>::new(8).expect("memory");
         let beacon = Beacon::light(&words, 0).expect("lit");
-        assert!(Beacon::is_lit(&words, 0));
+        assert!(Beacon::is_lit(words.word(0)));
         drop(beacon);
-        assert!(!Beacon::is_lit(&words, 0));
+        assert!(!Beacon::is_lit(words.word(0)));
     }
 
     #[test]
     fn it_is_out_when_its_process_is_killed() {
-        let words = SharedWords::new(8).expect("memory");
+        let words = SharedWords::<0>::new(8).expect("memory");
         let (mut go, mut came) = (0, [0_i32; 2]);
         // SAFETY: the array has room for two descriptors.
         assert_eq!(unsafe { libc::pipe(came.as_mut_ptr()) }, 0);
@@ -143,13 +143,13 @@ mod tests {
         // SAFETY: one byte into a live value; the rest takes no pointer but that of a live status.
         unsafe {
             assert_eq!(libc::read(came[0], (&raw mut go).cast(), 1), 1);
-            assert!(Beacon::is_lit(&words, 0));
+            assert!(Beacon::is_lit(words.word(0)));
             libc::kill(child, libc::SIGKILL);
             let mut status: i32 = 0;
             assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
             libc::close(came[0]);
             libc::close(came[1]);
         }
-        assert!(!Beacon::is_lit(&words, 0), "the kernel marks it");
+        assert!(!Beacon::is_lit(words.word(0)), "the kernel marks it");
     }
 }

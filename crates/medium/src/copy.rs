@@ -45,21 +45,29 @@ const LONG_BYTES_MIN: usize = 1024;
 ///
 /// # Safety
 /// As [`plain`].
-#[inline]
+#[inline(always)]
 pub unsafe fn load(cpu: Cpu, dst: *mut u8, src: *const u8, len: usize) {
-    if len < LONG_BYTES_MIN {
-        // SAFETY: the caller's promise.
-        return unsafe { plain(dst, src, len) };
-    }
     let is_alike = (dst as usize ^ src as usize).is_multiple_of(LINE_BYTES);
-    // SAFETY: the caller's promise; the processor has the instructions, and there is a line to copy.
+    // SAFETY: the caller's promise; the processor has the instructions.
     unsafe {
-        if is_alike && cpu.has_fast_strings {
+        if len < LONG_BYTES_MIN {
+            plain(dst, src, len);
+        } else if is_alike && cpu.has_fast_strings {
             arch::copy_string(dst, src, len);
         } else {
-            arch::copy_vectors(cpu.stream_width, dst, src, len);
+            load_unlike(cpu, dst, src, len);
         }
     }
+}
+
+/// The same for many bytes that lie otherwise within a line than they are to.
+///
+/// # Safety
+/// As [`plain`]; there is a line to copy.
+#[inline(never)]
+unsafe fn load_unlike(cpu: Cpu, dst: *mut u8, src: *const u8, len: usize) {
+    // SAFETY: the caller's promise; the processor has the instructions.
+    unsafe { arch::copy_vectors(cpu.stream_width, dst, src, len) };
 }
 
 /// Bytes that are asked for ahead of a copy.

@@ -12,24 +12,24 @@ use std::sync::atomic::AtomicU64;
 
 use crate::{Error, Result};
 
-/// Shared words, all zero at first.
+/// Shared words, all zero at first: `LEAST` of them, or more.
 #[derive(Debug)]
-pub struct SharedWords {
+pub struct SharedWords<const LEAST: usize = 0> {
     base: NonNull<AtomicU64>,
     count: usize,
     file: File,
 }
 
 // SAFETY: the pointer is the address of a shared mapping of atomics, which any thread may use.
-unsafe impl Send for SharedWords {}
+unsafe impl<const LEAST: usize> Send for SharedWords<LEAST> {}
 // SAFETY: as above; no method changes the struct.
-unsafe impl Sync for SharedWords {}
+unsafe impl<const LEAST: usize> Sync for SharedWords<LEAST> {}
 
-impl SharedWords {
+impl<const LEAST: usize> SharedWords<LEAST> {
     /// `count` new words.
     ///
     /// # Errors
-    /// [`Error::Io`] where the system has no memory or no descriptor left.
+    /// [`Error::Io`] where the system has no memory or no descriptor left, or `count` is less than `LEAST`.
     pub fn new(count: usize) -> Result<Self> {
         // SAFETY: the name is a C string literal; the call makes a new descriptor.
         let fd = unsafe { libc::memfd_create(c"ferrite-words".as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) };
@@ -50,7 +50,7 @@ impl SharedWords {
     /// The words that another process shares as `fd`.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for what is not such words, [`Error::Io`] for what the system refuses.
+    /// [`Error::Unsupported`] for what is not such words, [`Error::Io`] for what the system refuses, or for too few of them.
     pub fn of(fd: OwnedFd) -> Result<Self> {
         let failed = |why| Error::io("mapping shared words", why);
         let file = File::from(fd);
@@ -76,6 +76,14 @@ impl SharedWords {
         self.count
     }
 
+    /// The first `LEAST` words: an index that is known to be one of them is not looked at again.
+    #[inline(always)]
+    pub fn first(&self) -> &[AtomicU64; LEAST] {
+        // SAFETY: the mapping has so many words, which was seen to when it was made, and lives as long as `self`; they are
+        // only ever used as atomics, and any bits are valid for them.
+        unsafe { self.base.cast().as_ref() }
+    }
+
     /// Word `index`; one that is not there is the caller's mistake and panics.
     #[inline]
     pub fn word(&self, index: usize) -> &AtomicU64 {
@@ -99,7 +107,10 @@ impl SharedWords {
 
 const SEALS: i32 = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW;
 
-fn map(file: File, count: usize) -> io::Result<SharedWords> {
+fn map<const LEAST: usize>(file: File, count: usize) -> io::Result<SharedWords<LEAST>> {
+    if count < LEAST {
+        return Err(IoError::other(format!("there are {count} words, of {LEAST} at least")));
+    }
     let rights = libc::PROT_READ | libc::PROT_WRITE;
     let (nowhere, fd) = (std::ptr::null_mut(), file.as_raw_fd());
     // SAFETY: a new mapping at an address of the kernel's choice touches nothing that exists.
@@ -111,7 +122,7 @@ fn map(file: File, count: usize) -> io::Result<SharedWords> {
     Ok(SharedWords { base, count, file })
 }
 
-impl Drop for SharedWords {
+impl<const LEAST: usize> Drop for SharedWords<LEAST> {
     fn drop(&mut self) {
         // SAFETY: the mapping is this struct's alone and nothing borrows it any more.
         unsafe { libc::munmap(self.base.as_ptr().cast(), self.count * 8) };
@@ -126,17 +137,19 @@ mod tests {
 
     #[test]
     fn two_mappings_have_the_same_words() {
-        let one = SharedWords::new(1000).expect("memory");
-        let other = SharedWords::of(one.share().expect("a descriptor")).expect("they are shared");
+        let one = SharedWords::<0>::new(1000).expect("memory");
+        let other = SharedWords::<1000>::of(one.share().expect("a descriptor")).expect("they are shared");
         assert_eq!(other.count(), 1000);
         one.word(999).store(7, Ordering::Release);
         assert_eq!((other.word(999).load(Ordering::Acquire), other.word(0).load(Ordering::Acquire)), (7, 0));
+        assert_eq!(other.first()[999].load(Ordering::Acquire), 7);
+        assert!(SharedWords::<1001>::of(one.share().expect("a descriptor")).is_err(), "they are fewer");
     }
 
     #[test]
     fn what_may_shrink_is_refused() {
         let file = tempfile::tempfile().expect("a file");
         file.set_len(4096).expect("room");
-        assert!(SharedWords::of(file.into()).is_err());
+        assert!(SharedWords::<0>::of(file.into()).is_err());
     }
 }

@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use ferrite_medium::{Beacon, SharedWords};
 use ferrite_pool::layout::{CHUNK, CHUNK_PAGES, PAGE};
 
+use super::state::{Mode, State};
 use crate::hints::BoardId;
 use crate::inode::{SIZE, SIZE_BITS};
 use crate::layout::{CHUNK_INODES, INODE};
@@ -75,7 +76,8 @@ impl Version {
 /// The board.
 #[derive(Debug)]
 pub(crate) struct Board {
-    words: SharedWords,
+    /// All but the chunks are there for sure.
+    words: SharedWords<CHUNKS_AT>,
     pub id: BoardId,
 }
 
@@ -85,10 +87,9 @@ impl Board {
         Ok(Self { words: SharedWords::new(CHUNKS_AT + chunks as usize)?, id: BoardId::new() })
     }
 
-    /// That which the owner shares as `fd`; `None` where it is too small to be one.
-    pub fn of(fd: OwnedFd) -> Result<Option<Self>> {
-        let words = SharedWords::of(fd)?;
-        Ok((words.count() >= CHUNKS_AT).then_some(Self { words, id: BoardId::new() }))
+    /// That which the owner shares as `fd`; an error where it is too small to be one.
+    pub fn of(fd: OwnedFd) -> Result<Self> {
+        Ok(Self { words: SharedWords::of(fd)?, id: BoardId::new() })
     }
 
     /// A descriptor of it for a client.
@@ -104,13 +105,13 @@ impl Board {
     /// As if an owner had lit it.
     #[cfg(test)]
     pub fn pretend_lit(&self) {
-        self.words.word(BEACON).store(1, Ordering::SeqCst);
+        self.words.first()[BEACON].store(1, Ordering::SeqCst);
     }
 
     /// Whether the owner lives.
     #[inline(always)]
     pub fn is_lit(&self) -> bool {
-        Beacon::is_lit(&self.words, BEACON)
+        Beacon::is_lit(&self.words.first()[BEACON])
     }
 
     pub fn keep_from_children(&self) {
@@ -119,24 +120,30 @@ impl Board {
 
     #[inline(always)]
     pub fn gate(&self) -> &AtomicU64 {
-        self.words.word(GATE)
+        &self.words.first()[GATE]
     }
 
     #[inline(always)]
     pub fn version(&self, stripe: u64) -> &AtomicU64 {
-        self.words.word(VERSIONS + stripe as usize * VERSION_WORDS)
+        &self.words.first()[VERSIONS + (stripe % STRIPES) as usize * VERSION_WORDS]
     }
 
     #[inline(always)]
     pub fn writes_wait(&self, stripe: u64) -> &AtomicU64 {
-        self.words.word(VERSIONS + stripe as usize * VERSION_WORDS + 1)
+        &self.words.first()[VERSIONS + (stripe % STRIPES) as usize * VERSION_WORDS + 1]
+    }
+
+    /// That of the lock of `ino`, whatever it is.
+    #[inline(always)]
+    pub fn version_of(&self, ino: Ino) -> Version {
+        Version(self.version(stripe(ino)).load(Ordering::Acquire))
     }
 
     /// What a reader without a lock starts from; none while somebody changes something.
     #[inline(always)]
     pub fn even_version(&self, ino: Ino) -> Option<Version> {
-        let version = self.version(stripe(ino)).load(Ordering::Acquire);
-        if version.is_multiple_of(2) { Some(Version(version)) } else { None }
+        let version = self.version_of(ino);
+        if version.0.is_multiple_of(2) { Some(version) } else { None }
     }
 
     /// The same for a writer.
@@ -152,39 +159,64 @@ impl Board {
         self.version(stripe(ino)).load(Ordering::Relaxed) == version.0
     }
 
+    /// Word `word` of seat `seat`.
+    #[inline(always)]
+    fn seat(&self, seat: usize, word: usize) -> &AtomicU64 {
+        debug_assert!(seat < SEATS);
+        &self.words.first()[SEATS_AT + seat % SEATS * LINE + word % LINE]
+    }
+
     /// The pin of seat `seat`.
     #[inline(always)]
     pub fn pin(&self, seat: usize) -> &AtomicU64 {
-        self.words.word(SEATS_AT + seat * LINE)
+        self.seat(seat, 0)
     }
 
     /// Who has seat `seat`.
     pub fn seated(&self, seat: usize) -> &AtomicU64 {
-        self.words.word(SEATS_AT + seat * LINE + 1)
+        self.seat(seat, 1)
+    }
+
+    /// Word `word` of lease `lease`.
+    #[inline(always)]
+    fn leased(&self, lease: usize, word: usize) -> &AtomicU64 {
+        debug_assert!(lease < LEASES);
+        &self.words.first()[LEASES_AT + lease % LEASES * LINE + word % LINE]
     }
 
     /// The state of lease `lease`.
     #[inline(always)]
     pub fn lease(&self, lease: usize) -> &AtomicU64 {
-        self.words.word(LEASES_AT + lease * LINE)
+        self.leased(lease, 0)
+    }
+
+    #[inline(always)]
+    pub fn state(&self, lease: usize) -> State {
+        State(self.lease(lease).load(Ordering::Acquire))
+    }
+
+    /// Whether the owner lives and lets who has lease `lease` with this serial do what `least` may.
+    #[inline(always)]
+    pub fn lets(&self, lease: usize, serial: u64, least: Mode) -> bool {
+        self.is_lit() && self.state(lease).mode(serial) >= least
     }
 
     /// When its file was written to last, where the inode does not say it yet.
     #[inline(always)]
     pub fn written(&self, lease: usize) -> &AtomicU64 {
-        self.words.word(LEASES_AT + lease * LINE + 1)
+        self.leased(lease, 1)
     }
 
     /// When its file was read from first since it was changed, where the inode does not say it yet.
     #[inline(always)]
     pub fn accessed(&self, lease: usize) -> &AtomicU64 {
-        self.words.word(LEASES_AT + lease * LINE + 2)
+        self.leased(lease, 2)
     }
 
     /// Says, before a size is stored in an append of turn `turn`, that it was `size`.
     #[inline]
     pub fn note_size_before(&self, lease: usize, turn: u64, size: u64) {
-        self.words.word(LEASES_AT + lease * LINE + 3).store(turn << SIZE_BITS | size, Ordering::Release);
+        self.leased(lease, 3).store(turn << SIZE_BITS | size, Ordering::Release);
     }
 
     /// Nothing was said of the first turn.
@@ -194,14 +226,14 @@ impl Board {
 
     /// The turn of which that was said last, and the size.
     pub fn size_before(&self, lease: usize) -> (u64, u64) {
-        let word = self.words.word(LEASES_AT + lease * LINE + 3).load(Ordering::Acquire);
+        let word = self.leased(lease, 3).load(Ordering::Acquire);
         (word >> SIZE_BITS, word & SIZE)
     }
 
     /// How many others have a lease on its file.
     #[inline]
     pub fn others(&self, lease: usize) -> &AtomicU64 {
-        self.words.word(LEASES_AT + lease * LINE + 4)
+        self.leased(lease, 4)
     }
 
     /// Numbers that chunks may have.

@@ -103,7 +103,7 @@ impl Session {
             ..MapOptions::default()
         };
         let memory = Mapped::map(File::from(memory), &options)?;
-        let board = Board::of(board)?.filter(|_| opened.offset == 0).ok_or_else(strange)?;
+        let board = Some(Board::of(board)?).filter(|_| opened.offset == 0).ok_or_else(strange)?;
         memory.keep_from_children();
         board.keep_from_children();
         let left = Left { pool: pool.into(), name: name.into(), grant: opened.session, is_to_tell: false };

@@ -13,9 +13,10 @@ use super::board::{Board, Version};
 use super::known::KnownEnd;
 use super::request::Access;
 use super::state::{Mode, State};
+use super::stretch::{self, Piece};
 use crate::Ino;
 use crate::glance::{Found, Sight, Viewer};
-use crate::hints::{self, Piece};
+use crate::write::TIME_GRAIN_NS;
 
 /// A lease at work.
 pub(crate) struct Hands<'a, M: ?Sized> {
@@ -25,6 +26,8 @@ pub(crate) struct Hands<'a, M: ?Sized> {
     pub ino: Ino,
     pub slot: usize,
     pub serial: u64,
+    /// Of the lease; no other one of this process has it.
+    pub number: u64,
     pub end: &'a KnownEnd,
 }
 
@@ -43,7 +46,7 @@ pub(crate) enum Tried<T> {
 impl<M: Memory + ?Sized> Hands<'_, M> {
     #[inline(always)]
     fn state(&self) -> State {
-        State(self.board.lease(self.slot).load(Ordering::Acquire))
+        self.board.state(self.slot)
     }
 
     #[inline(always)]
@@ -54,18 +57,18 @@ impl<M: Memory + ?Sized> Hands<'_, M> {
     /// Whether the owner lives and lets us read.
     #[inline(always)]
     pub fn lets_read(&self) -> bool {
-        self.board.is_lit() && self.mode() >= Mode::Read
+        self.board.lets(self.slot, self.serial, Mode::Read)
     }
 
     /// Whether the owner lives and lets us do `access`, or will in a moment.
     pub fn allows(&self, access: Access) -> bool {
-        self.board.is_lit() && self.mode() >= Mode::of(access)
+        self.board.lets(self.slot, self.serial, Mode::of(access))
     }
 
     /// Whether it lets us store.
     #[inline(always)]
     fn lets_write(&self) -> bool {
-        self.board.is_lit() && self.mode() >= Mode::Write && self.board.gate().load(Ordering::Acquire) == 0
+        self.board.lets(self.slot, self.serial, Mode::Write) && self.board.gate().load(Ordering::Acquire) == 0
     }
 
     #[inline(always)]
@@ -116,25 +119,15 @@ impl<M: Memory + ?Sized> Hands<'_, M> {
         if place.checked_add(len as u64)? <= self.memory.size() { Some(place) } else { None }
     }
 
-    /// Reads all of `into` from byte `at` on in the usual case, which is to take few instructions: nothing is said of
-    /// others. Copied is what lies where it was seen last; all else is looked at behind the copy, which then says whether
-    /// that counts (FG1, FG4, FH1).
-    #[inline(always)]
-    pub fn read_together(&self, at: u64, into: &mut [u8]) -> Option<()> {
-        let last = hints::last(Piece { board: self.board.id, ino: self.ino, block: at / CHUNK })?;
-        if let Some(place) = last.place_ahead(at, into.len()) {
-            self.memory.ask_for(place);
+    /// Keeps where the bytes around byte `at` lie, which were just read.
+    #[inline(never)]
+    pub fn remember(&self, at: u64) {
+        let Some((version, file)) = self.glance_between(at) else { return };
+        let is_noted = !file.is_unread() || self.is_access_noted();
+        let found = file.stretch(version, at).filter(|found| is_noted && found.place + CHUNK <= self.memory.size());
+        if let Some(found) = found {
+            stretch::keep(Piece::of(self.number, at), &found);
         }
-        let version = self.board.even_version(self.ino)?;
-        let file = last.after(version)?;
-        if file.is_unread() && !self.is_access_noted() {
-            return None;
-        }
-        let place = self.place_of(version, &file, (at, into.len()))?;
-        self.memory.load(place, into);
-        order_loads();
-        let is_as_seen = self.viewer(version).is_as_seen(&file) && self.board.is_still(self.ino, version);
-        if is_as_seen && self.lets_read() { Some(()) } else { None }
     }
 
     /// Whether the owner will be told that the file was read since it was changed.
@@ -195,10 +188,9 @@ impl<M: Memory + ?Sized> Hands<'_, M> {
         }
     }
 
-    /// Writes over what is there in the usual case, as [`Hands::read_together`] reads; the time of the last change that the
-    /// inode says (FG1, FG2).
+    /// Writes over what is there in the usual case, as [`Hands::read_together`] reads (FG1, FG2).
     #[inline(always)]
-    pub fn write_together(&self, seat: usize, at: u64, from: &[u8]) -> Option<i64> {
+    pub fn write_together(&self, seat: usize, at: u64, from: &[u8], now: impl Fn() -> i64) -> Option<()> {
         let _pin = self.foreign.pin(self.board.pin(seat))?;
         let version = self.board.version_to_write(self.ino)?;
         let (file, place) = self.recall(version, at, from.len())?;
@@ -209,20 +201,36 @@ impl<M: Memory + ?Sized> Hands<'_, M> {
         #[cfg(test)]
         super::pause_if_told(super::Point::Store);
         self.memory.store(place, from, Scheme::Nt);
-        if self.counts(version) { Some(file.mtime) } else { None }
+        if self.settle(version, file.mtime, now) { Some(()) } else { None }
     }
 
-    /// Makes what was stored durable; whether it is in the file, as nobody changed or took anything away meanwhile.
+    /// Makes what was stored durable, in a file that says that it changed at `mtime`; whether it is in the file, as nobody
+    /// changed or took anything away meanwhile (FG1). All that is looked at is looked at while the bytes are on their way, for
+    /// which the fence waits; the pin outlasts that.
     #[inline(always)]
-    fn counts(&self, version: Version) -> bool {
-        self.memory.fence();
+    fn settle(&self, version: Version, mtime: i64, now: impl Fn() -> i64) -> bool {
         self.foreign.order();
-        self.is_still(version) && self.board.version_to_write(self.ino).is_some() && self.lets_write()
+        let counts = self.is_still(version) && self.board.version_to_write(self.ino).is_some() && self.lets_write();
+        if counts {
+            self.note_write(mtime, now());
+        }
+        self.memory.fence();
+        counts
     }
 
-    /// Writes over what is there (FG1, FG2); the time of the last change that the inode says.
+    /// Notes that the file, whose inode says that it changed at `mtime`, was written to.
+    #[inline(always)]
+    fn note_write(&self, mtime: i64, now: i64) {
+        let noted = self.board.written(self.slot);
+        let is_to_note = |known: i64| now.abs_diff(known) >= TIME_GRAIN_NS;
+        if is_to_note(mtime) && is_to_note(noted.load(Ordering::Relaxed) as i64) {
+            noted.store(now as u64, Ordering::Relaxed);
+        }
+    }
+
+    /// Writes over what is there (FG1, FG2).
     #[inline]
-    pub fn write(&self, seat: usize, at: u64, from: &[u8]) -> Tried<i64> {
+    pub fn write(&self, seat: usize, at: u64, from: &[u8], now: impl Fn() -> i64) -> Tried<()> {
         if !self.may_write_soon() {
             return Tried::Refused;
         }
@@ -240,7 +248,7 @@ impl<M: Memory + ?Sized> Hands<'_, M> {
         if stored != Tried::Done(()) {
             return if stored == Tried::Overtaken { Tried::Overtaken } else { Tried::Refused };
         }
-        if self.counts(version) { Tried::Done(file.mtime) } else { Tried::Overtaken }
+        if self.settle(version, file.mtime, now) { Tried::Done(()) } else { Tried::Overtaken }
     }
 
     /// Stores where pages are, while nothing changes.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ferrite_medium::Mapped;
+use ferrite_medium::{Mapped, Memory, order_loads};
 
 use super::board::LEASES;
 use super::client::Session;
@@ -11,13 +11,17 @@ use super::hands::{Hands, Tried};
 use super::known::KnownEnd;
 use super::request::{Access, Leased};
 use super::seat;
-use crate::write::TIME_GRAIN_NS;
-use crate::{Attr, Ino};
+use super::state::Mode;
+use super::stretch::{self, Piece};
+use crate::{Attr, Ino, hints};
 
 /// How often something is tried that somebody else's change came between.
 const TRIES: u32 = 16;
 /// Bytes of pages that are asked for ahead of appends, behind the first.
 const AHEAD_BYTES: u64 = 16 << 20;
+
+/// Leases that this process has had, and one more.
+static NUMBERS: AtomicU64 = AtomicU64::new(1);
 
 /// The right to work on one file by oneself. Every operation says `None` where it has to be done through the mount: now,
 /// or not by this client. Given back when dropped.
@@ -27,6 +31,7 @@ pub struct Lease {
     ino: Ino,
     slot: usize,
     serial: u64,
+    number: u64,
     /// What is asked for next ahead of appends.
     ahead_bytes: AtomicU64,
     end: KnownEnd,
@@ -39,7 +44,8 @@ impl Lease {
     pub(super) fn new(session: Arc<Session>, ino: Ino, leased: Leased) -> Option<Self> {
         let (slot, serial) = (leased.slot as usize, leased.serial);
         let ahead_bytes = AtomicU64::new(if leased.has_ahead { AHEAD_BYTES } else { Self::FIRST_AHEAD_BYTES });
-        (slot < LEASES).then_some(Self { session, ino, slot, serial, ahead_bytes, end: KnownEnd::new() })
+        let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
+        (slot < LEASES).then_some(Self { session, ino, slot, serial, number, ahead_bytes, end: KnownEnd::new() })
     }
 
     #[inline]
@@ -52,6 +58,7 @@ impl Lease {
             ino: self.ino,
             slot: self.slot,
             serial: self.serial,
+            number: self.number,
             end: &self.end,
         })
     }
@@ -64,10 +71,32 @@ impl Lease {
     /// Reads from byte `at` on; how many bytes: fewer than asked for at the end only, none at the end.
     #[inline(always)]
     pub fn read(&self, at: u64, into: &mut [u8]) -> Option<usize> {
-        match self.hands()?.read_together(at, into) {
+        match self.read_together(at, into) {
             Some(()) => Some(into.len()),
             None => self.read_slowly(at, into),
         }
+    }
+
+    /// All of `into` in the usual case, which is to take few instructions: nothing is said of others. Copied is what lies
+    /// where it was found last; all else is looked at behind the copy, which then says whether that counts (FG1, FG4, FH1).
+    #[inline(always)]
+    fn read_together(&self, at: u64, into: &mut [u8]) -> Option<()> {
+        let session = &*self.session;
+        if session.is_void() {
+            return None;
+        }
+        let seen = stretch::find(Piece::of(self.number, at))?;
+        let place = seen.place_of(at, into.len())?;
+        if stretch::is_to_ask(place, into.len()) {
+            session.memory.ask_for(place);
+        }
+        session.memory.load(place, into);
+        order_loads();
+        let (board, (size_at, size)) = (session.board(), seen.size());
+        let is_same = hints::counts(seen.version(), board.version_of(self.ino))
+            && session.memory.load_word(size_at) == size
+            && seen.is_one();
+        if is_same && board.lets(self.slot, self.serial, Mode::Read) { Some(()) } else { None }
     }
 
     #[inline(never)]
@@ -77,6 +106,7 @@ impl Lease {
         if is_to_note {
             self.note_access();
         }
+        hands.remember(at);
         Some(len)
     }
 
@@ -96,9 +126,8 @@ impl Lease {
         if self.end.may_be_at(at) && self.hands()?.append_together(seat, at, from, || self.now()).is_some() {
             return Some(from.len());
         }
-        match self.hands()?.write_together(seat, at, from) {
-            Some(mtime) => self.note_write(mtime),
-            None => self.write_slowly(seat, at, from)?,
+        if self.hands()?.write_together(seat, at, from, || self.now()).is_none() {
+            self.write_slowly(seat, at, from)?;
         }
         Some(from.len())
     }
@@ -109,26 +138,13 @@ impl Lease {
         if self.end.may_be_at(at) && self.extend(&hands, seat, Some(at), from).is_some() {
             return Some(());
         }
-        match again(|| hands.write(seat, at, from)) {
-            Some(mtime) => self.note_write(mtime),
-            None => _ = self.extend(&hands, seat, Some(at), from)?,
-        }
-        Some(())
+        let written = again(|| hands.write(seat, at, from, || self.now()));
+        written.or_else(|| self.extend(&hands, seat, Some(at), from).map(drop))
     }
 
     #[inline]
     fn now(&self) -> i64 {
         (self.session.clock)().0
-    }
-
-    /// Notes when the file, whose inode says that it changed at `mtime`, was written to.
-    #[inline]
-    fn note_write(&self, mtime: i64) {
-        let (now, noted) = (self.now(), self.session.board().written(self.slot));
-        let is_to_note = |known: i64| now.abs_diff(known) >= TIME_GRAIN_NS;
-        if is_to_note(mtime) && is_to_note(noted.load(Ordering::Relaxed) as i64) {
-            noted.store(now as u64, Ordering::Relaxed);
-        }
     }
 
     /// Writes behind the last byte; where it went, and how many bytes: all of them, durable on return.

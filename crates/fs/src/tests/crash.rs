@@ -113,7 +113,7 @@ fn append_directly(fs: &FileSystem, at_byte: Option<u64>, len: usize) {
     fs.space.board.lease(slot).store(State::new(serial, Access::Append).0, Ordering::SeqCst);
     let (memory, board, foreign) = (fs.memory(), &*fs.space.board, ferrite_medium::Foreign::register());
     let end = &KnownEnd::new();
-    let hands = Hands { memory, board, foreign, ino, slot, serial, end };
+    let hands = Hands { memory, board, foreign, ino, slot, serial, number: 1, end };
     assert!(matches!(hands.append(0, at_byte, &vec![9; len], || 3_000_000_000), Tried::Done(_)));
     fs.locks.write(ino).appenders.clear();
 }

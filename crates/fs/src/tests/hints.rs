@@ -6,12 +6,15 @@ use ferrite_crash::Model;
 use ferrite_pool::Pool;
 use ferrite_pool::layout::CHUNK;
 
+use super::house::House;
 use super::world::*;
 use super::{Bug, PLANTED};
+use crate::direct::Access;
 use crate::direct::board::Version;
+use crate::direct::stretch::{self, Stretch};
 use crate::glance::Sight;
 use crate::hints::{self, BoardId, Piece};
-use crate::{FileSystem, FsOptions, Ino, Kind, Time};
+use crate::{Allocate, FileSystem, FsOptions, Ino, Kind, Time};
 
 /// A file system in which no time passes: overwrites need no lock.
 fn still_fs() -> Arc<FileSystem> {
@@ -50,6 +53,36 @@ fn fh1_what_a_thread_remembers_ends_with_the_version() {
 #[test]
 fn canary_a_stale_hint_is_found() {
     assert!(!sees_what_others_write(Some(Bug::StaleHint)));
+}
+
+/// Whether a client that read a superpage reads the zeros of a hole that was made there.
+fn sees_holes_that_others_make(bug: Option<Bug>) -> bool {
+    let house = House::new();
+    let ino = house.file("large", &vec![1; 3 * CHUNK as usize]);
+    settle(&house.fs);
+    assert_eq!(house.fs.statfs().super_bytes, 3 * CHUNK);
+    let lease = house.client().lease(ino, Access::Read).expect("leased");
+    let read = || {
+        let mut page = [3; 4096];
+        assert_eq!(lease.read(CHUNK, &mut page), Some(page.len()));
+        page
+    };
+    (0..3).for_each(|_| assert_eq!(read(), [1; 4096]));
+    house.fs.allocate(ino, CHUNK..2 * CHUNK, Allocate::Punch).expect("it is there");
+    PLANTED.set(bug);
+    let seen = read();
+    PLANTED.set(None);
+    seen == [0; 4096]
+}
+
+#[test]
+fn fg4_what_a_client_remembers_ends_with_the_version() {
+    assert!(sees_holes_that_others_make(None));
+}
+
+#[test]
+fn canary_a_client_with_a_stale_hint_is_found() {
+    assert!(!sees_holes_that_others_make(Some(Bug::StaleHint)));
 }
 
 /// An access after a change is noted, whoever remembers that one before it was.
@@ -95,4 +128,18 @@ fn who_comes_amid_a_change_of_hints_does_without() {
     assert!(is_known(one) && !is_known(other));
     hints::forget(one);
     assert!(!is_known(one));
+}
+
+/// The same of what a client remembers; and what is kept meanwhile is not mixed with what was there.
+#[test]
+fn who_comes_amid_a_change_of_stretches_does_without() {
+    let [one, other] = [1, 257].map(|block| stretch::Piece { lease: 7, block });
+    let kept = Stretch { version: Version::after(1), place: 4096, bytes: 100, size_at: 8, direct_size: 100 };
+    stretch::keep(one, &kept);
+    let seen = stretch::find(one).expect("it was kept");
+    assert_eq!(seen.place_of(CHUNK + 50, 50), Some(4146));
+    assert!(seen.place_of(CHUNK + 50, 51).is_none() && seen.is_one());
+    hints::change(|| assert!(stretch::find(one).is_none()));
+    stretch::keep(other, &Stretch { place: 8192, ..kept });
+    assert!(!seen.is_one() && stretch::find(one).is_none());
 }

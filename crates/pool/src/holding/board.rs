@@ -110,7 +110,7 @@ impl Watch {
     /// Refuses when the grant is not good any more (HO4).
     #[inline]
     pub fn check(&self) -> Result<()> {
-        if !Beacon::is_lit(&self.words, 0) {
+        if !Beacon::is_lit(self.words.word(0)) {
             return Err(revoked("the process that owned the pool has ended"));
         }
         if self.words.word(self.word.load(Ordering::Relaxed)).load(Ordering::Acquire) != 0 {

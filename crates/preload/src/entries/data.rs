@@ -22,9 +22,9 @@ const LOWEST: usize = 1 << 16;
 const HIGHEST: usize = (1 << 47) - (1 << 12);
 
 /// Whether a program can have memory there; where it cannot, the kernel says so.
-#[inline]
+#[inline(always)]
 pub fn may_be_memory(at: usize, len: usize) -> bool {
-    at >= LOWEST && at.checked_add(len).is_some_and(|end| end <= HIGHEST)
+    len <= HIGHEST - LOWEST && at.wrapping_sub(LOWEST) <= HIGHEST - LOWEST - len
 }
 
 /// The program's buffer, unless only the kernel can tell what is wrong with it.

@@ -148,15 +148,13 @@ impl<M: Memory + ?Sized> Hands<'_, M> {
         crate::direct::pause_if_told(Point::Size);
         self.board.note_size_before(self.slot, end_is_ours.at_work.turn(), inode.size);
         inode.store(self.memory, size, (now, file.atime), Scheme::Nt);
+        // Should the end be another's by now, none of that counts: the version is another one, too.
+        self.end.note(viewer.version, size);
+        viewer.keep(bytes.start, file.grown(inode.word(size), now));
         self.memory.fence();
         #[cfg(test)]
         crate::direct::pause_if_told(Point::Kept);
-        self.end.note(viewer.version, size);
-        if !end_is_ours.finish() || !self.board.is_lit() {
-            return false;
-        }
-        viewer.keep(bytes.start, file.grown(inode.word(size), now));
-        true
+        end_is_ours.finish() && self.board.is_lit()
     }
 
     /// The 2 MiB around byte `at`, for who has the end of the file; where that is known nobody stored a size since, but by
