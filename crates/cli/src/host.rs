@@ -4,10 +4,16 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
-/// This boot of the machine.
+/// This boot of the machine. Asked of the kernel once: clients that ask for leases wait for it.
 pub fn boot_id() -> io::Result<[u8; 16]> {
-    uuid("/proc/sys/kernel/random/boot_id")
+    static KNOWN: OnceLock<[u8; 16]> = OnceLock::new();
+    if let Some(known) = KNOWN.get() {
+        return Ok(*known);
+    }
+    let boot = uuid("/proc/sys/kernel/random/boot_id")?;
+    Ok(*KNOWN.get_or_init(|| boot))
 }
 
 /// A new random identity.

@@ -42,17 +42,31 @@ impl FileSystem {
     pub fn write(&self, ino: Ino, at: u64, from: &[u8]) -> Result<usize> {
         self.refuse_if_read_only()?;
         let overwrites = self.data_mode() == DataMode::Sync && !self.waits();
-        if overwrites && self.write_pinned(ino, at, from).is_some() {
+        if overwrites && let Some(is_told) = self.write_pinned(ino, at, from) {
+            if !is_told {
+                self.tell_write(ino)?;
+            }
             return Ok(from.len());
         }
         self.with_space(|| self.write_anew(ino, at, from, overwrites))
+    }
+
+    /// Lets the inode say that it was written to just now.
+    #[cold]
+    fn tell_write(&self, ino: Ino) -> Result<()> {
+        let _pass = self.gate.pass();
+        let mut stripe = self.locks.write(ino);
+        let mut inode = self.load_regular(ino)?;
+        apply_waiting(&stripe, &mut inode);
+        self.calm(&mut stripe, &mut inode)?;
+        self.finish_in_place(&mut stripe, &mut inode, 0)
     }
 
     #[inline(never)]
     fn write_anew(&self, ino: Ino, at: u64, from: &[u8], overwrites: bool) -> Result<usize> {
         // It remembers what it sees.
         let behind = self.look_behind(ino, Some(at), from.len());
-        if behind.is_none() && overwrites && self.write_pinned(ino, at, from).is_some() {
+        if behind.is_none() && overwrites && self.write_pinned(ino, at, from) == Some(true) {
             return Ok(from.len());
         }
         let _pass = self.gate.pass();
@@ -69,19 +83,21 @@ impl FileSystem {
     }
 
     /// Without a lock (FL2, FL3), over bytes that lie together and while nobody changes the file; nothing is said of
-    /// other cases. The time of change stays for as long as it is no older than its grain.
+    /// other cases. Whether the inode says it: the time of change stays for as long as it is no older than its grain.
     #[inline]
-    fn write_pinned(&self, ino: Ino, at: u64, from: &[u8]) -> Option<()> {
+    fn write_pinned(&self, ino: Ino, at: u64, from: &[u8]) -> Option<bool> {
         let _pin = pin();
         let version = self.locks.version_to_write(ino).filter(|_| self.gate.is_open())?;
         let (file, place) = self.glance((ino, version), at, from.len())?;
         self.memory().expect_store(place);
-        if self.now().abs_diff(file.mtime) >= TIME_GRAIN_NS || !self.locks.is_still(ino, version) {
+        if !self.locks.is_still(ino, version) {
             return None;
         }
         self.memory().store(place, from, Scheme::Nt);
+        // Asked while the bytes are on their way, for which the fence waits.
+        let is_told = self.now().abs_diff(file.mtime) < TIME_GRAIN_NS;
         self.memory().fence();
-        Some(())
+        Some(is_told)
     }
 
     /// Writes behind the last byte, whoever else appends too; where it went, and how many bytes.

@@ -13,6 +13,10 @@ use super::{Error, PidFd, Result, rights};
 /// Most bytes taken from the socket at once, so that memory grows with what came and not with what was announced.
 const CHUNK_BYTES: usize = 64 << 10;
 
+/// Looks for input before a sleep: for about as long as it takes to wake a thread on another processor, which the host of a
+/// virtual machine has to start first. An answer comes sooner, and so does the next call of a client that is busy.
+const LOOKS: u32 = 100;
+
 /// A frame that came, with the descriptors on it.
 #[derive(Debug)]
 pub(super) struct Frame {
@@ -82,7 +86,7 @@ impl Channel {
         let mut asked = vec![ask(&self.socket, libc::POLLIN)];
         asked.extend(self.stop.as_ref().map(|stop| ask(stop, libc::POLLIN)));
         asked.extend(self.process.as_ref().map(|process| ask(process, libc::POLLIN)));
-        match patience.wait(&mut asked) {
+        match poll(&mut asked).and_then(|is_there| Ok(is_there || patience.wait(&mut asked)?)) {
             Ok(true) => {}
             Ok(false) => return Err(Error::Timeout("a message".into())),
             Err(e) => return Err(Error::io("waiting on the control socket", e)),
@@ -148,6 +152,17 @@ impl Channel {
         asked.extend(self.process.as_ref().map(|process| ask(process, libc::POLLIN)));
         Patience::none().wait(&mut asked).unwrap_or(true)
     }
+}
+
+/// Whether one of `asked` has something within a short time, in which others may run.
+fn poll(asked: &mut [libc::pollfd]) -> io::Result<bool> {
+    for _ in 0..LOOKS {
+        if Patience::none().wait(asked)? {
+            return Ok(true);
+        }
+        std::thread::yield_now();
+    }
+    Ok(false)
 }
 
 /// Whether an error means no more than that the other side has closed.
