@@ -18,9 +18,9 @@ pub mod direct;
 mod error;
 mod extend;
 mod fs;
+mod fsync;
 mod gate;
 mod glance;
-
 mod growth;
 mod hints;
 mod inode;

@@ -342,63 +342,6 @@ impl FileSystem {
         }
         added
     }
-
-    /// Makes durable what was written to `ino` before, then the size that shows it (FW4).
-    pub(crate) fn publish_size(&self, stripe: &mut Stripe, inode: &mut Inode) -> Result<()> {
-        self.settle_data()?;
-        inode.settle_size();
-        if stripe.waiting.remove(&inode.ino.0).is_some() {
-            inode.store_direct(self.memory());
-            self.settle()?;
-        }
-        Ok(())
-    }
-
-    /// Everything written to the file before is durable on return.
-    pub fn fsync(&self, ino: Ino) -> Result<()> {
-        self.pool().check_poison()?;
-        self.fold_times(ino);
-        if !self.waits() {
-            self.memory().fence();
-            return Ok(());
-        }
-        let _pass = self.gate.pass();
-        let mut stripe = self.locks.write(ino);
-        let mut inode = self.load(ino)?;
-        apply_waiting(&stripe, &mut inode);
-        self.publish_size(&mut stripe, &mut inode)
-    }
-
-    /// The same for all files.
-    pub fn flush(&self) -> Result<()> {
-        self.pool().check_poison()?;
-        if !self.waits() {
-            self.memory().fence();
-            return Ok(());
-        }
-        let _pass = self.gate.pass();
-        self.publish_all()
-    }
-
-    /// Makes durable what was written to any file, then the sizes that show it (FW4).
-    pub(crate) fn publish_all(&self) -> Result<()> {
-        let mut waited = Vec::new();
-        self.locks.each(|stripe| waited.extend(stripe.waiting.iter().map(|(ino, waiting)| (Ino(*ino), *waiting))));
-        self.settle_data()?;
-        for (ino, waiting) in waited {
-            let mut stripe = self.locks.write(ino);
-            let now = stripe.waiting.get(&ino.0).copied().filter(|now| now.serial == waiting.serial);
-            let Some(now) = now else { continue };
-            let Ok(mut inode) = self.load(ino) else { continue };
-            inode.head.size = waiting.size.min(now.size);
-            inode.touch(waiting.mtime);
-            inode.store_direct(self.memory());
-            if now.size == waiting.size && now.mtime == waiting.mtime {
-                stripe.waiting.remove(&ino.0);
-            }
-        }
-        self.settle()
-    }
 }
 
 /// What is written to new pages.

@@ -70,16 +70,6 @@ unsafe fn load_unlike(cpu: Cpu, dst: *mut u8, src: *const u8, len: usize) {
     unsafe { arch::copy_vectors(cpu.stream_width, dst, src, len) };
 }
 
-/// Bytes that are asked for ahead of a copy.
-const ASKED_BYTES: usize = 1024;
-
-/// Asks for the first lines at `src`, which a copy is to want when it is known that it may: a copy does not begin before
-/// what stands in front of it is done, and then waits for memory. A hint, which never faults.
-#[inline(always)]
-pub fn ask_for(src: *const u8) {
-    (0..ASKED_BYTES).step_by(LINE_BYTES).for_each(|at| arch::ask_for(src.wrapping_add(at)));
-}
-
 /// Asks for the line at `at`, and so for where its page lies. A hint, which never faults.
 #[inline(always)]
 pub fn ask_for_line(at: *const u8) {

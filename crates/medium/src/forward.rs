@@ -36,12 +36,6 @@ macro_rules! forward_memory {
             $inner.load_summed(at, into)
         }
     };
-    (@ask_for $self:ident $inner:expr) => {
-        #[inline]
-        fn ask_for(&$self, at: u64) {
-            $inner.ask_for(at)
-        }
-    };
     (@expect_store $self:ident $inner:expr) => {
         #[inline]
         fn expect_store(&$self, at: u64) {

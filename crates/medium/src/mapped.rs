@@ -192,11 +192,6 @@ impl Memory for Mapped {
         self.load_through_window(span, into);
     }
 
-    #[inline(always)]
-    fn ask_for(&self, at: u64) {
-        copy::ask_for(self.area.base().wrapping_add(at as usize));
-    }
-
     #[inline]
     fn expect_store(&self, at: u64) {
         self.shield.expect(&self.area, at);

@@ -77,12 +77,6 @@ pub trait Memory: Send + Sync {
     /// Fills with zeros by `how`.
     fn zero(&self, span: Span, how: Scheme);
 
-    /// Asks for the first lines at `at`, which a load is about to want: a hint, for any `at`, of which nothing is promised.
-    #[inline]
-    fn ask_for(&self, at: u64) {
-        let _ = at;
-    }
-
     /// Says that the page at `at` is to be stored to next: a hint, for any `at`, of which nothing is promised.
     #[inline]
     fn expect_store(&self, at: u64) {

@@ -85,17 +85,18 @@ impl Lease {
         if session.is_void() {
             return None;
         }
+        let (board, memory) = (session.board(), &session.memory);
         let seen = stretch::find(Piece::of(self.number, at))?;
         let place = seen.place_of(at, into.len())?;
-        if stretch::is_to_ask(place, into.len()) {
-            session.memory.ask_for(place);
+        // What a handler of a signal put there since may be of a larger pool.
+        if place.checked_add(into.len() as u64)? > memory.size() {
+            return None;
         }
-        session.memory.load(place, into);
+        memory.load(place, into);
         order_loads();
-        let (board, (size_at, size)) = (session.board(), seen.size());
-        let is_same = hints::counts(seen.version(), board.version_of(self.ino))
-            && session.memory.load_word(size_at) == size
-            && seen.is_one();
+        let (version, (size_at, size)) = (seen.version(), seen.size());
+        let is_same =
+            seen.is_one() && hints::counts(version, board.version_of(self.ino)) && memory.load_word(size_at) == size;
         if is_same && board.lets(self.slot, self.serial, Mode::Read) { Some(()) } else { None }
     }
 

@@ -7,7 +7,6 @@
 //!
 //! A signal handler may come amid all of this, as with other hints (`hints`).
 
-use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 
 use ferrite_pool::layout::CHUNK;
@@ -17,9 +16,6 @@ use crate::hints;
 
 /// Stretches of a thread: for 512 MiB of one file.
 const STRETCHES: usize = 256;
-
-/// Bytes of a read that is asked for.
-const ASKED_BYTES_MIN: usize = 1024;
 
 /// 2 MiB of the file of a lease; no other lease of this process has the number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,8 +45,6 @@ struct Kept([AtomicU64; 7]);
 
 thread_local! {
     static KEPT: [Kept; STRETCHES] = const { [const { Kept([const { AtomicU64::new(0) }; 7]) }; STRETCHES] };
-    /// Where in a pool this thread's last read ended.
-    static ENDED: Cell<u64> = const { Cell::new(0) };
 }
 
 impl Piece {
@@ -64,13 +58,6 @@ impl Piece {
     fn slot(self) -> usize {
         (self.block + self.lease.wrapping_mul(37)) as usize % STRETCHES
     }
-}
-
-/// Whether the `len` bytes at `place` are to be asked for while it is looked what to do with them. Not where a read goes on
-/// from the last one: the processor asks for that by itself, and better.
-#[inline(always)]
-pub(crate) fn is_to_ask(place: u64, len: usize) -> bool {
-    ENDED.replace(place + len as u64) != place && len >= ASKED_BYTES_MIN
 }
 
 /// What is kept of a piece, whether it still counts or not: what is looked at is of one stretch if [`Seen::is_one`] says so
