@@ -13,8 +13,9 @@ use super::{Error, PidFd, Result, rights};
 /// Most bytes taken from the socket at once, so that memory grows with what came and not with what was announced.
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// Looks for input before a sleep: for about as long as it takes to wake a thread on another processor, which the host of a
-/// virtual machine has to start first. An answer comes sooner, and so does the next call of a client that is busy.
+/// Looks that a client takes for an answer before it sleeps: for about as long as it takes to wake a thread on another
+/// processor, which the host of a virtual machine has to start first. An owner that looked for the next call would take
+/// that processor from the threads of who called.
 const LOOKS: u32 = 100;
 
 /// A frame that came, with the descriptors on it.
@@ -86,7 +87,8 @@ impl Channel {
         let mut asked = vec![ask(&self.socket, libc::POLLIN)];
         asked.extend(self.stop.as_ref().map(|stop| ask(stop, libc::POLLIN)));
         asked.extend(self.process.as_ref().map(|process| ask(process, libc::POLLIN)));
-        match poll(&mut asked).and_then(|is_there| Ok(is_there || patience.wait(&mut asked)?)) {
+        let looks = if self.stop.is_none() { LOOKS } else { 0 };
+        match poll(&mut asked, looks).and_then(|is_there| Ok(is_there || patience.wait(&mut asked)?)) {
             Ok(true) => {}
             Ok(false) => return Err(Error::Timeout("a message".into())),
             Err(e) => return Err(Error::io("waiting on the control socket", e)),
@@ -154,9 +156,9 @@ impl Channel {
     }
 }
 
-/// Whether one of `asked` has something within a short time, in which others may run.
-fn poll(asked: &mut [libc::pollfd]) -> io::Result<bool> {
-    for _ in 0..LOOKS {
+/// Whether one of `asked` has something within so many looks, between which others may run.
+fn poll(asked: &mut [libc::pollfd], looks: u32) -> io::Result<bool> {
+    for _ in 0..looks {
         if Patience::none().wait(asked)? {
             return Ok(true);
         }
