@@ -16,7 +16,8 @@
 //!   the owner lives. What it did and cannot vouch for is done again by its caller through the mount: the same bytes at the
 //!   same place.
 //! - FG2. A client stores only while it is pinned, to places that it looked up under that pin and an even version; its
-//!   fence comes before the pin ends, and may come after all that it looks at. What is freed is used again only when the pins of before are gone, or their processes; nobody waits for them for long.
+//!   fence comes before the pin ends, and may come after all that it looks at. What is freed is used again only when the
+//!   pins of before are gone, or their processes; nobody waits for them for long.
 //! - FG3. Who copies content, or makes a client's right end, first makes that seen and then lets every client pass a
 //!   barrier: a store that comes later is one whose client will find out (FG1). So nothing here waits for a client.
 //! - FG4. Readers hold nothing: what they copied counts only if nothing changed meanwhile.

@@ -188,7 +188,7 @@ impl<M: Memory + ?Sized> Hands<'_, M> {
         }
     }
 
-    /// Writes over what is there in the usual case, as [`Hands::read_together`] reads (FG1, FG2).
+    /// Writes over what is there in the usual case, which is to take few instructions: nothing is said of others (FG1, FG2).
     #[inline(always)]
     pub fn write_together(&self, seat: usize, at: u64, from: &[u8], now: impl Fn() -> i64) -> Option<()> {
         let _pin = self.foreign.pin(self.board.pin(seat))?;
