@@ -22,15 +22,16 @@ const ENDING: Duration = Duration::from_secs(1);
 impl Handler for Engine {
     fn call(&self, call: Call<'_>) -> Result<Reply, String> {
         let Call { caller, request, fds, progress } = call;
+        // First who waits for it amid a write.
+        if let Ok(request) = direct::Request::deserialize(&request) {
+            return self.trees().answer(caller, &request);
+        }
         if let Ok(request) = holding::Request::deserialize(&request) {
             let boot_id = host::boot_id().map_err(|error| error.to_string())?;
             return holding::answer(self.pool(), boot_id, caller, request).map_err(|error| error.to_string());
         }
         if let Ok(request) = database::Request::deserialize(&request) {
             return self.databases().answer(caller, request).map_err(|error| error.to_string());
-        }
-        if let Ok(request) = direct::Request::deserialize(&request) {
-            return self.trees().answer(caller, &request);
         }
         let request =
             serde_json::from_value(request).map_err(|error| format!("no request of this version: {error}"))?;

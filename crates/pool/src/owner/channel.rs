@@ -57,12 +57,13 @@ impl Channel {
     /// other side closed or ended, or we shall stop.
     pub fn receive(&mut self, first: Patience, rest: Patience) -> Result<Option<Frame>> {
         let (mut bytes, mut fds, mut patience) = (Vec::new(), Vec::new(), first);
+        let mut is_there = false;
         loop {
             let missing = match wire::decode(&bytes)? {
                 Decoded::Whole { message, .. } => return Ok(Some(Frame { message, fds })),
                 Decoded::More(missing) => missing,
             };
-            if !self.await_input(&mut patience)? {
+            if !is_there && !self.await_input(&mut patience)? {
                 return Ok(None);
             }
             if bytes.is_empty() {
@@ -79,6 +80,8 @@ impl Channel {
                 Err(e) => return Err(Error::io("reading from the control socket", e)),
             };
             bytes.truncate(old + got);
+            // The rest of a frame mostly is where its beginning was.
+            is_there = got > 0;
         }
     }
 
