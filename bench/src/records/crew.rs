@@ -1,10 +1,12 @@
-//! Threads that go on from one slice to the next, as those of a program do: what one learned of a file it still knows.
+//! Threads that go on from one slice to the next, as those of a program do: what one learned of a file it still knows. Each
+//! has a processor of its own, where there are as many.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
 use rayon_core::{ThreadPool, ThreadPoolBuilder};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::{Error, Result};
 
@@ -27,9 +29,30 @@ fn crew_of(threads: u64) -> Result<Rc<ThreadPool>> {
     if let Some(crew) = known {
         return Ok(crew);
     }
-    let built = ThreadPoolBuilder::new().num_threads(threads as usize).build();
+    let places = places(threads as usize);
+    let settle = move |member: usize| {
+        if let Some(place) = places.get(member) {
+            // Where it is refused, the scheduler places it.
+            let _ = sched_setaffinity(None, place);
+        }
+    };
+    let built = ThreadPoolBuilder::new().num_threads(threads as usize).start_handler(settle).build();
     let failed = |why| Error::io(format!("starting {threads} threads"))(std::io::Error::other(why));
     let crew = Rc::new(built.map_err(failed)?);
     CREWS.with_borrow_mut(|crews| crews.insert(threads, Rc::clone(&crew)));
     Ok(crew)
+}
+
+/// A processor for each of so many threads, where there are as many: two that a scheduler wakes on the same one it leaves
+/// there for longer than a slice takes.
+fn places(threads: usize) -> Vec<CpuSet> {
+    let Ok(allowed) = sched_getaffinity(None) else { return Vec::new() };
+    let all = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu));
+    let one = |cpu| {
+        let mut one = CpuSet::new();
+        one.set(cpu);
+        one
+    };
+    let places: Vec<CpuSet> = all.map(one).collect();
+    if threads <= places.len() { places } else { Vec::new() }
 }
