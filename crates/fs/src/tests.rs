@@ -14,6 +14,7 @@ mod house;
 mod model;
 mod reference;
 mod repair;
+mod returning;
 mod space;
 mod stopped;
 mod superpages;
@@ -29,6 +30,8 @@ pub(crate) enum Bug {
     WordBeforeData,
     /// A size covers bytes before these are durable (FW1).
     SizeBeforeData,
+    /// What is written over is acknowledged before it is durable (FW2).
+    ReturnBeforeFence,
     /// What lies behind the end is not made zeros before the end moves over it (FT1).
     UndefinedGap,
     /// An inode without a name has no orphan word (FO1).

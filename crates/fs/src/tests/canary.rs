@@ -23,6 +23,7 @@ fn canary_planted_bugs_are_found() {
         (Bug::WordBeforeData, "write the first bytes", Model::MAPPED),
         (Bug::SizeBeforeData, "append", Model::MAPPED),
         (Bug::SizeBeforeData, "append directly", Model::MAPPED),
+        (Bug::ReturnBeforeFence, "overwrite directly", Model::MAPPED),
         // FW4: what waits for a flush.
         (Bug::SizeBeforeData, "append", Model::FILE),
         (Bug::UndefinedGap, "grow after a cut", Model::MAPPED),

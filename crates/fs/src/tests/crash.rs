@@ -1,6 +1,7 @@
 //! Every crash of every operation: before it or after it, and nothing between.
 
 use ferrite_crash::{Crash, LyingMemory, Model, Options, Points, Report, explore};
+use ferrite_medium::Memory;
 use ferrite_pool::layout::CHUNK;
 
 use std::sync::atomic::Ordering;
@@ -105,17 +106,34 @@ fn lent(fs: &FileSystem) {
     fs.take_ahead(at(fs, "a"), 70_000, 8).expect("room");
 }
 
-/// Appends as a client does.
-fn append_directly(fs: &FileSystem, at_byte: Option<u64>, len: usize) {
+/// A client that may append to `a`, until somebody [`leave`]s.
+fn client<'a>(fs: &'a FileSystem, end: &'a KnownEnd) -> Hands<'a, dyn Memory + 'a> {
     let (ino, slot, serial) = (at(fs, "a"), 0, 7);
     fs.space.board.pretend_lit();
     fs.locks.write(ino).appenders.push(Appender { ino, slot, serial });
     fs.space.board.lease(slot).store(State::new(serial, Access::Append).0, Ordering::SeqCst);
     let (memory, board, foreign) = (fs.memory(), &*fs.space.board, ferrite_medium::Foreign::register());
-    let end = &KnownEnd::new();
-    let hands = Hands { memory, board, foreign, ino, slot, serial, number: 1, end };
-    assert!(matches!(hands.append(0, at_byte, &vec![9; len], || 3_000_000_000), Tried::Done(_)));
-    fs.locks.write(ino).appenders.clear();
+    Hands { memory, board, foreign, ino, slot, serial, number: 1, end }
+}
+
+fn leave(fs: &FileSystem) {
+    fs.locks.write(at(fs, "a")).appenders.clear();
+}
+
+fn append_directly(fs: &FileSystem, at_byte: Option<u64>, len: usize) {
+    let end = KnownEnd::new();
+    let appended = client(fs, &end).append(0, at_byte, &vec![9; len], || 3_000_000_000);
+    assert!(matches!(appended, Tried::Done(_)));
+    leave(fs);
+}
+
+/// Writes over what is there, at a time that the file says already; then again where that is known.
+fn write_directly(fs: &FileSystem) {
+    let (end, mtime) = (KnownEnd::new(), fs.getattr(at(fs, "a")).expect("it is there").mtime);
+    let client = client(fs, &end);
+    assert_eq!(client.write(0, 100, &[9; 3000], || mtime.0), Tried::Done(()));
+    client.write_together(0, 2000, &[9; 700], || mtime.0).expect("it was seen");
+    leave(fs);
 }
 
 fn appended_directly(fs: &FileSystem) {
@@ -202,7 +220,8 @@ static WRITES: [Case; 6] = [
 ];
 
 /// What clients do by themselves.
-static DIRECT: [Case; 3] = [
+static DIRECT: [Case; 4] = [
+    mixed("overwrite directly", lent, write_directly),
     mixed("append directly", lent, |fs| append_directly(fs, None, 64)),
     mixed("append pages directly", lent, |fs| append_directly(fs, None, 20_000)),
     mixed("write over the end directly", lent, |fs| append_directly(fs, Some(4000), 9000)),
@@ -221,7 +240,10 @@ pub(super) fn explore_case(case: &Case, model: Model, data: Option<DataMode>, mi
     memory.forget_trace();
     let before = tree(&fs).expect("it reads");
     (case.run)(&fs);
-    fs.flush().expect("nothing fails");
+    // Where nothing waits for it, what returned is durable.
+    if fs.waits() {
+        fs.flush().expect("nothing fails");
+    }
     memory.mark(1);
     let after = tree(&fs).expect("it reads");
     // A record is whole or not there, so few images tell; of bytes in place any may be missing.
@@ -321,7 +343,7 @@ fn fw_every_crash_of_a_write_shows_only_what_was_written() {
 }
 
 #[test]
-fn fg7_every_crash_of_a_direct_append_shows_only_what_was_written() {
+fn fw2_fg7_every_crash_of_a_direct_write_shows_only_what_was_written() {
     for case in &DIRECT {
         println!("{}", case.name);
         explore_case(case, Model::MAPPED, None, true).assert_clean();
