@@ -11,6 +11,8 @@
 //! thread's next [`fence`].
 #![allow(unsafe_code)]
 
+use std::ops::Range;
+
 use crate::cpu::{Cpu, LineFlush};
 
 #[cfg(not(target_arch = "x86_64"))]
@@ -41,13 +43,20 @@ pub const LINE_BYTES: usize = 64;
 /// Bytes from which on it matters how a load is made.
 const LONG_BYTES_MIN: usize = 1024;
 
+/// What of a long load is asked for before it begins: what lies in front of it is on its way soon enough, and behind it the
+/// processor knows by itself what is next.
+const ASKED: Range<usize> = 1024..4096;
+
 /// Copies `len` bytes out of a memory into a buffer.
 ///
 /// # Safety
 /// As [`plain`].
 #[inline(always)]
-pub unsafe fn load(cpu: Cpu, dst: *mut u8, src: *const u8, len: usize) {
+pub unsafe fn load(cpu: &Cpu, dst: *mut u8, src: *const u8, len: usize) {
     let is_alike = (dst as usize ^ src as usize).is_multiple_of(LINE_BYTES);
+    if len > ASKED.start && cpu.has_second_queue {
+        ask_for_rest(src, len);
+    }
     // SAFETY: the caller's promise; the processor has the instructions.
     unsafe {
         if len < LONG_BYTES_MIN {
@@ -65,15 +74,27 @@ pub unsafe fn load(cpu: Cpu, dst: *mut u8, src: *const u8, len: usize) {
 /// # Safety
 /// As [`plain`]; there is a line to copy.
 #[inline(never)]
-unsafe fn load_unlike(cpu: Cpu, dst: *mut u8, src: *const u8, len: usize) {
+unsafe fn load_unlike(cpu: &Cpu, dst: *mut u8, src: *const u8, len: usize) {
     // SAFETY: the caller's promise; the processor has the instructions.
     unsafe { arch::copy_vectors(cpu.stream_width, dst, src, len) };
+}
+
+/// Asks for what a load of `len` bytes comes to last, and that first: of so many hints a processor drops some, which are
+/// best those that the load itself is about to ask for. (4 KiB from random places take 0.85 of the time on Zen 4, as many in
+/// order 0.97; reads in sequence and of what is cached take as long as without, or 8 ns longer.)
+#[inline(always)]
+fn ask_for_rest(src: *const u8, len: usize) {
+    let mut at = len.min(ASKED.end);
+    while at > ASKED.start {
+        at -= LINE_BYTES;
+        arch::ask_for::<{ arch::SECOND }>(src.wrapping_add(at));
+    }
 }
 
 /// Asks for the line at `at`, and so for where its page lies. A hint, which never faults.
 #[inline(always)]
 pub fn ask_for_line(at: *const u8) {
-    arch::ask_for(at);
+    arch::ask_for::<{ arch::FIRST }>(at);
 }
 
 /// Copies `len` bytes by the C library's routine: cached, nothing flushed.
@@ -266,7 +287,7 @@ mod tests {
             let shift = from.as_ptr().align_offset(LINE_BYTES) + at;
             let place = into.as_ptr().align_offset(LINE_BYTES) + LINE_BYTES + to;
             // SAFETY: both lie within their vectors of 8192 bytes: 5000, and four lines, are less.
-            unsafe { load(Cpu::get(), into.as_mut_ptr().add(place), from.as_ptr().add(shift), len) };
+            unsafe { load(&Cpu::get(), into.as_mut_ptr().add(place), from.as_ptr().add(shift), len) };
             assert_eq!(into[place..place + len], from[shift..shift + len], "{len} bytes from {at} to {to}");
             let beside = into[..place].iter().chain(&into[place + len..]);
             assert!(beside.into_iter().all(|byte| *byte == 0xff), "{len} bytes from {at} to {to}");

@@ -38,13 +38,21 @@ pub struct Cpu {
     /// A non-temporal store takes the line out of the caches where it was in one. Intel says so (SDM volume 1, 10.4.6.2).
     /// AMD leaves it to the implementation, and its family 26 was seen to keep the line and to store into it.
     pub streams_past_caches: bool,
+    /// Lines that are asked for into the second level of the cache come beside those that the first waits for. Seen on AMD's
+    /// family 25.
+    pub has_second_queue: bool,
     has_clwb: bool,
     has_clflushopt: bool,
 }
 
-/// "GenuineIntel", as CPUID's leaf 0 spells it in EBX, EDX and ECX.
+/// Makers, as CPUID's leaf 0 spells them in EBX, EDX and ECX.
 #[cfg(target_arch = "x86_64")]
-const INTEL: [u32; 3] = [u32::from_le_bytes(*b"Genu"), u32::from_le_bytes(*b"ineI"), u32::from_le_bytes(*b"ntel")];
+mod makers {
+    pub const INTEL: [u32; 3] =
+        [u32::from_le_bytes(*b"Genu"), u32::from_le_bytes(*b"ineI"), u32::from_le_bytes(*b"ntel")];
+    pub const AMD: [u32; 3] =
+        [u32::from_le_bytes(*b"Auth"), u32::from_le_bytes(*b"enti"), u32::from_le_bytes(*b"cAMD")];
+}
 
 static CPU: LazyLock<Cpu> = LazyLock::new(Cpu::detect);
 
@@ -72,7 +80,15 @@ impl Cpu {
             (false, true) => LineFlush::Clflushopt,
             (false, false) => LineFlush::Clflush,
         };
-        Self { line_flush, stream_width, has_fast_strings: false, streams_past_caches: false, has_clwb, has_clflushopt }
+        Self {
+            line_flush,
+            stream_width,
+            has_fast_strings: false,
+            streams_past_caches: false,
+            has_second_queue: false,
+            has_clwb,
+            has_clflushopt,
+        }
     }
 
     /// CPUID leaf 0 is the maker. Leaf 7: EBX bit 23 is clflushopt, bit 24 is clwb; EDX bit 4 is FSRM (Intel SDM volume 2,
@@ -89,8 +105,13 @@ impl Cpu {
         };
         let found = Self::from_bits(leaf.ebx & (1 << 24) != 0, leaf.ebx & (1 << 23) != 0, stream_width);
         let maker = std::arch::x86_64::__cpuid(0);
-        let streams_past_caches = [maker.ebx, maker.edx, maker.ecx] == INTEL;
-        Self { has_fast_strings: leaf.edx & (1 << 4) != 0, streams_past_caches, ..found }
+        let maker = [maker.ebx, maker.edx, maker.ecx];
+        Self {
+            has_fast_strings: leaf.edx & (1 << 4) != 0,
+            streams_past_caches: maker == makers::INTEL,
+            has_second_queue: maker == makers::AMD,
+            ..found
+        }
     }
 
     #[cfg(not(target_arch = "x86_64"))]

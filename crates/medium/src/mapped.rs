@@ -162,7 +162,7 @@ impl Mapped {
     fn load_through_window(&self, span: Span, into: &mut [u8]) {
         let window = self.shield.open(&self.area, span, Right::Read);
         // SAFETY: the caller checked that the span lies within the mapping, which the window opens; the slice is its own.
-        unsafe { copy::load(self.cpu, into.as_mut_ptr(), window.ptr(), into.len()) };
+        unsafe { copy::load(&self.cpu, into.as_mut_ptr(), window.ptr(), into.len()) };
     }
 }
 
@@ -187,7 +187,7 @@ impl Memory for Mapped {
         if self.open_loads.allowed() {
             let from = self.area.base().wrapping_add(at as usize);
             // SAFETY: checked above to lie within the mapping, which this thread may read; the slice is the caller's.
-            return unsafe { copy::load(self.cpu, into.as_mut_ptr(), from, into.len()) };
+            return unsafe { copy::load(&self.cpu, into.as_mut_ptr(), from, into.len()) };
         }
         self.load_through_window(span, into);
     }

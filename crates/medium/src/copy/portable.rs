@@ -44,7 +44,10 @@ pub unsafe fn copy_vectors(_: StreamWidth, dst: *mut u8, src: *const u8, len: us
 /// None needed: it does nothing.
 pub unsafe fn flush(_: *const u8, _: usize, _: LineFlush) {}
 
-pub fn ask_for(_: *const u8) {}
+pub const FIRST: i32 = 1;
+pub const SECOND: i32 = 2;
+
+pub fn ask_for<const LEVEL: i32>(_: *const u8) {}
 
 pub fn fence() {
     atomic::fence(Ordering::SeqCst);

@@ -1,6 +1,7 @@
 //! A copy that knows the CRC-32 of what it copied: the bytes are folded while the next ones are on their way from
 //! memory, so that the checksum costs a random read little, where reading them again would keep the next copy from
-//! starting. The vectors are busy meanwhile, so the processor is told early which lines come next.
+//! starting. The vectors are busy meanwhile, so the processor is told early which lines come next: of who reads much, or
+//! in sequence, those ahead, and behind the end; else, as for every load, those that it comes to last.
 //!
 //! CRC-32 as zlib and Ethernet have it, by carry-less multiplication (Gopal et al., "Fast CRC Computation for Generic
 //! Polynomials Using PCLMULQDQ Instruction", Intel 2009): what was folded so far is moved by D bits onto what follows
@@ -9,6 +10,10 @@
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
+use std::cell::Cell;
+
+use super::{ASKED, ask_for_rest};
+use crate::cpu::Cpu;
 
 /// The polynomial without its highest term.
 const POLYNOMIAL: u32 = 0x04C1_1DB7;
@@ -16,6 +21,11 @@ const POLYNOMIAL: u32 = 0x04C1_1DB7;
 const STEP_BYTES: usize = 256;
 /// How far ahead lines are asked for. The last ones lie behind what is copied: who reads in sequence wants them next.
 const AHEAD_BYTES: usize = 1 << 10;
+
+thread_local! {
+    /// Where this thread's last copy ended.
+    static END: Cell<*const u8> = const { Cell::new(std::ptr::null()) };
+}
 
 /// x^`power` mod P, as the folded bits lie: mirrored, and shifted by one.
 const fn fold_constant(power: u32) -> i64 {
@@ -73,24 +83,30 @@ pub unsafe fn copy_and_sum(dst: *mut u8, src: *const u8, len: usize) -> Option<u
     if !able || len == 0 || !len.is_multiple_of(STEP_BYTES) {
         return None;
     }
+    let follows = END.replace(src.wrapping_add(len)) == src;
+    let in_order = follows || len > ASKED.end || !Cpu::get().has_second_queue;
     // SAFETY: the caller's promise; the features are there.
-    Some(!unsafe { fold(dst, src, len) })
+    Some(!unsafe { fold(dst, src, len, in_order) })
 }
 
-/// Copies and folds; the remainder.
+/// Copies and folds; the remainder. Lines are asked for `in_order`, or from the end.
 ///
 /// # Safety
 /// As [`copy_and_sum`]; `len` is some whole steps, and the processor has the features.
 #[target_feature(enable = "avx512f,vpclmulqdq,pclmulqdq,sse4.1")]
-unsafe fn fold(dst: *mut u8, src: *const u8, len: usize) -> u32 {
+unsafe fn fold(dst: *mut u8, src: *const u8, len: usize, in_order: bool) -> u32 {
     let by_step = both(BY_STEP);
-    for at in (0..AHEAD_BYTES).step_by(64) {
-        ask_for(src.wrapping_add(at));
+    if in_order {
+        (0..AHEAD_BYTES).step_by(64).for_each(|at| ask_for(src.wrapping_add(at)));
+    } else {
+        ask_for_rest(src, len);
     }
     let mut folded = [_mm512_setzero_si512(); 4];
     for at in (0..len).step_by(STEP_BYTES) {
         for (i, folded) in folded.iter_mut().enumerate() {
-            ask_for(src.wrapping_add(at + AHEAD_BYTES + 64 * i));
+            if in_order {
+                ask_for(src.wrapping_add(at + AHEAD_BYTES + 64 * i));
+            }
             // SAFETY: within `len`; neither needs to be aligned.
             let bytes = unsafe {
                 let bytes = _mm512_loadu_si512(src.add(at + 64 * i).cast());

@@ -156,11 +156,16 @@ pub unsafe fn flush(first: *const u8, count: usize, by: LineFlush) {
     }
 }
 
-/// Has the line at `at` brought into the cache.
+/// The first level of the cache.
+pub const FIRST: i32 = _MM_HINT_T0;
+/// The second, to which more lines can be on their way than to the first.
+pub const SECOND: i32 = _MM_HINT_T1;
+
+/// Has the line at `at` brought into a level of the cache.
 #[inline(always)]
-pub fn ask_for(at: *const u8) {
+pub fn ask_for<const LEVEL: i32>(at: *const u8) {
     // SAFETY: every x86-64 has the instruction, and it never faults, whatever the address.
-    unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) };
+    unsafe { _mm_prefetch::<LEVEL>(at.cast()) };
 }
 
 /// `sfence`: orders flushes and non-temporal stores, and drains this processor's write-combining buffers.
