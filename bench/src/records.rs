@@ -2,7 +2,6 @@
 //! kernel's, or a file system in process.
 
 use std::path::PathBuf;
-use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -17,6 +16,8 @@ mod crew;
 mod kernel;
 mod library;
 mod mixture;
+
+use crew::Start;
 
 pub use bare::BareFolder;
 pub use kernel::KernelFolder;
@@ -234,7 +235,7 @@ struct Part {
 
 impl Job {
     fn run<F: Folder>(&self, folder: &F) -> Result<f64> {
-        let ready = Barrier::new(self.threads as usize);
+        let ready = Start::default();
         let parts = crew::together(self.threads, |thread| self.work(folder, thread, &ready))?;
         let records: u64 = parts.iter().map(|part| part.records).sum();
         if self.told == Told::Misses {
@@ -246,7 +247,7 @@ impl Job {
     }
 
     /// One thread's share. A failure before the others wait for it would leave them waiting, so it is told after.
-    fn work<F: Folder>(&self, folder: &F, thread: u64, ready: &Barrier) -> Result<Part> {
+    fn work<F: Folder>(&self, folder: &F, thread: u64, ready: &Start) -> Result<Part> {
         let fresh = format!("{FRESH}-{thread}");
         let mut buffer = Buffer::new(self.record_bytes as usize);
         let places = self.places(thread);
@@ -255,7 +256,7 @@ impl Job {
             self.do_all(&file, warm, &mut buffer)?;
             Ok(file)
         });
-        ready.wait();
+        ready.wait_for(self.threads);
         let file = opened?;
         let part = match self.told {
             Told::Rate => self.time(&file, places, &mut buffer)?,

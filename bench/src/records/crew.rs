@@ -4,6 +4,8 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 
 use rayon_core::{ThreadPool, ThreadPoolBuilder};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -22,6 +24,21 @@ pub fn together<T: Send>(threads: u64, work: impl Fn(u64) -> Result<T> + Sync) -
     }
     let crew = crew_of(threads)?;
     crew.broadcast(|member| work(member.index() as u64)).into_iter().collect()
+}
+
+/// Where threads wait for each other, awake: one that has to be woken begins later than the others, by as long as a hundred
+/// records take.
+#[derive(Default)]
+pub struct Start(AtomicU64);
+
+impl Start {
+    /// Waits until so many threads do.
+    pub fn wait_for(&self, threads: u64) {
+        self.0.fetch_add(1, Ordering::AcqRel);
+        while self.0.load(Ordering::Acquire) < threads {
+            thread::yield_now();
+        }
+    }
 }
 
 fn crew_of(threads: u64) -> Result<Rc<ThreadPool>> {
