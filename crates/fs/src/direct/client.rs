@@ -239,7 +239,7 @@ impl Session {
         self.ask::<Option<bool>>(&request).ok().map(drop)
     }
 
-    /// Gives the lease on `ino` back: the owner has it soon, or when somebody else asks for what it excludes.
+    /// Gives the lease on `ino` back. It is over for this process; the owner reads of it some time later.
     pub(super) fn give_back(&self, ino: Ino) {
         if !self.is_over() {
             let request = Request::DirectReturn { name: self.name.clone(), session: self.id, ino: ino.0 };

@@ -130,7 +130,7 @@ impl Client {
     }
 
     /// Asks the owner for `request`, whose answer is short, and does not wait for what becomes of it, which nobody is told.
-    /// It is done before what is asked for next.
+    /// It is done before what is asked for next, if the connection stands so long: dropping this cancels it.
     pub fn post(&mut self, request: Value) -> Result<()> {
         self.whole(|client| {
             client.hear_owed(OWED_MAX - 1)?;
