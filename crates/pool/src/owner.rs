@@ -28,7 +28,7 @@
 //! - O3. Only the same user or root is served, and a client speaks only to the same user, root, or the file's user.
 //! - O4. No client, whatever it sends, omits to send or omits to read, delays another client or stops the owner: each
 //!   has its own thread, a bounded frame, a bounded time for a frame once begun, and a bounded number of connections.
-//! - O5. A call is answered once, or its connection ends; calls on one connection are answered in order, waited for or not.
+//! - O5. A call is answered once, or its connection ends; calls on one connection are answered in order.
 //! - O6. Either all file descriptors sent with a frame arrive with it, or the call fails and none stays open.
 //! - O7. Who is at the other end does not change: its process is known by a descriptor, not by a number that may be
 //!   reused, and when it has ended its end is closed, whoever else has that.

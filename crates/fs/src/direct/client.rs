@@ -177,13 +177,6 @@ impl Session {
         ask(&mut self.client.lock(), request).map(|(answer, _)| answer)
     }
 
-    /// Asks the owner, and does not wait: it is done before what is asked for next.
-    fn post(&self, request: &Request) -> Result<()> {
-        let Some(_turn) = Turn::take() else { return Err(failed("this thread is asking already")) };
-        let request = serde_json::to_value(request).map_err(failed)?;
-        self.client.lock().post(request).map_err(failed)
-    }
-
     /// Whether the owner is gone or the session was taken back: its leases say nothing from then on.
     #[inline]
     pub fn is_over(&self) -> bool {
@@ -239,12 +232,12 @@ impl Session {
         self.ask::<Option<bool>>(&request).ok().map(drop)
     }
 
-    /// Gives the lease on `ino` back. It is over for this process; the owner reads of it some time later.
+    /// Gives the lease on `ino` back.
     pub(super) fn give_back(&self, ino: Ino) {
         if !self.is_over() {
             let request = Request::DirectReturn { name: self.name.clone(), session: self.id, ino: ino.0 };
             // Where it fails the owner takes it back with the connection.
-            let _ = self.post(&request);
+            let _ = self.ask::<Option<bool>>(&request);
         }
     }
 }

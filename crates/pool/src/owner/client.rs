@@ -19,8 +19,6 @@ use super::{Error, Holder, PidFd, Result, socket};
 
 /// How long an owner may take to say hello, and to go on with a frame it has begun.
 const FRAME_TIME: Duration = Duration::from_secs(10);
-/// Answers that may be left unread: far fewer than a socket has room for.
-const OWED_MAX: u32 = 8;
 
 /// A connection to the process that owns a pool. Calls are made one after another; dropping it during one cancels it.
 #[derive(Debug)]
@@ -31,8 +29,6 @@ pub struct Client {
     silence: Patience,
     /// Set when a call ended in the middle, so that what comes next would belong to it.
     broken: bool,
-    /// Answers that nobody waits for and that were not read yet.
-    owed: u32,
 }
 
 impl Client {
@@ -93,7 +89,7 @@ impl Client {
             None => return Err(Error::Died),
         }
         channel.send(&Message::hello(), &[], patience).map_err(died)?;
-        Ok(Self { channel, owner_pid, silence: Patience::forever(), broken: false, owed: 0 })
+        Ok(Self { channel, owner_pid, silence: Patience::forever(), broken: false })
     }
 
     /// The owner's process.
@@ -122,52 +118,26 @@ impl Client {
         if fds.len() > FDS_MAX {
             return Err(Error::Failed(format!("more than {FDS_MAX} descriptors on one call")));
         }
-        self.whole(|client| {
-            client.channel.send(&Message::Call { request, fds: fds.len() }, fds, client.silence).map_err(died)?;
-            client.hear_owed(0)?;
-            client.hear(on_progress)
-        })
-    }
-
-    /// Asks the owner for `request`, whose answer is short, and does not wait for what becomes of it, which nobody is told.
-    /// It is done before what is asked for next, if the connection stands so long: dropping this cancels it.
-    pub fn post(&mut self, request: Value) -> Result<()> {
-        self.whole(|client| {
-            client.hear_owed(OWED_MAX - 1)?;
-            client.channel.send(&Message::Call { request, fds: 0 }, &[], client.silence).map_err(died)?;
-            client.owed += 1;
-            Ok(())
-        })
-    }
-
-    /// `work`, which nobody cancels in the middle.
-    fn whole<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         if self.broken {
             return Err(Error::Died);
         }
         self.broken = true;
         let _whole = Whole::begin();
-        let done = work(self);
-        self.broken = !matches!(done, Ok(_) | Err(Error::Failed(_) | Error::Lost { .. }));
+        let answer = self.exchange(&Message::Call { request, fds: fds.len() }, fds, on_progress);
+        self.broken = !matches!(answer, Ok(_) | Err(Error::Failed(_) | Error::Lost { .. }));
         if self.broken {
             self.channel.shut();
         }
-        done
+        answer
     }
 
-    /// Reads answers that nobody waits for, until no more than `most` are left.
-    fn hear_owed(&mut self, most: u32) -> Result<()> {
-        while self.owed > most {
-            match self.hear(&mut |_| true) {
-                Ok(_) | Err(Error::Failed(_) | Error::Lost { .. }) => self.owed -= 1,
-                Err(why) => return Err(why),
-            }
-        }
-        Ok(())
-    }
-
-    /// The next answer.
-    fn hear(&mut self, on_progress: &mut dyn FnMut(Progress) -> bool) -> Result<(Value, Vec<OwnedFd>)> {
+    fn exchange(
+        &mut self,
+        call: &Message,
+        fds: &[BorrowedFd<'_>],
+        on_progress: &mut dyn FnMut(Progress) -> bool,
+    ) -> Result<(Value, Vec<OwnedFd>)> {
+        self.channel.send(call, fds, self.silence).map_err(died)?;
         loop {
             let Frame { message, fds } =
                 self.channel.receive(self.silence, Patience::of(FRAME_TIME))?.ok_or(Error::Died)?;

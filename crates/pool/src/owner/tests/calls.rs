@@ -18,24 +18,6 @@ fn o5_calls_on_one_connection_are_answered_in_order() {
     }
 }
 
-/// O5: nobody is told what became of what was posted, and no answer to it is taken for another's.
-#[test]
-fn o5_what_is_posted_is_done_before_what_is_asked_for_next() {
-    let served = Served::new();
-    let mut client = served.client();
-    for n in 0..50 {
-        for posted in 0..n {
-            let request = if posted % 3 == 0 { json!("none") } else { json!({"do": "count", "n": posted}) };
-            client.post(request).expect("posted");
-        }
-        assert_eq!(ask(&mut client, json!({"do": "echo", "n": n})).expect("echo")["n"], n);
-    }
-    client.post(json!({"do": "wait"})).expect("posted");
-    assert_eq!(served.hears(), Seen::Waiting);
-    drop(client);
-    assert_eq!(served.hears(), Seen::Cancelled);
-}
-
 #[test]
 fn o7_the_owner_knows_who_calls() {
     let served = Served::new();
