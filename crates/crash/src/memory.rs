@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use ferrite_medium::{Error, Memory, Result, Scheme, Span, Survival};
+use ferrite_medium::{Error, Fletcher, Memory, Result, Scheme, Span, Survival};
 
 use crate::event::{Action, Trace, Way};
 use crate::interleave;
@@ -184,6 +184,16 @@ impl Memory for LyingMemory {
             state.visible.write(part.at, bytes);
             state.record(Action::Store(part, how.into()), bytes);
         });
+    }
+
+    fn store_summed(&self, at: u64, from: &[u8]) -> Option<Fletcher> {
+        if !(at as usize | from.len()).is_multiple_of(Fletcher::LINE_BYTES) {
+            return None;
+        }
+        self.store(at, from, Scheme::Nt);
+        let mut sum = Fletcher::default();
+        sum.add(from);
+        Some(sum)
     }
 
     fn zero(&self, span: Span, how: Scheme) {

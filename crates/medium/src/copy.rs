@@ -22,6 +22,8 @@ mod arch;
 #[path = "copy/x86.rs"]
 mod arch;
 
+pub use arch::stream_summed;
+
 #[cfg(target_arch = "x86_64")]
 mod summed;
 #[cfg(target_arch = "x86_64")]
@@ -263,6 +265,7 @@ unsafe fn store_within_line(cpu: Cpu, dst: *mut u8, src: *const u8, len: usize) 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Fletcher, StreamWidth};
 
     /// M1: the lines that are flushed are those with a byte of the store in them, and no other.
     #[test]
@@ -291,6 +294,27 @@ mod tests {
             assert_eq!(into[place..place + len], from[shift..shift + len], "{len} bytes from {at} to {to}");
             let beside = into[..place].iter().chain(&into[place + len..]);
             assert!(beside.into_iter().all(|byte| *byte == 0xff), "{len} bytes from {at} to {to}");
+        }
+    }
+
+    /// What is summed is what was stored, at every width that this processor has.
+    #[test]
+    fn the_sum_of_a_stream_is_that_of_its_bytes() {
+        let from: Vec<u8> = (0..4097_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+        let mut into = vec![0; 4096 + LINE_BYTES];
+        let place = into.as_ptr().align_offset(LINE_BYTES);
+        let widest = Cpu::get().stream_width;
+        let widths = [StreamWidth::Avx512, StreamWidth::Avx2, StreamWidth::Sse2];
+        for (width, len) in
+            widths.into_iter().skip_while(|width| *width != widest).zip([4096, 64, 192].into_iter().cycle())
+        {
+            into.fill(0);
+            // SAFETY: `into` has 4096 bytes behind `place`, and `from` behind its first.
+            let sum = unsafe { stream_summed(width, into.as_mut_ptr().add(place), from.as_ptr().add(1), len) };
+            fence();
+            let mut expected = Fletcher::default();
+            expected.add(&from[1..=len]);
+            assert_eq!((sum, &into[place..place + len]), (expected, &from[1..=len]), "{len} bytes by {width:?}");
         }
     }
 

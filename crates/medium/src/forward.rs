@@ -48,6 +48,12 @@ macro_rules! forward_memory {
             $inner.store(at, from, how)
         }
     };
+    (@store_summed $self:ident $inner:expr) => {
+        #[inline]
+        fn store_summed(&$self, at: u64, from: &[u8]) -> Option<$crate::Fletcher> {
+            $inner.store_summed(at, from)
+        }
+    };
     (@zero $self:ident $inner:expr) => {
         #[inline]
         fn zero(&$self, span: $crate::Span, how: $crate::Scheme) {

@@ -13,7 +13,7 @@ use crate::cpu::Cpu;
 use crate::fault::Entry;
 use crate::guard::{OpenLoads, Right, Shield, Window};
 use crate::settling::Settling;
-use crate::{Error, Guard, Lent, Memory, Result, Scheme, Shared, Span, Survival, copy};
+use crate::{Error, Fletcher, Guard, Lent, Memory, Result, Scheme, Shared, Span, Survival, copy};
 
 mod backing;
 mod huge;
@@ -227,6 +227,23 @@ impl Memory for Mapped {
         }
         drop(window);
         self.track(span, how);
+    }
+
+    #[inline]
+    fn store_summed(&self, at: u64, from: &[u8]) -> Option<Fletcher> {
+        let span = Span::new(at, from.len() as u64);
+        self.check(span, self.writable);
+        if !(at as usize | from.len()).is_multiple_of(copy::LINE_BYTES) {
+            return None;
+        }
+        let window = self.shield.open(&self.area, span, Right::Write);
+        // SAFETY: checked above to be lines within the mapping, which starts with a page and which the window opens; the slice
+        // is the caller's own.
+        unsafe {
+            let sum = copy::stream_summed(self.cpu.stream_width, window.ptr(), from.as_ptr(), from.len());
+            self.flush_stream(&window, from.len());
+            Some(sum)
+        }
     }
 
     fn zero(&self, span: Span, how: Scheme) {

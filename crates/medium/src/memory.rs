@@ -15,7 +15,7 @@
 
 use std::os::fd::OwnedFd;
 
-use crate::{Error, Lent, Result, Scheme, Span};
+use crate::{Error, Fletcher, Lent, Result, Scheme, Span};
 
 /// What a memory lives through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +73,13 @@ pub trait Memory: Send + Sync {
 
     /// Copies bytes in by `how`. Durable when rule M1 says.
     fn store(&self, at: u64, from: &[u8], how: Scheme);
+
+    /// Copies bytes in as by [`Scheme::Nt`]; the sum of what was stored, where place and length are whole lines and it can be
+    /// had on the way. Where not, nothing is stored.
+    fn store_summed(&self, at: u64, from: &[u8]) -> Option<Fletcher> {
+        let _ = (at, from);
+        None
+    }
 
     /// Fills with zeros by `how`.
     fn zero(&self, span: Span, how: Scheme);

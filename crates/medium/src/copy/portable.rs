@@ -3,6 +3,7 @@
 
 use std::sync::atomic::{self, Ordering};
 
+use crate::Fletcher;
 use crate::cpu::{LineFlush, StreamWidth};
 
 /// # Safety
@@ -10,6 +11,22 @@ use crate::cpu::{LineFlush, StreamWidth};
 pub unsafe fn stream_lines(_: StreamWidth, dst: *mut u8, src: *const u8, len: usize) {
     // SAFETY: the caller's promise.
     unsafe { super::plain(dst, src, len) };
+}
+
+/// # Safety
+/// As [`super::plain`]; there are whole lines.
+pub unsafe fn stream_summed(_: StreamWidth, dst: *mut u8, src: *const u8, len: usize) -> Fletcher {
+    let mut sum = Fletcher::default();
+    for at in (0..len).step_by(Fletcher::LINE_BYTES) {
+        let mut line = [0; Fletcher::LINE_BYTES];
+        // SAFETY: line after line within the `len` bytes of the caller's promise.
+        unsafe {
+            super::plain(line.as_mut_ptr(), src.add(at), line.len());
+            super::plain(dst.add(at), line.as_ptr(), line.len());
+        }
+        sum.add(&line);
+    }
+    sum
 }
 
 /// # Safety

@@ -2,12 +2,14 @@
 
 use std::arch::asm;
 use std::arch::x86_64::*;
+use std::mem::transmute;
 
+use crate::Fletcher;
 use crate::cpu::{LineFlush, StreamWidth};
 
-/// Makes a pair of routines that move whole lines by one vector width.
+/// Makes routines that move whole lines by one vector width.
 macro_rules! stream_by {
-    ($feature:literal, $copy:ident, $fill:ident, $vector:ty, $load:ident, $store:ident, $zero:ident) => {
+    ($feature:literal, $copy:ident, $sum:ident, $fill:ident, $vector:ty, $load:ident, $store:ident, $add:ident, $zero:ident) => {
         /// # Safety
         /// `dst` is 64-byte aligned, `len` is a multiple of 64, both are valid for it, and the processor has the feature.
         #[target_feature(enable = $feature)]
@@ -29,6 +31,29 @@ macro_rules! stream_by {
         /// # Safety
         /// As the copy.
         #[target_feature(enable = $feature)]
+        unsafe fn $sum(dst: *mut u8, src: *const u8, len: usize) -> Fletcher {
+            const LANES: usize = 64 / size_of::<$vector>();
+            let (mut to, mut from) = (dst.cast::<$vector>(), src.cast::<$vector>());
+            let (mut first, mut second) = ([$zero(); LANES], [$zero(); LANES]);
+            // SAFETY: as in the copy; and vectors of words are words.
+            unsafe {
+                for _ in 0..len / 64 {
+                    let line: [$vector; LANES] = std::array::from_fn(|i| $load(from.add(i).cast()));
+                    for (i, lane) in line.into_iter().enumerate() {
+                        $store(to.add(i).cast(), lane);
+                        first[i] = $add(first[i], lane);
+                        second[i] = $add(second[i], first[i]);
+                    }
+                    (to, from) = (to.add(LANES), from.add(LANES));
+                }
+                let words = |vectors| transmute::<[$vector; LANES], [u64; 8]>(vectors);
+                Fletcher::of(words(first), words(second))
+            }
+        }
+
+        /// # Safety
+        /// As the copy.
+        #[target_feature(enable = $feature)]
         unsafe fn $fill(dst: *mut u8, len: usize) {
             let mut to = dst.cast::<$vector>();
             for _ in 0..len / size_of::<$vector>() {
@@ -42,12 +67,42 @@ macro_rules! stream_by {
     };
 }
 
-stream_by!("avx512f", copy_512, fill_512, __m512i, _mm512_loadu_si512, _mm512_stream_si512, _mm512_setzero_si512);
-stream_by!("avx2", copy_256, fill_256, __m256i, _mm256_loadu_si256, _mm256_stream_si256, _mm256_setzero_si256);
-stream_by!("sse2", copy_128, fill_128, __m128i, _mm_loadu_si128, _mm_stream_si128, _mm_setzero_si128);
+stream_by!(
+    "avx512f",
+    copy_512,
+    sum_512,
+    fill_512,
+    __m512i,
+    _mm512_loadu_si512,
+    _mm512_stream_si512,
+    _mm512_add_epi64,
+    _mm512_setzero_si512
+);
+stream_by!(
+    "avx2",
+    copy_256,
+    sum_256,
+    fill_256,
+    __m256i,
+    _mm256_loadu_si256,
+    _mm256_stream_si256,
+    _mm256_add_epi64,
+    _mm256_setzero_si256
+);
+stream_by!(
+    "sse2",
+    copy_128,
+    sum_128,
+    fill_128,
+    __m128i,
+    _mm_loadu_si128,
+    _mm_stream_si128,
+    _mm_add_epi64,
+    _mm_setzero_si128
+);
 
 /// # Safety
-/// `dst` is 64-byte aligned, `len` is a multiple of 64, both are valid for it.
+/// As [`stream_summed`].
 #[inline]
 pub unsafe fn stream_lines(width: StreamWidth, dst: *mut u8, src: *const u8, len: usize) {
     // SAFETY: the caller's promise; the width was detected on this processor.
@@ -56,6 +111,22 @@ pub unsafe fn stream_lines(width: StreamWidth, dst: *mut u8, src: *const u8, len
             StreamWidth::Avx512 => copy_512(dst, src, len),
             StreamWidth::Avx2 => copy_256(dst, src, len),
             StreamWidth::Sse2 => copy_128(dst, src, len),
+        }
+    }
+}
+
+/// Copies `len` bytes past the caches, and says what it stored.
+///
+/// # Safety
+/// `dst` is 64-byte aligned, `len` is a multiple of 64, both are valid for it; the processor has the width.
+#[inline]
+pub unsafe fn stream_summed(width: StreamWidth, dst: *mut u8, src: *const u8, len: usize) -> Fletcher {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match width {
+            StreamWidth::Avx512 => sum_512(dst, src, len),
+            StreamWidth::Avx2 => sum_256(dst, src, len),
+            StreamWidth::Sse2 => sum_128(dst, src, len),
         }
     }
 }
