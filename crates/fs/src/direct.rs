@@ -27,7 +27,8 @@
 //!   are gone, and ends before one is made.
 //! - FG7. The end of a file is one's at a time: a client's that may append, for one append, or the owner's, for as long as
 //!   it holds the file's lock. One that was stopped at the end loses it: whatever it does later is in vain, and so is a size
-//!   that it stored and does not vouch for; it finds out. A size is stored when the bytes before it are durable.
+//!   that it stored and does not vouch for; it finds out. A size is stored when the bytes before it are durable,
+//!   or with a proof of them (`proof`).
 
 pub(crate) mod abroad;
 mod ahead;

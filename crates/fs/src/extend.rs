@@ -47,19 +47,20 @@ impl FileSystem {
     /// Stores `from` there, unless what was found of `ino` has changed since; whether it did (FW1, FW2).
     pub(crate) fn extend(&self, lock: &Writing<'_>, ino: Ino, behind: &Behind, from: &[u8]) -> Result<bool> {
         let Behind { version, seen, at, place } = behind;
-        let end = End::of(self.memory(), seen.at, None);
+        let Some(end) = End::of(self.memory(), seen.at, None) else { return Ok(false) };
         // Clients append without the lock, and without a version.
         let is_same = lock.follows(*version) && self.viewer(ino, *version).is_as_seen(seen);
-        if !is_same || end.is_cut || self.is_haunted(lock, ino) {
+        let is_over = *at < seen.size && end.rests_on_bytes();
+        if !is_same || end.is_cut || is_over || self.is_haunted(lock, ino) {
             return Ok(false);
         }
         let (size, now) = (at + from.len() as u64, self.now());
         self.memory().store(*place, from, Scheme::Nt);
         self.settle_data()?;
-        end.store(self.memory(), size, (now, seen.atime), Scheme::Flush);
+        end.store(self.memory(), end.proof_of_size(size), (now, seen.atime), Scheme::Flush);
         self.settle()?;
         self.note_growth(ino, seen.size..size);
-        self.viewer(ino, lock.version_after()).keep(*at, seen.grown(end.word(size), now));
+        self.viewer(ino, lock.version_after()).keep(*at, seen.grown(end.word(size), 0, now));
         Ok(true)
     }
 }

@@ -17,6 +17,7 @@ use crate::layout::MapPages;
 use crate::locks::Locks;
 use crate::migrate::Candidates;
 use crate::orphans::Orphans;
+use crate::proof::Index;
 use crate::shape::Shape;
 use crate::space::{ChunkKind, Space};
 use crate::{Attr, DataMode, Error, FsOptions, Ino, Kind, Result, Statfs};
@@ -55,6 +56,7 @@ impl FileSystem {
         let tag = pool.tag(name)?;
         let shape = Shape::read(&tag)?;
         let tag = shape.fit_map(&pool, tag)?;
+        let tag = if options.read_only { tag } else { shape.renew(&pool, tag)? };
         let memory = pool.memory_handle();
         let map = MapPages::new(Stream::new(&tag.extents, Role::MAP).runs(Span::new(0, u64::MAX)));
         let bases = bases(&*memory, &map, &tag.extents);
@@ -157,14 +159,22 @@ impl FileSystem {
 
     /// The inode, in use or not; `None` where there is none of that number.
     pub(crate) fn load_any(&self, ino: Ino) -> Option<Inode> {
-        self.space.inode_place(ino.0).map(|at| Inode::load(&*self.memory, ino, at))
+        self.space.inode_place(ino.0).map(|at| self.load_at(ino, at))
+    }
+
+    #[inline]
+    fn load_at(&self, ino: Ino, at: u64) -> Inode {
+        let place = |page| self.space.place(page);
+        Inode::load(&*self.memory, ino, at, |inode, proof| {
+            Index { memory: self.memory(), place, at, height: inode.head.height.into() }.holds(proof)
+        })
     }
 
     /// The inode, which is in use.
     #[inline]
     pub(crate) fn load(&self, ino: Ino) -> Result<Inode> {
         let at = self.space.inode_place(ino.0).ok_or(Error::Stale)?;
-        let inode = Inode::load(&*self.memory, ino, at);
+        let inode = self.load_at(ino, at);
         if inode.is_free() { Err(Error::Stale) } else { Ok(inode) }
     }
 

@@ -15,10 +15,15 @@ use crate::fs::FileSystem;
 use crate::hints::{self, Piece};
 use crate::inode::{ATIME, DIRECT, DIRECT_SIZE_AT, MTIME, ROOTS_AT, SIZE, SIZE_AT, SIZE_BITS};
 use crate::layout::{NODE_WORDS, ROOTS};
+use crate::proof::{Index, Proofs};
 use crate::word::{Named, Word};
 
 /// Words of a [`Sight`].
 pub(crate) const SIGHT_WORDS: usize = 6;
+
+/// How often what is stored directly is looked at, while an append is under way: that stores a page at most, and what others
+/// see of it first is not said.
+const LOOKS: u32 = 64;
 
 /// Words of an inode's head, up to its times.
 const HEAD_WORDS: usize = (ATIME / 8 + 1) as usize;
@@ -31,6 +36,8 @@ pub(crate) struct Sight {
     /// The word of the size that is stored directly, whether that counts or not.
     direct_size: u64,
     pub size: u64,
+    /// Of how many bytes is what proves the size, if it is proved by any (FP3).
+    proved: u64,
     pub mtime: i64,
     pub atime: i64,
     block: Block,
@@ -71,6 +78,18 @@ pub(crate) enum Found {
     Hole(u64),
 }
 
+/// What is stored directly in an inode.
+struct Direct {
+    /// It holds in the place of what the head says.
+    counts: bool,
+    /// The word of the size.
+    word: u64,
+    /// Of how many bytes is what proves it.
+    proved: u64,
+    /// Of change and of access.
+    times: [u64; 2],
+}
+
 /// Which file of which board, and the version of its lock: what is seen counts while that is the same.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Viewer<'a, M: ?Sized> {
@@ -82,22 +101,30 @@ pub(crate) struct Viewer<'a, M: ?Sized> {
 
 impl Sight {
     /// Nothing.
-    pub const NONE: Self = Self { at: 0, direct_size: 0, size: 0, mtime: 0, atime: 0, block: Block(HOLE) };
+    pub const NONE: Self = Self { at: 0, direct_size: 0, size: 0, proved: 0, mtime: 0, atime: 0, block: Block(HOLE) };
 
     /// All of it, to be kept.
     pub fn words(&self) -> [u64; SIGHT_WORDS] {
-        [self.at, self.direct_size, self.size, self.mtime as u64, self.atime as u64, self.block.0]
+        let size = self.size | self.proved << SIZE_BITS;
+        [self.at, self.direct_size, size, self.mtime as u64, self.atime as u64, self.block.0]
     }
 
     /// What was kept.
     #[inline(always)]
     pub fn of([at, direct_size, size, mtime, atime, block]: [u64; SIGHT_WORDS]) -> Self {
-        Self { at, direct_size, size, mtime: mtime as i64, atime: atime as i64, block: Block(block) }
+        let (size, proved) = (size & SIZE, size >> SIZE_BITS);
+        Self { at, direct_size, size, proved, mtime: mtime as i64, atime: atime as i64, block: Block(block) }
     }
 
-    /// What it is when an append has stored the size whose word is `direct_size`.
-    pub fn grown(self, direct_size: u64, now: i64) -> Self {
-        Self { direct_size, size: direct_size & SIZE, mtime: now, ..self }
+    /// What it is when an append has stored the size whose word is `direct_size`, proved by so many bytes.
+    pub fn grown(self, direct_size: u64, proved: u64, now: i64) -> Self {
+        Self { direct_size, size: direct_size & SIZE, proved, mtime: now, ..self }
+    }
+
+    /// Bytes that may be stored over: those before the ones that the size rests on (FP3).
+    #[inline(always)]
+    pub fn settled(&self) -> u64 {
+        self.size - self.proved
     }
 
     /// Where byte `at`, which is in the 2 MiB that were looked at, lies in a superpage.
@@ -173,19 +200,33 @@ impl<M: Memory + ?Sized> Viewer<'_, M> {
         if head[0] as u16 & KIND_MASK != 0o100000 {
             return None;
         }
-        let mut direct = [0; 4];
-        self.memory.load_words(at + DIRECT, &mut direct);
-        let (size, direct_size) = (head[(SIZE_AT / 8) as usize], direct[3]);
-        let is_direct = size >> SIZE_BITS == direct_size >> SIZE_BITS;
-        let (size, [mtime, atime]) = match is_direct {
-            true => (direct_size, [direct[0], direct[2]]),
-            false => (size, [MTIME, ATIME].map(|time| head[(time / 8) as usize])),
+        let (size, height) = (head[(SIZE_AT / 8) as usize], (head[0] >> 16) as u32 & 0xff);
+        let direct = (0..LOOKS).find_map(|_| self.direct(at, size, height))?;
+        let (size, proved, [mtime, atime]) = match direct.counts {
+            true => (direct.word, direct.proved, direct.times),
+            false => (size, 0, [MTIME, ATIME].map(|time| head[(time / 8) as usize])),
         };
-        let block = self.block(at, (head[0] >> 16) as u32 & 0xff, piece.block)?;
-        let (mtime, atime) = (mtime as i64, atime as i64);
-        let sight = Sight { at, direct_size, size: size & SIZE, mtime, atime, block };
+        let block = self.block(at, height, piece.block)?;
+        let (mtime, atime, direct_size) = (mtime as i64, atime as i64, direct.word);
+        let sight = Sight { at, direct_size, size: size & SIZE, proved, mtime, atime, block };
         hints::keep(piece, self.version, sight);
         Some(sight)
+    }
+
+    /// What is stored directly in an inode whose head has the size `head_size`; none while an append is under way, nor of
+    /// what a crash left of one (FP4).
+    fn direct(&self, at: u64, head_size: u64, height: u32) -> Option<Direct> {
+        let mut words = [0; 8];
+        self.memory.load_words(at + DIRECT, &mut words);
+        let [mtime, _, atime, word, proofs @ ..] = words;
+        let epoch = (word >> SIZE_BITS) as u16;
+        let counts = head_size >> SIZE_BITS == u64::from(epoch);
+        let of = |proved| Some(Direct { counts, word, proved, times: [mtime, atime] });
+        let proof = if counts { Proofs::of_words(proofs).whole(epoch).greatest() } else { None };
+        let Some(proof) = proof else { return of(0) };
+        let index = Index { memory: self.memory, place: |page| self.board.place(page), at, height };
+        let is_there = proof.size() == word & SIZE && proof.bytes() <= proof.size();
+        if is_there && (proof.bytes() == 0 || index.holds(proof)) { of(proof.bytes()) } else { None }
     }
 
     /// Where block `block` of the file is, by its index.

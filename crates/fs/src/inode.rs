@@ -5,20 +5,22 @@
 //!         24 mtime i64   32 ctime i64   40 atime i64   48 generation u32   52 orphan u32   56 pages u64
 //! roots   64 word[8]: the index of a file, the names of a directory, or a short symbolic link
 //! rest    128 btime i64   136 parent u64   144 rdev u64   152 xattrs u64   160 reserved [32]
-//! direct  192 mtime i64   200 ctime i64   208 atime i64   216 size u64   224 reserved [32]
+//! direct  192 mtime i64   200 ctime i64   208 atime i64   216 size u64   224 two proofs of a size (`proof`)
 //! ```
 //!
 //! A mode of 0 says that the inode is free. A size is 48 bits and an epoch of 16: the words of `direct` hold, in place
-//! of those of `head`, exactly while both sizes have the same epoch.
+//! of those of `head`, exactly while both sizes have the same epoch; which size they have, the proofs say.
 //!
 //! - FI1. Everything but `direct` is written by transactions alone, `direct` by single stores alone: a replay of an old
 //!   record cannot undo an append (lane L6).
 //! - FI2. A transaction that writes `head` takes over what `direct` says and starts an epoch that is not `direct`'s.
-//! - FI3. A new epoch is stored behind its times, by a store of its own: a line keeps the order of its stores, so an epoch
-//!   that is there has its times (on a file, where nothing orders two stores but a barrier, a crash amid the first fsync
+//! - FI3. A new epoch is stored behind its times and proofs, by a store of its own: a line keeps the order of its stores, so
+//!   an epoch that is there has its times (on a file, where nothing orders two stores but a barrier, a crash amid the first fsync
 //!   of an epoch may leave earlier times). Within an epoch each word is right by itself, and one store has them all.
 //! - FI4. A free inode keeps its generation; the next file in it has the next one. A chunk of free inodes may be used for
 //!   something else, so the first generation of an inode is told by the clock.
+
+mod end;
 
 use std::mem::offset_of;
 use std::ops::{Deref, DerefMut};
@@ -28,9 +30,12 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 use crate::attr::KIND_MASK;
 use crate::layout::{INODE, ROOTS};
+use crate::proof::{Proof, Proofs};
 use crate::word::Word;
 use crate::{Attr, Ino, Kind, Time};
 use ferrite_pool::layout::PAGE;
+
+pub(crate) use end::{End, Known};
 
 /// The first line.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -73,7 +78,7 @@ pub struct Direct {
     pub ctime: i64,
     pub atime: i64,
     pub size: u64,
-    pub reserved: [u64; 4],
+    pub proofs: Proofs,
 }
 
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -115,6 +120,8 @@ pub struct Inode {
     /// The epoch of `head`, and that of `direct`.
     epoch: u16,
     direct_epoch: u16,
+    /// What `direct` says is not all of one append (FP4).
+    is_torn: bool,
     /// The size that a crash leaves, where that of `head` waits for an fsync: what transactions write meanwhile.
     durable_size: Option<u64>,
 }
@@ -135,10 +142,11 @@ impl DerefMut for Inode {
 }
 
 impl Inode {
-    /// The inode at `at`, as it stands.
+    /// The inode at `at`, as it stands; with the size of the greatest proof that `holds`, if there is one (FP1).
     #[inline]
-    pub fn load(memory: &dyn Memory, ino: Ino, at: u64) -> Self {
-        let mut inode = Self { media: Media::new_zeroed(), ino, at, epoch: 0, direct_epoch: 0, durable_size: None };
+    pub fn load(memory: &dyn Memory, ino: Ino, at: u64, holds: impl Fn(&Self, Proof) -> bool) -> Self {
+        let media = Media::new_zeroed();
+        let mut inode = Self { media, ino, at, epoch: 0, direct_epoch: 0, is_torn: false, durable_size: None };
         memory.load(at, inode.media.as_mut_bytes());
         let Media { head, direct, .. } = &mut inode.media;
         (inode.epoch, inode.direct_epoch) = ((head.size >> SIZE_BITS) as u16, (direct.size >> SIZE_BITS) as u16);
@@ -146,8 +154,31 @@ impl Inode {
         if inode.epoch == inode.direct_epoch {
             (head.size, head.mtime, head.ctime) = (direct.size & SIZE, direct.mtime, direct.ctime);
             head.atime = direct.atime;
+            direct.proofs = direct.proofs.whole(inode.epoch);
+            inode.prove(holds);
         }
         inode
+    }
+
+    fn prove(&mut self, holds: impl Fn(&Self, Proof) -> bool) {
+        let Some(greatest) = self.direct.proofs.greatest() else { return };
+        let found = self.direct.proofs.in_turn().find(|proof| proof.bytes() == 0 || holds(self, *proof));
+        self.is_torn = found != Some(greatest) || greatest.size() != self.head.size;
+        // Where the bytes of none are there, they were changed by who may not: nobody vouches for them.
+        let least = || self.direct.proofs.in_turn().map(|proof| proof.size().saturating_sub(proof.bytes())).min();
+        self.head.size = found.map(Proof::size).or_else(least).unwrap_or(0);
+    }
+
+    /// What `direct` says is not all of one append (FP4).
+    pub fn is_torn(&self) -> bool {
+        self.is_torn && self.epoch == self.direct_epoch
+    }
+
+    /// Its size rests on bytes of its own (FP3), or on what a crash left (FP4): before anything else is stored, a
+    /// transaction is to write its head.
+    pub fn is_unsettled(&self) -> bool {
+        let rests = || self.direct.proofs.greatest().is_some_and(|proof| proof.bytes() > 0);
+        self.epoch == self.direct_epoch && (self.is_torn || rests())
     }
 
     /// What it was before it is made anew: free, with the next generation and its epochs. The first one follows the
@@ -256,13 +287,16 @@ impl Inode {
         self.at + 64 + index * 8
     }
 
-    /// Stores size and times directly (FI1, FI3); durable when the caller has settled.
+    /// Stores size and times directly (FI1, FI3); durable when the caller has settled. What the size covers is durable.
     pub fn store_direct(&mut self, memory: &dyn Memory) {
         let Head { mtime, ctime, atime, size, .. } = self.head;
-        let size = size | u64::from(self.epoch) << SIZE_BITS;
-        let direct = Direct { mtime, ctime, atime, size, reserved: [0; 4] };
-        direct.store(memory, self.at, self.direct_epoch == self.epoch, Scheme::Flush);
-        self.direct_epoch = self.epoch;
+        let (epoch, is_of_this_epoch) = (self.epoch, self.direct_epoch == self.epoch);
+        let before = if is_of_this_epoch { self.direct.proofs } else { Proofs::NONE };
+        let proofs = before.with(Proof::of_size(epoch, size));
+        let size = size | u64::from(epoch) << SIZE_BITS;
+        self.direct = Direct { mtime, ctime, atime, size, proofs };
+        self.direct.store(memory, self.at, is_of_this_epoch, Scheme::Flush);
+        self.direct_epoch = epoch;
     }
 
     /// What `stat` tells of it.
@@ -296,48 +330,10 @@ impl Direct {
         if is_of_this_epoch {
             return memory.store(at, self.as_bytes(), how);
         }
-        let (times, size) = self.as_bytes()[..offset_of!(Self, reserved)].split_at(offset_of!(Self, size));
-        memory.store(at, times, Scheme::Flush);
-        memory.store(at + times.len() as u64, size, Scheme::Flush);
-    }
-}
-
-/// What an append must know of an inode, and how it stores a size (FI3).
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct End {
-    at: u64,
-    epoch: u64,
-    pub size: u64,
-    /// `direct` is of this epoch already.
-    is_direct: bool,
-    /// Pages behind its end are still to be freed.
-    pub is_cut: bool,
-}
-
-impl End {
-    /// That of the inode at `at`. Who knows the size that is stored directly, and counts, need not wait for it.
-    #[inline]
-    pub fn of<M: Memory + ?Sized>(memory: &M, at: u64, known: Option<u64>) -> Self {
-        let links = memory.load_word(at) >> 32;
-        let orphan = memory.load_word(at + GENERATION) >> 32;
-        let size = memory.load_word(at + SIZE_AT);
-        let epoch = size & !SIZE;
-        let direct = known.map_or_else(|| memory.load_word(at + DIRECT_SIZE_AT), |known| known | epoch);
-        let is_direct = direct & !SIZE == epoch;
-        let size = if is_direct { direct } else { size } & SIZE;
-        Self { at, epoch, size, is_direct, is_cut: orphan != 0 && links > 0 }
-    }
-
-    /// What is stored of `size`.
-    pub fn word(&self, size: u64) -> u64 {
-        size | self.epoch
-    }
-
-    /// Stores a size and the times of change and of access, as `how` has it; durable when the caller has fenced.
-    #[inline]
-    pub fn store<M: Memory + ?Sized>(&self, memory: &M, size: u64, (now, atime): (i64, i64), how: Scheme) {
-        let direct = Direct { mtime: now, ctime: now, atime, size: self.word(size), reserved: [0; 4] };
-        direct.store(memory, self.at, self.is_direct, how);
+        let (times, proofs) = (offset_of!(Self, size), offset_of!(Self, proofs));
+        for part in [0..times, proofs..size_of::<Self>(), times..proofs] {
+            memory.store(at + part.start as u64, &self.as_bytes()[part], Scheme::Flush);
+        }
     }
 }
 

@@ -36,6 +36,7 @@ mod migrate;
 mod names;
 mod options;
 mod orphans;
+mod proof;
 mod read;
 mod remove;
 mod rename;

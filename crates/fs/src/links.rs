@@ -16,8 +16,15 @@ impl FileSystem {
     /// Once for each [`FileSystem::release`].
     pub fn hold(&self, ino: Ino) -> Result<()> {
         let mut stripe = self.locks.write(ino);
-        self.load(ino)?;
+        let mut inode = self.load(ino)?;
         stripe.holds.entry(ino.0).or_default().count += 1;
+        // What a crash left of an append would be looked at with each read.
+        if inode.is_unsettled()
+            && self.refuse_if_read_only().is_ok()
+            && let Some(_pass) = self.gate.try_pass()
+        {
+            let _ = self.settle_end(&mut inode);
+        }
         Ok(())
     }
 

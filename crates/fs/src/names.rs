@@ -16,6 +16,7 @@
 //! - FN3. The size of a directory is the number of its entries, changed with them.
 
 use ferrite_medium::Span;
+use ferrite_medium::fletcher::{FACTORS, fold};
 use ferrite_pool::layout::PAGE;
 
 use crate::change::{Change, FREED_PAGES_MAX};
@@ -312,13 +313,8 @@ impl FileSystem {
     }
 }
 
-/// The hash of a name: 55 bits, not 0. Multiplication to 128 bits, its halves folded together, for each 8 bytes.
+/// The hash of a name: 55 bits, not 0. A fold for each 8 bytes.
 pub(crate) fn hash(seed: u64, name: &[u8]) -> u64 {
-    const FACTORS: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xd6e8_feb8_6659_fd93];
-    let fold = |one: u64, other: u64| {
-        let product = u128::from(one) * u128::from(other);
-        product as u64 ^ (product >> 64) as u64
-    };
     let mut state = seed ^ fold(name.len() as u64 ^ FACTORS[0], FACTORS[1]);
     for part in name.chunks(8) {
         let mut word = [0; 8];

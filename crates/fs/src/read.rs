@@ -87,7 +87,11 @@ impl FileSystem {
     fn note_access(&self, stripe: &Stripe, inode: &mut Inode) {
         // Others store the same line then, or it is to be stored by none.
         let is_others = stripe.has_appender(inode.ino) || self.is_haunted(stripe, inode.ino);
-        if is_others || self.refuse_if_read_only().is_err() || stripe.waiting.contains_key(&inode.ino.0) {
+        if is_others
+            || inode.is_torn()
+            || self.refuse_if_read_only().is_err()
+            || stripe.waiting.contains_key(&inode.ino.0)
+        {
             return;
         }
         if let Some(_pass) = self.gate.try_pass() {

@@ -16,11 +16,13 @@ use crate::layout::{INODE, MapPages, map_bytes};
 use crate::space::ChunkKind;
 use crate::{FsSpec, Ino, Kind, Result};
 
-const VERSION: u32 = 1;
+/// In version 1 no size has a proof: who does not know them would believe a size that a crash left (FP1).
+const VERSION: u32 = 2;
 
 /// What the tag of a file system notes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shape {
+    version: u32,
     pub hash_seed: u64,
     pub super_threshold_bytes: Option<u64>,
 }
@@ -33,16 +35,33 @@ impl Shape {
             return Err(ferrite_pool::Error::WrongKind { name, found, wanted }.into());
         }
         let word = |at: usize| u64::from_le_bytes(tag.attributes[at..at + 8].try_into().expect("eight bytes"));
-        if word(0) != u64::from(VERSION) || tag.attributes[24..].iter().any(|byte| *byte != 0) {
+        if !(1..=u64::from(VERSION)).contains(&word(0)) || tag.attributes[24..].iter().any(|byte| *byte != 0) {
             let text = format!("the file system {:?} was made by a newer ferrite: use that", tag.name);
             return Err(ferrite_pool::Error::Limit(text).into());
         }
-        Ok(Self { hash_seed: word(8), super_threshold_bytes: Some(word(16)).filter(|bytes| *bytes > 0) })
+        let super_threshold_bytes = Some(word(16)).filter(|bytes| *bytes > 0);
+        Ok(Self { version: word(0) as u32, hash_seed: word(8), super_threshold_bytes })
+    }
+
+    /// That of a new file system.
+    pub fn new(hash_seed: u64, super_threshold_bytes: Option<u64>) -> Self {
+        Self { version: VERSION, hash_seed, super_threshold_bytes }
+    }
+
+    /// `tag`, of this shape, as it is before this program writes to what it names: no program that does not know this version
+    /// will then.
+    pub fn renew(&self, pool: &Pool, tag: Arc<Tag>) -> Result<Arc<Tag>> {
+        if self.version == VERSION {
+            return Ok(tag);
+        }
+        let attributes = Self::new(self.hash_seed, self.super_threshold_bytes).attributes();
+        let change = TagChange { size: tag.size, attributes, add: &[], keep: &tag.extents };
+        Ok(pool.change_tag(&tag, &change, |_| Ok(()))?)
     }
 
     pub fn attributes(&self) -> [u8; 64] {
         let mut attributes = [0; 64];
-        attributes[..4].copy_from_slice(&VERSION.to_le_bytes());
+        attributes[..4].copy_from_slice(&self.version.to_le_bytes());
         attributes[8..16].copy_from_slice(&self.hash_seed.to_le_bytes());
         attributes[16..24].copy_from_slice(&self.super_threshold_bytes.unwrap_or(0).to_le_bytes());
         attributes
@@ -72,7 +91,7 @@ impl FileSystem {
     /// Makes a file system called `name` with an empty root directory. Durable on return, or not made.
     pub fn create(pool: &Pool, name: &str, spec: &FsSpec) -> Result<()> {
         let threshold = spec.super_threshold_bytes.map(|bytes| bytes.max(1));
-        let shape = Shape { hash_seed: spec.hash_seed, super_threshold_bytes: threshold };
+        let shape = Shape::new(spec.hash_seed, threshold);
         let needs = [
             Need { role: Role::MAP, zone: Zone::Normal, bytes: map_bytes(pool.memory().size() / CHUNK) },
             Need { role: Role::DATA, zone: Zone::Super, bytes: CHUNK },
@@ -107,7 +126,7 @@ fn prepare(pool: &Pool, extents: &[Extent], spec: &FsSpec) -> ferrite_pool::Resu
     memory.fence();
     memory.store(map.descriptor(0), &(ChunkKind::Inodes as u64).to_le_bytes(), Scheme::Flush);
     memory.store(map.chunk_word(0), &(base / CHUNK + 1).to_le_bytes(), Scheme::Flush);
-    let mut root = Inode::load(memory, Ino::ROOT, base + Ino::ROOT.0 * INODE).anew(spec.now.0);
+    let mut root = Inode::load(memory, Ino::ROOT, base + Ino::ROOT.0 * INODE, |_, _| false).anew(spec.now.0);
     root.head.mode = Kind::Directory.mode_bits() as u16 | spec.mode & 0o7777;
     (root.head.links, root.head.uid, root.head.gid) = (2, spec.uid, spec.gid);
     root.set_times(spec.now.0);

@@ -12,6 +12,8 @@ mod golden;
 mod hints;
 mod house;
 mod model;
+
+mod proving;
 mod reference;
 mod repair;
 mod returning;
@@ -50,9 +52,13 @@ pub(crate) enum Bug {
     StaleHint,
     /// Where a client's last append ended is the end, whoever had the file since (FG7).
     StaleEnd,
+    /// An append is proved over the greater proof (FP2).
+    OneProof,
+    /// What a size rests on is stored over (FP3), or what a crash left of an append (FP4).
+    UnsettledEnd,
 }
 
-thread_local!(static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) });
+thread_local!(pub(crate) static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) });
 
 pub(crate) fn is_planted(bug: Bug) -> bool {
     PLANTED.get() == Some(bug)

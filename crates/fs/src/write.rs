@@ -1,9 +1,10 @@
 //! Writing: in place where there are pages, and into new ones where there are none.
 //!
 //! - FW1. What a word or a size makes visible is durable before it: new pages before the words that name them, bytes
-//!   behind the end before the size that covers them. So a crash shows no bytes of other files.
-//! - FW2. Over what is there a write costs one copy and one fence; behind the end, where pages were taken ahead, two. Where
-//!   a fence is durable it is durable when it returns.
+//!   behind the end before the size that covers them, but where that has a proof (`proof`). So a crash shows no bytes of
+//!   other files.
+//! - FW2. Over what is there a write costs one copy and one fence; behind the end, where pages were taken ahead, two, and
+//!   by clients one. Where a fence is durable it is durable when it returns.
 //! - FW3. `Atomic`: all of a part is written to new pages, and one record names them in the place of the old ones.
 //! - FW4. Where a fence is not durable, sizes wait in DRAM until an fsync has made the data durable.
 
@@ -91,7 +92,7 @@ impl FileSystem {
         let version = self.locks.version_to_write(ino).filter(|_| self.gate.is_open())?;
         let (file, place) = self.glance((ino, version), at, from.len())?;
         self.memory().expect_store(place);
-        if !self.locks.is_still(ino, version) {
+        if at + from.len() as u64 > file.settled() || !self.locks.is_still(ino, version) {
             return None;
         }
         self.memory().store(place, from, Scheme::Nt);

@@ -10,6 +10,7 @@ use super::Wrong;
 use crate::Ino;
 use crate::inode::Inode;
 use crate::layout::{BITMAP, CHUNK_INODES, INODE, MapPages};
+use crate::proof::Index;
 use crate::shape::Shape;
 use crate::space::ChunkKind;
 
@@ -81,7 +82,14 @@ impl<'a> Media<'a> {
     pub fn inode(&self, ino: Ino) -> Option<Inode> {
         let chunk = self.chunks.get((ino.0 / CHUNK_INODES) as usize)?.as_ref()?;
         let at = chunk.base + ino.0 % CHUNK_INODES * INODE;
-        (chunk.kind == ChunkKind::Inodes && ino.0 != 0).then(|| Inode::load(self.memory, ino, at))
+        let place = |page: u64| {
+            let chunk = self.chunks.get((page / CHUNK_PAGES) as usize)?.as_ref()?;
+            Some(chunk.base + page % CHUNK_PAGES * PAGE)
+        };
+        let holds = |inode: &Inode, proof| {
+            Index { memory: self.memory, place, at, height: inode.head.height.into() }.holds(proof)
+        };
+        (chunk.kind == ChunkKind::Inodes && ino.0 != 0).then(|| Inode::load(self.memory, ino, at, holds))
     }
 
     fn inode_in_use(&self, ino: Ino) -> Option<Inode> {

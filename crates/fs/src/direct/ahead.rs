@@ -145,6 +145,8 @@ impl FileSystem {
                 hold.is_ahead = false;
             }
         }
+        // What fails here is done by whoever stores to the file next.
+        let _ = self.settle_end(&mut inode);
         self.note_growth(ino, 0..inode.size());
     }
 }

@@ -195,7 +195,7 @@ impl<M: Memory + ?Sized> Hands<'_, M> {
         let version = self.board.version_to_write(self.ino)?;
         let (file, place) = self.recall(version, at, from.len())?;
         self.memory.expect_store(place);
-        if !self.lets_write() || !self.is_still(version) {
+        if at + from.len() as u64 > file.settled() || !self.lets_write() || !self.is_still(version) {
             return None;
         }
         #[cfg(test)]
@@ -232,7 +232,7 @@ impl<M: Memory + ?Sized> Hands<'_, M> {
         }
     }
 
-    /// Writes over what is there (FG1, FG2).
+    /// Writes over what is there, but not what the size rests on, which is for who has the end (FG1, FG2, FP3).
     #[inline]
     pub fn write(&self, seat: usize, at: u64, from: &[u8], now: impl Fn() -> i64) -> Tried<()> {
         if !self.may_write_soon() {
@@ -244,7 +244,7 @@ impl<M: Memory + ?Sized> Hands<'_, M> {
         }
         let Some(version) = self.board.version_to_write(self.ino) else { return Tried::Overtaken };
         let file = self.viewer(version).look(at);
-        let is_within = |file: &Sight| at.checked_add(from.len() as u64).is_some_and(|end| end <= file.size);
+        let is_within = |file: &Sight| at.checked_add(from.len() as u64).is_some_and(|end| end <= file.settled());
         let Some(file) = file.filter(is_within) else {
             return if self.is_still(version) { Tried::Refused } else { Tried::Overtaken };
         };

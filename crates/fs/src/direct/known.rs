@@ -7,18 +7,23 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::board::Version;
+use crate::inode::Known;
+use crate::proof::Proofs;
 
-/// See the module.
+/// See the module. On lines of its own: each append stores to it, by one thread beside another one's of another file.
 #[derive(Debug)]
+#[repr(align(128))]
 pub(crate) struct KnownEnd {
     version: AtomicU64,
     size: AtomicU64,
+    proofs: [AtomicU64; 4],
 }
 
 impl KnownEnd {
     /// None is known.
     pub const fn new() -> Self {
-        Self { version: AtomicU64::new(Version::NONE.0), size: AtomicU64::new(u64::MAX) }
+        let (version, size) = (AtomicU64::new(Version::NONE.0), AtomicU64::new(u64::MAX));
+        Self { version, size, proofs: [const { AtomicU64::new(0) }; 4] }
     }
 
     /// Whether it may be at byte `at`.
@@ -27,20 +32,25 @@ impl KnownEnd {
         self.size.load(Ordering::Relaxed) == at
     }
 
-    /// Where it is for who has it, and found `version` since.
+    /// What stands there for who has it, and found `version` since.
     #[inline(always)]
-    pub fn after(&self, version: Version) -> Option<u64> {
+    pub fn after(&self, version: Version) -> Option<Known> {
+        let known = || {
+            let proofs = self.proofs.each_ref().map(|word| word.load(Ordering::Relaxed));
+            Known { size: self.size.load(Ordering::Relaxed), proofs: Proofs::of_words(proofs) }
+        };
         #[cfg(test)]
         if crate::tests::is_planted(crate::tests::Bug::StaleEnd) {
-            return Some(self.size.load(Ordering::Relaxed));
+            return Some(known());
         }
-        if self.version.load(Ordering::Relaxed) == version.0 { Some(self.size.load(Ordering::Relaxed)) } else { None }
+        if self.version.load(Ordering::Relaxed) == version.0 { Some(known()) } else { None }
     }
 
-    /// Who has it since before `version` stored `size`.
+    /// Who has it since before `version` stored that.
     #[inline(always)]
-    pub fn note(&self, version: Version, size: u64) {
+    pub fn note(&self, version: Version, known: Known) {
         self.version.store(version.0, Ordering::Relaxed);
-        self.size.store(size, Ordering::Relaxed);
+        self.size.store(known.size, Ordering::Relaxed);
+        self.proofs.iter().zip(known.proofs.words()).for_each(|(word, now)| word.store(now, Ordering::Relaxed));
     }
 }

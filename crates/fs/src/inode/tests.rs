@@ -12,7 +12,7 @@ fn fresh(model: Model) -> LyingMemory {
     let mut media = Media::new_zeroed();
     (media.head.mode, media.head.links, media.head.size) = (0o100_644, 1, 1 | 5 << SIZE_BITS);
     (media.head.mtime, media.head.ctime, media.head.atime) = (1, 1, 1);
-    media.direct = Direct { mtime: -9, ctime: -9, atime: -9, size: 999 | 4 << SIZE_BITS, reserved: [0; 4] };
+    media.direct = Direct { mtime: -9, ctime: -9, atime: -9, size: 999 | 4 << SIZE_BITS, proofs: Proofs::NONE };
     memory.store(AT, media.as_bytes(), Scheme::Nt);
     memory.persist(Span::new(0, 2 * AT)).expect("it is memory");
     memory.forget_trace();
@@ -20,7 +20,7 @@ fn fresh(model: Model) -> LyingMemory {
 }
 
 fn load(memory: &LyingMemory) -> Inode {
-    Inode::load(memory, Ino(1), AT)
+    Inode::load(memory, Ino(1), AT, |_, _| panic!("no size rests on bytes"))
 }
 
 /// Whether what a crash left of sizes and times is among `sizes` and `times`.
@@ -37,7 +37,10 @@ fn ensure(memory: &LyingMemory, sizes: &[u64], times: &[i64]) -> Result<(), Stri
 fn fi3_a_crash_leaves_no_time_of_another_epoch() {
     for (model, how) in Model::ALL.into_iter().flat_map(|model| [(model, Scheme::Flush), (model, Scheme::Nt)]) {
         let memory = fresh(model);
-        let appended = |size| End::of(&memory, AT, None).store(&memory, size, (SEVEN, SEVEN), how);
+        let appended = |size| {
+            let end = End::of(&memory, AT, None).expect("no append is under way");
+            end.store(&memory, end.proof_of_size(size), (SEVEN, SEVEN), how);
+        };
         appended(20);
         memory.settle().expect("it is memory");
         memory.mark(1);

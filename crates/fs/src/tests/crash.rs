@@ -107,7 +107,7 @@ fn lent(fs: &FileSystem) {
 }
 
 /// A client that may append to `a`, until somebody [`leave`]s.
-fn client<'a>(fs: &'a FileSystem, end: &'a KnownEnd) -> Hands<'a, dyn Memory + 'a> {
+pub(super) fn client<'a>(fs: &'a FileSystem, end: &'a KnownEnd) -> Hands<'a, dyn Memory + 'a> {
     let (ino, slot, serial) = (at(fs, "a"), 0, 7);
     fs.space.board.pretend_lit();
     fs.locks.write(ino).appenders.push(Appender { ino, slot, serial });
@@ -116,7 +116,7 @@ fn client<'a>(fs: &'a FileSystem, end: &'a KnownEnd) -> Hands<'a, dyn Memory + '
     Hands { memory, board, foreign, ino, slot, serial, number: 1, end }
 }
 
-fn leave(fs: &FileSystem) {
+pub(super) fn leave(fs: &FileSystem) {
     fs.locks.write(at(fs, "a")).appenders.clear();
 }
 

@@ -65,7 +65,7 @@ fn an_inode_is_as_documented() {
     );
     rows.push((offset_of!(Media, roots), 64, "roots".into()));
     rows.extend(rows!(offset_of!(Media, rest), "", Rest { btime, parent, rdev, xattrs, reserved }));
-    rows.extend(rows!(DIRECT as usize, "direct_", Direct { mtime, ctime, atime, size, reserved }));
+    rows.extend(rows!(DIRECT as usize, "direct_", Direct { mtime, ctime, atime, size, proofs }));
     assert_eq!(table("### Inode"), rows);
     assert_whole(&rows, size_of::<Media>());
 }
@@ -73,14 +73,14 @@ fn an_inode_is_as_documented() {
 #[test]
 fn the_tables_are_as_documented() {
     let all = tables("## File system");
-    let shape = Shape { hash_seed: 0x0102, super_threshold_bytes: Some(0x0304) };
+    let shape = Shape::new(0x0102, Some(0x0304));
     assert_whole(&all[0], 64);
     let attributes = shape.attributes();
     let field = |index: usize| {
         let (at, len, _) = all[0][index];
         attributes[at..at + len].iter().rev().fold(0_u64, |number, byte| number << 8 | u64::from(*byte))
     };
-    assert_eq!([field(0), field(2), field(3)], [1, 0x0102, 0x0304]);
+    assert_eq!([field(0), field(2), field(3)], [2, 0x0102, 0x0304]);
     assert_whole(&all[1], 4096);
     let map = MapPages::new(std::iter::once(ferrite_medium::Span::new(0, (16 + 2) * 4096)));
     let page = map.chunk_word(0);

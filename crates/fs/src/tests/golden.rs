@@ -1,22 +1,26 @@
-//! A file system of version 1, kept as it was written: what reads it today must read it for ever.
+//! A file system of each version, kept as it was written: what reads it today must read it for ever.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ferrite_crash::{LyingMemory, Model};
+use ferrite_pool::Pool;
 
+use super::crash::{client, leave};
 use super::world::*;
+use crate::direct::hands::Tried;
+use crate::direct::known::KnownEnd;
 use crate::{FileSystem, Ino, Kind, SetXattr};
 
-fn path() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/files-v1.lines")
+fn path(version: u32) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../testdata/files-v{version}.lines"))
 }
 
 /// The lines of 64 bytes that are not zeros, each with its place, and how often it is repeated.
 fn encode(image: &[u8]) -> String {
     let mut text =
-        format!("# A pool with a file system of version 1, {} bytes: its lines that are not zeros.\n", image.len());
+        format!("# A pool with a file system of version 2, {} bytes: its lines that are not zeros.\n", image.len());
     let mut lines = image.chunks(64).enumerate().filter(|(_, line)| line.iter().any(|byte| *byte != 0)).peekable();
     while let Some((number, line)) = lines.next() {
         let mut times = 1;
@@ -48,7 +52,21 @@ fn make() -> Vec<u8> {
     let memory = new_memory(Model::MAPPED, POOL_BYTES);
     let fs = open(&memory, None).unwrap();
     fill(&fs);
+    append_directly(&fs);
     memory.snapshot()
+}
+
+/// A file whose size rests on its last two lines.
+fn append_directly(fs: &FileSystem) {
+    let ino = fs.create_file(Ino::ROOT, b"a", &new(Kind::File)).unwrap().ino;
+    fs.write(ino, 0, &[4; 64]).unwrap();
+    fs.hold(ino).unwrap();
+    fs.take_ahead(ino, 20_000, 8).unwrap();
+    let end = KnownEnd::new();
+    let client = client(fs, &end);
+    assert_eq!(client.append(0, Some(64), &[5; 64], || 3_000_000_000), Tried::Done(64));
+    client.append_together(0, 128, &[6; 128], || 3_000_000_000).unwrap();
+    leave(fs);
 }
 
 fn fill(fs: &FileSystem) {
@@ -77,23 +95,48 @@ fn fill(fs: &FileSystem) {
 
 /// `FERRITE_GOLDEN=write cargo test -p ferrite-fs golden` makes it anew, which only a new format version may ask for.
 #[test]
-fn a_file_system_of_version_1_opens_and_has_all_it_had() {
+fn a_file_system_of_version_2_opens_and_has_all_it_had() {
     if std::env::var("FERRITE_GOLDEN").is_ok_and(|value| value == "write") {
-        std::fs::write(path(), encode(&make())).unwrap();
+        std::fs::write(path(2), encode(&make())).unwrap();
     }
-    let text = std::fs::read_to_string(path()).unwrap_or_else(|error| panic!("{}: {error}", path().display()));
-    let fs = open(&Arc::new(LyingMemory::from_image(&decode(&text), Model::MAPPED)), None).unwrap();
-    assert_sound(&fs);
+    let fs = open(&image(2), None).unwrap();
+    let ino = fs.lookup(Ino::ROOT, b"a").unwrap().ino;
+    assert!(fs.load(ino).unwrap().is_unsettled(), "its size rests on its last lines");
+    assert!(content(&fs, ino).unwrap() == [[4; 64], [5; 64], [6; 64], [6; 64]].concat());
+    assert_has_all(&fs);
+}
+
+/// From then on no program writes to it that does not know version 2.
+#[test]
+fn a_file_system_of_version_1_opens_has_all_it_had_and_becomes_one_of_version_2() {
+    let memory = image(1);
+    assert_eq!(version_of(&memory), 1);
+    assert_has_all(&open(&memory, None).unwrap());
+    assert_eq!(version_of(&memory), 2);
+}
+
+fn image(version: u32) -> Arc<LyingMemory> {
+    let path = path(version);
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    Arc::new(LyingMemory::from_image(&decode(&text), Model::MAPPED))
+}
+
+fn version_of(memory: &Arc<LyingMemory>) -> u8 {
+    Pool::open(memory.clone(), BOOT).unwrap().0.tag(NAME).unwrap().attributes[0]
+}
+
+fn assert_has_all(fs: &FileSystem) {
+    assert_sound(fs);
     assert!(fs.step().unwrap(), "an orphan is to be ended");
-    settle(&fs);
-    assert_sound(&fs);
+    settle(fs);
+    assert_sound(fs);
     let at = |name: &str| fs.lookup(Ino::ROOT, name.as_bytes()).unwrap();
     assert_eq!((at("moved to superpages").size, fs.statfs().super_bytes), (SUPER_THRESHOLD, 2 << 20));
-    assert!(content(&fs, at("moved to superpages").ino).unwrap().iter().all(|byte| *byte == 1));
+    assert!(content(fs, at("moved to superpages").ino).unwrap().iter().all(|byte| *byte == 1));
     let mut far = [0; 20];
     assert_eq!(fs.read(at("sparse").ino, (3 << 40) - 2, &mut far).unwrap(), 10);
     assert_eq!(far[..10], *b"\0\0far away");
-    assert_eq!(content(&fs, at("small").ino).unwrap(), b"appended twice");
+    assert_eq!(content(fs, at("small").ino).unwrap(), b"appended twice");
     assert_eq!((fs.xattr(at("small").ino, b"user.note").unwrap(), at("small").links), (b"kept".to_vec(), 2));
     assert_eq!(fs.readlink(at("short link").ino).unwrap(), b"small");
     assert_eq!(fs.readlink(at("long link").ino).unwrap(), [b'l'; 200]);

@@ -16,6 +16,7 @@ use crate::glance::{Found, Sight, Viewer};
 use crate::hints::{self, Piece};
 use crate::inode::End;
 use crate::layout::FILE_BYTES_MAX;
+use crate::proof::Proof;
 
 /// At work at the end of a file; nobody else is until this is dropped.
 struct AtEnd<'a> {
@@ -74,7 +75,8 @@ impl<M: Memory + ?Sized> Hands<'_, M> {
         self.memory.fence();
     }
 
-    /// Writes from byte `at` on, or from the end, to behind the end; where it went (FG7). Durable on return.
+    /// Writes from byte `at` on, or from the end, to behind the end, or over what the size rests on; where it went (FG7).
+    /// Durable on return.
     #[inline]
     pub fn append(&self, seat: usize, at: Option<u64>, from: &[u8], now: impl Fn() -> i64) -> Tried<u64> {
         if !self.may_append_soon() || !self.may_write_soon() {
@@ -88,10 +90,10 @@ impl<M: Memory + ?Sized> Hands<'_, M> {
         }
         let Some(version) = self.board.version_to_write(self.ino) else { return Tried::Overtaken };
         let (place, known) = (self.board.inode_place(self.ino.0), self.end.after(version));
-        let Some(inode) = place.map(|place| End::of(self.memory, place, known)) else { return Tried::Refused };
+        let Some(inode) = place.and_then(|place| End::of(self.memory, place, known)) else { return Tried::Refused };
         // Where an append goes is known only now.
         let at = at.unwrap_or(inode.size);
-        let Some(file) = self.look_at_end(version, at, known) else { return Tried::Refused };
+        let Some(file) = self.look_at_end(version, at, known.is_some()) else { return Tried::Refused };
         let end = at.saturating_add(from.len() as u64);
         if at > inode.size || end > FILE_BYTES_MAX {
             return Tried::Refused;
@@ -99,13 +101,26 @@ impl<M: Memory + ?Sized> Hands<'_, M> {
         if inode.is_cut {
             return Tried::NoPages;
         }
+        let inode = if at < inode.size { self.rest_on_none(&inode, (now(), file.atime)) } else { inode };
         match self.copy_in(version, &file, at, from) {
             Tried::Done(()) => {}
             Tried::NoPages => return Tried::NoPages,
             _ => return Tried::Refused,
         }
-        let seen = (self.viewer(version), file);
-        if self.show(end_is_ours, seen, &inode, at..end, now) { Tried::Done(at) } else { Tried::Refused }
+        let now = now();
+        self.settle_data();
+        let (seen, proof) = ((self.viewer(version), file), inode.proof_of_size(inode.size.max(end)));
+        if self.show(end_is_ours, seen, (&inode, proof), at..end, now) { Tried::Done(at) } else { Tried::Refused }
+    }
+
+    /// Lets the size, which bytes were stored behind, rest on no bytes (FP3); durable on return.
+    fn rest_on_none(&self, inode: &End, times: (i64, i64)) -> End {
+        if !inode.rests_on_bytes() {
+            return *inode;
+        }
+        let known = inode.store(self.memory, inode.proof_of_size(inode.size), times, Scheme::Nt);
+        self.memory.fence();
+        inode.after(known)
     }
 
     /// The usual case of it, where this client's last append ended: nothing is said of others.
@@ -114,11 +129,12 @@ impl<M: Memory + ?Sized> Hands<'_, M> {
         let _pin = self.foreign.pin(self.board.pin(seat))?;
         let end_is_ours = self.take_end()?;
         let version = self.board.version_to_write(self.ino)?;
-        if !self.lets_write() || self.end.after(version)? != at {
+        let known = self.end.after(version)?;
+        if !self.lets_write() || known.size != at {
             return None;
         }
         let mut file = hints::find(Piece { board: self.board.id, ino: self.ino, block: at / CHUNK }, version)?;
-        let inode = End::of(self.memory, file.at, Some(at));
+        let inode = End::of(self.memory, file.at, Some(known))?;
         let end = at.checked_add(from.len() as u64)?;
         let Found::At(place, together) = self.find(version, &mut file, at)? else { return None };
         self.memory.expect_store(place);
@@ -127,30 +143,46 @@ impl<M: Memory + ?Sized> Hands<'_, M> {
         }
         #[cfg(test)]
         crate::direct::pause_if_told(Point::Store);
-        self.memory.store(place, from, Scheme::Nt);
-        if self.show(end_is_ours, (self.viewer(version), file), &inode, at..end, now) { Some(()) } else { None }
+        let (proof, now) = self.store_proved(&inode, (place, end), from, now);
+        if self.show(end_is_ours, (self.viewer(version), file), (&inode, proof), at..end, now) {
+            Some(())
+        } else {
+            None
+        }
     }
 
-    /// Makes `bytes` that were stored durable, then a size that covers them; whether they count.
+    /// Stores `from` at the end, which lies there; what proves the new end, as the bytes are durable (FW1), or will be when that
+    /// is (FP2); and when that was, asked while they are on their way, for which a fence waits.
+    #[inline(always)]
+    fn store_proved(&self, inode: &End, (place, end): (u64, u64), from: &[u8], now: impl Fn() -> i64) -> (Proof, i64) {
+        if from.len() <= Proof::BYTES_MAX
+            && let Some(sum) = self.memory.store_summed(place, from)
+        {
+            return (inode.proof(end, from.len() as u16, sum.finish()), now());
+        }
+        self.memory.store(place, from, Scheme::Nt);
+        let now = now();
+        self.settle_data();
+        (inode.proof_of_size(end), now)
+    }
+
+    /// Makes `bytes` that were stored durable with the size that `proof` proves, which covers them; whether they count.
     #[inline(always)]
     fn show(
         &self,
         end_is_ours: AtEnd<'_>,
         (viewer, file): (Viewer<'_, M>, Sight),
-        inode: &End,
+        (inode, proof): (&End, Proof),
         bytes: Range<u64>,
-        now: impl Fn() -> i64,
+        now: i64,
     ) -> bool {
-        // Asked while they are on their way, for which the fence waits.
-        let (size, now) = (inode.size.max(bytes.end), now());
-        self.settle_data();
         #[cfg(test)]
         crate::direct::pause_if_told(Point::Size);
         self.board.note_size_before(self.slot, end_is_ours.at_work.turn(), inode.size);
-        inode.store(self.memory, size, (now, file.atime), Scheme::Nt);
+        let known = inode.store(self.memory, proof, (now, file.atime), Scheme::Nt);
         // Should the end be another's by now, none of that counts: the version is another one, too.
-        self.end.note(viewer.version, size);
-        viewer.keep(bytes.start, file.grown(inode.word(size), now));
+        self.end.note(viewer.version, known);
+        viewer.keep(bytes.start, file.grown(inode.word(known.size), proof.bytes(), now));
         self.memory.fence();
         #[cfg(test)]
         crate::direct::pause_if_told(Point::Kept);
@@ -160,9 +192,9 @@ impl<M: Memory + ?Sized> Hands<'_, M> {
     /// The 2 MiB around byte `at`, for who has the end of the file; where that is known nobody stored a size since, but by
     /// this lease, and pages stay where they are (FH1).
     #[inline]
-    fn look_at_end(&self, version: Version, at: u64, known: Option<u64>) -> Option<Sight> {
+    fn look_at_end(&self, version: Version, at: u64, is_known: bool) -> Option<Sight> {
         let piece = Piece { board: self.board.id, ino: self.ino, block: at / CHUNK };
-        let seen = if known.is_some() { hints::find(piece, version) } else { None };
+        let seen = if is_known { hints::find(piece, version) } else { None };
         seen.or_else(|| self.viewer(version).look(at))
     }
 }
