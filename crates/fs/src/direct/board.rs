@@ -25,6 +25,9 @@ use crate::layout::{CHUNK_INODES, INODE};
 use crate::space::ChunkKind;
 use crate::{Ino, Result};
 
+/// How the board, and what clients store to inodes, are laid out: both sides are to know the same. Those before 2 say nothing.
+pub(crate) const LAYOUT: u32 = 2;
+
 /// Locks of inodes.
 pub(crate) const STRIPES: u64 = 1024;
 /// Threads of clients that may be at work at once.

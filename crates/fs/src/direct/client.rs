@@ -15,7 +15,8 @@ use ferrite_pool::owner::Client;
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 
-use super::board::Board;
+use super::board::{Board, LAYOUT};
+use super::desk::ensure_alike;
 use super::lease::Lease;
 use super::left::{self, Left};
 use super::request::{Access, Leased, Opened, Request};
@@ -92,7 +93,8 @@ impl Session {
     /// Why not: nobody serves it, it is not mounted or not so that clients can be let in, it lies on a disk.
     pub fn connect(pool: &Path, name: &str, clock: Clock) -> Result<Arc<Self>> {
         let mut client = Client::connect(pool).map_err(failed)?;
-        let (opened, fds) = ask::<Opened>(&mut client, &Request::DirectOpen { name: name.into() })?;
+        let (opened, fds) = ask::<Opened>(&mut client, &Request::DirectOpen { name: name.into(), layout: LAYOUT })?;
+        ensure_alike(opened.layout)?;
         let strange = || failed("the pool's owner answers what this program cannot use");
         let [memory, board, notice] = <[OwnedFd; 3]>::try_from(fds).map_err(|_| strange())?;
         let guard = if opened.writable { Guard::best() } else { Guard::None };

@@ -10,7 +10,7 @@ use ferrite_pool::owner::{Caller, Reply};
 use parking_lot::Mutex;
 use serde_json::json;
 
-use super::board::LEASES;
+use super::board::{LAYOUT, LEASES};
 use super::request::{Access, Opened, Request};
 use crate::fs::FileSystem;
 use crate::{DataMode, Ino, Result};
@@ -121,6 +121,14 @@ impl Desk {
     }
 }
 
+/// Refuses the other side of a session where it is of a ferrite that lays out things otherwise.
+pub(crate) fn ensure_alike(layout: u32) -> Result<()> {
+    if layout == LAYOUT {
+        return Ok(());
+    }
+    refused("the file system is served by another version of ferrite than runs the program: mount it again by this one")
+}
+
 pub(super) fn refused<T>(why: impl Into<String>) -> Result<T> {
     Err(ferrite_pool::Error::Busy(why.into()).into())
 }
@@ -133,7 +141,7 @@ impl FileSystem {
     pub fn answer(&self, boot_id: [u8; 16], caller: &Caller, request: &Request) -> Result<Reply> {
         let plain = |value| Reply { value, fds: Vec::new() };
         match *request {
-            Request::DirectOpen { .. } => self.open_session(boot_id, caller),
+            Request::DirectOpen { layout, .. } => self.open_session(boot_id, caller, layout),
             Request::DirectLease { session, ino, access, ahead_bytes, .. } => {
                 self.ensure_theirs(session, caller)?;
                 let mut leased = self.lend(session.0, Ino(ino), access)?;
@@ -188,7 +196,8 @@ impl FileSystem {
         }
     }
 
-    fn open_session(&self, boot_id: [u8; 16], caller: &Caller) -> Result<Reply> {
+    fn open_session(&self, boot_id: [u8; 16], caller: &Caller, layout: u32) -> Result<Reply> {
+        ensure_alike(layout)?;
         if self.waits() {
             return refused("files of a pool on a disk are not served directly: a write is durable at fsync there");
         }
@@ -208,7 +217,7 @@ impl FileSystem {
         books.visits.insert(granted.id.0, visit);
         self.space.abroad.enter(granted.id.0, &process);
         let device = books.copies.as_ref().and_then(|copies| copies.device());
-        let opened = Opened { session: granted.id, offset: memory.offset, writable, device };
+        let opened = Opened { session: granted.id, offset: memory.offset, writable, device, layout: LAYOUT };
         Ok(Reply { value: json!(opened), fds: vec![memory.fd, board, granted.notice] })
     }
 

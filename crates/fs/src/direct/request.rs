@@ -23,6 +23,9 @@ pub enum Request {
     DirectOpen {
         /// The file system.
         name: String,
+        /// How the client takes board and inodes to be laid out.
+        #[serde(default)]
+        layout: u32,
     },
     /// A lease on an inode, or a greater one in the place of that which the session has.
     DirectLease {
@@ -94,8 +97,8 @@ impl Request {
     /// The file system that it is about.
     pub fn file_system(&self) -> &str {
         match self {
-            Self::DirectOpen { name }
-            | Self::DirectSettle { name }
+            Self::DirectSettle { name }
+            | Self::DirectOpen { name, .. }
             | Self::DirectLease { name, .. }
             | Self::DirectAhead { name, .. }
             | Self::DirectResize { name, .. }
@@ -117,6 +120,9 @@ pub(super) struct Opened {
     /// What is mounted, as `stat` tells it of each file.
     #[serde(default)]
     pub device: Option<u64>,
+    /// How board and inodes are laid out.
+    #[serde(default)]
+    pub layout: u32,
 }
 
 /// What a client is told of a lease.

@@ -6,6 +6,7 @@ use parking_lot::Mutex;
 
 use super::house::*;
 use super::world::*;
+use crate::direct::board::LAYOUT;
 use crate::direct::{Access, Copies};
 use crate::{Allocate, Error, Ino, SetAttr, SetTime, SetXattr, Time};
 
@@ -343,4 +344,22 @@ fn bk1_clients_stand_still_for_a_backup() {
     assert!(!stored.get(), "BK1: stored while the pool stood still");
     assert_eq!((lease.write(0, &[2; 10]), lease.append(b"y")), (Some(10), Some((10_001, 1))), "and they go on");
     assert_sound(&house.fs);
+}
+
+/// What it stores would not be read as it means it.
+#[test]
+fn a_client_of_another_version_is_not_let_in() {
+    let house = House::new();
+    let mut client = ferrite_pool::owner::Client::connect(&house.pool_file).expect("it listens");
+    let mut open = |layout| {
+        let request = serde_json::json!({ "do": "direct-open", "name": NAME, "layout": layout });
+        client.call(request, &[], &mut |_| true).map_err(|why| why.to_string())
+    };
+    for other in [0, LAYOUT - 1, LAYOUT + 1] {
+        let why = open(other).expect_err("refused");
+        assert!(why.contains("another version of ferrite"), "{why}");
+    }
+    let (told, fds) = open(LAYOUT).expect("let in");
+    assert_eq!((told["layout"].as_u64(), fds.len()), (Some(LAYOUT.into()), 3));
+    assert!(crate::direct::desk::ensure_alike(0).is_err(), "nor is an owner that says nothing believed");
 }
