@@ -57,10 +57,11 @@ impl Proof {
         Self::of(epoch, size, 0, 0)
     }
 
-    /// Of registers alone: a load of what was stored a moment ago would wait for all the bytes before it.
+    /// Never 0, so that none is told from all others. Of registers alone: a load of what was stored a moment ago would wait for
+    /// all the bytes before it.
     #[inline(always)]
     fn check(epoch: u16, end: u64, sum: u32) -> u32 {
-        (fold(end ^ FACTORS[0], (u64::from(sum) | u64::from(epoch) << 32) ^ FACTORS[1]) >> 32) as u32
+        (fold(end ^ FACTORS[0], (u64::from(sum) | u64::from(epoch) << 32) ^ FACTORS[1]) >> 32) as u32 | 1
     }
 
     #[inline]

@@ -6,6 +6,7 @@ use std::path::Path;
 use crate::inode::{DIRECT, Direct, Head, Media, Rest};
 use crate::layout::{BITMAP, DESCRIPTOR, MapPages, TABLE_CHUNKS};
 use crate::names::hash;
+use crate::proof::{Proof, Proofs};
 use crate::shape::Shape;
 
 /// Where a field is, how many bytes it has, and its name.
@@ -104,6 +105,12 @@ fn a_page_of_names_is_as_documented() {
 fn hashes_stay_what_they_are() {
     let found: Vec<u64> = [b"a".as_slice(), b"some name", &[0xff; 255]].into_iter().map(|name| hash(7, name)).collect();
     assert_eq!(found, HASHES);
+}
+
+#[test]
+fn proofs_stay_what_they_are() {
+    let proof = Proof::of(5, 8192, 4096, 77);
+    assert_eq!(Proofs::NONE.with(proof).words()[..2], [0x1000_0000_0000_2000, 0x5484_5b3f_0000_004d]);
 }
 
 const HASHES: [u64; 3] = [12_136_365_012_790_029, 9_887_549_922_987_713, 3_635_032_412_580_756];
