@@ -118,6 +118,32 @@ fn canary_a_proof_over_that_of_the_append_before_is_found() {
     assert!(explore_appends(Some(Bug::OneProof)).failure.is_some());
 }
 
+/// Its bytes may have been stored over, so the next append must not leave the size to rest on them.
+#[test]
+fn fp3_after_a_write_over_the_end_that_found_no_pages_the_size_rests_on_nothing() {
+    let memory = new_memory(Model::MAPPED, POOL_BYTES);
+    let (fs, ino) = lent(&memory);
+    let (end, mut at) = (KnownEnd::new(), PAGE as u64);
+    let one = client(&fs, &end);
+    append(&one, &mut at, &[2; 64], false);
+    append(&one, &mut at, &[3; 64], true);
+    assert_eq!(one.append(0, Some(at - 64), &[4; 200_000], || 3_000_000_000), Tried::NoPages);
+    memory.forget_trace();
+    append(&one, &mut at, &[5; 64], true);
+    leave(&fs);
+    let options =
+        Options { images_per_point_max: 96, samples_per_point: 96, points: Points::Widest, ..Options::default() };
+    let report = explore(&memory, &options, |crash| {
+        let fs = open(&Arc::new(crash.memory()), None).map_err(|error| error.to_string())?;
+        let found = content(&fs, ino).map_err(|error| error.to_string())?;
+        // What was stored over was not acknowledged.
+        let (first, last) = found.split_at(found.len().min(PAGE + 128));
+        let is_first = first.len() == PAGE + 128 && first[PAGE + 64..].iter().all(|byte| [3, 4].contains(byte));
+        if is_first && (last.is_empty() || last == [5; 64]) { Ok(()) } else { Err(format!("{} bytes", found.len())) }
+    });
+    report.assert_clean();
+}
+
 /// A crash that left the last of an append without the first is no append, even when the first comes later.
 #[test]
 fn fp4_what_a_crash_left_of_an_append_never_counts() {

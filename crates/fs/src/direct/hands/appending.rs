@@ -101,7 +101,7 @@ impl<M: Memory + ?Sized> Hands<'_, M> {
         if inode.is_cut {
             return Tried::NoPages;
         }
-        let inode = if at < inode.size { self.rest_on_none(&inode, (now(), file.atime)) } else { inode };
+        let inode = if at < inode.size { self.rest_on_none(version, &inode, (now(), file.atime)) } else { inode };
         match self.copy_in(version, &file, at, from) {
             Tried::Done(()) => {}
             Tried::NoPages => return Tried::NoPages,
@@ -114,12 +114,13 @@ impl<M: Memory + ?Sized> Hands<'_, M> {
     }
 
     /// Lets the size, which bytes were stored behind, rest on no bytes (FP3); durable on return.
-    fn rest_on_none(&self, inode: &End, times: (i64, i64)) -> End {
+    fn rest_on_none(&self, version: Version, inode: &End, times: (i64, i64)) -> End {
         if !inode.rests_on_bytes() {
             return *inode;
         }
         let known = inode.store(self.memory, inode.proof_of_size(inode.size), times, Scheme::Nt);
         self.memory.fence();
+        self.end.note(version, known);
         inode.after(known)
     }
 
