@@ -6,6 +6,7 @@ mod beside;
 mod canary;
 mod crash;
 mod direct;
+mod endings;
 mod failing;
 mod format;
 mod golden;
