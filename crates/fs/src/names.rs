@@ -16,7 +16,7 @@
 //! - FN3. The size of a directory is the number of its entries, changed with them.
 
 use ferrite_medium::Span;
-use ferrite_medium::fletcher::{FACTORS, fold};
+use ferrite_medium::mix::{FACTORS, fold};
 use ferrite_pool::layout::PAGE;
 
 use crate::change::{Change, FREED_PAGES_MAX};

@@ -16,7 +16,7 @@
 //!   came amid one. Who has the file then lets the head say the size, before anything is stored: what a crash left of an
 //!   append will never come to hold.
 
-use ferrite_medium::fletcher::{FACTORS, fold};
+use ferrite_medium::mix::{FACTORS, fold};
 use ferrite_medium::{Fletcher, Memory};
 use ferrite_pool::layout::{CHUNK_PAGES, PAGE};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};

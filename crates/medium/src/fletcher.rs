@@ -5,15 +5,7 @@
 //! is another one than before is always seen in them. They tell what a crash left out, not an adversary. Every
 //! processor can have them, and of one line too; a CRC on the way (`copy::copy_and_sum`) asks for more of both.
 
-/// The factors by which words are mixed.
-pub const FACTORS: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xd6e8_feb8_6659_fd93];
-
-/// Words mixed: their product, 128 bits, its halves folded together.
-#[inline(always)]
-pub fn fold(one: u64, other: u64) -> u64 {
-    let product = u128::from(one) * u128::from(other);
-    product as u64 ^ (product >> 64) as u64
-}
+use crate::mix::{FACTORS, fold};
 
 /// Both sums of lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
