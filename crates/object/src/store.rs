@@ -210,7 +210,8 @@ impl Store {
     /// Whether objects of it are open in this process.
     pub fn is_in_use(&self) -> bool {
         match &self.reach {
-            Reach::Own { pool, .. } => Arc::strong_count(pool) > 1,
+            // Its desk has the pool in hand too while it answers other processes, but only objects keep the lock.
+            Reach::Own { lock, listening, .. } => lock.keepers() > 1 + listening.iter().count(),
             Reach::Tenant(tenant) => Arc::strong_count(tenant) > 1,
         }
     }

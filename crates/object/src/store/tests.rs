@@ -134,6 +134,20 @@ fn an_open_object_is_opened_once_and_not_freed_and_holds_up_a_finalize() {
     assert!(matches!(claim(&place.path), Ok(Claim::Ours(_))));
 }
 
+/// A client that is just leaving, or asks for something, holds up nobody.
+#[test]
+fn a_store_whose_desk_is_at_work_is_not_in_use() {
+    let place = place();
+    let store = Store::initialize(&place.path, &NEW, &OPEN).unwrap();
+    let Reach::Own { pool, .. } = &store.reach else { panic!("it is owned by somebody else") };
+    let in_the_desks_hand = Arc::clone(pool);
+    assert!(!store.is_in_use());
+    let map = store.map("map", SMALL).unwrap();
+    assert!(store.is_in_use());
+    drop((map, in_the_desks_hand));
+    assert!(!store.is_in_use());
+}
+
 /// HO1: the second one to come works through the first, on the same memory.
 #[test]
 fn a_tenant_does_all_that_an_owner_does() {

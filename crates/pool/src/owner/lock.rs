@@ -97,6 +97,11 @@ impl Lock {
         reopened.map_err(|e| Error::io(format!("opening {} again", self.held.path.display()), e))
     }
 
+    /// How many keep it, this one among them: its clones, and a [`Listening`] that is not stopped.
+    pub fn keepers(&self) -> usize {
+        Arc::strong_count(&self.held)
+    }
+
     /// Its path, with symbolic links resolved.
     pub fn path(&self) -> &Path {
         &self.held.path
