@@ -116,6 +116,21 @@ impl Sight {
         Self { at, direct_size, size, proved, mtime: mtime as i64, atime: atime as i64, block: Block(block) }
     }
 
+    /// Where byte `at` lies, by the last of the words that were kept, if they say a superpage.
+    #[inline(always)]
+    pub fn guess(block: u64, at: u64) -> Option<u64> {
+        let (what, place) = Block(block).what();
+        if what == SUPER && place != 0 { Some(place + at % CHUNK) } else { None }
+    }
+
+    /// Says that `place`, where byte `at` lies, is to be stored to next, if that could not be guessed.
+    #[inline(always)]
+    pub fn expect_store(&self, memory: &(impl Memory + ?Sized), at: u64, place: u64) {
+        if self.super_place(at).is_none() {
+            memory.expect_store(place);
+        }
+    }
+
     /// What it is when an append has stored the size whose word is `direct_size`, proved by so many bytes.
     pub fn grown(self, direct_size: u64, proved: u64, now: i64) -> Self {
         Self { direct_size, size: direct_size & SIZE, proved, mtime: now, ..self }

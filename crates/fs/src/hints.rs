@@ -15,6 +15,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 
+use ferrite_pool::layout::CHUNK;
+
 use crate::Ino;
 use crate::direct::board::Version;
 use crate::glance::{SIGHT_WORDS, Sight};
@@ -57,8 +59,13 @@ thread_local! {
 impl Piece {
     #[inline(always)]
     fn slot(self) -> usize {
-        (self.block + self.ino.0.wrapping_mul(37)) as usize % HINTS
+        slot(self.ino, self.block)
     }
+}
+
+#[inline(always)]
+fn slot(ino: Ino, block: u64) -> usize {
+    (block + ino.0.wrapping_mul(37)) as usize % HINTS
 }
 
 /// How often something was kept.
@@ -84,6 +91,14 @@ pub(crate) fn find(piece: Piece, version: Version) -> Option<Sight> {
     let (of, sight) = (Version(word(3)), Sight::of([word(4), word(5), word(6), word(7), word(8), word(9)]));
     compiler_fence(Ordering::SeqCst);
     if counts(of, version) && changes() == before { Some(sight) } else { None }
+}
+
+/// Where byte `at` of the file is, if this thread saw it in a superpage last: for hints to the processor, since it is not
+/// asked whether that counts, or of which file it is.
+#[inline(always)]
+pub(crate) fn guess(ino: Ino, at: u64) -> Option<u64> {
+    let slot = slot(ino, at / CHUNK);
+    Sight::guess(HELD.try_with(|held| held[slot][HINT_WORDS - 1].load(Ordering::Relaxed)).unwrap_or(0), at)
 }
 
 /// Whether what was found after `of` counts where `now` is found (FH1).

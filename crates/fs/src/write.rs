@@ -14,6 +14,7 @@ use ferrite_pool::layout::PAGE;
 use crate::bits::pages_of;
 use crate::change::Change;
 use crate::fs::{FileSystem, copy_bytes};
+use crate::hints;
 use crate::inode::Inode;
 use crate::layout::{FILE_BYTES_MAX, NODE_WORDS};
 use crate::locks::Stripe;
@@ -42,6 +43,9 @@ struct Renewed {
 impl FileSystem {
     /// Writes from byte `at` on, which may lie past the end; how many bytes, fewer than given only where space ran out.
     pub fn write(&self, ino: Ino, at: u64, from: &[u8]) -> Result<usize> {
+        if let Some(place) = hints::guess(ino, at) {
+            self.memory().expect_store(place);
+        }
         self.refuse_if_read_only()?;
         let overwrites = self.data_mode() == DataMode::Sync && !self.waits();
         if overwrites && let Some(is_told) = self.write_pinned(ino, at, from) {
@@ -91,7 +95,7 @@ impl FileSystem {
         let _pin = pin();
         let version = self.locks.version_to_write(ino).filter(|_| self.gate.is_open())?;
         let (file, place) = self.glance((ino, version), at, from.len())?;
-        self.memory().expect_store(place);
+        file.expect_store(self.memory(), at, place);
         if at + from.len() as u64 > file.settled() || !self.locks.is_still(ino, version) {
             return None;
         }

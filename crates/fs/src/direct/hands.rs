@@ -194,7 +194,7 @@ impl<M: Memory + ?Sized> Hands<'_, M> {
         let _pin = self.foreign.pin(self.board.pin(seat))?;
         let version = self.board.version_to_write(self.ino)?;
         let (file, place) = self.recall(version, at, from.len())?;
-        self.memory.expect_store(place);
+        file.expect_store(self.memory, at, place);
         if at + from.len() as u64 > file.settled() || !self.lets_write() || !self.is_still(version) {
             return None;
         }

@@ -123,6 +123,9 @@ impl Lease {
     /// them, durable on return.
     #[inline(always)]
     pub fn write(&self, at: u64, from: &[u8]) -> Option<usize> {
+        if let Some(place) = hints::guess(self.ino, at) {
+            self.session.memory.expect_store(place);
+        }
         let seat = seat::seat(&self.session)?;
         if self.end.may_be_at(at) && self.hands()?.append_together(seat, at, from, || self.now()).is_some() {
             return Some(from.len());

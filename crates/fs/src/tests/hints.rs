@@ -55,6 +55,32 @@ fn canary_a_stale_hint_is_found() {
     assert!(!sees_what_others_write(Some(Bug::StaleHint)));
 }
 
+/// Where an overwrite will go is said ahead of all that is asked about it; only of what is in superpages, whose place one
+/// word says.
+#[test]
+fn what_is_guessed_of_a_superpage_is_where_it_lies() {
+    let fs = still_fs();
+    let make = |name: &[u8], pages: usize| {
+        let ino = fs.create_file(Ino::ROOT, name, &new(Kind::File)).expect("made").ino;
+        fs.write(ino, 0, &vec![1; pages * 4096]).expect("room");
+        ino
+    };
+    let (large, small) = (make(b"large", 3 * 512), make(b"small", 3));
+    settle(&fs);
+    assert_eq!(fs.statfs().super_bytes, 3 * CHUNK);
+    let at = CHUNK + 5 * 4096;
+    for (ino, at) in [(large, at), (small, 0)] {
+        hints::forget(Piece { board: fs.space.board.id, ino, block: at / CHUNK });
+        assert_eq!(hints::guess(ino, at), None, "nothing is remembered");
+        fs.write(ino, at, &[2; 4096]).expect("there");
+        fs.write(ino, at, &[3; 4096]).expect("there");
+    }
+    let mut found = [0; 4096];
+    fs.memory().load(hints::guess(large, at).expect("it was seen"), &mut found);
+    assert_eq!(found, [3; 4096]);
+    assert_eq!(hints::guess(small, 0), None, "a page has a word of its own");
+}
+
 /// Whether a client that read a superpage reads the zeros of a hole that was made there.
 fn sees_holes_that_others_make(bug: Option<Bug>) -> bool {
     let house = House::new();

@@ -80,12 +80,14 @@ impl Shield {
     }
 
     /// Says that a window for stores to the page at `at` opens soon. That of a key opens when everything before it is done,
-    /// also the fence of the copy before, and only in it would the processor begin to look up where the page lies. So
-    /// it is asked, ahead of the window, for a line of the page beside, which the same lookup finds: one of the page
-    /// itself would be brought into the cache only for the copy to take it out again.
+    /// also the fence of the copy before, and only in it would the processor begin to look up where the page lies. Without
+    /// a guard that begins sooner, but not before most of the copy before is out of the processor's queue of stores, which
+    /// what lies between two copies fills up. So it is asked, ahead of the window, for a line of the page beside, which
+    /// the same lookup finds or brings the table of near: one of the page itself would be brought into the cache only for
+    /// the copy to take it out again.
     #[inline]
     pub fn expect(&self, area: &Area, at: u64) {
-        if matches!(self, Self::Keys(_)) {
+        if matches!(self, Self::Keys(_) | Self::None) {
             copy::ask_for_line(area.base().wrapping_add((at ^ PAGE_BYTES) as usize));
         }
     }

@@ -138,7 +138,7 @@ impl<M: Memory + ?Sized> Hands<'_, M> {
         let inode = End::of(self.memory, file.at, Some(known))?;
         let end = at.checked_add(from.len() as u64)?;
         let Found::At(place, together) = self.find(version, &mut file, at)? else { return None };
-        self.memory.expect_store(place);
+        file.expect_store(self.memory, at, place);
         if from.len() as u64 > together || inode.is_cut || end > FILE_BYTES_MAX || !self.is_still(version) {
             return None;
         }
