@@ -5,7 +5,8 @@ use ferrite_medium::{Scheme, pin};
 
 use crate::direct::board::Version;
 use crate::fs::FileSystem;
-use crate::glance::{Found, Sight};
+use crate::glance::Sight;
+use crate::index::Found;
 use crate::inode::End;
 use crate::layout::FILE_BYTES_MAX;
 use crate::locks::Writing;

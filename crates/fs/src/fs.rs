@@ -12,12 +12,12 @@ use parking_lot::Mutex;
 use crate::direct::board::Board;
 use crate::direct::desk::Desk;
 use crate::gate::Gate;
+use crate::index::Index;
 use crate::inode::Inode;
 use crate::layout::MapPages;
 use crate::locks::Locks;
 use crate::migrate::Candidates;
 use crate::orphans::Orphans;
-use crate::proof::Index;
 use crate::shape::Shape;
 use crate::space::{ChunkKind, Space};
 use crate::{Attr, DataMode, Error, FsOptions, Ino, Kind, Result, Statfs};
@@ -166,7 +166,7 @@ impl FileSystem {
     fn load_at(&self, ino: Ino, at: u64) -> Inode {
         let place = |page| self.space.place(page);
         Inode::load(&*self.memory, ino, at, |inode, proof| {
-            Index { memory: self.memory(), place, at, height: inode.head.height.into() }.holds(proof)
+            Index { memory: self.memory(), place, at }.holds(inode.head.height.into(), proof)
         })
     }
 

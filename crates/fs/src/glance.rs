@@ -5,7 +5,7 @@
 //! lock.
 
 use ferrite_medium::{Memory, pin};
-use ferrite_pool::layout::{CHUNK, CHUNK_PAGES, PAGE};
+use ferrite_pool::layout::CHUNK;
 
 use crate::Ino;
 use crate::attr::KIND_MASK;
@@ -13,10 +13,9 @@ use crate::direct::board::{Board, Version};
 use crate::direct::stretch::Stretch;
 use crate::fs::FileSystem;
 use crate::hints::{self, Piece};
-use crate::inode::{ATIME, DIRECT, DIRECT_SIZE_AT, MTIME, ROOTS_AT, SIZE, SIZE_AT, SIZE_BITS};
-use crate::layout::{NODE_WORDS, ROOTS};
-use crate::proof::{Index, Proofs};
-use crate::word::{Named, Word};
+use crate::index::{Block, Found, Index};
+use crate::inode::{ATIME, DIRECT, DIRECT_SIZE_AT, MTIME, SIZE, SIZE_AT, SIZE_BITS};
+use crate::proof::Proofs;
 
 /// Words of a [`Sight`].
 pub(crate) const SIGHT_WORDS: usize = 6;
@@ -43,41 +42,6 @@ pub(crate) struct Sight {
     block: Block,
 }
 
-/// Where 2 MiB of a file are: a place of the pool, or 0, and in its low bits what is there.
-#[derive(Clone, Copy, Debug)]
-struct Block(u64);
-
-/// They are a superpage.
-const SUPER: u64 = 0;
-/// They are the pages that the words there name.
-const WORDS: u64 = 1;
-/// They are those that the words of the inode name, or nowhere.
-const IN_ROOTS: u64 = 2;
-/// They are nowhere: zeros.
-const HOLE: u64 = 3;
-const WHAT: u64 = 7;
-
-impl Block {
-    fn at(place: u64, what: u64) -> Self {
-        debug_assert_eq!(place & WHAT, 0);
-        Self(place | what)
-    }
-
-    #[inline(always)]
-    fn what(self) -> (u64, u64) {
-        (self.0 & WHAT, self.0 & !WHAT)
-    }
-}
-
-/// Bytes of a file that are found together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
-    /// So many from this place of the pool on, to the end of a page or superpage.
-    At(u64, u64),
-    /// So many zeros, at least.
-    Hole(u64),
-}
-
 /// What is stored directly in an inode.
 struct Direct {
     /// It holds in the place of what the head says.
@@ -101,7 +65,7 @@ pub(crate) struct Viewer<'a, M: ?Sized> {
 
 impl Sight {
     /// Nothing.
-    pub const NONE: Self = Self { at: 0, direct_size: 0, size: 0, proved: 0, mtime: 0, atime: 0, block: Block(HOLE) };
+    pub const NONE: Self = Self { at: 0, direct_size: 0, size: 0, proved: 0, mtime: 0, atime: 0, block: Block::HOLE };
 
     /// All of it, to be kept.
     pub fn words(&self) -> [u64; SIGHT_WORDS] {
@@ -116,11 +80,10 @@ impl Sight {
         Self { at, direct_size, size, proved, mtime: mtime as i64, atime: atime as i64, block: Block(block) }
     }
 
-    /// Where byte `at` lies, by the last of the words that were kept, if they say a superpage.
+    /// [`Sight::super_place`] by the last of the words that were kept.
     #[inline(always)]
     pub fn guess(block: u64, at: u64) -> Option<u64> {
-        let (what, place) = Block(block).what();
-        if what == SUPER && place != 0 { Some(place + at % CHUNK) } else { None }
+        Block(block).super_place(at)
     }
 
     /// Says that `place`, where byte `at` lies, is to be stored to next, if that could not be guessed.
@@ -145,8 +108,7 @@ impl Sight {
     /// Where byte `at`, which is in the 2 MiB that were looked at, lies in a superpage.
     #[inline(always)]
     pub fn super_place(&self, at: u64) -> Option<u64> {
-        let (what, place) = self.block.what();
-        if what == SUPER { Some(place + at % CHUNK) } else { None }
+        self.block.super_place(at)
     }
 
     /// The superpage around byte `at`, which was looked at, if it is one: where it lies, and how many of its bytes are before
@@ -221,7 +183,7 @@ impl<M: Memory + ?Sized> Viewer<'_, M> {
             true => (direct.word, direct.proved, direct.times),
             false => (size, 0, [MTIME, ATIME].map(|time| head[(time / 8) as usize])),
         };
-        let block = self.block(at, height, piece.block)?;
+        let block = self.index(at).block(height, piece.block)?;
         let (mtime, atime, direct_size) = (mtime as i64, atime as i64, direct.word);
         let sight = Sight { at, direct_size, size: size & SIZE, proved, mtime, atime, block };
         hints::keep(piece, self.version, sight);
@@ -239,54 +201,20 @@ impl<M: Memory + ?Sized> Viewer<'_, M> {
         let of = |proved| Some(Direct { counts, word, proved, times: [mtime, atime] });
         let proof = if counts { Proofs::of_words(proofs).whole(epoch).greatest() } else { None };
         let Some(proof) = proof else { return of(0) };
-        let index = Index { memory: self.memory, place: |page| self.board.place(page), at, height };
         let is_there = proof.size() == word & SIZE && proof.bytes() <= proof.size();
-        if is_there && (proof.bytes() == 0 || index.holds(proof)) { of(proof.bytes()) } else { None }
-    }
-
-    /// Where block `block` of the file is, by its index.
-    fn block(&self, inode_at: u64, mut height: u32, block: u64) -> Option<Block> {
-        if height == 0 {
-            return Some(Block(if block == 0 { IN_ROOTS } else { HOLE }));
-        }
-        let page = block * CHUNK_PAGES;
-        let root = page.checked_shr(9 * height)?;
-        if height > 4 || root >= ROOTS {
-            return (height <= 4).then_some(Block(HOLE));
-        }
-        let mut word_at = inode_at + ROOTS_AT + root * 8;
-        loop {
-            match (Word(self.memory.load_word(word_at)).named(), height) {
-                (Named::Super(first), 1) if first.is_multiple_of(CHUNK_PAGES) => {
-                    return Some(Block::at(self.board.place(first)?, SUPER));
-                }
-                (Named::Node(node), 1) => return Some(Block::at(self.board.place(node)?, WORDS)),
-                (Named::Node(node), 2..) => {
-                    height -= 1;
-                    word_at = self.board.place(node)? + (page >> (9 * height) & (NODE_WORDS - 1)) * 8;
-                }
-                (Named::Nothing, _) => return Some(Block(HOLE)),
-                _ => return None,
-            }
-        }
+        if is_there && (proof.bytes() == 0 || self.index(at).holds(height, proof)) { of(proof.bytes()) } else { None }
     }
 
     /// Where the bytes from byte `at` on lie, which is in the 2 MiB that were looked at, wherever the file ends; nothing is
     /// said of damage.
     #[inline(always)]
     pub fn find(&self, seen: &Sight, at: u64) -> Option<Found> {
-        let (page, within) = (at / PAGE, at % PAGE);
-        let word_at = match seen.block.what() {
-            (SUPER, place) => return Some(Found::At(place + at % CHUNK, CHUNK - at % CHUNK)),
-            (WORDS, place) => place + page % NODE_WORDS * 8,
-            (IN_ROOTS, _) if page < ROOTS => seen.at + ROOTS_AT + page * 8,
-            _ => return Some(Found::Hole(CHUNK - at % CHUNK)),
-        };
-        match Word(self.memory.load_word(word_at)).named() {
-            Named::Page(page) => Some(Found::At(self.board.place(page)? + within, PAGE - within)),
-            Named::Nothing => Some(Found::Hole(PAGE - within)),
-            _ => None,
-        }
+        self.index(seen.at).find(seen.block, at)
+    }
+
+    #[inline(always)]
+    fn index(&self, at: u64) -> Index<'_, M, impl Fn(u64) -> Option<u64>> {
+        Index { memory: self.memory, place: |page| self.board.place(page), at }
     }
 }
 

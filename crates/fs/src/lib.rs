@@ -23,6 +23,7 @@ mod gate;
 mod glance;
 mod growth;
 mod hints;
+mod index;
 mod inode;
 mod inode_map;
 mod layout;

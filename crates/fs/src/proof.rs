@@ -18,12 +18,11 @@
 
 use ferrite_medium::mix::{FACTORS, fold};
 use ferrite_medium::{Fletcher, Memory};
-use ferrite_pool::layout::{CHUNK_PAGES, PAGE};
+use ferrite_pool::layout::{CHUNK, PAGE};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
+use crate::index::{Found, Index};
 use crate::inode::{SIZE, SIZE_BITS};
-use crate::layout::{NODE_WORDS, ROOTS};
-use crate::word::{Named, Word};
 
 /// See the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -139,58 +138,27 @@ impl Proofs {
     }
 }
 
-/// A file by its index, wherever it ends: what is found of its bytes without any lock.
-pub(crate) struct Index<'a, M: ?Sized, P> {
-    pub memory: &'a M,
-    /// Where a page lies in the pool.
-    pub place: P,
-    /// Where its inode lies.
-    pub at: u64,
-    pub height: u32,
-}
-
 impl<M: Memory + ?Sized, P: Fn(u64) -> Option<u64>> Index<'_, M, P> {
-    /// Whether the bytes are there that `proof` was made of (FP1).
-    pub fn holds(&self, proof: Proof) -> bool {
+    /// Whether the bytes are there that `proof` was made of (FP1), if the index is so high.
+    pub fn holds(&self, height: u32, proof: Proof) -> bool {
         let (size, mut at, mut sum) = (proof.size(), proof.size().saturating_sub(proof.bytes()), Fletcher::default());
         if !(size | proof.bytes()).is_multiple_of(Fletcher::LINE_BYTES as u64) {
             return false;
         }
-        let mut block = [0; PAGE as usize];
+        let mut page = [0; PAGE as usize];
         while at < size {
             let len = (PAGE - at % PAGE).min(size - at);
-            let Some(page) = self.page(at / PAGE) else { return false };
-            let place = page + at % PAGE;
+            let found = self.block(height, at / CHUNK).and_then(|block| self.find(block, at));
+            let Some(Found::At(place, _)) = found else { return false };
             if place.checked_add(len).is_none_or(|end| end > self.memory.size()) {
                 return false;
             }
-            let part = &mut block[..len as usize];
+            let part = &mut page[..len as usize];
             self.memory.load(place, part);
             sum.add(part);
             at += len;
         }
         sum.finish() == proof.sums as u32
-    }
-
-    /// Where page `page` of it lies in the pool.
-    fn page(&self, page: u64) -> Option<u64> {
-        let mut height = self.height;
-        let root = page.checked_shr(9 * height)?;
-        if height > 4 || root >= ROOTS {
-            return None;
-        }
-        let mut word_at = self.at + crate::inode::ROOTS_AT + root * 8;
-        loop {
-            match (Word(self.memory.load_word(word_at)).named(), height) {
-                (Named::Page(found), 0) => return (self.place)(found),
-                (Named::Super(first), 1) => return (self.place)(first + page % CHUNK_PAGES),
-                (Named::Node(node), 1..) => {
-                    height -= 1;
-                    word_at = (self.place)(node)? + (page >> (9 * height) & (NODE_WORDS - 1)) * 8;
-                }
-                _ => return None,
-            }
-        }
     }
 }
 

@@ -8,9 +8,9 @@ use ferrite_pool::{Pool, Role, Stream, Tag};
 
 use super::Wrong;
 use crate::Ino;
+use crate::index::Index;
 use crate::inode::Inode;
 use crate::layout::{BITMAP, CHUNK_INODES, INODE, MapPages};
-use crate::proof::Index;
 use crate::shape::Shape;
 use crate::space::ChunkKind;
 
@@ -86,9 +86,8 @@ impl<'a> Media<'a> {
             let chunk = self.chunks.get((page / CHUNK_PAGES) as usize)?.as_ref()?;
             Some(chunk.base + page % CHUNK_PAGES * PAGE)
         };
-        let holds = |inode: &Inode, proof| {
-            Index { memory: self.memory, place, at, height: inode.head.height.into() }.holds(proof)
-        };
+        let holds =
+            |inode: &Inode, proof| Index { memory: self.memory, place, at }.holds(inode.head.height.into(), proof);
         (chunk.kind == ChunkKind::Inodes && ino.0 != 0).then(|| Inode::load(self.memory, ino, at, holds))
     }
 

@@ -28,6 +28,16 @@ use crate::{Ino, Result};
 /// How the board, and what clients store to inodes, are laid out: both sides are to know the same. Those before 2 say nothing.
 pub(crate) const LAYOUT: u32 = 2;
 
+/// Refuses the other side of a session where it is of a ferrite that lays out things otherwise.
+pub(crate) fn ensure_alike(layout: u32) -> Result<()> {
+    if layout == LAYOUT {
+        return Ok(());
+    }
+    let why =
+        "the file system is served by another version of ferrite than runs the program: mount it again by this one";
+    Err(ferrite_pool::Error::Busy(why.into()).into())
+}
+
 /// Locks of inodes.
 pub(crate) const STRIPES: u64 = 1024;
 /// Threads of clients that may be at work at once.

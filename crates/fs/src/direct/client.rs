@@ -15,8 +15,7 @@ use ferrite_pool::owner::Client;
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 
-use super::board::{Board, LAYOUT};
-use super::desk::ensure_alike;
+use super::board::{Board, LAYOUT, ensure_alike};
 use super::lease::Lease;
 use super::left::{self, Left};
 use super::request::{Access, Leased, Opened, Request};

@@ -10,7 +10,7 @@ use ferrite_pool::owner::{Caller, Reply};
 use parking_lot::Mutex;
 use serde_json::json;
 
-use super::board::{LAYOUT, LEASES};
+use super::board::{LAYOUT, LEASES, ensure_alike};
 use super::request::{Access, Opened, Request};
 use crate::fs::FileSystem;
 use crate::{DataMode, Ino, Result};
@@ -119,14 +119,6 @@ impl Desk {
     pub fn has_writers(&self) -> bool {
         self.writers.load(Ordering::SeqCst) > 0
     }
-}
-
-/// Refuses the other side of a session where it is of a ferrite that lays out things otherwise.
-pub(crate) fn ensure_alike(layout: u32) -> Result<()> {
-    if layout == LAYOUT {
-        return Ok(());
-    }
-    refused("the file system is served by another version of ferrite than runs the program: mount it again by this one")
 }
 
 pub(super) fn refused<T>(why: impl Into<String>) -> Result<T> {

@@ -15,7 +15,8 @@ use super::request::Access;
 use super::state::{Mode, State};
 use super::stretch::{self, Piece};
 use crate::Ino;
-use crate::glance::{Found, Sight, Viewer};
+use crate::glance::{Sight, Viewer};
+use crate::index::Found;
 use crate::write::TIME_GRAIN_NS;
 
 /// A lease at work.

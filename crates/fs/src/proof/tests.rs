@@ -6,6 +6,7 @@ use super::*;
 use crate::Ino;
 use crate::inode::{End, Head, Inode, Media};
 use crate::tests::{Bug, PLANTED};
+use crate::word::Word;
 
 /// Where the inode lies, and its page.
 const AT: u64 = PAGE;
@@ -26,7 +27,7 @@ fn fresh() -> LyingMemory {
 
 fn load(memory: &LyingMemory) -> Inode {
     Inode::load(memory, Ino(1), AT, |inode, proof| {
-        Index { memory, place: |page| Some(page * PAGE), at: AT, height: inode.head.height.into() }.holds(proof)
+        Index { memory, place: |page| Some(page * PAGE), at: AT }.holds(inode.head.height.into(), proof)
     })
 }
 

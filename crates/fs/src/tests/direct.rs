@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 
 use super::house::*;
 use super::world::*;
-use crate::direct::board::LAYOUT;
+use crate::direct::board::{LAYOUT, ensure_alike};
 use crate::direct::{Access, Copies};
 use crate::{Allocate, Error, Ino, SetAttr, SetTime, SetXattr, Time};
 
@@ -361,5 +361,5 @@ fn a_client_of_another_version_is_not_let_in() {
     }
     let (told, fds) = open(LAYOUT).expect("let in");
     assert_eq!((told["layout"].as_u64(), fds.len()), (Some(LAYOUT.into()), 3));
-    assert!(crate::direct::desk::ensure_alike(0).is_err(), "nor is an owner that says nothing believed");
+    assert!(ensure_alike(0).is_err(), "nor is an owner that says nothing believed");
 }
