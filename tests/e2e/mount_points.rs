@@ -30,7 +30,13 @@ fn a_point_is_made_hidden_and_given_back() {
     fs::write(full.join("hidden"), b"").expect("written");
     ok(&["fs", "mount", pool, "f", full.to_str().expect("text")]);
     assert!(full.join("file").exists() && !full.join("hidden").exists());
-    ok(&["fs", "unmount", pool, "f"]);
+    // Which one that is, its folder tells.
+    std::os::unix::fs::symlink(&full, folder.path().join("to full")).expect("linked");
+    let found = ok(&["fs", "stat", folder.path().join("to full").to_str().expect("text"), "--json"]);
+    assert!(found.contains("\"name\": \"f\""), "{found}");
+    let said = refused(ferrite().args(["fs", "unmount"]).arg(full.join("file")), 2);
+    assert!(said.contains("no file system of ferrite is mounted on"), "{said}");
+    ok(&["fs", "unmount", full.to_str().expect("text")]);
     assert!(full.join("hidden").exists());
     // That of the pool, which nobody would find there any more, by whatever name.
     std::os::unix::fs::symlink(folder.path(), full.join("link")).expect("linked");

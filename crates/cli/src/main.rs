@@ -13,6 +13,7 @@ mod flash_drive;
 mod host;
 mod how;
 mod medium;
+mod mounts;
 mod outcome;
 mod reach;
 mod request;

@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::{print, upkeep};
 use crate::engine::absolute;
 use crate::medium::MediumArguments;
+use crate::mounts;
 use crate::outcome::{Failure, Outcome};
 use crate::reach::{self, Reach};
 use crate::request::Request;
@@ -33,7 +34,7 @@ pub enum Fs {
     /// Where no `ferrite up` owns the pool this command does, and runs until Ctrl-C.
     Mount(Mount),
     /// Unmount a file system; refused while programs use it
-    Unmount(Named),
+    Unmount(Place),
     /// Tell where a file system is mounted, how its data is kept, and how full it is
     Stat(Stat),
     /// Find what is wrong with a pool and everything in it: the same as `ferrite pool check`
@@ -48,6 +49,30 @@ pub struct Named {
     name: String,
 }
 
+/// A file system by the folder that it is mounted on, or by its pool and name.
+#[derive(Args)]
+pub struct Place {
+    /// The folder that it is mounted on; or the pool's file, and then its name
+    #[arg(value_name = "DIR|POOL")]
+    at: PathBuf,
+    /// The file system, where a pool was given
+    name: Option<String>,
+}
+
+impl Place {
+    /// The pool and the name.
+    fn named(self) -> Outcome<(PathBuf, String)> {
+        let Self { at, name } = self;
+        if let Some(name) = name {
+            return Ok((at, name));
+        }
+        let none = || {
+            format!("no file system of ferrite is mounted on {}: give that folder, or a pool and a name", at.display())
+        };
+        mounts::file_system_on(&at).ok_or_else(|| Failure::Usage(none()))
+    }
+}
+
 #[derive(Args)]
 pub struct List {
     /// The pool's file
@@ -60,7 +85,7 @@ pub struct List {
 #[derive(Args)]
 pub struct Stat {
     #[command(flatten)]
-    fs: Named,
+    fs: Place,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -154,10 +179,12 @@ impl Fs {
                 reach::ask::<Value>(&pool, Request::FsRemove { name }, None).map(drop)
             }
             Self::Mount(mount) => mount.run(),
-            Self::Unmount(Named { pool, name }) => {
+            Self::Unmount(place) => {
+                let (pool, name) = place.named()?;
                 reach::ask::<Value>(&pool, Request::FsUnmount { name }, None).map(drop)
             }
-            Self::Stat(Stat { fs: Named { pool, name }, json }) => {
+            Self::Stat(Stat { fs, json }) => {
+                let (pool, name) = fs.named()?;
                 let report: FsReport = reach::ask(&pool, Request::FsStat { name }, None)?;
                 print(json, &report, show)
             }

@@ -1,7 +1,6 @@
 //! `ferrite run`.
 
 mod library;
-mod mounts;
 mod program;
 mod tally;
 
@@ -14,6 +13,7 @@ use clap::Args;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 
+use crate::mounts;
 use crate::outcome::Outcome;
 use tally::Tally;
 

@@ -1,4 +1,4 @@
-//! What is mounted, as the kernel lists it; and which of our file systems cannot be reached directly.
+//! What is mounted, as the kernel lists it: our file systems, and which of them cannot be reached directly.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -18,17 +18,29 @@ struct Mount {
     source: Vec<u8>,
 }
 
+impl Mount {
+    /// The pool and the file system, if it is one of ours: disks that are attached by FUSE have another source.
+    fn file_system(&self) -> Option<(PathBuf, String)> {
+        read_mount_source(&String::from_utf8_lossy(&self.source)).filter(|_| self.kind == KIND)
+    }
+}
+
+/// The pool and the file system that is mounted on `point`, if one of ours is.
+pub fn file_system_on(point: &Path) -> Option<(PathBuf, String)> {
+    let point = point.canonicalize().ok()?;
+    // What was mounted there last hides the others.
+    listed().iter().rfind(|mount| mount.point == point).and_then(Mount::file_system)
+}
+
 /// Says which file systems of ours are served through the mount, and why: those that `command` or its folder names, or
 /// all where none can be reached; and where there are none at all.
 pub fn tell(command: &[OsString]) {
-    // Disks that are attached by FUSE have another source.
-    let source = |mount: &Mount| read_mount_source(&String::from_utf8_lossy(&mount.source));
-    let ours: Vec<_> = listed().into_iter().filter(|mount| mount.kind == KIND && source(mount).is_some()).collect();
+    let ours: Vec<_> = listed().into_iter().filter(|mount| mount.file_system().is_some()).collect();
     if ours.is_empty() {
         remark!("ferrite run: no file system of ferrite is mounted; `ferrite up` mounts one");
     }
     let refused = |mount: &Mount| {
-        let (pool, name) = source(mount)?;
+        let (pool, name) = mount.file_system()?;
         Session::connect(&pool, &name, Arc::new(trees::now)).err()
     };
     let count = ours.len();
