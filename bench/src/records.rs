@@ -2,6 +2,7 @@
 //! kernel's, or a file system in process.
 
 use std::path::PathBuf;
+use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -235,8 +236,8 @@ struct Part {
 
 impl Job {
     fn run<F: Folder>(&self, folder: &F) -> Result<f64> {
-        let ready = Start::default();
-        let parts = crew::together(self.threads, |thread| self.work(folder, thread, &ready))?;
+        let bounds = (&Start::default(), &Barrier::new(self.threads as usize));
+        let parts = crew::together(self.threads, |thread| self.work(folder, thread, bounds))?;
         let records: u64 = parts.iter().map(|part| part.records).sum();
         if self.told == Told::Misses {
             return Ok(parts.iter().map(|part| part.misses).sum::<u64>() as f64 / records as f64);
@@ -246,8 +247,9 @@ impl Job {
         Ok((records * self.record_bytes) as f64 / (end - start).as_secs_f64())
     }
 
-    /// One thread's share. A failure before the others wait for it would leave them waiting, so it is told after.
-    fn work<F: Folder>(&self, folder: &F, thread: u64, ready: &Start) -> Result<Part> {
+    /// One thread's share, timed from when all are ready, and cleared away when all have ended, so that neither falls
+    /// into the time of others. A failure is told when nobody waits for it any more.
+    fn work<F: Folder>(&self, folder: &F, thread: u64, (ready, ended): (&Start, &Barrier)) -> Result<Part> {
         let fresh = format!("{FRESH}-{thread}");
         let mut buffer = Buffer::new(self.record_bytes as usize);
         let places = self.places(thread);
@@ -257,19 +259,25 @@ impl Job {
             Ok(file)
         });
         ready.wait_for(self.threads);
-        let file = opened?;
-        let part = match self.told {
-            Told::Rate => self.time(&file, places, &mut buffer)?,
-            Told::Misses => {
-                let mut walks = Walks::count(self.verb.writes())?;
-                let (misses, part) = walks.during(|| self.time(&file, places, &mut buffer))?;
-                Part { misses, ..part? }
-            }
-        };
+        let worked = opened.and_then(|file| Ok((self.measure(&file, places, &mut buffer)?, file)));
+        ended.wait();
+        let (part, file) = worked?;
+        drop(file);
         if self.verb == Verb::Write {
             folder.remove(&fresh)?;
         }
         Ok(part)
+    }
+
+    fn measure(&self, file: &impl RecordFile, places: &[u64], buffer: &mut Buffer) -> Result<Part> {
+        match self.told {
+            Told::Rate => self.time(file, places, buffer),
+            Told::Misses => {
+                let mut walks = Walks::count(self.verb.writes())?;
+                let (misses, part) = walks.during(|| self.time(file, places, buffer))?;
+                Ok(Part { misses, ..part? })
+            }
+        }
     }
 
     /// The thread's file, with everything as the verb wants to find it.
