@@ -62,7 +62,8 @@ impl Block {
 }
 
 impl<M: Memory + ?Sized, P: Fn(u64) -> Option<u64>> Index<'_, M, P> {
-    /// Where block `block` of the file is, if the index is so high.
+    /// Where block `block` of the file is: a hole where the index is not so high. `None` where a word is none that this
+    /// program writes, or is being changed.
     pub fn block(&self, mut height: u32, block: u64) -> Option<Block> {
         if height == 0 {
             return Some(Block(if block == 0 { IN_ROOTS } else { HOLE }));
