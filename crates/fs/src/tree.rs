@@ -10,7 +10,7 @@
 //!
 //! - FT1. Words are changed by transactions alone. Pages behind the end may be named; what they hold is undefined, so
 //!   whoever moves the end over them makes it defined first.
-//! - FT2. An index page that names nothing may be there: it says the same as none.
+//! - FT2. An index page that names nothing may be there: it says the same as none. An index may be higher than it need be.
 
 use ferrite_medium::Span;
 use ferrite_pool::layout::{CHUNK_PAGES, PAGE};
@@ -241,6 +241,34 @@ impl FileSystem {
         change.commit()?;
         *inode = raised;
         Ok(())
+    }
+
+    /// Makes the index as low as what it names allows: what the eight first words of its only page say comes into the
+    /// inode. Each step is a change of its own that says the same as before (FT2).
+    pub(crate) fn lower_index(&self, inode: &mut Inode) -> Result<()> {
+        while let Some((node, roots)) = self.only_page(inode)? {
+            let mut lowered = *inode;
+            let mut change = Change::new(self);
+            lowered.head.height -= 1;
+            lowered.head.pages = lowered.head.pages.saturating_sub(1);
+            lowered.roots = roots;
+            change.write_roots(&mut lowered);
+            change.free_page(node);
+            change.commit()?;
+            *inode = lowered;
+        }
+        Ok(())
+    }
+
+    /// The index page that alone the inode names, and what it says, if that has room in the inode.
+    fn only_page(&self, inode: &Inode) -> Result<Option<(u64, [Word; ROOTS as usize])>> {
+        let (Named::Node(node), rest) = (inode.roots[0].named(), &inode.roots[1..]) else { return Ok(None) };
+        if inode.head.height == 0 || rest.iter().any(|word| *word != Word::NONE) {
+            return Ok(None);
+        }
+        let words = self.load_words(self.place(node)?);
+        let (roots, rest) = words.split_first_chunk().expect("a page has more words than an inode");
+        Ok(rest.iter().all(|word| *word == 0).then(|| (node, roots.map(Word))))
     }
 
     /// Sets the word at `at`, of the inode or of an index page.

@@ -120,14 +120,14 @@ impl FileSystem {
         appended.into_iter().for_each(|ino| self.lower(ino, Access::Write));
     }
 
-    /// Takes the pages behind byte `end` away.
+    /// Takes the pages behind byte `end` away, and those of the index that were needed for them.
     pub(crate) fn free_behind(&self, inode: &mut Inode, end: u64) -> Result<()> {
         loop {
             let mut change = Change::new(self);
             let is_last = self.trim(&mut change, inode, end.div_ceil(PAGE))?;
             self.commit_head(change, inode)?;
             if is_last {
-                return Ok(());
+                return self.lower_index(inode);
             }
         }
     }

@@ -141,7 +141,7 @@ fn appended_directly(fs: &FileSystem) {
     append_directly(fs, None, 5000);
 }
 
-static CASES: [Case; 41] = [
+static CASES: [Case; 42] = [
     whole("create", usual, |fs| _ = make(fs, Ino::ROOT, "new", Kind::File)),
     whole("create first", |_| (), |fs| _ = make(fs, Ino::ROOT, "new", Kind::File)),
     whole("mkdir", usual, |fs| _ = make(fs, Ino::ROOT, "new", Kind::Directory)),
@@ -195,6 +195,7 @@ static CASES: [Case; 41] = [
     whole("set attributes", usual, |fs| fs.set_xattr(at(fs, "b"), b"user.x", &[5; 6000], SetXattr::Any).expect("room")),
     whole("remove attributes", usual, |fs| fs.remove_xattr(at(fs, "b"), b"user.x").expect("it goes")),
     whole("allocate", usual, |fs| fs.allocate(at(fs, "a"), 0..70_000, Allocate::Grow).expect("room")),
+    whole("give back what was taken ahead", lent, |fs| fs.release(at(fs, "a"), 1)),
     whole("superpages ahead", grown, |fs| fs.take_ahead(at(fs, "grown"), 2 * CHUNK, 8).expect("room")),
     mixed("punch", usual, |fs| fs.allocate(at(fs, "big"), 5000..100_000, Allocate::Punch).expect("punched")),
     mixed("zero", usual, |fs| fs.allocate(at(fs, "big"), 5000..30_000, Allocate::Zero).expect("zeroed")),
