@@ -215,8 +215,8 @@ impl FileSystem {
             gone.insert(page);
         }
         if gone.is_empty() {
-            // What is idle is what threads take from: it stays with them.
-            return Ok(false);
+            // What is idle is what threads take from.
+            return Ok(self.space.leave_idle());
         }
         wait_for_pins();
         let keep: Vec<Extent> = tag.extents.iter().flat_map(|extent| without(*extent, &gone)).collect();

@@ -91,7 +91,8 @@ impl Space {
                 let is_idle = match kind {
                     ChunkKind::Free => true,
                     ChunkKind::Data | ChunkKind::Index => self.free_pages(chunk) == CHUNK_PAGES,
-                    ChunkKind::Inodes | ChunkKind::Super => false,
+                    ChunkKind::Inodes => self.has_only_free_inodes(chunk),
+                    ChunkKind::Super => false,
                 };
                 (idle + u64::from(is_idle), all + 1)
             },

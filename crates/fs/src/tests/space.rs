@@ -61,6 +61,29 @@ fn fc2_what_many_small_files_had_a_large_one_gets() {
     assert_sound(&fs);
 }
 
+/// Others in the pool have what an emptied file system had: of inodes, names and content, and what its threads took from.
+#[test]
+fn fc2_what_an_emptied_file_system_had_goes_back_to_the_pool() {
+    let fs = open(&new_memory(Model::MAPPED, 60 * CHUNK), None).expect("it opens");
+    let work = |thread: u64| {
+        let names: Vec<String> = (0..9000).map(|number| format!("{thread}-{number}")).collect();
+        names.iter().for_each(|name| _ = fs.write(file(&fs, name), 0, &[1; 100]).expect("room"));
+        names.iter().for_each(|name| fs.unlink(Ino::ROOT, name.as_bytes()).expect("it goes"));
+    };
+    std::thread::scope(|scope| {
+        (0..2).for_each(|thread| {
+            _ = scope.spawn({
+                let work = &work;
+                move || work(thread)
+            })
+        })
+    });
+    settle(&fs);
+    let own = fs.statfs().own_bytes;
+    assert!(own <= 4 * CHUNK, "{} chunks of nothing but the root", own / CHUNK);
+    assert_sound(&fs);
+}
+
 /// Whether content that lies where inodes were is still there after a kill: records of the files that ended may be in the
 /// log.
 fn outlives_a_kill(bug: Option<Bug>) -> bool {
