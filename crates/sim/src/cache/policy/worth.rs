@@ -10,8 +10,8 @@
 //! docs/policy.md tells what all this takes in hardware, and where it fails.
 //!
 //! 1. The line that is worth least leaves, the least recent of equals. Before anything is learned, and while what is
-//!    allowed is spent, the least recent line leaves. So it does until enough was saved in the sets with shadows, in
-//!    those without, if no other is worth much less.
+//!    allowed is spent, the least recent line leaves. So it does in sets without shadows until something was saved in
+//!    those with; then unless another is worth less than a share of it, that grows with what was saved.
 //! 2. Ages are counted in steps of four accesses to the set, of sixteen where sets have more than sixteen ways: see [`age`].
 //! 3. A bank learns from its own sets alone, and everything is an integer.
 
@@ -38,7 +38,7 @@ use shadow::{Lru, Shadow};
 const WATCHED: usize = 16;
 
 /// Accesses to watched sets from one learning to the next.
-const PERIOD: u64 = 512;
+const PERIOD: u64 = 384;
 
 /// Keeps what is worth most, in sets of kind `S`, of at most `W` ways.
 pub struct Worth<S, const W: usize> {
@@ -100,7 +100,7 @@ impl<S: Set, const W: usize> Worth<S, W> {
         turn.clock = turn.clock.wrapping_add(1);
         let limit = going_on(turn.clock, step(W));
         let mut line = if touch.is_hit { lines.line(touch.way).older(limit) } else { Line::NEW };
-        if touch.is_hit && !touch.set.is_multiple_of(WATCHED) {
+        if touch.is_hit && !is_watched(touch.set) {
             self.used.came_back(line.used);
             self.written.came_back(select_unpredictable(touch.is_write, line.written, NOTHING));
         }
@@ -108,7 +108,7 @@ impl<S: Set, const W: usize> Worth<S, W> {
         line.written = select_unpredictable(touch.is_write, written, line.written);
         line.used = cell(used_class(&touch, line), 0);
         lines.grow_older(limit, touch.way, line);
-        if touch.set.is_multiple_of(WATCHED) {
+        if is_watched(touch.set) {
             self.watch(&touch, line);
         }
     }
@@ -157,7 +157,7 @@ impl<S: Set, const W: usize> Policy for Worth<S, W> {
             return last;
         }
         let lines = &self.sets[at];
-        let is_watched = at.is_multiple_of(WATCHED);
+        let is_watched = is_watched(at);
         let least = match self.allowance.weight().filter(|_| self.seen >= PERIOD) {
             None => last,
             Some(weight) if last as usize == W - 1 => self.least(set, W as u32 - 1, lines, weight, is_watched),
@@ -188,6 +188,12 @@ impl<S: Set, const W: usize> Policy for Worth<S, W> {
         let set = self.geometry.set_in_bank(line);
         self.touch(Touch { line, signature, set, way, is_write, is_hit: false, was_dirty: false });
     }
+}
+
+/// Whether a set is watched: of each group of so many the next one, so that every place in a page has its share.
+#[inline]
+fn is_watched(set: usize) -> bool {
+    set % WATCHED == set / WATCHED % WATCHED
 }
 
 /// The hash by which a line is known that may have left.

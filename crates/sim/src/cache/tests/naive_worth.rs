@@ -19,6 +19,11 @@ fn older(age: usize, step: u64) -> usize {
     age + usize::from(ends)
 }
 
+/// Whether a set is watched: the first of the first sixteen, the second of the next, and so on.
+fn is_watched(set: usize) -> bool {
+    set % 16 == set / 16 % 16
+}
+
 /// Lines that have to be new before a class is learned anew.
 const FRESH: u64 = 8;
 
@@ -161,10 +166,9 @@ impl Bank {
         WEIGHTS[(self.misses / (4 * 64)) as usize]
     }
 
-    /// In sixteenths: the fewer, the more writebacks were saved.
-    fn caution(&self) -> u64 {
-        let saved = ((self.writebacks - 32) / 64).clamp(0, 32) as u64;
-        14 * (32 - saved) / 32
+    /// Of 32 parts: the more, the more writebacks were saved.
+    fn trust(&self) -> u64 {
+        ((self.writebacks - 32) / 64).clamp(0, 32) as u64
     }
 
     /// Steps of the set so far: of four accesses, or of sixteen.
@@ -180,17 +184,17 @@ impl Bank {
     fn evict(&mut self, set: usize) {
         let saved = |story: &Story| story.written.map_or(0, |written| self.written.worth(written));
         let worth = |story: &Story| 16 * self.used.worth(story.used) + self.weight() * saved(story);
-        let place = if self.is_spent || self.seen < 512 {
+        let place = if self.is_spent || self.seen < 384 {
             self.ways - 1
         } else {
             let mut values: Vec<u64> = self.sets[set].iter().map(worth).collect();
             let last = &mut values[self.ways - 1];
-            *last -= if set.is_multiple_of(16) { 0 } else { *last / 16 * self.caution() };
+            *last = if is_watched(set) { *last } else { *last * self.trust() / 32 };
             let least = values.iter().min().expect("it is full");
             values.iter().rposition(|value| value == least).expect("it is there")
         };
         let story = self.sets[set].remove(place);
-        if !set.is_multiple_of(16) {
+        if !is_watched(set) {
             self.used.note(story.used, false);
             story.written.into_iter().for_each(|written| self.written.note(written, false));
         }
@@ -221,13 +225,13 @@ impl Bank {
         }
         self.grow_older(set);
         let before = place.map(|place| self.sets[set].remove(place));
-        if let Some(before) = before.filter(|_| !set.is_multiple_of(16)) {
+        if let Some(before) = before.filter(|_| !is_watched(set)) {
             self.used.note(before.used, true);
             before.written.filter(|_| is_write).into_iter().for_each(|written| self.written.note(written, true));
         }
         let story = renewed(before, event);
         self.sets[set].insert(0, story);
-        if set.is_multiple_of(16) {
+        if is_watched(set) {
             let was_dirty = before.is_some_and(|before| before.written.is_some());
             self.watch(set, line, is_write, (place.is_none(), is_write && !was_dirty));
             self.sample(set, story, is_write);
@@ -274,7 +278,7 @@ impl Bank {
             }
         }
         self.seen += 1;
-        if self.seen.is_multiple_of(512) {
+        if self.seen.is_multiple_of(384) {
             self.used.learn();
             self.written.learn();
         }

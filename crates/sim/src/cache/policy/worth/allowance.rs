@@ -36,11 +36,8 @@ const SAVED_MAX: i32 = 64 * WHOLE;
 /// More is not owed: what is longer ago is forgiven.
 const OWED_MAX: i32 = 16 * WHOLE;
 
-/// With so many saved writebacks what was learned is trusted.
+/// With so many saved writebacks what was learned is trusted; with none not at all, between in proportion.
 const PROVEN: i32 = 32;
-
-/// Before, the least recent line counts for so many sixteenths less than it is worth.
-const CAUTION: i32 = 14;
 
 /// From half a miss to 27, four steps for a doubling, in parts of [`Allowance::ONE`].
 const WEIGHTS: [u32; 24] =
@@ -81,7 +78,7 @@ impl Allowance {
     #[inline]
     pub fn cautious(&self, worth: u32) -> u32 {
         let saved = (self.writebacks - AGAIN) / WHOLE;
-        worth - worth / 16 * (CAUTION * (PROVEN - saved).clamp(0, PROVEN) / PROVEN) as u32
+        worth * saved.clamp(0, PROVEN) as u32 / PROVEN as u32
     }
 }
 
@@ -124,13 +121,13 @@ mod tests {
     #[test]
     fn what_was_learned_is_trusted_when_it_has_saved() {
         let mut allowance = Allowance::default();
-        assert_eq!(allowance.cautious(1600), 200);
+        assert_eq!(allowance.cautious(1600), 0);
         (0..16).for_each(|_| allowance.access(DIRTY, NONE));
-        assert_eq!(allowance.cautious(1600), 900);
+        assert_eq!(allowance.cautious(1600), 800);
         (0..16).for_each(|_| allowance.access(DIRTY, NONE));
         assert_eq!(allowance.cautious(1600), 1600);
         (0..1000).for_each(|_| allowance.access(NONE, DIRTY));
-        assert_eq!(allowance.cautious(1600), 200);
+        assert_eq!(allowance.cautious(1600), 0);
     }
 
     /// The same of lines that become dirty, though no miss is owed; beyond 16 it is forgiven.
