@@ -48,7 +48,7 @@ pub enum Error {
     #[error("there is no tag called {0:?}: see `ferrite tag list`")]
     NotFound(String),
     /// Names are 1 to 255 bytes of UTF-8 without control characters.
-    #[error("{0:?} is no name for a tag: 1 to 255 bytes of UTF-8, no control characters")]
+    #[error("{0:?} is no name: 1 to 255 bytes of UTF-8, no control characters")]
     BadName(String),
     /// The tag is of another kind.
     #[error("tag {name:?} is of kind {found}, not {wanted}")]

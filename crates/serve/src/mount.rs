@@ -165,7 +165,9 @@ impl Mounted {
         }
         if !self.has_ended_within(COPIES_PATIENCE) {
             return Err(NotUnmounted::Busy(vec![
-                "a copy of the mount in another mount namespace, such as a container's".into(),
+                "files that were open when it was unmounted lazily, or a copy of the mount in another mount namespace, such \
+                 as a container's"
+                    .into(),
             ]));
         }
         self.end(true).map_err(NotUnmounted::Io)

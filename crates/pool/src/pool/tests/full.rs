@@ -96,7 +96,7 @@ fn names_are_checked_and_unique() {
     let long = "ü".repeat(128);
     for bad in ["", "a\nb", "nul\0", &long] {
         let error = create(&pool, bad, &[]).unwrap_err().to_string();
-        assert!(error.contains("is no name for a tag: 1 to 255 bytes of UTF-8, no control characters"), "{error}");
+        assert!(error.contains("is no name: 1 to 255 bytes of UTF-8, no control characters"), "{error}");
     }
     create(&pool, &"x".repeat(255), &[]).unwrap();
     create(&pool, "ä b", &[]).unwrap();
