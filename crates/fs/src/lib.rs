@@ -22,6 +22,7 @@ mod fsync;
 mod gate;
 mod glance;
 mod growth;
+mod height;
 mod hints;
 mod index;
 mod inode;

@@ -84,6 +84,44 @@ fn fc2_what_an_emptied_file_system_had_goes_back_to_the_pool() {
     assert_sound(&fs);
 }
 
+/// A small file that grew by appends takes no more than one that was written at once; who remembers where its pages
+/// were found reads and writes on.
+#[test]
+fn ft2_what_was_appended_ends_as_low_as_it_can() {
+    let house = House::new();
+    let (ino, other) = (house.file("log", b""), house.client());
+    let client = house.client();
+    let mut expected = Vec::new();
+    for round in 0..3 {
+        let lease = client.lease_to_append(ino).expect("leased");
+        for number in 0..20_u8 {
+            assert!(lease.append(&[number; 500]).is_some());
+            expected.extend([number; 500]);
+        }
+        let seen = other.lease(ino, Access::Write).expect("leased beside it");
+        let mut bytes = vec![0; expected.len()];
+        assert_eq!(seen.read(0, &mut bytes), Some(bytes.len()));
+        drop(lease);
+        assert_eq!(
+            seen.write(4000, &[100 + round; 200]),
+            Some(200),
+            "the index is lower, the pages are where they were"
+        );
+        expected[4000..4200].fill(100 + round);
+        assert_eq!(seen.read(0, &mut bytes), Some(bytes.len()));
+        assert!(bytes == expected && content(&house.fs, ino).expect("it reads") == expected);
+        let allocated = house.fs.getattr(ino).expect("there").allocated_bytes;
+        assert_eq!(allocated, (expected.len() as u64).next_multiple_of(4096), "of {} bytes", expected.len());
+        assert_sound(&house.fs);
+    }
+    let lease = client.lease_to_append(ino).expect("leased");
+    assert!(lease.append(&[7; 5000]).is_some());
+    drop(lease);
+    let allocated = house.fs.getattr(ino).expect("there").allocated_bytes;
+    assert_eq!(allocated, 35_000_u64.next_multiple_of(4096) + 4096, "nine pages need one that names them");
+    assert_sound(&house.fs);
+}
+
 /// Whether content that lies where inodes were is still there after a kill: records of the files that ended may be in the
 /// log.
 fn outlives_a_kill(bug: Option<Bug>) -> bool {
