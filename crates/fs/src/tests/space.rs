@@ -84,6 +84,30 @@ fn fc2_what_an_emptied_file_system_had_goes_back_to_the_pool() {
     assert_sound(&fs);
 }
 
+/// A crash while chunks of inodes and names go back leaves every file that is there, and nothing of those that were.
+#[test]
+fn fc3_every_crash_while_chunks_of_inodes_go_back_is_sound() {
+    let memory = new_memory(Model::MAPPED, 40 * CHUNK);
+    let fs = open(&memory, None).expect("it opens");
+    let kept = file(&fs, "kept");
+    fs.write(kept, 0, b"bytes").expect("room");
+    let names: Vec<String> = (0..5 * CHUNK_INODES).map(|number| number.to_string()).collect();
+    names.iter().for_each(|name| _ = file(&fs, name));
+    names.iter().for_each(|name| fs.unlink(Ino::ROOT, name.as_bytes()).expect("it goes"));
+    fs.settle_removed();
+    let own = fs.statfs().own_bytes;
+    memory.forget_trace();
+    settle(&fs);
+    assert!(fs.statfs().own_bytes < own, "nothing went back");
+    super::crash::explore_sound(&memory, 3, |fs| {
+        let found = fs.lookup(Ino::ROOT, b"kept").map_err(|error| error.to_string())?.ino;
+        let read = content(fs, found).map_err(|error| error.to_string())?;
+        file(fs, "again");
+        if read == b"bytes" { Ok(()) } else { Err(format!("{} bytes", read.len())) }
+    })
+    .assert_clean();
+}
+
 /// A small file that grew by appends takes no more than one that was written at once; who remembers where its pages
 /// were found reads and writes on.
 #[test]
