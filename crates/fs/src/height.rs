@@ -38,6 +38,10 @@ impl FileSystem {
             lowered.head.pages = lowered.head.pages.saturating_sub(1);
             lowered.roots = roots;
             change.write_roots(&mut lowered);
+            #[cfg(test)]
+            if crate::tests::is_planted(crate::tests::Bug::SplitLowering) {
+                std::mem::replace(&mut change, Change::new(self)).commit()?;
+            }
             change.free_page(node);
             change.commit()?;
             *inode = lowered;

@@ -47,6 +47,8 @@ pub(crate) enum Bug {
     HastyChunk,
     /// A page is given back and not marked free.
     LeakedPage,
+    /// An index is lowered, and its page given back later (FT2).
+    SplitLowering,
     /// The end of a file stays where a stopped client may still store to it (FG7).
     HauntedEnd,
     /// What a thread remembers counts whatever has changed since (FH1).
