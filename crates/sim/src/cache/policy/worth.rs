@@ -4,14 +4,13 @@
 //! Each line has two classes, one for its next use and one for its next write: the signature of the instruction that
 //! used it, or wrote it, last, and a little of its story. [`Reuse`] learns for each class after how many accesses to the
 //! set such lines come back, and from that what keeping one of such an age gains for each access that it stays. A
-//! writeback counts as several misses: as many as [`Allowance`] finds can be afforded, for in one set of sixteen a
-//! [`Shadow`] tells what LRU would have done; where there would be more misses or writebacks than LRU has, it does as LRU
-//! does. In the same sets [`Ghosts`] remember what left.
+//! writeback counts as several misses: as many as [`Allowance`] finds can be afforded. One set in sixteen is watched: two
+//! [`Shadow`]s tell what LRU would have done there, and what was learned, and [`Ghosts`] remember what left.
 //! docs/policy.md tells what all this takes in hardware, and where it fails.
 //!
-//! 1. The line that is worth least leaves, the least recent of equals. Before anything is learned, and while what is
-//!    allowed is spent, the least recent line leaves. So it does in sets without shadows until something was saved in
-//!    those with; then unless another is worth less than a share of it, that grows with what was saved.
+//! 1. The line that is worth least leaves, the least recent of equals. The least recent line counts for less the less is
+//!    proven: for nothing, so that it leaves as under LRU, until in the shadows writebacks were saved, and while misses
+//!    are owed there.
 //! 2. Ages are counted in steps of four accesses to the set, of sixteen where sets have more than sixteen ways: see [`age`].
 //! 3. A bank learns from its own sets alone, and everything is an integer.
 
@@ -32,9 +31,9 @@ use allowance::Allowance;
 use ghosts::{Ghosts, Kind};
 use lines::{Line, Lines};
 use reuse::{NOTHING, Reuse, SIGNATURE_BITS, cell, class};
-use shadow::{Lru, Shadow};
+use shadow::{Seen, Shadow};
 
-/// One set of so many is watched: it has ghosts and a shadow.
+/// One set of so many is watched.
 const WATCHED: usize = 16;
 
 /// Accesses to watched sets from one learning to the next.
@@ -47,9 +46,26 @@ pub struct Worth<S, const W: usize> {
     turns: Vec<Turn>,
     used: Reuse,
     written: Reuse,
-    watched: Vec<(Ghosts, Shadow<S>)>,
+    watched: Vec<Watched<S, W>>,
     allowance: Allowance,
     seen: u64,
+}
+
+/// What is known of a set that is watched.
+struct Watched<S, const W: usize> {
+    ghosts: Ghosts,
+    lru: Shadow<S>,
+    /// What would be there, had what was learned always been trusted.
+    own: Shadow<S>,
+    lines: Lines<W>,
+}
+
+/// What lines are worth.
+struct Price<'a> {
+    used: &'a Reuse,
+    written: &'a Reuse,
+    weight: u32,
+    trust: u32,
 }
 
 /// How far a set is.
@@ -88,7 +104,7 @@ impl<S: Set, const W: usize> Worth<S, W> {
             turns: vec![Turn::default(); sets],
             used: Reuse::new(),
             written: Reuse::new(),
-            watched: (0..sets.div_ceil(WATCHED)).map(|_| (Ghosts::of(W), Shadow::EMPTY)).collect(),
+            watched: (0..sets.div_ceil(WATCHED)).map(|_| Watched::new()).collect(),
             allowance: Allowance::default(),
             seen: 0,
         }
@@ -99,27 +115,31 @@ impl<S: Set, const W: usize> Worth<S, W> {
         let (lines, turn) = (&mut self.sets[touch.set], &mut self.turns[touch.set]);
         turn.clock = turn.clock.wrapping_add(1);
         let limit = going_on(turn.clock, step(W));
-        let mut line = if touch.is_hit { lines.line(touch.way).older(limit) } else { Line::NEW };
-        if touch.is_hit && !is_watched(touch.set) {
-            self.used.came_back(line.used);
-            self.written.came_back(select_unpredictable(touch.is_write, line.written, NOTHING));
-        }
-        let written = cell(written_class(&touch, line), 0);
-        line.written = select_unpredictable(touch.is_write, written, line.written);
-        line.used = cell(used_class(&touch, line), 0);
-        lines.grow_older(limit, touch.way, line);
+        let before = lines.touched(&touch, limit);
         if is_watched(touch.set) {
-            self.watch(&touch, line);
+            self.watch(&touch, limit);
+        } else if touch.is_hit {
+            self.used.came_back(before.used);
+            self.written.came_back(select_unpredictable(touch.is_write, before.written, NOTHING));
         }
     }
 
-    #[inline(always)]
-    fn watch(&mut self, touch: &Touch, line: Line) {
-        let (ghosts, shadow) = &mut self.watched[touch.set / WATCHED];
-        let lru = shadow.access(print(touch.line), touch.is_write, self.geometry.ways);
-        let own = Lru { misses: !touch.is_hit, dirties: touch.is_write && !touch.was_dirty };
-        self.allowance.access(lru, own);
-        let met = ghosts.meet(print(touch.line), touch.is_write, class(line.used), class(line.written));
+    fn watch(&mut self, touch: &Touch, limit: u16) {
+        let Watched { ghosts, lru, own, lines } = &mut self.watched[touch.set / WATCHED];
+        let (is_write, ways, print) = (touch.is_write, self.geometry.ways, print(touch.line));
+        let lru = lru.access(print, is_write, ways, |_| ways - 1);
+        let price = Price {
+            used: &self.used,
+            written: &self.written,
+            weight: self.allowance.weight(),
+            trust: if self.seen < PERIOD { 0 } else { Allowance::TRUST },
+        };
+        let own = own.access(print, is_write, ways, |set| price.least(set, ways, lines));
+        self.allowance.access(lru.cost(is_write), own.cost(is_write));
+        let Seen { way, is_hit, was_dirty } = own;
+        lines.touched(&Touch { way, is_hit, was_dirty, ..*touch }, limit);
+        let line = lines.line(way);
+        let met = ghosts.meet(print, is_write, class(line.used), class(line.written));
         for (kind, reuse) in [(Kind::Used, &mut self.used), (Kind::Written, &mut self.written)] {
             reuse.came_back(met.again(kind));
             reuse.left(met.lost(kind));
@@ -130,19 +150,50 @@ impl<S: Set, const W: usize> Worth<S, W> {
             self.written.learn();
         }
     }
+}
 
-    /// The rank of the line that is worth least, the least recent of equals. Those in sets that are watched go by what was
-    /// learned, the others only as far as it is proven there. No branch depends on what a line is: none could be foretold.
+impl<S: Set, const W: usize> Watched<S, W> {
+    fn new() -> Self {
+        Self { ghosts: Ghosts::of(W), lru: Shadow::EMPTY, own: Shadow::EMPTY, lines: Lines::EMPTY }
+    }
+}
+
+impl<const W: usize> Lines<W> {
+    /// Ages below `limit` go on to the next, and the line in `way` becomes what it is after an access; what it was before.
     #[inline(always)]
-    fn least(&self, set: &impl Set, last: Rank, lines: &Lines<W>, weight: u32, is_watched: bool) -> Rank {
+    fn touched(&mut self, touch: &Touch, limit: u16) -> Line {
+        let before = if touch.is_hit { self.line(touch.way).older(limit) } else { Line::NEW };
+        let written = cell(written_class(touch, before), 0);
+        let line = Line {
+            used: cell(used_class(touch, before), 0),
+            written: select_unpredictable(touch.is_write, written, before.written),
+        };
+        self.grow_older(limit, touch.way, line);
+        before
+    }
+}
+
+impl Price<'_> {
+    /// The rank of the line that is worth least in a set of so many ways, the least recent of equals.
+    #[inline(always)]
+    fn least<const W: usize>(&self, set: &impl Set, ways: u32, lines: &Lines<W>) -> Rank {
+        match ways as usize {
+            _ if self.trust == 0 => ways - 1,
+            ways if ways == W => self.least_but(W as u32 - 1, set, lines),
+            _ => self.least_but(ways - 1, set, lines),
+        }
+    }
+
+    /// The last of them is `last`. No branch depends on what a line is: none could be foretold.
+    #[inline(always)]
+    fn least_but<const W: usize>(&self, last: Rank, set: &impl Set, lines: &Lines<W>) -> Rank {
         let worth = |rank| {
             let line = lines.line(set.way(rank) % W);
-            self.used.worth(line.used) * Allowance::ONE + self.written.worth(line.written) * weight
+            self.used.worth(line.used) * Allowance::ONE + self.written.worth(line.written) * self.weight
         };
         let place = |rank| W as u32 - 1 - rank;
         let others = (0..last).map(|rank| worth(rank) * W as u32 + place(rank)).min();
-        let own = if is_watched { worth(last) } else { self.allowance.cautious(worth(last)) };
-        let own = own * W as u32 + place(last);
+        let own = worth(last) * self.trust / Allowance::TRUST * W as u32 + place(last);
         place(others.map_or(own, |others| others.min(own)) % W as u32)
     }
 }
@@ -157,13 +208,14 @@ impl<S: Set, const W: usize> Policy for Worth<S, W> {
             return last;
         }
         let lines = &self.sets[at];
-        let is_watched = is_watched(at);
-        let least = match self.allowance.weight().filter(|_| self.seen >= PERIOD) {
-            None => last,
-            Some(weight) if last as usize == W - 1 => self.least(set, W as u32 - 1, lines, weight, is_watched),
-            Some(weight) => self.least(set, last, lines, weight, is_watched),
+        let price = Price {
+            used: &self.used,
+            written: &self.written,
+            weight: self.allowance.weight(),
+            trust: self.allowance.trust(),
         };
-        if !is_watched {
+        let least = price.least(set, last + 1, lines);
+        if !is_watched(at) {
             let line = lines.line(set.way(least));
             self.used.left(line.used);
             self.written.left(line.written);

@@ -121,6 +121,8 @@ struct Bank {
     /// Of the kind of its sets.
     ways_max: usize,
     sets: Vec<Vec<Story>>,
+    /// What would be in the sets that are watched, had what was learned always been trusted; lines by hash.
+    own: Vec<Vec<Story>>,
     clocks: Vec<u64>,
     ghosts: Vec<Vec<Ghost>>,
     used: Reuse,
@@ -129,7 +131,6 @@ struct Bank {
     shadows: Vec<Vec<(u64, bool)>>,
     misses: i64,
     writebacks: i64,
-    is_spent: bool,
     seen: u64,
     counted: Counted,
 }
@@ -149,26 +150,26 @@ impl Bank {
             ways,
             ways_max: if ways > 16 { 64 } else { 16 },
             sets: vec![Vec::new(); sets],
+            own: vec![Vec::new(); sets],
             clocks: vec![0; sets],
             ghosts: vec![Vec::new(); sets],
             used: Reuse::new(),
             written: Reuse::new(),
             shadows: vec![Vec::new(); sets],
             misses: 4 * 64,
-            writebacks: 32,
-            is_spent: false,
+            writebacks: 0,
             seen: 0,
             counted: Counted::default(),
         }
     }
 
     fn weight(&self) -> u64 {
-        WEIGHTS[(self.misses / (4 * 64)) as usize]
+        WEIGHTS[(self.misses.max(0) / (4 * 64)) as usize]
     }
 
-    /// Of 32 parts: the more, the more writebacks were saved.
+    /// Of 64 parts: the more, the more writebacks beyond four were saved; none while misses are owed.
     fn trust(&self) -> u64 {
-        ((self.writebacks - 32) / 64).clamp(0, 32) as u64
+        if self.misses < 0 { 0 } else { (self.writebacks / 64 - 4).clamp(0, 64) as u64 }
     }
 
     /// Steps of the set so far: of four accesses, or of sixteen.
@@ -176,40 +177,34 @@ impl Bank {
         self.clocks[set] / self.step()
     }
 
+    /// The step that begins with this access, if one does.
+    fn step_begun(&self, set: usize) -> Option<u64> {
+        self.clocks[set].is_multiple_of(self.step()).then(|| self.steps(set))
+    }
+
     fn step(&self) -> u64 {
         self.ways_max as u64 / 4
     }
 
-    /// Takes the line that is worth least out of a full set.
-    fn evict(&mut self, set: usize) {
+    /// The place of the line that is worth least in a full set, where the last counts for so many parts of 64.
+    fn least(&self, stories: &[Story], trust: u64) -> usize {
         let saved = |story: &Story| story.written.map_or(0, |written| self.written.worth(written));
         let worth = |story: &Story| 16 * self.used.worth(story.used) + self.weight() * saved(story);
-        let place = if self.is_spent || self.seen < 384 {
-            self.ways - 1
-        } else {
-            let mut values: Vec<u64> = self.sets[set].iter().map(worth).collect();
-            let last = &mut values[self.ways - 1];
-            *last = if is_watched(set) { *last } else { *last * self.trust() / 32 };
-            let least = values.iter().min().expect("it is full");
-            values.iter().rposition(|value| value == least).expect("it is there")
-        };
+        let mut values: Vec<u64> = stories.iter().map(worth).collect();
+        let last = &mut values[self.ways - 1];
+        *last = *last * trust / 64;
+        let least = values.iter().min().expect("it is full");
+        values.iter().rposition(|value| value == least).expect("it is there")
+    }
+
+    fn evict(&mut self, set: usize) {
+        let place = self.least(&self.sets[set], self.trust());
         let story = self.sets[set].remove(place);
         if !is_watched(set) {
             self.used.note(story.used, false);
             story.written.into_iter().for_each(|written| self.written.note(written, false));
         }
         self.counted.written.extend(story.written.map(|_| story.line));
-    }
-
-    fn grow_older(&mut self, set: usize) {
-        self.clocks[set] += 1;
-        if self.clocks[set].is_multiple_of(self.step()) {
-            let step = self.steps(set);
-            for story in &mut self.sets[set] {
-                story.used.1 = older(story.used.1, step);
-                story.written = story.written.map(|(class, age)| (class, older(age, step)));
-            }
-        }
     }
 
     fn access(&mut self, set: usize, event: Event) {
@@ -223,7 +218,9 @@ impl Bank {
         if place.is_none() && self.sets[set].len() == self.ways {
             self.evict(set);
         }
-        self.grow_older(set);
+        self.clocks[set] += 1;
+        let step = self.step_begun(set);
+        grow_older(&mut self.sets[set], step);
         let before = place.map(|place| self.sets[set].remove(place));
         if let Some(before) = before.filter(|_| !is_watched(set)) {
             self.used.note(before.used, true);
@@ -232,39 +229,45 @@ impl Bank {
         let story = renewed(before, event);
         self.sets[set].insert(0, story);
         if is_watched(set) {
-            let was_dirty = before.is_some_and(|before| before.written.is_some());
-            self.watch(set, line, is_write, (place.is_none(), is_write && !was_dirty));
-            self.sample(set, story, is_write);
+            self.watch(set, event);
         }
     }
 
-    /// `own` is whether the access missed, and whether it made a clean line dirty.
-    fn watch(&mut self, set: usize, line: u64, is_write: bool, own: (bool, bool)) {
+    /// What the shadows do: that of LRU, and that of what was learned.
+    fn watch(&mut self, set: usize, event: Event) {
+        let (print, is_write) = (print(event.line()), event.is_write());
         let shadow = &mut self.shadows[set];
-        let place = shadow.iter().position(|one| one.0 == print(line));
+        let place = shadow.iter().position(|one| one.0 == print);
         let was_dirty = place.is_some_and(|place| shadow.remove(place).1);
-        shadow.insert(0, (print(line), was_dirty || is_write));
+        shadow.insert(0, (print, was_dirty || is_write));
         shadow.truncate(self.ways);
+        let own = self.own[set].iter().position(|story| story.line == print);
+        if own.is_none() && self.own[set].len() == self.ways {
+            let place = self.least(&self.own[set], if self.seen < 384 { 0 } else { 64 });
+            self.own[set].remove(place);
+        }
+        let step = self.step_begun(set);
+        grow_older(&mut self.own[set], step);
+        let before = own.map(|place| self.own[set].remove(place));
+        let story = Story { line: print, ..renewed(before, event) };
+        self.own[set].insert(0, story);
+        let dirties = is_write && before.is_none_or(|before| before.written.is_none());
         let count = |yes: bool, parts: i64| if yes { parts } else { 0 };
-        self.misses += count(place.is_none(), 67) - count(own.0, 64);
-        let whole = if self.writebacks < 32 { 65 } else { 64 };
-        self.writebacks += count(is_write && !was_dirty, whole) - count(own.1, 64);
+        self.misses += count(place.is_none(), 67) - count(own.is_none(), 64);
+        self.writebacks += count(is_write && !was_dirty, 64) - count(dirties, 64);
         self.misses = self.misses.clamp(-16 * 64, 24 * 4 * 64 - 1);
-        self.writebacks = self.writebacks.clamp(-16 * 64, 64 * 64);
-        self.is_spent = match self.is_spent {
-            true => self.misses < 4 * 64 || self.writebacks < 32,
-            false => self.misses < 0 || self.writebacks < 0,
-        };
+        self.writebacks = self.writebacks.clamp(-64, 68 * 64);
+        self.sample(set, story, is_write);
     }
 
     fn sample(&mut self, set: usize, story: Story, is_write: bool) {
         let (now, known) = (self.steps(set), 255);
-        let place = self.ghosts[set].iter().position(|ghost| ghost.print == print(story.line));
+        let place = self.ghosts[set].iter().position(|ghost| ghost.print == story.line);
         let before = place.map(|place| self.ghosts[set].remove(place));
         let lost = (self.ghosts[set].len() == 8 * self.ways_max).then(|| self.ghosts[set].pop()).flatten();
         let own = story.written.filter(|_| is_write).map(|(class, _)| (class, now));
         let written = own.or(before.and_then(|before| before.written));
-        self.ghosts[set].insert(0, Ghost { print: print(story.line), used: (story.used.0, now), written });
+        self.ghosts[set].insert(0, Ghost { print: story.line, used: (story.used.0, now), written });
         if let Some(Ghost { used: (class, since), written, .. }) = before {
             self.used.note((class, after(now - since)), true);
             if let Some((class, since)) = written.filter(|written| is_write && now - written.1 < known) {
@@ -282,6 +285,14 @@ impl Bank {
             self.used.learn();
             self.written.learn();
         }
+    }
+}
+
+fn grow_older(stories: &mut [Story], step: Option<u64>) {
+    let Some(step) = step else { return };
+    for story in stories {
+        story.used.1 = older(story.used.1, step);
+        story.written = story.written.map(|(class, age)| (class, older(age, step)));
     }
 }
 

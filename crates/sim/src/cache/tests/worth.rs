@@ -32,13 +32,16 @@ fn lines_that_are_rewritten_stay_and_those_that_pass_by_do_not() {
     assert!(worth.writebacks < 20_500, "{} of 24000, of which 20000 cannot be saved", worth.writebacks);
 }
 
-/// Twelve lines, in a circle, in eight ways: LRU never finds one. Those that stay until their turn are found.
+/// Twelve lines, written in a circle, in eight ways: LRU never finds one. Those that stay until their turn are found.
+/// Where they are read, no writeback is to be saved, and nothing is dared.
 #[test]
-fn a_part_of_a_circle_stays() {
-    let events: Vec<Event> = (0..24_000).map(|n| Event::read(n % 12)).collect();
-    let [lru, _, worth] = beside(8, &events);
+fn a_part_of_a_circle_stays_where_it_is_written() {
+    let circle = |is_write| (0..24_000).map(|n| Event::new(n % 12, is_write, 0)).collect::<Vec<_>>();
+    let [lru, _, worth] = beside(8, &circle(true));
     assert_eq!(lru.hits, 0);
     assert!(worth.hits > 8_000, "{} hits", worth.hits);
+    let [_, _, worth] = beside(8, &circle(false));
+    assert_eq!(worth.hits, 0);
 }
 
 /// Half of the ways would be enough for what is read, all for what is written. Keeping what is written costs reads

@@ -1,8 +1,8 @@
-//! What LRU would have in a set.
+//! What another policy would have in a set.
 
-use crate::cache::set::Set;
+use crate::cache::set::{Rank, Set};
 
-/// The lines of one set under LRU, by a hash of the number of each.
+/// The lines of one set under another policy, by a hash of the number of each.
 #[derive(Clone)]
 pub struct Shadow<S> {
     set: S,
@@ -10,30 +10,55 @@ pub struct Shadow<S> {
     filled: u64,
 }
 
-/// What LRU does at an access.
+/// What it does at an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lru {
+pub struct Seen {
+    /// Where the line is, now.
+    pub way: usize,
+    /// Whether it was there.
+    pub is_hit: bool,
+    /// Whether it was dirty.
+    pub was_dirty: bool,
+}
+
+/// What that costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cost {
+    /// Whether it misses.
     pub misses: bool,
     /// Whether a line becomes dirty that was not: it will have to be written back.
     pub dirties: bool,
+}
+
+impl Seen {
+    /// Of a read or a write.
+    #[inline]
+    pub fn cost(self, is_write: bool) -> Cost {
+        Cost { misses: !self.is_hit, dirties: is_write && !self.was_dirty }
+    }
 }
 
 impl<S: Set> Shadow<S> {
     /// Nothing is in it.
     pub const EMPTY: Self = Self { set: S::EMPTY, filled: 0 };
 
-    /// An access to a line with this hash, in a set of so many ways.
-    #[inline]
-    pub fn access(&mut self, print: u16, is_write: bool, ways: u32) -> Lru {
+    /// An access to a line with this hash, in a set of so many ways: `victim` tells the rank of what leaves a full one.
+    #[inline(always)]
+    pub fn access(&mut self, print: u16, is_write: bool, ways: u32, victim: impl FnOnce(&S) -> Rank) -> Seen {
         let found = (self.set.matches(print) & self.filled).checked_ilog2();
-        let rank = found.map_or(ways - 1, |way| self.set.rank(way as usize));
-        let was_dirty = found.is_some() && self.set.dirty() >> rank & 1 != 0;
-        if found.is_none() {
-            self.filled |= 1 << self.set.way(rank);
+        let rank = match found {
+            Some(way) => self.set.rank(way as usize),
+            None if self.filled.count_ones() < ways => ways - 1,
+            None => victim(&self.set),
+        };
+        let (way, is_hit) = (self.set.way(rank), found.is_some());
+        let was_dirty = is_hit && self.set.dirty() >> rank & 1 != 0;
+        if !is_hit {
+            self.filled |= 1 << way;
             self.set.replace(rank, print);
         }
         self.set.promote(rank, 0, is_write);
-        Lru { misses: found.is_none(), dirties: is_write && !was_dirty }
+        Seen { way, is_hit, was_dirty }
     }
 }
 
@@ -44,16 +69,18 @@ mod tests {
 
     /// Two ways: 0 is written, 3 pushes it out, and when it is written again it becomes dirty again.
     #[test]
-    fn it_is_lru() {
+    fn it_has_what_its_policy_would_have() {
         let mut shadow = Shadow::<Narrow>::EMPTY;
-        let mut seen = |print, is_write| shadow.access(print, is_write, 2);
-        let lru = |misses, dirties| Lru { misses, dirties };
-        assert_eq!(seen(0, true), lru(true, true), "no unfilled way is taken for it");
-        assert_eq!(seen(2, false), lru(true, false));
-        assert_eq!(seen(0, true), lru(false, false), "dirty already");
-        assert_eq!(seen(2, false), lru(false, false));
-        assert_eq!(seen(3, false), lru(true, false), "0 left");
-        assert_eq!(seen(0, true), lru(true, true));
-        assert_eq!(seen(3, true), lru(false, true));
+        let mut lru = |print, is_write| shadow.access(print, is_write, 2, |_| 1).cost(is_write);
+        let cost = |misses, dirties| Cost { misses, dirties };
+        assert_eq!(lru(0, true), cost(true, true), "no unfilled way is taken for it");
+        assert_eq!(lru(2, false), cost(true, false));
+        assert_eq!(lru(0, true), cost(false, false), "dirty already");
+        assert_eq!(lru(2, false), cost(false, false));
+        assert_eq!(lru(3, false), cost(true, false), "0 left");
+        assert_eq!(lru(0, true), cost(true, true));
+        assert_eq!(lru(3, true), cost(false, true));
+        assert!(shadow.access(7, false, 2, |_| 0).cost(false).misses);
+        assert!(!shadow.access(0, false, 2, |_| 0).cost(false).misses, "3 left, which was the most recent");
     }
 }
