@@ -169,7 +169,7 @@ impl Bank {
 
     /// Of 64 parts: the more, the more writebacks beyond four were saved; none while misses are owed.
     fn trust(&self) -> u64 {
-        if self.misses < 0 { 0 } else { (self.writebacks / 64 - 4).clamp(0, 64) as u64 }
+        if self.misses < 0 { 0 } else { (self.writebacks - 4).clamp(0, 64) as u64 }
     }
 
     /// Steps of the set so far: of four accesses, or of sixteen.
@@ -254,9 +254,9 @@ impl Bank {
         let dirties = is_write && before.is_none_or(|before| before.written.is_none());
         let count = |yes: bool, parts: i64| if yes { parts } else { 0 };
         self.misses += count(place.is_none(), 67) - count(own.is_none(), 64);
-        self.writebacks += count(is_write && !was_dirty, 64) - count(dirties, 64);
+        self.writebacks += count(is_write && !was_dirty, 1) - count(dirties, 1);
         self.misses = self.misses.clamp(-16 * 64, 24 * 4 * 64 - 1);
-        self.writebacks = self.writebacks.clamp(-64, 68 * 64);
+        self.writebacks = self.writebacks.clamp(-1, 68);
         self.sample(set, story, is_write);
     }
 

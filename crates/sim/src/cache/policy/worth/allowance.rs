@@ -7,11 +7,10 @@ use super::shadow::Cost;
 pub struct Allowance {
     /// Parts of misses, of those that are allowed.
     misses: i32,
-    /// Parts of writebacks.
     writebacks: i32,
 }
 
-/// Parts of a miss, and of a writeback.
+/// Parts of a miss.
 const WHOLE: i32 = 64;
 
 /// For each miss of LRU so many parts more than one are allowed: 4.7 %.
@@ -22,7 +21,7 @@ const STEP: i32 = 4 * WHOLE;
 
 /// More is not owed: what is longer ago is forgiven.
 const MISSES_OWED_MAX: i32 = 16 * WHOLE;
-const WRITEBACKS_OWED_MAX: i32 = WHOLE;
+const WRITEBACKS_OWED_MAX: i32 = 1;
 
 /// So many saved writebacks prove nothing.
 const CHANCE: i32 = 4;
@@ -49,11 +48,10 @@ impl Allowance {
 
     /// An access to a set with shadows: what LRU does, and what was learned.
     pub fn access(&mut self, lru: Cost, own: Cost) {
-        let change = |lru: bool, own: bool, extra| i32::from(lru) * (WHOLE + extra) - i32::from(own) * WHOLE;
-        let misses = self.misses + change(lru.misses, own.misses, MISS_EXTRA);
+        let misses = self.misses + i32::from(lru.misses) * (WHOLE + MISS_EXTRA) - i32::from(own.misses) * WHOLE;
         self.misses = misses.clamp(-MISSES_OWED_MAX, WEIGHTS.len() as i32 * STEP - 1);
-        let writebacks = self.writebacks + change(lru.dirties, own.dirties, 0);
-        self.writebacks = writebacks.clamp(-WRITEBACKS_OWED_MAX, (CHANCE + PROVEN) * WHOLE);
+        let writebacks = self.writebacks + i32::from(lru.dirties) - i32::from(own.dirties);
+        self.writebacks = writebacks.clamp(-WRITEBACKS_OWED_MAX, CHANCE + PROVEN);
     }
 
     /// The weight of a writeback.
@@ -65,7 +63,7 @@ impl Allowance {
     /// How far to trust what was learned, of [`Allowance::TRUST`]: not at all while misses are owed.
     #[inline]
     pub fn trust(&self) -> u32 {
-        let saved = if self.misses < 0 { 0 } else { self.writebacks / WHOLE - CHANCE };
+        let saved = if self.misses < 0 { 0 } else { self.writebacks - CHANCE };
         saved.clamp(0, PROVEN) as u32
     }
 }
