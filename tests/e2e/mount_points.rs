@@ -75,9 +75,10 @@ fn who_unmounts_by_hand_may_mount_again() {
     ok(&["fs", "mount", pool, "f", at]);
     // It is still mounted, elsewhere.
     fs::rename(&above, &moved).expect("moved");
-    refused(ferrite().args(["fs", "unmount", pool, "f"]), 1);
-    fs::rename(&moved, &above).expect("moved");
+    let said = ok(&["fs", "list", pool]);
+    assert!(said.contains(&format!("on {}", moved.join("mnt").display())), "{said}");
     ok(&["fs", "unmount", pool, "f"]);
+    fs::rename(&moved, &above).expect("moved");
     ok(&["fs", "mount", pool, "f", at]);
     fs::write(point.join("file"), b"content").expect("written");
     run(client("umount").arg(at));
@@ -87,6 +88,23 @@ fn who_unmounts_by_hand_may_mount_again() {
     ok(&["fs", "unmount", pool, "f"]);
     ok(&["fs", "mount", pool, "f", at]);
     run(client("umount").arg(at));
+    ok(&["fs", "mount", pool, "f", at]);
+    // A copy keeps it, and goes with it.
+    let copy = folder.path().join("copy");
+    fs::create_dir(&copy).expect("made");
+    run(client("mount").arg("--bind").arg(&point).arg(&copy));
+    let said = refused(ferrite().args(["fs", "unmount", pool, "f"]), 1);
+    assert!(said.contains(&format!("a copy of the mount on {}", copy.display())), "{said}");
+    ok(&["fs", "unmount", pool, "f"]);
+    // Out of sight it is in use until its last file is closed.
+    ok(&["fs", "mount", pool, "f", at]);
+    let file = fs::File::open(point.join("file")).expect("opened");
+    run(client("umount").arg("-l").arg(at));
+    let (listed, said) = (ok(&["fs", "list", pool]), refused(ferrite().args(["fs", "remove", pool, "f"]), 1));
+    for said in [listed, said] {
+        assert!(said.contains(&format!("unmounted from {at}")) && said.contains("still in use"), "{said}");
+    }
+    drop(file);
     ok(&["fs", "remove", pool, "f"]);
     server.interrupt();
     assert_sound(&path);

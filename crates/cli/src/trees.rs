@@ -38,6 +38,8 @@ pub struct FsReport {
     pub name: String,
     /// The folder it is mounted on.
     pub mounted_on: Option<PathBuf>,
+    /// It is there no more: somebody unmounted it while it was in use, and it still is.
+    pub out_of_sight: bool,
     /// The kernel keeps writes back.
     pub cached: bool,
     /// When written data is durable.
@@ -67,6 +69,20 @@ pub struct Trees {
 /// The clock of everything a file system stamps.
 pub fn now() -> Time {
     Time(stamp_ns())
+}
+
+impl Tree {
+    /// Where it is, and what to do about that, as what is said of it goes on.
+    fn place(&self, seen: &str) -> String {
+        match self.mounted.seen_at() {
+            Some(point) => format!("is mounted on {}{seen}", point.display()),
+            None => format!(
+                "was unmounted from {} and is still in use, by files that were open or a copy of the mount elsewhere: close \
+                 them first",
+                self.mounted.point().display()
+            ),
+        }
+    }
 }
 
 impl Trees {
@@ -109,7 +125,7 @@ impl Trees {
     pub fn remove(&self, name: &str) -> Result<(), String> {
         let mounted = self.mounted();
         if let Some(tree) = mounted.get(name) {
-            return Err(format!("{name:?} is mounted on {}: unmount it first", tree.mounted.point().display()));
+            return Err(format!("{name:?} {}", tree.place(": unmount it first")));
         }
         FileSystem::remove(&self.pool, name).map_err(|error| error.to_string())
     }
@@ -118,8 +134,7 @@ impl Trees {
     pub fn mount(&self, name: &str, mounting: &Mounting) -> Result<FsReport, String> {
         let mut mounted = self.mounted();
         if let Some(tree) = mounted.get(name) {
-            let point = tree.mounted.point().display();
-            return Err(format!("{name:?} is mounted on {point} already; a second view of it: `mount --bind`"));
+            return Err(format!("{name:?} {}", tree.place(" already; a second view of it: `mount --bind`")));
         }
         let fs = self.open(name, mounting.data, mounting.read_only)?;
         make_folder(&mounting.point)?;
@@ -182,7 +197,7 @@ impl Trees {
     pub fn unmount(&self, name: &str) -> Result<(), String> {
         let mut mounted = self.mounted.lock();
         let tree = mounted.get_mut(name).ok_or_else(|| format!("{name:?} is not mounted"))?;
-        let point = tree.mounted.point().display().to_string();
+        let point = tree.mounted.seen_at().unwrap_or_else(|| tree.mounted.point().into()).display().to_string();
         tree.mounted.unmount().map_err(|error| match error {
             NotUnmounted::Busy(users) if users.is_empty() => format!("{point} is in use"),
             NotUnmounted::Busy(users) => format!("{point} is in use by {}", users.join(", ")),
@@ -207,9 +222,11 @@ impl Trees {
             Some(tree) => Arc::clone(&tree.fs),
             None => self.open(name, None, true)?,
         };
+        let seen = tree.and_then(|tree| tree.mounted.seen_at());
         Ok(FsReport {
             name: name.into(),
-            mounted_on: tree.map(|tree| tree.mounted.point().into()),
+            mounted_on: tree.map(|tree| seen.clone().unwrap_or_else(|| tree.mounted.point().into())),
+            out_of_sight: tree.is_some() && seen.is_none(),
             cached: tree.is_some_and(|tree| tree.mounting.cached),
             data: fs.data_mode(),
             space: fs.statfs(),

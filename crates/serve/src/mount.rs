@@ -60,11 +60,11 @@ pub struct MountOptions {
 #[derive(Debug)]
 pub struct Mounted {
     point: PathBuf,
+    /// See [`MountOptions::source`].
+    source: PathBuf,
     /// As the kernel lists it, if it does.
     device: Option<u64>,
     session: Option<BackgroundSession>,
-    /// Taken away here, though another mount namespace may have a copy.
-    gone: bool,
     bell: Arc<Bell>,
     worker: Option<JoinHandle<()>>,
 }
@@ -130,7 +130,8 @@ impl Mounted {
         let bell = Arc::new(Bell::default());
         let (fs, rung) = (Arc::clone(fs), Arc::clone(&bell));
         let worker = thread::Builder::new().name("ferrite-fs-step".into()).spawn(move || rung.work(&fs))?;
-        Ok(Self { point: point.into(), device, session: Some(session), gone: false, bell, worker: Some(worker) })
+        let source = PathBuf::from(&options.source);
+        Ok(Self { point: point.into(), source, device, session: Some(session), bell, worker: Some(worker) })
     }
 
     /// Where.
@@ -140,15 +141,19 @@ impl Mounted {
 
     /// Whether somebody else has unmounted it, so that nobody uses it any more.
     pub fn has_ended(&mut self) -> bool {
-        !self.is_there() && self.unmount().is_ok()
+        self.seen_at().is_none() && self.unmount().is_ok()
     }
 
-    /// Whether it is where it was mounted. Anybody with the right to may have unmounted it, and mounted something else.
-    fn is_there(&self) -> bool {
+    /// Where it is seen: where it was mounted, if it is there, otherwise where it or a copy of it is now. Anybody with the
+    /// right to may have moved it, or unmounted it and mounted something else.
+    pub fn seen_at(&self) -> Option<PathBuf> {
+        let Ok(mounts) = Mount::seen_by("self") else { return Some(self.point.clone()) };
         // Numbers are given again at once, to mounts of any kind.
-        let is_of_it = |mount: &Mount| mount.kind == KIND && self.device.is_none_or(|device| mount.device == device);
-        let is_it = |mount: &Mount| mount.point == self.point && is_of_it(mount);
-        !self.gone && Mount::seen_by("self").map_or(true, |mounts| mounts.iter().any(is_it))
+        let is_it = |mount: &Mount| {
+            mount.kind == KIND && mount.source == self.source && self.device.is_none_or(|device| mount.device == device)
+        };
+        let points: Vec<PathBuf> = mounts.into_iter().filter(is_it).map(|mount| mount.point).collect();
+        if points.contains(&self.point) { Some(self.point.clone()) } else { points.into_iter().next() }
     }
 
     /// Unmounts, unless a program uses it; then everything is as before.
@@ -156,19 +161,19 @@ impl Mounted {
     /// # Errors
     /// Who uses it, or what the system says.
     pub fn unmount(&mut self) -> Result<(), NotUnmounted> {
-        if self.is_there() {
-            unmount(&self.point, false).map_err(|why| match why.kind() {
-                io::ErrorKind::ResourceBusy => NotUnmounted::Busy(users(&self.point)),
+        if let Some(point) = self.seen_at() {
+            unmount(&point, false).map_err(|why| match why.kind() {
+                io::ErrorKind::ResourceBusy => NotUnmounted::Busy(users(&point)),
                 _ => NotUnmounted::Io(why),
             })?;
-            self.gone = true;
         }
         if !self.has_ended_within(COPIES_PATIENCE) {
-            return Err(NotUnmounted::Busy(vec![
-                "files that were open when it was unmounted lazily, or a copy of the mount in another mount namespace, such \
-                 as a container's"
+            return Err(NotUnmounted::Busy(vec![match self.seen_at() {
+                Some(copy) => format!("a copy of the mount on {}", copy.display()),
+                None => "files that were open when it was unmounted lazily, or a copy of the mount in another mount \
+                             namespace, such as a container's"
                     .into(),
-            ]));
+            }]));
         }
         self.end(true).map_err(NotUnmounted::Io)
     }
@@ -185,10 +190,9 @@ impl Mounted {
 
     /// Takes it out of sight, whoever uses it: what they have open fails when this process ends.
     pub fn abandon(mut self) -> io::Result<()> {
-        if self.is_there() {
-            unmount(&self.point, true)?;
+        while let Some(point) = self.seen_at() {
+            unmount(&point, true)?;
         }
-        self.gone = true;
         self.end(false)
     }
 
@@ -216,9 +220,7 @@ impl Drop for Mounted {
     fn drop(&mut self) {
         if self.session.is_some() {
             // There is nobody to tell; the next one who mounts there clears it.
-            if self.is_there() {
-                let _ = unmount(&self.point, true);
-            }
+            while self.seen_at().is_some_and(|point| unmount(&point, true).is_ok()) {}
             let _ = self.end(false);
         }
     }

@@ -219,7 +219,11 @@ impl Mount {
 }
 
 fn show(fs: &FsReport) -> String {
-    let at = fs.mounted_on.as_ref().map_or("not mounted".into(), |point| format!("on {}", point.display()));
+    let at = match &fs.mounted_on {
+        None => "not mounted".into(),
+        Some(point) if fs.out_of_sight => format!("unmounted from {}, and still in use", point.display()),
+        Some(point) => format!("on {}", point.display()),
+    };
     let data = match (fs.cached, fs.data) {
         (true, _) => "writes kept back by the kernel, durable at fsync",
         (false, DataMode::Sync) => "a write is durable when it returns",
