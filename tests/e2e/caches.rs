@@ -62,10 +62,10 @@ fn the_program_counter_comes_through_a_conversion() {
     let path = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
     let (lackey, signed, plain) = (path("lackey"), path("signed"), path("plain"));
     let access = |n: u32| match n % 4 {
-        0 => format!("I  {:x},4\n S {:x},8\n", 0x40_1000 + 4 * (n % 3), 0x100_0000 + n / 4 % 1500 * 128),
+        0 => format!("I  {:x},4\n S {:x},8\n", 0x40_1000 + 4 * (n % 3), 0x100_0000 + n / 4 % 750 * 128),
         _ => format!("I  {:x},4\n L {:x},8\n", 0x40_2000 + 4 * (n % 5), 0x100_0040 + n * 128),
     };
-    fs::write(&lackey, (0..120_000).map(access).collect::<String>()).expect("written");
+    fs::write(&lackey, (0..240_000).map(access).collect::<String>()).expect("written");
     run(ferrite().args(["sim", "convert", &lackey, &signed, "--as", "compact-pc"]));
     run(ferrite().args(["sim", "convert", &signed, &plain, "--as", "compact"]));
     let policies = |trace: &str, format: &[&str]| {
