@@ -96,8 +96,13 @@ fn who_unmounts_by_hand_may_mount_again() {
     let said = refused(ferrite().args(["fs", "unmount", pool, "f"]), 1);
     assert!(said.contains(&format!("a copy of the mount on {}", copy.display())), "{said}");
     ok(&["fs", "unmount", pool, "f"]);
-    // Out of sight it is in use until its last file is closed.
+    // What somebody mounted over it stays.
     ok(&["fs", "mount", pool, "f", at]);
+    run(client("mount").arg("--bind").arg(&copy).arg(&point));
+    let said = refused(ferrite().args(["fs", "unmount", pool, "f"]), 1);
+    assert!(said.contains("something else was mounted over it") && !point.join("file").exists(), "{said}");
+    run(client("umount").arg(at));
+    // Out of sight it is in use until its last file is closed.
     let file = fs::File::open(point.join("file")).expect("opened");
     run(client("umount").arg("-l").arg(at));
     let (listed, said) = (ok(&["fs", "list", pool]), refused(ferrite().args(["fs", "remove", pool, "f"]), 1));

@@ -148,12 +148,22 @@ impl Mounted {
     /// right to may have moved it, or unmounted it and mounted something else.
     pub fn seen_at(&self) -> Option<PathBuf> {
         let Ok(mounts) = Mount::seen_by("self") else { return Some(self.point.clone()) };
-        // Numbers are given again at once, to mounts of any kind.
-        let is_it = |mount: &Mount| {
-            mount.kind == KIND && mount.source == self.source && self.device.is_none_or(|device| mount.device == device)
-        };
-        let points: Vec<PathBuf> = mounts.into_iter().filter(is_it).map(|mount| mount.point).collect();
+        let ours = mounts.into_iter().filter(|mount| self.is(mount));
+        let points: Vec<PathBuf> = ours.map(|mount| mount.point).collect();
         if points.contains(&self.point) { Some(self.point.clone()) } else { points.into_iter().next() }
+    }
+
+    /// Whether `mount` is it or a copy. Numbers are given again at once, to mounts of any kind.
+    fn is(&self, mount: &Mount) -> bool {
+        mount.kind == KIND && mount.source == self.source && self.device.is_none_or(|device| mount.device == device)
+    }
+
+    /// Takes it away from `point`, where it is seen, unless that would take what somebody mounted over it.
+    fn take_from(&self, point: &Path, lazily: bool) -> io::Result<()> {
+        if mounts_at(point).last().is_some_and(|uppermost| !self.is(&uppermost)) {
+            return Err(io::Error::other("something else was mounted over it: unmount that first"));
+        }
+        unmount(point, lazily)
     }
 
     /// Unmounts, unless a program uses it; then everything is as before.
@@ -162,7 +172,7 @@ impl Mounted {
     /// Who uses it, or what the system says.
     pub fn unmount(&mut self) -> Result<(), NotUnmounted> {
         if let Some(point) = self.seen_at() {
-            unmount(&point, false).map_err(|why| match why.kind() {
+            self.take_from(&point, false).map_err(|why| match why.kind() {
                 io::ErrorKind::ResourceBusy => NotUnmounted::Busy(users(&point)),
                 _ => NotUnmounted::Io(why),
             })?;
@@ -191,7 +201,7 @@ impl Mounted {
     /// Takes it out of sight, whoever uses it: what they have open fails when this process ends.
     pub fn abandon(mut self) -> io::Result<()> {
         while let Some(point) = self.seen_at() {
-            unmount(&point, true)?;
+            self.take_from(&point, true)?;
         }
         self.end(false)
     }
@@ -220,7 +230,7 @@ impl Drop for Mounted {
     fn drop(&mut self) {
         if self.session.is_some() {
             // There is nobody to tell; the next one who mounts there clears it.
-            while self.seen_at().is_some_and(|point| unmount(&point, true).is_ok()) {}
+            while self.seen_at().is_some_and(|point| self.take_from(&point, true).is_ok()) {}
             let _ = self.end(false);
         }
     }
