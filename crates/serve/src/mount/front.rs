@@ -74,14 +74,20 @@ impl Front {
         dots.into_iter().map(listed).collect()
     }
 
-    fn write_at(&self, ino: Ino, at: u64, data: &[u8], (how, flags): (WriteFlags, OpenFlags)) -> Result<usize> {
+    fn write_at(
+        &self,
+        by: &Request,
+        (ino, at): (Ino, u64),
+        data: &[u8],
+        (how, flags): (WriteFlags, OpenFlags),
+    ) -> Result<usize> {
         #[cfg(test)]
         if super::tests::is_planted(super::tests::Bug::KeptBack) {
             return Ok(data.len());
         }
         self.end_writing(ino);
         if how.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
-            self.lose_rights(ino)?;
+            self.lose_rights(by, ino)?;
         }
         if flags.0 & libc::O_APPEND != 0 && !self.cached {
             return self.append(ino, at, data);
@@ -141,8 +147,7 @@ impl Filesystem for Front {
     ) {
         let mode = mode.map(|mode| (mode & 0o7777) as u16);
         let set = SetAttr { mode, uid, gid, size, atime: atime.map(set_time), mtime: mtime.map(set_time) };
-        let by_root = request.uid() == 0;
-        let set = self.with_losses(Ino(ino.0), set, by_root);
+        let set = self.with_losses(request, Ino(ino.0), set);
         if size.is_some() || mode.is_some_and(|mode| mode & 0o6000 != 0) {
             self.end_writing(Ino(ino.0));
         }
@@ -236,7 +241,7 @@ impl Filesystem for Front {
 
     fn write(
         &self,
-        _: &Request,
+        by: &Request,
         ino: INodeNo,
         _: FileHandle,
         at: u64,
@@ -246,7 +251,7 @@ impl Filesystem for Front {
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        match self.write_at(Ino(ino.0), at, data, (how, flags)) {
+        match self.write_at(by, (Ino(ino.0), at), data, (how, flags)) {
             Ok(len) => reply.written(len as u32),
             Err(error) => reply.error(errno(&error)),
         }
@@ -357,7 +362,7 @@ impl Filesystem for Front {
         let Some(end) = at.checked_add(len) else { return reply.error(Errno::EFBIG) };
         let ino = Ino(ino.0);
         self.end_writing(ino);
-        let lost = if by.uid() == 0 { Ok(()) } else { self.lose_rights(ino) };
+        let lost = if by.uid() == 0 { Ok(()) } else { self.lose_rights(by, ino) };
         answer(lost.and_then(|()| self.fs.allocate(ino, at..end, how)), reply);
     }
 

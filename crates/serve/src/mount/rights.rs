@@ -8,28 +8,28 @@ use fuser::Request;
 use super::attributes::ACCESS;
 use super::front::Front;
 
-const SET_ID_BITS: u16 = 0o6000;
+const SET_USER: u16 = 0o4000;
 const SET_GROUP: u16 = 0o2000;
 const GROUP_EXECUTE: u16 = 0o010;
 const CAPABILITIES: &[u8] = b"security.capability";
 
 impl Front {
     /// Adds to `set` that set-id bits go, where the change takes them (FM3).
-    pub(super) fn with_losses(&self, ino: Ino, set: SetAttr, by_root: bool) -> Result<SetAttr> {
+    pub(super) fn with_losses(&self, by: &Request, ino: Ino, set: SetAttr) -> Result<SetAttr> {
         #[cfg(test)]
         if super::tests::is_planted(super::tests::Bug::RightsKept) {
             return Ok(set);
         }
-        let loses = set.uid.is_some() || set.gid.is_some() || (set.size.is_some() && !by_root);
+        let loses = set.uid.is_some() || set.gid.is_some() || (set.size.is_some() && by.uid() != 0);
         if !loses || set.mode.is_some() {
             return Ok(set);
         }
-        Ok(SetAttr { mode: self.drop_capabilities(ino)?, ..set })
+        Ok(SetAttr { mode: self.kept_mode(by, ino)?, ..set })
     }
 
     /// Before the content of `ino` is changed by who has no right to keep set-id bits: they go (FM3).
-    pub(super) fn lose_rights(&self, ino: Ino) -> Result<()> {
-        match self.drop_capabilities(ino)? {
+    pub(super) fn lose_rights(&self, by: &Request, ino: Ino) -> Result<()> {
+        match self.kept_mode(by, ino)? {
             Some(mode) => self.set_mode(ino, mode),
             None => Ok(()),
         }
@@ -38,7 +38,7 @@ impl Front {
     /// Before `by` sets attribute `name`: who is not of the file's group cannot give a program that group's rights, by an
     /// ACL as little as by a mode (FM3).
     pub(super) fn lose_group(&self, by: &Request, ino: Ino, name: &[u8]) -> Result<()> {
-        if name != ACCESS || by.uid() == 0 {
+        if name != ACCESS {
             return Ok(());
         }
         let attr = self.fs.getattr(ino)?;
@@ -57,7 +57,7 @@ impl Front {
     }
 
     /// Takes the file's capabilities away; the mode without its set-id bits where it has some.
-    pub(super) fn drop_capabilities(&self, ino: Ino) -> Result<Option<u16>> {
+    fn kept_mode(&self, by: &Request, ino: Ino) -> Result<Option<u16>> {
         let attr = self.fs.getattr(ino)?;
         if attr.kind == Kind::Directory {
             return Ok(None);
@@ -66,23 +66,24 @@ impl Front {
             Ok(()) | Err(Error::NoAttribute) => {}
             Err(error) => return Err(error),
         }
-        let kept = kept_mode(attr.mode);
+        let kept = kept_mode(attr.mode, || is_of(by, attr.gid));
         Ok((kept != attr.mode).then_some(kept))
     }
 }
 
-/// Whether who asks is of group `gid`. The kernel tells only one of its groups.
+/// Whether who asks is of group `gid`, or root. The kernel tells only one of its groups.
 fn is_of(by: &Request, gid: u32) -> bool {
     let status = || fs::read_to_string(format!("/proc/{}/status", by.pid())).unwrap_or_default();
     let is_listed = |status: String| {
         let groups = status.lines().find_map(|line| line.strip_prefix("Groups:"));
         groups.is_some_and(|groups| groups.split_whitespace().any(|group| group.parse() == Ok(gid)))
     };
-    by.gid() == gid || is_listed(status())
+    by.uid() == 0 || by.gid() == gid || is_listed(status())
 }
 
-/// The mode without what a change of owner or content takes away: set-user-id, and set-group-id where it means that
-/// and not mandatory locking.
-fn kept_mode(mode: u16) -> u16 {
-    if mode & GROUP_EXECUTE == 0 { mode & !0o4000 } else { mode & !SET_ID_BITS }
+/// The mode without what a change of owner or content takes away: set-user-id, and set-group-id, which where it means
+/// mandatory locking who is of the group keeps.
+fn kept_mode(mode: u16, is_of_group: impl FnOnce() -> bool) -> u16 {
+    let is_locking = mode & SET_GROUP != 0 && mode & GROUP_EXECUTE == 0;
+    if is_locking && is_of_group() { mode & !SET_USER } else { mode & !(SET_USER | SET_GROUP) }
 }

@@ -188,6 +188,21 @@ fn fm3_space_and_an_acl_by_who_may_not_keep_set_id_bits_take_them_away() {
     });
 }
 
+/// Set-group-id on what the group may not execute means locking, and is the group's to keep (mode 2644 as in `chmod l`).
+#[test]
+fn fm3_who_is_not_of_the_group_ends_its_locking_by_a_change() {
+    assert_guarded(Bug::RightsKept, |world| {
+        let made = "for f in member stranger; do echo > $f; chown 12345:777 $f; chmod 2644 $f; done";
+        let by =
+            |groups: &str, name: &str| format!("setpriv --reuid 12345 --regid 12345 {groups} truncate -s 9 {name}");
+        let changed = format!("{} && {}", by("--groups 777", "member"), by("--clear-groups", "stranger"));
+        let said = world.sh(&format!("{made}; {changed}"));
+        assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+        let mode = |name: &str| world.fs.lookup(Ino::ROOT, name.as_bytes()).expect("it was made").mode;
+        ["member", "stranger"].map(mode) == [0o2644, 0o644]
+    });
+}
+
 /// A round trip at each opening would cost more than reading a small file.
 #[test]
 fn fm4_opening_is_asked_for_once() {
