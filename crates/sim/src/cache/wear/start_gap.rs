@@ -1,33 +1,33 @@
 //! Start-gap: in a ring of places, one more than there are lines, the free one moves back step by step; when it has
-//! passed all lines, each has moved on by one place, and the free one too. So a place endures a line, then the one
-//! before it, and so on: sums over neighbours, which prefix sums give for any number of rounds.
+//! passed all lines, which is a round, each has moved on by one place, and the free one too. So a place endures a line,
+//! then the one before it, and so on: sums over neighbours, which prefix sums give for any number of rounds.
 
 use super::{Rounds, Wear, last_survived};
 
 pub fn runs(wear: &Wear, writes: &[u64]) -> f64 {
     let rounds = Rounds::of(wear, writes.len(), writes);
     let places = writes.len() + 1;
-    let sums = Sums::of(writes);
+    let worn = Sums::of(writes.iter().map(|count| rounds.worn((*count).into(), 1)));
     let limit = rounds.limit(wear);
-    let worst = |count| (0..places).map(|place| rounds.worn(sums.at(place, count), count)).max().unwrap_or(0);
+    let worst = |count| (0..places).map(|place| worn.at(place, count)).max().unwrap_or(0);
     let alive = last_survived(rounds.most(wear), limit, worst);
     let part = |place: usize| {
-        let left = limit.saturating_sub(rounds.worn(sums.at(place, alive), alive));
-        let next = rounds.worn(sums.at(place, alive + 1) - sums.at(place, alive), 1);
+        let left = limit.saturating_sub(worn.at(place, alive));
+        let next = worn.at(place, alive + 1) - worn.at(place, alive);
         left as f64 / next as f64
     };
     let part = (0..places).map(part).fold(1.0, f64::min);
     rounds.runs(alive as f64 + part)
 }
 
-/// Sums of a ring: the counts of the lines, and none for the free place.
+/// Sums of a ring: what each line wears in a round, its copy too, and nothing for the free place.
 struct Sums(Vec<u128>);
 
 impl Sums {
-    fn of(writes: &[u64]) -> Self {
+    fn of(wear: impl Iterator<Item = u128>) -> Self {
         let mut sum = 0;
-        let sums = writes.iter().map(|count| {
-            sum += u128::from(*count);
+        let sums = wear.map(|wear| {
+            sum += wear;
             sum
         });
         let mut sums: Vec<u128> = std::iter::once(0).chain(sums).collect();
@@ -35,7 +35,7 @@ impl Sums {
         Self(sums)
     }
 
-    /// The counts of `place` and of those before it, `count` in all, going round.
+    /// The wear of `place` by its line and by those before it, `count` in all, going round.
     fn at(&self, place: usize, count: u64) -> u128 {
         let places = self.0.len() as u64 - 1;
         let (whole, rest) = (u128::from(count / places), (count % places) as usize);

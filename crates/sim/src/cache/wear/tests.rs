@@ -67,9 +67,16 @@ fn replayed_refresh(wear: Wear, writes: &[u64]) -> f64 {
     done as f64 / program.len() as f64
 }
 
-fn programs() -> [Vec<u64>; 4] {
+fn programs() -> [Vec<u64>; 6] {
     let skewed = (0..120).map(|line| if line == 5 { 100 } else { line % 3 }).collect();
-    [vec![3; 64], skewed, (0..128).map(|line| line / 32).collect(), [vec![50; 4], vec![1; 100]].concat()]
+    [
+        vec![3; 2],
+        vec![1, 2, 9, 0, 4],
+        vec![3; 64],
+        skewed,
+        (0..128).map(|line| line / 32).collect(),
+        [vec![50; 4], vec![1; 100]].concat(),
+    ]
 }
 
 #[test]
