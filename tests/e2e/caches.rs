@@ -46,13 +46,14 @@ fn every_form_of_the_same_accesses_gives_the_same_figures() {
     fs::write(&lackey, text(|write, at| format!(" {} {at:x},4\n", if write { 'S' } else { 'L' }))).expect("written");
     fs::write(&din, text(|write, at| format!("{} {at:x}\n", u8::from(write)))).expect("written");
     run(ferrite().args(["sim", "convert", &din, &compact, "--as", "compact"]));
-    let figures = |trace: &str| {
+    let figures = |trace: &str, form: &str| {
         let mut report = told(&["sim", "llc", "--llc", "64K:16", "--l1", "4K:2", "--trace", trace]);
-        report["trace"] = Value::Null;
+        assert_eq!(report["form"], form);
+        (report["trace"], report["form"]) = (Value::Null, Value::Null);
         report
     };
-    assert_eq!(figures(&lackey), figures(&din));
-    assert_eq!(figures(&lackey), figures(&compact));
+    assert_eq!(figures(&lackey, "lackey"), figures(&din, "din"));
+    assert_eq!(figures(&lackey, "lackey"), figures(&compact, "compact"));
 }
 
 /// What a trace tells of instructions is kept by one compact form, and left out by the other.

@@ -5,6 +5,9 @@ use crate::{Error, Result};
 /// Most ways that a set may have: which of them are dirty is one word.
 pub const WAYS_MAX: u32 = 64;
 
+/// Most sets, so that their states fit into memory.
+const SETS_MAX: u64 = 1 << 28;
+
 /// A cache: sets of ways of lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
@@ -33,8 +36,11 @@ impl Shape {
         }
         let way_bytes = u64::from(ways) * u64::from(line_bytes);
         let sets = bytes / way_bytes;
-        if !bytes.is_multiple_of(way_bytes) || !sets.is_power_of_two() || sets > 1 << 28 {
+        if !bytes.is_multiple_of(way_bytes) || !sets.is_power_of_two() {
             return told(format!("{sets} sets of {way_bytes} bytes do not make it up, or are no power of two"));
+        }
+        if sets > SETS_MAX {
+            return told(format!("more than {SETS_MAX} sets"));
         }
         Ok(sets as u32)
     }

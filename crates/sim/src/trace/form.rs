@@ -56,6 +56,11 @@ impl Form {
         }
         Ok(if is_champsim(&begin) { Self::Champsim } else { Self::Compact })
     }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        Self::ALL.into_iter().find(|one| one.1 == self).map_or("", |one| one.0)
+    }
 }
 
 impl FromStr for Form {
@@ -92,15 +97,25 @@ fn text(begin: &[u8]) -> Option<Form> {
         return Some(Form::Lackey);
     }
     let first: Vec<&[u8]> = lines().next().map(|line| words(line).take(4).collect()).unwrap_or_default();
-    let is_ramulator = |line: &[u8]| {
-        let words: Vec<&[u8]> = words(line).take(4).collect();
-        let beyond_labels = words.first().and_then(|count| decimal(count)).is_some_and(|count| count > 4);
-        beyond_labels || (words.len() == 3 && words.iter().all(|word| decimal(word).is_some()))
-    };
     let is_label = |word: &[u8]| word.len() == 1 && b"01234rwiRWI".contains(&word[0]);
     match first[..] {
-        [count, ..] if decimal(count).is_some() && lines().any(is_ramulator) => Some(Form::Ramulator),
+        [count, ..] if decimal(count).is_some() && is_ramulator(lines()) => Some(Form::Ramulator),
         [label, address, ..] if is_label(label) && hexadecimal(address).is_some() => Some(Form::Din),
         _ => None,
     }
+}
+
+/// Numbers, some with a writeback behind them, or more than half of which begin with one that is no label of Dinero's.
+fn is_ramulator<'a>(lines: impl Iterator<Item = &'a [u8]>) -> bool {
+    let (mut count, mut unlabelled) = (0_usize, 0);
+    for line in lines {
+        let words: Vec<Option<u64>> = words(line).take(4).map(decimal).collect();
+        match words[..] {
+            [Some(_), Some(_), Some(_)] => return true,
+            [Some(bubbles), Some(_)] => unlabelled += usize::from(bubbles > 4),
+            _ => {}
+        }
+        count += 1;
+    }
+    unlabelled * 2 > count
 }

@@ -166,6 +166,8 @@ fn malformed_lines_are_told() {
     for (form, text) in wrong {
         is_malformed_at(text, form, 2);
     }
+    let wrong_label = read("0 1000\n1 2000\n7 3000\n").expect_err("7 is no label of Dinero's");
+    assert!(matches!(wrong_label, Error::Malformed { line: 3, .. }), "{wrong_label}");
     is_malformed_at([champsim(), [0, 0, 0, 0, 0, 0, 0, 0, 9].into(), vec![0; 55]].concat(), "champsim", 2);
     is_malformed_at(words(&[2, u64::MAX]), "compact", 2);
     is_malformed_at(signed_words(&[2, u64::MAX], &[1, 1]), "compact-pc", 2);

@@ -30,18 +30,19 @@ use crate::{size, stop};
 pub struct Llc {
     #[command(flatten)]
     what: What,
-    /// A policy: lru, protect-N, partitioned-PxW, worth; repeat it for several [default: lru, protect-0, protect,
-    /// partitioned, worth]
+    /// A policy: lru, protect-N, partitioned-PxW (each partition protects one way) or partitioned-PxW-protect-N, worth;
+    /// repeat it for several [default: lru, protect-0, protect, partitioned, worth]
     #[arg(long = "policy", value_name = "NAME")]
     policies: Vec<String>,
-    /// The last level: size and ways, 64 at most; more than 16 take about three times as long [default: 2M:16, with
-    /// several cores 8M:16]
+    /// The last level: size and ways, 64 at most, in a power of two of sets; more than 16 ways take about three times as
+    /// long [default: 2M:16, with several cores 8M:16]
     #[arg(long, value_name = "SIZE:WAYS", value_parser = shape)]
     llc: Option<(u64, u32)>,
     /// Partitions of a partitioned cache
     #[arg(long, value_name = "N")]
     partitions: Option<u32>,
-    /// Ways that `protect` and `partitioned` protect, over all partitions [default: a quarter]
+    /// Ways that `protect` and `partitioned` protect, over all partitions: in each as many, one at least if any
+    /// [default: a quarter]
     #[arg(long, value_name = "N")]
     protect: Option<u32>,
     /// How the memory levels its wear: none, start-gap, randomized-start-gap, security-refresh
@@ -71,12 +72,7 @@ pub struct Llc {
 #[derive(Args)]
 struct What {
     /// A program and its arguments, run under qemu-user and recorded as it runs; what it prints goes to standard error
-    #[arg(
-        value_name = "PROGRAM",
-        trailing_var_arg = true,
-        allow_hyphen_values = true,
-        required_unless_present = "trace"
-    )]
+    #[arg(value_name = "PROGRAM", trailing_var_arg = true, allow_hyphen_values = true)]
     program: Vec<OsString>,
     /// A file instead, or - for standard input
     #[arg(long, value_name = "FILE", conflicts_with = "program")]
@@ -101,8 +97,14 @@ struct What {
     instructions: bool,
 }
 
-/// Where events come from, and the program if it is one.
-type Origin = (Box<dyn Source>, Option<Running>);
+/// Where events come from.
+struct Origin {
+    source: Box<dyn Source>,
+    /// The program, if it is one.
+    running: Option<Running>,
+    /// The form of the trace, if it is one.
+    form: Option<Form>,
+}
 
 impl What {
     fn source(&self) -> Outcome<Origin> {
@@ -110,18 +112,23 @@ impl What {
         shape.sets().map_err(|error| Failure::Usage(error.to_string()))?;
         let first = First { shape, cores: self.cores, instructions: self.instructions };
         let Some(trace) = &self.trace else {
+            if self.program.is_empty() {
+                return Err(Failure::Usage("name a program to run with its arguments, or a trace with --trace".into()));
+            }
             let program = Program { words: self.program.clone(), folder: None, quiet: false };
             let recording = program.start(first)?;
             let running = recording.program();
-            return Ok((Box::new(recording), Some(running)));
+            return Ok(Origin { source: Box::new(recording), running: Some(running), form: None });
         };
-        let line_bits = self.line.ilog2();
-        let reading = Reading { form: self.format, line_bits, cores: self.cores };
-        let reader = trace::open(Input::open(trace)?, reading)?;
-        if self.filtered {
-            return Ok((Box::new(Filtered::new(reader, line_bits)), None));
-        }
-        Ok((Box::new(Filter::new(reader, first)?), None))
+        let (line_bits, mut input) = (self.line.ilog2(), Input::open(trace)?);
+        let form = self.format.map_or_else(|| Form::of(&mut input), Ok)?;
+        let reader = trace::open(input, Reading { form: Some(form), line_bits, cores: self.cores })?;
+        let source: Box<dyn Source> = if self.filtered {
+            Box::new(Filtered::new(reader, line_bits))
+        } else {
+            Box::new(Filter::new(reader, first)?)
+        };
+        Ok(Origin { source, running: None, form: Some(form) })
     }
 
     /// Waits for the program, and tells how it ended; whether it was recorded to its end.
@@ -153,16 +160,23 @@ impl Llc {
         if let (Some(from), Some(to)) = (&self.what.trace, &self.save) {
             apart(from, to)?;
         }
-        let (source, running) = self.what.source()?;
+        let Origin { source, running, form } = self.what.source()?;
         stop::watch()?;
         let end = self.consume(&mut study, source)?;
         let is_whole = running.is_none_or(|running| self.what.finish(&running, end));
         let mut report = study.finish(&self.what.name());
+        report.form = form.map(Form::name);
         let drawn = self.plot.as_ref().map_or(Ok(()), |path| show::plot(&report, path));
         if self.json && !self.policies.is_empty() && self.policies.iter().all(|name| name != "lru") {
             report.policies.retain(|one| one.policy != "lru");
         }
         print(self.json, &report, |report| show::table(report, &self.memory()))?;
+        if report.events == 0 {
+            remark!("ferrite: {} has nothing that the last level sees", report.trace);
+        }
+        if let Some(path) = &self.save {
+            remark!("{} is what the last level saw: simulate it again with --trace and --filtered", path.display());
+        }
         if end == End::Stopped {
             remark!("ferrite: interrupted: this is what was known after {} events", report.events);
         }

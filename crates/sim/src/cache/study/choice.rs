@@ -122,7 +122,7 @@ impl Numbers {
     fn partitioned(&self) -> Choice {
         let partitions = self.partitions.max(1);
         let most = (self.ways / partitions).saturating_sub(1);
-        let protected = (self.protected / partitions).max(1).min(most);
+        let protected = (self.protected / partitions).max(self.protected.min(1)).min(most);
         Choice::Partitioned { partitions: self.partitions, protected }
     }
 }
@@ -139,6 +139,8 @@ mod tests {
         }
         assert_eq!(numbers.choice("protect").expect("named").name(16), "protect-4");
         assert_eq!(numbers.choice("partitioned").expect("named").name(16), "partitioned-4x4");
+        assert_eq!(Numbers { protected: 0, ..numbers }.partitioned().name(16), "partitioned-4x4-protect-0");
+        assert_eq!(Numbers { protected: 3, ..numbers }.partitioned().name(16), "partitioned-4x4", "one is the least");
         assert_eq!(Numbers::of(8).choice("protect").expect("named").name(8), "protect-2");
     }
 

@@ -16,6 +16,9 @@ pub const WRITE_NJ: f64 = 0.773 * 150.0;
 pub struct Report {
     /// The trace, or the program.
     pub trace: String,
+    /// The form that the trace was read as; of a program none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub form: Option<&'static str>,
     /// Accesses of the program, where they came from a source.
     pub accesses: u64,
     /// Events of the last level.
@@ -108,7 +111,7 @@ impl Report {
             one.gap_closed = closed(lru.writebacks, one.writebacks, least);
         }
         let Seen { events, accesses } = seen;
-        Self { trace: trace.into(), accesses, events, policies, bound: Least { writebacks: least } }
+        Self { trace: trace.into(), form: None, accesses, events, policies, bound: Least { writebacks: least } }
     }
 
     /// The figures of a policy.

@@ -12,15 +12,17 @@ use crate::outcome::Outcome;
 /// What is shown of each policy.
 pub fn table(report: &Report, memory: &Wear) -> String {
     let lru = &report.policies[0];
-    let mut text =
-        format!("{}: {} accesses, {} events of the last level\n\n", report.trace, report.accesses, report.events);
+    let form = report.form.map_or_else(String::new, |form| format!(" ({form})"));
+    let Report { trace, accesses, events, .. } = report;
+    let mut text = format!("{trace}{form}: {accesses} accesses, {events} events of the last level\n\n");
     let levelled = levelled(memory);
     let _ = writeln!(
         text,
-        "{:26} {:>12} {:>7} {:>12} {:>7} {:>9} {:>12} {:>7} {:>7} {:>9} {:>6}",
+        "{:26} {:>12} {:>7} {:>12} {:>12} {:>7} {:>9} {:>12} {:>7} {:>7} {:>9} {:>6}",
         "policy",
-        "misses",
+        "read misses",
         "of LRU",
+        "write misses",
         "writebacks",
         "of LRU",
         "per line",
@@ -34,10 +36,11 @@ pub fn table(report: &Report, memory: &Wear) -> String {
         let life = |levelling| life(one, lru, &Wear { levelling, ..*memory });
         let _ = writeln!(
             text,
-            "{:26} {:>12} {:>7.3} {:>12} {:>7.3} {:>9.2} {:>12.3} {:>7.3} {:>7.2} {:>9.2} {:>6}",
+            "{:26} {:>12} {:>7.3} {:>12} {:>12} {:>7.3} {:>9.2} {:>12.3} {:>7.3} {:>7.2} {:>9.2} {:>6}",
             one.policy,
-            one.misses(),
-            over(one.misses() as f64, lru.misses() as f64),
+            one.read_misses,
+            over(one.read_misses as f64, lru.read_misses as f64),
+            one.write_misses,
             one.writebacks,
             over(one.writebacks as f64, lru.writebacks as f64),
             one.rewrites(),
@@ -50,7 +53,7 @@ pub fn table(report: &Report, memory: &Wear) -> String {
     }
     let least = report.bound.writebacks;
     let share = over(least as f64, lru.writebacks as f64);
-    let _ = writeln!(text, "{:26} {:>12} {:>7} {:>12} {:>7.3}", "bound", "", "", least, share);
+    let _ = writeln!(text, "{:26} {:>12} {:>7} {:>12} {:>12} {:>7.3}", "bound", "", "", "", least, share);
     let _ = writeln!(
         text,
         "\nlife: runs until a line of memory fails, of LRU's, as it is and under {}; gap: how much of the way from LRU \
