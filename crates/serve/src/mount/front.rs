@@ -7,9 +7,12 @@
 //! - FM4. What is answered with ENOSYS is never asked again: opening and closing, and making a folder durable, for nothing
 //!   is to be done then. Not so a file, though in memory nothing is to be done for it either: what the kernel keeps of it
 //!   (by `--cached`, or in a mapping) it drops without a word when the server is killed, and only this request fails then.
+//!   Except where a write is all or nothing (FM6).
 //! - FM5. While clients beside the owner may store to a file, the kernel is told to believe nothing of its attributes, and
 //!   who reads or changes its content here ends their right first (fs FG6). What is appended goes behind what they wrote,
 //!   and where the kernel thought that to be elsewhere it forgets its copy.
+//! - FM6. Where a write is all or nothing, files are opened past the kernel's cache, which would split one that begins
+//!   within a page: each is one request, up to the longest that the kernel sends.
 
 use std::cell::RefCell;
 use std::ffi::OsStr;
@@ -20,7 +23,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use ferrite_fs::{
-    Allocate, Attr, Credentials, Error, FileSystem, Ino, Kind, Listed, NewFile, Rename, Result, Seek, SetAttr,
+    Allocate, Attr, Credentials, DataMode, Error, FileSystem, Ino, Kind, Listed, NewFile, Rename, Result, Seek, SetAttr,
 };
 use fuser::{
     BsdFileFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, KernelConfig, LockOwner, OpenFlags,
@@ -42,11 +45,16 @@ pub(super) struct Front {
     pub(super) fs: Arc<FileSystem>,
     /// Whether the kernel keeps writes back.
     cached: bool,
+    /// Whether a write is all or nothing.
+    is_atomic: bool,
 }
 
 impl Front {
     pub fn new(fs: Arc<FileSystem>, cached: bool) -> Self {
-        Self { fs, cached }
+        let is_atomic = !cached && fs.data_mode() == DataMode::Atomic;
+        #[cfg(test)]
+        let is_atomic = is_atomic && !super::tests::is_planted(super::tests::Bug::Split);
+        Self { fs, cached, is_atomic }
     }
 
     fn make(
@@ -82,12 +90,15 @@ impl Front {
         (how, flags): (WriteFlags, OpenFlags),
     ) -> Result<usize> {
         #[cfg(test)]
-        if super::tests::is_planted(super::tests::Bug::KeptBack) {
+        if super::tests::note_write() {
             return Ok(data.len());
         }
         self.end_writing(ino);
         if how.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
             self.lose_rights(by, ino)?;
+        } else if self.is_atomic {
+            // Which the kernel does otherwise, before it writes to its cache.
+            self.drop_capabilities(ino)?;
         }
         if flags.0 & libc::O_APPEND != 0 && !self.cached {
             return self.append(ino, at, data);
@@ -211,6 +222,9 @@ impl Filesystem for Front {
         #[cfg(test)]
         if super::tests::note_open() {
             return reply.opened(FileHandle(0), FopenFlags::empty());
+        }
+        if self.is_atomic {
+            return reply.opened(FileHandle(0), FopenFlags::FOPEN_DIRECT_IO);
         }
         reply.error(Errno::ENOSYS);
     }
@@ -343,7 +357,8 @@ impl Filesystem for Front {
         match self.held(self.make(by, parent, name, (mode, umask, 0))) {
             Ok(attr) => {
                 let generation = Generation(attr.generation.into());
-                reply.created(&KNOWN, &attributes(&attr), generation, FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE);
+                let how = if self.is_atomic { FopenFlags::FOPEN_DIRECT_IO } else { FopenFlags::FOPEN_KEEP_CACHE };
+                reply.created(&KNOWN, &attributes(&attr), generation, FileHandle(0), how);
             }
             Err(error) => reply.error(errno(&error)),
         }

@@ -19,6 +19,7 @@ pub(super) fn agree(config: &mut KernelConfig, cached: bool) -> io::Result<()> {
         InitFlags::FUSE_NO_OPEN_SUPPORT,
         InitFlags::FUSE_NO_OPENDIR_SUPPORT,
         InitFlags::FUSE_CACHE_SYMLINKS,
+        InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP,
     ];
     for flag in wanted {
         // A kernel without it asks in the older way.

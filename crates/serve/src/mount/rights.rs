@@ -56,16 +56,21 @@ impl Front {
         self.fs.setattr(ino, &SetAttr { mode: Some(mode), ..SetAttr::default() }).map(drop)
     }
 
+    /// Takes the file's capabilities away.
+    pub(super) fn drop_capabilities(&self, ino: Ino) -> Result<()> {
+        match self.fs.remove_xattr(ino, CAPABILITIES) {
+            Err(Error::NoAttribute) => Ok(()),
+            done => done,
+        }
+    }
+
     /// Takes the file's capabilities away; the mode without its set-id bits where it has some.
     fn kept_mode(&self, by: &Request, ino: Ino) -> Result<Option<u16>> {
         let attr = self.fs.getattr(ino)?;
         if attr.kind == Kind::Directory {
             return Ok(None);
         }
-        match self.fs.remove_xattr(ino, CAPABILITIES) {
-            Ok(()) | Err(Error::NoAttribute) => {}
-            Err(error) => return Err(error),
-        }
+        self.drop_capabilities(ino)?;
         let kept = kept_mode(attr.mode, || is_of(by, attr.gid));
         Ok((kept != attr.mode).then_some(kept))
     }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use ferrite_fs::{FileSystem, FsOptions, FsSpec, Ino, Time};
+use ferrite_fs::{DataMode, FileSystem, FsOptions, FsSpec, Ino, Time};
 use ferrite_medium::{MapOptions, Mapped};
 
 use super::{MountOptions, Mounted, is_root};
@@ -36,12 +36,16 @@ pub(super) enum Bug {
     Believed,
     /// The kernel keeps what was appended where it believed the end to be (FM5).
     Misplaced,
+    /// A write that is all or nothing goes by the kernel's cache (FM6).
+    Split,
 }
 
 /// The mistake that is planted, or 0. The threads that answer are not the test's own.
 static PLANTED: AtomicU32 = AtomicU32::new(0);
 /// How often the kernel asked to open a file.
 static OPENS: AtomicU32 = AtomicU32::new(0);
+/// How often it asked to write.
+static WRITES: AtomicU32 = AtomicU32::new(0);
 /// How often it asked to make a folder durable.
 static SETTLINGS: AtomicU32 = AtomicU32::new(0);
 
@@ -54,6 +58,12 @@ pub(super) fn is_planted(bug: Bug) -> bool {
 pub(super) fn note_open() -> bool {
     OPENS.fetch_add(1, Ordering::Relaxed);
     is_planted(Bug::OpenAnswered)
+}
+
+/// Counts a write; whether it is to be answered and not done.
+pub(super) fn note_write() -> bool {
+    WRITES.fetch_add(1, Ordering::Relaxed);
+    is_planted(Bug::KeptBack)
 }
 
 /// Counts folders that are to be made durable; whether that is to be answered.
@@ -73,6 +83,10 @@ struct World {
 impl World {
     /// One with `bug` planted; none where nothing can be mounted.
     fn new(bug: Option<Bug>) -> Option<Self> {
+        Self::with(bug, DataMode::Sync)
+    }
+
+    fn with(bug: Option<Bug>, data: DataMode) -> Option<Self> {
         // Mistakes are planted for the whole process.
         static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
         let alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
@@ -83,10 +97,11 @@ impl World {
         PLANTED.store(bug.map_or(0, |bug| bug as u32), Ordering::Relaxed);
         OPENS.store(0, Ordering::Relaxed);
         SETTLINGS.store(0, Ordering::Relaxed);
+        WRITES.store(0, Ordering::Relaxed);
         let memory = Mapped::anonymous(32 << 20, &MapOptions::default()).expect("memory");
         let spec =
             FsSpec { super_threshold_bytes: None, uid: 0, gid: 0, mode: 0o777, hash_seed: 3, now: Time(1_000_000_000) };
-        let options = FsOptions { data: None, read_only: false, clock: Arc::new(|| Time(2_000_000_000)) };
+        let options = FsOptions { data: Some(data), read_only: false, clock: Arc::new(|| Time(2_000_000_000)) };
         let fs = FileSystem::alone(Arc::new(memory), &spec, options).expect("a file system");
         let folder = tempfile::tempdir().expect("a folder");
         let how =
@@ -221,6 +236,23 @@ fn fm4_making_a_folder_durable_is_asked_for_once() {
         assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
         SETTLINGS.load(Ordering::Relaxed) <= 1
     });
+}
+
+/// It begins and ends within pages that the kernel has not read.
+#[test]
+fn fm6_a_write_that_is_all_or_nothing_is_one_request() {
+    let writes = |bug| {
+        let world = World::with(bug, DataMode::Atomic)?;
+        world.sh("truncate -s 1M f && perl -e 'open F, \"+<\", \"f\"; sysseek F, 5000, 0; syswrite F, \"x\" x 20000'");
+        let mut bytes = [0; 20_001];
+        let ino = world.fs.lookup(Ino::ROOT, b"f").expect("it was made").ino;
+        world.fs.read(ino, 5000, &mut bytes).expect("read");
+        assert!(bytes[..20_000].iter().all(|byte| *byte == b'x') && bytes[20_000] == 0);
+        Some(WRITES.load(Ordering::Relaxed))
+    };
+    let Some(count) = writes(None) else { return };
+    assert_eq!(count, 1);
+    assert!(writes(Some(Bug::Split)).is_some_and(|count| count > 1), "the kernel splits it");
 }
 
 /// Nothing is asked twice about a name that is not there, and one that comes is seen.
