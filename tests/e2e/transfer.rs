@@ -30,6 +30,35 @@ fn disks_are_copied_between_files_pools_and_servers() {
     assert_sound(other.as_ref());
 }
 
+/// A `:d` that is forgotten, or a pool's own name for a file's, costs nobody the pool.
+#[test]
+fn no_command_writes_over_a_pool() {
+    let folder = folder(true);
+    let path = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
+    let (pool, image, trace) = (path("pool"), path("image"), path("trace"));
+    std::fs::write(&image, vec![7; 1 << 20]).expect("written");
+    std::fs::write(&trace, "0 1000\n1 2000\n").expect("written");
+    let server = Server::start(pool.as_ref(), &["--no-attach", "--size", "64M", "--disk", "d=8M"]);
+    ok(&["tag", "put", &pool, "t", &image]);
+    let words: [&[&str]; 6] = [
+        &["disk", "copy", &image, &pool],
+        &["tag", "get", &pool, "t", &pool],
+        &["pool", "backup", &pool, &pool],
+        &["sim", "llc", "--trace", &trace, "--save", &pool],
+        &["sim", "llc", "--trace", &trace, "--plot", &pool],
+        &["sim", "convert", &trace, &pool, "--as", "compact"],
+    ];
+    for command in words {
+        let said = refused(ferrite().args(command), 1);
+        assert!(said.contains("holds a pool"), "{command:?}: {said}");
+    }
+    server.interrupt();
+    assert_sound(pool.as_ref());
+    let said = refused(ferrite().args(["disk", "copy", &image, &pool]), 1);
+    assert!(said.contains("holds a pool"), "nobody serves it: {said}");
+    assert_sound(pool.as_ref());
+}
+
 /// Nothing at the end of a file is left out without a word, on a host with direct I/O in wider units either.
 #[test]
 fn files_that_fill_no_page_are_copied_whole_or_refused() {

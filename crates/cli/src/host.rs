@@ -47,12 +47,15 @@ pub fn default_mount() -> Result<PathBuf, String> {
     Ok(Path::new(&home).join("ferrite"))
 }
 
+/// What [`may_mount`] looks for.
+pub const MOUNT_NEEDS: &str = "that takes /dev/fuse, open to this user, and fusermount3 for others than root";
+
 /// Whether this user can mount a FUSE file system at all.
 pub fn may_mount() -> bool {
     let is_root = user().is_ok_and(|(user, _)| user == 0);
     let path = std::env::var_os("PATH").unwrap_or_default();
     let helper = || std::env::split_paths(&path).any(|folder| folder.join("fusermount3").exists());
-    Path::new("/dev/fuse").exists() && (is_root || helper())
+    File::options().read(true).write(true).open("/dev/fuse").is_ok() && (is_root || helper())
 }
 
 /// Where the nodes of a pool are mounted: private, and the same from run to run.

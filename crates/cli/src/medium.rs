@@ -16,7 +16,7 @@ use crate::size;
 #[command(next_help_heading = "The pool's memory, for all that is served from it")]
 pub struct MediumArguments {
     /// What keeps stray writes out: none, pagetable, private, keys, keys=strict or buffered [default: keys where the
-    /// CPU has them]
+    /// CPU has them, else none]
     ///
     /// keys costs a few ns an access; keys=strict denies stray reads too, for a third of a 4 KiB read; pagetable and
     /// private cost microseconds; buffered is pagetable behind buffers in DRAM, so a write is durable when flushed.

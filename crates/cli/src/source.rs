@@ -75,6 +75,9 @@ impl Source {
             let made = File::create_new(path).and_then(|file| file.set_len(bytes));
             made.map_err(|error| format!("making {}: {error}", path.display()))?;
         }
+        if !opening.read_only {
+            ferrite_pool::ensure_no_pool(path)?;
+        }
         let options = FileDiskOptions { read_only: opening.read_only, ..FileDiskOptions::default() };
         let disk = FileDisk::open(path, &options)?;
         let (found, size) = (std::fs::metadata(path)?, disk.geometry().size);

@@ -6,6 +6,25 @@
 //!
 //! [`FileSystem`] is by inode number, `&self` and `Sync`; a front end translates its protocol and its errors to it.
 //! Permissions are the front end's (its kernel's) to check; ownership comes in with each call that makes something.
+//!
+//! ```
+//! use std::sync::Arc;
+//! # use ferrite_fs::{Credentials, FileSystem, FsOptions, FsSpec, Ino, Kind, NewFile, Time};
+//! use ferrite_medium::{MapOptions, Mapped};
+//!
+//! let memory = Arc::new(Mapped::anonymous(32 << 20, &MapOptions::default())?);
+//! let now = Time(1_700_000_000_000_000_000);
+//! let spec = FsSpec { super_threshold_bytes: None, uid: 0, gid: 0, mode: 0o755, hash_seed: 1, now };
+//! let options = FsOptions { data: None, read_only: false, clock: Arc::new(move || now) };
+//! // In a pool of other things: `FileSystem::create`, then `FileSystem::open`.
+//! let fs = FileSystem::alone(memory, &spec, options)?;
+//! let new = NewFile { kind: Kind::File, mode: 0o644, umask: 0, rdev: 0, by: Credentials { uid: 0, gid: 0 } };
+//! let file = fs.create_file(Ino::ROOT, b"greeting", &new)?;
+//! fs.write(file.ino, 0, b"hello")?; // durable here, as far as the memory is
+//! let mut bytes = [0; 5];
+//! assert_eq!((fs.read(file.ino, 0, &mut bytes)?, &bytes), (5, b"hello"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod acl;
 mod allocate;

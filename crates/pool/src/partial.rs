@@ -1,15 +1,17 @@
 //! A file that takes its place only when it is whole.
 //!
 //! What is written goes to `PATH.partial`, which its writer holds locked, and is renamed in the end: what was at PATH
-//! stays until then. The part of a writer that was killed is taken over by the next one; that of a living one is not.
+//! stays until then, and a pool there stays for good. The part of a writer that was killed is taken over by the next one; that of a living one is not.
 
 use std::fs::{self, File, Metadata, OpenOptions, TryLockError};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use ferrite_medium::Error as MediumError;
 
-use crate::{Error, Result};
+use crate::layout::SUPERBLOCKS;
+use crate::{Error, Result, Superblock};
 
 /// A file being written. Dropped before [`Partial::finish`], it is gone.
 #[derive(Debug)]
@@ -22,11 +24,13 @@ pub struct Partial {
 
 impl Partial {
     /// Begins to write what `path` is to be, with the permission bits `mode` less the umask. [`Error::Busy`] where
-    /// somebody else does; what is at either place and no plain file is refused, not followed and not waited for.
+    /// somebody else does; what is at either place and no plain file is refused, not followed and not waited for, and so is
+    /// a pool ([`ensure_no_pool`]).
     pub fn begin(path: &Path, mode: u32) -> Result<Self> {
         if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
             return Err(Error::Limit(format!("{} is no file and would lose its place: name a file", path.display())));
         }
+        ensure_no_pool(path)?;
         let mut partial = path.as_os_str().to_owned();
         partial.push(".partial");
         let partial = PathBuf::from(partial);
@@ -42,6 +46,8 @@ impl Partial {
     /// Gives the file its name. All of it, and the name, is durable on return.
     pub fn finish(mut self) -> Result<()> {
         self.file.sync_all().map_err(|error| told("syncing", &self.partial, error))?;
+        // One may have been made there meanwhile.
+        ensure_no_pool(&self.path)?;
         fs::rename(&self.partial, &self.path).map_err(|error| told("renaming", &self.partial, error))?;
         self.is_whole = true;
         settle_folder(&self.path)
@@ -55,6 +61,27 @@ impl Drop for Partial {
             let _ = fs::remove_file(&self.partial);
         }
     }
+}
+
+/// Refuses to write over the file at `path`, or in its place, if it holds a pool, sound or not, or if that cannot be told:
+/// [`Error::Occupied`] (BK2).
+pub fn ensure_no_pool(path: &Path) -> Result<()> {
+    let file = match File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        opened => opened.map_err(|error| told("looking into", path, error))?,
+    };
+    for at in SUPERBLOCKS {
+        let mut bytes = [0; 128];
+        match file.read_exact_at(&mut bytes, at) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => continue,
+            read => read.map_err(|error| told("looking into", path, error))?,
+        }
+        if !matches!(Superblock::decode(&bytes), Err(Error::NotAPool(_))) {
+            let what = "holds a pool, of which nothing would be left: name another file";
+            return Err(Error::Occupied(format!("{} {what}", path.display())));
+        }
+    }
+    Ok(())
 }
 
 /// Opens the file to write to, alone. Whoever had it before may have renamed it between the opening and the lock: then
@@ -95,7 +122,7 @@ fn settle_folder(path: &Path) -> Result<()> {
     settled.map_err(|error| told("syncing", folder, error))
 }
 
-fn told(what: &str, path: &Path, error: std::io::Error) -> Error {
+fn told(what: &str, path: &Path, error: io::Error) -> Error {
     MediumError::io(format!("{what} {}", path.display()), error).into()
 }
 

@@ -108,5 +108,6 @@ fn list() -> String {
 }
 
 fn write(path: &Path, text: &str) -> Outcome {
+    ferrite_pool::ensure_no_pool(path)?;
     Ok(fs::write(path, text).map_err(|error| format!("writing {}: {error}", path.display()))?)
 }

@@ -29,7 +29,8 @@ pub enum Pool {
     Info(Info),
     /// Check everything in a pool against everything else
     Check(upkeep::Check),
-    /// Write a pool's content to an image file, also while it is served; the file appears whole or not at all
+    /// Write a pool's content to an image file, also while it is served; the file appears whole or not at all, and
+    /// takes the place of one that is no pool
     Backup(image::Backup),
     /// Make a pool from an image; it may be larger than the one that was backed up
     ///

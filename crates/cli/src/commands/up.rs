@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use ferrite_block::DiskSpec;
+use ferrite_pool::Partial;
 use ferrite_pool::layout::CHUNK;
 use ferrite_pool::owner::Listening;
 use ferrite_serve::attach;
@@ -86,6 +87,8 @@ impl Up {
         self.how.serving()?;
         self.check_disks()?;
         let backup = self.backup.as_deref().map(absolute).transpose()?;
+        // It has to be there when the power fails, and is said now if it cannot.
+        backup.as_deref().map(|image| Partial::begin(image, 0o600)).transpose()?;
         self.make_pool(&path)?;
         let lock = match reach::find(&path)? {
             Found::Ours(lock) => lock,
@@ -127,8 +130,7 @@ impl Up {
         let name = || AnnouncedFs { name: FILES.into(), mounted_on: None, not_mounted: None };
         match self.mount_files(engine) {
             Ok(point) => Some(AnnouncedFs { mounted_on: Some(point), ..name() }),
-            // Nobody asked for it.
-            Err(_) if self.mount.is_none() && !host::may_mount() => None,
+            Err(_) if !host::may_mount() => Some(AnnouncedFs { not_mounted: Some(host::MOUNT_NEEDS.into()), ..name() }),
             Err(why) => Some(AnnouncedFs { not_mounted: Some(why.text().into()), ..name() }),
         }
     }

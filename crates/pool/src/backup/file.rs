@@ -1,16 +1,14 @@
 //! Images in files.
 
 use std::fs::File;
-use std::io::{BufReader, ErrorKind, Seek};
-use std::os::unix::fs::FileExt;
+use std::io::{BufReader, Seek};
 use std::path::Path;
 
 use ferrite_medium::{Error as MediumError, Memory};
 
 use super::{Restore, Summary, Writers, restore, verify, write_image};
-use crate::layout::SUPERBLOCKS;
 use crate::owner::Progress;
-use crate::{Error, Partial, Pool, Result, Superblock};
+use crate::{Error, Partial, Pool, Result};
 
 /// Writes an image of `pool` to the file `path`, durable on return. It is written as a [`Partial`] and read back, so an
 /// older image there stays whole until the new one has its name (BK2). Refused as [`super::backup`] is.
@@ -37,7 +35,6 @@ fn backup_beside(
     watch: &mut dyn FnMut(Progress) -> bool,
 ) -> Result<Summary> {
     let mut partial = Partial::begin(path, 0o600)?;
-    ensure_no_pool(path)?;
     let file = partial.file();
     let summary = write_image(pool, file, image, writers, watch)?;
     file.rewind().map_err(|error| MediumError::io("reading back the backup image", error))?;
@@ -45,30 +42,8 @@ fn backup_beside(
     if found != summary {
         return Err(Error::BadImage { what: "what was read back, which is another image,".into(), at: 0 });
     }
-    // One may have been made there meanwhile.
-    ensure_no_pool(path)?;
     partial.finish()?;
     Ok(summary)
-}
-
-/// Refuses a file that holds a pool, perhaps the very one, and one of which that cannot be told (BK2).
-fn ensure_no_pool(path: &Path) -> Result<()> {
-    let file = match File::open(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-        opened => opened.map_err(|error| told("looking into", path, error))?,
-    };
-    for at in SUPERBLOCKS {
-        let mut bytes = [0; 128];
-        match file.read_exact_at(&mut bytes, at) {
-            Err(error) if error.kind() == ErrorKind::UnexpectedEof => continue,
-            read => read.map_err(|error| told("looking into", path, error))?,
-        }
-        if !matches!(Superblock::decode(&bytes), Err(Error::NotAPool(_))) {
-            let what = "holds a pool, of which nothing would be left: name another file for the image";
-            return Err(Error::Occupied(format!("{} {what}", path.display())));
-        }
-    }
-    Ok(())
 }
 
 /// Restores the image in the file `path` into `memory`, after all of it has verified.

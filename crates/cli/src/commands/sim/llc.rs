@@ -160,6 +160,7 @@ impl Llc {
         if let (Some(from), Some(to)) = (&self.what.trace, &self.save) {
             apart(from, to)?;
         }
+        self.save.iter().chain(&self.plot).try_for_each(|path| ferrite_pool::ensure_no_pool(path))?;
         let Origin { source, running, form } = self.what.source()?;
         stop::watch()?;
         let end = self.consume(&mut study, source)?;
