@@ -135,9 +135,8 @@ impl Description {
     /// As pwrite(2), which appends where the description does.
     #[inline(always)]
     pub fn write_at(&self, pin: &Pin, fd: c_int, at: u64, from: &[u8]) -> Option<usize> {
-        if !self.writes {
-            return None;
-        }
+        // Refused where it would end too far, also where it is appended.
+        at.checked_add(from.len() as u64).filter(|end| self.writes && *end <= OFFSET_MAX)?;
         if self.appends_by(fd) { self.file.append(from).map(|(_, len)| len) } else { self.file.write(pin, at, from) }
     }
 

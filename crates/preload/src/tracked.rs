@@ -41,10 +41,13 @@ const MOUNT: u32 = 0x4000;
 
 /// Who opens so reads and writes nothing, or reads what is not to say so.
 const KERNELS: c_int = libc::O_PATH | libc::O_NOATIME;
+/// Access by `ioctl` alone, as Linux has it.
+const NEITHER: c_int = libc::O_ACCMODE;
 
 /// `fd` was just opened with `flags`: from now on it is ours if its file is.
 pub fn open(fd: c_int, flags: c_int) {
-    if !table::has_room(fd) || table::STANDARD.contains(&fd) || flags & KERNELS != 0 || inside::is_off() {
+    let is_kernels = flags & KERNELS != 0 || flags & libc::O_ACCMODE == NEITHER;
+    if !table::has_room(fd) || table::STANDARD.contains(&fd) || is_kernels || inside::is_off() {
         return;
     }
     let errno = real::errno();

@@ -343,6 +343,47 @@ def children_append():
     os.close(two)
 
 
+def children_append_by_a_flag():
+    """By a descriptor that they inherited, while their parent writes on by another."""
+    fd = os.open(path("log"), os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
+    ready, go = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.read(ready, 1)
+        os._exit(0 if os.pwritev(fd, [b"child"], -1, os.RWF_APPEND) == 5 else 1)
+    own = os.open(path("log"), os.O_RDWR)
+    for _ in range(often):
+        os.write(own, b"parent")
+    os.write(go, b"!")
+    assert os.waitpid(child, 0)[1] == 0
+    check("log", b"parent" * often + b"child", "appended by a child")
+    [os.close(end) for end in (ready, go, own, fd)]
+
+
+def neither_read_nor_written():
+    """Linux's fourth access mode is for ioctl alone."""
+    fd = os.open(path("neither"), os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
+    assert os.write(fd, b"content") == 7
+    os.close(fd)
+    fd = os.open(path("neither"), os.O_ACCMODE)
+    for _ in range(often):
+        fails(9, os.pread, fd, 3, 0)
+        fails(9, os.pwrite, fd, b"x", 0)
+    fails(22, os.ftruncate, fd, 0)
+    os.close(fd)
+    check("neither", b"content", "by who may not")
+
+
+def appends_no_further_than_the_last_byte():
+    """The offset of pwrite is looked at although nothing goes there."""
+    fd = os.open(path("far"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o644)
+    for _ in range(often):
+        assert os.pwrite(fd, b"near", 1 << 40) == 4
+        fails(22, os.pwrite, fd, b"far", (1 << 63) - 2)
+    os.close(fd)
+    check("far", b"near" * often, "appended")
+
+
 def children_are_made_while_threads_open_files():
     ended = threading.Event()
 
@@ -885,6 +926,9 @@ another_program_finds_the_offset(wanted)
 appends()
 appenders_do_not_overwrite_each_other()
 children_append()
+children_append_by_a_flag()
+neither_read_nor_written()
+appends_no_further_than_the_last_byte()
 children_set_flags()
 appends_by_standard_input()
 mappings_see_writes()

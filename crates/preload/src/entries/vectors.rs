@@ -259,7 +259,13 @@ entry! { pwritev2 = pwritev64v2, (fd: c_int, parts: *const iovec, count: c_int, 
     let listed = unsafe { listed(parts, count) }.filter(|_| at >= AT_OFFSET);
     // SAFETY: as the program has it.
     let by_kernel = || unsafe { real::pwritev2(fd, parts, count, at, flags) };
-    let Some((parts, it)) = listed.zip(table::held(fd)) else { return by_kernel() };
+    let Some((parts, it)) = listed.zip(table::held(fd)) else {
+        if flags & libc::RWF_APPEND != 0 {
+            // It may be inherited or passed, and who gave it write on directly (LD7).
+            tracked::tell_size(fd);
+        }
+        return by_kernel();
+    };
     // SAFETY: as the program has it.
     let parts = unsafe { Parts::new(parts) }.by(flags);
     let is_direct = flags & !OF_WRITES == 0 && parts.are_few() && !it.appends_by(fd);
