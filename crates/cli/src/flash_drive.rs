@@ -64,6 +64,13 @@ pub fn show(name: &str, shape: Shape, figures: &Figures) -> String {
         shape.block_pages,
         size::show(shape.page_bytes.into())
     );
+    let waited = match host_writes {
+        0 => format!("{:>12}", "-"),
+        _ => format!(
+            "{:>12.1} us on average, half within {:.0}, 99 % {:.0}, 99.9 % {:.0}, the longest {:.0}",
+            latency.mean_us, latency.p50_us, latency.p99_us, latency.p999_us, latency.max_us
+        ),
+    };
     format!(
         "{drive}\n\
          host writes          {host_writes:>12} pages ({} read, {} trimmed)\n\
@@ -72,7 +79,7 @@ pub fn show(name: &str, shape: Shape, figures: &Figures) -> String {
          merges               {:>12} switch, {} partial, {} full\n\
          write amplification  {:>12.4}\n\
          wear                 {:>12} to {} erases of a block, {:.2} on average\n\
-         latency of a write   {:>12.1} us on average, half within {:.0}, 99 % {:.0}, 99.9 % {:.0}, the longest {:.0}\n",
+         latency of a write   {waited}\n",
         figures.host_reads,
         figures.trimmed_pages,
         figures.copied_per_erase,
@@ -85,10 +92,5 @@ pub fn show(name: &str, shape: Shape, figures: &Figures) -> String {
         wear.least_erases,
         wear.most_erases,
         wear.mean_erases,
-        latency.mean_us,
-        latency.p50_us,
-        latency.p99_us,
-        latency.p999_us,
-        latency.max_us,
     )
 }

@@ -32,7 +32,9 @@ impl Blkparse {
             return Ok(None);
         }
         let Some(kind) = kind(line::next(&mut words, "kind of request")?) else { return Ok(None) };
-        let Some(sector) = words.next().filter(|word| !word.starts_with(b"[")) else { return Ok(None) };
+        // A command that is passed through is printed in the place of a sector.
+        let is_none = |word: &[u8]| word.starts_with(b"[") || word.starts_with(b"(");
+        let Some(sector) = words.next().filter(|word| !is_none(word)) else { return Ok(None) };
         let sector = line::number(sector, "sector")?;
         match words.next() {
             Some(b"+") => {}
@@ -41,9 +43,10 @@ impl Blkparse {
             _ => return Err("the sector is not followed by + and a count".into()),
         }
         let sectors = line::next_number(&mut words, "count of sectors")?;
-        let last = line::next(&mut words, "end in brackets")?;
+        // `blkparse -t` tells between how long it took.
+        let last = words.find(|word| word.starts_with(b"[")).ok_or("the line ends before its end in brackets")?;
         if self.action == b'C' && last != b"[0]" {
-            return if last.starts_with(b"[") { Ok(None) } else { Err(format!("it ends with {}", quoted(last))) };
+            return Ok(None);
         }
         Ok(Some(Request { at_ns, kind, device, span: line::sectors(sector, sectors)? }))
     }

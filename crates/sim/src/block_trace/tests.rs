@@ -79,14 +79,16 @@ fn msr_traces_have_bytes_and_windows_times() {
 /// The lines of one request that blktrace sees, and its summary. Only the completion counts, and no failed one.
 #[test]
 fn blkparse_counts_completions() {
-    let text = "  8,0    3        1     0.000000000   697  Q   W 223490 + 8 [kjournald]\n\
+    let text = "Input file sda.blktrace.3 added\n\
+                8,0    3        1     0.000000000   697  Q   W 223490 + 8 [kjournald]\n\
                 8,0    3        2     0.000001829   697  G   W 223490 + 8 [kjournald]\n\
                 8,0    3        3     0.000100000   697  D   W 223490 + 8 [kjournald]\n\
                 8,0    3        4     0.000200000     0  C   W 223490 + 8 [0]\n\
                 8,0    3        5     0.000300000     0  C  FWFS 0 + 8 [0]\n\
                 8,0    3        6     0.000400000     0  C   R 16 + 8 [-5]\n\
                 8,0    3        7     0.000500000     0  C  FN [0]\n\
-                8,0    3        8     0.000600000     0  C   D 64 + 8 [0]\n\
+                8,0    3        8     0.000600000     0  C   D 64 + 8 (   12345) [0]\n\
+                8,0    3       10     0.000600000     0  C   R (12 00 00) [0]\n\
                 8,0    3        9     0.000700000   697  m   N cfq697 insert_request\n\
                 CPU3 (8,0):\n Reads Queued:           0,        0KiB\n\nTotal (8,0):\n";
     let device = 8 << 20;

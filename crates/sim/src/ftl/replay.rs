@@ -66,6 +66,8 @@ impl Replay {
         // A page of which a part is trimmed keeps its content.
         let (first, last) = match kind {
             Kind::Trim => (span.at.div_ceil(page_bytes), end / page_bytes),
+            // Of some formats a request may have no bytes.
+            Kind::Read | Kind::Write if span.len == 0 => (0, 0),
             Kind::Read | Kind::Write => (span.at / page_bytes, end.div_ceil(page_bytes)),
         };
         if last > first && (last - first > pages || !self.wraps && last > pages) {

@@ -51,7 +51,7 @@ pub struct Ftl {
     /// Only this device's requests, of a trace of several
     #[arg(long, value_name = "N|MAJOR,MINOR", value_parser = device)]
     device: Option<u32>,
-    /// Take addresses beyond the drive modulo its size
+    /// Take addresses beyond the drive modulo its size; a request of more pages than the drive has is refused
     #[arg(long)]
     wrap: bool,
     /// Print JSON
@@ -138,6 +138,10 @@ impl Ftl {
         }
         let report = Report { scheme: scheme.name(), figures: drive.figures()? };
         print(self.json, &report, |report| show(report.scheme, shape, &report.figures))?;
+        if replayed.requests == 0 {
+            let which = if self.device.is_some() { "of that device " } else { "" };
+            remark!("ferrite: {} has no requests {which}that are replayed", self.trace.display());
+        }
         if replayed.is_whole {
             return Ok(());
         }
