@@ -5,7 +5,7 @@
 
 use std::fs::{self, File, Metadata, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use ferrite_medium::Error as MediumError;
@@ -66,10 +66,15 @@ impl Drop for Partial {
 /// Refuses to write over the file at `path`, or in its place, if it holds a pool, sound or not, or if that cannot be told:
 /// [`Error::Occupied`] (BK2).
 pub fn ensure_no_pool(path: &Path) -> Result<()> {
-    let file = match File::open(path) {
+    let kind = match fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        opened => opened.map_err(|error| told("looking into", path, error))?,
+        found => found.map_err(|error| told("looking at", path, error))?.file_type(),
     };
+    // A pipe would wait for who writes to it; a DAX device can only be mapped.
+    if !kind.is_file() && !kind.is_block_device() {
+        return Ok(());
+    }
+    let file = File::open(path).map_err(|error| told("looking into", path, error))?;
     for at in SUPERBLOCKS {
         let mut bytes = [0; 128];
         match file.read_exact_at(&mut bytes, at) {
