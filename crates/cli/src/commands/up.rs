@@ -27,6 +27,9 @@ use crate::size;
 use crate::stop::Stop;
 use crate::trees;
 
+/// Size of a pool that is made, in bytes, unless another is given.
+const SIZE: u64 = 1 << 30;
+
 /// The file system that is mounted.
 const FILES: &str = "files";
 
@@ -41,9 +44,9 @@ pub struct Up {
     /// The pool's file [default: ferrite/pool in the user's data directory]
     #[arg(long)]
     pool: Option<PathBuf>,
-    /// Size of the pool if it is made
-    #[arg(long, value_parser = size::parse, default_value = "1G")]
-    size: u64,
+    /// Size of the pool if it is made [default: 1G]
+    #[arg(long, value_parser = size::parse)]
+    size: Option<u64>,
     /// A disk to make if it is not there; repeatable [default: disk0 with half of the pool or 4 TiB, in a pool without disks]
     #[arg(long, value_name = "NAME=SIZE", value_parser = disk)]
     disk: Vec<(String, u64)>,
@@ -156,15 +159,20 @@ impl Up {
     }
 
     fn make_pool(&self, path: &Path) -> Outcome {
-        if path.exists() {
+        if let Ok(there) = fs::metadata(path) {
+            if self.size.is_some_and(|size| there.is_file() && there.len() != size) {
+                let (path, bytes) = (path.display(), size::show(there.len()));
+                remark!("{path} is there already and has {bytes}: `ferrite pool grow` makes it larger, not --size");
+            }
             return Ok(());
         }
-        pool::check_size(self.size)?;
+        let size = self.size.unwrap_or(SIZE);
+        pool::check_size(size)?;
         let folder = path.parent().unwrap_or(Path::new("/"));
         fs::create_dir_all(folder).map_err(|error| format!("making {}: {error}", folder.display()))?;
         // Whoever is killed here leaves nothing that is taken for a pool, and nothing that is in the next one's way.
         let partial = host::beside(path, &format!(".{}", ferrite_pool::show_uuid(&host::random_uuid()?)));
-        host::make_file(&partial, self.size).map_err(|error| format!("making {}: {error}", partial.display()))?;
+        host::make_file(&partial, size).map_err(|error| format!("making {}: {error}", partial.display()))?;
         let placed = pool::ours(&partial).and_then(|lock| pool::format(&lock)).and_then(|()| {
             match fs::hard_link(&partial, path) {
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
