@@ -20,10 +20,6 @@ impl Policy for Quartered {
         self.protect.victim(set, miss)
     }
 
-    fn window(&self) -> u32 {
-        self.protect.window()
-    }
-
     fn region(&self, set: u32) -> Option<usize> {
         Some((set / self.quarter_sets) as usize)
     }

@@ -13,10 +13,6 @@ impl Policy for CleanFirst {
     fn victim<S: Set>(&mut self, set: &S, _: Miss) -> Rank {
         least_recent(set.clean(1..16)).unwrap_or(15)
     }
-
-    fn window(&self) -> u32 {
-        16
-    }
 }
 
 fn run<P: Policy>(events: &[Event], geometry: Geometry, policy: impl Fn() -> P) -> Counts {

@@ -87,7 +87,7 @@ impl<P: Policy, S: Set> Bank<P, S> {
     pub fn of(geometry: Geometry, policy: P) -> Self {
         assert!(geometry.ways as usize <= S::WAYS, "{} ways do not fit", geometry.ways);
         let sets = geometry.bank_sets() as usize;
-        let window = policy.window();
+        let window = policy.window().unwrap_or(WAYS_MAX);
         let window = |rank| Window { top: (rank - rank % window) as u8, region: (rank / window % 16) as u8 };
         Self {
             policy,
@@ -120,7 +120,6 @@ impl<P: Policy, S: Set> Bank<P, S> {
             let dirty = (0..S::WAYS as Rank).filter(|rank| set.dirty() >> rank & 1 != 0);
             self.written.extend(dirty.map(|rank| tags[set.way(rank)]));
         }
-        self.counts.writebacks += self.written.len() as u64;
         self.count_writes();
     }
 
@@ -147,21 +146,18 @@ impl<P: Policy, S: Set> Bank<P, S> {
             }
             likely &= likely - 1;
         }
-        if is_write {
-            self.counts.write_misses += 1;
-        } else {
-            self.counts.read_misses += 1;
-        }
+        self.counts.write_misses += u64::from(is_write);
+        self.counts.read_misses += u64::from(!is_write);
         self.bring(at, print, event);
     }
 
     #[inline(always)]
     fn found(&mut self, at: usize, way: usize, event: Event) {
         self.counts.hits += 1;
+        let rank = self.sets[at].rank(way);
+        let window = self.window(rank);
         let set = &mut self.sets[at];
-        let rank = set.rank(way);
         let was_dirty = set.dirty() >> rank & 1 != 0;
-        let window = self.windows[rank as usize % self.windows.len()];
         set.promote(rank, window.top.into(), event.is_write());
         let set_index = self.geometry.set(event.line());
         let region = self.policy.region(set_index).unwrap_or(window.region.into());
@@ -176,26 +172,35 @@ impl<P: Policy, S: Set> Bank<P, S> {
         let set_index = self.geometry.set(line);
         let (signature, tag) = (event.signature(), self.geometry.tag(line));
         let miss = Miss { line, signature, tag, set: set_index, is_write: event.is_write() };
+        let rank = self.policy.victim(&self.sets[at], miss);
+        let window = self.window(rank);
         let set = &mut self.sets[at];
-        let rank = self.policy.victim(set, miss);
         let way = set.way(rank);
-        let window = self.windows[rank as usize % self.windows.len()];
         let region = self.policy.region(set_index).unwrap_or(window.region.into());
         let region = &mut self.counts.regions[region & 15];
         region.accesses += 1;
-        if set.dirty() >> rank & 1 != 0 {
-            self.counts.writebacks += 1;
-            region.writebacks += 1;
-            self.written.push(self.tags[at * S::WAYS + way]);
-        }
+        let dirty = set.dirty() >> rank & 1;
+        region.writebacks += dirty;
+        // No branch depends on whether it is dirty: nobody can foretell it.
+        let written = self.written.len() + dirty as usize;
+        self.written.push(self.tags[at * S::WAYS + way]);
+        self.written.truncate(written);
         self.tags[at * S::WAYS + way] = line;
         set.replace(rank, print);
         set.promote(rank, window.top.into(), event.is_write());
         self.policy.filled(way, miss);
     }
 
+    /// That of a rank; where all of a set is one window nothing has to be looked up.
+    #[inline(always)]
+    fn window(&self, rank: Rank) -> Window {
+        let window = self.policy.window().map(|_| self.windows[rank as usize % self.windows.len()]);
+        window.unwrap_or_default()
+    }
+
     /// In bulk, so that the look-ups of many lines overlap.
     fn count_writes(&mut self) {
+        self.counts.writebacks += self.written.len() as u64;
         for line in self.written.drain(..) {
             self.writes.add(line);
         }

@@ -54,8 +54,11 @@ pub trait Policy: Send {
     /// The rank of what is to leave; an unfilled way is clean and less recent than filled ones of its window.
     fn victim<S: Set>(&mut self, set: &S, miss: Miss) -> Rank;
 
-    /// So many ranks keep their recency among themselves, always as many: those of a whole set unless it is partitioned.
-    fn window(&self) -> u32;
+    /// So many ranks keep their recency among themselves, always as many; all of a set, if it does not say.
+    #[inline]
+    fn window(&self) -> Option<u32> {
+        None
+    }
 
     /// A line was used that is there. It is the most recent of its window already.
     #[inline]

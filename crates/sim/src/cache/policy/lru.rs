@@ -15,8 +15,4 @@ impl Policy for Lru {
     fn victim<S: Set>(&mut self, _: &S, _: Miss) -> Rank {
         self.ways - 1
     }
-
-    fn window(&self) -> u32 {
-        self.ways
-    }
 }

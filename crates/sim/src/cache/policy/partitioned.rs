@@ -43,7 +43,8 @@ impl Policy for Partitioned {
         self.unprotected_clean(set, preferred).or_else(|| self.elsewhere(set)).unwrap_or(self.ranks(preferred).end - 1)
     }
 
-    fn window(&self) -> u32 {
-        self.ways
+    #[inline]
+    fn window(&self) -> Option<u32> {
+        Some(self.ways)
     }
 }

@@ -18,8 +18,4 @@ impl Policy for Protect {
     fn victim<S: Set>(&mut self, set: &S, _: Miss) -> Rank {
         least_recent(set.clean(self.protected..self.ways)).unwrap_or(self.ways - 1)
     }
-
-    fn window(&self) -> u32 {
-        self.ways
-    }
 }

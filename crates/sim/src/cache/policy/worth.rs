@@ -223,10 +223,6 @@ impl<S: Set, const W: usize> Policy for Worth<S, W> {
         least
     }
 
-    fn window(&self) -> u32 {
-        self.geometry.ways
-    }
-
     #[inline(always)]
     fn hit(&mut self, hit: Hit) {
         let Hit { line, signature, way, is_write, was_dirty, .. } = hit;
