@@ -4,7 +4,7 @@
 //! Each line has two classes, one for its next use and one for its next write: the signature of the instruction that
 //! used it, or wrote it, last, and a little of its story. [`Reuse`] learns for each class after how many accesses to the
 //! set such lines come back, and from that what keeping one of such an age gains for each access that it stays. A
-//! writeback counts as several misses: as many as [`Allowance`] finds can be afforded. One set in sixteen is watched: two
+//! writeback counts as several misses: as many as [`Allowance`] finds can be afforded. One set in 32 is watched: two
 //! [`Shadow`]s tell what LRU would have done there, and what was learned, and [`Ghosts`] remember what left.
 //! docs/policy.md tells what all this takes in hardware, and where it fails.
 //!
@@ -12,12 +12,14 @@
 //!    proven: for nothing, so that it leaves as under LRU, until in the shadows writebacks were saved, and while misses
 //!    are owed there.
 //! 2. Ages are counted in steps of four accesses to the set, of sixteen where sets have more than sixteen ways: see [`age`].
-//! 3. A bank learns from its own sets alone, and everything is an integer.
+//! 3. A bank learns from its own sets alone. All is an integer but what [`plan`] works out, from rounded operations that
+//!    are the same to the bit everywhere.
 
 mod age;
 mod allowance;
 mod ghosts;
 mod lines;
+mod plan;
 mod reuse;
 mod shadow;
 
@@ -25,8 +27,8 @@ use std::hint::select_unpredictable;
 
 use super::{Hit, Miss, Policy};
 use crate::cache::Geometry;
-use crate::cache::set::{Rank, Set};
-use age::going_on;
+use crate::cache::set::{Rank, Set, with_vectors};
+use age::{AGE_BITS, going_on};
 use allowance::Allowance;
 use ghosts::{Ghosts, Kind};
 use lines::{Line, Lines};
@@ -34,7 +36,7 @@ use reuse::{NOTHING, Reuse, SIGNATURE_BITS, cell, class};
 use shadow::{Seen, Shadow};
 
 /// One set of so many is watched.
-const WATCHED: usize = 16;
+const WATCHED: usize = 32;
 
 /// Accesses to watched sets from one learning to the next.
 const PERIOD: u64 = 384;
@@ -117,16 +119,27 @@ impl<S: Set, const W: usize> Worth<S, W> {
         let limit = going_on(turn.clock, step(W));
         let before = lines.touched(&touch, limit);
         if is_watched(touch.set) {
-            self.watch(&touch, limit);
+            self.watch(touch.line, touch.signature, touch.is_write, limit);
         } else if touch.is_hit {
             self.used.came_back(before.used);
             self.written.came_back(select_unpredictable(touch.is_write, before.written, NOTHING));
         }
     }
 
-    fn watch(&mut self, touch: &Touch, limit: u16) {
-        let Watched { ghosts, lru, own, lines } = &mut self.watched[touch.set / WATCHED];
-        let (is_write, ways, print) = (touch.is_write, self.geometry.ways, print(touch.line));
+    /// Takes no [`Touch`], which would be put into memory for every access, most of which are not watched.
+    #[inline(never)]
+    fn watch(&mut self, line: u64, signature: u8, is_write: bool, limit: u16) {
+        with_vectors(
+            #[inline(always)]
+            || self.learn_from(line, signature, is_write, limit),
+        );
+    }
+
+    #[inline(always)]
+    fn learn_from(&mut self, line: u64, signature: u8, is_write: bool, limit: u16) {
+        let set = self.geometry.set_in_bank(line);
+        let Watched { ghosts, lru, own, lines } = &mut self.watched[set / WATCHED];
+        let (ways, print) = (self.geometry.ways, print(line));
         let lru = lru.access(print, is_write, ways, |_| ways - 1);
         let price = Price {
             used: &self.used,
@@ -137,7 +150,7 @@ impl<S: Set, const W: usize> Worth<S, W> {
         let own = own.access(print, is_write, ways, |set| price.least(set, ways, lines));
         self.allowance.access(lru.cost(is_write), own.cost(is_write));
         let Seen { way, is_hit, was_dirty } = own;
-        lines.touched(&Touch { way, is_hit, was_dirty, ..*touch }, limit);
+        lines.touched(&Touch { line, signature, set, way, is_write, is_hit, was_dirty }, limit);
         let line = lines.line(way);
         let met = ghosts.meet(print, is_write, class(line.used), class(line.written));
         for (kind, reuse) in [(Kind::Used, &mut self.used), (Kind::Written, &mut self.written)] {
@@ -267,10 +280,15 @@ fn used_class(touch: &Touch, before: Line) -> u16 {
 /// How long before this write the line had been written, in four steps.
 #[inline]
 fn written_class(touch: &Touch, before: Line) -> u16 {
-    let [soon, later, late] = BEFORE;
-    let age = reuse::age(before.written);
-    signed(touch.signature, u16::from(age >= soon) + u16::from(age >= later) + u16::from(age >= late))
+    signed(touch.signature, BEFORE[usize::from(reuse::age(before.written))])
 }
 
-/// The ages of a write from which on it is a step longer ago: 4, 16 and 96 steps.
-const BEFORE: [u16; 3] = [4, 11, 18];
+/// The step of each age of a write: they begin after 4, 16 and 96 steps of age.
+const BEFORE: [u16; 1 << AGE_BITS] = {
+    let (mut steps, mut age) = ([0; 1 << AGE_BITS], 0);
+    while age < steps.len() {
+        steps[age] = (age >= 4) as u16 + (age >= 11) as u16 + (age >= 18) as u16;
+        age += 1;
+    }
+    steps
+};

@@ -19,13 +19,13 @@ fn older(age: usize, step: u64) -> usize {
     age + usize::from(ends)
 }
 
-/// Whether a set is watched: the first of the first sixteen, the second of the next, and so on.
+/// Whether a set is watched: the first of the first 32, the second of the next, and so on.
 fn is_watched(set: usize) -> bool {
-    set % 16 == set / 16 % 16
+    set % 32 == set / 32 % 32
 }
 
 /// Lines that have to be new before a class is learned anew.
-const FRESH: u64 = 8;
+const FRESH: u64 = 16;
 
 /// What a line is taken for: the signature, and its story.
 type Class = (u8, usize);
@@ -77,7 +77,7 @@ impl Reuse {
         for entry in self.tally.values() {
             (0..20).for_each(|at| sum[at] = (sum[at].0 + entry[at].0, sum[at].1 + entry[at].1));
         }
-        let common = chances(&sum, &[0; 20]);
+        let common = chances(&sum, &[0.0; 20]);
         for (class, entry) in &mut self.tally {
             let total = |entry: &[(u64, u64); 20]| entry.iter().map(|(back, lost)| back + lost).sum::<u64>();
             let known = self.known.entry(*class).or_insert(0);
@@ -85,32 +85,32 @@ impl Reuse {
                 continue;
             }
             self.worth.insert(*class, plans(&chances(entry, &common)));
-            entry.iter_mut().for_each(|(back, lost)| (*back, *lost) = (*back - *back / 32, *lost - *lost / 32));
+            entry.iter_mut().for_each(|(back, lost)| (*back, *lost) = (*back - *back / 16, *lost - *lost / 16));
             *known = total(entry);
         }
     }
 }
 
-fn chances(entry: &[(u64, u64); 20], common: &[u64; 20]) -> [u64; 20] {
+fn chances(entry: &[(u64, u64); 20], common: &[f32; 20]) -> [f32; 20] {
     std::array::from_fn(|at| {
         let beyond: u64 = entry[at + 1..].iter().map(|(back, lost)| back + lost).sum();
-        let there = beyond + entry[at].0 + entry[at].1 / 2;
-        ((entry[at].0 << 20) + 128 * common[at]) / (there + 128)
+        let (back, lost) = (entry[at].0 as f32, entry[at].1 as f32);
+        (back + 128.0 * common[at]) / (beyond as f32 + back + lost * 0.5 + 128.0)
     })
 }
 
-fn plans(chances: &[u64; 20]) -> Vec<u64> {
-    let mut there = 1 << 20;
-    let parts: Vec<(u64, u64)> = (0..20)
+fn plans(chances: &[f32; 20]) -> Vec<u64> {
+    let mut there = 1.0;
+    let parts: Vec<(f32, f32)> = (0..20)
         .map(|at| {
-            let back = (there * chances[at]) >> 20;
+            let back = there * chances[at];
             there -= back;
-            (back, (EDGES[at + 1] - EDGES[at]) * 4 * (back / 2 + there) + 1)
+            (back, ((EDGES[at + 1] - EDGES[at]) * 4) as f32 * (back * 0.5 + there) + 1.0 / 1_048_576.0)
         })
         .collect();
     let until = |from: usize, to: usize| {
-        let (gain, cost) = parts[from..=to].iter().fold((0, 0), |sum, part| (sum.0 + part.0, sum.1 + part.1));
-        (gain << 16) / cost
+        let (gain, cost) = parts[from..=to].iter().fold((0.0, 0.0), |sum, part| (sum.0 + part.0, sum.1 + part.1));
+        (gain / cost * 65536.0) as u64
     };
     (0..20).map(|from| (from..20).map(|to| until(from, to)).max().expect("twenty")).collect()
 }
@@ -156,7 +156,7 @@ impl Bank {
             used: Reuse::new(),
             written: Reuse::new(),
             shadows: vec![Vec::new(); sets],
-            misses: 4 * 64,
+            misses: 8 * 64,
             writebacks: 0,
             seen: 0,
             counted: Counted::default(),
@@ -164,12 +164,12 @@ impl Bank {
     }
 
     fn weight(&self) -> u64 {
-        WEIGHTS[(self.misses.max(0) / (4 * 64)) as usize]
+        WEIGHTS[(self.misses.max(0) / (8 * 64)) as usize]
     }
 
-    /// Of 64 parts: the more, the more writebacks beyond four were saved; none while misses are owed.
+    /// Of 16 parts: the more, the more writebacks beyond four were saved; none while misses are owed.
     fn trust(&self) -> u64 {
-        if self.misses < 0 { 0 } else { (self.writebacks - 4).clamp(0, 64) as u64 }
+        if self.misses < 0 { 0 } else { (self.writebacks - 4).clamp(0, 16) as u64 }
     }
 
     /// Steps of the set so far: of four accesses, or of sixteen.
@@ -186,13 +186,13 @@ impl Bank {
         self.ways_max as u64 / 4
     }
 
-    /// The place of the line that is worth least in a full set, where the last counts for so many parts of 64.
+    /// The place of the line that is worth least in a full set, where the last counts for so many parts of 16.
     fn least(&self, stories: &[Story], trust: u64) -> usize {
         let saved = |story: &Story| story.written.map_or(0, |written| self.written.worth(written));
         let worth = |story: &Story| 16 * self.used.worth(story.used) + self.weight() * saved(story);
         let mut values: Vec<u64> = stories.iter().map(worth).collect();
         let last = &mut values[self.ways - 1];
-        *last = *last * trust / 64;
+        *last = *last * trust / 16;
         let least = values.iter().min().expect("it is full");
         values.iter().rposition(|value| value == least).expect("it is there")
     }
@@ -243,7 +243,7 @@ impl Bank {
         shadow.truncate(self.ways);
         let own = self.own[set].iter().position(|story| story.line == print);
         if own.is_none() && self.own[set].len() == self.ways {
-            let place = self.least(&self.own[set], if self.seen < 384 { 0 } else { 64 });
+            let place = self.least(&self.own[set], if self.seen < 384 { 0 } else { 16 });
             self.own[set].remove(place);
         }
         let step = self.step_begun(set);
@@ -255,8 +255,8 @@ impl Bank {
         let count = |yes: bool, parts: i64| if yes { parts } else { 0 };
         self.misses += count(place.is_none(), 67) - count(own.is_none(), 64);
         self.writebacks += count(is_write && !was_dirty, 1) - count(dirties, 1);
-        self.misses = self.misses.clamp(-16 * 64, 24 * 4 * 64 - 1);
-        self.writebacks = self.writebacks.clamp(-1, 68);
+        self.misses = self.misses.clamp(-16 * 64, 24 * 8 * 64 - 1);
+        self.writebacks = self.writebacks.clamp(-1, 20);
         self.sample(set, story, is_write);
     }
 

@@ -17,7 +17,7 @@ const WHOLE: i32 = 64;
 const MISS_EXTRA: i32 = 3;
 
 /// So many saved misses raise the weight by a step.
-const STEP: i32 = 4 * WHOLE;
+const STEP: i32 = 8 * WHOLE;
 
 /// More is not owed: what is longer ago is forgiven.
 const MISSES_OWED_MAX: i32 = 16 * WHOLE;
@@ -27,7 +27,7 @@ const WRITEBACKS_OWED_MAX: i32 = 1;
 const CHANCE: i32 = 4;
 
 /// With so many more what was learned is trusted; between in proportion.
-const PROVEN: i32 = 64;
+const PROVEN: i32 = 16;
 
 /// From half a miss to 27, four steps for a doubling, in parts of [`Allowance::ONE`].
 const WEIGHTS: [u32; 24] =
@@ -77,20 +77,20 @@ mod tests {
     const MISS: Cost = Cost { misses: true, dirties: false };
     const DIRTY: Cost = Cost { misses: false, dirties: true };
 
-    /// Four misses that LRU does not have, and a writeback counts for a step less; as many that it has, for one more.
+    /// Eight misses that LRU does not have, and a writeback counts for a step less; as many that it has, for one more.
     #[test]
     fn the_weight_follows_the_misses() {
         let mut allowance = Allowance::default();
         assert_eq!(allowance.weight(), 10);
-        (0..4).for_each(|_| allowance.access(NONE, MISS));
+        (0..8).for_each(|_| allowance.access(NONE, MISS));
         assert_eq!(allowance.weight(), 8);
-        (0..4).for_each(|_| allowance.access(MISS, NONE));
+        (0..8).for_each(|_| allowance.access(MISS, NONE));
         assert_eq!(allowance.weight(), 10);
         (0..10_000).for_each(|_| allowance.access(MISS, NONE));
         assert_eq!(allowance.weight(), 431);
     }
 
-    /// LRU is believed until it has been bettered by more than chance, half and half 32 writebacks later; and again soon
+    /// LRU is believed until it has been bettered by more than chance, half and half 8 writebacks later; and again soon
     /// after it was better, however long.
     #[test]
     fn what_was_learned_is_trusted_when_it_would_have_saved() {
@@ -100,19 +100,19 @@ mod tests {
             allowance.trust()
         };
         assert_eq!(after(4, DIRTY, NONE), 0);
-        assert_eq!(after(32, DIRTY, NONE), Allowance::TRUST / 2);
+        assert_eq!(after(8, DIRTY, NONE), Allowance::TRUST / 2);
         assert_eq!(after(10_000, DIRTY, NONE), Allowance::TRUST);
-        assert_eq!(after(64, NONE, DIRTY), 0);
+        assert_eq!(after(16, NONE, DIRTY), 0);
         assert_eq!(after(10_000, NONE, DIRTY), 0);
         assert_eq!(after(6, DIRTY, NONE), 1, "one is owed, four prove nothing");
     }
 
-    /// Five misses where four were to spare: until the fifth is saved again, 3/64 at a time, there is no trust.
+    /// Nine misses where eight were to spare: until the ninth is saved again, 3/64 at a time, there is no trust.
     #[test]
     fn what_is_owed_has_to_be_saved_again() {
         let mut allowance = Allowance::default();
-        (0..68).for_each(|_| allowance.access(DIRTY, NONE));
-        (0..5).for_each(|_| allowance.access(NONE, MISS));
+        (0..20).for_each(|_| allowance.access(DIRTY, NONE));
+        (0..9).for_each(|_| allowance.access(NONE, MISS));
         assert_eq!((allowance.trust(), allowance.weight()), (0, 8));
         let tries = (1..2000).find(|_| {
             allowance.access(BOTH, BOTH);

@@ -45,15 +45,13 @@ impl<const W: usize> Lines<W> {
     /// times none goes on: nobody can foretell when.
     #[inline(always)]
     pub fn grow_older(&mut self, limit: u16, way: usize, line: Line) {
-        if W > NARROW && limit == 0 {
-            (self.used[way % W], self.written[way % W]) = (line.used, line.written);
-            return;
-        }
         for (cells, put) in [(&mut self.used, line.used), (&mut self.written, line.written)] {
-            for (at, cell) in cells.iter_mut().enumerate() {
-                let is_other = u16::from(at as u16 == way as u16).wrapping_sub(1);
-                *cell = older(*cell, limit) & is_other | put & !is_other;
+            if W <= NARROW || limit > 0 {
+                for cell in &mut *cells {
+                    *cell = older(*cell, limit);
+                }
             }
+            cells[way % W] = put;
         }
     }
 }

@@ -1,11 +1,10 @@
 //! How soon lines of a class come back, and what keeping one is worth.
 //!
-//! For each class and each age: how many lines came back at it, and how many were lost sight of. The share of those
-//! still there that come back gives the chances of what happens to a line of any age. Its worth is the best that any plan
-//! "keep it until such an age" promises: what comes back, over the accesses that it takes a way for (Gittins' index).
-//! So a line of a class that comes back late is worth more the older it is, and one whose time is past is worth nothing.
+//! For each class and each age: how many lines came back at it, and how many were lost sight of. From that [`plan`] works
+//! out what a line of any age is worth.
 
-use super::age::{AGE_BITS, AGES, EDGES, NEVER};
+use super::age::{AGE_BITS, AGES, NEVER};
+use super::plan::{self, LANES, Table};
 use crate::cache::set::with_vectors;
 
 /// A class and an age, which is below it.
@@ -28,19 +27,13 @@ pub const NOTHING: Cell = NEVER;
 const LINE: u32 = 16;
 
 /// A class is learned anew when so many of its lines are new.
-const FRESH: u64 = 8;
+const FRESH: u64 = 16;
 
 /// With each learning counts fade by this power of two.
-const FADE: u32 = 5;
+const FADE: u32 = 4;
 
 /// Lines of all classes together that every class is taken to have had besides its own.
-const OTHERS: u64 = 8;
-
-/// A chance of one.
-const SURE: u64 = 1 << 20;
-
-/// Worth is kept in parts of so many to the access.
-const PARTS: u64 = 1 << 16;
+const OTHERS: u32 = 8;
 
 /// What all lines are worth before anything is learned.
 const AT_FIRST: u16 = 655;
@@ -113,13 +106,25 @@ impl Reuse {
     #[inline(always)]
     fn learn_in_place(&mut self) {
         let (back, lost) = (self.back.as_chunks_mut::<ROW>().0, self.lost.as_chunks_mut::<ROW>().0);
-        let common = chances(&sum(back), &sum(lost), &[0; AGES]);
-        let rows = back.iter_mut().zip(lost).zip(&mut self.known);
-        for (((back, lost), known), worth) in rows.zip(self.worth.as_chunks_mut::<ROW>().0) {
-            if total(back, lost) >= *known + FRESH * u64::from(LINE) {
-                worth[..AGES].copy_from_slice(&best_plans(&chances(back, lost, &common)));
+        let others = (OTHERS * LINE) as f32;
+        let common = {
+            let (back, lost) = (across([&sum(back); LANES]), across([&sum(lost); LANES]));
+            plan::chances(&back, &lost, others, &plan::ZERO)
+        };
+        let known = &mut self.known;
+        let is_fresh = |class: &usize| total(&back[*class], &lost[*class]) >= known[*class] + FRESH * u64::from(LINE);
+        let fresh: Vec<usize> = (0..CLASSES).filter(is_fresh).collect();
+        let worth = self.worth.as_chunks_mut::<ROW>().0;
+        for classes in fresh.chunks(LANES) {
+            let of = |lane: usize| classes[lane.min(classes.len() - 1)];
+            let of: [usize; LANES] = std::array::from_fn(of);
+            let (came_back, left) = (across(of.map(|class| &back[class])), across(of.map(|class| &lost[class])));
+            let best = plan::best(&plan::chances(&came_back, &left, others, &common));
+            for (lane, class) in classes.iter().enumerate() {
+                (0..AGES).for_each(|age| worth[*class][age] = best[age][lane]);
+                let (back, lost) = (&mut back[*class], &mut lost[*class]);
                 back.iter_mut().chain(&mut *lost).for_each(|count| *count -= *count >> FADE);
-                *known = total(back, lost);
+                known[*class] = total(back, lost);
             }
         }
     }
@@ -133,8 +138,7 @@ fn count(rows: &mut [u32; CELLS], cell: Cell) {
 
 #[inline(always)]
 fn total(back: &Row, lost: &Row) -> u64 {
-    let both = |at: usize| u64::from(back[at]) + u64::from(lost[at]);
-    (0..AGES).map(both).sum()
+    (0..AGES).map(|age| u64::from(back[age]) + u64::from(lost[age])).sum()
 }
 
 #[inline(always)]
@@ -146,49 +150,14 @@ fn sum(rows: &[Row]) -> Row {
     sum
 }
 
-/// For each age the chance that a line which is there when it begins comes back within it. Who is lost within an age was
-/// there for half of it. `common` is the chance for all classes.
+/// A lane for each row.
 #[inline(always)]
-fn chances(back: &Row, lost: &Row, common: &[u64; AGES]) -> [u64; AGES] {
-    let (mut chances, mut later) = ([0; AGES], 0);
-    let others = OTHERS * u64::from(LINE);
-    for age in (0..AGES).rev() {
-        let (back, lost) = (u64::from(back[age]), u64::from(lost[age]));
-        let there = later + back + lost / 2;
-        chances[age] = (back * SURE + others * common[age]) / (there + others);
-        later += back + lost;
+fn across(rows: [&Row; LANES]) -> Table {
+    let mut table = plan::ZERO;
+    for (lane, row) in rows.into_iter().enumerate() {
+        (0..AGES).for_each(|age| table[age][lane] = row[age] as f32);
     }
-    chances
-}
-
-/// For each age what a line of it is worth: the steepest way from there to a later point of what is gained over what it
-/// costs. Only the upper hull of the later points can be reached by such a way.
-#[inline(always)]
-fn best_plans(chances: &[u64; AGES]) -> [u16; AGES] {
-    let (mut points, mut there) = ([(0, 0); AGES + 1], SURE);
-    for age in 0..AGES {
-        let back = there * chances[age] / SURE;
-        there -= back;
-        let (cost, gain) = points[age];
-        let accesses = u64::from(EDGES[age + 1] - EDGES[age]) * 4 * (back / 2 + there);
-        points[age + 1] = (cost + accesses + 1, gain + back);
-    }
-    let steeper = |from: (u64, u64), one: (u64, u64), other: (u64, u64)| {
-        (one.1 - from.1) * (other.0 - from.0) > (other.1 - from.1) * (one.0 - from.0)
-    };
-    let (mut worth, mut hull, mut last) = ([0; AGES], [(0, 0); AGES + 1], 0);
-    hull[0] = points[AGES];
-    for age in (0..AGES).rev() {
-        let from = points[age];
-        while last > 0 && !steeper(from, hull[last], hull[last - 1]) {
-            last -= 1;
-        }
-        let (cost, gain) = (hull[last].0 - from.0, hull[last].1 - from.1);
-        worth[age] = (gain * PARTS / cost) as u16;
-        last += 1;
-        hull[last] = from;
-    }
-    worth
+    table
 }
 
 #[cfg(test)]
@@ -210,23 +179,12 @@ mod tests {
         assert!(worth[9] > 5 * worth[0] && worth[10] * 50 < worth[9], "{worth:?}");
     }
 
-    /// Worked out: all of 16 parts come back at age 0 (four accesses, half of that on average) with the chance of the
-    /// class and of eight others like it: 16 / 144 in common, then (16 + 128 / 9) / 144.
-    #[test]
-    fn chances_lean_on_those_of_all_classes() {
-        let (mut back, lost) = ([0; ROW], [0; ROW]);
-        back[0] = LINE;
-        let common = chances(&back, &lost, &[0; AGES]);
-        assert_eq!((common[0], common[1]), (SURE / 9, 0));
-        assert_eq!(chances(&back, &lost, &common)[0], (16 * SURE + 128 * (SURE / 9)) / 144);
-    }
-
     #[test]
     fn counts_fade_and_what_was_learned_stays() {
         let mut reuse = Reuse::new();
         (0..64).for_each(|_| reuse.came_back(cell(1, 0)));
         reuse.learn();
-        assert_eq!(reuse.back[ROW], 64 * LINE - 64 * LINE / 32);
+        assert_eq!(reuse.back[ROW], 64 * LINE - 64 * LINE / 16);
         assert!(reuse.worth(cell(1, 0)) > reuse.worth(cell(0, 0)), "the other class has seen nothing");
         assert_eq!(reuse.worth(NOTHING), 0);
     }
