@@ -31,8 +31,7 @@ use speed::Kept;
 /// Ways of the last level.
 const WAYS: u32 = 16;
 
-/// Those that stand for hmmer in figure 2.14, for Debian's writes hardly anything back, and for soplex in figure 2.13. With
-/// them it is also measured how fast policies are simulated.
+/// Those that stand for hmmer in figure 2.14, for Debian's writes hardly anything back, and for soplex in figure 2.13.
 const DIVIDED: &str = "awk";
 const SORTED: &str = "bzip2";
 
@@ -87,13 +86,13 @@ fn study(session: &mut Session<'_>, entry: &Entry, inputs: &Inputs) -> Result<(S
     let folder = Some(inputs.folder().to_owned());
     let program = Program { words: entry.words(inputs), folder, quiet: true };
     let mut control = (entry.name == DIVIDED).then(|| Control::new(model.llc)).transpose()?;
-    let mut kept = [DIVIDED, SORTED].contains(&entry.name).then(|| Kept::of(entry.name, model.llc)).transpose()?;
+    let mut kept = Kept::of(entry.name, model.llc)?;
     let mut study = Study::new(model)?;
     let recording = program.start(first)?;
     let running = recording.program();
     let on_events = |events: &[Event]| {
         control.iter_mut().for_each(|control| control.feed(events));
-        kept.iter_mut().for_each(|kept| kept.feed(events));
+        kept.feed(events);
         Ok(())
     };
     let mut watch =
@@ -107,9 +106,7 @@ fn study(session: &mut Session<'_>, entry: &Entry, inputs: &Inputs) -> Result<(S
         let what = format!("it ended with {} under qemu-user", status.map_or("nothing".into(), |one| one.to_string()));
         return Err(Error::Server { who: entry.name.into(), what });
     }
-    if let Some(kept) = kept {
-        kept.measure(session)?;
-    }
+    kept.measure(session)?;
     Ok((study.finish(entry.name), control))
 }
 

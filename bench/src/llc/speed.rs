@@ -63,7 +63,7 @@ impl Kept {
             Subject::new("partitioned-4x4", |_| Ok(self.rate(|| partitioned))),
             Subject::new("worth", |_| Ok(self.rate(|| Worth::<Narrow, { WAYS as usize }>::new(self.geometry)))),
         ];
-        let count = if session.options.length == Length::Full { 9 } else { 3 };
+        let count = if session.options.length == Length::Full { 5 } else { 3 };
         let told = format!("{case}: speed");
         let series = rounds::run(&mut subjects, count, &mut || session.tell(&told))?;
         session.report.rows.extend(rows(&case, UNIT, &series, &series[0]));
