@@ -1,6 +1,7 @@
 //! Where a file system is mounted, and when it is not.
 
 use std::fs;
+use std::io::Write;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -214,4 +215,37 @@ fn a_copy_in_another_namespace_is_told() {
     container.wait().expect("reaped");
     ok(&["fs", "unmount", pool, "files"]);
     server.interrupt();
+}
+
+/// Who mounts and so owns the pool serves for as long as anything of it is used, and then ends: also where it is taken
+/// away by hand, and not before the last file is closed.
+#[test]
+fn who_mounts_alone_ends_when_nothing_is_used() {
+    if !can_mount() {
+        return;
+    }
+    let folder = folder(true);
+    let (path, at) = (folder.path().join("pool"), folder.path().join("mnt"));
+    let (pool, point) = (path.to_str().expect("text"), at.to_str().expect("text"));
+    ok(&["pool", "create", pool, "--size", "64M"]);
+    ok(&["fs", "create", pool, "f"]);
+    ok(&["fs", "create", pool, "g"]);
+    let alone = || Server::of(ferrite().args(["fs", "mount", pool, "f", point]), &path, " on ");
+    let server = alone();
+    ok(&["fs", "unmount", point]);
+    assert_eq!(server.ended(), Some(0));
+    let server = alone();
+    let other = folder.path().join("other");
+    run(ferrite().args(["fs", "mount", pool, "g"]).arg(&other));
+    let mut file = fs::File::create(at.join("file")).expect("made");
+    run(client("umount").args(["-l", point]));
+    ok(&["fs", "unmount", other.to_str().expect("text")]);
+    std::thread::sleep(Duration::from_secs(3));
+    file.write_all(b"still served").expect("written");
+    drop(file);
+    assert_eq!(server.ended(), Some(0));
+    let server = alone();
+    assert_eq!(fs::read(at.join("file")).expect("read"), b"still served");
+    server.interrupt();
+    assert_sound(&path);
 }

@@ -89,6 +89,11 @@ impl Engine {
         &self.trees
     }
 
+    /// Whether anything of it is mounted, attached or served.
+    pub fn is_used(&self) -> bool {
+        self.trees.is_mounted() || self.served.is_reached()
+    }
+
     /// Stops serving and closes the pool in order.
     pub fn close(self) -> Outcome {
         let ended = self.trees.end().and(self.served.end());

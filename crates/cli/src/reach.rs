@@ -23,8 +23,9 @@ use crate::stop::{self, Asked, Stop};
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Pause between two looks at who has it.
 const PAUSE: Duration = Duration::from_millis(5);
-/// Pause between two looks whether an owner that serves something for us is still there.
-const OWNER_LOOKS: Duration = Duration::from_secs(1);
+/// Pause between two looks whether an owner that serves something for us is still there, or whether anything that we
+/// serve is used.
+const LOOKS: Duration = Duration::from_secs(1);
 /// How long who uses a node may take to let go when the owner ends.
 const USERS_PATIENCE: Duration = Duration::from_secs(10);
 
@@ -34,6 +35,15 @@ pub enum Found {
     Ours(Lock),
     /// An owner that takes calls.
     Theirs(Client, Holder),
+}
+
+/// How long a pool is held.
+#[derive(Clone, Copy, Debug)]
+pub enum Until<'a> {
+    /// Until somebody asks this process to end. When the power fails a backup is written there, if somewhere.
+    Asked { backup: Option<&'a Path> },
+    /// Also until nothing of it is mounted, attached or served any more, and no other process is connected.
+    Unused,
 }
 
 /// Takes the pool at `path`, or reaches its owner. A command that has it for a moment is waited for.
@@ -143,10 +153,9 @@ impl Reach {
         }
     }
 
-    /// Serves what has `begun` until somebody asks this process to end; then takes nodes away, stops and closes in
-    /// order, as it does at once where the beginning failed. When the power fails it writes a backup to `backup` and
-    /// goes on.
-    pub fn hold(self, begun: Outcome<Option<Listening>>, stop: &mut Stop, backup: Option<&Path>) -> Outcome {
+    /// Serves what has `begun` for so long; then takes nodes away, stops and closes in order, as it does at once where
+    /// the beginning failed.
+    pub fn hold(self, begun: Outcome<Option<Listening>>, stop: &Stop, until: Until<'_>) -> Outcome {
         let listening = match begun {
             Ok(listening) => listening,
             Err(failure) => {
@@ -161,13 +170,9 @@ impl Reach {
         if let Self::Theirs(client) = self {
             return hold_theirs(client, stop);
         }
-        while stop.wait() == Asked::PowerFails {
-            if let (Self::Ours(engine), Some(to)) = (&self, backup) {
-                save(engine, to);
-            }
-        }
-        drop(warm);
         if let Self::Ours(engine) = &self {
+            await_end(engine, listening.as_ref(), stop, until);
+            drop(warm);
             take_mounts_away(engine, stop);
             take_nodes_away(engine, stop);
         }
@@ -194,10 +199,29 @@ impl Reach {
     }
 }
 
+/// Waits until what is held is to be let go of.
+fn await_end(engine: &Engine, listening: Option<&Listening>, stop: &Stop, until: Until<'_>) {
+    let is_used = || engine.is_used() || listening.is_some_and(|listening| listening.connections() > 0);
+    loop {
+        let asked = match until {
+            Until::Asked { .. } => Some(stop.wait()),
+            Until::Unused => stop.wait_for(LOOKS),
+        };
+        match (asked, until) {
+            (Some(Asked::End), _) => return,
+            (Some(Asked::PowerFails), Until::Asked { backup: Some(to) }) => save(engine, to),
+            (None, _) if !is_used() => {
+                return remark!("nothing of {} is mounted or served any more", engine.lock().path().display());
+            }
+            _ => {}
+        }
+    }
+}
+
 /// Waits until somebody asks this process to end, or the owner does, with what it serves for us.
-fn hold_theirs(mut client: Client, stop: &mut Stop) -> Outcome {
+fn hold_theirs(mut client: Client, stop: &Stop) -> Outcome {
     let look = serde_json::to_value(Request::PoolInfo)?;
-    while !stop.wait_for(OWNER_LOOKS) {
+    while stop.wait_for(LOOKS) != Some(Asked::End) {
         if client.call(look.clone(), &[], &mut |_| true).is_err() {
             return Err("the pool's owner has ended, and with it what it served for this command".into());
         }
@@ -216,7 +240,7 @@ fn save(engine: &Engine, to: &Path) {
 
 /// Unmounts the file systems. Says who uses one and waits for them; a second signal or [`USERS_PATIENCE`] ends the
 /// wait, and what is still open fails from then on.
-fn take_mounts_away(engine: &Engine, stop: &mut Stop) {
+fn take_mounts_away(engine: &Engine, stop: &Stop) {
     let mut told = Vec::new();
     for _ in 0..USERS_PATIENCE.as_secs() {
         let busy = engine.trees().unmount_unused();
@@ -227,14 +251,14 @@ fn take_mounts_away(engine: &Engine, stop: &mut Stop) {
             busy.iter().for_each(|why| remark!("waiting: {why}; Ctrl-C again to go on without"));
             told = busy;
         }
-        if stop.wait_for(Duration::from_secs(1)) {
+        if stop.wait_for(LOOKS) == Some(Asked::End) {
             return;
         }
     }
 }
 
 /// Waits for who uses the nodes, and says who that is; a second signal or [`USERS_PATIENCE`] ends the wait.
-fn take_nodes_away(engine: &Engine, stop: &mut Stop) {
+fn take_nodes_away(engine: &Engine, stop: &Stop) {
     let mut told = Vec::new();
     for _ in 0..USERS_PATIENCE.as_secs() {
         let busy = engine.served().detach_all();
@@ -245,7 +269,7 @@ fn take_nodes_away(engine: &Engine, stop: &mut Stop) {
             busy.iter().for_each(|why| remark!("waiting: {why}; Ctrl-C again to go on without"));
             told = busy;
         }
-        if stop.wait_for(Duration::from_secs(1)) {
+        if stop.wait_for(LOOKS) == Some(Asked::End) {
             return;
         }
     }

@@ -155,6 +155,11 @@ impl Served {
         served.flat_map(uris).chain(node).collect()
     }
 
+    /// Whether any can be reached, by a node or a socket.
+    pub fn is_reached(&self) -> bool {
+        !self.nodes.lock().is_empty() || !self.sockets.lock().is_empty()
+    }
+
     /// What the disk called `name` does, if it is open.
     pub fn report(&self, name: &str) -> Option<OpenReport> {
         let all = self.open.lock();

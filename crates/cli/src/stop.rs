@@ -1,9 +1,10 @@
 //! Ctrl-C and SIGTERM.
 
-use std::sync::Arc;
-use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, LazyLock};
+use std::thread::Builder;
+use std::time::Duration;
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -28,7 +29,7 @@ pub fn is_asked() -> bool {
 const SIGPWR: i32 = 30;
 
 /// Signals that are waited for rather than obeyed.
-pub struct Stop(Signals);
+pub struct Stop(Receiver<Asked>);
 
 /// What somebody asks of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,28 +43,28 @@ pub enum Asked {
 impl Stop {
     /// Catches them from now on.
     pub fn new() -> std::io::Result<Self> {
-        Signals::new([SIGINT, SIGTERM, SIGHUP, SIGPWR]).map(Self)
+        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGPWR])?;
+        let (tell, told) = channel();
+        let tell_all = move || {
+            let asked = |signal| if signal == SIGPWR { Asked::PowerFails } else { Asked::End };
+            // Until nobody waits any more.
+            let _ = signals.forever().map(asked).try_for_each(|asked| tell.send(asked));
+        };
+        Builder::new().name("signals".into()).spawn(tell_all)?;
+        Ok(Self(told))
     }
 
-    /// Waits for somebody to ask to end for at most `limit`; whether that was.
-    pub fn wait_for(&mut self, limit: Duration) -> bool {
-        let until = Instant::now() + limit;
-        loop {
-            if self.0.pending().any(|signal| signal != SIGPWR) {
-                return true;
-            }
-            if Instant::now() >= until {
-                return false;
-            }
-            std::thread::sleep(Duration::from_millis(50));
-        }
+    /// Waits for the next one.
+    pub fn wait(&self) -> Asked {
+        self.0.recv().unwrap_or(Asked::End)
     }
 
-    /// Waits for the next signal.
-    pub fn wait(&mut self) -> Asked {
-        match self.0.forever().next() {
-            Some(SIGPWR) => Asked::PowerFails,
-            _ => Asked::End,
+    /// Waits for the next one for at most `limit`.
+    pub fn wait_for(&self, limit: Duration) -> Option<Asked> {
+        match self.0.recv_timeout(limit) {
+            Ok(asked) => Some(asked),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => Some(Asked::End),
         }
     }
 }

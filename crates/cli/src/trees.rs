@@ -106,6 +106,11 @@ impl Trees {
         mounted
     }
 
+    /// Whether any is mounted.
+    pub fn is_mounted(&self) -> bool {
+        !self.mounted().is_empty()
+    }
+
     /// Makes a file system whose root belongs to this process's user.
     pub fn create(&self, name: &str, super_threshold_bytes: Option<u64>) -> Result<(), String> {
         let seed = host::random_uuid().map_err(|error| error.to_string())?;

@@ -16,7 +16,7 @@ use crate::door::DoorArguments;
 use crate::host;
 use crate::how::How;
 use crate::outcome::Outcome;
-use crate::reach::{self, Reach};
+use crate::reach::{self, Reach, Until};
 use crate::request::{AttachReport, DiskReport, PoolReport, Request, Serving};
 use crate::size;
 use crate::stop::{self, Stop};
@@ -40,7 +40,7 @@ pub enum Disk {
     /// Make a disk a real /dev node, until `detach` or the end of the pool's owner
     ///
     /// It is /dev/ferrite/NAME, or where a disk of another pool has that, /dev/ferrite/POOL-NAME: it is printed. Where no
-    /// `ferrite up` owns the pool this command does, and runs until Ctrl-C.
+    /// `ferrite up` owns the pool this command does, and runs until Ctrl-C or until nothing of it is used.
     Attach(Attach),
     /// Take a disk's /dev node away; refused while it is mounted or open
     Detach(Named),
@@ -199,11 +199,11 @@ impl Create {
 
 impl Serve {
     fn run(self) -> Outcome {
-        let mut stop = Stop::new()?;
+        let stop = Stop::new()?;
         let serving = self.how.serving()?;
         let mut reach = self.how.reach(&self.disk.pool)?;
         let begun = self.begin(&mut reach, serving);
-        reach.hold(begun, &mut stop, None)
+        reach.hold(begun, &stop, Until::Asked { backup: None })
     }
 
     fn begin(&self, reach: &mut Reach, serving: Serving) -> Outcome<Option<Listening>> {
@@ -223,12 +223,12 @@ impl Serve {
 
 impl Attach {
     fn run(self) -> Outcome {
-        let mut stop = Stop::new()?;
+        let stop = Stop::new()?;
         let serving = self.how.serving()?;
         let mut reach = self.how.reach(&self.disk.pool)?;
         let begun = self.begin(&mut reach, serving);
         match reach {
-            Reach::Ours(_) => reach.hold(begun, &mut stop, None),
+            Reach::Ours(_) => reach.hold(begun, &stop, Until::Unused),
             Reach::Theirs(_) => begun.map(drop),
         }
     }

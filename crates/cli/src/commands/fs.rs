@@ -12,7 +12,7 @@ use crate::engine::absolute;
 use crate::medium::MediumArguments;
 use crate::mounts;
 use crate::outcome::{Failure, Outcome};
-use crate::reach::{self, Reach};
+use crate::reach::{self, Reach, Until};
 use crate::request::Request;
 use crate::size;
 use crate::stop::Stop;
@@ -31,7 +31,7 @@ pub enum Fs {
     Remove(Named),
     /// Mount a file system on a folder, until `unmount` or the end of the pool's owner
     ///
-    /// Where no `ferrite up` owns the pool this command does, and runs until Ctrl-C.
+    /// Where no `ferrite up` owns the pool this command does, and runs until Ctrl-C or until nothing of it is used.
     Mount(Mount),
     /// Unmount a file system; refused while programs use it
     Unmount(Place),
@@ -195,7 +195,7 @@ impl Fs {
 
 impl Mount {
     fn run(self) -> Outcome {
-        let mut stop = Stop::new()?;
+        let stop = Stop::new()?;
         self.medium.check()?;
         if self.medium.is_buffered() {
             return Err(Failure::Usage("--guard buffered is for disks: a file system keeps nothing back".into()));
@@ -204,7 +204,7 @@ impl Mount {
         let mut reach = Reach::with(&self.fs.pool, &self.medium)?;
         let begun = self.begin(&mut reach, mounting);
         match reach {
-            Reach::Ours(_) => reach.hold(begun, &mut stop, None),
+            Reach::Ours(_) => reach.hold(begun, &stop, Until::Unused),
             Reach::Theirs(_) => begun.map(drop),
         }
     }

@@ -138,14 +138,14 @@ fn zero(to: &dyn Disk, span: Span) -> Outcome {
 impl Export {
     /// Serves it until Ctrl-C.
     pub fn run(self) -> Outcome {
-        let mut stop = Stop::new()?;
+        let stop = Stop::new()?;
         let mut source = Source::open(&self.from, Opening { read_only: self.read_only, ..Opening::default() })?;
-        let served = self.serve(&mut source, &mut stop);
+        let served = self.serve(&mut source, &stop);
         source.close()?;
         served
     }
 
-    fn serve(&self, source: &mut Source, stop: &mut Stop) -> Outcome {
+    fn serve(&self, source: &mut Source, stop: &Stop) -> Outcome {
         let only = Arc::new(Only(Arc::clone(&source.disk)));
         let unix = absolute(&self.unix)?;
         let listening = Server::new(only, Options::default()).listen_unix(&unix)?;

@@ -20,7 +20,7 @@ use crate::engine::{Engine, absolute};
 use crate::host;
 use crate::how::How;
 use crate::outcome::{Failure, Outcome};
-use crate::reach::{self, Found, Reach};
+use crate::reach::{self, Found, Reach, Until};
 use crate::request::Serving;
 use crate::served::disk_names;
 use crate::size;
@@ -85,7 +85,7 @@ fn disk(text: &str) -> Result<(String, u64), String> {
 impl Up {
     /// Does it.
     pub fn run(self) -> Outcome {
-        let mut stop = Stop::new()?;
+        let stop = Stop::new()?;
         let path = absolute(&self.pool.clone().map_or_else(host::default_pool, Ok)?)?;
         self.how.serving()?;
         self.check_disks()?;
@@ -101,7 +101,7 @@ impl Up {
         };
         let engine = Arc::new(Engine::open(lock, &self.how.medium)?);
         let begun = self.begin(&engine);
-        Reach::Ours(engine).hold(begun, &mut stop, backup.as_deref())
+        Reach::Ours(engine).hold(begun, &stop, Until::Asked { backup: backup.as_deref() })
     }
 
     /// Makes what is missing in the pool, serves it, and says so.

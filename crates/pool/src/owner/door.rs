@@ -35,6 +35,11 @@ impl Door {
         Self { kept, socket, stop, handler, limits, uid: own_uid(), seats: Seats::default() }
     }
 
+    /// Those who are in.
+    pub fn seats(&self) -> Seats {
+        self.seats.clone()
+    }
+
     /// Lets clients in until told to stop; returns when the last session has ended.
     pub fn keep(self) {
         let mut sessions: Vec<JoinHandle<()>> = Vec::new();

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::address::{Address, Bound};
 use super::door::Door;
+use super::seats::Seats;
 use super::session::Handler;
 use super::{Error, Lock, Result};
 
@@ -42,6 +43,7 @@ pub struct Listening {
     /// A byte in this pipe wakes everybody who waits for a client, and stays there.
     stop: PipeWriter,
     thread: Option<JoinHandle<()>>,
+    seats: Seats,
 }
 
 impl Listening {
@@ -62,14 +64,20 @@ impl Listening {
         let (address, socket, bound) = bind_first(candidates).map_err(|e| Error::io(doing.clone(), e))?;
         let (near, stop) = io::pipe().map_err(|e| Error::io(doing.clone(), e))?;
         let door = Door::new(socket, Arc::new(OwnedFd::from(near)), handler, limits);
+        let seats = door.seats();
         let thread =
             Builder::new().name("control".into()).spawn(move || door.keep()).map_err(|e| Error::io(doing, e))?;
-        Ok(Self { _lock: lock, address, bound, stop, thread: Some(thread) })
+        Ok(Self { _lock: lock, address, bound, stop, thread: Some(thread), seats })
     }
 
     /// Where the socket is.
     pub fn path(&self) -> &Path {
         &self.bound.path
+    }
+
+    /// How many connections there are.
+    pub fn connections(&self) -> usize {
+        self.seats.taken()
     }
 
     /// Takes the socket away, tells calls at work to end early, and returns when the last has.

@@ -35,6 +35,11 @@ impl Seats {
         taken.insert(pid, own + 1);
         Ok(Seat { seats: self.clone(), pid })
     }
+
+    /// How many are taken.
+    pub fn taken(&self) -> usize {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).values().sum()
+    }
 }
 
 impl Drop for Seat {
@@ -60,7 +65,9 @@ mod tests {
         assert!(seats.take(1, room).unwrap_err().contains("process 1 has 2"));
         let _third = seats.take(2, room).expect("another process");
         assert!(seats.take(3, room).unwrap_err().contains("has 3 connections"));
+        assert_eq!(seats.taken(), 3);
         drop(first);
+        assert_eq!(seats.taken(), 2);
         let _again = seats.take(3, room).expect("room again");
     }
 }
