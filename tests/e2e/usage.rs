@@ -90,6 +90,20 @@ fn an_experiment_without_cases_is_wrong_usage() {
     assert_eq!(std::fs::read_dir(folder.path()).expect("there").count(), 0);
 }
 
+/// `--json` prints what it writes otherwise, as everywhere; with a file it writes there.
+#[test]
+fn a_report_is_printed_as_json_or_written_where_asked() {
+    let folder = folder(true);
+    let words = ["bench", "pace", "--quick", "--only", "asked", "--output", "out", "--json"];
+    let bench = |more: &[&str]| run(ferrite().args(words).args(more).current_dir(folder.path()));
+    let parsed = |text: &str| serde_json::from_str::<serde_json::Value>(text).expect("JSON");
+    assert_eq!(parsed(&bench(&[]))["experiment"], "pace");
+    assert!(folder.path().join("out/pace.json").exists());
+    assert!(bench(&["elsewhere"]).contains("case"), "the table");
+    let written = std::fs::read_to_string(folder.path().join("elsewhere")).expect("written");
+    assert_eq!(parsed(&written)["experiment"], "pace");
+}
+
 /// Help fits the terminal it is read on.
 #[test]
 fn help_is_as_wide_as_the_terminal() {

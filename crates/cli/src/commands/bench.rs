@@ -30,8 +30,8 @@ pub struct Bench {
     /// End in about a minute
     #[arg(long)]
     quick: bool,
-    /// Write the JSON there instead
-    #[arg(long, value_name = "FILE")]
+    /// Write the JSON there instead of to NAME.json; without FILE or with `-` print it in place of the table
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = STDOUT)]
     json: Option<PathBuf>,
     /// Folder for what is written
     #[arg(long, value_name = "DIR", default_value = ".")]
@@ -46,6 +46,9 @@ pub struct Bench {
     #[arg(long, value_name = "DIR", default_value = "/dev/shm")]
     place: PathBuf,
 }
+
+/// In the place of a file: standard output.
+const STDOUT: &str = "-";
 
 /// See `ferrite_bench::worker`.
 #[derive(Args)]
@@ -71,7 +74,8 @@ impl Bench {
         let unknown = || Failure::Usage(format!("there is no experiment {name:?}; there are:\n{}", list().trim_end()));
         let report = self.measure(ferrite_bench::find(name).ok_or_else(unknown)?)?;
         self.write(&report)?;
-        print(false, &(), |()| format!("{}\n{}\n", report.table(), report.verdict))
+        let show = |report: &Report| format!("{}\n{}\n", report.table(), report.verdict);
+        print(self.prints_json(), &report, show)
     }
 
     fn measure(&self, experiment: &Experiment) -> Outcome<Report> {
@@ -95,9 +99,14 @@ impl Bench {
         })
     }
 
+    fn prints_json(&self) -> bool {
+        self.json.as_deref() == Some(Path::new(STDOUT))
+    }
+
     fn write(&self, report: &Report) -> Outcome {
         let at = |ending: &str| self.output.join(format!("{}.{ending}", report.experiment));
-        write(&self.json.clone().unwrap_or_else(|| at("json")), &report.json()?)?;
+        let json = self.json.clone().filter(|_| !self.prints_json());
+        write(&json.unwrap_or_else(|| at("json")), &report.json()?)?;
         write(&at("csv"), &report.csv())?;
         Ok(report.write_svg(&at("svg"))?)
     }
