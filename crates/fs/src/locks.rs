@@ -44,7 +44,7 @@ pub(crate) struct Stripe {
     pub appenders: Vec<Appender>,
     /// Files that one of them was stopped in the middle of an append to; `true`: what it may still do counts no more.
     pub haunted: BTreeMap<u64, bool>,
-    serial: u64,
+    pub serial: u64,
 }
 
 /// A size and a time that are not on the medium yet.

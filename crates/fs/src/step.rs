@@ -68,13 +68,21 @@ impl FileSystem {
                 })
     }
 
-    /// Makes durable what waits for an fsync (FW4), if anything does. Called every few seconds, it bounds what a crash
-    /// takes of files that nobody asked to be durable.
+    /// Makes durable what waits for an fsync (FW4), if anything does. Called now and then, it bounds what a crash takes of
+    /// files that nobody asked to be durable.
     pub fn write_back(&self) -> Result<()> {
-        let mut something = false;
+        if self.unsaved().is_some() { self.flush() } else { Ok(()) }
+    }
+
+    /// A number of what waits for an fsync, if anything does: it is the same as before where nothing was written since.
+    pub fn unsaved(&self) -> Option<u64> {
+        let (mut waits, mut writes) = (false, 0_u64);
         if self.waits() {
-            self.locks.each(|stripe| something |= !stripe.waiting.is_empty());
+            self.locks.each(|stripe| {
+                waits |= !stripe.waiting.is_empty();
+                writes = writes.wrapping_add(stripe.serial);
+            });
         }
-        if something { self.flush() } else { Ok(()) }
+        waits.then_some(writes)
     }
 }

@@ -26,15 +26,15 @@ mod rights;
 mod tests;
 mod told;
 mod words;
+mod write_back;
 
 use front::Front;
+use write_back::WriteBack;
 
 /// The kind of our mounts, as the kernel lists them.
 const KIND: &str = "fuse.ferrite";
 /// How long background work waits when there was none to do.
 const REST: Duration = Duration::from_millis(100);
-/// How long what was written to a file on a disk may wait for somebody to ask that it be durable.
-const WRITE_BACK: Duration = Duration::from_secs(5);
 /// How long a mount that is gone here may be held by a copy of it before that is told.
 const COPIES_PATIENCE: Duration = Duration::from_secs(1);
 /// Pause between two looks whether it is.
@@ -244,13 +244,12 @@ impl Bell {
 
     /// Does background work, step by step, until the bell rings.
     fn work(&self, fs: &FileSystem) {
-        let mut written_back = Instant::now();
+        let mut write_back = WriteBack::default();
         loop {
             // What fails is met again, and told, by whoever uses the file system.
             let worked = fs.step().unwrap_or(false);
-            if written_back.elapsed() >= WRITE_BACK {
+            if write_back.is_due(fs.unsaved(), Instant::now()) {
                 let _ = fs.write_back();
-                written_back = Instant::now();
             }
             let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
             let rest = if worked { Duration::ZERO } else { REST };

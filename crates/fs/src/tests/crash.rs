@@ -366,8 +366,14 @@ fn fw4_what_nobody_flushed_is_written_back() {
     let memory = new_memory(Model::FILE, POOL_BYTES);
     let fs = open(&memory, None).expect("it opens");
     let ino = fs.create_file(Ino::ROOT, b"a", &new(Kind::File)).expect("made").ino;
+    assert_eq!(fs.unsaved(), None);
+    fs.write(ino, 0, b"other").expect("written");
+    let unsaved = fs.unsaved();
+    assert!(unsaved.is_some() && fs.unsaved() == unsaved, "nothing was written between");
     fs.write(ino, 0, b"bytes").expect("written");
+    assert!(fs.unsaved().is_some_and(|now| Some(now) != unsaved));
     fs.write_back().expect("nothing fails");
+    assert_eq!(fs.unsaved(), None);
     let calls = memory.calls();
     fs.write_back().expect("nothing fails");
     assert_eq!(memory.calls(), calls, "nothing waited");
