@@ -18,6 +18,7 @@ mod guest;
 mod hugetlb;
 mod kill;
 mod mount;
+mod mount_atomic;
 mod mount_databases;
 mod mount_full;
 mod mount_load;
