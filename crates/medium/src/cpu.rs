@@ -33,13 +33,15 @@ pub struct Cpu {
     pub line_flush: LineFlush,
     /// The widest non-temporal store.
     pub stream_width: StreamWidth,
-    /// String instructions start quickly, and move lines at the speed of vectors.
-    pub has_fast_strings: bool,
+    /// Bytes from which on a string instruction moves lines at the speed of vectors, or faster; none does where it starts
+    /// slowly. On AMD's family 26 shorter ones take half as long again out of the caches.
+    pub string_bytes_min: usize,
     /// A non-temporal store takes the line out of the caches where it was in one. Intel says so (SDM volume 1, 10.4.6.2).
     /// AMD leaves it to the implementation, and its family 26 was seen to keep the line and to store into it.
     pub streams_past_caches: bool,
-    /// Lines that are asked for into the second level of the cache come beside those that the first waits for. Seen on AMD's
-    /// family 25.
+    /// Lines that are asked for into the second level of the cache come beside those that the first waits for. So on AMD's
+    /// family 25; on family 26, which fetches ahead by itself, 4 KiB in order take half as long again if they are asked for,
+    /// those in the third level 15 ns longer, and those from random places of memory a twentieth less.
     pub has_second_queue: bool,
     has_clwb: bool,
     has_clflushopt: bool,
@@ -83,7 +85,7 @@ impl Cpu {
         Self {
             line_flush,
             stream_width,
-            has_fast_strings: false,
+            string_bytes_min: usize::MAX,
             streams_past_caches: false,
             has_second_queue: false,
             has_clwb,
@@ -91,8 +93,8 @@ impl Cpu {
         }
     }
 
-    /// CPUID leaf 0 is the maker. Leaf 7: EBX bit 23 is clflushopt, bit 24 is clwb; EDX bit 4 is FSRM (Intel SDM volume 2,
-    /// CPUID).
+    /// CPUID leaf 0 is the maker, leaf 1's EAX has the family. Leaf 7: EBX bit 23 is clflushopt, bit 24 is clwb; EDX bit 4 is
+    /// FSRM (Intel SDM volume 2, CPUID).
     #[cfg(target_arch = "x86_64")]
     fn detect() -> Self {
         let leaf = std::arch::x86_64::__cpuid_count(7, 0);
@@ -106,10 +108,16 @@ impl Cpu {
         let found = Self::from_bits(leaf.ebx & (1 << 24) != 0, leaf.ebx & (1 << 23) != 0, stream_width);
         let maker = std::arch::x86_64::__cpuid(0);
         let maker = [maker.ebx, maker.edx, maker.ecx];
+        let family = family(std::arch::x86_64::__cpuid(1).eax);
+        let string_bytes_min = match leaf.edx & (1 << 4) {
+            0 => usize::MAX,
+            _ if maker == makers::AMD && family > 25 => 16 << 10,
+            _ => 1 << 10,
+        };
         Self {
-            has_fast_strings: leaf.edx & (1 << 4) != 0,
+            string_bytes_min,
             streams_past_caches: maker == makers::INTEL,
-            has_second_queue: maker == makers::AMD,
+            has_second_queue: maker == makers::AMD && family <= 25,
             ..found
         }
     }
@@ -117,6 +125,15 @@ impl Cpu {
     #[cfg(not(target_arch = "x86_64"))]
     fn detect() -> Self {
         Self::from_bits(false, false, StreamWidth::Sse2)
+    }
+}
+
+/// That which leaf 1 tells in EAX: what the basic four bits do not hold goes on in eight others.
+#[cfg(target_arch = "x86_64")]
+fn family(eax: u32) -> u32 {
+    match eax >> 8 & 0xf {
+        0xf => 0xf + (eax >> 20 & 0xff),
+        basic => basic,
     }
 }
 

@@ -180,7 +180,8 @@ pub unsafe fn copy_vectors(width: StreamWidth, dst: *mut u8, src: *const u8, len
 }
 
 /// Stores are aligned, and four loads stand before their stores: so neither splits lines nor mistakes one of the stores
-/// for one to the place that it loads.
+/// for one to the place that it loads. What is in front of and behind whole vectors comes when all else has: on Zen 5 a copy
+/// in sequence takes half as long again where the first vector is loaded twice before, or the last one early.
 ///
 /// # Safety
 /// As [`copy_vectors`], and the processor has the feature.
@@ -190,9 +191,7 @@ unsafe fn copy_cached_256(dst: *mut u8, src: *const u8, len: usize) {
     // SAFETY: every access is within `len`: the loop's by its bounds, the first and last vector since there are two.
     unsafe {
         let load = |at: usize| _mm256_loadu_si256(src.add(at).cast());
-        let (first, last) = (load(0), load(len - VECTOR));
-        _mm256_storeu_si256(dst.cast(), first);
-        let mut at = VECTOR - dst as usize % VECTOR;
+        let mut at = (dst as usize).wrapping_neg() % VECTOR;
         while at + 4 * VECTOR <= len {
             let to = dst.add(at);
             let four = (load(at), load(at + VECTOR), load(at + 2 * VECTOR), load(at + 3 * VECTOR));
@@ -206,7 +205,8 @@ unsafe fn copy_cached_256(dst: *mut u8, src: *const u8, len: usize) {
             _mm256_store_si256(dst.add(at).cast(), load(at));
             at += VECTOR;
         }
-        _mm256_storeu_si256(dst.add(len - VECTOR).cast(), last);
+        _mm256_storeu_si256(dst.cast(), load(0));
+        _mm256_storeu_si256(dst.add(len - VECTOR).cast(), load(len - VECTOR));
     }
 }
 
