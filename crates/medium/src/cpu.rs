@@ -39,9 +39,8 @@ pub struct Cpu {
     /// A non-temporal store takes the line out of the caches where it was in one. Intel says so (SDM volume 1, 10.4.6.2).
     /// AMD leaves it to the implementation, and its family 26 was seen to keep the line and to store into it.
     pub streams_past_caches: bool,
-    /// Lines that are asked for into the second level of the cache come beside those that the first waits for. So on AMD's
-    /// family 25; on family 26, which fetches ahead by itself, 4 KiB in order take half as long again if they are asked for,
-    /// those in the third level 15 ns longer, and those from random places of memory a twentieth less.
+    /// Lines that are asked for into the second level of the cache come beside those that the first waits for. Seen on AMD's
+    /// families 25 and 26.
     pub has_second_queue: bool,
     has_clwb: bool,
     has_clflushopt: bool,
@@ -117,7 +116,7 @@ impl Cpu {
         Self {
             string_bytes_min,
             streams_past_caches: maker == makers::INTEL,
-            has_second_queue: maker == makers::AMD && family <= 25,
+            has_second_queue: maker == makers::AMD,
             ..found
         }
     }

@@ -10,9 +10,8 @@
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
-use std::cell::Cell;
 
-use super::{ASKED, ask_for_rest};
+use super::{ASKED, ask_for_rest, follows};
 use crate::cpu::Cpu;
 
 /// The polynomial without its highest term.
@@ -21,11 +20,6 @@ const POLYNOMIAL: u32 = 0x04C1_1DB7;
 const STEP_BYTES: usize = 256;
 /// How far ahead lines are asked for. The last ones lie behind what is copied: who reads in sequence wants them next.
 const AHEAD_BYTES: usize = 1 << 10;
-
-thread_local! {
-    /// Where this thread's last copy ended.
-    static END: Cell<*const u8> = const { Cell::new(std::ptr::null()) };
-}
 
 /// x^`power` mod P, as the folded bits lie: mirrored, and shifted by one.
 const fn fold_constant(power: u32) -> i64 {
@@ -83,8 +77,7 @@ pub unsafe fn copy_and_sum(dst: *mut u8, src: *const u8, len: usize) -> Option<u
     if !able || len == 0 || !len.is_multiple_of(STEP_BYTES) {
         return None;
     }
-    let follows = END.replace(src.wrapping_add(len)) == src;
-    let in_order = follows || len > ASKED.end || !Cpu::get().has_second_queue;
+    let in_order = follows(src, len) || len > ASKED.end || !Cpu::get().has_second_queue;
     // SAFETY: the caller's promise; the features are there.
     Some(!unsafe { fold(dst, src, len, in_order) })
 }
