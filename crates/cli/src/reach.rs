@@ -163,23 +163,17 @@ impl Reach {
                 return Err(failure);
             }
         };
-        let warm = match &self {
-            Self::Ours(engine) => Some(engine.warm()),
-            Self::Theirs(_) => None,
+        let engine = match self {
+            Self::Ours(engine) => engine,
+            Self::Theirs(client) => return hold_theirs(client, stop),
         };
-        if let Self::Theirs(client) = self {
-            return hold_theirs(client, stop);
-        }
-        if let Self::Ours(engine) = &self {
-            await_end(engine, listening.as_ref(), stop, until);
-            drop(warm);
-            take_mounts_away(engine, stop);
-            take_nodes_away(engine, stop);
-        }
-        if let Some(listening) = listening {
-            listening.stop()?;
-        }
-        self.close()
+        let warm = engine.warm();
+        let listening = await_end(&engine, listening, stop, until)?;
+        drop(warm);
+        take_mounts_away(&engine, stop);
+        take_nodes_away(&engine, stop);
+        listening.map_or(Ok(()), Listening::stop)?;
+        Self::Ours(engine).close()
     }
 
     /// It, where it is ours and the one at `path`.
@@ -199,19 +193,29 @@ impl Reach {
     }
 }
 
-/// Waits until what is held is to be let go of.
-fn await_end(engine: &Engine, listening: Option<&Listening>, stop: &Stop, until: Until<'_>) {
-    let is_used = || engine.is_used() || listening.is_some_and(|listening| listening.connections() > 0);
+/// Waits until what is held is to be let go of. Whoever still takes calls then is given back; nobody may come in between
+/// the last look whether anything is used and the end, so before that look the calls end.
+fn await_end(
+    engine: &Arc<Engine>,
+    mut listening: Option<Listening>,
+    stop: &Stop,
+    until: Until<'_>,
+) -> Outcome<Option<Listening>> {
     loop {
         let asked = match until {
             Until::Asked { .. } => Some(stop.wait()),
             Until::Unused => stop.wait_for(LOOKS),
         };
         match (asked, until) {
-            (Some(Asked::End), _) => return,
+            (Some(Asked::End), _) => return Ok(listening),
             (Some(Asked::PowerFails), Until::Asked { backup: Some(to) }) => save(engine, to),
-            (None, _) if !is_used() => {
-                return remark!("nothing of {} is mounted or served any more", engine.lock().path().display());
+            (None, _) if !engine.is_used() && listening.as_ref().is_none_or(|one| one.connections() == 0) => {
+                listening.take().map_or(Ok(()), Listening::stop)?;
+                if !engine.is_used() {
+                    remark!("nothing of {} is mounted or served any more", engine.lock().path().display());
+                    return Ok(None);
+                }
+                listening = Some(engine.lock().listen(engine.clone())?);
             }
             _ => {}
         }
