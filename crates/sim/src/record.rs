@@ -1,31 +1,34 @@
 //! A running program as a source of events: QEMU's user mode with a plugin of ours, which has the first level within
-//! itself and sends what passes it down a pipe. Nothing is kept on disk.
+//! itself and puts what passes it into memory that we share. Nothing is kept on disk.
 //!
-//! Each thread of the program is a core. Processes that it starts are not recorded, nor what it becomes by exec. What the kernel reads and writes on
-//! the program's behalf is not seen. Threads mix as they run, so only programs of one thread repeat exactly; and those
-//! too only as far as their addresses do.
+//! Each thread of the program is a core. Processes that it starts are not recorded, nor what it becomes by exec. What the
+//! kernel reads and writes on the program's behalf is not seen. Threads mix as they run, so only programs of one thread
+//! repeat exactly; and those too only as far as their addresses do.
 
 mod place;
+mod ring;
 #[cfg(test)]
 mod tests;
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use crate::cache::{End, Event};
 use crate::trace::{First, Source};
 use crate::{Error, Result};
+use ring::Ring;
 
 /// The plugin, compiled.
 const PLUGIN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/plugin.so"));
 
-/// The first word on the pipe.
+/// The first word of a recording.
 const HELLO: u64 = u64::from_le_bytes(*b"ferrite1");
 
 /// In the place of a number of events: nothing follows.
@@ -33,6 +36,12 @@ const LAST: u64 = u64::MAX;
 
 /// Events of a frame at most; more is no frame.
 const FRAME_MAX: u64 = 1 << 20;
+
+/// Time between two looks at whether there is more.
+const LOOK: Duration = Duration::from_micros(100);
+
+/// After so many in vain it is looked whether the program has gone.
+const LOOKS: u32 = 200;
 
 /// A program to be recorded.
 #[derive(Clone, Debug)]
@@ -47,19 +56,21 @@ pub struct Program {
 
 /// A program that runs and is recorded. Dropped before its end, it is ended.
 pub struct Recording {
-    pipe: io::PipeReader,
+    ring: Ring,
+    /// What QEMU opens through this process while it begins.
+    _opened: [File; 2],
     program: Running,
     accesses: u64,
     begun: bool,
     ended: bool,
-    bytes: Vec<u8>,
+    words: Vec<u64>,
 }
 
-/// The program, and our own end of its pipe, which is open until it has opened its.
+/// The program.
 #[derive(Clone)]
 pub struct Running {
     child: Arc<Mutex<Child>>,
-    writer: Arc<Mutex<Option<io::PipeWriter>>>,
+    qemu: Option<PathBuf>,
     is_whole: Arc<AtomicBool>,
 }
 
@@ -71,10 +82,10 @@ impl Program {
     pub fn start(&self, first: First) -> Result<Recording> {
         let qemu = place::qemu()?;
         let program = place::program(&self.words)?;
-        let (pipe, writer) = io::pipe().map_err(Error::io("making a pipe"))?;
-        let plugin = place::plugin(PLUGIN)?;
+        let (plugin, shared) = (place::plugin(PLUGIN)?, place::shared(ring::BYTES)?);
+        let ring = Ring::map(&shared).map_err(Error::io("mapping memory to record into"))?;
         let mut command = Command::new(qemu);
-        command.arg("-plugin").arg(words_for_plugin(&plugin, &writer, first)?);
+        command.arg("-plugin").arg(words_for_plugin(&plugin, &shared, first)?);
         command.arg("-0").arg(&self.words[0]).arg(program).args(&self.words[1..]);
         if let Some(folder) = &self.folder {
             command.current_dir(folder);
@@ -85,17 +96,17 @@ impl Program {
             command.stdout(io::stderr());
         }
         let child = command.spawn().map_err(Error::io(format!("starting {}", command.get_program().display())))?;
-        let (child, writer) = (Arc::new(Mutex::new(child)), Arc::new(Mutex::new(Some(writer))));
-        let program = Running { child, writer, is_whole: Arc::default() };
-        program.clone().watch(plugin);
-        Ok(Recording { pipe, program, accesses: 0, begun: false, ended: false, bytes: Vec::new() })
+        let qemu = executable(&child);
+        let program = Running { child: Arc::new(Mutex::new(child)), qemu, is_whole: Arc::default() };
+        let _opened = [plugin, shared];
+        Ok(Recording { ring, _opened, program, accesses: 0, begun: false, ended: false, words: Vec::new() })
     }
 }
 
 /// `file,pipe=..,sets=..`: both files are reached through this process, so that the program inherits neither.
-fn words_for_plugin(plugin: &File, writer: &io::PipeWriter, first: First) -> Result<String> {
+fn words_for_plugin(plugin: &File, shared: &File, first: First) -> Result<String> {
     let own = |fd: RawFd| format!("/proc/{}/fd/{fd}", std::process::id());
-    let (file, pipe) = (own(plugin.as_raw_fd()), own(writer.as_raw_fd()));
+    let (file, pipe) = (own(plugin.as_raw_fd()), own(shared.as_raw_fd()));
     let (sets, ways, line_bits) = (first.shape.sets()?, first.shape.ways, first.shape.line_bytes.ilog2());
     let instructions = u8::from(first.instructions);
     Ok(format!("{file},pipe={pipe},sets={sets},ways={ways},line_bits={line_bits},instructions={instructions}"))
@@ -125,20 +136,17 @@ impl Running {
         self.child.lock().expect("nobody panicked").try_wait().ok().flatten()
     }
 
-    /// Lets go of our end of the pipe when the program has gone without opening its own: else nobody would see the end.
-    fn watch(self, plugin: File) {
-        std::thread::spawn(move || {
-            while self.ended().is_none() && self.is_waiting() {
-                std::thread::sleep(std::time::Duration::from_millis(2));
-            }
-            self.writer.lock().expect("nobody panicked").take();
-            drop(plugin);
-        });
+    /// Whether it has ended or become another program: what it runs is not QEMU any more.
+    fn is_gone(&self) -> bool {
+        let mut child = self.child.lock().expect("nobody panicked");
+        let has_ended = !matches!(child.try_wait(), Ok(None));
+        has_ended || executable(&child).is_some_and(|file| self.qemu.as_ref().is_some_and(|qemu| *qemu != file))
     }
+}
 
-    fn is_waiting(&self) -> bool {
-        self.writer.lock().expect("nobody panicked").is_some()
-    }
+/// The file that a process runs, as long as it runs and may be looked at.
+fn executable(child: &Child) -> Option<PathBuf> {
+    std::fs::read_link(format!("/proc/{}/exe", child.id())).ok()
 }
 
 impl Recording {
@@ -149,47 +157,51 @@ impl Recording {
 
     /// The next words; whether there were so many.
     fn words(&mut self, count: usize) -> Result<bool> {
-        self.bytes.resize(count * 8, 0);
-        match self.pipe.read_exact(&mut self.bytes) {
-            Ok(()) => Ok(true),
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
-            Err(error) => Err(Error::io("reading the recording")(error)),
+        self.words.resize(count, 0);
+        let (mut done, mut looks, mut is_gone) = (0, 0_u32, false);
+        loop {
+            let taken = self.ring.take(&mut self.words[done..]);
+            done += taken;
+            if done == count || is_gone && taken == 0 {
+                return Ok(done == count);
+            }
+            if taken == 0 {
+                std::thread::sleep(LOOK);
+                looks += 1;
+                is_gone = looks.is_multiple_of(LOOKS) && self.program.is_gone();
+            }
         }
     }
 
-    fn word(&self, at: usize) -> u64 {
-        u64::from_le_bytes(self.bytes[at * 8..at * 8 + 8].try_into().expect("eight bytes"))
-    }
-
     fn begin(&mut self) -> Result<bool> {
-        let greeted = self.words(1)?;
-        self.program.writer.lock().expect("nobody panicked").take();
-        if !greeted || self.word(0) != HELLO {
-            return Err(Error::Recording(
-                "the program could not be run under qemu-user: see what it says above".into(),
-            ));
+        if !self.words(1)? || self.words[0] != HELLO {
+            return Err(Self::not_run());
         }
         self.begun = true;
         Ok(true)
     }
 
+    fn not_run() -> Error {
+        Error::Recording("the program could not be run under qemu-user: see what it says above".into())
+    }
+
     fn frame(&mut self, into: &mut Vec<Event>) -> Result<bool> {
         if !self.words(1)? {
-            return Ok(false);
+            return if self.accesses == 0 { Err(Self::not_run()) } else { Ok(false) };
         }
-        if self.word(0) == LAST {
+        let count = self.words[0];
+        if count == LAST {
             self.program.is_whole.store(true, Ordering::Relaxed);
             return Ok(false);
         }
-        let count = self.word(0);
         if count > FRAME_MAX {
             return Err(Error::Recording(format!("the recording is damaged: a frame of {count} events")));
         }
         if !self.words(count as usize + 1)? {
             return Ok(false);
         }
-        self.accesses += self.word(0);
-        into.extend((1..=count as usize).map(|at| Event(self.word(at))));
+        self.accesses += self.words[0];
+        into.extend(self.words[1..].iter().map(|word| Event(*word)));
         Ok(true)
     }
 }
@@ -213,12 +225,4 @@ impl Drop for Recording {
         }
         let _ = self.program.child.lock().expect("nobody panicked").wait();
     }
-}
-
-/// Writes `bytes` to a file that has no name any more.
-fn nameless(path: PathBuf, bytes: &[u8]) -> io::Result<File> {
-    let mut file = File::options().read(true).write(true).create_new(true).open(&path)?;
-    std::fs::remove_file(&path)?;
-    file.write_all(bytes)?;
-    Ok(file)
 }

@@ -18,6 +18,9 @@ pub struct Shape {
 /// Events that are sent at once: few enough that threads mix about as they ran.
 const FRAME: usize = 2048;
 
+/// After so many accesses what there is is sent, however little: for a hundredth of a second there was no more.
+const QUIET: u64 = 1 << 20;
+
 /// More than so many, as a large first level writes back at the end, are several frames.
 const FRAME_MAX: usize = 1 << 16;
 
@@ -51,7 +54,7 @@ impl Core {
         if (address & mask) + REACH > mask {
             self.tail(address, is_write, signature, 1 << size());
         }
-        if self.events.len() >= FRAME {
+        if self.events.len() >= FRAME || self.accesses >= QUIET {
             self.send();
         }
     }
@@ -85,7 +88,7 @@ impl Core {
 
     #[cold]
     fn send(&mut self) {
-        let mut pipe = self.pipe.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let pipe = self.pipe.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let mut accesses = std::mem::take(&mut self.accesses);
         for events in self.events.chunks(FRAME_MAX) {
             pipe.send(std::mem::take(&mut accesses), events);

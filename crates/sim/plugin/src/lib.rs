@@ -1,11 +1,11 @@
 //! A plugin of QEMU's user mode: passes a program's accesses through a first-level cache, and sends what the last level
-//! would see down a pipe.
+//! would see to who records it.
 //!
 //! `ferrite-sim` compiles this by itself (its build script), keeps the result within the program, and gives it to QEMU.
 //! So it uses nothing but the standard library and the first level's source.
 //!
 //! ```text
-//! the pipe:  HELLO, then frames of 64-bit words: [number of events] [accesses since the last frame] [events..]
+//! the way:   HELLO, then frames of 64-bit words: [number of events] [accesses since the last frame] [events..]
 //!            a frame that says LAST instead of a number is the end
 //! ```
 //!
@@ -20,6 +20,8 @@ mod core;
 mod l1;
 mod pipe;
 mod qemu;
+#[path = "../../src/record/ring.rs"]
+mod ring;
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::null_mut;

@@ -1,7 +1,10 @@
 //! The way out.
 
-use std::fs::{File, OpenOptions};
-use std::io::Write;
+use std::fs::OpenOptions;
+use std::os::unix::process::parent_id;
+use std::time::Duration;
+
+use crate::ring::Ring;
 
 /// The first word.
 const HELLO: u64 = u64::from_le_bytes(*b"ferrite1");
@@ -9,39 +12,50 @@ const HELLO: u64 = u64::from_le_bytes(*b"ferrite1");
 /// In the place of a number of events: nothing follows.
 const LAST: u64 = u64::MAX;
 
+/// Time between two looks at whether there is room again.
+const LOOK: Duration = Duration::from_micros(100);
+
 pub struct Pipe {
-    file: File,
+    ring: Ring,
     /// The process whose accesses are sent.
     process: u32,
-    bytes: Vec<u8>,
+    /// Who records.
+    parent: u32,
 }
 
 impl Pipe {
-    /// Opens the pipe at `path` and says that recording begins.
+    /// Opens the memory at `path` and says that recording begins.
     pub fn open(path: &str) -> Result<Self, String> {
-        let file = OpenOptions::new().write(true).open(path).map_err(|error| format!("opening {path}: {error}"))?;
-        let mut pipe = Self { file, process: std::process::id(), bytes: Vec::new() };
+        let file = OpenOptions::new().read(true).write(true).open(path);
+        let ring = file.and_then(|file| Ring::map(&file)).map_err(|error| format!("opening {path}: {error}"))?;
+        let pipe = Self { ring, process: std::process::id(), parent: parent_id() };
         pipe.write(&[HELLO]);
         Ok(pipe)
     }
 
-    pub fn send(&mut self, accesses: u64, events: &[u64]) {
-        self.write(&[&[events.len() as u64, accesses], events].concat());
+    pub fn send(&self, accesses: u64, events: &[u64]) {
+        self.write(&[events.len() as u64, accesses]);
+        self.write(events);
     }
 
-    pub fn end(&mut self) {
+    pub fn end(&self) {
         self.write(&[LAST]);
     }
 
     /// Where nobody reads any more the recording is over, and so is the program.
-    fn write(&mut self, words: &[u64]) {
+    fn write(&self, mut words: &[u64]) {
         if self.process != std::process::id() {
             return;
         }
-        self.bytes.clear();
-        self.bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
-        if self.file.write_all(&self.bytes).is_err() {
-            std::process::abort();
+        loop {
+            if parent_id() != self.parent {
+                std::process::abort();
+            }
+            words = &words[self.ring.put(words)..];
+            if words.is_empty() {
+                return;
+            }
+            std::thread::sleep(LOOK);
         }
     }
 }

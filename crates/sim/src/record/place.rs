@@ -2,10 +2,10 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use super::nameless;
 use crate::{Error, Result};
 
 /// QEMU's user mode for this machine's own programs.
@@ -32,6 +32,9 @@ pub fn program(words: &[OsString]) -> Result<PathBuf> {
     if begin != *b"\x7fELF" {
         return Err(Error::Recording(format!("{} is no program that qemu-user can run", found.display())));
     }
+    if !may_run(&found) {
+        return Err(Error::Recording(format!("{} may not be run: chmod +x makes a program of it", found.display())));
+    }
     Ok(found)
 }
 
@@ -41,21 +44,29 @@ fn in_path(name: &Path) -> Option<PathBuf> {
         return name.is_file().then(|| std::path::absolute(name).ok()).flatten();
     }
     let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
+    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| may_run(file))
 }
 
-/// The plugin as a file that is gone when it is closed. Where programs may not be run from one folder of temporary
-/// files, another is taken.
+fn may_run(file: &Path) -> bool {
+    file.metadata().is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0)
+}
+
+/// The plugin as a file that is gone when it is closed.
 pub fn plugin(bytes: &[u8]) -> Result<File> {
-    let folders = [std::env::temp_dir(), "/dev/shm".into(), "/var/tmp".into()];
-    let mut refused = None;
-    for (at, folder) in folders.iter().enumerate() {
-        let path = folder.join(format!("ferrite-plugin-{}-{at}-{:p}", std::process::id(), &refused));
-        match nameless(path, bytes) {
-            Ok(file) => return Ok(file),
-            Err(error) => refused = Some(error),
-        }
-    }
-    let refused = refused.unwrap_or_else(|| std::io::ErrorKind::NotFound.into());
-    Err(Error::io("writing the recording plugin to a folder of temporary files")(refused))
+    let mut file = nameless("the recording plugin")?;
+    file.write_all(bytes).map_err(Error::io("writing the recording plugin"))?;
+    Ok(file)
+}
+
+/// Memory of so many bytes as a file that is gone when it is closed.
+pub fn shared(bytes: usize) -> Result<File> {
+    let file = nameless("what is recorded")?;
+    file.set_len(bytes as u64).map_err(Error::io("making room for what is recorded"))?;
+    Ok(file)
+}
+
+/// Memory as a file. Whether programs may be run from some folder of temporary files does not matter to it.
+fn nameless(what: &str) -> Result<File> {
+    let made = rustix::fs::memfd_create(format!("ferrite: {what}"), rustix::fs::MemfdFlags::CLOEXEC);
+    made.map(File::from).map_err(|error| Error::io(format!("making a file in memory for {what}"))(error.into()))
 }

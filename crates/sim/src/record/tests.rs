@@ -67,6 +67,36 @@ fn what_is_no_program_is_refused() {
     }
 }
 
+/// Ring 2: numbers of descriptors are the program's own, and so are its files.
+#[test]
+fn a_program_that_uses_any_descriptor_is_left_alone() {
+    let file = tempfile::NamedTempFile::new().expect("a temporary file");
+    let script = "exec 3>\"$0\" 4>&- 5>&-; echo first >&3; \
+                  i=0; while [ $i -lt 2000 ]; do i=$((i + 1)); x=$x$i; done; echo last >&3";
+    let Some((events, _)) = recorded(&["sh", "-c", script, file.path().to_str().expect("UTF-8")]) else { return };
+    assert!(events.len() > 10_000, "{} events are no recording of it", events.len());
+    assert_eq!(std::fs::read_to_string(file.path()).expect("it can be read"), "first\nlast\n");
+}
+
+/// Ring 1: what one side puts the other takes, in order, however often the circle is gone round.
+#[test]
+fn words_go_round_in_their_order() {
+    let file = place::shared(ring::BYTES).expect("memory");
+    let (from, to) = (Ring::map(&file).expect("mapped"), Ring::map(&file).expect("mapped"));
+    let (mut put, mut taken, mut into) = (0_u64, 0, vec![0; 700_000]);
+    for round in 0..8 {
+        let words: Vec<u64> = (put..put + 600_000 + round).collect();
+        put += from.put(&words) as u64;
+        let count = to.take(&mut into);
+        assert!(into[..count].iter().zip(taken..).all(|(word, wanted)| *word == wanted), "after {taken}");
+        taken += count as u64;
+    }
+    assert!(put > 4 << 20 && taken == put, "{put} put, {taken} taken");
+    while from.put(&[1]) == 1 {}
+    assert_eq!(from.put(&[1]), 0, "what is not taken is not lost");
+    assert_eq!(to.take(&mut into), into.len());
+}
+
 #[test]
 fn a_recording_that_is_dropped_ends_its_program() {
     if place::qemu().is_err() {

@@ -133,7 +133,8 @@ impl What {
 
     /// Waits for the program, and tells how it ended; whether it was recorded to its end.
     fn finish(&self, program: &Running, end: End) -> bool {
-        if let Some(status) = program.finish(end).filter(|status| !status.success()) {
+        let ended = program.finish(end).filter(|status| end == End::Whole && !status.success());
+        if let Some(status) = ended {
             remark!("ferrite: {} ended with {status}", self.name());
         }
         let is_whole = end == End::Stopped || program.is_whole();

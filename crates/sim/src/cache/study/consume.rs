@@ -1,5 +1,8 @@
 //! Reading in one thread, simulating in the others.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use super::Study;
 use crate::ahead::{Next, Parts};
 use crate::cache::Event;
@@ -48,10 +51,15 @@ impl Study {
         mut on_events: impl FnMut(&[Event]) -> Result<()>,
         watch: &mut dyn FnMut(Seen) -> bool,
     ) -> Result<End> {
-        let batches = batches(source);
+        let waits = Arc::new(AtomicBool::new(false));
+        let batches = batches(source, Arc::clone(&waits));
         loop {
             let seen = self.seen();
-            match batches.next(&mut || watch(seen)) {
+            let mut goes_on = || {
+                waits.store(true, Ordering::Relaxed);
+                watch(seen)
+            };
+            match batches.next(&mut goes_on) {
                 Next::Part(batch) => {
                     let batch = batch?;
                     on_events(&batch.events)?;
@@ -72,12 +80,12 @@ impl Study {
     }
 }
 
-/// Reads ahead.
-fn batches(mut source: Box<dyn Source>) -> Parts<Result<Batch>> {
+/// Reads ahead; where somebody waits, a batch is what there is.
+fn batches(mut source: Box<dyn Source>, waits: Arc<AtomicBool>) -> Parts<Result<Batch>> {
     Parts::of(WAITING, move |sender| {
         loop {
             let mut events = Vec::with_capacity(BATCH + BATCH / 8);
-            let read = read(&mut *source, &mut events);
+            let read = read(&mut *source, &mut events, &waits);
             let accesses = source.accesses();
             let ends = !matches!(read, Ok(true));
             let sent = sender.send(Ok(Batch { events, accesses }));
@@ -89,8 +97,8 @@ fn batches(mut source: Box<dyn Source>) -> Parts<Result<Batch>> {
     })
 }
 
-fn read(source: &mut dyn Source, events: &mut Vec<Event>) -> Result<bool> {
-    while events.len() < BATCH {
+fn read(source: &mut dyn Source, events: &mut Vec<Event>, waits: &AtomicBool) -> Result<bool> {
+    while events.len() < BATCH && !waits.swap(false, Ordering::Relaxed) {
         if !source.read(events)? {
             return Ok(false);
         }

@@ -1,0 +1,98 @@
+//! The way from a recorded program to who records it: words in memory that both have mapped.
+//!
+//! Also a part of the recording plugin, which is compiled by itself: this file uses nothing but the standard library, and
+//! of C's the one function that it has no name for.
+//!
+//! ```text
+//! word  0    how many words were put
+//!       8    how many were taken
+//!      16..  the words, in a circle
+//! ```
+//!
+//! 1. A word is there before the number of those put says so, and was read before that of those taken does.
+//! 2. Nothing of it is a descriptor of the program, which opens, closes and writes to whatever numbers it likes.
+#![allow(unsafe_code)]
+#![allow(dead_code)] // one side puts, the other takes
+
+use std::ffi::{c_int, c_void};
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Words that may wait: so many that who sleeps for a moment holds up nobody.
+const ROOM: usize = 1 << 20;
+
+const PUT: usize = 0;
+const TAKEN: usize = 8;
+const WORDS: usize = 16;
+
+/// Bytes that are mapped.
+pub const BYTES: usize = (WORDS + ROOM) * 8;
+
+/// One side's mapping. One thread at a time puts, and one takes.
+pub struct Ring(NonNull<AtomicU64>);
+
+// SAFETY: all that is reached through it are atomic words.
+unsafe impl Send for Ring {}
+
+unsafe extern "C" {
+    fn mmap(at: *mut c_void, bytes: usize, access: c_int, how: c_int, file: c_int, from: i64) -> *mut c_void;
+    fn munmap(at: *mut c_void, bytes: usize) -> c_int;
+}
+
+const READ_AND_WRITE: c_int = 1 | 2;
+const SHARED: c_int = 1;
+
+impl Ring {
+    /// Maps a file of [`BYTES`], which may then be closed.
+    ///
+    /// # Errors
+    /// When it is shorter, or cannot be mapped.
+    pub fn map(file: &File) -> io::Result<Self> {
+        if file.metadata()?.len() < BYTES as u64 {
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file is too short"));
+        }
+        // SAFETY: a new mapping is in nobody's way.
+        let at = unsafe { mmap(std::ptr::null_mut(), BYTES, READ_AND_WRITE, SHARED, file.as_raw_fd(), 0) };
+        let mapped = NonNull::new(at.cast()).filter(|_| at.addr() != usize::MAX);
+        mapped.map(Self).ok_or_else(io::Error::last_os_error)
+    }
+
+    fn word(&self, at: usize) -> &AtomicU64 {
+        assert!(at < WORDS + ROOM);
+        // SAFETY: the mapping has so many words and is there as long as `self`; both sides reach them as atomic ones.
+        unsafe { self.0.add(at).as_ref() }
+    }
+
+    /// Puts the first ones of `words`; how many there was room for.
+    pub fn put(&self, words: &[u64]) -> usize {
+        let (put, taken) = (self.word(PUT).load(Ordering::Relaxed), self.word(TAKEN).load(Ordering::Acquire));
+        let waiting = put.wrapping_sub(taken) as usize;
+        let count = ROOM.saturating_sub(waiting).min(words.len());
+        for (at, word) in words[..count].iter().enumerate() {
+            self.word(WORDS + (put as usize + at) % ROOM).store(*word, Ordering::Relaxed);
+        }
+        self.word(PUT).store(put.wrapping_add(count as u64), Ordering::Release);
+        count
+    }
+
+    /// Takes the next ones, as many as there are and `into` has room for; how many.
+    pub fn take(&self, into: &mut [u64]) -> usize {
+        let (put, taken) = (self.word(PUT).load(Ordering::Acquire), self.word(TAKEN).load(Ordering::Relaxed));
+        let count = (put.wrapping_sub(taken) as usize).min(ROOM).min(into.len());
+        for (at, word) in into[..count].iter_mut().enumerate() {
+            *word = self.word(WORDS + (taken as usize + at) % ROOM).load(Ordering::Relaxed);
+        }
+        self.word(TAKEN).store(taken.wrapping_add(count as u64), Ordering::Release);
+        count
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        // SAFETY: it was mapped so, and no reference into it outlives `self`.
+        unsafe { munmap(self.0.as_ptr().cast(), BYTES) };
+    }
+}
