@@ -170,6 +170,34 @@ fn a_shell_in_a_mount_is_waited_for_and_named() {
     assert_sound(&pool);
 }
 
+/// An orderly end keeps what was written to files that are still open, though the kernel held it back.
+#[test]
+fn what_open_files_were_written_is_kept() {
+    if !can_mount() {
+        return;
+    }
+    let folder = folder(true);
+    let (pool, at) = (folder.path().join("pool"), folder.path().join("mnt"));
+    for more in [&[][..], &["--cached"]] {
+        let mut program = ferrite();
+        program.args(["up", "--no-attach", "--size", "64M", "--disk", "d=8M", "--pool"]).arg(&pool).args(more);
+        program.arg("--mount").arg(&at).stderr(Stdio::piped());
+        let mut server = Server::of(&mut program, &pool, "Ctrl-C ends it.");
+        let content = format!("{more:?}").repeat(300_000).into_bytes();
+        let mut open = fs::File::create(at.join("file")).expect("made");
+        open.write_all(&content).expect("written");
+        signal(server.pid(), "INT");
+        server.said_until("Ctrl-C again");
+        signal(server.pid(), "INT");
+        assert_eq!(server.ended(), Some(0), "{more:?}");
+        drop(open);
+        let server = start(&pool, &at, &[]);
+        assert!(fs::read(at.join("file")).expect("there") == content, "{more:?}");
+        server.interrupt();
+    }
+    assert_sound(&pool);
+}
+
 /// The second to want the usual folder is told, and serves its disks all the same.
 #[test]
 fn two_servers_want_one_folder() {

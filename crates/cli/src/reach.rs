@@ -252,13 +252,15 @@ fn take_mounts_away(engine: &Engine, stop: &Stop) {
             return;
         }
         if busy != told {
-            busy.iter().for_each(|why| remark!("waiting: {why}; Ctrl-C again to go on without"));
+            let most = USERS_PATIENCE.as_secs();
+            busy.iter().for_each(|why| remark!("waiting for {most} s at most: {why}; Ctrl-C again to go on without"));
             told = busy;
         }
         if stop.wait_for(LOOKS) == Some(Asked::End) {
-            return;
+            break;
         }
     }
+    remark!("going on without: what was written is kept, and what is still open fails from now on");
 }
 
 /// Waits for who uses the nodes, and says who that is; a second signal or [`USERS_PATIENCE`] ends the wait.

@@ -198,12 +198,15 @@ impl Mounted {
         has_ended()
     }
 
-    /// Takes it out of sight, whoever uses it: what they have open fails when this process ends.
+    /// Takes it out of sight, whoever uses it: what they have open fails when this process ends. What the kernel holds of
+    /// what they wrote is written back first, while somebody answers.
     pub fn abandon(mut self) -> io::Result<()> {
+        let written = self.seen_at().map_or(Ok(()), |point| write_back(&point));
         while let Some(point) = self.seen_at() {
             self.take_from(&point, true)?;
         }
-        self.end(false)
+        self.end(false)?;
+        written
     }
 
     /// Ends the threads. Those that answer end when the last user is gone, so they are waited for only where there is
@@ -320,6 +323,14 @@ fn resolved(point: &Path) -> PathBuf {
 fn mounts_at(point: &Path) -> impl Iterator<Item = Mount> {
     let point = point.to_path_buf();
     Mount::seen_by("self").unwrap_or_default().into_iter().filter(move |mount| mount.point == point)
+}
+
+/// Has the kernel write back what it holds of the file system on `point`. By another process: one of this one's threads
+/// would wait for the others, and hold the connection open, when it is killed meanwhile.
+fn write_back(point: &Path) -> io::Result<()> {
+    let ended = Command::new("sync").args(["-f", "--"]).arg(point).output()?;
+    let said = String::from_utf8_lossy(&ended.stderr);
+    if ended.status.success() { Ok(()) } else { Err(io::Error::other(said.trim().to_owned())) }
 }
 
 /// Unmounts; `lazily`: out of sight now, gone with its last user.
