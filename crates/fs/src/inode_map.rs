@@ -32,6 +32,11 @@ impl InodeMap {
         self.free.load(Ordering::Relaxed)
     }
 
+    /// Those in use.
+    pub fn used(&self) -> impl Iterator<Item = u64> + '_ {
+        (0..CHUNK_INODES).filter(|slot| self.used[(slot / 64) as usize].load(Ordering::Acquire) >> (slot % 64) & 1 != 0)
+    }
+
     /// A free one, taken.
     pub fn take(&self) -> Option<u64> {
         let hint = self.hint.load(Ordering::Relaxed);

@@ -33,6 +33,7 @@ mod attr;
 mod bits;
 mod change;
 mod check;
+mod compaction;
 pub mod direct;
 mod error;
 mod extend;

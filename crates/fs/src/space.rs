@@ -56,7 +56,8 @@ impl ChunkKind {
 pub(crate) struct Chunk {
     /// A shard takes from it.
     is_current: AtomicBool,
-    /// Nothing of it is given to anybody: clients of an owner before this one may still store to it (FG5).
+    /// Nothing of it is given to anybody: clients of an owner before this one may still store to it (FG5), or it is being
+    /// emptied (FE2).
     is_barred: AtomicBool,
     free: AtomicU32,
     bitmap: [AtomicU64; 8],
@@ -341,6 +342,12 @@ impl Space {
     /// Gives inode `number` back.
     pub fn give_back_inode(&self, memory: &dyn Memory, number: u64) {
         self.inodes(memory, number / CHUNK_INODES).give_back(number % CHUNK_INODES);
+    }
+
+    /// The numbers of inodes in use.
+    pub fn inodes_in_use<'a>(&'a self, memory: &'a dyn Memory) -> impl Iterator<Item = u64> + 'a {
+        let chunks = (0..self.chunks()).filter(|chunk| self.kind(*chunk) == Some(ChunkKind::Inodes));
+        chunks.flat_map(|chunk| self.inodes(memory, chunk).used().map(move |slot| chunk * CHUNK_INODES + slot))
     }
 
     /// Inodes in use, of the chunks there are.

@@ -37,7 +37,8 @@ impl FileSystem {
         work()
     }
 
-    /// Gets back what removed files and clients have; whether that was something. One does it at a time: whoever waited for
+    /// Gets back what removed files and clients have, or else chunks that have little in them; whether that was something.
+    /// One does it at a time: whoever waited for
     /// another, as `made` tells, finds what that one got.
     fn make_space(&self, made: u64) -> bool {
         let one = self.space.making.lock();
@@ -53,10 +54,11 @@ impl FileSystem {
         };
         // What fails is met again by a step.
         while matches!(self.step_orphans(), Ok(true)) {}
-        let is_done = is_made() || {
+        let taken_back = || {
             self.take_back_all_ahead();
             is_made()
         };
+        let is_done = is_made() || taken_back() || self.compact().unwrap_or(false);
         self.space.made.fetch_add(u64::from(is_done), Ordering::Release);
         drop(one);
         // Who is in the middle of something with what is free already comes to its end.

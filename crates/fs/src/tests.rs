@@ -43,6 +43,8 @@ pub(crate) enum Bug {
     SameEpoch,
     /// A superpage is named before the copy in it is durable (FS2).
     SuperBeforeCopy,
+    /// A page that moves is named before its copy is durable (FE1).
+    MoveBeforeCopy,
     /// A chunk gets another kind while records can be replayed into it (FC1).
     HastyChunk,
     /// A page is given back and not marked free.

@@ -1,5 +1,6 @@
 //! Chunks with nothing in them, and who may have them.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
 use ferrite_medium::Memory;
@@ -81,6 +82,38 @@ impl Space {
             }
         }
         left
+    }
+
+    /// Chunks of content that have something in them, little first: at most so many, and as many as the others have room
+    /// for. Nothing of them is given to anybody until they are [reopened](Space::reopen) (FE2).
+    pub fn close_sparse(&self, most: u64) -> BTreeSet<u64> {
+        let of_content = |number: &u64| self.kind(*number) == Some(ChunkKind::Data);
+        let numbers: Vec<u64> = self.places().map(|(_, number)| number).filter(of_content).collect();
+        let room: u64 = numbers.iter().map(|number| self.free_pages(*number)).sum();
+        let mut sparse: Vec<(u64, u64)> = numbers.iter().map(|number| (self.free_pages(*number), *number)).collect();
+        sparse.retain(|(free, _)| (1..CHUNK_PAGES).contains(free));
+        sparse.sort_unstable_by_key(|(free, _)| std::cmp::Reverse(*free));
+        let is_closed = |number: &u64| {
+            let chunk = &self.chunks[*number as usize];
+            let is_ours = chunk.may_give(ChunkKind::Data) && !chunk.is_current.swap(true, Ordering::AcqRel);
+            if is_ours {
+                chunk.is_barred.store(true, Ordering::SeqCst);
+            }
+            is_ours
+        };
+        // Each takes its own free pages from what there is room for, and as many as it has in use.
+        let count = most.min(room / CHUNK_PAGES) as usize;
+        sparse.into_iter().map(|(_, number)| number).filter(is_closed).take(count).collect()
+    }
+
+    /// Ends what [`Space::close_sparse`] began; whether one of them has nothing in it.
+    pub fn reopen(&self, closed: &BTreeSet<u64>) -> bool {
+        for number in closed {
+            let chunk = &self.chunks[*number as usize];
+            chunk.is_barred.store(false, Ordering::SeqCst);
+            chunk.is_current.store(false, Ordering::Release);
+        }
+        closed.iter().any(|number| self.free_pages(*number) == CHUNK_PAGES)
     }
 
     /// Chunks with nothing in them, and all.

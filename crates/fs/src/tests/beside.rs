@@ -54,6 +54,42 @@ fn fg3_no_write_of_a_client_is_lost_while_a_file_moves() {
     assert_sound(fs);
 }
 
+/// Pages of a file that lie between those of one that is gone move together while clients and others write to them.
+#[test]
+fn fe1_no_write_is_lost_while_pages_move_together() {
+    let house = House::new();
+    let (fs, pages, emptied) = (&house.fs, 2500_u64, AtomicU64::new(0));
+    let ino = house.file("kept", b"");
+    let client = house.client();
+    let compact = || _ = emptied.fetch_add(u64::from(fs.compact().expect("nothing fails")), Ordering::Relaxed);
+    for round in 1..=8_u8 {
+        resize(fs, ino, 0).expect("cut");
+        let gone = house.file("gone", b"");
+        for page in 0..pages {
+            fs.write(ino, page * PAGE as u64, &[0; PAGE]).expect("room");
+            fs.write(gone, page * PAGE as u64, &[99; PAGE]).expect("room");
+        }
+        fs.unlink(Ino::ROOT, b"gone").expect("it goes");
+        fs.settle_removed();
+        let lease = client.lease(ino, Access::Write).expect("leased");
+        beside(&[&compact], || {
+            for page in 0..pages {
+                let (at, bytes) = (page * PAGE as u64, [round; PAGE]);
+                match page % 3 {
+                    0 => assert_eq!(fs.write(ino, at, &bytes).expect("room"), PAGE),
+                    _ => _ = write(fs, &lease, ino, at, &bytes),
+                }
+            }
+        });
+        compact();
+        let found = content(fs, ino).expect("it reads");
+        let lost = found.chunks(PAGE).position(|page| page.iter().any(|byte| *byte != round));
+        assert_eq!(lost, None, "FE1: round {round}");
+    }
+    assert!(emptied.into_inner() > 8, "chunks become empty");
+    assert_sound(fs);
+}
+
 #[test]
 fn fg2_fg4_clients_meet_no_bytes_of_other_files() {
     let house = House::new();

@@ -32,6 +32,7 @@ fn canary_planted_bugs_are_found() {
         (Bug::LeakedPage, "unlink", Model::MAPPED),
         (Bug::SplitLowering, "give back what was taken ahead", Model::MAPPED),
         (Bug::SuperBeforeCopy, "move to a superpage", Model::MAPPED),
+        (Bug::MoveBeforeCopy, "compaction", Model::MAPPED),
     ] {
         assert!(!is_found_without(name, model), "{name:?} fails by itself");
         assert!(is_found(bug, name, model), "{bug:?} was not found by {name:?} on {model:?}");

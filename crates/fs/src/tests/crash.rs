@@ -86,6 +86,17 @@ fn superpage(fs: &FileSystem) {
     settle(fs);
 }
 
+/// A chunk of content with little in it, behind which are others with room.
+fn sparse(fs: &FileSystem) {
+    for (number, name) in ["one", "two", "three", "four"].into_iter().enumerate() {
+        let bytes: Vec<u8> = (0..1536 << 10).map(|at: usize| (at / 4096 * 5 + number * 97) as u8).collect();
+        fs.write(make(fs, Ino::ROOT, name, Kind::File), 0, &bytes).expect("room");
+    }
+    for name in ["one", "two"] {
+        fs.allocate(at(fs, name), 40 << 10..1500 << 10, Allocate::Punch).expect("punched");
+    }
+}
+
 fn orphan(fs: &FileSystem) {
     usual(fs);
     fs.unlink(Ino::ROOT, b"big").expect("it goes");
@@ -141,7 +152,7 @@ fn appended_directly(fs: &FileSystem) {
     append_directly(fs, None, 5000);
 }
 
-static CASES: [Case; 42] = [
+static CASES: [Case; 43] = [
     whole("create", usual, |fs| _ = make(fs, Ino::ROOT, "new", Kind::File)),
     whole("create first", |_| (), |fs| _ = make(fs, Ino::ROOT, "new", Kind::File)),
     whole("mkdir", usual, |fs| _ = make(fs, Ino::ROOT, "new", Kind::Directory)),
@@ -196,6 +207,7 @@ static CASES: [Case; 42] = [
     whole("remove attributes", usual, |fs| fs.remove_xattr(at(fs, "b"), b"user.x").expect("it goes")),
     whole("allocate", usual, |fs| fs.allocate(at(fs, "a"), 0..70_000, Allocate::Grow).expect("room")),
     whole("give back what was taken ahead", lent, |fs| fs.release(at(fs, "a"), 1)),
+    whole("compaction", sparse, |fs| assert!(fs.compact().expect("nothing fails"), "no chunk became empty")),
     whole("superpages ahead", grown, |fs| fs.take_ahead(at(fs, "grown"), 2 * CHUNK, 8).expect("room")),
     mixed("punch", usual, |fs| fs.allocate(at(fs, "big"), 5000..100_000, Allocate::Punch).expect("punched")),
     mixed("zero", usual, |fs| fs.allocate(at(fs, "big"), 5000..30_000, Allocate::Zero).expect("zeroed")),
@@ -359,27 +371,6 @@ fn fw4_where_fences_are_not_durable_a_size_shows_only_what_was_flushed() {
         }
     });
     explore_case(&parts, Model::FILE, None, true).assert_clean();
-}
-
-#[test]
-fn fw4_what_nobody_flushed_is_written_back() {
-    let memory = new_memory(Model::FILE, POOL_BYTES);
-    let fs = open(&memory, None).expect("it opens");
-    let ino = fs.create_file(Ino::ROOT, b"a", &new(Kind::File)).expect("made").ino;
-    assert_eq!(fs.unsaved(), None);
-    fs.write(ino, 0, b"other").expect("written");
-    let unsaved = fs.unsaved();
-    assert!(unsaved.is_some() && fs.unsaved() == unsaved, "nothing was written between");
-    fs.write(ino, 0, b"bytes").expect("written");
-    assert!(fs.unsaved().is_some_and(|now| Some(now) != unsaved));
-    fs.write_back().expect("nothing fails");
-    assert_eq!(fs.unsaved(), None);
-    let calls = memory.calls();
-    fs.write_back().expect("nothing fails");
-    assert_eq!(memory.calls(), calls, "nothing waited");
-    let fs = open(&std::sync::Arc::new(memory.crash(1)), None).expect("it opens");
-    let found = fs.lookup(Ino::ROOT, b"a").expect("there").ino;
-    assert_eq!(content(&fs, found).expect("it reads"), b"bytes");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What was written over without a lock is durable when the write returns.
+//! What is durable when a call returns, or soon after: what was written over without a lock, and what nobody flushed.
 
 use std::sync::Arc;
 
@@ -42,4 +42,25 @@ fn fw2_what_was_written_over_is_durable_on_return() {
 #[test]
 fn canary_a_write_that_returns_before_its_fence_is_found() {
     assert!(!keeps_what_was_written_over(Some(Bug::ReturnBeforeFence)));
+}
+
+#[test]
+fn fw4_what_nobody_flushed_is_written_back() {
+    let memory = new_memory(Model::FILE, POOL_BYTES);
+    let fs = open(&memory, None).expect("it opens");
+    let ino = fs.create_file(Ino::ROOT, b"a", &new(Kind::File)).expect("made").ino;
+    assert_eq!(fs.unsaved(), None);
+    fs.write(ino, 0, b"other").expect("written");
+    let unsaved = fs.unsaved();
+    assert!(unsaved.is_some() && fs.unsaved() == unsaved, "nothing was written between");
+    fs.write(ino, 0, b"bytes").expect("written");
+    assert!(fs.unsaved().is_some_and(|now| Some(now) != unsaved));
+    fs.write_back().expect("nothing fails");
+    assert_eq!(fs.unsaved(), None);
+    let calls = memory.calls();
+    fs.write_back().expect("nothing fails");
+    assert_eq!(memory.calls(), calls, "nothing waited");
+    let fs = open(&Arc::new(memory.crash(1)), None).expect("it opens");
+    let found = fs.lookup(Ino::ROOT, b"a").expect("there").ino;
+    assert_eq!(content(&fs, found).expect("it reads"), b"bytes");
 }

@@ -45,6 +45,40 @@ fn what_is_said_to_be_free_can_be_had() {
     assert!(fs.statfs().free_bytes < CHUNK, "{:?}", fs.statfs());
 }
 
+/// Every chunk has something in it and half of all is free: names, words and inodes get chunks, for files move together.
+#[test]
+fn fe_what_is_free_in_parts_can_be_had_for_anything() {
+    let fs = open(&new_memory(Model::MAPPED, 40 * CHUNK), None).expect("it opens");
+    let page = |number: u64| vec![number as u8; 4096];
+    let mut count = 0;
+    while fs
+        .create_file(Ino::ROOT, count.to_string().as_bytes(), &new(Kind::File))
+        .is_ok_and(|made| fs.write(made.ino, 0, &page(count)).is_ok_and(|written| written == 4096))
+    {
+        count += 1;
+    }
+    (0..count).step_by(2).for_each(|number| fs.unlink(Ino::ROOT, number.to_string().as_bytes()).expect("it goes"));
+    settle(&fs);
+    let free = fs.statfs().free_bytes;
+    assert!(free > 25 << 20, "{free} bytes free");
+    let folder = |number: u64| -> Result<()> {
+        let folder = fs.create_file(Ino::ROOT, format!("folder {number}").as_bytes(), &new(Kind::Directory))?.ino;
+        let file = fs.create_file(folder, b"file", &new(Kind::File))?.ino;
+        match fs.write(file, 0, &page(number))? {
+            4096 => fs.set_xattr(file, b"user.x", &[5; 600], crate::SetXattr::Any),
+            _ => Err(Error::NoSpace),
+        }
+    };
+    let folders = (0..).find(|number| folder(*number).is_err_and(|error| error.is_no_space())).expect("it ends");
+    let had = folders * 3 * 4096;
+    assert!(had > free / 10 * 7, "{had} of {free} bytes that were free");
+    for number in (1..count).step_by(2) {
+        let ino = fs.lookup(Ino::ROOT, number.to_string().as_bytes()).expect("there").ino;
+        assert!(content(&fs, ino).expect("it reads") == page(number), "{number}");
+    }
+    assert_sound(&fs);
+}
+
 /// Chunks that inodes had are for content when the files are gone, in the same run too.
 #[test]
 fn fc2_what_many_small_files_had_a_large_one_gets() {
