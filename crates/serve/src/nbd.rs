@@ -28,7 +28,8 @@
 //! - N10. Where TLS is insisted on, nothing but STARTTLS is answered before it, no name of an export either.
 //! - N11. Nothing that was said in the clear counts under TLS: what came early ends the connection.
 //! - N12. A client whose address is not allowed is turned away before anything is said.
-//! - N13. Clients over TCP and clients over Unix sockets take places apart: neither keep the others out.
+//! - N13. Clients over TCP and clients over Unix sockets take places apart: neither keep the others out. Who has chosen no
+//!   export keeps nobody out.
 //! - N14. What a disk lends is sent while neither pin nor lock is held: a client that does not take it keeps a bounded
 //!   number of blocks from being used again, and no request waiting. What it has in hand is of one version a block.
 

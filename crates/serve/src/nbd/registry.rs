@@ -34,6 +34,8 @@ struct Open {
 #[derive(Debug)]
 struct Entry {
     reach: Reach,
+    /// It has not chosen its export yet.
+    is_choosing: bool,
     hangup: Hangup,
     counters: Arc<Counters>,
 }
@@ -57,13 +59,14 @@ impl Registry {
     }
 
     /// A place for a new connection from within `reach`; `None` where there are too many of those (N13) or the server
-    /// is stopping.
+    /// is stopping. Of too many the oldest that has not chosen its export yet is cut for it: who only connects keeps
+    /// nobody out.
     pub fn admit(self: &Arc<Self>, reach: Reach, transport: &dyn Transport) -> io::Result<Option<Ticket>> {
-        let entry = Entry { reach, hangup: transport.hangup()?, counters: Arc::default() };
+        let entry = Entry { reach, is_choosing: true, hangup: transport.hangup()?, counters: Arc::default() };
         let counters = Arc::clone(&entry.counters);
         let mut open = self.lock();
         let neighbours = open.live.values().filter(|entry| entry.reach == reach).count();
-        if self.is_stopping() || neighbours >= self.connections_max {
+        if self.is_stopping() || neighbours >= self.connections_max && !open.cut_oldest_choosing(reach) {
             open.refused += 1;
             return Ok(None);
         }
@@ -116,6 +119,27 @@ impl Registry {
     fn wait_until_empty<'a>(&'a self, open: MutexGuard<'a, Open>, patience: Duration) -> MutexGuard<'a, Open> {
         let waited = self.changed.wait_timeout_while(open, patience, |open| !open.live.is_empty());
         waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+}
+
+impl Open {
+    /// Whether there was one.
+    fn cut_oldest_choosing(&mut self, reach: Reach) -> bool {
+        let choosing = self.live.iter().filter(|(_, entry)| entry.is_choosing && entry.reach == reach);
+        let Some(number) = choosing.map(|(number, _)| *number).min() else { return false };
+        let entry = self.live.remove(&number).expect("found above");
+        entry.hangup.cut();
+        self.refused += 1;
+        true
+    }
+}
+
+impl Ticket {
+    /// Its client has chosen an export.
+    pub fn chosen(&self) {
+        if let Some(entry) = self.registry.lock().live.get_mut(&self.number) {
+            entry.is_choosing = false;
+        }
     }
 }
 

@@ -26,7 +26,8 @@ const WAKE_UP: Duration = Duration::from_micros(50);
 /// How a server behaves.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Most connections at once over Unix sockets, and as many over TCP; more are closed as they come.
+    /// Most connections at once over Unix sockets, and as many over TCP; of more, the oldest that has not chosen its export
+    /// is closed, or the new one.
     pub connections_max: usize,
     /// How long a client may take from the greeting to its choice of an export, TLS included.
     pub handshake_timeout: Duration,
@@ -122,7 +123,10 @@ impl Server {
         let stopping = || self.registry.is_stopping();
         let handshake = Handshake::new(&mut peer, &*self.exports, self.options.handshake_timeout, &stopping);
         match handshake.run()? {
-            Some(mut session) => session.run(&mut peer, &ticket.counters),
+            Some(mut session) => {
+                ticket.chosen();
+                session.run(&mut peer, &ticket.counters)
+            }
             None => Ok(()),
         }
     }

@@ -179,7 +179,9 @@ fn a_connection_may_rest() {
 #[test]
 fn connections_are_limited() {
     let server = server_with(Probe::new(), Options { connections_max: 1, ..Options::default() });
-    let first = Client::connect(&server);
+    let mut first = Client::connect(&server);
+    first.agree();
+    assert_eq!(first.call(Ask { command: 3, ..Default::default() }, &[]).errno, 0);
     let (_, theirs) = UnixStream::pair().unwrap();
     assert!(matches!(server.serve_stream(theirs), Err(End::Closed)));
     let stats = server.stats();
