@@ -1,10 +1,11 @@
 //! Pools that are not as they should be.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use crate::programs::{client, ferrite};
-use crate::server::{Server, assert_sound, folder, json, ok, refused, run};
+use crate::server::{Server, SmallHost, assert_sound, folder, json, ok, refused, run};
 
 fn made(at: &Path) -> String {
     let pool = at.join("pool").to_str().expect("text").to_owned();
@@ -67,21 +68,14 @@ fn a_size_that_is_a_multiple_of_nothing_works() {
 #[test]
 fn a_full_host_disk_under_a_sparse_pool_is_an_error_and_loses_nothing() {
     let folder = folder(true);
-    let mount = folder.path().join("small");
-    fs::create_dir(&mount).expect("made");
-    let mounted = client("mount").args(["-t", "tmpfs", "-o", "size=24M", "none"]).arg(&mount).status();
-    if !mounted.is_ok_and(|status| status.success()) {
-        println!("skipped: only root mounts a small file system");
-        return;
-    }
-    let pool = mount.join("pool");
+    let Some(host) = SmallHost::new(folder.path(), "24M") else { return };
+    let pool = host.path().join("pool");
     let pool = pool.to_str().expect("text");
     ok(&["pool", "create", pool, "--size", "64M"]);
     ok(&["disk", "create", pool, "d", "--size", "4M"]);
     let said = refused(ferrite().args(["disk", "create", pool, "e", "--size", "32M"]), 1);
     assert_sound(pool.as_ref());
     let disks = json(&["disk", "list", pool]);
-    run(client("umount").arg(&mount));
     assert!(said.contains("no space left"), "{said}");
     assert_eq!(disks.as_array().map(Vec::len), Some(1));
 }
@@ -100,6 +94,41 @@ fn a_pool_grows_and_its_disks_with_it() {
     assert!(refused(ferrite().args(["pool", "grow", &pool]), 1).contains("end that first"));
     server.interrupt();
     assert_sound(pool.as_ref());
+}
+
+/// What cannot grow is as it was: no file that is too long to be opened, and no space that is taken for nothing.
+#[test]
+fn a_pool_that_cannot_grow_keeps_its_length() {
+    let folder = folder(true);
+    let pool = made(folder.path());
+    let said = refused(ferrite().args(["pool", "grow", &pool, "--size", "100T"]), 1);
+    assert!(said.contains(&pool) && said.contains("100 TiB"), "{said}");
+    assert_eq!(fs::metadata(&pool).expect("there").len(), 32 << 20);
+    let foreign = folder.path().join("foreign").to_str().expect("text").to_owned();
+    fs::write(&foreign, vec![0xA5; 16 << 20]).expect("written");
+    refused(ferrite().args(["pool", "grow", &foreign, "--size", "64M"]), 1);
+    assert_eq!(fs::metadata(&foreign).expect("there").len(), 16 << 20);
+    assert_sound(pool.as_ref());
+}
+
+#[test]
+fn a_full_host_gets_back_what_a_growth_had_reserved() {
+    let folder = folder(true);
+    let Some(host) = SmallHost::new(folder.path(), "48M") else { return };
+    let path = host.path().join("pool");
+    let pool = path.to_str().expect("text");
+    ok(&["pool", "create", pool, "--size", "16M"]);
+    let taken = || fs::metadata(&path).map(|found| (found.len(), found.blocks())).expect("there");
+    let before = taken();
+    let said = refused(ferrite().args(["pool", "grow", pool, "--size", "1T"]), 1);
+    assert!(said.contains("no space left") && said.contains(pool), "{said}");
+    assert_eq!(taken(), before);
+    ok(&["disk", "create", pool, "d", "--size", "4M"]);
+    assert_sound(&path);
+    // Killed before the pool took what its file had become larger by.
+    fs::File::options().write(true).open(&path).and_then(|file| file.set_len(1 << 40)).expect("longer");
+    assert_sound(&path);
+    assert_eq!(json(&["disk", "list", pool]).as_array().map(Vec::len), Some(1));
 }
 
 /// A reader of the messages who has gone keeps nothing from being done.

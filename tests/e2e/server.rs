@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use crate::programs::ferrite;
+use crate::programs::{client, ferrite};
 
 /// A folder for a test, in memory where `shm`.
 pub fn folder(shm: bool) -> TempDir {
@@ -116,6 +116,34 @@ impl Drop for Server {
                 let _ = self.child.wait();
             }
         }
+    }
+}
+
+/// A small file system in memory, unmounted when dropped.
+pub struct SmallHost(PathBuf);
+
+impl SmallHost {
+    /// Mounts one of `size` in the folder `at`, where this user may.
+    pub fn new(at: &Path, size: &str) -> Option<Self> {
+        let point = at.join("small");
+        std::fs::create_dir(&point).expect("made");
+        let mounted = client("mount").args(["-t", "tmpfs", "-o", &format!("size={size}"), "none"]).arg(&point).status();
+        if mounted.is_ok_and(|status| status.success()) {
+            return Some(Self(point));
+        }
+        println!("skipped: only root mounts a small file system");
+        None
+    }
+
+    /// Its folder.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for SmallHost {
+    fn drop(&mut self) {
+        let _ = client("umount").arg("-l").arg(&self.0).output();
     }
 }
 

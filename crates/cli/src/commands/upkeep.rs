@@ -1,12 +1,14 @@
 //! Looking after a pool: `ferrite pool check|defrag|grow|wear`.
 
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 
 use clap::Args;
-use ferrite_pool::check;
+use ferrite_medium::{MapOptions, Mapped};
 use ferrite_pool::defrag::{self, Defragmented, Scatter};
 use ferrite_pool::owner::Lock;
+use ferrite_pool::{Grown, Superblock, check};
 use serde::Serialize;
 
 use super::pool::ours;
@@ -148,21 +150,52 @@ impl Grow {
     pub fn run(self) -> Outcome {
         let Self { pool, size, json } = self;
         let lock = ours(&pool)?;
-        let found = lock.file().metadata()?;
-        if let Some(size) = size.filter(|_| found.is_file()) {
-            if size < found.len() {
-                let has = size::show(found.len());
-                return Err(format!("{} has {has} and can only grow", pool.display()).into());
-            }
-            lock.file().set_len(size)?;
-        }
-        let Medium { memory, line, .. } = MediumArguments::default().map(&lock)?;
-        remark!("pool {}: {line}", lock.path().display());
-        let grown = ferrite_pool::grow(&memory, host::boot_id()?)?;
+        let grown = match size.filter(|_| lock.file().metadata().is_ok_and(|found| found.is_file())) {
+            Some(size) => lengthen(&lock, size)?,
+            None => grow(&lock, &MediumArguments::default().map(&lock)?)?,
+        };
         print(json, &grown, |it| {
             format!("{}: {} before, {} now\n", pool.display(), size::show(it.before_bytes), size::show(it.after_bytes))
         })
     }
+}
+
+/// Makes the file that `lock` holds `size` bytes long, and lets its pool take them. Where that fails the file has its
+/// old length again, and what was reserved behind that is given back; a crash may leave it longer than its pool, which
+/// opens all the same.
+fn lengthen(lock: &Lock, size: u64) -> Outcome<Grown> {
+    let (file, path) = (lock.file(), lock.path().display());
+    let before = file.metadata()?.len();
+    if size < before {
+        return Err(format!("{path} has {} and can only grow", size::show(before)).into());
+    }
+    let refused = |why: &dyn Display| Failure::from(format!("making {path} {} long: {why}", size::show(size)));
+    // Nobody could open a pool in a file that cannot be mapped, so that is found out beside it.
+    let options = MapOptions { name: "it".into(), ..MapOptions::default() };
+    Mapped::anonymous(size, &options).map_err(|error| refused(&error))?;
+    let mut has_grown = false;
+    // The length is durable before the superblock tells of it: a fence of the memory does not make it so.
+    let lengthened = file.set_len(size).and_then(|()| file.sync_all()).map_err(|error| refused(&error));
+    let grown = lengthened.and_then(|()| MediumArguments::default().map(lock)).and_then(|medium| {
+        let grown = grow(lock, &medium);
+        has_grown = Superblock::read(&*medium.memory).is_ok_and(|found| found.size > before);
+        grown
+    });
+    if grown.is_err()
+        && !has_grown
+        && let Err(error) = file.set_len(before)
+    {
+        remark!("{path} stays longer than its pool: {error}");
+    }
+    grown
+}
+
+/// Lets the pool that `lock` holds take all of `medium`, its file or device.
+fn grow(lock: &Lock, medium: &Medium) -> Outcome<Grown> {
+    let path = lock.path().display();
+    remark!("pool {path}: {}", medium.line);
+    let grown = ferrite_pool::grow(&medium.memory, host::boot_id()?);
+    Ok(grown.map_err(|error| format!("growing {path}: {error}"))?)
 }
 
 impl Defrag {
