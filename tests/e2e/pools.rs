@@ -131,6 +131,38 @@ fn a_full_host_gets_back_what_a_growth_had_reserved() {
     assert_eq!(json(&["disk", "list", pool]).as_array().map(Vec::len), Some(1));
 }
 
+/// Where there is no page left, what would be a pool is refused and leaves nothing: not even to look at it kills.
+#[test]
+fn a_host_disk_without_a_page_left_is_an_error_and_keeps_nothing() {
+    let folder = folder(true);
+    let pool = made(folder.path());
+    let image = folder.path().join("image").to_str().expect("text").to_owned();
+    ok(&["pool", "backup", &pool, &image]);
+    let Some(host) = SmallHost::new(folder.path(), "8M") else { return };
+    let path = |name: &str| host.path().join(name).to_str().expect("text").to_owned();
+    fs::File::create(path("blank")).and_then(|file| file.set_len(32 << 20)).expect("made");
+    let _ = fs::write(path("fill"), vec![1; 8 << 20]);
+    let new = path("new");
+    let restore = ["pool", "restore", &image];
+    for words in [
+        &["pool", "create", &new, "--size", "16M"][..],
+        &["pool", "create", &path("blank"), "--force"],
+        &["up", "--no-mount", "--no-attach", "--size", "16M", "--pool", &new],
+        &[&restore[..], &[&new]].concat(),
+        &[&restore[..], &[&path("blank")]].concat(),
+        &[&restore[..], &[&path("blank"), "--force"]].concat(),
+    ] {
+        let said = refused(ferrite().args(words), 1);
+        assert!(said.contains("no space left") && said.contains(host.path().to_str().expect("text")), "{said}");
+    }
+    let left = || fs::read_dir(host.path()).expect("there").flatten().map(|it| it.file_name()).collect::<Vec<_>>();
+    assert_eq!(left().len(), 2, "{:?}", left());
+    // Enough to begin with, and not for all of it.
+    fs::File::options().write(true).open(path("fill")).and_then(|file| file.set_len(5 << 20)).expect("shorter");
+    assert!(refused(ferrite().args([&restore[..], &[&new]].concat()), 1).contains("no space left"));
+    assert_eq!(left().len(), 2, "{:?}", left());
+}
+
 /// A reader of the messages who has gone keeps nothing from being done.
 #[test]
 fn nobody_need_listen_to_what_is_said_beside() {

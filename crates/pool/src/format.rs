@@ -34,8 +34,9 @@ impl Pool {
                 memory.size()
             )));
         }
+        reserve_tables(memory, 0..chunks)?;
         Superblock::wipe(memory)?;
-        add_chunks(memory, 0..chunks)?;
+        add_chunks(memory, 0..chunks);
         memory.zero(Span::new(MEMBERS, GRANTS + GRANT_SLOTS * SLOT - MEMBERS), Scheme::Nt);
         memory.zero(Span::new(TAGS, LANES - TAGS), Scheme::Nt);
         memory.store(TAGS, &encode_header(0), Scheme::Nt);
@@ -53,15 +54,21 @@ impl Pool {
     }
 }
 
-/// Writes the tables of new `chunks`: all free but those that hold tables. Durable with the caller's next settle.
-pub(crate) fn add_chunks(memory: &dyn Memory, chunks: Range<u64>) -> Result<()> {
-    for chunk in chunks.clone().filter(|chunk| is_meta(*chunk)) {
+/// Reserves what holds the tables of `chunks`, before any of them is touched: who stores where the host has no space
+/// left is killed.
+pub(crate) fn reserve_tables(memory: &dyn Memory, chunks: Range<u64>) -> Result<()> {
+    for chunk in chunks.filter(|chunk| is_meta(*chunk)) {
         memory.reserve(Span::new(chunk * CHUNK, CHUNK))?;
     }
+    Ok(())
+}
+
+/// Writes the tables of new `chunks`, which are reserved: all free but those that hold tables. Durable with the caller's
+/// next settle.
+pub(crate) fn add_chunks(memory: &dyn Memory, chunks: Range<u64>) {
     for chunk in chunks {
         let kind = if is_meta(chunk) { Kind::Meta } else { Kind::Free };
         memory.store(kind_at(chunk), &[kind as u8], Scheme::Flush);
         memory.zero(Span::new(bitmap_at(chunk), CHUNK_PAGES / 8), Scheme::Nt);
     }
-    Ok(())
 }

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use ferrite_medium::Memory;
 use serde::{Deserialize, Serialize};
 
-use crate::format::add_chunks;
+use crate::format::{add_chunks, reserve_tables};
 use crate::layout::CHUNK;
 use crate::superblock::{State, Superblock};
 use crate::{Error, Pool, Result};
@@ -54,7 +54,9 @@ pub fn grow(memory: &Arc<dyn Memory>, boot_id: [u8; 16]) -> Result<Grown> {
 /// Extends the closed pool in `memory` to `size` bytes (Z1).
 fn extend(memory: &dyn Memory, size: u64) -> Result<()> {
     let mut superblock = Superblock::read(memory)?;
-    add_chunks(memory, superblock.size / CHUNK..size / CHUNK)?;
+    let new = superblock.size / CHUNK..size / CHUNK;
+    reserve_tables(memory, new.clone())?;
+    add_chunks(memory, new);
     memory.settle()?;
     memory.barrier()?;
     superblock.size = size;

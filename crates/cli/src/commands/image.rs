@@ -74,21 +74,25 @@ impl Restore {
             let needed = size::show(found.pool_bytes);
             return Err(Failure::Usage(format!("the image is of a pool of {needed}: --size is at least that")));
         }
-        let lock = place(&image, &pool, wanted, force)?;
-        let Medium { memory, line, .. } = MediumArguments::default().map(&lock)?;
-        remark!("pool {}: {line}", pool.display());
-        let restored = backup::restore_from(&image, &*memory, backup::Restore { force }, &mut |it| bar.show(&it));
-        let summary = restored.map_err(|error| format!("{}: {error}", pool.display()))?;
+        let (lock, is_new) = place(&image, &pool, wanted, force)?;
+        let restored = MediumArguments::default().map(&lock).and_then(|Medium { memory, line, .. }| {
+            remark!("pool {}: {line}", pool.display());
+            let restored = backup::restore_from(&image, &*memory, backup::Restore { force }, &mut |it| bar.show(&it));
+            Ok(restored.map_err(|error| format!("{}: {error}", pool.display()))?)
+        });
+        // Of a file that was there, a restore that did not finish stays.
+        let summary = restored.inspect_err(|_| _ = is_new.then(|| fs::remove_file(&pool)))?;
         host::settle_name(&pool)?;
         drop(bar);
         print(json, &ImageReport::from(&summary), |it| show_report(&pool, it))
     }
 }
 
-/// The place of `bytes` to restore into: a new file, or what is there where that is free or may be lost.
-fn place(image: &Path, pool: &Path, bytes: u64, force: bool) -> Outcome<Lock> {
+/// The place of `bytes` to restore into: a new file, or what is there where that is free or may be lost; and whether it
+/// is new.
+fn place(image: &Path, pool: &Path, bytes: u64, force: bool) -> Outcome<(Lock, bool)> {
     match host::make_file(pool, bytes) {
-        Ok(()) => return ours(pool),
+        Ok(()) => return Ok((ours(pool)?, true)),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         Err(error) => return Err(format!("making {}: {error}", pool.display()).into()),
     }
@@ -111,7 +115,7 @@ fn place(image: &Path, pool: &Path, bytes: u64, force: bool) -> Outcome<Lock> {
         }
         lock.file().set_len(bytes).map_err(|error| format!("sizing {}: {error}", pool.display()))?;
     }
-    Ok(lock)
+    Ok((lock, false))
 }
 
 /// What an image holds, for people and programs.

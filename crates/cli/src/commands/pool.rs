@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use ferrite_medium::Span;
 use ferrite_pool::Format;
 use ferrite_pool::grant::ensure_no_clients;
-use ferrite_pool::layout::POOL_BYTES_MIN;
+use ferrite_pool::layout::{CHUNK, POOL_BYTES_MIN};
 use ferrite_pool::owner::Lock;
 
 use super::{image, print, upkeep};
@@ -132,6 +133,8 @@ pub fn ensure_unused(lock: &Lock) -> Outcome {
         return Ok(());
     }
     let memory = MediumArguments::default().map(lock)?.memory;
+    // Also to read a page that is not there yet takes one of the host's.
+    memory.reserve(Span::new(0, CHUNK))?;
     let unused = ensure_no_clients(&memory, host::boot_id()?);
     Ok(unused.map_err(|error| format!("{}: {error}", lock.path().display()))?)
 }

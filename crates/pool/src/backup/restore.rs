@@ -6,7 +6,7 @@ use ferrite_medium::{Memory, Scheme, Span};
 
 use super::image::{Frame, Header, Image};
 use super::{Summary, progress};
-use crate::format::add_chunks;
+use crate::format::{add_chunks, reserve_tables};
 use crate::layout::{CHUNK, PAGE, SUPERBLOCKS};
 use crate::owner::Progress;
 use crate::superblock::{State, Superblock};
@@ -37,13 +37,16 @@ pub fn restore(
     let mut image = Image::open(input)?;
     let header = image.header;
     ensure_fits(memory, &header)?;
+    // Also to read a page that is not there yet takes one of the host's.
+    memory.reserve(Span::new(SUPERBLOCKS[0], SUPERBLOCKS.len() as u64 * PAGE))?;
     if !options.force {
         ensure_vacant(memory, &header)?;
     }
     let mut superblock = begin(memory, &header)?;
     let summary = each_frame(&mut image, "restoring", watch, |frame| put(memory, frame))?;
     let new = header.size / CHUNK..superblock.size / CHUNK;
-    add_chunks(memory, new)?;
+    reserve_tables(memory, new.clone())?;
+    add_chunks(memory, new);
     memory.settle()?;
     memory.barrier()?;
     (superblock.state, superblock.image) = (State::Clean, [0; 16]);
