@@ -131,11 +131,11 @@ fn images_copied_in_come_back_equal_by_nbdcopy_and_qemu() {
     run(client("qemu-img").args(["compare", "-f", "raw", "-F", "raw"]).arg(&image).arg(server.uri("d")));
 }
 
-/// The address that a server said it serves by TCP at.
-fn tcp_uri(server: &Server) -> String {
-    let line = server.lines.iter().find_map(|line| line.split_once("nbd://"));
-    let (_, rest) = line.unwrap_or_else(|| panic!("no TCP address in {:?}", server.lines));
-    rest.trim().to_owned()
+/// The address that a server said it serves by TCP at, behind `scheme://`.
+fn tcp_uri(server: &Server, scheme: &str) -> String {
+    let mut words = server.lines.iter().flat_map(|line| line.split_whitespace());
+    let address = words.find_map(|word| word.strip_prefix(scheme)?.strip_prefix("://"));
+    address.unwrap_or_else(|| panic!("no {scheme} in {:?}", server.lines)).to_owned()
 }
 
 #[test]
@@ -148,18 +148,20 @@ fn disks_are_served_by_tcp_to_who_is_allowed_and_by_tls_where_asked() {
     };
     let size = |uri: String| client("nbdinfo").args(["--size", &uri]).output().expect("nbdinfo runs");
     let server = up(&["--allow", "127.0.0.0/8"]);
-    let told = size(format!("nbd://{}", tcp_uri(&server)));
+    let told = size(format!("nbd://{}", tcp_uri(&server, "nbd")));
     assert_eq!(String::from_utf8_lossy(&told.stdout).trim(), (16 << 20).to_string());
     server.interrupt();
     let server = up(&["--allow", "10.1.2.3"]);
-    assert!(!size(format!("nbd://{}", tcp_uri(&server))).status.success(), "not allowed");
+    assert!(!size(format!("nbd://{}", tcp_uri(&server, "nbd"))).status.success(), "not allowed");
     server.interrupt();
     let path = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
     let make = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"];
     let names = ["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"];
     run(client("openssl").args(make).args(names).args(["-keyout", &path("key.pem"), "-out", &path("ca-cert.pem")]));
     let server = up(&["--tls-cert", &path("ca-cert.pem"), "--tls-key", &path("key.pem")]);
-    let uri = tcp_uri(&server);
+    let uri = tcp_uri(&server, "nbds");
+    let told = json(&["disk", "stat", &path("pool"), "d"]);
+    assert_eq!(told["reached_at"][1], format!("nbds://{uri}"), "it is told in one way: {told}");
     assert!(!size(format!("nbd://{uri}")).status.success(), "a plain client is turned away");
     let secured = size(format!("nbds://{uri}?tls-certificates={}", folder.path().display()));
     assert_eq!(String::from_utf8_lossy(&secured.stdout).trim(), (16 << 20).to_string(), "{secured:?}");

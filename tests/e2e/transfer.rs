@@ -73,6 +73,10 @@ fn files_that_fill_no_page_are_copied_whole_or_refused() {
     ok(&["disk", "copy", &image, &format!("{pool}:d")]);
     ok(&["disk", "copy", &format!("{pool}:d"), &back]);
     assert!(std::fs::read(&back).expect("read") == bytes);
+    for (address, why) in [("nbds://h/d", "does not speak TLS"), ("http://h/d", "unknown scheme")] {
+        let said = refused(ferrite().args(["disk", "copy", address, &back]), 1);
+        assert!(said.contains(address) && said.contains(why), "{said}");
+    }
     std::fs::write(&image, [7; 1000]).expect("written");
     let said = refused(ferrite().args(["disk", "copy", &image, &back]), 1);
     assert!(said.contains("has 1000 bytes") && said.contains("behind byte 512 would be left out"), "{said}");

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use ferrite_block::{BufferOptions, StageTotals};
 use ferrite_pool::grant::GrantId;
+use ferrite_serve::nbd_client::{tcp_uri, unix_uri};
 use serde::{Deserialize, Serialize};
 
 use crate::survival::SurvivalReport;
@@ -56,6 +57,15 @@ pub struct Door {
     pub unix: PathBuf,
     /// A TCP address too.
     pub tcp: Option<TcpDoor>,
+}
+
+impl Door {
+    /// The addresses of the disk called `name`; `tcp` is the TCP address that it got.
+    pub fn uris(&self, name: &str, tcp: Option<SocketAddr>) -> Vec<String> {
+        let is_tls = self.tcp.as_ref().is_some_and(|door| door.tls.is_some());
+        let tcp = tcp.map(|address| tcp_uri(name, address, is_tls));
+        std::iter::once(unix_uri(name, &self.unix)).chain(tcp).collect()
+    }
 }
 
 /// A TCP address that disks are served at.

@@ -13,7 +13,6 @@ use ferrite_serve::attach::{self, Attached};
 use ferrite_serve::nbd::{
     Exports, Listening, ListeningTcp, Network, NotNetwork, Options, Refusal, Server, TcpOptions, Tls, TlsFiles,
 };
-use ferrite_serve::nbd_client::{tcp_uri, unix_uri};
 use parking_lot::Mutex;
 
 use crate::host;
@@ -65,8 +64,9 @@ struct Socket {
     /// The connection it is served for, and ends with; none where it is the owner's own.
     connection: Option<u64>,
     name: String,
+    door: Door,
     unix: Listening,
-    tcp: Option<(SocketAddr, ListeningTcp)>,
+    tcp: Option<ListeningTcp>,
 }
 
 /// The open disks of one pool.
@@ -146,10 +146,7 @@ impl Served {
     pub fn reached_at(&self, name: &str) -> Vec<String> {
         let sockets = self.sockets.lock();
         let served = sockets.iter().filter(|socket| socket.name.is_empty() || socket.name == name);
-        let tcp = |socket: &Socket| socket.tcp.as_ref().map(|(address, _)| tcp_uri(name, *address));
-        let uris = |socket: &Socket| -> Vec<_> {
-            std::iter::once(unix_uri(name, socket.unix.path())).chain(tcp(socket)).collect()
-        };
+        let uris = |socket: &Socket| socket.door.uris(name, socket.tcp.as_ref().map(ListeningTcp::address));
         let nodes = self.nodes.lock();
         let node = nodes.get(name).map(|node| node.device().display().to_string());
         served.flat_map(uris).chain(node).collect()
@@ -203,9 +200,9 @@ impl Served {
         let server = Server::new(exports, Options::default());
         let unix = server.listen_unix(&door.unix).map_err(|error| error.to_string())?;
         let tcp = tcp.map(|(address, options)| server.listen_tcp(address, options)).transpose();
-        let tcp = tcp.map_err(|error| error.to_string())?.map(|tcp| (tcp.address(), tcp));
-        let address = tcp.as_ref().map(|(address, _)| *address);
-        self.sockets.lock().push(Socket { connection, name: name.into(), unix, tcp });
+        let tcp = tcp.map_err(|error| error.to_string())?;
+        let address = tcp.as_ref().map(ListeningTcp::address);
+        self.sockets.lock().push(Socket { connection, name: name.into(), door: door.clone(), unix, tcp });
         Ok(address)
     }
 

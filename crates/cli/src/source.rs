@@ -56,7 +56,7 @@ impl Source {
             source.drives.push(drive);
             return Ok(source);
         }
-        if address.starts_with("nbd://") || address.starts_with("nbd+unix://") {
+        if address.contains("://") {
             let options = ConnectOptions { read_only: opening.read_only, ..ConnectOptions::default() };
             return Ok(Self::plain(Arc::new(NbdDisk::connect(address, &options)?)));
         }

@@ -7,7 +7,6 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use ferrite_block::{Passed, StageTotals};
 use ferrite_pool::owner::Listening;
-use ferrite_serve::nbd_client::{tcp_uri, unix_uri};
 use serde_json::Value;
 
 use super::announce::{AnnouncedDisk, Announcement};
@@ -210,11 +209,9 @@ impl Serve {
         let Named { pool, name } = &self.disk;
         let listening = reach.listen()?;
         let door = self.door.door(&host::beside(pool, &format!(".{}.nbd", name.replace('/', "%2F"))))?;
-        let unix = unix_uri(name, &door.unix);
-        let request = Request::DiskServe { name: name.clone(), door, serving };
+        let request = Request::DiskServe { name: name.clone(), door: door.clone(), serving };
         let tcp: Option<SocketAddr> = reach.ask(request, None)?;
-        let uris = [unix].into_iter().chain(tcp.map(|address| tcp_uri(name, address))).collect();
-        let disk = AnnouncedDisk { name: name.clone(), uris, ..AnnouncedDisk::default() };
+        let disk = AnnouncedDisk { name: name.clone(), uris: door.uris(name, tcp), ..AnnouncedDisk::default() };
         let pool = PoolReport { owner_pid: reach.owner_pid(), ..reach.ask(Request::PoolInfo, None)? };
         Announcement::of(&pool, vec![disk]).tell(self.json, Announcement::show_uris)?;
         Ok(listening)

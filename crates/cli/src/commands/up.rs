@@ -10,7 +10,6 @@ use ferrite_pool::Partial;
 use ferrite_pool::layout::CHUNK;
 use ferrite_pool::owner::Listening;
 use ferrite_serve::attach;
-use ferrite_serve::nbd_client::{tcp_uri, unix_uri};
 
 use super::announce::{AnnouncedDisk, AnnouncedFs, Announcement};
 use super::fs::MountArguments;
@@ -114,7 +113,7 @@ impl Up {
         let door = self.door.door(&host::nbd_socket(engine.lock().path()))?;
         let tcp = engine.served().listen(&door, "", &serving, None)?;
         let announced = |name: String| {
-            let uris = [unix_uri(&name, &door.unix)].into_iter().chain(tcp.map(|tcp| tcp_uri(&name, tcp))).collect();
+            let uris = door.uris(&name, tcp);
             self.attached(engine, &serving, AnnouncedDisk { name, uris, ..AnnouncedDisk::default() })
         };
         let disks = disk_names(engine.pool()).into_iter().map(announced).collect();

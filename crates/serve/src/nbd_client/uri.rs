@@ -82,9 +82,10 @@ pub fn unix_uri(name: &str, path: &Path) -> String {
     format!("nbd+unix:///{}?socket={}", encoded(name.as_bytes()), encoded(path.as_os_str().as_bytes()))
 }
 
-/// The address of the export `name` at a TCP address.
-pub fn tcp_uri(name: &str, address: SocketAddr) -> String {
-    format!("nbd://{address}/{}", encoded(name.as_bytes()))
+/// The address of the export `name` at a TCP address, which requires TLS where `is_tls`.
+pub fn tcp_uri(name: &str, address: SocketAddr, is_tls: bool) -> String {
+    let scheme = if is_tls { "nbds" } else { "nbd" };
+    format!("{scheme}://{address}/{}", encoded(name.as_bytes()))
 }
 
 /// With a percent sign for whatever a URI, or a shell, might read as something else.
@@ -125,7 +126,9 @@ mod tests {
             let Target { address, export, .. } = Target::parse(&uri).unwrap();
             assert_eq!((export.as_str(), address), (name, Address::Unix(path.into())), "{uri}");
         }
-        let uri = tcp_uri("a b", "[::1]:10809".parse().unwrap());
+        let tcp = |is_tls| tcp_uri("a b", "[::1]:10809".parse().unwrap(), is_tls);
+        assert_eq!(tcp(true), "nbds://[::1]:10809/a%20b");
+        let uri = tcp(false);
         assert_eq!(uri, "nbd://[::1]:10809/a%20b");
         assert_eq!(Target::parse(&uri).unwrap().export, "a b");
     }
