@@ -277,3 +277,28 @@ fn who_mounts_alone_ends_when_nothing_is_used() {
     server.interrupt();
     assert_sound(&path);
 }
+
+/// A small pool has room for the disk and the file system that are made unasked, and one that has not is not made.
+#[test]
+fn a_small_pool_has_room_for_a_disk_and_files() {
+    if !can_mount() {
+        return;
+    }
+    let folder = folder(true);
+    let (path, at) = (folder.path().join("pool"), folder.path().join("mnt"));
+    let pool = path.to_str().expect("text");
+    let said = refused(ferrite().args(["up", "--no-attach", "--size", "10M", "--pool", pool, "--mount"]).arg(&at), 2);
+    assert!(said.contains("14 MiB at least") && said.contains("--no-mount"), "{said}");
+    assert_eq!(fs::read_dir(folder.path()).expect("there").count(), 0);
+    for size in ["14M", "16M", "18M"] {
+        let server = start(&path, &at, &["--size", size]);
+        assert!(server.lines.iter().any(|line| line.starts_with("disk0 ")), "{:?}", server.lines);
+        fs::create_dir(at.join("sub")).expect("made");
+        fs::write(at.join("sub/file"), vec![7; 1 << 20]).expect("written");
+        server.interrupt();
+        assert_sound(&path);
+        fs::remove_file(&path).expect("removed");
+    }
+    let server = Server::start(&path, &["--no-attach", "--size", "8M"]);
+    assert!(server.lines.iter().any(|line| line.starts_with("disk0 ")), "{:?}", server.lines);
+}

@@ -116,6 +116,12 @@ impl Shape {
         (self.blocks + self.spares) * BLOCK
     }
 
+    /// Chunks of a pool that it takes for itself when it is made; the rest lies in pages, which it shares chunks for.
+    pub fn chunks(&self) -> u64 {
+        let needs = self.needs(&[]).into_iter().filter(|need| need.zone == Zone::Super);
+        needs.map(|need| need.bytes.div_ceil(CHUNK)).sum()
+    }
+
     fn needs(&self, have: &[Extent]) -> Vec<Need> {
         let missing = |role, wanted: u64| {
             let bytes = have.iter().filter(|it| it.role == role).map(|it| it.span().len).sum::<u64>();

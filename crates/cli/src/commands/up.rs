@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use ferrite_block::DiskSpec;
+use ferrite_block::{DISK_BYTES_MAX, DiskSpec, Shape};
 use ferrite_pool::Partial;
-use ferrite_pool::layout::CHUNK;
+use ferrite_pool::layout::{CHUNK, FIXED_CHUNKS};
 use ferrite_pool::owner::Listening;
 use ferrite_serve::attach;
 
@@ -31,6 +31,13 @@ const SIZE: u64 = 1 << 30;
 
 /// The file system that is mounted.
 const FILES: &str = "files";
+/// Chunks of the pool that it takes, with one for its first directory and one for its first file.
+const FILES_CHUNKS: u64 = 3;
+
+/// The smallest disk that is made unasked, in bytes, and chunks that it takes, with one for its map, which is the file
+/// system's too.
+const DISK_BYTES_MIN: u64 = CHUNK / 2;
+const DISK_CHUNKS_MIN: u64 = 2;
 
 /// Make what is missing, recover what is there, serve everything, until Ctrl-C
 ///
@@ -46,7 +53,7 @@ pub struct Up {
     /// Size of the pool if it is made [default: 1G]
     #[arg(long, value_parser = size::parse)]
     size: Option<u64>,
-    /// A disk to make if it is not there; repeatable [default: disk0 with half of the pool or 4 TiB, in a pool without disks]
+    /// A disk to make if it is not there; repeatable [default: disk0 with half of the pool at most, in a pool without disks]
     #[arg(long, value_name = "NAME=SIZE", value_parser = disk)]
     disk: Vec<(String, u64)>,
     /// Make no /dev nodes
@@ -75,6 +82,17 @@ pub struct Up {
     how: How,
 }
 
+/// The largest disk of at most `most` chunks that fits into `free` chunks, one of them for its map.
+fn disk_bytes(most: u64, free: u64) -> Option<u64> {
+    let chunks = |size: u64| {
+        Shape::of(&DiskSpec { size, sector_bytes: 512, thin: false, checksum: false })
+            .ok()
+            .map(|shape| shape.chunks() + 1)
+    };
+    let whole = (1..=most.min(DISK_BYTES_MAX / CHUNK)).rev().map(|count| count * CHUNK);
+    whole.chain([DISK_BYTES_MIN]).find(|size| chunks(*size).is_some_and(|it| it <= free))
+}
+
 fn disk(text: &str) -> Result<(String, u64), String> {
     let (name, bytes) = text.split_once('=').ok_or("write NAME=SIZE, such as disk0=512M")?;
     ferrite_pool::check_name(name).map_err(|error| error.to_string())?;
@@ -88,6 +106,7 @@ impl Up {
         let path = absolute(&self.pool.clone().map_or_else(host::default_pool, Ok)?)?;
         self.how.serving()?;
         self.check_disks()?;
+        self.check_size(&path)?;
         let backup = self.backup.as_deref().map(absolute).transpose()?;
         // It has to be there when the power fails, and is said now if it cannot.
         backup.as_deref().map(|image| Partial::begin(image, 0o600)).transpose()?;
@@ -157,6 +176,24 @@ impl Up {
         }
     }
 
+    /// Refuses a new pool without room for what is to be made in it, before anything is made.
+    fn check_size(&self, path: &Path) -> Outcome {
+        let size = self.size.unwrap_or(SIZE);
+        if path.exists() {
+            return Ok(());
+        }
+        pool::check_size(size)?;
+        let (free, needed) = ((size / CHUNK).saturating_sub(FIXED_CHUNKS), DISK_CHUNKS_MIN + FILES_CHUNKS);
+        if self.disk.is_empty() && !self.no_mount && free < needed {
+            let least = size::show((FIXED_CHUNKS + needed) * CHUNK);
+            return Err(Failure::Usage(format!(
+                "a pool of {} has no room for a disk and a file system: make it {least} at least, or say --no-mount",
+                size::show(size)
+            )));
+        }
+        Ok(())
+    }
+
     fn make_pool(&self, path: &Path) -> Outcome {
         if let Ok(there) = fs::metadata(path) {
             if self.size.is_some_and(|size| there.is_file() && there.len() != size) {
@@ -166,7 +203,6 @@ impl Up {
             return Ok(());
         }
         let size = self.size.unwrap_or(SIZE);
-        pool::check_size(size)?;
         let folder = path.parent().unwrap_or(Path::new("/"));
         fs::create_dir_all(folder).map_err(|error| format!("making {}: {error}", folder.display()))?;
         // Whoever is killed here leaves nothing that is taken for a pool, and nothing that is in the next one's way.
@@ -188,8 +224,12 @@ impl Up {
         let there = disk_names(engine.pool());
         let mut wanted: Vec<(String, u64)> = self.disk.clone();
         if wanted.is_empty() && there.is_empty() {
-            let half = engine.pool().usage().total_bytes / 2 / CHUNK * CHUNK;
-            wanted.push(("disk0".into(), half.min(ferrite_block::DISK_BYTES_MAX)));
+            let free = engine.pool().usage().free_bytes / CHUNK;
+            let has_files = trees::names(engine.pool()).iter().any(|name| name == FILES);
+            let others = if self.no_mount || has_files { 0 } else { FILES_CHUNKS };
+            let half = engine.pool().usage().total_bytes / CHUNK / 2;
+            // Where not even the smallest fits, that is refused as any other.
+            wanted.push(("disk0".into(), disk_bytes(half, free.saturating_sub(others)).unwrap_or(DISK_BYTES_MIN)));
         }
         for (name, size) in wanted.into_iter().filter(|(name, _)| !there.contains(name)) {
             ferrite_block::create(
@@ -210,5 +250,18 @@ impl Up {
             Ok(node) => AnnouncedDisk { node: Some(node), ..disk },
             Err(why) => AnnouncedDisk { not_attached: Some(why), ..disk },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_disk_made_unasked_is_as_large_as_fits() {
+        let free = |chunks: u64| disk_bytes(16, chunks);
+        assert_eq!((free(1), free(2), free(3)), (None, Some(DISK_BYTES_MIN), Some(CHUNK)));
+        assert_eq!((free(10), free(18), free(1000)), (Some(8 * CHUNK), Some(16 * CHUNK), Some(16 * CHUNK)));
+        assert_eq!(disk_bytes(u64::MAX / CHUNK, u64::MAX), Some(DISK_BYTES_MAX));
     }
 }
