@@ -302,3 +302,40 @@ fn a_small_pool_has_room_for_a_disk_and_files() {
     let server = Server::start(&path, &["--no-attach", "--size", "8M"]);
     assert!(server.lines.iter().any(|line| line.starts_with("disk0 ")), "{:?}", server.lines);
 }
+
+/// Without FUSE that is said in one way, and no folder is made to mount on.
+#[test]
+fn where_nothing_can_be_mounted_nothing_is_made() {
+    if !can_mount() {
+        return;
+    }
+    let folder = folder(false);
+    let path = folder.path().join("pool");
+    let without = || {
+        let mut program = client("unshare");
+        program.args([
+            "--mount",
+            "--propagation",
+            "private",
+            "sh",
+            "-c",
+            "mount -t tmpfs none /dev && exec \"$@\"",
+            "-",
+        ]);
+        program.arg(ferrite().get_program()).env("HOME", folder.path());
+        program
+    };
+    let mut up = without();
+    up.args(["up", "--no-attach", "--size", "64M", "--pool"]).arg(&path);
+    let server = Server::of(&mut up, &path, "Ctrl-C ends it.");
+    let needs = "that takes /dev/fuse";
+    assert!(
+        server.lines.iter().any(|line| line.contains("not mounted: ") && line.contains(needs)),
+        "{:?}",
+        server.lines
+    );
+    server.interrupt();
+    let said = refused(without().args(["fs", "mount"]).arg(&path).arg("files").arg(folder.path().join("ferrite")), 1);
+    assert!(said.contains(needs), "{said}");
+    assert!(!folder.path().join("ferrite").exists());
+}

@@ -141,6 +141,9 @@ impl Trees {
         if let Some(tree) = mounted.get(name) {
             return Err(format!("{name:?} {}", tree.place(" already; a second view of it: `mount --bind`")));
         }
+        if !host::may_mount() {
+            return Err(format!("mounting on {}: {}", mounting.point.display(), host::MOUNT_NEEDS));
+        }
         let fs = self.open(name, mounting.data, mounting.read_only)?;
         make_folder(&mounting.point)?;
         self.ensure_not_hidden(&mounting.point)?;
