@@ -303,6 +303,37 @@ fn a_small_pool_has_room_for_a_disk_and_files() {
     assert!(server.lines.iter().any(|line| line.starts_with("disk0 ")), "{:?}", server.lines);
 }
 
+/// What nobody answers for any more is taken away by its folder or by its name, whether its pool is served or not.
+#[test]
+fn a_killed_server_leaves_nothing_that_cannot_be_unmounted() {
+    if !can_mount() {
+        return;
+    }
+    let folder = folder(true);
+    let (path, at) = (folder.path().join("pool"), folder.path().join("mnt"));
+    let (pool, point) = (path.to_str().expect("text"), at.to_str().expect("text"));
+    for words in [&[point][..], &[pool, "files"]] {
+        for serve in [false, true] {
+            start(&path, &at, &["--size", "64M", "--disk", "d=8M"]).kill();
+            assert_eq!(fs::metadata(at.join("x")).map_err(|why| why.raw_os_error()).err(), Some(Some(libc::ENOTCONN)));
+            let server = serve.then(|| Server::start(&path, &["--no-attach"]));
+            ok(&[&["fs", "unmount"], words].concat());
+            assert_eq!(fs::read_dir(&at).expect("a folder").count(), 0);
+            refused(ferrite().args(["fs", "unmount", pool, "files"]), 1);
+            drop(server);
+        }
+    }
+    // Where it is mounted elsewhere since, that stays if the folder of the dead one was named.
+    start(&path, &at, &[]).kill();
+    let other = folder.path().join("other");
+    let server = start(&path, &other, &[]);
+    ok(&["fs", "unmount", point]);
+    assert!(ok(&["fs", "list", pool]).contains(other.to_str().expect("text")));
+    ok(&["fs", "unmount", pool, "files"]);
+    server.interrupt();
+    assert_sound(&path);
+}
+
 /// Without FUSE that is said in one way, and no folder is made to mount on.
 #[test]
 fn where_nothing_can_be_mounted_nothing_is_made() {

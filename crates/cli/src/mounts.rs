@@ -32,6 +32,13 @@ pub fn file_system_on(point: &Path) -> Option<(PathBuf, String)> {
     listed().iter().rfind(|mount| mount.point == point).and_then(Mount::file_system)
 }
 
+/// Where the file system called `name` of the pool at `pool` is mounted.
+pub fn points_of(pool: &Path, name: &str) -> Vec<PathBuf> {
+    let pool = pool.canonicalize().unwrap_or_else(|_| pool.into());
+    let is_it = |mount: &Mount| mount.file_system().is_some_and(|(at, known)| at == pool && known == name);
+    listed().into_iter().filter(is_it).map(|mount| mount.point).collect()
+}
+
 /// Says which file systems of ours are served through the mount, and why: those that `command` or its folder names, or
 /// all where none can be reached; and where there are none at all.
 pub fn tell(command: &[OsString]) {

@@ -295,16 +295,17 @@ fn as_user(front: Front, point: &Path, options: &MountOptions) -> io::Result<Ses
     Session::new(front, point, &config)
 }
 
-/// Takes away what a killed server left mounted on `point`: a mount of ours that answers no more.
+/// Takes away what a killed server left mounted on `point`: a mount of ours that answers no more. Whether there was one.
 ///
 /// # Errors
 /// Where it cannot be taken away.
-pub fn clear_stale(point: &Path) -> io::Result<()> {
-    let point = &resolved(point);
+pub fn clear_stale(point: &Path) -> io::Result<bool> {
+    let (point, mut is_cleared) = (&resolved(point), false);
     while mounts_at(point).any(|mount| mount.kind == KIND) && is_dead(point) {
         unmount(point, true)?;
+        is_cleared = true;
     }
-    Ok(())
+    Ok(is_cleared)
 }
 
 /// Whether nobody answers for the mount on `point`. What the kernel remembers of it says nothing, so it is asked about

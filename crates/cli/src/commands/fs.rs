@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use ferrite_fs::DataMode;
 use ferrite_pool::owner::Listening;
+use ferrite_serve::mount::clear_stale;
 use serde_json::Value;
 
 use super::{print, upkeep};
@@ -179,10 +180,7 @@ impl Fs {
                 reach::ask::<Value>(&pool, Request::FsRemove { name }, None).map(drop)
             }
             Self::Mount(mount) => mount.run(),
-            Self::Unmount(place) => {
-                let (pool, name) = place.named()?;
-                reach::ask::<Value>(&pool, Request::FsUnmount { name }, None).map(drop)
-            }
+            Self::Unmount(place) => unmount(place),
             Self::Stat(Stat { fs, json }) => {
                 let (pool, name) = fs.named()?;
                 let report: FsReport = reach::ask(&pool, Request::FsStat { name }, None)?;
@@ -191,6 +189,24 @@ impl Fs {
             Self::Check(check) => check.run(),
         }
     }
+}
+
+/// Asks the owner; what nobody answers for any more is taken away without one.
+fn unmount(place: Place) -> Outcome {
+    let points = match &place.name {
+        Some(name) => mounts::points_of(&place.at, name),
+        None => vec![place.at.clone()],
+    };
+    let (pool, name) = place.named()?;
+    let mut is_cleared = false;
+    for point in &points {
+        let cleared = clear_stale(point).map_err(|error| format!("unmounting {}: {error}", point.display()))?;
+        is_cleared |= cleared;
+    }
+    if is_cleared && points.iter().all(|point| mounts::file_system_on(point).is_none()) {
+        return Ok(());
+    }
+    reach::ask::<Value>(&pool, Request::FsUnmount { name }, None).map(drop)
 }
 
 impl Mount {
