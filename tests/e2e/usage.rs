@@ -136,6 +136,22 @@ fn a_check_of_a_broken_pool_says_so() {
     assert_eq!((output.status.code(), &report["sound"], &report["opened"]), (Some(1), &false.into(), &false.into()));
 }
 
+/// Who names what is not there, or nothing is wrong with, is told so: nothing was given up.
+#[test]
+fn a_name_to_give_up_that_is_wrong_is_told() {
+    let folder = folder(true);
+    let path = folder.path().join("pool");
+    let pool = path.to_str().expect("text");
+    ok(&["pool", "create", pool, "--size", "32M"]);
+    ok(&["disk", "create", pool, "d", "--size", "1M"]);
+    let repair = ["pool", "check", pool, "--repair", "--lose", "d"];
+    let said = ok(&repair);
+    assert!(said.contains("\"d\": nothing of it had to be given up") && said.contains("sound"), "{said}");
+    let said = refused(ferrite().args(repair).args(["--lose", "typo"]), 1);
+    assert!(said.contains("there is no \"typo\"") && !said.contains("NOT SOUND"), "{said}");
+    assert_eq!(json(&["disk", "list", pool]).as_array().map(Vec::len), Some(1));
+}
+
 /// A command whose reader has gone ends as if it had not, and a server serves on.
 #[test]
 fn nobody_needs_to_read_what_is_told() {

@@ -75,7 +75,7 @@ pub fn check_open(pool: &Pool, owners: &Owners, watch: &mut dyn FnMut(Progress))
 
 /// Checks the pool in `memory`, which nobody has open, and repairs what has one right answer (K2). Durable on return,
 /// and the pool is closed. Of tags that cannot be read it gives up those that `lose` names, as a check told them; the
-/// others, and all space that may be theirs, stay as they are.
+/// others, and all space that may be theirs, stay as they are. Names of which nothing is given up are told.
 pub fn repair(
     memory: &Arc<dyn Memory>,
     owners: &Owners,
@@ -86,7 +86,7 @@ pub fn repair(
     if !first.opened {
         return Ok(first);
     }
-    let mut report = Report::default();
+    let (mut report, mut kept) = (Report::default(), BTreeSet::from_iter(lose));
     let Some(superblock) = look_at_copies(&**memory, &mut report, true) else { return Ok(first) };
     for round in 0..ROUNDS_MAX {
         let (pool, recovery, lost) = Pool::open_damaged(Arc::clone(memory), superblock.boot_id)?;
@@ -95,12 +95,14 @@ pub fn repair(
         }
         report.note_lost(&lost, Some("given up: all others were applied; what it alone changed is lost"));
         let structure = Structure::of(pool.memory(), pages(&pool)).losing_only(lose);
+        kept.retain(|name| !structure.may_lose(name));
         if structure.has_repairs() {
             report.findings.extend(structure.repair(&pool)?);
             continue;
         }
         let entangled = structure.entangled.clone();
         report.findings.extend(structure.into_findings());
+        report.note_kept(kept, |name| pool.tag(name).is_ok());
         walk_and_repair(&pool, owners, &entangled, &mut report, watch)?;
         pool.close()?;
         return Ok(report);

@@ -1,5 +1,7 @@
 //! What a check finds.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use crate::space::Usage;
@@ -42,11 +44,14 @@ pub struct Report {
     pub usage: Usage,
     /// In the order of looking: the tables first, then tag by tag.
     pub findings: Vec<Finding>,
+    /// What a repair was to give up, and is not there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unknown: Vec<String>,
 }
 
 impl Default for Report {
     fn default() -> Self {
-        Self { opened: true, tags: 0, usage: Usage::default(), findings: Vec::new() }
+        Self { opened: true, tags: 0, usage: Usage::default(), findings: Vec::new(), unknown: Vec::new() }
     }
 }
 
@@ -54,6 +59,17 @@ impl Report {
     /// Whether nothing is wrong (any more).
     pub fn is_sound(&self) -> bool {
         self.findings.iter().all(|finding| finding.severity == Severity::Note || finding.repaired.is_some())
+    }
+
+    /// Tells of the names that were to be given up, where nothing was; `is_tag` knows those that can be read.
+    pub(super) fn note_kept(&mut self, names: BTreeSet<&String>, is_tag: impl Fn(&str) -> bool) {
+        for name in names {
+            if is_tag(name) {
+                Findings::new(&mut self.findings, name).note("nothing of it had to be given up", None);
+            } else {
+                self.unknown.push(name.clone());
+            }
+        }
     }
 
     pub(super) fn set_sizes(&mut self, tags: usize, usage: Usage) {

@@ -79,6 +79,11 @@ impl Structure {
         self
     }
 
+    /// Whether what is called `name` is among what can be given up.
+    pub fn may_lose(&self, name: &str) -> bool {
+        self.found.iter().any(|planned| planned.loses.as_deref() == Some(name))
+    }
+
     /// Whether something can be put right.
     pub fn has_repairs(&self) -> bool {
         self.found.iter().any(|planned| !planned.patches.is_empty())

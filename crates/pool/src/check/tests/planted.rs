@@ -107,8 +107,10 @@ fn k5_a_damaged_tag_is_not_given_up_unasked() {
     let sound = open(&Arc::new(memory.kill()));
     let copies = copies(slot_of(&sound, "super"));
     copies.iter().for_each(|at| flip(&memory, at + 9, 1));
-    for lose in [vec![], vec!["value 1".to_string()]] {
+    for lose in [vec![], vec!["value 1".to_string(), "typo".to_string()]] {
         let report = repaired_losing(&memory, &lose);
+        let told = text(&report).contains("[value 1] nothing of it had to be given up");
+        assert_eq!((told, report.unknown.len()), (!lose.is_empty(), lose.len() / 2), "{}", text(&report));
         assert!(!report.is_sound() && text(&report).contains("repair with --lose \"super\""), "{}", text(&report));
     }
     // Found by other means, it is there with all its space.
