@@ -13,6 +13,9 @@ use ferrite_medium::Error as MediumError;
 use crate::layout::SUPERBLOCKS;
 use crate::{Error, Result, Superblock};
 
+/// Most symbolic links in a row, as the kernel has it.
+const LINKS_MAX: usize = 40;
+
 /// A file being written. Dropped before [`Partial::finish`], it is gone.
 #[derive(Debug)]
 pub struct Partial {
@@ -24,18 +27,20 @@ pub struct Partial {
 
 impl Partial {
     /// Begins to write what `path` is to be, with the permission bits `mode` less the umask. [`Error::Busy`] where
-    /// somebody else does; what is at either place and no plain file is refused, not followed and not waited for, and so is
-    /// a pool ([`ensure_no_pool`]).
+    /// somebody else does; what is at either place and no plain file is refused and not waited for, and so is a pool
+    /// ([`ensure_no_pool`]). Where `path` is a symbolic link, all this is about where it leads.
     pub fn begin(path: &Path, mode: u32) -> Result<Self> {
         if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
             return Err(Error::Limit(format!("{} is no file and would lose its place: name a file", path.display())));
         }
         ensure_no_pool(path)?;
+        // By now the kernel has gone the same way, so it let us and there is an end.
+        let path = led_to(path);
         let mut partial = path.as_os_str().to_owned();
         partial.push(".partial");
         let partial = PathBuf::from(partial);
         let file = open_alone(&partial, mode)?;
-        Ok(Self { file, path: path.into(), partial, is_whole: false })
+        Ok(Self { file, path, partial, is_whole: false })
     }
 
     /// The file to write to.
@@ -61,6 +66,12 @@ impl Drop for Partial {
             let _ = fs::remove_file(&self.partial);
         }
     }
+}
+
+/// Where `path` leads, also if nothing is there yet.
+fn led_to(path: &Path) -> PathBuf {
+    let next = |at: &PathBuf| Some(at.parent()?.join(fs::read_link(at).ok()?));
+    std::iter::successors(Some(path.to_path_buf()), next).take(LINKS_MAX).last().unwrap_or_default()
 }
 
 /// Refuses to write over the file at `path`, or in its place, if it holds a pool, sound or not, or if that cannot be told:
@@ -159,6 +170,27 @@ mod tests {
         new.finish().expect("finish");
         assert_eq!(fs::read(&path).expect("read"), b"new");
         assert_eq!(fs::metadata(&path).expect("metadata").permissions().mode() & 0o777, 0o600);
+    }
+
+    /// A link stays one, and what it leads to is made or replaced, by whatever way it says that.
+    #[test]
+    fn a_link_is_written_through() {
+        let folder = tempfile::tempdir().expect("folder");
+        let path = |name: &str| folder.path().join(name);
+        fs::create_dir(path("deep")).expect("made");
+        symlink("second", path("first")).expect("link");
+        symlink(path("deep/third"), path("second")).expect("link");
+        symlink("../precious", path("deep/third")).expect("link");
+        for content in [PRECIOUS, b"new"] {
+            let mut partial = begun(&path("first"));
+            partial.file().write_all(content).expect("write");
+            assert!(path("precious.partial").exists(), "beside the file");
+            partial.finish().expect("finish");
+            assert_eq!(fs::read(path("precious")).expect("read"), content);
+            assert!(["first", "second", "deep/third"].iter().all(|name| path(name).is_symlink()));
+        }
+        symlink("round", path("round")).expect("link");
+        Partial::begin(&path("round"), 0o600).expect_err("it leads nowhere");
     }
 
     /// Whoever may write to the folder gets nothing overwritten by a link, and nobody made to wait by a pipe.
