@@ -55,7 +55,7 @@ pub fn claim(path: &Path) -> Result<Claim> {
     options.read(true).write(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);
     for _ in 0..REPLACED_MAX {
         let path = path.canonicalize().map_err(|e| Error::io(doing("opening"), e))?;
-        let file = options.open(&path).map_err(|e| Error::io(doing("opening"), e))?;
+        let file = options.open(&path).map_err(|e| Error::io(doing("opening"), told(e)))?;
         let found = file.metadata().map_err(|e| Error::io(doing("looking at"), e))?;
         let _kept = Kept::new(file.as_fd());
         if !may_hold_a_pool(&found) {
@@ -73,6 +73,16 @@ pub fn claim(path: &Path) -> Result<Claim> {
         }
     }
     Err(Error::io(doing("locking"), io::Error::other("it is replaced all the time: find out by whom")))
+}
+
+/// What to do where a pool can only be read.
+fn told(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::ReadOnlyFilesystem => io::Error::other(format!(
+            "{error}: a pool is recovered when it is opened, also to be looked at: copy it to where it can be written"
+        )),
+        _ => error,
+    }
 }
 
 fn may_hold_a_pool(found: &Metadata) -> bool {
