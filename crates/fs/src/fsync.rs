@@ -55,9 +55,9 @@ impl FileSystem {
             let Some(now) = now else { continue };
             let Ok(mut inode) = self.load(ino) else { continue };
             inode.head.size = waiting.size.min(now.size);
-            inode.touch(waiting.mtime);
+            waiting.tell_times(&mut inode);
             inode.store_direct(self.memory());
-            if now.size == waiting.size && now.mtime == waiting.mtime {
+            if now == waiting {
                 stripe.waiting.remove(&ino.0);
             }
         }

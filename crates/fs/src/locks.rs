@@ -24,6 +24,7 @@ use crate::direct::abroad::Abroad;
 use crate::direct::appenders::{self, Appender, Forced};
 use crate::direct::board::{Board, STRIPES, Version, stripe};
 use crate::gate::Padded;
+use crate::inode::{Head, Inode};
 
 /// What is kept in DRAM of an inode that somebody holds.
 #[derive(Debug, Default)]
@@ -47,21 +48,25 @@ pub(crate) struct Stripe {
     pub serial: u64,
 }
 
-/// A size and a time that are not on the medium yet.
-#[derive(Clone, Copy, Debug)]
+/// A size and times that are not on the medium yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Waiting {
     pub size: u64,
-    pub mtime: i64,
+    mtime: i64,
+    ctime: i64,
+    atime: i64,
     /// Differs from that of what waited before.
     pub serial: u64,
 }
 
 impl Stripe {
-    /// Lets a size and a time of `ino` wait.
-    pub fn wait(&mut self, ino: Ino, size: u64, mtime: i64) {
+    /// Lets the size and the times of `inode` wait.
+    pub fn wait(&mut self, inode: &Inode) {
         self.serial += 1;
-        let serial = self.waiting.get(&ino.0).map_or(self.serial, |waiting| waiting.serial);
-        self.waiting.insert(ino.0, Waiting { size, mtime, serial });
+        let number = inode.ino.0;
+        let serial = self.waiting.get(&number).map_or(self.serial, |waiting| waiting.serial);
+        let Head { size, mtime, ctime, atime, .. } = inode.head;
+        self.waiting.insert(number, Waiting { size, mtime, ctime, atime, serial });
     }
 
     /// Whether a client appends to `ino` by itself.
@@ -71,6 +76,14 @@ impl Stripe {
 
     pub fn is_held(&self, ino: Ino) -> bool {
         self.holds.contains_key(&ino.0)
+    }
+}
+
+impl Waiting {
+    /// Lets `inode` have the times. It may have lost a name since, which is told on the medium.
+    pub fn tell_times(&self, inode: &mut Inode) {
+        let ctime = inode.head.ctime.max(self.ctime);
+        (inode.head.mtime, inode.head.ctime, inode.head.atime) = (self.mtime, ctime, self.atime);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use ferrite_medium::pin;
 use ferrite_pool::layout::PAGE;
+use parking_lot::RwLockReadGuard;
 
 use crate::fs::FileSystem;
 use crate::inode::Inode;
@@ -61,7 +62,7 @@ impl FileSystem {
         }
         self.copy_out(&inode, at, &mut into[..len as usize])?;
         if notes && inode.head.atime <= inode.head.mtime {
-            self.note_access(&stripe, &mut inode);
+            self.note_access(stripe, &mut inode);
         }
         self.forget_glance(ino, at);
         Ok(len as usize)
@@ -84,20 +85,28 @@ impl FileSystem {
 
     /// As `relatime` has it: only where the file changed since. Durable some time later.
     #[cold]
-    fn note_access(&self, stripe: &Stripe, inode: &mut Inode) {
+    fn note_access(&self, stripe: RwLockReadGuard<'_, Stripe>, inode: &mut Inode) {
         // Others store the same line then, or it is to be stored by none.
-        let is_others = stripe.has_appender(inode.ino) || self.is_haunted(stripe, inode.ino);
-        if is_others
-            || inode.is_torn()
-            || self.refuse_if_read_only().is_err()
-            || stripe.waiting.contains_key(&inode.ino.0)
-        {
+        let is_others = stripe.has_appender(inode.ino) || self.is_haunted(&stripe, inode.ino);
+        if is_others || inode.is_torn() || self.refuse_if_read_only().is_err() {
             return;
         }
-        if let Some(_pass) = self.gate.try_pass() {
-            inode.head.atime = self.now().max(inode.head.mtime.saturating_add(1));
+        inode.head.atime = self.now().max(inode.head.mtime.saturating_add(1));
+        if stripe.waiting.contains_key(&inode.ino.0) {
+            drop(stripe);
+            self.note_access_later(inode.ino, inode.head.atime);
+        } else if let Some(_pass) = self.gate.try_pass() {
             inode.store_direct(self.memory());
         }
+    }
+
+    /// Lets the time of an access wait with the other times, or by itself where those are on the medium by now.
+    fn note_access_later(&self, ino: Ino, atime: i64) {
+        let mut stripe = self.locks.write(ino);
+        let Ok(mut inode) = self.load_regular(ino) else { return };
+        apply_waiting(&stripe, &mut inode);
+        inode.head.atime = atime;
+        stripe.wait(&inode);
     }
 }
 
@@ -106,6 +115,6 @@ pub(crate) fn apply_waiting(stripe: &Stripe, inode: &mut Inode) {
     if let Some(waiting) = stripe.waiting.get(&inode.ino.0) {
         inode.hold_size(inode.size());
         inode.head.size = waiting.size;
-        inode.touch(waiting.mtime);
+        waiting.tell_times(inode);
     }
 }

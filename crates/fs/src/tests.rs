@@ -22,6 +22,7 @@ mod space;
 mod stopped;
 mod superpages;
 mod threads;
+mod times;
 mod world;
 
 use std::cell::Cell;

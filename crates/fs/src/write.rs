@@ -191,7 +191,7 @@ impl FileSystem {
             inode.hold_size(inode.durable_size());
             inode.head.size = inode.size().max(end);
             inode.touch(now);
-            stripe.wait(inode.ino, inode.size(), now);
+            stripe.wait(inode);
             return Ok(());
         }
         let old = inode.size();
@@ -274,7 +274,7 @@ impl FileSystem {
         }
         self.commit_head(change, inode)?;
         match waits {
-            true => stripe.wait(inode.ino, inode.size(), now),
+            true => stripe.wait(inode),
             false => drop(stripe.waiting.remove(&inode.ino.0)),
         }
         self.note_growth(inode.ino, size..inode.size());

@@ -1,0 +1,54 @@
+//! What a file says of when it was changed and read.
+
+use std::sync::Arc;
+
+use ferrite_crash::{LyingMemory, Model};
+
+use super::world::*;
+use crate::{Attr, DataMode, FileSystem, Ino, Kind};
+
+fn file(fs: &FileSystem) -> Ino {
+    fs.create_file(Ino::ROOT, b"f", &new(Kind::File)).expect("made").ino
+}
+
+fn attr(fs: &FileSystem, ino: Ino) -> Attr {
+    fs.getattr(ino).expect("it is there")
+}
+
+/// Also where size and times still wait for an fsync, which makes them durable.
+#[test]
+fn fw4_who_reads_what_was_just_written_is_noted() {
+    for data in [None, Some(DataMode::Posix), Some(DataMode::Sync)] {
+        let memory = new_memory(Model::FILE, POOL_BYTES);
+        let fs = open(&memory, data).expect("it opens");
+        let ino = file(&fs);
+        fs.write(ino, 0, &[1; 100]).expect("room");
+        let written = attr(&fs, ino);
+        assert_eq!(fs.read(ino, 0, &mut [0; 100]).expect("it reads"), 100);
+        let read = attr(&fs, ino);
+        assert!(read.atime > read.mtime && read.atime > written.atime, "{data:?}: {read:?}");
+        assert_eq!((read.mtime, read.ctime, read.size), (written.mtime, written.ctime, 100));
+        fs.write(ino, 100, &[2; 100]).expect("room");
+        let more = attr(&fs, ino);
+        assert!(more.atime == read.atime && more.mtime > read.mtime, "{data:?}: {more:?}");
+        assert_eq!(fs.read(ino, 0, &mut [0; 200]).expect("it reads"), 200);
+        let last = attr(&fs, ino);
+        assert!(last.atime > last.mtime, "{data:?}: {last:?}");
+        fs.flush().expect("durable");
+        let again = Arc::new(LyingMemory::from_image(&memory.snapshot(), Model::FILE));
+        assert_eq!(attr(&open(&again, data).expect("it opens"), ino), last, "{data:?}");
+    }
+}
+
+/// Its last change is that, though what was written to it still waits.
+#[test]
+fn fw4_who_takes_one_of_its_names_changes_it() {
+    let fs = open(&new_memory(Model::FILE, POOL_BYTES), None).expect("it opens");
+    let ino = file(&fs);
+    fs.link(ino, Ino::ROOT, b"g").expect("linked");
+    fs.write(ino, 0, &[1; 100]).expect("room");
+    let written = attr(&fs, ino);
+    fs.unlink(Ino::ROOT, b"g").expect("it goes");
+    let left = attr(&fs, ino);
+    assert!(left.ctime > written.ctime && left.mtime == written.mtime && left.size == 100, "{left:?}");
+}
