@@ -148,6 +148,8 @@ pub struct SetAttr {
     pub atime: Option<SetTime>,
     /// Content changed last.
     pub mtime: Option<SetTime>,
+    /// Changed in any way last; `None`: now.
+    pub ctime: Option<Time>,
 }
 
 /// How a rename treats a name that exists.

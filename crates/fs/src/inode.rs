@@ -124,6 +124,8 @@ pub struct Inode {
     is_torn: bool,
     /// The size that a crash leaves, where that of `head` waits for an fsync: what transactions write meanwhile.
     durable_size: Option<u64>,
+    /// Who changes its content sets its times by itself.
+    keeps_times: bool,
 }
 
 impl Deref for Inode {
@@ -146,7 +148,8 @@ impl Inode {
     #[inline]
     pub fn load(memory: &dyn Memory, ino: Ino, at: u64, holds: impl Fn(&Self, Proof) -> bool) -> Self {
         let media = Media::new_zeroed();
-        let mut inode = Self { media, ino, at, epoch: 0, direct_epoch: 0, is_torn: false, durable_size: None };
+        let mut inode =
+            Self { media, ino, at, epoch: 0, direct_epoch: 0, is_torn: false, durable_size: None, keeps_times: false };
         memory.load(at, inode.media.as_mut_bytes());
         let Media { head, direct, .. } = &mut inode.media;
         (inode.epoch, inode.direct_epoch) = ((head.size >> SIZE_BITS) as u16, (direct.size >> SIZE_BITS) as u16);
@@ -220,7 +223,19 @@ impl Inode {
 
     /// Its content changed, or its entries.
     pub fn touch(&mut self, now: i64) {
-        (self.head.mtime, self.head.ctime) = (now, now);
+        if !self.keeps_times {
+            (self.head.mtime, self.head.ctime) = (now, now);
+        }
+    }
+
+    /// Lets it keep its times, whatever is done to its content.
+    pub fn keep_times(&mut self) {
+        self.keeps_times = true;
+    }
+
+    /// Whether a change at `now` is told by the times that it has, which are no finer than `grain`.
+    pub fn tells(&self, now: i64, grain: u64) -> bool {
+        self.keeps_times || now.abs_diff(self.head.mtime) < grain
     }
 
     pub fn size(&self) -> u64 {

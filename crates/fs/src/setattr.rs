@@ -74,7 +74,7 @@ impl FileSystem {
         inode.head.gid = set.gid.unwrap_or(inode.head.gid);
         inode.head.atime = set.atime.map_or(inode.head.atime, time);
         inode.head.mtime = set.mtime.map_or(inode.head.mtime, time);
-        inode.head.ctime = now;
+        inode.head.ctime = set.ctime.map_or(now, |time| time.0);
         Ok(is_ready)
     }
 

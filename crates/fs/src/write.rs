@@ -29,6 +29,15 @@ pub(crate) const TIME_GRAIN_NS: u64 = 1_000_000;
 /// Pages that are taken ahead of appends at most.
 const AHEAD_PAGES_MAX: u64 = 256;
 
+/// How a file is written.
+#[derive(Clone, Copy)]
+struct How {
+    /// Without a lock, over what is there.
+    overwrites: bool,
+    /// The file says that it was written.
+    notes: bool,
+}
+
 /// A page of a file that is written to a new page.
 struct Renewed {
     /// Page of the file.
@@ -43,18 +52,28 @@ struct Renewed {
 impl FileSystem {
     /// Writes from byte `at` on, which may lie past the end; how many bytes, fewer than given only where space ran out.
     pub fn write(&self, ino: Ino, at: u64, from: &[u8]) -> Result<usize> {
+        self.write_by(ino, at, from, true)
+    }
+
+    /// The same, and the file keeps its times: who writes has them, and sets them.
+    pub fn write_unnoted(&self, ino: Ino, at: u64, from: &[u8]) -> Result<usize> {
+        self.write_by(ino, at, from, false)
+    }
+
+    #[inline]
+    fn write_by(&self, ino: Ino, at: u64, from: &[u8], notes: bool) -> Result<usize> {
         if let Some(place) = hints::guess(ino, at) {
             self.memory().expect_store(place);
         }
         self.refuse_if_read_only()?;
         let overwrites = self.data_mode() == DataMode::Sync && !self.waits();
         if overwrites && let Some(is_told) = self.write_pinned(ino, at, from) {
-            if !is_told {
+            if notes && !is_told {
                 self.tell_write(ino)?;
             }
             return Ok(from.len());
         }
-        self.with_space(|| self.write_anew(ino, at, from, overwrites))
+        self.with_space(|| self.write_anew(ino, at, from, How { overwrites, notes }))
     }
 
     /// Lets the inode say that it was written to just now.
@@ -69,15 +88,17 @@ impl FileSystem {
     }
 
     #[inline(never)]
-    fn write_anew(&self, ino: Ino, at: u64, from: &[u8], overwrites: bool) -> Result<usize> {
+    fn write_anew(&self, ino: Ino, at: u64, from: &[u8], how: How) -> Result<usize> {
         // It remembers what it sees.
         let behind = self.look_behind(ino, Some(at), from.len());
-        if behind.is_none() && overwrites && self.write_pinned(ino, at, from) == Some(true) {
+        let is_done = |is_told: bool| is_told || !how.notes;
+        if behind.is_none() && how.overwrites && self.write_pinned(ino, at, from).is_some_and(is_done) {
             return Ok(from.len());
         }
         let _pass = self.gate.pass();
         let mut stripe = self.locks.write(ino);
-        if let Some(behind) = behind
+        if how.notes
+            && let Some(behind) = behind
             && self.extend(&stripe, ino, &behind, from)?
         {
             return Ok(from.len());
@@ -85,6 +106,9 @@ impl FileSystem {
         let mut inode = self.load_regular(ino)?;
         apply_waiting(&stripe, &mut inode);
         self.calm(&mut stripe, &mut inode)?;
+        if !how.notes {
+            inode.keep_times();
+        }
         self.write_parts(&mut stripe, &mut inode, at, from)
     }
 
@@ -182,7 +206,7 @@ impl FileSystem {
     /// Makes durable what was stored in place, and shows it (FW1, FW2).
     fn finish_in_place(&self, stripe: &mut Stripe, inode: &mut Inode, end: u64) -> Result<()> {
         let (now, grows) = (self.now(), end > inode.size());
-        if !grows && now.abs_diff(inode.head.mtime) < TIME_GRAIN_NS {
+        if !grows && inode.tells(now, TIME_GRAIN_NS) {
             self.memory().fence();
             return Ok(());
         }

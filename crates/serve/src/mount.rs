@@ -18,6 +18,7 @@ use crate::attach::mounts::Mount;
 
 mod attributes;
 mod backlog;
+mod content;
 mod errno;
 mod front;
 mod kernel;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ferrite_crash::{LyingMemory, Model};
 
 use super::world::*;
-use crate::{Attr, DataMode, FileSystem, Ino, Kind};
+use crate::{Attr, DataMode, FileSystem, Ino, Kind, SetAttr, SetTime, Time};
 
 fn file(fs: &FileSystem) -> Ino {
     fs.create_file(Ino::ROOT, b"f", &new(Kind::File)).expect("made").ino
@@ -51,4 +51,32 @@ fn fw4_who_takes_one_of_its_names_changes_it() {
     fs.unlink(Ino::ROOT, b"g").expect("it goes");
     let left = attr(&fs, ino);
     assert!(left.ctime > written.ctime && left.mtime == written.mtime && left.size == 100, "{left:?}");
+}
+
+/// Who keeps its times tells them; the bytes and the size are as ever.
+#[test]
+fn what_is_written_unnoted_changes_no_times() {
+    const DATA: [DataMode; 3] = [DataMode::Sync, DataMode::Atomic, DataMode::Posix];
+    for (model, data) in [Model::MAPPED, Model::FILE].into_iter().flat_map(|model| DATA.map(|data| (model, data))) {
+        let memory = new_memory(model, POOL_BYTES);
+        let fs = open(&memory, Some(data)).expect("it opens");
+        let ino = file(&fs);
+        let set = SetAttr { mtime: Some(SetTime::To(Time(5))), ctime: Some(Time(7)), ..SetAttr::default() };
+        fs.setattr(ino, &set).expect("set");
+        let mut expected = vec![0; 30_000];
+        for (at, len) in [(0, 100), (100, 100), (50, 100), (0, 9000), (9000, 4096), (20_000, 10_000), (12_000, 9)] {
+            let bytes = vec![at as u8 | 1; len];
+            assert_eq!(fs.write_unnoted(ino, at as u64, &bytes).expect("room"), len);
+            expected[at..at + len].copy_from_slice(&bytes);
+            let attr = attr(&fs, ino);
+            assert_eq!((attr.mtime, attr.ctime), (Time(5), Time(7)), "{data:?}: {len} bytes at {at}");
+        }
+        fs.flush().expect("durable");
+        let again = open(&Arc::new(LyingMemory::from_image(&memory.snapshot(), model)), Some(data)).expect("it opens");
+        let attr = attr(&again, ino);
+        assert_eq!((attr.mtime, attr.ctime), (Time(5), Time(7)), "{data:?}");
+        assert!(content(&again, ino).expect("it reads") == expected, "{data:?}");
+        again.write(ino, 0, b"noted").expect("room");
+        assert!(again.getattr(ino).expect("there").mtime > attr.ctime);
+    }
 }

@@ -13,6 +13,8 @@
 //!   and where the kernel thought that to be elsewhere it forgets its copy.
 //! - FM6. Where a write is all or nothing, files are opened past the kernel's cache, which would split one that begins
 //!   within a page: each is one request, up to the longest that the kernel sends.
+//! - FM7. Where the kernel keeps writes back it keeps the times of files too, and sends those that it was not told itself.
+//!   So what it writes, whenever that comes, changes none.
 
 use std::cell::RefCell;
 use std::ffi::OsStr;
@@ -35,7 +37,7 @@ use super::attributes::send;
 use super::errno::errno;
 use super::kernel;
 use super::told::{KNOWN, decline};
-use super::words::{NOTHING, attributes, file_type, set_time};
+use super::words::{NOTHING, attributes, file_type, set_time, time};
 
 /// Bytes of a block in `statfs`.
 const BLOCK: u64 = 4096;
@@ -44,9 +46,9 @@ const BLOCK: u64 = 4096;
 pub(super) struct Front {
     pub(super) fs: Arc<FileSystem>,
     /// Whether the kernel keeps writes back.
-    cached: bool,
+    pub(super) cached: bool,
     /// Whether a write is all or nothing.
-    is_atomic: bool,
+    pub(super) is_atomic: bool,
 }
 
 impl Front {
@@ -80,30 +82,6 @@ impl Front {
         })?;
         let listed = |(name, cookie, ino)| Ok(Listed { name, cookie, attr: self.fs.getattr(ino)? });
         dots.into_iter().map(listed).collect()
-    }
-
-    fn write_at(
-        &self,
-        by: &Request,
-        (ino, at): (Ino, u64),
-        data: &[u8],
-        (how, flags): (WriteFlags, OpenFlags),
-    ) -> Result<usize> {
-        #[cfg(test)]
-        if super::tests::note_write() {
-            return Ok(data.len());
-        }
-        self.end_writing(ino);
-        if how.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
-            self.lose_rights(by, ino)?;
-        } else if self.is_atomic {
-            // Which the kernel does otherwise, before it writes to its cache.
-            self.drop_capabilities(ino)?;
-        }
-        if flags.0 & libc::O_APPEND != 0 && !self.cached {
-            return self.append(ino, at, data);
-        }
-        self.fs.write(ino, at, data)
     }
 }
 
@@ -148,7 +126,7 @@ impl Filesystem for Front {
         size: Option<u64>,
         atime: Option<TimeOrNow>,
         mtime: Option<TimeOrNow>,
-        _: Option<SystemTime>,
+        ctime: Option<SystemTime>,
         _: Option<FileHandle>,
         _: Option<SystemTime>,
         _: Option<SystemTime>,
@@ -157,7 +135,8 @@ impl Filesystem for Front {
         reply: ReplyAttr,
     ) {
         let mode = mode.map(|mode| (mode & 0o7777) as u16);
-        let set = SetAttr { mode, uid, gid, size, atime: atime.map(set_time), mtime: mtime.map(set_time) };
+        let (atime, mtime, ctime) = (atime.map(set_time), mtime.map(set_time), ctime.map(time));
+        let set = SetAttr { mode, uid, gid, size, atime, mtime, ctime };
         let set = self.with_losses(request, Ino(ino.0), set);
         if size.is_some() || mode.is_some_and(|mode| mode & 0o6000 != 0) {
             self.end_writing(Ino(ino.0));

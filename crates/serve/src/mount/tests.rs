@@ -17,6 +17,9 @@ use super::{MountOptions, Mounted, is_root};
 /// How long the kernel may take to forget.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// What the clock of the file system says.
+const CLOCK: Time = Time(2_000_000_000);
+
 /// A mistake that a test plants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Bug {
@@ -38,6 +41,8 @@ pub(super) enum Bug {
     Misplaced,
     /// A write that is all or nothing goes by the kernel's cache (FM6).
     Split,
+    /// What the kernel kept back is stamped when it comes (FM7).
+    Restamped,
 }
 
 /// The mistake that is planted, or 0. The threads that answer are not the test's own.
@@ -87,6 +92,10 @@ impl World {
     }
 
     fn with(bug: Option<Bug>, data: DataMode) -> Option<Self> {
+        Self::mounted(bug, data, false)
+    }
+
+    fn mounted(bug: Option<Bug>, data: DataMode, cached: bool) -> Option<Self> {
         // Mistakes are planted for the whole process.
         static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
         let alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
@@ -101,13 +110,26 @@ impl World {
         let memory = Mapped::anonymous(32 << 20, &MapOptions::default()).expect("memory");
         let spec =
             FsSpec { super_threshold_bytes: None, uid: 0, gid: 0, mode: 0o777, hash_seed: 3, now: Time(1_000_000_000) };
-        let options = FsOptions { data: Some(data), read_only: false, clock: Arc::new(|| Time(2_000_000_000)) };
+        let options = FsOptions { data: Some(data), read_only: false, clock: Arc::new(|| CLOCK) };
         let fs = FileSystem::alone(Arc::new(memory), &spec, options).expect("a file system");
         let folder = tempfile::tempdir().expect("a folder");
-        let how =
-            MountOptions { source: "test".into(), cached: false, allow_other: true, read_only: false, threads: 2 };
+        let how = MountOptions { source: "test".into(), cached, allow_other: true, read_only: false, threads: 2 };
         let mounted = Mounted::start(&fs, folder.path(), &how).expect("it is mounted");
         Some(Self { fs, folder, mounted: Some(mounted), _alone: alone })
+    }
+
+    /// Looks at the mount when `script`, run in it, has said a line; it goes on then.
+    fn amid<T>(&self, script: &str, look: impl FnOnce(&str) -> T) -> T {
+        let within = format!("cd {} && {script}", self.folder.path().display());
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &within]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = shell.spawn().expect("the shell runs");
+        let mut said = String::new();
+        BufReader::new(child.stdout.take().expect("piped")).read_line(&mut said).expect("it says a line");
+        let seen = look(said.trim());
+        drop(child.stdin.take());
+        child.wait().expect("it ends");
+        seen
     }
 
     /// What the shell says of `script`, run in the mount.
@@ -147,21 +169,13 @@ fn fm1_what_the_kernel_was_told_of_lives_until_it_forgets() {
     assert_guarded(Bug::NotHeld, |world| {
         let before = world.fs.statfs().inodes;
         let script = "echo kept > f && exec 3< f && rm f && echo gone && read line";
-        let within = format!("cd {} && {script}", world.folder.path().display());
-        let mut shell = Command::new("sh");
-        shell.args(["-c", &within]).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = shell.spawn().expect("the shell runs");
-        let mut said = String::new();
-        BufReader::new(child.stdout.take().expect("piped")).read_line(&mut said).expect("it says that it is gone");
-        let open = world.fs.statfs().inodes;
-        drop(child.stdin.take());
-        child.wait().expect("it ends");
+        let (said, open) = world.amid(script, |said| (said.to_owned(), world.fs.statfs().inodes));
         // The kernel says some time after the last close that it has forgotten.
         let until = Instant::now() + PATIENCE;
         while world.fs.statfs().inodes > before && Instant::now() < until {
             std::thread::yield_now();
         }
-        said == "gone\n" && open == before + 1 && world.fs.statfs().inodes == before
+        said == "gone" && open == before + 1 && world.fs.statfs().inodes == before
     });
 }
 
@@ -253,6 +267,38 @@ fn fm6_a_write_that_is_all_or_nothing_is_one_request() {
     let Some(count) = writes(None) else { return };
     assert_eq!(count, 1);
     assert!(writes(Some(Bug::Split)).is_some_and(|count| count > 1), "the kernel splits it");
+}
+
+/// The kernel sends bytes without times here, and times later; the clock of the file system stands still before.
+#[test]
+fn fm7_what_the_kernel_writes_late_changes_no_times() {
+    const SCRIPT: &str = "perl -e '$| = 1; open F, \"+<\", \"f\" or die $!; syswrite F, \"late\"; \
+        syscall(277, fileno F, 0, 0, 7) == 0 or die $!; print \"sent\\n\"; <STDIN>'";
+    let keeps = |bug| {
+        let world = World::mounted(bug, DataMode::Sync, true)?;
+        world.sh("printf soon > f && sync f");
+        let ino = world.fs.lookup(Ino::ROOT, b"f").expect("it was made").ino;
+        let mut bytes = [0; 4];
+        let attr = world.amid(SCRIPT, |_| {
+            world.fs.read_unnoted(ino, 0, &mut bytes).expect("it reads");
+            world.fs.getattr(ino).expect("it is there")
+        });
+        assert_eq!(&bytes, b"late");
+        Some(attr.mtime > CLOCK && attr.ctime > CLOCK)
+    };
+    let Some(keeps_them) = keeps(None) else { return };
+    assert!(keeps_them);
+    assert_eq!(keeps(Some(Bug::Restamped)), Some(false), "it was planted and not found");
+}
+
+/// What was set is set, also where the kernel tells when that was.
+#[test]
+fn fm7_times_are_those_that_the_kernel_tells() {
+    let Some(world) = World::mounted(None, DataMode::Sync, true) else { return };
+    world.sh("printf soon > f && sync f && touch -d @5 f && ln f g && chmod 600 g");
+    let attr = world.fs.lookup(Ino::ROOT, b"f").expect("it was made");
+    assert_eq!(attr.mtime, Time(5_000_000_000));
+    assert!(attr.ctime > CLOCK, "the file system's own clock is not asked");
 }
 
 /// Nothing is asked twice about a name that is not there, and one that comes is seen.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ferrite_fs::{Attr, Error, Ino, Result};
-use fuser::{Errno, Generation, OpenFlags, ReplyAttr, ReplyEmpty, ReplyEntry};
+use fuser::{Errno, Generation, ReplyAttr, ReplyEmpty, ReplyEntry};
 
 use super::errno::errno;
 use super::front::Front;
@@ -42,28 +42,6 @@ impl Front {
             return;
         }
         self.fs.end_writing(ino);
-    }
-
-    /// Reads for who has the file open by `flags`. The kernel keeps what it is told (FM5).
-    pub(super) fn read_by(&self, ino: Ino, at: u64, into: &mut [u8], flags: OpenFlags) -> Result<usize> {
-        self.end_writing(ino);
-        match flags.0 & libc::O_NOATIME {
-            0 => self.fs.read(ino, at, into),
-            _ => self.fs.read_unnoted(ino, at, into),
-        }
-    }
-
-    /// Appends. The kernel has it in its copy at byte `at`, which it believes to be the end (FM5).
-    pub(super) fn append(&self, ino: Ino, at: u64, data: &[u8]) -> Result<usize> {
-        let (place, len) = self.fs.append(ino, data)?;
-        #[cfg(test)]
-        if super::tests::is_planted(super::tests::Bug::Misplaced) {
-            return Ok(len);
-        }
-        if place != at {
-            self.fs.forget_copies(ino);
-        }
-        Ok(len)
     }
 
     /// How long the kernel may believe what it is told of `ino` (FM5).

@@ -69,7 +69,7 @@ fn moment(time: Time) -> SystemTime {
 
 /// A moment that the kernel set; the nearest that can be kept. Before 1970 the kernel counts whole seconds down and
 /// nanoseconds up, and fuser takes both down: what it took is given back.
-fn time(moment: SystemTime) -> Time {
+pub(super) fn time(moment: SystemTime) -> Time {
     let seconds = |since: Duration| i128::from(since.as_secs()) * 1_000_000_000;
     let nanoseconds = match moment.duration_since(UNIX_EPOCH) {
         Ok(since) => seconds(since) + i128::from(since.subsec_nanos()),

@@ -1,0 +1,67 @@
+//! Content of files, as the kernel reads and writes it.
+
+use ferrite_fs::{Ino, Result};
+use fuser::{OpenFlags, Request, WriteFlags};
+
+use super::front::Front;
+
+impl Front {
+    /// Reads for who has the file open by `flags`. The kernel keeps what it is told (FM5).
+    pub(super) fn read_by(&self, ino: Ino, at: u64, into: &mut [u8], flags: OpenFlags) -> Result<usize> {
+        self.end_writing(ino);
+        match flags.0 & libc::O_NOATIME {
+            0 => self.fs.read(ino, at, into),
+            _ => self.fs.read_unnoted(ino, at, into),
+        }
+    }
+
+    /// Writes for who has the file open by `flags`, or for the kernel, as `how` has it.
+    pub(super) fn write_at(
+        &self,
+        by: &Request,
+        (ino, at): (Ino, u64),
+        data: &[u8],
+        (how, flags): (WriteFlags, OpenFlags),
+    ) -> Result<usize> {
+        #[cfg(test)]
+        if super::tests::note_write() {
+            return Ok(data.len());
+        }
+        self.end_writing(ino);
+        if how.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
+            self.lose_rights(by, ino)?;
+        } else if self.is_atomic {
+            // Which the kernel does otherwise, before it writes to its cache.
+            self.drop_capabilities(ino)?;
+        }
+        if self.cached {
+            return self.write_cached(ino, at, data);
+        }
+        if flags.0 & libc::O_APPEND != 0 {
+            return self.append(ino, at, data);
+        }
+        self.fs.write(ino, at, data)
+    }
+
+    /// Writes to a file whose times the kernel keeps (FM7).
+    fn write_cached(&self, ino: Ino, at: u64, data: &[u8]) -> Result<usize> {
+        #[cfg(test)]
+        if super::tests::is_planted(super::tests::Bug::Restamped) {
+            return self.fs.write(ino, at, data);
+        }
+        self.fs.write_unnoted(ino, at, data)
+    }
+
+    /// Appends. The kernel has it in its copy at byte `at`, which it believes to be the end (FM5).
+    fn append(&self, ino: Ino, at: u64, data: &[u8]) -> Result<usize> {
+        let (place, len) = self.fs.append(ino, data)?;
+        #[cfg(test)]
+        if super::tests::is_planted(super::tests::Bug::Misplaced) {
+            return Ok(len);
+        }
+        if place != at {
+            self.fs.forget_copies(ino);
+        }
+        Ok(len)
+    }
+}
