@@ -62,6 +62,7 @@ mod proof;
 mod read;
 mod remove;
 mod rename;
+mod renew;
 mod rescue;
 mod setattr;
 mod shape;
