@@ -51,6 +51,10 @@ impl FileSystem {
             Err(error) if error.is_no_space() && !ahead.is_empty() => change.take_data(needed)?,
             taken => taken?,
         };
+        if !replaces {
+            // Not before there is space for the rest (FW5).
+            self.store_there(inode, at, from)?;
+        }
         let mut taken = pages_of(&runs);
         renewed.iter_mut().zip(&mut taken).for_each(|(renewed, page)| renewed.new = page);
         for renewed in &renewed {

@@ -9,6 +9,7 @@ mod direct;
 mod endings;
 mod failing;
 mod format;
+mod full;
 mod golden;
 mod hints;
 mod house;

@@ -7,6 +7,8 @@
 //!   by clients one. Where a fence is durable it is durable when it returns.
 //! - FW3. `Atomic`: all of a part is written to new pages, and one record names them in the place of the old ones.
 //! - FW4. Where a fence is not durable, sizes wait in DRAM until an fsync has made the data durable.
+//! - FW5. A write that is refused for want of space changed nothing. Where some of it fits, that much is written, unless it
+//!   is to be all or nothing (`Atomic`).
 
 use ferrite_medium::{Scheme, pin};
 use ferrite_pool::layout::PAGE;
@@ -30,6 +32,8 @@ struct How {
     overwrites: bool,
     /// The file says that it was written.
     notes: bool,
+    /// As much of it as there is space for.
+    fits: bool,
 }
 
 impl FileSystem {
@@ -56,7 +60,7 @@ impl FileSystem {
             }
             return Ok(from.len());
         }
-        self.with_space(|| self.write_anew(ino, at, from, How { overwrites, notes }))
+        self.with_space_to_write(|fits| self.write_anew(ino, at, from, How { overwrites, notes, fits }))
     }
 
     /// Lets the inode say that it was written to just now.
@@ -92,7 +96,7 @@ impl FileSystem {
         if !how.notes {
             inode.keep_times();
         }
-        self.write_parts(&mut stripe, &mut inode, at, from)
+        self.write_parts((&mut stripe, &mut inode), at, from, how.fits)
     }
 
     /// Without a lock (FL2, FL3), over bytes that lie together and while nobody changes the file; nothing is said of
@@ -120,10 +124,10 @@ impl FileSystem {
     /// Writes behind the last byte, whoever else appends too; where it went, and how many bytes.
     pub fn append(&self, ino: Ino, from: &[u8]) -> Result<(u64, usize)> {
         self.refuse_if_read_only()?;
-        self.with_space(|| self.append_anew(ino, from))
+        self.with_space_to_write(|fits| self.append_anew(ino, from, fits))
     }
 
-    fn append_anew(&self, ino: Ino, from: &[u8]) -> Result<(u64, usize)> {
+    fn append_anew(&self, ino: Ino, from: &[u8], fits: bool) -> Result<(u64, usize)> {
         let behind = self.look_behind(ino, None, from.len());
         let _pass = self.gate.pass();
         let mut stripe = self.locks.write(ino);
@@ -136,20 +140,38 @@ impl FileSystem {
         apply_waiting(&stripe, &mut inode);
         self.calm(&mut stripe, &mut inode)?;
         let at = inode.size();
-        self.write_parts(&mut stripe, &mut inode, at, from).map(|written| (at, written))
+        self.write_parts((&mut stripe, &mut inode), at, from, fits).map(|written| (at, written))
     }
 
-    fn write_parts(&self, stripe: &mut Stripe, inode: &mut Inode, at: u64, from: &[u8]) -> Result<usize> {
+    /// What `write` comes to: of all of it, or where there is no space for that, of as much as fits (FW5).
+    fn with_space_to_write<T>(&self, mut write: impl FnMut(bool) -> Result<T>) -> Result<T> {
+        match self.with_space(|| write(false)) {
+            Err(error) if error.is_no_space() && self.data_mode() != DataMode::Atomic => write(true),
+            written => written,
+        }
+    }
+
+    /// Writes part by part. Where one does not fit, and `fits` says so, smaller ones are tried, down to a page.
+    fn write_parts(
+        &self,
+        (stripe, inode): (&mut Stripe, &mut Inode),
+        at: u64,
+        from: &[u8],
+        fits: bool,
+    ) -> Result<usize> {
         if !from.is_empty() && at >= FILE_BYTES_MAX {
             return Err(Error::FileTooBig);
         }
         let len = (from.len() as u64).min(FILE_BYTES_MAX.saturating_sub(at));
-        let mut done = 0;
+        let (mut done, mut step) = (0, ATOMIC_BYTES_MAX);
         while done < len {
-            let part = (ATOMIC_BYTES_MAX - (at + done) % ATOMIC_BYTES_MAX).min(len - done);
+            let part = (step - (at + done) % step).min(len - done);
             let bytes = &from[done as usize..(done + part) as usize];
             match self.write_part(stripe, inode, at + done, bytes) {
                 Ok(()) => done += part,
+                Err(error) if error.is_no_space() && fits && step > PAGE => {
+                    step = (part / 2).next_power_of_two().clamp(PAGE, step / 2);
+                }
                 Err(error) if error.is_no_space() && done > 0 => break,
                 Err(error) => return Err(error),
             }
@@ -168,22 +190,29 @@ impl FileSystem {
         if self.data_mode() == DataMode::Atomic && at < size {
             return self.write_new(stripe, inode, at, from, true);
         }
-        let mut missing = 0;
+        let mut is_missing = false;
         self.parts(inode, at / PAGE..end.div_ceil(PAGE), |part| {
-            let Some(place) = part.at else {
-                missing += part.pages;
-                return Ok(true);
-            };
+            is_missing |= part.at.is_none();
+            Ok(!is_missing)
+        })?;
+        if is_missing {
+            return self.write_new(stripe, inode, at, from, false);
+        }
+        self.store_there(inode, at, from)?;
+        self.finish_in_place(stripe, inode, end)
+    }
+
+    /// Stores what goes to pages that the file has.
+    pub(crate) fn store_there(&self, inode: &Inode, at: u64, from: &[u8]) -> Result<()> {
+        let end = at + from.len() as u64;
+        self.parts(inode, at / PAGE..end.div_ceil(PAGE), |part| {
+            let Some(place) = part.at else { return Ok(true) };
             let start = (part.first * PAGE).max(at);
             let stop = ((part.first + part.pages) * PAGE).min(end);
             let bytes = &from[(start - at) as usize..(stop - at) as usize];
             self.memory().store(place + start - part.first * PAGE, bytes, Scheme::Nt);
             Ok(true)
-        })?;
-        if missing > 0 {
-            return self.write_new(stripe, inode, at, from, false);
-        }
-        self.finish_in_place(stripe, inode, end)
+        })
     }
 
     /// Makes durable what was stored in place, and shows it (FW1, FW2).

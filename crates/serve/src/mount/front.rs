@@ -15,6 +15,7 @@
 //!   within a page: each is one request, up to the longest that the kernel sends.
 //! - FM7. Where the kernel keeps writes back it keeps the times of files too, and sends those that it was not told itself.
 //!   So what it writes, whenever that comes, changes none.
+//! - FM8. What the kernel wrote back is there, or it is told that not all of it is: then it says so at fsync.
 
 use std::cell::RefCell;
 use std::ffi::OsStr;

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use ferrite_fs::{DataMode, FileSystem, FsOptions, FsSpec, Ino, Time};
+use ferrite_fs::{Credentials, DataMode, FileSystem, FsOptions, FsSpec, Ino, Kind, NewFile, SetAttr, Time};
 use ferrite_medium::{MapOptions, Mapped};
 
 use super::{MountOptions, Mounted, is_root};
@@ -43,6 +43,8 @@ pub(super) enum Bug {
     Split,
     /// What the kernel kept back is stamped when it comes (FM7).
     Restamped,
+    /// What is written back where only some of it fits is answered as if there were nothing to say (FM8).
+    ShortWriteBack,
 }
 
 /// The mistake that is planted, or 0. The threads that answer are not the test's own.
@@ -299,6 +301,29 @@ fn fm7_times_are_those_that_the_kernel_tells() {
     let attr = world.fs.lookup(Ino::ROOT, b"f").expect("it was made");
     assert_eq!(attr.mtime, Time(5_000_000_000));
     assert!(attr.ctime > CLOCK, "the file system's own clock is not asked");
+}
+
+/// Some of it fits.
+#[test]
+fn fm8_what_the_kernel_kept_back_and_has_no_space_is_told() {
+    let is_told = |bug| {
+        let world = World::mounted(bug, DataMode::Sync, true)?;
+        let new = NewFile { kind: Kind::File, mode: 0o644, umask: 0, rdev: 0, by: Credentials::default() };
+        let large = world.fs.create_file(Ino::ROOT, b"large", &new).expect("made").ino;
+        let mut size = 0;
+        while let Ok(written) = world.fs.write(large, size, &[1; 1 << 18]) {
+            size += written as u64;
+        }
+        let set = SetAttr { size: Some((size - (1 << 18)) & !4095), ..SetAttr::default() };
+        world.fs.setattr(large, &set).expect("cut");
+        let said = world.sh("dd if=/dev/zero of=f bs=1M count=1 conv=fsync");
+        let ino = world.fs.lookup(Ino::ROOT, b"f").expect("made").ino;
+        assert!((1 << 16..1 << 19).contains(&world.fs.getattr(ino).expect("there").size), "some of it fits");
+        Some(String::from_utf8_lossy(&said.stderr).contains("No space left"))
+    };
+    let Some(is_heard) = is_told(None) else { return };
+    assert!(is_heard);
+    assert_eq!(is_told(Some(Bug::ShortWriteBack)), Some(false), "it was planted and not found");
 }
 
 /// Nothing is asked twice about a name that is not there, and one that comes is seen.
