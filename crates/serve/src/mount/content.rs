@@ -28,13 +28,14 @@ impl Front {
             return Ok(data.len());
         }
         self.end_writing(ino);
+        let is_late = how.contains(WriteFlags::FUSE_WRITE_CACHE);
         if how.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
             self.lose_rights(by, ino)?;
-        } else if self.is_atomic {
-            // Which the kernel does otherwise, before it writes to its cache.
+        } else if self.is_atomic && !is_late {
+            // Which the kernel does otherwise, before it writes to its cache. What is stored to a mapping takes none away.
             self.drop_capabilities(ino)?;
         }
-        if how.contains(WriteFlags::FUSE_WRITE_CACHE) {
+        if is_late {
             return self.write_back(ino, at, data);
         }
         if self.cached {
