@@ -137,6 +137,53 @@ assert os.stat(sys.argv[1] + "/sparse").st_blocks < 1000
     assert_sound(&pool);
 }
 
+/// They are in the file system, and not only in what the kernel keeps of it, whatever was written late and done since.
+#[test]
+fn times_are_those_that_stat_told_before() {
+    const SCRIPT: &str = r#"
+import json, os, sys, time
+os.chdir(sys.argv[1])
+def told():
+    stats = {name: os.stat(name) for name in sorted(os.listdir("."))}
+    return {name: [s.st_mtime_ns, s.st_ctime_ns, s.st_size] for name, s in stats.items()}
+if sys.argv[2] == "look":
+    print(json.dumps(told()))
+    sys.exit()
+after = {
+    "closed": lambda name, fd: None,
+    "synced": lambda name, fd: os.fsync(fd),
+    "chmod": lambda name, fd: os.fchmod(fd, 0o600),
+    "link": lambda name, fd: (os.link(name, "other"), os.unlink("other")),
+    "rename": lambda name, fd: (os.rename(name, "other"), os.rename("other", name)),
+    "xattr": lambda name, fd: os.setxattr(name, "user.a", b"1"),
+    "utime": lambda name, fd: (os.utime(fd, ns=(5, 6)), os.pwrite(fd, b"more", 0)),
+    "cut": lambda name, fd: os.ftruncate(fd, 100),
+    "grown": lambda name, fd: os.ftruncate(fd, 100000),
+}
+files = {name: os.open(name, os.O_CREAT | os.O_RDWR) for name in after}
+for name, fd in files.items(): os.write(fd, b"x" * 5000)
+time.sleep(0.05)
+for name, fd in files.items(): after[name](name, fd)
+time.sleep(0.05)
+for fd in files.values(): os.close(fd)
+print(json.dumps(told()))
+"#;
+    if !can_mount() {
+        return;
+    }
+    for (shm, more) in [(true, &["--cached"][..]), (false, &["--cached"]), (true, &[]), (false, &[])] {
+        let folder = folder(shm);
+        let (pool, at) = (folder.path().join("pool"), folder.path().join("mnt"));
+        let told = |what: &str| run(client("python3").args(["-c", SCRIPT]).arg(&at).arg(what));
+        let server = start(&pool, &at, &[&["--size", "128M", "--disk", "d=8M"], more].concat());
+        let before = told("write");
+        server.interrupt();
+        let server = start(&pool, &at, more);
+        assert_eq!(told("look"), before, "{more:?} in shared memory: {shm}");
+        server.interrupt();
+    }
+}
+
 /// One program that passes over all of POSIX's small print, as `runs` runs it.
 fn pjdfstest(runs: fn(&mut Command) -> String) {
     if !can_mount() {
