@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use ferrite_fs::direct::{Session, read_mount_source, unescaped};
 
+use crate::host;
 use crate::trees;
 
 const KIND: &[u8] = b"fuse.ferrite";
@@ -16,12 +17,19 @@ struct Mount {
     options: Vec<u8>,
     kind: Vec<u8>,
     source: Vec<u8>,
+    /// Who mounted it, where the kernel tells.
+    user: Option<u32>,
 }
 
 impl Mount {
     /// The pool and the file system, if it is one of ours: disks that are attached by FUSE have another source.
     fn file_system(&self) -> Option<(PathBuf, String)> {
         read_mount_source(&String::from_utf8_lossy(&self.source)).filter(|_| self.kind == KIND)
+    }
+
+    /// Whether it is one of ours that a command of `user` may be about: theirs, or one that it names.
+    fn is_meant(&self, user: Option<u32>, here: &Path, command: &[OsString]) -> bool {
+        self.file_system().is_some() && (self.user == user || is_named(&self.point, here, command))
     }
 }
 
@@ -40,9 +48,11 @@ pub fn points_of(pool: &Path, name: &str) -> Vec<PathBuf> {
 }
 
 /// Says which file systems of ours are served through the mount, and why: those that `command` or its folder names, or
-/// all where none can be reached; and where there are none at all.
+/// all of this user's where none can be reached; and where there are none at all.
 pub fn tell(command: &[OsString]) {
-    let ours: Vec<_> = listed().into_iter().filter(|mount| mount.file_system().is_some()).collect();
+    let here = std::env::current_dir().unwrap_or_default();
+    let user = host::user().ok().map(|(user, _)| user);
+    let ours: Vec<_> = listed().into_iter().filter(|mount| mount.is_meant(user, &here, command)).collect();
     if ours.is_empty() {
         remark!("ferrite run: no file system of ferrite is mounted; `ferrite up` mounts one");
     }
@@ -53,7 +63,6 @@ pub fn tell(command: &[OsString]) {
     let count = ours.len();
     let refused: Vec<_> = ours.into_iter().filter_map(|mount| refused(&mount).map(|why| (mount.point, why))).collect();
     let is_all = refused.len() == count;
-    let here = std::env::current_dir().unwrap_or_default();
     for (point, why) in refused.iter().filter(|(point, _)| is_all || is_named(point, &here, command)) {
         remark!("ferrite run: {} is used through the mount: {why}", point.display());
     }
@@ -80,13 +89,20 @@ fn listed() -> Vec<Mount> {
     text.split(|byte| *byte == b'\n').filter_map(parsed).collect()
 }
 
-/// A line: `36 35 98:0 /root /point options more - kind source ...`.
+/// A line: `36 35 98:0 /root /point options more - kind source options`.
 fn parsed(line: &[u8]) -> Option<Mount> {
     let mut words = line.split(|byte| *byte == b' ');
     let point = OsString::from_vec(unescaped(words.nth(4)?)).into();
     let options = words.next()?.to_vec();
     words.find(|word| *word == b"-")?;
-    Some(Mount { point, options, kind: words.next()?.to_vec(), source: unescaped(words.next()?) })
+    let (kind, source) = (words.next()?.to_vec(), unescaped(words.next()?));
+    let user = words.next().and_then(user_of);
+    Some(Mount { point, options, kind, source, user })
+}
+
+fn user_of(options: &[u8]) -> Option<u32> {
+    let user = options.split(|byte| *byte == b',').find_map(|option| option.strip_prefix(b"user_id="))?;
+    std::str::from_utf8(user).ok()?.parse().ok()
 }
 
 #[cfg(test)]
@@ -111,6 +127,17 @@ mod tests {
         let mount = parsed(br"36 35 0:42 / /mnt/a\040b rw,noexec shared:7 - fuse.ferrite /var/a\040b:files rw")
             .expect("a mount");
         assert_eq!((mount.point.to_str(), &mount.source[..]), (Some("/mnt/a b"), &b"/var/a b:files"[..]));
+        assert_eq!(mount.user, None);
         assert!(parsed(b"").is_none());
+    }
+
+    #[test]
+    fn another_users_mount_is_meant_where_it_is_named() {
+        let line = b"36 35 0:42 / /mnt rw - fuse.ferrite /var/pool:files rw,user_id=1000,group_id=7";
+        let mount = parsed(line).expect("a mount");
+        let is_meant = |user: u32, word: &str| mount.is_meant(Some(user), Path::new("/"), &["ls".into(), word.into()]);
+        assert!(is_meant(1000, "/srv") && !is_meant(0, "/srv") && is_meant(0, "/mnt/x"));
+        let other = parsed(b"36 35 0:42 / /mnt rw - ext4 /dev/sda rw,user_id=1000").expect("a mount");
+        assert!(!other.is_meant(Some(1000), Path::new("/mnt"), &[]));
     }
 }
