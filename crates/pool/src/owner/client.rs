@@ -25,6 +25,8 @@ const FRAME_TIME: Duration = Duration::from_secs(10);
 pub struct Client {
     channel: Channel,
     owner_pid: u32,
+    /// The pool, for messages.
+    path: PathBuf,
     /// Longest silence during a call.
     silence: Patience,
     /// Set when a call ended in the middle, so that what comes next would belong to it.
@@ -50,7 +52,7 @@ impl Client {
             match address.connect() {
                 Ok(socket) => match owner_pid(&socket, pool) {
                     Ok(pid) if !holder.as_ref().is_some_and(|holder| holder.is_not(pid)) => {
-                        return Self::greet(socket, pid);
+                        return Self::greet(socket, pid, path).map_err(|error| silent(error, pid, path));
                     }
                     // Another server's, that of another pool perhaps (O2).
                     Ok(_) => {}
@@ -75,7 +77,7 @@ impl Client {
         }
     }
 
-    fn greet(socket: OwnedFd, owner_pid: u32) -> Result<Self> {
+    fn greet(socket: OwnedFd, owner_pid: u32, path: &Path) -> Result<Self> {
         let patience = Patience::of(FRAME_TIME);
         let process = PidFd::of_peer(socket.as_fd(), owner_pid).ok();
         let mut channel = Channel::to_owner(socket, process);
@@ -89,7 +91,7 @@ impl Client {
             None => return Err(Error::Died),
         }
         channel.send(&Message::hello(), &[], patience).map_err(died)?;
-        Ok(Self { channel, owner_pid, silence: Patience::forever(), broken: false })
+        Ok(Self { channel, owner_pid, path: path.into(), silence: Patience::forever(), broken: false })
     }
 
     /// The owner's process.
@@ -128,7 +130,7 @@ impl Client {
         if self.broken {
             self.channel.shut();
         }
-        answer
+        answer.map_err(|error| silent(error, self.owner_pid, &self.path))
     }
 
     fn exchange(
@@ -171,6 +173,14 @@ fn owner_pid(socket: &OwnedFd, pool: &Metadata) -> Result<u32> {
 fn died(error: Error) -> Error {
     match error {
         Error::Io { source, .. } if super::channel::is_end(&source) => Error::Died,
+        other => other,
+    }
+}
+
+/// An owner that was waited for in vain has a number and a pool.
+fn silent(error: Error, owner_pid: u32, path: &Path) -> Error {
+    match error {
+        Error::Timeout(_) => Error::Timeout(format!("process {owner_pid}, which owns {},", path.display())),
         other => other,
     }
 }

@@ -122,7 +122,10 @@ fn an_owner_killed_in_mid_call_is_told_from_one_that_is_stopped() {
     let mut client = Client::connect(&path).expect("connect");
     owner.stop();
     client.give_up_after(Duration::from_millis(20));
-    assert!(matches!(ask(&mut client, json!({"do": "echo"})), Err(Error::Timeout(_))));
+    let why = ask(&mut client, json!({"do": "echo"})).expect_err("it is stopped");
+    let said = why.to_string();
+    assert!(matches!(why, Error::Timeout(_)) && said.contains("may be stopped"), "{said}");
+    assert!(said.contains(&format!("process {}", client.owner_pid())) && said.contains("/pool"), "{said}");
     owner.signal("CONT");
 
     let mut client = Client::connect(&path).expect("connect");
