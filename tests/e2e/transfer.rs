@@ -111,6 +111,36 @@ fn disks_of_one_pool_are_copied_alone_and_beside_its_server_under_any_name() {
     assert!(std::fs::read(&back).expect("read") == vec![7; 1 << 20]);
 }
 
+/// By whatever name the target is called, it is seen to be the source.
+#[test]
+fn no_disk_is_copied_to_itself() {
+    let folder = folder(true);
+    let at = |name: &str| folder.path().join(name);
+    ok(&["pool", "create", at("pool").to_str().expect("text"), "--size", "32M"]);
+    for name in ["a", "b"] {
+        ok(&["disk", "create", at("pool").to_str().expect("text"), name, "--size", "1M"]);
+    }
+    std::fs::write(at("image"), [7; 4096]).expect("written");
+    for name in ["image", "pool"] {
+        std::fs::hard_link(at(name), at(&format!("{name} by another name"))).expect("linked");
+        std::os::unix::fs::symlink(name, at(&format!("link to {name}"))).expect("linked");
+    }
+    let copy = |from: &str, to: &str| {
+        let mut program = ferrite();
+        program.args(["disk", "copy", from, to]).current_dir(folder.path());
+        program
+    };
+    for to in
+        ["image", "./image", "image by another name", "link to image", "hdd-7200:image", "ftl-page:ssd-sata:image"]
+    {
+        assert!(refused(&mut copy("image", to), 2).contains("itself"), "{to}");
+    }
+    for to in ["pool:a", "./pool:a", "pool by another name:a", "ssd-nvme:link to pool:a"] {
+        assert!(refused(&mut copy("pool:a", to), 2).contains("itself"), "{to}");
+    }
+    run(&mut copy("pool:a", "link to pool:b"));
+}
+
 #[test]
 fn a_file_is_served_as_a_simulated_disk() {
     let folder = folder(true);

@@ -1,6 +1,7 @@
 //! Any disk, by its address.
 
 use std::fs::File;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -43,9 +44,7 @@ pub struct Opening<'a> {
 impl Source {
     /// Opens the disk at `address`.
     pub fn open(address: &str, opening: Opening<'_>) -> Outcome<Self> {
-        if let Some((profile, rest)) = address.split_once(':')
-            && (HddProfile::named(profile).is_some() || SsdProfile::named(profile).is_some())
-        {
+        if let Some((profile, rest)) = address.split_once(':').filter(|(name, _)| simulates(name)) {
             let source = Self::open(rest, opening)?;
             return Ok(Self { disk: simulated(profile, source.disk), ..source });
         }
@@ -140,6 +139,39 @@ impl Source {
         self.reach.map_or(Ok(()), Reach::close)?;
         told
     }
+}
+
+/// Whether two addresses are of one disk, as far as that can be told before they are opened.
+pub fn is_one_disk(one: &str, other: &str) -> bool {
+    identity(one) == identity(other)
+}
+
+/// The file or device that a disk lies in, where there is one, and its name there.
+fn identity(address: &str) -> (Option<(u64, u64)>, &str) {
+    let address = without_models(address);
+    let (path, name) = match address.rsplit_once(':') {
+        _ if address.contains("://") => return (None, address),
+        Some((pool, name)) if !Path::new(address).exists() => (pool, name),
+        _ => (address, ""),
+    };
+    match std::fs::metadata(path) {
+        Ok(found) if found.file_type().is_block_device() => (Some((0, found.rdev())), name),
+        Ok(found) => (Some((found.dev(), found.ino())), name),
+        Err(_) => (None, address),
+    }
+}
+
+/// The address of what is simulated on, or counted.
+fn without_models(mut address: &str) -> &str {
+    let is_model = |name: &str| simulates(name) || Drive::is_named(name);
+    while let Some((_, rest)) = address.split_once(':').filter(|(name, _)| is_model(name)) {
+        address = rest;
+    }
+    address
+}
+
+fn simulates(name: &str) -> bool {
+    HddProfile::named(name).is_some() || SsdProfile::named(name).is_some()
 }
 
 fn simulated(profile: &str, disk: Arc<dyn Disk>) -> Arc<dyn Disk> {

@@ -16,7 +16,7 @@ use crate::bar::Bar;
 use crate::engine::absolute;
 use crate::outcome::{Failure, Outcome};
 use crate::size;
-use crate::source::{ADDRESSES, Opening, Source, check_fit};
+use crate::source::{ADDRESSES, Opening, Source, check_fit, is_one_disk};
 use crate::stop::{self, Stop};
 
 /// Bytes copied at once.
@@ -65,8 +65,8 @@ impl Copy {
     /// Does it; what was copied is durable on return.
     pub fn run(self) -> Outcome {
         stop::watch()?;
-        if self.from == self.to {
-            return Err(Failure::Usage(format!("{} is copied to itself: name two disks", self.from)));
+        if is_one_disk(&self.from, &self.to) {
+            return Err(Failure::Usage(format!("{} is {} itself: name two disks", self.to, self.from)));
         }
         let from = Source::open(&self.from, Opening { read_only: true, ..Opening::default() })?;
         let copied = self.copy_from(&from);
