@@ -20,9 +20,10 @@ fn all_refuse(pool: &str, why: &[&str]) {
     for command in [["pool", "info"], ["pool", "check"], ["tag", "list"], ["disk", "list"]] {
         let said = refused(ferrite().args(command).arg(pool), 1);
         assert!(why.iter().any(|word| said.contains(word)), "{command:?}: {said}");
-        assert!(!said.contains("panicked"), "{said}");
+        assert!(!said.contains("panicked") && said.contains(pool), "{said}");
     }
-    assert!(refused(ferrite().args(["up", "--no-attach", "--pool", pool]), 1).lines().count() <= 2);
+    let said = refused(ferrite().args(["up", "--no-attach", "--pool", pool]), 1);
+    assert!(said.lines().count() <= 2 && said.contains(pool), "{said}");
     assert!(fs::read(pool).expect("read") == before, "a refused pool is not touched");
 }
 

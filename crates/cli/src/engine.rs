@@ -41,7 +41,8 @@ impl Engine {
     /// Opens and recovers the pool whose file is locked by `lock`.
     pub fn open(lock: Lock, arguments: &MediumArguments) -> Outcome<Self> {
         let medium = arguments.map(&lock)?;
-        let (pool, recovery) = Pool::open(Arc::clone(&medium.memory), host::boot_id()?)?;
+        let opened = Pool::open(Arc::clone(&medium.memory), host::boot_id()?);
+        let (pool, recovery) = opened.map_err(|error| format!("{}: {error}", lock.path().display()))?;
         let (pool, path) = (Arc::new(pool), lock.path().to_owned());
         let served = Arc::new(Served::new(Arc::clone(&pool), &path));
         let databases = Office::new(Arc::clone(&pool), host::boot_id()?);

@@ -208,7 +208,8 @@ impl Defrag {
         let lock = ours(&self.pool)?;
         let Medium { memory, line, .. } = MediumArguments::default().map(&lock)?;
         remark!("pool {}: {line}", lock.path().display());
-        let (mut pool, _) = ferrite_pool::Pool::open(memory, host::boot_id()?)?;
+        let opened = ferrite_pool::Pool::open(memory, host::boot_id()?);
+        let (mut pool, _) = opened.map_err(|error| format!("{}: {error}", lock.path().display()))?;
         let bar = Bar::new();
         let done = defrag::defrag(&mut pool, &tag_owners(), &mut |it| bar.show(&it));
         drop(bar);
