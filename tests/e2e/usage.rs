@@ -12,6 +12,12 @@ fn help_is_no_error_and_wrong_words_are_wrong_usage() {
     refused(ferrite().arg("nonsense"), 2);
     refused(ferrite().args(["disk", "create", "p", "n", "--size", "ten"]), 2);
     refused(ferrite().args(["up", "--disk", "nosize"]), 2);
+    let said = refused(ferrite().args(["up", "--tcp", "localhost:1"]), 2);
+    assert!(said.contains("such as 127.0.0.1:10809"), "{said}");
+    for how in [&["--cached"][..], &["--data", "posix"], &["--allow-other"]] {
+        let said = refused(ferrite().args(["up", "--no-mount"]).args(how), 2);
+        assert!(said.contains("cannot be used with") && said.contains(how[0]), "{said}");
+    }
 }
 
 #[test]

@@ -18,7 +18,7 @@ pub struct DoorArguments {
     #[arg(long)]
     unix: Option<PathBuf>,
     /// A TCP address to serve on too, such as 127.0.0.1:10809; its clients take no places of the socket's (256 each)
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = socket_address)]
     tcp: Option<SocketAddr>,
     /// Who may connect by TCP: an address or a network, such as 10.0.0.0/8; repeatable [default: everybody]
     #[arg(long, value_name = "NETWORK", requires = "tcp", value_parser = network)]
@@ -32,6 +32,10 @@ pub struct DoorArguments {
     /// Require of clients a certificate that this authority (PEM) has signed
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_client_ca: Option<PathBuf>,
+}
+
+fn socket_address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| "write an IP address and a port, such as 127.0.0.1:10809 or [::1]:10809".into())
 }
 
 fn network(text: &str) -> Result<String, String> {

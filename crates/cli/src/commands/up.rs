@@ -63,7 +63,7 @@ pub struct Up {
     #[arg(long, value_name = "DIR", conflicts_with = "no_mount")]
     mount: Option<PathBuf>,
     /// Mount no file system
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["cached", "data", "allow_other"])]
     no_mount: bool,
     #[command(flatten)]
     how_mounted: MountArguments,
