@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Write;
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -100,7 +101,7 @@ fn wrong_traces_and_wrong_words_are_told() {
 /// A program is simulated as it runs, and what was kept of it gives the same figures again.
 #[test]
 fn a_recorded_program_is_simulated_and_kept() {
-    if !std::path::Path::new("/usr/bin/qemu-x86_64").exists() {
+    if !Path::new("/usr/bin/qemu-x86_64").exists() {
         println!("skipped: qemu-user is not installed");
         return;
     }
@@ -117,11 +118,13 @@ fn a_recorded_program_is_simulated_and_kept() {
     assert_eq!((&live["policies"], &live["bound"]), (&again["policies"], &again["bound"]));
 }
 
-/// Ctrl-C prints what is known so far, and is no success.
+/// Ctrl-C prints what is known so far, keeps what was saved of it, and is no success.
 #[test]
 fn an_interrupted_study_prints_what_it_knows() {
+    let folder = folder(true);
+    let kept = folder.path().join("kept").display().to_string();
     let mut child = ferrite()
-        .args(["sim", "llc", "--json", "--format", "din", "--trace", "-"])
+        .args(["sim", "llc", "--json", "--format", "din", "--save", &kept, "--trace", "-"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
@@ -129,20 +132,22 @@ fn an_interrupted_study_prints_what_it_knows() {
         .expect("it runs");
     let mut stdin = child.stdin.take().expect("piped");
     // More than a pipe holds: when all is written, it reads, and so it has said how it is to be ended.
-    for _ in 0..30_000 {
-        stdin.write_all(b"0 1000\n1 2000\n").expect("it reads");
+    for n in 0..30_000 {
+        stdin.write_all(format!("0 1000\n1 {:x}\n", n * 64).as_bytes()).expect("it reads");
     }
     signal(child.id(), "INT");
     assert_eq!(wait(&mut child, Duration::from_secs(20)), Some(1));
     let output = std::io::read_to_string(child.stdout.take().expect("piped")).expect("text");
     let report: Value = serde_json::from_str(&output).expect("JSON");
     assert_eq!(report["policies"][0]["policy"], "lru");
+    let again = told(&["sim", "llc", "--filtered", "--trace", &kept]);
+    assert_eq!((&report["events"], &report["policies"]), (&again["events"], &again["policies"]));
 }
 
 /// What is recorded in part gives figures of that part, and is no success.
 #[test]
 fn a_program_that_becomes_another_or_is_killed_is_told() {
-    if !std::path::Path::new("/usr/bin/qemu-x86_64").exists() {
+    if !Path::new("/usr/bin/qemu-x86_64").exists() {
         println!("skipped: qemu-user is not installed");
         return;
     }
@@ -171,6 +176,35 @@ fn a_trace_is_not_written_onto_itself() {
     refused(ferrite().args(["sim", "convert", &accesses, &linked, "--as", "compact"]), 2);
     assert_eq!(fs::read_to_string(&accesses).expect("there"), "0 1000\n1 2000\n");
     assert_eq!(fs::read_to_string(&blocks).expect("there"), "W 0 4\n");
+}
+
+/// Two files do not go to one place, nor figures and a file to standard output; and a trace that is wrong makes no file.
+#[test]
+fn what_is_written_costs_nothing_that_was_there() {
+    let folder = folder(true);
+    let path = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
+    let (trace, wrong, kept, again) = (path("trace"), path("wrong"), path("kept"), path("./kept"));
+    let accesses: String = (0..200_000).map(|n| format!("0 {:x}\n", n * 64)).collect();
+    fs::write(&trace, &accesses).expect("written");
+    fs::write(&wrong, format!("{accesses}8 0\n")).expect("written");
+    fs::write(path("part.partial"), &accesses).expect("written");
+    let part = path("part.partial");
+    for [from, word, to] in [[&trace, "--plot", &trace], [&part, "--save", &path("part")]] {
+        let said = refused(ferrite().args(["sim", "llc", "--trace", from, word, to]), 2);
+        assert!(said.contains("write to another file"), "{said}");
+        assert!(fs::read_to_string(from).expect("there") == accesses, "{from}");
+    }
+    let said = refused(ferrite().args(["sim", "llc", "--trace", &trace, "--save", &kept, "--plot", &again]), 2);
+    assert!(said.contains("name two files") && !Path::new(&kept).exists(), "{said}");
+    for word in ["--save", "--plot"] {
+        let mut command = ferrite();
+        let said = refused(command.args(["sim", "llc", "--trace", &trace, word, "-"]).current_dir(&folder), 2);
+        assert!(said.contains("standard output is for the figures"), "{said}");
+    }
+    fs::write(&kept, "precious").expect("written");
+    assert!(refused(ferrite().args(["sim", "llc", "--trace", &wrong, "--save", &kept]), 1).contains("wrong:200001: "));
+    assert!(fs::read(&kept).expect("there") == b"precious", "what was there is gone");
+    assert_eq!(fs::read_dir(folder.path()).expect("folder").count(), 4, "nothing is left beside it");
 }
 
 /// A plot that cannot be drawn costs nobody the figures.

@@ -3,14 +3,11 @@
 mod convert;
 mod ftl;
 mod llc;
-
-use std::fs;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+mod output;
 
 use clap::Subcommand;
 
-use crate::outcome::{Failure, Outcome};
+use crate::outcome::Outcome;
 
 /// Simulate what a cache policy or a flash layer does to the life of a memory
 #[derive(Subcommand)]
@@ -29,13 +26,4 @@ impl Sim {
             Self::Convert(convert) => convert.run(),
         }
     }
-}
-
-/// Refuses to write onto the trace that is read.
-fn apart(from: &Path, to: &Path) -> Outcome {
-    let place = |path| fs::metadata(path).ok().filter(fs::Metadata::is_file).map(|one| (one.dev(), one.ino()));
-    if place(from).is_some() && place(from) == place(to) {
-        return Err(Failure::Usage(format!("{} is the trace itself: write to another file", to.display())));
-    }
-    Ok(())
 }

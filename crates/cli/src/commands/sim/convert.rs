@@ -2,19 +2,17 @@
 
 mod accesses;
 
-use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
-use ferrite_pool::Partial;
 use ferrite_pool::owner::Progress;
 use ferrite_sim::block_trace::{Ahead, Format, Reader, ReaderOptions, Writer};
 use ferrite_sim::trace::Packing;
 use ferrite_sim::{Input, Next};
 
-use super::apart;
 use super::ftl::device;
+use super::output::{Output, apart};
 use crate::bar::Bar;
 use crate::outcome::{Failure, Outcome};
 use crate::{size, stop};
@@ -66,7 +64,9 @@ impl Convert {
         let options = ReaderOptions { page_bytes, format: None, device: self.device };
         let mut trace = Ahead::new(Reader::new(Input::open(&self.from)?, options)?);
         stop::watch()?;
-        let (requests, left_out) = place(&self.to, |into| self.write(&mut trace, (format, page_bytes), into))?;
+        let mut output = Output::begin(&self.to)?;
+        let (requests, left_out) = self.write(&mut trace, (format, page_bytes), &mut output)?;
+        output.finish()?;
         if trace.is_cut() {
             remark!("ferrite: {}: its last line has no end: maybe it was cut there", self.from.display());
         }
@@ -97,22 +97,6 @@ impl Convert {
         writer.finish().map_err(told)?;
         Ok((requests, left_out))
     }
-}
-
-/// Lets `write` write what is to be at `to`. What fails or is interrupted leaves what was there; what is no plain file
-/// keeps its place.
-fn place<T>(to: &Path, write: impl FnOnce(&mut dyn Write) -> Outcome<T>) -> Outcome<T> {
-    if to == Path::new("-") {
-        return write(&mut io::stdout());
-    }
-    if fs::metadata(to).is_ok_and(|there| !there.is_file()) {
-        let opened = File::options().write(true).open(to);
-        return write(&mut opened.map_err(|error| format!("opening {}: {error}", to.display()))?);
-    }
-    let mut partial = Partial::begin(to, 0o666)?;
-    let written = write(partial.file())?;
-    partial.finish()?;
-    Ok(written)
 }
 
 fn format(text: &str) -> Result<As, String> {

@@ -3,18 +3,17 @@
 mod show;
 
 use std::ffi::OsString;
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use ferrite_pool::owner::Progress;
+use ferrite_sim::Input;
 use ferrite_sim::cache::wear::{Levelling, Wear};
 use ferrite_sim::cache::{Choice, End, Event, Model, Numbers, Seen, Shape, Study};
 use ferrite_sim::record::{Program, Running};
 use ferrite_sim::trace::{self, Filter, Filtered, First, Form, Packing, Reading, Source, Writer};
-use ferrite_sim::{Error, Input};
 
-use super::apart;
+use super::output::{Output, apart, is_same};
 use crate::bar::Bar;
 use crate::commands::print;
 use crate::outcome::{Failure, Outcome};
@@ -158,10 +157,7 @@ impl Llc {
     /// Does it.
     pub fn run(self) -> Outcome {
         let mut study = Study::new(self.model()?).map_err(|error| Failure::Usage(error.to_string()))?;
-        if let (Some(from), Some(to)) = (&self.what.trace, &self.save) {
-            apart(from, to)?;
-        }
-        self.save.iter().chain(&self.plot).try_for_each(|path| ferrite_pool::ensure_no_pool(path))?;
+        self.outputs()?;
         let Origin { source, running, form } = self.what.source()?;
         stop::watch()?;
         let end = self.consume(&mut study, source)?;
@@ -188,6 +184,23 @@ impl Llc {
         drawn
     }
 
+    /// Refuses to write where something would be lost.
+    fn outputs(&self) -> Outcome {
+        for path in self.save.iter().chain(&self.plot) {
+            if path == Path::new("-") {
+                return Err(Failure::Usage("standard output is for the figures: name a file instead of -".into()));
+            }
+            self.what.trace.as_ref().map_or(Ok(()), |trace| apart(trace, path))?;
+            ferrite_pool::ensure_no_pool(path)?;
+        }
+        match (&self.save, &self.plot) {
+            (Some(save), Some(plot)) if is_same(save, plot) => {
+                Err(Failure::Usage(format!("--save and --plot both name {}: name two files", save.display())))
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn consume(&self, study: &mut Study, source: Box<dyn Source>) -> Outcome<End> {
         let mut kept = self.save.as_deref().map(kept).transpose()?;
         let keep = |events: &[Event]| match &mut kept {
@@ -196,9 +209,9 @@ impl Llc {
         };
         let (bar, started) = (Bar::new(), std::time::Instant::now());
         let mut watch = |seen: Seen| bar.show(&progress(seen, started.elapsed().as_secs_f64()));
-        let end = study.consume(source, keep, &mut watch);
-        kept.map(Writer::finish).transpose()?;
-        Ok(end?)
+        let end = study.consume(source, keep, &mut watch)?;
+        kept.map_or(Ok(()), |writer| writer.finish()?.finish())?;
+        Ok(end)
     }
 
     fn model(&self) -> Outcome<Model> {
@@ -235,9 +248,8 @@ fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, Into::into)
 }
 
-fn kept(path: &Path) -> ferrite_sim::Result<Writer<File>> {
-    let file = File::create(path).map_err(Error::io(format!("creating {}", path.display())))?;
-    Writer::new(file, &path.display().to_string(), Packing::Signatures)
+fn kept(path: &Path) -> Outcome<Writer<Output>> {
+    Ok(Writer::new(Output::begin(path)?, &path.display().to_string(), Packing::Signatures)?)
 }
 
 fn progress(seen: Seen, seconds: f64) -> Progress {

@@ -8,9 +8,9 @@ use ferrite_pool::owner::Progress;
 use ferrite_sim::trace::{self, Ahead, Form, Kind, Packing, Reading, Writer, pack};
 use ferrite_sim::{Input, Next};
 
-use super::place;
 use crate::bar::Bar;
 use crate::commands::sim::llc::line;
+use crate::commands::sim::output::Output;
 use crate::outcome::{Failure, Outcome};
 use crate::stop;
 
@@ -34,7 +34,9 @@ impl Accesses {
     pub fn convert(&self, from: &Path, to: &Path, packing: Packing) -> Outcome {
         let trace = Ahead::new(trace::open(Input::open(from)?, self.reading())?);
         stop::watch()?;
-        let words = place(to, |into| self.write(trace, into, to, packing))?;
+        let mut output = Output::begin(to)?;
+        let words = self.write(trace, &mut output, to, packing)?;
+        output.finish()?;
         remark!("{words} accesses to lines");
         Ok(())
     }

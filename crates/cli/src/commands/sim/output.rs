@@ -1,0 +1,93 @@
+//! A file that a simulation writes.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use ferrite_pool::Partial;
+
+use crate::outcome::{Failure, Outcome};
+
+/// What is to be at a path. Dropped before its end, it leaves what was there.
+pub enum Output {
+    /// A plain file.
+    Partial(Partial),
+    /// Standard output, or what is no plain file and keeps its place.
+    Stream(Box<dyn Write>),
+}
+
+impl Output {
+    /// Begins to write it; `-` is standard output.
+    pub fn begin(to: &Path) -> Outcome<Self> {
+        if to == Path::new("-") {
+            return Ok(Self::Stream(Box::new(io::stdout())));
+        }
+        if fs::metadata(to).is_ok_and(|there| !there.is_file()) {
+            let opened = File::options().write(true).open(to);
+            let opened = opened.map_err(|error| format!("opening {}: {error}", to.display()))?;
+            return Ok(Self::Stream(Box::new(opened)));
+        }
+        Ok(Self::Partial(Partial::begin(to, 0o666)?))
+    }
+
+    /// It is whole, and takes the place of what was there.
+    pub fn finish(self) -> Outcome {
+        match self {
+            Self::Partial(partial) => Ok(partial.finish()?),
+            Self::Stream(mut stream) => Ok(stream.flush()?),
+        }
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Partial(partial) => partial.file().write(bytes),
+            Self::Stream(stream) => stream.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Partial(partial) => partial.file().flush(),
+            Self::Stream(stream) => stream.flush(),
+        }
+    }
+}
+
+/// Refuses to write onto the trace that is read, or onto a trace that has the name of what is not whole yet.
+pub fn apart(from: &Path, to: &Path) -> Outcome {
+    let mut partial = to.as_os_str().to_owned();
+    partial.push(".partial");
+    if is_same(from, to) {
+        return Err(Failure::Usage(format!("{} is the trace itself: write to another file", to.display())));
+    }
+    if is_same(from, &PathBuf::from(partial)) {
+        let what = format!("{} is written by way of {}, the trace", to.display(), from.display());
+        return Err(Failure::Usage(format!("{what}: write to another file")));
+    }
+    Ok(())
+}
+
+/// Whether two paths lead to the same plain file, be it there or still to be made.
+pub fn is_same(one: &Path, other: &Path) -> bool {
+    let one = place(one);
+    one.is_some() && one == place(other)
+}
+
+/// The file, or its folder and its name in there. A stream has none.
+fn place(path: &Path) -> Option<(u64, u64, Option<OsString>)> {
+    if path == Path::new("-") {
+        return None;
+    }
+    let number = |found: &fs::Metadata| (found.dev(), found.ino());
+    if let Ok(found) = fs::metadata(path) {
+        let (device, file) = number(&found);
+        return found.is_file().then_some((device, file, None));
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let (device, folder) = number(&fs::metadata(folder).ok()?);
+    Some((device, folder, Some(path.file_name()?.to_owned())))
+}
