@@ -96,6 +96,12 @@ fn wrong_traces_and_wrong_words_are_told() {
         llc(&wrong);
     }
     refused(ferrite().args(["sim", "llc"]), 2);
+    llc(&["--filtered", "--l1", "4K:2"]);
+    llc(&["--filtered", "--instructions"]);
+    for wrong in [&["--filtered"][..], &["--format", "din"]] {
+        let said = refused(ferrite().args(["sim", "llc"]).args(wrong).arg("true"), 2);
+        assert!(said.contains(wrong[0]), "of traces, and this is a program: {said}");
+    }
 }
 
 /// A program is simulated as it runs, and what was kept of it gives the same figures again.

@@ -77,10 +77,10 @@ struct What {
     #[arg(long, value_name = "FILE", conflicts_with = "program")]
     trace: Option<PathBuf>,
     /// Its form, where its content does not tell: lackey, din, champsim, drmemtrace, ramulator, compact, compact-pc
-    #[arg(long, value_name = "FORM", requires = "trace")]
+    #[arg(long, value_name = "FORM", requires = "trace", conflicts_with = "program")]
     format: Option<Form>,
     /// The trace has passed a first-level cache already
-    #[arg(long, requires = "trace")]
+    #[arg(long, requires = "trace", conflicts_with_all = ["program", "l1", "instructions"])]
     filtered: bool,
     /// The first level of each core: size and ways
     #[arg(long, value_name = "SIZE:WAYS", default_value = "64K:2", value_parser = shape)]
