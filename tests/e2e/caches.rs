@@ -104,6 +104,27 @@ fn wrong_traces_and_wrong_words_are_told() {
     }
 }
 
+/// A line without its end may be half of one.
+#[test]
+fn a_trace_that_may_be_cut_is_told() {
+    let folder = folder(true);
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let (trace, to) = (at("trace"), at("to"));
+    let is_told = |words: &[&str]| {
+        let output = ferrite().arg("sim").args(words).output().expect("it runs");
+        assert!(output.status.success(), "{words:?}");
+        String::from_utf8_lossy(&output.stderr).contains("trace: its last line has no end")
+    };
+    let texts =
+        ["0 1000\n1 2000", " L 1000,8\n S 2000,8", "3 20734016\n1 20846400 20734080", "1 1: 7 read 8 byte(s) @ 0x10"];
+    for (text, is_cut) in texts.into_iter().flat_map(|text| [(text.to_owned(), true), (format!("{text}\n"), false)]) {
+        fs::write(&trace, &text).expect("written");
+        assert_eq!(is_told(&["llc", "--trace", &trace]), is_cut, "{text:?}");
+        assert_eq!(is_told(&["llc", "--filtered", "--trace", &trace]), is_cut, "{text:?}");
+        assert_eq!(is_told(&["convert", &trace, &to, "--as", "compact"]), is_cut, "{text:?}");
+    }
+}
+
 /// A program is simulated as it runs, and what was kept of it gives the same figures again.
 #[test]
 fn a_recorded_program_is_simulated_and_kept() {

@@ -105,6 +105,11 @@ pub trait Reader: Send {
     fn words(&mut self) -> Option<Result<Words<'_>>> {
         None
     }
+
+    /// Whether the last line that was read had no end: maybe the trace was cut there.
+    fn is_cut(&self) -> bool {
+        false
+    }
 }
 
 /// Accesses in one of the compact forms.

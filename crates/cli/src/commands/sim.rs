@@ -5,6 +5,8 @@ mod ftl;
 mod llc;
 mod output;
 
+use std::path::Path;
+
 use clap::Subcommand;
 
 use crate::outcome::Outcome;
@@ -25,5 +27,12 @@ impl Sim {
             Self::Ftl(ftl) => ftl.run(),
             Self::Convert(convert) => convert.run(),
         }
+    }
+}
+
+/// Says that a trace ended in the middle of a line, if it did.
+fn warn(trace: &Path, is_cut: bool) {
+    if is_cut {
+        remark!("ferrite: {}: its last line has no end: maybe it was cut there", trace.display());
     }
 }

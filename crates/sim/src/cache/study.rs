@@ -77,6 +77,7 @@ pub struct Study {
     work: Vec<Mutex<Work>>,
     events: u64,
     accesses: u64,
+    is_cut: bool,
     sorted: Vec<Event>,
 }
 
@@ -97,7 +98,7 @@ impl Study {
             }
             work.push(Mutex::new(Work::Bound(Bound::new(geometry))));
         }
-        Ok(Self { model, geometry, work, events: 0, accesses: 0, sorted: Vec::new() })
+        Ok(Self { model, geometry, work, events: 0, accesses: 0, is_cut: false, sorted: Vec::new() })
     }
 
     /// What is simulated.
@@ -108,6 +109,11 @@ impl Study {
     /// Events so far.
     pub fn events(&self) -> u64 {
         self.events
+    }
+
+    /// Whether the trace ended in a line without an end: maybe it was cut there.
+    pub fn is_cut(&self) -> bool {
+        self.is_cut
     }
 
     /// Takes the next events. The more at once, the better all cores are used.

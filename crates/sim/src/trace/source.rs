@@ -14,6 +14,11 @@ pub trait Source: Send {
 
     /// Accesses so far, before any filter.
     fn accesses(&self) -> u64;
+
+    /// As [`Reader::is_cut`].
+    fn is_cut(&self) -> bool {
+        false
+    }
 }
 
 /// A trace through the first level of each core.
@@ -103,6 +108,10 @@ impl Source for Filter {
     fn accesses(&self) -> u64 {
         self.accesses
     }
+
+    fn is_cut(&self) -> bool {
+        self.reader.is_cut()
+    }
 }
 
 /// A trace of what the last level sees.
@@ -140,5 +149,9 @@ impl Source for Filtered {
 
     fn accesses(&self) -> u64 {
         self.accesses
+    }
+
+    fn is_cut(&self) -> bool {
+        self.reader.is_cut()
     }
 }

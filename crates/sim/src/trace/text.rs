@@ -14,6 +14,7 @@ pub struct Lines<P> {
     parse: P,
     line: Vec<u8>,
     done: u64,
+    is_cut: bool,
 }
 
 /// Why a line is not understood.
@@ -22,7 +23,7 @@ pub type Parsed = std::result::Result<(), String>;
 impl<P: FnMut(&[u8], &mut Vec<Access>) -> Parsed> Lines<P> {
     /// None read yet.
     pub fn new(input: Input, parse: P) -> Self {
-        Self { input, parse, line: Vec::new(), done: 0 }
+        Self { input, parse, line: Vec::new(), done: 0, is_cut: false }
     }
 
     /// Whether there was one.
@@ -37,6 +38,7 @@ impl<P: FnMut(&[u8], &mut Vec<Access>) -> Parsed> Lines<P> {
         if !ended && self.line.len() == LINE_BYTES_MAX {
             return Err(Error::malformed(&self.input.path, self.done + 1, "the line has no end"));
         }
+        self.is_cut = !ended;
         match (self.parse)(self.line.trim_ascii_end(), into) {
             Ok(()) => self.done += 1,
             Err(reason) if ended => return Err(Error::malformed(&self.input.path, self.done + 1, reason)),
@@ -56,6 +58,10 @@ impl<P: FnMut(&[u8], &mut Vec<Access>) -> Parsed + Send> Reader for Lines<P> {
             }
         }
         Ok(true)
+    }
+
+    fn is_cut(&self) -> bool {
+        self.is_cut
     }
 }
 

@@ -13,6 +13,7 @@ use ferrite_sim::{Input, Next};
 
 use super::ftl::device;
 use super::output::{Output, apart};
+use super::warn;
 use crate::bar::Bar;
 use crate::outcome::{Failure, Outcome};
 use crate::{size, stop};
@@ -67,9 +68,7 @@ impl Convert {
         let mut output = Output::begin(&self.to)?;
         let (requests, left_out) = self.write(&mut trace, (format, page_bytes), &mut output)?;
         output.finish()?;
-        if trace.is_cut() {
-            remark!("ferrite: {}: its last line has no end: maybe it was cut there", self.from.display());
-        }
+        warn(&self.from, trace.is_cut());
         let (read_as, written_as) = (trace.format().name(), format.name());
         remark!("{requests} requests, {read_as} to {written_as}; {left_out} trims were left out");
         Ok(())

@@ -10,6 +10,7 @@ use ferrite_sim::block_trace::{self, Ahead, Format, Reader, ReaderOptions};
 use ferrite_sim::ftl::{Choice, Figures, Replay, Replayed, Scheme, Shape, Spec, Timing};
 use serde::Serialize;
 
+use super::warn;
 use crate::bar::Bar;
 use crate::commands::print;
 use crate::flash_drive::show;
@@ -133,9 +134,7 @@ impl Ftl {
             let (bar, began) = (Bar::new(), Instant::now());
             Replay { wraps: self.wrap }.run(&mut trace, &mut drive, &mut |done| bar.show(&progress(done, began)))?
         };
-        if trace.is_cut() {
-            remark!("ferrite: {}: its last line has no end: maybe it was cut there", self.trace.display());
-        }
+        warn(&self.trace, trace.is_cut());
         let report = Report { scheme: scheme.name(), figures: drive.figures()? };
         print(self.json, &report, |report| show(report.scheme, shape, &report.figures))?;
         if replayed.requests == 0 {

@@ -14,6 +14,7 @@ use ferrite_sim::record::{Program, Running};
 use ferrite_sim::trace::{self, Filter, Filtered, First, Form, Packing, Reading, Source, Writer};
 
 use super::output::{Output, apart, is_same};
+use super::warn;
 use crate::bar::Bar;
 use crate::commands::print;
 use crate::outcome::{Failure, Outcome};
@@ -162,6 +163,7 @@ impl Llc {
         stop::watch()?;
         let end = self.consume(&mut study, source)?;
         let is_whole = running.is_none_or(|running| self.what.finish(&running, end));
+        self.what.trace.iter().for_each(|trace| warn(trace, study.is_cut()));
         let mut report = study.finish(&self.what.name());
         report.form = form.map(Form::name);
         let drawn = self.plot.as_ref().map_or(Ok(()), |path| show::plot(&report, path));

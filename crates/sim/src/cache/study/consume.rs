@@ -33,10 +33,11 @@ pub enum End {
     Stopped,
 }
 
-/// Some events, and how many accesses there were by then.
+/// Some events, how many accesses there were by then, and whether the last line had no end.
 struct Batch {
     events: Vec<Event>,
     accesses: u64,
+    is_cut: bool,
 }
 
 impl Study {
@@ -64,7 +65,7 @@ impl Study {
                     let batch = batch?;
                     on_events(&batch.events)?;
                     self.feed(&batch.events);
-                    self.accesses = batch.accesses;
+                    (self.accesses, self.is_cut) = (batch.accesses, batch.is_cut);
                 }
                 Next::End => return Ok(End::Whole),
                 Next::Stopped => return Ok(End::Stopped),
@@ -86,9 +87,9 @@ fn batches(mut source: Box<dyn Source>, waits: Arc<AtomicBool>) -> Parts<Result<
         loop {
             let mut events = Vec::with_capacity(BATCH + BATCH / 8);
             let read = read(&mut *source, &mut events, &waits);
-            let accesses = source.accesses();
+            let (accesses, is_cut) = (source.accesses(), source.is_cut());
             let ends = !matches!(read, Ok(true));
-            let sent = sender.send(Ok(Batch { events, accesses }));
+            let sent = sender.send(Ok(Batch { events, accesses, is_cut }));
             let sent = read.err().map_or(sent, |error: Error| sender.send(Err(error)));
             if ends || sent.is_err() {
                 return;

@@ -11,6 +11,7 @@ use ferrite_sim::{Input, Next};
 use crate::bar::Bar;
 use crate::commands::sim::llc::line;
 use crate::commands::sim::output::Output;
+use crate::commands::sim::warn;
 use crate::outcome::{Failure, Outcome};
 use crate::stop;
 
@@ -32,11 +33,12 @@ pub struct Accesses {
 impl Accesses {
     /// Converts.
     pub fn convert(&self, from: &Path, to: &Path, packing: Packing) -> Outcome {
-        let trace = Ahead::new(trace::open(Input::open(from)?, self.reading())?);
+        let mut trace = Ahead::new(trace::open(Input::open(from)?, self.reading())?);
         stop::watch()?;
         let mut output = Output::begin(to)?;
-        let words = self.write(trace, &mut output, to, packing)?;
+        let words = self.write(&mut trace, &mut output, to, packing)?;
         output.finish()?;
+        warn(from, trace.is_cut());
         remark!("{words} accesses to lines");
         Ok(())
     }
@@ -45,7 +47,7 @@ impl Accesses {
         Reading { form: self.form, line_bits: self.line.ilog2(), cores: self.cores }
     }
 
-    fn write(&self, mut trace: Ahead, into: impl Write, to: &Path, packing: Packing) -> Outcome<u64> {
+    fn write(&self, trace: &mut Ahead, into: impl Write, to: &Path, packing: Packing) -> Outcome<u64> {
         let reading = self.reading();
         let mut writer = Writer::new(into, &to.display().to_string(), packing)?;
         let (bar, mut words, mut count) = (Bar::new(), Vec::new(), 0);
