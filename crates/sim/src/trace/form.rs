@@ -4,6 +4,7 @@ use std::str::FromStr;
 
 use super::champsim::RECORD;
 use super::compact::HEAD;
+use super::lackey;
 use super::text::{decimal, hexadecimal, words};
 use crate::{Error, Input, Result};
 
@@ -93,7 +94,7 @@ fn text(begin: &[u8]) -> Option<Form> {
         return Some(Form::Drmemtrace);
     }
     let is_lackey = |line: &[u8]| matches!(line.get(..3), Some(b"I  " | b" L " | b" S " | b" M "));
-    if lines().find(|line| !line.starts_with(b"==")).is_some_and(is_lackey) {
+    if lines().find(|line| !lackey::is_message(line)).is_some_and(is_lackey) {
         return Some(Form::Lackey);
     }
     let first: Vec<&[u8]> = lines().next().map(|line| words(line).take(4).collect()).unwrap_or_default();

@@ -1,11 +1,16 @@
 //! `valgrind --tool=lackey --trace-mem=yes`: `I  addr,size`, ` L addr,size`, ` S addr,size`, ` M addr,size` (a load and
-//! a store), in hexadecimal and decimal. Valgrind's own messages begin with `==`.
+//! a store), in hexadecimal and decimal. Valgrind's own messages begin with `==`, `--` or `**`.
 
 use super::text::{Parsed, decimal, hexadecimal, shown};
 use super::{Access, Kind};
 
+/// Whether a line is Valgrind's own, or the program's by way of it.
+pub fn is_message(line: &[u8]) -> bool {
+    [b"==", b"--", b"**"].into_iter().any(|begin| line.starts_with(begin))
+}
+
 pub fn parse(line: &[u8], into: &mut Vec<Access>) -> Parsed {
-    if line.is_empty() || line.starts_with(b"==") || line.starts_with(b"--") {
+    if line.is_empty() || is_message(line) {
         return Ok(());
     }
     let told = |what: &str| Err(format!("{what}: {}", shown(line)));

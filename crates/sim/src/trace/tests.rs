@@ -100,6 +100,16 @@ fn binary_forms_are_told_and_read() {
     assert_eq!(read("").expect("nothing"), []);
 }
 
+/// Valgrind's messages, with -v, and what the program says by way of it.
+#[test]
+fn messages_of_valgrind_are_none_of_the_trace() {
+    let said = "--12-- Reading syms from /bin/true\n**12** so far\n==12== \n";
+    assert_eq!(
+        read(format!("{said}{LACKEY}{said}{LACKEY}")).expect("lackey"),
+        read([LACKEY; 2].concat()).expect("lackey")
+    );
+}
+
 /// With signatures and without: then that of the region stands for them.
 #[test]
 fn words_that_are_packed_are_read_again() {
