@@ -106,17 +106,21 @@ fn text(begin: &[u8]) -> Option<Form> {
     }
 }
 
-/// Numbers, some with a writeback behind them, or more than half of which begin with one that is no label of Dinero's.
+/// Decimal numbers, some with a writeback behind them or after a count that is no label of Dinero's.
 fn is_ramulator<'a>(lines: impl Iterator<Item = &'a [u8]>) -> bool {
-    let (mut count, mut unlabelled) = (0_usize, 0);
+    let is_hexadecimal = |word: &&[u8]| decimal(word).is_none() && word.iter().all(u8::is_ascii_hexdigit);
+    let mut is_told = false;
     for line in lines {
-        let words: Vec<Option<u64>> = words(line).take(4).map(decimal).collect();
-        match words[..] {
-            [Some(_), Some(_), Some(_)] => return true,
-            [Some(bubbles), Some(_)] => unlabelled += usize::from(bubbles > 4),
-            _ => {}
+        let words: Vec<&[u8]> = words(line).take(4).collect();
+        if words.get(1).is_some_and(is_hexadecimal) {
+            return false;
         }
-        count += 1;
+        let numbers: Vec<Option<u64>> = words.into_iter().map(decimal).collect();
+        is_told |= match numbers[..] {
+            [Some(_), Some(_), Some(_)] => true,
+            [Some(before), Some(_)] => before > 4,
+            _ => false,
+        };
     }
-    unlabelled * 2 > count
+    is_told
 }

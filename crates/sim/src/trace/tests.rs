@@ -110,6 +110,18 @@ fn messages_of_valgrind_are_none_of_the_trace() {
     );
 }
 
+/// One count that is no label of Dinero's is enough, where no address has letters.
+#[test]
+fn ramulator_and_dinero_are_told_apart() {
+    use Kind::{Read, Write};
+    let ramulator = [1000, 2000, 3000, 4000].map(|at| access(Read, at, 1));
+    assert_eq!(read("0 1000\n1 2000\n7 3000\n0 4000\n").expect("ramulator"), ramulator);
+    let din = [access(Read, 0x1000, 4), access(Write, 0x2000, 4)];
+    assert_eq!(read("0 1000\n1 2000\n").expect("din"), din);
+    let sized = [access(Write, 0x2008, 4), access(Read, 0x1000, 4)];
+    assert_eq!(read("1 200a 8\n0 1000 4\n").expect("din, which ignores what follows"), sized);
+}
+
 /// With signatures and without: then that of the region stands for them.
 #[test]
 fn words_that_are_packed_are_read_again() {
@@ -176,7 +188,7 @@ fn malformed_lines_are_told() {
     for (form, text) in wrong {
         is_malformed_at(text, form, 2);
     }
-    let wrong_label = read("0 1000\n1 2000\n7 3000\n").expect_err("7 is no label of Dinero's");
+    let wrong_label = read("0 1000\n1 200c\n7 3000\n").expect_err("7 is no label of Dinero's");
     assert!(matches!(wrong_label, Error::Malformed { line: 3, .. }), "{wrong_label}");
     is_malformed_at([champsim(), [0, 0, 0, 0, 0, 0, 0, 0, 9].into(), vec![0; 55]].concat(), "champsim", 2);
     is_malformed_at(words(&[2, u64::MAX]), "compact", 2);
