@@ -73,18 +73,20 @@ impl FromStr for Form {
     }
 }
 
-/// Instructions are somewhere, branch or do not, and some touch memory, which is nowhere near 0.
+/// Instructions are somewhere, branch or do not, and some touch memory, which is nowhere near 0. Where a prefetch or a
+/// tracer's mistake says otherwise, 15 of 16 records are enough.
 fn is_champsim(begin: &[u8]) -> bool {
-    let mut records = begin.chunks_exact(RECORD).peekable();
+    let records = begin.chunks_exact(RECORD);
     let word = |record: &[u8], at: usize| u64::from_le_bytes(record[at..at + 8].try_into().expect("eight bytes"));
     let is_address = |address: u64| address == 0 || address >= 4096;
-    let is_record = |record: &[u8]| {
+    let is_record = |record: &&[u8]| {
         record[8] <= 1
             && record[9] <= record[8]
             && word(record, 0) >= 4096
             && (16..RECORD).step_by(8).all(|at| is_address(word(record, at)))
     };
-    records.peek().is_some() && records.all(is_record)
+    let (all, sound) = (records.len(), records.filter(is_record).count());
+    all > 0 && sound * 16 >= all * 15
 }
 
 fn text(begin: &[u8]) -> Option<Form> {

@@ -122,6 +122,19 @@ fn ramulator_and_dinero_are_told_apart() {
     assert_eq!(read("1 200a 8\n0 1000 4\n").expect("din, which ignores what follows"), sized);
 }
 
+/// A prefetch of next to nothing makes no other form of it; what is wrong with half of the records does.
+#[test]
+fn a_few_odd_records_are_champsims_all_the_same() {
+    let odd = words(&[0x40_1000, 0, 0, 0, 0x7fff_0080, 64, 0, 0]);
+    let is_told = |sound: usize, others: usize| {
+        let records = [champsim().repeat(sound), odd.repeat(others)].concat();
+        let form =
+            Form::of(&mut Input::over(Path::new("it"), std::io::Cursor::new(records)).expect("memory"));
+        form.is_ok_and(|form| form == Form::Champsim)
+    };
+    assert!(is_told(15, 1) && is_told(150, 10) && !is_told(14, 1) && !is_told(1, 1));
+}
+
 /// With signatures and without: then that of the region stands for them.
 #[test]
 fn words_that_are_packed_are_read_again() {
