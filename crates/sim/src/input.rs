@@ -14,6 +14,9 @@ const GZIP: &[u8] = &[0x1f, 0x8b];
 const XZ: &[u8] = &[0xfd, b'7', b'z', b'X', b'Z', 0];
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 
+/// What some programs put before text: UTF-8's byte order mark.
+pub const MARK: &[u8] = &[0xef, 0xbb, 0xbf];
+
 /// An open trace, uncompressed as it is read.
 pub struct Input {
     /// Its name, for messages.
@@ -52,12 +55,33 @@ impl Input {
     /// # Errors
     /// When they cannot be read.
     pub fn peek(&mut self, limit: usize) -> Result<Vec<u8>> {
+        let taken = self.take(limit)?;
+        self.give_back(taken.clone());
+        Ok(taken)
+    }
+
+    /// Takes the byte order mark before the text, if there is one.
+    ///
+    /// # Errors
+    /// When the first bytes cannot be read.
+    pub fn skip_mark(&mut self) -> Result<()> {
+        let taken = self.take(MARK.len())?;
+        if taken != MARK {
+            self.give_back(taken);
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, limit: usize) -> Result<Vec<u8>> {
         let mut taken = Vec::new();
         let read = (&mut self.bytes).take(limit as u64).read_to_end(&mut taken);
         read.map_err(|error| Error::reading(&self.path, 0, error))?;
-        let rest = std::mem::replace(&mut self.bytes, Box::new(io::empty()));
-        self.bytes = Box::new(BufReader::with_capacity(CHUNK, io::Cursor::new(taken.clone()).chain(rest)));
         Ok(taken)
+    }
+
+    fn give_back(&mut self, taken: Vec<u8>) {
+        let rest = std::mem::replace(&mut self.bytes, Box::new(io::empty()));
+        self.bytes = Box::new(BufReader::with_capacity(CHUNK, io::Cursor::new(taken).chain(rest)));
     }
 }
 

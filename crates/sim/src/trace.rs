@@ -192,6 +192,9 @@ pub fn open(mut input: Input, reading: Reading) -> Result<Box<dyn Reader>> {
         Some(form) => form,
         None => Form::of(&mut input)?,
     };
+    if form.is_text() {
+        input.skip_mark()?;
+    }
     Ok(match form {
         Form::Lackey => Box::new(text::Lines::new(input, text::after_fetches(lackey::parse))),
         Form::Din => Box::new(text::Lines::new(input, text::after_fetches(din::parse))),

@@ -40,6 +40,7 @@ impl Reader {
     /// # Errors
     /// Where it is no trace that is known, or cannot be read.
     pub fn new(mut input: Input, options: ReaderOptions) -> Result<Self> {
+        input.skip_mark()?;
         let begin = input.peek(SNIFFED_BYTES)?;
         let format = options.format.or_else(|| sniff::format(&begin));
         let Some(format) = format else { return Err(unknown(&input, &begin)) };

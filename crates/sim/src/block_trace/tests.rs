@@ -160,6 +160,13 @@ fn a_compressed_trace_is_read() {
     assert_eq!(read_with(&packed, OPTIONS).expect("a trace").1.len(), 2);
 }
 
+/// Some programs put a mark before text.
+#[test]
+fn a_mark_before_a_trace_is_skipped() {
+    let text = "0,20941264,8192,W,0.000000\n";
+    assert_eq!(read(&format!("\u{feff}{text}")).expect("a trace"), read(text).expect("a trace"));
+}
+
 fn any_request() -> impl Strategy<Value = Request> {
     let kind = prop_oneof![Just(Kind::Read), Just(Kind::Write), Just(Kind::Trim)];
     let parts = (0_u64..1 << 40, kind, 0_u64..1 << 30, 1_u64..1 << 12);

@@ -6,6 +6,7 @@ use super::champsim::RECORD;
 use super::compact::HEAD;
 use super::lackey;
 use super::text::{decimal, hexadecimal, words};
+use crate::input::MARK;
 use crate::{Error, Input, Result};
 
 /// The forms.
@@ -51,11 +52,17 @@ impl Form {
         if begin.get(1..8) == Some(&HEAD[1..]) {
             return Ok(Self::CompactPc);
         }
-        if begin.iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace()) && !begin.is_empty() {
+        let unmarked = begin.strip_prefix(MARK).unwrap_or(&begin);
+        if unmarked.iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace()) && !begin.is_empty() {
             let known = "the forms of text that are known are those of lackey, din, drmemtrace and ramulator";
-            return text(&begin).ok_or_else(|| Error::malformed(&input.path, 1, format!("no trace: {known}")));
+            return text(unmarked).ok_or_else(|| Error::malformed(&input.path, 1, format!("no trace: {known}")));
         }
         Ok(if is_champsim(&begin) { Self::Champsim } else { Self::Compact })
+    }
+
+    /// Whether it is lines of text.
+    pub(super) fn is_text(self) -> bool {
+        matches!(self, Self::Lackey | Self::Din | Self::Drmemtrace | Self::Ramulator)
     }
 
     /// Its name.

@@ -128,11 +128,27 @@ fn a_few_odd_records_are_champsims_all_the_same() {
     let odd = words(&[0x40_1000, 0, 0, 0, 0x7fff_0080, 64, 0, 0]);
     let is_told = |sound: usize, others: usize| {
         let records = [champsim().repeat(sound), odd.repeat(others)].concat();
-        let form =
-            Form::of(&mut Input::over(Path::new("it"), std::io::Cursor::new(records)).expect("memory"));
+        let form = Form::of(&mut Input::over(Path::new("it"), std::io::Cursor::new(records)).expect("memory"));
         form.is_ok_and(|form| form == Form::Champsim)
     };
     assert!(is_told(15, 1) && is_told(150, 10) && !is_told(14, 1) && !is_told(1, 1));
+}
+
+/// Some programs put a mark before text. In a compact form the same bytes are part of a word.
+#[test]
+fn a_mark_before_text_is_skipped() {
+    for text in [LACKEY, DIN, RAMULATOR, DRMEMTRACE] {
+        let marked = format!("\u{feff}{text}");
+        let form = Form::of(&mut Input::over(Path::new("it"), text.as_bytes()).expect("memory")).expect("told");
+        for form in [None, Some(form)] {
+            assert_eq!(
+                read_as(marked.clone(), Reading { form, ..reading() }).expect("marked"),
+                read(text).expect("text")
+            );
+        }
+    }
+    let word = u64::from_le_bytes([0xef, 0xbb, 0xbf, b' ', b'1', 0, 0, 0]);
+    assert_eq!(read(words(&[word])).expect("compact"), [access(Kind::Write, word >> 1 << 6, 1)]);
 }
 
 /// With signatures and without: then that of the region stands for them.
