@@ -90,7 +90,14 @@ fn wrong_traces_and_wrong_words_are_told() {
     fs::write(trace, " L 1000,8\n L zz,8\n").expect("written");
     assert!(refused(ferrite().args(["sim", "llc", "--trace", trace]), 1).contains("trace:2: "));
     fs::write(trace, [0; 12]).expect("written");
-    assert!(refused(ferrite().args(["sim", "llc", "--trace", trace]), 1).contains("truncated"));
+    let llc_of = |words: &[&str]| refused(ferrite().args(["sim", "llc", "--trace", trace]).args(words), 1);
+    assert!(llc_of(&[]).contains("no known form; --format names one"));
+    assert!(llc_of(&["--format", "compact"]).contains("truncated"));
+    fs::write(trace, "").expect("written");
+    assert!(llc_of(&[]).contains("it is empty") && llc_of(&["--format", "din"]).contains("it is empty"));
+    let to = folder.path().join("to");
+    let said = refused(ferrite().args(["sim", "convert", trace, "--as", "compact"]).arg(&to), 1);
+    assert!(said.contains("it is empty") && !to.exists(), "{said}");
     let llc = |words: &[&str]| refused(ferrite().args(["sim", "llc", "--trace", trace]).args(words), 2);
     for wrong in [["--policy", "mru"], ["--llc", "3M:16"], ["--llc", "2M"], ["--wear", "much"], ["--line", "48"]] {
         llc(&wrong);

@@ -70,6 +70,11 @@ impl Error {
         Self::Malformed { file: file.into(), line, reason: reason.into() }
     }
 
+    /// Says that there is nothing in `file`.
+    pub fn empty(file: &Path) -> Self {
+        Self::Truncated { file: file.into(), line: 0, reason: "it is empty".into() }
+    }
+
     /// What reading `file` gave after `line` whole lines: compressed data that ends early is a truncated trace.
     pub fn reading(file: &Path, line: u64, source: io::Error) -> Self {
         match source.kind() {

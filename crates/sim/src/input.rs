@@ -72,6 +72,18 @@ impl Input {
         Ok(())
     }
 
+    /// Refuses a trace without a byte.
+    ///
+    /// # Errors
+    /// [`Error::Truncated`]; and when its first bytes cannot be read.
+    pub fn ensure_content(&mut self) -> Result<()> {
+        let begin = self.bytes.fill_buf().map_err(|error| Error::reading(&self.path, 0, error))?;
+        if begin.is_empty() {
+            return Err(Error::empty(&self.path));
+        }
+        Ok(())
+    }
+
     fn take(&mut self, limit: usize) -> Result<Vec<u8>> {
         let mut taken = Vec::new();
         let read = (&mut self.bytes).take(limit as u64).read_to_end(&mut taken);

@@ -186,12 +186,9 @@ pub struct Reading {
 /// A reader of the trace `input`, by its form.
 ///
 /// # Errors
-/// When it cannot be read, or its content is of no form that is known.
+/// When it is empty or cannot be read, or its content is of no form that is known.
 pub fn open(mut input: Input, reading: Reading) -> Result<Box<dyn Reader>> {
-    let form = match reading.form {
-        Some(form) => form,
-        None => Form::of(&mut input)?,
-    };
+    let form = Form::of(&mut input, reading)?;
     if form.is_text() {
         input.skip_mark()?;
     }

@@ -126,7 +126,7 @@ fn unreadable(path: &Path, line: u64, error: io::Error) -> Error {
 
 fn unknown(input: &Input, begin: &[u8]) -> Error {
     if begin.trim_ascii().is_empty() {
-        return Error::Truncated { file: input.path.clone(), line: 0, reason: "it is empty".into() };
+        return Error::empty(&input.path);
     }
     let names: Vec<&str> = Format::ALL.iter().map(|(name, _)| *name).collect();
     Error::malformed(&input.path, 1, format!("it begins as no trace that is known ({})", names.join(", ")))

@@ -73,11 +73,14 @@ impl Packed {
         let bytes = bytes_of(self.have_signatures);
         let mut more = chunk(&mut self.input, &mut self.chunk, self.done, bytes)?;
         let Reading { cores, line_bits, .. } = self.reading;
-        let line = |bytes| split(word(bytes), cores, line_bits).1 >> 1;
-        let is_beyond = |line: u64| line >> (64 - line_bits) != 0;
+        let line = |bytes| line(bytes, cores, line_bits);
         let all = self.chunk.chunks_exact(bytes).fold(0, |all, word| all | line(word));
-        if is_beyond(all) {
-            let wrong = self.chunk.chunks_exact(bytes).position(|word| is_beyond(line(word))).expect("one of them is");
+        if is_beyond(all, line_bits) {
+            let wrong = self
+                .chunk
+                .chunks_exact(bytes)
+                .position(|word| is_beyond(line(word), line_bits))
+                .expect("one of them is");
             let reason = format!("line {} is beyond all memory", line(&self.chunk[wrong * bytes..]));
             self.wrong = Some(Error::malformed(&self.input.path, self.done + wrong as u64 + 1, reason));
             self.chunk.truncate(wrong * bytes);
@@ -120,6 +123,23 @@ pub(super) fn split(word: u64, cores: u16, line_bits: u32) -> (u16, u64) {
     let begins_with_ones = word >> (CORE_SHIFT - 1) & 1 != 0;
     let replaced = if begins_with_ones { u64::MAX >> line_bits << 1 & !BESIDE } else { 0 };
     ((word >> CORE_SHIFT) as u16 % cores, word & BESIDE | replaced)
+}
+
+/// The line of the word in the first eight bytes.
+fn line(bytes: &[u8], cores: u16, line_bits: u32) -> u64 {
+    split(word(bytes), cores, line_bits).1 >> 1
+}
+
+fn is_beyond(line: u64, line_bits: u32) -> bool {
+    line >> (64 - line_bits) != 0
+}
+
+/// Whether a trace may begin with these bytes, and end with them if they are all of it: every word is of a line that is.
+pub fn is_plausible(begin: &[u8], is_all: bool, reading: Reading) -> bool {
+    let words = begin.chunks_exact(8);
+    let is_cut = is_all && !words.remainder().is_empty();
+    let Reading { cores, line_bits, .. } = reading;
+    !is_cut && words.into_iter().all(|word| !is_beyond(line(word, cores, line_bits), line_bits))
 }
 
 /// The words of an access: one for each line that it touches. The core is kept where there are several.

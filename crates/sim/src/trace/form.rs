@@ -3,9 +3,9 @@
 use std::str::FromStr;
 
 use super::champsim::RECORD;
-use super::compact::HEAD;
-use super::lackey;
+use super::compact::{self, HEAD};
 use super::text::{decimal, hexadecimal, words};
+use super::{Reading, lackey};
 use crate::input::MARK;
 use crate::{Error, Input, Result};
 
@@ -43,21 +43,31 @@ impl Form {
         ("compact-pc", Self::CompactPc),
     ];
 
-    /// The form of `input`, by its first bytes.
+    /// The form of `input`: that of `reading` if it names one, or by its first bytes.
     ///
     /// # Errors
-    /// When it cannot be read, or is text of no known form.
-    pub fn of(input: &mut Input) -> Result<Self> {
+    /// When it is empty, cannot be read, or is of no known form.
+    pub fn of(input: &mut Input, reading: Reading) -> Result<Self> {
+        input.ensure_content()?;
+        reading.form.map_or_else(|| Self::looked_at(input, reading), Ok)
+    }
+
+    fn looked_at(input: &mut Input, reading: Reading) -> Result<Self> {
         let begin = input.peek(LOOKED_AT)?;
         if begin.get(1..8) == Some(&HEAD[1..]) {
             return Ok(Self::CompactPc);
         }
         let unmarked = begin.strip_prefix(MARK).unwrap_or(&begin);
-        if unmarked.iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace()) && !begin.is_empty() {
+        let unknown = |why: &str| Error::malformed(&input.path, 1, format!("no trace: {why}"));
+        if unmarked.iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace()) {
             let known = "the forms of text that are known are those of lackey, din, drmemtrace and ramulator";
-            return text(unmarked).ok_or_else(|| Error::malformed(&input.path, 1, format!("no trace: {known}")));
+            return text(unmarked).ok_or_else(|| unknown(known));
         }
-        Ok(if is_champsim(&begin) { Self::Champsim } else { Self::Compact })
+        if is_champsim(&begin) {
+            return Ok(Self::Champsim);
+        }
+        let is_compact = compact::is_plausible(&begin, begin.len() < LOOKED_AT, reading);
+        is_compact.then_some(Self::Compact).ok_or_else(|| unknown("its bytes are of no known form; --format names one"))
     }
 
     /// Whether it is lines of text.

@@ -97,7 +97,10 @@ fn binary_forms_are_told_and_read() {
     let signed = [Access { signature: 7, ..access(Read, 0, 1) }, Access { signature: 9, ..access(Write, 64, 1) }];
     assert_eq!(read(signed_words(&[0, 3], &[7, 9])).expect("compact-pc"), signed);
     assert_eq!(read(HEAD).expect("nothing but a head"), []);
-    assert_eq!(read("").expect("nothing"), []);
+    for form in [None, Some(Form::Lackey), Some(Form::Compact)] {
+        let told = read_as("", Reading { form, ..reading() }).expect_err("nothing").to_string();
+        assert!(told.ends_with("it is empty"), "{told}");
+    }
 }
 
 /// Valgrind's messages, with -v, and what the program says by way of it.
@@ -128,10 +131,28 @@ fn a_few_odd_records_are_champsims_all_the_same() {
     let odd = words(&[0x40_1000, 0, 0, 0, 0x7fff_0080, 64, 0, 0]);
     let is_told = |sound: usize, others: usize| {
         let records = [champsim().repeat(sound), odd.repeat(others)].concat();
-        let form = Form::of(&mut Input::over(Path::new("it"), std::io::Cursor::new(records)).expect("memory"));
+        let form =
+            Form::of(&mut Input::over(Path::new("it"), std::io::Cursor::new(records)).expect("memory"), reading());
         form.is_ok_and(|form| form == Form::Champsim)
     };
     assert!(is_told(15, 1) && is_told(150, 10) && !is_told(14, 1) && !is_told(1, 1));
+}
+
+/// Nobody said that it was compact. Where somebody does, the place is told.
+#[test]
+fn bytes_of_no_known_form_are_told() {
+    let compact = |cores| Reading { form: Some(Form::Compact), cores, ..reading() };
+    let beyond = words(&[2, 9 << 56]);
+    for (bytes, reason) in [(beyond.clone(), "it:2: line"), (vec![0; 12], "truncated after 1 ")] {
+        let told = read(bytes.clone()).expect_err("of no form").to_string();
+        assert!(told.starts_with("it:1: no trace: its bytes are of no known form; --format"), "{told}");
+        let told = read_as(bytes, compact(1)).expect_err("not compact").to_string();
+        assert!(told.contains(reason), "{told}");
+    }
+    let of_cores = read_as(beyond, Reading { form: None, ..compact(16) }).expect("a core's number is on top");
+    assert_eq!(of_cores[1].core, 9);
+    let long = [words(&[2]).repeat(1 << 14), vec![0]].concat();
+    assert!(matches!(read(long), Err(Error::Truncated { .. })), "its end was not looked at");
 }
 
 /// Some programs put a mark before text. In a compact form the same bytes are part of a word.
@@ -139,7 +160,8 @@ fn a_few_odd_records_are_champsims_all_the_same() {
 fn a_mark_before_text_is_skipped() {
     for text in [LACKEY, DIN, RAMULATOR, DRMEMTRACE] {
         let marked = format!("\u{feff}{text}");
-        let form = Form::of(&mut Input::over(Path::new("it"), text.as_bytes()).expect("memory")).expect("told");
+        let form =
+            Form::of(&mut Input::over(Path::new("it"), text.as_bytes()).expect("memory"), reading()).expect("told");
         for form in [None, Some(form)] {
             assert_eq!(
                 read_as(marked.clone(), Reading { form, ..reading() }).expect("marked"),

@@ -121,8 +121,9 @@ impl What {
             return Ok(Origin { source: Box::new(recording), running: Some(running), form: None });
         };
         let (line_bits, mut input) = (self.line.ilog2(), Input::open(trace)?);
-        let form = self.format.map_or_else(|| Form::of(&mut input), Ok)?;
-        let reader = trace::open(input, Reading { form: Some(form), line_bits, cores: self.cores })?;
+        let reading = Reading { form: self.format, line_bits, cores: self.cores };
+        let form = Form::of(&mut input, reading)?;
+        let reader = trace::open(input, Reading { form: Some(form), ..reading })?;
         let source: Box<dyn Source> = if self.filtered {
             Box::new(Filtered::new(reader, line_bits))
         } else {
