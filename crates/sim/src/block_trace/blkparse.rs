@@ -15,6 +15,34 @@ pub(super) struct Blkparse {
 /// The actions that may count, those nearest to the device first.
 pub(super) const ACTIONS: [u8; 3] = *b"CDQ";
 
+/// The others. `m` is a message.
+const OTHER_ACTIONS: [&[u8]; 14] =
+    [b"A", b"B", b"F", b"G", b"I", b"M", b"P", b"R", b"S", b"T", b"U", b"UT", b"X", b"m"];
+
+/// What `blkparse` says first, where it is given files.
+pub(super) const INPUT: &[u8] = b"Input file ";
+
+/// How lines of its summary begin.
+const SUMMARY: [&[u8]; 17] = [
+    b"Reads Queued:",
+    b"Read Dispatches:",
+    b"Reads Requeued:",
+    b"Reads Completed:",
+    b"Read Merges:",
+    b"Read depth:",
+    b"PC Reads Queued:",
+    b"PC Read Disp.:",
+    b"PC Reads Req.:",
+    b"PC Reads Compl.:",
+    b"IO unplugs:",
+    b"Allocation wait:",
+    b"Dispatch wait:",
+    b"Completion wait:",
+    b"Throughput (R/W):",
+    b"Events (",
+    b"Skips:",
+];
+
 /// Minor numbers of a major one, in Linux.
 const MINORS: u64 = 1 << 20;
 
@@ -28,35 +56,61 @@ impl Blkparse {
         let at_ns = line::time_ns(line::next(&mut words, "time")?, 1_000_000_000, "time")?;
         line::next_number(&mut words, "process number")?;
         let action = line::next(&mut words, "action")?;
-        if action != [self.action] {
-            return Ok(None);
-        }
+        let Some(letter) = ACTIONS.into_iter().find(|letter| action == [*letter]) else { return other(action) };
         let Some(kind) = kind(line::next(&mut words, "kind of request")?) else { return Ok(None) };
         // A command that is passed through is printed in the place of a sector.
         let is_none = |word: &[u8]| word.starts_with(b"[") || word.starts_with(b"(");
-        let Some(sector) = words.next().filter(|word| !is_none(word)) else { return Ok(None) };
+        let sector = line::next(&mut words, "sector")?;
+        if is_none(sector) {
+            return Ok(None);
+        }
         let sector = line::number(sector, "sector")?;
         match words.next() {
             Some(b"+") => {}
-            // A completion of something without data.
-            Some(word) if word.starts_with(b"[") => return Ok(None),
+            // Something without data, or the bytes of a command that is passed through, and the command.
+            Some(word) if is_none(word) => return Ok(None),
             _ => return Err("the sector is not followed by + and a count".into()),
         }
-        let sectors = line::next_number(&mut words, "count of sectors")?;
+        let span = line::sectors(sector, line::next_number(&mut words, "count of sectors")?)?;
+        if letter != self.action {
+            return Ok(None);
+        }
         // `blkparse -t` tells between how long it took.
         let last = words.find(|word| word.starts_with(b"[")).ok_or("the line ends before its end in brackets")?;
         if self.action == b'C' && last != b"[0]" {
             return Ok(None);
         }
-        Ok(Some(Request { at_ns, kind, device, span: line::sectors(sector, sectors)? }))
+        Ok(Some(Request { at_ns, kind, device, span }))
     }
 }
 
-/// What `blkparse` says at its end begins with a word and no device.
+/// A line whose action does not count.
+fn other(action: &[u8]) -> Parsed {
+    if OTHER_ACTIONS.contains(&action) {
+        return Ok(None);
+    }
+    Err(format!("the action is {}: expected one of blkparse's, such as Q, D or C", quoted(action)))
+}
+
+/// What has no device is `blkparse`'s summary, or wrong.
 fn rest(line: &[u8]) -> Parsed {
     let line = line.trim_ascii();
-    let is_summary = line.is_empty() || line[0].is_ascii_alphabetic();
-    if is_summary { Ok(None) } else { Err(format!("it begins with {}: expected a device such as 8,0", quoted(line))) }
+    let is_input = line.starts_with(INPUT) && line.ends_with(b" added");
+    if line.is_empty() || is_input || is_head(line) || SUMMARY.iter().any(|begin| line.starts_with(begin)) {
+        return Ok(None);
+    }
+    Err(format!("it begins with {}: expected a device such as 8,0", quoted(line)))
+}
+
+/// What the lines below it are of: `CPU0 (sda):`, `Total (sda):`, or a process, as `fio (697)` or `fio (697, ...)`.
+fn is_head(line: &[u8]) -> bool {
+    let Some(open) = line.windows(2).rposition(|two| two == b" (") else { return false };
+    let (name, within) = (&line[..open], &line[open + 2..]);
+    if within.ends_with(b"):") {
+        return name == b"Total" || name.strip_prefix(b"CPU").and_then(line::digits).is_some();
+    }
+    let number = within.strip_suffix(b", ...)").or_else(|| within.strip_suffix(b")"));
+    number.and_then(line::digits).is_some()
 }
 
 /// A device's major and minor number, as `blkparse` writes them.

@@ -23,7 +23,7 @@ pub(super) fn parser(format: Format, begin: &[u8], page_bytes: u64) -> Parser {
 pub(super) fn format(begin: &[u8]) -> Option<Format> {
     let text = |line: &&[u8]| !line.is_empty() && !line.starts_with(b"#");
     let first = begin.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).find(text)?;
-    if first.starts_with(INPUT) {
+    if first.starts_with(blkparse::INPUT) {
         return Some(Format::Blkparse);
     }
     let words: Vec<&[u8]> = line::words(first).collect();
@@ -46,9 +46,6 @@ pub(super) fn format(begin: &[u8]) -> Option<Format> {
     let is_number = |word: &[u8]| word.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.');
     (words.len() == 5 && words[..4].iter().all(|word| is_number(word))).then_some(Format::DiskSim)
 }
-
-/// What `blkparse` says first, where it is given files.
-const INPUT: &[u8] = b"Input file ";
 
 /// The action nearest to the device that the first lines have.
 fn action(begin: &[u8]) -> u8 {

@@ -103,6 +103,23 @@ fn blkparse_counts_completions() {
     assert_read(text, Format::Blkparse, &requests);
 }
 
+/// All that `blkparse -s` says beside the requests.
+#[test]
+fn blkparse_says_more_than_requests() {
+    let text = "Input file sda.blktrace.0 added\n\
+                8,0 3 1 0.000000000 697 P N [fio]\n8,0 3 2 0.000000001 697 UT N [fio] 1\n\
+                8,0 3 3 0.000000002 697 A W 8 + 8 <- (8,1) 0\n8,0 3 4 0.000000003 697 X W 8 / 12 [fio]\n\
+                8,0 3 5 0.000000004 697 D R 36 (12 00 00 00 24 00 ..) [fio]\n8,0 3 6 0.000000005 697 Q R 36 [fio]\n\
+                8,0 3 7 0.000000006 0 C W 8 + 8 [0]\n\
+                fio (697)\n Reads Queued:           0,        0KiB\t Writes Queued:          16,  107,184KiB\n \
+                Allocation wait:        0        \t Allocation wait:         0\nkworker/0:1 (12, ...)\n\
+                CPU3 (sda):\n PC Reads Compl.:        5\t\t PC Writes Compl.:        0\n IO unplugs:             0\n\
+                \nTotal (8,0):\n Read depth:             1        \t Write depth:            32\n\
+                \nThroughput (R/W): 0KiB/s / 68KiB/s\nEvents (sda): 12188 entries\nSkips: 0 forward (0 -   0.0%)\n";
+    let (format, requests) = read(text).expect("it is a trace");
+    assert_eq!((format, requests.len()), (Format::Blkparse, 1));
+}
+
 /// A trace of what was only queued counts that.
 #[test]
 fn blkparse_counts_what_there_is() {

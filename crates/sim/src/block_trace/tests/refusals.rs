@@ -41,6 +41,26 @@ fn a_malformed_line_is_told_with_its_file_number_and_reason() {
     }
 }
 
+/// Of a whole trace, the lines that do not count are looked at, too.
+#[test]
+fn what_blkparse_does_not_print_is_refused() {
+    let cases = [
+        ("what is this", "it begins with \"what is this\": expected a device such as 8,0"),
+        ("CPUs (sda):", "it begins with \"CPUs (sda):\": expected a device such as 8,0"),
+        ("Reads", "it begins with \"Reads\": expected a device such as 8,0"),
+        ("8,0 0 1 0.0 0 Z W 8 + 8 [0]", "the action is \"Z\": expected one of blkparse's, such as Q, D or C"),
+        ("8,0 0 1 0.0 0 CC W 8 + 8 [0]", "the action is \"CC\": expected one of blkparse's, such as Q, D or C"),
+        ("8,0 0 1 0.0 0 Q W x + 8 [fio]", "the sector is \"x\": expected a number"),
+        ("8,0 0 1 0.0 0 D W 8 + x [fio]", "the count of sectors is \"x\": expected a number"),
+        ("8,0 0 1 0.0 0 D W 8 - 8 [fio]", "the sector is not followed by + and a count"),
+        ("8,0 0 1 0.0 0 Q W", "the line ends before its sector"),
+        ("8,0 0 1 0.0 0 Q W 36028797018963968 + 8 [fio]", "8 from 36028797018963968 lie beyond 2^64 bytes"),
+    ];
+    for (line, expected) in cases {
+        assert_eq!(told(&format!("8,0 0 1 0.0 0 C W 8 + 8 [0]\n{line}\n")), format!("t:2: {expected}"));
+    }
+}
+
 #[test]
 fn a_trace_that_ends_inside_a_line_is_truncated() {
     assert!(matches!(read("W 5 3\nW 5"), Err(Error::Truncated { line: 1, .. })));
