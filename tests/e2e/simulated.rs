@@ -27,14 +27,17 @@ fn a_plain_trace_wears_a_drive_as_worked_out() {
     assert_eq!(of(&page, &names), json!(["page", 6, 8, 1, 0, 1.0]));
 }
 
-/// Some formats have requests without bytes, anywhere within a page.
+/// Some formats have requests without bytes, anywhere within a page. They touch none, in whatever format they come.
 #[test]
 fn a_request_without_bytes_touches_no_page() {
     let folder = folder(true);
-    let trace = folder.path().join("trace");
-    fs::write(&trace, "0,h,0,Write,100,0,1\n1,h,0,Read,5000,0,1\n2,h,0,Write,4096,1,1\n").expect("written");
-    let report = told(&["sim", "ftl", "--trace", trace.to_str().expect("text"), "--blocks", "8+8"]);
-    assert_eq!((&report["host_writes"], &report["host_reads"]), (&json!(1), &json!(0)));
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    fs::write(at("trace"), "0,h,0,Write,100,0,1\n1,h,0,Read,5000,0,1\n2,h,0,Write,4096,1,1\n").expect("written");
+    for format in ["msr", "plain", "disksim", "spc", "blkparse", "iolog"] {
+        run(ferrite().args(["sim", "convert", &at("trace"), &at(format), "--as", format]));
+        let report = told(&["sim", "ftl", "--trace", &at(format), "--blocks", "8+8"]);
+        assert_eq!((&report["host_writes"], &report["host_reads"]), (&json!(1), &json!(0)), "{format}");
+    }
 }
 
 #[test]

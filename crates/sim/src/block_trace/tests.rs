@@ -195,6 +195,17 @@ fn any_request() -> impl Strategy<Value = Request> {
     })
 }
 
+/// One without bytes stays without, wherever in its page or sector it is.
+#[test]
+fn requests_without_bytes_stay_without() {
+    for (_, format) in Format::ALL {
+        let mut writer = Writer::new(Vec::new(), format, 4096).unwrap();
+        assert!(writer.request(&request(Kind::Write, 0, Span::new(100, 0))).unwrap());
+        let (_, read) = read_with(&writer.finish().unwrap(), OPTIONS).unwrap();
+        assert_eq!(read[0].span.len, 0, "{format:?}");
+    }
+}
+
 proptest! {
     #![proptest_config(proof::cases(64))]
 

@@ -89,9 +89,10 @@ impl<W: Write> Writer<W> {
     }
 }
 
-/// The units of `unit_bytes` that a request touches: the first, and how many.
+/// The units of `unit_bytes` that a request touches: the first, and how many. One without bytes touches none.
 fn whole(request: &Request, unit_bytes: u64) -> (u64, u64) {
     let (at, end) = (request.span.at, request.span.at + request.span.len);
     let first = at / unit_bytes;
-    (first, end.div_ceil(unit_bytes) - first)
+    let count = if at == end { 0 } else { end.div_ceil(unit_bytes) - first };
+    (first, count)
 }
