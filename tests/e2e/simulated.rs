@@ -58,6 +58,8 @@ fn a_trace_that_is_wrong_is_told_with_its_line() {
     assert!(said.contains("trace:2: page 3999999999 lies beyond"), "more than the drive, round and round: {said}");
     refused(ferrite().args(["sim", "ftl", "--trace", trace, "--blocks", "8"]), 2);
     refused(ferrite().args(["sim", "ftl", "--trace", trace, "--blocks", "8+1"]), 2);
+    let said = refused(ferrite().args(["sim", "ftl", "--trace", trace, "--scheme", "fast", "--blocks", "8+2"]), 2);
+    assert!(said.contains("needs 3 extra blocks at least, not 2"), "{said}");
 }
 
 /// Converted through every format and back, packed on the way, a trace is what it was.

@@ -58,10 +58,17 @@ impl Fast {
     /// # Errors
     /// Where there are too few extra blocks for them.
     pub fn new(shape: Shape, log_blocks: Option<u32>) -> Result<Self> {
-        let most = shape.extra_blocks.saturating_sub(OTHER_BLOCKS);
+        let extra = shape.extra_blocks;
+        let most = extra.saturating_sub(OTHER_BLOCKS);
+        if most == 0 {
+            return Err(Error::Model(format!(
+                "FAST needs {} extra blocks at least, not {extra}: for the random log, for the sequential log, and to \
+                 merge into",
+                OTHER_BLOCKS + 1
+            )));
+        }
         let log_blocks = log_blocks.unwrap_or(most);
         if log_blocks == 0 || log_blocks > most {
-            let extra = shape.extra_blocks;
             return Err(Error::Model(format!(
                 "{extra} extra blocks hold 1 to {most} random log blocks, not {log_blocks}: FAST needs {OTHER_BLOCKS} more \
                  than those, for the sequential log and to merge into"
