@@ -30,8 +30,8 @@ use crate::{size, stop};
 pub struct Llc {
     #[command(flatten)]
     what: What,
-    /// A policy: lru, protect-N, partitioned-PxW (each partition protects one way) or partitioned-PxW-protect-N, worth;
-    /// repeat it for several [default: lru, protect-0, protect, partitioned, worth]
+    /// A policy: lru, protect-N, partitioned-PxW (each partition protects one way if it has more) or
+    /// partitioned-PxW-protect-N, worth; repeat it for several [default: lru, protect-0, protect, partitioned, worth]
     #[arg(long = "policy", value_name = "NAME")]
     policies: Vec<String>,
     /// The last level: size and ways, 64 at most, in a power of two of sets; more than 16 ways take about three times as
@@ -41,8 +41,8 @@ pub struct Llc {
     /// Partitions of a partitioned cache
     #[arg(long, value_name = "N")]
     partitions: Option<u32>,
-    /// Ways that `protect` and `partitioned` protect, over all partitions: in each as many, one at least if any
-    /// [default: a quarter]
+    /// Ways that `protect` and `partitioned` protect, over all partitions: in each as many, one at least if any, and not
+    /// all of its own [default: a quarter]
     #[arg(long, value_name = "N")]
     protect: Option<u32>,
     /// How the memory levels its wear: none, start-gap, randomized-start-gap, security-refresh

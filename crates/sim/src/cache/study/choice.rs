@@ -12,7 +12,8 @@ pub enum Choice {
         /// The most recent ways that do not leave for being clean.
         protected: u32,
     },
-    /// `partitioned-PxW`: P partitions of W ways, each Protect-1; `partitioned-PxW-protect-N` for others
+    /// `partitioned-PxW`: P partitions of W ways, each Protect-1 unless it is one way alone; `partitioned-PxW-protect-N`
+    /// for others
     Partitioned {
         /// How many.
         partitions: u32,
@@ -101,10 +102,11 @@ impl Numbers {
             ("partitioned", ..) => self.partitioned(),
             (_, Some(protected), _) => Choice::Protect { protected: number(protected)? },
             (_, _, Some(rest)) => {
-                let (shape, protected) = rest.split_once("-protect-").unwrap_or((rest, "1"));
+                let (shape, protected) = rest.split_once("-protect-").map_or((rest, None), |two| (two.0, Some(two.1)));
                 let (partitions, ways) = shape.split_once('x').ok_or_else(unknown)?;
-                let (partitions, protected) = (number(partitions)?, number(protected)?);
-                if number(ways)?.checked_mul(partitions) != Some(self.ways) {
+                let (partitions, ways) = (number(partitions)?, number(ways)?);
+                let protected = protected.map_or(Ok(u32::from(ways > 1)), number)?;
+                if ways.checked_mul(partitions) != Some(self.ways) {
                     return Err(Error::Model(format!("{name}: the cache has {} ways, not {shape}", self.ways)));
                 }
                 Choice::Partitioned { partitions, protected }
@@ -141,13 +143,24 @@ mod tests {
         assert_eq!(numbers.choice("partitioned").expect("named").name(16), "partitioned-4x4");
         assert_eq!(Numbers { protected: 0, ..numbers }.partitioned().name(16), "partitioned-4x4-protect-0");
         assert_eq!(Numbers { protected: 3, ..numbers }.partitioned().name(16), "partitioned-4x4", "one is the least");
+        let of_one = Numbers { partitions: 16, ..numbers }.choice("partitioned").expect("named");
+        assert_eq!(of_one.name(16), "partitioned-16x1-protect-0", "of one way none can be protected");
+        assert_eq!(numbers.choice("partitioned-16x1").expect("named"), of_one);
         assert_eq!(Numbers::of(8).choice("protect").expect("named").name(8), "protect-2");
     }
 
     #[test]
     fn what_is_no_policy_of_this_cache_is_refused() {
-        let wrong =
-            ["", "mru", "protect-17", "protect-x", "partitioned-3x5", "partitioned-4x8", "partitioned-4x4-protect-4"];
+        let wrong = [
+            "",
+            "mru",
+            "protect-17",
+            "protect-x",
+            "partitioned-3x5",
+            "partitioned-4x8",
+            "partitioned-4x4-protect-4",
+            "partitioned-16x1-protect-1",
+        ];
         for name in wrong {
             assert!(Numbers::of(16).choice(name).is_err(), "{name}");
         }
