@@ -212,6 +212,31 @@ fn a_trace_is_not_written_onto_itself() {
     assert_eq!(fs::read_to_string(&blocks).expect("there"), "W 0 4\n");
 }
 
+/// What the hint says gives the same figures again, also of several cores, which have a larger cache, and of other lines.
+#[test]
+fn what_was_kept_is_simulated_again_as_the_hint_says() {
+    let folder = folder(true);
+    let path = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
+    let (trace, kept) = (path("trace"), path("kept"));
+    let access = |n: u64| format!("{} {:x}\n", n % 2, n % 60_000 * 64);
+    fs::write(&trace, (0..200_000).map(access).collect::<String>()).expect("written");
+    for (words, hint) in [
+        (&["--cores", "4"][..], " --llc 8M:16\n"),
+        (&["--llc", "64K:4", "--line", "128"], " --llc 64K:4 --line 128\n"),
+        (&[], " --filtered\n"),
+    ] {
+        let mut command = ferrite();
+        command.args(["sim", "llc", "--json", "--trace", &trace, "--save", &kept]).args(words);
+        let output = command.output().expect("it runs");
+        let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.ends_with(hint), "{said}");
+        let (_, again) = said.split_once("again with ").expect("a hint");
+        let again = told(&[&["sim", "llc"][..], &again.split_whitespace().collect::<Vec<_>>()].concat());
+        assert_eq!((&report["policies"], &report["bound"]), (&again["policies"], &again["bound"]), "{said}");
+    }
+}
+
 /// Two files do not go to one place, nor figures and a file to standard output; and a trace that is wrong makes no file.
 #[test]
 fn what_is_written_costs_nothing_that_was_there() {

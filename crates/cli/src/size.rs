@@ -25,6 +25,13 @@ pub fn show(bytes: u64) -> String {
     }
 }
 
+/// `bytes` as [`parse`] reads them.
+pub fn written(bytes: u64) -> String {
+    let units = [(1_u64 << 40, "T"), (1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K")];
+    let whole = units.into_iter().find(|(unit, _)| bytes > 0 && bytes.is_multiple_of(*unit));
+    whole.map_or_else(|| bytes.to_string(), |(unit, name)| format!("{}{name}", bytes / unit))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -36,6 +43,13 @@ mod tests {
         assert_eq!(parse("64MiB"), Ok(64 << 20));
         for wrong in ["", "G", "1X", "-1", "1.5G", "0", "99999999999T"] {
             assert!(parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_written_as_they_are_read() {
+        for (bytes, text) in [(100, "100"), (1536, "1536"), (512 << 10, "512K"), (3 << 29, "1536M"), (2 << 40, "2T")] {
+            assert_eq!((written(bytes).as_str(), parse(text)), (text, Ok(bytes)));
         }
     }
 

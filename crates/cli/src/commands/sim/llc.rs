@@ -20,6 +20,15 @@ use crate::commands::print;
 use crate::outcome::{Failure, Outcome};
 use crate::{size, stop};
 
+/// The last level of one core, where none is named: bytes and ways.
+const USUAL: (u64, u32) = (2 << 20, 16);
+
+/// The same of several.
+const USUAL_OF_CORES: (u64, u32) = (8 << 20, 16);
+
+/// Bytes of a line, where they are not named.
+const LINE: u32 = 64;
+
 /// What each policy of the last-level cache writes back: misses, writebacks, energy, life of the memory
 ///
 /// Runs a program under Debian's qemu-user, at about a twentieth of its speed, and simulates as it runs; or takes a trace of any form that people have, told by its content, also in gzip, xz or zstd: valgrind's lackey, Dinero
@@ -90,7 +99,7 @@ struct What {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
     cores: u16,
     /// Bytes of a line
-    #[arg(long, value_name = "BYTES", default_value_t = 64, value_parser = line)]
+    #[arg(long, value_name = "BYTES", default_value_t = LINE, value_parser = line)]
     line: u32,
     /// Fetches of instructions too, through another first level as large
     #[arg(long)]
@@ -176,7 +185,8 @@ impl Llc {
             remark!("ferrite: {} has nothing that the last level sees", report.trace);
         }
         if let Some(path) = &self.save {
-            remark!("{} is what the last level saw: simulate it again with --trace and --filtered", path.display());
+            let again = self.again(path);
+            remark!("{} is what the last level saw: simulate it again with {again}", path.display());
         }
         if end == End::Stopped {
             remark!("ferrite: interrupted: this is what was known after {} events", report.events);
@@ -217,9 +227,25 @@ impl Llc {
         Ok(end)
     }
 
+    /// What simulates what was kept in the same cache. It tells no cores.
+    fn again(&self, kept: &Path) -> String {
+        let mut words = format!("--trace {} --filtered", kept.display());
+        let (bytes, ways) = self.last_level();
+        if (bytes, ways) != USUAL {
+            words += &format!(" --llc {}:{ways}", size::written(bytes));
+        }
+        if self.what.line != LINE {
+            words += &format!(" --line {}", self.what.line);
+        }
+        words
+    }
+
+    fn last_level(&self) -> (u64, u32) {
+        self.llc.unwrap_or(if self.what.cores > 1 { USUAL_OF_CORES } else { USUAL })
+    }
+
     fn model(&self) -> Outcome<Model> {
-        let usual = if self.what.cores > 1 { (8 << 20, 16) } else { (2 << 20, 16) };
-        let (bytes, ways) = self.llc.unwrap_or(usual);
+        let (bytes, ways) = self.last_level();
         let paper = Numbers::of(ways);
         let numbers = Numbers {
             ways,
