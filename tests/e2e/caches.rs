@@ -103,6 +103,8 @@ fn wrong_traces_and_wrong_words_are_told() {
         llc(&wrong);
     }
     refused(ferrite().args(["sim", "llc"]), 2);
+    let help = run(ferrite().args(["sim", "llc", "--help"]));
+    assert!(help.contains("Processes that it starts are not recorded"), "{help}");
     llc(&["--filtered", "--l1", "4K:2"]);
     llc(&["--filtered", "--instructions"]);
     for wrong in [&["--filtered"][..], &["--format", "din"]] {

@@ -80,7 +80,8 @@ pub struct Llc {
 /// What is simulated, up to the first level.
 #[derive(Args)]
 struct What {
-    /// A program and its arguments, run under qemu-user and recorded as it runs; what it prints goes to standard error
+    /// A program and its arguments, run under qemu-user and recorded as it runs; what it prints goes to standard error.
+    /// Processes that it starts are not recorded
     #[arg(value_name = "PROGRAM", trailing_var_arg = true, allow_hyphen_values = true)]
     program: Vec<OsString>,
     /// A file instead, or - for standard input
