@@ -146,9 +146,15 @@ impl FileSystem {
     /// What `write` comes to: of all of it, or where there is no space for that, of as much as fits (FW5).
     fn with_space_to_write<T>(&self, mut write: impl FnMut(bool) -> Result<T>) -> Result<T> {
         match self.with_space(|| write(false)) {
-            Err(error) if error.is_no_space() && self.data_mode() != DataMode::Atomic => write(true),
+            Err(error) if self.is_full(&error) && self.data_mode() != DataMode::Atomic => write(true),
             written => written,
         }
+    }
+
+    /// Whether `error` says that there is no space, and not that the host's disk had none for what was stored already:
+    /// after that nothing is to succeed.
+    fn is_full(&self, error: &Error) -> bool {
+        error.is_no_space() && self.pool().check_poison().is_ok()
     }
 
     /// Writes part by part. Where one does not fit, and `fits` says so, smaller ones are tried, down to a page.
@@ -169,10 +175,10 @@ impl FileSystem {
             let bytes = &from[done as usize..(done + part) as usize];
             match self.write_part(stripe, inode, at + done, bytes) {
                 Ok(()) => done += part,
-                Err(error) if error.is_no_space() && fits && step > PAGE => {
+                Err(error) if fits && step > PAGE && self.is_full(&error) => {
                     step = (part / 2).next_power_of_two().clamp(PAGE, step / 2);
                 }
-                Err(error) if error.is_no_space() && done > 0 => break,
+                Err(error) if done > 0 && self.is_full(&error) => break,
                 Err(error) => return Err(error),
             }
         }
