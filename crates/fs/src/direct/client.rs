@@ -55,7 +55,8 @@ thread_local!(static ASKS: Cell<bool> = const { Cell::new(false) });
 
 impl Turn {
     fn take() -> Option<Self> {
-        (!ASKS.replace(true)).then_some(Self(PhantomData))
+        // Made only where it was taken: dropping one ends the turn.
+        if ASKS.replace(true) { None } else { Some(Self(PhantomData)) }
     }
 }
 
@@ -249,5 +250,20 @@ impl Drop for Session {
         let request = Request::DirectClose { name: self.name.clone(), session: self.id };
         // Where it fails the owner ends it with the connection, or has ended.
         self.left.is_to_tell = self.is_over() || self.ask::<Option<bool>>(&request).is_err();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Who asks in vain, in a handler of a signal, leaves the turn to whom it interrupted.
+    #[test]
+    fn a_turn_is_taken_until_who_took_it_ends_it() {
+        let turn = Turn::take();
+        assert!(turn.is_some());
+        (0..2).for_each(|again| assert!(Turn::take().is_none(), "{again}"));
+        drop(turn);
+        assert!(Turn::take().is_some());
     }
 }
