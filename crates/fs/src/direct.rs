@@ -51,7 +51,7 @@ pub(crate) mod state;
 pub(crate) mod stretch;
 mod times;
 
-pub use client::{Session, settle};
+pub use client::{Quiet, Session, settle};
 pub use desk::Copies;
 pub use door::Door;
 pub use lease::Lease;

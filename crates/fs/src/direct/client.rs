@@ -22,6 +22,10 @@ use super::request::{Access, Leased, Opened, Request};
 use super::seat;
 use crate::{Clock, Ino, Result};
 
+/// Does what it is given so that no handler of a signal comes between, or not at all: work that takes locks, memory or a
+/// call to the owner, amid a read or a write that a handler may interrupt.
+pub type Quiet = fn(&mut dyn FnMut());
+
 /// This process's way to one file system of a pool that another process serves.
 pub struct Session {
     name: String,
@@ -33,6 +37,7 @@ pub struct Session {
     board: Arc<Board>,
     pub(super) foreign: Foreign,
     pub(super) clock: Clock,
+    quiet: Quiet,
     client: Mutex<Client>,
     /// Hangs up when the owner ends.
     _notice: OwnedFd,
@@ -92,6 +97,14 @@ impl Session {
     /// # Errors
     /// Why not: nobody serves it, it is not mounted or not so that clients can be let in, it lies on a disk.
     pub fn connect(pool: &Path, name: &str, clock: Clock) -> Result<Arc<Self>> {
+        Self::connect_quiet(pool, name, clock, |work| work())
+    }
+
+    /// The same, for who has handlers of signals that come to the same session.
+    ///
+    /// # Errors
+    /// As [`Session::connect`].
+    pub fn connect_quiet(pool: &Path, name: &str, clock: Clock, quiet: Quiet) -> Result<Arc<Self>> {
         let mut client = Client::connect(pool).map_err(failed)?;
         let (opened, fds) = ask::<Opened>(&mut client, &Request::DirectOpen { name: name.into(), layout: LAYOUT })?;
         ensure_alike(opened.layout)?;
@@ -119,6 +132,7 @@ impl Session {
             board: Arc::new(board),
             foreign: Foreign::register(),
             clock,
+            quiet,
             client: Mutex::new(client),
             _notice: notice,
             is_void: AtomicBool::new(false),
@@ -207,6 +221,14 @@ impl Session {
         &self.board
     }
 
+    /// `work` by [`Quiet`].
+    #[cold]
+    pub(super) fn quietly<T>(&self, work: impl FnOnce() -> Option<T>) -> Option<T> {
+        let (mut work, mut done) = (Some(work), None);
+        (self.quiet)(&mut || done = work.take().and_then(|work| work()));
+        done
+    }
+
     pub(super) fn id(&self) -> GrantId {
         self.id
     }
@@ -221,8 +243,10 @@ impl Session {
         if self.is_over() {
             return None;
         }
-        let request = Request::DirectAhead { name: self.name.clone(), session: self.id, ino: ino.0, bytes };
-        self.ask::<Option<bool>>(&request).ok().map(drop)
+        self.quietly(|| {
+            let request = Request::DirectAhead { name: self.name.clone(), session: self.id, ino: ino.0, bytes };
+            self.ask::<Option<bool>>(&request).ok().map(drop)
+        })
     }
 
     /// Asks that `ino` have `size` bytes; `None` where that is not for us.

@@ -63,19 +63,19 @@ pub(super) fn seat(session: &Arc<Session>) -> Option<usize> {
 #[inline(never)]
 fn find(session: &Arc<Session>) -> Option<usize> {
     let found = |seats: &RefCell<Vec<Seat>>| {
-        let mut seats = seats.try_borrow_mut().ok()?;
-        let seat = match seats.iter().find(|seat| seat.of == session.number()) {
-            Some(seat) => Some(seat.seat),
-            None => sit(&mut seats, session),
-        }?;
-        LAST.set(session.number() * SEATS + seat);
-        Some(seat)
+        let seats = seats.try_borrow().ok()?;
+        seats.iter().find(|seat| seat.of == session.number()).map(|seat| seat.seat)
     };
-    SEATED.try_with(found).ok().flatten()
+    // Of a thread that sits nowhere yet not even that is asked: the first look takes memory.
+    let seated = if LAST.get() == 0 { None } else { SEATED.try_with(found).ok().flatten() };
+    let Some(seat) = seated else { return session.quietly(|| SEATED.try_with(|seats| sit(seats, session)).ok()?) };
+    LAST.set(session.number() * SEATS + seat);
+    Some(seat)
 }
 
 #[cold]
-fn sit(seats: &mut Vec<Seat>, session: &Arc<Session>) -> Option<usize> {
+fn sit(seats: &RefCell<Vec<Seat>>, session: &Arc<Session>) -> Option<usize> {
+    let mut seats = seats.try_borrow_mut().ok()?;
     let board = session.board();
     let is_mine = |seat: &usize| {
         board.seated(*seat).compare_exchange(0, session.id().0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
@@ -83,5 +83,6 @@ fn sit(seats: &mut Vec<Seat>, session: &Arc<Session>) -> Option<usize> {
     let seat = (0..SEATS).find(is_mine)?;
     seats.retain(|seat| seat.session.strong_count() > 0);
     seats.push(Seat { session: Arc::downgrade(session), of: session.number(), seat });
+    LAST.set(session.number() * SEATS + seat);
     Some(seat)
 }

@@ -1,5 +1,7 @@
 //! Clients that append: what they are given for it, and what they know of the end.
 
+use std::cell::Cell;
+
 use super::house::*;
 use super::world::*;
 use super::{Bug, PLANTED};
@@ -68,4 +70,33 @@ fn a_client_writes_on_where_it_ended_and_reads_what_it_wrote() {
     let expected: Vec<u8> = (0..1100).flat_map(page).collect();
     assert_eq!(content(&house.fs, ino).expect("it reads"), expected);
     assert_sound(&house.fs);
+}
+
+thread_local!(static QUIET: Cell<(bool, u32)> = const { Cell::new((true, 0)) });
+
+/// Counts, and does nothing where it is not to.
+fn counts(work: &mut dyn FnMut()) {
+    let (may_work, times) = QUIET.get();
+    QUIET.set((may_work, times + 1));
+    if may_work {
+        work();
+    }
+}
+
+/// A handler of a signal that comes amid a write may come to the same locks.
+#[test]
+fn fg7_whatever_takes_locks_amid_a_write_is_done_quietly_or_not_at_all() {
+    let house = House::new();
+    let client = house.client_quiet(counts);
+    let lease = client.lease(house.file("log", b"before"), Access::Append).expect("leased");
+    QUIET.set((false, 0));
+    assert_eq!((lease.write(0, b"B"), QUIET.get().1), (None, 1), "no seat");
+    QUIET.set((true, 0));
+    assert_eq!((lease.write(0, b"B"), QUIET.get().1), (Some(1), 1), "a seat");
+    QUIET.set((false, 0));
+    assert_eq!((lease.append(&[1; 10_000]), QUIET.get().1), (None, 1), "no pages");
+    QUIET.set((true, 0));
+    assert_eq!((lease.append(&[1; 10_000]), QUIET.get().1), (Some((6, 10_000)), 1), "pages");
+    (0..50).for_each(|_| assert!(lease.append(&[2; 100]).is_some() && lease.write(3, &[3; 100]).is_some()));
+    assert_eq!(QUIET.get().1, 1, "and both stay");
 }

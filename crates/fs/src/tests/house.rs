@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::world::{BOOT, NAME};
-use crate::direct::{Door, Session};
+use crate::direct::{Door, Quiet, Session};
 use crate::{Clock, FileSystem, FsOptions, FsSpec, Ino, Time};
 use ferrite_medium::{Guard, MapOptions, Mapped};
 use ferrite_pool::layout::CHUNK;
@@ -56,6 +56,11 @@ impl House {
 
     pub fn client(&self) -> Arc<Session> {
         Session::connect(&self.pool_file, NAME, late()).expect("let in")
+    }
+
+    /// One that is told how to be quiet.
+    pub fn client_quiet(&self, quiet: Quiet) -> Arc<Session> {
+        Session::connect_quiet(&self.pool_file, NAME, late(), quiet).expect("let in")
     }
 
     pub fn file(&self, name: &str, content: &[u8]) -> Ino {
