@@ -325,6 +325,8 @@ impl File {
 
 impl Drop for File {
     fn drop(&mut self) {
+        // Whoever still worked on it when it was closed may be outside.
+        let _inside = inside::enter();
         self.drop_lease();
     }
 }

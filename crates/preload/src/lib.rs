@@ -18,7 +18,8 @@
 //! - LD3. An entry of the table belongs to the descriptor that the program has: whatever closes or replaces one takes
 //!   the entry away first, and whatever gives a new one out takes away what still stands under its number.
 //! - LD4. A data call on a leased file takes no lock, makes no system call (but for standard input, output and error, and
-//!   where others have the descriptor, whose flags are then asked for) and allocates nothing.
+//!   where others have the descriptor, whose flags are then asked for) and allocates nothing; but for the first write of
+//!   a thread, and an append for which there are no pages left, which do that inside (LD5).
 //! - LD5. A call that comes while this thread is in here, from what we call, goes to the kernel as it is: nothing here waits
 //!   for what its own thread holds. No signal's handler comes meanwhile, and nobody cancels the thread. A handler that
 //!   interrupts what needs no lock may do anything.

@@ -9,7 +9,7 @@ use ferrite_fs::direct::{Session, read_mount_source, settle, unescaped};
 use ferrite_medium::stamp_ns;
 use parking_lot::Mutex;
 
-use crate::{ours, real, tally};
+use crate::{inside, ours, real, signals, tally};
 
 /// The kind of our mounts, as the kernel lists them.
 const KIND: &[u8] = b"fuse.ferrite";
@@ -41,7 +41,7 @@ impl Mount {
             *session = None;
         }
         if session.is_none() && now_ns >= self.ask_at_ns.load(Ordering::Relaxed) {
-            let begun = ours::making(|| Session::connect(&self.pool, &self.name, Arc::new(time)));
+            let begun = ours::making(|| Session::connect_quiet(&self.pool, &self.name, Arc::new(time), quietly));
             let begun = begun.inspect_err(|_| tally::refused()).ok();
             let is_strange = begun.as_ref().is_some_and(|begun| begun.device() != Some(self.device));
             let ask_at_ns = if is_strange { u64::MAX } else { now_ns + REST_NS };
@@ -76,6 +76,13 @@ impl Mount {
             session.forget_in_child();
             std::mem::forget(session);
         }
+    }
+}
+
+/// What a read or a write needs locks, memory or the owner for (LD5).
+fn quietly(work: &mut dyn FnMut()) {
+    if let Some(_inside) = inside::enter() {
+        signals::waiting(work);
     }
 }
 
@@ -117,6 +124,16 @@ fn ours(line: &[u8]) -> Option<(&[u8], PathBuf, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Not where this thread is in here already: a handler of a signal would wait for what it interrupted.
+    #[test]
+    fn ld5_what_takes_locks_amid_a_write_is_done_inside_or_not_at_all() {
+        let mut was_inside = None;
+        quietly(&mut || was_inside = Some(inside::is()));
+        assert_eq!((was_inside, inside::is()), (Some(true), false));
+        let _inside = inside::enter();
+        quietly(&mut || panic!("within itself"));
+    }
 
     #[test]
     fn our_mounts_are_told_from_others() {
