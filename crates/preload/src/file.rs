@@ -168,7 +168,12 @@ impl File {
 
     /// `found` is what the kernel told.
     pub fn note_looks(&self, found: &libc::stat) {
-        let _ = self.looks.set(Looks(*found));
+        // A handler of a signal would wait for what it interrupted in the middle (LD5).
+        if self.looks.get().is_none()
+            && let Some(_inside) = inside::enter()
+        {
+            let _ = self.looks.set(Looks(*found));
+        }
     }
 
     pub fn resize(&self, len: u64) -> Option<()> {
@@ -208,6 +213,11 @@ impl File {
         let has_one = self.renew(need, now_ns());
         self.asking.store(false, Ordering::Release);
         has_one
+    }
+
+    #[cfg(test)]
+    pub fn has_looks(&self) -> bool {
+        self.looks.get().is_some()
     }
 
     /// How much was spent on calls that were tried directly in vain.

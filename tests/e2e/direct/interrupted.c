@@ -257,13 +257,86 @@ static void handled(void)
     printf("handlers: %d wrong, %d lost, %d in the log\n", wrong, lost, log.st_size == calls);
 }
 
+static volatile int looked_at = -1;
+
+static void opens_one(int signal)
+{
+    int before = errno, fd = open("other", O_RDWR | O_CREAT, 0644);
+    wrong += fd < 0 || close(fd) != 0;
+    calls++;
+    errno = before;
+    (void)signal;
+}
+
+static void looks(int signal)
+{
+    struct stat found;
+    if (looked_at >= 0)
+        wrong += fstat(looked_at, &found) != 0;
+    calls++;
+    (void)signal;
+}
+
+/* What it appends is cut off again and again, and pages with it. */
+static void *appends(void *unused)
+{
+    static char piece[60000];
+    int fd = open("appended", O_RDWR | O_CREAT | O_TRUNC | O_APPEND, 0644);
+    for (int i = 0; calls < 3000; i++) {
+        wrong += write(fd, piece, sizeof piece) != sizeof piece;
+        if (i % 40 == 0)
+            wrong += ftruncate(fd, 0) != 0;
+    }
+    wrong += close(fd) != 0;
+    return unused;
+}
+
+static void *looks_at_first(void *unused)
+{
+    struct stat found;
+    while (calls < 10000) {
+        int fd = open("file", O_RDWR);
+        looked_at = fd;
+        wrong += fstat(fd, &found) != 0;
+        looked_at = -1;
+        wrong += close(fd) != 0;
+    }
+    return unused;
+}
+
+/* By another thread, which the handler comes to. */
+static void amid(const char *what, void *work(void *), void handler(int), int every)
+{
+    const struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
+    struct itimerval often = {{0, every}, {0, every}}, never = {{0, 0}, {0, 0}};
+    struct timespec until;
+    pthread_t thread;
+    sigset_t alarms, before;
+    sigemptyset(&alarms);
+    sigaddset(&alarms, SIGALRM);
+    calls = wrong = 0;
+    sigaction(SIGALRM, &action, NULL);
+    ensure(pthread_create(&thread, NULL, work, NULL) == 0, "a thread");
+    pthread_sigmask(SIG_BLOCK, &alarms, &before);
+    setitimer(ITIMER_REAL, &often, NULL);
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += 100;
+    ensure(pthread_timedjoin_np(thread, NULL, &until) == 0, what);
+    setitimer(ITIMER_REAL, &never, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    printf("%s: %d wrong\n", what, wrong);
+}
+
 int main(int count, char **words)
 {
     ensure(count == 2 && chdir(words[1]) == 0, "a folder");
-    cancelled();
     small_stacks();
     ended();
     jumped();
     handled();
+    amid("files are opened amid appends", appends, opens_one, 1000);
+    amid("a file is looked at amid the first look", looks_at_first, looks, 100);
+    /* The last: from then on nothing is direct. */
+    cancelled();
     return 0;
 }

@@ -3,16 +3,17 @@
 
 use std::ffi::c_int;
 use std::fs;
+use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
 use std::sync::{Arc, Once};
 
 use libc::iovec;
 
-use super::{data, vectors};
+use super::{data, stat, vectors};
 use crate::description::{Description, FEW};
 use crate::file::File;
 use crate::mounts::Mount;
-use crate::table;
+use crate::{inside, table};
 
 /// A file of ours, open under a number.
 struct Opened {
@@ -79,4 +80,18 @@ fn no_lease_is_asked_for_where_nothing_is_tried_directly() {
     let opened = Opened::new();
     opened.use_offset(FEW + 1);
     assert_eq!(opened.it.file.spent(), 2, "long lists are the kernel's");
+}
+
+/// A handler of a signal that comes amid a first look looks too.
+#[test]
+fn ld5_what_a_file_looks_like_is_noted_inside_or_not_at_all() {
+    let (opened, mut found) = (Opened::new(), MaybeUninit::<libc::stat>::uninit());
+    // SAFETY: room for what is told.
+    let mut look = || assert_eq!(unsafe { stat::fstat(opened.fd(), found.as_mut_ptr()) }, 0);
+    let within = inside::enter();
+    look();
+    assert!(!opened.it.file.has_looks(), "this thread may be in the middle of it");
+    drop(within);
+    look();
+    assert!(opened.it.file.has_looks());
 }
