@@ -15,7 +15,7 @@ use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use ferrite_medium::{Pin, pin};
+use ferrite_medium::{Pin, pin, wait_for_pins};
 
 use crate::file::{File, Need, Place, wait_a_little};
 use crate::{real, tracked};
@@ -118,11 +118,11 @@ impl Description {
 
     /// As write(2).
     #[inline(always)]
-    pub fn write(&self, pin: &Pin, from: &[u8]) -> Written {
+    pub fn write(&self, pin: &Pin, fd: c_int, from: &[u8]) -> Written {
         if self.appends() {
-            let offset = self.offset().filter(|_| self.writes);
-            let Some((at, len)) = offset.and_then(|_| self.file.append(from)) else { return Written::Not };
-            self.arrives(at + len as u64);
+            let Some(before) = self.offset().filter(|_| self.writes) else { return Written::Not };
+            let Some((at, len)) = self.file.append(from) else { return Written::Not };
+            self.arrives(fd, before, at + len as u64);
             return Written::Bytes(len);
         }
         let Some(place) = self.claim(from.len(), true) else { return Written::Not };
@@ -160,9 +160,28 @@ impl Description {
         len
     }
 
-    /// The offset is at `at`, unless it is the kernel's.
-    fn arrives(&self, at: u64) {
-        let _ = self.at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |now| (now <= OFFSET_MAX).then_some(at));
+    /// An append by `fd`, which found the offset at `before`, ended at `end`: the offset is there, unless another append that
+    /// went behind it was faster.
+    fn arrives(&self, fd: c_int, before: u64, end: u64) {
+        loop {
+            let now = self.at.load(Ordering::Relaxed);
+            if now > OFFSET_MAX {
+                return Self::arrives_late(fd, end);
+            }
+            let is_behind = now > end && now != before && now != self.sought.load(Ordering::Relaxed);
+            if is_behind || self.moves(now, end) {
+                return;
+            }
+        }
+    }
+
+    /// The same where the offset was given to the kernel meanwhile.
+    #[cold]
+    fn arrives_late(fd: c_int, end: u64) {
+        let end = end as i64;
+        if (0..end).contains(&real::moved(fd, 0, libc::SEEK_CUR)) {
+            real::moved(fd, end, libc::SEEK_SET);
+        }
     }
 
     /// As ftruncate(2).
@@ -184,7 +203,9 @@ impl Description {
             };
             let to = base.checked_add_signed(by).filter(|to| *to <= OFFSET_MAX)?;
             if self.moves(at, to) {
-                self.sought.store(to, Ordering::Relaxed);
+                if to != at {
+                    self.sought.store(to, Ordering::Relaxed);
+                }
                 return Some(to);
             }
         }
@@ -196,17 +217,21 @@ impl Description {
         if self.is_standard() && tests::is_planted(tests::Bug::KeptByChildren) {
             return;
         }
-        if self.has_offset() || self.file.is_leased() || self.appends() {
-            tracked::tell_size(fd);
-        }
+        let had_offset = self.has_offset();
         self.hand_over(fd, KERNELS);
         self.moves(STANDARD, KERNELS);
+        // Who appends is pinned until the offset has arrived. A signal handler would wait for what it interrupted (LD5).
+        if had_offset && self.appends() && pin().seat().is_some() {
+            wait_for_pins();
+        }
+        if had_offset || self.file.is_leased() || self.appends() {
+            tracked::tell_size(fd);
+        }
     }
 
     fn hand_over(&self, fd: c_int, whose: u64) {
         while let Some(at) = self.offset() {
-            // SAFETY: no pointer is passed.
-            unsafe { real::lseek(fd, at as i64, libc::SEEK_SET) };
+            real::moved(fd, at as i64, libc::SEEK_SET);
             if self.moves(at, whose) {
                 break;
             }
@@ -217,8 +242,7 @@ impl Description {
     pub fn show(&self, fd: c_int) {
         tracked::tell_size(fd);
         if let Some(at) = self.offset() {
-            // SAFETY: no pointer is passed.
-            unsafe { real::lseek(fd, at as i64, libc::SEEK_SET) };
+            real::moved(fd, at as i64, libc::SEEK_SET);
         }
     }
 
@@ -231,9 +255,7 @@ impl Description {
         self.show(fd);
         let Some(before) = self.offset() else { return call() };
         let done = call();
-        // SAFETY: no pointer is passed.
-        let after = unsafe { real::lseek(fd, 0, libc::SEEK_CUR) };
-        self.moves(before, after.max(0) as u64);
+        self.moves(before, real::moved(fd, 0, libc::SEEK_CUR).max(0) as u64);
         done
     }
 
@@ -276,20 +298,14 @@ impl Description {
         let may_retry = tried_at.is_some_and(|at| self.asks_to_write(at, from.len()));
         if may_retry
             && self.appends()
-            && let Written::Bytes(len) = self.write(&pin(), from)
+            && let Written::Bytes(len) = self.write(&pin(), fd, from)
         {
             return (len as isize, true);
         }
         let bytes = from.as_ptr().cast();
         if self.appends() {
-            tracked::tell_size(fd);
             // SAFETY: as the caller has it.
-            let written = unsafe { real::write(fd, bytes, from.len()) };
-            if written > 0 && self.offset().is_some() {
-                // SAFETY: no pointer is passed.
-                self.arrives(unsafe { real::lseek(fd, 0, libc::SEEK_CUR) } as u64);
-            }
-            return (written, false);
+            return (self.append_by_kernel(fd, || unsafe { real::write(fd, bytes, from.len()) }), false);
         }
         let Some(place) = claimed.or_else(|| self.claim(from.len(), false)) else {
             self.surrender(fd);
@@ -306,6 +322,17 @@ impl Description {
         let written = unsafe { real::pwrite(fd, bytes, from.len(), place.at as i64) };
         self.keep(&place, written.max(0) as usize);
         (written, false)
+    }
+
+    /// Appends by `call` of the kernel, which leaves its own offset at the end.
+    fn append_by_kernel(&self, fd: c_int, call: impl FnOnce() -> isize) -> isize {
+        let before = self.offset();
+        tracked::tell_size(fd);
+        let written = call();
+        if let Some(before) = before.filter(|_| written > 0) {
+            self.arrives(fd, before, real::moved(fd, 0, libc::SEEK_CUR) as u64);
+        }
+        written
     }
 
     /// Lets others who claimed what lies between the end of the file and `at` write that, but does not wait for long.

@@ -180,6 +180,12 @@ next! {
     fn open_by_handle_at(mount: c_int, handle: *mut c_void, flags: c_int) -> c_int;
 }
 
+/// lseek(2).
+pub fn moved(fd: c_int, by: off_t, whence: c_int) -> off_t {
+    // SAFETY: no pointer is passed.
+    unsafe { lseek(fd, by, whence) }
+}
+
 /// The system call `number`.
 ///
 /// # Safety

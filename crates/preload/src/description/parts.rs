@@ -238,12 +238,6 @@ impl Description {
             self.keep(&place, written.max(0) as usize);
             return written;
         }
-        self.show(fd);
-        let written = parts.write(fd);
-        if written > 0 && self.has_offset() {
-            // SAFETY: no pointer is passed.
-            self.arrives(unsafe { real::lseek(fd, 0, libc::SEEK_CUR) } as u64);
-        }
-        written
+        self.append_by_kernel(fd, || parts.write(fd))
     }
 }

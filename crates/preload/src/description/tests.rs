@@ -8,6 +8,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::panic::catch_unwind;
 
 use super::*;
+use crate::limit;
 use crate::mounts::Mount;
 
 /// A mistake that a test plants, to show that the tests of standard output find it.
@@ -188,3 +189,34 @@ fn ld2_writers_of_one_description_claim_places_of_their_own() {
     let all = all.into_inner().expect("nobody panics");
     assert_eq!((all.len(), all.iter().collect::<BTreeSet<_>>().len()), (4 * EACH as usize, 4 * EACH as usize));
 }
+
+/// Of two appends the one that went behind the other counts, whichever is done first.
+#[test]
+fn ld2_an_append_that_arrives_late_does_not_take_the_offset_back() {
+    let opened = Opened::new(b"", libc::O_RDWR | libc::O_APPEND);
+    let at = || opened.it.seek(0, libc::SEEK_CUR).expect("ours");
+    opened.it.arrives(opened.fd(), 0, 20);
+    assert_eq!(at(), 20);
+    opened.it.arrives(opened.fd(), 0, 10);
+    assert_eq!(at(), 20);
+    for sought in [5, 90] {
+        opened.it.seek(sought, libc::SEEK_SET).expect("ours");
+        opened.it.arrives(opened.fd(), 20, 30);
+        assert_eq!(at(), 30, "an append goes to the end, wherever was sought meanwhile");
+    }
+    opened.it.seek(90, libc::SEEK_SET).expect("ours");
+    opened.it.arrives(opened.fd(), 90, 40);
+    assert_eq!(at(), 40, "or before");
+}
+
+/// As where another thread forks in the middle of an append.
+#[test]
+fn ld2_an_append_arrives_where_the_offset_was_surrendered_meanwhile() {
+    let opened = Opened::new(b"", libc::O_RDWR | libc::O_APPEND);
+    opened.it.surrender(opened.fd());
+    opened.it.arrives(opened.fd(), 0, 20);
+    assert_eq!(opened.kernel_at(), 20);
+    opened.it.arrives(opened.fd(), 0, 10);
+    assert_eq!(opened.kernel_at(), 20, "somebody else was there");
+}
+

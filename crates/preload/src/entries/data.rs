@@ -141,7 +141,7 @@ entry! { __pread_chk = __pread64_chk,
 
 entry! { write = __write, (fd: c_int, from: *const c_void, len: size_t) -> ssize_t {
     // SAFETY: as the program has it.
-    let tried = table::pinned(fd, |it, pin| unsafe { bytes(from, len) }.map_or(Written::Not, |bytes| it.write(pin, bytes)));
+    let tried = table::pinned(fd, |it, pin| unsafe { bytes(from, len) }.map_or(Written::Not, |bytes| it.write(pin, fd, bytes)));
     match tried {
         Some(Written::Bytes(len)) => direct(len),
         // SAFETY: as the program has it.
