@@ -23,3 +23,12 @@ pub fn learn() {
     unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) };
     FILE_BYTES.store(limit.rlim_cur, Ordering::Relaxed);
 }
+
+/// `work`, while the limit is taken to be `bytes`: what nobody serves directly goes to the kernel, which has another one.
+#[cfg(test)]
+pub fn being<T>(bytes: u64, work: impl FnOnce() -> T) -> T {
+    FILE_BYTES.store(bytes, Ordering::Relaxed);
+    let done = work();
+    FILE_BYTES.store(NONE, Ordering::Relaxed);
+    done
+}

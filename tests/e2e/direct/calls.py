@@ -886,6 +886,15 @@ def limits():
         for i in range(often):
             os.write(fd, b"l" * 10)
         fails(27, os.write, fd, b"too much")
+        told = []
+        signal.signal(signal.SIGXFSZ, lambda *_: told.append("a signal"))
+        for sizes in ((100,), (60, 40), (60, 50)):
+            parts, wanted = [b"l" * size for size in sizes] + [b"beyond"], 100
+            assert os.pwritev(fd, parts, often * 10 - 100) == wanted, sizes
+            os.lseek(fd, -100, os.SEEK_END)
+            assert os.writev(fd, parts) == wanted and os.lseek(fd, 0, os.SEEK_CUR) == often * 10, sizes
+        assert not told
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         assert os.pwrite(fd, b"12345", often * 10 - 3) == 3
         assert libc.fallocate(shrunk, 0, ctypes.c_long(0), ctypes.c_long(often * 99)) == 0
         os.ftruncate(shrunk, often * 100 - 10)

@@ -12,7 +12,7 @@ use libc::iovec;
 use super::Description;
 use crate::entries::data::{MOST, may_be_memory};
 use crate::file::Place;
-use crate::real;
+use crate::{limit, real};
 
 /// Parts that are taken one by one.
 pub const FEW: usize = 64;
@@ -221,6 +221,10 @@ impl Description {
         let written = parts.in_turn(done, |from, part, len| {
             let at = at + from;
             self.store_part(at, part, len).or_else(|| {
+                if from > 0 && at >= limit::file_bytes() {
+                    // As a call of its own it would be refused, with a signal; what was written counts.
+                    return None;
+                }
                 is_direct = false;
                 let part = iovec { iov_base: part, iov_len: len };
                 usize::try_from(Parts(slice::from_ref(&part), parts.1).write_at(fd, at as i64)).ok()

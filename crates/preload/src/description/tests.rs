@@ -220,3 +220,15 @@ fn ld2_an_append_arrives_where_the_offset_was_surrendered_meanwhile() {
     assert_eq!(opened.kernel_at(), 20, "somebody else was there");
 }
 
+/// A part that begins at the limit would be refused, with a signal, if it were written by itself.
+#[test]
+fn ld1_parts_up_to_the_limit_are_written_as_by_one_call() {
+    let opened = Opened::new(b"0123456789", libc::O_RDWR);
+    let part = |bytes: &'static [u8]| libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+    let parts = [part(b"abcd"), part(b"efgh"), part(b"ijkl")];
+    // SAFETY: bytes that are there for good, to be written from.
+    let parts = unsafe { Parts::new(&parts) };
+    let written = limit::being(8, || opened.it.write_parts_at_slowly(opened.fd(), &parts, 0, 4));
+    assert_eq!(written.0, 8);
+    assert_eq!(fs::read(format!("/proc/self/fd/{}", opened.fd())).expect("read"), b"0123efgh89");
+}
