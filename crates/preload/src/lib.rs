@@ -26,7 +26,7 @@
 //! - LD6. A child made by fork, however it is made, knows nothing of its parent's files but which of them are mapped: the
 //!   table's memory is wiped.
 //! - LD7. Before the kernel does something by the size of a file of ours it is made to ask for that size: by itself it asks
-//!   only to read and to tell it.
+//!   only to read and to tell it. So it is for descriptors that are not in the table: who left or sent one may write on.
 //! - LD8. A file is worked on directly by who serves the very mount that it was opened on: the same number means another
 //!   file where the pool was mounted anew, or where another pool has the path.
 //!

@@ -150,8 +150,6 @@ pub fn map(fd: c_int) {
     {
         KNOWN.lock().mapped.insert(id);
         file.map();
-        // Others may have written to it too.
-        tell_size(fd);
     }
 }
 

@@ -405,6 +405,38 @@ def children_are_made_while_threads_open_files():
     [thread.join() for thread in crew]
 
 
+def mapped(fd, size, flags):
+    view = libc.mmap(None, size, mmap.PROT_READ, flags, fd, 0)
+    return len(ctypes.string_at(view, size).strip(b"\0"))
+
+
+def children_know_the_size():
+    """Of a file that they inherited and their parent writes on, by calls that do not ask for it."""
+    size, most = often * 100, 1 << 15
+    ways = (
+        lambda fd, to: os.sendfile(to, fd, 0, most),
+        lambda fd, to: os.copy_file_range(fd, to, most, 0),
+        lambda fd, to: os.splice(fd, os.pipe()[1], most, offset_src=0),
+        lambda fd, to: struct.unpack("i", fcntl.ioctl(fd, termios.FIONREAD, b"    "))[0],
+        lambda fd, to: mapped(fd, size, mmap.MAP_PRIVATE),
+        lambda fd, to: mapped(fd, size, mmap.MAP_SHARED),
+    )
+    for number, way in enumerate(ways):
+        fd = os.open(path("grown"), os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
+        ready, go = os.pipe()
+        child = os.fork()
+        if child == 0:
+            to = os.open(path("news"), os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
+            os.read(ready, 1)
+            os._exit(0 if way(fd, to) == size else 1)
+        own = os.open(path("grown"), os.O_RDWR)
+        for _ in range(often):
+            os.write(own, b"g" * 100)
+        os.write(go, b"!")
+        assert os.waitpid(child, 0)[1] == 0, number
+        [os.close(end) for end in (ready, go, own, fd)]
+
+
 def children_set_flags():
     for first, then, length in ((0, os.O_APPEND, 460), (os.O_APPEND, 0, 400)):
         fd = os.open(path("flagged"), os.O_RDWR | os.O_CREAT | os.O_TRUNC | first)
@@ -462,8 +494,6 @@ def messages_hand_descriptors_on(wanted):
 
 def the_kernel_knows_the_size():
     """Right after a write, by calls that tell nobody a size; none of them asks for it by itself."""
-    libc.mmap.restype = ctypes.c_void_p
-    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
     libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
     to = os.open(path("news"), os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
     for shared in (None, mmap.MAP_PRIVATE, mmap.MAP_SHARED):
@@ -923,6 +953,8 @@ def space_ends():
 
 
 libc = ctypes.CDLL(None, use_errno=True)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
 wanted = reads_and_writes()
 vectors(wanted)
 flags()
@@ -936,6 +968,7 @@ appends()
 appenders_do_not_overwrite_each_other()
 children_append()
 children_append_by_a_flag()
+children_know_the_size()
 neither_read_nor_written()
 appends_no_further_than_the_last_byte()
 children_set_flags()

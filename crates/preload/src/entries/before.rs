@@ -143,20 +143,14 @@ fn show(passed: &Passed) {
 
 /// The size says whether a limit is in the way.
 fn tell(passed: &Passed) {
-    tell_size_of(passed.fd(0));
+    tracked::tell_size(passed.fd(0));
 }
 
-/// The kernel knows the size of `fd`, if it is ours (LD7).
-pub fn tell_size_of(fd: c_int) {
-    if table::has(fd) {
-        tracked::tell_size(fd);
-    }
-}
-
-/// How many bytes there are to read counts from the offset.
+/// How many bytes there are to read counts from the offset to the end.
 fn control(passed: &Passed) {
     if passed.0[1] == libc::FIONREAD as usize {
-        show(passed);
+        let tell_or_show = if table::has(passed.fd(0)) { show } else { tell };
+        tell_or_show(passed);
     }
 }
 
@@ -197,9 +191,8 @@ pub fn map_with(fd: c_int, flags: c_int) {
     }
     if flags & libc::MAP_SHARED != 0 {
         tracked::map(fd);
-    } else {
-        tell_size_of(fd);
     }
+    tracked::tell_size(fd);
 }
 
 fn exec(_: &Passed) {

@@ -5,9 +5,9 @@
 
 use std::ffi::{c_int, c_long, c_uint, c_ulong};
 
-use super::before::{clone_with, map_with, send_all, send_one, surrender_fd, tell_size_of};
+use super::before::{clone_with, map_with, send_all, send_one, surrender_fd};
 use super::{arrivals, data, descriptors, entry, position, stat, vectors};
-use crate::{forks, real};
+use crate::{forks, real, tracked};
 
 entry! { syscall, (number: c_long, a: c_long, b: c_long, c: c_long, d: c_long, e: c_long, f: c_long) -> c_long {
     let arguments = [a, b, c, d, e, f];
@@ -68,11 +68,14 @@ fn prepare(number: c_long, [a, b, c, d, e, _]: [c_long; 6]) {
         libc::SYS_unshare if a as c_int & libc::CLONE_FILES != 0 => forks::before_split(),
         libc::SYS_sendmsg => send_one(b as _),
         libc::SYS_sendmmsg => send_all(b as _, c as c_uint as usize),
-        libc::SYS_fallocate => tell_size_of(a as c_int),
+        libc::SYS_fallocate => tracked::tell_size(a as c_int),
         libc::SYS_mmap => map_with(e as c_int, d as c_int),
         libc::SYS_sendfile | libc::SYS_copy_file_range | libc::SYS_splice | libc::SYS_preadv2 | libc::SYS_pwritev2 => {
             // Whichever of them are descriptors.
-            [a, b, c].into_iter().for_each(|fd| surrender_fd(fd as c_int));
+            for fd in [a, b, c] {
+                surrender_fd(fd as c_int);
+                tracked::tell_size(fd as c_int);
+            }
         }
         _ => {}
     }

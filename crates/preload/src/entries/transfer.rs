@@ -14,11 +14,10 @@ use crate::{real, table, tracked};
 fn lent<T>(fd: c_int, used: bool, call: impl FnOnce() -> T) -> T {
     match table::held(fd) {
         Some(it) if used => it.lend(fd, call),
-        Some(_) => {
+        _ => {
             tracked::tell_size(fd);
             call()
         }
-        None => call(),
     }
 }
 
