@@ -17,7 +17,7 @@ use crate::{inside, real, table};
 /// Mounts by the identity that the kernel never gives twice; `None` for others'.
 type Mounts = BTreeMap<u64, Option<Arc<Mount>>>;
 
-/// A file: its mount's identity, and its inode.
+/// A file: its device, which all mounts of its file system have and no other one while a file is open, and its inode.
 type Id = (u64, u64);
 
 #[derive(Default)]
@@ -56,7 +56,7 @@ pub fn open(fd: c_int, flags: c_int) {
     real::set_errno(errno);
     if let Some(found) = found
         && let Some(_inside) = inside::enter()
-        && let Some((_, file)) = find(&found)
+        && let Some((_, file)) = KNOWN.lock().file(&found)
     {
         table::put(fd, Arc::new(Description::new(file, flags)));
     }
@@ -65,24 +65,6 @@ pub fn open(fd: c_int, flags: c_int) {
 fn may_be_ours(found: &libc::statx) -> bool {
     let is_regular = u32::from(found.stx_mode) & libc::S_IFMT == libc::S_IFREG;
     is_regular && found.stx_dev_major == 0 && found.stx_mask & MOUNT != 0
-}
-
-/// The file of which that was found, if it is on a mount of ours.
-fn find(found: &libc::statx) -> Option<(Id, Arc<File>)> {
-    let known = &mut *KNOWN.lock();
-    let mount = known.mount(found)?;
-    known.sweep();
-    let id = (found.stx_mnt_id, found.stx_ino);
-    let file = known.files.entry(id).or_default();
-    let file = file.upgrade().unwrap_or_else(|| {
-        let made = Arc::new(File::new(mount, found.stx_ino, found.stx_mode & SET_IDS != 0));
-        if known.mapped.contains(&id) {
-            made.map();
-        }
-        *file = Arc::downgrade(&made);
-        made
-    });
-    Some((id, file))
 }
 
 /// What the kernel knows by itself: nobody is asked for it.
@@ -131,6 +113,23 @@ impl Known {
         self.mounts.get(&found.stx_mnt_id)?.as_ref().map(Arc::clone)
     }
 
+    /// The file of which that was found, if it is on a mount of ours.
+    fn file(&mut self, found: &libc::statx) -> Option<(Id, Arc<File>)> {
+        let mount = self.mount(found)?;
+        self.sweep();
+        let id = (libc::makedev(found.stx_dev_major, found.stx_dev_minor), found.stx_ino);
+        let file = self.files.entry(id).or_default();
+        let file = file.upgrade().unwrap_or_else(|| {
+            let made = Arc::new(File::new(mount, found.stx_ino, found.stx_mode & SET_IDS != 0));
+            if self.mapped.contains(&id) {
+                made.map();
+            }
+            *file = Arc::downgrade(&made);
+            made
+        });
+        Some((id, file))
+    }
+
     fn sweep(&mut self) {
         self.opened += 1;
         if self.opened >= SWEEP {
@@ -146,7 +145,7 @@ pub fn map(fd: c_int) {
         return;
     }
     if let Some(_inside) = inside::enter()
-        && let Some((id, file)) = asked(fd).filter(may_be_ours).and_then(|found| find(&found))
+        && let Some((id, file)) = asked(fd).filter(may_be_ours).and_then(|found| KNOWN.lock().file(&found))
     {
         KNOWN.lock().mapped.insert(id);
         file.map();
@@ -181,4 +180,32 @@ pub fn forget_in_child() {
     known.mounts.values().flatten().for_each(|mount| mount.forget_in_child());
     // Leases are the parent's.
     mem::forget(known);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As the kernel tells of inode 7 of `device` by `mount`.
+    fn found(device: u32, mount: u64) -> libc::statx {
+        let file = tempfile::tempfile().expect("a file");
+        let mut found = asked(std::os::fd::AsRawFd::as_raw_fd(&file)).expect("told");
+        (found.stx_dev_major, found.stx_dev_minor, found.stx_ino) = (0, device, 7);
+        (found.stx_mnt_id, found.stx_mask) = (mount, MOUNT);
+        found
+    }
+
+    /// Mounts of one file system, as `mount --bind` makes another one, have the same files; one that is mapped by one of them
+    /// is mapped by all.
+    #[test]
+    fn a_file_is_the_same_one_by_all_mounts_of_its_file_system() {
+        let mut known = Known::default();
+        for mount in 1..4 {
+            known.mounts.insert(mount, Some(Arc::new(Mount::nowhere())));
+        }
+        let mut file = |device, mount| known.file(&found(device, mount)).expect("ours");
+        let (one, bound, other) = (file(50, 1), file(50, 2), file(51, 3));
+        assert!(one.0 == bound.0 && Arc::ptr_eq(&one.1, &bound.1));
+        assert!(one.0 != other.0 && !Arc::ptr_eq(&one.1, &other.1));
+    }
 }
