@@ -96,7 +96,8 @@ pub fn before_split() {
 pub fn before_exec() {
     let inside = inside::enter();
     table::all().for_each(|(fd, description)| description.show(fd));
-    if inside.is_some() {
+    // In a child for which nothing was prepared another thread of its parent's may have what is known, for good.
+    if inside.is_some() && !table::is_void() {
         tracked::end_all();
     }
 }

@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -304,6 +305,29 @@ static void *looks_at_first(void *unused)
     return unused;
 }
 
+/* The parent goes on when its child has ended, or is another program. */
+static void waited(void)
+{
+    char *const quick[] = {"true", NULL};
+    int ends[2], fd = used("file"), there[2];
+    ensure(pipe(ends) == 0 && lseek(fd, 100, SEEK_SET) == 100, "a pipe");
+    for (int i = 0; i < 2; i++) {
+        pid_t child = vfork();
+        if (child == 0) {
+            usleep(100000);
+            write(fd, "x", 1);
+            write(ends[1], "x", 1);
+            if (i == 1)
+                execvp(quick[0], quick);
+            _exit(0);
+        }
+        there[i] = ioctl(ends[0], FIONREAD, &left) == 0 && left == i + 1;
+        waitpid(child, NULL, 0);
+    }
+    printf("waited for: %d %d %d\n", there[0], there[1], (int)lseek(fd, 0, SEEK_CUR));
+    close(fd);
+}
+
 /* By another thread, which the handler comes to. */
 static void amid(const char *what, void *work(void *), void handler(int), int every)
 {
@@ -334,6 +358,7 @@ int main(int count, char **words)
     ended();
     jumped();
     handled();
+    waited();
     amid("files are opened amid appends", appends, opens_one, 1000);
     amid("a file is looked at amid the first look", looks_at_first, looks, 100);
     /* The last: from then on nothing is direct. */

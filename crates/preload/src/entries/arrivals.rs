@@ -3,7 +3,7 @@
 //! Unsafe because they are called by whoever knows the name, with whatever pointers the program has.
 #![allow(unsafe_code, non_snake_case)]
 
-use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::ffi::{c_char, c_int, c_long, c_uint, c_void};
 
 use libc::{mode_t, msghdr, sockaddr, socklen_t, ssize_t};
 
@@ -106,18 +106,25 @@ pub unsafe fn each_passed(message: *const msghdr, mut each: impl FnMut(&mut c_in
     }
 }
 
-// The parent's memory is not lent: handlers of fork could not come between.
+// The parent waits until the child has become another program or has ended. Its memory is not lent: what the child would do
+// to ours in it nobody could undo.
 entry! { vfork = __vfork, () -> c_int {
-    // SAFETY: nothing is passed.
-    unsafe { libc::fork() }
+    let flags = c_long::from(libc::CLONE_VFORK | libc::SIGCHLD);
+    // SAFETY: a child with memory of its own goes on where its parent is.
+    plain_child(|| unsafe { real::syscall(libc::SYS_clone, [flags, 0, 0, 0, 0, 0]) } as c_int)
 }}
 
 entry! { _Fork, () -> c_int {
-    forks::before_copy();
     // SAFETY: nothing is passed.
-    let child = unsafe { real::_Fork() };
+    plain_child(|| unsafe { real::_Fork() })
+}}
+
+/// A child that is made by `call`, which prepares nothing.
+fn plain_child(call: impl FnOnce() -> c_int) -> c_int {
+    forks::before_copy();
+    let child = call();
     if child == 0 {
         forks::become_plain();
     }
     child
-}}
+}
