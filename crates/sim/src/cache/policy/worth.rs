@@ -8,9 +8,10 @@
 //! [`Shadow`]s tell what LRU would have done there, and what was learned, and [`Ghosts`] remember what left.
 //! docs/policy.md tells what all this takes in hardware, and where it fails.
 //!
-//! 1. The line that is worth least leaves, the least recent of equals. The least recent line counts for less the less is
-//!    proven: for nothing, so that it leaves as under LRU, until in the shadows writebacks were saved, and while misses
-//!    are owed there.
+//! 1. The line that is worth least leaves, the least recent of equals. The one that would leave if nothing were learned
+//!    counts for less the less is proven: for nothing, so that it leaves, until in the shadows writebacks were saved.
+//!    That is the least recent clean one of the three least recent, or the least recent; while misses are owed in the
+//!    shadows the least recent, as under LRU, and nothing else leaves.
 //! 2. Ages are counted in steps of four accesses to the set, of sixteen where sets have more than sixteen ways: see [`age`].
 //! 3. A bank learns from its own sets alone. All is an integer but what [`plan`] works out, from rounded operations that
 //!    are the same to the bit everywhere.
@@ -27,7 +28,7 @@ use std::hint::select_unpredictable;
 
 use super::{Hit, Miss, Policy};
 use crate::cache::Geometry;
-use crate::cache::set::{Rank, Set, with_vectors};
+use crate::cache::set::{Rank, Set, least_recent, with_vectors};
 use age::{AGE_BITS, going_on};
 use allowance::Allowance;
 use ghosts::{Ghosts, Kind};
@@ -68,6 +69,8 @@ struct Price<'a> {
     written: &'a Reuse,
     weight: u32,
     trust: u32,
+    /// So many of the least recent are asked whether they are clean, before anything is proven.
+    asked: u32,
 }
 
 /// How far a set is.
@@ -82,6 +85,11 @@ struct Turn {
 /// Accesses to a set of a kind with so many ways that make a step.
 const fn step(ways: usize) -> u16 {
     (ways / 4) as u16
+}
+
+/// Of so many ways, those of which a clean one leaves first: as Protect-13 does of sixteen.
+const fn asked(ways: u32) -> u32 {
+    1 + ways / 8
 }
 
 /// An access, as classes see it.
@@ -146,6 +154,7 @@ impl<S: Set, const W: usize> Worth<S, W> {
             written: &self.written,
             weight: self.allowance.weight(),
             trust: if self.seen < PERIOD { 0 } else { Allowance::TRUST },
+            asked: 1,
         };
         let own = own.access(print, is_write, ways, |set| price.least(set, ways, lines));
         self.allowance.access(lru.cost(is_write), own.cost(is_write));
@@ -190,24 +199,26 @@ impl Price<'_> {
     /// The rank of the line that is worth least in a set of so many ways, the least recent of equals.
     #[inline(always)]
     fn least<const W: usize>(&self, set: &impl Set, ways: u32, lines: &Lines<W>) -> Rank {
+        let own = least_recent(set.clean(ways - self.asked..ways)).unwrap_or(ways - 1);
         match ways as usize {
-            _ if self.trust == 0 => ways - 1,
-            ways if ways == W => self.least_but(W as u32 - 1, set, lines),
-            _ => self.least_but(ways - 1, set, lines),
+            _ if self.trust == 0 => own,
+            ways if ways == W => self.least_but(own, W as u32, set, lines),
+            _ => self.least_but(own, ways, set, lines),
         }
     }
 
-    /// The last of them is `last`. No branch depends on what a line is: none could be foretold.
+    /// What is at `own` counts for as much of its worth as there is trust. No branch depends on what a line is: none could
+    /// be foretold.
     #[inline(always)]
-    fn least_but<const W: usize>(&self, last: Rank, set: &impl Set, lines: &Lines<W>) -> Rank {
+    fn least_but<const W: usize>(&self, own: Rank, ways: u32, set: &impl Set, lines: &Lines<W>) -> Rank {
         let worth = |rank| {
             let line = lines.line(set.way(rank) % W);
             self.used.worth(line.used) * Allowance::ONE + self.written.worth(line.written) * self.weight
         };
         let place = |rank| W as u32 - 1 - rank;
-        let others = (0..last).map(|rank| worth(rank) * W as u32 + place(rank)).min();
-        let own = worth(last) * self.trust / Allowance::TRUST * W as u32 + place(last);
-        place(others.map_or(own, |others| others.min(own)) % W as u32)
+        let least = (0..ways).map(|rank| worth(rank) * W as u32 + place(rank)).min();
+        let own = worth(own) * self.trust / Allowance::TRUST * W as u32 + place(own);
+        place(least.map_or(own, |least| least.min(own)) % W as u32)
     }
 }
 
@@ -226,6 +237,7 @@ impl<S: Set, const W: usize> Policy for Worth<S, W> {
             written: &self.written,
             weight: self.allowance.weight(),
             trust: self.allowance.trust(),
+            asked: if self.allowance.owes() { 1 } else { asked(last + 1) },
         };
         let least = price.least(set, last + 1, lines);
         if !is_watched(at) {

@@ -186,19 +186,25 @@ impl Bank {
         self.ways_max as u64 / 4
     }
 
-    /// The place of the line that is worth least in a full set, where the last counts for so many parts of 16.
-    fn least(&self, stories: &[Story], trust: u64) -> usize {
+    /// The place of the line that is worth least in a full set, where one counts for so many parts of 16: the least recent
+    /// clean one of the last `asked`, or the last.
+    fn least(&self, stories: &[Story], trust: u64, asked: usize) -> usize {
+        let mut last = (self.ways - asked..self.ways).rev();
+        let own = last.find(|place| stories[*place].written.is_none()).unwrap_or(self.ways - 1);
+        if trust == 0 {
+            return own;
+        }
         let saved = |story: &Story| story.written.map_or(0, |written| self.written.worth(written));
         let worth = |story: &Story| 16 * self.used.worth(story.used) + self.weight() * saved(story);
         let mut values: Vec<u64> = stories.iter().map(worth).collect();
-        let last = &mut values[self.ways - 1];
-        *last = *last * trust / 16;
+        values[own] = values[own] * trust / 16;
         let least = values.iter().min().expect("it is full");
         values.iter().rposition(|value| value == least).expect("it is there")
     }
 
     fn evict(&mut self, set: usize) {
-        let place = self.least(&self.sets[set], self.trust());
+        let asked = if self.misses < 0 { 1 } else { 1 + self.ways / 8 };
+        let place = self.least(&self.sets[set], self.trust(), asked);
         let story = self.sets[set].remove(place);
         if !is_watched(set) {
             self.used.note(story.used, false);
@@ -243,7 +249,7 @@ impl Bank {
         shadow.truncate(self.ways);
         let own = self.own[set].iter().position(|story| story.line == print);
         if own.is_none() && self.own[set].len() == self.ways {
-            let place = self.least(&self.own[set], if self.seen < 384 { 0 } else { 16 });
+            let place = self.least(&self.own[set], if self.seen < 384 { 0 } else { 16 }, 1);
             self.own[set].remove(place);
         }
         let step = self.step_begun(set);

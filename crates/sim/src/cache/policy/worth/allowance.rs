@@ -60,10 +60,16 @@ impl Allowance {
         WEIGHTS[(self.misses.max(0) / STEP) as usize]
     }
 
+    /// Whether more was missed than is allowed.
+    #[inline]
+    pub fn owes(&self) -> bool {
+        self.misses < 0
+    }
+
     /// How far to trust what was learned, of [`Allowance::TRUST`]: not at all while misses are owed.
     #[inline]
     pub fn trust(&self) -> u32 {
-        let saved = if self.misses < 0 { 0 } else { self.writebacks - CHANCE };
+        let saved = if self.owes() { 0 } else { self.writebacks - CHANCE };
         saved.clamp(0, PROVEN) as u32
     }
 }
