@@ -330,9 +330,10 @@ fn mounts_at(point: &Path) -> impl Iterator<Item = Mount> {
 /// Has the kernel write back what it holds of the file system on `point`. By another process: one of this one's threads
 /// would wait for the others, and hold the connection open, when it is killed meanwhile.
 fn write_back(point: &Path) -> io::Result<()> {
-    let ended = Command::new("sync").args(["-f", "--"]).arg(point).output()?;
-    let said = String::from_utf8_lossy(&ended.stderr);
-    if ended.status.success() { Ok(()) } else { Err(io::Error::other(said.trim().to_owned())) }
+    let told = |why: &str| io::Error::other(format!("writing back what the kernel holds of open files: {why}"));
+    let ended =
+        Command::new("sync").args(["-f", "--"]).arg(point).output().map_err(|error| told(&error.to_string()))?;
+    if ended.status.success() { Ok(()) } else { Err(told(String::from_utf8_lossy(&ended.stderr).trim())) }
 }
 
 /// Unmounts; `lazily`: out of sight now, gone with its last user.
