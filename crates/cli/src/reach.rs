@@ -260,7 +260,7 @@ fn take_mounts_away(engine: &Engine, stop: &Stop) {
             break;
         }
     }
-    remark!("going on without: what was written is kept, and what is still open fails from now on");
+    remark!("going on without them: what they have open fails from now on");
 }
 
 /// Waits for who uses the nodes, and says who that is; a second signal or [`USERS_PATIENCE`] ends the wait.

@@ -224,16 +224,17 @@ impl FileSystem {
     /// Makes durable what was stored in place, and shows it (FW1, FW2).
     fn finish_in_place(&self, stripe: &mut Stripe, inode: &mut Inode, end: u64) -> Result<()> {
         let (now, grows) = (self.now(), end > inode.size());
-        if !grows && inode.tells(now, TIME_GRAIN_NS) {
-            self.memory().fence();
-            return Ok(());
-        }
         if self.waits() {
+            // Also where its times tell it already: what waits is what is written back.
             self.memory().fence();
             inode.hold_size(inode.durable_size());
             inode.head.size = inode.size().max(end);
             inode.touch(now);
             stripe.wait(inode);
+            return Ok(());
+        }
+        if !grows && inode.tells(now, TIME_GRAIN_NS) {
+            self.memory().fence();
             return Ok(());
         }
         let old = inode.size();

@@ -60,6 +60,10 @@ fn fw4_what_nobody_flushed_is_written_back() {
     let calls = memory.calls();
     fs.write_back().expect("nothing fails");
     assert_eq!(memory.calls(), calls, "nothing waited");
+    fs.write_unnoted(ino, 0, b"kept").expect("written");
+    assert!(fs.unsaved().is_some(), "what keeps its times waits too");
+    fs.write(ino, 0, b"bytes").expect("written");
+    fs.write_back().expect("nothing fails");
     let fs = open(&Arc::new(memory.crash(1)), None).expect("it opens");
     let found = fs.lookup(Ino::ROOT, b"a").expect("there").ino;
     assert_eq!(content(&fs, found).expect("it reads"), b"bytes");
