@@ -16,6 +16,7 @@ use crate::bits::pages_of;
 use crate::change::Change;
 use crate::fs::{FileSystem, copy_bytes};
 use crate::inode::Inode;
+use crate::renew::Renewed;
 use crate::tree::Found;
 use crate::word::{Named, Word};
 use crate::{Ino, Kind, Result};
@@ -25,13 +26,6 @@ const MOVED_PAGES_MAX: usize = if cfg!(test) { 8 } else { 128 };
 /// Chunks that are emptied at a time: of all, and at least.
 const EMPTIED_SHARE: u64 = 16;
 const EMPTIED_MIN: u64 = 4;
-
-/// A page of a file that is to move.
-struct Moving {
-    /// Where its word lies.
-    word_at: u64,
-    page: u64,
-}
 
 impl FileSystem {
     /// Empties chunks of content that have little in them, if the others have room; whether one has nothing in it now. The
@@ -81,21 +75,21 @@ impl FileSystem {
         if is_busy || stripe.haunted.contains_key(&ino.0) {
             return Ok(false);
         }
-        let moving = self.pages_in(&inode, closed, MOVED_PAGES_MAX)?;
+        let mut moving = self.pages_in(&inode, closed, MOVED_PAGES_MAX)?;
         if moving.is_empty() {
             return Ok(false);
         }
         let mut change = Change::new(self);
         let runs = change.take_data(moving.len() as u64)?;
-        for (one, new) in moving.iter().zip(pages_of(&runs)) {
-            copy_bytes(self.memory(), self.place(one.page)?, self.place(new)?, PAGE);
+        for (one, new) in moving.iter_mut().zip(pages_of(&runs)) {
+            one.new = new;
+            if let Named::Page(old) = one.old.named() {
+                copy_bytes(self.memory(), self.place(old)?, self.place(new)?, PAGE);
+            }
         }
         self.settle_copies()?;
         let _writing = copying.upgrade();
-        for (one, new) in moving.iter().zip(pages_of(&runs)) {
-            self.set_word(&mut change, &mut inode, one.word_at, Word::page(new));
-            change.free_page(one.page);
-        }
+        self.name_new(&mut change, &mut inode, &moving);
         self.commit_head(change, &mut inode)?;
         Ok(true)
     }
@@ -109,7 +103,7 @@ impl FileSystem {
     }
 
     /// What a file has in `closed`, at least so many pages if it has them, those behind its end too.
-    fn pages_in(&self, inode: &Inode, closed: &BTreeSet<u64>, wanted: usize) -> Result<Vec<Moving>> {
+    fn pages_in(&self, inode: &Inode, closed: &BTreeSet<u64>, wanted: usize) -> Result<Vec<Renewed>> {
         let (mut found, mut page) = (Vec::new(), 0);
         if inode.kind() != Some(Kind::File) {
             return Ok(found);
@@ -128,8 +122,9 @@ impl FileSystem {
         Ok(found)
     }
 
-    fn moving(&self, word_at: u64, closed: &BTreeSet<u64>) -> Option<Moving> {
-        let Named::Page(page) = Word(self.memory().load_word(word_at)).named() else { return None };
-        closed.contains(&(page / CHUNK_PAGES)).then_some(Moving { word_at, page })
+    fn moving(&self, word_at: u64, closed: &BTreeSet<u64>) -> Option<Renewed> {
+        let word = Word(self.memory().load_word(word_at));
+        let Named::Page(page) = word.named() else { return None };
+        closed.contains(&(page / CHUNK_PAGES)).then(|| Renewed::at(word_at, word))
     }
 }

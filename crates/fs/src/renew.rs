@@ -17,14 +17,21 @@ use crate::{DataMode, Result};
 const AHEAD_PAGES_MAX: u64 = 256;
 
 /// A page of a file that is written to a new page.
-struct Renewed {
+pub(crate) struct Renewed {
     /// Page of the file.
     page: u64,
     /// Where its word lies.
-    word_at: u64,
-    old: Word,
+    pub word_at: u64,
+    pub old: Word,
     /// The new page.
-    new: u64,
+    pub new: u64,
+}
+
+impl Renewed {
+    /// The one whose word lies there, by a page that is not known yet.
+    pub fn at(word_at: u64, old: Word) -> Self {
+        Self { page: 0, word_at, old, new: 0 }
+    }
 }
 
 impl FileSystem {
@@ -70,7 +77,7 @@ impl FileSystem {
         if let Some(hold) = stripe.holds.get_mut(&inode.ino.0) {
             hold.is_ahead |= !ahead.is_empty();
         }
-        let place = |(word_at, new)| Renewed { page: 0, word_at, old: Word::NONE, new };
+        let place = |(word_at, new)| Renewed { new, ..Renewed::at(word_at, Word::NONE) };
         renewed.extend(ahead.into_iter().zip(taken).map(place));
         inode.head.pages += self.name_new(&mut change, inode, &renewed);
         let (now, durable_size) = (self.now(), inode.durable_size());
@@ -101,7 +108,7 @@ impl FileSystem {
                         let word_at = at + index * 8;
                         let old = Word(self.memory().load_word(word_at));
                         if all || old == Word::NONE {
-                            renewed.push(Renewed { page: page + index, word_at, old, new: 0 });
+                            renewed.push(Renewed { page: page + index, ..Renewed::at(word_at, old) });
                         }
                     }
                     page += count;
@@ -147,7 +154,7 @@ impl FileSystem {
     }
 
     /// Lets words name new pages; how many more pages the file has by that.
-    fn name_new(&self, change: &mut Change<'_>, inode: &mut Inode, renewed: &[Renewed]) -> u64 {
+    pub(crate) fn name_new(&self, change: &mut Change<'_>, inode: &mut Inode, renewed: &[Renewed]) -> u64 {
         for together in renewed.chunk_by(|one, next| one.word_at + 8 == next.word_at) {
             let bytes: Vec<u8> = together.iter().flat_map(|one| Word::page(one.new).0.to_le_bytes()).collect();
             change.write(together[0].word_at, &bytes);
