@@ -71,6 +71,8 @@ pub(crate) struct Desk {
     pub(super) writers: AtomicUsize,
     /// Every client stands still, because the gate is closed.
     is_still: AtomicBool,
+    /// Had by who ends sessions: whoever asks for that next finds it done.
+    ending: Mutex<()>,
 }
 
 impl Books {
@@ -251,6 +253,7 @@ impl FileSystem {
 
     /// Ends what sessions are to end, as far as their threads let them.
     pub(crate) fn end_sessions(&self) {
+        let _one = self.desk.ending.lock();
         let mut books = self.desk.books.lock();
         for (session, visit) in &mut books.visits {
             // A forked child may have the connection still.
