@@ -35,13 +35,15 @@ pub struct Gate {
     limits: Limits,
     done: Vec<Done>,
     skips: Vec<(String, String)>,
+    failures: Vec<(String, String)>,
 }
 
 impl Gate {
     /// A run that may take so long in all, and so long without a line of output; after that what runs is killed.
     pub fn within(Allowance { total, silence }: Allowance) -> Self {
         let started = Instant::now();
-        Self { started, limits: Limits { deadline: started + total, silence }, done: Vec::new(), skips: Vec::new() }
+        let limits = Limits { deadline: started + total, silence };
+        Self { started, limits, done: Vec::new(), skips: Vec::new(), failures: Vec::new() }
     }
 
     /// A step that is work of our own: what was done, or what is wrong, its last line the sum of it.
@@ -79,6 +81,7 @@ impl Gate {
             Err(error) => Verdict::Failed(error.to_string()),
         };
         self.skips.append(&mut reader.skips);
+        self.failures.append(&mut reader.failures);
         self.end(Done { name, took: started.elapsed(), verdict, tally: reader.tally })
     }
 
@@ -92,6 +95,9 @@ impl Gate {
         println!("\nsummary");
         for (test, reason) in &self.skips {
             println!("  skipped {test}: {reason}");
+        }
+        for (test, how) in &self.failures {
+            println!("  failed {test}: {how}");
         }
         for done in &self.done {
             println!("  {:<14} {:>8.1} s  {}", done.name, done.took.as_secs_f64(), done.outcome());

@@ -37,29 +37,63 @@ pub struct Reader {
     pub tally: Tally,
     /// Name and reason of each test that skipped itself.
     pub skips: Vec<(String, String)>,
-    in_successes: bool,
+    /// Name of each test that failed, with where and how as far as it said.
+    pub failures: Vec<(String, String)>,
+    part: Part,
     test: String,
     skips_here: usize,
+    is_telling: bool,
 }
+
+/// Of what tests the output is that comes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Part {
+    #[default]
+    All,
+    Successes,
+    Failures,
+}
+
+/// So much of how a test failed is kept, in bytes, but for what is left of its line.
+const TOLD_MAX: usize = 400;
 
 impl Reader {
     /// Takes one line; returns whether it is to be shown.
     pub fn take(&mut self, line: &str) -> bool {
         match line {
-            "successes:" => self.in_successes = true,
-            "failures:" => self.in_successes = false,
+            "successes:" => self.part = Part::Successes,
+            "failures:" => self.part = Part::Failures,
             _ if line.starts_with("test result: ") => {
-                self.in_successes = false;
+                self.part = Part::All;
                 self.add(line);
             }
-            _ if self.in_successes => self.passing(line),
+            _ if self.part == Part::Successes => self.passing(line),
+            _ if self.part == Part::Failures => self.failing(line),
             _ => {}
         }
-        !self.in_successes
+        self.part != Part::Successes
+    }
+
+    /// Keeps what a test said from its first panic on, until that is told.
+    fn failing(&mut self, line: &str) {
+        if let Some(name) = test_begun(line) {
+            self.failures.push((name.to_owned(), String::new()));
+            self.is_telling = false;
+        }
+        let Some((_, told)) = self.failures.last_mut() else { return };
+        if told.is_empty() {
+            self.is_telling = line.starts_with("thread '") && line.contains(" panicked at ");
+        }
+        self.is_telling &= !line.is_empty() && !line.starts_with("stack backtrace:") && told.len() < TOLD_MAX;
+        if self.is_telling {
+            let line = line.split_once(" panicked at ").filter(|_| told.is_empty()).map_or(line, |(_, place)| place);
+            let gap = if told.is_empty() { "" } else { " " };
+            *told += &format!("{gap}{}", line.trim());
+        }
     }
 
     fn passing(&mut self, line: &str) {
-        if let Some(name) = line.strip_prefix("---- ").and_then(|rest| rest.strip_suffix(" stdout ----")) {
+        if let Some(name) = test_begun(line) {
             self.test = name.to_owned();
         }
         let already = self.skips.iter().rev().take(self.skips_here).any(|(test, _)| *test == self.test);
@@ -78,6 +112,11 @@ impl Reader {
         let passed: usize = count(" passed;");
         self.tally += Tally { passed: passed - here, failed: count(" failed;"), skipped: count(" ignored;") + here };
     }
+}
+
+/// The test whose output begins with this line.
+fn test_begun(line: &str) -> Option<&str> {
+    line.strip_prefix("---- ")?.strip_suffix(" stdout ----")
 }
 
 #[cfg(test)]
@@ -113,5 +152,17 @@ mod tests {
         assert_eq!(reader.skips, [("t::a".to_owned(), "no PKU".to_owned())]);
         assert!(!shown.contains(&"seed 1"), "chatter of passing tests is kept back");
         assert!(shown.contains(&"---- t::c stdout ----"), "output of failing tests is shown");
+    }
+
+    #[test]
+    fn what_fails_is_told_with_where_and_how() {
+        let (reader, _) = read(
+            "failures:\n\n---- t::a stdout ----\nseed 1\n\nthread 't::a' (7) panicked at src/a.rs:5:9:\n\
+             assertion `left == right` failed: lost\n  left: 1\nstack backtrace:\n   0: rust\n\n\
+             ---- t::b stdout ----\nError: no\n\n\
+             failures:\n    t::a\n    t::b\n\ntest result: FAILED. 0 passed; 2 failed; 0 ignored\n",
+        );
+        let told = "src/a.rs:5:9: assertion `left == right` failed: lost left: 1";
+        assert_eq!(reader.failures, [("t::a".into(), told.into()), ("t::b".into(), String::new())]);
     }
 }
