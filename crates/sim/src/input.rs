@@ -1,10 +1,13 @@
 //! A trace as a stream of bytes: a file or a pipe, as it is or compressed with gzip, xz or zstd, told by content.
 
+mod unpacked;
+
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use crate::{Error, Result};
+use unpacked::Unpacked;
 
 /// Bytes read at once. Who asks for as many gets them without a copy between.
 pub const CHUNK: usize = 1 << 18;
@@ -106,18 +109,14 @@ fn begin(raw: &mut impl BufRead) -> io::Result<Vec<u8>> {
 
 fn uncompressed(begin: &[u8], raw: impl BufRead + Send + 'static) -> io::Result<Box<dyn BufRead + Send>> {
     Ok(if begin.starts_with(GZIP) {
-        buffered(flate2::bufread::MultiGzDecoder::new(raw))
+        Box::new(Unpacked::of(flate2::bufread::MultiGzDecoder::new(raw)))
     } else if begin.starts_with(XZ) {
-        buffered(lzma_rust2::XzReader::new(raw, true))
+        Box::new(Unpacked::of(lzma_rust2::XzReader::new(raw, true)))
     } else if begin.starts_with(ZSTD) {
-        buffered(zstd::Decoder::with_buffer(raw)?)
+        Box::new(Unpacked::of(zstd::Decoder::with_buffer(raw)?))
     } else {
         Box::new(raw)
     })
-}
-
-fn buffered(reader: impl Read + Send + 'static) -> Box<dyn BufRead + Send> {
-    Box::new(BufReader::with_capacity(CHUNK, reader))
 }
 
 #[cfg(test)]
