@@ -56,9 +56,35 @@ impl L1 {
     /// An access to `line`; `signature` tells that of the instruction, if it is needed. What the last level sees of it is
     /// pushed: the write of a dirty line that had to leave first, then the read.
     #[inline]
-    pub fn access(&mut self, line: u64, is_write: bool, signature: impl FnOnce() -> u8, mut push: impl FnMut(u64)) {
+    pub fn access(&mut self, line: u64, is_write: bool, signature: impl FnOnce() -> u8, push: impl FnMut(u64)) {
         let from = (line & self.mask) as usize * self.ways;
         let set = &mut self.slots[from..from + self.ways];
+        match set {
+            [first, second] => Self::of_two(first, second, word(line, is_write, signature()), push),
+            _ => Self::of_many(set, line, is_write, signature, push),
+        }
+    }
+
+    /// As [`L1::of_many`], without a loop: most first levels that are simulated have two ways.
+    #[inline]
+    fn of_two(first: &mut u64, second: &mut u64, slot: u64, mut push: impl FnMut(u64)) {
+        let (one, other) = (*first, *second);
+        let (is_one, is_other) = ((one ^ slot) & SAME == 0, (other ^ slot) & SAME == 0);
+        if is_one | is_other {
+            let here = if is_one { one } else { other };
+            *first = if slot & 1 != 0 { slot } else { here };
+            *second = if is_one { other } else { one };
+            return;
+        }
+        (*first, *second) = (slot, one);
+        if other & 1 != 0 {
+            push(other);
+        }
+        push(slot & !1);
+    }
+
+    #[inline]
+    fn of_many(set: &mut [u64], line: u64, is_write: bool, signature: impl FnOnce() -> u8, mut push: impl FnMut(u64)) {
         let is_there = (set[0] ^ word(line, is_write, 0)) & SAME == 0;
         if is_write || !is_there {
             let slot = word(line, is_write, signature());

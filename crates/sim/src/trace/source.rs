@@ -79,10 +79,13 @@ impl Filter {
 /// Without an [`Access`] for each: this form is there to be quick.
 fn pass_words(words: &Words<'_>, data: &mut [L1], into: &mut Vec<Event>) {
     let cores = data.len();
-    words.each(|word: Word| {
-        let l1 = &mut data[usize::from(word.core) % cores];
+    let mut access = |l1: &mut L1, word: Word| {
         l1.access(word.line, word.is_write, || word.signature(), |event| into.push(Event(event)));
-    });
+    };
+    match data {
+        [l1] => words.each(|word| access(l1, word)),
+        _ => words.each(|word| access(&mut data[usize::from(word.core) % cores], word)),
+    }
 }
 
 impl Source for Filter {
