@@ -49,6 +49,24 @@ fn a_pool_file_is_sparse_until_its_space_is_promised() {
     assert!(found.blocks() * 512 < 16 << 20, "{} bytes are taken", found.blocks() * 512);
 }
 
+/// What would fail in it is told before a pool is made: the next try meets nothing of this one.
+#[test]
+fn a_pool_without_room_for_the_disks_that_are_asked_for_is_not_made() {
+    let folder = folder(true);
+    let pool = folder.path().join("pool");
+    let up = |size: &str, disk: &str| {
+        let mut command = ferrite();
+        command.args(["up", "--no-attach", "--no-mount", "--size", size, "--disk", disk, "--pool"]).arg(&pool);
+        command
+    };
+    let said = refused(&mut up("72M", "d=64M"), 2);
+    assert!(said.contains("--size 74 MiB at least") && !said.contains("or --no-mount"), "{said}");
+    let said = refused(&mut up("72M", "d=100"), 1);
+    assert!(said.contains("a disk of 100 bytes"), "{said}");
+    assert_eq!(std::fs::read_dir(folder.path()).expect("there").count(), 0);
+    Server::of(&mut up("74M", "d=64M"), &pool, "Ctrl-C ends it.").interrupt();
+}
+
 #[test]
 fn two_at_once_on_one_pool_the_second_says_who_holds_it() {
     let folder = folder(true);

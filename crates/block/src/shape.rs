@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use ferrite_medium::Scheme;
-use ferrite_pool::layout::CHUNK;
+use ferrite_pool::layout::{CHUNK, PAGE};
 use ferrite_pool::{Error, Extent, Need, NewTag, Pool, Result, Role, Tag, TagChange, TagKind, Zone};
 
 /// Bytes of a block: the unit of the map, and of what a crash never tears.
@@ -120,6 +120,12 @@ impl Shape {
     pub fn chunks(&self) -> u64 {
         let needs = self.needs(&[]).into_iter().filter(|need| need.zone == Zone::Super);
         needs.map(|need| need.bytes.div_ceil(CHUNK)).sum()
+    }
+
+    /// Bytes of that rest.
+    pub fn page_bytes(&self) -> u64 {
+        let needs = self.needs(&[]).into_iter().filter(|need| need.zone == Zone::Normal);
+        needs.map(|need| need.bytes.next_multiple_of(PAGE)).sum()
     }
 
     fn needs(&self, have: &[Extent]) -> Vec<Need> {

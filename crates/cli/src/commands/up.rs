@@ -31,13 +31,12 @@ const SIZE: u64 = 1 << 30;
 
 /// The file system that is mounted.
 const FILES: &str = "files";
-/// Chunks of the pool that it takes, with one for its first directory and one for its first file.
+/// Chunks of the pool that it takes beside those for maps of disks, with one for its first directory and one for its first
+/// file.
 const FILES_CHUNKS: u64 = 3;
 
-/// The smallest disk that is made unasked, in bytes, and chunks that it takes, with one for its map, which is the file
-/// system's too.
+/// The smallest disk that is made unasked, in bytes.
 const DISK_BYTES_MIN: u64 = CHUNK / 2;
-const DISK_CHUNKS_MIN: u64 = 2;
 
 /// Make what is missing, recover what is there, serve everything, until Ctrl-C
 ///
@@ -183,15 +182,30 @@ impl Up {
             return Ok(());
         }
         pool::check_size(size)?;
-        let (free, needed) = ((size / CHUNK).saturating_sub(FIXED_CHUNKS), DISK_CHUNKS_MIN + FILES_CHUNKS);
-        if self.disk.is_empty() && !self.no_mount && free < needed {
-            let least = size::show((FIXED_CHUNKS + needed) * CHUNK);
+        let mut wanted: Vec<u64> = self.disk.iter().map(|(_, size)| *size).collect();
+        if wanted.is_empty() {
+            wanted.push(DISK_BYTES_MIN);
+        }
+        let (mut chunks, mut page_bytes) = (0, 0);
+        for size in wanted {
+            let shape = Shape::of(&self.spec(size))?;
+            (chunks, page_bytes) = (chunks + shape.chunks(), page_bytes + shape.page_bytes());
+        }
+        let what = if self.disk.is_empty() { "a disk" } else { "these disks" };
+        let (files, with) = if self.no_mount { (0, "") } else { (FILES_CHUNKS, " and a file system") };
+        let (there, needed) = (size / CHUNK, FIXED_CHUNKS + chunks + page_bytes.div_ceil(CHUNK));
+        if there < needed + files {
+            let (size, least) = (size::show(size), size::show((needed + files) * CHUNK));
+            let or = if there < needed { "" } else { ", or --no-mount" };
             return Err(Failure::Usage(format!(
-                "a pool of {} has no room for a disk and a file system: make it {least} at least, or say --no-mount",
-                size::show(size)
+                "a pool of {size} has no room for {what}{with}: --size {least} at least{or}"
             )));
         }
         Ok(())
+    }
+
+    fn spec(&self, size: u64) -> DiskSpec {
+        DiskSpec { size, sector_bytes: 512, thin: false, checksum: self.checksum }
     }
 
     fn make_pool(&self, path: &Path) -> Outcome {
@@ -232,11 +246,7 @@ impl Up {
             wanted.push(("disk0".into(), disk_bytes(half, free.saturating_sub(others)).unwrap_or(DISK_BYTES_MIN)));
         }
         for (name, size) in wanted.into_iter().filter(|(name, _)| !there.contains(name)) {
-            ferrite_block::create(
-                engine.pool(),
-                &name,
-                &DiskSpec { size, sector_bytes: 512, thin: false, checksum: self.checksum },
-            )?;
+            ferrite_block::create(engine.pool(), &name, &self.spec(size))?;
         }
         Ok(())
     }
