@@ -6,7 +6,7 @@
 
 use ferrite_sim::cache::wear::{Levelling, Wear};
 use ferrite_sim::cache::{End, Event, Figures, Model, Numbers, Report as Studied, Seen, Shape, Study};
-use ferrite_sim::record::Program;
+use ferrite_sim::record::{Program, Recording, Running};
 use ferrite_sim::trace::First;
 
 use crate::options::{OnProgress, Options};
@@ -21,6 +21,7 @@ mod judged;
 mod means;
 mod programs;
 mod speed;
+mod traced;
 mod verdict;
 
 use control::Control;
@@ -34,6 +35,12 @@ const WAYS: u32 = 16;
 /// Those that stand for hmmer in figure 2.14, for Debian's writes hardly anything back, and for soplex in figure 2.13.
 const DIVIDED: &str = "awk";
 const SORTED: &str = "bzip2";
+
+/// The one whose accesses are taken from a file, too.
+const TRACED: &str = "gzip";
+
+/// The first level of each core.
+const FIRST: First = First { shape: Shape { bytes: 64 << 10, ways: 2, line_bytes: 64 }, cores: 1, instructions: false };
 
 /// What is compared for each program: the figure with one thread, with eight, and what it shows.
 const FIGURES: [(&str, &str, &str, Of); 4] = [
@@ -57,6 +64,9 @@ pub fn run(options: &Options, on_progress: OnProgress<'_>) -> Result<Report> {
         session.tell(entry.name)?;
         let (report, control) = study(&mut session, entry, &inputs)?;
         add_rows(&mut session.report, entry, &report);
+        if entry.name == TRACED {
+            traced::measure(&mut session, entry, &inputs, &scratch.path("trace"))?;
+        }
         control.into_iter().for_each(|control| control.add_rows(&mut session.report.rows, &report));
         session.steps.step(entry.name, 1000)?;
         studied.push((entry, report));
@@ -82,13 +92,10 @@ pub fn run(options: &Options, on_progress: OnProgress<'_>) -> Result<Report> {
 /// Records a program and simulates it under every policy.
 fn study(session: &mut Session<'_>, entry: &Entry, inputs: &Inputs) -> Result<(Studied, Option<Control>)> {
     let model = model(entry);
-    let first = First { shape: Shape { bytes: 64 << 10, ways: 2, line_bytes: 64 }, cores: 1, instructions: false };
-    let folder = Some(inputs.folder().to_owned());
-    let program = Program { words: entry.words(inputs), folder, quiet: true };
     let mut control = (entry.name == DIVIDED).then(|| Control::new(model.llc)).transpose()?;
     let mut kept = Kept::of(entry.name, model.llc)?;
     let mut study = Study::new(model)?;
-    let recording = program.start(first)?;
+    let recording = start(entry, inputs, FIRST)?;
     let running = recording.program();
     let on_events = |events: &[Event]| {
         control.iter_mut().for_each(|control| control.feed(events));
@@ -98,6 +105,19 @@ fn study(session: &mut Session<'_>, entry: &Entry, inputs: &Inputs) -> Result<(S
     let mut watch =
         |seen: Seen| session.tell(&format!("{}, {} M accesses", entry.name, seen.accesses / 1_000_000)).is_ok();
     let end = study.consume(Box::new(recording), on_events, &mut watch)?;
+    finish(entry, &running, end)?;
+    kept.measure(session)?;
+    Ok((study.finish(entry.name), control))
+}
+
+/// Starts a program that is recorded, behind a first level.
+fn start(entry: &Entry, inputs: &Inputs, first: First) -> Result<Recording> {
+    let folder = Some(inputs.folder().to_owned());
+    Ok(Program { words: entry.words(inputs), folder, quiet: true }.start(first)?)
+}
+
+/// Its end, which is as it should be.
+fn finish(entry: &Entry, running: &Running, end: End) -> Result<()> {
     let status = running.finish(end);
     if end == End::Stopped {
         return Err(Error::Interrupted);
@@ -106,8 +126,7 @@ fn study(session: &mut Session<'_>, entry: &Entry, inputs: &Inputs) -> Result<(S
         let what = format!("it ended with {} under qemu-user", status.map_or("nothing".into(), |one| one.to_string()));
         return Err(Error::Server { who: entry.name.into(), what });
     }
-    kept.measure(session)?;
-    Ok((study.finish(entry.name), control))
+    Ok(())
 }
 
 fn model(entry: &Entry) -> Model {

@@ -1,7 +1,7 @@
 //! How the policies here compare with the paper's.
 
 use super::judged::{self, GAP, LIFETIME, MISSES, MOST};
-use super::speed;
+use super::{speed, traced};
 use crate::report::Report;
 use crate::verdict::{figure, join};
 
@@ -29,6 +29,7 @@ pub fn of(report: &Report, missing: Vec<String>) -> String {
     }
     parts.extend(judged::GROUPS.iter().filter_map(|(group, _)| of_group(report, group)));
     parts.extend(speed(report));
+    parts.extend(traced(report));
     join(report, parts, missing)
 }
 
@@ -42,6 +43,15 @@ fn speed(report: &Report) -> Option<String> {
         Some(format!("{mean:.0} of {policy}'s (at the least {least:.0})"))
     };
     Some(format!("million events simulated a second on one core: {}, {}", of("worth")?, of("lru")?))
+}
+
+/// How fast a program's accesses are taken.
+fn traced(report: &Report) -> Option<String> {
+    let of = |subject| {
+        let row = report.rows.iter().find(|row| row.subject == subject && row.case.starts_with(traced::CASE))?;
+        Some(format!("{:.0}", row.value))
+    };
+    Some(format!("million accesses a second: {} live, {} from a file", of(traced::LIVE)?, of(traced::FILE)?))
 }
 
 /// What our own policy does for a group of programs, beside the others.
