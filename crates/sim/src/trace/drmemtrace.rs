@@ -48,8 +48,11 @@ fn quiet<'a>(line: &[u8], words: &[&[u8]]) -> Result<Option<(&'a [u8], Access)>,
     let begins = |with: &[u8]| words.first().is_some_and(|word| word.starts_with(with));
     let is_marker = line.contains(&b'<') || line.contains(&b'>');
     let is_head = [&b"Output"[..], b"View", b"T", b"-", b"="].into_iter().any(begins);
+    // The rest of a long instruction, whose beginning is on the line before.
+    let is_byte = |word: &&[u8]| word.len() == 2 && word.iter().all(u8::is_ascii_hexdigit);
+    let is_rest = words.len() > 3 && words[1].ends_with(b":") && words[3..].iter().all(is_byte);
     let is_sum = words.len() <= 8 && words.last().is_some_and(|word| *word == b"instructions");
-    if words.is_empty() || is_marker || is_head || is_sum || line.ends_with(b":") {
+    if words.is_empty() || is_marker || is_head || is_rest || is_sum || line.ends_with(b":") {
         return Ok(None);
     }
     Err(format!("neither an access nor a marker: {}", shown(line)))

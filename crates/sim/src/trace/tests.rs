@@ -15,6 +15,7 @@ const DRMEMTRACE: &str = "Output format:\n<--record#-> <--instr#->: <---tid---> 
     ------------------------------------------------------------\n\
     1           0:     3264106 <marker: version 7>\n\
     5           1:     3264106 ifetch       3 byte(s) @ 0x00007f86ef03d107 non-branch\n\
+    5           1:     3264106                                          ff ff 7f\n\
     6           1:     3264106 read         8 byte(s) @ 0x00007fff1355c6c8 by PC 0x00007f86ef03d107\n\
     7           2:     3264107 write        8 byte(s) @ 0x00007fff1355c6c0 by PC 0x00007f86ef03d10a\n\
     View tool results:\n              2 : total instructions\n";
