@@ -2,6 +2,7 @@
 
 mod choice;
 mod consume;
+mod gathered;
 mod report;
 
 use std::sync::Mutex;
@@ -82,14 +83,13 @@ pub struct Study {
 }
 
 impl Study {
-    /// Nothing seen yet. LRU is always among the policies, for the others are compared with it.
+    /// Nothing seen yet. LRU is always the first of the policies, for the others are compared with it.
     ///
     /// # Errors
     /// When the sizes make no cache, or a policy does not fit it.
     pub fn new(mut model: Model) -> Result<Self> {
-        if !model.choices.contains(&Choice::Lru) {
-            model.choices.insert(0, Choice::Lru);
-        }
+        model.choices.retain(|choice| *choice != Choice::Lru);
+        model.choices.insert(0, Choice::Lru);
         let geometry = Geometry::of(model.llc)?;
         let mut work = Vec::new();
         for _ in 0..geometry.banks() {

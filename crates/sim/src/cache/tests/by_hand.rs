@@ -26,6 +26,15 @@ fn is(figures: &Figures, misses: (u64, u64), hits: u64, writebacks: u64) {
 
 const PROTECT_0: Choice = Choice::Protect { protected: 0 };
 
+/// All others are told beside it, wherever it was named.
+#[test]
+fn lru_is_the_first_of_the_policies() {
+    let choices = [Choice::Protect { protected: 0 }, Choice::Lru, Choice::Lru];
+    let report = study(model(shape(1, 2), &choices), &[Event::new(0, true, 0)]);
+    let names: Vec<&str> = report.policies.iter().map(|one| one.policy.as_str()).collect();
+    assert_eq!(names, ["lru", "protect-0"]);
+}
+
 /// Definition 2: the least recent leaves, dirty or not; a hit makes most recent.
 #[test]
 fn lru_evicts_the_least_recent() {

@@ -1,0 +1,157 @@
+//! Events that one thread gathers and another takes: so many at once where the first is quicker, and else what there is.
+
+use std::mem;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use crate::Result;
+use crate::cache::Event;
+use crate::trace::Source;
+
+/// Events that are simulated at once.
+const BATCH: usize = 1 << 20;
+
+/// So many wait; then the source is not asked for more.
+const MOST: usize = 3 * BATCH;
+
+/// So long a batch is waited for.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// What is taken at once.
+#[derive(Default)]
+pub struct Batch {
+    pub events: Vec<Event>,
+    /// Accesses of the program so far.
+    pub accesses: u64,
+    /// Whether the last line of the trace had no end.
+    pub is_cut: bool,
+    /// How it ended, if it has.
+    pub end: Option<Result<()>>,
+}
+
+/// A source that is read by a thread of its own, until it is dropped.
+pub struct Gathered(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    /// What waits, and whether anybody takes it.
+    state: Mutex<(Batch, Taker)>,
+    changed: Condvar,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Taker {
+    #[default]
+    There,
+    Gone,
+}
+
+impl Gathered {
+    /// Reads `source` from now on.
+    pub fn of(source: Box<dyn Source>) -> Self {
+        let shared = Arc::<Shared>::default();
+        let own = Arc::clone(&shared);
+        thread::spawn(move || own.gather(source));
+        Self(shared)
+    }
+
+    /// A batch; after a moment what there is, which may be nothing: a source may say nothing for long.
+    pub fn take(&self) -> Batch {
+        let few = |state: &mut (Batch, Taker)| state.0.events.len() < BATCH && state.0.end.is_none();
+        let waited = self.0.changed.wait_timeout_while(self.0.lock(), LOOK, few);
+        let mut state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        let Batch { accesses, is_cut, .. } = state.0;
+        let batch = mem::replace(&mut state.0, Batch { accesses, is_cut, ..Batch::default() });
+        self.0.changed.notify_all();
+        batch
+    }
+}
+
+impl Drop for Gathered {
+    fn drop(&mut self) {
+        self.0.lock().1 = Taker::Gone;
+        self.0.changed.notify_all();
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, (Batch, Taker)> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn gather(&self, mut source: Box<dyn Source>) {
+        let mut events = Vec::new();
+        loop {
+            let more = source.read(&mut events);
+            let mut state = self.lock();
+            state.0.events.append(&mut events);
+            (state.0.accesses, state.0.is_cut) = (source.accesses(), source.is_cut());
+            let goes_on = matches!(more, Ok(true));
+            if !goes_on {
+                state.0.end = Some(more.map(drop));
+            }
+            self.changed.notify_all();
+            let is_full = |state: &mut (Batch, Taker)| state.0.events.len() >= MOST && state.1 == Taker::There;
+            let waited = self.changed.wait_while(state, is_full).unwrap_or_else(PoisonError::into_inner);
+            if !goes_on || waited.1 == Taker::Gone {
+                return;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::{Receiver, channel};
+
+    /// Gives what it is sent.
+    struct Sent(Receiver<u64>, u64);
+
+    impl Source for Sent {
+        fn read(&mut self, into: &mut Vec<Event>) -> Result<bool> {
+            let Ok(count) = self.0.recv() else { return Ok(false) };
+            into.extend((self.1..self.1 + count).map(|line| Event::new(line, false, 0)));
+            self.1 += count;
+            Ok(true)
+        }
+
+        fn accesses(&self) -> u64 {
+            self.1
+        }
+    }
+
+    #[test]
+    fn what_a_source_gave_before_it_said_nothing_is_there_in_its_order() {
+        let (sender, receiver) = channel();
+        let gathered = Gathered::of(Box::new(Sent(receiver, 0)));
+        for count in [5, 7] {
+            sender.send(count).expect("it is read");
+        }
+        let mut lines = Vec::new();
+        while lines.len() < 12 {
+            let batch = gathered.take();
+            assert!(batch.end.is_none());
+            lines.extend(batch.events.iter().map(|event| event.line()));
+        }
+        assert!(lines.into_iter().eq(0..12));
+        drop(sender);
+        let end = (0..100).find_map(|_| gathered.take().end);
+        assert!(matches!(end, Some(Ok(()))));
+    }
+
+    #[test]
+    fn who_goes_ends_a_source_that_waits_for_room() {
+        let (sender, receiver) = channel();
+        let gathered = Gathered::of(Box::new(Sent(receiver, 0)));
+        sender.send(MOST as u64).expect("it is read");
+        sender.send(1).expect("it is read");
+        drop(gathered);
+        let ended = (0..1000).any(|_| {
+            thread::sleep(Duration::from_millis(10));
+            sender.send(1).is_err()
+        });
+        assert!(ended, "the source is dropped");
+    }
+}
