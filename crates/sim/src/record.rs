@@ -185,11 +185,24 @@ impl Recording {
         Error::Recording("the program could not be run under qemu-user: see what it says above".into())
     }
 
+    /// It began, and went before it had sent anything.
+    fn not_recorded(&self) -> Error {
+        let how = match self.program.ended() {
+            Some(status) => format!("ended with {status}"),
+            None => "became another program (exec; record that one by its own name)".into(),
+        };
+        Error::Recording(format!("the program {how} before anything was known of it"))
+    }
+
     fn frame(&mut self, into: &mut Vec<Event>) -> Result<bool> {
         if !self.words(1)? {
-            return if self.accesses == 0 { Err(Self::not_run()) } else { Ok(false) };
+            return if self.accesses == 0 { Err(self.not_recorded()) } else { Ok(false) };
         }
         let count = self.words[0];
+        // Every program that runs accesses memory.
+        if count == LAST && self.accesses == 0 {
+            return Err(Self::not_run());
+        }
         if count == LAST {
             self.program.is_whole.store(true, Ordering::Relaxed);
             return Ok(false);

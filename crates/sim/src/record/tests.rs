@@ -67,6 +67,45 @@ fn what_is_no_program_is_refused() {
     }
 }
 
+/// Nothing is known of it, and that is told as it is: not as figures of a program that does nothing.
+#[test]
+fn a_program_of_which_nothing_is_known_is_told() {
+    if place::qemu().is_err() {
+        return;
+    }
+    let refused = |words: &[&str]| {
+        let mut recording = program(words).start(first()).expect("QEMU runs");
+        let mut events = Vec::new();
+        loop {
+            match recording.read(&mut events) {
+                Ok(true) => {}
+                Ok(false) => panic!("{words:?}: {} events", events.len()),
+                Err(error) => return error.to_string(),
+            }
+        }
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let (source, path) = (folder.path().join("a.c"), folder.path().join("a"));
+    let build = |text: &str, flags: &[&str]| {
+        std::fs::write(&source, text).expect("it can be written");
+        let built = Command::new("cc").args(flags).arg("-o").arg(&path).arg(&source).status();
+        built.is_ok_and(|status| status.success())
+    };
+    let at = path.to_str().expect("UTF-8");
+    let missing = "-Wl,--dynamic-linker=/no/such/loader";
+    if !build("int main(void) { return 0; }", &[missing]) {
+        println!("skipped: there is no C compiler");
+        return;
+    }
+    assert!(refused(&[at]).contains("could not be run"), "its loader is missing");
+    assert!(build("int main(void) { __builtin_trap(); }", &["-static", "-nostartfiles", "-Wl,-emain"]), "it compiles");
+    assert!(refused(&[at]).contains("ended with signal"), "{}", refused(&[at]));
+    let text = "#include <unistd.h>\nint main(void) { execl(\"/bin/sleep\", \"sleep\", \"5\", (char *)0); }";
+    assert!(build(text, &["-static", "-O1"]), "it compiles");
+    let told = refused(&[at]);
+    assert!(told.contains("became another program") || told.contains("ended with"), "{told}");
+}
+
 /// Ring 2: numbers of descriptors are the program's own, and so are its files.
 #[test]
 fn a_program_that_uses_any_descriptor_is_left_alone() {
