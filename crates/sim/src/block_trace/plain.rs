@@ -12,7 +12,6 @@ impl Plain {
         let mut words = line::words(line);
         let kind = match words.next() {
             None => return Ok(None),
-            Some(word) if word.starts_with(b"#") => return Ok(None),
             Some(b"W" | b"w") => Kind::Write,
             Some(b"R" | b"r") => Kind::Read,
             Some(b"T" | b"t") => Kind::Trim,

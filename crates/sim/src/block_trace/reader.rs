@@ -87,7 +87,8 @@ impl Reader {
             let Some(line) = next else { return Ok(None) };
             self.line += 1;
             self.is_cut = line.is_cut;
-            match self.parser.line(line.text) {
+            let is_comment = line.text.trim_ascii_start().starts_with(b"#");
+            match if is_comment { Ok(None) } else { self.parser.line(line.text) } {
                 Ok(None) => {}
                 Ok(Some(request)) => {
                     if self.is_wanted(request)? {

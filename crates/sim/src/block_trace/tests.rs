@@ -63,6 +63,14 @@ fn spc_traces_have_sectors_and_bytes() {
     assert_read("0,20941264,8192,W,0.000000\n0,20939840,8192,r,0.011413\n", Format::Spc, &requests);
 }
 
+/// The first line tells what it is, and no line of any format begins as a comment does.
+#[test]
+fn comments_are_skipped_in_every_format() {
+    let requests = [request(Kind::Write, 0, Span::new(512, 512))];
+    assert_read("# unit,sector,bytes\n0,1,512,W,0.0\n # end\n", Format::Spc, &requests);
+    assert_read("# a comment\n0.0 0 1 1 0\n", Format::DiskSim, &requests);
+}
+
 /// Lines of hm_0: times begin with the first.
 #[test]
 fn msr_traces_have_bytes_and_windows_times() {
@@ -204,6 +212,22 @@ fn requests_without_bytes_stay_without() {
         let (_, read) = read_with(&writer.finish().unwrap(), OPTIONS).unwrap();
         assert_eq!(read[0].span.len, 0, "{format:?}");
     }
+}
+
+/// A format that counts in pages or sectors must not give up what the trace keeps.
+#[test]
+fn a_trim_is_written_as_the_whole_units_that_it_covers() {
+    let written = |format, span| {
+        let mut writer = Writer::new(Vec::new(), format, 4096).expect("memory");
+        let is_written = writer.request(&request(Kind::Trim, 0, span)).expect("memory");
+        let text = String::from_utf8(writer.finish().expect("memory")).expect("text");
+        is_written.then(|| text.trim_end().to_owned())
+    };
+    assert_eq!(written(Format::Plain, Span::new(1024, 1024)), None);
+    assert_eq!(written(Format::Plain, Span::new(4095, 8193)).as_deref(), Some("T 1 2"));
+    assert_eq!(written(Format::Plain, Span::new(4096, 8191)).as_deref(), Some("T 1 1"));
+    let blkparse = written(Format::Blkparse, Span::new(100, 4096)).expect("it covers sectors");
+    assert!(blkparse.contains(" D 1 + 7 "), "{blkparse}");
 }
 
 proptest! {

@@ -25,8 +25,8 @@ impl<W: Write> Writer<W> {
         Ok(Self { to, format, page_bytes: page_bytes.into(), lines: 0 })
     }
 
-    /// Writes `request`. Formats that know no trim leave it out; those that count in pages or sectors take whole ones.
-    /// Whether it was written.
+    /// Writes `request`. Formats that know no trim leave it out; those that count in pages or sectors take whole ones, of a
+    /// trim those that it covers. Whether it was written.
     ///
     /// # Errors
     /// Where it cannot be written.
@@ -35,10 +35,13 @@ impl<W: Write> Writer<W> {
         if request.kind == Kind::Trim && !knows_trim {
             return Ok(false);
         }
+        let (first, count) = whole(request, if self.format == Format::Plain { self.page_bytes } else { SECTOR_BYTES });
+        if request.kind == Kind::Trim && count == 0 && self.format != Format::Iolog {
+            return Ok(false);
+        }
         self.lines += 1;
         let Request { at_ns, kind, device, span } = *request;
         let to = &mut self.to;
-        let (first, count) = whole(request, if self.format == Format::Plain { self.page_bytes } else { SECTOR_BYTES });
         let letter = match kind {
             Kind::Read => 'R',
             Kind::Write => 'W',
@@ -89,9 +92,14 @@ impl<W: Write> Writer<W> {
     }
 }
 
-/// The units of `unit_bytes` that a request touches: the first, and how many. One without bytes touches none.
+/// The units of `unit_bytes` that a request touches, or a trim covers: the first, and how many. One without bytes touches
+/// none.
 fn whole(request: &Request, unit_bytes: u64) -> (u64, u64) {
     let (at, end) = (request.span.at, request.span.at + request.span.len);
+    if request.kind == Kind::Trim {
+        let first = at.div_ceil(unit_bytes);
+        return (first, (end / unit_bytes).saturating_sub(first));
+    }
     let first = at / unit_bytes;
     let count = if at == end { 0 } else { end.div_ceil(unit_bytes) - first };
     (first, count)
