@@ -30,14 +30,21 @@ type Outcome<T = ()> = std::result::Result<T, Box<dyn std::error::Error>>;
 impl Report {
     /// Writes its charts as an SVG file.
     pub fn write_svg(&self, path: &Path) -> Result<()> {
-        let drawn = draw(self, path).map_err(|why| std::io::Error::other(why.to_string()));
-        drawn.map_err(Error::io(format!("drawing {}", path.display())))
+        std::fs::write(path, self.svg()?).map_err(Error::io(format!("writing {}", path.display())))
+    }
+
+    /// Its charts, as SVG.
+    pub fn svg(&self) -> Result<String> {
+        let mut text = String::new();
+        let drawn = draw(self, &mut text).map_err(|why| std::io::Error::other(why.to_string()));
+        drawn.map_err(Error::io("drawing the charts"))?;
+        Ok(text)
     }
 }
 
-fn draw(report: &Report, path: &Path) -> Outcome {
+fn draw(report: &Report, into: &mut String) -> Outcome {
     let panels = report.charts.len().max(1);
-    let root = SVGBackend::new(path, (WIDTH, PANEL_HEIGHT * panels as u32)).into_drawing_area();
+    let root = SVGBackend::with_string(into, (WIDTH, PANEL_HEIGHT * panels as u32)).into_drawing_area();
     root.fill(&WHITE)?;
     for (area, chart) in root.split_evenly((panels, 1)).iter().zip(&report.charts) {
         draw_panel(&root, area, &Content::of(report, chart))?;

@@ -112,21 +112,36 @@ impl Rounds {
     }
 }
 
-/// The most whole rounds, below `most`, after which `worst` is under the limit.
+/// Looks between bounds that are foretold from how far both are from the limit; then in the middle, which always ends.
+const FORETOLD: u32 = 24;
+
+/// The most whole rounds, below `most`, after which `worst` is under the limit: it grows almost as the rounds do.
 fn last_survived(most: u64, limit: u128, mut worst: impl FnMut(u64) -> u128) -> u64 {
-    let (mut alive, mut dead) = (0, most);
-    while dead - alive > 1 {
-        let middle = alive + (dead - alive) / 2;
-        if worst(middle) < limit {
-            alive = middle;
+    let beyond = |wear: u128| wear as f64 - limit as f64;
+    let (mut alive, mut dead) = ((0, beyond(0)), (most, None));
+    for look in 0.. {
+        let between = dead.0 - alive.0;
+        if between <= 1 {
+            break;
+        }
+        let part = match dead.1 {
+            Some(over) if look < FORETOLD => -alive.1 / (over - alive.1),
+            _ => 0.5,
+        };
+        let at = alive.0 + ((between as f64 * part) as u64).clamp(1, between - 1);
+        let wear = worst(at);
+        // The bound that stays counts for half, lest the other one alone comes nearer.
+        if wear < limit {
+            (alive, dead.1) = ((at, beyond(wear).min(0.0)), dead.1.map(|over| over / 2.0));
         } else {
-            dead = middle;
+            (alive.1, dead) = (alive.1 / 2.0, (at, Some(beyond(wear).max(0.0))));
         }
     }
-    alive
+    alive.0
 }
 
 /// splitmix64.
+#[derive(Clone)]
 struct Random(u64);
 
 impl Random {

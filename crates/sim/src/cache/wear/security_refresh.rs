@@ -4,17 +4,12 @@
 use super::{Random, Rounds, Wear, last_survived};
 
 pub fn runs(wear: &Wear, writes: &[u64]) -> f64 {
-    let places = writes.len().next_power_of_two();
-    let rounds = Rounds::of(wear, places, writes);
-    let mut spectrum = vec![0_i128; places];
-    for (value, count) in spectrum.iter_mut().zip(writes) {
-        *value = i128::from(*count);
-    }
-    transform(&mut spectrum);
+    let rounds = Rounds::of(wear, writes.len().next_power_of_two(), writes);
+    let mut memory = Memory::of(wear, writes);
     let limit = rounds.limit(wear);
-    let worst = |count: u64| worn(wear, &spectrum, count).iter().map(|sum| rounds.worn(*sum, count)).max().unwrap_or(0);
-    let alive = last_survived(rounds.most(wear), limit, worst);
-    let (now, then) = (worn(wear, &spectrum, alive), worn(wear, &spectrum, alive + 1));
+    let mut worst = |count: u64| memory.worn(count).iter().map(|sum| rounds.worn(*sum, count)).max().unwrap_or(0);
+    let alive = last_survived(rounds.most(wear), limit, &mut worst);
+    let (now, then) = (memory.worn(alive), memory.worn(alive + 1));
     let part = |(now, then): (&u128, &u128)| {
         let left = limit.saturating_sub(rounds.worn(*now, alive));
         left as f64 / rounds.worn(then - now, 1) as f64
@@ -23,17 +18,53 @@ pub fn runs(wear: &Wear, writes: &[u64]) -> f64 {
     rounds.runs(alive as f64 + part)
 }
 
-/// For each place the sum, over so many rounds, of how often a run writes the line that was there.
-fn worn(wear: &Wear, spectrum: &[i128], rounds: u64) -> Vec<u128> {
-    let places = spectrum.len();
-    let (mut drawn, mut random) = (vec![0_i128; places], Random(wear.seed));
-    for _ in 0..rounds {
-        drawn[random.next() as usize & (places - 1)] += 1;
+/// States that are kept to go on from: the first one, and two near where is looked.
+const KEPT: usize = 3;
+
+struct Memory {
+    /// The transform of how often each line is written.
+    spectrum: Vec<i128>,
+    /// By rounds; the first of none.
+    kept: Vec<Drawn>,
+}
+
+/// How often each key was drawn in so many rounds.
+#[derive(Clone)]
+struct Drawn {
+    rounds: u64,
+    keys: Vec<u64>,
+    random: Random,
+}
+
+impl Memory {
+    fn of(wear: &Wear, writes: &[u64]) -> Self {
+        let places = writes.len().next_power_of_two();
+        let mut spectrum: Vec<i128> = writes.iter().map(|count| i128::from(*count)).collect();
+        spectrum.resize(places, 0);
+        transform(&mut spectrum);
+        let kept = vec![Drawn { rounds: 0, keys: vec![0; places], random: Random(wear.seed) }];
+        Self { spectrum, kept }
     }
-    transform(&mut drawn);
-    drawn.iter_mut().zip(spectrum).for_each(|(one, other)| *one *= other);
-    transform(&mut drawn);
-    drawn.into_iter().map(|sum| (sum / places as i128) as u128).collect()
+
+    /// For each place the sum, over so many rounds, of how often a run writes the line that was there.
+    fn worn(&mut self, rounds: u64) -> Vec<u128> {
+        let places = self.spectrum.len();
+        let before = self.kept.partition_point(|drawn| drawn.rounds <= rounds);
+        let mut drawn = self.kept[before - 1].clone();
+        for _ in drawn.rounds..rounds {
+            drawn.keys[drawn.random.next() as usize & (places - 1)] += 1;
+        }
+        let mut sums: Vec<i128> = drawn.keys.iter().map(|count| i128::from(*count)).collect();
+        drawn.rounds = rounds;
+        self.kept.insert(before, drawn);
+        if self.kept.len() > KEPT {
+            self.kept.remove(if before > 1 { 1 } else { KEPT });
+        }
+        transform(&mut sums);
+        sums.iter_mut().zip(&self.spectrum).for_each(|(one, other)| *one *= other);
+        transform(&mut sums);
+        sums.into_iter().map(|sum| (sum / places as i128) as u128).collect()
+    }
 }
 
 /// Walsh and Hadamard's; twice is times the length.

@@ -79,6 +79,21 @@ fn programs() -> [Vec<u64>; 6] {
     ]
 }
 
+/// Found from both sides, it is what looking in the middle finds, however rough the way to the limit.
+#[test]
+fn the_last_survived_round_is_found() {
+    let mut random = Random(7);
+    for case in 0..2000_u64 {
+        let (slope, noise, most) = (1 + random.next() % 1000, random.next() % 5000, 2 + random.next() % 1_000_000);
+        let wear = |rounds: u64| u128::from(rounds * slope + (rounds % 97) * (noise / 97).min(slope));
+        let worst = |rounds: u64| (0..97.min(rounds + 1)).map(|back| wear(rounds - back)).max().unwrap_or(0);
+        let limit = 1 + u128::from(random.next() % (most * slope));
+        let found = last_survived(most, limit, worst);
+        assert!(found == 0 || worst(found) < limit, "case {case}");
+        assert!(found + 1 == most || worst(found + 1) >= limit, "case {case}: {found} of {most}");
+    }
+}
+
 #[test]
 fn rounds_added_at_once_wear_as_rounds_replayed() {
     for writes in programs() {

@@ -1,12 +1,14 @@
 //! The figures for people: a table, a plot.
 
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::path::Path;
 
 use ferrite_bench as bench;
 use ferrite_sim::cache::wear::{Levelling, Wear};
 use ferrite_sim::cache::{Figures, Report};
 
+use super::super::output::Output;
 use crate::outcome::Outcome;
 
 /// What is shown of each policy.
@@ -16,6 +18,10 @@ pub fn table(report: &Report, memory: &Wear) -> String {
     let Report { trace, accesses, events, .. } = report;
     let mut text = format!("{trace}{form}: {accesses} accesses, {events} events of the last level\n\n");
     let levelled = levelled(memory);
+    // One of the two the study has told.
+    let other = if memory.levelling == Levelling::None { levelled } else { Levelling::None };
+    let other = Wear { levelling: other, ..*memory };
+    let of_lru = other.runs(&lru.writes);
     let _ = writeln!(
         text,
         "{:26} {:>12} {:>7} {:>12} {:>12} {:>7} {:>9} {:>12} {:>7} {:>7} {:>9} {:>6}",
@@ -33,7 +39,9 @@ pub fn table(report: &Report, memory: &Wear) -> String {
         "gap"
     );
     for one in &report.policies {
-        let life = |levelling| life(one, lru, &Wear { levelling, ..*memory });
+        let life = |levelling| {
+            if levelling == other.levelling { life(one, of_lru, &other) } else { one.lifetime_gain }
+        };
         let _ = writeln!(
             text,
             "{:26} {:>12} {:>7.3} {:>12} {:>12} {:>7.3} {:>9.2} {:>12.3} {:>7.3} {:>7.2} {:>9.2} {:>6}",
@@ -68,9 +76,10 @@ fn levelled(memory: &Wear) -> Levelling {
     if memory.levelling == Levelling::None { Levelling::RandomizedStartGap } else { memory.levelling }
 }
 
-fn life(one: &Figures, lru: &Figures, memory: &Wear) -> f64 {
-    let (own, other) = (memory.runs(&one.writes), memory.runs(&lru.writes));
-    if own.is_infinite() { 1.0 } else { own / other }
+/// Beside LRU's.
+fn life(one: &Figures, of_lru: f64, memory: &Wear) -> f64 {
+    let own = memory.runs(&one.writes);
+    if own.is_infinite() { 1.0 } else { own / of_lru }
 }
 
 fn over(one: f64, other: f64) -> f64 {
@@ -119,5 +128,7 @@ pub fn plot(report: &Report, path: &Path) -> Outcome {
         verdict: String::new(),
         charts: vec![chart],
     };
-    Ok(drawn.write_svg(path)?)
+    let mut to = Output::begin(path)?;
+    to.write_all(drawn.svg()?.as_bytes()).map_err(|error| format!("writing {}: {error}", path.display()))?;
+    to.finish()
 }
