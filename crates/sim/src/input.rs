@@ -16,6 +16,8 @@ pub const CHUNK: usize = 1 << 18;
 const GZIP: &[u8] = &[0x1f, 0x8b];
 const XZ: &[u8] = &[0xfd, b'7', b'z', b'X', b'Z', 0];
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
+/// The last three of the four with which a frame begins that zstd skips; pzstd puts one before each other.
+const SKIPPED: &[u8] = &[0x2a, 0x4d, 0x18];
 
 /// What some programs put before text: UTF-8's byte order mark.
 pub const MARK: &[u8] = &[0xef, 0xbb, 0xbf];
@@ -112,11 +114,15 @@ fn uncompressed(begin: &[u8], raw: impl BufRead + Send + 'static) -> io::Result<
         Box::new(Unpacked::of(flate2::bufread::MultiGzDecoder::new(raw)))
     } else if begin.starts_with(XZ) {
         Box::new(Unpacked::of(lzma_rust2::XzReader::new(raw, true)))
-    } else if begin.starts_with(ZSTD) {
+    } else if begin.starts_with(ZSTD) || is_skipped(begin) {
         Box::new(Unpacked::of(zstd::Decoder::with_buffer(raw)?))
     } else {
         Box::new(raw)
     })
+}
+
+fn is_skipped(begin: &[u8]) -> bool {
+    begin.first().is_some_and(|byte| byte & 0xf0 == 0x50) && begin[1..].starts_with(SKIPPED)
 }
 
 #[cfg(test)]

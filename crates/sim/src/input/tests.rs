@@ -49,6 +49,14 @@ fn compressed_traces_are_read_whatever_their_name_and_cut_ones_are_told() {
     }
 }
 
+/// Pzstd puts a frame that is skipped before each.
+#[test]
+fn frames_that_zstd_skips_are_skipped() {
+    let Some(packed) = through("zstd", &text()) else { return };
+    let skipped = [&[0x50, 0x2a, 0x4d, 0x18, 4, 0, 0, 0][..], &[1, 2, 3, 4], &packed].concat();
+    assert!(read([skipped.clone(), skipped].concat()).expect("zstd") == [text(), text()].concat());
+}
+
 #[test]
 fn damaged_data_is_an_error_and_an_empty_trace_is_not() {
     for program in ["gzip", "xz", "zstd"] {
