@@ -26,7 +26,7 @@ const STEPS: usize = 32;
 pub struct Latency {
     classes: Vec<Class>,
     count: u64,
-    sum_ns: u64,
+    sum_ns: u128,
     max_ns: u64,
 }
 
@@ -47,7 +47,7 @@ impl Latency {
         let known = &mut self.classes[class];
         *known = Class { count: known.count + times, max_ns: known.max_ns.max(ns) };
         self.count += times;
-        self.sum_ns += ns * times;
+        self.sum_ns += u128::from(ns) * u128::from(times);
         self.max_ns = self.max_ns.max(ns);
     }
 
@@ -62,7 +62,7 @@ impl Latency {
     }
 
     /// All of them together.
-    pub fn sum_ns(&self) -> u64 {
+    pub fn sum_ns(&self) -> u128 {
         self.sum_ns
     }
 
