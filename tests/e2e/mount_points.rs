@@ -160,7 +160,7 @@ fn a_shell_in_a_mount_is_waited_for_and_named() {
         let said = server.said_until("Ctrl-C again");
         assert!(said.contains(&format!("process {} (sh)", shell.id())), "{said}");
         if twice {
-            signal(server.pid(), "INT");
+            server.interrupt_again();
             assert_eq!(server.ended(), Some(0));
         }
         drop(shell.stdin.take());
@@ -188,7 +188,7 @@ fn what_open_files_were_written_is_kept() {
         open.write_all(&content).expect("written");
         signal(server.pid(), "INT");
         server.said_until("Ctrl-C again");
-        signal(server.pid(), "INT");
+        server.interrupt_again();
         assert_eq!(server.ended(), Some(0), "{more:?}");
         drop(open);
         let server = start(&pool, &at, &[]);

@@ -105,6 +105,12 @@ impl Server {
         let status = wait(&mut self.child, Duration::from_secs(60));
         assert_eq!(status, Some(0), "after Ctrl-C");
     }
+
+    /// A second Ctrl-C, so long after the first that it is not taken for the same.
+    pub fn interrupt_again(&self) {
+        std::thread::sleep(Duration::from_millis(400));
+        signal(self.pid(), "INT");
+    }
 }
 
 impl Drop for Server {

@@ -4,20 +4,43 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, LazyLock};
 use std::thread::Builder;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 static ASKED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
+/// What comes so soon after a signal is the same wish: `timeout` sends two, and who stops a service one of each kind.
+const SAME: Duration = Duration::from_millis(300);
+
+/// When somebody wished last that this process end.
+#[derive(Default)]
+struct Wish(Option<Instant>);
+
+impl Wish {
+    /// Whether a signal at `now` is a wish of its own.
+    fn is_new(&mut self, now: Instant) -> bool {
+        let is_new = self.0.is_none_or(|last| now.duration_since(last) >= SAME);
+        self.0 = if is_new { Some(now) } else { self.0 };
+        is_new
+    }
+}
+
 /// From now on a signal does not end the process but is told by [`is_asked`]; a second one ends it.
 pub fn watch() -> std::io::Result<()> {
     for signal in [SIGINT, SIGTERM, SIGHUP] {
-        signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&ASKED))?;
         signal_hook::flag::register(signal, Arc::clone(&ASKED))?;
     }
-    Ok(())
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+    let obey = move || {
+        let mut wish = Wish::default();
+        let mut new = signals.forever().filter(|_| wish.is_new(Instant::now()));
+        if new.next().and(new.next()).is_some() {
+            signal_hook::low_level::exit(1);
+        }
+    };
+    Builder::new().name("signals".into()).spawn(obey).map(drop)
 }
 
 /// Whether somebody asked this process to end.
@@ -46,9 +69,13 @@ impl Stop {
         let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGPWR])?;
         let (tell, told) = channel();
         let tell_all = move || {
-            let asked = |signal| if signal == SIGPWR { Asked::PowerFails } else { Asked::End };
+            let mut wish = Wish::default();
+            let asked = |signal| match signal {
+                SIGPWR => Some(Asked::PowerFails),
+                _ => wish.is_new(Instant::now()).then_some(Asked::End),
+            };
             // Until nobody waits any more.
-            let _ = signals.forever().map(asked).try_for_each(|asked| tell.send(asked));
+            let _ = signals.forever().filter_map(asked).try_for_each(|asked| tell.send(asked));
         };
         Builder::new().name("signals".into()).spawn(tell_all)?;
         Ok(Self(told))
@@ -66,5 +93,18 @@ impl Stop {
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => Some(Asked::End),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signals_one_after_another_are_one_wish() {
+        let (mut wish, began) = (Wish::default(), Instant::now());
+        let at = |ms| began + Duration::from_millis(ms);
+        let new: Vec<u64> = [0, 1, 250, 320, 500, 900].into_iter().filter(|ms| wish.is_new(at(*ms))).collect();
+        assert_eq!(new, [0, 320, 900], "who presses Ctrl-C all the time is heard");
     }
 }
