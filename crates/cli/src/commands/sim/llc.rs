@@ -31,10 +31,12 @@ const LINE: u32 = 64;
 
 /// What each policy of the last-level cache writes back: misses, writebacks, energy, life of the memory
 ///
-/// Runs a program under Debian's qemu-user, at about a twentieth of its speed, and simulates as it runs; or takes a trace of any form that people have, told by its content, also in gzip, xz or zstd: valgrind's lackey, Dinero
-/// din, ChampSim, drmemtrace's text, Ramulator's CPU traces, and what --save wrote. Every policy sees the same accesses in
-/// one pass; the figures are the same on any number of threads. Each is shown beside LRU, and beside the fewest
-/// writebacks that any policy could have. Ctrl-C prints what is known so far.
+/// Runs a program under Debian's qemu-user, at about a twentieth of its speed, and simulates as it runs; or takes a
+/// trace of any form that people have, told by its content, also in gzip, xz or zstd: valgrind's lackey, Dinero din,
+/// ChampSim, drmemtrace's text, Ramulator's CPU traces, and what --save wrote. Every policy sees the same accesses in one
+/// pass; the figures of a trace are the same on any number of threads, and a program may do other things each time that
+/// it runs. Each is shown beside LRU, and beside the fewest writebacks that any policy could have. Ctrl-C prints what is
+/// known so far.
 #[derive(Args)]
 pub struct Llc {
     #[command(flatten)]
