@@ -62,7 +62,8 @@ impl Gathered {
         let waited = self.0.changed.wait_timeout_while(self.0.lock(), LOOK, few);
         let mut state = waited.unwrap_or_else(PoisonError::into_inner).0;
         let Batch { accesses, is_cut, .. } = state.0;
-        let batch = mem::replace(&mut state.0, Batch { accesses, is_cut, ..Batch::default() });
+        let events = Vec::with_capacity(BATCH + BATCH / 8);
+        let batch = mem::replace(&mut state.0, Batch { events, accesses, is_cut, end: None });
         self.0.changed.notify_all();
         batch
     }
@@ -91,7 +92,10 @@ impl Shared {
             if !goes_on {
                 state.0.end = Some(more.map(drop));
             }
-            self.changed.notify_all();
+            // For less nobody waits.
+            if !goes_on || state.0.events.len() >= BATCH {
+                self.changed.notify_all();
+            }
             let is_full = |state: &mut (Batch, Taker)| state.0.events.len() >= MOST && state.1 == Taker::There;
             let waited = self.changed.wait_while(state, is_full).unwrap_or_else(PoisonError::into_inner);
             if !goes_on || waited.1 == Taker::Gone {
