@@ -30,7 +30,7 @@ impl FileSystem {
         if let Some(size) = set.size {
             self.refuse_size(&inode, size)?;
             if size > inode.size() {
-                self.define_until(&mut inode, size)?;
+                self.define_until(&mut stripe, &mut inode, size)?;
             }
         }
         let mut change = Change::new(self);

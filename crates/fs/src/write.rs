@@ -15,7 +15,7 @@ use ferrite_pool::layout::PAGE;
 
 use crate::fs::FileSystem;
 use crate::hints;
-use crate::inode::Inode;
+use crate::inode::{Inode, KEEPS_PAGES};
 use crate::layout::FILE_BYTES_MAX;
 use crate::locks::Stripe;
 use crate::options::ATOMIC_BYTES_MAX;
@@ -191,7 +191,7 @@ impl FileSystem {
     pub(crate) fn write_part(&self, stripe: &mut Stripe, inode: &mut Inode, at: u64, from: &[u8]) -> Result<()> {
         let (size, end) = (inode.size(), at + from.len() as u64);
         if end > size && (at > size || inode.is_cut()) {
-            self.define_until(inode, at)?;
+            self.define_until(stripe, inode, at)?;
         }
         if self.data_mode() == DataMode::Atomic && at < size {
             return self.write_new(stripe, inode, at, from, true);
@@ -259,10 +259,22 @@ impl FileSystem {
         self.settle()
     }
 
-    /// Makes what lies between the end of a file and byte `until` read as zeros, before the end moves over it (FT1).
-    pub(crate) fn define_until(&self, inode: &mut Inode, until: u64) -> Result<()> {
+    /// Makes what lies between the end of a file and byte `until` read as zeros, before the end moves over it (FT1). Whole
+    /// pages there that were taken for appends to come go back: they would stay in what is a hole.
+    pub(crate) fn define_until(&self, stripe: &mut Stripe, inode: &mut Inode, until: u64) -> Result<()> {
         while inode.is_cut() {
             self.trim_orphan(inode)?;
+        }
+        let has_pages = until / PAGE > inode.size().div_ceil(PAGE);
+        let may_free = inode.head.flags & KEEPS_PAGES == 0 && !stripe.waiting.contains_key(&inode.ino.0);
+        if has_pages
+            && may_free
+            && let Some(hold) = stripe.holds.get_mut(&inode.ino.0).filter(|hold| hold.is_ahead)
+        {
+            let end = inode.size();
+            self.free_behind(inode, end)?;
+            self.shrink_super(inode)?;
+            hold.is_ahead = false;
         }
         #[cfg(test)]
         if crate::tests::is_planted(crate::tests::Bug::UndefinedGap) {

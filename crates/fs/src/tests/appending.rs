@@ -26,6 +26,38 @@ fn fg7_a_lease_to_append_brings_what_the_first_appends_want() {
     assert_sound(&house.fs);
 }
 
+/// What was taken for appends to come is no part of a hole that the file grows by.
+#[test]
+fn ft1_a_file_that_grows_by_a_hole_keeps_no_pages_in_it() {
+    let house = House::new();
+    let allocated = |ino| house.fs.getattr(ino).expect("there").allocated_bytes;
+    let by_size = |ino| resize(&house.fs, ino, 16 << 20).expect("grown");
+    let by_write = |ino| assert_eq!(house.fs.write(ino, 16 << 20, b"x").expect("room"), 1);
+    let grow: [&dyn Fn(crate::Ino); 2] = [&by_size, &by_write];
+    for (nth, grow) in grow.into_iter().enumerate() {
+        let (direct, plain) = (house.file(&format!("direct{nth}"), b""), house.file(&format!("plain{nth}"), b""));
+        let client = house.client();
+        let lease = client.lease_to_append(direct).expect("leased");
+        assert_eq!(lease.append(&[7; 2000]), Some((0, 2000)));
+        house.fs.hold(plain).expect("held");
+        (0..64).for_each(|_| assert_eq!(house.fs.append(plain, &[7; 2000]).expect("room").1, 2000));
+        for ino in [direct, plain] {
+            assert!(allocated(ino) > 100 << 10, "pages were taken ahead");
+            let size = house.fs.getattr(ino).expect("there").size;
+            grow(ino);
+            let kept = allocated(ino).saturating_sub(size.next_multiple_of(4096));
+            assert!(kept <= 5 * 4096, "file {nth}: {kept} bytes for a hole");
+            let found = content(&house.fs, ino).expect("it reads");
+            assert!(found[..size as usize].iter().all(|byte| *byte == 7));
+            assert!(found[size as usize..16 << 20].iter().all(|byte| *byte == 0), "FT1");
+        }
+        assert_eq!(lease.append(b"y").map(|(_, len)| len), Some(1), "and it appends on");
+        drop(lease);
+        house.fs.release(plain, 1);
+    }
+    assert_sound(&house.fs);
+}
+
 /// What a client that appends finds at the end of its file, when the owner has appended too.
 fn appended_in_turn(bug: Option<Bug>) -> Vec<u8> {
     let house = House::new();
