@@ -154,7 +154,7 @@ pub fn create(pool: &Pool, name: &str, spec: &DiskSpec) -> Result<()> {
         attributes: shape.attributes(),
         needs: &shape.needs(&[]),
     };
-    pool.create_tag(&new, |extents| zero_maps(pool, extents)).map(drop)
+    pool.with_spare(|| pool.create_tag(&new, |extents| zero_maps(pool, extents))).map(drop)
 }
 
 /// Removes the disk called `name`. Nobody serves it.

@@ -305,6 +305,19 @@ impl Freeze for FileSystem {
     fn stilled(&self) -> Vec<GrantId> {
         self.desk.stilled()
     }
+
+    fn spare(&self) -> bool {
+        if self.refuse_if_read_only().is_err() {
+            return false;
+        }
+        // What fails is met again by a step.
+        while matches!(self.step_orphans(), Ok(true)) {}
+        let mut is_any = false;
+        while matches!(self.spare_space(), Ok(true)) {
+            is_any = true;
+        }
+        is_any
+    }
 }
 
 /// Copies up to a page of bytes within the pool, past the cache.

@@ -194,18 +194,29 @@ impl FileSystem {
     ///
     /// Not beside clients: what is under a grant is nobody's until that ends, and would not even be ours.
     pub(crate) fn step_space(&self) -> Result<bool> {
+        self.give_chunks(|all| KEPT_CHUNKS.max(all / 16))
+    }
+
+    /// The same, where others find no space: all of it.
+    pub(crate) fn spare_space(&self) -> Result<bool> {
+        self.give_chunks(|_| 0)
+    }
+
+    /// Of all chunks it keeps as many idle ones as `kept` tells.
+    fn give_chunks(&self, kept: impl FnOnce(u64) -> u64) -> Result<bool> {
         self.space.drain_limbo();
         if self.space.abroad.is_anybody() || self.space.abroad.has_forerunners() {
             return Ok(false);
         }
         let (idle, all) = self.space.idle_count();
-        if idle <= KEPT_CHUNKS.max(all / 16) {
+        let kept = kept(all);
+        if idle <= kept {
             return Ok(false);
         }
         let _pass = self.gate.pass();
         let mut tag = self.tag.lock();
         let mut gone = BTreeSet::new();
-        while gone.len() as u64 + KEPT_CHUNKS.max(all / 16) < idle && gone.len() < GROWTH_CHUNKS_MAX as usize {
+        while gone.len() as u64 + kept < idle && gone.len() < GROWTH_CHUNKS_MAX as usize {
             let Some(chunk) = self.space.claim_idle(self.memory()) else { break };
             let page = self.place(chunk * CHUNK_PAGES)? / PAGE;
             let word = self.space.map.chunk_word(chunk);

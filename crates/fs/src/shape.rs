@@ -98,7 +98,7 @@ impl FileSystem {
         ];
         let attributes = shape.attributes();
         let new = NewTag { name, kind: TagKind::FILES, size: 0, attributes, needs: &needs };
-        pool.create_tag(&new, |extents| prepare(pool, extents, spec))?;
+        pool.with_spare(|| pool.create_tag(&new, |extents| prepare(pool, extents, spec)))?;
         Ok(())
     }
 

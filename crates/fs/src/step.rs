@@ -61,6 +61,8 @@ impl FileSystem {
         let is_done = is_made() || taken_back() || self.compact().unwrap_or(false);
         self.space.made.fetch_add(u64::from(is_done), Ordering::Release);
         drop(one);
+        // Not with that in hand: others may ask this one.
+        let is_done = is_done || self.pool().take_spare(Some(self));
         // Who is in the middle of something with what is free already comes to its end.
         is_done
             || self.space.limbo.count() != (0, 0)

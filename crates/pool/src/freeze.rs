@@ -12,8 +12,8 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use crate::Pool;
 use crate::grant::GrantId;
+use crate::{Pool, Result};
 
 /// A service that stores into the pool by itself, beside transactions: an open disk, a log.
 pub trait Freeze: Send + Sync {
@@ -27,6 +27,12 @@ pub trait Freeze: Send + Sync {
     /// Grants of clients that the service has made stand still with it, for as long as it does.
     fn stilled(&self) -> Vec<GrantId> {
         Vec::new()
+    }
+
+    /// Gives back to the pool what the service has of its space and does not need; whether that was anything. The caller
+    /// has nothing of any service in hand.
+    fn spare(&self) -> bool {
+        false
     }
 }
 
@@ -75,6 +81,26 @@ impl Pool {
         let mut services = self.freezers().services.lock();
         services.retain(|known| known.strong_count() > 0);
         services.push(service);
+    }
+
+    /// What `work` comes to, tried again where it finds no space and services have some to spare. The caller has nothing
+    /// of any service in hand.
+    ///
+    /// # Errors
+    /// As `work`.
+    pub fn with_spare<T>(&self, mut work: impl FnMut() -> Result<T>) -> Result<T> {
+        match work() {
+            Err(error) if error.is_want_of_space() && self.take_spare(None) => work(),
+            done => done,
+        }
+    }
+
+    /// Asks every service but `asking` for what it can spare; whether any gave. As [`Freeze::spare`].
+    pub fn take_spare(&self, asking: Option<&dyn Freeze>) -> bool {
+        let services: Vec<Arc<dyn Freeze>> = self.freezers().services.lock().iter().filter_map(Weak::upgrade).collect();
+        let is_other =
+            |service: &&Arc<dyn Freeze>| asking.is_none_or(|it| !std::ptr::addr_eq(it, Arc::as_ptr(service)));
+        services.iter().filter(is_other).fold(false, |any, service| service.spare() || any)
     }
 
     /// Makes the pool stand still; returns when it does. A thread that holds an open transaction must not call it.

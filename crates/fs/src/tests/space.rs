@@ -13,7 +13,7 @@ use super::{Bug, PLANTED};
 use crate::direct::{Access, Lease};
 use crate::layout::CHUNK_INODES;
 use crate::space::ChunkKind;
-use crate::{Error, FileSystem, Ino, Kind, Result};
+use crate::{Error, FileSystem, FsOptions, FsSpec, Ino, Kind, Result, Time};
 
 fn file(fs: &FileSystem, name: &str) -> Ino {
     fs.create_file(Ino::ROOT, name.as_bytes(), &new(Kind::File)).expect("it is made").ino
@@ -330,6 +330,34 @@ fn fg7_many_who_append_to_small_files_find_space() {
     let by_itself = by_itself.into_inner();
     assert!(by_itself > THREADS * 6 * 50, "{by_itself} appends by themselves: most of them");
     assert_sound(&house.fs);
+}
+
+/// What one gave up is another's at once: nobody waits for the steps of whose it was.
+#[test]
+fn fc3_what_a_file_system_can_spare_is_had_by_another_and_by_disks() {
+    let one = new_fs();
+    let pool = Arc::clone(one.pool());
+    let spec = FsSpec { super_threshold_bytes: None, uid: 0, gid: 0, mode: 0o755, hash_seed: 1, now: Time(1) };
+    FileSystem::create(&pool, "two", &spec).expect("room");
+    let options = FsOptions { data: None, read_only: false, clock: Arc::new(|| Time(2)) };
+    let two = FileSystem::open(Arc::clone(&pool), "two", options).expect("it opens");
+    let fill = |fs: &FileSystem| {
+        let ino = fs.create_file(Ino::ROOT, b"fill", &new(Kind::File)).expect("made").ino;
+        let mut size = 0;
+        while let Ok(written) = fs.append(ino, &[7; 65536]) {
+            size += written.1 as u64;
+        }
+        size
+    };
+    let most = fill(&one);
+    assert!(most > 8 << 20, "{most} bytes");
+    one.unlink(Ino::ROOT, b"fill").expect("it goes");
+    let had = fill(&two);
+    assert!(had > most - most / 8, "{had} of {most} bytes");
+    two.unlink(Ino::ROOT, b"fill").expect("it goes");
+    let spec = FsSpec { hash_seed: 2, ..spec };
+    FileSystem::create(&pool, "three", &spec).expect("what is free again is room for one more");
+    [&one, &two].into_iter().for_each(|fs| assert_sound(fs));
 }
 
 /// Who asks while the pool stands still is told what is known; a backup can take minutes.
