@@ -316,6 +316,17 @@ fn what_cannot_be_direct_is_told_and_done() {
     let (_, counts) = counted(&python("import sys; open(sys.argv[1] + '/file', 'wb', 0).write(b'x')", &place.at));
     assert_eq!(counts["direct"]["calls"], 0, "{counts}");
     server.interrupt();
+    // Nor is what counts writes, or slows them, passed by.
+    for how in [["--wear", "page"], ["--pace", "optane"]] {
+        let server = start(&place.pool, &place.at, &how);
+        let program = python("import sys; open(sys.argv[1] + '/file', 'wb', 0).write(b'x')", &place.at);
+        let (_, counts) = counted(&program);
+        assert_eq!(counts["direct"]["calls"], 0, "{how:?}: {counts}");
+        let output = direct(&program, &[]).output().expect("it starts");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("used through the mount") && said.contains(how[0]), "{how:?}: {said}");
+        server.interrupt();
+    }
     assert_sound(&place.pool);
 }
 

@@ -32,6 +32,27 @@ fn fill(file: &Path) -> u64 {
     total
 }
 
+/// What `df` tells is there for whoever asks first: the file system that had it, another one, or a new disk.
+#[test]
+fn freed_space_is_there_for_others_at_once() {
+    if !can_mount() {
+        return;
+    }
+    let folder = folder(true);
+    let (pool, one, two) = (folder.path().join("pool"), folder.path().join("one"), folder.path().join("two"));
+    let _server = start(&pool, &one, &["--size", "128M", "--disk", "d=8M"]);
+    let pool = pool.to_str().expect("text");
+    ok(&["fs", "create", pool, "two"]);
+    ok(&["fs", "mount", pool, "two", two.to_str().expect("text")]);
+    let most = vec![7; 80 << 20];
+    for at in [&one, &two, &one] {
+        fs::write(at.join("fill"), &most).unwrap_or_else(|why| panic!("{}: {why}", at.display()));
+        fs::remove_file(at.join("fill")).expect("removed");
+    }
+    ok(&["disk", "create", pool, "large", "--size", "60M"]);
+    assert_sound(Path::new(pool));
+}
+
 /// A full pool refuses what needs space and nothing else, gives up nothing when it is killed like that, and takes
 /// files again once some were removed.
 #[test]
@@ -103,6 +124,7 @@ fn a_read_only_mount_refuses_every_change() {
     ok(&["fs", "unmount", pool, "f"]);
     ok(&["fs", "mount", pool, "f", point, "--read-only"]);
     assert_eq!(fs::read(at.join("file")).expect("read"), b"content");
+    assert_eq!(json(&["fs", "stat", pool, "f"])["read_only"], true);
     for change in
         ["echo x >> file", "echo x > new", "rm file", "mv file other", "mkdir d", "touch file", "chmod 1 file"]
     {
@@ -112,6 +134,20 @@ fn a_read_only_mount_refuses_every_change() {
     }
     ok(&["fs", "unmount", pool, "f"]);
     assert_eq!(json(&["fs", "stat", pool, "f"])["space"]["inodes"], 2);
+}
+
+/// `up --read-only` is of its file system, too.
+#[test]
+fn a_server_that_refuses_writes_mounts_so() {
+    if !can_mount() {
+        return;
+    }
+    let folder = folder(true);
+    let (pool, at) = (folder.path().join("pool"), folder.path().join("mnt"));
+    start(&pool, &at, &["--size", "64M", "--disk", "d=8M"]).interrupt();
+    let _server = start(&pool, &at, &["--read-only"]);
+    let refused = fs::write(at.join("file"), b"x").expect_err("written");
+    assert_eq!(refused.kind(), ErrorKind::ReadOnlyFilesystem);
 }
 
 /// Without root, by fusermount3; where this is run by root, as `nobody` with a FUSE device that all may open.

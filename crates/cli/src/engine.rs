@@ -46,7 +46,7 @@ impl Engine {
         let (pool, path) = (Arc::new(pool), lock.path().to_owned());
         let served = Arc::new(Served::new(Arc::clone(&pool), &path));
         let databases = Office::new(Arc::clone(&pool), host::boot_id()?);
-        let trees = Trees::new(Arc::clone(&pool), &path);
+        let trees = Trees::new(Arc::clone(&pool), &path, arguments.sees_all());
         Ok(Self { pool, path, medium, recovery, served, databases, trees, lock })
     }
 

@@ -105,6 +105,14 @@ impl MediumArguments {
         Ok(pace)
     }
 
+    /// What every access has to come by the owner for, if anything.
+    pub fn sees_all(&self) -> Option<&'static str> {
+        if self.wear.is_some() {
+            return Some("its writes are counted (--wear)");
+        }
+        self.pace().is_ok_and(|pace| !pace.is_dram()).then_some("its speed is emulated (--pace)")
+    }
+
     /// Refuses what makes no sense, before anything is opened.
     pub fn check(&self) -> Outcome {
         self.guard()?;

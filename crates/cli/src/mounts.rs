@@ -52,9 +52,13 @@ pub fn points_of(pool: &Path, name: &str) -> Vec<PathBuf> {
 pub fn tell(command: &[OsString]) {
     let here = std::env::current_dir().unwrap_or_default();
     let user = host::user().ok().map(|(user, _)| user);
-    let ours: Vec<_> = listed().into_iter().filter(|mount| mount.is_meant(user, &here, command)).collect();
-    if ours.is_empty() {
+    let all: Vec<_> = listed().into_iter().filter(|mount| mount.file_system().is_some()).collect();
+    if all.is_empty() {
         remark!("ferrite run: no file system of ferrite is mounted; `ferrite up` mounts one");
+    }
+    let (ours, others): (Vec<_>, Vec<_>) = all.into_iter().partition(|mount| mount.is_meant(user, &here, command));
+    if ours.is_empty() && !others.is_empty() {
+        remark!("ferrite run: what is mounted is another user's, and used through the mount");
     }
     let refused = |mount: &Mount| {
         let (pool, name) = mount.file_system()?;

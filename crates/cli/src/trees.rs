@@ -42,6 +42,8 @@ pub struct FsReport {
     pub out_of_sight: bool,
     /// The kernel keeps writes back.
     pub cached: bool,
+    /// It is mounted so that nothing changes it.
+    pub read_only: bool,
     /// When written data is durable.
     pub data: DataMode,
     /// How full it is.
@@ -63,6 +65,8 @@ pub struct Trees {
     pool: Arc<Pool>,
     /// The pool's file, by which the kernel's list of mounts calls them.
     path: PathBuf,
+    /// Why nobody may go around this process, if that is so.
+    sees_all: Option<&'static str>,
     mounted: Mutex<BTreeMap<String, Tree>>,
 }
 
@@ -86,9 +90,9 @@ impl Tree {
 }
 
 impl Trees {
-    /// None yet, of `pool`, which lies at `path`.
-    pub fn new(pool: Arc<Pool>, path: &Path) -> Self {
-        Self { pool, path: path.into(), mounted: Mutex::default() }
+    /// None yet, of `pool`, which lies at `path`; `sees_all` tells why nobody may go around this process, if that is so.
+    pub fn new(pool: Arc<Pool>, path: &Path, sees_all: Option<&'static str>) -> Self {
+        Self { pool, path: path.into(), sees_all, mounted: Mutex::default() }
     }
 
     /// Those that are mounted, without what somebody has unmounted by hand.
@@ -184,6 +188,9 @@ impl Trees {
                 "{name:?} is mounted --cached: the kernel keeps writes back, and nobody goes around it"
             ));
         }
+        if let Some(why) = self.sees_all.filter(|_| !matches!(request, direct::Request::DirectSettle { .. })) {
+            return Err(format!("{why}, and nobody goes around that"));
+        }
         let fs = Arc::clone(&tree.fs);
         drop(mounted);
         let boot_id = host::boot_id().map_err(|error| error.to_string())?;
@@ -236,6 +243,7 @@ impl Trees {
             mounted_on: tree.map(|tree| seen.clone().unwrap_or_else(|| tree.mounted.point().into())),
             out_of_sight: tree.is_some() && seen.is_none(),
             cached: tree.is_some_and(|tree| tree.mounting.cached),
+            read_only: tree.is_some_and(|tree| tree.mounting.read_only),
             data: fs.data_mode(),
             space: fs.statfs(),
         })

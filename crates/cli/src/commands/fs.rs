@@ -241,6 +241,7 @@ fn show(fs: &FsReport) -> String {
         Some(point) => format!("on {}", point.display()),
     };
     let data = match (fs.cached, fs.data) {
+        _ if fs.read_only => "read-only",
         (true, _) => "writes kept back by the kernel, durable at fsync",
         (false, DataMode::Sync) => "a write is durable when it returns",
         (false, DataMode::Atomic) => "a write is durable when it returns, all or nothing",

@@ -157,7 +157,7 @@ impl Up {
 
     fn mount_files(&self, engine: &Engine) -> Outcome<PathBuf> {
         let point = absolute(&self.mount.clone().map_or_else(host::default_mount, Ok)?)?;
-        let mounting = self.how_mounted.mounting(&point, false)?;
+        let mounting = self.how_mounted.mounting(&point, self.how.serving()?.read_only)?;
         if !trees::names(engine.pool()).iter().any(|name| name == FILES) {
             engine.trees().create(FILES, Some(ferrite_fs::SUPER_THRESHOLD_BYTES))?;
         }
