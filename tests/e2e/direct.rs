@@ -59,7 +59,7 @@ pub fn python(script: &str, at: &Path) -> Command {
 }
 
 /// What `program` prints under `ferrite run`, and what was counted.
-fn counted(program: &Command) -> (String, Value) {
+pub fn counted(program: &Command) -> (String, Value) {
     let mut command = direct(program, &["--stat", "--json"]);
     let output = command.output().expect("it starts");
     let said = String::from_utf8_lossy(&output.stderr);

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::direct::{Place, direct};
-use crate::mount::can_mount;
+use crate::direct::{Place, counted, direct};
+use crate::mount::{can_mount, start};
 use crate::programs::client;
 use crate::server::{assert_sound, run};
 
@@ -18,6 +18,47 @@ fn compiled(place: &Place) -> PathBuf {
     run(client("gcc").args(["-O1", "-pthread", "-o"]).args([&program, &source]));
     program
 }
+
+/// Debian's gcc gives programs a runtime that wants to be loaded first. It finds what is wrong, and files are direct.
+#[test]
+fn programs_with_an_address_sanitizer_run() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    let server = start(&place.pool, &place.at, &["--size", "64M", "--disk", "d=8M"]);
+    let folder = place.pool.parent().expect("in a folder");
+    let (source, program) = (folder.join("sanitized.c"), folder.join("sanitized"));
+    std::fs::write(&source, SANITIZED).expect("written");
+    run(client("gcc").args(["-fsanitize=address", "-o"]).args([&program, &source]));
+    let of = |word: &str| {
+        let mut command = Command::new(&program);
+        command.arg(place.at.join("file")).arg(word);
+        command
+    };
+    let (_, counts) = counted(&of("well"));
+    assert!(counts["direct"]["calls"].as_u64() > Some(100), "{counts}");
+    let output = direct(&of("badly"), &[]).output().expect("it starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("heap-use-after-free"), "{said}");
+    server.interrupt();
+    assert_sound(&place.pool);
+}
+
+/// Writes to the file that it is told, and to memory that it gave up if it is told so.
+const SANITIZED: &str = r#"
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+    int file = open(argv[1], O_RDWR | O_CREAT, 0644);
+    char *bytes = calloc(1, 4096);
+    for (int i = 0; i < 200; i++) if (write(file, bytes, 4096) != 4096) return 1;
+    free(bytes);
+    if (argv[2][0] == 'b') bytes[7] = 1;
+    return close(file);
+}
+"#;
 
 /// A thread that only makes direct calls makes none that ends it when it is cancelled; what the library opens for itself
 /// while a handler opens files is not mistaken for the program's, and the other way round (LD2, LD3, LD5).

@@ -55,6 +55,7 @@ impl Run {
         match library::place() {
             Ok(library) => {
                 command.env("LD_PRELOAD", library::before_others(&library));
+                command.env(library::ASAN, library::beside_asan());
                 mounts::tell(words);
                 program::tell(&words[0]);
             }

@@ -111,6 +111,19 @@ pub fn before_others(library: &Path) -> OsString {
     list
 }
 
+/// Where the address sanitizer's runtime is told how to run.
+pub const ASAN: &str = "ASAN_OPTIONS";
+
+/// As this user tells it, and not to insist on being loaded before all others: programs that have it would not start.
+pub fn beside_asan() -> OsString {
+    let mut told = OsString::from("verify_asan_link_order=0");
+    if let Some(others) = std::env::var_os(ASAN).filter(|others| !others.is_empty()) {
+        told.push(":");
+        told.push(others);
+    }
+    told
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
