@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::kill::number;
 use crate::mount::{can_mount, start};
 use crate::programs::client;
-use crate::server::{Server, assert_sound, folder, run};
+use crate::server::{Server, assert_sound, folder, json, run};
 
 /// A shell that ends with the first command that fails.
 fn shell(at: &Path, script: &str) -> String {
@@ -135,4 +135,53 @@ fn a_folder_holds_many_files() {
         fs::create_dir(at.join("many")).expect("made");
         run(client("python3").args(["-c", MANY, &count]).current_dir(at.join("many")));
     });
+}
+
+/// Packs a tree of `count` files in folders of fifty, of the sizes that sources have.
+const PACKED: &str = r#"
+import io, sys, tarfile
+count, seed = int(sys.argv[1]), 1
+with tarfile.open(sys.argv[2], "w") as packed:
+    for i in range(count):
+        seed = seed * 6364136223846793005 + 1442695040888963407 & (1 << 64) - 1
+        size = (seed >> 40) % 4096 if seed >> 33 & 3 else (seed >> 40) % 60000
+        file = tarfile.TarInfo("tree/%d/%d/file%d.c" % (i // 1000, i // 50, i))
+        file.size, file.mtime = size, 1000000000 + i
+        packed.addfile(file, io.BytesIO(b"%d\n" % seed * (size // 8 + 1)))
+"#;
+
+/// A tree of sources, unpacked, removed and unpacked again: what it took is free, bytes and inodes, each time.
+#[test]
+fn a_tree_that_is_removed_leaves_nothing() {
+    if !can_mount() {
+        return;
+    }
+    let count = (8000 * number("FERRITE_ROUNDS", 1)).min(80_000);
+    let folder = folder(true);
+    let (pool, at, packed) = (folder.path().join("pool"), folder.path().join("mnt"), folder.path().join("tree.tar"));
+    run(client("python3").args(["-c", PACKED, &count.to_string()]).arg(&packed));
+    let server = start(&pool, &at, &["--size", "1536M", "--disk", "d=8M"]);
+    let taken = || {
+        let space = &json(&["fs", "stat", pool.to_str().expect("text"), "files"])["space"];
+        let bytes = |name: &str| space[name].as_u64().expect("a number");
+        (bytes("total_bytes") - bytes("free_bytes"), bytes("inodes"))
+    };
+    let mut after = Vec::new();
+    for _ in 0..3 {
+        run(client("tar").arg("-xf").arg(&packed).current_dir(&at));
+        run(client("tar").arg("-df").arg(&packed).current_dir(&at));
+        assert!(taken().1 > count, "{} inodes", taken().1);
+        run(client("rm").args(["-rf", "tree"]).current_dir(&at));
+        let is_empty = || taken().1 == 1 && taken().0 <= 16 << 20;
+        let freed = (0..200).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            is_empty()
+        });
+        assert!(freed, "{:?} taken after it was removed", taken());
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        after.push(taken());
+    }
+    assert!(after.iter().all(|taken| *taken == after[0]), "{after:?}");
+    server.interrupt();
+    assert_sound(&pool);
 }
