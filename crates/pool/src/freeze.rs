@@ -100,7 +100,7 @@ impl Pool {
         let services: Vec<Arc<dyn Freeze>> = self.freezers().services.lock().iter().filter_map(Weak::upgrade).collect();
         let is_other =
             |service: &&Arc<dyn Freeze>| asking.is_none_or(|it| !std::ptr::addr_eq(it, Arc::as_ptr(service)));
-        services.iter().filter(is_other).fold(false, |any, service| service.spare() || any)
+        services.iter().filter(is_other).filter(|service| service.spare()).count() > 0
     }
 
     /// Makes the pool stand still; returns when it does. A thread that holds an open transaction must not call it.
