@@ -30,6 +30,7 @@ fn canary_planted_bugs_are_found() {
         (Bug::ForgottenOrphan, "unlink large", Model::MAPPED),
         (Bug::SameEpoch, "truncate after an append", Model::MAPPED),
         (Bug::LeakedPage, "unlink", Model::MAPPED),
+        (Bug::LeakedPage, "grow by a hole over what was taken ahead", Model::MAPPED),
         (Bug::SplitLowering, "give back what was taken ahead", Model::MAPPED),
         (Bug::SuperBeforeCopy, "move to a superpage", Model::MAPPED),
         (Bug::MoveBeforeCopy, "compaction", Model::MAPPED),

@@ -152,7 +152,7 @@ fn appended_directly(fs: &FileSystem) {
     append_directly(fs, None, 5000);
 }
 
-static CASES: [Case; 43] = [
+static CASES: [Case; 45] = [
     whole("create", usual, |fs| _ = make(fs, Ino::ROOT, "new", Kind::File)),
     whole("create first", |_| (), |fs| _ = make(fs, Ino::ROOT, "new", Kind::File)),
     whole("mkdir", usual, |fs| _ = make(fs, Ino::ROOT, "new", Kind::Directory)),
@@ -203,6 +203,12 @@ static CASES: [Case; 43] = [
         let found = content(fs, at(fs, "big")).expect("it reads");
         assert!(found[5000..].iter().all(|byte| *byte == 0), "FT1: what was cut off came back");
     }),
+    whole("grow by a hole over what was taken ahead", lent, |fs| {
+        let pages = fs.getattr(at(fs, "a")).expect("there").allocated_bytes;
+        resize(fs, at(fs, "a"), 1 << 20).expect("grown");
+        assert!(fs.getattr(at(fs, "a")).expect("there").allocated_bytes < pages, "they went back");
+    }),
+    whole("write behind what was taken ahead", lent, |fs| put(fs, at(fs, "a"), 100_000, 5000, 5)),
     whole("set attributes", usual, |fs| fs.set_xattr(at(fs, "b"), b"user.x", &[5; 6000], SetXattr::Any).expect("room")),
     whole("remove attributes", usual, |fs| fs.remove_xattr(at(fs, "b"), b"user.x").expect("it goes")),
     whole("allocate", usual, |fs| fs.allocate(at(fs, "a"), 0..70_000, Allocate::Grow).expect("room")),

@@ -5,6 +5,7 @@ use std::sync::{Arc, Barrier, mpsc};
 use std::time::Duration;
 
 use ferrite_crash::{LyingMemory, Model};
+use ferrite_pool::Freeze;
 use ferrite_pool::layout::CHUNK;
 
 use super::house::*;
@@ -133,6 +134,8 @@ fn fc3_every_crash_while_chunks_of_inodes_go_back_is_sound() {
     memory.forget_trace();
     settle(&fs);
     assert!(fs.statfs().own_bytes < own, "nothing went back");
+    // And the few that it keeps, where others ask.
+    assert!(fs.spare(), "it had none left");
     super::crash::explore_sound(&memory, 3, |fs| {
         let found = fs.lookup(Ino::ROOT, b"kept").map_err(|error| error.to_string())?.ino;
         let read = content(fs, found).map_err(|error| error.to_string())?;
