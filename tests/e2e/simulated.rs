@@ -27,6 +27,48 @@ fn a_plain_trace_wears_a_drive_as_worked_out() {
     assert_eq!(of(&page, &names), json!(["page", 6, 8, 1, 0, 1.0]));
 }
 
+/// Two traces, each on drives of both schemes that see it once, as from a pipe: each run is what it is by itself, and all
+/// are drawn. What the first trace did is told though the second is wrong.
+#[test]
+fn traces_and_schemes_are_compared() {
+    let folder = folder(true);
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let (random, ordered, wrong, plot) = (at("random"), at("ordered"), at("wrong"), at("plot.svg"));
+    let lines = |line: &dyn Fn(u64) -> String| (0..2000).map(line).collect::<String>();
+    fs::write(&random, lines(&|n| format!("W {} 1\n", n * n * 7 % 31))).expect("written");
+    fs::write(&ordered, lines(&|n| format!("W {} 4\n", n % 8 * 4))).expect("written");
+    fs::write(&wrong, "W 0 4\nW x 4\n").expect("written");
+    let drive = ["--blocks", "8+4", "--block", "16K"];
+    let both = ["--scheme", "page", "--scheme", "fast"];
+    let traces = ["sim", "ftl", "--trace", &random, "--trace", &ordered, "--plot", &plot];
+    let report = told(&[&traces[..], &drive, &both].concat());
+    let runs = report["runs"].as_array().expect("runs");
+    let mut alone = Vec::new();
+    for trace in [&random, &ordered] {
+        alone.extend(["page", "fast"].map(|scheme| {
+            let one = ["sim", "ftl", "--trace", trace, "--scheme", scheme];
+            told(&[&one[..], &drive].concat())
+        }));
+    }
+    assert_eq!(runs, &alone);
+    assert!(runs.iter().all(|run| run["erases"].as_u64() > Some(0)), "{report}");
+    let drawn = fs::read_to_string(&plot).expect("drawn");
+    for label in ["random: erases", "ordered: copied", "figure 3.11", "figure 3.12"] {
+        assert!(drawn.contains(label), "{label}");
+    }
+
+    let traces = ["sim", "ftl", "--trace", &random, "--trace", &wrong, "--json"];
+    let ended = ferrite().args(traces).args(drive).output().expect("it runs");
+    let report: Value = serde_json::from_slice(&ended.stdout).expect("the figures");
+    assert_eq!((ended.status.code(), &report["runs"]), (Some(1), &json!([alone[0]])));
+    assert!(String::from_utf8_lossy(&ended.stderr).contains("wrong:2: the page is"));
+
+    let onto = refused(ferrite().args(["sim", "ftl", "--trace", &random, "--plot", &random]), 2);
+    assert!(onto.contains("is the trace itself"), "{onto}");
+    refused(ferrite().args(["sim", "ftl", "--trace", "-", "--trace", "-"]), 2);
+    refused(ferrite().args(["sim", "ftl", "--trace", &random, "--scheme", "page", "--log-blocks", "2"]), 2);
+}
+
 /// Some formats have requests without bytes, anywhere within a page. They touch none, in whatever format they come.
 #[test]
 fn a_request_without_bytes_touches_no_page() {

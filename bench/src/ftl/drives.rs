@@ -2,6 +2,7 @@
 
 use std::io::{self, BufWriter, PipeReader, PipeWriter, Write};
 use std::path::Path;
+use std::slice;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
@@ -66,7 +67,7 @@ fn replay(mut drive: Drive<AnyLayer>, pipe: PipeReader) -> Result<Figures> {
     let options = ReaderOptions { page_bytes: LIKE.page_bytes, format: None, device: None };
     let input = Input::over(Path::new("the trace of the load"), pipe)?;
     let mut trace = Ahead::new(Reader::new(input, options)?);
-    Replay::default().run(&mut trace, &mut drive, &mut |_| true)?;
+    Replay::default().run(&mut trace, slice::from_mut(&mut drive), &mut |_| true)?;
     Ok(drive.figures()?)
 }
 

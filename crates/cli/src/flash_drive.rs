@@ -53,17 +53,21 @@ impl Drive {
     }
 }
 
-/// What a drive has counted, for people.
-pub fn show(name: &str, shape: Shape, figures: &Figures) -> String {
-    let Figures { host_writes, copied_pages, erases, wear, latency, .. } = figures;
-    let drive = format!(
-        "{name} on {} in {}+{} blocks of {} pages of {}",
+/// How large a drive is, for people.
+pub fn size(shape: Shape) -> String {
+    format!(
+        "{} in {}+{} blocks of {} pages of {}",
         size::show(shape.host_bytes()),
         shape.logical_blocks,
         shape.extra_blocks,
         shape.block_pages,
         size::show(shape.page_bytes.into())
-    );
+    )
+}
+
+/// What a drive has counted, for people.
+pub fn show(name: &str, shape: Shape, figures: &Figures) -> String {
+    let Figures { host_writes, copied_pages, erases, wear, latency, .. } = figures;
     let waited = match host_writes {
         0 => format!("{:>12}", "-"),
         _ => format!(
@@ -72,7 +76,7 @@ pub fn show(name: &str, shape: Shape, figures: &Figures) -> String {
         ),
     };
     format!(
-        "{drive}\n\
+        "{name} on {}\n\
          host writes          {host_writes:>12} pages ({} read, {} trimmed)\n\
          copied               {copied_pages:>12} pages: {:.3} per erase, {:.3} per merge, {:.3} per reclaimed block\n\
          erases               {erases:>12}\n\
@@ -80,6 +84,7 @@ pub fn show(name: &str, shape: Shape, figures: &Figures) -> String {
          write amplification  {:>12.4}\n\
          wear                 {:>12} to {} erases of a block, {:.2} on average\n\
          latency of a write   {waited}\n",
+        size(shape),
         figures.host_reads,
         figures.trimmed_pages,
         figures.copied_per_erase,

@@ -26,15 +26,15 @@ pub struct Replayed {
 }
 
 impl Replay {
-    /// Gives every request of `trace` to `drive`, page by page; a page that a request touches in part counts whole.
-    /// `goes_on` is asked every few thousand requests.
+    /// Gives every request of `trace` to each of `drives`, page by page; a page that a request touches in part counts
+    /// whole. `goes_on` is asked every few thousand requests, between which all drives see the same.
     ///
     /// # Errors
-    /// Where the trace is not understood or does not fit the drive, with its line; where the layer loses a page.
+    /// Where the trace is not understood or does not fit a drive, with its line; where a layer loses a page.
     pub fn run<T: Translation>(
         self,
         trace: &mut Ahead,
-        drive: &mut Drive<T>,
+        drives: &mut [Drive<T>],
         goes_on: &mut dyn FnMut(Replayed) -> bool,
     ) -> Result<Replayed> {
         let mut done = Replayed::default();
@@ -44,15 +44,20 @@ impl Replay {
                 Next::End => return Ok(Replayed { is_whole: true, ..done }),
                 Next::Stopped => return Ok(done),
             };
-            for numbered in requests {
-                let told = self.request(numbered.request, drive).map_err(|why| match why {
-                    Error::Beyond { .. } => trace.refuse(numbered.line, why.to_string()),
-                    why => why,
-                });
-                done.pages += told?;
-                done.requests += 1;
-                done.line = numbered.line;
+            let mut pages = 0;
+            for drive in &mut *drives {
+                pages = 0;
+                for numbered in &requests {
+                    let told = self.request(numbered.request, drive).map_err(|why| match why {
+                        Error::Beyond { .. } => trace.refuse(numbered.line, why.to_string()),
+                        why => why,
+                    });
+                    pages += told?;
+                }
             }
+            done.pages += pages;
+            done.requests += requests.len() as u64;
+            done.line = requests.last().map_or(done.line, |last| last.line);
             if !goes_on(done) {
                 return Ok(done);
             }

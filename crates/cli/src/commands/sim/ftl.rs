@@ -1,19 +1,21 @@
 //! `ferrite sim ftl`.
 
-use std::path::PathBuf;
+mod show;
+
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::{Args, ValueEnum};
 use ferrite_pool::owner::Progress;
 use ferrite_sim::Input;
 use ferrite_sim::block_trace::{self, Ahead, Format, Reader, ReaderOptions};
-use ferrite_sim::ftl::{Choice, Figures, Replay, Replayed, Scheme, Shape, Spec, Timing};
+use ferrite_sim::ftl::{AnyLayer, Choice, Drive, Figures, Replay, Replayed, Scheme, Shape, Spec, Timing};
 use serde::Serialize;
 
+use super::output::may_be_written;
 use super::warn;
 use crate::bar::Bar;
 use crate::commands::print;
-use crate::flash_drive::show;
 use crate::outcome::{Failure, Outcome};
 use crate::{size, stop};
 
@@ -22,19 +24,23 @@ use crate::{size, stop};
 /// Reads plain traces (lines of `W|R|T page count`), DiskSim's and MQSim's ASCII, SPC, MSR Cambridge's CSV, blkparse's
 /// text, fio's iolog, and what a traced disk of Ferrite's writes; as they are or compressed with gzip, xz or zstd, told
 /// by content. A request that touches a page in part counts the whole page. After every run it is checked that the newest
-/// version of each page is where the layer says. Ctrl-C tells what is known so far. 24 GiB take about 130 MiB of memory.
+/// version of each page is where the layer says. Ctrl-C tells what is known so far. 24 GiB take about 130 MiB of memory
+/// for each scheme.
 #[derive(Args)]
-#[command(after_help = "Example:\n  ferrite sim ftl --scheme fast --trace hm_0.csv.gz --wrap --prefill --json")]
+#[command(after_help = "Examples:
+  ferrite sim ftl --scheme fast --trace hm_0.csv.gz --wrap --prefill --json
+  ferrite sim ftl --scheme page --scheme fast --trace ext4.log --trace xfs.log --plot erases.svg")]
 pub struct Ftl {
-    /// The trace; - is standard input
-    #[arg(long, value_name = "FILE")]
-    trace: PathBuf,
-    /// Its format, where its content does not tell: plain, disksim, spc, msr, blkparse, iolog
+    /// A trace; - is standard input. Repeat it to compare several, each on new drives
+    #[arg(long = "trace", value_name = "FILE", required = true)]
+    traces: Vec<PathBuf>,
+    /// Their format, where their content does not tell: plain, disksim, spc, msr, blkparse, iolog
     #[arg(long)]
     format: Option<Format>,
-    /// The translation layer: a map of pages, or FAST (a map of blocks, one sequential and many random log blocks)
-    #[arg(long, value_enum, default_value_t)]
-    scheme: SchemeName,
+    /// The translation layer: a map of pages, or FAST (a map of blocks, one sequential and many random log blocks).
+    /// Repeat it for both in one pass [default: page]
+    #[arg(long = "scheme", value_name = "SCHEME", value_enum)]
+    schemes: Vec<SchemeName>,
     #[command(flatten)]
     shape: ShapeArguments,
     /// Write every page once before the trace begins, uncounted: a drive that has been in use
@@ -55,14 +61,16 @@ pub struct Ftl {
     /// Take addresses beyond the drive modulo its size; a request of more pages than the drive has is refused
     #[arg(long)]
     wrap: bool,
-    /// Print JSON
+    /// Draw erases, and pages copied for each, of every trace and scheme: figures 3.11 and 3.12 of the paper
+    #[arg(long, value_name = "FILE.svg")]
+    plot: Option<PathBuf>,
+    /// Print JSON: of several traces or schemes {"runs": [...]}
     #[arg(long)]
     json: bool,
 }
 
-#[derive(Clone, Copy, Default, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum SchemeName {
-    #[default]
     Page,
     Fast,
 }
@@ -109,64 +117,117 @@ impl ShapeArguments {
     }
 }
 
-/// What is printed.
+/// What one scheme did with one trace.
 #[derive(Serialize)]
-struct Report {
+struct Run {
+    trace: String,
     scheme: &'static str,
     #[serde(flatten)]
     figures: Figures,
 }
 
+/// What is printed: one run by itself, as long as no more are asked for.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Report {
+    One(Run),
+    Several { runs: Vec<Run> },
+}
+
 impl Ftl {
     /// Does it.
     pub fn run(self) -> Outcome {
-        let scheme = self.scheme()?;
         let shape = self.shape.shape()?;
-        let spec = Spec { scheme, shape, timing: self.timing };
-        let mut drive = spec.build().map_err(|why| Failure::Usage(why.to_string()))?;
+        let schemes = self.schemes()?;
+        let specs: Vec<Spec> = schemes.into_iter().map(|scheme| Spec { scheme, shape, timing: self.timing }).collect();
+        let refused = |why: ferrite_sim::Error| Failure::Usage(why.to_string());
+        specs.iter().try_for_each(|spec| spec.build().map(drop)).map_err(refused)?;
+        self.outputs()?;
         let options = ReaderOptions { page_bytes: shape.page_bytes, format: self.format, device: self.device };
-        let mut trace = Ahead::new(Reader::new(Input::open(&self.trace)?, options)?);
+        let open = |trace: &PathBuf| Ok((trace.clone(), Reader::new(Input::open(trace)?, options)?));
+        let traces = self.traces.iter().map(open).collect::<Outcome<Vec<_>>>()?;
         stop::watch()?;
-        if self.prefill {
-            drive.prefill()?;
+        let (mut runs, is_one) = (Vec::new(), traces.len() * specs.len() == 1);
+        let mut replay = |(trace, reader)| self.replay(trace, reader, &specs, &mut runs);
+        let ended = traces.into_iter().try_for_each(&mut replay);
+        if runs.is_empty() {
+            return ended;
         }
+        let drawn = self.plot.as_ref().map_or(Ok(()), |path| show::plot(&runs, path));
+        let report = if is_one { Report::One(runs.remove(0)) } else { Report::Several { runs } };
+        print(self.json, &report, |report| show::table(report, shape))?;
+        ended.and(drawn)
+    }
+
+    /// Gives a trace to a new drive of each scheme, and adds what they have done. An error where it did not come to its
+    /// end.
+    fn replay(&self, path: PathBuf, trace: Reader, specs: &[Spec], runs: &mut Vec<Run>) -> Outcome {
+        let mut trace = Ahead::new(trace);
+        let mut drives = specs.iter().map(|spec| self.drive(*spec)).collect::<Outcome<Vec<_>>>()?;
+        let name = path.display().to_string();
         let replayed = {
             let (bar, began) = (Bar::new(), Instant::now());
-            Replay { wraps: self.wrap }.run(&mut trace, &mut drive, &mut |done| bar.show(&progress(done, began)))?
+            let mut watch = |done| bar.show(&progress(&name, done, began));
+            Replay { wraps: self.wrap }.run(&mut trace, &mut drives, &mut watch)?
         };
-        warn(&self.trace, trace.is_cut());
-        let report = Report { scheme: scheme.name(), figures: drive.figures()? };
-        print(self.json, &report, |report| show(report.scheme, shape, &report.figures))?;
+        warn(&path, trace.is_cut());
+        for (drive, spec) in drives.iter().zip(specs) {
+            runs.push(Run { trace: name.clone(), scheme: spec.scheme.name(), figures: drive.figures()? });
+        }
         if replayed.requests == 0 {
             let which = if self.device.is_some() { "of that device " } else { "" };
-            remark!("ferrite: {} has no requests {which}that are replayed", self.trace.display());
+            remark!("ferrite: {name} has no requests {which}that are replayed");
         }
         if replayed.is_whole {
             return Ok(());
         }
-        Err(format!(
-            "stopped after line {} of {}: the figures are of what was read",
-            replayed.line,
-            self.trace.display()
-        )
-        .into())
+        Err(format!("stopped after line {} of {name}: the figures are of what was read", replayed.line).into())
     }
 
-    fn scheme(&self) -> Outcome<Scheme> {
-        match self.scheme {
-            SchemeName::Page if self.log_blocks.is_some() => {
-                Err(Failure::Usage("--log-blocks is for --scheme fast".into()))
-            }
-            SchemeName::Fast if self.victim.is_some() => Err(Failure::Usage("--victim is for --scheme page".into())),
-            SchemeName::Page => Ok(Scheme::Page(self.victim.unwrap_or_default())),
-            SchemeName::Fast => Ok(Scheme::Fast { log_blocks: self.log_blocks }),
+    fn drive(&self, spec: Spec) -> Outcome<Drive<AnyLayer>> {
+        let mut drive = spec.build()?;
+        if self.prefill {
+            drive.prefill()?;
         }
+        Ok(drive)
+    }
+
+    /// Refuses what cannot be read twice, and to write where something would be lost.
+    fn outputs(&self) -> Outcome {
+        if self.traces.iter().filter(|trace| *trace == Path::new("-")).count() > 1 {
+            return Err(Failure::Usage("standard input can be read once: name - once".into()));
+        }
+        self.plot.as_ref().map_or(Ok(()), |plot| may_be_written(plot, &self.traces))
+    }
+
+    /// Each once, in the order they are named.
+    fn schemes(&self) -> Outcome<Vec<Scheme>> {
+        let mut names: Vec<SchemeName> = Vec::new();
+        for name in &self.schemes {
+            if !names.contains(name) {
+                names.push(*name);
+            }
+        }
+        if names.is_empty() {
+            names.push(SchemeName::Page);
+        }
+        if self.log_blocks.is_some() && !names.contains(&SchemeName::Fast) {
+            return Err(Failure::Usage("--log-blocks is for --scheme fast".into()));
+        }
+        if self.victim.is_some() && !names.contains(&SchemeName::Page) {
+            return Err(Failure::Usage("--victim is for --scheme page".into()));
+        }
+        let scheme = |name| match name {
+            SchemeName::Page => Scheme::Page(self.victim.unwrap_or_default()),
+            SchemeName::Fast => Scheme::Fast { log_blocks: self.log_blocks },
+        };
+        Ok(names.into_iter().map(scheme).collect())
     }
 }
 
-fn progress(done: Replayed, began: Instant) -> Progress {
+fn progress(trace: &str, done: Replayed, began: Instant) -> Progress {
     let rate = done.pages as f64 / began.elapsed().as_secs_f64().max(1e-9);
-    let what = format!("{:.1} million pages, {:.1} million a second", done.pages as f64 / 1e6, rate / 1e6);
+    let what = format!("{trace}: {:.1} million pages, {:.1} million a second", done.pages as f64 / 1e6, rate / 1e6);
     Progress { what, done: 0, total: 0 }
 }
 

@@ -13,7 +13,7 @@ use ferrite_sim::cache::{Choice, End, Event, Model, Numbers, Seen, Shape, Study}
 use ferrite_sim::record::{Program, Running};
 use ferrite_sim::trace::{self, Filter, Filtered, First, Form, Packing, Reading, Source, Writer};
 
-use super::output::{Output, apart, is_same};
+use super::output::{Output, is_same, may_be_written};
 use super::warn;
 use crate::bar::Bar;
 use crate::commands::print;
@@ -203,11 +203,7 @@ impl Llc {
     /// Refuses to write where something would be lost.
     fn outputs(&self) -> Outcome {
         for path in self.save.iter().chain(&self.plot) {
-            if path == Path::new("-") {
-                return Err(Failure::Usage("standard output is for the figures: name a file instead of -".into()));
-            }
-            self.what.trace.as_ref().map_or(Ok(()), |trace| apart(trace, path))?;
-            ferrite_pool::ensure_no_pool(path)?;
+            may_be_written(path, self.what.trace.as_slice())?;
         }
         match (&self.save, &self.plot) {
             (Some(save), Some(plot)) if is_same(save, plot) => {

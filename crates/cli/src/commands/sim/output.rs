@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use ferrite_bench as bench;
 use ferrite_pool::Partial;
 
 use crate::outcome::{Failure, Outcome};
@@ -55,6 +56,24 @@ impl Write for Output {
             Self::Stream(stream) => stream.flush(),
         }
     }
+}
+
+/// Draws figures into a file.
+pub fn draw(experiment: &'static str, rows: Vec<bench::Row>, charts: Vec<bench::Chart>, path: &Path) -> Outcome {
+    let (machine, paper, verdict) = (bench::Machine::here(), Vec::new(), String::new());
+    let drawn = bench::Report { experiment, machine, rows, paper, verdict, charts };
+    let mut to = Output::begin(path)?;
+    to.write_all(drawn.svg()?.as_bytes()).map_err(|error| format!("writing {}: {error}", path.display()))?;
+    to.finish()
+}
+
+/// Refuses to write figures beside those on standard output, or where something would be lost.
+pub fn may_be_written(path: &Path, traces: &[PathBuf]) -> Outcome {
+    if path == Path::new("-") {
+        return Err(Failure::Usage("standard output is for the figures: name a file instead of -".into()));
+    }
+    traces.iter().try_for_each(|trace| apart(trace, path))?;
+    Ok(ferrite_pool::ensure_no_pool(path)?)
 }
 
 /// Refuses to write onto the trace that is read, or onto a trace that has the name of what is not whole yet.

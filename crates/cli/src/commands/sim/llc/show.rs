@@ -1,14 +1,13 @@
 //! The figures for people: a table, a plot.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::path::Path;
 
 use ferrite_bench as bench;
 use ferrite_sim::cache::wear::{Levelling, Wear};
 use ferrite_sim::cache::{Figures, Report};
 
-use super::super::output::Output;
+use super::super::output::draw;
 use crate::outcome::Outcome;
 
 /// What is shown of each policy.
@@ -120,15 +119,5 @@ pub fn plot(report: &Report, path: &Path) -> Outcome {
         cases: cases.map(|(case, _)| case.into()).to_vec(),
         level: Some(1.0),
     };
-    let drawn = bench::Report {
-        experiment: "llc",
-        machine: bench::Machine::here(),
-        rows,
-        paper: Vec::new(),
-        verdict: String::new(),
-        charts: vec![chart],
-    };
-    let mut to = Output::begin(path)?;
-    to.write_all(drawn.svg()?.as_bytes()).map_err(|error| format!("writing {}: {error}", path.display()))?;
-    to.finish()
+    draw("llc", rows, vec![chart], path)
 }
