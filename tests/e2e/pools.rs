@@ -81,6 +81,21 @@ fn a_full_host_disk_under_a_sparse_pool_is_an_error_and_loses_nothing() {
     assert_eq!(disks.as_array().map(Vec::len), Some(1));
 }
 
+/// A pool that `up` makes and cannot fill is not left in the way of the next try; one that was there is kept as it was.
+#[test]
+fn a_first_start_that_finds_no_room_leaves_no_pool() {
+    let folder = folder(true);
+    let Some(host) = SmallHost::new(folder.path(), "24M") else { return };
+    let path = host.path().join("pool");
+    let pool = path.to_str().expect("text");
+    let up = ["up", "--no-mount", "--no-attach", "--pool", pool, "--size", "64M", "--disk", "e=32M"];
+    assert!(refused(ferrite().args(up), 1).contains("no space left"));
+    assert_eq!(fs::read_dir(host.path()).expect("there").count(), 0);
+    ok(&["pool", "create", pool, "--size", "64M"]);
+    assert!(refused(ferrite().args(up), 1).contains("no space left"));
+    assert_sound(&path);
+}
+
 #[test]
 fn a_pool_grows_and_its_disks_with_it() {
     let folder = folder(true);

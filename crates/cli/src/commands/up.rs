@@ -109,7 +109,7 @@ impl Up {
         let backup = self.backup.as_deref().map(absolute).transpose()?;
         // It has to be there when the power fails, and is said now if it cannot.
         backup.as_deref().map(|image| Partial::begin(image, 0o600)).transpose()?;
-        self.make_pool(&path)?;
+        let is_new = self.make_pool(&path)?;
         let lock = match reach::find(&path)? {
             Found::Ours(lock) => lock,
             Found::Theirs(_, holder) => {
@@ -117,16 +117,22 @@ impl Up {
             }
         };
         let engine = Arc::new(Engine::open(lock, &self.how.medium)?);
-        let begun = self.begin(&engine);
+        let begun = self.begin(&engine, is_new);
         Reach::Ours(engine).hold(begun, &stop, Until::Asked { backup: backup.as_deref() })
     }
 
     /// Makes what is missing in the pool, serves it, and says so.
-    fn begin(&self, engine: &Arc<Engine>) -> Outcome<Option<Listening>> {
+    fn begin(&self, engine: &Arc<Engine>, is_new: bool) -> Outcome<Option<Listening>> {
         let serving = self.how.serving()?;
         // What a killed owner of the same pool left attached.
         let cleared = attach::clear_stale(&host::attach_directory(engine.pool().superblock().uuid));
-        self.make_disks(engine)?;
+        if let Err(why) = self.make_disks(engine) {
+            if is_new {
+                // Nobody has had it yet; left there, it would be taken for one that is in use, whatever the next try asks for.
+                fs::remove_file(engine.lock().path())?;
+            }
+            return Err(why);
+        }
         let listening = Reach::Ours(Arc::clone(engine)).listen()?;
         let door = self.door.door(&host::nbd_socket(engine.lock().path()))?;
         let tcp = engine.served().listen(&door, "", &serving, None)?;
@@ -208,13 +214,14 @@ impl Up {
         DiskSpec { size, sector_bytes: 512, thin: false, checksum: self.checksum }
     }
 
-    fn make_pool(&self, path: &Path) -> Outcome {
+    /// Whether there was none.
+    fn make_pool(&self, path: &Path) -> Outcome<bool> {
         if let Ok(there) = fs::metadata(path) {
             if self.size.is_some_and(|size| there.is_file() && there.len() != size) {
                 let (path, bytes) = (path.display(), size::show(there.len()));
                 remark!("{path} is there already and has {bytes}: `ferrite pool grow` makes it larger, not --size");
             }
-            return Ok(());
+            return Ok(false);
         }
         let size = self.size.unwrap_or(SIZE);
         let folder = path.parent().unwrap_or(Path::new("/"));
@@ -224,14 +231,15 @@ impl Up {
         host::make_file(&partial, size).map_err(|error| format!("making {}: {error}", partial.display()))?;
         let placed = pool::ours(&partial).and_then(|lock| pool::format(&lock)).and_then(|()| {
             match fs::hard_link(&partial, path) {
-                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
-                other => Ok(other.map_err(|error| format!("making {}: {error}", path.display()))?),
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(false),
+                other => Ok(other.map(|()| true).map_err(|error| format!("making {}: {error}", path.display()))?),
             }
         });
         let _ = fs::remove_file(&partial);
-        placed?;
+        let is_new = placed?;
         host::settle_name(path)?;
-        Ok(host::settle_name(folder)?)
+        host::settle_name(folder)?;
+        Ok(is_new)
     }
 
     fn make_disks(&self, engine: &Engine) -> Outcome {
