@@ -4,6 +4,7 @@
 //!   that serve it are, and both would stay for ever. Children do it, and live through our end.
 //! - BN2. Dropped, everything is unmounted and detached; what a killed experiment left is cleared by the next one.
 
+use std::cell::RefCell;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,9 +13,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use ferrite_medium::Disk;
 use ferrite_serve::attach::{self, Attached, Options};
+use ferrite_serve::mount::Hollow;
 
 use crate::tree::{Tree, Visible};
-use crate::{Error, Result, program};
+use crate::{Error, Result, machine, program};
 
 /// Where the folders of all experiments are.
 const ROOT: &str = "/run/ferrite-bench";
@@ -70,6 +72,8 @@ pub enum Ground {
     PageCache(&'static str),
     /// A file system of a pool of ours.
     Tree(Tree),
+    /// A mount that the kernel keeps back writes for, and whose server keeps nothing.
+    Hollow,
 }
 
 /// A mounted file system.
@@ -86,6 +90,7 @@ enum Base {
     File(PathBuf),
     PageCache { kind: &'static str },
     Tree(Box<Visible>),
+    Hollow(RefCell<Option<Hollow>>),
 }
 
 /// Why nothing can be mounted here.
@@ -125,6 +130,7 @@ impl Yard {
             Ground::Disk(disk) => Base::Attached(Box::new(self.attach(name, disk)?)),
             Ground::PageCache(kind) => Base::PageCache { kind },
             Ground::Tree(tree) => Base::Tree(Box::new(Visible::new(tree, &point))),
+            Ground::Hollow => Base::Hollow(RefCell::default()),
         };
         Ok(Node { point, file_system: &EXT4, mount_options, base })
     }
@@ -168,7 +174,7 @@ impl Node {
         match &self.base {
             Base::Attached(attached) => self.make(attached.device())?,
             Base::File(file) => self.make(file)?,
-            Base::PageCache { .. } => {}
+            Base::PageCache { .. } | Base::Hollow(_) => {}
             Base::Tree(visible) => visible.make()?,
         }
         self.mount()
@@ -198,6 +204,11 @@ impl Node {
             Base::Attached(attached) => self.mount_device(self.file_system.name, attached.device()),
             Base::PageCache { kind } => self.mount_device(kind, Path::new(kind)),
             Base::Tree(visible) => visible.mount(),
+            Base::Hollow(mounted) => {
+                let told = Error::io(format!("mounting on {}", self.point.display()));
+                *mounted.borrow_mut() = Some(Hollow::start(&self.point, machine::cores().max(2)).map_err(told)?);
+                Ok(())
+            }
             Base::File(file) => {
                 let direct = loop_over(file, "--direct-io=on").or_else(|_| loop_over(file, "--direct-io=off"))?;
                 let mounted = self.mount_device(self.file_system.name, Path::new(&direct));
@@ -218,6 +229,10 @@ impl Node {
     pub fn unmount(&self) -> Result<()> {
         match &self.base {
             Base::Tree(visible) => visible.unmount(),
+            Base::Hollow(mounted) => {
+                let told = Error::io(format!("unmounting {}", self.point.display()));
+                mounted.borrow_mut().take().map_or(Ok(()), Hollow::unmount).map_err(told)
+            }
             _ if points(&self.point).is_empty() => Ok(()),
             _ => program::run(Command::new("umount").arg(&self.point)),
         }

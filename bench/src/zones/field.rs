@@ -20,6 +20,8 @@ pub const RUN: &str = "ferrite run";
 pub const MOUNT: &str = "mount";
 /// Ours, mounted `--cached`: durable at fsync.
 pub const CACHED: &str = "mount --cached";
+/// The same with a server that keeps nothing: what the kernel allows of such a mount.
+pub const HOLLOW: &str = "hollow cached";
 /// What everything is measured beside: promises nothing.
 pub const TMPFS: &str = "tmpfs";
 /// The same in huge pages.
@@ -33,7 +35,7 @@ pub const BARE: &str = "bare copy";
 /// The same, and behind each copy a size and another fence: what the machine allows where files grow.
 pub const BARE_APPEND: &str = "bare append";
 /// All of them.
-pub const NAMES: [&str; 10] = [LIBRARY, BARE, BARE_APPEND, RUN, MOUNT, CACHED, TMPFS, TMPFS_HUGE, RAMFS, EXT4];
+pub const NAMES: [&str; 11] = [LIBRARY, BARE, BARE_APPEND, RUN, MOUNT, CACHED, HOLLOW, TMPFS, TMPFS_HUGE, RAMFS, EXT4];
 
 /// All of them.
 pub struct Field {
@@ -74,6 +76,7 @@ impl Field {
                     let node = yard.node(tree.name, Ground::Tree(tree), "")?;
                     field.enter(name, node, ferrite)?;
                 }
+                field.enter(HOLLOW, yard.node("hollow", Ground::Hollow, "")?, ferrite)?;
                 field.enter_kernels(&yard, ferrite, room)?;
                 field._yard = Some(yard);
             }

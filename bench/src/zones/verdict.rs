@@ -1,7 +1,7 @@
 //! How files by records here compare with the paper's.
 
 use super::crowd;
-use super::field::{BARE, BARE_APPEND, CACHED, EXT4, LIBRARY, MOUNT, RAMFS, RUN, TMPFS, TMPFS_HUGE};
+use super::field::{BARE, BARE_APPEND, CACHED, EXT4, HOLLOW, LIBRARY, MOUNT, RAMFS, RUN, TMPFS, TMPFS_HUGE};
 use crate::report::{Report, Row};
 use crate::verdict::{Ratios, figure, join};
 
@@ -10,7 +10,8 @@ const FIRST_WRITE: &str = "write 4K";
 
 /// The line.
 pub fn of(report: &Report, notes: Vec<String>) -> String {
-    let mut parts = vec![data(report), bare(report), appended(report), large(report), names(report), mount(report)];
+    let mut parts =
+        vec![data(report), bare(report), hollow(report), appended(report), large(report), names(report), mount(report)];
     parts.retain(|part| !part.is_empty());
     join(report, parts, notes)
 }
@@ -76,6 +77,17 @@ fn bare(report: &Report) -> String {
     format!("this machine allows a {allowed}{first}{shared}")
 }
 
+/// What the kernel allows of a mount whose writes it keeps back, and how much of it there is.
+fn hollow(report: &Report) -> String {
+    let Some(allowed) = beside_tmpfs(report, HOLLOW) else { return String::new() };
+    let over = |verb| times(report, (CACHED, HOLLOW), |row| is_small(row, verb));
+    let (Some(writes), Some(reads)) = (over("write"), over("read")) else { return String::new() };
+    format!(
+        "the kernel allows a {allowed}, which is a cached mount whose server keeps nothing: {CACHED} has {writes} of that \
+         in writes and {reads} in reads"
+    )
+}
+
 fn appended(report: &Report) -> String {
     let rows =
         report.rows.iter().filter(|row| row.case.ends_with(" 64 B") && [LIBRARY, RUN].contains(&row.subject.as_str()));
@@ -110,6 +122,27 @@ mod tests {
     use crate::report::rows;
     use crate::rounds::Series;
 
+    fn report(rows: Vec<Row>) -> Report {
+        let (machine, verdict) = (Machine::here(), String::new());
+        Report { experiment: "zones", machine, rows, paper: vec![], verdict, charts: vec![] }
+    }
+
+    /// Where a mount that keeps nothing is no faster, what is missing to tmpfs is the kernel's.
+    #[test]
+    fn the_line_tells_what_the_kernel_allows_of_a_cached_mount() {
+        let rows_of = |case: &str| {
+            let rates = [(TMPFS, 100.0), (HOLLOW, 80.0), (CACHED, 76.0)];
+            let series = rates.map(|(name, rate)| Series { name: name.into(), values: vec![rate] });
+            rows(case, "MB/s", &series, &series[0])
+        };
+        assert_eq!(
+            hollow(&report(["write 4K", "read 4K"].into_iter().flat_map(rows_of).collect())),
+            "the kernel allows a hollow cached 0.80 in writes and 0.80 in reads, which is a cached mount whose server \
+             keeps nothing: mount --cached has 0.95 of that in writes and 0.95 in reads"
+        );
+        assert_eq!(hollow(&report(Vec::new())), "");
+    }
+
     /// A quarter of the bare copy on a machine that allows four times tmpfs is ours to mend, and is told as that.
     #[test]
     fn the_line_tells_what_is_ours_and_what_is_the_machines() {
@@ -128,8 +161,7 @@ mod tests {
         };
         let cases = [FIRST_WRITE, "re-write 4K", "random write 4K", "read 4K", "re-read 4K", "random read 4K"];
         let rows = cases.into_iter().flat_map(rows_of).collect();
-        let (machine, verdict) = (Machine::here(), String::new());
-        let report = Report { experiment: "zones", machine, rows, paper: vec![], verdict, charts: vec![] };
+        let report = report(rows);
         assert_eq!(
             bare(&report),
             "this machine allows a bare copy 4.0 (2.00) in writes and 4.0 (2.00) in reads and, where a size with a fence \

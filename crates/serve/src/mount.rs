@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use ferrite_fs::direct::Copies;
 use ferrite_fs::{DataMode, FileSystem, Ino};
-use fuser::{BackgroundSession, Config, INodeNo, MountOption, Notifier, Session, SessionACL};
+use fuser::{BackgroundSession, Config, Filesystem, INodeNo, MountOption, Notifier, Session, SessionACL};
 
 use crate::attach::fuse::{self, is_root};
 use crate::attach::mounts::Mount;
@@ -21,6 +21,7 @@ mod backlog;
 mod content;
 mod errno;
 mod front;
+mod hollow;
 mod kernel;
 mod rights;
 #[cfg(test)]
@@ -28,6 +29,8 @@ mod tests;
 mod told;
 mod words;
 mod write_back;
+
+pub use hollow::Hollow;
 
 use front::Front;
 use write_back::WriteBack;
@@ -274,7 +277,7 @@ fn config(options: &MountOptions) -> Config {
     config
 }
 
-fn as_root(front: Front, point: &Path, options: &MountOptions) -> io::Result<Session<Front>> {
+fn as_root<F: Filesystem>(front: F, point: &Path, options: &MountOptions) -> io::Result<Session<F>> {
     let others = if options.allow_other { ",allow_other" } else { "" };
     let rest = format!(",default_permissions{others}");
     let flags = if options.read_only { libc::MS_RDONLY } else { 0 };
