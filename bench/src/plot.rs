@@ -80,6 +80,16 @@ impl<'a> Content<'a> {
         if highest > 0.0 { highest * 1.08 } else { 1.0 }
     }
 
+    /// The cases, without what all of them end with behind a colon: the title says it.
+    fn labels(&self) -> Vec<&str> {
+        let cases = &self.chart.cases;
+        let parts = |case: &'a String| case.rsplit_once(": ");
+        let shared = cases.first().and_then(parts).map(|(_, end)| end);
+        let short = |case| parts(case).filter(|(_, end)| Some(*end) == shared).map(|(begin, _)| begin);
+        let short: Option<Vec<&str>> = cases.iter().map(short).collect();
+        short.unwrap_or_else(|| cases.iter().map(String::as_str).collect())
+    }
+
     fn unit(&self) -> &str {
         match (self.chart.measure, self.rows.first()) {
             (Measure::Ratio, Some(row)) if self.rows.iter().all(|it| it.beside == row.beside) => &row.beside,
@@ -117,10 +127,10 @@ fn draw_panel(root: &Drawn<'_>, area: &Drawn<'_>, content: &Content<'_>) -> Outc
     if let Some(level) = content.chart.level {
         panel.draw_series([PathElement::new(vec![(0.0, level), (groups, level)], BLACK.stroke_width(1))])?;
     }
-    for (group, case) in content.chart.cases.iter().enumerate() {
+    for (group, case) in content.labels().into_iter().enumerate() {
         let (x, y) = panel.backend_coord(&(group as f64 + 0.5, 0.0));
         let style = (FONT, 14).into_text_style(root).pos(middle());
-        root.draw(&Text::new(case.clone(), (x, y + 8), style))?;
+        root.draw(&Text::new(case.to_owned(), (x, y + 8), style))?;
     }
     draw_head(area, content)
 }

@@ -50,6 +50,14 @@ pub enum Error {
         /// How many there are.
         pages: u32,
     },
+    /// A request that is larger than the flash drive.
+    #[error("a request of {request} pages is larger than the drive, which has {pages}")]
+    Larger {
+        /// Its pages.
+        request: u64,
+        /// Those of the drive.
+        pages: u32,
+    },
     /// A translation layer lost a page: its figures are worth nothing.
     #[error("the translation layer is wrong: {0}")]
     Lost(Loss),

@@ -5,6 +5,7 @@ mod ftl;
 mod llc;
 mod output;
 
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use clap::Subcommand;
@@ -30,9 +31,41 @@ impl Sim {
     }
 }
 
+/// A trace's name as it is told, printed and drawn: what is no character that can be shown is escaped.
+fn shown(trace: &Path) -> String {
+    let mut shown = String::new();
+    for chunk in trace.as_os_str().as_bytes().utf8_chunks() {
+        for character in chunk.valid().chars() {
+            match character {
+                '\u{fffe}' | '\u{ffff}' => shown.extend(character.escape_default()),
+                _ if character.is_control() => shown.extend(character.escape_default()),
+                _ => shown.push(character),
+            }
+        }
+        shown.push_str(&chunk.invalid().escape_ascii().to_string());
+    }
+    shown
+}
+
 /// Says that a trace ended in the middle of a line, if it did.
 fn warn(trace: &Path, is_cut: bool) {
     if is_cut {
-        remark!("ferrite: {}: its last line has no end: maybe it was cut there", trace.display());
+        remark!("ferrite: {}: its last line has no end: maybe it was cut there", shown(trace));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+
+    use super::*;
+
+    /// Names that differ are told apart, and none is more to a terminal or a picture than a name.
+    #[test]
+    fn names_are_shown_as_they_can_be() {
+        let shown = |bytes: &[u8]| shown(Path::new(OsStr::from_bytes(bytes)));
+        assert_eq!(shown("hm_0 <&> \u{e4}\u{4e00}".as_bytes()), "hm_0 <&> \u{e4}\u{4e00}");
+        assert_eq!(shown(b"bad\xff\x1b[31m\n"), "bad\\xff\\u{1b}[31m\\n");
+        assert_ne!(shown(b"bad\xff"), shown(b"bad\xfe"));
     }
 }

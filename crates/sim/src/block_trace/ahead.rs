@@ -1,11 +1,11 @@
 //! A trace that is read ahead by a thread of its own, so that decompressing and parsing cost the simulation nothing.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::SyncSender;
 
-use super::{Format, Reader, Request};
+use super::{Reader, ReaderOptions, Request};
 use crate::ahead::{Next, Parts};
-use crate::{Error, Result};
+use crate::{Error, Input, Result};
 
 /// Requests handed over at once.
 const BATCH: usize = 4096;
@@ -32,7 +32,6 @@ enum Handed {
 /// A trace that is read ahead. Dropped, its thread ends with the batch it is reading.
 pub struct Ahead {
     path: PathBuf,
-    format: Format,
     handed: Parts<Handed>,
     is_cut: bool,
 }
@@ -40,14 +39,22 @@ pub struct Ahead {
 impl Ahead {
     /// Reads `reader` from now on.
     pub fn new(reader: Reader) -> Self {
-        let (path, format) = (reader.path().to_owned(), reader.format());
-        let handed = Parts::of(WAITING, move |to| read(reader, to));
-        Self { path, format, handed, is_cut: false }
+        let path = reader.path().to_owned();
+        Self { path, handed: Parts::of(WAITING, move |to| read(reader, to)), is_cut: false }
     }
 
-    /// The format.
-    pub fn format(&self) -> Format {
-        self.format
+    /// Opens the trace at `path`, as [`Input::open`] does, and reads it: a pipe that gives nothing keeps nobody waiting who
+    /// would not go on. What is wrong with it the first batch tells.
+    pub fn open(path: &Path, options: ReaderOptions) -> Self {
+        let path = path.to_owned();
+        let from = path.clone();
+        let open = move || Reader::new(Input::open(&from)?, options);
+        let give = move |to: &SyncSender<Handed>| match open() {
+            Ok(reader) => read(reader, to),
+            // Whoever has gone needs no reason.
+            Err(error) => drop(to.send(Handed::Failure(error))),
+        };
+        Self { path, handed: Parts::of(WAITING, give), is_cut: false }
     }
 
     /// Whether the last line had no end: maybe the trace was cut there. Known at the end.

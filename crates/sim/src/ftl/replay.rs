@@ -49,7 +49,7 @@ impl Replay {
                 pages = 0;
                 for numbered in &requests {
                     let told = self.request(numbered.request, drive).map_err(|why| match why {
-                        Error::Beyond { .. } => trace.refuse(numbered.line, why.to_string()),
+                        Error::Beyond { .. } | Error::Larger { .. } => trace.refuse(numbered.line, why.to_string()),
                         why => why,
                     });
                     pages += told?;
@@ -75,7 +75,10 @@ impl Replay {
             Kind::Read | Kind::Write if span.len == 0 => (0, 0),
             Kind::Read | Kind::Write => (span.at / page_bytes, end.div_ceil(page_bytes)),
         };
-        if last > first && (last - first > pages || !self.wraps && last > pages) {
+        if self.wraps && last.saturating_sub(first) > pages {
+            return Err(Error::Larger { request: last - first, pages: pages as u32 });
+        }
+        if last > first && !self.wraps && last > pages {
             return Err(Error::Beyond { page: last - 1, pages: pages as u32 });
         }
         for page in first..last {

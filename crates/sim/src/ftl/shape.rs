@@ -38,7 +38,8 @@ impl Shape {
             return Err(Error::Model("a block has no bytes: give a page and a block at least one".into()));
         }
         let logical = bytes.div_ceil(block_bytes);
-        let extra = (logical as f64 * percent / 100.0).ceil();
+        // A whole number stays one, though the percentage may have no exact one: 16.1 % of 1000 blocks are 161.
+        let extra = ((logical as f64 * percent / 100.0 * 1e6).round() / 1e6).ceil();
         let too_many =
             || Error::Model(format!("{bytes} bytes are too many blocks of {block_bytes}: give larger blocks"));
         let logical_blocks = u32::try_from(logical).map_err(|_| too_many())?;

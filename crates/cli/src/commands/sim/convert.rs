@@ -63,14 +63,15 @@ impl Convert {
     fn blocks(&self, format: Format) -> Outcome {
         let page_bytes = u32::try_from(self.page).map_err(|_| "--page is too large")?;
         let options = ReaderOptions { page_bytes, format: None, device: self.device };
-        let mut trace = Ahead::new(Reader::new(Input::open(&self.from)?, options)?);
+        let reader = Reader::new(Input::open(&self.from)?, options)?;
+        let read_as = reader.format().name();
+        let mut trace = Ahead::new(reader);
         stop::watch()?;
         let mut output = Output::begin(&self.to)?;
         let (requests, left_out) = self.write(&mut trace, (format, page_bytes), &mut output)?;
         output.finish()?;
         warn(&self.from, trace.is_cut());
-        let (read_as, written_as) = (trace.format().name(), format.name());
-        remark!("{requests} requests, {read_as} to {written_as}; {left_out} trims were left out");
+        remark!("{requests} requests, {read_as} to {}; {left_out} trims were left out", format.name());
         Ok(())
     }
 

@@ -12,8 +12,8 @@ use ferrite_sim::block_trace::{self, Ahead, Format, Reader, ReaderOptions};
 use ferrite_sim::ftl::{AnyLayer, Choice, Drive, Figures, Replay, Replayed, Scheme, Shape, Spec, Timing};
 use serde::Serialize;
 
-use super::output::may_be_written;
-use super::warn;
+use super::output::{may_be_written, stream};
+use super::{shown, warn};
 use crate::bar::Bar;
 use crate::commands::print;
 use crate::outcome::{Failure, Outcome};
@@ -124,6 +124,9 @@ struct Run {
     scheme: &'static str,
     #[serde(flatten)]
     figures: Figures,
+    /// Its last line that was replayed, where somebody stopped it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stopped_after_line: Option<u64>,
 }
 
 /// What is printed: one run by itself, as long as no more are asked for.
@@ -144,44 +147,59 @@ impl Ftl {
         specs.iter().try_for_each(|spec| spec.build().map(drop)).map_err(refused)?;
         self.outputs()?;
         let options = ReaderOptions { page_bytes: shape.page_bytes, format: self.format, device: self.device };
-        let open = |trace: &PathBuf| Ok((trace.clone(), Reader::new(Input::open(trace)?, options)?));
-        let traces = self.traces.iter().map(open).collect::<Outcome<Vec<_>>>()?;
+        // What can be looked at twice is refused before anything is simulated.
+        for trace in self.traces.iter().filter(|trace| stream(trace).is_none()) {
+            Reader::new(Input::open(trace)?, options)?;
+        }
         stop::watch()?;
-        let (mut runs, is_one) = (Vec::new(), traces.len() * specs.len() == 1);
-        let mut replay = |(trace, reader)| self.replay(trace, reader, &specs, &mut runs);
-        let ended = traces.into_iter().try_for_each(&mut replay);
+        let mut runs = Vec::new();
+        let ended = self.replay_all(options, &specs, &mut runs);
         if runs.is_empty() {
             return ended;
         }
-        let drawn = self.plot.as_ref().map_or(Ok(()), |path| show::plot(&runs, path));
+        let is_wrong = ended.is_err() && runs.last().is_none_or(|run| run.stopped_after_line.is_none());
+        let drawn = self.plot.as_ref().filter(|_| !is_wrong).map_or(Ok(()), |path| show::plot(&runs, path));
+        let is_one = self.traces.len() * specs.len() == 1;
         let report = if is_one { Report::One(runs.remove(0)) } else { Report::Several { runs } };
         print(self.json, &report, |report| show::table(report, shape))?;
         ended.and(drawn)
     }
 
+    fn replay_all(&self, options: ReaderOptions, specs: &[Spec], runs: &mut Vec<Run>) -> Outcome {
+        for (at, path) in self.traces.iter().enumerate() {
+            self.replay(path, options, specs, runs).inspect_err(|_| {
+                for left in &self.traces[at + 1..] {
+                    remark!("ferrite: {} was not replayed", shown(left));
+                }
+            })?;
+        }
+        Ok(())
+    }
+
     /// Gives a trace to a new drive of each scheme, and adds what they have done. An error where it did not come to its
     /// end.
-    fn replay(&self, path: PathBuf, trace: Reader, specs: &[Spec], runs: &mut Vec<Run>) -> Outcome {
-        let mut trace = Ahead::new(trace);
+    fn replay(&self, path: &Path, options: ReaderOptions, specs: &[Spec], runs: &mut Vec<Run>) -> Outcome {
         let mut drives = specs.iter().map(|spec| self.drive(*spec)).collect::<Outcome<Vec<_>>>()?;
-        let name = path.display().to_string();
-        let replayed = {
+        let (mut trace, name) = (Ahead::open(path, options), shown(path));
+        let Replayed { requests, line, is_whole, .. } = {
             let (bar, began) = (Bar::new(), Instant::now());
             let mut watch = |done| bar.show(&progress(&name, done, began));
             Replay { wraps: self.wrap }.run(&mut trace, &mut drives, &mut watch)?
         };
-        warn(&path, trace.is_cut());
+        warn(path, trace.is_cut());
         for (drive, spec) in drives.iter().zip(specs) {
-            runs.push(Run { trace: name.clone(), scheme: spec.scheme.name(), figures: drive.figures()? });
+            let (scheme, figures) = (spec.scheme.name(), drive.figures()?);
+            let stopped_after_line = (!is_whole).then_some(line);
+            runs.push(Run { trace: name.clone(), scheme, figures, stopped_after_line });
         }
-        if replayed.requests == 0 {
+        if !is_whole {
+            return Err(format!("stopped after line {line} of {name}: the figures are of what was read").into());
+        }
+        if requests == 0 {
             let which = if self.device.is_some() { "of that device " } else { "" };
             remark!("ferrite: {name} has no requests {which}that are replayed");
         }
-        if replayed.is_whole {
-            return Ok(());
-        }
-        Err(format!("stopped after line {} of {name}: the figures are of what was read", replayed.line).into())
+        Ok(())
     }
 
     fn drive(&self, spec: Spec) -> Outcome<Drive<AnyLayer>> {
@@ -194,8 +212,13 @@ impl Ftl {
 
     /// Refuses what cannot be read twice, and to write where something would be lost.
     fn outputs(&self) -> Outcome {
-        if self.traces.iter().filter(|trace| *trace == Path::new("-")).count() > 1 {
-            return Err(Failure::Usage("standard input can be read once: name - once".into()));
+        let mut streams: Vec<(u64, u64)> = Vec::new();
+        for trace in &self.traces {
+            let stream = stream(trace);
+            if stream.is_some_and(|stream| streams.contains(&stream)) {
+                return Err(Failure::Usage(format!("{} can be read once: name it once", shown(trace))));
+            }
+            streams.extend(stream);
         }
         self.plot.as_ref().map_or(Ok(()), |plot| may_be_written(plot, &self.traces))
     }

@@ -14,7 +14,7 @@ use ferrite_sim::record::{Program, Running};
 use ferrite_sim::trace::{self, Filter, Filtered, First, Form, Packing, Reading, Source, Writer};
 
 use super::output::{Output, is_same, may_be_written};
-use super::warn;
+use super::{shown, warn};
 use crate::bar::Bar;
 use crate::commands::print;
 use crate::outcome::{Failure, Outcome};
@@ -163,7 +163,7 @@ impl What {
 
     fn name(&self) -> String {
         let words = || self.program.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
-        self.trace.as_ref().map_or_else(words, |trace| trace.display().to_string())
+        self.trace.as_ref().map_or_else(words, |trace| shown(trace))
     }
 }
 

@@ -72,12 +72,18 @@ pub fn may_be_written(path: &Path, traces: &[PathBuf]) -> Outcome {
     if path == Path::new("-") {
         return Err(Failure::Usage("standard output is for the figures: name a file instead of -".into()));
     }
+    if path.is_dir() {
+        return Err(Failure::Usage(format!("{} is a folder: name a file", path.display())));
+    }
     traces.iter().try_for_each(|trace| apart(trace, path))?;
     Ok(ferrite_pool::ensure_no_pool(path)?)
 }
 
 /// Refuses to write onto the trace that is read, or onto a trace that has the name of what is not whole yet.
 pub fn apart(from: &Path, to: &Path) -> Outcome {
+    if to == Path::new("-") {
+        return Ok(());
+    }
     let mut partial = to.as_os_str().to_owned();
     partial.push(".partial");
     if is_same(from, to) {
@@ -96,13 +102,21 @@ pub fn is_same(one: &Path, other: &Path) -> bool {
     one.is_some() && one == place(other)
 }
 
+/// The stream that is read at a path, which gives what it gives once: a pipe, by whatever name. A file is none.
+pub fn stream(path: &Path) -> Option<(u64, u64)> {
+    let found = fs::metadata(opened(path)).ok().filter(|found| !found.is_file())?;
+    Some((found.dev(), found.ino()))
+}
+
+/// What is read at a path.
+fn opened(path: &Path) -> &Path {
+    if path == Path::new("-") { Path::new("/dev/stdin") } else { path }
+}
+
 /// The file, or its folder and its name in there. A stream has none.
 fn place(path: &Path) -> Option<(u64, u64, Option<OsString>)> {
-    if path == Path::new("-") {
-        return None;
-    }
     let number = |found: &fs::Metadata| (found.dev(), found.ino());
-    if let Ok(found) = fs::metadata(path) {
+    if let Ok(found) = fs::metadata(opened(path)) {
         let (device, file) = number(&found);
         return found.is_file().then_some((device, file, None));
     }

@@ -39,7 +39,7 @@ fn lines(runs: &[Run], shape: Shape) -> String {
         "full",
         "most worn"
     );
-    for Run { trace, scheme, figures } in runs {
+    for Run { trace, scheme, figures, .. } in runs {
         let _ = writeln!(
             text,
             "{trace:wide$}  {scheme:6} {:>12} {:>9} {:>12} {:>6.3}  {:>8.3} {:>9.3} {:>9.3}  {:>8} {:>8} {:>8} {:>9}",
