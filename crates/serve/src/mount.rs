@@ -97,6 +97,11 @@ impl Copies for KernelCopies {
         }
     }
 
+    fn forget_attributes(&self, ino: Ino) {
+        // Content is not meant by a place before the first. An inode that it does not know has none.
+        let _ = self.notifier.inval_inode(INodeNo(ino.0), -1, 0);
+    }
+
     fn device(&self) -> Option<u64> {
         self.device
     }

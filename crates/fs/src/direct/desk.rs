@@ -24,6 +24,9 @@ pub trait Copies: Send + Sync {
     /// Where copies may be left.
     fn forget(&self, ino: Ino) -> std::io::Result<()>;
 
+    /// Lets go of the attributes of `ino`, not of content: waits for nobody.
+    fn forget_attributes(&self, ino: Ino);
+
     /// The number that the kernel has for what is mounted, as `stat` tells it of each file, where that is known.
     fn device(&self) -> Option<u64>;
 }
@@ -190,6 +193,12 @@ impl FileSystem {
         }
     }
 
+    /// Lets copies of the attributes of `ino` be forgotten, which are about to be other ones.
+    pub fn forget_attributes(&self, ino: Ino) {
+        let copies = self.desk.books.lock().copies.as_ref().map(Arc::clone);
+        copies.into_iter().for_each(|copies| copies.forget_attributes(ino));
+    }
+
     fn open_session(&self, boot_id: [u8; 16], caller: &Caller, layout: u32) -> Result<Reply> {
         ensure_alike(layout)?;
         if self.waits() {
@@ -198,6 +207,8 @@ impl FileSystem {
         let writable = self.data_mode() == DataMode::Sync && self.refuse_if_read_only().is_ok();
         let rights = if writable { Rights::ReadWrite } else { Rights::Read };
         let process = Process::of(caller, boot_id);
+        // What it is granted takes a transaction, and who has made those wait asks for the books ([`Desk::stilled`]).
+        let _pass = self.gate.pass();
         let mut books = self.desk.books.lock();
         if books.beacon.is_none() {
             books.beacon = Some(self.space.board.light()?);

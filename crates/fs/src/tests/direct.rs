@@ -1,6 +1,8 @@
 //! Clients beside the owner: what they read and write is what everybody sees.
 
 use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 
@@ -124,6 +126,8 @@ struct Copied {
 }
 
 impl Copies for Copied {
+    fn forget_attributes(&self, _: Ino) {}
+
     fn device(&self) -> Option<u64> {
         None
     }
@@ -132,6 +136,24 @@ impl Copies for Copied {
         self.forgotten.lock().push(ino);
         Ok(())
     }
+}
+
+/// A program may begin while the pool stands still for a backup. It waits, and has nothing in hand that a backup asks for.
+#[test]
+fn who_begins_while_the_pool_stands_still_keeps_nobody_waiting() {
+    let house = &House::new();
+    std::thread::scope(|scope| {
+        let frozen = house.fs.pool().freeze();
+        let begun = scope.spawn(|| drop(house.client()));
+        std::thread::sleep(Duration::from_millis(200));
+        let (tell, told) = channel();
+        scope.spawn(move || tell.send(house.fs.desk.stilled().len()));
+        let stilled = told.recv_timeout(Duration::from_secs(10));
+        assert!(!begun.is_finished(), "F1: a grant is a transaction");
+        drop(frozen);
+        assert_eq!(stilled, Ok(0));
+    });
+    assert_sound(&house.fs);
 }
 
 #[test]

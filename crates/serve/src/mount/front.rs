@@ -3,8 +3,8 @@
 //! - FM1. Each entry that is told to the kernel is held once; the kernel says by forgetting how many it gives back.
 //! - FM2. A write is answered when it is as durable as the file system's data mode says; nothing is kept back here.
 //! - FM3. Set-id bits and capabilities are taken away here on a change of owner, and on a change of content by who has
-//!   no right to keep them: the kernel leaves it to us, or it would ask before every write. Not by what is stored to a
-//!   mapping, as on its own file systems.
+//!   no right to keep them: the kernel leaves it to us, or it would ask before every write; it is told that what it knows
+//!   of the file is no longer so. Not by what is stored to a mapping, as on its own file systems.
 //! - FM4. What is answered with ENOSYS is never asked again: opening and closing, and making a folder durable, for nothing
 //!   is to be done then. Not so a file, though in memory nothing is to be done for it either: what the kernel keeps of it
 //!   (by `--cached`, or in a mapping) it drops without a word when the server is killed, and only this request fails then.

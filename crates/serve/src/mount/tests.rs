@@ -29,6 +29,8 @@ pub(super) enum Bug {
     KeptBack,
     /// A change of owner takes no rights away (FM3).
     RightsKept,
+    /// The kernel is not told of rights that a write has taken away (FM3).
+    RightsRemembered,
     /// Opening is answered instead of declined (FM4).
     OpenAnswered,
     /// Making a folder durable is answered instead of declined (FM4).
@@ -199,6 +201,27 @@ fn fm3_a_change_of_owner_takes_set_id_bits_away() {
         world.sh("echo program > f && chmod 6755 f && chown 12345 f");
         world.fs.lookup(Ino::ROOT, b"f").expect("it was made").mode == 0o755
     });
+}
+
+/// A program that somebody else has changed is nobody's any more, for whoever looks or runs it next.
+#[test]
+fn fm3_the_kernel_forgets_rights_that_a_change_of_content_takes() {
+    let look = |world: &World| {
+        let by = "setpriv --reuid 12345 --regid 12345 --clear-groups";
+        let changes = [
+            "sh -c \"echo more >> $f\"",
+            "sh -c \"echo x 1<> $f\"",
+            "fallocate -l 9000 $f",
+            "dd if=/dev/zero of=$f bs=512 count=1 conv=notrunc oflag=direct",
+        ];
+        let change = |(n, change): (usize, &&str)| {
+            format!("f=f{n}; echo program > $f; chmod 6777 $f; stat -c %a $f; {by} {change}; stat -c %a $f\n")
+        };
+        let script: String = changes.iter().enumerate().map(change).collect();
+        let said = world.sh(&format!("chmod 777 .\n{script}"));
+        said.stdout == b"6777\n777\n".repeat(changes.len())
+    };
+    assert_guarded(Bug::RightsRemembered, look);
 }
 
 /// Nor are those of a group anybody's who is not of it.
