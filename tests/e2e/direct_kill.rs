@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::direct::{Place, direct, python, run_directly};
 use crate::kill::{Seed, number};
 use crate::mount::{can_mount, start};
-use crate::programs::client;
+use crate::programs::{client, ferrite};
 use crate::server::{Server, assert_sound, folder, run, signal, wait};
 
 /// Writes in place and appends until it is ended, and tells how far it has come.
@@ -113,6 +113,21 @@ fn stopped_clients_keep_nobody_away() {
         writer.comes_to(3);
         server
     });
+}
+
+/// Nor does an owner that is stopped keep a program from starting that has nothing to do with it.
+#[test]
+fn a_stopped_owner_keeps_no_program_from_starting() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    let server = place.start();
+    signal(server.pid(), "STOP");
+    let mut child = ferrite().args(["run", "--", "true"]).current_dir("/").spawn().expect("ferrite starts");
+    let ended = wait(&mut child, Duration::from_secs(8));
+    signal(server.pid(), "CONT");
+    assert_eq!(ended, Some(0), "it waited for an answer");
 }
 
 /// The owner is killed under a client, which then fails and does not hang; what it was told is there.

@@ -4,6 +4,8 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
 
 use ferrite_fs::direct::{Session, read_mount_source, unescaped};
 
@@ -11,6 +13,9 @@ use crate::host;
 use crate::trees;
 
 const KIND: &[u8] = b"fuse.ferrite";
+
+/// How long owners are waited for before a program starts.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 struct Mount {
     point: PathBuf,
@@ -60,16 +65,31 @@ pub fn tell(command: &[OsString]) {
     if ours.is_empty() && !others.is_empty() {
         remark!("ferrite run: what is mounted is another user's, and used through the mount");
     }
-    let refused = |mount: &Mount| {
-        let (pool, name) = mount.file_system()?;
-        Session::connect(&pool, &name, Arc::new(trees::now)).err()
-    };
     let count = ours.len();
-    let refused: Vec<_> = ours.into_iter().filter_map(|mount| refused(&mount).map(|why| (mount.point, why))).collect();
+    let refused = refused(ours);
     let is_all = refused.len() == count;
     for (point, why) in refused.iter().filter(|(point, _)| is_all || is_named(point, &here, command)) {
         remark!("ferrite run: {} is used through the mount: {why}", point.display());
     }
+}
+
+/// Those of `mounts` whose owners serve nobody directly, and why. Owners that do not answer soon keep no program from
+/// starting: it may have nothing to do with them.
+fn refused(mounts: Vec<Mount>) -> Vec<(PathBuf, String)> {
+    let (tell, told) = channel();
+    let asked = mounts.len();
+    for mount in mounts {
+        let tell = tell.clone();
+        let ask = move || {
+            let (pool, name) = mount.file_system()?;
+            Session::connect(&pool, &name, Arc::new(trees::now)).err().map(|why| (mount.point, why.to_string()))
+        };
+        // After the last look nobody hears it.
+        std::thread::spawn(move || drop(tell.send(ask())));
+    }
+    let until = Instant::now() + PATIENCE;
+    let left = || until.saturating_duration_since(Instant::now());
+    (0..asked).map_while(|_| told.recv_timeout(left()).ok()).flatten().collect()
 }
 
 /// Whether the folder `here` or a word of `command` lies in the mount on `point`, as far as the word tells.
