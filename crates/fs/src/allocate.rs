@@ -46,22 +46,20 @@ impl FileSystem {
         let size = inode.size();
         match how {
             Allocate::Punch => self.punch(&mut inode, range)?,
-            Allocate::Grow | Allocate::KeepSize => {
+            Allocate::Grow | Allocate::KeepSize | Allocate::Zero | Allocate::ZeroKeepSize => {
+                // Before anything of the content changes: where there is no space it stays as it is.
                 if let Err(why) = self.give_pages(&mut inode, range.clone()) {
                     self.take_back_behind(ino, size)?;
                     return Err(why);
                 }
-                if how == Allocate::Grow && range.end > size {
-                    self.zero_bytes(&inode, size..range.end)?;
+                let grows = matches!(how, Allocate::Grow | Allocate::Zero);
+                let grown = if grows { size.max(range.end) } else { size };
+                let is_zeroed = matches!(how, Allocate::Zero | Allocate::ZeroKeepSize);
+                let (from, to) = (if is_zeroed { range.start.min(size) } else { size }, range.end.min(grown));
+                if from < to {
+                    self.zero_bytes(&inode, from..to)?;
                     self.settle()?;
-                    inode.head.size = range.end;
                 }
-            }
-            Allocate::Zero | Allocate::ZeroKeepSize => {
-                let grown = if how == Allocate::Zero { size.max(range.end) } else { size };
-                self.zero_bytes(&inode, range.start.min(size)..range.end.min(grown))?;
-                self.give_pages(&mut inode, range)?;
-                self.settle()?;
                 inode.head.size = grown;
             }
         }

@@ -3,7 +3,7 @@
 use ferrite_crash::Model;
 
 use super::world::*;
-use crate::{DataMode, Error, FileSystem, Ino, Kind, Result};
+use crate::{Allocate, DataMode, Error, FileSystem, Ino, Kind, Result};
 
 const PAGE: u64 = 4096;
 /// Pages that are left free.
@@ -78,6 +78,22 @@ fn fw5_a_write_that_is_refused_changed_nothing() {
 }
 
 /// Some of it would be half of it.
+/// Zeros that there are not enough pages for take nothing of what is there, and no page that they were given before.
+#[test]
+fn zeros_that_there_is_no_space_for_change_nothing() {
+    each_full(&[7; 10_000], LEFT, |fs, ino| {
+        let (end, free) = (2 * LEFT * PAGE, fs.statfs().free_bytes);
+        for how in [Allocate::Zero, Allocate::ZeroKeepSize] {
+            assert!(is_full(&fs.allocate(ino, 100..end, how)));
+            assert_eq!(content(fs, ino).expect("it reads"), [7; 10_000]);
+            assert!(fs.statfs().free_bytes + 4 * PAGE >= free, "but what names pages");
+        }
+        fs.allocate(ino, 100..9000, Allocate::Zero).expect("it has its pages");
+        let zeroed = [&[7; 100][..], &[0; 8900], &[7; 1000]].concat();
+        assert_eq!(content(fs, ino).expect("it reads"), zeroed);
+    });
+}
+
 #[test]
 fn fw5_what_is_all_or_nothing_is_nothing() {
     for model in [Model::MAPPED, Model::FILE] {
