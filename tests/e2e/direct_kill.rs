@@ -143,6 +143,37 @@ fn a_killed_owner_fails_its_clients_and_loses_nothing_in_kill_rounds() {
     });
 }
 
+/// The owner is killed while programs that ask the kernel and programs under `ferrite run` write to one file. It may then
+/// wait in the kernel for those, and they for it: the next one starts all the same.
+#[test]
+fn an_owner_that_was_killed_makes_way_for_the_next_in_kill_rounds() {
+    const APPENDER: &str = "import os, sys\nf = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT | os.O_APPEND)\n\
+        while True: os.write(f, b'x' * 1500)";
+    if !can_mount() {
+        return;
+    }
+    let (place, seed) = (Place::new(), number("FERRITE_SEED", 1));
+    println!("FERRITE_SEED={seed}");
+    let (mut server, mut random) = (place.start(), Seed(seed));
+    for _ in 0..number("FERRITE_ROUNDS", 4) {
+        let plain = python(APPENDER, &place.at.join("shared"));
+        let start = |mut command: Command| command.stderr(Stdio::null()).spawn().expect("it starts");
+        let mut writers: Vec<Child> = (0..2).map(|_| start(direct(&plain, &[]))).collect();
+        writers.extend((0..3).map(|_| start(python(APPENDER, &place.at.join("shared")))));
+        std::thread::sleep(Duration::from_millis(300 + random.below(500)));
+        // Not waited for: it may not end before the next one has cut it off.
+        signal(server.pid(), "KILL");
+        let next = place.start();
+        drop(std::mem::replace(&mut server, next));
+        for mut writer in writers {
+            writer.kill().and_then(|()| writer.wait()).expect("it ends");
+        }
+        run(client("rm").arg("-f").arg(place.at.join("shared")));
+    }
+    server.interrupt();
+    assert_sound(&place.pool);
+}
+
 /// Calls that were done directly, as programs count them for `--stat` in the file `tally`.
 fn direct_calls(tally: &Path) -> u64 {
     let bytes = std::fs::read(tally).expect("read");

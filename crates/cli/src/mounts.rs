@@ -52,6 +52,16 @@ pub fn points_of(pool: &Path, name: &str) -> Vec<PathBuf> {
     listed().into_iter().filter(is_it).map(|mount| mount.point).collect()
 }
 
+/// Cuts off what is mounted of the pool at `pool`, whose owner was killed and does not come to its end; where that is.
+pub fn cut_off(pool: &Path) -> Vec<PathBuf> {
+    let pool = pool.canonicalize().unwrap_or_else(|_| pool.into());
+    let is_its = |mount: &Mount| mount.file_system().is_some_and(|(at, _)| at == pool);
+    let points: Vec<PathBuf> = listed().into_iter().filter(is_its).map(|mount| mount.point).collect();
+    // Whoever may not do it says where it is to be done.
+    points.iter().for_each(|point| drop(ferrite_serve::mount::cut_off(point)));
+    points
+}
+
 /// Says which file systems of ours are served through the mount, and why: those that `command` or its folder names, or
 /// all of this user's where none can be reached; and where there are none at all.
 pub fn tell(command: &[OsString]) {

@@ -14,6 +14,7 @@ use serde_json::Value;
 use crate::bar::Bar;
 use crate::engine::Engine;
 use crate::medium::MediumArguments;
+use crate::mounts;
 use crate::outcome::{Failure, Outcome};
 use crate::request::Request;
 use crate::stop::{self, Asked, Stop};
@@ -55,6 +56,10 @@ pub fn find(path: &Path) -> Outcome<Found> {
             Claim::Ours(lock) => return Ok(Found::Ours(lock)),
             Claim::Held(holder) => holder,
         };
+        if holder.is_dying() {
+            make_way(path, &holder, until)?;
+            continue;
+        }
         match Client::connect(path) {
             Ok(client) => return Ok(Found::Theirs(client, holder)),
             Err(Error::NoOwner(_) | Error::Silent { .. } | Error::Died)
@@ -65,6 +70,23 @@ pub fn find(path: &Path) -> Outcome<Found> {
             Err(error) => return Err(error.into()),
         }
     }
+}
+
+/// Has an owner that was killed come to its end; an error where it does not for too long.
+fn make_way(path: &Path, holder: &Holder, until: Instant) -> Outcome {
+    let points = mounts::cut_off(path);
+    if Instant::now() < until && !stop::is_asked() {
+        std::thread::sleep(PAUSE);
+        return Ok(());
+    }
+    let points: Vec<String> =
+        points.iter().map(|point| format!(", or as root `umount -f {}`", point.display())).collect();
+    Err(format!(
+        "{} is {holder}, which was killed and waits in the kernel for programs that use what it had mounted: end those{}",
+        path.display(),
+        points.concat()
+    )
+    .into())
 }
 
 /// Says of what cannot be a pool that is reached what to do instead.

@@ -317,6 +317,19 @@ pub fn clear_stale(point: &Path) -> io::Result<bool> {
     Ok(is_cleared)
 }
 
+/// Cuts off the mount on `point`, whose server was killed: it may not come to its end while a program waits for it and it
+/// for the program, in the kernel. Only root may.
+///
+/// # Errors
+/// Where it is not cut off.
+pub fn cut_off(point: &Path) -> io::Result<()> {
+    match fuse::cut_off(point) {
+        // What is used stays mounted, and answers that nobody is there.
+        Err(why) if why.kind() == io::ErrorKind::ResourceBusy => Ok(()),
+        done => done,
+    }
+}
+
 /// Whether nobody answers for the mount on `point`. What the kernel remembers of it says nothing, so it is asked about
 /// a name that nobody asked about before.
 fn is_dead(point: &Path) -> bool {

@@ -32,6 +32,12 @@ impl Holder {
         Some(Self { pid: Some(pid), command })
     }
 
+    /// Whether it was killed and does not come to its end: threads of it wait in the kernel. It has the lock until they do.
+    pub fn is_dying(&self) -> bool {
+        let status = |pid| fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        self.pid.is_some_and(|pid| is_dying(&status(pid)))
+    }
+
     /// Whether it is known to be another process than `pid`, which is 0 where the kernel hides it.
     pub(super) fn is_not(&self, pid: u32) -> bool {
         pid != 0 && self.pid.is_some_and(|own| own != pid)
@@ -51,6 +57,15 @@ impl fmt::Display for Holder {
             _ => write!(f, "held by a process that cannot be seen from here"),
         }
     }
+}
+
+/// Whether `/proc/PID/status` tells of a process whose first thread has ended or is to be killed.
+fn is_dying(status: &str) -> bool {
+    const SIGKILL: u64 = 1 << 8;
+    let told = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim_ascii);
+    let is_pending = |bits: &str| u64::from_str_radix(bits, 16).is_ok_and(|bits| bits & SIGKILL != 0);
+    let has_ended = told("State:").is_some_and(|state| state.starts_with('Z'));
+    has_ended || ["SigPnd:", "ShdPnd:"].into_iter().filter_map(told).any(is_pending)
 }
 
 /// One flock of `/proc/locks`: `7: FLOCK  ADVISORY  WRITE 4711 fe:01:131077 0 EOF`.
@@ -110,6 +125,18 @@ mod tests {
         assert!(Held::parse("8: POSIX  ADVISORY  WRITE 4713 fe:1a:131077 0 EOF").is_none());
         assert!(Held::parse("9: FLOCK  ADVISORY  WRITE 0 fe:1a:131077 0 EOF").is_none(), "hidden process");
         assert!(Held::parse("9: FLOCK").is_none());
+    }
+
+    #[test]
+    fn who_was_killed_and_has_not_ended_is_told_from_who_lives() {
+        let status = |state, pending| {
+            format!("Name:\tferrite\nState:\t{state}\nSigPnd:\t{pending}\nShdPnd:\t0000000000000000\n")
+        };
+        assert!(
+            is_dying(&status("Z (zombie)", "0000000000000000"))
+                && is_dying(&status("D (disk sleep)", "0000000000000100"))
+        );
+        assert!(!is_dying(&status("S (sleeping)", "0000000000000002")) && !is_dying(""));
     }
 
     #[test]

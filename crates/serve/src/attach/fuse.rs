@@ -98,6 +98,12 @@ pub(crate) fn unmount_unused(point: &Path) -> io::Result<()> {
     unmount_by(point, 0)
 }
 
+/// Cuts off a file system whose server has ended: who waits for an answer has an error instead. It is unmounted too, if
+/// nobody uses it.
+pub(crate) fn cut_off(point: &Path) -> io::Result<()> {
+    unmount_by(point, libc::MNT_FORCE)
+}
+
 /// Takes a file system out of sight; it ends when its last user does.
 pub(crate) fn unmount_lazily(point: &Path) -> io::Result<()> {
     unmount_by(point, libc::MNT_DETACH)
