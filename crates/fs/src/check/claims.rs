@@ -9,6 +9,18 @@ use super::{Fix, Media, Wrong};
 use crate::Ino;
 use crate::layout::BITMAP;
 use crate::space::ChunkKind;
+use crate::word::Word;
+
+/// A page with content that two inodes name.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    /// Who was asked later.
+    pub ino: Ino,
+    pub other: Ino,
+    pub page: u64,
+    /// Its word.
+    pub at: u64,
+}
 
 /// Pages that are named, and the inode that does.
 #[derive(Debug, Default)]
@@ -31,6 +43,40 @@ impl Claims {
             }
             None => Ok(()),
         }
+    }
+
+    /// Who names `page`, of those that were asked so far.
+    pub fn owner(&self, page: u64) -> Option<Ino> {
+        self.0.get(&page).copied()
+    }
+
+    /// Gives a page with content that two inodes name a copy for the one that was asked later, by its word. Which of them it
+    /// was written by nobody knows: one has what is not its own now, and none has lost what it had.
+    pub fn part(&self, media: &Media<'_>, all: &[Shared], wrong: &mut Vec<Wrong>) {
+        let mut free = self.free_pages(media);
+        for Shared { ino, other, page, at } in all {
+            let what = format!("inode {} names page {page}, which inode {} names too", ino.0, other.0);
+            let fix = match (free.next(), media.place(*page, ChunkKind::Data)) {
+                // Once it is named it is marked in use, as any other.
+                (Some((copy, to)), Some(from)) => {
+                    let done = format!("inode {} has a copy of it: one of the two has what is not its own", ino.0);
+                    Fix { copy: Some((from, to)), ..Fix::word(*at, Word::page(copy).0, done) }
+                }
+                _ => Fix::word(*at, 0, format!("inode {} has nothing there now; what it had is lost", ino.0)),
+            };
+            wrong.push(Wrong::new(what, *at).fixed_by(fix));
+        }
+    }
+
+    /// Pages for content that are marked free and that nobody names, and where each lies.
+    fn free_pages<'a>(&'a self, media: &'a Media<'_>) -> impl Iterator<Item = (u64, u64)> + 'a {
+        let pages = (0..media.chunks.len() as u64 * CHUNK_PAGES).filter(|page| !self.0.contains_key(page));
+        pages.filter_map(|page| {
+            let chunk = media.chunk_of(page, ChunkKind::Data)?;
+            let index = page % CHUNK_PAGES;
+            let is_free = chunk.bitmap[(index / 64) as usize] >> (index % 64) & 1 == 0;
+            is_free.then_some((page, media.place(page, ChunkKind::Data)?))
+        })
     }
 
     /// What the bitmaps say otherwise. Pages that nobody names are freed where nothing hides who might (`is_all`).
@@ -61,7 +107,7 @@ impl Claims {
         let leaked = count(both(|named, marked| marked & !named));
         let set = |words: [u64; 8], done: &str| {
             let bytes = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-            Fix { writes: vec![(at + BITMAP, bytes)], done: done.into() }
+            Fix { writes: vec![(at + BITMAP, bytes)], copy: None, done: done.into() }
         };
         if missing > 0 {
             let what = format!("{missing} pages of chunk {} are named and marked free", first / CHUNK_PAGES);

@@ -2,7 +2,7 @@
 
 use ferrite_pool::layout::CHUNK_PAGES;
 
-use super::claims::Claims;
+use super::claims::{Claims, Shared};
 use super::{Fix, Media, Wrong};
 use crate::Kind;
 use crate::inode::Inode;
@@ -15,6 +15,7 @@ pub(crate) struct Collector<'a> {
     pub media: &'a Media<'a>,
     pub claims: &'a mut Claims,
     pub wrong: &'a mut Vec<Wrong>,
+    pub shared: &'a mut Vec<Shared>,
     /// Pages it names.
     pub pages: u64,
 }
@@ -58,7 +59,10 @@ impl Collector<'_> {
     fn word(&mut self, inode: &Inode, (at, word): (u64, Word), height: u8) {
         match (word.named(), height) {
             (Named::Nothing, _) => {}
-            (Named::Page(page), 0) => drop(self.claim(inode, page, ChunkKind::Data, at)),
+            (Named::Page(page), 0) => match self.claims.owner(page) {
+                Some(other) => self.shared.push(Shared { ino: inode.ino, other, page, at }),
+                None => drop(self.claim(inode, page, ChunkKind::Data, at)),
+            },
             (Named::Super(page), 1) => drop(self.claim(inode, page, ChunkKind::Super, at)),
             (Named::Node(node), 1..) => {
                 if self.claim(inode, node, ChunkKind::Index, at) {

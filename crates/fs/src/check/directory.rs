@@ -74,7 +74,7 @@ impl Collector<'_> {
         let memory = self.media.memory;
         if memory.load_word(at) != MAGIC || memory.load_word(at + 8) != dir.ino.0 {
             let wrong = Wrong::new(format!("a page of names of directory {} is another one's", dir.ino.0), at);
-            self.wrong.push(wrong.fixed_by(Fix { writes: own_page(dir, at), done: LOST_NAMES.into() }));
+            self.wrong.push(wrong.fixed_by(Fix { writes: own_page(dir, at), copy: None, done: LOST_NAMES.into() }));
             return;
         }
         let leaf = Leaf::load(memory, at);

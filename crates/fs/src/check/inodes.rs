@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::claims::Claims;
+use super::claims::{Claims, Shared};
 use super::content::Collector;
 use super::{Fix, Media, Wrong};
 use crate::inode::{Inode, LOST};
@@ -17,6 +17,7 @@ const COUNTED: &str = "it says what was counted";
 pub(crate) struct Survey<'a> {
     media: &'a Media<'a>,
     claims: Claims,
+    shared: Vec<Shared>,
     wrong: Vec<Wrong>,
     inodes: BTreeMap<Ino, Inode>,
     /// Names that lead to each inode, and of directories those of directories in them.
@@ -35,6 +36,7 @@ impl<'a> Survey<'a> {
         let mut survey = Self {
             media,
             claims: Claims::default(),
+            shared: Vec::new(),
             wrong: media.wrong.clone(),
             inodes,
             names: BTreeMap::new(),
@@ -44,6 +46,7 @@ impl<'a> Survey<'a> {
         };
         let all: Vec<Inode> = survey.inodes.values().copied().collect();
         all.iter().for_each(|inode| survey.inode(inode));
+        survey.claims.part(media, &survey.shared, &mut survey.wrong);
         all.iter().for_each(|inode| survey.links(inode));
         survey.orphans();
         survey.reachable();
@@ -82,8 +85,8 @@ impl<'a> Survey<'a> {
             right.head.size = size_max;
             self.mend(right, format_args!("says it has {} bytes", inode.size()), "it has as many as it can have");
         }
-        let (media, claims, wrong) = (self.media, &mut self.claims, &mut self.wrong);
-        let mut collector = Collector { media, claims, wrong, pages: 0 };
+        let (media, claims, wrong, shared) = (self.media, &mut self.claims, &mut self.wrong, &mut self.shared);
+        let mut collector = Collector { media, claims, wrong, shared, pages: 0 };
         collector.collect(inode);
         let entries = if kind == Kind::Directory { collector.names(inode) } else { Vec::new() };
         let pages = collector.pages;

@@ -1,5 +1,7 @@
 //! Something that is wrong, and what puts it right.
 
+use ferrite_medium::Scheme;
+use ferrite_pool::layout::PAGE;
 use ferrite_pool::{Pool, Result};
 
 use crate::inode::Inode;
@@ -18,6 +20,8 @@ pub(crate) struct Wrong {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fix {
     pub writes: Vec<(u64, Vec<u8>)>,
+    /// A page that is copied before to another, which nobody uses: where both lie.
+    pub copy: Option<(u64, u64)>,
     /// What was done, and what was lost by that.
     pub done: String,
 }
@@ -35,16 +39,22 @@ impl Wrong {
 impl Fix {
     /// Word `word` at `at`.
     pub fn word(at: u64, word: u64, done: impl Into<String>) -> Self {
-        Self { writes: vec![(at, word.to_le_bytes().to_vec())], done: done.into() }
+        Self { writes: vec![(at, word.to_le_bytes().to_vec())], copy: None, done: done.into() }
     }
 
     /// Head and rest of an inode as they are to be.
     pub fn inode(mut inode: Inode, done: impl Into<String>) -> Self {
         let (at, bytes) = inode.all_bytes();
-        Self { writes: vec![(at, bytes.to_vec())], done: done.into() }
+        Self { writes: vec![(at, bytes.to_vec())], copy: None, done: done.into() }
     }
 
     pub fn apply(&self, pool: &Pool) -> Result<()> {
+        if let Some((from, to)) = self.copy {
+            let mut page = vec![0; PAGE as usize];
+            pool.memory().load(from, &mut page);
+            pool.memory().store(to, &page, Scheme::Nt);
+            pool.memory().settle()?;
+        }
         let mut transaction = pool.transaction();
         self.writes.iter().for_each(|(at, bytes)| transaction.write(*at, bytes));
         transaction.commit()

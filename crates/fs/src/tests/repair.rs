@@ -9,6 +9,7 @@ use ferrite_pool::layout::CHUNK;
 
 use super::world::*;
 use crate::check::FilesOwner;
+use crate::tree::Found;
 use crate::{FileSystem, Ino, Kind, SetXattr};
 
 fn owners() -> Owners {
@@ -89,6 +90,35 @@ fn what_lost_its_name_is_in_lost_and_found_with_its_bytes() {
     assert_eq!(fs.lookup(found, name.as_bytes()).expect("rescued").ino, ino);
     assert_eq!(content(&fs, ino).expect("it reads"), vec![77; 77 * 400]);
     assert_sound(&fs);
+}
+
+/// A word of one file names a page of another: whichever of them is asked first, the one that is sound keeps its bytes.
+#[test]
+fn a_page_that_two_files_name_is_lost_by_none() {
+    for (wrong, sound) in [("file 77", "file 88"), ("file 88", "file 77")] {
+        let memory = filled();
+        let fs = open(&memory, None).expect("it opens");
+        let dir = fs.lookup(Ino::ROOT, b"dir").expect("there").ino;
+        let ino = |name: &str| fs.lookup(dir, name.as_bytes()).expect("there").ino;
+        let word = |name: &str| {
+            let inode = fs.load(ino(name)).expect("there");
+            match fs.walk(&inode, 2).expect("it reads") {
+                Found::Words { at, left } => (at, left),
+                _ => panic!("{name} has no page there"),
+            }
+        };
+        let ((from, _), (to, count), kept) =
+            (word(sound), word(wrong), (ino(sound), content(&fs, ino(sound)).expect("it reads")));
+        closed(fs);
+        // So do those behind it, all the same one.
+        (0..count).for_each(|index| memory.store_word(to + index * 8, memory.load_word(from)));
+        assert!(!checked(&memory).is_sound());
+        let report = repaired(&memory);
+        assert!(report.is_sound(), "{:#?}", report.findings);
+        let fs = open(&memory, None).expect("it opens");
+        assert_eq!(content(&fs, kept.0).expect("it reads"), kept.1, "{sound}");
+        assert_sound(&fs);
+    }
 }
 
 #[test]
