@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::content::Collector;
 use super::{Fix, Wrong};
+use crate::Ino;
 use crate::inode::Inode;
 use crate::leaf::{Entry, Leaf, MAGIC, ORDINAL_BITS, SLOTS};
 use crate::names::hash;
@@ -14,10 +15,14 @@ const LOST_NAMES: &str = "it is gone; what only it named is found in lost+found"
 
 /// Makes the page at `at` a page of `dir` without names.
 fn own_page(dir: &Inode, at: u64) -> Vec<(u64, Vec<u8>)> {
-    let mut bytes = vec![0; 64 + SLOTS * 8];
-    bytes[..8].copy_from_slice(&MAGIC.to_le_bytes());
-    bytes[8..16].copy_from_slice(&dir.ino.0.to_le_bytes());
+    let mut bytes = head(dir);
+    bytes.resize(64 + SLOTS * 8, 0);
     vec![(at, bytes)]
+}
+
+/// The first words of a page of names of `dir`.
+fn head(dir: &Inode) -> Vec<u8> {
+    [MAGIC.to_le_bytes(), dir.ino.0.to_le_bytes()].concat()
 }
 
 /// Bits of a hash that the root of a directory stands for.
@@ -72,10 +77,20 @@ impl Collector<'_> {
 
     fn leaf_names(&mut self, dir: &Inode, at: u64, hashes: std::ops::Range<u64>, found: &mut BTreeMap<u64, Entry>) {
         let memory = self.media.memory;
-        if memory.load_word(at) != MAGIC || memory.load_word(at + 8) != dir.ino.0 {
-            let wrong = Wrong::new(format!("a page of names of directory {} is another one's", dir.ino.0), at);
-            self.wrong.push(wrong.fixed_by(Fix { writes: own_page(dir, at), copy: None, done: LOST_NAMES.into() }));
-            return;
+        let (is_page, of) = (memory.load_word(at) == MAGIC, Ino(memory.load_word(at + 8)));
+        if !is_page || of != dir.ino {
+            // It says one of the two, or is of no directory that there is: it is this one's, which alone names it.
+            let is_own = of == dir.ino || is_page && !self.media.inode(of).is_some_and(|other| other.is_directory());
+            let (what, writes, done) = if is_own {
+                ("has a damaged head", vec![(at, head(dir))], "it is whole again")
+            } else {
+                ("is another one's", own_page(dir, at), LOST_NAMES)
+            };
+            let wrong = Wrong::new(format!("a page of names of directory {} {what}", dir.ino.0), at);
+            self.wrong.push(wrong.fixed_by(Fix { writes, copy: None, done: done.into() }));
+            if !is_own {
+                return;
+            }
         }
         let leaf = Leaf::load(memory, at);
         for (index, slot) in leaf.used() {

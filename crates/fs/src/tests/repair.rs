@@ -92,6 +92,28 @@ fn what_lost_its_name_is_in_lost_and_found_with_its_bytes() {
     assert_sound(&fs);
 }
 
+/// What a page of names is and whose is known from who names it: for a damaged head no name is given up.
+#[test]
+fn a_page_of_names_whose_head_is_damaged_keeps_its_names() {
+    for (word, bit) in [(0, 3), (0, 40), (8, 2), (8, 33)] {
+        let memory = filled();
+        let fs = open(&memory, None).expect("it opens");
+        let dir = fs.lookup(Ino::ROOT, b"dir").expect("there").ino;
+        let inode = fs.load(dir).expect("there");
+        let hit = fs.find(&inode, &fs.name(b"file 77").expect("a name")).expect("it reads").expect("there");
+        let at = hit.entry.slot_at / 4096 * 4096 + word;
+        closed(fs);
+        memory.store_word(at, memory.load_word(at) ^ 1 << bit);
+        assert!(!checked(&memory).is_sound());
+        let report = repaired(&memory);
+        assert!(report.is_sound(), "{:#?}", report.findings);
+        let fs = open(&memory, None).expect("it opens");
+        assert!(fs.lookup(Ino::ROOT, b"lost+found").is_err(), "nothing was lost: {:#?}", report.findings);
+        assert_eq!(fs.lookup(dir, b"file 77").expect("kept").ino, hit.entry.ino);
+        assert_sound(&fs);
+    }
+}
+
 /// A word of one file names a page of another: whichever of them is asked first, the one that is sound keeps its bytes.
 #[test]
 fn a_page_that_two_files_name_is_lost_by_none() {
