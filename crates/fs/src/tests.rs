@@ -47,6 +47,8 @@ pub(crate) enum Bug {
     SuperBeforeCopy,
     /// A page that moves is named before its copy is durable (FE1).
     MoveBeforeCopy,
+    /// A repair names a copy of a page before it is durable (FK1).
+    NameBeforeCopy,
     /// A chunk gets another kind while records can be replayed into it (FC1).
     HastyChunk,
     /// A page is given back and not marked free.

@@ -1,4 +1,6 @@
 //! Something that is wrong, and what puts it right.
+//!
+//! - FK1. What puts it right is one transaction; a page that it has copied is durable before, and until then nobody names it.
 
 use ferrite_medium::Scheme;
 use ferrite_pool::layout::PAGE;
@@ -53,10 +55,18 @@ impl Fix {
             let mut page = vec![0; PAGE as usize];
             pool.memory().load(from, &mut page);
             pool.memory().store(to, &page, Scheme::Nt);
-            pool.memory().settle()?;
+            settle(pool)?;
         }
         let mut transaction = pool.transaction();
         self.writes.iter().for_each(|(at, bytes)| transaction.write(*at, bytes));
         transaction.commit()
     }
+}
+
+fn settle(pool: &Pool) -> Result<()> {
+    #[cfg(test)]
+    if crate::tests::is_planted(crate::tests::Bug::NameBeforeCopy) {
+        return Ok(());
+    }
+    Ok(pool.memory().settle()?)
 }

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use ferrite_crash::{LyingMemory, Model};
+use ferrite_crash::{LyingMemory, Model, Options, explore};
 use ferrite_medium::Memory;
 use ferrite_pool::check::{self, Owners, Report};
 use ferrite_pool::layout::CHUNK;
 
 use super::world::*;
+use super::{Bug, PLANTED};
 use crate::check::FilesOwner;
 use crate::tree::Found;
 use crate::{FileSystem, Ino, Kind, SetXattr};
@@ -114,33 +115,71 @@ fn a_page_of_names_whose_head_is_damaged_keeps_its_names() {
     }
 }
 
-/// A word of one file names a page of another: whichever of them is asked first, the one that is sound keeps its bytes.
+/// A memory with two files, closed, all words of one of which name the same page of the other, which is sound and has this
+/// number and these bytes. Of two the one that was made first is asked first.
+fn named_twice(sound_is_first: bool) -> (Arc<LyingMemory>, Ino, Vec<u8>) {
+    let memory = new_memory(Model::MAPPED, POOL_BYTES);
+    let fs = open(&memory, None).expect("it opens");
+    let [first, second] = ["first", "second"].map(|name| {
+        let ino = fs.create_file(Ino::ROOT, name.as_bytes(), &new(Kind::File)).expect("made").ino;
+        fs.write(ino, 0, name.repeat(4096).as_bytes()).expect("room");
+        ino
+    });
+    let (sound, wrong) = if sound_is_first { (first, second) } else { (second, first) };
+    let words = |ino| match fs.walk(&fs.load(ino).expect("there"), 2).expect("it reads") {
+        Found::Words { at, left } => (at, left),
+        _ => panic!("it has no page there"),
+    };
+    let ((from, _), (to, count)) = (words(sound), words(wrong));
+    let bytes = content(&fs, sound).expect("it reads");
+    closed(fs);
+    (0..count).for_each(|index| memory.store_word(to + index * 8, memory.load_word(from)));
+    memory.settle().expect("nothing fails");
+    memory.forget_trace();
+    (memory, sound, bytes)
+}
+
+/// Whichever of two files is asked first, the one that is sound keeps its bytes.
 #[test]
 fn a_page_that_two_files_name_is_lost_by_none() {
-    for (wrong, sound) in [("file 77", "file 88"), ("file 88", "file 77")] {
-        let memory = filled();
-        let fs = open(&memory, None).expect("it opens");
-        let dir = fs.lookup(Ino::ROOT, b"dir").expect("there").ino;
-        let ino = |name: &str| fs.lookup(dir, name.as_bytes()).expect("there").ino;
-        let word = |name: &str| {
-            let inode = fs.load(ino(name)).expect("there");
-            match fs.walk(&inode, 2).expect("it reads") {
-                Found::Words { at, left } => (at, left),
-                _ => panic!("{name} has no page there"),
-            }
-        };
-        let ((from, _), (to, count), kept) =
-            (word(sound), word(wrong), (ino(sound), content(&fs, ino(sound)).expect("it reads")));
-        closed(fs);
-        // So do those behind it, all the same one.
-        (0..count).for_each(|index| memory.store_word(to + index * 8, memory.load_word(from)));
+    for sound_is_first in [true, false] {
+        let (memory, sound, bytes) = named_twice(sound_is_first);
         assert!(!checked(&memory).is_sound());
         let report = repaired(&memory);
         assert!(report.is_sound(), "{:#?}", report.findings);
         let fs = open(&memory, None).expect("it opens");
-        assert_eq!(content(&fs, kept.0).expect("it reads"), kept.1, "{sound}");
+        assert_eq!(content(&fs, sound).expect("it reads"), bytes);
         assert_sound(&fs);
     }
+}
+
+/// What some crash of that repair leaves which another one does not end well; with `bug` planted in the first.
+fn failure_of_a_repair(bug: Option<Bug>) -> Option<String> {
+    let (memory, sound, bytes) = named_twice(false);
+    PLANTED.set(bug);
+    repaired(&memory);
+    PLANTED.set(None);
+    let options = Options { images_per_point_max: 12, samples_per_point: 12, ..Options::default() };
+    let report = explore(&memory, &options, |crash| {
+        let memory = Arc::new(crash.memory());
+        let report = repaired(&memory);
+        let fs = open(&memory, None).map_err(|error| error.to_string())?;
+        match content(&fs, sound) {
+            Ok(found) if found == bytes && report.is_sound() => Ok(()),
+            _ => Err(format!("its bytes are lost, or it is not sound: {:#?}", report.findings)),
+        }
+    });
+    report.failure.map(|failure| format!("{failure:?}"))
+}
+
+#[test]
+fn fk1_every_crash_of_a_repair_leaves_a_page_that_two_files_name_to_both() {
+    assert_eq!(failure_of_a_repair(None), None);
+}
+
+#[test]
+fn canary_a_copy_that_is_named_before_it_is_durable_is_found() {
+    assert!(failure_of_a_repair(Some(Bug::NameBeforeCopy)).is_some());
 }
 
 #[test]
