@@ -19,6 +19,9 @@ const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 /// The last three of the four with which a frame begins that zstd skips; pzstd puts one before each other.
 const SKIPPED: &[u8] = &[0x2a, 0x4d, 0x18];
 
+/// How far back `zstd --long` may look, as a power of two: the most that its format has on 64 bits.
+const WINDOW_LOG_MAX: u32 = 31;
+
 /// What some programs put before text: UTF-8's byte order mark.
 pub const MARK: &[u8] = &[0xef, 0xbb, 0xbf];
 
@@ -115,7 +118,9 @@ fn uncompressed(begin: &[u8], raw: impl BufRead + Send + 'static) -> io::Result<
     } else if begin.starts_with(XZ) {
         Box::new(Unpacked::of(lzma_rust2::XzReader::new(raw, true)))
     } else if begin.starts_with(ZSTD) || is_skipped(begin) {
-        Box::new(Unpacked::of(zstd::Decoder::with_buffer(raw)?))
+        let mut decoder = zstd::Decoder::with_buffer(raw)?;
+        decoder.window_log_max(WINDOW_LOG_MAX)?;
+        Box::new(Unpacked::of(decoder))
     } else {
         Box::new(raw)
     })

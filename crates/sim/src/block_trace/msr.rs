@@ -14,8 +14,11 @@ pub(super) struct Msr {
 
 impl Msr {
     pub(super) fn line(&mut self, line: &[u8]) -> Parsed {
+        if line.trim_ascii().is_empty() {
+            return Ok(None);
+        }
         let is_first = !std::mem::replace(&mut self.is_head_passed, true);
-        if line.trim_ascii().is_empty() || is_first && line.starts_with(b"Timestamp") {
+        if is_first && line.starts_with(b"Timestamp") {
             return Ok(None);
         }
         let mut fields = line::fields(line);

@@ -82,6 +82,7 @@ fn msr_traces_have_bytes_and_windows_times() {
     assert_read(text, Format::Msr, &requests);
     let head = "Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime\n";
     assert_read(&format!("{head}{text}"), Format::Msr, &requests);
+    assert_read(&format!("\n{head}{text}"), Format::Msr, &requests);
 }
 
 /// The lines of one request that blktrace sees, and its summary. Only the completion counts, and no failed one.

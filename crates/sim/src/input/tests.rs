@@ -8,8 +8,11 @@ use super::Input;
 use crate::Error;
 
 /// `bytes` through a program; none where this machine lacks it.
-fn through(program: &str, bytes: &[u8]) -> Option<Vec<u8>> {
+fn through(line: &str, bytes: &[u8]) -> Option<Vec<u8>> {
+    let mut words = line.split(' ');
+    let program = words.next().expect("a program");
     let run = Command::new(program)
+        .args(words)
         .arg(if program == "cat" { "-u" } else { "-c" })
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -38,7 +41,7 @@ fn read(bytes: Vec<u8>) -> crate::Result<Vec<u8>> {
 
 #[test]
 fn compressed_traces_are_read_whatever_their_name_and_cut_ones_are_told() {
-    for program in ["cat", "gzip", "xz", "zstd"] {
+    for program in ["cat", "gzip", "xz", "zstd", "zstd --long=31"] {
         let Some(packed) = through(program, &text()) else { continue };
         assert!(read(packed.clone()).expect(program) == text(), "{program}");
         let twice = [packed.clone(), packed.clone()].concat();
