@@ -205,6 +205,11 @@ impl BlockDisk {
         };
         let new = Entry::of(block);
         let old = self.map.lock(index);
+        if old == Entry::ZERO && !self.promise(1) {
+            self.map.unlock(index, old);
+            self.free.restock(&pass, &[block]);
+            return false;
+        }
         self.memory.store(self.place(block.into()), from, self.options.scheme);
         self.settle_data();
         self.map.publish_one(&*self.memory, index, Word::of(new, checksum));

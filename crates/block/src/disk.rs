@@ -10,13 +10,14 @@ use ferrite_medium::{
 };
 use ferrite_pool::layout::{CHUNK, CHUNK_PAGES};
 use ferrite_pool::{Extent, Freeze, Gate, Pool, Role, Stream, Tag};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::checksum::Checksums;
 use crate::dirty::Dirty;
 use crate::free::Free;
 use crate::map::{Entry, Map, Word};
 use crate::options::{DiskOptions, Shortcut};
+use crate::room::{KEPT, Room};
 use crate::shape::{self, BLOCK, DISK_BYTES_MAX, Shape};
 use crate::stages::{Laps, Passing, Stage, Stages};
 use crate::table::Table;
@@ -34,6 +35,8 @@ pub struct BlockDisk {
     pub(crate) options: DiskOptions,
     pub(crate) map: Map,
     pub(crate) free: Free,
+    /// Of a thin disk.
+    pub(crate) room: Option<Room>,
     pub(crate) gate: Gate,
     /// Marks what a flush has to publish, where a fence does not make data durable.
     pub(crate) dirty: Option<Dirty>,
@@ -72,11 +75,12 @@ impl BlockDisk {
             *byte ^= salt;
         }
         let stages = options.stages.map(|cycles| Arc::new(Stages::new(cycles)));
-        let disk = Self {
+        let mut disk = Self {
             memory,
             options,
             map: Map::new(blocks_max),
             free: Free::counted(stages.clone()),
+            room: None,
             gate: Gate::default(),
             dirty: (!settles).then(|| Dirty::new(blocks_max)),
             publishing: Mutex::new(()),
@@ -95,6 +99,7 @@ impl BlockDisk {
         };
         disk.adopt(&tag);
         disk.load_map(&tag)?;
+        disk.room = shape.thin.then(|| Room::of(disk.free.count()));
         let disk = Arc::new(disk);
         let service: Arc<dyn Freeze> = disk.clone();
         disk.pool.register_freezer(Arc::downgrade(&service));
@@ -105,11 +110,25 @@ impl BlockDisk {
     pub fn resize(&self, size: u64) -> ferrite_pool::Result<()> {
         let mut tag = self.tag.lock();
         let grown = shape::resize(&self.pool, &tag, size)?;
-        let had = self.adopt(&grown);
-        self.free.add(had..self.data_blocks.load(Ordering::Acquire) as u32);
+        self.take_over(&grown);
         self.size.store(size, Ordering::Release);
         *tag = grown;
         Ok(())
+    }
+
+    /// Takes over the space of `grown`, which has more than before.
+    pub(crate) fn take_over(&self, grown: &Tag) {
+        let had = self.adopt(grown);
+        let has = self.data_blocks.load(Ordering::Acquire) as u32;
+        self.free.add(had..has);
+        if let Some(room) = &self.room {
+            room.add((has - had).into());
+        }
+    }
+
+    /// Its tag, until who holds it has changed it.
+    pub(crate) fn tag_to_change(&self) -> MutexGuard<'_, Arc<Tag>> {
+        self.tag.lock()
     }
 
     /// Its tag as it stands.
@@ -199,35 +218,14 @@ impl BlockDisk {
         Ok(())
     }
 
-    /// Adds a chunk to a thin disk that has fewer than `needed` free blocks left.
-    pub(crate) fn grow_thin(&self, needed: u64) -> Result<()> {
-        let mut tag = self.tag.lock();
-        if self.free.count() >= needed {
-            return Ok(());
-        }
-        let need = ferrite_pool::Need { role: Role::DATA, zone: ferrite_pool::Zone::Super, bytes: CHUNK };
-        let change =
-            ferrite_pool::TagChange { size: tag.size, attributes: tag.attributes, add: &[need], keep: &tag.extents };
-        let grown = self.pool.change_tag(&tag, &change, |_| Ok(())).map_err(medium_error)?;
-        let had = self.adopt(&grown);
-        self.free.add(had..self.data_blocks.load(Ordering::Acquire) as u32);
-        *tag = grown;
-        Ok(())
-    }
-
-    /// Whether space is taken as it is written.
-    pub(crate) fn is_thin(&self) -> bool {
-        self.shape.thin
-    }
-
     /// Blocks that its size needs.
     pub(crate) fn blocks(&self) -> u64 {
         self.size.load(Ordering::Acquire).div_ceil(BLOCK)
     }
 
-    /// Blocks beyond those.
+    /// Blocks beyond those, of which there are always as many.
     pub(crate) fn spares(&self) -> u64 {
-        self.shape.spares
+        if self.shape.thin { KEPT } else { self.shape.spares }
     }
 
     #[inline]

@@ -15,6 +15,7 @@ mod lookup;
 mod map;
 mod options;
 mod publish;
+mod room;
 mod shape;
 mod stages;
 mod stash;

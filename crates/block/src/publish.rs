@@ -201,14 +201,15 @@ impl BlockDisk {
         }
     }
 
-    /// What to do when fewer than `needed` blocks are found: publish, look into stashes, grow, or let other writers
-    /// finish.
+    /// What to do when fewer than `needed` blocks are found: publish, look into stashes, grow if a thin disk has less than
+    /// it should keep, or let other writers finish.
     pub(crate) fn find_space(&self, needed: u64) -> Result<()> {
         if let Some(dirty) = &self.dirty {
             self.publish(dirty)?;
         }
         self.free.recall();
-        if self.is_thin() && self.free.count() < needed {
+        let is_short = self.room.as_ref().is_some_and(|room| !room.has(0));
+        if is_short && self.free.count() < needed {
             return self.grow_thin(needed);
         }
         std::thread::yield_now();

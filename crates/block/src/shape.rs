@@ -27,7 +27,7 @@ pub struct DiskSpec {
     pub size: u64,
     /// 512 or 4096.
     pub sector_bytes: u32,
-    /// Take space as it is written, rather than all of it now. Then a write may find the pool full.
+    /// Take space as it is written, rather than all of it now. Then a write where nothing is yet may find the pool full.
     pub thin: bool,
     /// Keep a checksum of each block, so that damaged data is found by who reads it. For good: it cannot be added later.
     pub checksum: bool,
@@ -46,7 +46,7 @@ pub struct Shape {
     pub checksum: bool,
     /// Blocks that the size needs.
     pub blocks: u64,
-    /// Blocks beyond them, so that an overwrite always finds a free one.
+    /// Blocks beyond them, so that an overwrite always finds a free one; a thin disk keeps a chunk for that.
     pub spares: u64,
 }
 

@@ -20,6 +20,7 @@ mod lent;
 mod model;
 mod refusals;
 mod resized;
+mod room;
 mod threads;
 mod usual;
 mod verify;

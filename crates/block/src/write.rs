@@ -51,6 +51,16 @@ pub(crate) struct Batch<'batch> {
     pub blocks: &'batch [u32],
 }
 
+/// How writing to free blocks went.
+enum Replaced {
+    /// They are named.
+    All,
+    /// In place, a block that is there by now is not replaced (B6).
+    IsThere,
+    /// So many blocks that have nothing yet are more than can be promised (RM1).
+    NoRoom { fresh: u64 },
+}
+
 impl BlockDisk {
     /// Makes what was changed durable if `access` asks for it.
     #[inline]
@@ -166,6 +176,11 @@ impl BlockDisk {
         let (index, new, place) = (at / BLOCK, Entry::of(block), self.place(block.into()));
         self.memory.expect_store(place);
         let old = self.map.lock(index);
+        if old == Entry::ZERO && !self.promise(1) {
+            self.map.unlock(index, old);
+            self.free.restock(&pass, &[block]);
+            return false;
+        }
         self.memory.store(place, from, self.options.scheme);
         self.settle_data();
         self.map.publish_one(&*self.memory, index, Word::of(new, 0));
@@ -185,8 +200,7 @@ impl BlockDisk {
         }
     }
 
-    /// Writes to free blocks and then names them. Says whether it did: in place, a block that is there by now is not
-    /// replaced (B6).
+    /// Writes to free blocks and then names them; whether it did.
     fn replace(&self, at: u64, from: &[u8]) -> Result<bool> {
         if at / BLOCK == (at + from.len() as u64 - 1) / BLOCK {
             self.replace_up_to::<1>(at, from)
@@ -195,36 +209,56 @@ impl BlockDisk {
         }
     }
 
-    /// The same for at most `N` blocks (B1 to B4).
+    /// The same for at most `N` blocks.
     fn replace_up_to<const N: usize>(&self, at: u64, from: &[u8]) -> Result<bool> {
-        let first = at / BLOCK;
-        let count = ((at + from.len() as u64).div_ceil(BLOCK) - first) as usize;
+        let count = ((at + from.len() as u64).div_ceil(BLOCK) - at / BLOCK) as usize;
         let mut blocks = [0; N];
         let blocks = &mut blocks[..count];
         let mut laps = self.laps();
-        while !self.free.take(blocks) {
-            self.find_space(count as u64)?;
+        loop {
+            while !self.free.take(blocks) {
+                self.find_space(count as u64)?;
+            }
+            laps.lap(Stage::FindSpace);
+            match self.replace_by::<N>(blocks, at, from, &mut laps)? {
+                Replaced::All => return Ok(true),
+                Replaced::IsThere => return Ok(false),
+                Replaced::NoRoom { fresh } => self.grow_thin(fresh)?,
+            }
         }
-        laps.lap(Stage::FindSpace);
+    }
+
+    /// Writes to `blocks`, which are free, and names them (B1 to B4), or gives them back.
+    fn replace_by<const N: usize>(
+        &self,
+        blocks: &[u32],
+        at: u64,
+        from: &[u8],
+        laps: &mut Laps<'_>,
+    ) -> Result<Replaced> {
+        let (first, count) = (at / BLOCK, blocks.len());
         let _pass = self.gate.pass(pin);
         let (mut old, mut new, mut checksums) = ([Entry::ZERO; N], [Entry::ZERO; N], [0; N]);
         for (i, block) in blocks.iter().enumerate() {
             old[i] = self.map.lock(first + i as u64);
             new[i] = Entry::of(*block);
         }
-        if self.options.in_place && old[..count] != [Entry::ZERO; N][..count] {
-            self.unlock(first, &old[..count]);
+        let (old, new) = (&old[..count], &new[..count]);
+        let fresh = old.iter().filter(|entry| **entry == Entry::ZERO).count();
+        let is_there = self.options.in_place && fresh < count;
+        if is_there || !self.promise(fresh as u64) {
+            self.unlock(first, old);
             self.free.put_back(blocks);
-            return Ok(false);
+            return Ok(if is_there { Replaced::IsThere } else { Replaced::NoRoom { fresh: fresh as u64 } });
         }
         laps.lap(Stage::Lock);
-        let (old, new) = (&old[..count], &new[..count]);
-        let copied = self.copy(&Batch { at, from, old, blocks }, &mut checksums, &mut laps);
+        let copied = self.copy(&Batch { at, from, old, blocks }, &mut checksums, laps);
         let change = Change { first, old, new, checksums: &checksums[..count] };
         match copied {
-            Ok(()) => self.commit(&change, &mut laps).map(|()| true),
+            Ok(()) => self.commit(&change, laps).map(|()| Replaced::All),
             Err(error) => {
                 self.give_up(&change);
+                self.release(fresh as u64);
                 Err(error)
             }
         }
@@ -275,6 +309,7 @@ impl BlockDisk {
                 self.unlock(first, change.old);
             } else {
                 self.commit(&change, &mut laps)?;
+                self.release(old[..count].iter().filter(|entry| **entry != Entry::ZERO).count() as u64);
             }
             first += count as u64;
         }
