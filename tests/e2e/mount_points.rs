@@ -370,3 +370,26 @@ fn where_nothing_can_be_mounted_nothing_is_made() {
     assert!(said.contains(needs), "{said}");
     assert!(!folder.path().join("ferrite").exists());
 }
+
+/// F5: the owner would wait for itself for ever, and everybody for it.
+#[test]
+fn a_backup_into_the_pool_itself_is_refused_and_all_goes_on() {
+    if !can_mount() {
+        return;
+    }
+    let folder = folder(true);
+    let path = folder.path().join("pool");
+    let pool = path.to_str().expect("text");
+    let server = Server::start(&path, &["--no-attach", "--size", "64M", "--disk", "d=8M"]);
+    ok(&["fs", "create", pool, "f"]);
+    let point = folder.path().join("point");
+    ok(&["fs", "mount", pool, "f", point.to_str().expect("text")]);
+    let image = point.join("image");
+    let said = refused(ferrite().args(["pool", "backup", pool]).arg(&image), 1);
+    assert!(said.contains("lies in the pool itself"), "{said}");
+    fs::write(point.join("file"), b"goes on").expect("written");
+    assert_eq!(fs::read_dir(&point).expect("listed").count(), 1, "no part of it is left");
+    ok(&["pool", "backup", pool, folder.path().join("image").to_str().expect("text")]);
+    server.interrupt();
+    assert_sound(&path);
+}

@@ -123,6 +123,7 @@ impl Engine {
                 Ok(json!(WearReport::from(&counted.wear(top))))
             }
             Request::PoolBackup { to, now } => {
+                self.served.refuse_own(&to)?;
                 let write = if now { backup::save_to } else { backup::backup_to };
                 Ok(json!(write(pool, &to, host::random_uuid()?, on_progress)?))
             }

@@ -231,6 +231,17 @@ impl Served {
         Ok(report(nodes.entry(name.into()).or_insert(node)))
     }
 
+    /// Refuses a file on a disk that is attached here: who writes to it while the pool stands still waits for ever.
+    pub fn refuse_own(&self, file: &Path) -> Result<(), String> {
+        for (name, node) in &*self.nodes.lock() {
+            if attach::lies_on(file, node.device()).map_err(|error| error.to_string())? {
+                let file = file.display();
+                return Err(format!("{file} lies on the disk {name:?} itself: name a place outside of the pool"));
+            }
+        }
+        Ok(())
+    }
+
     /// Where a disk of another pool has the link, as `disk0` of two pools, the pool's name goes into it, and where that
     /// is not enough its identity.
     fn attach_at_free_link(&self, front: &Arc<Front>, options: attach::Options) -> Result<Attached, String> {

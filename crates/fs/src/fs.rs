@@ -306,6 +306,10 @@ impl Freeze for FileSystem {
         self.desk.stilled()
     }
 
+    fn has_files_on(&self, device: u64) -> bool {
+        self.desk.device() == Some(device)
+    }
+
     fn spare(&self) -> bool {
         if self.refuse_if_read_only().is_err() {
             return false;

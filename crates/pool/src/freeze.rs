@@ -4,16 +4,18 @@
 //! - F2. Services stop first and transactions after them, since a request that a service lets finish may need one.
 //! - F3. A service that registers while the pool stands still waits until it does not.
 //! - F4. However a freeze ends, by a panic too, everything that was stopped goes on.
+//! - F5. Nothing is written meanwhile to a file that a service has in the pool: it would be waited for in vain.
 //!
 //! Nothing may wait for a transaction with a lock in hand that the holder of a [`Frozen`] takes: the pool's own
 //! operations start their transaction before they lock the tag table.
 
+use std::path::Path;
 use std::sync::{Arc, Weak};
 
 use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::grant::GrantId;
-use crate::{Pool, Result};
+use crate::{Error, Pool, Result};
 
 /// A service that stores into the pool by itself, beside transactions: an open disk, a log.
 pub trait Freeze: Send + Sync {
@@ -32,6 +34,11 @@ pub trait Freeze: Send + Sync {
     /// Gives back to the pool what the service has of its space and does not need; whether that was anything. The caller
     /// has nothing of any service in hand.
     fn spare(&self) -> bool {
+        false
+    }
+
+    /// Whether files of the device with this number are the service's own: who writes to one waits until it goes on.
+    fn has_files_on(&self, _device: u64) -> bool {
         false
     }
 }
@@ -101,6 +108,19 @@ impl Pool {
         let is_other =
             |service: &&Arc<dyn Freeze>| asking.is_none_or(|it| !std::ptr::addr_eq(it, Arc::as_ptr(service)));
         services.iter().filter(is_other).filter(|service| service.spare()).count() > 0
+    }
+
+    /// Refuses a place on a device of this number, whose files a service has: who writes there while the pool stands still
+    /// waits for ever (F5).
+    pub(crate) fn refuse_own_device(&self, device: u64, place: &Path) -> Result<()> {
+        let services: Vec<Arc<dyn Freeze>> = self.freezers().services.lock().iter().filter_map(Weak::upgrade).collect();
+        if services.iter().any(|service| service.has_files_on(device)) {
+            return Err(Error::Limit(format!(
+                "{} lies in the pool itself, which stands still meanwhile: name a place outside of it",
+                place.display()
+            )));
+        }
+        Ok(())
     }
 
     /// Makes the pool stand still; returns when it does. A thread that holds an open transaction must not call it.

@@ -105,6 +105,11 @@ impl Desk {
         self.is_still.store(is_still, Ordering::SeqCst);
     }
 
+    /// The number of the device whose files it has, where it is mounted.
+    pub fn device(&self) -> Option<u64> {
+        self.books.lock().copies.as_ref().and_then(|copies| copies.device())
+    }
+
     /// The grants of clients that stand still: they look at the gate before they store.
     pub fn stilled(&self) -> Vec<GrantId> {
         if !self.is_still.load(Ordering::SeqCst) {

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{BufReader, Seek};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use ferrite_medium::{Error as MediumError, Memory};
@@ -36,6 +37,8 @@ fn backup_beside(
 ) -> Result<Summary> {
     let mut partial = Partial::begin(path, 0o600)?;
     let file = partial.file();
+    let device = file.metadata().map_err(|error| told("looking at", path, error))?.dev();
+    pool.refuse_own_device(device, path)?;
     let summary = write_image(pool, file, image, writers, watch)?;
     file.rewind().map_err(|error| MediumError::io("reading back the backup image", error))?;
     let found = verify(&mut BufReader::new(file), watch)?;

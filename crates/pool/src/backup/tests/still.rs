@@ -84,3 +84,31 @@ fn bk1_an_image_is_of_one_moment() {
         done.store(true, Ordering::SeqCst);
     });
 }
+
+/// Has the files of a device, and must not be asked to stand still for one of them.
+struct Owns(u64);
+
+impl Freeze for Owns {
+    fn freeze(&self) {
+        panic!("who writes the image would wait for it");
+    }
+
+    fn thaw(&self) {}
+
+    fn has_files_on(&self, device: u64) -> bool {
+        device == self.0
+    }
+}
+
+#[test]
+fn f5_an_image_in_the_pool_itself_is_refused_and_nothing_stands_still() {
+    use std::os::unix::fs::MetadataExt;
+
+    let folder = tempfile::tempdir().unwrap();
+    let (_, pool) = make(POOL_BYTES_MIN);
+    let service: Arc<dyn Freeze> = Arc::new(Owns(folder.path().metadata().unwrap().dev()));
+    pool.register_freezer(Arc::downgrade(&service));
+    let refused = backup_to(&pool, &folder.path().join("image"), [9; 16], &mut |_| true).unwrap_err();
+    assert!(refused.to_string().contains("lies in the pool itself"), "{refused}");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "no part of it is left");
+}
