@@ -33,6 +33,9 @@ pub(crate) struct Hold {
     pub count: u64,
     /// It may have pages behind its end that were taken ahead of appends.
     pub is_ahead: bool,
+    /// How often clients have ceased to append to it, and of which of those times a kernel has learned the end since (FG8).
+    pub ends: u32,
+    pub known_ends: u32,
 }
 
 /// What is kept in DRAM of the inodes of one lock.

@@ -24,6 +24,7 @@ mod stopped;
 mod superpages;
 mod threads;
 mod times;
+mod told;
 mod world;
 
 use std::cell::Cell;

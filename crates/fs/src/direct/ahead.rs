@@ -134,6 +134,9 @@ impl FileSystem {
 
     /// Nobody appends to `ino` directly any more: what was taken ahead goes back, and the file may move.
     pub(super) fn end_appends(&self, stripe: &mut Stripe, ino: Ino) {
+        if let Some(hold) = stripe.holds.get_mut(&ino.0) {
+            hold.ends = hold.ends.wrapping_add(1);
+        }
         let Ok(mut inode) = self.load_regular(ino) else { return };
         if inode.head.links > 0 && inode.head.flags & KEEPS_PAGES == 0 && !inode.is_cut() {
             let size = inode.size();

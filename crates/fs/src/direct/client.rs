@@ -18,7 +18,7 @@ use serde::de::DeserializeOwned;
 use super::board::{Board, LAYOUT, ensure_alike};
 use super::lease::Lease;
 use super::left::{self, Left};
-use super::request::{Access, Leased, Opened, Request};
+use super::request::{Access, Answer, Opened, Request};
 use super::seat;
 use crate::{Clock, Ino, Result};
 
@@ -155,7 +155,7 @@ impl Session {
     /// # Errors
     /// Why not: others have what excludes it, or the file is none that is served directly.
     pub fn lease(self: &Arc<Self>, ino: Ino, access: Access) -> Result<Lease> {
-        self.lease_with(ino, access, 0)
+        self.lease_with(ino, access, 0, &|| ())
     }
 
     /// A lease to append to `ino`, with what the first appends would ask for in the same call.
@@ -163,10 +163,15 @@ impl Session {
     /// # Errors
     /// As [`Session::lease`].
     pub fn lease_to_append(self: &Arc<Self>, ino: Ino) -> Result<Lease> {
-        self.lease_with(ino, Access::Append, Lease::FIRST_AHEAD_BYTES)
+        self.lease_with(ino, Access::Append, Lease::FIRST_AHEAD_BYTES, &|| ())
     }
 
-    fn lease_with(self: &Arc<Self>, ino: Ino, access: Access, ahead_bytes: u64) -> Result<Lease> {
+    /// A lease on a file of a mount, with room ahead for `ahead_bytes`. Where the kernel may not know the end of the file, as
+    /// somebody has appended to it directly, `look` has it ask for the size before there is a lease (FG8).
+    ///
+    /// # Errors
+    /// As [`Session::lease`].
+    pub fn lease_with(self: &Arc<Self>, ino: Ino, access: Access, ahead_bytes: u64, look: &dyn Fn()) -> Result<Lease> {
         if self.is_over() {
             return Err(failed("the pool's owner has ended"));
         }
@@ -174,9 +179,18 @@ impl Session {
             return Err(crate::Error::ReadOnly);
         }
         self.tell_left();
-        let (name, session, ino_number) = (self.name.clone(), self.id, ino.0);
-        let request = Request::DirectLease { name, session, ino: ino_number, access, ahead_bytes };
-        let leased = self.ask::<Leased>(&request)?;
+        let wish = |told| {
+            let (name, session, ino) = (self.name.clone(), self.id, ino.0);
+            self.ask::<Answer>(&Request::DirectLease { name, session, ino, access, ahead_bytes, told })
+        };
+        let answer = match wish(None)? {
+            Answer::Behind { ends } => {
+                look();
+                wish(Some(ends))?
+            }
+            leased @ Answer::Leased(_) => leased,
+        };
+        let Answer::Leased(leased) = answer else { return Err(failed("others append to the file")) };
         Lease::new(Arc::clone(self), ino, leased).ok_or_else(|| failed("the pool's owner answers with a strange lease"))
     }
 

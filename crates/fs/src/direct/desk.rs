@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use serde_json::json;
 
 use super::board::{LAYOUT, LEASES, ensure_alike};
-use super::request::{Access, Opened, Request};
+use super::request::{Access, Answer, Opened, Request};
 use crate::fs::FileSystem;
 use crate::{DataMode, Ino, Result};
 
@@ -144,12 +144,14 @@ impl FileSystem {
         let plain = |value| Reply { value, fds: Vec::new() };
         match *request {
             Request::DirectOpen { layout, .. } => self.open_session(boot_id, caller, layout),
-            Request::DirectLease { session, ino, access, ahead_bytes, .. } => {
+            Request::DirectLease { session, ino, access, ahead_bytes, told, .. } => {
                 self.ensure_theirs(session, caller)?;
-                let mut leased = self.lend(session.0, Ino(ino), access)?;
-                // Where they cannot be had the client asks for them by themselves, and is told why.
-                leased.has_ahead = ahead_bytes > 0 && self.give_ahead(session.0, Ino(ino), ahead_bytes).is_ok();
-                Ok(plain(json!(leased)))
+                let mut answer = self.lend(session.0, Ino(ino), access, told)?;
+                if let Answer::Leased(leased) = &mut answer {
+                    // Where they cannot be had the client asks for them by themselves, and is told why.
+                    leased.has_ahead = ahead_bytes > 0 && self.give_ahead(session.0, Ino(ino), ahead_bytes).is_ok();
+                }
+                Ok(plain(json!(answer)))
             }
             Request::DirectAhead { session, ino, bytes, .. } => {
                 self.ensure_theirs(session, caller)?;

@@ -5,15 +5,15 @@ use std::sync::atomic::Ordering;
 
 use super::appenders::Appender;
 use super::desk::{Books, Out, refused};
-use super::request::{Access, Leased};
+use super::request::{Access, Answer, Leased};
 use super::state::{Mode, State};
 use super::times::{Noted, noted};
 use crate::fs::FileSystem;
 use crate::{Error, Ino, Kind, Result, SetAttr};
 
 impl FileSystem {
-    /// Gives `session` a lease on `ino`.
-    pub(super) fn lend(&self, session: u64, ino: Ino, access: Access) -> Result<Leased> {
+    /// Gives `session` a lease on `ino`; `told` is as it comes with the request.
+    pub(super) fn lend(&self, session: u64, ino: Ino, access: Access, told: Option<u32>) -> Result<Answer> {
         if access > Access::Read {
             self.ensure_plain(ino)?;
         }
@@ -24,7 +24,28 @@ impl FileSystem {
             self.release(ino, 1);
         }
         let out = entered?;
-        self.begin(session, ino, out).inspect_err(|_| self.take_back(session, ino))
+        if out.access == Access::Write {
+            // Whoever appends to it is no longer alone.
+            self.lower(ino, Access::Write);
+        }
+        if out.access > Access::Read
+            && let Some(ends) = self.ends_unknown(ino, told)
+        {
+            self.take_back(session, ino);
+            return Ok(Answer::Behind { ends });
+        }
+        self.begin(session, ino, out).map(Answer::Leased).inspect_err(|_| self.take_back(session, ino))
+    }
+
+    /// The ends of direct appends to `ino` that the kernel may know nothing of (FG8), but for those that it is `told` of.
+    /// Nobody who appends comes or goes meanwhile: somebody who may write to it is in the books.
+    fn ends_unknown(&self, ino: Ino, told: Option<u32>) -> Option<u32> {
+        let mut stripe = self.locks.write(ino);
+        let hold = stripe.holds.get_mut(&ino.0)?;
+        if told == Some(hold.ends) {
+            hold.known_ends = hold.ends;
+        }
+        (hold.known_ends != hold.ends).then_some(hold.ends)
     }
 
     /// Writes a lease into the books; nobody can use it yet.
@@ -51,10 +72,6 @@ impl FileSystem {
 
     /// Lets a lease that is in the books be used: when no copy of the file is left that its holder could make stale (FG6).
     fn begin(&self, session: u64, ino: Ino, out: Out) -> Result<Leased> {
-        if out.access == Access::Write {
-            // Whoever appends to it is no longer alone.
-            self.lower(ino, Access::Write);
-        }
         let copies = self.desk.books.lock().copies.as_ref().map(Arc::clone);
         if let Some(copies) = copies.filter(|_| out.access > Access::Read)
             && let Err(why) = copies.forget(ino)

@@ -40,6 +40,9 @@ pub enum Request {
         /// Pages behind the end, for so many bytes, come with one to append, where they can be had.
         #[serde(default)]
         ahead_bytes: u64,
+        /// The ends that the owner spoke of, when the kernel was asked for the size since (FG8).
+        #[serde(default)]
+        told: Option<u32>,
     },
     /// Pages behind the end of a file that the session may append to.
     DirectAhead {
@@ -123,6 +126,16 @@ pub(super) struct Opened {
     /// How board and inodes are laid out.
     #[serde(default)]
     pub layout: u32,
+}
+
+/// What a client is told that asks for a lease.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(super) enum Answer {
+    /// It has one.
+    Leased(Leased),
+    /// The kernel may not know the end of the file: it is to be asked for the size first (FG8).
+    Behind { ends: u32 },
 }
 
 /// What a client is told of a lease.

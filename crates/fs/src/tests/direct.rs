@@ -121,8 +121,8 @@ fn a_client_cuts_and_grows_its_file() {
 
 /// Somebody who is told what to forget.
 #[derive(Default)]
-struct Copied {
-    forgotten: Mutex<Vec<Ino>>,
+pub struct Copied {
+    pub forgotten: Mutex<Vec<Ino>>,
 }
 
 impl Copies for Copied {

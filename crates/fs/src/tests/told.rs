@@ -1,0 +1,34 @@
+//! What a kernel knows of the ends of files that are appended to directly.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use super::direct::Copied;
+use super::house::*;
+use crate::direct::{Access, Session};
+
+/// Before the kernel is told to forget a file it learns the end that was appended directly.
+#[test]
+fn fg8_the_end_is_known_before_copies_are_forgotten() {
+    let house = House::new();
+    let (one, other) = (house.client(), house.client());
+    let (ino, copies) = (house.file("log", b""), Arc::new(Copied::default()));
+    house.fs.tell_copies(Arc::<Copied>::clone(&copies));
+    house.fs.hold(ino).expect("the kernel knows it");
+    let ends = RefCell::new(Vec::new());
+    let look = || ends.borrow_mut().push((house.fs.getattr(ino).expect("told").size, copies.forgotten.lock().len()));
+    let lease = |client: &Arc<Session>, access| client.lease_with(ino, access, 0, &look).expect("leased");
+    let first = lease(&one, Access::Append);
+    first.append(b"one").expect("appended");
+    assert!(ends.borrow().is_empty(), "nobody has appended before");
+    let second = lease(&other, Access::Write);
+    assert_eq!(*ends.borrow(), [(3, 1)], "the end of who appended until now, before it is forgotten again");
+    drop((first, second));
+    lease(&other, Access::Append).append(b"two").expect("appended");
+    assert_eq!(ends.borrow().len(), 1, "known since");
+    let reading = lease(&one, Access::Read);
+    assert_eq!(ends.borrow().len(), 1, "nothing is forgotten for who reads");
+    drop(reading);
+    drop(lease(&one, Access::Write));
+    assert_eq!(*ends.borrow(), [(3, 1), (6, 3)]);
+}
