@@ -4,5 +4,6 @@ mod host_clock;
 pub mod mount;
 pub mod nbd;
 pub mod nbd_client;
+mod steady;
 
 pub use host_clock::HostClock;

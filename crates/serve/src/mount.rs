@@ -4,8 +4,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -15,9 +15,11 @@ use fuser::{BackgroundSession, Config, Filesystem, INodeNo, MountOption, Notifie
 
 use crate::attach::fuse::{self, is_root};
 use crate::attach::mounts::Mount;
+use crate::steady::Steady;
 
 mod attributes;
 mod backlog;
+mod bell;
 mod content;
 mod errno;
 mod front;
@@ -25,20 +27,18 @@ mod hollow;
 mod kernel;
 mod rights;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod told;
 mod words;
 mod write_back;
 
 pub use hollow::Hollow;
 
+use bell::Bell;
 use front::Front;
-use write_back::WriteBack;
 
 /// The kind of our mounts, as the kernel lists them.
 const KIND: &str = "fuse.ferrite";
-/// How long background work waits when there was none to do.
-const REST: Duration = Duration::from_millis(100);
 /// How long a mount that is gone here may be held by a copy of it before that is told.
 const COPIES_PATIENCE: Duration = Duration::from_secs(1);
 /// Pause between two looks whether it is.
@@ -107,13 +107,6 @@ impl Copies for KernelCopies {
     }
 }
 
-/// Ends the wait of the thread that does background work.
-#[derive(Debug, Default)]
-struct Bell {
-    ended: Mutex<bool>,
-    rung: Condvar,
-}
-
 impl Mounted {
     /// Mounts `fs` on `point`, a folder. What a killed server left mounted there is cleared first.
     ///
@@ -127,7 +120,7 @@ impl Mounted {
                 "a file system is mounted there already; unmount it, or choose another folder",
             ));
         }
-        let front = Front::new(Arc::clone(fs), options.cached);
+        let front = Steady(Front::new(Arc::clone(fs), options.cached));
         let session =
             if is_root() { as_root(front, point, options) } else { as_user(front, point, options) }?.spawn()?;
         let device = mounts_at(point).filter(|mount| mount.kind == KIND).last().map(|mount| mount.device);
@@ -223,7 +216,7 @@ impl Mounted {
     fn end(&mut self, unmounted: bool) -> io::Result<()> {
         self.bell.end();
         if let Some(worker) = self.worker.take() {
-            // A panic of it was told when it happened.
+            // Its panics were told when they happened.
             let _ = worker.join();
         }
         match self.session.take() {
@@ -248,32 +241,6 @@ impl Drop for Mounted {
     }
 }
 
-impl Bell {
-    fn end(&self) {
-        *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.rung.notify_all();
-    }
-
-    /// Does background work, step by step, until the bell rings.
-    fn work(&self, fs: &FileSystem) {
-        let mut write_back = WriteBack::default();
-        loop {
-            // What fails is met again, and told, by whoever uses the file system.
-            let worked = fs.step().unwrap_or(false);
-            if write_back.is_due(fs.unsaved(), Instant::now()) {
-                let _ = fs.write_back();
-            }
-            let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
-            let rest = if worked { Duration::ZERO } else { REST };
-            let (ended, _) =
-                self.rung.wait_timeout_while(ended, rest, |ended| !*ended).unwrap_or_else(PoisonError::into_inner);
-            if *ended {
-                return;
-            }
-        }
-    }
-}
-
 fn config(options: &MountOptions) -> Config {
     let mut config = Config::default();
     config.acl = if options.allow_other { SessionACL::All } else { SessionACL::Owner };
@@ -293,7 +260,7 @@ fn as_root<F: Filesystem>(front: F, point: &Path, options: &MountOptions) -> io:
 }
 
 /// By `fusermount3`, which only mounts what is safe for others.
-fn as_user(front: Front, point: &Path, options: &MountOptions) -> io::Result<Session<Front>> {
+fn as_user<F: Filesystem>(front: F, point: &Path, options: &MountOptions) -> io::Result<Session<F>> {
     let mut config = config(options);
     config.mount_options = vec![
         MountOption::FSName(options.source.clone()),

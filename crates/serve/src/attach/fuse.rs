@@ -16,6 +16,7 @@ use fuser::{Config, Session, SessionACL};
 use super::child;
 use super::export::Export;
 use super::place::Lock;
+use crate::steady::Steady;
 
 /// `PR_SET_IO_FLUSHER` of linux/prctl.h: allocations of this thread never wait for a disk, which may be ours.
 const PR_SET_IO_FLUSHER: libc::c_int = 57;
@@ -37,7 +38,7 @@ impl Server {
             let mut config = Config::default();
             config.n_threads = Some(threads);
             config.clone_fd = threads > 1;
-            let session = Session::from_fd(export, connection, SessionACL::Owner, config)?;
+            let session = Session::from_fd(Steady(export), connection, SessionACL::Owner, config)?;
             thread::Builder::new().name("ferrite-attach".into()).spawn(move || serve(session))
         };
         start().map(|thread| Self { thread }).inspect_err(|_| drop(unmount(point)))
@@ -50,7 +51,7 @@ impl Server {
 }
 
 /// The threads that `run` starts inherit what is set here.
-fn serve(session: Session<Export>) -> io::Result<()> {
+fn serve(session: Session<Steady<Export>>) -> io::Result<()> {
     answer_under_pressure();
     session.run()
 }

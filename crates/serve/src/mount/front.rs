@@ -17,6 +17,7 @@
 //! - FM7. Where the kernel keeps writes back it keeps the times of files too, and sends those that it was not told itself.
 //!   So what it writes, whenever that comes, changes none.
 //! - FM8. What the kernel wrote back is there, or it is told that not all of it is: then it says so at fsync.
+//! - FM9. A request that panics is answered with EIO, and costs no thread that answers.
 
 use std::cell::RefCell;
 use std::ffi::OsStr;

@@ -2,6 +2,7 @@
 //! mistake planted that its test finds. Only children touch the mount: this process serves it.
 
 mod beside;
+mod panics;
 mod rights;
 
 use std::io::{BufRead, BufReader};
@@ -23,7 +24,7 @@ const CLOCK: Time = Time(2_000_000_000);
 
 /// A mistake that a test plants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Bug {
+pub(crate) enum Bug {
     /// An entry is told and not held (FM1).
     NotHeld = 1,
     /// A write is answered and not done (FM2).
@@ -48,6 +49,8 @@ pub(super) enum Bug {
     Restamped,
     /// What is written back where only some of it fits is answered as if there were nothing to say (FM8).
     ShortWriteBack,
+    /// A panic ends the thread that it came up in (FM9).
+    PanicEnds,
 }
 
 /// The mistake that is planted, or 0. The threads that answer are not the test's own.
@@ -60,7 +63,7 @@ static WRITES: AtomicU32 = AtomicU32::new(0);
 static SETTLINGS: AtomicU32 = AtomicU32::new(0);
 
 /// Whether `bug` is planted.
-pub(super) fn is_planted(bug: Bug) -> bool {
+pub(crate) fn is_planted(bug: Bug) -> bool {
     PLANTED.load(Ordering::Relaxed) == bug as u32
 }
 
@@ -73,7 +76,13 @@ pub(super) fn note_open() -> bool {
 /// Counts a write; whether it is to be answered and not done.
 pub(super) fn note_write() -> bool {
     WRITES.fetch_add(1, Ordering::Relaxed);
+    panics::meet_write();
     is_planted(Bug::KeptBack)
+}
+
+/// Looks at a step of background work.
+pub(super) fn note_step() {
+    panics::meet_step();
 }
 
 /// Counts folders that are to be made durable; whether that is to be answered.
