@@ -214,7 +214,8 @@ impl FileSystem {
             let entry = leaf.entry(self.memory(), index, slot);
             let entry = entry.ok_or_else(|| self.corrupt("a page of names", leaf.at))?;
             if entry.position >> (ORDINAL_BITS + bit) & 1 == 1 {
-                let room = new.room(entry.len as u64).expect("one page's entries fit another");
+                // Entries that lie over one another may need more than there is.
+                let room = new.room(entry.len as u64).ok_or_else(|| self.corrupt("a page of names", leaf.at))?;
                 let name = entry.name(self.memory());
                 let moved = NewEntry { position: entry.position, ino: entry.ino, kind: entry.kind, name: &name };
                 new.add(change, room, &moved);

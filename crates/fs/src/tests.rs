@@ -5,6 +5,7 @@ mod basics;
 mod beside;
 mod canary;
 mod crash;
+mod damaged;
 mod direct;
 mod endings;
 mod failing;

@@ -1,0 +1,46 @@
+//! What a damaged medium says: every operation ends, with an error or without, and none panics.
+
+use std::sync::Arc;
+
+use super::world::*;
+use crate::leaf::{HEAP, SLOTS, SLOTS_AT};
+use crate::word::Named;
+use crate::{Error, FileSystem, Ino, Kind, Result};
+
+/// A file system with a directory of one file, another one that is empty, and a file of a few pages.
+fn small() -> (Arc<FileSystem>, [Ino; 3]) {
+    let fs = new_fs();
+    let [full, empty] = [&b"full"[..], b"empty"].map(|name| make(&fs, Ino::ROOT, name, Kind::Directory));
+    make(&fs, full, b"a", Kind::File);
+    let file = make(&fs, Ino::ROOT, b"file", Kind::File);
+    fs.write(file, 0, &[1; 40_000]).expect("room");
+    (fs, [full, empty, file])
+}
+
+fn make(fs: &FileSystem, dir: Ino, name: &[u8], kind: Kind) -> Ino {
+    fs.create_file(dir, name, &new(kind)).expect("made").ino
+}
+
+/// The page of names of directory `dir`, which has one alone.
+fn page_of_names(fs: &FileSystem, dir: Ino) -> u64 {
+    match fs.load(dir).expect("there").roots[0].named() {
+        Named::Page(page) => page,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn is_corrupt<T>(done: Result<T>) -> bool {
+    matches!(done, Err(Error::Corrupt { .. }))
+}
+
+/// All entries lie in one place, with a name each that no two pages have room for.
+#[test]
+fn names_that_lie_over_one_another_are_damage_and_not_split() {
+    let (fs, [full, ..]) = small();
+    let at = fs.place(page_of_names(&fs, full)).expect("there");
+    let slot = (HEAP / 8) << 32 | 255 << 48 | 1 << 56;
+    (0..SLOTS as u64).for_each(|index| fs.memory().store_word(at + SLOTS_AT + index * 8, slot));
+    fs.memory().store_word(at + HEAP, u64::MAX);
+    assert!(is_corrupt(fs.create_file(full, b"b", &new(Kind::File))));
+    assert!(fs.create_file(Ino::ROOT, b"b", &new(Kind::File)).is_ok(), "nothing else is the worse for it");
+}
