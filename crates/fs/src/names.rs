@@ -276,28 +276,29 @@ impl FileSystem {
 
     /// Lets `change` free the pages of a directory without names, up to a bound; whether that was all.
     pub(crate) fn free_names(&self, change: &mut Change<'_>, dir: &mut Inode) -> Result<bool> {
-        let is_done = self.free_below(change, dir, dir.root_at(0), dir.roots[0])?;
+        let is_done = self.free_below(change, dir, (dir.root_at(0), dir.roots[0]), HASH_BITS)?;
         if is_done {
             dir.roots[0] = Word::NONE;
         }
         Ok(is_done)
     }
 
-    /// Frees what `word` at `at` names; neighbours that share a page are one.
-    fn free_below(&self, change: &mut Change<'_>, dir: &mut Inode, at: u64, word: Word) -> Result<bool> {
+    /// Frees what `word` at `at`, with `bits` of the hash below it, names; neighbours that share a page are one.
+    fn free_below(&self, change: &mut Change<'_>, dir: &mut Inode, (at, word): (u64, Word), bits: u32) -> Result<bool> {
         if change.freed_pages() >= FREED_PAGES_MAX / 4 {
             return Ok(false);
         }
         match word.named() {
             Named::Nothing => return Ok(true),
             Named::Page(page) => change.free_page(page),
-            Named::Node(node) => {
+            Named::Node(node) if bits >= NODE_BITS => {
                 let first = self.place(node)?;
                 let (words, mut before) = (self.load_words(first), Word::NONE);
                 for (index, word) in words.into_iter().enumerate() {
                     let same = Word(word) == before;
                     before = Word(word);
-                    if !same && !self.free_below(change, dir, first + index as u64 * 8, Word(word))? {
+                    let spot = (first + index as u64 * 8, Word(word));
+                    if !same && !self.free_below(change, dir, spot, bits - NODE_BITS)? {
                         return Ok(false);
                     }
                     if word != 0 && same {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::world::*;
 use crate::leaf::{HEAP, SLOTS, SLOTS_AT};
-use crate::word::Named;
+use crate::word::{Named, Word};
 use crate::{Error, FileSystem, Ino, Kind, Result};
 
 /// A file system with a directory of one file, another one that is empty, and a file of a few pages.
@@ -19,6 +19,11 @@ fn small() -> (Arc<FileSystem>, [Ino; 3]) {
 
 fn make(fs: &FileSystem, dir: Ino, name: &[u8], kind: Kind) -> Ino {
     fs.create_file(dir, name, &new(kind)).expect("made").ino
+}
+
+/// Lets word `index` of inode `ino` be `word`.
+fn set(fs: &FileSystem, ino: Ino, index: u64, word: u64) {
+    fs.memory().store_word(fs.space.inode_place(ino.0).expect("there") + index * 8, word);
 }
 
 /// The page of names of directory `dir`, which has one alone.
@@ -43,4 +48,15 @@ fn names_that_lie_over_one_another_are_damage_and_not_split() {
     fs.memory().store_word(at + HEAP, u64::MAX);
     assert!(is_corrupt(fs.create_file(full, b"b", &new(Kind::File))));
     assert!(fs.create_file(Ino::ROOT, b"b", &new(Kind::File)).is_ok(), "nothing else is the worse for it");
+}
+
+#[test]
+fn a_tree_of_names_that_lies_in_itself_is_damage_and_ends_nobody() {
+    let (fs, [full, empty, _]) = small();
+    let page = page_of_names(&fs, full);
+    let at = fs.place(page).expect("there");
+    (0..512).for_each(|index| fs.memory().store_word(at + index * 8, 0));
+    fs.memory().store_word(at + 5 * 8, Word::node(page).0);
+    set(&fs, empty, 8, Word::node(page).0);
+    assert!(is_corrupt(fs.rmdir(Ino::ROOT, b"empty")));
 }
