@@ -184,17 +184,26 @@ impl FileSystem {
         Ok(inode)
     }
 
-    /// Refuses to move directory `ino` into `into`, which is or lies in it.
+    /// Refuses to move directory `ino` into `into`, which is or lies in it. Damaged ones may lie in one another: who comes
+    /// by the same one again goes around in a ring.
     fn refuse_within(&self, ino: Ino, into: Ino) -> Result<()> {
-        let mut above = into;
-        loop {
+        let (mut above, mut passed) = (into, None);
+        for step in 1_u64.. {
             if above == ino {
                 return Err(Error::Invalid("a directory is not moved into itself"));
             }
             if above == Ino::ROOT {
-                return Ok(());
+                break;
             }
-            above = Ino(self.load(above)?.rest.parent);
+            let inode = self.load(above)?;
+            if passed == Some(above) {
+                return Err(self.corrupt("the directory that a directory is in", inode.at));
+            }
+            if step.is_power_of_two() {
+                passed = Some(above);
+            }
+            above = Ino(inode.rest.parent);
         }
+        Ok(())
     }
 }

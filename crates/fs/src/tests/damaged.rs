@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::world::*;
 use crate::leaf::{HEAP, SLOTS, SLOTS_AT};
 use crate::word::{Named, Word};
-use crate::{Error, FileSystem, Ino, Kind, Result};
+use crate::{Error, FileSystem, Ino, Kind, Rename, Result};
 
 /// A file system with a directory of one file, another one that is empty, and a file of a few pages.
 fn small() -> (Arc<FileSystem>, [Ino; 3]) {
@@ -59,4 +59,20 @@ fn a_tree_of_names_that_lies_in_itself_is_damage_and_ends_nobody() {
     fs.memory().store_word(at + 5 * 8, Word::node(page).0);
     set(&fs, empty, 8, Word::node(page).0);
     assert!(is_corrupt(fs.rmdir(Ino::ROOT, b"empty")));
+}
+
+/// Rings of one to five directories; who would be moved lies beside them.
+#[test]
+fn directories_that_lie_in_one_another_are_damage_and_hold_nobody_up() {
+    const PARENT: u64 = 17;
+    for count in 1..=5 {
+        let (fs, [moved, ..]) = small();
+        let ring: Vec<Ino> = (0..count).map(|n| make(&fs, Ino::ROOT, &[b'0' + n], Kind::Directory)).collect();
+        ring.iter().zip(ring.iter().cycle().skip(1)).for_each(|(dir, above)| set(&fs, *dir, PARENT, above.0));
+        let tail = make(&fs, ring[0], b"tail", Kind::Directory);
+        for into in [ring[0], tail] {
+            assert!(is_corrupt(fs.rename((Ino::ROOT, b"full"), (into, b"x"), Rename::Replace)), "{count}");
+        }
+        assert_eq!(fs.lookup(Ino::ROOT, b"full").expect("it stays").ino, moved);
+    }
 }
