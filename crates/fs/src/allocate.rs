@@ -118,7 +118,7 @@ impl FileSystem {
             change.write(together[0], &bytes);
             together.iter().zip(mine).for_each(|(at, page)| self.note_word(inode, *at, Word::page(*page)));
         }
-        inode.head.pages += empty.len() as u64;
+        inode.add_pages(empty.len() as u64);
         self.commit_head(change, inode)
     }
 

@@ -137,9 +137,7 @@ impl<'fs> Change<'fs> {
 
     /// Frees a superpage.
     pub fn free_super(&mut self, page: u64) {
-        let chunk = page / CHUNK_PAGES;
-        self.freed_chunks.push(chunk);
-        self.write_kind(chunk, ChunkKind::Free);
+        self.freed_chunks.push(page / CHUNK_PAGES);
     }
 
     /// Makes a superpage a chunk of pages: the first `count` are in use, the others are freed.
@@ -202,8 +200,22 @@ impl<'fs> Change<'fs> {
         self.fs.space.map.descriptor(run.page / CHUNK_PAGES) + BITMAP
     }
 
+    /// Refuses what a damaged medium would have freed: pages and superpages that there are not.
+    fn ensure_there(&self) -> Result<()> {
+        let kind = |chunk| self.fs.space.kind(chunk);
+        let is_paged = |run: &Run| matches!(kind(run.page / CHUNK_PAGES), Some(ChunkKind::Data | ChunkKind::Index));
+        let divided = self.divided.iter().map(|kept| kept.page / CHUNK_PAGES);
+        let mut supers = self.freed_chunks.iter().copied().chain(divided);
+        let are_there = self.freed.iter().all(is_paged) && supers.all(|chunk| kind(chunk) == Some(ChunkKind::Super));
+        if are_there { Ok(()) } else { Err(self.fs.corrupt("the number of a page that is to be freed", 0)) }
+    }
+
     /// Commits: durable and visible on return, or an error.
     pub fn commit(mut self) -> Result<()> {
+        self.ensure_there()?;
+        for chunk in self.freed_chunks.clone() {
+            self.write_kind(chunk, ChunkKind::Free);
+        }
         for run in std::mem::take(&mut self.freed) {
             let bitmap = self.bitmap(run);
             #[cfg(test)]

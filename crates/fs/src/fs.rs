@@ -257,7 +257,7 @@ impl FileSystem {
         }
         let (pages, chunks) = self.space.limbo.count();
         own.free_bytes += pages * PAGE + chunks * CHUNK;
-        own.super_bytes -= chunks * CHUNK;
+        own.super_bytes = own.super_bytes.saturating_sub(chunks * CHUNK);
         own.total_bytes = own.own_bytes + pool_free;
         let (used, free) = self.space.inode_count(&*self.memory);
         (own.inodes, own.free_inodes) = (used - 1, free + self.inodes_of(own.free_bytes));

@@ -20,7 +20,7 @@ impl FileSystem {
             }
             raised.roots = [Word::NONE; ROOTS as usize];
             raised.roots[0] = Word::node(node);
-            raised.head.pages += 1;
+            raised.add_pages(1);
         }
         change.write_roots(&mut raised);
         change.commit()?;

@@ -238,6 +238,16 @@ impl Inode {
         self.keeps_times || now.abs_diff(self.head.mtime) < grain
     }
 
+    /// It has `count` pages more. What a damaged medium says of pages and links stays what it can say.
+    pub fn add_pages(&mut self, count: u64) {
+        self.head.pages = self.head.pages.saturating_add(count);
+    }
+
+    /// It has `more` links and `less` fewer.
+    pub fn count_links(&mut self, more: u32, less: u32) {
+        self.head.links = self.head.links.saturating_add(more).saturating_sub(less);
+    }
+
     pub fn size(&self) -> u64 {
         self.head.size
     }
@@ -328,7 +338,7 @@ impl Inode {
             gid: self.head.gid,
             rdev: self.rest.rdev,
             size,
-            allocated_bytes: self.head.pages * PAGE,
+            allocated_bytes: self.head.pages.saturating_mul(PAGE),
             atime: Time(self.head.atime),
             mtime: Time(self.head.mtime),
             ctime: Time(self.head.ctime),

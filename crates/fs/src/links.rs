@@ -6,6 +6,7 @@ use crate::change::Change;
 use crate::fs::FileSystem;
 use crate::gate::Pass;
 use crate::inode::{Inode, KEEPS_PAGES};
+use crate::layout::ORPHANS;
 use crate::locks::{Hold, Stripe};
 use crate::read::apply_waiting;
 use crate::word::Word;
@@ -69,7 +70,7 @@ impl FileSystem {
         }
         inode.head.links = 0;
         if !stripe.is_held(inode.ino) && self.free_some(change, inode)? {
-            self.free_inode(change, inode);
+            self.free_inode(change, inode)?;
             return Ok(Dropped::Freed);
         }
         self.make_orphan(change, inode)?;
@@ -121,15 +122,25 @@ impl FileSystem {
         Ok(is_done)
     }
 
-    /// Lets `change` make `inode`, which has nothing any more, free (FI4).
-    fn free_inode(&self, change: &mut Change<'_>, inode: &mut Inode) {
-        if let Some(word) = inode.head.orphan.checked_sub(1) {
-            change.write_word(self.space.map.orphan(word.into()), 0);
-            change.free_orphan(word);
+    /// Lets `change` take the orphan word from `inode`, if it has one; the inode is the caller's to write.
+    pub(crate) fn free_orphan(&self, change: &mut Change<'_>, inode: &mut Inode) -> Result<()> {
+        let Some(word) = inode.head.orphan.checked_sub(1) else { return Ok(()) };
+        if u64::from(word) >= ORPHANS {
+            return Err(self.corrupt("the number of an orphan word", inode.at));
         }
+        change.write_word(self.space.map.orphan(word.into()), 0);
+        change.free_orphan(word);
+        inode.head.orphan = 0;
+        Ok(())
+    }
+
+    /// Lets `change` make `inode`, which has nothing any more, free (FI4).
+    fn free_inode(&self, change: &mut Change<'_>, inode: &mut Inode) -> Result<()> {
+        self.free_orphan(change, inode)?;
         let mut freed = inode.freed();
         change.write_inode(&mut freed);
         change.free_inode(inode.ino.0);
+        Ok(())
     }
 
     /// One step of ending an inode without a name; whether it was the last.
@@ -137,7 +148,7 @@ impl FileSystem {
         let mut change = Change::new(self);
         let is_last = self.free_some(&mut change, inode)?;
         if is_last {
-            self.free_inode(&mut change, inode);
+            self.free_inode(&mut change, inode)?;
             stripe.waiting.remove(&inode.ino.0);
         } else {
             change.write_roots(inode);
@@ -151,14 +162,14 @@ impl FileSystem {
 
     /// One step of freeing what an orphan with a name has behind its end.
     pub(crate) fn trim_orphan(&self, inode: &mut Inode) -> Result<()> {
-        let Some(word) = inode.head.orphan.checked_sub(1) else { return Ok(()) };
+        if inode.head.orphan == 0 {
+            return Ok(());
+        }
         let mut change = Change::new(self);
         let end = inode.size().div_ceil(PAGE);
         let is_last = self.trim(&mut change, inode, end)?;
         if is_last {
-            change.write_word(self.space.map.orphan(word.into()), 0);
-            change.free_orphan(word);
-            inode.head.orphan = 0;
+            self.free_orphan(&mut change, inode)?;
         }
         self.commit_head(change, inode)?;
         if is_last {

@@ -177,7 +177,8 @@ impl FileSystem {
         let now = self.now();
         let mut change = Change::new(self);
         if inode.head.links == 0 {
-            self.adopt_orphan(&mut change, &mut inode);
+            // What is given a name again is no orphan.
+            self.free_orphan(&mut change, &mut inode)?;
         }
         inode.head.links += 1;
         inode.head.ctime = now;
@@ -187,15 +188,6 @@ impl FileSystem {
         change.write_head(&mut dir);
         change.commit()?;
         self.attr_of(&inode)
-    }
-
-    /// Lets `change` take the orphan word from an inode that is given a name again.
-    fn adopt_orphan(&self, change: &mut Change<'_>, inode: &mut Inode) {
-        if let Some(word) = inode.head.orphan.checked_sub(1) {
-            change.write_word(self.space.map.orphan(word.into()), 0);
-            change.free_orphan(word);
-            inode.head.orphan = 0;
-        }
     }
 
     /// A name for something that is made.

@@ -138,7 +138,7 @@ impl FileSystem {
         change.write_kind(chunk, ChunkKind::Super);
         block.words.iter().for_each(|word| _ = change.free_word(Word(*word)));
         change.free_page(block.node);
-        inode.head.pages = inode.head.pages + CHUNK_PAGES - block.there - 1;
+        inode.head.pages = inode.head.pages.saturating_add(CHUNK_PAGES).saturating_sub(block.there + 1);
         match self.commit_head(change, inode) {
             Ok(()) => self.space.set_kind(chunk, ChunkKind::Super),
             Err(error) => {
@@ -174,7 +174,7 @@ impl FileSystem {
         let mut change = Change::new(self);
         self.set_word(&mut change, inode, at, Word::superpage(chunk * CHUNK_PAGES));
         change.write_kind(chunk, ChunkKind::Super);
-        inode.head.pages += CHUNK_PAGES;
+        inode.add_pages(CHUNK_PAGES);
         match self.commit_head(change, inode) {
             Ok(()) => self.space.set_kind(chunk, ChunkKind::Super),
             Err(error) => {
@@ -201,7 +201,8 @@ impl FileSystem {
     /// those before the end of the file. The others are freed.
     pub(crate) fn split_super(&self, inode: &mut Inode, page: u64) -> Result<()> {
         let Some((at, word)) = self.block_word(inode, page)? else { return Ok(()) };
-        let Named::Super(first) = word.named() else { return Ok(()) };
+        let Some(first) = word.superpage_named() else { return Ok(()) };
+        self.place(first)?;
         let start = page - page % CHUNK_PAGES;
         let count = inode.size().div_ceil(PAGE).saturating_sub(start).min(CHUNK_PAGES);
         let words: Vec<u8> = (first..first + count).flat_map(|page| Word::page(page).0.to_le_bytes()).collect();
@@ -210,7 +211,7 @@ impl FileSystem {
         change.write(node_at, &words);
         self.set_word(&mut change, inode, at, Word::node(node));
         change.divide_super(first, count);
-        inode.head.pages = inode.head.pages + count + 1 - CHUNK_PAGES;
+        inode.head.pages = inode.head.pages.saturating_add(count + 1).saturating_sub(CHUNK_PAGES);
         self.commit_head(change, inode)
     }
 }

@@ -153,7 +153,7 @@ impl FileSystem {
     /// A page for the hashes of `spot`, and of as many of its neighbours that have none as one bit more or less tells.
     fn new_leaf(&self, change: &mut Change<'_>, dir: &mut Inode, spot: &Spot) -> Result<Leaf> {
         let (page, at) = change.take_index_page()?;
-        dir.head.pages += 1;
+        dir.add_pages(1);
         let block = self.block(spot);
         let words: Vec<u8> = (0..block.len / 8).flat_map(|_| Word::page(page).0.to_le_bytes()).collect();
         change.write(block.at, &words);
@@ -183,7 +183,7 @@ impl FileSystem {
         let mut change = Change::new(self);
         let block = self.block(spot);
         let (page, at) = change.take_index_page()?;
-        changed.head.pages += 1;
+        changed.add_pages(1);
         if block.len > 8 {
             let half = block.len / 2;
             // The bit of the hash that tells the halves of the block apart.
@@ -194,7 +194,7 @@ impl FileSystem {
         } else {
             let bits = spot.bits.checked_sub(NODE_BITS).ok_or(Error::NoSpace)?;
             let (node, node_at) = change.take_index_page()?;
-            changed.head.pages += 1;
+            changed.add_pages(1);
             let halves = [spot.word, Word::page(page)];
             let words: Vec<u8> = (0..NODE_WORDS).flat_map(|i| halves[(i / 256) as usize].0.to_le_bytes()).collect();
             change.write(node_at, &words);

@@ -49,7 +49,7 @@ impl FileSystem {
             let mut change = Change::new(self);
             self.remove_name(&mut change, &mut dir, &hit, false);
             dir.touch(now);
-            dir.head.links -= u32::from(is_rmdir);
+            dir.count_links(0, is_rmdir.into());
             let dropped = self.drop_link(&mut change, locked.stripe(child), &mut inode, now)?;
             change.write_head(&mut dir);
             change.commit()?;

@@ -101,7 +101,7 @@ impl FileSystem {
                 let mut victim = self.load_for_head(locked, met.entry.ino)?;
                 check_removable(&victim, is_directory)?;
                 self.redirect_name(&mut change, &met, (ino, kind));
-                to_dir.head.links -= u32::from(is_directory);
+                to_dir.count_links(0, is_directory.into());
                 let how = self.drop_link(&mut change, locked.stripe(victim.ino), &mut victim, now)?;
                 dropped = Some((victim.ino, how));
             }
@@ -112,8 +112,8 @@ impl FileSystem {
         }
         self.remove_name(&mut change, &mut from_dir, &moved, is_same);
         if is_directory && !is_same {
-            from_dir.head.links -= 1;
-            to_dir.head.links += 1;
+            from_dir.count_links(0, 1);
+            to_dir.count_links(1, 0);
             inode.rest.parent = to_dir.ino.0;
         }
         inode.head.ctime = now;
@@ -157,8 +157,8 @@ impl FileSystem {
                 }
             }
             let (ones, others) = (u32::from(first.is_directory()), u32::from(second.is_directory()));
-            from_dir.head.links = from_dir.head.links + others - ones;
-            to_dir.head.links = to_dir.head.links + ones - others;
+            from_dir.count_links(others, ones);
+            to_dir.count_links(ones, others);
         }
         for inode in [&mut first, &mut second] {
             inode.head.ctime = now;

@@ -79,7 +79,8 @@ impl FileSystem {
         }
         let place = |(word_at, new)| Renewed { new, ..Renewed::at(word_at, Word::NONE) };
         renewed.extend(ahead.into_iter().zip(taken).map(place));
-        inode.head.pages += self.name_new(&mut change, inode, &renewed);
+        let added = self.name_new(&mut change, inode, &renewed);
+        inode.add_pages(added);
         let (now, durable_size) = (self.now(), inode.durable_size());
         inode.head.size = size.max(end);
         inode.touch(now);

@@ -29,15 +29,11 @@ impl FileSystem {
         let mut inode = self.load(ino)?;
         let mut change = Change::new(self);
         self.add_name(&mut change, &mut dir, (&name, place), (ino, inode.kind().unwrap_or(Kind::File)))?;
-        if let Some(word) = inode.head.orphan.checked_sub(1) {
-            change.write_word(self.space.map.orphan(word.into()), 0);
-            change.free_orphan(word);
-        }
-        inode.head.orphan = 0;
+        self.free_orphan(&mut change, &mut inode)?;
         inode.head.flags &= !LOST;
         if inode.is_directory() {
             inode.rest.parent = found.0;
-            dir.head.links += 1;
+            dir.count_links(1, 0);
         }
         change.write_inode(&mut inode);
         change.write_head(&mut dir);

@@ -55,13 +55,16 @@ pub(crate) struct Part {
 }
 
 impl FileSystem {
+    #[inline]
+    fn ensure_height(&self, inode: &Inode) -> Result<()> {
+        if inode.head.height > 4 { Err(self.corrupt("the height of an index", inode.at)) } else { Ok(()) }
+    }
+
     /// Walks to page `page` of a file.
     #[inline]
     pub(crate) fn walk(&self, inode: &Inode, page: u64) -> Result<Found> {
+        self.ensure_height(inode)?;
         let mut height = inode.head.height;
-        if height > 4 {
-            return Err(self.corrupt("the height of an index", inode.at));
-        }
         if page >= reach(height) {
             return Ok(Found::Nothing { at: 0, left: u64::MAX - page });
         }
@@ -76,7 +79,7 @@ impl FileSystem {
             let within = page % span;
             match word.named() {
                 Named::Nothing => return Ok(Found::Nothing { at, left: span - within }),
-                Named::Super(first) if height == 1 => {
+                Named::Super(first) if height == 1 && first.is_multiple_of(CHUNK_PAGES) => {
                     return Ok(Found::Super { at, page: first + within, left: CHUNK_PAGES - within });
                 }
                 Named::Node(node) => {
@@ -219,7 +222,7 @@ impl FileSystem {
         let mut change = Change::new(self);
         let (node, _) = change.take_index_page()?;
         self.set_word(&mut change, inode, at, Word::node(node));
-        inode.head.pages += 1;
+        inode.add_pages(1);
         self.commit_head(change, inode)
     }
 
@@ -252,6 +255,7 @@ impl FileSystem {
     /// Lets `change` free what the file has from page `from` on, up to a bound; whether that was all. The caller
     /// commits it with the head of `inode`.
     pub(crate) fn trim(&self, change: &mut Change<'_>, inode: &mut Inode, from: u64) -> Result<bool> {
+        self.ensure_height(inode)?;
         let array = Array { at: inode.root_at(0), words: ROOTS, height: inode.head.height, first: 0 };
         let mut words = inode.roots.map(|word| word.0);
         let done = self.trim_array(change, &array, &mut words, from, inode);

@@ -7,6 +7,7 @@
 //! The number is a page of the file system (chunk times 512 and the page in it); of a superpage, its first. Kind 4 is
 //! for content that lies on a slower disk; nothing writes it yet, and whoever meets it says so.
 
+use ferrite_pool::layout::CHUNK_PAGES;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// What lies somewhere.
@@ -46,6 +47,14 @@ impl Word {
 
     pub fn node(page: u64) -> Self {
         Self(page | 3 << KIND)
+    }
+
+    /// The superpage that it names: it begins a chunk.
+    pub fn superpage_named(self) -> Option<u64> {
+        match self.named() {
+            Named::Super(first) if first.is_multiple_of(CHUNK_PAGES) => Some(first),
+            _ => None,
+        }
     }
 
     #[inline]

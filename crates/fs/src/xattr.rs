@@ -155,14 +155,14 @@ impl FileSystem {
             words.push(Word::page(page));
         }
         self.settle()?;
-        inode.head.pages += words.len() as u64;
+        inode.add_pages(words.len() as u64);
         inode.rest.xattrs = words[0].0;
         if words.len() > 1 {
             let (node, at) = change.take_index_page()?;
             let bytes: Vec<u8> = words.iter().flat_map(|word| word.0.to_le_bytes()).collect();
             change.write(at, &bytes);
             inode.rest.xattrs = Word::node(node).0;
-            inode.head.pages += 1;
+            inode.add_pages(1);
         }
         Ok(())
     }

@@ -54,7 +54,7 @@ impl FileSystem {
         let most = if self.has_superpages() { BYTES_MAX.1 } else { size.clamp(BYTES_MAX.0, BYTES_MAX.1) };
         let most = self.free_bytes_up_to(most * share) / share;
         let (mut page, mut end) = (size.div_ceil(PAGE), (size + bytes.min(most)).min(FILE_BYTES_MAX).div_ceil(PAGE));
-        if end - page > CHUNK_PAGES && self.has_superpages() {
+        if end.saturating_sub(page) > CHUNK_PAGES && self.has_superpages() {
             end = end.next_multiple_of(CHUNK_PAGES);
         }
         while page < end {
@@ -106,7 +106,7 @@ impl FileSystem {
             change.write(together[0].0, &bytes);
         }
         named.iter().for_each(|(at, page)| self.note_word(inode, *at, Word::page(*page)));
-        inode.head.pages += named.len() as u64;
+        inode.add_pages(named.len() as u64);
         self.commit_head(change, inode)
     }
 

@@ -20,7 +20,7 @@ fn owners() -> Owners {
 }
 
 /// A memory with a few files, closed; and where inodes and the first page of names lie.
-fn filled() -> Arc<LyingMemory> {
+pub fn filled() -> Arc<LyingMemory> {
     let memory = new_memory(Model::MAPPED, POOL_BYTES);
     memory.keep_trace(false);
     let fs = open(&memory, None).expect("it opens");
@@ -38,7 +38,7 @@ fn filled() -> Arc<LyingMemory> {
     memory
 }
 
-fn closed(fs: Arc<FileSystem>) {
+pub fn closed(fs: Arc<FileSystem>) {
     let pool = fs.pool().clone();
     drop(fs);
     Arc::into_inner(pool).expect("nobody else has it").close().expect("it closes");
@@ -55,7 +55,7 @@ fn checked(memory: &Arc<LyingMemory>) -> Report {
 }
 
 /// Where inode `ino`, of the first chunk, lies.
-fn place(memory: &Arc<LyingMemory>, ino: u64) -> u64 {
+pub fn place(memory: &Arc<LyingMemory>, ino: u64) -> u64 {
     let fs = open(memory, None).expect("it opens");
     let place = fs.space.inode_place(ino).expect("it is there");
     closed(fs);
@@ -236,7 +236,7 @@ fn whatever_is_damaged_a_repair_ends_and_what_it_calls_sound_is() {
     assert!(mended * 4 > rounds, "{mended} of {rounds} were damaged and mended: the test looks at too little");
 }
 
-fn damaged(word: u64, random: u64) -> u64 {
+pub fn damaged(word: u64, random: u64) -> u64 {
     match random >> 20 & 3 {
         0 => 0,
         1 => word ^ 1 << (random >> 24 & 63),
@@ -246,7 +246,7 @@ fn damaged(word: u64, random: u64) -> u64 {
 }
 
 /// Where words of the tables and of index pages lie.
-fn metadata_words(memory: &Arc<LyingMemory>) -> Vec<u64> {
+pub fn metadata_words(memory: &Arc<LyingMemory>) -> Vec<u64> {
     let fs = open(memory, None).expect("it opens");
     let mut words: Vec<u64> = (0..4).map(|chunk| fs.space.map.descriptor(chunk)).collect();
     words.extend(
