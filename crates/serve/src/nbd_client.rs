@@ -32,6 +32,7 @@ mod handshake;
 mod inbox;
 mod link;
 mod orders;
+mod received;
 mod turns;
 mod uri;
 
@@ -77,7 +78,7 @@ impl NbdDisk {
         let target = Target::parse(uri)?;
         let (link, mut export) = handshake::connect(&target, options.timeout)?;
         export.read_only |= options.read_only;
-        let flight = Mutex::new(Flight::new(uri, Inbox::new(export.structured)));
+        let flight = Mutex::new(Flight::new(uri, Inbox::new(export.structured, export.allocation)));
         Ok(Self { link, export, uri: uri.to_owned(), flight, changed: Condvar::new() })
     }
 

@@ -6,6 +6,7 @@ use ferrite_medium::{Completion, Error, Result, Run, Span};
 
 use super::error::{Failure, failed};
 use super::inbox::Inbox;
+use super::received::Received;
 use crate::nbd::consts::{REQUEST_BYTES, REQUEST_MAGIC, command};
 
 /// Most bytes of one command that sends none of them.
@@ -39,12 +40,15 @@ pub(super) struct Job {
 }
 
 /// A part of a job that one command is enough for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(super) struct Piece {
     job: u64,
     pub command: u16,
     pub span: Span,
-    got_bytes: u64,
+    /// What has come of a read.
+    received: Received,
+    /// States are told of so many bytes.
+    told_bytes: u64,
     failed: bool,
 }
 
@@ -144,21 +148,21 @@ impl Flight {
     fn gather(&mut self, job: u64, order: &Order, span: Span) {
         let cookie = self.next();
         self.outgoing.extend_from_slice(&request(order, cookie, span));
-        let piece = Piece { job, command: order.command, span, got_bytes: 0, failed: false };
+        let received = Received::new(span.at);
+        let piece = Piece { job, command: order.command, span, received, told_bytes: 0, failed: false };
         self.pieces.insert(cookie, piece);
     }
 
     /// The command that goes by `cookie`.
-    pub fn piece(&self, cookie: u64) -> Option<Piece> {
-        self.pieces.get(&cookie).copied()
+    pub fn piece(&self, cookie: u64) -> Option<&Piece> {
+        self.pieces.get(&cookie)
     }
 
-    /// Whether the bytes of `span` were asked for by `cookie` and have not come yet, as far as counting tells (C2).
+    /// Whether the bytes of `span` were asked for by `cookie` and have not come yet (C2).
     pub fn expects(&mut self, cookie: u64, span: Span) -> bool {
         let Some(piece) = self.pieces.get_mut(&cookie) else { return false };
         let within = span.at >= piece.span.at && span.fits(piece.span.at + piece.span.len);
-        piece.got_bytes += span.len;
-        piece.command == command::READ && within && piece.got_bytes <= piece.span.len
+        piece.command == command::READ && within && piece.received.add(span)
     }
 
     /// Puts bytes that were expected where they belong.
@@ -175,17 +179,21 @@ impl Flight {
         job.buffer[(span.at - job.order.span.at) as usize..][..span.len as usize].fill(0);
     }
 
-    /// The states of the beginning of what `cookie` asked for.
-    pub fn tell(&mut self, cookie: u64, runs: impl Iterator<Item = Run>) {
-        let Some(piece) = self.pieces.get_mut(&cookie) else { return };
-        let Some(job) = self.jobs.get_mut(&piece.job) else { return };
+    /// The states of the beginning of what `cookie` asked for; false where they were not asked for, or told before (C2).
+    pub fn tell(&mut self, cookie: u64, runs: impl Iterator<Item = Run>) -> bool {
+        let Some(piece) = self.pieces.get_mut(&cookie) else { return false };
+        let Some(job) = self.jobs.get_mut(&piece.job) else { return false };
+        if piece.command != command::BLOCK_STATUS || piece.told_bytes > 0 {
+            return false;
+        }
         for run in runs {
-            let len = run.len.min(piece.span.len - piece.got_bytes);
+            let len = run.len.min(piece.span.len - piece.told_bytes);
             if len > 0 {
-                piece.got_bytes += len;
+                piece.told_bytes += len;
                 job.runs.push(Run { len, ..run });
             }
         }
+        true
     }
 
     /// The command that goes by `cookie` has failed; its reply may go on.
@@ -201,8 +209,8 @@ impl Flight {
     pub fn end(&mut self, cookie: u64) -> bool {
         let Some(piece) = self.pieces.remove(&cookie) else { return false };
         let is_whole = match piece.command {
-            command::READ => piece.got_bytes == piece.span.len,
-            command::BLOCK_STATUS => piece.got_bytes > 0,
+            command::READ => piece.received.reaches(piece.span.at + piece.span.len),
+            command::BLOCK_STATUS => piece.told_bytes > 0,
             _ => true,
         };
         let Some(job) = self.jobs.get_mut(&piece.job).filter(|_| is_whole || piece.failed) else { return false };

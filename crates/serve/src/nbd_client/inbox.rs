@@ -10,7 +10,7 @@
 use ferrite_medium::{Run, Span};
 
 use super::error::Failure;
-use super::flight::Flight;
+use super::flight::{Flight, Piece};
 use crate::nbd::consts::{
     CHUNK_BYTES, SIMPLE_REPLY_BYTES, SIMPLE_REPLY_MAGIC, STATE_HOLE, STATE_ZERO, STRUCTURED_REPLY_MAGIC, chunk, command,
 };
@@ -30,6 +30,8 @@ pub(super) struct Inbox {
     start: usize,
     end: usize,
     structured: bool,
+    /// The number of `base:allocation`.
+    allocation: Option<u32>,
     /// What the head before announced.
     body: Option<Body>,
 }
@@ -51,9 +53,9 @@ enum Body {
 }
 
 impl Inbox {
-    /// Empty, with or without structured replies.
-    pub fn new(structured: bool) -> Self {
-        Self { bytes: vec![0; BYTES], start: 0, end: 0, structured, body: None }
+    /// Empty, with or without structured replies, and the number that `base:allocation` was agreed to have.
+    pub fn new(structured: bool, allocation: Option<u32>) -> Self {
+        Self { bytes: vec![0; BYTES], start: 0, end: 0, structured, allocation, body: None }
     }
 
     /// Where to receive into.
@@ -118,13 +120,16 @@ impl Inbox {
         self.consume(head.len());
         let (errno, cookie) = (u32_at(&head, 4), u64_at(&head, 8));
         let piece = flight.piece(cookie).ok_or("a reply to nothing that was asked")?;
+        let &Piece { command, span, .. } = piece;
         if errno != 0 {
             flight.fail(cookie, &Failure { errno, text: String::new(), at: None });
-        } else if piece.command == command::READ && self.structured {
+        } else if command == command::READ && self.structured {
             return Err("a simple reply to a read where structured ones were agreed on");
-        } else if piece.command == command::READ {
-            flight.expects(cookie, piece.span);
-            self.body = Some(Body::Data { cookie, done: true, span: piece.span });
+        } else if command == command::READ {
+            if !flight.expects(cookie, span) {
+                return Err("data that was not asked for");
+            }
+            self.body = Some(Body::Data { cookie, done: true, span });
             return Ok(true);
         }
         end(flight, cookie)
@@ -164,7 +169,7 @@ impl Inbox {
         match chunk.kind {
             chunk::NONE if chunk.done && len == 0 => {}
             chunk::OFFSET_HOLE => take_hole(flight, chunk.cookie, payload)?,
-            chunk::BLOCK_STATUS => take_extents(flight, chunk.cookie, payload)?,
+            chunk::BLOCK_STATUS => take_extents(flight, chunk.cookie, payload, self.allocation)?,
             kind if kind & (1 << 15) != 0 => flight.fail(chunk.cookie, &failure(kind, payload)?),
             _ => return Err("a chunk of an unknown type"),
         }
@@ -202,19 +207,21 @@ fn take_hole(flight: &mut Flight, cookie: u64, payload: &[u8]) -> Result<(), Non
     Ok(())
 }
 
-/// Of contexts only `base:allocation` was asked for, so there is no other that the number could mean.
-fn take_extents(flight: &mut Flight, cookie: u64, payload: &[u8]) -> Result<(), Nonsense> {
-    let asked = flight.piece(cookie).is_some_and(|piece| piece.command == command::BLOCK_STATUS);
-    let pairs = payload.get(4..).filter(|pairs| asked && !pairs.is_empty() && pairs.len().is_multiple_of(8));
-    let pairs = pairs.ok_or("extents that were not asked for")?;
-    flight.tell(
-        cookie,
-        pairs.chunks_exact(8).map(|pair| {
-            let state = u32_at(pair, 4);
-            Run { len: u64::from(u32_at(pair, 0)), hole: state & STATE_HOLE != 0, zero: state & STATE_ZERO != 0 }
-        }),
-    );
-    Ok(())
+/// Of contexts only `base:allocation` was asked for.
+fn take_extents(flight: &mut Flight, cookie: u64, payload: &[u8], allocation: Option<u32>) -> Result<(), Nonsense> {
+    let (context, pairs) = payload.split_at_checked(4).ok_or("extents without a context")?;
+    if allocation != Some(u32_at(context, 0)) {
+        return Err("extents of a context that was not agreed on");
+    }
+    if pairs.is_empty() || !pairs.len().is_multiple_of(8) {
+        return Err("extents of a wrong length");
+    }
+    let run = |pair: &[u8]| {
+        let state = u32_at(pair, 4);
+        Run { len: u64::from(u32_at(pair, 0)), hole: state & STATE_HOLE != 0, zero: state & STATE_ZERO != 0 }
+    };
+    let is_asked = flight.tell(cookie, pairs.chunks_exact(8).map(run));
+    is_asked.then_some(()).ok_or("extents that were not asked for")
 }
 
 fn failure(kind: u16, payload: &[u8]) -> Result<Failure, Nonsense> {

@@ -102,7 +102,7 @@ fn data(cookie: u64, flags: u16, at: u64, len: usize) -> Vec<u8> {
 /// Answers to a read of 4096 bytes at 4096, none of which is one.
 type Answer = fn(u64) -> Vec<u8>;
 
-const ANSWERS: [(&str, Answer); 20] = [
+const ANSWERS: [(&str, Answer); 23] = [
     ("nothing", |_| Vec::new()),
     ("wrong magic", |_| vec![0x55; 64]),
     ("another's cookie", |cookie| simple(cookie + 1, 0)),
@@ -115,6 +115,9 @@ const ANSWERS: [(&str, Answer); 20] = [
     ("data before it", |cookie| data(cookie, chunk::DONE, 0, 4096)),
     ("data at the end of the world", |cookie| data(cookie, chunk::DONE, u64::MAX - 5, 4096)),
     ("data twice", |cookie| [data(cookie, 0, 4096, 4096), data(cookie, chunk::DONE, 4096, 4096)].concat()),
+    ("half of it twice", |cookie| [data(cookie, 0, 4096, 2048), data(cookie, chunk::DONE, 4096, 2048)].concat()),
+    ("the other half twice", |cookie| [data(cookie, 0, 6144, 2048), data(cookie, chunk::DONE, 6144, 2048)].concat()),
+    ("halves that overlap", |cookie| [data(cookie, 0, 4096, 2048), data(cookie, chunk::DONE, 5120, 2048)].concat()),
     ("no data", |cookie| whole(cookie, chunk::DONE, chunk::NONE, &[])),
     ("an offset without data", |cookie| data(cookie, chunk::DONE, 4096, 0)),
     ("four gigabytes", |cookie| puppet::chunk(cookie, chunk::DONE, chunk::OFFSET_DATA, u32::MAX, &[0; 64])),
@@ -142,6 +145,19 @@ fn answers_that_are_none_end_the_connection() {
         },
     );
     answered(|cookie| simple(cookie, 0), |disk| assert!(disk.extents(Span::new(0, 4096)).is_err()));
+}
+
+/// C2: the puppet has agreed on context 5.
+#[test]
+fn extents_of_another_context_or_told_twice_end_the_connection() {
+    let extents = |cookie, flags, context: u8| {
+        whole(cookie, flags, chunk::BLOCK_STATUS, &[0, 0, 0, context, 0, 0, 8, 0, 0, 0, 0, 3])
+    };
+    answered(move |cookie| extents(cookie, chunk::DONE, 6), |disk| assert!(disk.extents(Span::new(0, 4096)).is_err()));
+    answered(
+        move |cookie| [extents(cookie, 0, 5), extents(cookie, chunk::DONE, 5)].concat(),
+        |disk| assert!(disk.extents(Span::new(0, 4096)).is_err()),
+    );
 }
 
 /// An error after some of the data, with its place, is that request's alone: the next one is served.

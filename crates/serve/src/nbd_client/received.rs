@@ -1,0 +1,79 @@
+//! Which bytes of a read have come (C2).
+
+use std::ops::Range;
+
+use ferrite_medium::Span;
+
+/// Ranges that may lie apart, at most. Servers answer in order, or nearly so.
+const APART_MAX: usize = 1024;
+
+/// Bytes of a read that have come, each once.
+#[derive(Debug)]
+pub(super) struct Received {
+    /// All before this have.
+    front: u64,
+    /// So have these behind it, in order, none of which begins where another one ends.
+    apart: Vec<Range<u64>>,
+}
+
+impl Received {
+    /// None yet of what begins at `start`.
+    pub fn new(start: u64) -> Self {
+        Self { front: start, apart: Vec::new() }
+    }
+
+    /// The bytes of `span`, which does not end behind what there is of numbers, come; false where some of them have before.
+    pub fn add(&mut self, span: Span) -> bool {
+        let (start, end) = (span.at, span.at + span.len);
+        let index = self.apart.partition_point(|range| range.start < start);
+        let before = if index > 0 { self.apart[index - 1].end } else { self.front };
+        let behind = self.apart.get(index).map_or(u64::MAX, |range| range.start);
+        if start < before || end > behind {
+            return false;
+        }
+        let end = if end == behind { self.apart.remove(index).end } else { end };
+        if start > before {
+            self.apart.insert(index, start..end);
+        } else if index > 0 {
+            self.apart[index - 1].end = end;
+        } else {
+            self.front = end;
+        }
+        self.apart.len() <= APART_MAX
+    }
+
+    /// Whether all before `end` have come.
+    pub fn reaches(&self, end: u64) -> bool {
+        self.front >= end
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every way to let four parts come, and each of them once more, or one that overlaps two.
+    #[test]
+    fn c2_every_byte_comes_once_in_whatever_order() {
+        for order in 0..256_u64 {
+            let parts: Vec<u64> = (0..4).map(|turn| order >> (2 * turn) & 3).collect();
+            let (mut received, mut come) = (Received::new(100), [false; 4]);
+            for part in parts {
+                let is_new = !std::mem::replace(&mut come[part as usize], true);
+                let fits = received.add(Span::new(100 + part * 10, 10));
+                assert_eq!(fits, is_new, "{order}: part {part}");
+                if part < 3 {
+                    assert!(!received.add(Span::new(105 + part * 10, 10)), "{order}: it overlaps part {part}");
+                }
+            }
+            assert_eq!(received.reaches(140), come == [true; 4], "{order}");
+        }
+    }
+
+    #[test]
+    fn what_comes_in_too_many_pieces_is_refused() {
+        let mut received = Received::new(0);
+        let count = (1..).take_while(|piece| received.add(Span::new(piece * 2, 1))).count();
+        assert_eq!(count, APART_MAX);
+    }
+}
