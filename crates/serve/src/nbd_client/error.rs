@@ -43,12 +43,26 @@ pub enum ConnectError {
         /// The server's reason.
         why: String,
     },
+    /// Its size is no whole number of blocks.
+    #[error(
+        "{uri} has {size} bytes, and a disk whole blocks: behind {} of {block_bytes} bytes there are {} more, which would \
+         be left out; have whole blocks served: `truncate --size=%{block_bytes}` fills the last one of a file up",
+        size / u64::from(*block_bytes), size % u64::from(*block_bytes)
+    )]
+    PartBlock {
+        /// Where.
+        uri: String,
+        /// Bytes that it has.
+        size: u64,
+        /// Bytes of a block.
+        block_bytes: u32,
+    },
 }
 
 impl From<ConnectError> for Error {
     fn from(error: ConnectError) -> Self {
         let kind = match &error {
-            ConnectError::Uri { .. } => io::ErrorKind::InvalidInput,
+            ConnectError::Uri { .. } | ConnectError::PartBlock { .. } => io::ErrorKind::InvalidInput,
             ConnectError::Unreachable { source, .. } => source.kind(),
             ConnectError::NotNbd { .. } => io::ErrorKind::InvalidData,
             ConnectError::Refused { .. } => io::ErrorKind::ConnectionRefused,

@@ -17,7 +17,7 @@ const REPLY_MAX_BYTES: u32 = 64 << 10;
 /// What a server offers.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Export {
-    /// In whole sectors, in bytes.
+    /// In bytes; whole sectors.
     pub size: u64,
     /// Transmission flags.
     pub flags: u16,
@@ -38,6 +38,8 @@ enum Trouble {
     Lost(io::Error),
     Nonsense(&'static str),
     Refused(String),
+    /// So many bytes, in blocks of so many.
+    PartBlock(u64, u32),
 }
 
 impl From<io::Error> for Trouble {
@@ -53,6 +55,7 @@ impl Trouble {
             Self::Lost(source) => ConnectError::Unreachable { uri, source },
             Self::Nonsense(why) => ConnectError::NotNbd { uri, why },
             Self::Refused(why) => ConnectError::Refused { uri, why },
+            Self::PartBlock(size, block_bytes) => ConnectError::PartBlock { uri, size, block_bytes },
         }
     }
 }
@@ -254,7 +257,10 @@ fn describe(export: &mut Export, size: u64, flags: u16, sizes: [u32; 3]) -> Resu
     if export.payload_max_bytes == 0 {
         return Err(Trouble::Refused(format!("its largest request is {most} bytes, less than a sector")));
     }
-    export.size = size / sector_bytes * sector_bytes;
+    if !size.is_multiple_of(sector_bytes) {
+        return Err(Trouble::PartBlock(size, export.sector_bytes));
+    }
+    export.size = size;
     export.flags = flags;
     export.read_only = flags & transmission::READ_ONLY != 0;
     export.preferred_bytes = preferred.clamp(export.sector_bytes, export.payload_max_bytes as u32);

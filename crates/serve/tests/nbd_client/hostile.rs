@@ -10,11 +10,12 @@ use ferrite_serve::nbd::consts::{chunk, option, rep, transmission};
 use ferrite_serve::nbd_client::{ConnectError, ConnectOptions, NbdDisk};
 use proptest::prelude::*;
 
-use super::puppet::{self, Manners, Puppet, greeting, option_reply, request, simple, whole};
+use super::puppet::{self, Manners, Puppet, SIZE, greeting, option_reply, request, simple, whole};
 
 const MANNERS: Manners = Manners {
     structured: true,
     flags: transmission::HAS_FLAGS | transmission::SEND_FLUSH | transmission::SEND_TRIM,
+    size: SIZE,
     sizes: None,
 };
 

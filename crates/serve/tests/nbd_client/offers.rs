@@ -7,12 +7,13 @@ use ferrite_medium::{Access, Disk, Error, Op, Request, Run, Span, Zeroing};
 use ferrite_serve::nbd::consts::{STATE_ZERO, chunk, command, command_flag, transmission as offer};
 use ferrite_serve::nbd_client::{ConnectError, ConnectOptions, NbdDisk};
 
-use super::puppet::{Manners, Puppet, Seen, request, simple, whole};
+use super::puppet::{Manners, Puppet, SIZE, Seen, request, simple, whole};
 
 /// Connects to a server with `flags` that agrees to everything, does `what`, and returns what the server saw.
 fn seen_by(flags: u16, what: impl FnOnce(&NbdDisk)) -> Vec<(u16, u16, u64, u32)> {
     let (seen, all) = mpsc::channel::<Seen>();
-    let manners = Manners { structured: false, flags: flags | offer::HAS_FLAGS, sizes: Some([4096, 8192, 64 << 10]) };
+    let manners =
+        Manners { structured: false, flags: flags | offer::HAS_FLAGS, size: SIZE, sizes: Some([4096, 8192, 64 << 10]) };
     let puppet = Puppet::polite(manners, move |mut stream| {
         while let Some(asked) = request(&mut stream) {
             if asked.command == command::WRITE {
@@ -99,7 +100,7 @@ fn a_server_that_cannot_flush_makes_nothing_durable() {
 #[test]
 fn impossible_sizes_are_refused() {
     for sizes in [[8192, 8192, 8192], [3, 4096, 4096], [512, 512, 100], [0, 0, 0]] {
-        let manners = Manners { structured: true, flags: offer::HAS_FLAGS, sizes: Some(sizes) };
+        let manners = Manners { structured: true, flags: offer::HAS_FLAGS, size: SIZE, sizes: Some(sizes) };
         let puppet = Puppet::polite(manners, drop);
         let error = NbdDisk::connect(&puppet.uri(), &ConnectOptions::default()).err().expect("it connected");
         assert!(matches!(error, ConnectError::Refused { .. }), "{sizes:?}: {error}");
@@ -107,10 +108,26 @@ fn impossible_sizes_are_refused() {
     }
 }
 
+/// As a file of such a size is: what is behind the last whole block would be left out without a word.
+#[test]
+fn an_export_that_is_no_whole_number_of_blocks_is_refused() {
+    for (size, least, block_bytes) in [(10_000, 1, 512), (100, 512, 512), (512 * 9, 4096, 4096)] {
+        let sizes = Some([least, 4096, 1 << 20]);
+        let puppet = Puppet::polite(Manners { structured: true, flags: offer::HAS_FLAGS, size, sizes }, drop);
+        let error = NbdDisk::connect(&puppet.uri(), &ConnectOptions::default()).err().expect("it connected");
+        let (blocks, rest) = (size / block_bytes, size % block_bytes);
+        let said = format!(
+            "has {size} bytes, and a disk whole blocks: behind {blocks} of {block_bytes} bytes there are {rest}"
+        );
+        assert!(matches!(error, ConnectError::PartBlock { .. }) && error.to_string().contains(&said), "{error}");
+        puppet.end();
+    }
+}
+
 /// Extents beyond what was asked are cut off there, and the rest of the question is left to the caller.
 #[test]
 fn extents_are_held_to_the_question() {
-    let manners = Manners { structured: true, flags: offer::HAS_FLAGS, sizes: None };
+    let manners = Manners { structured: true, flags: offer::HAS_FLAGS, size: SIZE, sizes: None };
     let puppet = Puppet::polite(manners, |mut stream| {
         let asked = request(&mut stream).unwrap();
         assert_eq!((asked.command, asked.at, asked.len), (command::BLOCK_STATUS, 512, 2048));

@@ -34,6 +34,8 @@ pub struct Seen {
 pub struct Manners {
     pub structured: bool,
     pub flags: u16,
+    /// Bytes that it has.
+    pub size: u64,
     /// Smallest, preferred and largest request.
     pub sizes: Option<[u32; 3]>,
 }
@@ -94,7 +96,8 @@ pub fn greeting() -> Vec<u8> {
 }
 
 fn description(manners: Manners) -> Vec<u8> {
-    let export = [&info_kind::EXPORT.to_be_bytes()[..], &SIZE.to_be_bytes(), &manners.flags.to_be_bytes()].concat();
+    let export =
+        [&info_kind::EXPORT.to_be_bytes()[..], &manners.size.to_be_bytes(), &manners.flags.to_be_bytes()].concat();
     let mut said = option_reply(option::GO, rep::INFO, &export);
     if let Some(sizes) = manners.sizes {
         let sizes = [&info_kind::BLOCK_SIZE.to_be_bytes()[..], sizes.map(u32::to_be_bytes).as_flattened()].concat();
