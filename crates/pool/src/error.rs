@@ -14,8 +14,10 @@ pub enum Error {
         "not a Ferrite pool: {0}; `ferrite pool create` makes one, `ferrite pool restore` brings back one that was there"
     )]
     NotAPool(String),
-    /// It was made by a newer Ferrite.
-    #[error("the pool has format version {found}, this program knows versions up to {known}: use a newer ferrite")]
+    /// It was made by a Ferrite of another format, mostly a newer one.
+    #[error(
+        "the pool has format version {found}, this program knows versions 1 to {known}: use a ferrite that knows it"
+    )]
     Version {
         /// Version in the superblock.
         found: u32,

@@ -120,7 +120,7 @@ impl Superblock {
         if media.crc.get() != media.checksum() {
             return Err(Error::corrupt("the superblock", 0));
         }
-        if media.version.get() > VERSION {
+        if !(1..=VERSION).contains(&media.version.get()) {
             return Err(Error::Version { found: media.version.get(), known: VERSION });
         }
         let state = match media.state.get() {

@@ -178,16 +178,22 @@ fn s2_what_is_not_a_superblock_is_told_with_its_place_and_what_to_do() {
     let corrupt = |what: &str, at: &str| {
         format!("{what} at byte {at} of the pool is corrupt: run `ferrite pool check`, or restore a backup")
     };
-    let use_newer = "the pool has format version 2, this program knows versions up to 1: use a newer ferrite";
+    let nobodys = slot(|media| media.version = 0.into());
+    let unknown = |version: u32| {
+        format!(
+            "the pool has format version {version}, this program knows versions 1 to 1: use a ferrite that knows it"
+        )
+    };
     let none = "not a Ferrite pool: the magic number is missing; `ferrite pool create` makes one, `ferrite pool restore` brings back one that was there";
-    let cases: [([&[u8]; 2], String); 10] = [
+    let cases: [([&[u8]; 2], String); 11] = [
         ([&[], &[]], none.into()),
         ([&[0x53, 0xef], &[0xff; 88]], none.into()),
         ([&flipped, &[]], corrupt("the superblock", "0x0")),
         ([&[], &flipped], corrupt("the superblock", "0x1000")),
-        ([&newer, &newer], use_newer.into()),
-        ([&good, &newer], use_newer.into()),
-        ([&flipped, &newer], use_newer.into()),
+        ([&newer, &newer], unknown(2)),
+        ([&good, &newer], unknown(2)),
+        ([&flipped, &newer], unknown(2)),
+        ([&nobodys, &nobodys], unknown(0)),
         ([&old, &[]], corrupt("the superblock's generation", "0x0")),
         ([&slot(|media| media.state = 9.into()), &[]], corrupt("the superblock's state", "0x0")),
         ([&slot(|media| media.size = 5.into()), &[]], corrupt("the superblock's size", "0x0")),
