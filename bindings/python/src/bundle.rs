@@ -1,23 +1,43 @@
 //! Bundles.
 
+use std::sync::Arc;
+
 use ferrite_object::{BundleChange, End};
-use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
+use crate::draft::Draft;
 use crate::handle::Handle;
+use crate::turn::Turns;
 
 /// A bundle.
 #[pyclass(frozen, module = "ferrite._ferrite")]
-pub struct Bundle(Handle<ferrite_object::Bundle>);
+pub struct Bundle(Handle<ferrite_object::Bundle>, Arc<Turns>);
 
 /// Changes of a bundle's members that are made together.
 #[pyclass(frozen, module = "ferrite._ferrite")]
-pub struct Change(Mutex<BundleChange>);
+pub struct Change(Draft<BundleChange>);
 
 impl Bundle {
     pub fn new(bundle: ferrite_object::Bundle) -> Self {
-        Self(Handle::new(bundle))
+        Self(Handle::new(bundle), Arc::default())
+    }
+
+    /// Whose turn it is, while it is open.
+    pub fn turns(&self) -> PyResult<&Arc<Turns>> {
+        self.0.get().map(|_| &self.1)
+    }
+
+    /// Makes `change`.
+    pub fn make(&self, py: Python<'_>, change: &BundleChange) -> PyResult<()> {
+        self.0.work(py, |bundle| bundle.commit(change))
+    }
+}
+
+impl Change {
+    /// Ends it; what was put together.
+    pub fn end(&self) -> PyResult<BundleChange> {
+        self.0.end()
     }
 }
 
@@ -29,31 +49,35 @@ fn end(is_front: bool) -> End {
 impl Change {
     #[new]
     fn new() -> Self {
-        Self(Mutex::default())
+        Self(Draft::new())
     }
 
-    fn put(&self, map: &str, key: &[u8], value: &[u8]) {
-        self.0.lock().map(map).put(key, value);
+    fn put(&self, map: &str, key: &[u8], value: &[u8]) -> PyResult<()> {
+        self.0.add(|change| _ = change.map(map).put(key, value))
     }
 
-    fn remove(&self, map: &str, key: &[u8]) {
-        self.0.lock().map(map).remove(key);
+    fn remove(&self, map: &str, key: &[u8]) -> PyResult<()> {
+        self.0.add(|change| _ = change.map(map).remove(key))
     }
 
-    fn clear_map(&self, map: &str) {
-        self.0.lock().map(map).clear();
+    fn clear_map(&self, map: &str) -> PyResult<()> {
+        self.0.add(|change| _ = change.map(map).clear())
     }
 
-    fn push(&self, queue: &str, is_front: bool, entry: &[u8]) {
-        self.0.lock().queue(queue).push(end(is_front), entry);
+    fn push(&self, queue: &str, is_front: bool, entry: &[u8]) -> PyResult<()> {
+        self.0.add(|change| _ = change.queue(queue).push(end(is_front), entry))
     }
 
-    fn pop(&self, queue: &str, is_front: bool) {
-        self.0.lock().queue(queue).pop(end(is_front));
+    fn pop(&self, queue: &str, is_front: bool) -> PyResult<()> {
+        self.0.add(|change| _ = change.queue(queue).pop(end(is_front)))
     }
 
-    fn clear_queue(&self, queue: &str) {
-        self.0.lock().queue(queue).clear();
+    fn clear_queue(&self, queue: &str) -> PyResult<()> {
+        self.0.add(|change| _ = change.queue(queue).clear())
+    }
+
+    fn ensure_open(&self) -> PyResult<()> {
+        self.0.ensure_open()
     }
 }
 
@@ -90,11 +114,6 @@ impl Bundle {
 
     fn queues(&self) -> PyResult<Vec<String>> {
         Ok(self.0.get()?.read(|members| members.queues().map(str::to_owned).collect()))
-    }
-
-    fn commit(&self, py: Python<'_>, change: &Change) -> PyResult<()> {
-        let change = change.0.lock().clone();
-        self.0.work(py, |bundle| bundle.commit(&change))
     }
 
     fn checkpoint(&self, py: Python<'_>) -> PyResult<()> {

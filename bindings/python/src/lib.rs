@@ -4,11 +4,13 @@
 //! without the interpreter's lock.
 
 mod bundle;
+mod draft;
 mod handle;
 mod log;
 mod map;
 mod queue;
 mod store;
+mod turn;
 mod value;
 
 use pyo3::prelude::*;
@@ -23,6 +25,7 @@ fn _ferrite(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<queue::Queue>()?;
     module.add_class::<bundle::Bundle>()?;
     module.add_class::<bundle::Change>()?;
+    module.add_class::<turn::Transaction>()?;
     module.add_class::<log::Log>()?;
     module.add_function(wrap_pyfunction!(store::restore, module)?)?;
     module.add("VALUE_BYTES_MAX", ferrite_object::VALUE_BYTES_MAX)?;

@@ -1,10 +1,10 @@
 //! Maps.
 
 use ferrite_object::MapBatch;
-use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
+use crate::draft::Draft;
 use crate::handle::Handle;
 
 /// A map.
@@ -13,7 +13,7 @@ pub struct Map(Handle<ferrite_object::Map>);
 
 /// Changes of a map that are made together.
 #[pyclass(frozen, module = "ferrite._ferrite")]
-pub struct Batch(Mutex<MapBatch>);
+pub struct Batch(Draft<MapBatch>);
 
 impl Map {
     pub fn new(map: ferrite_object::Map) -> Self {
@@ -25,19 +25,27 @@ impl Map {
 impl Batch {
     #[new]
     fn new() -> Self {
-        Self(Mutex::default())
+        Self(Draft::new())
     }
 
-    fn put(&self, key: &[u8], value: &[u8]) {
-        self.0.lock().put(key, value);
+    fn put(&self, key: &[u8], value: &[u8]) -> PyResult<()> {
+        self.0.add(|batch| _ = batch.put(key, value))
     }
 
-    fn remove(&self, key: &[u8]) {
-        self.0.lock().remove(key);
+    fn remove(&self, key: &[u8]) -> PyResult<()> {
+        self.0.add(|batch| _ = batch.remove(key))
     }
 
-    fn clear(&self) {
-        self.0.lock().clear();
+    fn clear(&self) -> PyResult<()> {
+        self.0.add(|batch| _ = batch.clear())
+    }
+
+    fn ensure_open(&self) -> PyResult<()> {
+        self.0.ensure_open()
+    }
+
+    fn end(&self) -> PyResult<()> {
+        self.0.end().map(drop)
     }
 }
 
@@ -74,7 +82,7 @@ impl Map {
     }
 
     fn commit(&self, py: Python<'_>, batch: &Batch) -> PyResult<()> {
-        let batch = batch.0.lock().clone();
+        let batch = batch.0.end()?;
         self.0.work(py, |map| map.commit(&batch))
     }
 

@@ -128,15 +128,17 @@ def test_threads_take_each_entry_once_and_lose_no_change(store):
 
 def test_a_transaction_is_begun_once_and_no_second_one_in_its_thread(store):
     bundle = store.bundle("it")
-    with pytest.raises(ValueError, match="begins with its"):
-        bundle.transaction().map("m")
-    with bundle.transaction() as t:
+    transaction = bundle.transaction()
+    with transaction as t:
         with pytest.raises(ValueError, match="end that first"):
             with bundle.transaction():
                 pass
         with pytest.raises(ValueError, match="begins once"):
-            t.__enter__()
+            transaction.__enter__()
         t.map("m")[b"k"] = b"v"
+    for late in (transaction.__enter__, lambda: transaction.__exit__(None, None, None)):
+        with pytest.raises(ValueError, match="begins once|over"):
+            late()
     with bundle.transaction() as t:
         assert t.map("m")[b"k"] == b"v"
 

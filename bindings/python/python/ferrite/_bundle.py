@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
-from types import TracebackType
-from typing import Any, Iterator, List, Mapping, Optional, Tuple, Type, overload
+from typing import Any, ContextManager, Iterator, List, Mapping, Optional, Tuple, overload
 
 from . import _ferrite
 from ._objects import Bytes, MapChange, Object, raw
@@ -84,6 +82,9 @@ class _Part:
     def clear(self) -> None:
         self._change.clear_map(self._name)
 
+    def ensure_open(self) -> None:
+        self._change.ensure_open()
+
 
 class QueueChange:
     """A queue as it will be. What is taken away is told as if it had been already."""
@@ -92,34 +93,29 @@ class QueueChange:
         self._change = change
         self._view = view
         self._name = name
-        self._done = False
         # What is left of what was there, and what comes before and behind it.
         self._start, self._end = 0, len(view)
         self._front: List[bytes] = []
         self._back: List[bytes] = []
-
-    def _ensure_open(self) -> None:
-        if self._done:
-            raise ValueError("the transaction is over")
 
     def __len__(self) -> int:
         return len(self._front) + self._end - self._start + len(self._back)
 
     def append(self, entry: Bytes) -> None:
         """Add an entry at the right end."""
-        self._ensure_open()
+        self._change.ensure_open()
         self._change.push(self._name, False, raw(entry))
         self._back.append(raw(entry))
 
     def appendleft(self, entry: Bytes) -> None:
         """Add an entry at the left end."""
-        self._ensure_open()
+        self._change.ensure_open()
         self._change.push(self._name, True, raw(entry))
         self._front.insert(0, raw(entry))
 
     def pop(self) -> bytes:
         """Take the right entry away; it."""
-        self._ensure_open()
+        self._change.ensure_open()
         if self._back:
             taken = self._back.pop()
         elif self._start < self._end:
@@ -134,7 +130,7 @@ class QueueChange:
 
     def popleft(self) -> bytes:
         """Take the left entry away; it."""
-        self._ensure_open()
+        self._change.ensure_open()
         if self._front:
             taken = self._front.pop(0)
         elif self._start < self._end:
@@ -149,27 +145,9 @@ class QueueChange:
 
     def clear(self) -> None:
         """Take every entry away."""
-        self._ensure_open()
+        self._change.ensure_open()
         self._change.clear_queue(self._name)
         self._start, self._end, self._front, self._back = 0, 0, [], []
-
-
-class _Turn:
-    """One transaction of a bundle at a time: what one has seen no other changes, what it takes no other takes."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._thread: Optional[int] = None
-
-    def take(self) -> None:
-        if self._thread == threading.get_ident():
-            raise ValueError("this thread has begun a transaction of the bundle: end that first")
-        self._lock.acquire()
-        self._thread = threading.get_ident()
-
-    def give_back(self) -> None:
-        self._thread = None
-        self._lock.release()
 
 
 class BundleTransaction:
@@ -178,53 +156,25 @@ class BundleTransaction:
     For one thread; the others wait with theirs. What a member of it shows is what the transaction has made of it so far.
     """
 
-    def __init__(self, native: _ferrite.Bundle, turn: _Turn) -> None:
+    def __init__(self, native: _ferrite.Bundle, change: _ferrite.Change) -> None:
         self._native = native
-        self._turn = turn
-        self._begun = False
-        self._change = _ferrite.Change()
+        self._change = change
         self._maps: "dict[str, MapChange]" = {}
         self._queues: "dict[str, QueueChange]" = {}
-        self._done = False
-
-    def _ensure_open(self) -> None:
-        if self._done:
-            raise ValueError("the transaction is over")
-        if not self._begun:
-            raise ValueError("a transaction begins with its `with`")
 
     def map(self, name: str) -> MapChange:
         """The map of that name, to be changed like a dict."""
-        self._ensure_open()
+        self._change.ensure_open()
         if name not in self._maps:
             self._maps[name] = MapChange(MapView(self._native, name), _Part(self._change, name))
         return self._maps[name]
 
     def queue(self, name: str) -> QueueChange:
         """The queue of that name, to be changed like a deque."""
-        self._ensure_open()
+        self._change.ensure_open()
         if name not in self._queues:
             self._queues[name] = QueueChange(self._change, QueueView(self._native, name), name)
         return self._queues[name]
-
-    def __enter__(self) -> "BundleTransaction":
-        if self._begun:
-            raise ValueError("a transaction begins once")
-        self._turn.take()
-        self._begun = True
-        return self
-
-    def __exit__(
-        self, kind: Optional[Type[BaseException]], value: Optional[BaseException], trace: Optional[TracebackType]
-    ) -> None:
-        self._ensure_open()
-        for part in [self, *self._maps.values(), *self._queues.values()]:
-            part._done = True
-        try:
-            if kind is None:
-                self._native.commit(self._change)
-        finally:
-            self._turn.give_back()
 
 
 class Bundle(Object):
@@ -238,7 +188,6 @@ class Bundle(Object):
     def __init__(self, name: str, native: _ferrite.Bundle) -> None:
         super().__init__(name)
         self._native = native
-        self._turn = _Turn()
 
     def map(self, name: str) -> MapView:
         """The map of that name, to be read."""
@@ -256,10 +205,11 @@ class Bundle(Object):
         """The names of queues that hold something."""
         return self._native.queues()
 
-    def transaction(self) -> BundleTransaction:
+    def transaction(self) -> ContextManager[BundleTransaction]:
         """Changes that are made together when the ``with`` ends, or not at all if it ends by an exception; one transaction
-        at a time."""
-        return BundleTransaction(self._native, self._turn)
+        at a time. They are those of what stands behind the ``as``."""
+        change = _ferrite.Change()
+        return _ferrite.Transaction(self._native, change, BundleTransaction(self._native, change))
 
     def checkpoint(self) -> None:
         """Take a checkpoint now: the next opening has no changes to apply."""

@@ -151,11 +151,6 @@ class MapChange(MutableMapping[bytes, bytes]):
         self._changes: "dict[bytes, Optional[bytes]]" = {}
         self._cleared = False
         self._batch = batch
-        self._done = False
-
-    def _ensure_open(self) -> None:
-        if self._done:
-            raise ValueError("the transaction is over")
 
     def __getitem__(self, key: Bytes) -> bytes:
         key = raw(key)
@@ -169,13 +164,13 @@ class MapChange(MutableMapping[bytes, bytes]):
         return self._of[key]
 
     def __setitem__(self, key: Bytes, value: Bytes) -> None:
-        self._ensure_open()
+        self._batch.ensure_open()
         key, value = raw(key), raw(value)
         self._batch.put(key, value)
         self._changes[key] = value
 
     def __delitem__(self, key: Bytes) -> None:
-        self._ensure_open()
+        self._batch.ensure_open()
         key = raw(key)
         self[key]
         self._batch.remove(key)
@@ -183,7 +178,7 @@ class MapChange(MutableMapping[bytes, bytes]):
 
     def clear(self) -> None:
         """Take every key away."""
-        self._ensure_open()
+        self._batch.ensure_open()
         self._batch.clear()
         self._changes.clear()
         self._cleared = True
@@ -205,16 +200,16 @@ class Transaction(MapChange):
         self._native = of._native
 
     def __enter__(self) -> "Transaction":
-        self._ensure_open()
+        self._batch.ensure_open()
         return self
 
     def __exit__(
         self, kind: Optional[Type[BaseException]], value: Optional[BaseException], trace: Optional[TracebackType]
     ) -> None:
-        self._ensure_open()
-        self._done = True
         if kind is None and (self._changes or self._cleared):
             self._native.commit(self._batch)
+        else:
+            self._batch.end()
 
 
 class Queue(Object):

@@ -1,0 +1,115 @@
+//! The turn of a bundle: one transaction at a time, so what one has seen no other changes, and what it takes no other takes.
+//!
+//! It is kept by the context manager, which Python's `with` keeps on its stack and nowhere else. So whatever ends the `with`
+//! drops it, and that gives the turn back: also an interrupt for which Python calls no `__exit__`. None of Python's code runs
+//! while a turn is taken or given back.
+
+use std::sync::Arc;
+use std::thread::{self, ThreadId};
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyAny;
+
+use crate::bundle::{Bundle, Change};
+
+/// Between two looks whether a thread that waits was interrupted.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// Who has the turn.
+#[derive(Default)]
+pub struct Turns {
+    thread: Mutex<Option<ThreadId>>,
+    is_free: Condvar,
+}
+
+/// The turn, until it is dropped.
+struct Turn(Arc<Turns>);
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        *self.0.thread.lock() = None;
+        self.0.is_free.notify_one();
+    }
+}
+
+impl Turns {
+    /// Waits for the turn, but not for this thread's own, and not beyond an interrupt.
+    fn take(self: &Arc<Self>, py: Python<'_>) -> PyResult<Turn> {
+        if *self.thread.lock() == Some(thread::current().id()) {
+            return Err(PyValueError::new_err("this thread has begun a transaction of the bundle: end that first"));
+        }
+        let mut patience = Duration::ZERO;
+        loop {
+            // Without the interpreter's lock: who has the turn needs that to give it back.
+            if let Some(turn) = py.detach(|| self.take_within(patience)) {
+                return Ok(turn);
+            }
+            py.check_signals()?;
+            patience = LOOK;
+        }
+    }
+
+    fn take_within(self: &Arc<Self>, patience: Duration) -> Option<Turn> {
+        let mut thread = self.thread.lock();
+        if thread.is_some() {
+            self.is_free.wait_for(&mut thread, patience);
+        }
+        thread.is_none().then(|| {
+            *thread = Some(thread::current().id());
+            Turn(Arc::clone(self))
+        })
+    }
+}
+
+/// How far a transaction is.
+enum Stage {
+    New,
+    Begun(Turn),
+    Over,
+}
+
+/// A transaction as a `with` sees it: begun with the turn, and ended with its change made or given up.
+#[pyclass(frozen, module = "ferrite._ferrite")]
+pub struct Transaction {
+    bundle: Py<Bundle>,
+    change: Py<Change>,
+    /// What the `with` gives to its body.
+    body: Py<PyAny>,
+    stage: Mutex<Stage>,
+}
+
+#[pymethods]
+impl Transaction {
+    #[new]
+    fn new(bundle: Py<Bundle>, change: Py<Change>, body: Py<PyAny>) -> Self {
+        Self { bundle, change, body, stage: Mutex::new(Stage::New) }
+    }
+
+    fn __enter__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        if !matches!(*self.stage.lock(), Stage::New) {
+            return Err(PyValueError::new_err("a transaction begins once"));
+        }
+        let turn = self.bundle.get().turns()?.take(py)?;
+        *self.stage.lock() = Stage::Begun(turn);
+        Ok(self.body.clone_ref(py))
+    }
+
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        kind: &Bound<'_, PyAny>,
+        _value: &Bound<'_, PyAny>,
+        _trace: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        let stage = std::mem::replace(&mut *self.stage.lock(), Stage::Over);
+        // Given back when this returns.
+        let Stage::Begun(_turn) = stage else {
+            return Err(PyValueError::new_err("the transaction is over, or has not begun"));
+        };
+        let change = self.change.get().end()?;
+        if kind.is_none() { self.bundle.get().make(py, &change) } else { Ok(()) }
+    }
+}
