@@ -11,7 +11,7 @@ use crate::handle::Handle;
 use crate::turn::Turns;
 
 /// A bundle.
-#[pyclass(frozen, module = "ferrite._ferrite")]
+#[pyclass(frozen, weakref, module = "ferrite._ferrite")]
 pub struct Bundle(Handle<ferrite_object::Bundle>, Arc<Turns>);
 
 /// Changes of a bundle's members that are made together.
@@ -123,6 +123,10 @@ impl Bundle {
     fn losses(&self) -> PyResult<Vec<String>> {
         let bundle = self.0.get()?;
         Ok(bundle.losses().iter().map(|loss| format!("{} at byte {:#x}", loss.what, loss.at)).collect())
+    }
+
+    fn is_closed(&self) -> bool {
+        self.0.is_closed()
     }
 
     fn close(&self) {

@@ -62,6 +62,11 @@ impl<T> Handle<T> {
         Self(Mutex::new(Some(object)))
     }
 
+    /// Whether it is closed.
+    pub fn is_closed(&self) -> bool {
+        self.0.lock().is_none()
+    }
+
     /// Lets go of it.
     pub fn take(&self) -> Option<T> {
         self.0.lock().take()

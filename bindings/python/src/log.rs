@@ -8,7 +8,7 @@ use pyo3::types::PyBytes;
 use crate::handle::{Handle, raised};
 
 /// A log.
-#[pyclass(frozen, module = "ferrite._ferrite")]
+#[pyclass(frozen, weakref, module = "ferrite._ferrite")]
 pub struct Log(Handle<Arc<ferrite_object::Log>>);
 
 impl Log {
@@ -61,6 +61,10 @@ impl Log {
     fn rescued<'py>(&self, py: Python<'py>) -> PyResult<Vec<(u64, Bound<'py, PyBytes>)>> {
         let log = self.0.get()?;
         Ok(log.rescued().iter().map(|(number, entry)| (*number, PyBytes::new(py, entry))).collect())
+    }
+
+    fn is_closed(&self) -> bool {
+        self.0.is_closed()
     }
 
     fn close(&self) {

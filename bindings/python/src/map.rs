@@ -8,7 +8,7 @@ use crate::draft::Draft;
 use crate::handle::Handle;
 
 /// A map.
-#[pyclass(frozen, module = "ferrite._ferrite")]
+#[pyclass(frozen, weakref, module = "ferrite._ferrite")]
 pub struct Map(Handle<ferrite_object::Map>);
 
 /// Changes of a map that are made together.
@@ -93,6 +93,10 @@ impl Map {
     fn losses(&self) -> PyResult<Vec<String>> {
         let map = self.0.get()?;
         Ok(map.losses().iter().map(|loss| format!("{} at byte {:#x}", loss.what, loss.at)).collect())
+    }
+
+    fn is_closed(&self) -> bool {
+        self.0.is_closed()
     }
 
     fn close(&self) {

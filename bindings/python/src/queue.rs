@@ -7,7 +7,7 @@ use pyo3::types::PyBytes;
 use crate::handle::Handle;
 
 /// A queue.
-#[pyclass(frozen, module = "ferrite._ferrite")]
+#[pyclass(frozen, weakref, module = "ferrite._ferrite")]
 pub struct Queue(Handle<ferrite_object::Queue>);
 
 impl Queue {
@@ -50,6 +50,10 @@ impl Queue {
     fn losses(&self) -> PyResult<Vec<String>> {
         let queue = self.0.get()?;
         Ok(queue.losses().iter().map(|loss| format!("{} at byte {:#x}", loss.what, loss.at)).collect())
+    }
+
+    fn is_closed(&self) -> bool {
+        self.0.is_closed()
     }
 
     fn close(&self) {

@@ -133,6 +133,10 @@ impl Store {
         Ok(self.0.get()?.describe())
     }
 
+    fn is_closed(&self) -> bool {
+        self.0.is_closed()
+    }
+
     fn finalize(&self, py: Python<'_>, defragment: bool, backup: Option<PathBuf>) -> PyResult<()> {
         let backup = backup.map(|path| uuid().map(|image| (path, image))).transpose()?;
         let Some(store) = self.0.take() else { return Ok(()) };

@@ -9,7 +9,7 @@ use pyo3::types::PyBytes;
 use crate::handle::Handle;
 
 /// A value.
-#[pyclass(frozen, module = "ferrite._ferrite")]
+#[pyclass(frozen, weakref, module = "ferrite._ferrite")]
 pub struct Value(Handle<Arc<DirectBytes>>);
 
 impl Value {
@@ -30,6 +30,10 @@ impl Value {
 
     fn size(&self) -> PyResult<usize> {
         Ok(self.0.get()?.value_bytes())
+    }
+
+    fn is_closed(&self) -> bool {
+        self.0.is_closed()
     }
 
     fn close(&self) {

@@ -105,6 +105,25 @@ def test_signals_amid_transactions_lock_no_bundle(store, alarm):
     assert bundle.map("x")[b"k"] == b"last"
 
 
+def test_signals_amid_openings_leave_no_object_open_and_unknown(store, alarm):
+    delays, kept = random.Random(1), []
+    for number in range(300):
+        try:
+            alarm(delays.uniform(0.00002, 0.001))
+            while True:
+                store.map("m")[b"k"] = b"%d" % number
+        except KeyboardInterrupt as interrupt:
+            kept.append(interrupt)
+        finally:
+            alarm(0)
+
+    def again():
+        store.map("m")[b"k"] = b"last"
+        return store.map("m")[b"k"]
+
+    assert in_another_thread(again) == again() == b"last"
+
+
 def test_who_waits_for_a_turn_can_be_interrupted(store, alarm):
     bundle, begun, end = store.bundle("it"), threading.Event(), threading.Event()
 

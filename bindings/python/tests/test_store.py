@@ -99,6 +99,50 @@ def test_threads_share_an_object(store):
     assert len(map) == 800
 
 
+def test_threads_that_open_an_object_at_once_have_the_same_one(store):
+    for number in range(20):
+        barrier, found = threading.Barrier(2), []
+
+        def find():
+            barrier.wait()
+            found.append(store.map(f"map {number}"))
+
+        threads = [threading.Thread(target=find) for _ in range(2)]
+        [thread.start() for thread in threads]
+        [thread.join() for thread in threads]
+        assert len(found) == 2 and found[0] is found[1]
+        store.free(f"map {number}")
+
+
+def test_an_object_that_one_thread_lets_go_of_another_one_opens(store):
+    done = []
+
+    def fill():
+        for _ in range(300):
+            store.map("map")[b"k"] = b"v"
+        done.append(True)
+
+    threads = [threading.Thread(target=fill) for _ in range(3)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    assert len(done) == 3
+
+
+def test_a_view_keeps_its_bundle_open_until_the_store_is_closed(store):
+    view = store.bundle("it").map("m")
+    with store.bundle("it").transaction() as t:
+        t.map("m")[b"k"] = b"v"
+        with pytest.raises(ValueError, match="end that first"):
+            with store.bundle("it").transaction():
+                pass
+    assert view[b"k"] == b"v"
+    with pytest.raises(ferrite.WrongTypeError, match="open as a Bundle"):
+        store.map("it")
+    store.close()
+    with pytest.raises(ValueError, match="closed"):
+        view[b"k"]
+
+
 def other(code, path, **more):
     """Another process that runs ``code`` on the store."""
     code = f"import ferrite, os, sys\nstore = ferrite.open({str(path)!r})\n{code}"

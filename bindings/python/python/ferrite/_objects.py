@@ -42,7 +42,6 @@ class Object:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._closed = False
 
     @property
     def name(self) -> str:
@@ -52,19 +51,14 @@ class Object:
     @property
     def closed(self) -> bool:
         """Whether it is closed."""
-        return self._closed
+        return bool(self._native.is_closed())
 
     def close(self) -> None:
         """Close it. Closing twice is harmless; any other use of a closed object raises ``ValueError``."""
-        self._closed = True
         self._native.close()
 
-    def _abandon(self) -> None:
-        self._closed = True
-        self._native.abandon()
-
     def __repr__(self) -> str:
-        return f"<ferrite.{type(self).__name__} {self._name!r}{' closed' if self._closed else ''}>"
+        return f"<ferrite.{type(self).__name__} {self._name!r}{' closed' if self.closed else ''}>"
 
 
 class Map(Object, MutableMapping[bytes, bytes]):

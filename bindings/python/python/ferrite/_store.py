@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import threading
 import weakref
 from types import TracebackType
-from typing import List, NamedTuple, Optional, Type, TypeVar, Union
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Type, TypeVar, Union
 
 from . import _ferrite
 from ._bundle import Bundle
@@ -49,7 +50,12 @@ class Store:
         self._native = native
         self._path = os.fspath(path)
         self._objects: "weakref.WeakValueDictionary[str, Object]" = weakref.WeakValueDictionary()
-        self._closed = False
+        # What they stand on, which outlives an object in its views and transactions, and a little where it is let go.
+        self._natives: "weakref.WeakValueDictionary[str, Any]" = weakref.WeakValueDictionary()
+        # What has just been opened, until the two above know of it.
+        self._opened: Dict[str, Any] = {}
+        # Objects are opened, freed and closed with the store one at a time.
+        self._lock = threading.RLock()
 
     @property
     def path(self) -> str:
@@ -59,7 +65,7 @@ class Store:
     @property
     def closed(self) -> bool:
         """Whether it is closed."""
-        return self._closed
+        return self._native.is_closed()
 
     @property
     def owner_pid(self) -> Optional[int]:
@@ -86,7 +92,7 @@ class Store:
         damaged map is opened with what is left of it: see ``Map.losses``.
         """
         options = (checkpoint_records, _bytes(checkpoint_bytes), salvage)
-        return self._find(Map, name, lambda: Map(name, self._native.map(name, size(log_bytes), *options)))
+        return self._find(Map, name, lambda: self._native.map(name, size(log_bytes), *options))
 
     def queue(
         self,
@@ -99,7 +105,7 @@ class Store:
     ) -> Queue:
         """The queue of that name, like a deque of bytes. The options are those of ``map``."""
         options = (checkpoint_records, _bytes(checkpoint_bytes), salvage)
-        return self._find(Queue, name, lambda: Queue(name, self._native.queue(name, size(log_bytes), *options)))
+        return self._find(Queue, name, lambda: self._native.queue(name, size(log_bytes), *options))
 
     def bundle(
         self,
@@ -112,11 +118,11 @@ class Store:
     ) -> Bundle:
         """Maps and queues that change together, by transactions. The options are those of ``map``."""
         options = (checkpoint_records, _bytes(checkpoint_bytes), salvage)
-        return self._find(Bundle, name, lambda: Bundle(name, self._native.bundle(name, size(log_bytes), *options)))
+        return self._find(Bundle, name, lambda: self._native.bundle(name, size(log_bytes), *options))
 
     def log(self, name: str, *, log_bytes: Union[int, str] = "4M", salvage: bool = False) -> Log:
         """The append-only log of that name, like a list of bytes, with room for ``log_bytes`` where it is made now."""
-        return self._find(Log, name, lambda: Log(name, self._native.log(name, size(log_bytes), salvage)))
+        return self._find(Log, name, lambda: self._native.log(name, size(log_bytes), salvage))
 
     def value(self, name: str, initial: bytes, *, scheme: str = "nt") -> Value:
         """The value of that name, updated in place all or nothing; where there is none it is made as ``initial``.
@@ -124,17 +130,29 @@ class Store:
         Its length never changes, at most ``VALUE_BYTES_MAX``. ``scheme`` says how it is flushed: ``nt``, ``flush``,
         ``clwb``, ``clflushopt``, ``clflush``, ``writethrough``.
         """
-        return self._find(Value, name, lambda: Value(name, self._native.value(name, raw(initial), scheme)))
+        return self._find(Value, name, lambda: self._native.value(name, raw(initial), scheme))
 
-    def _find(self, kind: Type[O], name: str, make) -> O:  # type: ignore[no-untyped-def]
-        known = self._objects.get(name)
-        if known is not None and not known.closed:
-            if not isinstance(known, kind):
-                raise _ferrite.WrongTypeError(f"{name!r} is open as a {type(known).__name__}")
-            return known
-        made: O = make()
-        self._objects[name] = made
-        return made
+    def _find(self, kind: Callable[[str, Any], O], name: str, make: Callable[[], Any]) -> O:
+        with self._lock:
+            native = self._known(name)
+            if native is None or native.is_closed():
+                # In one step, or an interrupt might leave it open and unknown.
+                self._opened[name] = make()
+                native = self._opened[name]
+            if type(native).__name__ != kind.__name__:
+                raise _ferrite.WrongTypeError(f"{name!r} is open as a {type(native).__name__}")
+            found: Any = self._objects.get(name)
+            if found is None or found._native is not native:
+                found = kind(name, native)
+                self._natives[name], self._objects[name] = native, found
+            self._opened.pop(name, None)
+            return found  # type: ignore[no-any-return]
+
+    def _known(self, name: str) -> Any:
+        return self._opened.get(name) or self._natives.get(name)
+
+    def _all_known(self) -> List[Any]:
+        return [*self._opened.values(), *self._natives.values()]
 
     def tags(self) -> List[Tag]:
         """Everything in it that has a name, of whatever kind, by name."""
@@ -145,10 +163,11 @@ class Store:
 
     def free(self, name: str) -> None:
         """Free the object of that name: its content is gone, its space free. If it is open here it is closed first."""
-        known = self._objects.get(name)
-        if known is not None:
-            known.close()
-        self._native.free(name)
+        with self._lock:
+            known = self._known(name)
+            if known is not None:
+                known.close()
+            self._native.free(name)
 
     def backup(self, path: "Union[str, os.PathLike[str]]") -> None:
         """Write a backup to a file, durable on return; a good one there stays until then."""
@@ -162,16 +181,16 @@ class Store:
         self, *, defragment: bool = False, backup: "Optional[Union[str, os.PathLike[str]]]" = None
     ) -> None:
         """As ``close``; before, where asked for, defragment it and write a backup, which are its owner's to do."""
-        for known in list(self._objects.values()):
-            known.close()
-        if not self._closed:
-            self._closed = True
+        with self._lock:
+            for known in self._all_known():
+                known.close()
             self._native.finalize(defragment, None if backup is None else os.fspath(backup))
 
     def _abandon(self) -> None:
-        self._closed = True
-        for known in list(self._objects.values()):
-            known._abandon()
+        # A thread that had it is not in the child.
+        self._lock = threading.RLock()
+        for known in self._all_known():
+            known.abandon()
         self._native.abandon()
 
     def __enter__(self) -> "Store":
@@ -183,4 +202,4 @@ class Store:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<ferrite.Store {self._path!r}{' closed' if self._closed else ''}>"
+        return f"<ferrite.Store {self._path!r}{' closed' if self.closed else ''}>"
