@@ -53,6 +53,11 @@ pub fn raised(error: Error) -> PyErr {
     }
 }
 
+/// What any use of a closed object raises.
+pub fn closed() -> PyErr {
+    PyValueError::new_err("it is closed")
+}
+
 /// An object until it is closed.
 pub struct Handle<T>(Mutex<Option<T>>);
 
@@ -81,7 +86,7 @@ impl<T> Handle<T> {
 impl<T: Clone + Send + Sync> Handle<T> {
     /// The object, to work with.
     pub fn get(&self) -> PyResult<T> {
-        self.0.lock().clone().ok_or_else(|| PyValueError::new_err("it is closed"))
+        self.0.lock().clone().ok_or_else(closed)
     }
 
     /// Does what may wait for a disk, while other threads of Python run.

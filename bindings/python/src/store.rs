@@ -11,7 +11,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::bundle::Bundle;
-use crate::handle::{Handle, raised};
+use crate::handle::{Handle, closed, raised};
 use crate::log::Log;
 use crate::map::Map;
 use crate::queue::Queue;
@@ -139,7 +139,7 @@ impl Store {
 
     fn finalize(&self, py: Python<'_>, defragment: bool, backup: Option<PathBuf>) -> PyResult<()> {
         let backup = backup.map(|path| uuid().map(|image| (path, image))).transpose()?;
-        let Some(store) = self.0.take() else { return Ok(()) };
+        let store = self.0.take().ok_or_else(closed)?;
         py.detach(|| alone(store).finalize(&Finish { defragment, backup })).map(drop).map_err(raised)
     }
 

@@ -57,6 +57,8 @@ def test_closed_objects_say_so(tmp_path):
         map[b"k"] = b"v"
     with pytest.raises(ValueError, match="closed"):
         store.map("other")
+    with pytest.raises(ValueError, match="closed"):
+        store.finalize(backup=tmp_path / "image")
 
 
 def test_what_is_no_store_is_refused(tmp_path):

@@ -175,12 +175,15 @@ class Store:
 
     def close(self) -> None:
         """Close every object and the store, in order. Closing twice is harmless."""
-        self.finalize()
+        with self._lock:
+            if not self.closed:
+                self.finalize()
 
     def finalize(
         self, *, defragment: bool = False, backup: "Optional[Union[str, os.PathLike[str]]]" = None
     ) -> None:
-        """As ``close``; before, where asked for, defragment it and write a backup, which are its owner's to do."""
+        """As ``close`` of a store that is open; before, where asked for, defragment it and write a backup, which are its
+        owner's to do."""
         with self._lock:
             for known in self._all_known():
                 known.close()
