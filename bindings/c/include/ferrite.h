@@ -125,10 +125,10 @@ int ferrite_store_free(const ferrite_store *store, const char *name);
 int ferrite_value_open(const ferrite_store *store, const char *name, const uint8_t *initial, size_t len, int scheme,
                        ferrite_value **out);
 
-/* Copies the value out; len is its length. */
+/* Copies the value out; len is its length, else FERRITE_INVALID. */
 int ferrite_value_get(const ferrite_value *value, uint8_t *out, size_t len);
 
-/* Sets the value; durable on return. */
+/* Sets the value; durable on return. len is its length, else FERRITE_INVALID. */
 int ferrite_value_set(const ferrite_value *value, const uint8_t *new_value, size_t len);
 
 /* Closes it. Null is ignored. */

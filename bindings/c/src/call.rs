@@ -40,7 +40,7 @@ pub fn status(call: impl FnOnce() -> Outcome) -> c_int {
 /// The header's status for `error`.
 fn status_of(error: &Error) -> c_int {
     match error {
-        Error::Refused(_) => 2,
+        Error::Refused(_) | Error::WrongLength { .. } => 2,
         Error::Pool(PoolError::BadName(_) | PoolError::Limit(_)) => 2,
         Error::Pool(PoolError::NotFound(_)) => 3,
         Error::Pool(PoolError::Exists(_) | PoolError::Occupied(_)) => 4,

@@ -12,16 +12,6 @@ use crate::call::{OK, at, bytes, give, take, text};
 /// The schemes in the order of the header.
 const SCHEMES: [Scheme; 5] = [Scheme::Nt, Scheme::Flush, Scheme::Clwb, Scheme::Clflushopt, Scheme::Clflush];
 
-/// Refuses a buffer of another length.
-fn ensure_len(value: &DirectBytes, len: usize) -> Result<(), Error> {
-    let bytes_max = value.value_bytes() as u64;
-    if len == value.value_bytes() {
-        Ok(())
-    } else {
-        Err(Error::TooLarge { what: "a value", bytes: len as u64, bytes_max })
-    }
-}
-
 export! {
     #[ensure_no_plan]
     fn ferrite_value_open(
@@ -39,7 +29,7 @@ export! {
 
     fn ferrite_value_get(value: *const Arc<DirectBytes>, out: *mut u8, len: usize) {
         let value = at(value)?;
-        ensure_len(value, len)?;
+        value.ensure_len(len)?;
         if out.is_null() {
             return Err(Error::Refused("where the result goes is a null pointer".into()));
         }

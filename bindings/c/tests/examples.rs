@@ -212,6 +212,13 @@ fn a_call_that_cannot_tell_its_result_does_nothing() {
     run(Command::new(installed.compile_from("tests", "misuse", false)).arg(installed.store("misuse.pool")), "");
 }
 
+/// Programs look at the status to know what to do: open what exists, wait for what is busy, give up what never fits.
+#[test]
+fn a_failure_has_the_status_that_the_header_gives_it() {
+    let installed = Installed::new();
+    run(Command::new(installed.compile_from("tests", "status", false)).arg(installed.store("status.pool")), "");
+}
+
 /// BU1: a change of a bundle is in all its members or in none, and a plan is not waited for by itself.
 #[test]
 fn bu1_bundles_change_as_one_and_lose_no_memory() {

@@ -48,7 +48,9 @@ pub fn raised(error: Error) -> PyErr {
         Error::Pool(PoolError::Poisoned(_)) => PoisonedError::new_err(text),
         Error::Pool(PoolError::Revoked(_)) => RevokedError::new_err(text),
         Error::WrongType { .. } => WrongTypeError::new_err(text),
-        Error::TooLarge { .. } | Error::Pool(PoolError::BadName(_)) => PyValueError::new_err(text),
+        Error::TooLarge { .. } | Error::WrongLength { .. } | Error::Pool(PoolError::BadName(_)) => {
+            PyValueError::new_err(text)
+        }
         _ => FerriteError::new_err(text),
     }
 }

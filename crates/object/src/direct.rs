@@ -186,6 +186,12 @@ impl DirectBytes {
         self.value_bytes
     }
 
+    /// Refuses so many bytes, where it has another length.
+    pub fn ensure_len(&self, bytes: usize) -> Result<()> {
+        let (bytes, value_bytes) = (bytes as u64, self.value_bytes as u64);
+        if bytes == value_bytes { Ok(()) } else { Err(Error::WrongLength { bytes, value_bytes }) }
+    }
+
     /// The value. All that is seen is durable.
     pub fn get(&self) -> Vec<u8> {
         self.state.lock().image[HEADER..HEADER + self.value_bytes].to_vec()
@@ -199,12 +205,8 @@ impl DirectBytes {
     /// Sets the value; durable on return, and after a crash all or nothing.
     pub fn set(&self, value: &[u8]) -> Result<()> {
         let mut state = self.writable()?;
-        let room = &mut state.draft[HEADER..HEADER + self.value_bytes];
-        if room.len() != value.len() {
-            let (bytes, bytes_max) = (value.len() as u64, room.len() as u64);
-            return Err(Error::TooLarge { what: "a value", bytes, bytes_max });
-        }
-        room.copy_from_slice(value);
+        self.ensure_len(value.len())?;
+        state.draft[HEADER..HEADER + self.value_bytes].copy_from_slice(value);
         self.commit(&mut state)
     }
 

@@ -47,6 +47,14 @@ pub enum Error {
         /// The largest that fits.
         bytes_max: u64,
     },
+    /// A value was given, or asked for, in another length than it has.
+    #[error("the value has {value_bytes} bytes, not {bytes}, and its length never changes")]
+    WrongLength {
+        /// The length given.
+        bytes: u64,
+        /// Its own.
+        value_bytes: u64,
+    },
     /// What was asked for cannot be.
     #[error("{0}")]
     Refused(String),

@@ -143,7 +143,10 @@ fn a_value_of_another_size_or_too_large_is_refused() {
     let pool = open_pool(&new_pool(Model::MAPPED));
     let it = open(&pool, VALUE_BYTES_MAX, Scheme::Nt).unwrap();
     it.set(&value(3, VALUE_BYTES_MAX)).unwrap();
-    assert!(matches!(it.set(&[1]), Err(Error::TooLarge { .. })));
+    for bytes in [0, 1, VALUE_BYTES_MAX + 1] {
+        let told = it.set(&vec![1; bytes]).unwrap_err().to_string();
+        assert!(told.starts_with(&format!("the value has {VALUE_BYTES_MAX} bytes, not {bytes},")), "{told}");
+    }
     drop(it);
     assert!(matches!(open(&pool, 8, Scheme::Nt), Err(Error::WrongType { .. })));
     assert!(matches!(open(&pool, VALUE_BYTES_MAX + 1, Scheme::Nt), Err(Error::TooLarge { .. })));
