@@ -283,7 +283,8 @@ int ferrite_change_free(ferrite_change *change);
  * more, rounded up to 64. */
 int ferrite_log_open(const ferrite_store *store, const char *name, const ferrite_options *options, ferrite_log **out);
 
-/* Appends an entry; durable on return. Its number goes to the last pointer, unless that is null. FERRITE_FULL: cut. */
+/* Appends an entry; durable on return. Its number goes to the last pointer, unless that is null. FERRITE_FULL: cut;
+ * FERRITE_TOO_LARGE: that would not help. */
 int ferrite_log_append(const ferrite_log *log, const uint8_t *entry, size_t len, uint64_t *number);
 
 /* The entry of this number; FERRITE_ABSENT where it was cut off or is not there yet. */

@@ -127,13 +127,20 @@ pub unsafe fn text<'a>(pointer: *const c_char, what: &str) -> Result<&'a str, Er
     text.to_str().map_err(|_| Error::Refused(format!("{what} is not UTF-8")))
 }
 
-/// The `len` bytes at `data`.
+/// The most that an argument may have: its length has 32 bits in a change.
+const ARGUMENT_BYTES_MAX: usize = u32::MAX as usize;
+
+/// The `len` bytes at `data`. What no object has room for is refused before it is looked at.
 ///
 /// # Safety
 /// There are so many, and they stay for the call; where there are none `data` may be null.
 pub unsafe fn bytes<'a>(data: *const u8, len: usize) -> Result<&'a [u8], Error> {
     match (data.is_null(), len) {
         (_, 0) => Ok(&[]),
+        (_, len) if len > ARGUMENT_BYTES_MAX => {
+            let (bytes, bytes_max) = (len as u64, ARGUMENT_BYTES_MAX as u64);
+            Err(Error::TooLarge { what: "an argument", bytes, bytes_max })
+        }
         (true, _) => Err(missing("the bytes")),
         // SAFETY: the caller's promise.
         (false, _) => Ok(unsafe { std::slice::from_raw_parts(data, len) }),

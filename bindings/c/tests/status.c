@@ -31,6 +31,51 @@ static int values_of_another_length(const ferrite_store *store)
     return !ferrite_value_get(value, bytes, 3) && !ferrite_value_close(value);
 }
 
+/* Lengths that nothing has, as after an underflow: refused by the length, and nothing is read or copied. */
+static int lengths_that_never_fit(const ferrite_store *store)
+{
+    static const size_t lengths[] = {SIZE_MAX, SIZE_MAX / 2, (size_t)1 << 40, (size_t)3 << 30};
+    const uint8_t *it = (const uint8_t *)"it";
+    ferrite_options small = {.log_bytes = 4096};
+    ferrite_map *map;
+    ferrite_queue *queue;
+    ferrite_log *log;
+    ferrite_bundle *bundle;
+    ferrite_batch *batch;
+    ferrite_change *change;
+    ferrite_value *value;
+    uint64_t len;
+
+    if (ferrite_map_open(store, "map", &small, &map) || ferrite_queue_open(store, "queue", &small, &queue) ||
+        ferrite_log_open(store, "log", &small, &log) || ferrite_bundle_open(store, "bundle", &small, &bundle) ||
+        ferrite_batch_new(&batch) || ferrite_change_new(&change))
+        return 0;
+    for (size_t at = 0; at < sizeof lengths / sizeof *lengths; at++) {
+        size_t many = lengths[at];
+        if (!fails(ferrite_map_put(map, it, 2, it, many), FERRITE_TOO_LARGE, "too large") ||
+            !fails(ferrite_map_put(map, it, many, it, 2), FERRITE_TOO_LARGE, "too large") ||
+            !fails(ferrite_map_put(map, it, many, it, many), FERRITE_TOO_LARGE, "too large") ||
+            !fails(ferrite_queue_push(queue, FERRITE_BACK, it, many), FERRITE_TOO_LARGE, "too large") ||
+            !fails(ferrite_log_append(log, it, many, NULL), FERRITE_TOO_LARGE, "too large") ||
+            !fails(ferrite_value_open(store, "new", it, many, FERRITE_NT, &value), FERRITE_TOO_LARGE, "too large"))
+            return 0;
+        /* Changes that are put together are in memory first: only what no change may have is refused by itself. */
+        if (many >> 32 != 0 &&
+            (!fails(ferrite_batch_put(batch, it, 2, it, many), FERRITE_TOO_LARGE, "too large") ||
+             !fails(ferrite_batch_remove(batch, it, many), FERRITE_TOO_LARGE, "too large") ||
+             !fails(ferrite_change_put(change, "m", it, many, it, 2), FERRITE_TOO_LARGE, "too large") ||
+             !fails(ferrite_change_remove(change, "m", it, many), FERRITE_TOO_LARGE, "too large") ||
+             !fails(ferrite_change_push(change, "q", FERRITE_BACK, it, many), FERRITE_TOO_LARGE, "too large")))
+            return 0;
+    }
+    if (!fails(ferrite_log_append(log, (const uint8_t[4096]){0}, 4096, NULL), FERRITE_TOO_LARGE, "an entry of 4096 bytes"))
+        return 0;
+    if (ferrite_map_put(map, it, 2, it, 2) || ferrite_map_len(map, &len) || len != 1)
+        return 0;
+    return !(ferrite_batch_free(batch) || ferrite_change_free(change) || ferrite_map_close(map) ||
+             ferrite_queue_close(queue) || ferrite_log_close(log) || ferrite_bundle_close(bundle));
+}
+
 int main(int argc, char **argv)
 {
     ferrite_store *store;
@@ -39,5 +84,7 @@ int main(int argc, char **argv)
         return 1;
     if (!values_of_another_length(store))
         return 2;
+    if (!lengths_that_never_fit(store))
+        return 3;
     return ferrite_store_close(store);
 }

@@ -21,7 +21,7 @@ use ferrite_pool::holding::Holding;
 use ferrite_pool::{Freeze, Gate, Log as Records, Position};
 
 use crate::form::{Form, Label};
-use crate::logged::Loss;
+use crate::logged::{Loss, ensure_fits};
 use crate::{Error, Result, word};
 
 /// Bytes before an entry.
@@ -99,6 +99,11 @@ impl State {
             }
         }
         Ok((losses, rescued))
+    }
+
+    /// Refuses an entry that it has no room for even when all others are cut off.
+    fn ensure_fits(&self, entry: &[u8]) -> Result<()> {
+        ensure_fits("an entry", HEADER, entry.len(), self.records.capacity_bytes())
     }
 
     /// Number of the next entry.
@@ -190,6 +195,7 @@ impl Log {
     /// Appends `entry`; durable on return. Its number. Refused where the log is full: cut it, then try again.
     pub fn append(&self, entry: &[u8]) -> Result<u64> {
         let mut state = self.writable()?;
+        state.ensure_fits(entry)?;
         let number = state.end();
         // An entry by itself is a batch.
         let place = state.records.append_alone_with([number, number], entry)?;
@@ -200,6 +206,7 @@ impl Log {
     /// Appends `entries` with one fence; all durable on return (AL1), or where they do not fit none. Number of the first.
     pub fn extend(&self, entries: &[&[u8]]) -> Result<u64> {
         let mut state = self.writable()?;
+        entries.iter().try_for_each(|entry| state.ensure_fits(entry))?;
         let batch = state.end();
         let records = entries
             .iter()

@@ -99,6 +99,8 @@ struct Writer {
 pub struct Logged<S> {
     holding: Arc<Holding>,
     logging: Logging,
+    /// Of its log.
+    capacity_bytes: u64,
     writer: Mutex<Writer>,
     gate: Gate,
     state: RwLock<S>,
@@ -109,6 +111,17 @@ impl<S> fmt::Debug for Logged<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Logged").field("holding", &self.holding).finish_non_exhaustive()
     }
+}
+
+/// Refuses `what` of so many bytes, with `head_bytes` before them, where a log of `capacity_bytes` never has room for that.
+/// Asked for before anything is copied: what a program passes by mistake is more than there is memory for.
+pub(crate) fn ensure_fits(what: &'static str, head_bytes: usize, bytes: usize, capacity_bytes: u64) -> Result<()> {
+    let all = head_bytes.saturating_add(bytes);
+    if all <= Log::PAYLOAD_BYTES_MAX && Log::lines_for(all) * 64 <= capacity_bytes {
+        return Ok(());
+    }
+    let largest = capacity_bytes.saturating_sub(64).min(Log::PAYLOAD_BYTES_MAX as u64);
+    Err(Error::TooLarge { what, bytes: bytes as u64, bytes_max: largest.saturating_sub(head_bytes as u64) })
 }
 
 /// What the label of such an object says.
@@ -133,9 +146,10 @@ impl<S: Structure> Logged<S> {
         if let Some(Loss { what, at }) = losses.first().filter(|_| !logging.salvage).cloned() {
             return Err(Error::Damaged { name: holding.tag().name.clone(), what, at });
         }
+        let capacity_bytes = log.capacity_bytes();
         let writer = Mutex::new(Writer { log, sequence, records, content_bytes: 0, room_bytes: 0 });
         let (gate, state) = (Gate::default(), RwLock::new(state));
-        let logged = Arc::new(Self { holding, logging, writer, gate, state, losses });
+        let logged = Arc::new(Self { holding, logging, capacity_bytes, writer, gate, state, losses });
         let service: Arc<dyn Freeze> = logged.clone();
         logged.holding.register_freezer(Arc::downgrade(&service));
         if !logged.losses.is_empty() {
@@ -191,6 +205,12 @@ impl<S: Structure> Logged<S> {
         Ok(told)
     }
 
+    /// Refuses a change of so many bytes where no log has room for it.
+    #[inline]
+    pub(crate) fn ensure_fits(&self, change_bytes: usize) -> Result<()> {
+        ensure_fits("a change", 0, change_bytes, self.capacity_bytes)
+    }
+
     fn make_by(&self, writer: &mut Writer, change: &[u8]) -> Result<()> {
         if change.is_empty() {
             return Ok(());
@@ -202,11 +222,7 @@ impl<S: Structure> Logged<S> {
     }
 
     fn append(&self, writer: &mut Writer, change: &[u8]) -> Result<()> {
-        let capacity_bytes = writer.log.capacity_bytes();
-        if Log::lines_for(change.len()) * 64 > capacity_bytes {
-            let (bytes, bytes_max) = (change.len() as u64, capacity_bytes.saturating_sub(64));
-            return Err(Error::TooLarge { what: "a change", bytes, bytes_max });
-        }
+        self.ensure_fits(change.len())?;
         let content_bytes = self.ensure_room(writer, change)?;
         match writer.log.append_alone(change) {
             Err(PoolError::LogFull { .. }) => {

@@ -250,6 +250,7 @@ impl Map {
 
     /// Sets what `key` has.
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.0.ensure_fits(key.len().saturating_add(value.len()))?;
         let mut batch = MapBatch::default();
         batch.put(key, value);
         self.commit(&batch)

@@ -243,7 +243,9 @@ impl Queue {
 
     /// Adds all `entries` at `end`, one after another, together also for a crash.
     pub fn push_all(&self, end: End, entries: &[&[u8]]) -> Result<()> {
-        let mut batch = QueueBatch(Vec::with_capacity(entries.iter().map(|entry| entry.len() + 5).sum()));
+        let bytes = entries.iter().fold(0_usize, |bytes, entry| bytes.saturating_add(entry.len() + 5));
+        self.0.ensure_fits(bytes)?;
+        let mut batch = QueueBatch(Vec::with_capacity(bytes));
         entries.iter().for_each(|entry| _ = batch.push(end, entry));
         self.0.make(&batch.0)
     }
