@@ -76,6 +76,31 @@ static int lengths_that_never_fit(const ferrite_store *store)
              ferrite_queue_close(queue) || ferrite_log_close(log) || ferrite_bundle_close(bundle));
 }
 
+/* A store that is open is not made anew, and not restored over. */
+static int stores_that_are_there(const ferrite_store *store, const char *path)
+{
+    char image[4096];
+    ferrite_store *second;
+
+    snprintf(image, sizeof image, "%s.image", path);
+    if (ferrite_store_backup(store, image))
+        return 0;
+    return fails(ferrite_store_create(path, 16 << 20, &second), FERRITE_EXISTS, "exists already") &&
+           fails(ferrite_restore(image, path, 0), FERRITE_BUSY, "held by process") &&
+           fails(ferrite_restore(image, path, 1), FERRITE_BUSY, "held by process");
+}
+
+/* Nobody has the store open any more, but it is there. */
+static int stores_in_the_way(const char *path)
+{
+    char image[4096];
+    ferrite_store *second;
+
+    snprintf(image, sizeof image, "%s.image", path);
+    return fails(ferrite_store_create(path, 16 << 20, &second), FERRITE_EXISTS, "exists already") &&
+           fails(ferrite_restore(image, path, 0), FERRITE_EXISTS, "force") && !ferrite_restore(image, path, 1);
+}
+
 int main(int argc, char **argv)
 {
     ferrite_store *store;
@@ -86,5 +111,7 @@ int main(int argc, char **argv)
         return 2;
     if (!lengths_that_never_fit(store))
         return 3;
-    return ferrite_store_close(store);
+    if (!stores_that_are_there(store, argv[1]) || ferrite_store_close(store))
+        return 4;
+    return stores_in_the_way(argv[1]) ? 0 : 5;
 }

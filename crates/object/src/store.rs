@@ -4,6 +4,7 @@ mod desk;
 mod medium;
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -111,7 +112,7 @@ fn ours(path: &Path) -> Result<Lock> {
 }
 
 fn held(path: &Path, holder: &Holder) -> Error {
-    Error::Refused(format!("{} is {holder}: end that first", path.display()))
+    PoolError::Busy(format!("{} is {holder}: end that first", path.display())).into()
 }
 
 impl Store {
@@ -122,11 +123,13 @@ impl Store {
             medium::format(&ours(path)?, new.uuid)?;
             return Self::open(path, open);
         }
+        if path.exists() {
+            return Err(medium::not_made(path, ErrorKind::AlreadyExists.into()));
+        }
         let partial = medium::make(path, new)?;
-        let placed = ours(&partial).and_then(|lock| medium::format(&lock, new.uuid)).and_then(|()| {
-            let linked = fs::hard_link(&partial, path);
-            Ok(linked.map_err(|error| ferrite_medium::Error::io(format!("making {}", path.display()), error))?)
-        });
+        let placed = ours(&partial)
+            .and_then(|lock| medium::format(&lock, new.uuid))
+            .and_then(|()| fs::hard_link(&partial, path).map_err(|error| medium::not_made(path, error)));
         let _ = fs::remove_file(&partial);
         placed?;
         medium::settle_name(path)?;

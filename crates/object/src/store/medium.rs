@@ -27,8 +27,19 @@ pub(super) fn make(path: &Path, new: &NewStore) -> Result<PathBuf> {
     let partial = PathBuf::from(partial);
     let made = File::options().write(true).create_new(true).mode(0o600).open(&partial);
     let made = made.and_then(|file| file.set_len(new.bytes).inspect_err(|_| _ = fs::remove_file(&partial)));
-    made.map_err(|error| MediumError::io(format!("making {}", partial.display()), error))?;
+    made.map_err(|error| not_made(&partial, error))?;
     Ok(partial)
+}
+
+/// Why the file at `path` was not made.
+pub(super) fn not_made(path: &Path, error: io::Error) -> Error {
+    let path = path.display();
+    match error.kind() {
+        io::ErrorKind::AlreadyExists => {
+            PoolError::Occupied(format!("{path} exists already: open it, or make the store in a new file")).into()
+        }
+        _ => MediumError::io(format!("making {path}"), error).into(),
+    }
 }
 
 /// Makes what `lock` holds a pool. One that is there stays: who opens a device and makes a store where that fails does not
@@ -39,7 +50,7 @@ pub(super) fn format(lock: &Lock, uuid: [u8; 16]) -> Result<()> {
         let path = lock.path().display();
         let why =
             format!("{path} holds a pool: open it, or make a new one in its place by `ferrite pool create --force`");
-        return Err(Error::Refused(why));
+        return Err(PoolError::Occupied(why).into());
     }
     Pool::create(&*memory, &Format { uuid, boot_id: boot_id()? })?;
     Ok(memory.barrier()?)

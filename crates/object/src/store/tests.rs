@@ -80,7 +80,7 @@ fn a_store_is_made_once_however_many_threads_make_it() {
             [make(2), other.join().unwrap()]
         });
         let told: Vec<String> = made.iter().filter_map(|made| Some(made.as_ref().err()?.to_string())).collect();
-        assert!(told.len() == 1 && told[0].contains("File exists"), "round {round}: {told:?}");
+        assert!(told.len() == 1 && told[0].contains("exists already: open it"), "round {round}: {told:?}");
         fill(made.iter().flatten().next().unwrap());
     }
 }
@@ -112,7 +112,9 @@ fn no_store_is_made_over_a_pool() {
     let place = place();
     fill(&Store::initialize(&place.path, &NEW, &OPEN).unwrap());
     let lock = ours(&place.path).unwrap();
-    assert!(matches!(medium::format(&lock, [1; 16]), Err(Error::Refused(why)) if why.contains("holds a pool")));
+    assert!(
+        matches!(medium::format(&lock, [1; 16]), Err(Error::Pool(PoolError::Occupied(why))) if why.contains("holds a pool"))
+    );
     drop(lock);
     assert_filled(&Store::open(&place.path, &OPEN).unwrap());
 }
