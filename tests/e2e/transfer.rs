@@ -30,6 +30,49 @@ fn disks_are_copied_between_files_pools_and_servers() {
     assert_sound(other.as_ref());
 }
 
+/// Who served a disk before does not decide how it is written to; who serves it now does, and is told of.
+#[test]
+fn a_copy_beside_a_server_writes_as_that_serves_disks() {
+    let folder = folder(true);
+    let path = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
+    let (image, pool) = (path("image"), path("pool"));
+    std::fs::write(&image, vec![7; 1 << 20]).expect("written");
+    let server = Server::start(pool.as_ref(), &["--no-attach", "--size", "64M", "--disk", "d=8M"]);
+    let copy = || ferrite().args(["disk", "copy", &image, &format!("{pool}:d")]).output().expect("it ran");
+    let stat = || String::from_utf8(ferrite().args(["disk", "stat", &pool, "d"]).output().expect("it ran").stdout);
+    for options in [&["--read-only"][..], &["--in-place", "--scheme", "writeback"]] {
+        let words = [&["disk", "serve", &pool, "d"], options].concat();
+        let other = Server::of(ferrite().args(words), pool.as_ref(), "nbd+unix");
+        let while_served = copy();
+        if options == ["--read-only"] {
+            let said = String::from_utf8(while_served.stderr).expect("text");
+            assert!(
+                said.contains("\"d\" is read-only as long as it is served so at") && said.contains(".d.nbd"),
+                "{said}"
+            );
+            assert!(stat().expect("text").contains("  in use: read-only\n"));
+        } else {
+            assert!(while_served.status.success(), "{while_served:?}");
+            assert!(stat().expect("text").contains("  in use: in place, where a crash may tear a sector, by scheme"));
+        }
+        other.interrupt();
+        assert!(stat().expect("text").contains("  not in use; when it was last: "));
+        let said = copy();
+        assert!(said.status.success(), "{said:?}");
+        let stat = stat().expect("text");
+        assert!(!stat.contains("when it was last") && stat.contains("durable when it completes"), "{stat}");
+    }
+    server.interrupt();
+    let read_only = Server::start(pool.as_ref(), &["--no-attach", "--read-only"]);
+    let said = String::from_utf8(copy().stderr).expect("text");
+    assert!(said.contains("\"d\" is read-only: process") && said.contains("without --read-only"), "{said}");
+    let uri = read_only.uri("d");
+    let said = refused(ferrite().args(["disk", "copy", &image, &uri]), 1);
+    assert!(said.contains(&format!("{uri} is read-only")), "{said}");
+    read_only.interrupt();
+    assert_sound(pool.as_ref());
+}
+
 /// A `:d` that is forgotten, or a pool's own name for a file's, costs nobody the pool.
 #[test]
 fn no_command_writes_over_a_pool() {

@@ -250,6 +250,7 @@ impl Engine {
             checksum: shape.checksum,
             space_bytes: space_bytes(&tag),
             reached_at: self.served.reached_at(name),
+            usual: self.served.usual(),
             open: self.served.report(name),
         })
     }

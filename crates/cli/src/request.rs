@@ -307,6 +307,9 @@ pub struct DiskReport {
     pub space_bytes: u64,
     /// Where it is reached: sockets and nodes.
     pub reached_at: Vec<String>,
+    /// How its owner serves it to who does not say how.
+    #[serde(default)]
+    pub usual: Serving,
     /// What it does, from its first use after the owner's start.
     pub open: Option<OpenReport>,
 }
@@ -316,8 +319,11 @@ pub struct DiskReport {
 pub struct OpenReport {
     /// Whether somebody uses it now.
     pub in_use: bool,
-    /// How it is served.
+    /// How it is served, or was when it was used last.
     pub serving: Serving,
+    /// Where it is served so: a node, and sockets that show no other disk.
+    #[serde(default)]
+    pub served_at: Vec<String>,
     /// Bytes that hold something.
     pub used_bytes: u64,
     /// Bytes held back in DRAM, which an unclean stop now would lose; none where none are held back.

@@ -75,6 +75,8 @@ pub struct Served {
     /// The pool's file, which must not lie on a node of its own.
     path: PathBuf,
     open: Mutex<BTreeMap<String, Open>>,
+    /// How the owner's own socket serves all of them.
+    usual: Mutex<Serving>,
     nodes: Mutex<BTreeMap<String, Attached>>,
     sockets: Mutex<Vec<Socket>>,
 }
@@ -82,7 +84,8 @@ pub struct Served {
 impl Served {
     /// None yet, of `pool`, which lies at `path`.
     pub fn new(pool: Arc<Pool>, path: &Path) -> Self {
-        Self { pool, path: path.into(), open: Mutex::default(), nodes: Mutex::default(), sockets: Mutex::default() }
+        let (open, usual) = (Mutex::default(), Mutex::default());
+        Self { pool, path: path.into(), open, usual, nodes: Mutex::default(), sockets: Mutex::default() }
     }
 
     /// The disk called `name`, opened if it is not; `serving` must be how it is served already if it is.
@@ -144,8 +147,17 @@ impl Served {
 
     /// Where the disk called `name` is reached.
     pub fn reached_at(&self, name: &str) -> Vec<String> {
+        self.at(name, |socket| socket.name.is_empty() || socket.name == name)
+    }
+
+    /// How disks are served to who does not say how.
+    pub fn usual(&self) -> Serving {
+        self.usual.lock().clone()
+    }
+
+    fn at(&self, name: &str, is_wanted: impl Fn(&Socket) -> bool) -> Vec<String> {
         let sockets = self.sockets.lock();
-        let served = sockets.iter().filter(|socket| socket.name.is_empty() || socket.name == name);
+        let served = sockets.iter().filter(|socket| is_wanted(socket));
         let uris = |socket: &Socket| socket.door.uris(name, socket.tcp.as_ref().map(ListeningTcp::address));
         let nodes = self.nodes.lock();
         let node = nodes.get(name).map(|node| node.device().display().to_string());
@@ -159,6 +171,7 @@ impl Served {
 
     /// What the disk called `name` does, if it is open.
     pub fn report(&self, name: &str) -> Option<OpenReport> {
+        let served_at = self.at(name, |socket| socket.name == name);
         let all = self.open.lock();
         let open = all.get(name)?;
         let (front, block) = (&open.front, &open.block);
@@ -166,6 +179,7 @@ impl Served {
         Some(OpenReport {
             in_use: open.is_used(),
             serving: open.serving.clone(),
+            served_at,
             used_bytes: block.used_and_free_bytes().0,
             unsaved_bytes: open.buffer.as_ref().map(|buffer| buffer.buffered.unsaved_bytes()),
             stages: block.stages().map(|stages| stages.totals()),
@@ -192,7 +206,10 @@ impl Served {
         connection: Option<u64>,
     ) -> Result<Option<SocketAddr>, String> {
         let only = match name {
-            "" => None,
+            "" => {
+                *self.usual.lock() = serving.clone();
+                None
+            }
             name => Some((name.to_owned(), self.open(name, serving)?)),
         };
         let tcp = door.tcp.as_ref().map(tcp_options).transpose()?;

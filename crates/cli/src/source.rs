@@ -41,6 +41,17 @@ pub struct Opening<'a> {
     pub beside: Option<&'a Source>,
 }
 
+/// Why a disk that another process serves read-only cannot be written to.
+fn read_only(disk: &DiskReport, owner: Option<u32>) -> String {
+    let name = &disk.name;
+    if disk.usual.read_only {
+        let owner = owner.map_or("its pool's owner".into(), |pid| format!("process {pid}, which owns the pool,"));
+        return format!("{name:?} is read-only: {owner} serves all disks so; start that without --read-only");
+    }
+    let at = disk.open.as_ref().map(|open| open.served_at.join(", ")).unwrap_or_default();
+    format!("{name:?} is read-only as long as it is served so at {at}: end that first")
+}
+
 impl Source {
     /// Opens the disk at `address`.
     pub fn open(address: &str, opening: Opening<'_>) -> Outcome<Self> {
@@ -111,10 +122,14 @@ impl Source {
         }
     }
 
-    /// The owner serves it to us alone. Where it is in use already, that decides how.
+    /// The owner serves it to us alone: as it is in use already, or else as the owner serves disks.
     fn served(mut reach: Reach, pool: &Path, name: &str, opening: Opening<'_>) -> Outcome<Self> {
         let now: DiskReport = reach.ask(Request::DiskStat { name: name.into() }, None)?;
-        let serving = now.open.map(|open| open.serving).unwrap_or_default();
+        let used = now.open.as_ref().filter(|open| open.in_use);
+        let serving = used.map_or(&now.usual, |open| &open.serving).clone();
+        if serving.read_only && !opening.read_only {
+            return Err(read_only(&now, reach.owner_pid()).into());
+        }
         let end = if opening.read_only { "from" } else { "to" };
         let socket = host::beside(pool, &format!(".{}.{end}.nbd", std::process::id()));
         let door = Door { unix: std::path::absolute(&socket)?, tcp: None };

@@ -16,7 +16,7 @@ use crate::host;
 use crate::how::How;
 use crate::outcome::Outcome;
 use crate::reach::{self, Reach, Until};
-use crate::request::{AttachReport, DiskReport, PoolReport, Request, Serving};
+use crate::request::{AttachReport, DiskReport, OpenReport, PoolReport, Request, Serving};
 use crate::size;
 use crate::stop::{self, Stop};
 
@@ -267,8 +267,9 @@ fn show(disk: &DiskReport) -> String {
     let when = if open.volatile_cache { "when flushed" } else { "when it completes" };
     let lost = |bytes| format!("  {} are held back in DRAM: an unclean stop now loses them\n", size::show(bytes));
     let requests = format!(
-        "  holds {}; a write is durable {when}\n  {} reads of {}, {} writes of {}\n  {} flushes, {} with FUA, {} trims, \
+        "{}  holds {}; a write is durable {when}\n  {} reads of {}, {} writes of {}\n  {} flushes, {} with FUA, {} trims, \
          {} zeroings, {} errors\n",
+        show_serving(open),
         size::show(open.used_bytes),
         open.reads,
         size::show(open.read_bytes),
@@ -283,6 +284,24 @@ fn show(disk: &DiskReport) -> String {
     text + &requests
         + &open.unsaved_bytes.map(lost).unwrap_or_default()
         + &open.stages.map(show_stages).unwrap_or_default()
+}
+
+/// With what options it is used, where any are not the usual ones.
+fn show_serving(open: &OpenReport) -> String {
+    let Serving { scheme, in_place, read_only, verify, stages: _, buffering } = &open.serving;
+    let said = [
+        read_only.then(|| "read-only".to_string()),
+        in_place.then(|| "in place, where a crash may tear a sector".into()),
+        scheme.as_ref().map(|name| format!("by scheme {name}")),
+        verify.then(|| "read back".into()),
+        buffering.is_some().then(|| "by buffers in DRAM".into()),
+    ];
+    let said: Vec<String> = said.into_iter().flatten().collect();
+    match (said.is_empty(), open.in_use) {
+        (true, _) => String::new(),
+        (false, true) => format!("  in use: {}\n", said.join(", ")),
+        (false, false) => format!("  not in use; when it was last: {}\n", said.join(", ")),
+    }
 }
 
 fn show_stages(stages: StageTotals) -> String {

@@ -85,7 +85,13 @@ impl Copy {
         let is_new = !path.exists();
         let opening = Opening { make_bytes: Some(size), beside: Some(from), ..Opening::default() };
         let to = Source::open(&self.to, opening)?;
-        let copied = check_fit(size, to.disk.geometry().size).and_then(|()| copy(&*from.disk, &*to.disk, size));
+        let writable = match to.disk.geometry().read_only {
+            true => Err(format!("{} is read-only: who serves it refuses writes", self.to).into()),
+            false => Ok(()),
+        };
+        let copied = writable
+            .and_then(|()| check_fit(size, to.disk.geometry().size))
+            .and_then(|()| copy(&*from.disk, &*to.disk, size));
         to.close()?;
         if copied.is_err() && is_new && path.is_file() {
             let _ = std::fs::remove_file(path);

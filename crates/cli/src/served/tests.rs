@@ -88,3 +88,25 @@ fn the_owners_own_socket_ends_with_nobodys_connection() {
     served.end().expect("ended");
     assert!(!own.unix.exists());
 }
+
+#[test]
+fn the_owners_own_socket_tells_how_disks_are_served_to_who_does_not_say() {
+    let served = served();
+    assert_eq!(served.usual(), Serving::default());
+    let door = |name: &str| Door {
+        unix: std::env::temp_dir().join(format!("ferrite-{}-usual-{name}", std::process::id())),
+        tcp: None,
+    };
+    let (own, theirs) = (door("own"), door("theirs"));
+    served.listen(&own, "", &deferred(), None).expect("listens");
+    let read_only = Serving { read_only: true, ..Serving::default() };
+    served.listen(&theirs, "d", &read_only, Some(1)).expect("listens");
+    assert_eq!(served.usual(), deferred());
+    let report = served.report("d").expect("open");
+    assert_eq!((report.in_use, &report.serving, &report.served_at), (true, &read_only, &theirs.uris("d", None)));
+    served.end_for(1);
+    let report = served.report("d").expect("open still, for its counts");
+    assert!(!report.in_use && report.served_at.is_empty());
+    served.open("d", &served.usual()).expect("as the owner serves it");
+    served.end().expect("ended");
+}
