@@ -4,7 +4,7 @@
 //! use and in its zone; no page is in two places; no page is in use that nobody names. Then each tag's owner walks what
 //! the tag holds.
 //!
-//! - K1. A check writes nothing: it replays what a crash left into DRAM ([`crate::preview`]) and looks at that. A pool
+//! - K1. A check writes nothing: it replays what a crash left into DRAM and looks at that. A pool
 //!   that cannot be opened is not touched by a repair either.
 //! - K2. What a repair changes of the tables is what everything else in the pool says it must be: pages that a tag
 //!   names are marked, and pages that nobody names are freed, the latter only when no damage hides who might name them.
