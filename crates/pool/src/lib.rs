@@ -2,6 +2,25 @@
 //!
 //! A pool is formatted [`Memory`](ferrite_medium::Memory). A [`Tag`] is a name for something in it: a disk, a log, a
 //! file system. So there is one format, one allocator, one recovery, one check and one backup for all of them.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use ferrite_medium::{MapOptions, Mapped};
+//! use ferrite_pool::{Format, Pool, Put};
+//!
+//! let memory = Arc::new(Mapped::anonymous(32 << 20, &MapOptions::default())?);
+//! // Random in earnest: who the pool is, and which boot of the machine this is.
+//! let (uuid, boot_id) = ([1; 16], [2; 16]);
+//! Pool::create(&*memory, &Format { uuid, boot_id })?;
+//! let (pool, recovery) = Pool::open(memory, boot_id)?;
+//! assert!(recovery.clean);
+//! pool.put("greeting", &mut &b"hello"[..], &Put::default())?; // whole, or after a crash not there
+//! let mut bytes = Vec::new();
+//! pool.get("greeting", &mut bytes)?;
+//! assert_eq!(bytes, b"hello");
+//! pool.close()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 pub mod backup;
 pub mod check;
