@@ -25,6 +25,11 @@ pub fn show(bytes: u64) -> String {
     }
 }
 
+/// `count` of what one is called `what`.
+pub fn counted(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
 /// `bytes` as [`parse`] reads them.
 pub fn written(bytes: u64) -> String {
     let units = [(1_u64 << 40, "T"), (1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K")];
@@ -51,6 +56,11 @@ mod tests {
         for (bytes, text) in [(100, "100"), (1536, "1536"), (512 << 10, "512K"), (3 << 29, "1536M"), (2 << 40, "2T")] {
             assert_eq!((written(bytes).as_str(), parse(text)), (text, Ok(bytes)));
         }
+    }
+
+    #[test]
+    fn one_is_no_plural() {
+        assert_eq!([0, 1, 2].map(|count| counted(count, "inode")), ["0 inodes", "1 inode", "2 inodes"]);
     }
 
     #[test]

@@ -249,11 +249,11 @@ fn show(fs: &FsReport) -> String {
     };
     let space = &fs.space;
     format!(
-        "{:<20} {at}; {data}\n  {} free of {}, {} in superpages, {} inodes\n",
+        "{:<20} {at}; {data}\n  {} free of {}, {} in superpages, {}\n",
         fs.name,
         size::show(space.free_bytes),
         size::show(space.total_bytes),
         size::show(space.super_bytes),
-        space.inodes
+        size::counted(space.inodes, "inode")
     )
 }

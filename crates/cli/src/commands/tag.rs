@@ -18,7 +18,7 @@ use crate::size;
 /// Names in a pool: list them, store bytes under one, get them back
 #[derive(Subcommand)]
 pub enum Tag {
-    /// List every tag: disks, logs, plain bytes
+    /// List every tag: disks, file systems, objects, logs of databases, plain bytes
     List(List),
     /// Store a file, or standard input, under a name; durable when it returns
     ///

@@ -246,7 +246,7 @@ fn show_wear(wear: &WearReport) -> String {
     text += &show_tally("pages", &wear.pages);
     text += &wear.lines.as_ref().map(|lines| show_tally("lines", lines)).unwrap_or_default();
     for (at, writes) in &wear.top_pages {
-        text += &format!("  page at {at:#x}: {writes} writes\n");
+        text += &format!("  page at {at:#x}: {}\n", size::counted((*writes).into(), "write"));
     }
     text
 }
@@ -254,8 +254,13 @@ fn show_wear(wear: &WearReport) -> String {
 fn show_tally(what: &str, tally: &TallyReport) -> String {
     let [half, most, nearly_all] = tally.percentiles;
     format!(
-        "{what}: {} of {} written, the most written {} times, {:.1} times on average; half of them at most {half} times, \
+        "{what}: {} of {} written, the most written {}, {:.1} times on average; half of them at most {}, \
          9 in 10 {most}, 99 in 100 {nearly_all}; inequality {:.2}\n",
-        tally.written, tally.units, tally.max, tally.mean, tally.gini
+        tally.written,
+        tally.units,
+        size::counted(tally.max.into(), "time"),
+        tally.mean,
+        size::counted(half.into(), "time"),
+        tally.gini
     )
 }

@@ -67,10 +67,10 @@ impl Tally {
             remark!("{}", serde_json::to_string(&sum)?);
             return Ok(());
         }
-        let way = |way: &Way| format!("{} calls, {}", way.calls, size::show(way.bytes));
+        let way = |way: &Way| format!("{}, {}", size::counted(way.calls, "call"), size::show(way.bytes));
         remark!("ferrite run: directly {}; through the mount {}", way(&sum.direct), way(&sum.mount));
         if sum.refused > 0 {
-            remark!("ferrite run: the pool's owner refused its programs {} times", sum.refused);
+            remark!("ferrite run: the pool's owner refused its programs {}", size::counted(sum.refused, "time"));
         }
         Ok(())
     }

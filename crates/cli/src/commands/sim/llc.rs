@@ -52,8 +52,8 @@ pub struct Llc {
     /// Partitions of a partitioned cache
     #[arg(long, value_name = "N")]
     partitions: Option<u32>,
-    /// Ways that `protect` and `partitioned` protect, over all partitions: in each as many, one at least if any, and not
-    /// all of its own [default: a quarter]
+    /// Ways of a set that `protect` protects, up to all of them, which is LRU; `partitioned` divides that number by its
+    /// partitions, and protects at least one way in each, unless N is 0, and leaves at least one [default: a quarter]
     #[arg(long, value_name = "N")]
     protect: Option<u32>,
     /// How the memory levels its wear: none, start-gap, randomized-start-gap, security-refresh
