@@ -251,7 +251,7 @@ impl Served {
     /// Refuses a file on a disk that is attached here: who writes to it while the pool stands still waits for ever.
     pub fn refuse_own(&self, file: &Path) -> Result<(), String> {
         for (name, node) in &*self.nodes.lock() {
-            if attach::lies_on(file, node.device()).map_err(|error| error.to_string())? {
+            if attach::lies_on(&ferrite_pool::led_to(file), node.device()).map_err(|error| error.to_string())? {
                 let file = file.display();
                 return Err(format!("{file} lies on the disk {name:?} itself: name a place outside of the pool"));
             }

@@ -69,7 +69,7 @@ impl Drop for Partial {
 }
 
 /// Where `path` leads, also if nothing is there yet.
-fn led_to(path: &Path) -> PathBuf {
+pub fn led_to(path: &Path) -> PathBuf {
     let next = |at: &PathBuf| Some(at.parent()?.join(fs::read_link(at).ok()?));
     std::iter::successors(Some(path.to_path_buf()), next).take(LINKS_MAX).last().unwrap_or_default()
 }
