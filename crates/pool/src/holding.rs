@@ -190,7 +190,7 @@ impl Holding {
                 let widened = tenant.widen(&self.tag(), *grant.lock(), parts);
                 // Whether anything else took effect is not known.
                 let (changed, id, now) = widened.inspect_err(|error| {
-                    if !error.is_want_of_space() {
+                    if !error.is_want_of_space() && !matches!(error, Error::Limit(_)) {
                         self.poison(error);
                     }
                 })?;

@@ -11,7 +11,7 @@ use crate::extent::{Extent, Role, Zone};
 use crate::grant::{Ask, GrantId, Process, Rights, Standing};
 use crate::owner::{Caller, Reply};
 use crate::tag::{Tag, TagKind};
-use crate::{Error, Pool, Result, backup};
+use crate::{Error, Pool, Result, TagChange, backup};
 
 use super::spec::{Part, Spec};
 use super::tenant::{Lease, Note};
@@ -103,7 +103,13 @@ fn perform(pool: &Arc<Pool>, boot_id: [u8; 16], caller: &Caller, request: Reques
                 return Err(in_use(&name, "somebody else"));
             }
             let changed = widen(pool, &tag, &parts)?;
-            let lent = lend(pool, &changed, &process())?;
+            let lent = match lend(pool, &changed, &process()) {
+                Ok(lent) => lent,
+                Err(why) => {
+                    narrow(pool, &changed, &tag)?;
+                    return Err(why);
+                }
+            };
             pool.grants().release(pool, id)?;
             Ok(lent)
         }
@@ -128,6 +134,7 @@ pub(super) enum Refusal {
     Busy(String),
     Full { needed_bytes: u64, free_bytes: u64 },
     HostFull(String),
+    Limit(String),
 }
 
 impl Refusal {
@@ -140,6 +147,7 @@ impl Refusal {
             Error::Busy(why) => Ok(Self::Busy(why)),
             Error::Full { needed_bytes, free_bytes } => Ok(Self::Full { needed_bytes, free_bytes }),
             Error::Medium(MediumError::NoSpace(what)) => Ok(Self::HostFull(what)),
+            Error::Limit(why) => Ok(Self::Limit(why)),
             other => Err(other),
         }
     }
@@ -154,6 +162,7 @@ impl From<Refusal> for Error {
             Refusal::Busy(why) => Self::Busy(why),
             Refusal::Full { needed_bytes, free_bytes } => Self::Full { needed_bytes, free_bytes },
             Refusal::HostFull(what) => Self::Medium(MediumError::NoSpace(what)),
+            Refusal::Limit(why) => Self::Limit(why),
         }
     }
 }
@@ -171,6 +180,14 @@ fn theirs(pool: &Pool, id: GrantId, caller: &Caller) -> Result<Standing> {
     let mut standing = pool.grants().standing().into_iter();
     let theirs = standing.find(|grant| grant.id == id && grant.process.pid == caller.pid);
     theirs.ok_or_else(|| Error::NotFound(format!("grant {id} of this process")))
+}
+
+/// Makes of `widened` the tag that it was `before` (HO6): its holder gets no grant on what came to it.
+fn narrow(pool: &Pool, widened: &Tag, before: &Tag) -> Result<()> {
+    let change = TagChange { size: before.size, attributes: before.attributes, add: &[], keep: &before.extents };
+    let narrowed = pool.change_tag(widened, &change, |_| Ok(()));
+    // Whoever asked is not to take it for a refusal that changed nothing.
+    narrowed.map(drop).map_err(|error| Error::Tenancy(format!("tag {:?} stays wider: {error}", before.name)))
 }
 
 fn lend(pool: &Arc<Pool>, tag: &Tag, process: &Process) -> Result<Reply> {

@@ -1,5 +1,6 @@
 //! HO1 to HO6.
 
+mod refused;
 mod widen;
 
 use std::fs::File;

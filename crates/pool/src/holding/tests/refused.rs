@@ -1,0 +1,37 @@
+//! What the owner refuses a tenant, and what that leaves.
+
+use super::*;
+use crate::grant::{Ask, Identity, Process, Rights};
+use crate::layout::GRANT_SLOTS;
+
+fn data_bytes(pool: &Pool, name: &str) -> u64 {
+    Stream::new(&pool.tag(name).unwrap().extents, Role::DATA).len()
+}
+
+/// HO6: the wider tag would need a grant of its own before the one there was is given back, and there is none.
+#[test]
+fn ho6_a_widening_that_gets_no_grant_changes_nothing_and_poisons_nobody() {
+    let owner = Owner::new();
+    let tenant = owner.tenant();
+    tenant.create(&spec("a", true)).unwrap();
+    let held = tenant.hold("a").unwrap();
+    owner.tenant().create(&spec("b", true)).unwrap();
+    let (tag, process) = (owner.pool.tag("b").unwrap(), Process::recall(stranger(), BOOT));
+    let ask = Ask { tag: &tag, extents: &tag.extents, rights: Rights::ReadWrite, process: &process, reserve: &[] };
+    let others: Vec<_> = (1..GRANT_SLOTS).map(|_| owner.pool.grant(&ask).unwrap().id).collect();
+    let (bytes, free) = (data_bytes(&owner.pool, "a"), owner.pool.usage().free_bytes);
+    let parts = [Part { role: Role::DATA, bytes: 9 * PAGE }];
+    let refused = held.widen(&parts).unwrap_err();
+    assert!(matches!(&refused, Error::Limit(why) if why.contains("grants are out")), "{refused}");
+    held.check_poison().unwrap();
+    assert_eq!((data_bytes(&owner.pool, "a"), owner.pool.usage().free_bytes), (bytes, free));
+    account(&owner.pool).unwrap();
+    owner.pool.grants().release(&owner.pool, others[0]).unwrap();
+    held.widen(&parts).unwrap();
+    assert_eq!(held.stream(Role::DATA).len(), 9 * PAGE);
+}
+
+/// A process of this one's number that cannot be judged from here.
+fn stranger() -> Identity {
+    Identity { pid: std::process::id(), namespace: 0, start_ticks: 7, boot_id: BOOT }
+}
