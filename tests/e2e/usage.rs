@@ -1,7 +1,10 @@
 //! How the command line answers right and wrong words.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
 use crate::programs::ferrite;
-use crate::server::{folder, json, ok, refused, run, signal, wait};
+use crate::server::{Server, folder, json, ok, refused, run, signal, wait};
 
 #[test]
 fn help_is_no_error_and_wrong_words_are_wrong_usage() {
@@ -201,7 +204,7 @@ fn a_refused_command_changes_nothing_and_leaves_nothing() {
     refused(ferrite().args(["disk", "detach", &pool, "nope"]), 1);
     let left: Vec<_> = std::fs::read_dir(folder.path()).expect("there").flatten().collect();
     assert_eq!(left.len(), 1, "only the pool stays behind: {left:?}");
-    let server = crate::server::Server::start(pool.as_ref(), &["--no-attach"]);
+    let server = Server::start(pool.as_ref(), &["--no-attach"]);
     assert!(!server.lines.join("\n").contains("recovered"), "a failed start closes in order: {:?}", server.lines);
 }
 
@@ -215,10 +218,32 @@ fn a_pool_is_for_its_users_eyes_only() {
     ok(&["pool", "create", &made, "--size", "32M"]);
     ok(&["pool", "backup", &made, &image]);
     ok(&["pool", "restore", &image, &restored]);
-    let server = crate::server::Server::start(up.as_ref(), &["--no-attach", "--size", "32M"]);
+    let server = Server::start(up.as_ref(), &["--no-attach", "--size", "32M"]);
     for file in [&made, &image, &restored, &up, &format!("{up}.nbd"), &format!("{up}.sock")] {
         let mode = std::fs::metadata(file).expect("there").permissions().mode();
         assert_eq!(mode & 0o077, 0, "{file}: {mode:o}");
     }
+    server.interrupt();
+}
+
+/// Paths are bytes; where one is told it is as readable as it can be, and it is the one that is used.
+#[test]
+fn a_pool_whose_path_is_no_text_is_served_and_told_of() {
+    let folder = folder(true);
+    let at = |name: &[u8]| folder.path().join(OsStr::from_bytes(name));
+    let (pool, image) = (at(b"b\xffx"), at(b"im\xffage"));
+    let run_on = |words: &[&str]| run(ferrite().args(words).arg(&pool));
+    let told = |words: &[&str]| serde_json::from_str::<serde_json::Value>(&run_on(words)).expect("JSON");
+    run(ferrite().args(["pool", "create", "--size", "32M"]).arg(&pool));
+    run(ferrite().args(["disk", "create"]).arg(&pool).args(["d", "--size", "1M"]));
+    assert!(run_on(&["pool", "info"]).contains("b\u{fffd}x"));
+    let mut up = ferrite();
+    up.args(["up", "--no-attach", "--no-mount", "--json", "--pool"]).arg(&pool);
+    let server = Server::of(&mut up, &pool, "\"disks\"");
+    for path in [&server.told()["pool"], &told(&["pool", "info", "--json"])["path"]] {
+        assert!(path.as_str().is_some_and(|path| path.ends_with("/b\u{fffd}x")), "{path}");
+    }
+    run(ferrite().args(["pool", "backup"]).arg(&pool).arg(&image));
+    assert!(image.exists(), "the owner writes to the very file that was named");
     server.interrupt();
 }

@@ -15,6 +15,7 @@ mod how;
 mod medium;
 mod mounts;
 mod outcome;
+mod paths;
 mod reach;
 mod request;
 mod served;

@@ -54,6 +54,7 @@ impl From<&Buffering> for BufferOptions {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Door {
     /// Absolute path of the Unix socket.
+    #[serde(with = "crate::paths::exact")]
     pub unix: PathBuf,
     /// A TCP address too.
     pub tcp: Option<TcpDoor>,
@@ -96,6 +97,7 @@ pub enum Request {
     /// A backup into a file.
     PoolBackup {
         /// Absolute path of the image.
+        #[serde(with = "crate::paths::exact")]
         to: PathBuf,
         /// The power fails: nobody is waited for.
         #[serde(default)]
@@ -262,6 +264,7 @@ pub struct PoolReport {
     /// Its format version.
     pub version: u32,
     /// Its file.
+    #[serde(serialize_with = "crate::paths::show")]
     pub path: PathBuf,
     /// What it lies in, what that survives, and whether stray writes are held off, in one line.
     pub medium: String,
@@ -356,8 +359,10 @@ pub struct OpenReport {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AttachReport {
     /// The node.
+    #[serde(serialize_with = "crate::paths::show")]
     pub device: PathBuf,
     /// The link that leads to it, the same from run to run.
+    #[serde(serialize_with = "crate::paths::show")]
     pub link: PathBuf,
     /// What lies between it and the disk.
     pub way: String,

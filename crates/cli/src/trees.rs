@@ -20,6 +20,7 @@ use crate::host;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Mounting {
     /// Absolute path of the folder.
+    #[serde(with = "crate::paths::exact")]
     pub point: PathBuf,
     /// Let the kernel keep writes back.
     pub cached: bool,
@@ -37,6 +38,7 @@ pub struct FsReport {
     /// Its name.
     pub name: String,
     /// The folder it is mounted on.
+    #[serde(serialize_with = "crate::paths::show")]
     pub mounted_on: Option<PathBuf>,
     /// It is there no more: somebody unmounted it while it was in use, and it still is.
     pub out_of_sight: bool,

@@ -14,6 +14,7 @@ use crate::survival::SurvivalReport;
 #[derive(Debug, Default, Serialize)]
 pub struct Announcement {
     /// The pool's file; none where what is served lies in no pool.
+    #[serde(serialize_with = "crate::paths::show")]
     pub pool: Option<PathBuf>,
     /// The process that owns the pool, or else serves.
     pub owner_pid: u32,
@@ -41,6 +42,7 @@ pub struct AnnouncedFs {
     /// Its name.
     pub name: String,
     /// The folder.
+    #[serde(serialize_with = "crate::paths::show")]
     pub mounted_on: Option<PathBuf>,
     /// Why it is not mounted although that was asked for.
     pub not_mounted: Option<String>,
