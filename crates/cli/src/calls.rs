@@ -71,8 +71,8 @@ fn grant(engine: &Engine, name: &str, write: bool, caller: &Caller) -> Outcome<R
 }
 
 fn release(engine: &Engine, id: GrantId, caller: &Caller) -> Outcome<Reply> {
-    let standing = engine.pool().grants().standing();
-    if !standing.iter().any(|grant| grant.id == id && grant.process.pid == caller.pid) {
+    let (standing, process) = (engine.pool().grants().standing(), Process::of(caller, host::boot_id()?).identity());
+    if !standing.iter().any(|grant| grant.id == id && grant.process == process) {
         return Err(format!("this process has no grant {id}").into());
     }
     engine.pool().grants().release(engine.pool(), id)?;

@@ -93,12 +93,12 @@ fn perform(pool: &Arc<Pool>, boot_id: [u8; 16], caller: &Caller, request: Reques
             lend(pool, &tag, &process())
         }
         Request::TenantRelease { id } => {
-            theirs(pool, id, caller)?;
+            theirs(pool, id, &process())?;
             pool.grants().release(pool, id)?;
             Ok(Reply::default())
         }
         Request::TenantWiden { name, id, parts } => {
-            let (tag, grant) = (pool.tag(&name)?, theirs(pool, id, caller)?);
+            let (tag, grant) = (pool.tag(&name)?, theirs(pool, id, &process())?);
             if tag.generation != grant.tag_generation {
                 return Err(in_use(&name, "somebody else"));
             }
@@ -175,10 +175,10 @@ fn ensure_fit_for_tenants(kind: TagKind) -> Result<()> {
     }
 }
 
-/// Grant `id`, which is `caller`'s.
-fn theirs(pool: &Pool, id: GrantId, caller: &Caller) -> Result<Standing> {
+/// Grant `id`, which is that of `process`, and not of another one that had its number (grant G5).
+fn theirs(pool: &Pool, id: GrantId, process: &Process) -> Result<Standing> {
     let mut standing = pool.grants().standing().into_iter();
-    let theirs = standing.find(|grant| grant.id == id && grant.process.pid == caller.pid);
+    let theirs = standing.find(|grant| grant.id == id && grant.process == process.identity());
     theirs.ok_or_else(|| Error::NotFound(format!("grant {id} of this process")))
 }
 

@@ -183,8 +183,9 @@ impl Office {
 
     /// The tag under grant `id` of `caller`.
     fn tag_of(&self, id: GrantId, caller: &Caller) -> Result<Arc<Tag>> {
-        let standing = self.pool.grants().standing().into_iter();
-        let grant = standing.into_iter().find(|grant| grant.id == id && grant.process.pid == caller.pid);
+        let process = Process::of(caller, self.boot_id).identity();
+        let mut standing = self.pool.grants().standing().into_iter();
+        let grant = standing.find(|grant| grant.id == id && grant.process == process);
         let tag = grant.and_then(|grant| self.tags().find(|tag| tag.generation == grant.tag_generation));
         tag.ok_or_else(|| Error::Refused(format!("this process has no grant {id} on a database's log")))
     }

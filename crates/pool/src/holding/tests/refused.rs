@@ -35,3 +35,21 @@ fn ho6_a_widening_that_gets_no_grant_changes_nothing_and_poisons_nobody() {
 fn stranger() -> Identity {
     Identity { pid: std::process::id(), namespace: 0, start_ticks: 7, boot_id: BOOT }
 }
+
+/// G5: a number is given again.
+#[test]
+fn g5_a_grant_of_another_process_of_the_same_number_is_neither_given_back_nor_widened() {
+    let owner = Owner::new();
+    spec("a", true).create(&owner.pool).unwrap();
+    let (tag, process) = (owner.pool.tag("a").unwrap(), Process::recall(stranger(), BOOT));
+    let ask = Ask { tag: &tag, extents: &tag.extents, rights: Rights::ReadWrite, process: &process, reserve: &[] };
+    let id = owner.pool.grant(&ask).unwrap().id;
+    let parts = vec![Part { role: Role::DATA, bytes: 9 * PAGE }];
+    for request in [Request::TenantRelease { id }, Request::TenantWiden { name: "a".into(), id, parts }] {
+        let request = serde_json::to_value(request).unwrap();
+        let (answer, _) = Client::connect(&owner.path()).unwrap().call(request, &[], &mut |_| true).unwrap();
+        assert!(answer.to_string().contains("not-found"), "{answer}");
+    }
+    assert_eq!(owner.pool.grants().standing()[0].id, id);
+    assert_eq!(data_bytes(&owner.pool, "a"), 4 * PAGE);
+}
