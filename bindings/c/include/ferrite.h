@@ -108,7 +108,8 @@ int ferrite_store_owner_pid(const ferrite_store *store, uint32_t *out);
  * process stores into objects by itself. */
 int ferrite_store_backup(const ferrite_store *store, const char *path);
 
-/* Restores a backup into a file or device that nobody has open; not over a store, unless force is not 0. */
+/* Restores a backup into a new file, or into a file or device that nobody has open; not over a store, unless force is
+ * not 0. */
 int ferrite_restore(const char *image, const char *path, int force);
 
 /* Calls visit with the name, the kind and the size of everything in the store, by name, until it returns not 0. */

@@ -93,12 +93,15 @@ static int stores_that_are_there(const ferrite_store *store, const char *path)
 /* Nobody has the store open any more, but it is there. */
 static int stores_in_the_way(const char *path)
 {
-    char image[4096];
+    char image[4096], copy[4096];
     ferrite_store *second;
 
     snprintf(image, sizeof image, "%s.image", path);
+    snprintf(copy, sizeof copy, "%s.copy", path);
     return fails(ferrite_store_create(path, 16 << 20, &second), FERRITE_EXISTS, "exists already") &&
-           fails(ferrite_restore(image, path, 0), FERRITE_EXISTS, "force") && !ferrite_restore(image, path, 1);
+           fails(ferrite_restore(image, path, 0), FERRITE_EXISTS, "force") && !ferrite_restore(image, path, 1) &&
+           !ferrite_restore(image, copy, 0) && !ferrite_store_open(copy, &second) &&
+           !ferrite_store_close(second);
 }
 
 int main(int argc, char **argv)

@@ -83,6 +83,11 @@ def test_a_backup_is_restored(store, tmp_path):
     store.finalize(defragment=True)
     with pytest.raises(ferrite.FerriteError):
         ferrite.restore(tmp_path / "image", store.path)
+    ferrite.restore(tmp_path / "image", tmp_path / "new")
+    with ferrite.open(tmp_path / "new") as restored:
+        assert dict(restored.map("map")) == {b"key": b"value"}
+        with pytest.raises(ferrite.BusyError):
+            ferrite.restore(tmp_path / "image", tmp_path / "new", force=True)
     ferrite.restore(tmp_path / "image", store.path, force=True)
     with ferrite.open(store.path) as restored:
         assert dict(restored.map("map")) == {b"key": b"value"}

@@ -2,18 +2,18 @@
 
 mod desk;
 mod medium;
+mod place;
 
-use std::fs;
-use std::io::ErrorKind;
+use std::fs::{self, File};
+use std::io::{BufReader, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ferrite_medium::{Guard, Mapped, Memory, Scheme, Survival};
+use ferrite_medium::{Guard, Mapped, Scheme, Survival};
 use ferrite_pool::backup::{self, Restore};
 use ferrite_pool::check::Owners;
 use ferrite_pool::defrag::{self, Defragmented};
-use ferrite_pool::grant::ensure_no_clients;
 use ferrite_pool::holding::{Holding, Note, Spec, Tenant, end_orphans};
 use ferrite_pool::owner::{Claim, Client, Error as OwnerError, Holder, Listening, Lock, claim};
 use ferrite_pool::{Error as PoolError, Pool, Recovery, TagKind};
@@ -27,6 +27,7 @@ use crate::owner::ObjectOwner;
 use crate::{Bundle, Error, Map, Queue, Result};
 
 use desk::Desk;
+use place::Place;
 
 /// Looks at who has the pool, and the pause between two: an owner that has just started is waited for.
 const LOOKS: u32 = 1000;
@@ -311,16 +312,19 @@ impl Store {
         }
     }
 
-    /// Restores the image `from` into the file or device at `path`, which nobody has open. Without `force` a pool that is
-    /// there is not overwritten, and with it none whose clients have outlived their owner. A crash in between leaves what the same restore finishes.
+    /// Restores the image `from` into a new file at `path`, or into the file or device there, which nobody has open. Without
+    /// `force` a pool that is there is not overwritten, and with it none whose clients have outlived their owner. A crash in
+    /// between leaves what the same restore finishes.
     pub fn restore(from: &Path, path: &Path, force: bool) -> Result<()> {
-        let lock = ours(path)?;
-        let memory = medium::map(&lock, None)?;
-        if force {
-            let memory: Arc<dyn Memory> = memory.clone();
-            ensure_no_clients(&memory, medium::boot_id()?)?;
-        }
-        Ok(backup::restore_from(from, &*memory, Restore { force }, &mut |_| true).map(drop)?)
+        // All of it, before anything is made.
+        let image = File::open(from).map_err(told(from))?;
+        let found = backup::verify(&mut BufReader::new(&image), &mut |_| true)?;
+        let place = Place::find(path, &image, found.pool_bytes, force)?;
+        let restored = medium::map(&place.lock, None)
+            .and_then(|memory| Ok(backup::restore_from(from, &*memory, Restore { force }, &mut |_| true).map(drop)?));
+        // Of a file that was there, a restore that did not finish stays.
+        restored.inspect_err(|_| _ = place.is_new.then(|| fs::remove_file(path)))?;
+        medium::settle_name(path)
     }
 
     /// Ends the use of the store in order: everything durable, nothing to recover. Defragments and backs up when asked;

@@ -93,7 +93,8 @@ def create(path: Path, size_bytes: Union[int, str]) -> Store:
 
 
 def restore(image: Path, path: Path, force: bool = False) -> None:
-    """Restore the backup ``image`` into the file or device ``path``, which nobody has open; not over a store unless ``force``."""
+    """Restore the backup ``image`` into a new file, or the file or device ``path`` that nobody has open; not over a store
+    unless ``force``."""
     _ferrite.restore(os.fspath(image), os.fspath(path), force)
 
 

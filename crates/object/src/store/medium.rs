@@ -25,10 +25,14 @@ pub(super) fn make(path: &Path, new: &NewStore) -> Result<PathBuf> {
     let mut partial = path.as_os_str().to_owned();
     partial.push(format!(".{}.new", show_uuid(&new.uuid)));
     let partial = PathBuf::from(partial);
-    let made = File::options().write(true).create_new(true).mode(0o600).open(&partial);
-    let made = made.and_then(|file| file.set_len(new.bytes).inspect_err(|_| _ = fs::remove_file(&partial)));
-    made.map_err(|error| not_made(&partial, error))?;
+    make_file(&partial, new.bytes).map_err(|error| not_made(&partial, error))?;
     Ok(partial)
+}
+
+/// Makes a file of `bytes`, which nobody but its user may look into; nothing stays of what cannot be made.
+pub(super) fn make_file(path: &Path, bytes: u64) -> io::Result<()> {
+    let file = File::options().write(true).create_new(true).mode(0o600).open(path)?;
+    file.set_len(bytes).inspect_err(|_| _ = fs::remove_file(path))
 }
 
 /// Why the file at `path` was not made.

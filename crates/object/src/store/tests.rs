@@ -174,9 +174,35 @@ fn a_tenant_does_all_that_an_owner_does() {
     assert!(tenant.finalize(&Finish { defragment: true, backup: None }).is_err());
     owner.finalize(&Finish::default()).unwrap();
     let restored = place.path.with_extension("restored");
-    File::create(&restored).unwrap().set_len(NEW.bytes).unwrap();
     Store::restore(&image, &restored, false).unwrap();
     assert_eq!(Store::open(&restored, &OPEN).unwrap().map("map", SMALL).unwrap().len(), 2002);
+}
+
+/// As `ferrite pool restore` does it: a new file is made, an empty one takes its size, and nothing is left of what fails.
+#[test]
+fn a_backup_is_restored_into_a_new_file_or_one_that_has_room() {
+    let place = place();
+    let at = |name: &str| place._folder.path().join(name);
+    let store = Store::initialize(&place.path, &NEW, &OPEN).unwrap();
+    fill(&store);
+    store.backup(&at("image"), [9; 16]).unwrap();
+    let restore = |name: &str, force| Store::restore(&at("image"), &at(name), force).map_err(|error| error.to_string());
+    fs::write(at("empty"), b"").unwrap();
+    fs::write(at("text"), b"text").unwrap();
+    assert!(restore("text", false).unwrap_err().contains("has 4 of the"));
+    assert_eq!(fs::read(at("text")).unwrap(), b"text");
+    for (name, force) in [("new", false), ("empty", false), ("text", true)] {
+        restore(name, force).unwrap();
+        assert_filled(&Store::open(&at(name), &OPEN).unwrap());
+        assert_eq!(fs::metadata(at(name)).unwrap().len(), NEW.bytes, "{name}");
+    }
+    assert!(restore("image", true).unwrap_err().contains("is the image itself"));
+    let mut image = fs::read(at("image")).unwrap();
+    let last = image.len() - 1;
+    image[last] ^= 1;
+    fs::write(at("image"), image).unwrap();
+    restore("other", false).unwrap_err();
+    assert!(!at("other").exists(), "a damaged image makes nothing");
 }
 
 /// Who holds an object when the store's owner ends goes on storing where it lies, whatever has been restored there.

@@ -63,7 +63,7 @@ fn assert_kept(memory: &Arc<LyingMemory>) -> bool {
 fn assert_whole_or_absent(image: &Path) -> bool {
     assert!(!image.with_extension("image.partial").exists(), "a part is left");
     let Ok(file) = File::open(image) else { return false };
-    verify(&mut std::io::BufReader::new(file), &mut |_| true).unwrap();
+    verify(&mut BufReader::new(file), &mut |_| true).unwrap();
     let memory = LyingMemory::new(POOL_BYTES_MIN + 4 * CHUNK, Model::MAPPED);
     memory.keep_trace(false);
     backup::restore_from(image, &memory, Restore { force: false }, &mut |_| true).unwrap();
