@@ -28,56 +28,69 @@ pub struct Database {
 }
 
 impl Database {
-    /// That of the file at `path`, whose log is in the pool at `pool`.
-    pub fn open(path: &str, pool: &Path) -> Result<Arc<Self>> {
+    /// The way to the pool at `pool`.
+    pub fn reach(pool: &Path) -> Result<Arc<Station>> {
+        let mut open = OPEN.lock();
+        let open = open.get_or_insert_with(Open::default);
+        let named =
+            pool.canonicalize().map_err(|error| failed(&format!("opening the pool {}", pool.display()), error))?;
+        if let Some(station) = open.stations.get(&named).and_then(Weak::upgrade) {
+            return Ok(station);
+        }
+        let boot_id = boot_id().map_err(|error| failed("reading the boot's identity", error))?;
+        let station = Station::reach(&named, boot_id)?;
+        open.stations.retain(|_, known| known.strong_count() > 0);
+        open.stations.insert(named, Arc::downgrade(&station));
+        Ok(station)
+    }
+
+    /// That of the file at `path`, whose log is in the pool that `station` is the way to.
+    pub fn open(path: &str, station: &Arc<Station>) -> Result<Arc<Self>> {
         let mut open = OPEN.lock();
         let open = open.get_or_insert_with(Open::default);
         if let Some(database) = open.databases.get(path).and_then(Weak::upgrade) {
             return Ok(database);
         }
-        let failed = |what: &str, error| Error::Io { doing: what.into(), source: error };
         let found = fs::metadata(path).map_err(|error| failed(&format!("looking at {path}"), error))?;
         let identity = Identity { device: found.dev(), inode: found.ino() };
-        let named =
-            pool.canonicalize().map_err(|error| failed(&format!("opening the pool {}", pool.display()), error))?;
-        let station = match open.stations.get(&named).and_then(Weak::upgrade) {
-            Some(station) => station,
-            None => {
-                let boot_id = boot_id().map_err(|error| failed("reading the boot's identity", error))?;
-                Station::reach(&named, boot_id)?
-            }
-        };
-        let database = Arc::new(Self { log: DatabaseLog::open(&station, path, identity, false)? });
+        let database = Arc::new(Self { log: DatabaseLog::open(station, path, identity, false)? });
         open.databases.retain(|_, known| known.strong_count() > 0);
-        open.stations.retain(|_, known| known.strong_count() > 0);
         open.databases.insert(path.into(), Arc::downgrade(&database));
-        open.stations.insert(named, Arc::downgrade(&station));
         Ok(database)
+    }
+
+    /// The pools that databases of this process have their logs in.
+    pub fn stations() -> Vec<Arc<Station>> {
+        OPEN.lock().as_ref().map_or_else(Vec::new, |open| open.stations.values().filter_map(Weak::upgrade).collect())
     }
 
     /// The database whose log file is called `name`, and which one it is. It need not be open: before SQLite deletes the
     /// journal that a transaction over several databases has in common, it asks for those of the others.
     pub fn of_log(name: &CStr) -> Result<Option<(Arc<Self>, File)>> {
         let Some((path, file)) = name.to_str().ok().and_then(File::of) else { return Ok(None) };
-        let (database, stations) = match OPEN.lock().as_ref() {
-            Some(Open { databases, stations }) => (
-                databases.get(path).and_then(Weak::upgrade),
-                stations.values().filter_map(Weak::upgrade).collect::<Vec<_>>(),
-            ),
-            None => return Ok(None),
-        };
+        let database = OPEN.lock().as_ref().and_then(|open| open.databases.get(path)?.upgrade());
         if let Some(database) = database {
             return Ok(Some((database, file)));
         }
-        if Path::new(path).is_file() {
-            for station in stations {
-                if station.databases()?.iter().any(|entry| entry.path == path) {
-                    return Ok(Some((Self::open(path, station.path())?, file)));
-                }
+        match Self::station_of(path)?.filter(|_| Path::new(path).is_file()) {
+            Some(station) => Ok(Some((Self::open(path, &station)?, file))),
+            None => Ok(None),
+        }
+    }
+
+    /// The way to that of this process's pools which has a log of the database at `path`.
+    pub fn station_of(path: &str) -> Result<Option<Arc<Station>>> {
+        for station in Self::stations() {
+            if station.databases()?.iter().any(|entry| entry.path == path) {
+                return Ok(Some(station));
             }
         }
         Ok(None)
     }
+}
+
+fn failed(what: &str, error: io::Error) -> Error {
+    Error::Io { doing: what.into(), source: error }
 }
 
 fn boot_id() -> io::Result<[u8; 16]> {

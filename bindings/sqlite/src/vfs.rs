@@ -3,9 +3,9 @@
 use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
-use ferrite_wal::database::{File as LogFile, Mark};
+use ferrite_wal::database::{File as LogFile, Mark, Station};
 use ferrite_wal::{Error, Result};
 
 use crate::abi::{self, File, Routines, Vfs};
@@ -125,6 +125,18 @@ unsafe fn open_main(
     file: *mut File,
     (flags, out_flags): (c_int, *mut c_int),
 ) -> c_int {
+    // Before the file is made: of what is refused nothing is left.
+    // SAFETY: SQLite's promise of a string, and of room. A file without methods is one that SQLite need not close.
+    let (station, path) = unsafe {
+        (*file).methods = std::ptr::null();
+        let path = CStr::from_ptr(name).to_string_lossy().into_owned();
+        (station(name, &path), path)
+    };
+    let station = match station {
+        Ok(Some(station)) => station,
+        Ok(None) => return pass!(vfs, open, name, file, flags, out_flags),
+        Err(error) => return told::told(&routines(), &path, &error.into(), abi::CANTOPEN),
+    };
     let mut opened = flags;
     let code = pass!(vfs, open, name, below(file), flags, &raw mut opened);
     if code != abi::OK {
@@ -134,11 +146,9 @@ unsafe fn open_main(
         // SAFETY: SQLite's promise.
         unsafe { *out_flags = opened };
     }
-    // SAFETY: SQLite's promise: a string.
-    let path = unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned();
     // SAFETY: SQLite's promise; the file below is open.
     let allowed = unsafe {
-        begin(name, &path).map_err(Failure::from).and_then(|database| {
+        Database::open(&path, &station).map_err(Failure::from).and_then(|database| {
             make(file, routines(), database, opened & abi::OPEN_READONLY != 0);
             settle_past(vfs, file, &path)
         })
@@ -156,21 +166,29 @@ unsafe fn open_main(
     abi::OK
 }
 
-/// The database, with its log in the pool that its URI or the environment names.
+/// The way to the pool for a database's log: the one that its URI or the environment names, else the one that has a log of
+/// it. SQLite opens what a connection attaches or vacuums into by the connection's VFS and without its parameters: that is a
+/// file of the default VFS, log and all. Its other programs are not ours, so its header is not to be marked.
 ///
 /// # Safety
 /// `name` is what SQLite passed for a database.
-unsafe fn begin(name: *const c_char, path: &str) -> Result<std::sync::Arc<Database>> {
-    // SAFETY: the caller's promise; the answer is a string or nothing.
-    let named = unsafe {
-        let named = (routines().uri_parameter)(name, c"pool".as_ptr());
-        (!named.is_null()).then(|| PathBuf::from(OsStr::from_bytes(CStr::from_ptr(named).to_bytes())))
+unsafe fn station(name: *const c_char, path: &str) -> Result<Option<Arc<Station>>> {
+    let parameter = |key: &CStr| {
+        // SAFETY: the caller's promise; the answer is a string or nothing.
+        unsafe {
+            let told = (routines().uri_parameter)(name, key.as_ptr());
+            (!told.is_null()).then(|| PathBuf::from(OsStr::from_bytes(CStr::from_ptr(told).to_bytes())))
+        }
     };
-    let pool = named.or_else(|| std::env::var_os("FERRITE_POOL").map(PathBuf::from));
-    let pool = pool.ok_or_else(|| {
-        Error::Refused("no pool is named: open file:DATABASE?vfs=ferrite&pool=PATH, or set FERRITE_POOL".into())
-    })?;
-    Database::open(path, &pool)
+    if let Some(pool) = parameter(c"pool").or_else(|| std::env::var_os("FERRITE_POOL").map(PathBuf::from)) {
+        return Database::reach(&pool).map(Some);
+    }
+    match Database::station_of(path)? {
+        None if parameter(c"vfs").is_some() || Database::stations().is_empty() => Err(Error::Refused(
+            "no pool is named: open file:DATABASE?vfs=ferrite&pool=PATH, or set FERRITE_POOL".into(),
+        )),
+        station => Ok(station),
+    }
 }
 
 /// Settles what a crash, or another program, may have left: finishes or undoes a giving back, and refuses what is not

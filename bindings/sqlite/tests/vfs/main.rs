@@ -8,6 +8,7 @@ mod others;
 mod own;
 mod refusals;
 mod shell;
+mod unnamed;
 
 use std::path::PathBuf;
 

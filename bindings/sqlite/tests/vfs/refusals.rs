@@ -87,6 +87,7 @@ fn no_pool_a_missing_one_and_what_is_none_are_told() {
     ] {
         let told = complaint(&uri);
         assert!(told.contains(words), "{told}");
+        assert!(!place.path("a.db").exists(), "nothing is left of what was refused: {told}");
     }
 }
 
