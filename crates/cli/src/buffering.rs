@@ -17,11 +17,11 @@ pub struct BufferingArguments {
     /// The size of each: DRAM, and what an unclean stop may lose [default: 16M]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     buffer_size: Option<u64>,
-    /// Write each page by itself, under a window of its own: to compare with
+    /// Write each page by itself, under a window of its own: to compare with. Of this and --batch the last counts
     #[arg(long, overrides_with = "batch")]
     no_batch: bool,
     /// Write contiguous pages together, under one window, which is the default
-    #[arg(long)]
+    #[arg(long, overrides_with = "no_batch")]
     batch: bool,
     /// Empty a buffer when so much of it is dirty [default: 0.7]
     #[arg(long, value_name = "PART")]

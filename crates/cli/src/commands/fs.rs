@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use ferrite_fs::DataMode;
+use ferrite_pool::layout::CHUNK;
 use ferrite_pool::owner::Listening;
 use ferrite_serve::mount::clear_stale;
 use serde_json::Value;
@@ -18,6 +19,9 @@ use crate::request::Request;
 use crate::size;
 use crate::stop::Stop;
 use crate::trees::{FsReport, Mounting};
+
+/// Bytes of the largest file.
+const FILE_BYTES_MAX: u64 = 128 << 40;
 
 /// File systems in a pool: make them, mount them, see how full they are
 #[derive(Subcommand)]
@@ -109,7 +113,15 @@ pub struct Create {
 struct Threshold(Option<u64>);
 
 fn threshold(text: &str) -> Result<Threshold, String> {
-    if text == "never" { Ok(Threshold(None)) } else { size::parse(text).map(|bytes| Threshold(Some(bytes))) }
+    if text == "never" {
+        return Ok(Threshold(None));
+    }
+    let bytes = size::parse(text)?;
+    if !(CHUNK..=FILE_BYTES_MAX).contains(&bytes) {
+        let (least, most) = (size::written(CHUNK), size::written(FILE_BYTES_MAX));
+        return Err(format!("{least}, which is one such page, to {most}, which the largest file has, or never"));
+    }
+    Ok(Threshold(Some(bytes)))
 }
 
 /// How a file system is mounted.
@@ -256,4 +268,19 @@ fn show(fs: &FsReport) -> String {
         size::show(space.super_bytes),
         size::counted(space.inodes, "inode")
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_move_to_superpages_from_a_size_on_that_one_can_have() {
+        for (text, bytes) in [("never", None), ("2M", Some(2 << 20)), ("128T", Some(FILE_BYTES_MAX))] {
+            assert_eq!(threshold(text).map(|it| it.0), Ok(bytes));
+        }
+        for wrong in ["1", "2047K", "129T", "none"] {
+            assert!(threshold(wrong).is_err(), "{wrong}");
+        }
+    }
 }

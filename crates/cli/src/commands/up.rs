@@ -244,6 +244,13 @@ impl Up {
 
     fn make_disks(&self, engine: &Engine) -> Outcome {
         let there = disk_names(engine.pool());
+        for (name, size) in &self.disk {
+            let has = engine.pool().tag(name).ok().filter(|tag| there.contains(name) && tag.size != *size);
+            if let Some(tag) = has {
+                let bytes = size::show(tag.size);
+                remark!("{name:?} is there already and has {bytes}: `ferrite disk resize` makes it larger, not --disk");
+            }
+        }
         let mut wanted: Vec<(String, u64)> = self.disk.clone();
         if wanted.is_empty() && there.is_empty() {
             let free = engine.pool().usage().free_bytes / CHUNK;
