@@ -67,6 +67,29 @@ fn a_pool_without_room_for_the_disks_that_are_asked_for_is_not_made() {
     Server::of(&mut up("74M", "d=64M"), &pool, "Ctrl-C ends it.").interrupt();
 }
 
+/// Who names a folder wants it mounted; nothing is served without, and no pool is made for nothing.
+#[test]
+fn a_folder_that_was_named_and_cannot_be_mounted_on_is_an_error() {
+    let folder = folder(true);
+    let path = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
+    let (pool, no_folder) = (path("pool"), path("a file"));
+    std::fs::write(&no_folder, "").expect("written");
+    refused(ferrite().args(["up", "--no-attach", "--size", "64M", "--pool", &pool, "--mount", &no_folder]), 1);
+    assert!(!folder.path().join("pool").exists());
+}
+
+/// Relative paths are none in XDG's variables, so that no pool comes to lie wherever somebody happens to be.
+#[test]
+fn a_home_that_is_no_absolute_path_counts_as_none() {
+    let folder = folder(true);
+    for (home, data) in [("", ""), ("home", "data"), ("", "data")] {
+        let mut program = ferrite();
+        program.arg("up").current_dir(folder.path()).env("HOME", home).env("XDG_DATA_HOME", data);
+        assert!(refused(&mut program, 1).contains("has an absolute path"));
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).expect("there").count(), 0);
+}
+
 #[test]
 fn two_at_once_on_one_pool_the_second_says_who_holds_it() {
     let folder = folder(true);

@@ -126,13 +126,16 @@ impl Up {
         let serving = self.how.serving()?;
         // What a killed owner of the same pool left attached.
         let cleared = attach::clear_stale(&host::attach_directory(engine.pool().superblock().uuid));
-        if let Err(why) = self.make_disks(engine) {
-            if is_new {
-                // Nobody has had it yet; left there, it would be taken for one that is in use, whatever the next try asks for.
-                fs::remove_file(engine.lock().path())?;
+        let file_system = match self.make_disks(engine).and_then(|()| self.mounted(engine)) {
+            Ok(file_system) => file_system,
+            Err(why) => {
+                if is_new {
+                    // Nobody has had it yet; left there, it would be taken for one that is in use, whatever the next try asks for.
+                    fs::remove_file(engine.lock().path())?;
+                }
+                return Err(why);
             }
-            return Err(why);
-        }
+        };
         let listening = Reach::Ours(Arc::clone(engine)).listen()?;
         let door = self.door.door(&host::nbd_socket(engine.lock().path()))?;
         let tcp = engine.served().listen(&door, "", &serving, None)?;
@@ -142,23 +145,28 @@ impl Up {
         };
         let disks = disk_names(engine.pool()).into_iter().map(announced).collect();
         let recovered = !engine.recovery().clean;
-        let file_systems = self.mounted(engine).into_iter().collect();
-        let all = Announcement { cleared, recovered, file_systems, ..Announcement::of(&engine.pool_report(), disks) };
+        let all = Announcement {
+            cleared,
+            recovered,
+            file_systems: file_system.into_iter().collect(),
+            ..Announcement::of(&engine.pool_report(), disks)
+        };
         all.tell(self.json, Announcement::show)?;
         Ok(listening)
     }
 
-    /// The file system mounted, or why it is not. It is made where there is none.
-    fn mounted(&self, engine: &Engine) -> Option<AnnouncedFs> {
+    /// The file system mounted, or why it is not, which is an error where a folder was named. It is made where there is none.
+    fn mounted(&self, engine: &Engine) -> Outcome<Option<AnnouncedFs>> {
         if self.no_mount {
-            return None;
+            return Ok(None);
         }
         let name = || AnnouncedFs { name: FILES.into(), mounted_on: None, not_mounted: None };
-        match self.mount_files(engine) {
-            Ok(point) => Some(AnnouncedFs { mounted_on: Some(point), ..name() }),
-            Err(_) if !host::may_mount() => Some(AnnouncedFs { not_mounted: Some(host::MOUNT_NEEDS.into()), ..name() }),
-            Err(why) => Some(AnnouncedFs { not_mounted: Some(why.text().into()), ..name() }),
-        }
+        Ok(Some(match self.mount_files(engine) {
+            Ok(point) => AnnouncedFs { mounted_on: Some(point), ..name() },
+            Err(why) if self.mount.is_some() => return Err(why),
+            Err(_) if !host::may_mount() => AnnouncedFs { not_mounted: Some(host::MOUNT_NEEDS.into()), ..name() },
+            Err(why) => AnnouncedFs { not_mounted: Some(why.text().into()), ..name() },
+        }))
     }
 
     fn mount_files(&self, engine: &Engine) -> Outcome<PathBuf> {
