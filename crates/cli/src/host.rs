@@ -35,16 +35,22 @@ pub fn user() -> io::Result<(u32, u32)> {
 
 /// Where a user's pool lies unless another is named.
 pub fn default_pool() -> Result<PathBuf, String> {
-    let data = std::env::var_os("XDG_DATA_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
-    let home = || std::env::var_os("HOME").map(|home| Path::new(&home).join(".local/share"));
-    let data = data.or_else(home).ok_or("neither XDG_DATA_HOME nor HOME is set: name a pool with --pool")?;
+    let home = || Some(named_folder("HOME")?.join(".local/share"));
+    let data = named_folder("XDG_DATA_HOME").or_else(home);
+    let data = data.ok_or("neither XDG_DATA_HOME nor HOME has an absolute path: name a pool with --pool")?;
     Ok(data.join("ferrite/pool"))
+}
+
+/// The folder that the environment variable `name` tells. A relative one, as an empty one, counts as none: so XDG's
+/// specification has it.
+fn named_folder(name: &str) -> Option<PathBuf> {
+    std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute())
 }
 
 /// Where a user's file system is mounted unless another folder is named.
 pub fn default_mount() -> Result<PathBuf, String> {
-    let home = std::env::var_os("HOME").ok_or("HOME is not set: name a folder with --mount")?;
-    Ok(Path::new(&home).join("ferrite"))
+    let home = named_folder("HOME").ok_or("HOME has no absolute path: name a folder with --mount")?;
+    Ok(home.join("ferrite"))
 }
 
 /// What [`may_mount`] looks for.
