@@ -2,6 +2,7 @@
 
 /// Bytes of `text`: digits with at most one suffix K, M, G or T (powers of 1024; "KiB" and the like too).
 pub fn parse(text: &str) -> Result<u64, String> {
+    let none = || format!("{text:?} is no size: write 4096, 512K, 64M, 1G or 2T, in powers of 1024");
     let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
     let unit = match text[digits.len()..].to_ascii_lowercase().as_str() {
         "" | "b" => 1,
@@ -9,10 +10,11 @@ pub fn parse(text: &str) -> Result<u64, String> {
         "m" | "mb" | "mib" => 1 << 20,
         "g" | "gb" | "gib" => 1 << 30,
         "t" | "tb" | "tib" => 1_u64 << 40,
-        _ => return Err(format!("{text:?} is no size: write 4096, 512K, 64M, 1G or 2T")),
+        _ => return Err(none()),
     };
-    let count: u64 = digits.parse().map_err(|_| format!("{text:?} is no size: write 4096, 512K, 64M, 1G or 2T"))?;
-    count.checked_mul(unit).filter(|bytes| *bytes > 0).ok_or_else(|| format!("{text:?} is out of range"))
+    let count: u64 = digits.parse().map_err(|_| none())?;
+    let bytes = count.checked_mul(unit).filter(|bytes| *bytes > 0);
+    bytes.ok_or_else(|| format!("{text:?} is out of range: sizes are of 1 byte to {}T", u64::MAX >> 40))
 }
 
 /// `bytes` for people.

@@ -63,10 +63,10 @@ pub struct Named {
 pub struct Create {
     #[command(flatten)]
     disk: Named,
-    /// Its size, such as 512M or 2G
+    /// Its size, such as 512M or 2G: K, M, G and T are powers of 1024
     #[arg(long, value_parser = size::parse)]
     size: u64,
-    /// Bytes of a sector
+    /// Bytes of a sector: 512 or 4096
     #[arg(long, default_value_t = 512, value_parser = sector)]
     sector: u32,
     /// Take space as it is written: a write where nothing is yet may then find the pool full. It keeps what it took

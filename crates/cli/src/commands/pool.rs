@@ -49,7 +49,7 @@ pub enum Pool {
 pub struct Create {
     /// The file to make it in
     pool: PathBuf,
-    /// Its size, such as 64M or 1G; all of it for an existing file or device
+    /// Its size, such as 64M or 1G, in powers of 1024; all of it for an existing file or device
     #[arg(long, value_parser = size::parse)]
     size: Option<u64>,
     /// Use an existing file or device; what it holds is lost

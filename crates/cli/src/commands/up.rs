@@ -49,7 +49,7 @@ pub struct Up {
     /// The pool's file [default: ferrite/pool in the user's data directory]
     #[arg(long)]
     pool: Option<PathBuf>,
-    /// Size of the pool if it is made [default: 1G]
+    /// Size of the pool if it is made, in powers of 1024 as all sizes [default: 1G]
     #[arg(long, value_parser = size::parse)]
     size: Option<u64>,
     /// A disk to make if it is not there; repeatable [default: disk0 with half of the pool at most, in a pool without disks]
