@@ -53,6 +53,10 @@ pub struct Restore {
 impl Backup {
     /// Does it.
     pub fn run(self) -> Outcome {
+        if self.image == Path::new("-") {
+            let why = "a backup is a file that appears whole or not at all: name one, `./-` if it is to be called so";
+            return Err(Failure::Usage(why.into()));
+        }
         let to = absolute(&self.image)?;
         let summary: backup::Summary = reach::ask(&self.pool, Request::PoolBackup { to, now: false }, None)?;
         print(self.json, &ImageReport::from(&summary), |it| show_report(&self.image, it))
@@ -68,7 +72,8 @@ impl Restore {
         // All of it, before anything is made.
         let mut input =
             BufReader::new(File::open(&image).map_err(|error| format!("opening {}: {error}", image.display()))?);
-        let found = backup::verify(&mut input, &mut |it| bar.show(&it))?;
+        let found = backup::verify(&mut input, &mut |it| bar.show(&it));
+        let found = found.map_err(|error| format!("{}: {error}", image.display()))?;
         let wanted = size.unwrap_or(found.pool_bytes);
         if wanted < found.pool_bytes {
             let needed = size::show(found.pool_bytes);

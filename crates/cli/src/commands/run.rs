@@ -83,7 +83,14 @@ impl Run {
     /// It could not be started.
     fn refused<T>(&self, error: &std::io::Error) -> Outcome<T> {
         let is_missing = error.kind() == ErrorKind::NotFound;
-        remark!("ferrite run: {}: {error}", self.command[0].display());
+        let name = self.command[0].display();
+        if is_missing && self.command[0].as_encoded_bytes().starts_with(b"-") {
+            remark!(
+                "ferrite run: {name} is neither an option of `ferrite run`, which stand before the command, nor a program"
+            );
+        } else {
+            remark!("ferrite run: {name}: {error}");
+        }
         std::process::exit(if is_missing { 127 } else { 126 })
     }
 }

@@ -107,7 +107,10 @@ impl Drain {
         }
         print(self.json, &drained, |drained| {
             let line = |it: &Drained| format!("{}: {} given back\n", it.path, size::show(it.copied_bytes));
-            drained.iter().map(line).collect()
+            match drained.is_empty() && refused.is_empty() {
+                true => "no log of a database is in the pool: there is nothing to give back\n".into(),
+                false => drained.iter().map(line).collect(),
+            }
         })?;
         if refused.is_empty() { Ok(()) } else { Err(refused.join("\nferrite: ").into()) }
     }
