@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ferrite_block::DiskSpec;
+use ferrite_block::{DISK_BYTES_MAX, DiskSpec};
 use ferrite_pool::owner::{Lock, Progress};
 use ferrite_pool::{Pool, Put, Recovery, Tag, TagKind, VERSION, backup, check};
 use ferrite_wal::database::Office;
@@ -16,6 +16,7 @@ use crate::medium::{Medium, MediumArguments};
 use crate::outcome::Outcome;
 use crate::request::{DiskReport, PoolReport, Request, TagReport};
 use crate::served::{Served, disk_names};
+use crate::size;
 use crate::survival::SurvivalReport;
 use crate::trees::{self, Trees};
 use crate::warm::Warm;
@@ -155,11 +156,14 @@ impl Engine {
     }
 
     fn execute_fs(&self, request: Request, connection: Option<u64>) -> Outcome<Value> {
-        let trees = &self.trees;
-        request.file_system().map_or(Ok(()), |name| self.ensure_file_system(name))?;
+        let (pool, trees) = (&*self.pool, &self.trees);
+        request.file_system().map_or(Ok(()), |name| self.ensure_file_system(name, request.wants_to_use()))?;
         match request {
-            Request::FsList => Ok(json!(listed(|| trees::names(&self.pool), |name| Ok(trees.report(name)?))?)),
+            Request::FsList => Ok(json!(listed(|| trees::names(pool), |name| Ok(trees.report(name)?))?)),
             Request::FsCreate { name, super_threshold_bytes } => {
+                if pool.tag(&name).is_ok() {
+                    return Err(self.taken(ferrite_pool::Error::Exists(name), false).into());
+                }
                 trees.create(&name, super_threshold_bytes)?;
                 Ok(json!(trees.report(&name)?))
             }
@@ -173,10 +177,18 @@ impl Engine {
 
     fn execute_disk(&self, request: Request, connection: Option<u64>) -> Outcome<Value> {
         let (pool, served) = (&*self.pool, &self.served);
-        request.disk().map_or(Ok(()), |name| self.ensure_disk(name))?;
+        request.disk().map_or(Ok(()), |name| self.ensure_disk(name, request.wants_to_use()))?;
         match request {
             Request::DiskList => Ok(json!(listed(|| disk_names(pool), |name| self.disk_report(name))?)),
             Request::DiskCreate { name, size, sector_bytes, thin, checksum } => {
+                if size > DISK_BYTES_MAX {
+                    let (size, most) = (size::show(size), size::show(DISK_BYTES_MAX));
+                    return Err(format!("a disk of {size} is not possible: {most} at most").into());
+                }
+                if !size.is_multiple_of(u64::from(sector_bytes).max(1)) {
+                    let bytes = size::show(u64::from(sector_bytes));
+                    return Err(format!("a disk of {size} bytes is not possible: whole sectors of {bytes}").into());
+                }
                 let spec = DiskSpec { size, sector_bytes, thin, checksum };
                 ferrite_block::create(pool, &name, &spec).map_err(|error| self.taken(error, false))?;
                 Ok(json!(self.disk_report(&name)?))
@@ -197,19 +209,31 @@ impl Engine {
         }
     }
 
-    /// Refuses a name that no disk has.
-    pub fn ensure_disk(&self, name: &str) -> Outcome {
-        if disk_names(&self.pool).iter().any(|known| known == name) {
-            return Ok(());
-        }
-        Err(format!("there is no disk called {name:?}: see `ferrite disk list`, or `ferrite disk create` it").into())
+    /// Refuses a name that no disk has; advises to make one where it is `wanted`.
+    pub fn ensure_disk(&self, name: &str, wanted: bool) -> Outcome {
+        self.ensure_kind(name, TagKind::DISK, "disk", wanted)
     }
 
-    fn ensure_file_system(&self, name: &str) -> Outcome {
-        if trees::names(&self.pool).iter().any(|known| known == name) {
-            return Ok(());
+    fn ensure_file_system(&self, name: &str, wanted: bool) -> Outcome {
+        self.ensure_kind(name, TagKind::FILES, "fs", wanted)
+    }
+
+    fn ensure_kind(&self, name: &str, kind: TagKind, command: &str, wanted: bool) -> Outcome {
+        let called = |kind: TagKind| match kind {
+            TagKind::DISK => "disk".to_string(),
+            TagKind::FILES => "file system".into(),
+            TagKind::BYTES => "tag of plain bytes".into(),
+            other => format!("tag of kind {}", other.name()),
+        };
+        match self.pool.tag(name) {
+            Ok(tag) if tag.kind == kind => Ok(()),
+            Ok(tag) => Err(format!("{name:?} is no {}, but a {}", called(kind), called(tag.kind)).into()),
+            Err(_) => {
+                let create = if wanted { format!(", or `ferrite {command} create` it") } else { String::new() };
+                let what = called(kind);
+                Err(format!("there is no {what} called {name:?}: see `ferrite {command} list`{create}").into())
+            }
         }
-        Err(format!("there is no file system called {name:?}: see `ferrite fs list`, or `ferrite fs create` it").into())
     }
 
     /// Where a name is taken, says what can be done: plain bytes are replaced by plain bytes (`replaceable`), and
@@ -221,7 +245,11 @@ impl Engine {
             Ok(TagKind::BYTES) if replaceable => format!("{error}: --replace stores the new content in its place"),
             Ok(TagKind::BYTES) => format!("{error}: choose another name, or `ferrite tag remove` that first"),
             Ok(TagKind::DISK) => format!("{error}, a disk: choose another name, or `ferrite disk remove` that first"),
-            _ => format!("{error}: choose another name"),
+            Ok(TagKind::FILES) => {
+                format!("{error}, a file system: choose another name, or `ferrite fs remove` that first")
+            }
+            Ok(other) => format!("{error}, of kind {}: choose another name", other.name()),
+            Err(_) => format!("{error}: choose another name"),
         }
     }
 

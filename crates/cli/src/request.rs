@@ -221,6 +221,11 @@ pub enum Request {
 }
 
 impl Request {
+    /// Whether what it is about is to be used, so that it might be made where it is not there.
+    pub fn wants_to_use(&self) -> bool {
+        matches!(self, Self::DiskServe { .. } | Self::DiskAttach { .. } | Self::FsMount { .. })
+    }
+
     /// The disk it is about, which has to be there.
     pub fn disk(&self) -> Option<&str> {
         match self {

@@ -105,12 +105,12 @@ impl Source {
         let serving = Serving { read_only: opening.read_only, ..Serving::default() };
         let known = opening.beside.and_then(|source| source.reach.as_ref()?.ours_at(pool));
         if let Some(engine) = known {
-            engine.ensure_disk(name)?;
+            engine.ensure_disk(name, true)?;
             return Ok(Self::plain(engine.served().open(name, &serving)?));
         }
         match Reach::new(pool)? {
             Reach::Ours(engine) => {
-                match engine.ensure_disk(name).and_then(|()| Ok(engine.served().open(name, &serving)?)) {
+                match engine.ensure_disk(name, true).and_then(|()| Ok(engine.served().open(name, &serving)?)) {
                     Ok(disk) => Ok(Self { reach: Some(Reach::Ours(engine)), ..Self::plain(disk) }),
                     Err(why) => {
                         Reach::Ours(engine).close()?;
