@@ -71,6 +71,31 @@ fn a_taken_name_says_how_it_is_replaced() {
     assert!(said.contains("`ferrite tag remove`") && !said.contains("--replace"), "{said}");
 }
 
+/// A name that is missing, or is something else's, is told as that; to make it is advised to who wants to use it.
+#[test]
+fn a_name_that_is_missing_or_of_another_kind_says_so() {
+    let folder = folder(true);
+    let pool = folder.path().join("pool").to_str().expect("text").to_owned();
+    ok(&["pool", "create", &pool, "--size", "64M"]);
+    ok(&["disk", "create", &pool, "d", "--size", "1M"]);
+    ok(&["fs", "create", &pool, "f"]);
+    let said = |words: &[&str], name: &str| refused(ferrite().args(words).args([&pool, name]), 1);
+    for remove in [["disk", "remove"], ["fs", "remove"], ["disk", "stat"], ["fs", "unmount"]] {
+        let said = said(&remove, "x");
+        assert!(said.contains("called \"x\"") && !said.contains("create"), "{said}");
+    }
+    assert!(said(&["disk", "serve"], "x").contains("`ferrite disk create` it"));
+    assert!(said(&["fs", "remove"], "d").contains("\"d\" is no file system, but a disk"));
+    assert!(said(&["disk", "remove"], "f").contains("\"f\" is no disk, but a file system"));
+    assert!(said(&["fs", "create"], "d").contains("already, a disk: "));
+    assert!(said(&["fs", "create"], "f").contains("already, a file system: "));
+    assert!(refused(ferrite().args(["disk", "create", &pool, "e", "--size", "8T"]), 1).contains("4 TiB at most"));
+    assert!(refused(ferrite().args(["pool", "restore", "/etc/passwd", "none"]), 1).contains("/etc/passwd"));
+    assert!(refused(ferrite().args(["pool", "backup", &pool, "-"]), 2).contains("name one"));
+    assert!(ok(&["wal", "drain", &pool]).contains("nothing to give back"));
+    assert!(refused(ferrite().args(["run", "--stats", "--", "true"]), 127).contains("neither an option"));
+}
+
 /// What is no pool is told as that, with what to do, whichever command meets it.
 #[test]
 fn what_is_no_pool_says_what_to_do() {
