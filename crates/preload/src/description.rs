@@ -6,6 +6,7 @@
 //! Unsafe because the kernel is called with the program's own pointers.
 #![allow(unsafe_code)]
 
+mod entries;
 mod parts;
 mod standard;
 #[cfg(test)]
@@ -13,7 +14,7 @@ mod tests;
 
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use ferrite_medium::{Pin, pin, wait_for_pins};
 
@@ -35,6 +36,8 @@ pub struct Description {
     /// Where a seek put the offset last: what lies between that and the offset was claimed.
     sought: AtomicU64,
     appends: AtomicBool,
+    /// Entries of the table that it has.
+    entries: AtomicUsize,
     reads: bool,
     writes: bool,
 }
@@ -57,6 +60,7 @@ impl Description {
             at: AtomicU64::new(0),
             sought: AtomicU64::new(0),
             appends: AtomicBool::new(flags & libc::O_APPEND != 0),
+            entries: AtomicUsize::new(0),
             reads: access != libc::O_WRONLY,
             writes: access != libc::O_RDONLY,
         }
@@ -64,6 +68,9 @@ impl Description {
 
     /// The flags were set anew.
     pub fn set_flags(&self, flags: c_int) {
+        if self.is_gate() {
+            return;
+        }
         self.appends.store(flags & libc::O_APPEND != 0, Ordering::Relaxed);
     }
 
@@ -279,7 +286,8 @@ impl Description {
             let Some(at) = self.offset() else { return unsafe { real::read(fd, into, len) } };
             // SAFETY: as the caller has it.
             let read = unsafe { real::pread(fd, into, len, at as i64) };
-            if read <= 0 || self.moves(at, at + read as u64) {
+            // What was read after the offset was moved may be another file's.
+            if self.moves(at, at + read.max(0) as u64) {
                 return read;
             }
         }

@@ -12,11 +12,13 @@
 //! - LD1. What cannot be done directly is done by the kernel, with the arguments that the program gave; a call is never
 //!   done in part by one and again by the other.
 //! - LD2. A description's offset is in one place: here, or, from the moment anybody else may use it (a child, another
-//!   process, stdio), in the kernel for good. A call moves it once, however many buffers it has. Of standard input,
+//!   process, stdio, who writes by a number while it is replaced), in the kernel for good. A call moves it once, however many buffers it has. Of standard input,
 //!   output and error it is in the kernel at every moment, and a call claims its place there before it copies; what appends
 //!   is the kernel's there.
 //! - LD3. An entry of the table belongs to the descriptor that the program has: whatever closes or replaces one takes
-//!   the entry away first, and whatever gives a new one out takes away what still stands under its number.
+//!   the entry away first, leaving one by which all is the kernel's until that is done, and whatever gives a new one out
+//!   takes away what still stands under its number. What was begun by a descriptor that is replaced is waited for, but not
+//!   for long.
 //! - LD4. A data call on a leased file takes no lock, makes no system call (but for standard input, output and error, and
 //!   where others have the descriptor, whose flags are then asked for) and allocates nothing; but for the first write of
 //!   a thread, and an append for which there are no pages left, which do that inside (LD5).
@@ -37,6 +39,7 @@
 // What only programs call is left out of the tests: it would stand in for the C library's in them too.
 #![cfg_attr(test, allow(dead_code))]
 
+mod departure;
 mod description;
 mod entries;
 mod file;

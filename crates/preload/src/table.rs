@@ -7,12 +7,14 @@
 #![allow(unsafe_code)]
 
 use std::ffi::c_int;
+use std::ops::Deref;
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use ferrite_medium::{Pin, pin, wait_for_pins};
 
+use crate::departure;
 use crate::description::Description;
 
 /// Descriptors beyond this are the kernel's.
@@ -38,6 +40,7 @@ pub fn make() {
     }
     // SAFETY: the mapping was made above.
     if unsafe { libc::madvise(table, bytes, libc::MADV_WIPEONFORK) } == 0 {
+        departure::prepare();
         TABLE.store(table.cast(), Ordering::Release);
         begin_anew();
     }
@@ -74,13 +77,13 @@ fn entry(fd: c_int) -> Option<&'static Entry> {
 
 /// `work` on the description of `fd`, if it has one. It must not wait.
 #[inline]
-pub fn with<T>(fd: c_int, work: impl FnOnce(&Description) -> T) -> Option<T> {
+pub fn with<T>(fd: c_int, work: impl FnOnce(Found<'_>) -> T) -> Option<T> {
     pinned(fd, |it, _| work(it))
 }
 
 /// The same for who needs the pin too.
 #[inline(always)]
-pub fn pinned<T>(fd: c_int, work: impl FnOnce(&Description, &Pin) -> T) -> Option<T> {
+pub fn pinned<T>(fd: c_int, work: impl FnOnce(Found<'_>, &Pin) -> T) -> Option<T> {
     let entry = entry(fd)?;
     if entry.load(Ordering::Relaxed).is_null() {
         return None;
@@ -88,23 +91,41 @@ pub fn pinned<T>(fd: c_int, work: impl FnOnce(&Description, &Pin) -> T) -> Optio
     let pin = pin();
     let found = entry.load(Ordering::Acquire);
     // SAFETY: an entry owns its description, and whoever takes it away waits for this pin.
-    unsafe { found.as_ref() }.map(|it| work(it, &pin))
+    unsafe { found.as_ref() }.map(|it| work(Found(it), &pin))
 }
 
 /// The description of `fd`, to be kept while it is waited for.
 pub fn held(fd: c_int) -> Option<Arc<Description>> {
-    with(fd, |description| {
+    with(fd, |found| found.kept())
+}
+
+/// A description that an entry has, for as long as it was found under a pin.
+#[derive(Clone, Copy)]
+pub struct Found<'pin>(&'pin Description);
+
+impl Found<'_> {
+    /// To be kept when the pin is gone.
+    pub fn kept(self) -> Arc<Description> {
         // SAFETY: it came from Arc::into_raw, and its entry has one owner's share while we are pinned.
-        unsafe { Arc::increment_strong_count(ptr::from_ref(description)) };
+        unsafe { Arc::increment_strong_count(ptr::from_ref(self.0)) };
         // SAFETY: the share that was just added.
-        unsafe { Arc::from_raw(ptr::from_ref(description)) }
-    })
+        unsafe { Arc::from_raw(ptr::from_ref(self.0)) }
+    }
+}
+
+impl Deref for Found<'_> {
+    type Target = Description;
+
+    fn deref(&self) -> &Description {
+        self.0
+    }
 }
 
 /// From now on `fd` stands for `description`; what it stood for is taken out.
 pub fn put(fd: c_int, description: Arc<Description>) {
     let Some(entry) = entry(fd) else { return };
     TOP.fetch_max(fd as usize + 1, Ordering::Relaxed);
+    description.is_entered();
     let before = entry.swap(Arc::into_raw(description).cast_mut(), Ordering::AcqRel);
     drop(Taken::of(before));
 }
@@ -129,6 +150,16 @@ pub fn take(fd: c_int) -> Option<Taken> {
     Taken::of(entry.swap(ptr::null_mut(), Ordering::AcqRel))
 }
 
+/// Takes the entry of `fd` away if it is `gate`, which is never let go of: nobody is waited for.
+pub fn remove(fd: c_int, gate: &Arc<Description>) {
+    let Some(entry) = entry(fd) else { return };
+    let found = Arc::as_ptr(gate).cast_mut();
+    if entry.compare_exchange(found, ptr::null_mut(), Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+        // SAFETY: the share that the entry had.
+        unsafe { Arc::decrement_strong_count(found) };
+    }
+}
+
 /// The descriptors that have a description, and those.
 pub fn all() -> impl Iterator<Item = (c_int, Arc<Description>)> {
     (0..TOP.load(Ordering::Relaxed) as c_int).filter_map(|fd| held(fd).map(|description| (fd, description)))
@@ -140,14 +171,9 @@ pub struct Taken(Option<Arc<Description>>);
 impl Taken {
     fn of(raw: *mut Description) -> Option<Self> {
         // SAFETY: entries come from Arc::into_raw, and this one is in the table no more.
-        (!raw.is_null()).then(|| Self(Some(unsafe { Arc::from_raw(raw) })))
-    }
-
-    /// Puts it back under `fd`, which was not closed after all.
-    pub fn put_back(mut self, fd: c_int) {
-        if let Some(description) = self.0.take() {
-            put(fd, description);
-        }
+        let description = (!raw.is_null()).then(|| unsafe { Arc::from_raw(raw) })?;
+        description.is_taken();
+        Some(Self(Some(description)))
     }
 }
 

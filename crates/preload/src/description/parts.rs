@@ -152,7 +152,7 @@ impl Description {
         loop {
             let Some(at) = self.offset() else { return parts.read(fd) };
             let read = parts.read_at(fd, at as i64);
-            if read <= 0 || self.moves(at, at + read as u64) {
+            if self.moves(at, at + read.max(0) as u64) {
                 return read;
             }
         }

@@ -5,6 +5,7 @@
 
 use std::ffi::{c_int, c_void};
 use std::slice;
+use std::sync::Arc;
 
 use ferrite_medium::pin;
 use libc::{off_t, size_t, ssize_t};
@@ -140,28 +141,40 @@ entry! { __pread_chk = __pread64_chk,
 }}
 
 entry! { write = __write, (fd: c_int, from: *const c_void, len: size_t) -> ssize_t {
-    // SAFETY: as the program has it.
-    let tried = table::pinned(fd, |it, pin| unsafe { bytes(from, len) }.map_or(Written::Not, |bytes| it.write(pin, fd, bytes)));
+    let tried = table::pinned(fd, |it, pin| {
+        // SAFETY: as the program has it.
+        let written = unsafe { bytes(from, len) }.map_or(Written::Not, |bytes| it.write(pin, fd, bytes));
+        match written {
+            Written::Bytes(len) => Ok(len),
+            // By who claimed it: `fd` may be another file's by then.
+            Written::Claimed(place) => Err(Some((it.kept(), place))),
+            Written::Not => Err(None),
+        }
+    });
     match tried {
-        Some(Written::Bytes(len)) => direct(len),
+        Some(Ok(len)) => direct(len),
         // SAFETY: as the program has it.
-        Some(Written::Claimed(place)) => unsafe { write_slowly(fd, from, len, Some(place)) },
-        // SAFETY: as the program has it.
-        Some(Written::Not) => unsafe { write_slowly(fd, from, len, None) },
+        Some(Err(claimed)) => unsafe { write_slowly(fd, from, len, claimed) },
         // SAFETY: as the program has it.
         None => unsafe { real::write(fd, from, len) },
     }
 }}
 
 #[cold]
-unsafe fn write_slowly(fd: c_int, from: *const c_void, len: size_t, claimed: Option<Place>) -> ssize_t {
+unsafe fn write_slowly(
+    fd: c_int,
+    from: *const c_void,
+    len: size_t,
+    claimed: Option<(Arc<Description>, Place)>,
+) -> ssize_t {
+    let (it, place) = claimed.map_or_else(|| (table::held(fd), None), |(it, place)| (Some(it), Some(place)));
     // SAFETY: as the program has it.
-    let (Some(it), Some(bytes)) = (table::held(fd), unsafe { bytes(from, len) }) else {
+    let (Some(it), Some(bytes)) = (it, unsafe { bytes(from, len) }) else {
         // SAFETY: as the program has it.
         return unsafe { real::write(fd, from, len) };
     };
     // SAFETY: as the program has it.
-    match unsafe { it.write_slowly(fd, bytes, claimed) } {
+    match unsafe { it.write_slowly(fd, bytes, place) } {
         (result, true) => direct(result as usize),
         (result, false) => through(result),
     }
@@ -169,7 +182,7 @@ unsafe fn write_slowly(fd: c_int, from: *const c_void, len: size_t, claimed: Opt
 
 /// Before the kernel writes to a place that it is told, which it does at the end where the description appends (LD7).
 pub fn tell_end(fd: c_int) {
-    if table::with(fd, Description::appends) == Some(true) {
+    if table::with(fd, |it| it.appends()) == Some(true) {
         tracked::tell_size(fd);
     }
 }

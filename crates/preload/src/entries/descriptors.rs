@@ -9,6 +9,7 @@ use std::sync::Arc;
 use libc::mode_t;
 
 use super::{arrived, entry};
+use crate::departure::Departure;
 use crate::description::Description;
 use crate::{forks, inside, ours, real, table, tracked};
 
@@ -73,12 +74,17 @@ entry! { close = __close, (fd: c_int) -> c_int {
         }
         ours::forget(fd);
     }
-    let taken = table::take(fd);
     // SAFETY: as the program has it.
-    let done = unsafe { real::close(fd) };
-    drop(taken);
-    done
+    left(fd, || unsafe { real::close(fd) })
 }}
+
+/// `fd` is closed by `call`.
+pub(super) fn left(fd: c_int, call: impl FnOnce() -> c_int) -> c_int {
+    let departure = Departure::of_closed(fd);
+    let done = call();
+    drop(departure);
+    done
+}
 
 fn no_such() -> c_int {
     real::set_errno(libc::EBADF);
@@ -94,11 +100,16 @@ entry! { close_range, (first: c_uint, last: c_uint, flags: c_int) -> c_int {
         // SAFETY: as the program has it.
         return unsafe { real::close_range(first, last, flags) };
     }
-    for fd in first..=last.min(table::FDS as c_uint) {
-        drop(table::take(fd as c_int));
-    }
+    let known = first..=last.min(table::FDS as c_uint);
+    let departures: Vec<_> = known.filter_map(|fd| Departure::of_closed(fd as c_int)).collect();
     // SAFETY: as the program has it; none of these is ours.
-    ours::gaps(first, last).map(|(first, last)| unsafe { real::close_range(first, last, flags) }).min().unwrap_or(0)
+    let close = |(first, last)| unsafe { real::close_range(first, last, flags) };
+    let done = ours::gaps(first, last).map(close).min().unwrap_or(0);
+    if done < 0 {
+        // Nothing was closed: this kernel cannot do it, or may not.
+        departures.into_iter().for_each(Departure::stays);
+    }
+    done
 }}
 
 entry! { closefrom, (first: c_int) -> () {
@@ -155,8 +166,9 @@ entry! { dup3, (fd: c_int, to: c_int, flags: c_int) -> c_int {
     replaced(fd, to, || unsafe { real::dup3(fd, to, flags) })
 }}
 
-/// `to` is made a copy of `fd` by `call`.
-fn replaced(fd: c_int, to: c_int, call: impl FnOnce() -> c_int) -> c_int {
+/// `to` is made a copy of `fd` by `call`. Whichever of both files another thread meets by `to` meanwhile, the kernel has
+/// its offset (LD2).
+pub(super) fn replaced(fd: c_int, to: c_int, call: impl FnOnce() -> c_int) -> c_int {
     if fd == to {
         return call();
     }
@@ -164,16 +176,35 @@ fn replaced(fd: c_int, to: c_int, call: impl FnOnce() -> c_int) -> c_int {
         real::set_errno(libc::EBUSY);
         return -1;
     }
-    let taken = table::take(to);
-    let done = call();
-    if done < 0 {
-        if let Some(taken) = taken {
-            taken.put_back(to);
+    let (it, before) = (table::held(fd), table::held(to));
+    let is_copy = it.as_ref().zip(before.as_ref()).is_some_and(|(it, before)| Arc::ptr_eq(it, before));
+    if is_copy || it.is_none() && before.is_none() {
+        return call();
+    }
+    drop(before);
+    if let Some(it) = &it {
+        if table::STANDARD.contains(&to) {
+            it.stand(fd);
+        } else if is_open(to) {
+            it.lodge(fd);
         }
-    } else if let Some(it) = table::held(fd) {
-        share(&it, to);
+    }
+    let departure = Departure::of_replaced(to);
+    let done = call();
+    match it {
+        _ if done < 0 => departure.stays(),
+        Some(it) => share(&it, to),
+        None => {}
     }
     done
+}
+
+fn is_open(fd: c_int) -> bool {
+    let errno = real::errno();
+    // SAFETY: no pointer is passed.
+    let is_open = unsafe { real::fcntl(fd, libc::F_GETFD, 0) } >= 0;
+    real::set_errno(errno);
+    is_open
 }
 
 entry! { fcntl = fcntl64 = __fcntl, (fd: c_int, command: c_int, argument: c_ulong) -> c_int {

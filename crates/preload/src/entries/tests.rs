@@ -5,15 +5,19 @@ use std::ffi::c_int;
 use std::fs;
 use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
-use std::sync::{Arc, Once};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier, Once};
+use std::time::Duration;
+use std::{io, thread};
 
 use libc::iovec;
 
+use super::descriptors::{left, replaced};
 use super::{data, stat, vectors};
 use crate::description::{Description, FEW};
 use crate::file::File;
 use crate::mounts::Mount;
-use crate::{inside, table};
+use crate::{inside, real, table};
 
 /// A file of ours, open under a number.
 struct Opened {
@@ -34,6 +38,23 @@ impl Opened {
 
     fn fd(&self) -> c_int {
         self.file.as_raw_fd()
+    }
+
+    /// Writes `bytes` at the offset.
+    fn write(&self, bytes: &[u8]) {
+        // SAFETY: bytes of ours.
+        assert_eq!(unsafe { data::write(self.fd(), bytes.as_ptr().cast(), bytes.len()) }, bytes.len() as isize);
+    }
+
+    /// Another way to the file that it is of now.
+    fn again(&self) -> fs::File {
+        fs::File::open(format!("/proc/self/fd/{}", self.fd())).expect("opened again")
+    }
+
+    /// Makes its number a copy of `other`, as the kernel does.
+    fn replace_by(&self, other: &Self) -> c_int {
+        // SAFETY: no pointer is passed.
+        unsafe { real::dup2(other.fd(), self.fd()) }
     }
 
     /// Writes and reads `len` bytes at the offset, in one part and in `parts`.
@@ -94,4 +115,78 @@ fn ld5_what_a_file_looks_like_is_noted_inside_or_not_at_all() {
     drop(within);
     look();
     assert!(opened.it.file.has_looks());
+}
+
+fn content(file: fs::File) -> String {
+    io::read_to_string(file).expect("read")
+}
+
+/// As other threads write by the number while it is replaced.
+#[test]
+fn ld2_a_descriptor_that_is_replaced_has_the_right_offset_at_every_moment() {
+    let (log, next) = (Opened::new(), Opened::new());
+    let (old, new) = (log.again(), next.again());
+    log.write(b"0123");
+    next.write(b"abcdef");
+    let done = replaced(next.fd(), log.fd(), || {
+        log.write(b"before");
+        let done = log.replace_by(&next);
+        log.write(b"amid");
+        done
+    });
+    log.write(b"behind");
+    next.write(b"!");
+    assert_eq!((done, content(old), content(new)), (log.fd(), "0123before".into(), "abcdefamidbehind!".into()));
+}
+
+#[test]
+fn ld2_a_descriptor_that_is_not_replaced_after_all_keeps_its_offset() {
+    let (log, next) = (Opened::new(), Opened::new());
+    log.write(b"0123");
+    let done = replaced(next.fd(), log.fd(), || {
+        log.write(b"amid");
+        -1
+    });
+    log.write(b"behind");
+    assert_eq!((done, content(log.again())), (-1, "0123amidbehind".into()));
+}
+
+/// It may have claimed a place of the file that the number stood for.
+#[test]
+fn ld1_a_descriptor_is_replaced_when_what_was_begun_by_it_is_done() {
+    let (log, next) = (Opened::new(), Opened::new());
+    let (is_begun, is_done) = (Barrier::new(2), AtomicBool::new(false));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let kept = table::held(log.fd());
+            is_begun.wait();
+            thread::sleep(Duration::from_millis(2));
+            is_done.store(true, Ordering::SeqCst);
+            drop(kept);
+        });
+        is_begun.wait();
+        let done = replaced(next.fd(), log.fd(), || {
+            assert!(is_done.load(Ordering::SeqCst), "by the old file's offset to the new file");
+            log.replace_by(&next)
+        });
+        assert_eq!(done, log.fd());
+    });
+}
+
+/// As another thread writes by the number while it is closed, and one opens a file that gets it.
+#[test]
+fn ld3_a_descriptor_that_is_closed_is_the_kernels_until_its_number_is_given_out_again() {
+    let opened = Opened::new();
+    opened.write(b"0123");
+    let amid = || {
+        opened.write(b"amid");
+        0
+    };
+    left(opened.fd(), amid);
+    assert_eq!((content(opened.again()), table::has(opened.fd())), ("0123amid".into(), false));
+    left(opened.fd(), || {
+        table::put(opened.fd(), Arc::clone(&opened.it));
+        0
+    });
+    assert!(table::has(opened.fd()), "what has come meanwhile stays");
 }

@@ -7,12 +7,13 @@
 
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
+use std::sync::Arc;
 use std::{ptr, slice};
 
 use libc::{iovec, off_t, ssize_t};
 
 use super::{data, entry};
-use crate::description::{FEW, Parts, Stored};
+use crate::description::{Description, FEW, Parts, Stored};
 use crate::file::Place;
 use crate::{real, table, tracked};
 
@@ -158,17 +159,24 @@ fn has_place(fd: c_int) -> bool {
 }
 
 fn write_all(fd: c_int, parts: &Parts<'_>) -> ssize_t {
-    match table::with(fd, |it| it.write_parts(parts)) {
-        Some(Stored::Bytes(len)) => data::direct(len),
-        Some(Stored::Claimed(place, done)) => write_slowly(fd, parts, Some((place, done))),
-        _ => write_slowly(fd, parts, None),
+    let tried = table::with(fd, |it| match it.write_parts(parts) {
+        Stored::Bytes(len) => Ok(len),
+        // By who claimed it: `fd` may be another file's by then.
+        Stored::Claimed(place, done) => Err(Some((it.kept(), (place, done)))),
+        Stored::Not => Err(None),
+    });
+    match tried {
+        Some(Ok(len)) => data::direct(len),
+        Some(Err(claimed)) => write_slowly(fd, parts, claimed),
+        None => write_slowly(fd, parts, None),
     }
 }
 
 #[cold]
-fn write_slowly(fd: c_int, parts: &Parts<'_>, claimed: Option<(Place, usize)>) -> ssize_t {
-    let Some(it) = table::held(fd) else { return parts.write(fd) };
-    match it.write_parts_slowly(fd, parts, claimed) {
+fn write_slowly(fd: c_int, parts: &Parts<'_>, claimed: Option<(Arc<Description>, (Place, usize))>) -> ssize_t {
+    let (it, place) = claimed.map_or_else(|| (table::held(fd), None), |(it, place)| (Some(it), Some(place)));
+    let Some(it) = it else { return parts.write(fd) };
+    match it.write_parts_slowly(fd, parts, place) {
         (result, true) => data::direct(result as usize),
         (result, false) => data::through(result),
     }
@@ -182,16 +190,15 @@ fn by_kernel(fd: c_int, call: impl FnOnce() -> ssize_t) -> ssize_t {
 
 /// Writes from byte `at` on, where the description does not append.
 fn write_at(fd: c_int, parts: &Parts<'_>, at: u64) -> ssize_t {
-    match table::with(fd, |it| it.write_parts_at(at, parts)) {
+    match table::with(fd, |it| it.write_parts_at(at, parts).map_err(|done| (it.kept(), done))) {
         Some(Ok(len)) => data::direct(len),
-        Some(Err(done)) => write_at_slowly(fd, parts, at, done),
+        Some(Err((it, done))) => write_at_slowly(fd, &it, parts, at, done),
         None => parts.write_at(fd, at as off_t),
     }
 }
 
 #[cold]
-fn write_at_slowly(fd: c_int, parts: &Parts<'_>, at: u64, done: usize) -> ssize_t {
-    let Some(it) = table::held(fd) else { return parts.write_at(fd, at as off_t) };
+fn write_at_slowly(fd: c_int, it: &Description, parts: &Parts<'_>, at: u64, done: usize) -> ssize_t {
     match it.write_parts_at_slowly(fd, parts, at, done) {
         (result, true) => data::direct(result as usize),
         (result, false) => data::through(result),

@@ -1,0 +1,52 @@
+//! The entries of the table that a description has, and what becomes of its offset when one of them goes.
+
+use std::ffi::c_int;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::{Description, KERNELS};
+use crate::file::File;
+use crate::mounts::Mount;
+use crate::real;
+
+impl Description {
+    /// One by which nothing is done directly, whatever is open: the kernel has the offset, and a size is asked for before it
+    /// writes (LD7).
+    pub fn gate() -> Self {
+        let nothing = Self::new(Arc::new(File::new(Arc::new(Mount::nowhere()), 0, false)), libc::O_APPEND);
+        Self { at: AtomicU64::new(KERNELS), reads: false, writes: false, ..nothing }
+    }
+
+    pub(super) fn is_gate(&self) -> bool {
+        !self.reads && !self.writes
+    }
+
+    pub fn is_entered(&self) {
+        self.entries.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub fn is_taken(&self) {
+        self.entries.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Whether no call is under way that keeps it. The caller keeps it too.
+    pub fn is_idle(self: &Arc<Self>) -> bool {
+        Arc::strong_count(self) <= self.entries.load(Ordering::Relaxed) + 1
+    }
+
+    /// The kernel has the offset at every moment from now on.
+    pub fn lodge(&self, fd: c_int) {
+        if !self.is_standard() {
+            self.surrender(fd);
+        }
+    }
+
+    /// `fd` is about to be closed: who writes by it meanwhile finds the offset in the kernel.
+    pub fn leave(&self, fd: c_int) {
+        if self.entries.load(Ordering::Relaxed) <= 1 {
+            self.hand_over(fd, KERNELS);
+        } else if let Some(at) = self.offset() {
+            real::moved(fd, at as i64, libc::SEEK_SET);
+        }
+    }
+}
