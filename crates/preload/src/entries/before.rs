@@ -208,16 +208,17 @@ fn spawn(passed: &Passed) {
     if passed.0[2] == 0 { forks::before_start() } else { forks::before_copy() }
 }
 
-/// A copy that shares our memory and has descriptors of its own cannot be told from us.
 fn make_copy(passed: &Passed) {
     clone_with(passed.fd(2));
 }
 
+/// Somebody is about to be made who shares with us what `flags` say. Who has our memory and descriptors of its own cannot be
+/// told from us, and of one that has our descriptors and its own memory nobody learns here what it closes.
 pub fn clone_with(flags: c_int) {
     match (flags & libc::CLONE_VM != 0, flags & libc::CLONE_FILES != 0) {
         (true, true) => {}
-        (true, false) => forks::before_split(),
-        (false, _) => forks::before_copy(),
+        (true, false) | (false, true) => forks::before_split(),
+        (false, false) => forks::before_copy(),
     }
 }
 

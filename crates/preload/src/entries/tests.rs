@@ -12,6 +12,7 @@ use std::{io, thread};
 
 use libc::iovec;
 
+use super::before::clone_with;
 use super::descriptors::{left, replaced};
 use super::{data, stat, vectors};
 use crate::description::{Description, FEW};
@@ -189,4 +190,32 @@ fn ld3_a_descriptor_that_is_closed_is_the_kernels_until_its_number_is_given_out_
         0
     });
     assert!(table::has(opened.fd()), "what has come meanwhile stays");
+}
+
+/// Whether anything is done directly when a process was made by `flags`; found by a copy of this one.
+fn is_direct_behind(flags: c_int) -> bool {
+    let opened = Opened::new();
+    // SAFETY: the child takes no lock but those that this thread may have, and ends here.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // The other tests are not here, and its table was wiped.
+        ferrite_medium::forget_other_threads();
+        table::begin_anew();
+        table::put(opened.fd(), Arc::clone(&opened.it));
+        clone_with(flags);
+        // SAFETY: nothing is passed.
+        unsafe { libc::_exit(c_int::from(!inside::is_off() && table::has(opened.fd()))) };
+    }
+    let mut status = 0;
+    // SAFETY: a live value.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    assert!(libc::WIFEXITED(status));
+    libc::WEXITSTATUS(status) == 1
+}
+
+/// It may close one and open another file under its number.
+#[test]
+fn ld3_nothing_is_direct_where_another_process_has_the_same_descriptors() {
+    let made_by = [libc::CLONE_VM | libc::CLONE_FILES, 0, libc::CLONE_VM, libc::CLONE_FILES];
+    assert_eq!(made_by.map(is_direct_behind), [true, true, false, false]);
 }
