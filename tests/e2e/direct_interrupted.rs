@@ -1,12 +1,12 @@
-//! Threads that are cancelled and handlers of signals, under `ferrite run`.
+//! Threads that are cancelled, handlers of signals, and owners that are stopped, under `ferrite run`.
 
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::direct::{Place, counted, direct};
+use crate::direct::{Place, counted, direct, python, run_directly};
 use crate::mount::{can_mount, start};
 use crate::programs::client;
-use crate::server::{assert_sound, run};
+use crate::server::{assert_sound, run, signal};
 
 const PROGRAM: &str = include_str!("direct/interrupted.c");
 
@@ -78,5 +78,29 @@ fn threads_are_cancelled_and_handlers_come_between_as_without_it() {
     assert_eq!(plain.matches(": 0 wrong\n").count(), 2, "{plain}");
     assert_eq!(run(&mut direct(&command, &[])), plain);
     server.interrupt();
+    assert_sound(&place.pool);
+}
+
+/// Opens a file, and for how many seconds it then syncs.
+const TIMED: &str = r#"
+import os, sys, time
+os.open(sys.argv[1] + "/file", os.O_WRONLY | os.O_CREAT)
+began = time.monotonic()
+os.sync()
+print(int(time.monotonic() - began))
+"#;
+
+#[test]
+fn a_sync_waits_for_no_owner_of_whom_the_program_has_nothing() {
+    if !can_mount() {
+        return;
+    }
+    let (place, other) = (Place::new(), Place::new());
+    let [server, stopped] = [&place, &other].map(|at| start(&at.pool, &at.at, &["--size", "64M", "--disk", "d=8M"]));
+    signal(stopped.pid(), "STOP");
+    let took = run_directly(&mut python(TIMED, &place.at));
+    signal(stopped.pid(), "CONT");
+    assert!(took.trim().parse::<u32>().is_ok_and(|seconds| seconds < 5), "{took}");
+    [server, stopped].map(|server| server.interrupt());
     assert_sound(&place.pool);
 }

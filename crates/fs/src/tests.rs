@@ -15,6 +15,7 @@ mod golden;
 mod hints;
 mod house;
 mod model;
+mod mute;
 
 mod proving;
 mod reference;

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use ferrite_fs::Time;
 use ferrite_fs::direct::{Session, read_mount_source, settle, unescaped};
@@ -15,6 +16,9 @@ use crate::{inside, ours, real, signals, tally};
 const KIND: &[u8] = b"fuse.ferrite";
 /// How long an owner that was not reached is not asked again.
 const REST_NS: u64 = 1_000_000_000;
+
+/// How long an owner may make things durable: more than a disk takes, and not for ever, for signals are held off meanwhile.
+const SILENCE: Duration = Duration::from_secs(60);
 
 /// A file system that is mounted, and our way to it.
 pub struct Mount {
@@ -52,7 +56,7 @@ impl Mount {
 
     /// Has all that was written to it made durable, by who serves it.
     pub fn settle(&self) -> Option<()> {
-        ours::making(|| settle(&self.pool, &self.name)).ok()
+        ours::making(|| settle(&self.pool, &self.name, SILENCE)).ok()
     }
 
     /// Ends the session, whose leases were given back.
@@ -97,15 +101,6 @@ pub fn find(device: u64) -> Option<Mount> {
     let mut ours = listed.split(|byte| *byte == b'\n').filter_map(ours);
     let (_, pool, name) = ours.find(|(device, ..)| *device == written.as_bytes())?;
     Some(Mount { device, pool, name, session: Mutex::new(None), ask_at_ns: AtomicU64::new(0) })
-}
-
-/// Has all that was written to any of our mounts made durable, by who serves it.
-pub fn settle_all() {
-    let listed = real::contents(c"/proc/self/mountinfo").unwrap_or_default();
-    for (_, pool, name) in listed.split(|byte| *byte == b'\n').filter_map(ours) {
-        // sync(2) tells nobody.
-        let _ = ours::making(|| settle(&pool, &name));
-    }
 }
 
 /// Device number, pool and name of the mount on a line of the kernel's list, if it is ours.

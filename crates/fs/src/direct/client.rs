@@ -7,6 +7,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use ferrite_medium::{Foreign, Guard, MapOptions, Mapped};
 use ferrite_pool::Error as PoolError;
@@ -82,12 +83,13 @@ fn ask<T: DeserializeOwned>(client: &mut Client, request: &Request) -> Result<(T
 }
 
 /// Makes all that was written to the file system called `name` durable, by who serves it from the pool whose file is at
-/// `pool`.
+/// `pool`, and who is not silent for as long as `silence`.
 ///
 /// # Errors
-/// Where it may not be durable: nobody serves it, or will not be asked by this user.
-pub fn settle(pool: &Path, name: &str) -> Result<()> {
+/// Where it may not be durable: nobody serves it, or answers, or will be asked by this user.
+pub fn settle(pool: &Path, name: &str, silence: Duration) -> Result<()> {
     let mut client = Client::connect(pool).map_err(failed)?;
+    client.give_up_after(silence);
     ask::<Option<bool>>(&mut client, &Request::DirectSettle { name: name.into() }).map(drop)
 }
 

@@ -8,7 +8,7 @@ use std::ffi::{c_int, c_uint};
 use libc::{off_t, rlimit};
 
 use super::entry;
-use crate::{inside, limit, mounts, real, table, tracked};
+use crate::{inside, limit, real, table, tracked};
 
 entry! { lseek = lseek64 = __lseek = llseek, (fd: c_int, by: off_t, whence: c_int) -> off_t {
     match table::with(fd, |it| it.seek(by, whence)) {
@@ -41,7 +41,7 @@ entry! { sync, () -> () {
     // SAFETY: nothing is passed.
     unsafe { real::sync() };
     if let Some(_inside) = inside::enter() {
-        mounts::settle_all();
+        tracked::settle_all();
     }
 }}
 
