@@ -62,7 +62,7 @@ pub use pace::{Accuracy, Direction, Pace, Speed, Ticks, Tsc};
 pub use paced::{Paced, Waited};
 pub use pin::{
     Foreign, ForeignPin, Pin, barrier_abroad, end_foreign_pin, end_own_pin, forget_other_threads, is_pinned,
-    order_loads, pin, spin_until, wait_for_pins,
+    order_loads, pin, spin_until, wait_for_pins, wait_for_pins_until,
 };
 pub use ram_disk::RamDisk;
 pub use read_only_disk::ReadOnlyDisk;

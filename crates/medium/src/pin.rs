@@ -131,15 +131,31 @@ impl Drop for Pin {
 
 /// Returns when every pin that was held when it was called is gone (P1, P2).
 pub fn wait_for_pins() {
+    are_gone(|is_done| {
+        spin_until(is_done);
+        true
+    });
+}
+
+/// The same, but for as long as `is_over` does not say so: a thread may stand still in a handler of a signal. Whether all are
+/// gone.
+pub fn wait_for_pins_until(is_over: impl Fn() -> bool) -> bool {
+    are_gone(|is_done| {
+        spin_until(|| is_done() || is_over());
+        is_done()
+    })
+}
+
+/// Whether every pin of before is gone, each when `wait` says so of what it is given.
+fn are_gone(wait: impl Fn(&dyn Fn() -> bool) -> bool) -> bool {
     let now = EPOCH.fetch_add(1, Ordering::SeqCst) + 1;
     Waiter::barrier_everywhere();
-    for slot in &SLOTS[..SEATED.load(Ordering::SeqCst)] {
-        spin_until(|| {
-            let pinned = slot.pinned.load(Ordering::Acquire);
-            pinned == IDLE || pinned >= now
-        });
-    }
-    spin_until(|| CROWD.pinned.load(Ordering::SeqCst) == 0);
+    let is_gone = |slot: &Slot| {
+        let pinned = slot.pinned.load(Ordering::Acquire);
+        pinned == IDLE || pinned >= now
+    };
+    SLOTS[..SEATED.load(Ordering::SeqCst)].iter().all(|slot| wait(&|| is_gone(slot)))
+        && wait(&|| CROWD.pinned.load(Ordering::SeqCst) == 0)
 }
 
 /// Whether the calling thread is pinned.
@@ -315,8 +331,10 @@ mod tests {
             });
             std::thread::yield_now();
             assert!(!waiter.is_finished());
+            assert!(!wait_for_pins_until(|| true), "it is there still");
             unpin.send(()).expect("the thread waits");
         });
+        assert!(wait_for_pins_until(|| false), "all are gone");
     }
 
     #[test]

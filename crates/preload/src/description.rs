@@ -16,10 +16,10 @@ use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use ferrite_medium::{Pin, pin, wait_for_pins};
+use ferrite_medium::{Pin, pin};
 
 use crate::file::{File, Need, Place, wait_a_little};
-use crate::{real, tracked};
+use crate::{limbo, real, tracked};
 
 pub use parts::{FEW, Parts, Stored};
 
@@ -229,7 +229,7 @@ impl Description {
         self.moves(STANDARD, KERNELS);
         // Who appends is pinned until the offset has arrived. A signal handler would wait for what it interrupted (LD5).
         if had_offset && self.appends() && pin().seat().is_some() {
-            wait_for_pins();
+            limbo::wait();
         }
         if had_offset || self.file.is_leased() || self.appends() {
             tracked::tell_size(fd);

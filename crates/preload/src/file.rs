@@ -20,10 +20,10 @@ use std::time::{Duration, Instant};
 
 use ferrite_fs::Ino;
 use ferrite_fs::direct::{Access, Lease};
-use ferrite_medium::{Pin, pin, wait_for_pins};
+use ferrite_medium::{Pin, pin};
 
 use crate::mounts::Mount;
-use crate::{inside, limit, signals};
+use crate::{inside, limbo, limit, signals};
 use looks::Looks;
 use rest::Rest;
 
@@ -126,6 +126,18 @@ impl File {
         work(self.lease(need, &pin())?)
     }
 
+    /// What has the lease, if there is one that is enough, for who waits.
+    fn held(&self, need: Need) -> Option<Arc<Held>> {
+        let _pin = pin();
+        let held = self.lease.load(Ordering::Acquire);
+        // SAFETY: as for [`File::lease`].
+        unsafe { held.as_ref() }.filter(|held| held.is_good_for(need))?;
+        // SAFETY: it came from Arc::into_raw, and the file has a share of it while we are pinned.
+        unsafe { Arc::increment_strong_count(held) };
+        // SAFETY: the share that was just added.
+        Some(unsafe { Arc::from_raw(held) })
+    }
+
     #[inline]
     pub fn is_leased(&self) -> bool {
         !self.lease.load(Ordering::Relaxed).is_null()
@@ -181,7 +193,9 @@ impl File {
         if len > limit::file_bytes() {
             return None;
         }
-        signals::waiting(|| self.by(Need::Write, |lease| lease.resize(len)))
+        // Who waits for the owner is not pinned: others would wait for that.
+        let held = self.held(Need::Write)?;
+        signals::waiting(|| held.lease.resize(len))
     }
 
     /// Everything written is durable, by whomever: while the right to write is ours the kernel has nothing dirty.
@@ -294,8 +308,8 @@ impl File {
             };
             let lease = signals::waiting(|| (0..TRIES).find_map(|_| ask().ok()));
             if let Some(lease) = lease {
-                let held = Box::new(Held { lease, good_for: AtomicU8::new(*need as u8), since_ns: now_ns });
-                self.lease.store(Box::into_raw(held), Ordering::Release);
+                let held = Arc::new(Held { lease, good_for: AtomicU8::new(*need as u8), since_ns: now_ns });
+                self.lease.store(Arc::into_raw(held).cast_mut(), Ordering::Release);
                 return true;
             }
             if *need == Need::Append {
@@ -306,14 +320,13 @@ impl File {
         false
     }
 
-    /// Gives the lease back. Only for who set `asking`, or has the file alone.
+    /// Gives the lease back, or has it given back when nobody is using it. Only for who set `asking`, or has the file alone.
     fn drop_lease(&self) {
         let held = self.lease.swap(ptr::null_mut(), Ordering::AcqRel);
         // A signal handler cannot wait for what it interrupted: then it is never given back.
         if !held.is_null() && pin().seat().is_some() {
-            wait_for_pins();
-            // SAFETY: it was made by Box::into_raw, and whoever was using it has let go.
-            signals::waiting(|| drop(unsafe { Box::from_raw(held) }));
+            // SAFETY: it came from Arc::into_raw, and nobody finds it any more.
+            limbo::let_go(unsafe { Arc::from_raw(held) });
         }
     }
 

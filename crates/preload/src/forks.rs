@@ -9,7 +9,7 @@ use std::ffi::c_int;
 use std::mem::ManuallyDrop;
 
 use crate::inside::{self, Inside};
-use crate::{limit, ours, real, table, tally, tracked};
+use crate::{limbo, limit, ours, real, table, tally, tracked};
 
 thread_local! {
     static FORKING: Cell<Option<ManuallyDrop<Inside>>> = const { Cell::new(None) };
@@ -38,11 +38,13 @@ extern "C" fn prepare() {
     surrender_all(|_| true);
     let Some(inside) = inside else { return };
     tracked::freeze();
+    limbo::freeze();
     FORKING.set(Some(ManuallyDrop::new(inside)));
 }
 
 extern "C" fn in_parent() {
     if let Some(inside) = FORKING.take() {
+        limbo::thaw();
         tracked::thaw();
         drop(ManuallyDrop::into_inner(inside));
     }
@@ -51,6 +53,7 @@ extern "C" fn in_parent() {
 extern "C" fn in_child() {
     let Some(inside) = FORKING.take() else { return become_plain() };
     ferrite_medium::forget_other_threads();
+    limbo::forget_in_child();
     tracked::forget_in_child();
     ours::close_all();
     table::begin_anew();

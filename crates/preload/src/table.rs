@@ -1,7 +1,7 @@
 //! The table: which description a descriptor of this program stands for, if it is one of ours.
 //!
-//! It lies in memory that the kernel wipes in a child of fork (LD6). Entries are read under a pin; who takes one out
-//! waits for the pins before it lets go of it.
+//! It lies in memory that the kernel wipes in a child of fork (LD6). Entries are read under a pin; what is taken
+//! out is let go of when the pins are gone.
 //!
 //! Unsafe because entries are shared owners that are read without counting, and for the mapping.
 #![allow(unsafe_code)]
@@ -12,10 +12,10 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-use ferrite_medium::{Pin, pin, wait_for_pins};
+use ferrite_medium::{Pin, pin};
 
-use crate::departure;
 use crate::description::Description;
+use crate::{departure, limbo};
 
 /// Descriptors beyond this are the kernel's.
 pub const FDS: usize = 1 << 16;
@@ -165,7 +165,7 @@ pub fn all() -> impl Iterator<Item = (c_int, Arc<Description>)> {
     (0..TOP.load(Ordering::Relaxed) as c_int).filter_map(|fd| held(fd).map(|description| (fd, description)))
 }
 
-/// What was taken out of the table; dropped, it waits for who is using it, and then goes.
+/// What was taken out of the table; dropped, it goes when nobody is using it any more.
 pub struct Taken(Option<Arc<Description>>);
 
 impl Taken {
@@ -185,7 +185,6 @@ impl Drop for Taken {
             // A signal handler's: waiting would be for what it interrupted (LD5), so this is never let go of.
             return std::mem::forget(description);
         }
-        wait_for_pins();
-        drop(description);
+        limbo::let_go(description);
     }
 }
