@@ -23,8 +23,9 @@
 //!   where others have the descriptor, whose flags are then asked for) and allocates nothing; but for the first write of
 //!   a thread, and an append for which there are no pages left, which do that inside (LD5).
 //! - LD5. A call that comes while this thread is in here, from what we call, goes to the kernel as it is: nothing here waits
-//!   for what its own thread holds, nor for long for what another one uses, which may stand still in a handler. No signal's handler comes meanwhile, and nobody cancels the thread. A handler that
-//!   interrupts what needs no lock may do anything.
+//!   for what its own thread holds, nor for long for what another one uses, which may stand still in a handler. No signal's
+//!   handler comes meanwhile but for a fault or a trap, and nobody cancels the thread. A handler that interrupts what needs
+//!   no lock may do anything.
 //! - LD6. A child made by fork, however it is made, knows nothing of its parent's files but which of them are mapped: the
 //!   table's memory is wiped.
 //! - LD7. Before the kernel does something by the size of a file of ours it is made to ask for that size: by itself it asks

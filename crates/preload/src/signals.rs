@@ -11,8 +11,8 @@ use std::ptr;
 
 use libc::sigset_t;
 
-/// What a thread does itself; held off it would end the program.
-const FAULTS: [c_int; 4] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL];
+/// What a thread does itself, also by a system call that its program traps (seccomp); held off it would end the program.
+const FAULTS: [c_int; 5] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGSYS];
 /// What people end programs by.
 const ENDS: [c_int; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
 
@@ -31,10 +31,13 @@ pub fn hold() -> sigset_t {
         all.assume_init()
     };
     let before = change(libc::SIG_BLOCK, &all);
-    // SAFETY: a set that was filled.
-    let is_ours = |signal| unsafe { libc::sigismember(&raw const before, signal) } == 0;
-    OURS.set(ENDS.iter().rev().fold(0, |bits, signal| bits << 1 | u8::from(is_ours(*signal))));
+    OURS.set(ENDS.iter().rev().fold(0, |bits, signal| bits << 1 | u8::from(!has(&before, *signal))));
     before
+}
+
+fn has(set: &sigset_t, signal: c_int) -> bool {
+    // SAFETY: a set that was filled.
+    unsafe { libc::sigismember(set, signal) == 1 }
 }
 
 /// What was before [`hold`].
@@ -74,5 +77,21 @@ fn change(how: c_int, set: &sigset_t) -> sigset_t {
         libc::sigemptyset(before.as_mut_ptr());
         libc::pthread_sigmask(how, set, before.as_mut_ptr());
         before.assume_init()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ld5_no_signal_comes_meanwhile_but_for_what_the_thread_does_itself() {
+        let before = hold();
+        let held = hold();
+        let_go(&before);
+        let comes = |signal| !has(&held, signal);
+        let own = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGSYS];
+        assert!(own.into_iter().all(comes));
+        assert!(![libc::SIGUSR1, libc::SIGALRM, libc::SIGTERM].into_iter().any(comes));
     }
 }
