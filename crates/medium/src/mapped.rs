@@ -109,7 +109,7 @@ impl Mapped {
             writable: if options.read_only { 0 } else { area.len() },
             huge_pages: HugePages::new(area.len(), !options.small_pages),
             area,
-            open_loads: shield.keys_for_open_loads(),
+            open_loads: shield.open_loads(),
             cpu: Cpu::get(),
             flushes_streams: found.backing == Backing::Dax && !Cpu::get().streams_past_caches,
             shield,

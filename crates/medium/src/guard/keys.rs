@@ -3,11 +3,11 @@
 //! One key per kind of guard serves every mapping of the process: there are only 15 to have, and a key that is freed
 //! and given out again would keep the rights threads had to its old pages. So none is ever freed.
 //!
-//! A thread that existed before the key was made may not even read (the kernel's default); a later one has its
-//! parent's rights. So each thread's first access closes the key for itself the way the guard means it.
+//! A thread that existed before the key was made may not even read (the kernel's default), nor may a handler of a signal, and
+//! who jumps out of one goes on so; a later thread has its parent's rights. So each access looks at the register, which costs
+//! less than a load from memory, and closes the key the way the guard means it where the register denies more.
 #![allow(unsafe_code)]
 
-use std::cell::Cell;
 use std::io;
 use std::sync::OnceLock;
 
@@ -23,11 +23,6 @@ pub struct Key {
     number: i32,
     shift: u32,
     closed: u32,
-}
-
-thread_local! {
-    /// Keys that this thread has closed for itself, one bit each.
-    static SETTLED: Cell<u16> = const { Cell::new(0) };
 }
 
 static DENYING_WRITES: OnceLock<std::result::Result<Key, i32>> = OnceLock::new();
@@ -55,23 +50,22 @@ impl Key {
         self.closed & DENY_ALL != 0
     }
 
-    /// Its bit among the keys a thread has settled.
-    pub fn bit(self) -> u16 {
-        1 << self.number
+    /// To load from the pages of the key.
+    pub fn loads(self) -> Rights {
+        Rights { mask: DENY_ALL << self.shift, value: 0 }
     }
 
-    /// Makes sure that this thread has the key closed the way the guard means it.
+    /// Makes sure that this thread may load, and has the key closed the way the guard means it or a window open.
     #[inline]
     pub fn settle(self) {
-        if SETTLED.get() & self.bit() == 0 {
-            self.settle_first();
+        if !self.loads().are_own() {
+            self.settle_now();
         }
     }
 
     #[cold]
-    fn settle_first(self) {
+    fn settle_now(self) {
         write_register(self.closed_register());
-        SETTLED.set(SETTLED.get() | self.bit());
     }
 
     /// Opens the key for this thread; gives the register's value that closes it.
@@ -89,10 +83,26 @@ impl Key {
     }
 }
 
-/// Whether this thread has settled all the keys of `bits`.
-#[inline]
-pub fn has_settled(bits: u16) -> bool {
-    SETTLED.get() & bits == bits
+/// What some bits of the register say.
+#[derive(Clone, Copy, Debug)]
+pub struct Rights {
+    mask: u32,
+    value: u32,
+}
+
+impl Rights {
+    /// Those that every thread has.
+    pub const ANY: Self = Self { mask: 0, value: 0 };
+    /// Those that none has.
+    pub const NONE: Self = Self { mask: 0, value: 1 };
+
+    /// Whether this thread has them at this moment.
+    #[inline(always)]
+    pub fn are_own(self) -> bool {
+        // Without a key there may be no register.
+        let found = if self.mask == 0 { 0 } else { read_register() & self.mask };
+        found == self.value
+    }
 }
 
 /// Closes what [`Key::open`] opened.
@@ -145,4 +155,13 @@ fn write_register(_: u32) {}
 #[cfg(not(target_arch = "x86_64"))]
 fn read_register() -> u32 {
     0
+}
+
+/// As the kernel has it where a handler of a signal begins.
+#[cfg(test)]
+pub fn deny_all() {
+    const ALL_BUT_THE_FIRST: u32 = 0x5555_5554;
+    if DENYING_WRITES.get().is_some_and(std::result::Result::is_ok) {
+        write_register(ALL_BUT_THE_FIRST);
+    }
 }

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::{io, process};
 
 use super::Guard;
-use super::keys::{self, Key};
+use super::keys::{self, Key, Rights};
 use crate::area::Area;
 use crate::{Error, Result, Span, copy};
 
@@ -42,13 +42,12 @@ impl Shield {
         })
     }
 
-    /// The keys a thread must have settled to load without a window. Key 0, the kernel's own, is never settled: it
-    /// stands for a guard whose every load needs a window.
-    pub fn keys_for_open_loads(&self) -> OpenLoads {
+    /// What a thread must have to load without a window; nobody may where every load needs one.
+    pub fn open_loads(&self) -> OpenLoads {
         OpenLoads(match self {
-            Self::None | Self::Pagetable(_) => 0,
-            Self::Keys(key) if !key.denies_reads() => key.bit(),
-            Self::Keys(_) | Self::Private => 1,
+            Self::None | Self::Pagetable(_) => Rights::ANY,
+            Self::Keys(key) if !key.denies_reads() => key.loads(),
+            Self::Keys(_) | Self::Private => Rights::NONE,
         })
     }
 
@@ -114,13 +113,13 @@ impl Shield {
 
 /// What lets a thread load without a window: the short way of the hottest path.
 #[derive(Clone, Copy)]
-pub(crate) struct OpenLoads(u16);
+pub(crate) struct OpenLoads(Rights);
 
 impl OpenLoads {
     /// Whether this thread may.
-    #[inline]
+    #[inline(always)]
     pub fn allowed(self) -> bool {
-        keys::has_settled(self.0)
+        self.0.are_own()
     }
 }
 

@@ -1,10 +1,12 @@
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::thread;
 
 use super::*;
 use crate::area::AreaPlan;
+use crate::{MapOptions, Mapped, Memory, Scheme};
 
 const PAGE: u64 = 4096;
 const SPAN: Span = Span { at: 100, len: 50 };
@@ -145,5 +147,43 @@ fn gu1_a_store_that_is_expected_is_not_let_in_yet() {
         let (shield, area) = covered(guard);
         [0, 100, 4 * PAGE - 1, 4 * PAGE, u64::MAX].into_iter().for_each(|at| shield.expect(&area, at));
         assert!(!may_store(area.base()), "{guard:?} is open before any window");
+    }
+}
+
+/// What a handler of a signal loads from.
+static LOADED: Mutex<Option<Mapped>> = Mutex::new(None);
+/// How often it has found what is there.
+static FOUND: AtomicU64 = AtomicU64::new(0);
+
+fn finds() -> bool {
+    let loaded = LOADED.try_lock().unwrap();
+    let (memory, mut bytes, mut summed, mut words) = (loaded.as_ref().unwrap(), [0; 8], [0; 64], [0]);
+    memory.load(0, &mut bytes);
+    memory.load_summed(0, &mut summed);
+    memory.load_words(0, &mut words);
+    bytes == [7; 8] && summed == [7; 64] && words[0] == memory.load_word(0) && words[0].to_ne_bytes() == bytes
+}
+
+extern "C" fn handle(_: libc::c_int) {
+    FOUND.fetch_add(u64::from(finds()), Ordering::SeqCst);
+}
+
+/// The kernel denies a handler every key, whatever its thread may do, and who jumps out of one goes on so.
+#[test]
+fn gu2_a_handler_of_a_signal_loads_as_its_thread_does() {
+    for guard in guards() {
+        let memory = Mapped::anonymous(16 * PAGE, &MapOptions { guard, ..MapOptions::default() }).unwrap();
+        memory.store(0, &[7; 64], Scheme::Nt);
+        *LOADED.lock().unwrap() = Some(memory);
+        assert!(finds(), "{guard:?}");
+        let before = FOUND.load(Ordering::SeqCst);
+        // SAFETY: a handler that waits for nothing, for a signal that nobody else here uses.
+        unsafe {
+            libc::signal(libc::SIGUSR2, handle as *const () as libc::sighandler_t);
+            libc::raise(libc::SIGUSR2);
+        }
+        assert_eq!(FOUND.load(Ordering::SeqCst), before + 1, "{guard:?}");
+        keys::deny_all();
+        assert!(finds(), "{guard:?}: behind a jump");
     }
 }
