@@ -5,9 +5,12 @@
 use std::ffi::c_int;
 use std::sync::{Arc, OnceLock};
 
+use ferrite_medium::pin;
+
 use crate::description::Description;
 use crate::file::wait_a_little;
-use crate::table;
+use crate::limbo;
+use crate::table::{self, Taken};
 
 /// Stands for every descriptor that departs.
 static GATE: OnceLock<Arc<Description>> = OnceLock::new();
@@ -20,15 +23,23 @@ pub fn prepare() {
 /// Dropped, nothing stands for the descriptor any more.
 pub struct Departure {
     fd: c_int,
-    before: Option<Arc<Description>>,
+    /// What stood for it, which goes when the kernel is done.
+    before: Option<Taken>,
 }
 
 impl Departure {
     /// `fd` is about to be closed; `None` where it is none of ours.
     pub fn of_closed(fd: c_int) -> Option<Self> {
-        let it = table::held(fd)?;
-        it.leave(fd);
-        Some(Self::begin(fd, Some(it)))
+        let appends = table::held(fd).map(|it| {
+            it.leave(fd);
+            it.appends()
+        })?;
+        let departure = Self::begin(fd);
+        if appends {
+            // Who appends moves the kernel's offset, by a number that may be another file's soon.
+            wait();
+        }
+        Some(departure)
     }
 
     /// `fd` is about to be another file. What was begun by it is waited for, but not for long: it would be done in part to
@@ -38,23 +49,21 @@ impl Departure {
         if let Some(it) = &before {
             it.lodge(fd);
         }
-        let departure = Self::begin(fd, before);
-        if let Some(it) = &departure.before {
+        let departure = Self::begin(fd);
+        if let Some(it) = before {
+            wait();
             wait_a_little(|| it.is_idle());
         }
         departure
     }
 
-    fn begin(fd: c_int, before: Option<Arc<Description>>) -> Self {
-        if let Some(gate) = GATE.get() {
-            table::put(fd, Arc::clone(gate));
-        }
-        Self { fd, before }
+    fn begin(fd: c_int) -> Self {
+        Self { fd, before: GATE.get().and_then(|gate| table::exchange(fd, Arc::clone(gate))) }
     }
 
     /// It stays what it was.
-    pub fn stays(mut self) {
-        if let Some(before) = self.before.take() {
+    pub fn stays(self) {
+        if let Some(before) = self.before.as_ref().and_then(Taken::kept) {
             table::put(self.fd, before);
         }
     }
@@ -66,5 +75,12 @@ impl Drop for Departure {
         if let Some(gate) = GATE.get() {
             table::remove(self.fd, gate);
         }
+    }
+}
+
+/// Waits for who is pinned, unless that is what a handler of a signal has interrupted (LD5).
+fn wait() {
+    if pin().seat().is_some() {
+        limbo::wait();
     }
 }

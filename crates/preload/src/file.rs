@@ -326,7 +326,8 @@ impl File {
         // A signal handler cannot wait for what it interrupted: then it is never given back.
         if !held.is_null() && pin().seat().is_some() {
             // SAFETY: it came from Arc::into_raw, and nobody finds it any more.
-            limbo::let_go(unsafe { Arc::from_raw(held) });
+            let held = unsafe { Arc::from_raw(held) };
+            signals::waiting(|| limbo::let_go(held));
         }
     }
 

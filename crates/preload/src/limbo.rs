@@ -30,8 +30,12 @@ pub fn let_go(thing: impl Send + 'static) {
     // What is left was so before this wait begins.
     let mut left = mem::take(&mut *LEFT.lock());
     if wait() {
-        // A lease is given back to an owner.
-        return signals::waiting(|| drop((thing, left)));
+        drop(thing);
+        if !left.is_empty() {
+            // There may be leases, which are given back to an owner.
+            signals::waiting(|| drop(left));
+        }
+        return;
     }
     left.push(Box::new(thing));
     LEFT.lock().append(&mut left);

@@ -123,11 +123,15 @@ impl Deref for Found<'_> {
 
 /// From now on `fd` stands for `description`; what it stood for is taken out.
 pub fn put(fd: c_int, description: Arc<Description>) {
-    let Some(entry) = entry(fd) else { return };
+    drop(exchange(fd, description));
+}
+
+/// The same; what it stood for.
+pub fn exchange(fd: c_int, description: Arc<Description>) -> Option<Taken> {
+    let entry = entry(fd)?;
     TOP.fetch_max(fd as usize + 1, Ordering::Relaxed);
     description.is_entered();
-    let before = entry.swap(Arc::into_raw(description).cast_mut(), Ordering::AcqRel);
-    drop(Taken::of(before));
+    Taken::of(entry.swap(Arc::into_raw(description).cast_mut(), Ordering::AcqRel))
 }
 
 /// Whether `fd` has a description.
@@ -174,6 +178,10 @@ impl Taken {
         let description = (!raw.is_null()).then(|| unsafe { Arc::from_raw(raw) })?;
         description.is_taken();
         Some(Self(Some(description)))
+    }
+
+    pub fn kept(&self) -> Option<Arc<Description>> {
+        self.0.clone()
     }
 }
 

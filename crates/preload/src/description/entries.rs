@@ -29,9 +29,9 @@ impl Description {
         self.entries.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Whether no call is under way that keeps it. The caller keeps it too.
+    /// Whether no call is under way that keeps it. The caller keeps it too, and what was taken out of the table.
     pub fn is_idle(self: &Arc<Self>) -> bool {
-        Arc::strong_count(self) <= self.entries.load(Ordering::Relaxed) + 1
+        Arc::strong_count(self) <= self.entries.load(Ordering::Relaxed) + 2
     }
 
     /// The kernel has the offset at every moment from now on.

@@ -174,6 +174,16 @@ fn ld1_a_descriptor_is_replaced_when_what_was_begun_by_it_is_done() {
     });
 }
 
+#[test]
+fn ld1_a_descriptor_that_nobody_else_uses_is_not_waited_for() {
+    let opened = Opened::new();
+    let taken = table::take(opened.fd());
+    assert!(taken.is_some() && opened.it.is_idle());
+    let kept = Arc::clone(&opened.it);
+    assert!(!opened.it.is_idle());
+    drop(kept);
+}
+
 /// As another thread writes by the number while it is closed, and one opens a file that gets it.
 #[test]
 fn ld3_a_descriptor_that_is_closed_is_the_kernels_until_its_number_is_given_out_again() {
