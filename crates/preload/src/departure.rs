@@ -20,6 +20,13 @@ pub fn prepare() {
     let _ = GATE.set(Arc::new(Description::gate()));
 }
 
+/// From now on all by `fd` is the kernel's.
+pub fn leave_to_kernel(fd: c_int) {
+    if let Some(gate) = GATE.get() {
+        table::put(fd, Arc::clone(gate));
+    }
+}
+
 /// Dropped, nothing stands for the descriptor any more.
 pub struct Departure {
     fd: c_int,

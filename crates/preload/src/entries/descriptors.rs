@@ -9,7 +9,7 @@ use std::sync::Arc;
 use libc::mode_t;
 
 use super::{arrived, entry};
-use crate::departure::Departure;
+use crate::departure::{self, Departure};
 use crate::description::Description;
 use crate::{forks, inside, ours, real, table, tracked};
 
@@ -121,13 +121,17 @@ entry! { closefrom, (first: c_int) -> () {
     }
 }}
 
-/// `copy` was just made of `fd`: they share a description.
-fn copied(fd: c_int, copy: c_int) -> c_int {
-    let copy = arrived(copy);
-    if copy >= 0
-        && let Some(it) = table::held(fd)
-    {
-        share(&it, copy);
+/// A copy of `fd` is made by `call`: they share a description. If another thread has replaced `fd` meanwhile nobody knows of
+/// which file the copy is, and it is the kernel's, as the offsets of both files are.
+pub(super) fn copied(fd: c_int, call: impl FnOnce() -> c_int) -> c_int {
+    let before = table::held(fd);
+    let copy = arrived(call());
+    if copy >= 0 {
+        match (before, table::held(fd)) {
+            (Some(before), Some(it)) if Arc::ptr_eq(&before, &it) => share(&it, copy),
+            (None, None) => {}
+            _ => departure::leave_to_kernel(copy),
+        }
     }
     copy
 }
@@ -153,7 +157,7 @@ fn flagged(fd: c_int, flags: c_int) {
 
 entry! { dup, (fd: c_int) -> c_int {
     // SAFETY: no pointer is passed.
-    copied(fd, unsafe { real::dup(fd) })
+    copied(fd, || unsafe { real::dup(fd) })
 }}
 
 entry! { dup2 = __dup2, (fd: c_int, to: c_int) -> c_int {
@@ -217,11 +221,13 @@ entry! { fcntl = fcntl64 = __fcntl, (fd: c_int, command: c_int, argument: c_ulon
         }
     }
     // SAFETY: as the program has it.
-    let done = unsafe { real::fcntl(fd, command, argument) };
-    match command {
-        libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => return copied(fd, done),
-        libc::F_SETFL if done == 0 => flagged(fd, argument as c_int),
-        _ => {}
+    let call = || unsafe { real::fcntl(fd, command, argument) };
+    if matches!(command, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC) {
+        return copied(fd, call);
+    }
+    let done = call();
+    if command == libc::F_SETFL && done == 0 {
+        flagged(fd, argument as c_int);
     }
     done
 }}

@@ -13,7 +13,7 @@ use std::{io, thread};
 use libc::iovec;
 
 use super::before::clone_with;
-use super::descriptors::{left, replaced};
+use super::descriptors::{copied, left, replaced};
 use super::{data, stat, vectors};
 use crate::description::{Description, FEW};
 use crate::file::File;
@@ -172,6 +172,21 @@ fn ld1_a_descriptor_is_replaced_when_what_was_begun_by_it_is_done() {
         });
         assert_eq!(done, log.fd());
     });
+}
+
+/// As another thread replaces a descriptor while it is copied: the copy is not of the file that it is of then.
+#[test]
+fn ld3_a_copy_of_what_is_replaced_meanwhile_is_the_kernels() {
+    let (log, next) = (Opened::new(), Opened::new());
+    let mut kept = None;
+    let copy = copied(log.fd(), || {
+        let copy = kept.insert(log.file.try_clone().expect("copied")).as_raw_fd();
+        assert_eq!(replaced(next.fd(), log.fd(), || log.replace_by(&next)), log.fd());
+        copy
+    });
+    let stands = |fd| table::held(fd).is_some_and(|it| Arc::ptr_eq(&it, &next.it));
+    assert_eq!((stands(log.fd()), table::has(copy), stands(copy)), (true, true, false));
+    drop(table::take(copy));
 }
 
 #[test]
