@@ -126,7 +126,7 @@ def test_an_object_that_one_thread_lets_go_of_another_one_opens(store):
 
     def fill():
         for _ in range(300):
-            store.map("map")[b"k"] = b"v"
+            store.map("map", log_bytes="16K")[b"k"] = b"v"
         done.append(True)
 
     threads = [threading.Thread(target=fill) for _ in range(3)]
