@@ -8,13 +8,14 @@ use crate::mount::{can_mount, start};
 use crate::programs::client;
 use crate::server::{assert_sound, run, signal};
 
-const PROGRAM: &str = include_str!("direct/interrupted.c");
+const INTERRUPTED: &str = include_str!("direct/interrupted.c");
+const REPLACED: &str = include_str!("direct/replaced.c");
 
-/// [`PROGRAM`], compiled.
-fn compiled(place: &Place) -> PathBuf {
+/// A program, compiled.
+fn compiled(place: &Place, text: &str) -> PathBuf {
     let folder = place.pool.parent().expect("in a folder");
-    let (source, program) = (folder.join("interrupted.c"), folder.join("interrupted"));
-    std::fs::write(&source, PROGRAM).expect("written");
+    let (source, program) = (folder.join("program.c"), folder.join("program"));
+    std::fs::write(&source, text).expect("written");
     run(client("gcc").args(["-O1", "-pthread", "-o"]).args([&program, &source]));
     program
 }
@@ -68,7 +69,7 @@ fn threads_are_cancelled_and_handlers_come_between_as_without_it() {
         return;
     }
     let place = Place::new();
-    let program = compiled(&place);
+    let program = compiled(&place, INTERRUPTED);
     let server = place.start();
     let mut command = Command::new(program);
     command.arg(&place.at);
@@ -76,6 +77,25 @@ fn threads_are_cancelled_and_handlers_come_between_as_without_it() {
     assert!(plain.contains("\nhandlers: 0 wrong, 0 lost, 1 in the log\n"), "{plain}");
     assert!(plain.contains("\nwaited for: 1 1 102\n"), "{plain}");
     assert_eq!(plain.matches(": 0 wrong\n").count(), 2, "{plain}");
+    assert_eq!(run(&mut direct(&command, &[])), plain);
+    server.interrupt();
+    assert_sound(&place.pool);
+}
+
+/// No record is lost where a descriptor is replaced under who writes by it, or is not after all (LD2); nobody waits for a
+/// thread that a handler stops in the middle of a read (LD5); nothing is direct by descriptors that others close (LD3).
+#[test]
+fn descriptors_are_replaced_and_threads_stopped_as_without_it() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    let program = compiled(&place, REPLACED);
+    let server = place.start();
+    let mut command = Command::new(program);
+    command.arg(&place.at);
+    let plain = run(&mut command);
+    assert!(plain.starts_with("rotated: 0 lost, 0 overwritten\nkept: 0 lost\n"), "{plain}");
     assert_eq!(run(&mut direct(&command, &[])), plain);
     server.interrupt();
     assert_sound(&place.pool);
@@ -101,6 +121,6 @@ fn a_sync_waits_for_no_owner_of_whom_the_program_has_nothing() {
     let took = run_directly(&mut python(TIMED, &place.at));
     signal(stopped.pid(), "CONT");
     assert!(took.trim().parse::<u32>().is_ok_and(|seconds| seconds < 5), "{took}");
-    [server, stopped].map(|server| server.interrupt());
+    [server, stopped].into_iter().for_each(|server| server.interrupt());
     assert_sound(&place.pool);
 }
