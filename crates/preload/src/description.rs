@@ -191,10 +191,13 @@ impl Description {
         }
     }
 
-    /// As ftruncate(2).
-    pub fn resize(&self, len: i64) -> Option<()> {
+    /// As ftruncate(2), by `fd`. The kernel knows the end before it is told to forget the file (FG8).
+    pub fn resize(&self, fd: c_int, len: i64) -> Option<()> {
         let len = u64::try_from(len).ok().filter(|_| self.writes)?;
         self.sought.store(OFFSET_MAX, Ordering::Relaxed);
+        if self.file.is_leased() {
+            tracked::tell_size(fd);
+        }
         self.file.resize(len)
     }
 
@@ -268,12 +271,13 @@ impl Description {
 
     /// Whether a read of `len` bytes that was tried directly is to be tried so once more.
     pub fn asks_to_read(&self, len: usize) -> bool {
-        self.reads && self.file.ask(Need::Read, len)
+        self.reads && self.file.ask(Need::Read, len, &|| ())
     }
 
     /// Whether a write of `len` bytes at `at` that was tried directly is to be tried so once more.
-    pub fn asks_to_write(&self, at: u64, len: usize) -> bool {
-        self.writes && self.file.ask(self.need_to(at.saturating_add(len as u64)), len)
+    pub fn asks_to_write(&self, fd: c_int, at: u64, len: usize) -> bool {
+        let need = self.need_to(at.saturating_add(len as u64));
+        self.writes && self.file.ask(need, len, &|| tracked::tell_size(fd))
     }
 
     /// Reads through the kernel at the offset.
@@ -303,7 +307,7 @@ impl Description {
             return self.write_standard(fd, &place, from);
         }
         let tried_at = claimed.as_ref().map(|place| place.at).or_else(|| self.offset());
-        let may_retry = tried_at.is_some_and(|at| self.asks_to_write(at, from.len()));
+        let may_retry = tried_at.is_some_and(|at| self.asks_to_write(fd, at, from.len()));
         if may_retry
             && self.appends()
             && let Written::Bytes(len) = self.write(&pin(), fd, from)

@@ -210,9 +210,9 @@ impl File {
     }
 
     /// A call of `len` bytes needs `need` and could not be done directly: whether to try that once more, because there
-    /// is a lease now.
+    /// is a lease now. `look` has the kernel ask how large the file is.
     #[cold]
-    pub fn ask(&self, need: Need, len: usize) -> bool {
+    pub fn ask(&self, need: Need, len: usize, look: &dyn Fn()) -> bool {
         let spent = 1 + len as u64 / CALL_BYTES;
         let Some(_inside) = inside::enter() else { return false };
         if self.calls.fetch_add(spent, Ordering::Relaxed) + spent < CALLS || !self.may_have(need) {
@@ -224,7 +224,7 @@ impl File {
         if self.asking.swap(true, Ordering::Acquire) {
             return self.has_soon(need);
         }
-        let has_one = self.renew(need, now_ns());
+        let has_one = self.renew(need, look, now_ns());
         self.asking.store(false, Ordering::Release);
         has_one
     }
@@ -253,7 +253,7 @@ impl File {
     }
 
     /// Only for who set `asking`, which is not pinned.
-    fn renew(&self, need: Need, now_ns: u64) -> bool {
+    fn renew(&self, need: Need, look: &dyn Fn(), now_ns: u64) -> bool {
         // SAFETY: only who asks takes leases away.
         let held = unsafe { self.lease.load(Ordering::Acquire).as_ref() };
         if let Some(held) = held.filter(|held| held.is_good_for(need)) {
@@ -265,13 +265,13 @@ impl File {
                 return false;
             }
             self.drop_lease();
-            return self.lease_anew(need, now_ns);
+            return self.lease_anew(need, look, now_ns);
         }
         if !self.rest.is_over(now_ns) || need == Need::Append && !self.append_rest.is_over(now_ns) {
             return false;
         }
         self.drop_lease();
-        self.lease_anew(need, now_ns)
+        self.lease_anew(need, look, now_ns)
     }
 
     /// The lease was refused what it should have been good for: others came by the mount, or are about to, and then it
@@ -294,7 +294,7 @@ impl File {
         false
     }
 
-    fn lease_anew(&self, need_now: Need, now_ns: u64) -> bool {
+    fn lease_anew(&self, need_now: Need, look: &dyn Fn(), now_ns: u64) -> bool {
         let wanted = match need_now {
             Need::Read => &[(Need::Read, Access::Read)][..],
             Need::Write | Need::Append => &[(Need::Append, Access::Append), (Need::Write, Access::Write)],
@@ -302,10 +302,11 @@ impl File {
         let is_to_ask = |need: Need| need < Need::Append || self.append_rest.is_over(now_ns);
         let Some(session) = self.mount.session(now_ns) else { return false };
         for (need, access) in wanted.iter().filter(|(need, _)| is_to_ask(*need)) {
-            let ask = || match need_now {
-                Need::Append if *access == Access::Append => session.lease_to_append(Ino(self.ino)),
-                _ => session.lease(Ino(self.ino), *access),
+            let ahead_bytes = match need_now {
+                Need::Append if *access == Access::Append => Lease::FIRST_AHEAD_BYTES,
+                _ => 0,
             };
+            let ask = || session.lease_with(Ino(self.ino), *access, ahead_bytes, look);
             let lease = signals::waiting(|| (0..TRIES).find_map(|_| ask().ok()));
             if let Some(lease) = lease {
                 let held = Arc::new(Held { lease, good_for: AtomicU8::new(*need as u8), since_ns: now_ns });

@@ -39,7 +39,7 @@ pub struct Lease {
 
 impl Lease {
     /// Bytes of pages that are asked for ahead of the first appends.
-    pub(super) const FIRST_AHEAD_BYTES: u64 = 1 << 20;
+    pub const FIRST_AHEAD_BYTES: u64 = 1 << 20;
 
     pub(super) fn new(session: Arc<Session>, ino: Ino, leased: Leased) -> Option<Self> {
         let (slot, serial) = (leased.slot as usize, leased.serial);

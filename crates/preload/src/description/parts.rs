@@ -187,7 +187,7 @@ impl Description {
     pub fn write_parts_slowly(&self, fd: c_int, parts: &Parts<'_>, claimed: Option<(Place, usize)>) -> (isize, bool) {
         let offset = || self.offset().filter(|_| parts.are_few());
         let tried_at = claimed.as_ref().map(|(place, _)| place.at).or_else(offset);
-        let may_retry = tried_at.is_some_and(|at| self.asks_to_write(at, parts.len()));
+        let may_retry = tried_at.is_some_and(|at| self.asks_to_write(fd, at, parts.len()));
         let Some((place, done)) = claimed.or_else(|| self.claim(parts.len(), false).map(|place| (place, 0))) else {
             return (self.write_parts_at_kernels(fd, parts), false);
         };
@@ -209,7 +209,7 @@ impl Description {
 
     /// Writes from byte `at` on what is left behind the first `done` bytes, which are whole parts.
     pub fn write_parts_at_slowly(&self, fd: c_int, parts: &Parts<'_>, at: u64, done: usize) -> (isize, bool) {
-        let may_retry = self.asks_to_write(at, parts.len());
+        let may_retry = self.asks_to_write(fd, at, parts.len());
         self.write_rest(fd, parts, (at, done), may_retry)
     }
 

@@ -74,7 +74,7 @@ impl Description {
     /// Writes `from` to a place that was claimed for it; what write(2) returns, and whether it went directly.
     pub(super) fn write_standard(&self, fd: c_int, place: &Place, from: &[u8]) -> (isize, bool) {
         let write = || if self.writes { self.file.write(&pin(), place.at, from) } else { None };
-        let directly = write().or_else(|| if self.asks_to_write(place.at, from.len()) { write() } else { None });
+        let directly = write().or_else(|| if self.asks_to_write(fd, place.at, from.len()) { write() } else { None });
         let written = match directly {
             Some(len) => (len as isize, true),
             // SAFETY: the buffer's own length.

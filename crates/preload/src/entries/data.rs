@@ -207,7 +207,7 @@ unsafe fn pwrite_slowly(fd: c_int, from: *const c_void, len: size_t, at: off_t) 
     let tried = table::held(fd).and_then(|it| {
         // SAFETY: as the program has it.
         let (bytes, at) = (unsafe { bytes(from, len) }?, u64::try_from(at).ok()?);
-        it.asks_to_write(at, bytes.len()).then(|| it.write_at(&pin(), fd, at, bytes)).flatten()
+        it.asks_to_write(fd, at, bytes.len()).then(|| it.write_at(&pin(), fd, at, bytes)).flatten()
     });
     if tried.is_none() {
         tell_end(fd);

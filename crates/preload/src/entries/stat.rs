@@ -46,7 +46,7 @@ entry! { __fxstat = __fxstat64, (version: c_int, fd: c_int, into: *mut stat) -> 
 }}
 
 entry! { ftruncate = ftruncate64, (fd: c_int, len: off_t) -> c_int {
-    match table::held(fd).map(|it| it.resize(len)) {
+    match table::held(fd).map(|it| it.resize(fd, len)) {
         Some(Some(())) => direct(0) as c_int,
         Some(None) => {
             // LD7: by the size it tells whether a limit is in the way.
