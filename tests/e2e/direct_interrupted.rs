@@ -111,7 +111,7 @@ print(int(time.monotonic() - began))
 "#;
 
 #[test]
-fn a_sync_waits_for_no_owner_of_whom_the_program_has_nothing() {
+fn a_sync_does_not_wait_long_for_an_owner_of_whom_the_program_has_nothing() {
     if !can_mount() {
         return;
     }

@@ -1,6 +1,8 @@
 //! Mounted file systems of ours, found by what the kernel says of an open descriptor and of its mounts.
 
-use std::path::PathBuf;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -19,6 +21,10 @@ const REST_NS: u64 = 1_000_000_000;
 
 /// How long an owner may make things durable: more than a disk takes, and not for ever, for signals are held off meanwhile.
 const SILENCE: Duration = Duration::from_secs(60);
+
+/// How long it may take to answer at all, and where this process has nothing of it, as it may be stopped.
+const GREETING: Duration = Duration::from_secs(10);
+const STRANGERS_GREETING: Duration = Duration::from_millis(500);
 
 /// A file system that is mounted, and our way to it.
 pub struct Mount {
@@ -56,7 +62,7 @@ impl Mount {
 
     /// Has all that was written to it made durable, by who serves it.
     pub fn settle(&self) -> Option<()> {
-        ours::making(|| settle(&self.pool, &self.name, SILENCE)).ok()
+        ours::making(|| settle(&self.pool, &self.name, GREETING, SILENCE)).ok()
     }
 
     /// Ends the session, whose leases were given back.
@@ -101,6 +107,24 @@ pub fn find(device: u64) -> Option<Mount> {
     let mut ours = listed.split(|byte| *byte == b'\n').filter_map(ours);
     let (_, pool, name) = ours.find(|(device, ..)| *device == written.as_bytes())?;
     Some(Mount { device, pool, name, session: Mutex::new(None), ask_at_ns: AtomicU64::new(0) })
+}
+
+/// Has all that was written to our mounts but those in `known` made durable: not by this process, but maybe by one that came
+/// before in the same script.
+pub fn settle_others(known: &[Arc<Mount>]) {
+    let listed = real::contents(c"/proc/self/mountinfo").unwrap_or_default();
+    for (_, pool, name) in listed.split(|byte| *byte == b'\n').filter_map(ours) {
+        let is_known = known.iter().any(|mount| mount.pool == pool && mount.name == name);
+        if !is_known && is_trusted(&pool) {
+            let _ = ours::making(|| settle(&pool, &name, STRANGERS_GREETING, SILENCE));
+        }
+    }
+}
+
+/// Whether who serves `pool` is this user or root: anybody else might keep us waiting.
+fn is_trusted(pool: &Path) -> bool {
+    let owner = |path| fs::metadata(path).map(|it| it.uid());
+    owner(pool).is_ok_and(|theirs| theirs == 0 || owner(Path::new("/proc/self")).is_ok_and(|ours| ours == theirs))
 }
 
 /// Device number, pool and name of the mount on a line of the kernel's list, if it is ours.

@@ -98,8 +98,7 @@ pub fn settle_mount(fd: c_int) -> Option<()> {
     statx(fd, libc::AT_STATX_FORCE_SYNC, libc::STATX_SIZE).map(drop)
 }
 
-/// Has all that was written to the mounts on which this process has opened files made durable. Who serves others has
-/// nothing of it, and may be stopped.
+/// Has all that was written to any of our mounts made durable, by who serves them.
 pub fn settle_all() {
     if table::is_void() {
         // Another thread of a parent's may have what is known, for good.
@@ -108,6 +107,7 @@ pub fn settle_all() {
     let mounts: Vec<_> = KNOWN.lock().mounts.values().flatten().cloned().collect();
     // sync(2) tells nobody.
     mounts.iter().for_each(|mount| _ = mount.settle());
+    mounts::settle_others(&mounts);
 }
 
 impl Known {

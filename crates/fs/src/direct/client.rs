@@ -83,12 +83,12 @@ fn ask<T: DeserializeOwned>(client: &mut Client, request: &Request) -> Result<(T
 }
 
 /// Makes all that was written to the file system called `name` durable, by who serves it from the pool whose file is at
-/// `pool`, and who is not silent for as long as `silence`.
+/// `pool`, and who answers within `greeting` and is not silent for as long as `silence`.
 ///
 /// # Errors
 /// Where it may not be durable: nobody serves it, or answers, or will be asked by this user.
-pub fn settle(pool: &Path, name: &str, silence: Duration) -> Result<()> {
-    let mut client = Client::connect(pool).map_err(failed)?;
+pub fn settle(pool: &Path, name: &str, greeting: Duration, silence: Duration) -> Result<()> {
+    let mut client = Client::connect_within(pool, greeting).map_err(failed)?;
     client.give_up_after(silence);
     ask::<Option<bool>>(&mut client, &Request::DirectSettle { name: name.into() }).map(drop)
 }

@@ -28,7 +28,9 @@ fn an_owner_that_is_silent_is_not_waited_for_for_ever() {
     let Ok(Claim::Ours(lock)) = claim(&pool) else { panic!("nobody else has it") };
     let ((go_on, may_go_on), (ended, has_ended)) = (channel(), channel());
     let _listening = lock.listen(Arc::new(Mute(Mutex::new(may_go_on)))).expect("it listens");
-    std::thread::spawn(move || ended.send(settle(&pool, NAME, Duration::from_millis(20)).is_err()));
+    std::thread::spawn(move || {
+        ended.send(settle(&pool, NAME, Duration::from_secs(60), Duration::from_millis(20)).is_err())
+    });
     let failed = has_ended.recv_timeout(Duration::from_secs(30));
     drop(go_on);
     assert_eq!(failed, Ok(true));

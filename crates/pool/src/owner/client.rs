@@ -38,11 +38,16 @@ impl Client {
     ///
     /// Fails with [`Error::NoOwner`] if nobody holds the pool, with [`Error::Silent`] if its holder takes no calls.
     pub fn connect(path: &Path) -> Result<Self> {
-        let (path, pool) = find(path)?;
-        Self::connect_at(&Address::candidates(&path, &pool), &path, &pool)
+        Self::connect_within(path, FRAME_TIME)
     }
 
-    pub(super) fn connect_at(candidates: &[Address], path: &Path, pool: &Metadata) -> Result<Self> {
+    /// The same, where the owner answers within `greeting`.
+    pub fn connect_within(path: &Path, greeting: Duration) -> Result<Self> {
+        let (path, pool) = find(path)?;
+        Self::connect_at(&Address::candidates(&path, &pool), &path, &pool, greeting)
+    }
+
+    pub(super) fn connect_at(candidates: &[Address], path: &Path, pool: &Metadata, greeting: Duration) -> Result<Self> {
         let (mut hindrance, mut foreign) = (None, None);
         let holder = Holder::find(pool);
         // The owner may have the pool by another name: a second link, another mount.
@@ -52,7 +57,7 @@ impl Client {
             match address.connect() {
                 Ok(socket) => match owner_pid(&socket, pool) {
                     Ok(pid) if !holder.as_ref().is_some_and(|holder| holder.is_not(pid)) => {
-                        return Self::greet(socket, pid, path).map_err(|error| silent(error, pid, path));
+                        return Self::greet(socket, pid, path, greeting).map_err(|error| silent(error, pid, path));
                     }
                     // Another server's, that of another pool perhaps (O2).
                     Ok(_) => {}
@@ -77,8 +82,8 @@ impl Client {
         }
     }
 
-    fn greet(socket: OwnedFd, owner_pid: u32, path: &Path) -> Result<Self> {
-        let patience = Patience::of(FRAME_TIME);
+    fn greet(socket: OwnedFd, owner_pid: u32, path: &Path, greeting: Duration) -> Result<Self> {
+        let patience = Patience::of(greeting);
         let process = PidFd::of_peer(socket.as_fd(), owner_pid).ok();
         let mut channel = Channel::to_owner(socket, process);
         match channel.receive(patience, patience)?.map(|frame| frame.message) {

@@ -252,9 +252,9 @@ fn o3_a_strangers_socket_is_passed_by() {
     let pool = std::fs::metadata(&path).expect("pool");
     let foreign = Address::candidates_with(&theirs, &pool, None)[..1].to_vec();
     let own = Address::candidates_with(&path, &pool, None);
-    let why = Client::connect_at(&foreign, &path, &pool).expect_err("a stranger").to_string();
+    let why = Client::connect_at(&foreign, &path, &pool, NEVER).expect_err("a stranger").to_string();
     assert!(why.contains("user 65534's"), "{why}");
-    let mut client = Client::connect_at(&[foreign, own].concat(), &path, &pool).expect("the owner");
+    let mut client = Client::connect_at(&[foreign, own].concat(), &path, &pool, NEVER).expect("the owner");
     assert_eq!(ask(&mut client, json!({"do": "count", "n": 1})).expect("call"), 1);
     stranger.kill().expect("kill");
     stranger.wait().expect("wait");

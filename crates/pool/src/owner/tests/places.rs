@@ -12,7 +12,7 @@ fn serve_and_ask(path: &std::path::Path, candidates: &[Address]) -> PathBuf {
     let path = lock.path().to_owned();
     let listening = Listening::start_at(candidates, lock, Obedient::new().0, Limits::default()).expect("listen");
     let pool = fs::metadata(&path).expect("pool");
-    let mut client = Client::connect_at(candidates, &path, &pool).expect("connect");
+    let mut client = Client::connect_at(candidates, &path, &pool, NEVER).expect("connect");
     assert_eq!(ask(&mut client, json!({"do": "count", "n": 1})).expect("call"), 1);
     let place = listening.path().to_owned();
     drop(client);
@@ -94,7 +94,7 @@ fn o2_a_client_passes_by_the_owner_of_another_pool() {
     let listening = Listening::start_at(&own, ours(claim(&path).expect("claim")), Obedient::new().0, Limits::default())
         .expect("listen");
     let places = [Address::beside(&theirs).expect("a place"), own[0].clone()];
-    let client = Client::connect_at(&places, &path, &pool).expect("connect");
+    let client = Client::connect_at(&places, &path, &pool, NEVER).expect("connect");
     assert_eq!(client.owner_pid(), std::process::id());
     drop(client);
     listening.stop().expect("stop");
