@@ -21,6 +21,7 @@ mod mount;
 mod mount_atomic;
 mod mount_databases;
 mod mount_full;
+mod mount_layers;
 mod mount_load;
 mod mount_points;
 mod mount_trees;

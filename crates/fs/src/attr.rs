@@ -162,6 +162,9 @@ pub enum Rename {
     NoReplace,
     /// Exchanges the two (RENAME_EXCHANGE); both must exist.
     Exchange,
+    /// Replaces it, and leaves a character device 0:0 of this owner under the old name (RENAME_WHITEOUT): what hides a file
+    /// of a lower layer where several lie over one another.
+    Whiteout(Credentials),
 }
 
 /// What `fallocate` does with a range of a file.

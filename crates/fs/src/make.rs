@@ -99,7 +99,7 @@ impl FileSystem {
         self.attr_of(&inode)
     }
 
-    fn fill_new_inode(
+    pub(crate) fn fill_new_inode(
         &self,
         change: &mut Change<'_>,
         dir: &Inode,

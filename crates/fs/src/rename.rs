@@ -7,12 +7,20 @@ use crate::locks::Locked;
 use crate::names::{Hit, Name, Place};
 use crate::read::apply_waiting;
 use crate::remove::check_removable;
-use crate::{Error, Ino, Rename, Result};
+use crate::{Credentials, Error, Ino, Kind, NewFile, Rename, Result};
 
 /// A name to be moved, or to be moved to.
 struct End<'a> {
     dir: Ino,
     name: Name<'a>,
+}
+
+/// A name that is moved.
+struct Source {
+    dir: Inode,
+    hit: Hit,
+    /// Whose whiteout is left there, if one is.
+    whiteout: Option<Credentials>,
 }
 
 /// What a name is moved to.
@@ -80,16 +88,13 @@ impl FileSystem {
             (None, Some(place)) => Target::Free(Box::new(place), &to.name),
             (None, None) => return Err(Error::NotFound),
         };
-        self.move_name(locked, (from_dir, moved), (to_dir, to))
+        let whiteout = if let Rename::Whiteout(by) = how { Some(by) } else { None };
+        self.move_name(locked, Source { dir: from_dir, hit: moved, whiteout }, (to_dir, to))
     }
 
-    /// Lets the name `moved` become `to`.
-    fn move_name(
-        &self,
-        locked: &mut Locked<'_>,
-        (mut from_dir, moved): (Inode, Hit),
-        (mut to_dir, to): (Inode, Target<'_>),
-    ) -> Result<()> {
+    /// Lets the name `from` become `to`.
+    fn move_name(&self, locked: &mut Locked<'_>, from: Source, (mut to_dir, to): (Inode, Target<'_>)) -> Result<()> {
+        let Source { dir: mut from_dir, hit: moved, whiteout } = from;
         let (now, is_same) = (self.now(), from_dir.ino == to_dir.ino);
         let (ino, kind) = (moved.entry.ino, moved.entry.kind);
         let mut inode = self.load_for_head(locked, ino)?;
@@ -110,7 +115,13 @@ impl FileSystem {
         if is_same {
             from_dir = to_dir;
         }
-        self.remove_name(&mut change, &mut from_dir, &moved, is_same);
+        match whiteout {
+            Some(by) => {
+                let white = self.make_whiteout(&mut change, &from_dir, by, now)?;
+                self.redirect_name(&mut change, &moved, (white, Kind::CharDevice));
+            }
+            None => self.remove_name(&mut change, &mut from_dir, &moved, is_same),
+        }
         if is_directory && !is_same {
             from_dir.count_links(0, 1);
             to_dir.count_links(1, 0);
@@ -129,6 +140,15 @@ impl FileSystem {
             self.dropped(locked.stripe(ino), ino, how);
         }
         Ok(())
+    }
+
+    /// Lets `change` make a whiteout for a name in `dir`.
+    fn make_whiteout(&self, change: &mut Change<'_>, dir: &Inode, by: Credentials, now: i64) -> Result<Ino> {
+        let new = NewFile { kind: Kind::CharDevice, mode: 0, umask: 0, rdev: 0, by };
+        let mut inode = change.take_inode()?;
+        self.fill_new_inode(change, dir, &mut inode, &new, now)?;
+        change.write_inode(&mut inode);
+        Ok(inode.ino)
     }
 
     /// Lets two names change what they name.

@@ -1,7 +1,7 @@
 //! One thing at a time.
 
 use super::world::*;
-use crate::{Allocate, Error, FileSystem, Ino, Kind, Rename, Seek, SetAttr, SetXattr};
+use crate::{Allocate, Credentials, Error, FileSystem, Ino, Kind, Rename, Seek, SetAttr, SetXattr};
 
 fn file(fs: &FileSystem, name: &str) -> Ino {
     fs.create_file(Ino::ROOT, name.as_bytes(), &new(Kind::File)).expect("it is made").ino
@@ -223,6 +223,11 @@ fn renames_replace_refuse_and_exchange() {
     assert_eq!(fs.getattr(dir).expect("there").links, 2);
     fs.rename((Ino::ROOT, b"out"), (Ino::ROOT, b"out2"), Rename::Replace).expect("it moves");
     fs.rename((Ino::ROOT, b"d"), (Ino::ROOT, b"out2"), Rename::Exchange).expect("directories change places");
+    let by = Credentials { uid: 5, gid: 6 };
+    fs.rename((Ino::ROOT, b"out2"), (inner, b"moved"), Rename::Whiteout(by)).expect("it moves");
+    let white = fs.lookup(Ino::ROOT, b"out2").expect("left");
+    assert_eq!((white.kind, white.mode, white.rdev, white.uid, white.links), (Kind::CharDevice, 0, 0, 5, 1));
+    assert_eq!(fs.lookup(inner, b"moved").expect("there").ino, dir);
     assert_sound(&fs);
     fs.rename((Ino::ROOT, b"d"), (inner, b"self"), Rename::Replace).expect_err("a directory into itself");
     assert_sound(&fs);

@@ -152,7 +152,7 @@ fn appended_directly(fs: &FileSystem) {
     append_directly(fs, None, 5000);
 }
 
-static CASES: [Case; 45] = [
+static CASES: [Case; 47] = [
     whole("create", usual, |fs| _ = make(fs, Ino::ROOT, "new", Kind::File)),
     whole("create first", |_| (), |fs| _ = make(fs, Ino::ROOT, "new", Kind::File)),
     whole("mkdir", usual, |fs| _ = make(fs, Ino::ROOT, "new", Kind::Directory)),
@@ -187,6 +187,12 @@ static CASES: [Case; 45] = [
     whole("rename into a directory", usual, |fs| rename(fs, (Ino::ROOT, "a"), (at(fs, "e"), "a"), Rename::NoReplace)),
     whole("rename a directory", usual, |fs| rename(fs, (Ino::ROOT, "d"), (at(fs, "e"), "d"), Rename::Replace)),
     whole("rename a directory over", usual, |fs| rename(fs, (Ino::ROOT, "d"), (Ino::ROOT, "e"), Rename::Replace)),
+    whole("rename that leaves a whiteout", usual, |fs| {
+        rename(fs, (Ino::ROOT, "a"), (at(fs, "e"), "a"), Rename::Whiteout(ME))
+    }),
+    whole("rename over, and a whiteout", usual, |fs| {
+        rename(fs, (Ino::ROOT, "a"), (Ino::ROOT, "b"), Rename::Whiteout(ME))
+    }),
     whole("exchange", usual, |fs| rename(fs, (Ino::ROOT, "a"), (Ino::ROOT, "d"), Rename::Exchange)),
     whole("exchange across", usual, |fs| rename(fs, (at(fs, "d"), "x"), (Ino::ROOT, "e"), Rename::Exchange)),
     whole("chmod", usual, |fs| {

@@ -47,7 +47,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => (any::<u8>(), 0..8_u8, 1..100_u16).prop_map(|(dir, name, len)| Op::Symlink { dir, name, len }),
         2 => (any::<u8>(), any::<u8>(), 0..8_u8).prop_map(|(file, dir, name)| Op::Link { file, dir, name }),
         4 => (any::<u8>(), 0..8_u8, any::<bool>()).prop_map(|(dir, name, is_rmdir)| Op::Remove { dir, name, is_rmdir }),
-        4 => ((any::<u8>(), 0..8_u8), (any::<u8>(), 0..8_u8), 0..4_u8).prop_map(|(from, to, how)| Op::Rename { from, to, how }),
+        4 => ((any::<u8>(), 0..8_u8), (any::<u8>(), 0..8_u8), 0..5_u8).prop_map(|(from, to, how)| Op::Rename { from, to, how }),
         6 => (any::<u8>(), at(), len(), any::<u8>()).prop_map(|(file, at, len, byte)| Op::Write { file, at, len, byte }),
         4 => (any::<u8>(), 1..9000_u16, any::<u8>()).prop_map(|(file, len, byte)| Op::Append { file, len, byte }),
         3 => (any::<u8>(), at()).prop_map(|(file, size)| Op::Resize { file, size }),
@@ -141,9 +141,18 @@ impl Pair {
             Op::Rename { from, to, how } => {
                 let ((from_id, from_ino), (to_id, to_ino)) = (self.dir(from.0), self.dir(to.0));
                 let (old, new) = (name(from.1), name(to.1));
-                let how = [Rename::Replace, Rename::Replace, Rename::NoReplace, Rename::Exchange][usize::from(how)];
+                let whiteout = Rename::Whiteout(ME);
+                let hows = [Rename::Replace, Rename::Replace, Rename::NoReplace, Rename::Exchange, whiteout];
+                let how = hows[usize::from(how)];
                 let real = self.fs.rename((from_ino, &old), (to_ino, &new), how);
-                (real, self.reference.rename((from_id, &old), (to_id, &new), how))
+                let wanted = self.reference.rename((from_id, &old), (to_id, &new), how);
+                let left = self.reference.nodes.get(&from_id).and_then(|dir| dir.children.get(&old)).copied();
+                if let (Rename::Whiteout(_), Some(left)) = (how, left)
+                    && let Ok(white) = self.fs.lookup(from_ino, &old)
+                {
+                    self.inos.insert(left, white.ino);
+                }
+                (real, wanted)
             }
             _ => self.run_on_file(op),
         }

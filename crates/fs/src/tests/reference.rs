@@ -172,6 +172,10 @@ impl Reference {
         self.dir(to.0)?.children.insert(to.1.to_vec(), moved);
         self.dir(to.0)?.links += u32::from(is_directory);
         self.nodes.get_mut(&moved).expect("it is there").parent = to.0;
+        if let Rename::Whiteout(_) = how {
+            let white = self.create(from, Kind::CharDevice, b"")?;
+            self.nodes.get_mut(&white).expect("it was made").mode = 0;
+        }
         Ok(())
     }
 

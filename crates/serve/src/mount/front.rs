@@ -178,7 +178,7 @@ impl Filesystem for Front {
 
     fn rename(
         &self,
-        _: &Request,
+        request: &Request,
         parent: INodeNo,
         name: &OsStr,
         new_parent: INodeNo,
@@ -190,6 +190,7 @@ impl Filesystem for Front {
             none if none.is_empty() => Rename::Replace,
             RenameFlags::RENAME_NOREPLACE => Rename::NoReplace,
             RenameFlags::RENAME_EXCHANGE => Rename::Exchange,
+            RenameFlags::RENAME_WHITEOUT => Rename::Whiteout(who(request)),
             _ => return reply.error(Errno::EINVAL),
         };
         let from = (Ino(parent.0), name.as_bytes());
