@@ -131,6 +131,20 @@ fn fs1_a_client_appends_to_superpages() {
 }
 
 #[test]
+fn fs3_a_file_that_a_client_appends_to_moves_when_that_has_ended() {
+    let house = House::new();
+    let ino = house.file("log", &vec![7; 2 * CHUNK as usize]);
+    let lease = house.client().lease(ino, Access::Append).expect("leased");
+    settle(&house.fs);
+    assert_eq!(supers(&house.fs), 0, "FS3: not while a client appends");
+    assert_eq!(lease.append(&[8; 100]), Some((2 * CHUNK, 100)));
+    drop(lease);
+    settle(&house.fs);
+    assert_eq!(supers(&house.fs), 2, "FS3: it is looked for again");
+    assert_sound(&house.fs);
+}
+
+#[test]
 fn fs2_every_crash_while_a_file_moves_leaves_its_bytes() {
     let memory = new_memory(Model::MAPPED, 24 * CHUNK);
     let fs = open(&memory, None).expect("it opens");
