@@ -66,3 +66,16 @@ fn a_medium_that_fails_once_at_any_call_leaves_a_sound_file_system() {
         }
     }
 }
+
+/// Also in memory, where there is nothing to be done for it: what was written may be lost all the same.
+#[test]
+fn nothing_is_said_to_be_durable_after_a_persist_that_failed() {
+    for model in Model::ALL {
+        let (_, fs) = start(model);
+        let ino = fs.create_file(Ino::ROOT, b"a", &new(Kind::File)).expect("made").ino;
+        fs.write(ino, 0, &[1; 5000]).expect("room");
+        fs.fsync(ino).and_then(|()| fs.flush()).expect("durable");
+        fs.pool().poison(&"planted");
+        assert!(fs.fsync(ino).is_err() && fs.flush().is_err(), "{model:?}");
+    }
+}
