@@ -214,3 +214,14 @@ fn bk1_a_backup_beside_a_writing_client_is_refused_and_costs_it_nothing() {
     backup(&pool, &mut Vec::new(), [3; 16], &mut |_| true).expect("it has ended");
     assert_eq!(pool.grants().standing(), []);
 }
+
+/// One that has ended since the dead were looked for last stores no more (G3), and is no reason to refuse a backup.
+#[test]
+fn bk1_a_client_that_has_ended_keeps_no_backup_waiting() {
+    let pool = pool();
+    let tag = tag(&pool, "a", &[need(Zone::Normal, PAGE)]).expect("tag");
+    pool.grant(&ask(&tag, &long_gone())).expect("grant");
+    pool.grants().refuse_writers(&[]).expect("nobody stores");
+    pool.grant(&ask(&tag, &ours())).expect("grant");
+    pool.grants().refuse_writers(&[]).expect_err("somebody may");
+}
