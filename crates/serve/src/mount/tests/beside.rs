@@ -52,6 +52,22 @@ fn fm5_the_kernels_copies_of_content_are_what_a_client_wrote() {
     });
 }
 
+/// What a client has the right to store to is no program with rights of its own.
+#[test]
+fn fm5_who_gives_a_program_set_id_bits_ends_a_clients_right() {
+    assert_guarded(Bug::RightStays, |world| {
+        ["4755", "2755"].iter().all(|mode| {
+            said(world, "rm -f f; printf program > f");
+            let client = Client::new(world, Access::Write);
+            assert_eq!(client.lease.write(0, b"P"), Some(1));
+            said(world, "chmod 755 f");
+            assert_eq!(client.lease.write(0, b"p"), Some(1), "any other mode is no harm");
+            said(world, &format!("chmod {mode} f"));
+            client.lease.write(0, b"P").is_none()
+        })
+    });
+}
+
 #[test]
 fn fm5_the_kernel_believes_no_attributes_while_a_client_appends() {
     assert_guarded(Bug::Believed, |world| {
