@@ -33,6 +33,8 @@ pub(crate) enum Bug {
     RightsKept,
     /// The kernel is not told of rights that a write has taken away (FM3).
     RightsRemembered,
+    /// What a change of content takes away is set-id bits alone (FM3).
+    CapabilitiesKept,
     /// Opening is answered instead of declined (FM4).
     OpenAnswered,
     /// Making a folder durable is answered instead of declined (FM4).

@@ -1,8 +1,11 @@
 //! Who changes a file or whose it is, and what rights of it are left (FM3).
 
-use ferrite_fs::{DataMode, Ino};
+use ferrite_fs::{DataMode, Ino, SetXattr};
 
 use super::{Bug, World, assert_guarded};
+
+/// A program's right to do as root with the network, as the kernel keeps it.
+const CAPABILITY: [u8; 20] = [1, 0, 0, 2, 0, 16, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
 /// Rights of an owner are not another one's.
 #[test]
@@ -32,6 +35,33 @@ fn fm3_the_kernel_forgets_rights_that_a_change_of_content_takes() {
         said.stdout == b"6777\n777\n".repeat(changes.len())
     };
     assert_guarded(Bug::RightsRemembered, look);
+}
+
+/// What a program may do beyond its user's rights is not for who can write to it. The kernel takes such rights away by
+/// itself where it keeps a copy of what is written.
+#[test]
+fn fm3_a_change_of_content_takes_capabilities_away() {
+    const CHANGES: [&str; 4] = [
+        "sh -c \"echo more >> $f\"",
+        "truncate -s 3 $f",
+        "fallocate -l 9000 $f",
+        "dd if=/dev/zero of=$f bs=512 count=1 conv=notrunc oflag=direct",
+    ];
+    let are_gone = |bug, data| {
+        let world = World::with(bug, data)?;
+        let each = |script: &dyn Fn(usize) -> String| (0..CHANGES.len()).map(script).collect::<String>();
+        world.sh(&each(&|n| format!("echo program > f{n}; chmod 777 f{n}; ")));
+        let ino = |n: usize| world.fs.lookup(Ino::ROOT, format!("f{n}").as_bytes()).expect("it was made").ino;
+        let set = |n| world.fs.set_xattr(ino(n), b"security.capability", &CAPABILITY, SetXattr::Any).expect("set");
+        (0..CHANGES.len()).for_each(set);
+        let by = "setpriv --reuid 12345 --regid 12345 --clear-groups";
+        let said = world.sh(&each(&|n| format!("f=f{n}; {by} {} || exit; ", CHANGES[n])));
+        assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+        Some((0..CHANGES.len()).all(|n| world.fs.xattr(ino(n), b"security.capability").is_err()))
+    };
+    let Some(in_copy) = are_gone(None, DataMode::Sync) else { return };
+    assert!(in_copy && are_gone(None, DataMode::Atomic) == Some(true));
+    assert_eq!(are_gone(Some(Bug::CapabilitiesKept), DataMode::Atomic), Some(false), "it was planted and not found");
 }
 
 /// Nor are those of a group anybody's who is not of it.
