@@ -2,9 +2,11 @@
 //! mistake planted that its test finds. Only children touch the mount: this process serves it.
 
 mod beside;
+mod names;
 mod panics;
 mod rights;
 
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -53,6 +55,8 @@ pub(crate) enum Bug {
     ShortWriteBack,
     /// A panic ends the thread that it came up in (FM9).
     PanicEnds,
+    /// A name that is not there is an error each time (FM10).
+    NotRemembered,
 }
 
 /// The mistake that is planted, or 0. The threads that answer are not the test's own.
@@ -73,6 +77,12 @@ pub(crate) fn is_planted(bug: Bug) -> bool {
 pub(super) fn note_open() -> bool {
     OPENS.fetch_add(1, Ordering::Relaxed);
     is_planted(Bug::OpenAnswered)
+}
+
+/// Counts a look for a name; whether the kernel is not to remember that it is not there.
+pub(super) fn note_lookup(name: &OsStr) -> bool {
+    names::count(name);
+    is_planted(Bug::NotRemembered)
 }
 
 /// Counts a write; whether it is to be answered and not done.
@@ -296,16 +306,6 @@ fn fm8_what_the_kernel_kept_back_and_has_no_space_is_told() {
     let Some(is_heard) = is_told(None) else { return };
     assert!(is_heard);
     assert_eq!(is_told(Some(Bug::ShortWriteBack)), Some(false), "it was planted and not found");
-}
-
-/// Nothing is asked twice about a name that is not there, and one that comes is seen.
-#[test]
-fn a_name_that_is_not_there_is_remembered_until_it_is() {
-    let Some(world) = World::new(None) else { return };
-    let said = world.sh("cat f; cat f; mkdir f && ls -a && rmdir f; cat f; mv f g; echo a > h; ln h f && cat f");
-    let (out, errors) = (String::from_utf8_lossy(&said.stdout), String::from_utf8_lossy(&said.stderr));
-    assert_eq!(out, ".\n..\nf\na\n", "{errors}");
-    assert_eq!(errors.matches("No such file").count(), 4, "{errors}");
 }
 
 /// As on the kernel's own file systems, which are asked so by programs that set ACLs anew.

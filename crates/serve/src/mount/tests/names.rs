@@ -1,0 +1,37 @@
+//! Names as the kernel knows them: those that are there, those that are not (FM10).
+
+use std::ffi::OsStr;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::{Bug, World, assert_guarded};
+
+/// A name that no file has.
+const MISSING: &str = "missing";
+/// How often the kernel asked for it.
+static ASKED: AtomicU32 = AtomicU32::new(0);
+
+/// Counts who asks for the name that is missing.
+pub(super) fn count(name: &OsStr) {
+    ASKED.fetch_add(u32::from(name == MISSING), Ordering::Relaxed);
+}
+
+/// A program that looks through a path of folders asks for many.
+#[test]
+fn fm10_a_name_that_is_not_there_is_asked_for_once() {
+    assert_guarded(Bug::NotRemembered, |world| {
+        ASKED.store(0, Ordering::Relaxed);
+        let said = world.sh(&format!("for n in 1 2 3; do cat {MISSING}; done"));
+        assert_eq!(String::from_utf8_lossy(&said.stderr).matches("No such file").count(), 3, "{said:?}");
+        ASKED.load(Ordering::Relaxed) == 1
+    });
+}
+
+/// By whatever call it comes.
+#[test]
+fn fm10_a_name_that_is_not_there_is_remembered_until_it_is() {
+    let Some(world) = World::new(None) else { return };
+    let said = world.sh("cat f; cat f; mkdir f && ls -a && rmdir f; cat f; mv f g; echo a > h; ln h f && cat f");
+    let (out, errors) = (String::from_utf8_lossy(&said.stdout), String::from_utf8_lossy(&said.stderr));
+    assert_eq!(out, ".\n..\nf\na\n", "{errors}");
+    assert_eq!(errors.matches("No such file").count(), 4, "{errors}");
+}
