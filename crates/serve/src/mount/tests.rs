@@ -29,6 +29,8 @@ const CLOCK: Time = Time(2_000_000_000);
 pub(crate) enum Bug {
     /// An entry is told and not held (FM1).
     NotHeld = 1,
+    /// An entry that a listing has no room for stays held (FM1).
+    RefusedHeld,
     /// A write is answered and not done (FM2).
     KeptBack,
     /// A change of owner takes no rights away (FM3).

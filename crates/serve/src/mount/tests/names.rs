@@ -2,8 +2,10 @@
 
 use std::ffi::OsStr;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
-use super::{Bug, World, assert_guarded};
+use super::{Bug, PATIENCE, World, assert_guarded, is_planted};
 
 /// A name that no file has.
 const MISSING: &str = "missing";
@@ -34,4 +36,23 @@ fn fm10_a_name_that_is_not_there_is_remembered_until_it_is() {
     let (out, errors) = (String::from_utf8_lossy(&said.stdout), String::from_utf8_lossy(&said.stderr));
     assert_eq!(out, ".\n..\nf\na\n", "{errors}");
     assert_eq!(errors.matches("No such file").count(), 4, "{errors}");
+}
+
+/// Some C libraries list by 2 KiB at a time, where each answer ends with an entry that it has no room for.
+#[test]
+fn fm1_what_a_listing_has_no_room_for_is_not_held() {
+    const LIST: &str = "open D, \".\"; $room = \"\\0\" x 2048; while (($len = syscall(217, fileno D, $room, 2048)) > 0) \
+        { for ($at = 0; $at < $len; $at += $next) { $next = unpack \"v\", substr $room, $at + 16, 2; $all++ } } print $all";
+    assert_guarded(Bug::RefusedHeld, |world| {
+        let before = world.fs.statfs().inodes;
+        let said = world.sh(&format!("touch $(seq 300) && perl -e '{LIST}' && rm *"));
+        let (out, errors) = (String::from_utf8_lossy(&said.stdout), String::from_utf8_lossy(&said.stderr));
+        assert_eq!(out, "302", "with itself and its parent: {errors}");
+        let patience = if is_planted(Bug::RefusedHeld) { PATIENCE / 20 } else { PATIENCE };
+        let until = Instant::now() + patience;
+        while world.fs.statfs().inodes > before && Instant::now() < until {
+            thread::sleep(Duration::from_millis(1));
+        }
+        world.fs.statfs().inodes == before
+    });
 }
