@@ -1,9 +1,11 @@
-//! Names as the kernel knows them: those that are there, those that are not (FM10).
+//! Names as the kernel knows them: those that are there, those that are not (FM10), and those of attributes.
 
 use std::ffi::OsStr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use ferrite_fs::{Ino, SetXattr};
 
 use super::{Bug, PATIENCE, World, assert_guarded, is_planted};
 
@@ -55,4 +57,20 @@ fn fm1_what_a_listing_has_no_room_for_is_not_held() {
         }
         world.fs.statfs().inodes == before
     });
+}
+
+#[test]
+fn names_of_trusted_attributes_are_roots_to_see() {
+    const LIST: &str = "$f = \"f\"; $names = \"\\0\" x 200; $len = syscall(194, $f, $names, 200); \
+        print join(\",\", sort split /\\0/, substr $names, 0, $len), \"\\n\"";
+    let Some(world) = World::new(None) else { return };
+    world.sh("echo > f");
+    let ino = world.fs.lookup(Ino::ROOT, b"f").expect("it was made").ino;
+    for name in [&b"user.seen"[..], b"trusted.hidden"] {
+        world.fs.set_xattr(ino, name, b"1", SetXattr::Any).expect("set");
+    }
+    let by = "setpriv --reuid 12345 --regid 12345 --clear-groups";
+    let said = world.sh(&format!("perl -e '{LIST}'; {by} perl -e '{LIST}'"));
+    let (out, errors) = (String::from_utf8_lossy(&said.stdout), String::from_utf8_lossy(&said.stderr));
+    assert_eq!(out, "trusted.hidden,user.seen\nuser.seen\n", "{errors}");
 }
