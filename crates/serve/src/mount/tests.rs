@@ -1,6 +1,7 @@
 //! What the mount's invariants promise, looked at by programs from outside and by the file system from inside; each with a
 //! mistake planted that its test finds. Only children touch the mount: this process serves it.
 
+mod backlog;
 mod beside;
 mod names;
 mod panics;

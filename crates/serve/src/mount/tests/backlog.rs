@@ -1,0 +1,37 @@
+//! How much the kernel keeps back for a mount, as it says itself.
+
+use std::fs;
+use std::path::Path;
+
+use ferrite_fs::DataMode;
+
+use super::World;
+
+/// What the kernel says of a new mount: the percentage that it has of all that may be kept back, and whether it is held to
+/// that also where there is room; and whether this machine lets it be changed.
+fn limits(cached: bool) -> Option<([Option<String>; 2], bool)> {
+    let world = World::mounted(None, DataMode::Sync, cached)?;
+    let said = world.sh("mountpoint -d .");
+    let device = String::from_utf8(said.stdout).expect("numbers");
+    let folder = Path::new("/sys/class/bdi").join(device.trim());
+    let read = |name| fs::read_to_string(folder.join(name)).ok().map(|text: String| text.trim().to_owned());
+    let told = ["max_ratio", "strict_limit"].map(read);
+    let may_change = fs::write(folder.join("max_ratio"), "100").is_ok();
+    Some((told, may_change))
+}
+
+/// Programs that write much through `--cached` would else wait for the server.
+#[test]
+fn a_mount_whose_writes_are_kept_back_has_the_kernels_whole_share() {
+    let Some((widened, may_change)) = limits(true) else { return };
+    if !may_change {
+        println!("skipped: this machine does not let the limits of a mount be changed");
+        return;
+    }
+    let [ratio, strict] = widened;
+    assert_eq!(ratio.as_deref(), Some("100"));
+    // Kernels before 6.2 do not say.
+    assert_eq!(strict.as_deref().unwrap_or("0"), "0");
+    let (plain, _) = limits(false).expect("as before");
+    assert_ne!(plain[0].as_deref(), Some("100"), "nothing is kept back for another mount");
+}
