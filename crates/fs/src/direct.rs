@@ -29,6 +29,9 @@
 //!   it holds the file's lock. One that was stopped at the end loses it: whatever it does later is in vain, and so is a size
 //!   that it stored and does not vouch for; it finds out. A size is stored when the bytes before it are durable,
 //!   or with a proof of them (`proof`).
+//! - FG8. Before copies of a file that was appended to directly are forgotten, the kernel has learned where it ends.
+//! - FG9. Nobody has a right to store to a program with rights of its own (set-id bits, capabilities). Who is given a right
+//!   is in the books before the program is looked at, and who gives a program rights ends what is in the books after that.
 
 pub(crate) mod abroad;
 mod ahead;
@@ -69,6 +72,8 @@ pub(crate) enum Point {
     Size,
     /// It has stored the size, and has the end still.
     Kept,
+    /// The owner has looked at the rights of a program that it is to be lent.
+    Plain,
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ mod full;
 mod golden;
 mod hints;
 mod house;
+mod lent;
 mod model;
 mod mute;
 

@@ -202,26 +202,6 @@ fn a_file_without_a_name_lives_while_it_is_leased() {
     assert_sound(&house.fs);
 }
 
-/// Only who writes by the kernel takes such rights away.
-#[test]
-fn fm3_programs_with_rights_of_their_own_are_written_through_the_mount() {
-    let house = House::new();
-    let client = house.client();
-    let set_mode = |ino, mode| {
-        house.fs.setattr(ino, &SetAttr { mode: Some(mode), ..SetAttr::default() }).map(drop).expect("set");
-    };
-    let gives: [&dyn Fn(Ino); 3] = [&|ino| set_mode(ino, 0o4755), &|ino| set_mode(ino, 0o2755), &|ino| {
-        house.fs.set_xattr(ino, b"security.capability", &[1; 20], SetXattr::Any).expect("set")
-    }];
-    for (nth, give) in gives.iter().enumerate() {
-        let ino = house.file(&format!("program {nth}"), &[1; 100]);
-        drop(client.lease(ino, Access::Append).expect("a plain file"));
-        give(ino);
-        assert!([Access::Write, Access::Append].iter().all(|access| client.lease(ino, *access).is_err()), "{nth}");
-        assert!(client.lease(ino, Access::Read).is_ok());
-    }
-}
-
 #[test]
 fn what_has_no_page_reads_as_zeros_and_is_written_through_the_mount() {
     let house = House::new();

@@ -20,9 +20,11 @@ impl Front {
             BOTH => return self.fs.xattr(ino, name).and(Err(Error::Exists)),
             _ => SetXattr::Any,
         };
-        self.end_writing(ino);
         self.lose_group(by, ino, name)?;
-        self.fs.set_xattr(ino, name, value, how)
+        let done = self.fs.set_xattr(ino, name, value, how);
+        // Behind it (fs FG9).
+        self.end_writing(ino);
+        done
     }
 
     /// As removexattr(2). A file without an ACL has one that says what its mode does: nothing is to be taken away.

@@ -146,11 +146,17 @@ impl Filesystem for Front {
         let mode = mode.map(|mode| (mode & 0o7777) as u16);
         let (atime, mtime, ctime) = (atime.map(set_time), mtime.map(set_time), ctime.map(time));
         let set = SetAttr { mode, uid, gid, size, atime, mtime, ctime };
-        let set = self.with_losses(request, Ino(ino.0), set);
-        if size.is_some() || mode.is_some_and(|mode| mode & 0o6000 != 0) {
-            self.end_writing(Ino(ino.0));
+        let (ino, set) = (Ino(ino.0), self.with_losses(request, Ino(ino.0), set));
+        if size.is_some() {
+            self.end_writing(ino);
         }
-        self.tell_attr(set.and_then(|set| self.fs.setattr(Ino(ino.0), &set)), reply);
+        let mut done = set.and_then(|set| self.fs.setattr(ino, &set));
+        if mode.is_some_and(|mode| mode & 0o6000 != 0) {
+            // Behind it (fs FG9); somebody may have stored to it meanwhile.
+            self.end_writing(ino);
+            done = done.and_then(|_| self.fs.getattr(ino));
+        }
+        self.tell_attr(done, reply);
     }
 
     fn readlink(&self, _: &Request, ino: INodeNo, reply: ReplyData) {

@@ -52,17 +52,20 @@ fn fm5_the_kernels_copies_of_content_are_what_a_client_wrote() {
     });
 }
 
-/// What a client has the right to store to is no program with rights of its own.
+/// What a client may store to is no program with rights of its own (fs FG9).
 #[test]
-fn fm5_who_gives_a_program_set_id_bits_ends_a_clients_right() {
+fn fm5_who_gives_a_program_rights_ends_a_clients_right() {
+    const CAPABILITY: &str = "perl -e '$cap = pack(\"V5\", 0x2000001, 1 << 10, 0, 0, 0); $f = \"f\"; \
+        $name = \"security.capability\"; syscall(188, $f, $name, $cap, 20, 0) == 0 or die $!'";
     assert_guarded(Bug::RightStays, |world| {
-        ["4755", "2755"].iter().all(|mode| {
+        ["chmod 4755 f", "chmod 2755 f", CAPABILITY].iter().all(|give| {
             said(world, "rm -f f; printf program > f");
             let client = Client::new(world, Access::Write);
             assert_eq!(client.lease.write(0, b"P"), Some(1));
             said(world, "chmod 755 f");
             assert_eq!(client.lease.write(0, b"p"), Some(1), "any other mode is no harm");
-            said(world, &format!("chmod {mode} f"));
+            let given = world.sh(give);
+            assert!(given.status.success(), "{}", String::from_utf8_lossy(&given.stderr));
             client.lease.write(0, b"P").is_none()
         })
     });
