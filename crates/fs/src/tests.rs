@@ -16,6 +16,7 @@ mod golden;
 mod hints;
 mod house;
 mod lent;
+mod listing;
 mod model;
 mod mute;
 
