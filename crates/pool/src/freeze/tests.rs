@@ -86,6 +86,31 @@ fn f1_a_transaction_waits_and_the_table_does_not() {
     assert_eq!(pool.tags().len(), 1);
 }
 
+/// F3: one that comes meanwhile would store into what is being read as of one moment.
+#[test]
+fn f3_a_service_that_comes_while_the_pool_stands_still_waits() {
+    let pool = Arc::new(pool());
+    let late = service(&pool, "late");
+    let is_in = AtomicBool::new(false);
+    let (started, starts) = mpsc::channel();
+    std::thread::scope(|scope| {
+        let frozen = pool.freeze();
+        scope.spawn(|| {
+            started.send(()).unwrap();
+            pool.register_freezer(handle(&late));
+            is_in.store(true, Ordering::SeqCst);
+        });
+        starts.recv().unwrap();
+        for _ in 0..1000 {
+            assert!(!is_in.load(Ordering::SeqCst), "it came while the pool stood still");
+            std::thread::yield_now();
+        }
+        drop(frozen);
+    });
+    drop(pool.freeze());
+    assert_eq!(late.thawed.load(Ordering::SeqCst), 1, "it stops with the others from then on");
+}
+
 /// F4: a service that panics while it is stopped does not leave the others stopped.
 #[test]
 fn f4_a_panic_thaws() {
