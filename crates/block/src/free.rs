@@ -218,10 +218,12 @@ fn choose_shard() -> usize {
 
 #[cfg(test)]
 mod tests {
+    use ferrite_medium::pin;
+
     use super::*;
 
     #[test]
-    fn everything_added_is_found_once() {
+    fn fb2_everything_added_is_found_once() {
         let free = Free::default();
         free.add(0..100);
         let mut taken = [0; 100];
@@ -229,6 +231,25 @@ mod tests {
         assert!(!free.take(&mut [0]));
         taken.sort_unstable();
         assert!(taken.iter().copied().eq(0..100));
+    }
+
+    /// FB2: what others keep at hand can be had, also of threads that do nothing any more.
+    #[test]
+    fn fb2_what_is_in_a_stash_is_found_when_it_is_recalled() {
+        let free = Free::default();
+        free.add(0..10);
+        let mut taken = [0; 10];
+        assert!(free.take(&mut taken));
+        {
+            let pin = pin();
+            free.restock(&pin, &taken[..7]);
+            taken[7..].iter().for_each(|block| free.free_one(&pin, *block));
+        }
+        assert!(free.count() == 10 && !free.take(&mut [0]), "all are in a stash");
+        free.recall();
+        assert!(free.take(&mut taken));
+        taken.sort_unstable();
+        assert!(taken.iter().copied().eq(0..10));
     }
 
     #[test]
