@@ -200,3 +200,43 @@ impl Lock {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place() -> (tempfile::TempDir, Place) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let place = Place::make(&folder.path().join("disks"), "disk").expect("a name");
+        (folder, place)
+    }
+
+    /// Two servers of one disk would clear each other's nodes.
+    #[test]
+    fn ap1_one_alone_has_a_place() {
+        let (_folder, place) = place();
+        let lock = place.lock().expect("nobody has it");
+        lock.note(Path::new("/dev/link")).expect("noted");
+        let refused = place.lock().expect_err("it is taken").to_string();
+        assert!(refused.contains(&format!("process {}", std::process::id())), "{refused}");
+        assert!(is_held(place.root()));
+        // A program that another test starts has the lock too, until it has begun: who left no number is waited for.
+        lock.file.set_len(0).expect("cut");
+        drop(lock);
+        place.lock().expect("it is free");
+    }
+
+    /// Who comes meanwhile would take what is still there for his own.
+    #[test]
+    fn ap2_the_lock_goes_when_all_else_has_gone() {
+        let (folder, place) = place();
+        let lock = place.lock().expect("nobody has it");
+        fs::create_dir(place.mount_point()).expect("made");
+        fs::write(place.backing(), "").expect("made");
+        lock.remove().expect_err("something is mounted there still");
+        assert!(place.root().join("lock").exists(), "AP2");
+        fs::remove_file(place.backing()).expect("gone");
+        place.lock().expect("nobody has it").remove().expect("nothing is left");
+        assert_eq!(fs::read_dir(folder.path()).expect("there").count(), 0, "nor are folders");
+    }
+}
