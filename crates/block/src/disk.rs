@@ -56,7 +56,7 @@ pub struct BlockDisk {
     /// Where each chunk of the data stream lies in the pool.
     pub(crate) chunks: Table<AtomicU64>,
     /// Blocks of the data stream.
-    data_blocks: AtomicU64,
+    pub(crate) data_blocks: AtomicU64,
 }
 
 impl BlockDisk {
@@ -116,16 +116,6 @@ impl BlockDisk {
         Ok(())
     }
 
-    /// Takes over the space of `grown`, which has more than before.
-    pub(crate) fn take_over(&self, grown: &Tag) {
-        let had = self.adopt(grown);
-        let has = self.data_blocks.load(Ordering::Acquire) as u32;
-        self.free.add(had..has);
-        if let Some(room) = &self.room {
-            room.add((has - had).into());
-        }
-    }
-
     /// Its tag, until who holds it has changed it.
     pub(crate) fn tag_to_change(&self) -> MutexGuard<'_, Arc<Tag>> {
         self.tag.lock()
@@ -172,7 +162,7 @@ impl BlockDisk {
     }
 
     /// Takes over the space of `tag`; how many blocks of data there were before.
-    fn adopt(&self, tag: &Tag) -> u32 {
+    pub(crate) fn adopt(&self, tag: &Tag) -> u32 {
         let blocks = tag.size.div_ceil(BLOCK);
         self.map.grow(&tag.extents, blocks);
         if let Some(dirty) = &self.dirty {
@@ -277,6 +267,10 @@ impl Freeze for BlockDisk {
         if let Some(front) = self.front() {
             front.thaw();
         }
+    }
+
+    fn spare(&self) -> bool {
+        self.give_back().unwrap_or(false)
     }
 }
 

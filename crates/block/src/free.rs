@@ -8,6 +8,7 @@
 //!   spares is lent at once, and writers always have the others.
 
 use std::cell::Cell;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -134,6 +135,22 @@ impl Free {
         let mut shard = self.shards[usual_shard()].0.lock();
         shard.ready.extend(ready);
         shard.limbo.extend(limbo);
+    }
+
+    /// Takes out what is free of `blocks` when nobody can be reading from it any more. The caller is not pinned.
+    pub fn withdraw(&self, blocks: &Range<u32>) -> Vec<u32> {
+        self.recall();
+        let (mut ready, mut freed) = (Vec::new(), Vec::new());
+        for shard in &self.shards {
+            let mut shard = shard.0.lock();
+            ready.extend(shard.ready.extract_if(.., |block| blocks.contains(block)));
+            freed.extend(shard.limbo.extract_if(.., |block| blocks.contains(block)));
+        }
+        self.wait(&mut freed);
+        // Others may have been returned that were lent before.
+        ready.extend(freed.extract_if(.., |block| blocks.contains(block)));
+        self.put_back(&freed);
+        ready
     }
 
     /// Gives back blocks that were taken and never read from.

@@ -17,6 +17,7 @@ mod options;
 mod publish;
 mod room;
 mod shape;
+mod spare;
 mod stages;
 mod stash;
 mod table;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use ferrite_medium::Result;
 use ferrite_pool::layout::{CHUNK, CHUNK_PAGES};
-use ferrite_pool::{Need, Role, TagChange, Zone};
+use ferrite_pool::{Need, Role, Tag, TagChange, Zone};
 
 use crate::disk::{BlockDisk, medium_error};
 use crate::write::BATCH;
@@ -56,6 +56,16 @@ impl BlockDisk {
     pub(crate) fn release(&self, blocks: u64) {
         if let Some(room) = &self.room {
             room.add(blocks);
+        }
+    }
+
+    /// Takes over the space of `grown`, which has more than before.
+    pub(crate) fn take_over(&self, grown: &Tag) {
+        let had = self.adopt(grown);
+        let has = self.data_blocks.load(Ordering::Acquire) as u32;
+        self.free.add(had..has);
+        if let Some(room) = &self.room {
+            room.add((has - had).into());
         }
     }
 

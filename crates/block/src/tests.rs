@@ -21,6 +21,7 @@ mod model;
 mod refusals;
 mod resized;
 mod room;
+mod spare;
 mod threads;
 mod usual;
 mod verify;
@@ -42,6 +43,8 @@ pub(crate) enum Bug {
     SilentLook,
     /// FB3 is broken: blocks that are lent are used again.
     ForgottenLoan,
+    /// GV1 is broken: chunks are given back with what is in them.
+    GivenAwayFull,
     /// U3 is broken: a flush does not drain the second buffer.
     ForgottenBuffer,
 }

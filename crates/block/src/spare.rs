@@ -1,0 +1,131 @@
+//! What a thin disk gives back to its pool: its last chunks, when others lack space and it has more than it names.
+//!
+//! - GV1. A chunk is given back when all of its blocks were found free and taken out of what is free: then no word on the
+//!   medium names one, nobody reads or borrows one, and nobody is given one. What is in the last chunks is first written
+//!   to other blocks, as an overwrite would (B1 to B4); in place it stays (B6), and so do they.
+
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+
+use ferrite_medium::{Result, pin};
+use ferrite_pool::layout::{CHUNK_PAGES, PAGE};
+use ferrite_pool::{Extent, Role, TagChange};
+
+use crate::checked::Store;
+use crate::disk::{BlockDisk, medium_error};
+use crate::map::Entry;
+use crate::publish::Change;
+use crate::shape::BLOCK;
+
+/// Chunks that are given back at once: somebody waits.
+const CHUNKS_AT_ONCE: u64 = 16;
+
+/// How often blocks are looked for that others have freed, or written to, meanwhile.
+const ROUNDS: usize = 3;
+
+impl BlockDisk {
+    /// Gives chunks back to the pool, if it can do without some; whether it did. Durable on return.
+    pub(crate) fn give_back(&self) -> Result<bool> {
+        let Some(room) = self.room.as_ref().filter(|_| !self.options.read_only) else { return Ok(false) };
+        let mut tag = self.tag_to_change();
+        let chunks = self.data_blocks.load(Ordering::Acquire) / CHUNK_PAGES;
+        let most = CHUNKS_AT_ONCE.min(chunks.saturating_sub(1));
+        let Some(count) = (1..=most).rev().find(|count| room.promise(count * CHUNK_PAGES)) else { return Ok(false) };
+        let kept = (chunks - count) * CHUNK_PAGES;
+        let blocks = kept as u32..(chunks * CHUNK_PAGES) as u32;
+        let mut found = self.free.withdraw(&blocks);
+        let given = self.clear(&blocks, &mut found).and_then(|is_clear| {
+            if !is_clear {
+                return Ok(false);
+            }
+            let keep = first_pages(&tag.extents, kept);
+            let change = TagChange { size: tag.size, attributes: tag.attributes, add: &[], keep: &keep };
+            let smaller = self.pool.change_tag(&tag, &change, |_| Ok(())).map_err(medium_error)?;
+            self.adopt(&smaller);
+            *tag = smaller;
+            Ok(true)
+        });
+        if !matches!(given, Ok(true)) {
+            self.free.put_back(&found);
+            room.add(count * CHUNK_PAGES);
+        }
+        given
+    }
+
+    /// Moves what is in `blocks` elsewhere, but for what is in `found` already: free, and nobody else's. Whether all is now.
+    fn clear(&self, blocks: &Range<u32>, found: &mut Vec<u32>) -> Result<bool> {
+        #[cfg(test)]
+        if crate::tests::is_planted(crate::tests::Bug::GivenAwayFull) {
+            return Ok(true);
+        }
+        for _ in 0..ROUNDS {
+            if found.len() == blocks.len() {
+                return Ok(true);
+            }
+            if !self.options.in_place {
+                for index in 0..self.blocks() {
+                    if is_in(blocks, self.map.get(index)) {
+                        self.move_block(index, blocks, found)?;
+                    }
+                }
+            }
+            self.settle()?;
+            found.extend(self.free.withdraw(blocks));
+        }
+        Ok(found.len() == blocks.len())
+    }
+
+    /// Writes block `index` of the disk to a free block that is none of `blocks`, if it is in one of those still.
+    fn move_block(&self, index: u64, blocks: &Range<u32>, found: &mut Vec<u32>) -> Result<()> {
+        let mut to = [0];
+        loop {
+            while !self.free.take(&mut to) {
+                self.find_space(1)?;
+            }
+            if !blocks.contains(&to[0]) {
+                break;
+            }
+            found.push(to[0]);
+        }
+        let (mut laps, mut checksums) = (self.laps(), [0]);
+        let _pass = self.gate.pass(pin);
+        let (old, new) = ([self.map.lock(index)], [Entry::of(to[0])]);
+        if !is_in(blocks, old[0]) {
+            self.unlock(index, &old);
+            self.free.put_back(&to);
+            return Ok(());
+        }
+        let stored = self.old_content(index, old[0]).and_then(|content| {
+            let store = Store { place: self.place(to[0].into()), at: index * BLOCK, from: &content };
+            self.store(&store, &mut checksums, &mut laps)
+        });
+        let change = Change { first: index, old: &old, new: &new, checksums: &checksums };
+        match stored {
+            Ok(()) => self.commit(&change, &mut laps),
+            Err(error) => {
+                self.give_up(&change);
+                Err(error)
+            }
+        }
+    }
+}
+
+fn is_in(blocks: &Range<u32>, entry: Entry) -> bool {
+    entry.block().is_some_and(|block| blocks.contains(&(block as u32)))
+}
+
+/// `extents` with no more than the first `pages` of the data stream.
+fn first_pages(extents: &[Extent], pages: u64) -> Vec<Extent> {
+    let mut left = pages * BLOCK / PAGE;
+    let mut keep = Vec::new();
+    for extent in extents {
+        let pages = if extent.role == Role::DATA { left.min(extent.pages.into()) } else { extent.pages.into() };
+        if extent.role == Role::DATA {
+            left -= pages;
+        }
+        if pages > 0 {
+            keep.push(Extent { pages: pages as u32, ..*extent });
+        }
+    }
+    keep
+}

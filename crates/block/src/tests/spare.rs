@@ -1,0 +1,132 @@
+//! GV1: a thin disk gives back what it does not need, and loses nothing by it.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use ferrite_crash::{Options, Points, Report, explore};
+use ferrite_pool::Role;
+use ferrite_pool::layout::{CHUNK, CHUNK_PAGES};
+
+use super::*;
+
+fn thin_ways() -> Vec<Way> {
+    ways().into_iter().map(|way| Way { thin: true, ..way }).collect()
+}
+
+fn chunks(disk: &BlockDisk) -> u64 {
+    let tag = disk.tag();
+    tag.extents.iter().filter(|it| it.role == Role::DATA).map(|it| it.span().len).sum::<u64>() / CHUNK
+}
+
+/// A full disk of three chunks, all that it holds in the last one.
+fn in_the_last(way: Way) -> (Arc<LyingMemory>, Arc<BlockDisk>) {
+    let memory = fresh(way);
+    let disk = open(memory.clone(), way);
+    while chunks(&disk) < 3 {
+        disk.grow_thin(u64::from(u32::MAX)).expect("there is room");
+    }
+    let kept = disk.free.withdraw(&(0..2 * CHUNK_PAGES as u32));
+    disk.write(0, &content(BLOCKS * 8, 7), Access::Fua).expect("written");
+    disk.flush().expect("flushed");
+    disk.free.put_back(&kept);
+    (memory, disk)
+}
+
+/// Every crash of giving back what can be spared of a disk like that.
+fn explore_giving_back(way: Way) -> (Arc<BlockDisk>, Report) {
+    let (memory, disk) = in_the_last(way);
+    memory.keep_trace(true);
+    memory.forget_trace();
+    let is_given = disk.give_back().expect("sound");
+    assert_eq!(is_given, !way.options.in_place || is_planted(Bug::GivenAwayFull), "{way:?}: in place nothing is moved");
+    let options =
+        Options { images_per_point_max: 4, samples_per_point: 4, points: Points::Sampled(60), ..Options::default() };
+    let report = explore(&memory, &options, |crash| {
+        let pool = Arc::new(Pool::open(Arc::new(crash.memory()), BOOT).map_err(|error| error.to_string())?.0);
+        let disk = BlockDisk::open(pool, "disk0", way.options).map_err(|error| error.to_string())?;
+        let (used, free) = disk.used_and_free_bytes();
+        let is_same = read_all(&*disk) == content(BLOCKS * 8, 7);
+        if is_same && used + free == chunks(&disk) * CHUNK { Ok(()) } else { Err("something was lost".into()) }
+    });
+    (disk, report)
+}
+
+#[test]
+fn gv1_every_crash_of_giving_back_leaves_the_disk_as_it_was() {
+    for way in thin_ways() {
+        let (disk, report) = explore_giving_back(way);
+        report.assert_clean();
+        assert!(read_all(&*disk) == content(BLOCKS * 8, 7), "{way:?}");
+        assert_eq!(chunks(&disk), if way.options.in_place { 3 } else { 2 });
+        assert!(!disk.give_back().expect("sound"), "{way:?}: it keeps what overwrites need");
+    }
+}
+
+#[test]
+fn canary_a_chunk_that_is_given_back_full_is_caught() {
+    PLANTED.set(Some(Bug::GivenAwayFull));
+    let (_, report) = explore_giving_back(thin_ways()[0]);
+    PLANTED.set(None);
+    report.expect_failure();
+}
+
+/// As `fstrim` in one guest, and a write in another.
+#[test]
+fn gv1_what_one_disk_trims_another_gets() {
+    let way = thin_ways()[0];
+    let memory = Arc::new(LyingMemory::new(20 << 20, way.model));
+    memory.keep_trace(false);
+    Pool::create(&*memory, &Format { uuid: [7; 16], boot_id: BOOT }).expect("created");
+    let pool = Arc::new(Pool::open(memory, BOOT).expect("opened").0);
+    let [one, other] = ["one", "other"].map(|name| {
+        create(&pool, name, &DiskSpec { size: 64 << 20, ..spec_of(way) }).expect("created");
+        BlockDisk::open(Arc::clone(&pool), name, way.options).expect("opened")
+    });
+    let write = |disk: &BlockDisk, block: u64| disk.write(block * BLOCK, &content(8, block as u8), Access::Cached);
+    let full = (0..).find(|block| write(&one, *block).is_err()).expect("it fills up");
+    assert!(full > 1024 && write(&other, 0).is_err(), "{full} blocks fit");
+    let is_kept = |block: &u64| block.is_multiple_of(50);
+    (0..full).filter(|block| !is_kept(block)).for_each(|block| {
+        one.trim(Span::new(block * BLOCK, BLOCK), Access::Cached).expect("trimmed");
+    });
+    let theirs = (0..).find(|block| write(&other, *block).is_err()).expect("it fills up");
+    assert!(theirs + 1024 > full, "{theirs} of {full}");
+    let mut found = vec![0; BLOCK as usize];
+    for block in 0..full {
+        one.read(block * BLOCK, &mut found).expect("read");
+        let expected = if is_kept(&block) { content(8, block as u8) } else { vec![0; BLOCK as usize] };
+        assert!(found == expected, "{block}");
+    }
+    other.trim(Span::new(0, 64 << 20), Access::Cached).expect("trimmed");
+    write(&one, 1).expect("and it comes back");
+}
+
+#[test]
+fn gv1_who_reads_and_writes_meanwhile_notices_nothing() {
+    for way in [thin_ways()[0], Way { checksum: true, ..thin_ways()[0] }] {
+        let (_memory, disk) = in_the_last(way);
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for thread in 0..2_u64 {
+                let (disk, stop) = (&disk, &stop);
+                scope.spawn(move || {
+                    let (first, mut seed, mut found) = (thread * BLOCKS / 2, 0, vec![0; BLOCK as usize]);
+                    while !stop.load(Ordering::Relaxed) {
+                        for block in first..first + BLOCKS / 2 {
+                            disk.write(block * BLOCK, &content(8, seed), Access::Cached).expect("written");
+                            disk.read(block * BLOCK, &mut found).expect("read");
+                            assert!(found == content(8, seed), "block {block} is another's");
+                        }
+                        seed = seed.wrapping_add(1);
+                    }
+                });
+            }
+            let mut given = 0;
+            for _ in 0..200 {
+                given += u32::from(disk.give_back().expect("sound"));
+                disk.grow_thin(1024).expect("there is room");
+            }
+            stop.store(true, Ordering::Relaxed);
+            assert!(given > 0, "nothing was given back");
+        });
+    }
+}
