@@ -316,11 +316,16 @@ impl Freeze for FileSystem {
         }
         // What fails is met again by a step.
         while matches!(self.step_orphans(), Ok(true)) {}
-        let mut is_any = false;
-        while matches!(self.spare_space(), Ok(true)) {
-            is_any = true;
+        if !self.gives_chunks() {
+            return false;
         }
-        is_any
+        self.when_let_go(|| {
+            let mut is_any = false;
+            while matches!(self.spare_space(), Ok(true)) {
+                is_any = true;
+            }
+            is_any
+        })
     }
 }
 

@@ -202,19 +202,25 @@ impl FileSystem {
         self.give_chunks(|_| 0)
     }
 
+    /// Whether chunks can be given to others: not while clients have all of them mapped.
+    pub(crate) fn gives_chunks(&self) -> bool {
+        !self.space.abroad.is_anybody() && !self.space.abroad.has_forerunners()
+    }
+
     /// Of all chunks it keeps as many idle ones as `kept` tells.
     fn give_chunks(&self, kept: impl FnOnce(u64) -> u64) -> Result<bool> {
         self.space.drain_limbo();
-        if self.space.abroad.is_anybody() || self.space.abroad.has_forerunners() {
+        if !self.gives_chunks() {
             return Ok(false);
         }
+        let _pass = self.gate.pass();
+        // Who is giving some is waited for: they are neither idle here nor free there until that is done.
+        let mut tag = self.tag.lock();
         let (idle, all) = self.space.idle_count();
         let kept = kept(all);
         if idle <= kept {
             return Ok(false);
         }
-        let _pass = self.gate.pass();
-        let mut tag = self.tag.lock();
         let mut gone = BTreeSet::new();
         while gone.len() as u64 + kept < idle && gone.len() < GROWTH_CHUNKS_MAX as usize {
             let Some(chunk) = self.space.claim_idle(self.memory()) else { break };

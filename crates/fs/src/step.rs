@@ -30,10 +30,14 @@ impl FileSystem {
         for _ in 0..SPACE_TRIES {
             let made = self.space.made.load(Ordering::Acquire);
             let done = work();
-            if !done.as_ref().is_err_and(Error::is_no_space) || !self.make_space(made) {
+            if !done.as_ref().is_err_and(Error::is_no_space) {
                 return done;
             }
+            if !self.make_space(made) {
+                break;
+            }
         }
+        // Also where there was nothing to give: somebody else may have come to the end of giving it just before.
         work()
     }
 
@@ -63,13 +67,16 @@ impl FileSystem {
         drop(one);
         // Not with that in hand: others may ask this one.
         let is_done = is_done || self.pool().take_spare(Some(self));
-        // Who is in the middle of something with what is free already comes to its end.
-        is_done
-            || self.space.limbo.count() != (0, 0)
-                && (0..PIN_NAPS).any(|_| {
-                    std::thread::sleep(PIN_NAP);
-                    is_made()
-                })
+        is_done || self.when_let_go(is_made)
+    }
+
+    /// Whether `is_made` says so, now or soon: who is in the middle of something with what is free already comes to its end.
+    pub(crate) fn when_let_go(&self, is_made: impl Fn() -> bool) -> bool {
+        let is_made_soon = || {
+            std::thread::sleep(PIN_NAP);
+            is_made()
+        };
+        is_made() || self.space.limbo.count() != (0, 0) && (0..PIN_NAPS).any(|_| is_made_soon())
     }
 
     /// Makes durable what waits for an fsync (FW4), if anything does. Called now and then, it bounds what a crash takes of

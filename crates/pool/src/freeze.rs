@@ -97,7 +97,11 @@ impl Pool {
     /// As `work`.
     pub fn with_spare<T>(&self, mut work: impl FnMut() -> Result<T>) -> Result<T> {
         match work() {
-            Err(error) if error.is_want_of_space() && self.take_spare(None) => work(),
+            Err(error) if error.is_want_of_space() => {
+                // Also where nobody had any: somebody may have come to the end of giving it just before.
+                self.take_spare(None);
+                work()
+            }
             done => done,
         }
     }

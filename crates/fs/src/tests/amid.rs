@@ -9,14 +9,15 @@ use ferrite_medium::{Memory, forward_memory};
 use ferrite_pool::Pool;
 
 use super::world::*;
-use crate::{FileSystem, Ino, Kind, Rename};
+use crate::{FileSystem, FsSpec, Ino, Kind, Rename, Time};
 
 type Work = Box<dyn FnOnce() + Send>;
 
-/// A memory at whose next fence somebody does something.
+/// A memory at one of whose next fences somebody does something.
 struct Interrupted {
     memory: Arc<LyingMemory>,
-    work: Mutex<Option<Work>>,
+    /// After so many others.
+    work: Mutex<Option<(u32, Work)>>,
 }
 
 impl Interrupted {
@@ -29,7 +30,11 @@ impl Interrupted {
     }
 
     fn at_next_fence(&self, work: impl FnOnce() + Send + 'static) {
-        *self.work.lock().expect("nobody fails") = Some(Box::new(work));
+        self.after_fences(0, work);
+    }
+
+    fn after_fences(&self, others: u32, work: impl FnOnce() + Send + 'static) {
+        *self.work.lock().expect("nobody fails") = Some((others, Box::new(work)));
     }
 
     fn is_done(&self) -> bool {
@@ -42,8 +47,14 @@ impl Memory for Interrupted {
     forward_memory!(self => self.memory; flush, barrier, reserve, release);
 
     fn fence(&self) {
-        let work = self.work.lock().expect("nobody fails").take();
-        if let Some(work) = work {
+        let work = {
+            let mut waiting = self.work.lock().expect("nobody fails");
+            let is_due = waiting.as_ref().is_some_and(|(others, _)| *others == 0);
+            let due = waiting.take_if(|_| is_due);
+            waiting.iter_mut().for_each(|(others, _)| *others -= 1);
+            due
+        };
+        if let Some((_, work)) = work {
             work();
         }
         self.memory.fence();
@@ -92,4 +103,42 @@ fn two_folders_that_are_moved_into_one_another_at_once_make_no_ring() {
     let tree = tree(&fs).expect("it reads");
     assert!(tree.contains_key(&b"/right/moved/inner/moved/inner"[..]), "{:?}", tree.keys());
     assert_sound(&fs);
+}
+
+/// What one gives back is neither idle there nor free in the pool until that is done.
+#[test]
+fn fc3_who_lacks_space_waits_for_who_is_giving_some_back() {
+    /// How long the one who lacks space has to be refused, if it does not wait.
+    const PATIENCE: Duration = Duration::from_millis(100);
+    let mut tried = 0;
+    for others in 0..8 {
+        let (memory, one) = Interrupted::new(Model::MAPPED);
+        memory.memory.keep_trace(false);
+        let spec = FsSpec { super_threshold_bytes: None, uid: 0, gid: 0, mode: 0o755, hash_seed: 1, now: Time(1) };
+        FileSystem::create(one.pool(), "two", &spec).expect("room");
+        let two = FileSystem::open(Arc::clone(one.pool()), "two", options(None)).expect("it opens");
+        let made = |fs: &FileSystem| fs.create_file(Ino::ROOT, b"fill", &new(Kind::File)).expect("made").ino;
+        let (ino, fill) = (made(&one), made(&two));
+        two.append(fill, &[7; 2 << 20]).expect("room");
+        while one.append(ino, &[7; 65536]).is_ok() {}
+        two.unlink(Ino::ROOT, b"fill").expect("it goes");
+        while two.step_orphans().expect("it goes by steps") {}
+        let (lacking, (begun, begins)) = (Arc::clone(&one), channel());
+        memory.after_fences(others, move || {
+            let (ended, ends) = channel::<()>();
+            let thread = std::thread::spawn(move || {
+                let _ended = ended;
+                lacking.append(ino, &[8; 1 << 20])
+            });
+            let _ = ends.recv_timeout(PATIENCE);
+            begun.send(thread).expect("it is waited for");
+        });
+        while !memory.is_done() && two.spare_space().expect("it has some to give") {}
+        let Ok(thread) = begins.try_recv() else { break };
+        tried += 1;
+        let appended = thread.join().expect("it ends");
+        assert_eq!(appended.map(|(_, len)| len).ok(), Some(1 << 20), "after {others} fences");
+        [&one, &two].into_iter().for_each(|fs| assert_sound(fs));
+    }
+    assert!(tried > 2, "it gives some by {tried} fences");
 }
