@@ -2,7 +2,7 @@
 //!
 //! - RM1. As many of its blocks as a chunk has are named by nothing but overwrites, each of which gives one back: who writes
 //!   where nothing is yet must first have been promised one of the others. So an overwrite finds a free block though the
-//!   pool is full, and a file system on the disk can still delete.
+//!   pool is full. Whatever is on the disk can change all that it has written once, and must expect to be refused the rest.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
