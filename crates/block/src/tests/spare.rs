@@ -120,13 +120,16 @@ fn gv1_who_reads_and_writes_meanwhile_notices_nothing() {
                     }
                 });
             }
-            let mut given = 0;
-            for _ in 0..200 {
-                given += u32::from(disk.give_back().expect("sound"));
-                disk.grow_thin(1024).expect("there is room");
+            // Nothing may fail before they are told to stop: they would be waited for. What is being written is not given
+            // back, so the pool may fill up.
+            let mut given = Vec::new();
+            for _ in 0..100 {
+                given.push(disk.give_back());
+                let _ = disk.grow_thin(1024);
             }
             stop.store(true, Ordering::Relaxed);
-            assert!(given > 0, "nothing was given back");
+            let given: Vec<bool> = given.into_iter().map(|given| given.expect("sound")).collect();
+            assert!(given.contains(&true), "nothing was given back");
         });
     }
 }
