@@ -160,14 +160,6 @@ impl Session {
         self.lease_with(ino, access, 0, &|| ())
     }
 
-    /// A lease to append to `ino`, with what the first appends would ask for in the same call.
-    ///
-    /// # Errors
-    /// As [`Session::lease`].
-    pub fn lease_to_append(self: &Arc<Self>, ino: Ino) -> Result<Lease> {
-        self.lease_with(ino, Access::Append, Lease::FIRST_AHEAD_BYTES, &|| ())
-    }
-
     /// A lease on a file of a mount, with room ahead for `ahead_bytes`. Where the kernel may not know the end of the file, as
     /// somebody has appended to it directly, `look` has it ask for the size before there is a lease (FG8).
     ///

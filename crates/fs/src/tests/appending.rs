@@ -14,7 +14,7 @@ fn fg7_a_lease_to_append_brings_what_the_first_appends_want() {
     let ino = house.file("log", &[7; 40_000]);
     let allocated = || house.fs.getattr(ino).expect("there").allocated_bytes;
     let before = allocated();
-    let lease = house.client().lease_to_append(ino).expect("leased");
+    let lease = to_append(&house.client(), ino);
     let with_pages = allocated();
     assert!(with_pages >= before + (200 << 10), "pages come along: {before} bytes, then {with_pages}");
     (0..50).for_each(|_| assert!(lease.append(&[8; 4096]).is_some()));
@@ -37,7 +37,7 @@ fn ft1_a_file_that_grows_by_a_hole_keeps_no_pages_in_it() {
     for (nth, grow) in grow.into_iter().enumerate() {
         let (direct, plain) = (house.file(&format!("direct{nth}"), b""), house.file(&format!("plain{nth}"), b""));
         let client = house.client();
-        let lease = client.lease_to_append(direct).expect("leased");
+        let lease = to_append(&client, direct);
         assert_eq!(lease.append(&[7; 2000]), Some((0, 2000)));
         house.fs.hold(plain).expect("held");
         (0..64).for_each(|_| assert_eq!(house.fs.append(plain, &[7; 2000]).expect("room").1, 2000));

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::world::{BOOT, NAME};
-use crate::direct::{Door, Quiet, Session};
+use crate::direct::{Access, Door, Lease, Quiet, Session};
 use crate::{Clock, FileSystem, FsOptions, FsSpec, Ino, Time};
 use ferrite_medium::{Guard, MapOptions, Mapped};
 use ferrite_pool::layout::CHUNK;
@@ -68,4 +68,9 @@ impl House {
         self.fs.write(ino.ino, 0, content).expect("room");
         ino.ino
     }
+}
+
+/// A lease to append to `ino`, with what the first appends want in the same call.
+pub fn to_append(client: &Arc<Session>, ino: Ino) -> Lease {
+    client.lease_with(ino, Access::Append, Lease::FIRST_AHEAD_BYTES, &|| ()).expect("leased")
 }

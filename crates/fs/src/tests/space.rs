@@ -154,7 +154,7 @@ fn ft2_what_was_appended_ends_as_low_as_it_can() {
     let client = house.client();
     let mut expected = Vec::new();
     for round in 0..3 {
-        let lease = client.lease_to_append(ino).expect("leased");
+        let lease = to_append(&client, ino);
         for number in 0..20_u8 {
             assert!(lease.append(&[number; 500]).is_some());
             expected.extend([number; 500]);
@@ -175,7 +175,7 @@ fn ft2_what_was_appended_ends_as_low_as_it_can() {
         assert_eq!(allocated, (expected.len() as u64).next_multiple_of(4096), "of {} bytes", expected.len());
         assert_sound(&house.fs);
     }
-    let lease = client.lease_to_append(ino).expect("leased");
+    let lease = to_append(&client, ino);
     assert!(lease.append(&[7; 5000]).is_some());
     drop(lease);
     let allocated = house.fs.getattr(ino).expect("there").allocated_bytes;
