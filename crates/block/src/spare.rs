@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use ferrite_medium::{Result, pin};
-use ferrite_pool::layout::{CHUNK_PAGES, PAGE};
+use ferrite_pool::layout::CHUNK_PAGES;
 use ferrite_pool::{Extent, Role, TagChange};
 
 use crate::checked::Store;
@@ -116,7 +116,7 @@ fn is_in(blocks: &Range<u32>, entry: Entry) -> bool {
 
 /// `extents` with no more than the first `pages` of the data stream.
 fn first_pages(extents: &[Extent], pages: u64) -> Vec<Extent> {
-    let mut left = pages * BLOCK / PAGE;
+    let mut left = pages;
     let mut keep = Vec::new();
     for extent in extents {
         let pages = if extent.role == Role::DATA { left.min(extent.pages.into()) } else { extent.pages.into() };

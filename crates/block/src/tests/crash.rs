@@ -7,7 +7,7 @@ use proptest::strategy::ValueTree;
 
 use super::*;
 
-fn seed() -> u64 {
+pub(crate) fn seed() -> u64 {
     std::env::var("FERRITE_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1)
 }
 
