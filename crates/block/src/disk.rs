@@ -270,7 +270,7 @@ impl Freeze for BlockDisk {
     }
 
     fn spare(&self) -> bool {
-        self.give_back().unwrap_or(false)
+        self.give_chunks().unwrap_or(false)
     }
 }
 

@@ -25,7 +25,7 @@ const ROUNDS: usize = 3;
 
 impl BlockDisk {
     /// Gives chunks back to the pool, if it can do without some; whether it did. Durable on return.
-    pub(crate) fn give_back(&self) -> Result<bool> {
+    pub(crate) fn give_chunks(&self) -> Result<bool> {
         let Some(room) = self.room.as_ref().filter(|_| !self.options.read_only) else { return Ok(false) };
         let mut tag = self.tag_to_change();
         let chunks = self.data_blocks.load(Ordering::Acquire) / CHUNK_PAGES;

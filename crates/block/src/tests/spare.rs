@@ -39,7 +39,7 @@ fn explore_giving_back(way: Way) -> (Arc<BlockDisk>, Report) {
     let (memory, disk) = in_chunk(if way.options.in_place { 0 } else { 2 }, way);
     memory.keep_trace(true);
     memory.forget_trace();
-    assert!(disk.give_back().expect("sound"), "{way:?}");
+    assert!(disk.give_chunks().expect("sound"), "{way:?}");
     let options = Options {
         seed: seed(),
         images_per_point_max: 64,
@@ -64,7 +64,7 @@ fn gv1_crash_seeded_giving_back_leaves_the_disk_as_it_was() {
         report.assert_clean();
         assert!(read_all(&*disk) == content(BLOCKS * 8, 7), "{way:?}");
         assert_eq!(chunks(&disk), 2, "{way:?}");
-        assert!(!disk.give_back().expect("sound"), "{way:?}: it keeps what overwrites need");
+        assert!(!disk.give_chunks().expect("sound"), "{way:?}: it keeps what overwrites need");
     }
 }
 
@@ -81,7 +81,7 @@ fn canary_a_chunk_that_is_given_back_full_is_caught() {
 fn gv1_what_is_written_in_place_is_not_moved() {
     for way in thin_ways().into_iter().filter(|way| way.options.in_place) {
         let (_memory, disk) = in_chunk(2, way);
-        assert!(!disk.give_back().expect("sound"), "{way:?}");
+        assert!(!disk.give_chunks().expect("sound"), "{way:?}");
         assert!(read_all(&*disk) == content(BLOCKS * 8, 7), "{way:?}");
     }
 }
@@ -141,7 +141,7 @@ fn gv1_who_reads_and_writes_meanwhile_notices_nothing() {
             // back, so the pool may fill up.
             let mut given = Vec::new();
             for _ in 0..100 {
-                given.push(disk.give_back());
+                given.push(disk.give_chunks());
                 let _ = disk.grow_thin(1024);
             }
             stop.store(true, Ordering::Relaxed);
