@@ -4,7 +4,7 @@
 mod postgres;
 mod recipe;
 mod redis;
-mod sqlite;
+pub mod sqlite;
 
 use std::path::Path;
 use std::time::Duration;

@@ -16,6 +16,7 @@ mod finalize;
 mod grant;
 mod guest;
 mod hugetlb;
+mod json;
 mod kill;
 mod mount;
 mod mount_atomic;

@@ -17,7 +17,7 @@ fn library() -> PathBuf {
 }
 
 /// Commits `rows` to `database` in a pool, and is killed.
-fn commit_and_be_killed(pool: &Path, database: &Path, rows: u64) {
+pub fn commit_and_be_killed(pool: &Path, database: &Path, rows: u64) {
     let mut shell =
         client("sqlite3").arg("-batch").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("it starts");
     let script = format!(

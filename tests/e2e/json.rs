@@ -1,0 +1,187 @@
+//! docs/json.md against what is printed: a script relies on it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::fs::FileExt;
+
+use serde_json::Value;
+
+use crate::databases::sqlite::commit_and_be_killed;
+use crate::direct::counted;
+use crate::programs::{client, ferrite};
+use crate::server::{Server, can_attach, folder, json, ok, run};
+
+/// A section of the page.
+#[derive(Default)]
+struct Section {
+    /// Keys that are always there, as long as what they are part of is.
+    keys: BTreeSet<String>,
+    /// Keys that are left out in some cases.
+    optional: BTreeSet<String>,
+    seen: BTreeSet<String>,
+}
+
+/// What only a pool that cannot be defragmented tells.
+const RARE: [&str; 2] = ["left[].tag", "left[].why"];
+
+/// The page, and which of its keys were seen.
+struct Page(BTreeMap<String, Section>);
+
+impl Page {
+    fn read() -> Self {
+        let text = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/json.md")).expect("the page");
+        let mut sections = BTreeMap::<String, Section>::new();
+        let mut title = String::new();
+        for line in text.lines() {
+            if let Some(name) = line.strip_prefix("## ") {
+                title = name.into();
+            } else if let Some(key) = line.strip_prefix("| `").and_then(|rest| rest.split('`').next()) {
+                let section = sections.entry(title.clone()).or_default();
+                match key.strip_suffix('?') {
+                    Some(key) => section.optional.insert(key.into()),
+                    None => section.keys.insert(key.into()),
+                };
+            }
+        }
+        Self(sections)
+    }
+
+    /// Holds `printed`, one or an array of what section `title` tells of, against it.
+    fn tells(&mut self, title: &str, printed: &Value) {
+        let Section { keys, optional, seen } =
+            self.0.get_mut(title).unwrap_or_else(|| panic!("docs/json.md has no section {title:?}"));
+        for one in printed.as_array().map_or(std::slice::from_ref(printed), Vec::as_slice) {
+            let (mut there, mut empty) = (BTreeSet::new(), BTreeSet::new());
+            flatten("", one, &mut there, &mut empty);
+            let strange: Vec<_> = there.iter().filter(|key| !keys.contains(*key) && !optional.contains(*key)).collect();
+            assert!(strange.is_empty(), "docs/json.md, {title:?}, lacks {strange:?} of {one}");
+            let is_in_empty = |key: &str| empty.iter().any(|at| key.strip_prefix(at).is_some_and(starts_part));
+            let missing: Vec<_> = keys.iter().filter(|key| !there.contains(*key) && !is_in_empty(key)).collect();
+            assert!(missing.is_empty(), "docs/json.md, {title:?}, promises {missing:?}, which {one} lacks");
+            let strange: Vec<_> = empty
+                .iter()
+                .filter(|at| !keys.iter().any(|key| key.strip_prefix(*at).is_some_and(starts_part)))
+                .collect();
+            assert!(strange.is_empty(), "docs/json.md, {title:?}, lacks {strange:?} of {one}");
+            seen.append(&mut there);
+            seen.append(&mut empty);
+        }
+    }
+
+    /// All that it promises was printed, but for what is rare.
+    fn is_whole(&self) {
+        for (title, section) in &self.0 {
+            let unseen: Vec<_> =
+                section.keys.difference(&section.seen).filter(|key| !RARE.contains(&key.as_str())).collect();
+            assert!(unseen.is_empty(), "nothing that was printed has {unseen:?} of {title:?} in docs/json.md");
+        }
+    }
+}
+
+/// Whether what follows a key names a part of it, or nothing.
+fn starts_part(rest: &str) -> bool {
+    rest.is_empty() || rest.starts_with(['.', '['])
+}
+
+/// The keys of what is in `value`: `there` what has a value,
+/// `empty` what has none (`null`, an empty array).
+fn flatten(at: &str, value: &Value, there: &mut BTreeSet<String>, empty: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(fields) => {
+            for (name, field) in fields {
+                let at = if at.is_empty() { name.clone() } else { format!("{at}.{name}") };
+                flatten(&at, field, there, empty);
+            }
+        }
+        Value::Array(items) if items.is_empty() => _ = empty.insert(format!("{at}[]")),
+        Value::Array(items) => items.iter().for_each(|item| flatten(&format!("{at}[]"), item, there, empty)),
+        Value::Null => _ = empty.insert(at.into()),
+        _ => _ = there.insert(at.into()),
+    }
+}
+
+#[test]
+fn the_page_tells_what_is_printed_no_more_and_no_less() {
+    let mut page = Page::read();
+    let folder = folder(true);
+    let at = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
+    of_a_pool_at_rest(&mut page, &at);
+    of_a_pool_that_is_served(&mut page, &at);
+    of_logs(&mut page, &at);
+    of_simulators(&mut page, &at);
+    let words = ["bench", "pace", "--quick", "--only", "asked", "--output", "out", "--json"];
+    page.tells("Experiment", &parsed(&run(ferrite().args(words).current_dir(folder.path()))));
+    page.is_whole();
+}
+
+fn of_a_pool_at_rest(page: &mut Page, at: &dyn Fn(&str) -> String) {
+    let (pool, image, restored) = (&at("pool"), &at("image"), &at("restored"));
+    page.tells("Pool", &json(&["pool", "create", pool, "--size", "64M"]));
+    page.tells("Disk", &json(&["disk", "create", pool, "d", "--size", "4M"]));
+    page.tells("Disk", &json(&["disk", "resize", pool, "d", "--size", "8M"]));
+    page.tells("File system", &json(&["fs", "create", pool, "f"]));
+    fs::write(at("bytes"), "bytes").expect("written");
+    page.tells("Tag", &json(&["tag", "put", pool, "b", &at("bytes")]));
+    page.tells("Tag", &json(&["tag", "list", pool]));
+    page.tells("Check", &json(&["pool", "check", pool]));
+    page.tells("Check", &json(&["fs", "check", pool]));
+    page.tells("Defragmentation", &json(&["pool", "defrag", pool]));
+    page.tells("Growth", &json(&["pool", "grow", pool, "--size", "128M"]));
+    page.tells("Image", &json(&["pool", "backup", pool, image]));
+    page.tells("Image", &json(&["pool", "restore", image, restored]));
+    // One of the two superblocks.
+    let file = fs::OpenOptions::new().write(true).open(restored).expect("opened");
+    file.write_all_at(&[0; 4096], 4096).expect("damaged");
+    let checked = ferrite().args(["pool", "check", restored, "--repair", "--lose", "none", "--json"]).output();
+    let checked = parsed(&String::from_utf8_lossy(&checked.expect("it runs").stdout));
+    assert!(checked["unknown"] == serde_json::json!(["none"]) && !checked["findings"][0].is_null(), "{checked}");
+    page.tells("Check", &checked);
+    fs::write(at("disk"), [1; 4096]).expect("written");
+    page.tells("Copy", &json(&["disk", "copy", &at("disk"), &at("copied")]));
+}
+
+fn of_a_pool_that_is_served(page: &mut Page, at: &dyn Fn(&str) -> String) {
+    let (pool, mount) = (&at("served"), &at("mount"));
+    let node: &[&str] = if can_attach() { &[] } else { &["--no-attach"] };
+    let up = ["up", "--pool", pool, "--size", "64M", "--disk", "json=8M", "--mount", mount, "--wear", "line"];
+    let how = ["--stages", "--guard", "buffered"];
+    let begun = [&up[..], &how, node].concat();
+    Server::start_as_program(&begun).kill();
+    let server = Server::start_as_program(&begun);
+    page.tells("Serving", &server.told());
+    if node.is_empty() {
+        page.tells("Node", &json(&["disk", "attach", pool, "json"]));
+    }
+    fs::write(at("disk"), [1; 1 << 20]).expect("written");
+    page.tells("Copy", &json(&["disk", "copy", &at("disk"), &format!("{pool}:json")]));
+    page.tells("Pool", &json(&["pool", "info", pool]));
+    page.tells("Disk", &json(&["disk", "stat", pool, "json"]));
+    page.tells("Disk", &json(&["disk", "list", pool]));
+    page.tells("File system", &json(&["fs", "stat", pool, "files"]));
+    page.tells("File system", &json(&["fs", "list", pool]));
+    page.tells("Wear", &json(&["pool", "wear", pool]));
+    page.tells("Calls", &counted(client("ls").arg(mount)).1);
+    server.interrupt();
+}
+
+fn of_logs(page: &mut Page, at: &dyn Fn(&str) -> String) {
+    let (pool, database) = (&at("logs"), at("a.db"));
+    ok(&["pool", "create", pool, "--size", "32M"]);
+    commit_and_be_killed(pool.as_ref(), database.as_ref(), 100);
+    page.tells("Logs of databases", &json(&["wal", "stat", pool]));
+    page.tells("Logs given back", &json(&["wal", "drain", pool]));
+}
+
+fn of_simulators(page: &mut Page, at: &dyn Fn(&str) -> String) {
+    let (blocks, lines) = (&at("blocks"), &at("lines"));
+    fs::write(blocks, "W 0 4\nW 4 1\nR 0 8\nW 4 1\n").expect("written");
+    let drive = ["sim", "ftl", "--trace", blocks, "--blocks", "8+4", "--block", "16K"];
+    page.tells("Flash translation", &json(&drive));
+    page.tells("Flash translation", &json(&[&drive[..], &["--scheme", "page", "--scheme", "fast"]].concat())["runs"]);
+    fs::write(lines, (0..64).map(|n| format!("1 {:x}\n", n % 40 * 64)).collect::<String>()).expect("written");
+    page.tells("Last-level cache", &json(&["sim", "llc", "--trace", lines]));
+}
+
+fn parsed(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error} in {text:?}"))
+}
