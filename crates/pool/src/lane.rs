@@ -19,7 +19,7 @@
 //! - L7. A crash may tear the last record of a lane and no other: the one before was durable when it began. Behind it
 //!   lie records of earlier turns, which are retired (L3). So an unretired record behind one that does not verify says
 //!   that memory was damaged, and where; the pool is refused. For this a lane in which a record could not be made
-//!   durable, and with it every other lane, takes no further one.
+//!   durable, or at which a panic came between, takes no further one, and with it no other lane.
 //! - L8. Home writes are cached stores, and nobody flushes them before L4 does: until then the record is what lasts of
 //!   them, whatever a crash keeps in their lines. A killed process leaves them visible; recovery stores them again.
 
@@ -61,6 +61,23 @@ struct Lane {
     home: Mutex<Home>,
 }
 
+/// A commit that is under way. Dropped before it has ended, by a panic, it leaves a record of which nobody knows what it is.
+struct UnderWay<'a> {
+    lanes: &'a Lanes,
+    lane: &'a Lane,
+    sequence: u64,
+    has_ended: bool,
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            self.lanes.failed.store(true, Ordering::SeqCst);
+        }
+        self.lane.under_way.store(0, Ordering::Release);
+    }
+}
+
 /// All lanes of a pool.
 #[derive(Debug)]
 pub struct Lanes {
@@ -69,7 +86,7 @@ pub struct Lanes {
     next: AtomicU64,
     retired: AtomicU64,
     retiring: Mutex<()>,
-    /// A record could not be made durable (L7).
+    /// A record could not be made durable (L7), or maybe was not applied (L4).
     failed: AtomicBool,
 }
 
@@ -113,35 +130,36 @@ impl Lanes {
             )));
         }
         let (index, mut writer) = self.pick(usual);
-        if self.failed.load(Ordering::SeqCst) {
-            return Err(Error::Poisoned("a transaction could not be made durable".into()));
-        }
-        let lane = &self.lanes[index];
+        self.have_not_failed()?;
         let needed = footprint(draft.payload_bytes()) as u64;
         if writer.used + needed > LANE {
             self.retire(memory)?;
             debug_assert!(writer.last < self.retired.load(Ordering::SeqCst), "L3");
             writer.used = 0;
         }
+        let mut under_way = self.begin(index);
+        let sequence = under_way.sequence;
+        let payload = HEADER..HEADER + draft.payload_bytes();
+        let bytes = draft.seal(self.salt, sequence);
+        memory.store(LANES + index as u64 * LANE + writer.used, &bytes, Scheme::Nt);
+        memory.settle()?;
+        let mut home = under_way.lane.home.lock();
+        let applied = apply(memory, &bytes[payload], |span| home.note(span));
+        drop(home);
+        writer.used += needed;
+        writer.last = sequence;
+        under_way.has_ended = true;
+        applied.map(|()| sequence)
+    }
+
+    /// The next commit in lane `index`, which the caller has.
+    fn begin(&self, index: usize) -> UnderWay<'_> {
+        let lane = &self.lanes[index];
         // Release: who finds the sequence taken finds that it is under way too.
         lane.under_way.store(STARTING, Ordering::Release);
         let sequence = self.next.fetch_add(1, Ordering::SeqCst);
         lane.under_way.store(sequence, Ordering::Release);
-        let payload = HEADER..HEADER + draft.payload_bytes();
-        let bytes = draft.seal(self.salt, sequence);
-        memory.store(LANES + index as u64 * LANE + writer.used, &bytes, Scheme::Nt);
-        let settled = memory.settle().map_err(Error::from);
-        if settled.is_err() {
-            self.failed.store(true, Ordering::SeqCst);
-        }
-        let applied = settled.and_then(|()| {
-            let mut home = lane.home.lock();
-            apply(memory, &bytes[payload], |span| home.note(span))
-        });
-        writer.used += needed;
-        writer.last = sequence;
-        lane.under_way.store(0, Ordering::Release);
-        applied.map(|()| sequence)
+        UnderWay { lanes: self, lane, sequence, has_ended: false }
     }
 
     /// Makes every applied write durable at home and moves the retired word above it (L4).
@@ -154,11 +172,17 @@ impl Lanes {
                 under_way == 0 || (under_way != STARTING && under_way >= horizon)
             });
         }
+        self.have_not_failed()?;
         let home: Vec<Span> = self.lanes.iter().flat_map(|lane| lane.home.lock().take()).collect();
         flush_all(memory, &home)?;
         store_retired(memory, seal(self.salt, horizon))?;
         self.retired.store(horizon, Ordering::SeqCst);
         Ok(())
+    }
+
+    fn have_not_failed(&self) -> Result<()> {
+        let why = || Error::Poisoned("a transaction could not be made durable".into());
+        if self.failed.load(Ordering::SeqCst) { Err(why()) } else { Ok(()) }
     }
 
     /// A lane nobody else commits in now, `usual` first.

@@ -1,5 +1,7 @@
 //! L7: damage in a lane is told from a torn tail.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use super::*;
 
 /// A memory with `values` committed in the lanes given.
@@ -114,4 +116,29 @@ fn l7_nothing_is_committed_behind_a_record_that_is_not_durable() {
         judge(&memory, crash.last_mark().unwrap_or(0), 2).map(|_| ())
     })
     .assert_clean();
+}
+
+/// Nor behind one at which a panic came between, of which nobody knows whether it is at home (L4): nothing is retired.
+#[test]
+fn l4_l7_nothing_is_committed_or_retired_after_a_panic() {
+    for settles in [0, 1] {
+        let memory = formatted(Model::MAPPED);
+        let lanes = recovered(&*memory);
+        commit_all(&lanes, &*memory, &memory, &[(1, 0)]);
+        let calls = AtomicU64::new(0);
+        let panicking = Deaf::new(&memory, move |call| match call {
+            Call::Settle(_) if calls.fetch_add(1, Ordering::Relaxed) == settles => panic!("planted"),
+            _ => false,
+        });
+        let commit =
+            || lanes.commit_from(0, &*panicking, both(2)).and_then(|_| lanes.commit_from(0, &*panicking, both(3)));
+        catch_unwind(AssertUnwindSafe(commit)).unwrap_err();
+        for lane in [0, 1] {
+            assert!(matches!(lanes.commit_from(lane, &*memory, both(4)), Err(Error::Poisoned(_))), "lane {lane}");
+        }
+        assert!(matches!(lanes.retire(&*memory), Err(Error::Poisoned(_))));
+        let again = memory.kill();
+        recovered(&again);
+        judge(&again, settles + 1, settles + 2).unwrap();
+    }
 }
