@@ -232,6 +232,10 @@ impl Bundle {
     }
 
     /// Makes `change` in all members at once (BU1).
+    ///
+    /// # Errors
+    /// [`Error::Refused`] where it pops from a queue that has nothing left: nothing is changed. Else as
+    /// [`Logged::make`].
     pub fn commit(&self, change: &BundleChange) -> Result<()> {
         self.0.change(|members| {
             let fits = change.ensure_fits(members);
@@ -241,6 +245,9 @@ impl Bundle {
 
     /// Makes what `plan` changes, seeing the members as they are; nothing changes in between. Where it fails nothing does.
     /// The plan does nothing else with the store: a backup waits for it, and whatever waits for the backup would hang.
+    ///
+    /// # Errors
+    /// What `plan` gives; else as [`Bundle::commit`].
     pub fn change<T>(&self, plan: impl FnOnce(&Members, &mut BundleChange) -> Result<T>) -> Result<T> {
         self.0.change(|members| {
             let mut change = BundleChange::default();
@@ -250,6 +257,9 @@ impl Bundle {
     }
 
     /// Takes a checkpoint now.
+    ///
+    /// # Errors
+    /// As [`Logged::checkpoint`].
     pub fn checkpoint(&self) -> Result<()> {
         self.0.checkpoint()
     }

@@ -187,6 +187,9 @@ impl DirectBytes {
     }
 
     /// Refuses so many bytes, where it has another length.
+    ///
+    /// # Errors
+    /// [`Error::WrongLength`].
     pub fn ensure_len(&self, bytes: usize) -> Result<()> {
         let (bytes, value_bytes) = (bytes as u64, self.value_bytes as u64);
         if bytes == value_bytes { Ok(()) } else { Err(Error::WrongLength { bytes, value_bytes }) }
@@ -203,6 +206,10 @@ impl DirectBytes {
     }
 
     /// Sets the value; durable on return, and after a crash all or nothing.
+    ///
+    /// # Errors
+    /// [`Error::WrongLength`] for other than [`DirectBytes::value_bytes`]; else as any change of an object: see
+    /// [`Error`].
     pub fn set(&self, value: &[u8]) -> Result<()> {
         let mut state = self.writable()?;
         self.ensure_len(value.len())?;
@@ -212,6 +219,9 @@ impl DirectBytes {
 
     /// Changes the value in one step: nobody sees or sets another one in between. An error of `change` leaves it.
     /// `change` does nothing else with the store, as the plan of [`crate::Bundle::change`].
+    ///
+    /// # Errors
+    /// What `change` gives; else as any change of an object: see [`Error`].
     pub fn update<T>(&self, change: impl FnOnce(&mut [u8]) -> Result<T>) -> Result<T> {
         let mut state = self.writable()?;
         let State { image, draft, .. } = &mut *state;
@@ -278,11 +288,17 @@ impl<T: FromBytes + IntoBytes + Immutable> Direct<T> {
     }
 
     /// Sets the value; durable on return, and after a crash all or nothing.
+    ///
+    /// # Errors
+    /// As any change of an object: see [`crate::Error`].
     pub fn set(&self, value: &T) -> Result<()> {
         self.bytes.set(value.as_bytes())
     }
 
     /// Changes the value in one step: nobody sees or sets another one in between.
+    ///
+    /// # Errors
+    /// As any change of an object: see [`crate::Error`].
     pub fn update(&self, change: impl FnOnce(&mut T)) -> Result<()> {
         self.bytes.update(|bytes| {
             let mut value = T::read_from_bytes(bytes).expect("the size is the type's");

@@ -6,6 +6,12 @@ use ferrite_pool::{Error as PoolError, owner};
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// What can go wrong with objects. Every message says what, where, and what to do.
+///
+/// Any change of an object gives [`ferrite_pool::Error::Medium`] (in [`Error::Pool`], as all of the pool's) where its
+/// persist fails: whether the change is there is known when the object is opened again. Until then it takes no more,
+/// and gives [`ferrite_pool::Error::Poisoned`]; where this process owns the pool, until that is opened again. An object
+/// that another process lends gives [`ferrite_pool::Error::Revoked`] once that has ended or has asked for it back. A
+/// change that is refused by either of these is not made.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The pool refused or failed: no such tag, in use, full, poisoned.

@@ -176,6 +176,9 @@ impl Log {
     }
 
     /// Entry `number`; none where it was cut off or is not there yet.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] where the entry is not what was appended.
     pub fn get(&self, number: u64) -> Result<Option<Vec<u8>>> {
         let state = self.state.lock();
         let Some(index) = number.checked_sub(state.first).and_then(|index| usize::try_from(index).ok()) else {
@@ -193,6 +196,10 @@ impl Log {
     }
 
     /// Appends `entry`; durable on return. Its number. Refused where the log is full: cut it, then try again.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`] for more than an empty log has room for, [`ferrite_pool::Error::LogFull`] until enough is
+    /// cut; else as any change of an object: see [`Error`].
     pub fn append(&self, entry: &[u8]) -> Result<u64> {
         let mut state = self.writable()?;
         state.ensure_fits(entry)?;
@@ -204,6 +211,9 @@ impl Log {
     }
 
     /// Appends `entries` with one fence; all durable on return (AL1), or where they do not fit none. Number of the first.
+    ///
+    /// # Errors
+    /// As [`Log::append`].
     pub fn extend(&self, entries: &[&[u8]]) -> Result<u64> {
         let mut state = self.writable()?;
         entries.iter().try_for_each(|entry| state.ensure_fits(entry))?;
@@ -220,6 +230,9 @@ impl Log {
     }
 
     /// Cuts off every entry before `number`; durable on return.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] for a number beyond [`Log::end`]; else as any change of an object: see [`Error`].
     pub fn cut(&self, number: u64) -> Result<()> {
         let mut state = self.writable()?;
         let end = state.end();

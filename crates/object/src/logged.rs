@@ -188,8 +188,13 @@ impl<S: Structure> Logged<S> {
 
     /// Makes `change`. Durable on return, and after a crash all or nothing (LG2).
     ///
-    /// # Panics
+    /// # Errors
+    /// [`Error::TooLarge`] for more than an empty log has room for. [`ferrite_pool::Error::Full`] (or, of its host,
+    /// [`ferrite_medium::Error::NoSpace`]) where a checkpoint of what there would be has no room; not for a change
+    /// whose [`Structure::growth`] is 0. Else as any change of an object: see [`Error`].
     ///
+    ///
+    /// # Panics
     /// Where its type does not know the change, which is durable by then: changes are put together by the type itself.
     pub fn make(&self, change: &[u8]) -> Result<()> {
         let mut writer = self.writable()?;
@@ -198,6 +203,9 @@ impl<S: Structure> Logged<S> {
 
     /// Makes the change that `plan` makes of what it sees, if it makes one; what it says. Nothing changes in between.
     /// The plan does nothing else with the store, as that of [`crate::Bundle::change`].
+    ///
+    /// # Errors
+    /// As [`Logged::make`].
     pub fn change<T>(&self, plan: impl FnOnce(&S) -> (Option<Vec<u8>>, T)) -> Result<T> {
         let mut writer = self.writable()?;
         let (change, told) = plan(&self.state.read());
@@ -269,6 +277,9 @@ impl<S: Structure> Logged<S> {
     }
 
     /// Takes a checkpoint now and cuts the log (CK1, CK2).
+    ///
+    /// # Errors
+    /// As any change of an object (see [`Error`]); the one before counts then.
     pub fn checkpoint(&self) -> Result<()> {
         let mut writer = self.writable()?;
         self.take_checkpoint_now(&mut writer)

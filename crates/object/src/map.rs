@@ -249,6 +249,9 @@ impl Map {
     }
 
     /// Sets what `key` has.
+    ///
+    /// # Errors
+    /// As [`Logged::make`].
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
         self.0.ensure_fits(key.len().saturating_add(value.len()))?;
         let mut batch = MapBatch::default();
@@ -257,6 +260,9 @@ impl Map {
     }
 
     /// Takes `key` away; what it had.
+    ///
+    /// # Errors
+    /// As [`Logged::make`], but never for want of space.
     pub fn remove(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.0.change(|entries| match entries.values.get(key) {
             Some(value) => (Some(MapBatch::default().remove(key).0.clone()), Some(value.clone())),
@@ -265,16 +271,25 @@ impl Map {
     }
 
     /// Takes every key away.
+    ///
+    /// # Errors
+    /// As [`Logged::make`], but never for want of space.
     pub fn clear(&self) -> Result<()> {
         self.commit(MapBatch::default().clear())
     }
 
     /// Makes all changes of `batch`, together also for a crash.
+    ///
+    /// # Errors
+    /// As [`Logged::make`].
     pub fn commit(&self, batch: &MapBatch) -> Result<()> {
         self.0.make(&batch.0)
     }
 
     /// Takes a checkpoint now.
+    ///
+    /// # Errors
+    /// As [`Logged::checkpoint`].
     pub fn checkpoint(&self) -> Result<()> {
         self.0.checkpoint()
     }

@@ -237,11 +237,17 @@ impl Queue {
     }
 
     /// Adds `entry` at `end`.
+    ///
+    /// # Errors
+    /// As [`Logged::make`].
     pub fn push(&self, end: End, entry: &[u8]) -> Result<()> {
         self.push_all(end, &[entry])
     }
 
     /// Adds all `entries` at `end`, one after another, together also for a crash.
+    ///
+    /// # Errors
+    /// As [`Logged::make`]: all are added, or none.
     pub fn push_all(&self, end: End, entries: &[&[u8]]) -> Result<()> {
         let bytes = entries.iter().fold(0_usize, |bytes, entry| bytes.saturating_add(entry.len() + 5));
         self.0.ensure_fits(bytes)?;
@@ -251,6 +257,9 @@ impl Queue {
     }
 
     /// Takes the entry at `end` away; it, or none where the queue is empty. When this returns no crash brings it back.
+    ///
+    /// # Errors
+    /// As [`Logged::make`], but never for want of space.
     pub fn pop(&self, end: End) -> Result<Option<Vec<u8>>> {
         self.0.change(|waiting| {
             let entry = match end {
@@ -262,11 +271,17 @@ impl Queue {
     }
 
     /// Takes every entry away.
+    ///
+    /// # Errors
+    /// As [`Logged::make`], but never for want of space.
     pub fn clear(&self) -> Result<()> {
         self.0.make(&[CLEAR])
     }
 
     /// Takes a checkpoint now.
+    ///
+    /// # Errors
+    /// As [`Logged::checkpoint`].
     pub fn checkpoint(&self) -> Result<()> {
         self.0.checkpoint()
     }

@@ -2,6 +2,7 @@
 
 mod desk;
 mod medium;
+mod objects;
 mod place;
 
 use std::fs::{self, File};
@@ -10,21 +11,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ferrite_medium::{Guard, Mapped, Scheme, Survival};
+use ferrite_medium::{Guard, Mapped, Survival};
 use ferrite_pool::backup::{self, Restore};
 use ferrite_pool::check::Owners;
 use ferrite_pool::defrag::{self, Defragmented};
-use ferrite_pool::holding::{Holding, Note, Spec, Tenant, end_orphans};
+use ferrite_pool::holding::{Note, Tenant, end_orphans};
 use ferrite_pool::owner::{Claim, Client, Error as OwnerError, Holder, Listening, Lock, claim};
 use ferrite_pool::{Error as PoolError, Pool, Recovery, TagKind};
-use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use crate::direct::{self, Direct, DirectBytes};
-use crate::form::Label;
-use crate::log::{self, Log};
-use crate::logged::{self, Logged, Logging, Structure};
 use crate::owner::ObjectOwner;
-use crate::{Bundle, Error, Map, Queue, Result};
+use crate::{Error, Result};
 
 use desk::Desk;
 use place::Place;
@@ -66,6 +62,9 @@ pub struct Finalized {
 }
 
 /// A pool at hand. Dropped without [`Store::finalize`] it is as after a crash, which costs nothing but a replay.
+///
+/// Where another process owns the pool, whatever that one has to do may give [`ferrite_pool::Error::Tenancy`]: it has
+/// ended, or could not do it.
 #[derive(Debug)]
 pub struct Store {
     path: PathBuf,
@@ -119,6 +118,11 @@ fn held(path: &Path, holder: &Holder) -> Error {
 impl Store {
     /// Makes a new store in a new file at `path`, or on a device that is there, and opens it. A file that is there, and a
     /// device with a pool, are refused. Whoever is killed here leaves nothing that is taken for a store.
+    ///
+    /// # Errors
+    /// [`ferrite_pool::Error::Occupied`] for a file that is there and a device with a pool,
+    /// [`ferrite_pool::Error::Busy`] for a device that somebody has open, [`ferrite_pool::Error::Limit`] where it would
+    /// be too small for a pool, [`ferrite_pool::Error::Medium`] where it cannot be made. Else as [`Store::open`].
     pub fn initialize(path: &Path, new: &NewStore, open: &OpenStore) -> Result<Self> {
         if path.exists() && !path.is_file() {
             medium::format(&ours(path)?, new.uuid)?;
@@ -138,6 +142,12 @@ impl Store {
     }
 
     /// Opens the store at `path` and recovers it: through the process that owns it, or as its owner from now on.
+    ///
+    /// # Errors
+    /// [`Error::Owner`] where `path` cannot be opened or is no place for a pool, and where its owner refuses or is not
+    /// reached in 5 seconds. [`ferrite_pool::Error::NotAPool`], [`ferrite_pool::Error::Version`],
+    /// [`ferrite_pool::Error::Truncated`], [`ferrite_pool::Error::Corrupt`] and [`ferrite_pool::Error::Restoring`] say
+    /// what is wrong with what is there, [`ferrite_medium::Error::Unsupported`] that this machine has no such guard.
     pub fn open(path: &Path, open: &OpenStore) -> Result<Self> {
         match find(path)? {
             Found::Ours(lock) => {
@@ -199,6 +209,9 @@ impl Store {
     }
 
     /// Everything in it that has a name, by name; of whatever kind.
+    ///
+    /// # Errors
+    /// None where this process owns the pool; else as [`Store`] says.
     pub fn tags(&self) -> Result<Vec<Note>> {
         match &self.reach {
             Reach::Own { pool, .. } => Ok(pool.tags().iter().map(|tag| Note::of(tag)).collect()),
@@ -207,6 +220,9 @@ impl Store {
     }
 
     /// Whether something in it is called `name`.
+    ///
+    /// # Errors
+    /// As [`Store::tags`].
     pub fn contains(&self, name: &str) -> Result<bool> {
         Ok(self.tags()?.iter().any(|note| note.name == name))
     }
@@ -221,6 +237,11 @@ impl Store {
     }
 
     /// Frees the object called `name`, which nobody has open: its content is gone, its space free. Durable on return.
+    ///
+    /// # Errors
+    /// [`ferrite_pool::Error::NotFound`] where nothing has the name, [`ferrite_pool::Error::Busy`] where somebody has
+    /// it open, and where another process owns the pool and does not lend what has it,
+    /// [`Error::Refused`] where that is no object in a pool of this process's.
     pub fn free(&self, name: &str) -> Result<()> {
         match &self.reach {
             Reach::Own { pool, .. } => {
@@ -237,74 +258,13 @@ impl Store {
         }
     }
 
-    /// A value of type `T` that is updated in place by `scheme`; made as `initial` where there is none of that name.
-    pub fn direct<T>(&self, name: &str, initial: &T, scheme: Scheme) -> Result<Direct<T>>
-    where
-        T: FromBytes + IntoBytes + Immutable,
-    {
-        Ok(Direct::new(self.direct_bytes(name, initial.as_bytes(), scheme)?))
-    }
-
-    /// As [`Store::direct`], of plain bytes.
-    pub fn direct_bytes(&self, name: &str, initial: &[u8], scheme: Scheme) -> Result<Arc<DirectBytes>> {
-        let label = direct::label("value", initial.len())?;
-        DirectBytes::open(self.hold(name, &label, 0)?, &label, initial, scheme)
-    }
-
-    /// A map; made where there is none of that name.
-    pub fn map(&self, name: &str, logging: Logging) -> Result<Map> {
-        Ok(Map::new(self.logged(name, logging)?))
-    }
-
-    /// A queue; made where there is none of that name.
-    pub fn queue(&self, name: &str, logging: Logging) -> Result<Queue> {
-        Ok(Queue::new(self.logged(name, logging)?))
-    }
-
-    /// Maps and queues that change together; made where there is none of that name.
-    pub fn bundle(&self, name: &str, logging: Logging) -> Result<Bundle> {
-        Ok(Bundle::new(self.logged(name, logging)?))
-    }
-
-    /// A structure of one's own; made where there is none of that name.
-    pub fn logged<S: Structure>(&self, name: &str, logging: Logging) -> Result<Arc<Logged<S>>> {
-        Logged::open(self.hold(name, &logged::label::<S>()?, logging.log_bytes)?, logging)
-    }
-
-    /// An append-only log; made for `log_bytes` of entries where there is none of that name.
-    pub fn log(&self, name: &str, logging: Logging) -> Result<Arc<Log>> {
-        Log::open(self.hold(name, &log::label()?, logging.log_bytes)?, logging.salvage)
-    }
-
-    /// Takes the tag called `name` in hand, made as `label` says where there is none.
-    fn hold(&self, name: &str, label: &Label, log_bytes: u64) -> Result<Holding> {
-        match self.take(name) {
-            Err(PoolError::NotFound(_)) => {}
-            other => return Ok(other?),
-        }
-        match self.make(&label.spec(name, log_bytes)) {
-            // Somebody else was faster.
-            Err(PoolError::Exists(_)) | Ok(()) => Ok(self.take(name)?),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    fn take(&self, name: &str) -> ferrite_pool::Result<Holding> {
-        match &self.reach {
-            Reach::Own { pool, lock, .. } => Ok(pool.hold(name)?.keeping(lock)),
-            Reach::Tenant(tenant) => tenant.hold(name),
-        }
-    }
-
-    fn make(&self, spec: &Spec) -> ferrite_pool::Result<()> {
-        match &self.reach {
-            Reach::Own { pool, .. } => spec.create(pool).map(drop),
-            Reach::Tenant(tenant) => tenant.create(spec).map(drop),
-        }
-    }
-
     /// Writes a backup to the file `path`, durable on return; a good image there stays until then. `image` is its uuid,
-    /// random, from the caller. Refused while another process stores into objects.
+    /// random, from the caller. Refused while a process that does not own the pool has objects open.
+    ///
+    /// # Errors
+    /// [`ferrite_pool::Error::Busy`] beside such a process, [`ferrite_pool::Error::Medium`] where the file cannot be
+    /// written, [`ferrite_pool::Error::BadImage`] where it does not read back. What was called `path` before is as it
+    /// was.
     pub fn backup(&self, path: &Path, image: [u8; 16]) -> Result<()> {
         match &self.reach {
             Reach::Own { pool, .. } => Ok(backup::backup_to(pool, path, image, &mut |_| true).map(drop)?),
@@ -315,6 +275,12 @@ impl Store {
     /// Restores the image `from` into a new file at `path`, or into the file or device there, which nobody has open. Without
     /// `force` a pool that is there is not overwritten, and with it none whose clients have outlived their owner. A crash in
     /// between leaves what the same restore finishes.
+    ///
+    /// # Errors
+    /// Before anything is changed: [`ferrite_pool::Error::BadImage`] for what is no whole image, [`Error::Refused`]
+    /// where `path` is the image itself, [`ferrite_pool::Error::Occupied`] for want of `force`,
+    /// [`ferrite_pool::Error::Limit`] for a device too small, [`ferrite_pool::Error::Busy`] where somebody has `path`
+    /// open or such clients use it.
     pub fn restore(from: &Path, path: &Path, force: bool) -> Result<()> {
         // All of it, before anything is made.
         let image = File::open(from).map_err(told(from))?;
@@ -329,6 +295,10 @@ impl Store {
 
     /// Ends the use of the store in order: everything durable, nothing to recover. Defragments and backs up when asked;
     /// that is the owner's to do, so a tenant that asks for it is refused. Every object is dropped before.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] where objects are open, or where a tenant asks for what it cannot have. Else as
+    /// [`Store::backup`], or as any change. After an error it is as if the store had been dropped.
     pub fn finalize(self, finish: &Finish) -> Result<Finalized> {
         let Reach::Own { pool, lock, listening, .. } = self.reach else {
             return match finish {

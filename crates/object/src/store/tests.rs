@@ -4,10 +4,11 @@ mod finalize;
 
 use std::fs::File;
 
+use ferrite_medium::Scheme;
 use ferrite_pool::layout::POOL_BYTES_MIN;
 
 use super::*;
-use crate::End;
+use crate::{End, Logging};
 
 const NEW: NewStore = NewStore { bytes: POOL_BYTES_MIN + (16 << 20), uuid: *b"a store of tests" };
 const OPEN: OpenStore = OpenStore { guard: Some(Guard::None) };

@@ -1,0 +1,111 @@
+//! Taking objects of a store in hand.
+
+use std::sync::Arc;
+
+use ferrite_medium::Scheme;
+use ferrite_pool::Error as PoolError;
+use ferrite_pool::holding::{Holding, Spec};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+use super::{Reach, Store};
+use crate::direct::{self, Direct, DirectBytes};
+use crate::form::Label;
+use crate::log::{self, Log};
+use crate::logged::{self, Logged, Logging, Structure};
+use crate::{Bundle, Map, Queue, Result};
+
+impl Store {
+    /// A value of type `T` that is updated in place by `scheme`; made as `initial` where there is none of that name.
+    ///
+    /// # Errors
+    /// As [`Store::direct_bytes`].
+    pub fn direct<T>(&self, name: &str, initial: &T, scheme: Scheme) -> Result<Direct<T>>
+    where
+        T: FromBytes + IntoBytes + Immutable,
+    {
+        Ok(Direct::new(self.direct_bytes(name, initial.as_bytes(), scheme)?))
+    }
+
+    /// As [`Store::direct`], of plain bytes.
+    ///
+    /// # Errors
+    /// [`crate::Error::TooLarge`] for more than [`crate::VALUE_BYTES_MAX`] bytes and [`crate::Error::Refused`] for
+    /// none, [`crate::Error::WrongType`] also where the value that is there has another length,
+    /// [`ferrite_medium::Error::Unsupported`] where this processor lacks the instruction of `scheme`. Else as
+    /// [`Store::logged`].
+    pub fn direct_bytes(&self, name: &str, initial: &[u8], scheme: Scheme) -> Result<Arc<DirectBytes>> {
+        let label = direct::label("value", initial.len())?;
+        DirectBytes::open(self.hold(name, &label, 0)?, &label, initial, scheme)
+    }
+
+    /// A map; made where there is none of that name.
+    ///
+    /// # Errors
+    /// As [`Store::logged`].
+    pub fn map(&self, name: &str, logging: Logging) -> Result<Map> {
+        Ok(Map::new(self.logged(name, logging)?))
+    }
+
+    /// A queue; made where there is none of that name.
+    ///
+    /// # Errors
+    /// As [`Store::logged`].
+    pub fn queue(&self, name: &str, logging: Logging) -> Result<Queue> {
+        Ok(Queue::new(self.logged(name, logging)?))
+    }
+
+    /// Maps and queues that change together; made where there is none of that name.
+    ///
+    /// # Errors
+    /// As [`Store::logged`].
+    pub fn bundle(&self, name: &str, logging: Logging) -> Result<Bundle> {
+        Ok(Bundle::new(self.logged(name, logging)?))
+    }
+
+    /// A structure of one's own; made where there is none of that name.
+    ///
+    /// # Errors
+    /// [`crate::Error::WrongType`] where the name is something else's, [`crate::Error::Damaged`] where bytes of it are
+    /// not what was stored and `logging` does not say to salvage it, [`ferrite_pool::Error::Corrupt`] where its log
+    /// does not say where it begins, which no salvage mends. [`ferrite_pool::Error::Busy`] where somebody has it open,
+    /// [`ferrite_pool::Error::BadName`] where there can be none of that name, [`ferrite_pool::Error::Full`] where there
+    /// is no space to make it or to salvage it.
+    pub fn logged<S: Structure>(&self, name: &str, logging: Logging) -> Result<Arc<Logged<S>>> {
+        Logged::open(self.hold(name, &logged::label::<S>()?, logging.log_bytes)?, logging)
+    }
+
+    /// An append-only log; made for `log_bytes` of entries where there is none of that name.
+    ///
+    /// # Errors
+    /// As [`Store::logged`].
+    pub fn log(&self, name: &str, logging: Logging) -> Result<Arc<Log>> {
+        Log::open(self.hold(name, &log::label()?, logging.log_bytes)?, logging.salvage)
+    }
+
+    /// Takes the tag called `name` in hand, made as `label` says where there is none.
+    fn hold(&self, name: &str, label: &Label, log_bytes: u64) -> Result<Holding> {
+        match self.take(name) {
+            Err(PoolError::NotFound(_)) => {}
+            other => return Ok(other?),
+        }
+        match self.make(&label.spec(name, log_bytes)) {
+            // Somebody else was faster.
+            Err(PoolError::Exists(_)) | Ok(()) => Ok(self.take(name)?),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn take(&self, name: &str) -> ferrite_pool::Result<Holding> {
+        match &self.reach {
+            Reach::Own { pool, lock, .. } => Ok(pool.hold(name)?.keeping(lock)),
+            Reach::Tenant(tenant) => tenant.hold(name),
+        }
+    }
+
+    fn make(&self, spec: &Spec) -> ferrite_pool::Result<()> {
+        match &self.reach {
+            Reach::Own { pool, .. } => spec.create(pool).map(drop),
+            Reach::Tenant(tenant) => tenant.create(spec).map(drop),
+        }
+    }
+}
