@@ -20,6 +20,10 @@ const STEP_PAGES: u64 = 512;
 
 impl FileSystem {
     /// Gives or takes space of a range of a regular file. A crash may leave a part of it done.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for an empty range, [`Error::FileTooBig`] for one that ends where no file can;
+    /// [`Error::IsDirectory`] or [`Error::Invalid`] for what is no regular file. Else as [`FileSystem`] says.
     pub fn allocate(&self, ino: Ino, range: Range<u64>, how: Allocate) -> Result<()> {
         self.refuse_if_read_only()?;
         if range.start >= range.end {
@@ -177,6 +181,10 @@ impl FileSystem {
     }
 
     /// The first byte from `at` on of the kind looked for.
+    ///
+    /// # Errors
+    /// [`Error::PastEnd`] where `at` is not before the end, or no data comes any more; [`Error::IsDirectory`] or
+    /// [`Error::Invalid`] for what is no regular file.
     pub fn seek(&self, ino: Ino, at: u64, what: Seek) -> Result<u64> {
         let stripe = self.locks.read(ino);
         let mut inode = self.load_regular(ino)?;

@@ -27,6 +27,12 @@ pub const NAME_BYTES_MAX: usize = 255;
 
 /// A file system in a pool, open. Shared between threads as it is; every call returns when its change is durable, but
 /// for written data under [`DataMode::Posix`] and times of last access.
+///
+/// Any call gives [`Error::Stale`] for a number that is no inode's or no longer, [`Error::Corrupt`] for what this
+/// program cannot have written, and those of the pool in [`Error::Pool`]; after a failed persist every change is
+/// refused until the pool is opened again. What changes something gives [`Error::ReadOnly`] where it is open to be read
+/// only, and [`Error::NoSpace`] where there is none for it: then content and names are as they were, unless the host
+/// had none for what was stored already, which is a failed persist.
 pub struct FileSystem {
     pool: Arc<Pool>,
     memory: Arc<dyn Memory>,
@@ -52,6 +58,11 @@ impl FileSystem {
     /// Opens the file system called `name`. The caller sees to it that it is open once at a time. Takes no longer for
     /// many files than for few. Where a fence is not durable, [`FileSystem::flush`] it before the last handle is
     /// dropped: else sizes that wait are as after a crash.
+    ///
+    /// # Errors
+    /// [`ferrite_pool::Error::NotFound`] and [`ferrite_pool::Error::WrongKind`] where that is no file system's name,
+    /// [`ferrite_pool::Error::Limit`] for one that only a newer Ferrite knows. [`Error::NoSpace`] where the pool was
+    /// made larger and has no room for what that takes; else as [`FileSystem`] says.
     pub fn open(pool: Arc<Pool>, name: &str, options: FsOptions) -> Result<Arc<Self>> {
         let tag = pool.tag(name)?;
         let shape = Shape::read(&tag)?;

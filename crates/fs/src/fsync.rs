@@ -19,6 +19,11 @@ impl FileSystem {
     }
 
     /// Everything written to the file before is durable on return.
+    ///
+    /// # Errors
+    /// [`crate::Error::Pool`] where what was written before may not be durable, or [`crate::Error::NoSpace`] where that
+    /// is for want of space on the host. Where a fence is durable no number is looked up, and [`crate::Error::Stale`]
+    /// is not given.
     pub fn fsync(&self, ino: Ino) -> Result<()> {
         self.pool().check_poison()?;
         self.fold_times(ino);
@@ -34,6 +39,9 @@ impl FileSystem {
     }
 
     /// The same for all files.
+    ///
+    /// # Errors
+    /// As [`FileSystem::fsync`].
     pub fn flush(&self) -> Result<()> {
         self.pool().check_poison()?;
         if !self.waits() {

@@ -15,6 +15,9 @@ use crate::{Error, Ino, Kind, Result};
 impl FileSystem {
     /// Keeps the inode although its last name may be removed: an open file, or a number that a kernel remembers.
     /// Once for each [`FileSystem::release`].
+    ///
+    /// # Errors
+    /// [`Error::Stale`].
     pub fn hold(&self, ino: Ino) -> Result<()> {
         let mut stripe = self.locks.write(ino);
         let mut inode = self.load(ino)?;

@@ -9,6 +9,10 @@ const DOTS: [(&[u8], u64); 2] = [(b".", 1), (b"..", 2)];
 
 impl FileSystem {
     /// What `parent` calls `name`; `.` and `..` too.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::NotDirectory`] where `parent` is none, [`Error::NameTooLong`], and
+    /// [`Error::Invalid`] for what can be no name; [`Error::Stale`] also where it is removed meanwhile.
     pub fn lookup(&self, parent: Ino, name: &[u8]) -> Result<Attr> {
         self.getattr(self.child(parent, name)?)
     }
@@ -25,6 +29,9 @@ impl FileSystem {
     }
 
     /// What is known of a file.
+    ///
+    /// # Errors
+    /// As [`FileSystem`] says.
     pub fn getattr(&self, ino: Ino) -> Result<Attr> {
         self.fold_times(ino);
         let stripe = self.locks.read(ino);
@@ -34,6 +41,9 @@ impl FileSystem {
     }
 
     /// Where a symbolic link points.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for what is no symbolic link.
     pub fn readlink(&self, ino: Ino) -> Result<Vec<u8>> {
         let _stripe = self.locks.read(ino);
         let inode = self.load(ino)?;
@@ -45,6 +55,9 @@ impl FileSystem {
 
     /// Up to `count` entries behind `cookie` as [`FileSystem::readdir`] lists them, but for `.` and `..`, with what is
     /// known of each. What is removed meanwhile is left out.
+    ///
+    /// # Errors
+    /// As [`FileSystem::readdir`].
     pub fn list(&self, dir: Ino, cookie: u64, count: usize) -> Result<Vec<Listed>> {
         let mut found = Vec::new();
         self.readdir(dir, cookie.max(DOTS[1].1), &mut |entry| {
@@ -58,6 +71,9 @@ impl FileSystem {
     /// Lists a directory, `.` and `..` first, from behind the entry with `cookie` (0: from the start) until `each`
     /// says `false` (that entry comes again). Entries that stay are listed once, whatever happens meanwhile. `each`
     /// calls nothing of this file system.
+    ///
+    /// # Errors
+    /// [`Error::NotDirectory`]; else as [`FileSystem`] says.
     pub fn readdir(&self, dir: Ino, cookie: u64, each: &mut dyn FnMut(&DirEntry<'_>) -> bool) -> Result<()> {
         let _stripe = self.locks.read(dir);
         let inode = self.load_directory(dir)?;

@@ -19,6 +19,12 @@ const SET_GID: u16 = 0o2000;
 
 impl FileSystem {
     /// Makes a file, a directory, a pipe, or a socket's or device's name.
+    ///
+    /// # Errors
+    /// [`Error::Exists`], also for `.` and `..`; [`Error::NotDirectory`] where `parent` is none, and
+    /// [`Error::NotFound`] where that was removed; [`Error::NameTooLong`], and [`Error::Invalid`] for what can be no
+    /// name and for a symbolic link. [`Error::TooManyLinks`] where `parent` has no room for one more directory; else as
+    /// [`FileSystem`] says.
     pub fn create_file(&self, parent: Ino, name: &[u8], new: &NewFile) -> Result<Attr> {
         if new.kind == Kind::Symlink {
             return Err(Error::Invalid("a symbolic link needs a target"));
@@ -27,6 +33,10 @@ impl FileSystem {
     }
 
     /// Makes a symbolic link to `target`, 1 to 4095 bytes.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] for an empty target, [`Error::NameTooLong`] for one that is too long; else as
+    /// [`FileSystem::create_file`].
     pub fn symlink(&self, parent: Ino, name: &[u8], target: &[u8], by: Credentials) -> Result<Attr> {
         if target.is_empty() {
             return Err(Error::NotFound);
@@ -122,6 +132,10 @@ impl FileSystem {
 
     /// Makes a regular file without a name (O_TMPFILE), held once; [`FileSystem::link`] may name it. `parent` tells
     /// its group and its ACL.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for what is to be no regular file, [`Error::NotDirectory`] and [`Error::NotFound`] as
+    /// [`FileSystem::create_file`]; [`Error::NoSpace`] also as [`FileSystem::unlink`].
     pub fn create_unnamed(&self, parent: Ino, new: &NewFile) -> Result<Attr> {
         self.with_space(|| self.make_unnamed(parent, new))
     }
@@ -152,6 +166,10 @@ impl FileSystem {
     }
 
     /// Gives a file, not a directory, one more name.
+    ///
+    /// # Errors
+    /// [`Error::NotPermitted`] for a directory, [`Error::TooManyLinks`] for a file that has 2^31 names; else as
+    /// [`FileSystem::create_file`].
     pub fn link(&self, ino: Ino, parent: Ino, name: &[u8]) -> Result<Attr> {
         self.with_space(|| self.link_anew(ino, parent, name))
     }

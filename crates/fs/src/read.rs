@@ -11,11 +11,18 @@ use crate::{Ino, Result};
 
 impl FileSystem {
     /// Reads from byte `at` on; how many bytes, fewer than asked for at the end only.
+    ///
+    /// # Errors
+    /// [`crate::Error::IsDirectory`] for a directory, [`crate::Error::Invalid`] for what else has no content; else as
+    /// [`FileSystem`] says.
     pub fn read(&self, ino: Ino, at: u64, into: &mut [u8]) -> Result<usize> {
         self.read_by(ino, at, into, true)
     }
 
     /// The same, and the file does not say that it was read (O_NOATIME).
+    ///
+    /// # Errors
+    /// As [`FileSystem::read`].
     pub fn read_unnoted(&self, ino: Ino, at: u64, into: &mut [u8]) -> Result<usize> {
         self.read_by(ino, at, into, false)
     }

@@ -11,6 +11,11 @@ use crate::{Error, Ino, Result};
 impl FileSystem {
     /// Removes a name of what is no directory. A file without a name lives on while it is held; a crash ends it.
     /// Space of a large one is freed by [`FileSystem::step`].
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::IsDirectory`], [`Error::NotDirectory`] where `parent` is none,
+    /// [`Error::NameTooLong`], and [`Error::Invalid`] for what can be no name. [`Error::NoSpace`] only where 8192 files
+    /// wait already, held without a name or to be freed by steps; else as [`FileSystem`] says.
     pub fn unlink(&self, parent: Ino, name: &[u8]) -> Result<()> {
         self.refuse_if_read_only()?;
         if matches!(name, b"." | b"..") {
@@ -20,6 +25,10 @@ impl FileSystem {
     }
 
     /// Removes an empty directory.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::NotDirectory`], [`Error::NotEmpty`], also for `..`, and [`Error::Invalid`] for
+    /// `.`; else as [`FileSystem::unlink`].
     pub fn rmdir(&self, parent: Ino, name: &[u8]) -> Result<()> {
         self.refuse_if_read_only()?;
         match name {

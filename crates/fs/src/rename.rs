@@ -33,6 +33,12 @@ enum Target<'a> {
 
 impl FileSystem {
     /// Moves a name, all or nothing.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] where `from` is not there, or `to` is not that is to be exchanged; [`Error::Exists`] where
+    /// `to` is there that is not to be replaced, [`Error::IsDirectory`], [`Error::NotDirectory`] and
+    /// [`Error::NotEmpty`] where it cannot be. [`Error::Invalid`] for `.` and `..` and for a directory that would come
+    /// to lie within itself; else as [`FileSystem::create_file`].
     pub fn rename(&self, from: (Ino, &[u8]), to: (Ino, &[u8]), how: Rename) -> Result<()> {
         self.with_space(|| self.rename_anew(from, to, how))
     }

@@ -11,6 +11,10 @@ use crate::{Attr, Error, Ino, Kind, Result, SetAttr, SetTime};
 
 impl FileSystem {
     /// Changes what `set` says, all in one; a size takes away or adds at the end. A mode changes the ACL with it.
+    ///
+    /// # Errors
+    /// Of a size: [`Error::FileTooBig`], [`Error::IsDirectory`] for a directory and [`Error::Invalid`] for what else
+    /// has no content. Else as [`FileSystem`] says.
     pub fn setattr(&self, ino: Ino, set: &SetAttr) -> Result<Attr> {
         self.with_space(|| self.setattr_anew(ino, set))
     }

@@ -89,6 +89,10 @@ fn zero_map(pool: &Pool, extents: &[Extent]) -> ferrite_pool::Result<()> {
 
 impl FileSystem {
     /// Makes a file system called `name` with an empty root directory. Durable on return, or not made.
+    ///
+    /// # Errors
+    /// [`ferrite_pool::Error::Exists`] and [`ferrite_pool::Error::BadName`] of `name`, [`crate::Error::NoSpace`] where
+    /// the pool has no room for it.
     pub fn create(pool: &Pool, name: &str, spec: &FsSpec) -> Result<()> {
         let threshold = spec.super_threshold_bytes.map(|bytes| bytes.max(1));
         let shape = Shape::new(spec.hash_seed, threshold);
@@ -103,6 +107,10 @@ impl FileSystem {
     }
 
     /// Removes the file system called `name` and all that is in it. Nobody has it open; refused while a client of it lives.
+    ///
+    /// # Errors
+    /// [`ferrite_pool::Error::NotFound`], [`ferrite_pool::Error::WrongKind`] and [`ferrite_pool::Error::Limit`] as
+    /// [`FileSystem::open`]; [`ferrite_pool::Error::Busy`] beside such a client.
     pub fn remove(pool: &Pool, name: &str) -> Result<()> {
         let tag = pool.tag(name)?;
         Shape::read(&tag)?;

@@ -16,6 +16,9 @@ const PIN_NAPS: u32 = 200;
 impl FileSystem {
     /// Does one bounded step of what waits: freeing what large removed files held, moving files to superpages, giving
     /// chunks back to the pool; and keeps the books of clients. `false` when nothing waits.
+    ///
+    /// # Errors
+    /// As [`FileSystem`] says; the books are kept all the same where it is open to be read only.
     pub fn step(&self) -> Result<bool> {
         self.end_sessions();
         self.refuse_if_read_only()?;
@@ -81,6 +84,9 @@ impl FileSystem {
 
     /// Makes durable what waits for an fsync (FW4), if anything does. Called now and then, it bounds what a crash takes of
     /// files that nobody asked to be durable.
+    ///
+    /// # Errors
+    /// As [`FileSystem::flush`].
     pub fn write_back(&self) -> Result<()> {
         if self.unsaved().is_some() { self.flush() } else { Ok(()) }
     }

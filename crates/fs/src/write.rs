@@ -38,11 +38,19 @@ struct How {
 
 impl FileSystem {
     /// Writes from byte `at` on, which may lie past the end; how many bytes, fewer than given only where space ran out.
+    ///
+    /// # Errors
+    /// [`Error::FileTooBig`] where `at` is where no file can have bytes, [`Error::IsDirectory`] for a directory and
+    /// [`Error::Invalid`] for what else has no content. [`Error::NoSpace`] where nothing of it fits (FW5); else as
+    /// [`FileSystem`] says.
     pub fn write(&self, ino: Ino, at: u64, from: &[u8]) -> Result<usize> {
         self.write_by(ino, at, from, true)
     }
 
     /// The same, and the file keeps its times: who writes has them, and sets them.
+    ///
+    /// # Errors
+    /// As [`FileSystem::write`].
     pub fn write_unnoted(&self, ino: Ino, at: u64, from: &[u8]) -> Result<usize> {
         self.write_by(ino, at, from, false)
     }
@@ -122,6 +130,9 @@ impl FileSystem {
     }
 
     /// Writes behind the last byte, whoever else appends too; where it went, and how many bytes.
+    ///
+    /// # Errors
+    /// As [`FileSystem::write`].
     pub fn append(&self, ino: Ino, from: &[u8]) -> Result<(u64, usize)> {
         self.refuse_if_read_only()?;
         self.with_space_to_write(|fits| self.append_anew(ino, from, fits))

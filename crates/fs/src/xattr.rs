@@ -33,6 +33,10 @@ pub(crate) type Xattrs = Vec<(Vec<u8>, Vec<u8>)>;
 impl FileSystem {
     /// An extended attribute's value. Names are whole (`user.x`, `trusted.x`, `security.x`,
     /// `system.posix_acl_access`); who may see which is the caller's to check.
+    ///
+    /// # Errors
+    /// [`Error::NoAttribute`]; [`Error::Unsupported`] for a name that begins as none of these, [`Error::Invalid`] for
+    /// one that ends there. Else as [`FileSystem`] says.
     pub fn xattr(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
         ensure_known(name)?;
         let _stripe = self.locks.read(ino);
@@ -41,12 +45,21 @@ impl FileSystem {
     }
 
     /// The names of all extended attributes.
+    ///
+    /// # Errors
+    /// As [`FileSystem`] says.
     pub fn xattrs(&self, ino: Ino) -> Result<Vec<Vec<u8>>> {
         let _stripe = self.locks.read(ino);
         Ok(self.load_xattrs(&self.load(ino)?)?.into_iter().map(|(name, _)| name).collect())
     }
 
     /// Sets an extended attribute: up to 64 KiB. An ACL changes the mode with it.
+    ///
+    /// # Errors
+    /// [`Error::Exists`] or [`Error::NoAttribute`] as `how` says, [`Error::AttributeTooBig`] for the value,
+    /// [`Error::AttributesFull`] for more than 256 KiB of all of them, [`Error::Invalid`] for what can be no name or no
+    /// ACL, [`Error::NotPermitted`] for the default ACL of what is no directory, [`Error::Unsupported`] for the ACL of
+    /// a symbolic link. Else as [`FileSystem::xattr`], or for want of space.
     pub fn set_xattr(&self, ino: Ino, name: &[u8], value: &[u8], how: SetXattr) -> Result<()> {
         ensure_known(name)?;
         if name.len() > NAME_BYTES_MAX || name.contains(&0) {
@@ -75,6 +88,9 @@ impl FileSystem {
     }
 
     /// Removes an extended attribute.
+    ///
+    /// # Errors
+    /// As [`FileSystem::xattr`], or for want of space.
     pub fn remove_xattr(&self, ino: Ino, name: &[u8]) -> Result<()> {
         ensure_known(name)?;
         self.change_xattrs(ino, &mut |_, xattrs| {
