@@ -55,6 +55,10 @@ pub use owner::DatabaseOwner;
 pub use station::Station;
 
 /// The log files of one database, as a process has them by a grant. Dropped, the grant is given back.
+///
+/// What reads a word of the log gives [`crate::Error::Refused`] where that is damaged; what makes something durable
+/// gives [`crate::Error::Medium`] where the memory fails, and then what completed since the last
+/// [`DatabaseLog::settle`] may be lost.
 pub struct DatabaseLog {
     station: Arc<Station>,
     memory: Arc<dyn Memory>,
@@ -71,6 +75,10 @@ impl fmt::Debug for DatabaseLog {
 impl DatabaseLog {
     /// The log of the database file at `path`, which is `identity`, made if there is none yet. `alone` where nobody
     /// else may have it, now and until it is dropped.
+    ///
+    /// # Errors
+    /// [`crate::Error::Refused`] where others have it and are in the way, where `identity` is not the file whose log
+    /// that is, and for a path of more than 255 bytes or with control characters. Else as [`Station::ask`].
     pub fn open(station: &Arc<Station>, path: &str, identity: Identity, alone: bool) -> Result<Self> {
         let request = Request::DatabaseOpen { path: path.into(), identity, alone };
         let (lease, memory) = station.lease(&request)?;
@@ -90,17 +98,26 @@ impl DatabaseLog {
     }
 
     /// The length of `file` in bytes; `None` where it does not exist.
+    ///
+    /// # Errors
+    /// As [`DatabaseLog`] says.
     pub fn length(&self, file: File) -> Result<Option<u64>> {
         self.files().length(file)
     }
 
     /// Whether any file has something in it that is not in the database yet, as far as can be seen from outside: a
     /// journal that begins with zeros has not.
+    ///
+    /// # Errors
+    /// As [`DatabaseLog`] says.
     pub fn is_live(&self) -> Result<bool> {
         self.files().is_live()
     }
 
     /// Reads from `file` at byte `at`; how many bytes there are, fewer only at its end.
+    ///
+    /// # Errors
+    /// As [`DatabaseLog`] says; as [`Station::ask`] where another process has made it longer.
     pub fn read(&self, file: File, at: u64, into: &mut [u8]) -> Result<usize> {
         let end = (at + into.len() as u64).min(self.length(file)?.unwrap_or(0));
         self.cover(file, end)?;
@@ -108,6 +125,9 @@ impl DatabaseLog {
     }
 
     /// Makes `file` where it does not exist, empty.
+    ///
+    /// # Errors
+    /// As [`DatabaseLog`] says.
     pub fn create(&self, file: File) -> Result<()> {
         self.files().create(file)
     }
@@ -115,13 +135,17 @@ impl DatabaseLog {
     /// Writes `bytes` into `file` at byte `at`, which may be behind its end (WF1).
     ///
     /// # Errors
-    /// [`ferrite_pool::Error::Full`] where the pool has no space for it; the file is as it was.
+    /// Want of space ([`crate::Error::is_want_of_space`]) where the pool has none for it: the file is as it was. Else as
+    /// [`DatabaseLog`] says, and as [`Station::ask`] where more space is asked for.
     pub fn write(&self, file: File, at: u64, bytes: &[u8]) -> Result<()> {
         self.cover(file, at + bytes.len() as u64)?;
         self.files().write(file, at, bytes)
     }
 
     /// Cuts `file` off at `length` bytes, if it is longer.
+    ///
+    /// # Errors
+    /// As [`DatabaseLog`] says.
     pub fn truncate(&self, file: File, length: u64) -> Result<()> {
         let files = self.files();
         if files.length(file)?.is_none_or(|now| now <= length) {
@@ -138,22 +162,34 @@ impl DatabaseLog {
     }
 
     /// Deletes `file`, if it exists.
+    ///
+    /// # Errors
+    /// None.
     pub fn delete(&self, file: File) -> Result<()> {
         self.files().set_length(file, None);
         Ok(())
     }
 
     /// Makes everything before durable, where completed writes are not.
+    ///
+    /// # Errors
+    /// As [`DatabaseLog`] says.
     pub fn settle(&self) -> Result<()> {
         self.files().settle()
     }
 
     /// What the header on disk says and would say.
+    ///
+    /// # Errors
+    /// As [`DatabaseLog`] says.
     pub fn mark(&self) -> Result<Option<Mark>> {
         self.files().mark()
     }
 
     /// Notes it; durable on return.
+    ///
+    /// # Errors
+    /// As [`DatabaseLog`] says.
     pub fn set_mark(&self, mark: Option<Mark>) -> Result<()> {
         self.files().set_mark(mark)
     }

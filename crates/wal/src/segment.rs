@@ -76,18 +76,34 @@ pub(crate) fn is_blank(found: &[u8]) -> bool {
 /// Where a log drains to: files by number, on ordinary storage. Called by one thread at a time.
 pub trait Folder: Send {
     /// The segments that are there, in any order.
+    ///
+    /// # Errors
+    /// As the storage says.
     fn list(&mut self) -> io::Result<Vec<u64>>;
 
     /// Writes `bytes` into `segment` at byte `at`; makes it where it is not there, and leaves a hole where it is short.
+    ///
+    /// # Errors
+    /// As the storage says; nobody relies on what was written then.
     fn write(&mut self, segment: u64, at: u64, bytes: &[u8]) -> io::Result<()>;
 
     /// Makes everything written to `segment`, its length and its name durable.
+    ///
+    /// # Errors
+    /// As the storage says. What was written to `segment` since it was settled last may be lost then, though a later
+    /// call succeeds.
     fn settle(&mut self, segment: u64) -> io::Result<()>;
 
     /// Reads from `segment` at byte `at`; how many bytes, fewer only at its end.
+    ///
+    /// # Errors
+    /// As the storage says, also where there is no such segment.
     fn read(&mut self, segment: u64, at: u64, into: &mut [u8]) -> io::Result<usize>;
 
     /// Removes `segment`. Durable when the next one is settled.
+    ///
+    /// # Errors
+    /// As the storage says.
     fn remove(&mut self, segment: u64) -> io::Result<()>;
 
     /// Where it is, for messages.
@@ -104,6 +120,9 @@ pub struct Directory {
 
 impl Directory {
     /// The folder at `path`, which is made if it is not there. Nothing else should be in it.
+    ///
+    /// # Errors
+    /// What the system says, where the folder cannot be made.
     pub fn new(path: &Path) -> io::Result<Self> {
         fs::create_dir_all(path)?;
         Ok(Self { path: path.into(), open: None })

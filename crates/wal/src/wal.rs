@@ -52,6 +52,11 @@ pub struct Standing {
 }
 
 /// An open log. One at a time for each log of a pool; any number of threads may use it at once.
+///
+/// Where a persist fails it is [`Error::Pool`] with [`ferrite_pool::Error::Medium`]: what was not durable before may be
+/// lost, and nothing is promised any more until it is opened again ([`ferrite_pool::Error::Poisoned`]). A tenant's is
+/// refused with [`ferrite_pool::Error::Revoked`] once its owner has ended or has asked for it back. Who waits for a
+/// writer that panicked gets [`Error::Broken`].
 pub struct Wal {
     holding: Arc<Holding>,
     log: Arc<Log>,
@@ -92,6 +97,9 @@ const SEGMENT_BYTES: u64 = 64 << 20;
 
 impl Wal {
     /// What the tag of a log called `name` is made of, for a process that asks the pool's owner for it.
+    ///
+    /// # Errors
+    /// [`Error::Limit`] for a capacity that no pool has.
     pub fn tag_spec(name: &str, spec: &WalSpec) -> Result<TagSpec> {
         let size = spec.capacity_bytes.max(1).checked_next_multiple_of(PAGE);
         let too_large = || Error::Limit(format!("a log of {} bytes is too large", spec.capacity_bytes));
@@ -102,17 +110,29 @@ impl Wal {
     }
 
     /// Makes a log called `name` that drains to `folder`, and opens it. Durable on return.
+    ///
+    /// # Errors
+    /// As [`Wal::tag_spec`]; [`ferrite_pool::Error::Exists`], [`ferrite_pool::Error::BadName`] and
+    /// [`ferrite_pool::Error::Full`] where it is not made, and after it was as [`Wal::open`].
     pub fn create(pool: &Arc<Pool>, name: &str, spec: &WalSpec, folder: Box<dyn Folder>) -> Result<Arc<Self>> {
         Self::tag_spec(name, spec)?.create(pool)?;
         Self::open(pool, name, folder)
     }
 
     /// Opens the log called `name`, which drains to `folder`. What it finds is durable.
+    ///
+    /// # Errors
+    /// [`ferrite_pool::Error::NotFound`], [`ferrite_pool::Error::Busy`] where somebody has it; else as
+    /// [`Wal::open_held`].
     pub fn open(pool: &Arc<Pool>, name: &str, folder: Box<dyn Folder>) -> Result<Arc<Self>> {
         Self::open_held(Arc::new(pool.hold(name)?), folder)
     }
 
     /// Opens the log in a held tag, in the pool's owner or beside it. A tenant's is not part of the owner's backups.
+    ///
+    /// # Errors
+    /// [`ferrite_pool::Error::Corrupt`] where the head of its ring is damaged, [`Error::Limit`] where its start is;
+    /// else as [`Wal`] says.
     pub fn open_held(holding: Arc<Holding>, folder: Box<dyn Folder>) -> Result<Arc<Self>> {
         let log = Arc::new(Log::open_within(Arc::clone(&holding))?);
         let map = holding.stream(Role::MAP).locate(START_AT).ok_or_else(|| damaged(&holding, "it has no MAP page"))?;
@@ -153,6 +173,9 @@ impl Wal {
     }
 
     /// Makes everything durable that was appended before, relaxed or not.
+    ///
+    /// # Errors
+    /// As [`Wal`] says.
     pub fn commit(&self) -> Result<Position> {
         let end = self.order.tail();
         self.settle(end)?;
@@ -228,12 +251,17 @@ impl Wal {
     /// Does a step of draining; call it again until it is [`Step::Idle`]. Waits for who is at it already.
     ///
     /// # Errors
-    /// [`Error::Target`] where the folder fails. Nothing is lost, and the next step starts over.
+    /// [`Error::Target`] where the folder fails, [`Error::Foreign`] where files in it are another log's,
+    /// [`ferrite_pool::Error::Corrupt`] where a record in the ring is damaged: nothing is lost, and the next step starts
+    /// over. Else as [`Wal`] says.
     pub fn step(&self) -> Result<Step> {
         self.drain.lock().step(self)
     }
 
     /// Drains everything that was appended before.
+    ///
+    /// # Errors
+    /// As [`Wal::step`].
     pub fn drain(&self) -> Result<()> {
         let end = self.order.tail();
         while self.order.head() < end {
@@ -256,6 +284,11 @@ impl Wal {
 
     /// Forgets every record before `position`, where a durable one starts or they end; frees whole files and their
     /// space in the ring. Durable on return; a file that could not be removed is by the next one.
+    ///
+    /// # Errors
+    /// [`Error::Limit`] where no durable record starts there: nothing is forgotten. As [`Wal::step`], or [`Error::Io`],
+    /// where files that hold nothing any more could not be looked at or removed: then the records before are forgotten
+    /// all the same.
     pub fn truncate(&self, position: Position) -> Result<()> {
         let mut drain = self.drain.lock();
         if position.number() > self.start() {

@@ -73,6 +73,10 @@ impl GiveBack {
     }
 
     /// Does the next step.
+    ///
+    /// # Errors
+    /// [`Error::Target`] and [`Error::Undrained`] where a file beside the database, or its header, cannot be written;
+    /// else as [`DatabaseLog`] says. Nothing is lost: the same step can be tried again.
     pub fn step(&mut self) -> Result<Progress> {
         match self.next {
             Next::Copy(number, at) => self.copy(number, at),

@@ -137,6 +137,10 @@ impl Office {
     }
 
     /// Does what `caller` asks.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] where somebody else has the log, the file is not the one whose log that is, its path can be
+    /// no name, or `caller` has no such grant. [`Error::Pool`], with what is wrong with the tag, or for want of space.
     pub fn answer(&self, caller: &Caller, request: Request) -> Result<Reply> {
         self.pool.grants().reap(&self.pool)?;
         let _turn = self.turn.lock();

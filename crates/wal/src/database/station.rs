@@ -45,6 +45,10 @@ enum Side {
 
 impl Station {
     /// Reaches the pool at `path`, in the boot `boot_id`.
+    ///
+    /// # Errors
+    /// [`Error::Owner`] where the path cannot be opened or is no place for a pool, and where its owner refuses or is
+    /// not reached in 5 seconds. [`Error::Pool`] where this process becomes the owner and the pool cannot be opened.
     pub fn reach(path: &Path, boot_id: [u8; 16]) -> Result<Arc<Self>> {
         let path = path.to_owned();
         let station = Self { path, boot_id, side: Mutex::new(Side::Nowhere), memory: OnceLock::new() };
@@ -101,6 +105,10 @@ impl Station {
 
     /// Asks the owner, be it this process; where it has ended, the next one, which may be this process too. No descriptors
     /// come with the answer where they were lost on the way.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] with what the owner says, [`Error::Full`] where that is want of space; where this process is
+    /// the owner as [`Office::answer`]. As [`Station::reach`] where it had ended and there is no other.
     pub fn ask(&self, request: &Request) -> Result<(Value, Vec<OwnedFd>)> {
         let mut side = self.side.lock();
         for _ in 0..TRIES {
@@ -127,6 +135,9 @@ impl Station {
     }
 
     /// The databases with a log in the pool.
+    ///
+    /// # Errors
+    /// As [`Station::ask`].
     pub fn databases(&self) -> Result<Vec<Entry>> {
         let (value, _) = self.ask(&Request::DatabaseList)?;
         serde_json::from_value(value)

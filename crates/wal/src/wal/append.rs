@@ -13,6 +13,10 @@ use crate::{Error, Result};
 impl Wal {
     /// Appends a record of any bytes, durable as asked for. Where the ring is full, this thread drains first; where
     /// that fails the record is not appended, and nothing is lost ([`Error::Stuck`]).
+    ///
+    /// # Errors
+    /// [`Error::Limit`] for more than the ring ever has room for, and [`Error::Stuck`]: it is not appended. Else as
+    /// [`Wal`] says.
     pub fn append(&self, payload: &[u8], durability: Durability) -> Result<Position> {
         let start = self.append_group(&[payload], durability)?;
         Ok(Position::from_number(start))
@@ -20,6 +24,9 @@ impl Wal {
 
     /// Appends records that share one fence and lie one behind the other: all of them, or none. After a crash there may
     /// be the first few.
+    ///
+    /// # Errors
+    /// As [`Wal::append`]; [`Error::Limit`] for no payloads, too.
     pub fn append_many(&self, payloads: &[&[u8]], durability: Durability) -> Result<Vec<Position>> {
         let mut at = self.append_group(payloads, durability)?;
         let positions = payloads.iter().map(|payload| {
