@@ -107,6 +107,9 @@ impl BlockDisk {
     }
 
     /// Grows it to `size` bytes while it is in use. Clients that asked before see the old size.
+    ///
+    /// # Errors
+    /// As [`crate::resize`].
     pub fn resize(&self, size: u64) -> ferrite_pool::Result<()> {
         let mut tag = self.tag.lock();
         let grown = shape::resize(&self.pool, &tag, size)?;

@@ -52,6 +52,9 @@ pub struct Shape {
 
 impl Shape {
     /// The shape of a disk to be made, or why there is none.
+    ///
+    /// # Errors
+    /// [`Error::Limit`], which says what is possible.
     pub fn of(spec: &DiskSpec) -> Result<Self> {
         let DiskSpec { size, sector_bytes, thin, checksum } = *spec;
         if sector_bytes != 512 && sector_bytes != 4096 {
@@ -67,6 +70,9 @@ impl Shape {
     }
 
     /// The shape that `tag` notes.
+    ///
+    /// # Errors
+    /// [`Error::Limit`] for what is no disk, for one of a newer version and for one that is damaged.
     pub fn read(tag: &Tag) -> Result<Self> {
         let broken = |what: &str| Error::Limit(format!("the disk {:?} has {what}: run `ferrite pool check`", tag.name));
         if tag.kind != TagKind::DISK {
@@ -145,6 +151,10 @@ impl Shape {
 }
 
 /// Makes a disk that reads as zeros. Durable on return, or not made.
+///
+/// # Errors
+/// As [`Shape::of`]; [`Error::Exists`] and [`Error::BadName`] of `name`, [`Error::Full`] where the pool has no room for
+/// it.
 pub fn create(pool: &Pool, name: &str, spec: &DiskSpec) -> Result<()> {
     let shape = Shape::of(spec)?;
     let new = NewTag {
@@ -158,6 +168,9 @@ pub fn create(pool: &Pool, name: &str, spec: &DiskSpec) -> Result<()> {
 }
 
 /// Removes the disk called `name`. Nobody serves it.
+///
+/// # Errors
+/// [`Error::NotFound`]; as [`Shape::read`] for what is no sound disk.
 pub fn remove(pool: &Pool, name: &str) -> Result<()> {
     let tag = pool.tag(name)?;
     Shape::read(&tag)?;
@@ -166,6 +179,10 @@ pub fn remove(pool: &Pool, name: &str) -> Result<()> {
 
 /// Grows the disk of `tag` to `size` bytes; the new part reads as zeros. Durable on return, or unchanged. Nobody writes to
 /// it meanwhile, but it may have got space since `tag` was read.
+///
+/// # Errors
+/// [`Error::Limit`] for less than it has, and as [`Shape::of`]; [`Error::Full`] where the pool has no room for it,
+/// [`Error::NotFound`] where it was removed.
 pub fn resize(pool: &Pool, tag: &Tag, size: u64) -> Result<Arc<Tag>> {
     let tag = &*pool.tag_now(tag)?;
     let old = Shape::read(tag)?;
