@@ -137,7 +137,10 @@ fn family(eax: u32) -> u32 {
 }
 
 impl Scheme {
-    /// Refuses a scheme whose instruction this processor lacks, with [`Error::Unsupported`].
+    /// Refuses a scheme whose instruction this processor lacks.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`].
     pub fn ensure_available(self) -> Result<()> {
         let cpu = Cpu::get();
         let available = match self {

@@ -104,26 +104,46 @@ pub struct Completion {
 }
 
 /// A block device. All lengths and offsets are bytes.
+///
+/// A request gives [`Error::OutOfRange`] where D1 refuses it, and one that changes something [`Error::ReadOnly`] on a
+/// disk that is read-only: nothing is changed then. It gives [`Error::Io`] where what lies below fails, and what a
+/// change left of its span is not known then. [`Error::Poisoned`] says that an earlier persist failed, and that nothing
+/// more is promised until the disk is opened again.
 pub trait Disk: Send + Sync {
     /// Its properties. Only the size may change while it is open, and only by growing.
     fn geometry(&self) -> Geometry;
 
     /// Reads `into.len()` bytes at `at`.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] where a checksum says so; else as [`Disk`] says.
     fn read(&self, at: u64, into: &mut [u8]) -> Result<()>;
 
     /// Writes `from` at `at`.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`] where it needs space and there is none; else as [`Disk`] says.
     fn write(&self, at: u64, from: &[u8], access: Access) -> Result<()>;
 
     /// See D2.
+    ///
+    /// # Errors
+    /// As [`Disk`] says: then what completed since the last flush may be lost.
     fn flush(&self) -> Result<()>;
 
     /// The content of `span` is not needed any more; it reads as zeros or as before.
+    ///
+    /// # Errors
+    /// As [`Disk`] says. A disk that cannot trim does nothing, and that is no error.
     fn trim(&self, span: Span, access: Access) -> Result<()> {
         let _ = (span, access);
         Ok(())
     }
 
     /// `span` reads as zeros after it.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] where `how` says to be fast and it would not be; else as [`Disk::write`].
     fn write_zeroes(&self, span: Span, how: Zeroing) -> Result<()> {
         if how.fast {
             return Err(Error::Unsupported("fast zeroes".into()));
@@ -132,6 +152,9 @@ pub trait Disk: Send + Sync {
     }
 
     /// The states of the runs of `span`, in order; may stop early, never empty for a non-empty span.
+    ///
+    /// # Errors
+    /// As [`Disk`] says.
     fn extents(&self, span: Span) -> Result<Vec<Run>> {
         self.check(span)?;
         Ok(vec![Run { len: span.len, hole: false, zero: false }])
@@ -163,6 +186,9 @@ pub trait Disk: Send + Sync {
     }
 
     /// Refuses what rule D1 refuses.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`].
     fn check(&self, span: Span) -> Result<()> {
         let Geometry { size, sector_bytes, .. } = self.geometry();
         if span.fits(size) && span.aligned_to(u64::from(sector_bytes)) {

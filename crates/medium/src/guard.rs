@@ -57,7 +57,10 @@ impl Guard {
         if Self::Keys.ensure_available().is_ok() { Self::Keys } else { Self::None }
     }
 
-    /// Refuses a guard that this machine cannot give, with [`crate::Error::Unsupported`].
+    /// Refuses a guard that this machine cannot give.
+    ///
+    /// # Errors
+    /// [`crate::Error::Unsupported`].
     pub fn ensure_available(self) -> Result<()> {
         match self {
             Self::None | Self::Pagetable | Self::Private => Ok(()),

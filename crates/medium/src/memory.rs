@@ -119,28 +119,44 @@ pub trait Memory: Send + Sync {
 
     /// Makes durable everything stored before by any thread that happened before this call, what `Writeback` and
     /// `WritebackAll` left in the cache included.
+    ///
+    /// # Errors
+    /// [`Error::Io`] or [`Error::NoSpace`] where the host cannot take what was stored: all that was not durable before
+    /// may be lost. From then on [`Error::Poisoned`] (M4).
     fn barrier(&self) -> Result<()>;
 
     /// Makes durable everything that is found here, also what a process that was killed had stored and not made durable.
     /// All processes see that, yet the power takes it back: for whoever recovers, before anything is built on it.
+    ///
+    /// # Errors
+    /// As [`Memory::barrier`].
     fn inherit(&self) -> Result<()> {
         self.flush(Span::new(0, self.size()));
         self.barrier()
     }
 
     /// Makes the host promise storage behind `span`, so that no store to it can fail later.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`] where the host has none, [`Error::Io`] where it refuses for another reason.
     fn reserve(&self, span: Span) -> Result<()> {
         let _ = span;
         Ok(())
     }
 
     /// Tells the host that the content of `span` is not needed; it reads as zeros or as before.
+    ///
+    /// # Errors
+    /// [`Error::Io`] where the host refuses.
     fn release(&self, span: Span) -> Result<()> {
         let _ = span;
         Ok(())
     }
 
     /// `span` as a descriptor that another process can map.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] where it cannot be, [`Error::Io`] where that cannot be opened again.
     fn share(&self, span: Span) -> Result<Shared> {
         let _ = span;
         Err(Error::Unsupported("this memory cannot be shared".into()))
@@ -154,12 +170,18 @@ pub trait Memory: Send + Sync {
     }
 
     /// Flushes `span`, then waits until it is durable: a fence where that is enough, else a barrier.
+    ///
+    /// # Errors
+    /// As [`Memory::settle`].
     fn persist(&self, span: Span) -> Result<()> {
         self.flush(span);
         self.settle()
     }
 
     /// Waits until what this thread stored (by a scheme that settles at a fence) or flushed is durable.
+    ///
+    /// # Errors
+    /// None where a fence is durable; else as [`Memory::barrier`].
     fn settle(&self) -> Result<()> {
         self.fence();
         if self.fence_is_durable() { Ok(()) } else { self.barrier() }
