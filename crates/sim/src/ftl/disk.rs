@@ -40,6 +40,9 @@ impl<D: Disk, T: Translation + Send> FtlDisk<D, T> {
     }
 
     /// What is known of the drive, after checking every page.
+    ///
+    /// # Errors
+    /// [`crate::Error::Lost`].
     pub fn figures(&self) -> Result<Figures> {
         self.drive().figures()
     }

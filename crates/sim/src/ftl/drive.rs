@@ -66,6 +66,9 @@ impl<T: Translation> Drive<T> {
     }
 
     /// Writes every page once, in order, and forgets what that cost.
+    ///
+    /// # Errors
+    /// [`Error::Lost`], as [`Drive::write`].
     pub fn prefill(&mut self) -> Result<()> {
         for page in 0..self.ledger.pages() {
             self.write(HostPage(page))?;
@@ -97,6 +100,9 @@ impl<T: Translation> Drive<T> {
     }
 
     /// The host reads `page`; it is where the layer says, or [`Error::Lost`] tells.
+    ///
+    /// # Errors
+    /// [`Error::Beyond`] and [`Error::Lost`].
     pub fn read(&mut self, page: HostPage) -> Result<()> {
         self.known(page)?;
         self.host.reads += 1;
@@ -104,6 +110,9 @@ impl<T: Translation> Drive<T> {
     }
 
     /// The host needs the content of `page` no more.
+    ///
+    /// # Errors
+    /// [`Error::Beyond`].
     pub fn trim(&mut self, page: HostPage) -> Result<()> {
         self.known(page)?;
         self.host.trims += 1;
@@ -119,6 +128,9 @@ impl<T: Translation> Drive<T> {
 
     /// Checks that the newest version of every page is where the layer says, and that no page was programmed twice
     /// (TL1, TL2).
+    ///
+    /// # Errors
+    /// [`Error::Lost`] with what is found first.
     pub fn verify(&self) -> Result<()> {
         if let Some(at) = self.flash.overwritten() {
             return Err(Error::Lost(Loss::Overwritten(at)));
@@ -128,6 +140,9 @@ impl<T: Translation> Drive<T> {
     }
 
     /// What is known of it, after checking every page.
+    ///
+    /// # Errors
+    /// As [`Drive::verify`].
     pub fn figures(&self) -> Result<Figures> {
         self.verify()?;
         let mut latency = self.slow.clone();

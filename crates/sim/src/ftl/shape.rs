@@ -32,6 +32,9 @@ const BLOCK_PAGES_MAX: u32 = u16::MAX as u32 - 1;
 
 impl Shape {
     /// The shape of a device that shows its host `bytes`, with `percent` of its blocks more: `--over-provision`.
+    ///
+    /// # Errors
+    /// [`Error::Model`], which says what to give instead.
     pub fn of_bytes(bytes: u64, percent: f64, like: Self) -> Result<Self> {
         let block_bytes = u64::from(like.page_bytes) * u64::from(like.block_pages);
         if block_bytes == 0 {
@@ -50,6 +53,9 @@ impl Shape {
     }
 
     /// Refuses a shape whose pages cannot be numbered.
+    ///
+    /// # Errors
+    /// [`Error::Model`], which says what is possible.
     pub fn check(self) -> Result<Self> {
         let refuse = |why: String| Err(Error::Model(why));
         if self.logical_blocks == 0 || self.page_bytes == 0 || self.block_pages == 0 {
