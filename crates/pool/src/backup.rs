@@ -58,7 +58,10 @@ pub struct Summary {
 /// transactions wait until the last byte is written, so `out` is a file or a reader that keeps up. Nothing is flushed
 /// or synced at `out`.
 ///
-/// Fails with [`Error::Busy`] beside a client that may store through a grant.
+/// # Errors
+/// [`Error::Busy`] beside a client that may store through a grant, [`Error::Cancelled`] where `watch` says so,
+/// [`Error::Medium`] where `out` fails, [`Error::Corrupt`] where a table is damaged: `out` has no image then. Else as
+/// [`Pool`] says.
 pub fn backup(
     pool: &Pool,
     out: &mut dyn Write,

@@ -76,6 +76,10 @@ pub fn check_open(pool: &Pool, owners: &Owners, watch: &mut dyn FnMut(Progress))
 /// Checks the pool in `memory`, which nobody has open, and repairs what has one right answer (K2). Durable on return,
 /// and the pool is closed. Of tags that cannot be read it gives up those that `lose` names, as a check told them; the
 /// others, and all space that may be theirs, stay as they are. Names of which nothing is given up are told.
+///
+/// # Errors
+/// As [`Pool::open`] and as [`Pool`] says, and [`Error::Limit`] where it makes no end; what was repaired before stays
+/// so. A pool that cannot be opened at first is no error but told in the report.
 pub fn repair(
     memory: &Arc<dyn Memory>,
     owners: &Owners,

@@ -114,8 +114,9 @@ impl Scatter {
 /// Defragments `pool`, to which nobody else has a handle; durable on return. `owners` are those of the kinds that may be
 /// moved. Stopped by `watch`, or by a crash, the pool is sound, and the next run ends what was begun.
 ///
-/// Fails as a transaction does. A pool too full to move anything, and tags that must stay where they are, are no errors
-/// but told in the report.
+/// # Errors
+/// As [`Pool`] says, or [`Error::Cancelled`] where `watch` says so. A pool too full to move anything, and tags that
+/// must stay where they are, are no errors but told in the report.
 pub fn defrag(pool: &mut Pool, owners: &Owners, watch: &mut dyn FnMut(Progress) -> bool) -> Result<Defragmented> {
     let mut defrag = Defrag::new(pool, owners)?;
     while defrag.step()? {
@@ -161,6 +162,9 @@ type Planner = fn(&Survey) -> Option<plan::Plan>;
 
 impl<'a> Defrag<'a> {
     /// One that has not begun.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`].
     pub fn new(pool: &'a mut Pool, owners: &'a Owners) -> Result<Self> {
         pool.check_poison()?;
         let before = Scatter::of(pool);
@@ -180,6 +184,9 @@ impl<'a> Defrag<'a> {
     }
 
     /// Goes on by one transaction; `false` when all is done. After an error nothing more is.
+    ///
+    /// # Errors
+    /// As [`Pool`] says.
     pub fn step(&mut self) -> Result<bool> {
         let mut has_moved = false;
         while !has_moved && !matches!(self.stage, Stage::Done) {

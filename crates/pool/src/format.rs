@@ -26,6 +26,10 @@ pub struct Format {
 
 impl Pool {
     /// Makes `memory` a pool; whatever it held is lost. Durable on return, and closed: open it to use it.
+    ///
+    /// # Errors
+    /// [`Error::Limit`] where it is smaller than [`crate::layout::POOL_BYTES_MIN`]: it is as it was. [`Error::Medium`]
+    /// where it fails.
     pub fn create(memory: &dyn Memory, format: &Format) -> Result<()> {
         let chunks = memory.size() / CHUNK;
         if memory.size() < POOL_BYTES_MIN {

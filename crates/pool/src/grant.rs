@@ -93,6 +93,9 @@ pub struct Granted {
 impl Granted {
     /// All of `memory` as a descriptor for the client, of the grant's rights. It is reopened, so it shares no lock
     /// with the owner's: that one dies with the owner.
+    ///
+    /// # Errors
+    /// [`Error::Medium`] where the memory cannot be shared, or not be opened again.
     pub fn share(&self, memory: &dyn Memory) -> Result<Shared> {
         let shared = memory.share(Span::new(0, memory.size()))?;
         match self.rights {
@@ -188,6 +191,9 @@ impl Grants {
     }
 
     /// Asks for grant `id` back (G6).
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] where it has ended.
     pub fn revoke(&self, id: GrantId) -> Result<()> {
         self.0.lock().find(id).map(Live::ask)
     }
@@ -216,6 +222,10 @@ impl Grants {
     }
 
     /// Takes grant `id` back: its client has given it up, or its process has ended. Durable on return (G3).
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] where it has ended, [`Error::Busy`] where it is being given or taken back just now; else as
+    /// [`Pool`] says.
     pub fn release(&self, pool: &Pool, id: GrantId) -> Result<()> {
         let mut transaction = pool.transaction();
         let ending = self.end(id, &mut transaction)?;
@@ -227,6 +237,9 @@ impl Grants {
 
     /// Adds the end of grant `id` to `transaction`. The reserve is the caller's to free or to make part of a tag in
     /// the same transaction (G4); call [`Ending::done`] once that has committed.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] and [`Error::Busy`] as [`Grants::release`].
     pub fn end(&self, id: GrantId, transaction: &mut Transaction<'_>) -> Result<Ending<'_>> {
         let mut register = self.0.lock();
         let live = register.find(id)?;
@@ -239,6 +252,9 @@ impl Grants {
     }
 
     /// Ends the grants of processes that have ended; how many. Call it when a client has gone, and when space runs out.
+    ///
+    /// # Errors
+    /// As [`Pool`] says.
     pub fn reap(&self, pool: &Pool) -> Result<usize> {
         let ended: Vec<GrantId> = {
             let register = self.0.lock();
@@ -275,7 +291,10 @@ impl Grants {
 impl Pool {
     /// Gives `ask.process` a grant; durable on return, or not at all (G1).
     ///
-    /// Fails with [`Error::NotFound`] if the tag has changed or gone, [`Error::Limit`] if every slot is in use.
+    /// # Errors
+    /// [`Error::NotFound`] where it is not the tag of that name any more, [`Error::Busy`] where it has not all the
+    /// pages any more, [`Error::Limit`] where every slot is in use or the pieces are too many, [`Error::Full`] where
+    /// there is no space for the reserve. Else as [`Pool`] says.
     pub fn grant(&self, ask: &Ask<'_>) -> Result<Granted> {
         if self.grants().is_full() {
             self.grants().reap(self)?;
@@ -296,6 +315,9 @@ impl Pool {
     }
 
     /// As [`Pool::grant`], with the memory for the client (see [`Granted::share`]); nobody has a grant where that fails.
+    ///
+    /// # Errors
+    /// As [`Pool::grant`] and as [`Granted::share`].
     pub fn lend(&self, ask: &Ask<'_>) -> Result<(Granted, Shared)> {
         let granted = self.grant(ask)?;
         match granted.share(self.memory()) {

@@ -35,8 +35,8 @@ pub struct Grown {
 /// Lets the pool in `memory`, which nobody has open, take all of it; durable on return, and closed. One that was not
 /// closed in order is recovered first. Where there is no whole chunk more, nothing is done.
 ///
-/// Fails as [`Pool::open`] does; with [`Error::Truncated`] if the memory is smaller than the pool, with
-/// [`Error::Restoring`] if a restore has not finished (it takes the whole memory by itself).
+/// # Errors
+/// As [`Pool::open`]. A restore that has not finished ([`Error::Restoring`]) takes the whole memory by itself.
 pub fn grow(memory: &Arc<dyn Memory>, boot_id: [u8; 16]) -> Result<Grown> {
     let found = Superblock::read(&**memory)?;
     if found.state == State::Restoring {

@@ -54,6 +54,9 @@ pub use spec::{Part, Spec};
 pub use tenant::{Note, Tenant};
 
 /// A tag that this process stores into; nobody else does (HO1). Given back when dropped.
+///
+/// Whatever changes it or makes it durable gives [`Error::Medium`] where a persist fails, and is refused from then on
+/// ([`Error::Poisoned`], HO5); what is lent is refused with [`Error::Revoked`] when it is not good any more (HO4).
 pub struct Holding {
     memory: Arc<dyn Memory>,
     tag: Mutex<Arc<Tag>>,
@@ -137,6 +140,9 @@ impl Holding {
     }
 
     /// Refuses when an earlier persist failed (HO5), or the tag is no longer lent (HO4).
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`] and [`Error::Revoked`].
     #[inline]
     pub fn check_poison(&self) -> Result<()> {
         match &self.ground {
@@ -154,17 +160,26 @@ impl Holding {
     }
 
     /// Waits until what this thread stored and flushed is durable. A failure poisons.
+    ///
+    /// # Errors
+    /// [`Error::Medium`].
     #[inline]
     pub fn settle(&self) -> Result<()> {
         self.memory.settle().map_err(|error| self.poisoned(error.into()))
     }
 
     /// Flushes `span` and waits until it is durable. A failure poisons.
+    ///
+    /// # Errors
+    /// [`Error::Medium`].
     pub fn persist(&self, span: Span) -> Result<()> {
         self.memory.persist(span).map_err(|error| self.poisoned(error.into()))
     }
 
     /// Waits until all that was stored by any scheme is durable. A failure poisons.
+    ///
+    /// # Errors
+    /// [`Error::Medium`].
     pub fn barrier(&self) -> Result<()> {
         self.memory.barrier().map_err(|error| self.poisoned(error.into()))
     }
@@ -182,6 +197,11 @@ impl Holding {
     }
 
     /// Sees to it that the tag has as much of each role as `parts` say (HO6). Durable on return, or as before.
+    ///
+    /// # Errors
+    /// [`Error::Full`] (or want of space on the host) and [`Error::Limit`]: it is as before. [`Error::Tenancy`] where
+    /// the owner of what is lent could not do it or has ended, and then it is refused from then on; else as [`Holding`]
+    /// says.
     pub fn widen(&self, parts: &[Part]) -> Result<()> {
         let changed = match &self.ground {
             Ground::Own(pool) => widen(pool, &self.tag(), parts)?,
@@ -214,7 +234,10 @@ fn widen(pool: &Pool, tag: &Tag, parts: &[Part]) -> Result<Arc<Tag>> {
 }
 
 impl Pool {
-    /// Takes the tag called `name` in hand; [`Error::Busy`] where somebody has it (HO1).
+    /// Takes the tag called `name` in hand, which nobody else has then (HO1).
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], and [`Error::Busy`] where somebody has it (HO1).
     pub fn hold(self: &Arc<Self>, name: &str) -> Result<Holding> {
         let (listed, tag) = Listed::new(self, name, "this process")?;
         Ok(Holding::own(Arc::clone(self), tag, Some(listed)))
@@ -234,6 +257,9 @@ impl Pool {
     }
 
     /// Removes the tag called `name`, which nobody may have in hand (HO2).
+    ///
+    /// # Errors
+    /// As [`Pool::hold`] and as [`Pool::remove_tag`].
     pub fn remove_unheld(self: &Arc<Self>, name: &str) -> Result<()> {
         let holding = self.hold(name)?;
         self.remove_tag(&holding.tag())

@@ -23,6 +23,7 @@
 //!   too, since what was stored past the cache may end in it.
 //! - W6. After a failed persist nothing is appended or cut until the pool is opened again.
 
+mod records;
 mod ring;
 mod seek;
 mod staged;
@@ -42,6 +43,7 @@ use crate::sealed::{NUMBER_MAX, seal, unseal};
 use crate::space::Need;
 use crate::tag::{Tag, TagKind};
 use crate::{Error, NewTag, Pool, Result};
+pub use records::Records;
 use ring::{Cursor, Ring};
 
 /// Bytes of payload before the caller's.
@@ -133,7 +135,10 @@ impl Layout {
     }
 }
 
-/// Where the oldest record of the log in `tag` is, or what opening it would be refused for. Reads only.
+/// Where the oldest record of the log in `tag` is. Reads only.
+///
+/// # Errors
+/// [`Error::Corrupt`].
 pub fn head_of_log(pool: &Pool, tag: &Tag) -> Result<Position> {
     Layout::read(pool.memory(), &pool.superblock().uuid, tag).map(|layout| Position(layout.head))
 }
@@ -145,6 +150,9 @@ pub(crate) fn make_head(pool: &Pool, at: u64) -> Result<()> {
 }
 
 /// Seals the head word of the log in `tag` anew for its new place, if it is in what was moved.
+///
+/// # Errors
+/// [`Error::Corrupt`] where the head is damaged.
 pub fn relocate_log(pool: &Pool, tag: &Tag, moved: &Moved) -> Result<()> {
     let Layout { head_at, head, .. } = Layout::read(pool.memory(), &pool.superblock().uuid, tag)?;
     let Some(within) = head_at.checked_sub(moved.from.at).filter(|within| *within < moved.from.len) else {
@@ -158,6 +166,9 @@ pub fn relocate_log(pool: &Pool, tag: &Tag, moved: &Moved) -> Result<()> {
 
 impl Log {
     /// Makes a log called `name` for `capacity_bytes` of records, rounded up to pages, and opens it. Durable on return.
+    ///
+    /// # Errors
+    /// [`Error::Limit`] for a capacity that no pool has; else as [`Pool::create_tag`] and [`Log::open_within`].
     pub fn create(pool: Arc<Pool>, name: &str, capacity_bytes: u64) -> Result<Arc<Self>> {
         let size = capacity_bytes.max(1).checked_next_multiple_of(PAGE);
         let size = size.ok_or_else(|| Error::Limit(format!("a log of {capacity_bytes} bytes is too large")))?;
@@ -177,6 +188,9 @@ impl Log {
     }
 
     /// Opens the log called `name`. What it finds is durable (W5).
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::WrongKind`]; else as [`Log::open_within`].
     pub fn open(pool: Arc<Pool>, name: &str) -> Result<Arc<Self>> {
         let tag = pool.tag(name)?;
         if tag.kind != TagKind::LOG {
@@ -194,6 +208,9 @@ impl Log {
     }
 
     /// Opens the log that lies in the DATA and MAP streams of a held tag. Its holder lets it stand still with the pool.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] where its layout or its head is damaged; else as [`Holding`] says.
     pub fn open_within(holding: Arc<Holding>) -> Result<Self> {
         let (tag, uuid, session) = (holding.tag(), holding.uuid(), holding.session());
         let Layout { stream, head_at, head_salt, head } = Layout::read(holding.memory(), &uuid, &tag)?;
@@ -259,7 +276,11 @@ impl Log {
         Position(self.state.lock().tail)
     }
 
-    /// Appends a record; durable on return (W2). [`Error::LogFull`] until enough is cut.
+    /// Appends a record; durable on return (W2).
+    ///
+    /// # Errors
+    /// [`Error::LogFull`] until enough is cut, [`Error::Limit`] for more than [`Log::PAYLOAD_BYTES_MAX`]; else as
+    /// [`Holding`] says.
     pub fn append(&self, payload: &[u8]) -> Result<Position> {
         ensure_short(payload.len())?;
         let mut state = self.writable()?;
@@ -273,6 +294,9 @@ impl Log {
     }
 
     /// Appends records that share one fence; all durable on return (W2). All or, where they do not fit, none.
+    ///
+    /// # Errors
+    /// As [`Log::append`].
     pub fn append_many(&self, payloads: &[&[u8]]) -> Result<Vec<Position>> {
         payloads.iter().try_for_each(|payload| ensure_short(payload.len()))?;
         let mut state = self.writable()?;
@@ -290,6 +314,9 @@ impl Log {
     }
 
     /// Cuts off every record before `position`, where a record starts or the log ends. Durable on return (W3).
+    ///
+    /// # Errors
+    /// [`Error::Limit`] where no record starts there; else as [`Holding`] says.
     pub fn cut(&self, position: Position) -> Result<()> {
         let mut state = self.writable()?;
         let Position(to) = position;
@@ -334,33 +361,6 @@ impl Freeze for Log {
     fn thaw(&self) {
         self.state.lock().frozen = false;
         self.thawed.notify_all();
-    }
-}
-
-/// See [`Log::records`]. A record that no longer verifies is an error, and the last item.
-#[derive(Debug)]
-pub struct Records<'log> {
-    log: &'log Log,
-    next: u64,
-    end: u64,
-}
-
-impl Iterator for Records<'_> {
-    type Item = Result<(Position, Vec<u8>)>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let state = self.log.state.lock();
-        let at = self.next.max(state.head);
-        if at >= self.end {
-            return None;
-        }
-        let Some((record, _)) = self.log.read(at, self.end - at) else {
-            self.next = u64::MAX;
-            let what = format!("the record at position {at} of log {:?}", self.log.tag.name);
-            return Some(Err(Error::corrupt(what, self.log.ring.place(at))));
-        };
-        self.next = at + Ring::lines_for(record.payload.len());
-        Some(Ok((Position(at), record.payload[SESSION..].to_vec())))
     }
 }
 

@@ -70,6 +70,9 @@ struct Media {
 const _: () = assert!(size_of::<Media>() == SLOT_BYTES);
 
 /// Decodes the slot at byte `at`; `None` where it is free. `bytes` may be anything.
+///
+/// # Errors
+/// [`Error::Corrupt`].
 pub fn decode_slot(bytes: &[u8; SLOT_BYTES], at: u64) -> Result<Option<Member>> {
     if bytes.iter().all(|byte| *byte == 0) {
         return Ok(None);
@@ -148,12 +151,19 @@ pub(crate) fn damage(memory: &dyn Memory) -> Vec<Damage> {
 
 impl Pool {
     /// The external members.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`].
     pub fn members(&self) -> Result<Vec<Member>> {
         let _table = self.table();
         slots(self.memory()).filter_map(|slot| slot.map(|slot| slot.member).transpose()).collect()
     }
 
     /// Makes `member` one of the pool's. Durable on return; stamp the member itself afterwards.
+    ///
+    /// # Errors
+    /// [`Error::Member`] for what is no label, for a member that it has already and where it has all it can have; else
+    /// as [`Pool`] says.
     pub fn add_member(&self, member: &Member) -> Result<()> {
         if !is_label(&member.label) {
             let label = &member.label;
@@ -171,6 +181,9 @@ impl Pool {
     }
 
     /// Notes that the member is of `generation` from now on, which is newer than before (E3). Durable on return.
+    ///
+    /// # Errors
+    /// [`Error::Member`] where it has no such member, or one that is as new; else as [`Pool`] says.
     pub fn set_member_generation(&self, member: &[u8; 16], generation: u64) -> Result<()> {
         self.change_member(member, |known| match known {
             Some(known) if generation <= known.generation => Err(Error::Member(format!(
@@ -184,6 +197,9 @@ impl Pool {
     }
 
     /// Forgets the member. Durable on return. Its service has taken home what only the member had.
+    ///
+    /// # Errors
+    /// [`Error::Member`] where it has no such member; else as [`Pool`] says.
     pub fn remove_member(&self, member: &[u8; 16]) -> Result<()> {
         self.change_member(member, |known| known.map(|_| None).ok_or_else(|| unknown(member)))
     }

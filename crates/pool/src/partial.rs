@@ -26,9 +26,12 @@ pub struct Partial {
 }
 
 impl Partial {
-    /// Begins to write what `path` is to be, with the permission bits `mode` less the umask. [`Error::Busy`] where
-    /// somebody else does; what is at either place and no plain file is refused and not waited for, and so is a pool
-    /// ([`ensure_no_pool`]). Where `path` is a symbolic link, all this is about where it leads.
+    /// Begins to write what `path` is to be, with the permission bits `mode` less the umask. Where `path` is a symbolic
+    /// link, all this is about where it leads.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] where somebody else writes it, [`Error::Limit`] where what is at either place is no plain file,
+    /// [`Error::Occupied`] where it is a pool; none of these is waited for.
     pub fn begin(path: &Path, mode: u32) -> Result<Self> {
         if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
             return Err(Error::Limit(format!("{} is no file and would lose its place: name a file", path.display())));
@@ -49,6 +52,10 @@ impl Partial {
     }
 
     /// Gives the file its name. All of it, and the name, is durable on return.
+    ///
+    /// # Errors
+    /// [`Error::Occupied`] where a pool was made there meanwhile, [`Error::Medium`] where the system refuses: what was
+    /// there stays, unless all that failed is to sync the folder.
     pub fn finish(mut self) -> Result<()> {
         self.file.sync_all().map_err(|error| told("syncing", &self.partial, error))?;
         // One may have been made there meanwhile.
@@ -74,8 +81,11 @@ pub fn led_to(path: &Path) -> PathBuf {
     std::iter::successors(Some(path.to_path_buf()), next).take(LINKS_MAX).last().unwrap_or_default()
 }
 
-/// Refuses to write over the file at `path`, or in its place, if it holds a pool, sound or not, or if that cannot be told:
-/// [`Error::Occupied`] (BK2).
+/// Refuses to write over the file at `path`, or in its place, if it holds a pool, sound or not, or if that cannot be told
+/// (BK2).
+///
+/// # Errors
+/// [`Error::Occupied`]; [`Error::Medium`] where it cannot be looked into.
 pub fn ensure_no_pool(path: &Path) -> Result<()> {
     let kind = match fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),

@@ -1,29 +1,35 @@
 //! The pool: formatted memory with names in it.
 
+mod naming;
+
 use std::fmt;
 use std::sync::Arc;
 
-use ferrite_medium::{Memory, Scheme};
+use ferrite_medium::Memory;
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::extent::{Extent, Role, Zone, dropped};
+use crate::extent::Extent;
 use crate::freeze::Freezers;
 use crate::grant::{Grants, Opening};
 use crate::holding::Holdings;
 use crate::lane::Lanes;
-use crate::layout::{CHUNK, CHUNK_PAGES, PAGE};
+use crate::layout::{CHUNK, CHUNK_PAGES};
 use crate::poison::Poison;
 use crate::redo::{Redo, Replay};
 use crate::reserved::Reserved;
 use crate::sealed::salt;
 use crate::space::{Need, Space, Usage};
 use crate::superblock::{State, Superblock};
-use crate::tag::{Tag, TagKind, check_name};
-use crate::tags::{self, Entry, Table, encode_header, page_at};
+use crate::tag::{Tag, TagKind};
+use crate::tags::{Table, page_at};
 use crate::transaction::Transaction;
 use crate::{Error, Result, member};
 
 /// An open pool. Dropped without [`Pool::close`] it is as after a crash, which costs nothing but a replay.
+///
+/// Whatever changes it gives [`Error::Medium`] where a persist fails: whether the change is there is known when the
+/// pool is opened again, and until then every change is refused with [`Error::Poisoned`]. A change that is larger than
+/// a record can be ([`crate::PAYLOAD_BYTES_MAX`]) is [`Error::Limit`], and is not made.
 pub struct Pool {
     memory: Arc<dyn Memory>,
     superblock: Mutex<Superblock>,
@@ -84,6 +90,10 @@ impl fmt::Debug for Pool {
 
 impl Pool {
     /// Opens the pool in `memory` and recovers it. A pool that cannot be opened is not touched.
+    ///
+    /// # Errors
+    /// [`Error::NotAPool`], [`Error::Version`], [`Error::Truncated`], [`Error::Corrupt`] and [`Error::Restoring`] say
+    /// why it cannot be opened, [`Error::Medium`] that the memory failed.
     pub fn open(memory: Arc<dyn Memory>, boot_id: [u8; 16]) -> Result<(Self, Recovery)> {
         let (pool, recovery, _) = Self::open_as(memory, boot_id, false)?;
         Ok((pool, recovery))
@@ -156,6 +166,9 @@ impl Pool {
     }
 
     /// Closes it in order: everything durable and nothing to recover. The services on it are closed before.
+    ///
+    /// # Errors
+    /// As [`Pool`] says; it is as after a crash then.
     pub fn close(self) -> Result<()> {
         self.check_poison()?;
         self.lanes.retire(&*self.memory)?;
@@ -195,7 +208,10 @@ impl Pool {
     }
 
     /// Sees to it that no record of a committed transaction is replayed any more. After it a service may store directly
-    /// where its transactions wrote before (lane L6). Returns what a transaction would.
+    /// where its transactions wrote before (lane L6).
+    ///
+    /// # Errors
+    /// As [`Pool`] says.
     pub fn retire(&self) -> Result<()> {
         self.check_poison()?;
         self.lanes.retire(&*self.memory).inspect_err(|error| self.poison(error))
@@ -222,6 +238,9 @@ impl Pool {
     }
 
     /// Refuses when an earlier persist failed.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`].
     #[inline]
     pub fn check_poison(&self) -> Result<()> {
         self.poison.check()
@@ -238,12 +257,18 @@ impl Pool {
     }
 
     /// The tag called `name`.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`].
     pub fn tag(&self, name: &str) -> Result<Arc<Tag>> {
         let table = self.table.lock();
         table.tags.get(name).map(|entry| Arc::clone(&entry.tag)).ok_or_else(|| Error::NotFound(name.into()))
     }
 
-    /// `tag` as it stands now; [`Error::NotFound`] if it is not the tag of that name any more.
+    /// `tag` as it stands now.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] where it is not the tag of that name any more.
     pub fn tag_now(&self, tag: &Tag) -> Result<Arc<Tag>> {
         self.table.lock().current(tag).map(|entry| entry.tag)
     }
@@ -257,140 +282,9 @@ impl Pool {
         chained.chain(of_tags).chain(self.grants.own_extents()).collect()
     }
 
-    /// Makes a tag. `prepare` writes what its space must hold at first and settles it (T2); the tag exists, durable,
-    /// on return, or not at all.
-    pub fn create_tag(&self, new: &NewTag<'_>, prepare: impl FnOnce(&[Extent]) -> Result<()>) -> Result<Arc<Tag>> {
-        check_name(new.name)?;
-        let mut transaction = self.transaction();
-        let mut table = self.table.lock();
-        if table.tags.contains_key(new.name) {
-            return Err(Error::Exists(new.name.into()));
-        }
-        let extents = transaction.take(new.needs)?;
-        prepare(&extents)?;
-        let (name, attributes) = (new.name.into(), new.attributes);
-        let tag = Tag { name, kind: new.kind, size: new.size, generation: 0, attributes, extents };
-        self.add_tag(&mut table, transaction, tag)
-    }
-
-    /// Commits `tag`, whose name is not in `table`, with a new generation and in a free slot.
-    pub(crate) fn add_tag(
-        &self,
-        table: &mut Table,
-        mut transaction: Transaction<'_>,
-        mut tag: Tag,
-    ) -> Result<Arc<Tag>> {
-        table.generation += 1;
-        tag.generation = table.generation;
-        let grown = self.slot_page(&mut transaction, table)?;
-        let slot = match grown {
-            Some(page) => Table::slots_of(page).last(),
-            None => table.free_slots.last().copied(),
-        };
-        let entry = self.write_slot(&mut transaction, tag, slot.expect("a page has slots"))?;
-        transaction.commit()?;
-        match grown {
-            Some(page) => {
-                table.pages.push(page);
-                let others = Table::slots_of(page).filter(|other| *other != entry.slot);
-                table.free_slots.extend(others);
-            }
-            None => drop(table.free_slots.pop()),
-        }
-        let tag = Arc::clone(&entry.tag);
-        table.tags.insert(tag.name.clone(), entry);
-        Ok(tag)
-    }
-
-    /// Changes `tag` as it stands now, which may be newer than the caller's; fails if it is not the tag of that name any
-    /// more, or has not what is to be kept. `prepare` is given the added extents and
-    /// settles what they must hold (T2). Durable on return, or not at all.
-    pub fn change_tag(
-        &self,
-        tag: &Tag,
-        change: &TagChange<'_>,
-        prepare: impl FnOnce(&[Extent]) -> Result<()>,
-    ) -> Result<Arc<Tag>> {
-        let mut transaction = self.transaction();
-        let mut table = self.table.lock();
-        let entry = table.current(tag)?;
-        let dropped = dropped(&entry.tag.extents, change.keep)
-            .ok_or_else(|| Error::Busy(format!("tag {:?} was changed by someone else: read it again", tag.name)))?;
-        let added = transaction.take(change.add)?;
-        prepare(&added)?;
-        transaction.free(&dropped);
-        transaction.free(&entry.overflow);
-        let extents = change.keep.iter().copied().chain(added).collect();
-        let changed = Tag { size: change.size, attributes: change.attributes, extents, ..(*entry.tag).clone() };
-        let entry = self.write_slot(&mut transaction, changed, entry.slot)?;
-        transaction.commit()?;
-        let tag = Arc::clone(&entry.tag);
-        table.tags.insert(tag.name.clone(), entry);
-        Ok(tag)
-    }
-
-    /// Removes `tag` and frees its space. Durable on return. Grants on it are asked back; what is under them is nobody
-    /// else's until they end (grant G2).
-    pub fn remove_tag(&self, tag: &Tag) -> Result<()> {
-        let mut transaction = self.transaction();
-        let mut table = self.table.lock();
-        let entry = table.current(tag)?;
-        tags::write_slot(&mut transaction, entry.slot, &[0; crate::tag::SLOT_BYTES]);
-        transaction.free(&entry.tag.extents);
-        transaction.free(&entry.overflow);
-        transaction.commit()?;
-        table.tags.remove(&tag.name);
-        table.free_slots.push(entry.slot);
-        self.grants.revoke_tag(entry.tag.generation);
-        Ok(())
-    }
-
     /// The tag table. Whoever needs a transaction too starts it before (freeze).
     pub(crate) fn table(&self) -> MutexGuard<'_, Table> {
         self.table.lock()
-    }
-
-    /// A new page for slots where none is free; it is chained in the same transaction.
-    fn slot_page(&self, transaction: &mut Transaction<'_>, table: &Table) -> Result<Option<u64>> {
-        if !table.free_slots.is_empty() {
-            return Ok(None);
-        }
-        let need = Need { role: Role::MAP, zone: Zone::Normal, bytes: PAGE };
-        let page = transaction.take(&[need])?[0].span();
-        self.memory.zero(page, Scheme::Nt);
-        self.memory.store(page.at, &encode_header(0), Scheme::Nt);
-        self.memory.settle()?;
-        let last = table.pages.last().expect("the first page is always there");
-        transaction.write(*last, &encode_header(page.at));
-        Ok(Some(page.at))
-    }
-
-    /// Adds to `transaction` what makes `tag` the content of `slot`.
-    pub(crate) fn write_slot(&self, transaction: &mut Transaction<'_>, tag: Tag, slot: u64) -> Result<Entry> {
-        let bytes = tag.overflow_pages() as u64 * PAGE;
-        let mut overflow = Vec::new();
-        if bytes > 0 {
-            let runs = transaction.take(&[Need { role: Role::MAP, zone: Zone::Normal, bytes }])?;
-            overflow.extend(runs.iter().flat_map(|run| (run.page..run.end()).map(|page| page_at(page * PAGE))));
-        }
-        self.write_slot_with(transaction, tag, slot, overflow)
-    }
-
-    /// As [`Pool::write_slot`], with the pages `overflow` of `transaction` for the extents that do not fit the slot.
-    pub(crate) fn write_slot_with(
-        &self,
-        transaction: &mut Transaction<'_>,
-        tag: Tag,
-        slot: u64,
-        overflow: Vec<Extent>,
-    ) -> Result<Entry> {
-        let places: Vec<u64> = overflow.iter().map(|page| page.span().at).collect();
-        for (place, bytes) in places.iter().zip(tag.encode_overflow(&places)) {
-            self.memory.store(*place, &bytes, Scheme::Nt);
-        }
-        self.memory.settle()?;
-        tags::write_slot(transaction, slot, &tag.encode_slot(places.first().copied().unwrap_or(0)));
-        Ok(Entry { tag: Arc::new(tag), slot, overflow })
     }
 }
 

@@ -24,6 +24,9 @@ impl<'pool> Reserved<'pool> {
     }
 
     /// Takes more, with the host's promise for it; what was taken by this call.
+    ///
+    /// # Errors
+    /// [`Error::Full`]; [`Error::Medium`] where the host does not promise it.
     pub fn take(&mut self, need: Need) -> Result<Vec<Extent>> {
         let taken = self.pool.space().take(&[need])?;
         taken.iter().for_each(|extent| self.append(*extent));

@@ -106,6 +106,9 @@ impl Space {
     }
 
     /// Takes space for `needs`, all or nothing. Only the DRAM copy changes.
+    ///
+    /// # Errors
+    /// [`Error::Full`].
     pub fn take(&self, needs: &[Need]) -> Result<Vec<Extent>> {
         let mut state = self.0.lock();
         let mut taken = Vec::new();

@@ -71,6 +71,10 @@ const _: () = assert!(size_of::<Media>() == 88);
 
 impl Superblock {
     /// The newer valid slot of `memory`. Nothing is written.
+    ///
+    /// # Errors
+    /// [`Error::Version`] where a slot is a newer program's, [`Error::NotAPool`] and [`Error::Corrupt`] where neither
+    /// is good, [`Error::Truncated`] where the memory is smaller than the pool.
     pub fn read(memory: &dyn Memory) -> Result<Self> {
         if memory.size() < POOL_BYTES_MIN {
             return Err(Error::NotAPool(format!(
@@ -110,6 +114,9 @@ impl Superblock {
     }
 
     /// Decodes one slot; `bytes` may be anything.
+    ///
+    /// # Errors
+    /// [`Error::NotAPool`], [`Error::Version`] and [`Error::Corrupt`].
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let Ok((media, _)) = Media::read_from_prefix(bytes) else {
             return Err(Error::NotAPool("it is too short".into()));
@@ -165,6 +172,9 @@ impl Superblock {
 
     /// Writes itself as the next two generations, one a slot, durable on return (S1, S3, S4). After an error it is of
     /// the newest generation that is durable.
+    ///
+    /// # Errors
+    /// [`Error::Medium`].
     pub fn advance(&mut self, memory: &dyn Memory) -> Result<()> {
         memory.persist(Span::new(self.slot(), PAGE))?;
         for _slot in SUPERBLOCKS {
@@ -177,7 +187,7 @@ impl Superblock {
     }
 
     /// Wipes both slots, durable on return: there is no pool until [`Superblock::advance`].
-    pub fn wipe(memory: &dyn Memory) -> Result<()> {
+    pub(crate) fn wipe(memory: &dyn Memory) -> Result<()> {
         memory.zero(Span::new(SUPERBLOCKS[0], 2 * PAGE), Scheme::Nt);
         Ok(memory.settle()?)
     }

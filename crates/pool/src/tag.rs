@@ -117,6 +117,9 @@ pub struct Decoded {
 }
 
 /// Refuses what cannot be a name.
+///
+/// # Errors
+/// [`Error::BadName`].
 pub fn check_name(name: &str) -> Result<()> {
     if name.is_empty() || name.len() > 255 || name.chars().any(char::is_control) {
         return Err(Error::BadName(name.into()));
@@ -125,6 +128,9 @@ pub fn check_name(name: &str) -> Result<()> {
 }
 
 /// Decodes the slot at byte `at` of a pool of `pages` pages; `None` where it is free. `bytes` may be anything.
+///
+/// # Errors
+/// [`Error::Corrupt`].
 pub fn decode_slot(bytes: &[u8; SLOT_BYTES], at: u64, pages: u64) -> Result<Option<Decoded>> {
     if bytes.iter().all(|byte| *byte == 0) {
         return Ok(None);
@@ -163,6 +169,9 @@ pub(crate) fn name_of(bytes: &[u8; SLOT_BYTES]) -> Option<String> {
 }
 
 /// Decodes the overflow page at byte `at`: its extents and the next page. `bytes` may be anything.
+///
+/// # Errors
+/// [`Error::Corrupt`].
 pub fn decode_overflow(bytes: &[u8], at: u64, pages: u64) -> Result<(Vec<Extent>, u64)> {
     let corrupt = |what: &str| Error::corrupt(format!("the page of extents ({what})"), at);
     let page = Overflow::read_from_bytes(bytes).map_err(|_| corrupt("length"))?;

@@ -87,6 +87,9 @@ impl<'pool> Transaction<'pool> {
     }
 
     /// Takes space for `needs`: it is used on commit, free again on drop. The host's promise for it is had first.
+    ///
+    /// # Errors
+    /// [`Error::Full`]; [`Error::Medium`] where the host does not promise it.
     pub fn take(&mut self, needs: &[Need]) -> Result<Vec<Extent>> {
         let extents = self.pool.space().take(needs)?;
         self.taken.extend(&extents);
@@ -112,6 +115,9 @@ impl<'pool> Transaction<'pool> {
     }
 
     /// Commits: durable and applied on return, unless it is an error. A failed persist poisons the pool.
+    ///
+    /// # Errors
+    /// As [`Pool`] says.
     pub fn commit(mut self) -> Result<()> {
         self.pool.check_poison()?;
         if self.draft.payload_bytes() == 0 {

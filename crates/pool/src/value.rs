@@ -73,6 +73,11 @@ impl Pool {
     /// Stores all that `input` gives under `name`; durable on return, and after a crash all or nothing (V1). Any
     /// length, also one nobody knows ahead: 2 MiB are held in DRAM at a time, and nothing of the pool waits for
     /// `input`.
+    ///
+    /// # Errors
+    /// [`Error::BadName`], [`Error::Exists`] unless it is to replace, [`Error::WrongKind`] for what is no value,
+    /// [`Error::Full`] (or want of space on the host), [`Error::Medium`] where `input` fails: the name has what it had.
+    /// Else as [`Pool`] says.
     pub fn put(&self, name: &str, input: &mut dyn Read, put: &Put) -> Result<Arc<Tag>> {
         check_name(name)?;
         self.check_poison()?;
@@ -83,6 +88,11 @@ impl Pool {
     }
 
     /// Writes the value called `name` to `out`, after all of it has verified (V2); its length in bytes.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::WrongKind`] for what is no value, [`Error::DamagedValue`]: nothing was written
+    /// then. [`Error::Changed`] where it was replaced meanwhile and [`Error::Medium`] where `out` fails, perhaps after
+    /// part of it.
     pub fn get(&self, name: &str, out: &mut dyn Write) -> Result<u64> {
         let tag = self.tag(name)?;
         ensure_bytes(&tag)?;

@@ -12,7 +12,12 @@ use crate::owner::Progress;
 use crate::{Error, Partial, Pool, Result};
 
 /// Writes an image of `pool` to the file `path`, durable on return. It is written as a [`Partial`] and read back, so an
-/// older image there stays whole until the new one has its name (BK2). Refused as [`super::backup`] is.
+/// older image there stays whole until the new one has its name (BK2).
+///
+/// # Errors
+/// As [`super::backup`]; [`Error::Occupied`] where a pool is there, [`Error::Limit`] for what is no file or lies in the
+/// pool itself, [`Error::Busy`] where another process is writing it, [`Error::BadImage`] where it does not read back.
+/// What was there stays, or the new image is there, whole.
 pub fn backup_to(
     pool: &Pool,
     path: &Path,
@@ -24,6 +29,9 @@ pub fn backup_to(
 
 /// As [`backup_to`], for when the power fails: clients that store through a grant are not waited for, and their pages are
 /// what the failure would leave of them.
+///
+/// # Errors
+/// As [`backup_to`], but not for clients.
 pub fn save_to(pool: &Pool, path: &Path, image: [u8; 16], watch: &mut dyn FnMut(Progress) -> bool) -> Result<Summary> {
     backup_beside(pool, path, image, Writers::Ignored, watch)
 }
@@ -50,6 +58,9 @@ fn backup_beside(
 }
 
 /// Restores the image in the file `path` into `memory`, after all of it has verified.
+///
+/// # Errors
+/// As [`verify`], and nothing is changed then; else as [`restore`].
 pub fn restore_from(
     path: &Path,
     memory: &dyn Memory,

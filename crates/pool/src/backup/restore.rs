@@ -20,6 +20,10 @@ pub struct Restore {
 }
 
 /// Reads an image to its end; an error says where it is not whole. Nothing is written anywhere.
+///
+/// # Errors
+/// [`Error::BadImage`] where it is not whole, [`Error::Limit`] for a newer version, [`Error::Medium`] where `input`
+/// fails, [`Error::Cancelled`] where `watch` says so.
 pub fn verify(input: &mut dyn Read, watch: &mut dyn FnMut(Progress) -> bool) -> Result<Summary> {
     each_frame(&mut Image::open(input)?, "verifying", watch, |_| Ok(()))
 }
@@ -28,6 +32,10 @@ pub fn verify(input: &mut dyn Read, watch: &mut dyn FnMut(Progress) -> bool) -> 
 /// pool. Each frame is verified before it is written; where the image turns out damaged further on, or anything else
 /// fails, `memory` is left as a restore that did not finish, which the same image finishes from the start (BK3). Where
 /// `input` can be read twice, [`verify`] it first.
+///
+/// # Errors
+/// [`Error::Limit`] where `memory` is too small, [`Error::Occupied`] for what only [`Restore::force`] destroys: nothing
+/// is changed then. Else as [`verify`], or [`Error::Medium`] where the memory fails.
 pub fn restore(
     input: &mut dyn Read,
     memory: &dyn Memory,

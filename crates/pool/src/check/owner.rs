@@ -18,6 +18,9 @@ pub trait TagOwner: Send + Sync {
 
     /// As [`TagOwner::walk`], and repairs what has one right answer: crash-safe, idempotent, and told with what was lost
     /// by it. The tables of the pool say of no page of `tag` that it is another one's, too, and nobody else has it open.
+    ///
+    /// # Errors
+    /// As [`Pool`] says: the repair of the pool ends there.
     fn repair(&self, pool: &Pool, tag: &Tag, findings: &mut Findings<'_>) -> Result<()> {
         self.walk(pool, tag, findings);
         Ok(())
@@ -28,6 +31,10 @@ pub trait TagOwner: Send + Sync {
     /// no tag.
     ///
     /// A kind whose content addresses everything by offsets in its streams needs none of its own.
+    ///
+    /// # Errors
+    /// [`crate::Error::Medium`], [`crate::Error::Poisoned`], [`crate::Error::Full`] and [`crate::Error::Limit`] where
+    /// the pool cannot go on; any other says why this tag stays where it is.
     fn relocate(&self, pool: &Pool, tag: &Tag, moved: &Moved) -> Result<()> {
         let _ = (pool, tag, moved);
         Ok(())

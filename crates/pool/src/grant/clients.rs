@@ -8,8 +8,11 @@ use ferrite_medium::Memory;
 use crate::preview::Preview;
 use crate::{Error, Pool, Result};
 
-/// Refuses with [`Error::Busy`] where a process that has not ended has a grant on the pool in `memory`, which nobody has
+/// Refuses where a process that has not ended has a grant on the pool in `memory`, which nobody has
 /// open: whatever took its place would be stored into. Where no pool can be opened nobody is known. Writes nothing.
+///
+/// # Errors
+/// [`Error::Busy`], with their numbers.
 pub fn ensure_no_clients(memory: &Arc<dyn Memory>, boot_id: [u8; 16]) -> Result<()> {
     let preview: Arc<dyn Memory> = Arc::new(Preview::new(Arc::clone(memory)));
     // It ends the grants of processes that have ended, there.

@@ -140,6 +140,9 @@ impl Record {
 }
 
 /// Decodes the slot at byte `at` of a pool of `pages` pages; `None` where it is free. `bytes` may be anything.
+///
+/// # Errors
+/// [`Error::Corrupt`].
 pub fn decode_slot(bytes: &[u8; SLOT_BYTES], at: u64, pages: u64) -> Result<Option<Decoded>> {
     if bytes.iter().all(|byte| *byte == 0) {
         return Ok(None);

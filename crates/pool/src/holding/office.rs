@@ -60,6 +60,9 @@ pub enum Request {
 
 /// Does what a tenant asks of `pool` in the boot `boot_id`. What is refused is part of the answer, so that the tenant
 /// has it as the error it is.
+///
+/// # Errors
+/// [`Error::Poisoned`] after a failed persist, and what a tenant has no word for.
 pub fn answer(pool: &Arc<Pool>, boot_id: [u8; 16], caller: &Caller, request: Request) -> Result<Reply> {
     match perform(pool, boot_id, caller, request) {
         Ok(Reply { value, fds }) => Ok(Reply { value: json!(Answer::Done(value)), fds }),

@@ -39,6 +39,9 @@ pub(super) fn take(place: Place) -> Vec<GrantId> {
 
 /// Ends what this process still has of grants that an earlier owner of the pool at `path` gave it, and that it is done
 /// with: for who owns the pool now.
+///
+/// # Errors
+/// As [`crate::grant::Grants::release`].
 pub fn end_orphans(pool: &Pool, path: &Path) -> Result<()> {
     let ours = std::process::id();
     for id in Place::of(path).map(take).unwrap_or_default() {

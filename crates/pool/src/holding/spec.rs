@@ -63,6 +63,9 @@ pub struct Spec {
 
 impl Spec {
     /// Makes the tag in `pool` (HO3). Durable on return, or not there.
+    ///
+    /// # Errors
+    /// As [`Pool::create_tag`].
     pub fn create(&self, pool: &Pool) -> Result<Arc<Tag>> {
         let mut attributes = [0; 64];
         attributes.iter_mut().zip(&self.attributes).for_each(|(to, from)| *to = *from);

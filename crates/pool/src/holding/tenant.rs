@@ -73,6 +73,9 @@ impl Lease {
 }
 
 /// A connection to the owner of a pool, and the pool's memory in this process.
+///
+/// What the owner is asked gives [`Error::Tenancy`] where it has ended, so that nobody knows whether it was done, and
+/// where it could not do it for a reason that is not named below.
 pub struct Tenant {
     client: Mutex<Client>,
     guard: Guard,
@@ -116,26 +119,43 @@ impl Tenant {
     }
 
     /// Every tag, by name.
+    ///
+    /// # Errors
+    /// As [`Tenant`] says.
     pub fn tags(&self) -> Result<Vec<Note>> {
         Ok(self.ask(&Request::TenantTags)?.0)
     }
 
     /// Makes a tag; durable on return.
+    ///
+    /// # Errors
+    /// [`Error::Exists`], [`Error::BadName`], [`Error::Full`] (or want of space on its host), [`Error::Busy`] for a
+    /// kind that is not lent; else as [`Tenant`] says.
     pub fn create(&self, spec: &Spec) -> Result<Note> {
         Ok(self.ask(&Request::TenantCreate(spec.clone()))?.0)
     }
 
     /// Removes a tag that nobody holds.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::Busy`] where somebody holds it or its kind is not lent; else as [`Tenant`] says.
     pub fn remove(&self, name: &str) -> Result<()> {
         self.ask::<()>(&Request::TenantRemove { name: name.into() }).map(drop)
     }
 
     /// Lets the owner write a backup to the file at the absolute path `to`, durable on return; `image` is its uuid.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] where a process holds a tag by a grant, this one too; else as [`Tenant`] says.
     pub fn backup(&self, to: &Path, image: [u8; 16]) -> Result<()> {
         self.ask::<()>(&Request::TenantBackup { to: to.into(), image }).map(drop)
     }
 
     /// Takes the tag called `name` in hand.
+    ///
+    /// # Errors
+    /// As [`Tenant::remove`]; [`Error::Limit`] where the pool has no more grants to give, [`Error::Medium`] where its
+    /// memory cannot be mapped here.
     pub fn hold(self: &Arc<Self>, name: &str) -> Result<Holding> {
         // What an earlier owner lent would stand in the way.
         self.place.map(orphans::take).into_iter().flatten().for_each(|id| self.give_back(id));

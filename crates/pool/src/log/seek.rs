@@ -10,6 +10,9 @@ use crate::{Error, Result, record};
 impl Log {
     /// Appends a record of `payload`, by whoever has the log alone: no lock is taken. The holder lets it stand still.
     /// Otherwise as [`Log::append`].
+    ///
+    /// # Errors
+    /// As [`Log::append`].
     #[inline]
     pub fn append_alone(&mut self, payload: &[u8]) -> Result<Position> {
         self.append_words(payload.len(), |state, salt, sequence| {
@@ -18,6 +21,9 @@ impl Log {
     }
 
     /// As [`Log::append_alone`], of two words and then `payload`: of little-endian bytes, as any.
+    ///
+    /// # Errors
+    /// As [`Log::append`].
     #[inline]
     pub fn append_alone_with(&mut self, [first, second]: [u64; 2], payload: &[u8]) -> Result<Position> {
         self.append_words(16 + payload.len(), |state, salt, sequence| {
@@ -80,6 +86,9 @@ impl Log {
 
     /// Lets the log begin at `position`, which is not before its head: all that stands before is given up, and what
     /// stands from there on is found anew. Durable on return (W3).
+    ///
+    /// # Errors
+    /// [`Error::Limit`] for a position before the head; else as [`crate::holding::Holding`] says.
     pub fn restart_at(&self, position: Position) -> Result<()> {
         let mut state = self.writable()?;
         if position.0 < state.head || position.0 > NUMBER_MAX - self.ring.lines() {

@@ -59,7 +59,10 @@ impl Log {
     }
 
     /// Records from `from` on as they lie in the ring, whole ones, about `bytes_max` or at least one; and where the
-    /// next one starts. Empty at the end. A record that does not verify is an error.
+    /// next one starts. Empty at the end.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] where a record does not verify.
     pub fn image(&self, from: Position, bytes_max: usize) -> Result<(Vec<u8>, Position)> {
         let state = self.state.lock();
         let (mut at, mut image) = (from.0.max(state.head), Vec::new());

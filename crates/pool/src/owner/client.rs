@@ -36,12 +36,18 @@ pub struct Client {
 impl Client {
     /// Connects to the owner of the pool at `path`.
     ///
-    /// Fails with [`Error::NoOwner`] if nobody holds the pool, with [`Error::Silent`] if its holder takes no calls.
+    /// # Errors
+    /// [`Error::NoOwner`] if nobody holds the pool, [`Error::Silent`] if its holder takes no calls, [`Error::Refused`]
+    /// if one side does not trust the other, [`Error::Version`] if they are of different releases; [`Error::Died`] and
+    /// [`Error::Timeout`] if no hello comes, [`Error::Io`] if the path cannot be looked at.
     pub fn connect(path: &Path) -> Result<Self> {
         Self::connect_within(path, FRAME_TIME)
     }
 
     /// The same, where the owner answers within `greeting`.
+    ///
+    /// # Errors
+    /// As [`Client::connect`].
     pub fn connect_within(path: &Path, greeting: Duration) -> Result<Self> {
         let (path, pool) = find(path)?;
         Self::connect_at(&Address::candidates(&path, &pool), &path, &pool, greeting)
@@ -111,11 +117,12 @@ impl Client {
 
     /// Asks the owner for `request`, with `fds` riding on it, and gives its result and the descriptors on that.
     ///
-    /// After [`Error::Lost`] the call took effect, and what it gave is the caller's to give back.
+    /// `on_progress` hears how far a long call has come; when it says false the call is cancelled.
     ///
-    /// `on_progress` hears how far a long call has come; when it says false the call is cancelled. After
-    /// [`Error::Cancelled`], [`Error::Died`], [`Error::Timeout`] or [`Error::Protocol`], whether the call took effect
-    /// is not known, and this connection is of no more use.
+    /// # Errors
+    /// [`Error::Failed`] says why the owner did not do it. After [`Error::Lost`] the call took effect, and what it gave
+    /// is the caller's to give back. After any other ([`Error::Cancelled`], [`Error::Died`], [`Error::Timeout`],
+    /// [`Error::Protocol`]), whether the call took effect is not known, and this connection is of no more use.
     pub fn call(
         &mut self,
         request: Value,

@@ -81,6 +81,9 @@ impl Listening {
     }
 
     /// Takes the socket away, tells calls at work to end early, and returns when the last has.
+    ///
+    /// # Errors
+    /// [`Error::Io`] where the socket could not be taken away.
     pub fn stop(mut self) -> Result<()> {
         self.close()
     }

@@ -47,7 +47,9 @@ impl Drop for Held {
 
 /// Claims the pool at `path` for reading and writing. Never waits.
 ///
-/// Fails if the path cannot be opened or names something that cannot hold a pool.
+/// # Errors
+/// [`Error::Io`] where the path cannot be opened to be read and written, [`Error::NotAPool`] where it names something
+/// that cannot hold a pool.
 pub fn claim(path: &Path) -> Result<Claim> {
     let doing = |what: &str| format!("{what} {}", path.display());
     let mut options = OpenOptions::new();
@@ -101,6 +103,9 @@ impl Lock {
     }
 
     /// The file opened anew. What is mapped of it does not keep the lock, in a child of fork neither.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
     pub fn reopen(&self) -> Result<File> {
         let through = format!("/proc/self/fd/{}", self.held.file.as_raw_fd());
         let reopened = OpenOptions::new().read(true).write(true).open(through);
@@ -118,11 +123,17 @@ impl Lock {
     }
 
     /// Serves calls on the pool's control socket until [`Listening::stop`].
+    ///
+    /// # Errors
+    /// [`Error::Io`] where no socket can be made.
     pub fn listen(&self, handler: Arc<dyn Handler>) -> Result<Listening> {
         self.listen_within(handler, Limits::default())
     }
 
     /// As [`Lock::listen`], with limits of one's own.
+    ///
+    /// # Errors
+    /// As [`Lock::listen`].
     pub fn listen_within(&self, handler: Arc<dyn Handler>, limits: Limits) -> Result<Listening> {
         Listening::start(self.clone(), handler, limits)
     }

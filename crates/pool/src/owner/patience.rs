@@ -31,6 +31,9 @@ pub enum Way {
 
 /// Whether `what` can be read or written within `limit` without waiting, be it that the other side has gone. A file
 /// always can.
+///
+/// # Errors
+/// What the system says.
 pub fn ready_within(what: &impl AsFd, way: Way, limit: Duration) -> io::Result<bool> {
     let events = if way == Way::Read { libc::POLLIN } else { libc::POLLOUT };
     Patience::of(limit).wait(&mut [ask(what, events)])

@@ -40,6 +40,9 @@ pub(super) fn own_uid() -> u32 {
 
 impl PidFd {
     /// The process that has the number `pid` now.
+    ///
+    /// # Errors
+    /// What the system says: there may be no such process.
     pub fn open(pid: u32) -> io::Result<Self> {
         let pid = libc::pid_t::try_from(pid).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
         // SAFETY: no pointer is passed.

@@ -34,7 +34,10 @@ pub struct Call<'a> {
 
 /// What the owner does for its clients. Called from many threads at once, one for each client.
 pub trait Handler: Send + Sync {
-    /// Does what `call` asks. An error is text for people: what, where, what to do.
+    /// Does what `call` asks.
+    ///
+    /// # Errors
+    /// Text for people: what, where, what to do. The client has it as [`super::Error::Failed`].
     fn call(&self, call: Call<'_>) -> std::result::Result<Reply, String>;
 
     /// A connection of `caller` has ended. Its process may have others, and may live on, or be about to end: ask

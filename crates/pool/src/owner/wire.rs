@@ -83,7 +83,10 @@ impl Message {
     }
 }
 
-/// The bytes of a frame. Fails if it would be longer than [`FRAME_MAX_BYTES`].
+/// The bytes of a frame.
+///
+/// # Errors
+/// [`Error::Failed`] if it would be longer than [`FRAME_MAX_BYTES`].
 pub fn encode(message: &Message) -> Result<Vec<u8>> {
     let mut bytes = vec![0; LENGTH_BYTES];
     serde_json::to_writer(&mut bytes, message).map_err(|e| Error::Failed(format!("cannot be sent: {e}")))?;
@@ -97,7 +100,10 @@ pub fn encode(message: &Message) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// What `bytes` begin with. Fails on what can never become a frame, as soon as that is known.
+/// What `bytes` begin with.
+///
+/// # Errors
+/// [`Error::Protocol`] on what can never become a frame, as soon as that is known.
 pub fn decode(bytes: &[u8]) -> Result<Decoded> {
     let Some((length, rest)) = bytes.split_first_chunk::<LENGTH_BYTES>() else {
         return Ok(Decoded::More(LENGTH_BYTES - bytes.len()));

@@ -1,0 +1,157 @@
+//! Making, changing and removing tags.
+
+use std::sync::Arc;
+
+use ferrite_medium::Scheme;
+
+use super::{NewTag, Pool, TagChange};
+use crate::extent::{Extent, Role, Zone, dropped};
+use crate::layout::PAGE;
+use crate::space::Need;
+use crate::tag::{Tag, check_name};
+use crate::tags::{self, Entry, Table, encode_header, page_at};
+use crate::transaction::Transaction;
+use crate::{Error, Result};
+
+impl Pool {
+    /// Makes a tag. `prepare` writes what its space must hold at first and settles it (T2); the tag exists, durable,
+    /// on return, or not at all.
+    ///
+    /// # Errors
+    /// [`Error::BadName`], [`Error::Exists`], [`Error::Full`] (or want of space on the host, see
+    /// [`Error::is_want_of_space`]), and what `prepare` gives; else as [`Pool`] says.
+    pub fn create_tag(&self, new: &NewTag<'_>, prepare: impl FnOnce(&[Extent]) -> Result<()>) -> Result<Arc<Tag>> {
+        check_name(new.name)?;
+        let mut transaction = self.transaction();
+        let mut table = self.table.lock();
+        if table.tags.contains_key(new.name) {
+            return Err(Error::Exists(new.name.into()));
+        }
+        let extents = transaction.take(new.needs)?;
+        prepare(&extents)?;
+        let (name, attributes) = (new.name.into(), new.attributes);
+        let tag = Tag { name, kind: new.kind, size: new.size, generation: 0, attributes, extents };
+        self.add_tag(&mut table, transaction, tag)
+    }
+
+    /// Commits `tag`, whose name is not in `table`, with a new generation and in a free slot.
+    pub(crate) fn add_tag(
+        &self,
+        table: &mut Table,
+        mut transaction: Transaction<'_>,
+        mut tag: Tag,
+    ) -> Result<Arc<Tag>> {
+        table.generation += 1;
+        tag.generation = table.generation;
+        let grown = self.slot_page(&mut transaction, table)?;
+        let slot = match grown {
+            Some(page) => Table::slots_of(page).last(),
+            None => table.free_slots.last().copied(),
+        };
+        let entry = self.write_slot(&mut transaction, tag, slot.expect("a page has slots"))?;
+        transaction.commit()?;
+        match grown {
+            Some(page) => {
+                table.pages.push(page);
+                let others = Table::slots_of(page).filter(|other| *other != entry.slot);
+                table.free_slots.extend(others);
+            }
+            None => drop(table.free_slots.pop()),
+        }
+        let tag = Arc::clone(&entry.tag);
+        table.tags.insert(tag.name.clone(), entry);
+        Ok(tag)
+    }
+
+    /// Changes `tag` as it stands now, which may be newer than the caller's. `prepare` is given the added extents and
+    /// settles what they must hold (T2). Durable on return, or not at all.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] where it is not the tag of that name any more, [`Error::Busy`] where it has not what is to
+    /// be kept; else as [`Pool::create_tag`].
+    pub fn change_tag(
+        &self,
+        tag: &Tag,
+        change: &TagChange<'_>,
+        prepare: impl FnOnce(&[Extent]) -> Result<()>,
+    ) -> Result<Arc<Tag>> {
+        let mut transaction = self.transaction();
+        let mut table = self.table.lock();
+        let entry = table.current(tag)?;
+        let dropped = dropped(&entry.tag.extents, change.keep)
+            .ok_or_else(|| Error::Busy(format!("tag {:?} was changed by someone else: read it again", tag.name)))?;
+        let added = transaction.take(change.add)?;
+        prepare(&added)?;
+        transaction.free(&dropped);
+        transaction.free(&entry.overflow);
+        let extents = change.keep.iter().copied().chain(added).collect();
+        let changed = Tag { size: change.size, attributes: change.attributes, extents, ..(*entry.tag).clone() };
+        let entry = self.write_slot(&mut transaction, changed, entry.slot)?;
+        transaction.commit()?;
+        let tag = Arc::clone(&entry.tag);
+        table.tags.insert(tag.name.clone(), entry);
+        Ok(tag)
+    }
+
+    /// Removes `tag` and frees its space. Durable on return. Grants on it are asked back; what is under them is nobody
+    /// else's until they end (grant G2).
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] where it is not the tag of that name any more; else as [`Pool`] says.
+    pub fn remove_tag(&self, tag: &Tag) -> Result<()> {
+        let mut transaction = self.transaction();
+        let mut table = self.table.lock();
+        let entry = table.current(tag)?;
+        tags::write_slot(&mut transaction, entry.slot, &[0; crate::tag::SLOT_BYTES]);
+        transaction.free(&entry.tag.extents);
+        transaction.free(&entry.overflow);
+        transaction.commit()?;
+        table.tags.remove(&tag.name);
+        table.free_slots.push(entry.slot);
+        self.grants.revoke_tag(entry.tag.generation);
+        Ok(())
+    }
+
+    /// A new page for slots where none is free; it is chained in the same transaction.
+    fn slot_page(&self, transaction: &mut Transaction<'_>, table: &Table) -> Result<Option<u64>> {
+        if !table.free_slots.is_empty() {
+            return Ok(None);
+        }
+        let need = Need { role: Role::MAP, zone: Zone::Normal, bytes: PAGE };
+        let page = transaction.take(&[need])?[0].span();
+        self.memory.zero(page, Scheme::Nt);
+        self.memory.store(page.at, &encode_header(0), Scheme::Nt);
+        self.memory.settle()?;
+        let last = table.pages.last().expect("the first page is always there");
+        transaction.write(*last, &encode_header(page.at));
+        Ok(Some(page.at))
+    }
+
+    /// Adds to `transaction` what makes `tag` the content of `slot`.
+    pub(crate) fn write_slot(&self, transaction: &mut Transaction<'_>, tag: Tag, slot: u64) -> Result<Entry> {
+        let bytes = tag.overflow_pages() as u64 * PAGE;
+        let mut overflow = Vec::new();
+        if bytes > 0 {
+            let runs = transaction.take(&[Need { role: Role::MAP, zone: Zone::Normal, bytes }])?;
+            overflow.extend(runs.iter().flat_map(|run| (run.page..run.end()).map(|page| page_at(page * PAGE))));
+        }
+        self.write_slot_with(transaction, tag, slot, overflow)
+    }
+
+    /// As [`Pool::write_slot`], with the pages `overflow` of `transaction` for the extents that do not fit the slot.
+    pub(crate) fn write_slot_with(
+        &self,
+        transaction: &mut Transaction<'_>,
+        tag: Tag,
+        slot: u64,
+        overflow: Vec<Extent>,
+    ) -> Result<Entry> {
+        let places: Vec<u64> = overflow.iter().map(|page| page.span().at).collect();
+        for (place, bytes) in places.iter().zip(tag.encode_overflow(&places)) {
+            self.memory.store(*place, &bytes, Scheme::Nt);
+        }
+        self.memory.settle()?;
+        tags::write_slot(transaction, slot, &tag.encode_slot(places.first().copied().unwrap_or(0)));
+        Ok(Entry { tag: Arc::new(tag), slot, overflow })
+    }
+}
