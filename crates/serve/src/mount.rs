@@ -202,6 +202,9 @@ impl Mounted {
 
     /// Takes it out of sight, whoever uses it: what they have open fails when this process ends. What the kernel holds of
     /// what they wrote is written back first, while somebody answers.
+    ///
+    /// # Errors
+    /// What the system says: it is mounted still, or it is out of sight and not all of that was written back.
     pub fn abandon(mut self) -> io::Result<()> {
         let written = self.seen_at().map_or(Ok(()), |point| write_back(&point));
         while let Some(point) = self.seen_at() {

@@ -24,6 +24,9 @@ pub trait Exports: Send + Sync {
     fn list(&self) -> Vec<String>;
 
     /// The disk of that name, which the connection keeps until it ends.
+    ///
+    /// # Errors
+    /// [`Refusal`], which the client is told.
     fn open(&self, name: &str) -> Result<Arc<dyn Disk>, Refusal>;
 
     /// A line for people on the export of that name.

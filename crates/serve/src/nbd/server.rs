@@ -65,6 +65,10 @@ impl Server {
 
     /// Serves on the Unix socket `path` (mode 0600) from threads of its own. A socket that a killed server left
     /// there is removed; one that somebody answers on is an error, and so is anything else.
+    ///
+    /// # Errors
+    /// [`ListenError::Busy`] where a server answers there, [`ListenError::NotSocket`] where something else is,
+    /// [`ListenError::TooLong`] for a path that no socket can have; else [`ListenError::Io`].
     pub fn listen_unix(&self, path: &Path) -> Result<Listening, ListenError> {
         let listener = Listener::bind(path)?;
         let failed = |source| ListenError::Io { path: path.into(), source };
@@ -73,6 +77,9 @@ impl Server {
     }
 
     /// Serves on a TCP address from threads of its own, to whom `options` lets in; port 0 is a free one.
+    ///
+    /// # Errors
+    /// [`ListenError::Address`], with what the system says.
     pub fn listen_tcp(&self, address: SocketAddr, options: TcpOptions) -> Result<ListeningTcp, ListenError> {
         let door = TcpDoor::bind(address, options)?;
         let address = door.address();
@@ -111,6 +118,9 @@ impl Server {
     }
 
     /// Serves one connection, as one over a Unix socket, in this thread, until its client disconnects (`Ok`) or it ends otherwise.
+    ///
+    /// # Errors
+    /// [`End`], which says how; [`End::Closed`] also where the server is stopping or has no place for it.
     pub fn serve_stream(&self, mut stream: impl Transport) -> Result<(), End> {
         match self.registry.admit(Reach::Local, &stream)? {
             Some(ticket) => self.converse(&mut stream, &ticket),

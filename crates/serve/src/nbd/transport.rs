@@ -7,21 +7,38 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 /// A connection's stream of bytes.
+///
+/// An error means that the stream has failed, but for [`io::ErrorKind::WouldBlock`] where nothing was received.
 pub trait Transport: Send {
     /// Receives what is there, or waits for some; 0 bytes mean that the peer ended. With a timeout set and passed it
     /// fails with [`io::ErrorKind::WouldBlock`].
+    ///
+    /// # Errors
+    /// As [`Transport`] says.
     fn receive(&mut self, into: &mut [u8]) -> io::Result<usize>;
 
     /// Receives what is there; fails with [`io::ErrorKind::WouldBlock`] where nothing is.
+    ///
+    /// # Errors
+    /// As [`Transport`] says.
     fn try_receive(&mut self, into: &mut [u8]) -> io::Result<usize>;
 
     /// Sends all of `bytes`.
+    ///
+    /// # Errors
+    /// As [`Transport`] says.
     fn send(&mut self, bytes: &[u8]) -> io::Result<()>;
 
     /// Limits how long one receive and one send may wait.
+    ///
+    /// # Errors
+    /// What the system says.
     fn set_timeouts(&mut self, receive: Option<Duration>, send: Option<Duration>) -> io::Result<()>;
 
     /// A handle by which another thread ends the stream.
+    ///
+    /// # Errors
+    /// What the system says: no descriptor may be left.
     fn hangup(&self) -> io::Result<Hangup>;
 
     /// The Unix socket that it is, with nothing in between: what is lent can be sent on it.
@@ -40,6 +57,10 @@ pub trait Transport: Send {
     }
 
     /// Shakes hands, at most until `until`; what is received and sent after it is under TLS.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::Unsupported`] where there is no TLS; else what the handshake failed for, and the stream is of
+    /// no more use.
     fn start_tls(&mut self, until: Option<Instant>) -> io::Result<()> {
         let _ = until;
         Err(io::ErrorKind::Unsupported.into())

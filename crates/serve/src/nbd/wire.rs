@@ -44,6 +44,9 @@ pub struct ClientFlags {
 }
 
 /// Decodes the client flags.
+///
+/// # Errors
+/// [`Malformed::Flags`].
 pub fn client_flags(bytes: [u8; 4]) -> Result<ClientFlags, Malformed> {
     let flags = u32::from_be_bytes(bytes);
     if flags & !(handshake::FIXED_NEWSTYLE | handshake::NO_ZEROES) != 0 {
@@ -63,6 +66,9 @@ pub struct OptionHeader {
 }
 
 /// Decodes the start of an option.
+///
+/// # Errors
+/// [`Malformed::Magic`].
 pub fn option_header(bytes: [u8; OPTION_BYTES]) -> Result<OptionHeader, Malformed> {
     let mut rest = Fields(&bytes);
     if rest.u64()? != OPTION_MAGIC {
@@ -85,6 +91,9 @@ pub struct Choice<'a> {
 }
 
 /// Decodes the data of INFO and GO. Kinds of information it does not know are not an error.
+///
+/// # Errors
+/// [`Malformed::Length`] and [`Malformed::Name`].
 pub fn choice(data: &[u8]) -> Result<Choice<'_>, Malformed> {
     let mut rest = Fields(data);
     let mut choice = Choice { name: rest.name()?, ..Choice::default() };
@@ -109,6 +118,9 @@ pub struct Contexts<'a> {
 }
 
 /// Decodes the data of LIST_META_CONTEXT and SET_META_CONTEXT.
+///
+/// # Errors
+/// [`Malformed::Length`] and [`Malformed::Name`].
 pub fn contexts(data: &[u8]) -> Result<Contexts<'_>, Malformed> {
     let mut rest = Fields(data);
     let mut contexts = Contexts { name: rest.name()?, queries: Vec::new() };
@@ -119,6 +131,9 @@ pub fn contexts(data: &[u8]) -> Result<Contexts<'_>, Malformed> {
 }
 
 /// An export's name as EXPORT_NAME has it: the whole data.
+///
+/// # Errors
+/// [`Malformed::Name`].
 pub fn bare_name(data: &[u8]) -> Result<&str, Malformed> {
     if data.len() > NAME_MAX_BYTES {
         return Err(Malformed::Name);
@@ -202,6 +217,9 @@ impl Request {
 }
 
 /// Decodes a request.
+///
+/// # Errors
+/// [`Malformed::Magic`].
 pub fn request(bytes: [u8; REQUEST_BYTES]) -> Result<Request, Malformed> {
     let mut rest = Fields(&bytes);
     if rest.u32()? != REQUEST_MAGIC {
