@@ -29,11 +29,17 @@ type Outcome<T = ()> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 impl Report {
     /// Writes its charts as an SVG file.
+    ///
+    /// # Errors
+    /// [`Error::Io`] where it cannot be drawn or written.
     pub fn write_svg(&self, path: &Path) -> Result<()> {
         std::fs::write(path, self.svg()?).map_err(Error::io(format!("writing {}", path.display())))
     }
 
     /// Its charts, as SVG.
+    ///
+    /// # Errors
+    /// [`Error::Io`] where it cannot be drawn.
     pub fn svg(&self) -> Result<String> {
         let mut text = String::new();
         let drawn = draw(self, &mut text).map_err(|why| std::io::Error::other(why.to_string()));

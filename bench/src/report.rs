@@ -113,6 +113,9 @@ impl Report {
     }
 
     /// The whole as JSON.
+    ///
+    /// # Errors
+    /// None: all of it is plain.
     pub fn json(&self) -> serde_json::Result<String> {
         serde_json::to_string_pretty(self).map(|text| text + "\n")
     }

@@ -58,6 +58,9 @@ pub struct Worker {
 
 impl Worker {
     /// Starts one by `ferrite`, run by `way` if there is one, on `folder`.
+    ///
+    /// # Errors
+    /// [`Error::Io`] where the system does not start it.
     pub fn start((way, ferrite): (&[&OsStr], &Path), folder: &Path, syncs: bool) -> Result<Self> {
         let words: Vec<&OsStr> = way.iter().copied().chain([ferrite.as_os_str(), OsStr::new(SUBCOMMAND)]).collect();
         let mut command = Command::new(words[0]);
@@ -69,6 +72,9 @@ impl Worker {
     }
 
     /// Has `order` done.
+    ///
+    /// # Errors
+    /// [`Error::Server`] where it says why it could not do that, [`Error::Io`] where it has ended.
     pub fn order(&mut self, order: &Order) -> Result<f64> {
         let mut line = serde_json::to_string(order).expect("orders are plain") + "\n";
         let gone = |what: &str| Error::io(format!("the worker on {} {what}", self.name));

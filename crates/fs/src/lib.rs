@@ -26,8 +26,6 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-#![warn(clippy::missing_errors_doc)]
-
 mod acl;
 mod allocate;
 mod alone;

@@ -3,8 +3,6 @@
 //! [`Memory`] is what persistent memory is: load, store, flush, fence, barrier. [`Disk`] is what every
 //! block-shaped thing is: read, write, flush, trim. Services are written against these two traits alone.
 
-#![warn(clippy::missing_errors_doc)]
-
 mod area;
 mod beacon;
 pub mod copy;

@@ -20,8 +20,6 @@
 //! Nothing that is handed out depends on where an object lies: that changes from run to run. Every change is durable when
 //! its call returns, as far as the store's medium is ([`Store::survival`]).
 
-#![warn(clippy::missing_errors_doc)]
-
 mod bundle;
 mod checkpoint;
 mod direct;

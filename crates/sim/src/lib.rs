@@ -2,8 +2,6 @@
 //!
 //! Deterministic to the bit: the same input gives the same figures on any number of threads.
 
-#![warn(clippy::missing_errors_doc)]
-
 mod ahead;
 pub mod block_trace;
 pub mod cache;

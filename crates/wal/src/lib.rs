@@ -14,8 +14,6 @@
 //! [`Wal`] is it. The ring is a log of the pool ([`ferrite_pool::Log`]); what is added here is many writers without a
 //! lock between them (`order`), the draining to a [`Folder`], and reading both as one log.
 
-#![warn(clippy::missing_errors_doc)]
-
 pub mod database;
 mod drain;
 mod error;
