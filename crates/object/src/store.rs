@@ -240,20 +240,16 @@ impl Store {
     ///
     /// # Errors
     /// [`ferrite_pool::Error::NotFound`] where nothing has the name, [`ferrite_pool::Error::Busy`] where somebody has
-    /// it open, and where another process owns the pool and does not lend what has it,
-    /// [`Error::Refused`] where that is no object in a pool of this process's.
+    /// it open, [`Error::Refused`] where what has it is no object. Else as [`Store`] says.
     pub fn free(&self, name: &str) -> Result<()> {
+        let found = self.tags()?.into_iter().find(|tag| tag.name == name);
+        let kind = TagKind(found.ok_or_else(|| PoolError::NotFound(name.into()))?.kind);
+        if kind != TagKind::OBJECT {
+            let kind = kind.name();
+            return Err(Error::Refused(format!("{name:?} is no object but a tag of kind {kind}: use what serves it")));
+        }
         match &self.reach {
-            Reach::Own { pool, .. } => {
-                let kind = pool.tag(name)?.kind;
-                if kind != TagKind::OBJECT {
-                    let kind = kind.name();
-                    return Err(Error::Refused(format!(
-                        "{name:?} is no object but a tag of kind {kind}: use what serves it"
-                    )));
-                }
-                Ok(pool.remove_unheld(name)?)
-            }
+            Reach::Own { pool, .. } => Ok(pool.remove_unheld(name)?),
             Reach::Tenant(tenant) => Ok(tenant.remove(name)?),
         }
     }

@@ -172,6 +172,10 @@ fn a_tenant_does_all_that_an_owner_does() {
     tenant.backup(&image, [1; 16]).unwrap();
     assert_eq!(owner.map("map", SMALL).unwrap().len(), 2002);
     tenant.free("map").unwrap();
+    let Reach::Own { pool, .. } = &owner.reach else { panic!("it owns the pool") };
+    drop(ferrite_pool::Log::create(Arc::clone(pool), "a database's", 1 << 16).unwrap());
+    assert!(matches!(tenant.free("a database's"), Err(Error::Refused(why)) if why.contains("of kind log")));
+    assert!(owner.contains("a database's").unwrap());
     assert!(tenant.finalize(&Finish { defragment: true, backup: None }).is_err());
     owner.finalize(&Finish::default()).unwrap();
     let restored = place.path.with_extension("restored");
