@@ -71,11 +71,19 @@ impl Parser {
         }
     }
 
-    /// What people call a device.
-    pub(super) fn device_name(&self, device: u32) -> String {
+    /// What a device is chosen by.
+    pub(super) fn device_number(&self, device: u32) -> String {
         match self {
             Self::Blkparse(_) => blkparse::name(device),
             _ => device.to_string(),
+        }
+    }
+
+    /// What people know a device by.
+    pub(super) fn device_name(&self, device: u32) -> String {
+        match self {
+            Self::Iolog(iolog) => iolog.name(device),
+            _ => self.device_number(device),
         }
     }
 

@@ -1,5 +1,5 @@
-//! fio's iolog, with a head and one action a line: `file action offset bytes` in version 2, after a time in version 3
-//! (in microseconds as we write it; fio itself writes milliseconds).
+//! fio's iolog, with a head and one action a line: `file action offset bytes` in version 2, where `file wait microseconds`
+//! stands between; after a time in microseconds in version 3.
 
 use super::line::{self, Parsed, quoted};
 use super::{Kind, Request};
@@ -7,7 +7,9 @@ use super::{Kind, Request};
 #[derive(Default)]
 pub(super) struct Iolog {
     version: Version,
-    /// Names of the files, in the order in which they came.
+    /// How long version 2 has waited.
+    waited_ns: u64,
+    /// Names of the files, in the order in which they were added or used.
     files: Vec<Vec<u8>>,
 }
 
@@ -16,7 +18,7 @@ enum Version {
     /// The head has not come yet.
     #[default]
     Unknown,
-    /// Without times.
+    /// With times to wait.
     Two,
     /// With times.
     Three,
@@ -25,7 +27,7 @@ enum Version {
 /// What fio writes first.
 pub(super) const HEADS: [&[u8]; 2] = [b"fio version 2 iolog", b"fio version 3 iolog"];
 
-/// Unit of version 3's times.
+/// Unit of both versions' times.
 const TICK_NS: u64 = 1000;
 
 impl Iolog {
@@ -45,20 +47,31 @@ impl Iolog {
         let mut words = line::words(line);
         let at_ns = match self.version {
             Version::Three => line::next_number(&mut words, "time")?.saturating_mul(TICK_NS),
-            _ => 0,
+            _ => self.waited_ns,
         };
-        let file = line::next(&mut words, "file name")?;
+        let file = self.number(line::next(&mut words, "file name")?);
         let action = line::next(&mut words, "action")?;
         let kind = match action {
             b"read" => Kind::Read,
             b"write" => Kind::Write,
             b"trim" => Kind::Trim,
+            b"wait" if self.version == Version::Two => {
+                let ns = line::next_number(&mut words, "time to wait")?.saturating_mul(TICK_NS);
+                self.waited_ns = self.waited_ns.saturating_add(ns);
+                return Ok(None);
+            }
             b"add" | b"open" | b"close" | b"sync" | b"datasync" | b"wait" => return Ok(None),
             _ => return Err(format!("the action is {}: expected read, write, trim, sync or the like", quoted(action))),
         };
         let at = line::next_number(&mut words, "offset")?;
         let bytes = line::next_number(&mut words, "length")?;
-        Ok(Some(Request { at_ns, kind, device: self.number(file), span: line::span(at, bytes, 1)? }))
+        Ok(Some(Request { at_ns, kind, device: file, span: line::span(at, bytes, 1)? }))
+    }
+
+    /// What people call a file: its number, by which it is chosen, and its name.
+    pub(super) fn name(&self, file: u32) -> String {
+        let name = self.files.get(file as usize).map_or_else(String::new, |name| format!(" ({})", quoted(name)));
+        format!("{file}{name}")
     }
 
     fn number(&mut self, file: &[u8]) -> u32 {

@@ -112,9 +112,10 @@ impl Reader {
         if seen == device {
             return Ok(true);
         }
-        let (device, seen) = (self.parser.device_name(device), self.parser.device_name(seen));
+        let (device, number) = (self.parser.device_name(device), self.parser.device_number(seen));
+        let seen = self.parser.device_name(seen);
         Err(self
-            .refuse(format!("requests of device {device} after those of {seen}: choose one, as by --device {seen}")))
+            .refuse(format!("requests of device {device} after those of {seen}: choose one, as by --device {number}")))
     }
 }
 

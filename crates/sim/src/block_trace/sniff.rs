@@ -37,7 +37,9 @@ pub(super) fn format(begin: &[u8]) -> Option<Format> {
     if words.len() >= 6 && blkparse::device(words[0]).is_some() {
         return Some(Format::Blkparse);
     }
-    if commas == 6 {
+    // SPC may have two fields of anybody's more, and then has as many as MSR.
+    let is_opcode = |field: &[u8]| matches!(field, b"R" | b"W" | b"r" | b"w");
+    if commas == 6 && !line::fields(first).nth(3).is_some_and(is_opcode) {
         return Some(Format::Msr);
     }
     if commas >= 4 {

@@ -1,4 +1,4 @@
-//! The Storage Performance Council's format: `unit,sector,bytes,opcode,seconds`.
+//! The Storage Performance Council's format: `unit,sector,bytes,opcode,seconds`, and what else anybody adds.
 
 use super::line::{self, Parsed, quoted};
 use super::{Kind, Request};

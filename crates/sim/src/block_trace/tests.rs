@@ -61,6 +61,8 @@ fn spc_traces_have_sectors_and_bytes() {
         request(Kind::Read, 11_413_000, Span::new(20_939_840 * 512, 8192)),
     ];
     assert_read("0,20941264,8192,W,0.000000\n0,20939840,8192,r,0.011413\n", Format::Spc, &requests);
+    let with_two_more = "0,20941264,8192,W,0.000000,1,2\n0,20939840,8192,r,0.011413,1,2\n";
+    assert_read(with_two_more, Format::Spc, &requests);
 }
 
 /// The first line tells what it is, and no line of any format begins as a comment does.
@@ -142,11 +144,11 @@ fn blkparse_counts_what_there_is() {
 #[test]
 fn iologs_of_both_versions() {
     let two = "fio version 2 iolog\n/dev/x add\n/dev/x open\n/dev/x write 4096 512\n/dev/x sync 0 0\n/dev/x wait 7 0\n\
-               /dev/x read 0 4096\n/dev/x trim 8192 4096\n/dev/x close\n";
+               /dev/x read 0 4096\n/dev/x wait 1000 0\n/dev/x trim 8192 4096\n/dev/x close\n";
     let requests = [
         request(Kind::Write, 0, Span::new(4096, 512)),
-        request(Kind::Read, 0, Span::new(0, 4096)),
-        request(Kind::Trim, 0, Span::new(8192, 4096)),
+        request(Kind::Read, 7000, Span::new(0, 4096)),
+        request(Kind::Trim, 1_007_000, Span::new(8192, 4096)),
     ];
     assert_read(two, Format::Iolog, &requests);
     let three = "fio version 3 iolog\n0 /dev/x add\n0 /dev/x open\n12 /dev/x write 4096 512\n";

@@ -92,6 +92,9 @@ fn devices_are_told_apart() {
     assert_eq!(told(two), "t:2: requests of device 8,16 after those of 8,0: choose one, as by --device 8,0");
     let chosen = ReaderOptions { page_bytes: 4096, format: None, device: device("8,16") };
     assert_eq!(read_with(two.as_bytes(), chosen).expect("a trace").1.len(), 1);
+    let iolog = "fio version 2 iolog\nb add\na add\na write 0 512\nb write 0 512\n";
+    let said = "t:5: requests of device 0 (\"b\") after those of 1 (\"a\"): choose one, as by --device 1";
+    assert_eq!(told(iolog), said, "as they were added");
     assert_eq!([device("7"), device("x"), device("8,")], [Some(7), None, None]);
     let options = ReaderOptions { page_bytes: 4096, format: None, device: Some(0) };
     assert_eq!(read_with(text.as_bytes(), options).expect("a trace").1.len(), 2);
