@@ -4,6 +4,7 @@
 //! would have moved and erased is told by [`FtlDisk::figures`].
 
 use std::io;
+use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ferrite_medium::{self as medium, Access, Disk, Geometry, Run, Span, Zeroing};
@@ -51,20 +52,21 @@ impl<D: Disk, T: Translation + Send> FtlDisk<D, T> {
         self.drive.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells the drive of each page that `span` touches.
-    fn each(&self, span: Span, tell: impl Fn(&mut Drive<T>, HostPage) -> Result<()>) -> medium::Result<()> {
-        let pages = span.at / self.page_bytes..(span.at + span.len).div_ceil(self.page_bytes);
-        self.tell(pages, tell)
+    /// The pages that `span` touches.
+    fn touched(&self, span: Span) -> Range<u64> {
+        let first = span.at / self.page_bytes;
+        first..if span.len == 0 { first } else { (span.at + span.len).div_ceil(self.page_bytes) }
     }
 
-    /// Tells the drive of each page that lies in `span` whole.
-    fn each_whole(&self, span: Span, tell: impl Fn(&mut Drive<T>, HostPage) -> Result<()>) -> medium::Result<()> {
-        self.tell(span.at.div_ceil(self.page_bytes)..(span.at + span.len) / self.page_bytes, tell)
+    /// The pages that lie in `span` whole.
+    fn whole(&self, span: Span) -> Range<u64> {
+        span.at.div_ceil(self.page_bytes)..(span.at + span.len) / self.page_bytes
     }
 
+    /// Tells the drive of each page.
     fn tell(
         &self,
-        mut pages: std::ops::Range<u64>,
+        mut pages: impl Iterator<Item = u64>,
         tell: impl Fn(&mut Drive<T>, HostPage) -> Result<()>,
     ) -> medium::Result<()> {
         let mut drive = self.drive();
@@ -80,12 +82,12 @@ impl<D: Disk, T: Translation + Send> Disk for FtlDisk<D, T> {
 
     fn read(&self, at: u64, into: &mut [u8]) -> medium::Result<()> {
         self.inner.read(at, into)?;
-        self.each(Span::new(at, into.len() as u64), Drive::read)
+        self.tell(self.touched(Span::new(at, into.len() as u64)), Drive::read)
     }
 
     fn write(&self, at: u64, from: &[u8], access: Access) -> medium::Result<()> {
         self.inner.write(at, from, access)?;
-        self.each(Span::new(at, from.len() as u64), Drive::write)
+        self.tell(self.touched(Span::new(at, from.len() as u64)), Drive::write)
     }
 
     fn flush(&self) -> medium::Result<()> {
@@ -94,12 +96,18 @@ impl<D: Disk, T: Translation + Send> Disk for FtlDisk<D, T> {
 
     fn trim(&self, span: Span, access: Access) -> medium::Result<()> {
         self.inner.trim(span, access)?;
-        self.each_whole(span, Drive::trim)
+        self.tell(self.whole(span), Drive::trim)
     }
 
     fn write_zeroes(&self, span: Span, how: Zeroing) -> medium::Result<()> {
         self.inner.write_zeroes(span, how)?;
-        if how.keep_space { self.each(span, Drive::write) } else { self.each_whole(span, Drive::trim) }
+        let (touched, whole) = (self.touched(span), self.whole(span));
+        if how.keep_space {
+            return self.tell(touched, Drive::write);
+        }
+        // A page of which a part is zeroed has new content.
+        self.tell(touched.filter(|page| !whole.contains(page)), Drive::write)?;
+        self.tell(whole, Drive::trim)
     }
 
     fn extents(&self, span: Span) -> medium::Result<Vec<Run>> {

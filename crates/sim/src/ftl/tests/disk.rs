@@ -32,6 +32,12 @@ fn a_request_counts_every_page_that_it_touches() {
         disk.write_zeroes(Span::new(4096, 1024), Zeroing::default()).unwrap();
         let figures = disk.figures().unwrap();
         assert_eq!((figures.host_writes, figures.trimmed_pages), (4, 2), "{scheme:?}");
+        // Of half a page, one and a half, and a part of one the zeros are new content.
+        for (at, len) in [(512, 512), (2560, 1536), (8704, 512)] {
+            disk.write_zeroes(Span::new(at, len), Zeroing::default()).unwrap();
+        }
+        let figures = disk.figures().unwrap();
+        assert_eq!((figures.host_writes, figures.trimmed_pages), (7, 3), "{scheme:?}");
     }
 }
 
