@@ -92,9 +92,10 @@ fn a_trace_that_is_wrong_is_told_with_its_line() {
     let folder = folder(true);
     let trace = folder.path().join("trace");
     let trace = trace.to_str().expect("text");
-    for (text, said) in
-        [("W 0 4\nW x 4\n", "trace:2: the page is"), ("W 0 4\nW 99 4\n", "trace:2: page 102 lies beyond")]
-    {
+    for (text, said) in [
+        ("W 0 4\nW x 4\n", "trace:2: the page is"),
+        ("W 0 4\nW 99 4\n", "that the drive has: a larger --size has it, --wrap"),
+    ] {
         fs::write(trace, text).expect("written");
         let drive = ["sim", "ftl", "--trace", trace, "--blocks", "8+4", "--block", "16K"];
         assert!(refused(ferrite().args(drive), 1).contains(said), "{said}");

@@ -43,7 +43,9 @@ pub enum Error {
     #[error("{0}")]
     Model(String),
     /// A page of a flash drive that it does not have.
-    #[error("page {page} lies beyond the {pages} pages that the drive has")]
+    #[error(
+        "page {page} lies beyond the {pages} pages that the drive has: a larger --size has it, --wrap takes it modulo them"
+    )]
     Beyond {
         /// The page.
         page: u64,
@@ -51,7 +53,7 @@ pub enum Error {
         pages: u32,
     },
     /// A request that is larger than the flash drive.
-    #[error("a request of {request} pages is larger than the drive, which has {pages}")]
+    #[error("a request of {request} pages is larger than the drive, which has {pages}: a larger --size holds it")]
     Larger {
         /// Its pages.
         request: u64,
