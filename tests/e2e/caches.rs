@@ -198,6 +198,22 @@ fn a_program_that_becomes_another_or_is_killed_is_told() {
     }
 }
 
+/// Processes that it starts are missing in the figures, and that is told.
+#[test]
+fn a_program_that_starts_others_is_told() {
+    if !Path::new("/usr/bin/qemu-x86_64").exists() {
+        println!("skipped: qemu-user is not installed");
+        return;
+    }
+    for (script, is_told) in [(":", false), ("(:); :", true)] {
+        let output = ferrite().args(["sim", "llc", "--policy", "lru", "sh", "-c", script]).output().expect("it runs");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{script}: {said}");
+        let told = said.contains("started other processes, which were not recorded: record what does the work");
+        assert_eq!(told, is_told, "{script}: {said}");
+    }
+}
+
 /// Nobody's trace is written over by what is made of it.
 #[test]
 fn a_trace_is_not_written_onto_itself() {

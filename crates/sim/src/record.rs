@@ -1,9 +1,9 @@
 //! A running program as a source of events: QEMU's user mode with a plugin of ours, which has the first level within
 //! itself and puts what passes it into memory that we share. Nothing is kept on disk.
 //!
-//! Each thread of the program is a core. Processes that it starts are not recorded, nor what it becomes by exec. What the
-//! kernel reads and writes on the program's behalf is not seen. Threads mix as they run, so only programs of one thread
-//! repeat exactly; and those too only as far as their addresses do.
+//! Each thread of the program is a core. Processes that it starts are not recorded, nor what it becomes by exec; that it
+//! did is known. What the kernel reads and writes on the program's behalf is not seen. Threads mix as they run, so only
+//! programs of one thread repeat exactly; and those too only as far as their addresses do.
 
 mod place;
 mod ring;
@@ -72,6 +72,7 @@ pub struct Running {
     child: Arc<Mutex<Child>>,
     qemu: Option<PathBuf>,
     is_whole: Arc<AtomicBool>,
+    has_forked: Arc<AtomicBool>,
 }
 
 impl Program {
@@ -97,7 +98,8 @@ impl Program {
         }
         let child = command.spawn().map_err(Error::io(format!("starting {}", command.get_program().display())))?;
         let qemu = executable(&child);
-        let program = Running { child: Arc::new(Mutex::new(child)), qemu, is_whole: Arc::default() };
+        let program =
+            Running { child: Arc::new(Mutex::new(child)), qemu, is_whole: Arc::default(), has_forked: Arc::default() };
         let _opened = [plugin, shared];
         Ok(Recording { ring, _opened, program, accesses: 0, begun: false, ended: false, words: Vec::new() })
     }
@@ -129,6 +131,11 @@ impl Running {
     /// Whether it was recorded to its end. One that is killed is not, nor one that becomes another program (exec).
     pub fn is_whole(&self) -> bool {
         self.is_whole.load(Ordering::Relaxed)
+    }
+
+    /// Whether it has started other processes, as far as it was recorded.
+    pub fn has_forked(&self) -> bool {
+        self.has_forked.load(Ordering::Relaxed)
     }
 
     /// How it ended, if it has.
@@ -223,6 +230,7 @@ impl Source for Recording {
     fn read(&mut self, into: &mut Vec<Event>) -> Result<bool> {
         let more = if self.begun { self.frame(into) } else { self.begin() };
         self.ended = matches!(more, Ok(false));
+        self.program.has_forked.store(self.ring.has_forked(), Ordering::Relaxed);
         more
     }
 

@@ -11,7 +11,8 @@
 //!
 //! 1. Each thread of the program is a core; only its own thread touches a core, so it needs no lock.
 //! 2. What is sent is sent whole frames at a time, under one lock.
-//! 3. A forked child sends nothing: it is another process, and what it inherited was its parent's to send.
+//! 3. A forked child sends nothing: it is another process, and what it inherited was its parent's to send. The parent
+//!    says in the ring that there is one.
 
 #![allow(unsafe_code)] // QEMU's interface is C's
 
@@ -62,10 +63,11 @@ pub unsafe extern "C" fn qemu_plugin_install(
     match begin(&words) {
         Ok(recording) => {
             let _ = RECORDING.set(recording);
-            // SAFETY: QEMU gave the number; the functions live as long as the program.
+            // SAFETY: QEMU gave the number; the functions live as long as the program, and QEMU forks by the C library.
             unsafe {
                 qemu::qemu_plugin_register_vcpu_tb_trans_cb(id, translated);
                 qemu::qemu_plugin_register_atexit_cb(id, ended, null_mut());
+                qemu::pthread_atfork(None, Some(forked), None);
             }
             0
         }
@@ -140,6 +142,13 @@ extern "C" fn ended(_: Id, _: *mut c_void) {
     }
     if let Some((_, pipe)) = RECORDING.get() {
         pipe.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).end();
+    }
+}
+
+/// The program has started another process, which is not recorded.
+extern "C" fn forked() {
+    if let Some((_, pipe)) = RECORDING.get() {
+        pipe.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).forked();
     }
 }
 

@@ -42,6 +42,12 @@ impl Pipe {
         self.write(&[LAST]);
     }
 
+    pub fn forked(&self) {
+        if self.process == std::process::id() {
+            self.ring.tell_forked();
+        }
+    }
+
     /// Where nobody reads any more the recording is over, and so is the program.
     fn write(&self, mut words: &[u64]) {
         if self.process != std::process::id() {

@@ -1,4 +1,4 @@
-//! What is used of QEMU's plugin interface, version 1.
+//! What is used of QEMU's plugin interface, version 1, and of the C library by which it forks.
 
 use std::ffi::{c_int, c_uint, c_void};
 
@@ -44,4 +44,9 @@ unsafe extern "C" {
     );
     pub fn qemu_plugin_mem_is_store(how: MemoryAccess) -> bool;
     pub fn qemu_plugin_mem_size_shift(how: MemoryAccess) -> c_uint;
+    pub fn pthread_atfork(
+        before: Option<extern "C" fn()>,
+        in_parent: Option<extern "C" fn()>,
+        in_child: Option<extern "C" fn()>,
+    ) -> c_int;
 }

@@ -5,6 +5,7 @@
 //!
 //! ```text
 //! word  0    how many words were put
+//!       1    1 if the program has started another process
 //!       8    how many were taken
 //!      16..  the words, in a circle
 //! ```
@@ -25,6 +26,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const ROOM: usize = 1 << 20;
 
 const PUT: usize = 0;
+const FORKED: usize = 1;
 const TAKEN: usize = 8;
 const WORDS: usize = 16;
 
@@ -87,6 +89,16 @@ impl Ring {
         }
         self.word(TAKEN).store(taken.wrapping_add(count as u64), Ordering::Release);
         count
+    }
+
+    /// Says that the program has started another process.
+    pub fn tell_forked(&self) {
+        self.word(FORKED).store(1, Ordering::Relaxed);
+    }
+
+    /// Whether it has.
+    pub fn has_forked(&self) -> bool {
+        self.word(FORKED).load(Ordering::Relaxed) != 0
     }
 }
 

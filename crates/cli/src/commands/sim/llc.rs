@@ -150,6 +150,12 @@ impl What {
         if let Some(status) = ended {
             remark!("ferrite: {} ended with {status}", self.name());
         }
+        if program.has_forked() {
+            remark!(
+                "ferrite: {} started other processes, which were not recorded: record what does the work by itself",
+                self.name()
+            );
+        }
         let is_whole = end == End::Stopped || program.is_whole();
         if !is_whole {
             remark!(
