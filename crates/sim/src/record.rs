@@ -14,6 +14,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -195,7 +196,11 @@ impl Recording {
     /// It began, and went before it had sent anything.
     fn not_recorded(&self) -> Error {
         let how = match self.program.ended() {
-            Some(status) => format!("ended with {status}"),
+            Some(status) if status.signal().is_some() => format!("ended with {status}"),
+            // Whoever ends by himself says so, after what he did.
+            Some(status) => {
+                format!("became another program (exec; record that one by its own name), which ended with {status},")
+            }
             None => "became another program (exec; record that one by its own name)".into(),
         };
         Error::Recording(format!("the program {how} before anything was known of it"))

@@ -15,7 +15,8 @@ pub struct Shape {
     pub instructions: bool,
 }
 
-/// Events that are sent at once: few enough that threads mix about as they ran.
+/// Events that are sent at once: few enough that threads mix about as they ran. The first one is sent alone, then two, and
+/// so on: of a program that is killed, or becomes another, no more is missing than is known.
 const FRAME: usize = 2048;
 
 /// After so many accesses what there is is sent, however little: for a hundredth of a second there was no more.
@@ -33,6 +34,8 @@ pub struct Core {
     code: Option<L1>,
     accesses: u64,
     events: Vec<u64>,
+    /// Events that the next frame has.
+    frame: usize,
     pipe: &'static Mutex<Pipe>,
 }
 
@@ -40,7 +43,7 @@ impl Core {
     pub fn new(shape: Shape, pipe: &'static Mutex<Pipe>) -> Self {
         let code = shape.instructions.then(|| L1::new(shape.sets, shape.ways));
         let events = Vec::with_capacity(2 * FRAME);
-        Self { shape, data: L1::new(shape.sets, shape.ways), code, accesses: 0, events, pipe }
+        Self { shape, data: L1::new(shape.sets, shape.ways), code, accesses: 0, events, frame: 1, pipe }
     }
 
     /// An access at `address` by an instruction of this signature, of two to the `size` bytes, which is asked only where
@@ -54,7 +57,7 @@ impl Core {
         if (address & mask) + REACH > mask {
             self.tail(address, is_write, signature, 1 << size());
         }
-        if self.events.len() >= FRAME || self.accesses >= QUIET {
+        if self.events.len() >= self.frame || self.accesses >= QUIET {
             self.send();
         }
     }
@@ -97,6 +100,7 @@ impl Core {
             pipe.send(accesses, &[]);
         }
         self.events.clear();
+        self.frame = (2 * self.frame).min(FRAME);
     }
 }
 

@@ -67,43 +67,91 @@ fn what_is_no_program_is_refused() {
     }
 }
 
+/// A program of a few lines of C; none where there is no compiler.
+fn built(text: &str, flags: &[&str]) -> Option<(tempfile::TempDir, String)> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (source, path) = (folder.path().join("a.c"), folder.path().join("a").display().to_string());
+    std::fs::write(&source, text).expect("it can be written");
+    match Command::new("cc").args(flags).arg("-o").arg(&path).arg(&source).status() {
+        Ok(status) => assert!(status.success(), "it compiles: {text}"),
+        Err(error) => {
+            println!("skipped: there is no C compiler: {error}");
+            return None;
+        }
+    }
+    Some((folder, path))
+}
+
 /// Nothing is known of it, and that is told as it is: not as figures of a program that does nothing.
 #[test]
 fn a_program_of_which_nothing_is_known_is_told() {
     if place::qemu().is_err() {
         return;
     }
-    let refused = |words: &[&str]| {
-        let mut recording = program(words).start(first()).expect("QEMU runs");
+    let refused = |text: &str, flags: &[&str]| {
+        let (_folder, path) = built(text, flags)?;
+        let mut recording = program(&[&path]).start(first()).expect("QEMU runs");
+        while recording.program().ended().is_none() {
+            std::thread::sleep(LOOK);
+        }
         let mut events = Vec::new();
         loop {
             match recording.read(&mut events) {
                 Ok(true) => {}
-                Ok(false) => panic!("{words:?}: {} events", events.len()),
-                Err(error) => return error.to_string(),
+                Ok(false) => panic!("{text}: {} events", events.len()),
+                Err(error) => return Some(error.to_string()),
             }
         }
     };
-    let folder = tempfile::tempdir().expect("a folder");
-    let (source, path) = (folder.path().join("a.c"), folder.path().join("a"));
-    let build = |text: &str, flags: &[&str]| {
-        std::fs::write(&source, text).expect("it can be written");
-        let built = Command::new("cc").args(flags).arg("-o").arg(&path).arg(&source).status();
-        built.is_ok_and(|status| status.success())
-    };
-    let at = path.to_str().expect("UTF-8");
-    let missing = "-Wl,--dynamic-linker=/no/such/loader";
-    if !build("int main(void) { return 0; }", &[missing]) {
-        println!("skipped: there is no C compiler");
+    let missing = refused("int main(void) { return 0; }", &["-Wl,--dynamic-linker=/no/such/loader"]);
+    let Some(missing) = missing else { return };
+    assert!(missing.contains("could not be run"), "its loader is missing: {missing}");
+    let alone = ["-O1", "-static", "-nostdlib", "-Wl,-estart"];
+    let trapped = refused("void start(void) { __builtin_trap(); }", &alone).unwrap_or_default();
+    assert!(trapped.contains("ended with signal"), "{trapped}");
+    if cfg!(target_arch = "x86_64") {
+        // execve("/bin/true", 0, 0)
+        let text = "__asm__(\".globl start\\nstart: mov $59, %eax\\nlea path(%rip), %rdi\\nxor %esi, %esi\\n\
+                    xor %edx, %edx\\nsyscall\\npath: .asciz \\\"/bin/true\\\"\\n\");";
+        let told = refused(text, &alone).unwrap_or_default();
+        assert!(told.contains("(exec; record that one by its own name), which ended with exit status: 0"), "{told}");
+    }
+}
+
+/// A program that is killed, or becomes another, before there are many events.
+#[test]
+fn what_a_program_did_before_it_went_is_known() {
+    if place::qemu().is_err() {
         return;
     }
-    assert!(refused(&[at]).contains("could not be run"), "its loader is missing");
-    assert!(build("int main(void) { __builtin_trap(); }", &["-static", "-nostartfiles", "-Wl,-emain"]), "it compiles");
-    assert!(refused(&[at]).contains("ended with signal"), "{}", refused(&[at]));
-    let text = "#include <unistd.h>\nint main(void) { execl(\"/bin/sleep\", \"sleep\", \"5\", (char *)0); }";
-    assert!(build(text, &["-static", "-O1"]), "it compiles");
-    let told = refused(&[at]);
-    assert!(told.contains("became another program") || told.contains("ended with"), "{told}");
+    let alone = ["-O1", "-static", "-nostdlib", "-Wl,-estart"];
+    let text =
+        "volatile int a[4096]; void start(void) { for (int i = 0; i < 4096; i += 16) a[i] = i; __builtin_trap(); }";
+    let Some((_folder, path)) = built(text, &alone) else { return };
+    let mut recording = program(&[&path]).start(first()).expect("QEMU runs");
+    let mut events = Vec::new();
+    while recording.read(&mut events).expect("it is known") {}
+    assert!((128..=256).contains(&events.len()), "{} events of 256", events.len());
+    assert!(!recording.program().is_whole());
+    let text = "#include <unistd.h>\nint main(void) { execl(\"/bin/true\", \"true\", (char *)0); }";
+    let Some((_folder, path)) = built(text, &["-static", "-O1"]) else { return };
+    let mut recording = program(&[&path]).start(first()).expect("QEMU runs");
+    while recording.read(&mut events).expect("it is known") {}
+    assert!(recording.accesses() > 0 && !recording.program().is_whole());
+}
+
+/// What they do is not in the recording, and whoever reads it has to know.
+#[test]
+fn that_a_program_starts_others_is_known() {
+    if place::qemu().is_err() {
+        return;
+    }
+    for (script, forks) in [(":", false), ("(:); :", true), ("/bin/true; :", true)] {
+        let mut recording = program(&["sh", "-c", script]).start(first()).expect("it runs");
+        let mut events = Vec::new();
+        while recording.read(&mut events).expect("it is whole") {}
+        assert_eq!(recording.program().has_forked(), forks, "{script}");
+    }
 }
 
 /// Ring 2: numbers of descriptors are the program's own, and so are its files.
