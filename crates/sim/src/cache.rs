@@ -25,6 +25,7 @@ pub mod policy;
 mod set;
 mod shape;
 mod study;
+mod table;
 #[cfg(test)]
 mod tests;
 pub mod wear;

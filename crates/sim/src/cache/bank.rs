@@ -97,7 +97,7 @@ impl<P: Policy, S: Set> Bank<P, S> {
             tags: vec![NOWHERE; sets * S::WAYS],
             counts: Counts::default(),
             written: Vec::new(),
-            writes: Writes::default(),
+            writes: Writes::of(geometry),
         }
     }
 

@@ -8,7 +8,7 @@
 
 use super::Geometry;
 use super::event::Event;
-use super::writes::Writes;
+use super::table::Table;
 
 /// The bound for one bank.
 pub struct Bound {
@@ -20,7 +20,7 @@ pub struct Bound {
     /// For each set, when each way became free.
     free_since: Vec<u64>,
     /// When each line was last written, by the clock of its set, from 1.
-    last: Writes,
+    last: Table<u64>,
 }
 
 impl Bound {
@@ -33,7 +33,7 @@ impl Bound {
             kept: 0,
             clocks: vec![0; sets],
             free_since: vec![0; sets * geometry.ways as usize],
-            last: Writes::default(),
+            last: Table::of(geometry),
         }
     }
 
@@ -49,17 +49,12 @@ impl Bound {
         self.writes - self.kept
     }
 
-    /// How many lines were written.
-    pub fn dirty_lines(&self) -> u64 {
-        self.last.lines()
-    }
-
     fn write(&mut self, line: u64) {
         let set = self.geometry.set_in_bank(line);
         self.writes += 1;
         self.clocks[set] += 1;
         let now = self.clocks[set];
-        let began = std::mem::replace(self.last.value(line), now);
+        let began = std::mem::replace(self.last.number(line), now);
         if began == 0 {
             return;
         }

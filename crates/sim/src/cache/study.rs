@@ -136,17 +136,17 @@ impl Study {
             }
         });
         let each = self.model.choices.len() + 1;
-        let mut done: Vec<Outcome> = self.model.choices.iter().map(|_| Outcome::default()).collect();
+        let mut banks: Vec<Vec<Box<dyn Simulated>>> = self.model.choices.iter().map(|_| Vec::new()).collect();
         let mut bound = 0;
-        for (at, work) in self.work.iter().enumerate() {
-            match &*work.lock().expect("nobody panicked") {
-                Work::Policy(bank) => done[at % each].add(&**bank),
+        for (at, work) in self.work.into_iter().enumerate() {
+            match work.into_inner().expect("nobody panicked") {
+                Work::Policy(bank) => banks[at % each].push(bank),
                 Work::Bound(least) => bound += least.writebacks(),
             }
         }
-        done.iter_mut().for_each(|outcome| outcome.writes.sort_unstable());
+        let done = banks.into_iter().map(Outcome::of).collect();
         let seen = Seen { events: self.events, accesses: self.accesses };
-        Report::of(&self.model, trace, seen, &done, bound)
+        Report::of(&self.model, trace, seen, done, bound)
     }
 
     /// Puts the events bank by bank; where each bank's end.
@@ -168,17 +168,22 @@ impl Study {
 }
 
 /// What a policy did in all banks.
-#[derive(Default)]
 struct Outcome {
     counts: Counts,
-    /// Each line that was written to memory, and how often, by line.
-    writes: Vec<(u64, u64)>,
+    /// How often each line was written to memory that was, by line.
+    writes: Vec<u64>,
 }
 
 impl Outcome {
-    fn add(&mut self, bank: &dyn Simulated) {
-        self.counts += bank.counts();
-        self.writes.extend(bank.writes().iter());
+    /// What is left of its banks: they hold much more memory.
+    fn of(banks: Vec<Box<dyn Simulated>>) -> Self {
+        let (mut counts, mut lines) = (Counts::default(), Vec::new());
+        for bank in banks {
+            counts += bank.counts();
+            lines.extend(bank.writes().iter());
+        }
+        lines.sort_unstable();
+        Self { counts, writes: lines.into_iter().map(|(_, count)| count).collect() }
     }
 }
 

@@ -1,76 +1,38 @@
 //! How often each line of memory was written.
 
-/// A count for each line: open addressing, at most half full.
+use super::Geometry;
+use super::table::Table;
+
+/// A count for each line of a bank.
 #[derive(Clone, Debug)]
 pub struct Writes {
-    slots: Vec<(u64, u64)>,
-    used: usize,
-    shift: u32,
-}
-
-/// No line has this number.
-const FREE: u64 = u64::MAX;
-
-/// The first table has so many slots.
-const FIRST_BITS: u32 = 10;
-
-impl Default for Writes {
-    fn default() -> Self {
-        Self { slots: vec![(FREE, 0); 1 << FIRST_BITS], used: 0, shift: 64 - FIRST_BITS }
-    }
+    /// The lower half of each.
+    low: Table<u32>,
+    /// A line each time that its lower half began anew: hardly ever.
+    carried: Vec<u64>,
 }
 
 impl Writes {
+    /// None yet, of the lines of a bank of such a cache.
+    pub fn of(geometry: Geometry) -> Self {
+        Self { low: Table::of(geometry), carried: Vec::new() }
+    }
+
     /// Counts one write of `line`.
     #[inline]
     pub fn add(&mut self, line: u64) {
-        *self.value(line) += 1;
-    }
-
-    /// The number kept for `line`, 0 at first.
-    #[inline]
-    pub fn value(&mut self, line: u64) -> &mut u64 {
-        if self.used * 2 >= self.slots.len() {
-            self.grow();
+        let low = self.low.number(line);
+        *low = low.wrapping_add(1);
+        if *low == 0 {
+            self.carried.push(line);
         }
-        let at = self.find(line);
-        let slot = &mut self.slots[at];
-        if slot.0 == FREE {
-            slot.0 = line;
-            self.used += 1;
-        }
-        &mut slot.1
     }
 
-    /// How many lines it knows.
-    pub fn lines(&self) -> u64 {
-        self.used as u64
-    }
-
-    /// Each line and its number, in no order.
+    /// Each line that was written, and how often, in no order.
     pub fn iter(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        self.slots.iter().copied().filter(|slot| slot.0 != FREE)
-    }
-
-    #[inline]
-    fn find(&self, line: u64) -> usize {
-        let mask = self.slots.len() - 1;
-        let mut at = (line.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift) as usize;
-        while self.slots[at].0 != line && self.slots[at].0 != FREE {
-            at = (at + 1) & mask;
-        }
-        at
-    }
-
-    #[cold]
-    fn grow(&mut self) {
-        let larger = vec![(FREE, 0); self.slots.len() * 2];
-        let slots = std::mem::replace(&mut self.slots, larger);
-        self.shift -= 1;
-        for slot in slots.into_iter().filter(|slot| slot.0 != FREE) {
-            let at = self.find(slot.0);
-            self.slots[at] = slot;
-        }
+        let carries = |line| self.carried.iter().filter(|carried| **carried == line).count() as u64;
+        let counts = self.low.iter().map(move |(line, low)| (line, u64::from(low) + (carries(line) << u32::BITS)));
+        counts.filter(|(_, count)| *count > 0)
     }
 }
 
@@ -79,16 +41,33 @@ mod tests {
     use std::collections::HashMap;
 
     use super::*;
+    use crate::cache::Shape;
 
+    fn none() -> Writes {
+        Writes::of(Geometry::of(Shape { bytes: 1 << 20, ways: 16, line_bytes: 64 }).expect("a cache"))
+    }
+
+    /// Neighbours, and such as are far from all others, up to the last line that there can be.
     #[test]
     fn counts_are_those_of_a_map() {
-        let (mut writes, mut map) = (Writes::default(), HashMap::new());
-        for n in 0..50_000_u64 {
-            let line = (n * n) % 7919 * 4096;
+        let (mut writes, mut map) = (none(), HashMap::new());
+        for n in 0..100_000_u64 {
+            let line = match n % 3 {
+                0 => (n * n) % 7919 * 4096 + 3,
+                1 => n % 5000 * 4 + 3,
+                _ => u64::MAX - n % 100 * 4,
+            };
             writes.add(line);
             *map.entry(line).or_insert(0_u64) += 1;
         }
-        assert_eq!(writes.lines(), map.len() as u64);
         assert_eq!(writes.iter().collect::<HashMap<_, _>>(), map);
+    }
+
+    #[test]
+    fn a_count_may_be_longer_than_its_place() {
+        let mut writes = none();
+        *writes.low.number(9) = u32::MAX - 1;
+        (0..3).for_each(|_| writes.add(9));
+        assert_eq!(writes.iter().collect::<Vec<_>>(), [(9, (1 << 32) + 1)]);
     }
 }

@@ -82,10 +82,9 @@ impl Figures {
 }
 
 impl Report {
-    pub(super) fn of(model: &Model, trace: &str, seen: Seen, outcomes: &[Outcome], least: u64) -> Self {
-        let figures = |(choice, outcome): (&super::Choice, &Outcome)| {
-            let writes: Vec<u64> = outcome.writes.iter().map(|(_, count)| *count).collect();
-            let Counts { read_misses, write_misses, hits, writebacks, regions } = outcome.counts;
+    pub(super) fn of(model: &Model, trace: &str, seen: Seen, outcomes: Vec<Outcome>, least: u64) -> Self {
+        let figures = |(choice, Outcome { counts, writes }): (&super::Choice, Outcome)| {
+            let Counts { read_misses, write_misses, hits, writebacks, regions } = counts;
             let fetched = read_misses + if model.fetch_on_write_miss { write_misses } else { 0 };
             Figures {
                 policy: choice.name(model.llc.ways),
@@ -104,11 +103,12 @@ impl Report {
             }
         };
         let mut policies: Vec<Figures> = model.choices.iter().zip(outcomes).map(figures).collect();
-        let lru = policies.iter().find(|one| one.policy == "lru").expect("LRU is always there").clone();
+        let lru = policies.iter().find(|one| one.policy == "lru").expect("LRU is always there");
+        let (of_lru, lru_writebacks) = (lru.lifetime_runs, lru.writebacks);
         for one in &mut policies {
-            let gain = one.lifetime_runs / lru.lifetime_runs;
+            let gain = one.lifetime_runs / of_lru;
             one.lifetime_gain = if gain.is_nan() { 1.0 } else { gain };
-            one.gap_closed = closed(lru.writebacks, one.writebacks, least);
+            one.gap_closed = closed(lru_writebacks, one.writebacks, least);
         }
         let Seen { events, accesses } = seen;
         Self { trace: trace.into(), form: None, accesses, events, policies, bound: Least { writebacks: least } }

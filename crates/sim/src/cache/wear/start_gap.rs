@@ -2,6 +2,8 @@
 //! passed all lines, which is a round, each has moved on by one place, and the free one too. So a place endures a line,
 //! then the one before it, and so on: sums over neighbours, which prefix sums give for any number of rounds.
 
+use std::iter::once;
+
 use super::{Rounds, Wear, last_survived};
 
 pub fn runs(wear: &Wear, writes: &[u64]) -> f64 {
@@ -26,13 +28,11 @@ struct Sums(Vec<u128>);
 impl Sums {
     fn of(wear: impl Iterator<Item = u128>) -> Self {
         let mut sum = 0;
-        let sums = wear.map(|wear| {
+        let sum_with = |wear| {
             sum += wear;
             sum
-        });
-        let mut sums: Vec<u128> = std::iter::once(0).chain(sums).collect();
-        sums.extend_from_within(sums.len() - 1..);
-        Self(sums)
+        };
+        Self(once(0).chain(wear).chain(once(0)).map(sum_with).collect())
     }
 
     /// The wear of `place` by its line and by those before it, `count` in all, going round.
