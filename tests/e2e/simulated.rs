@@ -142,6 +142,32 @@ fn traces_are_converted_and_read_from_pipes() {
     assert_eq!(run(Command::new("sh").args(["-c", &script])), text);
 }
 
+/// What a format is told by --format, and an option of the other kind of traces is refused and not left unheard.
+#[test]
+fn a_conversion_takes_the_options_of_its_kind_alone() {
+    let folder = folder(true);
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let (blocks, accesses, to) = (at("blocks"), at("accesses"), at("to"));
+    fs::write(&blocks, "0,8,4096,Read,0.5,1,2\n").expect("written");
+    fs::write(&accesses, "0 1000\n1 2000\n").expect("written");
+    for (words, said) in [
+        (&[&blocks, "--as", "spc", "--format", "din"][..], "no format \"din\"; there are plain, disksim"),
+        (&[&blocks, "--as", "spc", "--line", "128"], "--line is for traces of accesses"),
+        (&[&blocks, "--as", "spc", "--cores", "2"], "--cores is for traces of accesses"),
+        (&[&accesses, "--as", "compact", "--device", "3"], "--device is for block traces"),
+        (&[&accesses, "--as", "compact", "--page", "8K"], "--page is for block traces"),
+        (&[&accesses, "--as", "compact-pc", "--format", "spc"], "no form \"spc\"; there are lackey"),
+    ] {
+        let heard = refused(ferrite().args(["sim", "convert"]).args(words).arg(&to), 2);
+        assert!(heard.contains(said), "{words:?}: {heard}");
+    }
+    fs::write(&blocks, "0,8,4096,W,0.5\n").expect("written");
+    let spc = refused(ferrite().args(["sim", "convert", &blocks, &to, "--as", "plain", "--format", "msr"]), 1);
+    assert!(spc.contains("blocks:1: the type is \"W\": expected Read or Write"), "as what --format names: {spc}");
+    run(ferrite().args(["sim", "convert", &blocks, &to, "--as", "plain", "--format", "spc", "--page", "4K"]));
+    assert_eq!(fs::read_to_string(&to).expect("there"), "W 1 1\n");
+}
+
 /// Ctrl-C in the middle of a trace that comes by a pipe: what is known so far is told, and that it is not all.
 #[test]
 fn an_interrupted_simulation_tells_what_is_known() {

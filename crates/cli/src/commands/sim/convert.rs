@@ -2,8 +2,10 @@
 
 mod accesses;
 
+use std::fmt::Display;
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::Args;
 use ferrite_pool::owner::Progress;
@@ -20,7 +22,7 @@ use crate::{size, stop};
 
 /// Write a block trace in another format, or a trace of memory accesses in a compact one
 ///
-/// What it is read as is told by its content, as for `sim ftl` and `sim llc`. Of block traces, formats that count in pages
+/// What it is read as is told by its content, as for `sim ftl` and `sim llc`, or by --format. Of block traces, formats that count in pages
 /// or sectors take whole ones; those that know no trim leave trims out. Compact are words of 8 bytes, little-endian, in
 /// zstd: `line << 1 | write` for each line that an access touches; quick to read, and small. Compact-pc has a hash of the
 /// program counter with each, which `sim llc --policy worth` makes use of.
@@ -32,16 +34,23 @@ pub struct Convert {
     to: PathBuf,
     /// How
     #[arg(long = "as", value_parser = format, value_name = "plain|disksim|spc|msr|blkparse|iolog|compact|compact-pc")]
-    format: As,
-    /// Bytes of a page, in which plain traces count
-    #[arg(long, default_value = "4K", value_parser = size::parse)]
-    page: u64,
-    /// Only this device's requests, of a trace of several
+    to_format: As,
+    /// The format of the trace that is read, where its content does not tell: of a block trace plain, disksim, spc, msr,
+    /// blkparse or iolog, of accesses lackey, din, champsim, drmemtrace, ramulator, compact or compact-pc
+    #[arg(long, value_name = "FORMAT")]
+    format: Option<String>,
+    /// Of block traces: bytes of a page, in which plain ones count [default: 4K]
+    #[arg(long, value_name = "BYTES", value_parser = size::parse)]
+    page: Option<u64>,
+    /// Of block traces: only this device's requests, of a trace of several
     #[arg(long, value_name = "N|MAJOR,MINOR", value_parser = device)]
     device: Option<u32>,
     #[command(flatten)]
     accesses: accesses::Accesses,
 }
+
+/// Bytes of a page, where they are not named.
+const PAGE_BYTES: u32 = 4096;
 
 /// What is written.
 #[derive(Clone, Copy)]
@@ -54,15 +63,29 @@ impl Convert {
     /// Does it.
     pub fn run(self) -> Outcome {
         apart(&self.from, &self.to)?;
-        match self.format {
-            As::Blocks(format) => self.blocks(format),
-            As::Accesses(packing) => self.accesses.convert(&self.from, &self.to, packing),
+        match self.to_format {
+            As::Blocks(format) => {
+                self.accesses.refuse()?;
+                self.blocks(format)
+            }
+            As::Accesses(packing) => {
+                let refused = [("--page", self.page.is_some()), ("--device", self.device.is_some())];
+                refuse(&refused, "block traces, and --as names a form of accesses")?;
+                self.accesses.convert((&self.from, &self.to), self.named()?, packing)
+            }
         }
     }
 
+    /// The format that --format names, of those of the kind that is converted.
+    fn named<F: FromStr<Err: Display>>(&self) -> Outcome<Option<F>> {
+        let told = |why: F::Err| Failure::Usage(format!("--format: {why}, and --as names one of these"));
+        self.format.as_deref().map(str::parse).transpose().map_err(told)
+    }
+
     fn blocks(&self, format: Format) -> Outcome {
-        let page_bytes = u32::try_from(self.page).map_err(|_| "--page is too large")?;
-        let options = ReaderOptions { page_bytes, format: None, device: self.device };
+        let page_bytes = self.page.map_or(Ok(PAGE_BYTES), u32::try_from);
+        let page_bytes = page_bytes.map_err(|_| Failure::Usage("--page is too large".into()))?;
+        let options = ReaderOptions { page_bytes, format: self.named()?, device: self.device };
         let reader = Reader::new(Input::open(&self.from)?, options)?;
         let read_as = reader.format().name();
         let mut trace = Ahead::new(reader);
@@ -96,6 +119,14 @@ impl Convert {
         }
         writer.finish().map_err(told)?;
         Ok((requests, left_out))
+    }
+}
+
+/// Refuses options that were given and are of other traces.
+fn refuse(given: &[(&str, bool)], of: &str) -> Outcome {
+    match given.iter().find(|(_, is_given)| *is_given) {
+        Some((option, _)) => Err(Failure::Usage(format!("{option} is for {of}"))),
+        None => Ok(()),
     }
 }
 

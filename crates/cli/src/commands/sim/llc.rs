@@ -27,7 +27,7 @@ const USUAL: (u64, u32) = (2 << 20, 16);
 const USUAL_OF_CORES: (u64, u32) = (8 << 20, 16);
 
 /// Bytes of a line, where they are not named.
-const LINE: u32 = 64;
+pub const LINE: u32 = 64;
 
 /// What each policy of the last-level cache writes back: misses, writebacks, energy, life of the memory
 ///
