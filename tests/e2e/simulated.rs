@@ -267,3 +267,60 @@ fn an_exported_drive_counts_its_erases() {
     let said = fs::read_to_string(&said).expect("there");
     assert!(said.contains("ftl-fast on 4 MiB") && said.contains("7 switch"), "{said}");
 }
+
+/// What clients ask of an exported disk is written down until Ctrl-C, and a flash drive is simulated with it.
+#[test]
+fn an_exported_disk_is_traced() {
+    let folder = folder(true);
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let (image, socket, trace) = (at("image"), at("nbd"), at("trace"));
+    fs::File::create(&image).and_then(|file| file.set_len(64 << 20)).expect("made");
+    let uri = format!("nbd+unix:///?socket={socket}");
+    let export = |to: &str| {
+        let mut export = ferrite();
+        export.args(["disk", "export", &image, "--unix", &socket, "--trace", to]);
+        export
+    };
+    let server = Server::of(&mut export(&trace), image.as_ref(), "nbd+unix");
+    run(client("qemu-io").args([
+        "-f",
+        "raw",
+        "-c",
+        "write -P 7 0 1M",
+        "-c",
+        "read 0 64k",
+        "-c",
+        "discard 0 64k",
+        &uri,
+    ]));
+    server.interrupt();
+    let text = fs::read_to_string(&trace).expect("there");
+    assert!(text.starts_with("fio version 3 iolog\n") && text.ends_with(" disk close\n"), "{text}");
+    let report = told(&["sim", "ftl", "--trace", &trace, "--size", "64M"]);
+    let of = |name: &str| report[name].as_u64();
+    assert_eq!((of("host_writes"), of("host_reads"), of("trimmed_pages")), (Some(256), Some(16), Some(16)), "{text}");
+
+    // As a file system is made.
+    let server = Server::of(&mut export(&trace), image.as_ref(), "nbd+unix");
+    let made = at("made");
+    fs::File::create(&made).and_then(|file| file.set_len(64 << 20)).expect("made");
+    run(client("mkfs.ext4").args(["-q", &made]));
+    run(client("nbdcopy").args([&made, &uri]));
+    server.interrupt();
+    let report = told(&["sim", "ftl", "--trace", &trace, "--size", "64M", "--scheme", "fast"]);
+    assert!(report["host_writes"].as_u64() > Some(100), "{report}");
+
+    // What cannot be written is told at the end, and no request fails for it.
+    let mut full = export("/dev/full");
+    let said = at("said");
+    full.stderr(fs::File::create(&said).expect("made"));
+    let server = Server::of(&mut full, image.as_ref(), "nbd+unix");
+    run(client("qemu-io").args(["-f", "raw", "-c", "write -P 7 0 1M", &uri]));
+    signal(server.pid(), "INT");
+    assert_eq!(server.ended(), Some(1));
+    let said = fs::read_to_string(&said).expect("there");
+    assert!(said.contains("/dev/full: no space left"), "{said}");
+    for wrong in ["-", &image] {
+        refused(&mut export(wrong), 2);
+    }
+}

@@ -23,6 +23,7 @@ mod size;
 mod source;
 mod stop;
 mod survival;
+mod traced;
 mod trees;
 mod warm;
 mod watched;

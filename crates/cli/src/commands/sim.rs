@@ -3,7 +3,7 @@
 mod convert;
 mod ftl;
 mod llc;
-mod output;
+pub mod output;
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;

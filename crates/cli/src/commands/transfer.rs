@@ -18,6 +18,7 @@ use crate::outcome::{Failure, Outcome};
 use crate::size;
 use crate::source::{ADDRESSES, Opening, Source, check_fit, is_one_disk};
 use crate::stop::{self, Stop};
+use crate::traced::Traced;
 
 /// Bytes copied at once.
 const PIECE: u64 = 1 << 20;
@@ -42,6 +43,10 @@ pub struct Export {
     /// The socket to serve it on over NBD
     #[arg(long)]
     unix: PathBuf,
+    /// Write down each request, with its time, as fio's iolog (version 3), for `sim ftl --trace` and `fio --read_iolog`.
+    /// The file is there at the end; a pipe is written to meanwhile
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
     /// Refuse writes
     #[arg(long)]
     read_only: bool,
@@ -145,6 +150,9 @@ impl Export {
     /// Serves it until Ctrl-C.
     pub fn run(self) -> Outcome {
         let stop = Stop::new()?;
+        if self.trace.as_deref().is_some_and(|trace| is_one_disk(&self.from, &trace.to_string_lossy())) {
+            return Err(Failure::Usage(format!("--trace names {} itself: name another file", self.from)));
+        }
         let mut source = Source::open(&self.from, Opening { read_only: self.read_only, ..Opening::default() })?;
         let served = self.serve(&mut source, &stop);
         source.close()?;
@@ -152,7 +160,8 @@ impl Export {
     }
 
     fn serve(&self, source: &mut Source, stop: &Stop) -> Outcome {
-        let only = Arc::new(Only(Arc::clone(&source.disk)));
+        let traced = self.trace.as_deref().map(|to| Traced::begin(&source.disk, to)).transpose()?;
+        let only = Arc::new(Only(traced.as_ref().map_or_else(|| Arc::clone(&source.disk), Traced::disk)));
         let unix = absolute(&self.unix)?;
         let listening = Server::new(only, Options::default()).listen_unix(&unix)?;
         let disk = AnnouncedDisk { name: self.from.clone(), uris: vec![unix_uri("", &unix)], ..Default::default() };
@@ -164,7 +173,9 @@ impl Export {
         all.tell(self.json, Announcement::show_uris)?;
         while stop.wait() != stop::Asked::End {}
         listening.stop();
-        Ok(source.disk.flush()?)
+        let flushed = source.disk.flush();
+        traced.map_or(Ok(()), Traced::finish)?;
+        Ok(flushed?)
     }
 }
 

@@ -22,14 +22,15 @@ use crate::{size, stop};
 /// What a flash translation layer does with a block trace: erases, copies, merges, wear, latency
 ///
 /// Reads plain traces (lines of `W|R|T page count`), DiskSim's and MQSim's ASCII, SPC, MSR Cambridge's CSV, blkparse's
-/// text, fio's iolog, and what a traced disk of Ferrite's writes; as they are or compressed with gzip, xz or zstd, told
+/// text, fio's iolog, and so what `disk export --trace` writes; as they are or compressed with gzip, xz or zstd, told
 /// by content. A request that touches a page in part counts the whole page. After every run it is checked that the newest
 /// version of each page is where the layer says. Ctrl-C tells what is known so far. 24 GiB take about 130 MiB of memory
 /// for each scheme.
 #[derive(Args)]
 #[command(after_help = "Examples:
   ferrite sim ftl --scheme fast --trace hm_0.csv.gz --wrap --prefill --json
-  ferrite sim ftl --scheme page --scheme fast --trace ext4.log --trace xfs.log --plot erases.svg")]
+  ferrite sim ftl --scheme page --scheme fast --trace ext4.log --trace xfs.log --plot erases.svg
+  ferrite disk export IMAGE --unix SOCKET --trace ext4.log   # until Ctrl-C; what uses the disk meanwhile is traced")]
 pub struct Ftl {
     /// A trace; - is standard input. Repeat it to compare several, each on new drives
     #[arg(long = "trace", value_name = "FILE", required = true)]

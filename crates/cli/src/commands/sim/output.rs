@@ -16,7 +16,7 @@ pub enum Output {
     /// A plain file.
     Partial(Partial),
     /// Standard output, or what is no plain file and keeps its place.
-    Stream(Box<dyn Write>),
+    Stream(Box<dyn Write + Send>),
 }
 
 impl Output {

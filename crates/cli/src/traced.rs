@@ -1,0 +1,76 @@
+//! A disk whose requests are written down in a file, as fio's iolog.
+
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ferrite_medium::{Clock, Disk, Trace, TraceDisk, TraceFormat};
+use ferrite_serve::HostClock;
+
+use crate::commands::sim::output::Output;
+use crate::outcome::{Failure, Outcome};
+
+/// What the disk is called in the trace: fio takes a name without blanks.
+const NAME: &str = "disk";
+
+/// A disk over another, and the trace of what it is asked for. Dropped before its end, it leaves what was at its place.
+pub struct Traced {
+    disk: Arc<dyn Disk>,
+    finish: Box<dyn FnOnce() -> ferrite_medium::Result<()>>,
+    path: PathBuf,
+    output: Shared,
+}
+
+impl Traced {
+    /// `disk`, with its trace in the file at `path` from now on.
+    pub fn begin(disk: &Arc<dyn Disk>, path: &Path) -> Outcome<Self> {
+        if path == Path::new("-") {
+            let what = "standard output says where the disk is served: name a file or a pipe for the trace";
+            return Err(Failure::Usage(what.into()));
+        }
+        let output = Shared(Arc::new(Mutex::new(Some(Output::begin(path)?))));
+        let clock = HostClock::new();
+        let trace = Trace {
+            format: TraceFormat::FioIolog,
+            name: NAME.into(),
+            clock_ns: move || clock.now_ns(),
+            to: Box::new(BufWriter::new(output.clone())),
+        };
+        let disk = Arc::new(TraceDisk::new(Arc::clone(disk), trace));
+        let traced = Arc::clone(&disk);
+        Ok(Self { disk, finish: Box::new(move || traced.finish()), path: path.into(), output })
+    }
+
+    /// The disk.
+    pub fn disk(&self) -> Arc<dyn Disk> {
+        Arc::clone(&self.disk)
+    }
+
+    /// Ends the trace. It takes its place only whole.
+    pub fn finish(self) -> Outcome {
+        let told = |error| format!("{}: {error}", self.path.display());
+        (self.finish)().map_err(told)?;
+        let output = self.output.lock().take();
+        output.map_or(Ok(()), Output::finish)
+    }
+}
+
+/// Where the trace goes: what writes it keeps it, and it is finished by who began it.
+#[derive(Clone)]
+struct Shared(Arc<Mutex<Option<Output>>>);
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Option<Output>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Write for Shared {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.lock().as_mut().map_or(Ok(bytes.len()), |output| output.write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.lock().as_mut().map_or(Ok(()), Write::flush)
+    }
+}
