@@ -50,6 +50,14 @@ const FIGURES: [(&str, &str, &str, Of); 4] = [
     ("2.8", "2.12", "misses", |one| one.misses() as f64),
 ];
 
+/// What is drawn by itself, and how the cases begin that it shows.
+const ALONE: [(&str, &str); 4] = [
+    ("writebacks of a dirty line (figure 2.1)", "2.1 "),
+    ("writes of the lines, sorted (figure 2.13)", "2.13 "),
+    ("accesses of each part, of an even share (figure 2.14)", "2.14 accesses"),
+    ("writebacks an access, of each part (figure 2.14)", "2.14 writebacks"),
+];
+
 type Of = fn(&Figures) -> f64;
 
 /// Runs it.
@@ -143,7 +151,7 @@ fn model(entry: &Entry) -> Model {
 fn add_rows(report: &mut Report, entry: &Entry, studied: &Studied) {
     let lru = &studied.policies[0];
     let rewrites = lru.rewrites();
-    report.rows.push(row(format!("2.1 rewrites of a dirty line, {}", entry.name), "lru", (rewrites, rewrites)));
+    report.rows.push(row(format!("2.1 {}: writebacks of a dirty line", entry.name), "lru", (rewrites, rewrites)));
     for (single, threaded, what, of) in FIGURES {
         let place = if entry.is_threaded { threaded } else { single };
         let case = format!("{place} {what}, {}", entry.name);
@@ -168,7 +176,7 @@ fn distribution(report: &mut Report, studied: &Studied) {
         writes.get(((writes.len() - 1) as f64 * share) as usize).copied().unwrap_or(0) as f64
     };
     for share in [0.5, 0.9, 0.99, 0.999, 1.0] {
-        let case = format!("2.13 writes of the line at {} %, {SORTED}", share * 100.0);
+        let case = format!("2.13 {SORTED}, line at {} %: writes", share * 100.0);
         for one in studied.policies.iter().filter(|one| one.dirty_lines > 0) {
             report.rows.push(row(case.clone(), &one.policy, (at(&sorted(one), share), at(&lru, share))));
         }
@@ -185,19 +193,20 @@ fn charts(session: &mut Session<'_>) {
     let of = |begin: &str| {
         let mut cases: Vec<String> = Vec::new();
         for row in session.report.rows.iter().filter(|row| row.case.starts_with(begin)) {
-            if cases.last() != Some(&row.case) {
+            if !cases.contains(&row.case) {
                 cases.push(row.case.clone());
             }
         }
         cases
     };
-    let all: Vec<(String, Vec<String>)> = FIGURES
-        .iter()
-        .flat_map(|(single, threaded, what, _)| [(single, what), (threaded, what)])
-        .map(|(place, what)| (format!("{what} beside LRU (figure {place})"), of(&format!("{place} "))))
-        .collect();
-    for (title, cases) in all.into_iter().filter(|one| !one.1.is_empty()) {
-        session.chart(&title, Measure::Ratio, cases);
+    let beside =
+        |(place, what)| (format!("{what} beside LRU (figure {place})"), Measure::Ratio, of(&format!("{place} ")));
+    let compared =
+        FIGURES.iter().flat_map(|(single, threaded, what, _)| [(single, what), (threaded, what)]).map(beside);
+    let alone = ALONE.iter().map(|(title, begin)| ((*title).to_owned(), Measure::Value, of(begin)));
+    let all: Vec<(String, Measure, Vec<String>)> = compared.chain(alone).collect();
+    for (title, measure, cases) in all.into_iter().filter(|one| !one.2.is_empty()) {
+        session.chart(&title, measure, cases);
     }
 }
 

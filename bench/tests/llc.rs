@@ -34,8 +34,27 @@ fn llc_measures_every_policy_on_a_program_of_one_thread_and_of_eight() {
         assert!(report.row(&format!("{figure}, sort, 8 threads"), "partitioned-4x4").is_some(), "{figure}");
     }
     assert!(report.row("designed on: lifetime, geometric mean", "worth").is_some_and(|row| row.ratio > 0.0));
-    assert!(report.row("2.1 rewrites of a dirty line, sort", "lru").is_some_and(|row| row.value >= 1.0));
+    assert!(report.row("2.1 sort: writebacks of a dirty line", "lru").is_some_and(|row| row.value >= 1.0));
     assert!(report.verdict.contains("lifetime"), "{}", report.verdict);
+}
+
+/// Each figure of the paper that the programs give is drawn.
+#[test]
+fn llc_draws_the_figures_of_the_paper() {
+    if !std::path::Path::new("/usr/bin/qemu-x86_64").exists() {
+        println!("skipped: qemu-user is not installed");
+        return;
+    }
+    for (program, figures) in [("awk", &["2.1", "2.5", "2.6", "2.7", "2.8", "2.14"][..]), ("bzip2", &["2.1", "2.13"])] {
+        let report = of(program);
+        for figure in figures {
+            let named = format!("(figure {figure})");
+            let drawn = report.charts.iter().filter(|chart| chart.title.contains(&named));
+            let cases: Vec<&String> = drawn.flat_map(|chart| &chart.cases).collect();
+            assert!(!cases.is_empty(), "{program}: {named} is missing");
+            assert!(cases.iter().all(|case| report.rows.iter().any(|row| row.case == **case)), "{cases:?}");
+        }
+    }
 }
 
 #[test]
