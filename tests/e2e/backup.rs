@@ -2,9 +2,13 @@
 
 use std::fs;
 use std::process::Stdio;
+use std::time::Duration;
 
 use crate::programs::{client, ferrite};
 use crate::server::{Server, assert_sound, folder, json, ok, refused, run, signal, wait};
+
+/// As long as anything may take here.
+const LONG: Duration = Duration::from_secs(30);
 
 #[test]
 fn a_backup_taken_beside_a_busy_server_restores_into_a_larger_pool() {
@@ -49,9 +53,9 @@ fn damaged_images_and_existing_pools_are_refused_and_a_killed_restore_finishes_w
     refused(ferrite().args(["pool", "info", &other]), 1);
     for _ in 0..3 {
         let mut restore = ferrite().args(["pool", "restore", &image, &other]).spawn().expect("starts");
-        std::thread::sleep(std::time::Duration::from_millis(8));
+        std::thread::sleep(Duration::from_millis(8));
         signal(restore.id(), "KILL");
-        wait(&mut restore, std::time::Duration::from_secs(5));
+        wait(&mut restore, Duration::from_secs(5));
     }
     // Whether the last one was killed in time or not: no state of it needs force, and a whole pool is left alone.
     let again = ferrite().args(["pool", "restore", &image, &other]).output().expect("ferrite runs");
@@ -87,4 +91,40 @@ fn a_restore_destroys_neither_its_image_nor_what_is_no_pool() {
     fs::write(&other, "").expect("made");
     ok(&["pool", "restore", &image, &other]);
     assert_sound(other.as_ref());
+}
+
+#[test]
+fn a_full_pool_whose_buffers_find_no_space_is_checked_and_backed_up_and_ends() {
+    let folder = folder(true);
+    let path = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
+    let (pool, image, saved) = (path("pool"), path("image"), path("saved"));
+    ok(&["pool", "create", &pool, "--size", "32M"]);
+    ok(&["disk", "create", &pool, "t", "--size", "256M", "--thin"]);
+    let server = Server::start(pool.as_ref(), &["--no-attach", "--guard", "buffered", "--backup", &saved]);
+    let mut writes = client("qemu-io");
+    writes.args(["-f", "raw"]);
+    (0..40).for_each(|at| _ = writes.args(["-c", &format!("write -P 5 {at}M 1M")]));
+    let writes = writes.args(["-c", "write -P 6 200M 4k", &server.uri("t")]).output().expect("qemu-io runs");
+    assert!(!writes.status.success(), "it never filled up");
+    assert!(json(&["disk", "stat", &pool, "t"])["open"]["unsaved_bytes"].as_u64() > Some(0));
+    for words in [&["check", &pool][..], &["backup", &pool, &image]] {
+        let mut asked = ferrite().arg("pool").args(words).spawn().expect("starts");
+        let status = wait(&mut asked, LONG);
+        let _ = asked.kill();
+        assert_eq!(status, Some(0), "{words:?}");
+    }
+    signal(server.pid(), "PWR");
+    let is_saved = || {
+        std::thread::sleep(Duration::from_millis(10));
+        fs::exists(&saved).expect("looked")
+    };
+    assert!((0..1000).any(|_| is_saved()), "no backup");
+    for image in [&image, &saved] {
+        let restored = path("restored");
+        ok(&["pool", "restore", image, &restored, "--force"]);
+        assert_sound(restored.as_ref());
+    }
+    signal(server.pid(), "TERM");
+    assert!(server.ended().is_some(), "it serves for ever");
+    assert_sound(pool.as_ref());
 }

@@ -15,7 +15,8 @@
 //! - U5. A trim or zeroing is at the disk when it completes, and what the buffers held of its pages is gone, not written
 //!   after it.
 //! - U6. What the disk refuses stays in its buffer: a flush tells it, until it succeeds.
-//! - U7. While the pool stands still nothing is added to a buffer, and the buffers are empty.
+//! - U7. While the pool stands still nothing is added to a buffer, and the buffers are empty, but for what the disk
+//!   refuses. Who is writing from one meanwhile waits at the disk, and is not waited for.
 //!
 //! Locks are taken in the order plan, ring, and what the disk has.
 
@@ -186,7 +187,7 @@ impl Buffered<Arc<BlockDisk>> {
         let stages = disk.stages().cloned();
         let buffered = Arc::new(Self::new(Arc::clone(&disk), options)?.counted(stages));
         let front: Arc<dyn Freeze> = buffered.clone();
-        disk.stand_behind(Arc::downgrade(&front));
+        disk.pool.register_front(Arc::downgrade(&front));
         Ok(buffered)
     }
 }

@@ -1,7 +1,7 @@
 //! A disk that is open.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
 
 #[cfg(doc)]
 use ferrite_medium::Scheme;
@@ -47,8 +47,6 @@ pub struct BlockDisk {
     stages: Option<Arc<Stages>>,
     /// Whether a read has more to do than to copy.
     pub(crate) reads_with_care: bool,
-    /// What stands in front and is emptied before this disk stands still.
-    front: Mutex<Option<Weak<dyn Freeze>>>,
     tag: Mutex<Arc<Tag>>,
     shape: Shape,
     identity: [u8; 16],
@@ -88,7 +86,6 @@ impl BlockDisk {
             shortcut: Shortcut::of(&options, settles, shape.checksum),
             reads_with_care: shape.checksum || stages.is_some(),
             stages,
-            front: Mutex::new(None),
             shape,
             identity,
             size: AtomicU64::new(shape.size),
@@ -143,16 +140,6 @@ impl BlockDisk {
     /// Where its stages are counted, if they are.
     pub fn stages(&self) -> Option<&Arc<Stages>> {
         self.stages.as_ref()
-    }
-
-    /// Lets `front`, which writes to this disk what it holds back, stand still and empty itself before this disk
-    /// stands still. One at most.
-    pub fn stand_behind(&self, front: Weak<dyn Freeze>) {
-        *self.front.lock() = Some(front);
-    }
-
-    fn front(&self) -> Option<Arc<dyn Freeze>> {
-        self.front.lock().as_ref()?.upgrade()
     }
 
     /// Counts a whole request until it is dropped.
@@ -256,9 +243,6 @@ impl BlockDisk {
 
 impl Freeze for BlockDisk {
     fn freeze(&self) {
-        if let Some(front) = self.front() {
-            front.freeze();
-        }
         self.gate.close();
         wait_for_pins();
         // A failed persist poisons the pool, which the backup finds out by itself.
@@ -267,9 +251,6 @@ impl Freeze for BlockDisk {
 
     fn thaw(&self) {
         self.gate.open();
-        if let Some(front) = self.front() {
-            front.thaw();
-        }
     }
 
     fn spare(&self) -> bool {

@@ -55,7 +55,7 @@ pub(crate) fn is_planted(bug: Bug) -> bool {
     PLANTED.get() == Some(bug)
 }
 
-const BOOT: [u8; 16] = [1; 16];
+pub(crate) const BOOT: [u8; 16] = [1; 16];
 /// Blocks of the disk under test.
 pub(crate) const BLOCKS: u64 = 24;
 
@@ -177,7 +177,7 @@ pub(crate) fn fresh(way: Way) -> Arc<LyingMemory> {
     memory
 }
 
-fn spec_of(way: Way) -> DiskSpec {
+pub(crate) fn spec_of(way: Way) -> DiskSpec {
     DiskSpec { size: BLOCKS * BLOCK, sector_bytes: 512, thin: way.thin, checksum: way.checksum }
 }
 

@@ -1,10 +1,12 @@
 //! Standing still: services and transactions wait while a backup or a check reads the pool as of one moment.
 //!
 //! - F1. While a [`Frozen`] lives no transaction is open, and every registered service has stopped storing.
-//! - F2. Services stop first and transactions after them, since a request that a service lets finish may need one.
+//! - F2. Fronts stop first, services after them and transactions last: what one lets finish may need the next.
 //! - F3. A service that registers while the pool stands still waits until it does not.
 //! - F4. However a freeze ends, by a panic too, everything that was stopped goes on.
 //! - F5. Nothing is written meanwhile to a file that a service has in the pool: it would be waited for in vain.
+//! - F6. Nobody asks for spare space while services stop or stand still: one that is asked stores, and would wait. While
+//!   fronts empty themselves all are there to be asked.
 //!
 //! Nothing may wait for a transaction with a lock in hand that the holder of a [`Frozen`] takes: the pool's own
 //! operations start their transaction before they lock the tag table.
@@ -31,8 +33,8 @@ pub trait Freeze: Send + Sync {
         Vec::new()
     }
 
-    /// Gives back to the pool what the service has of its space and does not need; whether that was anything. The caller
-    /// has nothing of any service in hand.
+    /// Gives back to the pool what the service has of its space and does not need; whether that was anything. It needs
+    /// none itself for that, and the caller has nothing of any service in hand.
     fn spare(&self) -> bool {
         false
     }
@@ -47,8 +49,14 @@ pub trait Freeze: Send + Sync {
 #[derive(Default)]
 pub(crate) struct Freezers {
     gate: RwLock<()>,
-    services: Mutex<Vec<Weak<dyn Freeze>>>,
+    /// Held by who makes the pool stand still, for as long as it does.
+    fronts: Mutex<Services>,
+    /// Taken for reading by who asks services, and written while they stand still (F3, F6).
+    asking: RwLock<()>,
+    services: Mutex<Services>,
 }
+
+type Services = Vec<Weak<dyn Freeze>>;
 
 /// Held while a transaction is open.
 pub(crate) type Pass<'pool> = RwLockReadGuard<'pool, ()>;
@@ -56,14 +64,27 @@ pub(crate) type Pass<'pool> = RwLockReadGuard<'pool, ()>;
 /// While it lives the pool stands still (F1). Dropped, everything goes on (F4).
 pub struct Frozen<'pool> {
     pool: &'pool Pool,
-    // Dropped in this order: transactions go on, then services, then registrations.
+    // Dropped in this order: transactions go on, then services, then who asks them, then fronts.
     _gate: RwLockWriteGuard<'pool, ()>,
     stopped: Stopped,
-    _services: MutexGuard<'pool, Vec<Weak<dyn Freeze>>>,
+    _asking: RwLockWriteGuard<'pool, ()>,
+    _fronts: Stopped,
+    _more_fronts: MutexGuard<'pool, Services>,
 }
 
 /// Services that were stopped, in order.
 struct Stopped(Vec<Arc<dyn Freeze>>);
+
+impl Stopped {
+    fn stop(services: impl IntoIterator<Item = Arc<dyn Freeze>>) -> Self {
+        let mut stopped = Self(Vec::new());
+        for service in services {
+            service.freeze();
+            stopped.0.push(service);
+        }
+        stopped
+    }
+}
 
 impl Drop for Stopped {
     fn drop(&mut self) {
@@ -79,15 +100,33 @@ impl Freezers {
     pub fn pass(&self) -> Pass<'_> {
         self.gate.read_recursive()
     }
+
+    fn services(&self) -> Vec<Arc<dyn Freeze>> {
+        living(&self.services.lock())
+    }
+}
+
+fn living(services: &Services) -> Vec<Arc<dyn Freeze>> {
+    services.iter().filter_map(Weak::upgrade).collect()
+}
+
+fn add(services: &mut Services, service: Weak<dyn Freeze>) {
+    services.retain(|known| known.strong_count() > 0);
+    services.push(service);
 }
 
 impl Pool {
     /// Lets `service` stop with the pool, until its last handle is dropped. Called before its first store; waits
     /// while the pool stands still (F3).
     pub fn register_freezer(&self, service: Weak<dyn Freeze>) {
-        let mut services = self.freezers().services.lock();
-        services.retain(|known| known.strong_count() > 0);
-        services.push(service);
+        // A service may be opened to be asked, by who asks.
+        let _still = self.freezers().asking.read_recursive();
+        add(&mut self.freezers().services.lock(), service);
+    }
+
+    /// The same for what holds back what is written to a service, and writes it there before that stops (F2).
+    pub fn register_front(&self, front: Weak<dyn Freeze>) {
+        add(&mut self.freezers().fronts.lock(), front);
     }
 
     /// What `work` comes to, tried again where it finds no space and services have some to spare. The caller has nothing
@@ -106,9 +145,11 @@ impl Pool {
         }
     }
 
-    /// Asks every service but `asking` for what it can spare; whether any gave. As [`Freeze::spare`].
+    /// Asks every service but `asking` for what it can spare; whether any gave. Waits while services stop or stand still
+    /// (F6). As [`Freeze::spare`].
     pub fn take_spare(&self, asking: Option<&dyn Freeze>) -> bool {
-        let services: Vec<Arc<dyn Freeze>> = self.freezers().services.lock().iter().filter_map(Weak::upgrade).collect();
+        let _asking = self.freezers().asking.read();
+        let services = self.freezers().services();
         let is_other =
             |service: &&Arc<dyn Freeze>| asking.is_none_or(|it| !std::ptr::addr_eq(it, Arc::as_ptr(service)));
         services.iter().filter(is_other).filter(|service| service.spare()).count() > 0
@@ -117,7 +158,7 @@ impl Pool {
     /// Refuses a place on a device of this number, whose files a service has: who writes there while the pool stands still
     /// waits for ever (F5).
     pub(crate) fn refuse_own_device(&self, device: u64, place: &Path) -> Result<()> {
-        let services: Vec<Arc<dyn Freeze>> = self.freezers().services.lock().iter().filter_map(Weak::upgrade).collect();
+        let services = self.freezers().services();
         if services.iter().any(|service| service.has_files_on(device)) {
             return Err(Error::Limit(format!(
                 "{} lies in the pool itself, which stands still meanwhile: name a place outside of it",
@@ -129,14 +170,13 @@ impl Pool {
 
     /// Makes the pool stand still; returns when it does. A thread that holds an open transaction must not call it.
     pub fn freeze(&self) -> Frozen<'_> {
-        let services = self.freezers().services.lock();
-        let mut stopped = Stopped(Vec::new());
-        for service in services.iter().filter_map(Weak::upgrade) {
-            service.freeze();
-            stopped.0.push(service);
-        }
-        let gate = self.freezers().gate.write();
-        Frozen { pool: self, _gate: gate, stopped, _services: services }
+        let all = self.freezers();
+        let more_fronts = all.fronts.lock();
+        let fronts = Stopped::stop(living(&more_fronts));
+        let asking = all.asking.write();
+        let stopped = Stopped::stop(all.services());
+        let gate = all.gate.write();
+        Frozen { pool: self, _gate: gate, stopped, _asking: asking, _fronts: fronts, _more_fronts: more_fronts }
     }
 }
 

@@ -1,5 +1,6 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
+use std::time::Duration;
 
 use ferrite_crash::{LyingMemory, Model};
 use ferrite_medium::Memory;
@@ -37,6 +38,11 @@ impl Freeze for Service {
     fn thaw(&self) {
         assert!(self.stopped.swap(false, Ordering::SeqCst));
         self.thawed.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn spare(&self) -> bool {
+        assert!(!self.stopped.load(Ordering::SeqCst), "it was asked while it stood still");
+        true
     }
 }
 
@@ -109,6 +115,50 @@ fn f3_a_service_that_comes_while_the_pool_stands_still_waits() {
     });
     drop(pool.freeze());
     assert_eq!(late.thawed.load(Ordering::SeqCst), 1, "it stops with the others from then on");
+}
+
+/// F2, F6: what it holds back needs space, and that of others.
+#[test]
+fn f6_a_front_that_empties_itself_is_given_what_services_spare() {
+    struct Front(Weak<Pool>, AtomicBool);
+    impl Freeze for Front {
+        fn freeze(&self) {
+            self.1.store(self.0.upgrade().unwrap().take_spare(None), Ordering::SeqCst);
+        }
+        fn thaw(&self) {}
+    }
+    let pool = Arc::new(pool());
+    let service = service(&pool, "one");
+    pool.register_freezer(handle(&service));
+    let front = Arc::new(Front(Arc::downgrade(&pool), AtomicBool::new(false)));
+    let as_front: Arc<dyn Freeze> = front.clone();
+    pool.register_front(Arc::downgrade(&as_front));
+    let (done, is_done) = mpsc::channel();
+    // Not waited for: it may never end.
+    std::thread::spawn(move || {
+        drop(pool.freeze());
+        done.send(()).unwrap();
+    });
+    is_done.recv_timeout(Duration::from_secs(30)).expect("the front waits for what its own pool has in hand");
+    assert!(front.1.load(Ordering::SeqCst) && service.thawed.load(Ordering::SeqCst) == 1);
+}
+
+/// F6: what is asked stores, and would wait at its gate for ever where who asks is waited for.
+#[test]
+fn f6_who_asks_while_services_stand_still_waits() {
+    let pool = Arc::new(pool());
+    let service = service(&pool, "one");
+    pool.register_freezer(handle(&service));
+    std::thread::scope(|scope| {
+        let frozen = pool.freeze();
+        let asker = scope.spawn(|| pool.take_spare(None));
+        for _ in 0..1000 {
+            assert!(!asker.is_finished(), "it did not wait");
+            std::thread::yield_now();
+        }
+        drop(frozen);
+        assert!(asker.join().unwrap());
+    });
 }
 
 /// F4: a service that panics while it is stopped does not leave the others stopped.

@@ -1,8 +1,14 @@
 //! A buffered disk of a pool: it stands still with it, and survives crashes of its memory.
 
-use ferrite_crash::{LyingMemory, Options, Points, explore};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
 
-use crate::tests::{Way, collisions, fresh, open, ways};
+use ferrite_crash::{LyingMemory, Options, Points, explore};
+use ferrite_pool::{Format, Pool};
+
+use crate::tests::{BOOT, Way, collisions, fresh, open, spec_of, ways};
+use crate::{DiskSpec, create};
 
 use super::*;
 
@@ -34,6 +40,82 @@ fn u7_a_pool_that_stands_still_has_all_that_was_acknowledged_and_writers_wait() 
             zeroer.join().expect("it goes on").expect("zeroed");
         });
         assert!(read_all(&*disk)[..32 * 512] == content(64, 2)[..32 * 512]);
+    }
+}
+
+/// Thin disks that are larger than their pool, of which the first is written until it finds no more space, and its buffers
+/// hold what has no place.
+fn full(disks: usize, way: Way) -> (Vec<Arc<Buffered<Arc<BlockDisk>>>>, u64) {
+    let memory = Arc::new(LyingMemory::new(20 << 20, way.model));
+    memory.keep_trace(false);
+    Pool::create(&*memory, &Format { uuid: [7; 16], boot_id: BOOT }).expect("created");
+    let pool = Arc::new(Pool::open(memory, BOOT).expect("opened").0);
+    let open = |number: usize| {
+        let name = format!("disk{number}");
+        create(&pool, &name, &DiskSpec { size: 64 << 20, thin: true, ..spec_of(way) }).expect("created");
+        let disk = BlockDisk::open(Arc::clone(&pool), &name, way.options).expect("opened");
+        Buffered::in_front_of(disk, small(true)).expect("good options")
+    };
+    let disks: Vec<_> = (0..disks).map(open).collect();
+    let write = |block: &u64| disks[0].write(block * BLOCK, &content(8, *block as u8), Access::Cached);
+    let blocks = (0..).find(|block| write(block).is_err()).expect("it fills up");
+    assert!(disks[0].unsaved_bytes() > 0 && disks[0].flush().is_err());
+    (disks, blocks)
+}
+
+/// Freezes the pool of `disk` many times while somebody flushes in vain; not waited for where it makes no end.
+fn freeze_often(disk: &Arc<Buffered<Arc<BlockDisk>>>) {
+    let (done, is_done) = mpsc::channel();
+    let stop = Arc::new(AtomicBool::new(false));
+    let (theirs, is_over) = (Arc::clone(disk), Arc::clone(&stop));
+    let flusher = std::thread::spawn(move || {
+        while !is_over.load(Ordering::Relaxed) {
+            let _ = theirs.flush();
+        }
+    });
+    let disk = Arc::clone(disk);
+    std::thread::spawn(move || {
+        (0..20).for_each(|_| drop(disk.inner().pool.freeze()));
+        done.send(()).expect("heard");
+    });
+    is_done.recv_timeout(Duration::from_secs(60)).expect("who freezes and who flushes wait for each other");
+    stop.store(true, Ordering::Relaxed);
+    flusher.join().expect("ended");
+}
+
+#[test]
+fn u7_a_pool_stands_still_though_a_buffer_finds_no_space_and_nothing_of_it_is_lost() {
+    for way in ways().into_iter().step_by(8) {
+        let (disks, blocks) = full(1, way);
+        let disk = &disks[0];
+        let unsaved = disk.unsaved_bytes();
+        freeze_often(disk);
+        assert!(disk.unsaved_bytes() == unsaved && disk.flush().is_err(), "{way:?}: a flush tells it still (U6)");
+        disk.inner().trim(Span::new(0, 128 * BLOCK), Access::Cached).expect("trimmed");
+        disk.flush().expect("there is room now");
+        let mut found = vec![0; BLOCK as usize];
+        for block in 128..blocks {
+            disk.inner().read(block * BLOCK, &mut found).expect("read");
+            assert!(found == content(8, block as u8), "{way:?}: block {block}");
+        }
+    }
+}
+
+#[test]
+fn u7_what_a_buffer_lacks_space_for_gets_what_others_spare_before_the_pool_stands_still() {
+    for way in ways().into_iter().filter(|way| !way.options.in_place).step_by(8) {
+        let (disks, _) = full(2, way);
+        let [full, other] = &disks[..] else { unreachable!("two were asked for") };
+        let has = full.unsaved_bytes();
+        full.inner().trim(Span::new(0, 4 << 20), Access::Fua).expect("trimmed");
+        let mut block = 0;
+        while other.inner().write(block * BLOCK, &content(8, 9), Access::Cached).is_ok() {
+            block += 1;
+        }
+        full.inner().trim(Span::new(4 << 20, 4 << 20), Access::Fua).expect("trimmed");
+        other.write(block * BLOCK, &content(8, 9), Access::Cached).expect("into the buffer");
+        freeze_often(other);
+        assert!(has > 0 && other.unsaved_bytes() == 0, "{way:?}");
     }
 }
 
