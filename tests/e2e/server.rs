@@ -125,15 +125,26 @@ impl Drop for Server {
     }
 }
 
-/// A small file system in memory, unmounted when dropped.
+/// A small file system, unmounted when dropped.
 pub struct SmallHost(PathBuf);
 
 impl SmallHost {
-    /// Mounts one of `size` in the folder `at`, where this user may.
+    /// Mounts one of `size` in memory, in the folder `at`, where this user may.
     pub fn new(at: &Path, size: &str) -> Option<Self> {
-        let point = at.join("small");
+        Self::mounted(at.join("small"), client("mount").args(["-t", "tmpfs", "-o", &format!("size={size}"), "none"]))
+    }
+
+    /// The same of ext4, in a file.
+    pub fn of_ext4(at: &Path, size: &str) -> Option<Self> {
+        let image = at.join("image");
+        run(client("truncate").args(["-s", size]).arg(&image));
+        run(client("mkfs.ext4").args(["-q", "-m", "0"]).arg(&image));
+        Self::mounted(at.join("ext4"), client("mount").args(["-o", "loop"]).arg(&image))
+    }
+
+    fn mounted(point: PathBuf, command: &mut Command) -> Option<Self> {
         std::fs::create_dir(&point).expect("made");
-        let mounted = client("mount").args(["-t", "tmpfs", "-o", &format!("size={size}"), "none"]).arg(&point).status();
+        let mounted = command.arg(&point).status();
         if mounted.is_ok_and(|status| status.success()) {
             return Some(Self(point));
         }

@@ -33,6 +33,7 @@ mod gate;
 pub mod grant;
 mod grow;
 pub mod holding;
+mod host;
 mod lane;
 pub mod layout;
 mod log;

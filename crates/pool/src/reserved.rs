@@ -4,10 +4,7 @@
 //! open meanwhile would hold up everybody who needs the pool to stand still. The space is taken in DRAM alone, so a
 //! crash before the transaction leaves it as free as it was.
 
-use ferrite_medium::Span;
-
 use crate::extent::Extent;
-use crate::layout::CHUNK;
 use crate::space::Need;
 use crate::{Error, Pool, Result};
 
@@ -28,11 +25,8 @@ impl<'pool> Reserved<'pool> {
     /// # Errors
     /// [`Error::Full`]; [`Error::Medium`] where the host does not promise it.
     pub fn take(&mut self, need: Need) -> Result<Vec<Extent>> {
-        let taken = self.pool.space().take(&[need])?;
+        let taken = self.pool.take_promised(&[need])?;
         taken.iter().for_each(|extent| self.append(*extent));
-        for extent in &taken {
-            self.pool.memory().reserve(chunks_around(*extent))?;
-        }
         Ok(taken)
     }
 
@@ -43,7 +37,7 @@ impl<'pool> Reserved<'pool> {
             return Err(Error::Full { needed_bytes, free_bytes });
         }
         self.append(extent);
-        Ok(self.pool.memory().reserve(chunks_around(extent))?)
+        self.pool.promise(&[extent])
     }
 
     /// All that was taken, in order, neighbours joined.
@@ -66,13 +60,6 @@ impl<'pool> Reserved<'pool> {
 
 impl Drop for Reserved<'_> {
     fn drop(&mut self) {
-        self.pool.space().give_back(&self.extents);
+        self.pool.give_up(&self.extents);
     }
-}
-
-/// The chunks that hold `extent`: the host promises storage for whole ones.
-pub(crate) fn chunks_around(extent: Extent) -> Span {
-    let span = extent.span();
-    let end = (span.at + span.len).next_multiple_of(CHUNK);
-    Span::new(span.at / CHUNK * CHUNK, end - span.at / CHUNK * CHUNK)
 }

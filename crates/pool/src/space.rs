@@ -7,6 +7,8 @@
 //! - A1. A page that is free in the DRAM copy is free on the medium, durably, and no record can be replayed into it.
 //! - A2. A chunk of the normal zone with no page in use is as good as a free chunk: its kind changes with the
 //!   transaction that takes it, never by itself. So the boundary between the zones moves without any work.
+//! - A3. The host is given back a chunk only while it is free and taken here for that: nobody's bytes and nobody's
+//!   promise are in it. It is free again once that is durable: what its next owner finds there no crash takes back.
 
 mod exact;
 mod hold;

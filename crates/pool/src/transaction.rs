@@ -21,7 +21,7 @@ use crate::freeze::Pass;
 use crate::layout::{CHUNK, CHUNK_PAGES, LANES, MEMBERS, REGION_CHUNKS, RETIRED, TAGS, bitmap_at, kind_at};
 use crate::pool::Pool;
 use crate::record::Draft;
-use crate::reserved::{Reserved, chunks_around};
+use crate::reserved::Reserved;
 use crate::space::{Kind, Need};
 use crate::{Error, Result};
 
@@ -91,11 +91,8 @@ impl<'pool> Transaction<'pool> {
     /// # Errors
     /// [`Error::Full`]; [`Error::Medium`] where the host does not promise it.
     pub fn take(&mut self, needs: &[Need]) -> Result<Vec<Extent>> {
-        let extents = self.pool.space().take(needs)?;
+        let extents = self.pool.take_promised(needs)?;
         self.taken.extend(&extents);
-        for extent in &extents {
-            self.pool.memory().reserve(chunks_around(*extent))?;
-        }
         self.mark_all(&extents, true);
         Ok(extents)
     }
@@ -194,7 +191,7 @@ impl<'pool> Transaction<'pool> {
 impl Drop for Transaction<'_> {
     fn drop(&mut self) {
         if !self.taken.is_empty() {
-            self.pool.space().give_back(&self.taken);
+            self.pool.give_up(&self.taken);
         }
     }
 }

@@ -93,8 +93,8 @@ impl Pool {
         Ok(tag)
     }
 
-    /// Removes `tag` and frees its space. Durable on return. Grants on it are asked back; what is under them is nobody
-    /// else's until they end (grant G2).
+    /// Removes `tag` and frees its space, which the host has back where nothing else is in a chunk. Durable on return.
+    /// Grants on it are asked back; what is under them is nobody else's until they end (grant G2).
     ///
     /// # Errors
     /// [`Error::NotFound`] where it is not the tag of that name any more; else as [`Pool`] says.
@@ -109,6 +109,8 @@ impl Pool {
         table.tags.remove(&tag.name);
         table.free_slots.push(entry.slot);
         self.grants.revoke_tag(entry.tag.generation);
+        drop(table);
+        self.let_go(&entry.tag.extents);
         Ok(())
     }
 

@@ -1,0 +1,147 @@
+//! A3: what the host has back, on one with less than the pool is large.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use ferrite_crash::{LyingMemory, Model};
+use ferrite_medium::{Memory, Result as MediumResult, Scheme, Span, forward_memory};
+use parking_lot::Mutex;
+
+use crate::grant::{Ask, Process, Rights};
+use crate::layout::{CHUNK, PAGE};
+use crate::owner::{Caller, PidFd};
+use crate::proof::{BOOT, account, format, new_pool, open};
+use crate::{Error, Need, NewTag, Pool, Put, Role, Tag, TagKind, Zone};
+
+/// Chunks of the pool.
+const POOL_CHUNKS: u64 = 16;
+/// Chunks that the host has.
+const HOST_CHUNKS: usize = 8;
+
+/// A memory on a host that, as ext4 does, keeps behind the file what it found before it refused.
+struct Hosted {
+    memory: LyingMemory,
+    promised: Mutex<BTreeSet<u64>>,
+}
+
+impl Hosted {
+    fn chunks(&self) -> BTreeSet<u64> {
+        self.promised.lock().clone()
+    }
+}
+
+impl Memory for Hosted {
+    forward_memory!(self => self.memory; size, survival, fence_is_durable, load, store, zero, load_word, store_word,
+        store_words, flush, fence, barrier, share);
+
+    fn reserve(&self, span: Span) -> MediumResult<()> {
+        let mut promised = self.promised.lock();
+        for chunk in span.at / CHUNK..(span.at + span.len).div_ceil(CHUNK) {
+            if promised.len() == HOST_CHUNKS && !promised.contains(&chunk) {
+                return Err(ferrite_medium::Error::NoSpace("the host's".into()));
+            }
+            promised.insert(chunk);
+        }
+        Ok(())
+    }
+
+    fn release(&self, span: Span) -> MediumResult<()> {
+        assert!(span.aligned_to(CHUNK), "{span:?} is no whole chunks");
+        self.promised.lock().retain(|chunk| !(span.at..span.at + span.len).contains(&(chunk * CHUNK)));
+        Ok(())
+    }
+}
+
+fn hosted() -> (Arc<Hosted>, Pool) {
+    let memory = LyingMemory::new(POOL_CHUNKS * CHUNK, Model::MAPPED);
+    let memory = Arc::new(Hosted { memory, promised: Mutex::default() });
+    Pool::create(&*memory, &format()).expect("a new pool");
+    let pool = Pool::open(memory.clone(), BOOT).expect("it opens").0;
+    (memory, pool)
+}
+
+fn make(pool: &Pool, name: &str, zone: Zone, bytes: u64) -> crate::Result<Arc<Tag>> {
+    let needs = &[Need { role: Role::DATA, zone, bytes }];
+    pool.create_tag(&NewTag { name, kind: TagKind::BYTES, size: bytes, attributes: [0; 64], needs }, |_| Ok(()))
+}
+
+fn assert_no_space<T: std::fmt::Debug>(refused: crate::Result<T>) {
+    assert!(matches!(&refused, Err(Error::Medium(ferrite_medium::Error::NoSpace(_)))), "{refused:?}");
+}
+
+/// The free chunks lie apart, so that more than one promise is asked for; the first are had.
+#[test]
+fn a3_what_the_host_gave_before_it_refused_it_has_back() {
+    let (memory, pool) = hosted();
+    for name in ["a", "b", "c", "d"] {
+        make(&pool, name, Zone::Super, CHUNK).expect("room");
+    }
+    ["a", "c"].into_iter().for_each(|name| pool.remove_tag(&pool.tag(name).expect("there")).expect("removed"));
+    make(&pool, "pages", Zone::Normal, PAGE).expect("room");
+    let before = memory.chunks();
+    for zone in [Zone::Super, Zone::Normal] {
+        assert_no_space(make(&pool, "more than the host has", zone, 9 * CHUNK));
+        assert_eq!(memory.chunks(), before, "{zone:?}");
+    }
+    assert_no_space(pool.put("a value", &mut &vec![1; 9 * CHUNK as usize][..], &Put::default()));
+    assert_eq!(memory.chunks(), before, "of a value");
+    account(&pool).expect("nothing is lost");
+    make(&pool, "what it has", Zone::Super, (HOST_CHUNKS - before.len()) as u64 * CHUNK).expect("it can be had");
+}
+
+#[test]
+fn a3_a_removed_tag_gives_the_host_back_chunks_that_nobody_else_is_in() {
+    let (memory, pool) = hosted();
+    let empty = memory.chunks();
+    let large = make(&pool, "large", Zone::Super, 3 * CHUNK).expect("room");
+    let pages = make(&pool, "pages", Zone::Normal, CHUNK + PAGE).expect("room");
+    let neighbour = make(&pool, "neighbour", Zone::Normal, PAGE).expect("room");
+    assert_eq!(memory.chunks().len(), empty.len() + 5);
+    pool.remove_tag(&large).expect("removed");
+    assert_eq!(memory.chunks().len(), empty.len() + 2);
+    pool.remove_tag(&pages).expect("removed");
+    let left = memory.chunks();
+    assert_eq!(left.len(), empty.len() + 1, "the neighbour's stays");
+    assert!(left.contains(&(neighbour.extents[0].span().at / CHUNK)));
+    pool.remove_tag(&neighbour).expect("removed");
+    assert_eq!(memory.chunks(), empty);
+    account(&pool).expect("nothing is lost");
+}
+
+/// G2, A3: what a client may still store to stays behind the pool.
+#[test]
+fn a3_what_is_under_a_grant_is_not_given_to_the_host() {
+    let (memory, pool) = hosted();
+    let tag = make(&pool, "a", Zone::Super, 2 * CHUNK).expect("room");
+    let pid = std::process::id();
+    let process =
+        Process::of(&Caller { pid, uid: 0, process: PidFd::open(pid).expect("it lives"), connection: 0 }, BOOT);
+    let ask = Ask { tag: &tag, extents: &tag.extents, rights: Rights::ReadWrite, process: &process, reserve: &[] };
+    pool.grant(&ask).expect("granted");
+    let before = memory.chunks();
+    pool.remove_tag(&tag).expect("removed");
+    assert_eq!(memory.chunks(), before);
+}
+
+/// What the host drops reads as zeros at once, and a crash may still bring it back: not to who has the space next.
+#[test]
+fn a3_crash_what_the_host_dropped_does_not_come_back_to_who_is_next() {
+    for (model, seed) in
+        [Model::MAPPED, Model::FILE].into_iter().flat_map(|model| (0..16).map(move |seed| (model, seed)))
+    {
+        let memory = new_pool(model);
+        let pool = open(&memory);
+        let old = make(&pool, "old", Zone::Super, CHUNK).expect("room");
+        let pages = || (old.extents[0].span().at..).step_by(PAGE as usize).take((CHUNK / PAGE) as usize);
+        pages().for_each(|at| memory.store(at, b"old word", Scheme::Nt));
+        memory.settle().expect("settled");
+        pool.remove_tag(&old).expect("removed");
+        let new = make(&pool, "new", Zone::Super, CHUNK).expect("room");
+        assert_eq!(new.extents, old.extents);
+        let before: Vec<u64> = pages().map(|at| memory.load_word(at)).collect();
+        assert!(before.contains(&0), "nothing was dropped");
+        drop(pool);
+        let left = memory.crash(seed);
+        assert!(pages().map(|at| left.load_word(at)).eq(before), "{model:?}, seed {seed}");
+    }
+}

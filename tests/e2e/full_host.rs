@@ -1,0 +1,49 @@
+//! What a pool takes of a host that has less than the pool is large, and gives back to it.
+
+use std::path::Path;
+
+use crate::programs::{client, ferrite};
+use crate::server::{Server, SmallHost, assert_sound, folder, ok, refused, run};
+
+/// What others can still have of the file system at `path`.
+fn left(path: &Path) -> u64 {
+    run(client("sync").arg("-f").arg(path));
+    let told = run(client("stat").args(["-f", "-c", "%a %S"]).arg(path));
+    told.split_whitespace().map(|number| number.parse::<u64>().expect("a number")).product()
+}
+
+/// ext4 keeps behind a file what it found before it refused (A3).
+#[test]
+fn a_refused_disk_leaves_an_ext4_host_its_space() {
+    let folder = folder(false);
+    let Some(host) = SmallHost::of_ext4(folder.path(), "96M") else { return };
+    let pool = host.path().join("pool").to_str().expect("text").to_owned();
+    ok(&["pool", "create", &pool, "--size", "256M"]);
+    ok(&["disk", "create", &pool, "kept", "--size", "8M"]);
+    let before = left(host.path());
+    let said = refused(ferrite().args(["disk", "create", &pool, "d", "--size", "200M"]), 1);
+    assert!(said.contains("no space left"), "{said}");
+    let after = left(host.path());
+    assert!(after + (1 << 20) > before, "{after} of {before} bytes are left");
+    ok(&["disk", "create", &pool, "d", "--size", "32M"]);
+    assert_sound(Path::new(&pool));
+}
+
+#[test]
+fn a_removed_disk_gives_its_host_the_space_back_also_while_others_are_served() {
+    let folder = folder(false);
+    let tmpfs = SmallHost::new(folder.path(), "96M");
+    for host in [tmpfs, SmallHost::of_ext4(folder.path(), "96M")].into_iter().flatten() {
+        let pool = host.path().join("pool").to_str().expect("text").to_owned();
+        ok(&["pool", "create", &pool, "--size", "64M"]);
+        let server = Server::start(Path::new(&pool), &["--no-attach", "--disk", "a=4M"]);
+        let before = left(host.path());
+        ok(&["disk", "create", &pool, "d", "--size", "32M"]);
+        assert!(left(host.path()) + (32 << 20) <= before);
+        ok(&["disk", "remove", &pool, "d"]);
+        let after = left(host.path());
+        assert!(after + (1 << 20) > before, "{after} of {before} bytes are left");
+        server.interrupt();
+        assert_sound(Path::new(&pool));
+    }
+}
