@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::programs::{client, ferrite};
-use crate::server::{Server, SmallHost, assert_sound, folder, ok, refused, run};
+use crate::server::{Server, SmallHost, assert_sound, folder, json, ok, refused, run};
 
 /// What others can still have of the file system at `path`.
 fn left(path: &Path) -> u64 {
@@ -46,4 +46,21 @@ fn a_removed_disk_gives_its_host_the_space_back_also_while_others_are_served() {
         server.interrupt();
         assert_sound(Path::new(&pool));
     }
+}
+
+/// A pool is sparse: who makes one larger than its host can hold is told so then, and not first by an error.
+#[test]
+fn a_pool_that_its_host_cannot_fill_is_told_of_when_it_is_made() {
+    let folder = folder(true);
+    let Some(host) = SmallHost::new(folder.path(), "48M") else { return };
+    let made = |name: &str, size: &str| {
+        let pool = host.path().join(name);
+        let made = ferrite().args(["pool", "create", "--json", "--size", size]).arg(&pool).output().expect("run");
+        assert!(made.status.success(), "{made:?}");
+        String::from_utf8_lossy(&made.stderr).into_owned()
+    };
+    assert!(!made("fits", "32M").contains("may come to take"));
+    let said = made("does not", "64M");
+    assert!(said.contains("may come to take") && said.contains("does not"), "{said}");
+    assert_eq!(json(&["pool", "info", host.path().join("does not").to_str().expect("text")])["tags"], 0);
 }

@@ -96,11 +96,11 @@ impl Create {
             let lock = ours(&pool)?;
             ensure_unused(&lock)?;
             resize(&lock, size)?;
-            format(&lock)?;
+            format(&lock, &pool)?;
         } else {
             let bytes = size.ok_or_else(|| Failure::Usage("a new pool needs a --size, such as --size 1G".into()))?;
             host::make_file(&pool, bytes).map_err(|error| format!("making {}: {error}", pool.display()))?;
-            ours(&pool).and_then(|lock| format(&lock)).inspect_err(|_| _ = std::fs::remove_file(&pool))?;
+            ours(&pool).and_then(|lock| format(&lock, &pool)).inspect_err(|_| _ = std::fs::remove_file(&pool))?;
             host::settle_name(&pool)?;
         }
         report(&pool, json)
@@ -139,10 +139,18 @@ pub fn ensure_unused(lock: &Lock) -> Outcome {
     Ok(unused.map_err(|error| format!("{}: {error}", lock.path().display()))?)
 }
 
-/// Makes the file that `lock` holds a pool; what it holds is lost.
-pub fn format(lock: &Lock) -> Outcome {
-    let memory = MediumArguments::default().map(lock)?.memory;
-    Ok(ferrite_pool::Pool::create(&*memory, &Format { uuid: host::random_uuid()?, boot_id: host::boot_id()? })?)
+/// Makes the file that `lock` holds a pool, which is to be called `path`; what it holds is lost. Says so where the host
+/// has less than the pool may come to need.
+pub fn format(lock: &Lock, path: &Path) -> Outcome {
+    let medium = MediumArguments::default().map(lock)?;
+    ferrite_pool::Pool::create(&*medium.memory, &Format { uuid: host::random_uuid()?, boot_id: host::boot_id()? })?;
+    if let Some((lacked, left)) = medium.mapped.host_room()?.filter(|(lacked, left)| lacked > left) {
+        let (path, lacked, left) = (path.display(), size::show(lacked), size::show(left));
+        remark!(
+            "{path} may come to take {lacked} more of its file system, which has {left} left: beyond that there is no space"
+        );
+    }
+    Ok(())
 }
 
 fn exists(path: &Path) -> Failure {

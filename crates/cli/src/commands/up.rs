@@ -237,12 +237,13 @@ impl Up {
         // Whoever is killed here leaves nothing that is taken for a pool, and nothing that is in the next one's way.
         let partial = host::beside(path, &format!(".{}", ferrite_pool::show_uuid(&host::random_uuid()?)));
         host::make_file(&partial, size).map_err(|error| format!("making {}: {error}", partial.display()))?;
-        let placed = pool::ours(&partial).and_then(|lock| pool::format(&lock)).and_then(|()| {
-            match fs::hard_link(&partial, path) {
-                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(false),
-                other => Ok(other.map(|()| true).map_err(|error| format!("making {}: {error}", path.display()))?),
-            }
-        });
+        let placed =
+            pool::ours(&partial).and_then(|lock| pool::format(&lock, path)).and_then(|()| {
+                match fs::hard_link(&partial, path) {
+                    Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(false),
+                    other => Ok(other.map(|()| true).map_err(|error| format!("making {}: {error}", path.display()))?),
+                }
+            });
         let _ = fs::remove_file(&partial);
         let is_new = placed?;
         host::settle_name(path)?;

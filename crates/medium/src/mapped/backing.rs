@@ -76,9 +76,9 @@ pub(super) fn find(file: &File) -> Result<Found> {
     if !about.is_file() {
         return Err(Error::Unsupported("a pool is a regular file or a device DAX node".into()));
     }
-    let (magic, block_bytes) = file_system(file)?;
-    let (backing, unit_bytes) = match magic {
-        libc::HUGETLBFS_MAGIC => (Backing::Hugetlb, block_bytes),
+    let host = file_system(file)?;
+    let (backing, unit_bytes) = match host.f_type {
+        libc::HUGETLBFS_MAGIC => (Backing::Hugetlb, host.f_bsize as u64),
         libc::TMPFS_MAGIC => (Backing::Shm, SMALL),
         _ if maps_synchronously(file, about.size()) => (Backing::Dax, SMALL),
         _ => (Backing::File, SMALL),
@@ -87,14 +87,27 @@ pub(super) fn find(file: &File) -> Result<Found> {
     Ok(Found { backing, size: about.size(), unit_bytes, flags })
 }
 
-fn file_system(file: &File) -> Result<(i64, u64)> {
+/// Bytes of `file` that have no storage yet, and those that its host has left for all its files. `None` where it has
+/// all, or the host knows no limit.
+pub(super) fn room(file: &File, backing: Backing) -> Result<Option<(u64, u64)>> {
+    let about = file.metadata().map_err(|why| Error::io("asking for the pool's size", why))?;
+    // Huge pages are promised when they are mapped.
+    if !about.is_file() || backing == Backing::Hugetlb {
+        return Ok(None);
+    }
+    let host = file_system(file)?;
+    let lacked = about.size().saturating_sub(about.blocks() * 512);
+    Ok((host.f_blocks > 0).then(|| (lacked, host.f_bavail * host.f_bsize as u64)))
+}
+
+fn file_system(file: &File) -> Result<libc::statfs> {
     // SAFETY: all zeros is a valid value of this plain struct of integers.
     let mut about: libc::statfs = unsafe { std::mem::zeroed() };
     // SAFETY: the struct is ours to fill.
     if unsafe { libc::fstatfs(file.as_raw_fd(), &mut about) } != 0 {
         return Err(Error::last_os("asking for the pool's file system"));
     }
-    Ok((about.f_type, about.f_bsize as u64))
+    Ok(about)
 }
 
 /// The kernel refuses `MAP_SYNC` for all that is not persistent memory.

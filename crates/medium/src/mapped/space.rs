@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
 use super::huge::HUGE;
-use super::{Backing, Mapped};
+use super::{Backing, Mapped, backing};
 use crate::guard::Right;
 use crate::{Error, Lent, Result, Shared, Span};
 
@@ -31,6 +31,15 @@ impl Mapped {
         let base = self.area.base() as u64;
         let resident = Resident::of(&smaps, Span::new(base, self.area.len()));
         if unit < HUGE && resident.huge_kib * 2 > resident.all_kib { HUGE } else { unit }
+    }
+
+    /// Bytes of the file that have no storage yet, and those that its host has left for all its files. `None` where the
+    /// file has all, or the host knows no limit.
+    ///
+    /// # Errors
+    /// [`Error::Io`] where the host does not tell.
+    pub fn host_room(&self) -> Result<Option<(u64, u64)>> {
+        backing::room(self.area.file(), self.backing)
     }
 
     /// Leaves the mapping out of children that this process forks: a child that touches it faults.

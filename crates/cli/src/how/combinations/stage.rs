@@ -73,7 +73,7 @@ impl Stage {
         let _ = std::fs::remove_file(&path);
         host::make_file(&path, TABLES_BYTES + disks as u64 * DISK_ROOM_BYTES).expect("made");
         let Claim::Ours(lock) = claim(&path).expect("claimed") else { panic!("somebody has it") };
-        format(&lock).expect("formatted");
+        format(&lock, &path).expect("formatted");
         Self { lock, needs_barriers, words: words.to_vec() }
     }
 
