@@ -96,6 +96,36 @@ pub fn a_disk_is_attached_and_detached_beside_a_running_server_and_grows() {
     run(crate::programs::ferrite().args(["disk", "remove", pool, "e2e-beside"]));
 }
 
+/// AT3: a copy would pull the disk out from under its file system. What lies on no mounted node is overwritten as ever.
+#[test]
+fn a_disk_is_not_overwritten_while_its_node_is_mounted() {
+    if !can_attach() {
+        return;
+    }
+    let folder = folder(true);
+    let pool = folder.path().join("pool");
+    let server = Server::start(&pool, &["--size", "128M", "--disk", "e2e-over=32M", "--disk", "e2e-from=32M"]);
+    let node = server.node("e2e-over");
+    run(client("mkfs.ext4").arg("-q").arg(&node));
+    let copy = |to: &str| {
+        let mut copy = crate::programs::ferrite();
+        copy.args(["disk", "copy", &format!("{}:e2e-from", pool.display()), to]);
+        copy
+    };
+    let (named, at) = (format!("{}:e2e-over", pool.display()), folder.path().join("mnt"));
+    {
+        let mounted = Mounted::new(&node, &at);
+        std::fs::write(mounted.0.join("file"), "kept").expect("written");
+        let said = refused(&mut copy(&named), 1);
+        assert!(said.contains("\"e2e-over\" is not overwritten") && said.contains("the mount on"), "{said}");
+        refused(&mut copy(node.to_str().expect("text")), 1);
+        assert_eq!(std::fs::read_to_string(mounted.0.join("file")).expect("read"), "kept");
+    }
+    run(client("e2fsck").arg("-fn").arg(&node));
+    run(&mut copy(&named));
+    server.interrupt();
+}
+
 /// Two pools that each have a disk of one name: both get a node, under links that say whose.
 #[test]
 fn disks_of_one_name_in_two_pools_are_both_attached() {

@@ -201,7 +201,12 @@ impl Engine {
                 served.resize(&name, size)?;
                 Ok(json!(self.disk_report(&name)?))
             }
-            Request::DiskServe { name, door, serving } => Ok(json!(served.listen(&door, &name, &serving, connection)?)),
+            Request::DiskServe { name, door, serving, overwrite } => {
+                if overwrite {
+                    served.ensure_node_unused(&name)?;
+                }
+                Ok(json!(served.listen(&door, &name, &serving, connection)?))
+            }
             Request::DiskAttach { name, serving } => Ok(json!(served.attach(&name, &serving)?)),
             Request::DiskDetach { name } => Ok(json!(served.detach(&name)?)),
             Request::DiskStat { name } => Ok(json!(self.disk_report(&name)?)),

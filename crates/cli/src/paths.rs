@@ -74,7 +74,7 @@ mod tests {
         for name in [&b"/run/a"[..], b"/run/b\xffx", "/run/ö".as_bytes()] {
             let path = PathBuf::from(OsStr::from_bytes(name));
             let door = Door { unix: path.clone(), tcp: None };
-            let request = Request::DiskServe { name: "d".into(), door, serving: Default::default() };
+            let request = Request::DiskServe { name: "d".into(), door, serving: Default::default(), overwrite: false };
             let text = serde_json::to_string(&request).expect("it is written");
             match serde_json::from_str(&text).expect("it is read") {
                 Request::DiskServe { door, .. } => assert_eq!(door.unix, path),

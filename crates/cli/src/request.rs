@@ -157,6 +157,9 @@ pub enum Request {
         door: Door,
         /// How.
         serving: Serving,
+        /// To overwrite all of it: refused while its node is used.
+        #[serde(default)]
+        overwrite: bool,
     },
     /// Makes a disk a `/dev` node; an [`AttachReport`].
     DiskAttach {

@@ -284,6 +284,13 @@ impl Served {
         Ok(())
     }
 
+    /// Refuses while programs use the node of the disk called `name`, where it has one.
+    pub fn ensure_node_unused(&self, name: &str) -> Result<(), String> {
+        let nodes = self.nodes.lock();
+        let unused = nodes.get(name).map_or(Ok(()), Attached::ensure_unused);
+        unused.map_err(|error| format!("{name:?} is not overwritten: {error}"))
+    }
+
     /// Grows the disk called `name`, and its node if it has one.
     pub fn resize(&self, name: &str, size: u64) -> Result<(), String> {
         let Some(block) = self.open.lock().get(name).map(|open| Arc::clone(&open.block)) else {

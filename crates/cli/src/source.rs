@@ -35,6 +35,8 @@ pub struct Source {
 pub struct Opening<'a> {
     /// Refuse writes.
     pub read_only: bool,
+    /// All of it is to be overwritten: refuse a disk that is mounted, or in use as a node.
+    pub overwrite: bool,
     /// Where it names a file that is not there, make one of so many bytes.
     pub make_bytes: Option<u64>,
     /// What is open already, maybe in the same pool, which this process then owns.
@@ -133,7 +135,7 @@ impl Source {
         let end = if opening.read_only { "from" } else { "to" };
         let socket = host::beside(pool, &format!(".{}.{end}.nbd", std::process::id()));
         let door = Door { unix: std::path::absolute(&socket)?, tcp: None };
-        let request = Request::DiskServe { name: name.into(), door, serving };
+        let request = Request::DiskServe { name: name.into(), door, serving, overwrite: opening.overwrite };
         reach.ask::<Value>(request, None)?;
         let uri = unix_uri(name, &socket);
         let options = ConnectOptions { read_only: opening.read_only, ..ConnectOptions::default() };

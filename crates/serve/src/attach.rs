@@ -10,7 +10,8 @@
 //!   and zeroing; and the disk's error reaches the program.
 //! - AT2. This process never waits for its own node: a child without the FUSE connection and the sockets opens, binds and
 //!   releases the device, so a server that is killed at any point dies at once.
-//! - AT3. A node that is mounted or open is not detached; its holders are named.
+//! - AT3. A node that is mounted or open is not detached, nor is its disk given to who overwrites all of it; its holders
+//!   are named.
 //! - AT4. What a killed server left is found and cleared by the next one; what a live one holds is not touched.
 
 mod child;
@@ -221,17 +222,23 @@ impl Attached {
             .map_err(Error::io(format!("growing {}", self.device.display())))
     }
 
+    /// Refuses while programs use the node.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] names them.
+    pub fn ensure_unused(&self) -> Result<()> {
+        let who = self.bound().map(|(node, _)| lasting_holders(node)).unwrap_or_default();
+        if who.is_empty() { Ok(()) } else { Err(self.busy(who)) }
+    }
+
     /// Takes the node away and flushes the disk. Done already, it does nothing.
     ///
     /// # Errors
     /// [`Error::Busy`] names who uses the node, which then stays as it is; [`Error::Flush`] when the node is gone but
     /// the disk could not be flushed.
     pub fn detach(&mut self) -> Result<()> {
-        if let Some((node, _)) = self.bound() {
-            let who = lasting_holders(node);
-            if !who.is_empty() {
-                return Err(self.busy(who));
-            }
+        if self.bound().is_some() {
+            self.ensure_unused()?;
             // Once released the device's number may become another's, so the link goes first.
             self.remove_link();
             if let Err(error) = self.release() {

@@ -210,7 +210,7 @@ impl Serve {
         let Named { pool, name } = &self.disk;
         let listening = reach.listen()?;
         let door = self.door.door(&host::beside(pool, &format!(".{}.nbd", name.replace('/', "%2F"))))?;
-        let request = Request::DiskServe { name: name.clone(), door: door.clone(), serving };
+        let request = Request::DiskServe { name: name.clone(), door: door.clone(), serving, overwrite: false };
         let tcp: Option<SocketAddr> = reach.ask(request, None)?;
         let disk = AnnouncedDisk { name: name.clone(), uris: door.uris(name, tcp), ..AnnouncedDisk::default() };
         let pool = PoolReport { owner_pid: reach.owner_pid(), ..reach.ask(Request::PoolInfo, None)? };

@@ -28,7 +28,7 @@ const PIECE: u64 = 1 << 20;
 pub struct Copy {
     /// The disk to copy from, or an address
     from: String,
-    /// The disk to copy to, which may be larger; what it holds is lost. A file that is not there is made
+    /// The disk to copy to, which may be larger; what it holds is lost. A file that is not there is made. A disk in a pool is refused while its node is mounted or open, and a device while it is mounted
     to: String,
     /// Print JSON
     #[arg(long)]
@@ -88,7 +88,7 @@ impl Copy {
         let size = from.disk.geometry().size;
         let path = Path::new(&self.to);
         let is_new = !path.exists();
-        let opening = Opening { make_bytes: Some(size), beside: Some(from), ..Opening::default() };
+        let opening = Opening { overwrite: true, make_bytes: Some(size), beside: Some(from), ..Opening::default() };
         let to = Source::open(&self.to, opening)?;
         let writable = match to.disk.geometry().read_only {
             true => Err(format!("{} is read-only: who serves it refuses writes", self.to).into()),

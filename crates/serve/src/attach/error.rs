@@ -32,7 +32,7 @@ pub enum Error {
         by: String,
     },
     /// The node is in use, so it stays.
-    #[error("{device} is in use by {}: stop that, then detach again", who.join(", "))]
+    #[error("{device} is in use by {}: stop that first", who.join(", "))]
     Busy {
         /// The node.
         device: PathBuf,
