@@ -90,7 +90,10 @@ pub fn a_disk_is_attached_and_detached_beside_a_running_server_and_grows() {
     run(crate::programs::ferrite().args(["disk", "resize", pool, "e2e-beside", "--size", "16M"]));
     assert_eq!(size(), 16 << 20);
     let said = refused(crate::programs::ferrite().args(["disk", "remove", pool, "e2e-beside"]), 1);
-    assert!(said.contains("in use") && said.contains(&device), "{said}");
+    let link = attached["link"].as_str().expect("a link");
+    assert!(said.contains("in use") && said.contains(link), "{said}");
+    let told = json(&["disk", "list", pool])[0]["reached_at"].clone();
+    assert!(told.as_array().is_some_and(|at| at.contains(&link.into())), "{told}");
     run(crate::programs::ferrite().args(["disk", "detach", pool, "e2e-beside"]));
     assert!(!Path::new("/dev/ferrite/e2e-beside").exists());
     run(crate::programs::ferrite().args(["disk", "remove", pool, "e2e-beside"]));

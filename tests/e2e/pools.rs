@@ -97,6 +97,19 @@ fn a_first_start_that_finds_no_room_leaves_no_pool() {
 }
 
 #[test]
+fn the_list_of_tags_says_no_size_of_what_has_none() {
+    let folder = folder(true);
+    let pool = made(folder.path());
+    ok(&["fs", "create", &pool, "files"]);
+    let told = ok(&["tag", "list", &pool]);
+    let size = |name: &str| {
+        let line = told.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{name}: {told}"));
+        line.split("  ").map(str::trim).filter(|word| !word.is_empty()).nth(2).map(str::to_owned)
+    };
+    assert_eq!((size("files").as_deref(), size("d").as_deref()), (Some("-"), Some("1 MiB")), "{told}");
+}
+
+#[test]
 fn a_pool_grows_and_its_disks_with_it() {
     let folder = folder(true);
     let pool = made(folder.path());

@@ -1,5 +1,7 @@
 //! Any disk copied to any other, and served.
 
+use std::os::unix::fs::PermissionsExt;
+
 use crate::programs::{client, ferrite};
 use crate::server::{Server, assert_sound, folder, json, ok, refused, run};
 
@@ -21,6 +23,8 @@ fn disks_are_copied_between_files_pools_and_servers() {
     let back = path("back");
     ok(&["disk", "copy", &format!("ssd-nvme:{other}:larger"), &back]);
     let found = std::fs::read(&back).expect("read");
+    let mode = std::fs::metadata(&back).expect("there").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "what a disk holds is for its user alone");
     assert!(found[..bytes.len()] == bytes && found[bytes.len()..].iter().all(|byte| *byte == 0));
     let said = refused(ferrite().args(["disk", "copy", &back, &format!("{pool}:d")]), 1);
     assert!(said.contains("do not fit"), "{said}");

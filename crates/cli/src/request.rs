@@ -316,7 +316,7 @@ pub struct DiskReport {
     pub checksum: bool,
     /// Bytes of the pool it takes.
     pub space_bytes: u64,
-    /// Where it is reached: sockets and nodes.
+    /// Where it is reached: by sockets, and by the link to its node.
     pub reached_at: Vec<String>,
     /// How its owner serves it to who does not say how.
     #[serde(default)]

@@ -160,7 +160,7 @@ impl Served {
         let served = sockets.iter().filter(|socket| is_wanted(socket));
         let uris = |socket: &Socket| socket.door.uris(name, socket.tcp.as_ref().map(ListeningTcp::address));
         let nodes = self.nodes.lock();
-        let node = nodes.get(name).map(|node| node.device().display().to_string());
+        let node = nodes.get(name).map(|node| node.link().display().to_string());
         served.flat_map(uris).chain(node).collect()
     }
 

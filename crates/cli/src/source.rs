@@ -1,6 +1,5 @@
 //! Any disk, by its address.
 
-use std::fs::File;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
@@ -84,8 +83,7 @@ impl Source {
 
     fn file(path: &Path, opening: Opening<'_>) -> Outcome<Self> {
         if let Some(bytes) = opening.make_bytes.filter(|_| !path.exists()) {
-            let made = File::create_new(path).and_then(|file| file.set_len(bytes));
-            made.map_err(|error| format!("making {}: {error}", path.display()))?;
+            host::make_file(path, bytes).map_err(|error| format!("making {}: {error}", path.display()))?;
         }
         if !opening.read_only {
             ferrite_pool::ensure_no_pool(path)?;

@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use ferrite_pool::Partial;
+use ferrite_pool::{Partial, TagKind};
 use serde_json::Value;
 
 use super::print;
@@ -93,7 +93,10 @@ impl List {
         print(self.json, &tags, |tags| {
             let mut text = format!("{:<24} {:<8} {:>12} {:>12}\n", "name", "kind", "size", "space");
             for tag in tags {
-                let (size, space) = (size::show(tag.size_bytes), size::show(tag.space_bytes));
+                // A file system may take all of its pool: it has no size of its own.
+                let has_size = tag.kind != TagKind::FILES.name();
+                let size = if has_size { size::show(tag.size_bytes) } else { "-".into() };
+                let space = size::show(tag.space_bytes);
                 text += &format!("{:<24} {:<8} {size:>12} {space:>12}\n", tag.name, tag.kind);
             }
             text

@@ -28,7 +28,8 @@ const PIECE: u64 = 1 << 20;
 pub struct Copy {
     /// The disk to copy from, or an address
     from: String,
-    /// The disk to copy to, which may be larger; what it holds is lost. A file that is not there is made. A disk in a pool is refused while its node is mounted or open, and a device while it is mounted
+    /// The disk to copy to, which may be larger; what it holds is lost. A file that is not there is made, for
+    /// its user alone. A disk in a pool is refused while its node is mounted or open, and a device while it is mounted
     to: String,
     /// Print JSON
     #[arg(long)]

@@ -31,7 +31,7 @@ pub struct Check {
     /// Repair what has one right answer, and say what was lost otherwise
     #[arg(long)]
     repair: bool,
-    /// Give up a tag that cannot be read, called as the check calls it: its space becomes free
+    /// Give up a tag that cannot be read, called as the check calls it: its space becomes free; needs --repair
     #[arg(long, value_name = "NAME", requires = "repair")]
     lose: Vec<String>,
     /// Print JSON
