@@ -56,7 +56,7 @@ pub struct FileSystem {
 
 impl FileSystem {
     /// Opens the file system called `name`. The caller sees to it that it is open once at a time. Takes no longer for
-    /// many files than for few. Where a fence is not durable, [`FileSystem::flush`] it before the last handle is
+    /// many files than for few, but where a crash left thousands that were open without a name. Where a fence is not durable, [`FileSystem::flush`] it before the last handle is
     /// dropped: else sizes that wait are as after a crash.
     ///
     /// # Errors
@@ -110,6 +110,7 @@ impl FileSystem {
         }
         if !fs.options.read_only {
             fs.bar_forerunners()?;
+            fs.find_unlisted()?;
             fs.rescue_lost()?;
         }
         let service: Arc<dyn Freeze> = fs.clone();

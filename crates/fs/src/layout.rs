@@ -1,7 +1,8 @@
 //! Where everything of a file system lies.
 //!
 //! ```text
-//! MAP stream    0x00000  orphans        8192 words: inode numbers with work left to do
+//! MAP stream    0x00000  orphans        8192 words: inode numbers with work left to do; all bits of the last one are
+//!                                       set where there may be inodes without a name that no word names
 //!               0x10000  table pages    each: 30 chunk words, padding to 256, then 30 descriptors of 128 bytes
 //! chunk word    bits 0..32 pool chunk + 1   32..64 pool chunk + 1 of a copy that may have taken its place; 0: none
 //! descriptor    0 kind u64   8 reserved [56]   64 bitmap [64]: bit set = page in use (kinds data and index)
@@ -15,8 +16,11 @@
 use ferrite_medium::Span;
 use ferrite_pool::layout::{CHUNK, CHUNK_PAGES, PAGE};
 
-/// Orphan words.
+/// Orphan words, with the last one.
 pub const ORPHANS: u64 = 8192;
+/// The last orphan word, and what it says where inodes without a name may have none (FO3).
+pub const LAST_ORPHAN: u64 = ORPHANS - 1;
+pub const UNLISTED: u64 = u64::MAX;
 const TABLE: u64 = ORPHANS * 8;
 /// Chunks that a table page tells of.
 pub const TABLE_CHUNKS: u64 = 30;

@@ -6,7 +6,7 @@ use crate::change::Change;
 use crate::fs::FileSystem;
 use crate::gate::Pass;
 use crate::inode::{Inode, KEEPS_PAGES};
-use crate::layout::ORPHANS;
+use crate::layout::{LAST_ORPHAN, ORPHANS, UNLISTED};
 use crate::locks::{Hold, Stripe};
 use crate::read::apply_waiting;
 use crate::word::Word;
@@ -90,21 +90,32 @@ impl FileSystem {
         }
     }
 
-    /// Gives `inode` an orphan word (FO1).
+    /// Gives `inode` an orphan word (FO1), as far as there are some.
     pub(crate) fn make_orphan(&self, change: &mut Change<'_>, inode: &mut Inode) -> Result<()> {
         if inode.head.orphan == 0 {
-            let word = self.orphans.take().ok_or(Error::NoSpace)?;
-            change.note_orphan(word);
-            inode.head.orphan = word + 1;
+            let (word, says) = self.orphan_word(change, inode)?;
             #[cfg(test)]
             if crate::tests::is_planted(crate::tests::Bug::ForgottenOrphan) {
                 change.write_roots(inode);
                 return Ok(());
             }
-            change.write_word(self.space.map.orphan(word.into()), inode.ino.0);
+            change.write_word(self.space.map.orphan(word), says);
         }
         change.write_roots(inode);
         Ok(())
+    }
+
+    /// The word that is to tell of `inode`, its own or the last one (FO3), and what it is to say.
+    fn orphan_word(&self, change: &mut Change<'_>, inode: &mut Inode) -> Result<(u64, u64)> {
+        let is_named = inode.head.links > 0;
+        if let Some(word) = self.orphans.take(is_named) {
+            change.note_orphan(word);
+            inode.head.orphan = word + 1;
+            return Ok((word.into(), inode.ino.0));
+        }
+        let last = self.memory().load_word(self.space.map.orphan(LAST_ORPHAN));
+        let is_free = matches!(last, 0 | UNLISTED);
+        if is_named || !is_free { Err(Error::NoSpace) } else { Ok((LAST_ORPHAN, UNLISTED)) }
     }
 
     /// Frees what `inode` has, up to a bound; whether that was all.

@@ -30,6 +30,7 @@ mod superpages;
 mod threads;
 mod times;
 mod told;
+mod unlisted;
 mod world;
 
 use std::cell::Cell;

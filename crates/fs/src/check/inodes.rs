@@ -6,7 +6,7 @@ use super::claims::{Claims, Shared};
 use super::content::Collector;
 use super::{Fix, Media, Wrong};
 use crate::inode::{Inode, LOST};
-use crate::layout::{FILE_BYTES_MAX, ORPHANS};
+use crate::layout::{FILE_BYTES_MAX, LAST_ORPHAN, ORPHANS, UNLISTED};
 use crate::leaf::Slot;
 use crate::{Ino, Kind};
 
@@ -154,7 +154,7 @@ impl<'a> Survey<'a> {
         right.head.flags |= LOST;
         right.head.links = if inode.is_directory() { inode.head.links } else { 1 };
         let free = |index: &u64| self.media.memory.load_word(self.media.map.orphan(*index)) == 0;
-        let mut words = (0..ORPHANS).filter(free).skip(self.given);
+        let mut words = (0..LAST_ORPHAN).filter(free).skip(self.given);
         let what = format!("inode {} has no name", inode.ino.0);
         let Some(word) = words.next() else { return self.wrong.push(Wrong::new(what, inode.at)) };
         self.given += 1;
@@ -164,13 +164,14 @@ impl<'a> Survey<'a> {
         self.wrong.push(Wrong::new(what, inode.at).fixed_by(fix));
     }
 
-    /// Orphan words and the inodes they name (FO1).
+    /// Orphan words and the inodes they name (FO1); others without a name may have none where the last word says so (FO3).
     fn orphans(&mut self) {
         let mut named = BTreeSet::new();
+        let is_unlisted = self.media.memory.load_word(self.media.map.orphan(LAST_ORPHAN)) == UNLISTED;
         for index in 0..ORPHANS {
             let at = self.media.map.orphan(index);
             let ino = self.media.memory.load_word(at);
-            if ino == 0 {
+            if ino == 0 || index == LAST_ORPHAN && is_unlisted {
                 continue;
             }
             let inode = self.inodes.get(&Ino(ino));
@@ -181,7 +182,8 @@ impl<'a> Survey<'a> {
                 self.wrong.push(wrong.fixed_by(Fix::word(at, 0, "it names none")));
             }
         }
-        let lost = |inode: &&Inode| (inode.head.links == 0 || inode.head.orphan != 0) && !named.contains(&inode.ino);
+        let waits = |inode: &Inode| inode.head.links == 0 && !is_unlisted || inode.head.orphan != 0;
+        let lost = |inode: &&Inode| waits(inode) && !named.contains(&inode.ino);
         let lost: Vec<Inode> = self.inodes.values().filter(lost).copied().collect();
         for inode in lost {
             let mut right = inode;

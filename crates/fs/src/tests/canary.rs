@@ -28,6 +28,7 @@ fn canary_planted_bugs_are_found() {
         (Bug::SizeBeforeData, "append", Model::FILE),
         (Bug::UndefinedGap, "grow after a cut", Model::MAPPED),
         (Bug::ForgottenOrphan, "unlink large", Model::MAPPED),
+        (Bug::ForgottenOrphan, "unlink held where words ran short", Model::MAPPED),
         (Bug::SameEpoch, "truncate after an append", Model::MAPPED),
         (Bug::LeakedPage, "unlink", Model::MAPPED),
         (Bug::LeakedPage, "grow by a hole over what was taken ahead", Model::MAPPED),

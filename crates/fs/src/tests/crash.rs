@@ -6,7 +6,7 @@ use ferrite_pool::layout::CHUNK;
 
 use std::sync::atomic::Ordering;
 
-use super::world::*;
+use super::{unlisted, world::*};
 use crate::check::look;
 use crate::direct::Access;
 use crate::direct::appenders::Appender;
@@ -17,14 +17,14 @@ use crate::{Allocate, DataMode, FileSystem, Ino, Kind, Rename, SetAttr, SetXattr
 
 /// One operation, and what is there before it.
 pub(super) struct Case {
-    name: &'static str,
+    pub(super) name: &'static str,
     setup: fn(&FileSystem),
     run: fn(&FileSystem),
     /// Each byte of a file may be old or new; what is behind the old end is new.
     pub(super) mixes: bool,
 }
 
-const fn whole(name: &'static str, setup: fn(&FileSystem), run: fn(&FileSystem)) -> Case {
+pub(super) const fn whole(name: &'static str, setup: fn(&FileSystem), run: fn(&FileSystem)) -> Case {
     Case { name, setup, run, mixes: false }
 }
 
@@ -66,7 +66,7 @@ fn full_page(fs: &FileSystem) {
     }
 }
 
-fn held(fs: &FileSystem) {
+pub(super) fn held(fs: &FileSystem) {
     usual(fs);
     fs.hold(at(fs, "a")).expect("it is there");
     fs.hold(at(fs, "big")).expect("it is there");
@@ -254,7 +254,13 @@ static DIRECT: [Case; 4] = [
 
 /// The case called `name`.
 pub(super) fn find(name: &str) -> &'static Case {
-    CASES.iter().chain(&WRITES).chain(&DIRECT).find(|case| case.name == name).expect("there is such a case")
+    CASES
+        .iter()
+        .chain(&WRITES)
+        .chain(&DIRECT)
+        .chain(&unlisted::CASES)
+        .find(|case| case.name == name)
+        .expect("there is such a case")
 }
 
 pub(super) fn explore_case(case: &Case, model: Model, data: Option<DataMode>, mixes: bool) -> Report {
