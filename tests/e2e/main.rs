@@ -33,6 +33,7 @@ mod pools;
 mod programs;
 mod server;
 mod simulated;
+mod standpoint;
 mod transfer;
 mod tree;
 mod up;

@@ -15,6 +15,7 @@ use crate::engine::Engine;
 use crate::host;
 use crate::outcome::Outcome;
 use crate::request::{GrantReport, Request};
+use crate::standpoint::{STANDPOINT, Standpoint};
 
 /// How long a process may take to end after its connection has; its grants end with it.
 const ENDING: Duration = Duration::from_secs(1);
@@ -33,8 +34,11 @@ impl Handler for Engine {
         if let Ok(request) = database::Request::deserialize(&request) {
             return self.databases().answer(caller, request).map_err(|error| error.to_string());
         }
+        let sender = request.get(STANDPOINT).cloned();
         let request =
             serde_json::from_value(request).map_err(|error| format!("no request of this version: {error}"))?;
+        let sender: Option<Standpoint> = sender.and_then(|it| serde_json::from_value(it).ok());
+        sender.map_or(Ok(()), |sender| sender.ensure_shared(&request))?;
         let done = match request {
             Request::Grant { name, write } => grant(self, &name, write, caller),
             Request::GrantRelease { id } => release(self, id, caller),

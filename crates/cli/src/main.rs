@@ -21,6 +21,7 @@ mod request;
 mod served;
 mod size;
 mod source;
+mod standpoint;
 mod stop;
 mod survival;
 mod traced;

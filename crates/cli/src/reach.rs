@@ -17,6 +17,7 @@ use crate::medium::MediumArguments;
 use crate::mounts;
 use crate::outcome::{Failure, Outcome};
 use crate::request::Request;
+use crate::standpoint::{STANDPOINT, Standpoint};
 use crate::stop::{self, Asked, Stop};
 
 /// How long whoever has a pool and takes no calls is waited for: an owner that has just started, or another command
@@ -153,7 +154,7 @@ impl Reach {
             }
             Self::Theirs(client) => {
                 let fds: Vec<_> = fd.iter().map(AsFd::as_fd).collect();
-                client.call(serde_json::to_value(request)?, &fds, &mut |it| bar.show(&it))?.0
+                client.call(as_sent(&request)?, &fds, &mut |it| bar.show(&it))?.0
             }
         };
         Ok(serde_json::from_value(value)?)
@@ -213,6 +214,13 @@ impl Reach {
             Self::Theirs(client) => Some(client.owner_pid()),
         }
     }
+}
+
+/// `request` as it travels, with what its paths are here.
+fn as_sent(request: &Request) -> Outcome<Value> {
+    let mut sent = serde_json::to_value(request)?;
+    sent[STANDPOINT] = serde_json::to_value(Standpoint::of(request))?;
+    Ok(sent)
 }
 
 /// Waits until what is held is to be let go of. Whoever still takes calls then is given back; nobody may come in between

@@ -1,7 +1,7 @@
 //! What commands ask of a pool's owner, be it this process or another.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ferrite_block::{BufferOptions, StageTotals};
 use ferrite_pool::grant::GrantId;
@@ -227,6 +227,26 @@ impl Request {
     /// Whether what it is about is to be used, so that it might be made where it is not there.
     pub fn wants_to_use(&self) -> bool {
         matches!(self, Self::DiskServe { .. } | Self::DiskAttach { .. } | Self::FsMount { .. })
+    }
+
+    /// The paths in it, each with the meaning that it has to who asks.
+    pub fn paths(&self) -> Vec<&Path> {
+        match self {
+            Self::PoolBackup { to, .. } => vec![to],
+            Self::FsMount { mounting, .. } => vec![&mounting.point],
+            Self::DiskServe { door, .. } => {
+                let tls = door.tcp.as_ref().and_then(|tcp| tcp.tls.as_ref());
+                let files = tls.map(|(certificate, key, authority)| [Some(certificate), Some(key), authority.as_ref()]);
+                let files = files.into_iter().flatten().flatten();
+                std::iter::once(&door.unix).chain(files).map(PathBuf::as_path).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Whether who asks is to see what it mounts.
+    pub fn mounts(&self) -> bool {
+        matches!(self, Self::FsMount { .. })
     }
 
     /// The disk it is about, which has to be there.
