@@ -165,6 +165,8 @@ pub enum Rename {
     /// Replaces it, and leaves a character device 0:0 of this owner under the old name (RENAME_WHITEOUT): what hides a file
     /// of a lower layer where several lie over one another.
     Whiteout(Credentials),
+    /// The same where there is none to replace; else it refuses (RENAME_NOREPLACE too).
+    WhiteoutNoReplace(Credentials),
 }
 
 /// What `fallocate` does with a range of a file.

@@ -72,7 +72,7 @@ impl FileSystem {
             self.refuse_within(inode.ino, to.dir)?;
         }
         match (how, &met) {
-            (Rename::NoReplace, Some(_)) => return Err(Error::Exists),
+            (Rename::NoReplace | Rename::WhiteoutNoReplace(_), Some(_)) => return Err(Error::Exists),
             (Rename::Exchange, None) => return Err(Error::NotFound),
             (Rename::Exchange, Some(met)) => {
                 return self.exchange(locked, (&mut from_dir, &moved), (&mut to_dir, met));
@@ -94,7 +94,10 @@ impl FileSystem {
             (None, Some(place)) => Target::Free(Box::new(place), &to.name),
             (None, None) => return Err(Error::NotFound),
         };
-        let whiteout = if let Rename::Whiteout(by) = how { Some(by) } else { None };
+        let whiteout = match how {
+            Rename::Whiteout(by) | Rename::WhiteoutNoReplace(by) => Some(by),
+            _ => None,
+        };
         self.move_name(locked, Source { dir: from_dir, hit: moved, whiteout }, (to_dir, to))
     }
 

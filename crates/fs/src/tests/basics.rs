@@ -228,6 +228,10 @@ fn renames_replace_refuse_and_exchange() {
     let white = fs.lookup(Ino::ROOT, b"out2").expect("left");
     assert_eq!((white.kind, white.mode, white.rdev, white.uid, white.links), (Kind::CharDevice, 0, 0, 5, 1));
     assert_eq!(fs.lookup(inner, b"moved").expect("there").ino, dir);
+    let both = Rename::WhiteoutNoReplace(by);
+    assert!(matches!(fs.rename((inner, b"moved"), (Ino::ROOT, b"out2"), both), Err(Error::Exists)));
+    fs.rename((inner, b"moved"), (inner, b"again"), both).expect("it moves");
+    assert_eq!((at(inner, b"again"), fs.lookup(inner, b"moved").expect("left").kind), (Some(dir), Kind::CharDevice));
     assert_sound(&fs);
     fs.rename((Ino::ROOT, b"d"), (inner, b"self"), Rename::Replace).expect_err("a directory into itself");
     assert_sound(&fs);

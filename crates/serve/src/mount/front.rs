@@ -29,7 +29,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use ferrite_fs::{
-    Allocate, Attr, Credentials, DataMode, Error, FileSystem, Ino, Kind, Listed, NewFile, Rename, Result, Seek, SetAttr,
+    Allocate, Attr, Credentials, DataMode, Error, FileSystem, Ino, Kind, Listed, NewFile, Result, Seek, SetAttr,
 };
 use fuser::{
     BsdFileFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, KernelConfig, LockOwner, OpenFlags,
@@ -41,7 +41,7 @@ use super::attributes::send;
 use super::errno::errno;
 use super::kernel;
 use super::told::{KNOWN, decline};
-use super::words::{NOTHING, attributes, file_type, set_time, time};
+use super::words::{NOTHING, attributes, file_type, rename, set_time, time};
 
 /// Bytes of a block in `statfs`.
 const BLOCK: u64 = 4096;
@@ -198,13 +198,7 @@ impl Filesystem for Front {
         flags: RenameFlags,
         reply: ReplyEmpty,
     ) {
-        let how = match flags {
-            none if none.is_empty() => Rename::Replace,
-            RenameFlags::RENAME_NOREPLACE => Rename::NoReplace,
-            RenameFlags::RENAME_EXCHANGE => Rename::Exchange,
-            RenameFlags::RENAME_WHITEOUT => Rename::Whiteout(who(request)),
-            _ => return reply.error(Errno::EINVAL),
-        };
+        let Some(how) = rename(flags, who(request)) else { return reply.error(Errno::EINVAL) };
         let from = (Ino(parent.0), name.as_bytes());
         answer(self.fs.rename(from, (Ino(new_parent.0), new_name.as_bytes()), how), reply);
     }

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use ferrite_fs::{Attr, Kind, SetTime, Time};
-use fuser::{FileAttr, FileType, INodeNo, TimeOrNow};
+use ferrite_fs::{Attr, Credentials, Kind, Rename, SetTime, Time};
+use fuser::{FileAttr, FileType, INodeNo, RenameFlags, TimeOrNow};
 
 /// What `st_blksize` says: programs copy by so much at once.
 const COPY_BYTES: u32 = 128 << 10;
@@ -76,6 +76,19 @@ pub(super) fn time(moment: SystemTime) -> Time {
         Err(before) => i128::from(before.duration().subsec_nanos()) - seconds(before.duration()),
     };
     Time(nanoseconds.clamp(i64::MIN.into(), i64::MAX.into()) as i64)
+}
+
+/// How a name is to be moved; none where there is no such way.
+pub(super) fn rename(flags: RenameFlags, by: Credentials) -> Option<Rename> {
+    const WHITEOUT_NOREPLACE: RenameFlags = RenameFlags::RENAME_WHITEOUT.union(RenameFlags::RENAME_NOREPLACE);
+    match flags {
+        none if none.is_empty() => Some(Rename::Replace),
+        RenameFlags::RENAME_NOREPLACE => Some(Rename::NoReplace),
+        RenameFlags::RENAME_EXCHANGE => Some(Rename::Exchange),
+        RenameFlags::RENAME_WHITEOUT => Some(Rename::Whiteout(by)),
+        WHITEOUT_NOREPLACE => Some(Rename::WhiteoutNoReplace(by)),
+        _ => None,
+    }
 }
 
 /// A time to be set.

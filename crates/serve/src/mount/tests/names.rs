@@ -74,3 +74,13 @@ fn names_of_trusted_attributes_are_roots_to_see() {
     let (out, errors) = (String::from_utf8_lossy(&said.stdout), String::from_utf8_lossy(&said.stderr));
     assert_eq!(out, "trusted.hidden,user.seen\nuser.seen\n", "{errors}");
 }
+
+#[test]
+fn a_name_is_moved_for_a_whiteout_where_none_is_replaced() {
+    const MOVE: &str = "syscall(316, -100, $ARGV[0], -100, $ARGV[1], 5) == 0 ? print \"moved\\n\" : print \"$!\\n\"";
+    let Some(world) = World::new(None) else { return };
+    let said = world.sh(&format!("touch a b; perl -e '{MOVE}' a b; perl -e '{MOVE}' a c; stat -c '%n %F' a b c"));
+    let (out, errors) = (String::from_utf8_lossy(&said.stdout), String::from_utf8_lossy(&said.stderr));
+    let files = "a character special file\nb regular empty file\nc regular empty file\n";
+    assert_eq!(out, format!("File exists\nmoved\n{files}"), "{errors}");
+}
