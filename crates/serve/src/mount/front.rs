@@ -19,6 +19,8 @@
 //! - FM8. What the kernel wrote back is there, or it is told that not all of it is: then it says so at fsync.
 //! - FM9. A request that panics is answered with EIO, and costs no thread that answers.
 //! - FM10. A name that is not there is told as one that is: the kernel asks once, and forgets it when it makes the name.
+//! - FM11. A file that the kernel has forgotten is found by its number as long as it has a name; with the generation that is
+//!   told of it the kernel sees whether it is the one that was meant.
 
 use std::cell::RefCell;
 use std::ffi::OsStr;
@@ -106,7 +108,7 @@ impl Filesystem for Front {
     }
 
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let found = self.fs.lookup(Ino(parent.0), name.as_bytes());
+        let found = self.found(Ino(parent.0), name.as_bytes());
         #[cfg(test)]
         if super::tests::note_lookup(name) {
             return self.tell(found, reply);

@@ -20,6 +20,7 @@ pub(super) fn agree(config: &mut KernelConfig, cached: bool) -> io::Result<()> {
         InitFlags::FUSE_NO_OPENDIR_SUPPORT,
         InitFlags::FUSE_CACHE_SYMLINKS,
         InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP,
+        InitFlags::FUSE_EXPORT_SUPPORT,
     ];
     for flag in wanted {
         // A kernel without it asks in the older way.

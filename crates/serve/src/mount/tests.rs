@@ -60,6 +60,8 @@ pub(crate) enum Bug {
     PanicEnds,
     /// A name that is not there is an error each time (FM10).
     NotRemembered,
+    /// What has no names in it is not found by its number (FM11).
+    NumbersUnknown,
 }
 
 /// The mistake that is planted, or 0. The threads that answer are not the test's own.

@@ -22,6 +22,19 @@ pub(super) fn decline(reply: ReplyEmpty) {
 }
 
 impl Front {
+    /// What `name` in `dir` is, or `dir` itself by its number, be it a folder or not (FM11).
+    pub(super) fn found(&self, dir: Ino, name: &[u8]) -> Result<Attr> {
+        #[cfg(test)]
+        if super::tests::is_planted(super::tests::Bug::NumbersUnknown) {
+            return self.fs.lookup(dir, name);
+        }
+        if name != b"." {
+            return self.fs.lookup(dir, name);
+        }
+        let attr = self.fs.getattr(dir)?;
+        if attr.links == 0 { Err(Error::Stale) } else { Ok(attr) }
+    }
+
     /// Holds what is about to be told (FM1).
     pub(super) fn held(&self, found: Result<Attr>) -> Result<Attr> {
         let attr = found?;

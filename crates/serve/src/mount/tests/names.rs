@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ferrite_fs::{Ino, SetXattr};
+use ferrite_fs::{Credentials, Ino, Kind, NewFile, SetXattr};
 
 use super::{Bug, PATIENCE, World, assert_guarded, is_planted};
 
@@ -83,4 +83,29 @@ fn a_name_is_moved_for_a_whiteout_where_none_is_replaced() {
     let (out, errors) = (String::from_utf8_lossy(&said.stdout), String::from_utf8_lossy(&said.stderr));
     let files = "a character special file\nb regular empty file\nc regular empty file\n";
     assert_eq!(out, format!("File exists\nmoved\n{files}"), "{errors}");
+}
+
+/// As a server of NFS finds it, which knows of a file no more than that.
+#[test]
+fn fm11_a_file_that_the_kernel_does_not_remember_is_found_by_number_and_generation() {
+    assert_guarded(Bug::NumbersUnknown, |world| {
+        let make = |name: &[u8], kind| {
+            let new = NewFile { kind, mode: 0o755, umask: 0, rdev: 0, by: Credentials { uid: 0, gid: 0 } };
+            world.fs.create_file(Ino::ROOT, name, &new).expect("made")
+        };
+        let (file, dir, gone) = (make(b"f", Kind::File), make(b"d", Kind::Directory), make(b"g", Kind::File));
+        world.fs.unlink(Ino::ROOT, b"g").expect("it goes");
+        let open = |ino: Ino, generation: u32| {
+            let handle = format!("pack(\"LLLLL\", 12, 0x81, {}, {}, {generation})", ino.0 >> 32, ino.0 & 0xffff_ffff);
+            let said = world.sh(&format!(
+                "perl -e 'open D, \".\"; $handle = {handle}; $fd = syscall(304, fileno D, $handle, 0); \
+                 print $fd < 0 ? $! : readlink \"/proc/self/fd/$fd\"'"
+            ));
+            String::from_utf8_lossy(&said.stdout).into_owned()
+        };
+        let is_stale = |said: &str| said == "Stale file handle";
+        assert!(is_stale(&open(file.ino, file.generation + 1)) && is_stale(&open(gone.ino, gone.generation)));
+        let found = [open(file.ino, file.generation), open(dir.ino, dir.generation)];
+        !is_stale(&found[0]) && found[1].ends_with("/d")
+    });
 }
