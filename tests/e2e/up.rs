@@ -304,3 +304,20 @@ fn a_check_ends_when_it_is_asked_to() {
     server.interrupt();
     assert_sound(&path);
 }
+
+/// Who wants all of the pool for files says so.
+#[test]
+fn without_a_disk_all_of_the_pool_is_for_files() {
+    if !crate::mount::can_mount() {
+        return;
+    }
+    let folder = folder(true);
+    let (path, at) = (folder.path().join("pool"), folder.path().join("mnt"));
+    let said = refused(ferrite().args(["up", "--no-disk", "--disk", "d=8M", "--pool"]).arg(&path), 2);
+    assert!(said.contains("--no-disk") && !path.exists(), "{said}");
+    let server = crate::mount::start(&path, &at, &["--no-disk", "--size", "64M"]);
+    assert!(!server.lines.iter().any(|line| line.starts_with("disk0 ")), "{:?}", server.lines);
+    std::fs::write(at.join("file"), vec![7; 50 << 20]).expect("three quarters of it are free");
+    server.interrupt();
+    assert_sound(&path);
+}

@@ -36,6 +36,11 @@ impl Database for Postgres {
         recipe.run("PostgreSQL", 0);
         self.start(recipe);
         self.ask("create table t(n bigint primary key, text text)");
+        // Where its log finds no space it ends, and does not start again.
+        let most: u64 = self.ask("select pg_size_bytes(current_setting('max_wal_size'))").parse().expect("bytes");
+        let free = run(client("df").args(["--output=avail", "-B1"]).arg(&recipe.mount));
+        let free: u64 = free.lines().last().and_then(|line| line.trim().parse().ok()).expect("bytes");
+        assert!(free >= 2 * most, "{free} bytes are free, for {most} of the log and as much again");
     }
 
     fn start(&mut self, recipe: &Recipe) {

@@ -40,7 +40,7 @@ const DISK_BYTES_MIN: u64 = CHUNK / 2;
 
 /// Make what is missing, recover what is there, serve everything, until Ctrl-C
 ///
-/// Makes a pool and in it a disk called disk0 if there are none; serves every disk of the pool over NBD on a Unix
+/// Makes a pool and in it a disk called disk0 if there are none (--no-disk leaves all to files); serves every disk of the pool over NBD on a Unix
 /// socket (POOL.nbd where none is named); as root it also makes each a /dev node, /dev/ferrite/NAME, or
 /// /dev/ferrite/POOL-NAME where a disk of another pool has that. Mounts a file system called files, which it makes if
 /// there is none. Started again, also after kill -9, it serves what was there at once.
@@ -55,6 +55,9 @@ pub struct Up {
     /// A disk to make if it is not there; repeatable [default: disk0 with half of the pool at most, in a pool without disks]
     #[arg(long, value_name = "NAME=SIZE", value_parser = disk)]
     disk: Vec<(String, u64)>,
+    /// Make no disk, in a pool without disks
+    #[arg(long, conflicts_with_all = ["disk", "checksum"])]
+    no_disk: bool,
     /// Make no /dev nodes
     #[arg(long)]
     no_attach: bool,
@@ -197,7 +200,7 @@ impl Up {
         }
         pool::check_size(size)?;
         let mut wanted: Vec<u64> = self.disk.iter().map(|(_, size)| *size).collect();
-        if wanted.is_empty() {
+        if self.makes_disk0() {
             wanted.push(DISK_BYTES_MIN);
         }
         let (mut chunks, mut page_bytes) = (0, 0);
@@ -205,17 +208,27 @@ impl Up {
             let shape = Shape::of(&self.spec(size))?;
             (chunks, page_bytes) = (chunks + shape.chunks(), page_bytes + shape.page_bytes());
         }
-        let what = if self.disk.is_empty() { "a disk" } else { "these disks" };
-        let (files, with) = if self.no_mount { (0, "") } else { (FILES_CHUNKS, " and a file system") };
+        let disks = if self.makes_disk0() { "a disk" } else { "these disks" };
+        let files = if self.no_mount { 0 } else { FILES_CHUNKS };
+        let what = match (self.no_disk, self.no_mount) {
+            (false, false) => format!("{disks} and a file system"),
+            (false, true) => disks.into(),
+            (true, _) => "a file system".into(),
+        };
         let (there, needed) = (size / CHUNK, FIXED_CHUNKS + chunks + page_bytes.div_ceil(CHUNK));
         if there < needed + files {
             let (size, least) = (size::show(size), size::show((needed + files) * CHUNK));
             let or = if there < needed { "" } else { ", or --no-mount" };
             return Err(Failure::Usage(format!(
-                "a pool of {size} has no room for {what}{with}: --size {least} at least{or}"
+                "a pool of {size} has no room for {what}: --size {least} at least{or}"
             )));
         }
         Ok(())
+    }
+
+    /// Whether a pool without disks gets one unasked.
+    fn makes_disk0(&self) -> bool {
+        self.disk.is_empty() && !self.no_disk
     }
 
     fn spec(&self, size: u64) -> DiskSpec {
@@ -261,7 +274,7 @@ impl Up {
             }
         }
         let mut wanted: Vec<(String, u64)> = self.disk.clone();
-        if wanted.is_empty() && there.is_empty() {
+        if self.makes_disk0() && there.is_empty() {
             let free = engine.pool().usage().free_bytes / CHUNK;
             let has_files = trees::names(engine.pool()).iter().any(|name| name == FILES);
             let others = if self.no_mount || has_files { 0 } else { FILES_CHUNKS };
