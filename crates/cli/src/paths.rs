@@ -1,4 +1,4 @@
-//! Paths in JSON, which is text, where paths are bytes.
+//! Paths in JSON and in lines for people, which are text, where paths are bytes.
 
 use std::path::{Path, PathBuf};
 
@@ -25,6 +25,12 @@ impl Shown for Option<PathBuf> {
 /// Writes a path of a report, with a mark in the place of what is no text.
 pub fn show<S: Serializer>(path: &impl Shown, to: S) -> Result<S::Ok, S::Error> {
     path.shown().serialize(to)
+}
+
+/// `path` as part of a line: what would end the line, or tell a terminal something, is written out.
+pub fn in_line(path: &Path) -> String {
+    let shown = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    path.to_string_lossy().chars().map(shown).collect()
 }
 
 /// A path of a request, exactly: as text, or as its bytes where it is none.
@@ -68,6 +74,13 @@ mod tests {
     use crate::request::{Door, Request};
 
     use super::*;
+
+    #[test]
+    fn a_path_ends_no_line() {
+        let at = |bytes: &[u8]| in_line(OsStr::from_bytes(bytes).as_ref());
+        assert_eq!(at(b"/mnt/a\nfiles  on /b\x1b[2J"), r"/mnt/a\nfiles  on /b\u{1b}[2J");
+        assert_eq!(at("/mnt/\u{f6} 'x'".as_bytes()), "/mnt/\u{f6} 'x'");
+    }
 
     #[test]
     fn a_request_names_the_very_path_that_was_meant() {

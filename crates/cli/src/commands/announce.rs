@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use crate::outcome::Outcome;
+use crate::paths::in_line;
 use crate::request::{AttachReport, PoolReport};
 use crate::size;
 use crate::survival::SurvivalReport;
@@ -95,7 +96,7 @@ impl Announcement {
         let mut text: String = self.cleared.iter().map(|what| format!("cleared   {what}\n")).collect();
         let pool = self.pool.as_deref().unwrap_or(Path::new(""));
         if let (Some(total), Some(free)) = (self.total_bytes, self.free_bytes) {
-            text += &format!("pool      {} ({}, {} free)\n", pool.display(), size::show(total), size::show(free));
+            text += &format!("pool      {} ({}, {} free)\n", in_line(pool), size::show(total), size::show(free));
         }
         text += &self.medium.as_ref().map(|medium| format!("          {medium}\n")).unwrap_or_default();
         if self.recovered {
@@ -136,7 +137,7 @@ impl AnnouncedDisk {
 
 impl AnnouncedFs {
     fn show(&self) -> String {
-        let at = self.mounted_on.as_ref().map(|point| format!("mounted on {}", point.display()));
+        let at = self.mounted_on.as_ref().map(|point| format!("mounted on {}", in_line(point)));
         let not = self.not_mounted.as_ref().map(|why| format!("not mounted: {why}"));
         format!("{:<9} {}\n", self.name, at.or(not).unwrap_or_default())
     }

@@ -14,6 +14,7 @@ use crate::engine::absolute;
 use crate::medium::MediumArguments;
 use crate::mounts;
 use crate::outcome::{Failure, Outcome};
+use crate::paths::in_line;
 use crate::reach::{self, Reach, Until};
 use crate::request::Request;
 use crate::size;
@@ -249,8 +250,8 @@ impl Mount {
 fn show(fs: &FsReport) -> String {
     let at = match &fs.mounted_on {
         None => "not mounted".into(),
-        Some(point) if fs.out_of_sight => format!("unmounted from {}, and still in use", point.display()),
-        Some(point) => format!("on {}", point.display()),
+        Some(point) if fs.out_of_sight => format!("unmounted from {}, and still in use", in_line(point)),
+        Some(point) => format!("on {}", in_line(point)),
     };
     let data = match (fs.cached, fs.data) {
         _ if fs.read_only => "read-only",
