@@ -83,7 +83,8 @@ fn threads_are_cancelled_and_handlers_come_between_as_without_it() {
 }
 
 /// No record is lost where a descriptor is replaced under who writes by it, or is not after all (LD2); nobody waits for a
-/// thread that a handler stops in the middle of a read (LD5); nothing is direct by descriptors that others close (LD3).
+/// thread that a handler stops in the middle of a read (LD5); nothing is direct by descriptors that others close, and what
+/// threads do with the same ones at once brings no data to another file (LD3).
 #[test]
 fn descriptors_are_replaced_and_threads_stopped_as_without_it() {
     if !can_mount() {
@@ -96,6 +97,7 @@ fn descriptors_are_replaced_and_threads_stopped_as_without_it() {
     command.arg(&place.at);
     let plain = run(&mut command);
     assert!(plain.starts_with("rotated: 0 lost, 0 overwritten\nkept: 0 lost\n"), "{plain}");
+    assert_eq!(plain.matches(": 0 astray\n").count(), 2, "{plain}");
     assert_eq!(run(&mut direct(&command, &[])), plain);
     server.interrupt();
     assert_sound(&place.pool);

@@ -2,8 +2,10 @@
 //! kernel has done that, and its number may be another file's at once. So from before the kernel's call until after it all
 //! that is done by the number is the kernel's, which has the offset (LD2, LD3).
 
+pub mod gate;
+
 use std::ffi::c_int;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use ferrite_medium::pin;
 
@@ -11,37 +13,25 @@ use crate::description::Description;
 use crate::file::wait_a_little;
 use crate::limbo;
 use crate::table::{self, Taken};
-
-/// Stands for every descriptor that departs.
-static GATE: OnceLock<Arc<Description>> = OnceLock::new();
-
-/// Before there is any.
-pub fn prepare() {
-    let _ = GATE.set(Arc::new(Description::gate()));
-}
-
-/// From now on all by `fd` is the kernel's.
-pub fn leave_to_kernel(fd: c_int) {
-    if let Some(gate) = GATE.get() {
-        table::put(fd, Arc::clone(gate));
-    }
-}
+use gate::Gate;
 
 /// Dropped, nothing stands for the descriptor any more.
-pub struct Departure {
+pub struct Departure<'gate> {
+    gate: &'gate Gate,
     fd: c_int,
+    is_alone: bool,
     /// What stood for it, which goes when the kernel is done.
     before: Option<Taken>,
 }
 
-impl Departure {
+impl<'gate> Departure<'gate> {
     /// `fd` is about to be closed; `None` where it is none of ours.
-    pub fn of_closed(fd: c_int) -> Option<Self> {
+    pub fn of_closed(gate: &'gate Gate, fd: c_int) -> Option<Self> {
         let appends = table::held(fd).map(|it| {
             it.leave(fd);
-            it.appends()
+            it.appends() && !it.is_gate()
         })?;
-        let departure = Self::begin(fd);
+        let departure = Self::begin(gate, fd);
         if appends {
             // Who appends moves the kernel's offset, by a number that may be another file's soon.
             wait();
@@ -51,12 +41,12 @@ impl Departure {
 
     /// `fd` is about to be another file. What was begun by it is waited for, but not for long: it would be done in part to
     /// one file and in part to the other.
-    pub fn of_replaced(fd: c_int) -> Self {
-        let before = table::held(fd);
+    pub fn of_replaced(gate: &'gate Gate, fd: c_int) -> Self {
+        let before = table::held(fd).filter(|it| !it.is_gate());
         if let Some(it) = &before {
             it.lodge(fd);
         }
-        let departure = Self::begin(fd);
+        let departure = Self::begin(gate, fd);
         if let Some(it) = before {
             wait();
             wait_a_little(|| it.is_idle());
@@ -64,24 +54,30 @@ impl Departure {
         departure
     }
 
-    fn begin(fd: c_int) -> Self {
-        Self { fd, before: GATE.get().and_then(|gate| table::exchange(fd, Arc::clone(gate))) }
+    fn begin(gate: &'gate Gate, fd: c_int) -> Self {
+        let before = gate.shut(fd);
+        Self { gate, fd, is_alone: gate.is_alone(), before }
     }
 
     /// It stays what it was.
-    pub fn stays(self) {
-        if let Some(before) = self.before.as_ref().and_then(Taken::kept) {
-            table::put(self.fd, before);
-        }
+    pub fn stays(&self) {
+        self.ends(self.before.as_ref().and_then(Taken::kept));
+    }
+
+    /// It has become another file, for which `it` stands. Whether that is so: not where others have changed it too.
+    pub fn becomes(&self, it: Option<Arc<Description>>) -> bool {
+        self.is_alone && self.gate.open(self.fd, it)
+    }
+
+    /// What has come in its place stays.
+    fn ends(&self, it: Option<Arc<Description>>) {
+        self.gate.open(self.fd, if self.is_alone { it } else { gate::kernels() });
     }
 }
 
-impl Drop for Departure {
+impl Drop for Departure<'_> {
     fn drop(&mut self) {
-        // What has come in its place stays.
-        if let Some(gate) = GATE.get() {
-            table::remove(self.fd, gate);
-        }
+        self.ends(None);
     }
 }
 

@@ -8,14 +8,15 @@
 
 use std::ffi::c_int;
 use std::ops::Deref;
-use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+use std::{mem, ptr};
 
 use ferrite_medium::{Pin, pin};
 
+use crate::departure::gate;
 use crate::description::Description;
-use crate::{departure, limbo};
+use crate::limbo;
 
 /// Descriptors beyond this are the kernel's.
 pub const FDS: usize = 1 << 16;
@@ -27,6 +28,8 @@ type Entry = AtomicPtr<Description>;
 static TABLE: AtomicPtr<Entry> = AtomicPtr::new(ptr::null_mut());
 /// Entries from here on were never used.
 static TOP: AtomicUsize = AtomicUsize::new(0);
+/// How often each entry was changed.
+static CHANGES: [AtomicU32; FDS] = [const { AtomicU32::new(0) }; FDS];
 
 /// Makes the table, once. Without it everything goes to the kernel.
 pub fn make() {
@@ -40,7 +43,7 @@ pub fn make() {
     }
     // SAFETY: the mapping was made above.
     if unsafe { libc::madvise(table, bytes, libc::MADV_WIPEONFORK) } == 0 {
-        departure::prepare();
+        gate::prepare();
         TABLE.store(table.cast(), Ordering::Release);
         begin_anew();
     }
@@ -49,6 +52,7 @@ pub fn make() {
 /// This process may use the table: it was just made, or wiped and all that it spoke of is forgotten.
 pub fn begin_anew() {
     if let Some(last) = last() {
+        gate::begin_anew();
         last.store(ptr::without_provenance_mut(1), Ordering::Release);
     }
 }
@@ -131,7 +135,20 @@ pub fn exchange(fd: c_int, description: Arc<Description>) -> Option<Taken> {
     let entry = entry(fd)?;
     TOP.fetch_max(fd as usize + 1, Ordering::Relaxed);
     description.is_entered();
+    count_change(fd);
     Taken::of(entry.swap(Arc::into_raw(description).cast_mut(), Ordering::AcqRel))
+}
+
+/// How often the entry of `fd` was changed: an entry that is what it was, as often, was so all the time.
+pub fn changes(fd: c_int) -> u32 {
+    CHANGES.get(fd as u32 as usize).map_or(0, |changes| changes.load(Ordering::Acquire))
+}
+
+/// The entry of `fd` is about to be changed. Were it counted behind that, who finds it changed back might not find this.
+fn count_change(fd: c_int) {
+    if let Some(changes) = CHANGES.get(fd as u32 as usize) {
+        changes.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 /// Whether `fd` has a description.
@@ -151,17 +168,30 @@ pub fn take(fd: c_int) -> Option<Taken> {
     if entry.load(Ordering::Relaxed).is_null() {
         return None;
     }
+    count_change(fd);
     Taken::of(entry.swap(ptr::null_mut(), Ordering::AcqRel))
 }
 
-/// Takes the entry of `fd` away if it is `gate`, which is never let go of: nobody is waited for.
-pub fn remove(fd: c_int, gate: &Arc<Description>) {
-    let Some(entry) = entry(fd) else { return };
-    let found = Arc::as_ptr(gate).cast_mut();
-    if entry.compare_exchange(found, ptr::null_mut(), Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+/// From now on `fd` stands for `to`, or for nothing, if it stood for `gate`, which is never let go of: nobody is waited for.
+/// Whether it did.
+pub fn replace(fd: c_int, gate: &Arc<Description>, to: Option<Arc<Description>>) -> bool {
+    let Some(entry) = entry(fd) else { return false };
+    let (found, put) = (Arc::as_ptr(gate).cast_mut(), to.as_ref().map_or(ptr::null(), Arc::as_ptr).cast_mut());
+    if entry.load(Ordering::Relaxed) != found {
+        return false;
+    }
+    to.iter().for_each(|it| it.is_entered());
+    count_change(fd);
+    let is_done = entry.compare_exchange(found, put, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+    if is_done {
         // SAFETY: the share that the entry had.
         unsafe { Arc::decrement_strong_count(found) };
+        // The entry has the share of this one now.
+        mem::forget(to);
+    } else {
+        to.iter().for_each(|it| it.is_taken());
     }
+    is_done
 }
 
 /// The descriptors that have a description, and those.
@@ -191,7 +221,7 @@ impl Drop for Taken {
         let inside = crate::inside::enter();
         if inside.is_none() || pin().seat().is_none() {
             // A signal handler's: waiting would be for what it interrupted (LD5), so this is never let go of.
-            return std::mem::forget(description);
+            return mem::forget(description);
         }
         limbo::let_go(description);
     }

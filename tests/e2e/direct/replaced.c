@@ -1,5 +1,6 @@
 // Writes records by a descriptor that is replaced by others meanwhile, or in vain; closes files while another thread stands
-// still in a handler of a signal that interrupted a read; and has a process made that closes its descriptors.
+// still in a handler of a signal that interrupted a read; has a process made that closes its descriptors; and copies and
+// closes descriptors that other threads replace.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
@@ -10,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -131,12 +133,95 @@ static void descriptors(void) {
     printf("closed by another process: %d, read %zd\n", status, pread(shared, bytes, 6, 0));
 }
 
+enum { BASES = 3, NUMBERS = 8, LOWEST = 40, TURNS = 3000, ALL = 6, TIMES = 40 };
+
+static int bases[BASES];
+static ino_t inodes[BASES];
+
+static void begin_bases(void) {
+    for (int at = 0; at < BASES; at++) {
+        char name[] = "base0", byte = 'A' + at;
+        struct stat found;
+        name[4] += at;
+        bases[at] = opened(name);
+        for (int time = 0; time < 30; time++) if (pwrite(bases[at], &byte, 1, 0) != 1) exit(1);
+        if (fstat(bases[at], &found)) exit(1);
+        inodes[at] = found.st_ino;
+    }
+}
+
+// Whether a read by `fd` is of another file than the kernel has there.
+static int is_astray(int fd) {
+    struct stat found;
+    char byte = 0, of = 0;
+    long result;
+    __asm__ volatile("syscall" : "=a"(result) : "a"(SYS_fstat), "D"((long)fd), "S"(&found) : "rcx", "r11", "memory");
+    for (int at = 0; result == 0 && at < BASES; at++) if (found.st_ino == inodes[at]) of = 'A' + at;
+    pread(fd, &byte, 1, 0);
+    return byte != of;
+}
+
+static void *turner(void *unused) {
+    for (int at = 0; !stop; at++) dup2(bases[at & 1], LOWEST);
+    return unused;
+}
+
+static void turned(void) {
+    int astray = 0;
+    pthread_t thread;
+    stop = 0;
+    dup2(bases[0], LOWEST);
+    pthread_create(&thread, NULL, turner, NULL);
+    for (int turn = 0; turn < TURNS; turn++) {
+        dup2(LOWEST, LOWEST + 1);
+        astray += is_astray(LOWEST + 1);
+    }
+    stop = 1;
+    pthread_join(thread, NULL);
+    printf("copied while it was turned over: %d astray\n", astray);
+}
+
+static void *changer(void *seed) {
+    unsigned next = (unsigned)(size_t)seed;
+    while (!stop) {
+        int fd = LOWEST + rand_r(&next) % NUMBERS, other = LOWEST + rand_r(&next) % NUMBERS;
+        switch (rand_r(&next) % 6) {
+        case 0: case 1: dup2(bases[rand_r(&next) % BASES], fd); break;
+        case 2: if (fd != other) dup2(fd, other); break;
+        case 3: close(fd); break;
+        case 4: close_range(fd, fd + 1 < LOWEST + NUMBERS ? fd + 1 : fd, 0); break;
+        case 5: other = fcntl(fd, F_DUPFD, LOWEST + NUMBERS); if (other >= 0) close(other); break;
+        }
+    }
+    return NULL;
+}
+
+static void together(void) {
+    int astray = 0;
+    pthread_t threads[ALL];
+    for (int time = 0; time < TIMES; time++) {
+        stop = 0;
+        for (int at = 0; at < ALL; at++) pthread_create(threads + at, NULL, changer, (void *)(size_t)(time * ALL + at));
+        usleep(20000);
+        stop = 1;
+        for (int at = 0; at < ALL; at++) pthread_join(threads[at], NULL);
+        for (int fd = LOWEST; fd < LOWEST + NUMBERS; fd++) {
+            astray += is_astray(fd);
+            close(fd);
+        }
+    }
+    printf("changed by all at once: %d astray\n", astray);
+}
+
 int main(int argc, char **argv) {
     if (argc != 2) return 1;
     folder = argv[1];
     rotated();
     kept();
     world();
+    begin_bases();
+    turned();
+    together();
     descriptors();
     return 0;
 }

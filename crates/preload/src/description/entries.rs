@@ -1,6 +1,7 @@
 //! The entries of the table that a description has, and what becomes of its offset when one of them goes.
 
 use std::ffi::c_int;
+use std::iter;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,14 +11,18 @@ use crate::mounts::Mount;
 use crate::real;
 
 impl Description {
-    /// One by which nothing is done directly, whatever is open: the kernel has the offset, and a size is asked for before it
-    /// writes (LD7).
-    pub fn gate() -> Self {
-        let nothing = Self::new(Arc::new(File::new(Arc::new(Mount::nowhere()), 0, false)), libc::O_APPEND);
-        Self { at: AtomicU64::new(KERNELS), reads: false, writes: false, ..nothing }
+    /// So many by which nothing is done directly, whatever is open: the kernel has the offset, and a size is asked for before
+    /// it writes (LD7).
+    pub fn gates(count: usize) -> Vec<Arc<Self>> {
+        let file = Arc::new(File::new(Arc::new(Mount::nowhere()), 0, false));
+        let gate = || {
+            let nothing = Self::new(Arc::clone(&file), libc::O_APPEND);
+            Arc::new(Self { at: AtomicU64::new(KERNELS), reads: false, writes: false, ..nothing })
+        };
+        iter::repeat_with(gate).take(count).collect()
     }
 
-    pub(super) fn is_gate(&self) -> bool {
+    pub fn is_gate(&self) -> bool {
         !self.reads && !self.writes
     }
 

@@ -9,8 +9,10 @@ use std::sync::Arc;
 use libc::mode_t;
 
 use super::{arrived, entry};
-use crate::departure::{self, Departure};
+use crate::departure::Departure;
+use crate::departure::gate::{self, Gate};
 use crate::description::Description;
+use crate::source::Source;
 use crate::{forks, inside, ours, real, table, tracked};
 
 /// `fd` is a file that was just opened with `flags`.
@@ -80,7 +82,8 @@ entry! { close = __close, (fd: c_int) -> c_int {
 
 /// `fd` is closed by `call`.
 pub(super) fn left(fd: c_int, call: impl FnOnce() -> c_int) -> c_int {
-    let departure = Departure::of_closed(fd);
+    let gate = Gate::over(fd as c_uint, fd as c_uint);
+    let departure = Departure::of_closed(&gate, fd);
     let done = call();
     drop(departure);
     done
@@ -101,13 +104,14 @@ entry! { close_range, (first: c_uint, last: c_uint, flags: c_int) -> c_int {
         return unsafe { real::close_range(first, last, flags) };
     }
     let known = first..=last.min(table::FDS as c_uint);
-    let departures: Vec<_> = known.filter_map(|fd| Departure::of_closed(fd as c_int)).collect();
+    let gate = Gate::over(first, last);
+    let departures: Vec<_> = known.filter_map(|fd| Departure::of_closed(&gate, fd as c_int)).collect();
     // SAFETY: as the program has it; none of these is ours.
     let close = |(first, last)| unsafe { real::close_range(first, last, flags) };
     let done = ours::gaps(first, last).map(close).min().unwrap_or(0);
     if done < 0 {
         // Nothing was closed: this kernel cannot do it, or may not.
-        departures.into_iter().for_each(Departure::stays);
+        departures.iter().for_each(Departure::stays);
     }
     done
 }}
@@ -124,26 +128,28 @@ entry! { closefrom, (first: c_int) -> () {
 /// A copy of `fd` is made by `call`: they share a description. If another thread has replaced `fd` meanwhile nobody knows of
 /// which file the copy is, and it is the kernel's, as the offsets of both files are.
 pub(super) fn copied(fd: c_int, call: impl FnOnce() -> c_int) -> c_int {
-    let before = table::held(fd);
+    let source = Source::of(fd);
     let copy = arrived(call());
     if copy >= 0 {
-        match (before, table::held(fd)) {
-            (Some(before), Some(it)) if Arc::ptr_eq(&before, &it) => share(&it, copy),
-            (None, None) => {}
-            _ => departure::leave_to_kernel(copy),
+        match source.it() {
+            _ if !source.is_sure() => left_to_kernel(&source, copy),
+            Some(it) => _ = shared(it, copy).map(|it| table::put(copy, it)),
+            None => {}
         }
     }
     copy
 }
 
-fn share(it: &Arc<Description>, copy: c_int) {
+/// What is to stand for `copy`, which is one of what `it` stands for.
+fn shared(it: &Arc<Description>, copy: c_int) -> Option<Arc<Description>> {
     if !table::has_room(copy) {
-        return it.surrender(copy);
+        it.surrender(copy);
+        return None;
     }
     if table::STANDARD.contains(&copy) {
         it.stand(copy);
     }
-    table::put(copy, Arc::clone(it));
+    Some(Arc::clone(it))
 }
 
 /// The flags of `fd` were set anew.
@@ -180,27 +186,36 @@ pub(super) fn replaced(fd: c_int, to: c_int, call: impl FnOnce() -> c_int) -> c_
         real::set_errno(libc::EBUSY);
         return -1;
     }
-    let (it, before) = (table::held(fd), table::held(to));
-    let is_copy = it.as_ref().zip(before.as_ref()).is_some_and(|(it, before)| Arc::ptr_eq(it, before));
-    if is_copy || it.is_none() && before.is_none() {
-        return call();
+    let gate = Gate::over(to as c_uint, to as c_uint);
+    let source = Source::of(fd);
+    if source.is_also(to) {
+        let done = call();
+        if done >= 0 && !(source.is_sure() && source.is_also(to)) {
+            left_to_kernel(&source, to);
+        }
+        return done;
     }
-    drop(before);
-    if let Some(it) = &it {
+    if let Some(it) = source.it() {
         if table::STANDARD.contains(&to) {
             it.stand(fd);
         } else if is_open(to) {
             it.lodge(fd);
         }
     }
-    let departure = Departure::of_replaced(to);
+    let departure = Departure::of_replaced(&gate, to);
     let done = call();
-    match it {
-        _ if done < 0 => departure.stays(),
-        Some(it) => share(&it, to),
-        None => {}
+    if done < 0 {
+        departure.stays();
+    } else if !source.is_sure() || !departure.becomes(source.it().and_then(|it| shared(it, to))) {
+        left_to_kernel(&source, to);
     }
     done
+}
+
+/// Nobody knows whether `copy` is one of `source`.
+fn left_to_kernel(source: &Source, copy: c_int) {
+    source.lodge();
+    gate::leave_to_kernel(copy);
 }
 
 fn is_open(fd: c_int) -> bool {

@@ -1,6 +1,8 @@
 //! Calls as a program makes them, on a file that nobody serves directly.
 #![allow(unsafe_code)]
 
+mod races;
+
 use std::ffi::c_int;
 use std::fs;
 use std::mem::MaybeUninit;
@@ -18,7 +20,7 @@ use super::{data, stat, vectors};
 use crate::description::{Description, FEW};
 use crate::file::File;
 use crate::mounts::Mount;
-use crate::{inside, real, table};
+use crate::{inside, limbo, real, table};
 
 /// A file of ours, open under a number.
 struct Opened {
@@ -217,25 +219,36 @@ fn ld3_a_descriptor_that_is_closed_is_the_kernels_until_its_number_is_given_out_
     assert!(table::has(opened.fd()), "what has come meanwhile stays");
 }
 
-/// Whether anything is done directly when a process was made by `flags`; found by a copy of this one.
-fn is_direct_behind(flags: c_int) -> bool {
-    let opened = Opened::new();
+/// What `work` finds in a copy of this process, where the other tests are not.
+fn in_copy(work: impl FnOnce() -> bool) -> bool {
+    // Of what another thread has begun the copy would wait for the end.
+    limbo::wait();
+    limbo::freeze();
     // SAFETY: the child takes no lock but those that this thread may have, and ends here.
     let child = unsafe { libc::fork() };
     if child == 0 {
-        // The other tests are not here, and its table was wiped.
         ferrite_medium::forget_other_threads();
+        limbo::forget_in_child();
         table::begin_anew();
-        table::put(opened.fd(), Arc::clone(&opened.it));
-        clone_with(flags);
         // SAFETY: nothing is passed.
-        unsafe { libc::_exit(c_int::from(!inside::is_off() && table::has(opened.fd()))) };
+        unsafe { libc::_exit(c_int::from(work())) };
     }
+    limbo::thaw();
     let mut status = 0;
     // SAFETY: a live value.
     assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
     assert!(libc::WIFEXITED(status));
     libc::WEXITSTATUS(status) == 1
+}
+
+/// Whether anything is done directly when a process was made by `flags`.
+fn is_direct_behind(flags: c_int) -> bool {
+    let opened = Opened::new();
+    in_copy(|| {
+        table::put(opened.fd(), Arc::clone(&opened.it));
+        clone_with(flags);
+        !inside::is_off() && table::has(opened.fd())
+    })
 }
 
 /// It may close one and open another file under its number.

@@ -1,0 +1,102 @@
+//! Threads that change the same descriptors, in an order that is given: what one does while the kernel works for another one
+//! is done amid its call.
+
+use super::*;
+use crate::departure::gate::{Gate, MOST};
+
+/// Whether `it` stands for the number of `opened`.
+fn stands(it: &Opened, opened: &Opened) -> bool {
+    table::held(opened.fd()).is_some_and(|found| Arc::ptr_eq(&found, &it.it))
+}
+
+/// `to` becomes a copy of `from`, and `amid` is done before and `behind` after the kernel makes it one.
+fn dup2(from: &Opened, to: &Opened, amid: impl FnOnce(), behind: impl FnOnce()) {
+    let done = replaced(from.fd(), to.fd(), || {
+        amid();
+        let done = to.replace_by(from);
+        behind();
+        done
+    });
+    assert_eq!(done, to.fd());
+}
+
+fn nothing() {}
+
+fn only(is_so: bool, work: impl FnOnce()) {
+    if is_so {
+        work();
+    }
+}
+
+/// The kernel has another file under the number by then, or had another one amid the call.
+#[test]
+fn ld3_what_is_replaced_by_what_is_itself_replaced_meanwhile_is_the_kernels() {
+    for is_changed_back in [false, true] {
+        let [log, old, next, to] = [(); 4].map(|()| Opened::new());
+        dup2(&old, &log, nothing, nothing);
+        let change = || dup2(&next, &log, nothing, nothing);
+        let change_back = || only(is_changed_back, || dup2(&old, &log, nothing, nothing));
+        dup2(&log, &to, change, change_back);
+        assert!(stands(if is_changed_back { &old } else { &next }, &log), "by itself it is known");
+        assert!(table::has(to.fd()) && ![&old, &next, &to].iter().any(|it| stands(it, &to)), "{is_changed_back}");
+    }
+}
+
+/// Nothing is to be done then, unless another thread does something.
+#[test]
+fn ld3_a_copy_that_is_made_anew_of_what_is_replaced_meanwhile_is_the_kernels() {
+    let [log, next, to] = [(); 3].map(|()| Opened::new());
+    dup2(&log, &to, nothing, nothing);
+    dup2(&log, &to, nothing, nothing);
+    assert!(stands(&log, &to) && log.it.seek(0, libc::SEEK_CUR).is_none());
+    dup2(&log, &to, || dup2(&next, &log, nothing, nothing), nothing);
+    assert!(stands(&next, &log) && table::has(to.fd()) && !stands(&log, &to) && !stands(&next, &to));
+    let [strange, ours, to] = [(); 3].map(|()| Opened::new());
+    [&strange, &to].iter().for_each(|it| drop(table::take(it.fd())));
+    dup2(&strange, &to, || dup2(&ours, &strange, nothing, nothing), nothing);
+    assert!(table::has(to.fd()) && !stands(&ours, &to), "the kernel asks for its size (LD7)");
+}
+
+/// Whoever comes back from the kernel last knows no more than the other one which of both was last in there.
+#[test]
+fn ld3_what_two_threads_replace_or_close_at_once_is_the_kernels() {
+    let closes = |to: &Opened| assert_eq!(left(to.fd(), || 0), 0);
+    let is_known = |a: &Opened, b: &Opened, to: &Opened| [a, b, to].iter().any(|it| stands(it, to));
+    for is_before in [true, false] {
+        let [a, b, to] = [(); 3].map(|()| Opened::new());
+        let other = || dup2(&b, &to, nothing, nothing);
+        dup2(&a, &to, || only(is_before, other), || only(!is_before, other));
+        assert!(table::has(to.fd()) && !is_known(&a, &b, &to));
+        let to = Opened::new();
+        dup2(&a, &to, || only(is_before, || closes(&to)), || only(!is_before, || closes(&to)));
+        assert!(table::has(to.fd()) && !is_known(&a, &b, &to), "a number that is closed is not known either");
+    }
+    let [a, b, to] = [(); 3].map(|()| Opened::new());
+    left(to.fd(), || {
+        dup2(&a, &to, nothing, nothing);
+        0
+    });
+    assert!(!is_known(&a, &b, &to));
+    dup2(&a, &to, nothing, nothing);
+    assert!(stands(&a, &to), "alone again");
+}
+
+/// The offset that the kernel then goes by is right for the source, too.
+#[test]
+fn ld2_where_too_many_calls_are_under_way_all_of_them_leave_offsets_to_the_kernel() {
+    let [a, to] = [(); 2].map(|()| Opened::new());
+    assert!(in_copy(|| {
+        table::put(a.fd(), Arc::clone(&a.it));
+        a.write(b"0123");
+        let others: Vec<_> = (0..=MOST as u32).map(|at| Gate::over(9000 + at, 9000 + at)).collect();
+        let copy = Opened { file: a.file.try_clone().expect("copied"), it: Arc::clone(&a.it) };
+        copied(a.fd(), || copy.fd());
+        a.write(b"45");
+        copy.write(b"67");
+        dup2(&a, &to, nothing, nothing);
+        let is_left = content(a.again()) == "01234567" && !stands(&a, &to);
+        drop(others);
+        dup2(&a, &to, nothing, nothing);
+        is_left && stands(&a, &to)
+    }));
+}
