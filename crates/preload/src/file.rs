@@ -218,7 +218,8 @@ impl File {
         if self.calls.fetch_add(spent, Ordering::Relaxed) + spent < CALLS || !self.may_have(need) {
             return false;
         }
-        if pin().seat().is_none() {
+        // A handler of a signal may have no stack to talk to an owner on.
+        if pin().seat().is_none() || signals::is_on_own_stack() {
             return false;
         }
         if self.asking.swap(true, Ordering::Acquire) {
@@ -253,6 +254,7 @@ impl File {
     }
 
     /// Only for who set `asking`, which is not pinned.
+    #[inline(never)]
     fn renew(&self, need: Need, look: &dyn Fn(), now_ns: u64) -> bool {
         // SAFETY: only who asks takes leases away.
         let held = unsafe { self.lease.load(Ordering::Acquire).as_ref() };

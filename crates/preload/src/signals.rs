@@ -40,6 +40,14 @@ fn has(set: &sigset_t, signal: c_int) -> bool {
     unsafe { libc::sigismember(set, signal) == 1 }
 }
 
+/// Whether this is a handler on a stack that was made for handlers: it may be just large enough for them and system calls.
+pub fn is_on_own_stack() -> bool {
+    let mut stack = libc::stack_t { ss_sp: ptr::null_mut(), ss_flags: 0, ss_size: 0 };
+    // SAFETY: nothing is set, and the kernel tells of what is to a live value.
+    let is_told = unsafe { libc::sigaltstack(ptr::null(), &raw mut stack) } == 0;
+    is_told && stack.ss_flags & libc::SS_ONSTACK != 0
+}
+
 /// What was before [`hold`].
 pub fn let_go(before: &sigset_t) {
     OURS.set(0);

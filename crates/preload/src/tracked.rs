@@ -8,11 +8,12 @@ use std::ffi::{c_int, c_uint};
 use std::mem;
 use std::sync::{Arc, Weak};
 
+use crate::departure::gate;
 use crate::description::Description;
 use crate::file::File;
 use crate::lock::Lock;
 use crate::mounts::{self, Mount};
-use crate::{inside, real, table};
+use crate::{inside, real, signals, table};
 
 /// Mounts by the identity that the kernel never gives twice; `None` for others'.
 type Mounts = BTreeMap<u64, Option<Arc<Mount>>>;
@@ -53,10 +54,19 @@ pub fn open(fd: c_int, flags: c_int) {
     let errno = real::errno();
     // Most files are none of ours, which costs no more than to ask.
     let found = asked(fd).filter(may_be_ours);
+    match found {
+        Some(_) if signals::is_on_own_stack() => gate::leave_to_kernel(fd),
+        Some(found) => enter(fd, flags, &found),
+        None => {}
+    }
     real::set_errno(errno);
-    if let Some(found) = found
-        && let Some(_inside) = inside::enter()
-        && let Some((_, file)) = KNOWN.lock().file(&found)
+}
+
+/// What was found of `fd` is looked up, for which a mount may have to be looked for: not on the small stack of a handler.
+#[inline(never)]
+fn enter(fd: c_int, flags: c_int, found: &libc::statx) {
+    if let Some(_inside) = inside::enter()
+        && let Some((_, file)) = KNOWN.lock().file(found)
     {
         table::put(fd, Arc::new(Description::new(file, flags)));
     }

@@ -1,4 +1,4 @@
-/* Threads that are cancelled, and handlers of signals that open, copy and fork, in the folder that is named. What it
+/* Handlers on stacks of their own, threads that are cancelled, and handlers of signals that open, copy and fork, in the folder that is named. What it
    prints does not depend on how the folder's files are reached. */
 
 #define _GNU_SOURCE
@@ -128,6 +128,41 @@ static void small_stacks(void)
     pthread_join(thread, NULL);
     pthread_attr_getstacksize(&how, &bytes);
     printf("on a small stack: %d %d\n", done, bytes == (size_t)PTHREAD_STACK_MIN);
+}
+
+static int kept_open;
+
+static void logs(int signal)
+{
+    int log = open("crash.log", O_WRONLY | O_CREAT | O_APPEND, 0644);
+    for (int i = 0; i < OFTEN; i++)
+        left += write(log, "crash\n", 6) == 6 && write(kept_open, "more\n", 5) == 5;
+    left += close(log) == 0;
+    (void)signal;
+}
+
+/* Of the size that the C library says; how much below it was overwritten. */
+static void own_stack(void)
+{
+    enum { BELOW = 65536, FILL = 0xaa };
+    const struct sigaction action = {.sa_handler = logs, .sa_flags = SA_ONSTACK};
+    const stack_t none = {.ss_flags = SS_DISABLE};
+    long bytes = sysconf(_SC_SIGSTKSZ);
+    unsigned char *all = malloc(BELOW + bytes);
+    stack_t stack = {.ss_sp = all + BELOW, .ss_size = bytes};
+    int over = 0;
+    for (int i = 0; i < 2; i++) {
+        for (int at = 0; at < BELOW; at++)
+            all[at] = FILL;
+        kept_open = open("kept", O_WRONLY | O_CREAT, 0644);
+        ensure(sigaltstack(&stack, NULL) == 0 && sigaction(SIGUSR2, &action, NULL) == 0, "a stack");
+        raise(SIGUSR2);
+        ensure(sigaltstack(&none, NULL) == 0 && close(kept_open) == 0, "no stack");
+        for (int at = 0; at < BELOW; at++)
+            over += all[at] != FILL;
+    }
+    printf("on a stack of its own: %d done, %d overwritten\n", left, over);
+    free(all);
 }
 
 static void leaves(int signal)
@@ -354,6 +389,7 @@ static void amid(const char *what, void *work(void *), void handler(int), int ev
 int main(int count, char **words)
 {
     ensure(count == 2 && chdir(words[1]) == 0, "a folder");
+    own_stack();
     small_stacks();
     ended();
     jumped();

@@ -4,6 +4,7 @@
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::fs;
+use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::panic::catch_unwind;
 
@@ -36,8 +37,8 @@ struct Opened {
 impl Opened {
     fn new(content: &[u8], flags: c_int) -> Self {
         let mut file = tempfile::tempfile().expect("a file");
-        std::io::Write::write_all(&mut file, content).expect("written");
-        std::io::Seek::rewind(&mut file).expect("rewound");
+        io::Write::write_all(&mut file, content).expect("written");
+        io::Seek::rewind(&mut file).expect("rewound");
         let known = Arc::new(File::new(Arc::new(Mount::nowhere()), 1, false));
         Self { file, it: Description::new(known, flags) }
     }
@@ -61,8 +62,8 @@ impl Opened {
 
     /// Where the kernel is.
     fn kernel_at(&self) -> i64 {
-        // SAFETY: no pointer is passed.
-        unsafe { libc::lseek(self.fd(), 0, libc::SEEK_CUR) }
+        let mut file = &self.file;
+        io::Seek::stream_position(&mut file).expect("told") as i64
     }
 }
 
