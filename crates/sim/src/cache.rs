@@ -21,11 +21,11 @@ mod bank;
 mod bound;
 mod event;
 mod l1;
+mod numbers;
 pub mod policy;
 mod set;
 mod shape;
 mod study;
-mod table;
 #[cfg(test)]
 mod tests;
 pub mod wear;

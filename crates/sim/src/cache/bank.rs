@@ -55,6 +55,9 @@ struct Window {
 /// Where the tags of unfilled ways point.
 const NOWHERE: u64 = u64::MAX;
 
+/// After so many events the writes are counted.
+const BATCH: usize = 4096;
+
 /// One bank under one policy, of sets of one kind.
 pub struct Bank<P, S = Narrow> {
     policy: P,
@@ -97,7 +100,7 @@ impl<P: Policy, S: Set> Bank<P, S> {
             tags: vec![NOWHERE; sets * S::WAYS],
             counts: Counts::default(),
             written: Vec::new(),
-            writes: Writes::of(geometry),
+            writes: Writes::new(geometry.bank_bits),
         }
     }
 
@@ -106,12 +109,14 @@ impl<P: Policy, S: Set> Bank<P, S> {
         with_vectors(
             #[inline(always)]
             || {
-                for event in events {
-                    self.access(*event);
+                for events in events.chunks(BATCH) {
+                    for event in events {
+                        self.access(*event);
+                    }
+                    self.count_writes();
                 }
             },
         );
-        self.count_writes();
     }
 
     /// Writes back what is dirty. Nothing may follow.
@@ -199,6 +204,7 @@ impl<P: Policy, S: Set> Bank<P, S> {
     }
 
     /// In bulk, so that the look-ups of many lines overlap.
+    #[inline(always)]
     fn count_writes(&mut self) {
         self.counts.writebacks += self.written.len() as u64;
         for line in self.written.drain(..) {

@@ -8,7 +8,7 @@
 
 use super::Geometry;
 use super::event::Event;
-use super::table::Table;
+use super::numbers::Numbers;
 
 /// The bound for one bank.
 pub struct Bound {
@@ -20,7 +20,7 @@ pub struct Bound {
     /// For each set, when each way became free.
     free_since: Vec<u64>,
     /// When each line was last written, by the clock of its set, from 1.
-    last: Table<u64>,
+    last: Numbers<u64>,
 }
 
 impl Bound {
@@ -33,7 +33,7 @@ impl Bound {
             kept: 0,
             clocks: vec![0; sets],
             free_since: vec![0; sets * geometry.ways as usize],
-            last: Table::of(geometry),
+            last: Numbers::new(geometry.bank_bits),
         }
     }
 
@@ -54,7 +54,7 @@ impl Bound {
         self.writes += 1;
         self.clocks[set] += 1;
         let now = self.clocks[set];
-        let began = std::mem::replace(self.last.number(line), now);
+        let began = std::mem::replace(self.last.of(line), now);
         if began == 0 {
             return;
         }
