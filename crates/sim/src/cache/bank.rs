@@ -52,6 +52,18 @@ struct Window {
     region: u8,
 }
 
+/// An access that is to come.
+#[derive(Clone, Copy)]
+struct Look {
+    event: Event,
+    /// Its set, in the bank.
+    at: usize,
+    /// The hash of its line.
+    print: u16,
+    /// The ways that have it, a bit each.
+    likely: u64,
+}
+
 /// Where the tags of unfilled ways point.
 const NOWHERE: u64 = u64::MAX;
 
@@ -110,9 +122,7 @@ impl<P: Policy, S: Set> Bank<P, S> {
             #[inline(always)]
             || {
                 for events in events.chunks(BATCH) {
-                    for event in events {
-                        self.access(*event);
-                    }
+                    self.access_all(events);
                     self.count_writes();
                 }
             },
@@ -138,22 +148,44 @@ impl<P: Policy, S: Set> Bank<P, S> {
         &self.writes
     }
 
+    /// Each set is looked through before the access before is done, so that a processor that guessed wrong whether the line
+    /// is there knows soon. After the last one any set will do.
     #[inline(always)]
-    fn access(&mut self, event: Event) {
-        let (line, is_write) = (event.line(), event.is_write());
+    fn access_all(&mut self, events: &[Event]) {
+        let Some(first) = events.first() else { return };
+        let mut look = self.look(*first);
+        for next in events[1..].iter().chain([first]) {
+            let mut next = self.look(*next);
+            self.access(look, &mut next);
+            look = next;
+        }
+    }
+
+    #[inline(always)]
+    fn look(&self, event: Event) -> Look {
+        let line = event.line();
         let at = self.geometry.set_in_bank(line);
         let print = (line.wrapping_mul(0xd6e8_feb8_6659_fd93) >> 48) as u16;
-        let mut likely = self.sets[at].matches(print);
+        Look { event, at, print, likely: self.sets[at].matches(print) }
+    }
+
+    #[inline(always)]
+    fn access(&mut self, look: Look, next: &mut Look) {
+        let Look { event, at, print, mut likely } = look;
         while likely != 0 {
             let way = likely.trailing_zeros() as usize;
-            if self.tags[at * S::WAYS + way] == line {
+            if self.tags[at * S::WAYS + way] == event.line() {
                 return self.found(at, way, event);
             }
             likely &= likely - 1;
         }
+        let is_write = event.is_write();
         self.counts.write_misses += u64::from(is_write);
         self.counts.read_misses += u64::from(!is_write);
-        self.bring(at, print, event);
+        let way = self.bring(at, print, event);
+        // The way that is another now, if it is the same set. No branch: nobody can foretell it.
+        let changed = u64::from(next.at == at) << way;
+        next.likely = (next.likely & !changed) | (changed * u64::from(next.print == print));
     }
 
     #[inline(always)]
@@ -172,7 +204,7 @@ impl<P: Policy, S: Set> Bank<P, S> {
     }
 
     #[inline(always)]
-    fn bring(&mut self, at: usize, print: u16, event: Event) {
+    fn bring(&mut self, at: usize, print: u16, event: Event) -> usize {
         let line = event.line();
         let set_index = self.geometry.set(line);
         let (signature, tag) = (event.signature(), self.geometry.tag(line));
@@ -194,6 +226,7 @@ impl<P: Policy, S: Set> Bank<P, S> {
         set.replace(rank, print);
         set.promote(rank, window.top.into(), event.is_write());
         self.policy.filled(way, miss);
+        way
     }
 
     /// That of a rank; where all of a set is one window nothing has to be looked up.
