@@ -144,7 +144,16 @@ impl Description {
     pub fn write_at(&self, pin: &Pin, fd: c_int, at: u64, from: &[u8]) -> Option<usize> {
         // Refused where it would end too far, also where it is appended.
         at.checked_add(from.len() as u64).filter(|end| self.writes && *end <= OFFSET_MAX)?;
-        if self.appends_by(fd) { self.file.append(from).map(|(_, len)| len) } else { self.file.write(pin, at, from) }
+        if !self.appends_by(fd) {
+            return self.file.write(pin, at, from);
+        }
+        if self.appends_with_others() { None } else { self.file.append(from).map(|(_, len)| len) }
+    }
+
+    /// Whether it appends where the kernel has the offset: others, as streams, append there too, and go by the end that the
+    /// kernel knows.
+    fn appends_with_others(&self) -> bool {
+        self.appends() && !self.has_offset()
     }
 
     /// Moves the offset over a place of `len` bytes, which is the caller's from now on; only `if_leased`, or always.
@@ -277,7 +286,7 @@ impl Description {
     /// Whether a write of `len` bytes at `at` that was tried directly is to be tried so once more.
     pub fn asks_to_write(&self, fd: c_int, at: u64, len: usize) -> bool {
         let need = self.need_to(at.saturating_add(len as u64));
-        self.writes && self.file.ask(need, len, &|| tracked::tell_size(fd))
+        self.writes && !self.appends_with_others() && self.file.ask(need, len, &|| tracked::tell_size(fd))
     }
 
     /// Reads through the kernel at the offset.

@@ -802,6 +802,7 @@ def standard_output_appends():
         libc.printf(b"printed\n")
         libc.fflush(None)
         written += b"w\np\nprinted\n"
+        assert os.lseek(1, 0, os.SEEK_CUR) == len(written)
     check("standard", written, "appended")
 
 
