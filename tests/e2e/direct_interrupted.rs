@@ -75,7 +75,7 @@ fn threads_are_cancelled_and_handlers_come_between_as_without_it() {
     let mut command = Command::new(program);
     command.arg(&place.at);
     let plain = run(&mut command);
-    assert!(plain.starts_with("on a stack of its own: 82 done, 0 overwritten\n"), "{plain}");
+    assert!(plain.starts_with("on a stack of its own: 41 done, 0 overwritten\n"), "{plain}");
     assert!(plain.contains("\nhandlers: 0 wrong, 0 lost, 1 in the log\n"), "{plain}");
     assert!(plain.contains("\nwaited for: 1 1 102\n"), "{plain}");
     assert_eq!(plain.matches(": 0 wrong\n").count(), 2, "{plain}");

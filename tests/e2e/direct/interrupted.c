@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/time.h>
@@ -144,23 +145,19 @@ static void logs(int signal)
 /* Of the size that the C library says; how much below it was overwritten. */
 static void own_stack(void)
 {
-    enum { BELOW = 65536, FILL = 0xaa };
+    enum { BELOW = 65536 };
     const struct sigaction action = {.sa_handler = logs, .sa_flags = SA_ONSTACK};
-    const stack_t none = {.ss_flags = SS_DISABLE};
-    long bytes = sysconf(_SC_SIGSTKSZ);
-    unsigned char *all = malloc(BELOW + bytes);
-    stack_t stack = {.ss_sp = all + BELOW, .ss_size = bytes};
+    const size_t bytes = sysconf(_SC_SIGSTKSZ);
+    char *all = malloc(BELOW + bytes);
+    const stack_t stack = {.ss_sp = all + BELOW, .ss_size = bytes}, none = {.ss_flags = SS_DISABLE};
     int over = 0;
-    for (int i = 0; i < 2; i++) {
-        for (int at = 0; at < BELOW; at++)
-            all[at] = FILL;
-        kept_open = open("kept", O_WRONLY | O_CREAT, 0644);
-        ensure(sigaltstack(&stack, NULL) == 0 && sigaction(SIGUSR2, &action, NULL) == 0, "a stack");
-        raise(SIGUSR2);
-        ensure(sigaltstack(&none, NULL) == 0 && close(kept_open) == 0, "no stack");
-        for (int at = 0; at < BELOW; at++)
-            over += all[at] != FILL;
-    }
+    memset(all, 1, BELOW);
+    kept_open = open("kept", O_WRONLY | O_CREAT, 0644);
+    ensure(sigaltstack(&stack, NULL) == 0 && sigaction(SIGUSR2, &action, NULL) == 0, "a stack");
+    raise(SIGUSR2);
+    ensure(sigaltstack(&none, NULL) == 0 && close(kept_open) == 0, "no stack");
+    for (int at = 0; at < BELOW; at++)
+        over += all[at] != 1;
     printf("on a stack of its own: %d done, %d overwritten\n", left, over);
     free(all);
 }
