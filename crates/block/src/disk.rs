@@ -108,6 +108,10 @@ impl BlockDisk {
     /// # Errors
     /// As [`crate::resize`].
     pub fn resize(&self, size: u64) -> ferrite_pool::Result<()> {
+        self.pool.with_spare(|| self.grow(size))
+    }
+
+    fn grow(&self, size: u64) -> ferrite_pool::Result<()> {
         let mut tag = self.tag.lock();
         let grown = shape::resize(&self.pool, &tag, size)?;
         self.take_over(&grown);

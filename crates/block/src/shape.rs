@@ -178,7 +178,7 @@ pub fn remove(pool: &Pool, name: &str) -> Result<()> {
 }
 
 /// Grows the disk of `tag` to `size` bytes; the new part reads as zeros. Durable on return, or unchanged. Nobody writes to
-/// it meanwhile, but it may have got space since `tag` was read.
+/// it meanwhile, but it may have got space since `tag` was read. Asks nobody for space: see [`Pool::with_spare`].
 ///
 /// # Errors
 /// [`Error::Limit`] for less than it has, and as [`Shape::of`]; [`Error::Full`] where the pool has no room for it,

@@ -295,8 +295,13 @@ impl Served {
     pub fn resize(&self, name: &str, size: u64) -> Result<(), String> {
         let Some(block) = self.open.lock().get(name).map(|open| Arc::clone(&open.block)) else {
             let tag = self.pool.tag(name).map_err(|error| error.to_string())?;
-            let grow = || ferrite_block::resize(&self.pool, &tag, size).map(drop).map_err(|error| error.to_string());
-            return self.while_closed(name, grow);
+            let grow = || ferrite_block::resize(&self.pool, &tag, size).map(drop);
+            // Who is asked for space may be opened for that.
+            let grown = self.pool.with_spare(|| match self.while_closed(name, || Ok(grow())) {
+                Ok(grown) => grown.map(Ok),
+                Err(why) => Ok(Err(why)),
+            });
+            return grown.map_err(|error| error.to_string())?;
         };
         block.resize(size).map_err(|error| error.to_string())?;
         let nodes = self.nodes.lock();

@@ -129,19 +129,24 @@ impl Pool {
         add(&mut self.freezers().fronts.lock(), front);
     }
 
-    /// What `work` comes to, tried again where it finds no space and services have some to spare. The caller has nothing
-    /// of any service in hand.
+    /// What `work` comes to, tried again where it finds no space, for as long as services have some to spare. The caller
+    /// has nothing of any service in hand.
     ///
     /// # Errors
     /// As `work`.
     pub fn with_spare<T>(&self, mut work: impl FnMut() -> Result<T>) -> Result<T> {
-        match work() {
-            Err(error) if error.is_want_of_space() => {
-                // Also where nobody had any: somebody may have come to the end of giving it just before.
-                self.take_spare(None);
-                work()
+        loop {
+            let free_bytes = self.usage().free_bytes;
+            match work() {
+                Err(error) if error.is_want_of_space() => {
+                    self.take_spare(None);
+                    if self.usage().free_bytes <= free_bytes {
+                        // Also where nobody had any: somebody may have come to the end of giving it just before.
+                        return work();
+                    }
+                }
+                done => return done,
             }
-            done => done,
         }
     }
 

@@ -34,7 +34,7 @@ use ferrite_medium::{Memory, Scheme, Span};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::check::Moved;
-use crate::extent::{Role, Stream, Zone};
+use crate::extent::{Extent, Role, Stream, Zone};
 use crate::freeze::Freeze;
 use crate::holding::Holding;
 use crate::layout::{CHUNK, PAGE};
@@ -179,11 +179,12 @@ impl Log {
             need(Role::DATA, Zone::Normal, size % CHUNK),
         ];
         let new = NewTag { name, kind: TagKind::LOG, size, attributes: [0; 64], needs: &needs };
-        let tag = pool.create_tag(&new, |extents| {
+        let prepare = |extents: &[Extent]| {
             let page = Stream::new(extents, Role::MAP).locate(0).expect("a page was asked for");
             pool.memory().zero(page, Scheme::Nt);
             make_head(&pool, page.at)
-        })?;
+        };
+        let tag = pool.with_spare(|| pool.create_tag(&new, prepare))?;
         Self::open_frozen_with(Holding::shared(pool, tag))
     }
 

@@ -20,7 +20,7 @@ impl<'pool> Reserved<'pool> {
         Self { pool, extents: Vec::new() }
     }
 
-    /// Takes more, with the host's promise for it; what was taken by this call.
+    /// Takes more, with the host's promise for it; what was taken by this call, which is nothing where it fails.
     ///
     /// # Errors
     /// [`Error::Full`]; [`Error::Medium`] where the host does not promise it.

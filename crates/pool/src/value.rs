@@ -18,7 +18,7 @@ use ferrite_medium::{Error as MediumError, Memory, Scheme, Span};
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
-use crate::extent::{Role, Stream, Zone};
+use crate::extent::{Extent, Role, Stream, Zone};
 use crate::layout::{CHUNK, PAGE};
 use crate::reserved::Reserved;
 use crate::space::Need;
@@ -81,9 +81,9 @@ impl Pool {
     pub fn put(&self, name: &str, input: &mut dyn Read, put: &Put) -> Result<Arc<Tag>> {
         check_name(name)?;
         self.check_poison()?;
-        self.ensure_room(name, put)?;
+        self.with_spare(|| self.ensure_room(name, put))?;
         let mut reserved = self.reserve();
-        let content = pour(self.memory(), &mut reserved, input)?;
+        let content = self.pour(&mut reserved, input).map_err(|error| with_what_it_has(error, &reserved))?;
         self.name_value(name, content, reserved, put.replace)
     }
 
@@ -117,6 +117,33 @@ impl Pool {
         }
         let (needed_bytes, free_bytes) = (put.size_hint_bytes.unwrap_or(0), self.usage().free_bytes);
         if needed_bytes > free_bytes { Err(Error::Full { needed_bytes, free_bytes }) } else { Ok(()) }
+    }
+
+    /// Copies all of `input` into space of `reserved`; durable on return.
+    fn pour(&self, reserved: &mut Reserved<'_>, input: &mut dyn Read) -> Result<Content> {
+        let (mut hasher, mut length, mut step) = (crc32fast::Hasher::new(), 0, Vec::new());
+        loop {
+            step.clear();
+            let read = (&mut *input).take(CHUNK).read_to_end(&mut step);
+            let read = read.map_err(|error| MediumError::io("reading what is to be stored", error))? as u64;
+            if read == 0 {
+                break;
+            }
+            hasher.update(&step);
+            length += read;
+            step.resize(step.len().next_multiple_of(PAGE as usize), 0);
+            let mut rest = &step[..];
+            for extent in self.with_spare(|| take(reserved, rest.len() as u64))? {
+                let (part, more) = rest.split_at(extent.span().len as usize);
+                self.memory().store(extent.span().at, part, Scheme::Nt);
+                rest = more;
+            }
+            if read < CHUNK {
+                break;
+            }
+        }
+        self.memory().settle()?;
+        Ok(Content { crc: hasher.finalize(), length })
     }
 
     /// Commits what `reserved` holds as the value of `name`.
@@ -170,46 +197,28 @@ fn ensure_bytes(tag: &Tag) -> Result<()> {
     Err(Error::WrongKind { name: tag.name.clone(), found: tag.kind.name(), wanted: TagKind::BYTES.name() })
 }
 
-/// Copies all of `input` into space of `reserved`; durable on return.
-fn pour(memory: &dyn Memory, reserved: &mut Reserved<'_>, input: &mut dyn Read) -> Result<Content> {
-    let (mut hasher, mut length, mut step) = (crc32fast::Hasher::new(), 0, Vec::new());
-    loop {
-        step.clear();
-        let read = (&mut *input).take(CHUNK).read_to_end(&mut step);
-        let read = read.map_err(|error| MediumError::io("reading what is to be stored", error))? as u64;
-        if read == 0 {
-            break;
+/// A want of space as it is without what `reserved` has of it, which is free again when the value is given up.
+fn with_what_it_has(error: Error, reserved: &Reserved<'_>) -> Error {
+    let has: u64 = reserved.extents().iter().map(|extent| extent.span().len).sum();
+    match error {
+        Error::Full { needed_bytes, free_bytes } => {
+            Error::Full { needed_bytes: needed_bytes + has, free_bytes: free_bytes + has }
         }
-        hasher.update(&step);
-        length += read;
-        step.resize(step.len().next_multiple_of(PAGE as usize), 0);
-        store(memory, reserved, &step)?;
-        if read < CHUNK {
-            break;
-        }
+        other => other,
     }
-    memory.settle()?;
-    Ok(Content { crc: hasher.finalize(), length })
 }
 
-/// Stores `step` in new space: a superpage if it fills one and there is one, so that a long value has few extents.
-fn store(memory: &dyn Memory, reserved: &mut Reserved<'_>, mut step: &[u8]) -> Result<()> {
-    let need = |zone| Need { role: Role::DATA, zone, bytes: step.len() as u64 };
-    let whole = step.len() as u64 == CHUNK;
-    let taken = match reserved.take(need(if whole { Zone::Super } else { Zone::Normal })) {
-        Err(Error::Full { .. }) if whole => reserved.take(need(Zone::Normal))?,
-        taken => taken?,
-    };
-    for extent in taken {
-        let (part, rest) = step.split_at(extent.span().len as usize);
-        memory.store(extent.span().at, part, Scheme::Nt);
-        step = rest;
+/// Space for `bytes` more: a superpage if they fill one and there is one, so that a long value has few extents.
+fn take(reserved: &mut Reserved<'_>, bytes: u64) -> Result<Vec<Extent>> {
+    let need = |zone| Need { role: Role::DATA, zone, bytes };
+    match reserved.take(need(if bytes == CHUNK { Zone::Super } else { Zone::Normal })) {
+        Err(Error::Full { .. }) if bytes == CHUNK => reserved.take(need(Zone::Normal)),
+        taken => taken,
     }
-    Ok(())
 }
 
 /// Where the first `length` bytes of a value lie, in order, in pieces of bounded size.
-fn blocks(extents: &[crate::Extent], length: u64) -> Vec<Span> {
+fn blocks(extents: &[Extent], length: u64) -> Vec<Span> {
     let stream = Stream::new(extents, Role::DATA);
     let runs = stream.runs(Span::new(0, length)).collect::<Vec<_>>();
     let pieces = runs.into_iter().flat_map(|run| {

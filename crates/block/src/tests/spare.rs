@@ -117,6 +117,31 @@ fn gv1_what_one_disk_trims_another_gets() {
     write(&one, 1).expect("and it comes back");
 }
 
+/// Of which the one that is resized may be the one that has it.
+#[test]
+fn gv1_a_disk_that_is_resized_gets_what_others_spare() {
+    let way = thin_ways()[0];
+    let memory = Arc::new(LyingMemory::new(32 << 20, way.model));
+    memory.keep_trace(false);
+    Pool::create(&*memory, &Format { uuid: [7; 16], boot_id: BOOT }).expect("created");
+    let pool = Arc::new(Pool::open(memory, BOOT).expect("opened").0);
+    let [thin, whole] = [true, false].map(|thin| {
+        let name = if thin { "thin" } else { "whole" };
+        create(&pool, name, &DiskSpec { size: 2 << 20, thin, ..spec_of(way) }).expect("created");
+        BlockDisk::open(Arc::clone(&pool), name, way.options).expect("opened")
+    });
+    let takes_all = || {
+        while pool.usage().free_bytes > 2 * CHUNK {
+            thin.grow_thin(u64::from(u32::MAX)).expect("there is room");
+        }
+    };
+    takes_all();
+    whole.resize(12 << 20).expect("the other one has what it lacks");
+    takes_all();
+    thin.resize(2 << 30).expect("it has what it lacks itself");
+    assert!(whole.resize(1 << 30).is_err(), "nobody has that much");
+}
+
 #[test]
 fn gv1_who_reads_and_writes_meanwhile_notices_nothing() {
     for way in [thin_ways()[0], Way { checksum: true, ..thin_ways()[0] }] {

@@ -105,7 +105,7 @@ fn perform(pool: &Arc<Pool>, boot_id: [u8; 16], caller: &Caller, request: Reques
             if tag.generation != grant.tag_generation {
                 return Err(in_use(&name, "somebody else"));
             }
-            let changed = widen(pool, &tag, &parts)?;
+            let changed = pool.with_spare(|| widen(pool, &tag, &parts))?;
             let lent = match lend(pool, &changed, &process()) {
                 Ok(lent) => lent,
                 Err(why) => {

@@ -71,7 +71,7 @@ impl Spec {
         attributes.iter_mut().zip(&self.attributes).for_each(|(to, from)| *to = *from);
         let needs: Vec<Need> = self.parts.iter().flat_map(|part| part.needs()).collect();
         let new = NewTag { name: &self.name, kind: TagKind(self.kind), size: self.size, attributes, needs: &needs };
-        pool.create_tag(&new, |extents| self.prepare(pool, extents))
+        pool.with_spare(|| pool.create_tag(&new, |extents| self.prepare(pool, extents)))
     }
 
     fn prepare(&self, pool: &Pool, extents: &[Extent]) -> Result<()> {

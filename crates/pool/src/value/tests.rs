@@ -226,9 +226,10 @@ fn v1_every_failed_call_leaves_old_or_new() {
         let first = memory.calls();
         fail.inspect(|call| memory.fail_nth(first + call));
         let result = put(&pool, "name", &content(9000, 1), true);
-        assert_eq!(result.is_err(), fail.is_some());
+        assert!(result.is_ok() || fail.is_some());
         let found = get(&open(Arc::new(memory.kill())), "name").unwrap();
-        assert!(found == b"old" || found == content(9000, 1));
+        // A want of space that goes by is none.
+        assert!(found == content(9000, 1) || result.is_err() && found == b"old");
         memory.calls() - first
     };
     let calls = run(None);
@@ -266,4 +267,52 @@ proptest! {
             prop_assert!(get(&pool, &name).unwrap() == bytes);
         }
     }
+}
+
+/// A service that gives one of its tags back whenever it is asked.
+struct Hoard(std::sync::Weak<Pool>, Vec<&'static str>);
+
+impl crate::Freeze for Hoard {
+    fn freeze(&self) {}
+
+    fn thaw(&self) {}
+
+    fn spare(&self) -> bool {
+        let pool = self.0.upgrade().unwrap();
+        let first = self.1.iter().find_map(|name| pool.tag(name).ok());
+        first.is_some_and(|tag| pool.remove_tag(&tag).is_ok())
+    }
+}
+
+/// As a thin disk that was trimmed, and gives so many chunks at once.
+#[test]
+fn a_value_gets_the_space_that_services_spare() {
+    for hinted in [true, false] {
+        let pool = Arc::new(pool());
+        let free_bytes = pool.usage().free_bytes;
+        let part = content(free_bytes as usize / 5, 1);
+        let names = ["a", "b", "c", "d"];
+        names.iter().for_each(|name| _ = put(&pool, name, &part, false).unwrap());
+        let hoard: Arc<dyn crate::Freeze> = Arc::new(Hoard(Arc::downgrade(&pool), names.to_vec()));
+        pool.register_freezer(Arc::downgrade(&hoard));
+        let bytes = content(free_bytes as usize / 2, 2);
+        let size_hint_bytes = hinted.then_some(bytes.len() as u64);
+        pool.put("v", &mut &bytes[..], &Put { replace: false, size_hint_bytes }).unwrap();
+        assert!(get(&pool, "v").unwrap() == bytes);
+        assert!(pool.tag("d").is_ok(), "more was taken than was lacking");
+    }
+}
+
+/// What was stored of it by then is free again as soon as this is read.
+#[test]
+fn a_value_of_unknown_length_that_does_not_fit_is_told_what_is_free_without_it() {
+    let pool = pool();
+    let free_bytes = pool.usage().free_bytes;
+    match put(&pool, "v", &content(free_bytes as usize + 1, 3), false) {
+        Err(Error::Full { needed_bytes, free_bytes: told }) => {
+            assert!(told == free_bytes && needed_bytes > told, "{needed_bytes} needed, {told} free of {free_bytes}");
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(pool.usage().free_bytes, free_bytes);
 }

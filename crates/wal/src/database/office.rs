@@ -237,12 +237,12 @@ impl Office {
         let attributes = identity.attributes();
         let new = NewTag { name: path, kind: TagKind::DATABASE, size: 0, attributes, needs: &needs };
         let memory = self.pool.memory();
-        let made = self.pool.create_tag(&new, |extents| {
+        let prepare = |extents: &[Extent]| {
             let control = Stream::new(extents, Role::MAP).locate(0).expect("a page was asked for");
             memory.zero(Span::new(control.at, PAGE), Scheme::Nt);
             Ok(memory.settle()?)
-        });
-        match made {
+        };
+        match self.pool.with_spare(|| self.pool.create_tag(&new, prepare)) {
             Err(PoolError::BadName(_)) => Err(Error::Refused(format!(
                 "{path}: a database whose log is in a pool has a path of at most 255 bytes without control characters"
             ))),
@@ -259,7 +259,7 @@ impl Office {
         }
         let generous = lacks.max(has.min(GROWTH_BYTES_MAX));
         match self.add(tag, file, generous) {
-            Err(error) if error.is_want_of_space() && generous > lacks => Ok(self.add(tag, file, lacks)?),
+            Err(error) if error.is_want_of_space() => Ok(self.pool.with_spare(|| self.add(tag, file, lacks))?),
             other => Ok(other?),
         }
     }
