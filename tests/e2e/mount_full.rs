@@ -32,6 +32,30 @@ fn fill(file: &Path) -> u64 {
     total
 }
 
+#[test]
+fn a_file_system_that_is_not_mounted_gives_what_others_lack() {
+    if !can_mount() {
+        return;
+    }
+    let folder = folder(true);
+    let (path, point) = (folder.path().join("pool"), folder.path().join("mnt"));
+    let pool = path.to_str().expect("text");
+    ok(&["pool", "create", pool, "--size", "128M"]);
+    for beside in [false, true] {
+        let server = start(&path, &point, &[]);
+        assert!(!beside || fs::read(point.join("kept")).expect("read") == [7; 5000]);
+        fs::write(point.join("kept"), [7; 5000]).expect("written");
+        fill(&point.join("large"));
+        fs::remove_file(point.join("large")).expect("removed");
+        server.interrupt();
+        let server = beside.then(|| Server::start(&path, &["--no-attach"]));
+        ok(&["disk", "create", pool, "d", "--size", "20M"]);
+        ok(&["disk", "remove", pool, "d"]);
+        drop(server);
+        assert_sound(&path);
+    }
+}
+
 /// What `df` tells is there for whoever asks first: the file system that had it, another one, or a new disk.
 #[test]
 fn freed_space_is_there_for_others_at_once() {

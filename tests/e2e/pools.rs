@@ -228,3 +228,32 @@ fn a_scattered_pool_is_defragmented_and_holds_what_it_held() {
     let _server = Server::start(pool.as_ref(), &["--no-attach"]);
     assert!(refused(ferrite().args(["pool", "defrag", &pool]), 1).contains("end that first"));
 }
+
+#[test]
+fn a_thin_disk_that_nobody_has_opened_gives_what_others_lack() {
+    let folder = folder(true);
+    let path = folder.path().join("pool");
+    let pool = path.to_str().expect("text");
+    ok(&["pool", "create", pool, "--size", "64M"]);
+    ["t", "u"].iter().for_each(|name| _ = ok(&["disk", "create", pool, name, "--size", "256M", "--thin"]));
+    let fill_and_discard = || {
+        let server = Server::start(&path, &["--no-attach"]);
+        let mut writes = client("qemu-io");
+        writes.args(["-f", "raw", "-d", "unmap"]);
+        (0..64).for_each(|at| _ = writes.args(["-c", &format!("write -P 5 {at}M 1M")]));
+        writes.args(["-c", "discard 1M 255M", "-c", "flush"]).arg(server.uri("t")).output().expect("qemu-io runs");
+        server.interrupt();
+        assert!(json(&["disk", "stat", pool, "t"])["space_bytes"].as_u64() > Some(40 << 20), "it has kept what it had");
+    };
+    fill_and_discard();
+    let server = Server::start(&path, &["--no-attach"]);
+    run(client("qemu-io").args(["-f", "raw", "-c", "write -P 6 0 64k", &server.uri("u")]));
+    ok(&["disk", "create", pool, "k", "--size", "8M"]);
+    server.interrupt();
+    fill_and_discard();
+    ok(&["disk", "create", pool, "beside-nobody", "--size", "8M"]);
+    assert_sound(&path);
+    let server = Server::start(&path, &["--no-attach"]);
+    run(client("qemu-io").args(["-f", "raw", "-c", "read -P 5 0 1M", "-c", "read -P 0 1M 200M", &server.uri("t")]));
+    run(client("qemu-io").args(["-f", "raw", "-c", "read -P 6 0 64k", &server.uri("u")]));
+}

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use ferrite_block::{DISK_BYTES_MAX, DiskSpec};
 use ferrite_pool::owner::{Lock, Progress};
-use ferrite_pool::{Pool, Put, Recovery, Tag, TagKind, VERSION, backup, check};
+use ferrite_pool::{Freeze, Pool, Put, Recovery, Tag, TagKind, VERSION, backup, check};
 use ferrite_wal::database::Office;
 use serde_json::{Value, json};
 
@@ -34,7 +34,7 @@ pub struct Engine {
     recovery: Recovery,
     served: Arc<Served>,
     databases: Office,
-    trees: Trees,
+    trees: Arc<Trees>,
     lock: Lock,
 }
 
@@ -47,7 +47,9 @@ impl Engine {
         let (pool, path) = (Arc::new(pool), lock.path().to_owned());
         let served = Arc::new(Served::new(Arc::clone(&pool), &path));
         let databases = Office::new(Arc::clone(&pool), host::boot_id()?);
-        let trees = Trees::new(Arc::clone(&pool), &path, arguments.sees_all());
+        let trees = Arc::new(Trees::new(Arc::clone(&pool), &path, arguments.sees_all()));
+        let idle: [Arc<dyn Freeze>; 2] = [served.clone(), trees.clone()];
+        idle.iter().for_each(|known| pool.register_freezer(Arc::downgrade(known)));
         Ok(Self { pool, path, medium, recovery, served, databases, trees, lock })
     }
 

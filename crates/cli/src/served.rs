@@ -1,6 +1,6 @@
 //! The disks of a pool that are open, each once, and where they are reached.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
@@ -75,6 +75,8 @@ pub struct Served {
     /// The pool's file, which must not lie on a node of its own.
     path: PathBuf,
     open: Mutex<BTreeMap<String, Open>>,
+    /// Generations of those that nobody has opened since they were asked for space and had none.
+    dry: Mutex<BTreeSet<u64>>,
     /// How the owner's own socket serves all of them.
     usual: Mutex<Serving>,
     nodes: Mutex<BTreeMap<String, Attached>>,
@@ -84,8 +86,8 @@ pub struct Served {
 impl Served {
     /// None yet, of `pool`, which lies at `path`.
     pub fn new(pool: Arc<Pool>, path: &Path) -> Self {
-        let (open, usual) = (Mutex::default(), Mutex::default());
-        Self { pool, path: path.into(), open, usual, nodes: Mutex::default(), sockets: Mutex::default() }
+        let (open, dry, usual) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Self { pool, path: path.into(), open, dry, usual, nodes: Mutex::default(), sockets: Mutex::default() }
     }
 
     /// The disk called `name`, opened if it is not; `serving` must be how it is served already if it is.
@@ -107,6 +109,7 @@ impl Served {
 
     fn open_new(&self, name: &str, wanted: DiskOptions, serving: &Serving) -> Result<Open, String> {
         let block = BlockDisk::open(Arc::clone(&self.pool), name, wanted).map_err(|error| error.to_string())?;
+        self.dry.lock().remove(&block.tag().generation);
         let buffer = serving.buffering.as_ref().map(|options| {
             let buffered = Buffered::in_front_of(Arc::clone(&block), BufferOptions::from(options))?;
             let syncers = Syncers::start(Arc::clone(&buffered))?;
@@ -386,6 +389,8 @@ pub fn disk_names(pool: &Pool) -> Vec<String> {
     let tags = pool.tags();
     tags.iter().filter(|tag| tag.kind == TagKind::DISK).map(|tag| tag.name.clone()).collect()
 }
+
+mod unopened;
 
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,6 @@
 //! The file systems of a pool that are open, each once, and where they are mounted.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use ferrite_fs::direct;
 use ferrite_fs::{DataMode, FileSystem, FsOptions, FsSpec, Statfs, Time};
 use ferrite_medium::stamp_ns;
 use ferrite_pool::owner::{Caller, Reply};
-use ferrite_pool::{Pool, TagKind};
+use ferrite_pool::{Freeze, Pool, Tag, TagKind};
 use ferrite_serve::mount::{MountOptions, Mounted, NotUnmounted};
 use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
@@ -70,6 +70,8 @@ pub struct Trees {
     /// Why nobody may go around this process, if that is so.
     sees_all: Option<&'static str>,
     mounted: Mutex<BTreeMap<String, Tree>>,
+    /// Generations of those that nobody has mounted since they were asked for space and had none.
+    dry: Mutex<BTreeSet<u64>>,
 }
 
 /// The clock of everything a file system stamps.
@@ -94,7 +96,7 @@ impl Tree {
 impl Trees {
     /// None yet, of `pool`, which lies at `path`; `sees_all` tells why nobody may go around this process, if that is so.
     pub fn new(pool: Arc<Pool>, path: &Path, sees_all: Option<&'static str>) -> Self {
-        Self { pool, path: path.into(), sees_all, mounted: Mutex::default() }
+        Self { pool, path: path.into(), sees_all, mounted: Mutex::default(), dry: Mutex::default() }
     }
 
     /// Those that are mounted, without what somebody has unmounted by hand.
@@ -151,6 +153,7 @@ impl Trees {
             return Err(format!("mounting on {}: {}", mounting.point.display(), host::MOUNT_NEEDS));
         }
         let fs = self.open(name, mounting.data, mounting.read_only)?;
+        self.dry.lock().clear();
         make_folder(&mounting.point)?;
         self.ensure_not_hidden(&mounting.point)?;
         let options = MountOptions {
@@ -261,6 +264,32 @@ impl Trees {
             unmounted.and(tree.fs.flush().map_err(|error| error.to_string()))
         });
         ended.fold(Ok(()), Result::and)
+    }
+}
+
+impl Freeze for Trees {
+    /// What is mounted stops by itself.
+    fn freeze(&self) {}
+
+    fn thaw(&self) {}
+
+    fn spare_of_unopened(&self) -> bool {
+        // Whoever has it may wait for who asks.
+        let Some(mounted) = self.mounted.try_lock() else { return false };
+        let is_idle = |tag: &Arc<Tag>| tag.kind == TagKind::FILES && !mounted.contains_key(&tag.name);
+        let may_have_some = |tag: &Arc<Tag>| !self.dry.lock().contains(&tag.generation);
+        let mut idle = self.pool.tags().into_iter().filter(is_idle).filter(may_have_some);
+        idle.any(|tag| self.give_of(&tag))
+    }
+}
+
+impl Trees {
+    /// Opens the file system of `tag` and has it give all that it can; whether that was anything.
+    fn give_of(&self, tag: &Tag) -> bool {
+        // One that cannot be opened is told of by who wants it.
+        let gave = self.open(&tag.name, None, false).is_ok_and(|fs| fs.spare());
+        self.dry.lock().insert(tag.generation);
+        gave
     }
 }
 

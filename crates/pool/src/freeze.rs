@@ -39,6 +39,12 @@ pub trait Freeze: Send + Sync {
         false
     }
 
+    /// The same of what the service knows of and nobody has open, which it opens for that: asked where nothing that is open
+    /// has any. Who has it open, or is about to, is not waited for: they may wait for who asks.
+    fn spare_of_unopened(&self) -> bool {
+        false
+    }
+
     /// Whether files of the device with this number are the service's own: who writes to one waits until it goes on.
     fn has_files_on(&self, _device: u64) -> bool {
         false
@@ -157,7 +163,8 @@ impl Pool {
         let services = self.freezers().services();
         let is_other =
             |service: &&Arc<dyn Freeze>| asking.is_none_or(|it| !std::ptr::addr_eq(it, Arc::as_ptr(service)));
-        services.iter().filter(is_other).filter(|service| service.spare()).count() > 0
+        let is_any = services.iter().filter(is_other).filter(|service| service.spare()).count() > 0;
+        is_any || services.iter().filter(is_other).any(|service| service.spare_of_unopened())
     }
 
     /// Refuses a place on a device of this number, whose files a service has: who writes there while the pool stands still

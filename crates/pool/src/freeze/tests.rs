@@ -161,6 +161,27 @@ fn f6_who_asks_while_services_stand_still_waits() {
     });
 }
 
+/// Opening it takes long.
+#[test]
+fn what_nobody_has_open_is_asked_where_nothing_that_is_open_has_any() {
+    struct Closed(AtomicU64);
+    impl Freeze for Closed {
+        fn freeze(&self) {}
+        fn thaw(&self) {}
+        fn spare_of_unopened(&self) -> bool {
+            self.0.fetch_add(1, Ordering::SeqCst) == 0
+        }
+    }
+    let pool = Arc::new(pool());
+    let (open, closed) = (service(&pool, "open"), Arc::new(Closed(AtomicU64::new(0))));
+    let as_service: Arc<dyn Freeze> = closed.clone();
+    pool.register_freezer(Arc::downgrade(&as_service));
+    pool.register_freezer(handle(&open));
+    assert!(pool.take_spare(None) && closed.0.load(Ordering::SeqCst) == 0);
+    drop(open);
+    assert_eq!([(); 2].map(|()| pool.take_spare(None)), [true, false]);
+}
+
 /// F4: a service that panics while it is stopped does not leave the others stopped.
 #[test]
 fn f4_a_panic_thaws() {
