@@ -12,6 +12,7 @@ mod direct;
 mod direct_interrupted;
 mod direct_kill;
 mod direct_postgres;
+mod direct_rights;
 mod finalize;
 mod full_host;
 mod grant;

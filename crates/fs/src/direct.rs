@@ -32,6 +32,8 @@
 //! - FG8. Before copies of a file that was appended to directly are forgotten, the kernel has learned where it ends.
 //! - FG9. Nobody has a right to store to a program with rights of its own (set-id bits, capabilities). Who is given a right
 //!   is in the books before the program is looked at, and who gives a program rights ends what is in the books after that.
+//! - FG10. Who withdraws from a session has nothing of the pool on return, whoever is amid a copy. The board goes before the
+//!   memory: what was copied from or to the zeros in its place is found out behind the copy (FG1), and done through the mount.
 
 pub(crate) mod abroad;
 mod ahead;

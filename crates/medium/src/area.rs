@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 
 use crate::Span;
@@ -80,6 +80,28 @@ impl Area {
     /// Maps whole pages of the area a second time; the caller unmaps them.
     pub fn map_again(&self, pages: Span, rights: i32) -> io::Result<*mut u8> {
         map(&self.file, Span::new(self.file_offset(pages.at), pages.len), rights, self.flags)
+    }
+
+    /// Leaves it out of children that this process forks: a child that touches it faults.
+    pub fn keep_from_children(&self) {
+        // SAFETY: advice on this mapping; a refusal leaves children with a mapping that nobody told them of.
+        unsafe { libc::madvise(self.base.cast(), self.len as usize, libc::MADV_DONTFORK) };
+    }
+
+    /// Puts zeros that are nobody else's in its place, and `instead` in the place of the file's descriptor. Who is copying goes on
+    /// with those; where the machine promises no more memory than it has, and has less left, that faults.
+    pub fn withdraw(&self, instead: BorrowedFd<'_>) {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
+        let put = |rights| {
+            // SAFETY: it replaces this mapping alone, whose bytes others change all the time.
+            unsafe { libc::mmap(self.base.cast(), self.len as usize, rights, flags, -1, 0) != libc::MAP_FAILED }
+        };
+        // SAFETY: the descriptor is this area's alone, and stays one that is open.
+        let is_out = unsafe { libc::dup3(instead.as_raw_fd(), self.file.as_raw_fd(), libc::O_CLOEXEC) } >= 0;
+        if !(put(libc::PROT_READ | libc::PROT_WRITE) || put(libc::PROT_NONE)) || !is_out {
+            // A right that cannot be given up: nobody may go on with it.
+            std::process::abort();
+        }
     }
 }
 

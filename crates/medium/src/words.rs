@@ -6,18 +6,24 @@
 
 use std::fs::File;
 use std::io::{self, Error as IoError};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 
-use crate::{Error, Result};
+use crate::area::{Area, AreaPlan};
+use crate::{Error, Result, Span};
 
 /// Shared words, all zero at first: `LEAST` of them, or more.
-#[derive(Debug)]
 pub struct SharedWords<const LEAST: usize = 0> {
     base: NonNull<AtomicU64>,
     count: usize,
-    file: File,
+    area: Area,
+}
+
+impl<const LEAST: usize> std::fmt::Debug for SharedWords<LEAST> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SharedWords").field("count", &self.count).finish_non_exhaustive()
+    }
 }
 
 // SAFETY: the pointer is the address of a shared mapping of atomics, which any thread may use.
@@ -68,7 +74,7 @@ impl<const LEAST: usize> SharedWords<LEAST> {
     /// # Errors
     /// [`Error::Io`] where no descriptor is left.
     pub fn share(&self) -> Result<OwnedFd> {
-        self.file.try_clone().map(OwnedFd::from).map_err(|why| Error::io("sharing words", why))
+        self.area.file().try_clone().map(OwnedFd::from).map_err(|why| Error::io("sharing words", why))
     }
 
     /// How many there are.
@@ -100,33 +106,27 @@ impl<const LEAST: usize> SharedWords<LEAST> {
 
     /// Leaves them out of children that this process forks: a child that touches them faults.
     pub fn keep_from_children(&self) {
-        // SAFETY: advice on a mapping of ours.
-        unsafe { libc::madvise(self.base.as_ptr().cast(), self.count * 8, libc::MADV_DONTFORK) };
+        self.area.keep_from_children();
+    }
+
+    /// From now on they are zeros of this process's own, as [`Mapped::withdraw`](crate::Mapped::withdraw) has it.
+    pub fn withdraw(&self, instead: BorrowedFd<'_>) {
+        self.area.withdraw(instead);
     }
 }
 
+/// Unit of their file.
+const PAGE_BYTES: u64 = 4096;
 const SEALS: i32 = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW;
 
 fn map<const LEAST: usize>(file: File, count: usize) -> io::Result<SharedWords<LEAST>> {
     if count < LEAST {
         return Err(IoError::other(format!("there are {count} words, of {LEAST} at least")));
     }
-    let rights = libc::PROT_READ | libc::PROT_WRITE;
-    let (nowhere, fd) = (std::ptr::null_mut(), file.as_raw_fd());
-    // SAFETY: a new mapping at an address of the kernel's choice touches nothing that exists.
-    let base = unsafe { libc::mmap(nowhere, count * 8, rights, libc::MAP_SHARED, fd, 0) };
-    if base == libc::MAP_FAILED {
-        return Err(IoError::last_os_error());
-    }
-    let base = NonNull::new(base.cast()).ok_or_else(|| IoError::other("the kernel maps at 0"))?;
-    Ok(SharedWords { base, count, file })
-}
-
-impl<const LEAST: usize> Drop for SharedWords<LEAST> {
-    fn drop(&mut self) {
-        // SAFETY: the mapping is this struct's alone and nothing borrows it any more.
-        unsafe { libc::munmap(self.base.as_ptr().cast(), self.count * 8) };
-    }
+    let (span, rights) = (Span::new(0, count as u64 * 8), libc::PROT_READ | libc::PROT_WRITE);
+    let area = Area::map(file, &AreaPlan { span, rights, flags: libc::MAP_SHARED, page_bytes: PAGE_BYTES })?;
+    let base = NonNull::new(area.base().cast()).ok_or_else(|| IoError::other("the kernel maps at 0"))?;
+    Ok(SharedWords { base, count, area })
 }
 
 #[cfg(test)]

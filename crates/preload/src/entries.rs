@@ -10,6 +10,7 @@ mod descriptors;
 mod jumps;
 mod numbers;
 mod position;
+mod rights;
 mod stat;
 mod streams;
 #[cfg(test)]

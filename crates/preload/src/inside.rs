@@ -40,6 +40,11 @@ pub fn is_off() -> bool {
     OFF.load(Ordering::Relaxed) || table::is_void()
 }
 
+/// Whether others may have this process's descriptors.
+pub fn is_split() -> bool {
+    OFF.load(Ordering::Relaxed)
+}
+
 pub fn turn_off() {
     OFF.store(true, Ordering::Relaxed);
 }

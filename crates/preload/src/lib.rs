@@ -33,6 +33,9 @@
 //!   only to read and to tell it. So it is for descriptors that are not in the table: who left or sent one may write on.
 //! - LD8. A file is worked on directly by who serves the very mount that it was opened on: the same number means another
 //!   file where the pool was mounted anew, or where another pool has the path.
+//! - LD9. Who can be neither root nor the user any more as whom it was let in has nothing of a pool when the call that made it so
+//!   returns: no mapping, no descriptor, no connection to an owner. An owner lets it in anew, or not. What rights it has beside
+//!   its user does not count there, and so not here.
 //!
 //! Not caught: system calls that pass the C library's names by (inline assembly), where they close or copy a descriptor of
 //! ours, use its offset, or make a child that shares it; limits on file sizes that another process sets; descriptors that

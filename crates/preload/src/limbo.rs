@@ -7,7 +7,7 @@ use std::any::Any;
 use std::mem;
 use std::time::{Duration, Instant};
 
-use ferrite_medium::wait_for_pins_until;
+use ferrite_medium::{is_pinned, wait_for_pins_until};
 
 use crate::lock::Lock;
 use crate::signals;
@@ -23,6 +23,13 @@ static LEFT: Lock<Things> = Lock::new(Vec::new());
 pub fn wait() -> bool {
     let began = Instant::now();
     wait_for_pins_until(|| began.elapsed() >= PATIENCE)
+}
+
+/// The same for who may be called by a handler of a signal, which does not wait for what it interrupted.
+pub fn wait_for_others() {
+    if !is_pinned() {
+        wait();
+    }
 }
 
 /// Drops `thing` when every pin of now is gone, by a thread that is inside and not pinned.

@@ -3,8 +3,8 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use ferrite_fs::Time;
@@ -33,14 +33,20 @@ pub struct Mount {
     pool: PathBuf,
     name: String,
     session: Mutex<Option<Arc<Session>>>,
+    /// All that were begun and may be there still: leases keep those of owners that have ended.
+    begun: Mutex<Vec<Weak<Session>>>,
     ask_at_ns: AtomicU64,
 }
 
 impl Mount {
+    fn new(device: u64, pool: PathBuf, name: String) -> Self {
+        let (session, begun, ask_at_ns) = (Mutex::default(), Mutex::default(), AtomicU64::new(0));
+        Self { device, pool, name, session, begun, ask_at_ns }
+    }
+
     /// One that nobody serves.
     pub fn nowhere() -> Self {
-        let (pool, session) = (PathBuf::from("/nowhere"), Mutex::new(None));
-        Self { device: 0, pool, name: "files".into(), session, ask_at_ns: AtomicU64::new(0) }
+        Self::new(0, "/nowhere".into(), "files".into())
     }
 
     /// The session, which is begun if there is none: with who serves this very mount, and nobody else (LD8).
@@ -56,6 +62,9 @@ impl Mount {
             let ask_at_ns = if is_strange { u64::MAX } else { now_ns + REST_NS };
             self.ask_at_ns.store(ask_at_ns, Ordering::Relaxed);
             *session = begun.filter(|_| !is_strange);
+            let mut begun = self.begun.lock();
+            begun.retain(|before| before.strong_count() > 0);
+            begun.extend(session.as_ref().map(Arc::downgrade));
         }
         session.clone()
     }
@@ -69,6 +78,16 @@ impl Mount {
     pub fn end(&self) {
         let session = self.session.lock().take();
         drop(session);
+    }
+
+    /// Takes all that this process has of the pool away from it, whoever is using it (FG10); `wait` is for those. Whoever asks
+    /// for a session after that is let in by the owner, or not.
+    pub fn withdraw(&self, wait: impl Fn()) {
+        // Held to the end: nobody begins one meanwhile, or has begun one with the rights of before.
+        let mut session = self.session.lock();
+        let begun: Vec<_> = self.begun.lock().drain(..).filter_map(|session| session.upgrade()).collect();
+        begun.iter().for_each(|session| session.withdraw(&wait));
+        *session = None;
     }
 
     /// Ends the session if its owner has ended.
@@ -106,7 +125,7 @@ pub fn find(device: u64) -> Option<Mount> {
     let written = format!("{}:{}", libc::major(device), libc::minor(device));
     let mut ours = listed.split(|byte| *byte == b'\n').filter_map(ours);
     let (_, pool, name) = ours.find(|(device, ..)| *device == written.as_bytes())?;
-    Some(Mount { device, pool, name, session: Mutex::new(None), ask_at_ns: AtomicU64::new(0) })
+    Some(Mount::new(device, pool, name))
 }
 
 /// Has all that was written to our mounts but those in `known` made durable: not by this process, but maybe by one that came

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use libc::{
     FILE, iovec, mode_t, msghdr, off_t, pthread_attr_t, pthread_t, rlimit, size_t, sockaddr, socklen_t, ssize_t, stat,
+    uid_t,
 };
 
 /// The next function of a name, looked up when it is first called.
@@ -177,6 +178,10 @@ next! {
     fn memfd_create(name: *const c_char, flags: c_uint) -> c_int;
     fn pidfd_open(pid: c_int, flags: c_uint) -> c_int;
     fn shm_open(name: *const c_char, flags: c_int, mode: mode_t) -> c_int;
+    fn setuid(uid: uid_t) -> c_int;
+    fn seteuid(uid: uid_t) -> c_int;
+    fn setreuid(real: uid_t, effective: uid_t) -> c_int;
+    fn setresuid(real: uid_t, effective: uid_t, saved: uid_t) -> c_int;
     fn open_by_handle_at(mount: c_int, handle: *mut c_void, flags: c_int) -> c_int;
 }
 

@@ -13,7 +13,7 @@ use crate::description::Description;
 use crate::file::File;
 use crate::lock::Lock;
 use crate::mounts::{self, Mount};
-use crate::{inside, real, signals, table};
+use crate::{inside, limbo, real, signals, table};
 
 /// Mounts by the identity that the kernel never gives twice; `None` for others'.
 type Mounts = BTreeMap<u64, Option<Arc<Mount>>>;
@@ -183,6 +183,12 @@ pub fn end_all() {
     };
     files.iter().for_each(|file| file.let_go());
     mounts.iter().for_each(|mount| mount.end());
+}
+
+/// Takes all that this process has of pools away from it, whatever other threads are doing. What is open stays so.
+pub fn withdraw_all() {
+    let mounts: Vec<_> = KNOWN.lock().mounts.values().flatten().cloned().collect();
+    signals::waiting(|| mounts.iter().for_each(|mount| mount.withdraw(limbo::wait_for_others)));
 }
 
 /// Nobody changes what is known until [`thaw`] or [`forget_in_child`].

@@ -12,7 +12,7 @@
 //!
 //! It is DRAM and is gone with the owner and its clients. The owner believes of it only what costs the client that lies.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ferrite_medium::{Beacon, SharedWords};
@@ -129,6 +129,11 @@ impl Board {
 
     pub fn keep_from_children(&self) {
         self.words.keep_from_children();
+    }
+
+    /// Nobody sees an owner on it from now on.
+    pub fn withdraw(&self, instead: BorrowedFd<'_>) {
+        self.words.withdraw(instead);
     }
 
     #[inline(always)]

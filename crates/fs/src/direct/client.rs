@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::fs::File;
 use std::marker::PhantomData;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -40,8 +40,8 @@ pub struct Session {
     pub(super) clock: Clock,
     quiet: Quiet,
     client: Mutex<Client>,
-    /// Hangs up when the owner ends.
-    _notice: OwnedFd,
+    /// Hangs up when the owner ends. Nobody can do anything by it.
+    notice: OwnedFd,
     /// It is another process's, which forked this one, or it is over.
     is_void: AtomicBool,
     /// The last: when it is dropped nothing is mapped any more.
@@ -136,7 +136,7 @@ impl Session {
             clock,
             quiet,
             client: Mutex::new(client),
-            _notice: notice,
+            notice,
             is_void: AtomicBool::new(false),
             left,
         });
@@ -219,6 +219,19 @@ impl Session {
         self.is_void.store(true, Ordering::Release);
     }
 
+    /// Ends it, at once and for every thread: nothing of the pool is mapped or open by it when this returns. `wait` is for those
+    /// amid a copy, whose pins are seen by the owner until then: who does not come to an end meanwhile is to it as if it were
+    /// stopped, for as long as this process lives.
+    pub fn withdraw(&self, wait: impl FnOnce()) {
+        self.is_void.store(true, Ordering::SeqCst);
+        wait();
+        // Where it fails the owner ends it with the connection.
+        let _ = self.ask_to_close();
+        self.client.lock().hang_up();
+        self.board.withdraw(self.notice.as_fd());
+        self.memory.withdraw(self.notice.as_fd());
+    }
+
     #[inline]
     pub(super) fn is_void(&self) -> bool {
         self.is_void.load(Ordering::Relaxed)
@@ -266,6 +279,10 @@ impl Session {
         self.ask::<Option<bool>>(&request).ok().map(drop)
     }
 
+    fn ask_to_close(&self) -> Result<Option<bool>> {
+        self.ask(&Request::DirectClose { name: self.name.clone(), session: self.id })
+    }
+
     /// Gives the lease on `ino` back.
     pub(super) fn give_back(&self, ino: Ino) {
         if !self.is_over() {
@@ -279,9 +296,8 @@ impl Session {
 /// Ends it: the owner knows on return.
 impl Drop for Session {
     fn drop(&mut self) {
-        let request = Request::DirectClose { name: self.name.clone(), session: self.id };
         // Where it fails the owner ends it with the connection, or has ended.
-        self.left.is_to_tell = self.is_over() || self.ask::<Option<bool>>(&request).is_err();
+        self.left.is_to_tell = self.is_over() || self.ask_to_close().is_err();
     }
 }
 

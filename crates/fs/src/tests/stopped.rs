@@ -231,3 +231,25 @@ fn fg5_a_client_that_outlives_its_owner_lets_go_and_is_let_in_again() {
     assert_eq!(house.fs.pool().grants().standing().len(), 1);
     assert_sound(&house.fs);
 }
+
+/// As where a program gives up the rights of its user while another thread of it is amid a write.
+#[test]
+fn fg10_what_a_client_does_late_goes_nowhere_once_its_session_was_withdrawn() {
+    let points = [(Point::Store, Access::Write), (Point::Size, Access::Append), (Point::Kept, Access::Append)];
+    for (point, access) in points {
+        let house = House::new();
+        let ino = house.file("one", &[1; 8192]);
+        let client = house.client();
+        let lease = Arc::new(client.lease(ino, access).expect("leased"));
+        let at = if access == Access::Append { 8192 } else { 0 };
+        let stopped = Stopped::at(point, &lease, move |lease| lease.write(at, &[9; 4096]));
+        client.withdraw(|| ());
+        assert_eq!(stopped.go_on(), None, "FG10: it finds out, at {point:?}");
+        assert_eq!((lease.read(0, &mut [0; 16]), lease.write(0, &[9; 16]), lease.size()), (None, None, None));
+        let found = content(&house.fs, ino).expect("it reads");
+        assert!(found.len() == 8192 && found.iter().all(|byte| *byte == 1), "FG10: at {point:?}");
+        drop((lease, client));
+        assert_eq!(house.fs.append(ino, &[2; 4096]).expect("room"), (8192, 4096), "others go on");
+        assert_sound(&house.fs);
+    }
+}

@@ -3,7 +3,7 @@
 
 use std::fs::OpenOptions;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use super::huge::HUGE;
 use super::{Backing, Mapped, backing};
@@ -44,8 +44,13 @@ impl Mapped {
 
     /// Leaves the mapping out of children that this process forks: a child that touches it faults.
     pub fn keep_from_children(&self) {
-        // SAFETY: advice on this mapping; a refusal leaves children with a mapping that nobody told them of.
-        unsafe { libc::madvise(self.area.base().cast(), self.area.len() as usize, libc::MADV_DONTFORK) };
+        self.area.keep_from_children();
+    }
+
+    /// Ends what this process can do to the file by this mapping, at once: from now on it is zeros of the process's own, which
+    /// threads amid a copy go on with, and its descriptor is `instead`. For who looks behind a copy whether that counts.
+    pub fn withdraw(&self, instead: BorrowedFd<'_>) {
+        self.area.withdraw(instead);
     }
 
     pub(super) fn reserve_space(&self, span: Span) -> Result<()> {

@@ -145,6 +145,12 @@ impl Client {
         answer.map_err(|error| silent(error, self.owner_pid, &self.path))
     }
 
+    /// Nothing more can be asked by it, by whoever has its descriptor.
+    pub fn hang_up(&mut self) {
+        self.broken = true;
+        self.channel.shut();
+    }
+
     fn exchange(
         &mut self,
         call: &Message,

@@ -6,7 +6,7 @@
 use std::ffi::{c_int, c_long, c_uint, c_ulong};
 
 use super::before::{clone_with, map_with, send_all, send_one, surrender_fd};
-use super::{arrivals, data, descriptors, entry, position, stat, vectors};
+use super::{arrivals, data, descriptors, entry, position, rights, stat, vectors};
 use crate::{forks, real, tracked};
 
 entry! { syscall, (number: c_long, a: c_long, b: c_long, c: c_long, d: c_long, e: c_long, f: c_long) -> c_long {
@@ -16,7 +16,8 @@ entry! { syscall, (number: c_long, a: c_long, b: c_long, c: c_long, d: c_long, e
     done.unwrap_or_else(|| {
         prepare(number, arguments);
         // SAFETY: as the program has it.
-        unsafe { real::syscall(number, arguments) }
+        let call = || unsafe { real::syscall(number, arguments) };
+        if rights::is_change(number) { rights::changed_by(call) } else { call() }
     })
 }}
 

@@ -19,15 +19,20 @@ fn begun(stream: *mut FILE) -> *mut FILE {
     stream
 }
 
-entry! { fopen = fopen64, (path: *const c_char, mode: *const c_char) -> *mut FILE {
-    // SAFETY: as the program has it.
-    begun(unsafe { real::fopen(path, mode) })
-}}
+macro_rules! streams {
+    ($(fn $name:ident $(= $alias:ident)* ($($argument:ident: $kind:ty),*);)*) => {$(
+        entry! { $name $(= $alias)*, ($($argument: $kind),*) -> *mut FILE {
+            // SAFETY: as the program has it.
+            begun(unsafe { real::$name($($argument),*) })
+        }}
+    )*};
+}
 
-entry! { tmpfile = tmpfile64, () -> *mut FILE {
-    // SAFETY: nothing is passed.
-    begun(unsafe { real::tmpfile() })
-}}
+streams! {
+    fn fopen = fopen64 (path: *const c_char, mode: *const c_char);
+    fn freopen = freopen64 (path: *const c_char, mode: *const c_char, stream: *mut FILE);
+    fn tmpfile = tmpfile64 ();
+}
 
 entry! { popen, (command: *const c_char, mode: *const c_char) -> *mut FILE {
     forks::before_start();
@@ -52,9 +57,4 @@ entry! { fclose, (stream: *mut FILE) -> c_int {
     let done = unsafe { real::fclose(stream) };
     drop(taken);
     done
-}}
-
-entry! { freopen = freopen64, (path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE {
-    // SAFETY: as the program has it.
-    begun(unsafe { real::freopen(path, mode, stream) })
 }}

@@ -1,0 +1,55 @@
+//! Programs under `ferrite run` that begin as root and go on as somebody else, who is not let in.
+
+use crate::direct::{Place, counted, python};
+use crate::mount::{can_mount, start};
+use crate::server::{Server, assert_sound};
+
+const RIGHTS: &str = include_str!("direct/rights.py");
+
+fn served(place: &Place) -> Server {
+    let server = start(&place.pool, &place.at, &["--size", "128M", "--disk", "d=8M", "--allow-other"]);
+    let all = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&place.at, all).expect("its owner may");
+    let folder = place.pool.parent().expect("in a folder");
+    std::fs::set_permissions(folder, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("its owner may");
+    server
+}
+
+/// LD9, FG10: also to threads amid a copy; what was open is read and written right, through the kernel.
+#[test]
+fn who_gives_up_the_rights_of_root_has_nothing_of_the_pool_any_more() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    let server = served(&place);
+    for how in ["one", "real", "all", "number", "threads"] {
+        let (told, counts) = counted(python(RIGHTS, &place.at).arg(&place.pool).arg(how));
+        let had: Vec<&str> = told.lines().next().expect("a line").split_whitespace().collect();
+        assert!(had.len() > 4, "{how}: there is something to give up: {told}");
+        assert!(told.ends_with("after []\nlate []\n"), "LD9: {how}: {told}");
+        assert!(counts["direct"]["calls"].as_u64() > Some(150), "{how}: {counts}");
+        assert!(counts["mount"]["calls"].as_u64() > Some(250), "{how}: {counts}");
+    }
+    server.interrupt();
+    assert_sound(&place.pool);
+}
+
+/// LD9: neither who can be root again, nor who stays who it is, nor the parent of a child that gives up its own.
+#[test]
+fn who_gives_nothing_up_goes_on_directly() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    let server = served(&place);
+    for how in ["kept", "child"] {
+        let (told, counts) = counted(python(RIGHTS, &place.at).arg(&place.pool).arg(how));
+        assert!(told.ends_with("after True\n"), "LD9: {how}: {told}");
+        // What a child inherits has its offset in the kernel.
+        assert!(counts["direct"]["calls"].as_u64() > Some(350), "{how}: {counts}");
+        assert!(counts["mount"]["calls"].as_u64() < Some(150), "{how}: {counts}");
+    }
+    server.interrupt();
+    assert_sound(&place.pool);
+}
