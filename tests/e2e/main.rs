@@ -13,6 +13,7 @@ mod direct_interrupted;
 mod direct_kill;
 mod direct_postgres;
 mod direct_rights;
+mod direct_together;
 mod finalize;
 mod full_host;
 mod grant;

@@ -34,6 +34,8 @@
 //!   is in the books before the program is looked at, and who gives a program rights ends what is in the books after that.
 //! - FG10. Who withdraws from a session has nothing of the pool on return, whoever is amid a copy. The board goes before the
 //!   memory: what was copied from or to the zeros in its place is found out behind the copy (FG1), and done through the mount.
+//! - FG11. No client appends between the requests that the kernel makes of one append. Who may be given the right to has waited for
+//!   the kernel's lock of the file since the last request behind which there may be another one.
 
 pub(crate) mod abroad;
 mod ahead;

@@ -33,7 +33,8 @@ pub(crate) struct Hold {
     pub count: u64,
     /// It may have pages behind its end that were taken ahead of appends.
     pub is_ahead: bool,
-    /// How often clients have ceased to append to it, and of which of those times a kernel has learned the end since (FG8).
+    /// How often clients have ceased to append to it, or a kernel has begun, and of which of those times a kernel has learned the
+    /// end since (FG8), and come to an end (FG11).
     pub ends: u32,
     pub known_ends: u32,
 }

@@ -286,7 +286,7 @@ impl Description {
     /// Whether a write of `len` bytes at `at` that was tried directly is to be tried so once more.
     pub fn asks_to_write(&self, fd: c_int, at: u64, len: usize) -> bool {
         let need = self.need_to(at.saturating_add(len as u64));
-        self.writes && !self.appends_with_others() && self.file.ask(need, len, &|| tracked::tell_size(fd))
+        self.writes && !self.appends_with_others() && self.file.ask(need, len, &|| tracked::tell_end(fd))
     }
 
     /// Reads through the kernel at the offset.

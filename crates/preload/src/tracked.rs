@@ -97,6 +97,15 @@ pub fn tell_size(fd: c_int) {
     real::set_errno(errno);
 }
 
+/// The same where the kernel may be amid an append: it is waited for (FG11). To look for data has the file's lock in the kernel, and
+/// moves the offset only where it finds some; there is none so far out.
+pub fn tell_end(fd: c_int) {
+    let errno = real::errno();
+    real::moved(fd, i64::MAX, libc::SEEK_DATA);
+    real::set_errno(errno);
+    tell_size(fd);
+}
+
 /// Has all that was written to the mount of `fd`, if it is ours, made durable; `None` where it may not be.
 pub fn settle_mount(fd: c_int) -> Option<()> {
     let Some(_inside) = inside::enter() else { return Some(()) };

@@ -161,7 +161,8 @@ impl Session {
     }
 
     /// A lease on a file of a mount, with room ahead for `ahead_bytes`. Where the kernel may not know the end of the file, as
-    /// somebody has appended to it directly, `look` has it ask for the size before there is a lease (FG8).
+    /// somebody has appended to it directly, or may be amid an append, `look` waits for that and has it ask for the size before
+    /// there is a lease (FG8, FG11).
     ///
     /// # Errors
     /// As [`Session::lease`].

@@ -37,7 +37,16 @@ impl FileSystem {
         self.begin(session, ino, out).map(Answer::Leased).inspect_err(|_| self.take_back(session, ino))
     }
 
-    /// The ends of direct appends to `ino` that the kernel may know nothing of (FG8), but for those that it is `told` of.
+    /// The kernel appends to `ino`, and this request may not be all of that: before a client may append, it makes sure that it is
+    /// over (FG11). To be called before clients lose their rights to write.
+    pub fn expect_more(&self, ino: Ino) {
+        if let Some(hold) = self.locks.write(ino).holds.get_mut(&ino.0) {
+            hold.ends = hold.ends.wrapping_add(1);
+        }
+    }
+
+    /// The ends of appends to `ino` of which the kernel may know nothing (FG8) or still be at work (FG11), but for those that it
+    /// is `told` of.
     /// Nobody who appends comes or goes meanwhile: somebody who may write to it is in the books.
     fn ends_unknown(&self, ino: Ino, told: Option<u32>) -> Option<u32> {
         let mut stripe = self.locks.write(ino);

@@ -40,7 +40,7 @@ pub enum Request {
         /// Pages behind the end, for so many bytes, come with one to append, where they can be had.
         #[serde(default)]
         ahead_bytes: u64,
-        /// The ends that the owner spoke of, when the kernel was asked for the size since (FG8).
+        /// The ends that the owner spoke of, when the kernel was asked for the size and waited for since (FG8, FG11).
         #[serde(default)]
         told: Option<u32>,
     },
@@ -134,7 +134,7 @@ pub(super) struct Opened {
 pub(super) enum Answer {
     /// It has one.
     Leased(Leased),
-    /// The kernel may not know the end of the file: it is to be asked for the size first (FG8).
+    /// The kernel may not know the end of the file: it is to be asked for the size first (FG8). Or it is at work there (FG11).
     Behind { ends: u32 },
 }
 

@@ -32,3 +32,21 @@ fn fg8_the_end_is_known_before_copies_are_forgotten() {
     drop(lease(&one, Access::Write));
     assert_eq!(*ends.borrow(), [(3, 1), (6, 3)]);
 }
+
+/// The kernel may be amid an append, and make another request for the rest of it.
+#[test]
+fn fg11_who_is_to_append_waits_for_the_kernels_appends_first() {
+    let house = House::new();
+    let (client, ino) = (house.client(), house.file("log", b""));
+    house.fs.hold(ino).expect("the kernel knows it");
+    house.fs.expect_more(ino);
+    let looks = RefCell::new(0);
+    let begins_another = || {
+        *looks.borrow_mut() += 1;
+        house.fs.expect_more(ino);
+    };
+    assert!(client.lease_with(ino, Access::Append, 0, &begins_another).is_err(), "FG11: it has begun another one");
+    let look = || *looks.borrow_mut() += 1;
+    client.lease_with(ino, Access::Append, 0, &look).expect("it has come to an end");
+    assert_eq!(*looks.borrow(), 2);
+}

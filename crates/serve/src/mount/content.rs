@@ -27,8 +27,12 @@ impl Front {
         if super::tests::note_write() {
             return Ok(data.len());
         }
-        self.end_writing(ino);
         let is_late = how.contains(WriteFlags::FUSE_WRITE_CACHE);
+        let appends = flags.0 & libc::O_APPEND != 0 && !is_late && !self.cached;
+        if appends && may_be_cut((at, data.len()), flags) {
+            self.fs.expect_more(ino);
+        }
+        self.end_writing(ino);
         if how.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
             self.lose_rights(by, ino)?;
         } else if self.is_atomic && !is_late {
@@ -41,7 +45,7 @@ impl Front {
         if self.cached {
             return self.write_cached(ino, at, data);
         }
-        if flags.0 & libc::O_APPEND != 0 {
+        if appends {
             return self.append(ino, at, data);
         }
         self.fs.write(ino, at, data)
@@ -82,4 +86,11 @@ impl Front {
         }
         Ok(len)
     }
+}
+
+/// Whether the kernel may have cut a write of which a request has `len` bytes from byte `at` on, where it believes the end to be:
+/// at the end of a page, or past its cache anywhere.
+fn may_be_cut((at, len): (u64, usize), flags: OpenFlags) -> bool {
+    const PAGE: u64 = 4096;
+    (at + len as u64).is_multiple_of(PAGE) || flags.0 & libc::O_DIRECT != 0
 }
