@@ -34,10 +34,26 @@ impl Next {
 
     #[cold]
     fn find(&self) -> *mut c_void {
-        // SAFETY: the name is a C string.
-        let found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
+        let mut found = sought(None, self.name);
+        if found.is_null() && self.name.to_bytes().starts_with(b"io_uring") {
+            let by = RINGS.map(|library| sought(Some(library), self.name));
+            found = by.into_iter().find(|found| !found.is_null()).unwrap_or(found);
+        }
         self.found.store(found, Ordering::Relaxed);
         found
+    }
+}
+
+/// As what liburing is loaded; a plug-in that was loaded late may have it for itself.
+const RINGS: [&CStr; 3] = [c"liburing.so.2", c"liburing-ffi.so.2", c"liburing.so.1"];
+
+/// `name` in `library`, which then stays, if it is loaded; or in what would have been asked without us.
+fn sought(library: Option<&CStr>, name: &CStr) -> *mut c_void {
+    // SAFETY: C strings; nothing is loaded. Null would stand for everything, and so for us.
+    unsafe {
+        let loaded = |library: &CStr| libc::dlopen(library.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
+        let place = library.map_or(libc::RTLD_NEXT, loaded);
+        if place.is_null() { place } else { libc::dlsym(place, name.as_ptr()) }
     }
 }
 

@@ -116,6 +116,10 @@ before! {
     clone: make_copy;
     unshare: split;
     pthread_cancel: cancel;
+    io_uring_queue_init: begin_ring;
+    io_uring_queue_init_mem: begin_ring;
+    io_uring_queue_init_params: begin_ring;
+    io_uring_setup: begin_ring;
 }
 
 /// In the place of a function that the C library does not have.
@@ -224,6 +228,11 @@ pub fn clone_with(flags: c_int) {
 
 /// A thread is ended in its next call of the kernel, and would make none.
 fn cancel(_: &Passed) {
+    forks::before_split();
+}
+
+/// Its requests use offsets and close descriptors, and come by nobody: liburing calls the kernel by itself.
+fn begin_ring(_: &Passed) {
     forks::before_split();
 }
 
