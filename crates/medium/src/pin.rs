@@ -14,7 +14,6 @@
 
 use std::cell::Cell;
 use std::marker::PhantomData;
-use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, compiler_fence, fence};
 
 const THREADS_MAX: usize = 1024;
@@ -199,8 +198,8 @@ pub fn spin_until(done: impl Fn() -> bool) {
 /// How a waiter makes other processors pass a barrier.
 struct Waiter;
 
-static ASYMMETRIC: LazyLock<bool> = LazyLock::new(|| membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0);
-/// [`ASYMMETRIC`], without its check whether it was computed: 0 unknown, 1 no, 2 yes.
+/// Whether the kernel does that for this process: 0 unknown, 1 no, 2 yes. No lock, which a child would find taken that is forked
+/// while another thread asks: the kernel may be asked twice.
 static KNOWN: AtomicU64 = AtomicU64::new(0);
 
 impl Waiter {
@@ -215,8 +214,12 @@ impl Waiter {
 
     #[cold]
     fn learn() -> bool {
-        KNOWN.store(1 + u64::from(*ASYMMETRIC), Ordering::Relaxed);
-        *ASYMMETRIC
+        let answer = 1 + u64::from(membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0);
+        // Who pins and who waits go by the same one (P1).
+        let known = KNOWN
+            .compare_exchange(0, answer, Ordering::Relaxed, Ordering::Relaxed)
+            .map_or_else(|known| known, |_| answer);
+        known == 2
     }
 
     fn barrier_everywhere() {
