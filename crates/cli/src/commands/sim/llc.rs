@@ -36,8 +36,9 @@ pub const LINE: u32 = 64;
 /// ChampSim, drmemtrace's text, Ramulator's CPU traces, and what --save wrote. Every policy sees the same accesses in one
 /// pass; the figures of a trace are the same on any number of threads, and a program may do other things each time that
 /// it runs. Each is shown beside LRU, and beside the fewest writebacks that any policy could have. Ctrl-C prints what is
-/// known so far. A million lines of memory that are written take about 30 MB with one policy and 15 MB with each more, four
-/// times as much where no neighbours are written, and up to 130 MB more with --wear security-refresh.
+/// known so far. A million lines of memory that are written take about 30 MB with one policy and 15 MB with each more, six times
+/// as much where each is in a page of its own, twenty times where it is alone in 256 KiB, and up to 130 MB more with --wear
+/// security-refresh.
 #[derive(Args)]
 pub struct Llc {
     #[command(flatten)]
