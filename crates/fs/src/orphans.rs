@@ -3,7 +3,8 @@
 //! An orphan word names an inode that lost its last name, or whose end was cut off while it had more pages than one
 //! change frees. The inode names the word.
 //!
-//! - FO1. An inode without a name that is not freed in the same change has an orphan word in it.
+//! - FO1. An inode without a name that is not freed in the same change has an orphan word in it, or the last word tells
+//!   of such (FO3).
 //! - FO2. After a crash nobody holds an inode: those without a name end, step by step; pages behind the end go.
 //! - FO3. Where words run short an inode without a name has none, and the last word says that there may be such. Who opens
 //!   the file system looks for them then, and says that there are none only where it finds none. So however many files
