@@ -30,6 +30,7 @@ mod shape;
 mod spec;
 #[cfg(test)]
 mod tests;
+mod valid;
 mod victims;
 
 pub use disk::FtlDisk;
@@ -53,6 +54,9 @@ pub trait Translation {
     /// The content of `page` is not needed any more.
     fn trim(&mut self, page: HostPage, flash: &mut Flash);
 
+    /// `page` will be written soon: what is known of it may be brought near. A hint, for speed alone.
+    fn foresee(&self, _: HostPage) {}
+
     /// Where the newest version of `page` is; `None` if it was never written, or trimmed since.
     fn locate(&self, page: HostPage) -> Option<FlashPage>;
 }
@@ -64,6 +68,10 @@ impl<T: Translation + ?Sized> Translation for Box<T> {
 
     fn trim(&mut self, page: HostPage, flash: &mut Flash) {
         (**self).trim(page, flash);
+    }
+
+    fn foresee(&self, page: HostPage) {
+        (**self).foresee(page);
     }
 
     fn locate(&self, page: HostPage) -> Option<FlashPage> {

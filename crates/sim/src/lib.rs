@@ -7,6 +7,7 @@ pub mod block_trace;
 pub mod cache;
 mod error;
 pub mod ftl;
+mod hint;
 mod input;
 #[cfg(test)]
 mod proof;

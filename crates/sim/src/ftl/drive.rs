@@ -99,6 +99,12 @@ impl<T: Translation> Drive<T> {
         if self.host.writes.is_multiple_of(CHECK_EVERY) { self.verify() } else { Ok(()) }
     }
 
+    /// The host will write `page` soon, if there is one: what is known of it is brought near. For speed alone.
+    pub fn foresee(&self, page: HostPage) {
+        self.ledger.foresee(page);
+        self.layer.foresee(page);
+    }
+
     /// The host reads `page`; it is where the layer says, or [`Error::Lost`] tells.
     ///
     /// # Errors

@@ -17,6 +17,7 @@
 use std::collections::VecDeque;
 
 use super::{Block, Flash, FlashPage, HostPage, Shape, Translation};
+use crate::hint::ask_for;
 use crate::{Error, Result};
 
 /// The slot in the data block is free, so there is no content either.
@@ -27,6 +28,8 @@ const GONE: u32 = u32::MAX - 1;
 const NONE: u32 = u32::MAX;
 /// Beside the random log: the sequential log block, and one to merge into.
 const OTHER_BLOCKS: u32 = 2;
+/// Places of the map in a line of the cache.
+const LINE_PLACES: usize = 64 / size_of::<u32>();
 
 /// The FAST scheme.
 pub struct Fast {
@@ -198,9 +201,14 @@ impl Fast {
 
     fn reclaim(&mut self, flash: &mut Flash) {
         let oldest = self.random.pop_front().expect("there is at least one log block");
-        for at in self.shape.pages_of(oldest) {
-            let page = flash.page_at(at).expect("an old log block is full");
-            if self.map[page.0 as usize] != at.0 {
+        let in_log = |at| (flash.page_at(at).expect("an old log block is full"), at);
+        let mut valid: Vec<_> = self.shape.pages_of(oldest).map(in_log).collect();
+        valid.iter().for_each(|(page, _)| self.foresee(*page));
+        valid.retain(|(page, at)| self.is_at(*page, *at));
+        for (i, &(page, at)) in valid.iter().enumerate() {
+            self.foresee_merges(valid[i + 1..].iter().map(|(page, _)| self.split(*page).0), flash);
+            // An earlier merge of the same block may have taken it.
+            if !self.is_at(page, at) {
                 continue;
             }
             let (owner, _) = self.split(page);
@@ -211,6 +219,25 @@ impl Fast {
         }
         flash.erase(oldest);
         flash.counts.reclaimed_blocks += 1;
+    }
+
+    fn is_at(&self, page: HostPage, at: FlashPage) -> bool {
+        self.map[page.0 as usize] == at.0
+    }
+
+    /// Asks for what the next merges come to, in the order in which it is found: the one after the next for its part of
+    /// the map, the next for what that names.
+    fn foresee_merges(&self, mut owners: impl Iterator<Item = u32>, flash: &Flash) {
+        let places = |owner| {
+            let first = (owner * self.shape.block_pages) as usize;
+            first..first + self.shape.block_pages as usize
+        };
+        if let Some(next) = owners.next() {
+            self.map[places(next)].iter().for_each(|at| flash.foresee(FlashPage(*at)));
+        }
+        if let Some(later) = owners.next() {
+            places(later).step_by(LINE_PLACES).for_each(|at| ask_for(&self.map, at));
+        }
     }
 }
 
@@ -244,6 +271,10 @@ impl Translation for Fast {
         if *place != FREE {
             *place = GONE;
         }
+    }
+
+    fn foresee(&self, page: HostPage) {
+        ask_for(&self.map, page.0 as usize);
     }
 
     fn locate(&self, page: HostPage) -> Option<FlashPage> {

@@ -3,6 +3,7 @@
 use super::Loss;
 use super::flash::{Flash, Stamp};
 use super::{HostPage, Translation};
+use crate::hint::ask_for;
 
 /// Never written, or trimmed.
 const NOTHING: u32 = 0;
@@ -23,6 +24,10 @@ impl Ledger {
         self.last = self.last.wrapping_add(1).max(NOTHING + 1);
         self.newest[page.0 as usize] = self.last;
         self.last
+    }
+
+    pub(super) fn foresee(&self, page: HostPage) {
+        ask_for(&self.newest, page.0 as usize);
     }
 
     pub(super) fn trim(&mut self, page: HostPage) {

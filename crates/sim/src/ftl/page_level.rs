@@ -5,9 +5,12 @@
 //! - PL2. A host's page that finds the active block full with three or fewer free blocks left first collects until
 //!   there are four.
 //! - PL3. Collecting copies a victim's valid pages to the active block, taking free blocks as it fills, and erases it.
+//! - PL4. A page of the flash is noted as valid if the map names it, and only then.
 
+use super::valid::Valid;
 use super::victims::{Candidate, Victims};
 use super::{Block, Choice, Flash, FlashPage, HostPage, Shape, Translation};
+use crate::hint::ask_for;
 use crate::{Error, Result};
 
 /// Free blocks at which collecting begins.
@@ -20,10 +23,12 @@ pub struct PageLevel {
     shape: Shape,
     /// Where each page is, or [`NONE`].
     map: Vec<u32>,
-    /// Invalid pages of each block.
-    invalid: Vec<u16>,
+    /// The pages that `map` names.
+    valid: Valid,
     victims: Victims,
     active: Active,
+    /// What is copied out of a victim: nothing but amid that.
+    moving: Vec<(HostPage, FlashPage)>,
     /// Host writes so far.
     now: u64,
 }
@@ -60,9 +65,10 @@ impl PageLevel {
         Ok(Self {
             shape,
             map: vec![NONE; shape.host_pages() as usize],
-            invalid: vec![0; shape.blocks() as usize],
+            valid: Valid::none(shape),
             victims: Victims::new(choice, shape),
             active: Active::NONE,
+            moving: Vec::new(),
             now: 0,
         })
     }
@@ -83,7 +89,7 @@ impl PageLevel {
     fn close(&mut self) {
         let block = self.active.block;
         if block != Active::NONE.block {
-            let invalid_pages = self.invalid[block.0 as usize];
+            let invalid_pages = self.invalid_pages(block);
             self.victims.enter(Candidate { block, invalid_pages }, self.now);
             self.active = Active::NONE;
         }
@@ -100,11 +106,15 @@ impl PageLevel {
     fn collect(&mut self, flash: &mut Flash) {
         let victim =
             self.victims.take(self.now).expect("with a free block more than its host fills, some block is full");
-        for from in self.shape.pages_of(victim) {
-            let page = flash.page_at(from).expect("a candidate is full");
-            if self.map[page.0 as usize] != from.0 {
-                continue;
-            }
+        flash.foresee_block(victim);
+        let mut moving = std::mem::take(&mut self.moving);
+        moving.extend(self.valid.of(victim).map(|offset| {
+            let from = self.shape.page_at(victim, offset);
+            let page = flash.page_at(from).expect("a valid page has content");
+            ask_for(&self.map, page.0 as usize);
+            (page, from)
+        }));
+        for (page, from) in moving.drain(..) {
             if self.active.is_full() {
                 self.open(flash);
             }
@@ -112,14 +122,18 @@ impl PageLevel {
             flash.copy(from, to);
             self.map[page.0 as usize] = to.0;
         }
-        self.invalid[victim.0 as usize] = 0;
+        self.moving = moving;
+        self.valid.clear(victim);
         flash.erase(victim);
         flash.counts.reclaimed_blocks += 1;
     }
 
+    /// The next page of the active block, which has one.
     fn next(&mut self) -> FlashPage {
         let next = self.active.next;
         self.active.next.0 += 1;
+        let offset = self.shape.block_pages - (self.active.end.0 - next.0);
+        self.valid.note(self.active.block, offset, true);
         next
     }
 
@@ -128,11 +142,16 @@ impl PageLevel {
             return;
         }
         let block = self.shape.block_of(FlashPage(old));
-        let invalid = &mut self.invalid[block.0 as usize];
-        *invalid += 1;
+        self.valid.note(block, old - self.shape.page_at(block, 0).0, false);
         if block != self.active.block {
-            self.victims.invalidate(Candidate { block, invalid_pages: *invalid }, self.now);
+            let invalid_pages = self.invalid_pages(block);
+            self.victims.invalidate(Candidate { block, invalid_pages }, self.now);
         }
+    }
+
+    /// Of `block`, which is full.
+    fn invalid_pages(&self, block: Block) -> u16 {
+        (self.shape.block_pages - self.valid.count(block)) as u16
     }
 }
 
@@ -153,8 +172,44 @@ impl Translation for PageLevel {
         self.invalidate(old);
     }
 
+    fn foresee(&self, page: HostPage) {
+        ask_for(&self.map, page.0 as usize);
+    }
+
     fn locate(&self, page: HostPage) -> Option<FlashPage> {
         let at = self.map[page.0 as usize];
         (at != NONE).then_some(FlashPage(at))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ftl::tests::Random;
+
+    /// PL4, with blocks of one word of bits, of part of one, and of more than one, of random writes and trims.
+    #[test]
+    fn pl4_what_is_noted_as_valid_is_what_the_map_names() {
+        for block_pages in [5, 64, 130] {
+            let shape = Shape { logical_blocks: 6, extra_blocks: 5, block_pages, page_bytes: 4096 };
+            let (mut layer, mut flash) = (PageLevel::new(shape, Choice::Greedy).unwrap(), Flash::new(shape));
+            let mut random = Random(7);
+            for _ in 0..20 * shape.flash_pages() {
+                let page = HostPage(random.below(shape.host_pages()));
+                if random.below(8) == 0 {
+                    layer.trim(page, &mut flash);
+                } else {
+                    layer.write(page, &mut flash);
+                }
+            }
+            assert!(flash.counts.erases > 20, "nothing was collected");
+            for block in (0..shape.blocks()).map(Block) {
+                let named = |at: &FlashPage| flash.page_at(*at).is_some_and(|page| layer.locate(page) == Some(*at));
+                let named: Vec<_> = shape.pages_of(block).filter(named).collect();
+                let noted: Vec<_> = layer.valid.of(block).map(|offset| shape.page_at(block, offset)).collect();
+                assert_eq!(noted, named, "blocks of {block_pages}");
+                assert_eq!(layer.valid.count(block) as usize, named.len(), "blocks of {block_pages}");
+            }
+        }
     }
 }

@@ -1,8 +1,11 @@
 //! A block trace on a drive.
 
-use super::{Drive, HostPage, Translation};
+use super::{Drive, HostPage, Shape, Translation};
 use crate::block_trace::{Ahead, Kind, Request};
 use crate::{Error, Next, Result};
+
+/// Requests between the one that a drive is told of and the one that it may expect.
+const FORESEEN: usize = 8;
 
 /// How a trace is replayed.
 #[derive(Clone, Copy, Debug, Default)]
@@ -47,7 +50,10 @@ impl Replay {
             let mut pages = 0;
             for drive in &mut *drives {
                 pages = 0;
-                for numbered in &requests {
+                for (i, numbered) in requests.iter().enumerate() {
+                    if let Some(later) = requests.get(i + FORESEEN) {
+                        self.foresee(later.request, drive);
+                    }
                     let told = self.request(numbered.request, drive).map_err(|why| match why {
                         Error::Beyond { .. } | Error::Larger { .. } => trace.refuse(numbered.line, why.to_string()),
                         why => why,
@@ -62,6 +68,18 @@ impl Replay {
                 return Ok(done);
             }
         }
+    }
+
+    /// The first page alone: what follows lies beside it.
+    fn foresee<T: Translation>(self, request: Request, drive: &Drive<T>) {
+        let Shape { page_bytes, .. } = drive.shape();
+        let first = request.span.at / u64::from(page_bytes);
+        drive.foresee(self.on_drive(first, drive.shape().host_pages().into()));
+    }
+
+    /// What a drive of so many pages calls page `page` of the trace.
+    fn on_drive(self, page: u64, pages: u64) -> HostPage {
+        HostPage(if self.wraps { page % pages } else { page } as u32)
     }
 
     /// How many pages it touched.
@@ -82,7 +100,7 @@ impl Replay {
             return Err(Error::Beyond { page: last - 1, pages: pages as u32 });
         }
         for page in first..last {
-            let page = HostPage(if self.wraps { page % pages } else { page } as u32);
+            let page = self.on_drive(page, pages);
             match kind {
                 Kind::Read => drive.read(page)?,
                 Kind::Write => drive.write(page)?,
