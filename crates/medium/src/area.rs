@@ -71,10 +71,11 @@ impl Area {
         self.offset + at
     }
 
-    /// The pages that `span` touches.
+    /// The pages that `span` touches, one at least: where it is empty and at the very end, the last one.
     pub fn pages_of(&self, span: Span) -> Span {
-        let first = span.at - span.at % self.page_bytes;
-        Span::new(first, (span.at + span.len.max(1) - first).next_multiple_of(self.page_bytes))
+        let at = span.at.min(self.len - 1);
+        let first = at - at % self.page_bytes;
+        Span::new(first, (span.at + span.len - first).max(1).next_multiple_of(self.page_bytes))
     }
 
     /// Maps whole pages of the area a second time; the caller unmaps them.

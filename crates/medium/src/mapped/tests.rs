@@ -83,6 +83,26 @@ fn every_guard_lets_its_own_accesses_through() {
 }
 
 /// A file in `folder`, mapped whole.
+/// No bytes at the very end are within a memory, whatever guards it, and the page behind it is another's.
+#[test]
+fn no_bytes_at_the_end_are_within() {
+    for guard in guards() {
+        let memory = anonymous(64 << 10, guard);
+        let end = memory.size();
+        let pages = memory.area.pages_of(Span::new(end, 0));
+        assert!(pages.len > 0 && pages.at + pages.len == end, "{pages:?} would be opened");
+        for (_, how) in Scheme::ALL.into_iter().filter(|(_, how)| how.ensure_available().is_ok()) {
+            memory.store(end, &[], how);
+            memory.zero(Span::new(end, 0), how);
+        }
+        memory.load(end, &mut []);
+        memory.load_words(end, &mut []);
+        memory.store_words(&[(end, &[])]);
+        memory.flush(Span::new(end, 0));
+        round_trip(&memory, end - 4096, 4000, Scheme::Nt);
+    }
+}
+
 fn mapped_in(folder: &str, size: u64) -> (Mapped, File) {
     let file = tempfile::tempfile_in(folder).unwrap();
     file.set_len(size).unwrap();
