@@ -206,12 +206,15 @@ impl Fast {
         valid.iter().for_each(|(page, _)| self.foresee(*page));
         valid.retain(|(page, at)| self.is_at(*page, *at));
         for (i, &(page, at)) in valid.iter().enumerate() {
-            self.foresee_merges(valid[i + 1..].iter().map(|(page, _)| self.split(*page).0), flash);
             // An earlier merge of the same block may have taken it.
             if !self.is_at(page, at) {
                 continue;
             }
             let (owner, _) = self.split(page);
+            let mut later = valid[i + 1..].iter().map(|(page, _)| self.split(*page).0);
+            if let Some(next) = later.find(|later| *later != owner) {
+                self.foresee_merges(next, later.find(|later| *later != next), flash);
+            }
             match self.sequential.filter(|sequential| sequential.owner == owner) {
                 Some(sequential) => self.end_sequential(sequential, None, flash),
                 None => self.merge_fully(owner, None, flash),
@@ -225,19 +228,16 @@ impl Fast {
         self.map[page.0 as usize] == at.0
     }
 
-    /// Asks for what the next merges come to, in the order in which it is found: the one after the next for its part of
-    /// the map, the next for what that names.
-    fn foresee_merges(&self, mut owners: impl Iterator<Item = u32>, flash: &Flash) {
+    /// Asks for what the next merges come to, in the order in which it is found: of the one after the `next` for its part of
+    /// the map, of the next for what that names.
+    fn foresee_merges(&self, next: u32, later: Option<u32>, flash: &Flash) {
         let places = |owner| {
             let first = (owner * self.shape.block_pages) as usize;
             first..first + self.shape.block_pages as usize
         };
-        if let Some(next) = owners.next() {
-            self.map[places(next)].iter().for_each(|at| flash.foresee(FlashPage(*at)));
-        }
-        if let Some(later) = owners.next() {
-            places(later).step_by(LINE_PLACES).for_each(|at| ask_for(&self.map, at));
-        }
+        self.map[places(next)].iter().for_each(|at| flash.foresee(FlashPage(*at)));
+        let lines = later.into_iter().flat_map(|later| places(later).step_by(LINE_PLACES));
+        lines.for_each(|at| ask_for(&self.map, at));
     }
 }
 

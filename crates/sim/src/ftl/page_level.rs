@@ -133,7 +133,7 @@ impl PageLevel {
         let next = self.active.next;
         self.active.next.0 += 1;
         let offset = self.shape.block_pages - (self.active.end.0 - next.0);
-        self.valid.note(self.active.block, offset, true);
+        self.valid.enter(self.active.block, offset);
         next
     }
 
@@ -142,7 +142,7 @@ impl PageLevel {
             return;
         }
         let block = self.shape.block_of(FlashPage(old));
-        self.valid.note(block, old - self.shape.page_at(block, 0).0, false);
+        self.valid.leave(block, old - self.shape.page_at(block, 0).0);
         if block != self.active.block {
             let invalid_pages = self.invalid_pages(block);
             self.victims.invalidate(Candidate { block, invalid_pages }, self.now);

@@ -188,9 +188,6 @@ impl Llc {
         let mut report = study.finish(&self.what.name());
         report.form = form.map(Form::name);
         let drawn = self.plot.as_ref().map_or(Ok(()), |path| show::plot(&report, path));
-        if self.json && !self.policies.is_empty() && self.policies.iter().all(|name| name != "lru") {
-            report.policies.retain(|one| one.policy != "lru");
-        }
         print(self.json, &report, |report| show::table(report, &self.memory()))?;
         if report.events == 0 {
             remark!("ferrite: {} has nothing that the last level sees", report.trace);
