@@ -1,23 +1,96 @@
 //! What the pool has of its host: storage behind its chunks, promised before anything is stored in them.
 
-use ferrite_medium::Span;
+use ferrite_medium::{Error as MediumError, Span};
 
 use crate::extent::{Extent, Role, Zone};
 use crate::layout::{CHUNK, CHUNK_PAGES};
 use crate::space::Need;
-use crate::{Pool, Result};
+use crate::{Error, Pool, Result};
+
+/// What a full host was asked for.
+#[derive(Default)]
+struct Tried {
+    /// It has storage behind these.
+    had: Vec<Extent>,
+    /// And not behind all of these, which nobody has any more.
+    refused: Vec<Extent>,
+}
+
+impl Tried {
+    /// Adds what is had, to the extents from the one numbered `first_new` on.
+    fn add(&mut self, part: Extent, first_new: usize) {
+        match self.had[first_new..].last_mut() {
+            Some(last) if last.continues_in(part) => last.pages += part.pages,
+            _ => self.had.push(part),
+        }
+    }
+}
 
 impl Pool {
     /// Takes space for `needs`, in DRAM alone, with the host's promise for it, all or nothing.
     pub(crate) fn take_promised(&self, needs: &[Need]) -> Result<Vec<Extent>> {
-        let taken = self.space().take(needs)?;
-        self.promise(&taken).inspect_err(|_| self.give_up(&taken))?;
-        Ok(taken)
+        let first = self.space().take(needs)?;
+        let Err(why) = self.promise(&first) else { return Ok(first) };
+        if !is_no_space(&why) {
+            self.give_up(&first);
+            return Err(why);
+        }
+        self.space().give_back(&first);
+        let kept = self.take_kept(needs);
+        self.let_go(&first);
+        kept
+    }
+
+    /// As [`Pool::take_promised`] on a host that is full: chunks that it has storage behind can still be had.
+    fn take_kept(&self, needs: &[Need]) -> Result<Vec<Extent>> {
+        let mut tried = Tried::default();
+        let done = needs.iter().try_for_each(|need| self.take_kept_for(*need, &mut tried));
+        let Tried { mut had, mut refused } = tried;
+        if done.is_err() {
+            self.space().give_back(&had);
+            refused.append(&mut had);
+        }
+        self.let_go(&refused);
+        done.map(|()| had)
+    }
+
+    fn take_kept_for(&self, mut need: Need, tried: &mut Tried) -> Result<()> {
+        let first_new = tried.had.len();
+        while need.bytes > 0 {
+            let found = self.space().take_kept_first(&[need])?;
+            need.bytes = self.try_each(&found.into_iter().flat_map(by_chunk).collect::<Vec<_>>(), first_new, tried)?;
+        }
+        Ok(())
+    }
+
+    /// Has the host promise storage for each of `parts`; the bytes for which it has none, to be looked for elsewhere. Where it
+    /// has none for a chunk that was known to be bare there is no elsewhere: those are taken last.
+    fn try_each(&self, parts: &[Extent], first_new: usize, tried: &mut Tried) -> Result<u64> {
+        let mut refused_bytes = 0;
+        for (i, part) in parts.iter().enumerate() {
+            let Err(why) = self.promise(&[*part]) else {
+                tried.add(*part, first_new);
+                continue;
+            };
+            tried.refused.push(*part);
+            if !is_no_space(&why) || self.space().is_bare(part.page / CHUNK_PAGES) {
+                self.space().give_back(&parts[i..]);
+                return Err(why);
+            }
+            self.space().note_bare(chunks_of(part), true);
+            self.space().give_back(&[*part]);
+            refused_bytes += part.span().len;
+        }
+        Ok(refused_bytes)
     }
 
     /// Has the host promise storage for all of `extents`. What it gave before it refused stays until they are given up.
     pub(crate) fn promise(&self, extents: &[Extent]) -> Result<()> {
-        extents.iter().try_for_each(|extent| Ok(self.memory().reserve(chunks_around(*extent))?))
+        extents.iter().try_for_each(|extent| {
+            self.memory().reserve(chunks_around(*extent))?;
+            self.space().note_bare(chunks_of(extent), false);
+            Ok(())
+        })
     }
 
     /// Gives back `extents`, which were taken and are not used: to the pool, and to the host what others have nothing of.
@@ -41,12 +114,27 @@ impl Pool {
         if taken.is_empty() {
             return;
         }
-        taken.iter().for_each(|chunk| _ = self.memory().release(chunk.span()));
+        let released = taken.iter().filter(|chunk| self.memory().release(chunk.span()).is_ok());
+        released.for_each(|chunk| self.space().note_bare(chunks_of(chunk), true));
         if let Err(error) = self.memory().barrier() {
             self.poison(&error);
         }
         self.space().give_back(&taken);
     }
+}
+
+fn is_no_space(error: &Error) -> bool {
+    matches!(error, Error::Medium(MediumError::NoSpace(_)))
+}
+
+/// The parts of `extent`, each in one chunk; those of the normal zone are found so.
+fn by_chunk(extent: Extent) -> impl Iterator<Item = Extent> {
+    let most = CHUNK_PAGES as u32;
+    (0..extent.pages).step_by(CHUNK_PAGES as usize).map(move |done| Extent {
+        page: extent.page + u64::from(done),
+        pages: most.min(extent.pages - done),
+        ..extent
+    })
 }
 
 fn chunks_of(extent: &Extent) -> std::ops::Range<u64> {

@@ -10,6 +10,7 @@
 //! - A3. The host is given back a chunk only while it is free and taken here for that: nobody's bytes and nobody's
 //!   promise are in it. It is free again once that is durable: what its next owner finds there no crash takes back.
 
+mod bare;
 mod exact;
 mod hold;
 
@@ -20,6 +21,8 @@ use crate::extent::{Extent, Role, Zone};
 use crate::layout::{CHUNK, CHUNK_PAGES, PAGE, bitmap_at, is_meta, kind_at};
 use crate::tags::Damage;
 use crate::{Error, Result};
+
+use bare::Among;
 
 /// What a chunk is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +77,8 @@ struct State {
     bitmaps: Vec<[u64; 8]>,
     /// Where the search for a page starts.
     normal_hint: usize,
+    /// Of each chunk, whether the host is known to have nothing behind it.
+    bare: Vec<bool>,
 }
 
 /// The allocator.
@@ -83,7 +88,8 @@ pub struct Space(Mutex<State>);
 impl Space {
     /// Reads the tables of a pool of `chunks` chunks. A chunk of unknown kind is told and given to nobody.
     pub fn load(memory: &dyn Memory, chunks: u64) -> (Self, Vec<Damage>) {
-        let mut state = State { kinds: Vec::new(), bitmaps: Vec::new(), normal_hint: 0 };
+        let bare = vec![false; chunks as usize];
+        let mut state = State { kinds: Vec::new(), bitmaps: Vec::new(), normal_hint: 0, bare };
         let mut damage = Vec::new();
         for chunk in 0..chunks {
             let mut byte = [0];
@@ -112,14 +118,14 @@ impl Space {
     /// # Errors
     /// [`Error::Full`].
     pub fn take(&self, needs: &[Need]) -> Result<Vec<Extent>> {
+        self.take_among(&[Among::All], needs)
+    }
+
+    fn take_among(&self, order: &[Among], needs: &[Need]) -> Result<Vec<Extent>> {
         let mut state = self.0.lock();
         let mut taken = Vec::new();
         for need in needs {
-            let found = match need.zone {
-                Zone::Super => state.take_chunks(need, &mut taken),
-                Zone::Normal => state.take_pages(need, &mut taken),
-            };
-            if !found {
+            if !state.take(need, order, &mut taken) {
                 taken.iter().for_each(|extent| state.give_back(*extent));
                 let free_bytes = state.usage().free_bytes;
                 let needed_bytes = needs.iter().fold(0, |sum: u64, need| sum.saturating_add(need.bytes));
@@ -206,51 +212,79 @@ impl State {
         }
     }
 
-    fn take_chunks(&mut self, need: &Need, taken: &mut Vec<Extent>) -> bool {
-        let mut left = need.bytes.div_ceil(CHUNK);
+    /// Takes space for `need`, of some chunks first and of others after; whether there was enough.
+    fn take(&mut self, need: &Need, order: &[Among], taken: &mut Vec<Extent>) -> bool {
         let first_new = taken.len();
+        let mut left = match need.zone {
+            Zone::Super => need.bytes.div_ceil(CHUNK),
+            Zone::Normal => need.bytes.div_ceil(PAGE),
+        };
+        for among in order {
+            left = match need.zone {
+                Zone::Super => self.take_chunks(*among, left, need.role, taken, first_new),
+                Zone::Normal => self.take_pages(*among, left, need.role, taken, first_new),
+            };
+        }
+        left == 0
+    }
+
+    /// Takes up to `left` chunks; what is left to find after it.
+    fn take_chunks(
+        &mut self,
+        among: Among,
+        mut left: u64,
+        role: Role,
+        taken: &mut Vec<Extent>,
+        first_new: usize,
+    ) -> u64 {
         for chunk in 0..self.kinds.len() {
             if left == 0 {
                 break;
             }
-            if !self.is_idle(chunk) {
+            if !self.is_idle(chunk) || !self.is_among(among, chunk) {
                 continue;
             }
             self.kinds[chunk] = Kind::Super;
             let page = chunk as u64 * CHUNK_PAGES;
             match taken[first_new..].last_mut() {
                 Some(last) if last.end() == page && last.pages < u32::MAX / 2 => last.pages += CHUNK_PAGES as u32,
-                _ => taken.push(Extent { page, pages: CHUNK_PAGES as u32, role: need.role, zone: Zone::Super }),
+                _ => taken.push(Extent { page, pages: CHUNK_PAGES as u32, role, zone: Zone::Super }),
             }
             left -= 1;
         }
-        left == 0
+        left
     }
 
-    fn take_pages(&mut self, need: &Need, taken: &mut Vec<Extent>) -> bool {
-        let mut left = need.bytes.div_ceil(PAGE);
-        let first_new = taken.len();
+    /// Takes up to `left` pages; what is left to find after it.
+    fn take_pages(
+        &mut self,
+        among: Among,
+        mut left: u64,
+        role: Role,
+        taken: &mut Vec<Extent>,
+        first_new: usize,
+    ) -> u64 {
         let count = self.kinds.len();
         for step in 0..count {
             if left == 0 {
                 break;
             }
             let chunk = (self.normal_hint + step) % count;
-            if self.kinds[chunk] == Kind::Normal {
-                left = self.take_in(chunk, left, need.role, taken, first_new);
+            if self.kinds[chunk] == Kind::Normal && self.is_among(among, chunk) {
+                left = self.take_in(chunk, left, role, taken, first_new);
             }
         }
         for chunk in 0..count {
             if left == 0 {
                 break;
             }
-            if self.kinds[chunk] == Kind::Free {
+            if self.kinds[chunk] == Kind::Free && self.is_among(among, chunk) {
                 self.kinds[chunk] = Kind::Normal;
                 self.normal_hint = chunk;
-                left = self.take_in(chunk, left, need.role, taken, first_new);
+                left = self.take_in(chunk, left, role, taken, first_new);
             }
         }
-        left == 0
+        left
     }
 
     /// Takes up to `left` free pages of `chunk`; what is left to find after it.

@@ -8,10 +8,10 @@ use ferrite_medium::{Memory, Result as MediumResult, Scheme, Span, forward_memor
 use parking_lot::Mutex;
 
 use crate::grant::{Ask, Process, Rights};
-use crate::layout::{CHUNK, PAGE};
+use crate::layout::{CHUNK, CHUNK_PAGES, PAGE};
 use crate::owner::{Caller, PidFd};
 use crate::proof::{BOOT, account, format, new_pool, open};
-use crate::{Error, Need, NewTag, Pool, Put, Role, Tag, TagKind, Zone};
+use crate::{Error, Extent, Need, NewTag, Pool, Put, Role, Tag, TagChange, TagKind, Zone};
 
 /// Chunks of the pool.
 const POOL_CHUNKS: u64 = 16;
@@ -27,6 +27,12 @@ struct Hosted {
 impl Hosted {
     fn chunks(&self) -> BTreeSet<u64> {
         self.promised.lock().clone()
+    }
+
+    /// Has other files take what the host has left.
+    fn fill(&self) {
+        let mut promised = self.promised.lock();
+        (POOL_CHUNKS..).take(HOST_CHUNKS - promised.len()).for_each(|chunk| _ = promised.insert(chunk));
     }
 }
 
@@ -87,6 +93,61 @@ fn a3_what_the_host_gave_before_it_refused_it_has_back() {
     assert_eq!(memory.chunks(), before, "of a value");
     account(&pool).expect("nothing is lost");
     make(&pool, "what it has", Zone::Super, (HOST_CHUNKS - before.len()) as u64 * CHUNK).expect("it can be had");
+}
+
+/// Two chunks that were given back to the host lie before two that are free and have storage.
+fn full_host() -> (Arc<Hosted>, Pool) {
+    let (memory, pool) = hosted();
+    let removed = make(&pool, "removed", Zone::Super, 2 * CHUNK).expect("room");
+    let large = make(&pool, "large", Zone::Super, 3 * CHUNK).expect("room");
+    let [all] = large.extents[..] else { panic!("not one run: {:?}", large.extents) };
+    let keep = &[Extent { pages: CHUNK_PAGES as u32, ..all }];
+    let change = TagChange { size: CHUNK, attributes: [0; 64], add: &[], keep };
+    pool.change_tag(&large, &change, |_| Ok(())).expect("shrunk");
+    pool.remove_tag(&removed).expect("removed");
+    memory.fill();
+    (memory, pool)
+}
+
+#[test]
+fn a_full_host_s_pool_uses_its_free_chunks_that_have_storage() {
+    for (zone, is_reopened) in [(Zone::Super, false), (Zone::Normal, false), (Zone::Super, true), (Zone::Normal, true)]
+    {
+        let (memory, mut pool) = full_host();
+        if is_reopened {
+            pool.close().expect("closed");
+            pool = Pool::open(memory.clone(), BOOT).expect("it opens").0;
+        }
+        let before = memory.chunks();
+        for name in ["first", "second"] {
+            let made = make(&pool, name, zone, CHUNK).unwrap_or_else(|why| panic!("{zone:?}, {is_reopened}: {why}"));
+            let mut chunks = made.extents.iter().map(|extent| extent.page / CHUNK_PAGES);
+            assert!(chunks.all(|chunk| before.contains(&chunk)), "{:?}", made.extents);
+        }
+        assert_no_space(make(&pool, "third", zone, CHUNK));
+        assert_eq!(memory.chunks(), before);
+        account(&pool).expect("nothing is lost");
+    }
+}
+
+#[test]
+fn chunks_with_storage_and_what_the_host_has_left_are_had_together() {
+    for more in [0, CHUNK] {
+        let (memory, pool) = full_host();
+        memory.promised.lock().pop_last().expect("others have some");
+        let needs = [(Role::MAP, Zone::Normal, CHUNK), (Role::DATA, Zone::Super, 2 * CHUNK + more)];
+        let needs = &needs.map(|(role, zone, bytes)| Need { role, zone, bytes });
+        let new = NewTag { name: "a", kind: TagKind::BYTES, size: CHUNK, attributes: [0; 64], needs };
+        let made = pool.create_tag(&new, |_| Ok(()));
+        account(&pool).expect("nothing is lost");
+        if more > 0 {
+            assert_no_space(made);
+            continue;
+        }
+        let made = made.expect("three chunks can be had");
+        let bytes = |role| made.extents.iter().filter(|it| it.role == role).map(|it| it.span().len).sum::<u64>();
+        assert_eq!((bytes(Role::MAP), bytes(Role::DATA)), (CHUNK, 2 * CHUNK));
+    }
 }
 
 #[test]
