@@ -210,7 +210,8 @@ impl Log {
         Ok(number)
     }
 
-    /// Appends `entries` with one fence; all durable on return (AL1), or where they do not fit none. Number of the first.
+    /// Appends `entries` with one fence; all durable on return. A crash before that leaves the first few, or none (AL1).
+    /// Where they do not fit, none is appended. Number of the first.
     ///
     /// # Errors
     /// As [`Log::append`].

@@ -294,7 +294,8 @@ impl Log {
         Ok(Position(at))
     }
 
-    /// Appends records that share one fence; all durable on return (W2). All or, where they do not fit, none.
+    /// Appends records that share one fence; all durable on return, and after a crash before that maybe the first few
+    /// (W2). Where they do not fit, none is appended.
     ///
     /// # Errors
     /// As [`Log::append`].

@@ -295,7 +295,8 @@ class Log(Object, Sequence):  # type: ignore[type-arg]
         return self._native.append(raw(entry))
 
     def extend(self, entries: Iterable[Bytes]) -> int:
-        """Append entries with one wait for all; the number of the first. A crash in between leaves the first few."""
+        """Append entries with one wait for all; the number of the first. A crash in between leaves the first few, or
+        none. Where they do not fit, none is appended."""
         return self._native.extend([raw(entry) for entry in entries])
 
     @property
