@@ -88,7 +88,7 @@ impl<P: Policy> Bank<P> {
     /// An empty one, of at most 16 ways.
     ///
     /// # Panics
-    /// When it has more: see [`Bank::of`].
+    /// When it has more, and as [`Bank::of`].
     pub fn new(geometry: Geometry, policy: P) -> Self {
         Self::of(geometry, policy)
     }
@@ -98,9 +98,13 @@ impl<P: Policy, S: Set> Bank<P, S> {
     /// An empty one of sets of kind `S`.
     ///
     /// # Panics
-    /// When those have fewer ways than the cache.
+    /// When those have fewer ways than the cache, and when the policy's window does not divide its ways.
     pub fn of(geometry: Geometry, policy: P) -> Self {
-        assert!(geometry.ways as usize <= S::WAYS, "{} ways do not fit", geometry.ways);
+        let ways = geometry.ways;
+        assert!(ways as usize <= S::WAYS, "{ways} ways do not fit");
+        if let Some(window) = policy.window() {
+            assert!(ways.is_multiple_of(window), "a window of {window} ranks does not divide {ways} ways");
+        }
         let sets = geometry.bank_sets() as usize;
         let window = policy.window().unwrap_or(WAYS_MAX);
         let window = |rank| Window { top: (rank - rank % window) as u8, region: (rank / window % 16) as u8 };
@@ -117,6 +121,9 @@ impl<P: Policy, S: Set> Bank<P, S> {
     }
 
     /// Takes events of its sets, in their order.
+    ///
+    /// # Panics
+    /// When the policy names a victim that no set has.
     pub fn run(&mut self, events: &[Event]) {
         with_vectors(
             #[inline(always)]
@@ -210,6 +217,8 @@ impl<P: Policy, S: Set> Bank<P, S> {
         let (signature, tag) = (event.signature(), self.geometry.tag(line));
         let miss = Miss { line, signature, tag, set: set_index, is_write: event.is_write() };
         let rank = self.policy.victim(&self.sets[at], miss);
+        // Another rank would give figures that look right: a set has room for more ways than the cache.
+        assert!(rank < self.geometry.ways, "victim {rank} of {} ways", self.geometry.ways);
         let window = self.window(rank);
         let set = &mut self.sets[at];
         let way = set.way(rank);

@@ -50,11 +50,16 @@ pub struct Hit {
 ///
 /// A cache is simulated in [`BANKS`](super::BANKS) banks, each with a policy of its own: set `s` is in bank
 /// `s % BANKS`. So what a policy learns over several sets it learns within a bank, as a banked cache would.
+///
+/// A set has as many ways as the cache's [`Shape`](super::Shape) says, and ranks from 0 to below them: a policy that
+/// needs to know how many is made with them, as [`Lru`] is.
 pub trait Policy: Send {
-    /// The rank of what is to leave; an unfilled way is clean and less recent than filled ones of its window.
+    /// The rank of what is to leave, below the ways of the cache: [`Bank`](super::Bank) panics at another. An unfilled
+    /// way is clean and less recent than filled ones of its window.
     fn victim<S: Set>(&mut self, set: &S, miss: Miss) -> Rank;
 
-    /// So many ranks keep their recency among themselves, always as many; all of a set, if it does not say.
+    /// So many ranks keep their recency among themselves, always as many, which divide the ways of the cache
+    /// ([`Bank::of`](super::Bank::of) panics where they do not); all of a set, if it does not say.
     #[inline]
     fn window(&self) -> Option<u32> {
         None

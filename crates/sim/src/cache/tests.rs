@@ -3,6 +3,7 @@
 mod by_hand;
 mod naive;
 mod naive_worth;
+mod policy;
 mod random;
 mod worth;
 
