@@ -108,7 +108,7 @@ impl Store {
 
     fn value(&self, py: Python<'_>, name: &str, initial: &[u8], scheme: &str) -> PyResult<Value> {
         let scheme = Scheme::from_name(scheme).ok_or_else(|| PyValueError::new_err(format!("no scheme {scheme:?}")))?;
-        self.0.work(py, |store| store.direct_bytes(name, initial, scheme)).map(Value::new)
+        self.0.work(py, |store| store.direct_bytes(name, initial, scheme)).map(|value| Value::new(value, scheme))
     }
 
     fn tags(&self, py: Python<'_>) -> PyResult<Vec<(String, &'static str, u64)>> {

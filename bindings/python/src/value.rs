@@ -2,19 +2,20 @@
 
 use std::sync::Arc;
 
+use ferrite_medium::Scheme;
 use ferrite_object::DirectBytes;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::handle::Handle;
 
-/// A value.
+/// A value, and how it is flushed.
 #[pyclass(frozen, weakref, module = "ferrite._ferrite")]
-pub struct Value(Handle<Arc<DirectBytes>>);
+pub struct Value(Handle<Arc<DirectBytes>>, Scheme);
 
 impl Value {
-    pub fn new(value: Arc<DirectBytes>) -> Self {
-        Self(Handle::new(value))
+    pub fn new(value: Arc<DirectBytes>, scheme: Scheme) -> Self {
+        Self(Handle::new(value), scheme)
     }
 }
 
@@ -30,6 +31,10 @@ impl Value {
 
     fn size(&self) -> PyResult<usize> {
         Ok(self.0.get()?.value_bytes())
+    }
+
+    fn scheme(&self) -> &'static str {
+        self.1.name()
     }
 
     fn is_closed(&self) -> bool {

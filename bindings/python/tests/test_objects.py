@@ -179,6 +179,29 @@ def test_a_value_keeps_its_length(store):
         store.value("large", b"\0" * (ferrite.VALUE_BYTES_MAX + 1))
 
 
+@pytest.mark.parametrize("is_open", [True, False])
+def test_a_value_of_another_length_is_told(store, is_open):
+    value = store.value("it", b"0" * 100)
+    if not is_open:
+        value.close()
+    for other in [b"12", b"0" * 101]:
+        with pytest.raises(ferrite.WrongTypeError, match="of 100 bytes"):
+            store.value("it", other)
+    assert store.value("it", b"1" * 100).get() == b"0" * 100
+
+
+def test_an_open_value_keeps_its_scheme(store):
+    value = store.value("it", b"1", scheme="flush")
+    assert store.value("it", b"1") is value and store.value("it", b"1", scheme="flush") is value
+    for other in ["nt", "no scheme"]:
+        with pytest.raises(ValueError, match="open with scheme flush"):
+            store.value("it", b"1", scheme=other)
+    value.close()
+    with pytest.raises(ValueError, match="no scheme"):
+        store.value("it", b"1", scheme="")
+    assert store.value("it", b"1", scheme="nt") is store.value("it", b"1", scheme="nt")
+
+
 def test_bytes_alone_are_kept(store):
     map = store.map("map")
     for wrong in ["text", 5, None]:

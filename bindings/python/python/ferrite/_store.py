@@ -124,13 +124,20 @@ class Store:
         """The append-only log of that name, like a list of bytes, with room for ``log_bytes`` where it is made now."""
         return self._find(Log, name, lambda: self._native.log(name, size(log_bytes), salvage))
 
-    def value(self, name: str, initial: bytes, *, scheme: str = "nt") -> Value:
+    def value(self, name: str, initial: bytes, *, scheme: Optional[str] = None) -> Value:
         """The value of that name, updated in place all or nothing; where there is none it is made as ``initial``.
 
-        Its length never changes, at most ``VALUE_BYTES_MAX``. ``scheme`` says how it is flushed: ``nt``, ``flush``,
-        ``clwb``, ``clflushopt``, ``clflush``, ``writethrough``.
+        Its length never changes, at most ``VALUE_BYTES_MAX``: ``WrongTypeError`` where ``initial`` has another.
+        ``scheme`` says how it is flushed from its opening on: ``nt`` (unless another is given), ``flush``, ``clwb``,
+        ``clflushopt``, ``clflush``, ``writethrough``; ``ValueError`` where it is open with another.
         """
-        return self._find(Value, name, lambda: self._native.value(name, raw(initial), scheme))
+        first = raw(initial)
+        found = self._find(Value, name, lambda: self._native.value(name, first, "nt" if scheme is None else scheme))
+        if len(found) != len(first):
+            raise _ferrite.WrongTypeError(f"{name!r} is open as a value of {len(found)} bytes, not of {len(first)}")
+        if scheme not in (None, found._native.scheme()):
+            raise ValueError(f"{name!r} is open with scheme {found._native.scheme()}: close it to open it with {scheme}")
+        return found
 
     def _find(self, kind: Callable[[str, Any], O], name: str, make: Callable[[], Any]) -> O:
         with self._lock:
