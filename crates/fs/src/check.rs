@@ -7,11 +7,12 @@
 //! so a repair that was interrupted is a repair that goes on. What names nobody may have are cleared, a page of content
 //! that two files name is copied for one of them, counts are set to what was counted, and inodes that nothing names are
 //! marked lost: the file system puts them into `lost+found` when it is opened next. Pages that nobody names are freed last,
-//! when nothing else is wrong that could hide who names them.
+//! when nothing else is wrong that could hide who names them. Where chunks lie and what they are for is settled first (FD1).
 
 mod claims;
 mod content;
 mod directory;
+mod doubt;
 mod inodes;
 mod media;
 mod relocate;
@@ -22,7 +23,6 @@ use std::collections::BTreeSet;
 use ferrite_pool::check::{Findings, Moved, TagOwner};
 use ferrite_pool::{Pool, Result, Tag, TagKind};
 
-use inodes::Survey;
 pub(crate) use media::Media;
 pub(crate) use wrong::{Fix, Wrong};
 
@@ -35,7 +35,7 @@ pub struct FilesOwner;
 /// All that is wrong with the file system of `tag`.
 pub(crate) fn look(pool: &Pool, tag: &Tag) -> Vec<Wrong> {
     match Media::open(pool, tag) {
-        Ok(media) => Survey::of(&media).into_wrong(),
+        Ok(media) => doubt::look(&media),
         Err(wrong) => vec![wrong],
     }
 }

@@ -51,7 +51,7 @@ pub fn map_bytes(chunks: u64) -> u64 {
 }
 
 /// Where the MAP stream is in the pool, page by page.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct MapPages(Vec<u64>);
 
 impl MapPages {

@@ -27,6 +27,7 @@ mod returning;
 mod space;
 mod stopped;
 mod superpages;
+mod tables;
 mod threads;
 mod times;
 mod told;

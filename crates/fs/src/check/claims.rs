@@ -1,6 +1,6 @@
 //! Which page is named by whom.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ferrite_pool::layout::CHUNK_PAGES;
 
@@ -24,21 +24,26 @@ pub(crate) struct Shared {
 
 /// Pages that are named, and the inode that does.
 #[derive(Debug, Default)]
-pub(crate) struct Claims(BTreeMap<u64, Ino>);
+pub(crate) struct Claims {
+    pages: BTreeMap<u64, Ino>,
+    /// Chunks that were named as what they are not.
+    pub doubted: BTreeSet<u64>,
+}
 
 impl Claims {
     /// Inode `ino` names `page` of a chunk of kind `kind`, by the word at `at`. Whether that may be: where not, the page
     /// is not looked into.
     pub fn claim(&mut self, media: &Media<'_>, (page, kind): (u64, ChunkKind), ino: Ino, at: u64) -> Result<(), Wrong> {
         if media.chunk_of(page, kind).is_none() || (kind == ChunkKind::Super && !page.is_multiple_of(CHUNK_PAGES)) {
+            self.doubted.insert(page / CHUNK_PAGES);
             return Err(Wrong::new(
                 format!("inode {} names page {page}, which is not of the kind it needs", ino.0),
                 at,
             ));
         }
-        match self.0.insert(page, ino) {
+        match self.pages.insert(page, ino) {
             Some(other) => {
-                self.0.insert(page, other);
+                self.pages.insert(page, other);
                 Err(Wrong::new(format!("inode {} names page {page}, which inode {} names too", ino.0, other.0), at))
             }
             None => Ok(()),
@@ -47,7 +52,12 @@ impl Claims {
 
     /// Who names `page`, of those that were asked so far.
     pub fn owner(&self, page: u64) -> Option<Ino> {
-        self.0.get(&page).copied()
+        self.pages.get(&page).copied()
+    }
+
+    /// Whether anybody names a page of chunk `number`.
+    pub fn is_any_in(&self, number: u64) -> bool {
+        self.pages.range(number * CHUNK_PAGES..(number + 1) * CHUNK_PAGES).next().is_some()
     }
 
     /// Gives a page with content that two inodes name a copy for the one that was asked later, by its word. Which of them it
@@ -70,7 +80,7 @@ impl Claims {
 
     /// Pages for content that are marked free and that nobody names, and where each lies.
     fn free_pages<'a>(&'a self, media: &'a Media<'_>) -> impl Iterator<Item = (u64, u64)> + 'a {
-        let pages = (0..media.chunks.len() as u64 * CHUNK_PAGES).filter(|page| !self.0.contains_key(page));
+        let pages = (0..media.chunks.len() as u64 * CHUNK_PAGES).filter(|page| !self.pages.contains_key(page));
         pages.filter_map(|page| {
             let chunk = media.chunk_of(page, ChunkKind::Data)?;
             let index = page % CHUNK_PAGES;
@@ -84,7 +94,7 @@ impl Claims {
         for (number, chunk) in media.chunks.iter().enumerate() {
             let Some(chunk) = chunk else { continue };
             let (first, at) = (number as u64 * CHUNK_PAGES, media.map.descriptor(number as u64));
-            if chunk.kind == ChunkKind::Super && !self.0.contains_key(&first) {
+            if chunk.kind == ChunkKind::Super && !self.pages.contains_key(&first) {
                 let unnamed = Wrong::new(format!("chunk {number} is a superpage that no file names"), at);
                 let fix = Fix::word(at, ChunkKind::Free as u64, "it is free");
                 wrong.push(if is_all { unnamed.fixed_by(fix) } else { unnamed });
@@ -97,7 +107,7 @@ impl Claims {
 
     fn against_bitmap(&self, chunk: &Chunk, (first, at): (u64, u64), is_all: bool, wrong: &mut Vec<Wrong>) {
         let mut named = [0_u64; 8];
-        self.0.range(first..first + CHUNK_PAGES).for_each(|(page, _)| {
+        self.pages.range(first..first + CHUNK_PAGES).for_each(|(page, _)| {
             let index = page - first;
             named[(index / 64) as usize] |= 1 << (index % 64);
         });

@@ -2,12 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use ferrite_pool::layout::CHUNK_PAGES;
+
 use super::claims::{Claims, Shared};
 use super::content::Collector;
 use super::{Fix, Media, Wrong};
 use crate::inode::{Inode, LOST};
-use crate::layout::{FILE_BYTES_MAX, LAST_ORPHAN, ORPHANS, UNLISTED};
+use crate::layout::{CHUNK_INODES, FILE_BYTES_MAX, LAST_ORPHAN, ORPHANS, UNLISTED};
 use crate::leaf::Slot;
+use crate::space::ChunkKind;
 use crate::{Ino, Kind};
 
 /// What is told of numbers that were put right.
@@ -25,8 +28,10 @@ pub(crate) struct Survey<'a> {
     directories_in: BTreeMap<Ino, u64>,
     /// The directory that each directory lies in.
     parents: BTreeMap<Ino, Ino>,
-    /// Orphan words that were given to inodes without names.
-    given: usize,
+    /// The orphan words before this one are in use, or given to inodes without names.
+    given: u64,
+    /// Inode 1 is a directory.
+    pub has_root: bool,
 }
 
 impl<'a> Survey<'a> {
@@ -37,13 +42,15 @@ impl<'a> Survey<'a> {
             media,
             claims: Claims::default(),
             shared: Vec::new(),
-            wrong: media.wrong.clone(),
+            wrong: Vec::new(),
             inodes,
             names: BTreeMap::new(),
             directories_in: BTreeMap::new(),
             parents: BTreeMap::new(),
             given: 0,
+            has_root: false,
         };
+        survey.root();
         let all: Vec<Inode> = survey.inodes.values().copied().collect();
         all.iter().for_each(|inode| survey.inode(inode));
         survey.claims.part(media, &survey.shared, &mut survey.wrong);
@@ -53,6 +60,23 @@ impl<'a> Survey<'a> {
         let is_all = survey.wrong.is_empty();
         survey.claims.against_bitmaps(media, is_all, &mut survey.wrong);
         survey
+    }
+
+    /// How many things are wrong.
+    pub fn count(&self) -> usize {
+        self.wrong.len()
+    }
+
+    /// Whether anything in chunk `number` is named.
+    pub fn is_named(&self, number: u64) -> bool {
+        let inodes = Ino(number * CHUNK_INODES)..Ino((number + 1) * CHUNK_INODES);
+        number == 0 || self.claims.is_any_in(number) || self.names.range(inodes).next().is_some()
+    }
+
+    /// Chunks of which something is named, and nothing that they have as they are.
+    pub fn doubted(&self) -> impl Iterator<Item = u64> + '_ {
+        let all = self.claims.doubted.iter().copied();
+        all.filter(|number| *number < self.media.chunks.len() as u64 && !self.is_named(*number))
     }
 
     pub fn into_wrong(self) -> Vec<Wrong> {
@@ -67,6 +91,25 @@ impl<'a> Survey<'a> {
     fn mend(&mut self, right: Inode, what: impl std::fmt::Display, done: &str) {
         let wrong = Wrong::new(format!("inode {} {what}", right.ino.0), right.at);
         self.wrong.push(wrong.fixed_by(Fix::inode(right, done)));
+    }
+
+    /// Inode 1 is the root directory, whatever it says: without it nobody can open the file system. It keeps the names that
+    /// it has, and nobody gets more rights than are usual.
+    fn root(&mut self) {
+        let Some(inode) = self.media.inode(Ino::ROOT) else { return };
+        self.has_root = inode.is_directory();
+        if self.has_root {
+            return;
+        }
+        let mut right = inode;
+        let owner = |id: u32| if id == u32::MAX { 0 } else { id };
+        right.head.mode = Kind::Directory.mode_bits() as u16 | 0o700 | inode.head.mode & 0o055;
+        (right.head.uid, right.head.gid) = (owner(inode.head.uid), owner(inode.head.gid));
+        (right.head.height, right.head.flags, right.head.links, right.head.orphan) = (0, 0, 2, 0);
+        right.rest.parent = Ino::ROOT.0;
+        self.inodes.insert(Ino::ROOT, right);
+        let done = "it is one, with the names that are left: see that its owner and mode are right";
+        self.mend(right, "is the root, and no directory", done);
     }
 
     fn inode(&mut self, inode: &Inode) {
@@ -98,6 +141,10 @@ impl<'a> Survey<'a> {
         for entry in entries {
             let name = String::from_utf8_lossy(&entry.name(self.media.memory)).into_owned();
             let Some(child) = self.inodes.get(&entry.ino) else {
+                let number = entry.ino.0 / CHUNK_INODES;
+                if self.media.chunk_of(number * CHUNK_PAGES, ChunkKind::Inodes).is_none() {
+                    self.claims.doubted.insert(number);
+                }
                 let what =
                     format!("inode {} has the name {name:?} for inode {}, which is free", inode.ino.0, entry.ino.0);
                 let fix = Fix::word(entry.slot_at, 0, "the name is gone; what it named is lost");
@@ -129,7 +176,7 @@ impl<'a> Survey<'a> {
         let below = self.directories_in.get(&inode.ino).copied().unwrap_or(0);
         let wanted = match (inode.is_directory(), names) {
             (false, _) => names.max(u64::from(is_lost)),
-            (true, 0) if inode.head.links == 0 => 0,
+            (true, 0) if inode.head.links == 0 && !is_root => 0,
             (true, 0 | 1) => 2 + below,
             (true, _) => return self.say(inode, format_args!("is a directory with {names} names")),
         };
@@ -154,10 +201,10 @@ impl<'a> Survey<'a> {
         right.head.flags |= LOST;
         right.head.links = if inode.is_directory() { inode.head.links } else { 1 };
         let free = |index: &u64| self.media.memory.load_word(self.media.map.orphan(*index)) == 0;
-        let mut words = (0..LAST_ORPHAN).filter(free).skip(self.given);
+        let word = (self.given..LAST_ORPHAN).find(free);
         let what = format!("inode {} has no name", inode.ino.0);
-        let Some(word) = words.next() else { return self.wrong.push(Wrong::new(what, inode.at)) };
-        self.given += 1;
+        let Some(word) = word else { return self.wrong.push(Wrong::new(what, inode.at)) };
+        self.given = word + 1;
         right.head.orphan = word as u32 + 1;
         let mut fix = Fix::inode(right, "it is put into lost+found when the file system is opened");
         fix.writes.push((self.media.map.orphan(word), inode.ino.0.to_le_bytes().to_vec()));
@@ -194,7 +241,7 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// Directories that name each other and no one else.
+    /// Directories that name each other and no one else; those in one that is lost are found again with it.
     fn reachable(&mut self) {
         let children: BTreeMap<Ino, Vec<Ino>> =
             self.parents.iter().fold(BTreeMap::new(), |mut all, (child, parent)| {
@@ -202,7 +249,8 @@ impl<'a> Survey<'a> {
                 of.push(*child);
                 all
             });
-        let (mut reached, mut next) = (BTreeSet::new(), vec![Ino::ROOT]);
+        let lost = self.inodes.values().filter(|inode| inode.head.flags & LOST != 0).map(|inode| inode.ino);
+        let (mut reached, mut next) = (BTreeSet::new(), lost.chain([Ino::ROOT]).collect::<Vec<_>>());
         while let Some(ino) = next.pop() {
             if reached.insert(ino) {
                 next.extend(children.get(&ino).into_iter().flatten());

@@ -25,14 +25,19 @@ pub(crate) struct Chunk {
 }
 
 /// The tables, read.
+#[derive(Clone)]
 pub(crate) struct Media<'a> {
     pub memory: &'a dyn Memory,
     pub map: MapPages,
     pub shape: Shape,
-    /// By number.
+    /// Where each chunk lies in the pool, by number.
+    pub bases: Vec<Option<u64>>,
+    /// The same chunks, but for those of a kind that nobody knows.
     pub chunks: Vec<Option<Chunk>>,
-    /// What is wrong with the tables themselves.
-    pub wrong: Vec<Wrong>,
+    /// Chunks whose word says that they lie where the tag has nothing or where another one does.
+    pub unplaced: Vec<u64>,
+    /// Where no chunk lies of what the tag has.
+    pub spare: BTreeSet<u64>,
 }
 
 impl<'a> Media<'a> {
@@ -42,29 +47,41 @@ impl<'a> Media<'a> {
         let memory = pool.memory();
         let map = MapPages::new(Stream::new(&tag.extents, Role::MAP).runs(Span::new(0, u64::MAX)));
         let data = tag.extents.iter().filter(|extent| extent.role == Role::DATA);
-        let mut free: BTreeSet<u64> = data
+        let spare = data
             .flat_map(|extent| (extent.page..extent.end()).step_by(CHUNK_PAGES as usize))
-            .map(|page| page / CHUNK_PAGES + 1)
+            .map(|page| page * PAGE)
             .collect();
-        let mut media = Self { memory, shape, chunks: Vec::new(), wrong: Vec::new(), map };
+        let (bases, chunks, unplaced) = (Vec::new(), Vec::new(), Vec::new());
+        let mut media = Self { memory, map, shape, bases, chunks, unplaced, spare };
         for number in 0..media.map.chunks() {
-            let word = memory.load_word(media.map.chunk_word(number));
-            let named = [word & u64::from(u32::MAX), word >> 32];
-            let chunk = named.into_iter().find(|chunk| free.remove(chunk));
-            let chunk = chunk.and_then(|chunk| media.chunk(number, (chunk - 1) * CHUNK));
-            media.chunks.push(chunk);
+            let named = media.places_said(number);
+            let base = named.iter().find(|place| media.spare.remove(place)).copied();
+            if base.is_none() && (!named.is_empty() || number == 0) {
+                media.unplaced.push(number);
+            }
+            media.bases.push(base);
+            media.chunks.push(base.zip(media.kind_said(number)).map(|(base, kind)| media.chunk(number, base, kind)));
         }
         Ok(media)
     }
 
-    fn chunk(&mut self, number: u64, base: u64) -> Option<Chunk> {
+    /// Where the word of chunk `number` says that it lies.
+    pub fn places_said(&self, number: u64) -> Vec<u64> {
+        let word = self.memory.load_word(self.map.chunk_word(number));
+        let named = [word & u64::from(u32::MAX), word >> 32];
+        named.into_iter().filter(|chunk| *chunk != 0).map(|chunk| (chunk - 1) * CHUNK).collect()
+    }
+
+    /// Of what kind chunk `number` says that it is.
+    pub fn kind_said(&self, number: u64) -> Option<ChunkKind> {
+        ChunkKind::from_word(self.memory.load_word(self.map.descriptor(number)))
+    }
+
+    /// Chunk `number` as it is if it lies at `base` and is of kind `kind`.
+    pub fn chunk(&self, number: u64, base: u64, kind: ChunkKind) -> Chunk {
         let at = self.map.descriptor(number);
-        let kind = ChunkKind::from_word(self.memory.load_word(at));
-        if kind.is_none() {
-            self.wrong.push(Wrong::new(format!("chunk {number} is of a kind that nobody knows"), at));
-        }
         let bitmap = std::array::from_fn(|word| self.memory.load_word(at + BITMAP + word as u64 * 8));
-        Some(Chunk { base, kind: kind?, bitmap })
+        Chunk { base, kind, bitmap }
     }
 
     /// The chunk that `page` lies in, if it is of kind `kind`.

@@ -61,7 +61,7 @@ fn use_all(fs: &FileSystem) {
 }
 
 /// Of a file system with a little of everything, a superpage too.
-fn image() -> Vec<u8> {
+pub fn image() -> Vec<u8> {
     let memory = filled();
     let fs = open(&memory, None).expect("it opens");
     let large = make(&fs, Ino::ROOT, b"large", Kind::File);

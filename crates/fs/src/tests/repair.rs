@@ -44,12 +44,12 @@ pub fn closed(fs: Arc<FileSystem>) {
     Arc::into_inner(pool).expect("nobody else has it").close().expect("it closes");
 }
 
-fn repaired(memory: &Arc<LyingMemory>) -> Report {
+pub fn repaired(memory: &Arc<LyingMemory>) -> Report {
     let memory: Arc<dyn Memory> = memory.clone();
     check::repair(&memory, &owners(), &[], &mut |_| ()).expect("the medium works")
 }
 
-fn checked(memory: &Arc<LyingMemory>) -> Report {
+pub fn checked(memory: &Arc<LyingMemory>) -> Report {
     let memory: Arc<dyn Memory> = memory.clone();
     check::check(&memory, &owners(), &mut |_| ())
 }

@@ -1,0 +1,156 @@
+//! What a repair does where the tables or the root directory are damaged: it loses nothing that it can keep.
+
+use std::sync::Arc;
+
+use ferrite_crash::{LyingMemory, Model};
+use ferrite_medium::Memory;
+
+use super::damaged::image;
+use super::repair::{checked, closed, place, repaired};
+use super::world::*;
+use crate::space::ChunkKind;
+use crate::{Ino, Kind};
+
+fn memory_of(image: &[u8]) -> Arc<LyingMemory> {
+    let memory = LyingMemory::from_image(image, Model::MAPPED);
+    memory.keep_trace(false);
+    Arc::new(memory)
+}
+
+/// All that a user sees of what is in `memory`, which is sound.
+#[track_caller]
+fn sound_tree(memory: &Arc<LyingMemory>) -> Tree {
+    assert!(checked(memory).is_sound(), "{:#?}", checked(memory).findings);
+    let fs = open(memory, None).expect("it opens");
+    let tree = tree(&fs).expect("all of it reads");
+    assert_sound(&fs);
+    closed(fs);
+    tree
+}
+
+/// The chunks of what is in `image`: word, descriptor and kind of each.
+fn chunks(image: &[u8]) -> Vec<(u64, u64, ChunkKind)> {
+    let fs = open(&memory_of(image), None).expect("it opens");
+    let chunk =
+        |number| Some((fs.space.map.chunk_word(number), fs.space.map.descriptor(number), fs.space.kind(number)?));
+    (0..fs.space.chunks()).map_while(chunk).collect()
+}
+
+/// What is found when `flipped` bits of the word at `at` are damaged. Either a repair puts all right, with every file as it
+/// was, or it says that it cannot and changes nothing: with the word as it was all is there.
+#[track_caller]
+fn is_mended(image: &[u8], before: &Tree, (at, flipped): (u64, u64)) -> bool {
+    let memory = memory_of(image);
+    memory.store_word(at, memory.load_word(at) ^ flipped);
+    let damaged = memory.load_word(at);
+    assert!(!checked(&memory).is_sound(), "{flipped:#x} at {at:#x}");
+    let report = repaired(&memory);
+    if !report.is_sound() {
+        assert!(report.findings.iter().all(|finding| finding.repaired.is_none()), "{:#?}", report.findings);
+        assert_eq!(memory.load_word(at), damaged);
+        memory.store_word(at, damaged ^ flipped);
+    }
+    assert!(sound_tree(&memory) == *before, "{flipped:#x} at {at:#x}: {:#?}", report.findings);
+    report.is_sound()
+}
+
+#[test]
+fn fd2_the_kind_of_a_chunk_is_what_all_that_name_it_need() {
+    let image = image();
+    let (chunks, before) = (chunks(&image), sound_tree(&memory_of(&image)));
+    for kind in [ChunkKind::Data, ChunkKind::Index, ChunkKind::Inodes, ChunkKind::Super] {
+        assert!(chunks.iter().any(|(.., other)| *other == kind), "there is one of kind {kind:?}");
+    }
+    for (_, descriptor, kind) in chunks {
+        for other in [0, 1, 2, 3, 4, 5, u64::MAX] {
+            // What has nothing in it may be any of those that can have nothing.
+            let is_wrong = other != kind as u64 && (kind != ChunkKind::Free || other > 4);
+            assert!(!is_wrong || is_mended(&image, &before, (descriptor, other ^ kind as u64)), "{kind:?} {other}");
+        }
+    }
+}
+
+#[test]
+fn fd1_a_word_of_a_chunk_is_put_right_or_nothing_is_touched() {
+    let image = image();
+    let (chunks, before) = (chunks(&image), sound_tree(&memory_of(&image)));
+    let (mut mended, mut all) = (0, 0);
+    for (word, _, kind) in &chunks {
+        for bit in [0, 1, 2, 20] {
+            let is_mended = is_mended(&image, &before, (*word, 1 << bit));
+            // Bytes of content fit everywhere; what has a form fits one place.
+            assert!(
+                is_mended || matches!(kind, ChunkKind::Data | ChunkKind::Super | ChunkKind::Free),
+                "{kind:?} {bit}"
+            );
+            assert!(is_mended || bit < 20, "one place is left: {kind:?}");
+            (mended, all) = (mended + u32::from(is_mended), all + 1);
+        }
+    }
+    assert!(mended * 2 > all, "{mended} of {all}");
+}
+
+/// Two chunks of content: whose is the place that both are said to lie in nobody knows.
+#[test]
+fn fd1_two_chunks_of_content_in_one_place_are_told_and_left_alone() {
+    let image = image();
+    let (chunks, before) = (chunks(&image), sound_tree(&memory_of(&image)));
+    let word = |kind| chunks.iter().find(|(.., other)| *other == kind).expect("there is one").0;
+    let (one, other) = (word(ChunkKind::Data), word(ChunkKind::Super));
+    let memory = memory_of(&image);
+    let flipped = memory.load_word(one) ^ memory.load_word(other);
+    assert!(!is_mended(&image, &before, (one, flipped)) && !is_mended(&image, &before, (other, flipped)));
+}
+
+/// How lines are damaged.
+const DAMAGES: [fn(u64) -> u64; 3] = [|_| u64::MAX, |_| 0, |mode| mode ^ 0x2000];
+
+#[test]
+fn a_root_that_is_no_directory_is_one_again_with_its_names() {
+    let image = image();
+    let before = sound_tree(&memory_of(&image));
+    let at = place(&memory_of(&image), Ino::ROOT.0);
+    for damage in DAMAGES {
+        let memory = memory_of(&image);
+        let last = if damage(1) == 1 ^ 0x2000 { at } else { at + 56 };
+        (at..=last).step_by(8).for_each(|at| memory.store_word(at, damage(memory.load_word(at))));
+        assert!(checked(&memory).findings.iter().any(|finding| finding.what.contains("inode 1 is the root")));
+        let report = repaired(&memory);
+        assert!(report.is_sound(), "{:#?}", report.findings);
+        let mut after = sound_tree(&memory);
+        let root = after.get_mut(&b""[..]).expect("there is a root");
+        assert!(matches!(root.mode, 0o700 | 0o755), "{:o}", root.mode);
+        root.mode = before[&b""[..]].mode;
+        assert!(after == before);
+    }
+}
+
+#[test]
+fn a_root_whose_names_are_gone_too_loses_no_file() {
+    let memory = memory_of(&image());
+    let (at, before) = {
+        let fs = open(&memory, None).expect("it opens");
+        let outer = fs.create_file(Ino::ROOT, b"outer", &new(Kind::Directory)).expect("made").ino;
+        let inner = fs.create_file(outer, b"inner", &new(Kind::Directory)).expect("made").ino;
+        let file = fs.create_file(inner, b"file", &new(Kind::File)).expect("made").ino;
+        fs.write(file, 0, b"deep").expect("room");
+        closed(fs);
+        (place(&memory, Ino::ROOT.0), sound_tree(&memory))
+    };
+    let image = memory.snapshot();
+    for damage in &DAMAGES[..2] {
+        let memory = memory_of(&image);
+        (at..at + 192).step_by(8).for_each(|at| memory.store_word(at, damage(memory.load_word(at))));
+        let report = repaired(&memory);
+        assert!(report.is_sound(), "{:#?}", report.findings);
+        let after = sound_tree(&memory);
+        let files = |tree: &Tree| {
+            let all = tree.values().filter(|seen| seen.kind != Kind::Directory);
+            let mut all: Vec<_> = all.map(|seen| (seen.content.clone(), seen.xattrs.clone())).collect();
+            all.sort();
+            all
+        };
+        assert!(files(&after) == files(&before));
+        assert!(after.keys().any(|path| path.starts_with(b"/lost+found/#") && path.ends_with(b"/inner/file")));
+    }
+}
