@@ -196,6 +196,11 @@ impl<'fs> Change<'fs> {
         self.freed.iter().map(|run| run.pages).sum()
     }
 
+    /// Whether it frees pages or superpages.
+    pub fn frees_any(&self) -> bool {
+        !self.freed.is_empty() || !self.freed_chunks.is_empty()
+    }
+
     fn bitmap(&self, run: Run) -> u64 {
         self.fs.space.map.descriptor(run.page / CHUNK_PAGES) + BITMAP
     }

@@ -9,6 +9,7 @@ use ferrite_pool::layout::{CHUNK, CHUNK_PAGES, PAGE};
 use ferrite_pool::{Extent, Freeze, Pool, Role, Stream, Tag};
 use parking_lot::Mutex;
 
+use crate::ahead::Ahead;
 use crate::direct::board::Board;
 use crate::direct::desk::Desk;
 use crate::gate::Gate;
@@ -46,6 +47,7 @@ pub struct FileSystem {
     pub(crate) locks: Locks,
     pub(crate) gate: Gate,
     pub(crate) orphans: Orphans,
+    pub(crate) ahead: Ahead,
     /// Who works on it from other processes.
     pub(crate) desk: Desk,
     /// Files that may be moved to superpages.
@@ -91,6 +93,7 @@ impl FileSystem {
             gate: Gate::new(&board, &space.abroad),
             space,
             orphans,
+            ahead: Ahead::default(),
             desk: Desk::default(),
             candidates: Candidates::default(),
             moving: Mutex::new(()),
@@ -331,6 +334,8 @@ impl Freeze for FileSystem {
         if !self.gives_chunks() {
             return false;
         }
+        self.free_all_ahead(|| Some(self.gate.pass()));
+        self.free_left_ahead();
         self.when_let_go(|| {
             let mut is_any = false;
             while matches!(self.spare_space(), Ok(true)) {

@@ -27,6 +27,7 @@
 //! ```
 
 mod acl;
+mod ahead;
 mod allocate;
 mod alone;
 mod attr;

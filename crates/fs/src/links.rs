@@ -5,9 +5,9 @@ use ferrite_pool::layout::PAGE;
 use crate::change::Change;
 use crate::fs::FileSystem;
 use crate::gate::Pass;
-use crate::inode::{Inode, KEEPS_PAGES};
+use crate::inode::Inode;
 use crate::layout::{LAST_ORPHAN, ORPHANS, UNLISTED};
-use crate::locks::{Hold, Stripe};
+use crate::locks::Stripe;
 use crate::read::apply_waiting;
 use crate::word::Word;
 use crate::{Error, Ino, Kind, Result};
@@ -21,19 +21,24 @@ impl FileSystem {
     pub fn hold(&self, ino: Ino) -> Result<()> {
         let mut stripe = self.locks.write(ino);
         let mut inode = self.load(ino)?;
-        stripe.holds.entry(ino.0).or_default().count += 1;
-        // What a crash left of an append would be looked at with each read.
-        if inode.is_unsettled()
+        let hold = stripe.holds.entry(ino.0).or_default();
+        hold.count += 1;
+        let is_first = hold.count == 1 && inode.kind() == Some(Kind::File);
+        if (is_first || inode.is_unsettled())
             && self.refuse_if_read_only().is_ok()
             && let Some(_pass) = self.gate.try_pass()
         {
+            // What a crash left of an append would be looked at with each read.
             let _ = self.settle_end(&mut inode);
+            if is_first {
+                let _ = self.free_ahead(&stripe, &mut inode);
+            }
         }
         Ok(())
     }
 
     /// Gives back `count` holds. With the last one a file without a name ends, and pages that were taken ahead of
-    /// appends become free.
+    /// appends become free (FX1).
     pub fn release(&self, ino: Ino, count: u64) {
         let _pass = self.gate.pass();
         let mut stripe = self.locks.write(ino);
@@ -42,7 +47,7 @@ impl FileSystem {
         if hold.count > 0 {
             return;
         }
-        let Some(Hold { is_ahead, .. }) = stripe.holds.remove(&ino.0) else { return };
+        stripe.holds.remove(&ino.0);
         let Ok(mut inode) = self.load(ino) else { return };
         apply_waiting(&stripe, &mut inode);
         if inode.head.links == 0 {
@@ -50,9 +55,8 @@ impl FileSystem {
             if !matches!(self.end_some(&mut stripe, &mut inode), Ok(true)) {
                 self.orphans.make_ready(ino);
             }
-        } else if is_ahead && inode.head.flags & KEEPS_PAGES == 0 && !stripe.waiting.contains_key(&ino.0) {
-            let end = inode.size();
-            let _ = self.free_behind(&mut inode, end);
+        } else if self.refuse_if_read_only().is_ok() {
+            let _ = self.free_ahead(&stripe, &mut inode);
         }
     }
 

@@ -31,8 +31,6 @@ use crate::inode::{Head, Inode};
 pub(crate) struct Hold {
     /// How often.
     pub count: u64,
-    /// It may have pages behind its end that were taken ahead of appends.
-    pub is_ahead: bool,
     /// How often clients have ceased to append to it, or a kernel has begun, and of which of those times a kernel has learned the
     /// end since (FG8), and come to an end (FG11).
     pub ends: u32,

@@ -74,8 +74,8 @@ impl FileSystem {
             self.settle_data()?;
             inode.settle_size();
         }
-        if let Some(hold) = stripe.holds.get_mut(&inode.ino.0) {
-            hold.is_ahead |= !ahead.is_empty();
+        if !ahead.is_empty() {
+            self.ahead.note(inode.ino, self.now());
         }
         let place = |(word_at, new)| Renewed { new, ..Renewed::at(word_at, Word::NONE) };
         renewed.extend(ahead.into_iter().zip(taken).map(place));

@@ -14,8 +14,8 @@ const PIN_NAP: Duration = Duration::from_millis(5);
 const PIN_NAPS: u32 = 200;
 
 impl FileSystem {
-    /// Does one bounded step of what waits: freeing what large removed files held, moving files to superpages, giving
-    /// chunks back to the pool; and keeps the books of clients. `false` when nothing waits.
+    /// Does one bounded step of what waits: freeing what large removed files held and what was taken ahead of appends that
+    /// do not come, moving files to superpages, giving chunks back to the pool; and keeps the books of clients. `false` when nothing waits.
     ///
     /// # Errors
     /// As [`FileSystem`] says; the books are kept all the same where it is open to be read only.
@@ -24,7 +24,7 @@ impl FileSystem {
         self.refuse_if_read_only()?;
         self.end_forerunners()?;
         self.fold_all_times();
-        Ok(self.step_orphans()? || self.step_superpages()? || self.step_space()?)
+        Ok(self.step_orphans()? || self.step_ahead()? || self.step_superpages()? || self.step_space()?)
     }
 
     /// What `work` comes to, tried again where it met no space while removed files still had some, which their users see free
@@ -44,7 +44,7 @@ impl FileSystem {
         work()
     }
 
-    /// Gets back what removed files and clients have, or else chunks that have little in them; whether that was something.
+    /// Gets back what removed files have, and what was taken ahead of appends, or else chunks that have little in them; whether that was something.
     /// One does it at a time: whoever waited for
     /// another, as `made` tells, finds what that one got.
     fn make_space(&self, made: u64) -> bool {
@@ -61,11 +61,15 @@ impl FileSystem {
         };
         // What fails is met again by a step.
         while matches!(self.step_orphans(), Ok(true)) {}
-        let taken_back = || {
-            self.take_back_all_ahead();
+        let is_made_by = |work: &dyn Fn()| {
+            work();
             is_made()
         };
-        let is_done = is_made() || taken_back() || self.compact().unwrap_or(false);
+        let is_done = is_made()
+            || is_made_by(&|| self.free_all_ahead(|| Some(self.gate.pass())))
+            || is_made_by(&|| self.take_back_all_ahead())
+            || is_made_by(&|| self.free_left_ahead())
+            || self.compact().unwrap_or(false);
         self.space.made.fetch_add(u64::from(is_done), Ordering::Release);
         drop(one);
         // Not with that in hand: others may ask this one.

@@ -1,5 +1,6 @@
 //! What users of the file system rely on.
 
+mod ahead;
 mod amid;
 mod appending;
 mod basics;

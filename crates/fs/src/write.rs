@@ -278,14 +278,10 @@ impl FileSystem {
         }
         let has_pages = until / PAGE > inode.size().div_ceil(PAGE);
         let may_free = inode.head.flags & KEEPS_PAGES == 0 && !stripe.waiting.contains_key(&inode.ino.0);
-        if has_pages
-            && may_free
-            && let Some(hold) = stripe.holds.get_mut(&inode.ino.0).filter(|hold| hold.is_ahead)
-        {
+        if has_pages && may_free {
             let end = inode.size();
             self.free_behind(inode, end)?;
             self.shrink_super(inode)?;
-            hold.is_ahead = false;
         }
         #[cfg(test)]
         if crate::tests::is_planted(crate::tests::Bug::UndefinedGap) {

@@ -43,9 +43,6 @@ impl FileSystem {
         while inode.is_cut() {
             self.trim_orphan(&mut inode)?;
         }
-        if let Some(hold) = stripe.holds.get_mut(&ino.0) {
-            hold.is_ahead = true;
-        }
         let size = inode.size();
         if !size.is_multiple_of(PAGE) {
             // What lies before the end in a page that is not there yet are zeros.
@@ -120,12 +117,15 @@ impl FileSystem {
         appended.into_iter().for_each(|ino| self.lower(ino, Access::Write));
     }
 
-    /// Takes the pages behind byte `end` away, and those of the index that were needed for them.
+    /// Takes the pages behind byte `end` away, and those of the index that were needed for them. Where there are none
+    /// nothing is stored.
     pub(crate) fn free_behind(&self, inode: &mut Inode, end: u64) -> Result<()> {
         loop {
             let mut change = Change::new(self);
             let is_last = self.trim(&mut change, inode, end.div_ceil(PAGE))?;
-            self.commit_head(change, inode)?;
+            if change.frees_any() {
+                self.commit_head(change, inode)?;
+            }
             if is_last {
                 return self.lower_index(inode);
             }
@@ -141,12 +141,7 @@ impl FileSystem {
         if inode.head.links > 0 && inode.head.flags & KEEPS_PAGES == 0 && !inode.is_cut() {
             let size = inode.size();
             // What fails here is done when the file is given back by all.
-            let freed = self.free_behind(&mut inode, size).and_then(|()| self.shrink_super(&mut inode));
-            if freed.is_ok()
-                && let Some(hold) = stripe.holds.get_mut(&ino.0)
-            {
-                hold.is_ahead = false;
-            }
+            let _ = self.free_behind(&mut inode, size).and_then(|()| self.shrink_super(&mut inode));
         }
         // What fails here is done by whoever stores to the file next.
         let _ = self.settle_end(&mut inode);

@@ -260,13 +260,15 @@ impl FileSystem {
         books.visits.clear();
     }
 
-    /// Ends every session: clients are told that the owner is gone. Nobody else has the file system open any more.
+    /// Ends every session: clients are told that the owner is gone. Nobody else has the file system open any more; what was
+    /// taken ahead of appends goes back, but while the pool stands still (FX1, FX2).
     pub fn dismiss(&self) {
         let mut books = self.desk.books.lock();
         (books.beacon, books.copies) = (None, None);
         books.visits.values_mut().for_each(|visit| visit.is_ending = true);
         drop(books);
         self.end_sessions();
+        self.free_all_ahead(|| self.gate.try_pass());
     }
 
     /// Ends what sessions are to end, as far as their threads let them.
