@@ -8,11 +8,15 @@
 //! - FW3. `Atomic`: all of a part is written to new pages, and one record names them in the place of the old ones.
 //! - FW4. Where a fence is not durable, sizes wait in DRAM until an fsync has made the data durable.
 //! - FW5. A write that is refused for want of space changed nothing. Where some of it fits, that much is written, unless it
-//!   is to be all or nothing (`Atomic`).
+//!   is to be all or nothing (`Atomic`). Whichever part meets no space, what can be made free is, before the write is
+//!   refused or ends there.
+//! - FW6. An append is one record for others, also where space is made in the middle of it: nobody sees the parts before
+//!   that, and their pages are there for when it begins again.
 
 use ferrite_medium::{Scheme, pin};
 use ferrite_pool::layout::PAGE;
 
+use crate::change::Change;
 use crate::fs::FileSystem;
 use crate::hints;
 use crate::inode::{Inode, KEEPS_PAGES};
@@ -34,6 +38,11 @@ struct How {
     notes: bool,
     /// As much of it as there is space for.
     fits: bool,
+}
+
+/// How many of the bytes `from` a file can have from byte `at` on.
+fn can_have(at: u64, from: &[u8]) -> u64 {
+    (from.len() as u64).min(FILE_BYTES_MAX.saturating_sub(at))
 }
 
 impl FileSystem {
@@ -68,7 +77,22 @@ impl FileSystem {
             }
             return Ok(from.len());
         }
-        self.with_space_to_write(|fits| self.write_anew(ino, at, from, How { overwrites, notes, fits }))
+        self.write_all(ino, at, from, How { overwrites, notes, fits: false })
+    }
+
+    /// Goes on where a part met no space, once there is some (FW5).
+    fn write_all(&self, ino: Ino, at: u64, from: &[u8], how: How) -> Result<usize> {
+        let mut done = 0;
+        let all = self.with_space_to_write(|fits| {
+            let (at, rest) = (at + done as u64, &from[done..]);
+            let written = self.write_anew(ino, at, rest, How { fits, ..how })?;
+            done += written;
+            if fits || written as u64 == can_have(at, rest) { Ok(()) } else { Err(Error::NoSpace) }
+        });
+        match all {
+            Err(error) if done == 0 || !self.is_full(&error) => Err(error),
+            _ => Ok(done),
+        }
     }
 
     /// Lets the inode say that it was written to just now.
@@ -151,13 +175,30 @@ impl FileSystem {
         apply_waiting(&stripe, &mut inode);
         self.calm(&mut stripe, &mut inode)?;
         let at = inode.size();
-        self.write_parts((&mut stripe, &mut inode), at, from, fits).map(|written| (at, written))
+        let written = self.write_parts((&mut stripe, &mut inode), at, from, fits)?;
+        if !fits && (written as u64) < can_have(at, from) {
+            self.undo_append(&mut stripe, &mut inode, at)?;
+            return Err(Error::NoSpace);
+        }
+        Ok((at, written))
+    }
+
+    /// Lets the file end at byte `end` again, which nobody saw behind (FW6). The pages there stay, as if taken ahead.
+    fn undo_append(&self, stripe: &mut Stripe, inode: &mut Inode, end: u64) -> Result<()> {
+        if stripe.waiting.contains_key(&inode.ino.0) {
+            self.publish_size(stripe, inode)?;
+        }
+        if let Some(hold) = stripe.holds.get_mut(&inode.ino.0) {
+            hold.is_ahead = true;
+        }
+        inode.head.size = end;
+        self.commit_head(Change::new(self), inode)
     }
 
     /// What `write` comes to: of all of it, or where there is no space for that, of as much as fits (FW5).
     fn with_space_to_write<T>(&self, mut write: impl FnMut(bool) -> Result<T>) -> Result<T> {
         match self.with_space(|| write(false)) {
-            Err(error) if self.is_full(&error) && self.data_mode() != DataMode::Atomic => write(true),
+            Err(error) if self.is_full(&error) => write(true),
             written => written,
         }
     }
@@ -179,14 +220,15 @@ impl FileSystem {
         if !from.is_empty() && at >= FILE_BYTES_MAX {
             return Err(Error::FileTooBig);
         }
-        let len = (from.len() as u64).min(FILE_BYTES_MAX.saturating_sub(at));
+        let len = can_have(at, from);
+        let may_halve = fits && self.data_mode() != DataMode::Atomic;
         let (mut done, mut step) = (0, ATOMIC_BYTES_MAX);
         while done < len {
             let part = (step - (at + done) % step).min(len - done);
             let bytes = &from[done as usize..(done + part) as usize];
             match self.write_part(stripe, inode, at + done, bytes) {
                 Ok(()) => done += part,
-                Err(error) if fits && step > PAGE && self.is_full(&error) => {
+                Err(error) if may_halve && step > PAGE && self.is_full(&error) => {
                     step = (part / 2).next_power_of_two().clamp(PAGE, step / 2);
                 }
                 Err(error) if done > 0 && self.is_full(&error) => break,

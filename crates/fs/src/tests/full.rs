@@ -77,6 +77,65 @@ fn fw5_a_write_that_is_refused_changed_nothing() {
     });
 }
 
+/// Pages that the first part of a write finds free, and the next one does not.
+const FIRST_PART: u64 = 300;
+/// Bytes that take several parts, and that are there once a large file is removed.
+const SEVERAL: usize = (5 << 20) + 4321;
+
+/// File systems with a file `f` of 5000 bytes, space for a first part, and a large file that was just removed.
+fn each_amid_removal(look: fn(&FileSystem, Ino)) {
+    let kinds = [
+        (Model::MAPPED, None),
+        (Model::MAPPED, Some(DataMode::Atomic)),
+        (Model::FILE, Some(DataMode::Sync)),
+        (Model::FILE, Some(DataMode::Posix)),
+    ];
+    for (model, data) in kinds {
+        let fs = open(&new_memory(model, POOL_BYTES), data).expect("it opens");
+        fill(&fs, &[7; 5000], FIRST_PART, |_, _| ());
+        settle(&fs);
+        assert!(fs.statfs().free_bytes < SEVERAL as u64);
+        fs.unlink(Ino::ROOT, b"large").expect("it goes");
+        assert!(fs.orphans.next_ready().is_some(), "it goes by steps");
+        look(&fs, fs.lookup(Ino::ROOT, b"f").expect("there").ino);
+        fs.flush().expect("durable");
+        assert_sound(&fs);
+    }
+}
+
+/// Also where the first part found space that was free before.
+#[test]
+fn fw5_a_write_has_what_a_removed_file_had_for_each_part() {
+    each_amid_removal(|fs, ino| {
+        let bytes: Vec<u8> = (0..SEVERAL).map(|at| (at / 4096) as u8).collect();
+        assert_eq!(fs.write(ino, 5000, &bytes).expect("room"), SEVERAL);
+        assert!(content(fs, ino).expect("it reads")[5000..] == bytes);
+    });
+}
+
+#[test]
+fn fw6_an_append_is_one_record_where_space_is_made_amid_it() {
+    each_amid_removal(|fs, ino| {
+        let bytes: Vec<u8> = (0..SEVERAL).map(|at| (at / 4096) as u8).collect();
+        let seen = || fs.getattr(ino).expect("there").size;
+        let is_whole = || assert!([5000, 5000 + SEVERAL as u64].contains(&seen()), "{} bytes", seen());
+        beside(&[&is_whole], || assert_eq!(fs.append(ino, &bytes).expect("room"), (5000, SEVERAL)));
+        assert_eq!(seen(), 5000 + SEVERAL as u64);
+        assert!(content(fs, ino).expect("it reads")[5000..] == bytes);
+    });
+}
+
+/// What was taken for it at first is part of what fits.
+#[test]
+fn fw6_an_append_that_fits_in_part_has_all_that_is_free() {
+    each_full(&[7; 100], FIRST_PART, |fs, ino| {
+        let (at, written) = fs.append(ino, &[7; 2 << 20]).expect("some of it fits");
+        assert_eq!((at, (written as u64 + 100) % PAGE), (100, 0));
+        assert!((FIRST_PART - 4..=FIRST_PART + 1).contains(&((written as u64 + 100) / PAGE)), "{written} bytes");
+        assert_eq!(content(fs, ino).expect("it reads"), vec![7; written + 100]);
+    });
+}
+
 /// Some of it would be half of it.
 /// Zeros that there are not enough pages for take nothing of what is there, and no page that they were given before.
 #[test]
