@@ -12,7 +12,7 @@ const INTERRUPTED: &str = include_str!("direct/interrupted.c");
 const REPLACED: &str = include_str!("direct/replaced.c");
 
 /// A program, compiled.
-fn compiled(place: &Place, text: &str) -> PathBuf {
+pub fn compiled(place: &Place, text: &str) -> PathBuf {
     let folder = place.pool.parent().expect("in a folder");
     let (source, program) = (folder.join("program.c"), folder.join("program"));
     std::fs::write(&source, text).expect("written");

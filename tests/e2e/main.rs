@@ -11,6 +11,7 @@ mod databases;
 mod direct;
 mod direct_interrupted;
 mod direct_kill;
+mod direct_limited;
 mod direct_postgres;
 mod direct_rights;
 mod direct_together;

@@ -107,9 +107,11 @@ impl Mount {
     }
 }
 
-/// What a read or a write needs locks, memory or the owner for (LD5).
+/// What a read or a write needs locks, memory or the owner for (LD5). A handler of a signal may have no stack for that.
 fn quietly(work: &mut dyn FnMut()) {
-    if let Some(_inside) = inside::enter() {
+    if !signals::is_on_own_stack()
+        && let Some(_inside) = inside::enter()
+    {
         signals::waiting(work);
     }
 }

@@ -15,7 +15,7 @@ use libc::{iovec, off_t, ssize_t};
 use super::{data, entry};
 use crate::description::{Description, FEW, Parts, Stored};
 use crate::file::Place;
-use crate::{real, table, tracked};
+use crate::{real, signals, table, tracked};
 
 /// The kernel takes no more.
 const MOST: c_int = 1024;
@@ -41,7 +41,7 @@ unsafe fn few<'a>(parts: *const iovec, count: c_int) -> Option<&'a [iovec]> {
     unsafe { listed(parts, count) }.filter(|parts| parts.len() <= FEW)
 }
 
-/// Bytes that are put together on the stack, which may be a signal handler's.
+/// Bytes that are put together on the stack.
 const TOGETHER: usize = 4 << 10;
 
 /// How the parts are written.
@@ -63,8 +63,9 @@ unsafe fn how<'a>(fd: c_int, parts: *const iovec, count: c_int) -> How<'a> {
     match parts {
         [_] => How::InTurn(parts),
         _ if !appends => How::InTurn(parts),
-        _ if sum(parts) <= TOGETHER && parts.iter().all(may_be_read) => How::Together(parts),
-        _ => How::ByKernel,
+        // On a stack that was made for handlers there may be no room for them.
+        _ if sum(parts) > TOGETHER || !parts.iter().all(may_be_read) || signals::is_on_own_stack() => How::ByKernel,
+        _ => How::Together(parts),
     }
 }
 

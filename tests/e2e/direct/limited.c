@@ -1,0 +1,75 @@
+/* What a program has little of, as the second word says, in the folder that is named. What it prints does not depend on how the
+   folder's files are reached. */
+
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+enum { OFTEN = 40, PIECE = 512 };
+
+static char bytes[4096];
+
+static void ensure(int is_so, const char *what)
+{
+    if (!is_so) {
+        fprintf(stderr, "%s: %m\n", what);
+        _exit(1);
+    }
+}
+
+static int opened(const char *name, int flags)
+{
+    int fd = open(name, O_RDWR | O_CREAT | flags, 0644);
+    ensure(fd >= 0, "a file is opened");
+    return fd;
+}
+
+/* A file that is used so often that it is direct where it can be. */
+static int used(const char *name, int flags)
+{
+    int fd = opened(name, flags);
+    for (int i = 0; i < OFTEN; i++)
+        ensure(write(fd, bytes, PIECE) == PIECE, "it is written");
+    return fd;
+}
+
+static int log, done;
+
+/* What is appended together needs more pages than are taken ahead at once. */
+static void appends(int signal)
+{
+    const struct iovec parts[] = {{bytes, 10}, {bytes, 1000}};
+    for (int i = 0; i < 2000; i++)
+        done += writev(log, parts, 2) == 1010;
+    (void)signal;
+}
+
+/* A handler's stack, as small as the C library's constant for them was for long; how much below it is overwritten. */
+static void has_little_stack(void)
+{
+    enum { BELOW = 65536, SMALL = 8192 };
+    const struct sigaction action = {.sa_handler = appends, .sa_flags = SA_ONSTACK};
+    static char all[BELOW + SMALL];
+    const stack_t stack = {.ss_sp = all + BELOW, .ss_size = SMALL};
+    int over = 0;
+    log = used("log", O_APPEND);
+    ensure(sigaltstack(&stack, NULL) == 0 && sigaction(SIGUSR1, &action, NULL) == 0, "a stack");
+    raise(SIGUSR1);
+    for (int at = 0; at < BELOW; at++)
+        over += all[at] != 0;
+    printf("stack: %d done, %d overwritten\n", done, over);
+}
+
+int main(int count, char **words)
+{
+    ensure(count == 3 && chdir(words[1]) == 0, "a folder");
+    const char *what = words[2];
+    if (strcmp(what, "stack") == 0)
+        has_little_stack();
+    return 0;
+}

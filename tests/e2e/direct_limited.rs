@@ -1,0 +1,36 @@
+//! Programs under `ferrite run` that have little of something.
+
+use std::process::Command;
+
+use crate::direct::{Place, direct};
+use crate::direct_interrupted::compiled;
+use crate::mount::{can_mount, start};
+use crate::server::{assert_sound, run};
+
+const LIMITED: &str = include_str!("direct/limited.c");
+
+/// A program that has little of each of `what` prints `told`, under `ferrite run` and without it.
+fn assert_told(what: &[&str], told: &str) {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    let program = compiled(&place, LIMITED);
+    let server = start(&place.pool, &place.at, &["--size", "64M", "--disk", "d=8M"]);
+    for what in what {
+        let mut command = Command::new(&program);
+        command.arg(&place.at).arg(what);
+        let clear = || ["log", "fresh", "used", "file"].map(|name| std::fs::remove_file(place.at.join(name)));
+        assert_eq!(run(&mut command), told, "{what}");
+        let _ = clear();
+        assert_eq!(run(&mut direct(&command, &[])), told, "{what}");
+        let _ = clear();
+    }
+    server.interrupt();
+    assert_sound(&place.pool);
+}
+
+#[test]
+fn a_handler_with_a_small_stack_appends_on_it() {
+    assert_told(&["stack"], "stack: 2000 done, 0 overwritten\n");
+}
