@@ -34,3 +34,9 @@ fn assert_told(what: &[&str], told: &str) {
 fn a_handler_with_a_small_stack_appends_on_it() {
     assert_told(&["stack"], "stack: 2000 done, 0 overwritten\n");
 }
+
+/// LD1: reading and writing alone is allowed, and anything else ends the program.
+#[test]
+fn a_program_that_forbids_itself_all_but_reading_and_writing_reads_and_writes() {
+    assert_told(&["calls", "calls by number"], "calls: 120 done\n");
+}

@@ -12,6 +12,7 @@ use libc::{mmsghdr, msghdr};
 
 use super::arrivals::each_passed;
 use super::data::may_be_memory;
+use super::rights;
 use crate::real::{self, Next};
 use crate::{forks, table, tracked};
 
@@ -115,6 +116,7 @@ before! {
     pidfd_spawnp: spawn;
     clone: make_copy;
     unshare: split;
+    prctl: confine;
     pthread_cancel: cancel;
     io_uring_queue_init: begin_ring;
     io_uring_queue_init_mem: begin_ring;
@@ -234,6 +236,19 @@ fn cancel(_: &Passed) {
 /// Its requests use offsets and close descriptors, and come by nobody: liburing calls the kernel by itself.
 fn begin_ring(_: &Passed) {
     forks::before_split();
+}
+
+fn confine(passed: &Passed) {
+    if passed.fd(0) == libc::PR_SET_SECCOMP {
+        before_confinement();
+    }
+}
+
+/// System calls are about to be forbidden, among them maybe those that would be made here in the place of the program's own
+/// (LD1), and those that tell who this is (LD9).
+pub fn before_confinement() {
+    forks::before_split();
+    rights::give_up();
 }
 
 fn split(passed: &Passed) {

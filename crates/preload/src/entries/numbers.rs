@@ -5,7 +5,7 @@
 
 use std::ffi::{c_int, c_long, c_uint, c_ulong};
 
-use super::before::{clone_with, map_with, send_all, send_one, surrender_fd};
+use super::before::{before_confinement, clone_with, map_with, send_all, send_one, surrender_fd};
 use super::{arrivals, data, descriptors, entry, position, rights, stat, vectors};
 use crate::{forks, real, tracked};
 
@@ -56,6 +56,9 @@ unsafe fn by_name(number: c_long, [a, b, c, d, ..]: [c_long; 6]) -> Option<c_lon
     })
 }
 
+/// By which `seccomp` forbids system calls.
+const FORBID: [c_uint; 2] = [libc::SECCOMP_SET_MODE_STRICT, libc::SECCOMP_SET_MODE_FILTER];
+
 /// What is done before the others.
 fn prepare(number: c_long, [a, b, c, d, e, _]: [c_long; 6]) {
     match number {
@@ -66,6 +69,8 @@ fn prepare(number: c_long, [a, b, c, d, e, _]: [c_long; 6]) {
         libc::SYS_execve | libc::SYS_execveat => forks::before_exec(),
         // Its requests may use the offset, and come by nobody.
         libc::SYS_io_uring_setup => forks::before_split(),
+        libc::SYS_seccomp if FORBID.contains(&(a as c_uint)) => before_confinement(),
+        libc::SYS_prctl if a as c_int == libc::PR_SET_SECCOMP => before_confinement(),
         libc::SYS_unshare if a as c_int & libc::CLONE_FILES != 0 => forks::before_split(),
         libc::SYS_sendmsg => send_one(b as _),
         libc::SYS_sendmmsg => send_all(b as _, c as c_uint as usize),

@@ -45,7 +45,8 @@ pub fn changed_by<T>(call: impl FnOnce() -> T) -> T {
     done
 }
 
-fn give_up() {
+/// Takes all that there is of pools away.
+pub(super) fn give_up() {
     if !table::is_void() {
         // LD7, unless the mount lets nobody else ask.
         table::all().filter(|(_, it)| it.file.is_leased()).for_each(|(fd, _)| tracked::tell_size(fd));
