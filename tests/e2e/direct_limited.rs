@@ -40,3 +40,8 @@ fn a_handler_with_a_small_stack_appends_on_it() {
 fn a_program_that_forbids_itself_all_but_reading_and_writing_reads_and_writes() {
     assert_told(&["calls", "calls by number"], "calls: 120 done\n");
 }
+
+#[test]
+fn a_program_without_memory_opens_and_writes_files() {
+    assert_told(&["memory"], "memory: 4800 done\n");
+}

@@ -28,6 +28,8 @@ pub fn begin() {
         return inside::turn_off();
     }
     limit::learn();
+    // A thread's first pin takes memory of the C library's, which ends the program where there is none: this one's is now.
+    drop(ferrite_medium::pin());
     tally::begin();
     table::make();
 }

@@ -5,8 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{c_int, c_uint};
-use std::mem;
 use std::sync::{Arc, Weak};
+use std::{hint, mem};
 
 use crate::departure::gate;
 use crate::description::Description;
@@ -36,6 +36,8 @@ static KNOWN: Lock<Known> =
 
 /// How many more files are opened before those that are gone are forgotten.
 const SWEEP: usize = 1024;
+/// Memory that is more than what is done here takes at a time.
+const SPARE: usize = 64 << 10;
 const SET_IDS: u16 = (libc::S_ISUID | libc::S_ISGID) as u16;
 /// `STATX_MNT_ID_UNIQUE` (Linux 6.8 and later).
 const MOUNT: u32 = 0x4000;
@@ -62,12 +64,23 @@ pub fn open(fd: c_int, flags: c_int) {
     real::set_errno(errno);
 }
 
+/// Whether there is memory to work with, as a limit (RLIMIT_AS) may leave none: what is done here ends the program where it gets
+/// none. The allocator keeps what it got. For who is inside: a handler of a signal would wait for the allocator (LD5).
+fn has_memory() -> bool {
+    let mut spare = Vec::<u8>::new();
+    let is_had = spare.try_reserve_exact(SPARE).is_ok();
+    // What nobody looks at need not be allocated.
+    hint::black_box(&spare);
+    is_had
+}
+
 /// What was found of `fd` is looked up, for which a mount may have to be looked for: not on the small stack of a handler.
 #[inline(never)]
 fn enter(fd: c_int, flags: c_int, found: &libc::statx) {
-    if let Some(_inside) = inside::enter()
-        && let Some((_, file)) = KNOWN.lock().file(found)
-    {
+    let Some(_inside) = inside::enter() else { return };
+    if !has_memory() {
+        gate::leave_to_kernel(fd);
+    } else if let Some((_, file)) = KNOWN.lock().file(found) {
         table::put(fd, Arc::new(Description::new(file, flags)));
     }
 }

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -100,6 +101,27 @@ static void has_few_calls(int is_by_name)
     _exit(write(1, said, len) != len);
 }
 
+/* What is opened first is known to the library when there is no more. */
+static void has_little_memory(void)
+{
+    enum { FILES = 400 };
+    char name[20];
+    int done = 0;
+    long pages = 0;
+    FILE *told = fopen("/proc/self/statm", "r");
+    ensure(told != NULL && fscanf(told, "%ld", &pages) == 1, "how much there is");
+    const rlim_t most = pages * sysconf(_SC_PAGESIZE) + 16384;
+    const struct rlimit limit = {most, most};
+    ensure(setrlimit(RLIMIT_AS, &limit) == 0, "a limit");
+    for (int i = 0; i < FILES; i++) {
+        snprintf(name, sizeof name, "file%d", i);
+        int fd = opened(name, 0);
+        for (int at = 0; at < 12; at++)
+            done += write(fd, bytes, PIECE) == PIECE;
+    }
+    printf("memory: %d done\n", done);
+}
+
 int main(int count, char **words)
 {
     ensure(count == 3 && chdir(words[1]) == 0, "a folder");
@@ -108,5 +130,7 @@ int main(int count, char **words)
         has_little_stack();
     if (strcmp(what, "calls") == 0 || strcmp(what, "calls by number") == 0)
         has_few_calls(what[5] == 0);
+    if (strcmp(what, "memory") == 0)
+        has_little_memory();
     return 0;
 }
