@@ -45,3 +45,9 @@ fn a_program_that_forbids_itself_all_but_reading_and_writing_reads_and_writes() 
 fn a_program_without_memory_opens_and_writes_files() {
     assert_told(&["memory"], "memory: 4800 done\n");
 }
+
+/// LD1: what goes beyond is the kernel's to refuse.
+#[test]
+fn a_limit_on_file_sizes_that_is_set_by_number_holds() {
+    assert_told(&["size", "old size"], "size: 100, then -1\n");
+}

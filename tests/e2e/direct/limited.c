@@ -122,6 +122,17 @@ static void has_little_memory(void)
     printf("memory: %d done\n", done);
 }
 
+static void has_small_files(int is_old)
+{
+    const struct rlimit limit = {OFTEN * PIECE + 100, OFTEN * PIECE + 100};
+    int fd = used("file", 0);
+    signal(SIGXFSZ, SIG_IGN);
+    ensure((is_old ? syscall(SYS_setrlimit, RLIMIT_FSIZE, &limit)
+                       : syscall(SYS_prlimit64, 0, RLIMIT_FSIZE, &limit, NULL)) == 0, "a limit");
+    ssize_t last = write(fd, bytes, PIECE), beyond = write(fd, bytes, PIECE);
+    printf("size: %zd, then %zd\n", last, beyond);
+}
+
 int main(int count, char **words)
 {
     ensure(count == 3 && chdir(words[1]) == 0, "a folder");
@@ -132,5 +143,7 @@ int main(int count, char **words)
         has_few_calls(what[5] == 0);
     if (strcmp(what, "memory") == 0)
         has_little_memory();
+    if (strcmp(what, "size") == 0 || strcmp(what, "old size") == 0)
+        has_small_files(what[0] == 'o');
     return 0;
 }
