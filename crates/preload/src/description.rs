@@ -1,12 +1,13 @@
 //! An open file description: what `dup` shares, its offset first of all (LD2).
 //!
 //! The offset is one word, so that nothing is locked: a read copies and then moves it on, a write claims its place and
-//! then copies there. Who loses a race begins again.
+//! then copies there. Who loses a race begins again. Only those who tell the kernel of it wait for each other.
 //!
 //! Unsafe because the kernel is called with the program's own pointers.
 #![allow(unsafe_code)]
 
 mod entries;
+mod handing;
 mod parts;
 mod standard;
 #[cfg(test)]
@@ -33,6 +34,8 @@ pub struct Description {
     pub file: Arc<File>,
     /// The offset in bytes, or [`KERNELS`], or [`STANDARD`].
     at: AtomicU64,
+    /// A thread is setting the kernel's offset.
+    is_handing: AtomicBool,
     /// Where a seek put the offset last: what lies between that and the offset was claimed.
     sought: AtomicU64,
     appends: AtomicBool,
@@ -58,6 +61,7 @@ impl Description {
         Self {
             file,
             at: AtomicU64::new(0),
+            is_handing: AtomicBool::new(false),
             sought: AtomicU64::new(0),
             appends: AtomicBool::new(flags & libc::O_APPEND != 0),
             entries: AtomicUsize::new(0),
@@ -248,34 +252,8 @@ impl Description {
         }
     }
 
-    fn hand_over(&self, fd: c_int, whose: u64) {
-        while let Some(at) = self.offset() {
-            real::moved(fd, at as i64, libc::SEEK_SET);
-            if self.moves(at, whose) {
-                break;
-            }
-        }
-    }
-
-    /// Lets the kernel know the offset, which stays here.
-    pub fn show(&self, fd: c_int) {
-        tracked::tell_size(fd);
-        if let Some(at) = self.offset() {
-            real::moved(fd, at as i64, libc::SEEK_SET);
-        }
-    }
-
     pub fn has_offset(&self) -> bool {
         self.offset().is_some()
-    }
-
-    /// A `call` that uses the offset, by the kernel.
-    pub fn lend<T>(&self, fd: c_int, call: impl FnOnce() -> T) -> T {
-        self.show(fd);
-        let Some(before) = self.offset() else { return call() };
-        let done = call();
-        self.moves(before, real::moved(fd, 0, libc::SEEK_CUR).max(0) as u64);
-        done
     }
 
     /// Whether a read of `len` bytes that was tried directly is to be tried so once more.

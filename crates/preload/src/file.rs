@@ -358,8 +358,8 @@ impl Drop for File {
     }
 }
 
-/// Waits until `is_done`, but not for long: some 10 ms.
-pub fn wait_a_little(is_done: impl Fn() -> bool) {
+/// Waits until `is_done`, but not for long: some 10 ms. Whether it is.
+pub fn wait_a_little(is_done: impl Fn() -> bool) -> bool {
     const YIELDS: u32 = 100;
     const NAPS: u32 = 200;
     const NAP: Duration = Duration::from_micros(50);
@@ -371,7 +371,7 @@ pub fn wait_a_little(is_done: impl Fn() -> bool) {
         }
         is_done()
     };
-    let _ = is_done() || (0..YIELDS + NAPS).any(then);
+    is_done() || (0..YIELDS + NAPS).any(then)
 }
 
 /// Nanoseconds since some moment.

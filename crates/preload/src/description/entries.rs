@@ -1,4 +1,4 @@
-//! The entries of the table that a description has, and what becomes of its offset when one of them goes.
+//! The entries of the table that a description has.
 
 use std::ffi::c_int;
 use std::iter;
@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::{Description, KERNELS};
 use crate::file::File;
 use crate::mounts::Mount;
-use crate::real;
 
 impl Description {
     /// So many by which nothing is done directly, whatever is open: the kernel has the offset, and a size is asked for before
@@ -43,15 +42,6 @@ impl Description {
     pub fn lodge(&self, fd: c_int) {
         if !self.is_standard() {
             self.surrender(fd);
-        }
-    }
-
-    /// `fd` is about to be closed: who writes by it meanwhile finds the offset in the kernel.
-    pub fn leave(&self, fd: c_int) {
-        if self.entries.load(Ordering::Relaxed) <= 1 {
-            self.hand_over(fd, KERNELS);
-        } else if let Some(at) = self.offset() {
-            real::moved(fd, at as i64, libc::SEEK_SET);
         }
     }
 }

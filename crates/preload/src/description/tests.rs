@@ -7,6 +7,9 @@ use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::panic::catch_unwind;
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Duration;
 
 use super::*;
 use crate::limit;
@@ -23,7 +26,17 @@ pub(super) enum Bug {
     KeptByChildren,
 }
 
-thread_local!(static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) });
+thread_local! {
+    static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) };
+    static AMID: Cell<Option<Box<dyn FnOnce()>>> = const { Cell::new(None) };
+}
+
+/// This thread is about to set the kernel's offset.
+pub(super) fn come_amid() {
+    if let Some(work) = AMID.take() {
+        work();
+    }
+}
 
 pub(super) fn is_planted(bug: Bug) -> bool {
     PLANTED.get() == Some(bug)
@@ -164,7 +177,7 @@ fn ld1_a_write_that_fails_gives_its_place_back() {
 fn ld2_writers_of_one_description_claim_places_of_their_own() {
     const EACH: u32 = 2000;
     let opened = Opened::new(b"", libc::O_RDWR);
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         for writer in 0..4 {
             let opened = &opened;
             scope.spawn(move || {
@@ -176,7 +189,7 @@ fn ld2_writers_of_one_description_claim_places_of_their_own() {
     });
     opened.it.seek(0, libc::SEEK_SET).expect("ours");
     let all = std::sync::Mutex::new(Vec::new());
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
                 loop {
@@ -189,6 +202,56 @@ fn ld2_writers_of_one_description_claim_places_of_their_own() {
     });
     let all = all.into_inner().expect("nobody panics");
     assert_eq!((all.len(), all.iter().collect::<BTreeSet<_>>().len()), (4 * EACH as usize, 4 * EACH as usize));
+}
+
+/// Calls `first`; before it sets the kernel's offset another thread gives that away, if it can, and writes.
+fn interrupted(first: impl FnOnce(&Opened) + Send + 'static) -> Vec<u8> {
+    let opened = Arc::new(Opened::new(b"", libc::O_RDWR));
+    opened.write(b"0123");
+    let ((begins, has_begun), (goes_on, may_go_on)) = (channel(), channel());
+    let late = Arc::clone(&opened);
+    let late = thread::spawn(move || {
+        let amid = move || {
+            begins.send(()).expect("the test listens");
+            let _ = may_go_on.recv_timeout(Duration::from_millis(30));
+        };
+        AMID.set(Some(Box::new(amid)));
+        first(&late);
+    });
+    has_begun.recv().expect("it sets the offset");
+    opened.it.surrender(opened.fd());
+    opened.write(b"45");
+    let _ = goes_on.send(());
+    late.join().expect("it ends");
+    opened.write(b"67");
+    fs::read(format!("/proc/self/fd/{}", opened.fd())).expect("read")
+}
+
+/// What one thread sets when another one has given the offset away would be where the next record is written over others.
+#[test]
+fn ld2_nobody_sets_an_offset_that_is_the_kernels_by_now() {
+    let closed = |opened: &Opened| {
+        // There is another copy.
+        (0..2).for_each(|_| opened.it.is_entered());
+        opened.it.leave(opened.fd());
+    };
+    let found = [
+        interrupted(|opened| opened.it.show(opened.fd())),
+        interrupted(|opened| opened.it.lend(opened.fd(), || ())),
+        interrupted(|opened| opened.it.surrender(opened.fd())),
+        interrupted(closed),
+    ];
+    assert_eq!(found, [b"01234567"; 4]);
+}
+
+/// A child may have the turn of a thread that it does not have.
+#[test]
+fn ld5_whose_turn_it_is_is_not_waited_for_for_ever() {
+    let opened = Opened::new(b"0123456789", libc::O_RDWR);
+    opened.it.seek(4, libc::SEEK_SET).expect("ours");
+    opened.it.is_handing.store(true, Ordering::Relaxed);
+    opened.it.surrender(opened.fd());
+    assert_eq!((opened.kernel_at(), opened.it.has_offset()), (4, false));
 }
 
 /// Of two appends the one that went behind the other counts, whichever is done first.
