@@ -40,18 +40,27 @@ impl<'gate> Departure<'gate> {
     }
 
     /// `fd` is about to be another file. What was begun by it is waited for, but not for long: it would be done in part to
-    /// one file and in part to the other.
+    /// one file and in part to the other. Who finds a gate in its place waits until the one before, who found what that stood
+    /// for, has waited.
     pub fn of_replaced(gate: &'gate Gate, fd: c_int) -> Self {
-        let before = table::held(fd).filter(|it| !it.is_gate());
-        if let Some(it) = &before {
+        if let Some(it) = table::held(fd).filter(|it| !it.is_gate()) {
             it.lodge(fd);
         }
+        gate.waits(true);
         let departure = Self::begin(gate, fd);
-        if let Some(it) = before {
+        if let Some(it) = departure.found().filter(|it| !it.is_gate()) {
             wait();
             wait_a_little(|| it.is_idle());
         }
+        // Before others are waited for: they may wait for this one.
+        gate.waits(false);
+        wait_a_little(|| !gate.do_others_wait());
         departure
+    }
+
+    /// What stood for it before.
+    fn found(&self) -> Option<Arc<Description>> {
+        self.before.as_ref().and_then(Taken::kept)
     }
 
     fn begin(gate: &'gate Gate, fd: c_int) -> Self {
@@ -61,7 +70,7 @@ impl<'gate> Departure<'gate> {
 
     /// It stays what it was.
     pub fn stays(&self) {
-        self.ends(self.before.as_ref().and_then(Taken::kept));
+        self.ends(self.found());
     }
 
     /// It has become another file, for which `it` stands. Whether that is so: not where others have changed it too.

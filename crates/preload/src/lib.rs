@@ -18,9 +18,9 @@
 //!   appends is the kernel's there.
 //! - LD3. An entry of the table belongs to the descriptor that the program has: whatever closes or replaces one takes
 //!   the entry away first, leaving one by which all is the kernel's until that is done, and whatever gives a new one out
-//!   takes away what still stands under its number. What was begun by a descriptor that is replaced is waited for, but not
-//!   for long. What two calls under way close or replace, and a copy of what was replaced amid the copying, is the kernel's
-//!   until it is closed: nobody knows which of them the kernel did first.
+//!   takes away what still stands under its number. What was begun by a descriptor that is replaced is waited for, by each
+//!   of those who replace it at once, but not for long. What two calls under way close or replace, and a copy of what was
+//!   replaced amid the copying, is the kernel's until it is closed: nobody knows which of them the kernel did first.
 //! - LD4. A data call on a leased file takes no lock, makes no system call (but for standard input, output and error, and
 //!   where others have the descriptor, whose flags are then asked for) and allocates nothing; but for the first write of
 //!   a thread, and an append for which there are no pages left, which do that inside (LD5).

@@ -3,7 +3,7 @@
 //! another one, and what two of them have changed is the kernel's.
 
 use std::ffi::{c_int, c_uint};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crate::description::Description;
@@ -15,6 +15,8 @@ const NOTHING: u64 = u64::MAX;
 
 /// The first and the last descriptor of each call under way, or [`NOTHING`].
 static RANGES: [AtomicU64; MOST] = [const { AtomicU64::new(NOTHING) }; MOST];
+/// Whether the call under way at each place has yet to wait for what was begun by its descriptors.
+static WAITING: [AtomicBool; MOST] = [const { AtomicBool::new(false) }; MOST];
 /// Calls under way for which there was no place: they may be at any descriptor.
 static CROWD: AtomicUsize = AtomicUsize::new(0);
 /// One for each place, and one that stands for what is the kernel's until it is closed.
@@ -28,6 +30,7 @@ pub fn prepare() {
 /// In a child, where no other thread's call is under way.
 pub fn begin_anew() {
     RANGES.iter().for_each(|range| range.store(NOTHING, Ordering::Relaxed));
+    WAITING.iter().for_each(|waits| waits.store(false, Ordering::Relaxed));
     CROWD.store(0, Ordering::Relaxed);
 }
 
@@ -92,9 +95,26 @@ impl Gate {
 
     /// Whether no other call is under way at any of its descriptors; one that comes later finds this one.
     pub fn is_alone(&self) -> bool {
-        let others = RANGES.iter().enumerate().filter(|(place, _)| Some(*place) != self.place);
-        let mut ranges = others.map(|(_, range)| range.load(Ordering::SeqCst));
-        !is_crowded() && !ranges.any(|range| meet(range, self.range))
+        !is_crowded() && self.others().next().is_none()
+    }
+
+    /// The places of the others at its descriptors.
+    fn others(&self) -> impl Iterator<Item = usize> {
+        let is_other = |place: &usize| Some(*place) != self.place;
+        (0..MOST).filter(is_other).filter(|place| meet(RANGES[*place].load(Ordering::SeqCst), self.range))
+    }
+
+    /// Whether this call has yet to wait for what was begun by its descriptors. Said before it shuts one, so that who then
+    /// finds this gate sees it.
+    pub fn waits(&self, has_yet_to: bool) {
+        if let Some(place) = self.place {
+            WAITING[place].store(has_yet_to, Ordering::SeqCst);
+        }
+    }
+
+    /// Whether another call at its descriptors has.
+    pub fn do_others_wait(&self) -> bool {
+        is_crowded() || self.others().any(|place| WAITING[place].load(Ordering::SeqCst))
     }
 
     /// From now on `it` stands for `fd`, or nothing does, if this still did. Whether it did.

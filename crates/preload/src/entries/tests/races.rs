@@ -1,8 +1,11 @@
 //! Threads that change the same descriptors, in an order that is given: what one does while the kernel works for another one
 //! is done amid its call.
 
+use std::sync::mpsc::channel;
+
 use super::*;
 use crate::departure::gate::{Gate, MOST};
+use crate::file::wait_a_little;
 
 /// Whether `it` stands for the number of `opened`.
 fn stands(it: &Opened, opened: &Opened) -> bool {
@@ -79,6 +82,29 @@ fn ld3_what_two_threads_replace_or_close_at_once_is_the_kernels() {
     assert!(!is_known(&a, &b, &to));
     dup2(&a, &to, nothing, nothing);
     assert!(stands(&a, &to), "alone again");
+}
+
+/// Who has claimed a place by the number is done before any of those who replace it has the kernel do so.
+#[test]
+fn ld3_of_two_threads_that_replace_a_descriptor_both_wait_for_what_was_begun_by_it() {
+    let [a, b, to] = [(); 3].map(|()| Opened::new());
+    assert!(to.it.stand(to.fd()));
+    let (first_is_there, has_first_come) = channel();
+    let is_done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let begun = table::held(to.fd());
+        scope.spawn(|| {
+            first_is_there.send(()).expect("the test listens");
+            dup2(&a, &to, || assert!(is_done.load(Ordering::SeqCst), "the first"), nothing);
+        });
+        let is_shut = || table::held(to.fd()).is_some_and(|it| it.is_gate());
+        has_first_come.recv().expect("it begins");
+        assert!((0..100).any(|_| wait_a_little(is_shut)));
+        scope.spawn(|| dup2(&b, &to, || assert!(is_done.load(Ordering::SeqCst), "the second"), nothing));
+        thread::sleep(Duration::from_millis(3));
+        is_done.store(true, Ordering::SeqCst);
+        drop(begun);
+    });
 }
 
 /// The offset that the kernel then goes by is right for the source, too.
