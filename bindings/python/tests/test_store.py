@@ -65,13 +65,18 @@ def test_what_is_no_store_is_refused(tmp_path):
     with pytest.raises(ferrite.FerriteError, match="No such file"):
         ferrite.open(tmp_path / "none")
     (tmp_path / "text").write_bytes(b"text" * 5_000_000)
-    with pytest.raises(ferrite.FerriteError, match="not a Ferrite pool"):
-        ferrite.open(tmp_path / "text")
+    (tmp_path / "short").write_bytes(b"text")
+    for no_pool in ["text", "short"]:
+        with pytest.raises(ferrite.FerriteError, match="not a Ferrite pool"):
+            ferrite.open(tmp_path / no_pool)
     with pytest.raises(ferrite.FerriteError):
         ferrite.create(tmp_path / "text", "16M")
     with pytest.raises(ValueError):
         ferrite.create(tmp_path / "new", "many")
-    assert sorted(os.listdir(tmp_path)) == ["text"]
+    for wrong, words in [(10, "too small: 8388608 at least"), (2**64 - 1, "too large")]:
+        with pytest.raises(ferrite.FerriteError, match=words):
+            ferrite.create(tmp_path / "new", wrong)
+    assert sorted(os.listdir(tmp_path)) == ["short", "text"]
 
 
 def test_a_backup_is_restored(store, tmp_path):

@@ -121,8 +121,8 @@ impl Store {
     ///
     /// # Errors
     /// [`ferrite_pool::Error::Occupied`] for a file that is there and a device with a pool,
-    /// [`ferrite_pool::Error::Busy`] for a device that somebody has open, [`ferrite_pool::Error::Limit`] where it would
-    /// be too small for a pool, [`ferrite_pool::Error::Medium`] where it cannot be made. Else as [`Store::open`].
+    /// [`ferrite_pool::Error::Busy`] for a device that somebody has open, [`ferrite_pool::Error::Limit`] for a size that
+    /// no pool has: see [`Pool::ensure_size`]. [`ferrite_pool::Error::Medium`] where it cannot be made. Else as [`Store::open`].
     pub fn initialize(path: &Path, new: &NewStore, open: &OpenStore) -> Result<Self> {
         if path.exists() && !path.is_file() {
             medium::format(&ours(path)?, new.uuid)?;
@@ -131,6 +131,7 @@ impl Store {
         if path.exists() {
             return Err(medium::not_made(path, ErrorKind::AlreadyExists.into()));
         }
+        Pool::ensure_size(new.bytes)?;
         let partial = medium::make(path, new)?;
         let placed = ours(&partial)
             .and_then(|lock| medium::format(&lock, new.uuid))

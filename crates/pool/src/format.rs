@@ -15,6 +15,9 @@ use crate::superblock::{State, Superblock};
 use crate::tags::encode_header;
 use crate::{Error, Result};
 
+/// No file is so long: its length is a signed number.
+const FILE_BYTES_END: u64 = 1 << 63;
+
 /// What a new pool is to be.
 #[derive(Clone, Copy, Debug)]
 pub struct Format {
@@ -28,16 +31,10 @@ impl Pool {
     /// Makes `memory` a pool; whatever it held is lost. Durable on return, and closed: open it to use it.
     ///
     /// # Errors
-    /// [`Error::Limit`] where it is smaller than [`crate::layout::POOL_BYTES_MIN`]: it is as it was. [`Error::Medium`]
-    /// where it fails.
+    /// As [`Pool::ensure_size`]: it is as it was. [`Error::Medium`] where it fails.
     pub fn create(memory: &dyn Memory, format: &Format) -> Result<()> {
+        Self::ensure_size(memory.size())?;
         let chunks = memory.size() / CHUNK;
-        if memory.size() < POOL_BYTES_MIN {
-            return Err(Error::Limit(format!(
-                "a pool of {} bytes is too small: {POOL_BYTES_MIN} at least",
-                memory.size()
-            )));
-        }
         reserve_tables(memory, 0..chunks)?;
         Superblock::wipe(memory)?;
         add_chunks(memory, 0..chunks);
@@ -55,6 +52,19 @@ impl Pool {
             image: [0; 16],
         };
         superblock.advance(memory)
+    }
+
+    /// Refuses a size that no pool has, before anything is made of it.
+    ///
+    /// # Errors
+    /// [`Error::Limit`] where it is less than [`crate::layout::POOL_BYTES_MIN`], or more than a file has.
+    pub fn ensure_size(bytes: u64) -> Result<()> {
+        let bound = match bytes {
+            ..POOL_BYTES_MIN => format!("small: {POOL_BYTES_MIN} at least"),
+            FILE_BYTES_END.. => format!("large: {} at most", FILE_BYTES_END - 1),
+            _ => return Ok(()),
+        };
+        Err(Error::Limit(format!("a pool of {bytes} bytes is too {bound}")))
     }
 }
 

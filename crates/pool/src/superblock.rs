@@ -76,12 +76,7 @@ impl Superblock {
     /// [`Error::Version`] where a slot is a newer program's, [`Error::NotAPool`] and [`Error::Corrupt`] where neither
     /// is good, [`Error::Truncated`] where the memory is smaller than the pool.
     pub fn read(memory: &dyn Memory) -> Result<Self> {
-        if memory.size() < POOL_BYTES_MIN {
-            return Err(Error::NotAPool(format!(
-                "it has {} bytes, the smallest pool has {POOL_BYTES_MIN}",
-                memory.size()
-            )));
-        }
+        Self::ensure_room(memory.size())?;
         let slots = SUPERBLOCKS.map(|at| Self::read_slot(memory, at));
         let found = match slots {
             [Ok(a), Ok(b)] => Ok(if b.generation > a.generation { b } else { a }),
@@ -93,6 +88,17 @@ impl Superblock {
             return Err(Error::Truncated { expected: found.size, found: memory.size() });
         }
         Ok(found)
+    }
+
+    /// Refuses what has too few bytes to be a pool; a file may have too few to be mapped.
+    ///
+    /// # Errors
+    /// [`Error::NotAPool`].
+    pub fn ensure_room(bytes: u64) -> Result<()> {
+        if bytes < POOL_BYTES_MIN {
+            return Err(Error::NotAPool(format!("it has {bytes} bytes, the smallest pool has {POOL_BYTES_MIN}")));
+        }
+        Ok(())
     }
 
     fn read_slot(memory: &dyn Memory, at: u64) -> Result<Self> {

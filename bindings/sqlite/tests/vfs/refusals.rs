@@ -80,10 +80,15 @@ fn no_pool_a_missing_one_and_what_is_none_are_told() {
     let place = Place::new();
     let database = place.path("a.db").display().to_string();
     fs::write(place.path("junk"), vec![1; 10_000_000]).unwrap();
+    fs::write(place.path("short"), "less than a page").unwrap();
     for (uri, words) in [
         (format!("file:{database}?vfs=ferrite"), "no pool is named"),
         (format!("file:{database}?vfs=ferrite&pool=/no/such/pool"), "opening the pool /no/such/pool: No such file"),
         (format!("file:{database}?vfs=ferrite&pool={}", place.path("junk").display()), "not a Ferrite pool"),
+        (
+            format!("file:{database}?vfs=ferrite&pool={}", place.path("short").display()),
+            "not a Ferrite pool: it has 16",
+        ),
     ] {
         let told = complaint(&uri);
         assert!(told.contains(words), "{told}");

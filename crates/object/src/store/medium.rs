@@ -15,6 +15,7 @@ use crate::{Error, Result};
 
 /// Maps the file that `lock` holds.
 pub(super) fn map(lock: &Lock, guard: Option<Guard>) -> Result<Arc<Mapped>> {
+    lock.ensure_room()?;
     let (guard, name) = (guard.unwrap_or_else(Guard::best), lock.path().display().to_string());
     Ok(Arc::new(Mapped::map(lock.reopen()?, &MapOptions { guard, name, ..MapOptions::default() })?))
 }

@@ -98,6 +98,27 @@ fn a_link_in_the_place_of_a_store_that_is_being_made_is_not_followed() {
 }
 
 #[test]
+fn a_size_that_no_store_has_is_told_and_leaves_nothing() {
+    let place = place();
+    for (bytes, words) in [(10, "too small: 8388608 at least"), (u64::MAX, "too large: 9223372036854775807 at most")] {
+        let told = Store::initialize(&place.path, &NewStore { bytes, ..NEW }, &OPEN).unwrap_err();
+        assert!(matches!(told, Error::Pool(PoolError::Limit(_))) && told.to_string().ends_with(words), "{told}");
+        assert_eq!(fs::read_dir(place._folder.path()).unwrap().count(), 0);
+    }
+}
+
+#[test]
+fn a_file_too_short_to_be_mapped_is_no_pool() {
+    let place = place();
+    for bytes in [&b""[..], b"less than a page"] {
+        fs::write(&place.path, bytes).unwrap();
+        let told = Store::open(&place.path, &OPEN).unwrap_err();
+        assert!(matches!(told, Error::Pool(PoolError::NotAPool(_))), "{told}");
+        assert_eq!(fs::read(&place.path).unwrap(), bytes);
+    }
+}
+
+#[test]
 fn a_log_that_no_store_has_room_for_is_refused_and_leaves_nothing() {
     let place = place();
     let store = Store::initialize(&place.path, &NEW, &OPEN).unwrap();

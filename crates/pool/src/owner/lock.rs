@@ -7,10 +7,13 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use ferrite_medium::Error as MediumError;
+
 use super::fork::Kept;
 use super::listen::{Limits, Listening};
 use super::session::Handler;
 use super::{Error, Holder, Result};
+use crate::Superblock;
 
 /// How often a pool may be replaced under our hands before we give up on it.
 const REPLACED_MAX: u32 = 100;
@@ -110,6 +113,16 @@ impl Lock {
         let through = format!("/proc/self/fd/{}", self.held.file.as_raw_fd());
         let reopened = OpenOptions::new().read(true).write(true).open(through);
         reopened.map_err(|e| Error::io(format!("opening {} again", self.held.path.display()), e))
+    }
+
+    /// Refuses a file that is too short for a pool: it may have no page to be mapped.
+    ///
+    /// # Errors
+    /// [`crate::Error::NotAPool`], [`crate::Error::Medium`] where it cannot be looked at.
+    pub fn ensure_room(&self) -> crate::Result<()> {
+        let found = self.file().metadata();
+        let found = found.map_err(|e| MediumError::io(format!("looking at {}", self.path().display()), e))?;
+        if found.is_file() { Superblock::ensure_room(found.len()) } else { Ok(()) }
     }
 
     /// How many keep it, this one among them: its clones, and a [`Listening`] that is not stopped.

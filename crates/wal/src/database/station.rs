@@ -90,6 +90,7 @@ impl Station {
 
     /// Opens the pool that `lock` holds, and serves it.
     fn take(&self, lock: Lock) -> Result<Side> {
+        lock.ensure_room()?;
         let mapped = Arc::new(self.map(lock.reopen()?)?);
         let (pool, _) = Pool::open(mapped.clone(), self.boot_id)?;
         let office = Arc::new(Office::new(Arc::new(pool), self.boot_id));
