@@ -188,9 +188,7 @@ impl FileSystem {
         if stripe.waiting.contains_key(&inode.ino.0) {
             self.publish_size(stripe, inode)?;
         }
-        if let Some(hold) = stripe.holds.get_mut(&inode.ino.0) {
-            hold.is_ahead = true;
-        }
+        self.ahead.note(inode.ino, self.now());
         inode.head.size = end;
         self.commit_head(Change::new(self), inode)
     }
