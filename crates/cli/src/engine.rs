@@ -101,10 +101,17 @@ impl Engine {
     /// Stops serving and closes the pool in order.
     pub fn close(self) -> Outcome {
         let ended = self.trees.end().and(self.served.end());
-        let Self { pool, served, databases, trees, .. } = self;
+        let Self { pool, path, served, databases, trees, .. } = self;
         drop((served, databases, trees));
-        let closed = Arc::into_inner(pool).map_or(Ok(()), Pool::close);
-        Ok(ended.and(closed.map_err(|error| error.to_string()))?)
+        let Some(pool) = Arc::into_inner(pool) else {
+            remark!(
+                "{} is not closed in order, for some of it is still in use: who opens it next recovers it",
+                path.display()
+            );
+            return Ok(ended?);
+        };
+        let closed = pool.close().map_err(|error| error.to_string());
+        Ok(ended.and(closed)?)
     }
 
     /// Does what `request` asks on `connection`, where it comes from another process.

@@ -275,8 +275,9 @@ fn save(engine: &Engine, to: &Path) {
 /// Unmounts the file systems. Says who uses one and waits for them; a second signal or [`USERS_PATIENCE`] ends the
 /// wait, and what is still open fails from then on.
 fn take_mounts_away(engine: &Engine, stop: &Stop) {
-    let mut told = Vec::new();
-    for _ in 0..USERS_PATIENCE.as_secs() {
+    let (mut told, until) = (Vec::new(), Instant::now() + USERS_PATIENCE);
+    loop {
+        // Each of them may be waited for.
         let busy = engine.trees().unmount_unused();
         if busy.is_empty() {
             return;
@@ -286,7 +287,8 @@ fn take_mounts_away(engine: &Engine, stop: &Stop) {
             busy.iter().for_each(|why| remark!("waiting for {most} s at most: {why}; Ctrl-C again to go on without"));
             told = busy;
         }
-        if stop.wait_for(LOOKS) == Some(Asked::End) {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() || stop.wait_for(left.min(LOOKS)) == Some(Asked::End) {
             break;
         }
     }
