@@ -81,3 +81,21 @@ fn what_who_asks_would_not_see_is_not_mounted() {
     ok(&["fs", "unmount", pool, "f"]);
     server.interrupt();
 }
+
+/// An address of a network that the owner does not have is not opened in another.
+#[test]
+fn what_who_asks_would_not_reach_is_not_served() {
+    let folder = folder(true);
+    let path = folder.path().join("pool");
+    let pool = path.to_str().expect("text");
+    let server = Server::start(&path, &["--no-attach", "--no-mount", "--size", "64M", "--disk", "d=8M"]);
+    let asked = ["disk", "serve", pool, "d", "--tcp", "127.0.0.1:0"];
+    let elsewhere = client("unshare").args(["-n"]).arg(ferrite_path()).args(asked).output().expect("run");
+    if elsewhere.stderr.starts_with(b"unshare:") {
+        return;
+    }
+    let said = String::from_utf8_lossy(&elsewhere.stderr);
+    assert!(!elsewhere.status.success() && said.contains("network namespace"), "{said}");
+    ok(&asked);
+    server.interrupt();
+}

@@ -11,6 +11,9 @@ use serde::{Deserialize, Serialize};
 use crate::survival::SurvivalReport;
 use crate::trees::Mounting;
 
+/// Where the nodes of disks are.
+const NODES: &str = "/dev/ferrite";
+
 /// How a disk is served.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Serving {
@@ -234,6 +237,7 @@ impl Request {
         match self {
             Self::PoolBackup { to, .. } => vec![to],
             Self::FsMount { mounting, .. } => vec![&mounting.point],
+            Self::DiskAttach { .. } => vec![Path::new(NODES)],
             Self::DiskServe { door, .. } => {
                 let tls = door.tcp.as_ref().and_then(|tcp| tcp.tls.as_ref());
                 let files = tls.map(|(certificate, key, authority)| [Some(certificate), Some(key), authority.as_ref()]);
@@ -242,11 +246,6 @@ impl Request {
             }
             _ => Vec::new(),
         }
-    }
-
-    /// Whether who asks is to see what it mounts.
-    pub fn mounts(&self) -> bool {
-        matches!(self, Self::FsMount { .. })
     }
 
     /// The disk it is about, which has to be there.

@@ -26,6 +26,9 @@ pub struct Standpoint {
     places: Vec<Option<Place>>,
     /// The mount namespace, where the request changes what is mounted.
     mounts: Option<Id>,
+    /// The network namespace, where the request opens an address of it.
+    #[serde(default)]
+    network: Option<Id>,
 }
 
 /// Where a path leads: a folder that is there, and what is named below it.
@@ -54,6 +57,16 @@ impl Place {
     }
 }
 
+/// Whether who asks is to see what `request` mounts.
+fn mounts(request: &Request) -> bool {
+    matches!(request, Request::FsMount { .. })
+}
+
+/// Whether `request` opens an address of the network of who asks.
+fn listens(request: &Request) -> bool {
+    matches!(request, Request::DiskServe { door, .. } if door.tcp.is_some())
+}
+
 fn id(path: &Path) -> std::io::Result<Id> {
     fs::metadata(path).map(|found| (found.dev(), found.ino()))
 }
@@ -62,8 +75,10 @@ impl Standpoint {
     /// This process's, for `request`.
     pub fn of(request: &Request) -> Self {
         let places = request.paths().into_iter().map(Place::of).collect();
-        let mounts = request.mounts().then(|| id("/proc/self/ns/mnt".as_ref()).ok()).flatten();
-        Self { places, mounts }
+        let namespace = |name: &str| id(&Path::new("/proc/self/ns").join(name)).ok();
+        let mounts = mounts(request).then(|| namespace("mnt")).flatten();
+        let network = listens(request).then(|| namespace("net")).flatten();
+        Self { places, mounts, network }
     }
 
     /// Refuses `request`, of who stands there, where it would mean something else here.
@@ -73,6 +88,12 @@ impl Standpoint {
             return Err(format!(
                 "the pool's owner (process {pid}) is in another mount namespace, and what it mounts is not seen in this \
                  one: ask from there, as by `nsenter -m -t {pid}`, or end it and mount from here"
+            ));
+        }
+        if differs(self.network.as_ref(), here.network.as_ref()) {
+            return Err(format!(
+                "the pool's owner (process {pid}) is in another network namespace, and would open the address there: ask from \
+                 there, as by `nsenter -n -t {pid}`, or serve it by a socket file, with --unix"
             ));
         }
         let mut all = request.paths().into_iter().zip(self.places.iter().zip(&here.places));
