@@ -64,3 +64,32 @@ fn a_pool_that_its_host_cannot_fill_is_told_of_when_it_is_made() {
     assert!(said.contains("may come to take") && said.contains("does not"), "{said}");
     assert_eq!(json(&["pool", "info", host.path().join("does not").to_str().expect("text")])["tags"], 0);
 }
+
+/// What is made unasked leaves the host something, and what was asked for is had or refused.
+#[test]
+fn up_makes_a_disk_that_its_host_has_space_for() {
+    let folder = folder(true);
+    let tmpfs = SmallHost::new(folder.path(), "300M");
+    for host in [tmpfs, SmallHost::of_ext4(folder.path(), "300M")].into_iter().flatten() {
+        let pool = host.path().join("pool");
+        let had = left(host.path());
+        let server = Server::start(&pool, &["--no-attach"]);
+        let size =
+            json(&["disk", "stat", pool.to_str().expect("text"), "disk0"])["size_bytes"].as_u64().expect("a number");
+        assert!(size > had / 4 && left(host.path()) > had / 4, "{size} of {had} bytes, {} left", left(host.path()));
+        server.interrupt();
+        assert_sound(&pool);
+        std::fs::remove_file(&pool).expect("removed");
+        refused(ferrite().args(["up", "--no-attach", "--disk", "disk0=512M", "--pool"]).arg(&pool), 1);
+        assert!(!pool.exists());
+    }
+}
+
+#[test]
+fn up_says_how_to_do_without_a_disk_that_there_is_no_space_for() {
+    let folder = folder(true);
+    let Some(host) = SmallHost::new(folder.path(), "7M") else { return };
+    let pool = host.path().join("pool");
+    let said = refused(ferrite().args(["up", "--no-attach", "--no-mount", "--pool"]).arg(&pool), 1);
+    assert!(said.contains("no space left") && said.contains("--no-disk") && said.contains("--size"), "{said}");
+}

@@ -52,7 +52,7 @@ pub struct Up {
     /// Size of the pool if it is made, in powers of 1024 as all sizes [default: 1G]
     #[arg(long, value_parser = size::parse)]
     size: Option<u64>,
-    /// A disk to make if it is not there; repeatable [default: disk0 with half of the pool at most, in a pool without disks]
+    /// A disk to make if it is not there; repeatable [default: disk0 with half of the pool at most, and of what its host has for it, in a pool without disks]
     #[arg(long, value_name = "NAME=SIZE", value_parser = disk)]
     disk: Vec<(String, u64)>,
     /// Make no disk, in a pool without disks
@@ -93,6 +93,16 @@ fn disk_bytes(most: u64, free: u64) -> Option<u64> {
     };
     let whole = (1..=most.min(DISK_BYTES_MAX / CHUNK)).rev().map(|count| count * CHUNK);
     whole.chain([DISK_BYTES_MIN]).find(|size| chunks(*size).is_some_and(|it| it <= free))
+}
+
+/// Why there is no disk that nobody asked for, and what to ask for instead.
+fn without_room(why: &ferrite_pool::Error) -> Failure {
+    if !why.is_want_of_space() {
+        return why.into();
+    }
+    let instead =
+        "--no-disk makes no disk, --disk disk0=SIZE a smaller one, and --size a smaller pool where there is none";
+    Failure::Failed(format!("{why}: {instead}"))
 }
 
 fn disk(text: &str) -> Result<(String, u64), String> {
@@ -275,17 +285,26 @@ impl Up {
         }
         let mut wanted: Vec<(String, u64)> = self.disk.clone();
         if self.makes_disk0() && there.is_empty() {
-            let free = engine.pool().usage().free_bytes / CHUNK;
-            let has_files = trees::names(engine.pool()).iter().any(|name| name == FILES);
-            let others = if self.no_mount || has_files { 0 } else { FILES_CHUNKS };
-            let half = engine.pool().usage().total_bytes / CHUNK / 2;
-            // Where not even the smallest fits, that is refused as any other.
-            wanted.push(("disk0".into(), disk_bytes(half, free.saturating_sub(others)).unwrap_or(DISK_BYTES_MIN)));
+            wanted.push(("disk0".into(), self.disk0_bytes(engine)?));
         }
         for (name, size) in wanted.into_iter().filter(|(name, _)| !there.contains(name)) {
-            ferrite_block::create(engine.pool(), &name, &self.spec(size))?;
+            let made = ferrite_block::create(engine.pool(), &name, &self.spec(size));
+            made.map_err(|why| if self.makes_disk0() { without_room(&why) } else { why.into() })?;
         }
         Ok(())
+    }
+
+    /// Bytes of the disk that is made unasked: half of what the pool can come to have of its host, if that fits beside the
+    /// rest. Where not even the smallest fits, that is refused as any other.
+    fn disk0_bytes(&self, engine: &Engine) -> Outcome<u64> {
+        let room = engine.medium().mapped.host_room()?;
+        let lacked = room.map_or(0, |(lacked, left)| lacked.saturating_sub(left)).div_ceil(CHUNK);
+        let of_host = |bytes: u64| (bytes / CHUNK).saturating_sub(lacked);
+        let has_files = trees::names(engine.pool()).iter().any(|name| name == FILES);
+        let others = if self.no_mount || has_files { 0 } else { FILES_CHUNKS };
+        let usage = engine.pool().usage();
+        let free = of_host(usage.free_bytes).saturating_sub(others);
+        Ok(disk_bytes(of_host(usage.total_bytes) / 2, free).unwrap_or(DISK_BYTES_MIN))
     }
 
     /// The disk with its node, or why it has none.
