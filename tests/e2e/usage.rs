@@ -23,6 +23,19 @@ fn help_is_no_error_and_wrong_words_are_wrong_usage() {
     }
 }
 
+/// Also where nothing of it can be written, but not where its reader has gone.
+#[test]
+fn help_that_cannot_be_written_is_a_failure() {
+    for asked in ["--help", "--version"] {
+        let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").expect("it is there");
+        let said = refused(ferrite().arg(asked).stdout(full()), 1);
+        assert!(said.contains("writing to standard output: No space left"), "{said}");
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        assert!(ferrite().arg(asked).stdout(writer).status().expect("it runs").success());
+    }
+}
+
 #[test]
 fn wrong_options_are_told_before_anything_happens() {
     let folder = folder(true);
@@ -221,7 +234,7 @@ fn a_refused_command_changes_nothing_and_leaves_nothing() {
     ok(&["pool", "create", &pool, "--size", "32M"]);
     refused(ferrite().args(["pool", "create", &pool, "--force", "--size", "1K"]), 2);
     assert_eq!(std::fs::metadata(&pool).expect("there").len(), 32 << 20, "wrong usage cuts no pool");
-    refused(ferrite().args(["pool", "create", &other, "--size", "9999999T"]), 1);
+    refused(ferrite().args(["pool", "create", &other, "--size", "8388607T"]), 1);
     refused(ferrite().args(["up", "--no-attach", "--pool", &other, "--disk", "a=1M", "--disk", "a=2M"]), 2);
     refused(ferrite().args(["up", "--no-attach", "--pool", &other, "--size", "1K"]), 2);
     refused(ferrite().args(["up", "--no-attach", "--pool", &pool, "--unix", &path("none/socket")]), 1);

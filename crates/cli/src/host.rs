@@ -22,15 +22,21 @@ pub fn random_uuid() -> io::Result<[u8; 16]> {
 }
 
 fn uuid(path: &str) -> io::Result<[u8; 16]> {
-    let text = fs::read_to_string(path)?;
+    let text = fs::read_to_string(path).map_err(told("reading", path))?;
     let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
     let number = u128::from_str_radix(&digits, 16).map_err(|_| io::Error::other(format!("{path} holds no UUID")))?;
     Ok(number.to_be_bytes())
 }
 
+/// The same error, which says what was being done.
+fn told(doing: &'static str, to: impl AsRef<Path>) -> impl FnOnce(io::Error) -> io::Error {
+    move |error| io::Error::new(error.kind(), format!("{doing} {}: {error}", to.as_ref().display()))
+}
+
 /// This process's user and group.
 pub fn user() -> io::Result<(u32, u32)> {
-    fs::metadata("/proc/self").map(|me| (me.uid(), me.gid()))
+    let path = "/proc/self";
+    fs::metadata(path).map(|me| (me.uid(), me.gid())).map_err(told("looking at", path))
 }
 
 /// Where a user's pool lies unless another is named.
@@ -81,7 +87,7 @@ pub fn make_file(path: &Path, bytes: u64) -> io::Result<()> {
 pub fn settle_name(path: &Path) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let settled = File::open(folder).and_then(|folder| folder.sync_all());
-    settled.map_err(|error| io::Error::new(error.kind(), format!("syncing {}: {error}", folder.display())))
+    settled.map_err(told("syncing", folder))
 }
 
 /// The NBD socket beside the pool at `path`.
@@ -94,4 +100,15 @@ pub fn beside(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(ending);
     name.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let said = uuid("/proc/none").expect_err("there is none").to_string();
+        assert!(said.starts_with("reading /proc/none: No such file"), "{said}");
+    }
 }

@@ -73,7 +73,11 @@ fn main() -> ExitCode {
     if let Err(error) = ferrite_medium::fault::install() {
         remark!("ferrite: stray accesses will not be explained: {error}");
     }
-    let result = match Arguments::parse().command {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(told) => return outcome::tell(&told),
+    };
+    let result = match arguments.command {
         Command::Up(up) => up.run(),
         Command::Pool(pool) => pool.run(),
         Command::Tag(tag) => tag.run(),

@@ -1,6 +1,7 @@
 //! How a command ends.
 
 use std::fmt::Display;
+use std::io::ErrorKind;
 use std::process::ExitCode;
 
 /// Why a command did not do what was asked.
@@ -43,4 +44,15 @@ pub fn exit_code(outcome: Outcome) -> ExitCode {
     };
     remark!("ferrite: {why}");
     ExitCode::from(code)
+}
+
+/// Says what the command line says by itself: help and version, or what is wrong with the words. A reader that has gone is
+/// no failure.
+pub fn tell(told: &clap::Error) -> ExitCode {
+    match told.print() {
+        Err(why) if !told.use_stderr() && why.kind() != ErrorKind::BrokenPipe => {
+            exit_code(Err(format!("writing to standard output: {why}").into()))
+        }
+        _ => ExitCode::from(told.exit_code() as u8),
+    }
 }

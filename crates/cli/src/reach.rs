@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,6 +14,7 @@ use serde_json::Value;
 
 use crate::bar::Bar;
 use crate::engine::Engine;
+use crate::host;
 use crate::medium::MediumArguments;
 use crate::mounts;
 use crate::outcome::{Failure, Outcome};
@@ -105,14 +107,26 @@ fn look_at(path: &Path) -> Outcome {
     }
 }
 
-/// A pool is its user's alone, who may have forgotten that.
+/// A pool is its user's alone, who may have forgotten that, or may not write to it as its mode is.
 fn refused(path: &Path, error: Error) -> Failure {
+    let name = path.display();
     match &error {
-        Error::Io { source, .. } if source.kind() == ErrorKind::PermissionDenied => {
-            format!("{} is not yours to read and write: ask as its user, or as root", path.display()).into()
+        Error::Io { source, .. } if source.kind() == ErrorKind::PermissionDenied => match own_mode(path) {
+            Some(mode) if mode & 0o600 != 0o600 => format!(
+                "{name} is yours, and its mode, {mode:03o}, keeps you from reading and writing it: `chmod u+rw {name}`"
+            ),
+            _ => format!("{name} is not yours to read and write: ask as its user, or as root"),
         }
+        .into(),
         _ => error.into(),
     }
+}
+
+/// The rights at `path`, where that is this user's own.
+fn own_mode(path: &Path) -> Option<u32> {
+    let (user, _) = host::user().ok()?;
+    let found = fs::metadata(path).ok().filter(|found| found.uid() == user)?;
+    Some(found.mode() & 0o777)
 }
 
 /// A pool at hand.
@@ -327,4 +341,27 @@ pub fn ask<T: DeserializeOwned>(path: &Path, request: Request, fd: Option<Borrow
     let answer = reach.ask(request, fd);
     reach.close()?;
     answer
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_mode_that_forbids_its_own_user_is_told() {
+        let pool = tempfile::NamedTempFile::new().expect("a file");
+        let said = |mode| {
+            fs::set_permissions(pool.path(), fs::Permissions::from_mode(mode)).expect("its own");
+            let error = Error::Io { what: "opening it".into(), source: ErrorKind::PermissionDenied.into() };
+            refused(pool.path(), error).text().to_owned()
+        };
+        for (mode, shown) in [(0o444, "444"), (0o200, "200"), (0o077, "077")] {
+            let said = said(mode);
+            assert!(said.contains(shown) && said.contains("`chmod u+rw"), "{said}");
+        }
+        // Something else keeps it out, such as a folder.
+        assert!(said(0o600).contains("not yours"));
+    }
 }

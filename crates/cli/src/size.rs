@@ -1,5 +1,8 @@
 //! Sizes as people write them.
 
+/// No file is longer: its length is a signed number.
+const BYTES_MAX: u64 = i64::MAX as u64;
+
 /// Bytes of `text`: digits with at most one suffix K, M, G or T (powers of 1024; "KiB" and the like too).
 pub fn parse(text: &str) -> Result<u64, String> {
     let none = || format!("{text:?} is no size: write 4096, 512K, 64M, 1G or 2T, in powers of 1024");
@@ -13,8 +16,8 @@ pub fn parse(text: &str) -> Result<u64, String> {
         _ => return Err(none()),
     };
     let count: u64 = digits.parse().map_err(|_| none())?;
-    let bytes = count.checked_mul(unit).filter(|bytes| *bytes > 0);
-    bytes.ok_or_else(|| format!("{text:?} is out of range: sizes are of 1 byte to {}T", u64::MAX >> 40))
+    let bytes = count.checked_mul(unit).filter(|bytes| (1..=BYTES_MAX).contains(bytes));
+    bytes.ok_or_else(|| format!("{text:?} is out of range: sizes are of 1 byte to {}T", BYTES_MAX >> 40))
 }
 
 /// `bytes` for people.
@@ -48,7 +51,8 @@ mod tests {
         assert_eq!(parse("4096"), Ok(4096));
         assert_eq!(parse("1G"), Ok(1 << 30));
         assert_eq!(parse("64MiB"), Ok(64 << 20));
-        for wrong in ["", "G", "1X", "-1", "1.5G", "0", "99999999999T"] {
+        assert_eq!(parse("8388607T"), Ok(8_388_607 << 40));
+        for wrong in ["", "G", "1X", "-1", "1.5G", "0", "99999999999T", "8388608T", "18446744073709551615"] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }
     }
