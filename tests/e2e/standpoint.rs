@@ -88,7 +88,7 @@ fn what_who_asks_would_not_reach_is_not_served() {
     let folder = folder(true);
     let path = folder.path().join("pool");
     let pool = path.to_str().expect("text");
-    let server = Server::start(&path, &["--no-attach", "--no-mount", "--size", "64M", "--disk", "d=8M"]);
+    let server = Server::start(&path, &["--no-attach", "--size", "64M", "--disk", "d=8M"]);
     let asked = ["disk", "serve", pool, "d", "--tcp", "127.0.0.1:0"];
     let elsewhere = client("unshare").args(["-n"]).arg(ferrite_path()).args(asked).output().expect("run");
     if elsewhere.stderr.starts_with(b"unshare:") {
@@ -96,6 +96,5 @@ fn what_who_asks_would_not_reach_is_not_served() {
     }
     let said = String::from_utf8_lossy(&elsewhere.stderr);
     assert!(!elsewhere.status.success() && said.contains("network namespace"), "{said}");
-    ok(&asked);
     server.interrupt();
 }
