@@ -106,8 +106,7 @@ impl FileSystem {
                 fs.calm_forced(stripe, forced);
             }
         }));
-        fs.bind_chunks()?;
-        fs.adopt_spare(&tag)?;
+        fs.bind_chunks(&tag)?;
         if fs.space.kind(0) != Some(ChunkKind::Inodes) || !fs.load(Ino::ROOT)?.is_directory() {
             return Err(corrupt("the root directory", fs.space.map.chunk_word(0)));
         }
@@ -211,18 +210,26 @@ impl FileSystem {
         inode.attr().ok_or_else(|| self.corrupt("the mode of an inode", inode.at))
     }
 
-    /// Lets each chunk word name the one place that its chunk has (FC3).
-    fn bind_chunks(&self) -> Result<()> {
-        let mut words: Vec<u64> = vec![0; self.space.chunks() as usize];
-        self.space.places().for_each(|(base, number)| words[number as usize] = base / CHUNK + 1);
-        for (number, word) in words.into_iter().enumerate() {
-            let at = self.space.map.chunk_word(number as u64);
+    /// Lets each chunk word name the one place that its chunk has, and adopts what none names. Where one names no place
+    /// there is, nothing is written: a chunk that none names may be that one's (FC3).
+    fn bind_chunks(&self, tag: &Tag) -> Result<()> {
+        let mut words: Vec<(u64, u64)> =
+            (0..self.space.chunks()).map(|number| (self.space.map.chunk_word(number), 0)).collect();
+        self.space.places().for_each(|(base, number)| words[number as usize].1 = base / CHUNK + 1);
+        let lost = words.iter().find(|(at, word)| *word == 0 && self.memory.load_word(*at) != 0);
+        match lost {
+            Some(_) if self.options.read_only => return Ok(()),
+            Some((at, _)) => return Err(self.corrupt("where a chunk lies", *at)),
+            None => {}
+        }
+        for (at, word) in words {
             if self.memory.load_word(at) != word {
                 self.memory.store_word(at, word);
                 self.memory.flush(Span::new(at, 8));
             }
         }
-        self.settle()
+        self.settle()?;
+        self.adopt_spare(tag)
     }
 
     /// Gives each chunk that the tag has and no word names a number (FC3).

@@ -8,8 +8,8 @@
 //!   So each is used again for the same at once. A chunk changes its kind only when no record can be replayed into it.
 //! - FC2. A chunk that has no page in use becomes free when somebody needs one, or when it goes back to the pool.
 //! - FC3. A chunk word is stored directly. A chunk that the tag has and no word names is spare: it is given a number when
-//!   the file system is opened or grows. A word whose chunk the tag has not is free for who opens it; nobody leaves such
-//!   a word, so a check calls it damaged. So growing and giving back need no transaction over both tables.
+//!   the file system is opened or grows. Nobody leaves a word whose chunk the tag has not: a check calls it damaged, and
+//!   who opens it is refused but to read. So growing and giving back need no transaction over both tables.
 
 mod idle;
 

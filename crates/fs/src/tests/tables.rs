@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use ferrite_crash::{LyingMemory, Model};
 use ferrite_medium::Memory;
+use ferrite_pool::Pool;
 
 use super::damaged::image;
 use super::repair::{checked, closed, place, repaired};
 use super::world::*;
 use crate::space::ChunkKind;
-use crate::{Ino, Kind};
+use crate::{FileSystem, FsOptions, Ino, Kind};
 
 fn memory_of(image: &[u8]) -> Arc<LyingMemory> {
     let memory = LyingMemory::from_image(image, Model::MAPPED);
@@ -100,6 +101,28 @@ fn fd1_two_chunks_of_content_in_one_place_are_told_and_left_alone() {
     let memory = memory_of(&image);
     let flipped = memory.load_word(one) ^ memory.load_word(other);
     assert!(!is_mended(&image, &before, (one, flipped)) && !is_mended(&image, &before, (other, flipped)));
+}
+
+/// FC3: what no word names may be what the damaged one did. All else is there to be read.
+#[test]
+fn fc3_a_word_that_names_no_chunk_is_opened_to_be_read_only_and_nothing_is_given_away() {
+    let image = image();
+    let (chunks, before) = (chunks(&image), sound_tree(&memory_of(&image)));
+    for (word, ..) in &chunks[1..] {
+        let memory = memory_of(&image);
+        let words = || -> Vec<u64> { chunks.iter().map(|(word, ..)| memory.load_word(*word)).collect() };
+        memory.store_word(*word, memory.load_word(*word) ^ 1 << 20);
+        let damaged = words();
+        let told = open(&memory, None).map(drop).expect_err("it is refused").to_string();
+        assert!(told.contains("where a chunk lies") && told.contains("ferrite fs check"), "{told}");
+        let pool = Arc::new(Pool::open(memory.clone(), BOOT).expect("it opens").0);
+        let fs = FileSystem::open(pool, NAME, FsOptions { read_only: true, ..options(None) }).expect("to be read");
+        assert!(fs.load_directory(Ino::ROOT).is_ok());
+        closed(fs);
+        assert_eq!(words(), damaged);
+        memory.store_word(*word, memory.load_word(*word) ^ 1 << 20);
+        assert!(sound_tree(&memory) == before);
+    }
 }
 
 /// How lines are damaged.
