@@ -29,10 +29,6 @@ const RAMFS: &str = "ramfs";
 /// On our disk.
 const ON_DISK: [(&str, &FileSystem); 4] =
     [("ext2 on disk", &EXT2), ("ext3 on disk", &EXT3), ("ext4 on disk", &EXT4), ("xfs on disk", &XFS)];
-/// It is not made smaller.
-const XFS_BYTES_MIN: u64 = 320 << 20;
-/// What it keeps for itself: its log has 64 MiB.
-const XFS_OWN_BYTES: u64 = 96 << 20;
 const TITLE: &str = "Time of applications, by file system (figure 13)";
 
 /// Runs it.
@@ -79,9 +75,7 @@ fn field(place: &Path, bytes: u64) -> Result<Vec<Contestant>> {
         ours(CACHED, true),
     ];
     for (name, file_system) in ON_DISK {
-        let is_xfs = file_system.name == XFS.name;
-        let bytes = if is_xfs { (bytes + XFS_OWN_BYTES).max(XFS_BYTES_MIN) } else { bytes };
-        let stage = Stage::build(place, bytes)?;
+        let stage = Stage::build(place, file_system.disk_bytes(bytes))?;
         let disk = stage.disk_on(Arc::new(stage.map(Guard::best())?), DiskOptions::default())?;
         all.push(Contestant::on(name, Ground::Disk(disk), "rw").of(file_system));
     }

@@ -54,9 +54,20 @@ pub const EXT3: FileSystem = FileSystem { name: "ext3", mkfs: "mkfs.ext3", optio
 const EXT_OPTIONS: &[&str] = &["-q", "-F", "-b", "4096", "-i", "8192", "-E", "nodiscard,lazy_itable_init=0"];
 /// SGI's.
 pub const XFS: FileSystem = FileSystem { name: "xfs", mkfs: "mkfs.xfs", options: &["-q", "-f", "-K"] };
+/// It is not made smaller.
+const XFS_BYTES_MIN: u64 = 320 << 20;
+/// What it keeps for itself: its log has 64 MiB.
+const XFS_OWN_BYTES: u64 = 96 << 20;
 /// The one that never overwrites; its metadata once, as it was made on an SSD for years.
 pub const BTRFS: FileSystem =
     FileSystem { name: "btrfs", mkfs: "mkfs.btrfs", options: &["-q", "-f", "-K", "-m", "single"] };
+
+impl FileSystem {
+    /// How large a disk is that has room for `bytes` of files and of what is small.
+    pub fn disk_bytes(&self, bytes: u64) -> u64 {
+        if self.name == XFS.name { (bytes + XFS_OWN_BYTES).max(XFS_BYTES_MIN) } else { bytes }
+    }
+}
 
 /// The folder of one experiment's nodes.
 #[derive(Debug)]

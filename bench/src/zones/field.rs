@@ -9,6 +9,7 @@ use crate::Result;
 use crate::entrant::Entrant;
 use crate::node::{self, Ground, Node, Yard};
 use crate::options::Options;
+use crate::program;
 use crate::scratch::Scratch;
 use crate::tree::{Grove, Tree};
 
@@ -30,12 +31,16 @@ pub const TMPFS_HUGE: &str = "tmpfs huge";
 pub const RAMFS: &str = "ramfs";
 /// What makes the same promise as ours, on a disk of memory.
 pub const EXT4: &str = "ext4 fdatasync";
+/// The kernel's own on disks of memory, whose writes it keeps back as under `--cached`: durable at fsync.
+pub const EXT4_CACHED: &str = "ext4 cached";
+pub const XFS_CACHED: &str = "xfs cached";
 /// No file system: what the machine allows.
 pub const BARE: &str = "bare copy";
 /// The same, and behind each copy a size and another fence: what the machine allows where files grow.
 pub const BARE_APPEND: &str = "bare append";
 /// All of them.
-pub const NAMES: [&str; 11] = [LIBRARY, BARE, BARE_APPEND, RUN, MOUNT, CACHED, HOLLOW, TMPFS, TMPFS_HUGE, RAMFS, EXT4];
+pub const NAMES: [&str; 13] =
+    [LIBRARY, BARE, BARE_APPEND, RUN, MOUNT, CACHED, HOLLOW, TMPFS, TMPFS_HUGE, RAMFS, EXT4, EXT4_CACHED, XFS_CACHED];
 
 /// All of them.
 pub struct Field {
@@ -106,9 +111,18 @@ impl Field {
             let node = yard.node(&format!("memory{number}"), Ground::PageCache(kind), mount_options)?;
             self.enter(name, node, ferrite)?;
         }
-        let image = self._scratch.path("ext4");
-        self._scratch.file("ext4", room + room / 8)?;
-        self.enter(EXT4, yard.node("ext4", Ground::File(image), "barrier")?, ferrite)
+        let on_disk = [(EXT4, &node::EXT4), (EXT4_CACHED, &node::EXT4), (XFS_CACHED, &node::XFS)];
+        for (number, (name, file_system)) in on_disk.into_iter().enumerate() {
+            if program::find(file_system.mkfs).is_none() {
+                self.notes.push(format!("{name} was left out: there is no {}", file_system.mkfs));
+                continue;
+            }
+            let file = format!("disk{number}");
+            self._scratch.file(&file, file_system.disk_bytes(room + room / 8))?;
+            let node = yard.node(&file, Ground::File(self._scratch.path(&file)), "rw")?;
+            self.enter(name, node.of(file_system), ferrite)?;
+        }
+        Ok(())
     }
 
     fn enter(&mut self, name: &'static str, node: Node, ferrite: &Path) -> Result<()> {
