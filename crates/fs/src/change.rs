@@ -193,7 +193,7 @@ impl<'fs> Change<'fs> {
 
     /// Bytes of what it says are bounded: whether there is room for more frees.
     pub fn freed_pages(&self) -> u64 {
-        self.freed.iter().map(|run| run.pages).sum()
+        self.freed.iter().map(|run| run.pages).sum::<u64>() + self.freed_chunks.len() as u64
     }
 
     /// Whether it frees pages or superpages.

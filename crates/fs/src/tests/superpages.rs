@@ -6,6 +6,7 @@ use ferrite_pool::layout::CHUNK;
 
 use super::house::House;
 use super::world::*;
+use crate::change::FREED_PAGES_MAX;
 use crate::direct::Access;
 use crate::{Allocate, FileSystem, Ino, Kind};
 
@@ -71,6 +72,25 @@ fn fs1_a_superpage_of_a_full_file_system_becomes_pages() {
     let is_hole = |at: usize| at as u64 % CHUNK / 4096 == 1;
     assert!(found.iter().enumerate().all(|(at, byte)| *byte == if is_hole(at) { 0 } else { 7 }));
     assert_sound(&house.fs);
+}
+
+/// A record has room for so many superpages: a file of more goes by steps.
+#[test]
+fn a_removed_file_of_many_superpages_goes_by_steps() {
+    let fs = open(&new_memory(Model::MAPPED, 60 * CHUNK), None).expect("it opens");
+    let (ino, _) = large(&fs, 2 * FREED_PAGES_MAX + 1, 0);
+    settle(&fs);
+    assert_eq!(supers(&fs), 2 * FREED_PAGES_MAX + 1);
+    fs.hold(ino).expect("there");
+    fs.unlink(Ino::ROOT, b"large").expect("held");
+    fs.release(ino, 1);
+    let mut steps = 0;
+    while fs.step_orphans().expect("each fits a record") {
+        steps += 1;
+    }
+    assert_eq!(steps, 2, "and one when it was let go");
+    assert_eq!(supers(&fs), 0);
+    assert_sound(&fs);
 }
 
 /// However many append, there is space for each as long as there is any: none is given most of what is free.
