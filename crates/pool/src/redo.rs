@@ -11,7 +11,7 @@ use ferrite_medium::{Memory, Span};
 use crate::lane::{Hole, committed};
 use crate::layout::{LANE, LANE_COUNT, LANES, RETIRED};
 use crate::preview::Preview;
-use crate::record::{ALIGN, Record};
+use crate::record::Record;
 use crate::sealed::{NUMBER_MAX, unseal};
 use crate::transaction::apply;
 use crate::{Error, Result};
@@ -43,9 +43,11 @@ impl Redo {
         let retired = words.into_iter().flatten().max();
         let retired = retired.ok_or_else(|| Error::corrupt("the word that tells what is retired", RETIRED[0]))?;
         let (mut records, mut lanes, mut holes) = (Vec::new(), Vec::new(), Vec::new());
+        let mut bytes = vec![0; LANE as usize];
         for index in 0..LANE_COUNT as u64 {
             let lane = Span::new(LANES + index * LANE, LANE);
-            let found = committed(&lane_bytes(memory, lane), salt, retired);
+            memory.load(lane.at, &mut bytes);
+            let found = committed(&bytes, salt, retired);
             if !found.records.is_empty() {
                 lanes.push(lane);
             }
@@ -120,14 +122,4 @@ impl Redo {
         }
         Ok(home)
     }
-}
-
-/// A lane's bytes; none where it was never written to, as most lanes of most pools were not: a record starts it, and
-/// no transaction leaves its first two lines zeros.
-fn lane_bytes(memory: &dyn Memory, lane: Span) -> Vec<u8> {
-    let mut head = [0; 2 * ALIGN];
-    memory.load(lane.at, &mut head);
-    let mut bytes = vec![0; if head == [0; 2 * ALIGN] { 0 } else { lane.len as usize }];
-    memory.load(lane.at, &mut bytes);
-    bytes
 }

@@ -184,7 +184,7 @@ impl Tenant {
     pub(super) fn widen(&self, tag: &Tag, id: GrantId, parts: &[Part]) -> Result<(Arc<Tag>, GrantId, Watch)> {
         let request = Request::TenantWiden { name: tag.name.clone(), id, parts: parts.to_vec() };
         let (lease, fds) = self.ask::<Lease>(&request)?;
-        let (_, tag, watch) = self.enter(&lease, fds)?;
+        let (_, tag, watch) = self.enter(&lease, fds).inspect_err(|_| self.give_back(lease.id))?;
         Ok((Arc::new(tag), lease.id, watch))
     }
 

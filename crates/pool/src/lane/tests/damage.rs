@@ -78,6 +78,18 @@ fn l7_several_damaged_records_are_told_as_one_place() {
     assert!(lost[0].starts_with("a transaction between 0 and 3 in lane 0, which"), "{lost:?}");
 }
 
+/// Memory that had a bad block cleared has zeros there: a lane that begins with them was written to all the same.
+#[test]
+fn l7_records_behind_cleared_lines_are_found_and_what_was_cleared_is_told() {
+    let footprint = record_bytes().1;
+    for cleared in [64, 128, 2 * footprint] {
+        let memory = committed_in(&[(1, 1), (2, 1), (3, 1), (4, 1)]);
+        memory.store(LANES + LANE, &vec![0; cleared as usize], Scheme::Nt);
+        let (lost, found) = told(&*memory);
+        assert_eq!((lost.len() as u64, found), (1, 4 - cleared.div_ceil(footprint)), "{cleared} bytes: {lost:?}");
+    }
+}
+
 /// A lane in its second turn whose last record is torn in every way: what is left of the first turn behind it is
 /// retired, and so no sign of damage.
 #[test]
