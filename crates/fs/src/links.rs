@@ -217,7 +217,16 @@ impl FileSystem {
         }
     }
 
-    fn step_orphan(&self, ino: Ino, _: &Pass<'_>) -> Result<()> {
+    /// One that is damaged is left to a check, and to who opens the file system next: those behind it go.
+    fn step_orphan(&self, ino: Ino, pass: &Pass<'_>) -> Result<()> {
+        let stepped = self.step_sound_orphan(ino, pass);
+        if let Err(Error::Corrupt { .. }) = &stepped {
+            self.orphans.remove(ino);
+        }
+        stepped
+    }
+
+    fn step_sound_orphan(&self, ino: Ino, _: &Pass<'_>) -> Result<()> {
         let mut stripe = self.locks.write(ino);
         let Ok(mut inode) = self.load(ino) else {
             self.orphans.remove(ino);

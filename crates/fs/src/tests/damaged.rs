@@ -8,6 +8,7 @@ use ferrite_medium::Memory;
 
 use super::repair::{closed, damaged, filled, metadata_words, place};
 use super::world::*;
+use crate::inode::ROOTS_AT;
 use crate::leaf::{HEAP, SLOTS, SLOTS_AT};
 use crate::word::{Named, Word};
 use crate::{Allocate, Error, FileSystem, Ino, Kind, Rename, Result, SetXattr};
@@ -205,4 +206,26 @@ fn an_index_that_is_too_high_is_damage_whatever_is_done() {
     set(&fs, file, 0, head & !(0xff << 16) | 200 << 16);
     assert!(is_corrupt(fs.read(file, 0, &mut [0; 9000])));
     assert!(is_corrupt(fs.unlink(Ino::ROOT, b"file")));
+}
+
+/// What cannot be freed takes no other's space with it.
+#[test]
+fn a_damaged_file_that_was_removed_keeps_no_other_from_going() {
+    let memory = new_memory(Model::MAPPED, POOL_BYTES);
+    let fs = open(&memory, None).expect("it opens");
+    let inos = [&b"damaged"[..], b"sound"].map(|name| {
+        let ino = fs.create_file(Ino::ROOT, name, &new(Kind::File)).expect("made").ino;
+        fs.write(ino, 0, &[7; 100_000]).expect("room");
+        fs.hold(ino).expect("there");
+        fs.unlink(Ino::ROOT, name).expect("held");
+        ino
+    });
+    let at = fs.load(inos[0]).expect("there").at + ROOTS_AT;
+    memory.store_word(at, memory.load_word(at) | 0xff_ffff << 12);
+    inos.iter().for_each(|ino| fs.release(*ino, 1));
+    assert!((0..20).any(|_| fs.step().is_err()), "one is told of");
+    for _ in 0..20 {
+        let _ = fs.step();
+    }
+    assert!(fs.load(inos[0]).is_ok() && fs.load(inos[1]).is_err());
 }
