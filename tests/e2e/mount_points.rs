@@ -170,6 +170,26 @@ fn a_shell_in_a_mount_is_waited_for_and_named() {
     assert_sound(&pool);
 }
 
+/// One that was killed may wait in the kernel for a program that waits for it, and is not told from one that stands still.
+#[test]
+fn a_server_that_does_not_answer_is_told_of_and_not_waited_for() {
+    if !can_mount() {
+        return;
+    }
+    let folder = folder(true);
+    let (pool, other, at) = (folder.path().join("pool"), folder.path().join("other"), folder.path().join("mnt"));
+    let server = Server::start(&pool, &["--no-attach", "--size", "64M", "--mount", at.to_str().expect("text")]);
+    signal(server.pid(), "STOP");
+    let mut program = ferrite();
+    program.args(["up", "--no-attach", "--size", "64M", "--pool"]).arg(&other).arg("--mount").arg(&at);
+    let said = refused(&mut program, 1);
+    signal(server.pid(), "CONT");
+    assert!(said.contains("does not answer") && said.contains("umount -f"), "{said}");
+    assert!(!other.exists(), "a pool that nobody has is not left behind");
+    server.interrupt();
+    assert_sound(&pool);
+}
+
 /// An orderly end keeps what was written to files that are still open, though the kernel held it back.
 #[test]
 fn what_open_files_were_written_is_kept() {

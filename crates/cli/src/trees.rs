@@ -295,8 +295,9 @@ impl Trees {
 
 /// Makes the folder to mount on where there is none. One that a killed server left mounted is there, and answers not.
 fn make_folder(point: &Path) -> Result<(), String> {
-    let found = ferrite_serve::mount::clear_stale(point).and_then(|_| std::fs::create_dir_all(point));
-    found.map_err(|error| match error.kind() {
+    let cleared = ferrite_serve::mount::clear_stale(point);
+    cleared.map_err(|error| format!("mounting on {}: {error}", point.display()))?;
+    std::fs::create_dir_all(point).map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists => format!("{} is not a folder: name one to mount on", point.display()),
         _ => format!("making {}: {error}", point.display()),
     })

@@ -5,7 +5,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -26,6 +25,7 @@ mod front;
 mod hollow;
 mod kernel;
 mod rights;
+mod stale;
 #[cfg(test)]
 pub(crate) mod tests;
 mod told;
@@ -33,6 +33,7 @@ mod words;
 mod write_back;
 
 pub use hollow::Hollow;
+pub use stale::clear_stale;
 
 use bell::Bell;
 use front::Front;
@@ -274,19 +275,6 @@ fn as_user<F: Filesystem>(front: F, point: &Path, options: &MountOptions) -> io:
     Session::new(front, point, &config)
 }
 
-/// Takes away what a killed server left mounted on `point`: a mount of ours that answers no more. Whether there was one.
-///
-/// # Errors
-/// Where it cannot be taken away.
-pub fn clear_stale(point: &Path) -> io::Result<bool> {
-    let (point, mut is_cleared) = (&resolved(point), false);
-    while mounts_at(point).any(|mount| mount.kind == KIND) && is_dead(point) {
-        unmount(point, true)?;
-        is_cleared = true;
-    }
-    Ok(is_cleared)
-}
-
 /// Cuts off the mount on `point`, whose server was killed: it may not come to its end while a program waits for it and it
 /// for the program, in the kernel. Only root may.
 ///
@@ -298,14 +286,6 @@ pub fn cut_off(point: &Path) -> io::Result<()> {
         Err(why) if why.kind() == io::ErrorKind::ResourceBusy => Ok(()),
         done => done,
     }
-}
-
-/// Whether nobody answers for the mount on `point`. What the kernel remembers of it says nothing, so it is asked about
-/// a name that nobody asked about before.
-fn is_dead(point: &Path) -> bool {
-    static ASKED: AtomicU32 = AtomicU32::new(0);
-    let name = format!(".ferrite-{}-{}", std::process::id(), ASKED.fetch_add(1, Ordering::Relaxed));
-    fs::symlink_metadata(point.join(name)).is_err_and(|why| why.raw_os_error() == Some(libc::ENOTCONN))
 }
 
 /// As the kernel's list has it, without symbolic links.

@@ -1,0 +1,49 @@
+//! What a killed server left mounted.
+
+use std::io;
+use std::path::Path;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
+
+use rustix::io::Errno;
+
+use super::{KIND, mounts_at, resolved, unmount};
+
+/// How long a server may take to say that it is there.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Takes away what a killed server left mounted on `point`: a mount of ours that answers no more. Whether there was one.
+///
+/// # Errors
+/// Where it cannot be taken away, and where nobody tells within ten seconds whether anybody is there: a server that was
+/// killed may wait in the kernel for a program that waits for it.
+pub fn clear_stale(point: &Path) -> io::Result<bool> {
+    let (point, mut is_cleared) = (&resolved(point), false);
+    while mounts_at(point).any(|mount| mount.kind == KIND) && is_dead(point)? {
+        unmount(point, true)?;
+        is_cleared = true;
+    }
+    Ok(is_cleared)
+}
+
+/// Whether nobody answers for the mount on `point`. It is asked how full it is: that the kernel does not remember, and
+/// takes no lock for.
+fn is_dead(point: &Path) -> io::Result<bool> {
+    let (said, says) = channel();
+    let asked = point.to_path_buf();
+    // One that is never answered ends with this process.
+    thread::Builder::new().name("ferrite-asks".into()).spawn(move || said.send(rustix::fs::statfs(asked)))?;
+    match says.recv_timeout(PATIENCE) {
+        Ok(answer) => Ok(answer.is_err_and(|why| why == Errno::NOTCONN)),
+        Err(RecvTimeoutError::Disconnected) => Ok(false),
+        Err(RecvTimeoutError::Timeout) => Err(io::Error::new(
+            io::ErrorKind::TimedOut,
+            format!(
+                "what is mounted there does not answer: its server stands still, or was killed and waits in the kernel; \
+                 as root `umount -f {}` ends it",
+                point.display()
+            ),
+        )),
+    }
+}
