@@ -238,7 +238,15 @@ impl FileSystem {
         wait_for_pins();
         let keep: Vec<Extent> = tag.extents.iter().flat_map(|extent| without(*extent, &gone)).collect();
         let change = TagChange { size: tag.size, attributes: tag.attributes, add: &[], keep: &keep };
-        *tag = self.pool().change_tag(&tag, &change, |_| Ok(()))?;
+        match self.pool().change_tag(&tag, &change, |_| Ok(())) {
+            Ok(smaller) => *tag = smaller,
+            Err(why) => {
+                // If nothing was changed, they are its own still.
+                self.pool().check_poison()?;
+                self.adopt_spare(&tag)?;
+                return Err(why.into());
+            }
+        }
         Ok(true)
     }
 

@@ -78,7 +78,7 @@ pub struct TagChange<'a> {
     pub attributes: [u8; 64],
     /// Space to add behind what it has.
     pub add: &'a [Need],
-    /// What to keep of its extents, whole or in part, in this order; the rest becomes free.
+    /// What to keep of its extents, whole or in part, in this order; the rest becomes free, and what it held is lost.
     pub keep: &'a [Extent],
 }
 

@@ -10,6 +10,8 @@
 //! - T3. A generation is never used twice.
 //! - T4. Whatever the medium holds, reading the table ends: no page is visited twice.
 //! - T5. A slot is there twice, and the same transactions write both: either of them may be damaged.
+//! - T6. Where the pool is full, the list of the extents that a tag keeps lies in what it gives up: where no grant is, and
+//!   no record can be replayed. What was there is lost also if the change is not made.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -18,11 +18,12 @@ use parking_lot::Mutex;
 
 use crate::extent::{Extent, Zone};
 use crate::freeze::Pass;
-use crate::layout::{CHUNK, CHUNK_PAGES, LANES, MEMBERS, REGION_CHUNKS, RETIRED, TAGS, bitmap_at, kind_at};
+use crate::layout::{CHUNK, CHUNK_PAGES, LANES, MEMBERS, PAGE, REGION_CHUNKS, RETIRED, TAGS, bitmap_at, kind_at};
 use crate::pool::Pool;
 use crate::record::Draft;
 use crate::reserved::Reserved;
 use crate::space::{Kind, Need};
+use crate::tags::page_at;
 use crate::{Error, Result};
 
 const WRITE: u64 = 1;
@@ -41,6 +42,8 @@ pub struct Transaction<'pool> {
     draft: Draft,
     taken: Vec<Extent>,
     freed: Vec<Extent>,
+    /// Superpages that it frees, which count as pages of the normal zone from then on.
+    split: Vec<u64>,
     /// Dropped last: while the pool stands still no transaction is open (freeze F1).
     _pass: Pass<'pool>,
 }
@@ -48,7 +51,7 @@ pub struct Transaction<'pool> {
 impl<'pool> Transaction<'pool> {
     pub(crate) fn new(pool: &'pool Pool) -> Self {
         let _pass = pool.freezers().pass();
-        Self { pool, draft: Draft::default(), taken: Vec::new(), freed: Vec::new(), _pass }
+        Self { pool, draft: Draft::default(), taken: Vec::new(), freed: Vec::new(), split: Vec::new(), _pass }
     }
 
     /// Writes `bytes` at `at`. Both are multiples of 8. Until that space is free again it is written by transactions
@@ -111,6 +114,37 @@ impl<'pool> Transaction<'pool> {
         self.mark_all(extents, false);
     }
 
+    /// Takes `count` pages of `dropped`, which it is to free, and shortens that by them: none where no part of it has as
+    /// many without a grant (grant G2). The caller may store into them at once (tags T6).
+    pub(crate) fn take_of(&mut self, dropped: &mut Vec<Extent>, count: usize) -> Result<Vec<Extent>> {
+        let fits = |extent: &Extent| {
+            let part = last_part(*extent);
+            part.pages as usize >= count && !self.pool.grants().touch(part)
+        };
+        let Some(index) = dropped.iter().rposition(fits) else { return Ok(Vec::new()) };
+        let (whole, part) = (dropped[index], last_part(dropped[index]));
+        // What is stored there now no older record is to be replayed over (lane L6).
+        self.pool.retire()?;
+        let part = self.in_pages(part);
+        let taken = (part.page..part.page + count as u64).map(|page| page_at(page * PAGE)).collect();
+        let before = Extent { pages: whole.pages - part.pages, ..whole };
+        let behind = Extent { page: part.page + count as u64, pages: part.pages - count as u32, ..part };
+        dropped.splice(index..=index, [before, behind].into_iter().filter(|left| left.pages > 0));
+        Ok(taken)
+    }
+
+    /// `part` as pages of the normal zone, all in use: those of a superpage can be freed one by one then.
+    fn in_pages(&mut self, part: Extent) -> Extent {
+        let pages = Extent { zone: Zone::Normal, ..part };
+        if part.zone == Zone::Super {
+            let chunk = part.page / CHUNK_PAGES;
+            self.pool.space().split(chunk);
+            self.split.push(chunk);
+            self.mark_all(&[pages], true);
+        }
+        pages
+    }
+
     /// Commits: durable and applied on return, unless it is an error. A failed persist poisons the pool.
     ///
     /// # Errors
@@ -126,6 +160,7 @@ impl<'pool> Transaction<'pool> {
             return Err(error);
         }
         self.taken.clear();
+        self.split.clear();
         committed.and_then(|_| self.give_back()).inspect_err(|error| self.pool.poison(error))
     }
 
@@ -188,8 +223,17 @@ impl<'pool> Transaction<'pool> {
     }
 }
 
+/// A chunk of `extent`, or all of it in the normal zone, where that is no more.
+fn last_part(extent: Extent) -> Extent {
+    match extent.zone {
+        Zone::Super => Extent { page: extent.end() - CHUNK_PAGES, pages: CHUNK_PAGES as u32, ..extent },
+        Zone::Normal => extent,
+    }
+}
+
 impl Drop for Transaction<'_> {
     fn drop(&mut self) {
+        self.split.iter().for_each(|chunk| self.pool.space().join(*chunk));
         if !self.taken.is_empty() {
             self.pool.give_up(&self.taken);
         }

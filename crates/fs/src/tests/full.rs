@@ -1,6 +1,10 @@
 //! Writes that there is not space enough for.
 
 use ferrite_crash::Model;
+use ferrite_pool::grant::{Ask, Process, Rights};
+use ferrite_pool::layout::CHUNK;
+use ferrite_pool::owner::{Caller, PidFd};
+use ferrite_pool::{Need, NewTag, Role, TagKind, Zone};
 
 use super::world::*;
 use crate::{Allocate, DataMode, Error, FileSystem, Ino, Kind, Result};
@@ -165,4 +169,64 @@ fn fw5_what_is_all_or_nothing_is_nothing() {
             assert_eq!(content(fs, ino).expect("it reads"), [7; 3 * PAGE as usize]);
         });
     }
+}
+
+fn take(fs: &FileSystem, name: &str, zone: Zone) -> ferrite_pool::Result<()> {
+    let needs = [Need { role: Role::DATA, zone, bytes: 1 }];
+    let new = NewTag { name, kind: TagKind::BYTES, size: 0, attributes: [0; 64], needs: &needs };
+    fs.pool().create_tag(&new, |_| Ok(())).map(drop)
+}
+
+/// A full pool, half of which a file system has, in chunks that lie apart; it needs every second one of them.
+fn apart() -> std::sync::Arc<FileSystem> {
+    let fs = open(&new_memory(Model::MAPPED, 36 * CHUNK), None).expect("it opens");
+    for number in 0..14 {
+        let ino = file(&fs, &number.to_string());
+        fs.write(ino, 0, &[1; CHUNK as usize]).expect("room");
+        take(&fs, &format!("super {number}"), Zone::Super).expect("room");
+    }
+    for zone in [Zone::Super, Zone::Normal] {
+        (0..).take_while(|number| take(&fs, &format!("{zone:?} {number}"), zone).is_ok()).for_each(drop);
+    }
+    (0..14).step_by(2).for_each(|number| fs.unlink(Ino::ROOT, number.to_string().as_bytes()).expect("it goes"));
+    while fs.step_orphans().expect("it goes") {}
+    assert!(fs.tag().extents.len() > 8 && fs.pool().usage().free_bytes == 0);
+    fs
+}
+
+#[test]
+fn fc3_a_full_pool_is_given_chunks_by_a_file_system_of_many_extents() {
+    let fs = apart();
+    let free = fs.statfs().free_bytes;
+    while fs.spare_space().expect("it can") {}
+    let given = fs.pool().usage().free_bytes;
+    assert!(given >= 6 * CHUNK && given + 2 * CHUNK > free, "{given} of {free} bytes");
+    assert_sound(&fs);
+    (0..5).for_each(|number| take(&fs, &format!("given {number}"), Zone::Super).expect("it is free"));
+}
+
+/// As where somebody still has a grant on all of it, so that the list of its extents can lie nowhere.
+#[test]
+fn fc3_chunks_that_cannot_be_given_are_still_its_own() {
+    let fs = apart();
+    let before = fs.statfs();
+    let caller = Caller {
+        pid: std::process::id(),
+        uid: 0,
+        process: PidFd::open(std::process::id()).expect("it lives"),
+        connection: 0,
+    };
+    let (process, tag) = (Process::of(&caller, BOOT), fs.tag());
+    // A grant of a few pieces needs no page for a list of them.
+    let data: Vec<_> = tag.extents.iter().copied().filter(|it| it.role == Role::DATA).collect();
+    let grants: Vec<_> = data
+        .chunks(3)
+        .map(|extents| Ask { tag: &tag, extents, rights: Rights::ReadWrite, process: &process, reserve: &[] })
+        .map(|ask| fs.pool().grant(&ask).expect("a grant"))
+        .collect();
+    assert!(fs.spare_space().is_err(), "nowhere to put the list");
+    assert_eq!(fs.statfs(), before);
+    assert_sound(&fs);
+    grants.iter().for_each(|grant| fs.pool().grants().release(fs.pool(), grant.id).expect("given back"));
+    assert!(fs.spare_space().expect("it can"));
 }

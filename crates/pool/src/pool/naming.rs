@@ -64,7 +64,8 @@ impl Pool {
     }
 
     /// Changes `tag` as it stands now, which may be newer than the caller's. `prepare` is given the added extents and
-    /// settles what they must hold (T2). Durable on return, or not at all.
+    /// settles what they must hold (T2). Durable on return, or not at all; but what was to be given up may have been
+    /// stored over (T6).
     ///
     /// # Errors
     /// [`Error::NotFound`] where it is not the tag of that name any more, [`Error::Busy`] where it has not what is to
@@ -78,15 +79,16 @@ impl Pool {
         let mut transaction = self.transaction();
         let mut table = self.table.lock();
         let entry = table.current(tag)?;
-        let dropped = dropped(&entry.tag.extents, change.keep)
+        let mut dropped = dropped(&entry.tag.extents, change.keep)
             .ok_or_else(|| Error::Busy(format!("tag {:?} was changed by someone else: read it again", tag.name)))?;
         let added = transaction.take(change.add)?;
         prepare(&added)?;
-        transaction.free(&dropped);
-        transaction.free(&entry.overflow);
         let extents = change.keep.iter().copied().chain(added).collect();
         let changed = Tag { size: change.size, attributes: change.attributes, extents, ..(*entry.tag).clone() };
-        let entry = self.write_slot(&mut transaction, changed, entry.slot)?;
+        let overflow = take_overflow(&mut transaction, &changed, &mut dropped)?;
+        transaction.free(&dropped);
+        transaction.free(&entry.overflow);
+        let entry = self.write_slot_with(&mut transaction, changed, entry.slot, overflow)?;
         transaction.commit()?;
         let tag = Arc::clone(&entry.tag);
         table.tags.insert(tag.name.clone(), entry);
@@ -131,12 +133,7 @@ impl Pool {
 
     /// Adds to `transaction` what makes `tag` the content of `slot`.
     pub(crate) fn write_slot(&self, transaction: &mut Transaction<'_>, tag: Tag, slot: u64) -> Result<Entry> {
-        let bytes = tag.overflow_pages() as u64 * PAGE;
-        let mut overflow = Vec::new();
-        if bytes > 0 {
-            let runs = transaction.take(&[Need { role: Role::MAP, zone: Zone::Normal, bytes }])?;
-            overflow.extend(runs.iter().flat_map(|run| (run.page..run.end()).map(|page| page_at(page * PAGE))));
-        }
+        let overflow = take_overflow(transaction, &tag, &mut Vec::new())?;
         self.write_slot_with(transaction, tag, slot, overflow)
     }
 
@@ -156,4 +153,22 @@ impl Pool {
         tags::write_slot(transaction, slot, &tag.encode_slot(places.first().copied().unwrap_or(0)));
         Ok(Entry { tag: Arc::new(tag), slot, overflow })
     }
+}
+
+/// Pages for the extents of `tag` that do not fit its slot. The old ones are in use until the change is committed: where
+/// the pool is full, what the tag gives up, `dropped`, has the new ones (T6). So a full pool can be given space.
+fn take_overflow(transaction: &mut Transaction<'_>, tag: &Tag, dropped: &mut Vec<Extent>) -> Result<Vec<Extent>> {
+    let count = tag.overflow_pages();
+    if count == 0 {
+        return Ok(Vec::new());
+    }
+    let need = Need { role: Role::MAP, zone: Zone::Normal, bytes: count as u64 * PAGE };
+    let runs = match transaction.take(&[need]) {
+        Err(why) if why.is_want_of_space() => match transaction.take_of(dropped, count)? {
+            none if none.is_empty() => return Err(why),
+            pages => pages,
+        },
+        taken => taken?,
+    };
+    Ok(runs.iter().flat_map(|run| (run.page..run.end()).map(|page| page_at(page * PAGE))).collect())
 }

@@ -22,6 +22,20 @@ impl Space {
         }
     }
 
+    /// Makes a superpage pages of the normal zone, all in use as before: in DRAM alone.
+    pub(crate) fn split(&self, chunk: u64) {
+        let mut state = self.0.lock();
+        state.kinds[chunk as usize] = Kind::Normal;
+        state.bitmaps[chunk as usize] = [u64::MAX; 8];
+    }
+
+    /// Undoes [`Space::split`].
+    pub(crate) fn join(&self, chunk: u64) {
+        let mut state = self.0.lock();
+        state.kinds[chunk as usize] = Kind::Super;
+        state.bitmaps[chunk as usize] = [0; 8];
+    }
+
     /// The free pages of `chunk`: all of an idle one, none of a superpage.
     pub(crate) fn free_pages(&self, chunk: u64) -> Pages {
         let state = self.0.lock();

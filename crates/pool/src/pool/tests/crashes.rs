@@ -1,4 +1,4 @@
-//! T1 to T3, A1, A2: crashes of everything that is done to tags, and of the recovery from them.
+//! T1 to T3, T6, A1, A2: crashes of everything that is done to tags, and of the recovery from them.
 
 use ferrite_crash::{Crash, LyingMemory, Model, Report, explore};
 
@@ -67,6 +67,25 @@ fn overflowing() -> (Vec<Step>, Vec<Step>) {
         }),
     ];
     (Vec::new(), steps)
+}
+
+/// A full pool is given a chunk, in which the list of extents has to lie, and where a transaction has written; then
+/// another one.
+fn giving() -> (Vec<Step>, Vec<Step>) {
+    let steps = vec![
+        step(|pool| {
+            let last = *pool.tag("wide")?.extents.last().expect("it has some");
+            let mut transaction = pool.transaction();
+            transaction.write((last.end() - CHUNK_PAGES) * PAGE, &[0xAA; 8]);
+            transaction.commit()
+        }),
+        step(|pool| give(pool, "wide")),
+        step(|pool| create(pool, "new", &pages_need(300))),
+        step(|pool| give(pool, "wide")),
+        step(|pool| create(pool, "newer", &[need(Zone::Super, CHUNK)])),
+        step(|pool| remove(pool, "wide")),
+    ];
+    (vec![step(fill_up)], steps)
 }
 
 struct Run {
@@ -155,6 +174,11 @@ fn t1_crash_seeded_a_chained_page_of_slots() {
 #[test]
 fn t1_crash_seeded_extents_beyond_the_slot() {
     prove("overflow", overflowing);
+}
+
+#[test]
+fn t1_t6_l6_crash_seeded_a_full_pool_is_given_space() {
+    prove("giving", giving);
 }
 
 /// Settles whose last store satisfied `at` are not made.

@@ -3,7 +3,9 @@
 use ferrite_crash::{LyingMemory, Model};
 
 use super::*;
+use crate::grant::{Ask, Process, Rights};
 use crate::layout::POOL_BYTES_MIN;
+use crate::owner::{Caller, PidFd};
 use crate::proof::{BOOT, account, format, new_pool, open};
 
 #[test]
@@ -88,6 +90,57 @@ fn a_large_tag_of_the_normal_zone_fits_one_transaction() {
     };
     pool.create_tag(&new, |_| Ok(())).unwrap();
     account(&open(&memory)).unwrap();
+}
+
+/// The list of the extents that it keeps lies in what it gives up.
+#[test]
+fn t6_a_tag_of_many_extents_gives_space_to_a_full_pool() {
+    let memory = new_pool(Model::MAPPED);
+    let pool = open(&memory);
+    let wide = fill_up(&pool).unwrap();
+    let full = (pool.usage(), shot(&pool));
+    let mut transaction = pool.transaction();
+    let mut dropped = wide.extents.clone();
+    assert_eq!(transaction.take_of(&mut dropped, 2).unwrap().len(), 2);
+    transaction.free(&dropped);
+    drop(transaction);
+    assert_eq!((pool.usage(), shot(&pool)), full, "nothing was committed");
+    account(&pool).unwrap();
+    for free in [512, 1024] {
+        give(&pool, "wide").unwrap();
+        assert_eq!(pool.usage().free_bytes, free * PAGE);
+        account(&pool).unwrap();
+    }
+    assert_eq!(pool.tag("wide").unwrap().extents, wide.extents[..10]);
+    let given = shot(&pool);
+    drop(pool);
+    let pool = open(&memory);
+    account(&pool).unwrap();
+    assert_eq!(shot(&pool), given);
+    create(&pool, "all", &[need(Zone::Normal, 1024 * PAGE)]).unwrap();
+}
+
+/// Nor does it lie where somebody may still store (G2).
+#[test]
+fn t6_g2_a_list_of_extents_lies_under_no_grant() {
+    let pool = open(&new_pool(Model::MAPPED));
+    let wide = fill_up(&pool).unwrap();
+    let full = (pool.usage(), shot(&pool));
+    let caller = Caller {
+        pid: std::process::id(),
+        uid: 0,
+        process: PidFd::open(std::process::id()).expect("it lives"),
+        connection: 0,
+    };
+    let (process, last) =
+        (Process::of(&caller, BOOT), Extent { page: wide.extents[10].end() - 1, pages: 1, ..wide.extents[10] });
+    let ask = Ask { tag: &wide, extents: &[last], rights: Rights::ReadWrite, process: &process, reserve: &[] };
+    let granted = pool.grant(&ask).unwrap();
+    assert!(matches!(give(&pool, "wide"), Err(Error::Full { .. })));
+    assert_eq!((pool.usage(), shot(&pool)), full);
+    pool.grants().release(&pool, granted.id).unwrap();
+    give(&pool, "wide").unwrap();
+    account(&pool).unwrap();
 }
 
 #[test]
