@@ -25,6 +25,8 @@ use crate::tags::{Table, page_at};
 use crate::transaction::Transaction;
 use crate::{Error, Result, member};
 
+pub(crate) use naming::commit_tag;
+
 /// An open pool. Dropped without [`Pool::close`] it is as after a crash, which costs nothing but a replay.
 ///
 /// Whatever changes it gives [`Error::Medium`] where a persist fails: whether the change is there is known when the

@@ -20,6 +20,7 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 use crate::extent::{Extent, Role, Stream, Zone};
 use crate::layout::{CHUNK, PAGE};
+use crate::pool::commit_tag;
 use crate::reserved::Reserved;
 use crate::space::Need;
 use crate::tag::{Tag, TagKind, check_name};
@@ -165,7 +166,7 @@ impl Pool {
         transaction.free(&old.tag.extents);
         transaction.free(&old.overflow);
         let entry = self.write_slot(&mut transaction, tag, old.slot)?;
-        transaction.commit()?;
+        commit_tag(transaction, &entry.tag)?;
         let tag = Arc::clone(&entry.tag);
         table.tags.insert(name.into(), entry);
         Ok(tag)

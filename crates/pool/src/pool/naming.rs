@@ -8,10 +8,13 @@ use super::{NewTag, Pool, TagChange};
 use crate::extent::{Extent, Role, Zone, dropped};
 use crate::layout::PAGE;
 use crate::space::Need;
-use crate::tag::{Tag, check_name};
+use crate::tag::{INLINE, OVERFLOW, Tag, TagKind, check_name};
 use crate::tags::{self, Entry, Table, encode_header, page_at};
 use crate::transaction::Transaction;
 use crate::{Error, Result};
+
+/// Pages of a list of extents that are given up at once: a record has room for what is on them, 48 bytes an extent.
+const LISTS_AT_ONCE: usize = 2;
 
 impl Pool {
     /// Makes a tag. `prepare` writes what its space must hold at first and settles it (T2); the tag exists, durable,
@@ -49,7 +52,7 @@ impl Pool {
             None => table.free_slots.last().copied(),
         };
         let entry = self.write_slot(&mut transaction, tag, slot.expect("a page has slots"))?;
-        transaction.commit()?;
+        commit_tag(transaction, &entry.tag)?;
         match grown {
             Some(page) => {
                 table.pages.push(page);
@@ -89,18 +92,28 @@ impl Pool {
         transaction.free(&dropped);
         transaction.free(&entry.overflow);
         let entry = self.write_slot_with(&mut transaction, changed, entry.slot, overflow)?;
-        transaction.commit()?;
+        commit_tag(transaction, &entry.tag)?;
         let tag = Arc::clone(&entry.tag);
         table.tags.insert(tag.name.clone(), entry);
         Ok(tag)
     }
 
     /// Removes `tag` and frees its space, which the host has back where nothing else is in a chunk. Durable on return.
-    /// Grants on it are asked back; what is under them is nobody else's until they end (grant G2).
+    /// Grants on it are asked back; what is under them is nobody else's until they end (grant G2). One of very many
+    /// extents goes by parts: what a crash leaves of it is an empty value that has the rest (T7).
     ///
     /// # Errors
     /// [`Error::NotFound`] where it is not the tag of that name any more; else as [`Pool`] says.
     pub fn remove_tag(&self, tag: &Tag) -> Result<()> {
+        loop {
+            match self.remove_at_once(tag) {
+                Err(Error::Limit(_)) => self.remove_end(tag)?,
+                removed => return removed,
+            }
+        }
+    }
+
+    fn remove_at_once(&self, tag: &Tag) -> Result<()> {
         let mut transaction = self.transaction();
         let mut table = self.table.lock();
         let entry = table.current(tag)?;
@@ -113,6 +126,28 @@ impl Pool {
         self.grants.revoke_tag(entry.tag.generation);
         drop(table);
         self.let_go(&entry.tag.extents);
+        Ok(())
+    }
+
+    /// Makes `tag` an empty value without its last extents: those of the last pages of their list, which go too. The
+    /// pages before stay as they are, so that this needs no space.
+    fn remove_end(&self, tag: &Tag) -> Result<()> {
+        let mut transaction = self.transaction();
+        let mut table = self.table.lock();
+        let Entry { tag: old, slot, mut overflow } = table.current(tag)?;
+        let lists = overflow.split_off(overflow.len().saturating_sub(LISTS_AT_ONCE));
+        let (kept, gone) = old.extents.split_at(INLINE + overflow.len() * OVERFLOW);
+        let (name, generation, extents) = (old.name.clone(), old.generation, kept.to_vec());
+        let left = Tag { name, kind: TagKind::BYTES, size: 0, generation, attributes: [0; 64], extents };
+        let first = overflow.first().map_or(0, |page| page.span().at);
+        tags::write_slot(&mut transaction, slot, &left.encode_slot(first));
+        transaction.free(gone);
+        transaction.free(&lists);
+        transaction.commit()?;
+        table.tags.insert(tag.name.clone(), Entry { tag: Arc::new(left), slot, overflow });
+        self.grants.revoke_tag(generation);
+        drop(table);
+        self.let_go(gone);
         Ok(())
     }
 
@@ -171,4 +206,15 @@ fn take_overflow(transaction: &mut Transaction<'_>, tag: &Tag, dropped: &mut Vec
         taken => taken?,
     };
     Ok(runs.iter().flat_map(|run| (run.page..run.end()).map(|page| page_at(page * PAGE))).collect())
+}
+
+/// Commits a change of `tag`; where a record has no room for it, that says what helps.
+pub(crate) fn commit_tag(transaction: Transaction<'_>, tag: &Tag) -> Result<()> {
+    transaction.commit().map_err(|error| match error {
+        Error::Limit(why) => Error::Limit(format!(
+            "the space of tag {:?} lies in too many pieces ({why}): run `ferrite pool defrag` and try again",
+            tag.name
+        )),
+        other => other,
+    })
 }

@@ -7,6 +7,7 @@ mod full;
 mod golden;
 mod inherited;
 mod model;
+mod outgrown;
 mod page;
 
 use std::collections::BTreeMap;
