@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ferrite_crash::{Options, Points, Report, explore};
-use ferrite_pool::Role;
 use ferrite_pool::layout::{CHUNK, CHUNK_PAGES};
+use ferrite_pool::{Need, NewTag, Role, TagKind, Zone};
 
 use super::crash::seed;
 use super::*;
@@ -115,6 +115,30 @@ fn gv1_what_one_disk_trims_another_gets() {
     }
     other.trim(Span::new(0, 64 << 20), Access::Cached).expect("trimmed");
     write(&one, 1).expect("and it comes back");
+}
+
+/// Its list of extents does not fit the tag, and there is no page for a new one.
+#[test]
+fn gv1_a_disk_of_many_extents_gives_to_a_full_pool() {
+    let way = thin_ways()[0];
+    let memory = Arc::new(LyingMemory::new(56 << 20, way.model));
+    memory.keep_trace(false);
+    Pool::create(&*memory, &Format { uuid: [7; 16], boot_id: BOOT }).expect("created");
+    let pool = Arc::new(Pool::open(memory, BOOT).expect("opened").0);
+    let disks = ["one", "other"].map(|name| {
+        create(&pool, name, &DiskSpec { size: 64 << 20, ..spec_of(way) }).expect("created");
+        BlockDisk::open(Arc::clone(&pool), name, way.options).expect("opened")
+    });
+    let write = |disk: &BlockDisk, block: u64| disk.write(block * BLOCK, &content(8, 1), Access::Cached);
+    let full = (0..).find(|block| disks.iter().any(|disk| write(disk, *block).is_err())).expect("it fills up");
+    let add = [Need { role: Role::DATA, zone: Zone::Normal, bytes: pool.usage().free_bytes }];
+    let rest = NewTag { name: "rest", kind: TagKind::BYTES, size: 0, attributes: [0; 64], needs: &add };
+    pool.create_tag(&rest, |_| Ok(())).expect("created");
+    let one = &disks[0];
+    one.trim(Span::new((full - 700) * BLOCK, 700 * BLOCK), Access::Cached).expect("trimmed");
+    assert!(pool.usage().free_bytes == 0 && one.tag().extents.len() > 10, "{:?}", one.tag());
+    assert!(one.give_chunks().expect("it has one"));
+    assert!(one.tag().extents.len() > 8 && pool.usage().free_bytes >= CHUNK);
 }
 
 /// Of which the one that is resized may be the one that has it.
