@@ -1,6 +1,6 @@
 //! Which page is named by whom.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use ferrite_pool::layout::CHUNK_PAGES;
 
@@ -26,8 +26,8 @@ pub(crate) struct Shared {
 #[derive(Debug, Default)]
 pub(crate) struct Claims {
     pages: BTreeMap<u64, Ino>,
-    /// Chunks that were named as what they are not.
-    pub doubted: BTreeSet<u64>,
+    /// How often each chunk was named as what it is not.
+    pub doubted: BTreeMap<u64, usize>,
 }
 
 impl Claims {
@@ -35,7 +35,7 @@ impl Claims {
     /// is not looked into.
     pub fn claim(&mut self, media: &Media<'_>, (page, kind): (u64, ChunkKind), ino: Ino, at: u64) -> Result<(), Wrong> {
         if media.chunk_of(page, kind).is_none() || (kind == ChunkKind::Super && !page.is_multiple_of(CHUNK_PAGES)) {
-            self.doubted.insert(page / CHUNK_PAGES);
+            self.doubt(page / CHUNK_PAGES);
             return Err(Wrong::new(
                 format!("inode {} names page {page}, which is not of the kind it needs", ino.0),
                 at,
@@ -48,6 +48,11 @@ impl Claims {
             }
             None => Ok(()),
         }
+    }
+
+    /// Chunk `number` was named as what it is not.
+    pub fn doubt(&mut self, number: u64) {
+        *self.doubted.entry(number).or_default() += 1;
     }
 
     /// Who names `page`, of those that were asked so far.

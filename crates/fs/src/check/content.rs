@@ -18,6 +18,8 @@ pub(crate) struct Collector<'a> {
     pub shared: &'a mut Vec<Shared>,
     /// Pages it names.
     pub pages: u64,
+    /// Some of them are not there: what it has in all nobody can count.
+    pub is_hidden: bool,
 }
 
 impl Collector<'_> {
@@ -43,11 +45,15 @@ impl Collector<'_> {
     }
 
     fn claim(&mut self, inode: &Inode, page: u64, kind: ChunkKind, at: u64) -> bool {
-        match self.claims.claim(self.media, (page, kind), inode.ino, at) {
-            Ok(()) => {
-                self.pages += if kind == ChunkKind::Super { CHUNK_PAGES } else { 1 };
-                true
-            }
+        let (claimed, is_there) =
+            (self.claims.claim(self.media, (page, kind), inode.ino, at), self.media.place(page, kind).is_some());
+        self.is_hidden |= !is_there;
+        // What is not there counts while it is named.
+        if claimed.is_ok() || !is_there {
+            self.pages += if kind == ChunkKind::Super { CHUNK_PAGES } else { 1 };
+        }
+        match claimed {
+            Ok(()) => true,
             Err(wrong) => {
                 let done = format!("inode {} has nothing there now; what it had is lost", inode.ino.0);
                 self.wrong.push(wrong.fixed_by(Fix::word(at, 0, done)));
@@ -110,11 +116,13 @@ impl Collector<'_> {
         };
         let mut blob = Vec::new();
         for page in pages {
-            if self.claim(inode, page, ChunkKind::Data, at) {
-                let mut bytes = vec![0; ferrite_pool::layout::PAGE as usize];
-                self.media.memory.load(self.media.place(page, ChunkKind::Data).expect("it was claimed"), &mut bytes);
-                blob.extend(bytes);
+            if !self.claim(inode, page, ChunkKind::Data, at) {
+                // That gives up all of them.
+                return;
             }
+            let mut bytes = vec![0; ferrite_pool::layout::PAGE as usize];
+            self.media.memory.load(self.media.place(page, ChunkKind::Data).expect("it was claimed"), &mut bytes);
+            blob.extend(bytes);
         }
         if crate::xattr::decode(&blob).is_none() {
             let wrong = Wrong::new(format!("the extended attributes of inode {} are damaged", inode.ino.0), at);

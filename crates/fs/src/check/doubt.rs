@@ -4,9 +4,12 @@
 //! do not name would be freed.
 //!
 //! - FD1. While it is in doubt where a chunk lies or what it is for, nothing else is put right: what is named stays named,
-//!   and nothing is freed.
+//!   and nothing is freed. So it is for a chunk that has no place while there is one that no chunk has.
 //! - FD2. Each answer that can be is tried, on a copy of the tables, by looking at all that there is. Right is that with
-//!   which the fewest things are wrong. Where two are equally good and differ in a chunk of which anything is named, none is.
+//!   which the fewest things are wrong. Where two are equally good and differ in a chunk of which anything is named, none is;
+//!   nor is one that gives nothing to a chunk that is named, or that may be where nobody sees it.
+//! - FD3. What is wrong because another chunk is in doubt speaks for no answer and against none: what is named there, and all
+//!   that is known only of who sees every name.
 
 use ferrite_pool::layout::CHUNK;
 
@@ -37,8 +40,38 @@ pub(super) fn look(media: &Media<'_>) -> Vec<Wrong> {
         return in_doubt;
     }
     let survey = Survey::of(media);
-    let misnamed: Vec<Wrong> = survey.doubted().filter_map(|number| trials.misnamed(number, survey.count())).collect();
+    let mut doubted: Vec<u64> = survey.doubted().collect();
+    doubted.sort_by_key(|number| media.is_formless(*number));
+    let misnamed = doubted.into_iter().filter_map(|number| trials.misnamed(number)).collect();
+    let misnamed = settled(media, misnamed);
     if misnamed.is_empty() { survey.into_wrong() } else { misnamed }
+}
+
+impl Media<'_> {
+    /// Whether any bytes may be those of chunk `number`: what can be told of others is tried first.
+    fn is_formless(&self, number: u64) -> bool {
+        number != 0 && !matches!(self.kind_said(number), Some(ChunkKind::Index | ChunkKind::Inodes))
+    }
+}
+
+/// What is wrong, and the answer if one is right.
+type Settled = (Wrong, Option<Answer>);
+
+/// An answer, and what is wrong with it.
+struct Trial {
+    answer: Answer,
+    counts: [usize; 2],
+    hides_names: bool,
+    /// What it says of chunks of which something is named.
+    wanted: Answer,
+}
+
+impl Trial {
+    /// Whether it gives nothing to a chunk that may be named.
+    fn forsakes(&self) -> bool {
+        let all = if self.hides_names { &self.answer } else { &self.wanted };
+        all.iter().any(|(_, entry)| matches!(entry, Entry::Place(None) | Entry::Kind(ChunkKind::Free)))
+    }
 }
 
 struct Trials<'a> {
@@ -50,7 +83,9 @@ impl Trials<'_> {
     /// Chunks whose word or kind cannot be as it is.
     fn in_doubt(&mut self) -> Vec<Wrong> {
         let media = self.media;
-        let mut wrong: Vec<Wrong> = media.unplaced.iter().map(|number| self.unplaced(*number)).collect();
+        let mut unplaced = media.unplaced.clone();
+        unplaced.sort_by_key(|number| media.is_formless(*number));
+        let mut wrong: Vec<Settled> = unplaced.into_iter().map(|number| self.unplaced(number)).collect();
         for (number, base) in (0..).zip(&media.bases) {
             let kind = media.kind_said(number);
             if base.is_some() && (kind.is_none() || number == 0 && kind != Some(ChunkKind::Inodes)) {
@@ -58,14 +93,13 @@ impl Trials<'_> {
                     0 => "chunk 0 has the root directory, and is not said to have inodes".into(),
                     _ => format!("chunk {number} is of a kind that nobody knows"),
                 };
-                let right = self.right(kinds(number), usize::MAX);
-                wrong.push(self.settled(Wrong::new(what, media.map.descriptor(number)), right));
+                wrong.push((Wrong::new(what, media.map.descriptor(number)), self.right(kinds(number))));
             }
         }
-        wrong
+        settled(media, wrong)
     }
 
-    fn unplaced(&mut self, number: u64) -> Wrong {
+    fn unplaced(&mut self, number: u64) -> Settled {
         let said = self.media.places_said(number);
         let is_said = |base: &Option<u64>| base.as_ref().is_some_and(|base| said.contains(base));
         let other = self.media.bases.iter().position(is_said).map(|other| other as u64);
@@ -77,14 +111,14 @@ impl Trials<'_> {
             Some(other) => self.places_of_two(other, number),
             None => self.places(number),
         };
-        let right = self.right(answers, usize::MAX);
-        self.settled(Wrong::new(what, self.media.map.chunk_word(number)), right)
+        (Wrong::new(what, self.media.map.chunk_word(number)), self.right(answers))
     }
 
     /// Where chunk `number` may lie; the first one always does.
     fn places(&self, number: u64) -> Vec<Answer> {
-        let spare = self.media.spare.iter().map(|place| Some(*place));
-        let all = spare.chain((number != 0).then_some(None));
+        // What is named nowhere takes no place that may be another's.
+        let nowhere = (number != 0).then_some(None);
+        let all = nowhere.into_iter().chain(self.media.spare.iter().map(|place| Some(*place)));
         all.map(|place| vec![(number, Entry::Place(place))]).collect()
     }
 
@@ -96,32 +130,46 @@ impl Trials<'_> {
         stays.chain(elsewhere(one).map(|place| vec![(one, place), (other, here)])).collect()
     }
 
-    /// A chunk of which nothing is named but what it has not: where it lies, or what it is for, if that leaves less wrong
-    /// than `now`.
-    fn misnamed(&mut self, number: u64, now: usize) -> Option<Wrong> {
-        let (what, at, answers) = match self.media.bases[number as usize] {
-            Some(_) => ("is not of the kind", self.media.map.descriptor(number), kinds(number)),
-            None => ("does not lie where it has", self.media.map.chunk_word(number), self.places(number)),
+    /// A chunk of which nothing is named but what it has not, if that may be wrong of the tables and not of the names: it lies
+    /// in a place that no chunk has, or it is for something else with which less is wrong.
+    fn misnamed(&mut self, number: u64) -> Option<Settled> {
+        let (what, at, right) = match self.media.bases[number as usize] {
+            None if self.media.spare.is_empty() => return None,
+            None => {
+                let right = self.right(self.places(number));
+                ("does not lie where it has", self.media.map.chunk_word(number), right)
+            }
+            Some(_) => {
+                let best = self.best(kinds(number));
+                let is = self.media.kind_said(number).map(Entry::Kind);
+                if best.iter().flatten().any(|trial| Some(trial.answer[0].1) == is) {
+                    return None;
+                }
+                ("is not of the kind", self.media.map.descriptor(number), best.and_then(agreed))
+            }
         };
-        let right = self.right(answers, now)?;
-        Some(self.settled(Wrong::new(format!("chunk {number} {what} that all who name it need"), at), Some(right)))
+        Some((Wrong::new(format!("chunk {number} {what} that all who name it need"), at), right))
     }
 
-    /// The right one of `answers` (FD2), if with it less is wrong than `now`.
-    fn right(&mut self, answers: Vec<Answer>, now: usize) -> Option<Answer> {
+    /// The right one of `answers` (FD2).
+    fn right(&mut self, answers: Vec<Answer>) -> Option<Answer> {
         if answers.len() < 2 {
             return answers.into_iter().next();
         }
-        self.left = self.left.checked_sub(answers.len())?;
-        let tried = answers.into_iter().map(|answer| self.tried(answer)).collect::<Vec<_>>();
-        let least = tried.iter().map(|(count, ..)| *count).min().filter(|least| *least < now)?;
-        let mut best = tried.into_iter().filter(|(count, ..)| *count == least);
-        let (_, named, answer) = best.next()?;
-        best.all(|(_, other, _)| other == named).then_some(answer)
+        self.best(answers).and_then(agreed)
     }
 
-    /// How much is wrong with `answer`, and what it says of chunks of which something is named. What leaves no root is none.
-    fn tried(&self, answer: Answer) -> (usize, Answer, Answer) {
+    /// Those of `answers` with which the fewest things are wrong, but for what leaves no root; `None` where too many were tried.
+    fn best(&mut self, answers: Vec<Answer>) -> Option<Vec<Trial>> {
+        self.left = self.left.checked_sub(answers.len())?;
+        let mut tried: Vec<Trial> = answers.into_iter().filter_map(|answer| self.tried(answer)).collect();
+        let which = usize::from(!tried.iter().any(|trial| trial.hides_names));
+        let least = tried.iter().map(|trial| trial.counts[which]).min();
+        tried.retain(|trial| Some(trial.counts[which]) == least);
+        Some(tried)
+    }
+
+    fn tried(&self, answer: Answer) -> Option<Trial> {
         let mut media = self.media.clone();
         for (number, entry) in &answer {
             let (base, kind) = match entry {
@@ -131,32 +179,53 @@ impl Trials<'_> {
             media.chunks[*number as usize] = base.zip(kind).map(|(base, kind)| media.chunk(*number, base, kind));
         }
         let survey = Survey::of(&media);
-        let is_rootless = !survey.has_root && answer.iter().any(|(number, _)| *number == 0);
-        let count = if is_rootless { usize::MAX } else { survey.count() };
-        (count, answer.iter().filter(|(number, _)| survey.is_named(*number)).copied().collect(), answer)
-    }
-
-    fn settled(&self, wrong: Wrong, right: Option<Answer>) -> Wrong {
-        let Some(answer) = right else { return wrong };
-        let (mut writes, mut done) = (Vec::new(), Vec::new());
-        for (number, entry) in answer {
-            let (word, descriptor) = (self.media.map.chunk_word(number), self.media.map.descriptor(number));
-            let (write, is_now) = match entry {
-                Entry::Place(Some(place)) => {
-                    ((word, (place / CHUNK + 1).to_le_bytes().to_vec()), "has its place".into())
-                }
-                Entry::Place(None) => ((word, vec![0; 8]), "is none".into()),
-                // With nothing in use, whatever was marked.
-                Entry::Kind(ChunkKind::Free) => ((descriptor, vec![0; DESCRIPTOR as usize]), "is free".into()),
-                Entry::Kind(kind) => {
-                    ((descriptor, (kind as u64).to_le_bytes().to_vec()), format!("is of kind {kind:?}"))
-                }
-            };
-            writes.push(write);
-            done.push(format!("chunk {number} {is_now}"));
+        let numbers: Vec<u64> = answer.iter().map(|(number, _)| *number).collect();
+        if !survey.has_root && numbers.contains(&0) {
+            return None;
         }
-        wrong.fixed_by(Fix { writes, copy: None, done: done.join(", ") })
+        let (counts, hides_names) = (survey.counts(&numbers), survey.hides_names(&numbers));
+        let wanted = answer.iter().filter(|(number, _)| survey.is_wanted(*number)).copied().collect();
+        Some(Trial { answer, counts, hides_names, wanted })
     }
+}
+
+/// The answer of those that are equally good, if they say the same of what is named (FD2).
+fn agreed(best: Vec<Trial>) -> Option<Answer> {
+    let mut best = best.into_iter();
+    let first = best.next().filter(|first| !first.forsakes())?;
+    best.all(|other| other.wanted == first.wanted).then_some(first.answer)
+}
+
+/// What puts each right that has a right answer, but for two that would lie in one place.
+fn settled(media: &Media<'_>, all: Vec<Settled>) -> Vec<Wrong> {
+    let places = |right: &Option<Answer>| -> Vec<Entry> {
+        let entries = right.iter().flatten().map(|(_, entry)| *entry);
+        entries.filter(|entry| matches!(entry, Entry::Place(Some(_)))).collect()
+    };
+    let given: Vec<Entry> = all.iter().flat_map(|(_, right)| places(right)).collect();
+    let is_once = |entry: &Entry| given.iter().filter(|other| *other == entry).count() == 1;
+    let one = |(wrong, right): Settled| match right {
+        Some(answer) if places(&Some(answer.clone())).iter().all(is_once) => wrong.fixed_by(fix(media, answer)),
+        _ => wrong,
+    };
+    all.into_iter().map(one).collect()
+}
+
+fn fix(media: &Media<'_>, answer: Answer) -> Fix {
+    let (mut writes, mut done) = (Vec::new(), Vec::new());
+    for (number, entry) in answer {
+        let (word, descriptor) = (media.map.chunk_word(number), media.map.descriptor(number));
+        let (write, is_now) = match entry {
+            Entry::Place(Some(place)) => ((word, (place / CHUNK + 1).to_le_bytes().to_vec()), "has its place".into()),
+            Entry::Place(None) => ((word, vec![0; 8]), "is none".into()),
+            // With nothing in use, whatever was marked.
+            Entry::Kind(ChunkKind::Free) => ((descriptor, vec![0; DESCRIPTOR as usize]), "is free".into()),
+            Entry::Kind(kind) => ((descriptor, (kind as u64).to_le_bytes().to_vec()), format!("is of kind {kind:?}")),
+        };
+        writes.push(write);
+        done.push(format!("chunk {number} {is_now}"));
+    }
+    Fix { writes, copy: None, done: done.join(", ") }
 }
 
 /// What chunk `number` may be for; the first one has inodes. One that nothing is known of is free.

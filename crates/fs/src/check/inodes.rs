@@ -32,6 +32,8 @@ pub(crate) struct Survey<'a> {
     given: u64,
     /// Inode 1 is a directory.
     pub has_root: bool,
+    /// How much is wrong with what inodes name, whoever names those.
+    told: usize,
 }
 
 impl<'a> Survey<'a> {
@@ -49,10 +51,12 @@ impl<'a> Survey<'a> {
             parents: BTreeMap::new(),
             given: 0,
             has_root: false,
+            told: 0,
         };
         survey.root();
         let all: Vec<Inode> = survey.inodes.values().copied().collect();
         all.iter().for_each(|inode| survey.inode(inode));
+        survey.told = survey.wrong.len() + survey.shared.len();
         survey.claims.part(media, &survey.shared, &mut survey.wrong);
         all.iter().for_each(|inode| survey.links(inode));
         survey.orphans();
@@ -62,20 +66,35 @@ impl<'a> Survey<'a> {
         survey
     }
 
-    /// How many things are wrong.
-    pub fn count(&self) -> usize {
-        self.wrong.len()
+    /// How many things are wrong: with what inodes name, and with all. What other chunks than `tried` are named for while they
+    /// are in doubt is not.
+    pub fn counts(&self, tried: &[u64]) -> [usize; 2] {
+        [self.told, self.wrong.len()].map(|count| count - self.hidden(tried))
+    }
+
+    /// Whether there may be names that nobody sees, as other chunks than `tried` are in doubt.
+    pub fn hides_names(&self, tried: &[u64]) -> bool {
+        !self.has_root || self.hidden(tried) > 0
+    }
+
+    fn hidden(&self, tried: &[u64]) -> usize {
+        self.doubted().filter(|number| !tried.contains(number)).map(|number| self.claims.doubted[&number]).sum()
+    }
+
+    /// Whether anything in chunk `number` is named, be it there or not.
+    pub fn is_wanted(&self, number: u64) -> bool {
+        self.is_named(number) || self.claims.doubted.contains_key(&number)
     }
 
     /// Whether anything in chunk `number` is named.
-    pub fn is_named(&self, number: u64) -> bool {
+    fn is_named(&self, number: u64) -> bool {
         let inodes = Ino(number * CHUNK_INODES)..Ino((number + 1) * CHUNK_INODES);
         number == 0 || self.claims.is_any_in(number) || self.names.range(inodes).next().is_some()
     }
 
     /// Chunks of which something is named, and nothing that they have as they are.
     pub fn doubted(&self) -> impl Iterator<Item = u64> + '_ {
-        let all = self.claims.doubted.iter().copied();
+        let all = self.claims.doubted.keys().copied();
         all.filter(|number| *number < self.media.chunks.len() as u64 && !self.is_named(*number))
     }
 
@@ -129,7 +148,7 @@ impl<'a> Survey<'a> {
             self.mend(right, format_args!("says it has {} bytes", inode.size()), "it has as many as it can have");
         }
         let (media, claims, wrong, shared) = (self.media, &mut self.claims, &mut self.wrong, &mut self.shared);
-        let mut collector = Collector { media, claims, wrong, shared, pages: 0 };
+        let mut collector = Collector { media, claims, wrong, shared, pages: 0, is_hidden: false };
         collector.collect(inode);
         let entries = if kind == Kind::Directory { collector.names(inode) } else { Vec::new() };
         let pages = collector.pages;
@@ -143,7 +162,7 @@ impl<'a> Survey<'a> {
             let Some(child) = self.inodes.get(&entry.ino) else {
                 let number = entry.ino.0 / CHUNK_INODES;
                 if self.media.chunk_of(number * CHUNK_PAGES, ChunkKind::Inodes).is_none() {
-                    self.claims.doubted.insert(number);
+                    self.claims.doubt(number);
                 }
                 let what =
                     format!("inode {} has the name {name:?} for inode {}, which is free", inode.ino.0, entry.ino.0);
