@@ -20,7 +20,7 @@ use crate::locks::Locks;
 use crate::migrate::Candidates;
 use crate::orphans::Orphans;
 use crate::shape::Shape;
-use crate::space::{ChunkKind, Space};
+use crate::space::{ChunkKind, Space, is_in_use};
 use crate::{Attr, DataMode, Error, FsOptions, Ino, Kind, Result, Statfs};
 
 /// Bytes of a name at most.
@@ -211,15 +211,20 @@ impl FileSystem {
     }
 
     /// Lets each chunk word name the one place that its chunk has, and adopts what none names. Where one names no place
-    /// there is, nothing is written: a chunk that none names may be that one's (FC3).
+    /// there is, or none while its chunk is in use, nothing is written: a chunk that none names may be that one's (FC3).
     fn bind_chunks(&self, tag: &Tag) -> Result<()> {
         let mut words: Vec<(u64, u64)> =
             (0..self.space.chunks()).map(|number| (self.space.map.chunk_word(number), 0)).collect();
         self.space.places().for_each(|(base, number)| words[number as usize].1 = base / CHUNK + 1);
-        let lost = words.iter().find(|(at, word)| *word == 0 && self.memory.load_word(*at) != 0);
+        let is_any_spare = chunks_of(&tag.extents).count() > self.space.places().count();
+        let is_lost = |(number, (at, word)): &(u64, &(u64, u64))| {
+            let is_used = || *number == 0 || is_in_use(&*self.memory, self.space.map.descriptor(*number));
+            *word == 0 && (self.memory.load_word(*at) != 0 || is_any_spare && is_used())
+        };
+        let lost = (0..).zip(&words).find(is_lost).map(|(_, (at, _))| *at);
         match lost {
             Some(_) if self.options.read_only => return Ok(()),
-            Some((at, _)) => return Err(self.corrupt("where a chunk lies", *at)),
+            Some(at) => return Err(self.corrupt("where a chunk lies", at)),
             None => {}
         }
         for (at, word) in words {

@@ -8,8 +8,8 @@
 //!   So each is used again for the same at once. A chunk changes its kind only when no record can be replayed into it.
 //! - FC2. A chunk that has no page in use becomes free when somebody needs one, or when it goes back to the pool.
 //! - FC3. A chunk word is stored directly. A chunk that the tag has and no word names is spare: it is given a number when
-//!   the file system is opened or grows. Nobody leaves a word whose chunk the tag has not: a check calls it damaged, and
-//!   who opens it is refused but to read. So growing and giving back need no transaction over both tables.
+//!   the file system is opened or grows. Nobody leaves a word whose chunk the tag has not, nor one that is none of a chunk
+//!   with pages in use: a check calls it damaged, and who opens it is refused but to read. So growing and giving back need no transaction over both tables.
 
 mod idle;
 
@@ -47,6 +47,14 @@ pub enum ChunkKind {
 impl ChunkKind {
     pub fn from_word(word: u64) -> Option<Self> {
         [Self::Free, Self::Data, Self::Index, Self::Inodes, Self::Super].into_iter().find(|kind| *kind as u64 == word)
+    }
+}
+
+/// Whether the descriptor at `at` says that something is in use; of inodes none does.
+pub(crate) fn is_in_use(memory: &dyn Memory, at: u64) -> bool {
+    match ChunkKind::from_word(memory.load_word(at)) {
+        Some(ChunkKind::Data | ChunkKind::Index) => (0..8).any(|word| memory.load_word(at + BITMAP + word * 8) != 0),
+        kind => kind == Some(ChunkKind::Super),
     }
 }
 

@@ -7,8 +7,8 @@ use ferrite_pool::layout::CHUNK_PAGES;
 use super::media::Chunk;
 use super::{Fix, Media, Wrong};
 use crate::Ino;
-use crate::layout::BITMAP;
-use crate::space::ChunkKind;
+use crate::layout::{BITMAP, DESCRIPTOR};
+use crate::space::{ChunkKind, is_in_use};
 use crate::word::Word;
 
 /// A page with content that two inodes name.
@@ -96,16 +96,25 @@ impl Claims {
 
     /// What the bitmaps say otherwise. Pages that nobody names are freed where nothing hides who might (`is_all`).
     pub fn against_bitmaps(&self, media: &Media<'_>, is_all: bool, wrong: &mut Vec<Wrong>) {
-        for (number, chunk) in media.chunks.iter().enumerate() {
-            let Some(chunk) = chunk else { continue };
-            let (first, at) = (number as u64 * CHUNK_PAGES, media.map.descriptor(number as u64));
-            if chunk.kind == ChunkKind::Super && !self.pages.contains_key(&first) {
-                let unnamed = Wrong::new(format!("chunk {number} is a superpage that no file names"), at);
-                let fix = Fix::word(at, ChunkKind::Free as u64, "it is free");
-                wrong.push(if is_all { unnamed.fixed_by(fix) } else { unnamed });
-            }
-            if matches!(chunk.kind, ChunkKind::Data | ChunkKind::Index) {
-                self.against_bitmap(chunk, (first, at), is_all, wrong);
+        for (number, chunk) in (0..).zip(&media.chunks) {
+            let (first, at) = (number * CHUNK_PAGES, media.map.descriptor(number));
+            let mut is_unnamed = |what, bytes| {
+                let (found, fix) = (Wrong::new(format!("chunk {number} {what}"), at), Fix::word(at, 0, "it is free"));
+                let fix = Fix { writes: vec![(at, vec![0; bytes])], ..fix };
+                wrong.push(if is_all { found.fixed_by(fix) } else { found });
+            };
+            match chunk {
+                // Who opens it is refused while a place is left that may be its (FC3).
+                None if !media.spare.is_empty() && is_in_use(media.memory, at) => {
+                    is_unnamed("is none, and is said to be in use", DESCRIPTOR as usize);
+                }
+                Some(chunk) if chunk.kind == ChunkKind::Super && !self.pages.contains_key(&first) => {
+                    is_unnamed("is a superpage that no file names", 8);
+                }
+                Some(chunk) if matches!(chunk.kind, ChunkKind::Data | ChunkKind::Index) => {
+                    self.against_bitmap(chunk, (first, at), is_all, wrong);
+                }
+                _ => {}
             }
         }
     }

@@ -10,7 +10,8 @@ use ferrite_pool::layout::CHUNK;
 use super::damaged::image;
 use super::repair::{checked, closed, place, repaired};
 use super::world::*;
-use crate::space::ChunkKind;
+use crate::layout::BITMAP;
+use crate::space::{ChunkKind, is_in_use};
 use crate::{FileSystem, FsOptions, Ino, Kind};
 
 fn memory_of(image: &[u8]) -> Arc<LyingMemory> {
@@ -174,10 +175,16 @@ fn fd3_kinds_that_are_lost_together_are_found_one_by_one() {
 fn fc3_a_word_that_names_no_chunk_is_opened_to_be_read_only_and_nothing_is_given_away() {
     let image = image();
     let (chunks, before) = (chunks(&image), sound_tree(&memory_of(&image)));
-    for (word, ..) in &chunks[1..] {
+    let mut damages: Vec<(u64, u64)> = chunks[1..].iter().map(|(word, ..)| (*word, 1 << 20)).collect();
+    // What is none, with something in use.
+    let memory = memory_of(&image);
+    let used = chunks.iter().filter(|(_, descriptor, _)| is_in_use(&*memory, *descriptor));
+    damages.extend(used.map(|(word, ..)| (*word, memory.load_word(*word))));
+    assert!(damages.len() > chunks.len() + 2);
+    for (word, flipped) in damages {
         let memory = memory_of(&image);
         let words = || -> Vec<u64> { chunks.iter().map(|(word, ..)| memory.load_word(*word)).collect() };
-        memory.store_word(*word, memory.load_word(*word) ^ 1 << 20);
+        memory.store_word(word, memory.load_word(word) ^ flipped);
         let damaged = words();
         let told = open(&memory, None).map(drop).expect_err("it is refused").to_string();
         assert!(told.contains("where a chunk lies") && told.contains("ferrite fs check"), "{told}");
@@ -186,9 +193,38 @@ fn fc3_a_word_that_names_no_chunk_is_opened_to_be_read_only_and_nothing_is_given
         assert!(fs.load_directory(Ino::ROOT).is_ok());
         closed(fs);
         assert_eq!(words(), damaged);
-        memory.store_word(*word, memory.load_word(*word) ^ 1 << 20);
+        memory.store_word(word, memory.load_word(word) ^ flipped);
         assert!(sound_tree(&memory) == before);
     }
+    let (word, descriptor, kind) = chunks[0];
+    memory.store_word(word, 0);
+    assert!(open(&memory, None).is_err());
+    assert_eq!((memory.load_word(word), memory.load_word(descriptor)), (0, kind as u64));
+}
+
+/// Nothing names what it says is in use.
+#[test]
+fn fc3_a_chunk_that_is_none_and_in_use_is_free_again_where_nobody_names_it() {
+    let memory = memory_of(&image());
+    let before = sound_tree(&memory);
+    let (descriptor, word) = {
+        let fs = open(&memory, None).expect("it opens");
+        let number = fs.space.absent().next().expect("there is room");
+        let gone = fs.create_file(Ino::ROOT, b"gone", &new(Kind::File)).expect("made").ino;
+        fs.write(gone, 0, &vec![1; 3 * CHUNK as usize]).expect("room");
+        fs.unlink(Ino::ROOT, b"gone").expect("it goes");
+        settle(&fs);
+        assert!(fs.space.kind(number).is_some());
+        let found = (fs.space.map.descriptor(number), fs.space.map.chunk_word(number));
+        closed(fs);
+        found
+    };
+    memory.store_word(word, 0);
+    memory.store_word(descriptor, ChunkKind::Data as u64);
+    memory.store_word(descriptor + BITMAP, 5);
+    assert!(open(&memory, None).is_err());
+    assert!(repaired(&memory).is_sound());
+    assert!(sound_tree(&memory).into_keys().eq(before.into_keys()));
 }
 
 /// How lines are damaged.
