@@ -9,7 +9,8 @@
 //! - FC2. A chunk that has no page in use becomes free when somebody needs one, or when it goes back to the pool.
 //! - FC3. A chunk word is stored directly. A chunk that the tag has and no word names is spare: it is given a number when
 //!   the file system is opened or grows. Nobody leaves a word whose chunk the tag has not, nor one that is none of a chunk
-//!   with pages in use: a check calls it damaged, and who opens it is refused but to read. So growing and giving back need no transaction over both tables.
+//!   with pages in use: a check calls it damaged, and who opens it is refused but to read. So growing and giving back need
+//!   no transaction over both tables.
 
 mod idle;
 
