@@ -1,9 +1,10 @@
 //! Any disk copied to any other, and served.
 
 use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
 
 use crate::programs::{client, ferrite};
-use crate::server::{Server, assert_sound, folder, json, ok, refused, run};
+use crate::server::{Server, assert_sound, folder, json, ok, refused, run, signal, wait};
 
 #[test]
 fn disks_are_copied_between_files_pools_and_servers() {
@@ -201,11 +202,43 @@ fn a_file_is_served_as_a_simulated_disk() {
     let reads: Vec<String> =
         (0..8).flat_map(|i| ["-c".to_owned(), format!("read -P 3 {}k 4k", i * 509 % 4096)]).collect();
     run(client("qemu-io").args(["-r", "-f", "raw"]).args(reads).arg(&uri));
-    assert!(
-        started.elapsed() > std::time::Duration::from_millis(8),
-        "eight random reads of a hard disk take their time"
-    );
+    assert!(started.elapsed() > Duration::from_millis(8), "eight random reads of a hard disk take their time");
     run(client("qemu-io").args(["-f", "raw", "-c", "write -P 5 0 4k", "-c", "flush", &uri]));
     server.interrupt();
     assert!(std::fs::read(&image).expect("read")[..4096] == [5; 4096]);
+}
+
+/// A server that stands still is behind it: the first Ctrl-C finds it waiting for an answer, and the second ends that.
+#[test]
+fn an_export_of_what_does_not_answer_is_ended_by_a_second_ctrl_c() {
+    let folder = folder(true);
+    let path = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
+    std::fs::write(path("image"), vec![3; 1 << 20]).expect("written");
+    let behind = Server::start_as_program(&["disk", "export", &path("image"), "--unix", &path("behind")]);
+    let uri = format!("nbd+unix:///?socket={}", path("behind"));
+    let words = ["disk", "export", &uri, "--unix", &path("socket"), "--trace", &path("trace")];
+    let served = Server::start_as_program(&words);
+    signal(behind.pid(), "STOP");
+    signal(served.pid(), "INT");
+    served.interrupt_again();
+    let status = served.ended();
+    let has_trace = folder.path().join("trace").exists();
+    let mut opening = ferrite().args(words).spawn().expect("ferrite starts");
+    // Before it catches signals one would end it anyway.
+    let catches = || {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", opening.id())).expect("there");
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).expect("told");
+        u64::from_str_radix(caught.trim(), 16).expect("a mask") >> 1 & 1 == 1
+    };
+    while !catches() {
+        std::thread::yield_now();
+    }
+    signal(opening.id(), "INT");
+    std::thread::sleep(Duration::from_millis(400));
+    signal(opening.id(), "INT");
+    let status_opening = wait(&mut opening, Duration::from_secs(10));
+    let _ = opening.kill();
+    behind.kill();
+    assert_eq!((status, has_trace), (Some(1), true), "while it served");
+    assert_eq!(status_opening, Some(1), "while it was opened");
 }

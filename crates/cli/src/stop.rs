@@ -66,6 +66,16 @@ pub enum Asked {
 impl Stop {
     /// Catches them from now on.
     pub fn new() -> std::io::Result<Self> {
+        Self::catch(false)
+    }
+
+    /// The same, for who comes to its end after one wish and may wait meanwhile for what never comes: a second wish ends the
+    /// process.
+    pub fn once() -> std::io::Result<Self> {
+        Self::catch(true)
+    }
+
+    fn catch(is_once: bool) -> std::io::Result<Self> {
         let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGPWR])?;
         let (tell, told) = channel();
         let tell_all = move || {
@@ -74,8 +84,14 @@ impl Stop {
                 SIGPWR => Some(Asked::PowerFails),
                 _ => wish.is_new(Instant::now()).then_some(Asked::End),
             };
+            let mut is_wished = false;
             // Until nobody waits any more.
-            let _ = signals.forever().filter_map(asked).try_for_each(|asked| tell.send(asked));
+            let _ = signals.forever().filter_map(asked).try_for_each(|asked| {
+                if asked == Asked::End && is_once && std::mem::replace(&mut is_wished, true) {
+                    signal_hook::low_level::exit(1);
+                }
+                tell.send(asked)
+            });
         };
         Builder::new().name("signals".into()).spawn(tell_all)?;
         Ok(Self(told))

@@ -148,9 +148,9 @@ fn zero(to: &dyn Disk, span: Span) -> Outcome {
 }
 
 impl Export {
-    /// Serves it until Ctrl-C.
+    /// Serves it until Ctrl-C. The server behind it may never answer, to its opening or to its flush; a second one ends that.
     pub fn run(self) -> Outcome {
-        let stop = Stop::new()?;
+        let stop = Stop::once()?;
         if self.trace.as_deref().is_some_and(|trace| is_one_disk(&self.from, &trace.to_string_lossy())) {
             return Err(Failure::Usage(format!("--trace names {} itself: name another file", self.from)));
         }
@@ -174,9 +174,10 @@ impl Export {
         all.tell(self.json, Announcement::show_uris)?;
         while stop.wait() != stop::Asked::End {}
         listening.stop();
-        let flushed = source.disk.flush();
-        traced.map_or(Ok(()), Traced::finish)?;
-        Ok(flushed?)
+        // The trace first: the flush may never end.
+        let traced = traced.map_or(Ok(()), Traced::finish);
+        source.disk.flush()?;
+        traced
     }
 }
 

@@ -1,10 +1,12 @@
 //! The socket of a connection, Unix or TCP.
-#![allow(unsafe_code)] // recv and send with flags (do not wait, no SIGPIPE) and poll are not in std.
+#![allow(unsafe_code)] // recv and send with flags (do not wait, no SIGPIPE), poll and a socket's connect with a limit are not in std.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream, ToSocketAddrs};
-use std::os::fd::{AsRawFd, RawFd};
-use std::os::unix::net::UnixStream;
+use std::os::fd::{AsRawFd, FromRawFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixStream};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::uri::Address;
@@ -34,14 +36,14 @@ pub(super) struct Wait {
 impl Link {
     /// Connects within `timeout` to one of the addresses that a host's name means.
     pub fn connect(address: &Address, timeout: Duration) -> io::Result<Self> {
+        let until = Instant::now() + timeout;
         let (host, port) = match address {
-            Address::Unix(path) => return UnixStream::connect(path).map(Self::Unix),
+            Address::Unix(path) => return connect_unix(path, until).map(Self::Unix),
             Address::Tcp { host, port } => (host, *port),
         };
-        let until = Instant::now() + timeout;
         let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
         for address in (host.as_str(), port).to_socket_addrs()? {
-            let left = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+            let left = left(until);
             let prepared = TcpStream::connect_timeout(&address, left)
                 .and_then(|stream| prepare(&stream, SILENT_S, SIGN_S).map(|()| Self::Tcp(stream)));
             match prepared {
@@ -130,6 +132,42 @@ impl Write for &Link {
     }
 }
 
+/// What is left until then; not nothing, which would be no limit.
+fn left(until: Instant) -> Duration {
+    until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1))
+}
+
+/// Connects to the socket at `path`. Where as many wait there as may, and its server takes nobody, std would wait for ever.
+fn connect_unix(path: &Path, until: Instant) -> io::Result<UnixStream> {
+    // It says what is no path of a socket: afterwards the path fits, with its zero.
+    SocketAddr::from_pathname(path)?;
+    let mut name = libc::sockaddr_un { sun_family: libc::AF_UNIX as libc::sa_family_t, sun_path: [0; 108] };
+    for (to, byte) in name.sun_path.iter_mut().zip(path.as_os_str().as_bytes()) {
+        *to = libc::c_char::from_ne_bytes([*byte]);
+    }
+    // SAFETY: no pointers.
+    let socket = unsafe { libc::socket(libc::AF_UNIX, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) };
+    if socket < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: it is open, and nobody else's.
+    let stream = unsafe { UnixStream::from_raw_fd(socket) };
+    let connected = again_if_interrupted(|| {
+        // A socket takes any limit but none.
+        let _ = stream.set_write_timeout(Some(left(until)));
+        // SAFETY: one initialised structure of that size, borrowed for the call; `stream` keeps the descriptor open.
+        unsafe {
+            libc::connect(stream.as_raw_fd(), (&raw const name).cast(), size_of_val(&name) as libc::socklen_t) as isize
+        }
+    });
+    match connected {
+        Err(why) if why.kind() == io::ErrorKind::WouldBlock => {
+            Err(io::Error::new(io::ErrorKind::TimedOut, "its server takes no connection"))
+        }
+        other => other.map(|_| stream),
+    }
+}
+
 fn again_if_interrupted(mut call: impl FnMut() -> isize) -> io::Result<usize> {
     loop {
         match usize::try_from(call()) {
@@ -140,6 +178,42 @@ fn again_if_interrupted(mut call: impl FnMut() -> isize) -> io::Result<usize> {
                     return Err(why);
                 }
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    #[test]
+    fn a_server_that_takes_nobody_is_not_waited_for_without_end() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("socket");
+        let listener = UnixListener::bind(&path).expect("bound");
+        // SAFETY: no pointers.
+        assert_eq!(unsafe { libc::listen(listener.as_raw_fd(), 0) }, 0, "one may wait");
+        let connect = |limit| Link::connect(&Address::Unix(path.clone()), limit);
+        let _waits = connect(Duration::from_secs(60)).expect("it waits there");
+        std::thread::scope(|scope| {
+            let (tell, told) = channel();
+            scope.spawn(move || tell.send(connect(Duration::from_millis(50)).expect_err("no room").kind()));
+            let seen = told.recv_timeout(Duration::from_secs(20));
+            drop(listener);
+            assert_eq!(seen, Ok(io::ErrorKind::TimedOut));
+        });
+        let refused = Link::connect(&Address::Unix(path), Duration::from_secs(60)).expect_err("nobody listens");
+        assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+    }
+
+    #[test]
+    fn a_path_that_no_socket_has_is_refused() {
+        for path in ["a".repeat(108), "a\0b".into()] {
+            let refused = Link::connect(&Address::Unix(path.into()), Duration::from_secs(60)).expect_err("no path");
+            assert_eq!(refused.kind(), io::ErrorKind::InvalidInput);
         }
     }
 }
