@@ -78,6 +78,32 @@ fn a_folder_that_was_named_and_cannot_be_mounted_on_is_an_error() {
     assert!(!folder.path().join("pool").exists());
 }
 
+/// Nor for disks that nobody can be let in to; what was there before stays.
+#[test]
+fn a_pool_that_cannot_be_served_as_it_was_asked_for_is_not_made() {
+    let folder = folder(true);
+    let path = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
+    let (image, taken, pool) = (path("image"), path("taken"), path("pool"));
+    std::fs::write(&image, vec![3; 1 << 20]).expect("written");
+    let server = Server::start_as_program(&["disk", "export", &image, "--unix", &taken]);
+    let up = |door: &[&str], status| {
+        let mut command = ferrite();
+        command.args(["up", "--no-attach", "--no-mount", "--size", "64M", "--pool", &pool]).args(door);
+        refused(&mut command, status)
+    };
+    let tcp = ["--tcp", "127.0.0.1:0", "--tls-cert", &image, "--tls-key", &image];
+    let doors: [&[&str]; 4] =
+        [&["--unix", &taken], &["--unix", &path("none/socket")], &["--tcp", "192.0.2.1:10809"], &tcp];
+    for door in doors {
+        let said = up(door, 1);
+        assert!(!folder.path().join("pool").exists(), "{door:?}: {said}");
+    }
+    ok(&["pool", "create", &pool, "--size", "64M"]);
+    up(&tcp, 1);
+    assert_sound(pool.as_ref());
+    server.interrupt();
+}
+
 /// Relative paths are none in XDG's variables, so that no pool comes to lie wherever somebody happens to be.
 #[test]
 fn a_home_that_is_no_absolute_path_counts_as_none() {

@@ -1,6 +1,7 @@
 //! `ferrite up`.
 
 use std::fs;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -20,7 +21,7 @@ use crate::host;
 use crate::how::How;
 use crate::outcome::{Failure, Outcome};
 use crate::reach::{self, Found, Reach, Until};
-use crate::request::Serving;
+use crate::request::{Door, Serving};
 use crate::served::disk_names;
 use crate::size;
 use crate::stop::Stop;
@@ -84,6 +85,14 @@ pub struct Up {
     how: How,
 }
 
+/// What was made, open to others.
+struct Opened {
+    file_system: Option<AnnouncedFs>,
+    door: Door,
+    tcp: Option<SocketAddr>,
+    listening: Option<Listening>,
+}
+
 /// The largest disk of at most `most` chunks that fits into `free` chunks, one of them for its map.
 fn disk_bytes(most: u64, free: u64) -> Option<u64> {
     let chunks = |size: u64| {
@@ -139,19 +148,12 @@ impl Up {
         let serving = self.how.serving()?;
         // What a killed owner of the same pool left attached.
         let cleared = attach::clear_stale(&host::attach_directory(engine.pool().superblock().uuid));
-        let file_system = match self.make_disks(engine).and_then(|()| self.mounted(engine)) {
-            Ok(file_system) => file_system,
-            Err(why) => {
-                if is_new {
-                    // Nobody has had it yet; left there, it would be taken for one that is in use, whatever the next try asks for.
-                    fs::remove_file(engine.lock().path())?;
-                }
-                return Err(why);
-            }
-        };
-        let listening = Reach::Ours(Arc::clone(engine)).listen()?;
-        let door = self.door.door(&host::nbd_socket(engine.lock().path()))?;
-        let tcp = engine.served().listen(&door, "", &serving, None)?;
+        let opened = self.open_all(engine, &serving);
+        if opened.is_err() && is_new {
+            // Nobody has had it yet; left there, it would be taken for one that is in use, whatever the next try asks for.
+            fs::remove_file(engine.lock().path())?;
+        }
+        let Opened { file_system, door, tcp, listening } = opened?;
         let announced = |name: String| {
             let uris = door.uris(&name, tcp);
             self.attached(engine, &serving, AnnouncedDisk { name, uris, ..AnnouncedDisk::default() })
@@ -166,6 +168,16 @@ impl Up {
         };
         all.tell(self.json, Announcement::show)?;
         Ok(listening)
+    }
+
+    /// Makes what is missing and opens it to others, to commands last: what they put there stays there.
+    fn open_all(&self, engine: &Arc<Engine>, serving: &Serving) -> Outcome<Opened> {
+        self.make_disks(engine)?;
+        let file_system = self.mounted(engine)?;
+        let door = self.door.door(&host::nbd_socket(engine.lock().path()))?;
+        let tcp = engine.served().listen(&door, "", serving, None)?;
+        let listening = Reach::Ours(Arc::clone(engine)).listen()?;
+        Ok(Opened { file_system, door, tcp, listening })
     }
 
     /// The file system mounted, or why it is not, which is an error where a folder was named. It is made where there is none.
