@@ -104,6 +104,27 @@ fn a_pool_that_cannot_be_served_as_it_was_asked_for_is_not_made() {
     server.interrupt();
 }
 
+/// Without files to open, the unmounting fails after what failed first.
+#[test]
+fn a_failure_is_told_by_its_cause_and_not_by_what_failed_behind_it() {
+    if !crate::mount::can_mount() {
+        return;
+    }
+    for files in 9..=16 {
+        let folder = folder(true);
+        let (pool, at) = (folder.path().join("pool"), folder.path().join("mnt"));
+        // Where that many are enough it serves.
+        let script = format!(r#"ulimit -n {files}; exec timeout 2 "$@""#);
+        let mut command = client("sh");
+        command.args(["-c", &script, "-"]).arg(ferrite().get_program()).args(["up", "--no-attach", "--no-disk"]);
+        command.args(["--size", "64M", "--pool"]).arg(&pool).arg("--mount").arg(&at);
+        let said = String::from_utf8(command.output().expect("it ran").stderr).expect("text");
+        let why = said.lines().find_map(|line| line.strip_prefix("ferrite: ")).unwrap_or_default();
+        assert!(!why.starts_with("unmounting"), "{files} files: {said}");
+        assert!(!pool.exists() || why.is_empty(), "{files} files: {said}");
+    }
+}
+
 /// Relative paths are none in XDG's variables, so that no pool comes to lie wherever somebody happens to be.
 #[test]
 fn a_home_that_is_no_absolute_path_counts_as_none() {

@@ -34,6 +34,18 @@ impl Failure {
     }
 }
 
+/// What `done` came to, and `cleared` after it: what failed first is told as the failure, and the other is said beside it.
+pub fn and_then_cleared<T>(done: Outcome<T>, cleared: Outcome) -> Outcome<T> {
+    match (done, cleared) {
+        (Ok(it), cleared) => cleared.map(|()| it),
+        (Err(first), Err(second)) => {
+            remark!("clearing up failed too: {}", second.text());
+            Err(first)
+        }
+        (Err(first), Ok(())) => Err(first),
+    }
+}
+
 /// Says on standard error why it failed, and gives the exit status.
 pub fn exit_code(outcome: Outcome) -> ExitCode {
     let (why, code) = match outcome {
@@ -54,5 +66,20 @@ pub fn tell(told: &clap::Error) -> ExitCode {
             exit_code(Err(format!("writing to standard output: {why}").into()))
         }
         _ => ExitCode::from(told.exit_code() as u8),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_failure_is_the_one_that_is_told() {
+        let second = || Err(Failure::Failed("second".into()));
+        let told = |done: Outcome<u8>, cleared| and_then_cleared(done, cleared).map_err(|why| why.text().to_owned());
+        assert_eq!(told(Err("first".into()), second()), Err("first".into()));
+        assert_eq!(told(Err("first".into()), Ok(())), Err("first".into()));
+        assert_eq!(told(Ok(7), second()), Err("second".into()));
+        assert_eq!(told(Ok(7), Ok(())), Ok(7));
     }
 }

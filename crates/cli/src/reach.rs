@@ -17,7 +17,7 @@ use crate::engine::Engine;
 use crate::host;
 use crate::medium::MediumArguments;
 use crate::mounts;
-use crate::outcome::{Failure, Outcome};
+use crate::outcome::{Failure, Outcome, and_then_cleared};
 use crate::request::Request;
 use crate::standpoint::{STANDPOINT, Standpoint};
 use crate::stop::{self, Asked, Stop};
@@ -196,8 +196,7 @@ impl Reach {
         let listening = match begun {
             Ok(listening) => listening,
             Err(failure) => {
-                self.close()?;
-                return Err(failure);
+                return and_then_cleared(Err(failure), self.close());
             }
         };
         let engine = match self {
@@ -339,8 +338,7 @@ pub fn ask<T: DeserializeOwned>(path: &Path, request: Request, fd: Option<Borrow
     stop::watch()?;
     let mut reach = Reach::new(path)?;
     let answer = reach.ask(request, fd);
-    reach.close()?;
-    answer
+    and_then_cleared(answer, reach.close())
 }
 
 #[cfg(test)]

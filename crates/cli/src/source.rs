@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::flash_drive::Drive;
 use crate::host;
-use crate::outcome::{Failure, Outcome};
+use crate::outcome::{Failure, Outcome, and_then_cleared};
 use crate::reach::Reach;
 use crate::request::{DiskReport, Door, PoolReport, Request, Serving};
 
@@ -112,10 +112,7 @@ impl Source {
             Reach::Ours(engine) => {
                 match engine.ensure_disk(name, true).and_then(|()| Ok(engine.served().open(name, &serving)?)) {
                     Ok(disk) => Ok(Self { reach: Some(Reach::Ours(engine)), ..Self::plain(disk) }),
-                    Err(why) => {
-                        Reach::Ours(engine).close()?;
-                        Err(why)
-                    }
+                    Err(why) => and_then_cleared(Err(why), Reach::Ours(engine).close()),
                 }
             }
             theirs @ Reach::Theirs(_) => Self::served(theirs, pool, name, opening),
@@ -151,8 +148,7 @@ impl Source {
     pub fn close(self) -> Outcome {
         let told = self.drives.iter().try_for_each(Drive::tell);
         drop((self.disk, self.drives));
-        self.reach.map_or(Ok(()), Reach::close)?;
-        told
+        and_then_cleared(told, self.reach.map_or(Ok(()), Reach::close))
     }
 }
 

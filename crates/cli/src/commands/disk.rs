@@ -14,7 +14,7 @@ use super::{print, print_on, transfer};
 use crate::door::DoorArguments;
 use crate::host;
 use crate::how::How;
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, and_then_cleared};
 use crate::reach::{self, Reach, Until};
 use crate::request::{AttachReport, DiskReport, OpenReport, PoolReport, Request, Serving};
 use crate::size;
@@ -171,8 +171,7 @@ impl Stat {
         stop::watch()?;
         let mut reach = Reach::new(&pool)?;
         let told = tell(&mut reach, &name, watch, json);
-        reach.close()?;
-        told
+        and_then_cleared(told, reach.close())
     }
 }
 

@@ -12,7 +12,7 @@ use ferrite_pool::owner::Lock;
 use super::{image, print, upkeep};
 use crate::host;
 use crate::medium::MediumArguments;
-use crate::outcome::{Failure, Outcome};
+use crate::outcome::{Failure, Outcome, and_then_cleared};
 use crate::reach::{self, Found, Reach};
 use crate::request::{PoolReport, Request};
 use crate::size;
@@ -173,8 +173,8 @@ fn report(pool: &Path, json: bool) -> Outcome {
     let mut reach = Reach::new(pool)?;
     let answer = reach.ask::<PoolReport>(Request::PoolInfo, None);
     let owner_pid = reach.owner_pid();
-    reach.close()?;
-    print(json, &PoolReport { owner_pid, ..answer? }, show)
+    let answer = and_then_cleared(answer, reach.close())?;
+    print(json, &PoolReport { owner_pid, ..answer }, show)
 }
 
 fn show(pool: &PoolReport) -> String {

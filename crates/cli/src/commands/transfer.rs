@@ -14,7 +14,7 @@ use super::announce::{AnnouncedDisk, Announcement};
 use super::print;
 use crate::bar::Bar;
 use crate::engine::absolute;
-use crate::outcome::{Failure, Outcome};
+use crate::outcome::{Failure, Outcome, and_then_cleared};
 use crate::size;
 use crate::source::{ADDRESSES, Opening, Source, check_fit, is_one_disk};
 use crate::stop::{self, Stop};
@@ -76,8 +76,8 @@ impl Copy {
         }
         let from = Source::open(&self.from, Opening { read_only: true, ..Opening::default() })?;
         let copied = self.copy_from(&from);
-        from.close()?;
-        print(self.json, &copied?, |it| {
+        let copied = and_then_cleared(copied, from.close())?;
+        print(self.json, &copied, |it| {
             let (all, copied, zeroed) = (it.size_bytes, it.copied_bytes, it.zeroed_bytes);
             format!("{}: {} copied, {} zeroed, durable\n", size::show(all), size::show(copied), size::show(zeroed))
         })
@@ -98,7 +98,7 @@ impl Copy {
         let copied = writable
             .and_then(|()| check_fit(size, to.disk.geometry().size))
             .and_then(|()| copy(&*from.disk, &*to.disk, size));
-        to.close()?;
+        let copied = and_then_cleared(copied, to.close());
         if copied.is_err() && is_new && path.is_file() {
             let _ = std::fs::remove_file(path);
         }
@@ -156,8 +156,7 @@ impl Export {
         }
         let mut source = Source::open(&self.from, Opening { read_only: self.read_only, ..Opening::default() })?;
         let served = self.serve(&mut source, &stop);
-        source.close()?;
-        served
+        and_then_cleared(served, source.close())
     }
 
     fn serve(&self, source: &mut Source, stop: &Stop) -> Outcome {
@@ -176,8 +175,7 @@ impl Export {
         listening.stop();
         // The trace first: the flush may never end.
         let traced = traced.map_or(Ok(()), Traced::finish);
-        source.disk.flush()?;
-        traced
+        and_then_cleared(traced, source.disk.flush().map_err(Failure::from))
     }
 }
 

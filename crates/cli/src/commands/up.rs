@@ -19,7 +19,7 @@ use crate::door::DoorArguments;
 use crate::engine::{Engine, absolute};
 use crate::host;
 use crate::how::How;
-use crate::outcome::{Failure, Outcome};
+use crate::outcome::{Failure, Outcome, and_then_cleared};
 use crate::reach::{self, Found, Reach, Until};
 use crate::request::{Door, Serving};
 use crate::served::disk_names;
@@ -148,10 +148,11 @@ impl Up {
         let serving = self.how.serving()?;
         // What a killed owner of the same pool left attached.
         let cleared = attach::clear_stale(&host::attach_directory(engine.pool().superblock().uuid));
-        let opened = self.open_all(engine, &serving);
+        let mut opened = self.open_all(engine, &serving);
         if opened.is_err() && is_new {
             // Nobody has had it yet; left there, it would be taken for one that is in use, whatever the next try asks for.
-            fs::remove_file(engine.lock().path())?;
+            let removed = fs::remove_file(engine.lock().path()).map_err(Failure::from);
+            opened = and_then_cleared(opened, removed);
         }
         let Opened { file_system, door, tcp, listening } = opened?;
         let announced = |name: String| {

@@ -17,7 +17,7 @@ use crate::bar::Bar;
 use crate::engine::tag_owners;
 use crate::host;
 use crate::medium::{Medium, MediumArguments};
-use crate::outcome::{Failure, Outcome};
+use crate::outcome::{Failure, Outcome, and_then_cleared};
 use crate::reach::{self, Found, Reach};
 use crate::request::Request;
 use crate::size;
@@ -213,8 +213,8 @@ impl Defrag {
         let bar = Bar::new();
         let done = defrag::defrag(&mut pool, &tag_owners(), &mut |it| bar.show(&it));
         drop(bar);
-        pool.close()?;
-        print(self.json, &done?, |it| show_defrag(&self.pool, it))
+        let done = and_then_cleared(done.map_err(Failure::from), pool.close().map_err(Failure::from))?;
+        print(self.json, &done, |it| show_defrag(&self.pool, it))
     }
 }
 
