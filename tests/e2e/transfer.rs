@@ -159,6 +159,28 @@ fn disks_of_one_pool_are_copied_alone_and_beside_its_server_under_any_name() {
     assert!(std::fs::read(&back).expect("read") == vec![7; 1 << 20]);
 }
 
+/// Both may have a colon in their names.
+#[test]
+fn a_disk_is_addressed_by_where_its_pool_is() {
+    let folder = folder(true);
+    let path = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
+    let (image, back, pool) = (path("image"), path("back"), path("a:pool"));
+    std::fs::write(&image, vec![7; 1 << 20]).expect("written");
+    std::fs::write(path("a"), "no pool").expect("written");
+    ok(&["pool", "create", &pool, "--size", "64M"]);
+    for name in ["a:b", "c"] {
+        ok(&["disk", "create", &pool, name, "--size", "1M"]);
+    }
+    ok(&["disk", "copy", &image, &format!("{pool}:a:b")]);
+    ok(&["disk", "copy", &format!("{pool}:a:b"), &format!("ssd-nvme:{pool}:c")]);
+    ok(&["disk", "copy", &format!("{pool}:c"), &back]);
+    assert!(std::fs::read(&back).expect("read") == vec![7; 1 << 20]);
+    let itself = format!("{pool}:a:b");
+    assert!(refused(ferrite().args(["disk", "copy", &itself, &itself]), 2).contains("itself"));
+    let said = refused(ferrite().args(["disk", "copy", &path("none:b"), &back]), 1);
+    assert!(said.contains("there is no"), "{said}");
+}
+
 /// By whatever name the target is called, it is seen to be the source.
 #[test]
 fn no_disk_is_copied_to_itself() {

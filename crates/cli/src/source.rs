@@ -71,7 +71,7 @@ impl Source {
             let options = ConnectOptions { read_only: opening.read_only, ..ConnectOptions::default() };
             return Ok(Self::plain(Arc::new(NbdDisk::connect(address, &options)?)));
         }
-        match address.rsplit_once(':') {
+        match pool_and_name(address) {
             Some((pool, name)) if !Path::new(address).exists() => Self::in_pool(Path::new(pool), name, opening),
             _ => Self::file(Path::new(address), opening),
         }
@@ -152,6 +152,16 @@ impl Source {
     }
 }
 
+/// What POOL:NAME means. Both may have a `:` in them, so what counts is where a pool is.
+fn pool_and_name(address: &str) -> Option<(&str, &str)> {
+    let holds_pool = |path: &str| {
+        let looked_at = ferrite_pool::ensure_no_pool(Path::new(path));
+        matches!(looked_at, Err(ferrite_pool::Error::Occupied(_)))
+    };
+    let mut ways = address.match_indices(':').map(|(at, _)| (&address[..at], &address[at + 1..]));
+    ways.find(|(pool, _)| holds_pool(pool)).or_else(|| address.rsplit_once(':'))
+}
+
 /// Whether two addresses are of one disk, as far as that can be told before they are opened.
 pub fn is_one_disk(one: &str, other: &str) -> bool {
     identity(one) == identity(other)
@@ -160,7 +170,7 @@ pub fn is_one_disk(one: &str, other: &str) -> bool {
 /// The file or device that a disk lies in, where there is one, and its name there.
 fn identity(address: &str) -> (Option<(u64, u64)>, &str) {
     let address = without_models(address);
-    let (path, name) = match address.rsplit_once(':') {
+    let (path, name) = match pool_and_name(address) {
         _ if address.contains("://") => return (None, address),
         Some((pool, name)) if !Path::new(address).exists() => (pool, name),
         _ => (address, ""),
