@@ -24,8 +24,11 @@ impl Checksums {
     }
 
     /// Makes room for blocks `0 .. blocks`.
-    pub fn grow(&self, blocks: u64) {
-        self.0.grow(blocks);
+    ///
+    /// # Errors
+    /// Where there is no memory for it.
+    pub fn grow(&self, blocks: u64) -> ferrite_pool::Result<()> {
+        self.0.grow(blocks)
     }
 
     /// That of block `index`.

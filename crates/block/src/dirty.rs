@@ -14,8 +14,11 @@ impl Dirty {
     }
 
     /// Makes room for blocks `0 .. blocks`.
-    pub fn grow(&self, blocks: u64) {
-        self.0.grow(blocks.div_ceil(64));
+    ///
+    /// # Errors
+    /// Where there is no memory for it.
+    pub fn grow(&self, blocks: u64) -> ferrite_pool::Result<()> {
+        self.0.grow(blocks.div_ceil(64))
     }
 
     /// Marks block `index`; whether it was marked.

@@ -20,7 +20,7 @@ use crate::options::{DiskOptions, Shortcut};
 use crate::room::{KEPT, Room};
 use crate::shape::{self, BLOCK, DISK_BYTES_MAX, Shape};
 use crate::stages::{Laps, Passing, Stage, Stages};
-use crate::table::Table;
+use crate::table::{Table, zeroed};
 
 /// Runs that one answer of [`Disk::extents`] has at most.
 const RUNS_MAX: usize = 4096;
@@ -61,7 +61,8 @@ impl BlockDisk {
     /// Opens the disk called `name`. The caller sees to it that a disk is open once at a time.
     ///
     /// # Errors
-    /// What [`Shape::read`] refuses, and a map that names a block twice or one that is not there.
+    /// What [`Shape::read`] refuses, and a map that names a block twice or one that is not there;
+    /// [`ferrite_pool::Error::Medium`] where there is no memory for it.
     pub fn open(pool: Arc<Pool>, name: &str, options: DiskOptions) -> ferrite_pool::Result<Arc<Self>> {
         let tag = pool.tag(name)?;
         let shape = Shape::read(&tag)?;
@@ -76,7 +77,7 @@ impl BlockDisk {
         let mut disk = Self {
             memory,
             options,
-            map: Map::new(blocks_max),
+            map: Map::new(blocks_max)?,
             free: Free::counted(stages.clone()),
             room: None,
             gate: Gate::default(),
@@ -94,6 +95,7 @@ impl BlockDisk {
             tag: Mutex::new(Arc::clone(&tag)),
             pool,
         };
+        disk.make_room(tag.size.div_ceil(BLOCK), Stream::new(&tag.extents, Role::DATA).len() / CHUNK)?;
         disk.adopt(&tag);
         disk.load_map(&tag)?;
         disk.room = shape.thin.then(|| Room::of(disk.free.count()));
@@ -106,13 +108,15 @@ impl BlockDisk {
     /// Grows it to `size` bytes while it is in use. Clients that asked before see the old size.
     ///
     /// # Errors
-    /// As [`crate::resize`].
+    /// As [`crate::resize`], and where there is no memory for it.
     pub fn resize(&self, size: u64) -> ferrite_pool::Result<()> {
         self.pool.with_spare(|| self.grow(size))
     }
 
     fn grow(&self, size: u64) -> ferrite_pool::Result<()> {
         let mut tag = self.tag.lock();
+        let shape = shape::grown(&tag, size)?;
+        self.make_room(shape.blocks, shape.data_bytes().div_ceil(CHUNK))?;
         let grown = shape::resize(&self.pool, &tag, size)?;
         self.take_over(&grown);
         self.size.store(size, Ordering::Release);
@@ -155,19 +159,20 @@ impl BlockDisk {
         Laps::start(self.stages.as_deref())
     }
 
-    /// Takes over the space of `tag`; how many blocks of data there were before.
+    /// Makes room in its tables for so many blocks, and chunks of the data stream. There may be no memory for it, so it comes
+    /// before anything changes.
+    pub(crate) fn make_room(&self, blocks: u64, chunks: u64) -> ferrite_pool::Result<()> {
+        self.map.grow(blocks)?;
+        self.dirty.as_ref().map_or(Ok(()), |dirty| dirty.grow(blocks))?;
+        self.checksums.as_ref().map_or(Ok(()), |checksums| checksums.grow(blocks))?;
+        self.chunks.grow(chunks)
+    }
+
+    /// Takes over the space of `tag`, for which there is room; how many blocks of data there were before.
     pub(crate) fn adopt(&self, tag: &Tag) -> u32 {
-        let blocks = tag.size.div_ceil(BLOCK);
-        self.map.grow(&tag.extents, blocks);
-        if let Some(dirty) = &self.dirty {
-            dirty.grow(blocks);
-        }
-        if let Some(checksums) = &self.checksums {
-            checksums.grow(blocks);
-        }
+        self.map.adopt(&tag.extents, tag.size.div_ceil(BLOCK));
         let stream = Stream::new(&tag.extents, Role::DATA);
         let count = stream.len() / CHUNK;
-        self.chunks.grow(count);
         for chunk in 0..count {
             let place = stream.locate(chunk * CHUNK).expect("within the stream").at;
             self.chunks.row(chunk).store(place, Ordering::Release);
@@ -178,7 +183,7 @@ impl BlockDisk {
     /// Reads the map from the medium and finds the free blocks.
     fn load_map(&self, tag: &Tag) -> ferrite_pool::Result<()> {
         let data_blocks = self.data_blocks.load(Ordering::Acquire);
-        let mut used = vec![false; data_blocks as usize];
+        let mut used = zeroed::<bool>(data_blocks as usize)?;
         let mut words = [Word::default(); 4096];
         let blocks = self.shape.blocks;
         for first in (0..blocks).step_by(words.len()) {

@@ -27,10 +27,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use ferrite_medium::{Memory, Scheme, Span, order_loads};
 use ferrite_pool::layout::PAGE;
-use ferrite_pool::{Extent, Role, Stream};
-use zerocopy::FromZeros;
+use ferrite_pool::{Extent, Result, Role, Stream};
 
-use crate::table::Table;
+use crate::table::{Table, zeroed};
 
 const LOCKED: u32 = 1 << 31;
 /// Bytes of a word on the medium.
@@ -122,25 +121,33 @@ pub(crate) struct Map {
 
 impl Map {
     /// A map with room for `blocks_max` blocks.
-    pub fn new(blocks_max: u64) -> Self {
-        Self {
+    ///
+    /// # Errors
+    /// Where there is no memory for it.
+    pub fn new(blocks_max: u64) -> Result<Self> {
+        Ok(Self {
             words: Table::new(blocks_max),
             groups: Table::new(blocks_max / GROUP + 1),
             usual_shift: AtomicU64::new(NO_SHIFT),
-            usual: <[AtomicU32]>::new_box_zeroed_with_elems((blocks_max / GROUP / GROUPS_TOGETHER) as usize + 1)
-                .expect("memory for a disk's tables"),
+            usual: zeroed((blocks_max / GROUP / GROUPS_TOGETHER) as usize + 1)?,
             places: Table::new(blocks_max * WORD / PAGE + 1),
-        }
+        })
     }
 
-    /// Takes over the map stream of `extents` for `blocks` blocks. The words are as they were; new ones are zero.
-    pub fn grow(&self, extents: &[Extent], blocks: u64) {
-        self.words.grow(blocks);
-        self.groups.grow(blocks / GROUP + 1);
+    /// Makes room for `blocks` blocks. The words are as they were; new ones are zero.
+    ///
+    /// # Errors
+    /// Where there is no memory for it.
+    pub fn grow(&self, blocks: u64) -> Result<()> {
+        self.words.grow(blocks)?;
+        self.groups.grow(blocks / GROUP + 1)?;
+        self.places.grow((blocks * WORD).div_ceil(PAGE))
+    }
+
+    /// Takes over the map stream of `extents` for `blocks` blocks, for which there is room.
+    pub fn adopt(&self, extents: &[Extent], blocks: u64) {
         let stream = Stream::new(extents, Role::MAP);
-        let pages = (blocks * WORD).div_ceil(PAGE);
-        self.places.grow(pages);
-        for page in 0..pages {
+        for page in 0..(blocks * WORD).div_ceil(PAGE) {
             let place = stream.locate(page * PAGE).expect("within the stream").at;
             self.places.row(page).store(place, Ordering::Release);
         }

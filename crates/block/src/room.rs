@@ -79,6 +79,7 @@ impl BlockDisk {
         if self.room.as_ref().is_none_or(|room| room.has(needed)) {
             return Ok(());
         }
+        self.make_room(self.blocks(), self.data_blocks.load(Ordering::Acquire) / CHUNK_PAGES + 1)?;
         let need = Need { role: Role::DATA, zone: Zone::Super, bytes: CHUNK };
         let change = TagChange { size: tag.size, attributes: tag.attributes, add: &[need], keep: &tag.extents };
         let grown = self.pool.change_tag(&tag, &change, |_| Ok(()))?;

@@ -185,6 +185,14 @@ pub fn remove(pool: &Pool, name: &str) -> Result<()> {
 /// [`Error::NotFound`] where it was removed.
 pub fn resize(pool: &Pool, tag: &Tag, size: u64) -> Result<Arc<Tag>> {
     let tag = &*pool.tag_now(tag)?;
+    let shape = grown(tag, size)?;
+    let add = shape.needs(&tag.extents);
+    let change = TagChange { size, attributes: shape.attributes(), add: &add, keep: &tag.extents };
+    pool.change_tag(tag, &change, |extents| zero_maps(pool, extents))
+}
+
+/// The shape that the disk of `tag` has with `size` bytes.
+pub(crate) fn grown(tag: &Tag, size: u64) -> Result<Shape> {
     let old = Shape::read(tag)?;
     if size < old.size {
         return Err(Error::Limit(format!(
@@ -193,10 +201,7 @@ pub fn resize(pool: &Pool, tag: &Tag, size: u64) -> Result<Arc<Tag>> {
         )));
     }
     let wanted = Shape::of(&DiskSpec { size, sector_bytes: old.sector_bytes, thin: old.thin, checksum: old.checksum })?;
-    let shape = Shape { spares: old.spares.max(wanted.spares), ..wanted };
-    let add = shape.needs(&tag.extents);
-    let change = TagChange { size, attributes: shape.attributes(), add: &add, keep: &tag.extents };
-    pool.change_tag(tag, &change, |extents| zero_maps(pool, extents))
+    Ok(Shape { spares: old.spares.max(wanted.spares), ..wanted })
 }
 
 fn zero_maps(pool: &Pool, extents: &[Extent]) -> Result<()> {

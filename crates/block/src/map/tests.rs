@@ -11,9 +11,8 @@ fn place(block: u64) -> u64 {
 
 /// A map without extents, whose block `n` is block `n` of the data stream.
 fn filled() -> Map {
-    let map = Map::new(BLOCKS);
-    map.words.grow(BLOCKS);
-    map.groups.grow(BLOCKS / GROUP + 1);
+    let map = Map::new(BLOCKS).expect("memory");
+    map.grow(BLOCKS).expect("memory");
     (0..BLOCKS).for_each(|index| map.set(index, Entry::of(index as u32)));
     map.find_groups(BLOCKS, place);
     map
