@@ -40,7 +40,8 @@ enum {
     FERRITE_TOO_LARGE = 10, /* larger than it may be */
     FERRITE_FAILED = 11,    /* anything else, such as an error of the file */
     FERRITE_REVOKED = 12,   /* the process that owns the store has ended, or wants the object back: close it, open it again */
-    FERRITE_CANCELLED = 13  /* a plan said so: nothing was changed; no failure */
+    FERRITE_CANCELLED = 13, /* a plan said so: nothing was changed; no failure */
+    FERRITE_DROPPED = 14    /* the store is closed, but not in order: the message says why */
 };
 
 typedef struct ferrite_store ferrite_store;
@@ -92,13 +93,15 @@ int ferrite_store_create(const char *path, uint64_t bytes, ferrite_store **out);
 /* Opens the store at the path and recovers it: as its owner, or through the process that is. */
 int ferrite_store_open(const char *path, ferrite_store **out);
 
-/* Closes it in order. Every object of it is closed before: FERRITE_BUSY, and nothing is done, while one is open. Whatever
- * else is returned, the store is closed, and the pointer of no more use. Whoever ends without it leaves what a crash leaves,
- * which costs the next one nothing but a short recovery. Null is ignored. */
+/* Closes it in order. Every object of it is closed before: FERRITE_BUSY, and nothing is done, while one is open. After
+ * FERRITE_OK and FERRITE_DROPPED the store is closed, and the pointer of no more use; after anything else it is as before.
+ * Whoever ends without it leaves what a crash leaves, and so does FERRITE_DROPPED, which costs the next one nothing but a
+ * short recovery. Null is ignored. */
 int ferrite_store_close(ferrite_store *store);
 
-/* As ferrite_store_close; before, where asked for, defragments, and writes a backup to a file (a null pointer: none).
- * Both are its owner's to do. */
+/* As ferrite_store_close; before, where asked for, writes a backup to a file (a null pointer: none) as ferrite_store_backup
+ * does, and then defragments. Both are its owner's to do (else FERRITE_INVALID). Where the backup fails the store stays
+ * open: try again, or close it. */
 int ferrite_store_finalize(ferrite_store *store, int defragment, const char *backup);
 
 /* The process that owns it, where that is another one; else 0. */

@@ -21,6 +21,8 @@ pub const OK: c_int = 0;
 pub const ABSENT: c_int = 1;
 /// What the caller itself gave up.
 pub const CANCELLED: c_int = 13;
+/// The store is closed, but not in order.
+pub const DROPPED: c_int = 14;
 
 thread_local! {
     static MESSAGE: RefCell<CString> = RefCell::default();
@@ -33,8 +35,19 @@ pub fn status(call: impl FnOnce() -> Outcome) -> c_int {
         Ok(Err(error)) => (status_of(&error), error.to_string()),
         Err(_) => (11, "ferrite failed inside this call: its message is on standard error".into()),
     };
-    MESSAGE.with(|kept| *kept.borrow_mut() = CString::new(message.replace('\0', " ")).unwrap_or_default());
+    tell(&message);
     status
+}
+
+/// Keeps `message` for this thread.
+fn tell(message: &str) {
+    MESSAGE.with(|kept| *kept.borrow_mut() = CString::new(message.replace('\0', " ")).unwrap_or_default());
+}
+
+/// Ends a call with this `status`, for `error` that has another one elsewhere.
+pub fn failed(status: c_int, error: &Error) -> Outcome {
+    tell(&error.to_string());
+    Ok(status)
 }
 
 /// The header's status for `error`.

@@ -7,7 +7,7 @@ use std::path::Path;
 use ferrite_object::{Error, Finish, Logging, NewStore, OpenStore, Store};
 use ferrite_pool::Error as PoolError;
 
-use crate::call::{OK, Outcome, at, give, set, take, text};
+use crate::call::{DROPPED, OK, Outcome, at, failed, give, set, take, text};
 
 /// Called with each name, its kind and its size.
 type Visitor = unsafe extern "C" fn(*const c_char, *const c_char, u64, *mut c_void) -> c_int;
@@ -56,20 +56,22 @@ fn kind(number: u16) -> &'static str {
     ferrite_pool::TagKind(number).name()
 }
 
-/// Ends the use of `store`; one that is in use stays as it is.
+/// Ends the use of `store`. Whatever fails until it is taken leaves it as it is; what fails after that has a status of its
+/// own, by which the caller knows that the pointer is gone.
 ///
 /// # Safety
 /// As [`take`].
 unsafe fn finalize(store: *mut Store, finish: &Finish) -> Outcome {
     // SAFETY: the caller's promise.
-    if unsafe { at(store) }.is_ok_and(Store::is_in_use) {
+    let Ok(open) = (unsafe { at(store) }) else { return Ok(OK) };
+    if open.is_in_use() {
         return Err(PoolError::Busy("objects of the store are open: close them first".into()).into());
     }
-    // SAFETY: the caller's promise.
-    match unsafe { take(store) } {
-        Some(store) => store.finalize(finish).map(|_| OK),
-        None => Ok(OK),
-    }
+    open.prepare(finish)?;
+    // SAFETY: the caller's promise; `open` is used no more.
+    let Some(taken) = (unsafe { take(store) }) else { return Ok(OK) };
+    let ended = taken.finalize(&Finish { defragment: finish.defragment, backup: None });
+    ended.map(|_| OK).or_else(|error| failed(DROPPED, &error))
 }
 
 export! {

@@ -219,6 +219,17 @@ fn a_failure_has_the_status_that_the_header_gives_it() {
     run(Command::new(installed.compile_from("tests", "status", false)).arg(installed.store("status.pool")), "");
 }
 
+/// Who is told that the store is busy tries again with the pointer that it has.
+#[test]
+fn a_finalize_whose_backup_fails_leaves_the_store_open() {
+    let installed = Installed::new();
+    let program = installed.compile_from("tests", "finalize", false);
+    run(Command::new(&program).arg(installed.store("finalize.pool")), "");
+    if Command::new("valgrind").arg("--version").output().is_ok() {
+        run(valgrind(&program).arg(installed.store("checked.pool")), "");
+    }
+}
+
 /// BU1: a change of a bundle is in all its members or in none, and a plan is not waited for by itself.
 #[test]
 fn bu1_bundles_change_as_one_and_lose_no_memory() {

@@ -139,8 +139,11 @@ impl Store {
 
     fn finalize(&self, py: Python<'_>, defragment: bool, backup: Option<PathBuf>) -> PyResult<()> {
         let backup = backup.map(|path| uuid().map(|image| (path, image))).transpose()?;
+        // What fails here leaves the store open.
+        let finish = Finish { defragment, backup };
+        self.0.work(py, |store| store.prepare(&finish))?;
         let store = self.0.take().ok_or_else(closed)?;
-        py.detach(|| alone(store).finalize(&Finish { defragment, backup })).map(drop).map_err(raised)
+        py.detach(|| alone(store).finalize(&Finish { defragment, backup: None })).map(drop).map_err(raised)
     }
 
     fn abandon(&self) {

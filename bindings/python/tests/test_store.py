@@ -98,6 +98,35 @@ def test_a_backup_is_restored(store, tmp_path):
         assert dict(restored.map("map")) == {b"key": b"value"}
 
 
+def test_a_finalize_whose_backup_fails_leaves_the_store_open(store, tmp_path):
+    code = """
+theirs = store.map("theirs")
+print(flush=True)
+sys.stdin.read()
+theirs.close()
+try:
+    store.finalize(defragment=True)
+except ferrite.FerriteError as error:
+    print(error, store.closed)
+"""
+    process = other(code, store.path, stdin=subprocess.PIPE)
+    process.stdout.readline()
+    with pytest.raises(ferrite.BusyError):
+        store.finalize(backup=tmp_path / "image")
+    assert not store.closed
+    store.map("map")[b"key"] = b"value"
+    told = process.communicate()[0]
+    assert process.returncode == 0 and "another process owns the store" in told and "False" in told, told
+    with pytest.raises(ferrite.FerriteError, match="No such file"):
+        store.finalize(backup=tmp_path / "no folder" / "image")
+    assert not store.closed and dict(store.map("map")) == {b"key": b"value"}
+    store.finalize(defragment=True, backup=tmp_path / "image")
+    assert store.closed
+    ferrite.restore(tmp_path / "image", tmp_path / "new")
+    with ferrite.open(tmp_path / "new") as restored:
+        assert dict(restored.map("map")) == {b"key": b"value"}
+
+
 def test_threads_share_an_object(store):
     map = store.map("map")
 

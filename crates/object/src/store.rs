@@ -48,10 +48,10 @@ pub struct OpenStore {
 /// How to end the use of a store.
 #[derive(Clone, Debug, Default)]
 pub struct Finish {
-    /// Defragment it.
-    pub defragment: bool,
-    /// Then write a backup to this file; the image's uuid is random, from the caller.
+    /// Write a backup to this file; the image's uuid is random, from the caller.
     pub backup: Option<(PathBuf, [u8; 16])>,
+    /// Then defragment it.
+    pub defragment: bool,
 }
 
 /// What ending it did.
@@ -290,19 +290,31 @@ impl Store {
         medium::settle_name(path)
     }
 
-    /// Ends the use of the store in order: everything durable, nothing to recover. Defragments and backs up when asked;
+    /// Does what of `finish` leaves the store open, its backup, and refuses what cannot be. Who is to have the store still
+    /// where the backup fails calls this before [`Store::finalize`], and that without a backup.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] where a tenant asks for what is the owner's to do. Else as [`Store::backup`].
+    pub fn prepare(&self, finish: &Finish) -> Result<()> {
+        match (&self.reach, finish) {
+            (_, Finish { defragment: false, backup: None }) => Ok(()),
+            (Reach::Tenant(_), _) => {
+                Err(Error::Refused("another process owns the store: defragment and back up there".into()))
+            }
+            (Reach::Own { .. }, Finish { backup: Some((path, image)), .. }) => self.backup(path, *image),
+            (Reach::Own { .. }, _) => Ok(()),
+        }
+    }
+
+    /// Ends the use of the store in order: everything durable, nothing to recover. Backs up and defragments when asked;
     /// that is the owner's to do, so a tenant that asks for it is refused. Every object is dropped before.
     ///
     /// # Errors
-    /// [`Error::Refused`] where objects are open, or where a tenant asks for what it cannot have. Else as
-    /// [`Store::backup`], or as any change. After an error it is as if the store had been dropped.
+    /// [`Error::Refused`] where objects are open. Else as [`Store::prepare`], or as any change. After an error it is as if
+    /// the store had been dropped.
     pub fn finalize(self, finish: &Finish) -> Result<Finalized> {
-        let Reach::Own { pool, lock, listening, .. } = self.reach else {
-            return match finish {
-                Finish { defragment: false, backup: None } => Ok(Finalized::default()),
-                _ => Err(Error::Refused("another process owns the store: defragment and back up there".into())),
-            };
-        };
+        self.prepare(finish)?;
+        let Reach::Own { pool, lock, listening, .. } = self.reach else { return Ok(Finalized::default()) };
         listening.map_or(Ok(()), Listening::stop)?;
         let pool = Arc::into_inner(pool);
         let mut pool = pool.ok_or_else(|| Error::Refused("objects of the store are open: drop them first".into()))?;
@@ -312,9 +324,6 @@ impl Store {
             true => Some(defrag::defrag(&mut pool, &owners, &mut |_| true)?),
             false => None,
         };
-        if let Some((path, image)) = &finish.backup {
-            backup::backup_to(&pool, path, *image, &mut |_| true)?;
-        }
         pool.close()?;
         drop(lock);
         Ok(Finalized { defragmented })

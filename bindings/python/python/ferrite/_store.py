@@ -189,8 +189,9 @@ class Store:
     def finalize(
         self, *, defragment: bool = False, backup: "Optional[Union[str, os.PathLike[str]]]" = None
     ) -> None:
-        """As ``close`` of a store that is open; before, where asked for, defragment it and write a backup, which are its
-        owner's to do."""
+        """As ``close`` of a store that is open; before, where asked for, write a backup and then defragment it, which are
+        its owner's to do. Where the backup fails, or is not this process's to make, the store stays open, and ``closed`` says
+        so; its objects are closed. What fails after that closes it as a crash would."""
         with self._lock:
             for known in self._all_known():
                 known.close()

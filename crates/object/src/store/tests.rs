@@ -204,6 +204,25 @@ fn a_tenant_does_all_that_an_owner_does() {
     assert_eq!(Store::open(&restored, &OPEN).unwrap().map("map", SMALL).unwrap().len(), 2002);
 }
 
+/// Whoever asks again when the others are done has the store still, and its clients have lost nothing.
+#[test]
+fn what_is_refused_before_the_end_leaves_the_store_open() {
+    let place = place();
+    let store = Store::initialize(&place.path, &NEW, &OPEN).unwrap();
+    let tenant = Store::open(&place.path, &OPEN).unwrap();
+    let map = tenant.map("map", SMALL).unwrap();
+    let finish = Finish { defragment: true, backup: Some((place.path.with_extension("image"), [1; 16])) };
+    assert!(matches!(store.prepare(&finish), Err(Error::Pool(PoolError::Busy(_)))));
+    assert!(matches!(tenant.prepare(&finish), Err(Error::Refused(_))));
+    map.put(b"key", b"value").unwrap();
+    drop(map);
+    assert!(matches!(tenant.prepare(&Finish { backup: None, ..finish.clone() }), Err(Error::Refused(_))));
+    tenant.finalize(&Finish::default()).unwrap();
+    store.prepare(&finish).unwrap();
+    assert_eq!(store.map("map", SMALL).unwrap().get(b"key"), Some(b"value".to_vec()));
+    store.finalize(&finish).unwrap();
+}
+
 /// As `ferrite pool restore` does it: a new file is made, an empty one takes its size, and nothing is left of what fails.
 #[test]
 fn a_backup_is_restored_into_a_new_file_or_one_that_has_room() {
