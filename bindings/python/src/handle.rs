@@ -1,5 +1,9 @@
 //! What objects of this module have in common: they can be closed, and fail as Python does.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
 use ferrite_object::Error;
 use ferrite_pool::Error as PoolError;
 use parking_lot::Mutex;
@@ -60,40 +64,83 @@ pub fn closed() -> PyErr {
     PyValueError::new_err("it is closed")
 }
 
-/// An object until it is closed.
-pub struct Handle<T>(Mutex<Option<T>>);
+/// An object until it is closed. Calls have it in hand while they work, also without the interpreter's lock.
+pub struct Handle<T> {
+    object: Mutex<Option<Arc<T>>>,
+    /// Somebody has taken it away, and waits for them.
+    is_ending: AtomicBool,
+}
+
+/// Between two looks whether they are done.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// The object, when calls of other threads that have begun are done.
+fn alone<T>(mut object: Arc<T>) -> T {
+    loop {
+        match Arc::try_unwrap(object) {
+            Ok(alone) => return alone,
+            Err(shared) => object = shared,
+        }
+        std::thread::sleep(LOOK);
+    }
+}
 
 impl<T> Handle<T> {
     /// An open one.
     pub fn new(object: T) -> Self {
-        Self(Mutex::new(Some(object)))
+        Self { object: Mutex::new(Some(Arc::new(object))), is_ending: AtomicBool::new(false) }
     }
 
     /// Whether it is closed.
     pub fn is_closed(&self) -> bool {
-        self.0.lock().is_none()
+        self.object.lock().is_none()
     }
 
-    /// Lets go of it.
-    pub fn take(&self) -> Option<T> {
-        self.0.lock().take()
-    }
-
-    /// Forgets it, as a forked child must: it is its parent's, and so are its lock and its grant.
+    /// Forgets it, as a forked child must: it is its parent's, and so are its lock and its grant. Threads that waited are
+    /// not in the child.
     pub fn abandon(&self) {
-        std::mem::forget(self.take());
+        std::mem::forget(self.object.lock().take());
+        self.is_ending.store(false, Ordering::Release);
     }
 }
 
-impl<T: Clone + Send + Sync> Handle<T> {
-    /// The object, to work with.
-    pub fn get(&self) -> PyResult<T> {
-        self.0.lock().clone().ok_or_else(closed)
+impl<T: Send + Sync> Handle<T> {
+    /// The object, to work with. Nothing that runs Python's code is done with it in hand: that might end it.
+    pub fn get(&self) -> PyResult<Arc<T>> {
+        self.object.lock().clone().ok_or_else(closed)
     }
 
     /// Does what may wait for a disk, while other threads of Python run.
     pub fn work<R: Send>(&self, py: Python<'_>, work: impl FnOnce(&T) -> Result<R, Error> + Send) -> PyResult<R> {
         let object = self.get()?;
-        py.detach(|| work(&object)).map_err(raised)
+        py.detach(move || work(&object)).map_err(raised)
+    }
+
+    /// Takes it away, and does `end` with it when calls that have begun are done. `None` where somebody else has, and is
+    /// done with that too.
+    pub fn end<R: Send>(&self, py: Python<'_>, end: impl FnOnce(T) -> R + Send) -> Option<R> {
+        let taken = {
+            let mut object = self.object.lock();
+            self.is_ending.fetch_or(object.is_some(), Ordering::Relaxed);
+            object.take()
+        };
+        py.detach(|| match taken {
+            Some(object) => {
+                let ended = end(alone(object));
+                self.is_ending.store(false, Ordering::Release);
+                Some(ended)
+            }
+            None => {
+                while self.is_ending.load(Ordering::Acquire) {
+                    std::thread::sleep(LOOK);
+                }
+                None
+            }
+        })
+    }
+
+    /// Closes it; nothing of it is left when this returns.
+    pub fn close(&self, py: Python<'_>) {
+        self.end(py, drop);
     }
 }

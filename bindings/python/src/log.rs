@@ -67,8 +67,8 @@ impl Log {
         self.0.is_closed()
     }
 
-    fn close(&self) {
-        drop(self.0.take());
+    fn close(&self, py: Python<'_>) {
+        self.0.close(py);
     }
 
     fn abandon(&self) {

@@ -1,8 +1,6 @@
 //! Stores.
 
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::Duration;
 
 use ferrite_medium::Scheme;
 use ferrite_object::{Finish, Logging, NewStore, OpenStore};
@@ -19,7 +17,7 @@ use crate::value::Value;
 
 /// A store.
 #[pyclass(frozen, module = "ferrite._ferrite")]
-pub struct Store(Handle<Arc<ferrite_object::Store>>);
+pub struct Store(Handle<ferrite_object::Store>);
 
 /// A random identity.
 fn uuid() -> PyResult<[u8; 16]> {
@@ -33,33 +31,19 @@ fn logging(log_bytes: u64, checkpoint_records: u64, checkpoint_bytes: Option<u64
     Logging { log_bytes, checkpoint_records, checkpoint_bytes, salvage }
 }
 
-/// The store, when calls of other threads that have begun are done.
-fn alone(mut store: Arc<ferrite_object::Store>) -> ferrite_object::Store {
-    loop {
-        match Arc::try_unwrap(store) {
-            Ok(alone) => return alone,
-            Err(shared) => store = shared,
-        }
-        std::thread::sleep(LOOK);
-    }
-}
-
-/// Between two looks whether they are.
-const LOOK: Duration = Duration::from_millis(1);
-
 #[pymethods]
 impl Store {
     #[staticmethod]
     fn open(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
         let store = py.detach(|| ferrite_object::Store::open(&path, &OpenStore::default())).map_err(raised)?;
-        Ok(Self(Handle::new(Arc::new(store))))
+        Ok(Self(Handle::new(store)))
     }
 
     #[staticmethod]
     fn create(py: Python<'_>, path: PathBuf, size: u64) -> PyResult<Self> {
         let new = NewStore { bytes: size, uuid: uuid()? };
         let store = py.detach(|| ferrite_object::Store::initialize(&path, &new, &OpenStore::default()));
-        Ok(Self(Handle::new(Arc::new(store.map_err(raised)?))))
+        Ok(Self(Handle::new(store.map_err(raised)?)))
     }
 
     fn map(
@@ -142,8 +126,8 @@ impl Store {
         // What fails here leaves the store open.
         let finish = Finish { defragment, backup };
         self.0.work(py, |store| store.prepare(&finish))?;
-        let store = self.0.take().ok_or_else(closed)?;
-        py.detach(|| alone(store).finalize(&Finish { defragment, backup: None })).map(drop).map_err(raised)
+        let rest = Finish { defragment, backup: None };
+        self.0.end(py, |store| store.finalize(&rest)).ok_or_else(closed)?.map(drop).map_err(raised)
     }
 
     fn abandon(&self) {

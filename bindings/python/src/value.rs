@@ -41,8 +41,8 @@ impl Value {
         self.0.is_closed()
     }
 
-    fn close(&self) {
-        drop(self.0.take());
+    fn close(&self, py: Python<'_>) {
+        self.0.close(py);
     }
 
     fn abandon(&self) {

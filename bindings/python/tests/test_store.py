@@ -140,6 +140,42 @@ def test_threads_share_an_object(store):
     assert len(map) == 800
 
 
+def test_what_is_closed_or_freed_waits_for_calls_of_other_threads(tmp_path):
+    told = []
+
+    def use(find, use):
+        while True:
+            try:
+                use(find())
+            except ValueError:
+                # Closed.
+                if store.closed:
+                    return
+            except BaseException as error:
+                return told.append(error)
+
+    for number in range(12):
+        store = ferrite.create(tmp_path / f"store {number}", "16M")
+        map, log, value = store.map("map", log_bytes="64K"), store.log("log", log_bytes="64K"), store.value("value", b"1")
+        freed = lambda: store.map("freed", log_bytes="64K")
+        uses = [
+            (lambda: map, lambda map: map.update({b"%d" % key: b"v" * 40 for key in range(100)})),
+            (lambda: log, lambda log: log.cut(log.append(b"v" * 4000))),
+            (lambda: value, lambda value: value.set(b"2")),
+            (freed, lambda map: map.update({b"%d" % key: b"v" * 40 for key in range(100)})),
+        ]
+        threads = [threading.Thread(target=use, args=each, daemon=True) for each in uses]
+        [thread.start() for thread in threads]
+        for _ in range(5):
+            freed()
+            store.free("freed")
+        closing = [threading.Thread(target=each.close) for each in (map, log, value)]
+        [thread.start() for thread in closing]
+        store.close()
+        [thread.join(20) for thread in threads + closing]
+        assert store.closed and told == []
+
+
 def test_threads_that_open_an_object_at_once_have_the_same_one(store):
     for number in range(20):
         barrier, found = threading.Barrier(2), []

@@ -54,7 +54,8 @@ class Object:
         return bool(self._native.is_closed())
 
     def close(self) -> None:
-        """Close it. Closing twice is harmless; any other use of a closed object raises ``ValueError``."""
+        """Close it, when calls of other threads that have begun are done. Closing twice is harmless; any other use of a
+        closed object raises ``ValueError``."""
         self._native.close()
 
     def __repr__(self) -> str:

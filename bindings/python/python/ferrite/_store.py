@@ -142,6 +142,9 @@ class Store:
     def _find(self, kind: Callable[[str, Any], O], name: str, make: Callable[[], Any]) -> O:
         with self._lock:
             native = self._known(name)
+            if native is not None and native.is_closed():
+                # Another thread may be closing it yet.
+                native.close()
             if native is None or native.is_closed():
                 # In one step, or an interrupt might leave it open and unknown.
                 self._opened[name] = make()
