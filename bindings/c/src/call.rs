@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use ferrite_object::Error;
 use ferrite_pool::Error as PoolError;
+use ferrite_pool::owner::Error as OwnerError;
 
 /// What a call gives: a status of the header, or what went wrong.
 pub type Outcome = Result<c_int, Error>;
@@ -64,7 +65,7 @@ fn status_of(error: &Error) -> c_int {
         Error::Pool(PoolError::Poisoned(_)) => 8,
         Error::WrongType { .. } => 9,
         Error::TooLarge { .. } => 10,
-        Error::Pool(PoolError::Revoked(_)) => 12,
+        Error::Pool(PoolError::Revoked(_) | PoolError::OwnerEnded) | Error::Owner(OwnerError::Died) => 12,
         Error::Pool(_) | Error::Owner(_) => 11,
     }
 }

@@ -31,6 +31,12 @@ static void expect_bytes(const char *what, int status, ferrite_bytes *found, con
     ferrite_bytes_free(found);
 }
 
+static int none(const char *name, const char *kind, uint64_t size, void *context)
+{
+    (void)name, (void)kind, (void)size, (void)context;
+    return 1;
+}
+
 /* Tells who owns the store, and waits for a line. */
 static void tell_owner(void)
 {
@@ -69,6 +75,17 @@ static void change_all(const char *text, int wanted)
     expect("appending", ferrite_log_append(entries, BYTES(text), NULL), wanted);
 }
 
+/* What only the owner does is refused as the changes are. */
+static void ask_all(const char *path)
+{
+    ferrite_map *other;
+
+    expect("opening another", ferrite_map_open(store, "other", NULL, &other), FERRITE_REVOKED);
+    expect("freeing", ferrite_store_free(store, "other"), FERRITE_REVOKED);
+    expect("the tags", ferrite_store_tags(store, none, NULL), FERRITE_REVOKED);
+    expect("backing up", ferrite_store_backup(store, path), FERRITE_REVOKED);
+}
+
 /* Every object was changed so often, to this at last. */
 static void find_all(const char *text, uint64_t changes)
 {
@@ -91,6 +108,7 @@ static int use(const char *path)
     open_all(path);
     change_all("first", FERRITE_OK);
     tell_owner();
+    ask_all(path);
     change_all("other", FERRITE_REVOKED);
     puts(ferrite_error());
     find_all("first", 1);

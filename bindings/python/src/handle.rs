@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use ferrite_object::Error;
 use ferrite_pool::Error as PoolError;
+use ferrite_pool::owner::Error as OwnerError;
 use parking_lot::Mutex;
 use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyValueError};
@@ -50,7 +51,9 @@ pub fn raised(error: Error) -> PyErr {
             DamagedError::new_err(text)
         }
         Error::Pool(PoolError::Poisoned(_)) => PoisonedError::new_err(text),
-        Error::Pool(PoolError::Revoked(_)) => RevokedError::new_err(text),
+        Error::Pool(PoolError::Revoked(_) | PoolError::OwnerEnded) | Error::Owner(OwnerError::Died) => {
+            RevokedError::new_err(text)
+        }
         Error::WrongType { .. } => WrongTypeError::new_err(text),
         Error::TooLarge { .. } | Error::WrongLength { .. } | Error::Pool(PoolError::BadName(_)) => {
             PyValueError::new_err(text)

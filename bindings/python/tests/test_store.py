@@ -333,6 +333,10 @@ def test_a_killed_owner_revokes_what_it_lent(tmp_path, another):
     for change, it in zip(changes, objects):
         with pytest.raises(ferrite.RevokedError, match="has ended.*open the pool again"):
             change(it)
+    asks = [store.tags, lambda: store.map("new"), lambda: store.free("map"), lambda: store.backup(tmp_path / "image")]
+    for ask in asks:
+        with pytest.raises(ferrite.RevokedError, match="has ended"):
+            ask()
     if another:
         owner = other(serve, path, stdin=subprocess.PIPE)
         assert owner.stdout.readline() == "open\n"

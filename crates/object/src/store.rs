@@ -63,8 +63,8 @@ pub struct Finalized {
 
 /// A pool at hand. Dropped without [`Store::finalize`] it is as after a crash, which costs nothing but a replay.
 ///
-/// Where another process owns the pool, whatever that one has to do may give [`ferrite_pool::Error::Tenancy`]: it has
-/// ended, or could not do it.
+/// Where another process owns the pool, whatever that one has to do may give [`ferrite_pool::Error::OwnerEnded`], or
+/// [`ferrite_pool::Error::Tenancy`] where it could not do it.
 #[derive(Debug)]
 pub struct Store {
     path: PathBuf,

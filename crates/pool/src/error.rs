@@ -114,6 +114,12 @@ pub enum Error {
     /// The process that owns the pool did not do what was asked.
     #[error("{0}")]
     Tenancy(String),
+    /// The process that owns the pool has ended.
+    #[error(
+        "the process that owns the pool has ended; whether it did what was asked is not known: close the pool, open it \
+         again, and look"
+    )]
+    OwnerEnded,
     /// The caller's progress function said stop.
     #[error("{0} was stopped before its end: run it again")]
     Cancelled(&'static str),

@@ -200,8 +200,8 @@ impl Holding {
     ///
     /// # Errors
     /// [`Error::Full`] (or want of space on the host) and [`Error::Limit`]: it is as before. [`Error::Tenancy`] where
-    /// the owner of what is lent could not do it or has ended, and then it is refused from then on; else as [`Holding`]
-    /// says.
+    /// the owner of what is lent could not do it, and [`Error::OwnerEnded`]: it is refused from then on. Else as
+    /// [`Holding`] says.
     pub fn widen(&self, parts: &[Part]) -> Result<()> {
         let changed = match &self.ground {
             Ground::Own(pool) => widen(pool, &self.tag(), parts)?,

@@ -74,8 +74,8 @@ impl Lease {
 
 /// A connection to the owner of a pool, and the pool's memory in this process.
 ///
-/// What the owner is asked gives [`Error::Tenancy`] where it has ended, so that nobody knows whether it was done, and
-/// where it could not do it for a reason that is not named below.
+/// What the owner is asked gives [`Error::OwnerEnded`] where it has ended, so that nobody knows whether it was done, and
+/// [`Error::Tenancy`] where it could not do it for a reason that is not named below.
 pub struct Tenant {
     client: Mutex<Client>,
     guard: Guard,
@@ -109,6 +109,7 @@ impl Tenant {
         let request = serde_json::to_value(request).map_err(|error| Error::Tenancy(error.to_string()))?;
         let (value, fds) = match self.client.lock().call(request, &[], &mut |_| true) {
             Err(OwnerError::Lost { value }) => (*value, Vec::new()),
+            Err(OwnerError::Died) => return Err(Error::OwnerEnded),
             answer => answer.map_err(|error| Error::Tenancy(error.to_string()))?,
         };
         match serde_json::from_value(value) {
@@ -176,7 +177,8 @@ impl Tenant {
 
     /// Gives a grant back. Where the owner cannot be told, the next one is.
     pub(super) fn give_back(&self, id: GrantId) {
-        if let (Err(Error::Tenancy(_)), Some(place)) = (self.ask::<()>(&Request::TenantRelease { id }), self.place) {
+        let told = self.ask::<()>(&Request::TenantRelease { id });
+        if let (Err(Error::Tenancy(_) | Error::OwnerEnded), Some(place)) = (told, self.place) {
             orphans::leave(place, id);
         }
     }

@@ -307,6 +307,7 @@ fn ho4_a_holding_ends_with_its_owner_and_keeps_others_out_until_it_is_dropped() 
     _listening.stop().unwrap();
     log.append(b"with an owner").unwrap();
     drop(pool);
+    assert!(matches!(tenant.tags(), Err(Error::OwnerEnded)));
     let told = log.append(b"without an owner").unwrap_err();
     assert!(matches!(&told, Error::Revoked(why) if why.contains("has ended")), "{told}");
     assert!(matches!(held.widen(&[Part { role: Role(2), bytes: PAGE }]), Err(Error::Revoked(_))));
