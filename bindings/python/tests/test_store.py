@@ -1,6 +1,7 @@
 """Stores: made, shared between processes, killed, backed up."""
 
 import fcntl
+import gc
 import inspect
 import os
 import re
@@ -218,6 +219,27 @@ def test_a_view_keeps_its_bundle_open_until_the_store_is_closed(store):
     store.close()
     with pytest.raises(ValueError, match="closed"):
         view[b"k"]
+
+
+@pytest.mark.parametrize(
+    "find",
+    [
+        lambda store: store.map("it"),
+        lambda store: store.map("it").transaction(),
+        lambda store: store.bundle("it").map("m"),
+        lambda store: store.bundle("it").queue("q"),
+        lambda store: store.bundle("it").transaction(),
+    ],
+    ids=["object", "transaction", "map view", "queue view", "bundle's transaction"],
+)
+def test_what_is_kept_of_a_store_keeps_the_store(tmp_path, find):
+    kept = find(ferrite.open(tmp_path / "store", create="16M"))
+    gc.collect()
+    with ferrite.open(tmp_path / "store") as beside:
+        assert beside.owner_pid == os.getpid()
+    del kept
+    with ferrite.open(tmp_path / "store") as store:
+        assert store.owner_pid is None
 
 
 def other(code, path, **more):

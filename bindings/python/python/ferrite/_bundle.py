@@ -14,18 +14,18 @@ _PAGE = 256
 class MapView(Mapping[bytes, bytes]):
     """What a map of a bundle holds now, in the order of the keys; it changes by transactions of the bundle."""
 
-    def __init__(self, native: _ferrite.Bundle, name: str) -> None:
-        self._native = native
+    def __init__(self, of: "Bundle", name: str) -> None:
+        self._of = of
         self._name = name
 
     def __getitem__(self, key: Bytes) -> bytes:
-        found = self._native.get(self._name, raw(key))
+        found = self._of._native.get(self._name, raw(key))
         if found is None:
             raise KeyError(key)
         return found
 
     def __len__(self) -> int:
-        return self._native.map_len(self._name)
+        return self._of._native.map_len(self._name)
 
     def __iter__(self) -> Iterator[bytes]:
         return (key for key, _ in self.pages())
@@ -33,7 +33,7 @@ class MapView(Mapping[bytes, bytes]):
     def pages(self, after: Optional[bytes] = None) -> Iterator[Tuple[bytes, bytes]]:
         """Keys and values in order, from the first key greater than ``after`` on."""
         while True:
-            page = self._native.page(self._name, after, _PAGE)
+            page = self._of._native.page(self._name, after, _PAGE)
             yield from page
             if len(page) < _PAGE:
                 return
@@ -43,8 +43,8 @@ class MapView(Mapping[bytes, bytes]):
 class QueueView(Sequence[bytes]):
     """What a queue of a bundle holds now, oldest first; it changes by transactions of the bundle."""
 
-    def __init__(self, native: _ferrite.Bundle, name: str) -> None:
-        self._native = native
+    def __init__(self, of: "Bundle", name: str) -> None:
+        self._of = of
         self._name = name
 
     @overload
@@ -57,13 +57,13 @@ class QueueView(Sequence[bytes]):
         if isinstance(index, slice):
             return [self[at] for at in range(*index.indices(len(self)))]
         at = index + len(self) if index < 0 else index
-        found = self._native.entry(self._name, at) if 0 <= at < len(self) else None
+        found = self._of._native.entry(self._name, at) if 0 <= at < len(self) else None
         if found is None:
             raise IndexError("no such entry")
         return found
 
     def __len__(self) -> int:
-        return self._native.queue_len(self._name)
+        return self._of._native.queue_len(self._name)
 
 
 class _Part:
@@ -156,8 +156,8 @@ class BundleTransaction:
     For one thread; the others wait with theirs. What a member of it shows is what the transaction has made of it so far.
     """
 
-    def __init__(self, native: _ferrite.Bundle, change: _ferrite.Change) -> None:
-        self._native = native
+    def __init__(self, of: "Bundle", change: _ferrite.Change) -> None:
+        self._of = of
         self._change = change
         self._maps: "dict[str, MapChange]" = {}
         self._queues: "dict[str, QueueChange]" = {}
@@ -166,14 +166,14 @@ class BundleTransaction:
         """The map of that name, to be changed like a dict."""
         self._change.ensure_open()
         if name not in self._maps:
-            self._maps[name] = MapChange(MapView(self._native, name), _Part(self._change, name))
+            self._maps[name] = MapChange(MapView(self._of, name), _Part(self._change, name))
         return self._maps[name]
 
     def queue(self, name: str) -> QueueChange:
         """The queue of that name, to be changed like a deque."""
         self._change.ensure_open()
         if name not in self._queues:
-            self._queues[name] = QueueChange(self._change, QueueView(self._native, name), name)
+            self._queues[name] = QueueChange(self._change, QueueView(self._of, name), name)
         return self._queues[name]
 
 
@@ -191,11 +191,11 @@ class Bundle(Object):
 
     def map(self, name: str) -> MapView:
         """The map of that name, to be read."""
-        return MapView(self._native, name)
+        return MapView(self, name)
 
     def queue(self, name: str) -> QueueView:
         """The queue of that name, to be read."""
-        return QueueView(self._native, name)
+        return QueueView(self, name)
 
     def maps(self) -> List[str]:
         """The names of maps that hold something."""
@@ -209,7 +209,7 @@ class Bundle(Object):
         """Changes that are made together when the ``with`` ends, or not at all if it ends by an exception; one transaction
         at a time. They are those of what stands behind the ``as``."""
         change = _ferrite.Change()
-        return _ferrite.Transaction(self._native, change, BundleTransaction(self._native, change))
+        return _ferrite.Transaction(self._native, change, BundleTransaction(self, change))
 
     def checkpoint(self) -> None:
         """Take a checkpoint now: the next opening has no changes to apply."""

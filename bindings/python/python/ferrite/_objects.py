@@ -39,6 +39,8 @@ class Object:
     """Something with a name in a store."""
 
     _native: Any
+    # Without its store nobody could close that, and nobody else could open it.
+    _store: Any = None
 
     def __init__(self, name: str) -> None:
         self._name = name

@@ -40,7 +40,8 @@ class Tag(NamedTuple):
 
 
 class Store:
-    """A pool of persistent memory with objects in it. Close it, or use it in a ``with``.
+    """A pool of persistent memory with objects in it. Close it, or use it in a ``with``. Its objects, and their views and
+    transactions, keep it open.
 
     An object that is asked for by its name is made where there is none. While it is open it is the same object that is
     returned again.
@@ -50,7 +51,7 @@ class Store:
         self._native = native
         self._path = os.fspath(path)
         self._objects: "weakref.WeakValueDictionary[str, Object]" = weakref.WeakValueDictionary()
-        # What they stand on, which outlives an object in its views and transactions, and a little where it is let go.
+        # What they stand on, which outlives an object a little where it is let go.
         self._natives: "weakref.WeakValueDictionary[str, Any]" = weakref.WeakValueDictionary()
         # What has just been opened, until the two above know of it.
         self._opened: Dict[str, Any] = {}
@@ -154,6 +155,7 @@ class Store:
             found: Any = self._objects.get(name)
             if found is None or found._native is not native:
                 found = kind(name, native)
+                found._store = self
                 self._natives[name], self._objects[name] = native, found
             self._opened.pop(name, None)
             return found  # type: ignore[no-any-return]
