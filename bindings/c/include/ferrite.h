@@ -76,7 +76,7 @@ enum {
     FERRITE_CLFLUSH = 4     /* by clflush */
 };
 
-/* The ends of a queue. */
+/* The ends of a queue; any other number is FERRITE_INVALID. */
 enum { FERRITE_BACK = 0, FERRITE_FRONT = 1 };
 
 /* Why the last call of this thread that failed did: what, where, what to do. Good until the next one fails. */

@@ -170,13 +170,14 @@ export! {
         entry: *const u8,
         len: usize,
     ) {
-        let (queue, entry) = (text(queue, "the queue's name")?, bytes(entry, len)?);
-        at_mut(change)?.queue(queue).push(end(at_end), entry);
+        let (queue, end, entry) = (text(queue, "the queue's name")?, end(at_end)?, bytes(entry, len)?);
+        at_mut(change)?.queue(queue).push(end, entry);
         Ok(OK)
     }
 
     fn ferrite_change_pop(change: *mut BundleChange, queue: *const c_char, at_end: c_int) {
-        at_mut(change)?.queue(text(queue, "the queue's name")?).pop(end(at_end));
+        let (queue, end) = (text(queue, "the queue's name")?, end(at_end)?);
+        at_mut(change)?.queue(queue).pop(end);
         Ok(OK)
     }
 

@@ -3,14 +3,18 @@
 
 use std::ffi::{c_char, c_int};
 
-use ferrite_object::{End, Queue, Store};
+use ferrite_object::{End, Error, Queue, Store};
 
 use crate::call::{Bytes, OK, at, bytes, ensure_place, give, give_bytes, set, take, text};
 use crate::store::Options;
 
 /// The end that the header's number means.
-pub fn end(number: c_int) -> End {
-    if number == 0 { End::Back } else { End::Front }
+pub fn end(number: c_int) -> Result<End, Error> {
+    match number {
+        0 => Ok(End::Back),
+        1 => Ok(End::Front),
+        _ => Err(Error::Refused(format!("{number} is no end of a queue"))),
+    }
 }
 
 export! {
@@ -21,14 +25,14 @@ export! {
 
     #[ensure_no_plan]
     fn ferrite_queue_push(queue: *const Queue, at_end: c_int, entry: *const u8, len: usize) {
-        at(queue)?.push(end(at_end), bytes(entry, len)?).map(|()| OK)
+        at(queue)?.push(end(at_end)?, bytes(entry, len)?).map(|()| OK)
     }
 
     #[ensure_no_plan]
     fn ferrite_queue_pop(queue: *const Queue, at_end: c_int, out: *mut Bytes) {
         // Else the entry would be gone.
         ensure_place(out)?;
-        give_bytes(out, at(queue)?.pop(end(at_end))?)
+        give_bytes(out, at(queue)?.pop(end(at_end)?)?)
     }
 
     fn ferrite_queue_get(queue: *const Queue, index: u64, out: *mut Bytes) {

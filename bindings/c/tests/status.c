@@ -76,6 +76,28 @@ static int lengths_that_never_fit(const ferrite_store *store)
              ferrite_queue_close(queue) || ferrite_log_close(log) || ferrite_bundle_close(bundle));
 }
 
+/* Ends that no queue has: nothing is added, and nothing taken away. */
+static int ends_that_are_none(const ferrite_store *store)
+{
+    static const int ends[] = {-1, 2, 7};
+    const uint8_t *it = (const uint8_t *)"it";
+    ferrite_bytes bytes = {0};
+    ferrite_queue *queue;
+    ferrite_change *change;
+    uint64_t len;
+
+    if (ferrite_queue_open(store, "ends", NULL, &queue) || ferrite_change_new(&change) ||
+        ferrite_queue_push(queue, FERRITE_FRONT, it, 2))
+        return 0;
+    for (size_t at = 0; at < sizeof ends / sizeof *ends; at++)
+        if (!fails(ferrite_queue_push(queue, ends[at], it, 2), FERRITE_INVALID, "is no end of a queue") ||
+            !fails(ferrite_queue_pop(queue, ends[at], &bytes), FERRITE_INVALID, "is no end of a queue") ||
+            !fails(ferrite_change_push(change, "q", ends[at], it, 2), FERRITE_INVALID, "is no end of a queue") ||
+            !fails(ferrite_change_pop(change, "q", ends[at]), FERRITE_INVALID, "is no end of a queue"))
+            return 0;
+    return !ferrite_queue_len(queue, &len) && len == 1 && !ferrite_change_free(change) && !ferrite_queue_close(queue);
+}
+
 /* A store that is open is not made anew, and not restored over. */
 static int stores_that_are_there(const ferrite_store *store, const char *path)
 {
@@ -114,6 +136,8 @@ int main(int argc, char **argv)
         return 2;
     if (!lengths_that_never_fit(store))
         return 3;
+    if (!ends_that_are_none(store))
+        return 6;
     if (!stores_that_are_there(store, argv[1]) || ferrite_store_close(store))
         return 4;
     return stores_in_the_way(argv[1]) ? 0 : 5;
