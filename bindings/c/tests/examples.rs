@@ -109,6 +109,17 @@ fn examples_do_what_they_say_with_either_library() {
     }
 }
 
+/// A program without any shared library, with what pkg-config says and nothing else.
+#[test]
+fn a_program_that_is_static_altogether_links_and_runs() {
+    let installed = Installed::new();
+    let program = installed.folder.path().join("counter");
+    let mut gcc = Command::new("gcc");
+    gcc.arg("-static").arg("-o").arg(&program).arg(here().join("examples/counter.c"));
+    run(gcc.args(installed.flags(&["--static"])), "");
+    assert_eq!(run(Command::new(&program).arg(installed.store("counter.pool")), ""), "1 1\n");
+}
+
 #[test]
 fn examples_lose_no_memory_under_valgrind() {
     if Command::new("valgrind").arg("--version").output().is_err() {
