@@ -1,8 +1,8 @@
 //! Pages that were taken ahead of appends, and how those that no append needs go back.
 //!
 //! - FX1. What lies behind the end of a file is its own while a client appends to it by itself, or where it was asked for
-//!   (`KEEPS_PAGES`). All else goes back: a second after the file was last written, when nobody holds it any more, when
-//!   somebody has no space, and when the file system is left.
+//!   (`KEEPS_PAGES`), until the file is cut, be it to the size that it has. All else goes back: a second after the file was
+//!   last written, when nobody holds it any more, when somebody has no space, and when the file system is left.
 //! - FX2. What a crash left there goes back when somebody holds the file, or the first time that somebody has no space.
 
 use std::collections::BTreeMap;

@@ -30,7 +30,7 @@ impl FileSystem {
         if stripe.waiting.contains_key(&ino.0) {
             self.publish_size(&mut stripe, &mut inode)?;
         }
-        let before = inode.size();
+        let (before, cuts) = (inode.size(), set.size.is_some_and(|size| frees(&inode, size)));
         if let Some(size) = set.size {
             self.refuse_size(&inode, size)?;
             if size > inode.size() {
@@ -44,7 +44,7 @@ impl FileSystem {
         if is_ready {
             self.orphans.make_ready(ino);
         }
-        if set.size.is_some_and(|size| size < before) {
+        if cuts {
             self.shrink_super(&mut inode)?;
         }
         self.note_growth(ino, before..inode.size());
@@ -66,7 +66,7 @@ impl FileSystem {
         let time = |set| if let SetTime::To(time) = set { time.0 } else { now };
         let mut is_ready = false;
         if let Some(size) = set.size {
-            is_ready = size < inode.size() && self.cut(change, inode, size)?;
+            is_ready = frees(inode, size) && self.cut(change, inode, size)?;
             inode.head.size = size;
             inode.head.mtime = now;
         }
@@ -93,4 +93,10 @@ impl FileSystem {
         self.make_orphan(change, inode)?;
         Ok(true)
     }
+}
+
+/// Whether pages of `inode` are to go where it is to end at byte `size`: those that were kept behind its end (FX1) also where
+/// it ends there already.
+fn frees(inode: &Inode, size: u64) -> bool {
+    size < inode.size() || size == inode.size() && inode.head.flags & KEEPS_PAGES != 0
 }

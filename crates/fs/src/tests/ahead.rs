@@ -130,6 +130,50 @@ fn fx1_what_was_asked_for_or_a_client_has_stays() {
     assert_sound(&house.fs);
 }
 
+/// As on tmpfs and ext4, whether that is more than one change frees or not.
+#[test]
+fn fx1_what_was_asked_for_goes_with_a_cut_to_the_same_size() {
+    for (kind, size, kept) in KINDS.into_iter().flat_map(|kind| [(kind, 5000, 100_000), (kind, 0, 4 << 20)]) {
+        let (fs, time) = with_clock(kind);
+        let ino = fs.create_file_held("f");
+        fs.write(ino, 0, &vec![5; size as usize]).expect("room");
+        fs.allocate(ino, 0..kept, Allocate::KeepSize).expect("room");
+        time.fetch_add(2_000_000_000, Ordering::Relaxed);
+        settle(&fs);
+        assert!(allocated(&fs, ino) >= kept, "it was asked for");
+        resize(&fs, ino, size + 1).expect("grown");
+        settle(&fs);
+        assert!(allocated(&fs, ino) >= kept, "nothing was cut");
+        resize(&fs, ino, size + 1).expect("cut");
+        settle(&fs);
+        let page_and_index = 3 * PAGE;
+        assert!(allocated(&fs, ino) <= page_and_index, "{} bytes", allocated(&fs, ino));
+        assert_eq!(content(&fs, ino).expect("it reads"), [&vec![5; size as usize][..], &[0]].concat());
+        assert_sound(&fs);
+    }
+}
+
+/// Only then: what a client was given to append to stays its own.
+#[test]
+fn fx1_what_was_asked_for_goes_with_a_clients_cut_to_the_same_size() {
+    let house = House::new();
+    let [kept, lent] = ["kept", "lent"].map(|name| house.file(name, &[7; 40_000]));
+    house.fs.allocate(kept, 0..4 << 20, Allocate::KeepSize).expect("room");
+    let client = house.client();
+    let [asked, given] = [kept, lent].map(|ino| {
+        let lease = to_append(&client, ino);
+        let before = allocated(&house.fs, ino);
+        assert_eq!(lease.resize(40_000), Some(()));
+        assert_eq!(lease.append(&[8; 100]), Some((40_000, 100)), "the lease stays");
+        assert_eq!(content(&house.fs, ino).expect("it reads"), [&[7; 40_000][..], &[8; 100]].concat());
+        (before, allocated(&house.fs, ino))
+    });
+    settle(&house.fs);
+    assert!(asked.0 >= 4 << 20 && allocated(&house.fs, kept) <= 12 * PAGE, "{} bytes", allocated(&house.fs, kept));
+    assert!(given.0 > 1 << 20 && given.1 == given.0, "{given:?}");
+    assert_sound(&house.fs);
+}
+
 #[test]
 fn fx1_nothing_stays_ahead_when_the_file_system_is_left() {
     for (model, data) in KINDS {
