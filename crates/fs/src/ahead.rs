@@ -4,6 +4,7 @@
 //!   (`KEEPS_PAGES`), until the file is cut, be it to the size that it has. All else goes back: a second after the file was
 //!   last written, when nobody holds it any more, when somebody has no space, and when the file system is left.
 //! - FX2. What a crash left there goes back when somebody holds the file, or the first time that somebody has no space.
+//! - FX3. Who keeps copies of a file's attributes is told, behind that and by the next step, to let go of them.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -108,6 +109,11 @@ impl FileSystem {
         if stripe.waiting.contains_key(&ino.0) {
             self.publish_size(&mut stripe, &mut inode)?;
         }
-        self.free_ahead(&stripe, &mut inode)
+        let before = inode.head.pages;
+        let freed = self.free_ahead(&stripe, &mut inode);
+        if inode.head.pages != before {
+            self.note_stale(ino);
+        }
+        freed
     }
 }

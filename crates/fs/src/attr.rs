@@ -90,6 +90,8 @@ pub struct Attr {
     pub size: u64,
     /// Bytes that it takes in the pool, its index included.
     pub allocated_bytes: u64,
+    /// It was cut, and some of that space still goes back.
+    pub is_shrinking: bool,
     /// Read last (as `relatime` has it).
     pub atime: Time,
     /// Content changed last.

@@ -339,6 +339,7 @@ impl Inode {
             rdev: self.rest.rdev,
             size,
             allocated_bytes: self.head.pages.saturating_mul(PAGE),
+            is_shrinking: self.is_cut(),
             atime: Time(self.head.atime),
             mtime: Time(self.head.mtime),
             ctime: Time(self.head.ctime),

@@ -81,6 +81,7 @@ impl FileSystem {
                 Ok(chunk) => {
                     let _writing = copying.upgrade();
                     self.name_block(&mut inode, &found, chunk)?;
+                    self.note_stale(ino);
                     self.candidates.add(ino, block + 1);
                     Ok(true)
                 }

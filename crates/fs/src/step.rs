@@ -15,12 +15,13 @@ const PIN_NAPS: u32 = 200;
 
 impl FileSystem {
     /// Does one bounded step of what waits: freeing what large removed files held and what was taken ahead of appends that
-    /// do not come, moving files to superpages, giving chunks back to the pool; and keeps the books of clients. `false` when nothing waits.
+    /// do not come, moving files to superpages, giving chunks back to the pool; and keeps the books of clients, and of copies of attributes. `false` when nothing waits.
     ///
     /// # Errors
     /// As [`FileSystem`] says; the books are kept all the same where it is open to be read only.
     pub fn step(&self) -> Result<bool> {
         self.end_sessions();
+        self.forget_stale();
         self.refuse_if_read_only()?;
         self.end_forerunners()?;
         self.fold_all_times();

@@ -1,6 +1,6 @@
 //! Where the owner keeps who works beside it: the sessions.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -76,6 +76,8 @@ pub(crate) struct Desk {
     is_still: AtomicBool,
     /// Had by who ends sessions: whoever asks for that next finds it done.
     ending: Mutex<()>,
+    /// Files of which copies of attributes are to be forgotten.
+    stale: Mutex<BTreeSet<Ino>>,
 }
 
 impl Books {
@@ -204,6 +206,17 @@ impl FileSystem {
     pub fn forget_attributes(&self, ino: Ino) {
         let copies = self.desk.books.lock().copies.as_ref().map(Arc::clone);
         copies.into_iter().for_each(|copies| copies.forget_attributes(ino));
+    }
+
+    /// Lets the next step do that: pages of `ino` came or went, and nobody asked for it. The caller may have any lock.
+    pub(crate) fn note_stale(&self, ino: Ino) {
+        self.desk.stale.lock().insert(ino);
+    }
+
+    /// Does it for all that were noted. The caller has no lock: a kernel may wait for an answer, of whoever waits for that.
+    pub(crate) fn forget_stale(&self) {
+        let stale = std::mem::take(&mut *self.desk.stale.lock());
+        stale.into_iter().for_each(|ino| self.forget_attributes(ino));
     }
 
     fn open_session(&self, boot_id: [u8; 16], caller: &Caller, layout: u32) -> Result<Reply> {

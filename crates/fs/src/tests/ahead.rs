@@ -7,6 +7,7 @@ use ferrite_crash::{LyingMemory, Model};
 use ferrite_pool::layout::CHUNK;
 use ferrite_pool::{Freeze, Pool};
 
+use super::direct::Copied;
 use super::house::*;
 use super::world::*;
 use crate::{Allocate, DataMode, FileSystem, FsOptions, Ino, Kind, Time};
@@ -243,4 +244,34 @@ fn fx2_what_a_crash_left_others_in_the_pool_get() {
     assert!(fs.spare(), "it had some");
     assert!(fs.statfs().own_bytes + 3 * CHUNK <= own, "{own} bytes, then {}", fs.statfs().own_bytes);
     assert_sound(&fs);
+}
+
+#[test]
+fn fx3_copies_of_attributes_are_forgotten_behind_what_goes_back() {
+    for kind in KINDS {
+        let ((fs, time), copies) = (with_clock(kind), Arc::new(Copied::default()));
+        fs.tell_copies(Arc::<Copied>::clone(&copies));
+        let (ino, _) = put(&fs, "f");
+        settle(&fs);
+        assert!(copies.attributes_forgotten.lock().is_empty(), "nothing went");
+        time.fetch_add(2_000_000_000, Ordering::Relaxed);
+        settle(&fs);
+        assert_eq!(allocated(&fs, ino), ALLOCATED);
+        assert_eq!(*copies.attributes_forgotten.lock(), [ino]);
+        fs.free_left_ahead();
+        settle(&fs);
+        assert_eq!(copies.attributes_forgotten.lock().len(), 1, "nothing more went");
+    }
+}
+
+/// A block of 2 MiB that moves to a superpage takes pages that were not there, and gives back the one that named it.
+#[test]
+fn fx3_copies_of_attributes_are_forgotten_behind_a_move() {
+    let (house, copies) = (House::new(), Arc::new(Copied::default()));
+    house.fs.tell_copies(Arc::<Copied>::clone(&copies));
+    let ino = house.file("f", &vec![7; CHUNK as usize + 10]);
+    let before = allocated(&house.fs, ino);
+    settle(&house.fs);
+    assert_ne!(allocated(&house.fs, ino), before);
+    assert_eq!(*copies.attributes_forgotten.lock(), [ino]);
 }

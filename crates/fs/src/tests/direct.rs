@@ -123,10 +123,13 @@ fn a_client_cuts_and_grows_its_file() {
 #[derive(Default)]
 pub struct Copied {
     pub forgotten: Mutex<Vec<Ino>>,
+    pub attributes_forgotten: Mutex<Vec<Ino>>,
 }
 
 impl Copies for Copied {
-    fn forget_attributes(&self, _: Ino) {}
+    fn forget_attributes(&self, ino: Ino) {
+        self.attributes_forgotten.lock().push(ino);
+    }
 
     fn device(&self) -> Option<u64> {
         None

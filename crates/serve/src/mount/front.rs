@@ -21,6 +21,8 @@
 //! - FM10. A name that is not there is told as one that is: the kernel asks once, and forgets it when it makes the name.
 //! - FM11. A file that the kernel has forgotten is found by its number as long as it has a name; with the generation that is
 //!   told of it the kernel sees whether it is the one that was meant.
+//! - FM12. Nor does the kernel believe what it is told of a file of which pages still go (fs FO1), and it forgets what it was
+//!   told where others have come or gone since, that nobody asked for (fs FX3).
 
 use std::cell::RefCell;
 use std::ffi::OsStr;
@@ -296,7 +298,7 @@ impl Filesystem for Front {
         let mut add = |entry: &Listed| {
             let (attr, generation) = (&entry.attr, Generation(entry.attr.generation.into()));
             let name = OsStr::from_bytes(&entry.name);
-            reply.add(INodeNo(attr.ino.0), entry.cookie, name, &self.known(attr.ino), &attributes(attr), generation)
+            reply.add(INodeNo(attr.ino.0), entry.cookie, name, &self.known(attr), &attributes(attr), generation)
         };
         // The kernel counts neither of the two as told.
         if !dots.iter().any(&mut add) {

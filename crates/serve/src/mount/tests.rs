@@ -313,6 +313,23 @@ fn fm8_what_the_kernel_kept_back_and_has_no_space_is_told() {
     assert_eq!(is_told(Some(Bug::ShortWriteBack)), Some(false), "it was planted and not found");
 }
 
+/// It has the answer to the cut, which came while most pages were there.
+#[test]
+fn fm12_what_still_shrinks_is_not_believed() {
+    assert_guarded(Bug::Believed, |world| {
+        world.sh("dd if=/dev/zero of=f bs=1M count=16 && stat f");
+        let cut = world.sh("truncate -s 1000 f && stat -c %b f");
+        let ino = world.fs.lookup(Ino::ROOT, b"f").expect("made").ino;
+        let until = Instant::now() + PATIENCE;
+        while world.fs.getattr(ino).expect("there").is_shrinking && Instant::now() < until {
+            std::thread::yield_now();
+        }
+        let sectors = |said: Output| String::from_utf8_lossy(&said.stdout).trim().parse::<u64>().expect("a number");
+        let sectors = [cut, world.sh("stat -c %b f")].map(sectors);
+        sectors[1] * 512 == world.fs.getattr(ino).expect("there").allocated_bytes
+    });
+}
+
 /// As on the kernel's own file systems, which are asked so by programs that set ACLs anew.
 #[test]
 fn attributes_are_set_and_removed_as_elsewhere() {

@@ -57,25 +57,25 @@ impl Front {
         self.fs.end_writing(ino);
     }
 
-    /// How long the kernel may believe what it is told of `ino` (FM5).
-    pub(super) fn known(&self, ino: Ino) -> Duration {
+    /// How long the kernel may believe what it is told (FM5, FM12).
+    pub(super) fn known(&self, attr: &Attr) -> Duration {
         #[cfg(test)]
         if super::tests::is_planted(super::tests::Bug::Believed) {
             return KNOWN;
         }
-        if self.fs.is_written_directly(ino) { Duration::ZERO } else { KNOWN }
+        if attr.is_shrinking || self.fs.is_written_directly(attr.ino) { Duration::ZERO } else { KNOWN }
     }
 
     pub(super) fn tell_attr(&self, found: Result<Attr>, reply: ReplyAttr) {
         match found {
-            Ok(attr) => reply.attr(&self.known(attr.ino), &attributes(&attr)),
+            Ok(attr) => reply.attr(&self.known(&attr), &attributes(&attr)),
             Err(error) => reply.error(errno(&error)),
         }
     }
 
     pub(super) fn tell(&self, found: Result<Attr>, reply: ReplyEntry) {
         match self.held(found) {
-            Ok(attr) => reply.entry(&self.known(attr.ino), &attributes(&attr), Generation(attr.generation.into())),
+            Ok(attr) => reply.entry(&self.known(&attr), &attributes(&attr), Generation(attr.generation.into())),
             Err(error) => reply.error(errno(&error)),
         }
     }
