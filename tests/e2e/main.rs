@@ -24,6 +24,7 @@ mod json;
 mod kill;
 mod mount;
 mod mount_atomic;
+mod mount_copies;
 mod mount_databases;
 mod mount_full;
 mod mount_layers;

@@ -169,12 +169,27 @@ impl Mounted {
         unmount(point, lazily)
     }
 
-    /// Unmounts, unless a program uses it; then everything is as before.
+    /// Where a copy of it is that stays when it is taken from `point`.
+    fn copy_beside(&self, point: &Path) -> Option<PathBuf> {
+        let mounts = Mount::seen_by("self").ok()?;
+        let ours = || mounts.iter().filter(|mount| self.is(mount));
+        let taken = ours().rfind(|mount| mount.point == point)?;
+        let copy = ours().find(|mount| mount.point != point && !mount.goes_with(taken, &mounts))?;
+        Some(copy.point.clone())
+    }
+
+    /// Unmounts, unless a program or a copy of it that is seen uses it; then everything is as before. Where files that were
+    /// open when it was unmounted lazily do, or a copy in another namespace, it is out of sight here.
     ///
     /// # Errors
     /// Who uses it, or what the system says.
     pub fn unmount(&mut self) -> Result<(), NotUnmounted> {
+        let copy_on = |point: &Path| format!("a copy of the mount on {}", point.display());
         if let Some(point) = self.seen_at() {
+            // Programs would go on in the folder below.
+            if let Some(copy) = self.copy_beside(&point) {
+                return Err(NotUnmounted::Busy(vec![copy_on(&copy)]));
+            }
             self.take_from(&point, false).map_err(|why| match why.kind() {
                 io::ErrorKind::ResourceBusy => NotUnmounted::Busy(users(&point)),
                 _ => NotUnmounted::Io(why),
@@ -182,7 +197,7 @@ impl Mounted {
         }
         if !self.has_ended_within(COPIES_PATIENCE) {
             return Err(NotUnmounted::Busy(vec![match self.seen_at() {
-                Some(copy) => format!("a copy of the mount on {}", copy.display()),
+                Some(copy) => copy_on(&copy),
                 None => "files that were open when it was unmounted lazily, or a copy of the mount in another mount \
                              namespace, such as a container's"
                     .into(),

@@ -39,7 +39,7 @@ pub enum Fs {
     ///
     /// Where no `ferrite up` owns the pool this command does, and runs until Ctrl-C or until nothing of it is used.
     Mount(Mount),
-    /// Unmount a file system; refused while programs use it
+    /// Unmount a file system; refused while programs use it, or a bind mount of it is there
     Unmount(Place),
     /// Tell where a file system is mounted, how its data is kept, and how full it is
     Stat(Stat),

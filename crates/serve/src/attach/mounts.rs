@@ -15,6 +15,13 @@ pub(crate) type Device = u64;
 /// One mounted file system.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Mount {
+    /// Its number, and that of the mount it is on.
+    id: u64,
+    below: u64,
+    /// The folder of its file system that is seen there.
+    root: PathBuf,
+    /// What it shares with others: `shared:N` what is mounted on any of a group, `master:N` what is mounted on one of those.
+    shares: Vec<String>,
     /// Of the file system; btrfs and FUSE have numbers that belong to no device.
     pub device: Device,
     /// Where.
@@ -35,12 +42,34 @@ impl Mount {
     fn parse(line: &[u8]) -> Option<Self> {
         let fields: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
         let dash = fields.iter().position(|field| *field == b"-")?;
+        let text = |field: &[u8]| String::from_utf8_lossy(field).into_owned();
         Some(Self {
+            id: text(fields[0]).parse().ok()?,
+            below: text(fields[1]).parse().ok()?,
+            root: path(fields.get(3)?),
+            shares: fields.get(6..dash)?.iter().map(|field| text(field)).collect(),
             device: device_number(std::str::from_utf8(fields.get(2)?).ok()?)?,
             point: path(fields.get(4)?),
-            kind: String::from_utf8_lossy(fields.get(dash + 1)?).into_owned(),
+            kind: text(fields.get(dash + 1)?),
             source: path(fields.get(dash + 2)?),
         })
+    }
+
+    /// Whether it is unmounted with `other`: both are on one folder, seen by two mounts of `all` that share what is mounted
+    /// on them.
+    pub fn goes_with(&self, other: &Self, all: &[Self]) -> bool {
+        let below = |mount: &Self| all.iter().find(|it| it.id == mount.below);
+        let folder = |under: &Self, mount: &Self| {
+            let within = mount.point.strip_prefix(&under.point).ok()?;
+            Some((under.device, under.root.join(within)))
+        };
+        let (Some(mine), Some(others)) = (below(self), below(other)) else { return false };
+        let is_shared = |group: &str| [mine.shares_of("shared:"), mine.shares_of("master:")].contains(&Some(group));
+        others.shares_of("shared:").is_some_and(is_shared) && folder(mine, self) == folder(others, other)
+    }
+
+    fn shares_of(&self, how: &str) -> Option<&str> {
+        self.shares.iter().find_map(|group| group.strip_prefix(how))
     }
 
     /// Whether its file system lies on one of `devices`.
@@ -82,6 +111,26 @@ mod tests {
         assert_eq!(mount.device, libc::makedev(7, 3));
         assert_eq!(mount.point, Path::new(r"/mnt/a b\c"));
         assert_eq!((mount.kind.as_str(), mount.source.as_path()), ("ext4", Path::new("/dev/loop3")));
+    }
+
+    /// As where a home is exported, and something is mounted in it: what was bound somewhere else by hand stays.
+    #[test]
+    fn what_shares_a_folder_goes_with_it() {
+        let table = [
+            "1 0 8:1 / / rw shared:1 - ext4 /dev/sda1 rw",
+            "2 1 8:1 /srv /export rw shared:1 - ext4 /dev/sda1 rw",
+            "3 1 8:1 /srv /slave rw master:1 - ext4 /dev/sda1 rw",
+            "4 1 8:1 /srv /private rw - ext4 /dev/sda1 rw",
+            "5 1 0:50 / /srv/mnt rw shared:9 - fuse.ferrite pool rw",
+            "6 2 0:50 / /export/mnt rw shared:9 - fuse.ferrite pool rw",
+            "7 3 0:50 / /slave/mnt rw master:9 - fuse.ferrite pool rw",
+            "8 4 0:50 / /private/mnt rw shared:9 - fuse.ferrite pool rw",
+            "9 1 0:50 / /srv/copy rw shared:9 - fuse.ferrite pool rw",
+            "10 99 0:50 / /elsewhere rw shared:9 - fuse.ferrite pool rw",
+        ];
+        let all: Vec<Mount> = table.iter().filter_map(|line| Mount::parse(line.as_bytes())).collect();
+        let going: Vec<u64> = all.iter().filter(|mount| mount.goes_with(&all[4], &all)).map(|mount| mount.id).collect();
+        assert_eq!(going, [5, 6, 7]);
     }
 
     #[test]

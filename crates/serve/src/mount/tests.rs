@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use ferrite_fs::{Credentials, DataMode, FileSystem, FsOptions, FsSpec, Ino, Kind, NewFile, SetAttr, Time};
 use ferrite_medium::{MapOptions, Mapped};
 
-use super::{MountOptions, Mounted, is_root};
+use super::{MountOptions, Mounted, NotUnmounted, is_root};
 
 /// How long the kernel may take to forget.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -363,4 +363,18 @@ fn what_was_unmounted_by_hand_is_unmounted() {
             assert!(Command::new("umount").arg(&point).status().expect("it runs").success());
         }
     }
+}
+
+/// Programs that work in it would go on in the folder below.
+#[test]
+fn what_has_a_copy_stays_where_it_is() {
+    let Some(mut world) = World::new(None) else { return };
+    let (point, copy) = (world.folder.path().to_path_buf(), tempfile::tempdir().expect("a folder"));
+    let run = |program: &mut Command| program.status().expect("it runs").success();
+    assert!(run(Command::new("mount").arg("--bind").args([point.as_path(), copy.path()])));
+    let refused = world.mounted.as_mut().expect("mounted until then").unmount();
+    let is_there = run(Command::new("mountpoint").arg("-q").arg(&point));
+    assert!(run(Command::new("umount").arg(copy.path())));
+    assert!(matches!(refused, Err(NotUnmounted::Busy(who)) if who[0].contains("a copy of the mount on")) && is_there);
+    assert!(world.mounted.as_mut().expect("mounted").unmount().is_ok());
 }

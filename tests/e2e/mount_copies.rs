@@ -1,0 +1,55 @@
+//! A mount that is seen at several places.
+
+use std::fs;
+
+use crate::mount::{can_mount, start};
+use crate::programs::{client, ferrite};
+use crate::server::{Server, assert_sound, folder, ok, refused, run};
+
+/// A container that started while it was mounted holds a copy of the mount: that is told, and waited for no longer.
+#[test]
+fn a_copy_in_another_namespace_is_told() {
+    if !can_mount() {
+        return;
+    }
+    let folder = folder(true);
+    let (path, at) = (folder.path().join("pool"), folder.path().join("mnt"));
+    let server = start(&path, &at, &["--size", "64M", "--disk", "d=8M"]);
+    let mut container =
+        client("unshare").args(["-m", "--propagation", "private", "sleep", "1000"]).spawn().expect("run");
+    let in_it = || fs::read_to_string(format!("/proc/{}/comm", container.id())).is_ok_and(|name| name == "sleep\n");
+    while !in_it() {
+        std::thread::yield_now();
+    }
+    let pool = path.to_str().expect("text");
+    let said = refused(ferrite().args(["fs", "unmount", pool, "files"]), 1);
+    assert!(said.contains("namespace"), "{said}");
+    container.kill().expect("killed");
+    container.wait().expect("reaped");
+    ok(&["fs", "unmount", pool, "files"]);
+    server.interrupt();
+}
+
+/// Where a home is seen at two places, so is what is mounted in it, and both are unmounted together.
+#[test]
+fn what_is_seen_at_two_places_is_unmounted_from_both() {
+    if !can_mount() {
+        return;
+    }
+    let folder = folder(true);
+    let [path, home, export] = ["pool", "home", "export"].map(|name| folder.path().join(name));
+    [&home, &export].iter().for_each(|point| fs::create_dir(point).expect("made"));
+    let server = Server::start(&path, &["--no-attach", "--size", "64M", "--disk", "d=8M"]);
+    run(client("mount").arg("--bind").args([&home, &home]));
+    run(client("mount").arg("--make-shared").arg(&home));
+    run(client("mount").arg("--bind").args([&home, &export]));
+    let pool = path.to_str().expect("text");
+    ok(&["fs", "create", pool, "f"]);
+    run(ferrite().args(["fs", "mount", pool, "f"]).arg(home.join("mnt")));
+    fs::write(export.join("mnt/file"), b"content").expect("written");
+    ok(&["fs", "unmount", pool, "f"]);
+    assert!([&home, &export].iter().all(|point| !point.join("mnt/file").exists()));
+    [&export, &home].into_iter().for_each(|point| drop(run(client("umount").arg(point))));
+    server.interrupt();
+    assert_sound(&path);
+}
