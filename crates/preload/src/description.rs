@@ -1,7 +1,8 @@
 //! An open file description: what `dup` shares, its offset first of all (LD2).
 //!
 //! The offset is one word, so that nothing is locked: a read copies and then moves it on, a write claims its place and
-//! then copies there. Who loses a race begins again. Only those who tell the kernel of it wait for each other.
+//! then copies there. Who loses a race begins again. Only those wait for each other who tell the kernel of it, or have the
+//! kernel move its own.
 //!
 //! Unsafe because the kernel is called with the program's own pointers.
 #![allow(unsafe_code)]
@@ -325,13 +326,16 @@ impl Description {
 
     /// Appends by `call` of the kernel, which leaves its own offset at the end.
     fn append_by_kernel(&self, fd: c_int, call: impl FnOnce() -> isize) -> isize {
-        let before = self.offset();
-        tracked::tell_size(fd);
-        let written = call();
-        if let Some(before) = before.filter(|_| written > 0) {
-            self.arrives(fd, before, real::moved(fd, 0, libc::SEEK_CUR) as u64);
-        }
-        written
+        self.by_kernel(|| {
+            let before = self.offset();
+            // Where the append ends is told by the end that the kernel knows: nothing is done in between.
+            tracked::tell_size(fd);
+            let written = call();
+            if let Some(before) = before.filter(|_| written > 0) {
+                self.arrives(fd, before, real::moved(fd, 0, libc::SEEK_CUR) as u64);
+            }
+            written
+        })
     }
 
     /// Lets others who claimed what lies between the end of the file and `at` write that, but does not wait for long.

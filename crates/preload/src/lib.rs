@@ -13,9 +13,10 @@
 //!   done in part by one and again by the other.
 //! - LD2. A description's offset is in one place: here, or, from the moment anybody else may use it (a child, another
 //!   process, stdio, who writes by a number while it is replaced), in the kernel for good. The kernel's is set while it is here,
-//!   by one thread at a time, which also says whose it is then. A call moves it once, however many buffers it has. Of standard
-//!   input, output and error it is in the kernel at every moment, and a call claims its place there before it copies; what
-//!   appends is the kernel's there.
+//!   by one thread at a time, which also says whose it is then; and by nobody while the kernel appends for another one, until
+//!   that knows where the append ended. A call moves it once, however many buffers it has. Of standard input, output and error
+//!   it is in the kernel at every moment, and a call claims its place there before it copies; what appends is the kernel's
+//!   there.
 //! - LD3. An entry of the table belongs to the descriptor that the program has: whatever closes or replaces one takes
 //!   the entry away first, leaving one by which all is the kernel's until that is done, and whatever gives a new one out
 //!   takes away what still stands under its number. What was begun by a descriptor that is replaced is waited for, by each

@@ -2,23 +2,24 @@
 //!
 //! To set the kernel's offset and to say whose it is are two steps. Whoever read the offset, and sets the kernel's when another
 //! thread has given it away meanwhile, takes back what was written since. So one thread at a time does both (LD2), and all that
-//! is set so is set while the offset is here. Reads and writes wait for nothing: who hands over sees that they moved the
-//! offset, and sets it again.
+//! is set so is set while the offset is here. What the kernel does at its own offset while that is here, as to append, and
+//! learning where that ended are two steps as well, and one turn. Reads and writes at a place of their own wait for nothing:
+//! who hands over sees that they moved the offset, and sets it again.
 
 use std::ffi::c_int;
 use std::sync::atomic::Ordering;
 
 use super::{Description, KERNELS};
 use crate::file::wait_a_little;
-use crate::{inside, real, tracked};
+use crate::{inside, real, signals, tracked};
 
 /// How often whoever has the turn is waited for a little: ten seconds in all, more where a thousand threads share a processor.
-/// That is for one system call of a thread that is inside, so no handler keeps it (but of a trap) and nobody cancels it; in a
-/// child the thread may not be there (LD5).
+/// That is for one system call of a thread that is inside, so no handler keeps it (but of a trap) and nobody cancels it; a
+/// file's owner may, and in a child the thread may not be there (LD5).
 const PATIENCE: u32 = if cfg!(test) { 20 } else { 700 };
 
 impl Description {
-    /// `work`, which sets the kernel's offset, while no other thread does.
+    /// `work`, which sets or moves the kernel's offset, while no other thread sets it.
     fn in_turn<T>(&self, work: impl FnOnce() -> T) -> T {
         let _inside = inside::enter();
         let is_ours = || !self.is_handing.swap(true, Ordering::Acquire);
@@ -27,6 +28,18 @@ impl Description {
         if has_turn {
             self.is_handing.store(false, Ordering::Release);
         }
+        done
+    }
+
+    /// `work`, for which the kernel moves an offset that is here, in turn; the program learns what went wrong with it. It waits
+    /// for nobody but a file's owner, amid which people can end the program.
+    pub(super) fn by_kernel<T>(&self, work: impl FnOnce() -> T) -> T {
+        // What is in the kernel nobody sets. A handler of a trap would wait for what it interrupted (LD5).
+        if !self.has_offset() || inside::is() {
+            return work();
+        }
+        let (done, errno) = self.in_turn(|| (signals::waiting(work), real::errno()));
+        real::set_errno(errno);
         done
     }
 
@@ -55,11 +68,14 @@ impl Description {
     /// Sets the kernel's offset to the one that is here, which stays here; where that was.
     fn shown(&self, fd: c_int) -> Option<u64> {
         self.offset()?;
-        self.in_turn(|| {
-            let at = self.offset()?;
-            Self::set(fd, at);
-            Some(at)
-        })
+        self.in_turn(|| self.set_to_ours(fd))
+    }
+
+    /// The same for who has the turn.
+    fn set_to_ours(&self, fd: c_int) -> Option<u64> {
+        let at = self.offset()?;
+        Self::set(fd, at);
+        Some(at)
     }
 
     /// Lets the kernel know the offset, which stays here.
@@ -68,12 +84,24 @@ impl Description {
         self.shown(fd);
     }
 
-    /// A `call` that uses the offset, by the kernel.
+    /// A `call` that uses the offset, by the kernel; it waits for nobody but the file's owner.
     pub fn lend<T>(&self, fd: c_int, call: impl FnOnce() -> T) -> T {
         tracked::tell_size(fd);
-        let Some(before) = self.shown(fd) else { return call() };
+        self.by_kernel(|| self.lent(fd, self.set_to_ours(fd), call))
+    }
+
+    /// The same for one that may wait for who reads a pipe or a socket: neither signals nor other threads wait for that.
+    pub fn lend_for_long<T>(&self, fd: c_int, call: impl FnOnce() -> T) -> T {
+        tracked::tell_size(fd);
+        self.lent(fd, self.shown(fd), call)
+    }
+
+    /// `call`, to which the kernel's offset was set from `before`, if that was here.
+    fn lent<T>(&self, fd: c_int, before: Option<u64>, call: impl FnOnce() -> T) -> T {
         let done = call();
-        self.moves(before, real::moved(fd, 0, libc::SEEK_CUR).max(0) as u64);
+        if let Some(before) = before {
+            self.moves(before, real::moved(fd, 0, libc::SEEK_CUR).max(0) as u64);
+        }
         done
     }
 

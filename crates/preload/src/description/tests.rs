@@ -9,11 +9,11 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::panic::catch_unwind;
 use std::sync::mpsc::channel;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::*;
-use crate::limit;
 use crate::mounts::Mount;
+use crate::{inside, limit};
 
 /// A mistake that a test plants, to show that the tests of standard output find it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -242,6 +242,75 @@ fn ld2_nobody_sets_an_offset_that_is_the_kernels_by_now() {
         interrupted(closed),
     ];
     assert_eq!(found, [b"01234567"; 4]);
+}
+
+/// How `first` leaves the offset, in the kernel if that has it, where `second` is done by another thread as soon as the kernel
+/// has moved its own, if it can be.
+fn moved_amid(first: fn(&Opened, &dyn Fn()), second: fn(&Opened)) -> i64 {
+    let opened = Opened::new(b"0123456789", libc::O_RDWR | libc::O_APPEND);
+    opened.it.seek(3, libc::SEEK_SET).expect("ours");
+    thread::scope(|scope| {
+        let amid = || {
+            let (goes, has_gone) = channel();
+            let opened = &opened;
+            scope.spawn(move || {
+                second(opened);
+                let _ = goes.send(());
+            });
+            let _ = has_gone.recv_timeout(Duration::from_millis(30));
+        };
+        first(&opened, &amid);
+    });
+    opened.it.seek(0, libc::SEEK_CUR).map_or_else(|| opened.kernel_at(), |at| at as i64)
+}
+
+/// As where another thread forks, or asks for a lock, while the kernel appends: the next record would be written over others.
+#[test]
+fn ld2_nobody_takes_an_offset_back_that_the_kernel_has_moved() {
+    let append = |opened: &Opened, amid: &dyn Fn()| {
+        let append = || {
+            real::moved(opened.fd(), 0, libc::SEEK_END);
+            io::Write::write_all(&mut &opened.file, b"abcd").expect("written");
+            amid();
+            4
+        };
+        assert_eq!(opened.it.append_by_kernel(opened.fd(), append), 4);
+    };
+    let seek = |opened: &Opened, amid: &dyn Fn()| {
+        let seek = || {
+            let at = real::moved(opened.fd(), 0, libc::SEEK_END);
+            amid();
+            at
+        };
+        assert_eq!(opened.it.lend(opened.fd(), seek), 10);
+    };
+    for second in [|opened: &Opened| opened.it.show(opened.fd()), |opened: &Opened| opened.it.surrender(opened.fd())] {
+        assert_eq!((moved_amid(append, second), moved_amid(seek, second)), (14, 10));
+    }
+}
+
+#[test]
+fn ld1_what_the_kernel_refuses_in_turn_is_told_as_it_tells_it() {
+    let opened = Opened::new(b"", libc::O_RDWR | libc::O_APPEND);
+    let append = || {
+        assert!(inside::is(), "no handler comes and waits for the turn");
+        real::set_errno(libc::ENOSPC);
+        -1
+    };
+    real::set_errno(0);
+    assert_eq!((opened.it.append_by_kernel(opened.fd(), append), real::errno()), (-1, libc::ENOSPC));
+    assert!(!inside::is());
+}
+
+/// The turn may be the one that it interrupted.
+#[test]
+fn ld5_a_handler_of_a_trap_waits_for_no_turn_to_append() {
+    let opened = Opened::new(b"", libc::O_RDWR | libc::O_APPEND);
+    opened.it.is_handing.store(true, Ordering::Relaxed);
+    let (_inside, began) = (inside::enter(), Instant::now());
+    assert_eq!(opened.write(b"abcd"), 4);
+    assert!(began.elapsed() < Duration::from_millis(100));
+    assert_eq!(opened.it.seek(0, libc::SEEK_CUR), Some(4));
 }
 
 /// A child may have the turn of a thread that it does not have.

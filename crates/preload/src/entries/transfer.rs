@@ -13,7 +13,7 @@ use crate::{real, table, tracked};
 /// `call`, for which the kernel has the offset of `fd` if it is `used`.
 fn lent<T>(fd: c_int, used: bool, call: impl FnOnce() -> T) -> T {
     match table::held(fd) {
-        Some(it) if used => it.lend(fd, call),
+        Some(it) if used => it.lend_for_long(fd, call),
         _ => {
             tracked::tell_size(fd);
             call()
