@@ -183,7 +183,7 @@ impl Description {
 
     /// An append by `fd`, which found the offset at `before`, ended at `end`: the offset is there, unless another append that
     /// went behind it was faster.
-    fn arrives(&self, fd: c_int, before: u64, end: u64) {
+    pub fn arrives(&self, fd: c_int, before: u64, end: u64) {
         loop {
             let now = self.at.load(Ordering::Relaxed);
             if now > OFFSET_MAX {

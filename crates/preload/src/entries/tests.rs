@@ -30,11 +30,20 @@ struct Opened {
 
 impl Opened {
     fn new() -> Self {
+        Self::of(tempfile::tempfile().expect("a file"), libc::O_RDWR)
+    }
+
+    /// One that appends.
+    fn log() -> Self {
+        let file = tempfile::Builder::new().append(true).tempfile().expect("a file");
+        Self::of(file.into_file(), libc::O_RDWR | libc::O_APPEND)
+    }
+
+    fn of(file: fs::File, flags: c_int) -> Self {
         static TABLE: Once = Once::new();
         TABLE.call_once(table::make);
-        let file = tempfile::tempfile().expect("a file");
         let known = Arc::new(File::new(Arc::new(Mount::nowhere()), 1, false));
-        let it = Arc::new(Description::new(known, libc::O_RDWR));
+        let it = Arc::new(Description::new(known, flags));
         table::put(file.as_raw_fd(), Arc::clone(&it));
         Self { file, it }
     }
@@ -47,6 +56,24 @@ impl Opened {
     fn write(&self, bytes: &[u8]) {
         // SAFETY: bytes of ours.
         assert_eq!(unsafe { data::write(self.fd(), bytes.as_ptr().cast(), bytes.len()) }, bytes.len() as isize);
+    }
+
+    /// Writes `bytes` in two parts.
+    fn write_twice(&self, bytes: &[u8]) {
+        let part = iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+        // SAFETY: bytes of ours.
+        let written = unsafe { vectors::writev(self.fd(), [part; 2].as_ptr(), 2) };
+        assert_eq!(written, 2 * bytes.len() as isize);
+    }
+
+    /// Appends and waits for nobody, as with a lease.
+    fn append_as_directly(&self) {
+        let path = format!("/proc/self/fd/{}", self.fd());
+        let mut log = fs::File::options().append(true).open(path).expect("opened again");
+        let before = self.it.seek(0, libc::SEEK_CUR).expect("ours");
+        io::Write::write_all(&mut log, b"short").expect("written");
+        let end = io::Seek::stream_position(&mut log).expect("told");
+        self.it.arrives(self.fd(), before, end);
     }
 
     /// Another way to the file that it is of now.

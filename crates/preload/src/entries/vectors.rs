@@ -145,18 +145,21 @@ entry! { writev, (fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
         // SAFETY: as the program has it.
         How::Together(parts) => unsafe { together(parts, |from, len| data::write(fd, from, len)) },
         // SAFETY: as the program has it.
-        How::ByKernel => match unsafe { listed(parts, count) }.filter(|_| has_place(fd)) {
+        How::ByKernel => match unsafe { listed(parts, count) }.filter(|_| table::has(fd)) {
             // SAFETY: as the program has it.
-            Some(parts) => write_slowly(fd, &unsafe { Parts::new(parts) }, None),
+            Some(parts) => write_long(fd, &unsafe { Parts::new(parts) }),
             // SAFETY: as the program has it.
             None => by_kernel(fd, || unsafe { real::writev(fd, parts, count) }),
         },
     }
 }}
 
-/// Whether a write by `fd` has a place that is known before.
-fn has_place(fd: c_int) -> bool {
-    table::with(fd, |it| !it.appends()).unwrap_or(false)
+/// Parts that are not taken one by one, or could not be appended so.
+fn write_long(fd: c_int, parts: &Parts<'_>) -> ssize_t {
+    match table::held(fd).filter(|it| it.appends()) {
+        Some(it) => data::through(it.write_parts_by_kernel(fd, parts)),
+        None => write_slowly(fd, parts, None),
+    }
 }
 
 fn write_all(fd: c_int, parts: &Parts<'_>) -> ssize_t {

@@ -107,6 +107,26 @@ fn ld3_of_two_threads_that_replace_a_descriptor_both_wait_for_what_was_begun_by_
     });
 }
 
+/// Of two appends by one descriptor the one that is behind the other counts, also where the kernel takes parts of it.
+#[test]
+fn ld2_parts_that_are_appended_by_the_kernel_move_the_offset_beside_other_appends() {
+    let (log, is_over) = (Opened::log(), AtomicBool::new(false));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                log.append_as_directly();
+            }
+        });
+        let is_behind = |_: &usize| {
+            log.write_twice(&[1; 3000]);
+            log.it.seek(0, libc::SEEK_CUR) < u64::try_from(real::moved(log.fd(), 0, libc::SEEK_CUR)).ok()
+        };
+        let behind = (0..4000).filter(is_behind).count();
+        is_over.store(true, Ordering::Relaxed);
+        assert_eq!(behind, 0);
+    });
+}
+
 /// The offset that the kernel then goes by is right for the source, too.
 #[test]
 fn ld2_where_too_many_calls_are_under_way_all_of_them_leave_offsets_to_the_kernel() {
