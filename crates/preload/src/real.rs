@@ -193,6 +193,7 @@ next! {
     fn inotify_init1(flags: c_int) -> c_int;
     fn memfd_create(name: *const c_char, flags: c_uint) -> c_int;
     fn pidfd_open(pid: c_int, flags: c_uint) -> c_int;
+    fn pidfd_getfd(process: c_int, fd: c_int, flags: c_uint) -> c_int;
     fn shm_open(name: *const c_char, flags: c_int, mode: mode_t) -> c_int;
     fn setuid(uid: uid_t) -> c_int;
     fn seteuid(uid: uid_t) -> c_int;

@@ -7,6 +7,7 @@ use std::ffi::{c_char, c_int, c_long, c_uint, c_void};
 
 use libc::{mode_t, msghdr, sockaddr, socklen_t, ssize_t};
 
+use super::before::surrender_fd;
 use super::{arrived, entry};
 use crate::{forks, real};
 
@@ -35,6 +36,13 @@ arrivals! {
     fn shm_open(name: *const c_char, flags: c_int, mode: mode_t);
     fn open_by_handle_at(mount: c_int, handle: *mut c_void, flags: c_int);
 }
+
+// The process may be this one.
+entry! { pidfd_getfd, (process: c_int, fd: c_int, flags: c_uint) -> c_int {
+    surrender_fd(fd);
+    // SAFETY: no pointer is passed.
+    arrived(unsafe { real::pidfd_getfd(process, fd, flags) })
+}}
 
 /// Two that were made at once, if they were.
 unsafe fn both(done: c_int, pair: *mut c_int) -> c_int {

@@ -50,6 +50,7 @@ unsafe fn by_name(number: c_long, [a, b, c, d, ..]: [c_long; 6]) -> Option<c_lon
             libc::SYS_dup2 => descriptors::dup2(fd, b as c_int).into(),
             libc::SYS_dup3 => descriptors::dup3(fd, b as c_int, c as c_int).into(),
             libc::SYS_pidfd_open => arrivals::pidfd_open(a as c_int, b as c_uint).into(),
+            libc::SYS_pidfd_getfd => arrivals::pidfd_getfd(a as c_int, b as c_int, c as c_uint).into(),
             libc::SYS_setrlimit => position::setrlimit(a as c_uint, b as _).into(),
             libc::SYS_prlimit64 => position::prlimit(a as _, b as c_uint, c as _, d as _).into(),
             libc::SYS_fcntl => descriptors::fcntl(fd, b as c_int, c as c_ulong).into(),

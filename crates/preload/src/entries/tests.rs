@@ -6,7 +6,7 @@ mod races;
 use std::ffi::c_int;
 use std::fs;
 use std::mem::MaybeUninit;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, FromRawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier, Once};
 use std::time::Duration;
@@ -16,7 +16,7 @@ use libc::iovec;
 
 use super::before::clone_with;
 use super::descriptors::{copied, left, replaced};
-use super::{data, stat, vectors};
+use super::{arrivals, data, numbers, stat, vectors};
 use crate::description::{Description, FEW};
 use crate::file::File;
 use crate::mounts::Mount;
@@ -244,6 +244,31 @@ fn ld3_a_descriptor_that_is_closed_is_the_kernels_until_its_number_is_given_out_
         0
     });
     assert!(table::has(opened.fd()), "what has come meanwhile stays");
+}
+
+/// It is no copy that this library knows of.
+#[test]
+fn ld2_the_kernel_has_the_offset_of_a_descriptor_that_a_process_takes_from_itself() {
+    for by_number in [false, true] {
+        let opened = Opened::new();
+        opened.write(b"0123");
+        // SAFETY: no pointer is passed.
+        let taken = unsafe {
+            let process = arrivals::pidfd_open(std::process::id() as c_int, 0);
+            let copy = match by_number {
+                false => arrivals::pidfd_getfd(process, opened.fd(), 0),
+                true => {
+                    let (process, fd) = (process.into(), opened.fd().into());
+                    numbers::syscall(libc::SYS_pidfd_getfd, process, fd, 0, 0, 0, 0) as c_int
+                }
+            };
+            libc::close(process);
+            fs::File::from_raw_fd(copy)
+        };
+        io::Write::write_all(&mut &taken, b"45").expect("written");
+        opened.write(b"67");
+        assert_eq!(content(opened.again()), "01234567", "by number: {by_number}");
+    }
 }
 
 /// What `work` finds in a copy of this process, where the other tests are not.
