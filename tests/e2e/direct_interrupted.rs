@@ -105,6 +105,30 @@ fn descriptors_are_replaced_and_threads_stopped_as_without_it() {
     assert_sound(&place.pool);
 }
 
+/// Writes, does not become another program, and writes on.
+const GOES_ON: &str = r#"
+import os, sys
+fd = os.open(sys.argv[1] + "/file", os.O_RDWR | os.O_CREAT)
+for i in range(100): os.write(fd, b"%03d" % i)
+try: os.execv("/nonexistent", ["none"])
+except FileNotFoundError: pass
+for i in range(100): os.write(fd, b"%03d" % i)
+assert os.pread(fd, 601, 0) == 2 * b"".join(b"%03d" % i for i in range(100))
+"#;
+
+#[test]
+fn a_program_that_could_not_become_another_one_goes_on_directly() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    let server = place.start();
+    let (_, counts) = counted(&python(GOES_ON, &place.at));
+    assert!(counts["direct"]["calls"].as_u64() > Some(180), "{counts}");
+    server.interrupt();
+    assert_sound(&place.pool);
+}
+
 /// Opens a file, and for how many seconds it then syncs.
 const TIMED: &str = r#"
 import os, sys, time

@@ -74,9 +74,13 @@ impl Mount {
         ours::making(|| settle(&self.pool, &self.name, GREETING, SILENCE)).ok()
     }
 
-    /// Ends the session, whose leases were given back.
+    /// Ends the session, whose leases were given back. If this process goes on after all its owner is asked for another one at
+    /// once.
     pub fn end(&self) {
         let session = self.session.lock().take();
+        if session.is_some() {
+            self.ask_at_ns.store(0, Ordering::Relaxed);
+        }
         drop(session);
     }
 
