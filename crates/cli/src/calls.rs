@@ -1,11 +1,9 @@
 //! What a pool's owner does for other processes.
 
-use std::time::Duration;
-
 use ferrite_fs::direct;
 use ferrite_medium::Span;
 use ferrite_pool::grant::{Ask, GrantId, Process, Rights};
-use ferrite_pool::owner::{Call, Caller, Handler, Reply};
+use ferrite_pool::owner::{Call, Caller, Handler, Parted, Reply};
 use ferrite_pool::{Role, Stream, TagKind, holding};
 use ferrite_wal::database;
 use serde::Deserialize;
@@ -16,9 +14,6 @@ use crate::host;
 use crate::outcome::Outcome;
 use crate::request::{GrantReport, Request};
 use crate::standpoint::{STANDPOINT, Standpoint};
-
-/// How long a process may take to end after its connection has; its grants end with it.
-const ENDING: Duration = Duration::from_secs(1);
 
 impl Handler for Engine {
     fn call(&self, call: Call<'_>) -> Result<Reply, String> {
@@ -49,13 +44,11 @@ impl Handler for Engine {
         done.map_err(|failure| failure.text().into())
     }
 
-    fn gone(&self, caller: &Caller) {
-        self.served().end_for(caller.connection);
-        self.trees().end_sessions_of(caller.connection);
-        if caller.process.ends_within(ENDING) {
-            // What cannot be ended now is found by the next one, and at the next opening.
-            let _ = self.pool().grants().reap(self.pool());
-        }
+    fn gone(&self, parted: &Parted<'_>) {
+        self.served().end_for(parted.caller.connection);
+        self.trees().end_sessions_of(parted.caller.connection);
+        // What cannot be ended now is found by the next one, and at the next opening.
+        let _ = self.pool().grants().reap_behind(self.pool(), parted);
     }
 }
 

@@ -40,6 +40,7 @@ mod tests;
 use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 
 use ferrite_medium::{Memory, Scheme, Shared, Span};
 use parking_lot::Mutex;
@@ -47,6 +48,7 @@ use parking_lot::Mutex;
 use crate::extent::{Extent, Role, Zone};
 use crate::holding::Board;
 use crate::layout::{GRANTS, PAGE, SLOT};
+use crate::owner::Parted;
 use crate::space::{Need, Space};
 use crate::tag::Tag;
 use crate::tags::{Damage, page_at};
@@ -62,6 +64,9 @@ pub use ending::Ending;
 pub use process::{Identity, Process};
 pub use register::Standing;
 pub use slot::{GrantId, Rights, SLOT_BYTES, decode_slot};
+
+/// How long a process may take to end after its last connection has.
+const ENDING: Duration = Duration::from_secs(1);
 
 /// What a client is to be given.
 #[derive(Clone, Copy, Debug)]
@@ -267,6 +272,17 @@ impl Grants {
             other => other,
         })?;
         Ok(ended.len())
+    }
+
+    /// As [`Grants::reap`], behind a connection that has ended: a process that has grants may be about to end, which is
+    /// awaited for a second. Any other has nothing that would end with it.
+    ///
+    /// # Errors
+    /// As [`Grants::reap`].
+    pub fn reap_behind(&self, pool: &Pool, parted: &Parted<'_>) -> Result<usize> {
+        let is_awaited = parted.was_last && self.0.lock().has_some(parted.caller.pid);
+        let limit = if is_awaited { ENDING } else { Duration::ZERO };
+        if parted.ends_within(limit) { self.reap(pool) } else { Ok(0) }
     }
 
     /// Who has a grant on the tag of this generation.

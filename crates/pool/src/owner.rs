@@ -28,6 +28,7 @@
 //! - O3. Only the same user or root is served, and a client speaks only to the same user, root, or the file's user.
 //! - O4. No client, whatever it sends, omits to send or omits to read, delays another client or stops the owner: each
 //!   has its own thread, a bounded frame, a bounded time for a frame once begun, and a bounded number of connections.
+//!   What is waited for once a connection has ended is given up when the owner stops.
 //! - O5. A call is answered once, or its connection ends; calls on one connection are answered in order.
 //! - O6. Either all file descriptors sent with a frame arrive with it, or the call fails and none stays open.
 //! - O7. Who is at the other end does not change: its process is known by a descriptor, not by a number that may be
@@ -60,6 +61,6 @@ pub use holder::Holder;
 pub use listen::{Limits, Listening};
 pub use lock::{Claim, Lock, claim};
 pub use patience::{Way, ready_within};
-pub use process::{Caller, PidFd};
+pub use process::{Caller, Parted, PidFd};
 pub use session::{Call, Handler, Reply};
 pub use wire::Progress;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ferrite_pool::Error as PoolError;
-use ferrite_pool::owner::{Call, Caller, Claim, Handler, Listening, Reply, claim};
+use ferrite_pool::owner::{Call, Claim, Handler, Listening, Parted, Reply, claim};
 use serde::Deserialize;
 
 use super::request::Request;
@@ -32,8 +32,8 @@ impl Handler for Porter {
         self.fs.answer(self.boot_id, call.caller, &request).map_err(|error| error.to_string())
     }
 
-    fn gone(&self, caller: &Caller) {
-        self.fs.end_sessions_of(caller.connection);
+    fn gone(&self, parted: &Parted<'_>) {
+        self.fs.end_sessions_of(parted.caller.connection);
     }
 }
 

@@ -1,14 +1,10 @@
 //! What a store's owner does for other processes: it lends them objects.
 
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
 use ferrite_pool::Pool;
 use ferrite_pool::holding::answer;
-use ferrite_pool::owner::{Call, Caller, Handler, Reply};
-
-/// How long a process may take to end after its connection has; its grants end with it.
-const ENDING: Duration = Duration::from_secs(1);
+use ferrite_pool::owner::{Call, Handler, Parted, Reply};
 
 /// Answers tenants. It does not keep the pool.
 pub(super) struct Desk {
@@ -31,12 +27,10 @@ impl Handler for Desk {
         answer(&pool, self.boot_id, call.caller, request).map_err(|error| error.to_string())
     }
 
-    fn gone(&self, caller: &Caller) {
-        if caller.process.ends_within(ENDING)
-            && let Some(pool) = self.pool.upgrade()
-        {
+    fn gone(&self, parted: &Parted<'_>) {
+        if let Some(pool) = self.pool.upgrade() {
             // What cannot be ended now is found by the next one, and at the next opening.
-            let _ = pool.grants().reap(&pool);
+            let _ = pool.grants().reap_behind(&pool, parted);
         }
     }
 }

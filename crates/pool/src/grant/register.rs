@@ -130,6 +130,11 @@ impl Register {
         self.live.get_mut(&id).ok_or_else(|| Error::NotFound(format!("grant {id}")))
     }
 
+    /// Whether a process of this number has a grant, as far as the number tells.
+    pub fn has_some(&self, pid: u32) -> bool {
+        self.live.values().any(|live| live.process.identity().pid == pid)
+    }
+
     /// The pages under those grants that `which` chooses.
     pub fn coverage(&self, which: impl Fn(&Live) -> bool) -> Coverage {
         let chosen: Vec<Extent> =

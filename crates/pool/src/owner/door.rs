@@ -14,7 +14,7 @@ use super::process::own_uid;
 use super::seats::{Room, Seat, Seats};
 use super::session::{Handler, Session};
 use super::wire::{self, Message};
-use super::{Caller, Limits, rights, socket};
+use super::{Caller, Limits, Parted, rights, socket};
 
 /// How long to leave the door shut when the process or the machine has no descriptor or thread left.
 const SHORTAGE_PAUSE: Duration = Duration::from_millis(100);
@@ -84,9 +84,14 @@ impl Door {
             }
         };
         let channel = Channel::to_client(client, caller.process.clone(), self.stop.clone());
-        let (handler, limits) = (self.handler.clone(), self.limits);
+        let (handler, limits, stop) = (self.handler.clone(), self.limits, self.stop.clone());
         let name = format!("control {}", caller.pid);
-        Builder::new().name(name).spawn(move || attend(channel, &caller, handler.as_ref(), limits, seat)).ok()
+        let session = move || {
+            attend(channel, &caller, handler.as_ref(), limits);
+            let parted = Parted { caller: &caller, was_last: seat.leave(), stop: &stop };
+            let _ = catch_unwind(AssertUnwindSafe(|| handler.gone(&parted)));
+        };
+        Builder::new().name(name).spawn(session).ok()
     }
 
     fn admit(&self, client: &OwnedFd) -> Result<(Caller, Seat), String> {
@@ -113,13 +118,10 @@ fn refuse(client: &OwnedFd, why: String) {
     }
 }
 
-fn attend(channel: Channel, caller: &Caller, handler: &dyn Handler, limits: Limits, seat: Seat) {
+fn attend(channel: Channel, caller: &Caller, handler: &dyn Handler, limits: Limits) {
     let mut session = Session { channel, caller, handler, limits };
     // Whatever the session ended by was told to the client as far as it can be; the owner goes on.
     let _ = session.serve();
-    drop(session);
-    drop(seat);
-    let _ = catch_unwind(AssertUnwindSafe(|| handler.gone(caller)));
 }
 
 #[cfg(test)]

@@ -29,6 +29,17 @@ pub struct Caller {
     pub connection: u64,
 }
 
+/// A client whose connection has ended.
+#[derive(Debug)]
+pub struct Parted<'a> {
+    /// Whose it was.
+    pub caller: &'a Caller,
+    /// Whether its process had no other connection then.
+    pub was_last: bool,
+    /// Becomes readable when we shall stop.
+    pub(super) stop: &'a OwnedFd,
+}
+
 /// Connections there have been.
 static CONNECTIONS: AtomicU64 = AtomicU64::new(0);
 
@@ -62,12 +73,6 @@ impl PidFd {
         }
     }
 
-    /// Whether the process ends within `limit`. A killed process closes its sockets before it has ended: who is told
-    /// of the one and means the other asks with a second to spare.
-    pub fn ends_within(&self, limit: Duration) -> bool {
-        Patience::of(limit).wait(&mut [ask(self, libc::POLLIN)]).unwrap_or(false)
-    }
-
     /// Whether the process has not ended. One that has ended holds no mapping any more, reaped or not; a child that
     /// it forked is another process.
     pub fn is_alive(&self) -> bool {
@@ -80,6 +85,15 @@ impl PidFd {
 impl AsFd for PidFd {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
+    }
+}
+
+impl Parted<'_> {
+    /// Whether its process ends within `limit`. A killed process closes its sockets before it has ended: who is told
+    /// of the one and means the other asks with a second to spare. An owner that is being stopped waits no longer (O4).
+    pub fn ends_within(&self, limit: Duration) -> bool {
+        let _ = Patience::of(limit).wait(&mut [ask(&self.caller.process, libc::POLLIN), ask(self.stop, libc::POLLIN)]);
+        !self.caller.process.is_alive()
     }
 }
 

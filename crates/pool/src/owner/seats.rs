@@ -42,6 +42,15 @@ impl Seats {
     }
 }
 
+impl Seat {
+    /// Gives it up; whether its process has no other.
+    pub fn leave(self) -> bool {
+        let (seats, pid) = (self.seats.clone(), self.pid);
+        drop(self);
+        !seats.0.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&pid)
+    }
+}
+
 impl Drop for Seat {
     fn drop(&mut self) {
         let mut taken = self.seats.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -61,13 +70,14 @@ mod tests {
     fn seats_are_counted_in_all_and_by_process() {
         let (seats, room) = (Seats::default(), Room { all: 3, per_process: 2 });
         let first = seats.take(1, room).expect("first");
-        let _second = seats.take(1, room).expect("second");
+        let second = seats.take(1, room).expect("second");
         assert!(seats.take(1, room).unwrap_err().contains("process 1 has 2"));
         let _third = seats.take(2, room).expect("another process");
         assert!(seats.take(3, room).unwrap_err().contains("has 3 connections"));
         assert_eq!(seats.taken(), 3);
-        drop(first);
+        assert!(!first.leave(), "the process has another");
         assert_eq!(seats.taken(), 2);
         let _again = seats.take(3, room).expect("room again");
+        assert!(second.leave());
     }
 }

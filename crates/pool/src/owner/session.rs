@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::channel::{Channel, Frame};
 use super::patience::Patience;
 use super::wire::{FDS_MAX, Message, PROTOCOL, Progress};
-use super::{Caller, Error, Limits, Result};
+use super::{Caller, Error, Limits, Parted, Result};
 
 /// What a call gives back.
 #[derive(Debug, Default)]
@@ -40,10 +40,11 @@ pub trait Handler: Send + Sync {
     /// Text for people: what, where, what to do. The client has it as [`super::Error::Failed`].
     fn call(&self, call: Call<'_>) -> std::result::Result<Reply, String>;
 
-    /// A connection of `caller` has ended. Its process may have others, and may live on, or be about to end: ask
-    /// [`PidFd::ends_within`](super::PidFd::ends_within). Called on the connection's own thread, so it may wait.
-    fn gone(&self, caller: &Caller) {
-        let _ = caller;
+    /// A connection has ended. Its process may have others, and may live on, or be about to end: ask
+    /// [`Parted::ends_within`]. Called on the connection's own thread, so it may wait by that; but a client that lives on
+    /// can make any number of such threads, and only what it holds is worth one.
+    fn gone(&self, parted: &Parted<'_>) {
+        let _ = parted;
     }
 }
 

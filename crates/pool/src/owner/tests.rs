@@ -67,8 +67,8 @@ impl Handler for Obedient {
         }
     }
 
-    fn gone(&self, caller: &Caller) {
-        self.see(Seen::Gone(caller.pid));
+    fn gone(&self, parted: &Parted<'_>) {
+        self.see(Seen::Gone(parted.caller.pid));
     }
 }
 

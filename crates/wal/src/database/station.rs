@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use ferrite_medium::{Guard, MapOptions, Mapped, Memory};
 use ferrite_pool::Pool;
-use ferrite_pool::owner::{self, Call, Caller, Claim, Client, Handler, Listening, Lock, PidFd, Reply, claim};
+use ferrite_pool::owner::{self, Call, Caller, Claim, Client, Handler, Listening, Lock, Parted, PidFd, Reply, claim};
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::Value;
@@ -22,8 +22,6 @@ use crate::{Error, Result};
 const TRIES: u32 = 1000;
 /// The pause between.
 const PAUSE: Duration = Duration::from_millis(5);
-/// How long a process may take to end after its connection has.
-const ENDING: Duration = Duration::from_secs(1);
 /// What an answer begins with where the pool is full, or its host.
 const FULL: [&str; 2] = ["the pool is full", "no space left"];
 
@@ -199,10 +197,8 @@ impl Handler for Counter {
         self.0.answer(call.caller, request).map_err(|error| error.to_string())
     }
 
-    fn gone(&self, caller: &Caller) {
-        if caller.process.ends_within(ENDING) {
-            // What cannot be ended now is found by the next one, and at the next opening.
-            let _ = self.0.pool().grants().reap(self.0.pool());
-        }
+    fn gone(&self, parted: &Parted<'_>) {
+        // What cannot be ended now is found by the next one, and at the next opening.
+        let _ = self.0.pool().grants().reap_behind(self.0.pool(), parted);
     }
 }

@@ -6,14 +6,14 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ferrite_medium::{Guard, MapOptions, Mapped};
 use parking_lot::Mutex;
 use serde_json::json;
 
 use super::*;
-use crate::owner::{Call, Claim, Client, Handler, Listening, Reply, claim};
+use crate::owner::{Call, Claim, Client, Handler, Listening, Parted, Reply, claim};
 
 const PART: &str = "FERRITE_GRANT_TEST_PART";
 /// Far longer than anything here takes; ends a test that would hang.
@@ -52,8 +52,8 @@ impl Handler for Granting {
         reply.map_err(|e| e.to_string())
     }
 
-    fn gone(&self, caller: &Caller) {
-        let reaped = if caller.process.ends_within(NEVER) { self.pool.grants().reap(&self.pool) } else { Ok(0) };
+    fn gone(&self, parted: &Parted<'_>) {
+        let reaped = if parted.ends_within(NEVER) { self.pool.grants().reap(&self.pool) } else { Ok(0) };
         let _ = self.gone.lock().send(reaped.expect("reap"));
     }
 }
@@ -145,4 +145,50 @@ fn g3_a_client_stopped_or_killed_at_any_step_keeps_its_pages_until_it_has_ended(
         assert_eq!((pool.usage().free_bytes, grants.held_bytes()), (free, 0), "{step}");
         assert_accounted(pool);
     }
+}
+
+/// Does as every owner does.
+struct Reaping {
+    pool: Arc<Pool>,
+    gone: Mutex<Sender<()>>,
+}
+
+impl Handler for Reaping {
+    fn call(&self, _: Call<'_>) -> std::result::Result<Reply, String> {
+        Ok(Reply::default())
+    }
+
+    fn gone(&self, parted: &Parted<'_>) {
+        self.pool.grants().reap_behind(&self.pool, parted).expect("reap");
+        let _ = self.gone.lock().send(());
+    }
+}
+
+/// A client that lives on is waited for where it has grants, and none of its connections is left.
+#[test]
+fn nobody_waits_for_a_client_that_has_nothing_to_leave() {
+    let folder = tempfile::tempdir().expect("folder");
+    let path = folder.path().join("pool");
+    File::create(&path).expect("file");
+    let Claim::Ours(lock) = claim(&path).expect("claim") else { panic!("held") };
+    let (pool, (sender, gone)) = (Arc::new(pool()), channel());
+    let _listening = lock.listen(Arc::new(Reaping { pool: pool.clone(), gone: Mutex::new(sender) })).expect("listen");
+    let connect = || Client::connect(&path).expect("connect");
+    let time = |connections| {
+        let began = Instant::now();
+        for _ in 0..connections {
+            drop(connect());
+            gone.recv_timeout(NEVER).expect("the owner sees it go");
+        }
+        began.elapsed()
+    };
+    assert!(time(20) < 10 * ENDING, "it has no grants");
+    let tag = tag(&pool, "a", &[need(Zone::Normal, PAGE)]).expect("tag");
+    let granted = pool.grant(&ask(&tag, &ours())).expect("grant");
+    let other = connect();
+    assert!(time(20) < 10 * ENDING, "it has another connection");
+    drop(other);
+    gone.recv_timeout(NEVER).expect("the owner sees it go");
+    assert!(time(1) >= ENDING, "it may be about to end");
+    assert!(pool.grants().standing().iter().any(|grant| grant.id == granted.id), "and did not");
 }

@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::Instant;
 
 use super::super::address::Address;
 use super::super::rights;
@@ -258,4 +259,35 @@ fn o3_a_strangers_socket_is_passed_by() {
     assert_eq!(ask(&mut client, json!({"do": "count", "n": 1})).expect("call"), 1);
     stranger.kill().expect("kill");
     stranger.wait().expect("wait");
+}
+
+/// Waits for the processes of those who have gone, for as long as it may.
+struct Waiting(Mutex<Sender<u32>>);
+
+impl Handler for Waiting {
+    fn call(&self, _: Call<'_>) -> std::result::Result<Reply, String> {
+        Ok(Reply::default())
+    }
+
+    fn gone(&self, parted: &Parted<'_>) {
+        let _ = self.0.lock().expect("seen").send(parted.caller.pid);
+        assert!(!parted.ends_within(NEVER), "this process lives on");
+    }
+}
+
+/// O4: neither a client that is still connected nor one that has gone and lives on is waited for.
+#[test]
+fn o4_an_owner_stops_at_once_beside_clients_that_live_on() {
+    let folder = tempfile::tempdir().expect("folder");
+    let pool = folder.path().join("pool");
+    File::create(&pool).expect("pool");
+    let (sender, gone) = channel();
+    let lock = ours(claim(&pool).expect("claim"));
+    let listening = lock.listen(Arc::new(Waiting(Mutex::new(sender)))).expect("listen");
+    let (_idle, left) = (Client::connect(&pool).expect("connect"), Client::connect(&pool).expect("connect"));
+    drop(left);
+    gone.recv_timeout(NEVER).expect("the owner sees it go");
+    let began = Instant::now();
+    listening.stop().expect("stop");
+    assert!(began.elapsed() < NEVER / 2, "it waited for a client: {:?}", began.elapsed());
 }
