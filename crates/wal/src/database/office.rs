@@ -207,8 +207,8 @@ impl Office {
                 if let Some(other) = self.tags().find(|tag| Identity::of(tag) == identity && !self.is_idle(tag)) {
                     let was = &other.name;
                     return Err(Error::Refused(format!(
-                        "{path} was {was} when its log was put in this pool: move it back there, or give it back with \
-                         `ferrite wal drain`"
+                        "{path} was {was} when its log was put in this pool: move it back there; once `ferrite wal \
+                         drain` has given its log back it can be moved, with the files beside it"
                     )));
                 }
                 self.make(path, identity)

@@ -43,9 +43,13 @@ impl Place {
     }
 
     fn log_by(&self, station: &Arc<Station>) -> Result<DatabaseLog> {
-        let found = fs::metadata(self.database()).unwrap();
+        Self::log_of(&self.database(), station)
+    }
+
+    fn log_of(path: &str, station: &Arc<Station>) -> Result<DatabaseLog> {
+        let found = fs::metadata(path).unwrap();
         let identity = Identity { device: found.dev(), inode: found.ino() };
-        DatabaseLog::open(station, &self.database(), identity, false)
+        DatabaseLog::open(station, path, identity, false)
     }
 
     /// Leaves what a program does that is killed before the first page of its new database is on disk.
@@ -127,4 +131,26 @@ fn what_hinders_a_copy_is_told_with_where_the_log_still_is() {
     fs::remove_dir(place.path("a.db-journal.partial")).unwrap();
     while work.step().unwrap() != Progress::Done {}
     assert_eq!(fs::read(place.path("a.db-journal")).unwrap(), b"how it was");
+}
+
+/// What is said of a database that was moved is what helps.
+#[test]
+fn a_moved_database_goes_back_before_it_gets_its_log() {
+    let place = Place::new();
+    place.leave_journal();
+    let (was, moved) = (place.database(), place.path("b.db").display().to_string());
+    fs::rename(&was, &moved).unwrap();
+    let told = Place::log_of(&moved, &place.station).unwrap_err().to_string();
+    let helps = "move it back there; once `ferrite wal drain` has given its log back it can be moved";
+    assert!(told.contains(&was) && told.contains(helps), "{told}");
+    assert!(
+        [&was, &moved].iter().all(|path| GiveBack::begin(&place.station, path).is_err()),
+        "it is known at no place"
+    );
+    fs::rename(&moved, &was).unwrap();
+    let mut work = GiveBack::begin(&place.station, &was).unwrap();
+    while work.step().unwrap() != Progress::Done {}
+    drop(work);
+    fs::rename(&was, &moved).unwrap();
+    assert_eq!(Place::log_of(&moved, &place.station).unwrap().length(File::Journal).unwrap(), None);
 }
