@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
+use crate::mount::can_mount;
 use crate::programs::{client, ferrite};
 use crate::server::{Server, assert_sound, folder, json, ok, refused, run, signal, wait};
 
@@ -123,6 +124,53 @@ fn a_failure_is_told_by_its_cause_and_not_by_what_failed_behind_it() {
         assert!(!why.starts_with("unmounting"), "{files} files: {said}");
         assert!(!pool.exists() || why.is_empty(), "{files} files: {said}");
     }
+}
+
+/// The usual folder may be one that somebody has for something else, such as a clone of this.
+#[test]
+fn what_a_folder_holds_is_not_hidden_unasked_and_never_without_a_word() {
+    if !can_mount() {
+        return;
+    }
+    let folder = folder(true);
+    let (home, pool, at) = (folder.path(), folder.path().join("pool"), folder.path().join("ferrite"));
+    std::fs::create_dir(&at).expect("made");
+    std::fs::write(at.join("mine"), "").expect("written");
+    let up = |more: &[&str]| {
+        let mut program = ferrite();
+        program.env("HOME", home).args(["up", "--no-attach", "--no-disk", "--size", "32M", "--json", "--pool"]);
+        program.arg(&pool).args(more).stderr(Stdio::piped());
+        Server::of(&mut program, &pool, "\"disks\"")
+    };
+    let mounted = |server: &Server| server.told()["file_systems"][0]["mounted_on"].clone();
+    let (point, hidden) = (at.to_str().expect("text"), "what it holds is hidden");
+    let server = up(&[]);
+    let files = server.told()["file_systems"][0].clone();
+    let said = files["not_mounted"].as_str().unwrap_or_else(|| panic!("{files}"));
+    assert_eq!(said, format!("{point} holds files: name a folder with --mount"));
+    assert!(files["mounted_on"].is_null() && at.join("mine").exists(), "{files}");
+    // Who names it has it.
+    let told = ferrite().args(["fs", "mount"]).arg(&pool).args(["files", point]).output().expect("it runs");
+    let said = String::from_utf8_lossy(&told.stderr).into_owned();
+    assert!(told.status.success() && said.contains(hidden) && !at.join("mine").exists(), "{said}");
+    server.interrupt();
+    assert!(at.join("mine").exists());
+    let mut server = up(&["--mount", point]);
+    assert_eq!(mounted(&server), point);
+    server.said_until(hidden);
+    server.kill();
+    // What a killed owner left mounted there is not what the folder holds.
+    let server = up(&[]);
+    assert!(mounted(&server).is_null() && at.join("mine").exists());
+    server.interrupt();
+    std::fs::remove_file(at.join("mine")).expect("removed");
+    let server = up(&[]);
+    assert_eq!(mounted(&server), point);
+    std::fs::write(at.join("ours"), "").expect("written");
+    server.kill();
+    let server = up(&[]);
+    assert!(mounted(&server) == point && at.join("ours").exists());
+    server.interrupt();
 }
 
 /// Relative paths are none in XDG's variables, so that no pool comes to lie wherever somebody happens to be.
@@ -355,7 +403,7 @@ fn a_check_ends_when_it_is_asked_to() {
 /// Who wants all of the pool for files says so.
 #[test]
 fn without_a_disk_all_of_the_pool_is_for_files() {
-    if !crate::mount::can_mount() {
+    if !can_mount() {
         return;
     }
     let folder = folder(true);

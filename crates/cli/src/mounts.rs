@@ -1,6 +1,7 @@
 //! What is mounted, as the kernel lists it: our file systems, and which of them cannot be reached directly.
 
 use std::ffi::OsString;
+use std::fs;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,8 +9,10 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use ferrite_fs::direct::{Session, read_mount_source, unescaped};
+use ferrite_serve::mount::clear_stale;
 
 use crate::host;
+use crate::paths::in_line;
 use crate::trees;
 
 const KIND: &[u8] = b"fuse.ferrite";
@@ -36,6 +39,19 @@ impl Mount {
     fn is_meant(&self, user: Option<u32>, here: &Path, command: &[OsString]) -> bool {
         self.file_system().is_some() && (self.user == user || is_named(&self.point, here, command))
     }
+}
+
+/// Whether `folder` holds what a mount there would hide: not where one of ours is, which refuses another. What a killed
+/// owner left mounted there is taken away first.
+pub fn would_hide(folder: &Path) -> bool {
+    // Whoever mounts there is told why it cannot be.
+    let _ = clear_stale(folder);
+    file_system_on(folder).is_none() && fs::read_dir(folder).is_ok_and(|mut all| all.next().is_some())
+}
+
+/// Says that what `folder` holds is hidden by what is mounted there.
+pub fn tell_hidden(folder: &Path) {
+    remark!("{} is not empty: what it holds is hidden until that is unmounted", in_line(folder));
 }
 
 /// The pool and the file system that is mounted on `point`, if one of ours is.
@@ -119,7 +135,7 @@ pub fn forbids_programs(folder: &Path) -> bool {
 }
 
 fn listed() -> Vec<Mount> {
-    let text = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
+    let text = fs::read("/proc/self/mountinfo").unwrap_or_default();
     text.split(|byte| *byte == b'\n').filter_map(parsed).collect()
 }
 
@@ -148,12 +164,21 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let at = folder.path().canonicalize().expect("there");
         let point = at.join("mnt");
-        std::fs::create_dir(&point).expect("made");
+        fs::create_dir(&point).expect("made");
         let is_named = |here: &Path, word: String| is_named(&point, here, &["program".into(), word.into()]);
         assert!(is_named(&point.join("below"), "x".into()));
         assert!(is_named(&at, format!("--dir={}/x", point.display())));
         assert!(is_named(&at, "mnt/../mnt".into()));
         assert!(!is_named(&at, "other".into()) && !is_named(&at, format!("{}", at.display())));
+    }
+
+    #[test]
+    fn a_mount_would_hide_what_is_in_a_folder() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = folder.path();
+        assert!(!would_hide(at) && !would_hide(&at.join("is not there")));
+        fs::write(at.join(".hidden"), "").expect("written");
+        assert!(would_hide(at) && !would_hide(&at.join(".hidden")), "what is no folder cannot be mounted on");
     }
 
     #[test]

@@ -162,7 +162,7 @@ fn data_mode(name: &str) -> Result<DataMode, String> {
 pub struct Mount {
     #[command(flatten)]
     fs: Named,
-    /// The folder, which is made if it is not there
+    /// The folder, which is made if it is not there; what it holds is hidden meanwhile
     dir: PathBuf,
     #[command(flatten)]
     how: MountArguments,
@@ -240,8 +240,12 @@ impl Mount {
 
     fn begin(&self, reach: &mut Reach, mounting: Mounting) -> Outcome<Option<Listening>> {
         let listening = reach.listen()?;
+        let (point, hides) = (mounting.point.clone(), mounts::would_hide(&mounting.point));
         let request = Request::FsMount { name: self.fs.name.clone(), mounting };
         let mounted: FsReport = reach.ask(request, None)?;
+        if hides {
+            mounts::tell_hidden(&point);
+        }
         print(self.json, &mounted, show)?;
         Ok(listening)
     }

@@ -19,7 +19,9 @@ use crate::door::DoorArguments;
 use crate::engine::{Engine, absolute};
 use crate::host;
 use crate::how::How;
+use crate::mounts;
 use crate::outcome::{Failure, Outcome, and_then_cleared};
+use crate::paths::in_line;
 use crate::reach::{self, Found, Reach, Until};
 use crate::request::{Door, Serving};
 use crate::served::disk_names;
@@ -62,7 +64,7 @@ pub struct Up {
     /// Make no /dev nodes
     #[arg(long)]
     no_attach: bool,
-    /// Folder to mount the file system `files` on, which is made if it is not there [default: ferrite in the user's home]
+    /// Folder to mount the file system `files` on, which is made if it is not there; what it holds is hidden meanwhile [default: ferrite in the user's home, where that holds nothing]
     #[arg(long, value_name = "DIR", conflicts_with = "no_mount")]
     mount: Option<PathBuf>,
     /// Mount no file system
@@ -201,7 +203,14 @@ impl Up {
         if !trees::names(engine.pool()).iter().any(|name| name == FILES) {
             engine.trees().create(FILES, Some(ferrite_fs::SUPER_THRESHOLD_BYTES))?;
         }
+        let hides = mounts::would_hide(&point);
+        if hides && self.mount.is_none() {
+            return Err(format!("{} holds files: name a folder with --mount", in_line(&point)).into());
+        }
         engine.trees().mount(FILES, &mounting)?;
+        if hides {
+            mounts::tell_hidden(&point);
+        }
         Ok(point)
     }
 
