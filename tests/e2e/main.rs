@@ -41,4 +41,5 @@ mod standpoint;
 mod transfer;
 mod tree;
 mod up;
+mod up_refused;
 mod usage;

@@ -79,53 +79,6 @@ fn a_folder_that_was_named_and_cannot_be_mounted_on_is_an_error() {
     assert!(!folder.path().join("pool").exists());
 }
 
-/// Nor for disks that nobody can be let in to; what was there before stays.
-#[test]
-fn a_pool_that_cannot_be_served_as_it_was_asked_for_is_not_made() {
-    let folder = folder(true);
-    let path = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
-    let (image, taken, pool) = (path("image"), path("taken"), path("pool"));
-    std::fs::write(&image, vec![3; 1 << 20]).expect("written");
-    let server = Server::start_as_program(&["disk", "export", &image, "--unix", &taken]);
-    let up = |door: &[&str], status| {
-        let mut command = ferrite();
-        command.args(["up", "--no-attach", "--no-mount", "--size", "64M", "--pool", &pool]).args(door);
-        refused(&mut command, status)
-    };
-    let tcp = ["--tcp", "127.0.0.1:0", "--tls-cert", &image, "--tls-key", &image];
-    let doors: [&[&str]; 4] =
-        [&["--unix", &taken], &["--unix", &path("none/socket")], &["--tcp", "192.0.2.1:10809"], &tcp];
-    for door in doors {
-        let said = up(door, 1);
-        assert!(!folder.path().join("pool").exists(), "{door:?}: {said}");
-    }
-    ok(&["pool", "create", &pool, "--size", "64M"]);
-    up(&tcp, 1);
-    assert_sound(pool.as_ref());
-    server.interrupt();
-}
-
-/// Without files to open, the unmounting fails after what failed first.
-#[test]
-fn a_failure_is_told_by_its_cause_and_not_by_what_failed_behind_it() {
-    if !crate::mount::can_mount() {
-        return;
-    }
-    for files in 9..=16 {
-        let folder = folder(true);
-        let (pool, at) = (folder.path().join("pool"), folder.path().join("mnt"));
-        // Where that many are enough it serves.
-        let script = format!(r#"ulimit -n {files}; exec timeout 2 "$@""#);
-        let mut command = client("sh");
-        command.args(["-c", &script, "-"]).arg(ferrite().get_program()).args(["up", "--no-attach", "--no-disk"]);
-        command.args(["--size", "64M", "--pool"]).arg(&pool).arg("--mount").arg(&at);
-        let said = String::from_utf8(command.output().expect("it ran").stderr).expect("text");
-        let why = said.lines().find_map(|line| line.strip_prefix("ferrite: ")).unwrap_or_default();
-        assert!(!why.starts_with("unmounting"), "{files} files: {said}");
-        assert!(!pool.exists() || why.is_empty(), "{files} files: {said}");
-    }
-}
-
 /// The usual folder may be one that somebody has for something else, such as a clone of this.
 #[test]
 fn what_a_folder_holds_is_not_hidden_unasked_and_never_without_a_word() {
@@ -171,6 +124,28 @@ fn what_a_folder_holds_is_not_hidden_unasked_and_never_without_a_word() {
     let server = up(&[]);
     assert!(mounted(&server) == point && at.join("ours").exists());
     server.interrupt();
+}
+
+/// Nobody would know where things are.
+#[test]
+fn what_cannot_be_said_is_not_served() {
+    let folder = folder(true);
+    let (pool, at) = (folder.path().join("pool"), folder.path().join("mnt"));
+    std::fs::create_dir(&at).expect("made");
+    let point = at.to_str().expect("text");
+    let mount = if can_mount() { &["--mount", point][..] } else { &["--no-mount"] };
+    for json in [&["--json"][..], &[]] {
+        // Else it would serve until somebody ends it.
+        let mut up = Command::new("timeout");
+        up.arg("30").arg(ferrite().get_program()).args(["up", "--no-attach", "--no-disk", "--size", "32M", "--pool"]);
+        up.arg(&pool).args(mount).args(json);
+        let full = std::fs::File::options().write(true).open("/dev/full").expect("a full device");
+        let said = refused(up.stdout(full), 1);
+        assert!(said.contains("writing to standard output") && !said.contains("not closed in order"), "{said}");
+        let mounts = std::fs::read_to_string("/proc/self/mountinfo").expect("text");
+        assert!(!mounts.contains(point), "{mounts}");
+    }
+    assert_sound(&pool);
 }
 
 /// Relative paths are none in XDG's variables, so that no pool comes to lie wherever somebody happens to be.

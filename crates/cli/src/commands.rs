@@ -28,7 +28,13 @@ fn print<T: Serialize>(json: bool, report: &T, show: impl FnOnce(&T) -> String) 
 /// As [`print`], and whether there is still a reader.
 fn print_on<T: Serialize>(json: bool, report: &T, show: impl FnOnce(&T) -> String) -> Outcome<bool> {
     let text = if json { serde_json::to_string_pretty(report)? + "\n" } else { show(report) };
-    match std::io::stdout().write_all(text.as_bytes()) {
+    write(&text)
+}
+
+/// Writes `text` to standard output; whether there is still a reader.
+fn write(text: &str) -> Outcome<bool> {
+    let mut stdout = std::io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
         Err(error) => Err(format!("writing to standard output: {error}").into()),

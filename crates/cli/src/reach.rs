@@ -196,6 +196,10 @@ impl Reach {
         let listening = match begun {
             Ok(listening) => listening,
             Err(failure) => {
+                if let Self::Ours(engine) = &self {
+                    take_mounts_away(engine, stop);
+                    take_nodes_away(engine, stop);
+                }
                 return and_then_cleared(Err(failure), self.close());
             }
         };

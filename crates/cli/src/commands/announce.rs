@@ -1,6 +1,5 @@
 //! What a command says when it serves: to people in a few lines, to programs in one line of JSON.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -77,12 +76,11 @@ impl Announcement {
         }
     }
 
-    /// Says it, so that whoever waits for it can go on at once. That nobody reads it ends no server.
+    /// Says it, so that whoever waits for it can go on at once. That nobody reads it ends no server; that it cannot be
+    /// written does, for nobody would know where things are.
     pub fn tell(&self, json: bool, show: impl FnOnce(&Self) -> String) -> Outcome {
         let text = if json { serde_json::to_string(self)? + "\n" } else { show(self) };
-        let mut stdout = std::io::stdout().lock();
-        let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
-        Ok(())
+        super::write(&text).map(drop)
     }
 
     /// Where each disk is served, in a line each.

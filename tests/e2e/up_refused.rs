@@ -1,0 +1,51 @@
+//! What `ferrite up` leaves, and says, where it cannot serve what it was asked for.
+
+use crate::programs::{client, ferrite};
+use crate::server::{Server, assert_sound, folder, ok, refused};
+
+/// A pool is not made for disks that nobody can be let in to; what was there before stays.
+#[test]
+fn a_pool_that_cannot_be_served_as_it_was_asked_for_is_not_made() {
+    let folder = folder(true);
+    let path = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
+    let (image, taken, pool) = (path("image"), path("taken"), path("pool"));
+    std::fs::write(&image, vec![3; 1 << 20]).expect("written");
+    let server = Server::start_as_program(&["disk", "export", &image, "--unix", &taken]);
+    let up = |door: &[&str], status| {
+        let mut command = ferrite();
+        command.args(["up", "--no-attach", "--no-mount", "--size", "64M", "--pool", &pool]).args(door);
+        refused(&mut command, status)
+    };
+    let tcp = ["--tcp", "127.0.0.1:0", "--tls-cert", &image, "--tls-key", &image];
+    let doors: [&[&str]; 4] =
+        [&["--unix", &taken], &["--unix", &path("none/socket")], &["--tcp", "192.0.2.1:10809"], &tcp];
+    for door in doors {
+        let said = up(door, 1);
+        assert!(!folder.path().join("pool").exists(), "{door:?}: {said}");
+    }
+    ok(&["pool", "create", &pool, "--size", "64M"]);
+    up(&tcp, 1);
+    assert_sound(pool.as_ref());
+    server.interrupt();
+}
+
+/// Without files to open, the unmounting fails after what failed first.
+#[test]
+fn a_failure_is_told_by_its_cause_and_not_by_what_failed_behind_it() {
+    if !crate::mount::can_mount() {
+        return;
+    }
+    for files in 9..=16 {
+        let folder = folder(true);
+        let (pool, at) = (folder.path().join("pool"), folder.path().join("mnt"));
+        // Where that many are enough it serves.
+        let script = format!(r#"ulimit -n {files}; exec timeout 2 "$@""#);
+        let mut command = client("sh");
+        command.args(["-c", &script, "-"]).arg(ferrite().get_program()).args(["up", "--no-attach", "--no-disk"]);
+        command.args(["--size", "64M", "--pool"]).arg(&pool).arg("--mount").arg(&at);
+        let said = String::from_utf8(command.output().expect("it ran").stderr).expect("text");
+        let why = said.lines().find_map(|line| line.strip_prefix("ferrite: ")).unwrap_or_default();
+        assert!(!why.starts_with("unmounting"), "{files} files: {said}");
+        assert!(!pool.exists() || why.is_empty(), "{files} files: {said}");
+    }
+}
