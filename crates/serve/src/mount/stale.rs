@@ -32,10 +32,11 @@ pub fn clear_stale(point: &Path) -> io::Result<bool> {
 fn is_dead(point: &Path) -> io::Result<bool> {
     let (said, says) = channel();
     let asked = point.to_path_buf();
+    let ask = move || said.send(rustix::fs::statfs(asked).is_err_and(|why| why == Errno::NOTCONN));
     // One that is never answered ends with this process.
-    thread::Builder::new().name("ferrite-asks".into()).spawn(move || said.send(rustix::fs::statfs(asked)))?;
+    thread::Builder::new().name("ferrite-asks".into()).spawn(ask)?;
     match says.recv_timeout(PATIENCE) {
-        Ok(answer) => Ok(answer.is_err_and(|why| why == Errno::NOTCONN)),
+        Ok(is_dead) => Ok(is_dead),
         Err(RecvTimeoutError::Disconnected) => Ok(false),
         Err(RecvTimeoutError::Timeout) => Err(io::Error::new(
             io::ErrorKind::TimedOut,
