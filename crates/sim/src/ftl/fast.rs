@@ -17,7 +17,7 @@
 use std::collections::VecDeque;
 
 use super::{Block, Flash, FlashPage, HostPage, Shape, Translation};
-use crate::hint::ask_for;
+use crate::hint::{ask_for, table};
 use crate::{Error, Result};
 
 /// The slot in the data block is free, so there is no content either.
@@ -79,7 +79,7 @@ impl Fast {
         }
         Ok(Self {
             shape,
-            map: vec![FREE; shape.host_pages() as usize],
+            map: table(FREE, shape.host_pages() as usize),
             data: vec![NONE; shape.logical_blocks as usize],
             sequential: None,
             random: VecDeque::new(),

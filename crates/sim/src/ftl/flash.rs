@@ -2,7 +2,7 @@
 
 use super::free::Free;
 use super::{Block, FlashPage, HostPage, Shape};
-use crate::hint::ask_for;
+use crate::hint::{ask_for, table};
 
 /// No page, no version.
 const NONE: u32 = u32::MAX;
@@ -63,7 +63,7 @@ impl Flash {
     pub fn new(shape: Shape) -> Self {
         Self {
             shape,
-            stamps: vec![ERASED; shape.flash_pages() as usize],
+            stamps: table(ERASED, shape.flash_pages() as usize),
             erases: vec![0; shape.blocks() as usize],
             free: Free::all(shape.blocks()),
             version: 0,

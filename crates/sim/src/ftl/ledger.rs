@@ -3,7 +3,7 @@
 use super::Loss;
 use super::flash::{Flash, Stamp};
 use super::{HostPage, Translation};
-use crate::hint::ask_for;
+use crate::hint::{ask_for, table};
 
 /// Never written, or trimmed.
 const NOTHING: u32 = 0;
@@ -16,7 +16,7 @@ pub(super) struct Ledger {
 
 impl Ledger {
     pub(super) fn new(pages: u32) -> Self {
-        Self { newest: vec![NOTHING; pages as usize], last: NOTHING }
+        Self { newest: table(NOTHING, pages as usize), last: NOTHING }
     }
 
     /// The version of a write of `page` that begins. Versions repeat only after four thousand million writes.

@@ -10,7 +10,7 @@
 use super::valid::Valid;
 use super::victims::{Candidate, Victims};
 use super::{Block, Choice, Flash, FlashPage, HostPage, Shape, Translation};
-use crate::hint::ask_for;
+use crate::hint::{ask_for, table};
 use crate::{Error, Result};
 
 /// Free blocks at which collecting begins.
@@ -64,7 +64,7 @@ impl PageLevel {
         }
         Ok(Self {
             shape,
-            map: vec![NONE; shape.host_pages() as usize],
+            map: table(NONE, shape.host_pages() as usize),
             valid: Valid::none(shape),
             victims: Victims::new(choice, shape),
             active: Active::NONE,

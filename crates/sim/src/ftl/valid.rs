@@ -1,6 +1,7 @@
 //! Which pages of each block hold a newest version.
 
 use super::{Block, Shape};
+use crate::hint::table;
 
 /// A bit for each page, in whole words for each block.
 pub(super) struct Valid {
@@ -15,7 +16,7 @@ impl Valid {
     pub(super) fn none(shape: Shape) -> Self {
         let block_words = shape.block_pages.div_ceil(u64::BITS) as usize;
         let blocks = shape.blocks() as usize;
-        Self { words: vec![0; block_words * blocks], block_words, counts: vec![0; blocks] }
+        Self { words: table(0, block_words * blocks), block_words, counts: vec![0; blocks] }
     }
 
     /// The page of `block` at `offset`, which was none, is one now.
