@@ -116,16 +116,20 @@ fn a_disk_is_not_overwritten_while_its_node_is_mounted() {
         copy
     };
     let (named, at) = (format!("{}:e2e-over", pool.display()), folder.path().join("mnt"));
+    let uri = server.uri("e2e-over");
     {
         let mounted = Mounted::new(&node, &at);
         std::fs::write(mounted.0.join("file"), "kept").expect("written");
         let said = refused(&mut copy(&named), 1);
         assert!(said.contains("\"e2e-over\" is not overwritten") && said.contains("the mount on"), "{said}");
         refused(&mut copy(node.to_str().expect("text")), 1);
+        let said = refused(&mut copy(&uri), 1);
+        assert!(said.contains("is read-only") && said.contains("mounted"), "{said}");
         assert_eq!(std::fs::read_to_string(mounted.0.join("file")).expect("read"), "kept");
     }
     run(client("e2fsck").arg("-fn").arg(&node));
     run(&mut copy(&named));
+    run(&mut copy(&uri));
     server.interrupt();
 }
 

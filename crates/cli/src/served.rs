@@ -8,11 +8,9 @@ use std::time::Instant;
 
 use ferrite_block::{BlockDisk, BufferOptions, Buffered, DiskOptions, Syncers};
 use ferrite_medium::{Disk, Error, Scheme, StatsDisk, Ticks, Tsc};
-use ferrite_pool::{Pool, TagKind};
+use ferrite_pool::Pool;
 use ferrite_serve::attach::{self, Attached};
-use ferrite_serve::nbd::{
-    Exports, Listening, ListeningTcp, Network, NotNetwork, Options, Refusal, Server, TcpOptions, Tls, TlsFiles,
-};
+use ferrite_serve::nbd::{Listening, ListeningTcp, Network, NotNetwork, Options, Server, TcpOptions, Tls, TlsFiles};
 use parking_lot::Mutex;
 
 use crate::host;
@@ -294,6 +292,11 @@ impl Served {
         unused.map_err(|error| format!("{name:?} is not overwritten: {error}"))
     }
 
+    /// The mounts, swap and devices that have the node of the disk called `name`, where it has one.
+    fn claims(&self, name: &str) -> Vec<String> {
+        self.nodes.lock().get(name).map(Attached::claims).unwrap_or_default()
+    }
+
     /// Grows the disk called `name`, and its node if it has one.
     pub fn resize(&self, name: &str, size: u64) -> Result<(), String> {
         let Some(block) = self.open.lock().get(name).map(|open| Arc::clone(&open.block)) else {
@@ -357,40 +360,11 @@ fn report(node: &Attached) -> AttachReport {
     AttachReport { device, link, way: node.way().name().into(), notes: node.notes().to_vec() }
 }
 
-/// What one socket shows: one disk, or all of the pool.
-struct View {
-    served: Arc<Served>,
-    only: Option<(String, Arc<Front>)>,
-    serving: Serving,
-}
-
-impl Exports for View {
-    fn list(&self) -> Vec<String> {
-        match &self.only {
-            Some((name, _)) => vec![name.clone()],
-            None => disk_names(&self.served.pool),
-        }
-    }
-
-    fn open(&self, name: &str) -> Result<Arc<dyn Disk>, Refusal> {
-        match &self.only {
-            Some((only, front)) if only == name => Ok(front.clone()),
-            None if disk_names(&self.served.pool).iter().any(|known| known == name) => {
-                let front = self.served.open(name, &self.serving).map_err(Refusal::Denied)?;
-                Ok(front)
-            }
-            _ => Err(Refusal::Unknown),
-        }
-    }
-}
-
-/// The disks of `pool`, by name.
-pub fn disk_names(pool: &Pool) -> Vec<String> {
-    let tags = pool.tags();
-    tags.iter().filter(|tag| tag.kind == TagKind::DISK).map(|tag| tag.name.clone()).collect()
-}
-
 mod unopened;
+mod view;
+
+use view::View;
+pub use view::disk_names;
 
 #[cfg(test)]
 mod tests;

@@ -11,7 +11,7 @@
 //! - AT2. This process never waits for its own node: a child without the FUSE connection and the sockets opens, binds and
 //!   releases the device, so a server that is killed at any point dies at once.
 //! - AT3. A node that is mounted or open is not detached, nor is its disk given to who overwrites all of it; its holders
-//!   are named.
+//!   are named. Nobody else writes to one that is mounted.
 //! - AT4. What a killed server left is found and cleared by the next one; what a live one holds is not touched.
 
 mod child;
@@ -229,6 +229,11 @@ impl Attached {
     pub fn ensure_unused(&self) -> Result<()> {
         let who = self.bound().map(|(node, _)| lasting_holders(node)).unwrap_or_default();
         if who.is_empty() { Ok(()) } else { Err(self.busy(who)) }
+    }
+
+    /// The mounts, swap and devices that have the node, each in words.
+    pub fn claims(&self) -> Vec<String> {
+        self.bound().map(|(node, _)| holders::claims(node)).unwrap_or_default()
     }
 
     /// Takes the node away and flushes the disk. Done already, it does nothing.

@@ -92,7 +92,11 @@ impl Copy {
         let opening = Opening { overwrite: true, make_bytes: Some(size), beside: Some(from), ..Opening::default() };
         let to = Source::open(&self.to, opening)?;
         let writable = match to.disk.geometry().read_only {
-            true => Err(format!("{} is read-only: who serves it refuses writes", self.to).into()),
+            true => Err(format!(
+                "{} is read-only: who serves it refuses writes (as Ferrite does while its node is mounted)",
+                self.to
+            )
+            .into()),
             false => Ok(()),
         };
         let copied = writable

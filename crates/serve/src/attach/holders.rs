@@ -7,19 +7,21 @@ use std::path::{Path, PathBuf};
 use super::mounts::{Device, Mount, block_device};
 use super::node::Node;
 
-/// Mounts, processes, swap and devices that use `node` or its partitions, each in words.
+/// Mounts, swap, devices and processes that use `node` or its partitions, each in words.
 pub(super) fn holders(node: Node) -> Vec<String> {
     let devices = node.devices();
-    let mut who = Vec::new();
+    let mut who = claims(node);
+    who.extend(processes().filter(|pid| opens(pid, &devices)).map(|pid| format!("process {pid} ({})", command(&pid))));
+    who
+}
+
+/// Those of them that are no processes: mounts, swap and devices on top of it.
+pub(super) fn claims(node: Node) -> Vec<String> {
+    let devices = node.devices();
     let mut views = HashSet::new();
-    for pid in processes() {
-        if views.insert(fs::read_link(format!("/proc/{pid}/ns/mnt")).ok()) {
-            who.extend(mounted(&pid, &devices).into_iter().map(|point| format!("the mount on {}", point.display())));
-        }
-        if opens(&pid, &devices) {
-            who.push(format!("process {pid} ({})", command(&pid)));
-        }
-    }
+    let seen_by = processes().filter(|pid| views.insert(fs::read_link(format!("/proc/{pid}/ns/mnt")).ok()));
+    let points = seen_by.flat_map(|pid| mounted(&pid, &devices));
+    let mut who: Vec<String> = points.map(|point| format!("the mount on {}", point.display())).collect();
     who.extend(swaps(&devices).map(|path| format!("swap on {}", path.display())));
     who.extend(stacked(node).map(|name| format!("the device {name} on top of it")));
     let mut seen = HashSet::new();
