@@ -150,8 +150,10 @@ fn of_a_pool_that_is_served(page: &mut Page, at: &dyn Fn(&str) -> String) {
     let server = Server::start_as_program(&begun);
     page.tells("Serving", &server.told());
     if node.is_empty() {
-        page.tells("Node", &json(&["disk", "attach", pool, "json"]));
+        page.tells("Node", &in_a_line(&["disk", "attach", pool, "json"]));
     }
+    ok(&["fs", "create", pool, "more"]);
+    page.tells("File system", &in_a_line(&["fs", "mount", pool, "more", &at("more")]));
     fs::write(at("disk"), [1; 1 << 20]).expect("written");
     page.tells("Copy", &json(&["disk", "copy", &at("disk"), &format!("{pool}:json")]));
     page.tells("Pool", &json(&["pool", "info", pool]));
@@ -180,6 +182,13 @@ fn of_simulators(page: &mut Page, at: &dyn Fn(&str) -> String) {
     page.tells("Flash translation", &json(&[&drive[..], &["--scheme", "page", "--scheme", "fast"]].concat())["runs"]);
     fs::write(lines, (0..64).map(|n| format!("1 {:x}\n", n % 40 * 64)).collect::<String>()).expect("written");
     page.tells("Last-level cache", &json(&["sim", "llc", "--trace", lines]));
+}
+
+/// What is printed when something starts to serve.
+fn in_a_line(words: &[&str]) -> Value {
+    let text = run(ferrite().args(words).arg("--json"));
+    assert_eq!(text.lines().count(), 1, "{text}");
+    parsed(&text)
 }
 
 fn parsed(text: &str) -> Value {

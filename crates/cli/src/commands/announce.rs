@@ -76,11 +76,9 @@ impl Announcement {
         }
     }
 
-    /// Says it, so that whoever waits for it can go on at once. That nobody reads it ends no server; that it cannot be
-    /// written does, for nobody would know where things are.
+    /// Says it.
     pub fn tell(&self, json: bool, show: impl FnOnce(&Self) -> String) -> Outcome {
-        let text = if json { serde_json::to_string(self)? + "\n" } else { show(self) };
-        super::write(&text).map(drop)
+        super::print_line(json, self, show)
     }
 
     /// Where each disk is served, in a line each.

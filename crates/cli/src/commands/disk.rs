@@ -10,7 +10,7 @@ use ferrite_pool::owner::Listening;
 use serde_json::Value;
 
 use super::announce::{AnnouncedDisk, Announcement};
-use super::{print, print_on, transfer};
+use super::{print, print_line, print_on, transfer};
 use crate::door::DoorArguments;
 use crate::host;
 use crate::how::How;
@@ -132,7 +132,7 @@ pub struct Serve {
 pub struct Attach {
     #[command(flatten)]
     disk: Named,
-    /// Print JSON
+    /// Print JSON: one line, when it is attached
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -234,7 +234,7 @@ impl Attach {
         let name = &self.disk.name;
         let listening = reach.listen()?;
         let attached: AttachReport = reach.ask(Request::DiskAttach { name: name.clone(), serving }, None)?;
-        print(self.json, &attached, |attached| {
+        print_line(self.json, &attached, |attached| {
             let notes: String = attached.notes.iter().map(|note| format!("note: {note}\n")).collect();
             format!("{name} is {} ({}, {})\n{notes}", attached.link.display(), attached.device.display(), attached.way)
         })?;

@@ -9,7 +9,7 @@ use ferrite_pool::owner::Listening;
 use ferrite_serve::mount::clear_stale;
 use serde_json::Value;
 
-use super::{print, upkeep};
+use super::{print, print_line, upkeep};
 use crate::engine::absolute;
 use crate::medium::MediumArguments;
 use crate::mounts;
@@ -246,7 +246,7 @@ impl Mount {
         if hides {
             mounts::tell_hidden(&point);
         }
-        print(self.json, &mounted, show)?;
+        print_line(self.json, &mounted, show)?;
         Ok(listening)
     }
 }
