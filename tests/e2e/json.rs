@@ -152,6 +152,14 @@ fn of_a_pool_that_is_served(page: &mut Page, at: &dyn Fn(&str) -> String) {
     if node.is_empty() {
         page.tells("Node", &in_a_line(&["disk", "attach", pool, "json"]));
     }
+    ok(&["disk", "create", pool, "other", "--size", "1M"]);
+    let serve = |how: &[&str]| Server::start_as_program(&[&["disk", "serve", pool, "other"], how].concat()).told();
+    let written_back = serve(&["--scheme", "writeback"]);
+    page.tells("Serving", &written_back);
+    // Of disks that are served so only what is flushed survives; of the pool what completes.
+    let waits = |told: &Value| told["survives"]["when_flushed"].clone();
+    assert_eq!((waits(&server.told()), waits(&written_back)), (true.into(), true.into()));
+    assert_eq!((waits(&serve(&[])), waits(&json(&["pool", "info", pool]))), (false.into(), false.into()));
     ok(&["fs", "create", pool, "more"]);
     page.tells("File system", &in_a_line(&["fs", "mount", pool, "more", &at("more")]));
     fs::write(at("disk"), [1; 1 << 20]).expect("written");

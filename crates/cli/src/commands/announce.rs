@@ -20,7 +20,7 @@ pub struct Announcement {
     pub owner_pid: u32,
     /// What the pool lies in, in one line.
     pub medium: Option<String>,
-    /// What it survives.
+    /// What it survives, as it is served.
     pub survives: Option<SurvivalReport>,
     /// Its bytes.
     pub total_bytes: Option<u64>,
@@ -62,13 +62,14 @@ pub struct AnnouncedDisk {
 }
 
 impl Announcement {
-    /// Of disks in `pool`, by its owner.
-    pub fn of(pool: &PoolReport, disks: Vec<AnnouncedDisk>) -> Self {
+    /// Of disks in `pool`, by its owner, where a write may wait for a flush if they have a volatile cache.
+    pub fn of(pool: &PoolReport, has_volatile_cache: bool, disks: Vec<AnnouncedDisk>) -> Self {
+        let when_flushed = pool.survives.when_flushed || has_volatile_cache;
         Self {
             pool: Some(pool.path.clone()),
             owner_pid: pool.owner_pid.unwrap_or_else(std::process::id),
             medium: Some(pool.medium.clone()),
-            survives: Some(pool.survives),
+            survives: Some(SurvivalReport { when_flushed, ..pool.survives }),
             total_bytes: Some(pool.usage.total_bytes),
             free_bytes: Some(pool.usage.free_bytes),
             disks,
@@ -84,7 +85,15 @@ impl Announcement {
     /// Where each disk is served, in a line each.
     pub fn show_uris(&self) -> String {
         let line = |name: &str, uri: &String| format!("{name} is served at {uri}\n");
-        self.disks.iter().flat_map(|disk| disk.uris.iter().map(|uri| line(&disk.name, uri))).collect()
+        let uris: String =
+            self.disks.iter().flat_map(|disk| disk.uris.iter().map(|uri| line(&disk.name, uri))).collect();
+        uris + &self.show_wait().map(|wait| wait + "\n").unwrap_or_default()
+    }
+
+    /// That a write waits for a flush, where it does.
+    fn show_wait(&self) -> Option<String> {
+        let waits = self.survives.is_some_and(|survives| survives.when_flushed);
+        waits.then(|| "a write to a disk is durable when flushed".into())
     }
 
     /// All of it, and what to do next.
@@ -95,6 +104,7 @@ impl Announcement {
             text += &format!("pool      {} ({}, {} free)\n", in_line(pool), size::show(total), size::show(free));
         }
         text += &self.medium.as_ref().map(|medium| format!("          {medium}\n")).unwrap_or_default();
+        text += &self.show_wait().map(|wait| format!("          {wait}\n")).unwrap_or_default();
         if self.recovered {
             text += "          recovered: it was not closed in order\n";
         }

@@ -208,12 +208,13 @@ impl Serve {
     fn begin(&self, reach: &mut Reach, serving: Serving) -> Outcome<Option<Listening>> {
         let Named { pool, name } = &self.disk;
         let listening = reach.listen()?;
+        let has_volatile_cache = serving.has_volatile_cache();
         let door = self.door.door(&host::beside(pool, &format!(".{}.nbd", name.replace('/', "%2F"))))?;
         let request = Request::DiskServe { name: name.clone(), door: door.clone(), serving, overwrite: false };
         let tcp: Option<SocketAddr> = reach.ask(request, None)?;
         let disk = AnnouncedDisk { name: name.clone(), uris: door.uris(name, tcp), ..AnnouncedDisk::default() };
         let pool = PoolReport { owner_pid: reach.owner_pid(), ..reach.ask(Request::PoolInfo, None)? };
-        Announcement::of(&pool, vec![disk]).tell(self.json, Announcement::show_uris)?;
+        Announcement::of(&pool, has_volatile_cache, vec![disk]).tell(self.json, Announcement::show_uris)?;
         Ok(listening)
     }
 }

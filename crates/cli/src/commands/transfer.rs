@@ -171,7 +171,7 @@ impl Export {
         let disk = AnnouncedDisk { name: self.from.clone(), uris: vec![unix_uri("", &unix)], ..Default::default() };
         let pool = source.pool()?;
         let all = match &pool {
-            Some(pool) => Announcement::of(pool, vec![disk]),
+            Some(pool) => Announcement::of(pool, source.disk.geometry().volatile_cache, vec![disk]),
             None => Announcement { owner_pid: std::process::id(), disks: vec![disk], ..Announcement::default() },
         };
         all.tell(self.json, Announcement::show_uris)?;

@@ -167,7 +167,7 @@ impl Up {
             cleared,
             recovered,
             file_systems: file_system.into_iter().collect(),
-            ..Announcement::of(&engine.pool_report(), disks)
+            ..Announcement::of(&engine.pool_report(), serving.has_volatile_cache(), disks)
         };
         all.tell(self.json, Announcement::show)?;
         Ok(listening)
