@@ -178,6 +178,7 @@ fn an_interrupted_study_prints_what_it_knows() {
     assert_eq!(report["policies"][0]["policy"], "lru");
     let again = told(&["sim", "llc", "--filtered", "--trace", &kept]);
     assert_eq!((&report["events"], &report["policies"]), (&again["events"], &again["policies"]));
+    assert_eq!((&report["stopped"], again.get("stopped")), (&json!("interrupted"), None));
 }
 
 /// What is recorded in part gives figures of that part, and is no success.
@@ -194,7 +195,7 @@ fn a_program_that_becomes_another_or_is_killed_is_told() {
         assert_eq!(output.status.code(), Some(1), "{script}: {said}");
         assert!(said.contains("what it did then is missing"), "{script}: {said}");
         let report: Value = serde_json::from_slice(&output.stdout).expect("the figures of what was seen");
-        assert_eq!(report["policies"][0]["policy"], "lru");
+        assert_eq!((&report["policies"][0]["policy"], &report["stopped"]), (&json!("lru"), &json!("lost")), "{script}");
     }
 }
 

@@ -187,6 +187,10 @@ impl Llc {
         self.what.trace.iter().for_each(|trace| warn(trace, study.is_cut()));
         let mut report = study.finish(&self.what.name());
         report.form = form.map(Form::name);
+        report.stopped = match end {
+            End::Stopped => Some("interrupted"),
+            End::Whole => (!is_whole).then_some("lost"),
+        };
         let drawn = self.plot.as_ref().map_or(Ok(()), |path| show::plot(&report, path));
         print(self.json, &report, |report| show::table(report, &self.memory()))?;
         if report.events == 0 {
@@ -199,7 +203,7 @@ impl Llc {
         if end == End::Stopped {
             remark!("ferrite: interrupted: this is what was known after {} events", report.events);
         }
-        if end == End::Stopped || !is_whole {
+        if report.stopped.is_some() {
             return Err(Failure::Reported);
         }
         drawn

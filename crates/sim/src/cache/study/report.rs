@@ -19,6 +19,9 @@ pub struct Report {
     /// The form that the trace was read as; of a program none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub form: Option<&'static str>,
+    /// What kept it from its end, if it did not come to it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stopped: Option<&'static str>,
     /// Accesses of the program, where they came from a source.
     pub accesses: u64,
     /// Events of the last level.
@@ -111,7 +114,8 @@ impl Report {
             one.gap_closed = closed(lru_writebacks, one.writebacks, least);
         }
         let Seen { events, accesses } = seen;
-        Self { trace: trace.into(), form: None, accesses, events, policies, bound: Least { writebacks: least } }
+        let bound = Least { writebacks: least };
+        Self { trace: trace.into(), form: None, stopped: None, accesses, events, policies, bound }
     }
 
     /// The figures of a policy.
