@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 use std::process::Stdio;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -179,6 +179,38 @@ fn an_interrupted_study_prints_what_it_knows() {
     let again = told(&["sim", "llc", "--filtered", "--trace", &kept]);
     assert_eq!((&report["events"], &report["policies"]), (&again["events"], &again["policies"]));
     assert_eq!((&report["stopped"], again.get("stopped")), (&json!("interrupted"), None));
+}
+
+/// Also where a pipe has given too little to tell what it is: there are no figures then.
+#[test]
+fn a_study_of_a_trace_that_never_begins_is_interrupted() {
+    let folder = folder(true);
+    let to = folder.path().join("to").display().to_string();
+    for words in [
+        &["llc", "--json", "--trace", "-"][..],
+        &["convert", "-", &to, "--as", "compact"],
+        &["convert", "-", &to, "--as", "plain"],
+    ] {
+        let mut command = ferrite();
+        command.arg("sim").args(words).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("it runs");
+        let mut stdin = child.stdin.take().expect("piped");
+        stdin.write_all(b"0 1000\n").expect("it reads");
+        let catches = || {
+            let threads = fs::read_dir(format!("/proc/{}/task", child.id())).expect("it runs").flatten();
+            threads.into_iter().any(|one| fs::read_to_string(one.path().join("comm")).is_ok_and(|it| it == "signals\n"))
+        };
+        let until = Instant::now() + Duration::from_secs(10);
+        while !catches() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        signal(child.id(), "INT");
+        assert_eq!(wait(&mut child, Duration::from_secs(20)), Some(1), "{words:?}");
+        let output = child.wait_with_output().expect("ended");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.contains("interrupted before") && output.stdout.is_empty(), "{words:?}: {said}");
+        assert!(!Path::new(&to).exists(), "{words:?}");
+    }
 }
 
 /// What is recorded in part gives figures of that part, and is no success.

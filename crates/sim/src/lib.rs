@@ -14,6 +14,6 @@ mod proof;
 pub mod record;
 pub mod trace;
 
-pub use ahead::Next;
+pub use ahead::{Next, Parts};
 pub use error::{Error, Result};
 pub use input::Input;

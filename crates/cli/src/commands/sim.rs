@@ -9,8 +9,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use clap::Subcommand;
+use ferrite_sim::trace::{self, Form, Reader, Reading};
+use ferrite_sim::{Input, Next, Parts};
 
 use crate::outcome::Outcome;
+use crate::stop;
 
 /// Simulate what a cache policy or a flash layer does to the life of a memory
 #[derive(Subcommand)]
@@ -29,6 +32,27 @@ impl Sim {
             Self::Convert(convert) => convert.run(),
         }
     }
+}
+
+/// What `open` gives. From now on a signal is told by [`stop::is_asked`]; who asks meanwhile does not wait for a pipe that
+/// gives too little to tell what it is.
+fn opened<T: Send + 'static>(open: impl FnOnce() -> ferrite_sim::Result<T> + Send + 'static) -> Outcome<T> {
+    stop::watch()?;
+    let opening = Parts::of(1, move |to| drop(to.send(open())));
+    match opening.next(&mut || !stop::is_asked()) {
+        Next::Part(opened) => Ok(opened?),
+        Next::End | Next::Stopped => Err("interrupted before it was known what the trace is".into()),
+    }
+}
+
+/// A trace of accesses, opened so, and its form.
+fn opened_accesses(trace: &Path, reading: Reading) -> Outcome<(Form, Box<dyn Reader>)> {
+    let trace = trace.to_owned();
+    opened(move || {
+        let mut input = Input::open(&trace)?;
+        let form = Form::of(&mut input, reading)?;
+        Ok((form, trace::open(input, Reading { form: Some(form), ..reading })?))
+    })
 }
 
 /// A trace's name as it is told, printed and drawn: what is no character that can be shown is escaped.

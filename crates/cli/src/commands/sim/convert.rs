@@ -15,10 +15,10 @@ use ferrite_sim::{Input, Next};
 
 use super::ftl::device;
 use super::output::{Output, apart};
-use super::warn;
+use super::{opened, warn};
 use crate::bar::Bar;
 use crate::outcome::{Failure, Outcome};
-use crate::{size, stop};
+use crate::size;
 
 /// Write a block trace in another format, or a trace of memory accesses in a compact one
 ///
@@ -86,10 +86,10 @@ impl Convert {
         let page_bytes = self.page.map_or(Ok(PAGE_BYTES), u32::try_from);
         let page_bytes = page_bytes.map_err(|_| Failure::Usage("--page is too large".into()))?;
         let options = ReaderOptions { page_bytes, format: self.named()?, device: self.device };
-        let reader = Reader::new(Input::open(&self.from)?, options)?;
+        let from = self.from.clone();
+        let reader = opened(move || Reader::new(Input::open(&from)?, options))?;
         let read_as = reader.format().name();
         let mut trace = Ahead::new(reader);
-        stop::watch()?;
         let mut output = Output::begin(&self.to)?;
         let (requests, left_out) = self.write(&mut trace, (format, page_bytes), &mut output)?;
         output.finish()?;

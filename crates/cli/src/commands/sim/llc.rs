@@ -7,14 +7,13 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use ferrite_pool::owner::Progress;
-use ferrite_sim::Input;
 use ferrite_sim::cache::wear::{Levelling, Wear};
 use ferrite_sim::cache::{Choice, End, Event, Model, Numbers, Seen, Shape, Study};
 use ferrite_sim::record::{Program, Running};
-use ferrite_sim::trace::{self, Filter, Filtered, First, Form, Packing, Reading, Source, Writer};
+use ferrite_sim::trace::{Filter, Filtered, First, Form, Packing, Reading, Source, Writer};
 
 use super::output::{Output, is_same, may_be_written};
-use super::{shown, warn};
+use super::{opened_accesses, shown, warn};
 use crate::bar::Bar;
 use crate::commands::print;
 use crate::outcome::{Failure, Outcome};
@@ -132,12 +131,12 @@ impl What {
             let program = Program { words: self.program.clone(), folder: None, quiet: false };
             let recording = program.start(first)?;
             let running = recording.program();
+            stop::watch()?;
             return Ok(Origin { source: Box::new(recording), running: Some(running), form: None });
         };
-        let (line_bits, mut input) = (self.line.ilog2(), Input::open(trace)?);
+        let line_bits = self.line.ilog2();
         let reading = Reading { form: self.format, line_bits, cores: self.cores };
-        let form = Form::of(&mut input, reading)?;
-        let reader = trace::open(input, Reading { form: Some(form), ..reading })?;
+        let (form, reader) = opened_accesses(trace, reading)?;
         let source: Box<dyn Source> = if self.filtered {
             Box::new(Filtered::new(reader, line_bits))
         } else {
@@ -181,7 +180,6 @@ impl Llc {
         let mut study = Study::new(self.model()?).map_err(|error| Failure::Usage(error.to_string()))?;
         self.outputs()?;
         let Origin { source, running, form } = self.what.source()?;
-        stop::watch()?;
         let end = self.consume(&mut study, source)?;
         let is_whole = running.is_none_or(|running| self.what.finish(&running, end));
         self.what.trace.iter().for_each(|trace| warn(trace, study.is_cut()));

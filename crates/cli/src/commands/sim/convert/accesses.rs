@@ -5,16 +5,15 @@ use std::path::Path;
 
 use clap::Args;
 use ferrite_pool::owner::Progress;
-use ferrite_sim::trace::{self, Ahead, Form, Kind, Packing, Reading, Writer, pack};
-use ferrite_sim::{Input, Next};
+use ferrite_sim::Next;
+use ferrite_sim::trace::{Ahead, Form, Kind, Packing, Reading, Writer, pack};
 
 use super::refuse;
 use crate::bar::Bar;
 use crate::commands::sim::llc::{LINE, line};
 use crate::commands::sim::output::Output;
-use crate::commands::sim::warn;
+use crate::commands::sim::{opened_accesses, warn};
 use crate::outcome::{Failure, Outcome};
-use crate::stop;
 
 /// How accesses become words.
 #[derive(Args)]
@@ -31,8 +30,8 @@ impl Accesses {
     /// Converts.
     pub fn convert(&self, (from, to): (&Path, &Path), form: Option<Form>, packing: Packing) -> Outcome {
         let reading = self.reading(form);
-        let mut trace = Ahead::new(trace::open(Input::open(from)?, reading)?);
-        stop::watch()?;
+        let (_, reader) = opened_accesses(from, reading)?;
+        let mut trace = Ahead::new(reader);
         let mut output = Output::begin(to)?;
         let writer = Writer::new(&mut output, &to.display().to_string(), packing)?;
         let words = write(&mut trace, reading, writer)?;
