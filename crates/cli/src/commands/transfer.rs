@@ -45,7 +45,8 @@ pub struct Export {
     #[arg(long)]
     unix: PathBuf,
     /// Write down each request, with its time, as fio's iolog (version 3), for `sim ftl --trace` and `fio --read_iolog`.
-    /// The file is there at the end; a pipe is written to meanwhile
+    /// The file is there at the end; a pipe is written to meanwhile. An iolog has no word for a zeroing, which is a write in
+    /// there: a simulated flash drive (ftl-page:) trims the pages that are zeroed whole, and its trace writes them
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
     /// Refuse writes
