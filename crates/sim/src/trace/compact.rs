@@ -134,12 +134,10 @@ fn is_beyond(line: u64, line_bits: u32) -> bool {
     line >> (64 - line_bits) != 0
 }
 
-/// Whether a trace may begin with these bytes, and end with them if they are all of it: every word is of a line that is.
-pub fn is_plausible(begin: &[u8], is_all: bool, reading: Reading) -> bool {
-    let words = begin.chunks_exact(8);
-    let is_cut = is_all && !words.remainder().is_empty();
+/// Whether a trace may begin with these bytes: every whole word is of a line that is.
+pub fn is_plausible(begin: &[u8], reading: Reading) -> bool {
     let Reading { cores, line_bits, .. } = reading;
-    !is_cut && words.into_iter().all(|word| !is_beyond(line(word, cores, line_bits), line_bits))
+    begin.chunks_exact(8).all(|word| !is_beyond(line(word, cores, line_bits), line_bits))
 }
 
 /// The words of an access: one for each line that it touches. The core is kept where there are several.

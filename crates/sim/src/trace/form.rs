@@ -66,8 +66,12 @@ impl Form {
         if is_champsim(&begin) {
             return Ok(Self::Champsim);
         }
-        let is_compact = compact::is_plausible(&begin, begin.len() < LOOKED_AT, reading);
-        is_compact.then_some(Self::Compact).ok_or_else(|| unknown("its bytes are of no known form; --format names one"))
+        let none = "its bytes are of no known form; --format names one";
+        match compact::is_plausible(&begin, reading) {
+            true if begin.len() == LOOKED_AT || begin.len().is_multiple_of(8) => Ok(Self::Compact),
+            true => Err(unknown(&format!("{none}; of compact it would be truncated, for its last word is cut"))),
+            false => Err(unknown(none)),
+        }
     }
 
     /// Whether it is lines of text.

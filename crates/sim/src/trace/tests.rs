@@ -147,6 +147,7 @@ fn bytes_of_no_known_form_are_told() {
     for (bytes, reason) in [(beyond.clone(), "it:2: line"), (vec![0; 12], "truncated after 1 ")] {
         let told = read(bytes.clone()).expect_err("of no form").to_string();
         assert!(told.starts_with("it:1: no trace: its bytes are of no known form; --format"), "{told}");
+        assert_eq!(told.contains("of compact it would be truncated"), bytes.len() == 12, "{told}");
         let told = read_as(bytes, compact(1)).expect_err("not compact").to_string();
         assert!(told.contains(reason), "{told}");
     }
