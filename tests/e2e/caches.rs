@@ -68,7 +68,10 @@ fn the_program_counter_comes_through_a_conversion() {
         _ => format!("I  {:x},4\n L {:x},8\n", 0x40_2000 + 4 * (n % 5), 0x100_0040 + n * 128),
     };
     fs::write(&lackey, (0..240_000).map(access).collect::<String>()).expect("written");
-    run(ferrite().args(["sim", "convert", &lackey, &signed, "--as", "compact-pc"]));
+    let converted =
+        ferrite().args(["sim", "convert", &lackey, &signed, "--as", "compact-pc"]).output().expect("it runs");
+    let said = String::from_utf8_lossy(&converted.stderr).into_owned();
+    assert!(said.ends_with(" accesses to lines, lackey to compact-pc\n"), "{said}");
     run(ferrite().args(["sim", "convert", &signed, &plain, "--as", "compact"]));
     let policies = |trace: &str, format: &[&str]| {
         let command = ["sim", "llc", "--llc", "64K:16", "--l1", "4K:2", "--policy", "lru", "--policy", "worth"];

@@ -30,14 +30,18 @@ impl Accesses {
     /// Converts.
     pub fn convert(&self, (from, to): (&Path, &Path), form: Option<Form>, packing: Packing) -> Outcome {
         let reading = self.reading(form);
-        let (_, reader) = opened_accesses(from, reading)?;
+        let (form, reader) = opened_accesses(from, reading)?;
         let mut trace = Ahead::new(reader);
         let mut output = Output::begin(to)?;
         let writer = Writer::new(&mut output, &to.display().to_string(), packing)?;
         let words = write(&mut trace, reading, writer)?;
         output.finish()?;
         warn(from, trace.is_cut());
-        remark!("{words} accesses to lines");
+        let to_form = match packing {
+            Packing::Words => Form::Compact,
+            Packing::Signatures => Form::CompactPc,
+        };
+        remark!("{words} accesses to lines, {} to {}", form.name(), to_form.name());
         Ok(())
     }
 
