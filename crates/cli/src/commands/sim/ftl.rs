@@ -144,7 +144,9 @@ impl Ftl {
         let shape = self.shape.shape()?;
         let schemes = self.schemes()?;
         let specs: Vec<Spec> = schemes.into_iter().map(|scheme| Spec { scheme, shape, timing: self.timing }).collect();
-        let refused = |why: ferrite_sim::Error| Failure::Usage(why.to_string());
+        let refused = |why: ferrite_sim::Error| {
+            Failure::Usage(format!("{why}; --over-provision or --blocks says how many blocks are extra"))
+        };
         specs.iter().try_for_each(|spec| spec.build().map(drop)).map_err(refused)?;
         self.outputs()?;
         let options = ReaderOptions { page_bytes: shape.page_bytes, format: self.format, device: self.device };
