@@ -1,7 +1,7 @@
 //! What `ferrite up` leaves, and says, where it cannot serve what it was asked for.
 
 use crate::programs::{client, ferrite};
-use crate::server::{Server, assert_sound, folder, ok, refused};
+use crate::server::{Server, assert_sound, folder, json, ok, refused};
 
 /// A pool is not made for disks that nobody can be let in to; what was there before stays.
 #[test]
@@ -27,6 +27,24 @@ fn a_pool_that_cannot_be_served_as_it_was_asked_for_is_not_made() {
     up(&tcp, 1);
     assert_sound(pool.as_ref());
     server.interrupt();
+}
+
+/// No file system is made for a place where none can be mounted.
+#[test]
+fn a_pool_is_as_it_was_where_its_file_system_cannot_be_mounted() {
+    if !crate::mount::can_mount() {
+        return;
+    }
+    let folder = folder(true);
+    let path = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
+    let (pool, at) = (path("pool"), path("file"));
+    std::fs::write(&at, "no folder").expect("written");
+    ok(&["pool", "create", &pool, "--size", "64M"]);
+    for (at, why) in [(at.as_str(), "not a folder"), (folder.path().to_str().expect("text"), "would be hidden")] {
+        let said = refused(ferrite().args(["up", "--no-attach", "--no-disk", "--pool", &pool, "--mount", at]), 1);
+        assert!(said.contains(why), "{said}");
+        assert_eq!(json(&["fs", "list", &pool]), serde_json::json!([]), "{said}");
+    }
 }
 
 /// Without files to open, the unmounting fails after what failed first.

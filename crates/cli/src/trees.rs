@@ -154,8 +154,7 @@ impl Trees {
         }
         let fs = self.open(name, mounting.data, mounting.read_only)?;
         self.dry.lock().clear();
-        make_folder(&mounting.point)?;
-        self.ensure_not_hidden(&mounting.point)?;
+        self.ensure_place(&mounting.point)?;
         let options = MountOptions {
             source: direct::mount_source(&self.path, name),
             cached: mounting.cached,
@@ -169,6 +168,12 @@ impl Trees {
         mounted.insert(name.into(), Tree { fs, mounted: there, mounting: mounting.clone() });
         drop(mounted);
         self.report(name)
+    }
+
+    /// Refuses a place that cannot be mounted on; the folder is made where there is none.
+    pub fn ensure_place(&self, point: &Path) -> Result<(), String> {
+        make_folder(point)?;
+        self.ensure_not_hidden(point)
     }
 
     /// Refuses a folder that the pool lies in: nobody would find it there, nor its sockets, once it is mounted on.

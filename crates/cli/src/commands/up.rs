@@ -201,6 +201,10 @@ impl Up {
         let point = absolute(&self.mount.clone().map_or_else(host::default_mount, Ok)?)?;
         let mounting = self.how_mounted.mounting(&point, self.how.serving()?.read_only)?;
         if !trees::names(engine.pool()).iter().any(|name| name == FILES) {
+            // Before it takes space for nothing.
+            if host::may_mount() {
+                engine.trees().ensure_place(&point)?;
+            }
             engine.trees().create(FILES, Some(ferrite_fs::SUPER_THRESHOLD_BYTES))?;
         }
         let hides = mounts::would_hide(&point);
