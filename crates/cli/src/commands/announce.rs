@@ -10,6 +10,9 @@ use crate::request::{AttachReport, PoolReport};
 use crate::size;
 use crate::survival::SurvivalReport;
 
+/// What people are told of disks that hold writes back.
+const HELD_BACK: &str = "a write to a disk is durable when flushed";
+
 /// What is served, from now until its process ends.
 #[derive(Debug, Default, Serialize)]
 pub struct Announcement {
@@ -22,6 +25,9 @@ pub struct Announcement {
     pub medium: Option<String>,
     /// What it survives, as it is served.
     pub survives: Option<SurvivalReport>,
+    /// Whether a write to its disks waits for a flush though what the pool lies in does not.
+    #[serde(skip)]
+    pub held_back: bool,
     /// Its bytes.
     pub total_bytes: Option<u64>,
     /// Those that are free.
@@ -70,6 +76,7 @@ impl Announcement {
             owner_pid: pool.owner_pid.unwrap_or_else(std::process::id),
             medium: Some(pool.medium.clone()),
             survives: Some(SurvivalReport { when_flushed, ..pool.survives }),
+            held_back: when_flushed && !pool.survives.when_flushed,
             total_bytes: Some(pool.usage.total_bytes),
             free_bytes: Some(pool.usage.free_bytes),
             disks,
@@ -85,15 +92,9 @@ impl Announcement {
     /// Where each disk is served, in a line each.
     pub fn show_uris(&self) -> String {
         let line = |name: &str, uri: &String| format!("{name} is served at {uri}\n");
-        let uris: String =
-            self.disks.iter().flat_map(|disk| disk.uris.iter().map(|uri| line(&disk.name, uri))).collect();
-        uris + &self.show_wait().map(|wait| wait + "\n").unwrap_or_default()
-    }
-
-    /// That a write waits for a flush, where it does.
-    fn show_wait(&self) -> Option<String> {
-        let waits = self.survives.is_some_and(|survives| survives.when_flushed);
-        waits.then(|| "a write to a disk is durable when flushed".into())
+        let uris = self.disks.iter().flat_map(|disk| disk.uris.iter().map(|uri| line(&disk.name, uri)));
+        let held_back = self.held_back.then(|| format!("{HELD_BACK}\n"));
+        uris.chain(held_back).collect()
     }
 
     /// All of it, and what to do next.
@@ -104,7 +105,7 @@ impl Announcement {
             text += &format!("pool      {} ({}, {} free)\n", in_line(pool), size::show(total), size::show(free));
         }
         text += &self.medium.as_ref().map(|medium| format!("          {medium}\n")).unwrap_or_default();
-        text += &self.show_wait().map(|wait| format!("          {wait}\n")).unwrap_or_default();
+        text.extend(self.held_back.then(|| format!("          {HELD_BACK}\n")));
         if self.recovered {
             text += "          recovered: it was not closed in order\n";
         }
