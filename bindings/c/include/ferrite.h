@@ -326,7 +326,7 @@ int ferrite_log_losses(const ferrite_log *log, int (*visit)(const char *what, ui
                        void *context);
 
 /* Calls visit with the entries of a log that stood behind the damage, and their numbers. The log ends before the damage:
- * copy them to where they are wanted. What is appended next takes the place of them. */
+ * copy them to where they are wanted. The first append takes the place of all of them. */
 int ferrite_log_rescued(const ferrite_log *log,
                         int (*visit)(uint64_t number, const uint8_t *entry, size_t len, void *context), void *context);
 

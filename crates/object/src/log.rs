@@ -12,17 +12,21 @@
 //!   entries, or none.
 //! - AL2. Behind an entry that a crash lost there are at most others of its batch. Where one of a later batch stands, the
 //!   lost one was durable and was damaged: opening says so by name, and a salvage gives every entry that is left.
+//! - AL3. Whatever stands behind the end is wiped, durably, before the first append of an opening takes its place: what a
+//!   crash left of a batch, and what a salvage found behind the damage. So nothing of it comes back, also where all
+//!   before it is cut off, and what was salvaged and went on is sound. Until then it is told, and salvaged, as before.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use ferrite_medium::{Latch, LatchGuard};
 use ferrite_pool::holding::Holding;
-use ferrite_pool::{Freeze, Gate, Log as Records, Position};
+use ferrite_pool::{Freeze, Gate, Log as Records, Position, Stranded, View};
 
 use crate::form::{Form, Label};
 use crate::logged::{Loss, ensure_fits};
-use crate::{Error, Result, word};
+use crate::word::{self, Flaw};
+use crate::{Error, Result};
 
 /// Bytes before an entry.
 const HEADER: usize = 16;
@@ -34,6 +38,8 @@ struct State {
     first: u64,
     /// Where each is.
     places: VecDeque<Position>,
+    /// Whether opening found something behind them that is still there (AL3).
+    has_stranded: bool,
 }
 
 /// A durable append-only log.
@@ -59,46 +65,60 @@ fn split(record: &[u8]) -> Option<(u64, u64, &[u8])> {
     Some((word(0), word(8), entry))
 }
 
-/// What is damaged, and what stands behind it.
-type Left = (Vec<Loss>, Vec<(u64, Vec<u8>)>);
+/// What a log holds.
+struct Found {
+    /// Number of the first entry.
+    first: u64,
+    places: VecDeque<Position>,
+    losses: Vec<Loss>,
+    rescued: Vec<(u64, Vec<u8>)>,
+    /// Whether any record stands behind the last one.
+    has_stranded: bool,
+}
+
+/// Finds the entries in `view` of a log with this word, what is damaged, and what damage left behind them (AL2).
+fn find(view: &View<'_>, word: Result<Option<u64>, Flaw>) -> Result<Found> {
+    let mut losses = Vec::new();
+    let word = word.unwrap_or_else(|(what, at)| {
+        losses.push(Loss { what, at });
+        None
+    });
+    let (mut first, mut places) = (word.unwrap_or(0), VecDeque::new());
+    for record in view.records() {
+        let (position, record) = record?;
+        match split(&record) {
+            Some((number, ..)) if places.is_empty() => first = number,
+            Some(_) => {}
+            None => continue,
+        }
+        places.push_back(position);
+    }
+    let next = first + places.len() as u64;
+    let (mut rescued, mut is_damaged, mut has_stranded) = (Vec::new(), false, false);
+    for Stranded { payload, is_old, .. } in view.stranded() {
+        has_stranded = true;
+        let found = split(&payload).filter(|(number, ..)| !is_old && *number >= next);
+        let Some((number, batch, entry)) = found else { continue };
+        is_damaged |= batch > next;
+        rescued.push((number, entry.into()));
+    }
+    match is_damaged {
+        true => losses.push(Loss { what: format!("entry {next}"), at: view.place(view.end()) }),
+        false => rescued.clear(),
+    }
+    Ok(Found { first, places, losses, rescued, has_stranded })
+}
 
 impl State {
-    /// Finds the entries, and what damage left behind them (AL2).
-    fn find(&mut self, holding: &Holding, salvage: bool) -> Result<Left> {
-        let mut losses = Vec::new();
-        self.first = match word::load(holding) {
-            Err(Error::Damaged { what, at, .. }) if salvage => {
-                losses.push(Loss { what, at });
-                0
-            }
-            number => number?.unwrap_or(0),
-        };
-        for record in self.records.records() {
-            let (position, record) = record?;
-            match split(&record) {
-                Some((number, ..)) if self.places.is_empty() => self.first = number,
-                Some(_) => {}
-                None => continue,
-            }
-            self.places.push_back(position);
+    /// Wipes what stands behind the end, where `entries` have room to take its place (AL3).
+    #[cold]
+    fn wipe_stranded(&mut self, entries: &[&[u8]]) -> Result<()> {
+        let lines: u64 = entries.iter().map(|entry| Records::lines_for(HEADER + entry.len())).sum();
+        if lines > 0 && self.records.used_bytes() + lines * 64 <= self.records.capacity_bytes() {
+            self.records.wipe_stranded()?;
+            self.has_stranded = false;
         }
-        if !losses.is_empty() {
-            word::store(holding, self.end())?;
-        }
-        let (mut rescued, mut is_behind) = (Vec::new(), false);
-        let (mut end, next) = (self.records.end(), self.end());
-        while let Some((position, record)) = self.records.stranded(end) {
-            end = self.records.behind(position, record.len());
-            let Some((number, batch, entry)) = split(&record) else { continue };
-            if batch > next || (is_behind && number > next) {
-                rescued.push((number, entry.into()));
-            }
-            if batch > next && !is_behind {
-                is_behind = true;
-                losses.push(Loss { what: format!("entry {next}"), at: self.records.place(self.records.end()) });
-            }
-        }
-        Ok((losses, rescued))
+        Ok(())
     }
 
     /// Refuses an entry that it has no room for even when all others are cut off.
@@ -117,8 +137,16 @@ impl Log {
         label()?.ensure(&holding)?;
         let holding = Arc::new(holding);
         let records = Records::open_within(Arc::clone(&holding))?;
-        let mut state = State { records, first: 0, places: VecDeque::new() };
-        let (losses, rescued) = state.find(&holding, salvage)?;
+        let word = match word::load(&holding) {
+            Err(Error::Damaged { what, at, .. }) => Err((what, at)),
+            word => Ok(word?),
+        };
+        let is_word_lost = word.is_err();
+        let Found { first, places, losses, rescued, has_stranded } = find(&records.view(), word)?;
+        let state = State { records, first, places, has_stranded };
+        if is_word_lost && salvage {
+            word::store(&holding, state.end())?;
+        }
         let log = Self { holding, state: Latch::new(state), gate: Gate::default(), losses, rescued };
         if let Some(Loss { what, at }) = log.losses.first().filter(|_| !salvage).cloned() {
             return Err(Error::Damaged { name: log.name(), what, at });
@@ -139,8 +167,8 @@ impl Log {
         &self.losses
     }
 
-    /// What a salvage found behind the damage, with its numbers: copy it to where it is wanted. What is appended next
-    /// takes the place of it.
+    /// What a salvage found behind the damage, with its numbers: copy it to where it is wanted. The first append takes the
+    /// place of all of it.
     pub fn rescued(&self) -> &[(u64, Vec<u8>)] {
         &self.rescued
     }
@@ -203,6 +231,9 @@ impl Log {
     pub fn append(&self, entry: &[u8]) -> Result<u64> {
         let mut state = self.writable()?;
         state.ensure_fits(entry)?;
+        if state.has_stranded {
+            state.wipe_stranded(&[entry])?;
+        }
         let number = state.end();
         // An entry by itself is a batch.
         let place = state.records.append_alone_with([number, number], entry)?;
@@ -218,6 +249,9 @@ impl Log {
     pub fn extend(&self, entries: &[&[u8]]) -> Result<u64> {
         let mut state = self.writable()?;
         entries.iter().try_for_each(|entry| state.ensure_fits(entry))?;
+        if state.has_stranded {
+            state.wipe_stranded(entries)?;
+        }
         let batch = state.end();
         let records = entries
             .iter()

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use ferrite_medium::Memory;
 use ferrite_pool::holding::Holding;
-use ferrite_pool::{Error as PoolError, Freeze, Gate, Log, Position, Tag};
+use ferrite_pool::{Error as PoolError, Freeze, Gate, Log, Position, Stranded, Tag, View};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 
 use crate::checkpoint::{self, Reader};
@@ -331,7 +331,7 @@ fn read<S: Structure>(holding: &Holding, log: &Log, salvage: bool) -> Result<Fou
     for record in log.records() {
         apply(&record?.1);
     }
-    replay_stranded(log, &mut losses, &mut apply);
+    replay_stranded(&log.view(), &mut losses, &mut apply);
     if strange > 0 {
         let what = format!("{strange} entries that no {:?} makes", S::TYPE);
         losses.push(Loss { what, at: log.place(log.head()) });
@@ -340,9 +340,9 @@ fn read<S: Structure>(holding: &Holding, log: &Log, salvage: bool) -> Result<Fou
 }
 
 /// Gives what stands behind damage in the log to `apply`, and notes the damage.
-fn replay_stranded(log: &Log, losses: &mut Vec<Loss>, apply: &mut dyn FnMut(&[u8])) {
+fn replay_stranded(log: &View<'_>, losses: &mut Vec<Loss>, apply: &mut dyn FnMut(&[u8])) {
     let mut end = log.end();
-    while let Some((position, change)) = log.stranded(end) {
+    for Stranded { position, payload: change, .. } in log.stranded().filter(|it| !it.is_old) {
         if position > end || losses.is_empty() {
             let what = format!("the record at position {} of its log", end.number());
             losses.push(Loss { what, at: log.place(end) });

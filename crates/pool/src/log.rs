@@ -27,6 +27,7 @@ mod records;
 mod ring;
 mod seek;
 mod staged;
+mod view;
 
 use std::sync::Arc;
 
@@ -45,6 +46,7 @@ use crate::tag::{Tag, TagKind};
 use crate::{Error, NewTag, Pool, Result};
 pub use records::Records;
 use ring::{Cursor, Ring};
+pub use view::{Stranded, View};
 
 /// Bytes of payload before the caller's.
 const SESSION: usize = 8;
@@ -72,6 +74,8 @@ struct State {
     head: u64,
     tail: u64,
     session: u64,
+    /// That of the last record that opening found.
+    last: u64,
     frozen: bool,
     /// Where a record is put together before it is stored.
     draft: Vec<u8>,
@@ -220,6 +224,7 @@ impl Log {
             head,
             tail: head,
             session,
+            last: 0,
             frozen: false,
             draft: Vec::new(),
             cursor: Cursor::default(),
@@ -231,14 +236,9 @@ impl Log {
 
     /// Finds the end (W1) and makes durable what stands before it (W5).
     fn find_end(&self) -> Result<()> {
-        let (mut state, mut session) = (self.state.lock(), 0);
-        while let Some((record, of)) = self.read(state.tail, state.head + self.ring.lines() - state.tail)
-            && of >= session
-        {
-            session = of;
-            state.tail += Ring::lines_for(record.payload.len());
-        }
-        state.session = state.session.max(session);
+        let mut state = self.state.lock();
+        (state.tail, state.last) = self.ring.find_end(self.holding.memory(), state.head);
+        state.session = state.session.max(state.last);
         self.holding.check_poison()?;
         self.ring.flush(self.holding.memory(), state.head..state.tail);
         self.holding.persist(Span::new(self.head_at, 8))
@@ -246,9 +246,7 @@ impl Log {
 
     /// The record at `position` and its session.
     fn read(&self, position: u64, lines: u64) -> Option<(Record, u64)> {
-        let record = self.ring.record(self.holding.memory(), position, lines)?;
-        let session = u64::from_le_bytes(*record.payload.first_chunk::<SESSION>()?);
-        Some((record, session))
+        self.ring.read(self.holding.memory(), position, lines)
     }
 
     /// Its tag.

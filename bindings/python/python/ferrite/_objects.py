@@ -351,7 +351,8 @@ class Log(Object, Sequence):  # type: ignore[type-arg]
         return self._native.losses()
 
     def rescued(self) -> List[Tuple[int, bytes]]:
-        """Entries that a salvage found behind the damage, with their numbers; they are not in the log any more."""
+        """Entries that a salvage found behind the damage, with their numbers; they are not in the log any more,
+        and gone with the first append: copy them before, to where they are wanted."""
         return self._native.rescued()
 
 

@@ -1,7 +1,7 @@
-//! AL1, AL2.
+//! AL1, AL2, AL3.
 
-use ferrite_crash::{Model, explore};
-use ferrite_medium::Memory;
+use ferrite_crash::{LyingMemory, Model, explore};
+use ferrite_medium::{Memory, Span};
 
 use super::*;
 use crate::proof::{LOGGING, hold, new_pool, open_pool, options, reopen};
@@ -24,7 +24,7 @@ fn expected(from: u64, to: u64) -> Vec<(u64, Vec<u8>)> {
 
 /// Marks: how many are cut off for certain, and how many were appended.
 #[test]
-fn al1_crash_keeps_what_was_acknowledged_and_its_numbers() {
+fn al1_al3_crash_keeps_what_was_acknowledged_and_its_numbers() {
     for model in Model::ALL {
         let memory = new_pool(model);
         let log = open(&open_pool(&memory), false).unwrap();
@@ -41,14 +41,19 @@ fn al1_crash_keeps_what_was_acknowledged_and_its_numbers() {
         }
         assert_eq!((log.first(), log.end()), (8, 8));
         let report = explore(&memory, &options(1 << 8, 40), |crash| {
-            let log = open(&reopen(crash)?.1, false).map_err(|error| error.to_string())?;
+            let pool = reopen(crash)?.1;
+            let log = open(&pool, false).map_err(|error| error.to_string())?;
             let (first, end) = crash.last_mark().map_or((0, 0), |mark| (mark >> 32, mark & 0xffff_ffff));
             let fits = (first..=first + 4).contains(&log.first()) && (end..=end + 3).contains(&log.end());
-            if fits && all(&log) == expected(log.first(), log.end()) {
-                Ok(())
-            } else {
-                Err(format!("AL1: {}..{} where {first}..{end} was acknowledged", log.first(), log.end()))
+            if !fits || all(&log) != expected(log.first(), log.end()) {
+                return Err(format!("AL1: {}..{} where {first}..{end} was acknowledged", log.first(), log.end()));
             }
+            let next = log.append(&entry(log.end())).map_err(|error| error.to_string())? + 1;
+            log.cut(next).map_err(|error| error.to_string())?;
+            drop(log);
+            let log = open(&pool, false).map_err(|error| error.to_string())?;
+            let now = (log.first(), log.end());
+            if now == (next, next) { Ok(()) } else { Err(format!("AL3: {now:?} after all before {next} was cut")) }
         });
         println!("log: {report}");
         report.assert_clean();
@@ -107,4 +112,155 @@ fn a_full_log_says_so_and_takes_more_when_it_is_cut() {
     drop(log);
     let log = open(&pool, false).unwrap();
     assert_eq!((log.first(), log.end(), log.get(128).unwrap()), (5, 129, Some(b"x".to_vec())));
+}
+
+/// How many entries were appended together, in each opening of a log.
+const OPENINGS: [&[u64]; 3] = [&[1, 1, 3, 1], &[2, 1], &[1, 1]];
+
+/// A log that was opened several times, and of each entry where it lies and the first of its batch.
+fn of_several_openings(pool: &Arc<ferrite_pool::Pool>) -> Vec<(u64, u64)> {
+    let mut batches = Vec::new();
+    for together in OPENINGS {
+        let log = open(pool, false).unwrap();
+        for count in together {
+            let batch = log.end();
+            let entries: Vec<Vec<u8>> = (batch..batch + count).map(entry).collect();
+            log.extend(&entries.iter().map(Vec::as_slice).collect::<Vec<_>>()).unwrap();
+            batches.extend(vec![batch; *count as usize]);
+        }
+    }
+    let log = open(pool, false).unwrap();
+    let state = log.state.lock();
+    state.places.iter().map(|place| state.records.place(*place)).zip(batches).collect()
+}
+
+/// Damages the record at byte `at`, for good.
+fn spoil(memory: &LyingMemory, at: u64) {
+    memory.store_word(at + 24, !memory.load_word(at + 24));
+    memory.persist(Span::new(at + 24, 8)).unwrap();
+}
+
+fn assert_told(pool: &Arc<ferrite_pool::Pool>, number: u64) {
+    let told = open(pool, false).unwrap_err().to_string();
+    assert!(told.starts_with(&format!("object \"it\" is damaged: entry {number} at byte")), "{told}");
+}
+
+/// Ways to go on with what a salvage left, to entry `end`, and to where the log then reaches.
+type Way = fn(&Log, u64) -> (u64, u64);
+const WAYS: [Way; 4] = [
+    |log, end| (0, log.append(&entry(end)).unwrap() + 1),
+    |log, end| (0, log.extend(&[&entry(end), &entry(end + 1), &entry(end + 2)]).unwrap() + 3),
+    |log, end| {
+        log.cut(end).unwrap();
+        (end, log.append(&entry(end)).unwrap() + 1)
+    },
+    |log, end| {
+        log.append(&entry(end)).unwrap();
+        log.cut(end + 1).unwrap();
+        (end + 1, end + 1)
+    },
+];
+
+/// Each entry is damaged in turn, and a log that was salvaged and went on is damaged in turn again.
+#[test]
+fn al2_al3_any_damage_is_told_once_and_what_was_salvaged_stays_so() {
+    let memory = new_pool(Model::MAPPED);
+    let end = of_several_openings(&open_pool(&memory)).len() as u64;
+    for (lost, way) in (0..end).flat_map(|lost| WAYS.map(|way| (lost, way))) {
+        let memory = new_pool(Model::MAPPED);
+        let pool = open_pool(&memory);
+        let places = of_several_openings(&pool);
+        spoil(&memory, places[lost as usize].0);
+        if places.last().unwrap().1 <= lost {
+            // As if a crash had come before it was durable.
+            assert_eq!(all(&open(&pool, false).unwrap()), expected(0, lost));
+            continue;
+        }
+        // Until it goes on, as often as it is looked at.
+        for _ in 0..2 {
+            assert_told(&pool, lost);
+            let log = open(&pool, true).unwrap();
+            assert_eq!((all(&log), log.rescued().to_vec()), (expected(0, lost), expected(lost + 1, end)));
+        }
+        let (first, next) = way(&open(&pool, true).unwrap(), lost);
+        let log = open(&pool, false).unwrap_or_else(|error| panic!("entry {lost}: {error}"));
+        assert_eq!((log.first(), log.end(), all(&log)), (first, next, expected(first, next)), "entry {lost}");
+        (next..next + 2).for_each(|number| _ = log.append(&entry(number)).unwrap());
+        let again = {
+            let state = log.state.lock();
+            state.records.place(state.places[(next - first) as usize])
+        };
+        drop(log);
+        spoil(&memory, again);
+        assert_told(&pool, next);
+        let log = open(&pool, true).unwrap();
+        assert_eq!(log.rescued().to_vec(), expected(next + 1, next + 2));
+    }
+}
+
+/// The last that fits wipes nothing where it does not.
+#[test]
+fn al3_an_append_that_has_no_room_leaves_what_was_rescued() {
+    let memory = new_pool(Model::MAPPED);
+    let pool = open_pool(&memory);
+    let places = of_several_openings(&pool);
+    spoil(&memory, places[1].0);
+    let log = open(&pool, true).unwrap();
+    let large = vec![0; LOGGING.log_bytes as usize - 64];
+    assert!(log.append(&large).is_err());
+    assert_eq!(log.extend(&[]).unwrap(), 1);
+    log.cut(0).unwrap();
+    drop(log);
+    assert_eq!(open(&pool, true).unwrap().rescued().len(), places.len() - 2);
+}
+
+/// A crash while a salvaged log goes on: it is as it was salvaged, some of what was rescued gone, or has what was appended.
+#[test]
+fn al3_crash_while_a_salvaged_log_goes_on_leaves_it_damaged_or_sound() {
+    for model in Model::ALL {
+        let memory = new_pool(model);
+        let pool = open_pool(&memory);
+        let places = of_several_openings(&pool);
+        spoil(&memory, places[3].0);
+        let log = open(&pool, true).unwrap();
+        memory.forget_trace();
+        log.append(&entry(3)).unwrap();
+        memory.mark(1);
+        let report = explore(&memory, &options(1 << 10, 200), |crash| {
+            let pool = reopen(crash)?.1;
+            let went_on = match open(&pool, false) {
+                Ok(log) => all(&log) == expected(0, log.end()) && (3..=4).contains(&log.end()),
+                Err(Error::Damaged { .. }) if crash.last_mark().is_none() => {
+                    let log = open(&pool, true).map_err(|error| error.to_string())?;
+                    all(&log) == expected(0, 3) && log.rescued().iter().all(|(number, it)| *it == entry(*number))
+                }
+                Err(error) => return Err(error.to_string()),
+            };
+            let is_there = crash.last_mark().is_none() || open(&pool, false).is_ok_and(|log| log.end() == 4);
+            if went_on && is_there { Ok(()) } else { Err("AL3: another log".into()) }
+        });
+        println!("salvaged log: {report}");
+        report.assert_clean();
+    }
+}
+
+/// Of three that a crash came between, the first was lost. What took its place is cut off: the others do not come back.
+#[test]
+fn al3_what_a_crash_left_of_a_batch_does_not_come_back_when_all_before_it_is_cut() {
+    let memory = new_pool(Model::MAPPED);
+    let pool = open_pool(&memory);
+    let log = open(&pool, false).unwrap();
+    log.extend(&[b"one", b"two", b"three"]).unwrap();
+    let at = {
+        let state = log.state.lock();
+        state.records.place(state.places[0])
+    };
+    drop(log);
+    spoil(&memory, at);
+    let log = open(&pool, false).unwrap();
+    assert_eq!(log.append(b"ONE").unwrap(), 0);
+    log.cut(1).unwrap();
+    drop(log);
+    let log = open(&pool, false).unwrap();
+    assert_eq!((log.first(), log.end()), (1, 1));
 }

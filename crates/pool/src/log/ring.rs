@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use ferrite_medium::{Memory, Scheme, Span};
 
+use super::SESSION;
 use crate::extent::Stream;
 use crate::record::{self, ALIGN, Record};
 
@@ -117,6 +118,25 @@ impl Ring {
     /// The record at `position`, if it verifies there (W1) and takes no more than `lines`.
     pub fn record(&self, memory: &dyn Memory, position: u64, lines: u64) -> Option<Record> {
         Record::parse(self.salt, &self.candidate(memory, position, lines)?)
+    }
+
+    /// That record and its session.
+    pub fn read(&self, memory: &dyn Memory, position: u64, lines: u64) -> Option<(Record, u64)> {
+        let record = self.record(memory, position, lines)?;
+        let session = u64::from_le_bytes(*record.payload.first_chunk::<SESSION>()?);
+        Some((record, session))
+    }
+
+    /// Where a log that begins at `head` ends (W1), and the session of its last record.
+    pub fn find_end(&self, memory: &dyn Memory, head: u64) -> (u64, u64) {
+        let (mut tail, mut session) = (head, 0);
+        while let Some((record, of)) = self.read(memory, tail, head + self.lines - tail)
+            && of >= session
+        {
+            session = of;
+            tail += Self::lines_for(record.payload.len());
+        }
+        (tail, session)
     }
 
     /// The bytes of that record as they lie, padding included.

@@ -1,11 +1,12 @@
-//! Looking into a log at places: single records, and what stands behind its end.
+//! Looking into a log at places: single records, and wiping what stands behind its end.
 
-use ferrite_medium::Span;
+use ferrite_medium::{Scheme, Span};
 
 use super::ring::Ring;
 use super::{Log, Position, SESSION, State, ensure_short};
+use crate::record::{self, ALIGN};
 use crate::sealed::{NUMBER_MAX, seal};
-use crate::{Error, Result, record};
+use crate::{Error, Result};
 
 impl Log {
     /// Appends a record of `payload`, by whoever has the log alone: no lock is taken. The holder lets it stand still.
@@ -62,16 +63,20 @@ impl Log {
         Some(record.payload[SESSION..].to_vec())
     }
 
-    /// The first record from `end` on, the log's end or beyond. Where each append is a fence of its own, it tells that
-    /// what stood before it was damaged; among those that share a fence a crash may have lost that (W4).
-    pub fn stranded(&self, end: Position) -> Option<(Position, Vec<u8>)> {
-        let places = (end.0..self.next_lap().0).map(Position);
-        places.filter_map(|at| Some((at, self.record_at(at)?))).next()
-    }
-
-    /// The position behind a record at `position` of so many bytes.
-    pub fn behind(&self, position: Position, payload_bytes: usize) -> Position {
-        Position(position.0 + Ring::lines_for(SESSION + payload_bytes))
+    /// Wipes the records that stand behind the end, whoever left them there, so that they never come back; by whoever has
+    /// the log alone. Durable on return.
+    ///
+    /// # Errors
+    /// As [`crate::holding::Holding`] says.
+    pub fn wipe_stranded(&mut self) -> Result<()> {
+        self.holding.check_poison()?;
+        let (end, lap) = (self.end().0, self.next_lap().0);
+        for at in end..lap {
+            if self.read(at, lap - at).is_some() {
+                self.ring.store_by(self.holding.memory(), at, &[0; ALIGN], Scheme::Nt);
+            }
+        }
+        self.holding.settle()
     }
 
     /// The pool's byte where `position` lies.

@@ -335,17 +335,37 @@ fn w4_what_is_stranded_behind_a_hole_is_told_and_left_behind() {
     let memory = new_pool(Model::MAPPED);
     let log = create(&memory);
     let at = log.append_many(&[&payload(0), &payload(1), &payload(2)]).unwrap();
-    assert_eq!((log.stranded(log.end()), log.record_at(at[1])), (None, Some(payload(1))));
+    assert_eq!((log.view().stranded().next(), log.record_at(at[1])), (None, Some(payload(1))));
     memory.store_word(log.ring.place(at[1].number()) + 24, 0);
     drop(log);
     let log = open(&memory);
-    assert_eq!(log.stranded(log.end()), Some((at[2], payload(2))));
-    assert_eq!(log.behind(at[2], payload(2).len()).number(), at[2].number() + Ring::lines_for(SESSION + 108));
+    let left = Stranded { position: at[2], payload: payload(2), is_old: false };
+    assert_eq!(log.view().stranded().collect::<Vec<_>>(), [left]);
+    assert_eq!(log.view().behind(at[2], payload(2).len()).number(), at[2].number() + Ring::lines_for(SESSION + 108));
     let lap = log.next_lap();
     log.restart_at(lap).unwrap();
-    assert_eq!((log.stranded(log.end()), log.head(), log.end()), (None, lap, lap));
+    assert_eq!((log.view().stranded().next(), log.head(), log.end()), (None, lap, lap));
     log.append(&payload(7)).unwrap();
     assert_eq!(numbers(&open(&memory)).unwrap(), [7]);
+}
+
+/// W4: what a crash left behind a lost record says nothing once another one stands in its place.
+#[test]
+fn w4_what_is_of_an_older_session_says_nothing_and_can_be_wiped() {
+    let memory = new_pool(Model::MAPPED);
+    let log = create(&memory);
+    let at = log.append_many(&[&payload(0), &payload(1), &payload(2)]).unwrap();
+    memory.store_word(log.ring.place(at[0].number()) + 24, 1);
+    drop(log);
+    let log = open(&memory);
+    let stranded = |log: &Log| log.view().stranded().map(|it| (it.position, it.is_old)).collect::<Vec<_>>();
+    assert_eq!(stranded(&log), [(at[1], false), (at[2], false)]);
+    log.append(&payload(0)).unwrap();
+    drop(log);
+    let mut log = Arc::into_inner(open(&memory)).unwrap();
+    assert_eq!(stranded(&log), [(at[1], true), (at[2], true)]);
+    log.wipe_stranded().unwrap();
+    assert_eq!((stranded(&log), numbers(&log).unwrap()), (vec![], vec![0]));
 }
 
 /// W3: a restart forward keeps what stands there, whatever was before it.
