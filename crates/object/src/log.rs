@@ -19,14 +19,14 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use ferrite_medium::{Latch, LatchGuard};
+use ferrite_medium::{Latch, LatchGuard, Memory};
 use ferrite_pool::holding::Holding;
-use ferrite_pool::{Freeze, Gate, Log as Records, Position, Stranded, View};
+use ferrite_pool::{Freeze, Gate, Log as Records, Position, Stranded, Tag, View};
 
 use crate::form::{Form, Label};
 use crate::logged::{Loss, ensure_fits};
 use crate::word::{self, Flaw};
-use crate::{Error, Result};
+use crate::{Error, Result, salt};
 
 /// Bytes before an entry.
 const HEADER: usize = 16;
@@ -107,6 +107,13 @@ fn find(view: &View<'_>, word: Result<Option<u64>, Flaw>) -> Result<Found> {
         false => rescued.clear(),
     }
     Ok(Found { first, places, losses, rescued, has_stranded })
+}
+
+/// What is wrong with the log in `tag` that `view` is of.
+pub(crate) fn check(memory: &dyn Memory, uuid: &[u8; 16], tag: &Tag, view: &View<'_>) -> Vec<Loss> {
+    let word = word::read(memory, tag, salt(uuid, tag.generation));
+    let found = find(view, word);
+    found.map_or_else(|error| vec![Loss { what: error.to_string(), at: view.place(view.head()) }], |found| found.losses)
 }
 
 impl State {

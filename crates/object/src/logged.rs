@@ -352,16 +352,19 @@ fn replay_stranded(log: &View<'_>, losses: &mut Vec<Loss>, apply: &mut dyn FnMut
     }
 }
 
-/// What is wrong with the object in `tag`, whose log begins at `head`, where that is known.
-pub(crate) fn check(memory: &dyn Memory, uuid: &[u8; 16], tag: &Tag, head: Option<Position>) -> Vec<Loss> {
+/// What is wrong with the object in `tag` (LG4), of whose log this is the view, where there is one.
+pub(crate) fn check(memory: &dyn Memory, uuid: &[u8; 16], tag: &Tag, log: Option<View<'_>>) -> Vec<Loss> {
     let reader = Reader::new(memory, uuid, tag);
-    match reader.named(head.unwrap_or(Position::from_number(0))) {
-        Ok(checkpoint) => {
-            let flaws = reader.each_item(&checkpoint, &mut |_| ());
-            flaws.into_iter().map(|(what, at)| Loss { what, at }).collect()
-        }
-        Err((what, at)) => vec![Loss { what, at }],
+    let checkpoint = match reader.named(log.as_ref().map_or(Position::from_number(0), View::head)) {
+        Ok(checkpoint) => checkpoint,
+        Err((what, at)) => return vec![Loss { what, at }],
+    };
+    let flaws = reader.each_item(&checkpoint, &mut |_| ());
+    let mut losses = flaws.into_iter().map(|(what, at)| Loss { what, at }).collect();
+    if let Some(log) = log {
+        replay_stranded(&log.from(checkpoint.position), &mut losses, &mut |_| ());
     }
+    losses
 }
 
 impl<S: Structure> Freeze for Logged<S> {

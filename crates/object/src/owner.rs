@@ -1,10 +1,10 @@
 //! The owner of objects' tags, for check and defragmentation.
 
 use ferrite_pool::check::{Findings, Moved, TagOwner};
-use ferrite_pool::{Error as PoolError, Pool, Result, Tag, TagKind, head_of_log, relocate_log};
+use ferrite_pool::{Error as PoolError, Pool, Result, Tag, TagKind, View, relocate_log};
 
 use crate::form::{Form, Label};
-use crate::{direct, logged};
+use crate::{direct, log, logged};
 
 /// Knows what objects hold.
 #[derive(Clone, Copy, Debug, Default)]
@@ -20,6 +20,10 @@ impl TagOwner for ObjectOwner {
         let Some(label) = Label::of(tag) else {
             return findings.error("its label is none that this program knows: use a newer ferrite", None);
         };
+        // What this process has open stands still. What another one changes meanwhile would seem damaged.
+        if let Some(pid) = pool.user_of(tag) {
+            return findings.note(format!("process {pid} has it open: it is looked at when that has closed it"), None);
+        }
         if label.form == Form::Direct {
             match direct::check(pool.memory(), &uuid, tag, &label) {
                 Some((what, at, true)) => findings.error(format!("{what}: restore a backup"), Some(at)),
@@ -28,15 +32,17 @@ impl TagOwner for ObjectOwner {
             }
             return;
         }
-        let head = head_of_log(pool, tag);
-        if let Err(error) = &head {
+        let view = View::of(pool, tag);
+        if let Err(error) = &view {
             let at = if let PoolError::Corrupt { at, .. } = error { Some(*at) } else { None };
             findings.error(error.to_string(), at);
         }
-        if label.form == Form::Logged {
-            for loss in logged::check(pool.memory(), &uuid, tag, head.ok()) {
-                findings.error(format!("{} is damaged: salvage it, or restore a backup", loss.what), Some(loss.at));
-            }
+        let losses = match (label.form, view.ok()) {
+            (Form::Log, view) => view.map_or_else(Vec::new, |view| log::check(pool.memory(), &uuid, tag, &view)),
+            (_, view) => logged::check(pool.memory(), &uuid, tag, view),
+        };
+        for loss in losses {
+            findings.error(format!("{} is damaged: salvage it, or restore a backup", loss.what), Some(loss.at));
         }
     }
 

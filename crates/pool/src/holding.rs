@@ -38,7 +38,7 @@ use parking_lot::Mutex;
 
 use crate::extent::{Role, Stream};
 use crate::freeze::Freeze;
-use crate::grant::GrantId;
+use crate::grant::{GrantId, Process};
 use crate::owner::Lock;
 use crate::poison::Poison;
 use crate::space::Need;
@@ -241,6 +241,13 @@ impl Pool {
     pub fn hold(self: &Arc<Self>, name: &str) -> Result<Holding> {
         let (listed, tag) = Listed::new(self, name, "this process")?;
         Ok(Holding::own(Arc::clone(self), tag, Some(listed)))
+    }
+
+    /// The living process, other than this one's own holdings, that has `tag` in hand, if there is one: it stores into it
+    /// also while the pool stands still.
+    pub fn user_of(&self, tag: &Tag) -> Option<u32> {
+        let holder = self.grants().holder(tag.generation).filter(Process::is_alive)?;
+        Some(holder.identity().pid)
     }
 
     /// Refuses where a living grant stands on `tag`. One of a process that has ended is waited for: another thread is

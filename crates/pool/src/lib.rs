@@ -65,7 +65,7 @@ pub use freeze::{Freeze, Frozen};
 pub use gate::Gate;
 pub use grow::{Grown, grow};
 pub use lane::PAYLOAD_BYTES_MAX;
-pub use log::{Log, Position, Records, Stranded, View, head_of_log, relocate_log};
+pub use log::{Log, Position, Records, Stranded, View, relocate_log};
 pub use member::{Member, MemberKind};
 pub use partial::{Partial, ensure_no_pool, led_to};
 pub use pool::{NewTag, Pool, Recovery, TagChange};

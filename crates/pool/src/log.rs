@@ -143,7 +143,7 @@ impl Layout {
 ///
 /// # Errors
 /// [`Error::Corrupt`].
-pub fn head_of_log(pool: &Pool, tag: &Tag) -> Result<Position> {
+pub(crate) fn head_of_log(pool: &Pool, tag: &Tag) -> Result<Position> {
     Layout::read(pool.memory(), &pool.superblock().uuid, tag).map(|layout| Position(layout.head))
 }
 

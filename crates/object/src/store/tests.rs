@@ -1,5 +1,6 @@
 //! Stores in files: made, shared, backed up, finalized.
 
+mod check;
 mod finalize;
 
 use std::fs::File;
