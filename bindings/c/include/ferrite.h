@@ -100,8 +100,9 @@ int ferrite_store_open(const char *path, ferrite_store **out);
 int ferrite_store_close(ferrite_store *store);
 
 /* As ferrite_store_close; before, where asked for, writes a backup to a file (a null pointer: none) as ferrite_store_backup
- * does, and then defragments. Both are its owner's to do (else FERRITE_INVALID). Where the backup fails the store stays
- * open: try again, or close it. What other processes change after the backup is in the store alone. */
+ * does, and then defragments: what the store or its host has no room to move stays where it is, which is no failure. Both are
+ * its owner's to do (else FERRITE_INVALID). Where the backup fails the store stays open: try again, or close it. What other
+ * processes change after the backup is in the store alone. */
 int ferrite_store_finalize(ferrite_store *store, int defragment, const char *backup);
 
 /* The process that owns it, where that is another one; else 0. */

@@ -57,7 +57,7 @@ pub struct Finish {
 /// What ending it did.
 #[derive(Clone, Debug, Default)]
 pub struct Finalized {
-    /// What defragmenting did, where it was asked for.
+    /// What defragmenting did, where it was asked for, and what it left for want of room.
     pub defragmented: Option<Defragmented>,
 }
 

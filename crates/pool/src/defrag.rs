@@ -12,7 +12,8 @@
 //!   only after that. So at every instant, also of a crash, every stream holds what it held, and what a defragmentation
 //!   was stopped in is a sound pool. The next one makes its own plan of what it finds.
 //! - X2. A page or chunk is moved only to where nothing is. One free chunk is enough to move chunks through, one free
-//!   page (and those for lists of extents) for pages; where even that is missing, it stops and says so.
+//!   page (and those for lists of extents) for pages; where even that is missing, or the host has no storage for it, it
+//!   stops and says so.
 //! - X3. Nothing moves under anybody: the exclusive borrow of the pool says that no service of this process has it, what
 //!   is under a grant of another process stays, and so does every tag of a kind whose owner is not known here, because
 //!   only owners know whether what a tag holds depends on where it lies ([`TagOwner::relocate`]). A chunk with something
@@ -115,8 +116,8 @@ impl Scatter {
 /// moved. Stopped by `watch`, or by a crash, the pool is sound, and the next run ends what was begun.
 ///
 /// # Errors
-/// As [`Pool`] says, or [`Error::Cancelled`] where `watch` says so. A pool too full to move anything, and tags that
-/// must stay where they are, are no errors but told in the report.
+/// As [`Pool`] says, or [`Error::Cancelled`] where `watch` says so. A pool or a host too full to move
+/// anything, and tags that must stay where they are, are no errors but told in the report.
 pub fn defrag(pool: &mut Pool, owners: &Owners, watch: &mut dyn FnMut(Progress) -> bool) -> Result<Defragmented> {
     let mut defrag = Defrag::new(pool, owners)?;
     while defrag.step()? {
@@ -280,6 +281,12 @@ impl<'a> Defrag<'a> {
         error
     }
 
+    /// Whether `error` says that there is no room to move something to, and nothing else is wrong.
+    fn is_want_of_room(&self, error: &Error) -> bool {
+        let is_full = error.is_want_of_space() || matches!(error, Error::Limit(_));
+        is_full && self.pool.check_poison().is_ok()
+    }
+
     /// Tags with extents that lie side by side.
     fn joinable(&self) -> Vec<Arc<str>> {
         let tags = self.pool.tags();
@@ -298,7 +305,7 @@ impl<'a> Defrag<'a> {
                 self.transactions += 1;
                 Ok(true)
             }
-            Err(error @ (Error::Full { .. } | Error::Limit(_))) => {
+            Err(error) if self.is_want_of_room(&error) => {
                 self.gave_up = Some(format!("there is no room for the list of extents of {name:?}: {error}"));
                 Ok(false)
             }

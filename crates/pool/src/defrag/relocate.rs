@@ -81,7 +81,7 @@ impl Pool {
         reserved.take_at(to)?;
         // All transactions of before are in it: it is what a replay of them would make of it.
         copy_bytes(self.memory(), Span::new(old, PAGE), Span::new(new, PAGE));
-        self.memory().settle()?;
+        self.memory().settle().inspect_err(|error| self.poison(error))?;
         transaction.adopt(reserved);
         transaction.write(before, &encode_header(new));
         transaction.free(&[page_at(old)]);

@@ -64,14 +64,12 @@ impl Defrag<'_> {
             match self.approach(sweep, &target) {
                 Ok(true) => return Ok(true),
                 Ok(false) => sweep.reached(),
-                Err(Error::Full { .. } | Error::Limit(_)) if target.to.zone == Zone::Normal && sweep.most > 1 => {
-                    sweep.most /= 2;
-                }
-                Err(error @ (Error::Full { .. } | Error::Limit(_))) => {
+                Err(error) if !self.is_want_of_room(&error) => return Err(error),
+                Err(_) if target.to.zone == Zone::Normal && sweep.most > 1 => sweep.most /= 2,
+                Err(error) => {
                     self.gave_up = Some(format!("there is no room to move things through: {error}"));
                     return Ok(false);
                 }
-                Err(error) => return Err(error),
             }
         }
         Ok(false)

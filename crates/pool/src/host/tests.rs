@@ -7,6 +7,8 @@ use ferrite_crash::{LyingMemory, Model};
 use ferrite_medium::{Memory, Result as MediumResult, Scheme, Span, forward_memory};
 use parking_lot::Mutex;
 
+use crate::check::Owners;
+use crate::defrag::defrag;
 use crate::grant::{Ask, Process, Rights};
 use crate::layout::{CHUNK, CHUNK_PAGES, PAGE};
 use crate::owner::{Caller, PidFd};
@@ -73,6 +75,19 @@ fn make(pool: &Pool, name: &str, zone: Zone, bytes: u64) -> crate::Result<Arc<Ta
 
 fn assert_no_space<T: std::fmt::Debug>(refused: crate::Result<T>) {
     assert!(matches!(&refused, Err(Error::Medium(ferrite_medium::Error::NoSpace(_)))), "{refused:?}");
+}
+
+/// X2: what has no storage to be moved to stays where it is, and the pool is as good as before.
+#[test]
+fn x2_a_full_host_ends_a_defragmentation_and_is_told() {
+    let (memory, mut pool) = hosted();
+    let tags = ["one", "hole", "two", "hole too", "three"].map(|name| make(&pool, name, Zone::Super, CHUNK).unwrap());
+    [1, 3].iter().for_each(|hole: &usize| pool.remove_tag(&tags[*hole]).unwrap());
+    memory.fill();
+    let done = defrag(&mut pool, &Owners::default(), &mut |_| true).unwrap();
+    assert!(done.left[0].why.contains("the host's"), "{done:?}");
+    pool.close().unwrap();
+    assert!(Pool::open(memory, BOOT).unwrap().1.clean);
 }
 
 /// The free chunks lie apart, so that more than one promise is asked for; the first are had.

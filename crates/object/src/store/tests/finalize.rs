@@ -86,14 +86,18 @@ fn a_finalize_of_which_any_call_fails_loses_nothing() {
         let (calls, memory, done, is_there) = run(None);
         assert!(done.unwrap().defragmented.unwrap().moved_bytes > 0 && is_there);
         assert!(assert_kept(&Arc::new(memory.crash(seed()))), "closed in order, for good");
+        let mut ended = 0;
         for number in 0..calls {
             let (_, memory, done, is_there) = run(Some(number));
             assert!(is_there || done.is_err(), "call {number}: no backup, and no error");
+            let is_full = matches!(&done, Err(Error::Pool(error)) if error.is_want_of_space());
+            assert!(!is_full, "call {number}: a full host only ends the defragmentation: {done:?}");
+            ended += u64::from(done.is_ok());
             for left in [memory.kill(), memory.crash(number), memory.crash(number + calls)] {
                 assert!(assert_kept(&Arc::new(left)) || done.is_err(), "call {number}: not closed, and no error");
             }
         }
-        assert!(calls > 5, "{calls} calls");
+        assert!(calls > 5 && ended > 0, "{calls} calls, {ended} that a finalize does without");
     }
 }
 

@@ -111,7 +111,7 @@ fn canary_a_copy_that_is_not_settled_is_caught() {
     }
 }
 
-/// Each call that can fail fails once: an error, everything as it was, and the next run ends it.
+/// Each call that can fail fails once: it is told, everything as it was, and the next run ends it.
 #[test]
 fn every_failed_call_leaves_everything_as_it_was() {
     for model in Model::ALL {
@@ -124,11 +124,13 @@ fn every_failed_call_leaves_everything_as_it_was() {
             let (before, first) = (contents(&pool), memory.calls());
             fail.inspect(|call| memory.fail_nth(first + call));
             let result = defrag(&mut pool, &owners(), &mut quiet);
-            assert_eq!(result.is_err(), fail.is_some(), "call {fail:?}: {result:?}");
             if pool.check_poison().is_ok() {
                 account(&pool).unwrap_or_else(|error| panic!("call {fail:?}: {error}"));
             }
             let calls = memory.calls() - first;
+            // A host that has no storage ends it, or it does without (X2); a failed persist is told.
+            let is_well = result.is_ok() && (fail.is_none() || memory.barrier().is_ok());
+            assert!(is_well || (result.is_err() && fail.is_some()), "call {fail:?}: {result:?}");
             drop(pool);
             let left =
                 Arc::new(if fail.is_none_or(|call| call % 2 == 0) { memory.kill() } else { memory.crash(calls) });
