@@ -203,9 +203,10 @@ impl Inode {
         self.head.mode == 0
     }
 
-    /// Whether pages behind its end are still to be freed, because its end was cut off.
+    /// Whether pages behind its end are still to be freed, because its end was cut off. One that is lost has its orphan
+    /// word until it has a name.
     pub fn is_cut(&self) -> bool {
-        self.head.orphan != 0 && self.head.links > 0
+        self.head.orphan != 0 && self.head.links > 0 && self.head.flags & LOST == 0
     }
 
     pub fn kind(&self) -> Option<Kind> {

@@ -188,7 +188,9 @@ impl<'a> Survey<'a> {
 
     fn links(&mut self, inode: &Inode) {
         let names = self.names.get(&inode.ino).copied().unwrap_or(0);
-        let (is_root, is_lost) = (inode.ino == Ino::ROOT, inode.head.flags & LOST != 0);
+        // By its orphan word it is found.
+        let is_lost = inode.head.flags & LOST != 0 && inode.head.orphan != 0;
+        let is_root = inode.ino == Ino::ROOT;
         if names == 0 && inode.head.links > 0 && !is_root && !is_lost {
             return self.lose(inode);
         }

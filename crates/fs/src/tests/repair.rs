@@ -69,28 +69,91 @@ fn a_sound_file_system_is_found_sound_and_left_alone() {
     assert!(repaired(&memory).findings.is_empty());
 }
 
-#[test]
-fn what_lost_its_name_is_in_lost_and_found_with_its_bytes() {
+/// Takes the name of `file 77` away, whose number this is, and repairs that; `before` is there then.
+fn nameless(before: impl FnOnce(&FileSystem, Ino)) -> (Arc<LyingMemory>, Ino) {
     let memory = filled();
-    let (ino, at) = {
-        let fs = open(&memory, None).expect("it opens");
-        let dir = fs.lookup(Ino::ROOT, b"dir").expect("there").ino;
-        let ino = fs.lookup(dir, b"file 77").expect("there").ino;
-        let inode = fs.load(dir).expect("there");
-        let hit = fs.find(&inode, &fs.name(b"file 77").expect("a name")).expect("it reads").expect("there");
-        closed(fs);
-        (ino, hit.entry.slot_at)
-    };
-    memory.store_word(at, 0);
+    let fs = open(&memory, None).expect("it opens");
+    let dir = fs.lookup(Ino::ROOT, b"dir").expect("there").ino;
+    let ino = fs.lookup(dir, b"file 77").expect("there").ino;
+    before(&fs, ino);
+    let inode = fs.load(dir).expect("there");
+    let hit = fs.find(&inode, &fs.name(b"file 77").expect("a name")).expect("it reads").expect("there");
+    closed(fs);
+    memory.store_word(hit.entry.slot_at, 0);
     assert!(!checked(&memory).is_sound());
     let report = repaired(&memory);
     assert!(report.is_sound(), "{:#?}", report.findings);
-    let fs = open(&memory, None).expect("it opens");
-    let found = fs.lookup(Ino::ROOT, b"lost+found").expect("made").ino;
-    let name = format!("#{}", ino.0);
+    (memory, ino)
+}
+
+/// Asserts that `file 77`, whose number is `ino`, is called `name` in `dir`, with its bytes.
+fn assert_rescued(memory: &Arc<LyingMemory>, ino: Ino, (dir, name): (&str, &str)) {
+    let fs = open(memory, None).expect("it opens");
+    let found = fs.lookup(Ino::ROOT, dir.as_bytes()).expect("there").ino;
     assert_eq!(fs.lookup(found, name.as_bytes()).expect("rescued").ino, ino);
     assert_eq!(content(&fs, ino).expect("it reads"), vec![77; 77 * 400]);
     assert_sound(&fs);
+    closed(fs);
+}
+
+#[test]
+fn what_lost_its_name_is_in_lost_and_found_with_its_bytes() {
+    let (memory, ino) = nameless(|_, _| ());
+    assert_rescued(&memory, ino, ("lost+found", &format!("#{}", ino.0)));
+}
+
+/// Files or links that users gave the names: nobody is kept from opening it, and nothing of theirs is touched.
+#[test]
+fn what_is_rescued_has_another_name_where_its_own_is_taken() {
+    let make = |fs: &FileSystem, dir, name: &str| fs.create_file(dir, name.as_bytes(), &new(Kind::File)).expect("room");
+    let (memory, ino) = nameless(|fs, _| {
+        fs.symlink(Ino::ROOT, b"lost+found", b"/etc", ME).expect("room");
+        make(fs, Ino::ROOT, "lost+found.1");
+    });
+    assert_rescued(&memory, ino, ("lost+found.2", &format!("#{}", ino.0)));
+    let (memory, ino) = nameless(|fs, ino| {
+        let found = fs.create_file(Ino::ROOT, b"lost+found", &new(Kind::Directory)).expect("room").ino;
+        for end in ["", ".1"] {
+            make(fs, found, &format!("#{}{end}", ino.0));
+        }
+    });
+    assert_rescued(&memory, ino, ("lost+found", &format!("#{}.2", ino.0)));
+}
+
+/// Until then it is nobody's, whatever is done meanwhile, and whoever opens the file system looks for it.
+#[test]
+fn what_cannot_be_rescued_stays_until_it_can() {
+    let (memory, ino) = nameless(|fs, _| {
+        for name in (1..100).map(|number| format!("lost+found.{number}")).chain(["lost+found".to_owned()]) {
+            fs.create_file(Ino::ROOT, name.as_bytes(), &new(Kind::File)).expect("room");
+        }
+    });
+    let fs = open(&memory, None).expect("it opens");
+    settle(&fs);
+    fs.allocate(ino, 0..9000, crate::Allocate::Grow).expect("room");
+    assert!(fs.load(ino).expect("there").head.orphan != 0);
+    assert_sound(&fs);
+    fs.unlink(Ino::ROOT, b"lost+found.60").expect("there");
+    closed(fs);
+    assert_rescued(&memory, ino, ("lost+found.60", &format!("#{}", ino.0)));
+}
+
+/// As one is that an earlier version could not rescue.
+#[test]
+fn what_is_lost_and_found_by_no_orphan_word_is_told_and_found_again() {
+    let (memory, ino) = nameless(|_, _| ());
+    let fs = open(&memory, None).expect("it opens");
+    let found = fs.lookup(Ino::ROOT, b"lost+found").expect("there").ino;
+    let dir = fs.load(found).expect("there");
+    let name = format!("#{}", ino.0);
+    let hit = fs.find(&dir, &fs.name(name.as_bytes()).expect("a name")).expect("it reads").expect("there");
+    let at = fs.load(ino).expect("there").at;
+    closed(fs);
+    memory.store_word(hit.entry.slot_at, 0);
+    memory.store_word(at, memory.load_word(at) | u64::from(crate::inode::LOST) << 24);
+    assert!(!checked(&memory).is_sound());
+    assert!(repaired(&memory).is_sound());
+    assert_rescued(&memory, ino, ("lost+found", &name));
 }
 
 /// What a page of names is and whose is known from who names it: for a damaged head no name is given up.
