@@ -1,6 +1,7 @@
 //! A file system that is open: what every operation starts from.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Weak};
 
 use ferrite_medium::{Memory, Scheme, Span};
@@ -54,6 +55,8 @@ pub struct FileSystem {
     pub(crate) candidates: Candidates,
     /// Held while a directory moves to another one, so that no directory comes to lie within itself.
     pub(crate) moving: Mutex<()>,
+    /// A listing met damaged names (FN4).
+    pub(crate) has_damaged_names: AtomicBool,
 }
 
 impl FileSystem {
@@ -97,6 +100,7 @@ impl FileSystem {
             desk: Desk::default(),
             candidates: Candidates::default(),
             moving: Mutex::new(()),
+            has_damaged_names: AtomicBool::new(false),
             tag: Mutex::new(Arc::clone(&tag)),
             pool,
         });

@@ -55,6 +55,16 @@ impl Slot {
         (at >= HEAP && self.name_len() > 0 && at + entry_bytes(self.name_len()) <= PAGE).then_some(at)
     }
 
+    /// Whether its tag is that of `position`.
+    pub fn is_at(self, position: u64) -> bool {
+        self.with_position(position) == self
+    }
+
+    /// The same with the tag of `position`.
+    pub fn with_position(self, position: u64) -> Self {
+        Self(self.0 & !TAG | u64::from(tag(position)))
+    }
+
     pub fn name_len(self) -> u64 {
         self.0 >> 48 & 0xff
     }
@@ -99,6 +109,12 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// Where it lies in the pool.
+    #[cfg(test)]
+    pub fn at(&self) -> u64 {
+        self.name_at - ENTRY
+    }
+
     pub fn name(&self, memory: &dyn Memory) -> EntryName {
         let mut name = EntryName { bytes: [0; 256], len: self.len };
         memory.load(self.name_at, &mut name.bytes[..self.len]);

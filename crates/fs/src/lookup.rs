@@ -57,13 +57,16 @@ impl FileSystem {
     /// known of each. What is removed meanwhile is left out.
     ///
     /// # Errors
-    /// As [`FileSystem::readdir`].
+    /// As [`FileSystem::readdir`], where there are no entries before what is damaged.
     pub fn list(&self, dir: Ino, cookie: u64, count: usize) -> Result<Vec<Listed>> {
         let mut found = Vec::new();
-        self.readdir(dir, cookie.max(DOTS[1].1), &mut |entry| {
+        let listed = self.readdir(dir, cookie.max(DOTS[1].1), &mut |entry| {
             found.push((entry.name.to_vec(), entry.cookie, entry.ino));
             found.len() < count
-        })?;
+        });
+        if found.is_empty() {
+            listed?;
+        }
         let listed = |(name, cookie, ino)| Some(Listed { name, cookie, attr: self.getattr(ino).ok()? });
         Ok(found.into_iter().filter_map(listed).collect())
     }
@@ -73,7 +76,8 @@ impl FileSystem {
     /// calls nothing of this file system.
     ///
     /// # Errors
-    /// [`Error::NotDirectory`]; else as [`FileSystem`] says.
+    /// [`Error::NotDirectory`]; [`Error::Corrupt`] in the end where entries are damaged and the others were listed, now or
+    /// before. Else as [`FileSystem`] says.
     pub fn readdir(&self, dir: Ino, cookie: u64, each: &mut dyn FnMut(&DirEntry<'_>) -> bool) -> Result<()> {
         let _stripe = self.locks.read(dir);
         let inode = self.load_directory(dir)?;
@@ -82,9 +86,8 @@ impl FileSystem {
                 return Ok(());
             }
         }
-        self.each_name(&inode, cookie, &mut |entry| {
-            let name = entry.name(self.memory());
-            Ok(each(&DirEntry { name: &name, ino: entry.ino, kind: entry.kind, cookie: entry.position }))
+        self.each_name(&inode, cookie, &mut |entry, name| {
+            each(&DirEntry { name, ino: entry.ino, kind: entry.kind, cookie: entry.position })
         })
     }
 }

@@ -14,6 +14,11 @@
 //! - FN2. The order of listing is that of the positions, which never change while a name exists. So a listing that goes
 //!   on behind a position misses and repeats nothing that stayed.
 //! - FN3. The size of a directory is the number of its entries, changed with them.
+//! - FN4. An entry that says another position than where it lies, or a name that none can have, is damaged and not listed.
+//!   The others are, and then the listing ends with an error, in whatever pieces it was asked for.
+
+use std::ops::Range;
+use std::sync::atomic::Ordering;
 
 use ferrite_medium::Span;
 use ferrite_medium::mix::{FACTORS, fold};
@@ -23,7 +28,7 @@ use crate::change::{Change, FREED_PAGES_MAX};
 use crate::fs::FileSystem;
 use crate::inode::Inode;
 use crate::layout::NODE_WORDS;
-use crate::leaf::{Entry, Leaf, NewEntry, ORDINAL_BITS};
+use crate::leaf::{Entry, Leaf, NewEntry, ORDINAL_BITS, Slot};
 use crate::word::{Named, Word};
 use crate::{Error, Ino, Kind, Result};
 
@@ -73,7 +78,7 @@ impl FileSystem {
         if bytes.len() > crate::fs::NAME_BYTES_MAX {
             return Err(Error::NameTooLong);
         }
-        if bytes.is_empty() || bytes.iter().any(|byte| matches!(byte, 0 | b'/')) {
+        if !is_name(bytes) {
             return Err(Error::Invalid("a name is 1 to 255 bytes, none of them zero or a slash"));
         }
         Ok(Name { bytes, hash: hash(self.shape.hash_seed, bytes) })
@@ -246,32 +251,80 @@ impl FileSystem {
         hit.leaf.redirect(change, &hit.entry, ino, kind);
     }
 
-    /// Shows the entries of `dir` behind `position` in order to `each`, until it says `false` (FN2).
+    /// Shows the entries of `dir` behind `position` in order, with their names, to `each`, until it says `false` (FN2, FN4).
     pub(crate) fn each_name(
         &self,
         dir: &Inode,
         position: u64,
-        each: &mut dyn FnMut(&Entry) -> Result<bool>,
+        each: &mut dyn FnMut(&Entry, &[u8]) -> bool,
     ) -> Result<()> {
-        let (mut hash, mut before) = (position >> ORDINAL_BITS, Word::NONE);
+        let mut goes_on = true;
+        let mut damaged = self.each_sound_name(dir, position, &mut |entry, name| {
+            goes_on = each(entry, name);
+            goes_on
+        })?;
+        if damaged.is_none() && goes_on && self.has_damaged_names.load(Ordering::Relaxed) {
+            // Whoever asks in pieces is told at the end of what came before.
+            damaged = self.each_sound_name(dir, 0, &mut |_, _| true)?;
+        }
+        damaged.filter(|_| goes_on).map_or(Ok(()), |at| Err(self.corrupt("a page of names", at)))
+    }
+
+    /// The same without an error in the end: a page with damaged entries, if there was one.
+    fn each_sound_name(
+        &self,
+        dir: &Inode,
+        position: u64,
+        each: &mut dyn FnMut(&Entry, &[u8]) -> bool,
+    ) -> Result<Option<u64>> {
+        let (mut hash, mut damaged) = (position >> ORDINAL_BITS, None);
         while hash < 1 << HASH_BITS {
             let spot = self.spot(dir, hash)?;
-            if let Some(leaf) = self.leaf(&spot)?.filter(|_| spot.word != before) {
-                let read = |(index, slot)| leaf.entry(self.memory(), index, slot);
-                let entries: Option<Vec<Entry>> = leaf.used().map(read).collect();
-                let mut entries = entries.ok_or_else(|| self.corrupt("a page of names", leaf.at))?;
-                entries.retain(|entry| entry.position > position);
-                entries.sort_unstable_by_key(|entry| entry.position);
-                for entry in &entries {
-                    if !each(entry)? {
-                        return Ok(());
-                    }
+            let hashes = self.hashes_of(&spot, hash);
+            hash = hashes.end;
+            let Some(leaf) = self.leaf(&spot)? else { continue };
+            let mut is_damaged = || {
+                self.has_damaged_names.store(true, Ordering::Relaxed);
+                damaged = Some(leaf.at);
+            };
+            let entries = self.entries_of(&leaf, &hashes);
+            if entries.len() < leaf.used().count() {
+                is_damaged();
+            }
+            for entry in entries.iter().filter(|entry| entry.position > position) {
+                let name = entry.name(self.memory());
+                if !is_name(&name) {
+                    is_damaged();
+                } else if !each(entry, &name) {
+                    return Ok(damaged);
                 }
             }
-            before = spot.word;
-            hash = (hash >> spot.bits << spot.bits) + (1 << spot.bits);
         }
-        Ok(())
+        Ok(damaged)
+    }
+
+    /// The hashes that the words around `spot`, where `hash` led, stand for that say the same. A repair may have left other
+    /// words amid a block.
+    fn hashes_of(&self, spot: &Spot, hash: u64) -> Range<u64> {
+        let start = hash >> spot.bits << spot.bits;
+        let index = spot.index.unwrap_or(0);
+        let end = if spot.index.is_some() { NODE_WORDS } else { 1 };
+        let same = |other: &u64| self.memory().load_word(spot.at - index * 8 + other * 8) == spot.word.0;
+        let before = (0..index).rev().take_while(same).count() as u64;
+        let behind = (index + 1..end).take_while(same).count() as u64;
+        start - (before << spot.bits)..start + ((1 + behind) << spot.bits)
+    }
+
+    /// The entries of `leaf`, which is that of `hashes`, in order: those that are where they say (FN4).
+    fn entries_of(&self, leaf: &Leaf, hashes: &Range<u64>) -> Vec<Entry> {
+        let sound = |(index, slot): (usize, Slot)| {
+            let entry = leaf.entry(self.memory(), index, slot)?;
+            let is_there = slot.is_at(entry.position) && hashes.contains(&(entry.position >> ORDINAL_BITS));
+            is_there.then_some(entry)
+        };
+        let mut entries: Vec<Entry> = leaf.used().filter_map(sound).collect();
+        entries.sort_unstable_by_key(|entry| entry.position);
+        entries
     }
 
     /// Lets `change` free the pages of a directory without names, up to a bound; whether that was all.
@@ -313,6 +366,18 @@ impl FileSystem {
         dir.head.pages = dir.head.pages.saturating_sub(1);
         Ok(true)
     }
+}
+
+/// Whether `bytes`, 255 at most, can be a name. It looks at eight at a time, the last of which it may have seen.
+fn is_name(bytes: &[u8]) -> bool {
+    const ONES: u64 = u64::MAX / 0xff;
+    let Some(last) = bytes.last_chunk() else {
+        return !bytes.is_empty() && !bytes.iter().any(|byte| matches!(byte, 0 | b'/'));
+    };
+    // The top bit of the lowest byte that is 0, if any is, and maybe of others.
+    let zeros = |word: u64| word.wrapping_sub(ONES) & !word & ONES << 7;
+    let is_sound = |word| zeros(word) | zeros(word ^ (ONES * u64::from(b'/'))) == 0;
+    bytes.as_chunks().0.iter().chain([last]).all(|eight| is_sound(u64::from_le_bytes(*eight)))
 }
 
 /// The hash of a name: 55 bits, not 0. A fold for each 8 bytes.

@@ -1,9 +1,11 @@
 //! Listings of directories that change meanwhile.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use super::world::*;
-use crate::{FileSystem, Ino, Kind};
+use crate::leaf::Entry;
+use crate::{Error, FileSystem, Ino, Kind};
 
 fn make(fs: &FileSystem, dir: Ino, name: &str) {
     fs.create_file(dir, name.as_bytes(), &new(Kind::File)).expect("room");
@@ -50,4 +52,87 @@ fn fn2_fn3_what_stays_is_listed_once_and_counted_while_others_come_and_go() {
     assert!((0..600).all(|i| seen.contains(format!("stays {i}").as_bytes())), "FN2: missed");
     assert_eq!(fs.list(dir, 0, usize::MAX).expect("it lists").len() as u64, entries, "FN3");
     assert_sound(&fs);
+}
+
+/// A directory of several pages of names, and its entries in order.
+fn several() -> (Arc<FileSystem>, Ino, Vec<Entry>) {
+    let fs = new_fs();
+    let dir = fs.create_file(Ino::ROOT, b"dir", &new(Kind::Directory)).expect("made").ino;
+    (0..300).for_each(|i| make(&fs, dir, &format!("a file of number {i}")));
+    let mut entries = Vec::new();
+    let inode = fs.load(dir).expect("there");
+    fs.each_name(&inode, 0, &mut |entry, _| {
+        entries.push(*entry);
+        true
+    })
+    .expect("it lists");
+    (fs, dir, entries)
+}
+
+/// How many are listed by `count` at a time, each once, until nothing more comes; and whether it ends with an error.
+fn listed_by(fs: &FileSystem, dir: Ino, count: usize) -> (usize, bool) {
+    let (mut seen, mut cookie) = (BTreeSet::new(), 0);
+    loop {
+        match fs.list(dir, cookie, count) {
+            Ok(listed) if listed.is_empty() => return (seen.len(), false),
+            Ok(listed) => {
+                cookie = listed.last().expect("some").cookie;
+                assert!(listed.into_iter().all(|entry| seen.insert(entry.name)), "FN2: listed twice");
+            }
+            Err(why) => {
+                assert!(matches!(why, Error::Corrupt { .. }), "{why}");
+                return (seen.len(), true);
+            }
+        }
+    }
+}
+
+/// What becomes of a word.
+type Damage = fn(u64) -> u64;
+
+/// The position, as whose upper bits or lower ones would send a listing elsewhere, the name, and the slot.
+#[test]
+fn fn4_what_is_damaged_is_left_out_and_told_in_the_end_however_it_is_asked() {
+    const SLASH: u64 = b'/' as u64;
+    let damages: [(&str, u64, Damage); 7] = [
+        ("behind all", 0, |_| u64::MAX >> 1),
+        ("before all", 0, |_| 3),
+        ("in another page", 0, |word| word ^ 1 << 62),
+        ("of another hash", 0, |word| word ^ 1 << 30),
+        ("a slash", 16, |word| word & !0xff00 | SLASH << 8),
+        ("nothing", 16, |word| word & !0xff),
+        ("a slot", u64::MAX, |word| word | 0xffff << 32),
+    ];
+    let (fs, dir, entries) = several();
+    for (what, offset, change) in damages {
+        for which in [0, 1, 127, 150, 299] {
+            let entry = &entries[which];
+            let at = if offset == u64::MAX { entry.slot_at } else { entry.at() + offset };
+            assert_eq!(listed_by(&fs, dir, 40), (300, false), "before, or once it is mended");
+            let word = fs.memory().load_word(at);
+            fs.memory().store_word(at, change(word));
+            for count in [1, 40, 128, 1000] {
+                assert_eq!(listed_by(&fs, dir, count), (299, true), "{what}, {which}, by {count}");
+            }
+            fs.memory().store_word(at, word);
+        }
+    }
+}
+
+#[test]
+fn fn4_a_name_has_no_zero_and_no_slash_wherever() {
+    let fs = new_fs();
+    for len in 1..=40 {
+        for byte in [1, b'.', b'0', 0x7f, 0x80, 0xaf, 0xff] {
+            let mut name = vec![byte; len];
+            assert!(fs.name(&name).is_ok(), "{name:?}");
+            for at in 0..len {
+                for wrong in [0, b'/'] {
+                    name[at] = wrong;
+                    assert!(fs.name(&name).is_err(), "{name:?}");
+                }
+                name[at] = byte;
+            }
+        }
+    }
 }

@@ -277,13 +277,16 @@ impl Filesystem for Front {
     }
 
     fn readdir(&self, _: &Request, ino: INodeNo, _: FileHandle, cookie: u64, mut reply: ReplyDirectory) {
+        let mut is_any = false;
         let listed = self.fs.readdir(Ino(ino.0), cookie, &mut |entry| {
+            is_any = true;
             let name = OsStr::from_bytes(entry.name);
             !reply.add(INodeNo(entry.ino.0), entry.cookie, file_type(entry.kind), name)
         });
         match listed {
-            Ok(()) => reply.ok(),
-            Err(error) => reply.error(errno(&error)),
+            // What is sound comes first (fs FN4).
+            Err(error) if !is_any => reply.error(errno(&error)),
+            _ => reply.ok(),
         }
     }
 

@@ -40,6 +40,27 @@ fn fm10_a_name_that_is_not_there_is_remembered_until_it_is() {
     assert_eq!(errors.matches("No such file").count(), 4, "{errors}");
 }
 
+/// By requests that ask for what is known of each and by others; one of those has entries and comes to the end (fs FN4).
+#[test]
+fn a_listing_with_a_damaged_name_has_all_others_and_fails() {
+    const PATTERN: &[u8] = b"a name to be damaged";
+    let Some(world) = World::new(None) else { return };
+    let made = world.sh(&format!("mkdir d && cd d && touch $(seq 300) '{}'", String::from_utf8_lossy(PATTERN)));
+    assert!(made.status.success());
+    let (pool, mut bytes) = (world.fs.pool(), vec![0; 32 << 20]);
+    pool.memory().load(0, &mut bytes);
+    let is_in_page = |at: &usize| bytes[at / 4096 * 4096..].starts_with(b"LEAF");
+    let mut places = (0..bytes.len()).step_by(8).filter(|at| bytes[*at..].starts_with(PATTERN)).filter(is_in_page);
+    let (at, None) = (places.next().expect("there"), places.next()) else { panic!("it lies in several pages") };
+    pool.memory().store_word(at as u64, 0);
+    for list in ["ls -f d", "ls -f d", "ls -al d"] {
+        let said = world.sh(list);
+        let (out, errors) = (String::from_utf8_lossy(&said.stdout), String::from_utf8_lossy(&said.stderr));
+        assert_eq!(out.lines().filter(|line| !line.starts_with("total")).count(), 302, "{list}: {errors}");
+        assert!(!said.status.success() && errors.contains("Input/output error"), "{list}: {errors}");
+    }
+}
+
 /// Some C libraries list by 2 KiB at a time, where each answer ends with an entry that it has no room for.
 #[test]
 fn fm1_what_a_listing_has_no_room_for_is_not_held() {
