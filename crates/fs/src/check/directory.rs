@@ -108,6 +108,11 @@ impl Collector<'_> {
                 self.wrong.push(wrong.fixed_by(Fix::word(entry.slot_at, 0, LOST_NAMES)));
                 continue;
             }
+            if !slot.is_at(entry.position) {
+                let wrong = Wrong::new(format!("a name of directory {} is not found by its slot", dir.ino.0), at);
+                let right = slot.with_position(entry.position);
+                self.wrong.push(wrong.fixed_by(Fix::word(entry.slot_at, right.0, "it is found again")));
+            }
             let slot_at = entry.slot_at;
             if found.insert(entry.position, entry).is_some() {
                 let wrong = Wrong::new(format!("two names of directory {} have one position", dir.ino.0), at);
