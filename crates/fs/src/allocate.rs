@@ -32,7 +32,19 @@ impl FileSystem {
         if range.end > FILE_BYTES_MAX {
             return Err(Error::FileTooBig);
         }
+        if how != Allocate::Punch && self.exceeds_pool(ino, &range)? {
+            return Err(Error::NoSpace);
+        }
         self.with_space(|| self.allocate_anew(ino, range.clone(), how))
+    }
+
+    /// Whether `range` needs more pages than there are in the pool, beside those that the file has. All that there are would
+    /// be given to it before it fails.
+    fn exceeds_pool(&self, ino: Ino, range: &Range<u64>) -> Result<bool> {
+        let _stripe = self.locks.read(ino);
+        let has = self.load_regular(ino)?.head.pages;
+        let wants = range.end.div_ceil(PAGE) - range.start / PAGE;
+        Ok(wants.saturating_sub(has) > self.memory().size() / PAGE)
     }
 
     fn allocate_anew(&self, ino: Ino, range: Range<u64>, how: Allocate) -> Result<()> {

@@ -230,3 +230,20 @@ fn fc3_chunks_that_cannot_be_given_are_still_its_own() {
     grants.iter().for_each(|grant| fs.pool().grants().release(fs.pool(), grant.id).expect("given back"));
     assert!(fs.spare_space().expect("it can"));
 }
+
+/// It would have all that is free before it fails, and keep what lies before its end.
+#[test]
+fn what_no_pool_of_its_size_can_give_is_refused_at_once() {
+    let fs = new_fs();
+    let ino = file(&fs, "f");
+    resize(&fs, ino, 1 << 40).expect("a hole");
+    for how in [Allocate::Grow, Allocate::KeepSize, Allocate::Zero, Allocate::ZeroKeepSize] {
+        assert!(is_full(&fs.allocate(ino, 0..POOL_BYTES + PAGE, how)), "{how:?}");
+        assert_eq!(fs.getattr(ino).expect("there").allocated_bytes, 0, "{how:?}");
+    }
+    // What is there already needs no more; nor does what is taken.
+    fs.write(ino, 0, &[1; 1 << 20]).expect("room");
+    assert!(fs.allocate(ino, 0..1 << 20, Allocate::Grow).is_ok());
+    assert!(fs.allocate(ino, 0..1 << 40, Allocate::Punch).is_ok());
+    assert_sound(&fs);
+}

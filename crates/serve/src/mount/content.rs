@@ -1,6 +1,8 @@
 //! Content of files, as the kernel reads and writes it.
 
-use ferrite_fs::{Ino, Result};
+use std::ops::Range;
+
+use ferrite_fs::{Allocate, Ino, Result};
 use fuser::{OpenFlags, Request, WriteFlags};
 
 use super::front::Front;
@@ -49,6 +51,15 @@ impl Front {
             return self.append(ino, at, data);
         }
         self.fs.write(ino, at, data)
+    }
+
+    /// Gives or takes space of a file. Where that fails some of it may be done, of which the kernel hears nothing else.
+    pub(super) fn allocate(&self, by: &Request, ino: Ino, range: Range<u64>, how: Allocate) -> Result<()> {
+        self.end_writing(ino);
+        if by.uid() != 0 {
+            self.lose_rights(by, ino)?;
+        }
+        self.fs.allocate(ino, range, how).inspect_err(|_| self.fs.forget_attributes(ino))
     }
 
     /// Writes what the kernel has kept back. It takes a short count for all, so the rest is to say why it is one (FM8).

@@ -375,10 +375,7 @@ impl Filesystem for Front {
             _ => return reply.error(Errno::EOPNOTSUPP),
         };
         let Some(end) = at.checked_add(len) else { return reply.error(Errno::EFBIG) };
-        let ino = Ino(ino.0);
-        self.end_writing(ino);
-        let lost = if by.uid() == 0 { Ok(()) } else { self.lose_rights(by, ino) };
-        answer(lost.and_then(|()| self.fs.allocate(ino, at..end, how)), reply);
+        answer(self.allocate(by, Ino(ino.0), at..end, how), reply);
     }
 
     fn lseek(&self, _: &Request, ino: INodeNo, _: FileHandle, at: i64, whence: i32, reply: ReplyLseek) {

@@ -258,6 +258,17 @@ fn fm6_a_write_that_is_all_or_nothing_is_one_request() {
     assert!(writes(Some(Bug::Split)).is_some_and(|count| count > 1), "the kernel splits it");
 }
 
+/// What was given before there was no more is the file's, and may be taken from it.
+#[test]
+fn what_an_allocation_took_that_failed_is_told() {
+    let Some(world) = World::new(None) else { return };
+    let said = world.sh("truncate -s 31M f; stat -c %b f; fallocate -l 31M f; stat -c %b f");
+    assert!(String::from_utf8_lossy(&said.stderr).contains("No space"), "{said:?}");
+    let bytes = world.fs.lookup(Ino::ROOT, b"f").expect("there").allocated_bytes;
+    assert!(bytes > 4 << 20, "{bytes}");
+    assert_eq!(String::from_utf8_lossy(&said.stdout), format!("0\n{}\n", bytes / 512));
+}
+
 /// The kernel sends bytes without times here, and times later; the clock of the file system stands still before.
 #[test]
 fn fm7_what_the_kernel_writes_late_changes_no_times() {
