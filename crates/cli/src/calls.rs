@@ -60,7 +60,7 @@ fn grant(engine: &Engine, name: &str, write: bool, caller: &Caller) -> Outcome<R
     let rights = if write { Rights::ReadWrite } else { Rights::Read };
     let process = Process::of(caller, host::boot_id()?);
     let ask = Ask { tag: &tag, extents: &tag.extents, rights, process: &process, reserve: &[] };
-    let (granted, memory) = engine.pool().lend(&ask)?;
+    let (granted, memory) = engine.pool().with_spare(|| engine.pool().lend(&ask))?;
     let stream = Stream::new(&tag.extents, Role::DATA);
     let runs = stream.runs(Span::new(0, tag.size)).map(|run| (run.at + memory.offset, run.len)).collect();
     let report = GrantReport { id: granted.id, runs, size_bytes: tag.size };
@@ -74,4 +74,74 @@ fn release(engine: &Engine, id: GrantId, caller: &Caller) -> Outcome<Reply> {
     }
     engine.pool().grants().release(engine.pool(), id)?;
     Ok(Reply::default())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::path::Path;
+    use std::sync::{Arc, Weak};
+
+    use ferrite_medium::{Guard, MapOptions, Mapped};
+    use ferrite_pool::layout::{PAGE, POOL_BYTES_MIN};
+    use ferrite_pool::owner::{Claim, PidFd, claim};
+    use ferrite_pool::{Format, Freeze, Need, NewTag, Pool, Zone};
+
+    use super::*;
+    use crate::medium::MediumArguments;
+
+    /// A service that needs the tag `hoard` no more.
+    struct Hoard(Weak<Pool>);
+
+    impl Freeze for Hoard {
+        fn freeze(&self) {}
+
+        fn thaw(&self) {}
+
+        fn spare(&self) -> bool {
+            let pool = self.0.upgrade().expect("it is asked by it");
+            pool.tag("hoard").is_ok_and(|tag| pool.remove_tag(&tag).is_ok())
+        }
+    }
+
+    fn put(pool: &Pool, name: &str, pages: u64) -> ferrite_pool::Result<()> {
+        let needs = [Need { role: Role::DATA, zone: Zone::Normal, bytes: pages * PAGE }];
+        let new = NewTag { name, kind: TagKind::BYTES, size: pages * PAGE, attributes: [0; 64], needs: &needs };
+        pool.create_tag(&new, |_| Ok(())).map(drop)
+    }
+
+    /// A pool without room, with a value `a` of pages that lie apart.
+    fn full(folder: &Path) -> Engine {
+        let path = folder.join("pool");
+        File::create(&path).and_then(|file| file.set_len(POOL_BYTES_MIN)).expect("a file");
+        let Ok(Claim::Ours(lock)) = claim(&path) else { panic!("nobody else has it") };
+        let options = MapOptions { guard: Guard::None, ..MapOptions::default() };
+        let memory = Mapped::map(lock.file().try_clone().expect("a descriptor"), &options).expect("memory");
+        Pool::create(&memory, &Format { uuid: [1; 16], boot_id: [2; 16] }).expect("a pool");
+        let Ok(engine) = Engine::open(lock, &MediumArguments::default()) else { panic!("it opens") };
+        let pool = engine.pool();
+        put(pool, "hoard", 1).expect("room");
+        let names: Vec<String> =
+            (0..).map(|number| number.to_string()).take_while(|it| put(pool, it, 1).is_ok()).collect();
+        let every_second = names.iter().step_by(2).take(5);
+        every_second.for_each(|name| pool.tag(name).and_then(|tag| pool.remove_tag(&tag)).expect("it goes"));
+        put(pool, "a", pool.usage().free_bytes / PAGE).expect("room");
+        engine
+    }
+
+    /// The grant of a value in many pieces needs a page for the list of them, and it is mapped also to be read.
+    #[test]
+    fn a_value_in_pieces_is_granted_in_a_full_pool_that_services_have_space_of() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let engine = full(folder.path());
+        let pid = std::process::id();
+        let caller = Caller { pid, uid: 0, process: PidFd::open(pid).expect("it lives"), connection: 0 };
+        let Err(refused) = grant(&engine, "a", false, &caller) else { panic!("there is room") };
+        assert!(refused.text().starts_with("the pool is full"), "{}", refused.text());
+        let hoard: Arc<dyn Freeze> = Arc::new(Hoard(Arc::downgrade(engine.pool())));
+        engine.pool().register_freezer(Arc::downgrade(&hoard));
+        let granted = grant(&engine, "a", false, &caller).map_err(|why| why.text().to_string());
+        assert_eq!(granted.map(|reply| reply.fds.len()), Ok(2));
+        assert!(engine.pool().tag("hoard").is_err());
+    }
 }

@@ -3,7 +3,7 @@
 
 pub mod page;
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use ferrite_crash::{Crash, LyingMemory, Model, Options, Points, explore};
 use ferrite_medium::{Memory, Result as MediumResult, Scheme, Span, forward_memory};
@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use proptest::test_runner::{Config as ProptestConfig, RngSeed};
 
 use crate::layout::{CHUNK, POOL_BYTES_MIN};
-use crate::{Extent, Format, Pool, Zone};
+use crate::{Extent, Format, Freeze, Pool, Zone};
 
 /// Bytes of the pools of the proofs: four chunks to use, and an end that is a multiple of nothing.
 pub const POOL_BYTES: u64 = POOL_BYTES_MIN + 2 * CHUNK + 4096 + 3;
@@ -109,6 +109,30 @@ pub fn nested(memory: &LyingMemory, check: impl FnMut(&Crash<'_>) -> Verdict) ->
     let options =
         Options { images_per_point_max: 16, samples_per_point: 6, points: Points::Widest, ..Options::default() };
     explore(memory, &options, check).failure.map_or(Ok(()), |failure| Err(format!("within recovery: {failure}")))
+}
+
+/// A service that gives one of its tags back whenever it is asked.
+pub struct Hoard(Weak<Pool>, Vec<&'static str>);
+
+impl Hoard {
+    /// One that has the tags called `names`, as long as the result lives.
+    pub fn of(pool: &Arc<Pool>, names: &[&'static str]) -> Arc<dyn Freeze> {
+        let hoard: Arc<dyn Freeze> = Arc::new(Self(Arc::downgrade(pool), names.to_vec()));
+        pool.register_freezer(Arc::downgrade(&hoard));
+        hoard
+    }
+}
+
+impl Freeze for Hoard {
+    fn freeze(&self) {}
+
+    fn thaw(&self) {}
+
+    fn spare(&self) -> bool {
+        let pool = self.0.upgrade().expect("it is asked by it");
+        let first = self.1.iter().find_map(|name| pool.tag(name).ok());
+        first.is_some_and(|tag| pool.remove_tag(&tag).is_ok())
+    }
 }
 
 /// A call that orders or settles stores.

@@ -13,7 +13,7 @@ use serde_json::json;
 use super::board::{LAYOUT, LEASES, ensure_alike};
 use super::request::{Access, Answer, Opened, Request};
 use crate::fs::FileSystem;
-use crate::{DataMode, Ino, Result};
+use crate::{DataMode, Error, Ino, Result};
 
 /// Somebody who keeps copies of what files hold, as a kernel does that has the file system mounted.
 pub trait Copies: Send + Sync {
@@ -145,7 +145,14 @@ impl FileSystem {
     pub fn answer(&self, boot_id: [u8; 16], caller: &Caller, request: &Request) -> Result<Reply> {
         let plain = |value| Reply { value, fds: Vec::new() };
         match *request {
-            Request::DirectOpen { layout, .. } => self.open_session(boot_id, caller, layout),
+            Request::DirectOpen { layout, .. } => {
+                let open = || self.open_session(boot_id, caller, layout);
+                match open() {
+                    // The list of many extents needs pages of the pool.
+                    Err(Error::NoSpace) if self.pool().take_spare(None) => open(),
+                    opened => opened,
+                }
+            }
             Request::DirectLease { session, ino, access, ahead_bytes, told, .. } => {
                 self.ensure_theirs(session, caller)?;
                 let mut answer = self.lend(session.0, Ino(ino), access, told)?;

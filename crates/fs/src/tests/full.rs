@@ -6,7 +6,9 @@ use ferrite_pool::layout::CHUNK;
 use ferrite_pool::owner::{Caller, PidFd};
 use ferrite_pool::{Need, NewTag, Role, TagKind, Zone};
 
+use super::house::House;
 use super::world::*;
+use crate::direct::Access;
 use crate::{Allocate, DataMode, Error, FileSystem, Ino, Kind, Result};
 
 const PAGE: u64 = 4096;
@@ -180,18 +182,22 @@ fn take(fs: &FileSystem, name: &str, zone: Zone) -> ferrite_pool::Result<()> {
 /// A full pool, half of which a file system has, in chunks that lie apart; it needs every second one of them.
 fn apart() -> std::sync::Arc<FileSystem> {
     let fs = open(&new_memory(Model::MAPPED, 36 * CHUNK), None).expect("it opens");
+    fall_apart(&fs);
+    fs
+}
+
+fn fall_apart(fs: &FileSystem) {
     for number in 0..14 {
-        let ino = file(&fs, &number.to_string());
+        let ino = file(fs, &number.to_string());
         fs.write(ino, 0, &[1; CHUNK as usize]).expect("room");
-        take(&fs, &format!("super {number}"), Zone::Super).expect("room");
+        take(fs, &format!("super {number}"), Zone::Super).expect("room");
     }
     for zone in [Zone::Super, Zone::Normal] {
-        (0..).take_while(|number| take(&fs, &format!("{zone:?} {number}"), zone).is_ok()).for_each(drop);
+        (0..).take_while(|number| take(fs, &format!("{zone:?} {number}"), zone).is_ok()).for_each(drop);
     }
     (0..14).step_by(2).for_each(|number| fs.unlink(Ino::ROOT, number.to_string().as_bytes()).expect("it goes"));
     while fs.step_orphans().expect("it goes") {}
     assert!(fs.tag().extents.len() > 8 && fs.pool().usage().free_bytes == 0);
-    fs
 }
 
 #[test]
@@ -246,4 +252,17 @@ fn what_no_pool_of_its_size_can_give_is_refused_at_once() {
     assert!(fs.allocate(ino, 0..1 << 20, Allocate::Grow).is_ok());
     assert!(fs.allocate(ino, 0..1 << 40, Allocate::Punch).is_ok());
     assert_sound(&fs);
+}
+
+/// A grant on all of it needs a page for the list of its extents.
+#[test]
+fn fc3_a_client_of_a_file_system_of_many_extents_in_a_full_pool_is_let_in() {
+    let house = House::new();
+    fall_apart(&house.fs);
+    let ino = house.fs.lookup(Ino::ROOT, b"1").expect("there").ino;
+    let mut bytes = [0; 9];
+    let lease = house.client().lease(ino, Access::Read).expect("leased");
+    assert_eq!((lease.read(0, &mut bytes).expect("it reads"), bytes), (9, [1; 9]));
+    assert!(house.fs.tag().extents.len() > 3);
+    assert_sound(&house.fs);
 }

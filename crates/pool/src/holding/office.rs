@@ -197,7 +197,7 @@ fn lend(pool: &Arc<Pool>, tag: &Tag, process: &Process) -> Result<Reply> {
     let ask = Ask { tag, extents: &tag.extents, rights: Rights::ReadWrite, process, reserve: &[] };
     let board = pool.holdings.board()?;
     let shared = board.share()?;
-    let (granted, memory) = pool.lend(&ask)?;
+    let (granted, memory) = pool.with_spare(|| pool.lend(&ask))?;
     let word = pool.grants().tie(granted.id, board)?;
     let superblock = pool.superblock();
     let lease = Lease {

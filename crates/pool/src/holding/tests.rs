@@ -1,5 +1,6 @@
 //! HO1 to HO6.
 
+mod full;
 mod refused;
 mod widen;
 

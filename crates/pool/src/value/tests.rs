@@ -5,6 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::layout::POOL_BYTES_MIN;
+use crate::proof::Hoard;
 use crate::{Format, Need, NewTag};
 
 const BOOT: [u8; 16] = [2; 16];
@@ -269,21 +270,6 @@ proptest! {
     }
 }
 
-/// A service that gives one of its tags back whenever it is asked.
-struct Hoard(std::sync::Weak<Pool>, Vec<&'static str>);
-
-impl crate::Freeze for Hoard {
-    fn freeze(&self) {}
-
-    fn thaw(&self) {}
-
-    fn spare(&self) -> bool {
-        let pool = self.0.upgrade().unwrap();
-        let first = self.1.iter().find_map(|name| pool.tag(name).ok());
-        first.is_some_and(|tag| pool.remove_tag(&tag).is_ok())
-    }
-}
-
 /// As a thin disk that was trimmed, and gives so many chunks at once.
 #[test]
 fn a_value_gets_the_space_that_services_spare() {
@@ -293,8 +279,7 @@ fn a_value_gets_the_space_that_services_spare() {
         let part = content(free_bytes as usize / 5, 1);
         let names = ["a", "b", "c", "d"];
         names.iter().for_each(|name| _ = put(&pool, name, &part, false).unwrap());
-        let hoard: Arc<dyn crate::Freeze> = Arc::new(Hoard(Arc::downgrade(&pool), names.to_vec()));
-        pool.register_freezer(Arc::downgrade(&hoard));
+        let _hoard = Hoard::of(&pool, &names);
         let bytes = content(free_bytes as usize / 2, 2);
         let size_hint_bytes = hinted.then_some(bytes.len() as u64);
         pool.put("v", &mut &bytes[..], &Put { replace: false, size_hint_bytes }).unwrap();

@@ -273,7 +273,7 @@ impl Office {
     fn lend(&self, tag: &Tag, caller: &Caller) -> Result<Reply> {
         let process = Process::of(caller, self.boot_id);
         let ask = Ask { tag, extents: &tag.extents, rights: Rights::ReadWrite, process: &process, reserve: &[] };
-        let (granted, memory) = self.pool.lend(&ask)?;
+        let (granted, memory) = self.pool.with_spare(|| self.pool.lend(&ask))?;
         let extents = tag.extents.iter().map(|it| (it.page, it.pages, it.role.0, it.zone == Zone::Super)).collect();
         let lease = Lease { id: granted.id, generation: tag.generation, extents };
         Ok(Reply { value: json!(lease), fds: vec![memory.fd, granted.notice] })
