@@ -44,10 +44,10 @@ use crate::check::Owners;
 use crate::layout::{CHUNK, CHUNK_PAGES};
 use crate::owner::Progress;
 use crate::space::Kind;
-use crate::{Error, Pool, Result};
+use crate::{Error, Pool, Result, overflow};
 
 use survey::{Refused, Survey, bytes, is_refusal};
-use sweep::{Sweep, loose, single_pages};
+use sweep::{Sweep, loose};
 
 /// Rounds after which it ends in any case.
 const ROUNDS_MAX: usize = 16;
@@ -299,7 +299,7 @@ impl<'a> Defrag<'a> {
     fn list_anew(&mut self, name: &str, chunks: &[u64]) -> Result<bool> {
         let space = self.pool.space();
         let rooms = || chunks.iter().map(|chunk| (*chunk, 0..CHUNK_PAGES)).collect();
-        let room = &mut |pages| Ok(single_pages(&loose(space, rooms(), pages)?));
+        let room = &mut |pages| Ok(overflow::pages_of(&loose(space, rooms(), pages)?));
         match self.pool.relocate(self.owners, name, None, room) {
             Ok(_) => {
                 self.transactions += 1;

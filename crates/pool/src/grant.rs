@@ -42,18 +42,18 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use ferrite_medium::{Memory, Scheme, Shared, Span};
+use ferrite_medium::{Memory, Shared, Span};
 use parking_lot::Mutex;
 
-use crate::extent::{Extent, Role, Zone};
+use crate::extent::Extent;
 use crate::holding::Board;
-use crate::layout::{GRANTS, PAGE, SLOT};
+use crate::layout::{GRANTS, SLOT};
 use crate::owner::Parted;
 use crate::space::{Need, Space};
 use crate::tag::Tag;
-use crate::tags::{Damage, page_at};
+use crate::tags::Damage;
 use crate::transaction::Transaction;
-use crate::{Error, Pool, Result};
+use crate::{Error, Pool, Result, overflow};
 
 use coverage::Coverage;
 use register::{Live, Register};
@@ -363,18 +363,13 @@ impl Pool {
 
     /// Pages for the extents that do not fit the slot, durable before it points at them.
     fn take_overflow(&self, transaction: &mut Transaction<'_>, record: &Record) -> Result<Vec<Extent>> {
-        let bytes = record.overflow_pages() as u64 * PAGE;
-        if bytes == 0 {
+        let rest = record.rest();
+        let count = overflow::count(rest);
+        if count == 0 {
             return Ok(Vec::new());
         }
-        let runs = transaction.take(&[Need { role: Role::MAP, zone: Zone::Normal, bytes }])?;
-        let pages: Vec<Extent> =
-            runs.iter().flat_map(|run| (run.page..run.end()).map(|page| page_at(page * PAGE))).collect();
-        let places: Vec<u64> = pages.iter().map(|page| page.span().at).collect();
-        for (place, bytes) in places.iter().zip(record.encode_overflow(&places)) {
-            self.memory().store(*place, &bytes, Scheme::Nt);
-        }
-        self.memory().settle()?;
+        let pages = overflow::pages_of(&transaction.take(&[overflow::need(count)])?);
+        overflow::store(self.memory(), rest, &pages)?;
         Ok(pages)
     }
 }

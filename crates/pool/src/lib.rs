@@ -38,6 +38,7 @@ mod lane;
 pub mod layout;
 mod log;
 mod member;
+mod overflow;
 pub mod owner;
 mod pages;
 mod partial;

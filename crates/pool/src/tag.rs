@@ -186,9 +186,9 @@ pub fn decode_overflow(bytes: &[u8], at: u64, pages: u64) -> Result<(Vec<Extent>
 }
 
 impl Tag {
-    /// Pages it needs beside its slot for its extents.
-    pub(crate) fn overflow_pages(&self) -> usize {
-        self.extents.len().saturating_sub(INLINE).div_ceil(OVERFLOW)
+    /// Its extents that do not fit its slot.
+    pub(crate) fn rest(&self) -> &[Extent] {
+        self.extents.get(INLINE..).unwrap_or_default()
     }
 
     /// The bytes of its slot, with its overflow at `overflow`.
@@ -207,11 +207,6 @@ impl Tag {
         slot.name[..self.name.len()].copy_from_slice(self.name.as_bytes());
         slot.crc = crc32fast::hash(&slot.as_bytes()[4..]).into();
         zerocopy::transmute!(slot)
-    }
-
-    /// The bytes of its overflow pages, which will lie at `places`.
-    pub(crate) fn encode_overflow(&self, places: &[u64]) -> Vec<Vec<u8>> {
-        encode_overflow(self.extents.get(INLINE..).unwrap_or_default(), places)
     }
 }
 

@@ -25,7 +25,7 @@ use crate::layout::{CHUNK_PAGES, PAGE, TAGS, bitmap_at};
 use crate::space::Space;
 use crate::tag::{self, Decoded, SLOT_BYTES, Tag};
 use crate::transaction::Transaction;
-use crate::{Error, Result};
+use crate::{Error, Result, overflow};
 
 const MAGIC: u32 = u32::from_le_bytes(*b"TAGS");
 /// Slots of a page.
@@ -158,34 +158,18 @@ impl Table {
             self.free_slots.push(slot);
             return Ok(());
         };
-        let overflow = Self::load_overflow(memory, &decoded, pages)?;
-        let mut tag = decoded.tag;
-        tag.extents.extend(overflow.iter().flat_map(|(_, extents)| extents));
-        if tag.extents.len() != decoded.extents {
+        let (mut tag, listed) = (decoded.tag, decoded.extents);
+        let (overflow, rest) = overflow::load(memory, decoded.overflow, listed - tag.extents.len(), pages)?;
+        tag.extents.extend(rest);
+        if tag.extents.len() != listed {
             return Err(Error::corrupt(format!("the list of extents of tag {:?}", tag.name), slot));
         }
-        let overflow = overflow.into_iter().map(|(page, _)| page).collect();
         if self.tags.contains_key(&tag.name) {
             return Err(Error::corrupt(format!("a second tag called {:?}", tag.name), slot));
         }
         self.generation = self.generation.max(tag.generation);
         self.tags.insert(tag.name.clone(), Entry { tag: Arc::new(tag), slot, overflow });
         Ok(())
-    }
-
-    /// The pages of extents behind a slot, with what they list.
-    fn load_overflow(memory: &dyn Memory, decoded: &Decoded, pages: u64) -> Result<Vec<(Extent, Vec<Extent>)>> {
-        let (mut found, mut visited) = (Vec::new(), BTreeSet::new());
-        let (mut next, mut left) = (decoded.overflow, decoded.extents - decoded.tag.extents.len());
-        while left > 0 && next != 0 && next % PAGE == 0 && next < pages * PAGE && visited.insert(next) {
-            let mut page = vec![0; PAGE as usize];
-            memory.load(next, &mut page);
-            let (extents, after) = tag::decode_overflow(&page, next, pages)?;
-            left = left.saturating_sub(extents.len());
-            found.push((page_at(next), extents));
-            next = after;
-        }
-        Ok(found)
     }
 
     /// Where `tag` lies, and how it stands now; fails if it is not the tag of that name any more.

@@ -7,7 +7,7 @@ use crate::extent::Extent;
 use crate::layout::PAGE;
 use crate::tag::{SLOT_BYTES, Tag};
 use crate::tags::{Entry, FIRST, SLOTS, encode_header, page_at};
-use crate::{Error, Pool, Result};
+use crate::{Error, Pool, Result, overflow};
 
 use super::piece::{Part, copies, joined, replaced};
 
@@ -45,7 +45,7 @@ impl Pool {
         let to = part.map_or(&[][..], |part| &part.to);
         to.iter().try_for_each(|extent| reserved.take_at(*extent))?;
         let tag = Tag { extents, ..(*old.tag).clone() };
-        let overflow = match tag.overflow_pages() as u64 {
+        let overflow = match overflow::count(tag.rest()) as u64 {
             0 => Vec::new(),
             pages => room(pages)?,
         };

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use crate::extent::{Extent, Role, Zone};
 use crate::layout::CHUNK_PAGES;
+use crate::overflow::pages_of;
 use crate::space::{Kind, Space};
 use crate::tags::page_at;
 use crate::{Error, Result};
@@ -181,7 +182,7 @@ impl Defrag<'_> {
                 true => room_beside_chunks(space, sweep, target),
                 false => room_for_pages(space, sweep, target),
             };
-            Ok(single_pages(&loose(space, room, pages)?))
+            Ok(pages_of(&loose(space, room, pages)?))
         });
         let moved = moved.map_err(|error| self.refuse(tag, error))?;
         sweep.survey.relocated(&moved.old, &moved.new);
@@ -264,11 +265,6 @@ pub(super) fn loose(space: &Space, rooms: Rooms, pages: u64) -> Result<Vec<Exten
         }
     }
     Err(full(space, pages))
-}
-
-/// The pages of `runs`, an extent each.
-pub(super) fn single_pages(runs: &[Extent]) -> Vec<Extent> {
-    runs.iter().flat_map(|run| (run.page..run.end()).map(|page| page_at(bytes(page)))).collect()
 }
 
 fn last_idle(space: &Space) -> Result<u64> {

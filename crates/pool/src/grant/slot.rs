@@ -7,10 +7,9 @@ use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 use crate::extent::{Extent, Media};
-use crate::layout::{GRANT_SLOTS, GRANTS, PAGE, SLOT};
-use crate::tag::{OVERFLOW, decode_overflow, encode_overflow};
-use crate::tags::page_at;
-use crate::{Error, Result};
+use crate::layout::{GRANT_SLOTS, GRANTS, SLOT};
+use crate::tag::OVERFLOW;
+use crate::{Error, Result, overflow};
 
 use super::Ask;
 use super::coverage::Coverage;
@@ -111,12 +110,9 @@ impl Record {
         &self.extents[self.extents.len() - self.reserved..]
     }
 
-    pub(super) fn overflow_pages(&self) -> usize {
-        self.extents.len().saturating_sub(INLINE).div_ceil(OVERFLOW)
-    }
-
-    pub(super) fn encode_overflow(&self, places: &[u64]) -> Vec<Vec<u8>> {
-        encode_overflow(self.extents.get(INLINE..).unwrap_or_default(), places)
+    /// The extents that do not fit the slot.
+    pub(super) fn rest(&self) -> &[Extent] {
+        self.extents.get(INLINE..).unwrap_or_default()
     }
 
     pub(super) fn encode(&self, overflow: u64) -> [u8; SLOT_BYTES] {
@@ -179,23 +175,13 @@ pub fn decode_slot(bytes: &[u8; SLOT_BYTES], at: u64, pages: u64) -> Result<Opti
 pub(super) fn load(memory: &dyn Memory, at: u64, pages: u64) -> Result<Option<(Record, Vec<Extent>)>> {
     let mut bytes = [0; SLOT_BYTES];
     memory.load(at, &mut bytes);
-    let Some(Decoded { mut record, overflow: mut next, extents }) = decode_slot(&bytes, at, pages)? else {
+    let Some(Decoded { mut record, overflow: first, extents }) = decode_slot(&bytes, at, pages)? else {
         return Ok(None);
     };
-    let mut overflow = Vec::new();
-    while record.extents.len() < extents {
-        if next == 0 || next % PAGE != 0 || next >= pages * PAGE {
-            return Err(Error::corrupt("the extents of a grant", at));
-        }
-        let mut page = vec![0; PAGE as usize];
-        memory.load(next, &mut page);
-        let (more, after) = decode_overflow(&page, next, pages)?;
-        if more.is_empty() || record.extents.len() + more.len() > extents {
-            return Err(Error::corrupt("the extents of a grant", next));
-        }
-        record.extents.extend(more);
-        overflow.push(page_at(next));
-        next = after;
+    let (overflow, rest) = overflow::load(memory, first, extents - record.extents.len(), pages)?;
+    record.extents.extend(rest);
+    if record.extents.len() != extents {
+        return Err(Error::corrupt("the extents of a grant", at));
     }
     Ok(Some((record, overflow)))
 }

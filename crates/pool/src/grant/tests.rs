@@ -10,10 +10,13 @@ mod unsettled;
 use std::sync::Arc;
 
 use ferrite_crash::{LyingMemory, Model};
+use ferrite_medium::Scheme;
 
 use super::*;
-use crate::layout::{CHUNK, CHUNK_PAGES};
+use crate::extent::{Role, Zone};
+use crate::layout::{CHUNK, CHUNK_PAGES, PAGE};
 use crate::owner::{Caller, PidFd};
+use crate::tags::page_at;
 use crate::{Format, NewTag, TagKind};
 
 const THIS_BOOT: [u8; 16] = [1; 16];

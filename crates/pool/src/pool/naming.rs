@@ -9,9 +9,9 @@ use crate::extent::{Extent, Role, Zone, dropped};
 use crate::layout::PAGE;
 use crate::space::Need;
 use crate::tag::{INLINE, OVERFLOW, Tag, TagKind, check_name};
-use crate::tags::{self, Entry, Table, encode_header, page_at};
+use crate::tags::{self, Entry, Table, encode_header};
 use crate::transaction::Transaction;
-use crate::{Error, Result};
+use crate::{Error, Result, overflow};
 
 /// Pages of a list of extents that are given up at once: a record has room for what is on them, 48 bytes an extent.
 const LISTS_AT_ONCE: usize = 2;
@@ -180,12 +180,8 @@ impl Pool {
         slot: u64,
         overflow: Vec<Extent>,
     ) -> Result<Entry> {
-        let places: Vec<u64> = overflow.iter().map(|page| page.span().at).collect();
-        for (place, bytes) in places.iter().zip(tag.encode_overflow(&places)) {
-            self.memory.store(*place, &bytes, Scheme::Nt);
-        }
-        self.memory.settle()?;
-        tags::write_slot(transaction, slot, &tag.encode_slot(places.first().copied().unwrap_or(0)));
+        let first = overflow::store(&*self.memory, tag.rest(), &overflow)?;
+        tags::write_slot(transaction, slot, &tag.encode_slot(first));
         Ok(Entry { tag: Arc::new(tag), slot, overflow })
     }
 }
@@ -193,19 +189,18 @@ impl Pool {
 /// Pages for the extents of `tag` that do not fit its slot. The old ones are in use until the change is committed: where
 /// the pool is full, what the tag gives up, `dropped`, has the new ones (T6). So a full pool can be given space.
 fn take_overflow(transaction: &mut Transaction<'_>, tag: &Tag, dropped: &mut Vec<Extent>) -> Result<Vec<Extent>> {
-    let count = tag.overflow_pages();
+    let count = overflow::count(tag.rest());
     if count == 0 {
         return Ok(Vec::new());
     }
-    let need = Need { role: Role::MAP, zone: Zone::Normal, bytes: count as u64 * PAGE };
-    let runs = match transaction.take(&[need]) {
+    let runs = match transaction.take(&[overflow::need(count)]) {
         Err(why) if why.is_want_of_space() => match transaction.take_of(dropped, count)? {
             none if none.is_empty() => return Err(why),
             pages => pages,
         },
         taken => taken?,
     };
-    Ok(runs.iter().flat_map(|run| (run.page..run.end()).map(|page| page_at(page * PAGE))).collect())
+    Ok(overflow::pages_of(&runs))
 }
 
 /// Commits a change of `tag`; where a record has no room for it, that says what helps.

@@ -53,6 +53,28 @@ fn a_damaged_slot_is_told_and_the_pool_is_not_opened_over_it() {
     assert_eq!(damage.iter().map(|damage| damage.at).collect::<Vec<_>>(), [slot]);
 }
 
+/// Also where it seems as long as it should be (tags T4).
+#[test]
+fn t4_a_list_of_pieces_that_loops_is_refused() {
+    let memory = formatted(Model::MAPPED);
+    let (pool, process) = (opened(&memory, THIS_BOOT), ours());
+    let tag = tag(&pool, "a", &[need(Zone::Normal, 2 * CHUNK)]).expect("tag");
+    // What two pages are full of.
+    pool.grant(&Ask { extents: &pieces(&tag, 511), ..ask(&tag, &process) }).expect("grant");
+    pool.close().expect("close");
+    let looping = memory.kill();
+    let first = looping.load_word(GRANTS + 64);
+    let mut page = vec![0; PAGE as usize];
+    looping.load(first, &mut page);
+    page[8..16].copy_from_slice(&first.to_le_bytes());
+    let crc = crc32fast::hash(&page[4..]);
+    page[..4].copy_from_slice(&crc.to_le_bytes());
+    looping.store(first, &page, Scheme::Flush);
+    looping.settle().expect("settle");
+    let (_, damage) = Grants::claims(&looping, POOL_BYTES / PAGE);
+    assert_eq!(damage.iter().map(|damage| damage.at).collect::<Vec<_>>(), [GRANTS]);
+}
+
 fn record() -> Record {
     let extents = (0..5).map(|number| page_at((2000 + number * 3) * PAGE)).collect();
     let (id, rights, process) = (GrantId(9), Rights::Read, ours().identity());

@@ -166,7 +166,7 @@ fn t4_chains_that_loop_are_refused() {
     let place = open(&memory).table().tags["tag 0"].overflow[0].span().at;
     let long = Tag { extents: tag.extents.iter().copied().cycle().take(2000).collect(), ..(*tag).clone() };
     let mut looping = image.clone();
-    let page = &long.encode_overflow(&[place; 9])[0];
+    let page = &crate::tag::encode_overflow(long.rest(), &[place; 9])[0];
     looping[place as usize..][..page.len()].copy_from_slice(page);
     let told = refused(with_slot(&looping, 0, &long.encode_slot(place)));
     assert_eq!(told, corrupt("the list of extents of tag \"tag 0\"", FIRST_SLOT));
