@@ -9,7 +9,6 @@ use super::export::transmission_flags;
 use super::peer::{End, Peer};
 use super::server::Options;
 use super::session::Session;
-use super::stats::Counters;
 use super::transport::Transport;
 
 /// The transmission flags that the other end is to be given for a disk of this shape.
@@ -23,5 +22,5 @@ pub fn agreed_flags(geometry: &Geometry) -> u16 {
 /// [`End`] says why the stream ended.
 pub fn serve_agreed(disk: Arc<dyn Disk>, transport: &mut dyn Transport) -> Result<(), End> {
     let mut peer = Peer::new(transport, Options::default().spin);
-    Session::new(disk, false, false).run(&mut peer, &Counters::default())
+    Session::new(disk, false, false).run(&mut peer)
 }

@@ -7,7 +7,6 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::listener::Reach;
-use super::stats::{Counters, Requests, Stats};
 use super::transport::{Hangup, Transport};
 
 /// How long connections that were cut may take to notice.
@@ -25,10 +24,8 @@ pub(super) struct Registry {
 #[derive(Debug, Default)]
 struct Open {
     live: HashMap<u64, Entry>,
-    accepted: u64,
-    refused: u64,
-    /// Sums of the connections that have ended.
-    ended: Requests,
+    /// Of the connection that was admitted last.
+    number: u64,
 }
 
 #[derive(Debug)]
@@ -37,7 +34,6 @@ struct Entry {
     /// It has not chosen its export yet.
     is_choosing: bool,
     hangup: Hangup,
-    counters: Arc<Counters>,
 }
 
 /// A place in the registry, held by a connection until it ends, by a panic too.
@@ -45,7 +41,6 @@ struct Entry {
 pub(super) struct Ticket {
     registry: Arc<Registry>,
     number: u64,
-    pub counters: Arc<Counters>,
 }
 
 impl Registry {
@@ -62,23 +57,16 @@ impl Registry {
     /// is stopping. Of too many the oldest that has not chosen its export yet is cut for it: who only connects keeps
     /// nobody out.
     pub fn admit(self: &Arc<Self>, reach: Reach, transport: &dyn Transport) -> io::Result<Option<Ticket>> {
-        let entry = Entry { reach, is_choosing: true, hangup: transport.hangup()?, counters: Arc::default() };
-        let counters = Arc::clone(&entry.counters);
+        let entry = Entry { reach, is_choosing: true, hangup: transport.hangup()? };
         let mut open = self.lock();
         let neighbours = open.live.values().filter(|entry| entry.reach == reach).count();
         if self.is_stopping() || neighbours >= self.connections_max && !open.cut_oldest_choosing(reach) {
-            open.refused += 1;
             return Ok(None);
         }
-        open.accepted += 1;
-        let number = open.accepted;
+        open.number += 1;
+        let number = open.number;
         open.live.insert(number, entry);
-        Ok(Some(Ticket { registry: Arc::clone(self), number, counters }))
-    }
-
-    /// Counts a client that was turned away before it had a place.
-    pub fn turn_away(&self) {
-        self.lock().refused += 1;
+        Ok(Some(Ticket { registry: Arc::clone(self), number }))
     }
 
     /// Whether [`Registry::stop`] was called.
@@ -91,17 +79,9 @@ impl Registry {
         let _ = self.changed.wait_timeout_while(self.lock(), pause, |_| !self.is_stopping());
     }
 
-    /// What was served so far.
-    pub fn stats(&self) -> Stats {
-        let open = self.lock();
-        let mut requests = open.ended;
-        open.live.values().for_each(|entry| entry.counters.add_to(&mut requests));
-        Stats {
-            open_connections: open.live.len() as u64,
-            accepted_connections: open.accepted,
-            refused_connections: open.refused,
-            requests,
-        }
+    /// How many connections there are.
+    pub fn connections(&self) -> usize {
+        self.lock().live.len()
     }
 
     /// Ends all connections: each answers what it has received (N8) and closes. Those that have not done so after
@@ -129,7 +109,6 @@ impl Open {
         let Some(number) = choosing.map(|(number, _)| *number).min() else { return false };
         let entry = self.live.remove(&number).expect("found above");
         entry.hangup.cut();
-        self.refused += 1;
         true
     }
 }
@@ -145,9 +124,7 @@ impl Ticket {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        let mut open = self.registry.lock();
-        open.live.remove(&self.number);
-        self.counters.add_to(&mut open.ended);
+        self.registry.lock().live.remove(&self.number);
         self.registry.changed.notify_all();
     }
 }

@@ -12,7 +12,6 @@ use super::handshake::Handshake;
 use super::listener::{Door, ListenError, Listener, Reach};
 use super::peer::{End, Peer};
 use super::registry::{Registry, Ticket};
-use super::stats::Stats;
 use super::tcp::{TcpDoor, TcpOptions};
 use super::transport::Transport;
 
@@ -98,8 +97,8 @@ impl Server {
         while !self.registry.is_stopping() {
             match door.accept() {
                 Ok(Some(transport)) => self.start(door.reach(), transport),
-                Ok(None) => self.registry.turn_away(),
-                Err(error) if is_of_one_client(&error) => self.registry.turn_away(),
+                Ok(None) => {}
+                Err(error) if is_of_one_client(&error) => {}
                 // What passes, such as a lack of descriptors; a closed listener is found by the loop.
                 Err(_) => self.registry.pause(EXHAUSTED_PAUSE),
             }
@@ -135,15 +134,15 @@ impl Server {
         match handshake.run()? {
             Some(mut session) => {
                 ticket.chosen();
-                session.run(&mut peer, &ticket.counters)
+                session.run(&mut peer)
             }
             None => Ok(()),
         }
     }
 
-    /// What was served so far.
-    pub fn stats(&self) -> Stats {
-        self.registry.stats()
+    /// How many connections are open.
+    pub fn connections(&self) -> usize {
+        self.registry.connections()
     }
 }
 

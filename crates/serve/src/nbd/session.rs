@@ -11,7 +11,6 @@ use super::consts::REQUEST_BYTES;
 use super::errno::Fault;
 use super::export::transmission_flags;
 use super::peer::{End, Peer};
-use super::stats::Counters;
 use super::wire::{self, Command, Request};
 use super::write::PIECE_LEAST_BYTES;
 
@@ -63,13 +62,13 @@ impl Session {
     }
 
     /// Answers requests until the client disconnects, and has what was lent to it.
-    pub fn run(&mut self, peer: &mut Peer<'_>, counters: &Counters) -> Result<(), End> {
-        let end = self.answer(peer, counters);
+    pub fn run(&mut self, peer: &mut Peer<'_>) -> Result<(), End> {
+        let end = self.answer(peer);
         peer.linger();
         end
     }
 
-    fn answer(&mut self, peer: &mut Peer<'_>, counters: &Counters) -> Result<(), End> {
+    fn answer(&mut self, peer: &mut Peer<'_>) -> Result<(), End> {
         loop {
             if peer.inbox.held().len() < REQUEST_BYTES {
                 peer.need(REQUEST_BYTES)?;
@@ -80,9 +79,7 @@ impl Session {
             if request.command == Command::Disconnect {
                 return peer.flush();
             }
-            let answer = self.serve(&request, peer);
-            counters.count(&request, answer.is_ok());
-            match answer {
+            match self.serve(&request, peer) {
                 Ok(()) => {}
                 Err(Trouble::Fault(fault)) => self.fail(&request, peer, &fault),
                 Err(Trouble::End(end)) => return Err(end),

@@ -94,7 +94,7 @@ fn a_panicking_disk_ends_one_connection() {
     client.ask(Ask { command: command::TRIM, at: MINE, len: 512, ..Ask::default() }, &[]);
     assert_eq!(client.rest(), b"");
     assert!(client.served.take().unwrap().join().is_err());
-    assert_eq!(server.stats().open_connections, 1);
+    assert_eq!(server.connections(), 1);
     assert_serves(&mut good);
 }
 

@@ -31,7 +31,7 @@ fn listens_and_leaves_nothing() {
     assert_eq!(listening.stop(), 0);
     assert_eq!(idle.rest(), b"");
     assert!(!path.exists());
-    assert_eq!(server.stats().open_connections, 0);
+    assert_eq!(server.connections(), 0);
 }
 
 /// N8: a request in flight when the server stops is finished and answered, and one that was received behind it too.

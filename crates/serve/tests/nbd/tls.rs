@@ -108,7 +108,7 @@ fn wrong_certificates_are_refused() {
     failure("nbdinfo", &["--size", &uri(&closed, &certificates.path("stranger"))]);
     failure("nbdinfo", &["--size", &uri(&closed, &certificates.path("trusting"))]);
     run("nbdinfo", "libnbd-bin", &["--size", &uri(&closed, &certificates.path("member"))]);
-    until("every connection has ended", || server.stats().open_connections == 0);
+    until("every connection has ended", || server.connections() == 0);
 }
 
 /// N10: in the clear nothing is told, not even the names, and the refusal says why; programs say so too.
@@ -161,7 +161,7 @@ fn nothing_is_smuggled_in_before_tls() {
     client.say(&[option_bytes(option::STARTTLS, &[]), option_bytes(option::LIST, &[])].concat());
     let ack = [&OPTION_REPLY_MAGIC.to_be_bytes()[..], &[0, 0, 0, 5, 0, 0, 0, 1, 0, 0, 0, 0]].concat();
     assert_eq!(client.rest(), ack);
-    until("the connection has ended", || server.stats().open_connections == 0);
+    until("the connection has ended", || server.connections() == 0);
 }
 
 /// N9, under TLS: one that is silent after STARTTLS, and one that drips, are dropped in the same time.
@@ -185,7 +185,7 @@ fn half_open_handshakes_end() {
         }
     }
     assert_eq!(dripping.rest(), b"");
-    until("their places are given back", || server.stats().open_connections == 0);
+    until("their places are given back", || server.connections() == 0);
 }
 
 /// N5: rubbish where TLS should begin ends that connection, with an alert at most, and no other.
@@ -204,7 +204,7 @@ fn rubbish_instead_of_tls_ends_one_connection() {
         assert!(alert.len() < 100, "{alert:?}");
     }
     run("nbdinfo", "libnbd-bin", &["--size", &uri(&listening, &certificates.path("trusting"))]);
-    until("every connection has ended", || server.stats().open_connections == 0);
+    until("every connection has ended", || server.connections() == 0);
 }
 
 /// N8: idle clients under TLS are ended by a stop like others.

@@ -26,7 +26,6 @@ impl Exports for One {
 /// A served disk.
 pub struct Stage {
     pub dir: TempDir,
-    pub server: Server,
     pub listening: Option<Listening>,
 }
 
@@ -39,7 +38,7 @@ impl Stage {
         let dir = tempdir().unwrap();
         let server = Server::new(Arc::new(One(disk)), Options::default());
         let listening = server.listen_unix(&dir.path().join("socket")).unwrap();
-        Self { dir, server, listening: Some(listening) }
+        Self { dir, listening: Some(listening) }
     }
 
     pub fn uri(&self, export: &str) -> String {
