@@ -59,7 +59,7 @@ pub use lent::{Borrower, Lent};
 pub use mapped::{Backing, MapOptions, Mapped};
 pub use memory::{Memory, Shared, Survival};
 pub use pace::{Accuracy, Direction, Pace, Speed, Ticks, Tsc};
-pub use paced::{Paced, Waited};
+pub use paced::Paced;
 pub use pin::{
     Foreign, ForeignPin, Pin, barrier_abroad, end_foreign_pin, end_own_pin, forget_other_threads, is_pinned,
     order_loads, pin, spin_until, wait_for_pins, wait_for_pins_until,

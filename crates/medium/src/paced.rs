@@ -21,18 +21,8 @@ mod tests;
 pub struct Paced<M, T = Tsc> {
     inner: M,
     ticks: T,
-    pace: Pace,
     read: Pipe,
     write: Pipe,
-}
-
-/// What was added to accesses, in ns of all threads together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Waited {
-    /// To loads.
-    pub read_ns: u64,
-    /// To stores and what belongs to them.
-    pub write_ns: u64,
 }
 
 impl<M: Memory, T: Ticks> Paced<M, T> {
@@ -43,23 +33,12 @@ impl<M: Memory, T: Ticks> Paced<M, T> {
     pub fn new(inner: M, pace: Pace, ticks: T) -> Result<Self> {
         pace.check()?;
         let pipe = |speed| Pipe::new(speed, ticks.per_ns());
-        Ok(Self { read: pipe(&pace.read), write: pipe(&pace.write), inner, ticks, pace })
+        Ok(Self { read: pipe(&pace.read), write: pipe(&pace.write), inner, ticks })
     }
 
     /// The memory under it.
     pub fn inner(&self) -> &M {
         &self.inner
-    }
-
-    /// Its pace.
-    pub fn pace(&self) -> &Pace {
-        &self.pace
-    }
-
-    /// What was added so far; while accesses run it may lag.
-    pub fn waited(&self) -> Waited {
-        let ns = |pipe: &Pipe| (pipe.waited_ticks() as f64 / self.ticks.per_ns()) as u64;
-        Waited { read_ns: ns(&self.read), write_ns: ns(&self.write) }
     }
 
     /// Does `access`, which moves `bytes`, and waits for what is left of its time.
@@ -72,7 +51,7 @@ impl<M: Memory, T: Ticks> Paced<M, T> {
         let queued = pipe.queue(start, bytes as u64);
         let done = access();
         let stretched = if pipe.is_relative() { self.stretched(pipe, start) } else { start };
-        pipe.note(self.ticks.wait_until(queued.max(stretched)));
+        self.ticks.wait_until(queued.max(stretched));
         done
     }
 
@@ -84,7 +63,7 @@ impl<M: Memory, T: Ticks> Paced<M, T> {
         }
         let start = self.ticks.now();
         let done = call();
-        self.write.note(self.ticks.wait_until(self.stretched(&self.write, start)));
+        self.ticks.wait_until(self.stretched(&self.write, start));
         done
     }
 

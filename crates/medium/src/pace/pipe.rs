@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Speed;
-use crate::shard::{self, Padded, SHARDS};
+use crate::shard::Padded;
 
 /// Where and how long accesses of one direction wait.
 pub(crate) struct Pipe {
@@ -12,7 +12,6 @@ pub(crate) struct Pipe {
     ticks_per_byte: f64,
     /// When the last byte that anyone has asked for will be through.
     free_at: Padded<AtomicU64>,
-    waited_ticks: [Padded<AtomicU64>; SHARDS],
 }
 
 impl Pipe {
@@ -24,7 +23,6 @@ impl Pipe {
             latency_ticks: (speed.latency_ns as f64 * per_ns).ceil() as u64,
             ticks_per_byte: byte_ns * per_ns,
             free_at: Padded::default(),
-            waited_ticks: Default::default(),
         }
     }
 
@@ -58,16 +56,5 @@ impl Pipe {
     #[inline]
     pub fn stretch(&self, start: u64, ticks: u64) -> u64 {
         start.saturating_add((ticks as f64 * self.times).ceil() as u64)
-    }
-
-    /// Counts a wait.
-    #[inline]
-    pub fn note(&self, waited_ticks: u64) {
-        self.waited_ticks[shard::mine()].0.fetch_add(waited_ticks, Ordering::Relaxed);
-    }
-
-    /// All waits so far.
-    pub fn waited_ticks(&self) -> u64 {
-        self.waited_ticks.iter().map(|shard| shard.0.load(Ordering::Relaxed)).sum()
     }
 }

@@ -8,8 +8,8 @@ pub trait Ticks: Send + Sync {
     /// The count once what was loaded before has arrived.
     fn now_after_copy(&self) -> u64;
 
-    /// Returns when the count has reached `tick`; gives for how many ticks it waited.
-    fn wait_until(&self, tick: u64) -> u64;
+    /// Returns when the count has reached `tick`.
+    fn wait_until(&self, tick: u64);
 
     /// Ticks in a nanosecond.
     fn per_ns(&self) -> f64;

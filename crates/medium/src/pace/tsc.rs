@@ -81,13 +81,8 @@ impl Ticks for Tsc {
     /// Without `pause`: a hypervisor takes a processor away that pauses again and again, and what is copied next is
     /// then found evicted. The fence that orders the readings keeps the processor as idle.
     #[inline]
-    fn wait_until(&self, tick: u64) -> u64 {
-        let start = arch::read_after_loads();
-        let mut now = start;
-        while now < tick {
-            now = arch::read_after_loads();
-        }
-        now - start
+    fn wait_until(&self, tick: u64) {
+        while arch::read_after_loads() < tick {}
     }
 
     fn per_ns(&self) -> f64 {
