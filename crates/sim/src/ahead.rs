@@ -5,8 +5,12 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
+use crate::{Error, Result};
+
 /// Time between two looks at whether to go on, where nothing comes.
 const LOOK: Duration = Duration::from_millis(100);
+/// Batches of a trace that wait to be taken.
+const WAITING: usize = 4;
 
 /// Parts that a thread gives. When they are dropped, it ends with the part that it is making.
 pub struct Parts<T>(Receiver<T>);
@@ -39,5 +43,67 @@ impl<T: Send + 'static> Parts<T> {
                 Err(RecvTimeoutError::Timeout) => return Next::Stopped,
             }
         }
+    }
+}
+
+/// What the thread that reads a trace hands over.
+enum Handed<T> {
+    Batch(Vec<T>),
+    /// The trace ended well; whether its last line had no end.
+    End(bool),
+    Failure(Error),
+}
+
+/// A trace that is read ahead by a thread of its own, so that decompressing and parsing cost the simulation nothing.
+/// Dropped, its thread ends with the batch it is reading.
+pub struct Ahead<T> {
+    handed: Parts<Handed<T>>,
+    is_cut: bool,
+}
+
+impl<T: Send + 'static> Ahead<T> {
+    /// Reads from now on what `open` gives. `gather` adds a batch of it and says whether there may be more; `is_cut` says
+    /// of it what [`Ahead::is_cut`] does.
+    pub(crate) fn of<R: 'static>(
+        open: impl FnOnce() -> Result<R> + Send + 'static,
+        gather: fn(&mut R, &mut Vec<T>) -> Result<bool>,
+        is_cut: fn(&R) -> bool,
+    ) -> Self {
+        let read = move |to: &SyncSender<Handed<T>>| -> Result<bool> {
+            let mut reader = open()?;
+            loop {
+                let mut batch = Vec::new();
+                let more = gather(&mut reader, &mut batch);
+                let is_taken = batch.is_empty() || to.send(Handed::Batch(batch)).is_ok();
+                if !(more? && is_taken) {
+                    return Ok(is_cut(&reader));
+                }
+            }
+        };
+        // Whoever has gone needs no end.
+        let give = move |to: &SyncSender<_>| drop(to.send(read(to).map_or_else(Handed::Failure, Handed::End)));
+        Self { handed: Parts::of(WAITING, give), is_cut: false }
+    }
+
+    /// Whether the last line had no end: maybe the trace was cut there. Known at the end.
+    pub fn is_cut(&self) -> bool {
+        self.is_cut
+    }
+
+    /// What comes next. While the trace gives nothing `goes_on` is asked.
+    ///
+    /// # Errors
+    /// What is wrong with the trace, after all before it was given.
+    pub fn batch(&mut self, goes_on: &mut dyn FnMut() -> bool) -> Result<Next<Vec<T>>> {
+        Ok(match self.handed.next(goes_on) {
+            Next::Part(Handed::Batch(batch)) => Next::Part(batch),
+            Next::Part(Handed::Failure(error)) => return Err(error),
+            Next::Part(Handed::End(is_cut)) => {
+                self.is_cut = is_cut;
+                Next::End
+            }
+            Next::End => Next::End,
+            Next::Stopped => Next::Stopped,
+        })
     }
 }
