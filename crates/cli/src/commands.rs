@@ -15,10 +15,21 @@ mod upkeep;
 pub mod wal;
 
 use std::io::Write;
+use std::path::PathBuf;
 
+use clap::Args;
 use serde::Serialize;
 
 use crate::outcome::Outcome;
+
+#[derive(Args)]
+pub struct List {
+    /// The pool's file
+    pool: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
 
 /// Prints `report` as JSON, or by `show` for people. A reader that has gone, as in `| head`, is no failure.
 fn print<T: Serialize>(json: bool, report: &T, show: impl FnOnce(&T) -> String) -> Outcome {

@@ -10,7 +10,7 @@ use ferrite_pool::owner::Listening;
 use serde_json::Value;
 
 use super::announce::{AnnouncedDisk, Announcement};
-use super::{print, print_line, print_on, transfer};
+use super::{List, print, print_line, print_on, transfer};
 use crate::door::DoorArguments;
 use crate::host;
 use crate::how::How;
@@ -77,15 +77,6 @@ pub struct Create {
     /// read of 4 KiB (200 where the processor cannot sum while it copies)
     #[arg(long)]
     checksum: bool,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-}
-
-#[derive(Args)]
-pub struct List {
-    /// The pool's file
-    pool: PathBuf,
     /// Print JSON
     #[arg(long)]
     json: bool,

@@ -9,7 +9,7 @@ use ferrite_pool::owner::Listening;
 use ferrite_serve::mount::clear_stale;
 use serde_json::Value;
 
-use super::{print, print_line, upkeep};
+use super::{List, print, print_line, upkeep};
 use crate::engine::absolute;
 use crate::medium::MediumArguments;
 use crate::mounts;
@@ -77,15 +77,6 @@ impl Place {
         };
         mounts::file_system_on(&at).ok_or_else(|| Failure::Usage(none()))
     }
-}
-
-#[derive(Args)]
-pub struct List {
-    /// The pool's file
-    pool: PathBuf,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
 }
 
 #[derive(Args)]

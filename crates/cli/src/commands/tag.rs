@@ -9,7 +9,7 @@ use clap::{Args, Subcommand};
 use ferrite_pool::{Partial, TagKind};
 use serde_json::Value;
 
-use super::print;
+use super::{List, print};
 use crate::outcome::Outcome;
 use crate::reach;
 use crate::request::{Request, TagReport};
@@ -28,15 +28,6 @@ pub enum Tag {
     Get(Get),
     /// Remove plain bytes, an object or a log, with what it holds, and free its space; refused while it is in use
     Remove(Remove),
-}
-
-#[derive(Args)]
-pub struct List {
-    /// The pool's file
-    pool: PathBuf,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
 }
 
 #[derive(Args)]
@@ -77,7 +68,7 @@ impl Tag {
     /// Does it.
     pub fn run(self) -> Outcome {
         match self {
-            Self::List(list) => list.run(),
+            Self::List(list) => show_all(&list),
             Self::Put(put) => put.run(),
             Self::Get(get) => get.run(),
             Self::Remove(Remove { pool, name }) => {
@@ -87,21 +78,19 @@ impl Tag {
     }
 }
 
-impl List {
-    fn run(self) -> Outcome {
-        let tags: Vec<TagReport> = reach::ask(&self.pool, Request::TagList, None)?;
-        print(self.json, &tags, |tags| {
-            let mut text = format!("{:<24} {:<8} {:>12} {:>12}\n", "name", "kind", "size", "space");
-            for tag in tags {
-                // A file system may take all of its pool: it has no size of its own.
-                let has_size = tag.kind != TagKind::FILES.name();
-                let size = if has_size { size::show(tag.size_bytes) } else { "-".into() };
-                let space = size::show(tag.space_bytes);
-                text += &format!("{:<24} {:<8} {size:>12} {space:>12}\n", tag.name, tag.kind);
-            }
-            text
-        })
-    }
+fn show_all(list: &List) -> Outcome {
+    let tags: Vec<TagReport> = reach::ask(&list.pool, Request::TagList, None)?;
+    print(list.json, &tags, |tags| {
+        let mut text = format!("{:<24} {:<8} {:>12} {:>12}\n", "name", "kind", "size", "space");
+        for tag in tags {
+            // A file system may take all of its pool: it has no size of its own.
+            let has_size = tag.kind != TagKind::FILES.name();
+            let size = if has_size { size::show(tag.size_bytes) } else { "-".into() };
+            let space = size::show(tag.space_bytes);
+            text += &format!("{:<24} {:<8} {size:>12} {space:>12}\n", tag.name, tag.kind);
+        }
+        text
+    })
 }
 
 impl Put {
