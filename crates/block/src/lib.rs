@@ -28,7 +28,6 @@ mod write;
 
 pub use buffered::{BufferOptions, Buffered, Drained, Syncers};
 pub use disk::BlockDisk;
-pub use map::Entry;
 pub use options::DiskOptions;
 pub use shape::{BLOCK, DISK_BYTES_MAX, DiskSpec, Shape, create, remove, resize};
 pub use stages::{Passed, Stage, StageTotals, Stages};
