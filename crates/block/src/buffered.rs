@@ -101,13 +101,9 @@ impl<D: Disk> Buffered<D> {
     }
 
     /// The disk under it.
-    pub fn inner(&self) -> &D {
+    #[cfg(test)]
+    pub(crate) fn inner(&self) -> &D {
         &self.disk
-    }
-
-    /// How it was made.
-    pub fn options(&self) -> &BufferOptions {
-        &self.options
     }
 
     /// Bytes that only its buffers have: an unclean stop now loses them.

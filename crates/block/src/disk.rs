@@ -140,11 +140,6 @@ impl BlockDisk {
         (all.saturating_sub(free) * BLOCK, free * BLOCK)
     }
 
-    /// What it is, with its size now.
-    pub fn shape(&self) -> Shape {
-        Shape::read(&self.tag()).unwrap_or(self.shape)
-    }
-
     /// Where its stages are counted, if they are.
     pub fn stages(&self) -> Option<&Arc<Stages>> {
         self.stages.as_ref()

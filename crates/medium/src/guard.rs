@@ -67,11 +67,6 @@ impl Guard {
             Self::Keys | Self::KeysStrict => keys::Key::of(self == Self::KeysStrict).map(drop),
         }
     }
-
-    /// Whether stray writes fault under it.
-    pub fn holds_off_writes(self) -> bool {
-        self != Self::None
-    }
 }
 
 impl Default for Guard {

@@ -177,7 +177,8 @@ impl Grants {
     }
 
     /// Bytes that were freed and are held back.
-    pub fn held_bytes(&self) -> u64 {
+    #[cfg(test)]
+    pub(crate) fn held_bytes(&self) -> u64 {
         self.0.lock().held.iter().map(|extent| extent.span().len).sum()
     }
 
@@ -193,14 +194,6 @@ impl Grants {
         }
         (live.board, live.bell) = (Some(bell), None);
         Ok(word)
-    }
-
-    /// Asks for grant `id` back (G6).
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] where it has ended.
-    pub fn revoke(&self, id: GrantId) -> Result<()> {
-        self.0.lock().find(id).map(Live::ask)
     }
 
     /// Fails with [`Error::Busy`] if there is a grant through which somebody may store, but those that are `stilled`. Nobody
@@ -221,7 +214,7 @@ impl Grants {
         )))
     }
 
-    /// Asks for every grant on the tag of this generation back; how many there are.
+    /// Asks for every grant on the tag of this generation back (G6); how many there are.
     pub fn revoke_tag(&self, generation: u64) -> usize {
         self.0.lock().live.values_mut().filter(|live| live.tag_generation == generation).map(Live::ask).count()
     }

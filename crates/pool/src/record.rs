@@ -48,11 +48,6 @@ impl Draft {
         self.0.len() - HEADER
     }
 
-    /// The payload so far.
-    pub fn payload(&self) -> &[u8] {
-        &self.0[HEADER..]
-    }
-
     /// Fills in the header and the padding; the result is what goes to the medium.
     pub fn seal(mut self, salt: u32, sequence: u64) -> Vec<u8> {
         seal(&mut self.0, salt, sequence);

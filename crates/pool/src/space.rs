@@ -173,7 +173,8 @@ impl Space {
     }
 
     /// Every run of pages in use, in order: chunks one by one, pages of the normal zone joined.
-    pub fn runs_in_use(&self) -> Vec<Extent> {
+    #[cfg(test)]
+    pub(crate) fn runs_in_use(&self) -> Vec<Extent> {
         let state = self.0.lock();
         let mut runs: Vec<Extent> = Vec::new();
         for (chunk, kind) in state.kinds.iter().enumerate() {

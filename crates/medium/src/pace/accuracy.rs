@@ -8,9 +8,6 @@ use crate::{Guard, MapOptions, Mapped, Memory, Result, Scheme, Span};
 const BATCH_NS: f64 = 200_000.0;
 /// Batches of each case.
 const BATCHES: usize = 15;
-/// Off by this much or [`TOLERANCE_NS`] is as asked.
-const TOLERANCE: f64 = 0.05;
-const TOLERANCE_NS: f64 = 40.0;
 
 const LATENCIES_NS: [u64; 9] = [100, 200, 500, 1000, 3000, 10_000, 30_000, 100_000, 1_000_000];
 const BANDWIDTHS_MB_S: [u64; 8] = [50, 100, 200, 500, 1000, 2000, 5000, 10_000];
@@ -43,19 +40,6 @@ pub struct Accuracy {
     pub achieved_ns: f64,
     /// What it took in the middle one of the batches, in ns: with what else ran meanwhile.
     pub typical_ns: f64,
-}
-
-impl Accuracy {
-    /// How much longer it took than asked, as a part of what was asked.
-    pub fn error(&self) -> f64 {
-        self.achieved_ns / self.asked_ns - 1.0
-    }
-
-    /// Whether it is within 5 % or 40 ns of what was asked.
-    pub fn is_close(&self) -> bool {
-        let off_ns = (self.achieved_ns - self.asked_ns).abs();
-        off_ns <= TOLERANCE_NS || off_ns <= self.asked_ns * TOLERANCE
-    }
 }
 
 impl Pace {
@@ -147,18 +131,6 @@ mod tests {
             assert_eq!(found.asked_ns, 7096.0);
             assert!(found.achieved_ns >= found.asked_ns && found.typical_ns >= found.achieved_ns, "{found:?}");
         }
-    }
-
-    /// Close is within 5 % or 40 ns.
-    #[test]
-    fn close_is_what_the_tolerance_says() {
-        let speed = Speed::DRAM;
-        let case = |asked_ns, achieved_ns| {
-            let typical_ns = achieved_ns;
-            Accuracy { direction: Direction::Read, speed, bytes: 1, asked_ns, achieved_ns, typical_ns }.is_close()
-        };
-        assert!(case(100.0, 140.0) && !case(100.0, 141.0));
-        assert!(case(10_000.0, 10_500.0) && !case(10_000.0, 10_501.0) && !case(10_000.0, 9499.0));
     }
 
     /// The range that is promised is the range that is measured.

@@ -13,9 +13,9 @@ const SIZE: u64 = 256 << 10;
 fn disks(seed: u64) -> Vec<Box<dyn Disk>> {
     let mut disks: Vec<Box<dyn Disk>> = Vec::new();
     for cache in [WriteCache::Off, WriteCache::Volatile(16 << 10), WriteCache::Protected(16 << 10)] {
-        let hdd = HddProfile::rpm_7200().with_capacity(SIZE).with_cache(cache);
+        let hdd = HddProfile { cache, ..HddProfile::rpm_7200().with_capacity(SIZE) };
         disks.push(Box::new(HddDisk::new(RamDisk::new(SIZE), &hdd, VirtualClock::default(), seed)));
-        let ssd = SsdProfile::x25e().with_cache(cache);
+        let ssd = SsdProfile { cache, ..SsdProfile::x25e() };
         disks.push(Box::new(SsdDisk::new(RamDisk::new(SIZE), &ssd, VirtualClock::default(), seed)));
     }
     disks

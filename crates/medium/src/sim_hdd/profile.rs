@@ -36,10 +36,7 @@ pub struct HddProfile {
 }
 
 impl HddProfile {
-    /// The names of the profiles.
-    pub const NAMES: [&str; 3] = ["hdd-7200", "hdd-15000", "hdd-5400"];
-
-    /// The profile of one of [`HddProfile::NAMES`].
+    /// The profile of that name: `hdd-7200`, `hdd-15000` or `hdd-5400`.
     pub fn named(name: &str) -> Option<Self> {
         match name {
             "hdd-7200" => Some(Self::rpm_7200()),
@@ -109,10 +106,5 @@ impl HddProfile {
     /// so that a small experiment seeks as far as a large one.
     pub fn with_capacity(self, capacity_bytes: u64) -> Self {
         Self { capacity_bytes, ..self }
-    }
-
-    /// The same drive with its write cache as told.
-    pub fn with_cache(self, cache: WriteCache) -> Self {
-        Self { cache, ..self }
     }
 }

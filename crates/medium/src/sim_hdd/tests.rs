@@ -16,7 +16,7 @@ struct Stage {
 
 /// A drive whose 64 MiB reach from one end of the stroke to the other.
 fn stage(cache: WriteCache) -> Stage {
-    with_profile(&HddProfile::rpm_7200().with_capacity(SIZE).with_cache(cache))
+    with_profile(&HddProfile { cache, ..HddProfile::rpm_7200().with_capacity(SIZE) })
 }
 
 fn with_profile(profile: &HddProfile) -> Stage {
@@ -219,7 +219,7 @@ fn profiles_serve() {
     let short = with_profile(&HddProfile::rpm_7200());
     let mean_ns = scattered(200).map(|at| short.read_ns(at, 4096)).sum::<u64>() / 200;
     assert!((4 * MS_NS..7 * MS_NS).contains(&mean_ns), "{mean_ns}: half a rotation and a track's seek");
-    for name in HddProfile::NAMES {
+    for name in ["hdd-7200", "hdd-15000", "hdd-5400"] {
         let stage = with_profile(&HddProfile::named(name).unwrap());
         assert!(stage.read_ns(SIZE / 2, 4096) < 60 * MS_NS, "{name}");
     }

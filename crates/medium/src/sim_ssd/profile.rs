@@ -26,10 +26,7 @@ pub struct SsdProfile {
 }
 
 impl SsdProfile {
-    /// The names of the profiles.
-    pub const NAMES: [&str; 4] = ["ssd-x25e", "ssd-sata", "ssd-nvme", "ssd-nvme-plp"];
-
-    /// The profile of one of [`SsdProfile::NAMES`].
+    /// The profile of that name: `ssd-x25e`, `ssd-sata`, `ssd-nvme` or `ssd-nvme-plp`.
     pub fn named(name: &str) -> Option<Self> {
         match name {
             "ssd-x25e" => Some(Self::x25e()),
@@ -87,10 +84,5 @@ impl SsdProfile {
     /// The same with capacitors that save its cache: a flush costs nothing but the request.
     pub fn nvme_plp() -> Self {
         Self { cache: WriteCache::Protected(256 << 20), flush_ns: 0, ..Self::nvme() }
-    }
-
-    /// The same device with its write cache as told.
-    pub fn with_cache(self, cache: WriteCache) -> Self {
-        Self { cache, ..self }
     }
 }

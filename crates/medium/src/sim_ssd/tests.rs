@@ -21,12 +21,7 @@ fn stage(profile: SsdProfile) -> Stage {
 
 /// The X25-E without the controller's time and without variation, so that times are sums.
 fn plain(cache: WriteCache) -> Stage {
-    stage(SsdProfile {
-        command_ns: 0,
-        variation_percent: 0,
-        link_bytes_per_s: u64::MAX,
-        ..SsdProfile::x25e().with_cache(cache)
-    })
+    stage(SsdProfile { command_ns: 0, variation_percent: 0, link_bytes_per_s: u64::MAX, cache, ..SsdProfile::x25e() })
 }
 
 impl Stage {
@@ -119,7 +114,7 @@ fn the_profiles_keep_their_data_sheets() {
         let read_ns = big.took_ns(|disk| disk.read(0, &mut vec![0; 32 << 20]).unwrap());
         near("reading", (32 << 20) as f64 * 1e9 / read_ns as f64, read_rate);
         let bytes = vec![1; SIZE as usize];
-        let off = stage(SsdProfile::named(name).unwrap().with_cache(WriteCache::Volatile(256 << 10)));
+        let off = stage(SsdProfile { cache: WriteCache::Volatile(256 << 10), ..SsdProfile::named(name).unwrap() });
         let write_ns = off.took_ns(|disk| disk.write(0, &bytes, Access::Cached).unwrap());
         near("writing", SIZE as f64 * 1e9 / write_ns as f64, write_rate);
     }

@@ -2,7 +2,6 @@
 
 use std::io::{self, PipeWriter, Write};
 use std::os::fd::OwnedFd;
-use std::path::Path;
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
@@ -71,7 +70,8 @@ impl Listening {
     }
 
     /// Where the socket is.
-    pub fn path(&self) -> &Path {
+    #[cfg(test)]
+    pub(super) fn path(&self) -> &std::path::Path {
         &self.bound.path
     }
 

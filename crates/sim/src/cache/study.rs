@@ -101,16 +101,6 @@ impl Study {
         Ok(Self { model, geometry, work, events: 0, accesses: 0, is_cut: false, sorted: Vec::new() })
     }
 
-    /// What is simulated.
-    pub fn model(&self) -> &Model {
-        &self.model
-    }
-
-    /// Events so far.
-    pub fn events(&self) -> u64 {
-        self.events
-    }
-
     /// Whether the trace ended in a line without an end: maybe it was cut there.
     pub fn is_cut(&self) -> bool {
         self.is_cut

@@ -61,11 +61,6 @@ impl Latency {
         self.max_ns
     }
 
-    /// All of them together.
-    pub fn sum_ns(&self) -> u128 {
-        self.sum_ns
-    }
-
     /// What `part` of them does not exceed, to within 3 %.
     pub fn quantile_ns(&self, part: f64) -> u64 {
         let wanted = (part * self.count as f64).ceil().max(1.0) as u64;
@@ -106,7 +101,7 @@ mod tests {
         latency.add(10, 98);
         latency.add(1000, 1);
         latency.add(5000, 1);
-        assert_eq!((latency.mean_ns(), latency.max_ns(), latency.sum_ns()), (69.8, 5000, 6980));
+        assert_eq!((latency.mean_ns(), latency.max_ns()), (69.8, 5000));
         assert_eq!((latency.quantile_ns(0.5), latency.quantile_ns(0.98), latency.quantile_ns(1.0)), (10, 10, 5000));
         assert_eq!(latency.quantile_ns(0.99), 1000);
         assert_eq!(Latency::default().quantile_ns(0.5), 0);

@@ -54,19 +54,9 @@ impl Station {
         Ok(Arc::new(station))
     }
 
-    /// The path of the pool.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// Whether this process owns the pool.
     pub fn is_owner(&self) -> bool {
         matches!(*self.side.lock(), Side::Owner { .. })
-    }
-
-    /// What the pool lies in, in one line; `None` before the first lease.
-    pub fn memory(&self) -> Option<&Arc<dyn Memory>> {
-        self.memory.get()
     }
 
     /// Takes the pool, or reaches who has it.

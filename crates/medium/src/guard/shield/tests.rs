@@ -25,7 +25,7 @@ fn covered(guard: Guard) -> (Shield, Area) {
 /// Guards of this machine that hold stray writes off.
 fn guards() -> impl Iterator<Item = Guard> {
     let all = Guard::ALL.into_iter().map(|(_, guard)| guard);
-    all.filter(|guard| guard.holds_off_writes() && guard.ensure_available().is_ok())
+    all.filter(|guard| *guard != Guard::None && guard.ensure_available().is_ok())
 }
 
 /// Whether this thread may store at `ptr`, asked without a fault: the kernel's copies obey the same rights.

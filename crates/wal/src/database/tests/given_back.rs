@@ -76,15 +76,15 @@ fn wf4_a_database_without_a_first_page_is_given_back() {
 fn begun_beside(meanwhile: impl FnOnce(&Place)) -> (Place, GiveBack) {
     let place = Place::new();
     place.leave_journal();
-    let beside = Station::reach(place.station.path(), BOOT).unwrap();
+    let beside = Station::reach(&place.path("pool"), BOOT).unwrap();
     assert!(!beside.is_owner());
     let mut work = GiveBack::begin(&beside, &place.database()).unwrap();
     while work.step().unwrap() != Progress::Copied(10) {}
     meanwhile(&place);
     let Place { folder, station } = place;
-    let pool = station.path().to_owned();
     drop(station);
-    let place = Place { folder, station: Station::reach(&pool, BOOT).unwrap() };
+    let station = Station::reach(&folder.path().join("pool"), BOOT).unwrap();
+    let place = Place { folder, station };
     assert!(place.station.is_owner());
     (place, work)
 }
