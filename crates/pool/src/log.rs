@@ -17,8 +17,10 @@
 //! - W2. An append is durable when it returns: its records, stored past the cache, and one fence. A crash before that
 //!   leaves of the records that share a fence the first few, or none.
 //! - W3. What lies before the head is overwritten only after the head word that says so is durable.
-//! - W4. Records that a crash left behind a lost one never come back behind what is appended in its place: they are of
-//!   an older session.
+//! - W4. Records that a crash left behind a lost one never come back: behind what is appended in its place they are of
+//!   an older session. Where all before them is cut off that tells nothing, as the first record has none before it: so
+//!   they are wiped, durably, before the first append of an opening. [`Log::open_wiped`] does that; who opens a log
+//!   otherwise appends one record to a fence, so that a crash leaves none behind a lost one, or wipes them itself.
 //! - W5. What opening finds is made durable before it is shown: a killed process may have left it visible only, records
 //!   too, since what was stored past the cache may end in it.
 //! - W6. After a failed persist nothing is appended or cut until the pool is opened again.
@@ -206,13 +208,14 @@ impl Log {
     }
 
     fn open_frozen_with(holding: Holding) -> Result<Arc<Self>> {
-        let log = Arc::new(Self::open_within(Arc::new(holding))?);
+        let log = Arc::new(Self::open_wiped(Arc::new(holding))?);
         let service: Arc<dyn Freeze> = log.clone();
         log.holding.register_freezer(Arc::downgrade(&service));
         Ok(log)
     }
 
-    /// Opens the log that lies in the DATA and MAP streams of a held tag. Its holder lets it stand still with the pool.
+    /// Opens the log that lies in the DATA and MAP streams of a held tag, and leaves what stands behind its end (W4). Its
+    /// holder lets it stand still with the pool.
     ///
     /// # Errors
     /// [`Error::Corrupt`] where its layout or its head is damaged; else as [`Holding`] says.

@@ -14,6 +14,8 @@ use ferrite_medium::{crc32, crc32_of_words};
 
 /// Bytes before the payload.
 pub const HEADER: usize = 16;
+/// Where in a record its sequence is.
+pub const SEQUENCE_AT: u64 = 8;
 /// Records start and end at multiples of this, so that two never share a line.
 pub const ALIGN: usize = 64;
 

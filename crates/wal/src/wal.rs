@@ -134,7 +134,7 @@ impl Wal {
     /// [`ferrite_pool::Error::Corrupt`] where the head of its ring is damaged, [`Error::Limit`] where its start is;
     /// else as [`Wal`] says.
     pub fn open_held(holding: Arc<Holding>, folder: Box<dyn Folder>) -> Result<Arc<Self>> {
-        let log = Arc::new(Log::open_within(Arc::clone(&holding))?);
+        let log = Arc::new(Log::open_wiped(Arc::clone(&holding))?);
         let map = holding.stream(Role::MAP).locate(START_AT).ok_or_else(|| damaged(&holding, "it has no MAP page"))?;
         let start = match holding.memory().load_word(map.at) {
             0 => 0,

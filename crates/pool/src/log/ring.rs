@@ -139,6 +139,15 @@ impl Ring {
         (tail, session)
     }
 
+    /// Those of `positions`, no more than the ring has, where a record may start: its sequence stands there. Looks at one
+    /// word of each line, so that to look through a whole ring costs no more than to read it.
+    pub fn starts(&self, memory: &dyn Memory, positions: Range<u64>) -> impl Iterator<Item = u64> {
+        let runs = self.runs(positions.start, (positions.end - positions.start) * ALIGN as u64);
+        let lines = runs.flat_map(|run| (run.at..run.at + run.len).step_by(ALIGN));
+        let has_sequence = |(at, position): &(u64, u64)| memory.load_word(at + record::SEQUENCE_AT) == position + 1;
+        lines.zip(positions).filter(has_sequence).map(|(_, position)| position)
+    }
+
     /// The bytes of that record as they lie, padding included.
     pub fn bytes(&self, memory: &dyn Memory, position: u64, lines: u64) -> Option<Vec<u8>> {
         let bytes = self.candidate(memory, position, lines)?;

@@ -1,9 +1,12 @@
 //! Looking into a log at places: single records, and wiping what stands behind its end.
 
+use std::sync::Arc;
+
 use ferrite_medium::{Scheme, Span};
 
 use super::ring::Ring;
 use super::{Log, Position, SESSION, State, ensure_short};
+use crate::holding::Holding;
 use crate::record::{self, ALIGN};
 use crate::sealed::{NUMBER_MAX, seal};
 use crate::{Error, Result};
@@ -63,18 +66,26 @@ impl Log {
         Some(record.payload[SESSION..].to_vec())
     }
 
+    /// As [`Log::open_within`], for who asks nothing of what stands behind the end: it is wiped (W4).
+    ///
+    /// # Errors
+    /// As [`Log::open_within`].
+    pub fn open_wiped(holding: Arc<Holding>) -> Result<Self> {
+        let mut log = Self::open_within(holding)?;
+        log.wipe_stranded()?;
+        Ok(log)
+    }
+
     /// Wipes the records that stand behind the end, whoever left them there, so that they never come back; by whoever has
     /// the log alone. Durable on return.
     ///
     /// # Errors
-    /// As [`crate::holding::Holding`] says.
+    /// As [`Holding`] says.
     pub fn wipe_stranded(&mut self) -> Result<()> {
         self.holding.check_poison()?;
-        let (end, lap) = (self.end().0, self.next_lap().0);
-        for at in end..lap {
-            if self.read(at, lap - at).is_some() {
-                self.ring.store_by(self.holding.memory(), at, &[0; ALIGN], Scheme::Nt);
-            }
+        let (memory, end, lap) = (self.holding.memory(), self.end().0, self.next_lap().0);
+        for at in self.ring.starts(memory, end..lap).filter(|at| self.read(*at, lap - at).is_some()) {
+            self.ring.store_by(memory, at, &[0; ALIGN], Scheme::Nt);
         }
         self.holding.settle()
     }
@@ -93,7 +104,7 @@ impl Log {
     /// stands from there on is found anew. Durable on return (W3).
     ///
     /// # Errors
-    /// [`Error::Limit`] for a position before the head; else as [`crate::holding::Holding`] says.
+    /// [`Error::Limit`] for a position before the head; else as [`Holding`] says.
     pub fn restart_at(&self, position: Position) -> Result<()> {
         let mut state = self.writable()?;
         if position.0 < state.head || position.0 > NUMBER_MAX - self.ring.lines() {

@@ -1,6 +1,7 @@
 //! Proofs of W1 to W6.
 
 mod killed;
+mod lost;
 mod model;
 
 use ferrite_crash::{Crash, LyingMemory, Model, Report, explore};
@@ -20,6 +21,12 @@ fn recover(crash: &Crash<'_>) -> Verdict<(Arc<LyingMemory>, Arc<Log>)> {
     let (memory, pool) = reopen(crash)?;
     let log = Log::open(Arc::new(pool), "log").map_err(|error| error.to_string())?;
     Ok((memory, log))
+}
+
+/// The log as it lies, with what stands behind its end.
+fn open_as_it_lies(memory: &Arc<LyingMemory>) -> Log {
+    let pool = Arc::new(open_pool(memory));
+    Log::open_within(Arc::new(pool.hold("log").unwrap())).unwrap()
 }
 
 fn create(memory: &Arc<LyingMemory>) -> Arc<Log> {
@@ -163,35 +170,6 @@ fn canary_a_cut_whose_head_word_is_not_durable_is_caught() {
     }
 }
 
-/// W4: the first of three that share a fence is lost, the others landed; what is appended next is alone.
-#[test]
-fn w4_crash_records_behind_a_lost_one_never_come_back() {
-    let memory = new_pool(Model::FILE);
-    let log = create(&memory);
-    memory.forget_trace();
-    let payloads = [payload(0), payload(1), payload(2)];
-    log.append_many(&payloads.each_ref().map(Vec::as_slice)).unwrap();
-    let mut lost_first = 0;
-    let report = explore(&memory, &options(4, 3000), |crash| {
-        let (memory, log) = recover(crash)?;
-        let found = numbers(&log)?;
-        let second_landed = log.ring.record(&*memory, Ring::lines_for(SESSION + payload(0).len()), 8).is_some();
-        lost_first += u64::from(found.is_empty() && second_landed);
-        // The same bytes again: only the session tells the new record from the lost one.
-        log.append(&payload(found.len() as u64)).map_err(|error| error.to_string())?;
-        let now = numbers(&log)?;
-        let reopened = numbers(&open(&memory))?;
-        if now == reopened && now.len() == found.len() + 1 {
-            Ok(())
-        } else {
-            Err(format!("W4: {now:?}, then {reopened:?}"))
-        }
-    });
-    println!("lost first records: {report}, {lost_first} of interest");
-    report.assert_clean();
-    assert!(lost_first > 0, "no image had what this is about");
-}
-
 #[test]
 fn a_full_log_says_so_and_takes_more_when_it_is_cut() {
     let log = create(&new_pool(Model::MAPPED));
@@ -327,45 +305,6 @@ fn w1_crash_while_a_log_is_made() {
         println!("log made: {report}");
         report.assert_clean();
     }
-}
-
-/// What a hole in the ring leaves behind it is found, and a log that goes on a lap later has none of it.
-#[test]
-fn w4_what_is_stranded_behind_a_hole_is_told_and_left_behind() {
-    let memory = new_pool(Model::MAPPED);
-    let log = create(&memory);
-    let at = log.append_many(&[&payload(0), &payload(1), &payload(2)]).unwrap();
-    assert_eq!((log.view().stranded().next(), log.record_at(at[1])), (None, Some(payload(1))));
-    memory.store_word(log.ring.place(at[1].number()) + 24, 0);
-    drop(log);
-    let log = open(&memory);
-    let left = Stranded { position: at[2], payload: payload(2), is_old: false };
-    assert_eq!(log.view().stranded().collect::<Vec<_>>(), [left]);
-    assert_eq!(log.view().behind(at[2], payload(2).len()).number(), at[2].number() + Ring::lines_for(SESSION + 108));
-    let lap = log.next_lap();
-    log.restart_at(lap).unwrap();
-    assert_eq!((log.view().stranded().next(), log.head(), log.end()), (None, lap, lap));
-    log.append(&payload(7)).unwrap();
-    assert_eq!(numbers(&open(&memory)).unwrap(), [7]);
-}
-
-/// W4: what a crash left behind a lost record says nothing once another one stands in its place.
-#[test]
-fn w4_what_is_of_an_older_session_says_nothing_and_can_be_wiped() {
-    let memory = new_pool(Model::MAPPED);
-    let log = create(&memory);
-    let at = log.append_many(&[&payload(0), &payload(1), &payload(2)]).unwrap();
-    memory.store_word(log.ring.place(at[0].number()) + 24, 1);
-    drop(log);
-    let log = open(&memory);
-    let stranded = |log: &Log| log.view().stranded().map(|it| (it.position, it.is_old)).collect::<Vec<_>>();
-    assert_eq!(stranded(&log), [(at[1], false), (at[2], false)]);
-    log.append(&payload(0)).unwrap();
-    drop(log);
-    let mut log = Arc::into_inner(open(&memory)).unwrap();
-    assert_eq!(stranded(&log), [(at[1], true), (at[2], true)]);
-    log.wipe_stranded().unwrap();
-    assert_eq!((stranded(&log), numbers(&log).unwrap()), (vec![], vec![0]));
 }
 
 /// W3: a restart forward keeps what stands there, whatever was before it.

@@ -110,7 +110,7 @@ impl<'a> View<'a> {
         let (mut next, mut session, last) = (self.tail, self.session, self.head + self.ring.lines());
         std::iter::from_fn(move || {
             let read = |at| Some((at, self.ring.read(self.memory, at, last - at)?));
-            let (at, (record, of)) = (next..last).find_map(read)?;
+            let (at, (record, of)) = self.ring.starts(self.memory, next..last).find_map(read)?;
             next = at + Ring::lines_for(record.payload.len());
             let is_old = of < session;
             session = session.max(of);

@@ -46,7 +46,13 @@ fn judge(crash: &Crash<'_>, folder: &LyingFolder, depth: u32) -> Verdict {
     runs(&numbers(&wal)?, 0, count + 1)?;
     drop(wal);
     let wal = open(&memory, &folder)?;
-    runs(&numbers(&wal)?, 0, count + 1)
+    runs(&numbers(&wal)?, 0, count + 1)?;
+    // Also where none is left before it in the ring nothing comes back that a crash had left behind the end (W4).
+    wal.drain().map_err(|error| error.to_string())?;
+    drop(wal);
+    let wal = open(&memory, &folder)?;
+    let found = numbers(&wal)?;
+    if found.len() as u64 == count + 1 { Ok(()) } else { Err(format!("W4: {found:?} after {count} and an append")) }
 }
 
 /// Appends of both kinds, commits and steps of draining, several times around the ring.
@@ -138,4 +144,21 @@ fn wd1_crash_in_a_truncation_leaves_all_or_forgets_all_of_it() {
         println!("truncated: {report}");
         report.assert_clean();
     }
+}
+
+/// W4: of a group that a crash came between, the first was lost. Its place was taken by another one, and all drained.
+#[test]
+fn w4_what_a_crash_left_of_a_group_does_not_come_back_when_all_before_it_is_drained() {
+    let (memory, folder) = (new_pool(Model::MAPPED), LyingFolder::default());
+    let wal = create(&memory, &folder);
+    let group = [payload(0), payload(1), payload(2)];
+    wal.append_many(&group.each_ref().map(Vec::as_slice), Strict).unwrap();
+    let first = wal.holding.stream(Role::DATA).locate(0).unwrap().at;
+    drop(wal);
+    memory.store_word(first + 24, 7);
+    let wal = open(&memory, &folder).unwrap();
+    wal.append(&payload(0), Strict).unwrap();
+    wal.drain().unwrap();
+    drop(wal);
+    assert_eq!(numbers(&open(&memory, &folder).unwrap()).unwrap(), [0]);
 }
