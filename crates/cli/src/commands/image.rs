@@ -39,7 +39,8 @@ pub struct Restore {
     image: PathBuf,
     /// The pool to make from it
     pool: PathBuf,
-    /// Size of the new pool's file [default: as it was]
+    /// Size of the new pool's file [default: as it was]; what is there already is made larger where it must be, and
+    /// never smaller
     #[arg(long, value_parser = size::parse)]
     size: Option<u64>,
     /// Restore over what is there, which is lost
