@@ -78,6 +78,27 @@ fn a_copy_beside_a_server_writes_as_that_serves_disks() {
     assert_sound(pool.as_ref());
 }
 
+/// It comes in by a socket of its own, which a server that is killed cannot remove.
+#[test]
+fn a_copy_beside_a_server_that_is_killed_leaves_no_socket() {
+    let folder = folder(true);
+    let path = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
+    let (image, pool) = (path("image"), path("pool"));
+    std::fs::write(&image, vec![7; 32 << 20]).expect("written");
+    let server = Server::start(pool.as_ref(), &["--no-attach", "--size", "64M", "--disk", "d=32M"]);
+    let mut copy = ferrite();
+    copy.args(["disk", "copy", &format!("hdd-5400:{image}"), &format!("{pool}:d")]);
+    let mut copy = copy.spawn().expect("ferrite starts");
+    // The socket that listens has that path, and so has the one that it gave for the client.
+    let socket = format!("{pool}.{}.to.nbd", copy.id());
+    while std::fs::read_to_string("/proc/net/unix").expect("read").matches(&socket).count() < 2 {
+        assert_eq!(copy.try_wait().expect("asked"), None, "it was copied already");
+    }
+    server.kill();
+    assert_eq!(wait(&mut copy, Duration::from_secs(60)), Some(1));
+    assert!(!std::fs::exists(&socket).expect("asked"));
+}
+
 /// A `:d` that is forgotten, or a pool's own name for a file's, costs nobody the pool.
 #[test]
 fn no_command_writes_over_a_pool() {

@@ -134,8 +134,10 @@ impl Source {
         reach.ask::<Value>(request, None)?;
         let uri = unix_uri(name, &socket);
         let options = ConnectOptions { read_only: opening.read_only, ..ConnectOptions::default() };
-        let disk = Arc::new(NbdDisk::connect(&uri, &options)?);
-        Ok(Self { reach: Some(reach), ..Self::plain(disk) })
+        let connected = NbdDisk::connect(&uri, &options);
+        // Nobody else is to come in, and an owner that is killed could not remove it.
+        let _ = std::fs::remove_file(&socket);
+        Ok(Self { reach: Some(reach), ..Self::plain(Arc::new(connected?)) })
     }
 
     /// The pool it lies in, where that is known here.
