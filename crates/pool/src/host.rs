@@ -102,25 +102,37 @@ impl Pool {
     /// Gives the host those chunks of `extents` back that nobody has anything in (A3). Of what it does not take nothing is
     /// lost: it stays promised.
     pub(crate) fn let_go(&self, extents: &[Extent]) {
-        let mut chunks: Vec<u64> = extents.iter().flat_map(chunks_of).collect();
-        chunks.dedup();
-        let whole = |chunk| Extent {
-            page: chunk * CHUNK_PAGES,
-            pages: CHUNK_PAGES as u32,
-            role: Role::DATA,
-            zone: Zone::Super,
-        };
-        let taken: Vec<Extent> = chunks.into_iter().map(whole).filter(|chunk| self.space().take_at(*chunk)).collect();
-        if taken.is_empty() {
-            return;
-        }
-        let released = taken.iter().filter(|chunk| self.memory().release(chunk.span()).is_ok());
-        released.for_each(|chunk| self.space().note_bare(chunks_of(chunk), true));
-        if let Err(error) = self.memory().barrier() {
-            self.poison(&error);
-        }
-        self.space().give_back(&taken);
+        // Where that fails the pool is poisoned, which tells whoever goes on.
+        let _ = self.let_go_chunks(extents.iter().flat_map(chunks_of));
     }
+
+    /// As [`Pool::let_go`], of all chunks: who was killed gives nothing back, and what there is storage behind is not known.
+    pub(crate) fn let_go_all(&self) -> Result<()> {
+        self.let_go_chunks(0..self.superblock().size / CHUNK)
+    }
+
+    fn let_go_chunks(&self, chunks: impl Iterator<Item = u64>) -> Result<()> {
+        let mut runs: Vec<Extent> = Vec::new();
+        for chunk in chunks.map(whole).filter(|chunk| self.space().take_at(*chunk)) {
+            match runs.last_mut() {
+                Some(last) if last.continues_in(chunk) => last.pages += chunk.pages,
+                _ => runs.push(chunk),
+            }
+        }
+        if runs.is_empty() {
+            return Ok(());
+        }
+        let released = runs.iter().filter(|run| self.memory().release(run.span()).is_ok());
+        released.for_each(|run| self.space().note_bare(chunks_of(run), true));
+        let settled = self.memory().barrier().inspect_err(|error| self.poison(error));
+        self.space().give_back(&runs);
+        Ok(settled?)
+    }
+}
+
+/// All of a chunk.
+fn whole(chunk: u64) -> Extent {
+    Extent { page: chunk * CHUNK_PAGES, pages: CHUNK_PAGES as u32, role: Role::DATA, zone: Zone::Super }
 }
 
 fn is_no_space(error: &Error) -> bool {

@@ -108,15 +108,7 @@ impl Pool {
     }
 
     fn open_as(memory: Arc<dyn Memory>, boot_id: [u8; 16], damaged: bool) -> Result<(Self, Recovery, Vec<Error>)> {
-        let mut superblock = Superblock::read(&*memory)?;
-        if superblock.state == State::Restoring {
-            return Err(Error::Restoring);
-        }
-        // A process that was killed in this boot may have left words that are seen here and that the power would still
-        // take back, after what they freed was used again.
-        if superblock.state != State::Clean {
-            memory.inherit()?;
-        }
+        let mut superblock = inherit(&*memory)?;
         let salt = salt(&superblock.uuid);
         let redo = Redo::read(&*memory, salt)?;
         let mut lost = redo.lost();
@@ -138,8 +130,11 @@ impl Pool {
         if let Some(first) = damage.pop_if(|_| !damaged) {
             return Err(first.error);
         }
+        let of_space = table.check_space(&space);
+        // What is damaged may have what counts as free.
+        let is_sound = lost.is_empty() && damage.is_empty() && of_space.is_ok();
         if !damaged {
-            table.check_space(&space)?;
+            of_space?;
         }
         let lanes = Lanes::recover(&*memory, salt, &redo)?;
         table.generation = table.generation.max(superblock.generation << 32);
@@ -164,6 +159,9 @@ impl Pool {
             holdings: Holdings::default(),
         };
         pool.grants.reap(&pool)?;
+        if !recovery.clean && is_sound {
+            pool.let_go_all()?;
+        }
         Ok((pool, recovery, lost))
     }
 
@@ -288,6 +286,18 @@ impl Pool {
     pub(crate) fn table(&self) -> MutexGuard<'_, Table> {
         self.table.lock()
     }
+}
+
+/// The superblock of the pool in `memory`. A process that was killed in this boot may have left words that are seen here and
+/// that the power would still take back, after what they freed was used again: they are durable on return.
+fn inherit(memory: &dyn Memory) -> Result<Superblock> {
+    let superblock = Superblock::read(memory)?;
+    match superblock.state {
+        State::Restoring => return Err(Error::Restoring),
+        State::Open => memory.inherit()?,
+        State::Clean => {}
+    }
+    Ok(superblock)
 }
 
 #[cfg(test)]

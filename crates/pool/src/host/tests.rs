@@ -7,10 +7,10 @@ use ferrite_crash::{LyingMemory, Model};
 use ferrite_medium::{Memory, Result as MediumResult, Scheme, Span, forward_memory};
 use parking_lot::Mutex;
 
-use crate::check::Owners;
+use crate::check::{Owners, repair};
 use crate::defrag::defrag;
 use crate::grant::{Ask, Process, Rights};
-use crate::layout::{CHUNK, CHUNK_PAGES, PAGE};
+use crate::layout::{CHUNK, CHUNK_PAGES, PAGE, kind_at};
 use crate::owner::{Caller, PidFd};
 use crate::proof::{BOOT, account, format, new_pool, open};
 use crate::{Error, Extent, Need, NewTag, Pool, Put, Role, Tag, TagChange, TagKind, Zone};
@@ -220,4 +220,67 @@ fn a3_crash_what_the_host_dropped_does_not_come_back_to_who_is_next() {
         let left = memory.crash(seed);
         assert!(pages().map(|at| left.load_word(at)).eq(before), "{model:?}, seed {seed}");
     }
+}
+
+/// What is promised of the pool, and what it has of that in use, in chunks.
+fn promised_and_used(memory: &Hosted, pool: &Pool) -> (usize, usize) {
+    let (promised, idle) = (memory.chunks(), pool.space().idle());
+    let used = promised.iter().filter(|chunk| !idle[**chunk as usize]).count();
+    (promised.len(), used)
+}
+
+/// A process is killed before it gives back what it took, and before what it has committed to be free.
+#[test]
+fn a3_what_a_killed_process_did_not_give_back_who_opens_the_pool_next_does() {
+    let (memory, pool) = hosted();
+    let own = memory.chunks().len();
+    let tag = make(&pool, "a", Zone::Super, 3 * CHUNK).expect("room");
+    make(&pool, "b", Zone::Normal, PAGE).expect("room");
+    let mut transaction = pool.transaction();
+    let change = TagChange { size: CHUNK, attributes: [0; 64], add: &[], keep: &[] };
+    pool.change_tag(&tag, &change, |_| Ok(())).expect("changed");
+    transaction.take(&[Need { role: Role::DATA, zone: Zone::Super, bytes: 4 * CHUNK }]).expect("room");
+    std::mem::forget(transaction);
+    assert_eq!(promised_and_used(&memory, &pool), (own + 5, own + 5));
+    drop(pool);
+    let (pool, recovery) = Pool::open(memory.clone(), BOOT).expect("it opens");
+    assert!(!recovery.clean);
+    assert_eq!(promised_and_used(&memory, &pool), (own + 1, own + 1));
+    account(&pool).expect("nothing is lost");
+    make(&pool, "c", Zone::Super, (HOST_CHUNKS - own - 1) as u64 * CHUNK).expect("it can be had");
+}
+
+/// G2, A3: a client lives longer than the pool's owner.
+#[test]
+fn a3_what_is_under_a_grant_stays_behind_a_pool_whose_owner_was_killed() {
+    let (memory, pool) = hosted();
+    let tag = make(&pool, "a", Zone::Super, 2 * CHUNK).expect("room");
+    let pid = std::process::id();
+    let process =
+        Process::of(&Caller { pid, uid: 0, process: PidFd::open(pid).expect("it lives"), connection: 0 }, BOOT);
+    let ask = Ask { tag: &tag, extents: &tag.extents, rights: Rights::ReadWrite, process: &process, reserve: &[] };
+    pool.grant(&ask).expect("granted");
+    pool.remove_tag(&tag).expect("removed");
+    let before = memory.chunks();
+    drop(pool);
+    let _pool = Pool::open(memory.clone(), BOOT).expect("it opens");
+    assert_eq!(memory.chunks(), before);
+}
+
+/// K2, A3: the tables of a damaged pool may call free what a tag has.
+#[test]
+fn a3_a_repair_lets_nothing_go_that_damage_calls_free() {
+    let memory = new_pool(Model::MAPPED);
+    let pool = open(&memory);
+    let tag = make(&pool, "a", Zone::Super, CHUNK).expect("room");
+    let words = || (tag.extents[0].span().at..).step_by(PAGE as usize).take((CHUNK / PAGE) as usize);
+    words().for_each(|at| memory.store(at, b"its word", Scheme::Nt));
+    pool.close().expect("closed");
+    drop(open(&memory));
+    memory.store(kind_at(tag.extents[0].page / CHUNK_PAGES), &[0], Scheme::Flush);
+    let shared: Arc<dyn Memory> = memory.clone();
+    let report = repair(&shared, &Owners::default(), &[], &mut |_| ()).expect("repaired");
+    assert!(report.findings.iter().any(|finding| finding.repaired.is_some()), "{report:?}");
+    open(&memory).tag("a").expect("it is there");
+    assert!(words().all(|at| memory.load_word(at) == u64::from_le_bytes(*b"its word")));
 }
