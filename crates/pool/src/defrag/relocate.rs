@@ -59,6 +59,10 @@ impl Pool {
         let new = self.write_slot_with(&mut transaction, tag, old.slot, overflow)?;
         transaction.commit()?;
         table.tags.insert(name.into(), new.clone());
+        drop(table);
+        self.let_go(&left);
+        self.let_go(&old.overflow);
+        self.check_poison()?;
         Ok(Relocated { old, new })
     }
 
@@ -91,7 +95,8 @@ impl Pool {
         let table = &mut *table;
         let named = table.tags.values_mut().map(|entry| &mut entry.slot).chain(&mut table.free_slots);
         named.filter(|slot| slots.contains(slot)).for_each(|slot| *slot = *slot - old + new);
-        Ok(())
+        self.let_go(&[page_at(old)]);
+        self.check_poison()
     }
 }
 

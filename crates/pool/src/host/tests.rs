@@ -284,3 +284,21 @@ fn a3_a_repair_lets_nothing_go_that_damage_calls_free() {
     open(&memory).tag("a").expect("it is there");
     assert!(words().all(|at| memory.load_word(at) == u64::from_le_bytes(*b"its word")));
 }
+
+/// Pages of tags and of their table move, and a chunk.
+#[test]
+fn a3_what_is_moved_takes_no_more_of_the_host() {
+    let (memory, mut pool) = hosted();
+    let hole = make(&pool, "hole", Zone::Super, CHUNK).expect("room");
+    let names: Vec<String> = (0..24).map(|index| format!("tag {index}")).collect();
+    let pages = names.iter().map(|name| make(&pool, name, Zone::Normal, PAGE).expect("room")).collect::<Vec<_>>();
+    let other = make(&pool, "other", Zone::Super, CHUNK).expect("room");
+    make(&pool, "last", Zone::Super, 2 * CHUNK).expect("room");
+    pages.iter().step_by(2).for_each(|tag| pool.remove_tag(tag).expect("removed"));
+    [hole, other].iter().for_each(|tag| pool.remove_tag(tag).expect("removed"));
+    let before = promised_and_used(&memory, &pool);
+    assert_eq!(before.0, before.1);
+    let done = defrag(&mut pool, &Owners::default(), &mut |_| true).expect("defragmented");
+    assert!(done.moved_bytes > CHUNK && done.left.is_empty(), "{done:?}");
+    assert_eq!(promised_and_used(&memory, &pool), before, "{done:?}");
+}
