@@ -10,7 +10,8 @@
 //! ```
 //!
 //! - FN1. A page that is full is split by one bit of the hash; where it is named by one word alone, new words for the next
-//!   nine bits come between. Each split is a change of its own that names the same files as before.
+//!   nine bits come between. Each split is a change of its own that names the same files as before. So the words that
+//!   name a page are one aligned block.
 //! - FN2. The order of listing is that of the positions, which never change while a name exists. So a listing that goes
 //!   on behind a position misses and repeats nothing that stayed.
 //! - FN3. The size of a directory is the number of its entries, changed with them.

@@ -1,6 +1,7 @@
 //! The names of a directory.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use super::content::Collector;
 use super::{Fix, Wrong};
@@ -8,6 +9,7 @@ use crate::Ino;
 use crate::inode::Inode;
 use crate::leaf::{Entry, Leaf, MAGIC, ORDINAL_BITS, SLOTS};
 use crate::names::hash;
+use crate::space::ChunkKind;
 use crate::word::{Named, Word};
 
 /// What is told of names that are given up.
@@ -46,7 +48,7 @@ impl Collector<'_> {
         &mut self,
         dir: &Inode,
         (at, word): (u64, Word),
-        hashes: std::ops::Range<u64>,
+        hashes: Range<u64>,
         found: &mut BTreeMap<u64, Entry>,
     ) {
         match word.named() {
@@ -57,8 +59,15 @@ impl Collector<'_> {
                 }
             }
             Named::Node(node) if hashes.end - hashes.start >= 512 => {
-                let Some((first, words)) = self.node(dir, node, at) else { return };
+                let Some((first, mut words)) = self.node(dir, node, at) else { return };
                 let span = (hashes.end - hashes.start) / 512;
+                for (index, right) in self.strays(dir, &words, &hashes) {
+                    let at = first + index as u64 * 8;
+                    let wrong =
+                        Wrong::new(format!("a word of the tree of names of directory {} is lost", dir.ino.0), at);
+                    self.wrong.push(wrong.fixed_by(Fix::word(at, right, "it names the page of those around it again")));
+                    words[index] = right;
+                }
                 let mut index = 0;
                 while index < 512 {
                     let same = words[index..].iter().take_while(|word| **word == words[index]).count();
@@ -75,7 +84,57 @@ impl Collector<'_> {
         }
     }
 
-    fn leaf_names(&mut self, dir: &Inode, at: u64, hashes: std::ops::Range<u64>, found: &mut BTreeMap<u64, Entry>) {
+    /// Those of the `words` of a node that name no page of `dir` where one must be, and what they are to say. The words that
+    /// name a page are one aligned block, in which all names of the page lie (FN1).
+    fn strays(&self, dir: &Inode, words: &[u64], hashes: &Range<u64>) -> Vec<(usize, u64)> {
+        let lost: Vec<bool> = words.iter().map(|word| self.is_lost(dir, Word(*word))).collect();
+        if !lost.contains(&true) {
+            return Vec::new();
+        }
+        let mut spans: BTreeMap<u64, (usize, usize)> = BTreeMap::new();
+        for (index, word) in words.iter().enumerate().filter(|(index, _)| !lost[*index]) {
+            spans.entry(*word).or_insert((index, index)).1 = index;
+        }
+        let mut strays = Vec::new();
+        for (word, (mut first, mut last)) in spans {
+            let Named::Page(page) = Word(word).named() else { continue };
+            for hash in self.hashes_in(page).into_iter().filter(|hash| hashes.contains(hash)) {
+                let index = ((hash - hashes.start) / ((hashes.end - hashes.start) / 512)) as usize;
+                (first, last) = (first.min(index), last.max(index));
+            }
+            let bits = usize::BITS - (first ^ last).leading_zeros();
+            let start = first >> bits << bits;
+            let others = || (start..start + (1 << bits)).filter(|index| words[*index] != word);
+            if others().all(|index| lost[index]) {
+                strays.extend(others().map(|index| (index, word)));
+            }
+        }
+        strays
+    }
+
+    /// Whether `word` of a node of `dir` names nothing, or what is none of its pages.
+    fn is_lost(&self, dir: &Inode, word: Word) -> bool {
+        let head = |page| {
+            self.media.place(page, ChunkKind::Index).map(|at| [at, at + 8].map(|at| self.media.memory.load_word(at)))
+        };
+        match word.named() {
+            Named::Page(page) => head(page).is_none_or(|head| head != [MAGIC, dir.ino.0]),
+            Named::Node(node) => head(node).is_none_or(|head| head[0] == MAGIC),
+            _ => true,
+        }
+    }
+
+    /// The hashes of the names in page `page` that are whole.
+    fn hashes_in(&self, page: u64) -> Vec<u64> {
+        let Some(at) = self.media.place(page, ChunkKind::Index) else { return Vec::new() };
+        let (memory, leaf) = (self.media.memory, Leaf::load(self.media.memory, at));
+        let entries = leaf.used().filter_map(|(index, slot)| leaf.entry(memory, index, slot));
+        let hashed = entries
+            .map(|entry| (entry.position >> ORDINAL_BITS, hash(self.media.shape.hash_seed, &entry.name(memory))));
+        hashed.filter(|(said, hash)| said == hash).map(|(_, hash)| hash).collect()
+    }
+
+    fn leaf_names(&mut self, dir: &Inode, at: u64, hashes: Range<u64>, found: &mut BTreeMap<u64, Entry>) {
         let memory = self.media.memory;
         let (is_page, of) = (memory.load_word(at) == MAGIC, Ino(memory.load_word(at + 8)));
         if !is_page || of != dir.ino {
