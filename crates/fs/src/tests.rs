@@ -18,6 +18,7 @@ mod hints;
 mod house;
 mod lent;
 mod listing;
+mod lost_words;
 mod model;
 mod mute;
 
@@ -27,7 +28,6 @@ mod repair;
 mod returning;
 mod space;
 mod stopped;
-mod strays;
 mod superpages;
 mod tables;
 mod threads;

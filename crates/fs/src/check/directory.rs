@@ -61,7 +61,7 @@ impl Collector<'_> {
             Named::Node(node) if hashes.end - hashes.start >= 512 => {
                 let Some((first, mut words)) = self.node(dir, node, at) else { return };
                 let span = (hashes.end - hashes.start) / 512;
-                for (index, right) in self.strays(dir, &words, &hashes) {
+                for (index, right) in self.lost_words(dir, &words, &hashes) {
                     let at = first + index as u64 * 8;
                     let wrong =
                         Wrong::new(format!("a word of the tree of names of directory {} is lost", dir.ino.0), at);
@@ -86,7 +86,7 @@ impl Collector<'_> {
 
     /// Those of the `words` of a node that name no page of `dir` where one must be, and what they are to say. The words that
     /// name a page are one aligned block, in which all names of the page lie (FN1).
-    fn strays(&self, dir: &Inode, words: &[u64], hashes: &Range<u64>) -> Vec<(usize, u64)> {
+    fn lost_words(&self, dir: &Inode, words: &[u64], hashes: &Range<u64>) -> Vec<(usize, u64)> {
         let lost: Vec<bool> = words.iter().map(|word| self.is_lost(dir, Word(*word))).collect();
         if !lost.contains(&true) {
             return Vec::new();
@@ -95,7 +95,7 @@ impl Collector<'_> {
         for (index, word) in words.iter().enumerate().filter(|(index, _)| !lost[*index]) {
             spans.entry(*word).or_insert((index, index)).1 = index;
         }
-        let mut strays = Vec::new();
+        let mut found = Vec::new();
         for (word, (mut first, mut last)) in spans {
             let Named::Page(page) = Word(word).named() else { continue };
             for hash in self.hashes_in(page).into_iter().filter(|hash| hashes.contains(hash)) {
@@ -106,10 +106,10 @@ impl Collector<'_> {
             let start = first >> bits << bits;
             let others = || (start..start + (1 << bits)).filter(|index| words[*index] != word);
             if others().all(|index| lost[index]) {
-                strays.extend(others().map(|index| (index, word)));
+                found.extend(others().map(|index| (index, word)));
             }
         }
-        strays
+        found
     }
 
     /// Whether `word` of a node of `dir` names nothing, or what is none of its pages.

@@ -184,16 +184,21 @@ fn a3_a_removed_tag_gives_the_host_back_chunks_that_nobody_else_is_in() {
     account(&pool).expect("nothing is lost");
 }
 
+/// Lets this process, as a client, store to all of `tag`.
+fn grant(pool: &Pool, tag: &Tag) {
+    let pid = std::process::id();
+    let process =
+        Process::of(&Caller { pid, uid: 0, process: PidFd::open(pid).expect("it lives"), connection: 0 }, BOOT);
+    let ask = Ask { tag, extents: &tag.extents, rights: Rights::ReadWrite, process: &process, reserve: &[] };
+    pool.grant(&ask).expect("granted");
+}
+
 /// G2, A3: what a client may still store to stays behind the pool.
 #[test]
 fn a3_what_is_under_a_grant_is_not_given_to_the_host() {
     let (memory, pool) = hosted();
     let tag = make(&pool, "a", Zone::Super, 2 * CHUNK).expect("room");
-    let pid = std::process::id();
-    let process =
-        Process::of(&Caller { pid, uid: 0, process: PidFd::open(pid).expect("it lives"), connection: 0 }, BOOT);
-    let ask = Ask { tag: &tag, extents: &tag.extents, rights: Rights::ReadWrite, process: &process, reserve: &[] };
-    pool.grant(&ask).expect("granted");
+    grant(&pool, &tag);
     let before = memory.chunks();
     pool.remove_tag(&tag).expect("removed");
     assert_eq!(memory.chunks(), before);
@@ -255,11 +260,7 @@ fn a3_what_a_killed_process_did_not_give_back_who_opens_the_pool_next_does() {
 fn a3_what_is_under_a_grant_stays_behind_a_pool_whose_owner_was_killed() {
     let (memory, pool) = hosted();
     let tag = make(&pool, "a", Zone::Super, 2 * CHUNK).expect("room");
-    let pid = std::process::id();
-    let process =
-        Process::of(&Caller { pid, uid: 0, process: PidFd::open(pid).expect("it lives"), connection: 0 }, BOOT);
-    let ask = Ask { tag: &tag, extents: &tag.extents, rights: Rights::ReadWrite, process: &process, reserve: &[] };
-    pool.grant(&ask).expect("granted");
+    grant(&pool, &tag);
     pool.remove_tag(&tag).expect("removed");
     let before = memory.chunks();
     drop(pool);
