@@ -123,6 +123,79 @@ proptest! {
     }
 }
 
+/// A disk that writes down what reaches it, and does none of it.
+struct Failing(RamDisk, Mutex<Vec<Op>>);
+
+impl Failing {
+    fn fail(&self, op: Op) -> Result<()> {
+        self.1.lock().unwrap().push(op);
+        Err(Error::Damaged(0))
+    }
+}
+
+impl Disk for Failing {
+    fn geometry(&self) -> Geometry {
+        Geometry { volatile_cache: true, ..self.0.geometry() }
+    }
+
+    fn read(&self, _: u64, _: &mut [u8]) -> Result<()> {
+        self.fail(Op::Read)
+    }
+
+    fn write(&self, _: u64, _: &[u8], access: Access) -> Result<()> {
+        self.fail(Op::Write(access))
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.fail(Op::Flush)
+    }
+
+    fn trim(&self, _: Span, access: Access) -> Result<()> {
+        self.fail(Op::Trim(access))
+    }
+
+    fn write_zeroes(&self, _: Span, how: Zeroing) -> Result<()> {
+        self.fail(Op::Zero(how))
+    }
+}
+
+/// SD1: whatever is asked of it is asked of the inner disk, as it was said, and has failed where that fails: no flush is
+/// left out, and no FUA.
+#[test]
+fn everything_reaches_the_inner_disk_and_its_failures_come_back() {
+    let zero = |access| Op::Zero(Zeroing { access, ..Zeroing::default() });
+    let (cached, fua) = (Access::Cached, Access::Fua);
+    let ops = [
+        Op::Read,
+        Op::Write(cached),
+        Op::Write(fua),
+        Op::Flush,
+        Op::Trim(cached),
+        Op::Trim(fua),
+        zero(cached),
+        zero(fua),
+    ];
+    let inner = Failing(RamDisk::new(SIZE), Mutex::default());
+    let disk = SsdDisk::new(inner, &SsdProfile::x25e(), VirtualClock::default(), 1);
+    for op in ops {
+        let asked = || request(op, Span::new(0, 4096), 1, 0);
+        assert!(call(&disk, asked()).result.is_err(), "{op:?}");
+        assert!(disk.submit(asked()).is_none());
+        assert!(disk.poll(true).iter().all(|completion| completion.result.is_err()), "{op:?}, submitted");
+        assert_eq!(std::mem::take(&mut *disk.inner().1.lock().unwrap()), [op, op]);
+    }
+}
+
+/// SD1: a client that is told of no cache flushes nothing.
+#[test]
+fn the_cache_of_the_inner_disk_is_told_of() {
+    let inner = || Failing(RamDisk::new(SIZE), Mutex::default());
+    let (ssd, hdd) = (SsdProfile::x25e(), HddProfile::rpm_7200());
+    let (ssd, hdd) = (SsdProfile { cache: WriteCache::Off, ..ssd }, HddProfile { cache: WriteCache::Off, ..hdd });
+    assert!(SsdDisk::new(inner(), &ssd, VirtualClock::default(), 1).geometry().volatile_cache);
+    assert!(HddDisk::new(inner(), &hdd, VirtualClock::default(), 1).geometry().volatile_cache);
+}
+
 /// SD3: the same requests take the same time, to the nanosecond; with another seed another.
 #[test]
 fn times_follow_from_the_seed() {

@@ -174,6 +174,15 @@ fn a_flush_waits_for_the_platters() {
     assert!(saved.flush_ns() < MS_NS / 5);
 }
 
+/// H4: what the head is on the way to write has left the cache's lists, and is not on the platters.
+#[test]
+fn a_flush_waits_for_what_is_being_written() {
+    let stage = stage(WriteCache::Volatile(16 << 20));
+    stage.write(40 << 20);
+    let took_ns = stage.flush_ns();
+    assert!(took_ns > MS_NS, "{took_ns}");
+}
+
 /// H4: what is written is destaged while nobody asks, so that a later flush has nothing left.
 #[test]
 fn an_idle_drive_empties_its_cache() {

@@ -145,6 +145,18 @@ fn durable_writes_need_no_flush() {
     assert!(!saved.disk.geometry().volatile_cache && !off.disk.geometry().volatile_cache);
 }
 
+/// SS3: pages that came later and are programmed first do not stand in for those that a flush waits for.
+#[test]
+fn a_flush_is_not_ended_by_later_writes() {
+    let stage = plain(WriteCache::Volatile(1 << 20));
+    let channels = stage.profile.channels as u64;
+    (0..3).for_each(|row| stage.write(row * channels));
+    stage.submit(0, Op::Flush, 0);
+    (1..3).for_each(|page| stage.submit(page, Op::Write(Access::Cached), page));
+    let took_ns = stage.took_ns(|disk| while !disk.poll(true).iter().any(|completion| completion.token == 0) {});
+    assert!(took_ns >= 3 * stage.profile.program_ns, "{took_ns}");
+}
+
 /// SS3: a flush waits for no page that was written after it came.
 #[test]
 fn a_flush_is_not_held_up_by_later_writes() {
