@@ -5,6 +5,7 @@ mod certificates;
 mod client;
 mod commands;
 mod disks;
+mod failing;
 mod handshake;
 mod hostile;
 mod lent;
