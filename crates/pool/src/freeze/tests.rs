@@ -92,29 +92,55 @@ fn f1_a_transaction_waits_and_the_table_does_not() {
     assert_eq!(pool.tags().len(), 1);
 }
 
-/// F3: one that comes meanwhile would store into what is being read as of one moment.
+/// F2: what is inside a transaction ends before the pool stands still, and is not kept waiting for that.
+#[test]
+fn f2_a_transaction_inside_another_does_not_wait_for_who_waits_for_it() {
+    let pool = Arc::new(pool());
+    let (done, is_done) = mpsc::channel();
+    // Not waited for: it may never end.
+    std::thread::spawn(move || {
+        let outer = pool.freezers().pass();
+        std::thread::scope(|scope| {
+            scope.spawn(|| drop(pool.freeze()));
+            while pool.freezers().gate.try_read().is_some() {
+                std::thread::yield_now();
+            }
+            make(&pool, "inner");
+            drop(outer);
+        });
+        done.send(()).unwrap();
+    });
+    is_done
+        .recv_timeout(Duration::from_secs(30))
+        .expect("the inner one waits for the freeze, which waits for the outer");
+}
+
+/// F3: one that comes meanwhile would store into what is being read as of one moment, and what holds back for it would be
+/// told to go on without having been stopped.
 #[test]
 fn f3_a_service_that_comes_while_the_pool_stands_still_waits() {
-    let pool = Arc::new(pool());
-    let late = service(&pool, "late");
-    let is_in = AtomicBool::new(false);
-    let (started, starts) = mpsc::channel();
-    std::thread::scope(|scope| {
-        let frozen = pool.freeze();
-        scope.spawn(|| {
-            started.send(()).unwrap();
-            pool.register_freezer(handle(&late));
-            is_in.store(true, Ordering::SeqCst);
+    for register in [Pool::register_freezer, Pool::register_front] {
+        let pool = Arc::new(pool());
+        let late = service(&pool, "late");
+        let is_in = AtomicBool::new(false);
+        let (started, starts) = mpsc::channel();
+        std::thread::scope(|scope| {
+            let frozen = pool.freeze();
+            scope.spawn(|| {
+                started.send(()).unwrap();
+                register(&pool, handle(&late));
+                is_in.store(true, Ordering::SeqCst);
+            });
+            starts.recv().unwrap();
+            for _ in 0..1000 {
+                assert!(!is_in.load(Ordering::SeqCst), "it came while the pool stood still");
+                std::thread::yield_now();
+            }
+            drop(frozen);
         });
-        starts.recv().unwrap();
-        for _ in 0..1000 {
-            assert!(!is_in.load(Ordering::SeqCst), "it came while the pool stood still");
-            std::thread::yield_now();
-        }
-        drop(frozen);
-    });
-    drop(pool.freeze());
-    assert_eq!(late.thawed.load(Ordering::SeqCst), 1, "it stops with the others from then on");
+        drop(pool.freeze());
+        assert_eq!(late.thawed.load(Ordering::SeqCst), 1, "it stops with the others from then on");
+    }
 }
 
 /// F2, F6: what it holds back needs space, and that of others.

@@ -332,6 +332,10 @@ fn ho4_a_holding_that_is_asked_back_changes_nothing_more() {
     let told = held.check_poison().unwrap_err();
     assert!(matches!(&told, Error::Revoked(why) if why.contains("asked for it back")), "{told}");
     other.check_poison().unwrap();
+    // A widening brings another grant.
+    other.widen(&[Part { role: Role::DATA, bytes: 8 * PAGE }]).unwrap();
+    assert_eq!(owner.pool.grants().revoke_tag(other.tag().generation), 1);
+    assert!(matches!(other.check_poison(), Err(Error::Revoked(_))));
     drop(held);
     tenant.hold("a").unwrap().check_poison().unwrap();
 }

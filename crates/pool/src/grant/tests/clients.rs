@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::process::{Child, Command};
 
-use ferrite_medium::{Guard, MapOptions, Mapped};
+use ferrite_medium::{Guard, MapOptions, Mapped, SharedWords};
 
 use super::*;
 
@@ -130,6 +130,19 @@ fn g6_a_revocation_rings_once_and_waits_for_nobody() {
     assert_eq!(rung, [1]);
     assert_eq!(pool.grants().revoke_tag(tag.generation), 0);
     assert!(!pool.grants().touch(tag.extents[0]));
+}
+
+/// G6: who asks for it before it has a word on the board has asked all the same.
+#[test]
+fn g6_a_grant_that_was_asked_back_before_it_has_a_word_has_that_rung() {
+    let (pool, process) = (pool(), ours());
+    let tag = tag(&pool, "a", &[need(Zone::Normal, PAGE)]).expect("tag");
+    let granted = pool.grant(&ask(&tag, &process)).expect("grant");
+    assert_eq!(pool.grants().revoke_tag(tag.generation), 1);
+    let board = pool.holdings.board().expect("board");
+    let word = pool.grants().tie(granted.id, board).expect("tied");
+    let words: SharedWords = SharedWords::of(board.share().expect("shared")).expect("mapped");
+    assert_eq!(words.word(word).load(std::sync::atomic::Ordering::Acquire), 1);
 }
 
 #[test]

@@ -117,7 +117,7 @@ fn g3_recovery_may_crash_while_it_ends_grants() {
 
 /// The canary: a grant that is told before it is recorded must be caught.
 #[test]
-fn a_grant_told_too_early_is_caught() {
+fn canary_a_grant_told_too_early_is_caught() {
     let memory = formatted(Model::MAPPED);
     let (pool, process) = (opened(&memory, THIS_BOOT), ours());
     let tag = tag(&pool, "a", &[need(Zone::Normal, 4 * PAGE)]).expect("tag");

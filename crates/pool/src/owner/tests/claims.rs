@@ -59,6 +59,37 @@ fn o1_kill_frees_the_pool_and_the_next_owner_replaces_the_socket() {
     assert!(!stale.exists(), "a clean stop leaves no socket");
 }
 
+/// O1: what it forked has no part in its lock.
+#[test]
+fn o1_kill_frees_the_pool_whatever_children_are_left() {
+    let (_folder, path) = pool();
+    let other = Other::plays("fork", &[path.to_str().expect("path")]);
+    assert_eq!(holder(&path).pid, Some(other.pid()));
+    other.kill_alone();
+    ours(claim(&path).expect("free, though its child lives"));
+}
+
+/// O1: nor has what is about to call exec, which has all descriptors until then.
+#[test]
+fn o1_a_dropped_lock_is_free_whoever_has_its_descriptor() {
+    let (_folder, path) = pool();
+    let lock = ours(claim(&path).expect("claim"));
+    let _childs = lock.file().try_clone().expect("a copy");
+    drop(lock);
+    ours(claim(&path).expect("free"));
+}
+
+/// O1: a child that has the mapping has no part in the lock either.
+#[test]
+fn o1_what_is_mapped_of_a_pool_does_not_keep_its_lock() {
+    let (_folder, path) = pool();
+    let lock = ours(claim(&path).expect("claim"));
+    let mapped = lock.reopen().expect("reopened");
+    mapped.try_lock().expect_err("another description");
+    drop(lock);
+    ours(claim(&path).expect("free"));
+}
+
 #[test]
 fn a_holder_that_takes_no_calls_is_named() {
     let (_folder, path) = pool();
@@ -73,6 +104,19 @@ fn o2_a_stop_leaves_another_owners_socket_alone() {
     let (_folder, path) = pool();
     let old = ours(claim(&path).expect("claim")).listen(Obedient::new().0).expect("listen");
     fs::remove_file(&path).expect("remove");
+    File::create(&path).expect("another pool");
+    let new = ours(claim(&path).expect("claim")).listen(Obedient::new().0).expect("listen");
+    old.stop().expect("stop");
+    assert_eq!(ask(&mut Client::connect(&path).expect("connect"), json!({"do": "count", "n": 0})).expect("call"), 0);
+    new.stop().expect("stop");
+}
+
+/// O2: nor one that came where its own was, which somebody had taken away.
+#[test]
+fn o2_a_stop_leaves_a_socket_that_took_the_place_of_its_own() {
+    let (_folder, path) = pool();
+    let old = ours(claim(&path).expect("claim")).listen(Obedient::new().0).expect("listen");
+    [path.clone(), path.with_extension("sock")].iter().for_each(|gone| fs::remove_file(gone).expect("remove"));
     File::create(&path).expect("another pool");
     let new = ours(claim(&path).expect("claim")).listen(Obedient::new().0).expect("listen");
     old.stop().expect("stop");

@@ -193,6 +193,74 @@ fn o4_connections_are_bounded_by_process_and_the_refusal_says_so() {
     served.client();
 }
 
+/// A client that says `messages` and leaves its connection to a child, which lives on when this is killed alone.
+fn leaving(served: &Served, messages: &[Message]) -> Other {
+    let socket = served.folder.path().join("pool.sock");
+    let bytes = messages.iter().flat_map(|message| encode(message).expect("encoded"));
+    let words: Vec<String> = bytes.map(|byte| byte.to_string()).collect();
+    Other::plays("leave", &[socket.to_str().expect("path"), &words.join(" ")])
+}
+
+/// O7: an end that something else has inherited is closed when its process has ended, also in the middle of a call.
+#[test]
+fn o7_a_killed_client_is_gone_though_its_child_has_the_connection() {
+    let served = Served::within(limits_ms(5000, 30));
+    let idle = leaving(&served, &[Message::hello()]);
+    idle.kill_alone();
+    assert_eq!(served.hears(), Seen::Gone(idle.pid()));
+    let calling = leaving(&served, &[Message::hello(), Message::Call { request: json!({"do": "wait"}), fds: 0 }]);
+    assert_eq!(served.hears(), Seen::Waiting);
+    calling.kill_alone();
+    assert_eq!([served.hears(), served.hears()], [Seen::Cancelled, Seen::Gone(calling.pid())]);
+    served.is_well();
+}
+
+/// O4: what a client does not read of the progress of its call does not hold up the work.
+#[test]
+fn o4_a_client_that_never_reads_progress_holds_up_no_work() {
+    let served = Served::within(limits_ms(5000, 30));
+    let mut socket = served.raw();
+    let call = Message::Call { request: json!({"do": "count", "n": 20_000}), fds: 0 };
+    socket
+        .write_all(&[encode(&Message::hello()), encode(&call)].map(|it| it.expect("encoded")).concat())
+        .expect("send");
+    assert_eq!(served.hears(), Seen::Gone(std::process::id()));
+    drop(socket);
+    served.is_well();
+}
+
+/// An owner that says hello and then, to the first call it hears, `answers`.
+fn answering(answers: Vec<Message>) -> (tempfile::TempDir, Client) {
+    let folder = tempfile::tempdir().expect("folder");
+    let path = folder.path().join("pool");
+    File::create(&path).expect("pool");
+    let fake = std::os::unix::net::UnixListener::bind(path.with_extension("sock")).expect("bind");
+    std::thread::spawn(move || {
+        let mut socket = fake.accept().expect("client").0;
+        let said = [vec![Message::hello()], answers].concat();
+        said.iter().for_each(|message| socket.write_all(&encode(message).expect("encoded")).expect("said"));
+        let _ = socket.read_to_end(&mut Vec::new());
+    });
+    (folder, Client::connect(&path).expect("connect"))
+}
+
+/// O6: a reply whose descriptors were lost on the way is not taken for a good one.
+#[test]
+fn o6_a_reply_without_its_descriptors_fails_the_call() {
+    let (_folder, mut client) = answering(vec![Message::Reply { value: json!(7), fds: 1 }]);
+    let answer = client.call(json!({}), &[], &mut |_| true);
+    assert!(matches!(&answer, Err(Error::Lost { value }) if **value == 7), "{answer:?}");
+}
+
+/// O5: the reply to a call that was given up would answer the next one.
+#[test]
+fn o5_nothing_more_is_asked_on_a_connection_whose_call_was_given_up() {
+    let (_folder, mut client) = answering(Vec::new());
+    client.give_up_after(Duration::from_millis(10));
+    assert!(matches!(ask(&mut client, json!({})), Err(Error::Timeout(_))));
+    assert!(matches!(ask(&mut client, json!({})), Err(Error::Died)));
+}
+
 /// O3. Needs root, to become another user.
 #[test]
 fn o3_another_user_is_refused_even_where_the_socket_lets_it_in() {

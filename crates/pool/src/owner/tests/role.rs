@@ -1,7 +1,10 @@
 //! Other processes: this test program again, playing a part, so that they can be stopped and killed.
 
+#![allow(unsafe_code)] // A child is forked that runs no program of its own.
+
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::OwnedFd;
 use std::process::{Child, Command, Stdio};
 
 use super::*;
@@ -55,6 +58,15 @@ impl Other {
         self.end();
     }
 
+    /// Kills it, and returns when it has ended; what it started lives on until this is dropped.
+    pub fn kill_alone(&self) {
+        let process = PidFd::open(self.pid()).expect("it lives");
+        self.signal("KILL");
+        while process.is_alive() {
+            std::thread::yield_now();
+        }
+    }
+
     fn end(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
@@ -78,6 +90,7 @@ fn play() {
         // Until we are killed, or the test that wants us has gone.
         let _ = std::io::stdin().read(&mut [0]);
     };
+    let bytes = |word: &str| word.split(' ').map(|byte| byte.parse().expect("a byte")).collect::<Vec<u8>>();
     match words[0] {
         "hold" => {
             let _lock = ours(claim(&path).expect("claim"));
@@ -88,10 +101,31 @@ fn play() {
             let _listening = lock.listen(Obedient::new().0).expect("listen");
             stay();
         }
+        // With a child that lives on when this one is killed.
+        "fork" => {
+            let _lock = ours(claim(&path).expect("claim"));
+            let mut byte = 0_u8;
+            // SAFETY: the child makes system calls alone.
+            if unsafe { libc::fork() } == 0 {
+                // SAFETY: the byte is a local; it is waited for until the test that wants this has gone.
+                unsafe {
+                    libc::read(0, (&raw mut byte).cast(), 1);
+                    libc::_exit(0);
+                }
+            }
+            stay();
+        }
+        // Connected by a descriptor that a program it started has too, and keeps.
+        "leave" => {
+            let mut socket = UnixStream::connect(path).expect("connect");
+            socket.write_all(&bytes(words[2])).expect("send");
+            let mut child = Command::new("cat").stdout(OwnedFd::from(socket)).spawn().expect("cat");
+            stay();
+            let _ = child.wait();
+        }
         "send" => {
             let mut socket = UnixStream::connect(path).expect("connect");
-            let bytes: Vec<u8> = words[2].split(' ').map(|byte| byte.parse().expect("a byte")).collect();
-            socket.write_all(&bytes).expect("send");
+            socket.write_all(&bytes(words[2])).expect("send");
             stay();
         }
         other => panic!("no part called {other}"),
