@@ -102,7 +102,7 @@ impl FileSystem {
         let mut stripe = self.locks.write(ino);
         let mut inode = self.load_regular(ino)?;
         apply_waiting(&stripe, &mut inode);
-        self.calm(&mut stripe, &mut inode)?;
+        self.calm_below(&mut stripe, &mut inode, 0)?;
         self.finish_in_place(&mut stripe, &mut inode, 0)
     }
 
@@ -124,7 +124,7 @@ impl FileSystem {
         }
         let mut inode = self.load_regular(ino)?;
         apply_waiting(&stripe, &mut inode);
-        self.calm(&mut stripe, &mut inode)?;
+        self.calm_below(&mut stripe, &mut inode, at.saturating_add(from.len() as u64))?;
         if !how.notes {
             inode.keep_times();
         }
@@ -203,7 +203,7 @@ impl FileSystem {
 
     /// Whether `error` says that there is no space, and not that the host's disk had none for what was stored already:
     /// after that nothing is to succeed.
-    fn is_full(&self, error: &Error) -> bool {
+    pub(crate) fn is_full(&self, error: &Error) -> bool {
         error.is_no_space() && self.pool().check_poison().is_ok()
     }
 

@@ -65,6 +65,15 @@ impl FileSystem {
         Ok(())
     }
 
+    /// The same for who stores before `end` only: that there is no space for another last page is no reason not to store
+    /// before the end of the file, where nobody stores late.
+    pub(crate) fn calm_below(&self, stripe: &mut Stripe, inode: &mut Inode, end: u64) -> Result<()> {
+        match self.calm(stripe, inode) {
+            Err(error) if self.is_full(&error) && end <= inode.size() => Ok(()),
+            calmed => calmed,
+        }
+    }
+
     /// Gives the last page of a file, where that is not full, another place.
     fn renew_last_page(&self, inode: &mut Inode) -> Result<()> {
         let used = inode.size() % PAGE;

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
+use ferrite_pool::layout::CHUNK;
+
 use super::house::*;
 use super::world::*;
 use crate::direct::{Access, Lease, Point, pause_by};
 use crate::tests::Bug;
-use crate::{Allocate, Ino};
+use crate::{Allocate, Error, Ino};
 
 /// A thread of a client that stands still.
 struct Stopped<T> {
@@ -67,7 +69,7 @@ fn fg2_pages_wait_for_a_client_that_was_stopped_and_nobody_else_does() {
 #[test]
 fn fg3_a_client_that_stores_to_where_a_file_was_stores_again() {
     let house = House::new();
-    let size = 2 * ferrite_pool::layout::CHUNK;
+    let size = 2 * CHUNK;
     let ino = house.file("large", &vec![1; size as usize]);
     let lease = leased(&house, ino, Access::Write);
     let stopped = Stopped::at(Point::Store, &lease, |lease| lease.write(8192, &[9; 4096]));
@@ -210,6 +212,36 @@ fn fg5_a_client_of_a_dead_owner_harms_nothing() {
         let third = house.fs.lookup(Ino::ROOT, b"third").expect("there").ino;
         assert!(content(&house.fs, third).expect("it reads").iter().all(|byte| *byte == 6));
     }
+}
+
+/// Their last pages cannot be renewed; before the end nobody stores who comes late.
+#[test]
+fn fg5_a_client_of_a_dead_owner_keeps_nobody_from_storing_over_what_is_there() {
+    const BYTES: usize = 2 * CHUNK as usize + 5000;
+    let mut house = House::new();
+    let files = ["small", "large"].map(|name| house.file(name, &[1; BYTES]));
+    let lease = leased(&house, files[0], Access::Append);
+    let stopped = Stopped::at(Point::Store, &lease, |lease| lease.append(&[9; 10_000]));
+    house = house.reopened();
+    let (rest, mut at) = (house.file("rest", b""), 0);
+    while let Ok(written) = house.fs.write(rest, at, &[3; 1 << 18]) {
+        at += written as u64;
+    }
+    for ino in files {
+        for round in 4..6 {
+            let written = [0, 5000, BYTES as u64 - 4096].map(|at| house.fs.write(ino, at, &[round; 4096]));
+            assert!(written.iter().all(|written| matches!(written, Ok(4096))), "FG5: {written:?}");
+        }
+        let behind = house.fs.write(ino, BYTES as u64, &[5]);
+        assert!(matches!(behind, Err(Error::NoSpace)), "FG7: its last page has to be another: {behind:?}");
+    }
+    assert_eq!(stopped.go_on(), None, "FG1: its owner is gone");
+    for ino in files {
+        let mut expected = vec![1; BYTES];
+        [0, 5000, BYTES - 4096].iter().for_each(|at| expected[*at..at + 4096].fill(5));
+        assert!(content(&house.fs, ino).expect("it reads") == expected, "FG5");
+    }
+    assert_sound(&house.fs);
 }
 
 #[test]
