@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -30,7 +31,8 @@ pub enum Zone {
 }
 
 /// A run of pages in the pool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(from = "Told", into = "Told")]
 pub struct Extent {
     /// First page, counted from the start of the pool.
     pub page: u64,
@@ -48,6 +50,11 @@ impl Extent {
         Span::new(self.page * PAGE, u64::from(self.pages) * PAGE)
     }
 
+    /// Whether it lies in a pool of `pages` pages.
+    pub fn is_within(self, pages: u64) -> bool {
+        self.page.checked_add(self.pages.into()).is_some_and(|end| end <= pages)
+    }
+
     /// Whether `next` is more of the same run.
     pub(crate) fn continues_in(self, next: Self) -> bool {
         let crosses = self.zone == Zone::Normal && next.page.is_multiple_of(CHUNK_PAGES);
@@ -58,6 +65,21 @@ impl Extent {
     /// One past its last page.
     pub fn end(self) -> u64 {
         self.page + u64::from(self.pages)
+    }
+}
+
+/// An extent as a message carries it: page, pages, role, and whether it is of the super zone.
+type Told = (u64, u32, u8, bool);
+
+impl From<Told> for Extent {
+    fn from((page, pages, role, is_super): Told) -> Self {
+        Self { page, pages, role: Role(role), zone: if is_super { Zone::Super } else { Zone::Normal } }
+    }
+}
+
+impl From<Extent> for Told {
+    fn from(it: Extent) -> Self {
+        (it.page, it.pages, it.role.0, it.zone == Zone::Super)
     }
 }
 
@@ -113,8 +135,7 @@ impl Media {
         let extent = Extent { page: self.page.get(), pages: self.pages.get(), role: Role(self.role), zone };
         let whole = zone == Zone::Normal
             || (extent.page.is_multiple_of(CHUNK_PAGES) && u64::from(extent.pages).is_multiple_of(CHUNK_PAGES));
-        let fits = extent.page.checked_add(extent.pages.into()).is_some_and(|end| end <= pages);
-        (whole && fits && extent.pages > 0).then_some(extent)
+        (whole && extent.is_within(pages) && extent.pages > 0).then_some(extent)
     }
 }
 

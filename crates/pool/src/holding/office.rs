@@ -7,7 +7,6 @@ use ferrite_medium::Error as MediumError;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::extent::{Extent, Role, Zone};
 use crate::grant::{Ask, GrantId, Process, Rights, Standing};
 use crate::owner::{Caller, Reply};
 use crate::tag::{Tag, TagKind};
@@ -207,13 +206,8 @@ fn lend(pool: &Arc<Pool>, tag: &Tag, process: &Process) -> Result<Reply> {
         offset: memory.offset,
         note: Note::of(tag),
         attributes: tag.attributes.to_vec(),
-        extents: tag.extents.iter().map(|it| (it.page, it.pages, it.role.0, it.zone == Zone::Super)).collect(),
+        extents: tag.extents.clone(),
         word,
     };
     Ok(Reply { value: json!(lease), fds: vec![memory.fd, shared] })
-}
-
-/// An extent as a lease carries it.
-pub(super) fn extent((page, pages, role, is_super): (u64, u32, u8, bool)) -> Extent {
-    Extent { page, pages, role: Role(role), zone: if is_super { Zone::Super } else { Zone::Normal } }
 }

@@ -11,14 +11,16 @@ use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::extent::Extent;
 use crate::grant::GrantId;
+use crate::layout::PAGE;
 use crate::owner::{Client, Error as OwnerError};
 use crate::poison::Poison;
 use crate::tag::{Tag, TagKind};
 use crate::{Error, Result};
 
 use super::board::Watch;
-use super::office::{Answer, Request, extent};
+use super::office::{Answer, Request};
 use super::orphans::{self, Place};
 use super::spec::{Part, Spec};
 use super::{Ground, Holding};
@@ -56,7 +58,7 @@ pub(super) struct Lease {
     pub offset: u64,
     pub note: Note,
     pub attributes: Vec<u8>,
-    pub extents: Vec<(u64, u32, u8, bool)>,
+    pub extents: Vec<Extent>,
     /// Where the board tells that it is asked back.
     pub word: usize,
 }
@@ -65,8 +67,7 @@ impl Lease {
     /// The tag, if the owner's words make one within `pool_bytes`.
     fn tag(&self, pool_bytes: u64) -> Option<Tag> {
         let Note { name, kind, size, generation, .. } = self.note.clone();
-        let extents: Vec<_> = self.extents.iter().copied().map(extent).collect();
-        let fit = extents.iter().all(|it| it.end().checked_mul(4096).is_some_and(|end| end <= pool_bytes));
+        let (extents, fit) = (self.extents.clone(), self.extents.iter().all(|it| it.is_within(pool_bytes / PAGE)));
         let attributes = <[u8; 64]>::try_from(self.attributes.as_slice()).ok()?;
         fit.then_some(Tag { name, kind: TagKind(kind), size, generation, attributes, extents })
     }

@@ -97,17 +97,14 @@ pub struct Entry {
 pub(super) struct Lease {
     pub id: GrantId,
     pub generation: u64,
-    pub extents: Vec<(u64, u32, u8, bool)>,
+    pub extents: Vec<Extent>,
 }
 
 impl Lease {
     /// What it is a lease on, in `memory`.
     pub fn files(&self, memory: &Arc<dyn Memory>) -> Result<Files> {
-        let zone = |is_super| if is_super { Zone::Super } else { Zone::Normal };
-        let extent = |(page, pages, role, is_super)| Extent { page, pages, role: Role(role), zone: zone(is_super) };
-        let extents: Vec<Extent> = self.extents.iter().copied().map(extent).collect();
-        let fit = extents.iter().all(|it| it.end().checked_mul(PAGE).is_some_and(|end| end <= memory.size()));
-        let files = Files::new(Arc::clone(memory), &extents, self.generation).filter(|_| fit);
+        let fit = self.extents.iter().all(|it| it.is_within(memory.size() / PAGE));
+        let files = Files::new(Arc::clone(memory), &self.extents, self.generation).filter(|_| fit);
         files.ok_or_else(|| Error::Refused("the pool's owner answers what this program cannot use".into()))
     }
 }
@@ -274,8 +271,7 @@ impl Office {
         let process = Process::of(caller, self.boot_id);
         let ask = Ask { tag, extents: &tag.extents, rights: Rights::ReadWrite, process: &process, reserve: &[] };
         let (granted, memory) = self.pool.with_spare(|| self.pool.lend(&ask))?;
-        let extents = tag.extents.iter().map(|it| (it.page, it.pages, it.role.0, it.zone == Zone::Super)).collect();
-        let lease = Lease { id: granted.id, generation: tag.generation, extents };
+        let lease = Lease { id: granted.id, generation: tag.generation, extents: tag.extents.clone() };
         Ok(Reply { value: json!(lease), fds: vec![memory.fd, granted.notice] })
     }
 
