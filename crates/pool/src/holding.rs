@@ -84,12 +84,7 @@ impl fmt::Debug for Holding {
 }
 
 impl Holding {
-    /// The tag as this process finds it in its own pool, without a claim to have it alone.
-    pub(crate) fn shared(pool: Arc<Pool>, tag: Arc<Tag>) -> Self {
-        Self::own(pool, tag, None)
-    }
-
-    fn own(pool: Arc<Pool>, tag: Arc<Tag>, listed: Option<Listed>) -> Self {
+    fn own(pool: Arc<Pool>, tag: Arc<Tag>, listed: Listed) -> Self {
         let superblock = pool.superblock();
         Self {
             memory: pool.memory_handle(),
@@ -97,7 +92,7 @@ impl Holding {
             uuid: superblock.uuid,
             session: pool.holdings.next_session(&superblock),
             ground: Ground::Own(pool),
-            _listed: listed,
+            _listed: Some(listed),
             lock: None,
         }
     }
@@ -240,7 +235,7 @@ impl Pool {
     /// [`Error::NotFound`], and [`Error::Busy`] where somebody has it (HO1).
     pub fn hold(self: &Arc<Self>, name: &str) -> Result<Holding> {
         let (listed, tag) = Listed::new(self, name, "this process")?;
-        Ok(Holding::own(Arc::clone(self), tag, Some(listed)))
+        Ok(Holding::own(Arc::clone(self), tag, listed))
     }
 
     /// The living process, other than this one's own holdings, that has `tag` in hand, if there is one: it stores into it

@@ -33,19 +33,18 @@ mod view;
 
 use std::sync::Arc;
 
-use ferrite_medium::{Memory, Scheme, Span};
+use ferrite_medium::{Memory, Span};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::check::Moved;
-use crate::extent::{Extent, Role, Stream, Zone};
+use crate::extent::{Role, Stream};
 use crate::freeze::Freeze;
 use crate::holding::Holding;
-use crate::layout::{CHUNK, PAGE};
+use crate::layout::PAGE;
 use crate::record::{self, Record};
 use crate::sealed::{NUMBER_MAX, seal, unseal};
-use crate::space::Need;
-use crate::tag::{Tag, TagKind};
-use crate::{Error, NewTag, Pool, Result};
+use crate::tag::Tag;
+use crate::{Error, Pool, Result};
 pub use records::Records;
 use ring::{Cursor, Ring};
 pub use view::{Stranded, View};
@@ -171,49 +170,6 @@ pub fn relocate_log(pool: &Pool, tag: &Tag, moved: &Moved) -> Result<()> {
 }
 
 impl Log {
-    /// Makes a log called `name` for `capacity_bytes` of records, rounded up to pages, and opens it. Durable on return.
-    ///
-    /// # Errors
-    /// [`Error::Limit`] for a capacity that no pool has; else as [`Pool::create_tag`] and [`Log::open_within`].
-    pub fn create(pool: Arc<Pool>, name: &str, capacity_bytes: u64) -> Result<Arc<Self>> {
-        let size = capacity_bytes.max(1).checked_next_multiple_of(PAGE);
-        let size = size.ok_or_else(|| Error::Limit(format!("a log of {capacity_bytes} bytes is too large")))?;
-        let need = |role, zone, bytes| Need { role, zone, bytes };
-        let needs = [
-            need(Role::MAP, Zone::Normal, PAGE),
-            need(Role::DATA, Zone::Super, size / CHUNK * CHUNK),
-            need(Role::DATA, Zone::Normal, size % CHUNK),
-        ];
-        let new = NewTag { name, kind: TagKind::LOG, size, attributes: [0; 64], needs: &needs };
-        let prepare = |extents: &[Extent]| {
-            let page = Stream::new(extents, Role::MAP).locate(0).expect("a page was asked for");
-            pool.memory().zero(page, Scheme::Nt);
-            make_head(&pool, page.at)
-        };
-        let tag = pool.with_spare(|| pool.create_tag(&new, prepare))?;
-        Self::open_frozen_with(Holding::shared(pool, tag))
-    }
-
-    /// Opens the log called `name`. What it finds is durable (W5).
-    ///
-    /// # Errors
-    /// [`Error::NotFound`], [`Error::WrongKind`]; else as [`Log::open_within`].
-    pub fn open(pool: Arc<Pool>, name: &str) -> Result<Arc<Self>> {
-        let tag = pool.tag(name)?;
-        if tag.kind != TagKind::LOG {
-            let (found, wanted) = (tag.kind.name(), TagKind::LOG.name());
-            return Err(Error::WrongKind { name: name.into(), found, wanted });
-        }
-        Self::open_frozen_with(Holding::shared(pool, tag))
-    }
-
-    fn open_frozen_with(holding: Holding) -> Result<Arc<Self>> {
-        let log = Arc::new(Self::open_wiped(Arc::new(holding))?);
-        let service: Arc<dyn Freeze> = log.clone();
-        log.holding.register_freezer(Arc::downgrade(&service));
-        Ok(log)
-    }
-
     /// Opens the log that lies in the DATA and MAP streams of a held tag, and leaves what stands behind its end (W4). Its
     /// holder lets it stand still with the pool.
     ///
@@ -278,28 +234,12 @@ impl Log {
         Position(self.state.lock().tail)
     }
 
-    /// Appends a record; durable on return (W2).
-    ///
-    /// # Errors
-    /// [`Error::LogFull`] until enough is cut, [`Error::Limit`] for more than [`Log::PAYLOAD_BYTES_MAX`]; else as
-    /// [`Holding`] says.
-    pub fn append(&self, payload: &[u8]) -> Result<Position> {
-        ensure_short(payload.len())?;
-        let mut state = self.writable()?;
-        let lines = Ring::lines_for(SESSION + payload.len());
-        state.check_room(&self.ring, &self.tag, lines)?;
-        let at = state.tail;
-        state.store((&self.ring, self.holding.memory()), at, payload);
-        self.holding.settle()?;
-        state.tail = at + lines;
-        Ok(Position(at))
-    }
-
     /// Appends records that share one fence; all durable on return, and after a crash before that maybe the first few
     /// (W2). Where they do not fit, none is appended.
     ///
     /// # Errors
-    /// As [`Log::append`].
+    /// [`Error::LogFull`] until enough is cut, [`Error::Limit`] for more than [`Log::PAYLOAD_BYTES_MAX`]; else as
+    /// [`Holding`] says.
     pub fn append_many(&self, payloads: &[&[u8]]) -> Result<Vec<Position>> {
         payloads.iter().try_for_each(|payload| ensure_short(payload.len()))?;
         let mut state = self.writable()?;

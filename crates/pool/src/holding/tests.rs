@@ -99,7 +99,7 @@ fn as_it_was_read(pool: &Arc<Pool>) -> Result<Holding> {
     pool.holdings.tags.lock().insert(tag.generation);
     let listed = Listed { pool: Arc::clone(pool), generation: tag.generation };
     pool.ensure_no_grant(&tag)?;
-    Ok(Holding::own(Arc::clone(pool), tag, Some(listed)))
+    Ok(Holding::own(Arc::clone(pool), tag, listed))
 }
 
 /// What comes of holding tag `a` of `pool` while `meanwhile` is done with it, between the reading of the tag and its listing.

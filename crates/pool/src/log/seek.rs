@@ -13,10 +13,10 @@ use crate::{Error, Result};
 
 impl Log {
     /// Appends a record of `payload`, by whoever has the log alone: no lock is taken. The holder lets it stand still.
-    /// Otherwise as [`Log::append`].
+    /// Otherwise as [`Log::append_many`].
     ///
     /// # Errors
-    /// As [`Log::append`].
+    /// As [`Log::append_many`].
     #[inline]
     pub fn append_alone(&mut self, payload: &[u8]) -> Result<Position> {
         self.append_words(payload.len(), |state, salt, sequence| {
@@ -27,7 +27,7 @@ impl Log {
     /// As [`Log::append_alone`], of two words and then `payload`: of little-endian bytes, as any.
     ///
     /// # Errors
-    /// As [`Log::append`].
+    /// As [`Log::append_many`].
     #[inline]
     pub fn append_alone_with(&mut self, [first, second]: [u64; 2], payload: &[u8]) -> Result<Position> {
         self.append_words(16 + payload.len(), |state, salt, sequence| {

@@ -1,7 +1,7 @@
 //! Records whose places are given out by somebody else: many writers that share no lock.
 //!
 //! Whoever stages gives each place out once, from the log's end on and within the lines that are free, and makes what
-//! is staged durable before it is published. Then W1 to W6 hold as for [`Log::append`], which nobody calls meanwhile.
+//! is staged durable before it is published. Then W1 to W6 hold as for [`Log::append_many`], which nobody calls meanwhile.
 
 use std::cell::RefCell;
 
