@@ -5,7 +5,7 @@ use std::ops::Range;
 use ferrite_medium::{Scheme, Span};
 use ferrite_pool::layout::{CHUNK_PAGES, PAGE};
 
-use crate::bits::pages_of;
+use crate::bits::{Run, pages_of};
 use crate::change::Change;
 use crate::fs::FileSystem;
 use crate::inode::{Inode, KEEPS_PAGES};
@@ -14,9 +14,6 @@ use crate::read::apply_waiting;
 use crate::tree::Found;
 use crate::word::Word;
 use crate::{Allocate, Error, Ino, Result, Seek};
-
-/// Pages that one change gives or takes at most.
-const STEP_PAGES: u64 = 512;
 
 impl FileSystem {
     /// Gives or takes space of a range of a regular file. A crash may leave a part of it done.
@@ -102,8 +99,8 @@ impl FileSystem {
         while page < end {
             match self.walk(inode, page)? {
                 Found::Words { at, left } => {
-                    let count = left.min(end - page).min(STEP_PAGES);
-                    self.give_words(inode, at, count)?;
+                    let count = left.min(end - page);
+                    self.give_words(inode, at, count, |runs| self.zero_runs(runs))?;
                     page += count;
                 }
                 Found::Super { left, .. } => page += left,
@@ -113,7 +110,22 @@ impl FileSystem {
         Ok(())
     }
 
-    fn give_words(&self, inode: &mut Inode, at: u64, count: u64) -> Result<()> {
+    fn zero_runs(&self, runs: &[Run]) -> Result<()> {
+        for run in runs {
+            self.memory().zero(Span::new(self.place(run.page)?, run.pages * PAGE), Scheme::Nt);
+        }
+        self.settle()
+    }
+
+    /// Lets those of `count` words from `at` on that name nothing name new pages, of which `prepare` makes what they are to
+    /// hold.
+    pub(crate) fn give_words(
+        &self,
+        inode: &mut Inode,
+        at: u64,
+        count: u64,
+        prepare: impl FnOnce(&[Run]) -> Result<()>,
+    ) -> Result<()> {
         let places = (0..count).map(|index| at + index * 8);
         let empty: Vec<u64> = places.filter(|at| self.memory().load_word(*at) == 0).collect();
         if empty.is_empty() {
@@ -121,20 +133,14 @@ impl FileSystem {
         }
         let mut change = Change::new(self);
         let runs = change.take_data(empty.len() as u64)?;
-        for run in &runs {
-            self.memory().zero(Span::new(self.place(run.page)?, run.pages * PAGE), Scheme::Nt);
+        prepare(&runs)?;
+        let named: Vec<(u64, Word)> = empty.into_iter().zip(pages_of(&runs).map(Word::page)).collect();
+        for together in named.chunk_by(|one, next| one.0 + 8 == next.0) {
+            let bytes: Vec<u8> = together.iter().flat_map(|(_, word)| word.0.to_le_bytes()).collect();
+            change.write(together[0].0, &bytes);
         }
-        self.settle()?;
-        let pages: Vec<u64> = pages_of(&runs).collect();
-        let mut next = 0;
-        for together in empty.chunk_by(|one, next| one + 8 == *next) {
-            let mine = &pages[next..next + together.len()];
-            next += together.len();
-            let bytes: Vec<u8> = mine.iter().flat_map(|page| Word::page(*page).0.to_le_bytes()).collect();
-            change.write(together[0], &bytes);
-            together.iter().zip(mine).for_each(|(at, page)| self.note_word(inode, *at, Word::page(*page)));
-        }
-        inode.add_pages(empty.len() as u64);
+        named.iter().for_each(|(at, word)| self.note_word(inode, *at, *word));
+        inode.add_pages(named.len() as u64);
         self.commit_head(change, inode)
     }
 
@@ -152,7 +158,7 @@ impl FileSystem {
         while page < end {
             match self.walk(inode, page)? {
                 Found::Words { at, left } => {
-                    let count = left.min(end - page).min(STEP_PAGES);
+                    let count = left.min(end - page);
                     self.take_words(inode, at, count)?;
                     page += count;
                 }

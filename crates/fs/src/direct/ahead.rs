@@ -4,15 +4,13 @@ use ferrite_pool::layout::{CHUNK, CHUNK_PAGES, PAGE};
 
 use super::desk::refused;
 use super::request::Access;
-use crate::bits::pages_of;
 use crate::change::Change;
 use crate::fs::FileSystem;
 use crate::inode::{Inode, KEEPS_PAGES};
-use crate::layout::{FILE_BYTES_MAX, NODE_WORDS};
+use crate::layout::FILE_BYTES_MAX;
 use crate::locks::Stripe;
 use crate::space::ChunkKind;
 use crate::tree::Found;
-use crate::word::Word;
 use crate::{Ino, Result};
 
 /// Bytes that are given at a time, at most: of pages to small files, and else.
@@ -59,7 +57,7 @@ impl FileSystem {
             match self.walk(&inode, page)? {
                 Found::Words { at, left } => {
                     let count = left.min(end - page);
-                    self.name_ahead(&mut inode, at, count)?;
+                    self.give_words(&mut inode, at, count, |_| Ok(()))?;
                     page += count;
                 }
                 Found::Super { left, .. } => page += left,
@@ -84,27 +82,6 @@ impl FileSystem {
             };
         }
         free.min(enough)
-    }
-
-    /// Lets those of `count` words from `at` on that name nothing name new pages.
-    fn name_ahead(&self, inode: &mut Inode, at: u64, count: u64) -> Result<()> {
-        debug_assert!(count <= NODE_WORDS);
-        let places = (0..count).map(|index| at + index * 8);
-        let empty: Vec<u64> = places.filter(|at| self.memory().load_word(*at) == 0).collect();
-        if empty.is_empty() {
-            return Ok(());
-        }
-        let mut change = Change::new(self);
-        let runs = change.take_data(empty.len() as u64)?;
-        let pages: Vec<u64> = pages_of(&runs).collect();
-        let named: Vec<(u64, u64)> = empty.into_iter().zip(pages).collect();
-        for together in named.chunk_by(|one, next| one.0 + 8 == next.0) {
-            let bytes: Vec<u8> = together.iter().flat_map(|(_, page)| Word::page(*page).0.to_le_bytes()).collect();
-            change.write(together[0].0, &bytes);
-        }
-        named.iter().for_each(|(at, page)| self.note_word(inode, *at, Word::page(*page)));
-        inode.add_pages(named.len() as u64);
-        self.commit_head(change, inode)
     }
 
     /// Takes back what clients were given for appends to come. They may ask again, one page at a time if need be: by the
