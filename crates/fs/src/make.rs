@@ -130,41 +130,6 @@ impl FileSystem {
         self.inherit_acl(change, dir, inode, new)
     }
 
-    /// Makes a regular file without a name (O_TMPFILE), held once; [`FileSystem::link`] may name it. `parent` tells
-    /// its group and its ACL.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] for what is to be no regular file, [`Error::NotDirectory`] and [`Error::NotFound`] as
-    /// [`FileSystem::create_file`]; [`Error::NoSpace`] also as [`FileSystem::unlink`].
-    pub fn create_unnamed(&self, parent: Ino, new: &NewFile) -> Result<Attr> {
-        self.with_space(|| self.make_unnamed(parent, new))
-    }
-
-    fn make_unnamed(&self, parent: Ino, new: &NewFile) -> Result<Attr> {
-        self.refuse_if_read_only()?;
-        if new.kind != Kind::File {
-            return Err(Error::Invalid("only a regular file can be without a name"));
-        }
-        let _pass = self.gate.pass();
-        let dir = {
-            let _stripe = self.locks.read(parent);
-            self.load_living(parent)?
-        };
-        let mut change = Change::new(self);
-        let mut inode = change.take_inode()?;
-        let mut stripe = self.locks.write(inode.ino);
-        self.fill_new_inode(&mut change, &dir, &mut inode, new, self.now())?;
-        inode.head.links = 0;
-        self.make_orphan(&mut change, &mut inode)?;
-        change.write_inode(&mut inode);
-        stripe.holds.entry(inode.ino.0).or_default().count += 1;
-        if let Err(error) = change.commit() {
-            stripe.holds.remove(&inode.ino.0);
-            return Err(error);
-        }
-        self.attr_of(&inode)
-    }
-
     /// Gives a file, not a directory, one more name.
     ///
     /// # Errors

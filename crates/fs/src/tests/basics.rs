@@ -168,15 +168,14 @@ fn an_unlinked_file_lives_while_it_is_held_and_not_longer() {
 #[test]
 fn a_file_without_a_name_is_given_one() {
     let fs = new_fs();
-    let attr = fs.create_unnamed(Ino::ROOT, &new(Kind::File)).expect("it is made");
-    assert_eq!(attr.links, 0);
-    fs.write(attr.ino, 0, b"x").expect("room");
-    assert_eq!(fs.link(attr.ino, Ino::ROOT, b"named").expect("it is named").links, 1);
-    fs.release(attr.ino, 1);
-    assert_eq!(fs.lookup(Ino::ROOT, b"named").expect("it is there").ino, attr.ino);
-    let other = fs.create_unnamed(Ino::ROOT, &new(Kind::File)).expect("it is made");
-    fs.release(other.ino, 1);
-    assert!(matches!(fs.getattr(other.ino), Err(Error::Stale)));
+    let ino = file(&fs, "f");
+    fs.hold(ino).expect("it is there");
+    fs.unlink(Ino::ROOT, b"f").expect("it goes");
+    assert_eq!(fs.getattr(ino).expect("it is held").links, 0);
+    fs.write(ino, 0, b"x").expect("room");
+    assert_eq!(fs.link(ino, Ino::ROOT, b"named").expect("it is named").links, 1);
+    fs.release(ino, 1);
+    assert_eq!(fs.lookup(Ino::ROOT, b"named").expect("it is there").ino, ino);
     assert_sound(&fs);
 }
 

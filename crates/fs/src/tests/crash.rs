@@ -152,14 +152,13 @@ fn appended_directly(fs: &FileSystem) {
     append_directly(fs, None, 5000);
 }
 
-static CASES: [Case; 47] = [
+static CASES: [Case; 46] = [
     whole("create", usual, |fs| _ = make(fs, Ino::ROOT, "new", Kind::File)),
     whole("create first", |_| (), |fs| _ = make(fs, Ino::ROOT, "new", Kind::File)),
     whole("mkdir", usual, |fs| _ = make(fs, Ino::ROOT, "new", Kind::Directory)),
     whole("mkfifo", usual, |fs| _ = make(fs, Ino::ROOT, "new", Kind::Fifo)),
     whole("symlink", usual, |fs| _ = fs.symlink(Ino::ROOT, b"l", b"short", ME).expect("made")),
     whole("symlink long", usual, |fs| _ = fs.symlink(Ino::ROOT, b"l", &[b't'; 900], ME).expect("made")),
-    whole("create unnamed", usual, |fs| _ = fs.create_unnamed(Ino::ROOT, &new(Kind::File)).expect("made")),
     whole("create that splits a page", full_page, |fs| {
         let d = at(fs, "d");
         make(fs, d, &"y".repeat(30), Kind::File);
