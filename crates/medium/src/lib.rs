@@ -58,7 +58,7 @@ pub use latch::{Latch, LatchGuard, RawLatch};
 pub use lent::{Borrower, Lent};
 pub use mapped::{Backing, MapOptions, Mapped};
 pub use memory::{Memory, Shared, Survival};
-pub use pace::{Accuracy, Direction, Pace, Speed, Ticks, Tsc};
+pub use pace::{Pace, Speed, Ticks, Tsc};
 pub use paced::Paced;
 pub use pin::{
     Foreign, ForeignPin, Pin, barrier_abroad, end_foreign_pin, end_own_pin, forget_other_threads, is_pinned,

@@ -15,12 +15,10 @@ use std::fmt;
 
 use crate::{Error, Result};
 
-mod accuracy;
 mod pipe;
 mod ticks;
 mod tsc;
 
-pub use accuracy::{Accuracy, Direction};
 pub(crate) use pipe::Pipe;
 pub use ticks::Ticks;
 pub use tsc::Tsc;
