@@ -1,14 +1,13 @@
 //! Programs under `ferrite run`: they do what they do without it.
 
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
-use tempfile::TempDir;
 
 use crate::kill::number;
-use crate::mount::{can_mount, start};
+use crate::mount::{Place, start};
 use crate::programs::{client, ferrite};
 use crate::server::{Server, assert_sound, folder, refused, run};
 
@@ -31,25 +30,6 @@ pub fn direct(program: &Command, words: &[&str]) -> Command {
 /// What it prints there.
 pub fn run_directly(program: &mut Command) -> String {
     run(&mut direct(program, &[]))
-}
-
-/// A pool and where it is mounted.
-pub struct Place {
-    _folder: TempDir,
-    pub pool: PathBuf,
-    pub at: PathBuf,
-}
-
-impl Place {
-    pub fn new() -> Self {
-        let folder = folder(true);
-        let (pool, at) = (folder.path().join("pool"), folder.path().join("mnt"));
-        Self { _folder: folder, pool, at }
-    }
-
-    pub fn start(&self) -> Server {
-        start(&self.pool, &self.at, &["--size", "384M", "--disk", "d=8M"])
-    }
 }
 
 pub fn python(script: &str, at: &Path) -> Command {
@@ -75,10 +55,7 @@ fn assert_direct(counts: &Value) {
 
 #[test]
 fn calls_have_the_same_results_directly() {
-    if !can_mount() {
-        return;
-    }
-    let place = Place::new();
+    let Some(place) = Place::new() else { return };
     let server = place.start();
     let plain = run(&mut python(CALLS, &place.at));
     let (told, counts) = counted(&python(CALLS, &place.at));
@@ -92,10 +69,7 @@ fn calls_have_the_same_results_directly() {
 /// It makes its files standard input and output.
 #[test]
 fn dd_reads_and_writes_directly() {
-    if !can_mount() {
-        return;
-    }
-    let place = Place::new();
+    let Some(place) = Place::new() else { return };
     let server = place.start();
     let (from, to) = (place.at.join("from"), place.at.join("to"));
     let content: Vec<u8> = (0..1_000_003_u32).map(|at| (at % 251) as u8).collect();
@@ -112,10 +86,7 @@ fn dd_reads_and_writes_directly() {
 /// The kernel's list of mounts has no symbolic links.
 #[test]
 fn a_mount_behind_a_symbolic_link_is_direct_and_is_cleared_and_unmounted() {
-    if !can_mount() {
-        return;
-    }
-    let mut place = Place::new();
+    let Some(mut place) = Place::new() else { return };
     let (real, link) = (place.at.clone(), place.at.with_file_name("link"));
     std::fs::create_dir(&real).expect("made");
     std::os::unix::fs::symlink(&real, &link).expect("made");
@@ -147,10 +118,8 @@ fn told_by_chance(seed: u64, at: &Path, directly: bool) -> String {
 /// What the kernel's own file system in memory tells is right.
 #[test]
 fn calls_by_chance_have_the_same_results_directly() {
-    if !can_mount() {
-        return;
-    }
-    let (place, own) = (Place::new(), folder(true));
+    let Some(place) = Place::new() else { return };
+    let own = folder(true);
     let server = place.start();
     let seed = number("FERRITE_SEED", 1);
     for seed in seed..seed + number("FERRITE_ROUNDS", 8) {
@@ -178,10 +147,7 @@ for i in range(100): os.writev(log, [b"one ", b"two\n"])
 
 #[test]
 fn what_is_told_of_a_file_its_end_and_parts_that_are_appended_are_direct() {
-    if !can_mount() {
-        return;
-    }
-    let place = Place::new();
+    let Some(place) = Place::new() else { return };
     let server = place.start();
     let (_, counts) = counted(&python(ENDS, &place.at));
     assert!(counts["mount"]["calls"].as_u64() < Some(30), "{counts}");
@@ -209,10 +175,7 @@ assert [content.count(bytes([65 + number])) for number in range(4)] == [50000] *
 /// One that goes through the mount while another asks for a lease would take it back from all.
 #[test]
 fn threads_that_write_a_new_file_at_once_do_so_directly() {
-    if !can_mount() {
-        return;
-    }
-    let place = Place::new();
+    let Some(place) = Place::new() else { return };
     let server = place.start();
     for how in ["written", "appended", "parts"] {
         let (_, counts) = counted(python(THREADS, &place.at).arg(how));
@@ -245,10 +208,7 @@ assert os.lseek(fd, 0, os.SEEK_CUR) == (300 if sys.argv[2] == "passed" else 0)
 /// LD2, LD6: what a child opens itself is direct, what it inherits is the kernel's, over exec too.
 #[test]
 fn children_are_direct_with_what_they_open() {
-    if !can_mount() {
-        return;
-    }
-    let place = Place::new();
+    let Some(place) = Place::new() else { return };
     let server = place.start();
     for (whose, is_direct) in [("own", true), ("inherited", false), ("passed", false)] {
         let (_, counts) = counted(python(CHILDREN, &place.at).arg(whose));
@@ -260,10 +220,7 @@ fn children_are_direct_with_what_they_open() {
 
 #[test]
 fn programs_have_the_same_results_directly() {
-    if !can_mount() {
-        return;
-    }
-    let place = Place::new();
+    let Some(place) = Place::new() else { return };
     let server = place.start();
     let mut program = client("bash");
     program.args(["-ec", SHELL, "bash"]).arg(&place.at);
@@ -278,10 +235,7 @@ fn programs_have_the_same_results_directly() {
 
 #[test]
 fn fsx_finds_nothing_directly() {
-    if !can_mount() {
-        return;
-    }
-    let place = Place::new();
+    let Some(place) = Place::new() else { return };
     let server = place.start();
     let seed = number("FERRITE_SEED", 1).to_string();
     // A file that is mapped is the kernel's; so there is a run without mappings too.
@@ -302,10 +256,7 @@ fn fsx_finds_nothing_directly() {
 
 #[test]
 fn what_cannot_be_direct_is_told_and_done() {
-    if !can_mount() {
-        return;
-    }
-    let place = Place::new();
+    let Some(place) = Place::new() else { return };
     let server = start(&place.pool, &place.at, &["--size", "128M", "--disk", "d=8M", "--cached"]);
     let mut program = client("busybox");
     program.args(["sh", "-c", "echo text > $0/file; cat $0/file"]).arg(&place.at);
@@ -350,10 +301,7 @@ sys.stdin.read()
 /// A pool lets 64 in; the next is told, and its files are as right.
 #[test]
 fn who_finds_no_place_is_told_and_goes_through_the_mount() {
-    if !can_mount() {
-        return;
-    }
-    let place = Place::new();
+    let Some(place) = Place::new() else { return };
     let server = place.start();
     let mut crowd = direct(&python(CROWD, &place.at), &[]);
     let mut crowd = crowd.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::direct::{Place, counted, direct, python, run_directly};
-use crate::mount::{can_mount, start};
+use crate::direct::{counted, direct, python, run_directly};
+use crate::mount::{Place, start};
 use crate::programs::client;
 use crate::server::{assert_sound, run, signal};
 
@@ -23,10 +23,7 @@ pub fn compiled(place: &Place, text: &str) -> PathBuf {
 /// Debian's gcc gives programs a runtime that wants to be loaded first. It finds what is wrong, and files are direct.
 #[test]
 fn programs_with_an_address_sanitizer_run() {
-    if !can_mount() {
-        return;
-    }
-    let place = Place::new();
+    let Some(place) = Place::new() else { return };
     let server = start(&place.pool, &place.at, &["--size", "64M", "--disk", "d=8M"]);
     let folder = place.pool.parent().expect("in a folder");
     let (source, program) = (folder.join("sanitized.c"), folder.join("sanitized"));
@@ -66,10 +63,7 @@ int main(int argc, char **argv) {
 /// stack need not be larger than without it.
 #[test]
 fn threads_are_cancelled_and_handlers_come_between_as_without_it() {
-    if !can_mount() {
-        return;
-    }
-    let place = Place::new();
+    let Some(place) = Place::new() else { return };
     let program = compiled(&place, INTERRUPTED);
     let server = place.start();
     let mut command = Command::new(program);
@@ -89,10 +83,7 @@ fn threads_are_cancelled_and_handlers_come_between_as_without_it() {
 /// threads do with the same ones at once brings no data to another file (LD3).
 #[test]
 fn descriptors_are_replaced_and_threads_stopped_as_without_it() {
-    if !can_mount() {
-        return;
-    }
-    let place = Place::new();
+    let Some(place) = Place::new() else { return };
     let program = compiled(&place, REPLACED);
     let server = place.start();
     let mut command = Command::new(program);
@@ -118,10 +109,7 @@ assert os.pread(fd, 601, 0) == 2 * b"".join(b"%03d" % i for i in range(100))
 
 #[test]
 fn a_program_that_could_not_become_another_one_goes_on_directly() {
-    if !can_mount() {
-        return;
-    }
-    let place = Place::new();
+    let Some(place) = Place::new() else { return };
     let server = place.start();
     let (_, counts) = counted(&python(GOES_ON, &place.at));
     assert!(counts["direct"]["calls"].as_u64() > Some(180), "{counts}");
@@ -140,10 +128,7 @@ print(int(time.monotonic() - began))
 
 #[test]
 fn a_sync_does_not_wait_long_for_an_owner_of_whom_the_program_has_nothing() {
-    if !can_mount() {
-        return;
-    }
-    let (place, other) = (Place::new(), Place::new());
+    let (Some(place), Some(other)) = (Place::new(), Place::new()) else { return };
     let [server, stopped] = [&place, &other].map(|at| start(&at.pool, &at.at, &["--size", "64M", "--disk", "d=8M"]));
     signal(stopped.pid(), "STOP");
     let took = run_directly(&mut python(TIMED, &place.at));

@@ -7,9 +7,9 @@ use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-use crate::direct::{Place, direct, python, run_directly};
+use crate::direct::{direct, python, run_directly};
 use crate::kill::{Seed, number};
-use crate::mount::{can_mount, start};
+use crate::mount::{Place, can_mount, start};
 use crate::programs::{client, ferrite};
 use crate::server::{Server, assert_sound, folder, run, signal, wait};
 
@@ -72,10 +72,8 @@ fn assert_kept(place: &Place, told: u64) {
 
 /// Rounds in which [`WRITER`] is at work at some moment, and meets `what` there; it gives the server back.
 fn rounds(often: u64, what: impl Fn(&Place, Server, Writer) -> Server) {
-    if !can_mount() {
-        return;
-    }
-    let (place, seed) = (Place::new(), number("FERRITE_SEED", 1));
+    let Some(place) = Place::new() else { return };
+    let seed = number("FERRITE_SEED", 1);
     println!("FERRITE_SEED={seed}");
     let (mut server, mut random) = (place.start(), Seed(seed));
     for _ in 0..number("FERRITE_ROUNDS", often) {
@@ -118,10 +116,7 @@ fn stopped_clients_keep_nobody_away() {
 /// Nor does an owner that is stopped keep a program from starting that has nothing to do with it.
 #[test]
 fn a_stopped_owner_keeps_no_program_from_starting() {
-    if !can_mount() {
-        return;
-    }
-    let place = Place::new();
+    let Some(place) = Place::new() else { return };
     let server = place.start();
     signal(server.pid(), "STOP");
     let mut child = ferrite().args(["run", "--", "true"]).current_dir("/").spawn().expect("ferrite starts");
@@ -149,10 +144,8 @@ fn a_killed_owner_fails_its_clients_and_loses_nothing_in_kill_rounds() {
 fn an_owner_that_was_killed_makes_way_for_the_next_in_kill_rounds() {
     const APPENDER: &str = "import os, sys\nf = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT | os.O_APPEND)\n\
         while True: os.write(f, b'x' * 1500)";
-    if !can_mount() {
-        return;
-    }
-    let (place, seed) = (Place::new(), number("FERRITE_SEED", 1));
+    let Some(place) = Place::new() else { return };
+    let seed = number("FERRITE_SEED", 1);
     println!("FERRITE_SEED={seed}");
     let (mut server, mut random) = (place.start(), Seed(seed));
     for _ in 0..number("FERRITE_ROUNDS", 4) {
@@ -184,10 +177,8 @@ fn direct_calls(tally: &Path) -> u64 {
 /// finds all that it had done, and writes directly again.
 #[test]
 fn clients_go_on_with_the_next_owner_in_kill_rounds() {
-    if !can_mount() {
-        return;
-    }
-    let (place, seed) = (Place::new(), number("FERRITE_SEED", 1));
+    let Some(place) = Place::new() else { return };
+    let seed = number("FERRITE_SEED", 1);
     println!("FERRITE_SEED={seed}");
     let (mut server, mut random) = (place.start(), Seed(seed));
     let tally = place.pool.with_extension("tally");
@@ -236,10 +227,7 @@ print(int(all([all_fail() for _ in range(100)])), flush=True)
 /// LD8: the next owner gives the number of a file that is gone to another one, which is not that of the descriptor.
 #[test]
 fn a_descriptor_of_a_mount_that_is_gone_is_no_other_file() {
-    if !can_mount() {
-        return;
-    }
-    let place = Place::new();
+    let Some(place) = Place::new() else { return };
     let server = place.start();
     let mut program = direct(&python(HOLDER, &place.at), &[]);
     let mut holder = Writer::of(program.stdin(Stdio::piped()));
@@ -328,10 +316,8 @@ for i in range(100): os.pwrite(fd, b"mine", 0)
 /// LD8: the path of the pool leads to another one, in a mount namespace, and that has a file of the same number.
 #[test]
 fn a_file_is_not_worked_on_in_another_pool() {
-    if !can_mount() {
-        return;
-    }
-    let places = [Place::new(), Place::new()];
+    let [Some(one), Some(other)] = [Place::new(), Place::new()] else { return };
+    let places = [one, other];
     let servers = places.each_ref().map(Place::start);
     let files = places.each_ref().map(|place| place.at.join("file"));
     let numbers = files.each_ref().map(|file| {
@@ -372,10 +358,10 @@ for at in range(at, end, 4096): ctypes.memset(at, 0xff, 4096)
 #[test]
 fn stray_stores_of_a_client_are_held_off() {
     let has_keys = std::fs::read_to_string("/proc/cpuinfo").is_ok_and(|text| text.contains(" pku"));
-    if !has_keys || !can_mount() {
-        return println!("skipped: this processor has no protection keys, or nothing can be mounted");
+    if !has_keys {
+        return println!("skipped: this processor has no protection keys");
     }
-    let place = Place::new();
+    let Some(place) = Place::new() else { return };
     let server = place.start();
     let output = direct(&python(STRAY, &place.at), &[]).output().expect("it starts");
     assert_eq!((&output.stdout[..], output.status.signal()), (&b"stores\n"[..], Some(libc::SIGSEGV)), "{output:?}");

@@ -2,19 +2,16 @@
 
 use std::process::Command;
 
-use crate::direct::{Place, direct};
+use crate::direct::direct;
 use crate::direct_interrupted::compiled;
-use crate::mount::{can_mount, start};
+use crate::mount::{Place, start};
 use crate::server::{assert_sound, run};
 
 const LIMITED: &str = include_str!("direct/limited.c");
 
 /// A program that has little of each of `what` prints `told`, under `ferrite run` and without it.
 fn assert_told(what: &[&str], told: &str) {
-    if !can_mount() {
-        return;
-    }
-    let place = Place::new();
+    let Some(place) = Place::new() else { return };
     let program = compiled(&place, LIMITED);
     let server = start(&place.pool, &place.at, &["--size", "64M", "--disk", "d=8M"]);
     for what in what {

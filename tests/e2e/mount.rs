@@ -7,6 +7,8 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use tempfile::TempDir;
+
 use crate::direct::run_directly;
 use crate::kill::{Seed, content, number};
 use crate::programs::{client, ferrite};
@@ -31,6 +33,32 @@ pub fn start(pool: &Path, at: &Path, more: &[&str]) -> Server {
     server
 }
 
+/// A pool and where it is mounted.
+pub struct Place {
+    pub folder: TempDir,
+    pub pool: PathBuf,
+    pub at: PathBuf,
+}
+
+impl Place {
+    /// One in memory, where file systems can be mounted.
+    pub fn new() -> Option<Self> {
+        Self::on(true)
+    }
+
+    /// The same, in memory where `shm`.
+    pub fn on(shm: bool) -> Option<Self> {
+        can_mount().then(|| folder(shm)).map(|folder| {
+            let (pool, at) = (folder.path().join("pool"), folder.path().join("mnt"));
+            Self { folder, pool, at }
+        })
+    }
+
+    pub fn start(&self) -> Server {
+        start(&self.pool, &self.at, &["--size", "384M", "--disk", "d=8M"])
+    }
+}
+
 /// Bytes that its files take, once nothing waits to be freed.
 pub fn used_bytes(pool: &Path) -> u64 {
     let stat = json(&["fs", "stat", pool.to_str().expect("text"), "files"]);
@@ -40,11 +68,7 @@ pub fn used_bytes(pool: &Path) -> u64 {
 
 #[test]
 fn a_tree_outlives_its_server_and_gives_its_space_back() {
-    if !can_mount() {
-        return;
-    }
-    let folder = folder(true);
-    let (pool, at) = (folder.path().join("pool"), folder.path().join("mnt"));
+    let Some(Place { folder: _folder, pool, at }) = Place::new() else { return };
     let server = start(&pool, &at, &["--size", "768M", "--disk", "d=8M"]);
     let before = used_bytes(&pool);
     unpack(&at);
@@ -65,11 +89,7 @@ fn a_tree_outlives_its_server_and_gives_its_space_back() {
 
 #[test]
 fn file_systems_are_made_mounted_and_removed_beside_a_server() {
-    if !can_mount() {
-        return;
-    }
-    let folder = folder(true);
-    let path = folder.path().join("pool");
+    let Some(Place { folder, pool: path, .. }) = Place::new() else { return };
     let pool = path.to_str().expect("text");
     let _server = Server::start(&path, &["--no-attach", "--size", "128M", "--disk", "d=8M"]);
     let points = ["one", "two"].map(|name| folder.path().join(name));
@@ -99,11 +119,7 @@ fn file_systems_are_made_mounted_and_removed_beside_a_server() {
 /// asked to end says who keeps it from that.
 #[test]
 fn open_files_and_mappings_are_as_on_any_file_system() {
-    if !can_mount() {
-        return;
-    }
-    let folder = folder(true);
-    let (pool, at) = (folder.path().join("pool"), folder.path().join("mnt"));
+    let Some(Place { folder: _folder, pool, at }) = Place::new() else { return };
     let server = start(&pool, &at, &["--size", "128M", "--disk", "d=8M"]);
     let script = r#"
 import mmap, os, sys
@@ -168,12 +184,8 @@ time.sleep(0.05)
 for fd in files.values(): os.close(fd)
 print(json.dumps(told()))
 "#;
-    if !can_mount() {
-        return;
-    }
     for (shm, more) in [(true, &["--cached"][..]), (false, &["--cached"]), (true, &[]), (false, &[])] {
-        let folder = folder(shm);
-        let (pool, at) = (folder.path().join("pool"), folder.path().join("mnt"));
+        let Some(Place { folder: _folder, pool, at }) = Place::on(shm) else { return };
         let told = |what: &str| run(client("python3").args(["-c", SCRIPT]).arg(&at).arg(what));
         let server = start(&pool, &at, &[&["--size", "128M", "--disk", "d=8M"], more].concat());
         let before = told("write");
@@ -186,11 +198,7 @@ print(json.dumps(told()))
 
 /// One program that passes over all of POSIX's small print, as `runs` runs it.
 fn pjdfstest(runs: fn(&mut Command) -> String) {
-    if !can_mount() {
-        return;
-    }
-    let folder = folder(true);
-    let (pool, at) = (folder.path().join("pool"), folder.path().join("mnt"));
+    let Some(Place { folder, pool, at }) = Place::new() else { return };
     // Other users of the suite have to get to it.
     run(Command::new("chmod").arg("755").arg(folder.path()));
     let server = start(&pool, &at, &["--size", "256M", "--disk", "d=8M", "--allow-other"]);
@@ -221,12 +229,8 @@ fn pjdfstest_finds_nothing_directly() {
 /// and without.
 #[test]
 fn fsx_finds_nothing() {
-    if !can_mount() {
-        return;
-    }
     for more in [&[][..], &["--cached"]] {
-        let folder = folder(true);
-        let (pool, at) = (folder.path().join("pool"), folder.path().join("mnt"));
+        let Some(Place { folder: _folder, pool, at }) = Place::new() else { return };
         let server = start(&pool, &at, &[&["--size", "128M", "--disk", "d=8M"][..], more].concat());
         let seed = number("FERRITE_SEED", 1).to_string();
         run(client("fsx").args(["-N", "3000", "-S", &seed]).arg(at.join("file")));
@@ -253,14 +257,10 @@ fn write_files(at: &Path, round: u64, needs_fsync: bool, stop: &AtomicBool) -> V
 
 /// What was acknowledged is whole after `kill -9`: on memory when the write returned, on a file when fsync did.
 fn kill_rounds(shm: bool, rounds: u64) {
-    if !can_mount() {
-        return;
-    }
     let seed = number("FERRITE_SEED", 1);
     println!("FERRITE_SEED={seed}");
     let mut random = Seed(seed);
-    let folder = folder(shm);
-    let (pool, at): (PathBuf, PathBuf) = (folder.path().join("pool"), folder.path().join("mnt"));
+    let Some(Place { folder: _folder, pool, at }) = Place::on(shm) else { return };
     let mut server = Some(start(&pool, &at, &["--size", "256M", "--disk", "d=8M"]));
     let mut total = 0;
     for round in 0..rounds {

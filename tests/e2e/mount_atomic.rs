@@ -5,8 +5,8 @@ use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
 use crate::kill::{Seed, number};
-use crate::mount::{can_mount, start};
-use crate::server::{assert_sound, folder};
+use crate::mount::{Place, start};
+use crate::server::assert_sound;
 
 /// Begins and ends within a page.
 const OFFSET: u64 = 1000;
@@ -16,14 +16,10 @@ const LEN: usize = 200_000;
 /// was acknowledged, or of the next.
 #[test]
 fn kill_rounds_tear_no_write_of_an_atomic_mount() {
-    if !can_mount() {
-        return;
-    }
     let seed = number("FERRITE_SEED", 1);
     println!("FERRITE_SEED={seed}");
     let mut random = Seed(seed);
-    let folder = folder(true);
-    let (pool, at) = (folder.path().join("pool"), folder.path().join("mnt"));
+    let Some(Place { folder: _folder, pool, at }) = Place::new() else { return };
     let serve = |more: &[&str]| start(&pool, &at, &[&["--data", "atomic"], more].concat());
     let mut server = Some(serve(&["--size", "64M", "--disk", "d=8M"]));
     let path = at.join("file");

@@ -2,18 +2,14 @@
 
 use std::fs;
 
-use crate::mount::{can_mount, start};
+use crate::mount::{Place, can_mount, start};
 use crate::programs::{client, ferrite};
 use crate::server::{Server, assert_sound, folder, ok, refused, run};
 
 /// A container that started while it was mounted holds a copy of the mount: that is told, and waited for no longer.
 #[test]
 fn a_copy_in_another_namespace_is_told() {
-    if !can_mount() {
-        return;
-    }
-    let folder = folder(true);
-    let (path, at) = (folder.path().join("pool"), folder.path().join("mnt"));
+    let Some(Place { folder: _folder, pool: path, at }) = Place::new() else { return };
     let server = start(&path, &at, &["--size", "64M", "--disk", "d=8M"]);
     let mut container =
         client("unshare").args(["-m", "--propagation", "private", "sleep", "1000"]).spawn().expect("run");

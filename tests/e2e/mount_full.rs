@@ -4,7 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 
-use crate::mount::{can_mount, start};
+use crate::mount::{Place, can_mount, start};
 use crate::programs::{client, ferrite};
 use crate::server::{Server, assert_sound, folder, json, ok, refused, run};
 use crate::tree::{assert_equal, unpack};
@@ -59,11 +59,8 @@ fn a_file_system_that_is_not_mounted_gives_what_others_lack() {
 /// What `df` tells is there for whoever asks first: the file system that had it, another one, or a new disk.
 #[test]
 fn freed_space_is_there_for_others_at_once() {
-    if !can_mount() {
-        return;
-    }
-    let folder = folder(true);
-    let (pool, one, two) = (folder.path().join("pool"), folder.path().join("one"), folder.path().join("two"));
+    let Some(Place { folder, pool, at: one }) = Place::new() else { return };
+    let two = folder.path().join("two");
     let _server = start(&pool, &one, &["--size", "128M", "--disk", "d=8M"]);
     let pool = pool.to_str().expect("text");
     ok(&["fs", "create", pool, "two"]);
@@ -81,11 +78,7 @@ fn freed_space_is_there_for_others_at_once() {
 /// files again once some were removed.
 #[test]
 fn a_full_pool_still_deletes_and_outlives_a_kill() {
-    if !can_mount() {
-        return;
-    }
-    let folder = folder(true);
-    let (pool, at) = (folder.path().join("pool"), folder.path().join("mnt"));
+    let Some(Place { folder: _folder, pool, at }) = Place::new() else { return };
     let server = start(&pool, &at, &["--size", "128M", "--disk", "d=8M"]);
     let kept: Vec<u8> = (0..1_000_000_u32).map(|i| (i % 251) as u8).collect();
     fs::write(at.join("kept"), &kept).expect("written");
@@ -111,11 +104,7 @@ fn a_full_pool_still_deletes_and_outlives_a_kill() {
 
 #[test]
 fn two_mounts_and_a_disk_work_at_once_in_one_pool() {
-    if !can_mount() {
-        return;
-    }
-    let folder = folder(true);
-    let path = folder.path().join("pool");
+    let Some(Place { folder, pool: path, .. }) = Place::new() else { return };
     let pool = path.to_str().expect("text");
     let server = Server::start(&path, &["--no-attach", "--size", "512M", "--disk", "d=64M"]);
     let points = ["one", "two"].map(|name| folder.path().join(name));
@@ -135,11 +124,7 @@ fn two_mounts_and_a_disk_work_at_once_in_one_pool() {
 
 #[test]
 fn a_read_only_mount_refuses_every_change() {
-    if !can_mount() {
-        return;
-    }
-    let folder = folder(true);
-    let (path, at) = (folder.path().join("pool"), folder.path().join("mnt"));
+    let Some(Place { folder: _folder, pool: path, at }) = Place::new() else { return };
     let (pool, point) = (path.to_str().expect("text"), at.to_str().expect("text"));
     let _server = Server::start(&path, &["--no-attach", "--size", "64M", "--disk", "d=8M"]);
     ok(&["fs", "create", pool, "f"]);
@@ -163,11 +148,7 @@ fn a_read_only_mount_refuses_every_change() {
 /// `up --read-only` is of its file system, too.
 #[test]
 fn a_server_that_refuses_writes_mounts_so() {
-    if !can_mount() {
-        return;
-    }
-    let folder = folder(true);
-    let (pool, at) = (folder.path().join("pool"), folder.path().join("mnt"));
+    let Some(Place { folder: _folder, pool, at }) = Place::new() else { return };
     start(&pool, &at, &["--size", "64M", "--disk", "d=8M"]).interrupt();
     let _server = start(&pool, &at, &["--read-only"]);
     let refused = fs::write(at.join("file"), b"x").expect_err("written");

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use crate::direct::run_directly;
 use crate::kill::number;
-use crate::mount::{can_mount, start, used_bytes};
+use crate::mount::{Place, start, used_bytes};
 use crate::programs::client;
-use crate::server::{assert_sound, folder, json, run};
+use crate::server::{assert_sound, json, run};
 
 /// What they do is checked by themselves (`--verify`).
 const STRESSORS: &str = "access aiol chmod chown dentry dir dirdeep dirmany fallocate fanotify filename flock fpunch fsize \
@@ -65,11 +65,7 @@ fn fs_mark(at: &Path, runs: Runs) {
 
 /// All loads; then space and inodes are as they were.
 fn load(more: &[&str]) {
-    if !can_mount() {
-        return;
-    }
-    let folder = folder(true);
-    let (pool, at) = (folder.path().join("pool"), folder.path().join("mnt"));
+    let Some(Place { folder, pool, at }) = Place::new() else { return };
     let server = start(&pool, &at, &[&["--size", "768M", "--disk", "d=8M"][..], more].concat());
     let before = used_bytes(&pool);
     run(&mut stressors(&at));
@@ -104,11 +100,7 @@ fn stressors_and_file_servers_find_nothing_under_the_write_back_cache() {
 
 #[test]
 fn stressors_and_file_servers_find_nothing_directly() {
-    if !can_mount() {
-        return;
-    }
-    let folder = folder(true);
-    let (pool, at) = (folder.path().join("pool"), folder.path().join("mnt"));
+    let Some(Place { folder, pool, at }) = Place::new() else { return };
     let server = start(&pool, &at, &["--size", "768M", "--disk", "d=8M"]);
     run_directly(&mut stressors(&at));
     postmark(&at, folder.path(), run_directly);

@@ -5,17 +5,13 @@ use std::io::Write;
 use std::process::Stdio;
 use std::time::Duration;
 
-use crate::mount::{can_mount, start};
+use crate::mount::{Place, can_mount, start};
 use crate::programs::{client, ferrite};
 use crate::server::{Server, assert_sound, folder, ok, refused, run, signal, wait};
 
 #[test]
 fn a_point_is_made_hidden_and_given_back() {
-    if !can_mount() {
-        return;
-    }
-    let folder = folder(true);
-    let path = folder.path().join("pool");
+    let Some(Place { folder, pool: path, .. }) = Place::new() else { return };
     let pool = path.to_str().expect("text");
     let server = Server::start(&path, &["--no-attach", "--size", "64M", "--disk", "d=8M"]);
     ok(&["fs", "create", pool, "f"]);
@@ -62,11 +58,7 @@ fn a_point_is_made_hidden_and_given_back() {
 
 #[test]
 fn who_unmounts_by_hand_may_mount_again() {
-    if !can_mount() {
-        return;
-    }
-    let folder = folder(true);
-    let path = folder.path().join("pool");
+    let Some(Place { folder, pool: path, .. }) = Place::new() else { return };
     let pool = path.to_str().expect("text");
     let server = Server::start(&path, &["--no-attach", "--size", "64M", "--disk", "d=8M"]);
     ok(&["fs", "create", pool, "f"]);
@@ -146,11 +138,7 @@ fn a_mount_in_a_mount_keeps_it_from_ending() {
 /// Ctrl-C waits for a shell in it and says who it is; a second one goes on without.
 #[test]
 fn a_shell_in_a_mount_is_waited_for_and_named() {
-    if !can_mount() {
-        return;
-    }
-    let folder = folder(true);
-    let (pool, at) = (folder.path().join("pool"), folder.path().join("mnt"));
+    let Some(Place { folder: _folder, pool, at }) = Place::new() else { return };
     for twice in [false, true] {
         let mut program = ferrite();
         program.args(["up", "--no-attach", "--size", "64M", "--disk", "d=8M", "--pool"]).arg(&pool);
@@ -175,11 +163,8 @@ fn a_shell_in_a_mount_is_waited_for_and_named() {
 /// One that was killed may wait in the kernel for a program that waits for it, and is not told from one that stands still.
 #[test]
 fn a_server_that_does_not_answer_is_told_of_and_not_waited_for() {
-    if !can_mount() {
-        return;
-    }
-    let folder = folder(true);
-    let (pool, other, at) = (folder.path().join("pool"), folder.path().join("other"), folder.path().join("mnt"));
+    let Some(Place { folder, pool, at }) = Place::new() else { return };
+    let other = folder.path().join("other");
     let server = Server::start(&pool, &["--no-attach", "--size", "64M", "--mount", at.to_str().expect("text")]);
     signal(server.pid(), "STOP");
     let mut program = ferrite();
@@ -195,11 +180,7 @@ fn a_server_that_does_not_answer_is_told_of_and_not_waited_for() {
 /// An orderly end keeps what was written to files that are still open, though the kernel held it back.
 #[test]
 fn what_open_files_were_written_is_kept() {
-    if !can_mount() {
-        return;
-    }
-    let folder = folder(true);
-    let (pool, at) = (folder.path().join("pool"), folder.path().join("mnt"));
+    let Some(Place { folder: _folder, pool, at }) = Place::new() else { return };
     for more in [&[][..], &["--cached"]] {
         let mut program = ferrite();
         program.args(["up", "--no-attach", "--size", "64M", "--disk", "d=8M", "--pool"]).arg(&pool).args(more);
@@ -247,11 +228,7 @@ fn two_servers_want_one_folder() {
 /// away by hand, and not before the last file is closed.
 #[test]
 fn who_mounts_alone_ends_when_nothing_is_used() {
-    if !can_mount() {
-        return;
-    }
-    let folder = folder(true);
-    let (path, at) = (folder.path().join("pool"), folder.path().join("mnt"));
+    let Some(Place { folder, pool: path, at }) = Place::new() else { return };
     let (pool, point) = (path.to_str().expect("text"), at.to_str().expect("text"));
     ok(&["pool", "create", pool, "--size", "64M"]);
     ok(&["fs", "create", pool, "f"]);
@@ -279,11 +256,7 @@ fn who_mounts_alone_ends_when_nothing_is_used() {
 /// A small pool has room for the disk and the file system that are made unasked, and one that has not is not made.
 #[test]
 fn a_small_pool_has_room_for_a_disk_and_files() {
-    if !can_mount() {
-        return;
-    }
-    let folder = folder(true);
-    let (path, at) = (folder.path().join("pool"), folder.path().join("mnt"));
+    let Some(Place { folder, pool: path, at }) = Place::new() else { return };
     let pool = path.to_str().expect("text");
     let said = refused(ferrite().args(["up", "--no-attach", "--size", "10M", "--pool", pool, "--mount"]).arg(&at), 2);
     assert!(said.contains("14 MiB at least") && said.contains("--no-mount"), "{said}");
@@ -304,11 +277,7 @@ fn a_small_pool_has_room_for_a_disk_and_files() {
 /// What nobody answers for any more is taken away by its folder or by its name, whether its pool is served or not.
 #[test]
 fn a_killed_server_leaves_nothing_that_cannot_be_unmounted() {
-    if !can_mount() {
-        return;
-    }
-    let folder = folder(true);
-    let (path, at) = (folder.path().join("pool"), folder.path().join("mnt"));
+    let Some(Place { folder, pool: path, at }) = Place::new() else { return };
     let (pool, point) = (path.to_str().expect("text"), at.to_str().expect("text"));
     for words in [&[point][..], &[pool, "files"]] {
         for serve in [false, true] {
@@ -335,11 +304,7 @@ fn a_killed_server_leaves_nothing_that_cannot_be_unmounted() {
 /// Without FUSE that is said in one way, and no folder is made to mount on.
 #[test]
 fn where_nothing_can_be_mounted_nothing_is_made() {
-    if !can_mount() {
-        return;
-    }
-    let folder = folder(false);
-    let path = folder.path().join("pool");
+    let Some(Place { folder, pool: path, .. }) = Place::on(false) else { return };
     let without = || {
         let mut program = client("unshare");
         program.args([
@@ -372,11 +337,7 @@ fn where_nothing_can_be_mounted_nothing_is_made() {
 /// F5: the owner would wait for itself for ever, and everybody for it.
 #[test]
 fn a_backup_into_the_pool_itself_is_refused_and_all_goes_on() {
-    if !can_mount() {
-        return;
-    }
-    let folder = folder(true);
-    let path = folder.path().join("pool");
+    let Some(Place { folder, pool: path, .. }) = Place::new() else { return };
     let pool = path.to_str().expect("text");
     let server = Server::start(&path, &["--no-attach", "--size", "64M", "--disk", "d=8M"]);
     ok(&["fs", "create", pool, "f"]);

@@ -4,9 +4,9 @@ use std::fs;
 use std::path::Path;
 
 use crate::kill::number;
-use crate::mount::{can_mount, start};
+use crate::mount::{Place, start};
 use crate::programs::client;
-use crate::server::{Server, assert_sound, folder, json, run};
+use crate::server::{Server, assert_sound, json, run};
 
 /// A shell that ends with the first command that fails.
 fn shell(at: &Path, script: &str) -> String {
@@ -15,11 +15,7 @@ fn shell(at: &Path, script: &str) -> String {
 
 /// Runs `work` on a mount, and judges the pool afterwards.
 fn on_a_mount(more: &[&str], work: impl FnOnce(&Path)) {
-    if !can_mount() {
-        return;
-    }
-    let folder = folder(true);
-    let (pool, at) = (folder.path().join("pool"), folder.path().join("mnt"));
+    let Some(Place { folder: _folder, pool, at }) = Place::new() else { return };
     let server: Server = start(&pool, &at, &[&["--size", "512M", "--disk", "d=8M"][..], more].concat());
     work(&at);
     server.interrupt();
@@ -153,12 +149,8 @@ with tarfile.open(sys.argv[2], "w") as packed:
 /// A tree of sources, unpacked, removed and unpacked again: what it took is free, bytes and inodes, each time.
 #[test]
 fn a_tree_that_is_removed_leaves_nothing() {
-    if !can_mount() {
-        return;
-    }
-    let count = (8000 * number("FERRITE_ROUNDS", 1)).min(80_000);
-    let folder = folder(true);
-    let (pool, at, packed) = (folder.path().join("pool"), folder.path().join("mnt"), folder.path().join("tree.tar"));
+    let Some(Place { folder, pool, at }) = Place::new() else { return };
+    let (count, packed) = ((8000 * number("FERRITE_ROUNDS", 1)).min(80_000), folder.path().join("tree.tar"));
     run(client("python3").args(["-c", PACKED, &count.to_string()]).arg(&packed));
     let server = start(&pool, &at, &["--size", "1536M", "--disk", "d=8M"]);
     let taken = || {

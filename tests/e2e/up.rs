@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use crate::mount::can_mount;
+use crate::mount::{Place, can_mount};
 use crate::programs::{client, ferrite};
 use crate::server::{Server, assert_sound, folder, json, ok, refused, run, signal, wait};
 
@@ -378,11 +378,7 @@ fn a_check_ends_when_it_is_asked_to() {
 /// Who wants all of the pool for files says so.
 #[test]
 fn without_a_disk_all_of_the_pool_is_for_files() {
-    if !can_mount() {
-        return;
-    }
-    let folder = folder(true);
-    let (path, at) = (folder.path().join("pool"), folder.path().join("mnt"));
+    let Some(Place { folder: _folder, pool: path, at }) = Place::new() else { return };
     let said = refused(ferrite().args(["up", "--no-disk", "--disk", "d=8M", "--pool"]).arg(&path), 2);
     assert!(said.contains("--no-disk") && !path.exists(), "{said}");
     let server = crate::mount::start(&path, &at, &["--no-disk", "--size", "64M"]);
