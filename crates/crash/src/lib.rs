@@ -48,6 +48,7 @@
 //! What the model allows beyond M1-M4 is listed as CP1-CP10 in the module `possible`: always more images than a
 //! real machine leaves, never fewer.
 
+mod asked;
 mod crash;
 mod disk;
 mod event;
@@ -63,6 +64,7 @@ mod seed;
 mod sites;
 mod thread;
 
+pub use asked::{options, rounds, seed};
 pub use crash::{Crash, Place};
 pub use disk::LyingDisk;
 pub use explore::{Options, Points, explore};

@@ -4,7 +4,8 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use ferrite_crash::{Crash, LyingMemory, Model, Options, Points};
+use ferrite_crash::{Crash, LyingMemory, Model};
+pub use ferrite_crash::{options, rounds, seed};
 use ferrite_medium::{Memory, Result as MediumResult, Scheme, Span, forward_memory};
 use ferrite_pool::holding::Holding;
 use ferrite_pool::layout::{CHUNK, POOL_BYTES_MIN};
@@ -62,32 +63,10 @@ pub fn reopen(crash: &Crash<'_>) -> Verdict<(Arc<LyingMemory>, Arc<Pool>)> {
     Ok((memory, Arc::new(pool)))
 }
 
-fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok().and_then(|value| value.parse().ok())
-}
-
-/// The seed of this run; printed, so that a failure can be seen again with FERRITE_SEED.
-pub fn seed() -> u64 {
-    let seed = number("FERRITE_SEED").unwrap_or(1);
-    println!("FERRITE_SEED={seed}");
-    seed
-}
-
 /// Cases of a model test: `usual` many or FERRITE_ROUNDS, chosen by the seed of this run.
 pub fn cases(usual: u64) -> ProptestConfig {
-    let cases = number("FERRITE_ROUNDS").unwrap_or(usual) as u32;
+    let cases = rounds(usual) as u32;
     ProptestConfig { cases, rng_seed: RngSeed::Fixed(seed()), failure_persistence: None, ..ProptestConfig::default() }
-}
-
-/// Every image of every point where there are at most `images_max`, else `samples` of them.
-pub fn options(images_max: u64, samples: u64) -> Options {
-    Options {
-        seed: seed(),
-        images_per_point_max: images_max,
-        samples_per_point: samples,
-        points: Points::Widest,
-        only: None,
-    }
 }
 
 /// Of a call that settles: whether it is not made, by the last span that was stored before it.

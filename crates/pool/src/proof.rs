@@ -6,6 +6,7 @@ pub mod page;
 use std::sync::{Arc, Weak};
 
 use ferrite_crash::{Crash, LyingMemory, Model, Options, Points, explore};
+pub use ferrite_crash::{options, rounds, seed};
 use ferrite_medium::{Memory, Result as MediumResult, Scheme, Span, forward_memory};
 use parking_lot::Mutex;
 use proptest::test_runner::{Config as ProptestConfig, RngSeed};
@@ -71,37 +72,10 @@ fn pages_of(extent: &Extent) -> impl Iterator<Item = (u64, Zone)> {
     (extent.page..extent.end()).map(move |page| (page, zone))
 }
 
-fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok().and_then(|value| value.parse().ok())
-}
-
-/// The seed of this run; printed, so that a failure can be seen again with FERRITE_SEED.
-pub fn seed() -> u64 {
-    let seed = number("FERRITE_SEED").unwrap_or(1);
-    println!("FERRITE_SEED={seed}");
-    seed
-}
-
-/// How often to repeat what is by seed: `usual` times, or FERRITE_ROUNDS.
-pub fn rounds(usual: u64) -> u64 {
-    number("FERRITE_ROUNDS").unwrap_or(usual)
-}
-
 /// Cases of a model test: `usual` many or FERRITE_ROUNDS, chosen by the seed of this run.
 pub fn cases(usual: u64) -> ProptestConfig {
     let cases = rounds(usual) as u32;
     ProptestConfig { cases, rng_seed: RngSeed::Fixed(seed()), failure_persistence: None, ..ProptestConfig::default() }
-}
-
-/// Every image of every point where there are at most `images_max`, else `samples` of them.
-pub fn options(images_max: u64, samples: u64) -> Options {
-    Options {
-        seed: seed(),
-        images_per_point_max: images_max,
-        samples_per_point: samples,
-        points: Points::Widest,
-        only: None,
-    }
 }
 
 /// Explores the recovery that `memory` recorded: what is left by a crash within it must satisfy `check` too.

@@ -1,15 +1,11 @@
 //! What a crash may leave of a disk: B1 to B7.
 
-use ferrite_crash::{Crash, Options, Points, Report, explore};
+use ferrite_crash::{Crash, Options, Points, Report, explore, rounds, seed};
 use ferrite_medium::Error;
 
 use proptest::strategy::ValueTree;
 
 use super::*;
-
-pub(crate) fn seed() -> u64 {
-    std::env::var("FERRITE_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1)
-}
 
 /// Runs `ops` and explores every crash of it. Each block must be as after some operation not older than the last one
 /// that was acknowledged as durable; in place, each word.
@@ -124,19 +120,18 @@ fn b1_to_b7_a_crash_leaves_every_block_old_or_new_or_damaged_where_it_may() {
 
 #[test]
 fn crash_seeded_random_operations() {
-    let rounds: u64 = std::env::var("FERRITE_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(4);
-    println!("FERRITE_SEED={}", seed());
-    for round in 0..rounds {
+    let seed = seed();
+    for round in 0..rounds(4) {
         let mut runner = proptest::test_runner::TestRunner::new_with_rng(
             ProptestConfig::default(),
             proptest::test_runner::TestRng::from_seed(
                 proptest::test_runner::RngAlgorithm::ChaCha,
-                &std::array::from_fn::<u8, 32, _>(|i| ((seed() + round) >> (i % 8 * 8)) as u8),
+                &std::array::from_fn::<u8, 32, _>(|i| ((seed + round) >> (i % 8 * 8)) as u8),
             ),
         );
         let ops = prop::collection::vec(op(), 8..9).new_tree(&mut runner).expect("ops").current();
         let ways = ways();
-        let way = ways[(seed().wrapping_add(round) % ways.len() as u64) as usize];
+        let way = ways[(seed.wrapping_add(round) % ways.len() as u64) as usize];
         println!("{way:?} {ops:?}");
         explore_ops(way, &ops, 6).assert_clean();
     }

@@ -2,11 +2,10 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ferrite_crash::{Options, Points, Report, explore};
+use ferrite_crash::{Report, explore, options};
 use ferrite_pool::layout::{CHUNK, CHUNK_PAGES};
 use ferrite_pool::{Need, NewTag, Role, TagKind, Zone};
 
-use super::crash::seed;
 use super::*;
 
 fn thin_ways() -> Vec<Way> {
@@ -40,14 +39,7 @@ fn explore_giving_back(way: Way) -> (Arc<BlockDisk>, Report) {
     memory.keep_trace(true);
     memory.forget_trace();
     assert!(disk.give_chunks().expect("sound"), "{way:?}");
-    let options = Options {
-        seed: seed(),
-        images_per_point_max: 64,
-        samples_per_point: 8,
-        points: Points::Widest,
-        ..Options::default()
-    };
-    let report = explore(&memory, &options, |crash| {
+    let report = explore(&memory, &options(64, 8), |crash| {
         let pool = Arc::new(Pool::open(Arc::new(crash.memory()), BOOT).map_err(|error| error.to_string())?.0);
         let disk = BlockDisk::open(pool, "disk0", way.options).map_err(|error| error.to_string())?;
         let (used, free) = disk.used_and_free_bytes();

@@ -76,9 +76,7 @@ pub fn image() -> Vec<u8> {
 #[test]
 fn whatever_is_damaged_every_operation_ends_without_a_panic() {
     let image = image();
-    let seed: u64 = std::env::var("FERRITE_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
-    let rounds: u64 = std::env::var("FERRITE_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(60);
-    println!("FERRITE_SEED={seed}");
+    let (seed, rounds) = (ferrite_crash::seed(), ferrite_crash::rounds(60));
     let memory = Arc::new(LyingMemory::from_image(&image, Model::MAPPED));
     let (inodes, words) = (place(&memory, 0), metadata_words(&memory));
     let mut panicked = Vec::<u64>::new();

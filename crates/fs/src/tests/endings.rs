@@ -193,15 +193,9 @@ fn wrong_after(ops: &[Op], bug: Option<Bug>) -> Option<String> {
     report.failure.map(|failure| format!("{failure:?}"))
 }
 
-fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok().and_then(|value| value.parse().ok())
-}
-
-fn config(cases: u32) -> Config {
-    let seed = number("FERRITE_SEED").unwrap_or(1);
-    println!("FERRITE_SEED={seed}");
-    let cases = number("FERRITE_ROUNDS").map_or(cases, |rounds| rounds as u32);
-    Config { cases, rng_seed: RngSeed::Fixed(seed), failure_persistence: None, ..Config::default() }
+fn config(usual: u64) -> Config {
+    let (cases, rng_seed) = (ferrite_crash::rounds(usual) as u32, RngSeed::Fixed(ferrite_crash::seed()));
+    Config { cases, rng_seed, failure_persistence: None, ..Config::default() }
 }
 
 #[test]

@@ -268,11 +268,8 @@ fn difference(real: &Seen, wanted: &Seen) -> String {
 }
 
 fn config() -> Config {
-    let number = |name: &str| std::env::var(name).ok().and_then(|value| value.parse().ok());
-    let seed: u64 = number("FERRITE_SEED").unwrap_or(1);
-    println!("FERRITE_SEED={seed}");
-    let cases = number("FERRITE_ROUNDS").unwrap_or(12) as u32;
-    Config { cases, rng_seed: RngSeed::Fixed(seed), failure_persistence: None, ..Config::default() }
+    let (cases, rng_seed) = (ferrite_crash::rounds(12) as u32, RngSeed::Fixed(ferrite_crash::seed()));
+    Config { cases, rng_seed, failure_persistence: None, ..Config::default() }
 }
 
 fn run(model: Model, data: Option<DataMode>, crashes: bool) {

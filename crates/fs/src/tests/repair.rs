@@ -286,9 +286,7 @@ fn a_directory_whose_names_are_gone_loses_no_file() {
 #[test]
 fn whatever_is_damaged_a_repair_ends_and_what_it_calls_sound_is() {
     let image = filled().snapshot();
-    let seed: u64 = std::env::var("FERRITE_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
-    let rounds: u64 = std::env::var("FERRITE_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(30);
-    println!("FERRITE_SEED={seed}");
+    let (seed, rounds) = (ferrite_crash::seed(), ferrite_crash::rounds(30));
     let memory = Arc::new(LyingMemory::from_image(&image, Model::MAPPED));
     let (inodes, words) = (place(&memory, 0), metadata_words(&memory));
     let mut mended = 0;

@@ -9,7 +9,7 @@ mod threads;
 
 use std::cell::Cell;
 
-use ferrite_crash::{LyingMemory, Model};
+use ferrite_crash::{LyingMemory, Model, rounds, seed};
 use ferrite_medium::Memory;
 use ferrite_pool::Format;
 use ferrite_pool::layout::{CHUNK, PAGE, POOL_BYTES_MIN};
@@ -95,20 +95,6 @@ fn runs(numbers: &[u64], first: u64, least: u64) -> Verdict {
         return Ok(());
     }
     Err(format!("{numbers:?} where {first}.. up to {least} at least was durable"))
-}
-
-fn seed() -> u64 {
-    let seed = number("FERRITE_SEED").unwrap_or(1);
-    println!("FERRITE_SEED={seed}");
-    seed
-}
-
-fn rounds(usual: u64) -> u64 {
-    number("FERRITE_ROUNDS").unwrap_or(usual)
-}
-
-fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok().and_then(|value| value.parse().ok())
 }
 
 #[test]

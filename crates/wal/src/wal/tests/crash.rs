@@ -1,13 +1,9 @@
 //! WD1 to WD4 and what an append promises, at every instant and in every image.
 
-use ferrite_crash::{Crash, Options, Points, Report, explore};
+use ferrite_crash::{Crash, Report, explore, options};
 
 use super::folder::OPERATION;
 use super::*;
-
-fn options(images_per_point_max: u64, samples_per_point: u64) -> Options {
-    Options { seed: seed(), images_per_point_max, samples_per_point, points: Points::Widest, only: None }
-}
 
 /// What had been acknowledged, and the folder's newest mark.
 fn told(crash: &Crash<'_>) -> (u64, u64) {
@@ -38,8 +34,7 @@ fn judge(crash: &Crash<'_>, folder: &LyingFolder, depth: u32) -> Verdict {
     folder.record_in(&memory);
     wal.drain().map_err(|error| error.to_string())?;
     if depth > 0 && variant % 16 == 0 {
-        let options = Options { images_per_point_max: 8, samples_per_point: 4, ..options(8, 4) };
-        let nested = explore(&memory, &options, |crash| judge(crash, &folder, depth - 1));
+        let nested = explore(&memory, &options(8, 4), |crash| judge(crash, &folder, depth - 1));
         nested.failure.map_or(Ok(()), |failure| Err(format!("within recovery: {failure}")))?;
     }
     wal.append(&payload(count), Strict).map_err(|error| error.to_string())?;
