@@ -109,13 +109,15 @@ impl Freeze for Hoard {
     }
 }
 
-/// A call that orders or settles stores.
+/// A call that orders or settles stores, or gives some up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
     /// Lines of this span start on their way.
     Flush(Span),
     /// A fence, or a barrier; with the last span that was stored before.
     Settle(Span),
+    /// The host may drop this span.
+    Release(Span),
 }
 
 type Deafness = dyn Fn(Call) -> bool + Send + Sync;
@@ -185,5 +187,9 @@ impl Memory for Deaf {
 
     fn barrier(&self) -> MediumResult<()> {
         if self.hears(self.settle_call()) { self.memory.barrier() } else { Ok(()) }
+    }
+
+    fn release(&self, span: Span) -> MediumResult<()> {
+        if self.hears(Call::Release(span)) { self.memory.release(span) } else { Ok(()) }
     }
 }

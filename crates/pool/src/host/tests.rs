@@ -1,5 +1,7 @@
 //! A3: what the host has back, on one with less than the pool is large.
 
+mod crashes;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -71,6 +73,11 @@ fn hosted() -> (Arc<Hosted>, Pool) {
 fn make(pool: &Pool, name: &str, zone: Zone, bytes: u64) -> crate::Result<Arc<Tag>> {
     let needs = &[Need { role: Role::DATA, zone, bytes }];
     pool.create_tag(&NewTag { name, kind: TagKind::BYTES, size: bytes, attributes: [0; 64], needs }, |_| Ok(()))
+}
+
+/// Where a word of each page of `tag` lies, which is one chunk.
+fn words(tag: &Tag) -> impl Iterator<Item = u64> + use<> {
+    (tag.extents[0].span().at..).step_by(PAGE as usize).take(CHUNK_PAGES as usize)
 }
 
 fn assert_no_space<T: std::fmt::Debug>(refused: crate::Result<T>) {
@@ -204,29 +211,6 @@ fn a3_what_is_under_a_grant_is_not_given_to_the_host() {
     assert_eq!(memory.chunks(), before);
 }
 
-/// What the host drops reads as zeros at once, and a crash may still bring it back: not to who has the space next.
-#[test]
-fn a3_crash_what_the_host_dropped_does_not_come_back_to_who_is_next() {
-    for (model, seed) in
-        [Model::MAPPED, Model::FILE].into_iter().flat_map(|model| (0..16).map(move |seed| (model, seed)))
-    {
-        let memory = new_pool(model);
-        let pool = open(&memory);
-        let old = make(&pool, "old", Zone::Super, CHUNK).expect("room");
-        let pages = || (old.extents[0].span().at..).step_by(PAGE as usize).take((CHUNK / PAGE) as usize);
-        pages().for_each(|at| memory.store(at, b"old word", Scheme::Nt));
-        memory.settle().expect("settled");
-        pool.remove_tag(&old).expect("removed");
-        let new = make(&pool, "new", Zone::Super, CHUNK).expect("room");
-        assert_eq!(new.extents, old.extents);
-        let before: Vec<u64> = pages().map(|at| memory.load_word(at)).collect();
-        assert!(before.contains(&0), "nothing was dropped");
-        drop(pool);
-        let left = memory.crash(seed);
-        assert!(pages().map(|at| left.load_word(at)).eq(before), "{model:?}, seed {seed}");
-    }
-}
-
 /// What is promised of the pool, and what it has of that in use, in chunks.
 fn promised_and_used(memory: &Hosted, pool: &Pool) -> (usize, usize) {
     let (promised, idle) = (memory.chunks(), pool.space().idle());
@@ -274,8 +258,7 @@ fn a3_a_repair_lets_nothing_go_that_damage_calls_free() {
     let memory = new_pool(Model::MAPPED);
     let pool = open(&memory);
     let tag = make(&pool, "a", Zone::Super, CHUNK).expect("room");
-    let words = || (tag.extents[0].span().at..).step_by(PAGE as usize).take((CHUNK / PAGE) as usize);
-    words().for_each(|at| memory.store(at, b"its word", Scheme::Nt));
+    words(&tag).for_each(|at| memory.store(at, b"its word", Scheme::Nt));
     pool.close().expect("closed");
     drop(open(&memory));
     memory.store(kind_at(tag.extents[0].page / CHUNK_PAGES), &[0], Scheme::Flush);
@@ -283,7 +266,7 @@ fn a3_a_repair_lets_nothing_go_that_damage_calls_free() {
     let report = repair(&shared, &Owners::default(), &[], &mut |_| ()).expect("repaired");
     assert!(report.findings.iter().any(|finding| finding.repaired.is_some()), "{report:?}");
     open(&memory).tag("a").expect("it is there");
-    assert!(words().all(|at| memory.load_word(at) == u64::from_le_bytes(*b"its word")));
+    assert!(words(&tag).all(|at| memory.load_word(at) == u64::from_le_bytes(*b"its word")));
 }
 
 /// Pages of tags and of their table move, and a chunk.
