@@ -1,9 +1,13 @@
 //! W4: what a crash left behind a lost record.
 
 use super::*;
+use crate::record::ALIGN;
 
-/// Whether what is appended to the log in `memory` is alone where it ends, and alone when all before it is cut off.
-fn goes_on_alone(memory: &Arc<LyingMemory>) -> Verdict {
+type Opening = fn(&Arc<LyingMemory>) -> Arc<Log>;
+
+/// Whether what is appended to the log in `memory`, which `open` opens, is alone where it ends, and alone when all before it
+/// is cut off.
+fn goes_on_alone(memory: &Arc<LyingMemory>, open: Opening) -> Verdict {
     let log = open(memory);
     let found = numbers(&log)?;
     // The same bytes again: only the session tells the new record from the lost one.
@@ -21,9 +25,9 @@ fn goes_on_alone(memory: &Arc<LyingMemory>) -> Verdict {
     Err(format!("W4: {now:?}, then {reopened:?}, and {left:?} when all was cut off"))
 }
 
-/// The first of three that share a fence is lost, the others landed. The opening after it is crashed, too.
-#[test]
-fn w4_crash_records_behind_a_lost_one_never_come_back() {
+/// The first of three that share a fence is lost, the others landed; `open` opens that. The opening after it is crashed, too.
+/// How many images were so.
+fn first_is_lost(open: Opening) -> (Report, u64) {
     let memory = new_pool(Model::FILE);
     let log = create(&memory);
     memory.forget_trace();
@@ -36,14 +40,61 @@ fn w4_crash_records_behind_a_lost_one_never_come_back() {
         if has_second && !has_first {
             lost_first += 1;
             if lost_first % 20 == 1 {
-                nested(&recover(crash)?.0, |crash| goes_on_alone(&Arc::new(crash.memory())))?;
+                nested(&recover(crash)?.0, |crash| goes_on_alone(&Arc::new(crash.memory()), open))?;
             }
         }
-        goes_on_alone(&Arc::new(crash.memory()))
+        goes_on_alone(&Arc::new(crash.memory()), open)
     });
+    (report, lost_first)
+}
+
+#[test]
+fn w4_crash_records_behind_a_lost_one_never_come_back() {
+    let (report, lost_first) = first_is_lost(open);
     println!("lost first records: {report}, {lost_first} of interest");
     report.assert_clean();
     assert!(lost_first > 0, "no image had what this is about");
+}
+
+#[test]
+fn canary_a_log_that_is_opened_and_not_wiped_is_caught() {
+    let found = first_is_lost(|memory| Arc::new(open_as_it_lies(memory))).0.expect_failure().error.clone();
+    assert!(found.contains("W4: "), "{found}");
+}
+
+/// One thread wipes what stands behind a lost record; another one, whose fences settle nothing of that, appends in its place
+/// and cuts all off.
+fn wiped_beside(ignores: impl Fn(Call) -> bool + Send + Sync + 'static) -> Report {
+    let memory = new_pool(Model::MAPPED);
+    let log = create(&memory);
+    let at = log.append_many(&[&payload(2), &payload(0)]).unwrap();
+    memory.store_word(log.ring.place(at[0].number()) + 24, 0);
+    memory.persist(Span::new(0, memory.size())).unwrap();
+    drop(log);
+    let pool = Pool::open(Deaf::new(&memory, ignores), BOOT).unwrap().0;
+    let log = Log::open(Arc::new(pool), "log").unwrap();
+    memory.forget_trace();
+    let _other = memory.as_thread(2);
+    log.append(&payload(2)).unwrap();
+    log.cut(log.end()).unwrap();
+    memory.mark(1);
+    explore(&memory, &options(1 << 9, 60), |crash| {
+        let left = numbers(&open_as_it_lies(&Arc::new(crash.memory())))?;
+        let is_begun = crash.last_mark().is_none() && left == [2];
+        if left.is_empty() || is_begun { Ok(()) } else { Err(format!("W4: {left:?} when all was cut off")) }
+    })
+}
+
+#[test]
+fn w4_crash_what_was_wiped_stays_so_when_another_thread_goes_on() {
+    wiped_beside(|_| false).assert_clean();
+}
+
+#[test]
+fn canary_a_wipe_that_is_not_settled_is_caught() {
+    let wipe = |call| matches!(call, Call::Settle(span) if span.at >= 2 * CHUNK && span.len == ALIGN as u64);
+    let found = wiped_beside(wipe).expect_failure().error.clone();
+    assert!(found.starts_with("W4"), "{found}");
 }
 
 /// What a hole in the ring leaves behind it is found, and a log that goes on a lap later has none of it.
