@@ -1,6 +1,6 @@
 //! AL1, AL2, AL3.
 
-use ferrite_crash::{LyingMemory, Model, explore};
+use ferrite_crash::{LyingMemory, Model, Report, explore};
 use ferrite_medium::{Memory, Span};
 
 use super::*;
@@ -22,41 +22,55 @@ fn expected(from: u64, to: u64) -> Vec<(u64, Vec<u8>)> {
     (from..to).map(|number| (number, entry(number))).collect()
 }
 
-/// Marks: how many are cut off for certain, and how many were appended.
+/// Marks: how many are cut off for certain, and how many were appended. What a crash left is opened, and goes on as `prepare`
+/// leaves it.
+fn traffic(model: Model, prepare: fn(&Log)) -> Report {
+    let memory = new_pool(model);
+    let log = open(&open_pool(&memory), false).unwrap();
+    memory.forget_trace();
+    let (mut first, mut end) = (0, 0);
+    for (together, cut) in [(1, 0), (3, 1), (1, 4), (2, 0), (1, 3)] {
+        let entries: Vec<Vec<u8>> = (end..end + together).map(entry).collect();
+        assert_eq!(log.extend(&entries.iter().map(Vec::as_slice).collect::<Vec<_>>()).unwrap(), end);
+        end += together;
+        memory.mark(first << 32 | end);
+        first += cut;
+        log.cut(first).unwrap();
+        memory.mark(first << 32 | end);
+    }
+    assert_eq!((log.first(), log.end()), (8, 8));
+    explore(&memory, &options(1 << 8, 40), |crash| {
+        let pool = reopen(crash)?.1;
+        let log = open(&pool, false).map_err(|error| error.to_string())?;
+        let (first, end) = crash.last_mark().map_or((0, 0), |mark| (mark >> 32, mark & 0xffff_ffff));
+        let fits = (first..=first + 4).contains(&log.first()) && (end..=end + 3).contains(&log.end());
+        if !fits || all(&log) != expected(log.first(), log.end()) {
+            return Err(format!("AL1: {}..{} where {first}..{end} was acknowledged", log.first(), log.end()));
+        }
+        prepare(&log);
+        let next = log.append(&entry(log.end())).map_err(|error| error.to_string())? + 1;
+        log.cut(next).map_err(|error| error.to_string())?;
+        drop(log);
+        let log = open(&pool, false).map_err(|error| error.to_string())?;
+        let now = (log.first(), log.end());
+        if now == (next, next) { Ok(()) } else { Err(format!("AL3: {now:?} after all before {next} was cut")) }
+    })
+}
+
 #[test]
 fn al1_al3_crash_keeps_what_was_acknowledged_and_its_numbers() {
     for model in Model::ALL {
-        let memory = new_pool(model);
-        let log = open(&open_pool(&memory), false).unwrap();
-        memory.forget_trace();
-        let (mut first, mut end) = (0, 0);
-        for (together, cut) in [(1, 0), (3, 1), (1, 4), (2, 0), (1, 3)] {
-            let entries: Vec<Vec<u8>> = (end..end + together).map(entry).collect();
-            assert_eq!(log.extend(&entries.iter().map(Vec::as_slice).collect::<Vec<_>>()).unwrap(), end);
-            end += together;
-            memory.mark(first << 32 | end);
-            first += cut;
-            log.cut(first).unwrap();
-            memory.mark(first << 32 | end);
-        }
-        assert_eq!((log.first(), log.end()), (8, 8));
-        let report = explore(&memory, &options(1 << 8, 40), |crash| {
-            let pool = reopen(crash)?.1;
-            let log = open(&pool, false).map_err(|error| error.to_string())?;
-            let (first, end) = crash.last_mark().map_or((0, 0), |mark| (mark >> 32, mark & 0xffff_ffff));
-            let fits = (first..=first + 4).contains(&log.first()) && (end..=end + 3).contains(&log.end());
-            if !fits || all(&log) != expected(log.first(), log.end()) {
-                return Err(format!("AL1: {}..{} where {first}..{end} was acknowledged", log.first(), log.end()));
-            }
-            let next = log.append(&entry(log.end())).map_err(|error| error.to_string())? + 1;
-            log.cut(next).map_err(|error| error.to_string())?;
-            drop(log);
-            let log = open(&pool, false).map_err(|error| error.to_string())?;
-            let now = (log.first(), log.end());
-            if now == (next, next) { Ok(()) } else { Err(format!("AL3: {now:?} after all before {next} was cut")) }
-        });
+        let report = traffic(model, |_| ());
         println!("log: {report}");
         report.assert_clean();
+    }
+}
+
+#[test]
+fn canary_a_log_that_goes_on_before_what_is_stranded_is_wiped_is_caught() {
+    for model in Model::ALL {
+        let found = traffic(model, |log| log.state.lock().has_stranded = false).expect_failure().error.clone();
+        assert!(found.starts_with("AL3"), "{found}");
     }
 }
 

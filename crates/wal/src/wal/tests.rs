@@ -10,7 +10,7 @@ mod threads;
 use std::cell::Cell;
 
 use ferrite_crash::{LyingMemory, Model, rounds, seed};
-use ferrite_medium::Memory;
+use ferrite_medium::{Memory, Scheme, forward_memory};
 use ferrite_pool::Format;
 use ferrite_pool::layout::{CHUNK, PAGE, POOL_BYTES_MIN};
 
@@ -26,12 +26,28 @@ pub(crate) enum Bug {
     NoFence,
     /// WD2 is broken: what is not durable goes to a file.
     DrainAhead,
+    /// W4 is broken: what stands behind the end of the ring stays there.
+    Unwiped,
 }
 
 thread_local!(static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) });
 
 pub(crate) fn is_planted(bug: Bug) -> bool {
     PLANTED.get() == Some(bug)
+}
+
+/// A memory that wipes no line.
+struct Unwiped(Arc<LyingMemory>);
+
+impl Memory for Unwiped {
+    forward_memory!(self => self.0; size, survival, fence_is_durable, load, zero, load_word, store_word, store_words, flush,
+        fence, barrier, reserve);
+
+    fn store(&self, at: u64, from: &[u8], how: Scheme) {
+        if *from != [0; 64] {
+            self.0.store(at, from, how);
+        }
+    }
 }
 
 const BOOT: [u8; 16] = [7; 16];
@@ -50,7 +66,9 @@ fn new_pool(model: Model) -> Arc<LyingMemory> {
 }
 
 fn open_pool(memory: &Arc<LyingMemory>) -> Verdict<Arc<Pool>> {
-    Ok(Arc::new(Pool::open(memory.clone(), BOOT).map_err(|error| error.to_string())?.0))
+    let shared: Arc<dyn Memory> =
+        if is_planted(Bug::Unwiped) { Arc::new(Unwiped(memory.clone())) } else { memory.clone() };
+    Ok(Arc::new(Pool::open(shared, BOOT).map_err(|error| error.to_string())?.0))
 }
 
 fn create(memory: &Arc<LyingMemory>, folder: &LyingFolder) -> Arc<Wal> {

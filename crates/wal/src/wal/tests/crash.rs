@@ -98,7 +98,7 @@ fn canary_a_sync_that_does_nothing_is_caught() {
 
 #[test]
 fn canaries_planted_in_the_code_are_caught() {
-    for bug in [Bug::CutBeforeSync, Bug::NoFence, Bug::DrainAhead] {
+    for bug in [Bug::CutBeforeSync, Bug::NoFence, Bug::DrainAhead, Bug::Unwiped] {
         let caught = Model::ALL.iter().any(|model| {
             let plan: Vec<_> = PLAN.iter().chain(&PLAN).copied().collect();
             PLANTED.set(Some(bug));

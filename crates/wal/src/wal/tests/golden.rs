@@ -93,7 +93,7 @@ fn make_database(memory: &Arc<LyingMemory>) {
     let new = NewTag { name: DATABASE, kind: TagKind::DATABASE, size: 0, attributes, needs: &needs };
     let tag = pool.create_tag(&new, |_| Ok(())).unwrap();
     let place = |role| Stream::new(&tag.extents, role).locate(0).unwrap().at;
-    memory.store(place(Role(2)), &[0x5A; 100], ferrite_medium::Scheme::Nt);
+    memory.store(place(Role(2)), &[0x5A; 100], Scheme::Nt);
     for (at, number) in [(0, 4 << 16 | 1 << 16 | 2 << 8 | 2), (64, 101), (128, 1)] {
         memory.store_word(place(Role::MAP) + at, seal(tag.generation as u32, number));
     }
