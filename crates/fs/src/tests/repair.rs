@@ -13,7 +13,7 @@ use crate::check::FilesOwner;
 use crate::tree::Found;
 use crate::{FileSystem, Ino, Kind, SetXattr};
 
-fn owners() -> Owners {
+pub fn owners() -> Owners {
     let mut owners = Owners::default();
     owners.register(Box::new(FilesOwner));
     owners
