@@ -75,6 +75,8 @@ pub(crate) enum Bug {
     OneProof,
     /// What a size rests on is stored over (FP3), or what a crash left of an append (FP4).
     UnsettledEnd,
+    /// Who withdraws from a session keeps the pool's memory (FG10).
+    KeptMemory,
 }
 
 thread_local!(pub(crate) static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) });

@@ -10,7 +10,7 @@ use ferrite_pool::layout::CHUNK;
 use super::house::*;
 use super::world::*;
 use crate::direct::{Access, Lease, Point, pause_by};
-use crate::tests::Bug;
+use crate::tests::{Bug, PLANTED};
 use crate::{Allocate, Error, Ino};
 
 /// A thread of a client that stands still.
@@ -171,11 +171,11 @@ fn fg7_a_read_is_enough_to_take_the_end() {
 fn canary_what_comes_late_is_found() {
     let caught = std::panic::catch_unwind(|| {
         append_late(Point::Size, |house, ino| {
-            crate::tests::PLANTED.set(Some(Bug::HauntedEnd));
+            PLANTED.set(Some(Bug::HauntedEnd));
             append_others(house, ino);
         })
     });
-    crate::tests::PLANTED.set(None);
+    PLANTED.set(None);
     let expected = [&[1; 5000][..], &[2; 100], &[3; 20], &[4; 9000]].concat();
     assert!(caught.is_err() || caught.is_ok_and(|(late, found)| late.is_some() || found != expected), "FG7");
 }
@@ -264,24 +264,42 @@ fn fg5_a_client_that_outlives_its_owner_lets_go_and_is_let_in_again() {
     assert_sound(&house.fs);
 }
 
-/// As where a program gives up the rights of its user while another thread of it is amid a write.
+/// What a client that is stopped at `point`, as where a program gives up the rights of its user while another thread of it is
+/// amid a write, makes of a file by going on once its session was withdrawn; with `bug` planted in that.
+fn write_after_withdrawal(point: Point, access: Access, bug: Option<Bug>) -> (House, Ino) {
+    let house = House::new();
+    let ino = house.file("one", &[1; 8192]);
+    let client = house.client();
+    let lease = Arc::new(client.lease(ino, access).expect("leased"));
+    let at = if access == Access::Append { 8192 } else { 0 };
+    let stopped = Stopped::at(point, &lease, move |lease| lease.write(at, &[9; 4096]));
+    PLANTED.set(bug);
+    client.withdraw(|| ());
+    PLANTED.set(None);
+    assert_eq!(stopped.go_on(), None, "FG10: it finds out, at {point:?}");
+    assert_eq!((lease.read(0, &mut [0; 16]), lease.write(0, &[9; 16]), lease.size()), (None, None, None));
+    (house, ino)
+}
+
+/// Whether the file is what it was.
+fn is_untouched(house: &House, ino: Ino) -> bool {
+    let found = content(&house.fs, ino).expect("it reads");
+    found.len() == 8192 && found.iter().all(|byte| *byte == 1)
+}
+
 #[test]
 fn fg10_what_a_client_does_late_goes_nowhere_once_its_session_was_withdrawn() {
     let points = [(Point::Store, Access::Write), (Point::Size, Access::Append), (Point::Kept, Access::Append)];
     for (point, access) in points {
-        let house = House::new();
-        let ino = house.file("one", &[1; 8192]);
-        let client = house.client();
-        let lease = Arc::new(client.lease(ino, access).expect("leased"));
-        let at = if access == Access::Append { 8192 } else { 0 };
-        let stopped = Stopped::at(point, &lease, move |lease| lease.write(at, &[9; 4096]));
-        client.withdraw(|| ());
-        assert_eq!(stopped.go_on(), None, "FG10: it finds out, at {point:?}");
-        assert_eq!((lease.read(0, &mut [0; 16]), lease.write(0, &[9; 16]), lease.size()), (None, None, None));
-        let found = content(&house.fs, ino).expect("it reads");
-        assert!(found.len() == 8192 && found.iter().all(|byte| *byte == 1), "FG10: at {point:?}");
-        drop((lease, client));
+        let (house, ino) = write_after_withdrawal(point, access, None);
+        assert!(is_untouched(&house, ino), "FG10: at {point:?}");
         assert_eq!(house.fs.append(ino, &[2; 4096]).expect("room"), (8192, 4096), "others go on");
         assert_sound(&house.fs);
     }
+}
+
+#[test]
+fn canary_who_keeps_the_memory_of_a_session_that_was_withdrawn_is_found() {
+    let (house, ino) = write_after_withdrawal(Point::Store, Access::Write, Some(Bug::KeptMemory));
+    assert!(!is_untouched(&house, ino));
 }

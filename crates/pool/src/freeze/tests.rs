@@ -1,3 +1,4 @@
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -169,22 +170,31 @@ fn f6_a_front_that_empties_itself_is_given_what_services_spare() {
     assert!(front.1.load(Ordering::SeqCst) && service.thawed.load(Ordering::SeqCst) == 1);
 }
 
-/// F6: what is asked stores, and would wait at its gate for ever where who asks is waited for.
-#[test]
-fn f6_who_asks_while_services_stand_still_waits() {
+/// Whether who asks by `ask` while services stand still waits for them, for `long` at least. What is asked stores, and would
+/// wait at its gate for ever where who asks is waited for.
+fn waits(ask: fn(&Pool) -> bool, long: Duration) -> bool {
     let pool = Arc::new(pool());
     let service = service(&pool, "one");
     pool.register_freezer(handle(&service));
+    let (done, is_done) = mpsc::channel();
     std::thread::scope(|scope| {
         let frozen = pool.freeze();
-        let asker = scope.spawn(|| pool.take_spare(None));
-        for _ in 0..1000 {
-            assert!(!asker.is_finished(), "it did not wait");
-            std::thread::yield_now();
-        }
+        scope.spawn(|| done.send(catch_unwind(AssertUnwindSafe(|| ask(&pool)))));
+        let waits = is_done.recv_timeout(long).is_err();
         drop(frozen);
-        assert!(asker.join().unwrap());
-    });
+        assert!(!waits || is_done.recv().unwrap().unwrap(), "it is given something then");
+        waits
+    })
+}
+
+#[test]
+fn f6_who_asks_while_services_stand_still_waits() {
+    assert!(waits(|pool| pool.take_spare(None), Duration::from_millis(50)));
+}
+
+#[test]
+fn canary_who_asks_while_services_stand_still_and_does_not_wait_is_found() {
+    assert!(!waits(|pool| pool.freezers().services().iter().any(|service| service.spare()), Duration::from_secs(30)));
 }
 
 /// Opening it takes long.
@@ -225,7 +235,7 @@ fn f4_a_panic_thaws() {
     let broken: Arc<dyn Freeze> = Arc::new(Broken);
     pool.register_freezer(handle(&good));
     pool.register_freezer(Arc::downgrade(&broken));
-    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(pool.freeze())));
+    let result = catch_unwind(AssertUnwindSafe(|| drop(pool.freeze())));
     assert!(result.is_err());
     assert_eq!(good.thawed.load(Ordering::SeqCst), 1);
     make(&pool, "afterwards");
