@@ -63,6 +63,9 @@ pub enum Error {
     /// A translation layer lost a page: its figures are worth nothing.
     #[error("the translation layer is wrong: {0}")]
     Lost(Loss),
+    /// The thread that reads a trace panicked, and has said where.
+    #[error("the thread that reads the trace ended in the middle of it: this is a fault of ferrite; report it")]
+    Reader,
     /// A program could not be recorded.
     #[error("{0}")]
     Recording(String),

@@ -2,12 +2,12 @@
 
 use std::mem;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use crate::Result;
 use crate::cache::Event;
 use crate::trace::Source;
+use crate::{Error, Result};
 
 /// Events that are simulated at once.
 const BATCH: usize = 1 << 20;
@@ -31,7 +31,10 @@ pub struct Batch {
 }
 
 /// A source that is read by a thread of its own, until it is dropped.
-pub struct Gathered(Arc<Shared>);
+pub struct Gathered {
+    shared: Arc<Shared>,
+    reader: JoinHandle<()>,
+}
 
 #[derive(Default)]
 struct Shared {
@@ -52,27 +55,31 @@ impl Gathered {
     pub fn of(source: Box<dyn Source>) -> Self {
         let shared = Arc::<Shared>::default();
         let own = Arc::clone(&shared);
-        thread::spawn(move || own.gather(source));
-        Self(shared)
+        Self { shared, reader: thread::spawn(move || own.gather(source)) }
     }
 
     /// A batch; after a moment what there is, which may be nothing: a source may say nothing for long.
     pub fn take(&self) -> Batch {
+        // Who has ended has told the end before, unless it panicked.
+        let has_ended = self.reader.is_finished();
         let few = |state: &mut (Batch, Taker)| state.0.events.len() < BATCH && state.0.end.is_none();
-        let waited = self.0.changed.wait_timeout_while(self.0.lock(), LOOK, few);
+        let waited = self.shared.changed.wait_timeout_while(self.shared.lock(), LOOK, few);
         let mut state = waited.unwrap_or_else(PoisonError::into_inner).0;
         let Batch { accesses, is_cut, .. } = state.0;
         let events = Vec::with_capacity(BATCH + BATCH / 8);
-        let batch = mem::replace(&mut state.0, Batch { events, accesses, is_cut, end: None });
-        self.0.changed.notify_all();
+        let mut batch = mem::replace(&mut state.0, Batch { events, accesses, is_cut, end: None });
+        if has_ended {
+            batch.end.get_or_insert(Err(Error::Reader));
+        }
+        self.shared.changed.notify_all();
         batch
     }
 }
 
 impl Drop for Gathered {
     fn drop(&mut self) {
-        self.0.lock().1 = Taker::Gone;
-        self.0.changed.notify_all();
+        self.shared.lock().1 = Taker::Gone;
+        self.shared.changed.notify_all();
     }
 }
 
@@ -143,6 +150,26 @@ mod tests {
         drop(sender);
         let end = (0..100).find_map(|_| gathered.take().end);
         assert!(matches!(end, Some(Ok(()))));
+    }
+
+    /// A source that panics.
+    struct Broken;
+
+    impl Source for Broken {
+        fn read(&mut self, _: &mut Vec<Event>) -> Result<bool> {
+            panic!("it is broken");
+        }
+
+        fn accesses(&self) -> u64 {
+            0
+        }
+    }
+
+    #[test]
+    fn a_source_that_panics_is_an_error_in_the_end() {
+        let gathered = Gathered::of(Box::new(Broken));
+        let end = (0..100).find_map(|_| gathered.take().end);
+        assert!(matches!(end, Some(Err(Error::Reader))));
     }
 
     #[test]
