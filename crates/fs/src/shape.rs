@@ -30,10 +30,7 @@ pub(crate) struct Shape {
 impl Shape {
     /// The shape that `tag` notes.
     pub fn read(tag: &Tag) -> Result<Self> {
-        if tag.kind != TagKind::FILES {
-            let (name, found, wanted) = (tag.name.clone(), tag.kind.name(), TagKind::FILES.name());
-            return Err(ferrite_pool::Error::WrongKind { name, found, wanted }.into());
-        }
+        tag.ensure_kind(TagKind::FILES)?;
         let word = |at: usize| u64::from_le_bytes(tag.attributes[at..at + 8].try_into().expect("eight bytes"));
         if !(1..=u64::from(VERSION)).contains(&word(0)) || tag.attributes[24..].iter().any(|byte| *byte != 0) {
             let text = format!("the file system {:?} was made by a newer ferrite: use that", tag.name);

@@ -186,6 +186,17 @@ pub fn decode_overflow(bytes: &[u8], at: u64, pages: u64) -> Result<(Vec<Extent>
 }
 
 impl Tag {
+    /// Refuses a tag of another kind.
+    ///
+    /// # Errors
+    /// [`Error::WrongKind`].
+    pub fn ensure_kind(&self, wanted: TagKind) -> Result<()> {
+        if self.kind == wanted {
+            return Ok(());
+        }
+        Err(Error::WrongKind { name: self.name.clone(), found: self.kind.name(), wanted: wanted.name() })
+    }
+
     /// Its extents that do not fit its slot.
     pub(crate) fn rest(&self) -> &[Extent] {
         self.extents.get(INLINE..).unwrap_or_default()

@@ -96,7 +96,7 @@ impl Pool {
     /// part of it.
     pub fn get(&self, name: &str, out: &mut dyn Write) -> Result<u64> {
         let tag = self.tag(name)?;
-        ensure_bytes(&tag)?;
+        tag.ensure_kind(TagKind::BYTES)?;
         if !is_sound(self.memory(), &tag) {
             self.ensure_current(&tag)?;
             return Err(Error::DamagedValue(name.into()));
@@ -112,7 +112,7 @@ impl Pool {
 
     fn ensure_room(&self, name: &str, put: &Put) -> Result<()> {
         match self.tag(name) {
-            Ok(tag) if put.replace => ensure_bytes(&tag)?,
+            Ok(tag) if put.replace => tag.ensure_kind(TagKind::BYTES)?,
             Ok(_) => return Err(Error::Exists(name.into())),
             Err(_) => {}
         }
@@ -160,7 +160,7 @@ impl Pool {
         if !replace {
             return Err(Error::Exists(name.into()));
         }
-        ensure_bytes(&old.tag)?;
+        old.tag.ensure_kind(TagKind::BYTES)?;
         table.generation += 1;
         tag.generation = table.generation;
         transaction.free(&old.tag.extents);
@@ -189,13 +189,6 @@ pub(crate) fn is_sound(memory: &dyn Memory, tag: &Tag) -> bool {
     let mut hasher = crc32fast::Hasher::new();
     blocks(&tag.extents, content.length).into_iter().for_each(|block| hasher.update(&load(memory, block)));
     hasher.finalize() == content.crc
-}
-
-fn ensure_bytes(tag: &Tag) -> Result<()> {
-    if tag.kind == TagKind::BYTES {
-        return Ok(());
-    }
-    Err(Error::WrongKind { name: tag.name.clone(), found: tag.kind.name(), wanted: TagKind::BYTES.name() })
 }
 
 /// A want of space as it is without what `reserved` has of it, which is free again when the value is given up.

@@ -101,9 +101,8 @@ impl Wal {
     /// # Errors
     /// [`Error::Limit`] for a capacity that no pool has.
     pub fn tag_spec(name: &str, spec: &WalSpec) -> Result<TagSpec> {
-        let size = spec.capacity_bytes.max(1).checked_next_multiple_of(PAGE);
         let too_large = || Error::Limit(format!("a log of {} bytes is too large", spec.capacity_bytes));
-        let size = size.ok_or_else(too_large)?;
+        let size = spec.capacity_bytes.max(1).checked_next_multiple_of(PAGE).ok_or_else(too_large)?;
         let parts = vec![Part { role: Role::MAP, bytes: PAGE }, Part { role: Role::DATA, bytes: size }];
         let (name, kind, attributes) = (name.into(), TagKind::LOG.0, Vec::new());
         Ok(TagSpec { name, kind, size, attributes, parts, has_log: true })
@@ -131,9 +130,10 @@ impl Wal {
     /// Opens the log in a held tag, in the pool's owner or beside it. A tenant's is not part of the owner's backups.
     ///
     /// # Errors
-    /// [`ferrite_pool::Error::Corrupt`] where the head of its ring is damaged, [`Error::Limit`] where its start is;
+    /// [`ferrite_pool::Error::WrongKind`] for what is no log, [`ferrite_pool::Error::Corrupt`] where the head of its ring is damaged, [`Error::Limit`] where its start is;
     /// else as [`Wal`] says.
     pub fn open_held(holding: Arc<Holding>, folder: Box<dyn Folder>) -> Result<Arc<Self>> {
+        holding.tag().ensure_kind(TagKind::LOG)?;
         let log = Arc::new(Log::open_wiped(Arc::clone(&holding))?);
         let map = holding.stream(Role::MAP).locate(START_AT).ok_or_else(|| damaged(&holding, "it has no MAP page"))?;
         let start = match holding.memory().load_word(map.at) {

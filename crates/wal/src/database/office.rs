@@ -194,12 +194,10 @@ impl Office {
     /// The tag of the database at `path`, if that is the file it was made for; a new one where there is none.
     fn tag_for(&self, path: &str, identity: Identity) -> Result<Arc<Tag>> {
         match self.pool.tag(path) {
-            Ok(tag) if tag.kind != TagKind::DATABASE => {
-                let (found, wanted) = (tag.kind.name(), TagKind::DATABASE.name());
-                Err(PoolError::WrongKind { name: path.into(), found, wanted }.into())
+            Ok(tag) => {
+                tag.ensure_kind(TagKind::DATABASE)?;
+                if Identity::of(&tag) == identity { Ok(tag) } else { self.make_over(tag, identity) }
             }
-            Ok(tag) if Identity::of(&tag) == identity => Ok(tag),
-            Ok(tag) => self.make_over(tag, identity),
             Err(PoolError::NotFound(_)) => {
                 if let Some(other) = self.tags().find(|tag| Identity::of(tag) == identity && !self.is_idle(tag)) {
                     let was = &other.name;

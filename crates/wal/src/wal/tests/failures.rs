@@ -200,6 +200,20 @@ fn another_logs_folder_is_refused_untouched() {
     assert!(one.records().all(|record| record.unwrap().1 == b"of one"));
 }
 
+/// Nothing of it is wiped as what might stand behind a log's end.
+#[test]
+fn what_is_no_log_is_not_opened_as_one() {
+    let (memory, folder) = (new_pool(Model::MAPPED), LyingFolder::default());
+    let pool = open_pool(&memory).unwrap();
+    let mut spec = Wal::tag_spec("a", &WalSpec { capacity_bytes: CAPACITY }).unwrap();
+    for (kind, name) in [(TagKind::DISK, "disk"), (TagKind::FILES, "file system")] {
+        (spec.name, spec.kind) = (name.into(), kind.0);
+        spec.create(&pool).unwrap();
+        let told = Wal::open(&pool, name, Box::new(folder.clone())).unwrap_err().to_string();
+        assert_eq!(told, format!("tag {name:?} is of kind {name}, not log"));
+    }
+}
+
 /// A failed barrier poisons: nothing more is promised, and what was acknowledged is there after opening.
 #[test]
 fn a_failed_barrier_ends_appends_and_keeps_what_was_acknowledged() {
