@@ -59,16 +59,22 @@ impl FileSystem {
     /// # Errors
     /// As [`FileSystem::readdir`], where there are no entries before what is damaged.
     pub fn list(&self, dir: Ino, cookie: u64, count: usize) -> Result<Vec<Listed>> {
-        let mut found = Vec::new();
-        let listed = self.readdir(dir, cookie.max(DOTS[1].1), &mut |entry| {
-            found.push((entry.name.to_vec(), entry.cookie, entry.ino));
-            found.len() < count
-        });
-        if found.is_empty() {
-            listed?;
+        let mut behind = cookie.max(DOTS[1].1);
+        loop {
+            let mut found = Vec::new();
+            let listed = self.readdir(dir, behind, &mut |entry| {
+                found.push((entry.name.to_vec(), entry.cookie, entry.ino));
+                found.len() < count
+            });
+            let Some((_, last, _)) = found.last() else { return listed.map(|()| Vec::new()) };
+            behind = *last;
+            let listed = |(name, cookie, ino)| Some(Listed { name, cookie, attr: self.getattr(ino).ok()? });
+            let known: Vec<Listed> = found.into_iter().filter_map(listed).collect();
+            // Nothing would say that the directory ends here.
+            if !known.is_empty() {
+                return Ok(known);
+            }
         }
-        let listed = |(name, cookie, ino)| Some(Listed { name, cookie, attr: self.getattr(ino).ok()? });
-        Ok(found.into_iter().filter_map(listed).collect())
     }
 
     /// Lists a directory, `.` and `..` first, from behind the entry with `cookie` (0: from the start) until `each`

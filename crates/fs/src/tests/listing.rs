@@ -87,6 +87,19 @@ fn listed_by(fs: &FileSystem, dir: Ino, count: usize) -> (usize, bool) {
     }
 }
 
+/// A batch of which nothing is known is not the end.
+#[test]
+fn fn2_a_listing_goes_on_behind_any_number_of_names_whose_inodes_are_gone() {
+    let (fs, dir, entries) = several();
+    let head = |entry: &Entry| fs.space.inode_place(entry.ino.0).expect("there");
+    entries[100..180].iter().map(head).for_each(|at| fs.memory().store_word(at, 0));
+    for count in [1, 40, 80, 1000] {
+        assert_eq!(listed_by(&fs, dir, count), (220, false), "by {count}");
+    }
+    entries[180..].iter().map(head).for_each(|at| fs.memory().store_word(at, 0));
+    assert_eq!(listed_by(&fs, dir, 40), (100, false), "to the end");
+}
+
 /// What becomes of a word.
 type Damage = fn(u64) -> u64;
 
