@@ -15,6 +15,7 @@ use crate::grant::{Ask, Process, Rights};
 use crate::layout::{CHUNK, CHUNK_PAGES, PAGE, kind_at};
 use crate::owner::{Caller, PidFd};
 use crate::proof::{BOOT, account, format, new_pool, open};
+use crate::tag::INLINE;
 use crate::{Error, Extent, Need, NewTag, Pool, Put, Role, Tag, TagChange, TagKind, Zone};
 
 /// Chunks of the pool.
@@ -188,6 +189,25 @@ fn a3_a_removed_tag_gives_the_host_back_chunks_that_nobody_else_is_in() {
     assert!(left.contains(&(neighbour.extents[0].span().at / CHUNK)));
     pool.remove_tag(&neighbour).expect("removed");
     assert_eq!(memory.chunks(), empty);
+    account(&pool).expect("nothing is lost");
+}
+
+/// The list of a tag's extents is stored anew where there is room, which is in a chunk that it then has alone.
+#[test]
+fn a3_a_removed_tag_gives_the_host_back_its_list_of_extents() {
+    let (memory, pool) = hosted();
+    let page = |role| Need { role, zone: Zone::Normal, bytes: PAGE };
+    let needs = &[page(Role::MAP), page(Role::DATA)].repeat(INLINE);
+    let new = NewTag { name: "wide", kind: TagKind::BYTES, size: PAGE, attributes: [0; 64], needs };
+    let wide = pool.create_tag(&new, |_| Ok(())).expect("room");
+    let list_pages = 1;
+    make(&pool, "rest", Zone::Normal, CHUNK - (needs.len() as u64 + list_pages) * PAGE).expect("room");
+    let before = memory.chunks();
+    let change = TagChange { size: PAGE, attributes: [0; 64], add: &[], keep: &wide.extents };
+    let wide = pool.change_tag(&wide, &change, |_| Ok(())).expect("room");
+    assert_eq!(memory.chunks().len(), before.len() + 1);
+    pool.remove_tag(&wide).expect("removed");
+    assert_eq!(memory.chunks(), before);
     account(&pool).expect("nothing is lost");
 }
 

@@ -126,6 +126,7 @@ impl Pool {
         self.grants.revoke_tag(entry.tag.generation);
         drop(table);
         self.let_go(&entry.tag.extents);
+        self.let_go(&entry.overflow);
         Ok(())
     }
 
@@ -148,6 +149,7 @@ impl Pool {
         self.grants.revoke_tag(generation);
         drop(table);
         self.let_go(gone);
+        self.let_go(&lists);
         Ok(())
     }
 
