@@ -102,9 +102,14 @@ fn find(view: &View<'_>, word: Result<Option<u64>, Flaw>) -> Result<Found> {
         is_damaged |= batch > next;
         rescued.push((number, entry.into()));
     }
-    match is_damaged {
-        true => losses.push(Loss { what: format!("entry {next}"), at: view.place(view.end()) }),
-        false => rescued.clear(),
+    if !is_damaged {
+        rescued.clear();
+    }
+    if let Some((number, _)) = rescued.first() {
+        // The word may be of long ago where no entry is left: what is known is that the one before these is lost.
+        let lost = if places.is_empty() { next.max(number.saturating_sub(1)) } else { next };
+        first = lost - places.len() as u64;
+        losses.push(Loss { what: format!("entry {lost}"), at: view.place(view.end()) });
     }
     Ok(Found { first, places, losses, rescued, has_stranded })
 }

@@ -95,6 +95,29 @@ fn al2_damage_is_told_by_name_and_what_is_left_is_rescued() {
     assert_eq!((all(&log), log.rescued().to_vec()), (expected(0, 1), expected(2, 4)));
 }
 
+/// The word of a log that was never without entries says nothing of where it begins.
+#[test]
+fn al2_the_first_entry_of_a_cut_log_is_told_by_its_number() {
+    let memory = new_pool(Model::MAPPED);
+    let pool = open_pool(&memory);
+    let log = open(&pool, false).unwrap();
+    (0..6).for_each(|number| _ = log.append(&entry(number)).unwrap());
+    log.cut(3).unwrap();
+    let at = {
+        let state = log.state.lock();
+        state.records.place(state.places[0])
+    };
+    drop(log);
+    spoil(&memory, at);
+    for _ in 0..2 {
+        assert_told(&pool, 3);
+        let log = open(&pool, true).unwrap();
+        assert_eq!((log.first(), log.end(), log.rescued().to_vec()), (3, 3, expected(4, 6)));
+    }
+    assert_eq!(open(&pool, true).unwrap().append(&entry(3)).unwrap(), 3);
+    assert_eq!(all(&open(&pool, false).unwrap()), expected(3, 4));
+}
+
 #[test]
 fn al2_a_damaged_word_costs_no_entry() {
     let memory = new_pool(Model::MAPPED);
