@@ -7,6 +7,7 @@ use ferrite_pool::owner::Progress;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::stop;
+use crate::tell::shown;
 
 /// Time between two looks at the clock, for what is said of the time that is left.
 const TICK: Duration = Duration::from_millis(200);
@@ -33,7 +34,7 @@ impl Bar {
             self.bar.set_length(progress.total);
         }
         self.bar.set_position(progress.done);
-        self.bar.set_message(progress.what.clone());
+        self.bar.set_message(shown(&progress.what));
         self.appears.call_once(|| self.bar.enable_steady_tick(TICK));
         !stop::is_asked()
     }

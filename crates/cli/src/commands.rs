@@ -21,6 +21,7 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::outcome::Outcome;
+use crate::tell::shown;
 
 #[derive(Args)]
 pub struct List {
@@ -39,13 +40,13 @@ fn print<T: Serialize>(json: bool, report: &T, show: impl FnOnce(&T) -> String) 
 /// As [`print`], but JSON in one line: whoever waits for something to be served can go on at once. That nobody reads it ends
 /// no server; that it cannot be written does, for nobody would know where things are.
 fn print_line<T: Serialize>(json: bool, report: &T, show: impl FnOnce(&T) -> String) -> Outcome {
-    let text = if json { serde_json::to_string(report)? + "\n" } else { show(report) };
+    let text = if json { serde_json::to_string(report)? + "\n" } else { shown(&show(report)) };
     write(&text).map(drop)
 }
 
 /// As [`print`], and whether there is still a reader.
 fn print_on<T: Serialize>(json: bool, report: &T, show: impl FnOnce(&T) -> String) -> Outcome<bool> {
-    let text = if json { serde_json::to_string_pretty(report)? + "\n" } else { show(report) };
+    let text = if json { serde_json::to_string_pretty(report)? + "\n" } else { shown(&show(report)) };
     write(&text)
 }
 
