@@ -82,6 +82,11 @@ impl Source {
     }
 
     fn file(path: &Path, opening: Opening<'_>) -> Outcome<Self> {
+        if path == Path::new("-") {
+            return Err(Failure::Usage(
+                "- is no disk, which is read and written at any place: name a file (./- if it is called so)".into(),
+            ));
+        }
         if let Some(bytes) = opening.make_bytes.filter(|_| !path.exists()) {
             host::make_file(path, bytes).map_err(|error| format!("making {}: {error}", path.display()))?;
         }
