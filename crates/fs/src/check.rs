@@ -4,10 +4,11 @@
 //! This reads the medium by itself and shares no walk with the file system, so that it does not share its mistakes.
 //!
 //! A repair goes in rounds. Each looks at everything anew and then puts right what it can, one transaction for each thing;
-//! so a repair that was interrupted is a repair that goes on. What names nobody may have are cleared, a page of content
-//! that two files name is copied for one of them, counts are set to what was counted, and inodes that nothing names are
-//! marked lost: the file system puts them into `lost+found` when it is opened next. Pages that nobody names are freed last,
-//! when nothing else is wrong that could hide who names them. Where chunks lie and what they are for is settled first (FD1).
+//! so a repair that was interrupted is a repair that goes on. What names nobody may have are cleared, a page that two inodes
+//! name is that one's which it fits or is copied for one of them (FJ1, FJ2), counts are set to what was counted, and inodes
+//! that nothing names are marked lost: the file system puts them into `lost+found` when it is opened next. Pages that nobody
+//! names are freed last, when nothing else is wrong that could hide who names them. Where chunks lie and what they are for is
+//! settled first (FD1).
 
 mod claims;
 mod content;

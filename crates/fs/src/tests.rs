@@ -6,6 +6,7 @@ mod appending;
 mod basics;
 mod beside;
 mod canary;
+mod claims;
 mod crash;
 mod damaged;
 mod direct;

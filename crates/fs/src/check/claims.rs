@@ -1,23 +1,32 @@
 //! Which page is named by whom.
+//!
+//! Where two inodes name a page, a word of one of them is damaged. What the other one has is not to be lost by that.
+//!
+//! - FJ1. The page is that one's which it fits: an inode that, were it alone, would have as many pages as it says and nothing
+//!   wrong with what it names. Where it fits both or none, it is that one's which is asked first.
+//! - FJ2. The other one has a copy if the page fits it too, and a file also if it fits none. Content is copied in any case,
+//!   whoever is asked first; a superpage is in none. How many pages the other one has is counted when the copy is there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ferrite_pool::layout::CHUNK_PAGES;
 
 use super::media::Chunk;
 use super::{Fix, Media, Wrong};
 use crate::Ino;
+use crate::inode::Inode;
 use crate::layout::{BITMAP, DESCRIPTOR};
 use crate::space::{ChunkKind, is_in_use};
 use crate::word::Word;
 
-/// A page with content that two inodes name.
+/// A page that two inodes name, of which one is to have a copy.
 #[derive(Debug)]
 pub(crate) struct Shared {
     /// Who was asked later.
     pub ino: Ino,
     pub other: Ino,
     pub page: u64,
+    pub kind: ChunkKind,
     /// Its word.
     pub at: u64,
 }
@@ -28,6 +37,10 @@ pub(crate) struct Claims {
     pages: BTreeMap<u64, Ino>,
     /// How often each chunk was named as what it is not.
     pub doubted: BTreeMap<u64, usize>,
+    /// Who names a page that somebody else names too, and not as content.
+    pub contested: BTreeSet<Ino>,
+    /// Those whom the pages that they name fit (FJ1).
+    pub fitting: BTreeSet<Ino>,
 }
 
 impl Claims {
@@ -44,6 +57,7 @@ impl Claims {
         match self.pages.insert(page, ino) {
             Some(other) => {
                 self.pages.insert(page, other);
+                self.contested.extend([ino, other]);
                 Err(Wrong::new(format!("inode {} names page {page}, which inode {} names too", ino.0, other.0), at))
             }
             None => Ok(()),
@@ -60,22 +74,34 @@ impl Claims {
         self.pages.get(&page).copied()
     }
 
+    /// Who has `page`, which `inode` names too and is to have a copy of (FJ2).
+    pub fn copied_from(&self, (page, kind): (u64, ChunkKind), inode: &Inode) -> Option<Ino> {
+        let other = self.owner(page).filter(|other| kind != ChunkKind::Super && *other != inode.ino)?;
+        let fits = |ino| self.fitting.contains(&ino);
+        (fits(inode.ino) || !inode.is_directory() && !fits(other)).then_some(other)
+    }
+
     /// Whether anybody names a page of chunk `number`.
     pub fn is_any_in(&self, number: u64) -> bool {
         self.pages.range(number * CHUNK_PAGES..(number + 1) * CHUNK_PAGES).next().is_some()
     }
 
-    /// Gives a page with content that two inodes name a copy for the one that was asked later, by its word. Which of them it
-    /// was written by nobody knows: one has what is not its own now, and none has lost what it had.
+    /// Gives a page that two inodes name a copy for the one that was asked later, by its word. Which of them it was written by
+    /// nobody knows: one has what is not its own now, and none has lost what it had (FJ2).
     pub fn part(&self, media: &Media<'_>, all: &[Shared], wrong: &mut Vec<Wrong>) {
-        let mut free = self.free_pages(media);
-        for Shared { ino, other, page, at } in all {
+        let mut content = self.free_pages(media, ChunkKind::Data);
+        let mut index = self.free_pages(media, ChunkKind::Index);
+        for Shared { ino, other, page, kind, at } in all {
             let what = format!("inode {} names page {page}, which inode {} names too", ino.0, other.0);
-            let fix = match (free.next(), media.place(*page, ChunkKind::Data)) {
+            let (free, name): (_, fn(u64) -> Word) = match kind {
+                ChunkKind::Index => (index.next(), Word::node),
+                _ => (content.next(), Word::page),
+            };
+            let fix = match (free, media.place(*page, *kind)) {
                 // Once it is named it is marked in use, as any other.
                 (Some((copy, to)), Some(from)) => {
                     let done = format!("inode {} has a copy of it: one of the two has what is not its own", ino.0);
-                    Fix { copy: Some((from, to)), ..Fix::word(*at, Word::page(copy).0, done) }
+                    Fix { copy: Some((from, to)), ..Fix::word(*at, name(copy).0, done) }
                 }
                 _ => Fix::word(*at, 0, format!("inode {} has nothing there now; what it had is lost", ino.0)),
             };
@@ -83,14 +109,14 @@ impl Claims {
         }
     }
 
-    /// Pages for content that are marked free and that nobody names, and where each lies.
-    fn free_pages<'a>(&'a self, media: &'a Media<'_>) -> impl Iterator<Item = (u64, u64)> + 'a {
+    /// Pages of chunks of kind `kind` that are marked free and that nobody names, and where each lies.
+    fn free_pages<'a>(&'a self, media: &'a Media<'_>, kind: ChunkKind) -> impl Iterator<Item = (u64, u64)> + 'a {
         let pages = (0..media.chunks.len() as u64 * CHUNK_PAGES).filter(|page| !self.pages.contains_key(page));
-        pages.filter_map(|page| {
-            let chunk = media.chunk_of(page, ChunkKind::Data)?;
+        pages.filter_map(move |page| {
+            let chunk = media.chunk_of(page, kind)?;
             let index = page % CHUNK_PAGES;
             let is_free = chunk.bitmap[(index / 64) as usize] >> (index % 64) & 1 == 0;
-            is_free.then_some((page, media.place(page, ChunkKind::Data)?))
+            is_free.then_some((page, media.place(page, kind)?))
         })
     }
 

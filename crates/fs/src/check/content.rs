@@ -4,11 +4,11 @@ use ferrite_pool::layout::CHUNK_PAGES;
 
 use super::claims::{Claims, Shared};
 use super::{Fix, Media, Wrong};
-use crate::Kind;
 use crate::inode::Inode;
 use crate::layout::NODE_WORDS;
 use crate::space::ChunkKind;
 use crate::word::{Named, Word};
+use crate::{Ino, Kind};
 
 /// What is collected of one inode.
 pub(crate) struct Collector<'a> {
@@ -20,6 +20,18 @@ pub(crate) struct Collector<'a> {
     pub pages: u64,
     /// Some of them are not there: what it has in all nobody can count.
     pub is_hidden: bool,
+}
+
+/// Whether `inode`, were it alone, would have as many pages as it says and nothing wrong with what it names (FJ1).
+pub(crate) fn fits(media: &Media<'_>, inode: &Inode) -> bool {
+    let (mut claims, mut wrong, mut shared) = (Claims::default(), Vec::new(), Vec::new());
+    let (claims, wrong, shared) = (&mut claims, &mut wrong, &mut shared);
+    let mut alone = Collector { media, claims, wrong, shared, pages: 0, is_hidden: false };
+    alone.collect(inode);
+    if inode.is_directory() {
+        alone.names(inode);
+    }
+    alone.pages == inode.head.pages && alone.wrong.is_empty()
 }
 
 impl Collector<'_> {
@@ -44,6 +56,7 @@ impl Collector<'_> {
         self.attributes(inode);
     }
 
+    /// `inode` names `page` by the word at `at`; whether what is in the page is to be looked at.
     fn claim(&mut self, inode: &Inode, page: u64, kind: ChunkKind, at: u64) -> bool {
         let (claimed, is_there) =
             (self.claims.claim(self.media, (page, kind), inode.ino, at), self.media.place(page, kind).is_some());
@@ -55,6 +68,12 @@ impl Collector<'_> {
         match claimed {
             Ok(()) => true,
             Err(wrong) => {
+                let copied = is_there.then(|| self.claims.copied_from((page, kind), inode)).flatten();
+                if let Some(other) = copied {
+                    self.share(inode, other, (page, kind), at);
+                    // What words name is looked for when they are its own.
+                    return kind == ChunkKind::Data;
+                }
                 let done = format!("inode {} has nothing there now; what it had is lost", inode.ino.0);
                 self.wrong.push(wrong.fixed_by(Fix::word(at, 0, done)));
                 false
@@ -62,11 +81,16 @@ impl Collector<'_> {
         }
     }
 
+    /// `inode` is to have a copy of a page of `other`.
+    fn share(&mut self, inode: &Inode, other: Ino, (page, kind): (u64, ChunkKind), at: u64) {
+        self.shared.push(Shared { ino: inode.ino, other, page, kind, at });
+    }
+
     fn word(&mut self, inode: &Inode, (at, word): (u64, Word), height: u8) {
         match (word.named(), height) {
             (Named::Nothing, _) => {}
             (Named::Page(page), 0) => match self.claims.owner(page) {
-                Some(other) => self.shared.push(Shared { ino: inode.ino, other, page, at }),
+                Some(other) => self.share(inode, other, (page, ChunkKind::Data), at),
                 None => drop(self.claim(inode, page, ChunkKind::Data, at)),
             },
             (Named::Super(page), 1) => drop(self.claim(inode, page, ChunkKind::Super, at)),
@@ -104,18 +128,18 @@ impl Collector<'_> {
         let (word, at) = (Word(inode.rest.xattrs), inode.at + 152);
         let pages = match word.named() {
             Named::Nothing => return,
-            Named::Page(page) => vec![page],
+            Named::Page(page) => vec![(at, page)],
             Named::Node(node) => {
-                let Some((_, words)) = self.node(inode, node, at) else { return };
-                let named = words.into_iter().take_while(|word| *word != 0);
-                named
-                    .filter_map(|word| if let Named::Page(page) = Word(word).named() { Some(page) } else { None })
-                    .collect()
+                let Some((first, words)) = self.node(inode, node, at) else { return };
+                let named = (first..).step_by(8).zip(words).take_while(|(_, word)| *word != 0);
+                let page =
+                    |(at, word)| if let Named::Page(page) = Word(word).named() { Some((at, page)) } else { None };
+                named.filter_map(page).collect()
             }
             _ => Vec::new(),
         };
         let mut blob = Vec::new();
-        for page in pages {
+        for (at, page) in pages {
             if !self.claim(inode, page, ChunkKind::Data, at) {
                 // That gives up all of them.
                 return;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use ferrite_pool::layout::CHUNK_PAGES;
 
 use super::claims::{Claims, Shared};
-use super::content::Collector;
+use super::content::{self, Collector};
 use super::{Fix, Media, Wrong};
 use crate::inode::{Inode, LOST};
 use crate::layout::{CHUNK_INODES, FILE_BYTES_MAX, LAST_ORPHAN, ORPHANS, UNLISTED};
@@ -37,8 +37,17 @@ pub(crate) struct Survey<'a> {
 }
 
 impl<'a> Survey<'a> {
-    /// Looks at all that `media` holds.
+    /// Looks at all that `media` holds; where two name a page once more, as it is that one's which it fits (FJ1).
     pub fn of(media: &'a Media<'a>) -> Self {
+        let survey = Self::with(media, BTreeSet::new());
+        let contested = survey.claims.contested.iter().filter_map(|ino| survey.inodes.get(ino));
+        let fitting: BTreeSet<Ino> =
+            contested.filter(|inode| content::fits(media, inode)).map(|inode| inode.ino).collect();
+        if fitting.is_empty() { survey } else { Self::with(media, fitting) }
+    }
+
+    /// Looks at all that `media` holds, with the `fitting` first.
+    fn with(media: &'a Media<'a>, fitting: BTreeSet<Ino>) -> Self {
         let inodes = media.inodes().map(|inode| (inode.ino, inode)).collect();
         let mut survey = Self {
             media,
@@ -53,8 +62,10 @@ impl<'a> Survey<'a> {
             has_root: false,
             told: 0,
         };
+        survey.claims.fitting = fitting;
         survey.root();
-        let all: Vec<Inode> = survey.inodes.values().copied().collect();
+        let mut all: Vec<Inode> = survey.inodes.values().copied().collect();
+        all.sort_by_key(|inode| !survey.claims.fitting.contains(&inode.ino));
         all.iter().for_each(|inode| survey.inode(inode));
         survey.told = survey.wrong.len() + survey.shared.len();
         survey.claims.part(media, &survey.shared, &mut survey.wrong);
@@ -148,11 +159,12 @@ impl<'a> Survey<'a> {
             self.mend(right, format_args!("says it has {} bytes", inode.size()), "it has as many as it can have");
         }
         let (media, claims, wrong, shared) = (self.media, &mut self.claims, &mut self.wrong, &mut self.shared);
+        let settled = shared.len();
         let mut collector = Collector { media, claims, wrong, shared, pages: 0, is_hidden: false };
         collector.collect(inode);
         let entries = if kind == Kind::Directory { collector.names(inode) } else { Vec::new() };
         let pages = collector.pages;
-        if pages != inode.head.pages {
+        if pages != inode.head.pages && self.shared.len() == settled {
             let mut right = *inode;
             right.head.pages = pages;
             self.mend(right, format_args!("says it has {} pages and has {pages}", inode.head.pages), COUNTED);

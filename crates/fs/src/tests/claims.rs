@@ -1,0 +1,182 @@
+//! FJ1, FJ2: pages of words and of attributes that two inodes name, as a word of one of them is damaged.
+
+use std::sync::Arc;
+
+use ferrite_crash::{LyingMemory, Model};
+use ferrite_medium::Memory;
+
+use super::repair::{checked, closed, repaired};
+use super::world::*;
+use crate::inode::Inode;
+use crate::layout::BITMAP;
+use crate::space::ChunkKind;
+use crate::word::{Named, Word};
+use crate::{Ino, Kind, SetXattr};
+
+const NAMES: usize = 300;
+const XATTR: &[u8] = b"user.a";
+/// Words of an inode: where they lie in it.
+const ROOT: u64 = 64;
+const PAGES: u64 = 56;
+const XATTRS: u64 = 152;
+
+/// A memory with files, closed, and these files: each has so many bytes, all of them its number, and so many of attributes.
+fn files<const N: usize>(sizes: [(usize, usize); N]) -> (Arc<LyingMemory>, [Inode; N]) {
+    let memory = new_memory(Model::MAPPED, POOL_BYTES);
+    memory.keep_trace(false);
+    let fs = open(&memory, None).expect("it opens");
+    let mut number = 0;
+    let all = sizes.map(|(bytes, of_attributes)| {
+        number += 1;
+        let ino = fs.create_file(Ino::ROOT, &[b'a' + number], &new(Kind::File)).expect("made").ino;
+        fs.write(ino, 0, &vec![number; bytes]).expect("room");
+        fs.set_xattr(ino, XATTR, &vec![number; of_attributes], SetXattr::Any).expect("room");
+        ino
+    });
+    settle(&fs);
+    let all = all.map(|ino| fs.load(ino).expect("there"));
+    closed(fs);
+    (memory, all)
+}
+
+/// Lets the word at `to` say what that at `from` says.
+fn name_twice(memory: &LyingMemory, from: u64, to: u64) {
+    assert!(memory.load_word(from) >> 60 != 0 && memory.load_word(to) >> 60 != 0, "both name something");
+    memory.store_word(to, memory.load_word(from));
+}
+
+fn seen_in(memory: &Arc<LyingMemory>, ino: Ino) -> Seen {
+    let fs = open(memory, None).expect("it opens");
+    let seen = seen(&fs, ino).expect("it reads");
+    assert_sound(&fs);
+    closed(fs);
+    seen
+}
+
+/// Repairs what is damaged; what that did.
+#[track_caller]
+fn mended(memory: &Arc<LyingMemory>) -> String {
+    assert!(!checked(memory).is_sound());
+    let report = repaired(memory);
+    assert!(report.is_sound(), "{:#?}", report.findings);
+    assert!(checked(memory).findings.is_empty(), "{:#?}", checked(memory).findings);
+    format!("{:#?}", report.findings)
+}
+
+/// A page of words stays that file's which it fits, whichever has the lesser number; the other one keeps the rest.
+#[test]
+fn fj1_the_index_of_a_sound_file_is_not_given_to_another_that_names_it() {
+    for (bad, good) in [(0, 1), (1, 0)] {
+        for (word, goal) in [(ROOT, ROOT), (XATTRS, ROOT), (ROOT, XATTRS)] {
+            let mut sizes = [(100_000, 20_000); 2];
+            sizes[good] = (500_000, 30_000);
+            let (memory, all) = files(sizes);
+            let before = all.map(|inode| seen_in(&memory, inode.ino));
+            name_twice(&memory, all[good].at + goal, all[bad].at + word);
+            let done = mended(&memory);
+            assert!(seen_in(&memory, all[good].ino) == before[good], "{bad} {word} {goal}: {done}");
+            let now = seen_in(&memory, all[bad].ino);
+            if word == ROOT {
+                assert_eq!((now.content, &now.xattrs), (vec![0; 100_000], &before[bad].xattrs));
+            } else {
+                assert!(now.content == before[bad].content && now.xattrs.is_empty());
+            }
+        }
+    }
+}
+
+/// So do the names of a directory.
+#[test]
+fn fj1_the_names_of_a_sound_directory_are_not_given_to_a_file_that_names_them() {
+    for word in [ROOT, XATTRS] {
+        let (memory, [bad]) = files([(100_000, 20_000)]);
+        let fs = open(&memory, None).expect("it opens");
+        let dir = fs.create_file(Ino::ROOT, b"dir", &new(Kind::Directory)).expect("made").ino;
+        for number in 0..NAMES {
+            fs.create_file(dir, format!("name {number}").as_bytes(), &new(Kind::File)).expect("room");
+        }
+        let root = fs.load(dir).expect("there").root_at(0);
+        let before = tree(&fs).expect("it reads").into_keys();
+        closed(fs);
+        name_twice(&memory, root, bad.at + word);
+        let done = mended(&memory);
+        let fs = open(&memory, None).expect("it opens");
+        assert!(tree(&fs).expect("it reads").into_keys().eq(before), "{word}: {done}");
+        closed(fs);
+    }
+}
+
+/// Of two files that are alike nobody knows whose the page is: both have what is in it.
+#[test]
+fn fj2_of_two_that_a_page_fits_the_second_has_a_copy() {
+    for (bad, good) in [(0, 1), (1, 0)] {
+        for (word, bytes) in [(ROOT, 20_000), (XATTRS, 20_000), (XATTRS, 200)] {
+            let (memory, all) = files([(500_000, bytes); 2]);
+            let before = all.map(|inode| seen_in(&memory, inode.ino));
+            name_twice(&memory, all[good].at + word, all[bad].at + word);
+            let done = mended(&memory);
+            assert!(seen_in(&memory, all[good].ino) == before[good], "{bad} {word} {bytes}: {done}");
+            let now = seen_in(&memory, all[bad].ino);
+            if word == ROOT {
+                assert!(now.content == before[good].content && now.xattrs == before[bad].xattrs);
+            } else {
+                assert!(now.content == before[bad].content && now.xattrs == before[good].xattrs);
+            }
+        }
+    }
+}
+
+/// A page of attributes as well, be it amid the others.
+#[test]
+fn fj2_a_page_of_attributes_that_two_name_is_lost_by_none() {
+    for (bad, good) in [(0, 1), (1, 0)] {
+        let (memory, all) = files([(100_000, 20_000); 2]);
+        let before = all.map(|inode| seen_in(&memory, inode.ino));
+        let fs = open(&memory, None).expect("it opens");
+        let lists = all.map(|inode| match Word(inode.rest.xattrs).named() {
+            Named::Node(node) => fs.place(node).expect("there"),
+            _ => panic!("they have several pages"),
+        });
+        closed(fs);
+        name_twice(&memory, lists[good] + 16, lists[bad] + 16);
+        let done = mended(&memory);
+        assert!(seen_in(&memory, all[good].ino) == before[good], "{bad}: {done}");
+        assert_eq!(seen_in(&memory, all[bad].ino).xattrs[XATTR].len(), 20_000);
+    }
+}
+
+/// Where more is damaged than one word neither fits, and nothing of either is given up that it had.
+#[test]
+fn fj2_where_a_page_fits_neither_the_second_has_a_copy() {
+    for (bad, good) in [(0, 1), (1, 0)] {
+        for word in [ROOT, XATTRS] {
+            let mut sizes = [(100_000, 20_000); 2];
+            sizes[good] = (500_000, 30_000);
+            let (memory, all) = files(sizes);
+            let before = all.map(|inode| seen_in(&memory, inode.ino));
+            name_twice(&memory, all[good].at + ROOT, all[bad].at + word);
+            let count = all[good].at + PAGES;
+            memory.store_word(count, memory.load_word(count) ^ 1 << 9);
+            let done = mended(&memory);
+            assert!(seen_in(&memory, all[good].ino) == before[good], "{bad} {word}: {done}");
+        }
+    }
+}
+
+/// Where there is no room for a copy the repair ends nevertheless, and the first one has the page.
+#[test]
+fn fj2_without_room_for_a_copy_the_first_has_the_page() {
+    let (memory, all) = files([(500_000, 200); 2]);
+    let before = all.map(|inode| seen_in(&memory, inode.ino));
+    name_twice(&memory, all[1].at + ROOT, all[0].at + ROOT);
+    let fs = open(&memory, None).expect("it opens");
+    let mut index = (0..fs.space.chunks()).filter(|chunk| fs.space.kind(*chunk) == Some(ChunkKind::Index));
+    let descriptor = fs.space.map.descriptor(index.next().expect("there is one"));
+    assert_eq!(index.next(), None);
+    drop(index);
+    closed(fs);
+    (0..8).for_each(|word| memory.store_word(descriptor + BITMAP + word * 8, u64::MAX));
+    let done = mended(&memory);
+    assert!(done.contains("what it had is lost"), "{done}");
+    assert!(seen_in(&memory, all[0].ino).content == before[1].content);
+}
