@@ -1,6 +1,10 @@
 //! What is where, and what is known of it.
 
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+
 use crate::fs::FileSystem;
+use crate::inode::Inode;
 use crate::read::apply_waiting;
 use crate::{Attr, DirEntry, Error, Ino, Kind, Listed, Result};
 
@@ -54,7 +58,7 @@ impl FileSystem {
     }
 
     /// Up to `count` entries behind `cookie` as [`FileSystem::readdir`] lists them, but for `.` and `..`, with what is
-    /// known of each. What is removed meanwhile is left out.
+    /// known of each. What is removed meanwhile is left out; so is what leads to a damaged inode, which the end tells (FN4).
     ///
     /// # Errors
     /// As [`FileSystem::readdir`], where there are no entries before what is damaged.
@@ -67,9 +71,13 @@ impl FileSystem {
                 found.len() < count
             });
             let Some((_, last, _)) = found.last() else { return listed.map(|()| Vec::new()) };
-            behind = *last;
+            let (from, last, count) = (behind, *last, found.len());
+            behind = last;
             let listed = |(name, cookie, ino)| Some(Listed { name, cookie, attr: self.getattr(ino).ok()? });
             let known: Vec<Listed> = found.into_iter().filter_map(listed).collect();
+            if known.len() < count {
+                self.note_astray(dir, from..last);
+            }
             // Nothing would say that the directory ends here.
             if !known.is_empty() {
                 return Ok(known);
@@ -83,7 +91,7 @@ impl FileSystem {
     ///
     /// # Errors
     /// [`Error::NotDirectory`]; [`Error::Corrupt`] in the end where entries are damaged and the others were listed, now or
-    /// before. Else as [`FileSystem`] says.
+    /// before, or where [`FileSystem::list`] has left out what leads to a damaged inode. Else as [`FileSystem`] says.
     pub fn readdir(&self, dir: Ino, cookie: u64, each: &mut dyn FnMut(&DirEntry<'_>) -> bool) -> Result<()> {
         let _stripe = self.locks.read(dir);
         let inode = self.load_directory(dir)?;
@@ -92,8 +100,39 @@ impl FileSystem {
                 return Ok(());
             }
         }
+        let mut goes_on = true;
         self.each_name(&inode, cookie, &mut |entry, name| {
-            each(&DirEntry { name, ino: entry.ino, kind: entry.kind, cookie: entry.position })
-        })
+            goes_on = each(&DirEntry { name, ino: entry.ino, kind: entry.kind, cookie: entry.position });
+            goes_on
+        })?;
+        if goes_on
+            && self.has_damaged_names.load(Ordering::Relaxed)
+            && let Some(at) = self.astray(&inode, 0..u64::MAX)?
+        {
+            return Err(self.corrupt("what a name leads to", at));
+        }
+        Ok(())
+    }
+
+    /// Remembers whether a name of `dir` behind position `among.start`, up to `among.end`, leads astray, and has not just
+    /// been removed.
+    fn note_astray(&self, dir: Ino, among: Range<u64>) {
+        let _stripe = self.locks.read(dir);
+        if let Ok(Some(_)) = self.load_directory(dir).and_then(|dir| self.astray(&dir, among)) {
+            self.has_damaged_names.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Where such a name lies that leads to no inode, or to a damaged one. While `dir` is locked no name goes, and what has
+    /// one is in use.
+    fn astray(&self, dir: &Inode, among: Range<u64>) -> Result<Option<u64>> {
+        let mut found = None;
+        self.each_sound_name(dir, among.start, &mut |entry, _| {
+            let is_among = entry.position <= among.end;
+            let is_astray = || self.load(entry.ino).and_then(|inode| self.attr_of(&inode)).is_err();
+            found = (is_among && is_astray()).then_some(entry.slot_at);
+            is_among && found.is_none()
+        })?;
+        Ok(found)
     }
 }

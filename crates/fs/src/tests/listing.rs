@@ -87,17 +87,41 @@ fn listed_by(fs: &FileSystem, dir: Ino, count: usize) -> (usize, bool) {
     }
 }
 
-/// A batch of which nothing is known is not the end.
+/// A batch of which nothing is known is not the end, and the end tells that something was left out: where the inode is free,
+/// of a kind that is none, or has a number that none has.
 #[test]
-fn fn2_a_listing_goes_on_behind_any_number_of_names_whose_inodes_are_gone() {
+fn fn2_fn4_a_listing_goes_on_behind_names_whose_inodes_are_damaged_and_says_so_in_the_end() {
     let (fs, dir, entries) = several();
     let head = |entry: &Entry| fs.space.inode_place(entry.ino.0).expect("there");
-    entries[100..180].iter().map(head).for_each(|at| fs.memory().store_word(at, 0));
-    for count in [1, 40, 80, 1000] {
-        assert_eq!(listed_by(&fs, dir, count), (220, false), "by {count}");
+    let damages: [(bool, Damage); 3] = [(true, |_| 0), (true, |word| word | 0xf000), (false, |word| word ^ 1 << 40)];
+    for (is_of_inode, change) in damages {
+        for which in [0..1, 100..180, 180..300] {
+            let at = |entry: &Entry| if is_of_inode { head(entry) } else { entry.at() + 8 };
+            assert!(matches!(listed_by(&fs, dir, 40), (300, _)), "before, or once it is mended");
+            let words: Vec<u64> = entries.iter().map(|entry| fs.memory().load_word(at(entry))).collect();
+            for index in which.clone() {
+                fs.memory().store_word(at(&entries[index]), change(words[index]));
+            }
+            for count in [1, 40, 80, 1000] {
+                assert_eq!(listed_by(&fs, dir, count), (300 - which.len(), true), "{which:?} by {count}");
+            }
+            let listed = fs.readdir(dir, entries[290].position, &mut |_| true);
+            assert!(matches!(listed, Err(Error::Corrupt { .. })), "the last names alone: {listed:?}");
+            entries.iter().zip(words).for_each(|(entry, word)| fs.memory().store_word(at(entry), word));
+        }
     }
-    entries[180..].iter().map(head).for_each(|at| fs.memory().store_word(at, 0));
-    assert_eq!(listed_by(&fs, dir, 40), (100, false), "to the end");
+}
+
+/// What is removed between the look at the names and that at what they lead to is no damage.
+#[test]
+fn fn4_names_that_are_removed_amid_a_listing_are_not_told_as_damaged() {
+    let fs = new_fs();
+    let dir = fs.create_file(Ino::ROOT, b"dir", &new(Kind::Directory)).expect("made").ino;
+    let change = || {
+        (0..40).for_each(|i| make(&fs, dir, &format!("{i}")));
+        (0..40).for_each(|i| fs.unlink(dir, format!("{i}").as_bytes()).expect("there"));
+    };
+    beside(&[&change], || (0..2000).for_each(|_| assert!(!listed_by(&fs, dir, 1000).1)));
 }
 
 /// What becomes of a word.
