@@ -7,7 +7,8 @@
 //!   and nothing is freed. So it is for a chunk that has no place while there is one that no chunk has.
 //! - FD2. Each answer that can be is tried, on a copy of the tables, by looking at all that there is. Right is that with
 //!   which the fewest things are wrong. Where two are equally good and differ in a chunk of which anything is named, none is;
-//!   nor is one that gives nothing to a chunk that is named, or that may be where nobody sees it.
+//!   nor is one that gives nothing to a chunk that is named, or that may be where nobody sees it. But what is free as it
+//!   stands, with no page of it marked in use, may stay so whoever names it.
 //! - FD3. What is wrong because another chunk is in doubt speaks for no answer and against none: what is named there, and all
 //!   that is known only of who sees every name.
 
@@ -142,13 +143,20 @@ impl Trials<'_> {
             Some(_) => {
                 let best = self.best(kinds(number));
                 let is = self.media.kind_said(number).map(Entry::Kind);
-                if best.iter().flatten().any(|trial| Some(trial.answer[0].1) == is) {
+                let stays = best.iter().flatten().any(|trial| Some(trial.answer[0].1) == is);
+                if stays && !self.is_free_and_marked(number) {
                     return None;
                 }
                 ("is not of the kind", self.media.map.descriptor(number), best.and_then(agreed))
             }
         };
         Some((Wrong::new(format!("chunk {number} {what} that all who name it need"), at), right))
+    }
+
+    /// Whether chunk `number` is said to be free, and pages of it to be in use.
+    fn is_free_and_marked(&self, number: u64) -> bool {
+        let chunk = self.media.chunks[number as usize];
+        chunk.is_some_and(|chunk| chunk.kind == ChunkKind::Free && chunk.bitmap != [0; 8])
     }
 
     /// The right one of `answers` (FD2).

@@ -170,6 +170,35 @@ fn fd3_kinds_that_are_lost_together_are_found_one_by_one() {
     assert!(is_mended(&image, &before, &flipped));
 }
 
+/// More names are damaged than anything else would be wrong if the chunk that they lie in were free.
+#[test]
+fn fd2_the_kind_of_a_chunk_in_use_is_not_taken_for_free_however_many_names_are_damaged() {
+    let memory = new_memory(Model::MAPPED, POOL_BYTES);
+    memory.keep_trace(false);
+    let fs = open(&memory, None).expect("it opens");
+    let dir = fs.create_file(Ino::ROOT, b"dir", &new(Kind::Directory)).expect("made").ino;
+    for number in 0..60 {
+        fs.create_file(dir, format!("file {number}").as_bytes(), &new(Kind::File)).expect("made");
+    }
+    let big = fs.create_file(dir, b"big", &new(Kind::File)).expect("made").ino;
+    fs.write(big, 0, &[1; 300_000]).expect("room");
+    let mut names = Vec::new();
+    fs.each_name(&fs.load(dir).expect("there"), 0, &mut |entry, _| {
+        names.push((entry.at(), 1 << 30));
+        true
+    })
+    .expect("it lists");
+    closed(fs);
+    let (image, before) = (memory.snapshot(), sound_tree(&memory));
+    let chunks = chunks(&image);
+    let (_, descriptor, kind) = chunks.iter().find(|(.., kind)| *kind == ChunkKind::Index).expect("there are names");
+    assert!(is_mended(&image, &before, &[(*descriptor, *kind as u64)]));
+    for count in [40, 50, 61] {
+        let flipped = [&[(*descriptor, *kind as u64)], &names[..count]].concat();
+        assert!(!is_mended(&image, &before, &flipped), "{count}");
+    }
+}
+
 /// FC3: what no word names may be what the damaged one did. All else is there to be read.
 #[test]
 fn fc3_a_word_that_names_no_chunk_is_opened_to_be_read_only_and_nothing_is_given_away() {
