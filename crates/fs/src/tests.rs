@@ -17,6 +17,7 @@ mod full;
 mod golden;
 mod hints;
 mod house;
+mod inodes;
 mod lent;
 mod listing;
 mod lost_words;

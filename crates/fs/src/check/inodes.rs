@@ -36,6 +36,12 @@ pub(crate) struct Survey<'a> {
     told: usize,
 }
 
+/// Owner and group of `inode`, root where it says what the kernel takes for none.
+fn owners(inode: &Inode) -> (u32, u32) {
+    let owner = |id: u32| if id == u32::MAX { 0 } else { id };
+    (owner(inode.head.uid), owner(inode.head.gid))
+}
+
 impl<'a> Survey<'a> {
     /// Looks at all that `media` holds; where two name a page once more, as it is that one's which it fits (FJ1).
     pub fn of(media: &'a Media<'a>) -> Self {
@@ -132,9 +138,8 @@ impl<'a> Survey<'a> {
             return;
         }
         let mut right = inode;
-        let owner = |id: u32| if id == u32::MAX { 0 } else { id };
         right.head.mode = Kind::Directory.mode_bits() as u16 | 0o700 | inode.head.mode & 0o055;
-        (right.head.uid, right.head.gid) = (owner(inode.head.uid), owner(inode.head.gid));
+        (right.head.uid, right.head.gid) = owners(&inode);
         (right.head.height, right.head.flags, right.head.links, right.head.orphan) = (0, 0, 2, 0);
         right.rest.parent = Ino::ROOT.0;
         self.inodes.insert(Ino::ROOT, right);
@@ -148,16 +153,7 @@ impl<'a> Survey<'a> {
             right.head.mode = right.head.mode & 0o7777 | Kind::File.mode_bits() as u16;
             return self.mend(right, "is of a kind that nobody knows", "it is a file now");
         };
-        let size_max = match kind {
-            Kind::File => FILE_BYTES_MAX,
-            Kind::Symlink => 4095,
-            _ => u64::MAX,
-        };
-        if inode.size() > size_max {
-            let mut right = *inode;
-            right.head.size = size_max;
-            self.mend(right, format_args!("says it has {} bytes", inode.size()), "it has as many as it can have");
-        }
+        self.head(inode, kind);
         let (media, claims, wrong, shared) = (self.media, &mut self.claims, &mut self.wrong, &mut self.shared);
         let settled = shared.len();
         let mut collector = Collector { media, claims, wrong, shared, pages: 0, is_hidden: false };
@@ -195,6 +191,32 @@ impl<'a> Survey<'a> {
                 *self.directories_in.entry(inode.ino).or_default() += 1;
                 self.parents.insert(entry.ino, inode.ino);
             }
+        }
+    }
+
+    /// What an inode of kind `kind` says of itself.
+    fn head(&mut self, inode: &Inode, kind: Kind) {
+        let (uid, gid) = owners(inode);
+        if (uid, gid) != (inode.head.uid, inode.head.gid) {
+            let mut right = *inode;
+            (right.head.uid, right.head.gid) = (uid, gid);
+            // Whoever runs it gets no rights of root's.
+            right.head.mode &= !0o6000;
+            self.mend(
+                right,
+                "has an owner or a group that none can be",
+                "it is root's: see that this and its mode are right",
+            );
+        }
+        let size_max = match kind {
+            Kind::File => FILE_BYTES_MAX,
+            Kind::Symlink => 4095,
+            _ => u64::MAX,
+        };
+        if inode.size() > size_max {
+            let mut right = *inode;
+            right.head.size = size_max;
+            self.mend(right, format_args!("says it has {} bytes", inode.size()), "it has as many as it can have");
         }
     }
 
