@@ -28,6 +28,8 @@ pub(crate) struct Survey<'a> {
     directories_in: BTreeMap<Ino, u64>,
     /// The directory that each directory lies in.
     parents: BTreeMap<Ino, Ino>,
+    /// The names that lead to each directory: whose they are, and where their slots lie.
+    ways: BTreeMap<Ino, Vec<(Ino, u64)>>,
     /// The orphan words before this one are in use, or given to inodes without names.
     given: u64,
     /// Inode 1 is a directory.
@@ -64,6 +66,7 @@ impl<'a> Survey<'a> {
             names: BTreeMap::new(),
             directories_in: BTreeMap::new(),
             parents: BTreeMap::new(),
+            ways: BTreeMap::new(),
             given: 0,
             has_root: false,
             told: 0,
@@ -189,7 +192,13 @@ impl<'a> Survey<'a> {
             *self.names.entry(entry.ino).or_default() += 1;
             if entry.kind == Kind::Directory {
                 *self.directories_in.entry(inode.ino).or_default() += 1;
-                self.parents.insert(entry.ino, inode.ino);
+                let parent = self.parents.entry(entry.ino).or_insert(inode.ino);
+                if child.rest.parent == inode.ino.0 {
+                    *parent = inode.ino;
+                }
+            }
+            if child.is_directory() {
+                self.ways.entry(entry.ino).or_default().push((inode.ino, entry.slot_at));
             }
         }
     }
@@ -232,8 +241,9 @@ impl<'a> Survey<'a> {
         let wanted = match (inode.is_directory(), names) {
             (false, _) => names.max(u64::from(is_lost)),
             (true, 0) if inode.head.links == 0 && !is_root => 0,
-            (true, 0 | 1) => 2 + below,
-            (true, _) => return self.say(inode, format_args!("is a directory with {names} names")),
+            (true, 0) => 2 + below,
+            (true, 1) if !is_root => 2 + below,
+            (true, _) => return self.part_names(inode, names),
         };
         if wanted != u64::from(inode.head.links) {
             let mut right = *inode;
@@ -247,6 +257,26 @@ impl<'a> Survey<'a> {
             let what = format!("has {} for its parent, and lies in {}", inode.rest.parent, parent.0);
             self.mend(right, what, "it has the one that it lies in");
         }
+    }
+
+    /// A directory with `names` names lies where it says, the root in none: other names were to lead elsewhere. Which of two
+    /// in its parent is right nobody knows, and the first is kept.
+    fn part_names(&mut self, inode: &Inode, names: u64) {
+        let wrong = Wrong::new(format!("inode {} is a directory with {names} names", inode.ino.0), inode.at);
+        let mut ways = self.ways.remove(&inode.ino).unwrap_or_default();
+        if inode.ino != Ino::ROOT {
+            let Some(own) = ways.iter().position(|(dir, _)| dir.0 == inode.rest.parent) else {
+                return self.wrong.push(wrong);
+            };
+            ways.remove(own);
+        }
+        let writes = ways.into_iter().map(|(_, slot_at)| (slot_at, vec![0; 8])).collect();
+        let done = match inode.ino {
+            Ino::ROOT => "it has none now",
+            _ => "it has one, where it says that it lies",
+        };
+        let done = format!("{done}; what only the others named is found in lost+found");
+        self.wrong.push(wrong.fixed_by(Fix { writes, copy: None, done }));
     }
 
     /// Lets an inode without a name be found when the file system is opened: by an orphan word that it has, or a free
