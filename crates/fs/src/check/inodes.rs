@@ -11,6 +11,7 @@ use crate::inode::{Inode, LOST};
 use crate::layout::{CHUNK_INODES, FILE_BYTES_MAX, LAST_ORPHAN, ORPHANS, UNLISTED};
 use crate::leaf::Slot;
 use crate::space::ChunkKind;
+use crate::word::Word;
 use crate::{Ino, Kind};
 
 /// What is told of numbers that were put right.
@@ -205,6 +206,10 @@ impl<'a> Survey<'a> {
 
     /// What an inode of kind `kind` says of itself.
     fn head(&mut self, inode: &Inode, kind: Kind) {
+        if kind == Kind::Symlink && inode.size() > 64 && inode.head.links > 0 && inode.roots[0] == Word::NONE {
+            // Its names are cleared in the next round.
+            self.mend(inode.freed(), "is a symbolic link whose target is lost", "it is given up");
+        }
         let (uid, gid) = owners(inode);
         if (uid, gid) != (inode.head.uid, inode.head.gid) {
             let mut right = *inode;

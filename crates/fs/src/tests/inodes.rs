@@ -7,7 +7,7 @@ use ferrite_medium::Memory;
 
 use super::repair::{checked, closed, place, repaired};
 use super::world::*;
-use crate::{FileSystem, Ino, Kind, SetAttr};
+use crate::{Error, FileSystem, Ino, Kind, SetAttr};
 
 /// Lets `damage` happen to the closed medium of a file system that `make` has filled, and repairs it.
 #[track_caller]
@@ -118,5 +118,21 @@ fn an_owner_that_none_can_be_is_roots_without_the_rights_of_who_runs_it() {
         let (fs, ino) = mended(fill, damage);
         let attr = fs.getattr(ino).expect("there");
         assert_eq!((attr.uid, attr.gid, attr.mode), (owner.0, owner.1, 0o755));
+    }
+}
+
+#[test]
+fn a_symbolic_link_without_its_target_is_given_up() {
+    for word in [0, 1 << 62 | 77] {
+        let fill = |fs: &FileSystem| {
+            let ino = fs.symlink(Ino::ROOT, b"link", &[b't'; 200], ME).expect("made").ino;
+            fs.link(ino, Ino::ROOT, b"another").expect("room");
+            fs.symlink(Ino::ROOT, b"other", &[b'u'; 200], ME).expect("made");
+            ino
+        };
+        let (fs, ino) = mended(fill, |memory, ino| memory.store_word(place(memory, ino.0) + 64, word));
+        assert!(["link", "another", "lost+found"].into_iter().all(|name| found(&fs, name).is_none()));
+        assert!(matches!(fs.getattr(ino), Err(Error::Stale)));
+        assert_eq!(fs.readlink(found(&fs, "other").expect("kept")).expect("it reads"), [b'u'; 200]);
     }
 }
