@@ -127,6 +127,12 @@ fn a_disk_is_not_overwritten_while_its_node_is_mounted() {
         assert!(said.contains("is read-only") && said.contains("mounted"), "{said}");
         assert_eq!(std::fs::read_to_string(mounted.0.join("file")).expect("read"), "kept");
     }
+    {
+        run(client("mount").args(["-o", "loop"]).arg(&node).arg(&at));
+        let _mounted = Mounted(&at);
+        let (said, over_nbd) = (refused(&mut copy(&named), 1), refused(&mut copy(&uri), 1));
+        assert!(said.contains("the device loop") && over_nbd.contains("is read-only"), "{said}{over_nbd}");
+    }
     run(client("e2fsck").arg("-fn").arg(&node));
     run(&mut copy(&named));
     run(&mut copy(&uri));

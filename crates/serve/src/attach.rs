@@ -11,7 +11,8 @@
 //! - AT2. This process never waits for its own node: a child without the FUSE connection and the sockets opens, binds and
 //!   releases the device, so a server that is killed at any point dies at once.
 //! - AT3. A node that is mounted or open is not detached, nor is its disk given to who overwrites all of it; its holders
-//!   are named. Nobody else writes to one that is mounted.
+//!   are named. Nobody else writes to one that is mounted. A loop device over it counts, and whatever else the kernel
+//!   has it for.
 //! - AT4. What a killed server left is found and cleared by the next one; what a live one holds is not touched.
 
 mod child;
@@ -34,7 +35,6 @@ mod stale;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread::sleep;
 use std::time::Duration;
 
 use ferrite_medium::Disk;
@@ -53,9 +53,6 @@ use place::{Lock, Place};
 
 /// How long a released node may stay in use by programs that only look at it (a new node draws some).
 const PATIENCE: Duration = Duration::from_secs(5);
-
-/// How long a program may keep the node open before it counts as a user of it.
-const GLANCE: Duration = Duration::from_millis(300);
 
 /// A disk that is a `/dev` node until it is detached or dropped.
 #[derive(Debug)]
@@ -227,13 +224,14 @@ impl Attached {
     /// # Errors
     /// [`Error::Busy`] names them.
     pub fn ensure_unused(&self) -> Result<()> {
-        let who = self.bound().map(|(node, _)| lasting_holders(node)).unwrap_or_default();
+        let who = self.bound().map(|(node, lock)| holders::lasting_holders(node, lock)).unwrap_or_default();
         if who.is_empty() { Ok(()) } else { Err(self.busy(who)) }
     }
 
-    /// The mounts, swap and devices that have the node, each in words.
+    /// The mounts, swap and devices that have the node, each in words; the kernel, where it has it and does not tell for
+    /// whom.
     pub fn claims(&self) -> Vec<String> {
-        self.bound().map(|(node, _)| holders::claims(node)).unwrap_or_default()
+        self.bound().map(|(node, lock)| holders::claims(node, lock)).unwrap_or_default()
     }
 
     /// Takes the node away and flushes the disk. Done already, it does nothing.
@@ -263,9 +261,7 @@ impl Attached {
 
     fn busy(&self, mut who: Vec<String>) -> Error {
         if who.is_empty() {
-            who.push(
-                "the kernel (open files on a file system that was unmounted lazily, or another mount namespace)".into(),
-            );
+            who.push(holders::UNSEEN.into());
         }
         Error::Busy { device: self.device.clone(), who }
     }
@@ -273,11 +269,13 @@ impl Attached {
     fn release(&self) -> Result<()> {
         let Some((node, lock)) = self.bound() else { return Ok(()) };
         match node.release(lock) {
-            Err(error) if error.raw_os_error() == Some(libc::EBUSY) => return Err(self.busy(holders::holders(node))),
+            Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
+                return Err(self.busy(holders::holders(node, lock)));
+            }
             other => other.map_err(Error::io(format!("detaching {}", self.device.display())))?,
         }
         let free = node.wait_until_free(&self.place, PATIENCE);
-        if free { Ok(()) } else { Err(self.busy(holders::holders(node))) }
+        if free { Ok(()) } else { Err(self.busy(holders::holders(node, lock))) }
     }
 
     /// Removes all but the device.
@@ -310,19 +308,6 @@ impl Attached {
         let _ = self.take_down();
         let _ = self.disk.0.flush();
     }
-}
-
-/// Who uses `node` and goes on doing so: programs that look at a changed device and close it again do not count.
-fn lasting_holders(node: Node) -> Vec<String> {
-    const LOOKS: usize = 10;
-    for _ in 1..LOOKS {
-        let who = holders::holders(node);
-        if who.iter().any(|one| !one.starts_with("process")) || who.is_empty() {
-            return who;
-        }
-        sleep(GLANCE / LOOKS as u32);
-    }
-    holders::holders(node)
 }
 
 impl Drop for Attached {

@@ -18,11 +18,13 @@ use super::place::Lock;
 /// What a child's work came to: a number of its choice, or the error number.
 pub(super) type Outcome = Result<i32, i32>;
 
-/// Runs `job` in a child with no descriptor but `lock` and with all signals blocked, and waits for it.
+/// Runs `job` in a child with no descriptor but `lock` and with all signals blocked, and waits for it. One at a time runs for a
+/// place: who asks for a device for himself would find that another child has it.
 ///
 /// `job` must only make system calls on what was prepared before: no allocation, no lock, no panic, since another
 /// thread may have held the allocator's lock when the process was copied.
 pub(super) fn run(lock: &Lock, job: &dyn Fn() -> Outcome) -> io::Result<i32> {
+    let _turn = lock.turn();
     let (mut reader, writer) = io::pipe()?;
     let blocked = BlockedSignals::all();
     // SAFETY: the child only makes async-signal-safe calls, then leaves by `_exit`.
@@ -89,5 +91,35 @@ impl Drop for BlockedSignals {
     fn drop(&mut self) {
         // SAFETY: the set was filled by `pthread_sigmask`.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.0, std::ptr::null_mut()) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::CString;
+    use std::os::unix::ffi::OsStringExt;
+    use std::thread;
+    use std::time::Duration;
+
+    use rustix::fs::Mode;
+
+    use super::super::place::Place;
+    use super::*;
+
+    /// Two who ask at once whether a device is in use would each take the other for its user.
+    #[test]
+    fn one_child_at_a_time_works_for_a_place() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let lock = Place::make(&folder.path().join("disks"), "disk").expect("a name").lock().expect("nobody has it");
+        let path = CString::new(folder.path().join("alone").into_os_string().into_vec()).expect("a path");
+        let job = || {
+            rustix::fs::mkdir(&*path, Mode::RWXU).map_err(|error| error.raw_os_error())?;
+            thread::sleep(Duration::from_millis(50));
+            rustix::fs::rmdir(&*path).map_err(|error| error.raw_os_error()).map(|()| 0)
+        };
+        thread::scope(|scope| {
+            let asked: Vec<_> = (0..4).map(|_| scope.spawn(|| run(&lock, &job))).collect();
+            asked.into_iter().for_each(|one| _ = one.join().expect("no panic").expect("alone"));
+        });
     }
 }

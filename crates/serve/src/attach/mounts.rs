@@ -77,10 +77,16 @@ impl Mount {
         devices.contains(&self.device) || self.source_device().is_some_and(|device| devices.contains(&device))
     }
 
-    /// The device its source names. Only names under `/dev` are looked at: any other could lie on our own mount.
+    /// The device its source names.
     pub fn source_device(&self) -> Option<Device> {
-        self.source.starts_with("/dev").then(|| block_device(&self.source)).flatten()
+        device_named(&self.source)
     }
+}
+
+/// The number of the block device that `path` names. Only names under `/dev` are looked at, and none in the folder for
+/// files there: any other could lie on our own mount.
+pub(crate) fn device_named(path: &Path) -> Option<Device> {
+    (path.starts_with("/dev") && !path.starts_with("/dev/shm")).then(|| block_device(path)).flatten()
 }
 
 /// The number of the block device at `path`, if it is one.

@@ -1,16 +1,20 @@
 //! A block device that a disk was made into, whichever driver it belongs to.
 
+use std::ffi::CString;
 use std::fs;
 use std::io;
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
 
 use ferrite_medium::Geometry;
 
+use super::child;
 use super::loop_node::LoopNode;
 use super::mounts::{Device, device_number};
 use super::nbd_node::NbdNode;
+use super::opened::Opened;
 use super::place::{Lock, Place};
 
 /// A block device of a driver that makes disks of what programs give it.
@@ -90,6 +94,14 @@ impl Node {
         let inside = fs::read_dir(self.sysfs()).into_iter().flatten().flatten();
         let partitions = inside.filter(|entry| entry.path().join("partition").exists());
         std::iter::once(self.sysfs()).chain(partitions.map(|entry| entry.path())).filter_map(number).collect()
+    }
+
+    /// Whether the kernel lets nobody else have it for himself: it is mounted, a part of something that is, or a program
+    /// has it so. Asked in a child.
+    pub fn is_claimed(self, lock: &Lock) -> bool {
+        let Ok(path) = CString::new(self.path().into_os_string().into_vec()) else { return false };
+        let asked = child::run(lock, &|| Opened::new(&path, libc::O_RDONLY | libc::O_EXCL).map(|_| 0));
+        asked.is_err_and(|error| error.raw_os_error() == Some(libc::EBUSY))
     }
 
     /// Gives it up, in a child.

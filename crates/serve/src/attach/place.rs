@@ -18,6 +18,7 @@ use std::io::{self, Read};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -89,7 +90,7 @@ impl Place {
         loop {
             match self.open().map_err(Error::io(format!("locking {}", self.root.display())))? {
                 None => {}
-                Some(Claim::Ours(file)) => return Ok(Lock { file, root: self.root.clone() }),
+                Some(Claim::Ours(file)) => return Ok(Lock { file, root: self.root.clone(), turn: Mutex::default() }),
                 Some(Claim::Taken(holder)) if holder.lives() || attempts == ATTEMPTS => {
                     return Err(Error::Held { name: self.name.clone(), who: holder.to_string() });
                 }
@@ -166,6 +167,7 @@ pub(super) fn noted_link(root: &Path) -> Option<PathBuf> {
 pub(super) struct Lock {
     file: File,
     root: PathBuf,
+    turn: Mutex<()>,
 }
 
 impl AsRawFd for Lock {
@@ -179,6 +181,11 @@ impl Lock {
     pub fn note(&self, link: &Path) -> io::Result<()> {
         self.file.set_len(0)?;
         self.file.write_all_at(format!("{}\n{}\n", std::process::id(), link.display()).as_bytes(), 0)
+    }
+
+    /// The turn of one child of those that work for the place.
+    pub fn turn(&self) -> MutexGuard<'_, ()> {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The link that the last server noted.

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::fuse;
-use super::holders::{holders, mounted};
+use super::holders::{UNSEEN, holders, mounted};
 use super::link;
 use super::mounts::Mount;
 use super::node::Node;
@@ -54,7 +54,7 @@ pub(super) fn clear(place: &Place, lock: &Lock, told: &mut Vec<String>) -> Resul
         // Cut off first: a lazy unmount may wait for requests that a dead NBD server left unanswered.
         node.cut(lock).or_else(gone).map_err(Error::io(format!("detaching {}", node.path().display())))?;
         unmount_users(node, told);
-        tell_fate(node, place, told);
+        tell_fate(node, place, lock, told);
     }
     let point = place.mount_point();
     while Mount::seen_by("self").is_ok_and(|mounts| mounts.iter().any(|mount| mount.point == point)) {
@@ -74,13 +74,13 @@ fn unmount_users(node: Node, told: &mut Vec<String>) {
 }
 
 /// A program may keep a file open on a file system that is unmounted lazily: the device then goes with that program.
-fn tell_fate(node: Node, place: &Place, told: &mut Vec<String>) {
+fn tell_fate(node: Node, place: &Place, lock: &Lock, told: &mut Vec<String>) {
     let device = node.path();
     if node.wait_until_free(place, Duration::from_secs(2)) {
         told.push(format!("detached the dead {}", device.display()));
     } else {
-        let who = holders(node).join(", ");
-        let who = if who.is_empty() { "open files of an unmounted file system" } else { &who };
+        let who = holders(node, lock).join(", ");
+        let who = if who.is_empty() { UNSEEN } else { &who };
         told.push(format!("{} is dead and goes when let go by {who}", device.display()));
     }
 }

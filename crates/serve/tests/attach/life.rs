@@ -7,6 +7,8 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
+use std::thread::sleep;
+use std::time::Duration;
 
 use ferrite_medium::Disk;
 use ferrite_serve::attach::{Attached, Error, Options, clear_stale, lies_on};
@@ -37,6 +39,60 @@ fn detach_names_who_holds_it() {
     attached.detach().unwrap();
     attached.detach().expect("a second detach does nothing");
     stand.assert_clean();
+}
+
+/// AT3: a loop device over the node, as `mount -o loop` makes one, is a user of it.
+#[test]
+fn a_loop_device_over_it_holds_the_node() {
+    let Some(stand) = Stand::new() else { return };
+    let mut attached = stand.attach("under", &Arc::new(RamDisk::new(32 * MIB)));
+    assert_eq!(attached.claims(), Vec::<String>::new());
+    let above = run("losetup", &["--find", "--show", &text(attached.device())]);
+    let named = format!("the device {} on top of it", above.trim().trim_start_matches("/dev/"));
+    let claims = attached.claims();
+    let detached = attached.detach();
+    run("losetup", &["-d", above.trim()]);
+    assert_eq!(claims, std::slice::from_ref(&named));
+    let Err(Error::Busy { who, .. }) = detached else { panic!("detached under a loop device") };
+    assert!(who.contains(&named), "{who:?}");
+    assert_eq!(attached.claims(), Vec::<String>::new(), "nobody has it any more");
+    attached.detach().unwrap();
+    stand.assert_clean();
+}
+
+/// AT3: what no list tells of is a user as well, for as long as it lasts: a file system that was unmounted lazily, and
+/// the journal of one that lies elsewhere.
+#[test]
+fn what_the_kernel_has_it_for_holds_the_node() {
+    let Some(stand) = Stand::new() else { return };
+    let mut attached = stand.attach("unseen", &Arc::new(RamDisk::new(32 * MIB)));
+    let device = text(attached.device());
+    run("mkfs.ext4", &["-q", &device]);
+    let mounted = stand.mount(attached.device(), "ext4");
+    let open = File::create(mounted.point.join("file")).unwrap();
+    run("umount", &["-l", &text(&mounted.point)]);
+    assert_unseen_until(&mut attached, || drop(open));
+
+    let image = stand.directory.path().join("image");
+    File::create(&image).unwrap().set_len(32 * MIB).unwrap();
+    run("mke2fs", &["-q", "-F", "-O", "journal_dev", &device]);
+    run("mkfs.ext4", &["-q", "-F", "-J", &format!("device={device}"), &text(&image)]);
+    let elsewhere = stand.directory.path().join("elsewhere");
+    fs::create_dir(&elsewhere).unwrap();
+    run("mount", &["-o", "loop", &text(&image), &text(&elsewhere)]);
+    assert_unseen_until(&mut attached, || _ = run("umount", &[&text(&elsewhere)]));
+    attached.detach().unwrap();
+    stand.assert_clean();
+}
+
+fn assert_unseen_until(attached: &mut Attached, end: impl FnOnce()) {
+    let (claims, unused, detached) = (attached.claims(), attached.ensure_unused(), attached.detach());
+    end();
+    assert!(claims.iter().any(|one| one.starts_with("the kernel")), "{claims:?}");
+    assert!(matches!(unused, Err(Error::Busy { .. })) && matches!(detached, Err(Error::Busy { .. })));
+    // The kernel may still be ending it.
+    let is_free = |_| attached.claims().is_empty() || (sleep(Duration::from_millis(100)), false).1;
+    assert!((0..100).any(is_free), "claimed for ever: {:?}", attached.claims());
 }
 
 /// Two disks have two nodes that do not mix, and a name and a link belong to one of them.
