@@ -99,6 +99,35 @@ pub fn a_disk_is_attached_and_detached_beside_a_running_server_and_grows() {
     run(crate::programs::ferrite().args(["disk", "remove", pool, "e2e-beside"]));
 }
 
+/// As by `losetup -d`: what says that it is there would send programs to a node that is another's or nobody's.
+#[test]
+fn a_node_that_a_person_took_away_is_told_of_no_more_and_made_anew() {
+    if !can_attach() {
+        return;
+    }
+    let folder = folder(true);
+    let path = folder.path().join("pool");
+    let pool = path.to_str().expect("text");
+    let server = Server::start(&path, &["--no-attach", "--size", "64M", "--disk", "e2e-anew=8M"]);
+    let attached = json(&["disk", "attach", pool, "e2e-anew"]);
+    let (device, link) = (attached["device"].as_str().expect("a device"), attached["link"].as_str().expect("a link"));
+    if !device.starts_with("/dev/loop") {
+        eprintln!("skipped: the node is no loop device");
+        return server.interrupt();
+    }
+    let reached = || json(&["disk", "list", pool])[0]["reached_at"].as_array().expect("a list").contains(&link.into());
+    assert!(reached());
+    run(client("losetup").args(["-d", device]));
+    let is_gone = |_| !reached() || (std::thread::sleep(std::time::Duration::from_millis(100)), false).1;
+    assert!((0..50).any(is_gone), "{link} is listed still");
+    let anew = json(&["disk", "attach", pool, "e2e-anew"]);
+    assert_eq!(anew["link"], link);
+    let bytes = run(client("blockdev").args(["--getsize64", link]));
+    assert_eq!(bytes.trim(), (8 << 20).to_string(), "the node is there again");
+    assert!(reached());
+    server.interrupt();
+}
+
 /// AT3: a copy would pull the disk out from under its file system. What lies on no mounted node is overwritten as ever.
 #[test]
 fn a_disk_is_not_overwritten_while_its_node_is_mounted() {

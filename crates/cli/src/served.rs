@@ -161,13 +161,13 @@ impl Served {
         let served = sockets.iter().filter(|socket| is_wanted(socket));
         let uris = |socket: &Socket| socket.door.uris(name, socket.tcp.as_ref().map(ListeningTcp::address));
         let nodes = self.nodes.lock();
-        let node = nodes.get(name).map(|node| node.link().display().to_string());
+        let node = nodes.get(name).filter(|node| node.is_there()).map(|node| node.link().display().to_string());
         served.flat_map(uris).chain(node).collect()
     }
 
     /// Whether any can be reached, by a node or a socket.
     pub fn is_reached(&self) -> bool {
-        !self.nodes.lock().is_empty() || !self.sockets.lock().is_empty()
+        self.nodes.lock().values().any(Attached::is_there) || !self.sockets.lock().is_empty()
     }
 
     /// What the disk called `name` does, if it is open.
@@ -236,8 +236,12 @@ impl Served {
     /// Makes the disk called `name` a node.
     pub fn attach(&self, name: &str, serving: &Serving) -> Result<AttachReport, String> {
         let mut nodes = self.nodes.lock();
-        if let Some(node) = nodes.get(name) {
+        if let Some(node) = nodes.get(name).filter(|node| node.is_there()) {
             return Ok(report(node));
+        }
+        // Where somebody else took it away, the rest of it goes as well.
+        if let Some(mut gone) = nodes.remove(name) {
+            gone.detach().map_err(|error| error.to_string())?;
         }
         let front = self.open(name, serving)?;
         let directory = host::attach_directory(self.pool.superblock().uuid);

@@ -234,6 +234,11 @@ impl Attached {
         self.bound().map(|(node, lock)| holders::claims(node, lock)).unwrap_or_default()
     }
 
+    /// Whether the node is there: a person may have taken it away, by `losetup -d` for one.
+    pub fn is_there(&self) -> bool {
+        self.bound().is_some()
+    }
+
     /// Takes the node away and flushes the disk. Done already, it does nothing.
     ///
     /// # Errors
@@ -245,7 +250,8 @@ impl Attached {
             // Once released the device's number may become another's, so the link goes first.
             self.remove_link();
             if let Err(error) = self.release() {
-                self.make_link()?;
+                // Who took the link meanwhile has it; why the node stays is what is to be told.
+                let _ = self.make_link();
                 return Err(error);
             }
         }
@@ -274,8 +280,12 @@ impl Attached {
             }
             other => other.map_err(Error::io(format!("detaching {}", self.device.display())))?,
         }
-        let free = node.wait_until_free(&self.place, PATIENCE);
-        if free { Ok(()) } else { Err(self.busy(holders::holders(node, lock))) }
+        if node.wait_until_free(&self.place, PATIENCE) {
+            return Ok(());
+        }
+        // It was told to go with its last user, which would be after the refusal.
+        node.keep(lock, &self.place).map_err(Error::io(format!("keeping {}", self.device.display())))?;
+        if self.is_there() { Err(self.busy(holders::holders(node, lock))) } else { Ok(()) }
     }
 
     /// Removes all but the device.

@@ -12,11 +12,15 @@ use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Mode, OFlags, open};
+use rustix::io::{Errno, read};
+
 use super::child::{self, Outcome};
 use super::opened::{Opened, answer};
 use super::place::Lock;
 
 const LOOP_CLR_FD: libc::Ioctl = 0x4C01;
+const LOOP_SET_STATUS64: libc::Ioctl = 0x4C04;
 const LOOP_SET_CAPACITY: libc::Ioctl = 0x4C07;
 const LOOP_CONFIGURE: libc::Ioctl = 0x4C0A;
 const LOOP_CTL_GET_FREE: libc::Ioctl = 0x4C82;
@@ -34,6 +38,14 @@ struct LoopStatus {
     unused_after: [u64; 14],
 }
 
+impl LoopStatus {
+    /// Of all of `backing`, which gives it its name.
+    fn new(flags: u32, backing: &CStr) -> Self {
+        let file_name = first_bytes(backing);
+        Self { unused_before: [0; 5], unused_words: [0; 3], flags, file_name, unused_after: [0; 14] }
+    }
+}
+
 /// `struct loop_config`.
 #[repr(C)]
 struct LoopConfig {
@@ -41,6 +53,20 @@ struct LoopConfig {
     block_bytes: u32,
     status: LoopStatus,
     reserved: [u64; 8],
+}
+
+/// What the driver is told.
+trait Told {
+    /// The request that reads it.
+    const REQUEST: libc::Ioctl;
+}
+
+impl Told for LoopStatus {
+    const REQUEST: libc::Ioctl = LOOP_SET_STATUS64;
+}
+
+impl Told for LoopConfig {
+    const REQUEST: libc::Ioctl = LOOP_CONFIGURE;
 }
 
 const _: () = assert!(size_of::<LoopStatus>() == 232 && size_of::<LoopConfig>() == 304);
@@ -114,6 +140,17 @@ impl LoopNode {
         child::run(lock, &|| clear(&path, 0)).map(drop)
     }
 
+    /// Has it stay when its last user goes, after a [`LoopNode::release`] that somebody has kept from being done; in a
+    /// child. One that is not over `backing` any more is not touched.
+    pub fn keep(self, lock: &Lock, backing: &Path) -> io::Result<()> {
+        let (path, file) = (self.c_path()?, CString::new(backing.as_os_str().as_bytes())?);
+        let told = CString::new(self.sysfs().join("loop/backing_file").into_os_string().into_vec())?;
+        match child::run(lock, &|| keep(&path, &file, &told)) {
+            Err(error) if error.raw_os_error() == Some(libc::ENXIO) => Ok(()),
+            other => other.map(drop),
+        }
+    }
+
     /// Takes over the grown size of `backing`, in a child.
     pub fn grow(self, lock: &Lock, backing: &Path) -> io::Result<()> {
         let (path, backing) = (self.c_path()?, CString::new(backing.as_os_str().as_bytes())?);
@@ -144,17 +181,29 @@ fn bind(backing: &CStr, shape: Shape) -> Outcome {
 
 fn configure(node: &Opened, file: &Opened, backing: &CStr, shape: Shape) -> Outcome {
     let read_only = if shape.read_only { LO_FLAGS_READ_ONLY } else { 0 };
-    let status = LoopStatus {
-        unused_before: [0; 5],
-        unused_words: [0; 3],
-        flags: LO_FLAGS_DIRECT_IO | LO_FLAGS_PARTSCAN | read_only,
-        file_name: first_bytes(backing),
-        unused_after: [0; 14],
-    };
-    let config =
-        LoopConfig { fd: file.number().cast_unsigned(), block_bytes: shape.sector_bytes, status, reserved: [0; 8] };
-    // SAFETY: the kernel reads one `struct loop_config`, which the asserted sizes say this is.
-    answer(unsafe { libc::ioctl(node.number(), LOOP_CONFIGURE, &raw const config) })
+    let status = LoopStatus::new(LO_FLAGS_DIRECT_IO | LO_FLAGS_PARTSCAN | read_only, backing);
+    let fd = file.number().cast_unsigned();
+    tell(node, &LoopConfig { fd, block_bytes: shape.sector_bytes, status, reserved: [0; 8] })
+}
+
+/// Of the flags that a device has the driver clears that alone which makes it go.
+fn keep(path: &CStr, backing: &CStr, told: &CStr) -> Outcome {
+    let node = Opened::new(path, libc::O_RDONLY)?;
+    // From here on it cannot become another's, for we have it open.
+    if is_over(told, backing)? { tell(&node, &LoopStatus::new(0, backing)) } else { Ok(0) }
+}
+
+/// Whether the file at `told`, which is sysfs's, names `backing`.
+fn is_over(told: &CStr, backing: &CStr) -> Result<bool, i32> {
+    let mut text = [0; libc::PATH_MAX as usize];
+    let read = open(told, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).and_then(|file| read(&file, &mut text));
+    let read = read.map_err(Errno::raw_os_error)?;
+    Ok(text[..read].strip_suffix(b"\n") == Some(backing.to_bytes()))
+}
+
+fn tell<T: Told>(node: &Opened, told: &T) -> Outcome {
+    // SAFETY: the kernel reads the struct of this request, which the asserted sizes say this is.
+    answer(unsafe { libc::ioctl(node.number(), T::REQUEST, std::ptr::from_ref(told)) })
 }
 
 fn clear(path: &CStr, flags: i32) -> Outcome {

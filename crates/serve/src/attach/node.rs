@@ -115,6 +115,15 @@ impl Node {
         }
     }
 
+    /// Has it stay when its last user goes, after a [`Node::release`] that somebody has kept from being done.
+    pub fn keep(self, lock: &Lock, place: &Place) -> io::Result<()> {
+        match self {
+            Self::Loop(node) => node.keep(lock, &place.backing()),
+            // The driver has let go of our ends already.
+            Self::Nbd(_) => Ok(()),
+        }
+    }
+
     /// Gives it up even if it is in use, what is in the page cache written back first: it goes with its last user.
     pub fn release_when_closed(self, lock: &Lock) -> io::Result<()> {
         match self {

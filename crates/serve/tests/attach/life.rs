@@ -2,7 +2,7 @@
 
 use std::env;
 use std::fs::{self, File};
-use std::os::unix::fs::{FileExt, symlink};
+use std::os::unix::fs::{FileExt, MetadataExt, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
@@ -11,7 +11,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use ferrite_medium::Disk;
-use ferrite_serve::attach::{Attached, Error, Options, clear_stale, lies_on};
+use ferrite_serve::attach::{Attached, Error, Options, Way, clear_stale, lies_on};
 
 use crate::ram::RamDisk;
 use crate::stand::{Aligned, Stand, direct, run, text};
@@ -93,6 +93,46 @@ fn assert_unseen_until(attached: &mut Attached, end: impl FnOnce()) {
     // The kernel may still be ending it.
     let is_free = |_| attached.claims().is_empty() || (sleep(Duration::from_millis(100)), false).1;
     assert!((0..100).any(is_free), "claimed for ever: {:?}", attached.claims());
+}
+
+/// AT3: a node that was refused to be taken away stays when who was in the way has gone, even if he could not be seen:
+/// here he has it by a name that is not under `/dev`.
+#[test]
+fn a_refused_node_stays_for_good() {
+    let Some(stand) = Stand::new() else { return };
+    let mut attached = stand.attach("stays", &Arc::new(RamDisk::new(32 * MIB)));
+    let number = fs::metadata(attached.device()).unwrap().rdev();
+    let (major, minor) = (libc::major(number).to_string(), libc::minor(number).to_string());
+    let named = text(&stand.directory.path().join("named"));
+    run("mknod", &[&named, "b", &major, &minor]);
+    let above = run("losetup", &["--find", "--show", &named]);
+    let refused = attached.detach();
+    run("losetup", &["-d", above.trim()]);
+    assert!(matches!(refused, Err(Error::Busy { .. })), "{refused:?}");
+    // What goes with its last user has gone when this one has.
+    drop(File::open(attached.device()).unwrap());
+    assert!(attached.is_there() && attached.link().exists(), "taken away after it was refused");
+    direct(attached.link()).read_exact_at(Aligned::filled(4096, 0).get(), 0).expect("still served");
+    attached.detach().unwrap();
+    stand.assert_clean();
+}
+
+/// As by `losetup -d`; the rest of it then goes, and the disk may be attached anew.
+#[test]
+fn a_node_that_a_person_took_away_is_not_there() {
+    let Some(stand) = Stand::new() else { return };
+    let disk = Arc::new(RamDisk::new(MIB));
+    let mut attached = stand.attach("taken", &disk);
+    if attached.way() == Way::Nbd {
+        eprintln!("skipped: the node is no loop device");
+        return attached.detach().unwrap();
+    }
+    assert!(attached.is_there());
+    run("losetup", &["-d", &text(attached.device())]);
+    let is_gone = |_| !attached.is_there() || (sleep(Duration::from_millis(100)), false).1;
+    assert!((0..50).any(is_gone), "it is said to be there");
+    attached.detach().unwrap();
+    stand.assert_clean();
 }
 
 /// Two disks have two nodes that do not mix, and a name and a link belong to one of them.
