@@ -99,6 +99,40 @@ pub fn a_disk_is_attached_and_detached_beside_a_running_server_and_grows() {
     run(crate::programs::ferrite().args(["disk", "remove", pool, "e2e-beside"]));
 }
 
+/// Who has the node here cannot be seen, for he has it by a name that is not under `/dev`: a detach waits for him.
+#[test]
+fn other_disks_are_served_while_a_detach_waits() {
+    if !can_attach() {
+        return;
+    }
+    let (shm, elsewhere) = (folder(true), folder(false));
+    let path = shm.path().join("pool");
+    let pool = path.to_str().expect("text");
+    let more = ["--no-attach", "--size", "64M", "--disk", "e2e-waits=8M", "--disk", "e2e-other=4M"];
+    let server = Server::start(&path, &more);
+    let attached = json(&["disk", "attach", pool, "e2e-waits"]);
+    let number = run(client("stat").args(["-c", "%Hr %Lr", attached["device"].as_str().expect("a device")]));
+    let link = Path::new(attached["link"].as_str().expect("a link"));
+    let named = elsewhere.path().join("named");
+    run(client("mknod").arg(&named).arg("b").args(number.split_whitespace()));
+    let above = run(client("losetup").args(["--find", "--show"]).arg(&named));
+    let mut detach = crate::programs::ferrite();
+    let mut detach = detach.args(["disk", "detach", pool, "e2e-waits"]).spawn().expect("started");
+    let is_waiting = |_| !link.exists() || (std::thread::sleep(std::time::Duration::from_millis(10)), false).1;
+    let began = (0..500).any(is_waiting);
+    let copied = crate::programs::ferrite()
+        .args(["disk", "copy", &server.uri("e2e-other")])
+        .arg(elsewhere.path().join("copy"))
+        .output()
+        .expect("run");
+    let waits = detach.try_wait().expect("asked").is_none();
+    let status = detach.wait().expect("ended").code();
+    run(client("losetup").args(["-d", above.trim()]));
+    assert!(began && copied.status.success() && waits, "it waited for the detach: {copied:?}");
+    assert_eq!((status, link.exists()), (Some(1), true), "refused, it stays");
+    server.interrupt();
+}
+
 /// As by `losetup -d`: what says that it is there would send programs to a node that is another's or nobody's.
 #[test]
 fn a_node_that_a_person_took_away_is_told_of_no_more_and_made_anew() {

@@ -9,12 +9,10 @@ use std::time::Instant;
 use ferrite_block::{BlockDisk, BufferOptions, Buffered, DiskOptions, Syncers};
 use ferrite_medium::{Disk, Error, Scheme, StatsDisk, Ticks, Tsc};
 use ferrite_pool::Pool;
-use ferrite_serve::attach::{self, Attached};
 use ferrite_serve::nbd::{Listening, ListeningTcp, Network, NotNetwork, Options, Server, TcpOptions, Tls, TlsFiles};
 use parking_lot::Mutex;
 
-use crate::host;
-use crate::request::{AttachReport, Door, OpenReport, Serving, TcpDoor};
+use crate::request::{Door, OpenReport, Serving, TcpDoor};
 
 /// An open disk, counted.
 pub type Front = StatsDisk<Arc<dyn Disk>>;
@@ -77,7 +75,9 @@ pub struct Served {
     dry: Mutex<BTreeSet<u64>>,
     /// How the owner's own socket serves all of them.
     usual: Mutex<Serving>,
-    nodes: Mutex<BTreeMap<String, Attached>>,
+    nodes: Mutex<BTreeMap<String, Node>>,
+    /// Of who attaches a disk.
+    attaching: Mutex<()>,
     sockets: Mutex<Vec<Socket>>,
 }
 
@@ -85,7 +85,8 @@ impl Served {
     /// None yet, of `pool`, which lies at `path`.
     pub fn new(pool: Arc<Pool>, path: &Path) -> Self {
         let (open, dry, usual) = (Mutex::default(), Mutex::default(), Mutex::default());
-        Self { pool, path: path.into(), open, dry, usual, nodes: Mutex::default(), sockets: Mutex::default() }
+        let (nodes, attaching, sockets) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Self { pool, path: path.into(), open, dry, usual, nodes, attaching, sockets }
     }
 
     /// The disk called `name`, opened if it is not; `serving` must be how it is served already if it is.
@@ -160,14 +161,12 @@ impl Served {
         let sockets = self.sockets.lock();
         let served = sockets.iter().filter(|socket| is_wanted(socket));
         let uris = |socket: &Socket| socket.door.uris(name, socket.tcp.as_ref().map(ListeningTcp::address));
-        let nodes = self.nodes.lock();
-        let node = nodes.get(name).filter(|node| node.is_there()).map(|node| node.link().display().to_string());
-        served.flat_map(uris).chain(node).collect()
+        served.flat_map(uris).chain(self.node_link(name)).collect()
     }
 
     /// Whether any can be reached, by a node or a socket.
     pub fn is_reached(&self) -> bool {
-        self.nodes.lock().values().any(Attached::is_there) || !self.sockets.lock().is_empty()
+        self.is_attached() || !self.sockets.lock().is_empty()
     }
 
     /// What the disk called `name` does, if it is open.
@@ -233,74 +232,6 @@ impl Served {
         }
     }
 
-    /// Makes the disk called `name` a node.
-    pub fn attach(&self, name: &str, serving: &Serving) -> Result<AttachReport, String> {
-        let mut nodes = self.nodes.lock();
-        if let Some(node) = nodes.get(name).filter(|node| node.is_there()) {
-            return Ok(report(node));
-        }
-        // Where somebody else took it away, the rest of it goes as well.
-        if let Some(mut gone) = nodes.remove(name) {
-            gone.detach().map_err(|error| error.to_string())?;
-        }
-        let front = self.open(name, serving)?;
-        let directory = host::attach_directory(self.pool.superblock().uuid);
-        let node = self.attach_at_free_link(&front, attach::Options::new(name, directory))?;
-        let lies_on = attach::lies_on(&self.path, node.device()).map_err(|error| error.to_string())?;
-        if lies_on {
-            return Err(format!("the pool {} lies on {name:?} itself", self.path.display()));
-        }
-        Ok(report(nodes.entry(name.into()).or_insert(node)))
-    }
-
-    /// Refuses a file on a disk that is attached here: who writes to it while the pool stands still waits for ever.
-    pub fn refuse_own(&self, file: &Path) -> Result<(), String> {
-        for (name, node) in &*self.nodes.lock() {
-            if attach::lies_on(&ferrite_pool::led_to(file), node.device()).map_err(|error| error.to_string())? {
-                let file = file.display();
-                return Err(format!("{file} lies on the disk {name:?} itself: name a place outside of the pool"));
-            }
-        }
-        Ok(())
-    }
-
-    /// Where a disk of another pool has the link, as `disk0` of two pools, the pool's name goes into it, and where that
-    /// is not enough its identity.
-    fn attach_at_free_link(&self, front: &Arc<Front>, options: attach::Options) -> Result<Attached, String> {
-        let pool = self.path.file_name().unwrap_or_default().to_string_lossy();
-        let uuid = ferrite_pool::show_uuid(&self.pool.superblock().uuid);
-        let named = |before: &str| options.link.with_file_name(format!("{before}-{}", options.name));
-        let mut first = None;
-        for link in [options.link.clone(), named(&pool), named(&uuid)] {
-            match Attached::new(front.clone(), attach::Options { link, ..options.clone() }) {
-                Err(taken @ attach::Error::LinkTaken { .. }) => _ = first.get_or_insert(taken),
-                other => return other.map_err(|error| error.to_string()),
-            }
-        }
-        Err(first.map(|taken| taken.to_string()).unwrap_or_default())
-    }
-
-    /// Takes the node of the disk called `name` away.
-    pub fn detach(&self, name: &str) -> Result<(), String> {
-        let mut nodes = self.nodes.lock();
-        let node = nodes.get_mut(name).ok_or_else(|| format!("{name:?} is not attached"))?;
-        node.detach().map_err(|error| error.to_string())?;
-        nodes.remove(name);
-        Ok(())
-    }
-
-    /// Refuses while programs use the node of the disk called `name`, where it has one.
-    pub fn ensure_node_unused(&self, name: &str) -> Result<(), String> {
-        let nodes = self.nodes.lock();
-        let unused = nodes.get(name).map_or(Ok(()), Attached::ensure_unused);
-        unused.map_err(|error| format!("{name:?} is not overwritten: {error}"))
-    }
-
-    /// The mounts, swap and devices that have the node of the disk called `name`, where it has one.
-    fn claims(&self, name: &str) -> Vec<String> {
-        self.nodes.lock().get(name).map(Attached::claims).unwrap_or_default()
-    }
-
     /// Grows the disk called `name`, and its node if it has one.
     pub fn resize(&self, name: &str, size: u64) -> Result<(), String> {
         let Some(block) = self.open.lock().get(name).map(|open| Arc::clone(&open.block)) else {
@@ -314,14 +245,7 @@ impl Served {
             return grown.map_err(|error| error.to_string())?;
         };
         block.resize(size).map_err(|error| error.to_string())?;
-        let nodes = self.nodes.lock();
-        nodes.get(name).map_or(Ok(()), |node| node.grow().map_err(|error| error.to_string()))
-    }
-
-    /// The nodes that cannot be taken away now, and why. The others are gone.
-    pub fn detach_all(&self) -> Vec<String> {
-        let names: Vec<String> = self.nodes.lock().keys().cloned().collect();
-        names.iter().filter_map(|name| self.detach(name).err()).collect()
+        self.node(name).map_or(Ok(()), |node| node.read().grow().map_err(|error| error.to_string()))
     }
 
     /// Stops serving, whatever is still in use, and makes everything durable.
@@ -331,7 +255,8 @@ impl Served {
         for socket in sockets {
             socket.end();
         }
-        self.nodes.lock().clear();
+        let nodes = std::mem::take(&mut *self.nodes.lock());
+        drop(nodes);
         // What one of them refuses is no reason to lose what the others hold back.
         let flushed = fronts.iter().map(|front| front.flush().map_err(|error| error.to_string()));
         flushed.fold(Ok(()), Result::and)
@@ -359,14 +284,11 @@ fn tcp_options(door: &TcpDoor) -> Result<(SocketAddr, TcpOptions), String> {
     Ok((door.address, TcpOptions { allow: allow.map_err(|error: NotNetwork| error.to_string())?, tls }))
 }
 
-fn report(node: &Attached) -> AttachReport {
-    let (device, link) = (node.device().into(), node.link().into());
-    AttachReport { device, link, way: node.way().name().into(), notes: node.notes().to_vec() }
-}
-
+mod nodes;
 mod unopened;
 mod view;
 
+use nodes::Node;
 use view::View;
 pub use view::disk_names;
 

@@ -35,6 +35,7 @@ mod stale;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ferrite_medium::Disk;
@@ -60,7 +61,7 @@ pub struct Attached {
     disk: AttachedDisk,
     place: Place,
     link: PathBuf,
-    linked: bool,
+    linked: AtomicBool,
     device: PathBuf,
     notes: Vec<String>,
     node: Option<Node>,
@@ -100,7 +101,7 @@ impl Attached {
             disk: AttachedDisk(disk),
             place,
             link: options.link,
-            linked: false,
+            linked: AtomicBool::new(false),
             device: PathBuf::new(),
             notes: Vec::new(),
             node: None,
@@ -163,16 +164,16 @@ impl Attached {
         self.device = node.path();
     }
 
-    fn make_link(&mut self) -> Result<()> {
+    fn make_link(&self) -> Result<()> {
         if let Some((node, _)) = self.bound() {
             link::make(&self.link, node, &self.place)?;
-            self.linked = true;
+            self.linked.store(true, Ordering::Relaxed);
         }
         Ok(())
     }
 
-    fn remove_link(&mut self) {
-        if std::mem::take(&mut self.linked) {
+    fn remove_link(&self) {
+        if self.linked.swap(false, Ordering::Relaxed) {
             link::remove(&self.link, &self.place);
         }
     }
@@ -245,18 +246,24 @@ impl Attached {
     /// [`Error::Busy`] names who uses the node, which then stays as it is; [`Error::Flush`] when the node is gone but
     /// the disk could not be flushed.
     pub fn detach(&mut self) -> Result<()> {
-        if self.bound().is_some() {
-            self.ensure_unused()?;
-            // Once released the device's number may become another's, so the link goes first.
-            self.remove_link();
-            if let Err(error) = self.release() {
-                // Who took the link meanwhile has it; why the node stays is what is to be told.
-                let _ = self.make_link();
-                return Err(error);
-            }
-        }
+        self.release()?;
         self.take_down()?;
         self.disk.0.flush().map_err(Error::Flush)
+    }
+
+    /// Takes the node alone away, as [`Attached::detach`] begins: the part of it that waits for others.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] names who uses the node, which then stays as it is.
+    pub fn release(&self) -> Result<()> {
+        if !self.is_there() {
+            return Ok(());
+        }
+        self.ensure_unused()?;
+        // Once released the device's number may become another's, so the link goes first.
+        self.remove_link();
+        // Who took the link meanwhile has it; why the node stays is what is to be told.
+        self.release_device().inspect_err(|_| _ = self.make_link())
     }
 
     /// The device, unless someone else has taken it away and it may be another's by now.
@@ -272,7 +279,7 @@ impl Attached {
         Error::Busy { device: self.device.clone(), who }
     }
 
-    fn release(&self) -> Result<()> {
+    fn release_device(&self) -> Result<()> {
         let Some((node, lock)) = self.bound() else { return Ok(()) };
         match node.release(lock) {
             Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {

@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ferrite_medium::Geometry;
 
@@ -150,14 +150,39 @@ impl Node {
 
     /// Waits until it does not belong to `place` any more; `false` if it still does after `limit`.
     pub fn wait_until_free(self, place: &Place, limit: Duration) -> bool {
-        const PAUSE: Duration = Duration::from_millis(2);
-        let tries = limit.as_millis() / PAUSE.as_millis();
-        (0..=tries).any(|_| {
-            let free = !self.belongs_to(place);
-            if !free {
-                sleep(PAUSE);
-            }
-            free
-        })
+        comes_within(limit, || !self.belongs_to(place))
+    }
+}
+
+/// Whether `has_come` is so within `limit`, however long a look takes.
+fn comes_within(limit: Duration, mut has_come: impl FnMut() -> bool) -> bool {
+    const PAUSE: Duration = Duration::from_millis(2);
+    let until = Instant::now() + limit;
+    loop {
+        if has_come() {
+            return true;
+        }
+        if Instant::now() >= until {
+            return false;
+        }
+        sleep(PAUSE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_ends_in_time_where_looks_are_slow() {
+        let mut looks = 0;
+        let slow = || {
+            looks += 1;
+            sleep(Duration::from_millis(20));
+            false
+        };
+        assert!(!comes_within(Duration::from_millis(100), slow));
+        assert!((1..=6).contains(&looks), "{looks} looks");
+        assert!(comes_within(Duration::ZERO, || true));
     }
 }

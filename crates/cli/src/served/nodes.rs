@@ -1,0 +1,131 @@
+//! The nodes of disks: they are made, asked about, and taken away.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use ferrite_serve::attach::{self, Attached};
+use parking_lot::{RwLock, RwLockUpgradableReadGuard};
+
+use super::{Front, Served};
+use crate::host;
+use crate::request::{AttachReport, Serving};
+
+/// An attached disk, which others may ask about while it waits for who uses its node. Nobody waits for it with the lock
+/// of all nodes.
+pub(super) type Node = Arc<RwLock<Attached>>;
+
+impl Served {
+    /// Makes the disk called `name` a node.
+    pub fn attach(&self, name: &str, serving: &Serving) -> Result<AttachReport, String> {
+        let _turn = self.attaching.lock();
+        if let Some(node) = self.node(name) {
+            if let Some(known) = report(&node.read()) {
+                return Ok(known);
+            }
+            // Where somebody else took it away, the rest of it goes as well.
+            self.take_away(&node)?;
+        }
+        let front = self.open(name, serving)?;
+        let directory = host::attach_directory(self.pool.superblock().uuid);
+        let node = self.attach_at_free_link(&front, attach::Options::new(name, directory))?;
+        let lies_on = attach::lies_on(&self.path, node.device()).map_err(|error| error.to_string())?;
+        if lies_on {
+            return Err(format!("the pool {} lies on {name:?} itself", self.path.display()));
+        }
+        let made = report(&node).ok_or_else(|| format!("the node of {name:?} was taken away by somebody else"))?;
+        self.nodes.lock().insert(name.into(), Arc::new(RwLock::new(node)));
+        Ok(made)
+    }
+
+    pub(super) fn node(&self, name: &str) -> Option<Node> {
+        self.nodes.lock().get(name).cloned()
+    }
+
+    fn all_nodes(&self) -> Vec<(String, Node)> {
+        self.nodes.lock().iter().map(|(name, node)| (name.clone(), Arc::clone(node))).collect()
+    }
+
+    /// The link that leads to the node of the disk called `name`, where it has one.
+    pub(super) fn node_link(&self, name: &str) -> Option<String> {
+        Some(report(&self.node(name)?.read())?.link.display().to_string())
+    }
+
+    /// Whether any disk is a node, or is being made one.
+    pub(super) fn is_attached(&self) -> bool {
+        self.attaching.is_locked() || self.all_nodes().iter().any(|(_, node)| node.read().is_there())
+    }
+
+    /// Refuses a file on a disk that is attached here: who writes to it while the pool stands still waits for ever.
+    pub fn refuse_own(&self, file: &Path) -> Result<(), String> {
+        for (name, node) in self.all_nodes() {
+            let node = node.read();
+            if !node.is_there() {
+                continue;
+            }
+            if attach::lies_on(&ferrite_pool::led_to(file), node.device()).map_err(|error| error.to_string())? {
+                let file = file.display();
+                return Err(format!("{file} lies on the disk {name:?} itself: name a place outside of the pool"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Where a disk of another pool has the link, as `disk0` of two pools, the pool's name goes into it, and where that
+    /// is not enough its identity.
+    fn attach_at_free_link(&self, front: &Arc<Front>, options: attach::Options) -> Result<Attached, String> {
+        let pool = self.path.file_name().unwrap_or_default().to_string_lossy();
+        let uuid = ferrite_pool::show_uuid(&self.pool.superblock().uuid);
+        let named = |before: &str| options.link.with_file_name(format!("{before}-{}", options.name));
+        let mut first = None;
+        for link in [options.link.clone(), named(&pool), named(&uuid)] {
+            match Attached::new(front.clone(), attach::Options { link, ..options.clone() }) {
+                Err(taken @ attach::Error::LinkTaken { .. }) => _ = first.get_or_insert(taken),
+                other => return other.map_err(|error| error.to_string()),
+            }
+        }
+        Err(first.map(|taken| taken.to_string()).unwrap_or_default())
+    }
+
+    /// Takes the node of the disk called `name` away.
+    pub fn detach(&self, name: &str) -> Result<(), String> {
+        let node = self.node(name).ok_or_else(|| format!("{name:?} is not attached"))?;
+        self.take_away(&node)
+    }
+
+    fn take_away(&self, node: &Node) -> Result<(), String> {
+        let taken = take_away(node).map_err(|error| error.to_string());
+        // It may be known no more, and another be attached by its name.
+        self.nodes.lock().retain(|_, known| !Arc::ptr_eq(known, node) || known.read().is_there());
+        taken
+    }
+
+    /// Refuses while programs use the node of the disk called `name`, where it has one.
+    pub fn ensure_node_unused(&self, name: &str) -> Result<(), String> {
+        let unused = self.node(name).map_or(Ok(()), |node| node.read().ensure_unused());
+        unused.map_err(|error| format!("{name:?} is not overwritten: {error}"))
+    }
+
+    /// The mounts, swap and devices that have the node of the disk called `name`, where it has one.
+    pub(super) fn claims(&self, name: &str) -> Vec<String> {
+        self.node(name).map(|node| node.read().claims()).unwrap_or_default()
+    }
+
+    /// The nodes that cannot be taken away now, and why. The others are gone.
+    pub fn detach_all(&self) -> Vec<String> {
+        self.all_nodes().iter().filter_map(|(_, node)| self.take_away(node).err()).collect()
+    }
+}
+
+/// One who takes it away at a time; who only asks about it does not wait with him.
+fn take_away(node: &Node) -> attach::Result<()> {
+    let waiting = node.upgradable_read();
+    waiting.release()?;
+    RwLockUpgradableReadGuard::upgrade(waiting).detach()
+}
+
+/// What there is to tell of a node, if it is there.
+fn report(node: &Attached) -> Option<AttachReport> {
+    let (device, link) = (node.device().into(), node.link().into());
+    let report = || AttachReport { device, link, way: node.way().name().into(), notes: node.notes().to_vec() };
+    node.is_there().then(report)
+}
