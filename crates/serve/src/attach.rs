@@ -11,8 +11,9 @@
 //! - AT2. This process never waits for its own node: a child without the FUSE connection and the sockets opens, binds and
 //!   releases the device, so a server that is killed at any point dies at once.
 //! - AT3. A node that is mounted or open is not detached, nor is its disk given to who overwrites all of it; its holders
-//!   are named. Nobody else writes to one that is mounted. A loop device over it counts, and whatever else the kernel
-//!   has it for.
+//!   are named. A loop device over it counts, and whatever else the kernel has it for. Who connects to the disk of one
+//!   that is mounted may only read it; who connected before that keeps what he had, for asking at each write costs a
+//!   process, so it is the mounter's part to see that nobody writes.
 //! - AT4. What a killed server left is found and cleared by the next one; what a live one holds is not touched.
 
 mod child;

@@ -40,7 +40,7 @@ pub enum Disk {
     ///
     /// It is /dev/ferrite/NAME, or where a disk of another pool has that, /dev/ferrite/POOL-NAME: it is printed. Where no
     /// `ferrite up` owns the pool this command does, and runs until Ctrl-C or until nothing of it is used. While it is mounted
-    /// who connects to the disk over NBD may only read it.
+    /// who connects to the disk over NBD may only read it; who is connected already keeps what he had, so end him first.
     Attach(Attach),
     /// Take a disk's /dev node away; refused while it is mounted or open
     Detach(Named),

@@ -10,7 +10,7 @@ use super::{Front, Served};
 use crate::request::Serving;
 
 /// The exports of one socket. A disk whose node is mounted is read-only to who connects (AT3): two who write would
-/// destroy what the mount holds.
+/// destroy what the mount holds. It is asked once: who connected before the mount writes on.
 pub(super) struct View {
     pub served: Arc<Served>,
     pub only: Option<(String, Arc<Front>)>,
