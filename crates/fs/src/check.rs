@@ -10,6 +10,7 @@
 //! names are freed last, when nothing else is wrong that could hide who names them. Where chunks lie and what they are for is
 //! settled first (FD1).
 
+mod blocks;
 mod claims;
 mod content;
 mod directory;

@@ -30,6 +30,7 @@ mod repair;
 mod returning;
 mod space;
 mod stopped;
+mod strays;
 mod superpages;
 mod tables;
 mod threads;

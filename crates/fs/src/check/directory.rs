@@ -1,13 +1,15 @@
 //! The names of a directory.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
+use super::blocks::{self, Owner};
 use super::content::Collector;
 use super::{Fix, Wrong};
 use crate::Ino;
 use crate::inode::Inode;
-use crate::leaf::{Entry, Leaf, MAGIC, ORDINAL_BITS, SLOTS};
+use crate::layout::NODE_WORDS;
+use crate::leaf::{Entry, Leaf, MAGIC, ORDINAL_BITS, SLOTS, Slot};
 use crate::names::hash;
 use crate::space::ChunkKind;
 use crate::word::{Named, Word};
@@ -61,13 +63,15 @@ impl Collector<'_> {
             Named::Node(node) if hashes.end - hashes.start >= 512 => {
                 let Some((first, mut words)) = self.node(dir, node, at) else { return };
                 let span = (hashes.end - hashes.start) / 512;
-                for (index, right) in self.lost_words(dir, &words, &hashes) {
+                let right = blocks::right(&words, &self.owners(dir, &words, &hashes));
+                for (index, right) in right.iter().enumerate().filter(|(index, right)| **right != words[*index]) {
                     let at = first + index as u64 * 8;
+                    let done = if *right == 0 { LOST_NAMES } else { "it names the page of those around it again" };
                     let wrong =
                         Wrong::new(format!("a word of the tree of names of directory {} is lost", dir.ino.0), at);
-                    self.wrong.push(wrong.fixed_by(Fix::word(at, right, "it names the page of those around it again")));
-                    words[index] = right;
+                    self.wrong.push(wrong.fixed_by(Fix::word(at, *right, done)));
                 }
+                words = right;
                 let mut index = 0;
                 while index < 512 {
                     let same = words[index..].iter().take_while(|word| **word == words[index]).count();
@@ -84,59 +88,70 @@ impl Collector<'_> {
         }
     }
 
-    /// Those of the `words` of a node that name no page of `dir` where one must be, and what they are to say. The words that
-    /// name a page are one aligned block, in which all names of the page lie (FN1).
-    fn lost_words(&self, dir: &Inode, words: &[u64], hashes: &Range<u64>) -> Vec<(usize, u64)> {
-        let lost: Vec<bool> = words.iter().map(|word| self.is_lost(dir, Word(*word))).collect();
-        if !lost.contains(&true) {
-            return Vec::new();
-        }
-        let mut spans: BTreeMap<u64, (usize, usize)> = BTreeMap::new();
-        for (index, word) in words.iter().enumerate().filter(|(index, _)| !lost[*index]) {
-            spans.entry(*word).or_insert((index, index)).1 = index;
-        }
-        let mut found = Vec::new();
-        for (word, (mut first, mut last)) in spans {
-            let Named::Page(page) = Word(word).named() else { continue };
-            for hash in self.hashes_in(page).into_iter().filter(|hash| hashes.contains(hash)) {
-                let index = ((hash - hashes.start) / ((hashes.end - hashes.start) / 512)) as usize;
-                (first, last) = (first.min(index), last.max(index));
-            }
-            let bits = usize::BITS - (first ^ last).leading_zeros();
-            let start = first >> bits << bits;
-            let others = || (start..start + (1 << bits)).filter(|index| words[*index] != word);
-            if others().all(|index| lost[index]) {
-                found.extend(others().map(|index| (index, word)));
-            }
-        }
-        found
+    /// What the `words` of a node of `dir`, which stands for `hashes`, name that can be its own.
+    fn owners(&self, dir: &Inode, words: &[u64], hashes: &Range<u64>) -> Vec<Owner> {
+        let named: BTreeSet<u64> = words.iter().copied().filter(|word| !self.is_lost(dir, Word(*word))).collect();
+        named.into_iter().map(|word| self.owner(dir, word, words, hashes)).collect()
+    }
+
+    fn owner(&self, dir: &Inode, word: u64, words: &[u64], hashes: &Range<u64>) -> Owner {
+        let mut all = Vec::new();
+        self.hashes_below(dir, Word(word), &mut BTreeSet::new(), &mut all);
+        let place = |hash: &u64| ((hash - hashes.start) / ((hashes.end - hashes.start) / NODE_WORDS)) as usize;
+        let mut names: Vec<usize> = all.iter().filter(|hash| hashes.contains(hash)).map(place).collect();
+        names.sort_unstable();
+        let is_node = matches!(Word(word).named(), Named::Node(_));
+        let places: Vec<usize> = (0..words.len()).filter(|index| words[*index] == word).collect();
+        let middle = |places: &[usize]| places.get(places.len() / 2).copied();
+        let middle = middle(if all.is_empty() { &places } else { &names });
+        Owner { word, is_node, names, middle }
     }
 
     /// Whether `word` of a node of `dir` names nothing, or what is none of its pages.
     fn is_lost(&self, dir: &Inode, word: Word) -> bool {
-        let head = |page| {
-            self.media.place(page, ChunkKind::Index).map(|at| [at, at + 8].map(|at| self.media.memory.load_word(at)))
-        };
+        let place = |page| self.media.place(page, ChunkKind::Index);
         match word.named() {
-            Named::Page(page) => head(page).is_none_or(|head| head != [MAGIC, dir.ino.0]),
-            Named::Node(node) => head(node).is_none_or(|head| head[0] == MAGIC),
+            Named::Page(page) => place(page).is_none_or(|at| self.head_of(at) != [MAGIC, dir.ino.0]),
+            Named::Node(node) => place(node).is_none_or(|at| self.head_of(at)[0] == MAGIC),
             _ => true,
         }
     }
 
-    /// The hashes of the names in page `page` that are whole.
-    fn hashes_in(&self, page: u64) -> Vec<u64> {
-        let Some(at) = self.media.place(page, ChunkKind::Index) else { return Vec::new() };
+    fn head_of(&self, at: u64) -> [u64; 2] {
+        [at, at + 8].map(|at| self.media.memory.load_word(at))
+    }
+
+    /// Collects the hashes of the names of `dir` that are whole in what `word` names, but for those `seen`.
+    fn hashes_below(&self, dir: &Inode, word: Word, seen: &mut BTreeSet<u64>, all: &mut Vec<u64>) {
+        let (Named::Page(page) | Named::Node(page)) = word.named() else { return };
+        let Some(at) = self.media.place(page, ChunkKind::Index) else { return };
+        if !seen.insert(page) || self.is_lost(dir, word) {
+            return;
+        }
+        match word.named() {
+            Named::Node(_) => {
+                let words = (0..NODE_WORDS).map(|index| Word(self.media.memory.load_word(at + index * 8)));
+                words.for_each(|word| self.hashes_below(dir, word, seen, all));
+            }
+            _ => self.hashes_in(at, all),
+        }
+    }
+
+    /// Collects the hashes of the names in the page at `at` that are whole and found by their slots.
+    fn hashes_in(&self, at: u64, all: &mut Vec<u64>) {
         let (memory, leaf) = (self.media.memory, Leaf::load(self.media.memory, at));
-        let entries = leaf.used().filter_map(|(index, slot)| leaf.entry(memory, index, slot));
-        let hashed = entries
-            .map(|entry| (entry.position >> ORDINAL_BITS, hash(self.media.shape.hash_seed, &entry.name(memory))));
-        hashed.filter(|(said, hash)| said == hash).map(|(_, hash)| hash).collect()
+        let found = |(index, slot): (usize, Slot)| {
+            let entry = leaf.entry(memory, index, slot).filter(|entry| slot.is_at(entry.position))?;
+            let hash = hash(self.media.shape.hash_seed, &entry.name(memory));
+            (entry.position >> ORDINAL_BITS == hash).then_some(hash)
+        };
+        all.extend(leaf.used().filter_map(found));
     }
 
     fn leaf_names(&mut self, dir: &Inode, at: u64, hashes: Range<u64>, found: &mut BTreeMap<u64, Entry>) {
         let memory = self.media.memory;
-        let (is_page, of) = (memory.load_word(at) == MAGIC, Ino(memory.load_word(at + 8)));
+        let [magic, of] = self.head_of(at);
+        let (is_page, of) = (magic == MAGIC, Ino(of));
         if !is_page || of != dir.ino {
             // It says one of the two, or is of no directory that there is: it is this one's, which alone names it.
             let is_own = of == dir.ino || is_page && !self.media.inode(of).is_some_and(|other| other.is_directory());

@@ -1,0 +1,63 @@
+//! Which words of a node of a tree of names are to name which page.
+//!
+//! The words that name a page are one aligned block, in which all its names lie (FN1). So names, and the words that are left,
+//! tell what a damaged word said: right are the blocks in which the most names are found, and of those the ones for which the
+//! fewest words change. A page has a block around the one of its names that is in the middle, or none, so never two: what lies
+//! elsewhere by mistake does not move it.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+/// A page of a directory, of names or of further words, that words of a node name.
+pub(super) struct Owner {
+    pub word: u64,
+    /// It is of further words, which one word names.
+    pub is_node: bool,
+    /// In which words its names lie.
+    pub names: Vec<usize>,
+    /// The word that its block is around; `None` where it can have none in this node.
+    pub middle: Option<usize>,
+}
+
+/// Blocks side by side.
+struct Blocks {
+    /// Names that are found.
+    found: usize,
+    /// Words that change.
+    changed: usize,
+    words: Vec<u64>,
+}
+
+/// What `words` are to be. Those that name none of `owners` and lie in the block of none stay.
+pub(super) fn right(words: &[u64], owners: &[Owner]) -> Vec<u64> {
+    let named: BTreeSet<u64> = owners.iter().map(|owner| owner.word).collect();
+    let cleared: Vec<u64> = words.iter().map(|word| if named.contains(word) { 0 } else { *word }).collect();
+    best((words, &cleared), &owners.iter().collect::<Vec<_>>(), 0..words.len()).words
+}
+
+/// The best of `block`, given what `words` are, and what they are if they are in no block.
+fn best((words, cleared): (&[u64], &[u64]), owners: &[&Owner], block: Range<usize>) -> Blocks {
+    let is_here = |owner: &&&Owner| owner.middle.is_some_and(|middle| block.contains(&middle));
+    let here: Vec<&Owner> = owners.iter().filter(is_here).copied().collect();
+    let (own, len) = (&words[block.clone()], block.len());
+    let blocks = |found, words: Vec<u64>| {
+        let changed = words.iter().zip(own).filter(|(new, old)| new != old).count();
+        Blocks { found, changed, words }
+    };
+    // One whose it all is need not be compared with parts of it.
+    let is_whole = here.len() == 1 && own.iter().all(|word| *word == here[0].word);
+    let parts = if len == 1 || here.is_empty() || is_whole && !here[0].is_node {
+        blocks(0, cleared[block.clone()].to_vec())
+    } else {
+        let half = block.start + len / 2;
+        let [low, high] = [block.start..half, half..block.end].map(|half| best((words, cleared), &here, half));
+        blocks(low.found + high.found, [low.words, high.words].concat())
+    };
+    let may_be = here.iter().filter(|owner| len == 1 || !owner.is_node);
+    let wholes = may_be
+        .map(|owner| blocks(owner.names.iter().filter(|name| block.contains(name)).count(), vec![owner.word; len]));
+    // Of what is equally good, the one page.
+    let all = std::iter::once(parts).chain(wholes);
+    all.max_by_key(|blocks| (blocks.found, Reverse(blocks.changed))).expect("there is one at least")
+}

@@ -1,0 +1,136 @@
+//! FN1: words of the tree of a directory's names that name another page of it, and what else is damaged beside.
+
+use std::sync::Arc;
+
+use ferrite_crash::{LyingMemory, Model};
+use ferrite_medium::Memory;
+
+use super::repair::{closed, repaired};
+use super::world::*;
+use crate::layout::NODE_WORDS;
+use crate::word::{Named, Word};
+use crate::{FileSystem, Ino, Kind};
+
+/// A memory with a directory of `names` links to one file, closed.
+fn linked(names: &[Vec<u8>]) -> Arc<LyingMemory> {
+    let memory = new_memory(Model::MAPPED, POOL_BYTES);
+    memory.keep_trace(false);
+    let fs = open(&memory, None).expect("it opens");
+    let dir = fs.create_file(Ino::ROOT, b"dir", &new(Kind::Directory)).expect("made").ino;
+    let file = fs.create_file(Ino::ROOT, b"file", &new(Kind::File)).expect("made").ino;
+    names.iter().for_each(|name| _ = fs.link(file, dir, name).expect("room"));
+    closed(fs);
+    memory
+}
+
+fn few() -> Vec<Vec<u8>> {
+    (0..150).map(|number| format!("name {number}").into_bytes()).collect()
+}
+
+fn at_of(fs: &FileSystem, word: u64) -> Option<u64> {
+    match Word(word).named() {
+        Named::Page(page) | Named::Node(page) => fs.place(page).ok(),
+        _ => None,
+    }
+}
+
+/// Where the nodes of the tree lie, the uppermost first, and the pages of names.
+fn parts(memory: &Arc<LyingMemory>) -> (Vec<u64>, Vec<u64>) {
+    let fs = open(memory, None).expect("it opens");
+    let dir = fs.lookup(Ino::ROOT, b"dir").expect("there").ino;
+    let (mut nodes, mut pages, mut next) = (Vec::new(), Vec::new(), vec![fs.load(dir).expect("there").roots[0].0]);
+    while let Some(word) = next.pop() {
+        let Some(at) = at_of(&fs, word) else { continue };
+        if matches!(Word(word).named(), Named::Node(_)) {
+            nodes.push(at);
+            let mut words = words(memory, at);
+            words.dedup();
+            next.extend(words);
+        } else {
+            pages.push(at);
+        }
+    }
+    closed(fs);
+    (nodes, pages)
+}
+
+fn words(memory: &LyingMemory, node: u64) -> Vec<u64> {
+    (0..NODE_WORDS).map(|index| memory.load_word(node + index * 8)).collect()
+}
+
+fn store(memory: &LyingMemory, node: u64, words: &[u64]) {
+    (0..).zip(words).for_each(|(index, word)| memory.store_word(node + index * 8, *word));
+}
+
+/// Those of `names` that are found in the directory, and that nothing was lost if all are.
+fn found(memory: &Arc<LyingMemory>, names: &[Vec<u8>]) -> usize {
+    let fs = open(memory, None).expect("it opens");
+    let dir = fs.lookup(Ino::ROOT, b"dir").expect("there").ino;
+    let found = names.iter().filter(|name| fs.lookup(dir, name).is_ok()).count();
+    assert!(found < names.len() || fs.lookup(Ino::ROOT, b"lost+found").is_err());
+    assert_sound(&fs);
+    closed(fs);
+    found
+}
+
+#[test]
+fn fn1_a_word_that_names_the_page_beside_is_what_those_around_it_are() {
+    let names = few();
+    let memory = linked(&names);
+    let node = parts(&memory).0[0];
+    let right = words(&memory, node);
+    let stray = |index: usize| right[(index + 256) % 512];
+    assert!((0..512).all(|index| stray(index) != right[index]), "two halves");
+    for index in 0..512 {
+        memory.store_word(node + index as u64 * 8, stray(index));
+        let report = repaired(&memory);
+        assert!(report.is_sound() && report.findings.len() == 1, "{index}: {:#?}", report.findings);
+        assert!(words(&memory, node) == right, "{index}");
+    }
+    // Also where many are wrong, and not all in the same way.
+    for count in [2, 30, 100, 127] {
+        let wrong = |index: usize| if index % 256 < count { [stray(index), 0][index % 2] } else { right[index] };
+        store(&memory, node, &(0..512).map(wrong).collect::<Vec<_>>());
+        let report = repaired(&memory);
+        assert!(report.is_sound() && report.findings.len() == 2 * count, "{count}: {:#?}", report.findings);
+        assert!(words(&memory, node) == right, "{count}");
+    }
+    assert_eq!(found(&memory, &names), names.len());
+}
+
+/// In a tree of two levels, any word may have become any other of them: names are lost only where it was the only one of theirs.
+#[test]
+fn fn1_a_stray_word_takes_no_name_from_another_page() {
+    let names: Vec<Vec<u8>> = (0..4600).map(|number| format!("{number:0>240}").into_bytes()).collect();
+    let memory = linked(&names);
+    let (nodes, pages) = parts(&memory);
+    assert!(nodes.len() > 3, "{}", nodes.len());
+    let (image, all): (_, Vec<Vec<u64>>) =
+        (memory.snapshot(), nodes.iter().map(|node| words(&memory, *node)).collect());
+    let named: Vec<u64> = all.concat();
+    let mut mended = 0;
+    for round in 0..16_u64 {
+        let random = crate::names::hash(round, b"stray");
+        let which = if round % 2 == 0 { 0 } else { random as usize % nodes.len() };
+        let (index, stray) = ((random >> 16) as usize % 512, named[(random >> 25) as usize % named.len()]);
+        let right = all[which][index];
+        if right == stray {
+            continue;
+        }
+        let memory = Arc::new(LyingMemory::from_image(&image, Model::MAPPED));
+        memory.keep_trace(false);
+        memory.store_word(nodes[which] + index as u64 * 8, stray);
+        let report = repaired(&memory);
+        assert!(report.is_sound(), "{round}: {:#?}", report.findings);
+        let is_alone = all[which].iter().filter(|word| **word == right).count() == 1;
+        let lost = names.len() - found(&memory, &names);
+        let may_be = match (is_alone, Word(right).named()) {
+            (false, _) => 0,
+            (true, Named::Page(_)) => 12,
+            _ => names.len() * 2 / 512 + 24,
+        };
+        assert!(lost <= may_be, "{round}: {right:x} was made {stray:x}: {lost} names are lost: {:#?}", report.findings);
+        mended += u64::from(!is_alone);
+    }
+    assert!(pages.len() > 450 && mended > 3, "{mended}");
+}
