@@ -100,7 +100,15 @@ impl Collector<'_> {
         let place = |hash: &u64| ((hash - hashes.start) / ((hashes.end - hashes.start) / NODE_WORDS)) as usize;
         let mut names: Vec<usize> = all.iter().filter(|hash| hashes.contains(hash)).map(place).collect();
         names.sort_unstable();
-        let is_node = matches!(Word(word).named(), Named::Node(_));
+        let (is_node, says) = match Word(word).named() {
+            Named::Page(page) => (false, self.media.place(page, ChunkKind::Index).map(|at| self.head_of(at)[1])),
+            _ => (true, None),
+        };
+        // A page that does not say whose it is has names of this directory if one is found here.
+        if !is_node && says != Some(dir.ino.0) && !names.iter().any(|name| words[*name] == word) {
+            all.clear();
+            names.clear();
+        }
         let places: Vec<usize> = (0..words.len()).filter(|index| words[*index] == word).collect();
         let middle = |places: &[usize]| places.get(places.len() / 2).copied();
         let middle = middle(if all.is_empty() { &places } else { &names });
@@ -111,14 +119,24 @@ impl Collector<'_> {
     fn is_lost(&self, dir: &Inode, word: Word) -> bool {
         let place = |page| self.media.place(page, ChunkKind::Index);
         match word.named() {
-            Named::Page(page) => place(page).is_none_or(|at| self.head_of(at) != [MAGIC, dir.ino.0]),
-            Named::Node(node) => place(node).is_none_or(|at| self.head_of(at)[0] == MAGIC),
+            Named::Page(page) => place(page).is_none_or(|at| !self.is_own(dir, at)),
+            Named::Node(node) => place(node).is_none_or(|at| {
+                let [magic, of] = self.head_of(at);
+                magic == MAGIC || of == dir.ino.0
+            }),
             _ => true,
         }
     }
 
     fn head_of(&self, at: u64) -> [u64; 2] {
         [at, at + 8].map(|at| self.media.memory.load_word(at))
+    }
+
+    /// Whether the page of names at `at` is one of `dir`, which names it: it says one of the two, or is of no directory that
+    /// there is.
+    fn is_own(&self, dir: &Inode, at: u64) -> bool {
+        let [magic, of] = self.head_of(at);
+        of == dir.ino.0 || magic == MAGIC && !self.media.inode(Ino(of)).is_some_and(|other| other.is_directory())
     }
 
     /// Collects the hashes of the names of `dir` that are whole in what `word` names, but for those `seen`.
@@ -150,11 +168,9 @@ impl Collector<'_> {
 
     fn leaf_names(&mut self, dir: &Inode, at: u64, hashes: Range<u64>, found: &mut BTreeMap<u64, Entry>) {
         let memory = self.media.memory;
-        let [magic, of] = self.head_of(at);
-        let (is_page, of) = (magic == MAGIC, Ino(of));
-        if !is_page || of != dir.ino {
-            // It says one of the two, or is of no directory that there is: it is this one's, which alone names it.
-            let is_own = of == dir.ino || is_page && !self.media.inode(of).is_some_and(|other| other.is_directory());
+        if self.head_of(at) != [MAGIC, dir.ino.0] {
+            // It alone names it.
+            let is_own = self.is_own(dir, at);
             let (what, writes, done) = if is_own {
                 ("has a damaged head", vec![(at, head(dir))], "it is whole again")
             } else {

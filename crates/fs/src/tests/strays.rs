@@ -98,6 +98,28 @@ fn fn1_a_word_that_names_the_page_beside_is_what_those_around_it_are() {
     assert_eq!(found(&memory, &names), names.len());
 }
 
+/// A damaged head and a damaged word of the same page are both mended, whatever the word says now.
+#[test]
+fn fn1_names_stay_where_the_head_of_their_page_is_damaged_too() {
+    let names = few();
+    let memory = linked(&names);
+    let (nodes, pages) = parts(&memory);
+    let right = words(&memory, nodes[0]);
+    let damages: [fn(u64) -> u64; 3] = [|_| 0, |_| u64::MAX, |word| word ^ 1 << 61];
+    for page in pages {
+        for (word, bit) in [(0, 3), (0, 40), (8, 2), (8, 33)] {
+            for (damage, index) in damages.iter().flat_map(|damage| [5, 100, 261, 511].map(|index| (damage, index))) {
+                memory.store_word(page + word, memory.load_word(page + word) ^ 1 << bit);
+                memory.store_word(nodes[0] + index as u64 * 8, damage(right[index]));
+                let report = repaired(&memory);
+                assert!(report.is_sound() && report.findings.len() == 2, "{index}: {:#?}", report.findings);
+                assert!(words(&memory, nodes[0]) == right, "{index}");
+            }
+        }
+    }
+    assert_eq!(found(&memory, &names), names.len());
+}
+
 /// In a tree of two levels, any word may have become any other of them: names are lost only where it was the only one of theirs.
 #[test]
 fn fn1_a_stray_word_takes_no_name_from_another_page() {
