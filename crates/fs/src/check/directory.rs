@@ -77,7 +77,12 @@ impl Collector<'_> {
                     let same = words[index..].iter().take_while(|word| **word == words[index]).count();
                     let start = hashes.start + index as u64 * span;
                     let spot = (first + index as u64 * 8, Word(words[index]));
+                    let told = self.wrong.len();
                     self.names_below(dir, spot, start..start + same as u64 * span, found);
+                    // Who gives up the first of words that say the same gives up all of them.
+                    let fixes = self.wrong[told..].iter_mut().filter_map(|wrong| wrong.fix.as_mut());
+                    let of_first = fixes.flat_map(|fix| &mut fix.writes).filter(|(at, _)| *at == spot.0);
+                    of_first.for_each(|(_, bytes)| *bytes = bytes.repeat(same));
                     index += same;
                 }
             }

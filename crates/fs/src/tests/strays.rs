@@ -120,6 +120,34 @@ fn fn1_names_stay_where_the_head_of_their_page_is_damaged_too() {
     assert_eq!(found(&memory, &names), names.len());
 }
 
+/// Of no word that is bad is another one waited for.
+#[test]
+fn a_run_of_bad_words_is_given_up_at_once() {
+    let names = few();
+    for bad in [u64::MAX, Word::page(1 << 40).0, Word::node(1 << 40).0] {
+        for count in [1, 100, 256, 512] {
+            let memory = linked(&names);
+            let node = parts(&memory).0[0];
+            let kept = if count < 256 { names.len() } else { found_below(&memory, &names, 512 - count) };
+            (512 - count..512).for_each(|index| memory.store_word(node + index as u64 * 8, bad));
+            let report = repaired(&memory);
+            assert!(report.is_sound(), "{bad:x} {count}: {:#?}", report.findings);
+            let given_up = report.findings.iter().filter(|finding| finding.at == Some(node + (512 - count as u64) * 8));
+            assert_eq!(given_up.count(), 1, "{bad:x} {count}: {:#?}", report.findings);
+            assert_eq!(found(&memory, &names), kept, "{bad:x} {count}");
+        }
+    }
+}
+
+/// How many of `names` lie in the first `count` words.
+fn found_below(memory: &Arc<LyingMemory>, names: &[Vec<u8>], count: usize) -> usize {
+    let fs = open(memory, None).expect("it opens");
+    let word = |name: &[u8]| fs.name(name).expect("a name").hash >> 46;
+    let below = names.iter().filter(|name| word(name) < count as u64).count();
+    closed(fs);
+    below
+}
+
 /// In a tree of two levels, any word may have become any other of them: names are lost only where it was the only one of theirs.
 #[test]
 fn fn1_a_stray_word_takes_no_name_from_another_page() {
