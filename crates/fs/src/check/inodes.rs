@@ -265,23 +265,21 @@ impl<'a> Survey<'a> {
     }
 
     /// A directory with `names` names lies where it says, the root in none: other names were to lead elsewhere. Which of two
-    /// in its parent is right nobody knows, and the first is kept.
+    /// in its parent is right nobody knows, and the first is kept. Where none is there it has none, for another one might
+    /// lie within itself.
     fn part_names(&mut self, inode: &Inode, names: u64) {
         let wrong = Wrong::new(format!("inode {} is a directory with {names} names", inode.ino.0), inode.at);
         let mut ways = self.ways.remove(&inode.ino).unwrap_or_default();
-        if inode.ino != Ino::ROOT {
-            let Some(own) = ways.iter().position(|(dir, _)| dir.0 == inode.rest.parent) else {
-                return self.wrong.push(wrong);
-            };
-            ways.remove(own);
-        }
-        let writes = ways.into_iter().map(|(_, slot_at)| (slot_at, vec![0; 8])).collect();
-        let done = match inode.ino {
-            Ino::ROOT => "it has none now",
-            _ => "it has one, where it says that it lies",
+        let is_own = |(dir, _): &(Ino, u64)| inode.ino != Ino::ROOT && dir.0 == inode.rest.parent;
+        let done = match ways.iter().position(is_own) {
+            Some(own) => {
+                ways.remove(own);
+                "it has one, where it says that it lies; what only the others named is found in lost+found"
+            }
+            None => "it has none now; what only they named is found in lost+found",
         };
-        let done = format!("{done}; what only the others named is found in lost+found");
-        self.wrong.push(wrong.fixed_by(Fix { writes, copy: None, done }));
+        let writes = ways.into_iter().map(|(_, slot_at)| (slot_at, vec![0; 8])).collect();
+        self.wrong.push(wrong.fixed_by(Fix { writes, copy: None, done: done.into() }));
     }
 
     /// Lets an inode without a name be found when the file system is opened: by an orphan word that it has, or a free
