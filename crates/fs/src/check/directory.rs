@@ -101,8 +101,9 @@ impl Collector<'_> {
 
     fn owner(&self, dir: &Inode, word: u64, words: &[u64], hashes: &Range<u64>) -> Owner {
         let mut all = Vec::new();
-        self.hashes_below(dir, Word(word), &mut BTreeSet::new(), &mut all);
-        let place = |hash: &u64| ((hash - hashes.start) / ((hashes.end - hashes.start) / NODE_WORDS)) as usize;
+        let span = (hashes.end - hashes.start) / NODE_WORDS;
+        self.hashes_below(dir, (Word(word), span), &mut BTreeSet::new(), &mut all);
+        let place = |hash: &u64| ((hash - hashes.start) / span) as usize;
         let mut names: Vec<usize> = all.iter().filter(|hash| hashes.contains(hash)).map(place).collect();
         names.sort_unstable();
         let (is_node, says) = match Word(word).named() {
@@ -144,17 +145,19 @@ impl Collector<'_> {
         of == dir.ino.0 || magic == MAGIC && !self.media.inode(Ino(of)).is_some_and(|other| other.is_directory())
     }
 
-    /// Collects the hashes of the names of `dir` that are whole in what `word` names, but for those `seen`.
-    fn hashes_below(&self, dir: &Inode, word: Word, seen: &mut BTreeSet<u64>, all: &mut Vec<u64>) {
+    /// Collects the hashes of the names of `dir` that are whole in what `word` names, which stands for `span` of them, but for
+    /// those `seen`. A node that stands for too few has no words.
+    fn hashes_below(&self, dir: &Inode, (word, span): (Word, u64), seen: &mut BTreeSet<u64>, all: &mut Vec<u64>) {
         let (Named::Page(page) | Named::Node(page)) = word.named() else { return };
         let Some(at) = self.media.place(page, ChunkKind::Index) else { return };
         if !seen.insert(page) || self.is_lost(dir, word) {
             return;
         }
         match word.named() {
+            Named::Node(_) if span < NODE_WORDS => {}
             Named::Node(_) => {
                 let words = (0..NODE_WORDS).map(|index| Word(self.media.memory.load_word(at + index * 8)));
-                words.for_each(|word| self.hashes_below(dir, word, seen, all));
+                words.for_each(|word| self.hashes_below(dir, (word, span / NODE_WORDS), seen, all));
             }
             _ => self.hashes_in(at, all),
         }

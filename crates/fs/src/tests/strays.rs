@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use ferrite_crash::{LyingMemory, Model};
 use ferrite_medium::Memory;
+use ferrite_pool::layout::{CHUNK, CHUNK_PAGES, PAGE};
 
 use super::repair::{closed, repaired};
 use super::world::*;
@@ -183,4 +184,32 @@ fn fn1_a_stray_word_takes_no_name_from_another_page() {
         mended += u64::from(!is_alone);
     }
     assert!(pages.len() > 450 && mended > 3, "{mended}");
+}
+
+/// Nodes that lead from one to the next, as only who means harm makes them, are looked down no further than names reach.
+#[test]
+fn a_long_chain_of_nodes_is_no_deep_tree() {
+    const STACK: usize = 256 << 10;
+    const CHAIN: std::ops::Range<u64> = 50..500;
+    let names = few();
+    let memory = linked(&names);
+    let node = parts(&memory).0[0];
+    let right = words(&memory, node);
+    let Named::Page(page) = Word(right[0]).named() else { panic!("a page of names") };
+    let place = |index: u64| node / CHUNK * CHUNK + index * PAGE;
+    let next = |index: u64| Word::node(page / CHUNK_PAGES * CHUNK_PAGES + index).0;
+    for index in CHAIN {
+        assert!(words(&memory, place(index)).iter().all(|word| *word == 0), "nobody's");
+        memory.store_word(place(index), if index + 1 < CHAIN.end { next(index + 1) } else { 0 });
+    }
+    memory.store_word(node, next(CHAIN.start));
+    let check = {
+        let memory = Arc::clone(&memory);
+        move || repaired(&memory)
+    };
+    let report =
+        std::thread::Builder::new().stack_size(STACK).spawn(check).expect("a thread").join().expect("no panic");
+    assert!(report.is_sound(), "{:#?}", report.findings);
+    assert!(words(&memory, node) == right);
+    assert_eq!(found(&memory, &names), names.len());
 }
