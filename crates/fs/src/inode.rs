@@ -102,6 +102,8 @@ const GENERATION: u64 = offset_of!(Head, generation) as u64;
 const _: () = assert!(offset_of!(Head, orphan) as u64 == GENERATION + 4 && offset_of!(Head, links) == 4);
 pub const ATIME: u64 = offset_of!(Head, atime) as u64;
 pub const ROOTS_AT: u64 = offset_of!(Media, roots) as u64;
+/// Bytes of a symbolic link that fit the roots.
+pub const TARGET_INLINE: usize = 64;
 pub const DIRECT: u64 = 192;
 pub const DIRECT_SIZE_AT: u64 = DIRECT + offset_of!(Direct, size) as u64;
 
@@ -215,6 +217,11 @@ impl Inode {
 
     pub fn is_directory(&self) -> bool {
         self.kind() == Some(Kind::Directory)
+    }
+
+    /// Whether it is a symbolic link that has its target in a page.
+    pub fn is_long_link(&self) -> bool {
+        self.kind() == Some(Kind::Symlink) && self.size() > TARGET_INLINE as u64
     }
 
     /// Sets all its times, of a file that is made.

@@ -127,7 +127,7 @@ impl FileSystem {
         let is_done = match inode.kind() {
             Some(Kind::File) => self.trim(change, inode, 0)?,
             Some(Kind::Directory) => self.free_names(change, inode)?,
-            Some(Kind::Symlink) if inode.size() > 64 => {
+            Some(Kind::Symlink) if inode.is_long_link() => {
                 change.free_word(inode.roots[0]);
                 inode.roots[0] = Word::NONE;
                 true

@@ -4,7 +4,7 @@ use ferrite_medium::Scheme;
 
 use crate::change::Change;
 use crate::fs::FileSystem;
-use crate::inode::Inode;
+use crate::inode::{Inode, TARGET_INLINE};
 use crate::read::apply_waiting;
 use crate::word::{Named, Word};
 use crate::{Attr, Credentials, Error, Ino, Kind, NewFile, Result};
@@ -13,8 +13,6 @@ use crate::{Attr, Credentials, Error, Ino, Kind, NewFile, Result};
 const LINKS_MAX: u32 = 1 << 31;
 /// Bytes of a symbolic link at most.
 const TARGET_BYTES_MAX: usize = 4095;
-/// Bytes of a symbolic link that fit the inode.
-const TARGET_INLINE: usize = 64;
 const SET_GID: u16 = 0o2000;
 
 impl FileSystem {

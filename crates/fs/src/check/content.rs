@@ -50,7 +50,7 @@ impl Collector<'_> {
                     self.word(inode, (inode.root_at(index as u64), *word), inode.head.height);
                 }
             }
-            Some(Kind::Symlink) if inode.size() > 64 => self.word(inode, (inode.root_at(0), inode.roots[0]), 0),
+            Some(Kind::Symlink) if inode.is_long_link() => self.word(inode, (inode.root_at(0), inode.roots[0]), 0),
             _ => {}
         }
         self.attributes(inode);

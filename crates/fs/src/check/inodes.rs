@@ -206,7 +206,7 @@ impl<'a> Survey<'a> {
 
     /// What an inode of kind `kind` says of itself.
     fn head(&mut self, inode: &Inode, kind: Kind) {
-        if kind == Kind::Symlink && inode.size() > 64 && inode.head.links > 0 && inode.roots[0] == Word::NONE {
+        if inode.is_long_link() && inode.head.links > 0 && inode.roots[0] == Word::NONE {
             // Its names are cleared in the next round.
             self.mend(inode.freed(), "is a symbolic link whose target is lost", "it is given up");
         }
