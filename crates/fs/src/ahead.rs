@@ -35,6 +35,11 @@ impl Ahead {
         self.files.lock().insert(ino, now);
     }
 
+    /// Whether pages were taken ahead for `ino` since the file system was opened.
+    pub fn has(&self, ino: Ino) -> bool {
+        self.files.lock().contains_key(&ino)
+    }
+
     /// One that has rested at `now`.
     fn take_rested(&self, now: i64) -> Option<Ino> {
         let mut files = self.files.lock();
@@ -69,6 +74,10 @@ impl FileSystem {
     pub(crate) fn step_ahead(&self) -> Result<bool> {
         let now = self.now();
         let Some(ino) = self.ahead.take_rested(now) else { return Ok(false) };
+        if self.waits() && self.locks.read(ino).waiting.contains_key(&ino.0) {
+            // With all that waits: for each by itself the disk would be waited for (FW4).
+            self.flush()?;
+        }
         let is_written = |inode: &Inode| now.abs_diff(inode.head.mtime) < REST_NS;
         self.give_back_ahead(ino, is_written, &self.gate.pass())?;
         Ok(true)

@@ -32,7 +32,7 @@ pub(crate) struct Change<'fs> {
     freed_chunks: Vec<u64>,
     /// What is kept of a superpage as pages.
     divided: Option<Run>,
-    freed_inode: Option<u64>,
+    freed_inodes: Vec<u64>,
     taken_inode: Option<u64>,
     taken_orphan: Option<u32>,
     freed_orphans: Vec<u32>,
@@ -47,7 +47,7 @@ impl<'fs> Change<'fs> {
             freed: Vec::new(),
             freed_chunks: Vec::new(),
             divided: None,
-            freed_inode: None,
+            freed_inodes: Vec::new(),
             taken_inode: None,
             taken_orphan: None,
             freed_orphans: Vec::new(),
@@ -171,7 +171,7 @@ impl<'fs> Change<'fs> {
 
     /// Frees the inode with this number, whose mode it sets to 0 by itself.
     pub fn free_inode(&mut self, number: u64) {
-        self.freed_inode = Some(number);
+        self.freed_inodes.push(number);
     }
 
     /// It took an orphan word.
@@ -244,7 +244,7 @@ impl<'fs> Change<'fs> {
         if !runs.is_empty() || !chunks.is_empty() {
             space.bury(Freed { runs, chunks });
         }
-        if let Some(number) = self.freed_inode {
+        for number in std::mem::take(&mut self.freed_inodes) {
             space.give_back_inode(self.fs.memory(), number);
         }
         Ok(())

@@ -28,7 +28,7 @@ use crate::{Attr, DataMode, Error, FsOptions, Ino, Kind, Result, Statfs};
 pub const NAME_BYTES_MAX: usize = 255;
 
 /// A file system in a pool, open. Shared between threads as it is; every call returns when its change is durable, but
-/// for written data under [`DataMode::Posix`] and times of last access.
+/// for written data and the times of files under [`DataMode::Posix`], and times of last access.
 ///
 /// Any call gives [`Error::Stale`] for a number that is no inode's or no longer, [`Error::Corrupt`] for what this
 /// program cannot have written, and those of the pool in [`Error::Pool`]; after a failed persist every change is

@@ -2,7 +2,7 @@
 
 use ferrite_pool::layout::PAGE;
 
-use crate::change::Change;
+use crate::change::{Change, FREED_PAGES_MAX};
 use crate::fs::FileSystem;
 use crate::gate::Pass;
 use crate::inode::Inode;
@@ -11,6 +11,10 @@ use crate::locks::Stripe;
 use crate::read::apply_waiting;
 use crate::word::Word;
 use crate::{Error, Ino, Kind, Result};
+
+/// Inodes that end in one change where each waits for a disk, and pages of each at most: what is said of them fits a record.
+const ENDED_TOGETHER: usize = 16;
+const ENDED_PAGES: u64 = FREED_PAGES_MAX.div_ceil(32);
 
 impl FileSystem {
     /// Keeps the inode although its last name may be removed: an open file, or a number that a kernel remembers.
@@ -30,7 +34,7 @@ impl FileSystem {
         {
             // What a crash left of an append would be looked at with each read.
             let _ = self.settle_end(&mut inode);
-            if is_first {
+            if is_first && !self.ahead.has(ino) {
                 let _ = self.free_ahead(&stripe, &mut inode);
             }
         }
@@ -51,8 +55,8 @@ impl FileSystem {
         let Ok(mut inode) = self.load(ino) else { return };
         apply_waiting(&stripe, &mut inode);
         if inode.head.links == 0 {
-            // What fails here is done by a step, or after the next start.
-            if !matches!(self.end_some(&mut stripe, &mut inode), Ok(true)) {
+            // What fails here is done by a step, or after the next start. Where it would wait for a disk a step ends many.
+            if self.waits() || !matches!(self.end_some(&mut stripe, &mut inode), Ok(true)) {
                 self.orphans.make_ready(ino);
             }
         } else if self.refuse_if_read_only().is_ok() {
@@ -198,23 +202,54 @@ impl FileSystem {
 
     /// One step of what orphans wait for; `false` when none does.
     pub(crate) fn step_orphans(&self) -> Result<bool> {
-        let Some(ino) = self.orphans.next_ready() else { return Ok(false) };
-        self.step_orphan(ino, &self.gate.pass())?;
+        if self.orphans.some_ready(1).is_empty() { Ok(false) } else { self.step_some_orphans(&self.gate.pass()) }
+    }
+
+    /// One step for as many as end together; `false` when none waits.
+    fn step_some_orphans(&self, pass: &Pass<'_>) -> Result<bool> {
+        let ready = self.orphans.some_ready(if self.waits() { ENDED_TOGETHER } else { 1 });
+        let Some(first) = ready.first() else { return Ok(false) };
+        if ready.len() == 1 || !self.end_together(&ready, pass)? {
+            self.step_orphan(*first, pass)?;
+        }
+        Ok(true)
+    }
+
+    /// Ends in one change, which waits for the disk once, those of `ready` that have little; whether there were any.
+    /// Where one is damaged, none.
+    fn end_together(&self, ready: &[Ino], _: &Pass<'_>) -> Result<bool> {
+        let mut locked = self.locks.write_all(ready);
+        let (mut change, mut ended) = (Change::new(self), Vec::new());
+        for ino in ready {
+            let is_held = locked.stripe(*ino).is_held(*ino);
+            let nameless = self.load(*ino).ok().filter(|inode| inode.head.links == 0 && !is_held);
+            let Some(mut inode) = nameless.filter(|inode| inode.head.pages <= ENDED_PAGES) else { continue };
+            if !matches!(self.free_some(&mut change, &mut inode), Ok(true)) {
+                return Ok(false);
+            }
+            if self.free_inode(&mut change, &mut inode).is_err() {
+                return Ok(false);
+            }
+            ended.push(*ino);
+        }
+        if ended.is_empty() {
+            return Ok(false);
+        }
+        change.commit()?;
+        for ino in ended {
+            locked.stripe(ino).waiting.remove(&ino.0);
+            self.orphans.remove(ino);
+        }
         Ok(true)
     }
 
     /// Frees what removed files held, for who is about to say how much is free. Not while the pool stands still: who asks
     /// then is answered at once.
     pub(crate) fn settle_removed(&self) {
-        while let Some(ino) = self.orphans.next_ready()
-            && self.refuse_if_read_only().is_ok()
+        while self.refuse_if_read_only().is_ok()
             && let Some(pass) = self.gate.try_pass()
-        {
-            if self.step_orphan(ino, &pass).is_err() {
-                // It is met again by a step.
-                return;
-            }
-        }
+            && let Ok(true) = self.step_some_orphans(&pass)
+        {}
     }
 
     /// One that is damaged is left to a check, and to who opens the file system next: those behind it go.

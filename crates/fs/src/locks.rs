@@ -71,6 +71,13 @@ impl Stripe {
         self.waiting.insert(number, Waiting { size, mtime, ctime, atime, serial });
     }
 
+    /// The same where they wait already, and a transaction has written its head meanwhile.
+    pub fn wait_on(&mut self, inode: &Inode) {
+        if self.waiting.contains_key(&inode.ino.0) {
+            self.wait(inode);
+        }
+    }
+
     /// Whether a client appends to `ino` by itself.
     pub fn has_appender(&self, ino: Ino) -> bool {
         self.appenders.iter().any(|appender| appender.ino == ino)

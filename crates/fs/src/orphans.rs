@@ -72,9 +72,9 @@ impl Orphans {
         self.0.lock().ready.iter().copied().collect()
     }
 
-    /// An inode to work on.
-    pub fn next_ready(&self) -> Option<Ino> {
-        self.0.lock().ready.first().copied()
+    /// Inodes to work on, `count` at most.
+    pub fn some_ready(&self, count: usize) -> Vec<Ino> {
+        self.0.lock().ready.iter().take(count).copied().collect()
     }
 
     /// Nothing is left to do on `ino`.

@@ -202,13 +202,14 @@ impl FileSystem {
         change.commit()
     }
 
-    /// An inode whose head is to be written: what waits for an fsync is durable before.
+    /// An inode whose head is to be written, with the size that waits for an fsync: what that covers is durable before.
     pub(crate) fn load_for_head(&self, locked: &mut Locked<'_>, ino: Ino) -> Result<Inode> {
         let mut inode = self.load_child(ino)?;
         let stripe = locked.stripe(ino);
         apply_waiting(stripe, &mut inode);
         if stripe.waiting.contains_key(&ino.0) {
-            self.publish_size(stripe, &mut inode)?;
+            self.settle_data()?;
+            inode.settle_size();
         }
         Ok(inode)
     }

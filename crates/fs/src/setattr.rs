@@ -4,10 +4,10 @@ use ferrite_pool::layout::PAGE;
 
 use crate::change::Change;
 use crate::fs::FileSystem;
-use crate::inode::{Inode, KEEPS_PAGES};
+use crate::inode::{Head, Inode, KEEPS_PAGES};
 use crate::layout::FILE_BYTES_MAX;
 use crate::read::apply_waiting;
-use crate::{Attr, Error, Ino, Kind, Result, SetAttr, SetTime};
+use crate::{Attr, DataMode, Error, Ino, Kind, Result, SetAttr, SetTime};
 
 impl FileSystem {
     /// Changes what `set` says, all in one; a size takes away or adds at the end. A mode changes the ACL with it.
@@ -27,7 +27,12 @@ impl FileSystem {
         let mut inode = self.load(ino)?;
         apply_waiting(&stripe, &mut inode);
         self.calm(&mut stripe, &mut inode)?;
-        if stripe.waiting.contains_key(&ino.0) {
+        if self.are_only_times(&inode, set) {
+            set_times(&mut inode, set, self.now());
+            stripe.wait(&inode);
+            return self.attr_of(&inode);
+        }
+        if set.size.is_some() && stripe.waiting.contains_key(&ino.0) {
             self.publish_size(&mut stripe, &mut inode)?;
         }
         let (before, cuts) = (inode.size(), set.size.is_some_and(|size| frees(&inode, size)));
@@ -41,6 +46,7 @@ impl FileSystem {
         let is_ready = self.set_fields(&mut change, &mut inode, set)?;
         change.write_inode(&mut inode);
         change.commit()?;
+        stripe.wait_on(&inode);
         if is_ready {
             self.orphans.make_ready(ino);
         }
@@ -49,6 +55,19 @@ impl FileSystem {
         }
         self.note_growth(ino, before..inode.size());
         self.attr_of(&inode)
+    }
+
+    /// Whether nothing but times of `inode` would change, which wait as those of what is written do (FW4).
+    fn are_only_times(&self, inode: &Inode, set: &SetAttr) -> bool {
+        let Head { mode, uid, gid, ctime, .. } = inode.head;
+        self.data_mode() == DataMode::Posix
+            && inode.kind() == Some(Kind::File)
+            && set.size.is_none()
+            && set.mode.is_none_or(|set| set & 0o7777 == mode & 0o7777)
+            && set.uid.is_none_or(|set| set == uid)
+            && set.gid.is_none_or(|set| set == gid)
+            // An earlier one than is on the medium does not count while it waits.
+            && set.ctime.is_none_or(|set| set.0 >= ctime)
     }
 
     fn refuse_size(&self, inode: &Inode, size: u64) -> Result<()> {
@@ -63,7 +82,6 @@ impl FileSystem {
     /// Whether the inode has become an orphan whose end is to be freed by steps.
     fn set_fields(&self, change: &mut Change<'_>, inode: &mut Inode, set: &SetAttr) -> Result<bool> {
         let now = self.now();
-        let time = |set| if let SetTime::To(time) = set { time.0 } else { now };
         let mut is_ready = false;
         if let Some(size) = set.size {
             is_ready = frees(inode, size) && self.cut(change, inode, size)?;
@@ -76,9 +94,7 @@ impl FileSystem {
         }
         inode.head.uid = set.uid.unwrap_or(inode.head.uid);
         inode.head.gid = set.gid.unwrap_or(inode.head.gid);
-        inode.head.atime = set.atime.map_or(inode.head.atime, time);
-        inode.head.mtime = set.mtime.map_or(inode.head.mtime, time);
-        inode.head.ctime = set.ctime.map_or(now, |time| time.0);
+        set_times(inode, set, now);
         Ok(is_ready)
     }
 
@@ -99,4 +115,12 @@ impl FileSystem {
 /// it ends there already.
 fn frees(inode: &Inode, size: u64) -> bool {
     size < inode.size() || size == inode.size() && inode.head.flags & KEEPS_PAGES != 0
+}
+
+/// Lets `inode` have the times that `set` says, and else those of a change at `now`.
+fn set_times(inode: &mut Inode, set: &SetAttr, now: i64) {
+    let time = |set| if let SetTime::To(time) = set { time.0 } else { now };
+    inode.head.atime = set.atime.map_or(inode.head.atime, time);
+    inode.head.mtime = set.mtime.map_or(inode.head.mtime, time);
+    inode.head.ctime = set.ctime.map_or(now, |time| time.0);
 }

@@ -37,6 +37,7 @@ mod threads;
 mod times;
 mod told;
 mod unlisted;
+mod waits;
 mod world;
 
 use std::cell::Cell;

@@ -110,16 +110,15 @@ impl FileSystem {
         let mut stripe = self.locks.write(ino);
         let mut inode = self.load(ino)?;
         apply_waiting(&stripe, &mut inode);
-        if stripe.waiting.contains_key(&ino.0) {
-            self.publish_size(&mut stripe, &mut inode)?;
-        }
         let mut xattrs = self.load_xattrs(&inode)?;
         edit(&mut inode, &mut xattrs)?;
         inode.head.ctime = self.now();
         let mut change = Change::new(self);
         self.store_xattrs(&mut change, &mut inode, &xattrs)?;
         change.write_inode(&mut inode);
-        change.commit()
+        change.commit()?;
+        stripe.wait_on(&inode);
+        Ok(())
     }
 
     /// All extended attributes of a file.

@@ -26,6 +26,8 @@ fn canary_planted_bugs_are_found() {
         (Bug::ReturnBeforeFence, "overwrite directly", Model::MAPPED),
         // FW4: what waits for a flush.
         (Bug::SizeBeforeData, "append", Model::FILE),
+        (Bug::SizeBeforeData, "append, and move over another", Model::FILE),
+        (Bug::LeakedPage, "end several files", Model::FILE),
         (Bug::UndefinedGap, "grow after a cut", Model::MAPPED),
         (Bug::ForgottenOrphan, "unlink large", Model::MAPPED),
         (Bug::ForgottenOrphan, "unlink held where words ran short", Model::MAPPED),

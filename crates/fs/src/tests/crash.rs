@@ -6,7 +6,7 @@ use ferrite_pool::layout::CHUNK;
 
 use std::sync::atomic::Ordering;
 
-use super::{unlisted, world::*};
+use super::{unlisted, waits, world::*};
 use crate::check::look;
 use crate::direct::Access;
 use crate::direct::appenders::Appender;
@@ -28,7 +28,7 @@ pub(super) const fn whole(name: &'static str, setup: fn(&FileSystem), run: fn(&F
     Case { name, setup, run, mixes: false }
 }
 
-const fn mixed(name: &'static str, setup: fn(&FileSystem), run: fn(&FileSystem)) -> Case {
+pub(super) const fn mixed(name: &'static str, setup: fn(&FileSystem), run: fn(&FileSystem)) -> Case {
     Case { name, setup, run, mixes: true }
 }
 
@@ -36,16 +36,16 @@ fn make(fs: &FileSystem, dir: Ino, name: &str, kind: Kind) -> Ino {
     fs.create_file(dir, name.as_bytes(), &new(kind)).expect("it is made").ino
 }
 
-fn at(fs: &FileSystem, name: &str) -> Ino {
+pub(super) fn at(fs: &FileSystem, name: &str) -> Ino {
     fs.lookup(Ino::ROOT, name.as_bytes()).expect("it is there").ino
 }
 
-fn put(fs: &FileSystem, ino: Ino, at: u64, len: usize, byte: u8) {
+pub(super) fn put(fs: &FileSystem, ino: Ino, at: u64, len: usize, byte: u8) {
     assert_eq!(fs.write(ino, at, &vec![byte; len]).expect("room"), len);
 }
 
 /// A file `a` of 6 bytes and a page, `big` of 30 pages, `b` with an attribute, directories `d` with `x`, and `e`.
-fn usual(fs: &FileSystem) {
+pub(super) fn usual(fs: &FileSystem) {
     let a = make(fs, Ino::ROOT, "a", Kind::File);
     put(fs, a, 0, 4102, 1);
     let big = make(fs, Ino::ROOT, "big", Kind::File);
@@ -257,7 +257,7 @@ pub(super) fn find(name: &str) -> &'static Case {
         .iter()
         .chain(&WRITES)
         .chain(&DIRECT)
-        .chain(&unlisted::CASES)
+        .chain(unlisted::CASES.iter().chain(&waits::CASES))
         .find(|case| case.name == name)
         .expect("there is such a case")
 }
