@@ -1,12 +1,14 @@
-//! FJ1, FJ2: pages of words and of attributes that two inodes name, as a word of one of them is damaged.
+//! FJ1, FJ2: pages of words and of attributes that two inodes name, as a word of one of them is damaged; and crashes of the
+//! repair.
 
 use std::sync::Arc;
 
-use ferrite_crash::{LyingMemory, Model};
+use ferrite_crash::{LyingMemory, Model, Options, Points, Report, explore};
 use ferrite_medium::Memory;
 
 use super::repair::{checked, closed, repaired};
 use super::world::*;
+use super::{Bug, PLANTED};
 use crate::inode::Inode;
 use crate::layout::BITMAP;
 use crate::space::ChunkKind;
@@ -179,4 +181,46 @@ fn fj2_without_room_for_a_copy_the_first_has_the_page() {
     let done = mended(&memory);
     assert!(done.contains("what it had is lost"), "{done}");
     assert!(seen_in(&memory, all[0].ino).content == before[1].content);
+}
+
+/// Every crash of the repair of two files that are alike, of which one names what the other has by the word at `word`; with `bug`
+/// planted in the repair. Where another repair follows both have what the first one would have left them.
+fn explore_repair(alike: (usize, usize), (bad, word): (usize, u64), bug: Option<Bug>) -> Report {
+    let (memory, all) = files([alike; 2]);
+    let good = 1 - bad;
+    name_twice(&memory, all[good].at + word, all[bad].at + word);
+    let expected = {
+        let memory = Arc::new(memory.kill());
+        mended(&memory);
+        all.map(|inode| seen_in(&memory, inode.ino))
+    };
+    // The damage is durable.
+    let memory = Arc::new(memory.kill());
+    PLANTED.set(bug);
+    repaired(&memory);
+    PLANTED.set(None);
+    let options =
+        Options { images_per_point_max: 8, samples_per_point: 8, points: Points::Widest, ..Options::default() };
+    explore(&memory, &options, |crash| {
+        let memory = Arc::new(crash.memory());
+        let report = repaired(&memory);
+        let found = all.map(|inode| seen_in(&memory, inode.ino));
+        if report.is_sound() && found == expected { Ok(()) } else { Err(format!("{:#?}", report.findings)) }
+    })
+}
+
+#[test]
+fn fj2_every_crash_of_a_repair_leaves_both_what_they_have() {
+    for (alike, bad, word) in
+        [((40_000, 200), 0, ROOT), ((40_000, 200), 1, ROOT), ((100, 20_000), 1, XATTRS), ((100, 200), 0, XATTRS)]
+    {
+        explore_repair(alike, (bad, word), None).assert_clean();
+    }
+}
+
+#[test]
+fn canary_a_copy_of_words_or_attributes_that_is_named_before_it_is_durable_is_found() {
+    for (alike, word) in [((40_000, 200), ROOT), ((100, 20_000), XATTRS)] {
+        explore_repair(alike, (1, word), Some(Bug::NameBeforeCopy)).expect_failure();
+    }
 }
