@@ -18,6 +18,7 @@ mod golden;
 mod hints;
 mod house;
 mod inodes;
+mod late;
 mod lent;
 mod listing;
 mod lost_words;
@@ -71,6 +72,8 @@ pub(crate) enum Bug {
     SplitLowering,
     /// The end of a file stays where a stopped client may still store to it (FG7).
     HauntedEnd,
+    /// Where the last page cannot be another one, what is written behind the end goes into it (FG7).
+    HauntedPage,
     /// What a thread remembers counts whatever has changed since (FH1).
     StaleHint,
     /// Where a client's last append ended is the end, whoever had the file since (FG7).

@@ -14,7 +14,7 @@ use crate::tests::{Bug, PLANTED};
 use crate::{Allocate, Error, Ino};
 
 /// A thread of a client that stands still.
-struct Stopped<T> {
+pub(super) struct Stopped<T> {
     go_on: Sender<()>,
     thread: JoinHandle<T>,
 }
@@ -22,22 +22,27 @@ struct Stopped<T> {
 impl<T: Send + 'static> Stopped<T> {
     /// One that does `work` with `lease` and has come to `point`.
     fn at(point: Point, lease: &Arc<Lease>, work: impl FnOnce(&Lease) -> T + Send + 'static) -> Self {
+        let lease = Arc::clone(lease);
+        Self::amid(point, move || work(&lease))
+    }
+
+    /// One that does `work` and has come to `point`.
+    pub(super) fn amid(point: Point, work: impl FnOnce() -> T + Send + 'static) -> Self {
         let (go_on, may_go_on): (Sender<()>, Receiver<()>) = channel();
         let (stopped, is_stopped) = channel();
-        let lease = Arc::clone(lease);
         let thread = std::thread::spawn(move || {
             pause_by(move |at| {
                 if at == point && stopped.send(()).is_ok() {
                     let _ = may_go_on.recv();
                 }
             });
-            work(&lease)
+            work()
         });
         is_stopped.recv().expect("it comes to the point");
         Self { go_on, thread }
     }
 
-    fn go_on(self) -> T {
+    pub(super) fn go_on(self) -> T {
         let Self { go_on, thread } = self;
         drop(go_on);
         thread.join().expect("it ends")
