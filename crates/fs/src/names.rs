@@ -265,7 +265,10 @@ impl FileSystem {
             goes_on = each(entry, name);
             goes_on
         })?;
-        if damaged.is_none() && goes_on && self.has_damaged_names.load(Ordering::Relaxed) {
+        let is_known = self.has_damaged_names.load(Ordering::Relaxed);
+        #[cfg(test)]
+        let is_known = is_known && !crate::tests::is_planted(crate::tests::Bug::ForgottenDamage);
+        if damaged.is_none() && goes_on && is_known {
             // Whoever asks in pieces is told at the end of what came before.
             damaged = self.each_sound_name(dir, 0, &mut |_, _| true)?;
         }

@@ -82,6 +82,10 @@ pub(crate) enum Bug {
     OneProof,
     /// What a size rests on is stored over (FP3), or what a crash left of an append (FP4).
     UnsettledEnd,
+    /// Who asks for a listing in pieces is not told of damage before the last one (FN4).
+    ForgottenDamage,
+    /// A client may append while the kernel is amid an append (FG11).
+    HastyAppender,
     /// Who withdraws from a session keeps the pool's memory (FG10).
     KeptMemory,
 }

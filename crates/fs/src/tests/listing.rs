@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::world::*;
+use super::{Bug, PLANTED};
 use crate::leaf::Entry;
 use crate::{Error, FileSystem, Ino, Kind};
 
@@ -154,6 +155,16 @@ fn fn4_what_is_damaged_is_left_out_and_told_in_the_end_however_it_is_asked() {
             fs.memory().store_word(at, word);
         }
     }
+}
+
+#[test]
+fn canary_a_listing_that_forgets_what_was_damaged_is_found() {
+    let (fs, dir, entries) = several();
+    fs.memory().store_word(entries[0].at(), 3);
+    PLANTED.set(Some(Bug::ForgottenDamage));
+    let listed = listed_by(&fs, dir, 40);
+    PLANTED.set(None);
+    assert_ne!(listed, (299, true), "FN4");
 }
 
 #[test]

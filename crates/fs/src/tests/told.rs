@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::direct::Copied;
 use super::house::*;
+use super::{Bug, PLANTED};
 use crate::direct::{Access, Session};
 
 /// Before the kernel is told to forget a file it learns the end that was appended directly.
@@ -33,20 +34,35 @@ fn fg8_the_end_is_known_before_copies_are_forgotten() {
     assert_eq!(*ends.borrow(), [(3, 1), (6, 3)]);
 }
 
-/// The kernel may be amid an append, and make another request for the rest of it.
-#[test]
-fn fg11_who_is_to_append_waits_for_the_kernels_appends_first() {
+/// Whether a client that is to append waits for the kernel, which may be amid an append and make another request for the rest of it.
+fn waits_for_the_kernel(bug: Option<Bug>) -> bool {
     let house = House::new();
     let (client, ino) = (house.client(), house.file("log", b""));
     house.fs.hold(ino).expect("the kernel knows it");
-    house.fs.expect_more(ino);
     let looks = RefCell::new(0);
+    let begins = || {
+        PLANTED.set(bug);
+        house.fs.expect_more(ino);
+        PLANTED.set(None);
+    };
     let begins_another = || {
         *looks.borrow_mut() += 1;
-        house.fs.expect_more(ino);
+        begins();
     };
-    assert!(client.lease_with(ino, Access::Append, 0, &begins_another).is_err(), "FG11: it has begun another one");
+    begins();
+    let is_refused = client.lease_with(ino, Access::Append, 0, &begins_another).is_err();
     let look = || *looks.borrow_mut() += 1;
-    client.lease_with(ino, Access::Append, 0, &look).expect("it has come to an end");
-    assert_eq!(*looks.borrow(), 2);
+    let is_let_in = !is_refused || client.lease_with(ino, Access::Append, 0, &look).is_ok();
+    assert!(is_let_in, "it has come to an end");
+    is_refused && *looks.borrow() == 2
+}
+
+#[test]
+fn fg11_who_is_to_append_waits_for_the_kernels_appends_first() {
+    assert!(waits_for_the_kernel(None), "FG11");
+}
+
+#[test]
+fn canary_who_appends_amid_an_append_of_the_kernel_is_found() {
+    assert!(!waits_for_the_kernel(Some(Bug::HastyAppender)));
 }
