@@ -87,7 +87,10 @@ impl Address {
         let folder = self.open_folder()?;
         let path = self.short_path(&folder)?;
         let found = fs::symlink_metadata(&path)?;
-        if (found.dev(), found.ino()) == bound.identity { fs::remove_file(&path) } else { Ok(()) }
+        let is_ours = (found.dev(), found.ino()) == bound.identity;
+        #[cfg(test)]
+        let is_ours = is_ours || super::tests::is_planted(super::tests::Bug::AnyonesSocket);
+        if is_ours { fs::remove_file(&path) } else { Ok(()) }
     }
 
     fn open_folder(&self) -> io::Result<File> {

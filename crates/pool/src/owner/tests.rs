@@ -7,6 +7,7 @@ mod places;
 mod role;
 mod wire;
 
+use std::cell::Cell;
 use std::fs::File;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -20,6 +21,29 @@ use super::*;
 
 /// Far longer than anything here takes; ends a test that would hang.
 const NEVER: Duration = Duration::from_secs(60);
+
+/// A mistake that a test plants, to show that the tests find it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Bug {
+    /// Who drops a lock only closes its descriptor (O1).
+    OnlyClosed,
+    /// Who stops removes whatever lies in the place of its socket (O2).
+    AnyonesSocket,
+}
+
+thread_local!(static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) });
+
+pub(super) fn is_planted(bug: Bug) -> bool {
+    PLANTED.get() == Some(bug)
+}
+
+/// What `work` comes to with `bug` planted.
+fn with<T>(bug: Bug, work: impl FnOnce() -> T) -> T {
+    PLANTED.set(Some(bug));
+    let done = work();
+    PLANTED.set(None);
+    done
+}
 
 /// What the handler has seen.
 #[derive(Debug, PartialEq)]

@@ -69,14 +69,24 @@ fn o1_kill_frees_the_pool_whatever_children_are_left() {
     ours(claim(&path).expect("free, though its child lives"));
 }
 
-/// O1: nor has what is about to call exec, which has all descriptors until then.
-#[test]
-fn o1_a_dropped_lock_is_free_whoever_has_its_descriptor() {
+/// Whether a pool is free whose lock `drops` drops, while something else has its descriptor.
+fn is_free_after(drops: impl FnOnce(Lock)) -> bool {
     let (_folder, path) = pool();
     let lock = ours(claim(&path).expect("claim"));
     let _childs = lock.file().try_clone().expect("a copy");
-    drop(lock);
-    ours(claim(&path).expect("free"));
+    drops(lock);
+    matches!(claim(&path).expect("claim"), Claim::Ours(_))
+}
+
+/// O1: nor has what is about to call exec, which has all descriptors until then.
+#[test]
+fn o1_a_dropped_lock_is_free_whoever_has_its_descriptor() {
+    assert!(is_free_after(drop));
+}
+
+#[test]
+fn canary_a_lock_that_is_only_closed_is_found() {
+    assert!(!is_free_after(|lock| with(Bug::OnlyClosed, || drop(lock))));
 }
 
 /// O1: a child that has the mapping has no part in the lock either.
@@ -98,30 +108,36 @@ fn a_holder_that_takes_no_calls_is_named() {
     assert!(said.contains(&format!("held by process {}", other.pid())) && said.contains("takes no calls"), "{said}");
 }
 
+/// Whether the owner of a pool that took the place of another one, and of what is called `names` beside that, can be reached when
+/// the owner of before is stopped, which `stop` does.
+fn is_reached(names: &[&str], stop: impl FnOnce(Listening)) -> bool {
+    let (folder, path) = pool();
+    let old = ours(claim(&path).expect("claim")).listen(Obedient::new().0).expect("listen");
+    names.iter().for_each(|name| fs::remove_file(folder.path().join(name)).expect("remove"));
+    File::create(&path).expect("another pool");
+    let new = ours(claim(&path).expect("claim")).listen(Obedient::new().0).expect("listen");
+    stop(old);
+    let answer = Client::connect(&path).and_then(|mut client| ask(&mut client, json!({"do": "count", "n": 0})));
+    let stopped = new.stop();
+    answer.is_ok_and(|answer| answer == 0) && stopped.is_ok()
+}
+
 /// O2: an owner whose pool was replaced must not take away the socket of the new pool's owner.
 #[test]
 fn o2_a_stop_leaves_another_owners_socket_alone() {
-    let (_folder, path) = pool();
-    let old = ours(claim(&path).expect("claim")).listen(Obedient::new().0).expect("listen");
-    fs::remove_file(&path).expect("remove");
-    File::create(&path).expect("another pool");
-    let new = ours(claim(&path).expect("claim")).listen(Obedient::new().0).expect("listen");
-    old.stop().expect("stop");
-    assert_eq!(ask(&mut Client::connect(&path).expect("connect"), json!({"do": "count", "n": 0})).expect("call"), 0);
-    new.stop().expect("stop");
+    assert!(is_reached(&["pool"], |old| old.stop().expect("stop")));
 }
 
 /// O2: nor one that came where its own was, which somebody had taken away.
 #[test]
 fn o2_a_stop_leaves_a_socket_that_took_the_place_of_its_own() {
-    let (_folder, path) = pool();
-    let old = ours(claim(&path).expect("claim")).listen(Obedient::new().0).expect("listen");
-    [path.clone(), path.with_extension("sock")].iter().for_each(|gone| fs::remove_file(gone).expect("remove"));
-    File::create(&path).expect("another pool");
-    let new = ours(claim(&path).expect("claim")).listen(Obedient::new().0).expect("listen");
-    old.stop().expect("stop");
-    assert_eq!(ask(&mut Client::connect(&path).expect("connect"), json!({"do": "count", "n": 0})).expect("call"), 0);
-    new.stop().expect("stop");
+    assert!(is_reached(&["pool", "pool.sock"], |old| old.stop().expect("stop")));
+}
+
+#[test]
+fn canary_a_stop_that_removes_whatever_socket_is_there_is_found() {
+    let stop = |old: Listening| with(Bug::AnyonesSocket, || old.stop().expect("stop"));
+    assert!(!is_reached(&["pool", "pool.sock"], stop));
 }
 
 #[test]
