@@ -24,6 +24,7 @@ mod errno;
 mod front;
 mod hollow;
 mod kernel;
+mod listing;
 mod rights;
 mod stale;
 #[cfg(test)]

@@ -32,9 +32,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use ferrite_fs::{
-    Allocate, Attr, Credentials, DataMode, Error, FileSystem, Ino, Kind, Listed, NewFile, Result, Seek, SetAttr,
-};
+use ferrite_fs::{Allocate, Attr, Credentials, DataMode, Error, FileSystem, Ino, Kind, NewFile, Result, Seek, SetAttr};
 use fuser::{
     BsdFileFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, KernelConfig, LockOwner, OpenFlags,
     RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry,
@@ -78,18 +76,6 @@ impl Front {
         let by = who(request);
         let new = NewFile { kind, mode: (mode & 0o7777) as u16, umask: umask as u16, rdev: rdev.into(), by };
         self.fs.create_file(Ino(parent.0), name.as_bytes(), &new)
-    }
-
-    /// What a listing of `dir` from `cookie` on begins with: itself and its parent, or what is left of the two.
-    fn dots(&self, dir: Ino, cookie: u64) -> Result<Vec<Listed>> {
-        let mut dots = Vec::new();
-        self.fs.readdir(dir, cookie, &mut |entry| {
-            let is_dot = matches!(entry.name, b"." | b"..");
-            dots.extend(is_dot.then(|| (entry.name.to_vec(), entry.cookie, entry.ino)));
-            is_dot
-        })?;
-        let listed = |(name, cookie, ino)| Ok(Listed { name, cookie, attr: self.fs.getattr(ino)? });
-        dots.into_iter().map(listed).collect()
     }
 }
 
@@ -291,31 +277,10 @@ impl Filesystem for Front {
     }
 
     fn readdirplus(&self, _: &Request, ino: INodeNo, _: FileHandle, cookie: u64, mut reply: ReplyDirectoryPlus) {
-        const TOGETHER: usize = 128;
-        let dots = self.dots(Ino(ino.0), cookie);
-        let listed = dots.and_then(|dots| Ok((dots, self.fs.list(Ino(ino.0), cookie, TOGETHER)?)));
-        let (dots, listed) = match listed {
-            Ok(found) => found,
-            Err(error) => return reply.error(errno(&error)),
-        };
-        let mut add = |entry: &Listed| {
-            let (attr, generation) = (&entry.attr, Generation(entry.attr.generation.into()));
-            let name = OsStr::from_bytes(&entry.name);
-            reply.add(INodeNo(attr.ino.0), entry.cookie, name, &self.known(attr), &attributes(attr), generation)
-        };
-        // The kernel counts neither of the two as told.
-        if !dots.iter().any(&mut add) {
-            // One that is gone since is left out, as if it had gone before.
-            let mut held = listed.iter().filter(|entry| self.fs.hold(entry.attr.ino).is_ok());
-            if let Some(refused) = held.find(|entry| add(entry)) {
-                #[cfg(test)]
-                if super::tests::is_planted(super::tests::Bug::RefusedHeld) {
-                    return reply.ok();
-                }
-                self.fs.release(refused.attr.ino, 1);
-            }
+        match self.list(Ino(ino.0), cookie, &mut reply) {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(errno(&error)),
         }
-        reply.ok();
     }
 
     /// Every change of a directory is durable when it is answered.

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use ferrite_fs::{Credentials, DataMode, FileSystem, FsOptions, FsSpec, Ino, Kind, NewFile, SetAttr, Time};
+use ferrite_fs::{Credentials, DataMode, FileSystem, FsOptions, FsSpec, Ino, Kind, Listed, NewFile, SetAttr, Time};
 use ferrite_medium::{MapOptions, Mapped};
 
 use super::{MountOptions, Mounted, NotUnmounted, is_root};
@@ -88,6 +88,11 @@ pub(super) fn note_open() -> bool {
 pub(super) fn note_lookup(name: &OsStr) -> bool {
     names::count(name);
     is_planted(Bug::NotRemembered)
+}
+
+/// Looks at entries that are about to be held and told.
+pub(super) fn note_listed(fs: &FileSystem, dir: Ino, listed: &[Listed]) {
+    names::meet_listed(fs, dir, listed);
 }
 
 /// Counts a write; whether it is to be answered and not done.

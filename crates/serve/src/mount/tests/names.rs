@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ferrite_fs::{Credentials, Ino, Kind, NewFile, SetXattr};
+use ferrite_fs::{Credentials, FileSystem, Ino, Kind, Listed, NewFile, SetXattr};
 
 use super::{Bug, PATIENCE, World, assert_guarded, is_planted};
 
@@ -13,6 +13,17 @@ use super::{Bug, PATIENCE, World, assert_guarded, is_planted};
 const MISSING: &str = "missing";
 /// How often the kernel asked for it.
 static ASKED: AtomicU32 = AtomicU32::new(0);
+
+/// Which entries are removed before they are told: those that are listed as the first, or the second, from now on.
+static REMOVED: AtomicU32 = AtomicU32::new(0);
+
+/// Removes what is `listed` in `dir`, if that is asked for.
+pub(super) fn meet_listed(fs: &FileSystem, dir: Ino, listed: &[Listed]) {
+    let one_less = |which: u32| which.checked_sub(1);
+    if REMOVED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less) == Ok(1) {
+        listed.iter().for_each(|entry| fs.unlink(dir, &entry.name).expect("it goes"));
+    }
+}
 
 /// Counts who asks for the name that is missing.
 pub(super) fn count(name: &OsStr) {
@@ -59,6 +70,25 @@ fn a_listing_with_a_damaged_name_has_all_others_and_fails() {
         assert_eq!(out.lines().filter(|line| !line.starts_with("total")).count(), 302, "{list}: {errors}");
         assert!(!said.status.success() && errors.contains("Input/output error"), "{list}: {errors}");
     }
+}
+
+/// An answer without entries would be the end.
+#[test]
+fn a_listing_goes_on_behind_names_that_are_removed_before_they_are_told() {
+    // Who looks at what was listed is told of what follows in the same way.
+    const LIST: &str = "open D, \".\"; $room = \"\\0\" x 2048; while (($len = syscall(217, fileno D, $room, 2048)) > 0) \
+        { for ($at = 0; $at < $len; $at += $next) { $next = unpack \"v\", substr $room, $at + 16, 2; $all++; \
+        lstat unpack \"Z*\", substr $room, $at + 19 } } print $all";
+    let Some(world) = World::new(None) else { return };
+    // The kernel holds none of them.
+    let new = NewFile { kind: Kind::File, mode: 0o644, umask: 0, rdev: 0, by: Credentials { uid: 0, gid: 0 } };
+    for i in 0..300 {
+        world.fs.create_file(Ino::ROOT, format!("{i}").as_bytes(), &new).expect("made");
+    }
+    REMOVED.store(2, Ordering::Relaxed);
+    let said = world.sh(&format!("perl -e '{LIST}'"));
+    let (out, errors) = (String::from_utf8_lossy(&said.stdout), String::from_utf8_lossy(&said.stderr));
+    assert_eq!((out.as_ref(), REMOVED.load(Ordering::Relaxed)), ("174", 0), "with itself and its parent: {errors}");
 }
 
 /// Some C libraries list by 2 KiB at a time, where each answer ends with an entry that it has no room for.
