@@ -229,7 +229,11 @@ pub struct Listed {
     /// As [`DirEntry::cookie`].
     pub cookie: u64,
     /// What it names.
-    pub attr: Attr,
+    pub ino: Ino,
+    /// What that is.
+    pub kind: Kind,
+    /// What is known of it; nothing where it is damaged.
+    pub attr: Option<Attr>,
 }
 
 /// How full a file system is.

@@ -55,7 +55,7 @@ pub struct FileSystem {
     pub(crate) candidates: Candidates,
     /// Held while a directory moves to another one, so that no directory comes to lie within itself.
     pub(crate) moving: Mutex<()>,
-    /// A listing met damaged names, or such as lead to damaged inodes (FN4).
+    /// A listing met damaged names (FN4).
     pub(crate) has_damaged_names: AtomicBool,
 }
 

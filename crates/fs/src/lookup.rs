@@ -1,10 +1,9 @@
 //! What is where, and what is known of it.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
-use std::sync::atomic::Ordering;
 
 use crate::fs::FileSystem;
-use crate::inode::Inode;
 use crate::read::apply_waiting;
 use crate::{Attr, DirEntry, Error, Ino, Kind, Listed, Result};
 
@@ -58,7 +57,7 @@ impl FileSystem {
     }
 
     /// Up to `count` entries behind `cookie` as [`FileSystem::readdir`] lists them, but for `.` and `..`, with what is
-    /// known of each. What is removed meanwhile is left out; so is what leads to a damaged inode, which the end tells (FN4).
+    /// known of each (FN4). What is removed meanwhile is left out.
     ///
     /// # Errors
     /// As [`FileSystem::readdir`], where there are no entries before what is damaged.
@@ -67,20 +66,21 @@ impl FileSystem {
         loop {
             let mut found = Vec::new();
             let listed = self.readdir(dir, behind, &mut |entry| {
-                found.push((entry.name.to_vec(), entry.cookie, entry.ino));
+                let DirEntry { name, ino, kind, cookie } = *entry;
+                found.push(Listed { name: name.to_vec(), cookie, ino, kind, attr: None });
                 found.len() < count
             });
-            let Some((_, last, _)) = found.last() else { return listed.map(|()| Vec::new()) };
-            let (from, last, count) = (behind, *last, found.len());
-            behind = last;
-            let listed = |(name, cookie, ino)| Some(Listed { name, cookie, attr: self.getattr(ino).ok()? });
-            let known: Vec<Listed> = found.into_iter().filter_map(listed).collect();
-            if known.len() < count {
-                self.note_astray(dir, from..last);
+            let Some(last) = found.last() else { return listed.map(|()| found) };
+            let among = behind..last.cookie;
+            behind = last.cookie;
+            found.iter_mut().for_each(|entry| entry.attr = self.getattr(entry.ino).ok());
+            if found.iter().any(|entry| entry.attr.is_none()) {
+                let astray = self.astray(dir, among);
+                found.retain(|entry| entry.attr.is_some() || astray.contains(&entry.cookie));
             }
             // Nothing would say that the directory ends here.
-            if !known.is_empty() {
-                return Ok(known);
+            if !found.is_empty() {
+                return Ok(found);
             }
         }
     }
@@ -91,7 +91,7 @@ impl FileSystem {
     ///
     /// # Errors
     /// [`Error::NotDirectory`]; [`Error::Corrupt`] in the end where entries are damaged and the others were listed, now or
-    /// before, or where [`FileSystem::list`] has left out what leads to a damaged inode. Else as [`FileSystem`] says.
+    /// before. Else as [`FileSystem`] says.
     pub fn readdir(&self, dir: Ino, cookie: u64, each: &mut dyn FnMut(&DirEntry<'_>) -> bool) -> Result<()> {
         let _stripe = self.locks.read(dir);
         let inode = self.load_directory(dir)?;
@@ -100,39 +100,26 @@ impl FileSystem {
                 return Ok(());
             }
         }
-        let mut goes_on = true;
         self.each_name(&inode, cookie, &mut |entry, name| {
-            goes_on = each(&DirEntry { name, ino: entry.ino, kind: entry.kind, cookie: entry.position });
-            goes_on
-        })?;
-        if goes_on
-            && self.has_damaged_names.load(Ordering::Relaxed)
-            && let Some(at) = self.astray(&inode, 0..u64::MAX)?
-        {
-            return Err(self.corrupt("what a name leads to", at));
-        }
-        Ok(())
+            each(&DirEntry { name, ino: entry.ino, kind: entry.kind, cookie: entry.position })
+        })
     }
 
-    /// Remembers whether a name of `dir` behind position `among.start`, up to `among.end`, leads astray, and has not just
-    /// been removed.
-    fn note_astray(&self, dir: Ino, among: Range<u64>) {
+    /// The names of `dir` behind position `among.start`, up to `among.end`, that lead to no inode, or to a damaged one:
+    /// their positions. While `dir` is locked no name goes, and what has one is in use.
+    fn astray(&self, dir: Ino, among: Range<u64>) -> BTreeSet<u64> {
         let _stripe = self.locks.read(dir);
-        if let Ok(Some(_)) = self.load_directory(dir).and_then(|dir| self.astray(&dir, among)) {
-            self.has_damaged_names.store(true, Ordering::Relaxed);
-        }
-    }
-
-    /// Where such a name lies that leads to no inode, or to a damaged one. While `dir` is locked no name goes, and what has
-    /// one is in use.
-    fn astray(&self, dir: &Inode, among: Range<u64>) -> Result<Option<u64>> {
-        let mut found = None;
-        self.each_sound_name(dir, among.start, &mut |entry, _| {
-            let is_among = entry.position <= among.end;
-            let is_astray = || self.load(entry.ino).and_then(|inode| self.attr_of(&inode)).is_err();
-            found = (is_among && is_astray()).then_some(entry.slot_at);
-            is_among && found.is_none()
-        })?;
-        Ok(found)
+        let mut astray = BTreeSet::new();
+        // What cannot be looked through is told by who goes on there.
+        let _ = self.load_directory(dir).and_then(|dir| {
+            self.each_sound_name(&dir, among.start, &mut |entry, _| {
+                let is_among = entry.position <= among.end;
+                if is_among && self.load(entry.ino).and_then(|inode| self.attr_of(&inode)).is_err() {
+                    astray.insert(entry.position);
+                }
+                is_among
+            })
+        });
+        astray
     }
 }

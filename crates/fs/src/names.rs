@@ -16,8 +16,8 @@
 //!   on behind a position misses and repeats nothing that stayed.
 //! - FN3. The size of a directory is the number of its entries, changed with them.
 //! - FN4. An entry that says another position than where it lies, or a name that none can have, is damaged and not listed.
-//!   The others are, and then the listing ends with an error, in whatever pieces it was asked for. So it is with one that
-//!   leads to a damaged inode, where what is known of each is asked for too.
+//!   The others are, and then the listing ends with an error, in whatever pieces it was asked for. A name that leads to a
+//!   damaged inode is listed like any other: that inode is all of which nothing is told.
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;

@@ -23,6 +23,8 @@
 //!   told of it the kernel sees whether it is the one that was meant.
 //! - FM12. Nor does the kernel believe what it is told of a file of which pages still go (fs FO1), and it forgets what it was
 //!   told where others have come or gone since, that nobody asked for (fs FX3).
+//! - FM13. A name that leads to a damaged inode is listed (fs FN4), by a number that no inode has, and the kernel believes
+//!   nothing of it: who asks about it meets the error, and who copies its directory has all else.
 
 use std::cell::RefCell;
 use std::ffi::OsStr;

@@ -72,6 +72,30 @@ fn a_listing_with_a_damaged_name_has_all_others_and_fails() {
     }
 }
 
+/// Programs that copy a directory take nothing of one that they cannot list.
+#[test]
+fn fm13_who_copies_a_directory_with_a_damaged_inode_has_all_else() {
+    const OWNER: u32 = 1_592_340_243;
+    const COPIED: &str = "-rw-r--r-- 1\n-rw-r--r-- 2\n-rw-r--r-- 4\n-rw-r--r-- 5\n";
+    let Some(world) = World::new(None) else { return };
+    assert!(world.sh(&format!("mkdir d && cd d && touch 1 2 3 4 5 && chown {OWNER} 3")).status.success());
+    let (pool, mut bytes) = (world.fs.pool(), vec![0; 32 << 20]);
+    pool.memory().load(0, &mut bytes);
+    let is_owners = |at: &usize| bytes[at + 8..].starts_with(&OWNER.to_le_bytes());
+    let at = (0..bytes.len()).step_by(256).find(is_owners).expect("an inode") as u64;
+    // Of no kind that there is.
+    pool.memory().store_word(at, pool.memory().load_word(at) | 0xf000);
+    for copy in ["cp -a d e", "mkdir e && tar -cf - d | tar -xf - -C e --strip-components 1"] {
+        let said = world.sh(&format!("ls d; {copy}; cd e && stat -c '%A %n' *; rm -r ../e"));
+        let (out, errors) = (String::from_utf8_lossy(&said.stdout), String::from_utf8_lossy(&said.stderr));
+        assert_eq!(out, format!("1\n2\n3\n4\n5\n{COPIED}"), "{errors}");
+        assert_eq!(
+            errors.matches("d/3: Cannot stat: Input/output").count() + errors.matches("'d/3': Input").count(),
+            1
+        );
+    }
+}
+
 /// An answer without entries would be the end.
 #[test]
 fn a_listing_goes_on_behind_names_that_are_removed_before_they_are_told() {
