@@ -11,7 +11,8 @@
 //! - T4. Whatever the medium holds, reading the table ends: no page is visited twice.
 //! - T5. A slot is there twice, and the same transactions write both: either of them may be damaged.
 //! - T6. Where the pool is full, the list of the extents that a tag keeps lies in what it gives up: where no grant is, and
-//!   no record can be replayed. What was there is lost also if the change is not made.
+//!   no record can be replayed. It comes there with the change, so what was there stays if that is not made; but for a list
+//!   for which the record has no room, some 1500 extents.
 //! - T7. A tag of more extents than a record can free goes by parts, from the end. From the first of these changes on it
 //!   is an empty value, so that no service takes what is left for its own; removing that goes on.
 

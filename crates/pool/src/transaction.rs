@@ -18,11 +18,13 @@ use parking_lot::Mutex;
 
 use crate::extent::{Extent, Zone};
 use crate::freeze::Pass;
+use crate::lane::PAYLOAD_BYTES_MAX;
 use crate::layout::{CHUNK, CHUNK_PAGES, LANES, MEMBERS, PAGE, REGION_CHUNKS, RETIRED, TAGS, bitmap_at, kind_at};
 use crate::pool::Pool;
 use crate::record::Draft;
 use crate::reserved::Reserved;
 use crate::space::{Kind, Need};
+use crate::tag::SLOT_BYTES;
 use crate::tags::page_at;
 use crate::{Error, Result};
 
@@ -31,6 +33,8 @@ const SET: u64 = 2;
 const CLEAR: u64 = 3;
 const FILL: u64 = 4;
 const KIND_SHIFT: u32 = 56;
+/// Bytes of an operation without those that it writes.
+const OPERATION: usize = 16;
 const PLACE: u64 = (1 << KIND_SHIFT) - 1;
 /// The bitmaps of a region.
 const FILL_BYTES_MAX: u64 = REGION_CHUNKS * CHUNK_PAGES / 8;
@@ -131,6 +135,14 @@ impl<'pool> Transaction<'pool> {
         let behind = Extent { page: part.page + count as u64, pages: part.pages - count as u32, ..part };
         dropped.splice(index..=index, [before, behind].into_iter().filter(|left| left.pages > 0));
         Ok(taken)
+    }
+
+    /// Whether its record is to bring what comes to `pages`: somebody has something there until the commit, and there is
+    /// room for that and for a slot (tags T6).
+    pub(crate) fn brings(&self, pages: &[Extent]) -> bool {
+        let is_taken = |page: &Extent| self.taken.iter().any(|taken| (taken.page..taken.end()).contains(&page.page));
+        let bytes = pages.len() * (OPERATION + PAGE as usize) + 2 * (OPERATION + SLOT_BYTES);
+        !pages.iter().all(is_taken) && self.draft.payload_bytes() + bytes <= PAYLOAD_BYTES_MAX
     }
 
     /// `part` as pages of the normal zone, all in use: those of a superpage can be freed one by one then.

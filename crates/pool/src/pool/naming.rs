@@ -67,8 +67,8 @@ impl Pool {
     }
 
     /// Changes `tag` as it stands now, which may be newer than the caller's. `prepare` is given the added extents and
-    /// settles what they must hold (T2). Durable on return, or not at all; but what was to be given up may have been
-    /// stored over (T6).
+    /// settles what they must hold (T2). Durable on return, or not at all; but where the list of what is kept is long, what was
+    /// to be given up may have been stored over (T6).
     ///
     /// # Errors
     /// [`Error::NotFound`] where it is not the tag of that name any more, [`Error::Busy`] where it has not what is to
@@ -182,7 +182,11 @@ impl Pool {
         slot: u64,
         overflow: Vec<Extent>,
     ) -> Result<Entry> {
-        let first = overflow::store(&*self.memory, tag.rest(), &overflow)?;
+        let first = if transaction.brings(&overflow) {
+            overflow::write(transaction, tag.rest(), &overflow)
+        } else {
+            overflow::store(&*self.memory, tag.rest(), &overflow)?
+        };
         tags::write_slot(transaction, slot, &tag.encode_slot(first));
         Ok(Entry { tag: Arc::new(tag), slot, overflow })
     }

@@ -78,7 +78,7 @@ fn change(pool: &Pool, name: &str, add: &[Need]) -> Result<Arc<Tag>> {
 /// A tag of more extents than fit its slot, the last one of two chunks, in a pool that is full then.
 fn fill_up(pool: &Pool) -> Result<Arc<Tag>> {
     let mut needs = vec![need(Zone::Normal, PAGE); 10];
-    needs.push(Need { role: Role::MAP, zone: Zone::Super, bytes: 2 * CHUNK });
+    needs.push(need(Zone::Super, 2 * CHUNK));
     let wide = create(pool, "wide", &needs)?;
     create(pool, "rest", &[need(Zone::Super, CHUNK), need(Zone::Normal, CHUNK - 11 * PAGE)])?;
     assert_eq!(pool.usage().free_bytes, 0);

@@ -70,13 +70,13 @@ fn overflowing() -> (Vec<Step>, Vec<Step>) {
 }
 
 /// A full pool is given a chunk, in which the list of extents has to lie, and where a transaction has written; then
-/// another one.
+/// another one. What is in the chunk stays there until it is given (T6).
 fn giving() -> (Vec<Step>, Vec<Step>) {
     let steps = vec![
         step(|pool| {
             let last = *pool.tag("wide")?.extents.last().expect("it has some");
             let mut transaction = pool.transaction();
-            transaction.write((last.end() - CHUNK_PAGES) * PAGE, &[0xAA; 8]);
+            transaction.write((last.end() - CHUNK_PAGES) * PAGE, &stamp("wide").to_le_bytes());
             transaction.commit()
         }),
         step(|pool| give(pool, "wide")),

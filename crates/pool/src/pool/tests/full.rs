@@ -120,6 +120,28 @@ fn t6_a_tag_of_many_extents_gives_space_to_a_full_pool() {
     create(&pool, "all", &[need(Zone::Normal, 1024 * PAGE)]).unwrap();
 }
 
+/// No record has room for its list, and for part of it neither.
+#[test]
+fn t6_a_tag_of_very_many_extents_gives_space_to_a_full_pool() {
+    let memory = Arc::new(LyingMemory::new(12 * CHUNK, Model::MAPPED));
+    Pool::create(&*memory, &format()).unwrap();
+    let pool = open(&memory);
+    let mut needs = vec![need(Zone::Normal, PAGE); 2100];
+    needs.push(Need { role: Role::MAP, zone: Zone::Super, bytes: 2 * CHUNK });
+    create(&pool, "wide", &needs).unwrap();
+    create(&pool, "rest", &[need(Zone::Normal, pool.usage().free_bytes)]).unwrap();
+    for free in [512, 1024] {
+        give(&pool, "wide").unwrap();
+        assert_eq!(pool.usage().free_bytes, free * PAGE);
+        account(&pool).unwrap();
+    }
+    let given = shot(&pool);
+    drop(pool);
+    let pool = open(&memory);
+    account(&pool).unwrap();
+    assert_eq!(shot(&pool), given);
+}
+
 /// Nor does it lie where somebody may still store (G2).
 #[test]
 fn t6_g2_a_list_of_extents_lies_under_no_grant() {
