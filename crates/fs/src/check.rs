@@ -62,8 +62,10 @@ impl TagOwner for FilesOwner {
             let mut touched = BTreeSet::new();
             for wrong in fixable {
                 let fix = wrong.fix.expect("it was partitioned so");
-                // What two things say of one place is looked at again in the next round.
-                if fix.writes.iter().all(|(at, _)| touched.insert(*at)) {
+                // What two things say of one place is looked at again in the next round: the second may write what the first
+                // has put right.
+                if fix.words().all(|at| !touched.contains(&at)) {
+                    touched.extend(fix.words());
                     fix.apply(pool)?;
                     findings.repaired(wrong.what, Some(wrong.at), fix.done);
                 }

@@ -50,6 +50,11 @@ impl Fix {
         Self { writes: vec![(at, bytes.to_vec())], copy: None, done: done.into() }
     }
 
+    /// Where the words lie that it writes.
+    pub fn words(&self) -> impl Iterator<Item = u64> + '_ {
+        self.writes.iter().flat_map(|(at, bytes)| (*at..at + bytes.len() as u64).step_by(8))
+    }
+
     pub fn apply(&self, pool: &Pool) -> Result<()> {
         if let Some((from, to)) = self.copy {
             let mut page = vec![0; PAGE as usize];

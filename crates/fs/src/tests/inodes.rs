@@ -1,5 +1,6 @@
 //! What a repair makes of inodes, and of names that lead to the wrong one.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ferrite_crash::{LyingMemory, Model};
@@ -21,6 +22,8 @@ fn mended<T>(make: impl FnOnce(&FileSystem) -> T, damage: impl FnOnce(&Arc<Lying
     assert!(!checked(&memory).is_sound());
     let report = repaired(&memory);
     assert!(report.is_sound(), "{:#?}", report.findings);
+    let mut told = BTreeSet::new();
+    assert!(report.findings.iter().all(|wrong| told.insert((&wrong.what, wrong.at))), "twice: {:#?}", report.findings);
     let fs = open(&memory, None).expect("it opens");
     assert_sound(&fs);
     (fs, made)
@@ -153,4 +156,16 @@ fn a_symbolic_link_without_its_target_is_given_up() {
         assert!(matches!(fs.getattr(ino), Err(Error::Stale)));
         assert_eq!(fs.readlink(found(&fs, "other").expect("kept")).expect("it reads"), [b'u'; 200]);
     }
+}
+
+/// Its head, which says of how many pages it is, is written with its words.
+#[test]
+fn what_is_put_right_of_an_inode_is_not_undone_by_what_comes_next() {
+    let fill = |fs: &FileSystem| {
+        let ino = make(fs, Ino::ROOT, "file", Kind::File);
+        fs.write(ino, 0, &[b'a'; 8192]).expect("room");
+        ino
+    };
+    let (fs, ino) = mended(fill, |memory, ino| memory.store_word(place(memory, ino.0) + 64, 1 << 62 | 77));
+    assert_eq!(content(&fs, ino).expect("it reads"), [[0; 4096], [b'a'; 4096]].concat());
 }
