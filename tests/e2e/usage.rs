@@ -127,13 +127,16 @@ fn what_is_no_pool_says_what_to_do() {
     }
 }
 
-/// An experiment that is asked for none of its cases says which there are, and writes nothing.
+/// An experiment that is asked for none of its cases says which there are, and writes nothing: as one that is interrupted
+/// it leaves no folder that it has made.
 #[test]
 fn an_experiment_without_cases_is_wrong_usage() {
     let folder = folder(true);
     let words = ["bench", "protection", "--quick", "--only", "nonsense", "--output"];
-    let said = refused(ferrite().args(words).arg(folder.path()), 2);
-    assert!(said.contains("nonsense") && said.contains("WR SEQ 4K Q1"), "{said}");
+    for output in ["", "new/out"] {
+        let said = refused(ferrite().args(words).arg(folder.path().join(output)), 2);
+        assert!(said.contains("nonsense") && said.contains("WR SEQ 4K Q1"), "{said}");
+    }
     assert_eq!(std::fs::read_dir(folder.path()).expect("there").count(), 0);
 }
 

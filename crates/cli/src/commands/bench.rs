@@ -72,14 +72,26 @@ impl Bench {
         }
         let name = self.name.as_deref().unwrap_or_default();
         let unknown = || Failure::Usage(format!("there is no experiment {name:?}; there are:\n{}", list().trim_end()));
-        let report = self.measure(ferrite_bench::find(name).ok_or_else(unknown)?)?;
+        let experiment = ferrite_bench::find(name).ok_or_else(unknown)?;
+        let made = self.make_output()?;
+        // Nothing is written then. What somebody has put there meanwhile stays, and its folder.
+        let none = |_: &Failure| made.iter().for_each(|folder| drop(fs::remove_dir(folder)));
+        let report = self.measure(experiment).inspect_err(none)?;
         self.write(&report)?;
         let show = |report: &Report| format!("{}\n{}\n", report.table(), report.verdict);
         print(self.prints_json(), &report, show)
     }
 
-    fn measure(&self, experiment: &Experiment) -> Outcome<Report> {
+    /// Makes the folder for what is written, before anything is measured; the folders that were not there, the innermost
+    /// first.
+    fn make_output(&self) -> Outcome<Vec<&Path>> {
+        let is_new = |folder: &&Path| !folder.as_os_str().is_empty() && !folder.exists();
+        let made = self.output.ancestors().take_while(is_new).collect();
         fs::create_dir_all(&self.output).map_err(|error| format!("making {}: {error}", self.output.display()))?;
+        Ok(made)
+    }
+
+    fn measure(&self, experiment: &Experiment) -> Outcome<Report> {
         stop::watch()?;
         let twice = 2 * std::thread::available_parallelism().map_or(1, Into::into);
         let options = Options {
