@@ -112,8 +112,14 @@ impl Reuse {
             plan::chances(&back, &lost, others, &plan::ZERO)
         };
         let known = &mut self.known;
-        let is_fresh = |class: &usize| total(&back[*class], &lost[*class]) >= known[*class] + FRESH * u64::from(LINE);
-        let fresh: Vec<usize> = (0..CLASSES).filter(is_fresh).collect();
+        let is_fresh = |class: usize| total(&back[class], &lost[class]) >= known[class] + FRESH * u64::from(LINE);
+        // What collects an iterator is compiled by itself, and so without vectors.
+        let mut fresh = Vec::with_capacity(CLASSES);
+        for class in 0..CLASSES {
+            if is_fresh(class) {
+                fresh.push(class);
+            }
+        }
         let worth = self.worth.as_chunks_mut::<ROW>().0;
         for classes in fresh.chunks(LANES) {
             let of = |lane: usize| classes[lane.min(classes.len() - 1)];
