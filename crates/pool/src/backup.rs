@@ -15,6 +15,8 @@
 //! - BK4. Every page that was in use has its content after a restore, zeros included, whatever the target held. No
 //!   record of the target's earlier life stays in a lane, where it would verify again.
 //! - BK5. A restore never takes a generation that either the image or the target has used.
+//! - BK6. Grants of the original count as ended in what is restored: their processes, which may live, work on the
+//!   original.
 //!
 //! A restored pool is the same pool, with its uuid. Two copies in use at once are two pools with one name, which is for
 //! whoever restores beside a living original to avoid.

@@ -63,6 +63,7 @@ pub use clients::ensure_no_clients;
 pub use ending::Ending;
 pub use process::{Identity, Process};
 pub use register::Standing;
+pub(crate) use slot::disown;
 pub use slot::{GrantId, Rights, SLOT_BYTES, decode_slot};
 
 /// How long a process may take to end after its last connection has.

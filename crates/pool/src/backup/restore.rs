@@ -7,6 +7,7 @@ use ferrite_medium::{Memory, Scheme, Span};
 use super::image::{Frame, Header, Image};
 use super::{Summary, progress};
 use crate::format::{add_chunks, reserve_tables};
+use crate::grant::disown;
 use crate::layout::{CHUNK, PAGE, SUPERBLOCKS};
 use crate::owner::Progress;
 use crate::superblock::{State, Superblock};
@@ -52,6 +53,7 @@ pub fn restore(
     }
     let mut superblock = begin(memory, &header)?;
     let summary = each_frame(&mut image, "restoring", watch, |frame| put(memory, frame))?;
+    disown(memory, header.size / PAGE);
     let new = header.size / CHUNK..superblock.size / CHUNK;
     reserve_tables(memory, new.clone())?;
     add_chunks(memory, new);

@@ -2,6 +2,7 @@
 
 mod crash;
 mod file;
+mod grants;
 mod hostile;
 mod still;
 

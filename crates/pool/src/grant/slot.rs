@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use ferrite_medium::Memory;
+use ferrite_medium::{Memory, Scheme};
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
@@ -130,8 +130,14 @@ impl Record {
         for (media, extent) in slot.inline.iter_mut().zip(&self.extents) {
             *media = (*extent).into();
         }
-        slot.crc = crc32fast::hash(&slot.as_bytes()[4..]).into();
-        zerocopy::transmute!(slot)
+        slot.seal()
+    }
+}
+
+impl Slot {
+    fn seal(mut self) -> [u8; SLOT_BYTES] {
+        self.crc = crc32fast::hash(&self.as_bytes()[4..]).into();
+        zerocopy::transmute!(self)
     }
 }
 
@@ -184,6 +190,20 @@ pub(super) fn load(memory: &dyn Memory, at: u64, pages: u64) -> Result<Option<(R
         return Err(Error::corrupt("the extents of a grant", at));
     }
     Ok(Some((record, overflow)))
+}
+
+/// Lets every grant on the pool in `memory`, of `pages` pages, count as ended, as if its process were of another boot: the
+/// next owner reaps it. For a copy, which those processes cannot touch. Nothing is settled.
+pub(crate) fn disown(memory: &dyn Memory, pages: u64) {
+    for at in places() {
+        let mut bytes = [0; SLOT_BYTES];
+        memory.load(at, &mut bytes);
+        // What does not verify a check tells, as in the original.
+        let Ok(Some(_)) = decode_slot(&bytes, at, pages) else { continue };
+        let mut slot: Slot = zerocopy::transmute!(bytes);
+        slot.boot_id = [0; 16];
+        memory.store(at, &slot.seal(), Scheme::Nt);
+    }
 }
 
 #[cfg(test)]
