@@ -4,7 +4,7 @@ use std::fs;
 use std::process::Stdio;
 use std::time::Duration;
 
-use crate::programs::{client, ferrite};
+use crate::programs::{client, ferrite, ferrite_path};
 use crate::server::{Server, assert_sound, folder, json, ok, refused, run, signal, wait};
 
 /// As long as anything may take here.
@@ -64,6 +64,26 @@ fn damaged_images_and_existing_pools_are_refused_and_a_killed_restore_finishes_w
     let back = path("back");
     ok(&["tag", "get", &other, "t", &back]);
     assert!(fs::read(&back).expect("read") == vec![7; 20 << 20]);
+}
+
+/// A limit on the size of files is an error of the command that meets it, and not the end of who owns the pool.
+#[test]
+fn a_backup_beyond_the_limit_on_files_fails_and_the_server_goes_on() {
+    let folder = folder(true);
+    let path = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
+    let (pool, image, content) = (path("pool"), path("image"), path("content"));
+    ok(&["pool", "create", &pool, "--size", "64M"]);
+    fs::write(&content, vec![7; 8 << 20]).expect("written");
+    ok(&["tag", "put", &pool, "t", &content]);
+    let mut limited = client("prlimit");
+    limited.arg("--fsize=4194304").arg(ferrite_path()).args(["up", "--no-mount", "--no-attach", "--pool", &pool]);
+    let server = Server::of(&mut limited, pool.as_ref(), "Ctrl-C ends it.");
+    let said = refused(ferrite().args(["pool", "backup", &pool, &image]), 1);
+    assert!(said.contains("File too large"), "{said}");
+    assert!(!fs::exists(&image).expect("looked"), "no backup is there");
+    assert_eq!(json(&["pool", "info", &pool])["owner_pid"], server.pid(), "it goes on");
+    server.interrupt();
+    assert_sound(pool.as_ref());
 }
 
 #[test]

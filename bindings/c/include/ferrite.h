@@ -109,7 +109,8 @@ int ferrite_store_finalize(ferrite_store *store, int defragment, const char *bac
 int ferrite_store_owner_pid(const ferrite_store *store, uint32_t *out);
 
 /* Writes a backup to a file, durable on return; an older one there stays good until then. FERRITE_BUSY while another
- * process stores into objects by itself. */
+ * process stores into objects by itself. Where the limit on the size of files (RLIMIT_FSIZE) is below that of a backup, a
+ * program that has not ignored SIGXFSZ is ended by it. */
 int ferrite_store_backup(const ferrite_store *store, const char *path);
 
 /* Restores a backup into a new file, or into a file or device that nobody has open; not over a store, unless force is

@@ -77,6 +77,12 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(told) => return outcome::tell(&told),
     };
+    // What `run` starts has it as whoever started that has.
+    if !matches!(arguments.command, Command::Run(_))
+        && let Err(error) = stop::outlive_file_limit()
+    {
+        remark!("ferrite: a limit on the size of files will end it: {error}");
+    }
     let result = match arguments.command {
         Command::Up(up) => up.run(),
         Command::Pool(pool) => pool.run(),

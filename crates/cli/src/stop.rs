@@ -51,6 +51,15 @@ pub fn is_asked() -> bool {
 /// The power fails. (signal-hook does not name it.)
 const SIGPWR: i32 = 30;
 
+/// A file would become longer than this process may make one. (signal-hook does not name it.)
+const SIGXFSZ: i32 = 25;
+
+/// From now on a write that goes past the limit on the size of files (`ulimit -f`) fails rather than end this process, which
+/// may own a pool. It is caught, not ignored: what is caught means to programs that are started what it always does.
+pub fn outlive_file_limit() -> std::io::Result<()> {
+    signal_hook::flag::register(SIGXFSZ, Arc::default()).map(drop)
+}
+
 /// Signals that are waited for rather than obeyed.
 pub struct Stop(Receiver<Asked>);
 
