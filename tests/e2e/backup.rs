@@ -86,6 +86,23 @@ fn a_backup_beyond_the_limit_on_files_fails_and_the_server_goes_on() {
     assert_sound(pool.as_ref());
 }
 
+/// An image is read twice, which a pipe cannot be.
+#[test]
+fn an_image_in_a_pipe_is_refused_at_once() {
+    let folder = folder(true);
+    let path = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
+    let (pipe, pool) = (path("pipe"), path("pool"));
+    run(client("mkfifo").arg(&pipe));
+    for image in [pipe.as_str(), "/dev/stdin"] {
+        let mut restore =
+            ferrite().args(["pool", "restore", image, &pool]).stdin(Stdio::piped()).spawn().expect("starts");
+        let status = wait(&mut restore, LONG);
+        let _ = restore.kill();
+        assert_eq!(status, Some(1), "{image}");
+    }
+    assert!(!fs::exists(&pool).expect("looked"), "a refused restore makes nothing");
+}
+
 #[test]
 fn a_restore_destroys_neither_its_image_nor_what_is_no_pool() {
     let folder = folder(true);

@@ -5,7 +5,7 @@ mod medium;
 mod objects;
 mod place;
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{BufReader, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -276,11 +276,11 @@ impl Store {
     /// # Errors
     /// Before anything is changed: [`ferrite_pool::Error::BadImage`] for what is no whole image, [`Error::Refused`]
     /// where `path` is the image itself, [`ferrite_pool::Error::Occupied`] for want of `force`,
-    /// [`ferrite_pool::Error::Limit`] for a device too small, [`ferrite_pool::Error::Busy`] where somebody has `path`
-    /// open or such clients use it.
+    /// [`ferrite_pool::Error::Limit`] for a device too small or an image in a pipe, [`ferrite_pool::Error::Busy`] where
+    /// somebody has `path` open or such clients use it.
     pub fn restore(from: &Path, path: &Path, force: bool) -> Result<()> {
         // All of it, before anything is made.
-        let image = File::open(from).map_err(told(from))?;
+        let image = backup::open_image(from)?;
         let found = backup::verify(&mut BufReader::new(&image), &mut |_| true)?;
         let place = Place::find(path, &image, found.pool_bytes, force)?;
         let restored = medium::map(&place.lock, None)

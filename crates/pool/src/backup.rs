@@ -30,7 +30,7 @@ use std::io::Write;
 use ferrite_medium::{Error as MediumError, Memory};
 use serde::{Deserialize, Serialize};
 
-pub use file::{backup_to, restore_from, save_to};
+pub use file::{backup_to, open_image, restore_from, save_to};
 pub use image::VERSION;
 pub use restore::{Restore, restore, verify};
 

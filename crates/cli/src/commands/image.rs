@@ -1,6 +1,6 @@
 //! Images of pools: `ferrite pool backup|restore`.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, BufReader};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -35,7 +35,7 @@ pub struct Backup {
 
 #[derive(Args)]
 pub struct Restore {
-    /// The image
+    /// The image, a file or a block device
     image: PathBuf,
     /// The pool to make from it
     pool: PathBuf,
@@ -71,8 +71,7 @@ impl Restore {
         stop::watch()?;
         let bar = Bar::new();
         // All of it, before anything is made.
-        let mut input =
-            BufReader::new(File::open(&image).map_err(|error| format!("opening {}: {error}", image.display()))?);
+        let mut input = BufReader::new(backup::open_image(&image)?);
         let found = backup::verify(&mut input, &mut |it| bar.show(&it));
         let found = found.map_err(|error| format!("{}: {error}", image.display()))?;
         let wanted = size.unwrap_or(found.pool_bytes);

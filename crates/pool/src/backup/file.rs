@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{BufReader, Seek};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
 use ferrite_medium::{Error as MediumError, Memory};
@@ -57,17 +57,34 @@ fn backup_beside(
     Ok(summary)
 }
 
+/// The file `path`, to read an image from.
+///
+/// # Errors
+/// [`Error::Limit`] for what is neither a file nor a block device, which is not opened: a pipe would wait for who writes to
+/// it, and give what it holds once. [`Error::Medium`] where it cannot be opened.
+pub fn open_image(path: &Path) -> Result<File> {
+    let opening = |error| told("opening", path, error);
+    let kind = std::fs::metadata(path).map_err(opening)?.file_type();
+    if !kind.is_file() && !kind.is_block_device() {
+        let path = path.display();
+        return Err(Error::Limit(format!(
+            "{path} is neither a file nor a block device, and an image is read twice: copy it to a file first"
+        )));
+    }
+    File::open(path).map_err(opening)
+}
+
 /// Restores the image in the file `path` into `memory`, after all of it has verified.
 ///
 /// # Errors
-/// As [`verify`], and nothing is changed then; else as [`restore`].
+/// As [`open_image`] and [`verify`], and nothing is changed then; else as [`restore`].
 pub fn restore_from(
     path: &Path,
     memory: &dyn Memory,
     options: Restore,
     watch: &mut dyn FnMut(Progress) -> bool,
 ) -> Result<Summary> {
-    let mut file = File::open(path).map_err(|error| told("opening", path, error))?;
+    let mut file = open_image(path)?;
     verify(&mut BufReader::new(&file), watch)?;
     file.rewind().map_err(|error| told("reading", path, error))?;
     restore(&mut BufReader::new(&file), memory, options, watch)

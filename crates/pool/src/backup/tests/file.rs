@@ -21,6 +21,24 @@ fn an_image_goes_to_a_file_and_back() {
     assert!(values(&open(&memory)) == values(&pool));
 }
 
+/// A pipe would be waited for, and read to its end once.
+#[test]
+fn an_image_in_a_pipe_is_refused_before_it_is_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+    let memory = blank(POOL_BYTES_MIN);
+    let (told, ended) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let opened = open_image(&path).map(drop);
+        told.send((opened, restore_from(&path, &*memory, Restore::default(), &mut quiet).map(drop)))
+    });
+    let (opened, restored) = ended.recv_timeout(std::time::Duration::from_secs(60)).expect("it waits for who writes");
+    for refused in [opened, restored] {
+        assert!(matches!(&refused, Err(Error::Limit(why)) if why.contains("copy it to a file")), "{refused:?}");
+    }
+}
+
 /// BK2: a backup that fails leaves the older image, and nothing beside it.
 #[test]
 fn bk2_a_failed_backup_leaves_the_older_image() {
