@@ -1,10 +1,10 @@
 //! Pools that are not as they should be.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::Path;
 
-use crate::programs::{client, ferrite};
+use crate::programs::{client, ferrite, ferrite_path};
 use crate::server::{Server, SmallHost, assert_sound, folder, json, ok, refused, run};
 
 fn made(at: &Path) -> String {
@@ -44,6 +44,27 @@ fn truncated_foreign_empty_and_corrupt_pools_are_refused_in_one_line() {
     all_refuse(&pool, &["corrupt"]);
     fs::write(&pool, &whole).expect("written");
     assert_sound(pool.as_ref());
+}
+
+/// Where no thread can be had a check does without, whether it shows how far it has come or not.
+#[test]
+fn a_pool_is_checked_where_no_thread_can_be_had() {
+    const NOBODY: u32 = 65534;
+    let folder = folder(true);
+    let pool = made(folder.path());
+    if chown(&pool, Some(NOBODY), None).is_err() {
+        return println!("skipped: only root starts programs as somebody else, whom a limit on threads holds");
+    }
+    fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).expect("its owner may");
+    let ferrite = ferrite_path();
+    let check = format!(
+        "setpriv --reuid {NOBODY} --clear-groups prlimit --nproc=1 '{}' pool check '{pool}'",
+        ferrite.canonicalize().expect("there").display()
+    );
+    let told = run(client("sh").args(["-c", &check]));
+    assert!(told.contains("sound"), "{told}");
+    let told = run(client("script").args(["-qec", &check, "/dev/null"]));
+    assert!(told.contains("sound") && !told.contains("panicked"), "{told}");
 }
 
 #[test]

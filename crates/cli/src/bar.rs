@@ -1,6 +1,7 @@
 //! How far a long command has come.
 
 use std::sync::Once;
+use std::thread::{self, Builder};
 use std::time::Duration;
 
 use ferrite_pool::owner::Progress;
@@ -35,8 +36,23 @@ impl Bar {
         }
         self.bar.set_position(progress.done);
         self.bar.set_message(shown(&progress.what));
-        self.appears.call_once(|| self.bar.enable_steady_tick(TICK));
+        self.appears.call_once(|| self.follow_the_clock());
         !stop::is_asked()
+    }
+
+    /// Draws it again and again, where it is seen and a thread can be had: the bar's own way to do so ends the process
+    /// where none can.
+    fn follow_the_clock(&self) {
+        let bar = self.bar.clone();
+        let follow = move || {
+            while !bar.is_finished() {
+                bar.tick();
+                thread::sleep(TICK);
+            }
+        };
+        if !self.bar.is_hidden() {
+            let _ = Builder::new().name("bar".into()).spawn(follow);
+        }
     }
 }
 
