@@ -117,6 +117,30 @@ fn a_first_start_that_finds_no_room_leaves_no_pool() {
     assert_sound(&path);
 }
 
+/// Whoever writes to the pipe of a put may be slow, or need the pool himself, which nobody else owns.
+#[test]
+fn a_put_from_a_pipe_keeps_nobody_out_of_the_pool() {
+    let folder = folder(true);
+    let pool = folder.path().join("pool").to_str().expect("text").to_owned();
+    let (content, back) = (folder.path().join("content"), folder.path().join("back"));
+    ok(&["pool", "create", &pool, "--size", "256M"]);
+    let bytes: Vec<u8> = (0..24_u32 << 20).flat_map(|word| word.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
+    fs::write(&content, &bytes[..8 << 20]).expect("written");
+    ok(&["tag", "put", &pool, "a", content.to_str().expect("text")]);
+    let copy = r#""$0" tag get "$1" a | "$0" tag put "$1" b && (sleep 8 | "$0" tag put "$1" c & sleep 0.5; "$0" tag list "$1")"#;
+    let listed = run(client("sh").args(["-c", copy]).arg(ferrite_path()).arg(&pool));
+    assert!(listed.contains("b  "), "{listed}");
+    ok(&["tag", "get", &pool, "b", back.to_str().expect("text")]);
+    assert!(fs::read(&back).expect("read") == bytes[..8 << 20], "it is another");
+
+    // More than is read before, too.
+    fs::write(&content, &bytes).expect("written");
+    let put = r#"cat "$2" | "$0" tag put "$1" b --replace"#;
+    run(client("sh").args(["-c", put]).arg(ferrite_path()).arg(&pool).arg(&content));
+    ok(&["tag", "get", &pool, "b", back.to_str().expect("text")]);
+    assert!(fs::read(&back).expect("read") == bytes, "it is another");
+}
+
 #[test]
 fn the_list_of_tags_says_no_size_of_what_has_none() {
     let folder = folder(true);

@@ -245,12 +245,15 @@ fn bytes_go_into_a_tag_and_come_back_beside_the_owner_and_alone() {
 fn a_killed_server_starts_again_at_once_and_a_killed_client_harms_nobody() {
     let folder = folder(true);
     let pool = folder.path().join("pool");
-    let server = Server::start(&pool, &["--no-attach", "--size", "32M"]);
+    let server = Server::start(&pool, &["--no-attach", "--size", "192M", "--disk", "disk0=8M"]);
     run(client("qemu-io").args(["-f", "raw", "-c", "write -P 9 1M 64k", "-c", "flush", &server.uri("disk0")]));
     let text = pool.to_str().expect("text");
+    // What is read before the pool is reached, and more: the call is under way then.
+    let begun = vec![7; 65 << 20];
     for nth in 0..6 {
         let mut put =
             ferrite().args(["tag", "put", text, &format!("t{nth}")]).stdin(Stdio::piped()).spawn().expect("starts");
+        put.stdin.as_mut().expect("piped").write_all(&begun).expect("taken");
         std::thread::sleep(std::time::Duration::from_millis(20 * nth));
         signal(put.id(), if nth % 2 == 0 { "KILL" } else { "STOP" });
         assert_eq!(json(&["pool", "info", text])["owner_pid"], server.pid());

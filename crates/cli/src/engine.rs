@@ -1,6 +1,6 @@
 //! A pool that this process owns, and what is done in it for whoever asks.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -139,10 +139,12 @@ impl Engine {
             }
             Request::TagList => Ok(pool.tags().iter().map(|tag| json!(tag_report(tag))).collect()),
             Request::TagPut { name, replace } => {
-                let file = file(fds)?;
-                let size = file.metadata().map_or(0, |it| if it.is_file() { it.len() } else { 0 });
+                let files: Vec<File> = fds.into_iter().map(File::from).collect();
+                let sizes = files.iter().map(|file| Some(file.metadata().ok().filter(Metadata::is_file)?.len()));
+                let size = sizes.sum::<Option<u64>>().unwrap_or(0);
                 let put = Put { replace, size_hint_bytes: (size > 0).then_some(size) };
-                let tag = pool.put(&name, &mut Watched::new(file, "storing", size, on_progress), &put);
+                let content = Watched::several(files, "storing", size, on_progress);
+                let tag = pool.put(&name, &mut content.ok_or(NO_DESCRIPTOR)?, &put);
                 let tag = tag.map_err(|error| self.taken(error, true))?;
                 Ok(json!(tag_report(&tag)))
             }
@@ -320,8 +322,10 @@ pub fn tag_owners() -> check::Owners {
     owners
 }
 
+const NO_DESCRIPTOR: &str = "the request came without its descriptor";
+
 fn file(fds: Vec<OwnedFd>) -> Outcome<File> {
-    let fd = fds.into_iter().next().ok_or("the request came without its descriptor")?;
+    let fd = fds.into_iter().next().ok_or(NO_DESCRIPTOR)?;
     Ok(fd.into())
 }
 

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::ErrorKind;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -93,7 +93,7 @@ fn make_way(path: &Path, holder: &Holder, until: Instant) -> Outcome {
 }
 
 /// Says of what cannot be a pool that is reached what to do instead.
-fn look_at(path: &Path) -> Outcome {
+pub fn look_at(path: &Path) -> Outcome {
     let name = path.display();
     match fs::metadata(path) {
         Ok(found) if found.is_dir() => Err(format!("{name} is a folder: name a file in it").into()),
@@ -158,18 +158,19 @@ impl Reach {
         }
     }
 
-    /// Asks for `request`, with `fd` where it needs one. Shows how far it has come; Ctrl-C cancels it.
-    pub fn ask<T: DeserializeOwned>(&mut self, request: Request, fd: Option<BorrowedFd<'_>>) -> Outcome<T> {
-        let bar = Bar::new();
+    /// Asks for `request`, with `fds` where it needs some. Shows how far it has come; Ctrl-C cancels it.
+    pub fn ask<'fd, T: DeserializeOwned>(
+        &mut self,
+        request: Request,
+        fds: impl IntoIterator<Item = BorrowedFd<'fd>>,
+    ) -> Outcome<T> {
+        let (bar, fds) = (Bar::new(), Vec::from_iter(fds));
         let value: Value = match self {
             Self::Ours(engine) => {
-                let fds = fd.map(|fd| fd.try_clone_to_owned()).transpose()?;
-                engine.execute(request, fds.into_iter().collect(), None, &mut |it| bar.show(&it))?
+                let fds: std::io::Result<_> = fds.into_iter().map(|fd| fd.try_clone_to_owned()).collect();
+                engine.execute(request, fds?, None, &mut |it| bar.show(&it))?
             }
-            Self::Theirs(client) => {
-                let fds: Vec<_> = fd.iter().map(AsFd::as_fd).collect();
-                client.call(as_sent(&request)?, &fds, &mut |it| bar.show(&it))?.0
-            }
+            Self::Theirs(client) => client.call(as_sent(&request)?, &fds, &mut |it| bar.show(&it))?.0,
         };
         Ok(serde_json::from_value(value)?)
     }
@@ -338,10 +339,14 @@ pub fn open(lock: Lock, arguments: &MediumArguments) -> Outcome<Arc<Engine>> {
 }
 
 /// Reaches the pool at `path`, asks one thing, and lets go.
-pub fn ask<T: DeserializeOwned>(path: &Path, request: Request, fd: Option<BorrowedFd<'_>>) -> Outcome<T> {
+pub fn ask<'fd, T: DeserializeOwned>(
+    path: &Path,
+    request: Request,
+    fds: impl IntoIterator<Item = BorrowedFd<'fd>>,
+) -> Outcome<T> {
     stop::watch()?;
     let mut reach = Reach::new(path)?;
-    let answer = reach.ask(request, fd);
+    let answer = reach.ask(request, fds);
     and_then_cleared(answer, reach.close())
 }
 

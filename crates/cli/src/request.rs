@@ -108,7 +108,7 @@ pub enum Request {
     },
     /// A list of [`TagReport`].
     TagList,
-    /// Stores what the descriptor that comes with it gives.
+    /// Stores what the descriptors that come with it give, one behind the other.
     TagPut {
         /// The tag.
         name: String,

@@ -17,6 +17,8 @@ const READY_BYTES: usize = 4096;
 /// be a pipe of a client, who must not hold up the end of the pool's owner.
 pub struct Watched<'a> {
     file: File,
+    /// What is read behind it, next last.
+    rest: Vec<File>,
     /// Whether it takes what it is given at once.
     is_plain: bool,
     progress: Progress,
@@ -26,8 +28,16 @@ pub struct Watched<'a> {
 impl<'a> Watched<'a> {
     /// `file`, of which `total` bytes are expected, or 0 where that is not known.
     pub fn new(file: File, what: &str, total: u64, on_progress: OnProgress<'a>) -> Self {
-        let is_plain = file.metadata().is_ok_and(|found| found.is_file());
-        Self { file, is_plain, progress: Progress { done: 0, total, what: what.into() }, on_progress }
+        let is_plain = is_plain(&file);
+        let progress = Progress { done: 0, total, what: what.into() };
+        Self { file, rest: Vec::new(), is_plain, progress, on_progress }
+    }
+
+    /// As [`Watched::new`], of several files to be read one behind the other.
+    pub fn several(files: Vec<File>, what: &str, total: u64, on_progress: OnProgress<'a>) -> Option<Self> {
+        let mut rest: Vec<File> = files.into_iter().rev().collect();
+        let first = rest.pop()?;
+        Some(Self { rest, ..Self::new(first, what, total, on_progress) })
     }
 
     fn pass(&mut self, bytes: usize) -> io::Result<usize> {
@@ -45,9 +55,13 @@ impl<'a> Watched<'a> {
 
 impl Read for Watched<'_> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        self.await_other_side(Way::Read)?;
-        let bytes = self.file.read(into)?;
-        self.pass(bytes)
+        loop {
+            self.await_other_side(Way::Read)?;
+            let bytes = self.file.read(into)?;
+            let next = if bytes == 0 && !into.is_empty() { self.rest.pop() } else { None };
+            let Some(next) = next else { return self.pass(bytes) };
+            (self.is_plain, self.file) = (is_plain(&next), next);
+        }
     }
 }
 
@@ -64,8 +78,13 @@ impl Write for Watched<'_> {
     }
 }
 
+fn is_plain(file: &File) -> bool {
+    file.metadata().is_ok_and(|found| found.is_file())
+}
+
 #[cfg(test)]
 mod tests {
+    use std::io::Seek;
     use std::os::fd::OwnedFd;
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::mpsc::channel;
@@ -95,6 +114,25 @@ mod tests {
         let (reader, writer) = io::pipe().expect("a pipe");
         assert!(ends(writer.into(), |watched| io::copy(&mut io::repeat(1), watched)), "nobody reads");
         drop(reader);
+    }
+
+    #[test]
+    fn several_files_are_read_one_behind_the_other() {
+        let (reader, mut writer) = io::pipe().expect("a pipe");
+        let mut file = tempfile::tempfile().expect("a file");
+        file.write_all(b"first ").and_then(|()| file.rewind()).expect("written");
+        writer.write_all(b"second").expect("written");
+        drop(writer);
+        let (files, mut done) = (vec![file, OwnedFd::from(reader).into()], 0);
+        let mut count = |progress: Progress| {
+            done = progress.done;
+            true
+        };
+        let mut got = String::new();
+        let mut watched = Watched::several(files, "passing", 0, &mut count).expect("there are some");
+        watched.read_to_string(&mut got).expect("read");
+        assert_eq!((got.as_str(), done), ("first second", 12));
+        assert!(Watched::several(Vec::new(), "passing", 0, &mut |_| true).is_none());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `ferrite tag`.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Read, Seek};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
@@ -14,6 +14,10 @@ use crate::outcome::Outcome;
 use crate::reach;
 use crate::request::{Request, TagReport};
 use crate::size;
+use crate::watched::Watched;
+
+/// How much of a pipe is read before the pool is reached.
+const AHEAD_BYTES: u64 = 64 << 20;
 
 /// Names in a pool: list them, store bytes under one, get them back
 #[derive(Subcommand)]
@@ -36,7 +40,8 @@ pub struct Put {
     pool: PathBuf,
     /// The name, 1 to 255 bytes of UTF-8
     name: String,
-    /// What to store; standard input where it is missing or `-`
+    /// What to store; standard input where it is missing or `-`. Of a pipe the first 64 MiB are read before the pool is
+    /// reached; while more comes others are kept out of a pool that no `ferrite up` owns
     file: Option<PathBuf>,
     /// Replace what is stored under the name already
     #[arg(long)]
@@ -52,7 +57,8 @@ pub struct Get {
     pool: PathBuf,
     /// The name
     name: String,
-    /// Where to write it; standard output where it is missing or `-`. A file appears whole or not at all
+    /// Where to write it; standard output where it is missing or `-`. A file appears whole or not at all. While a pipe
+    /// takes it others are kept out of a pool that no `ferrite up` owns
     file: Option<PathBuf>,
 }
 
@@ -96,16 +102,19 @@ fn show_all(list: &List) -> Outcome {
 impl Put {
     fn run(self) -> Outcome {
         let request = Request::TagPut { name: self.name, replace: self.replace };
-        let tag: TagReport = match named(self.file.as_deref()) {
+        let input = match named(self.file.as_deref()) {
             Some(path) => {
                 let file = File::open(path).map_err(|error| format!("opening {}: {error}", path.display()))?;
                 if file.metadata()?.is_dir() {
                     return Err(format!("{} is a folder: name a file", path.display()).into());
                 }
-                reach::ask(&self.pool, request, Some(file.as_fd()))?
+                file
             }
-            None => reach::ask(&self.pool, request, Some(io::stdin().as_fd()))?,
+            None => io::stdin().as_fd().try_clone_to_owned()?.into(),
         };
+        reach::look_at(&self.pool)?;
+        let content = read_ahead(input)?;
+        let tag: TagReport = reach::ask(&self.pool, request, content.iter().map(File::as_fd))?;
         print(self.json, &tag, |tag| format!("{}: {}, durable\n", tag.name, size::show(tag.size_bytes)))
     }
 }
@@ -127,6 +136,51 @@ impl Get {
     }
 }
 
+/// What `input` gives, as files to be read one behind the other. Whoever writes to a pipe may be slow, or need the pool
+/// himself, so a pipe is read as far as [`AHEAD_BYTES`] here, into memory.
+fn read_ahead(input: File) -> Outcome<Vec<File>> {
+    if input.metadata()?.is_file() {
+        return Ok(vec![input]);
+    }
+    let told = |error| format!("reading what is to be stored: {error}");
+    let ahead = rustix::fs::memfd_create("ferrite: ahead", rustix::fs::MemfdFlags::CLOEXEC);
+    let mut ahead = File::from(ahead.map_err(|error| told(error.into()))?);
+    // It may be one that does not wait.
+    let mut go_on = |_| true;
+    let mut watched = Watched::new(input.try_clone()?, "reading", 0, &mut go_on).take(AHEAD_BYTES);
+    let read = io::copy(&mut watched, &mut ahead).map_err(told)?;
+    ahead.rewind().map_err(told)?;
+    // What has ended may go on, as a terminal does: it is not asked again.
+    Ok(if read < AHEAD_BYTES { vec![ahead] } else { vec![ahead, input] })
+}
+
 fn named(file: Option<&Path>) -> Option<&Path> {
     file.filter(|path| *path != Path::new("-"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::fd::OwnedFd;
+    use std::os::unix::net::UnixStream;
+    use std::thread;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_pipe_that_does_not_wait_is_waited_for() {
+        let (mut far, near) = UnixStream::pair().expect("a pair");
+        near.set_nonblocking(true).expect("set");
+        let writing = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(50));
+            far.write_all(b"all of it").expect("written");
+        });
+        let mut read = read_ahead(OwnedFd::from(near).into()).unwrap_or_else(|why| panic!("{}", why.text()));
+        writing.join().expect("it wrote");
+        let mut got = String::new();
+        assert_eq!(read.len(), 1, "it has ended");
+        read[0].read_to_string(&mut got).expect("read");
+        assert_eq!(got, "all of it");
+    }
 }
