@@ -1,8 +1,6 @@
 //! What this processor can do for a write scheme.
 
-use std::sync::LazyLock;
-
-use crate::{Error, Result, Scheme};
+use crate::{Error, Raced, Result, Scheme};
 
 /// An instruction that writes a cache line back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,13 +54,13 @@ mod makers {
         [u32::from_le_bytes(*b"Auth"), u32::from_le_bytes(*b"enti"), u32::from_le_bytes(*b"cAMD")];
 }
 
-static CPU: LazyLock<Cpu> = LazyLock::new(Cpu::detect);
+static CPU: Raced<Cpu> = Raced::new();
 
 impl Cpu {
     /// This machine's, found once.
     #[inline]
     pub fn get() -> Self {
-        *CPU
+        *CPU.get_or(Self::detect)
     }
 
     /// The instruction that `scheme` flushes lines with; `clflush` where the one it names is missing.

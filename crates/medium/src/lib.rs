@@ -27,6 +27,7 @@ pub mod mix;
 mod pace;
 mod paced;
 mod pin;
+mod raced;
 mod ram_disk;
 mod read_only_disk;
 mod scheme;
@@ -64,6 +65,7 @@ pub use pin::{
     Foreign, ForeignPin, Pin, barrier_abroad, end_foreign_pin, end_own_pin, forget_other_threads, is_pinned,
     order_loads, pin, spin_until, wait_for_pins, wait_for_pins_until,
 };
+pub use raced::Raced;
 pub use ram_disk::RamDisk;
 pub use read_only_disk::ReadOnlyDisk;
 pub use scheme::Scheme;

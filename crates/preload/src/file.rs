@@ -6,7 +6,7 @@
 //! back again and again is asked for after a while, and after a longer one each time. While one thread asks the others wait:
 //! a call of theirs through the mount would take the lease back at once.
 //!
-//! Unsafe because the lease is read under a pin without counting its users.
+//! Unsafe because the lease is read under a pin without counting its users, and for the question what time it is.
 #![allow(unsafe_code)]
 
 mod looks;
@@ -16,7 +16,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ferrite_fs::Ino;
 use ferrite_fs::direct::{Access, Lease};
@@ -374,8 +374,10 @@ pub fn wait_a_little(is_done: impl Fn() -> bool) -> bool {
     is_done() || (0..YIELDS + NAPS).any(then)
 }
 
-/// Nanoseconds since some moment.
+/// Nanoseconds since some moment that was before the process.
 fn now_ns() -> u64 {
-    static BEGAN: OnceLock<Instant> = OnceLock::new();
-    1 + BEGAN.get_or_init(Instant::now).elapsed().as_nanos() as u64
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the kernel writes to a live value.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }

@@ -1,7 +1,7 @@
 //! Protection keys (Intel SDM volume 3, 4.6.2; pkeys(7)): two bits for each of 16 keys in a register of each thread.
 //!
 //! One key per kind of guard serves every mapping of the process: there are only 15 to have, and a key that is freed
-//! and given out again would keep the rights threads had to its old pages. So none is ever freed.
+//! and given out again would keep the rights threads had to its old pages. So none is ever freed that was on a page.
 //!
 //! A thread that existed before the key was made may not even read (the kernel's default), nor may a handler of a signal, and
 //! who jumps out of one goes on so; a later thread has its parent's rights. So each access looks at the register, which costs
@@ -9,10 +9,9 @@
 #![allow(unsafe_code)]
 
 use std::io;
-use std::sync::OnceLock;
 
 use super::shield::Right;
-use crate::{Error, Result};
+use crate::{Error, Raced, Result};
 
 const DENY_ALL: u32 = 1;
 const DENY_WRITES: u32 = 2;
@@ -25,18 +24,35 @@ pub struct Key {
     closed: u32,
 }
 
-static DENYING_WRITES: OnceLock<std::result::Result<Key, i32>> = OnceLock::new();
-static DENYING_READS: OnceLock<std::result::Result<Key, i32>> = OnceLock::new();
+static DENYING_WRITES: Raced<Key> = Raced::new();
+static DENYING_READS: Raced<Key> = Raced::new();
 
 impl Key {
     /// The process's key of this kind, made at the first call.
     pub fn of(denies_reads: bool) -> Result<Self> {
         let (cell, closed) =
             if denies_reads { (&DENYING_READS, DENY_ALL | DENY_WRITES) } else { (&DENYING_WRITES, DENY_WRITES) };
-        cell.get_or_init(|| allocate(closed)).map_err(|code| {
-            let why = io::Error::from_raw_os_error(code);
-            Error::Unsupported(format!("no protection key ({why}): use the guard none, private or pagetable"))
-        })
+        if let Some(key) = cell.get() {
+            return Ok(*key);
+        }
+        let made = match allocate(closed) {
+            Ok(made) => made,
+            // Those who make one at the same moment may have had the last.
+            Err(why) => return cell.get().copied().ok_or_else(|| no_key(&why)),
+        };
+        let key = *cell.fill(made);
+        if key.number != made.number {
+            made.give_back();
+        }
+        Ok(key)
+    }
+
+    /// Another thread has made the key: this one was never on a page, and nobody has rights by it.
+    fn give_back(self) {
+        // As the kernel has it where a program has not asked for it.
+        write_register(read_register() & !(3 << self.shift) | DENY_ALL << self.shift);
+        // SAFETY: the system call takes an integer and touches no memory.
+        unsafe { libc::syscall(libc::SYS_pkey_free, self.number) };
     }
 
     /// The number to give to `pkey_mprotect`.
@@ -112,19 +128,23 @@ pub fn close(register: u32) {
 }
 
 #[cfg(target_arch = "x86_64")]
-fn allocate(closed: u32) -> std::result::Result<Key, i32> {
+fn allocate(closed: u32) -> io::Result<Key> {
     // The rights are this thread's, and those of the threads it makes, from here on: closed before any access.
     // SAFETY: the system call takes two integers and touches no memory.
     let number = unsafe { libc::syscall(libc::SYS_pkey_alloc, 0, closed) };
     if number < 0 {
-        return Err(io::Error::last_os_error().raw_os_error().unwrap_or(libc::ENOSYS));
+        return Err(io::Error::last_os_error());
     }
     Ok(Key { number: number as i32, shift: 2 * number as u32, closed })
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-fn allocate(_: u32) -> std::result::Result<Key, i32> {
-    Err(libc::ENOSYS)
+fn allocate(_: u32) -> io::Result<Key> {
+    Err(io::Error::from_raw_os_error(libc::ENOSYS))
+}
+
+fn no_key(why: &io::Error) -> Error {
+    Error::Unsupported(format!("no protection key ({why}): use the guard none, private or pagetable"))
 }
 
 /// Not `nomem`: no access may move across a change of the register, in the compiler either.
@@ -161,7 +181,26 @@ fn read_register() -> u32 {
 #[cfg(test)]
 pub fn deny_all() {
     const ALL_BUT_THE_FIRST: u32 = 0x5555_5554;
-    if DENYING_WRITES.get().is_some_and(std::result::Result::is_ok) {
+    if DENYING_WRITES.get().is_some() {
         write_register(ALL_BUT_THE_FIRST);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// There are only 15.
+    #[test]
+    fn a_key_that_another_thread_was_faster_to_make_is_given_back() {
+        if let Err(why) = Key::of(false) {
+            return println!("skipped: {why}");
+        }
+        for _ in 0..40 {
+            let made = allocate(DENY_WRITES).expect("those of before are there again");
+            assert!(made.loads().are_own(), "closed the way the guard means it");
+            made.give_back();
+            assert!(!made.loads().are_own(), "what the kernel denies before anybody asks");
+        }
     }
 }

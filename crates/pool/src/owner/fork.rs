@@ -7,8 +7,9 @@
 #![allow(unsafe_code)]
 
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
-use std::sync::Once;
 use std::sync::atomic::{AtomicI32, Ordering};
+
+use ferrite_medium::Raced;
 
 /// Most descriptors at once; an owner has two for each of its pools.
 const KEPT_MAX: usize = 128;
@@ -16,7 +17,7 @@ const KEPT_MAX: usize = 128;
 const NONE: RawFd = -1;
 
 static KEPT: [AtomicI32; KEPT_MAX] = [const { AtomicI32::new(NONE) }; KEPT_MAX];
-static WATCHING: Once = Once::new();
+static WATCHING: Raced<()> = Raced::new();
 
 /// A descriptor that children do not have. Dropped before the descriptor is closed.
 #[derive(Debug)]
@@ -29,8 +30,9 @@ pub(super) struct Kept {
 impl Kept {
     /// Keeps `fd` from children from now on.
     pub fn new(fd: BorrowedFd<'_>) -> Self {
-        // SAFETY: the handler lives as long as this code; a library that is unloaded takes its handlers along.
-        WATCHING.call_once(|| _ = unsafe { libc::pthread_atfork(None, None, Some(in_child)) });
+        // SAFETY: the handler lives as long as this code; a library that is unloaded takes its handlers along. Where two threads
+        // give it the second call of it finds nothing.
+        WATCHING.get_or(|| _ = unsafe { libc::pthread_atfork(None, None, Some(in_child)) });
         let fd = fd.as_raw_fd();
         let note = |kept: &AtomicI32| kept.compare_exchange(NONE, fd, Ordering::AcqRel, Ordering::Relaxed).is_ok();
         Self { fd, place: KEPT.iter().position(note) }
