@@ -122,7 +122,9 @@ pub fn tell_end(fd: c_int) {
 /// Has all that was written to the mount of `fd`, if it is ours, made durable; `None` where it may not be.
 pub fn settle_mount(fd: c_int) -> Option<()> {
     let Some(_inside) = inside::enter() else { return Some(()) };
-    if let Some(mount) = asked(fd).and_then(|found| KNOWN.lock().mount(&found)) {
+    // As in [`settle_all`].
+    let found = if table::is_void() { None } else { asked(fd) };
+    if let Some(mount) = found.and_then(|found| KNOWN.lock().mount(&found)) {
         mount.settle()?;
     }
     // Whoever was asked may have followed the server of this mount, and know nothing of what that one had yet to do. That

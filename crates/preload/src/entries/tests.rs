@@ -20,7 +20,7 @@ use super::{arrivals, data, numbers, stat, vectors};
 use crate::description::{Description, FEW};
 use crate::file::File;
 use crate::mounts::Mount;
-use crate::{inside, limbo, real, table};
+use crate::{inside, limbo, real, table, tracked};
 
 /// A file of ours, open under a number.
 struct Opened {
@@ -276,21 +276,37 @@ fn in_copy(work: impl FnOnce() -> bool) -> bool {
     // Of what another thread has begun the copy would wait for the end.
     limbo::wait();
     limbo::freeze();
-    // SAFETY: the child takes no lock but those that this thread may have, and ends here.
-    let child = unsafe { libc::fork() };
-    if child == 0 {
+    let done = in_plain_copy(|| {
         ferrite_medium::forget_other_threads();
         limbo::forget_in_child();
         table::begin_anew();
+        work()
+    });
+    limbo::thaw();
+    done.expect("it waits for nobody")
+}
+
+/// What `work` says in a child for which nothing was prepared; `None` where it does not end soon.
+fn in_plain_copy(work: impl FnOnce() -> bool) -> Option<bool> {
+    // SAFETY: the child takes no lock but those that this thread may have, and ends here.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
         // SAFETY: nothing is passed.
         unsafe { libc::_exit(c_int::from(work())) };
     }
-    limbo::thaw();
     let mut status = 0;
-    // SAFETY: a live value.
-    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    let has_ended = |_| {
+        thread::sleep(Duration::from_millis(2));
+        // SAFETY: a live value.
+        unsafe { libc::waitpid(child, &raw mut status, libc::WNOHANG) == child }
+    };
+    if !(0..10_000).any(has_ended) {
+        // SAFETY: a child of ours, which was not waited for yet.
+        unsafe { libc::kill(child, libc::SIGKILL) };
+        return None;
+    }
     assert!(libc::WIFEXITED(status));
-    libc::WEXITSTATUS(status) == 1
+    Some(libc::WEXITSTATUS(status) == 1)
 }
 
 /// Whether anything is done directly when a process was made by `flags`.
@@ -308,4 +324,17 @@ fn is_direct_behind(flags: c_int) -> bool {
 fn ld3_nothing_is_direct_where_another_process_has_the_same_descriptors() {
     let made_by = [libc::CLONE_VM | libc::CLONE_FILES, 0, libc::CLONE_VM, libc::CLONE_FILES];
     assert_eq!(made_by.map(is_direct_behind), [true, true, false, false]);
+}
+
+/// As where the thread that had what is known is the parent's alone.
+#[test]
+fn ld6_a_child_for_which_nothing_was_prepared_does_not_wait_for_what_is_known() {
+    let file = tempfile::tempfile().expect("a file");
+    tracked::freeze();
+    let is_settled = in_plain_copy(|| {
+        tracked::settle_all();
+        tracked::settle_mount(file.as_raw_fd()).is_some()
+    });
+    tracked::thaw();
+    assert_eq!(is_settled, Some(true));
 }
