@@ -20,8 +20,9 @@ mod transfer;
 mod vectors;
 
 use std::ffi::c_int;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::{ours, table};
+use crate::{ours, real, table};
 
 /// A function that stands in for the C library's of the same name and of each `= name`.
 macro_rules! entry {
@@ -50,6 +51,21 @@ fn arrived(fd: c_int) -> c_int {
     }
     drop(table::take(fd));
     fd
+}
+
+/// Looks every function of the C library up that is called from here, while there is one thread. A child for which that prepares
+/// nothing, as it does for one of vfork, would wait for ever for the loader, where another thread of its parent was loading a
+/// library.
+fn find_all() {
+    static ARE_FOUND: AtomicBool = AtomicBool::new(false);
+    if !ARE_FOUND.load(Ordering::Relaxed) {
+        all().for_each(|next| _ = next.get());
+        ARE_FOUND.store(true, Ordering::Relaxed);
+    }
+}
+
+fn all() -> impl Iterator<Item = &'static real::Next> {
+    [real::next::ALL, before::next::ALL, jumps::next::ALL].into_iter().flatten().copied()
 }
 
 /// Runs when the library is loaded, before the program does.

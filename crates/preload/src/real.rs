@@ -11,7 +11,7 @@ use libc::{
     uid_t,
 };
 
-/// The next function of a name, looked up when it is first called.
+/// The next function of a name, looked up when it is first called, or when the program makes its first thread.
 pub struct Next {
     name: &'static CStr,
     found: AtomicPtr<c_void>,
@@ -30,6 +30,12 @@ impl Next {
     pub fn get(&self) -> *mut c_void {
         let found = self.found.load(Ordering::Relaxed);
         if found.is_null() { self.find() } else { found }
+    }
+
+    /// Whether the loader is asked for it no more, if there is one.
+    #[cfg(test)]
+    pub fn is_looked_up(&self) -> bool {
+        !self.found.load(Ordering::Relaxed).is_null() || sought(None, self.name).is_null()
     }
 
     #[cold]
@@ -108,14 +114,31 @@ pub fn let_cancels(before: c_int) {
     unsafe { pthread_setcancelstate(before, std::ptr::null_mut()) };
 }
 
-macro_rules! next {
-    ($(fn $name:ident($($argument:ident: $kind:ty),*) -> $out:ty;)*) => {$(
+/// A module `next` with the next function of each name, and all of them in a row.
+macro_rules! nexts {
+    ($($name:ident)*) => {
+        pub(crate) mod next {
+            use crate::real::Next;
+
+            $(
+                #[allow(non_upper_case_globals)]
+                pub static $name: Next = Next::new(concat!(stringify!($name), "\0"));
+            )*
+            pub static ALL: &[&Next] = &[$(&$name),*];
+        }
+    };
+}
+pub(crate) use nexts;
+
+macro_rules! functions {
+    ($(fn $name:ident($($argument:ident: $kind:ty),*) -> $out:ty;)*) => {
+        nexts! { syscall $($name)* }
+        $(
         #[allow(non_snake_case)]
         /// # Safety
         /// As for the C library's function of the name.
         pub unsafe fn $name($($argument: $kind),*) -> $out {
-            static NEXT: Next = Next::new(concat!(stringify!($name), "\0"));
-            let found = NEXT.get();
+            let found = next::$name.get();
             if found.is_null() {
                 set_errno(libc::ENOSYS);
                 return <$out as Failed>::FAILED;
@@ -128,7 +151,7 @@ macro_rules! next {
     )*};
 }
 
-next! {
+functions! {
     fn open(path: *const c_char, flags: c_int, mode: mode_t) -> c_int;
     fn openat(folder: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int;
     fn creat(path: *const c_char, mode: mode_t) -> c_int;
@@ -213,10 +236,9 @@ pub fn moved(fd: c_int, by: off_t, whence: c_int) -> off_t {
 /// # Safety
 /// As for the system call.
 pub unsafe fn syscall(number: c_long, arguments: [c_long; 6]) -> c_long {
-    static NEXT: Next = Next::new("syscall\0");
     let [a, b, c, d, e, f] = arguments;
     // SAFETY: every C library has it, and it takes whatever the system call does.
-    let found: unsafe extern "C" fn(c_long, ...) -> c_long = unsafe { std::mem::transmute(NEXT.get()) };
+    let found: unsafe extern "C" fn(c_long, ...) -> c_long = unsafe { std::mem::transmute(next::syscall.get()) };
     // SAFETY: as the caller has it.
     unsafe { found(number, a, b, c, d, e, f) }
 }

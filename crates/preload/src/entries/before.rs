@@ -13,7 +13,7 @@ use libc::{mmsghdr, msghdr};
 use super::arrivals::each_passed;
 use super::data::may_be_memory;
 use super::rights;
-use crate::real::{self, Next};
+use crate::real::{self, nexts};
 use crate::{forks, table, tracked};
 
 /// The first six arguments.
@@ -26,12 +26,13 @@ impl Passed {
 }
 
 macro_rules! before {
-    ($($name:ident: $what:path;)*) => {$(
+    ($($name:ident: $what:path;)*) => {
+        nexts! { $($name)* }
+        $(
         const _: () = {
             extern "C" fn prepare(a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> *mut c_void {
-                static NEXT: Next = Next::new(concat!(stringify!($name), "\0"));
                 $what(&Passed([a, b, c, d, e, f]));
-                let next = NEXT.get();
+                let next = next::$name.get();
                 if next.is_null() { missing as *mut c_void } else { next }
             }
 

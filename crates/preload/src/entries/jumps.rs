@@ -11,7 +11,7 @@ use std::mem::{self, MaybeUninit};
 use ferrite_fs::direct::end_pins_of_thread;
 use ferrite_medium::{end_own_pin, is_pinned};
 
-use crate::real::Next;
+use crate::real::nexts;
 use crate::signals;
 
 type Callback = unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int;
@@ -28,16 +28,17 @@ const STACK_POINTER: usize = 6;
 const STOP: c_int = 5;
 
 macro_rules! jumps {
-    ($($name:ident)*) => {$(
+    ($($name:ident)*) => {
+        nexts! { $($name)* }
+        $(
         #[cfg_attr(not(test), unsafe(no_mangle))]
         unsafe extern "C" fn $name(place: *const usize, value: c_int) -> ! {
-            static NEXT: Next = Next::new(concat!(stringify!($name), "\0"));
             if is_pinned() {
                 // SAFETY: as the program has it.
                 unsafe { end_if_left(place) };
             }
             // SAFETY: the C library's function of this name has this signature.
-            let next: unsafe extern "C" fn(*const usize, c_int) -> ! = unsafe { mem::transmute(NEXT.get()) };
+            let next: unsafe extern "C" fn(*const usize, c_int) -> ! = unsafe { mem::transmute(next::$name.get()) };
             // SAFETY: as the program has it.
             unsafe { next(place, value) }
         }

@@ -3,20 +3,20 @@
 
 mod races;
 
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 use std::fs;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier, Once};
 use std::time::Duration;
-use std::{io, thread};
+use std::{io, ptr, thread};
 
 use libc::iovec;
 
 use super::before::clone_with;
 use super::descriptors::{copied, left, replaced};
-use super::{arrivals, data, numbers, stat, vectors};
+use super::{arrivals, data, numbers, stat, threads, vectors};
 use crate::description::{Description, FEW};
 use crate::file::File;
 use crate::mounts::Mount;
@@ -324,6 +324,20 @@ fn is_direct_behind(flags: c_int) -> bool {
 fn ld3_nothing_is_direct_where_another_process_has_the_same_descriptors() {
     let made_by = [libc::CLONE_VM | libc::CLONE_FILES, 0, libc::CLONE_VM, libc::CLONE_FILES];
     assert_eq!(made_by.map(is_direct_behind), [true, true, false, false]);
+}
+
+/// A child of vfork would wait for the loader for ever, where another thread of its parent was loading a library.
+#[test]
+fn ld6_when_there_is_a_second_thread_all_functions_are_looked_up() {
+    extern "C" fn begin(nothing: *mut c_void) -> *mut c_void {
+        nothing
+    }
+    let (mut made, begin) = (MaybeUninit::uninit(), begin as *mut c_void);
+    assert!(in_copy(|| {
+        // SAFETY: a live value, and a function that takes and gives a pointer.
+        let failed = unsafe { threads::pthread_create(made.as_mut_ptr(), ptr::null(), begin, ptr::null_mut()) };
+        failed == 0 && super::all().all(real::Next::is_looked_up)
+    }));
 }
 
 /// As where the thread that had what is known is the parent's alone.

@@ -1,5 +1,6 @@
 //! Threads: the C library takes out of a thread's stack what this library keeps for each thread, and what is done here
-//! needs more of it than a system call. So where a program asks for a small one it gets so much more.
+//! needs more of it than a system call. So where a program asks for a small one it gets so much more. And before there is a second
+//! one all functions are looked up (LD6).
 //!
 //! Unsafe because they are called by whoever knows the name, with whatever pointers the program has.
 #![allow(unsafe_code)]
@@ -20,6 +21,7 @@ const OURS: usize = 128 << 10;
 entry! { pthread_create, (
     thread: *mut pthread_t, attributes: *const pthread_attr_t, begin: *mut c_void, argument: *mut c_void
 ) -> c_int {
+    super::find_all();
     // SAFETY: as the program has it.
     let larger = unsafe { larger(attributes) };
     let attributes = larger.as_ref().map_or(attributes, ptr::from_ref);
