@@ -218,6 +218,28 @@ fn children_are_direct_with_what_they_open() {
     assert_sound(&place.pool);
 }
 
+/// Made so that nothing is prepared for it, and not gone at once: what its thread had at the parent's pool is not there.
+const PLAIN_CHILDREN: &str = r#"
+import ctypes, os, signal, sys
+c = ctypes.CDLL(None)
+fd = os.open(sys.argv[1] + "/file", os.O_RDWR | os.O_CREAT)
+for i in range(100): os.pwrite(fd, b"%03d" % i, i * 3)
+for make in c._Fork, lambda: c.syscall(56, signal.SIGCHLD, 0, 0, 0, 0):
+    child = make()
+    if child == 0: c.exit(7)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+"#;
+
+/// LD6, however it is made.
+#[test]
+fn a_child_for_which_nothing_was_prepared_ends_as_it_says() {
+    let Some(place) = Place::new() else { return };
+    let server = place.start();
+    assert_direct(&counted(&python(PLAIN_CHILDREN, &place.at)).1);
+    server.interrupt();
+    assert_sound(&place.pool);
+}
+
 #[test]
 fn programs_have_the_same_results_directly() {
     let Some(place) = Place::new() else { return };

@@ -42,6 +42,8 @@ pub struct Session {
     client: Mutex<Client>,
     /// Hangs up when the owner ends. Nobody can do anything by it.
     notice: OwnedFd,
+    /// Whose it is. A child that was forked has it too, and none of its words.
+    process: u32,
     /// It is another process's, which forked this one, or it is over.
     is_void: AtomicBool,
     /// The last: when it is dropped nothing is mapped any more.
@@ -137,6 +139,7 @@ impl Session {
             quiet,
             client: Mutex::new(client),
             notice,
+            process: std::process::id(),
             is_void: AtomicBool::new(false),
             left,
         });
@@ -240,6 +243,11 @@ impl Session {
     #[inline]
     pub(super) fn is_void(&self) -> bool {
         self.is_void.load(Ordering::Relaxed)
+    }
+
+    /// Whether its words are in this process: for who may be in a child that nobody told.
+    pub(super) fn is_here(&self) -> bool {
+        !self.is_void() && self.process == std::process::id()
     }
 
     #[inline]

@@ -20,8 +20,8 @@ struct Seat {
 impl Drop for Seat {
     fn drop(&mut self) {
         LAST.set(0);
-        // Where the session is gone so is its seat; a void one may be a parent process's, whose words are not here.
-        if let Some(session) = self.session.upgrade().filter(|session| !session.is_void()) {
+        // Where the session is gone so is its seat.
+        if let Some(session) = self.session.upgrade().filter(|session| session.is_here()) {
             // A signal handler may have ended the thread while it was pinned.
             end_foreign_pin(session.board().pin(self.seat));
             session.board().seated(self.seat).store(0, Ordering::Release);
@@ -39,7 +39,7 @@ thread_local! {
 pub fn end_pins_of_thread() {
     let end = |seats: &RefCell<Vec<Seat>>| {
         let seats = seats.try_borrow().ok()?;
-        let session = |seat: &Seat| Some((seat.session.upgrade().filter(|session| !session.is_void())?, seat.seat));
+        let session = |seat: &Seat| Some((seat.session.upgrade().filter(|session| session.is_here())?, seat.seat));
         seats.iter().filter_map(session).for_each(|(session, seat)| end_foreign_pin(session.board().pin(seat)));
         Some(())
     };
