@@ -31,6 +31,7 @@ mod repair;
 mod returning;
 mod space;
 mod stopped;
+mod stray_words;
 mod strays;
 mod superpages;
 mod tables;

@@ -47,7 +47,7 @@ impl Claims {
     /// Inode `ino` names `page` of a chunk of kind `kind`, by the word at `at`. Whether that may be: where not, the page
     /// is not looked into.
     pub fn claim(&mut self, media: &Media<'_>, (page, kind): (u64, ChunkKind), ino: Ino, at: u64) -> Result<(), Wrong> {
-        if media.chunk_of(page, kind).is_none() || (kind == ChunkKind::Super && !page.is_multiple_of(CHUNK_PAGES)) {
+        if media.chunk_of(page, kind).is_none() {
             self.doubt(page / CHUNK_PAGES);
             return Err(Wrong::new(
                 format!("inode {} names page {page}, which is not of the kind it needs", ino.0),

@@ -93,7 +93,7 @@ impl Collector<'_> {
                 Some(other) => self.share(inode, other, (page, ChunkKind::Data), at),
                 None => drop(self.claim(inode, page, ChunkKind::Data, at)),
             },
-            (Named::Super(page), 1) => drop(self.claim(inode, page, ChunkKind::Super, at)),
+            (Named::Super(page), 1) => self.superpage(inode, page, at),
             (Named::Node(node), 1..) => {
                 if self.claim(inode, node, ChunkKind::Index, at) {
                     let first = self.media.place(node, ChunkKind::Index).expect("it was claimed");
@@ -107,6 +107,16 @@ impl Collector<'_> {
                 let wrong = Wrong::new(format!("a word of inode {} names what cannot be there", inode.ino.0), at);
                 self.wrong.push(wrong.fixed_by(Fix::word(at, 0, done)));
             }
+        }
+    }
+
+    /// A superpage begins a chunk: where `page` lies amid one of superpages, all but the place in it is right.
+    fn superpage(&mut self, inode: &Inode, page: u64, at: u64) {
+        let first = page - page % CHUNK_PAGES;
+        if self.claim(inode, first, ChunkKind::Super, at) && first != page {
+            let what = format!("inode {} names page {page}, with which no superpage begins", inode.ino.0);
+            let fix = Fix::word(at, Word::superpage(first).0, "it names the superpage that the page lies in");
+            self.wrong.push(Wrong::new(what, at).fixed_by(fix));
         }
     }
 

@@ -8,7 +8,8 @@
 //! - FD2. Each answer that can be is tried, on a copy of the tables, by looking at all that there is. Right is that with
 //!   which the fewest things are wrong. Where two are equally good and differ in a chunk of which anything is named, none is;
 //!   nor is one that gives nothing to a chunk that is named, or that may be where nobody sees it. But what is free as it
-//!   stands, with no page of it marked in use, may stay so whoever names it.
+//!   stands, with no page of it marked in use, may stay so whoever names it; and where nothing is better than what a chunk says
+//!   but that with which nothing of it is named, it is as it says, and who names it is wrong.
 //! - FD3. What is wrong because another chunk is in doubt speaks for no answer and against none: what is named there, and all
 //!   that is known only of who sees every name.
 
@@ -59,10 +60,13 @@ impl Media<'_> {
 type Settled = (Wrong, Option<Answer>);
 
 /// An answer, and what is wrong with it.
+#[derive(Clone)]
 struct Trial {
     answer: Answer,
     counts: [usize; 2],
     hides_names: bool,
+    /// Something is named in the chunk that it speaks of first, as what that is then.
+    is_named: bool,
     /// What it says of chunks of which something is named.
     wanted: Answer,
 }
@@ -141,16 +145,24 @@ impl Trials<'_> {
                 ("does not lie where it has", self.media.map.chunk_word(number), right)
             }
             Some(_) => {
-                let best = self.best(kinds(number));
-                let is = self.media.kind_said(number).map(Entry::Kind);
-                let stays = best.iter().flatten().any(|trial| Some(trial.answer[0].1) == is);
-                if stays && !self.is_free_and_marked(number) {
+                let all = self.all(kinds(number));
+                if all.as_deref().is_some_and(|all| self.stays(number, all)) && !self.is_free_and_marked(number) {
                     return None;
                 }
-                ("is not of the kind", self.media.map.descriptor(number), best.and_then(agreed))
+                let right = all.map(best).and_then(agreed);
+                ("is not of the kind", self.media.map.descriptor(number), right)
             }
         };
         Some((Wrong::new(format!("chunk {number} {what} that all who name it need"), at), right))
+    }
+
+    /// Whether, of `all` that chunk `number` may be for, nothing is better than what it says but that with which nothing of it
+    /// is named, as if it were free: that only hides what is in it, and who names it is wrong.
+    fn stays(&self, number: u64, all: &[Trial]) -> bool {
+        let is = self.media.kind_said(number).map(Entry::Kind);
+        let is_said = |trial: &Trial| Some(trial.answer[0].1) == is;
+        let in_use = all.iter().filter(|trial| trial.is_named || is_said(trial)).cloned().collect();
+        best(in_use).iter().any(is_said)
     }
 
     /// Whether chunk `number` is said to be free, and pages of it to be in use.
@@ -164,17 +176,13 @@ impl Trials<'_> {
         if answers.len() < 2 {
             return answers.into_iter().next();
         }
-        self.best(answers).and_then(agreed)
+        self.all(answers).map(best).and_then(agreed)
     }
 
-    /// Those of `answers` with which the fewest things are wrong, but for what leaves no root; `None` where too many were tried.
-    fn best(&mut self, answers: Vec<Answer>) -> Option<Vec<Trial>> {
+    /// Each of `answers` tried, but for those that leave no root; `None` where too many were.
+    fn all(&mut self, answers: Vec<Answer>) -> Option<Vec<Trial>> {
         self.left = self.left.checked_sub(answers.len())?;
-        let mut tried: Vec<Trial> = answers.into_iter().filter_map(|answer| self.tried(answer)).collect();
-        let which = usize::from(!tried.iter().any(|trial| trial.hides_names));
-        let least = tried.iter().map(|trial| trial.counts[which]).min();
-        tried.retain(|trial| Some(trial.counts[which]) == least);
-        Some(tried)
+        Some(answers.into_iter().filter_map(|answer| self.tried(answer)).collect())
     }
 
     fn tried(&self, answer: Answer) -> Option<Trial> {
@@ -193,8 +201,17 @@ impl Trials<'_> {
         }
         let (counts, hides_names) = (survey.counts(&numbers), survey.hides_names(&numbers));
         let wanted = answer.iter().filter(|(number, _)| survey.is_wanted(*number)).copied().collect();
-        Some(Trial { answer, counts, hides_names, wanted })
+        let is_named = numbers.first().is_some_and(|number| survey.is_named(*number));
+        Some(Trial { answer, counts, hides_names, is_named, wanted })
     }
+}
+
+/// Those of `tried` with which the fewest things are wrong.
+fn best(mut tried: Vec<Trial>) -> Vec<Trial> {
+    let which = usize::from(!tried.iter().any(|trial| trial.hides_names));
+    let least = tried.iter().map(|trial| trial.counts[which]).min();
+    tried.retain(|trial| Some(trial.counts[which]) == least);
+    tried
 }
 
 /// The answer of those that are equally good, if they say the same of what is named (FD2).

@@ -108,7 +108,7 @@ impl<'a> Survey<'a> {
     }
 
     /// Whether anything in chunk `number` is named.
-    fn is_named(&self, number: u64) -> bool {
+    pub fn is_named(&self, number: u64) -> bool {
         let inodes = Ino(number * CHUNK_INODES)..Ino((number + 1) * CHUNK_INODES);
         number == 0 || self.claims.is_any_in(number) || self.names.range(inodes).next().is_some()
     }
