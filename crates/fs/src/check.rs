@@ -23,7 +23,7 @@ mod wrong;
 use std::collections::BTreeSet;
 
 use ferrite_pool::check::{Findings, Moved, TagOwner};
-use ferrite_pool::{Pool, Result, Tag, TagKind};
+use ferrite_pool::{Error, Pool, Result, Tag, TagKind};
 
 pub(crate) use media::Media;
 pub(crate) use wrong::{Fix, Wrong};
@@ -59,16 +59,24 @@ impl TagOwner for FilesOwner {
                 rest.into_iter().for_each(|wrong| findings.error(wrong.what, Some(wrong.at)));
                 return Ok(());
             }
-            let mut touched = BTreeSet::new();
+            let (mut touched, mut is_any_done) = (BTreeSet::new(), false);
             for wrong in fixable {
                 let fix = wrong.fix.expect("it was partitioned so");
                 // What two things say of one place is looked at again in the next round: the second may write what the first
                 // has put right.
                 if fix.words().all(|at| !touched.contains(&at)) {
+                    match fix.apply(pool) {
+                        // Too much for a transaction: nothing was done, which is told in the end.
+                        Err(Error::Limit(_)) => continue,
+                        applied => applied?,
+                    }
                     touched.extend(fix.words());
-                    fix.apply(pool)?;
                     findings.repaired(wrong.what, Some(wrong.at), fix.done);
+                    is_any_done = true;
                 }
+            }
+            if !is_any_done {
+                break;
             }
         }
         self.walk(pool, tag, findings);

@@ -38,6 +38,7 @@ mod tables;
 mod threads;
 mod times;
 mod told;
+mod twice;
 mod unlisted;
 mod waits;
 mod world;
@@ -65,6 +66,8 @@ pub(crate) enum Bug {
     MoveBeforeCopy,
     /// A repair names a copy of a page before it is durable (FK1).
     NameBeforeCopy,
+    /// A repair clears more words at once than a transaction has room for.
+    LargeFix,
     /// A chunk gets another kind while records can be replayed into it (FC1).
     HastyChunk,
     /// A page is given back and not marked free.

@@ -17,6 +17,15 @@ use crate::{Ino, Kind};
 /// What is told of numbers that were put right.
 const COUNTED: &str = "it says what was counted";
 
+/// Slots that are cleared in one transaction, which has room for so many.
+fn slots_max() -> usize {
+    #[cfg(test)]
+    if crate::tests::is_planted(crate::tests::Bug::LargeFix) {
+        return usize::MAX;
+    }
+    1000
+}
+
 /// What all inodes say together.
 pub(crate) struct Survey<'a> {
     media: &'a Media<'a>,
@@ -268,7 +277,7 @@ impl<'a> Survey<'a> {
     /// in its parent is right nobody knows, and the first is kept. Where none is there it has none, for another one might
     /// lie within itself.
     fn part_names(&mut self, inode: &Inode, names: u64) {
-        let wrong = Wrong::new(format!("inode {} is a directory with {names} names", inode.ino.0), inode.at);
+        let what = format!("inode {} is a directory with {names} names", inode.ino.0);
         let mut ways = self.ways.remove(&inode.ino).unwrap_or_default();
         let is_own = |(dir, _): &(Ino, u64)| inode.ino != Ino::ROOT && dir.0 == inode.rest.parent;
         let done = match ways.iter().position(is_own) {
@@ -278,8 +287,11 @@ impl<'a> Survey<'a> {
             }
             None => "it has none now; what only they named is found in lost+found",
         };
-        let writes = ways.into_iter().map(|(_, slot_at)| (slot_at, vec![0; 8])).collect();
-        self.wrong.push(wrong.fixed_by(Fix { writes, copy: None, done: done.into() }));
+        for some in ways.chunks(slots_max()) {
+            let writes = some.iter().map(|(_, slot_at)| (*slot_at, vec![0; 8])).collect();
+            let wrong = Wrong::new(what.clone(), inode.at);
+            self.wrong.push(wrong.fixed_by(Fix { writes, copy: None, done: done.into() }));
+        }
     }
 
     /// Lets an inode without a name be found when the file system is opened: by an orphan word that it has, or a free
