@@ -1,5 +1,7 @@
 //! Every inode, what it names, and who names it.
 
+mod circles;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use ferrite_pool::layout::CHUNK_PAGES;
@@ -38,6 +40,8 @@ pub(crate) struct Survey<'a> {
     directories_in: BTreeMap<Ino, u64>,
     /// The directory that each directory lies in.
     parents: BTreeMap<Ino, Ino>,
+    /// Those that lie within themselves.
+    in_circles: BTreeSet<Ino>,
     /// The names that lead to each directory: whose they are, and where their slots lie.
     ways: BTreeMap<Ino, Vec<(Ino, u64)>>,
     /// The orphan words before this one are in use, or given to inodes without names.
@@ -76,6 +80,7 @@ impl<'a> Survey<'a> {
             names: BTreeMap::new(),
             directories_in: BTreeMap::new(),
             parents: BTreeMap::new(),
+            in_circles: BTreeSet::new(),
             ways: BTreeMap::new(),
             given: 0,
             has_root: false,
@@ -88,9 +93,11 @@ impl<'a> Survey<'a> {
         all.iter().for_each(|inode| survey.inode(inode));
         survey.told = survey.wrong.len() + survey.shared.len();
         survey.claims.part(media, &survey.shared, &mut survey.wrong);
+        let circles = survey.circles();
+        survey.in_circles = circles.iter().flatten().copied().collect();
         all.iter().for_each(|inode| survey.links(inode));
         survey.orphans();
-        survey.reachable();
+        survey.reachable(&circles);
         let is_all = survey.wrong.is_empty();
         survey.claims.against_bitmaps(media, is_all, &mut survey.wrong);
         survey
@@ -130,10 +137,6 @@ impl<'a> Survey<'a> {
 
     pub fn into_wrong(self) -> Vec<Wrong> {
         self.wrong
-    }
-
-    fn say(&mut self, inode: &Inode, what: impl std::fmt::Display) {
-        self.wrong.push(Wrong::new(format!("inode {} {what}", inode.ino.0), inode.at));
     }
 
     /// Says what is wrong with an inode that is to be as `right` is.
@@ -264,7 +267,9 @@ impl<'a> Survey<'a> {
             right.head.links = wanted as u32;
             self.mend(right, format_args!("says it has {} links and has {wanted}", inode.head.links), COUNTED);
         }
-        let parent = if is_root { Some(Ino::ROOT) } else { self.parents.get(&inode.ino).copied() };
+        // Where it lies within itself, what it says tells which of the names is wrong.
+        let lies_in = self.parents.get(&inode.ino).copied().filter(|_| !self.in_circles.contains(&inode.ino));
+        let parent = if is_root { Some(Ino::ROOT) } else { lies_in };
         if let Some(parent) = parent.filter(|parent| inode.is_directory() && parent.0 != inode.rest.parent) {
             let mut right = *inode;
             right.rest.parent = parent.0;
@@ -339,29 +344,5 @@ impl<'a> Survey<'a> {
             right.head.links = inode.head.links.max(u32::from(inode.head.orphan == 0));
             self.mend(right, "is an orphan that no orphan word names", "it is none");
         }
-    }
-
-    /// Directories that name each other and no one else; those in one that is lost are found again with it.
-    fn reachable(&mut self) {
-        let children: BTreeMap<Ino, Vec<Ino>> =
-            self.parents.iter().fold(BTreeMap::new(), |mut all, (child, parent)| {
-                let of: &mut Vec<Ino> = all.entry(*parent).or_default();
-                of.push(*child);
-                all
-            });
-        let lost = self.inodes.values().filter(|inode| inode.head.flags & LOST != 0).map(|inode| inode.ino);
-        let (mut reached, mut next) = (BTreeSet::new(), lost.chain([Ino::ROOT]).collect::<Vec<_>>());
-        while let Some(ino) = next.pop() {
-            if reached.insert(ino) {
-                next.extend(children.get(&ino).into_iter().flatten());
-            }
-        }
-        let cut_off: Vec<Inode> = self
-            .parents
-            .keys()
-            .filter(|ino| !reached.contains(ino))
-            .filter_map(|ino| self.inodes.get(ino).copied())
-            .collect();
-        cut_off.iter().for_each(|inode| self.say(inode, "is a directory that the root does not reach"));
     }
 }

@@ -8,7 +8,7 @@ use ferrite_medium::Memory;
 use super::repair::{checked, closed, repaired};
 use super::world::*;
 use super::{Bug, PLANTED};
-use crate::{FileSystem, Ino, Kind};
+use crate::{FileSystem, Ino, Kind, Rename};
 
 const NAMES: usize = 1500;
 
@@ -70,4 +70,61 @@ fn a_repair_goes_on_where_one_is_too_large() {
     assert!(!report.is_sound() && is_done("links", true) > 0);
     let told = checked(&memory).findings;
     assert!(told.iter().all(|finding| finding.what.contains("1501 names")), "{told:#?}");
+}
+
+/// A memory, closed, with directories each in the one before, and a file in the last of them and one in the first, and where
+/// the slot of the uppermost one lies, and the directories.
+fn nested() -> (Arc<LyingMemory>, u64, Vec<Ino>) {
+    let memory = new_memory(Model::MAPPED, POOL_BYTES);
+    memory.keep_trace(false);
+    let fs = open(&memory, None).expect("it opens");
+    // The uppermost has the greatest number.
+    let [three, two, one] = ["three", "two", "one"]
+        .map(|name| fs.create_file(Ino::ROOT, name.as_bytes(), &new(Kind::Directory)).expect("made").ino);
+    fs.rename((Ino::ROOT, b"two"), (one, b"two"), Rename::Replace).expect("moved");
+    fs.rename((Ino::ROOT, b"three"), (two, b"three"), Rename::Replace).expect("moved");
+    let all = vec![Ino::ROOT, one, two, three];
+    for dir in [all[1], all[3]] {
+        let file = fs.create_file(dir, b"file", &new(Kind::File)).expect("made").ino;
+        fs.write(file, 0, b"bytes").expect("room");
+    }
+    let hit = fs.find(&fs.load(Ino::ROOT).expect("there"), &fs.name(b"one").expect("a name"));
+    let slot_at = hit.expect("it reads").expect("there").entry.slot_at;
+    closed(fs);
+    (memory, slot_at, all)
+}
+
+/// What is in lost+found: paths below it, with what is there.
+fn rescued(memory: &Arc<LyingMemory>) -> Vec<String> {
+    let report = repaired(memory);
+    assert!(report.is_sound(), "{:#?}", report.findings);
+    // What tells which name is wrong is kept until that is mended, whenever a repair ends.
+    assert!(!report.findings.iter().any(|finding| finding.what.contains("for its parent")), "{:#?}", report.findings);
+    let fs = open(memory, None).expect("it opens");
+    let tree = tree(&fs).expect("it reads");
+    assert_sound(&fs);
+    closed(fs);
+    let below = tree.keys().filter_map(|path| path.strip_prefix(b"/lost+found/"));
+    below.map(|path| String::from_utf8(path.to_vec()).expect("a name")).collect()
+}
+
+/// A name deep in a directory that leads to it instead of to what it was to lead to, while its own name is lost.
+#[test]
+fn directories_that_lie_in_a_circle_are_found_in_lost_and_found() {
+    for from in 1..=3 {
+        let (memory, slot_at, all) = nested();
+        let fs = open(&memory, None).expect("it opens");
+        let name = fs.create_file(all[from], b"wrong", &new(Kind::Directory)).expect("made").ino;
+        let hit = fs.find(&fs.load(all[from]).expect("there"), &fs.name(b"wrong").expect("a name"));
+        let entry = hit.expect("it reads").expect("there").entry.at();
+        closed(fs);
+        memory.store_word(slot_at, 0);
+        memory.store_word(entry + 8, all[1].0);
+        let one = format!("#{}", all[1].0);
+        let mut expected =
+            ["", "/file", "/two", "/two/three", "/two/three/file"].map(|path| format!("{one}{path}")).to_vec();
+        expected.push(format!("#{}", name.0));
+        expected.sort();
+        assert_eq!(rescued(&memory), expected, "{from}");
+    }
 }
