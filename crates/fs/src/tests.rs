@@ -12,6 +12,7 @@ mod damaged;
 mod direct;
 mod endings;
 mod failing;
+mod first_words;
 mod format;
 mod full;
 mod golden;

@@ -1,11 +1,13 @@
 //! Every inode, what it names, and who names it.
 
 mod circles;
+mod restored;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use ferrite_pool::layout::CHUNK_PAGES;
 
+use self::restored::Suspects;
 use super::claims::{Claims, Shared};
 use super::content::{self, Collector};
 use super::{Fix, Media, Wrong};
@@ -15,6 +17,9 @@ use crate::leaf::Slot;
 use crate::space::ChunkKind;
 use crate::word::Word;
 use crate::{Ino, Kind};
+
+/// Directories in each other of which each is restored with the next look.
+const RESTORED_DEPTH_MAX: usize = 4;
 
 /// What is told of numbers that were put right.
 const COUNTED: &str = "it says what was counted";
@@ -50,6 +55,7 @@ pub(crate) struct Survey<'a> {
     pub has_root: bool,
     /// How much is wrong with what inodes name, whoever names those.
     told: usize,
+    suspects: Suspects,
 }
 
 /// Owner and group of `inode`, root where it says what the kernel takes for none.
@@ -59,17 +65,27 @@ fn owners(inode: &Inode) -> (u32, u32) {
 }
 
 impl<'a> Survey<'a> {
-    /// Looks at all that `media` holds; where two name a page once more, as it is that one's which it fits (FJ1).
+    /// Looks at all that `media` holds; once more with inodes whose first word is restored, and where two name a page, as it is
+    /// that one's which it fits (FJ1).
     pub fn of(media: &'a Media<'a>) -> Self {
-        let survey = Self::with(media, BTreeSet::new());
+        let mut restored = BTreeMap::new();
+        let mut survey = Self::with(media, BTreeSet::new(), &restored);
+        for _ in 0..RESTORED_DEPTH_MAX {
+            let before = restored.len();
+            restored.extend(survey.restored());
+            if restored.len() == before {
+                break;
+            }
+            survey = Self::with(media, BTreeSet::new(), &restored);
+        }
         let contested = survey.claims.contested.iter().filter_map(|ino| survey.inodes.get(ino));
         let fitting: BTreeSet<Ino> =
             contested.filter(|inode| content::fits(media, inode)).map(|inode| inode.ino).collect();
-        if fitting.is_empty() { survey } else { Self::with(media, fitting) }
+        if fitting.is_empty() { survey } else { Self::with(media, fitting, &restored) }
     }
 
-    /// Looks at all that `media` holds, with the `fitting` first.
-    fn with(media: &'a Media<'a>, fitting: BTreeSet<Ino>) -> Self {
+    /// Looks at all that `media` holds, with the `fitting` first, and with some inodes as they are `restored`.
+    fn with(media: &'a Media<'a>, fitting: BTreeSet<Ino>, restored: &BTreeMap<Ino, Inode>) -> Self {
         let inodes = media.inodes().map(|inode| (inode.ino, inode)).collect();
         let mut survey = Self {
             media,
@@ -85,9 +101,11 @@ impl<'a> Survey<'a> {
             given: 0,
             has_root: false,
             told: 0,
+            suspects: Suspects::default(),
         };
         survey.claims.fitting = fitting;
         survey.root();
+        restored.values().for_each(|right| survey.restore(*right));
         let mut all: Vec<Inode> = survey.inodes.values().copied().collect();
         all.sort_by_key(|inode| !survey.claims.fitting.contains(&inode.ino));
         all.iter().for_each(|inode| survey.inode(inode));
@@ -165,13 +183,14 @@ impl<'a> Survey<'a> {
 
     fn inode(&mut self, inode: &Inode) {
         let Some(kind) = inode.kind() else {
+            self.suspects.ill.insert(inode.ino);
             let mut right = *inode;
             right.head.mode = right.head.mode & 0o7777 | Kind::File.mode_bits() as u16;
             return self.mend(right, "is of a kind that nobody knows", "it is a file now");
         };
         self.head(inode, kind);
         let (media, claims, wrong, shared) = (self.media, &mut self.claims, &mut self.wrong, &mut self.shared);
-        let settled = shared.len();
+        let (settled, told) = (shared.len(), wrong.len());
         let mut collector = Collector { media, claims, wrong, shared, pages: 0, is_hidden: false };
         collector.collect(inode);
         let entries = if kind == Kind::Directory { collector.names(inode) } else { Vec::new() };
@@ -181,6 +200,9 @@ impl<'a> Survey<'a> {
             right.head.pages = pages;
             self.mend(right, format_args!("says it has {} pages and has {pages}", inode.head.pages), COUNTED);
         }
+        if self.wrong.len() > told {
+            self.suspects.ill.insert(inode.ino);
+        }
         for entry in entries {
             let name = String::from_utf8_lossy(&entry.name(self.media.memory)).into_owned();
             let Some(child) = self.inodes.get(&entry.ino) else {
@@ -188,6 +210,7 @@ impl<'a> Survey<'a> {
                 if self.media.chunk_of(number * CHUNK_PAGES, ChunkKind::Inodes).is_none() {
                     self.claims.doubt(number);
                 }
+                self.suspects.called.entry(entry.ino).or_default().push(entry.kind);
                 let what =
                     format!("inode {} has the name {name:?} for inode {}, which is free", inode.ino.0, entry.ino.0);
                 let fix = Fix::word(entry.slot_at, 0, "the name is gone; what it named is lost");
@@ -195,6 +218,7 @@ impl<'a> Survey<'a> {
                 continue;
             };
             if child.kind() != Some(entry.kind) {
+                self.suspects.called.entry(entry.ino).or_default().push(entry.kind);
                 let what =
                     format!("inode {} calls inode {} a {:?}, which it is not", inode.ino.0, entry.ino.0, entry.kind);
                 let right = child.kind().unwrap_or(Kind::File);

@@ -97,14 +97,25 @@ impl<'a> Media<'a> {
 
     /// The inode, in use or free; `None` where there is none.
     pub fn inode(&self, ino: Ino) -> Option<Inode> {
+        self.inode_with(ino, None)
+    }
+
+    /// The inode as it is if its index is `height` high: what its size rests on is found through that.
+    pub fn inode_of_height(&self, ino: Ino, height: u8) -> Option<Inode> {
+        let mut inode = self.inode_with(ino, Some(height))?;
+        inode.head.height = height;
+        Some(inode)
+    }
+
+    fn inode_with(&self, ino: Ino, height: Option<u8>) -> Option<Inode> {
         let chunk = self.chunks.get((ino.0 / CHUNK_INODES) as usize)?.as_ref()?;
         let at = chunk.base + ino.0 % CHUNK_INODES * INODE;
         let place = |page: u64| {
             let chunk = self.chunks.get((page / CHUNK_PAGES) as usize)?.as_ref()?;
             Some(chunk.base + page % CHUNK_PAGES * PAGE)
         };
-        let holds =
-            |inode: &Inode, proof| Index { memory: self.memory, place, at }.holds(inode.head.height.into(), proof);
+        let height = |inode: &Inode| height.unwrap_or(inode.head.height).into();
+        let holds = |inode: &Inode, proof| Index { memory: self.memory, place, at }.holds(height(inode), proof);
         (chunk.kind == ChunkKind::Inodes && ino.0 != 0).then(|| Inode::load(self.memory, ino, at, holds))
     }
 
