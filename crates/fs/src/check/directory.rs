@@ -139,10 +139,18 @@ impl Collector<'_> {
     }
 
     /// Whether the page of names at `at` is one of `dir`, which names it: it says one of the two, or is of no directory that
-    /// there is.
+    /// there is; or it says neither, as where its head is zeros, and has names that lie where they are found.
     fn is_own(&self, dir: &Inode, at: u64) -> bool {
         let [magic, of] = self.head_of(at);
-        of == dir.ino.0 || magic == MAGIC && !self.media.inode(Ino(of)).is_some_and(|other| other.is_directory())
+        let is_nobodys = || !self.media.inode(Ino(of)).is_some_and(|other| other.is_directory());
+        of == dir.ino.0 || magic == MAGIC && is_nobodys() || of == 0 && self.has_names(at)
+    }
+
+    /// Whether any name in the page at `at` is whole and found by its slot.
+    fn has_names(&self, at: u64) -> bool {
+        let mut all = Vec::new();
+        self.hashes_in(at, &mut all);
+        !all.is_empty()
     }
 
     /// Collects the hashes of the names of `dir` that are whole in what `word` names, which stands for `span` of them, but for

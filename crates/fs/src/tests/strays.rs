@@ -121,6 +121,25 @@ fn fn1_names_stay_where_the_head_of_their_page_is_damaged_too() {
     assert_eq!(found(&memory, &names), names.len());
 }
 
+/// A line of zeros says nothing of whose the names behind it are: who names the page, and where they lie, does.
+#[test]
+fn fn1_names_stay_where_the_head_of_their_page_is_zeros() {
+    for names in [few()[..20].to_vec(), few()] {
+        let memory = linked(&names);
+        let pages = parts(&memory).1;
+        for page in &pages {
+            let before: Vec<u64> = (0..2).map(|word| memory.load_word(page + word * 8)).collect();
+            (0..8).for_each(|word| memory.store_word(page + word * 8, 0));
+            let report = repaired(&memory);
+            assert!(report.is_sound() && report.findings.len() == 1, "{:#?}", report.findings);
+            assert!((0..2).map(|word| memory.load_word(page + word * 8)).eq(before));
+        }
+        pages.iter().for_each(|page| (0..8).for_each(|word| memory.store_word(page + word * 8, 0)));
+        assert!(repaired(&memory).is_sound());
+        assert_eq!(found(&memory, &names), names.len());
+    }
+}
+
 /// Of no word that is bad is another one waited for.
 #[test]
 fn a_run_of_bad_words_is_given_up_at_once() {
