@@ -39,8 +39,10 @@ pub(crate) enum Action {
     Zero(Span, Way),
     Flush(Span),
     Fence,
+    /// Of the span alone where there is one.
     Barrier {
         failed: bool,
+        span: Option<Span>,
     },
     Reserve(Span),
     /// The host may drop the span's pages; `salt` says which it drops.
@@ -55,7 +57,7 @@ pub(crate) enum Action {
 impl Action {
     /// Whether fewer images are possible after it than before.
     pub fn narrows(self) -> bool {
-        matches!(self, Self::Fence | Self::Barrier { failed: false })
+        matches!(self, Self::Fence | Self::Barrier { failed: false, .. })
     }
 
     /// Whether it notes an acknowledgement.
@@ -80,7 +82,10 @@ impl fmt::Display for Event {
             Action::Zero(span, way) => write!(f, "zero {way:?} {} bytes at {}", span.len, span.at),
             Action::Flush(span) => write!(f, "flush {} bytes at {}", span.len, span.at),
             Action::Fence => write!(f, "fence"),
-            Action::Barrier { failed } => write!(f, "barrier{}", if failed { " (failed)" } else { "" }),
+            Action::Barrier { failed, span } => {
+                span.map_or(Ok(()), |span| write!(f, "{} bytes at {}: ", span.len, span.at))?;
+                write!(f, "barrier{}", if failed { " (failed)" } else { "" })
+            }
             Action::Reserve(span) => write!(f, "reserve {} bytes at {}", span.len, span.at),
             Action::Release { span, .. } => write!(f, "release {} bytes at {}", span.len, span.at),
             Action::Mark(mark) => write!(f, "mark {mark}"),

@@ -73,6 +73,20 @@ impl LyingMemory {
         AsThread::new(number)
     }
 
+    fn barrier_of(&self, span: Option<Span>) -> Result<()> {
+        interleave::turn();
+        let fails = self.fails();
+        let mut state = self.state();
+        if let Some(reason) = state.poison.clone() {
+            return Err(Error::Poisoned(reason));
+        }
+        if fails {
+            state.poison = Some(format!("planted at call {}", state.calls - 1));
+        }
+        state.record(Action::Barrier { failed: fails, span }, &[]);
+        if fails { Err(planted("barrier")) } else { Ok(()) }
+    }
+
     /// Fallible calls made so far: barriers, reserves and releases.
     pub fn calls(&self) -> u64 {
         self.state().calls
@@ -243,17 +257,12 @@ impl Memory for LyingMemory {
     }
 
     fn barrier(&self) -> Result<()> {
-        interleave::turn();
-        let fails = self.fails();
-        let mut state = self.state();
-        if let Some(reason) = state.poison.clone() {
-            return Err(Error::Poisoned(reason));
-        }
-        if fails {
-            state.poison = Some(format!("planted at call {}", state.calls - 1));
-        }
-        state.record(Action::Barrier { failed: fails }, &[]);
-        if fails { Err(planted("barrier")) } else { Ok(()) }
+        self.barrier_of(None)
+    }
+
+    fn settle_span(&self, span: Span) -> Result<()> {
+        self.within(span);
+        if self.fence_is_durable() { self.settle() } else { self.barrier_of(Some(span)) }
     }
 
     fn reserve(&self, span: Span) -> Result<()> {

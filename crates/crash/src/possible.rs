@@ -22,7 +22,8 @@
 //! - CP6. A barrier is a fence of its own thread, and settles lines stored by `Writeback` or `WritebackAll`, whoever
 //!   stored them. It does not settle what another thread has not fenced, nor words nobody flushed, though the barrier of
 //!   `WritebackAll` flushes these too.
-//! - CP7. Where the fence is not durable every store is as a non-temporal one, and only a barrier settles, all of them.
+//! - CP7. Where the fence is not durable every store is as a non-temporal one, and only a barrier settles: all of them, or
+//!   those in the lines of its span.
 //! - CP8. Released pages read as zeros or as before; words of a dropped page land as zeros by CP2 until a barrier.
 //! - CP9. A barrier that fails settles nothing.
 //! - CP10. A `Writethrough` store is as a flushed one: its words may land in any order, and all wait for a fence.
@@ -82,8 +83,8 @@ impl Possible {
             Action::Zero(span, way) => return self.zero(thread, span, way),
             Action::Flush(span) => self.flush(thread, span),
             Action::Fence => self.fence(thread),
-            Action::Barrier { failed: false } => self.barrier(thread),
-            Action::Barrier { failed: true } | Action::Reserve(_) => {}
+            Action::Barrier { failed: false, span } => self.barrier(thread, span),
+            Action::Barrier { failed: true, .. } | Action::Reserve(_) => {}
             Action::Release { span, salt } => {
                 let dropped = dropped_pages(span, salt).map(|page| self.zero(Thread::HOST, page, Way::Nt));
                 return dropped.fold(false, |wider, page_wider| wider | page_wider);
@@ -173,17 +174,18 @@ impl Possible {
         }
     }
 
-    fn barrier(&mut self, thread: Thread) {
+    fn barrier(&mut self, thread: Thread, span: Option<Span>) {
         if self.model.fence_is_durable {
             self.flush_tracked(thread);
             self.fence(thread);
             self.fence(Thread::HOST);
             return;
         }
-        self.awaited.clear();
-        for (at, mut line) in std::mem::take(&mut self.lines) {
+        let reached = span.map_or(0..u64::MAX, |span| span.at / 64 * 64..span.at + span.len);
+        for (&at, line) in self.lines.range_mut(reached) {
             line.settle(self.image.line_mut(at), |_| true);
         }
+        self.lines.retain(|_, line| !line.stores.is_empty());
     }
 
     fn flush_tracked(&mut self, thread: Thread) {

@@ -177,6 +177,16 @@ fn on_a_file_only_a_barrier_settles() {
     assert_eq!(images(&memory), set([[1, 2]]));
 }
 
+/// CP7: what is settled of a span says nothing of the lines beside it.
+#[test]
+fn on_a_file_a_span_is_settled_alone() {
+    let memory = LyingMemory::new(128, Model::FILE);
+    memory.store_word(0, 1);
+    memory.store_word(64, 2);
+    memory.settle_span(Span::new(64, 8)).unwrap();
+    assert_eq!(images(&memory), set([0, 1].map(|first| [first, 0, 0, 0, 0, 0, 0, 0, 2])));
+}
+
 /// M4, CP9: a barrier that fails settles nothing, and every later one fails; reopened it works.
 #[test]
 fn a_failed_barrier_poisons() {

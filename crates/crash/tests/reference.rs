@@ -73,6 +73,12 @@ impl Reference {
         self.fence(thread);
     }
 
+    fn settle_line(&mut self, thread: u32, line: u64) {
+        let file = self.file;
+        self.atoms.iter_mut().filter(|atom| atom.word / 8 == line).for_each(|atom| atom.settled |= file);
+        self.fence(thread);
+    }
+
     /// Every image, or `None` where there are too many subsets to try.
     fn images(&self) -> Option<BTreeSet<Image>> {
         let open: Vec<usize> = (0..self.atoms.len()).filter(|&number| !self.atoms[number].settled).collect();
@@ -120,10 +126,14 @@ fn run(seed: u64, model: Model) -> (LyingMemory, Reference) {
         let (first, count) = (line * 8 + below(2), 1 + below(2));
         let hows = [Scheme::Nt, Scheme::Flush, Scheme::Writeback, Scheme::WritebackAll, Scheme::Writethrough];
         let how = hows.get(below(6) as usize).copied();
-        match (below(9), how) {
+        match (below(10), how) {
             (0, _) => (memory.fence(), reference.fence(thread)).0,
             (1, _) => (memory.barrier().unwrap(), reference.barrier(thread)).0,
             (2 | 3, _) => (memory.flush(Span::new(line * 64, 64)), reference.flush(thread, line)).0,
+            (4, _) => {
+                memory.settle_span(Span::new(line * 64 + 8, 16)).unwrap();
+                reference.settle_line(thread, line);
+            }
             (_, None) => (memory.store_word(first * 8, event), reference.store(thread, &[first], None)).0,
             (_, Some(scheme)) => {
                 memory.store(first * 8, &event.to_le_bytes().repeat(count as usize), scheme);

@@ -138,4 +138,10 @@ macro_rules! forward_memory {
             $inner.settle()
         }
     };
+    (@settle_span $self:ident $inner:expr) => {
+        #[inline]
+        fn settle_span(&$self, span: $crate::Span) -> $crate::Result<()> {
+            $inner.settle_span(span)
+        }
+    };
 }

@@ -335,6 +335,15 @@ impl Memory for Mapped {
         self.settling.settle(self.area.file())
     }
 
+    fn settle_span(&self, span: Span) -> Result<()> {
+        if self.fence_is_durable() || self.writable == 0 {
+            return self.settle();
+        }
+        self.check(span, self.area.len());
+        copy::fence();
+        self.settling.settle_part(self.area.file(), || self.settle_pages(span))
+    }
+
     fn inherit(&self) -> Result<()> {
         if self.backing == Backing::Dax && self.writable > 0 {
             self.flush_inherited()?;

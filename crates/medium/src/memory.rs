@@ -3,10 +3,11 @@
 //! The rules every implementation keeps, and the lying one in `crash` tests callers against:
 //!
 //! - M1. What a thread stored by a scheme that settles at a fence, or stored and flushed, is durable once *that
-//!   thread* has fenced, if [`Memory::fence_is_durable`]; else once any thread's later [`Memory::barrier`] returned.
+//!   thread* has fenced, if [`Memory::fence_is_durable`]; else once any thread's later [`Memory::barrier`] returned, or
+//!   [`Memory::settle_span`] of where it is stored.
 //! - M2. Before that, a crash keeps of cached stores to one 64-byte line any prefix, and of non-temporal stores any
 //!   subset of 8-byte words; unordered between lines. Where the fence is not durable a crash keeps any subset of
-//!   8-byte words stored since the last barrier, fences or not.
+//!   8-byte words stored since the last barrier of them, fences or not.
 //! - M3. An aligned 8-byte word is never torn.
 //! - M4. A barrier that fails leaves the memory poisoned: every later barrier fails until it is opened again.
 //!
@@ -185,5 +186,15 @@ pub trait Memory: Send + Sync {
     fn settle(&self) -> Result<()> {
         self.fence();
         if self.fence_is_durable() { Ok(()) } else { self.barrier() }
+    }
+
+    /// As [`Memory::settle`], of what lies in `span` alone: where a fence is not durable, nothing is said of other bytes, which
+    /// then need not go to the disk now.
+    ///
+    /// # Errors
+    /// As [`Memory::settle`].
+    fn settle_span(&self, span: Span) -> Result<()> {
+        let _ = span;
+        self.settle()
     }
 }

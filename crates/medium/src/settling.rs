@@ -36,6 +36,13 @@ impl Settling {
         Ok(())
     }
 
+    /// The same for what `sync` makes durable; where others are amid a sync, with theirs, by the next one for all of the file.
+    pub fn settle_part(&self, file: &File, sync: impl FnOnce() -> io::Result<()>) -> Result<()> {
+        let Ok(_turn) = self.turn.try_lock() else { return self.settle(file) };
+        self.ensure_sound()?;
+        sync().map_err(|why| self.poison(why))
+    }
+
     /// Notes that a write which was to be durable by itself failed: the kernel may have told it of the loss of others.
     pub fn doubt(&self, why: &io::Error) {
         self.poison.get_or_init(|| why.to_string());

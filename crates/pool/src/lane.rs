@@ -141,8 +141,9 @@ impl Lanes {
         let sequence = under_way.sequence;
         let payload = HEADER..HEADER + draft.payload_bytes();
         let bytes = draft.seal(self.salt, sequence);
-        memory.store(LANES + index as u64 * LANE + writer.used, &bytes, Scheme::Nt);
-        memory.settle()?;
+        let at = LANES + index as u64 * LANE + writer.used;
+        memory.store(at, &bytes, Scheme::Nt);
+        memory.settle_span(Span::new(at, bytes.len() as u64))?;
         let mut home = under_way.lane.home.lock();
         let applied = apply(memory, &bytes[payload], |span| home.note(span));
         drop(home);

@@ -121,6 +121,15 @@ impl Mapped {
         }
     }
 
+    /// Waits until the host's disk has the pages of `span`.
+    pub(super) fn settle_pages(&self, span: Span) -> io::Result<()> {
+        let pages = self.area.pages_of(span);
+        let window = self.shield.open(&self.area, pages, Right::Read);
+        // SAFETY: the window covers the pages, and the call changes no byte.
+        let done = unsafe { libc::msync(window.ptr().cast(), pages.len as usize, libc::MS_SYNC) };
+        if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
     fn populate_for(&self, span: Span, right: Right) -> Result<()> {
         if span.len == 0 {
             return Ok(());

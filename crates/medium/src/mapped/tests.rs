@@ -140,6 +140,9 @@ fn a_file_is_durable_at_the_barrier_only() {
     let mut back = [0; 4];
     std::os::unix::fs::FileExt::read_exact_at(&file, &mut back, 5000).unwrap();
     assert_eq!(&back, b"kept");
+    for span in [Span::new(5000, 4), Span::new(4096, 4096), Span::new(8190, 4), Span::new((64 << 10) - 1, 1)] {
+        memory.settle_span(span).unwrap();
+    }
     assert!(memory.describe().contains("power loss: yes (all up to the last barrier)"));
 }
 
@@ -153,6 +156,12 @@ fn a_failed_barrier_poisons() {
     assert!(memory.settling.settle(&unsyncable).is_err(), "a character device cannot be synced");
     assert!(matches!(memory.barrier(), Err(Error::Poisoned(_))));
     assert!(matches!(memory.settle(), Err(Error::Poisoned(_))) || memory.fence_is_durable());
+    assert!(matches!(memory.settle_span(Span::new(0, 8)), Err(Error::Poisoned(_))) || memory.fence_is_durable());
+
+    let (memory, _) = mapped_in(folder.to_str().unwrap(), 64 << 10);
+    let lost = || Err(io::Error::from_raw_os_error(libc::EIO));
+    assert!(memory.settling.settle_part(memory.area.file(), lost).is_err(), "of a part alone");
+    assert!(matches!(memory.barrier(), Err(Error::Poisoned(_))));
 }
 
 #[test]
