@@ -4,7 +4,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::process::{Child, Command, Stdio};
 
 use super::*;
@@ -105,14 +105,18 @@ fn play() {
         "fork" => {
             let _lock = ours(claim(&path).expect("claim"));
             let mut byte = 0_u8;
+            let (mut has_begun, begun) = std::io::pipe().expect("a pipe");
             // SAFETY: the child makes system calls alone.
             if unsafe { libc::fork() } == 0 {
                 // SAFETY: the byte is a local; it is waited for until the test that wants this has gone.
                 unsafe {
+                    libc::write(begun.as_raw_fd(), (&raw const byte).cast(), 1);
                     libc::read(0, (&raw mut byte).cast(), 1);
                     libc::_exit(0);
                 }
             }
+            // By then it has let go of what children do not have.
+            has_begun.read_exact(&mut [0]).expect("it begins");
             stay();
         }
         // Connected by a descriptor that a program it started has too, and keeps.
