@@ -189,6 +189,10 @@ impl Memory for Deaf {
         if self.hears(self.settle_call()) { self.memory.barrier() } else { Ok(()) }
     }
 
+    fn settle_span(&self, span: Span) -> MediumResult<()> {
+        if self.hears(self.settle_call()) { self.memory.settle_span(span) } else { Ok(()) }
+    }
+
     fn release(&self, span: Span) -> MediumResult<()> {
         if self.hears(Call::Release(span)) { self.memory.release(span) } else { Ok(()) }
     }

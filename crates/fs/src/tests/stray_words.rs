@@ -44,15 +44,21 @@ fn superpages(fs: &FileSystem, name: &str) -> Vec<u64> {
     words.map(|index| inode.root_at(index as u64)).collect()
 }
 
-/// Where a superpage begins is known from its chunk: however the rest is damaged, nothing is lost.
-#[test]
-fn fd2_a_superpage_that_is_named_amid_its_chunk_is_kept() {
+/// A sound image, what a user sees of it, and where its file `large` names a superpage.
+fn sound() -> (Vec<u8>, Tree, u64) {
     let image = image();
     let memory = memory_of(&image);
     let before = seen_in(&memory);
     let fs = open(&memory, None).expect("it opens");
     let at = superpages(&fs, "large")[0];
     closed(fs);
+    (image, before, at)
+}
+
+/// Where a superpage begins is known from its chunk: however the rest is damaged, nothing is lost.
+#[test]
+fn fd2_a_superpage_that_is_named_amid_its_chunk_is_kept() {
+    let (image, before, at) = sound();
     for bits in (0..9).map(|bit| 1 << bit).chain([CHUNK_PAGES - 1, 5]) {
         let memory = memory_of(&image);
         memory.store_word(at, memory.load_word(at) ^ bits);
@@ -63,12 +69,7 @@ fn fd2_a_superpage_that_is_named_amid_its_chunk_is_kept() {
 /// The word says that it is of another kind: no kind of its chunk is right with that, and only that file loses something.
 #[test]
 fn fd2_a_superpage_that_is_named_as_something_else_leaves_no_chunk_in_doubt() {
-    let image = image();
-    let memory = memory_of(&image);
-    let before = seen_in(&memory);
-    let fs = open(&memory, None).expect("it opens");
-    let at = superpages(&fs, "large")[0];
-    closed(fs);
+    let (image, before, at) = sound();
     for bit in 60..64 {
         let memory = memory_of(&image);
         memory.store_word(at, memory.load_word(at) ^ 1 << bit);
