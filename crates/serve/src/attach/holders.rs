@@ -7,7 +7,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use super::loop_node::LoopNode;
-use super::mounts::{Device, Mount, block_device, device_named};
+use super::mounts::{Device, Mount, block_device, device_named, may_be_a_device};
 use super::node::Node;
 use super::place::Lock;
 
@@ -85,12 +85,12 @@ fn processes() -> impl Iterator<Item = String> {
     names.filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Whether `pid` has one of `devices` open. Only descriptors that lead under `/dev` are looked at: asking about one
-/// that leads to our own mount would wait for ourselves.
+/// Whether `pid` has one of `devices` open. Only descriptors of what may be one are looked at: asking about one that leads to
+/// our own mount would wait for ourselves.
 fn opens(pid: &str, devices: &[Device]) -> bool {
     let entries = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
     entries.map(|entry| entry.path()).any(|fd| {
-        fs::read_link(&fd).is_ok_and(|target| target.starts_with("/dev"))
+        fs::read_link(&fd).is_ok_and(|target| may_be_a_device(&target))
             && block_device(&fd).is_some_and(|device| devices.contains(&device))
     })
 }

@@ -83,10 +83,15 @@ impl Mount {
     }
 }
 
-/// The number of the block device that `path` names. Only names under `/dev` are looked at, and none in the folder for
-/// files there: any other could lie on our own mount.
+/// The number of the block device that `path` names, where it [`may_be_a_device`].
 pub(crate) fn device_named(path: &Path) -> Option<Device> {
-    (path.starts_with("/dev") && !path.starts_with("/dev/shm")).then(|| block_device(path)).flatten()
+    may_be_a_device(path).then(|| block_device(path)).flatten()
+}
+
+/// Whether `path` may be looked at: it is under `/dev`, and not in the folder for files there. Any other could lie on our own
+/// mount, or on one that never answers.
+pub(crate) fn may_be_a_device(path: &Path) -> bool {
+    path.starts_with("/dev") && !path.starts_with("/dev/shm")
 }
 
 /// The number of the block device at `path`, if it is one.
@@ -137,6 +142,17 @@ mod tests {
         let all: Vec<Mount> = table.iter().filter_map(|line| Mount::parse(line.as_bytes())).collect();
         let going: Vec<u64> = all.iter().filter(|mount| mount.goes_with(&all[4], &all)).map(|mount| mount.id).collect();
         assert_eq!(going, [5, 6, 7]);
+    }
+
+    /// Who asks about one that lies on a mount whose server is gone waits for ever.
+    #[test]
+    fn what_may_lie_on_a_mount_is_no_device() {
+        assert!(
+            ["/dev/sda1", "/dev/mapper/a", "/dev/ferrite/disk0"].iter().all(|path| may_be_a_device(Path::new(path)))
+        );
+        assert!(
+            ["/dev/shm/mnt/file", "/mnt/dev/sda1", "pipe:[7]"].iter().all(|path| !may_be_a_device(Path::new(path)))
+        );
     }
 
     #[test]
