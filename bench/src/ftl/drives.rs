@@ -66,7 +66,7 @@ fn in_use(scheme: Scheme, bytes: u64) -> Result<Drive<AnyLayer>> {
 fn replay(mut drive: Drive<AnyLayer>, pipe: PipeReader) -> Result<Figures> {
     let options = ReaderOptions { page_bytes: LIKE.page_bytes, format: None, device: None };
     let input = Input::over(Path::new("the trace of the load"), pipe)?;
-    let mut trace = Ahead::new(Reader::new(input, options)?);
+    let mut trace = Ahead::new(Reader::new(input, options)?)?;
     Replay::default().run(&mut trace, slice::from_mut(&mut drive), &mut |_| true)?;
     Ok(drive.figures()?)
 }

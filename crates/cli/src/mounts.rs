@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
+use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 use ferrite_fs::direct::{Session, read_mount_source, unescaped};
@@ -103,16 +104,16 @@ pub fn tell(command: &[OsString]) {
 /// starting: it may have nothing to do with them.
 fn refused(mounts: Vec<Mount>) -> Vec<(PathBuf, String)> {
     let (tell, told) = channel();
-    let asked = mounts.len();
-    for mount in mounts {
+    let asked = mounts.into_iter().filter_map(|mount| {
         let tell = tell.clone();
         let ask = move || {
             let (pool, name) = mount.file_system()?;
             Session::connect(&pool, &name, Arc::new(trees::now)).err().map(|why| (mount.point, why.to_string()))
         };
-        // After the last look nobody hears it.
-        std::thread::spawn(move || drop(tell.send(ask())));
-    }
+        // After the last look nobody hears it. Where there is no thread nobody is told why.
+        Builder::new().spawn(move || drop(tell.send(ask()))).ok()
+    });
+    let asked = asked.count();
     let until = Instant::now() + PATIENCE;
     let left = || until.saturating_duration_since(Instant::now());
     (0..asked).map_while(|_| told.recv_timeout(left()).ok()).flatten().collect()

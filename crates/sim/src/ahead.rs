@@ -1,6 +1,7 @@
 //! Something that a thread of its own gives part by part, so that whoever takes the parts can stop while none comes: a
 //! pipe may be slow.
 
+use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
@@ -27,10 +28,13 @@ pub enum Next<T> {
 
 impl<T: Send + 'static> Parts<T> {
     /// What `give` sends; so many parts may wait to be taken.
-    pub fn of(waiting: usize, give: impl FnOnce(&SyncSender<T>) + Send + 'static) -> Self {
+    ///
+    /// # Errors
+    /// There is no thread to be had.
+    pub fn of(waiting: usize, give: impl FnOnce(&SyncSender<T>) + Send + 'static) -> io::Result<Self> {
         let (sender, receiver) = sync_channel(waiting);
-        thread::spawn(move || give(&sender));
-        Self(receiver)
+        thread::Builder::new().spawn(move || give(&sender))?;
+        Ok(Self(receiver))
     }
 
     /// The next one. While there is none `goes_on` is asked.
@@ -58,7 +62,8 @@ enum Handed<T> {
 /// Dropped, its thread ends with the batch it is reading.
 pub struct Ahead<T> {
     handed: Parts<Handed<T>>,
-    is_cut: bool,
+    /// Known at the end.
+    is_cut: Option<bool>,
 }
 
 impl<T: Send + 'static> Ahead<T> {
@@ -68,7 +73,7 @@ impl<T: Send + 'static> Ahead<T> {
         open: impl FnOnce() -> Result<R> + Send + 'static,
         gather: fn(&mut R, &mut Vec<T>) -> Result<bool>,
         is_cut: fn(&R) -> bool,
-    ) -> Self {
+    ) -> Result<Self> {
         let read = move |to: &SyncSender<Handed<T>>| -> Result<bool> {
             let mut reader = open()?;
             loop {
@@ -82,28 +87,54 @@ impl<T: Send + 'static> Ahead<T> {
         };
         // Whoever has gone needs no end.
         let give = move |to: &SyncSender<_>| drop(to.send(read(to).map_or_else(Handed::Failure, Handed::End)));
-        Self { handed: Parts::of(WAITING, give), is_cut: false }
+        let handed = Parts::of(WAITING, give).map_err(Error::io("starting a thread that reads the trace"))?;
+        Ok(Self { handed, is_cut: None })
     }
 
     /// Whether the last line had no end: maybe the trace was cut there. Known at the end.
     pub fn is_cut(&self) -> bool {
-        self.is_cut
+        self.is_cut.unwrap_or(false)
     }
 
     /// What comes next. While the trace gives nothing `goes_on` is asked.
     ///
     /// # Errors
-    /// What is wrong with the trace, after all before it was given.
+    /// What is wrong with the trace, after all before it was given; [`Error::Reader`].
     pub fn batch(&mut self, goes_on: &mut dyn FnMut() -> bool) -> Result<Next<Vec<T>>> {
         Ok(match self.handed.next(goes_on) {
             Next::Part(Handed::Batch(batch)) => Next::Part(batch),
             Next::Part(Handed::Failure(error)) => return Err(error),
             Next::Part(Handed::End(is_cut)) => {
-                self.is_cut = is_cut;
+                self.is_cut = Some(is_cut);
                 Next::End
             }
+            Next::End if self.is_cut.is_none() => return Err(Error::Reader),
             Next::End => Next::End,
             Next::Stopped => Next::Stopped,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reader_that_panics_is_no_end_of_the_trace() {
+        let gather = |count: &mut u32, into: &mut Vec<u32>| {
+            *count += 1;
+            assert!(*count < 3, "it is broken");
+            into.push(*count);
+            Ok(true)
+        };
+        let mut ahead = Ahead::of(|| Ok(0), gather, |_| false).expect("a thread");
+        let mut given = 0;
+        let end = loop {
+            match ahead.batch(&mut || true) {
+                Ok(Next::Part(part)) => given += part.len(),
+                end => break end.map(drop),
+            }
+        };
+        assert!(matches!((given, end), (2, Err(Error::Reader))));
     }
 }

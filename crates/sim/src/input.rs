@@ -114,13 +114,13 @@ fn begin(raw: &mut impl BufRead) -> io::Result<Vec<u8>> {
 
 fn uncompressed(begin: &[u8], raw: impl BufRead + Send + 'static) -> io::Result<Box<dyn BufRead + Send>> {
     Ok(if begin.starts_with(GZIP) {
-        Box::new(Unpacked::of(flate2::bufread::MultiGzDecoder::new(raw)))
+        Box::new(Unpacked::of(flate2::bufread::MultiGzDecoder::new(raw))?)
     } else if begin.starts_with(XZ) {
-        Box::new(Unpacked::of(lzma_rust2::XzReader::new(raw, true)))
+        Box::new(Unpacked::of(lzma_rust2::XzReader::new(raw, true))?)
     } else if begin.starts_with(ZSTD) || is_skipped(begin) {
         let mut decoder = zstd::Decoder::with_buffer(raw)?;
         decoder.window_log_max(WINDOW_LOG_MAX)?;
-        Box::new(Unpacked::of(decoder))
+        Box::new(Unpacked::of(decoder)?)
     } else {
         Box::new(raw)
     })

@@ -7,7 +7,9 @@ mod tally;
 use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Command, ExitStatus};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread::Builder;
 
 use clap::Args;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
@@ -73,8 +75,10 @@ impl Run {
         let tally = Tally::new().map_err(|error| format!("making a file to count in: {error}"))?;
         command.env(tally::VARIABLE, tally.path());
         let signals = Signals::new([SIGINT, SIGQUIT, SIGTERM, SIGHUP])?;
+        let (tell, told) = channel();
+        pass_on(signals, told).map_err(|error| format!("starting a thread for signals: {error}"))?;
         let mut child = command.spawn().or_else(|error| self.refused(&error))?;
-        pass_on(signals, &child);
+        let _ = tell.send(child.id());
         let status = child.wait()?;
         tally.tell(self.json)?;
         std::process::exit(code(status))
@@ -95,14 +99,15 @@ impl Run {
     }
 }
 
-/// Gives `child` the signals that end a program. Those of a terminal it gets by itself.
-fn pass_on(mut signals: Signals, child: &Child) {
-    let child = child.id().to_string();
-    std::thread::spawn(move || {
+/// Gives the child whose number `told` will say the signals that end a program. Those of a terminal it gets by itself.
+fn pass_on(mut signals: Signals, told: Receiver<u32>) -> std::io::Result<()> {
+    let pass = move || {
+        let Ok(child) = told.recv().map(|id| id.to_string()) else { return };
         for signal in signals.forever().filter(|signal| matches!(*signal, SIGTERM | SIGHUP)) {
             let _ = Command::new("sh").args(["-c", "kill -s $0 $1", &signal.to_string(), &child]).status();
         }
-    });
+    };
+    Builder::new().spawn(pass).map(drop)
 }
 
 fn code(status: ExitStatus) -> i32 {

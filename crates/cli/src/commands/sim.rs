@@ -38,10 +38,11 @@ impl Sim {
 /// gives too little to tell what it is.
 fn opened<T: Send + 'static>(open: impl FnOnce() -> ferrite_sim::Result<T> + Send + 'static) -> Outcome<T> {
     stop::watch()?;
-    let opening = Parts::of(1, move |to| drop(to.send(open())));
+    let opening = Parts::of(1, move |to| drop(to.send(open())))?;
     match opening.next(&mut || !stop::is_asked()) {
         Next::Part(opened) => Ok(opened?),
-        Next::End | Next::Stopped => Err("interrupted before it was known what the trace is".into()),
+        Next::End => Err(ferrite_sim::Error::Reader.into()),
+        Next::Stopped => Err("interrupted before it was known what the trace is".into()),
     }
 }
 

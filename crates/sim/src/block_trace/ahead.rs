@@ -26,16 +26,22 @@ pub struct Ahead {
 
 impl Ahead {
     /// Reads `reader` from now on.
-    pub fn new(reader: Reader) -> Self {
-        Self { path: reader.path().to_owned(), trace: ahead::Ahead::of(|| Ok(reader), gather, Reader::is_cut) }
+    ///
+    /// # Errors
+    /// There is no thread to be had.
+    pub fn new(reader: Reader) -> Result<Self> {
+        Ok(Self { path: reader.path().to_owned(), trace: ahead::Ahead::of(|| Ok(reader), gather, Reader::is_cut)? })
     }
 
     /// Opens the trace at `path`, as [`Input::open`] does, and reads it: a pipe that gives nothing keeps nobody waiting who
     /// would not go on. What is wrong with it the first batch tells.
-    pub fn open(path: &Path, options: ReaderOptions) -> Self {
+    ///
+    /// # Errors
+    /// There is no thread to be had.
+    pub fn open(path: &Path, options: ReaderOptions) -> Result<Self> {
         let from = path.to_owned();
         let open = move || Reader::new(Input::open(&from)?, options);
-        Self { path: path.into(), trace: ahead::Ahead::of(open, gather, Reader::is_cut) }
+        Ok(Self { path: path.into(), trace: ahead::Ahead::of(open, gather, Reader::is_cut)? })
     }
 
     /// Whether the last line had no end: maybe the trace was cut there. Known at the end.

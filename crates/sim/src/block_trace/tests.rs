@@ -269,7 +269,7 @@ fn reading_ahead_gives_the_same_requests() {
     let whole: String = (0..10_000).map(|page| format!("\nW {page} 1\n")).collect();
     for (text, is_right) in [(whole.clone(), true), (whole.clone() + "W x 1\n", false)] {
         let input = Input::over(Path::new("t"), std::io::Cursor::new(text.into_bytes())).expect("it opens");
-        let mut ahead = Ahead::new(Reader::new(input, OPTIONS).expect("a trace"));
+        let mut ahead = Ahead::new(Reader::new(input, OPTIONS).expect("a trace")).expect("a thread");
         let (mut next, mut end) = (0, Ok(()));
         loop {
             match ahead.batch(&mut || true) {
@@ -301,7 +301,7 @@ fn a_silent_pipe_can_be_left() {
         wait.recv().expect_err("nothing is sent");
     });
     let input = Input::over(Path::new("-"), reader).expect("it opens");
-    let mut ahead = Ahead::new(Reader::new(input, OPTIONS).expect("a trace"));
+    let mut ahead = Ahead::new(Reader::new(input, OPTIONS).expect("a trace")).expect("a thread");
     let mut whole = 0;
     while let Next::Part(requests) = ahead.batch(&mut || false).expect("a trace") {
         whole += requests.len();

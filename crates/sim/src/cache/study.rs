@@ -211,7 +211,8 @@ fn each_in_parallel<T: Send>(all: &[Mutex<T>], threads: usize, work: impl Fn(usi
     };
     std::thread::scope(|scope| {
         for _ in 1..threads.min(all.len()) {
-            scope.spawn(run);
+            // Where there are fewer threads to be had they do more each.
+            let _ = std::thread::Builder::new().spawn_scoped(scope, run);
         }
         run();
     });

@@ -4,6 +4,7 @@ use std::io::{self, BufRead, ErrorKind, Read};
 use std::sync::mpsc::SyncSender;
 
 use super::CHUNK;
+use crate::Error;
 use crate::ahead::{Next, Parts};
 
 /// Parts that wait.
@@ -14,12 +15,17 @@ pub struct Unpacked {
     parts: Parts<io::Result<Vec<u8>>>,
     part: Vec<u8>,
     taken: usize,
+    has_ended: bool,
 }
 
 impl Unpacked {
     /// Of `packed`, which unpacks what is read from it, from now on.
-    pub fn of(packed: impl Read + Send + 'static) -> Self {
-        Self { parts: Parts::of(WAITING, move |to| unpack(packed, to)), part: Vec::new(), taken: 0 }
+    ///
+    /// # Errors
+    /// There is no thread to be had.
+    pub fn of(packed: impl Read + Send + 'static) -> io::Result<Self> {
+        let parts = Parts::of(WAITING, move |to| unpack(packed, to))?;
+        Ok(Self { parts, part: Vec::new(), taken: 0, has_ended: false })
     }
 }
 
@@ -44,10 +50,11 @@ fn unpack(mut packed: impl Read, to: &SyncSender<io::Result<Vec<u8>>>) {
 
 impl BufRead for Unpacked {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
-        if self.taken == self.part.len()
-            && let Next::Part(part) = self.parts.next(&mut || true)
-        {
+        if self.taken == self.part.len() && !self.has_ended {
+            // Who ends without a word has panicked.
+            let Next::Part(part) = self.parts.next(&mut || true) else { return Err(io::Error::other(Error::Reader)) };
             (self.part, self.taken) = (part?, 0);
+            self.has_ended = self.part.is_empty();
         }
         Ok(&self.part[self.taken..])
     }
@@ -62,5 +69,29 @@ impl Read for Unpacked {
         let read = self.fill_buf()?.read(into)?;
         self.consume(read);
         Ok(read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Gives a byte, and then panics.
+    struct Broken(u8);
+
+    impl Read for Broken {
+        fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+            self.0 += 1;
+            assert!(self.0 < 2, "it is broken");
+            into[0] = self.0;
+            Ok(1)
+        }
+    }
+
+    #[test]
+    fn what_panics_is_no_end_of_what_is_unpacked() {
+        let mut got = Vec::new();
+        let read = Unpacked::of(Broken(0)).expect("a thread").read_to_end(&mut got);
+        assert_eq!((got, read.map_err(|why| why.kind())), (vec![1], Err(ErrorKind::Other)));
     }
 }

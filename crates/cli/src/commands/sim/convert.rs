@@ -89,7 +89,7 @@ impl Convert {
         let from = self.from.clone();
         let reader = opened(move || Reader::new(Input::open(&from)?, options))?;
         let read_as = reader.format().name();
-        let mut trace = Ahead::new(reader);
+        let mut trace = Ahead::new(reader)?;
         let mut output = Output::begin(&self.to)?;
         let (requests, left_out) = self.write(&mut trace, (format, page_bytes), &mut output)?;
         output.finish()?;

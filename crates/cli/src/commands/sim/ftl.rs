@@ -183,7 +183,7 @@ impl Ftl {
     /// end.
     fn replay(&self, path: &Path, options: ReaderOptions, specs: &[Spec], runs: &mut Vec<Run>) -> Outcome {
         let mut drives = specs.iter().map(|spec| self.drive(*spec)).collect::<Outcome<Vec<_>>>()?;
-        let (mut trace, name) = (Ahead::open(path, options), shown(path));
+        let (mut trace, name) = (Ahead::open(path, options)?, shown(path));
         let Replayed { requests, line, is_whole, .. } = {
             let (bar, began) = (Bar::new(), Instant::now());
             let mut watch = |done| bar.show(&progress(&name, done, began));

@@ -29,14 +29,14 @@ impl Study {
     /// second, and says whether to go on. What was seen before an error stays.
     ///
     /// # Errors
-    /// The source's, or that of `on_events`.
+    /// The source's, or that of `on_events`; there is no thread to read it.
     pub fn consume(
         &mut self,
         source: Box<dyn Source>,
         mut on_events: impl FnMut(&[Event]) -> Result<()>,
         watch: &mut dyn FnMut(Seen) -> bool,
     ) -> Result<End> {
-        let gathered = Gathered::of(source);
+        let gathered = Gathered::of(source)?;
         loop {
             let batch = gathered.take();
             on_events(&batch.events)?;

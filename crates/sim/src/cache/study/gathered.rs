@@ -52,10 +52,14 @@ enum Taker {
 
 impl Gathered {
     /// Reads `source` from now on.
-    pub fn of(source: Box<dyn Source>) -> Self {
+    ///
+    /// # Errors
+    /// There is no thread to be had.
+    pub fn of(source: Box<dyn Source>) -> Result<Self> {
         let shared = Arc::<Shared>::default();
         let own = Arc::clone(&shared);
-        Self { shared, reader: thread::spawn(move || own.gather(source)) }
+        let reader = thread::Builder::new().spawn(move || own.gather(source));
+        Ok(Self { shared, reader: reader.map_err(Error::io("starting a thread that reads the trace"))? })
     }
 
     /// A batch; after a moment what there is, which may be nothing: a source may say nothing for long.
@@ -136,7 +140,7 @@ mod tests {
     #[test]
     fn what_a_source_gave_before_it_said_nothing_is_there_in_its_order() {
         let (sender, receiver) = channel();
-        let gathered = Gathered::of(Box::new(Sent(receiver, 0)));
+        let gathered = Gathered::of(Box::new(Sent(receiver, 0))).expect("a thread");
         for count in [5, 7] {
             sender.send(count).expect("it is read");
         }
@@ -167,7 +171,7 @@ mod tests {
 
     #[test]
     fn a_source_that_panics_is_an_error_in_the_end() {
-        let gathered = Gathered::of(Box::new(Broken));
+        let gathered = Gathered::of(Box::new(Broken)).expect("a thread");
         let end = (0..100).find_map(|_| gathered.take().end);
         assert!(matches!(end, Some(Err(Error::Reader))));
     }
@@ -175,7 +179,7 @@ mod tests {
     #[test]
     fn who_goes_ends_a_source_that_waits_for_room() {
         let (sender, receiver) = channel();
-        let gathered = Gathered::of(Box::new(Sent(receiver, 0)));
+        let gathered = Gathered::of(Box::new(Sent(receiver, 0))).expect("a thread");
         sender.send(MOST as u64).expect("it is read");
         sender.send(1).expect("it is read");
         drop(gathered);

@@ -31,7 +31,7 @@ impl Accesses {
     pub fn convert(&self, (from, to): (&Path, &Path), form: Option<Form>, packing: Packing) -> Outcome {
         let reading = self.reading(form);
         let (form, reader) = opened_accesses(from, reading)?;
-        let mut trace = Ahead::new(reader);
+        let mut trace = Ahead::new(reader)?;
         let mut output = Output::begin(to)?;
         let writer = Writer::new(&mut output, &to.display().to_string(), packing)?;
         let words = write(&mut trace, reading, writer)?;
