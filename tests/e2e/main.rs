@@ -8,6 +8,7 @@ mod backup;
 mod caches;
 mod clients;
 mod databases;
+mod deaf;
 mod direct;
 mod direct_interrupted;
 mod direct_kill;

@@ -77,7 +77,16 @@ impl Server {
 
     /// Kills it as `kill -9` does.
     pub fn kill(mut self) {
+        self.end_at_once();
+    }
+
+    /// It may wait in the kernel for a program that waits for it: who comes next ends that.
+    fn end_at_once(&mut self) {
         self.child.kill().expect("killed");
+        wait(&mut self.child, Duration::from_secs(5));
+        if self.child.try_wait().expect("a child of ours").is_none() {
+            let _ = ferrite().args(["fs", "list"]).arg(&self.pool).output();
+        }
         self.child.wait().expect("reaped");
     }
 
@@ -118,8 +127,7 @@ impl Drop for Server {
         if self.child.try_wait().is_ok_and(|status| status.is_none()) {
             signal(self.pid(), "TERM");
             if wait(&mut self.child, Duration::from_secs(30)).is_none() {
-                let _ = self.child.kill();
-                let _ = self.child.wait();
+                self.end_at_once();
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 use ferrite_fs::direct::{Session, read_mount_source, unescaped};
+use ferrite_pool::owner::Holder;
 use ferrite_serve::mount::clear_stale;
 
 use crate::host;
@@ -46,7 +48,7 @@ impl Mount {
 /// owner left mounted there is taken away first.
 pub fn would_hide(folder: &Path) -> bool {
     // Whoever mounts there is told why it cannot be.
-    let _ = clear_stale(folder);
+    let _ = clear(folder);
     file_system_on(folder).is_none() && fs::read_dir(folder).is_ok_and(|mut all| all.next().is_some())
 }
 
@@ -69,14 +71,27 @@ pub fn points_of(pool: &Path, name: &str) -> Vec<PathBuf> {
     listed().into_iter().filter(is_it).map(|mount| mount.point).collect()
 }
 
-/// Cuts off what is mounted of the pool at `pool`, whose owner was killed and does not come to its end; where that is.
-pub fn cut_off(pool: &Path) -> Vec<PathBuf> {
+/// Has `holder` of the pool at `pool`, which was killed and does not come to its end, do so: what it waits for is cut off.
+/// Where it has something mounted, as far as is seen.
+pub fn cut_off(pool: &Path, holder: &Holder) -> Vec<PathBuf> {
     let pool = pool.canonicalize().unwrap_or_else(|_| pool.into());
-    let is_its = |mount: &Mount| mount.file_system().is_some_and(|(at, _)| at == pool);
-    let points: Vec<PathBuf> = listed().into_iter().filter(is_its).map(|mount| mount.point).collect();
-    // Whoever may not do it says where it is to be done.
-    points.iter().for_each(|point| drop(ferrite_serve::mount::cut_off(point)));
-    points
+    let is_its = |source: &str| read_mount_source(source).is_some_and(|(at, _)| at == pool);
+    if let Some(pid) = holder.pid {
+        // Whoever may not do it says where it is to be done.
+        let _ = ferrite_serve::mount::cut_off(pid, |source| is_its(&source.to_string_lossy()));
+    }
+    let is_one = |mount: &Mount| mount.file_system().is_some_and(|(at, _)| at == pool);
+    listed().into_iter().filter(is_one).map(|mount| mount.point).collect()
+}
+
+/// Takes away what a killed owner left mounted on `point`; see [`clear_stale`]. One that waits in the kernel would not
+/// answer whether it is there.
+pub fn clear(point: &Path) -> io::Result<bool> {
+    let dying = file_system_on(point).and_then(|(pool, _)| Some((Holder::seen(&pool)?, pool)));
+    if let Some((holder, pool)) = dying.filter(|(holder, _)| holder.is_dying()) {
+        cut_off(&pool, &holder);
+    }
+    clear_stale(point)
 }
 
 /// Says which file systems of ours are served through the mount, and why: those that `command` or its folder names, or

@@ -77,7 +77,7 @@ pub fn find(path: &Path) -> Outcome<Found> {
 
 /// Has an owner that was killed come to its end; an error where it does not for too long.
 fn make_way(path: &Path, holder: &Holder, until: Instant) -> Outcome {
-    let points = mounts::cut_off(path);
+    let points = mounts::cut_off(path, holder);
     if Instant::now() < until && !stop::is_asked() {
         std::thread::sleep(PAUSE);
         return Ok(());

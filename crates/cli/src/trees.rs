@@ -300,7 +300,7 @@ impl Trees {
 
 /// Makes the folder to mount on where there is none. One that a killed server left mounted is there, and answers not.
 fn make_folder(point: &Path) -> Result<(), String> {
-    let cleared = ferrite_serve::mount::clear_stale(point);
+    let cleared = crate::mounts::clear(point);
     cleared.map_err(|error| format!("mounting on {}: {error}", point.display()))?;
     std::fs::create_dir_all(point).map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists => format!("{} is not a folder: name one to mount on", point.display()),

@@ -20,6 +20,7 @@ mod attributes;
 mod backlog;
 mod bell;
 mod content;
+mod cut_off;
 mod errno;
 mod front;
 mod hollow;
@@ -33,6 +34,7 @@ mod told;
 mod words;
 mod write_back;
 
+pub use cut_off::cut_off;
 pub use hollow::Hollow;
 pub use stale::clear_stale;
 
@@ -289,19 +291,6 @@ fn as_user<F: Filesystem>(front: F, point: &Path, options: &MountOptions) -> io:
         if options.read_only { MountOption::RO } else { MountOption::RW },
     ];
     Session::new(front, point, &config)
-}
-
-/// Cuts off the mount on `point`, whose server was killed: it may not come to its end while a program waits for it and it
-/// for the program, in the kernel. Only root may.
-///
-/// # Errors
-/// Where it is not cut off.
-pub fn cut_off(point: &Path) -> io::Result<()> {
-    match fuse::cut_off(point) {
-        // What is used stays mounted, and answers that nobody is there.
-        Err(why) if why.kind() == io::ErrorKind::ResourceBusy => Ok(()),
-        done => done,
-    }
 }
 
 /// As the kernel's list has it, without symbolic links.

@@ -6,7 +6,6 @@ use clap::{Args, Subcommand};
 use ferrite_fs::DataMode;
 use ferrite_pool::layout::CHUNK;
 use ferrite_pool::owner::Listening;
-use ferrite_serve::mount::clear_stale;
 use serde_json::Value;
 
 use super::{List, print, print_line, upkeep};
@@ -204,7 +203,7 @@ fn unmount(place: Place) -> Outcome {
     let (pool, name) = place.named()?;
     let mut is_cleared = false;
     for point in &points {
-        let cleared = clear_stale(point).map_err(|error| format!("unmounting {}: {error}", point.display()))?;
+        let cleared = mounts::clear(point).map_err(|error| format!("unmounting {}: {error}", point.display()))?;
         is_cleared |= cleared;
     }
     if is_cleared && points.iter().all(|point| mounts::file_system_on(point).is_none()) {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Longest command line shown, in characters.
 const COMMAND_MAX: usize = 120;
@@ -23,6 +23,12 @@ impl Holder {
         Self::find(file).unwrap_or(Self { pid: None, command: None })
     }
 
+    /// The holder of the pool at `path`, if the kernel shows one. Nothing is locked for a moment, as by
+    /// [`claim`](super::claim).
+    pub fn seen(path: &Path) -> Option<Self> {
+        Self::find(&fs::metadata(path).ok()?)
+    }
+
     /// The holder, if the kernel shows one.
     pub(super) fn find(file: &Metadata) -> Option<Self> {
         let locks = fs::read_to_string("/proc/locks").ok()?;
@@ -34,8 +40,11 @@ impl Holder {
 
     /// Whether it was killed and does not come to its end: threads of it wait in the kernel. It has the lock until they do.
     pub fn is_dying(&self) -> bool {
-        let status = |pid| fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-        self.pid.is_some_and(|pid| is_dying(&status(pid)))
+        let threads = self.pid.and_then(|pid| fs::read_dir(format!("/proc/{pid}/task")).ok());
+        let status = |thread: fs::DirEntry| fs::read_to_string(thread.path().join("status")).ok();
+        let told: Vec<String> = threads.into_iter().flatten().flatten().filter_map(status).collect();
+        // The first thread of a program may end while others go on.
+        !told.is_empty() && told.iter().all(|status| is_ending(status))
     }
 
     /// Whether it is known to be another process than `pid`, which is 0 where the kernel hides it.
@@ -59,12 +68,12 @@ impl fmt::Display for Holder {
     }
 }
 
-/// Whether `/proc/PID/status` tells of a process whose first thread has ended or is to be killed.
-fn is_dying(status: &str) -> bool {
+/// Whether `/proc/PID/task/TID/status` tells of a thread that has ended or is to be killed.
+fn is_ending(status: &str) -> bool {
     const SIGKILL: u64 = 1 << 8;
     let told = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim_ascii);
     let is_pending = |bits: &str| u64::from_str_radix(bits, 16).is_ok_and(|bits| bits & SIGKILL != 0);
-    let has_ended = told("State:").is_some_and(|state| state.starts_with('Z'));
+    let has_ended = told("State:").is_some_and(|state| state.starts_with(['Z', 'X']));
     has_ended || ["SigPnd:", "ShdPnd:"].into_iter().filter_map(told).any(is_pending)
 }
 
@@ -133,10 +142,10 @@ mod tests {
             format!("Name:\tferrite\nState:\t{state}\nSigPnd:\t{pending}\nShdPnd:\t0000000000000000\n")
         };
         assert!(
-            is_dying(&status("Z (zombie)", "0000000000000000"))
-                && is_dying(&status("D (disk sleep)", "0000000000000100"))
+            is_ending(&status("Z (zombie)", "0000000000000000"))
+                && is_ending(&status("D (disk sleep)", "0000000000000100"))
         );
-        assert!(!is_dying(&status("S (sleeping)", "0000000000000002")) && !is_dying(""));
+        assert!(!is_ending(&status("S (sleeping)", "0000000000000002")) && !is_ending(""));
     }
 
     #[test]
