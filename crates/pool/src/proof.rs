@@ -126,6 +126,7 @@ type Deafness = dyn Fn(Call) -> bool + Send + Sync;
 pub struct Deaf {
     memory: Arc<LyingMemory>,
     ignores: Box<Deafness>,
+    mistakes: fn(Span) -> Span,
     stored: Mutex<Span>,
 }
 
@@ -133,7 +134,13 @@ impl Deaf {
     /// `memory` without the calls that `ignores` picks.
     pub fn new(memory: &Arc<LyingMemory>, ignores: impl Fn(Call) -> bool + Send + Sync + 'static) -> Arc<Self> {
         let stored = Mutex::new(Span::new(0, 0));
-        Arc::new(Self { memory: memory.clone(), ignores: Box::new(ignores), stored })
+        Arc::new(Self { memory: memory.clone(), ignores: Box::new(ignores), mistakes: |span| span, stored })
+    }
+
+    /// `memory`, which settles another span than the one that it is asked to settle.
+    pub fn mistaking(memory: &Arc<LyingMemory>, mistakes: fn(Span) -> Span) -> Arc<Self> {
+        let stored = Mutex::new(Span::new(0, 0));
+        Arc::new(Self { memory: memory.clone(), ignores: Box::new(|_| false), mistakes, stored })
     }
 
     fn hears(&self, call: Call) -> bool {
@@ -190,7 +197,7 @@ impl Memory for Deaf {
     }
 
     fn settle_span(&self, span: Span) -> MediumResult<()> {
-        if self.hears(self.settle_call()) { self.memory.settle_span(span) } else { Ok(()) }
+        if self.hears(self.settle_call()) { self.memory.settle_span((self.mistakes)(span)) } else { Ok(()) }
     }
 
     fn release(&self, span: Span) -> MediumResult<()> {

@@ -104,8 +104,13 @@ fn told(what: &str, report: &Report) {
 
 /// Three transactions, then the retired word, then another and the word again: in one lane and over three.
 fn commits(model: Model, lanes_used: [usize; 4], ignores: impl Fn(Call) -> bool + Send + Sync + 'static) -> Report {
+    commits_on(model, lanes_used, |memory| Deaf::new(memory, ignores))
+}
+
+/// The same, on what `deafen` makes of the memory.
+fn commits_on(model: Model, lanes_used: [usize; 4], deafen: impl FnOnce(&Arc<LyingMemory>) -> Arc<Deaf>) -> Report {
     let memory = formatted(model);
-    let deaf = Deaf::new(&memory, ignores);
+    let deaf = deafen(&memory);
     let lanes = recovered(&*memory);
     memory.forget_trace();
     let values = [1, 2, 3, 4].map(|value| (value, lanes_used[value as usize - 1]));
@@ -132,6 +137,21 @@ fn canary_a_commit_without_its_fence_is_caught() {
     let in_lanes = |call| matches!(call, Call::Settle(span) if (LANES..CHUNK).contains(&span.at));
     for model in Model::ALL {
         commits(model, [0; 4], in_lanes).expect_failure();
+    }
+}
+
+/// Where a fence is durable it settles the whole record, whatever span is asked for.
+#[test]
+fn canary_a_commit_that_settles_another_span_than_its_records_is_caught() {
+    let mistaken: [fn(Span) -> Span; 4] = [
+        |it| Span::new(it.at, it.len / 2),
+        |it| Span::new(it.at + it.len / 2, it.len - it.len / 2),
+        |it| Span::new(it.at - 4096, it.len),
+        |it| Span::new(it.at + LANE, it.len),
+    ];
+    for (number, mistakes) in mistaken.into_iter().enumerate() {
+        let report = commits_on(Model::FILE, [0; 4], |memory| Deaf::mistaking(memory, mistakes));
+        assert!(report.failure.is_some(), "mistake {number}: {report}");
     }
 }
 
