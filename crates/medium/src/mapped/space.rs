@@ -124,6 +124,8 @@ impl Mapped {
     /// Waits until the host's disk has the pages of `span`.
     pub(super) fn settle_pages(&self, span: Span) -> io::Result<()> {
         let pages = self.area.pages_of(span);
+        #[cfg(test)]
+        let pages = super::tests::settled_instead(pages);
         let window = self.shield.open(&self.area, pages, Right::Read);
         // SAFETY: the window covers the pages, and the call changes no byte.
         let done = unsafe { libc::msync(window.ptr().cast(), pages.len as usize, libc::MS_SYNC) };
