@@ -1,8 +1,95 @@
 //! Pins of threads, of processes, and of a child of fork.
 
 use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
 
 use super::*;
+
+/// The planted bugs of who waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Bug {
+    /// Who is pinned counts as one that pinned later (P1).
+    Unwaited,
+    /// No processor passes a barrier: a pin may be seen after what was looked up under it (P1, P2).
+    NoBarrier,
+    /// Who pins later is waited for too (P2).
+    LaterToo,
+}
+
+thread_local!(static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) });
+
+pub(super) fn is_planted(bug: Bug) -> bool {
+    PLANTED.get() == Some(bug)
+}
+
+/// The epoch from which on pins are not waited for, where `now` is right.
+pub(super) fn mistaken(now: u64) -> u64 {
+    match PLANTED.get() {
+        Some(Bug::Unwaited) => IDLE,
+        Some(Bug::LaterToo) => u64::MAX,
+        _ => now,
+    }
+}
+
+#[derive(Default)]
+#[repr(align(128))]
+struct Line(AtomicUsize);
+
+/// Whether who pins, looks up which of two places is in use and reads there ever finds one that was given up, within `patience`;
+/// with `bug` planted in who gives them up.
+fn is_reused_under_a_pin(bug: Option<Bug>, patience: Duration) -> bool {
+    const GIVEN_UP: usize = 1;
+    let (used, places, is_found, is_over) =
+        (&Line::default(), &[Line::default(), Line::default()], &Line::default(), &Line::default());
+    // What a processor stores waits behind what it has stored before, longest where that is in no cache.
+    let far: &Vec<Line> = &std::iter::repeat_with(Line::default).take(1 << 15).collect();
+    let read = |round: usize| {
+        (0..2).for_each(|near| far[(round * 2 + near) * 97 % far.len()].0.store(round, Ordering::Relaxed));
+        let _pin = pin();
+        let place = &places[used.0.load(Ordering::Acquire)].0;
+        (0..32).any(|_| place.load(Ordering::Relaxed) == GIVEN_UP)
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            for round in (0..).take_while(|_| is_over.0.load(Ordering::Relaxed) == 0) {
+                if read(round) {
+                    return is_found.0.store(1, Ordering::Relaxed);
+                }
+            }
+        });
+        PLANTED.set(bug);
+        let limit = Instant::now() + patience;
+        for old in [0, 1].into_iter().cycle() {
+            if is_found.0.load(Ordering::Relaxed) > 0 || Instant::now() > limit {
+                break;
+            }
+            places[1 - old].0.store(0, Ordering::Relaxed);
+            used.0.store(1 - old, Ordering::Release);
+            wait_for_pins();
+            places[old].0.store(GIVEN_UP, Ordering::Relaxed);
+        }
+        PLANTED.set(None);
+        is_over.0.store(1, Ordering::Relaxed);
+    });
+    is_found.0.load(Ordering::Relaxed) > 0
+}
+
+/// What is wrong shows by chance, without the barrier mostly within a second.
+#[test]
+fn p1_p2_nothing_is_reused_under_a_pin() {
+    assert!(!is_reused_under_a_pin(None, Duration::from_secs(1)));
+}
+
+#[test]
+fn canary_what_is_reused_under_a_pin_is_found() {
+    if std::thread::available_parallelism().is_ok_and(|processors| processors.get() < 2) {
+        return println!("skipped: nothing happens at once on one processor");
+    }
+    // Where the kernel makes no processor pass one, who pins does.
+    for bug in [Bug::Unwaited, Bug::NoBarrier].into_iter().take(1 + usize::from(Waiter::is_asymmetric())) {
+        assert!(is_reused_under_a_pin(Some(bug), Duration::from_secs(30)), "{bug:?} was not found");
+    }
+}
 
 #[test]
 fn p1_a_wait_ends_only_when_earlier_pins_are_gone() {
@@ -81,7 +168,7 @@ fn p1_more_threads_than_slots_are_all_waited_for() {
         pinned.wait();
         // Other tests pin too: often, so that at some time nobody is waited for but these.
         let is_over_early = (0..100).any(|_| {
-            std::thread::sleep(std::time::Duration::from_millis(1));
+            std::thread::sleep(Duration::from_millis(1));
             wait_for_pins_until(|| true)
         });
         may_unpin.wait();
@@ -91,34 +178,29 @@ fn p1_more_threads_than_slots_are_all_waited_for() {
     assert_eq!(CROWD.pinned.load(Ordering::SeqCst), 0);
 }
 
+/// Whether a wait ends within `patience` for a thread that pins anew at each look; with `bug` planted in it.
+fn ends_beside_later_pins(bug: Option<Bug>, patience: Duration) -> bool {
+    assert!(pin().seat().is_some(), "it is among those who are waited for");
+    PLANTED.set(bug);
+    let limit = Instant::now() + patience;
+    let ends = are_gone(|is_done| {
+        let _later = pin();
+        spin_until(|| is_done() || Instant::now() > limit);
+        is_done()
+    });
+    PLANTED.set(None);
+    ends
+}
+
 /// P2: who pins while a wait goes on is not waited for, so that a wait ends however often others pin.
 #[test]
 fn p2_a_wait_ends_though_others_pin_meanwhile() {
-    let (pinned, is_pinned_now) = channel();
-    let (unpin, may_unpin) = channel::<()>();
-    let (is_begun, is_over) = (&AtomicBool::new(false), &AtomicBool::new(false));
-    std::thread::scope(|scope| {
-        scope.spawn(move || {
-            let _pin = pin();
-            pinned.send(()).expect("the test listens");
-            let _ = may_unpin.recv();
-        });
-        is_pinned_now.recv().expect("the thread pins");
-        let waiter = scope.spawn(|| {
-            wait_for_pins_until(|| {
-                is_begun.store(true, Ordering::SeqCst);
-                is_over.load(Ordering::SeqCst)
-            })
-        });
-        spin_until(|| is_begun.load(Ordering::SeqCst));
-        let later = pin();
-        drop(unpin);
-        let limit = std::time::Instant::now() + std::time::Duration::from_secs(5);
-        spin_until(|| waiter.is_finished() || std::time::Instant::now() > limit);
-        is_over.store(true, Ordering::SeqCst);
-        assert!(waiter.join().expect("it ends"), "it waited for a later pin");
-        drop(later);
-    });
+    assert!(ends_beside_later_pins(None, Duration::from_secs(5)), "it waited for a later pin");
+}
+
+#[test]
+fn canary_a_wait_for_later_pins_is_found() {
+    assert!(!ends_beside_later_pins(Some(Bug::LaterToo), Duration::from_millis(200)));
 }
 
 /// P1: an odd word is a pin, and a waiter tells it from those before and after it.
