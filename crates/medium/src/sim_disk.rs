@@ -21,7 +21,7 @@ mod agenda;
 mod cache;
 mod clock;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use agenda::Agenda;
 pub use cache::WriteCache;
@@ -105,6 +105,8 @@ impl<M: Model> State<M> {
 
     /// Completions that are due by `now_ns`, in the order in which the device finished them.
     fn take_completed(&mut self, now_ns: u64) -> Vec<Completion> {
+        #[cfg(test)]
+        let now_ns = if tests::is_planted(tests::Bug::EarlyCompletion) { u64::MAX } else { now_ns };
         let due = self.agenda.finished().take_while(|(at_ns, _)| *at_ns <= now_ns);
         let due: Vec<Ticket> = due.map(|(_, ticket)| ticket).filter(|it| self.completions.contains_key(it)).collect();
         due.into_iter().filter_map(|ticket| self.collect(ticket)).collect()
@@ -174,6 +176,10 @@ impl<D: Disk, M: Model> SimDisk<D, M> {
     }
 
     fn timed<T>(&self, work: Work, span: Span, by: impl FnOnce() -> Result<T>) -> Result<T> {
+        #[cfg(test)]
+        if tests::is_planted(tests::Bug::TimedRefusal) {
+            self.wait_for(self.begin(work, span));
+        }
         self.admit(work, span)?;
         let ticket = self.begin(work, span);
         let done = by();
@@ -193,6 +199,8 @@ impl<D: Disk, M: Model> SimDisk<D, M> {
         match request.op {
             Op::Read => self.inner.read(request.span.at, &mut request.buffer),
             Op::Write(access) => self.inner.write(request.span.at, &request.buffer, access),
+            #[cfg(test)]
+            Op::Flush if tests::is_planted(tests::Bug::KeptFlush) => Ok(()),
             Op::Flush => self.inner.flush(),
             Op::Trim(access) => self.inner.trim(request.span, access),
             Op::Zero(how) => self.inner.write_zeroes(request.span, how),

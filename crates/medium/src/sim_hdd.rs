@@ -23,6 +23,8 @@
 
 use std::collections::VecDeque;
 
+#[cfg(test)]
+use crate::sim_disk::tests::{Bug, is_planted};
 use crate::sim_disk::{Agenda, Clock, Job, Model, SimDisk, Ticket, Work, WriteCache};
 use crate::{Access, Disk, Error, Geometry, Result, Span, Zeroing};
 
@@ -178,7 +180,10 @@ impl Hdd {
     }
 
     fn end_flushes(&mut self, agenda: &mut Agenda<Event>) {
-        if self.dirty.is_urgent() {
+        let is_urgent = self.dirty.is_urgent();
+        #[cfg(test)]
+        let is_urgent = is_urgent && !is_planted(Bug::HastyFlush);
+        if is_urgent {
             return;
         }
         for ticket in self.flushes.drain(..) {
@@ -195,6 +200,8 @@ impl Hdd {
         let settle_ns = if is_read { 0 } else { self.profile.write_settle_ns };
         let seek_ns = self.platter.seek_ns(self.head_byte, span.at, settle_ns);
         let rotation_ns = self.platter.rotation_wait_ns(span.at, now_ns + seek_ns);
+        #[cfg(test)]
+        let rotation_ns = if is_planted(Bug::NoRotation) { 0 } else { rotation_ns };
         seek_ns + rotation_ns + self.platter.transfer_ns(span.at, end)
     }
 
@@ -206,7 +213,12 @@ impl Hdd {
     /// H3, H4.
     fn choose(&self, now_ns: u64) -> Option<Choice> {
         let visible = || self.queue.iter().enumerate().take(self.profile.queue_depth.max(1));
-        if let Some((at, _)) = visible().find(|(_, waiting)| now_ns - waiting.since_ns > PATIENCE_NS) {
+        let overdue = visible().find(|(_, waiting)| now_ns - waiting.since_ns > PATIENCE_NS);
+        #[cfg(test)]
+        let overdue = if is_planted(Bug::OldestFirst) { visible().next() } else { overdue };
+        #[cfg(test)]
+        let overdue = overdue.filter(|_| !is_planted(Bug::NoPatience));
+        if let Some((at, _)) = overdue {
             return Some(Choice::Queued(at));
         }
         let queued = visible().map(|(at, waiting)| {

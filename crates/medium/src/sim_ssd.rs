@@ -20,6 +20,8 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::Range;
 
+#[cfg(test)]
+use crate::sim_disk::tests::{Bug, is_planted};
 use crate::sim_disk::{Agenda, Clock, Job, Model, SimDisk, Ticket, Work, WriteCache};
 use crate::{Access, Disk, Geometry};
 
@@ -187,7 +189,10 @@ impl Ssd {
 
     /// SS4.
     fn hold(&mut self, page: u64, agenda: &mut Agenda<Event>) {
-        if self.dirty.insert(page) {
+        let is_new = self.dirty.insert(page);
+        #[cfg(test)]
+        let is_new = is_new || is_planted(Bug::EveryWrite);
+        if is_new {
             self.held_pages += 1;
             self.enqueue(page, Purpose::Destage { order: self.order }, agenda);
             self.order += 1;
@@ -196,6 +201,8 @@ impl Ssd {
 
     fn enqueue(&mut self, page: u64, purpose: Purpose, agenda: &mut Agenda<Event>) {
         let channel = (page % self.channels.len() as u64) as usize;
+        #[cfg(test)]
+        let channel = if is_planted(Bug::OneChannel) { 0 } else { channel };
         self.channels[channel].enqueue(PageWork { page, purpose });
         self.kick(channel, agenda);
     }
@@ -246,7 +253,10 @@ impl Ssd {
     fn end_flushes(&mut self, order: u64, agenda: &mut Agenda<Event>) {
         let end_ns = agenda.now_ns() + self.profile.flush_ns;
         self.flushes.retain_mut(|flush| {
-            flush.left_pages -= u64::from(order < flush.below);
+            let counts = order < flush.below;
+            #[cfg(test)]
+            let counts = counts || is_planted(Bug::AnyPage);
+            flush.left_pages -= u64::from(counts);
             if flush.left_pages == 0 {
                 agenda.finish(flush.ticket, end_ns);
             }
@@ -261,6 +271,9 @@ impl Model for Ssd {
     fn arrive(&mut self, job: Job, agenda: &mut Agenda<Event>) {
         self.controller_free_ns = self.controller_free_ns.max(agenda.now_ns()) + self.profile.command_ns;
         let understood_ns = self.controller_free_ns;
+        #[cfg(test)]
+        let understood_ns =
+            if is_planted(Bug::WideController) { agenda.now_ns() + self.profile.command_ns } else { understood_ns };
         let sent_ns = if matches!(job.work, Work::Write(_)) { self.send(job.span.len, understood_ns) } else { 0 };
         agenda.plan(understood_ns, Event::Ready(Job { sent_ns, ..job }));
     }

@@ -36,6 +36,8 @@ impl<E> Agenda<E> {
     /// Plans `event` for `at_ns`, or for now where that is past.
     pub fn plan(&mut self, at_ns: u64, event: E) {
         self.planned += 1;
+        #[cfg(test)]
+        let at_ns = super::tests::drifted(at_ns);
         self.events.push(Reverse(Due { at_ns: at_ns.max(self.now_ns), order: self.planned, event }));
     }
 

@@ -78,5 +78,9 @@ impl ReadAhead {
         self.segments.push_front(Segment { from, to: end });
         self.segments.truncate(self.segments_max);
         self.reading_since_ns = Some(now_ns);
+        #[cfg(test)]
+        if crate::sim_disk::tests::is_planted(crate::sim_disk::tests::Bug::NoReadAhead) {
+            self.reading_since_ns = None;
+        }
     }
 }

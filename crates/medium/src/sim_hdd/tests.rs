@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::*;
+use crate::sim_disk::tests::assert_found;
 use crate::{Op, RamDisk, Request, VirtualClock};
 
 const SIZE: u64 = 64 << 20;
@@ -220,6 +221,16 @@ fn the_drive_reads_ahead() {
     plain.read_ns(0, 64 << 10);
     plain.clock.pass_ns(30 * MS_NS);
     assert!(plain.read_ns(64 << 10, 64 << 10) > MS_NS / 2);
+}
+
+#[test]
+fn canary_what_no_hard_disk_may_do_is_found() {
+    assert_found(sequential_and_random_reads_differ_as_on_a_drive, &[Bug::NoRotation]);
+    assert_found(the_platters_turn_by_themselves, &[Bug::StillPlatters]);
+    assert_found(a_queue_is_served_nearest_first, &[Bug::OldestFirst]);
+    assert_found(nobody_waits_for_ever, &[Bug::NoPatience]);
+    assert_found(a_flush_waits_for_what_is_being_written, &[Bug::HastyFlush]);
+    assert_found(the_drive_reads_ahead, &[Bug::NoReadAhead]);
 }
 
 /// A disk at the outer end of a large drive seeks shortly; every profile has a name and serves.

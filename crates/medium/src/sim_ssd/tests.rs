@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::*;
+use crate::sim_disk::tests::assert_found;
 use crate::{Op, RamDisk, Request, Span, VirtualClock};
 
 const SIZE: u64 = 64 << 20;
@@ -176,6 +177,16 @@ fn the_cache_gathers_rewrites() {
     let stage = plain(WriteCache::Volatile(1 << 20));
     (0..1000).for_each(|_| stage.write(5));
     assert_eq!(stage.flush_ns(), 2 * stage.profile.program_ns + stage.profile.flush_ns);
+}
+
+#[test]
+fn canary_what_no_ssd_may_do_is_found() {
+    assert_found(channels_overlap, &[Bug::OneChannel]);
+    assert_found(reads_go_before_destaging, &[Bug::ProgramsFirst]);
+    assert_found(the_profiles_keep_their_data_sheets, &[Bug::WideController]);
+    assert_found(a_flush_is_not_ended_by_later_writes, &[Bug::AnyPage]);
+    assert_found(the_cache_gathers_rewrites, &[Bug::EveryWrite]);
+    assert_found(a_flush_is_not_held_up_by_later_writes, &[Bug::EarlyCompletion]);
 }
 
 /// A full cache takes pages as they are programmed; one of a single page still works.
