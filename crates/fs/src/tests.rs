@@ -67,6 +67,8 @@ pub(crate) enum Bug {
     MoveBeforeCopy,
     /// A repair names a copy of a page before it is durable (FK1).
     NameBeforeCopy,
+    /// A page that two name is that one's which is asked first, whomever it fits (FJ1).
+    FirstAsked,
     /// A repair clears more words at once than a transaction has room for.
     LargeFix,
     /// A chunk gets another kind while records can be replayed into it (FC1).

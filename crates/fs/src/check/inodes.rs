@@ -81,6 +81,8 @@ impl<'a> Survey<'a> {
         let contested = survey.claims.contested.iter().filter_map(|ino| survey.inodes.get(ino));
         let fitting: BTreeSet<Ino> =
             contested.filter(|inode| content::fits(media, inode)).map(|inode| inode.ino).collect();
+        #[cfg(test)]
+        let fitting = if crate::tests::is_planted(crate::tests::Bug::FirstAsked) { BTreeSet::new() } else { fitting };
         if fitting.is_empty() { survey } else { Self::with(media, fitting, &restored) }
     }
 

@@ -183,12 +183,11 @@ fn fj2_without_room_for_a_copy_the_first_has_the_page() {
     assert!(seen_in(&memory, all[0].ino).content == before[1].content);
 }
 
-/// Every crash of the repair of two files that are alike, of which one names what the other has by the word at `word`; with `bug`
-/// planted in the repair. Where another repair follows both have what the first one would have left them.
-fn explore_repair(alike: (usize, usize), (bad, word): (usize, u64), bug: Option<Bug>) -> Report {
-    let (memory, all) = files([alike; 2]);
-    let good = 1 - bad;
-    name_twice(&memory, all[good].at + word, all[bad].at + word);
+/// Every crash of the repair of two files, of which one names by the first of these words what the other has by the second; with
+/// `bug` planted in the repair. Where another repair follows both have what the first one would have left them.
+fn explore_repair(sizes: [(usize, usize); 2], bad: usize, (word, goal): (u64, u64), bug: Option<Bug>) -> Report {
+    let (memory, all) = files(sizes);
+    name_twice(&memory, all[1 - bad].at + goal, all[bad].at + word);
     let expected = {
         let memory = Arc::new(memory.kill());
         mended(&memory);
@@ -214,13 +213,35 @@ fn fj2_every_crash_of_a_repair_leaves_both_what_they_have() {
     for (alike, bad, word) in
         [((40_000, 200), 0, ROOT), ((40_000, 200), 1, ROOT), ((100, 20_000), 1, XATTRS), ((100, 200), 0, XATTRS)]
     {
-        explore_repair(alike, (bad, word), None).assert_clean();
+        explore_repair([alike; 2], bad, (word, word), None).assert_clean();
+    }
+}
+
+/// The same, where what `bad` names fits the other one.
+fn explore_fitting(bad: usize, words: (u64, u64), bug: Option<Bug>) -> Report {
+    let mut sizes = [(40_000, 20_000); 2];
+    sizes[1 - bad] = (60_000, 30_000);
+    explore_repair(sizes, bad, words, bug)
+}
+
+#[test]
+fn fj1_every_crash_of_a_repair_leaves_the_page_to_whom_it_fits() {
+    for (bad, words) in [(0, (ROOT, ROOT)), (1, (XATTRS, ROOT)), (1, (ROOT, XATTRS))] {
+        explore_fitting(bad, words, None).assert_clean();
+    }
+}
+
+/// A file whose words another one names as attributes would lose nothing by it: it has a copy of what is none of those.
+#[test]
+fn canary_a_page_that_is_given_to_who_is_asked_first_is_found() {
+    for words in [(ROOT, ROOT), (ROOT, XATTRS)] {
+        explore_fitting(0, words, Some(Bug::FirstAsked)).expect_failure();
     }
 }
 
 #[test]
 fn canary_a_copy_of_words_or_attributes_that_is_named_before_it_is_durable_is_found() {
     for (alike, word) in [((40_000, 200), ROOT), ((100, 20_000), XATTRS)] {
-        explore_repair(alike, (1, word), Some(Bug::NameBeforeCopy)).expect_failure();
+        explore_repair([alike; 2], 1, (word, word), Some(Bug::NameBeforeCopy)).expect_failure();
     }
 }
