@@ -36,13 +36,13 @@ fn serve_until_killed() {
     }
 }
 
-struct Victim {
+pub struct Victim {
     child: Child,
     lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
 }
 
 impl Victim {
-    fn start(stand: &Stand, mode: &str) -> Self {
+    pub fn start(stand: &Stand, mode: &str) -> Self {
         let mut child = Command::new(env::current_exe().unwrap())
             .args(["--exact", "killed::serve_until_killed", "--nocapture"])
             .env(MODE, mode)
@@ -55,13 +55,13 @@ impl Victim {
         Self { child, lines }
     }
 
-    fn device(&mut self) -> PathBuf {
+    pub fn device(&mut self) -> PathBuf {
         let mut told = self.lines.by_ref().map(|line| line.unwrap());
         told.find_map(|line| line.strip_prefix("device ").map(PathBuf::from)).expect("the victim attached")
     }
 
     /// Returns once it is dead. A server that waits for its own mount never is.
-    fn kill(mut self) {
+    pub fn kill(mut self) {
         self.child.kill().unwrap();
         for _ in 0..3000 {
             if self.child.try_wait().unwrap().is_some() {

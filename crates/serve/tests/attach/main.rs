@@ -4,5 +4,6 @@ mod files;
 mod killed;
 mod life;
 mod node;
+mod planted;
 mod ram;
 mod stand;
