@@ -1,6 +1,6 @@
 //! Programs under `ferrite run` that begin as root and go on as somebody else, who is not let in.
 
-use crate::direct::{counted, python};
+use crate::direct::{counted, python, run_directly};
 use crate::mount::{Place, start};
 use crate::server::{Server, assert_sound};
 
@@ -28,6 +28,20 @@ fn who_gives_up_the_rights_of_root_has_nothing_of_the_pool_any_more() {
         assert!(counts["direct"]["calls"].as_u64() > Some(150), "{how}: {counts}");
         assert!(counts["mount"]["calls"].as_u64() > Some(250), "{how}: {counts}");
     }
+    server.interrupt();
+    assert_sound(&place.pool);
+}
+
+/// LD9: what a library would leave that does not notice a change, here because it cannot.
+#[test]
+fn canary_what_is_left_of_the_pool_is_found() {
+    let Some(place) = Place::new() else { return };
+    let server = served(&place);
+    let told = run_directly(python(RIGHTS, &place.at).arg(&place.pool).arg("unseen"));
+    let after = told.lines().last().expect("a line");
+    assert!(after.starts_with("user (65534, 65534, 65534) after"), "{told}");
+    let kinds = ["ferrite-words", "the pool", "a connection", "shared words"];
+    assert!(kinds.iter().all(|kind| after.contains(kind)), "{told}");
     server.interrupt();
     assert_sound(&place.pool);
 }
