@@ -52,8 +52,11 @@ pub struct FsReport {
     pub space: Statfs,
 }
 
-/// Threads that answer for a mount at least: one may wait for a disk.
+/// Threads that answer for a mount at least.
 const THREADS_MIN: usize = 2;
+/// The same where each change waits for a disk, so that others are answered meanwhile: as many as transactions may be under
+/// way in a pool.
+const THREADS_WAITING: usize = 16;
 
 /// A mounted file system.
 struct Tree {
@@ -155,12 +158,14 @@ impl Trees {
         let fs = self.open(name, mounting.data, mounting.read_only)?;
         self.dry.lock().clear();
         self.ensure_place(&mounting.point)?;
+        let waits = !self.pool.memory().fence_is_durable();
+        let least = if waits { THREADS_WAITING } else { THREADS_MIN };
         let options = MountOptions {
             source: direct::mount_source(&self.path, name),
             cached: mounting.cached,
             allow_other: mounting.allow_other,
             read_only: mounting.read_only,
-            threads: std::thread::available_parallelism().map_or(THREADS_MIN, |n| n.get().max(THREADS_MIN)),
+            threads: std::thread::available_parallelism().map_or(least, |n| n.get().max(least)),
         };
         let point = &mounting.point;
         let there = Mounted::start(&fs, point, &options)

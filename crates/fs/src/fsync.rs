@@ -7,13 +7,18 @@ use crate::read::apply_waiting;
 use crate::{Ino, Result};
 
 impl FileSystem {
-    /// Makes durable what was written to `ino` before, then the size that shows it (FW4).
+    /// Makes durable what was written to `ino` before, then the size that shows it (FW4). Times show nothing: where they
+    /// are all that waits, they go with what was written.
     pub(crate) fn publish_size(&self, stripe: &mut Stripe, inode: &mut Inode) -> Result<()> {
-        self.settle_data()?;
+        let is_told = !stripe.waiting.contains_key(&inode.ino.0);
+        if is_told || inode.durable_size() != inode.size() {
+            self.settle_data()?;
+        }
         inode.settle_size();
-        if stripe.waiting.remove(&inode.ino.0).is_some() {
+        if !is_told {
             inode.store_direct(self.memory());
             self.settle()?;
+            stripe.waiting.remove(&inode.ino.0);
         }
         Ok(())
     }

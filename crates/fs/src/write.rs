@@ -7,7 +7,8 @@
 //!   by clients one. Where a fence is durable it is durable when it returns.
 //! - FW3. `Atomic`: all of a part is written to new pages, and one record names them in the place of the old ones.
 //! - FW4. Where a fence is not durable, sizes wait in DRAM until an fsync has made the data durable, and times with them, also
-//!   those that are set. A new file has its first page with its name then.
+//!   those that are set; where times alone wait, they are made durable with the data. A new file has its first page with its
+//!   name then.
 //! - FW5. A write that is refused for want of space changed nothing. Where some of it fits, that much is written, unless it
 //!   is to be all or nothing (`Atomic`). Whichever part meets no space, what can be made free is, before the write is
 //!   refused or ends there.

@@ -72,6 +72,20 @@ fn fw4_a_small_file_that_is_copied_waits_for_the_disk_once() {
     assert_sound(&again);
 }
 
+/// What is written over shows nothing that was not to be seen: its times need not wait for it.
+#[test]
+fn fw4_what_is_written_over_waits_for_the_disk_once() {
+    let (memory, fs) = begun();
+    let ino = fs.lookup(Ino::ROOT, b"first").expect("there").ino;
+    assert_eq!(waits(&memory, || assert_eq!(fs.write(ino, PAGE as u64, &[8; 100]).expect("room"), 100)), 0);
+    assert_eq!(waits(&memory, || fs.fsync(ino).expect("durable")), 1);
+    let told = fs.getattr(ino).expect("there");
+    let again = restarted(fs, &memory);
+    assert_eq!(again.getattr(ino).ok(), Some(told));
+    let content = content(&again, ino).expect("it reads");
+    assert_eq!((content.len(), &content[PAGE..PAGE + 100]), (3 * PAGE, &[8; 100][..]));
+}
+
 /// The page that one without content was made with is not its own for long (FX1).
 #[test]
 fn fx1_the_page_of_a_file_without_content_goes_back() {
