@@ -15,7 +15,7 @@ use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
 use ferrite_wal::Error;
-use ferrite_wal::database::Mark;
+use ferrite_wal::database::{ELSEWHERE, Mark};
 
 use crate::abi::{self, File, LOCK_EXCLUSIVE, LOCK_NONE, LOCK_RESERVED, LOCK_SHARED, Methods, Routines};
 use crate::database::Database;
@@ -130,11 +130,7 @@ fn put_versions(file: *mut File, versions: [u8; 2]) -> Outcome<()> {
 
 /// What to do where the header is not for this pool.
 pub fn elsewhere() -> Error {
-    Error::Refused(
-        "its log is in another pool, or was when it was copied or moved here: open it with that pool and at its place, \
-         or give it back there with `ferrite wal drain`"
-            .into(),
-    )
+    Error::Refused(ELSEWHERE.into())
 }
 
 /// Marks the header (SV1), unless it is.

@@ -10,7 +10,7 @@ use ferrite_wal::{Error, Result};
 
 use crate::abi::{self, File, Routines, Vfs};
 use crate::database::Database;
-use crate::main_file::{HEAD_BYTES, below, elsewhere, make, versions};
+use crate::main_file::{HEAD_BYTES, MainFile, below, elsewhere, make, versions};
 use crate::told::{Failure, Outcome};
 use crate::{log_file, told};
 
@@ -154,8 +154,13 @@ unsafe fn open_main(
         })
     };
     if let Err(error) = &allowed {
-        // SAFETY: it was opened above. A file without methods is one that SQLite need not close.
+        // SAFETY: it was opened above, and what was made in front of it has methods; it is not used any more. A file
+        // without methods is one that SQLite need not close.
         unsafe {
+            if !(*file).methods.is_null() {
+                // So that its log is let go of.
+                drop(file.cast::<MainFile>().read());
+            }
             if let Some(close) = (*(*below(file)).methods).close {
                 close(below(file));
             }
@@ -215,8 +220,8 @@ unsafe fn settle_past(vfs: *mut Vfs, file: *mut File, path: &str) -> Outcome<()>
         }
         _ if has_header && !is_foreign && is_live && log.is_live()? => {
             return Err(Error::Refused(
-                "it was replaced while its log was in the pool: put the file back that the log belongs to, or forget the \
-                 log with `ferrite tag remove`"
+                "it was replaced while its log was in the pool: put the file back that the log belongs to, or give the \
+                 log up with `ferrite wal forget`"
                     .into(),
             )
             .into());

@@ -158,6 +158,11 @@ impl Engine {
                     TagKind::DISK => Err(format!("{name:?} is a disk: use `ferrite disk remove`").into()),
                     // It may be mounted.
                     TagKind::FILES => Err(format!("{name:?} is a file system: use `ferrite fs remove`").into()),
+                    // Its file would be left without it, and nobody could open that.
+                    TagKind::DATABASE => Err(format!(
+                        "{name:?} is the log of a database: `ferrite wal drain` gives it back, `ferrite wal forget` gives it up"
+                    )
+                    .into()),
                     TagKind::BYTES => Ok(json!(pool.remove_tag(&tag)?)),
                     _ => Ok(json!(self.pool.remove_unheld(&name)?)),
                 }

@@ -120,7 +120,7 @@ pub enum Request {
         /// The tag.
         name: String,
     },
-    /// Removes a tag that is no disk and no file system, and that nobody uses.
+    /// Removes a tag that is no disk, no file system and no database's log, and that nobody uses.
     TagRemove {
         /// The tag.
         name: String,

@@ -25,8 +25,11 @@
 //! - WF4. The log is given back in this order: files beside the database durable, GIVEN, the header's own versions on
 //!   disk, the log emptied. Wherever a crash comes, one place has the truth and it is told which. Until then nobody else
 //!   opens the log, whoever owns the pool meanwhile.
+//! - WF5. A log with something in it is given up only by who says so, and the header has its own versions again only
+//!   behind that. Who finds the header at 3 and no MARKED says that the log is elsewhere, and leaves both as they are.
 
 mod files;
+mod forget;
 mod give_back;
 mod lock;
 mod mark;
@@ -48,6 +51,7 @@ use crate::Result;
 use files::Files;
 
 pub use files::File;
+pub use forget::{ELSEWHERE, Forgotten, forget};
 pub use give_back::{GiveBack, Progress};
 pub use mark::Mark;
 pub use office::{Entry, Identity, Office, Request};

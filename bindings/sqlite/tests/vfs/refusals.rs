@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use ferrite_wal::database::Station;
+
 use crate::Place;
 use crate::shell::Shell;
 
@@ -61,6 +63,25 @@ fn another_pool_is_refused_also_where_both_are_open_at_once() {
     let told = complaint(&elsewhere);
     assert!(told.contains("its log is in another pool"), "{told}");
     assert_eq!(writing.ask("select n from t;"), "1");
+}
+
+/// Also while the program that was refused goes on.
+#[test]
+fn what_is_refused_leaves_nothing_in_the_pool() {
+    let (place, other) = (Place::new(), Place::new());
+    killed(&place);
+    let mut shell = Shell::open(&place.uri("b.db"));
+    shell.run("create table t(n);");
+    shell.run(&format!(
+        ".open file:{}?vfs=ferrite&pool={}",
+        place.path("a.db").display(),
+        other.path("pool").display()
+    ));
+    shell.run("select count(*) from t;");
+    let left = Station::reach(&other.path("pool"), [0; 16]).unwrap().databases().unwrap();
+    assert!(left.is_empty(), "{left:?}");
+    let told = shell.end();
+    assert!(told.contains("`ferrite wal forget` gives it up"), "{told}");
 }
 
 #[test]

@@ -30,7 +30,8 @@ pub enum Tag {
     Put(Put),
     /// Write what is stored under a name to a file, or to standard output
     Get(Get),
-    /// Remove plain bytes, an object or a log, with what it holds, and free its space; refused while it is in use
+    /// Remove plain bytes, an object or a log that is no database's, with what it holds, and free its space; refused while
+    /// it is in use
     Remove(Remove),
 }
 

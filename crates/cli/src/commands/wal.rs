@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use ferrite_pool::owner::Progress as Shown;
-use ferrite_wal::database::{Entry, GiveBack, Progress, Request, Station};
+use ferrite_wal::database::{Entry, Forgotten, GiveBack, Progress, Request, Station, forget};
 use serde::Serialize;
 
 use super::print;
@@ -27,6 +27,13 @@ pub enum Wal {
     /// database" to those that do not know of the pool, until it was opened with Ferrite's VFS and closed, or was drained.
     /// A database that is in use is refused, and the others are drained. Interrupted, run it again.
     Drain(Drain),
+    /// Give up the log of a database that is lost, or not wanted: it goes on with what is in its file
+    ///
+    /// For a database that says that its log is in another pool, where that pool is gone; and for the log of one that was
+    /// deleted or replaced. What was committed since the last checkpoint is lost with the log. Where that was lost amid a
+    /// checkpoint or, without a write-ahead log, amid a transaction, a part of it is in the file: `pragma integrity_check`
+    /// tells what that broke. Where the log is in another pool still, drain it there: behind this it fits no more.
+    Forget(Forget),
 }
 
 #[derive(Args)]
@@ -49,6 +56,17 @@ pub struct Drain {
     json: bool,
 }
 
+#[derive(Args)]
+pub struct Forget {
+    /// The pool's file: that which has the log, or else any that the database is to be opened with
+    pool: PathBuf,
+    /// The database file
+    database: PathBuf,
+    /// Lose what is in the log, where it is in the pool
+    #[arg(long)]
+    lose: bool,
+}
+
 /// A database that got its log back.
 #[derive(Serialize)]
 struct Drained {
@@ -62,6 +80,7 @@ impl Wal {
         match self {
             Self::Stat(stat) => stat.run(),
             Self::Drain(drain) => drain.run(),
+            Self::Forget(forget) => forget.run(),
         }
     }
 }
@@ -116,13 +135,45 @@ impl Drain {
     }
 }
 
-/// The path by which the pool knows the database at `path`.
+impl Forget {
+    fn run(self) -> Outcome {
+        let station = Station::reach(&self.pool, host::boot_id()?)?;
+        let path = known_as(&self.database);
+        let (forgotten, was_marked) = forget(&station, &path, self.lose)?;
+        let lost = match forgotten {
+            Forgotten { was_here: false, .. } if !was_marked => {
+                return Err(format!(
+                    "no log of {path} is in the pool, and its file says of none: see `ferrite wal stat`"
+                )
+                .into());
+            }
+            Forgotten { was_here: false, .. } => {
+                "which was not in this pool; what was committed since the last checkpoint is lost".into()
+            }
+            Forgotten { lost_bytes: 0, .. } => "which had nothing in it".into(),
+            Forgotten { lost_bytes, .. } => format!("with {} that may have been nowhere else", size::show(lost_bytes)),
+        };
+        say!("{path}: its log is given up, {lost}");
+        Ok(())
+    }
+}
+
+/// The path by which the pool knows the database at `path`, if it does.
+fn known_as(path: &Path) -> String {
+    let known = path.canonicalize().or_else(|_| absolute(path).map_err(|_| ()));
+    known.map_or_else(|()| path.display().to_string(), |path| path.display().to_string())
+}
+
+/// As [`known_as`], of one that it knows.
 fn named(path: &Path, entries: &[Entry]) -> Outcome<String> {
-    let named = path.canonicalize().or_else(|_| absolute(path).map_err(|_| ()));
-    let named = named.map_or_else(|()| path.display().to_string(), |path| path.display().to_string());
+    let named = known_as(path);
     match entries.iter().any(|entry| entry.path == named) {
         true => Ok(named),
-        false => Err(format!("no log of {named} is in the pool: see `ferrite wal stat`").into()),
+        false => Err(format!(
+            "no log of {named} is in the pool: see `ferrite wal stat`; where its file says that there is one, that is in \
+             another pool, or lost: `ferrite wal forget` gives a lost one up"
+        )
+        .into()),
     }
 }
 

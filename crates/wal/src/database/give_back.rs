@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use ferrite_pool::Partial;
 
-use super::{DatabaseLog, File, Identity, Mark, Station, lock};
+use super::{DatabaseLog, ELSEWHERE, File, Identity, Mark, Station, lock};
 use crate::{Error, Result};
 
 /// Bytes copied in one step.
@@ -50,23 +50,17 @@ impl GiveBack {
     /// Begins with the database at `path`, whose log is in the pool that `station` reaches.
     ///
     /// # Errors
-    /// [`Error::Refused`] where somebody uses it, or it is not the file whose log that is; [`Error::Target`] where the
-    /// file cannot be opened.
+    /// [`Error::Refused`] where somebody uses it, it is not the file whose log that is, or its log is not there though
+    /// it has one; [`Error::Target`] where the file cannot be opened.
     pub fn begin(station: &Arc<Station>, path: &str) -> Result<Self> {
         let opening = |error| Error::target(format!("opening {path}"), error);
         let database = OsFile::options().read(true).write(true).open(path).map_err(opening)?;
-        let found = database.metadata().map_err(opening)?;
-        let identity = Identity { device: found.dev(), inode: found.ino() };
-        let log = DatabaseLog::open(station, path, identity, true)?;
-        match lock::exclude_all(&database) {
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::PermissionDenied) => {
-                return Err(Error::Refused(format!("{path} is in use: end the programs that have it open")));
-            }
-            other => other.map_err(opening)?,
-        }
+        let log = DatabaseLog::open(station, path, Identity::of_file(&database).map_err(opening)?, true)?;
+        exclude(&database, path)?;
         let next = match (log.mark()?, header_versions(&database).map_err(opening)?) {
             (Some(mark), Some([_, read])) if mark.is_given && read != Mark::FOREIGN => Next::Empty,
             (_, Some([_, read])) if read != Mark::FOREIGN && log.is_live()? => return Err(replaced(path)),
+            (None, Some([_, Mark::FOREIGN])) => return Err(Error::Refused(format!("{path}: {ELSEWHERE}"))),
             _ => Next::Copy(0, 0),
         };
         Ok(Self { log, database, path: path.into(), copy: None, next })
@@ -171,15 +165,25 @@ fn whoever_may_use(database: &OsFile, copy: &OsFile) -> io::Result<()> {
     copy.set_permissions(found.permissions())
 }
 
+/// Has `database`, the file at `path`, alone until it is closed.
+pub(super) fn exclude(database: &OsFile, path: &str) -> Result<()> {
+    match lock::exclude_all(database) {
+        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::PermissionDenied) => {
+            Err(Error::Refused(format!("{path} is in use: end the programs that have it open")))
+        }
+        other => other.map_err(|error| Error::target(format!("opening {path}"), error)),
+    }
+}
+
 fn replaced(path: &str) -> Error {
     Error::Refused(format!(
-        "{path} was replaced while its log was in the pool: put the file back that it belongs to, or forget the log with \
-         `ferrite tag remove`"
+        "{path} was replaced while its log was in the pool: put the file back that it belongs to, or give the log up \
+         with `ferrite wal forget`"
     ))
 }
 
 /// The versions in the header of a database file, where it has one.
-fn header_versions(database: &OsFile) -> io::Result<Option<[u8; 2]>> {
+pub(super) fn header_versions(database: &OsFile) -> io::Result<Option<[u8; 2]>> {
     let mut head = [0; Mark::END as usize];
     match database.read_exact_at(&mut head, 0) {
         Ok(()) => Ok(Mark::of_header(&head)),

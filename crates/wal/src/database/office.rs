@@ -1,5 +1,6 @@
 //! What a pool's owner does for processes that keep databases' logs in it.
 
+use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
 use ferrite_medium::{Memory, Scheme, Span};
@@ -12,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::files::Files;
-use super::{File, Mark};
+use super::{File, Forgotten, Mark};
 use crate::{Error, Result};
 
 /// Space that a new log begins with.
@@ -31,6 +32,12 @@ pub struct Identity {
 }
 
 impl Identity {
+    /// That of an open file.
+    pub(super) fn of_file(file: &std::fs::File) -> std::io::Result<Self> {
+        let found = file.metadata()?;
+        Ok(Self { device: found.dev(), inode: found.ino() })
+    }
+
     fn of(tag: &Tag) -> Self {
         let word = |at: usize| u64::from_le_bytes(tag.attributes[at..at + 8].try_into().expect("eight bytes"));
         Self { device: word(0), inode: word(8) }
@@ -73,6 +80,15 @@ pub enum Request {
     },
     /// A list of [`Entry`].
     DatabaseList,
+    /// Removes the log of a database with what is in it; the answer is a [`super::Forgotten`].
+    DatabaseForget {
+        /// The path of the database file.
+        path: String,
+        /// Which file is there now; `None` where there is none.
+        identity: Option<Identity>,
+        /// Also a log with something in it that is not in the database.
+        lose: bool,
+    },
 }
 
 /// A database with a log in the pool.
@@ -137,7 +153,7 @@ impl Office {
     ///
     /// # Errors
     /// [`Error::Refused`] where somebody else has the log, the file is not the one whose log that is, its path can be
-    /// no name, or `caller` has no such grant. [`Error::Pool`], with what is wrong with the tag, or for want of space.
+    /// no name, `caller` has no such grant, or what is to be forgotten is not in the database. [`Error::Pool`], with what is wrong with the tag, or for want of space.
     pub fn answer(&self, caller: &Caller, request: Request) -> Result<Reply> {
         self.pool.grants().reap(&self.pool)?;
         let _turn = self.turn.lock();
@@ -171,6 +187,9 @@ impl Office {
                 let entries: Result<Vec<Entry>> = self.tags().map(|tag| self.entry(&tag)).collect();
                 Ok(Reply { value: json!(entries?), fds: Vec::new() })
             }
+            Request::DatabaseForget { path, identity, lose } => {
+                Ok(Reply { value: json!(self.forget(&path, identity, lose)?), fds: Vec::new() })
+            }
         }
     }
 
@@ -199,17 +218,23 @@ impl Office {
                 if Identity::of(&tag) == identity { Ok(tag) } else { self.make_over(tag, identity) }
             }
             Err(PoolError::NotFound(_)) => {
-                if let Some(other) = self.tags().find(|tag| Identity::of(tag) == identity && !self.is_idle(tag)) {
-                    let was = &other.name;
-                    return Err(Error::Refused(format!(
-                        "{path} was {was} when its log was put in this pool: move it back there; once `ferrite wal \
-                         drain` has given its log back it can be moved, with the files beside it"
-                    )));
-                }
+                self.ensure_not_moved(path, identity)?;
                 self.make(path, identity)
             }
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Refuses the file at `path` where its log is here by another one.
+    fn ensure_not_moved(&self, path: &str, identity: Identity) -> Result<()> {
+        let Some(other) = self.tags().find(|tag| Identity::of(tag) == identity && !self.is_idle(tag)) else {
+            return Ok(());
+        };
+        let was = &other.name;
+        Err(Error::Refused(format!(
+            "{path} was {was} when its log was put in this pool: move it back there; once `ferrite wal drain` has given \
+             its log back it can be moved, with the files beside it"
+        )))
     }
 
     /// A log that is left from another file of the same path: nothing in it that counts, or it is refused.
@@ -218,7 +243,7 @@ impl Office {
         if self.files(&tag)?.is_live()? || self.standing_on(tag.generation).next().is_some() {
             return Err(Error::Refused(format!(
                 "{path} is not the file whose log is in this pool: it was deleted or replaced; put that file back, or \
-                 forget its log with `ferrite tag remove`"
+                 give its log up with `ferrite wal forget`"
             )));
         }
         self.pool.remove_tag(&tag)?;
@@ -298,6 +323,33 @@ impl Office {
             self.pool.remove_tag(tag)?;
         }
         Ok(())
+    }
+
+    /// Removes the log of the database at `path`, which is `identity` now. What is damaged may hold something.
+    fn forget(&self, path: &str, identity: Option<Identity>, lose: bool) -> Result<Forgotten> {
+        let tag = match self.pool.tag(path) {
+            Err(PoolError::NotFound(_)) => {
+                identity.map_or(Ok(()), |identity| self.ensure_not_moved(path, identity))?;
+                return Ok(Forgotten { was_here: false, lost_bytes: 0, versions: None });
+            }
+            found => found?,
+        };
+        tag.ensure_kind(TagKind::DATABASE)?;
+        if let Some(user) = self.standing_on(tag.generation).next() {
+            let pid = user.process.pid;
+            return Err(Error::Refused(format!("{path} is in use by process {pid}: end that first")));
+        }
+        let is_live = self.files(&tag).and_then(|files| files.is_live()).unwrap_or(true);
+        if is_live && !lose {
+            return Err(Error::Refused(format!(
+                "the log of {path} is in this pool, with what may be nowhere else: `ferrite wal drain` gives it back to the \
+                 database; --lose gives it up with what is in it"
+            )));
+        }
+        let lost_bytes = if is_live { self.lengths(&tag).map_or(0, |lengths| lengths.iter().sum()) } else { 0 };
+        let versions = self.mark(&tag).ok().flatten().map(|mark| [mark.write, mark.read]);
+        self.pool.remove_tag(&tag)?;
+        Ok(Forgotten { was_here: true, lost_bytes, versions })
     }
 
     fn entry(&self, tag: &Tag) -> Result<Entry> {

@@ -154,3 +154,49 @@ fn a_moved_database_goes_back_before_it_gets_its_log() {
     fs::rename(&was, &moved).unwrap();
     assert_eq!(Place::log_of(&moved, &place.station).unwrap().length(File::Journal).unwrap(), None);
 }
+
+/// A file whose header says that its log is in a pool.
+fn marked(place: &Place) {
+    let mut header = [0; 4096];
+    header[..16].copy_from_slice(b"SQLite format 3\0");
+    header[18..20].fill(Mark::FOREIGN);
+    fs::write(place.path("a.db"), header).unwrap();
+}
+
+fn versions(place: &Place) -> [u8; 2] {
+    fs::read(place.path("a.db")).unwrap()[18..20].try_into().unwrap()
+}
+
+/// WF5: a database whose log is in no pool that is known is not said to be given back, and the pool has nothing of it.
+#[test]
+fn wf5_what_is_not_here_is_not_given_back() {
+    let place = Place::new();
+    marked(&place);
+    let told = GiveBack::begin(&place.station, &place.database()).err().unwrap().to_string();
+    assert!(told.contains("its log is in another pool") && told.contains("`ferrite wal forget`"), "{told}");
+    assert_eq!((versions(&place), place.station.databases().unwrap()), ([3, 3], Vec::new()));
+    let (forgotten, was_marked) = forget(&place.station, &place.database(), false).unwrap();
+    assert_eq!((forgotten, was_marked, versions(&place)), (Forgotten::default(), true, [2, 2]));
+}
+
+/// WF5: what is in a log is given up only by who says so, and while nobody has it.
+#[test]
+fn wf5_a_log_with_something_in_it_is_lost_only_as_it_was_asked_for() {
+    let place = Place::new();
+    marked(&place);
+    place.leave_journal();
+    let (log, path) = (place.log(), place.database());
+    let told = |lose| forget(&place.station, &path, lose).unwrap_err().to_string();
+    assert!(told(true).contains("is in use by process"));
+    drop(log);
+    assert!(told(false).contains("`ferrite wal drain` gives it back"));
+    fs::rename(&path, place.path("b.db")).unwrap();
+    let moved = forget(&place.station, &place.path("b.db").display().to_string(), true).unwrap_err().to_string();
+    assert!(moved.contains("move it back there"), "{moved}");
+    assert!(told(false).contains("`ferrite wal drain`"), "its file is gone, and may be back");
+    fs::rename(place.path("b.db"), &path).unwrap();
+    assert_eq!((versions(&place), place.log().length(File::Journal).unwrap()), ([3, 3], Some(10)));
+    let (forgotten, was_marked) = forget(&place.station, &path, true).unwrap();
+    assert_eq!((forgotten.lost_bytes, was_marked, versions(&place)), (10, true, [1, 1]));
+    assert_eq!(place.station.databases().unwrap(), Vec::new());
+}

@@ -1,0 +1,62 @@
+//! Giving a database's log up, where it is lost or not wanted: the database goes on with what is in its file.
+//!
+//! The pool forgets the log, and then the header gets versions again (WF5). Interrupted in between, it is done again.
+
+use std::fs::File as OsFile;
+use std::io::ErrorKind;
+use std::os::unix::fs::FileExt;
+
+use serde::{Deserialize, Serialize};
+
+use super::give_back::{exclude, header_versions};
+use super::{Identity, Mark, Request, Station};
+use crate::{Error, Result};
+
+/// What is said of a database whose log is not in the pool that it is looked for in.
+pub const ELSEWHERE: &str = "its log is in another pool, or was when it was copied or moved here: open it with that pool \
+                             and at its place, or give it back there with `ferrite wal drain`; where that log is lost, \
+                             `ferrite wal forget` gives it up";
+
+/// The versions of a database whose pool does not know them: those of write-ahead logging, by which SQLite opens every one.
+const USUAL: [u8; 2] = [2, 2];
+
+/// What the pool had of a log that it has forgotten.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Forgotten {
+    /// There was one.
+    pub was_here: bool,
+    /// Bytes in it that the database may have nowhere else.
+    pub lost_bytes: u64,
+    /// The versions that the header would have.
+    pub versions: Option<[u8; 2]>,
+}
+
+/// Gives up the log of the database at `path`: removes what the pool that `station` reaches has of it, and gives the header
+/// its versions back. What was there, and whether the header said that the log is in a pool. One that is in this pool and
+/// has something in it is given up only where the caller is to `lose` that.
+///
+/// # Errors
+/// [`Error::Refused`] where somebody uses the database, where it has another place here, and where something would be lost
+/// that is not to be. [`Error::Io`] where the file cannot be read or written. Else as [`Station::ask`].
+pub fn forget(station: &Station, path: &str, lose: bool) -> Result<(Forgotten, bool)> {
+    let opening = |error| Error::io(format!("opening {path}"), error);
+    let database = match OsFile::options().read(true).write(true).open(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => None,
+        opened => Some(opened.map_err(opening)?),
+    };
+    let (mut identity, mut is_marked) = (None, false);
+    if let Some(database) = &database {
+        identity = Some(Identity::of_file(database).map_err(opening)?);
+        exclude(database, path)?;
+        is_marked = header_versions(database).map_err(opening)?.is_some_and(|[_, read]| read == Mark::FOREIGN);
+    }
+    let (answer, _) = station.ask(&Request::DatabaseForget { path: path.into(), identity, lose })?;
+    let forgotten: Forgotten = serde_json::from_value(answer)
+        .map_err(|_| Error::Refused("the pool's owner answers what this program cannot use".into()))?;
+    if let Some(database) = database.filter(|_| is_marked) {
+        let written = database.write_all_at(&forgotten.versions.unwrap_or(USUAL), Mark::AT);
+        let settled = written.and_then(|()| database.sync_all());
+        settled.map_err(|error| Error::io(format!("writing the header of {path}: give the log up again"), error))?;
+    }
+    Ok((forgotten, is_marked))
+}
