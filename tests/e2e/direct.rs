@@ -348,6 +348,21 @@ fn told_of(program: &Command) -> String {
     String::from_utf8_lossy(&output.stderr).into()
 }
 
+/// That nothing was counted is another thing than that there was nothing to count.
+#[test]
+fn what_no_program_counted_is_not_told_as_zero() {
+    let folder = folder(true);
+    let [source, program] = ["static.c", "static"].map(|name| folder.path().join(name));
+    std::fs::write(&source, "int main(void) { return 0; }").expect("written");
+    run(client("gcc").arg("-static").arg("-o").args([&program, &source]));
+    let nothing = serde_json::json!({ "direct": null, "mount": null, "refused": null });
+    assert_eq!(counted(&client(&program)).1, nothing);
+    let told = told_of(&client(&program));
+    assert!(told.contains("nothing was counted") && !told.contains("0 calls"), "{told}");
+    assert_eq!(counted(&client("true")).1["direct"]["calls"], 0);
+    assert!(told_of(&client("true")).contains("0 calls"));
+}
+
 #[test]
 fn its_exit_status_is_the_programs() {
     let status = |words: &[&str]| {

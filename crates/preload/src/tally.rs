@@ -7,6 +7,7 @@
 //!   16  u64   calls that went through the mount
 //!   24  u64   their bytes
 //!   32  u64   sessions that the owner of a pool refused
+//!   40  u64   programs that count here
 //! ```
 //!
 //! Unsafe because the file is mapped and counted in through pointers.
@@ -31,6 +32,7 @@ struct Line {
     mount_calls: AtomicU64,
     mount_bytes: AtomicU64,
     refused: AtomicU64,
+    programs: AtomicU64,
 }
 
 static TALLY: AtomicPtr<Line> = AtomicPtr::new(ptr::null_mut());
@@ -52,6 +54,9 @@ pub fn begin() {
     unsafe { real::close(fd) };
     if lines != libc::MAP_FAILED {
         TALLY.store(lines.cast(), Ordering::Release);
+    }
+    if let Some(line) = line() {
+        line.programs.fetch_add(1, Ordering::Relaxed);
     }
 }
 

@@ -21,7 +21,7 @@ pub fn place() -> Result<PathBuf, String> {
         return Err("this was built for another machine than x86-64 with glibc".into());
     }
     let (user, _) = host::user().map_err(|error| error.to_string())?;
-    let mut refused = "neither XDG_RUNTIME_DIR nor HOME names a folder".into();
+    let mut refused = "none of XDG_RUNTIME_DIR, XDG_CACHE_HOME and HOME names a folder".into();
     for folder in folders(user) {
         match placed_in(&folder, user) {
             Ok(path) => return Ok(path),

@@ -31,6 +31,17 @@ struct Counts {
     mount: Way,
     /// Sessions that the owner of a pool refused.
     refused: u64,
+    /// Programs that counted.
+    #[serde(skip)]
+    programs: u64,
+}
+
+/// What is told where no program counted: none of it is known.
+#[derive(Default, Serialize)]
+struct Unknown {
+    direct: Option<Way>,
+    mount: Option<Way>,
+    refused: Option<u64>,
 }
 
 impl Tally {
@@ -50,11 +61,12 @@ impl Tally {
     fn sum(&self) -> io::Result<Counts> {
         let mut sum = Counts::default();
         for line in 0..LINES {
-            let mut bytes = [0; 40];
+            let mut bytes = [0; 48];
             self.0.read_exact_at(&mut bytes, line * LINE_BYTES)?;
-            let counts = [0, 8, 16, 24, 32].map(|at| u64::from_le_bytes(*bytes[at..].first_chunk().expect("8 bytes")));
-            let Counts { direct, mount, refused } = &mut sum;
-            let sums = [&mut direct.calls, &mut direct.bytes, &mut mount.calls, &mut mount.bytes, refused];
+            let counts =
+                [0, 8, 16, 24, 32, 40].map(|at| u64::from_le_bytes(*bytes[at..].first_chunk().expect("8 bytes")));
+            let Counts { direct, mount, refused, programs } = &mut sum;
+            let sums = [&mut direct.calls, &mut direct.bytes, &mut mount.calls, &mut mount.bytes, refused, programs];
             sums.into_iter().zip(counts).for_each(|(sum, count)| *sum += count);
         }
         Ok(sum)
@@ -63,6 +75,13 @@ impl Tally {
     /// Says it on standard error.
     pub fn tell(&self, json: bool) -> Outcome {
         let sum = self.sum()?;
+        if sum.programs == 0 {
+            match json {
+                true => remark!("{}", serde_json::to_string(&Unknown::default())?),
+                false => remark!("ferrite run: nothing was counted: no program had the library loaded that counts"),
+            }
+            return Ok(());
+        }
         if json {
             remark!("{}", serde_json::to_string(&sum)?);
             return Ok(());
