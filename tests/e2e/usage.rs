@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-use crate::programs::ferrite;
+use crate::programs::{client, ferrite, ferrite_path};
 use crate::server::{Server, folder, json, ok, refused, run, signal, wait};
 
 #[test]
@@ -287,4 +287,31 @@ fn a_pool_whose_path_is_no_text_is_served_and_told_of() {
     run(ferrite().args(["pool", "backup"]).arg(&pool).arg(&image));
     assert!(image.exists(), "the owner writes to the very file that was named");
     server.interrupt();
+}
+
+/// What is closed is not taken as empty, nor what is written to it as delivered; a reader that has gone is no failure.
+#[test]
+fn what_is_stored_or_got_by_a_closed_descriptor_is_refused() {
+    let folder = folder(true);
+    let path = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
+    let (pool, content) = (path("pool"), path("content"));
+    ok(&["pool", "create", &pool, "--size", "32M"]);
+    std::fs::write(&content, vec![b'x'; 1 << 20]).expect("written");
+    ok(&["tag", "put", &pool, "t", &content]);
+    let shell = |line: &str| {
+        let mut shell = client("bash");
+        shell.args(["-c", line]).env("FERRITE", ferrite_path()).env("POOL", &pool);
+        shell
+    };
+    let told = refused(&mut shell("\"$FERRITE\" tag put \"$POOL\" t --replace <&-"), 1);
+    assert!(told.contains("standard input is closed"), "{told}");
+    let told = refused(&mut shell("\"$FERRITE\" tag get \"$POOL\" t >&-"), 1);
+    assert!(told.contains("standard output is closed"), "{told}");
+    let told = refused(&mut shell("\"$FERRITE\" tag get \"$POOL\" t | head -c 1; exit ${PIPESTATUS[0]}"), 0);
+    assert!(told.starts_with('x') && !told.contains("Broken pipe"), "{told}");
+    assert_eq!(run(&mut shell("\"$FERRITE\" tag get \"$POOL\" t | wc -c")), "1048576\n");
+    run(&mut shell(
+        "\"$FERRITE\" tag put \"$POOL\" t --replace <>/dev/null; \"$FERRITE\" tag get \"$POOL\" t 1<>/dev/null",
+    ));
+    assert_eq!(run(&mut shell("\"$FERRITE\" tag get \"$POOL\" t | wc -c")), "0\n", "an empty file is empty");
 }

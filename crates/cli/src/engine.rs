@@ -1,11 +1,13 @@
 //! A pool that this process owns, and what is done in it for whoever asks.
 
 use std::fs::{File, Metadata};
+use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ferrite_block::{DISK_BYTES_MAX, DiskSpec};
+use ferrite_medium::Error as MediumError;
 use ferrite_pool::owner::{Lock, Progress};
 use ferrite_pool::{Freeze, Pool, Put, Recovery, Tag, TagKind, VERSION, backup, check};
 use ferrite_wal::database::Office;
@@ -148,10 +150,7 @@ impl Engine {
                 let tag = tag.map_err(|error| self.taken(error, true))?;
                 Ok(json!(tag_report(&tag)))
             }
-            Request::TagGet { name } => {
-                let size = pool.tag(&name)?.size;
-                Ok(json!({ "bytes": pool.get(&name, &mut Watched::new(file(fds)?, "reading", size, on_progress))? }))
-            }
+            Request::TagGet { name } => self.get(&name, fds, on_progress),
             Request::TagRemove { name } => {
                 let tag = pool.tag(&name)?;
                 match tag.kind {
@@ -168,6 +167,19 @@ impl Engine {
                 }
             }
             other => self.execute_fs(other, connection),
+        }
+    }
+
+    fn get(&self, name: &str, fds: Vec<OwnedFd>, on_progress: OnProgress<'_>) -> Outcome<Value> {
+        let size = self.pool.tag(name)?.size;
+        match self.pool.get(name, &mut Watched::new(file(fds)?, "reading", size, on_progress)) {
+            // A reader that has gone, as in `| head`, is no failure.
+            Err(ferrite_pool::Error::Medium(MediumError::Io { source, .. }))
+                if source.kind() == ErrorKind::BrokenPipe =>
+            {
+                Ok(Value::Null)
+            }
+            got => Ok(json!({ "bytes": got? })),
         }
     }
 

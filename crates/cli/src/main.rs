@@ -10,6 +10,7 @@ mod commands;
 mod door;
 mod engine;
 mod flash_drive;
+mod given;
 mod host;
 mod how;
 mod medium;

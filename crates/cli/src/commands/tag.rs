@@ -10,6 +10,7 @@ use ferrite_pool::{Partial, TagKind};
 use serde_json::Value;
 
 use super::{List, print};
+use crate::given;
 use crate::outcome::Outcome;
 use crate::reach;
 use crate::request::{Request, TagReport};
@@ -111,7 +112,7 @@ impl Put {
                 }
                 file
             }
-            None => io::stdin().as_fd().try_clone_to_owned()?.into(),
+            None => given::input()?.as_fd().try_clone_to_owned()?.into(),
         };
         reach::look_at(&self.pool)?;
         let content = read_ahead(input)?;
@@ -124,7 +125,7 @@ impl Get {
     fn run(self) -> Outcome {
         let request = Request::TagGet { name: self.name };
         let Some(path) = named(self.file.as_deref()) else {
-            return reach::ask::<Value>(&self.pool, request, Some(io::stdout().as_fd())).map(drop);
+            return reach::ask::<Value>(&self.pool, request, Some(given::output()?.as_fd())).map(drop);
         };
         if std::fs::metadata(path).is_ok_and(|there| !there.is_file()) {
             let file = File::options().write(true).open(path);
