@@ -1,9 +1,10 @@
 //! The `/dev` node: what a kernel's file systems do on it.
 
 use std::path::Path;
+use std::process::Stdio;
 
 use crate::programs::client;
-use crate::server::{Server, can_attach, folder, json, refused, run};
+use crate::server::{Server, can_attach, folder, json, refused, run, signal};
 use crate::tree::{Mounted, assert_equal, unpack};
 
 #[test]
@@ -199,6 +200,36 @@ fn a_disk_is_not_overwritten_while_its_node_is_mounted() {
     run(client("e2fsck").arg("-fn").arg(&node));
     run(&mut copy(&named));
     run(&mut copy(&uri));
+    server.interrupt();
+}
+
+/// As with a mount of files: who uses the file system on a node is named and waited for, and what it holds is kept.
+#[test]
+fn what_a_file_system_in_use_on_a_node_holds_is_kept() {
+    if !can_attach() {
+        return;
+    }
+    let folder = folder(true);
+    let (pool, at) = (folder.path().join("pool"), folder.path().join("mnt"));
+    let mut up = crate::programs::ferrite();
+    up.args(["up", "--no-mount", "--size", "64M", "--disk", "e2e-used=32M", "--pool"]).arg(&pool);
+    let mut server = Server::of(up.stderr(Stdio::piped()), &pool, "Ctrl-C ends it.");
+    let node = server.node("e2e-used");
+    run(client("mkfs.ext4").arg("-q").arg(&node));
+    let mounted = Mounted::new(&node, &at);
+    std::fs::write(mounted.0.join("file"), "kept").expect("written");
+    let open = std::fs::File::open(mounted.0.join("file")).expect("opened");
+    signal(server.pid(), "INT");
+    server.interrupt_again();
+    let said = server.said_until("going on without them");
+    assert!(said.contains("waiting for 10 s at most") && said.contains("the mount on"), "{said}");
+    assert_eq!(server.ended(), Some(0));
+    drop((open, mounted));
+    let server = Server::start(&pool, &[]);
+    {
+        let mounted = Mounted::new(&server.node("e2e-used"), &at);
+        assert_eq!(std::fs::read_to_string(mounted.0.join("file")).expect("there"), "kept");
+    }
     server.interrupt();
 }
 

@@ -30,7 +30,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// Pause between two looks whether an owner that serves something for us is still there, or whether anything that we
 /// serve is used.
 const LOOKS: Duration = Duration::from_secs(1);
-/// How long who uses a node may take to let go when the owner ends.
+/// How long who uses a mount or a node may take to let go when the owner ends.
 const USERS_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Who has a pool.
@@ -198,8 +198,7 @@ impl Reach {
             Ok(listening) => listening,
             Err(failure) => {
                 if let Self::Ours(engine) = &self {
-                    take_mounts_away(engine, stop);
-                    take_nodes_away(engine, stop);
+                    take_all_away(engine, stop);
                 }
                 return and_then_cleared(Err(failure), self.close());
             }
@@ -211,8 +210,7 @@ impl Reach {
         let warm = engine.warm();
         let listening = await_end(&engine, listening, stop, until)?;
         drop(warm);
-        take_mounts_away(&engine, stop);
-        take_nodes_away(&engine, stop);
+        take_all_away(&engine, stop);
         listening.map_or(Ok(()), Listening::stop)?;
         Self::Ours(engine).close()
     }
@@ -290,13 +288,19 @@ fn save(engine: &Engine, to: &Path) {
     }
 }
 
-/// Unmounts the file systems. Says who uses one and waits for them; a second signal or [`USERS_PATIENCE`] ends the
-/// wait, and what is still open fails from then on.
-fn take_mounts_away(engine: &Engine, stop: &Stop) {
+/// Unmounts the file systems, then takes the nodes away.
+fn take_all_away(engine: &Engine, stop: &Stop) {
+    // Each of them may be waited for.
+    take_away(stop, || engine.trees().unmount_unused());
+    take_away(stop, || engine.served().detach_all());
+}
+
+/// Takes away what `take_unused` does until it leaves nothing. Says who uses it and waits for them; a second signal or
+/// [`USERS_PATIENCE`] ends the wait, and what is still open fails from then on.
+fn take_away(stop: &Stop, take_unused: impl Fn() -> Vec<String>) {
     let (mut told, until) = (Vec::new(), Instant::now() + USERS_PATIENCE);
     loop {
-        // Each of them may be waited for.
-        let busy = engine.trees().unmount_unused();
+        let busy = take_unused();
         if busy.is_empty() {
             return;
         }
@@ -311,24 +315,6 @@ fn take_mounts_away(engine: &Engine, stop: &Stop) {
         }
     }
     remark!("going on without them: what they have open fails from now on");
-}
-
-/// Waits for who uses the nodes, and says who that is; a second signal or [`USERS_PATIENCE`] ends the wait.
-fn take_nodes_away(engine: &Engine, stop: &Stop) {
-    let mut told = Vec::new();
-    for _ in 0..USERS_PATIENCE.as_secs() {
-        let busy = engine.served().detach_all();
-        if busy.is_empty() {
-            return;
-        }
-        if busy != told {
-            busy.iter().for_each(|why| remark!("waiting: {why}; Ctrl-C again to go on without"));
-            told = busy;
-        }
-        if stop.wait_for(LOOKS) == Some(Asked::End) {
-            return;
-        }
-    }
 }
 
 /// Opens the pool that `lock` holds and says on standard error what it survives.

@@ -256,10 +256,10 @@ impl Served {
             socket.end();
         }
         let nodes = std::mem::take(&mut *self.nodes.lock());
-        drop(nodes);
         // What one of them refuses is no reason to lose what the others hold back.
+        let ended = nodes.into_values().map(|node| node.write().end().map_err(|error| error.to_string()));
         let flushed = fronts.iter().map(|front| front.flush().map_err(|error| error.to_string()));
-        flushed.fold(Ok(()), Result::and)
+        ended.chain(flushed).fold(Ok(()), Result::and)
     }
 }
 

@@ -15,6 +15,8 @@
 //!   that is mounted may only read it; who connected before that keeps what he had, for asking at each write costs a
 //!   process, so it is the mounter's part to see that nobody writes.
 //! - AT4. What a killed server left is found and cleared by the next one; what a live one holds is not touched.
+//! - AT5. A server that ends takes nodes away that are in use, too. What file systems on them hold is on the disk then, or it
+//!   is told that it may be lost; who uses them still has errors.
 
 mod child;
 mod error;
@@ -55,6 +57,9 @@ use place::{Lock, Place};
 
 /// How long a released node may stay in use by programs that only look at it (a new node draws some).
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long file systems on a node that is taken away from them may take to write what they hold.
+const WRITING: Duration = Duration::from_secs(30);
 
 /// A disk that is a `/dev` node until it is detached or dropped.
 #[derive(Debug)]
@@ -314,24 +319,38 @@ impl Attached {
         lock.remove().map_err(Error::io(format!("removing the directory of {}", self.place.name())))
     }
 
-    /// Lets go of a node that is in use: its file systems are unmounted lazily, which writes back what they hold if
-    /// no program has a file open on them; who still uses the node after that gets errors.
-    fn abandon(&mut self) {
+    /// Takes the node away whoever uses it, and flushes the disk. Done already, it does nothing; dropping does the same.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when what a file system on it held may be lost, [`Error::Flush`] when the disk could not be flushed; the
+    /// node is gone all the same.
+    pub fn end(&mut self) -> Result<()> {
+        if self.lock.is_none() {
+            return Ok(());
+        }
+        self.detach().or_else(|_| self.abandon())
+    }
+
+    /// Lets go of a node that is in use: its file systems write what they hold and are unmounted lazily; who still uses the
+    /// node after that gets errors.
+    fn abandon(&mut self) -> Result<()> {
+        let mut written = Ok(());
         if let Some((node, lock)) = self.bound() {
             let points = holders::mounted("self", &node.devices());
+            written = node
+                .save_file_systems(lock, &points, WRITING)
+                .map_err(Error::io(format!("having file systems on {} write what they hold", self.device.display())));
             let _ = fuse::unmount_in_child(lock, points);
             let _ = node.release_when_closed(lock);
             node.wait_until_free(&self.place, PATIENCE);
         }
         let _ = self.take_down();
-        let _ = self.disk.0.flush();
+        written.and(self.disk.0.flush().map_err(Error::Flush))
     }
 }
 
 impl Drop for Attached {
     fn drop(&mut self) {
-        if self.lock.is_some() && self.detach().is_err() {
-            self.abandon();
-        }
+        let _ = self.end();
     }
 }

@@ -12,6 +12,9 @@
 use std::io::{self, Read};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::thread;
+use std::time::Duration;
 
 use super::place::Lock;
 
@@ -24,8 +27,17 @@ pub(super) type Outcome = Result<i32, i32>;
 /// `job` must only make system calls on what was prepared before: no allocation, no lock, no panic, since another
 /// thread may have held the allocator's lock when the process was copied.
 pub(super) fn run(lock: &Lock, job: &dyn Fn() -> Outcome) -> io::Result<i32> {
+    run_for(lock, None, job)
+}
+
+/// The same, waited for no longer than `limit`, if there is one: a child that takes longer goes on alone.
+///
+/// # Errors
+/// [`io::ErrorKind::TimedOut`] if it does.
+pub(super) fn run_for(lock: &Lock, limit: Option<Duration>, job: &dyn Fn() -> Outcome) -> io::Result<i32> {
     let _turn = lock.turn();
-    let (mut reader, writer) = io::pipe()?;
+    let (mut reader, writer) = UnixStream::pair()?;
+    reader.set_read_timeout(limit)?;
     let blocked = BlockedSignals::all();
     // SAFETY: the child only makes async-signal-safe calls, then leaves by `_exit`.
     let pid = unsafe { libc::fork() };
@@ -37,6 +49,10 @@ pub(super) fn run(lock: &Lock, job: &dyn Fn() -> Outcome) -> io::Result<i32> {
     drop((blocked, writer));
     let mut told = [[0; 4]; 2];
     let read = reader.read_exact(told.as_flattened_mut());
+    if read.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) {
+        thread::spawn(move || reap(pid));
+        return Err(io::ErrorKind::TimedOut.into());
+    }
     reap(pid);
     read.map_err(|_| io::Error::other("the child process that was to do it was killed"))?;
     match told.map(i32::from_ne_bytes) {
@@ -98,8 +114,7 @@ impl Drop for BlockedSignals {
 mod tests {
     use std::ffi::CString;
     use std::os::unix::ffi::OsStringExt;
-    use std::thread;
-    use std::time::Duration;
+    use std::time::Instant;
 
     use rustix::fs::Mode;
 
@@ -121,5 +136,21 @@ mod tests {
             let asked: Vec<_> = (0..4).map(|_| scope.spawn(|| run(&lock, &job))).collect();
             asked.into_iter().for_each(|one| _ = one.join().expect("no panic").expect("alone"));
         });
+    }
+
+    /// As one that has a file system write to a disk that does not answer.
+    #[test]
+    fn a_child_that_takes_too_long_is_not_waited_for() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let lock = Place::make(&folder.path().join("disks"), "disk").expect("a name").lock().expect("nobody has it");
+        let (began, limit) = (Instant::now(), Some(Duration::from_millis(100)));
+        let sleep = || {
+            thread::sleep(Duration::from_secs(5));
+            Ok(0)
+        };
+        let error = run_for(&lock, limit, &sleep).expect_err("it sleeps");
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+        assert_eq!(run_for(&lock, limit, &|| Ok(7)).expect("it does not"), 7);
     }
 }

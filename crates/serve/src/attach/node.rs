@@ -9,6 +9,8 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use ferrite_medium::Geometry;
+use rustix::fs::{Mode, OFlags, open, syncfs};
+use rustix::io::Errno;
 
 use super::child;
 use super::loop_node::LoopNode;
@@ -16,6 +18,9 @@ use super::mounts::{Device, device_number};
 use super::nbd_node::NbdNode;
 use super::opened::Opened;
 use super::place::{Lock, Place};
+
+/// Of linux/fs.h: has the file system that has a device write all that it holds.
+const BLKFLSBUF: libc::Ioctl = 0x1261;
 
 /// A block device of a driver that makes disks of what programs give it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,9 +96,38 @@ impl Node {
     /// Its device numbers: its own first, then its partitions'.
     pub fn devices(self) -> Vec<Device> {
         let number = |directory: PathBuf| device_number(&fs::read_to_string(directory.join("dev")).ok()?);
-        let inside = fs::read_dir(self.sysfs()).into_iter().flatten().flatten();
-        let partitions = inside.filter(|entry| entry.path().join("partition").exists());
-        std::iter::once(self.sysfs()).chain(partitions.map(|entry| entry.path())).filter_map(number).collect()
+        self.directories().filter_map(number).collect()
+    }
+
+    /// Its directory in sysfs, then its partitions'.
+    fn directories(self) -> impl Iterator<Item = PathBuf> {
+        let inside = fs::read_dir(self.sysfs()).into_iter().flatten().flatten().map(|entry| entry.path());
+        std::iter::once(self.sysfs()).chain(inside.filter(|directory| directory.join("partition").exists()))
+    }
+
+    /// Makes durable what the file systems on it hold, in a child that is waited for no longer than `limit`. The kernel finds
+    /// the one that has a device, whoever sees it mounted, but does not tell whether it could, and finds none that has several:
+    /// so those on `points` are asked, too.
+    ///
+    /// # Errors
+    /// What one of those on `points` said.
+    pub fn save_file_systems(self, lock: &Lock, points: &[PathBuf], limit: Duration) -> io::Result<()> {
+        let c_path = |path: PathBuf| CString::new(path.into_os_string().into_vec());
+        let nodes = self.directories().filter_map(|directory| Some(Path::new("/dev").join(directory.file_name()?)));
+        let nodes = nodes.map(c_path).collect::<Result<Vec<_>, _>>()?;
+        let points = points.iter().cloned().map(c_path).collect::<Result<Vec<_>, _>>()?;
+        let write_back = |point: &CString| {
+            let root = open(point, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+            root.and_then(syncfs).map(|()| 0).map_err(Errno::raw_os_error)
+        };
+        let job = || {
+            for node in &nodes {
+                // A partition may have no node.
+                let _ = Opened::new(node, libc::O_RDONLY).and_then(|node| node.control(BLKFLSBUF));
+            }
+            points.iter().map(write_back).fold(Ok(0), Result::and)
+        };
+        child::run_for(lock, Some(limit), &job).map(drop)
     }
 
     /// Whether the kernel lets nobody else have it for himself: it is mounted, a part of something that is, or a program

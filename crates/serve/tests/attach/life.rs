@@ -2,15 +2,16 @@
 
 use std::env;
 use std::fs::{self, File};
+use std::io::{Read, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::thread::sleep;
 use std::time::Duration;
 
-use ferrite_medium::Disk;
+use ferrite_medium::{Disk, ErrorDisk, Trigger};
 use ferrite_serve::attach::{Attached, Error, Options, Way, clear_stale, lies_on};
 
 use crate::ram::RamDisk;
@@ -180,6 +181,53 @@ fn dropping_unmounts_what_is_on_it() {
     assert_eq!(fs::read_to_string(mounted.point.join("file")).unwrap(), "kept");
     mounted.unmount();
     again.detach().unwrap();
+    stand.assert_clean();
+}
+
+/// AT5: the same where a program uses a file system on it: it holds what nobody synced, and is seen here, in another mount
+/// namespace or nowhere any more.
+#[test]
+fn ending_keeps_what_a_file_system_in_use_holds() {
+    let Some(stand) = Stand::new() else { return };
+    for (begin, end) in [("", ""), ("unshare -m", ""), ("", "; umount -l $1")] {
+        let disk = Arc::new(RamDisk::new(32 * MIB));
+        let mut attached = stand.attach("used", &disk);
+        run("mkfs.ext4", &["-q", &text(attached.device())]);
+        let point = stand.directory.path().join("used");
+        fs::create_dir(&point).unwrap();
+        let script = format!("mount $0 $1 && cd $1 && echo kept > file {end} && echo ready && read line");
+        let mut user = Command::new("env");
+        user.args(begin.split_whitespace()).args(["sh", "-c", &script]).args([attached.device(), &point]);
+        let mut user = user.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        user.stdout.take().unwrap().read_exact(&mut [0; 6]).expect("it is ready");
+        attached.end().expect("nothing is lost");
+        drop(user.stdin.take());
+        user.wait().unwrap();
+        stand.assert_clean();
+        let mut again = stand.attach("used", &disk);
+        let mounted = stand.mount(again.device(), "ext4");
+        assert_eq!(fs::read_to_string(mounted.point.join("file")).expect("there"), "kept\n", "{begin}{end}");
+        mounted.unmount();
+        again.detach().unwrap();
+        fs::remove_dir(&point).unwrap();
+    }
+}
+
+/// AT5.
+#[test]
+fn ending_tells_that_what_a_file_system_held_is_lost() {
+    let Some(stand) = Stand::new() else { return };
+    let refuse = || ferrite_medium::Error::NoSpace("told to".into());
+    let disk = Arc::new(ErrorDisk::new(RamDisk::new(32 * MIB), Trigger::Never, refuse));
+    let mut attached = Attached::new(disk.clone(), stand.options("refuses")).unwrap();
+    run("mkfs.ext4", &["-q", &text(attached.device())]);
+    let mounted = stand.mount(attached.device(), "ext4");
+    let mut open = File::create(mounted.point.join("file")).unwrap();
+    open.write_all(b"lost").unwrap();
+    disk.set(Trigger::From(0));
+    let told = attached.end();
+    drop(open);
+    assert!(matches!(told, Err(Error::Io { .. })), "{told:?}");
     stand.assert_clean();
 }
 
