@@ -95,6 +95,11 @@ pub fn a_disk_is_attached_and_detached_beside_a_running_server_and_grows() {
     assert!(said.contains("in use") && said.contains(link), "{said}");
     let told = json(&["disk", "list", pool])[0]["reached_at"].clone();
     assert!(told.as_array().is_some_and(|at| at.contains(&link.into())), "{told}");
+    assert_eq!(json(&["disk", "attach", pool, "e2e-beside"])["device"], attached["device"]);
+    for how in ["--read-only", "--in-place", "--verify"] {
+        let said = refused(crate::programs::ferrite().args(["disk", "attach", pool, "e2e-beside", how]), 1);
+        assert!(said.contains("is served with other options already"), "{how}: {said}");
+    }
     run(crate::programs::ferrite().args(["disk", "detach", pool, "e2e-beside"]));
     assert!(!Path::new("/dev/ferrite/e2e-beside").exists());
     run(crate::programs::ferrite().args(["disk", "remove", pool, "e2e-beside"]));

@@ -15,12 +15,12 @@ use crate::request::{AttachReport, Serving};
 pub(super) type Node = Arc<RwLock<Attached>>;
 
 impl Served {
-    /// Makes the disk called `name` a node.
+    /// Makes the disk called `name` a node; `serving` must be how it is served already if it is one.
     pub fn attach(&self, name: &str, serving: &Serving) -> Result<AttachReport, String> {
         let _turn = self.attaching.lock();
         if let Some(node) = self.node(name) {
             if let Some(known) = report(&node.read()) {
-                return Ok(known);
+                return self.open(name, serving).map(|_| known);
             }
             // Where somebody else took it away, the rest of it goes as well.
             self.take_away(&node)?;
