@@ -2,7 +2,7 @@
 
 use crate::kill::number;
 use crate::mount::can_mount;
-use crate::programs::{client, ferrite};
+use crate::programs::{client, ferrite_path};
 use crate::server::{folder, run};
 
 /// As its own user, whose pool it is: nobody else can have it directly.
@@ -19,7 +19,7 @@ fn postgres_keeps_its_commits_directly_through_kill_rounds_of_it() {
     let folder = folder(true);
     let mut program = client("unshare");
     program.args(["--mount", "--propagation", "private", "bash", "-c", POSTGRES, "-"]);
-    program.arg(ferrite().get_program()).arg(folder.path()).arg(number("FERRITE_ROUNDS", 3).to_string());
+    program.arg(ferrite_path()).arg(folder.path()).arg(number("FERRITE_ROUNDS", 3).to_string());
     let told = run(program.arg(programs));
     if told.contains("skipped: ") {
         return println!("{told}");

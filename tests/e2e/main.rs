@@ -37,6 +37,7 @@ mod objects;
 mod pools;
 mod programs;
 mod server;
+mod signals;
 mod simulated;
 mod standpoint;
 mod transfer;

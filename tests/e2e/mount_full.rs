@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Write};
 use std::path::Path;
 
 use crate::mount::{Place, can_mount, start};
-use crate::programs::{client, ferrite};
+use crate::programs::{client, ferrite_path};
 use crate::server::{Server, assert_sound, folder, json, ok, refused, run};
 use crate::tree::{assert_equal, unpack};
 
@@ -182,12 +182,12 @@ serve() {
 }
 serve first; id -u > m/file; test "$(stat -c %U m/file)" = nobody; cat m/file
 kill -9 $server; wait $server || true
-serve second; cat m/file; kill -INT $server; wait $server; test -z "$(ls m)"
+serve second; cat m/file; kill -TERM $server; wait $server; test -z "$(ls m)"
 trap - EXIT; ./ferrite pool check p; echo ended'
 "#;
     let mut program = client("unshare");
     program.args(["--mount", "--propagation", "private", "bash", "-c", script, "-"]);
-    let told = run(program.arg(ferrite().get_program()).arg(home));
+    let told = run(program.arg(ferrite_path()).arg(home));
     if told.contains("skipped: ") {
         println!("{told}");
         return;

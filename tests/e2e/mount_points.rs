@@ -6,7 +6,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use crate::mount::{Place, can_mount, start};
-use crate::programs::{client, ferrite};
+use crate::programs::{client, ferrite, ferrite_path};
 use crate::server::{Server, assert_sound, folder, ok, refused, run, signal, wait};
 
 #[test]
@@ -48,7 +48,7 @@ fn a_point_is_made_hidden_and_given_back() {
     fs::create_dir(&vanished).expect("made");
     let script = format!("cd {0} && rmdir {0} && exec \"$@\"", vanished.display());
     let mut program = client("sh");
-    program.args(["-c", &script, "-"]).arg(ferrite().get_program()).args(["fs", "mount", pool, "f", "point"]);
+    program.args(["-c", &script, "-"]).arg(ferrite_path()).args(["fs", "mount", pool, "f", "point"]);
     assert!(refused(&mut program, 1).contains("No such file"));
     let said = refused(ferrite().args(["fs", "unmount", pool, "f"]), 1);
     assert!(said.contains("not mounted"), "{said}");
@@ -316,7 +316,7 @@ fn where_nothing_can_be_mounted_nothing_is_made() {
             "mount -t tmpfs none /dev && exec \"$@\"",
             "-",
         ]);
-        program.arg(ferrite().get_program()).env("HOME", folder.path());
+        program.arg(ferrite_path()).env("HOME", folder.path());
         program
     };
     let mut up = without();

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::programs::{client, ferrite};
+use crate::programs::{client, ferrite, ferrite_path};
 use crate::server::{Server, folder, json as told, refused, run, signal, wait};
 
 /// Blocks of four pages, all in use: worked out by hand. The sequential log is switched once; the last page comes again.
@@ -129,7 +129,7 @@ fn traces_are_converted_and_read_from_pipes() {
     }
     assert_eq!(fs::read_to_string(&last).expect("there"), text);
     // Into a pipe, with a name and without: the name stays a pipe's.
-    let (convert, din, fifo) = (format!("{} sim convert", ferrite().get_program().display()), at("din"), at("fifo"));
+    let (convert, din, fifo) = (format!("{} sim convert", ferrite_path().display()), at("din"), at("fifo"));
     fs::write(&din, "0 1000\n1 2000\n").expect("written");
     let dashed = format!("{convert} - - --as compact < {din} | zstd -dc | od -An -tu8");
     let named = format!(
@@ -139,7 +139,7 @@ fn traces_are_converted_and_read_from_pipes() {
         let words = run(Command::new("sh").args(["-c", &script]));
         assert_eq!(words.split_whitespace().collect::<Vec<_>>(), ["128", "257"], "{script}");
     }
-    let script = format!("gzip -c {last} | {} sim convert - - --as plain", ferrite().get_program().display());
+    let script = format!("gzip -c {last} | {} sim convert - - --as plain", ferrite_path().display());
     assert_eq!(run(Command::new("sh").args(["-c", &script])), text);
 }
 

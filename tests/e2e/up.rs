@@ -4,7 +4,7 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 
 use crate::mount::{Place, can_mount};
-use crate::programs::{client, ferrite};
+use crate::programs::{client, ferrite, ferrite_path};
 use crate::server::{Server, assert_sound, folder, json, ok, refused, run, signal, wait};
 
 #[test]
@@ -33,7 +33,7 @@ fn what_a_killed_first_start_left_keeps_nobody_from_starting() {
     let folder = folder(false);
     let pool = folder.path().join("pool");
     let mut command = Command::new("sh");
-    command.args(["-c", r#"echo left > "$0.$$" && exec "$@""#]).arg(&pool).arg(ferrite().get_program());
+    command.args(["-c", r#"echo left > "$0.$$" && exec "$@""#]).arg(&pool).arg(ferrite_path());
     command.args(["up", "--no-attach", "--no-mount", "--size", "64M", "--pool"]).arg(&pool);
     Server::of(&mut command, &pool, "Ctrl-C ends it.").interrupt();
     assert_eq!(std::fs::read_dir(folder.path()).expect("there").count(), 2, "the pool, and what was left");
@@ -137,7 +137,7 @@ fn what_cannot_be_said_is_not_served() {
     for json in [&["--json"][..], &[]] {
         // Else it would serve until somebody ends it.
         let mut up = Command::new("timeout");
-        up.arg("30").arg(ferrite().get_program()).args(["up", "--no-attach", "--no-disk", "--size", "32M", "--pool"]);
+        up.arg("30").arg(ferrite_path()).args(["up", "--no-attach", "--no-disk", "--size", "32M", "--pool"]);
         up.arg(&pool).args(mount).args(json);
         let full = std::fs::File::options().write(true).open("/dev/full").expect("a full device");
         let said = refused(up.stdout(full), 1);
@@ -355,10 +355,8 @@ fn a_check_ends_when_it_is_asked_to() {
         // It cannot end otherwise: nobody takes what it prints.
         let (_reader, mut writer) = std::io::pipe().expect("a pipe");
         writer.write_all(&[0; 64 << 10]).expect("as much as it holds");
-        // Whoever runs the tests in the background may ignore Ctrl-C, and so would it.
-        let mut check = client("env");
-        check.arg("--default-signal=INT").arg(ferrite().get_program()).args(["pool", "check", pool]);
-        let mut check = check.stdout(writer).spawn().expect("ferrite starts");
+        let mut check = ferrite();
+        let mut check = check.args(["pool", "check", pool]).stdout(writer).spawn().expect("ferrite starts");
         let program = format!("/proc/{}/exe", check.id());
         let is_env = || std::fs::read_link(&program).is_ok_and(|it| it.ends_with("env"));
         while is_env() {

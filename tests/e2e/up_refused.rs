@@ -1,6 +1,6 @@
 //! What `ferrite up` leaves, and says, where it cannot serve what it was asked for.
 
-use crate::programs::{client, ferrite};
+use crate::programs::{client, ferrite, ferrite_path};
 use crate::server::{Server, assert_sound, folder, json, ok, refused};
 
 /// A pool is not made for disks that nobody can be let in to; what was there before stays.
@@ -59,7 +59,7 @@ fn a_failure_is_told_by_its_cause_and_not_by_what_failed_behind_it() {
         // Where that many are enough it serves.
         let script = format!(r#"ulimit -n {files}; exec timeout 2 "$@""#);
         let mut command = client("sh");
-        command.args(["-c", &script, "-"]).arg(ferrite().get_program()).args(["up", "--no-attach", "--no-disk"]);
+        command.args(["-c", &script, "-"]).arg(ferrite_path()).args(["up", "--no-attach", "--no-disk"]);
         command.args(["--size", "64M", "--pool"]).arg(&pool).arg("--mount").arg(&at);
         let done = command.output().expect("it ran");
         if String::from_utf8_lossy(&done.stdout).contains("Ctrl-C ends it.") {

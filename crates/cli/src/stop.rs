@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 static ASKED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
@@ -27,12 +27,26 @@ impl Wish {
     }
 }
 
+/// Those of `signals` that are to be caught. What a terminal sends is not where whoever started this process has it ignored, as
+/// `nohup` and a script that goes on meanwhile do: caught, it would end what was to outlive that.
+pub fn caught(signals: &[i32]) -> Vec<i32> {
+    caught_of(signals, &std::fs::read_to_string("/proc/self/status").unwrap_or_default())
+}
+
+fn caught_of(signals: &[i32], status: &str) -> Vec<i32> {
+    let mask = status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("SigIgn:")?.trim(), 16).ok());
+    let is_ignored = |signal| mask.unwrap_or(0) >> (signal - 1) & 1 == 1;
+    let signals = signals.iter().copied();
+    signals.filter(|&signal| !matches!(signal, SIGHUP | SIGINT | SIGQUIT) || !is_ignored(signal)).collect()
+}
+
 /// From now on a signal does not end the process but is told by [`is_asked`]; a second one ends it.
 pub fn watch() -> std::io::Result<()> {
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
+    let caught = caught(&[SIGINT, SIGTERM, SIGHUP]);
+    for &signal in &caught {
         signal_hook::flag::register(signal, Arc::clone(&ASKED))?;
     }
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+    let mut signals = Signals::new(caught)?;
     let obey = move || {
         let mut wish = Wish::default();
         let mut new = signals.forever().filter(|_| wish.is_new(Instant::now()));
@@ -85,7 +99,7 @@ impl Stop {
     }
 
     fn catch(is_once: bool) -> std::io::Result<Self> {
-        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGPWR])?;
+        let mut signals = Signals::new(caught(&[SIGINT, SIGTERM, SIGHUP, SIGPWR]))?;
         let (tell, told) = channel();
         let tell_all = move || {
             let mut wish = Wish::default();
@@ -124,6 +138,16 @@ impl Stop {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// SIGTERM is how one ends that was started so.
+    #[test]
+    fn what_is_ignored_is_not_caught_but_for_sigterm() {
+        let all = [SIGINT, SIGQUIT, SIGTERM, SIGHUP];
+        let of = |status: &str| caught_of(&all, status);
+        assert_eq!(of("Name:\tferrite\nSigIgn:\t0000000000001001\nSigCgt:\t0000000000004002\n"), all[..3]);
+        assert_eq!(of("SigIgn:\t0000000000004006\n"), [SIGTERM, SIGHUP]);
+        assert_eq!(of(""), all);
+    }
 
     #[test]
     fn signals_one_after_another_are_one_wish() {

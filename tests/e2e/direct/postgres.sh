@@ -63,7 +63,7 @@ start "--stat --json"
 pgbench -n -c 2 -j 2 -t 200 > told
 kill -INT $(family $database | sed -n 2p); wait $database; database=
 tail -1 log
-kill -INT $server; wait $server
+kill -TERM $server; wait $server
 trap - EXIT
 ./ferrite pool check p
 echo "$all commits, none lost"'

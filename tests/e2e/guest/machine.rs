@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use super::archive::Archive;
-use crate::programs::{client, ferrite};
+use crate::programs::{client, ferrite_path};
 use crate::server::folder;
 
 const INIT: &str = include_str!("init.sh");
@@ -59,8 +59,8 @@ impl Machine {
         if client("qemu-system-x86_64").arg("-version").output().is_err() {
             return Err("qemu-system-x86_64 is not installed: `cargo xtask test` installs it".into());
         }
-        let built = ferrite();
-        let target = Path::new(built.get_program()).ancestors().nth(2).unwrap_or(Path::new("."));
+        let built = ferrite_path();
+        let target = built.ancestors().nth(2).unwrap_or(Path::new("."));
         let fetched = target.join("guest");
         let kernel = fs::read_dir(fetched.join("boot")).ok().and_then(|entries| {
             entries.flatten().map(|entry| entry.path()).find(|path| path.to_string_lossy().contains("vmlinuz"))
@@ -114,7 +114,7 @@ fn content(fetched: &Path) -> Vec<u8> {
     archive.client("busybox");
     archive.link("/bin/busybox", "/usr/sbin/busybox");
     CLIENTS.iter().for_each(|name| archive.client(name));
-    archive.program("/usr/bin/ferrite", Path::new(ferrite().get_program()));
+    archive.program("/usr/bin/ferrite", &ferrite_path());
     archive.program("/e2e", &std::env::current_exe().expect("this program"));
     let mut found = Vec::new();
     find_modules(&fetched.join("lib/modules"), &mut found);

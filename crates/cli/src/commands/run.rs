@@ -17,6 +17,7 @@ use signal_hook::iterator::Signals;
 
 use crate::mounts;
 use crate::outcome::Outcome;
+use crate::stop;
 use tally::Tally;
 
 /// Run a program whose files on a mounted file system are read and written in its own memory
@@ -74,7 +75,7 @@ impl Run {
     fn counted(&self, command: &mut Command) -> Outcome {
         let tally = Tally::new().map_err(|error| format!("making a file to count in: {error}"))?;
         command.env(tally::VARIABLE, tally.path());
-        let signals = Signals::new([SIGINT, SIGQUIT, SIGTERM, SIGHUP])?;
+        let signals = Signals::new(stop::caught(&[SIGINT, SIGQUIT, SIGTERM, SIGHUP]))?;
         let (tell, told) = channel();
         pass_on(signals, told).map_err(|error| format!("starting a thread for signals: {error}"))?;
         let mut child = command.spawn().or_else(|error| self.refused(&error))?;

@@ -1,0 +1,50 @@
+//! What whoever starts `ferrite` says of signals holds for it, and for what it starts.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use crate::programs::{client, ferrite_path};
+use crate::server::{Server, folder, json, run, signal};
+
+/// `program`, started by one who ignores `signals`.
+fn ignoring(signals: &str, program: &Path) -> Command {
+    let mut shell = client("sh");
+    shell.args(["-c", &format!("trap '' {signals}; exec \"$@\""), "-"]).arg(program);
+    shell
+}
+
+/// As `nohup` and a script's `&` have it: a terminal that is closed takes no server with it.
+#[test]
+fn a_signal_that_is_ignored_ends_nothing() {
+    let folder = folder(true);
+    let path = folder.path().join("pool");
+    let mut up = ignoring("HUP INT QUIT", &ferrite_path());
+    up.args(["up", "--no-attach", "--no-mount", "--size", "64M", "--pool"]).arg(&path);
+    let server = Server::of(&mut up, &path, "Ctrl-C ends it.");
+    ["HUP", "INT", "QUIT"].iter().for_each(|name| signal(server.pid(), name));
+    std::thread::sleep(Duration::from_millis(500));
+    let told = json(&["pool", "info", path.to_str().expect("text")]);
+    assert_eq!(told["owner_pid"], server.pid(), "{told}");
+    signal(server.pid(), "TERM");
+    assert_eq!(server.ended(), Some(0));
+}
+
+/// Which signals `command` ignores, that prints what the kernel tells of it: of those that are no business of the C library's own.
+fn ignored(command: &mut Command) -> u64 {
+    let told = run(command.args(["grep", "SigIgn", "/proc/self/status"]));
+    let mask = told.trim().trim_start_matches("SigIgn:").trim();
+    u64::from_str_radix(mask, 16).unwrap_or_else(|_| panic!("{told}")) & 0x7fff_ffff
+}
+
+/// A program meets what it would meet without `ferrite run`.
+#[test]
+fn what_a_program_ignores_it_ignores_under_run() {
+    for signals in ["HUP", "INT QUIT", "USR1"] {
+        let plain = ignored(&mut ignoring(signals, Path::new("env")));
+        for more in [&["run", "--"][..], &["run", "--stat", "--"]] {
+            let told = ignored(ignoring(signals, &ferrite_path()).args(more));
+            assert_eq!(told, plain, "{signals} {more:?}: {told:x} {plain:x}");
+        }
+    }
+}
