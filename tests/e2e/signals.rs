@@ -40,7 +40,7 @@ fn ignored(command: &mut Command) -> u64 {
 /// A program meets what it would meet without `ferrite run`.
 #[test]
 fn what_a_program_ignores_it_ignores_under_run() {
-    for signals in ["HUP", "INT QUIT", "USR1"] {
+    for signals in ["HUP", "INT QUIT", "PIPE", "USR1"] {
         let plain = ignored(&mut ignoring(signals, Path::new("env")));
         for more in [&["run", "--"][..], &["run", "--stat", "--"]] {
             let told = ignored(ignoring(signals, &ferrite_path()).args(more));

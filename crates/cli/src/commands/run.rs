@@ -15,6 +15,7 @@ use clap::Args;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 
+use crate::given;
 use crate::mounts;
 use crate::outcome::Outcome;
 use crate::stop;
@@ -55,6 +56,7 @@ impl Run {
         let words = &self.command;
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]);
+        given::pass_on_sigpipe(&mut command);
         match library::place() {
             Ok(library) => {
                 command.env("LD_PRELOAD", library::before_others(&library));
