@@ -154,6 +154,30 @@ fn a_report_is_printed_as_json_or_written_where_asked() {
     assert_eq!(parsed(&written)["experiment"], "pace");
 }
 
+/// Minutes of measuring are not for nothing: what cannot be written is told before, and what was measured in any case.
+#[test]
+fn a_report_that_cannot_be_written_is_refused_before_or_told_all_the_same() {
+    let folder = folder(true);
+    let out = folder.path().join("new/out");
+    let bench = || {
+        let mut command = ferrite();
+        command.args(["bench", "pace", "--quick", "--only", "asked", "--output"]).arg(&out);
+        command
+    };
+    for nowhere in ["/nonexistent/x.json", "/dev"] {
+        let said = refused(bench().args(["--json", nowhere]), 1);
+        assert!(said.contains(&format!("writing {nowhere}")) && !said.contains("case"), "{said}");
+        assert_eq!(std::fs::read_dir(folder.path()).expect("there").count(), 0, "no folder stays");
+    }
+    let said = refused(bench().args(["--json", "/dev/full"]), 1);
+    assert!(said.contains("case") && said.contains("No space left"), "{said}");
+    assert!(out.join("pace.csv").exists() && out.join("pace.svg").exists(), "the others are written");
+    std::fs::remove_file(out.join("pace.csv")).expect("removed");
+    std::os::unix::fs::symlink("/dev/full", out.join("pace.csv")).expect("linked");
+    let said = refused(bench().arg("--json"), 1);
+    assert!(said.contains("\"experiment\": \"pace\"") && said.contains("pace.csv: No space left"), "{said}");
+}
+
 /// Help fits the terminal it is read on.
 #[test]
 fn help_is_as_wide_as_the_terminal() {

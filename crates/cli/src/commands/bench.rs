@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use ferrite_bench::{EXPERIMENTS, Error, Experiment, Length, Only, Options, Report};
 use ferrite_pool::owner::Progress;
+use rustix::fs::Access;
 
 use super::print;
 use crate::bar::Bar;
-use crate::outcome::{Failure, Outcome};
+use crate::outcome::{Failure, Outcome, and_then_cleared};
 use crate::stop;
 
 /// Rerun an experiment of the papers here, with peers beside it in the same run
@@ -76,10 +77,12 @@ impl Bench {
         let made = self.make_output()?;
         // Nothing is written then. What somebody has put there meanwhile stays, and its folder.
         let none = |_: &Failure| made.iter().for_each(|folder| drop(fs::remove_dir(folder)));
-        let report = self.measure(experiment).inspect_err(none)?;
-        self.write(&report)?;
+        let measured = self.files(name).iter().try_for_each(|path| ensure_writable(path));
+        let report = measured.and_then(|()| self.measure(experiment)).inspect_err(none)?;
+        // What took minutes to measure is told also where it cannot be written after all.
+        let written = self.write(&report);
         let show = |report: &Report| format!("{}\n{}\n", report.table(), report.verdict);
-        print(self.prints_json(), &report, show)
+        and_then_cleared(written, print(self.prints_json(), &report, show))
     }
 
     /// Makes the folder for what is written, before anything is measured; the folders that were not there, the innermost
@@ -115,17 +118,36 @@ impl Bench {
         self.json.as_deref() == Some(Path::new(STDOUT))
     }
 
+    /// The files that are written: JSON, CSV and SVG.
+    fn files(&self, name: &str) -> [PathBuf; 3] {
+        let [json, csv, svg] = ["json", "csv", "svg"].map(|ending| self.output.join(format!("{name}.{ending}")));
+        [self.json.clone().filter(|_| !self.prints_json()).unwrap_or(json), csv, svg]
+    }
+
+    /// Each of them, whatever becomes of the others.
     fn write(&self, report: &Report) -> Outcome {
-        let at = |ending: &str| self.output.join(format!("{}.{ending}", report.experiment));
-        let json = self.json.clone().filter(|_| !self.prints_json());
-        write(&json.unwrap_or_else(|| at("json")), &report.json()?)?;
-        write(&at("csv"), &report.csv())?;
-        Ok(report.write_svg(&at("svg"))?)
+        let [json, csv, svg] = self.files(report.experiment);
+        let json = report.json().map_err(Failure::from).and_then(|text| write(&json, &text));
+        let drawn = report.write_svg(&svg).map_err(Failure::from);
+        and_then_cleared(json, and_then_cleared(write(&csv, &report.csv()), drawn))
     }
 }
 
 fn list() -> String {
     EXPERIMENTS.iter().map(|experiment| format!("{:12} {}\n", experiment.name, experiment.about)).collect()
+}
+
+/// Refuses a file that cannot be made or written, without making it.
+fn ensure_writable(path: &Path) -> Outcome {
+    ferrite_pool::ensure_no_pool(path)?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let found = match fs::metadata(path) {
+        Ok(found) if found.is_dir() => Err(rustix::io::Errno::ISDIR),
+        Ok(_) => rustix::fs::access(path, Access::WRITE_OK),
+        Err(_) => rustix::fs::access(folder, Access::WRITE_OK | Access::EXEC_OK),
+    };
+    let refused = |error| format!("writing {}: {error}: --output names a folder for what is written", path.display());
+    Ok(found.map_err(refused)?)
 }
 
 fn write(path: &Path, text: &str) -> Outcome {
