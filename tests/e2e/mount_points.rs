@@ -259,7 +259,7 @@ fn a_small_pool_has_room_for_a_disk_and_files() {
     let Some(Place { folder, pool: path, at }) = Place::new() else { return };
     let pool = path.to_str().expect("text");
     let said = refused(ferrite().args(["up", "--no-attach", "--size", "10M", "--pool", pool, "--mount"]).arg(&at), 2);
-    assert!(said.contains("14 MiB at least") && said.contains("--no-mount"), "{said}");
+    assert!(said.contains("--size 14M at least") && said.contains("--no-mount"), "{said}");
     assert_eq!(fs::read_dir(folder.path()).expect("there").count(), 0);
     for size in ["14M", "16M", "18M"] {
         let server = start(&path, &at, &["--size", size]);

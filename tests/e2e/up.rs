@@ -61,7 +61,7 @@ fn a_pool_without_room_for_the_disks_that_are_asked_for_is_not_made() {
         command
     };
     let said = refused(&mut up("72M", "d=64M"), 2);
-    assert!(said.contains("--size 74 MiB at least") && !said.contains("or --no-mount"), "{said}");
+    assert!(said.contains("--size 74M at least") && !said.contains("or --no-mount"), "{said}");
     let said = refused(&mut up("72M", "d=100"), 1);
     assert!(said.contains("a disk of 100 bytes"), "{said}");
     assert_eq!(std::fs::read_dir(folder.path()).expect("there").count(), 0);

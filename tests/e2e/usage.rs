@@ -102,7 +102,7 @@ fn a_name_that_is_missing_or_of_another_kind_says_so() {
     assert!(said(&["disk", "remove"], "f").contains("\"f\" is no disk, but a file system"));
     assert!(said(&["fs", "create"], "d").contains("already, a disk: "));
     assert!(said(&["fs", "create"], "f").contains("already, a file system: "));
-    assert!(refused(ferrite().args(["disk", "create", &pool, "e", "--size", "8T"]), 1).contains("4 TiB at most"));
+    assert!(refused(ferrite().args(["disk", "create", &pool, "e", "--size", "8T"]), 1).contains("4T at most"));
     assert!(refused(ferrite().args(["pool", "restore", "/etc/passwd", "none"]), 1).contains("/etc/passwd"));
     assert!(refused(ferrite().args(["pool", "backup", &pool, "-"]), 2).contains("name one"));
     assert!(ok(&["wal", "drain", &pool]).contains("nothing to give back"));
@@ -115,15 +115,60 @@ fn what_is_no_pool_says_what_to_do() {
     let folder = folder(true);
     let at = folder.path().to_str().expect("text");
     let missing = format!("{at}/missing");
-    for words in [&["pool", "info"][..], &["pool", "check"], &["disk", "list"], &["tag", "list"], &["pool", "grow"]] {
+    for words in [
+        &["pool", "info"][..],
+        &["pool", "check"],
+        &["disk", "list"],
+        &["tag", "list"],
+        &["pool", "grow"],
+        &["wal", "stat"],
+        &["wal", "drain"],
+    ] {
         let said = refused(ferrite().args(words).arg(&missing), 1);
         assert!(said.contains("ferrite pool create") && said.contains("ferrite up --pool"), "{words:?}: {said}");
         let said = refused(ferrite().args(words).arg(at), 1);
         assert!(said.contains("is a folder"), "{words:?}: {said}");
     }
+    assert!(refused(ferrite().args(["disk", "copy", ":x", &missing]), 2).contains("name its file"));
+    let said = refused(ferrite().args(["pool", "info", &format!("{missing} it")]), 1);
+    assert!(said.contains(&format!("`ferrite pool create '{missing} it' --size 1G`")), "a shell takes it: {said}");
     for force in [&[][..], &["--force"]] {
         let said = refused(ferrite().args(["pool", "create", at, "--size", "32M"]).args(force), 1);
         assert!(said.contains("is a folder"), "{said}");
+    }
+}
+
+/// What a message says to type can be typed.
+#[test]
+fn a_size_that_is_advised_is_one() {
+    let folder = folder(true);
+    let path = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
+    let (pool, empty, image) = (path("pool"), path("empty"), path("image"));
+    let said = refused(ferrite().args(["up", "--pool", &pool, "--disk", "d=1G"]), 2);
+    assert!(said.contains("--size 1100M at least"), "{said}");
+    assert!(refused(ferrite().args(["pool", "create", &pool, "--size", "1M"]), 2).contains(" 8M at least"));
+    std::fs::write(&empty, "").expect("written");
+    let said = refused(ferrite().args(["pool", "create", &empty, "--force"]), 2);
+    assert!(said.contains(" 8M at least: give a --size"), "{said}");
+    ok(&["pool", "create", &empty, "--force", "--size", "32M"]);
+    ok(&["pool", "backup", &empty, &image]);
+    assert!(refused(ferrite().args(["pool", "restore", &image, &pool, "--size", "8M"]), 2).contains(" 32M: --size"));
+}
+
+/// What is below zero is an option's value, and refused as that.
+#[test]
+fn a_negative_number_is_told_what_may_be_there() {
+    let told: [(&[&str], &str); 6] = [
+        (&["pool", "wear", "p", "--top", "-1"], "0 or more"),
+        (&["up", "--rdsx", "-1"], "give 1 to"),
+        (&["up", "--rdlat", "-1"], "0 or more"),
+        (&["up", "--guard", "buffered", "--low", "-0.5"], "0 <= low"),
+        (&["bench", "pace", "--threads", "-1"], "1..=65535"),
+        (&["disk", "create", "p", "d", "--size", "-1"], "is no size"),
+    ];
+    for (words, why) in told {
+        let said = refused(ferrite().args(words), 2);
+        assert!(said.contains(why) && !said.contains("-- -"), "{words:?}: {said}");
     }
 }
 

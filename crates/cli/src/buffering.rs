@@ -12,7 +12,7 @@ use crate::size;
 #[command(next_help_heading = "With --guard buffered")]
 pub struct BufferingArguments {
     /// How many buffers, which addresses go to in turn [default: 1]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = size::whole::<usize>)]
     buffers: Option<usize>,
     /// The size of each: DRAM, and what an unclean stop may lose [default: 16M]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]

@@ -33,7 +33,7 @@ mod wear;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use commands::{bench, disk, fs, pool, run, sim, tag, up, wal};
 
@@ -70,11 +70,25 @@ enum Command {
     Sim(sim::Sim),
 }
 
+/// What was asked for.
+fn arguments() -> clap::error::Result<Arguments> {
+    let mut command = with_negative_numbers(Arguments::command());
+    let mut found = command.try_get_matches_from_mut(std::env::args_os())?;
+    Arguments::from_arg_matches_mut(&mut found).map_err(|error| error.format(&mut command))
+}
+
+/// `command`, in which a negative number behind an option is its value: who reads it says what it may be.
+fn with_negative_numbers(command: clap::Command) -> clap::Command {
+    let takes = |arg: &clap::Arg| !arg.is_positional() && arg.get_action().takes_values();
+    let command = command.mut_args(|arg| if takes(&arg) { arg.allow_negative_numbers(true) } else { arg });
+    command.mut_subcommands(with_negative_numbers)
+}
+
 fn main() -> ExitCode {
     if let Err(error) = ferrite_medium::fault::install() {
         remark!("ferrite: stray accesses will not be explained: {error}");
     }
-    let arguments = match Arguments::try_parse() {
+    let arguments = match arguments() {
         Ok(arguments) => arguments,
         Err(told) => return outcome::tell(&told),
     };

@@ -32,16 +32,16 @@ pub struct MediumArguments {
     #[arg(long, value_name = "X", conflicts_with_all = ["wrlat", "wrbw"])]
     wrsx: Option<f64>,
     /// Emulate a read latency
-    #[arg(long, value_name = "NS")]
+    #[arg(long, value_name = "NS", value_parser = size::whole::<u64>)]
     rdlat: Option<u64>,
     /// Emulate a write latency
-    #[arg(long, value_name = "NS")]
+    #[arg(long, value_name = "NS", value_parser = size::whole::<u64>)]
     wrlat: Option<u64>,
     /// Emulate a read bandwidth, in 1,000,000 bytes a second
-    #[arg(long, value_name = "MB")]
+    #[arg(long, value_name = "MB", value_parser = size::whole::<u64>)]
     rdbw: Option<u64>,
     /// Emulate a write bandwidth, in 1,000,000 bytes a second
-    #[arg(long, value_name = "MB")]
+    #[arg(long, value_name = "MB", value_parser = size::whole::<u64>)]
     wrbw: Option<u64>,
     /// Count writes for `ferrite pool wear`, by page or by line: costs 50 to 400 ns a write
     #[arg(long, value_name = "page|line", value_parser = wear_unit)]

@@ -33,6 +33,13 @@ pub fn in_line(path: &Path) -> String {
     path.to_string_lossy().chars().map(shown).collect()
 }
 
+/// `path` as a shell takes it.
+pub fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    let plain = |c: char| c.is_alphanumeric() || "-_./+:@%".contains(c);
+    if text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
+}
+
 /// A path of a request, exactly: as text, or as its bytes where it is none.
 pub mod exact {
     use std::ffi::OsString;

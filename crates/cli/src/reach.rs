@@ -18,6 +18,7 @@ use crate::host;
 use crate::medium::MediumArguments;
 use crate::mounts;
 use crate::outcome::{Failure, Outcome, and_then_cleared};
+use crate::paths::quoted;
 use crate::request::Request;
 use crate::standpoint::{STANDPOINT, Standpoint};
 use crate::stop::{self, Asked, Stop};
@@ -94,11 +95,12 @@ fn make_way(path: &Path, holder: &Holder, until: Instant) -> Outcome {
 
 /// Says of what cannot be a pool that is reached what to do instead.
 pub fn look_at(path: &Path) -> Outcome {
-    let name = path.display();
+    let (name, typed) = (path.display(), quoted(path));
     match fs::metadata(path) {
+        _ if path.as_os_str().is_empty() => Err(Failure::Usage("the pool's path is empty: name its file".into())),
         Ok(found) if found.is_dir() => Err(format!("{name} is a folder: name a file in it").into()),
         Err(error) if error.kind() == ErrorKind::NotFound => Err(format!(
-            "there is no {name}: `ferrite pool create {name} --size 1G` makes a pool, `ferrite up --pool {name}` one with \
+            "there is no {name}: `ferrite pool create {typed} --size 1G` makes a pool, `ferrite up --pool {typed}` one with \
              a disk in it"
         )
         .into()),
@@ -108,12 +110,13 @@ pub fn look_at(path: &Path) -> Outcome {
 }
 
 /// A pool is its user's alone, who may have forgotten that, or may not write to it as its mode is.
-fn refused(path: &Path, error: Error) -> Failure {
+pub fn refused(path: &Path, error: Error) -> Failure {
     let name = path.display();
     match &error {
         Error::Io { source, .. } if source.kind() == ErrorKind::PermissionDenied => match own_mode(path) {
             Some(mode) if mode & 0o600 != 0o600 => format!(
-                "{name} is yours, and its mode, {mode:03o}, keeps you from reading and writing it: `chmod u+rw {name}`"
+                "{name} is yours, and its mode, {mode:03o}, keeps you from reading and writing it: `chmod u+rw {}`",
+                quoted(path)
             ),
             _ => format!("{name} is not yours to read and write: ask as its user, or as root"),
         }

@@ -20,6 +20,12 @@ pub fn parse(text: &str) -> Result<u64, String> {
     bytes.ok_or_else(|| format!("{text:?} is out of range: sizes are of 1 byte to {}T", BYTES_MAX >> 40))
 }
 
+/// A whole number.
+pub fn whole<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
+    let number = text.parse::<u64>().ok().and_then(|number| T::try_from(number).ok());
+    number.ok_or_else(|| "write a whole number, 0 or more, in digits".into())
+}
+
 /// `bytes` for people.
 pub fn show(bytes: u64) -> String {
     let units = [(1_u64 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
@@ -54,6 +60,14 @@ mod tests {
         assert_eq!(parse("8388607T"), Ok(8_388_607 << 40));
         for wrong in ["", "G", "1X", "-1", "1.5G", "0", "99999999999T", "8388608T", "18446744073709551615"] {
             assert!(parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn whole_numbers_are_read_or_told_what_they_are() {
+        assert_eq!((whole("0"), whole::<u32>("4294967295")), (Ok(0_u64), Ok(u32::MAX)));
+        for wrong in ["-1", "1.5", "", "4294967296"] {
+            assert!(whole::<u32>(wrong).is_err_and(|why| why.contains("whole number")), "{wrong}");
         }
     }
 

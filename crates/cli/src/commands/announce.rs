@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use crate::outcome::Outcome;
-use crate::paths::in_line;
+use crate::paths::{in_line, quoted};
 use crate::request::{AttachReport, PoolReport};
 use crate::size;
 use crate::survival::SurvivalReport;
@@ -148,11 +148,4 @@ impl AnnouncedFs {
         let not = self.not_mounted.as_ref().map(|why| format!("not mounted: {why}"));
         format!("{:<9} {}\n", self.name, at.or(not).unwrap_or_default())
     }
-}
-
-/// A path as a shell takes it.
-fn quoted(path: &Path) -> String {
-    let text = path.display().to_string();
-    let plain = |c: char| c.is_alphanumeric() || "-_./+:@%".contains(c);
-    if text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }

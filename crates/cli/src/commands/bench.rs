@@ -38,8 +38,8 @@ pub struct Bench {
     #[arg(long, value_name = "DIR", default_value = ".")]
     output: PathBuf,
     /// Threads of the cases with many requests at once [default: twice the processors]
-    #[arg(long, value_name = "N")]
-    threads: Option<std::num::NonZero<u16>>,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    threads: Option<u16>,
     /// Measure only the cases whose name contains this
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
@@ -102,7 +102,7 @@ impl Bench {
             place: self.place.clone(),
             ferrite: Some(std::env::current_exe()?),
             only: Only::containing(self.only.as_deref()),
-            threads_many: self.threads.map_or(twice, |threads| usize::from(threads.get())),
+            threads_many: self.threads.map_or(twice, |threads| threads.into()),
         };
         let bar = Bar::new();
         let mut show = |progress: &ferrite_bench::Progress<'_>| {

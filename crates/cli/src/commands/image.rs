@@ -76,7 +76,7 @@ impl Restore {
         let found = found.map_err(|error| format!("{}: {error}", image.display()))?;
         let wanted = size.unwrap_or(found.pool_bytes);
         if wanted < found.pool_bytes {
-            let needed = size::show(found.pool_bytes);
+            let needed = size::written(found.pool_bytes);
             return Err(Failure::Usage(format!("the image is of a pool of {needed}: --size is at least that")));
         }
         let (lock, is_new) = place(&image, &pool, wanted, force)?;

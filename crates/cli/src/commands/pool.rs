@@ -94,6 +94,7 @@ impl Create {
                 return Err(exists(&pool));
             }
             let lock = ours(&pool)?;
+            ensure_room(&lock, size)?;
             ensure_unused(&lock)?;
             resize(&lock, size)?;
             format(&lock, &pool)?;
@@ -110,9 +111,19 @@ impl Create {
 /// Refuses what is too small for a pool, before anything is made or changed.
 pub fn check_size(bytes: u64) -> Outcome {
     if bytes < POOL_BYTES_MIN {
-        return Err(Failure::Usage(format!("a pool has {} at least", size::show(POOL_BYTES_MIN))));
+        return Err(Failure::Usage(format!("a pool has {} at least", size::written(POOL_BYTES_MIN))));
     }
     Ok(())
+}
+
+/// Refuses a file that is too small for a pool, where no size was asked for.
+fn ensure_room(lock: &Lock, size: Option<u64>) -> Outcome {
+    let found = lock.file().metadata()?;
+    if size.is_some() || !found.is_file() || found.len() >= POOL_BYTES_MIN {
+        return Ok(());
+    }
+    let (path, has, least) = (lock.path().display(), size::show(found.len()), size::written(POOL_BYTES_MIN));
+    Err(Failure::Usage(format!("{path} has {has}, and a pool {least} at least: give a --size, such as --size 1G")))
 }
 
 /// Gives the file that `lock` holds, if it is one, the size that was asked for.

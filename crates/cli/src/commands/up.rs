@@ -253,7 +253,7 @@ impl Up {
         };
         let (there, needed) = (size / CHUNK, FIXED_CHUNKS + chunks + page_bytes.div_ceil(CHUNK));
         if there < needed + files {
-            let (size, least) = (size::show(size), size::show((needed + files) * CHUNK));
+            let (size, least) = (size::show(size), size::written((needed + files) * CHUNK));
             let or = if there < needed { "" } else { ", or --no-mount" };
             return Err(Failure::Usage(format!(
                 "a pool of {size} has no room for {what}: --size {least} at least{or}"

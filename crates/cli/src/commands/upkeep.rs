@@ -65,7 +65,7 @@ pub struct Wear {
     /// The pool's file
     pool: PathBuf,
     /// How many of the most written pages to list
-    #[arg(long, default_value_t = 10)]
+    #[arg(long, default_value_t = 10, value_parser = size::whole::<usize>)]
     top: usize,
     /// Print JSON
     #[arg(long)]

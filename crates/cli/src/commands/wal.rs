@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use ferrite_pool::owner::Progress as Shown;
+use ferrite_wal::Error;
 use ferrite_wal::database::{Entry, Forgotten, GiveBack, Progress, Request, Station, forget};
 use serde::Serialize;
 
@@ -13,6 +14,7 @@ use crate::bar::Bar;
 use crate::engine::absolute;
 use crate::host;
 use crate::outcome::Outcome;
+use crate::reach;
 use crate::size;
 use crate::stop;
 
@@ -87,7 +89,7 @@ impl Wal {
 
 impl Stat {
     fn run(self) -> Outcome {
-        let entries = list(&*Station::reach(&self.pool, host::boot_id()?)?)?;
+        let entries = list(&*reached(&self.pool)?)?;
         print(self.json, &entries, |entries| {
             let mut text = format!("{:>12} {:>12} {:>12} {:<16} database\n", "wal", "journal", "space", "processes");
             for entry in entries {
@@ -100,6 +102,15 @@ impl Stat {
     }
 }
 
+/// The pool at `path`, by its owner or as that.
+fn reached(path: &Path) -> Outcome<Arc<Station>> {
+    reach::look_at(path)?;
+    Station::reach(path, host::boot_id()?).map_err(|error| match error {
+        Error::Owner(error) => reach::refused(path, error),
+        other => other.into(),
+    })
+}
+
 fn list(station: &Station) -> Outcome<Vec<Entry>> {
     Ok(serde_json::from_value(station.ask(&Request::DatabaseList)?.0)?)
 }
@@ -107,7 +118,7 @@ fn list(station: &Station) -> Outcome<Vec<Entry>> {
 impl Drain {
     fn run(self) -> Outcome {
         stop::watch()?;
-        let station = Station::reach(&self.pool, host::boot_id()?)?;
+        let station = reached(&self.pool)?;
         let entries = list(&station)?;
         let paths = match self.database.as_slice() {
             [] => entries.iter().map(|entry| entry.path.clone()).collect(),
@@ -137,7 +148,7 @@ impl Drain {
 
 impl Forget {
     fn run(self) -> Outcome {
-        let station = Station::reach(&self.pool, host::boot_id()?)?;
+        let station = reached(&self.pool)?;
         let path = known_as(&self.database);
         let (forgotten, was_marked) = forget(&station, &path, self.lose)?;
         let lost = match forgotten {

@@ -16,6 +16,9 @@ use super::socket;
 const PATH_MAX_BYTES: usize = 107;
 /// Longest name of a file.
 const NAME_MAX_BYTES: usize = 255;
+/// What is said of a longer one, whichever descriptor it goes through.
+const TOO_LONG: &str = "the name is too long for a socket: give the pool one of 80 bytes at most, or set XDG_RUNTIME_DIR \
+    to a folder of yours";
 const SYSTEM_FOLDER: &str = "/run/ferrite";
 
 /// A place for the control socket.
@@ -104,7 +107,7 @@ impl Address {
         [self.folder.join(&self.name), through]
             .into_iter()
             .find(fits)
-            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidFilename, "the name is too long for a socket"))
+            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidFilename, TOO_LONG))
     }
 
     fn make_folder(&self) -> io::Result<()> {

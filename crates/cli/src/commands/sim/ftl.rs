@@ -51,7 +51,7 @@ pub struct Ftl {
     #[arg(long, value_parser = choice, value_name = "greedy|cost-benefit|fifo")]
     victim: Option<Choice>,
     /// FAST's random log blocks [default: all extra blocks but two]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = size::whole::<u32>)]
     log_blocks: Option<u32>,
     /// What reading a page, programming one and erasing a block take, in microseconds
     #[arg(long, value_name = "READ:PROGRAM:ERASE", default_value = "25:200:2000", value_parser = timing)]

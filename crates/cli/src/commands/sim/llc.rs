@@ -51,11 +51,11 @@ pub struct Llc {
     #[arg(long, value_name = "SIZE:WAYS", value_parser = shape)]
     llc: Option<(u64, u32)>,
     /// Partitions of a partitioned cache
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = size::whole::<u32>)]
     partitions: Option<u32>,
     /// Ways of a set that `protect` protects, up to all of them, which is LRU; `partitioned` divides that number by its
     /// partitions, and protects at least one way in each, unless N is 0, and leaves at least one [default: a quarter]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = size::whole::<u32>)]
     protect: Option<u32>,
     /// How the memory levels its wear: none, start-gap, randomized-start-gap, security-refresh
     #[arg(long, value_name = "HOW", default_value = "none", value_parser = levelling)]
@@ -67,8 +67,8 @@ pub struct Llc {
     #[arg(long)]
     fetch_on_write_miss: bool,
     /// Threads to simulate with [default: all processors]
-    #[arg(long, value_name = "N")]
-    threads: Option<std::num::NonZero<u16>>,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    threads: Option<u16>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -263,7 +263,7 @@ impl Llc {
             choices: self.choices(&numbers).map_err(|error| Failure::Usage(error.to_string()))?,
             fetch_on_write_miss: self.fetch_on_write_miss,
             wear: self.memory(),
-            threads: self.threads.map_or_else(processors, |threads| threads.get().into()),
+            threads: self.threads.map_or_else(processors, Into::into),
         })
     }
 

@@ -44,6 +44,22 @@ fn a_name_too_long_for_a_socket_falls_back_to_the_runtime_folder() {
     }
 }
 
+/// Also one that is as long as is advised; who has no such folder is told what to do.
+#[test]
+fn a_name_too_long_for_a_socket_says_what_to_do() {
+    let folder = tempfile::Builder::new().prefix(&"d".repeat(100)).tempdir().expect("folder");
+    let serve = |len| {
+        let path = folder.path().join("p".repeat(len));
+        File::create(&path).expect("pool");
+        let beside = [Address::beside(&path).expect("a name")];
+        let lock = ours(claim(&path).expect("claim"));
+        Listening::start_at(&beside, lock, Obedient::new().0, Limits::default()).map(drop)
+    };
+    serve(80).expect("it fits");
+    let said = serve(100).expect_err("too long").to_string();
+    assert!(said.contains("80 bytes at most") && said.contains("XDG_RUNTIME_DIR"), "{said}");
+}
+
 #[test]
 fn a_symbolic_link_leads_to_the_same_owner() {
     let served = Served::new();
