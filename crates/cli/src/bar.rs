@@ -23,9 +23,9 @@ impl Bar {
     /// A bar that has not moved.
     pub fn new() -> Self {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-        bar.set_style(
-            ProgressStyle::with_template("{msg} {wide_bar} {percent}% {eta}").expect("the template is well formed"),
-        );
+        let style =
+            ProgressStyle::with_template("{msg} {wide_bar} {percent}% {eta}").expect("the template is well formed");
+        bar.set_style(if has_blocks(|name| std::env::var(name).ok()) { style } else { style.progress_chars("#- ") });
         Self { bar, appears: Once::new() }
     }
 
@@ -56,8 +56,29 @@ impl Bar {
     }
 }
 
+/// Whether the locale that `variable` tells says UTF-8, in which there are characters to draw a bar with.
+fn has_blocks(variable: impl Fn(&str) -> Option<String>) -> bool {
+    let told = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().filter_map(variable).find(|locale| !locale.is_empty());
+    let locale = told.unwrap_or_default().to_ascii_lowercase();
+    locale.contains("utf-8") || locale.contains("utf8")
+}
+
 impl Drop for Bar {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_drawn_where_the_locale_says_utf_8() {
+        let has = |set: &[(&str, &str)]| {
+            has_blocks(|name| set.iter().find(|(it, _)| *it == name).map(|(_, value)| (*value).into()))
+        };
+        assert!(has(&[("LANG", "en_GB.UTF-8")]) && has(&[("LC_ALL", ""), ("LC_CTYPE", "C.utf8"), ("LANG", "C")]));
+        assert!(!has(&[]) && !has(&[("LC_ALL", "C"), ("LANG", "en_GB.UTF-8")]) && !has(&[("LANG", "de_DE@euro")]));
     }
 }
