@@ -298,11 +298,13 @@ fn show_serving(open: &OpenReport) -> String {
 }
 
 fn show_stages(stages: StageTotals) -> String {
-    let row = |(name, passed): (&str, Passed)| {
-        let each = passed.cycles.checked_div(passed.count).unwrap_or(0);
-        format!("  {name:<14} {:>12} times {each:>10} cycles each\n", passed.count)
-    };
-    stages.rows().into_iter().filter(|(_, passed)| passed.count > 0).map(row).collect()
+    stages.rows().into_iter().filter(|(_, passed)| passed.count > 0).map(show_stage).collect()
+}
+
+fn show_stage((name, passed): (&str, Passed)) -> String {
+    let each = passed.cycles.checked_div(passed.count).unwrap_or(0);
+    let times = if passed.count == 1 { "time" } else { "times" };
+    format!("  {name:<14} {:>12} {times:<5} {each:>10} cycles each\n", passed.count)
 }
 
 fn sector(text: &str) -> Result<u32, String> {
@@ -310,5 +312,17 @@ fn sector(text: &str) -> Result<u32, String> {
         "512" => Ok(512),
         "4096" => Ok(4096),
         _ => Err("512 or 4096".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_passed_once_was_passed_one_time() {
+        let shown =
+            |count| show_stage(("copy", Passed { count, cycles: 6 })).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!((shown(1), shown(2)), ("copy 1 time 6 cycles each".into(), "copy 2 times 3 cycles each".into()));
     }
 }
