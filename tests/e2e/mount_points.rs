@@ -301,6 +301,39 @@ fn a_killed_server_leaves_nothing_that_cannot_be_unmounted() {
     assert_sound(&path);
 }
 
+/// What is taken away is told, and so is what stays, because it is on another folder.
+#[test]
+fn what_a_killed_server_left_mounted_is_told() {
+    let Some(Place { folder, pool: path, at }) = Place::new() else { return };
+    start(&path, &at, &["--size", "64M", "--disk", "d=8M"]).kill();
+    let up = |at: &std::path::Path| {
+        let mut command = ferrite();
+        command.args(["up", "--no-attach", "--json", "--pool"]).arg(&path).arg("--mount").arg(at);
+        Server::of(command.stderr(Stdio::piped()), &path, "\"disks\"")
+    };
+    let server = up(&at);
+    assert_eq!(server.told()["cleared"], serde_json::json!([format!("unmounted the dead {}", at.display())]));
+    server.kill();
+    let mut server = up(&folder.path().join("other"));
+    assert_eq!(server.told()["cleared"], serde_json::json!([]));
+    server.said_until(&format!("`ferrite fs unmount {}`", at.display()));
+    ok(&["fs", "unmount", at.to_str().expect("text")]);
+    server.interrupt();
+}
+
+/// Options that exclude each other are wrong usage wherever it is to be mounted, and nothing is made.
+#[test]
+fn a_way_to_mount_that_makes_no_sense_is_wrong_usage() {
+    let folder = folder(true);
+    let pool = folder.path().join("pool");
+    for at in [&[][..], &["--mount", "/nonexistent"]] {
+        let mut command = client("timeout");
+        command.arg("20").arg(ferrite().get_program()).args(["up", "--no-attach", "--cached", "--data", "atomic"]);
+        let said = refused(command.args(at).env("HOME", folder.path()).arg("--pool").arg(&pool), 2);
+        assert!(said.contains("exclude each other") && !pool.exists(), "{said}");
+    }
+}
+
 /// Without FUSE that is said in one way, and no folder is made to mount on.
 #[test]
 fn where_nothing_can_be_mounted_nothing_is_made() {

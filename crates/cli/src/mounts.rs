@@ -15,7 +15,7 @@ use ferrite_pool::owner::Holder;
 use ferrite_serve::mount::clear_stale;
 
 use crate::host;
-use crate::paths::in_line;
+use crate::paths::{in_line, quoted};
 use crate::trees;
 
 const KIND: &[u8] = b"fuse.ferrite";
@@ -92,6 +92,22 @@ pub fn clear(point: &Path) -> io::Result<bool> {
         cut_off(&pool, &holder);
     }
     clear_stale(point)
+}
+
+/// Says what earlier owners of the pool at `pool`, which this process owns now, have left mounted elsewhere than on `point`.
+/// It stays: programs that use it would write to the folder under it.
+pub fn tell_left(pool: &Path, point: Option<&Path>) {
+    let point = point.and_then(|point| point.canonicalize().ok());
+    let is_its = |mount: &Mount| mount.file_system().is_some_and(|(at, _)| at == pool);
+    for mount in listed().iter().filter(|mount| is_its(mount) && Some(&mount.point) != point.as_ref()) {
+        let (left, typed) = (in_line(&mount.point), quoted(&mount.point));
+        remark!("{left} is still mounted by a server of before: `ferrite fs unmount {typed}` takes that away");
+    }
+}
+
+/// What is said of `point`, where [`clear`] found something.
+pub fn cleared(point: &Path) -> String {
+    format!("unmounted the dead {}", in_line(point))
 }
 
 /// Says which file systems of ours are served through the mount, and why: those that `command` or its folder names, or

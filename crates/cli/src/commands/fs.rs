@@ -132,13 +132,19 @@ pub struct MountArguments {
 }
 
 impl MountArguments {
-    /// As a request, on `point`.
-    pub fn mounting(&self, point: &Path, read_only: bool) -> Outcome<Mounting> {
-        let Self { cached, data, allow_other } = *self;
-        if cached && data == Some(DataMode::Atomic) {
+    /// Refuses what makes no sense, before anything is made.
+    pub fn check(&self) -> Outcome {
+        if self.cached && self.data == Some(DataMode::Atomic) {
             let why = "--cached and --data atomic exclude each other: the kernel would cut writes into pages";
             return Err(Failure::Usage(why.into()));
         }
+        Ok(())
+    }
+
+    /// As a request, on `point`.
+    pub fn mounting(&self, point: &Path, read_only: bool) -> Outcome<Mounting> {
+        self.check()?;
+        let Self { cached, data, allow_other } = *self;
         Ok(Mounting { point: absolute(point)?, cached, data, allow_other, read_only })
     }
 }

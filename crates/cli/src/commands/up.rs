@@ -128,6 +128,7 @@ impl Up {
         let stop = Stop::new()?;
         let path = absolute(&self.pool.clone().map_or_else(host::default_pool, Ok)?)?;
         self.how.serving()?;
+        self.how_mounted.check()?;
         self.check_disks()?;
         self.check_size(&path)?;
         let backup = self.backup.as_deref().map(absolute).transpose()?;
@@ -149,14 +150,15 @@ impl Up {
     fn begin(&self, engine: &Arc<Engine>, is_new: bool) -> Outcome<Option<Listening>> {
         let serving = self.how.serving()?;
         // What a killed owner of the same pool left attached.
-        let cleared = attach::clear_stale(&host::attach_directory(engine.pool().superblock().uuid));
-        let mut opened = self.open_all(engine, &serving);
+        let mut cleared = attach::clear_stale(&host::attach_directory(engine.pool().superblock().uuid));
+        let mut opened = self.open_all(engine, &serving, &mut cleared);
         if opened.is_err() && is_new {
             // Nobody has had it yet; left there, it would be taken for one that is in use, whatever the next try asks for.
             let removed = fs::remove_file(engine.lock().path()).map_err(Failure::from);
             opened = and_then_cleared(opened, removed);
         }
         let Opened { file_system, door, tcp, listening } = opened?;
+        mounts::tell_left(engine.lock().path(), file_system.as_ref().and_then(|fs| fs.mounted_on.as_deref()));
         let announced = |name: String| {
             let uris = door.uris(&name, tcp);
             self.attached(engine, &serving, AnnouncedDisk { name, uris, ..AnnouncedDisk::default() })
@@ -174,9 +176,9 @@ impl Up {
     }
 
     /// Makes what is missing and opens it to others, to commands last: what they put there stays there.
-    fn open_all(&self, engine: &Arc<Engine>, serving: &Serving) -> Outcome<Opened> {
+    fn open_all(&self, engine: &Arc<Engine>, serving: &Serving, cleared: &mut Vec<String>) -> Outcome<Opened> {
         self.make_disks(engine)?;
-        let file_system = self.mounted(engine)?;
+        let file_system = self.mounted(engine, cleared)?;
         let door = self.door.door(&host::nbd_socket(engine.lock().path()))?;
         let tcp = engine.served().listen(&door, "", serving, None)?;
         let listening = Reach::Ours(Arc::clone(engine)).listen()?;
@@ -184,12 +186,12 @@ impl Up {
     }
 
     /// The file system mounted, or why it is not, which is an error where a folder was named. It is made where there is none.
-    fn mounted(&self, engine: &Engine) -> Outcome<Option<AnnouncedFs>> {
+    fn mounted(&self, engine: &Engine, cleared: &mut Vec<String>) -> Outcome<Option<AnnouncedFs>> {
         if self.no_mount {
             return Ok(None);
         }
         let name = || AnnouncedFs { name: FILES.into(), mounted_on: None, not_mounted: None };
-        Ok(Some(match self.mount_files(engine) {
+        Ok(Some(match self.mount_files(engine, cleared) {
             Ok(point) => AnnouncedFs { mounted_on: Some(point), ..name() },
             Err(why) if self.mount.is_some() => return Err(why),
             Err(_) if !host::may_mount() => AnnouncedFs { not_mounted: Some(host::MOUNT_NEEDS.into()), ..name() },
@@ -197,8 +199,11 @@ impl Up {
         }))
     }
 
-    fn mount_files(&self, engine: &Engine) -> Outcome<PathBuf> {
+    /// Where it is mounted. What a killed owner left there is taken away.
+    fn mount_files(&self, engine: &Engine, cleared: &mut Vec<String>) -> Outcome<PathBuf> {
         let point = absolute(&self.mount.clone().map_or_else(host::default_mount, Ok)?)?;
+        let was_dead = mounts::clear(&point).map_err(|error| format!("mounting on {}: {error}", in_line(&point)))?;
+        cleared.extend(was_dead.then(|| mounts::cleared(&point)));
         let mounting = self.how_mounted.mounting(&point, self.how.serving()?.read_only)?;
         if !trees::names(engine.pool()).iter().any(|name| name == FILES) {
             // Before it takes space for nothing.
