@@ -20,6 +20,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("e2fsck", "e2fsprogs"),
     ("mkfs.xfs", "xfsprogs"),
     ("xfs_repair", "xfsprogs"),
+    ("mkfs.btrfs", "btrfs-progs"),
     ("sfdisk", "fdisk"),
     ("fusermount3", "fuse3"),
     ("mount", "mount"),

@@ -75,8 +75,7 @@ pub fn attach_directory(pool: [u8; 16]) -> PathBuf {
     Path::new("/run/ferrite").join(ferrite_pool::show_uuid(&pool))
 }
 
-/// Makes a file of `bytes` for a pool or a disk, which nobody but its user may look into; nothing stays of what cannot be
-/// made.
+/// Makes a file of `bytes` for a disk, which nobody but its user may look into; nothing stays of what cannot be made.
 pub fn make_file(path: &Path, bytes: u64) -> io::Result<()> {
     let file = File::options().write(true).create_new(true).mode(0o600).open(path)?;
     file.set_len(bytes).inspect_err(|_| _ = fs::remove_file(path))

@@ -132,7 +132,7 @@ impl MediumArguments {
             .into());
         }
         let options = MapOptions { guard, name, ..MapOptions::default() };
-        let mapped = Arc::new(Mapped::map(lock.reopen()?, &options)?);
+        let mapped = Arc::new(lock.map(&options)?);
         let mut line = mapped.describe();
         let mut memory: Arc<dyn Memory> = mapped.clone();
         if !pace.is_dram() {

@@ -17,6 +17,7 @@ use crate::{Error, Fletcher, Guard, Lent, Memory, Result, Scheme, Shared, Span, 
 
 mod backing;
 mod huge;
+mod own;
 mod part;
 mod resident;
 mod space;
@@ -26,6 +27,7 @@ mod tests;
 mod touched;
 
 pub use backing::Backing;
+pub use own::{make_pool_file, own_storage};
 
 use huge::HugePages;
 use part::{refused, whole_pages};

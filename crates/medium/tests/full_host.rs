@@ -1,26 +1,80 @@
 //! A host that runs out of space: an error, never a signal.
 
 use std::fs::{self, File};
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread::sleep;
+use std::time::Duration;
 
-use ferrite_medium::{Access, Disk, Error, FileDisk, FileDiskOptions, Guard, MapOptions, Mapped, Memory, Scheme, Span};
+use ferrite_medium::{
+    Access, Disk, Error, FileDisk, FileDiskOptions, Guard, MapOptions, Mapped, Memory, Scheme, Span, make_pool_file,
+    own_storage,
+};
 
 const MIB: u64 = 1 << 20;
 
-/// A tmpfs of 2 MiB, unmounted when dropped.
+/// A small file system, unmounted when dropped.
 struct TinyHost(tempfile::TempDir);
 
 impl TinyHost {
+    /// A tmpfs of 2 MiB.
     fn mount() -> Option<Self> {
+        Self::mounted(&["-t", "tmpfs", "-o", "size=2m", "tmpfs"])
+    }
+
+    /// A file system of `kind` in a file of 320 MiB.
+    fn of(kind: &str) -> Option<Self> {
+        let image = tempfile::NamedTempFile::new().unwrap();
+        image.as_file().set_len(320 * MIB).unwrap();
+        let made = Command::new(format!("mkfs.{kind}")).arg("-f").arg(image.path()).output();
+        if !made.is_ok_and(|output| output.status.success()) {
+            println!("skipped: there is no mkfs.{kind}");
+            return None;
+        }
+        Self::mounted(&["-t", kind, "-o", "loop", image.path().to_str().unwrap()])
+    }
+
+    fn mounted(what: &[&str]) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
-        let mount = ["-t", "tmpfs", "-o", "size=2m", "tmpfs"];
-        let done = Command::new("mount").args(mount).arg(folder.path()).output();
+        let done = Command::new("mount").args(what).arg(folder.path()).output();
         if done.is_ok_and(|output| output.status.success()) {
             return Some(Self(folder));
         }
-        println!("skipped: only root may mount a tmpfs");
+        println!("skipped: only root may mount {what:?}, where the kernel knows that");
         None
+    }
+
+    /// Leaves no space to anybody.
+    fn fill(&self) {
+        for (i, kib) in (0..=18).rev().map(|bits| 1 << bits).enumerate() {
+            let take = |j| {
+                let file = self.path().join(format!("fill{i}.{j}"));
+                Command::new("fallocate").args(["-l", &format!("{kib}K")]).arg(file).output().unwrap().status.success()
+            };
+            let _ = (0..400).take_while(|j| take(*j)).count();
+        }
+        File::open(self.path()).unwrap().sync_all().unwrap();
+    }
+
+    /// A pool's file of 64 MiB, of which four are stored and durable, and what maps it.
+    fn pool(&self) -> (File, Mapped) {
+        let path = self.path().join("pool");
+        make_pool_file(&path, 64 * MIB).unwrap();
+        let file = File::options().read(true).write(true).open(&path).unwrap();
+        let options = MapOptions { name: "pool".into(), ..MapOptions::default() };
+        let memory = Mapped::map(file.try_clone().unwrap(), &options).unwrap();
+        memory.reserve(Span::new(0, 6 * MIB)).unwrap();
+        memory.store(0, &vec![1; 4 * MIB as usize], Scheme::Nt);
+        memory.barrier().unwrap();
+        (file, memory)
+    }
+
+    /// A copy of the pool that shares its storage.
+    fn copy(&self) -> PathBuf {
+        let (pool, copy) = (self.path().join("pool"), self.path().join("copy"));
+        assert!(Command::new("cp").arg("--reflink=always").args([&pool, &copy]).status().unwrap().success());
+        copy
     }
 
     fn sparse_file(&self, size: u64) -> File {
@@ -74,4 +128,45 @@ fn a_disk_on_a_full_host_says_so() {
     let refused = disk.write(0, &vec![1; 4 * MIB as usize], Access::Cached);
     assert!(matches!(refused, Err(Error::NoSpace(_))), "{refused:?}");
     fs::metadata(host.path().join("sparse")).unwrap();
+}
+
+/// What a copy shares is stored over elsewhere, and a full host has no elsewhere.
+#[test]
+fn what_a_copy_shared_is_stored_over_on_a_full_host() {
+    let Some(host) = TinyHost::of("xfs") else { return };
+    let (file, memory) = host.pool();
+    let copy = host.copy();
+    own_storage(&file, "pool").unwrap();
+    assert!(file.metadata().unwrap().blocks() * 512 < 8 * MIB, "its holes were filled");
+    let mut bytes = vec![0; 4 * MIB as usize];
+    memory.load(0, &mut bytes);
+    assert!(bytes.iter().all(|byte| *byte == 1));
+    host.fill();
+    memory.store(0, &vec![2; 6 * MIB as usize], Scheme::Nt);
+    memory.barrier().unwrap();
+    assert!(fs::read(copy).unwrap()[..4 * MIB as usize].iter().all(|byte| *byte == 1));
+}
+
+#[test]
+fn a_host_without_space_for_what_a_copy_shares_says_so() {
+    let Some(host) = TinyHost::of("xfs") else { return };
+    let (file, _) = host.pool();
+    let copy = host.copy();
+    host.fill();
+    let refused = own_storage(&file, "pool").unwrap_err();
+    assert!(matches!(&refused, Error::NoSpace(what) if what.contains("free as much on its host")), "{refused}");
+    fs::remove_file(copy).unwrap();
+    // XFS frees what was removed a moment later.
+    let owns = |_| own_storage(&file, "pool").is_ok() || (sleep(Duration::from_millis(50)), false).1;
+    assert!((0..200).any(owns), "what nobody shares any more");
+}
+
+/// Such a file system writes all elsewhere, unless it is told of a file that it is not to.
+#[test]
+fn a_new_pool_is_stored_over_in_place() {
+    let Some(host) = TinyHost::of("btrfs") else { return };
+    let (_, memory) = host.pool();
+    host.fill();
+    memory.store(MIB, &vec![2; MIB as usize], Scheme::Nt);
+    memory.barrier().unwrap();
 }

@@ -6,6 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use ferrite_medium::make_pool_file;
 use ferrite_pool::owner::Lock;
 use ferrite_pool::{backup, show_uuid};
 use serde::Serialize;
@@ -96,7 +97,7 @@ impl Restore {
 /// The place of `bytes` to restore into: a new file, or what is there where that is free or may be lost; and whether it
 /// is new.
 fn place(image: &Path, pool: &Path, bytes: u64, force: bool) -> Outcome<(Lock, bool)> {
-    match host::make_file(pool, bytes) {
+    match make_pool_file(pool, bytes) {
         Ok(()) => return Ok((ours(pool)?, true)),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         Err(error) => return Err(format!("making {}: {error}", pool.display()).into()),

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use ferrite_medium::Span;
+use ferrite_medium::{Span, make_pool_file};
 use ferrite_pool::Format;
 use ferrite_pool::grant::ensure_no_clients;
 use ferrite_pool::layout::{CHUNK, POOL_BYTES_MIN};
@@ -100,7 +100,7 @@ impl Create {
             format(&lock, &pool)?;
         } else {
             let bytes = size.ok_or_else(|| Failure::Usage("a new pool needs a --size, such as --size 1G".into()))?;
-            host::make_file(&pool, bytes).map_err(|error| format!("making {}: {error}", pool.display()))?;
+            make_pool_file(&pool, bytes).map_err(|error| format!("making {}: {error}", pool.display()))?;
             ours(&pool).and_then(|lock| format(&lock, &pool)).inspect_err(|_| _ = std::fs::remove_file(&pool))?;
             host::settle_name(&pool)?;
         }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use ferrite_block::{DISK_BYTES_MAX, DiskSpec, Shape};
+use ferrite_medium::make_pool_file;
 use ferrite_pool::Partial;
 use ferrite_pool::layout::{CHUNK, FIXED_CHUNKS};
 use ferrite_pool::owner::Listening;
@@ -290,7 +291,7 @@ impl Up {
         fs::create_dir_all(folder).map_err(|error| format!("making {}: {error}", folder.display()))?;
         // Whoever is killed here leaves nothing that is taken for a pool, and nothing that is in the next one's way.
         let partial = host::beside(path, &format!(".{}", ferrite_pool::show_uuid(&host::random_uuid()?)));
-        host::make_file(&partial, size).map_err(|error| format!("making {}: {error}", partial.display()))?;
+        make_pool_file(&partial, size).map_err(|error| format!("making {}: {error}", partial.display()))?;
         let placed =
             pool::ours(&partial).and_then(|lock| pool::format(&lock, path)).and_then(|()| {
                 match fs::hard_link(&partial, path) {

@@ -1,7 +1,7 @@
 //! A mapping's dealings with its host for space, and what pages the host gave.
 #![allow(unsafe_code)]
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
@@ -60,7 +60,7 @@ impl Mapped {
             // it waits for work on every processor, which other threads keep from it.
             return Ok(());
         }
-        let promised = self.allocate(libc::FALLOC_FL_KEEP_SIZE, span);
+        let promised = self.allocate_span(libc::FALLOC_FL_KEEP_SIZE, span);
         match (self.backing, promised) {
             (_, Err(why)) if !is_unsupported(&why) => Err(Error::io(self.about("reserving", span), why)),
             // On a file this dirties every page, so only where the host takes no other order.
@@ -82,7 +82,7 @@ impl Mapped {
         }
         let pages = Span::new(first, last - first);
         (first / HUGE * HUGE..last).step_by(HUGE as usize).for_each(|at| self.huge_pages.note(at, false));
-        match self.allocate(libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE, pages) {
+        match self.allocate_span(libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE, pages) {
             Err(why) if !is_unsupported(&why) => Err(Error::io(self.about("releasing", pages), why)),
             _ => Ok(()),
         }
@@ -104,21 +104,8 @@ impl Mapped {
         is_fast.then(|| Lent { file: self.area.file().as_fd(), at, len: span.len })
     }
 
-    fn allocate(&self, mode: i32, span: Span) -> io::Result<()> {
-        let (at, len) = (self.area.file_offset(span.at) as libc::off_t, span.len as libc::off_t);
-        if len == 0 {
-            return Ok(());
-        }
-        loop {
-            // SAFETY: the call works on a descriptor of ours and touches no memory.
-            if unsafe { libc::fallocate(self.area.file().as_raw_fd(), mode, at, len) } == 0 {
-                return Ok(());
-            }
-            let why = io::Error::last_os_error();
-            if why.kind() != io::ErrorKind::Interrupted {
-                return Err(why);
-            }
-        }
+    fn allocate_span(&self, mode: i32, span: Span) -> io::Result<()> {
+        allocate(self.area.file(), mode, Span::new(self.area.file_offset(span.at), span.len))
     }
 
     /// Waits until the host's disk has the pages of `span`.
@@ -179,7 +166,25 @@ impl Mapped {
     }
 }
 
-fn is_unsupported(why: &io::Error) -> bool {
+/// `fallocate` of bytes of the file itself.
+pub(super) fn allocate(file: &File, mode: i32, span: Span) -> io::Result<()> {
+    let (at, len) = (span.at as libc::off_t, span.len as libc::off_t);
+    if len == 0 {
+        return Ok(());
+    }
+    loop {
+        // SAFETY: the call works on a descriptor of ours and touches no memory.
+        if unsafe { libc::fallocate(file.as_raw_fd(), mode, at, len) } == 0 {
+            return Ok(());
+        }
+        let why = io::Error::last_os_error();
+        if why.kind() != io::ErrorKind::Interrupted {
+            return Err(why);
+        }
+    }
+}
+
+pub(super) fn is_unsupported(why: &io::Error) -> bool {
     matches!(why.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOSYS | libc::ENODEV | libc::EINVAL))
 }
 

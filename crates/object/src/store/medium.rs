@@ -2,11 +2,10 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ferrite_medium::{Error as MediumError, Guard, MapOptions, Mapped, Memory};
+use ferrite_medium::{Error as MediumError, Guard, MapOptions, Mapped, Memory, make_pool_file};
 use ferrite_pool::owner::Lock;
 use ferrite_pool::{Error as PoolError, Format, Pool, Superblock, show_uuid};
 
@@ -17,7 +16,7 @@ use crate::{Error, Result};
 pub(super) fn map(lock: &Lock, guard: Option<Guard>) -> Result<Arc<Mapped>> {
     lock.ensure_room()?;
     let (guard, name) = (guard.unwrap_or_else(Guard::best), lock.path().display().to_string());
-    Ok(Arc::new(Mapped::map(lock.reopen()?, &MapOptions { guard, name, ..MapOptions::default() })?))
+    Ok(Arc::new(lock.map(&MapOptions { guard, name, ..MapOptions::default() })?))
 }
 
 /// Makes the file of the `new` store beside `path`, whose name it will have; nobody but its user may look into it. It is
@@ -26,14 +25,8 @@ pub(super) fn make(path: &Path, new: &NewStore) -> Result<PathBuf> {
     let mut partial = path.as_os_str().to_owned();
     partial.push(format!(".{}.new", show_uuid(&new.uuid)));
     let partial = PathBuf::from(partial);
-    make_file(&partial, new.bytes).map_err(|error| not_made(&partial, error))?;
+    make_pool_file(&partial, new.bytes).map_err(|error| not_made(&partial, error))?;
     Ok(partial)
-}
-
-/// Makes a file of `bytes`, which nobody but its user may look into; nothing stays of what cannot be made.
-pub(super) fn make_file(path: &Path, bytes: u64) -> io::Result<()> {
-    let file = File::options().write(true).create_new(true).mode(0o600).open(path)?;
-    file.set_len(bytes).inspect_err(|_| _ = fs::remove_file(path))
 }
 
 /// Why the file at `path` was not made.

@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use ferrite_medium::{Error as MediumError, Memory, Span};
+use ferrite_medium::{Error as MediumError, Memory, Span, make_pool_file};
 use ferrite_pool::Error as PoolError;
 use ferrite_pool::grant::ensure_no_clients;
 use ferrite_pool::layout::{CHUNK, POOL_BYTES_MIN};
@@ -26,7 +26,7 @@ pub(super) struct Place {
 impl Place {
     /// The place of `bytes` at `path`: a new file, or what is there where that is free or, with `force`, may be lost.
     pub fn find(path: &Path, image: &File, bytes: u64, force: bool) -> Result<Self> {
-        match medium::make_file(path, bytes) {
+        match make_pool_file(path, bytes) {
             Ok(()) => return Ok(Self { lock: ours(path)?, is_new: true }),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(medium::not_made(path, error)),

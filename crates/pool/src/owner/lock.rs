@@ -7,7 +7,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ferrite_medium::Error as MediumError;
+use ferrite_medium::{Error as MediumError, MapOptions, Mapped, own_storage};
 
 use super::fork::Kept;
 use super::listen::{Limits, Listening};
@@ -109,14 +109,21 @@ impl Lock {
         &self.held.file
     }
 
-    /// The file opened anew. What is mapped of it does not keep the lock, in a child of fork neither.
+    /// Maps the file for its owner. What copies share with it becomes its own first: to store over it will need no space.
     ///
     /// # Errors
-    /// [`Error::Io`].
-    pub fn reopen(&self) -> Result<File> {
+    /// As [`Mapped::map`], and [`MediumError::NoSpace`] where the host has none for what is shared.
+    pub fn map(&self, options: &MapOptions) -> ferrite_medium::Result<Mapped> {
+        let file = self.reopen()?;
+        own_storage(&file, &options.name)?;
+        Mapped::map(file, options)
+    }
+
+    /// The file opened anew. What is mapped of it does not keep the lock, in a child of fork neither.
+    pub(super) fn reopen(&self) -> ferrite_medium::Result<File> {
         let through = format!("/proc/self/fd/{}", self.held.file.as_raw_fd());
         let reopened = OpenOptions::new().read(true).write(true).open(through);
-        reopened.map_err(|e| Error::io(format!("opening {} again", self.held.path.display()), e))
+        reopened.map_err(|e| MediumError::io(format!("opening {} again", self.held.path.display()), e))
     }
 
     /// Refuses a file that is too short for a pool: it may have no page to be mapped.

@@ -79,7 +79,7 @@ impl Station {
     /// Opens the pool that `lock` holds, and serves it.
     fn take(&self, lock: Lock) -> Result<Side> {
         lock.ensure_room()?;
-        let mapped = Arc::new(self.map(lock.reopen()?)?);
+        let mapped = Arc::new(lock.map(&self.map_options())?);
         let (pool, _) = Pool::open(mapped.clone(), self.boot_id)?;
         let office = Arc::new(Office::new(Arc::new(pool), self.boot_id));
         let listening = lock.listen(Arc::new(Counter(Arc::clone(&office))))?;
@@ -87,9 +87,8 @@ impl Station {
         Ok(Side::Owner { office, listening, _lock: lock })
     }
 
-    fn map(&self, file: File) -> Result<Mapped> {
-        let name = self.path.display().to_string();
-        Ok(Mapped::map(file, &MapOptions { guard: Guard::best(), name, ..MapOptions::default() })?)
+    fn map_options(&self) -> MapOptions {
+        MapOptions { guard: Guard::best(), name: self.path.display().to_string(), ..MapOptions::default() }
     }
 
     /// Asks the owner, be it this process; where it has ended, the next one, which may be this process too. No descriptors
@@ -151,7 +150,7 @@ impl Station {
         let file = fds.into_iter().next().ok_or_else(|| {
             Error::Refused("the pool's memory did not come: this program may have too many files open".into())
         })?;
-        let mapped = Arc::new(self.map(File::from(file))?);
+        let mapped = Arc::new(Mapped::map(File::from(file), &self.map_options())?);
         Ok(Arc::clone(self.memory.get_or_init(|| mapped)))
     }
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ferrite_block::DiskSpec;
-use ferrite_medium::{Access, Disk, Error, Memory, Scheme, Span, Zeroing};
+use ferrite_medium::{Access, Disk, Error, Memory, Scheme, Span, Zeroing, make_pool_file};
 use ferrite_pool::check;
 use ferrite_pool::owner::{Claim, Lock, claim};
 use ferrite_pool::{Pool, Role};
@@ -71,7 +71,7 @@ impl Stage {
     pub fn new(folder: &Path, disks: usize, words: &[&'static str], needs_barriers: bool) -> Self {
         let path: PathBuf = folder.join("pool");
         let _ = std::fs::remove_file(&path);
-        host::make_file(&path, TABLES_BYTES + disks as u64 * DISK_ROOM_BYTES).expect("made");
+        make_pool_file(&path, TABLES_BYTES + disks as u64 * DISK_ROOM_BYTES).expect("made");
         let Claim::Ours(lock) = claim(&path).expect("claimed") else { panic!("somebody has it") };
         format(&lock, &path).expect("formatted");
         Self { lock, needs_barriers, words: words.to_vec() }
