@@ -144,7 +144,7 @@ fn compose(report: &mut Report, hit: &Hit, access: &Access) -> fmt::Result {
         report.push(byte);
     });
     report.write_str(match (access.signal, access.code) {
-        (libc::SIGBUS, _) => ": its disk is full, its file was cut short, or its memory failed",
+        (libc::SIGBUS, _) => ": its disk is full or cannot be read, its file was cut short, or its memory failed",
         (_, SEGV_PKUERR) => ": denied by its protection key",
         (_, SEGV_ACCERR) => ": denied by its page protection",
         _ => ": not mapped any more",
