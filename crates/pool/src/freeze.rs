@@ -7,12 +7,14 @@
 //! - F5. Nothing is written meanwhile to a file that a service has in the pool: it would be waited for in vain.
 //! - F6. Nobody asks for spare space while services stop or stand still: one that is asked stores, and would wait. While
 //!   fronts empty themselves all are there to be asked.
+//! - F7. Nothing of a service is left when its last user has dropped it, also while the pool stands still: it is in hand
+//!   only while it is told or asked something, and who needs it gone waits that long.
 //!
 //! Nothing may wait for a transaction with a lock in hand that the holder of a [`Frozen`] takes: the pool's own
 //! operations start their transaction before they lock the tag table.
 
 use std::path::Path;
-use std::sync::{Arc, Weak};
+use std::sync::Weak;
 
 use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -20,6 +22,8 @@ use crate::grant::GrantId;
 use crate::{Error, Pool, Result};
 
 /// A service that stores into the pool by itself, beside transactions: an open disk, a log.
+///
+/// Nothing that it is told or asked takes a tag in hand: who finds a tag in use waits for who tells and asks (F7).
 pub trait Freeze: Send + Sync {
     /// Returns when nothing is being stored and all that was acknowledged can be loaded from the pool's memory. From
     /// then on requests that would store wait for [`Freeze::thaw`].
@@ -60,6 +64,8 @@ pub(crate) struct Freezers {
     /// Taken for reading by who asks services, and written while they stand still (F3, F6).
     asking: RwLock<()>,
     services: Mutex<Services>,
+    /// Taken for reading by who has a service in hand (F7).
+    in_hand: RwLock<()>,
 }
 
 type Services = Vec<Weak<dyn Freeze>>;
@@ -72,30 +78,34 @@ pub struct Frozen<'pool> {
     pool: &'pool Pool,
     // Dropped in this order: transactions go on, then services, then who asks them, then fronts.
     _gate: RwLockWriteGuard<'pool, ()>,
-    stopped: Stopped,
+    stopped: Stopped<'pool>,
     _asking: RwLockWriteGuard<'pool, ()>,
-    _fronts: Stopped,
+    _fronts: Stopped<'pool>,
     _more_fronts: MutexGuard<'pool, Services>,
 }
 
 /// Services that were stopped, in order.
-struct Stopped(Vec<Arc<dyn Freeze>>);
+struct Stopped<'pool> {
+    all: &'pool Freezers,
+    services: Services,
+}
 
-impl Stopped {
-    fn stop(services: impl IntoIterator<Item = Arc<dyn Freeze>>) -> Self {
-        let mut stopped = Self(Vec::new());
+impl<'pool> Stopped<'pool> {
+    fn stop(all: &'pool Freezers, services: Services) -> Self {
+        let mut stopped = Self { all, services: Vec::new() };
         for service in services {
-            service.freeze();
-            stopped.0.push(service);
+            if all.tell(&service, |service| service.freeze()).is_some() {
+                stopped.services.push(service);
+            }
         }
         stopped
     }
 }
 
-impl Drop for Stopped {
+impl Drop for Stopped<'_> {
     fn drop(&mut self) {
-        while let Some(service) = self.0.pop() {
-            service.thaw();
+        while let Some(service) = self.services.pop() {
+            self.all.tell(&service, |service| service.thaw());
         }
     }
 }
@@ -107,13 +117,23 @@ impl Freezers {
         self.gate.read_recursive()
     }
 
-    fn services(&self) -> Vec<Arc<dyn Freeze>> {
-        living(&self.services.lock())
+    fn services(&self) -> Services {
+        self.services.lock().clone()
     }
-}
 
-fn living(services: &Services) -> Vec<Arc<dyn Freeze>> {
-    services.iter().filter_map(Weak::upgrade).collect()
+    /// What `service` says to `what`; `None` where it is gone. A thread that has one in hand has another at once, as
+    /// where a front stores into a disk that asks for space.
+    fn tell<T>(&self, service: &Weak<dyn Freeze>, what: impl FnOnce(&dyn Freeze) -> T) -> Option<T> {
+        let _in_hand = self.in_hand.read_recursive();
+        service.upgrade().map(|service| what(&*service))
+    }
+
+    /// What `work` comes to while no service is in hand but its users': what they have dropped is gone (F7). The caller
+    /// has nothing of any service in hand.
+    pub fn with_none_in_hand<T>(&self, work: impl FnOnce() -> T) -> T {
+        let _none = self.in_hand.write();
+        work()
+    }
 }
 
 fn add(services: &mut Services, service: Weak<dyn Freeze>) {
@@ -160,18 +180,20 @@ impl Pool {
     /// (F6). As [`Freeze::spare`].
     pub fn take_spare(&self, asking: Option<&dyn Freeze>) -> bool {
         let _asking = self.freezers().asking.read();
-        let services = self.freezers().services();
-        let is_other =
-            |service: &&Arc<dyn Freeze>| asking.is_none_or(|it| !std::ptr::addr_eq(it, Arc::as_ptr(service)));
-        let is_any = services.iter().filter(is_other).filter(|service| service.spare()).count() > 0;
-        is_any || services.iter().filter(is_other).any(|service| service.spare_of_unopened())
+        let mut services = self.freezers().services();
+        services.retain(|service| asking.is_none_or(|it| !std::ptr::addr_eq(it, service.as_ptr())));
+        let gave = |service: &&_| self.freezers().tell(service, |service| service.spare()) == Some(true);
+        let is_any = services.iter().filter(gave).count() > 0;
+        let opened = |service| self.freezers().tell(service, |service| service.spare_of_unopened()) == Some(true);
+        is_any || services.iter().any(opened)
     }
 
     /// Refuses a place on a device of this number, whose files a service has: who writes there while the pool stands still
     /// waits for ever (F5).
     pub(crate) fn refuse_own_device(&self, device: u64, place: &Path) -> Result<()> {
-        let services = self.freezers().services();
-        if services.iter().any(|service| service.has_files_on(device)) {
+        let all = self.freezers();
+        let has_it = |service| all.tell(service, |service| service.has_files_on(device)) == Some(true);
+        if all.services().iter().any(has_it) {
             return Err(Error::Limit(format!(
                 "{} lies in the pool itself, which stands still meanwhile: name a place outside of it",
                 place.display()
@@ -184,9 +206,9 @@ impl Pool {
     pub fn freeze(&self) -> Frozen<'_> {
         let all = self.freezers();
         let more_fronts = all.fronts.lock();
-        let fronts = Stopped::stop(living(&more_fronts));
+        let fronts = Stopped::stop(all, more_fronts.clone());
         let asking = all.asking.write();
-        let stopped = Stopped::stop(all.services());
+        let stopped = Stopped::stop(all, all.services());
         let gate = all.gate.write();
         Frozen { pool: self, _gate: gate, stopped, _asking: asking, _fronts: fronts, _more_fronts: more_fronts }
     }
@@ -195,7 +217,8 @@ impl Pool {
 impl Frozen<'_> {
     /// Grants whose clients stand still too.
     pub(crate) fn stilled(&self) -> Vec<GrantId> {
-        self.stopped.0.iter().flat_map(|service| service.stilled()).collect()
+        let Stopped { all, services } = &self.stopped;
+        services.iter().filter_map(|service| all.tell(service, |service| service.stilled())).flatten().collect()
     }
 
     /// The pool that stands still.

@@ -229,7 +229,8 @@ fn widen(pool: &Pool, tag: &Tag, parts: &[Part]) -> Result<Arc<Tag>> {
 }
 
 impl Pool {
-    /// Takes the tag called `name` in hand, which nobody else has then (HO1).
+    /// Takes the tag called `name` in hand, which nobody else has then (HO1). The caller has nothing of any service in
+    /// hand.
     ///
     /// # Errors
     /// [`Error::NotFound`], and [`Error::Busy`] where somebody has it (HO1).
@@ -283,7 +284,9 @@ impl Listed {
     fn new(pool: &Arc<Pool>, name: &str, by: &str) -> Result<(Self, Arc<Tag>)> {
         let tag = pool.tag(name)?;
         // Listed first: a grant that is asked for meanwhile sees it.
-        if !pool.holdings.tags.lock().insert(tag.generation) {
+        let list = || pool.holdings.tags.lock().insert(tag.generation);
+        // What its holder has dropped may be on the list for a moment yet (F7).
+        if !list() && !pool.freezers().with_none_in_hand(list) {
             return Err(in_use(name, by));
         }
         let listed = Self { pool: Arc::clone(pool), generation: tag.generation };

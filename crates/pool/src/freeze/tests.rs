@@ -1,12 +1,13 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use ferrite_crash::{LyingMemory, Model};
 use ferrite_medium::Memory;
 
 use super::*;
+use crate::holding::Holding;
 use crate::layout::POOL_BYTES_MIN;
 use crate::{Format, Need, NewTag, Role, TagKind, Zone};
 
@@ -194,7 +195,10 @@ fn f6_who_asks_while_services_stand_still_waits() {
 
 #[test]
 fn canary_who_asks_while_services_stand_still_and_does_not_wait_is_found() {
-    assert!(!waits(|pool| pool.freezers().services().iter().any(|service| service.spare()), Duration::from_secs(30)));
+    assert!(!waits(
+        |pool| pool.freezers().services().iter().filter_map(Weak::upgrade).any(|service| service.spare()),
+        Duration::from_secs(30)
+    ));
 }
 
 /// Opening it takes long.
@@ -250,4 +254,62 @@ fn a_closed_service_is_forgotten() {
     drop(service);
     drop(pool.freeze());
     assert!(pool.tags().is_empty());
+}
+
+/// Has a tag, and is asked for as long as a test wants.
+struct Holder {
+    _holding: Holding,
+    asked: mpsc::Sender<()>,
+    answer: Mutex<mpsc::Receiver<()>>,
+}
+
+impl Freeze for Holder {
+    fn freeze(&self) {}
+
+    fn thaw(&self) {}
+
+    fn spare(&self) -> bool {
+        self.asked.send(()).unwrap();
+        self.answer.lock().recv().is_ok()
+    }
+}
+
+/// A user of tag `a`, what tells that it is being asked, and what it waits for then.
+fn holder(pool: &Arc<Pool>) -> (Arc<Holder>, mpsc::Receiver<()>, mpsc::Sender<()>) {
+    make(pool, "a");
+    let ((asked, is_asked), (go_on, answer)) = (mpsc::channel(), mpsc::channel());
+    let holder = Arc::new(Holder { _holding: pool.hold("a").unwrap(), asked, answer: Mutex::new(answer) });
+    pool.register_freezer(Arc::<Holder>::downgrade(&holder));
+    (holder, is_asked, go_on)
+}
+
+/// F7: a backup keeps nobody from a tag whose user has dropped it.
+#[test]
+fn f7_what_is_dropped_while_the_pool_stands_still_is_gone() {
+    let pool = Arc::new(pool());
+    let (holder, ..) = holder(&pool);
+    let frozen = pool.freeze();
+    assert!(matches!(pool.hold("a"), Err(Error::Busy(_))), "it has a user");
+    drop(holder);
+    drop(pool.hold("a").unwrap());
+    drop(frozen);
+    pool.remove_unheld("a").unwrap();
+}
+
+/// F7: nor does who is asking it.
+#[test]
+fn f7_what_is_dropped_while_it_is_asked_is_waited_for() {
+    let pool = Arc::new(pool());
+    let (holder, is_asked, go_on) = holder(&pool);
+    std::thread::scope(|scope| {
+        scope.spawn(|| pool.take_spare(None));
+        is_asked.recv().unwrap();
+        drop(holder);
+        let hold = scope.spawn(|| pool.hold("a").map(drop));
+        while !hold.is_finished() && pool.freezers().in_hand.try_read().is_some() {
+            std::thread::yield_now();
+        }
+        go_on.send(()).unwrap();
+        hold.join().unwrap().unwrap();
+    });
 }
