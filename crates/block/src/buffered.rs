@@ -14,7 +14,8 @@
 //! - U4. Buffers are bounded. A write to a full one drains it itself, so nothing depends on a syncer.
 //! - U5. A trim or zeroing is at the disk when it completes, and what the buffers held of its pages is gone, not written
 //!   after it.
-//! - U6. What the disk refuses stays in its buffer: a flush tells it, until it succeeds.
+//! - U6. What the disk refuses stays in its buffer: a flush tells it, until it succeeds. What the disk has no space for
+//!   keeps nothing else back.
 //! - U7. While the pool stands still nothing is added to a buffer, and the buffers are empty, but for what the disk
 //!   refuses. Who is writing from one meanwhile waits at the disk, and is not waited for.
 //!

@@ -1,6 +1,6 @@
 //! Writing what a buffer holds to the disk, step by step (pmbd.txt section IV.B.1, optimisation 1).
 
-use ferrite_medium::{Access, Disk, Result};
+use ferrite_medium::{Access, Disk, Error, Result};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::bell::Bell;
@@ -17,6 +17,8 @@ pub(super) struct Plan {
     done: usize,
     /// Where a run is gathered.
     run: Vec<u8>,
+    /// The first that the disk had no space for.
+    refused: Option<Error>,
 }
 
 /// A buffer with the lock of who writes from it, which is taken before the ring's.
@@ -58,15 +60,17 @@ impl<D: Disk> Buffered<D> {
         Ok(Drained::Planned)
     }
 
-    /// Writes the next run of a plan, or retires the plan.
+    /// Writes the next run of a plan, or retires the plan. What the disk has no space for is told then, and keeps nothing
+    /// back that it has space for; after any other error the plan is still there.
     fn go_on(&self, number: usize, plan: &mut MutexGuard<'_, Option<Plan>>) -> Result<Drained> {
         let Some(current) = &mut **plan else { return Ok(Drained::Nothing) };
         if let Some(pages) = self.write_run(number, current)? {
             return Ok(Drained::Wrote { pages });
         }
+        let refused = current.refused.take();
         self.buffers[number].ring.lock().retire();
         **plan = None;
-        Ok(Drained::Retired)
+        refused.map_or(Ok(Drained::Retired), Err)
     }
 
     /// Writes pages that follow each other, or one page where runs are not packed; how many. `None` where all is
@@ -91,43 +95,81 @@ impl<D: Disk> Buffered<D> {
             next += 1;
         }
         drop(ring);
-        if let Some(first) = first {
-            let at = first * PAGE as u64;
-            let len = (plan.run.len() as u64).min(self.disk.geometry().size - at);
-            self.disk.write(at, &plan.run[..len as usize], Access::Cached)?;
+        let pages = plan.run.len() / PAGE;
+        if pages > 0 {
+            self.write_pages(number, &plan.order[next - pages..next], &plan.run, &mut plan.refused)?;
         }
         plan.done = next;
-        Ok(first.map(|_| (plan.run.len() / PAGE) as u64))
+        Ok(first.map(|_| pages as u64))
+    }
+
+    /// Writes `pages`, which follow each other and hold `bytes`, but for those that the disk has no space for: it takes all
+    /// of a write or need take none, and may have space for a part.
+    fn write_pages(
+        &self,
+        number: usize,
+        pages: &[(u64, u64)],
+        bytes: &[u8],
+        refused: &mut Option<Error>,
+    ) -> Result<()> {
+        let at = pages[0].0 * PAGE as u64;
+        let len = (bytes.len() as u64).min(self.disk.geometry().size - at);
+        match self.disk.write(at, &bytes[..len as usize], Access::Cached) {
+            Err(Error::NoSpace(_)) if pages.len() > 1 => {
+                let half = pages.len() / 2;
+                self.write_pages(number, &pages[..half], &bytes[..half * PAGE], refused)?;
+                self.write_pages(number, &pages[half..], &bytes[half * PAGE..], refused)
+            }
+            Err(error @ Error::NoSpace(_)) => {
+                self.buffers[number].ring.lock().refuse(pages[0].1);
+                refused.get_or_insert(error);
+                Ok(())
+            }
+            done => done,
+        }
     }
 
     /// Writes everything that buffer `number` holds when this is called.
     pub(super) fn drain(&self, number: usize) -> Result<()> {
-        let until = self.buffers[number].ring.lock().bounds().1;
-        self.drain_until(number, until)
+        self.drain_but(number, 0)
     }
 
-    fn drain_until(&self, number: usize, until: u64) -> Result<()> {
+    /// The same but for the newest `kept` pages. What is refused is put behind them, so nobody else may be writing when it is
+    /// looked where they begin.
+    fn drain_but(&self, number: usize, kept: u64) -> Result<()> {
         let mut plan = self.buffers[number].plan.lock();
+        let until = self.buffers[number].ring.lock().bounds().1.saturating_sub(kept);
+        let mut refused = Ok(());
         loop {
-            while self.go_on(number, &mut plan)? != Drained::Nothing {}
-            let mut ring = self.buffers[number].ring.lock();
-            let (start, _) = ring.bounds();
-            if start >= until {
-                return Ok(());
+            match self.go_on(number, &mut plan) {
+                Ok(Drained::Nothing) => {
+                    let mut ring = self.buffers[number].ring.lock();
+                    if ring.bounds().0 >= until {
+                        return refused;
+                    }
+                    *plan = Some(Plan { order: ring.plan(until), ..Plan::default() });
+                }
+                Ok(_) => {}
+                Err(error) if plan.is_some() => return Err(error),
+                Err(error) => refused = refused.and(Err(error)),
             }
-            *plan = Some(Plan { order: ring.plan(until), ..Plan::default() });
         }
     }
 
-    /// What a writer does that finds buffer `number` full: the syncer's work, since that may be stopped.
+    /// What a writer does that finds buffer `number` full: the syncer's work, since that may be stopped. What is refused is
+    /// told only where it leaves no room.
     pub(super) fn make_room(&self, number: usize) -> Result<()> {
-        let until = {
-            let ring = self.buffers[number].ring.lock();
-            if !ring.is_full() {
-                return Ok(());
-            }
-            ring.bounds().1 - self.low_pages
+        let is_full = || self.buffers[number].ring.lock().is_full();
+        if !is_full() {
+            return Ok(());
+        }
+        let drain = |kept| match self.drain_but(number, kept) {
+            Err(Error::NoSpace(_)) if !is_full() => Ok(()),
+            done => done,
         };
-        self.drain_until(number, until)
+        match drain(self.low_pages) {
+            Err(Error::NoSpace(_)) => drain(0),
+            done => done,
+        }
     }
 }

@@ -22,6 +22,8 @@ struct Slot {
     page: Option<u64>,
     /// The slot with the content of before, which is being written.
     older: Option<u64>,
+    /// The disk had no space for it.
+    is_refused: bool,
 }
 
 /// Dirty pages and their order. See the drawing above.
@@ -100,7 +102,7 @@ impl Ring {
         self.end += 1;
         let older = self.newest.insert(page, slot);
         let at = self.at(slot);
-        self.slots[at] = Slot { page: Some(page), older };
+        self.slots[at] = Slot { page: Some(page), older, is_refused: false };
         Some(self.content_mut(slot))
     }
 
@@ -139,16 +141,36 @@ impl Ring {
         (self.slots[self.at(slot)].page == Some(page)).then(|| self.content(slot))
     }
 
-    /// Frees the planned slots, which are all written.
+    /// Notes that the disk has no space for a planned slot.
+    pub fn refuse(&mut self, slot: u64) {
+        self.slots[self.at(slot)].is_refused = true;
+    }
+
+    /// Frees the planned slots, which are all written or refused. What was refused goes behind all that came since; where
+    /// that has a newer content of the page, it goes.
     pub fn retire(&mut self) {
         for slot in self.start..self.planned {
-            if let Some(page) = self.slots[self.at(slot)].page
-                && self.newest.get(&page) == Some(&slot)
-            {
+            let Slot { page: Some(page), is_refused, .. } = self.slots[self.at(slot)] else { continue };
+            if self.newest.get(&page) != Some(&slot) {
+                continue;
+            }
+            if is_refused {
+                self.put_last(page, slot);
+            } else {
                 self.newest.remove(&page);
             }
         }
         self.start = self.planned;
+    }
+
+    /// Moves `page` from `slot` to the end. Where the ring is full that is the place of a slot before, which is done with,
+    /// or of this one.
+    fn put_last(&mut self, page: u64, slot: u64) {
+        let (from, to) = (self.at(slot), self.at(self.end));
+        self.bytes.copy_within(from * PAGE..(from + 1) * PAGE, to * PAGE);
+        self.slots[to] = Slot { page: Some(page), ..Slot::default() };
+        self.newest.insert(page, self.end);
+        self.end += 1;
     }
 }
 
@@ -193,6 +215,33 @@ mod tests {
         assert!(ring.planned(plan[1]).is_some());
         ring.retire();
         assert_eq!((ring.plan(3), ring.dirty()), (vec![], 0));
+    }
+
+    /// U6: all that the ring can hold of it, wherever it lies.
+    #[test]
+    fn u6_what_is_refused_stays_and_nothing_else() {
+        for begun in 0..4 {
+            let mut ring = Ring::new(4).expect("memory");
+            (0..begun).for_each(|page| fill(&mut ring, page, 0));
+            ring.plan(begun);
+            ring.retire();
+            (10..14).for_each(|page| fill(&mut ring, page, page as u8));
+            let plan = ring.plan(begun + 4);
+            [1, 3].into_iter().for_each(|refused: usize| ring.refuse(plan[refused].1));
+            ring.retire();
+            assert_eq!((ring.used(), ring.dirty_among(0..99)), (2, vec![11, 13]), "{begun}");
+            fill(&mut ring, 11, 1);
+            assert_eq!(ring.used(), 2, "{begun}: it can be changed where it is");
+            let plan = ring.plan(begun + 6);
+            fill(&mut ring, 13, 2);
+            plan.iter().for_each(|(_, slot)| ring.refuse(*slot));
+            ring.retire();
+            let left = [11, 13].map(|page| ring.get(page).expect("here")[PAGE - 1]);
+            assert_eq!((ring.used(), left), (2, [1, 2]), "{begun}: the newest of each");
+            ring.plan(begun + 8);
+            ring.retire();
+            assert_eq!((ring.used(), ring.dirty()), (0, 0), "{begun}");
+        }
     }
 
     #[test]

@@ -101,6 +101,37 @@ fn u7_a_pool_stands_still_though_a_buffer_finds_no_space_and_nothing_of_it_is_lo
     }
 }
 
+/// U6: also where both lie in one run, and whoever writes it.
+#[test]
+fn u6_what_finds_no_space_keeps_no_overwrite_back() {
+    for way in ways().into_iter().step_by(8) {
+        let (disks, blocks) = full(1, way);
+        let disk = &disks[0];
+        std::thread::scope(|scope| {
+            let flushes = || (0..100).all(|_| disk.flush().is_err());
+            let other = scope.spawn(flushes);
+            assert!(flushes() && other.join().expect("it ends"), "{way:?}: what another is refused is told");
+        });
+        disk.trim(Span::new((blocks - 6) * BLOCK, 6 * BLOCK), Access::Cached).expect("trimmed");
+        let unsaved = disk.unsaved_bytes();
+        let is_there = |block: u64, seed| {
+            let mut found = vec![0; BLOCK as usize];
+            disk.inner().read(block * BLOCK, &mut found).expect("read");
+            found == content(8, seed)
+        };
+        let refused = (0..).find(|block| !is_there(*block, *block as u8)).expect("something is missing");
+        let durable = refused - 24..refused;
+        for block in durable.clone() {
+            disk.write(block * BLOCK, &content(8, 99), Access::Cached).expect("overwritten");
+        }
+        assert!(unsaved > 0 && disk.flush().is_err(), "{way:?}: what has no space is told");
+        assert!(durable.clone().all(|block| is_there(block, 99)), "{way:?}");
+        assert_eq!(disk.unsaved_bytes(), unsaved, "{way:?}");
+        disk.trim(Span::new(refused * BLOCK, (blocks - refused) * BLOCK), Access::Cached).expect("trimmed");
+        disk.flush().expect("nothing is refused now");
+    }
+}
+
 #[test]
 fn u7_what_a_buffer_lacks_space_for_gets_what_others_spare_before_the_pool_stands_still() {
     for way in ways().into_iter().filter(|way| !way.options.in_place).step_by(8) {
