@@ -122,7 +122,8 @@ pub struct MountArguments {
     /// file writes it out, so many small files are made faster without
     #[arg(long)]
     cached: bool,
-    /// When written data is durable: `sync` when the write returns, `atomic` and all or nothing too (a second fence),
+    /// When written data is durable: `sync` when the write returns, `atomic` and all or nothing too (a second fence;
+    /// a store to a shared mapping takes back what others write to its page),
     /// `posix` at fsync [default: sync in memory, posix on a file]
     #[arg(long, value_name = "MODE", value_parser = data_mode)]
     data: Option<DataMode>,
