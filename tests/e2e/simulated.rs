@@ -190,6 +190,28 @@ fn an_interrupted_simulation_tells_what_is_known() {
     assert!(said.contains(&format!("stopped after line {}", writes / 2)), "{said}");
 }
 
+/// Ctrl-C while a large drive is prefilled.
+#[test]
+fn an_interrupted_prefill_ends() {
+    let folder = folder(true);
+    let trace = folder.path().join("trace");
+    fs::write(&trace, "W 0 1\n").expect("written");
+    let mut command = ferrite();
+    command.args(["sim", "ftl", "--size", "100G", "--prefill", "--trace"]).arg(&trace).stderr(Stdio::piped());
+    let child = command.spawn().expect("ferrite starts");
+    let threads = format!("/proc/{}/task", child.id());
+    let hears = |thread: std::io::Result<fs::DirEntry>| {
+        fs::read_to_string(thread.expect("listed").path().join("comm")).is_ok_and(|name| name == "signals\n")
+    };
+    while !fs::read_dir(&threads).expect("it runs").any(hears) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    signal(child.id(), "INT");
+    let ended = child.wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.code() == Some(1) && said.contains("stopped while page was prefilled"), "{said}");
+}
+
 /// The second of two pipes gives next to nothing: what the first did is told all the same, and what became of the second,
 /// though neither was there when it began.
 #[test]

@@ -8,6 +8,9 @@ use crate::{Error, Result};
 /// Host writes between two checks of every page: a check costs about as much as half a million writes.
 const CHECK_EVERY: u64 = 1 << 25;
 
+/// Pages that are prefilled between two looks whether to go on.
+const ASK_EVERY: u32 = 4096;
+
 /// A simulated flash drive.
 pub struct Drive<T> {
     flash: Flash,
@@ -70,13 +73,25 @@ impl<T: Translation> Drive<T> {
     /// # Errors
     /// [`Error::Lost`], as [`Drive::write`].
     pub fn prefill(&mut self) -> Result<()> {
+        self.prefill_while(&mut |_| true).map(drop)
+    }
+
+    /// The same for as long as `goes_on`, which is asked every few thousand pages and told how many are written; whether
+    /// all of them are.
+    ///
+    /// # Errors
+    /// As [`Drive::prefill`].
+    pub fn prefill_while(&mut self, goes_on: &mut dyn FnMut(u32) -> bool) -> Result<bool> {
         for page in 0..self.ledger.pages() {
+            if page.is_multiple_of(ASK_EVERY) && !goes_on(page) {
+                return Ok(false);
+            }
             self.write(HostPage(page))?;
         }
         self.flash.counts = Counts::default();
         self.slow = Latency::default();
         self.host = Host::default();
-        Ok(())
+        Ok(true)
     }
 
     /// The host writes `page`.

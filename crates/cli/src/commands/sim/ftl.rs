@@ -207,8 +207,10 @@ impl Ftl {
 
     fn drive(&self, spec: Spec) -> Outcome<Drive<AnyLayer>> {
         let mut drive = spec.build()?;
-        if self.prefill {
-            drive.prefill()?;
+        let (bar, pages, scheme) = (Bar::new(), drive.shape().host_pages().into(), spec.scheme.name());
+        let progress = |done: u32| Progress { what: format!("prefilling {scheme}"), done: done.into(), total: pages };
+        if self.prefill && !drive.prefill_while(&mut |done| bar.show(&progress(done)))? {
+            return Err(format!("stopped while {scheme} was prefilled: the trace was not begun").into());
         }
         Ok(drive)
     }

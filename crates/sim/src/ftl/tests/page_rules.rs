@@ -127,6 +127,19 @@ fn prefilling_is_not_counted() {
     assert!((0..16).all(|page| drive.layer().locate(HostPage(page)) == Some(FlashPage(page))));
 }
 
+/// It ends where it is told to, and not much later.
+#[test]
+fn prefilling_is_stopped() {
+    let mut drive = drive(GREEDY, shape(10_000, 4, 4));
+    let mut asked = Vec::new();
+    let is_whole = drive.prefill_while(&mut |written| {
+        asked.push(written);
+        asked.len() < 3
+    });
+    assert!(!is_whole.expect("it fits"));
+    assert_eq!((asked, drive.figures().expect("whole").host_writes), (vec![0, 4096, 8192], 8192));
+}
+
 #[test]
 fn what_cannot_be_is_refused() {
     assert!(matches!(PageLevel::new(shape(4, 3, 4), Choice::Greedy), Err(Error::Model(_))));
