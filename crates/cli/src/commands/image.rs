@@ -119,7 +119,7 @@ fn place(image: &Path, pool: &Path, bytes: u64, force: bool) -> Outcome<(Lock, b
             )
             .into());
         }
-        lock.file().set_len(bytes).map_err(|error| format!("sizing {}: {error}", pool.display()))?;
+        host::set_len(lock.file(), bytes).map_err(|error| format!("sizing {}: {error}", pool.display()))?;
     }
     Ok((lock, false))
 }

@@ -130,7 +130,8 @@ fn ensure_room(lock: &Lock, size: Option<u64>) -> Outcome {
 fn resize(lock: &Lock, size: Option<u64>) -> Outcome {
     match size {
         Some(bytes) if lock.file().metadata()?.is_file() => {
-            Ok(lock.file().set_len(bytes).map_err(|error| format!("sizing {}: {error}", lock.path().display()))?)
+            Ok(host::set_len(lock.file(), bytes)
+                .map_err(|error| format!("sizing {}: {error}", lock.path().display()))?)
         }
         _ => Ok(()),
     }
