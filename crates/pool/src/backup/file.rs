@@ -16,7 +16,7 @@ use crate::{Error, Partial, Pool, Result};
 ///
 /// # Errors
 /// As [`super::backup`]; [`Error::Occupied`] where a pool is there, [`Error::Limit`] for what is no file or lies in the
-/// pool itself, [`Error::Busy`] where another process is writing it, [`Error::BadImage`] where it does not read back.
+/// pool itself, [`Error::Busy`] where somebody else is writing it, [`Error::BadImage`] where it does not read back.
 /// What was there stays, or the new image is there, whole.
 pub fn backup_to(
     pool: &Pool,
