@@ -6,12 +6,10 @@
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Once;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use ferrite_object::Error;
 use ferrite_pool::Error as PoolError;
-use ferrite_pool::owner::Error as OwnerError;
+use ferrite_pool::owner::{Error as OwnerError, Origin};
 
 /// What a call gives: a status of the header, or what went wrong.
 pub type Outcome = Result<c_int, Error>;
@@ -96,27 +94,12 @@ macro_rules! export {
 #[repr(C)]
 struct Kept<T> {
     object: T,
-    /// [`FORKS`] when it was given.
-    forks: u64,
-}
-
-/// How many forks lie between this process and the one that loaded the library.
-static FORKS: AtomicU64 = AtomicU64::new(0);
-static WATCHING: Once = Once::new();
-
-extern "C" fn note_fork() {
-    FORKS.fetch_add(1, Ordering::Relaxed);
+    origin: Origin,
 }
 
 impl<T> Kept<T> {
     fn new(object: T) -> Self {
-        // SAFETY: the handler lives as long as the program, and only counts.
-        WATCHING.call_once(|| _ = unsafe { libc::pthread_atfork(None, None, Some(note_fork)) });
-        Self { object, forks: FORKS.load(Ordering::Relaxed) }
-    }
-
-    fn is_ours(&self) -> bool {
-        self.forks == FORKS.load(Ordering::Relaxed)
+        Self { object, origin: Origin::here() }
     }
 }
 
@@ -168,7 +151,7 @@ pub unsafe fn bytes<'a>(data: *const u8, len: usize) -> Result<&'a [u8], Error> 
 pub unsafe fn at<'a, T>(pointer: *const T) -> Result<&'a T, Error> {
     // SAFETY: the caller's promise; an object is at the start of what keeps it.
     let kept = unsafe { pointer.cast::<Kept<T>>().as_ref() }.ok_or_else(|| missing("the object"))?;
-    if kept.is_ours() { Ok(&kept.object) } else { Err(of_parent()) }
+    if kept.origin.is_here() { Ok(&kept.object) } else { Err(of_parent()) }
 }
 
 /// As [`at`], alone.
@@ -178,7 +161,7 @@ pub unsafe fn at<'a, T>(pointer: *const T) -> Result<&'a T, Error> {
 pub unsafe fn at_mut<'a, T>(pointer: *mut T) -> Result<&'a mut T, Error> {
     // SAFETY: as there.
     let kept = unsafe { pointer.cast::<Kept<T>>().as_mut() }.ok_or_else(|| missing("the object"))?;
-    if kept.is_ours() { Ok(&mut kept.object) } else { Err(of_parent()) }
+    if kept.origin.is_here() { Ok(&mut kept.object) } else { Err(of_parent()) }
 }
 
 /// Refuses a call that cannot tell its result, before it does anything.

@@ -140,5 +140,7 @@ pub const LOCK_EXCLUSIVE: c_int = 4;
 
 pub const SETTLE_NORMAL: c_int = 2;
 
+pub const SHM_UNLOCK: c_int = 1;
+
 /// What is written to a file is all that changes, also when the power fails.
 pub const IOCAP_POWERSAFE_OVERWRITE: c_int = 0x1000;

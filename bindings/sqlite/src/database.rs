@@ -8,9 +8,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
+use ferrite_medium::Raced;
+use ferrite_pool::owner::Origin;
 use ferrite_wal::database::{DatabaseLog, File, Identity, Station};
 use ferrite_wal::{Error, Result};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 /// The databases and pools that are open, by path.
 #[derive(Default)]
@@ -19,7 +21,30 @@ struct Open {
     stations: HashMap<PathBuf, Weak<Station>>,
 }
 
-static OPEN: Mutex<Option<Open>> = Mutex::new(None);
+/// What a process has open. A child of fork begins with nothing and leaves what it was left as it is: that is its parent's
+/// (WF6), and a thread may have its lock that the child has not.
+struct Own {
+    origin: Origin,
+    open: Mutex<Open>,
+    /// That of a child.
+    next: Raced<Own>,
+}
+
+static FIRST: Raced<Own> = Raced::new();
+
+impl Own {
+    fn new() -> Self {
+        Self { origin: Origin::here(), open: Mutex::default(), next: Raced::new() }
+    }
+}
+
+fn open() -> MutexGuard<'static, Open> {
+    let mut own = FIRST.get_or(Own::new);
+    while !own.origin.is_here() {
+        own = own.next.get_or(Own::new);
+    }
+    own.open.lock()
+}
 
 /// See the module.
 pub struct Database {
@@ -30,8 +55,7 @@ pub struct Database {
 impl Database {
     /// The way to the pool at `pool`.
     pub fn reach(pool: &Path) -> Result<Arc<Station>> {
-        let mut open = OPEN.lock();
-        let open = open.get_or_insert_with(Open::default);
+        let mut open = open();
         let named =
             pool.canonicalize().map_err(|error| failed(&format!("opening the pool {}", pool.display()), error))?;
         if let Some(station) = open.stations.get(&named).and_then(Weak::upgrade) {
@@ -46,8 +70,7 @@ impl Database {
 
     /// That of the file at `path`, whose log is in the pool that `station` is the way to.
     pub fn open(path: &str, station: &Arc<Station>) -> Result<Arc<Self>> {
-        let mut open = OPEN.lock();
-        let open = open.get_or_insert_with(Open::default);
+        let mut open = open();
         if let Some(database) = open.databases.get(path).and_then(Weak::upgrade) {
             return Ok(database);
         }
@@ -61,14 +84,14 @@ impl Database {
 
     /// The pools that databases of this process have their logs in.
     pub fn stations() -> Vec<Arc<Station>> {
-        OPEN.lock().as_ref().map_or_else(Vec::new, |open| open.stations.values().filter_map(Weak::upgrade).collect())
+        open().stations.values().filter_map(Weak::upgrade).collect()
     }
 
     /// The database whose log file is called `name`, and which one it is. It need not be open: before SQLite deletes the
     /// journal that a transaction over several databases has in common, it asks for those of the others.
     pub fn of_log(name: &CStr) -> Result<Option<(Arc<Self>, File)>> {
         let Some((path, file)) = name.to_str().ok().and_then(File::of) else { return Ok(None) };
-        let database = OPEN.lock().as_ref().and_then(|open| open.databases.get(path)?.upgrade());
+        let database = open().databases.get(path).and_then(Weak::upgrade);
         if let Some(database) = database {
             return Ok(Some((database, file)));
         }

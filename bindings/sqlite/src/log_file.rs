@@ -94,6 +94,10 @@ impl Inner {
 unsafe extern "C" fn close(file: *mut File) -> c_int {
     // SAFETY: SQLite closes an open file once.
     let LogFile { inner, .. } = unsafe { file.cast::<LogFile>().read() };
+    if inner.database.log.ensure_ours().is_err() {
+        std::mem::forget(inner);
+        return abi::OK;
+    }
     let deleted = if inner.delete_on_close { inner.database.log.delete(inner.file) } else { Ok(()) };
     inner.code(deleted, abi::IOERR_DELETE)
 }

@@ -9,18 +9,19 @@
 //! - SV2. Reads show what the header would say; writes of it change the pool's word and leave the 3s.
 //! - SV3. The header gets its own versions back when a connection closes that can have the file for itself and finds
 //!   nothing in the log.
+//! - SV4. A child of fork does nothing by a connection of its parent's but to unlock and to close, which it does for itself
+//!   alone: the rest is refused (WF6).
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
-use ferrite_wal::Error;
-use ferrite_wal::database::{ELSEWHERE, Mark};
+use ferrite_wal::database::Mark;
 
 use crate::abi::{self, File, LOCK_EXCLUSIVE, LOCK_NONE, LOCK_RESERVED, LOCK_SHARED, Methods, Routines};
 use crate::database::Database;
 use crate::log_file::room;
-use crate::told::{self, Failure, Outcome};
+use crate::told::{self, Failure, Outcome, elsewhere};
 
 /// An open database file, in the room that SQLite gives; the default VFS's follows it.
 #[repr(C)]
@@ -84,8 +85,8 @@ pub unsafe fn make(into: *mut File, routines: Routines, database: Arc<Database>,
     unsafe { into.cast::<MainFile>().write(made) };
 }
 
-/// Calls a method of the file below.
-macro_rules! pass {
+/// Calls a method of the file below, in whichever process.
+macro_rules! pass_on {
     ($file:expr, $method:ident $(, $argument:expr)*) => {{
         let below = below($file);
         // SAFETY: SQLite's promise of an open file; the one below is open as long as this one.
@@ -95,6 +96,16 @@ macro_rules! pass {
             None => abi::IOERR,
         }
     }};
+}
+
+/// Calls a method of the file below, if this process opened it (SV4).
+macro_rules! pass {
+    ($file:expr, $method:ident $(, $argument:expr)*) => {
+        match ensure_ours($file) {
+            abi::OK => pass_on!($file, $method $(, $argument)*),
+            code => code,
+        }
+    };
 }
 
 /// What is open at `file`.
@@ -112,6 +123,22 @@ impl MainFile {
     }
 }
 
+/// What is open at `file`, and whether this process opened it (SV4).
+fn owned<'a>(file: *mut File) -> (&'a MainFile, ferrite_wal::Result<()>) {
+    // SAFETY: SQLite's promise of an open file.
+    let main = unsafe { this(file) };
+    (main, main.database.log.ensure_ours())
+}
+
+fn ensure_ours(file: *mut File) -> c_int {
+    let (main, ours) = owned(file);
+    main.code(ours, abi::IOERR)
+}
+
+fn is_ours(file: *mut File) -> bool {
+    owned(file).1.is_ok()
+}
+
 /// The versions on disk; `None` where there is no header.
 pub fn versions(file: *mut File) -> Outcome<Option<[u8; 2]>> {
     let mut head = [0_u8; END as usize];
@@ -126,11 +153,6 @@ fn put_versions(file: *mut File, versions: [u8; 2]) -> Outcome<()> {
     let written = pass!(file, write, versions.as_ptr().cast(), 2, Mark::AT as i64);
     let code = if written == abi::OK { pass!(file, settle, abi::SETTLE_NORMAL) } else { written };
     if code == abi::OK { Ok(()) } else { Err(Failure::Below { doing: "writing", code }) }
-}
-
-/// What to do where the header is not for this pool.
-pub fn elsewhere() -> Error {
-    Error::Refused(ELSEWHERE.into())
 }
 
 /// Marks the header (SV1), unless it is.
@@ -193,6 +215,9 @@ unsafe fn unmark(file: *mut File) -> Outcome<()> {
 }
 
 unsafe extern "C" fn close(file: *mut File) -> c_int {
+    if !is_ours(file) {
+        return pass_on!(file, close);
+    }
     // SAFETY: SQLite closes an open file once, without a lock on it.
     let unmarked = unsafe { unmark(file) };
     let closed = pass!(file, close);
@@ -316,7 +341,7 @@ unsafe extern "C" fn fetch(file: *mut File, at: i64, bytes: c_int, into: *mut *m
 }
 
 unsafe extern "C" fn unfetch(file: *mut File, at: i64, page: *mut c_void) -> c_int {
-    pass!(file, unfetch, at, page)
+    pass_on!(file, unfetch, at, page)
 }
 
 unsafe extern "C" fn truncate(file: *mut File, length: i64) -> c_int {
@@ -332,7 +357,7 @@ unsafe extern "C" fn file_size(file: *mut File, bytes: *mut i64) -> c_int {
 }
 
 unsafe extern "C" fn unlock(file: *mut File, level: c_int) -> c_int {
-    pass!(file, unlock, level)
+    pass_on!(file, unlock, level)
 }
 
 unsafe extern "C" fn check_reserved_lock(file: *mut File, is_reserved: *mut c_int) -> c_int {
@@ -344,14 +369,17 @@ unsafe extern "C" fn file_control(file: *mut File, what: c_int, argument: *mut c
 }
 
 unsafe extern "C" fn sector_size(file: *mut File) -> c_int {
-    pass!(file, sector_size)
+    pass_on!(file, sector_size)
 }
 
 unsafe extern "C" fn device_characteristics(file: *mut File) -> c_int {
-    pass!(file, device_characteristics)
+    pass_on!(file, device_characteristics)
 }
 
 unsafe extern "C" fn shm_lock(file: *mut File, first: c_int, count: c_int, flags: c_int) -> c_int {
+    if flags & abi::SHM_UNLOCK != 0 {
+        return pass_on!(file, shm_lock, first, count, flags);
+    }
     pass!(file, shm_lock, first, count, flags)
 }
 
@@ -365,5 +393,5 @@ unsafe extern "C" fn shm_barrier(file: *mut File) {
 }
 
 unsafe extern "C" fn shm_unmap(file: *mut File, delete: c_int) -> c_int {
-    pass!(file, shm_unmap, delete)
+    pass_on!(file, shm_unmap, if is_ours(file) { delete } else { 0 })
 }

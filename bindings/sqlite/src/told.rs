@@ -5,6 +5,7 @@ use std::fmt;
 use std::io::Write;
 
 use ferrite_wal::Error;
+use ferrite_wal::database::ELSEWHERE;
 
 use crate::abi::{self, Routines};
 
@@ -34,6 +35,11 @@ impl fmt::Display for Failure {
             }
         }
     }
+}
+
+/// What to do where the header is not for this pool.
+pub fn elsewhere() -> Error {
+    Error::Refused(ELSEWHERE.into())
 }
 
 /// The code for `result`, `code` where it is an error of ours; that is told.

@@ -10,8 +10,8 @@ use ferrite_wal::{Error, Result};
 
 use crate::abi::{self, File, Routines, Vfs};
 use crate::database::Database;
-use crate::main_file::{HEAD_BYTES, MainFile, below, elsewhere, make, versions};
-use crate::told::{Failure, Outcome};
+use crate::main_file::{HEAD_BYTES, MainFile, below, make, versions};
+use crate::told::{Failure, Outcome, elsewhere};
 use crate::{log_file, told};
 
 /// What is registered, once for the process.

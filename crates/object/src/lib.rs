@@ -19,6 +19,9 @@
 //!
 //! Nothing that is handed out depends on where an object lies: that changes from run to run. Every change is durable when
 //! its call returns, as far as the store's medium is ([`Store::survival`]).
+//!
+//! What a process has open is its own: a child of fork neither uses nor drops what it has of its parent's
+//! ([`std::mem::forget`]), and opens the store for itself.
 
 mod bundle;
 mod checkpoint;

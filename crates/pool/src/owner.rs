@@ -57,6 +57,7 @@ mod tests;
 
 pub use client::Client;
 pub use error::{Error, Result};
+pub use fork::Origin;
 pub use holder::Holder;
 pub use listen::{Limits, Listening};
 pub use lock::{Claim, Lock, claim};

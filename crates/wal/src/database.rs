@@ -27,6 +27,8 @@
 //!   opens the log, whoever owns the pool meanwhile.
 //! - WF5. A log with something in it is given up only by who says so, and the header has its own versions again only
 //!   behind that. Who finds the header at 3 and no MARKED says that the log is elsewhere, and leaves both as they are.
+//! - WF6. A station and its logs are of the process that opened them. In a child of fork, where two would decide by one
+//!   allocator or read one socket, they do nothing, and dropped there they end nothing of the parent's.
 
 mod files;
 mod forget;
@@ -59,6 +61,8 @@ pub use owner::DatabaseOwner;
 pub use station::Station;
 
 /// The log files of one database, as a process has them by a grant. Dropped, the grant is given back.
+///
+/// In a child of fork all is refused ([`crate::Error::Refused`]), and dropping does nothing: the child opens it for itself.
 ///
 /// What reads a word of the log gives [`crate::Error::Refused`] where that is damaged; what makes something durable
 /// gives [`crate::Error::Medium`] where the memory fails, and then what completed since the last
@@ -97,8 +101,17 @@ impl DatabaseLog {
         &self.path
     }
 
-    fn files(&self) -> MappedRwLockReadGuard<'_, Files> {
-        RwLockReadGuard::map(self.leased.read(), |(_, files)| files)
+    /// Refuses what is the parent's of this process (WF6).
+    ///
+    /// # Errors
+    /// [`crate::Error::Refused`].
+    pub fn ensure_ours(&self) -> Result<()> {
+        self.station.ensure_ours()
+    }
+
+    fn files(&self) -> Result<MappedRwLockReadGuard<'_, Files>> {
+        self.ensure_ours()?;
+        Ok(RwLockReadGuard::map(self.leased.read(), |(_, files)| files))
     }
 
     /// The length of `file` in bytes; `None` where it does not exist.
@@ -106,7 +119,7 @@ impl DatabaseLog {
     /// # Errors
     /// As [`DatabaseLog`] says.
     pub fn length(&self, file: File) -> Result<Option<u64>> {
-        self.files().length(file)
+        self.files()?.length(file)
     }
 
     /// Whether any file has something in it that is not in the database yet, as far as can be seen from outside: a
@@ -115,7 +128,7 @@ impl DatabaseLog {
     /// # Errors
     /// As [`DatabaseLog`] says.
     pub fn is_live(&self) -> Result<bool> {
-        self.files().is_live()
+        self.files()?.is_live()
     }
 
     /// Reads from `file` at byte `at`; how many bytes there are, fewer only at its end.
@@ -125,7 +138,7 @@ impl DatabaseLog {
     pub fn read(&self, file: File, at: u64, into: &mut [u8]) -> Result<usize> {
         let end = (at + into.len() as u64).min(self.length(file)?.unwrap_or(0));
         self.cover(file, end)?;
-        self.files().read(file, at, into)
+        self.files()?.read(file, at, into)
     }
 
     /// Makes `file` where it does not exist, empty.
@@ -133,7 +146,7 @@ impl DatabaseLog {
     /// # Errors
     /// As [`DatabaseLog`] says.
     pub fn create(&self, file: File) -> Result<()> {
-        self.files().create(file)
+        self.files()?.create(file)
     }
 
     /// Writes `bytes` into `file` at byte `at`, which may be behind its end (WF1).
@@ -143,7 +156,7 @@ impl DatabaseLog {
     /// [`DatabaseLog`] says, and as [`Station::ask`] where more space is asked for.
     pub fn write(&self, file: File, at: u64, bytes: &[u8]) -> Result<()> {
         self.cover(file, at + bytes.len() as u64)?;
-        self.files().write(file, at, bytes)
+        self.files()?.write(file, at, bytes)
     }
 
     /// Cuts `file` off at `length` bytes, if it is longer.
@@ -151,7 +164,7 @@ impl DatabaseLog {
     /// # Errors
     /// As [`DatabaseLog`] says.
     pub fn truncate(&self, file: File, length: u64) -> Result<()> {
-        let files = self.files();
+        let files = self.files()?;
         if files.length(file)?.is_none_or(|now| now <= length) {
             return Ok(());
         }
@@ -168,9 +181,9 @@ impl DatabaseLog {
     /// Deletes `file`, if it exists.
     ///
     /// # Errors
-    /// None.
+    /// As [`DatabaseLog`] says.
     pub fn delete(&self, file: File) -> Result<()> {
-        self.files().set_length(file, None);
+        self.files()?.set_length(file, None);
         Ok(())
     }
 
@@ -179,7 +192,7 @@ impl DatabaseLog {
     /// # Errors
     /// As [`DatabaseLog`] says.
     pub fn settle(&self) -> Result<()> {
-        self.files().settle()
+        self.files()?.settle()
     }
 
     /// What the header on disk says and would say.
@@ -187,7 +200,7 @@ impl DatabaseLog {
     /// # Errors
     /// As [`DatabaseLog`] says.
     pub fn mark(&self) -> Result<Option<Mark>> {
-        self.files().mark()
+        self.files()?.mark()
     }
 
     /// Notes it; durable on return.
@@ -195,12 +208,12 @@ impl DatabaseLog {
     /// # Errors
     /// As [`DatabaseLog`] says.
     pub fn set_mark(&self, mark: Option<Mark>) -> Result<()> {
-        self.files().set_mark(mark)
+        self.files()?.set_mark(mark)
     }
 
     /// Sees to it that the first `end` bytes of `file` have space here: another process may have made it longer.
     fn cover(&self, file: File, end: u64) -> Result<()> {
-        if end <= self.files().space(file) {
+        if end <= self.files()?.space(file) {
             return Ok(());
         }
         let mut leased = self.leased.write();
@@ -213,6 +226,6 @@ impl DatabaseLog {
 impl Drop for DatabaseLog {
     fn drop(&mut self) {
         // Where it fails the owner takes the grant back when this process has ended.
-        let _ = self.station.ask(&Request::DatabaseClose { id: self.leased.read().0 });
+        let _ = self.station.ask(&Request::DatabaseClose { id: self.leased.get_mut().0 });
     }
 }

@@ -1,5 +1,6 @@
 //! SQLite's own shell with this VFS: what it promises, through kills, moves, full pools and other programs.
 
+mod forks;
 mod full_disk;
 mod given_back;
 mod kills;

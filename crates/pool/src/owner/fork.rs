@@ -1,13 +1,14 @@
-//! Descriptors that a child of fork does not have: with its parent's lock it would keep a pool from everybody after the
+//! What a child of fork is told by: what was made before it is its parent's, with its locks and grants ([`Origin`]). And
+//! descriptors that the child does not have: with its parent's lock it would keep a pool from everybody after the
 //! parent has ended (O1), and with its socket let clients wait for nobody.
 //!
-//! They are put away and not closed: what a child drops of all that it was left closes a descriptor of its own.
+//! These are put away and not closed: what a child drops of all that it was left closes a descriptor of its own.
 //!
 //! Unsafe because a handler is given to the C library, and a child may make system calls alone.
 #![allow(unsafe_code)]
 
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 use ferrite_medium::Raced;
 
@@ -17,7 +18,36 @@ const KEPT_MAX: usize = 128;
 const NONE: RawFd = -1;
 
 static KEPT: [AtomicI32; KEPT_MAX] = [const { AtomicI32::new(NONE) }; KEPT_MAX];
+/// How many forks lie between this process and the one that loaded this code.
+static FORKS: AtomicU64 = AtomicU64::new(0);
 static WATCHING: Raced<()> = Raced::new();
+
+/// Has [`in_child`] called in every child from now on.
+fn watch() {
+    // SAFETY: the handler lives as long as this code; a library that is unloaded takes its handlers along. Where two threads
+    // give it the second call of it finds nothing, and counts a fork twice, which is one still.
+    WATCHING.get_or(|| _ = unsafe { libc::pthread_atfork(None, None, Some(in_child)) });
+}
+
+/// In which process something was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// [`FORKS`] there.
+    forks: u64,
+}
+
+impl Origin {
+    /// This process.
+    pub fn here() -> Self {
+        watch();
+        Self { forks: FORKS.load(Ordering::Relaxed) }
+    }
+
+    /// Whether it is this process, and not one that was forked from it.
+    pub fn is_here(self) -> bool {
+        self.forks == FORKS.load(Ordering::Relaxed)
+    }
+}
 
 /// A descriptor that children do not have. Dropped before the descriptor is closed.
 #[derive(Debug)]
@@ -30,9 +60,7 @@ pub(super) struct Kept {
 impl Kept {
     /// Keeps `fd` from children from now on.
     pub fn new(fd: BorrowedFd<'_>) -> Self {
-        // SAFETY: the handler lives as long as this code; a library that is unloaded takes its handlers along. Where two threads
-        // give it the second call of it finds nothing.
-        WATCHING.get_or(|| _ = unsafe { libc::pthread_atfork(None, None, Some(in_child)) });
+        watch();
         let fd = fd.as_raw_fd();
         let note = |kept: &AtomicI32| kept.compare_exchange(NONE, fd, Ordering::AcqRel, Ordering::Relaxed).is_ok();
         Self { fd, place: KEPT.iter().position(note) }
@@ -49,6 +77,7 @@ impl Drop for Kept {
 }
 
 extern "C" fn in_child() {
+    FORKS.fetch_add(1, Ordering::Relaxed);
     for kept in &KEPT {
         match kept.swap(NONE, Ordering::Relaxed) {
             NONE => {}

@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use ferrite_medium::{Guard, MapOptions, Mapped, Memory};
 use ferrite_pool::Pool;
-use ferrite_pool::owner::{self, Call, Caller, Claim, Client, Handler, Listening, Lock, Parted, PidFd, Reply, claim};
+use ferrite_pool::owner::{
+    self, Call, Caller, Claim, Client, Handler, Listening, Lock, Origin, Parted, PidFd, Reply, claim,
+};
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::Value;
@@ -28,6 +30,8 @@ const FULL: [&str; 2] = ["the pool is full", "no space left"];
 /// A pool, as this process reaches it.
 pub struct Station {
     path: PathBuf,
+    /// Who may use it (WF6).
+    origin: Origin,
     boot_id: [u8; 16],
     side: Mutex<Side>,
     /// Every byte that leases are about.
@@ -49,14 +53,25 @@ impl Station {
     /// not reached in 5 seconds. [`Error::Pool`] where this process becomes the owner and the pool cannot be opened.
     pub fn reach(path: &Path, boot_id: [u8; 16]) -> Result<Arc<Self>> {
         let path = path.to_owned();
-        let station = Self { path, boot_id, side: Mutex::new(Side::Nowhere), memory: OnceLock::new() };
+        let (side, memory) = (Mutex::new(Side::Nowhere), OnceLock::new());
+        let station = Self { path, origin: Origin::here(), boot_id, side, memory };
         *station.side.lock() = station.find()?;
         Ok(Arc::new(station))
     }
 
     /// Whether this process owns the pool.
     pub fn is_owner(&self) -> bool {
-        matches!(*self.side.lock(), Side::Owner { .. })
+        self.origin.is_here() && matches!(*self.side.lock(), Side::Owner { .. })
+    }
+
+    /// Refuses what is the parent's of this process (WF6). Before any lock: a thread may have it that is not here.
+    pub(super) fn ensure_ours(&self) -> Result<()> {
+        match self.origin.is_here() {
+            true => Ok(()),
+            false => Err(Error::Refused(
+                "it was opened before this process was forked and is its parent's: open the database again here".into(),
+            )),
+        }
     }
 
     /// Takes the pool, or reaches who has it.
@@ -95,9 +110,11 @@ impl Station {
     /// come with the answer where they were lost on the way.
     ///
     /// # Errors
-    /// [`Error::Refused`] with what the owner says, [`Error::Full`] where that is want of space; where this process is
-    /// the owner as [`Office::answer`]. As [`Station::reach`] where it had ended and there is no other.
+    /// [`Error::Refused`] with what the owner says, and in a child of fork; [`Error::Full`] where that is want of space;
+    /// where this process is the owner as [`Office::answer`]. As [`Station::reach`] where it had ended and there is no
+    /// other.
     pub fn ask(&self, request: &Request) -> Result<(Value, Vec<OwnedFd>)> {
+        self.ensure_ours()?;
         let mut side = self.side.lock();
         for _ in 0..TRIES {
             let answer = match &mut *side {
@@ -164,7 +181,11 @@ fn this_process() -> Result<Caller> {
 
 impl Drop for Station {
     fn drop(&mut self) {
-        if let Side::Owner { office, listening, _lock } = std::mem::replace(self.side.get_mut(), Side::Nowhere) {
+        let side = std::mem::replace(self.side.get_mut(), Side::Nowhere);
+        if !self.origin.is_here() {
+            return std::mem::forget((side, self.memory.take()));
+        }
+        if let Side::Owner { office, listening, _lock } = side {
             // Whoever is connected finds us gone, and takes the pool over. An error leaves the pool as a crash would.
             let _ = listening.stop();
             if let Some(pool) = Arc::into_inner(office).and_then(|office| office.into_pool()) {

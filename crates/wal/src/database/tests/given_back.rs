@@ -10,16 +10,16 @@ use ferrite_pool::{Format, Pool};
 
 use super::*;
 
-const BOOT: [u8; 16] = [7; 16];
+pub(super) const BOOT: [u8; 16] = [7; 16];
 
 /// A pool, and an empty file beside it that is to be a database.
-struct Place {
-    folder: tempfile::TempDir,
-    station: Arc<Station>,
+pub(super) struct Place {
+    pub(super) folder: tempfile::TempDir,
+    pub(super) station: Arc<Station>,
 }
 
 impl Place {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let pool = folder.path().join("pool");
         let file = fs::File::options().read(true).write(true).create_new(true).open(&pool).unwrap();
@@ -30,15 +30,15 @@ impl Place {
         Self { station: Station::reach(&pool, BOOT).unwrap(), folder }
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(super) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    fn database(&self) -> String {
+    pub(super) fn database(&self) -> String {
         self.path("a.db").display().to_string()
     }
 
-    fn log(&self) -> DatabaseLog {
+    pub(super) fn log(&self) -> DatabaseLog {
         self.log_by(&self.station).unwrap()
     }
 
@@ -46,7 +46,7 @@ impl Place {
         Self::log_of(&self.database(), station)
     }
 
-    fn log_of(path: &str, station: &Arc<Station>) -> Result<DatabaseLog> {
+    pub(super) fn log_of(path: &str, station: &Arc<Station>) -> Result<DatabaseLog> {
         let found = fs::metadata(path).unwrap();
         let identity = Identity { device: found.dev(), inode: found.ino() };
         DatabaseLog::open(station, path, identity, false)
