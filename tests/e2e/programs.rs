@@ -6,14 +6,12 @@ use std::process::Command;
 /// System folders first: a user's PATH lacks the `sbin` ones, and a private Python would not find nbdsh's module.
 const SYSTEM: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// The release binary, about to be run. Ctrl-C ends it also where whoever runs the tests in the background ignores that.
+/// The release binary, about to be run.
 ///
 /// # Panics
 /// Where it was not built.
 pub fn ferrite() -> Command {
-    let mut program = client("env");
-    program.arg("--default-signal=INT").arg(ferrite_path());
-    program
+    client(ferrite_path())
 }
 
 /// A client by name or path, about to be run.

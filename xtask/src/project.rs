@@ -69,9 +69,12 @@ impl Project {
         ))
     }
 
-    /// Cargo running tests: those of `what` whose names contain one of `filters`.
+    /// Cargo running tests: those of `what` whose names contain one of `filters`. They end programs by Ctrl-C, also where
+    /// whoever runs this in the background ignores that.
     pub fn tests(&self, what: &[&str], filters: &[&str]) -> Command {
-        let mut command = self.cargo();
+        let cargo = self.cargo();
+        let mut command = Command::new("env");
+        command.current_dir(&self.root).arg("--default-signal=INT").arg(cargo.get_program());
         command.args(["test", "--no-fail-fast"]).args(what).args(["--", "--show-output"]).args(filters);
         command
     }

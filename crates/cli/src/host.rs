@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use crate::size;
+use ferrite_medium::set_len;
 
 /// This boot of the machine. Asked of the kernel once: clients that ask for leases wait for it.
 pub fn boot_id() -> io::Result<[u8; 16]> {
@@ -83,19 +83,6 @@ pub fn make_file(path: &Path, bytes: u64) -> io::Result<()> {
     set_len(&file, bytes).inspect_err(|_| _ = fs::remove_file(path))
 }
 
-/// Makes `file`, which is for a pool or a disk, `bytes` long.
-pub fn set_len(file: &File, bytes: u64) -> io::Result<()> {
-    let page_bytes = file.metadata()?.blksize();
-    file.set_len(bytes).map_err(|error| match error.kind() {
-        // What hugetlbfs says.
-        io::ErrorKind::InvalidInput if !bytes.is_multiple_of(page_bytes) => {
-            let page = size::show(page_bytes);
-            io::Error::other(format!("there are pages of {page} here, and the size must be a multiple of that"))
-        }
-        _ => error,
-    })
-}
-
 /// Makes the name of the file at `path` durable. Without it a power failure may take the file with all that was
 /// flushed in it, since a pool's flush is of its bytes alone.
 pub fn settle_name(path: &Path) -> io::Result<()> {
@@ -124,19 +111,5 @@ mod tests {
     fn what_is_missing_is_named() {
         let said = uuid("/proc/none").expect_err("there is none").to_string();
         assert!(said.starts_with("reading /proc/none: No such file"), "{said}");
-    }
-
-    #[test]
-    fn a_size_that_huge_pages_cannot_have_is_told() {
-        use rustix::fs::{MemfdFlags, memfd_create};
-
-        // Where the machine has no pages of that size there is nothing to refuse.
-        let Ok(file) = memfd_create("huge", MemfdFlags::CLOEXEC | MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB) else {
-            return;
-        };
-        let file = File::from(file);
-        let said = set_len(&file, 9 << 20).expect_err("refused").to_string();
-        assert!(said.contains("pages of 2 MiB") && said.contains("a multiple"), "{said}");
-        set_len(&file, 10 << 20).expect("sized");
     }
 }

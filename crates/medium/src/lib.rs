@@ -57,7 +57,7 @@ pub use fletcher::Fletcher;
 pub use guard::Guard;
 pub use latch::{Latch, LatchGuard, RawLatch};
 pub use lent::{Borrower, Lent};
-pub use mapped::{Backing, MapOptions, Mapped, make_pool_file, own_storage};
+pub use mapped::{Backing, MapOptions, Mapped, make_pool_file, own_storage, set_len};
 pub use memory::{Memory, Shared, Survival};
 pub use pace::{Pace, Speed, Ticks, Tsc};
 pub use paced::Paced;

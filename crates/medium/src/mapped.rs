@@ -17,6 +17,7 @@ use crate::{Error, Fletcher, Guard, Lent, Memory, Result, Scheme, Shared, Span, 
 
 mod backing;
 mod huge;
+mod length;
 mod own;
 mod part;
 mod resident;
@@ -27,6 +28,7 @@ mod tests;
 mod touched;
 
 pub use backing::Backing;
+pub use length::set_len;
 pub use own::{make_pool_file, own_storage};
 
 use huge::HugePages;

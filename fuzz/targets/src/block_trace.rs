@@ -47,7 +47,11 @@ fn open(data: &[u8], format: Option<Format>) -> Option<Reader> {
 fn replay(data: &[u8], format: Option<Format>, scheme: Scheme, may_be_refused: bool) {
     let mut drive = Spec { scheme, shape: SHAPE, timing: Timing::default() }.build().expect("a drive that can be");
     let reader = open(data, format).expect("it was read before");
-    let replayed = Replay { wraps: true }.run(&mut Ahead::new(reader).expect("a thread"), std::slice::from_mut(&mut drive), &mut |_| true);
+    let replayed = Replay { wraps: true }.run(
+        &mut Ahead::new(reader).expect("a thread"),
+        std::slice::from_mut(&mut drive),
+        &mut |_| true,
+    );
     match replayed {
         Ok(replayed) => assert!(replayed.is_whole, "what was read before ended early"),
         Err(error) => assert!(may_be_refused && matches!(error, Error::Malformed { .. }), "refused: {error}"),

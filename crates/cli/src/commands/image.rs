@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use ferrite_medium::make_pool_file;
+use ferrite_medium::{make_pool_file, set_len};
 use ferrite_pool::owner::Lock;
 use ferrite_pool::{backup, show_uuid};
 use serde::Serialize;
@@ -119,7 +119,7 @@ fn place(image: &Path, pool: &Path, bytes: u64, force: bool) -> Outcome<(Lock, b
             )
             .into());
         }
-        host::set_len(lock.file(), bytes).map_err(|error| format!("sizing {}: {error}", pool.display()))?;
+        set_len(lock.file(), bytes).map_err(|error| format!("sizing {}: {error}", pool.display()))?;
     }
     Ok((lock, false))
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use ferrite_medium::{Span, make_pool_file};
+use ferrite_medium::{Span, make_pool_file, set_len};
 use ferrite_pool::Format;
 use ferrite_pool::grant::ensure_no_clients;
 use ferrite_pool::layout::{CHUNK, POOL_BYTES_MIN};
@@ -130,8 +130,7 @@ fn ensure_room(lock: &Lock, size: Option<u64>) -> Outcome {
 fn resize(lock: &Lock, size: Option<u64>) -> Outcome {
     match size {
         Some(bytes) if lock.file().metadata()?.is_file() => {
-            Ok(host::set_len(lock.file(), bytes)
-                .map_err(|error| format!("sizing {}: {error}", lock.path().display()))?)
+            Ok(set_len(lock.file(), bytes).map_err(|error| format!("sizing {}: {error}", lock.path().display()))?)
         }
         _ => Ok(()),
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Once;
 
 use clap::Args;
-use ferrite_medium::{MapOptions, Mapped};
+use ferrite_medium::{MapOptions, Mapped, set_len};
 use ferrite_pool::defrag::{self, Defragmented, Scatter};
 use ferrite_pool::owner::Lock;
 use ferrite_pool::{Grown, Superblock, check};
@@ -178,7 +178,7 @@ fn lengthen(lock: &Lock, size: u64) -> Outcome<Grown> {
     Mapped::anonymous(size, &options).map_err(|error| refused(&error))?;
     let mut has_grown = false;
     // The length is durable before the superblock tells of it: a fence of the memory does not make it so.
-    let lengthened = host::set_len(file, size).and_then(|()| file.sync_all()).map_err(|error| refused(&error));
+    let lengthened = set_len(file, size).and_then(|()| file.sync_all()).map_err(|error| refused(&error));
     let grown = lengthened.and_then(|()| MediumArguments::default().map(lock)).and_then(|medium| {
         let grown = grow(lock, &medium);
         has_grown = Superblock::read(&*medium.memory).is_ok_and(|found| found.size > before);

@@ -8,6 +8,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use super::length::set_len;
 use super::space::{allocate, is_unsupported};
 use crate::{Error, Result, Span};
 
@@ -53,7 +54,7 @@ struct Extent {
 pub fn make_pool_file(path: &Path, bytes: u64) -> io::Result<()> {
     let file = File::options().write(true).create_new(true).mode(0o600).open(path)?;
     write_in_place(&file);
-    file.set_len(bytes).inspect_err(|_| _ = fs::remove_file(path))
+    set_len(&file, bytes).inspect_err(|_| _ = fs::remove_file(path))
 }
 
 /// What is compressed is never written in place.
@@ -91,6 +92,7 @@ fn shared_runs(file: &File) -> Vec<Span> {
     let mut runs: Vec<(Span, bool)> = Vec::new();
     let mut at = 0;
     while let Some(map) = extents_from(file, at) {
+        let before = at;
         for extent in &map.extents[..map.found as usize] {
             let is_shared = extent.flags & FIEMAP_EXTENT_SHARED != 0;
             at = extent.at + extent.len;
@@ -104,6 +106,9 @@ fn shared_runs(file: &File) -> Vec<Span> {
                     runs.push((Span::new(extent.at, extent.len), is_shared));
                 }
             }
+        }
+        if at <= before {
+            break;
         }
     }
     runs.into_iter().filter_map(|(run, shares)| shares.then_some(run)).collect()
