@@ -150,7 +150,7 @@ fn of_a_pool_that_is_served(page: &mut Page, at: &dyn Fn(&str) -> String) {
     let server = Server::start_as_program(&begun);
     page.tells("Serving", &server.told());
     if node.is_empty() {
-        page.tells("Node", &in_a_line(&[&["disk", "attach", pool, "json"], &how[..]].concat()));
+        page.tells("Node", &in_a_line(&["disk", "attach", pool, "json"]));
     }
     ok(&["disk", "create", pool, "other", "--size", "1M"]);
     let serve = |how: &[&str]| Server::start_as_program(&[&["disk", "serve", pool, "other"], how].concat()).told();

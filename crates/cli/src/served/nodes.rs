@@ -15,12 +15,15 @@ use crate::request::{AttachReport, Serving};
 pub(super) type Node = Arc<RwLock<Attached>>;
 
 impl Served {
-    /// Makes the disk called `name` a node; `serving` must be how it is served already if it is one.
+    /// Makes the disk called `name` a node. If it is one `serving` must be how it is served, or ask for nothing.
     pub fn attach(&self, name: &str, serving: &Serving) -> Result<AttachReport, String> {
         let _turn = self.attaching.lock();
         if let Some(node) = self.node(name) {
             if let Some(known) = report(&node.read()) {
-                return self.open(name, serving).map(|_| known);
+                if *serving != Serving::default() {
+                    self.open(name, serving)?;
+                }
+                return Ok(known);
             }
             // Where somebody else took it away, the rest of it goes as well.
             self.take_away(&node)?;
