@@ -50,7 +50,8 @@ pub(super) fn run_for(lock: &Lock, limit: Option<Duration>, job: &dyn Fn() -> Ou
     let mut told = [[0; 4]; 2];
     let read = reader.read_exact(told.as_flattened_mut());
     if read.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) {
-        thread::spawn(move || reap(pid));
+        // Where there is no thread it is left until this process ends.
+        let _ = thread::Builder::new().spawn(move || reap(pid));
         return Err(io::ErrorKind::TimedOut.into());
     }
     reap(pid);
