@@ -5,6 +5,8 @@
 //! did is known. What the kernel reads and writes on the program's behalf is not seen. Threads mix as they run, so only
 //! programs of one thread repeat exactly; and those too only as far as their addresses do.
 
+#[cfg(test)]
+mod how;
 mod place;
 mod ring;
 #[cfg(test)]

@@ -156,7 +156,7 @@ impl Words<'_> {
     }
 
     /// Gives each to `to`.
-    #[inline]
+    #[inline(always)]
     pub fn each(&self, mut to: impl FnMut(Word)) {
         if self.have_signatures {
             self.bytes.as_chunks::<9>().0.iter().for_each(|bytes| to(self.word(bytes, Some(bytes[8]))));
@@ -165,7 +165,7 @@ impl Words<'_> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn word(&self, bytes: &[u8], told: Option<u8>) -> Word {
         let (core, word) = compact::split(compact::word(bytes), self.cores, self.line_bits);
         Word { core, line: word >> 1, is_write: word & 1 != 0, told, line_bits: self.line_bits }

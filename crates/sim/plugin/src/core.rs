@@ -3,8 +3,10 @@
 use std::ffi::c_void;
 use std::sync::Mutex;
 
+use crate::how::{Bits, Made, MemoryAccess};
 use crate::l1::{L1, signature};
 use crate::pipe::Pipe;
+use crate::qemu;
 
 /// The first level of each core.
 #[derive(Clone, Copy, Debug)]
@@ -25,11 +27,10 @@ const QUIET: u64 = 1 << 20;
 /// More than so many, as a large first level writes back at the end, are several frames.
 const FRAME_MAX: usize = 1 << 16;
 
-/// How far the largest access, of 16 bytes, reaches beyond its first byte.
-const REACH: u64 = 15;
-
 pub struct Core {
     shape: Shape,
+    /// Of what QEMU says of an access, if it is a matter of bits.
+    meaning: Option<Bits>,
     data: L1,
     code: Option<L1>,
     accesses: u64,
@@ -43,31 +44,36 @@ impl Core {
     pub fn new(shape: Shape, pipe: &'static Mutex<Pipe>) -> Self {
         let code = shape.instructions.then(|| L1::new(shape.sets, shape.ways));
         let events = Vec::with_capacity(2 * FRAME);
-        Self { shape, data: L1::new(shape.sets, shape.ways), code, accesses: 0, events, frame: 1, pipe }
+        let data = L1::new(shape.sets, shape.ways);
+        Self { shape, meaning: Bits::asked(qemu::made), data, code, accesses: 0, events, frame: 1, pipe }
     }
 
-    /// An access at `address` by an instruction of this signature, of two to the `size` bytes, which is asked only where
-    /// it matters.
-    #[inline]
-    pub fn access(&mut self, address: u64, is_write: bool, signature: u8, size: impl FnOnce() -> u32) {
+    /// An access at `address` by an instruction of this signature, which QEMU says is made like this. Most are done here, in
+    /// less time than a call takes.
+    #[inline(always)]
+    pub fn access(&mut self, address: u64, how: MemoryAccess, signature: u8) {
+        let bits = self.shape.line_bits;
+        if let Some(Made { is_write, size_shift }) = self.meaning.map(|meaning| meaning.of(how))
+            && (address & ((1 << bits) - 1)) + (1 << (size_shift & 7)) <= 1 << bits
+            && self.accesses + 1 < QUIET
+            && self.data.again(address >> bits, is_write, || signature)
+        {
+            self.accesses += 1;
+        } else {
+            self.whole_access(address, how, signature);
+        }
+    }
+
+    #[inline(never)]
+    fn whole_access(&mut self, address: u64, how: MemoryAccess, signature: u8) {
         self.accesses += 1;
-        let line = address >> self.shape.line_bits;
-        self.data.access(line, is_write, || signature, |event| self.events.push(event));
-        let mask = (1 << self.shape.line_bits) - 1;
-        if (address & mask) + REACH > mask {
-            self.tail(address, is_write, signature, 1 << size());
+        let Made { is_write, size_shift } = self.meaning.map_or_else(|| qemu::made(how), |meaning| meaning.of(how));
+        let (bits, reach) = (self.shape.line_bits, (1 << size_shift) - 1);
+        for line in address >> bits..=(address + reach) >> bits {
+            self.data.access(line, is_write, || signature, |event| self.events.push(event));
         }
         if self.events.len() >= self.frame || self.accesses >= QUIET {
             self.send();
-        }
-    }
-
-    /// The lines after the first, of an access that may reach into them.
-    #[cold]
-    fn tail(&mut self, address: u64, is_write: bool, signature: u8, bytes: u64) {
-        let bits = self.shape.line_bits;
-        for line in (address >> bits) + 1..=(address + bytes - 1) >> bits {
-            self.data.access(line, is_write, || signature, |event| self.events.push(event));
         }
     }
 

@@ -17,6 +17,7 @@
 #![allow(unsafe_code)] // QEMU's interface is C's
 
 mod core;
+mod how;
 #[path = "../../src/cache/l1.rs"]
 mod l1;
 mod pipe;
@@ -30,8 +31,9 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, OnceLock};
 
 use crate::core::{Core, Shape};
+use crate::how::MemoryAccess;
 use crate::pipe::Pipe;
-use crate::qemu::{Block, Id, MemoryAccess};
+use crate::qemu::{Block, Id};
 
 /// Threads at a time that can be told apart. One more ends the program with a message.
 const CORES: usize = 1024;
@@ -119,10 +121,9 @@ extern "C" fn translated(_: Id, block: *mut Block) {
 
 /// An instruction of this signature accessed memory.
 extern "C" fn accessed(thread: u32, how: MemoryAccess, address: u64, signature: *mut c_void) {
-    let Some(core) = core_of(thread) else { return };
-    // SAFETY: `how` is what QEMU gave; the functions only look at it.
-    let (is_write, size) = unsafe { (qemu::qemu_plugin_mem_is_store(how), || qemu::qemu_plugin_mem_size_shift(how)) };
-    core.access(address, is_write, signature as usize as u8, size);
+    if let Some(core) = core_of(thread) {
+        core.access(address, how, signature as usize as u8);
+    }
 }
 
 /// An instruction was fetched.

@@ -2,11 +2,10 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
+use crate::how::{Made, MemoryAccess};
+
 /// What QEMU calls this plugin.
 pub type Id = u64;
-
-/// How memory is accessed; a number that only QEMU understands.
-pub type MemoryAccess = u32;
 
 /// A translated block.
 #[repr(C)]
@@ -49,4 +48,10 @@ unsafe extern "C" {
         in_parent: Option<extern "C" fn()>,
         in_child: Option<extern "C" fn()>,
     ) -> c_int;
+}
+
+/// What `how` means, as QEMU tells.
+pub fn made(how: MemoryAccess) -> Made {
+    // SAFETY: both functions compute with the number alone, whatever it is.
+    unsafe { Made { is_write: qemu_plugin_mem_is_store(how), size_shift: qemu_plugin_mem_size_shift(how) } }
 }

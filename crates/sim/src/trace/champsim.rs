@@ -61,7 +61,7 @@ fn fill(from: &mut dyn BufRead, into: &mut [u8]) -> io::Result<usize> {
 
 /// Reads the next records of so many bytes each; whether there may be more.
 pub fn chunk(input: &mut Input, into: &mut Vec<u8>, done: u64, record: usize) -> Result<bool> {
-    let wanted = CHUNK / record * record;
+    let wanted = CHUNK.next_multiple_of(record);
     into.resize(wanted, 0);
     let filled = fill(&mut *input.bytes, into).map_err(|error| Error::reading(&input.path, done, error))?;
     into.truncate(filled);

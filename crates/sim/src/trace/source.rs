@@ -79,13 +79,18 @@ impl Filter {
 /// Without an [`Access`] for each: this form is there to be quick.
 fn pass_words(words: &Words<'_>, data: &mut [L1], into: &mut Vec<Event>) {
     let cores = data.len();
-    let mut access = |l1: &mut L1, word: Word| {
-        l1.access(word.line, word.is_write, || word.signature(), |event| into.push(Event(event)));
-    };
     match data {
-        [l1] => words.each(|word| access(l1, word)),
-        _ => words.each(|word| access(&mut data[usize::from(word.core) % cores], word)),
+        [l1] => words.each(
+            #[inline(always)]
+            |word| pass_word(word, l1, into),
+        ),
+        _ => words.each(|word| pass_word(word, &mut data[usize::from(word.core) % cores], into)),
     }
+}
+
+#[inline(always)]
+fn pass_word(word: Word, l1: &mut L1, into: &mut Vec<Event>) {
+    l1.access(word.line, word.is_write, || word.signature(), |event| into.push(Event(event)));
 }
 
 impl Source for Filter {

@@ -81,3 +81,22 @@ pub fn fewest(ways: usize, events: &[Event]) -> u64 {
     let most = (0..1_u32 << intervals.len()).filter(|chosen| fits(*chosen)).map(u32::count_ones).max();
     writes.len() as u64 - u64::from(most.unwrap_or(0))
 }
+
+/// Definition 1: what a first level lets through of these, and what it writes back when it is drained. A set is its lines
+/// from most to least recent, each with who touched it and whether it is dirty.
+pub fn first_level(sets: u64, ways: usize, events: &[Event]) -> Vec<Event> {
+    let mut through = Vec::new();
+    let mut all = vec![Vec::<Event>::new(); sets as usize];
+    for event in events {
+        let set = &mut all[(event.line() % sets) as usize];
+        let here = set.iter().position(|one| one.line() == event.line()).map(|at| set.remove(at));
+        if here.is_none() {
+            let gone = (set.len() == ways).then(|| set.pop()).flatten();
+            through.extend(gone.filter(|gone| gone.is_write()));
+            through.push(Event::new(event.line(), false, event.signature()));
+        }
+        set.insert(0, here.filter(|_| !event.is_write()).unwrap_or(*event));
+    }
+    through.extend(all.iter().flat_map(|set| set.iter().rev().copied().filter(|one| one.is_write())));
+    through
+}

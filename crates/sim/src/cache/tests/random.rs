@@ -5,6 +5,7 @@ use proptest::prelude::*;
 
 use super::naive::{self, Counted};
 use super::{Choice, Event, model, shape, study};
+use crate::cache::L1;
 
 fn choices(ways: u32) -> Vec<Choice> {
     let partitioned = |partitions, protected| Choice::Partitioned { partitions, protected };
@@ -66,6 +67,23 @@ fn is_as_naive(sets: u64, ways: u32, events: &[Event]) -> Result<(), TestCaseErr
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// Definition 1.
+    #[test]
+    fn the_first_level_is_as_the_naive_one(
+        set_bits in 0..3_u32,
+        ways in 1..5_usize,
+        events in events(24, 400),
+    ) {
+        let sets = 1 << set_bits;
+        let (mut l1, mut seen) = (L1::new(sets, ways), Vec::new());
+        for event in &events {
+            let signature = || event.signature();
+            l1.access(event.line(), event.is_write(), signature, |event| seen.push(Event(event)));
+        }
+        l1.drain(|event| seen.push(Event(event)));
+        prop_assert_eq!(seen, naive::first_level(sets as u64, ways, &events));
+    }
 
     /// Definitions 2, 3, 4 and 7.
     #[test]
