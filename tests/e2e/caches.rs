@@ -137,26 +137,6 @@ fn a_trace_that_may_be_cut_is_told() {
     }
 }
 
-/// A program is simulated as it runs, and what was kept of it gives the same figures again.
-#[test]
-fn a_recorded_program_is_simulated_and_kept() {
-    if !Path::new("/usr/bin/qemu-x86_64").exists() {
-        println!("skipped: qemu-user is not installed");
-        return;
-    }
-    let folder = folder(true);
-    let path = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
-    let (numbers, kept) = (path("numbers"), path("kept"));
-    let lines: String = (0..5000_u32).map(|n| format!("{}\n", n.wrapping_mul(2_654_435_761))).collect();
-    fs::write(&numbers, lines).expect("written");
-    let live =
-        run(ferrite().args(["sim", "llc", "--json", "--llc", "64K:16", "--save", &kept, "sort", "-n", &numbers]));
-    let live: Value = serde_json::from_str(&live).expect("JSON");
-    assert!(live["accesses"].as_u64() > Some(1_000_000), "{live}");
-    let again = told(&["sim", "llc", "--llc", "64K:16", "--filtered", "--trace", &kept]);
-    assert_eq!((&live["policies"], &live["bound"]), (&again["policies"], &again["bound"]));
-}
-
 /// Ctrl-C prints what is known so far, keeps what was saved of it, and is no success.
 #[test]
 fn an_interrupted_study_prints_what_it_knows() {
@@ -213,40 +193,6 @@ fn a_study_of_a_trace_that_never_begins_is_interrupted() {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(said.contains("interrupted before") && output.stdout.is_empty(), "{words:?}: {said}");
         assert!(!Path::new(&to).exists(), "{words:?}");
-    }
-}
-
-/// What is recorded in part gives figures of that part, and is no success.
-#[test]
-fn a_program_that_becomes_another_or_is_killed_is_told() {
-    if !Path::new("/usr/bin/qemu-x86_64").exists() {
-        println!("skipped: qemu-user is not installed");
-        return;
-    }
-    for script in ["exec sort /dev/null", "kill -9 $$"] {
-        let output = ferrite().args(["sim", "llc", "--json", "--policy", "lru", "sh", "-c", script]).output();
-        let output = output.expect("it runs");
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(1), "{script}: {said}");
-        assert!(said.contains("what it did then is missing"), "{script}: {said}");
-        let report: Value = serde_json::from_slice(&output.stdout).expect("the figures of what was seen");
-        assert_eq!((&report["policies"][0]["policy"], &report["stopped"]), (&json!("lru"), &json!("lost")), "{script}");
-    }
-}
-
-/// Processes that it starts are missing in the figures, and that is told.
-#[test]
-fn a_program_that_starts_others_is_told() {
-    if !Path::new("/usr/bin/qemu-x86_64").exists() {
-        println!("skipped: qemu-user is not installed");
-        return;
-    }
-    for (script, is_told) in [(":", false), ("(:); :", true)] {
-        let output = ferrite().args(["sim", "llc", "--policy", "lru", "sh", "-c", script]).output().expect("it runs");
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "{script}: {said}");
-        let told = said.contains("started other processes, which were not recorded: record what does the work");
-        assert_eq!(told, is_told, "{script}: {said}");
     }
 }
 

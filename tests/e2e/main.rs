@@ -36,6 +36,7 @@ mod node;
 mod objects;
 mod pools;
 mod programs;
+mod recorded;
 mod server;
 mod signals;
 mod simulated;

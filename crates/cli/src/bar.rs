@@ -20,18 +20,19 @@ pub struct Bar {
 }
 
 impl Bar {
-    /// A bar that has not moved.
+    /// A bar that has not moved. It is one as soon as it is known how far it goes.
     pub fn new() -> Self {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-        let style =
-            ProgressStyle::with_template("{msg} {wide_bar} {percent}% {eta}").expect("the template is well formed");
-        bar.set_style(if has_blocks(|name| std::env::var(name).ok()) { style } else { style.progress_chars("#- ") });
+        bar.set_style(style("{msg}"));
         Self { bar, appears: Once::new() }
     }
 
     /// Moves it; whether to go on.
     pub fn show(&self, progress: &Progress) -> bool {
         if progress.total > 0 {
+            if self.bar.length().is_none() {
+                self.bar.set_style(style("{msg} {wide_bar} {percent}% {eta}"));
+            }
             self.bar.set_length(progress.total);
         }
         self.bar.set_position(progress.done);
@@ -54,6 +55,11 @@ impl Bar {
             let _ = Builder::new().name("bar".into()).spawn(follow);
         }
     }
+}
+
+fn style(template: &str) -> ProgressStyle {
+    let style = ProgressStyle::with_template(template).expect("the template is well formed");
+    if has_blocks(|name| std::env::var(name).ok()) { style } else { style.progress_chars("#- ") }
 }
 
 /// Whether the locale that `variable` tells says UTF-8, in which there are characters to draw a bar with.

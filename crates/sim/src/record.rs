@@ -6,7 +6,7 @@
 //! programs of one thread repeat exactly; and those too only as far as their addresses do.
 
 #[cfg(test)]
-mod how;
+mod meaning;
 mod place;
 mod ring;
 #[cfg(test)]
@@ -201,7 +201,8 @@ impl Recording {
             Some(status) if status.signal().is_some() => format!("ended with {status}"),
             // Whoever ends by himself says so, after what he did.
             Some(status) => {
-                format!("became another program (exec; record that one by its own name), which ended with {status},")
+                let what = "could not be run, or became another program (exec; record that one by its own name)";
+                format!("{what}, and ended with {status},")
             }
             None => "became another program (exec; record that one by its own name)".into(),
         };

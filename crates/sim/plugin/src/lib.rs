@@ -164,7 +164,7 @@ fn core_of(thread: u32) -> Option<&'static mut Core> {
 #[cold]
 fn too_many() -> ! {
     eprintln!("ferrite: recording: the program has more than {CORES} threads at a time");
-    std::process::abort()
+    qemu::end()
 }
 
 #[cold]

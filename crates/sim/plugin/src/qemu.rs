@@ -41,8 +41,10 @@ unsafe extern "C" {
         registers: c_int,
         given: *mut c_void,
     );
-    pub fn qemu_plugin_mem_is_store(how: MemoryAccess) -> bool;
-    pub fn qemu_plugin_mem_size_shift(how: MemoryAccess) -> c_uint;
+    // These compute with a number alone, whatever it is, and the last is passed no memory.
+    safe fn qemu_plugin_mem_is_store(how: MemoryAccess) -> bool;
+    safe fn qemu_plugin_mem_size_shift(how: MemoryAccess) -> c_uint;
+    safe fn kill(process: c_int, signal: c_int) -> c_int;
     pub fn pthread_atfork(
         before: Option<extern "C" fn()>,
         in_parent: Option<extern "C" fn()>,
@@ -52,6 +54,14 @@ unsafe extern "C" {
 
 /// What `how` means, as QEMU tells.
 pub fn made(how: MemoryAccess) -> Made {
-    // SAFETY: both functions compute with the number alone, whatever it is.
-    unsafe { Made { is_write: qemu_plugin_mem_is_store(how), size_shift: qemu_plugin_mem_size_shift(how) } }
+    Made { is_write: qemu_plugin_mem_is_store(how), size_shift: qemu_plugin_mem_size_shift(how) }
+}
+
+/// Ends the process. QEMU takes other signals, that of an abort too, for the program's, and has all its threads stand still
+/// for them: which they do not while they wait for one another here.
+pub fn end() -> ! {
+    const SIGKILL: c_int = 9;
+    loop {
+        kill(std::process::id() as c_int, SIGKILL);
+    }
 }

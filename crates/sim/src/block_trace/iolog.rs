@@ -60,7 +60,7 @@ impl Iolog {
                 self.waited_ns = self.waited_ns.saturating_add(ns);
                 return Ok(None);
             }
-            b"add" | b"open" | b"close" | b"sync" | b"datasync" | b"wait" => return Ok(None),
+            b"add" | b"open" | b"close" | b"sync" | b"datasync" | b"sync_file_range" | b"wait" => return Ok(None),
             _ => return Err(format!("the action is {}: expected read, write, trim, sync or the like", quoted(action))),
         };
         let at = line::next_number(&mut words, "offset")?;

@@ -143,7 +143,7 @@ fn blkparse_counts_what_there_is() {
 
 #[test]
 fn iologs_of_both_versions() {
-    let two = "fio version 2 iolog\n/dev/x add\n/dev/x open\n/dev/x write 4096 512\n/dev/x sync 0 0\n/dev/x wait 7 0\n\
+    let two = "fio version 2 iolog\n/dev/x add\n/dev/x open\n/dev/x write 4096 512\n/dev/x sync 0 0\n/dev/x sync_file_range 0 8\n/dev/x wait 7 0\n\
                /dev/x read 0 4096\n/dev/x wait 1000 0\n/dev/x trim 8192 4096\n/dev/x close\n";
     let requests = [
         request(Kind::Write, 0, Span::new(4096, 512)),

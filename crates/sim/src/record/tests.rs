@@ -114,7 +114,7 @@ fn a_program_of_which_nothing_is_known_is_told() {
         let text = "__asm__(\".globl start\\nstart: mov $59, %eax\\nlea path(%rip), %rdi\\nxor %esi, %esi\\n\
                     xor %edx, %edx\\nsyscall\\npath: .asciz \\\"/bin/true\\\"\\n\");";
         let told = refused(text, &alone).unwrap_or_default();
-        assert!(told.contains("(exec; record that one by its own name), which ended with exit status: 0"), "{told}");
+        assert!(told.contains("(exec; record that one by its own name), and ended with exit status: 0"), "{told}");
     }
 }
 

@@ -3,6 +3,7 @@
 mod show;
 
 use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -17,6 +18,7 @@ use super::{opened_accesses, shown, warn};
 use crate::bar::Bar;
 use crate::commands::print;
 use crate::outcome::{Failure, Outcome};
+use crate::paths::{in_line, quoted};
 use crate::{size, stop};
 
 /// The last level of one core, where none is named: bytes and ways.
@@ -158,14 +160,20 @@ impl What {
             );
         }
         let is_whole = end == End::Stopped || program.is_whole();
-        if !is_whole {
+        // Ctrl-C reaches the program, too, which may be gone before it is stopped.
+        if is_whole || stop::is_asked() {
+            return is_whole;
+        }
+        if ended.is_some_and(|status| status.signal().is_some()) {
+            remark!("ferrite: what {} did last is missing", self.name());
+        } else {
             remark!(
-                "ferrite: {} was killed or became another program (exec), and what it did then is missing: record that \
-                 program by its own name",
+                "ferrite: {} became another program (exec), and what it did then is missing: record that program by its \
+                 own name",
                 self.name()
             );
         }
-        is_whole
+        false
     }
 
     fn name(&self) -> String {
@@ -186,8 +194,9 @@ impl Llc {
         let mut report = study.finish(&self.what.name());
         report.form = form.map(Form::name);
         report.stopped = match end {
-            End::Stopped => Some("interrupted"),
-            End::Whole => (!is_whole).then_some("lost"),
+            End::Whole if is_whole => None,
+            End::Whole if !stop::is_asked() => Some("lost"),
+            _ => Some("interrupted"),
         };
         let drawn = self.plot.as_ref().map_or(Ok(()), |path| show::plot(&report, path));
         print(self.json, &report, |report| show::table(report, &self.memory()))?;
@@ -196,9 +205,9 @@ impl Llc {
         }
         if let Some(path) = &self.save {
             let again = self.again(path);
-            remark!("{} is what the last level saw: simulate it again with {again}", path.display());
+            remark!("{} is what the last level saw: simulate it again with {again}", in_line(path));
         }
-        if end == End::Stopped {
+        if report.stopped == Some("interrupted") {
             remark!("ferrite: interrupted: this is what was known after {} events", report.events);
         }
         if report.stopped.is_some() {
@@ -235,7 +244,7 @@ impl Llc {
 
     /// What simulates what was kept in the same cache. It tells no cores.
     fn again(&self, kept: &Path) -> String {
-        let mut words = format!("--trace {} --filtered", kept.display());
+        let mut words = format!("--trace {} --filtered", quoted(kept));
         let (bytes, ways) = self.last_level();
         if (bytes, ways) != USUAL {
             words += &format!(" --llc {}:{ways}", size::written(bytes));
@@ -271,7 +280,15 @@ impl Llc {
         if self.policies.is_empty() {
             return Ok(numbers.usual());
         }
-        self.policies.iter().map(|name| numbers.choice(name)).collect()
+        let mut all = Vec::new();
+        for name in &self.policies {
+            let choice = numbers.choice(name)?;
+            // The same one may have two names.
+            if !all.contains(&choice) {
+                all.push(choice);
+            }
+        }
+        Ok(all)
     }
 
     fn memory(&self) -> Wear {
