@@ -17,11 +17,12 @@ use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
 use ferrite_wal::database::Mark;
+use header::{ensure_here, ensure_marked, unmark};
 
-use crate::abi::{self, File, LOCK_EXCLUSIVE, LOCK_NONE, LOCK_RESERVED, LOCK_SHARED, Methods, Routines};
+use crate::abi::{self, File, LOCK_NONE, LOCK_RESERVED, LOCK_SHARED, Methods, Routines};
 use crate::database::Database;
 use crate::log_file::room;
-use crate::told::{self, Failure, Outcome, elsewhere};
+use crate::told::{self, Failure};
 
 /// An open database file, in the room that SQLite gives; the default VFS's follows it.
 #[repr(C)]
@@ -108,6 +109,10 @@ macro_rules! pass {
     };
 }
 
+mod header;
+
+pub use header::{settle_given, versions};
+
 /// What is open at `file`.
 ///
 /// # Safety
@@ -139,89 +144,14 @@ fn is_ours(file: *mut File) -> bool {
     owned(file).1.is_ok()
 }
 
-/// The versions on disk; `None` where there is no header.
-pub fn versions(file: *mut File) -> Outcome<Option<[u8; 2]>> {
-    let mut head = [0_u8; END as usize];
-    match pass!(file, read, head.as_mut_ptr().cast(), END as c_int, 0) {
-        abi::OK => Ok(Mark::of_header(&head)),
-        abi::IOERR_SHORT_READ => Ok(None),
-        code => Err(Failure::Below { doing: "reading", code }),
-    }
-}
-
-fn put_versions(file: *mut File, versions: [u8; 2]) -> Outcome<()> {
-    let written = pass!(file, write, versions.as_ptr().cast(), 2, Mark::AT as i64);
-    let code = if written == abi::OK { pass!(file, settle, abi::SETTLE_NORMAL) } else { written };
-    if code == abi::OK { Ok(()) } else { Err(Failure::Below { doing: "writing", code }) }
-}
-
-/// Marks the header (SV1), unless it is.
-///
-/// # Safety
-/// As [`this`]; the connection has a lock that keeps others from unmarking.
-unsafe fn ensure_marked(file: *mut File) -> Outcome<()> {
-    // SAFETY: the caller's promise.
-    let main = unsafe { this(file) };
-    let log = &main.database.log;
-    if main.is_checked.get() && log.mark()?.is_some_and(|mark| mark.is_on_disk) {
-        return Ok(());
-    }
-    let (on_disk, noted) = (versions(file)?, log.mark()?);
-    let mark = match (on_disk, noted) {
-        (Some([_, Mark::FOREIGN]), None) => return Err(elsewhere().into()),
-        (Some([_, Mark::FOREIGN]), Some(mark)) => mark,
-        (Some([write, read]), _) => Mark { write, read, is_on_disk: false, is_given: false },
-        (None, Some(mark)) => mark,
-        (None, None) => Mark { write: 1, read: 1, is_on_disk: false, is_given: false },
-    };
-    if !mark.is_on_disk || on_disk != Some([Mark::FOREIGN; 2]) {
-        log.set_mark(Some(Mark { is_on_disk: false, ..mark }))?;
-        if on_disk.is_some() {
-            put_versions(file, [Mark::FOREIGN; 2])?;
-        }
-        log.set_mark(Some(Mark { is_on_disk: true, ..mark }))?;
-    }
-    main.is_checked.set(true);
-    Ok(())
-}
-
-/// Gives the header its versions back, if nobody else has the file open and nothing is in the log (SV3).
-///
-/// # Safety
-/// As [`this`]; the connection has no lock.
-unsafe fn unmark(file: *mut File) -> Outcome<()> {
-    // SAFETY: the caller's promise.
-    let main = unsafe { this(file) };
-    let log = &main.database.log;
-    if main.is_read_only || log.mark()?.is_none() || log.is_live()? {
-        return Ok(());
-    }
-    if pass!(file, lock, LOCK_SHARED) == abi::OK && pass!(file, lock, LOCK_EXCLUSIVE) == abi::OK {
-        // Only now does nobody change it.
-        if let Some(mark) = log.mark()?.filter(|_| !log.is_live().unwrap_or(true)) {
-            log.set_mark(Some(Mark { is_on_disk: false, ..mark }))?;
-            if versions(file)? == Some([Mark::FOREIGN; 2]) {
-                put_versions(file, [mark.write, mark.read])?;
-            }
-            for which in ferrite_wal::database::File::ALL {
-                log.delete(which)?;
-            }
-            log.settle()?;
-            log.set_mark(None)?;
-        }
-    }
-    pass!(file, unlock, LOCK_NONE);
-    Ok(())
-}
-
 unsafe extern "C" fn close(file: *mut File) -> c_int {
     if !is_ours(file) {
         return pass_on!(file, close);
     }
-    // SAFETY: SQLite closes an open file once, without a lock on it.
-    let unmarked = unsafe { unmark(file) };
+    // There is no lock on it.
+    let unmarked = unmark(file);
     let closed = pass!(file, close);
-    // SAFETY: the same; nothing is done with it afterwards.
+    // SAFETY: SQLite closes an open file once; nothing is done with it afterwards.
     let main = unsafe { file.cast::<MainFile>().read() };
     main.code(unmarked, abi::IOERR);
     closed
@@ -288,30 +218,12 @@ unsafe extern "C" fn lock(file: *mut File, level: c_int) -> c_int {
     if code != abi::OK {
         return code;
     }
-    // SAFETY: SQLite's promise, and the lock that was just taken.
-    let allowed = unsafe { if level >= LOCK_RESERVED { ensure_marked(file) } else { ensure_here(file) } };
+    let allowed = if level >= LOCK_RESERVED { ensure_marked(file) } else { ensure_here(file) };
     if allowed.is_err() {
         pass!(file, unlock, if level == LOCK_SHARED { LOCK_NONE } else { LOCK_SHARED });
     }
     // SAFETY: SQLite's promise.
     unsafe { this(file) }.code(allowed, abi::IOERR_LOCK)
-}
-
-/// Refuses what is marked for another pool, as long as this pool knows of no mark.
-///
-/// # Safety
-/// As [`this`].
-unsafe fn ensure_here(file: *mut File) -> Outcome<()> {
-    // SAFETY: the caller's promise.
-    let main = unsafe { this(file) };
-    if main.database.log.mark()?.is_some() {
-        return Ok(());
-    }
-    match versions(file)? {
-        // Another process may have marked it in between.
-        Some([_, Mark::FOREIGN]) if main.database.log.mark()?.is_none() => Err(elsewhere().into()),
-        _ => Ok(()),
-    }
 }
 
 unsafe extern "C" fn shm_map(
@@ -321,10 +233,10 @@ unsafe extern "C" fn shm_map(
     extend: c_int,
     into: *mut *mut c_void,
 ) -> c_int {
-    // SAFETY: SQLite's promise; it has a shared lock wherever it uses the index of a log.
-    let marked = unsafe { if this(file).is_read_only { Ok(()) } else { ensure_marked(file) } };
-    // SAFETY: SQLite's promise.
-    match unsafe { this(file) }.code(marked, abi::IOERR_LOCK) {
+    // SQLite has a shared lock wherever it uses the index of a log.
+    let (main, _) = owned(file);
+    let marked = if main.is_read_only { Ok(()) } else { ensure_marked(file) };
+    match main.code(marked, abi::IOERR_LOCK) {
         abi::OK => pass!(file, shm_map, region, bytes, extend, into),
         code => code,
     }

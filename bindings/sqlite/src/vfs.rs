@@ -10,7 +10,7 @@ use ferrite_wal::{Error, Result};
 
 use crate::abi::{self, File, Routines, Vfs};
 use crate::database::Database;
-use crate::main_file::{HEAD_BYTES, MainFile, below, make, versions};
+use crate::main_file::{HEAD_BYTES, MainFile, below, make, settle_given, versions};
 use crate::told::{Failure, Outcome, elsewhere};
 use crate::{log_file, told};
 
@@ -207,18 +207,15 @@ unsafe fn settle_past(vfs: *mut Vfs, file: *mut File, path: &str) -> Outcome<()>
         .expect("it was just opened");
     let log = &database.log;
     // The log first: what is in it was preceded by the mark.
-    let (is_live, mark) = (log.is_live()?, log.mark()?);
-    let is_foreign = versions(file)?.is_some_and(|[_, read]| read == Mark::FOREIGN);
-    let has_header = versions(file)?.is_some();
+    let (is_live, mark, mut header) = (log.is_live()?, log.mark()?, versions(file)?);
+    let is_marked = |header: Option<[u8; 2]>| header.is_some_and(|[_, read]| read == Mark::FOREIGN);
     match mark {
-        None if is_foreign && log.mark()?.is_none() => return Err(elsewhere().into()),
-        Some(mark) if mark.is_given && is_foreign => log.set_mark(Some(Mark { is_given: false, ..mark }))?,
+        None if is_marked(header) && log.mark()?.is_none() => return Err(elsewhere().into()),
         Some(mark) if mark.is_given => {
-            LogFile::ALL.iter().try_for_each(|file| log.delete(*file))?;
-            log.settle()?;
-            log.set_mark(None)?;
+            settle_given(file)?;
+            header = versions(file)?;
         }
-        _ if has_header && !is_foreign && is_live && log.is_live()? => {
+        _ if header.is_some() && !is_marked(header) && is_live && log.is_live()? => {
             return Err(Error::Refused(
                 "it was replaced while its log was in the pool: put the file back that the log belongs to, or give the \
                  log up with `ferrite wal forget`"
@@ -228,21 +225,22 @@ unsafe fn settle_past(vfs: *mut Vfs, file: *mut File, path: &str) -> Outcome<()>
         }
         _ => {}
     }
+    let is_foreign = is_marked(header);
     LogFile::ALL.into_iter().try_for_each(|which| settle_beside(vfs, &format!("{path}{}", which.suffix()), is_foreign))
 }
 
-/// Removes a copy beside a database that was made while its log was given back, and not to the end: left there, it would be
-/// taken for the log when the header has its versions again. Refuses one of another program, where the header is its.
+/// Removes what is beside a database whose log is in the pool: left there, it would be taken for the log when the header has
+/// its versions again. Refuses one of another program, or of a giving back, where the header is its.
 fn settle_beside(vfs: *mut Vfs, path: &str, is_foreign: bool) -> Outcome<()> {
     let name = std::ffi::CString::new(path).expect("a path has no zero");
     let code = if is_foreign { pass!(vfs, delete, name.as_ptr(), 1) } else { abi::OK };
     let why = match is_foreign {
         true if code != abi::OK && std::fs::symlink_metadata(path).is_ok() => format!(
-            "{path} is left of an interrupted `ferrite wal drain`, and cannot be removed (SQLite's code {code}): remove it"
+            "{path} is not the database's log, which is in the pool, and cannot be removed (SQLite's code {code}): remove it"
         ),
         false if is_live_file(path) => format!(
-            "{path} is beside it: another program uses the database, or was killed; end that, and open the database once \
-             without Ferrite"
+            "{path} is beside it: `ferrite wal drain` gave it back, or another program uses the database, or was killed; end \
+             that, and open the database once without Ferrite"
         ),
         _ => return Ok(()),
     };

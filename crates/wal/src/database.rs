@@ -11,7 +11,7 @@
 //! length  bytes of the file + 1
 //! alone   1: a process that has the log is to have it alone, also from the owner's successors
 //! mark    bits 0..8 the write version and 8..16 the read version that the file's header would have, 16 MARKED: on disk
-//!         they say 3, 17 GIVEN: the logs are on disk beside the file, whole, 18 set
+//!         they say 3, 17 GIVEN: a log beside the file counts more than this one, 18 set
 //! ```
 //!
 //! Several processes store here at once, each by a grant of its own, ordered by the database's locks.
@@ -22,13 +22,21 @@
 //!   when that begins to exist, so an old header never makes old records whole.
 //! - WF3. There is something in a log only while MARKED is set, and MARKED is set only while the header on disk says 3: a
 //!   program that does not know of the pool refuses the file.
-//! - WF4. The log is given back in this order: files beside the database durable, GIVEN, the header's own versions on
-//!   disk, the log emptied. Wherever a crash comes, one place has the truth and it is told which. Until then nobody else
-//!   opens the log, whoever owns the pool meanwhile.
+//! - WF4. The log is given back in this order: nothing beside the database by a log's name, copies under another name,
+//!   GIVEN, the copies durable and then named, the header's own versions on disk, the log emptied. Wherever a crash comes,
+//!   one place has the truth and it is told which. Until then nobody else opens the log, whoever owns the pool meanwhile.
 //! - WF5. A log with something in it is given up only by who says so, and the header has its own versions again only
 //!   behind that. Who finds the header at 3 and no MARKED says that the log is elsewhere, and leaves both as they are.
 //! - WF6. A station and its logs are of the process that opened them. In a child of fork, where two would decide by one
 //!   allocator or read one socket, they do nothing, and dropped there they end nothing of the parent's.
+//! - WF7. While the header says 3, another program is let in only by a page 1 in a file that has a log's name. Without one
+//!   it is refused; where there was one without a page 1, it may have put what is in it into the database, and taken it
+//!   away, before it was refused: the log does that again. So GIVEN, the header at 3, and no such file: the log is the truth
+//!   still, whole, and the giving back is undone.
+//! - WF8. A program that was let in may commit, and takes the file that let it in away only when the database has its page
+//!   1, and so the header its own versions. So GIVEN and such a file, or GIVEN and the header's own versions: what is beside
+//!   the database is the truth, and the giving back is finished. The header at 3 gets its versions while nobody has the
+//!   database open; one that has its own is left as it is.
 
 mod files;
 mod forget;
@@ -42,8 +50,10 @@ mod station;
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
+use std::io::ErrorKind::NotFound;
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::{fmt, fs};
 
 use ferrite_medium::Memory;
 use ferrite_pool::grant::GrantId;
@@ -54,7 +64,7 @@ use files::Files;
 
 pub use files::File;
 pub use forget::{ELSEWHERE, Forgotten, forget};
-pub use give_back::{GiveBack, Progress};
+pub use give_back::{GiveBack, Progress, settle_folder};
 pub use mark::Mark;
 pub use office::{Entry, Identity, Office, Request};
 pub use owner::DatabaseOwner;
@@ -209,6 +219,27 @@ impl DatabaseLog {
     /// As [`DatabaseLog`] says.
     pub fn set_mark(&self, mark: Option<Mark>) -> Result<()> {
         self.files()?.set_mark(mark)
+    }
+
+    /// Whether a file by a log's name is beside the database, or that cannot be told.
+    pub fn is_beside(&self) -> bool {
+        let is_gone = |file| matches!(fs::symlink_metadata(self.beside(file)), Err(error) if error.kind() == NotFound);
+        !File::ALL.into_iter().all(is_gone)
+    }
+
+    /// The path that `file` has beside the database.
+    fn beside(&self, file: File) -> PathBuf {
+        format!("{}{}", self.path, file.suffix()).into()
+    }
+
+    /// Ends what is in the log, and then the mark: nothing is here of the database; durable on return.
+    ///
+    /// # Errors
+    /// As [`DatabaseLog`] says.
+    pub fn empty(&self) -> Result<()> {
+        File::ALL.iter().try_for_each(|file| self.delete(*file))?;
+        self.settle()?;
+        self.set_mark(None)
     }
 
     /// Sees to it that the first `end` bytes of `file` have space here: another process may have made it longer.

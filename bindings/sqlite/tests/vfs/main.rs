@@ -3,6 +3,7 @@
 mod forks;
 mod full_disk;
 mod given_back;
+mod given_cuts;
 mod kills;
 mod modes;
 mod others;

@@ -1,11 +1,12 @@
 //! Giving a database's log back: to files beside it, so that any program can open it again.
 //!
-//! A step at a time (WF4): copy, name the copy, say that it is whole, unmark the header, empty the log.
+//! A step at a time (WF4): clear what lies beside, copy, say that it is given, name the copies, unmark the header, empty
+//! the log.
 
-use std::fs::File as OsFile;
+use std::fs::{self, File as OsFile};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileExt, MetadataExt, fchown};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ferrite_pool::Partial;
@@ -29,9 +30,11 @@ pub enum Progress {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
+    Look,
+    Clear,
     Copy(usize, u64),
-    Name(usize),
     Given,
+    Name(usize),
     Unmark,
     Empty,
     Done,
@@ -42,7 +45,7 @@ pub struct GiveBack {
     log: DatabaseLog,
     database: OsFile,
     path: String,
-    copy: Option<Partial>,
+    copies: [Option<Partial>; 2],
     next: Next,
 }
 
@@ -57,13 +60,9 @@ impl GiveBack {
         let database = OsFile::options().read(true).write(true).open(path).map_err(opening)?;
         let log = DatabaseLog::open(station, path, Identity::of_file(&database).map_err(opening)?, true)?;
         exclude(&database, path)?;
-        let next = match (log.mark()?, header_versions(&database).map_err(opening)?) {
-            (Some(mark), Some([_, read])) if mark.is_given && read != Mark::FOREIGN => Next::Empty,
-            (_, Some([_, read])) if read != Mark::FOREIGN && log.is_live()? => return Err(replaced(path)),
-            (None, Some([_, Mark::FOREIGN])) => return Err(Error::Refused(format!("{path}: {ELSEWHERE}"))),
-            _ => Next::Copy(0, 0),
-        };
-        Ok(Self { log, database, path: path.into(), copy: None, next })
+        let mut work = Self { log, database, path: path.into(), copies: [None, None], next: Next::Look };
+        work.look()?;
+        Ok(work)
     }
 
     /// Does the next step.
@@ -73,13 +72,51 @@ impl GiveBack {
     /// else as [`DatabaseLog`] says. Nothing is lost: the same step can be tried again.
     pub fn step(&mut self) -> Result<Progress> {
         match self.next {
+            Next::Look => self.look(),
+            Next::Clear => self.clear(),
             Next::Copy(number, at) => self.copy(number, at),
-            Next::Name(number) => self.name(number),
             Next::Given => self.say_given(),
+            Next::Name(number) => self.name(number),
             Next::Unmark => self.unmark(),
             Next::Empty => self.empty(),
             Next::Done => Ok(Progress::Done),
         }
+    }
+
+    /// Where to begin, or to go on (WF7, WF8).
+    fn look(&mut self) -> Result<Progress> {
+        let header = header_versions(&self.database).map_err(self.doing("opening"))?;
+        let is_own = header.is_some_and(|[_, read]| read != Mark::FOREIGN);
+        let (mark, is_live) = (self.log.mark()?, self.log.is_live()?);
+        self.next = match mark {
+            None if header.is_some() && !is_own => return Err(Error::Refused(format!("{}: {ELSEWHERE}", self.path))),
+            Some(mark) if mark.is_given && !is_own && self.log.is_beside() => Next::Unmark,
+            Some(mark) if mark.is_given && !is_own => {
+                self.log.set_mark(Some(Mark { is_given: false, ..mark }))?;
+                Next::Clear
+            }
+            mark if is_own && is_live && mark.is_none_or(|mark| !mark.is_given) => return Err(replaced(&self.path)),
+            _ if is_own || (header.is_none() && !is_live) => Next::Empty,
+            _ => Next::Clear,
+        };
+        Ok(Progress::Stepped)
+    }
+
+    /// Takes away what is left beside the database, which its log is not: by a log's name there is to be a copy or nothing
+    /// (WF7).
+    fn clear(&mut self) -> Result<Progress> {
+        for file in File::ALL {
+            let target = self.target(file);
+            match fs::remove_file(&target) {
+                Err(error) if error.kind() != ErrorKind::NotFound => {
+                    return Err(Error::target(format!("removing {}", target.display()), error));
+                }
+                _ => {}
+            }
+        }
+        settle_folder(&self.path)?;
+        self.next = Next::Copy(0, 0);
+        Ok(Progress::Stepped)
     }
 
     fn copy(&mut self, number: usize, at: u64) -> Result<Progress> {
@@ -94,7 +131,7 @@ impl GiveBack {
         }
         let target = self.target(file);
         let writing = |error| Error::target(format!("writing {}", target.display()), error);
-        let copy = match &mut self.copy {
+        let copy = match &mut self.copies[number] {
             Some(copy) => copy,
             none => none.insert(Partial::begin(&target, 0o600).map_err(Error::Undrained)?),
         };
@@ -105,54 +142,71 @@ impl GiveBack {
         let read = self.log.read(file, at, &mut bytes)?;
         copy.file().write_all_at(&bytes[..read], at).map_err(writing)?;
         let at = at + read as u64;
-        self.next = if at < length { Next::Copy(number, at) } else { Next::Name(number) };
+        self.next = if at < length { Next::Copy(number, at) } else { Next::Copy(number + 1, 0) };
         Ok(Progress::Copied(read as u64))
     }
 
-    /// Makes the copy durable, and then its name.
-    fn name(&mut self, number: usize) -> Result<Progress> {
-        // Where that fails it is copied again.
-        self.next = Next::Copy(number, 0);
-        self.copy.take().expect("it was copied").finish().map_err(Error::Undrained)?;
-        self.next = Next::Copy(number + 1, 0);
+    fn say_given(&mut self) -> Result<Progress> {
+        let unmarked = Mark { write: 1, read: 1, is_on_disk: false, is_given: false };
+        let mark = self.log.mark()?.unwrap_or(unmarked);
+        self.log.set_mark(Some(Mark { is_given: true, ..mark }))?;
+        self.next = Next::Name(0);
         Ok(Progress::Stepped)
     }
 
-    fn say_given(&mut self) -> Result<Progress> {
-        match self.log.mark()? {
-            Some(mark) => {
-                self.log.set_mark(Some(Mark { is_given: true, ..mark }))?;
-                self.next = Next::Unmark;
-            }
-            None => self.next = Next::Empty,
+    /// Makes a copy durable, and then its name: from here on other programs may be let in (WF8).
+    fn name(&mut self, number: usize) -> Result<Progress> {
+        let Some(copy) = self.copies.get_mut(number) else {
+            self.next = Next::Unmark;
+            return Ok(Progress::Stepped);
+        };
+        if let Some(copy) = copy.take() {
+            // Where that fails the copy may have its name or not.
+            self.next = Next::Look;
+            copy.finish().map_err(Error::Undrained)?;
         }
+        self.next = Next::Name(number + 1);
         Ok(Progress::Stepped)
     }
 
     fn unmark(&mut self) -> Result<Progress> {
         let mark = self.log.mark()?.expect("it was set");
+        // Who named the copies may have been killed before that was durable.
+        settle_folder(&self.path)?;
         let written = match header_versions(&self.database) {
-            Ok(Some(_)) => self.database.write_all_at(&[mark.write, mark.read], Mark::AT),
-            Ok(None) => Ok(()),
+            Ok(Some([_, Mark::FOREIGN])) => self.database.write_all_at(&[mark.write, mark.read], Mark::AT),
+            Ok(_) => Ok(()),
             Err(error) => Err(error),
         };
-        let settled = written.and_then(|()| self.database.sync_all());
-        settled.map_err(|error| Error::target(format!("writing {}", self.path), error))?;
+        written.and_then(|()| self.database.sync_all()).map_err(self.doing("writing"))?;
         self.next = Next::Empty;
         Ok(Progress::Stepped)
     }
 
     fn empty(&mut self) -> Result<Progress> {
-        File::ALL.iter().try_for_each(|file| self.log.delete(*file))?;
-        self.log.settle()?;
-        self.log.set_mark(None)?;
+        self.log.empty()?;
         self.next = Next::Done;
         Ok(Progress::Done)
     }
 
     fn target(&self, file: File) -> PathBuf {
-        format!("{}{}", self.path, file.suffix()).into()
+        self.log.beside(file)
     }
+
+    fn doing(&self, what: &str) -> impl FnOnce(io::Error) -> Error + use<> {
+        let doing = format!("{what} {}", self.path);
+        |error| Error::target(doing, error)
+    }
+}
+
+/// Makes the names durable that are beside the database at `path`.
+///
+/// # Errors
+/// [`Error::Target`].
+pub fn settle_folder(path: &str) -> Result<()> {
+    let folder = Path::new(path).parent().unwrap_or(Path::new("/"));
+    let settled = OsFile::open(folder).and_then(|folder| folder.sync_all());
+    settled.map_err(|error| Error::target(format!("syncing {}", folder.display()), error))
 }
 
 /// Lets those use `copy` who may use `database`: its owner, where we may give files away, and whom its mode names.

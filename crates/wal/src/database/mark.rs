@@ -12,7 +12,7 @@ pub struct Mark {
     pub read: u8,
     /// On disk both say [`Mark::FOREIGN`].
     pub is_on_disk: bool,
-    /// The logs are on disk, whole.
+    /// A log beside the file counts more, and so does a header with versions of its own.
     pub is_given: bool,
 }
 

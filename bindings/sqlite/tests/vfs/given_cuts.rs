@@ -1,0 +1,135 @@
+//! WF4, WF7, WF8: the giving back of a log is cut after every step, and another program comes in where it can.
+
+use std::fs;
+use std::path::PathBuf;
+
+use ferrite_wal::database::{Progress, Station, forget};
+
+use crate::Place;
+use crate::given_back::{begin, finish};
+use crate::shell::Shell;
+
+const ROWS: &str = "select count(*), min(v), max(v) from t;";
+
+/// What the log is amid when its program is killed: 300 rows of 1 were committed. With page 1 in the log, by which a
+/// program without Ferrite is let in.
+const LET_IN: [[&str; 2]; 2] = [
+    ["wal", "update t set v = 1;"],
+    ["delete", "update t set v = 1; begin; create table u(n); update t set v = 2, b = randomblob(2999);"],
+];
+
+/// Without it.
+const KEPT_OUT: [[&str; 2]; 2] = [
+    ["wal", "pragma wal_checkpoint(truncate); update t set v = 1;"],
+    ["delete", "update t set v = 1; begin; update t set v = 2;"],
+];
+
+#[derive(Clone, Copy, Debug)]
+enum Next {
+    Drain,
+    Ferrite,
+    Forget,
+}
+
+fn killed(place: &Place, [mode, work]: [&str; 2]) {
+    let mut shell = Shell::open(&place.uri("a.db"));
+    shell.run(&format!("pragma journal_mode={mode}; pragma cache_size=2; create table t(n, b, v);"));
+    shell.run("insert into t select value, randomblob(3000), 0 from generate_series(1, 300);");
+    shell.run(work);
+    shell.kill();
+}
+
+/// Steps `steps` times, and ends as who is asked to, or as who is killed. Whether there was so much to do.
+fn cut(place: &Place, steps: usize, is_killed: bool) -> bool {
+    let mut work = begin(place, &place.path("a.db"));
+    let is_over = (0..steps).any(|_| work.step().unwrap() == Progress::Done);
+    let parts: [PathBuf; 2] = ["wal", "journal"].map(|log| place.path(&format!("a.db-{log}.partial")));
+    let left = parts.map(|part| fs::read(&part).ok().map(|bytes| (part, bytes)));
+    drop(work);
+    for (part, bytes) in left.into_iter().flatten().filter(|_| is_killed) {
+        fs::write(part, bytes).unwrap();
+    }
+    !is_over
+}
+
+/// Reads and commits, if that is let; `committed` rows were before. How many are then.
+fn use_it(mut shell: Shell, is_killed: bool, committed: usize) -> (usize, String) {
+    let found = shell.ask(ROWS);
+    let mut now = committed;
+    if !found.is_empty() {
+        assert_eq!(found, format!("{committed}|1|1"));
+        now += usize::from(shell.ask("insert into t values(0, randomblob(3000), 1); select 7;").ends_with('7'));
+        assert_eq!(now, committed + 1, "who may read may write");
+    }
+    if is_killed {
+        shell.kill();
+        return (now, String::new());
+    }
+    (now, shell.end())
+}
+
+/// `None` where it was over by then, else whether another program was let in behind a marked header.
+fn cut_at(log: [&str; 2], steps: usize, [is_killed, is_other_killed]: [bool; 2], next: Next) -> Option<bool> {
+    let (place, case) = (Place::new(), format!("{log:?}, step {steps}, {is_killed} {is_other_killed}, {next:?}"));
+    killed(&place, log);
+    if !cut(&place, steps, is_killed) {
+        return None;
+    }
+    let is_marked = place.versions("a.db") == [3, 3];
+    let (mut rows, _) = use_it(Shell::plain(&place.path("a.db")), is_other_killed, 300);
+    let is_let_in = is_marked && rows > 300;
+    match next {
+        Next::Drain => {}
+        Next::Ferrite => {
+            let before = rows;
+            let told;
+            (rows, told) = use_it(Shell::open(&place.uri("a.db")), false, rows);
+            let helps = told.contains("open the database once without Ferrite");
+            assert!(rows > before || helps, "{case}: {told}");
+        }
+        Next::Forget => {
+            let station = Station::reach(&place.path("pool"), [0; 16]).unwrap();
+            // Nothing is lost that it was not told to lose.
+            let _ = forget(&station, place.path("a.db").to_str().unwrap(), false);
+        }
+    }
+    finish(begin(&place, &place.path("a.db")));
+    let mut plain = Shell::plain(&place.path("a.db"));
+    let whole = format!("{rows}|1|1\nok");
+    assert_eq!(plain.ask(&format!("{ROWS} pragma integrity_check;")), whole, "{case}");
+    assert_eq!(plain.end(), "", "{case}");
+    assert_eq!(Shell::open(&place.uri("a.db")).ask(&format!("{ROWS} pragma integrity_check;")), whole, "{case}");
+    Some(is_let_in)
+}
+
+/// In how many places a giving back of `log` was cut, and in how many of them others were let in behind a marked header.
+fn cuts(log: [&str; 2]) -> [usize; 2] {
+    let cases = [
+        ([false, false], Next::Drain),
+        ([true, false], Next::Drain),
+        ([true, true], Next::Drain),
+        ([false, true], Next::Ferrite),
+        ([true, false], Next::Ferrite),
+        ([true, true], Next::Forget),
+    ];
+    let every = |steps| cases.into_iter().map(|(kills, next)| cut_at(log, steps, kills, next)).collect();
+    let cuts: Vec<Vec<bool>> = (0..).map_while(every).collect();
+    println!("{log:?}: let in {cuts:?}");
+    [cuts.len(), cuts.iter().filter(|cases| cases.iter().all(|is_let_in| *is_let_in)).count()]
+}
+
+#[test]
+fn wf8_a_cut_that_lets_others_in_loses_nothing_that_any_program_committed() {
+    for log in LET_IN {
+        let [cuts, let_in] = cuts(log);
+        assert!(cuts >= 8 && let_in > 0, "{log:?}: {cuts} cuts, {let_in} that let others in");
+    }
+}
+
+#[test]
+fn wf7_a_cut_that_lets_nobody_in_loses_nothing_that_was_committed() {
+    for log in KEPT_OUT {
+        let [cuts, let_in] = cuts(log);
+        assert!(cuts >= 8 && let_in == 0, "{log:?}: {cuts} cuts, {let_in} that let others in");
+    }
+}
