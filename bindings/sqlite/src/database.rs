@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::ffi::CStr;
 use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
@@ -75,8 +74,7 @@ impl Database {
             return Ok(database);
         }
         let found = fs::metadata(path).map_err(|error| failed(&format!("looking at {path}"), error))?;
-        let identity = Identity { device: found.dev(), inode: found.ino() };
-        let database = Arc::new(Self { log: DatabaseLog::open(station, path, identity, false)? });
+        let database = Arc::new(Self { log: DatabaseLog::open(station, path, Identity::of(&found), false)? });
         open.databases.retain(|_, known| known.strong_count() > 0);
         open.databases.insert(path.into(), Arc::downgrade(&database));
         Ok(database)

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! tag     named by the absolute path of the database file
-//!   attributes  0 device u64   8 inode u64 of that file    16 zeros
+//!   attributes  0 device u64   8 inode u64   16 birth time u64 of that file    24 zeros
 //!   MAP page    0 mark    64 length of WAL    128 length of the journal    192 alone: words, see below; the rest is zeros
 //!   WAL         role 2, the bytes of the write-ahead log
 //!   JOURNAL     role 3, the bytes of the rollback journal
@@ -37,10 +37,14 @@
 //!   1, and so the header its own versions. So GIVEN and such a file, or GIVEN and the header's own versions: what is beside
 //!   the database is the truth, and the giving back is finished. The header at 3 gets its versions while nobody has the
 //!   database open; one that has its own is left as it is.
+//! - WF9. A log is of the file that has its path and its inode and, where both are known, its birth time. The device is not
+//!   asked: it has another number when it is mounted again. Where no birth time is known, who opens the log finds the header
+//!   at 3, none, or a giving back; with another header the file is refused as replaced.
 
 mod files;
 mod forget;
 mod give_back;
+mod identity;
 mod lock;
 mod mark;
 mod office;
@@ -65,8 +69,9 @@ use files::Files;
 pub use files::File;
 pub use forget::{ELSEWHERE, Forgotten, forget};
 pub use give_back::{GiveBack, Progress, settle_folder};
+pub use identity::Identity;
 pub use mark::Mark;
-pub use office::{Entry, Identity, Office, Request};
+pub use office::{Entry, Office, Request};
 pub use owner::DatabaseOwner;
 pub use station::Station;
 

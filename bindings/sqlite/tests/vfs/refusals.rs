@@ -157,3 +157,18 @@ fn a_database_is_made_anew_where_one_was_deleted_with_nothing_in_its_log() {
     assert_eq!(shell.ask("create table u(n); insert into u values(2); select n from u;"), "2");
     assert_eq!(shell.end(), "");
 }
+
+/// WF9: on ext4 a file that is made where one was deleted has its inode. The log of the newer one is not for the older.
+#[test]
+fn wf9_a_copy_put_in_the_place_of_a_database_does_not_get_its_log() {
+    let place = Place::of(env!("CARGO_TARGET_TMPDIR"), 32 << 20);
+    let mut shell = Shell::open(&place.uri("a.db"));
+    shell.run("pragma journal_mode=wal; create table t(n); pragma wal_checkpoint(truncate);");
+    fs::copy(place.path("a.db"), place.path("copy.db")).unwrap();
+    shell.run("insert into t values(1);");
+    shell.kill();
+    fs::remove_file(place.path("a.db")).unwrap();
+    fs::copy(place.path("copy.db"), place.path("a.db")).unwrap();
+    let told = complaint(&place.uri("a.db"));
+    assert!(told.contains("it was deleted or replaced") && told.contains("`ferrite wal forget`"), "{told}");
+}

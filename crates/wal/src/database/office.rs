@@ -1,6 +1,5 @@
 //! What a pool's owner does for processes that keep databases' logs in it.
 
-use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
 use ferrite_medium::{Memory, Scheme, Span};
@@ -13,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::files::Files;
-use super::{File, Forgotten, Mark};
+use super::{File, Forgotten, Identity, Mark};
 use crate::{Error, Result};
 
 /// Space that a new log begins with.
@@ -21,35 +20,6 @@ const WAL_BYTES: u64 = 512 << 10;
 const JOURNAL_BYTES: u64 = 64 << 10;
 /// A log that must grow grows by as much as it has, but by no more than this unless it needs more.
 const GROWTH_BYTES_MAX: u64 = 64 << 20;
-
-/// What tells a file from every other that is there at the same time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Identity {
-    /// The device that it is on.
-    pub device: u64,
-    /// Its inode there.
-    pub inode: u64,
-}
-
-impl Identity {
-    /// That of an open file.
-    pub(super) fn of_file(file: &std::fs::File) -> std::io::Result<Self> {
-        let found = file.metadata()?;
-        Ok(Self { device: found.dev(), inode: found.ino() })
-    }
-
-    fn of(tag: &Tag) -> Self {
-        let word = |at: usize| u64::from_le_bytes(tag.attributes[at..at + 8].try_into().expect("eight bytes"));
-        Self { device: word(0), inode: word(8) }
-    }
-
-    fn attributes(self) -> [u8; 64] {
-        let mut attributes = [0; 64];
-        attributes[..8].copy_from_slice(&self.device.to_le_bytes());
-        attributes[8..16].copy_from_slice(&self.inode.to_le_bytes());
-        attributes
-    }
-}
 
 /// What a process asks of the pool's owner.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -215,7 +185,8 @@ impl Office {
         match self.pool.tag(path) {
             Ok(tag) => {
                 tag.ensure_kind(TagKind::DATABASE)?;
-                if Identity::of(&tag) == identity { Ok(tag) } else { self.make_over(tag, identity) }
+                let is_same = Identity::of_attributes(&tag.attributes).is(identity);
+                if is_same { Ok(tag) } else { self.make_over(tag, identity) }
             }
             Err(PoolError::NotFound(_)) => {
                 self.ensure_not_moved(path, identity)?;
@@ -227,7 +198,8 @@ impl Office {
 
     /// Refuses the file at `path` where its log is here by another one.
     fn ensure_not_moved(&self, path: &str, identity: Identity) -> Result<()> {
-        let Some(other) = self.tags().find(|tag| Identity::of(tag) == identity && !self.is_idle(tag)) else {
+        let is_same = |tag: &Tag| Identity::of_attributes(&tag.attributes).is_anywhere(identity);
+        let Some(other) = self.tags().find(|tag| is_same(tag) && !self.is_idle(tag)) else {
             return Ok(());
         };
         let was = &other.name;

@@ -3,6 +3,7 @@
 mod forked;
 mod full;
 mod given_back;
+mod identity;
 
 use std::cell::Cell;
 

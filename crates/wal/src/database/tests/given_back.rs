@@ -1,7 +1,6 @@
 //! Databases that were killed early, whose folder is in the way, or whose pool's owner ends.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 use ferrite_medium::{Guard, MapOptions, Mapped};
@@ -47,9 +46,7 @@ impl Place {
     }
 
     pub(super) fn log_of(path: &str, station: &Arc<Station>) -> Result<DatabaseLog> {
-        let found = fs::metadata(path).unwrap();
-        let identity = Identity { device: found.dev(), inode: found.ino() };
-        DatabaseLog::open(station, path, identity, false)
+        DatabaseLog::open(station, path, Identity::of(&fs::metadata(path).unwrap()), false)
     }
 
     /// Leaves what a program does that is killed before the first page of its new database is on disk.
