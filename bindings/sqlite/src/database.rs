@@ -67,14 +67,15 @@ impl Database {
         Ok(station)
     }
 
-    /// That of the file at `path`, whose log is in the pool that `station` is the way to.
-    pub fn open(path: &str, station: &Arc<Station>) -> Result<Arc<Self>> {
+    /// That of the file at `path`, whose log is in the pool that `station` is the way to; its header says so, or not.
+    pub fn open(path: &str, station: &Arc<Station>, is_marked: bool) -> Result<Arc<Self>> {
         let mut open = open();
         if let Some(database) = open.databases.get(path).and_then(Weak::upgrade) {
             return Ok(database);
         }
         let found = fs::metadata(path).map_err(|error| failed(&format!("looking at {path}"), error))?;
-        let database = Arc::new(Self { log: DatabaseLog::open(station, path, Identity::of(&found), false)? });
+        let database =
+            Arc::new(Self { log: DatabaseLog::open(station, path, Identity::of(&found, is_marked), false)? });
         open.databases.retain(|_, known| known.strong_count() > 0);
         open.databases.insert(path.into(), Arc::downgrade(&database));
         Ok(database)
@@ -94,7 +95,8 @@ impl Database {
             return Ok(Some((database, file)));
         }
         match Self::station_of(path)?.filter(|_| Path::new(path).is_file()) {
-            Some(station) => Ok(Some((Self::open(path, &station)?, file))),
+            // It has a log there by this path, so that its header says so is no matter.
+            Some(station) => Ok(Some((Self::open(path, &station, true)?, file))),
             None => Ok(None),
         }
     }

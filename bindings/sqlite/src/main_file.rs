@@ -111,7 +111,7 @@ macro_rules! pass {
 
 mod header;
 
-pub use header::{settle_given, versions};
+pub use header::{settle_given, versions, versions_below};
 
 /// What is open at `file`.
 ///

@@ -10,7 +10,7 @@ use ferrite_wal::{Error, Result};
 
 use crate::abi::{self, File, Routines, Vfs};
 use crate::database::Database;
-use crate::main_file::{HEAD_BYTES, MainFile, below, make, settle_given, versions};
+use crate::main_file::{HEAD_BYTES, MainFile, below, make, settle_given, versions, versions_below};
 use crate::told::{Failure, Outcome, elsewhere};
 use crate::{log_file, told};
 
@@ -148,7 +148,8 @@ unsafe fn open_main(
     }
     // SAFETY: SQLite's promise; the file below is open.
     let allowed = unsafe {
-        Database::open(&path, &station).map_err(Failure::from).and_then(|database| {
+        let is_marked = matches!(versions_below(file), Ok(Some([_, Mark::FOREIGN])));
+        Database::open(&path, &station, is_marked).map_err(Failure::from).and_then(|database| {
             make(file, routines(), database, opened & abi::OPEN_READONLY != 0);
             settle_past(vfs, file, &path)
         })

@@ -39,7 +39,8 @@
 //!   database open; one that has its own is left as it is.
 //! - WF9. A log is of the file that has its path and its inode and, where both are known, its birth time. The device is not
 //!   asked: it has another number when it is mounted again. Where no birth time is known, who opens the log finds the header
-//!   at 3, none, or a giving back; with another header the file is refused as replaced.
+//!   at 3, none, or a giving back; with another header the file is refused as replaced. Found by another path, a file is that
+//!   one by its birth time, or by its device and a header at 3: it was moved, and is refused.
 
 mod files;
 mod forget;

@@ -17,8 +17,16 @@ const PAUSE: Duration = Duration::from_millis(5);
 
 /// The versions on disk; `None` where there is no header.
 pub fn versions(file: *mut File) -> Outcome<Option<[u8; 2]>> {
+    match ensure_ours(file) {
+        abi::OK => versions_below(file),
+        code => Err(Failure::Below { doing: "reading", code }),
+    }
+}
+
+/// The same of a file of which only the part below is open.
+pub fn versions_below(file: *mut File) -> Outcome<Option<[u8; 2]>> {
     let mut head = [0_u8; END as usize];
-    match pass!(file, read, head.as_mut_ptr().cast(), END as c_int, 0) {
+    match pass_on!(file, read, head.as_mut_ptr().cast(), END as c_int, 0) {
         abi::OK => Ok(Mark::of_header(&head)),
         abi::IOERR_SHORT_READ => Ok(None),
         code => Err(Failure::Below { doing: "reading", code }),

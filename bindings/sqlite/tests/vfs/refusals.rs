@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use ferrite_wal::database::Station;
+use ferrite_wal::database::{Station, forget};
 
 use crate::Place;
 use crate::shell::Shell;
@@ -171,4 +171,26 @@ fn wf9_a_copy_put_in_the_place_of_a_database_does_not_get_its_log() {
     fs::copy(place.path("copy.db"), place.path("a.db")).unwrap();
     let told = complaint(&place.uri("a.db"));
     assert!(told.contains("it was deleted or replaced") && told.contains("`ferrite wal forget`"), "{told}");
+}
+
+/// WF9: neither where it is made by this VFS nor by another program is it told to go where the deleted one was.
+#[test]
+fn wf9_a_new_database_with_the_inode_of_a_deleted_one_is_opened() {
+    let place = Place::of(env!("CARGO_TARGET_TMPDIR"), 32 << 20);
+    for (old, new) in [("a.db", "b.db"), ("c.db", "d.db")] {
+        let mut shell = Shell::open(&place.uri(old));
+        shell.run("pragma journal_mode=wal; create table t(n); insert into t values(1);");
+        shell.kill();
+        fs::remove_file(place.path(old)).unwrap();
+        if new == "d.db" {
+            assert_eq!(Shell::plain(&place.path(new)).ask("create table t(n); select 1;"), "1");
+        }
+        let mut shell = Shell::open(&place.uri(new));
+        let said = shell.ask("create table if not exists t(n); insert into t values(7); select n from t;");
+        assert_eq!((said.as_str(), shell.end().as_str()), ("7", ""));
+        let station = Station::reach(&place.path("pool"), [0; 16]).unwrap();
+        let path = |name| place.path(name).to_str().unwrap().to_owned();
+        assert!(!forget(&station, &path(new), false).unwrap().0.was_here);
+        assert!(forget(&station, &path(old), true).unwrap().0.was_here);
+    }
 }

@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 
 use serde::{Deserialize, Serialize};
 
-use super::give_back::{exclude, header_versions};
+use super::give_back::exclude;
 use super::{Identity, Mark, Request, Station};
 use crate::{Error, Result};
 
@@ -46,9 +46,9 @@ pub fn forget(station: &Station, path: &str, lose: bool) -> Result<(Forgotten, b
     };
     let (mut identity, mut is_marked) = (None, false);
     if let Some(database) = &database {
-        identity = Some(Identity::of_file(database).map_err(opening)?);
         exclude(database, path)?;
-        is_marked = header_versions(database).map_err(opening)?.is_some_and(|[_, read]| read == Mark::FOREIGN);
+        let found = Identity::of_file(database).map_err(opening)?;
+        (identity, is_marked) = (Some(found), found.is_marked);
     }
     let (answer, _) = station.ask(&Request::DatabaseForget { path: path.into(), identity, lose })?;
     let forgotten: Forgotten = serde_json::from_value(answer)

@@ -46,7 +46,8 @@ impl Place {
     }
 
     pub(super) fn log_of(path: &str, station: &Arc<Station>) -> Result<DatabaseLog> {
-        DatabaseLog::open(station, path, Identity::of(&fs::metadata(path).unwrap()), false)
+        let identity = Identity::of_file(&fs::File::open(path).unwrap()).unwrap();
+        DatabaseLog::open(station, path, identity, false)
     }
 
     /// Leaves what a program does that is killed before the first page of its new database is on disk.

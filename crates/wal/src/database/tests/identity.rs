@@ -7,11 +7,15 @@ use super::*;
 
 const BIRTHS: [(u64, u64); 4] = [(5, 5), (0, 5), (5, 0), (0, 0)];
 
+fn on(device: u64, inode: u64, birth: u64) -> Identity {
+    Identity { device, inode, birth, is_marked: true }
+}
+
 /// A log with something in it of inode 7 on device 1, born at `birth`; whether `now` is that file.
 fn is_opened(birth: u64, now: Identity) -> bool {
     let place = Place::new();
     let open = |identity| DatabaseLog::open(&place.station, &place.database(), identity, false);
-    let log = open(Identity { device: 1, inode: 7, birth }).unwrap();
+    let log = open(on(1, 7, birth)).unwrap();
     log.create(File::Wal).unwrap();
     log.write(File::Wal, 0, b"committed").unwrap();
     drop(log);
@@ -27,24 +31,42 @@ fn is_opened(birth: u64, now: Identity) -> bool {
 #[test]
 fn wf9_another_number_of_its_device_parts_no_file_from_its_log() {
     for (birth, now) in BIRTHS {
-        assert!(is_opened(birth, Identity { device: 2, inode: 7, birth: now }), "born at {birth}, and at {now}");
+        assert!(is_opened(birth, on(2, 7, now)), "born at {birth}, and at {now}");
     }
 }
 
 #[test]
 fn wf9_a_file_that_got_the_inode_of_another_gets_no_log_of_it() {
-    assert!(!is_opened(5, Identity { device: 1, inode: 7, birth: 6 }));
-    assert!(BIRTHS.iter().all(|(birth, now)| !is_opened(*birth, Identity { device: 1, inode: 8, birth: *now })));
+    assert!(!is_opened(5, on(1, 7, 6)));
+    assert!(BIRTHS.iter().all(|(birth, now)| !is_opened(*birth, on(1, 8, *now))));
 }
 
 /// What is kept of a file that says when it was born is enough to know it by.
 #[test]
 fn wf9_a_files_birth_is_kept() {
     let place = Place::new();
-    let identity = Identity::of(&fs::metadata(place.path("a.db")).unwrap());
+    let identity = Identity::of_file(&fs::File::open(place.path("a.db")).unwrap()).unwrap();
     let kept = Identity::of_attributes(&identity.attributes());
     assert_eq!((kept.device, kept.inode, kept.birth), (identity.device, identity.inode, identity.birth));
-    let later = fs::File::create(place.path("b.db")).unwrap();
-    let later = Identity::of_file(&later).unwrap();
+    fs::write(place.path("b.db"), "").unwrap();
+    let later = Identity::of(&fs::metadata(place.path("b.db")).unwrap(), false);
     assert!(identity.birth == 0 || (1 << 60..=later.birth).contains(&identity.birth), "{identity:?} {later:?}");
+}
+
+/// A new database gets the inode of one that was deleted with something in its log: that is not where it was.
+#[test]
+fn wf9_a_new_database_was_not_the_deleted_one() {
+    // By its birth where that is known, else by its header.
+    for (birth, now, is_marked, is_moved) in
+        [(5, 6, true, false), (5, 5, false, true), (0, 0, true, true), (0, 0, false, false), (5, 0, false, false)]
+    {
+        let place = Place::new();
+        let log = DatabaseLog::open(&place.station, &place.database(), on(1, 7, birth), false).unwrap();
+        log.create(File::Wal).unwrap();
+        log.write(File::Wal, 0, b"committed").unwrap();
+        let identity = Identity { is_marked, ..on(1, 7, now) };
+        let opened = DatabaseLog::open(&place.station, "/new.db", identity, false);
+        let told = opened.err().map_or(String::new(), |error| error.to_string());
+        assert_eq!(told.contains("move it back there"), is_moved, "{birth} {now} {is_marked}: {told}");
+    }
 }
