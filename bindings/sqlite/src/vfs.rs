@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use ferrite_wal::database::{File as LogFile, Mark, Station};
@@ -172,6 +172,16 @@ unsafe fn open_main(
     abi::OK
 }
 
+/// The parameters by which SQLite takes no lock, so that a header would not be marked before a log is written (SV1), or a log
+/// not be read.
+const UNLOCKED: [&CStr; 2] = [c"nolock", c"immutable"];
+
+/// Whether SQLite takes the value of a parameter for no.
+fn is_off(value: &Path) -> bool {
+    let value = value.to_string_lossy();
+    ["0", "no", "off", "false"].iter().any(|off| value.eq_ignore_ascii_case(off))
+}
+
 /// The way to the pool for a database's log: the one that its URI or the environment names, else the one that has a log of
 /// it. SQLite opens what a connection attaches or vacuums into by the connection's VFS and without its parameters: that is a
 /// file of the default VFS, log and all. Its other programs are not ours, so its header is not to be marked.
@@ -186,10 +196,17 @@ unsafe fn station(name: *const c_char, path: &str) -> Result<Option<Arc<Station>
             (!told.is_null()).then(|| PathBuf::from(OsStr::from_bytes(CStr::from_ptr(told).to_bytes())))
         }
     };
-    if let Some(pool) = parameter(c"pool").or_else(|| std::env::var_os("FERRITE_POOL").map(PathBuf::from)) {
-        return Database::reach(&pool).map(Some);
-    }
-    match Database::station_of(path)? {
+    let pool = parameter(c"pool").or_else(|| std::env::var_os("FERRITE_POOL").map(PathBuf::from));
+    let station = match pool {
+        Some(pool) => Some(Database::reach(&pool)?),
+        None => Database::station_of(path)?,
+    };
+    match station {
+        Some(_) if UNLOCKED.iter().any(|key| parameter(key).is_some_and(|value| !is_off(&value))) => Err(Error::Refused(
+            "nolock and immutable are not for a database whose log is in a pool: by its locks it is told whether the log \
+             counts; open it without them"
+                .into(),
+        )),
         None if parameter(c"vfs").is_some() || Database::stations().is_empty() => Err(Error::Refused(
             "no pool is named: open file:DATABASE?vfs=ferrite&pool=PATH, or set FERRITE_POOL".into(),
         )),

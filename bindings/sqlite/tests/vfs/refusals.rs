@@ -194,3 +194,22 @@ fn wf9_a_new_database_with_the_inode_of_a_deleted_one_is_opened() {
         assert!(forget(&station, &path(old), true).unwrap().0.was_here);
     }
 }
+
+/// SV1: SQLite would write a journal without a lock, behind a header that lets every program in, or read past a log.
+#[test]
+fn sv1_a_database_is_not_opened_without_its_locks() {
+    let place = Place::new();
+    Shell::open(&place.uri("a.db")).run("create table t(n); insert into t values(1);");
+    for parameter in ["nolock=1", "immutable=1", "nolock=yes", "immutable=TRUE"] {
+        let mut shell = Shell::open(&format!("{}&{parameter}", place.uri("a.db")));
+        assert_eq!(shell.run("select n from t;"), "", "{parameter}");
+        let told = shell.end();
+        assert!(told.contains("nolock and immutable are not for a database whose log is in a pool"), "{told}");
+    }
+    let mut shell = Shell::open(&format!("{}&nolock=0&immutable=off", place.uri("a.db")));
+    assert_eq!(shell.ask("insert into t values(2); select count(*) from t;"), "2");
+    assert_eq!(shell.end(), "");
+    let mut shell = Shell::open(&format!("{}&nolock=1", place.uri("b.db")));
+    shell.run("create table t(n);");
+    assert!(shell.end().contains("open it without them") && !place.path("b.db").exists());
+}
