@@ -131,3 +131,21 @@ fn a_log_with_something_in_it_is_given_up_only_by_who_says_so() {
     assert!(told.contains("may have been nowhere else"), "{told}");
     assert_eq!((count(&database).as_str(), json(&["wal", "stat", pool_name])), ("3\nok\n", serde_json::json!([])));
 }
+
+/// A database that is gone is named by whatever leads to its folder.
+#[test]
+fn the_log_of_a_deleted_database_is_given_up_by_a_link_to_its_folder() {
+    let folder = folder(true);
+    let (pool, real, link) = (folder.path().join("pool"), folder.path().join("real"), folder.path().join("link"));
+    let pool_name = pool.to_str().expect("text");
+    ok(&["pool", "create", pool_name, "--size", "32M"]);
+    std::fs::create_dir(&real).expect("made");
+    std::os::unix::fs::symlink(&real, &link).expect("linked");
+    do_and_be_killed(&pool, &link.join("a.db"), FOUR);
+    std::fs::remove_file(real.join("a.db")).expect("removed");
+    let by_link = link.join("a.db");
+    let told = refused(ferrite().args(["wal", "forget", pool_name]).arg(&by_link), 1);
+    assert!(told.contains("--lose gives it up"), "{told}");
+    ok(&["wal", "forget", pool_name, by_link.to_str().expect("text"), "--lose"]);
+    assert_eq!(json(&["wal", "stat", pool_name]), serde_json::json!([]));
+}

@@ -169,10 +169,11 @@ impl Forget {
     }
 }
 
-/// The path by which the pool knows the database at `path`, if it does.
+/// The path by which the pool knows the database at `path`, if it does. Where that is gone its folder may be there.
 fn known_as(path: &Path) -> String {
-    let known = path.canonicalize().or_else(|_| absolute(path).map_err(|_| ()));
-    known.map_or_else(|()| path.display().to_string(), |path| path.display().to_string())
+    let by_folder = || Some(absolute(path).ok()?.parent()?.canonicalize().ok()?.join(path.file_name()?));
+    let known = path.canonicalize().ok().or_else(by_folder).or_else(|| absolute(path).ok());
+    known.map_or_else(|| path.display().to_string(), |path| path.display().to_string())
 }
 
 /// As [`known_as`], of one that it knows.
