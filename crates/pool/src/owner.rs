@@ -9,7 +9,7 @@
 //!
 //!   client                               owner
 //!     |  connect                           |   who is it: SO_PEERCRED, SO_PEERPIDFD
-//!     |  <--------------- hello or refused |
+//!     |  <--------------- hello or refused |   which file is locked: device, inode
 //!     |  hello --------------------------> |
 //!     |  call  --------------------------> |   (file descriptors may ride on it)
 //!     |  <------------------ progress  ... |
@@ -24,7 +24,8 @@
 //! - O1. At most one process holds the lock of a pool, and it is free as soon as that process has ended, however, and
 //!   whatever children it leaves.
 //! - O2. Only the lock's holder makes the socket and removes a stale one. What somebody listens on stays, and the owner
-//!   takes its next place; a client passes by a socket whose process does not hold the pool's lock.
+//!   takes its next place; a client passes by a socket whose process is known not to hold the pool's lock, or has locked
+//!   another file: that was called so before, and still is served.
 //! - O3. Only the same user or root is served, and a client speaks only to the same user, root, or the file's user.
 //! - O4. No client, whatever it sends, omits to send or omits to read, delays another client or stops the owner: each
 //!   has its own thread, a bounded frame, a bounded time for a frame once begun, and a bounded number of connections.

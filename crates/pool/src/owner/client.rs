@@ -54,26 +54,23 @@ impl Client {
     }
 
     pub(super) fn connect_at(candidates: &[Address], path: &Path, pool: &Metadata, greeting: Duration) -> Result<Self> {
-        let (mut hindrance, mut foreign) = (None, None);
+        let (mut hindrance, mut failure) = (None, None);
         let holder = Holder::find(pool);
         // The owner may have the pool by another name: a second link, another mount.
         let other_name = holder.as_ref().and_then(|holder| holder.name_of(pool)).filter(|name| name != path);
         let other_place = other_name.and_then(|name| Address::beside(&name));
         for address in candidates.iter().chain(&other_place) {
             match address.connect() {
-                Ok(socket) => match owner_pid(&socket, pool) {
-                    Ok(pid) if !holder.as_ref().is_some_and(|holder| holder.is_not(pid)) => {
-                        return Self::greet(socket, pid, path, greeting).map_err(|error| silent(error, pid, path));
-                    }
-                    // Another server's, that of another pool perhaps (O2).
-                    Ok(_) => {}
-                    Err(why) => _ = foreign.get_or_insert(why),
+                Ok(socket) => match Self::meet(socket, holder.as_ref(), path, pool, greeting) {
+                    Ok(Some(client)) => return Ok(client),
+                    Ok(None) => {}
+                    Err(why) => _ = failure.get_or_insert(why),
                 },
                 Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {}
                 Err(e) => _ = hindrance.get_or_insert(e),
             }
         }
-        if let Some(why) = foreign {
+        if let Some(why) = failure {
             return Err(why);
         }
         let doing = || format!("connecting to the owner of {}", path.display());
@@ -88,21 +85,39 @@ impl Client {
         }
     }
 
-    fn greet(socket: OwnedFd, owner_pid: u32, path: &Path, greeting: Duration) -> Result<Self> {
+    /// A client of who listens at the other end of `socket`, unless that is another pool's owner (O2). Who holds this one the
+    /// kernel may hide, or it has let go just now: what counts is which file the other end has locked.
+    fn meet(
+        socket: OwnedFd,
+        holder: Option<&Holder>,
+        path: &Path,
+        pool: &Metadata,
+        greeting: Duration,
+    ) -> Result<Option<Self>> {
+        let pid = owner_pid(&socket, pool)?;
+        if holder.is_some_and(|holder| holder.is_not(pid)) {
+            return Ok(None);
+        }
+        let (client, owned) = Self::greet(socket, pid, path, greeting).map_err(|error| silent(error, pid, path))?;
+        Ok(Some(client).filter(|_| owned == Some((pool.dev(), pool.ino()))))
+    }
+
+    /// A client, and the file that the owner has locked.
+    fn greet(socket: OwnedFd, owner_pid: u32, path: &Path, greeting: Duration) -> Result<(Self, Option<(u64, u64)>)> {
         let patience = Patience::of(greeting);
         let process = PidFd::of_peer(socket.as_fd(), owner_pid).ok();
         let mut channel = Channel::to_owner(socket, process);
-        match channel.receive(patience, patience)?.map(|frame| frame.message) {
-            Some(Message::Hello { protocol: PROTOCOL, .. }) => {}
-            Some(Message::Hello { protocol: theirs, program }) => {
+        let owned = match channel.receive(patience, patience)?.map(|frame| frame.message) {
+            Some(Message::Hello { protocol: PROTOCOL, pool, .. }) => pool,
+            Some(Message::Hello { protocol: theirs, program, .. }) => {
                 return Err(Error::Version { program, theirs, ours: PROTOCOL });
             }
             Some(Message::Refused { why }) => return Err(Error::Refused(why)),
             Some(_) => return Err(Error::Protocol("no hello".into())),
             None => return Err(Error::Died),
-        }
+        };
         channel.send(&Message::hello(), &[], patience).map_err(died)?;
-        Ok(Self { channel, owner_pid, path: path.into(), silence: Patience::forever(), broken: false })
+        Ok((Self { channel, owner_pid, path: path.into(), silence: Patience::forever(), broken: false }, owned))
     }
 
     /// The owner's process.

@@ -25,14 +25,22 @@ pub(super) struct Door {
     stop: Arc<OwnedFd>,
     handler: Arc<dyn Handler>,
     limits: Limits,
+    /// Device and inode of the file that is locked.
+    pool: (u64, u64),
     uid: u32,
     seats: Seats,
 }
 
 impl Door {
-    pub fn new(socket: OwnedFd, stop: Arc<OwnedFd>, handler: Arc<dyn Handler>, limits: Limits) -> Self {
+    pub fn new(
+        socket: OwnedFd,
+        stop: Arc<OwnedFd>,
+        handler: Arc<dyn Handler>,
+        limits: Limits,
+        pool: (u64, u64),
+    ) -> Self {
         let kept = Kept::new(socket.as_fd());
-        Self { kept, socket, stop, handler, limits, uid: own_uid(), seats: Seats::default() }
+        Self { kept, socket, stop, handler, limits, pool, uid: own_uid(), seats: Seats::default() }
     }
 
     /// Those who are in.
@@ -84,10 +92,10 @@ impl Door {
             }
         };
         let channel = Channel::to_client(client, caller.process.clone(), self.stop.clone());
-        let (handler, limits, stop) = (self.handler.clone(), self.limits, self.stop.clone());
+        let (handler, limits, pool, stop) = (self.handler.clone(), self.limits, self.pool, self.stop.clone());
         let name = format!("control {}", caller.pid);
         let session = move || {
-            attend(channel, &caller, handler.as_ref(), limits);
+            attend(Session { channel, caller: &caller, handler: handler.as_ref(), limits, pool });
             let parted = Parted { caller: &caller, was_last: seat.leave(), stop: &stop };
             let _ = catch_unwind(AssertUnwindSafe(|| handler.gone(&parted)));
         };
@@ -118,8 +126,7 @@ fn refuse(client: &OwnedFd, why: String) {
     }
 }
 
-fn attend(channel: Channel, caller: &Caller, handler: &dyn Handler, limits: Limits) {
-    let mut session = Session { channel, caller, handler, limits };
+fn attend(mut session: Session<'_>) {
     // Whatever the session ended by was told to the client as far as it can be; the owner goes on.
     let _ = session.serve();
 }

@@ -1,7 +1,9 @@
 //! The owner's end of the control socket: who may come in, and a thread for each who does.
 
+use std::fs::Metadata;
 use std::io::{self, PipeWriter, Write};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
@@ -47,8 +49,7 @@ pub struct Listening {
 
 impl Listening {
     pub(super) fn start(lock: Lock, handler: Arc<dyn Handler>, limits: Limits) -> Result<Self> {
-        let looking = |e| Error::io(format!("looking at {}", lock.path().display()), e);
-        let pool = lock.file().metadata().map_err(looking)?;
+        let pool = looked_at(&lock)?;
         let candidates = Address::candidates(lock.path(), &pool);
         Self::start_at(&candidates, lock, handler, limits)
     }
@@ -59,10 +60,11 @@ impl Listening {
         handler: Arc<dyn Handler>,
         limits: Limits,
     ) -> Result<Self> {
+        let pool = looked_at(&lock)?;
         let doing = format!("making the control socket of {}", lock.path().display());
         let (address, socket, bound) = bind_first(candidates).map_err(|e| Error::io(doing.clone(), e))?;
         let (near, stop) = io::pipe().map_err(|e| Error::io(doing.clone(), e))?;
-        let door = Door::new(socket, Arc::new(OwnedFd::from(near)), handler, limits);
+        let door = Door::new(socket, Arc::new(OwnedFd::from(near)), handler, limits, (pool.dev(), pool.ino()));
         let seats = door.seats();
         let thread =
             Builder::new().name("control".into()).spawn(move || door.keep()).map_err(|e| Error::io(doing, e))?;
@@ -96,6 +98,10 @@ impl Listening {
         thread.join().map_err(|_| Error::io("stopping the control socket", io::Error::other("its thread failed")))?;
         removed.map_err(|e| Error::io(doing(), e))
     }
+}
+
+fn looked_at(lock: &Lock) -> Result<Metadata> {
+    lock.file().metadata().map_err(|e| Error::io(format!("looking at {}", lock.path().display()), e))
 }
 
 fn bind_first(candidates: &[Address]) -> io::Result<(Address, OwnedFd, Bound)> {

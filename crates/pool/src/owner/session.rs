@@ -54,16 +54,18 @@ pub(super) struct Session<'a> {
     pub caller: &'a Caller,
     pub handler: &'a dyn Handler,
     pub limits: Limits,
+    /// Device and inode of the file that is locked.
+    pub pool: (u64, u64),
 }
 
 impl Session<'_> {
     /// Serves until the client goes, breaks the protocol, or we shall stop.
     pub fn serve(&mut self) -> Result<()> {
         let (frame, reply) = (Patience::of(self.limits.frame_time), Patience::of(self.limits.reply_time));
-        self.channel.send(&Message::hello(), &[], reply)?;
+        self.channel.send(&Message::hello_of(Some(self.pool)), &[], reply)?;
         match self.channel.receive(frame, frame)? {
             Some(Frame { message: Message::Hello { protocol: PROTOCOL, .. }, .. }) => {}
-            Some(Frame { message: Message::Hello { protocol: theirs, program }, .. }) => {
+            Some(Frame { message: Message::Hello { protocol: theirs, program, .. }, .. }) => {
                 return Err(Error::Version { program, theirs, ours: PROTOCOL });
             }
             Some(_) => return Err(Error::Protocol("no hello".into())),

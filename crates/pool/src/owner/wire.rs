@@ -7,7 +7,7 @@ pub use super::rights::FDS_MAX;
 use super::{Error, Result};
 
 /// Version of the protocol; both sides must speak the same.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 /// Longest frame without its length, in bytes.
 pub const FRAME_MAX_BYTES: usize = 1 << 20;
 const LENGTH_BYTES: usize = 4;
@@ -33,6 +33,9 @@ pub enum Message {
         protocol: u32,
         /// Its name and release, for messages to people.
         program: String,
+        /// Device and inode of the file that it has locked, where it is the owner.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pool: Option<(u64, u64)>,
     },
     /// Instead of the owner's hello: it will not serve.
     Refused {
@@ -77,9 +80,14 @@ pub enum Decoded {
 }
 
 impl Message {
-    /// Our hello.
+    /// A client's hello.
     pub fn hello() -> Self {
-        Self::Hello { protocol: PROTOCOL, program: concat!("ferrite ", env!("CARGO_PKG_VERSION")).into() }
+        Self::hello_of(None)
+    }
+
+    /// The hello of the owner of `pool`, a file's device and inode; of a client where there is none.
+    pub fn hello_of(pool: Option<(u64, u64)>) -> Self {
+        Self::Hello { protocol: PROTOCOL, program: concat!("ferrite ", env!("CARGO_PKG_VERSION")).into(), pool }
     }
 }
 

@@ -122,6 +122,22 @@ fn is_reached(names: &[&str], stop: impl FnOnce(Listening)) -> bool {
     answer.is_ok_and(|answer| answer == 0) && stopped.is_ok()
 }
 
+/// O2: the owner of a pool that was renamed still listens beside the path, which another pool has now, with or without an owner.
+#[test]
+fn o2_the_owner_of_a_renamed_pool_is_passed_by() {
+    let (folder, path) = pool();
+    let _old = ours(claim(&path).expect("claim")).listen(Obedient::new().0).expect("listen");
+    fs::rename(&path, folder.path().join("renamed")).expect("renamed");
+    File::create(&path).expect("another pool");
+    let said = Client::connect(&path);
+    assert!(matches!(said, Err(Error::NoOwner(_))), "{said:?}");
+    // The kernel shows one process as the holder of both.
+    let new = ours(claim(&path).expect("claim")).listen(Obedient::new().0).expect("listen");
+    let mut client = Client::connect(&path).expect("its owner");
+    assert_eq!(ask(&mut client, json!({"do": "count", "n": 0})).expect("call"), 0);
+    assert_eq!(new.connections(), 1);
+}
+
 /// O2: an owner whose pool was replaced must not take away the socket of the new pool's owner.
 #[test]
 fn o2_a_stop_leaves_another_owners_socket_alone() {

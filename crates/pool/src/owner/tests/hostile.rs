@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
@@ -137,7 +138,7 @@ fn o4_garbage_and_oversized_frames_end_their_own_connection() {
 fn another_version_is_told_apart_on_both_sides() {
     let served = Served::new();
     let mut socket = served.raw();
-    let newer = Message::Hello { protocol: PROTOCOL + 1, program: "ferrite 9".into() };
+    let newer = Message::Hello { protocol: PROTOCOL + 1, program: "ferrite 9".into(), pool: None };
     socket.write_all(&encode(&newer).expect("hello")).expect("send");
     assert!(rest_of(socket).contains(&format!("\"protocol\":{PROTOCOL}")), "the client learns ours");
 
@@ -233,11 +234,11 @@ fn o4_a_client_that_never_reads_progress_holds_up_no_work() {
 fn answering(answers: Vec<Message>) -> (tempfile::TempDir, Client) {
     let folder = tempfile::tempdir().expect("folder");
     let path = folder.path().join("pool");
-    File::create(&path).expect("pool");
+    let pool = File::create(&path).expect("pool").metadata().expect("pool");
     let fake = std::os::unix::net::UnixListener::bind(path.with_extension("sock")).expect("bind");
     std::thread::spawn(move || {
         let mut socket = fake.accept().expect("client").0;
-        let said = [vec![Message::hello()], answers].concat();
+        let said = [vec![Message::hello_of(Some((pool.dev(), pool.ino())))], answers].concat();
         said.iter().for_each(|message| socket.write_all(&encode(message).expect("encoded")).expect("said"));
         let _ = socket.read_to_end(&mut Vec::new());
     });

@@ -23,7 +23,11 @@ fn value() -> impl Strategy<Value = Value> {
 
 fn message() -> impl Strategy<Value = Message> {
     prop_oneof![
-        (any::<u32>(), ".*").prop_map(|(protocol, program)| Message::Hello { protocol, program }),
+        (any::<u32>(), ".*", any::<Option<(u64, u64)>>()).prop_map(|(protocol, program, pool)| Message::Hello {
+            protocol,
+            program,
+            pool
+        }),
         ".*".prop_map(|why| Message::Refused { why }),
         (value(), any::<usize>()).prop_map(|(request, fds)| Message::Call { request, fds }),
         (any::<u64>(), any::<u64>(), ".*").prop_map(|(done, total, what)| Message::Progress(Progress {
