@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use ferrite_fs::direct::{Session, read_mount_source, unescaped};
 use ferrite_pool::owner::Holder;
-use ferrite_serve::mount::clear_stale;
+use ferrite_serve::mount::{Answer, ask, clear_stale};
 
 use crate::host;
 use crate::paths::{in_line, quoted};
@@ -20,7 +20,7 @@ use crate::trees;
 
 const KIND: &[u8] = b"fuse.ferrite";
 
-/// How long owners are waited for before a program starts.
+/// How long owners are waited for before a program starts, or before it is said that one does not answer.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 struct Mount {
@@ -72,16 +72,21 @@ pub fn points_of(pool: &Path, name: &str) -> Vec<PathBuf> {
 }
 
 /// Has `holder` of the pool at `pool`, which was killed and does not come to its end, do so: what it waits for is cut off.
-/// Where it has something mounted, as far as is seen.
-pub fn cut_off(pool: &Path, holder: &Holder) -> Vec<PathBuf> {
+pub fn cut_off(pool: &Path, holder: &Holder) {
     let pool = pool.canonicalize().unwrap_or_else(|_| pool.into());
     let is_its = |source: &str| read_mount_source(source).is_some_and(|(at, _)| at == pool);
     if let Some(pid) = holder.pid {
         // Whoever may not do it says where it is to be done.
         let _ = ferrite_serve::mount::cut_off(pid, |source| is_its(&source.to_string_lossy()));
     }
+}
+
+/// Where something of the pool at `pool` is mounted for which nobody answers, as far as is seen.
+pub fn unanswered(pool: &Path) -> Vec<PathBuf> {
+    let pool = pool.canonicalize().unwrap_or_else(|_| pool.into());
+    let is_unanswered = |point: &PathBuf| ask(point, PATIENCE).is_ok_and(|answer| answer != Answer::Alive);
     let is_one = |mount: &Mount| mount.file_system().is_some_and(|(at, _)| at == pool);
-    listed().into_iter().filter(is_one).map(|mount| mount.point).collect()
+    listed().into_iter().filter(is_one).map(|mount| mount.point).filter(is_unanswered).collect()
 }
 
 /// Takes away what a killed owner left mounted on `point`; see [`clear_stale`]. One that waits in the kernel would not

@@ -78,13 +78,13 @@ pub fn find(path: &Path) -> Outcome<Found> {
 
 /// Has an owner that was killed come to its end; an error where it does not for too long.
 fn make_way(path: &Path, holder: &Holder, until: Instant) -> Outcome {
-    let points = mounts::cut_off(path, holder);
+    mounts::cut_off(path, holder);
     if Instant::now() < until && !stop::is_asked() {
         std::thread::sleep(PAUSE);
         return Ok(());
     }
     let points: Vec<String> =
-        points.iter().map(|point| format!(", or as root `umount -f {}`", point.display())).collect();
+        mounts::unanswered(path).iter().map(|point| format!(", or as root `umount -f {}`", point.display())).collect();
     Err(format!(
         "{} is {holder}, which was killed and waits in the kernel for programs that use what it had mounted: end those{}",
         path.display(),

@@ -36,7 +36,7 @@ mod write_back;
 
 pub use cut_off::cut_off;
 pub use hollow::Hollow;
-pub use stale::clear_stale;
+pub use stale::{Answer, ask, clear_stale};
 
 use bell::Bell;
 use front::Front;

@@ -27,18 +27,41 @@ pub fn clear_stale(point: &Path) -> io::Result<bool> {
     Ok(is_cleared)
 }
 
-/// Whether nobody answers for the mount on `point`. It is asked how full it is: that the kernel does not remember, and
-/// takes no lock for.
-fn is_dead(point: &Path) -> io::Result<bool> {
+/// Whether a server answers for a mount.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It does, or the kernel does not ask it for this user.
+    Alive,
+    /// There is none any more.
+    Dead,
+    /// It said nothing for as long as it was waited for.
+    Silent,
+}
+
+/// Whether a server answers for the mount on `point` within `patience`. It is asked how full it is: that the kernel does
+/// not remember, and takes no lock for.
+///
+/// # Errors
+/// Where it cannot be asked, as there is no thread for it.
+pub fn ask(point: &Path, patience: Duration) -> io::Result<Answer> {
     let (said, says) = channel();
     let asked = point.to_path_buf();
     let ask = move || said.send(rustix::fs::statfs(asked).is_err_and(|why| why == Errno::NOTCONN));
     // One that is never answered ends with this process.
     thread::Builder::new().name("ferrite-asks".into()).spawn(ask)?;
-    match says.recv_timeout(PATIENCE) {
-        Ok(is_dead) => Ok(is_dead),
-        Err(RecvTimeoutError::Disconnected) => Ok(false),
-        Err(RecvTimeoutError::Timeout) => Err(io::Error::new(
+    Ok(match says.recv_timeout(patience) {
+        Ok(true) => Answer::Dead,
+        Ok(false) | Err(RecvTimeoutError::Disconnected) => Answer::Alive,
+        Err(RecvTimeoutError::Timeout) => Answer::Silent,
+    })
+}
+
+/// Whether nobody answers for the mount on `point`.
+fn is_dead(point: &Path) -> io::Result<bool> {
+    match ask(point, PATIENCE)? {
+        Answer::Dead => Ok(true),
+        Answer::Alive => Ok(false),
+        Answer::Silent => Err(io::Error::new(
             io::ErrorKind::TimedOut,
             format!(
                 "what is mounted there does not answer: its server stands still, or was killed and waits in the kernel; \

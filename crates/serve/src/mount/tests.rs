@@ -3,6 +3,7 @@
 
 mod backlog;
 mod beside;
+mod cut_off;
 mod names;
 mod panics;
 mod rights;
