@@ -37,6 +37,7 @@ mod objects;
 mod pools;
 mod programs;
 mod recorded;
+mod renamed;
 mod server;
 mod signals;
 mod simulated;

@@ -20,7 +20,7 @@ use crate::request::{DiskReport, PoolReport, Request, TagReport};
 use crate::served::{Served, disk_names};
 use crate::size;
 use crate::survival::SurvivalReport;
-use crate::trees::{self, Trees};
+use crate::trees::{self, Trees, Which};
 use crate::warm::Warm;
 use crate::watched::Watched;
 use crate::wear::WearReport;
@@ -185,6 +185,9 @@ impl Engine {
 
     fn execute_fs(&self, request: Request, connection: Option<u64>) -> Outcome<Value> {
         let (pool, trees) = (&*self.pool, &self.trees);
+        if let Request::FsUnmount(which) | Request::FsStat(which) = &request {
+            trees.ensure_ours(which)?;
+        }
         request.file_system().map_or(Ok(()), |name| self.ensure_file_system(name, request.wants_to_use()))?;
         match request {
             Request::FsList => Ok(json!(listed(|| trees::names(pool), |name| Ok(trees.report(name)?))?)),
@@ -197,8 +200,8 @@ impl Engine {
             }
             Request::FsRemove { name } => Ok(json!(trees.remove(&name)?)),
             Request::FsMount { name, mounting } => Ok(json!(trees.mount(&name, &mounting)?)),
-            Request::FsUnmount { name } => Ok(json!(trees.unmount(&name)?)),
-            Request::FsStat { name } => Ok(json!(trees.report(&name)?)),
+            Request::FsUnmount(Which { name, .. }) => Ok(json!(trees.unmount(&name)?)),
+            Request::FsStat(Which { name, .. }) => Ok(json!(trees.report(&name)?)),
             other => self.execute_disk(other, connection),
         }
     }

@@ -12,11 +12,11 @@ use std::time::{Duration, Instant};
 
 use ferrite_fs::direct::{Session, read_mount_source, unescaped};
 use ferrite_pool::owner::Holder;
-use ferrite_serve::mount::{Answer, ask, clear_stale};
+use ferrite_serve::mount::{Answer, ask, clear_stale, device_number};
 
 use crate::host;
 use crate::paths::{in_line, quoted};
-use crate::trees;
+use crate::trees::{self, Seen, Which};
 
 const KIND: &[u8] = b"fuse.ferrite";
 
@@ -24,6 +24,7 @@ const KIND: &[u8] = b"fuse.ferrite";
 const PATIENCE: Duration = Duration::from_millis(500);
 
 struct Mount {
+    device: u64,
     point: PathBuf,
     options: Vec<u8>,
     kind: Vec<u8>,
@@ -59,9 +60,16 @@ pub fn tell_hidden(folder: &Path) {
 
 /// The pool and the file system that is mounted on `point`, if one of ours is.
 pub fn file_system_on(point: &Path) -> Option<(PathBuf, String)> {
+    seen_on(point).map(|(pool, which)| (pool, which.name))
+}
+
+/// The same, with the mount itself: another server's may be called so, too.
+pub fn seen_on(point: &Path) -> Option<(PathBuf, Which)> {
     let point = point.canonicalize().ok()?;
     // What was mounted there last hides the others.
-    listed().iter().rfind(|mount| mount.point == point).and_then(Mount::file_system)
+    let mount = listed().into_iter().rfind(|mount| mount.point == point)?;
+    let (pool, name) = mount.file_system()?;
+    Some((pool, Which { name, seen: Some(Seen { point, device: mount.device }) }))
 }
 
 /// Where the file system called `name` of the pool at `pool` is mounted.
@@ -100,11 +108,13 @@ pub fn clear(point: &Path) -> io::Result<bool> {
 }
 
 /// Says what earlier owners of the pool at `pool`, which this process owns now, have left mounted elsewhere than on `point`.
-/// It stays: programs that use it would write to the folder under it.
+/// It stays: programs that use it would write to the folder under it. What answers is a living server's.
 pub fn tell_left(pool: &Path, point: Option<&Path>) {
     let point = point.and_then(|point| point.canonicalize().ok());
     let is_its = |mount: &Mount| mount.file_system().is_some_and(|(at, _)| at == pool);
-    for mount in listed().iter().filter(|mount| is_its(mount) && Some(&mount.point) != point.as_ref()) {
+    let is_dead = |mount: &Mount| ask(&mount.point, PATIENCE).is_ok_and(|answer| answer == Answer::Dead);
+    let left = |mount: &&Mount| is_its(mount) && Some(&mount.point) != point.as_ref() && is_dead(mount);
+    for mount in listed().iter().filter(left) {
         let (left, typed) = (in_line(&mount.point), quoted(&mount.point));
         remark!("{left} is still mounted by a server of before: `ferrite fs unmount {typed}` takes that away");
     }
@@ -179,12 +189,13 @@ fn listed() -> Vec<Mount> {
 /// A line: `36 35 98:0 /root /point options more - kind source options`.
 fn parsed(line: &[u8]) -> Option<Mount> {
     let mut words = line.split(|byte| *byte == b' ');
-    let point = OsString::from_vec(unescaped(words.nth(4)?)).into();
+    let device = device_number(std::str::from_utf8(words.nth(2)?).ok()?)?;
+    let point = OsString::from_vec(unescaped(words.nth(1)?)).into();
     let options = words.next()?.to_vec();
     words.find(|word| *word == b"-")?;
     let (kind, source) = (words.next()?.to_vec(), unescaped(words.next()?));
     let user = words.next().and_then(user_of);
-    Some(Mount { point, options, kind, source, user })
+    Some(Mount { device, point, options, kind, source, user })
 }
 
 fn user_of(options: &[u8]) -> Option<u32> {
@@ -223,6 +234,7 @@ mod tests {
         let mount = parsed(br"36 35 0:42 / /mnt/a\040b rw,noexec shared:7 - fuse.ferrite /var/a\040b:files rw")
             .expect("a mount");
         assert_eq!((mount.point.to_str(), &mount.source[..]), (Some("/mnt/a b"), &b"/var/a b:files"[..]));
+        assert_eq!(mount.device, libc::makedev(0, 42));
         assert_eq!(mount.user, None);
         assert!(parsed(b"").is_none());
     }

@@ -9,7 +9,7 @@ use ferrite_serve::nbd_client::{tcp_uri, unix_uri};
 use serde::{Deserialize, Serialize};
 
 use crate::survival::SurvivalReport;
-use crate::trees::Mounting;
+use crate::trees::{Mounting, Which};
 
 /// Where the nodes of disks are.
 const NODES: &str = "/dev/ferrite";
@@ -203,15 +203,9 @@ pub enum Request {
         mounting: Mounting,
     },
     /// Unmounts a file system that nobody uses.
-    FsUnmount {
-        /// Its name.
-        name: String,
-    },
+    FsUnmount(Which),
     /// An [`crate::trees::FsReport`].
-    FsStat {
-        /// Its name.
-        name: String,
-    },
+    FsStat(Which),
     /// A grant on the pages of a tag of plain bytes: a [`GrantReport`], the pool's memory and the notice.
     Grant {
         /// The tag.
@@ -263,9 +257,8 @@ impl Request {
     /// The file system it is about, which has to be there.
     pub fn file_system(&self) -> Option<&str> {
         match self {
-            Self::FsRemove { name } | Self::FsMount { name, .. } | Self::FsUnmount { name } | Self::FsStat { name } => {
-                Some(name)
-            }
+            Self::FsRemove { name } | Self::FsMount { name, .. } => Some(name),
+            Self::FsUnmount(which) | Self::FsStat(which) => Some(&which.name),
             _ => None,
         }
     }

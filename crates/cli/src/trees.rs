@@ -15,6 +15,7 @@ use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 
 use crate::host;
+use crate::paths::{in_line, quoted};
 
 /// How a file system is mounted.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -30,6 +31,26 @@ pub struct Mounting {
     pub allow_other: bool,
     /// Refuse changes.
     pub read_only: bool,
+}
+
+/// Which file system.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Which {
+    /// Its name.
+    pub name: String,
+    /// What it was found by, where that was a folder.
+    #[serde(default)]
+    pub seen: Option<Seen>,
+}
+
+/// A mount of a file system, as the kernel lists it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Seen {
+    /// The folder.
+    #[serde(with = "crate::paths::exact")]
+    pub point: PathBuf,
+    /// Its device number.
+    pub device: u64,
 }
 
 /// What a file system is and holds.
@@ -221,6 +242,22 @@ impl Trees {
     fn open(&self, name: &str, data: Option<DataMode>, read_only: bool) -> Result<Arc<FileSystem>, String> {
         let options = FsOptions { data, read_only, clock: Arc::new(now) };
         FileSystem::open(Arc::clone(&self.pool), name, options).map_err(|error| error.to_string())
+    }
+
+    /// Refuses what was found by a mount that is not of this process: a server whose pool was at the same path before has
+    /// mounts of the same source.
+    pub fn ensure_ours(&self, which: &Which) -> Result<(), String> {
+        let Some(Seen { point, device }) = &which.seen else { return Ok(()) };
+        let is_it = |tree: &Tree| tree.mounted.device().is_none_or(|ours| ours == *device);
+        if self.mounted().get(&which.name).is_some_and(is_it) {
+            return Ok(());
+        }
+        let (pool, typed) = (self.path.display(), quoted(point));
+        Err(format!(
+            "what is mounted on {} is not of the server that has {pool} now: its pool was called so before, or is in another root; \
+             `umount {typed}` unmounts it, without root `fusermount3 -u {typed}`",
+            in_line(point)
+        ))
     }
 
     /// Unmounts the file system called `name`, which nobody uses.

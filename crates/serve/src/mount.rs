@@ -34,6 +34,7 @@ mod told;
 mod words;
 mod write_back;
 
+pub use crate::attach::mounts::device_number;
 pub use cut_off::cut_off;
 pub use hollow::Hollow;
 pub use stale::{Answer, ask, clear_stale};
@@ -143,6 +144,11 @@ impl Mounted {
     /// Where.
     pub fn point(&self) -> &Path {
         &self.point
+    }
+
+    /// Its device number, as the kernel lists it, if it does: no other mount has it meanwhile.
+    pub fn device(&self) -> Option<u64> {
+        self.device
     }
 
     /// Whether somebody else has unmounted it, so that nobody uses it any more.

@@ -18,7 +18,7 @@ use crate::reach::{self, Reach, Until};
 use crate::request::Request;
 use crate::size;
 use crate::stop::Stop;
-use crate::trees::{FsReport, Mounting};
+use crate::trees::{FsReport, Mounting, Which};
 
 /// Bytes of the largest file.
 const FILE_BYTES_MAX: u64 = 128 << 40;
@@ -65,16 +65,16 @@ pub struct Place {
 }
 
 impl Place {
-    /// The pool and the name.
-    fn named(self) -> Outcome<(PathBuf, String)> {
+    /// The pool, and which of its file systems.
+    fn named(self) -> Outcome<(PathBuf, Which)> {
         let Self { at, name } = self;
         if let Some(name) = name {
-            return Ok((at, name));
+            return Ok((at, Which { name, seen: None }));
         }
         let none = || {
             format!("no file system of ferrite is mounted on {}: give that folder, or a pool and a name", at.display())
         };
-        mounts::file_system_on(&at).ok_or_else(|| Failure::Usage(none()))
+        mounts::seen_on(&at).ok_or_else(|| Failure::Usage(none()))
     }
 }
 
@@ -192,8 +192,8 @@ impl Fs {
             Self::Mount(mount) => mount.run(),
             Self::Unmount(place) => unmount(place),
             Self::Stat(Stat { fs, json }) => {
-                let (pool, name) = fs.named()?;
-                let report: FsReport = reach::ask(&pool, Request::FsStat { name }, None)?;
+                let (pool, which) = fs.named()?;
+                let report: FsReport = reach::ask(&pool, Request::FsStat(which), None)?;
                 print(json, &report, show)
             }
             Self::Check(check) => check.run(),
@@ -207,7 +207,7 @@ fn unmount(place: Place) -> Outcome {
         Some(name) => mounts::points_of(&place.at, name),
         None => vec![place.at.clone()],
     };
-    let (pool, name) = place.named()?;
+    let (pool, which) = place.named()?;
     let mut is_cleared = false;
     for point in &points {
         let cleared = mounts::clear(point).map_err(|error| format!("unmounting {}: {error}", point.display()))?;
@@ -216,7 +216,7 @@ fn unmount(place: Place) -> Outcome {
     if is_cleared && points.iter().all(|point| mounts::file_system_on(point).is_none()) {
         return Ok(());
     }
-    reach::ask::<Value>(&pool, Request::FsUnmount { name }, None).map(drop)
+    reach::ask::<Value>(&pool, Request::FsUnmount(which), None).map(drop)
 }
 
 impl Mount {

@@ -100,8 +100,8 @@ pub(crate) fn block_device(path: &Path) -> Option<Device> {
     found.file_type().is_block_device().then(|| found.rdev())
 }
 
-/// Parses `major:minor`.
-pub(crate) fn device_number(text: &str) -> Option<Device> {
+/// Parses `major:minor`, as the kernel lists devices.
+pub fn device_number(text: &str) -> Option<u64> {
     let (major, minor) = text.trim().split_once(':')?;
     Some(libc::makedev(major.parse().ok()?, minor.parse().ok()?))
 }
