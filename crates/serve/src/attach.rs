@@ -331,8 +331,8 @@ impl Attached {
         self.detach().or_else(|_| self.abandon())
     }
 
-    /// Lets go of a node that is in use: its file systems write what they hold and are unmounted lazily; who still uses the
-    /// node after that gets errors.
+    /// Lets go of a node that is in use: its file systems are thawed, write what they hold and are unmounted lazily; who
+    /// still uses the node after that gets errors.
     fn abandon(&mut self) -> Result<()> {
         let mut written = Ok(());
         if let Some((node, lock)) = self.bound() {

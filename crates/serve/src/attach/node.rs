@@ -14,13 +14,15 @@ use rustix::io::Errno;
 
 use super::child;
 use super::loop_node::LoopNode;
-use super::mounts::{Device, device_number};
+use super::mounts::{Device, Mount, device_number};
 use super::nbd_node::NbdNode;
 use super::opened::Opened;
 use super::place::{Lock, Place};
 
 /// Of linux/fs.h: has the file system that has a device write all that it holds.
 const BLKFLSBUF: libc::Ioctl = 0x1261;
+/// Of linux/fs.h: ends a freeze of a file system.
+const FITHAW: libc::Ioctl = 0xc004_5878_u32 as libc::Ioctl;
 
 /// A block device of a driver that makes disks of what programs give it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,7 +109,8 @@ impl Node {
 
     /// Makes durable what the file systems on it hold, in a child that is waited for no longer than `limit`. The kernel finds
     /// the one that has a device, whoever sees it mounted, but does not tell whether it could, and finds none that has several:
-    /// so those on `points` are asked, too.
+    /// so those on `points` are asked, too. They are thawed first: out of sight one that is frozen stays for ever, as nobody can
+    /// thaw it any more, and with it the node.
     ///
     /// # Errors
     /// What one of those on `points` said.
@@ -115,12 +118,18 @@ impl Node {
         let c_path = |path: PathBuf| CString::new(path.into_os_string().into_vec());
         let nodes = self.directories().filter_map(|directory| Some(Path::new("/dev").join(directory.file_name()?)));
         let nodes = nodes.map(c_path).collect::<Result<Vec<_>, _>>()?;
+        let seen = points.iter().filter(|point| self.is_seen_on(point)).cloned();
+        let seen = seen.map(c_path).collect::<Result<Vec<_>, _>>()?;
         let points = points.iter().cloned().map(c_path).collect::<Result<Vec<_>, _>>()?;
         let write_back = |point: &CString| {
             let root = open(point, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
             root.and_then(syncfs).map(|()| 0).map_err(Errno::raw_os_error)
         };
         let job = || {
+            for point in &seen {
+                // One that is not frozen says so.
+                let _ = Opened::new(point, libc::O_RDONLY).and_then(|root| root.control(FITHAW));
+            }
             for node in &nodes {
                 // A partition may have no node.
                 let _ = Opened::new(node, libc::O_RDONLY).and_then(|node| node.control(BLKFLSBUF));
@@ -128,6 +137,12 @@ impl Node {
             points.iter().map(write_back).fold(Ok(0), Result::and)
         };
         child::run_for(lock, Some(limit), &job).map(drop)
+    }
+
+    /// Whether what is seen on `point` lies on it, and not something that was mounted over that.
+    fn is_seen_on(self, point: &Path) -> bool {
+        let mounts = Mount::seen_by("self").unwrap_or_default();
+        mounts.iter().rfind(|mount| mount.point == point).is_some_and(|mount| mount.is_on(&self.devices()))
     }
 
     /// Whether the kernel lets nobody else have it for himself: it is mounted, a part of something that is, or a program

@@ -185,24 +185,25 @@ fn dropping_unmounts_what_is_on_it() {
 }
 
 /// AT5: the same where a program uses a file system on it: it holds what nobody synced, and is seen here, in another mount
-/// namespace or nowhere any more.
+/// namespace or nowhere any more. One that is frozen is not left so: it would stay for ever, where nobody can thaw it.
 #[test]
 fn ending_keeps_what_a_file_system_in_use_holds() {
     let Some(stand) = Stand::new() else { return };
-    for (begin, end) in [("", ""), ("unshare -m", ""), ("", "; umount -l $1")] {
+    for (begin, end) in [("", ""), ("unshare -m", ""), ("", "; umount -l $1"), ("", "; fsfreeze -f .")] {
         let disk = Arc::new(RamDisk::new(32 * MIB));
         let mut attached = stand.attach("used", &disk);
         run("mkfs.ext4", &["-q", &text(attached.device())]);
         let point = stand.directory.path().join("used");
         fs::create_dir(&point).unwrap();
-        let script = format!("mount $0 $1 && cd $1 && echo kept > file {end} && echo ready && read line");
+        let thawed = "! fsfreeze -u . 2> /dev/null";
+        let script = format!("mount $0 $1 && cd $1 && echo kept > file {end} && echo ready && read line; {thawed}");
         let mut user = Command::new("env");
         user.args(begin.split_whitespace()).args(["sh", "-c", &script]).args([attached.device(), &point]);
         let mut user = user.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         user.stdout.take().unwrap().read_exact(&mut [0; 6]).expect("it is ready");
         attached.end().expect("nothing is lost");
         drop(user.stdin.take());
-        user.wait().unwrap();
+        assert!(user.wait().unwrap().success(), "it is frozen still");
         stand.assert_clean();
         let mut again = stand.attach("used", &disk);
         let mounted = stand.mount(again.device(), "ext4");
