@@ -1,7 +1,11 @@
 //! What `ferrite up` leaves, and says, where it cannot serve what it was asked for.
 
+use crate::mount::{Place, start};
 use crate::programs::{client, ferrite, ferrite_path};
 use crate::server::{Server, assert_sound, folder, json, ok, refused};
+
+/// A user that is not root.
+const NOBODY: u32 = 65534;
 
 /// A pool is not made for disks that nobody can be let in to; what was there before stays.
 #[test]
@@ -70,4 +74,24 @@ fn a_failure_is_told_by_its_cause_and_not_by_what_failed_behind_it() {
         assert!(!why.starts_with("unmounting"), "{files} files: {said}");
         assert!(!pool.exists() || why.is_empty(), "{files} files: {said}");
     }
+}
+
+/// A user cannot find out whether anybody answers for root's mount, nor take it away.
+#[test]
+fn what_roots_killed_server_left_is_no_folder_to_its_user() {
+    let Some(Place { folder, pool, at }) = Place::new() else { return };
+    std::fs::create_dir(&at).expect("made");
+    start(&pool, &at, &["--size", "64M", "--no-disk"]).kill();
+    let of_user = [folder.path(), &pool].map(|path| std::os::unix::fs::chown(path, Some(NOBODY), None));
+    of_user.into_iter().for_each(|done| done.expect("given"));
+    let up = || {
+        let mut up = client("setpriv");
+        up.args(["--reuid", &NOBODY.to_string(), "--clear-groups"]).arg(ferrite_path());
+        up.args(["up", "--no-attach", "--no-disk", "--pool"]).arg(&pool).arg("--mount").arg(&at);
+        refused(&mut up, 1)
+    };
+    let (said, typed) = (up(), format!("`ferrite fs unmount {}`", at.display()));
+    assert!(said.contains("what user 0 mounted on") && said.contains(&typed), "{said}");
+    ok(&["fs", "unmount", at.to_str().expect("text")]);
+    std::fs::metadata(&at).expect("a folder");
 }

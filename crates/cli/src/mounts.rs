@@ -72,6 +72,21 @@ pub fn seen_on(point: &Path) -> Option<(PathBuf, Which)> {
     Some((pool, Which { name, seen: Some(Seen { point, device: mount.device }) }))
 }
 
+/// Why no folder is seen at `point`, where another user has mounted one of ours there: the kernel does not tell this user
+/// whether anybody answers for that.
+pub fn hindrance_at(point: &Path) -> Option<String> {
+    let seen = point.canonicalize().ok()?;
+    let mount =
+        listed().into_iter().rfind(|mount| mount.point == seen).filter(|mount| mount.file_system().is_some())?;
+    let (own, _) = host::user().ok()?;
+    let user = mount.user.filter(|user| *user != own)?;
+    let (shown, typed) = (in_line(point), quoted(&seen));
+    Some(format!(
+        "what user {user} mounted on {shown} is there still, maybe by a server that was killed: root takes it away by `ferrite \
+         fs unmount {typed}`"
+    ))
+}
+
 /// Where the file system called `name` of the pool at `pool` is mounted.
 pub fn points_of(pool: &Path, name: &str) -> Vec<PathBuf> {
     let pool = pool.canonicalize().unwrap_or_else(|_| pool.into());

@@ -345,7 +345,8 @@ fn make_folder(point: &Path) -> Result<(), String> {
     let cleared = crate::mounts::clear(point);
     cleared.map_err(|error| format!("mounting on {}: {error}", point.display()))?;
     std::fs::create_dir_all(point).map_err(|error| match error.kind() {
-        ErrorKind::AlreadyExists => format!("{} is not a folder: name one to mount on", point.display()),
+        ErrorKind::AlreadyExists => crate::mounts::hindrance_at(point)
+            .unwrap_or_else(|| format!("{} is not a folder: name one to mount on", point.display())),
         _ => format!("making {}: {error}", point.display()),
     })
 }
