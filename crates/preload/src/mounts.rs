@@ -71,7 +71,7 @@ impl Mount {
 
     /// Has all that was written to it made durable, by who serves it.
     pub fn settle(&self) -> Option<()> {
-        ours::making(|| settle(&self.pool, &self.name, GREETING, SILENCE)).ok()
+        ours::making(|| settle(&self.pool, &self.name, self.device, GREETING, SILENCE)).ok()
     }
 
     /// Ends the session, whose leases were given back. If this process goes on after all its owner is asked for another one at
@@ -128,9 +128,8 @@ fn time() -> Time {
 /// is no other's.
 pub fn find(device: u64) -> Option<Mount> {
     let listed = real::contents(c"/proc/self/mountinfo")?;
-    let written = format!("{}:{}", libc::major(device), libc::minor(device));
     let mut ours = listed.split(|byte| *byte == b'\n').filter_map(ours);
-    let (_, pool, name) = ours.find(|(device, ..)| *device == written.as_bytes())?;
+    let (_, pool, name) = ours.find(|(listed, ..)| *listed == device)?;
     Some(Mount::new(device, pool, name))
 }
 
@@ -138,10 +137,10 @@ pub fn find(device: u64) -> Option<Mount> {
 /// before in the same script.
 pub fn settle_others(known: &[Arc<Mount>]) {
     let listed = real::contents(c"/proc/self/mountinfo").unwrap_or_default();
-    for (_, pool, name) in listed.split(|byte| *byte == b'\n').filter_map(ours) {
-        let is_known = known.iter().any(|mount| mount.pool == pool && mount.name == name);
+    for (device, pool, name) in listed.split(|byte| *byte == b'\n').filter_map(ours) {
+        let is_known = known.iter().any(|mount| mount.device == device);
         if !is_known && is_trusted(&pool) {
-            let _ = ours::making(|| settle(&pool, &name, STRANGERS_GREETING, SILENCE));
+            let _ = ours::making(|| settle(&pool, &name, device, STRANGERS_GREETING, SILENCE));
         }
     }
 }
@@ -153,9 +152,10 @@ fn is_trusted(pool: &Path) -> bool {
 }
 
 /// Device number, pool and name of the mount on a line of the kernel's list, if it is ours.
-fn ours(line: &[u8]) -> Option<(&[u8], PathBuf, String)> {
+fn ours(line: &[u8]) -> Option<(u64, PathBuf, String)> {
     let mut words = line.split(|byte| *byte == b' ');
-    let device = words.nth(2)?;
+    let (major, minor) = std::str::from_utf8(words.nth(2)?).ok()?.split_once(':')?;
+    let device = libc::makedev(major.parse().ok()?, minor.parse().ok()?);
     words.find(|word| *word == b"-")?;
     if words.next()? != KIND {
         return None;
@@ -182,7 +182,7 @@ mod tests {
     fn our_mounts_are_told_from_others() {
         let line =
             br"36 35 0:42 / /mnt/a\040b rw,nosuid shared:7 master:1 - fuse.ferrite /var/a\040b:c:files rw,user_id=0";
-        assert_eq!(ours(line), Some((&b"0:42"[..], "/var/a b:c".into(), "files".into())));
+        assert_eq!(ours(line), Some((libc::makedev(0, 42), "/var/a b:c".into(), "files".into())));
         assert_eq!(ours(br"36 35 0:42 / /mnt rw - tmpfs /a:b rw"), None);
         assert_eq!(ours(b""), None);
     }

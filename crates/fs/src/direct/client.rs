@@ -84,15 +84,17 @@ fn ask<T: DeserializeOwned>(client: &mut Client, request: &Request) -> Result<(T
     Ok((serde_json::from_value(value).map_err(failed)?, fds))
 }
 
-/// Makes all that was written to the file system called `name` durable, by who serves it from the pool whose file is at
-/// `pool`, and who answers within `greeting` and is not silent for as long as `silence`.
+/// Makes all durable that was written to the mount of the file system called `name` whose files have the device number `device`,
+/// by who serves it from the pool whose file is at `pool`, and who answers within `greeting` and is not silent for as long as
+/// `silence`.
 ///
 /// # Errors
-/// Where it may not be durable: nobody serves it, or answers, or will be asked by this user.
-pub fn settle(pool: &Path, name: &str, greeting: Duration, silence: Duration) -> Result<()> {
+/// Where it may not be durable: nobody serves it, or answers, or will be asked by this user; or who has that pool now serves
+/// another mount.
+pub fn settle(pool: &Path, name: &str, device: u64, greeting: Duration, silence: Duration) -> Result<()> {
     let mut client = Client::connect_within(pool, greeting).map_err(failed)?;
     client.give_up_after(silence);
-    ask::<Option<bool>>(&mut client, &Request::DirectSettle { name: name.into() }).map(drop)
+    ask::<Option<bool>>(&mut client, &Request::DirectSettle { name: name.into(), device: Some(device) }).map(drop)
 }
 
 impl Session {

@@ -181,7 +181,11 @@ impl FileSystem {
                 self.let_go(session, &Process::of(caller, boot_id))?;
                 Ok(Reply::default())
             }
-            Request::DirectSettle { .. } => {
+            Request::DirectSettle { device, .. } => {
+                let ours = self.desk.books.lock().copies.as_ref().and_then(|copies| copies.device());
+                if device.zip(ours).is_some_and(|(asked, ours)| asked != ours) {
+                    return Err(ferrite_pool::Error::Tenancy("that mount is another server's".into()).into());
+                }
                 self.fold_all_times();
                 self.flush()?;
                 Ok(Reply::default())

@@ -86,6 +86,9 @@ pub enum Request {
     DirectSettle {
         /// The file system.
         name: String,
+        /// The mount that they were written to, by its device number; another server's may be called so, too.
+        #[serde(default)]
+        device: Option<u64>,
     },
     /// Ends the session, and all its leases.
     DirectClose {
@@ -100,7 +103,7 @@ impl Request {
     /// The file system that it is about.
     pub fn file_system(&self) -> &str {
         match self {
-            Self::DirectSettle { name }
+            Self::DirectSettle { name, .. }
             | Self::DirectOpen { name, .. }
             | Self::DirectLease { name, .. }
             | Self::DirectAhead { name, .. }

@@ -1,4 +1,5 @@
-//! An owner that says hello and then nothing more.
+//! Who is asked to make durable what was written to a mount: one that says hello and then nothing more, and one that serves
+//! another mount.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
@@ -7,8 +8,10 @@ use std::time::Duration;
 use ferrite_pool::owner::{Call, Claim, Handler, Reply, claim};
 use parking_lot::Mutex;
 
+use super::house::House;
 use super::world::NAME;
-use crate::direct::settle;
+use crate::Ino;
+use crate::direct::{Copies, settle};
 
 /// Until somebody tells it to go on.
 struct Mute(Mutex<Receiver<()>>);
@@ -29,9 +32,36 @@ fn an_owner_that_is_silent_is_not_waited_for_for_ever() {
     let ((go_on, may_go_on), (ended, has_ended)) = (channel(), channel());
     let _listening = lock.listen(Arc::new(Mute(Mutex::new(may_go_on)))).expect("it listens");
     std::thread::spawn(move || {
-        ended.send(settle(&pool, NAME, Duration::from_secs(60), Duration::from_millis(20)).is_err())
+        ended.send(settle(&pool, NAME, 7, Duration::from_secs(60), Duration::from_millis(20)).is_err())
     });
     let failed = has_ended.recv_timeout(Duration::from_secs(30));
     drop(go_on);
     assert_eq!(failed, Ok(true));
+}
+
+/// A kernel that has it mounted, and keeps nothing.
+struct Mounted;
+
+impl Copies for Mounted {
+    fn forget(&self, _: Ino) -> std::io::Result<()> {
+        Ok(())
+    }
+
+    fn forget_attributes(&self, _: Ino) {}
+
+    fn device(&self) -> Option<u64> {
+        Some(7)
+    }
+}
+
+/// Of a pool that was at the same path before: what is written to that is not durable by what this owner does.
+#[test]
+fn who_serves_another_mount_does_not_say_that_all_is_durable() {
+    let house = House::new();
+    house.fs.tell_copies(Arc::new(Mounted));
+    let patience = Duration::from_secs(60);
+    let settle = |device| settle(&house.pool_file, NAME, device, patience, patience);
+    settle(7).expect("durable");
+    let said = settle(8).expect_err("another mount").to_string();
+    assert!(said.contains("another server's"), "{said}");
 }
