@@ -2,7 +2,7 @@
 
 use crate::mount::{Place, start};
 use crate::programs::{client, ferrite, ferrite_path};
-use crate::server::{Server, assert_sound, folder, json, ok, refused};
+use crate::server::{Server, assert_sound, folder, json, ok, refused, run};
 
 /// A user that is not root.
 const NOBODY: u32 = 65534;
@@ -94,4 +94,28 @@ fn what_roots_killed_server_left_is_no_folder_to_its_user() {
     assert!(said.contains("what user 0 mounted on") && said.contains(&typed), "{said}");
     ok(&["fs", "unmount", at.to_str().expect("text")]);
     std::fs::metadata(&at).expect("a folder");
+}
+
+/// `fusermount3` mounts for a user: the pool is called there as it is, whatever its name has in it.
+#[test]
+fn a_users_mount_is_found_whatever_its_pool_is_called() {
+    let Some(Place { folder, .. }) = Place::new() else { return };
+    let (pool, at) = (folder.path().join(r"a,b\c,allow_other"), folder.path().join("at"));
+    std::fs::create_dir(&at).expect("made");
+    for path in [folder.path(), &at] {
+        std::os::unix::fs::chown(path, Some(NOBODY), None).expect("given");
+    }
+    let of_user = || {
+        let mut command = client("setpriv");
+        command.args(["--reuid", &NOBODY.to_string(), "--clear-groups"]).arg(ferrite_path());
+        command
+    };
+    let mut up = of_user();
+    up.args(["up", "--no-disk", "--size", "64M", "--pool"]).arg(&pool).arg("--mount").arg(&at);
+    let server = Server::of(&mut up, &pool, "Ctrl-C ends");
+    let listed = std::fs::read_to_string("/proc/mounts").expect("it is there");
+    let line = listed.lines().find(|line| line.contains(at.to_str().expect("text"))).expect("mounted");
+    assert!(line.contains(r"/a,b\134c,allow_other:files ") && !line.contains("rw,allow_other"), "{line}");
+    run(of_user().args(["fs", "unmount"]).arg(&at));
+    server.interrupt();
 }

@@ -287,11 +287,12 @@ fn as_root<F: Filesystem>(front: F, point: &Path, options: &MountOptions) -> io:
     Session::from_fd(front, connection, acl, config).inspect_err(|_| drop(unmount(point, true)))
 }
 
-/// By `fusermount3`, which only mounts what is safe for others.
+/// By `fusermount3`, which only mounts what is safe for others. It takes what follows a comma for another option, and of two
+/// characters behind a backslash the second.
 fn as_user<F: Filesystem>(front: F, point: &Path, options: &MountOptions) -> io::Result<Session<F>> {
     let mut config = config(options);
     config.mount_options = vec![
-        MountOption::FSName(options.source.clone()),
+        MountOption::FSName(options.source.replace('\\', r"\\").replace(',', r"\,")),
         MountOption::Subtype("ferrite".into()),
         MountOption::DefaultPermissions,
         if options.read_only { MountOption::RO } else { MountOption::RW },
