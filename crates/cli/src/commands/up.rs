@@ -211,7 +211,8 @@ impl Up {
             if host::may_mount() {
                 engine.trees().ensure_place(&point)?;
             }
-            engine.trees().create(FILES, Some(ferrite_fs::SUPER_THRESHOLD_BYTES))?;
+            let made = engine.trees().create(FILES, Some(ferrite_fs::SUPER_THRESHOLD_BYTES));
+            made.map_err(|why| format!("making a file system in the pool (--no-mount serves it without one): {why}"))?;
         }
         let hides = mounts::would_hide(&point);
         if hides && self.mount.is_none() {
