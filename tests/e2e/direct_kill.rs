@@ -207,6 +207,35 @@ fn clients_go_on_with_the_next_owner_in_kill_rounds() {
     assert_sound(&place.pool);
 }
 
+/// Has written to a file, and sleeps; closes it for each line of stdin.
+const SLEEPER: &str = r#"
+import os, sys
+fd = os.open(sys.argv[1] + "/" + sys.argv[2], os.O_RDWR | os.O_CREAT)
+for i in range(50): os.pwrite(fd, b"x" * 4096, 4096 * i)
+print(0, flush=True)
+for _ in sys.stdin: print(os.dup2(0, fd), flush=True)
+"#;
+
+/// Clients that are in the middle of nothing when the owner is killed keep no space from the next one.
+#[test]
+fn sleeping_clients_keep_no_space_from_the_next_owner() {
+    let Some(Place { folder: _folder, pool, at }) = Place::new() else { return };
+    let begin = || start(&pool, &at, &["--size", "64M", "--no-disk"]);
+    let (server, much) = (begin(), at.join("much"));
+    let sleeper = |name| Writer::of(direct(python(SLEEPER, &at).arg(name), &[]).stdin(Stdio::piped()));
+    let mut sleepers = ["one", "two"].map(sleeper);
+    std::fs::write(&much, vec![1; 44 << 20]).expect("room");
+    std::fs::remove_file(&much).expect("removed");
+    server.kill();
+    writeln!(sleepers[0].child.stdin.as_mut().expect("piped"), "close").expect("told");
+    sleepers[0].comes_to(1);
+    let server = begin();
+    std::fs::write(&much, vec![1; 44 << 20]).expect("room");
+    drop(sleepers);
+    server.interrupt();
+    assert_sound(&pool);
+}
+
 /// Has a file without a name open, tells its number, and uses the descriptor on when stdin ends.
 const HOLDER: &str = r#"
 import os, sys, time

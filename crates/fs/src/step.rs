@@ -67,6 +67,7 @@ impl FileSystem {
             is_made()
         };
         let is_done = is_made()
+            || self.end_forerunners().unwrap_or(false)
             || is_made_by(&|| self.free_all_ahead(|| Some(self.gate.pass())))
             || is_made_by(&|| self.take_back_all_ahead())
             || is_made_by(&|| self.free_left_ahead())
@@ -75,16 +76,18 @@ impl FileSystem {
         drop(one);
         // Not with that in hand: others may ask this one.
         let is_done = is_done || self.pool().take_spare(Some(self));
-        is_done || self.when_let_go(is_made)
+        is_done || self.when_let_go(|| is_made() || self.end_forerunners().unwrap_or(false))
     }
 
-    /// Whether `is_made` says so, now or soon: who is in the middle of something with what is free already comes to its end.
+    /// Whether `is_made` says so, now or soon: who is in the middle of something with what is free already comes to its end,
+    /// as do clients of an owner before (FG5).
     pub(crate) fn when_let_go(&self, is_made: impl Fn() -> bool) -> bool {
         let is_made_soon = || {
             std::thread::sleep(PIN_NAP);
             is_made()
         };
-        is_made() || self.space.limbo.count() != (0, 0) && (0..PIN_NAPS).any(|_| is_made_soon())
+        let is_any_kept = || self.space.limbo.count() != (0, 0) || self.space.abroad.has_forerunners();
+        is_made() || is_any_kept() && (0..PIN_NAPS).any(|_| is_made_soon())
     }
 
     /// Makes durable what waits for an fsync (FW4), if anything does. Called now and then, it bounds what a crash takes of

@@ -30,6 +30,7 @@ mod proving;
 mod reference;
 mod repair;
 mod returning;
+mod sleeping;
 mod space;
 mod stopped;
 mod stray_words;

@@ -76,5 +76,5 @@ pub use span::Span;
 pub use stamp::stamp_ns;
 pub use stats_disk::{DiskStats, StatsDisk};
 pub use trace_disk::{Trace, TraceDisk, TraceFormat};
-pub use words::SharedWords;
+pub use words::{SHARED_WORDS_LINK, SharedWords};
 pub use worn::{Tally, Wear, WearUnit, Worn, WornPage};

@@ -13,6 +13,9 @@ use std::sync::atomic::AtomicU64;
 use crate::area::{Area, AreaPlan};
 use crate::{Error, Result, Span};
 
+/// Where the kernel says that a descriptor of such words leads, whosever it is.
+pub const SHARED_WORDS_LINK: &str = "/memfd:ferrite-words (deleted)";
+
 /// Shared words, all zero at first: `LEAST` of them, or more.
 pub struct SharedWords<const LEAST: usize = 0> {
     base: NonNull<AtomicU64>,

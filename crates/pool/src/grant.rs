@@ -167,6 +167,11 @@ impl Grants {
         self.0.lock().standing()
     }
 
+    /// Who has grant `id`; nobody where it has ended.
+    pub fn process(&self, id: GrantId) -> Option<Process> {
+        self.0.lock().live.get(&id).map(|live| live.process.clone())
+    }
+
     /// Whether a page of `extent` is under a grant: a job that would move it gives up.
     pub fn touch(&self, extent: Extent) -> bool {
         self.0.lock().coverage(|_| true).touches(extent)

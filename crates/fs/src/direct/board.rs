@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! word  0        beacon: lit while the owner lives (low half)
+//!       1        the pool's uuid, generation of the tag, first and last session (2, 1, 1, 1)
 //!       16       gate: not 0 while changes wait
 //!       32       version[1024], each with writes_wait on 128 bytes of its own: the locks of inodes
 //!       16416    seat[1024] of 64 bytes:   0 pin   1 the session it is taken by, or 0
@@ -15,7 +16,8 @@
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ferrite_medium::{Beacon, SharedWords};
+use ferrite_medium::{Beacon, SharedWords, barrier_abroad};
+use ferrite_pool::grant::GrantId;
 use ferrite_pool::layout::{CHUNK, CHUNK_PAGES, PAGE};
 
 use super::state::{Mode, State};
@@ -46,6 +48,7 @@ pub(crate) const SEATS: usize = 1024;
 pub(crate) const LEASES: usize = 16384;
 
 const BEACON: usize = 0;
+const NAME: usize = 1;
 const GATE: usize = 16;
 const VERSIONS: usize = 32;
 const VERSION_WORDS: usize = 16;
@@ -83,6 +86,21 @@ impl Version {
     /// That of after a lock for which `locked` stands on the board.
     pub fn after(locked: u64) -> Self {
         Self(locked + 1)
+    }
+}
+
+/// The file system that a board is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Whose {
+    pub pool: [u8; 16],
+    /// Of its tag.
+    pub generation: u64,
+}
+
+impl Whose {
+    fn words(self) -> [u64; 3] {
+        let pool = u128::from_le_bytes(self.pool);
+        [pool as u64, (pool >> 64) as u64, self.generation]
     }
 }
 
@@ -134,6 +152,34 @@ impl Board {
     /// Nobody sees an owner on it from now on.
     pub fn withdraw(&self, instead: BorrowedFd<'_>) {
         self.words.withdraw(instead);
+    }
+
+    /// Says whose it is, and that `session` is on it. Sessions of a pool are numbered upwards, whoever owns it: those between
+    /// the first and the last one are on no other.
+    pub fn enrol(&self, whose: Whose, session: GrantId) {
+        let word = |index| &self.words.first()[NAME + index];
+        for (index, part) in whose.words().into_iter().enumerate() {
+            word(index).store(part, Ordering::Relaxed);
+        }
+        let _ = word(3).compare_exchange(0, session.0, Ordering::Relaxed, Ordering::Relaxed);
+        word(4).store(session.0, Ordering::Release);
+    }
+
+    /// Whether `session` is on it, as far as it says: those of a ferrite before say nothing.
+    pub fn has(&self, whose: Whose, session: GrantId) -> bool {
+        let word = |index: usize| self.words.first()[NAME + index].load(Ordering::Acquire);
+        (word(3)..=word(4)).contains(&session.0) && whose.words() == [word(0), word(1), word(2)]
+    }
+
+    /// Whether no thread of `session`, which is on it, stores anything any more: the owner is gone, and who pins behind the
+    /// barrier sees that before it stores (FG1, FG2).
+    pub fn is_left_by(&self, session: GrantId) -> bool {
+        if self.is_lit() {
+            return false;
+        }
+        barrier_abroad();
+        let is_theirs = |seat: &usize| self.seated(*seat).load(Ordering::Acquire) == session.0;
+        (0..SEATS).filter(is_theirs).all(|seat| self.pin(seat).load(Ordering::Acquire).is_multiple_of(2))
     }
 
     #[inline(always)]

@@ -18,7 +18,7 @@ use serde::de::DeserializeOwned;
 
 use super::board::{Board, LAYOUT, ensure_alike};
 use super::lease::Lease;
-use super::left::{self, Left};
+use super::left::{self, Held, Left};
 use super::request::{Access, Answer, Opened, Request};
 use super::seat;
 use crate::{Clock, Ino, Result};
@@ -46,8 +46,9 @@ pub struct Session {
     process: u32,
     /// It is another process's, which forked this one, or it is over.
     is_void: AtomicBool,
-    /// The last: when it is dropped nothing is mapped any more.
+    /// The last, with what follows: when it is dropped nothing is mapped any more.
     left: Left,
+    _held: Held,
 }
 
 impl std::fmt::Debug for Session {
@@ -103,16 +104,29 @@ impl Session {
     /// # Errors
     /// Why not: nobody serves it, it is not mounted or not so that clients can be let in, it lies on a disk.
     pub fn connect(pool: &Path, name: &str, clock: Clock) -> Result<Arc<Self>> {
-        Self::connect_quiet(pool, name, clock, |work| work())
+        Self::begin(pool, name, clock, |work| work(), || None)
     }
 
-    /// The same, for who has handlers of signals that come to the same session.
+    /// The same, for who has handlers of signals that come to the same session. Nothing but this copy of the code has sessions
+    /// in the process: the owner takes it that those of owners before that are not held here are over.
     ///
     /// # Errors
     /// As [`Session::connect`].
     pub fn connect_quiet(pool: &Path, name: &str, clock: Clock, quiet: Quiet) -> Result<Arc<Self>> {
+        Self::begin(pool, name, clock, quiet, || Some(left::held()))
+    }
+
+    fn begin(
+        pool: &Path,
+        name: &str,
+        clock: Clock,
+        quiet: Quiet,
+        held: impl FnOnce() -> Option<Vec<GrantId>>,
+    ) -> Result<Arc<Self>> {
         let mut client = Client::connect(pool).map_err(failed)?;
-        let (opened, fds) = ask::<Opened>(&mut client, &Request::DirectOpen { name: name.into(), layout: LAYOUT })?;
+        let request = Request::DirectOpen { name: name.into(), layout: LAYOUT, held: held() };
+        let (opened, fds) = ask::<Opened>(&mut client, &request)?;
+        let held = Held::of(opened.session).ok_or_else(|| failed("this process has too many sessions"))?;
         ensure_alike(opened.layout)?;
         let strange = || failed("the pool's owner answers what this program cannot use");
         let [memory, board, notice] = <[OwnedFd; 3]>::try_from(fds).map_err(|_| strange())?;
@@ -127,7 +141,15 @@ impl Session {
         let board = Some(Board::of(board)?).filter(|_| opened.offset == 0).ok_or_else(strange)?;
         memory.keep_from_children();
         board.keep_from_children();
-        let left = Left { pool: pool.into(), name: name.into(), grant: opened.session, is_to_tell: false };
+        let (board, process) = (Arc::new(board), std::process::id());
+        let left = Left {
+            pool: pool.into(),
+            name: name.into(),
+            grant: opened.session,
+            _board: Arc::clone(&board),
+            process,
+            is_to_tell: false,
+        };
         let session = Arc::new(Self {
             name: name.into(),
             id: opened.session,
@@ -135,15 +157,16 @@ impl Session {
             writable: opened.writable,
             device: opened.device,
             memory,
-            board: Arc::new(board),
+            board,
             foreign: Foreign::register(),
             clock,
             quiet,
             client: Mutex::new(client),
             notice,
-            process: std::process::id(),
+            process,
             is_void: AtomicBool::new(false),
             left,
+            _held: held,
         });
         session.tell_left();
         Ok(session)
@@ -152,7 +175,7 @@ impl Session {
     /// Tells the owner which sessions of owners before it this process has let go of.
     fn tell_left(&self) {
         for session in left::taken(&self.left.pool, &self.name) {
-            // Where it fails the owner learns it when this process ends.
+            // Where it fails the owner learns it when this process is let in again, or ends.
             let _ = self.ask::<Option<bool>>(&Request::DirectLetGo { name: self.name.clone(), session });
         }
     }

@@ -76,6 +76,8 @@ pub(crate) struct Desk {
     is_still: AtomicBool,
     /// Had by who ends sessions: whoever asks for that next finds it done.
     ending: Mutex<()>,
+    /// Had by who looks for clients of an owner before.
+    pub(super) looking: Mutex<()>,
     /// Files of which copies of attributes are to be forgotten.
     stale: Mutex<BTreeSet<Ino>>,
 }
@@ -145,7 +147,10 @@ impl FileSystem {
     pub fn answer(&self, boot_id: [u8; 16], caller: &Caller, request: &Request) -> Result<Reply> {
         let plain = |value| Reply { value, fds: Vec::new() };
         match *request {
-            Request::DirectOpen { layout, .. } => {
+            Request::DirectOpen { layout, ref held, .. } => {
+                if let Some(held) = held {
+                    self.let_go_others(held, &Process::of(caller, boot_id))?;
+                }
                 let open = || self.open_session(boot_id, caller, layout);
                 match open() {
                     // The list of many extents needs pages of the pool.
@@ -249,6 +254,7 @@ impl FileSystem {
         let board = self.space.board.share()?;
         let (granted, memory) =
             self.pool().lend(&Ask { tag: &tag, extents: &tag.extents, rights, process: &process, reserve: &[] })?;
+        self.space.board.enrol(self.whose(&tag), granted.id);
         let visit = Visit { grant: granted.id, connection: caller.connection, writable, is_ending: false };
         books.visits.insert(granted.id.0, visit);
         self.space.abroad.enter(granted.id.0, &process);

@@ -26,6 +26,9 @@ pub enum Request {
         /// How the client takes board and inodes to be laid out.
         #[serde(default)]
         layout: u32,
+        /// All sessions by which its process may still store, where it knows them.
+        #[serde(default)]
+        held: Option<Vec<GrantId>>,
     },
     /// A lease on an inode, or a greater one in the place of that which the session has.
     DirectLease {

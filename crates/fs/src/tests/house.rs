@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use super::world::{BOOT, NAME};
 use crate::direct::{Access, Door, Lease, Quiet, Session};
@@ -28,7 +29,10 @@ impl House {
         let options =
             MapOptions { guard: Guard::None, read_only: false, name: "house".into(), ..MapOptions::default() };
         let memory = Arc::new(Mapped::anonymous(48 * CHUNK, &options).expect("memory"));
-        Pool::create(&memory, &Format { uuid: [4; 16], boot_id: BOOT }).expect("a new pool");
+        // Another one in each: all boards are open in this one process, where a client's is looked for.
+        static HOUSES: AtomicU8 = AtomicU8::new(0);
+        let uuid = [HOUSES.fetch_add(1, Ordering::Relaxed); 16];
+        Pool::create(&memory, &Format { uuid, boot_id: BOOT }).expect("a new pool");
         let pool = Arc::new(Pool::open(memory.clone(), BOOT).expect("it opens").0);
         let spec =
             FsSpec { super_threshold_bytes: Some(CHUNK), uid: 0, gid: 0, mode: 0o755, hash_seed: 5, now: Time(1) };

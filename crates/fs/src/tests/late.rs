@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use ferrite_crash::{Crash, LyingMemory, Model, Options, Points, Report, explore};
 use ferrite_medium::{Memory, Scheme};
+use ferrite_pool::grant::{Ask, Identity, Process, Rights};
 use ferrite_pool::layout::CHUNK;
 
 use super::crash::client;
@@ -39,9 +40,12 @@ fn fill(fs: &FileSystem) {
     }
 }
 
-/// The next owner, while the client of the one before may still come back.
+/// The next owner, while the client of the one before may still come back: it cannot be judged.
 fn next_owner(memory: &Arc<LyingMemory>) -> crate::Result<Arc<FileSystem>> {
     let fs = open(memory, None)?;
+    let process = Process::recall(Identity { pid: 1, namespace: 0, start_ticks: 0, boot_id: BOOT }, BOOT);
+    let (tag, rights) = (fs.tag(), Rights::ReadWrite);
+    fs.pool().grant(&Ask { tag: &tag, extents: &tag.extents, rights, process: &process, reserve: &[] })?;
     fs.space.abroad.set_forerunners(true);
     fs.space.bar(true);
     Ok(fs)

@@ -43,7 +43,7 @@ fn fg9_a_program_that_is_given_rights_while_it_is_lent_is_not() {
     let pid = std::process::id();
     let caller = Caller { pid, uid: 0, process: PidFd::open(pid).expect("it lives"), connection: u64::MAX };
     let answer = |request| house.fs.answer(BOOT, &caller, &request);
-    let opened = answer(Request::DirectOpen { name: NAME.into(), layout: LAYOUT }).expect("let in").value;
+    let opened = answer(Request::DirectOpen { name: NAME.into(), layout: LAYOUT, held: None }).expect("let in").value;
     let session: GrantId = serde_json::from_value(opened["session"].clone()).expect("a grant");
     let lease = |ino: Ino, access| {
         let (name, ino, ahead_bytes, told) = (NAME.into(), ino.0, 0, None);

@@ -5,10 +5,12 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
+use ferrite_pool::grant::GrantId;
 use ferrite_pool::layout::CHUNK;
 
 use super::house::*;
 use super::world::*;
+use crate::direct::board::Whose;
 use crate::direct::{Access, Lease, Point, pause_by};
 use crate::tests::{Bug, PLANTED};
 use crate::{Allocate, Error, Ino};
@@ -255,6 +257,8 @@ fn fg5_a_client_that_outlives_its_owner_lets_go_and_is_let_in_again() {
     let ino = house.file("log", b"1");
     let lease = house.client().lease(ino, Access::Append).expect("leased");
     assert_eq!(lease.append(b"2"), Some((1, 1)));
+    // As if their ferrite were one before, or they could not be looked into: nobody knows what they are doing.
+    house.fs.space.board.enrol(Whose { pool: [255; 16], generation: 0 }, GrantId(1));
     house = house.reopened();
     let again = house.client();
     assert!(house.fs.space.abroad.has_forerunners(), "FG5: it has its old session still");

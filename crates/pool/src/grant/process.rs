@@ -3,7 +3,8 @@
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
 
 use crate::owner::{Caller, PidFd};
 use crate::{Error, Result};
@@ -65,6 +66,20 @@ impl Process {
             Watch::Ended => false,
             Watch::Unknown => true,
         }
+    }
+
+    /// Those of its open files of which the kernel says that they lie at `link`, opened anew to read and write; none where it
+    /// has ended, is of another pid namespace, or does not let us look.
+    pub fn files_at(&self, link: &Path) -> Vec<File> {
+        let Watch::By(process) = &self.watch else { return Vec::new() };
+        let Ok(listed) = fs::read_dir(format!("/proc/{}/fd", self.identity.pid)) else { return Vec::new() };
+        let is_there = |path: &Path| fs::read_link(path).is_ok_and(|leads| leads == link);
+        // What is there a moment later may be a device that one would wait for.
+        let open = |path| File::options().read(true).write(true).custom_flags(libc::O_NONBLOCK).open(path).ok();
+        let paths = listed.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| is_there(path));
+        let files = paths.filter_map(open).collect();
+        // While it lives its number is nobody else's: it is the one that was looked at (G5).
+        if process.is_alive() { files } else { Vec::new() }
     }
 }
 
