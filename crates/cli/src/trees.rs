@@ -14,8 +14,8 @@ use ferrite_serve::mount::{MountOptions, Mounted, NotUnmounted};
 use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 
-use crate::host;
 use crate::paths::{in_line, quoted};
+use crate::{host, size};
 
 /// How a file system is mounted.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -71,6 +71,24 @@ pub struct FsReport {
     pub data: DataMode,
     /// How full it is.
     pub space: Statfs,
+    /// The processes that keep `awaited_bytes` of that.
+    #[serde(default)]
+    pub awaited_processes: Vec<u32>,
+}
+
+impl FsReport {
+    /// What is kept for clients of an owner before, and who they are, if there are any.
+    pub fn awaited(&self) -> Option<String> {
+        let pids: Vec<String> = self.awaited_processes.iter().map(u32::to_string).collect();
+        let bytes = size::show(self.space.awaited_bytes);
+        let told = || {
+            format!(
+                "{bytes} more are free when these processes, which an owner before let in, go on or end: {}",
+                pids.join(", ")
+            )
+        };
+        (!pids.is_empty()).then(told)
+    }
 }
 
 /// Threads that answer for a mount at least.
@@ -298,6 +316,7 @@ impl Trees {
             read_only: tree.is_some_and(|tree| tree.mounting.read_only),
             data: fs.data_mode(),
             space: fs.statfs(),
+            awaited_processes: fs.awaited_processes(),
         })
     }
 

@@ -243,6 +243,9 @@ pub struct Statfs {
     pub total_bytes: u64,
     /// Bytes free, the pool's included.
     pub free_bytes: u64,
+    /// Bytes that will be free when clients of an owner before this one have ended.
+    #[serde(default)]
+    pub awaited_bytes: u64,
     /// Bytes of pool space that are its own now.
     pub own_bytes: u64,
     /// Bytes of it in superpages.

@@ -267,27 +267,30 @@ impl FileSystem {
     }
 
     /// How full it is, without what was removed. Free is what content can have: not what is left in chunks of names and
-    /// words, nor in pages of the pool that are no whole chunk. Counts inodes, which takes a while the first time where there are millions.
+    /// words, nor in pages of the pool that are no whole chunk, nor what clients of an owner before may still store to (FG5). Counts inodes, which takes a while the first time where there are millions.
     pub fn statfs(&self) -> Statfs {
         self.settle_removed();
         self.space.drain_limbo();
         let pool_free = self.pool.space().idle_bytes_up_to(u64::MAX);
-        let mut own = Statfs { free_bytes: pool_free, ..Statfs::default() };
+        let is_awaited = self.space.abroad.has_forerunners();
+        let (mut free, mut awaited, mut own) = (pool_free, 0, Statfs::default());
         for chunk in 0..self.space.chunks() {
             let Some(kind) = self.space.kind(chunk) else { continue };
             own.own_bytes += CHUNK;
+            let side = if is_awaited && self.space.is_barred(chunk) { &mut awaited } else { &mut free };
             match kind {
-                ChunkKind::Free => own.free_bytes += CHUNK,
-                ChunkKind::Data => own.free_bytes += self.space.free_pages(chunk) * PAGE,
-                ChunkKind::Index if self.space.free_pages(chunk) == CHUNK_PAGES => own.free_bytes += CHUNK,
+                ChunkKind::Free => *side += CHUNK,
+                ChunkKind::Data => *side += self.space.free_pages(chunk) * PAGE,
+                ChunkKind::Index if self.space.free_pages(chunk) == CHUNK_PAGES => *side += CHUNK,
                 ChunkKind::Index => {}
                 ChunkKind::Super => own.super_bytes += CHUNK,
-                ChunkKind::Inodes if self.space.has_only_free_inodes(chunk) => own.free_bytes += CHUNK,
+                ChunkKind::Inodes if self.space.has_only_free_inodes(chunk) => *side += CHUNK,
                 ChunkKind::Inodes => {}
             }
         }
         let (pages, chunks) = self.space.limbo.count();
-        own.free_bytes += pages * PAGE + chunks * CHUNK;
+        *if is_awaited { &mut awaited } else { &mut free } += pages * PAGE + chunks * CHUNK;
+        (own.free_bytes, own.awaited_bytes) = (free, awaited);
         own.super_bytes = own.super_bytes.saturating_sub(chunks * CHUNK);
         own.total_bytes = own.own_bytes + pool_free;
         let (used, free) = self.space.inode_count(&*self.memory);

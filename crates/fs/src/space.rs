@@ -287,6 +287,10 @@ impl Space {
         }
     }
 
+    pub fn is_barred(&self, chunk: u64) -> bool {
+        self.chunks[chunk as usize].is_barred()
+    }
+
     fn search(&self, is_it: impl Fn(u64, &Chunk) -> bool) -> Option<u64> {
         let (count, hint) = (self.chunks.len() as u64, self.hint.load(Ordering::Relaxed));
         let is_there = |number: &u64| self.board.base(*number) != 0;

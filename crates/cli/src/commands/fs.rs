@@ -262,8 +262,9 @@ fn show(fs: &FsReport) -> String {
         (false, DataMode::Posix) => "a write is durable at fsync",
     };
     let space = &fs.space;
+    let awaited = fs.awaited().map_or_else(String::new, |told| format!("  {told}\n"));
     format!(
-        "{:<20} {at}; {data}\n  {} free of {}, {} in superpages, {}\n",
+        "{:<20} {at}; {data}\n  {} free of {}, {} in superpages, {}\n{awaited}",
         fs.name,
         size::show(space.free_bytes),
         size::show(space.total_bytes),

@@ -218,7 +218,8 @@ impl Up {
         if hides && self.mount.is_none() {
             return Err(format!("{} holds files: name a folder with --mount", in_line(&point)).into());
         }
-        engine.trees().mount(FILES, &mounting)?;
+        let mounted = engine.trees().mount(FILES, &mounting)?;
+        mounted.awaited().into_iter().for_each(|told| remark!("{told}"));
         if hides {
             mounts::tell_hidden(&point);
         }

@@ -140,9 +140,14 @@ impl Space {
 }
 
 impl Chunk {
+    /// Whether what is free in it is kept from everybody, but pages of words.
+    pub(super) fn is_barred(&self) -> bool {
+        self.is_barred.load(Ordering::Acquire)
+    }
+
     /// Whether what is free in it, which is of `kind`, may be given to somebody. No client stores to pages of words.
     pub(super) fn may_give(&self, kind: ChunkKind) -> bool {
-        kind == ChunkKind::Index || !self.is_barred.load(Ordering::Acquire)
+        kind == ChunkKind::Index || !self.is_barred()
     }
 
     /// Takes all its pages, if all are free.
