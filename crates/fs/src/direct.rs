@@ -23,7 +23,8 @@
 //! - FG4. Readers hold nothing: what they copied counts only if nothing changed meanwhile.
 //! - FG5. Grants that stand on a tag when its file system is opened are of clients of an owner that was killed. Until
 //!   their processes have ended, or have let go, or are let in anew and hold them no more, or their board, on which no owner
-//!   is, says behind a barrier that none of their threads is pinned, nothing is taken from the chunks that there were, and nothing that is freed is used again.
+//!   is, says behind a barrier that none of their threads is pinned, nothing is taken from the chunks that there were, and
+//!   nothing that is freed is used again.
 //! - FG6. A right to store to a file and copies of it that others keep exclude each other: the right begins when all copies
 //!   are gone, and ends before one is made.
 //! - FG7. The end of a file is one's at a time: a client's that may append, for one append, or the owner's, for as long as

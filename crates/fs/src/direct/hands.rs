@@ -256,9 +256,19 @@ impl<M: Memory + ?Sized> Hands<'_, M> {
         if self.settle(version, file.mtime, now) { Tried::Done(()) } else { Tried::Overtaken }
     }
 
-    /// Stores where pages are, while nothing changes.
+    /// Stores where pages are, while nothing changes. Of what was stored when that ends early nobody is told, but none of it
+    /// comes later than the pin ends (FG2).
     #[inline]
     fn copy_in(&self, version: Version, file: &Sight, at: u64, from: &[u8]) -> Tried<()> {
+        let stored = self.copy_pages(version, file, at, from);
+        if stored != Tried::Done(()) {
+            self.memory.fence();
+        }
+        stored
+    }
+
+    #[inline]
+    fn copy_pages(&self, version: Version, file: &Sight, at: u64, from: &[u8]) -> Tried<()> {
         let (mut file, mut done) = (*file, 0);
         while done < from.len() {
             let found = self.find(version, &mut file, at + done as u64);

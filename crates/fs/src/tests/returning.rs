@@ -5,9 +5,12 @@ use std::sync::Arc;
 use ferrite_crash::{Model, Options, explore};
 use ferrite_pool::Pool;
 
+use super::crash::client;
 use super::world::*;
 use super::{Bug, PLANTED};
-use crate::{FileSystem, FsOptions, Ino, Kind, Time};
+use crate::direct::hands::Tried;
+use crate::direct::known::KnownEnd;
+use crate::{FileSystem, FsOptions, Ino, Kind, SetAttr, Time};
 
 const NEW: [u8; 3000] = [9; 3000];
 
@@ -42,6 +45,29 @@ fn fw2_what_was_written_over_is_durable_on_return() {
 #[test]
 fn canary_a_write_that_returns_before_its_fence_is_found() {
     assert!(!keeps_what_was_written_over(Some(Bug::ReturnBeforeFence)));
+}
+
+/// A client's write that comes to a hole behind its first page: it is done through the mount, and what it stored until then
+/// comes no later than its pin ends, or it would come over what has that place then.
+#[test]
+fn fg2_what_a_client_stored_in_vain_comes_before_its_pin_ends() {
+    let memory = new_memory(Model::MAPPED, POOL_BYTES);
+    let fs = open(&memory, None).expect("it opens");
+    let ino = fs.create_file(Ino::ROOT, b"a", &new(Kind::File)).expect("made").ino;
+    (0..2).for_each(|_| _ = fs.write(ino, 0, &[1; 4096]).expect("room"));
+    fs.setattr(ino, &SetAttr { size: Some(2 * 4096), ..SetAttr::default() }).expect("room");
+    let end = KnownEnd::new();
+    let hands = client(&fs, &end);
+    memory.forget_trace();
+    assert_eq!(hands.write(0, 0, &[9; 8192], || 3_000_000_000), Tried::Refused);
+    memory.mark(1);
+    let report = explore(&memory, &Options::default(), |crash| {
+        let fs = open(&Arc::new(crash.memory()), None).map_err(|error| error.to_string())?;
+        let found = content(&fs, ino).map_err(|error| error.to_string())?;
+        let is_late = crash.last_mark().is_some() && found[..4096] != [9; 4096];
+        if is_late { Err("some of it is still to come".into()) } else { Ok(()) }
+    });
+    assert_eq!(report.failure.map(|failure| failure.to_string()), None);
 }
 
 #[test]
