@@ -267,7 +267,8 @@ impl FileSystem {
     }
 
     /// How full it is, without what was removed. Free is what content can have: not what is left in chunks of names and
-    /// words, nor in pages of the pool that are no whole chunk, nor what clients of an owner before may still store to (FG5). Counts inodes, which takes a while the first time where there are millions.
+    /// words, nor in pages of the pool that are no whole chunk, nor what clients of an owner before may still store to (FG5).
+    /// Counts inodes, which takes a while the first time where there are millions.
     pub fn statfs(&self) -> Statfs {
         self.settle_removed();
         self.space.drain_limbo();
