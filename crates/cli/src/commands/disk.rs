@@ -71,7 +71,8 @@ pub struct Create {
     #[arg(long, default_value_t = 512, value_parser = sector)]
     sector: u32,
     /// Take space as it is written: a write where nothing is yet may then find the pool full. What the disk does not
-    /// need any more others get when they lack space, whether it is open or not
+    /// need any more others get when they lack space, whether it is open or not; until then `pool info` and `df` count it as
+    /// in use
     #[arg(long)]
     thin: bool,
     /// Keep a checksum of each 4 KiB: damaged data is an error, not an answer. Costs about 15 ns a write and 100 ns a
