@@ -10,7 +10,7 @@ The project's commands. Each exits 0 when all went well, 1 when not, 2 when it w
                               packages that the tests need if they are missing (as root), then: format, lint, house
                               rules, unit tests, model tests, crash tests, documentation examples, and end to end
                               with real clients against the release binary. About 15 minutes on two cores.
-  cargo xtask test --quick    The part under three minutes: format, lint, house rules, unit tests.
+  cargo xtask test --quick    The part of three minutes, once built: format, lint, house rules, unit tests.
   cargo xtask tidy            The house rules alone: who may name whom, names, sizes, unsafe code, and that the pages
                               in docs/ point at what exists. Known exceptions stand in xtask/ratchet.txt with reasons.
   cargo xtask crash --seed N  The tests that crash or kill something, from seed N: the way to see again a failure

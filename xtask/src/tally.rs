@@ -45,13 +45,32 @@ pub struct Reader {
     is_telling: bool,
 }
 
-/// Of what tests the output is that comes.
+/// Of what tests the output is that comes. A binary prints each header twice: over what the tests printed, and over a list
+/// of their names. What tests print may look like a result, and counts as none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Part {
     #[default]
     All,
     Successes,
+    SuccessNames,
     Failures,
+    FailureNames,
+}
+
+impl Part {
+    /// The part that begins with `line`, if one does.
+    fn after(self, line: &str) -> Option<Self> {
+        match (line, self) {
+            ("successes:", Self::All) => Some(Self::Successes),
+            ("successes:", Self::Successes) => Some(Self::SuccessNames),
+            ("failures:", Self::All | Self::SuccessNames) => Some(Self::Failures),
+            ("failures:", Self::Failures) => Some(Self::FailureNames),
+            _ if line.starts_with("test result: ") && !matches!(self, Self::Successes | Self::Failures) => {
+                Some(Self::All)
+            }
+            _ => None,
+        }
+    }
 }
 
 /// So much of how a test failed is kept, in bytes, but for what is left of its line.
@@ -60,18 +79,17 @@ const TOLD_MAX: usize = 400;
 impl Reader {
     /// Takes one line; returns whether it is to be shown.
     pub fn take(&mut self, line: &str) -> bool {
-        match line {
-            "successes:" => self.part = Part::Successes,
-            "failures:" => self.part = Part::Failures,
-            _ if line.starts_with("test result: ") => {
+        match (self.part.after(line), self.part) {
+            (Some(Part::All), _) => {
                 self.part = Part::All;
                 self.add(line);
             }
-            _ if self.part == Part::Successes => self.passing(line),
-            _ if self.part == Part::Failures => self.failing(line),
-            _ => {}
+            (Some(part), _) => self.part = part,
+            (None, Part::Successes) => self.passing(line),
+            (None, Part::Failures) => self.failing(line),
+            (None, _) => {}
         }
-        self.part != Part::Successes
+        !matches!(self.part, Part::Successes | Part::SuccessNames)
     }
 
     /// Keeps what a test said from its first panic on, until that is told.
@@ -146,12 +164,23 @@ mod tests {
         let (reader, shown) = read(
             "test t::a ... ok\n\nsuccesses:\n\n---- t::a stdout ----\nseed 1\nskipped: no PKU\nskipped: again\n\n\
              successes:\n    t::a\n    t::b\n\nfailures:\n\n---- t::c stdout ----\nskipped: not this one\n\n\
-             test result: FAILED. 2 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out\n",
+             failures:\n    t::c\n\ntest result: FAILED. 2 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out\n",
         );
         assert_eq!(reader.tally, Tally { passed: 1, failed: 1, skipped: 1 });
         assert_eq!(reader.skips, [("t::a".to_owned(), "no PKU".to_owned())]);
         assert!(!shown.contains(&"seed 1"), "chatter of passing tests is kept back");
         assert!(shown.contains(&"---- t::c stdout ----"), "output of failing tests is shown");
+    }
+
+    /// As the tests of this program do, which run steps that fail.
+    #[test]
+    fn what_a_passing_test_prints_is_neither_shown_nor_counted() {
+        let (reader, shown) = read(
+            "successes:\n\n---- t::a stdout ----\n== shell\ntest result: FAILED. 3 passed; 1 failed; 0 ignored\n\
+             -- shell: FAILED: exit status: 1\n\nsuccesses:\n    t::a\n\ntest result: ok. 1 passed; 0 failed; 0 ignored\n",
+        );
+        assert_eq!(reader.tally, Tally { passed: 1, failed: 0, skipped: 0 });
+        assert_eq!(shown, ["test result: ok. 1 passed; 0 failed; 0 ignored"]);
     }
 
     #[test]
