@@ -102,7 +102,7 @@ fn a_name_that_is_missing_or_of_another_kind_says_so() {
     assert!(said(&["disk", "remove"], "f").contains("\"f\" is no disk, but a file system"));
     assert!(said(&["fs", "create"], "d").contains("already, a disk: "));
     assert!(said(&["fs", "create"], "f").contains("already, a file system: "));
-    assert!(refused(ferrite().args(["disk", "create", &pool, "e", "--size", "8T"]), 1).contains("4T at most"));
+    assert!(refused(ferrite().args(["disk", "create", &pool, "e", "--size", "8T"]), 1).contains("4 TiB at most"));
     assert!(refused(ferrite().args(["pool", "restore", "/etc/passwd", "none"]), 1).contains("/etc/passwd"));
     assert!(refused(ferrite().args(["pool", "backup", &pool, "-"]), 2).contains("name one"));
     assert!(ok(&["wal", "drain", &pool]).contains("nothing to give back"));
@@ -146,13 +146,15 @@ fn a_size_that_is_advised_is_one() {
     let (pool, empty, image) = (path("pool"), path("empty"), path("image"));
     let said = refused(ferrite().args(["up", "--pool", &pool, "--disk", "d=1G"]), 2);
     assert!(said.contains("--size 1100M at least"), "{said}");
-    assert!(refused(ferrite().args(["pool", "create", &pool, "--size", "1M"]), 2).contains(" 8M at least"));
+    assert!(refused(ferrite().args(["pool", "create", &pool, "--size", "1M"]), 2).contains(" 8 MiB at least"));
     std::fs::write(&empty, "").expect("written");
     let said = refused(ferrite().args(["pool", "create", &empty, "--force"]), 2);
-    assert!(said.contains(" 8M at least: give a --size"), "{said}");
+    assert!(said.contains(" 8 MiB at least: give a --size"), "{said}");
     ok(&["pool", "create", &empty, "--force", "--size", "32M"]);
     ok(&["pool", "backup", &empty, &image]);
-    assert!(refused(ferrite().args(["pool", "restore", &image, &pool, "--size", "8M"]), 2).contains(" 32M: --size"));
+    assert!(
+        refused(ferrite().args(["pool", "restore", &image, &pool, "--size", "8M"]), 2).contains(" 32 MiB: --size 32M")
+    );
 }
 
 /// What is below zero is an option's value, and refused as that.

@@ -213,7 +213,7 @@ impl Engine {
             Request::DiskList => Ok(json!(listed(|| disk_names(pool), |name| self.disk_report(name))?)),
             Request::DiskCreate { name, size, sector_bytes, thin, checksum } => {
                 if size > DISK_BYTES_MAX {
-                    let (size, most) = (size::show(size), size::written(DISK_BYTES_MAX));
+                    let (size, most) = (size::show(size), size::show(DISK_BYTES_MAX));
                     return Err(format!("a disk of {size} is not possible: {most} at most").into());
                 }
                 if !size.is_multiple_of(u64::from(sector_bytes).max(1)) {

@@ -3,11 +3,18 @@
 /// No file is longer: its length is a signed number.
 const BYTES_MAX: u64 = i64::MAX as u64;
 
-/// Bytes of `text`: digits with at most one suffix K, M, G or T (powers of 1024; "KiB" and the like too).
+/// What a size with a fraction is a multiple of, unless it is exact: disks and pools are made of whole pages.
+const PAGE_BYTES: u64 = 4096;
+
+/// Digits behind a point that are read.
+const FRACTION_DIGITS_MAX: usize = 18;
+
+/// Returns the bytes of `text`: a number, maybe with a point, and at most one suffix K, M, G or T (powers of 1024; "KiB"
+/// and the like too). What [`show`] and [`written`] give is read, too.
 pub fn parse(text: &str) -> Result<u64, String> {
-    let none = || format!("{text:?} is no size: write 4096, 512K, 64M, 1G or 2T, in powers of 1024");
-    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
-    let unit = match text[digits.len()..].to_ascii_lowercase().as_str() {
+    let none = || format!("{text:?} is no size: write 4096, 512K, 64M, 1.5G or 2T, in powers of 1024");
+    let number = text.trim_end_matches(|c: char| !c.is_ascii_digit());
+    let unit = match text[number.len()..].trim_start().to_ascii_lowercase().as_str() {
         "" | "b" => 1,
         "k" | "kb" | "kib" => 1 << 10,
         "m" | "mb" | "mib" => 1 << 20,
@@ -15,9 +22,23 @@ pub fn parse(text: &str) -> Result<u64, String> {
         "t" | "tb" | "tib" => 1_u64 << 40,
         _ => return Err(none()),
     };
-    let count: u64 = digits.parse().map_err(|_| none())?;
-    let bytes = count.checked_mul(unit).filter(|bytes| (1..=BYTES_MAX).contains(bytes));
+    let (whole, fraction) = number.split_once('.').map_or((number, None), |(whole, rest)| (whole, Some(rest)));
+    let whole: u64 = whole.parse().map_err(|_| none())?;
+    let part = fraction.map_or(Ok((0, true)), |digits| part_of(unit, digits).ok_or_else(none))?;
+    let bytes = whole.checked_mul(unit).and_then(|bytes| bytes.checked_add(part.0));
+    let rounded = bytes.map(|bytes| if part.1 || bytes < PAGE_BYTES { bytes } else { bytes - bytes % PAGE_BYTES });
+    let bytes = rounded.filter(|bytes| (1..=BYTES_MAX).contains(bytes));
     bytes.ok_or_else(|| format!("{text:?} is out of range: sizes are of 1 byte to {}T", BYTES_MAX >> 40))
+}
+
+/// The bytes of `unit` that `digits` behind a point stand for, rounded down, and whether that is exact. Less than a byte
+/// has no half.
+fn part_of(unit: u64, digits: &str) -> Option<(u64, bool)> {
+    let is_number = (1..=FRACTION_DIGITS_MAX).contains(&digits.len()) && digits.bytes().all(|b| b.is_ascii_digit());
+    let count: u128 = digits.parse().ok().filter(|_| is_number && unit > 1)?;
+    let scale = 10_u128.pow(digits.len() as u32);
+    let scaled = u128::from(unit) * count;
+    Some(((scaled / scale) as u64, scaled.is_multiple_of(scale)))
 }
 
 /// A whole number.
@@ -41,11 +62,19 @@ pub fn counted(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-/// `bytes` as [`parse`] reads them.
+/// `bytes` to be typed, exactly: as [`parse`] reads them.
 pub fn written(bytes: u64) -> String {
     let units = [(1_u64 << 40, "T"), (1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K")];
-    let whole = units.into_iter().find(|(unit, _)| bytes > 0 && bytes.is_multiple_of(*unit));
-    whole.map_or_else(|| bytes.to_string(), |(unit, name)| format!("{}{name}", bytes / unit))
+    // One digit behind the point where that is exact, as a table would show it.
+    let short = units.into_iter().find(|(unit, _)| bytes >= *unit).and_then(|(unit, name)| {
+        let tenths = u128::from(bytes) * 10;
+        let is_exact = tenths.is_multiple_of(unit.into());
+        let (whole, tenth) = (bytes / unit, tenths / u128::from(unit) % 10);
+        let point = if tenth == 0 { String::new() } else { format!(".{tenth}") };
+        is_exact.then(|| format!("{whole}{point}{name}"))
+    });
+    let whole = || units.into_iter().find(|(unit, _)| bytes > 0 && bytes.is_multiple_of(*unit));
+    short.or_else(|| whole().map(|(unit, name)| format!("{}{name}", bytes / unit))).unwrap_or_else(|| bytes.to_string())
 }
 
 #[cfg(test)]
@@ -58,7 +87,11 @@ mod tests {
         assert_eq!(parse("1G"), Ok(1 << 30));
         assert_eq!(parse("64MiB"), Ok(64 << 20));
         assert_eq!(parse("8388607T"), Ok(8_388_607 << 40));
-        for wrong in ["", "G", "1X", "-1", "1.5G", "0", "99999999999T", "8388608T", "18446744073709551615"] {
+        assert_eq!((parse("1.5G"), parse("1.5 GiB"), parse("0.5k")), (Ok(3 << 29), Ok(3 << 29), Ok(512)));
+        assert_eq!((parse("4.5K"), parse("0.25T")), (Ok(4608), Ok(1 << 38)), "what is exact is kept");
+        assert_eq!(parse("1.1G"), Ok(((11_u64 << 30) / 10) & !4095), "else whole pages");
+        let wrong = ["", "G", "1X", "-1", "0", "99999999999T", "8388608T", "18446744073709551615", "1.5", "1.G", ".5G"];
+        for wrong in wrong.into_iter().chain(["1.5.5G", "1,5G", "1.5e3K", "0.0G", "1.0000000000000000001G"]) {
             assert!(parse(wrong).is_err(), "{wrong}");
         }
     }
@@ -73,8 +106,16 @@ mod tests {
 
     #[test]
     fn sizes_are_written_as_they_are_read() {
-        for (bytes, text) in [(100, "100"), (1536, "1536"), (512 << 10, "512K"), (3 << 29, "1536M"), (2 << 40, "2T")] {
+        for (bytes, text) in [
+            (100, "100"),
+            (1536, "1.5K"),
+            (512 << 10, "512K"),
+            (3 << 29, "1.5G"),
+            (1100 << 20, "1100M"),
+            (2 << 40, "2T"),
+        ] {
             assert_eq!((written(bytes).as_str(), parse(text)), (text, Ok(bytes)));
+            assert!(parse(&show(bytes)).is_ok(), "what a table shows can be typed");
         }
     }
 
