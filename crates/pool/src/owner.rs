@@ -59,7 +59,7 @@ mod tests;
 pub use client::Client;
 pub use error::{Error, Result};
 pub use fork::Origin;
-pub use holder::Holder;
+pub use holder::{Holder, LockedFile};
 pub use listen::{Limits, Listening};
 pub use lock::{Claim, Lock, claim};
 pub use patience::{Way, ready_within};

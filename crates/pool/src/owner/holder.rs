@@ -58,6 +58,39 @@ impl Holder {
     }
 }
 
+/// A file that a process holds a lock on, as a pool's owner does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LockedFile {
+    /// The process.
+    pub pid: u32,
+    /// The process's user.
+    pub user: u32,
+    /// The file, by the name that the process opened it by.
+    pub path: PathBuf,
+}
+
+impl LockedFile {
+    /// Lists the locked files of those processes whose open files this process may look at.
+    pub fn all() -> Vec<Self> {
+        let locks = fs::read_to_string("/proc/locks").unwrap_or_default();
+        locks.lines().filter_map(Held::parse).filter_map(|held| Self::of(&held)).collect()
+    }
+
+    /// Returns `None` if the file has another name by now, or is not in this process's mount namespace.
+    fn of(held: &Held) -> Option<Self> {
+        let user = fs::metadata(format!("/proc/{}", held.pid)).ok()?.uid();
+        let links = fs::read_dir(format!("/proc/{}/fd", held.pid)).ok()?.flatten().map(|entry| entry.path());
+        let named = |link: PathBuf| {
+            let file = fs::metadata(&link).ok().filter(|file| held.is_of(file))?;
+            let path = fs::read_link(&link).ok()?;
+            let seen = fs::metadata(&path).ok()?;
+            ((seen.dev(), seen.ino()) == (file.dev(), file.ino())).then_some(path)
+        };
+        let path = links.into_iter().find_map(named)?;
+        Some(Self { pid: held.pid, user, path })
+    }
+}
+
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.pid, &self.command) {
@@ -134,6 +167,21 @@ mod tests {
         assert!(Held::parse("8: POSIX  ADVISORY  WRITE 4713 fe:1a:131077 0 EOF").is_none());
         assert!(Held::parse("9: FLOCK  ADVISORY  WRITE 0 fe:1a:131077 0 EOF").is_none(), "hidden process");
         assert!(Held::parse("9: FLOCK").is_none());
+    }
+
+    #[test]
+    fn a_locked_file_is_listed_by_its_name_until_it_has_none() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let path = file.path().canonicalize().expect("there");
+        let is_listed = || LockedFile::all().iter().any(|it| it.path == path && it.pid == std::process::id());
+        assert!(!is_listed());
+        file.as_file().lock().expect("locked");
+        assert!(is_listed());
+        fs::rename(&path, path.with_extension("moved")).expect("renamed");
+        assert!(!is_listed(), "by a name that it has lost");
+        let moved = LockedFile::all().into_iter().find(|it| it.path == path.with_extension("moved"));
+        assert_eq!(moved.map(|it| it.pid), Some(std::process::id()));
+        fs::remove_file(path.with_extension("moved")).expect("removed");
     }
 
     #[test]
