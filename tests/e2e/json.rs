@@ -21,8 +21,8 @@ struct Section {
     seen: BTreeSet<String>,
 }
 
-/// What only a pool that cannot be defragmented tells.
-const RARE: [&str; 2] = ["left[].tag", "left[].why"];
+/// What only a pool that cannot be defragmented tells, and a server that was killed leaves.
+const RARE: [&str; 4] = ["left[].tag", "left[].why", "left[].mounted_on", "left[].pool"];
 
 /// The page, and which of its keys were seen.
 struct Page(BTreeMap<String, Section>);
@@ -171,7 +171,13 @@ fn of_a_pool_that_is_served(page: &mut Page, at: &dyn Fn(&str) -> String) {
     page.tells("File system", &json(&["fs", "list", pool]));
     page.tells("Wear", &json(&["pool", "wear", pool]));
     page.tells("Calls", &counted(client("ls").arg(mount)).1);
+    page.tells("Status", &json(&["status"]));
     server.interrupt();
+    let mut detached = ferrite();
+    detached.args(["up", "--pool", pool, "--no-mount", "--no-attach", "--detach", "--json"]);
+    page.tells("Serving", &parsed(&run(detached.env("XDG_STATE_HOME", at("state")))));
+    page.tells("Status", &json(&["status"]));
+    ok(&["down", pool]);
 }
 
 fn of_logs(page: &mut Page, at: &dyn Fn(&str) -> String) {

@@ -32,6 +32,7 @@ mod mount_layers;
 mod mount_load;
 mod mount_points;
 mod mount_trees;
+mod newcomer;
 mod node;
 mod objects;
 mod pools;

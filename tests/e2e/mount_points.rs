@@ -355,7 +355,7 @@ fn where_nothing_can_be_mounted_nothing_is_made() {
     let mut up = without();
     up.args(["up", "--no-attach", "--size", "64M", "--pool"]).arg(&path);
     let server = Server::of(&mut up, &path, "Ctrl-C ends it.");
-    let needs = "that takes /dev/fuse";
+    let needs = "/dev/fuse is missing: as root `modprobe fuse`";
     assert!(
         server.lines.iter().any(|line| line.contains("not mounted: ") && line.contains(needs)),
         "{:?}",

@@ -1,13 +1,16 @@
 //! The subcommands.
 
 mod announce;
+mod aside;
 pub mod bench;
 pub mod disk;
+pub mod down;
 pub mod fs;
 mod image;
 pub mod pool;
 pub mod run;
 pub mod sim;
+pub mod status;
 pub mod tag;
 mod transfer;
 pub mod up;
@@ -15,18 +18,18 @@ mod upkeep;
 pub mod wal;
 
 use std::io::Write;
-use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
 
 use crate::outcome::Outcome;
+use crate::pool_argument::{InPool, NoWords};
 use crate::tell::shown;
 
 #[derive(Args)]
 pub struct List {
-    /// The pool's file
-    pool: PathBuf,
+    #[command(flatten)]
+    at: InPool<NoWords>,
     /// Print JSON
     #[arg(long)]
     json: bool,

@@ -41,12 +41,27 @@ pub fn user() -> io::Result<(u32, u32)> {
     fs::metadata(path).map(|me| (me.uid(), me.gid())).map_err(told("looking at", path))
 }
 
-/// Where a user's pool lies unless another is named.
+/// The pool that `FERRITE_POOL` names, if it does.
+pub fn named_pool() -> Option<PathBuf> {
+    std::env::var_os("FERRITE_POOL").filter(|path| !path.is_empty()).map(PathBuf::from)
+}
+
+/// Where the pool of `ferrite up` lies unless an option names another.
 pub fn default_pool() -> Result<PathBuf, String> {
+    if let Some(named) = named_pool() {
+        return Ok(named);
+    }
     let home = || Some(named_folder("HOME")?.join(".local/share"));
     let data = named_folder("XDG_DATA_HOME").or_else(home);
     let data = data.ok_or("neither XDG_DATA_HOME nor HOME has an absolute path: name a pool with --pool")?;
     Ok(data.join("ferrite/pool"))
+}
+
+/// The folder that a user's programs keep their state in.
+pub fn state_folder() -> Result<PathBuf, String> {
+    let home = || Some(named_folder("HOME")?.join(".local/state"));
+    let found = named_folder("XDG_STATE_HOME").or_else(home);
+    found.ok_or_else(|| "neither XDG_STATE_HOME nor HOME has an absolute path: there is no place for a log".into())
 }
 
 /// The folder that the environment variable `name` tells. A relative one, as an empty one, counts as none: so XDG's
@@ -59,17 +74,6 @@ fn named_folder(name: &str) -> Option<PathBuf> {
 pub fn default_mount() -> Result<PathBuf, String> {
     let home = named_folder("HOME").ok_or("HOME has no absolute path: name a folder with --mount")?;
     Ok(home.join("ferrite"))
-}
-
-/// What [`may_mount`] looks for.
-pub const MOUNT_NEEDS: &str = "that takes /dev/fuse, open to this user, and fusermount3 for others than root";
-
-/// Whether this user can mount a FUSE file system at all.
-pub fn may_mount() -> bool {
-    let is_root = user().is_ok_and(|(user, _)| user == 0);
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let helper = || std::env::split_paths(&path).any(|folder| folder.join("fusermount3").exists());
-    File::options().read(true).write(true).open("/dev/fuse").is_ok() && (is_root || helper())
 }
 
 /// Where the nodes of a pool are mounted: private, and the same from run to run.

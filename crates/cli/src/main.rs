@@ -6,17 +6,23 @@ mod tell;
 mod bar;
 mod buffering;
 mod calls;
+mod child;
 mod commands;
 mod door;
 mod engine;
 mod flash_drive;
 mod given;
+mod help;
 mod host;
 mod how;
+mod lacks;
+mod log;
 mod medium;
 mod mounts;
 mod outcome;
+mod owners;
 mod paths;
+mod pool_argument;
 mod reach;
 mod request;
 mod served;
@@ -35,7 +41,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use commands::{bench, disk, fs, pool, run, sim, tag, up, wal};
+use commands::{bench, disk, down, fs, pool, run, sim, status, tag, up, wal};
 
 /// Durable storage at memory speed: one pool of persistent memory, served to everything that people already use.
 ///
@@ -51,6 +57,8 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     Up(up::Up),
+    Status(status::Status),
+    Down(down::Down),
     #[command(subcommand)]
     Pool(pool::Pool),
     #[command(subcommand)]
@@ -70,18 +78,12 @@ enum Command {
     Sim(sim::Sim),
 }
 
-/// What was asked for.
+/// Reads this process's command line.
 fn arguments() -> clap::error::Result<Arguments> {
-    let mut command = with_negative_numbers(Arguments::command());
+    let mut command = help::prepared(Arguments::command());
     let mut found = command.try_get_matches_from_mut(std::env::args_os())?;
-    Arguments::from_arg_matches_mut(&mut found).map_err(|error| error.format(&mut command))
-}
-
-/// `command`, in which a negative number behind an option is its value: who reads it says what it may be.
-fn with_negative_numbers(command: clap::Command) -> clap::Command {
-    let takes = |arg: &clap::Arg| !arg.is_positional() && arg.get_action().takes_values();
-    let command = command.mut_args(|arg| if takes(&arg) { arg.allow_negative_numbers(true) } else { arg });
-    command.mut_subcommands(with_negative_numbers)
+    let path = help::path(&found);
+    Arguments::from_arg_matches_mut(&mut found).map_err(|error| error.format(help::found_mut(&mut command, &path)))
 }
 
 fn main() -> ExitCode {
@@ -100,6 +102,8 @@ fn main() -> ExitCode {
     }
     let result = match arguments.command {
         Command::Up(up) => up.run(),
+        Command::Status(status) => status.run(),
+        Command::Down(down) => down.run(),
         Command::Pool(pool) => pool.run(),
         Command::Tag(tag) => tag.run(),
         Command::Disk(disk) => disk.run(),

@@ -38,11 +38,6 @@ impl Mount {
     fn file_system(&self) -> Option<(PathBuf, String)> {
         read_mount_source(&String::from_utf8_lossy(&self.source)).filter(|_| self.kind == KIND)
     }
-
-    /// Whether it is one of ours that a command of `user` may be about: theirs, or one that it names.
-    fn is_meant(&self, user: Option<u32>, here: &Path, command: &[OsString]) -> bool {
-        self.file_system().is_some() && (self.user == user || is_named(&self.point, here, command))
-    }
 }
 
 /// Whether `folder` holds what a mount there would hide: not where one of ours is, which refuses another. What a killed
@@ -135,28 +130,28 @@ pub fn tell_left(pool: &Path, point: Option<&Path>) {
     }
 }
 
+/// Lists the mounts for which no process answers any more, each with its pool.
+pub fn left() -> Vec<(PathBuf, PathBuf)> {
+    let is_dead = |point: &PathBuf| ask(point, PATIENCE).is_ok_and(|answer| answer == Answer::Dead);
+    let found = listed().into_iter().filter_map(|mount| Some((mount.file_system()?.0, mount.point)));
+    found.filter(|(_, point)| is_dead(point)).map(|(pool, point)| (point, pool)).collect()
+}
+
 /// What is said of `point`, where [`clear`] found something.
 pub fn cleared(point: &Path) -> String {
     format!("unmounted the dead {}", in_line(point))
 }
 
-/// Says which file systems of ours are served through the mount, and why: those that `command` or its folder names, or
-/// all of this user's where none can be reached; and where there are none at all.
+/// Says which of the file systems that `command` or its folder names are used through the mount, and why; and if there is no
+/// file system of ferrite at all. What the program does not name is not its concern.
 pub fn tell(command: &[OsString]) {
     let here = std::env::current_dir().unwrap_or_default();
-    let user = host::user().ok().map(|(user, _)| user);
     let all: Vec<_> = listed().into_iter().filter(|mount| mount.file_system().is_some()).collect();
     if all.is_empty() {
         remark!("ferrite run: no file system of ferrite is mounted; `ferrite up` mounts one");
     }
-    let (ours, others): (Vec<_>, Vec<_>) = all.into_iter().partition(|mount| mount.is_meant(user, &here, command));
-    if ours.is_empty() && !others.is_empty() {
-        remark!("ferrite run: what is mounted is another user's, and used through the mount");
-    }
-    let count = ours.len();
-    let refused = refused(ours);
-    let is_all = refused.len() == count;
-    for (point, why) in refused.iter().filter(|(point, _)| is_all || is_named(point, &here, command)) {
+    let named = all.into_iter().filter(|mount| is_named(&mount.point, &here, command)).collect();
+    for (point, why) in refused(named) {
         remark!("ferrite run: {} is used through the mount: {why}", point.display());
     }
 }
@@ -252,15 +247,5 @@ mod tests {
         assert_eq!(mount.device, libc::makedev(0, 42));
         assert_eq!(mount.user, None);
         assert!(parsed(b"").is_none());
-    }
-
-    #[test]
-    fn another_users_mount_is_meant_where_it_is_named() {
-        let line = b"36 35 0:42 / /mnt rw - fuse.ferrite /var/pool:files rw,user_id=1000,group_id=7";
-        let mount = parsed(line).expect("a mount");
-        let is_meant = |user: u32, word: &str| mount.is_meant(Some(user), Path::new("/"), &["ls".into(), word.into()]);
-        assert!(is_meant(1000, "/srv") && !is_meant(0, "/srv") && is_meant(0, "/mnt/x"));
-        let other = parsed(b"36 35 0:42 / /mnt rw - ext4 /dev/sda rw,user_id=1000").expect("a mount");
-        assert!(!other.is_meant(Some(1000), Path::new("/mnt"), &[]));
     }
 }

@@ -47,6 +47,8 @@ pub enum Found {
 pub enum Until<'a> {
     /// Until somebody asks this process to end. When the power fails a backup is written there, if somewhere.
     Asked { backup: Option<&'a Path> },
+    /// Until the program that [`Stop::when`] waits for has ended. That program gets the signals.
+    Done { backup: Option<&'a Path> },
     /// Also until nothing of it is mounted, attached or served any more, and no other process is connected.
     Unused,
 }
@@ -252,12 +254,15 @@ fn await_end(
 ) -> Outcome<Option<Listening>> {
     loop {
         let asked = match until {
-            Until::Asked { .. } => Some(stop.wait()),
+            Until::Asked { .. } | Until::Done { .. } => Some(stop.wait()),
             Until::Unused => stop.wait_for(LOOKS),
         };
         match (asked, until) {
-            (Some(Asked::End), _) => return Ok(listening),
-            (Some(Asked::PowerFails), Until::Asked { backup: Some(to) }) => save(engine, to),
+            (Some(Asked::End), Until::Done { .. }) => {}
+            (Some(Asked::End | Asked::Done), _) => return Ok(listening),
+            (Some(Asked::PowerFails), Until::Asked { backup: Some(to) } | Until::Done { backup: Some(to) }) => {
+                save(engine, to);
+            }
             (None, _) if !engine.is_used() && listening.as_ref().is_none_or(|one| one.connections() == 0) => {
                 listening.take().map_or(Ok(()), Listening::stop)?;
                 if !engine.is_used() {

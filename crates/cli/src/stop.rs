@@ -1,7 +1,7 @@
 //! Ctrl-C and SIGTERM.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, LazyLock};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
@@ -75,7 +75,10 @@ pub fn outlive_file_limit() -> std::io::Result<()> {
 }
 
 /// Signals that are waited for rather than obeyed.
-pub struct Stop(Receiver<Asked>);
+pub struct Stop {
+    told: Receiver<Asked>,
+    tell: Sender<Asked>,
+}
 
 /// What somebody asks of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +87,8 @@ pub enum Asked {
     End,
     /// To save what it can: the power fails.
     PowerFails,
+    /// Nothing: what [`Stop::when`] waits for has happened.
+    Done,
 }
 
 impl Stop {
@@ -101,6 +106,7 @@ impl Stop {
     fn catch(is_once: bool) -> std::io::Result<Self> {
         let mut signals = Signals::new(caught(&[SIGINT, SIGTERM, SIGHUP, SIGPWR]))?;
         let (tell, told) = channel();
+        let all = tell.clone();
         let tell_all = move || {
             let mut wish = Wish::default();
             let asked = |signal| match signal {
@@ -113,21 +119,31 @@ impl Stop {
                 if asked == Asked::End && is_once && std::mem::replace(&mut is_wished, true) {
                     signal_hook::low_level::exit(1);
                 }
-                tell.send(asked)
+                all.send(asked)
             });
         };
         Builder::new().name("signals".into()).spawn(tell_all)?;
-        Ok(Self(told))
+        Ok(Self { told, tell })
+    }
+
+    /// Has [`Stop::wait`] return [`Asked::Done`] when `event`, which waits on a thread of its own, has returned.
+    pub fn when(&self, event: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+        let tell = self.tell.clone();
+        let wait = move || {
+            event();
+            let _ = tell.send(Asked::Done);
+        };
+        Builder::new().name("event".into()).spawn(wait).map(drop)
     }
 
     /// Waits for the next one.
     pub fn wait(&self) -> Asked {
-        self.0.recv().unwrap_or(Asked::End)
+        self.told.recv().unwrap_or(Asked::End)
     }
 
     /// Waits for the next one for at most `limit`.
     pub fn wait_for(&self, limit: Duration) -> Option<Asked> {
-        match self.0.recv_timeout(limit) {
+        match self.told.recv_timeout(limit) {
             Ok(asked) => Some(asked),
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => Some(Asked::End),

@@ -15,7 +15,7 @@ use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 
 use crate::paths::{in_line, quoted};
-use crate::{host, size};
+use crate::{host, lacks, size};
 
 /// How a file system is mounted.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -191,8 +191,8 @@ impl Trees {
         if let Some(tree) = mounted.get(name) {
             return Err(format!("{name:?} {}", tree.place(" already; a second view of it: `mount --bind`")));
         }
-        if !host::may_mount() {
-            return Err(format!("mounting on {}: {}", mounting.point.display(), host::MOUNT_NEEDS));
+        if let Some(missing) = lacks::to_mount_in_line() {
+            return Err(format!("mounting on {}: {missing}", mounting.point.display()));
         }
         let fs = self.open(name, mounting.data, mounting.read_only)?;
         self.dry.lock().clear();

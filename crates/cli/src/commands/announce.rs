@@ -40,6 +40,12 @@ pub struct Announcement {
     pub disks: Vec<AnnouncedDisk>,
     /// What is mounted.
     pub file_systems: Vec<AnnouncedFs>,
+    /// The file that the server's messages go to, if it has no terminal.
+    #[serde(serialize_with = "crate::paths::show")]
+    pub log: Option<PathBuf>,
+    /// What ends the server, if it is not Ctrl-C.
+    #[serde(skip)]
+    pub ended_by: Option<String>,
 }
 
 /// A file system, and where it is mounted.
@@ -111,7 +117,9 @@ impl Announcement {
         }
         text.extend(self.disks.iter().map(AnnouncedDisk::show));
         text.extend(self.file_systems.iter().map(AnnouncedFs::show));
-        text + &format!("next      {}\nCtrl-C ends it.\n", self.next(pool))
+        text += &self.log.as_deref().map(|log| format!("log       {}\n", in_line(log))).unwrap_or_default();
+        let ended_by = self.ended_by.as_deref().unwrap_or("Ctrl-C");
+        text + &format!("next      {}\n{ended_by} ends it.\n", self.next(pool))
     }
 
     /// The command to try next.

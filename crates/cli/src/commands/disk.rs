@@ -1,7 +1,7 @@
 //! `ferrite disk`.
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
@@ -15,6 +15,7 @@ use crate::door::DoorArguments;
 use crate::host;
 use crate::how::How;
 use crate::outcome::{Outcome, and_then_cleared};
+use crate::pool_argument::InPool;
 use crate::reach::{self, Reach, Until};
 use crate::request::{AttachReport, DiskReport, OpenReport, PoolReport, Request, Serving};
 use crate::size;
@@ -31,7 +32,7 @@ pub enum Disk {
     /// List the disks
     List(List),
     /// Remove a disk and what it holds; refused while it is in use
-    Remove(Named),
+    Remove(InPool<DiskName, true>),
     /// Grow a disk, also while it is in use
     Resize(Resize),
     /// Serve a disk over NBD until Ctrl-C, on a Unix socket (POOL.NAME.nbd where none is named) and by TCP
@@ -43,7 +44,7 @@ pub enum Disk {
     /// who connects to the disk over NBD may only read it; who is connected already keeps what he had, so end him first.
     Attach(Attach),
     /// Take a disk's /dev node away; refused while it is mounted or open
-    Detach(Named),
+    Detach(InPool<DiskName>),
     /// Tell what a disk is, where it is reached, and what it has been asked for
     Stat(Stat),
     /// Copy any disk to any other: in a pool, over NBD, a file, a device
@@ -53,9 +54,7 @@ pub enum Disk {
 }
 
 #[derive(Args)]
-pub struct Named {
-    /// The pool's file
-    pool: PathBuf,
+pub struct DiskName {
     /// The disk
     name: String,
 }
@@ -63,7 +62,7 @@ pub struct Named {
 #[derive(Args)]
 pub struct Create {
     #[command(flatten)]
-    disk: Named,
+    disk: InPool<DiskName, true>,
     /// Its size, such as 512M or 2G: K, M, G and T are powers of 1024
     #[arg(long, value_parser = size::parse)]
     size: u64,
@@ -87,7 +86,7 @@ pub struct Create {
 #[derive(Args)]
 pub struct Resize {
     #[command(flatten)]
-    disk: Named,
+    disk: InPool<DiskName>,
     /// Its new size, not smaller than it is
     #[arg(long, value_parser = size::parse)]
     size: u64,
@@ -99,7 +98,7 @@ pub struct Resize {
 #[derive(Args)]
 pub struct Stat {
     #[command(flatten)]
-    disk: Named,
+    disk: InPool<DiskName>,
     /// Tell it again every second, until Ctrl-C or the end of the pool's owner
     #[arg(long)]
     watch: bool,
@@ -111,7 +110,7 @@ pub struct Stat {
 #[derive(Args)]
 pub struct Serve {
     #[command(flatten)]
-    disk: Named,
+    disk: InPool<DiskName>,
     /// Print JSON: one line, when it is served
     #[arg(long)]
     json: bool,
@@ -124,7 +123,7 @@ pub struct Serve {
 #[derive(Args)]
 pub struct Attach {
     #[command(flatten)]
-    disk: Named,
+    disk: InPool<DiskName>,
     /// Print JSON: one line, when it is attached
     #[arg(long)]
     json: bool,
@@ -137,20 +136,20 @@ impl Disk {
     pub fn run(self) -> Outcome {
         match self {
             Self::Create(create) => create.run(),
-            Self::List(List { pool, json }) => {
-                let disks: Vec<DiskReport> = reach::ask(&pool, Request::DiskList, None)?;
+            Self::List(List { at, json }) => {
+                let disks: Vec<DiskReport> = reach::ask(&at.pool.path()?, Request::DiskList, None)?;
                 print(json, &disks, |disks| disks.iter().map(show_line).collect())
             }
-            Self::Remove(Named { pool, name }) => {
-                reach::ask::<Value>(&pool, Request::DiskRemove { name }, None).map(drop)
+            Self::Remove(InPool { pool, words: DiskName { name } }) => {
+                reach::ask::<Value>(&pool.path()?, Request::DiskRemove { name }, None).map(drop)
             }
-            Self::Resize(Resize { disk: Named { pool, name }, size, json }) => {
-                let disk: DiskReport = reach::ask(&pool, Request::DiskResize { name, size }, None)?;
+            Self::Resize(Resize { disk: InPool { pool, words: DiskName { name } }, size, json }) => {
+                let disk: DiskReport = reach::ask(&pool.path()?, Request::DiskResize { name, size }, None)?;
                 print(json, &disk, show_line)
             }
             Self::Serve(serve) => serve.run(),
             Self::Attach(attach) => attach.run(),
-            Self::Detach(Named { pool, name }) => detach(&pool, name),
+            Self::Detach(InPool { pool, words: DiskName { name } }) => detach(&pool.path()?, name),
             Self::Stat(stat) => stat.run(),
             Self::Copy(copy) => copy.run(),
             Self::Export(export) => export.run(),
@@ -160,9 +159,9 @@ impl Disk {
 
 impl Stat {
     fn run(self) -> Outcome {
-        let Self { disk: Named { pool, name }, watch, json } = self;
+        let Self { disk: InPool { pool, words: DiskName { name } }, watch, json } = self;
         stop::watch()?;
-        let mut reach = Reach::new(&pool)?;
+        let mut reach = Reach::new(&pool.path()?)?;
         let told = tell(&mut reach, &name, watch, json);
         and_then_cleared(told, reach.close())
     }
@@ -182,9 +181,9 @@ fn tell(reach: &mut Reach, name: &str, watch: bool, json: bool) -> Outcome {
 
 impl Create {
     fn run(self) -> Outcome {
-        let Self { disk: Named { pool, name }, size, sector, thin, checksum, json } = self;
+        let Self { disk: InPool { pool, words: DiskName { name } }, size, sector, thin, checksum, json } = self;
         let request = Request::DiskCreate { name, size, sector_bytes: sector, thin, checksum };
-        let disk: DiskReport = reach::ask(&pool, request, None)?;
+        let disk: DiskReport = reach::ask(&pool.path()?, request, None)?;
         print(json, &disk, show_line)
     }
 }
@@ -193,13 +192,14 @@ impl Serve {
     fn run(self) -> Outcome {
         let stop = Stop::new()?;
         let serving = self.how.serving()?;
-        let mut reach = self.how.reach(&self.disk.pool)?;
-        let begun = self.begin(&mut reach, serving);
+        let pool = self.disk.pool.path()?;
+        let mut reach = self.how.reach(&pool)?;
+        let begun = self.begin(&pool, &mut reach, serving);
         reach.hold(begun, &stop, Until::Asked { backup: None })
     }
 
-    fn begin(&self, reach: &mut Reach, serving: Serving) -> Outcome<Option<Listening>> {
-        let Named { pool, name } = &self.disk;
+    fn begin(&self, pool: &Path, reach: &mut Reach, serving: Serving) -> Outcome<Option<Listening>> {
+        let name = &self.disk.words.name;
         let listening = reach.listen()?;
         let has_volatile_cache = serving.has_volatile_cache();
         let door = self.door.door(&host::beside(pool, &format!(".{}.nbd", name.replace('/', "%2F"))))?;
@@ -216,7 +216,7 @@ impl Attach {
     fn run(self) -> Outcome {
         let stop = Stop::new()?;
         let serving = self.how.serving()?;
-        let mut reach = self.how.reach(&self.disk.pool)?;
+        let mut reach = self.how.reach(&self.disk.pool.path()?)?;
         let begun = self.begin(&mut reach, serving);
         match reach {
             Reach::Ours(_) => reach.hold(begun, &stop, Until::Unused),
@@ -225,7 +225,7 @@ impl Attach {
     }
 
     fn begin(&self, reach: &mut Reach, serving: Serving) -> Outcome<Option<Listening>> {
-        let name = &self.disk.name;
+        let name = &self.disk.words.name;
         let listening = reach.listen()?;
         let attached: AttachReport = reach.ask(Request::DiskAttach { name: name.clone(), serving }, None)?;
         print_line(self.json, &attached, |attached| {

@@ -14,6 +14,7 @@ use crate::medium::MediumArguments;
 use crate::mounts;
 use crate::outcome::{Failure, Outcome};
 use crate::paths::in_line;
+use crate::pool_argument::InPool;
 use crate::reach::{self, Reach, Until};
 use crate::request::Request;
 use crate::size;
@@ -33,13 +34,13 @@ pub enum Fs {
     /// List the file systems
     List(List),
     /// Remove a file system and all that is in it; refused while it is mounted
-    Remove(Named),
+    Remove(InPool<FsName, true>),
     /// Mount a file system on a folder, until `unmount` or the end of the pool's owner
     ///
     /// Where no `ferrite up` owns the pool this command does, and runs until Ctrl-C or until nothing of it is used.
     Mount(Mount),
     /// Unmount a file system; refused while programs use it, or a bind mount of it is there
-    Unmount(Place),
+    Unmount(InPool<FsPlace>),
     /// Tell where a file system is mounted, how its data is kept, and how full it is
     Stat(Stat),
     /// Find what is wrong with a pool and everything in it: the same as `ferrite pool check`
@@ -47,41 +48,41 @@ pub enum Fs {
 }
 
 #[derive(Args)]
-pub struct Named {
-    /// The pool's file
-    pool: PathBuf,
+pub struct FsName {
     /// The file system
     name: String,
 }
 
-/// A file system by the folder that it is mounted on, or by its pool and name.
+/// A file system by the folder that it is mounted on, or by its name in a pool.
 #[derive(Args)]
-pub struct Place {
-    /// The folder that it is mounted on; or the pool's file, and then its name
-    #[arg(value_name = "DIR|POOL")]
+pub struct FsPlace {
+    /// The folder that the file system is mounted on, or its name
+    #[arg(value_name = "DIR|NAME")]
     at: PathBuf,
-    /// The file system, where a pool was given
-    name: Option<String>,
 }
 
-impl Place {
-    /// The pool, and which of its file systems.
-    fn named(self) -> Outcome<(PathBuf, Which)> {
-        let Self { at, name } = self;
-        if let Some(name) = name {
-            return Ok((at, Which { name, seen: None }));
-        }
-        let none = || {
-            format!("no file system of ferrite is mounted on {}: give that folder, or a pool and a name", at.display())
-        };
-        mounts::seen_on(&at).ok_or_else(|| Failure::Usage(none()))
+/// The pool of the file system at `place`, and which one of that pool.
+fn located(place: &InPool<FsPlace>) -> Outcome<(PathBuf, Which)> {
+    let InPool { pool, words: FsPlace { at } } = place;
+    if !pool.is_named()
+        && let Some(seen) = mounts::seen_on(at)
+    {
+        return Ok(seen);
+    }
+    let is_path = at.components().count() > 1 || at.is_absolute() || at.exists();
+    match at.to_str() {
+        Some(name) if pool.is_named() || !is_path => Ok((pool.path()?, Which { name: name.into(), seen: None })),
+        _ => Err(Failure::Usage(format!(
+            "no file system of ferrite is mounted on {}: give that folder, or a pool and a name",
+            at.display()
+        ))),
     }
 }
 
 #[derive(Args)]
 pub struct Stat {
     #[command(flatten)]
-    fs: Place,
+    fs: InPool<FsPlace>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -90,7 +91,7 @@ pub struct Stat {
 #[derive(Args)]
 pub struct Create {
     #[command(flatten)]
-    fs: Named,
+    fs: InPool<FsName, true>,
     /// Move files of at least this size to pages of 2 MiB, in the background: random reads get faster. `never` for none
     #[arg(long, value_name = "SIZE", default_value = "8M", value_parser = threshold)]
     super_threshold: Threshold,
@@ -109,7 +110,7 @@ fn threshold(text: &str) -> Result<Threshold, String> {
     }
     let bytes = size::parse(text)?;
     if !(CHUNK..=FILE_BYTES_MAX).contains(&bytes) {
-        let (least, most) = (size::written(CHUNK), size::written(FILE_BYTES_MAX));
+        let (least, most) = (size::show(CHUNK), size::show(FILE_BYTES_MAX));
         return Err(format!("{least}, which is one such page, to {most}, which the largest file has, or never"));
     }
     Ok(Threshold(Some(bytes)))
@@ -156,11 +157,17 @@ fn data_mode(name: &str) -> Result<DataMode, String> {
 }
 
 #[derive(Args)]
-pub struct Mount {
-    #[command(flatten)]
-    fs: Named,
+pub struct MountWords {
+    /// The file system
+    name: String,
     /// The folder, which is made if it is not there; what it holds is hidden meanwhile
     dir: PathBuf,
+}
+
+#[derive(Args)]
+pub struct Mount {
+    #[command(flatten)]
+    fs: InPool<MountWords>,
     #[command(flatten)]
     how: MountArguments,
     /// Refuse changes
@@ -177,22 +184,22 @@ impl Fs {
     /// Does it.
     pub fn run(self) -> Outcome {
         match self {
-            Self::Create(Create { fs: Named { pool, name }, super_threshold, json }) => {
+            Self::Create(Create { fs: InPool { pool, words: FsName { name } }, super_threshold, json }) => {
                 let request = Request::FsCreate { name, super_threshold_bytes: super_threshold.0 };
-                let made: FsReport = reach::ask(&pool, request, None)?;
+                let made: FsReport = reach::ask(&pool.path()?, request, None)?;
                 print(json, &made, show)
             }
-            Self::List(List { pool, json }) => {
-                let all: Vec<FsReport> = reach::ask(&pool, Request::FsList, None)?;
+            Self::List(List { at, json }) => {
+                let all: Vec<FsReport> = reach::ask(&at.pool.path()?, Request::FsList, None)?;
                 print(json, &all, |all| all.iter().map(show).collect())
             }
-            Self::Remove(Named { pool, name }) => {
-                reach::ask::<Value>(&pool, Request::FsRemove { name }, None).map(drop)
+            Self::Remove(InPool { pool, words: FsName { name } }) => {
+                reach::ask::<Value>(&pool.path()?, Request::FsRemove { name }, None).map(drop)
             }
             Self::Mount(mount) => mount.run(),
-            Self::Unmount(place) => unmount(place),
+            Self::Unmount(place) => unmount(&place),
             Self::Stat(Stat { fs, json }) => {
-                let (pool, which) = fs.named()?;
+                let (pool, which) = located(&fs)?;
                 let report: FsReport = reach::ask(&pool, Request::FsStat(which), None)?;
                 print(json, &report, show)
             }
@@ -202,12 +209,12 @@ impl Fs {
 }
 
 /// Asks the owner; what nobody answers for any more is taken away without one.
-fn unmount(place: Place) -> Outcome {
-    let points = match &place.name {
-        Some(name) => mounts::points_of(&place.at, name),
-        None => vec![place.at.clone()],
+fn unmount(place: &InPool<FsPlace>) -> Outcome {
+    let (pool, which) = located(place)?;
+    let points = match &which.seen {
+        Some(_) => vec![place.words.at.clone()],
+        None => mounts::points_of(&pool, &which.name),
     };
-    let (pool, which) = place.named()?;
     let mut is_cleared = false;
     for point in &points {
         let cleared = mounts::clear(point).map_err(|error| format!("unmounting {}: {error}", point.display()))?;
@@ -226,8 +233,8 @@ impl Mount {
         if self.medium.is_buffered() {
             return Err(Failure::Usage("--guard buffered is for disks: a file system keeps nothing back".into()));
         }
-        let mounting = self.how.mounting(&self.dir, self.read_only)?;
-        let mut reach = Reach::with(&self.fs.pool, &self.medium)?;
+        let mounting = self.how.mounting(&self.fs.words.dir, self.read_only)?;
+        let mut reach = Reach::with(&self.fs.pool.path()?, &self.medium)?;
         let begun = self.begin(&mut reach, mounting);
         match reach {
             Reach::Ours(_) => reach.hold(begun, &stop, Until::Unused),
@@ -238,7 +245,7 @@ impl Mount {
     fn begin(&self, reach: &mut Reach, mounting: Mounting) -> Outcome<Option<Listening>> {
         let listening = reach.listen()?;
         let (point, hides) = (mounting.point.clone(), mounts::would_hide(&mounting.point));
-        let request = Request::FsMount { name: self.fs.name.clone(), mounting };
+        let request = Request::FsMount { name: self.fs.words.name.clone(), mounting };
         let mounted: FsReport = reach.ask(request, None)?;
         if hides {
             mounts::tell_hidden(&point);

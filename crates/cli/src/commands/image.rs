@@ -18,6 +18,7 @@ use crate::engine::absolute;
 use crate::host;
 use crate::medium::{Medium, MediumArguments};
 use crate::outcome::{Failure, Outcome};
+use crate::pool_argument::InPool;
 use crate::reach;
 use crate::request::Request;
 use crate::size;
@@ -25,13 +26,17 @@ use crate::stop;
 
 #[derive(Args)]
 pub struct Backup {
-    /// The pool's file
-    pool: PathBuf,
-    /// The image to write
-    image: PathBuf,
+    #[command(flatten)]
+    at: InPool<BackupWords>,
     /// Print JSON
     #[arg(long)]
     json: bool,
+}
+
+#[derive(Args)]
+pub struct BackupWords {
+    /// The image to write
+    image: PathBuf,
 }
 
 #[derive(Args)]
@@ -55,13 +60,14 @@ pub struct Restore {
 impl Backup {
     /// Does it.
     pub fn run(self) -> Outcome {
-        if self.image == Path::new("-") {
+        let Self { at: InPool { pool, words: BackupWords { image } }, json } = self;
+        if image == Path::new("-") {
             let why = "a backup is a file that appears whole or not at all: name one, `./-` if it is to be called so";
             return Err(Failure::Usage(why.into()));
         }
-        let to = absolute(&self.image)?;
-        let summary: backup::Summary = reach::ask(&self.pool, Request::PoolBackup { to, now: false }, None)?;
-        print(self.json, &ImageReport::from(&summary), |it| show_report(&self.image, it))
+        let to = absolute(&image)?;
+        let summary: backup::Summary = reach::ask(&pool.path()?, Request::PoolBackup { to, now: false }, None)?;
+        print(json, &ImageReport::from(&summary), |it| show_report(&image, it))
     }
 }
 
@@ -77,8 +83,8 @@ impl Restore {
         let found = found.map_err(|error| format!("{}: {error}", image.display()))?;
         let wanted = size.unwrap_or(found.pool_bytes);
         if wanted < found.pool_bytes {
-            let needed = size::written(found.pool_bytes);
-            return Err(Failure::Usage(format!("the image is of a pool of {needed}: --size is at least that")));
+            let (needed, typed) = (size::show(found.pool_bytes), size::written(found.pool_bytes));
+            return Err(Failure::Usage(format!("the image is of a pool of {needed}: --size {typed} at least")));
         }
         let (lock, is_new) = place(&image, &pool, wanted, force)?;
         let restored = MediumArguments::default().map(&lock).and_then(|Medium { memory, line, .. }| {

@@ -13,6 +13,7 @@ use super::{image, print, upkeep};
 use crate::host;
 use crate::medium::MediumArguments;
 use crate::outcome::{Failure, Outcome, and_then_cleared};
+use crate::pool_argument::{InPool, NoWords};
 use crate::reach::{self, Found, Reach};
 use crate::request::{PoolReport, Request};
 use crate::size;
@@ -62,8 +63,8 @@ pub struct Create {
 
 #[derive(Args)]
 pub struct Info {
-    /// The pool's file
-    pool: PathBuf,
+    #[command(flatten)]
+    at: InPool<NoWords>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -111,7 +112,7 @@ impl Create {
 /// Refuses what is too small for a pool, before anything is made or changed.
 pub fn check_size(bytes: u64) -> Outcome {
     if bytes < POOL_BYTES_MIN {
-        return Err(Failure::Usage(format!("a pool has {} at least", size::written(POOL_BYTES_MIN))));
+        return Err(Failure::Usage(format!("a pool has {} at least", size::show(POOL_BYTES_MIN))));
     }
     Ok(())
 }
@@ -122,7 +123,7 @@ fn ensure_room(lock: &Lock, size: Option<u64>) -> Outcome {
     if size.is_some() || !found.is_file() || found.len() >= POOL_BYTES_MIN {
         return Ok(());
     }
-    let (path, has, least) = (lock.path().display(), size::show(found.len()), size::written(POOL_BYTES_MIN));
+    let (path, has, least) = (lock.path().display(), size::show(found.len()), size::show(POOL_BYTES_MIN));
     Err(Failure::Usage(format!("{path} has {has}, and a pool {least} at least: give a --size, such as --size 1G")))
 }
 
@@ -208,6 +209,6 @@ fn show(pool: &PoolReport) -> String {
 
 impl Info {
     fn run(self) -> Outcome {
-        report(&self.pool, self.json)
+        report(&self.at.pool.path()?, self.json)
     }
 }

@@ -6,19 +6,15 @@ mod tally;
 
 use std::ffi::OsString;
 use std::io::ErrorKind;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Command, ExitStatus};
-use std::sync::mpsc::{Receiver, channel};
-use std::thread::Builder;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 
 use clap::Args;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
-use signal_hook::iterator::Signals;
 
+use crate::child;
 use crate::given;
 use crate::mounts;
 use crate::outcome::Outcome;
-use crate::stop;
 use tally::Tally;
 
 /// Run a program whose files on a mounted file system are read and written in its own memory
@@ -77,14 +73,10 @@ impl Run {
     fn counted(&self, command: &mut Command) -> Outcome {
         let tally = Tally::new().map_err(|error| format!("making a file to count in: {error}"))?;
         command.env(tally::VARIABLE, tally.path());
-        let signals = Signals::new(stop::caught(&[SIGINT, SIGQUIT, SIGTERM, SIGHUP]))?;
-        let (tell, told) = channel();
-        pass_on(signals, told).map_err(|error| format!("starting a thread for signals: {error}"))?;
-        let mut child = command.spawn().or_else(|error| self.refused(&error))?;
-        let _ = tell.send(child.id());
-        let status = child.wait()?;
+        let mut running = child::start(command).or_else(|error| self.refused(&error))?;
+        let status = running.wait()?;
         tally.tell(self.json)?;
-        std::process::exit(code(status))
+        std::process::exit(child::code(status))
     }
 
     /// It could not be started.
@@ -100,19 +92,4 @@ impl Run {
         }
         std::process::exit(if is_missing { 127 } else { 126 })
     }
-}
-
-/// Gives the child whose number `told` will say the signals that end a program. Those of a terminal it gets by itself.
-fn pass_on(mut signals: Signals, told: Receiver<u32>) -> std::io::Result<()> {
-    let pass = move || {
-        let Ok(child) = told.recv().map(|id| id.to_string()) else { return };
-        for signal in signals.forever().filter(|signal| matches!(*signal, SIGTERM | SIGHUP)) {
-            let _ = Command::new("sh").args(["-c", "kill -s $0 $1", &signal.to_string(), &child]).status();
-        }
-    };
-    Builder::new().spawn(pass).map(drop)
-}
-
-fn code(status: ExitStatus) -> i32 {
-    status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
 }

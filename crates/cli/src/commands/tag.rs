@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::{List, print};
 use crate::given;
 use crate::outcome::Outcome;
+use crate::pool_argument::InPool;
 use crate::reach;
 use crate::request::{Request, TagReport};
 use crate::size;
@@ -30,21 +31,25 @@ pub enum Tag {
     /// All or nothing: after a crash there is the whole new content, or what was there before.
     Put(Put),
     /// Write what is stored under a name to a file, or to standard output
-    Get(Get),
+    Get(InPool<GetWords>),
     /// Remove plain bytes, an object or a log that is no database's, with what it holds, and free its space; refused while
     /// it is in use
-    Remove(Remove),
+    Remove(InPool<TagName, true>),
 }
 
 #[derive(Args)]
-pub struct Put {
-    /// The pool's file
-    pool: PathBuf,
+pub struct PutWords {
     /// The name, 1 to 255 bytes of UTF-8
     name: String,
     /// What to store; standard input where it is missing or `-`. Of a pipe the first 64 MiB are read before the pool is
     /// reached; while more comes others are kept out of a pool that no `ferrite up` owns
     file: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub struct Put {
+    #[command(flatten)]
+    at: InPool<PutWords>,
     /// Replace what is stored under the name already
     #[arg(long)]
     replace: bool,
@@ -54,9 +59,7 @@ pub struct Put {
 }
 
 #[derive(Args)]
-pub struct Get {
-    /// The pool's file
-    pool: PathBuf,
+pub struct GetWords {
     /// The name
     name: String,
     /// Where to write it; standard output where it is missing or `-`. A file appears whole or not at all. While a pipe
@@ -65,9 +68,7 @@ pub struct Get {
 }
 
 #[derive(Args)]
-pub struct Remove {
-    /// The pool's file
-    pool: PathBuf,
+pub struct TagName {
     /// The name
     name: String,
 }
@@ -78,16 +79,16 @@ impl Tag {
         match self {
             Self::List(list) => show_all(&list),
             Self::Put(put) => put.run(),
-            Self::Get(get) => get.run(),
-            Self::Remove(Remove { pool, name }) => {
-                reach::ask::<Value>(&pool, Request::TagRemove { name }, None).map(drop)
+            Self::Get(get) => get_content(get),
+            Self::Remove(InPool { pool, words: TagName { name } }) => {
+                reach::ask::<Value>(&pool.path()?, Request::TagRemove { name }, None).map(drop)
             }
         }
     }
 }
 
 fn show_all(list: &List) -> Outcome {
-    let tags: Vec<TagReport> = reach::ask(&list.pool, Request::TagList, None)?;
+    let tags: Vec<TagReport> = reach::ask(&list.at.pool.path()?, Request::TagList, None)?;
     print(list.json, &tags, |tags| {
         let mut text = format!("{:<24} {:<8} {:>12} {:>12}\n", "name", "kind", "size", "space");
         for tag in tags {
@@ -103,8 +104,9 @@ fn show_all(list: &List) -> Outcome {
 
 impl Put {
     fn run(self) -> Outcome {
-        let request = Request::TagPut { name: self.name, replace: self.replace };
-        let input = match named(self.file.as_deref()) {
+        let Self { at: InPool { pool, words: PutWords { name, file } }, replace, json } = self;
+        let (pool, request) = (pool.path()?, Request::TagPut { name, replace });
+        let input = match named(file.as_deref()) {
             Some(path) => {
                 let file = File::open(path).map_err(|error| format!("opening {}: {error}", path.display()))?;
                 if file.metadata()?.is_dir() {
@@ -114,28 +116,27 @@ impl Put {
             }
             None => given::input()?.as_fd().try_clone_to_owned()?.into(),
         };
-        reach::look_at(&self.pool)?;
+        reach::look_at(&pool)?;
         let content = read_ahead(input)?;
-        let tag: TagReport = reach::ask(&self.pool, request, content.iter().map(File::as_fd))?;
-        print(self.json, &tag, |tag| format!("{}: {}, durable\n", tag.name, size::show(tag.size_bytes)))
+        let tag: TagReport = reach::ask(&pool, request, content.iter().map(File::as_fd))?;
+        print(json, &tag, |tag| format!("{}: {}, durable\n", tag.name, size::show(tag.size_bytes)))
     }
 }
 
-impl Get {
-    fn run(self) -> Outcome {
-        let request = Request::TagGet { name: self.name };
-        let Some(path) = named(self.file.as_deref()) else {
-            return reach::ask::<Value>(&self.pool, request, Some(given::output()?.as_fd())).map(drop);
-        };
-        if std::fs::metadata(path).is_ok_and(|there| !there.is_file()) {
-            let file = File::options().write(true).open(path);
-            let file = file.map_err(|error| format!("opening {}: {error}", path.display()))?;
-            return reach::ask::<Value>(&self.pool, request, Some(file.as_fd())).map(drop);
-        }
-        let mut partial = Partial::begin(path, 0o666)?;
-        reach::ask::<Value>(&self.pool, request, Some(partial.file().as_fd()))?;
-        Ok(partial.finish()?)
+fn get_content(at: InPool<GetWords>) -> Outcome {
+    let InPool { pool, words: GetWords { name, file } } = at;
+    let (pool, request) = (pool.path()?, Request::TagGet { name });
+    let Some(path) = named(file.as_deref()) else {
+        return reach::ask::<Value>(&pool, request, Some(given::output()?.as_fd())).map(drop);
+    };
+    if std::fs::metadata(path).is_ok_and(|there| !there.is_file()) {
+        let file = File::options().write(true).open(path);
+        let file = file.map_err(|error| format!("opening {}: {error}", path.display()))?;
+        return reach::ask::<Value>(&pool, request, Some(file.as_fd())).map(drop);
     }
+    let mut partial = Partial::begin(path, 0o666)?;
+    reach::ask::<Value>(&pool, request, Some(partial.file().as_fd()))?;
+    Ok(partial.finish()?)
 }
 
 /// What `input` gives, as files to be read one behind the other. Whoever writes to a pipe may be slow, or need the pool

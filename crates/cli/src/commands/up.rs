@@ -14,16 +14,18 @@ use ferrite_pool::owner::Listening;
 use ferrite_serve::attach;
 
 use super::announce::{AnnouncedDisk, AnnouncedFs, Announcement};
+use super::aside::{self, Aside};
 use super::fs::MountArguments;
 use super::pool;
 use crate::door::DoorArguments;
 use crate::engine::{Engine, absolute};
 use crate::host;
 use crate::how::How;
+use crate::lacks;
 use crate::mounts;
 use crate::outcome::{Failure, Outcome, and_then_cleared};
 use crate::paths::in_line;
-use crate::reach::{self, Found, Reach, Until};
+use crate::reach::{self, Found, Reach};
 use crate::request::{Door, Serving};
 use crate::served::disk_names;
 use crate::size;
@@ -83,6 +85,8 @@ pub struct Up {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    aside: Aside,
+    #[command(flatten)]
     door: DoorArguments,
     #[command(flatten)]
     how: How,
@@ -128,6 +132,10 @@ impl Up {
     pub fn run(self) -> Outcome {
         let stop = Stop::new()?;
         let path = absolute(&self.pool.clone().map_or_else(host::default_pool, Ok)?)?;
+        if self.aside.is_to_detach() {
+            return aside::detach(&path, &stop);
+        }
+        self.aside.begin()?;
         self.how.serving()?;
         self.how_mounted.check()?;
         self.check_disks()?;
@@ -144,7 +152,7 @@ impl Up {
         };
         let engine = Arc::new(Engine::open(lock, &self.how.medium)?);
         let begun = self.begin(&engine, is_new);
-        Reach::Ours(engine).hold(begun, &stop, Until::Asked { backup: backup.as_deref() })
+        self.aside.hold(engine, begun, &stop, backup.as_deref())
     }
 
     /// Makes what is missing in the pool, serves it, and says so.
@@ -172,7 +180,7 @@ impl Up {
             file_systems: file_system.into_iter().collect(),
             ..Announcement::of(&engine.pool_report(), serving.has_volatile_cache(), disks)
         };
-        all.tell(self.json, Announcement::show)?;
+        self.aside.announce(all, self.json)?;
         Ok(listening)
     }
 
@@ -195,8 +203,10 @@ impl Up {
         Ok(Some(match self.mount_files(engine, cleared) {
             Ok(point) => AnnouncedFs { mounted_on: Some(point), ..name() },
             Err(why) if self.mount.is_some() => return Err(why),
-            Err(_) if !host::may_mount() => AnnouncedFs { not_mounted: Some(host::MOUNT_NEEDS.into()), ..name() },
-            Err(why) => AnnouncedFs { not_mounted: Some(why.text().into()), ..name() },
+            Err(why) => {
+                let why = lacks::to_mount_in_line().unwrap_or_else(|| why.text().into());
+                AnnouncedFs { not_mounted: Some(why), ..name() }
+            }
         }))
     }
 
@@ -208,7 +218,7 @@ impl Up {
         let mounting = self.how_mounted.mounting(&point, self.how.serving()?.read_only)?;
         if !trees::names(engine.pool()).iter().any(|name| name == FILES) {
             // Before it takes space for nothing.
-            if host::may_mount() {
+            if lacks::to_mount().is_empty() {
                 engine.trees().ensure_place(&point)?;
             }
             let made = engine.trees().create(FILES, Some(ferrite_fs::SUPER_THRESHOLD_BYTES));

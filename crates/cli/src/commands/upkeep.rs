@@ -1,7 +1,7 @@
 //! Looking after a pool: `ferrite pool check|defrag|grow|wear`.
 
 use std::fmt::Display;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Once;
 
 use clap::Args;
@@ -18,6 +18,7 @@ use crate::engine::tag_owners;
 use crate::host;
 use crate::medium::{Medium, MediumArguments};
 use crate::outcome::{Failure, Outcome, and_then_cleared};
+use crate::pool_argument::{InPool, NoWords};
 use crate::reach::{self, Found, Reach};
 use crate::request::Request;
 use crate::size;
@@ -26,8 +27,8 @@ use crate::wear::{TallyReport, WearReport};
 
 #[derive(Args)]
 pub struct Check {
-    /// The pool's file
-    pool: PathBuf,
+    #[command(flatten)]
+    at: InPool<NoWords>,
     /// Repair what has one right answer, and say what was lost otherwise
     #[arg(long)]
     repair: bool,
@@ -41,8 +42,8 @@ pub struct Check {
 
 #[derive(Args)]
 pub struct Grow {
-    /// The pool's file or device, which nobody serves
-    pool: PathBuf,
+    #[command(flatten)]
+    at: InPool<NoWords>,
     /// The file's new size; a device's is its own
     #[arg(long, value_parser = size::parse)]
     size: Option<u64>,
@@ -53,8 +54,8 @@ pub struct Grow {
 
 #[derive(Args)]
 pub struct Defrag {
-    /// The pool's file, which nobody serves
-    pool: PathBuf,
+    #[command(flatten)]
+    at: InPool<NoWords>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -62,8 +63,8 @@ pub struct Defrag {
 
 #[derive(Args)]
 pub struct Wear {
-    /// The pool's file
-    pool: PathBuf,
+    #[command(flatten)]
+    at: InPool<NoWords>,
     /// How many of the most written pages to list
     #[arg(long, default_value_t = 10, value_parser = size::whole::<usize>)]
     top: usize,
@@ -75,7 +76,8 @@ pub struct Wear {
 impl Check {
     /// Does it.
     pub fn run(self) -> Outcome {
-        let Self { pool, repair, lose, json } = self;
+        let Self { at: InPool { pool, .. }, repair, lose, json } = self;
+        let pool = if repair { pool.named_path()? } else { pool.path()? };
         let mut report = match reach::find(&pool)? {
             Found::Theirs(_, holder) if repair => {
                 return Err(format!(
@@ -151,7 +153,8 @@ fn show_findings(path: &Path, report: &check::Report) -> String {
 impl Grow {
     /// Does it; interrupted, the pool has its old size or its new one.
     pub fn run(self) -> Outcome {
-        let Self { pool, size, json } = self;
+        let Self { at, size, json } = self;
+        let pool = at.pool.path()?;
         let lock = ours(&pool)?;
         let grown = match size.filter(|_| lock.file().metadata().is_ok_and(|found| found.is_file())) {
             Some(size) => lengthen(&lock, size)?,
@@ -205,7 +208,8 @@ impl Defrag {
     /// Does it, in small steps: stopped anywhere, the pool is sound, and the next one goes on.
     pub fn run(self) -> Outcome {
         stop::watch()?;
-        let lock = ours(&self.pool)?;
+        let path = self.at.pool.path()?;
+        let lock = ours(&path)?;
         let Medium { memory, line, .. } = MediumArguments::default().map(&lock)?;
         remark!("pool {}: {line}", lock.path().display());
         let opened = ferrite_pool::Pool::open(memory, host::boot_id()?);
@@ -214,7 +218,7 @@ impl Defrag {
         let done = defrag::defrag(&mut pool, &tag_owners(), &mut |it| bar.show(&it));
         drop(bar);
         let done = and_then_cleared(done.map_err(Failure::from), pool.close().map_err(Failure::from))?;
-        print(self.json, &done, |it| show_defrag(&self.pool, it))
+        print(self.json, &done, |it| show_defrag(&path, it))
     }
 }
 
@@ -236,7 +240,7 @@ fn show_defrag(path: &Path, it: &Defragmented) -> String {
 impl Wear {
     /// Does it.
     pub fn run(self) -> Outcome {
-        let wear: WearReport = reach::ask(&self.pool, Request::PoolWear { top: self.top }, None)?;
+        let wear: WearReport = reach::ask(&self.at.pool.path()?, Request::PoolWear { top: self.top }, None)?;
         print(self.json, &wear, show_wear)
     }
 }

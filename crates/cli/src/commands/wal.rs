@@ -14,6 +14,7 @@ use crate::bar::Bar;
 use crate::engine::absolute;
 use crate::host;
 use crate::outcome::Outcome;
+use crate::pool_argument::{InPool, NoWords};
 use crate::reach;
 use crate::size;
 use crate::stop;
@@ -34,36 +35,45 @@ pub enum Wal {
     /// For a database that says that its log is in another pool, where that pool is gone; and for the log of one that was
     /// deleted or replaced. What was committed since the last checkpoint is lost with the log. Where that was lost amid a
     /// checkpoint or, without a write-ahead log, amid a transaction, a part of it is in the file: `pragma integrity_check`
-    /// tells what that broke. Where the log is in another pool still, drain it there: behind this it fits no more.
+    /// tells what that broke. Name the pool that has the log, or else any that the database is to be opened with. Where the
+    /// log is in another pool still, drain it there: behind this it fits no more.
     Forget(Forget),
 }
 
 #[derive(Args)]
 pub struct Stat {
-    /// The pool's file
-    pool: PathBuf,
+    #[command(flatten)]
+    at: InPool<NoWords>,
     /// Print JSON
     #[arg(long)]
     json: bool,
+}
+
+#[derive(Args)]
+pub struct DrainWords {
+    /// The database files to give their logs back to [default: all that have one in the pool]
+    database: Vec<PathBuf>,
 }
 
 #[derive(Args)]
 pub struct Drain {
-    /// The pool's file
-    pool: PathBuf,
-    /// The database files to give their logs back to [default: all that have one in the pool]
-    database: Vec<PathBuf>,
+    #[command(flatten)]
+    at: InPool<DrainWords>,
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Args)]
-pub struct Forget {
-    /// The pool's file: that which has the log, or else any that the database is to be opened with
-    pool: PathBuf,
+pub struct ForgetWords {
     /// The database file
     database: PathBuf,
+}
+
+#[derive(Args)]
+pub struct Forget {
+    #[command(flatten)]
+    at: InPool<ForgetWords, true>,
     /// Lose what is in the log, where it is in the pool
     #[arg(long)]
     lose: bool,
@@ -89,7 +99,7 @@ impl Wal {
 
 impl Stat {
     fn run(self) -> Outcome {
-        let entries = list(&*reached(&self.pool)?)?;
+        let entries = list(&*reached(&self.at.pool.path()?)?)?;
         print(self.json, &entries, |entries| {
             let mut text = format!("{:>12} {:>12} {:>12} {:<16} database\n", "wal", "journal", "space", "processes");
             for entry in entries {
@@ -118,9 +128,9 @@ fn list(station: &Station) -> Outcome<Vec<Entry>> {
 impl Drain {
     fn run(self) -> Outcome {
         stop::watch()?;
-        let station = reached(&self.pool)?;
+        let station = reached(&self.at.pool.path()?)?;
         let entries = list(&station)?;
-        let paths = match self.database.as_slice() {
+        let paths = match self.at.words.database.as_slice() {
             [] => entries.iter().map(|entry| entry.path.clone()).collect(),
             some => some.iter().map(|path| named(path, &entries)).collect::<Outcome<Vec<_>>>()?,
         };
@@ -148,8 +158,8 @@ impl Drain {
 
 impl Forget {
     fn run(self) -> Outcome {
-        let station = reached(&self.pool)?;
-        let path = known_as(&self.database);
+        let station = reached(&self.at.pool.path()?)?;
+        let path = known_as(&self.at.words.database);
         let (forgotten, was_marked) = forget(&station, &path, self.lose)?;
         let lost = match forgotten {
             Forgotten { was_here: false, .. } if !was_marked => {

@@ -238,7 +238,10 @@ impl FileSystem {
     fn open_session(&self, boot_id: [u8; 16], caller: &Caller, layout: u32) -> Result<Reply> {
         ensure_alike(layout)?;
         if self.waits() {
-            return refused("files of a pool on a disk are not served directly: a write is durable at fsync there");
+            return refused(
+                "the pool lies in a file on a disk, where a write is durable at fsync: reads and writes stay system calls; \
+                 `ferrite run` speeds up a pool in /dev/shm or on DAX",
+            );
         }
         let writable = self.data_mode() == DataMode::Sync && self.refuse_if_read_only().is_ok();
         let rights = if writable { Rights::ReadWrite } else { Rights::Read };

@@ -32,8 +32,8 @@ pub struct Convert {
     from: PathBuf,
     /// The trace to write; - is standard output
     to: PathBuf,
-    /// How
-    #[arg(long = "as", value_parser = format, value_name = "plain|disksim|spc|msr|blkparse|iolog|compact|compact-pc")]
+    /// The form to write: plain, disksim, spc, msr, blkparse, iolog, compact or compact-pc
+    #[arg(long = "as", value_parser = format, value_name = "FORM")]
     to_format: As,
     /// The format of the trace that is read, where its content does not tell: of a block trace plain, disksim, spc, msr,
     /// blkparse or iolog, of accesses lackey, din, champsim, drmemtrace, ramulator, compact or compact-pc

@@ -27,10 +27,6 @@ use crate::{size, stop};
 /// version of each page is where the layer says. Ctrl-C tells what is known so far. 24 GiB take about 130 MiB of memory
 /// for each scheme.
 #[derive(Args)]
-#[command(after_help = "Examples:
-  ferrite sim ftl --scheme fast --trace hm_0.csv.gz --wrap --prefill --json
-  ferrite sim ftl --scheme page --scheme fast --trace ext4.log --trace xfs.log --plot erases.svg
-  ferrite disk export IMAGE --unix SOCKET --trace ext4.log   # until Ctrl-C; what uses the disk meanwhile is traced")]
 pub struct Ftl {
     /// A trace; - is standard input. Repeat it to compare several, each on new drives
     #[arg(long = "trace", value_name = "FILE", required = true)]

@@ -1,0 +1,162 @@
+//! `ferrite up --run` and `ferrite up --detach`: a server beside a command, and one without a terminal.
+//!
+//! A detached server is this program once more, in a session of its own. Its standard output is a pipe to the process that
+//! started it, which ends when the announcement has come through, or the server has ended: then the log says why.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+
+use clap::Args;
+use ferrite_pool::owner::Listening;
+use rustix::process::{Pid, Signal, kill_process, setsid};
+
+use super::announce::Announcement;
+use crate::engine::Engine;
+use crate::outcome::{Failure, Outcome};
+use crate::paths::{in_line, quoted};
+use crate::reach::{Reach, Until};
+use crate::stop::{Asked, Stop};
+use crate::{child, given, log};
+
+/// What stands in the place of `--detach` on the command line of the detached server.
+const DETACHED: &str = "--detached";
+
+/// What a server is started beside, or without.
+#[derive(Args)]
+pub struct Aside {
+    /// Serve while this command runs, and end with its exit status; FERRITE_POOL names the pool to it. The last option
+    #[arg(long, value_name = "COMMAND", num_args = 1.., allow_hyphen_values = true, conflicts_with = "detach")]
+    run: Vec<OsString>,
+    /// Return when everything is served; `ferrite down` ends it, and the log is where it is printed
+    #[arg(long)]
+    detach: bool,
+    #[arg(long = "detached", hide = true, conflicts_with_all = ["detach", "run"])]
+    is_detached: bool,
+}
+
+impl Aside {
+    /// Whether a server is to be started that outlives this process.
+    pub fn is_to_detach(&self) -> bool {
+        self.detach
+    }
+
+    /// Leaves the terminal, if this is the detached server.
+    pub fn begin(&self) -> Outcome {
+        if self.is_detached {
+            setsid()?;
+        }
+        Ok(())
+    }
+
+    /// Prints what is served. Beside a command it goes to standard error: standard output is the command's.
+    pub fn announce(&self, all: Announcement, json: bool) -> Outcome {
+        if self.is_detached {
+            let log = log::of(std::process::id());
+            let down = all.pool.as_deref().map(|pool| format!("`ferrite down {}`", quoted(pool)));
+            Announcement { log, ended_by: down, ..all }.tell(json, Announcement::show)?;
+            // The process that waits for the announcement goes on; what is printed later goes to the log.
+            rustix::stdio::dup2_stdout(std::io::stderr().as_fd())?;
+            return Ok(std::env::set_current_dir("/")?);
+        }
+        let Some(command) = self.run.first() else { return all.tell(json, Announcement::show) };
+        let ended_by = Some(format!("The end of {}", in_line(Path::new(command))));
+        let all = Announcement { ended_by, ..all };
+        let text = if json { serde_json::to_string(&all)? } else { all.show() };
+        remark!("{}", text.trim_end());
+        Ok(())
+    }
+
+    /// Holds the pool until a signal comes, or the command has ended.
+    pub fn hold(
+        &self,
+        engine: Arc<Engine>,
+        begun: Outcome<Option<Listening>>,
+        stop: &Stop,
+        backup: Option<&Path>,
+    ) -> Outcome {
+        if self.run.is_empty() {
+            return Reach::Ours(engine).hold(begun, stop, Until::Asked { backup });
+        }
+        let mut running = None;
+        let begun = begun.and_then(|listening| {
+            running = Some(self.start(engine.lock().path(), stop)?);
+            Ok(listening)
+        });
+        let held = Reach::Ours(engine).hold(begun, stop, Until::Done { backup });
+        let Some(status) = running.and_then(|ended| ended.recv().ok()) else { return held };
+        match held {
+            Err(why) if status.success() => Err(why),
+            held => {
+                held.err().iter().for_each(|why| remark!("ferrite: {}", why.text()));
+                std::process::exit(child::code(status))
+            }
+        }
+    }
+
+    /// Starts the command; its exit status comes when it has ended.
+    fn start(&self, pool: &Path, stop: &Stop) -> Outcome<Receiver<ExitStatus>> {
+        let mut command = Command::new(&self.run[0]);
+        command.args(&self.run[1..]).env("FERRITE_POOL", pool);
+        given::pass_on_sigpipe(&mut command);
+        let name = in_line(Path::new(&self.run[0]));
+        let mut running = child::start(&mut command).map_err(|error| format!("starting {name}: {error}"))?;
+        let (tell, ended) = channel();
+        stop.when(move || _ = running.wait().map(|status| tell.send(status)))?;
+        Ok(ended)
+    }
+}
+
+/// Starts a server of the pool at `path` that outlives this process, and prints what that one announces.
+pub fn detach(path: &Path, stop: &Stop) -> Outcome {
+    let log_path = log::path(path)?;
+    let opening = |error| format!("opening the log {}: {error}", in_line(&log_path));
+    let log = log::open(&log_path).map_err(opening)?;
+    let before = log.metadata().map_err(opening)?.len();
+    let words = std::env::args_os().skip(1).map(|word| if word == "--detach" { DETACHED.into() } else { word });
+    let mut server = Command::new(std::env::current_exe()?);
+    server.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
+    let mut server = server.spawn()?;
+    let announced = announced(&mut server, stop)?;
+    if announced.is_empty() {
+        let status = server.wait()?;
+        return Err(ended_early(status, &log_path, before));
+    }
+    super::write(&announced).map(drop)
+}
+
+/// What `server` prints when it serves; nothing if it ends before. Ctrl-C ends it, too.
+fn announced(server: &mut Child, stop: &Stop) -> Outcome<String> {
+    let mut output = server.stdout.take().ok_or("the server has no standard output")?;
+    let (tell, all) = channel();
+    stop.when(move || {
+        let mut text = String::new();
+        let _ = output.read_to_string(&mut text).map(|_| tell.send(text));
+    })?;
+    while stop.wait() != Asked::Done {
+        kill_process(Pid::from_child(server), Signal::TERM)?;
+    }
+    Ok(all.recv().unwrap_or_default())
+}
+
+/// Repeats on standard error what the server wrote to its log behind `before`, and fails as the server did.
+fn ended_early(status: ExitStatus, log: &Path, before: u64) -> Failure {
+    let mut said = String::new();
+    let read = File::open(log).and_then(|mut file| {
+        file.seek(SeekFrom::Start(before))?;
+        file.read_to_string(&mut said)
+    });
+    let said = said.trim_end();
+    match (read, status.code()) {
+        (Ok(_), Some(code)) if code != 0 && !said.is_empty() => {
+            remark!("{said}");
+            std::process::exit(code)
+        }
+        _ => format!("the server ended with {status} before it served: see {}", in_line(log)).into(),
+    }
+}

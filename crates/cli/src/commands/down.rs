@@ -1,0 +1,97 @@
+//! `ferrite down`.
+
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use ferrite_pool::owner::{Client, Error, Holder, PidFd, Way, ready_within};
+use rustix::process::{Signal, pidfd_send_signal};
+
+use crate::outcome::{Failure, Outcome};
+use crate::pool_argument::{InPool, NoWords};
+use crate::reach;
+use crate::stop;
+
+/// How long the owner may take to end.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How long the owner may take to end until a message says that it is waited for.
+const SILENT: Duration = Duration::from_secs(1);
+/// How long an owner may take to say who it is.
+const GREETING: Duration = Duration::from_secs(2);
+/// Pause between two looks whether this command is to end.
+const LOOKS: Duration = Duration::from_millis(100);
+
+/// End the process that serves a pool, in order, as Ctrl-C does
+///
+/// Unmounts the pool's file systems, takes its /dev nodes away, writes out what is held back, and returns when the process
+/// has ended. Programs that use a mount or a node are waited for, for ten seconds each; a second `ferrite down` goes on
+/// without them.
+#[derive(Args)]
+pub struct Down {
+    #[command(flatten)]
+    at: InPool<NoWords>,
+}
+
+impl Down {
+    /// Ends the owner.
+    pub fn run(self) -> Outcome {
+        let path = self.at.pool.path()?;
+        reach::look_at(&path)?;
+        stop::watch()?;
+        let (pid, process) = owner(&path)?;
+        pidfd_send_signal(process.as_fd(), Signal::TERM).map_err(|error| match error {
+            rustix::io::Errno::PERM => Failure::from(format!(
+                "process {pid}, which serves {}, is another user's: ask as that user, or as root",
+                path.display()
+            )),
+            other => format!("ending process {pid}: {other}").into(),
+        })?;
+        await_end(&path, pid, &process)?;
+        say!("{}: process {pid} has ended", path.display());
+        Ok(())
+    }
+}
+
+/// The process that serves the pool at `path`. Its descriptor is opened before the last look at who holds the lock, so that
+/// the descriptor is the owner's even if process ids are used again.
+fn owner(path: &Path) -> Outcome<(u32, PidFd)> {
+    let name = path.display();
+    let unserved = || Failure::from(format!("no process serves {name}: there is nothing to end"));
+    match Client::connect_within(path, GREETING) {
+        Ok(_) | Err(Error::Timeout(_)) => {}
+        Err(Error::NoOwner(_)) => return Err(unserved()),
+        Err(Error::Silent { holder, .. }) => {
+            return Err(format!("{name} is {holder}, which serves no other process: wait for it").into());
+        }
+        Err(error) => return Err(reach::refused(path, error)),
+    }
+    let holder = || Holder::seen(path).and_then(|holder| holder.pid);
+    let hidden = || format!("the process that serves {name} cannot be seen from here: end it where it runs");
+    let pid = holder().ok_or_else(hidden)?;
+    let process = PidFd::open(pid).map_err(|_| unserved())?;
+    if holder() == Some(pid) { Ok((pid, process)) } else { Err(unserved()) }
+}
+
+fn await_end(path: &Path, pid: u32, process: &PidFd) -> Outcome {
+    let name = path.display();
+    let (began, mut is_told) = (Instant::now(), false);
+    while !ready_within(process, Way::Read, LOOKS)? {
+        if stop::is_asked() {
+            return Err(format!("process {pid} was told to end, and still serves {name}").into());
+        }
+        if began.elapsed() > SILENT && !is_told {
+            remark!("waiting for process {pid} to unmount and close {name}; programs may be using it");
+            is_told = true;
+        }
+        if began.elapsed() > PATIENCE {
+            let most = PATIENCE.as_secs();
+            return Err(format!(
+                "process {pid} was told to end and has not in {most} s: `ferrite status` shows what it serves; a second \
+                 `ferrite down` goes on without the programs that use it"
+            )
+            .into());
+        }
+    }
+    Ok(())
+}

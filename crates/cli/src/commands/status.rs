@@ -1,0 +1,170 @@
+//! `ferrite status`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use ferrite_pool::owner::{Client, Holder};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::print;
+use crate::mounts;
+use crate::outcome::Outcome;
+use crate::owners::{self, PoolOwner};
+use crate::paths::{in_line, quoted};
+use crate::request::{DiskReport, PoolReport, Request};
+use crate::size;
+use crate::trees::FsReport;
+
+/// How long one question to an owner may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Show which pools are served, mounted and attached now, by which process, and how full they are
+///
+/// Shows the pools of this user's processes; as root those of all users. A pool that no process serves is not shown: see
+/// `ferrite pool info`.
+#[derive(Args)]
+pub struct Status {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What is served, and what is left of servers that were killed.
+#[derive(Serialize)]
+struct StatusReport {
+    pools: Vec<ServedPool>,
+    left: Vec<LeftMount>,
+}
+
+/// A pool and the process that serves it.
+#[derive(Serialize)]
+struct ServedPool {
+    #[serde(serialize_with = "crate::paths::show")]
+    path: PathBuf,
+    owner_pid: u32,
+    /// The process's command line.
+    command: Option<String>,
+    /// The file that the process's standard error goes to, if it is one.
+    #[serde(serialize_with = "crate::paths::show")]
+    log: Option<PathBuf>,
+    /// What the process answers, unless it does not.
+    #[serde(flatten)]
+    holds: PoolContent,
+}
+
+/// What a pool holds; nothing of it is known if its owner does not answer.
+#[derive(Default, Serialize)]
+struct PoolContent {
+    total_bytes: Option<u64>,
+    free_bytes: Option<u64>,
+    disks: Vec<ServedDisk>,
+    file_systems: Vec<ServedFs>,
+}
+
+#[derive(Serialize)]
+struct ServedDisk {
+    name: String,
+    size_bytes: u64,
+    in_use: bool,
+    reached_at: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct ServedFs {
+    name: String,
+    #[serde(serialize_with = "crate::paths::show")]
+    mounted_on: Option<PathBuf>,
+}
+
+/// A mount for which no process answers any more.
+#[derive(Serialize)]
+struct LeftMount {
+    #[serde(serialize_with = "crate::paths::show")]
+    mounted_on: PathBuf,
+    #[serde(serialize_with = "crate::paths::show")]
+    pool: PathBuf,
+}
+
+impl Status {
+    /// Shows it. That nothing is served is no failure.
+    pub fn run(self) -> Outcome {
+        let pools = owners::all().into_iter().map(ServedPool::of).collect();
+        let left = mounts::left().into_iter().map(|(mounted_on, pool)| LeftMount { mounted_on, pool }).collect();
+        print(self.json, &StatusReport { pools, left }, show)
+    }
+}
+
+impl ServedPool {
+    fn of(owner: PoolOwner) -> Self {
+        let PoolOwner { pid, path, client } = owner;
+        let command = Holder::seen(&path).and_then(|holder| holder.command);
+        let log = crate::log::of(pid);
+        let holds = client.and_then(|client| PoolContent::asked(client).ok()).unwrap_or_default();
+        Self { path, owner_pid: pid, command, log, holds }
+    }
+}
+
+impl PoolContent {
+    fn asked(mut client: Client) -> Outcome<Self> {
+        client.give_up_after(PATIENCE);
+        let pool: PoolReport = ask(&mut client, &Request::PoolInfo)?;
+        let disks: Vec<DiskReport> = ask(&mut client, &Request::DiskList)?;
+        let file_systems: Vec<FsReport> = ask(&mut client, &Request::FsList)?;
+        let disk = |it: DiskReport| ServedDisk {
+            in_use: it.open.is_some_and(|open| open.in_use),
+            name: it.name,
+            size_bytes: it.size_bytes,
+            reached_at: it.reached_at,
+        };
+        let mounted = |it: FsReport| ServedFs { name: it.name, mounted_on: it.mounted_on };
+        Ok(Self {
+            total_bytes: Some(pool.usage.total_bytes),
+            free_bytes: Some(pool.usage.free_bytes),
+            disks: disks.into_iter().map(disk).collect(),
+            file_systems: file_systems.into_iter().map(mounted).collect(),
+        })
+    }
+}
+
+fn ask<T: DeserializeOwned>(client: &mut Client, request: &Request) -> Outcome<T> {
+    let answer = client.call(serde_json::to_value(request)?, &[], &mut |_| true)?.0;
+    Ok(serde_json::from_value(answer)?)
+}
+
+fn show(report: &StatusReport) -> String {
+    let mut text: String = report.pools.iter().map(ServedPool::show).collect();
+    if report.pools.is_empty() {
+        text += "nothing is served: `ferrite up` serves a pool\n";
+    }
+    for LeftMount { mounted_on, .. } in &report.left {
+        let (at, typed) = (in_line(mounted_on), quoted(mounted_on));
+        text += &format!("{at} is still mounted by a server that has ended: `ferrite fs unmount {typed}`\n");
+    }
+    text
+}
+
+impl ServedPool {
+    fn show(&self) -> String {
+        let PoolContent { total_bytes, free_bytes, disks, file_systems } = &self.holds;
+        let space = match total_bytes.zip(*free_bytes) {
+            Some((total, free)) => format!("{}, {} free", size::show(total), size::show(free)),
+            None => "its owner does not answer".into(),
+        };
+        let command = self.command.as_ref().map(|command| format!(" ({command})")).unwrap_or_default();
+        let mut text = format!("pool      {} ({space})\n", in_line(&self.path));
+        text += &format!("          served by process {}{command}\n", self.owner_pid);
+        text += &self.log.as_deref().map(|log| format!("          log in {}\n", in_line(log))).unwrap_or_default();
+        for disk in disks {
+            let used = if disk.in_use { ", in use" } else { "" };
+            text += &format!("{:<9} disk of {}{used}\n", disk.name, size::show(disk.size_bytes));
+            text.extend(disk.reached_at.iter().map(|at| format!("          {at}\n")));
+        }
+        for fs in file_systems {
+            let at = fs.mounted_on.as_deref().map(|at| format!("mounted on {}", in_line(at)));
+            text += &format!("{:<9} {}\n", fs.name, at.unwrap_or_else(|| "file system, not mounted".into()));
+        }
+        text
+    }
+}

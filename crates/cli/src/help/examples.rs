@@ -1,0 +1,210 @@
+//! The examples of every command's `--help`, by the words that call it.
+
+/// The command, and its examples, a line each.
+pub const ALL: &[(&str, &[&str])] = &[
+    (
+        "ferrite",
+        &[
+            "ferrite up                                     # serve the default pool; Ctrl-C ends it",
+            "ferrite up --pool /dev/shm/pool --detach       # serve a pool in memory, without a terminal",
+            "ferrite status                                 # what is served, by which process",
+            "ferrite down                                   # end it",
+        ],
+    ),
+    (
+        "ferrite up",
+        &[
+            "ferrite up",
+            "ferrite up --pool /dev/shm/pool --size 4G --disk db=1.5G --mount /mnt/files",
+            "ferrite up --pool /dev/shm/pool --detach       # end it with `ferrite down /dev/shm/pool`",
+            "ferrite up --pool /dev/shm/pool --no-disk --run make -C /mnt/files",
+        ],
+    ),
+    ("ferrite status", &["ferrite status", "ferrite status --json"]),
+    ("ferrite down", &["ferrite down", "ferrite down /dev/shm/pool"]),
+    (
+        "ferrite pool",
+        &[
+            "ferrite pool create /dev/shm/pool --size 1G",
+            "ferrite pool info",
+            "ferrite pool backup /dev/shm/pool pool.image",
+        ],
+    ),
+    (
+        "ferrite pool create",
+        &["ferrite pool create /dev/shm/pool --size 1.5G", "ferrite pool create /mnt/pmem/pool --size 64G --json"],
+    ),
+    ("ferrite pool info", &["ferrite pool info", "ferrite pool info /dev/shm/pool --json"]),
+    (
+        "ferrite pool check",
+        &[
+            "ferrite pool check                             # also while it is served",
+            "ferrite pool check /dev/shm/pool --repair",
+            "ferrite pool check /dev/shm/pool --repair --lose disk0",
+        ],
+    ),
+    (
+        "ferrite pool backup",
+        &[
+            "ferrite pool backup pool.image                 # of the pool that is served",
+            "ferrite pool backup /dev/shm/pool /var/backups/pool.image",
+        ],
+    ),
+    (
+        "ferrite pool restore",
+        &["ferrite pool restore pool.image /dev/shm/pool", "ferrite pool restore pool.image /dev/shm/pool --size 2G"],
+    ),
+    ("ferrite pool grow", &["ferrite pool grow /dev/shm/pool --size 2G", "ferrite pool grow /dev/dax0.0"]),
+    ("ferrite pool defrag", &["ferrite pool defrag /dev/shm/pool"]),
+    (
+        "ferrite pool wear",
+        &[
+            "ferrite up --pool /dev/shm/pool --wear page    # counts, as long as it runs",
+            "ferrite pool wear /dev/shm/pool --top 3",
+        ],
+    ),
+    (
+        "ferrite tag",
+        &[
+            "ferrite tag put notes notes.txt                # into the pool that is served",
+            "ferrite tag get notes",
+            "ferrite tag list",
+        ],
+    ),
+    ("ferrite tag list", &["ferrite tag list", "ferrite tag list /dev/shm/pool --json"]),
+    (
+        "ferrite tag put",
+        &[
+            "ferrite tag put /dev/shm/pool notes notes.txt",
+            "ferrite tag put --pool /dev/shm/pool notes notes.txt --replace",
+            "ferrite tag put notes < notes.txt              # into the pool that is served",
+        ],
+    ),
+    (
+        "ferrite tag get",
+        &[
+            "ferrite tag get /dev/shm/pool notes copy.txt",
+            "ferrite tag get notes | less            # from the pool that is served",
+        ],
+    ),
+    ("ferrite tag remove", &["ferrite tag remove /dev/shm/pool notes"]),
+    (
+        "ferrite disk",
+        &[
+            "ferrite disk create /dev/shm/pool d0 --size 256M",
+            "ferrite disk attach d0                         # of the pool that is served",
+            "ferrite disk list",
+        ],
+    ),
+    (
+        "ferrite disk create",
+        &[
+            "ferrite disk create /dev/shm/pool d0 --size 256M",
+            "ferrite disk create /dev/shm/pool d1 --size 1.5G --thin --checksum",
+        ],
+    ),
+    ("ferrite disk list", &["ferrite disk list", "ferrite disk list /dev/shm/pool --json"]),
+    ("ferrite disk remove", &["ferrite disk remove /dev/shm/pool d0"]),
+    (
+        "ferrite disk resize",
+        &["ferrite disk resize d0 --size 512M", "ferrite disk resize /dev/shm/pool d0 --size 1.5G"],
+    ),
+    (
+        "ferrite disk serve",
+        &[
+            "ferrite disk serve d0 --unix /run/d0.nbd",
+            "ferrite disk serve /dev/shm/pool d0 --tcp 127.0.0.1:10809",
+            "ferrite disk serve /dev/shm/pool d0 --pace pcm   # at the speed of phase-change memory",
+        ],
+    ),
+    (
+        "ferrite disk attach",
+        &[
+            "ferrite disk attach d0                         # then: mkfs.ext4 /dev/ferrite/d0",
+            "ferrite disk attach /dev/shm/pool d0",
+        ],
+    ),
+    ("ferrite disk detach", &["ferrite disk detach d0", "ferrite disk detach /dev/shm/pool d0"]),
+    ("ferrite disk stat", &["ferrite disk stat d0", "ferrite disk stat /dev/shm/pool d0 --watch --json"]),
+    (
+        "ferrite disk copy",
+        &[
+            "ferrite disk copy disk.img /dev/shm/pool:d0",
+            "ferrite disk copy /dev/shm/pool:d0 nbd://server/d0",
+            "ferrite disk copy /dev/sdb sdb.img",
+        ],
+    ),
+    (
+        "ferrite disk export",
+        &[
+            "ferrite disk export disk.img --unix disk.nbd",
+            "ferrite disk export hdd-7200:disk.img --unix disk.nbd --trace requests.log",
+        ],
+    ),
+    ("ferrite wal", &["ferrite wal stat", "ferrite wal drain"]),
+    ("ferrite wal stat", &["ferrite wal stat", "ferrite wal stat /dev/shm/pool --json"]),
+    (
+        "ferrite wal drain",
+        &[
+            "ferrite wal drain                              # every log of the pool that is served",
+            "ferrite wal drain /dev/shm/pool app.db",
+        ],
+    ),
+    ("ferrite wal forget", &["ferrite wal forget /dev/shm/pool app.db"]),
+    (
+        "ferrite fs",
+        &[
+            "ferrite fs create /dev/shm/pool files",
+            "ferrite fs mount files /mnt/files",
+            "ferrite fs unmount /mnt/files",
+        ],
+    ),
+    (
+        "ferrite fs create",
+        &["ferrite fs create /dev/shm/pool files", "ferrite fs create /dev/shm/pool media --super-threshold never"],
+    ),
+    ("ferrite fs list", &["ferrite fs list", "ferrite fs list /dev/shm/pool --json"]),
+    ("ferrite fs remove", &["ferrite fs remove /dev/shm/pool files"]),
+    (
+        "ferrite fs mount",
+        &[
+            "ferrite fs mount files /mnt/files              # of the pool that is served",
+            "ferrite fs mount /dev/shm/pool files /mnt/files --cached --allow-other",
+        ],
+    ),
+    ("ferrite fs unmount", &["ferrite fs unmount /mnt/files", "ferrite fs unmount /dev/shm/pool files"]),
+    ("ferrite fs stat", &["ferrite fs stat /mnt/files", "ferrite fs stat /dev/shm/pool files --json"]),
+    ("ferrite fs check", &["ferrite fs check", "ferrite fs check /dev/shm/pool --repair"]),
+    (
+        "ferrite run",
+        &["ferrite run -- cp -r /usr/include /mnt/files/", "ferrite run --stat -- tar -cf /mnt/files/etc.tar /etc"],
+    ),
+    (
+        "ferrite bench",
+        &["ferrite bench --list", "ferrite bench protection --quick", "ferrite bench zones --output results --json"],
+    ),
+    ("ferrite sim", &["ferrite sim llc gzip -k FILE", "ferrite sim ftl --trace FILE"]),
+    (
+        "ferrite sim llc",
+        &[
+            "ferrite sim llc gzip -k FILE",
+            "ferrite sim llc --policy worth --llc 4M:16 --wear start-gap --trace FILE.gz",
+            "ferrite sim llc --save events.cpc sort FILE    # then: --filtered --trace events.cpc",
+        ],
+    ),
+    (
+        "ferrite sim ftl",
+        &[
+            "ferrite sim ftl --scheme fast --trace hm_0.csv.gz --wrap --prefill --json",
+            "ferrite sim ftl --scheme page --scheme fast --trace ext4.log --trace xfs.log --plot erases.svg",
+            "ferrite disk export IMAGE --unix SOCKET --trace ext4.log   # until Ctrl-C; then replay it",
+        ],
+    ),
+    (
+        "ferrite sim convert",
+        &[
+            "ferrite sim convert hm_0.csv.gz hm_0.plain --as plain",
+            "ferrite sim convert lackey.txt accesses.zst --as compact",
+        ],
+    ),
+];

@@ -1,0 +1,105 @@
+//! What this user and machine lack to mount a file system, each with the command that mends it.
+
+use std::fs::{self, File};
+use std::io::ErrorKind;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use crate::host;
+use crate::paths::quoted;
+
+const DEVICE: &str = "/dev/fuse";
+/// The number of the FUSE device, on every Linux.
+const DEVICE_NUMBER: u64 = libc::makedev(10, 229);
+const HELPER: &str = "fusermount3";
+const SET_USER: u32 = 0o4000;
+/// The bit of CAP_SYS_ADMIN in a set of capabilities.
+const ADMINISTRATOR: u64 = 1 << 21;
+
+/// Returns a line for each thing that is missing; none if this user can mount.
+pub fn to_mount() -> Vec<String> {
+    let is_root = host::user().is_ok_and(|(user, _)| user == 0);
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let rights = if is_root { administrator(&status) } else { helper(found(HELPER).as_deref(), &status) };
+    device(Path::new(DEVICE)).into_iter().chain(rights).collect()
+}
+
+/// Returns the same as part of a sentence.
+pub fn to_mount_in_line() -> Option<String> {
+    let missing = to_mount();
+    (!missing.is_empty()).then(|| missing.join("; "))
+}
+
+fn device(path: &Path) -> Option<String> {
+    let name = path.display();
+    let container = "in a container, start that with `--device /dev/fuse`";
+    let absent = || format!("{name} is missing: as root `modprobe fuse`; {container}");
+    let found = match fs::metadata(path) {
+        Ok(found) if found.file_type().is_char_device() && found.rdev() == DEVICE_NUMBER => {
+            File::options().read(true).write(true).open(path)
+        }
+        Ok(_) => return Some(format!("{name} is not the FUSE device: {container}")),
+        Err(_) => return Some(absent()),
+    };
+    match found.err()?.kind() {
+        ErrorKind::PermissionDenied => {
+            Some(format!("{name} is closed to this user: as root `chmod 666 {name}`; {container}"))
+        }
+        _ => Some(absent()),
+    }
+}
+
+/// Root mounts by itself, if it is root in full.
+fn administrator(status: &str) -> Option<String> {
+    let effective = field(status, "CapEff:").and_then(|bits| u64::from_str_radix(bits, 16).ok());
+    let lacks = effective.is_some_and(|bits| bits & ADMINISTRATOR == 0);
+    lacks
+        .then(|| "the right to mount (CAP_SYS_ADMIN) is missing: start the container with `--cap-add SYS_ADMIN`".into())
+}
+
+/// Others mount by a program that is root's.
+fn helper(program: Option<&Path>, status: &str) -> Option<String> {
+    let Some(program) = program else { return Some(format!("{HELPER} is missing: as root `apt-get install fuse3`")) };
+    if field(status, "NoNewPrivs:") == Some("1") {
+        return Some(format!("{HELPER} may not become root here (no_new_privs): run this outside of the sandbox"));
+    }
+    let mode = fs::metadata(program).ok()?.mode();
+    let typed = quoted(program);
+    (mode & SET_USER == 0).then(|| format!("{HELPER} has lost its rights: as root `chmod u+s {typed}`"))
+}
+
+fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
+    status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim)
+}
+
+fn found(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|file| file.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn each_thing_that_is_missing_has_its_command() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| folder.path().join(name);
+        let said = |told: Option<String>| told.expect("something is missing");
+        assert!(said(device(&at("fuse"))).contains("`modprobe fuse`"));
+        assert!(said(device(Path::new("/dev/null"))).contains("not the FUSE device"));
+        assert!(said(device(folder.path())).contains("not the FUSE device"), "a folder is bound over it");
+        assert!(said(helper(None, "")).contains("`apt-get install fuse3`"));
+        fs::write(at("helper"), "").expect("written");
+        let mode = |mode| fs::set_permissions(at("helper"), fs::Permissions::from_mode(mode)).expect("set");
+        mode(0o755);
+        assert!(said(helper(Some(&at("helper")), "")).contains("`chmod u+s "));
+        mode(0o4755);
+        assert_eq!(helper(Some(&at("helper")), "NoNewPrivs:\t0\n"), None);
+        assert!(said(helper(Some(&at("helper")), "NoNewPrivs:\t1\n")).contains("no_new_privs"));
+        assert!(said(administrator("CapEff:\t00000000a80425fb\n")).contains("--cap-add SYS_ADMIN"), "as Docker has it");
+        assert_eq!(administrator("CapEff:\t000001ffffffffff\n"), None);
+    }
+}

@@ -1,0 +1,169 @@
+//! The commands of README.md, as three kinds of newcomers type them. What takes minutes is read and not run.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Stdio};
+
+use super::{NOBODY, Newcomer};
+use crate::mount::can_mount;
+use crate::server::{can_attach, wait};
+
+/// The commands that take minutes, by how they begin.
+const LONG: [&str; 4] = ["cargo xtask ", "cargo install ", "ferrite bench ", "ferrite sim llc "];
+
+/// A block of README.md between two fences.
+struct Block {
+    is_shell: bool,
+    lines: Vec<String>,
+}
+
+fn readme() -> String {
+    fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../README.md")).expect("the page")
+}
+
+fn blocks(page: &str) -> Vec<Block> {
+    let mut blocks = Vec::new();
+    let mut open: Option<Block> = None;
+    for line in page.lines() {
+        match (line.strip_prefix("```"), &mut open) {
+            (Some(kind), None) => open = Some(Block { is_shell: kind == "sh", lines: Vec::new() }),
+            (Some(_), Some(_)) => blocks.extend(open.take()),
+            (None, Some(block)) => block.lines.push(line.into()),
+            (None, None) => {}
+        }
+    }
+    blocks
+}
+
+/// The commands of the shell blocks, in their order: one of each `a|b|c`, and `FILE` and `COMMAND` replaced.
+fn commands(page: &str) -> Vec<String> {
+    let lines = blocks(page).into_iter().filter(|block| block.is_shell).flat_map(|block| block.lines);
+    let own = lines.map(|line| line.split(" #").next().unwrap_or_default().trim().to_owned());
+    let one = own.flat_map(|line| line.split("; ").map(str::to_owned).collect::<Vec<_>>());
+    one.filter(|line| !line.is_empty()).flat_map(|line| alternatives(&line)).collect()
+}
+
+fn alternatives(line: &str) -> Vec<String> {
+    let Some(word) = line.split(' ').find(|word| word.contains('|')) else {
+        return vec![line.replace("COMMAND...", "true").replace("FILE", "file")];
+    };
+    // How such a command goes on is not said: its help is asked for.
+    word.split('|').map(|way| line.replace(word, &format!("{way} --help"))).collect()
+}
+
+/// `ferrite up`, as it was started, with the lines that it printed.
+struct Up {
+    child: Child,
+    lines: Vec<String>,
+}
+
+impl Up {
+    fn start(here: &Newcomer) -> Self {
+        let mut child = here.shell("exec ferrite up").stdout(Stdio::piped()).spawn().expect("it starts");
+        let output = BufReader::new(child.stdout.take().expect("piped"));
+        let mut lines: Vec<String> = Vec::new();
+        for line in output.lines().map_while(Result::ok) {
+            let is_last = line.contains("ends it");
+            lines.push(line);
+            if is_last {
+                return Self { child, lines };
+            }
+        }
+        panic!("it ended before it served: {lines:?}");
+    }
+
+    fn has(&self, word: &str) -> bool {
+        self.lines.iter().any(|line| line.contains(word))
+    }
+
+    fn next(&self) -> &str {
+        self.lines.iter().find_map(|line| line.strip_prefix("next")).expect("what to do next").trim()
+    }
+
+    fn ended(mut self) {
+        assert_eq!(wait(&mut self.child, std::time::Duration::from_secs(60)), Some(0));
+    }
+}
+
+/// Types all of README.md, but for what takes minutes; what `up` printed.
+fn typed(here: &Newcomer) -> Vec<String> {
+    let page = readme();
+    fs::write(here.at("home/file"), "W 0 4\nR 0 4\nW 4 1\n").expect("written");
+    let mut up = None;
+    for command in commands(&page) {
+        if command == "cargo run --release -- up" {
+            let started = Up::start(here);
+            here.run(started.next());
+            up = Some(started);
+        } else if LONG.iter().any(|long| command.starts_with(long)) {
+            println!("left out: {command}");
+        } else {
+            println!("{command}\n{}", here.run(&command));
+        }
+    }
+    let up = up.expect("README.md starts it");
+    let lines = up.lines.clone();
+    // Killed any way you like and started again: what was durable is there.
+    here.run("kill -KILL $(ferrite status --json | python3 -c 'import json, sys; print(json.load(sys.stdin)[\"pools\"][0][\"owner_pid\"])')");
+    drop(up);
+    let again = Up::start(here);
+    assert!(again.has("recovered"), "{:?}", again.lines);
+    here.run("ferrite down");
+    again.ended();
+    assert!(here.run("ferrite pool check").contains("sound"));
+    lines
+}
+
+#[test]
+fn the_commands_of_readme_work_as_root() {
+    if !can_mount() || !can_attach() {
+        return;
+    }
+    let Some(here) = Newcomer::new(None, "") else { return };
+    let lines = typed(&here);
+    // Each kind of line that README.md shows is printed, in its order.
+    let shown = blocks(&readme()).into_iter().find(|block| !block.is_shell).expect("what `up` prints").lines;
+    let label = |line: &String| line.split(' ').next().unwrap_or_default().to_owned();
+    let labels = |lines: &[String]| lines.iter().map(label).filter(|it| !it.is_empty()).collect::<Vec<_>>();
+    assert_eq!(labels(&lines), labels(&shown), "{lines:?}");
+    assert!(lines.iter().any(|line| line.contains("mounted on")), "{lines:?}");
+}
+
+#[test]
+fn the_commands_of_readme_end_with_clear_words_for_an_ordinary_user() {
+    let Some(here) = Newcomer::new(Some(NOBODY), "") else { return };
+    let lines = typed(&here).join("\n");
+    assert!(lines.contains("only root may"), "no node: {lines}");
+    let is_named =
+        ["mounted on", "`chmod 666 /dev/fuse`", "`apt-get install fuse3`"].iter().any(|it| lines.contains(it));
+    assert!(is_named, "mounted, or each thing that is missing with its command: {lines}");
+}
+
+#[test]
+fn the_commands_of_readme_end_with_clear_words_without_fuse() {
+    let Some(here) = Newcomer::new(None, "mount --bind /dev/null /dev/fuse || exit 1") else { return };
+    let lines = typed(&here).join("\n");
+    assert!(
+        lines.contains("not mounted: /dev/fuse is not the FUSE device: in a container, start that with"),
+        "{lines}"
+    );
+    let said = here.refused("ferrite fs mount files mnt", 1);
+    assert!(said.contains("/dev/fuse"), "{said}");
+}
+
+/// What takes minutes is right as far as that can be seen at once.
+#[test]
+fn what_readme_says_to_build_is_there() {
+    let all = commands(&readme());
+    let cargo: Vec<_> = all.iter().filter(|line| line.starts_with("cargo ")).collect();
+    assert!(cargo.len() >= 3, "{cargo:?}");
+    for line in cargo {
+        let words: Vec<&str> = line.split(' ').collect();
+        match words[1] {
+            "run" => assert_eq!(words[2..], ["--release", "--", "up"]),
+            "xtask" => assert_eq!(words[2..], ["test"]),
+            "install" => assert_eq!(words[2..], ["--locked", "--path", "crates/cli"], "as Cargo.lock has it"),
+            other => panic!("cargo {other}"),
+        }
+    }
+}
