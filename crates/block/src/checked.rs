@@ -60,7 +60,7 @@ impl BlockDisk {
             laps.lap(Stage::Map);
             match place {
                 Some(place) => self.read_run(place, from, part, &mut laps)?,
-                None => part.fill(0),
+                None => self.memory.load_hole(part),
             }
             done += len as usize;
         }

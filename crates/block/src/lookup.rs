@@ -98,7 +98,7 @@ impl BlockDisk {
             let part = &mut into[done..done + len as usize];
             match place {
                 Some(place) => self.memory.load(place, part),
-                None => part.fill(0),
+                None => self.memory.load_hole(part),
             }
             done += len as usize;
         }

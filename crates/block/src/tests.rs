@@ -15,6 +15,7 @@ mod checksums;
 mod crash;
 mod defrag;
 mod format;
+mod holes;
 mod in_place;
 mod lent;
 mod model;

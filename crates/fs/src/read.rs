@@ -84,7 +84,7 @@ impl FileSystem {
             let into = &mut into[(start - at) as usize..(stop - at) as usize];
             match part.at {
                 Some(place) => self.memory().load(place + start - part.first * PAGE, into),
-                None => into.fill(0),
+                None => self.memory().load_hole(into),
             }
             Ok(true)
         })

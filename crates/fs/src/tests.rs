@@ -17,6 +17,7 @@ mod format;
 mod full;
 mod golden;
 mod hints;
+mod holes;
 mod house;
 mod inodes;
 mod late;

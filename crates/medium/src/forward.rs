@@ -36,6 +36,11 @@ macro_rules! forward_memory {
             $inner.load_summed(at, into)
         }
     };
+    (@load_hole $self:ident $inner:expr) => {
+        fn load_hole(&$self, into: &mut [u8]) {
+            $inner.load_hole(into)
+        }
+    };
     (@expect_store $self:ident $inner:expr) => {
         #[inline]
         fn expect_store(&$self, at: u64) {

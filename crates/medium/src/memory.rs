@@ -72,6 +72,11 @@ pub trait Memory: Send + Sync {
         None
     }
 
+    /// Fills `into` with zeros as a load of space that was never written. An emulated medium charges a load for it.
+    fn load_hole(&self, into: &mut [u8]) {
+        into.fill(0);
+    }
+
     /// Copies bytes in by `how`. Durable when rule M1 says.
     fn store(&self, at: u64, from: &[u8], how: Scheme);
 

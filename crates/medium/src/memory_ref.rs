@@ -9,8 +9,8 @@ macro_rules! memory_behind {
         impl<M: Memory + ?Sized> Memory for $pointer {
             forward_memory!(
                 self => (**self);
-                size, survival, fence_is_durable, load, load_summed, expect_store, store, store_summed, zero, load_word, load_words,
-                store_word, store_words, flush, fence, barrier, inherit, reserve, release, share, lend, persist, settle, settle_span
+                size, survival, fence_is_durable, load, load_summed, load_hole, expect_store, store, store_summed, zero, load_word,
+                load_words, store_word, store_words, flush, fence, barrier, inherit, reserve, release, share, lend, persist, settle, settle_span
             );
         }
     )*};

@@ -14,7 +14,7 @@ mod tests;
 /// - by relative speed every call that moves bytes, or waits for some, by its own time: loads as reads; stores,
 ///   zeroing, flushes, fences and (where a fence is durable) barriers as writes. What a store or a flush leaves on its
 ///   way to memory is fenced before the time is taken, for it would arrive during the wait and be counted nowhere;
-/// - by absolute speed every load, store and zeroing, words too, as if no cache helped. Flushes, fences and barriers add
+/// - by absolute speed every load, store and zeroing, words and holes too, as if no cache helped. Flushes, fences and barriers add
 ///   nothing: their bytes were charged when they were stored.
 ///
 /// A process that maps a [`Memory::share`]d part by itself is not slowed.
@@ -88,6 +88,10 @@ impl<M: Memory, T: Ticks> Memory for Paced<M, T> {
 
     fn load(&self, at: u64, into: &mut [u8]) {
         self.paced(&self.read, into.len(), || self.inner.load(at, into));
+    }
+
+    fn load_hole(&self, into: &mut [u8]) {
+        self.paced(&self.read, into.len(), || self.inner.load_hole(into));
     }
 
     fn store(&self, at: u64, from: &[u8], how: Scheme) {

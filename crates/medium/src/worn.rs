@@ -100,7 +100,7 @@ impl<M: Memory> Worn<M> {
 impl<M: Memory> Memory for Worn<M> {
     forward_memory!(
         self => self.inner;
-        size, survival, fence_is_durable, load, load_word, flush, fence, barrier, inherit, reserve, release,
+        size, survival, fence_is_durable, load, load_hole, load_word, flush, fence, barrier, inherit, reserve, release,
         lend
     );
 

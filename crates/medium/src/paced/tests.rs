@@ -66,6 +66,10 @@ impl Memory for Slow<'_> {
         self.note("load");
     }
 
+    fn load_hole(&self, _: &mut [u8]) {
+        self.note("load_hole");
+    }
+
     fn store(&self, _: u64, _: &[u8], _: Scheme) {
         self.note("store");
     }
@@ -146,6 +150,25 @@ fn absolute_speed_is_latency_and_bandwidth_of_what_is_moved() {
         ("barrier", 100),
     ];
     assert_eq!(ticks_of_each(&memory), expected);
+}
+
+/// A benchmark on a fresh disk measures the emulated medium: a hole is read as slowly as what was written.
+#[test]
+fn a_hole_takes_what_a_load_takes() {
+    for (speed, expected) in [(Speed::absolute(READ_NS, 1000), READ_NS * 10 + 40_960), (Speed::relative(2.5), 250)] {
+        let dial = Dial::default();
+        let memory = paced(&dial, Pace { read: speed, ..Pace::default() });
+        let took = |call: &dyn Fn()| {
+            let start = dial.tick.load(Ordering::SeqCst);
+            call();
+            dial.tick.load(Ordering::SeqCst) - start
+        };
+        let hole = took(&|| memory.load_hole(&mut [0; 4096]));
+        assert_eq!((hole, took(&|| memory.load(0, &mut [0; 4096]))), (expected, expected));
+        let shared: std::sync::Arc<dyn Memory + '_> =
+            std::sync::Arc::new(crate::Worn::new(memory, crate::WearUnit::Page));
+        assert_eq!(took(&|| shared.load_hole(&mut [0; 4096])), expected, "also behind the counters and a pointer");
+    }
 }
 
 /// A call of 100 ticks takes `times` 100, without what reading the counter takes; what leaves bytes on their way takes
