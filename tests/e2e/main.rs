@@ -43,6 +43,7 @@ mod server;
 mod signals;
 mod simulated;
 mod standpoint;
+mod survival;
 mod transfer;
 mod tree;
 mod up;

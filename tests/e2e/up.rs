@@ -13,7 +13,7 @@ fn the_first_start_makes_a_pool_and_a_disk_and_the_next_finds_them() {
     let pool = folder.path().join("deep/er/pool");
     let server = Server::start(&pool, &["--no-attach", "--size", "64M"]);
     let said = server.lines.join("\n");
-    for word in ["survives process crash: yes", "disk0", "nbd+unix://", "next"] {
+    for word in ["survives a process crash", "disk0", "nbd+unix://", "next"] {
         assert!(said.contains(word), "{word:?} is missing from {said}");
     }
     let before = run(client("nbdinfo").arg("--size").arg(server.uri("disk0")));
@@ -319,8 +319,11 @@ fn whoever_starts_a_server_is_told_in_one_line_of_json() {
     let up = Server::start_as_program(&["up", "--pool", &pool, "--size", "64M", "--no-attach", "--no-mount"]);
     let told = up.told();
     assert_eq!((&told["pool"], &told["owner_pid"]), (&pool.as_str().into(), &up.pid().into()));
+    let answer = |state: &str, why: &str| serde_json::json!({ "state": state, "why": why });
+    let lost = answer("no", "it lies in tmpfs, which is memory");
     let survives = serde_json::json!({
-        "process_crash": true, "kernel_crash": false, "power_loss": false, "when_flushed": false
+        "process_crash": answer("yes", "the kernel keeps what a process stored"),
+        "kernel_crash": lost, "power_loss": lost, "trusted": false, "when_flushed": false
     });
     assert_eq!(told["survives"], survives);
     assert_eq!(told["disks"][0]["name"], "disk0");

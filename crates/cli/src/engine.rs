@@ -46,6 +46,7 @@ impl Engine {
         let medium = arguments.map(&lock)?;
         let opened = Pool::open(Arc::clone(&medium.memory), host::boot_id()?);
         let (pool, recovery) = opened.map_err(|error| format!("{}: {error}", lock.path().display()))?;
+        arguments.trust.trust_medium.map_or(Ok(()), |trusted| pool.trust_medium(trusted))?;
         let (pool, path) = (Arc::new(pool), lock.path().to_owned());
         let served = Arc::new(Served::new(Arc::clone(&pool), &path));
         let databases = Office::new(Arc::clone(&pool), host::boot_id()?);
@@ -295,8 +296,8 @@ impl Engine {
             uuid: ferrite_pool::show_uuid(&self.pool.superblock().uuid),
             version: VERSION,
             path: self.path.clone(),
-            medium: self.medium.line.clone(),
-            survives: SurvivalReport::of(&*self.medium.memory),
+            medium: self.medium.line(&self.pool.survival()),
+            survives: SurvivalReport::of(&self.pool),
             owner_pid: None,
             usage: self.pool.usage(),
             tags: self.pool.tags().len() as u64,

@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use clap::Args;
-use ferrite_medium::{Guard, MapOptions, Mapped, Memory, Pace, Paced, Speed, Tsc, WearUnit, Worn};
+use ferrite_medium::{Guard, MapOptions, Mapped, Memory, Pace, Paced, Speed, Survival, Tsc, WearUnit, Worn};
 use ferrite_pool::layout::POOL_BYTES_MIN;
 use ferrite_pool::owner::Lock;
 
 use crate::outcome::{Failure, Outcome};
 use crate::size;
+use crate::survival::Trust;
 
 /// How a pool's memory behaves. It holds for the whole pool, for as long as this process owns it.
 #[derive(Args, Clone, Debug, Default)]
@@ -46,6 +47,8 @@ pub struct MediumArguments {
     /// Count writes for `ferrite pool wear`, by page or by line: costs 50 to 400 ns a write
     #[arg(long, value_name = "page|line", value_parser = wear_unit)]
     wear: Option<WearUnit>,
+    #[command(flatten)]
+    pub trust: Trust,
 }
 
 /// Memory whose writes are counted.
@@ -59,16 +62,28 @@ pub struct Medium {
     pub mapped: Arc<Mapped>,
     /// Its write counters, where they were asked for.
     pub counted: Option<Arc<Counted>>,
-    /// What it is and what it survives, in one line.
-    pub line: String,
+    /// The emulated speed, as the line about the medium has it.
+    speed: String,
+}
+
+impl Medium {
+    /// Returns the medium and what `survival` says of it in one line.
+    pub fn line(&self, survival: &Survival) -> String {
+        self.mapped.describe(survival) + &self.speed
+    }
 }
 
 impl MediumArguments {
+    /// Returns the defaults with the user's word for the medium.
+    pub fn trusting(trust: Trust) -> Self {
+        Self { trust, ..Self::default() }
+    }
+
     /// Whether anything but the defaults was asked for.
     pub fn is_default(&self) -> bool {
-        let Self { guard, pace, rdsx, wrsx, rdlat, wrlat, rdbw, wrbw, wear } = self;
+        let Self { guard, pace, rdsx, wrsx, rdlat, wrlat, rdbw, wrbw, wear, trust } = self;
         let speeds = rdsx.is_some() || wrsx.is_some() || rdlat.or(*wrlat).or(*rdbw).or(*wrbw).is_some();
-        guard.is_none() && pace.is_none() && wear.is_none() && !speeds
+        guard.is_none() && pace.is_none() && wear.is_none() && trust.trust_medium.is_none() && !speeds
     }
 
     /// Whether writes are to be held back in DRAM, in front of the page table's guard.
@@ -133,19 +148,19 @@ impl MediumArguments {
         }
         let options = MapOptions { guard, name, ..MapOptions::default() };
         let mapped = Arc::new(lock.map(&options)?);
-        let mut line = mapped.describe();
+        let mut speed = String::new();
         let mut memory: Arc<dyn Memory> = mapped.clone();
         if !pace.is_dram() {
             let start = Instant::now();
             let ticks = Tsc::calibrate(move || start.elapsed().as_nanos() as u64)?;
             memory = Arc::new(Paced::new(memory, pace, ticks)?);
-            line += &format!("; emulated speed: {pace}");
+            speed = format!("; emulated speed: {pace}");
         }
         let counted = self.wear.map(|unit| Arc::new(Worn::new(Arc::clone(&memory), unit)));
         if let Some(counted) = &counted {
             memory = counted.clone();
         }
-        Ok(Medium { memory, mapped, counted, line })
+        Ok(Medium { memory, mapped, counted, speed })
     }
 }
 

@@ -19,7 +19,7 @@ use crate::medium::MediumArguments;
 use crate::mounts;
 use crate::outcome::{Failure, Outcome, and_then_cleared};
 use crate::paths::quoted;
-use crate::request::Request;
+use crate::request::{PoolReport, Request};
 use crate::standpoint::{STANDPOINT, Standpoint};
 use crate::stop::{self, Asked, Stop};
 
@@ -146,21 +146,25 @@ impl Reach {
     /// Reaches the pool at `path`.
     pub fn new(path: &Path) -> Outcome<Self> {
         match find(path)? {
-            Found::Ours(lock) => Ok(Self::Ours(open(lock, &MediumArguments::default())?)),
+            Found::Ours(lock) => Ok(Self::Ours(Arc::new(Engine::open(lock, &MediumArguments::default())?))),
             Found::Theirs(client, _) => Ok(Self::Theirs(client)),
         }
     }
 
-    /// Reaches the pool at `path`; on the medium that was asked for, if it becomes ours.
+    /// Reaches the pool at `path`; on the medium that was asked for, if it becomes ours. Says what the pool survives.
     pub fn with(path: &Path, medium: &MediumArguments) -> Outcome<Self> {
-        match find(path)? {
-            Found::Ours(lock) => Ok(Self::Ours(open(lock, medium)?)),
-            Found::Theirs(_, holder) if !medium.is_default() => Err(Failure::Failed(format!(
-                "{} is {holder}: its guard, pace and wear hold for all of it, so end that first to choose others",
-                path.display()
-            ))),
-            Found::Theirs(client, _) => Ok(Self::Theirs(client)),
-        }
+        let mut reach = match find(path)? {
+            Found::Ours(lock) => Self::Ours(Arc::new(Engine::open(lock, medium)?)),
+            Found::Theirs(_, holder) if !medium.is_default() => {
+                return Err(Failure::Failed(format!(
+                    "{} is {holder}: its guard, pace, wear and trust hold for all of it, so end that first to choose others",
+                    path.display()
+                )));
+            }
+            Found::Theirs(client, _) => Self::Theirs(client),
+        };
+        tell_survival(&reach.ask(Request::PoolInfo, None)?);
+        Ok(reach)
     }
 
     /// Asks for `request`, with `fds` where it needs some. Shows how far it has come; Ctrl-C cancels it.
@@ -325,11 +329,10 @@ fn take_away(stop: &Stop, take_unused: impl Fn() -> Vec<String>) {
     remark!("going on without them: what they have open fails from now on");
 }
 
-/// Opens the pool that `lock` holds and says on standard error what it survives.
-pub fn open(lock: Lock, arguments: &MediumArguments) -> Outcome<Arc<Engine>> {
-    let engine = Arc::new(Engine::open(lock, arguments)?);
-    remark!("pool {}: {}", engine.lock().path().display(), engine.medium().line);
-    Ok(engine)
+/// Says on standard error which failures `pool` survives.
+pub fn tell_survival(pool: &PoolReport) {
+    remark!("pool {}: {}", pool.path.display(), pool.medium);
+    pool.survives.advice().into_iter().for_each(|advice| remark!("{advice}"));
 }
 
 /// Reaches the pool at `path`, asks one thing, and lets go.

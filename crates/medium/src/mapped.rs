@@ -137,14 +137,14 @@ impl Mapped {
         self.guard
     }
 
-    /// What is stored where and what that survives, in one line without the pool's name.
-    pub fn describe(&self) -> String {
-        let until = if self.backing == Backing::File { " (all up to the last barrier)" } else { "" };
+    /// Returns the medium, what its content survives and the guard in one line without the pool's name. `survival` is what
+    /// the pool says, which may be more than what was found.
+    pub fn describe(&self, survival: &Survival) -> String {
         let stray = match self.guard {
             Guard::None => "not held off".into(),
             guard => format!("held off by {}", guard.name()),
         };
-        format!("{}, {}{until}; stray writes: {stray}", self.backing.name(), self.survival())
+        format!("{}, {}; stray writes: {stray}", self.backing.name(), survival.describe(!self.fence_is_durable()))
     }
 
     /// A checked window on the word at `at`.
@@ -177,7 +177,10 @@ impl Memory for Mapped {
     }
 
     fn survival(&self) -> Survival {
-        self.backing.survival()
+        match self.backing {
+            Backing::Anon => Survival::none("it is memory of this process alone"),
+            _ => backing::survival(self.area.file()),
+        }
     }
 
     fn fence_is_durable(&self) -> bool {

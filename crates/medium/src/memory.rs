@@ -16,31 +16,7 @@
 
 use std::os::fd::OwnedFd;
 
-use crate::{Error, Fletcher, Lent, Result, Scheme, Span};
-
-/// What a memory lives through.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Survival {
-    /// The process is killed.
-    pub process_crash: bool,
-    /// The kernel panics or is reset.
-    pub kernel_crash: bool,
-    /// The power fails.
-    pub power_loss: bool,
-}
-
-impl std::fmt::Display for Survival {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let word = |yes| if yes { "yes" } else { "no" };
-        write!(
-            f,
-            "survives process crash: {}; kernel crash: {}; power loss: {}",
-            word(self.process_crash),
-            word(self.kernel_crash),
-            word(self.power_loss)
-        )
-    }
-}
+use crate::{Error, Fletcher, Lent, Result, Scheme, Span, Survival};
 
 /// Part of a memory as a file descriptor, to map elsewhere.
 #[derive(Debug)]
@@ -56,7 +32,7 @@ pub trait Memory: Send + Sync {
     /// Bytes there are.
     fn size(&self) -> u64;
 
-    /// What it lives through.
+    /// Returns which failures it survives, and why.
     fn survival(&self) -> Survival;
 
     /// Whether a fence makes this thread's flushed and non-temporal stores durable. Where not (a file), only

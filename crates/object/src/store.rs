@@ -164,8 +164,9 @@ impl Store {
     }
 
     fn own(lock: Lock, memory: Arc<Mapped>) -> Result<Self> {
-        let (line, boot_id) = (memory.describe(), medium::boot_id()?);
-        let (pool, recovery) = Pool::open(memory, boot_id)?;
+        let boot_id = medium::boot_id()?;
+        let (pool, recovery) = Pool::open(Arc::clone(&memory) as _, boot_id)?;
+        let line = memory.describe(&pool.survival());
         end_orphans(&pool, lock.path())?;
         let pool = Arc::new(pool);
         let listening = Some(lock.listen(Arc::new(Desk::new(&pool, boot_id)))?);
@@ -201,10 +202,10 @@ impl Store {
         }
     }
 
-    /// What its medium lives through, where this process owns it: the owner knows.
+    /// Returns which failures it survives, if this process owns it: the owner knows.
     pub fn survival(&self) -> Option<Survival> {
         match &self.reach {
-            Reach::Own { pool, .. } => Some(pool.memory().survival()),
+            Reach::Own { pool, .. } => Some(pool.survival()),
             Reach::Tenant(_) => None,
         }
     }

@@ -50,6 +50,7 @@ impl Pool {
             state: State::Clean,
             boot_id: format.boot_id,
             image: [0; 16],
+            trusted: 0,
         };
         superblock.advance(memory)
     }

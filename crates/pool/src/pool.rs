@@ -5,7 +5,7 @@ mod naming;
 use std::fmt;
 use std::sync::Arc;
 
-use ferrite_medium::Memory;
+use ferrite_medium::{Memory, Survival};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::extent::Extent;
@@ -186,6 +186,29 @@ impl Pool {
     /// Its memory, to keep.
     pub fn memory_handle(&self) -> Arc<dyn Memory> {
         Arc::clone(&self.memory)
+    }
+
+    /// Returns which failures the pool survives: what its medium says, and what its user claims of that medium.
+    pub fn survival(&self) -> Survival {
+        let found = self.memory.survival();
+        let is_trusted = self.superblock.lock().trusted == found.fingerprint();
+        if is_trusted { found.trusted() } else { found }
+    }
+
+    /// Records whether the pool's user trusts the medium to survive kernel crashes and power loss. A pool that is moved to
+    /// a medium of another kind is not trusted there.
+    ///
+    /// # Errors
+    /// As [`Pool`] says.
+    pub fn trust_medium(&self, trusted: bool) -> Result<()> {
+        self.check_poison()?;
+        let mut superblock = self.superblock.lock();
+        let fingerprint = if trusted { self.memory.survival().fingerprint() } else { 0 };
+        if superblock.trusted == fingerprint {
+            return Ok(());
+        }
+        superblock.trusted = fingerprint;
+        superblock.advance(&*self.memory).inspect_err(|error| self.poison(error))
     }
 
     /// Its superblock as last written.

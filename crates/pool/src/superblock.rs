@@ -50,6 +50,8 @@ pub struct Superblock {
     pub boot_id: [u8; 16],
     /// While restoring: the image that is being restored, else zeros.
     pub image: [u8; 16],
+    /// Fingerprint of the medium that the pool's user trusts ([`ferrite_medium::Survival::fingerprint`]), or 0.
+    pub trusted: u32,
 }
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -62,7 +64,7 @@ struct Media {
     uuid: [u8; 16],
     size: U64,
     state: U32,
-    reserved: U32,
+    trusted: U32,
     boot_id: [u8; 16],
     image: [u8; 16],
 }
@@ -155,6 +157,7 @@ impl Superblock {
             state,
             boot_id: media.boot_id,
             image: media.image,
+            trusted: media.trusted.get(),
         })
     }
 
@@ -168,7 +171,7 @@ impl Superblock {
             uuid: self.uuid,
             size: self.size.into(),
             state: (self.state as u32).into(),
-            reserved: 0.into(),
+            trusted: self.trusted.into(),
             boot_id: self.boot_id,
             image: self.image,
         };

@@ -38,6 +38,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
         state,
         boot_id: [2; 16],
         image: [3; 16],
+        trusted: 4,
     };
     states.map(|state| superblock(state).encode()).to_vec()
 }

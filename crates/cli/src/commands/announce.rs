@@ -23,7 +23,7 @@ pub struct Announcement {
     pub owner_pid: u32,
     /// What the pool lies in, in one line.
     pub medium: Option<String>,
-    /// What it survives, as it is served.
+    /// Which failures it survives, as it is served.
     pub survives: Option<SurvivalReport>,
     /// Whether a write to its disks waits for a flush though what the pool lies in does not.
     #[serde(skip)]
@@ -81,7 +81,7 @@ impl Announcement {
             pool: Some(pool.path.clone()),
             owner_pid: pool.owner_pid.unwrap_or_else(std::process::id),
             medium: Some(pool.medium.clone()),
-            survives: Some(SurvivalReport { when_flushed, ..pool.survives }),
+            survives: Some(SurvivalReport { when_flushed, ..pool.survives.clone() }),
             held_back: when_flushed && !pool.survives.when_flushed,
             total_bytes: Some(pool.usage.total_bytes),
             free_bytes: Some(pool.usage.free_bytes),
@@ -111,6 +111,8 @@ impl Announcement {
             text += &format!("pool      {} ({}, {} free)\n", in_line(pool), size::show(total), size::show(free));
         }
         text += &self.medium.as_ref().map(|medium| format!("          {medium}\n")).unwrap_or_default();
+        let advice = self.survives.as_ref().and_then(SurvivalReport::advice);
+        text.extend(advice.map(|advice| format!("          {advice}\n")));
         text.extend(self.held_back.then(|| format!("          {HELD_BACK}\n")));
         if self.recovered {
             text += "          recovered: it was not closed in order\n";

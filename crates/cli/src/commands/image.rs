@@ -87,9 +87,10 @@ impl Restore {
             return Err(Failure::Usage(format!("the image is of a pool of {needed}: --size {typed} at least")));
         }
         let (lock, is_new) = place(&image, &pool, wanted, force)?;
-        let restored = MediumArguments::default().map(&lock).and_then(|Medium { memory, line, .. }| {
-            remark!("pool {}: {line}", pool.display());
-            let restored = backup::restore_from(&image, &*memory, backup::Restore { force }, &mut |it| bar.show(&it));
+        let restored = MediumArguments::default().map(&lock).and_then(|medium: Medium| {
+            let memory = &*medium.memory;
+            remark!("pool {}: {}", pool.display(), medium.line(&memory.survival()));
+            let restored = backup::restore_from(&image, memory, backup::Restore { force }, &mut |it| bar.show(&it));
             Ok(restored.map_err(|error| format!("{}: {error}", pool.display()))?)
         });
         // Of a file that was there, a restore that did not finish stays.

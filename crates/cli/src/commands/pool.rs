@@ -10,6 +10,7 @@ use ferrite_pool::layout::{CHUNK, POOL_BYTES_MIN};
 use ferrite_pool::owner::Lock;
 
 use super::{image, print, upkeep};
+use crate::engine::Engine;
 use crate::host;
 use crate::medium::MediumArguments;
 use crate::outcome::{Failure, Outcome, and_then_cleared};
@@ -18,14 +19,15 @@ use crate::reach::{self, Found, Reach};
 use crate::request::{PoolReport, Request};
 use crate::size;
 use crate::stop;
+use crate::survival::Trust;
 
 /// Pools: make one, look at it, check it, back it up
 #[derive(Subcommand)]
 pub enum Pool {
     /// Make a pool in a new file, or in an existing file or DAX device with --force
     ///
-    /// On a DAX device or file system it survives power loss; on /dev/shm or hugetlbfs the end of the process; in an
-    /// ordinary file what was flushed survives all.
+    /// On an NVDIMM with DAX it survives power loss; on /dev/shm or hugetlbfs the end of the process; in a file on a disk
+    /// what was flushed survives all. It says which of them, and why.
     Create(Create),
     /// Tell what a pool is, what it survives, and how its space is used
     Info(Info),
@@ -56,6 +58,8 @@ pub struct Create {
     /// Use an existing file or device; what it holds is lost
     #[arg(long)]
     force: bool,
+    #[command(flatten)]
+    trust: Trust,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -88,7 +92,7 @@ impl Pool {
 
 impl Create {
     fn run(self) -> Outcome {
-        let Self { pool, size, force, json } = self;
+        let Self { pool, size, force, trust, json } = self;
         size.map_or(Ok(()), check_size)?;
         if pool.exists() {
             if !force {
@@ -104,6 +108,10 @@ impl Create {
             make_pool_file(&pool, bytes).map_err(|error| format!("making {}: {error}", pool.display()))?;
             ours(&pool).and_then(|lock| format(&lock, &pool)).inspect_err(|_| _ = std::fs::remove_file(&pool))?;
             host::settle_name(&pool)?;
+        }
+        if trust.trust_medium.is_some() {
+            let medium = MediumArguments::trusting(trust);
+            Engine::open(ours(&pool)?, &medium)?.close()?;
         }
         report(&pool, json)
     }
@@ -191,9 +199,10 @@ fn report(pool: &Path, json: bool) -> Outcome {
 
 fn show(pool: &PoolReport) -> String {
     let (usage, bytes) = (&pool.usage, size::show);
+    let advice = pool.survives.advice().map(|advice| format!("  {advice}\n")).unwrap_or_default();
     let served = pool.owner_pid.map(|pid| format!("  served by process {pid}\n")).unwrap_or_default();
     format!(
-        "{}, format {}\n  {}\n  {} of {} free, {} tags\n  superpages {}, normal pages {}, the pool's own tables {}\n{served}  {}\n",
+        "{}, format {}\n  {}\n{advice}  {} of {} free, {} tags\n  superpages {}, normal pages {}, the pool's own tables {}\n{served}  {}\n",
         pool.path.display(),
         pool.version,
         pool.medium,

@@ -15,6 +15,7 @@ use super::print;
 use crate::bar::Bar;
 use crate::engine::absolute;
 use crate::outcome::{Failure, Outcome, and_then_cleared};
+use crate::reach;
 use crate::size;
 use crate::source::{ADDRESSES, Opening, Source, check_fit, is_one_disk};
 use crate::stop::{self, Stop};
@@ -171,6 +172,7 @@ impl Export {
         let listening = Server::new(only, Options::default()).listen_unix(&unix)?;
         let disk = AnnouncedDisk { name: self.from.clone(), uris: vec![unix_uri("", &unix)], ..Default::default() };
         let pool = source.pool()?;
+        pool.iter().for_each(reach::tell_survival);
         let all = match &pool {
             Some(pool) => Announcement::of(pool, source.disk.geometry().volatile_cache, vec![disk]),
             None => Announcement { owner_pid: std::process::id(), disks: vec![disk], ..Announcement::default() },

@@ -114,8 +114,7 @@ fn leave_out_advice(finding: &mut check::Finding) {
 
 /// Checks the pool that `lock` holds, without opening it; opens it to repair, where `repair` tells what to give up.
 fn check_closed(lock: &Lock, repair: Option<&[String]>) -> Outcome<check::Report> {
-    let Medium { memory, line, .. } = MediumArguments::default().map(lock)?;
-    remark!("pool {}: {line}", lock.path().display());
+    let Medium { memory, .. } = MediumArguments::default().map(lock)?;
     let bar = Bar::new();
     let Some(lose) = repair else {
         // It writes nothing, so a signal may end it as it likes.
@@ -199,7 +198,6 @@ fn lengthen(lock: &Lock, size: u64) -> Outcome<Grown> {
 /// Lets the pool that `lock` holds take all of `medium`, its file or device.
 fn grow(lock: &Lock, medium: &Medium) -> Outcome<Grown> {
     let path = lock.path().display();
-    remark!("pool {path}: {}", medium.line);
     let grown = ferrite_pool::grow(&medium.memory, host::boot_id()?);
     Ok(grown.map_err(|error| format!("growing {path}: {error}"))?)
 }
@@ -210,8 +208,7 @@ impl Defrag {
         stop::watch()?;
         let path = self.at.pool.path()?;
         let lock = ours(&path)?;
-        let Medium { memory, line, .. } = MediumArguments::default().map(&lock)?;
-        remark!("pool {}: {line}", lock.path().display());
+        let Medium { memory, .. } = MediumArguments::default().map(&lock)?;
         let opened = ferrite_pool::Pool::open(memory, host::boot_id()?);
         let (mut pool, _) = opened.map_err(|error| format!("{}: {error}", lock.path().display()))?;
         let bar = Bar::new();

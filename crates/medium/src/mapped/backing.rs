@@ -1,18 +1,21 @@
-//! What is behind a mapping, found by asking the kernel, and what that survives.
+//! What is behind a mapping, found by asking the kernel.
 #![allow(unsafe_code)]
 
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::Path;
 use std::ptr;
 
+use crate::provenance::System;
 use crate::{Error, Result, Survival};
 
 /// What is behind a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Backing {
-    /// Persistent memory itself: a device DAX node, or a file that the kernel maps with `MAP_SYNC`.
+    /// Memory without a page cache: a device DAX node, or a file that the kernel maps with `MAP_SYNC`. Not all of it is
+    /// persistent.
     Dax,
     /// Huge pages of a hugetlbfs file.
     Hugetlb,
@@ -51,16 +54,6 @@ impl Backing {
         }
     }
 
-    /// What it lives through. A file lives through all, up to its last barrier.
-    pub fn survival(self) -> Survival {
-        let (process_crash, rest) = match self {
-            Self::Dax | Self::File => (true, true),
-            Self::Hugetlb | Self::Shm => (true, false),
-            Self::Anon => (false, false),
-        };
-        Survival { process_crash, kernel_crash: rest, power_loss: rest }
-    }
-
     /// Whether a fence is all that a store waits for. Only a file has a host that holds bytes back.
     pub fn fence_is_durable(self) -> bool {
         self != Self::File
@@ -85,6 +78,23 @@ pub(super) fn find(file: &File) -> Result<Found> {
     };
     let flags = if backing == Backing::Dax { SYNCHRONOUS } else { libc::MAP_SHARED };
     Ok(Found { backing, size: about.size(), unit_bytes, flags })
+}
+
+/// Returns which failures `file` survives, by where it lies now.
+pub(super) fn survival(file: &File) -> Survival {
+    let system = System::new(Path::new("/"));
+    match file.metadata() {
+        Ok(about) if about.file_type().is_char_device() => {
+            system.device_dax(libc::major(about.rdev()), libc::minor(about.rdev()))
+        }
+        _ => system.file(mount_of(file)),
+    }
+}
+
+/// The number of the mount through which `file` was opened.
+fn mount_of(file: &File) -> Option<u64> {
+    let about = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", file.as_raw_fd())).ok()?;
+    about.lines().find_map(|line| line.strip_prefix("mnt_id:"))?.trim().parse().ok()
 }
 
 /// Bytes of `file` that have no storage yet, and those that its host has left for all its files. `None` where it has

@@ -124,13 +124,14 @@ fn backings_are_told_apart_and_promise_what_they_keep() {
     let (shm, _) = mapped_in("/dev/shm", 64 << 10);
     assert_eq!(shm.backing(), Backing::Shm);
     assert!(shm.fence_is_durable());
-    let told = shm.describe();
-    assert!(told.contains("process crash: yes; kernel crash: no; power loss: no"), "{told}");
+    let told = shm.describe(&shm.survival());
+    assert!(told.contains("shm, survives a process crash; does not survive a kernel crash or power loss: "), "{told}");
+    assert!(told.contains("it lies in tmpfs, which is memory"), "{told}");
 
     let anon = anonymous(64 << 10, Guard::None);
     assert_eq!(anon.backing(), Backing::Anon);
-    let told = anon.describe();
-    assert!(told.contains("process crash: no"), "{told}");
+    let told = anon.describe(&anon.survival());
+    assert!(told.contains("anon, does not survive a process crash, a kernel crash or power loss: "), "{told}");
     assert!(told.contains("stray writes: not held off"), "{told}");
 }
 
@@ -151,7 +152,7 @@ fn a_file_is_durable_at_the_barrier_only() {
     for span in [Span::new(5000, 4), Span::new(4096, 4096), Span::new(8190, 4), Span::new((64 << 10) - 1, 1)] {
         memory.settle_span(span).unwrap();
     }
-    assert!(memory.describe().contains("power loss: yes (all up to the last barrier)"));
+    assert!(memory.describe(&memory.survival()).starts_with("file, what was flushed survives a process crash"));
 }
 
 /// What of `memory` the kernel has not written back.

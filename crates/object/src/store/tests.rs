@@ -5,7 +5,7 @@ mod finalize;
 
 use std::fs::File;
 
-use ferrite_medium::Scheme;
+use ferrite_medium::{Scheme, Survives};
 use ferrite_pool::holding::{Part, Spec};
 use ferrite_pool::layout::{PAGE, POOL_BYTES_MIN};
 use ferrite_pool::{Role, TagKind};
@@ -54,7 +54,7 @@ fn what_was_put_is_there_after_a_finalize_and_after_a_drop() {
     assert_eq!(names, ["direct", "log", "map", "queue"]);
     store.finalize(&Finish::default()).unwrap();
     let store = Store::open(&place.path, &OPEN).unwrap();
-    assert!(store.recovery().unwrap().clean && store.survival().unwrap().process_crash);
+    assert!(store.recovery().unwrap().clean && store.survival().unwrap().process_crash.survives == Survives::Yes);
     assert_filled(&store);
     drop(store);
     let store = Store::open(&place.path, &OPEN).unwrap();

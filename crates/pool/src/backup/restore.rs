@@ -132,6 +132,7 @@ fn begin(memory: &dyn Memory, header: &Header) -> Result<Superblock> {
         state: State::Restoring,
         boot_id: [0; 16],
         image: header.image,
+        trusted: 0,
     };
     superblock.advance(memory)?;
     Ok(superblock)

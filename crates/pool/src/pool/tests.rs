@@ -9,6 +9,7 @@ mod inherited;
 mod model;
 mod outgrown;
 mod page;
+mod trusted;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -11,7 +11,7 @@ const SIZE: u64 = POOL_BYTES_MIN + 1000;
 
 fn sample() -> Superblock {
     let size = POOL_BYTES_MIN;
-    Superblock { generation: 0, uuid: [3; 16], size, state: State::Clean, boot_id: [4; 16], image: [0; 16] }
+    Superblock { generation: 0, uuid: [3; 16], size, state: State::Clean, boot_id: [4; 16], image: [0; 16], trusted: 5 }
 }
 
 /// A memory with change 1, which is generations 1 and 2.
@@ -210,6 +210,6 @@ fn s2_what_is_not_a_superblock_is_told_with_its_place_and_what_to_do() {
 #[test]
 fn a_slot_is_as_documented() {
     use crate::proof::page::{rows, table};
-    let expected = rows!(Media { magic, version, crc, generation, uuid, size, state, reserved, boot_id, image });
+    let expected = rows!(Media { magic, version, crc, generation, uuid, size, state, trusted, boot_id, image });
     assert_eq!(table("### Superblock slot"), expected);
 }

@@ -1,0 +1,194 @@
+//! Where a medium comes from, and what follows from that: found in `/proc/self/mountinfo` and `/sys`, from the file system
+//! down to the disk or the persistent memory.
+//!
+//! ```text
+//! file -> mount -> file system ---> memory (tmpfs, ...)                                         no
+//!                        |     \--> a server, or a file system that is not known                not known
+//!                        v
+//!                      device -> slaves, backing file -> ... -> disk                            yes, up to the last flush
+//!                                                         \---> RAM disk                        no
+//! device DAX, MAP_SYNC --------> region of memory: by its provider and persistence domain
+//! ```
+//!
+//! Where several devices lie below one, the least of them counts. What is missing, or makes no sense, is not known.
+
+use std::cell::Cell;
+use std::path::{Path, PathBuf};
+
+use crate::{Claim, Survival, Survives};
+
+mod devices;
+mod mounts;
+mod regions;
+#[cfg(test)]
+mod tests;
+
+use mounts::Mount;
+
+/// Devices and mounts that are looked at for one medium; more of them are taken for a cycle.
+const LOOKS_MAX: u32 = 256;
+
+/// Reason for the answer about process crashes of all that the kernel keeps.
+pub(crate) const KEPT_BY_KERNEL: &str = "the kernel keeps what a process stored";
+
+/// File systems whose files are memory.
+const MEMORY: [&str; 5] = ["tmpfs", "ramfs", "hugetlbfs", "devtmpfs", "rootfs"];
+/// File systems whose files lie on the disks below them. All of them send a flush to those.
+const ON_ONE_DISK: [&str; 4] = ["ext2", "ext3", "ext4", "xfs"];
+/// File systems whose server decides.
+const SERVED: [&str; 14] = [
+    "9p", "afs", "beegfs", "ceph", "cifs", "coda", "fuse", "fuseblk", "lustre", "ncpfs", "nfs", "nfs4", "smb3",
+    "virtiofs",
+];
+/// Options that keep flushes from the disk, or put part of the file system elsewhere.
+const UNSAFE: [&str; 5] = ["nobarrier", "barrier=0", "logdev", "rtdev", "journal_path"];
+
+/// The part of a machine that tells of its media.
+pub(crate) struct System {
+    root: PathBuf,
+    looks: Cell<u32>,
+}
+
+/// What is known of one layer and all below it. The reasons begin with the layer's name.
+#[derive(Clone, Debug)]
+struct Origin {
+    kernel_crash: Claim,
+    power_loss: Claim,
+}
+
+impl Origin {
+    fn both(survives: Survives, why: impl Into<String>) -> Self {
+        let claim = Claim::new(survives, why);
+        Self { kernel_crash: claim.clone(), power_loss: claim }
+    }
+
+    fn no(why: impl Into<String>) -> Self {
+        Self::both(Survives::No, why)
+    }
+
+    fn not_known(why: impl Into<String>) -> Self {
+        Self::both(Survives::NotKnown, why)
+    }
+
+    /// Returns the same below `layer`.
+    fn below(self, layer: &str) -> Self {
+        self.map(|why| format!("{layer} on {why}"))
+    }
+
+    /// Returns the worse of two answers for each failure.
+    fn least(self, other: Self) -> Self {
+        let worse = |one: Claim, other: Claim| if other.survives < one.survives { other } else { one };
+        Self {
+            kernel_crash: worse(self.kernel_crash, other.kernel_crash),
+            power_loss: worse(self.power_loss, other.power_loss),
+        }
+    }
+
+    fn map(self, change: impl Fn(String) -> String) -> Self {
+        let change = |claim: Claim| Claim { why: change(claim.why), ..claim };
+        Self { kernel_crash: change(self.kernel_crash), power_loss: change(self.power_loss) }
+    }
+
+    fn survival(self) -> Survival {
+        let Self { kernel_crash, power_loss } = self.map(|why| format!("it lies in {why}"));
+        Survival { process_crash: Claim::new(Survives::Yes, KEPT_BY_KERNEL), kernel_crash, power_loss }
+    }
+}
+
+impl System {
+    /// The machine whose `/proc` and `/sys` lie below `root`.
+    pub fn new(root: &Path) -> Self {
+        Self { root: root.canonicalize().unwrap_or_else(|_| root.to_owned()), looks: Cell::new(0) }
+    }
+
+    /// Returns what a file survives that lies in the mount with the number `mount`.
+    pub fn file(&self, mount: Option<u64>) -> Survival {
+        let mounts = mounts::read(&self.root);
+        let found = mounts.iter().find(|one| Some(one.id) == mount);
+        let origin = found.map_or_else(
+            || Origin::not_known("a mount that /proc/self/mountinfo does not list"),
+            |mount| self.mount(mount, &mounts),
+        );
+        origin.survival()
+    }
+
+    /// Returns what the device DAX with the number `major:minor` survives.
+    pub fn device_dax(&self, major: u32, minor: u32) -> Survival {
+        let folder = self.resolved(&format!("sys/dev/char/{major}:{minor}"));
+        let origin = folder.map_or_else(|| Origin::not_known("a device that /sys does not list"), |at| self.dax(&at));
+        origin.survival()
+    }
+
+    fn mount(&self, mount: &Mount, mounts: &[Mount]) -> Origin {
+        if !self.may_look() {
+            return too_deep();
+        }
+        let kind = mount.kind.as_str();
+        let main = kind.split('.').next().unwrap_or(kind);
+        if MEMORY.contains(&kind) {
+            return Origin::no(format!("{kind}, which is memory"));
+        }
+        if SERVED.contains(&main) {
+            return Origin::not_known(format!("{kind}, whose server decides"));
+        }
+        if let Some(option) = mount.options.iter().find(|it| UNSAFE.iter().any(|known| it.starts_with(known))) {
+            return Origin::not_known(format!("{kind} with the option {}", option.split('=').next().unwrap_or(option)));
+        }
+        match kind {
+            _ if ON_ONE_DISK.contains(&kind) => self.device(mount.device).below(kind),
+            "btrfs" => self.btrfs(mount).below(kind),
+            "overlay" => self.overlay(mount, mounts).below(kind),
+            _ => Origin::not_known(format!("{kind}, a file system of which Ferrite knows nothing")),
+        }
+    }
+
+    /// An overlay keeps what is written in its upper layer, and a volatile one syncs nothing.
+    fn overlay(&self, mount: &Mount, mounts: &[Mount]) -> Origin {
+        if mount.options.iter().any(|option| option == "volatile" || option == "fsync=volatile") {
+            return Origin::no("an upper layer that is not synced (volatile)");
+        }
+        let upper = mount.options.iter().find_map(|option| option.strip_prefix("upperdir="));
+        upper.map_or_else(|| Origin::not_known("no upper layer"), |upper| self.path(Path::new(upper), mounts))
+    }
+
+    /// The file or folder `path`, wherever it is mounted. It has to be there: the path may be one of another root.
+    fn path(&self, path: &Path, mounts: &[Mount]) -> Origin {
+        let is_there = path.is_absolute() && self.below_root(path).symlink_metadata().is_ok();
+        let holder = is_there.then(|| mounts::holder(mounts, path)).flatten();
+        holder.map_or_else(
+            || Origin::not_known("a folder or file that is not visible here"),
+            |mount| self.mount(mount, mounts),
+        )
+    }
+
+    /// Counts one look at a layer.
+    fn may_look(&self) -> bool {
+        self.looks.set(self.looks.get() + 1);
+        self.looks.get() <= LOOKS_MAX
+    }
+
+    fn below_root(&self, path: &Path) -> PathBuf {
+        self.root.join(path.strip_prefix("/").unwrap_or(path))
+    }
+
+    /// Where `path` below the root leads to, which is below the root too.
+    fn resolved(&self, path: &str) -> Option<PathBuf> {
+        self.root.join(path).canonicalize().ok().filter(|found| found.starts_with(&self.root))
+    }
+}
+
+fn too_deep() -> Origin {
+    Origin::not_known("more layers than Ferrite follows")
+}
+
+/// The first line of the file at `path`.
+fn line(path: &Path) -> Option<String> {
+    let text = std::fs::read(path).ok()?;
+    let first = text.split(|byte| *byte == b'\n').next()?;
+    Some(String::from_utf8_lossy(first).into_owned())
+}
+
+/// The name of the folder at `path`.
+fn name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}

@@ -1,0 +1,129 @@
+//! Block devices, down to the disks.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::mounts::{self, Mount};
+use super::{Origin, Survives, System, line, name, too_deep};
+
+/// Names of disks that keep what was flushed, before the letter or number of each.
+const DISKS: [&str; 6] = ["dasd", "hd", "mmcblk", "sd", "vd", "xvd"];
+/// Names of devices whose content is memory.
+const RAM: [&str; 3] = ["nullb", "ram", "zram"];
+/// Names of devices whose server decides.
+const SERVED: [&str; 5] = ["drbd", "nbd", "rbd", "rnbd", "ublkb"];
+
+impl System {
+    /// The block device with the number `device`.
+    pub(super) fn device(&self, (major, minor): (u32, u32)) -> Origin {
+        self.block_at(self.resolved(&format!("sys/dev/block/{major}:{minor}")))
+    }
+
+    /// All devices of a btrfs. Which those are is known by the one that was mounted.
+    pub(super) fn btrfs(&self, mount: &Mount) -> Origin {
+        let Some(mounted) = self.named(&mount.source) else { return self.block_at(None) };
+        let all = fs::read_dir(self.root.join("sys/fs/btrfs")).into_iter().flatten().flatten();
+        let devices = all
+            .map(|one| links(&one.path().join("devices")))
+            .find(|devices| devices.iter().any(|device| device.canonicalize().is_ok_and(|found| found == mounted)));
+        match devices {
+            Some(devices) => self.least_of(&devices),
+            None => Origin::not_known("devices that /sys/fs/btrfs does not list"),
+        }
+    }
+
+    fn block_at(&self, folder: Option<PathBuf>) -> Origin {
+        folder.map_or_else(|| Origin::not_known("a device that /sys does not list"), |folder| self.block(&folder))
+    }
+
+    /// The folder of the block device whose node is at `path`.
+    fn named(&self, path: &Path) -> Option<PathBuf> {
+        let node = self.below_root(path).canonicalize().ok()?;
+        let name = node.strip_prefix(self.root.join("dev")).ok()?.to_str()?.replace('/', "!");
+        self.resolved(&format!("sys/class/block/{name}"))
+    }
+
+    fn least_of(&self, devices: &[PathBuf]) -> Origin {
+        let all = devices.iter().map(|device| self.block_at(device.canonicalize().ok()));
+        all.reduce(Origin::least).unwrap_or_else(|| self.block_at(None))
+    }
+
+    /// The block device whose folder in `/sys` is `folder`.
+    fn block(&self, folder: &Path) -> Origin {
+        if !self.may_look() {
+            return too_deep();
+        }
+        if folder.join("partition").exists() {
+            return self.block_at(folder.parent().map(Path::to_owned));
+        }
+        let (slaves, name) = (links(&folder.join("slaves")), name(folder));
+        let layer = name.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches('-');
+        if !slaves.is_empty() {
+            return self.least_of(&slaves).below(layer);
+        }
+        match layer {
+            "loop" => self.backing_file(folder).below("loop device"),
+            _ if name.starts_with("pmem") => self.region(folder).unwrap_or_else(|| nothing_known(layer)),
+            _ if name.starts_with("nvme") => nvme(folder, &name),
+            _ => disk(folder, &name, layer),
+        }
+    }
+
+    /// The file, or the device, behind a loop device.
+    fn backing_file(&self, folder: &Path) -> Origin {
+        let Some(backing) = line(&folder.join("loop/backing_file")) else {
+            return Origin::not_known("a file that /sys does not name");
+        };
+        let backing = Path::new(&backing);
+        match self.named(backing) {
+            Some(device) => self.block(&device),
+            None => self.path(backing, &mounts::read(&self.root)),
+        }
+    }
+}
+
+fn disk(folder: &Path, name: &str, layer: &str) -> Origin {
+    if RAM.contains(&layer) {
+        return Origin::no(format!("{layer}, a disk of memory"));
+    }
+    if SERVED.contains(&layer) {
+        return Origin::not_known(format!("{layer}, whose server decides"));
+    }
+    let within = |word: &str| folder.iter().any(|part| part.to_string_lossy().starts_with(word));
+    if within("pseudo_") {
+        return Origin::no("scsi_debug, a disk of memory");
+    }
+    if within("session") || within("tcm_loop") {
+        return Origin::not_known("a SCSI target, whose server decides");
+    }
+    let is_disk = DISKS.iter().any(|known| {
+        name.strip_prefix(known).is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|c| c.is_ascii_alphanumeric()))
+    });
+    if is_disk { kept(name) } else { nothing_known(layer) }
+}
+
+/// An NVMe drive is a disk if its controllers are in this machine.
+fn nvme(folder: &Path, name: &str) -> Origin {
+    let Some(above) = folder.parent() else { return nothing_known("nvme") };
+    let controllers = links(above).into_iter().chain([above.to_owned()]);
+    let transports: Vec<String> = controllers.filter_map(|controller| line(&controller.join("transport"))).collect();
+    if transports.is_empty() || transports.iter().any(|transport| transport != "pcie") {
+        return Origin::not_known("NVMe beyond this machine's PCI Express, whose target decides");
+    }
+    kept(name)
+}
+
+fn kept(name: &str) -> Origin {
+    Origin::both(Survives::Yes, format!("{name}, a disk that keeps what was flushed"))
+}
+
+fn nothing_known(layer: &str) -> Origin {
+    Origin::not_known(format!("{layer}, a device of which Ferrite knows nothing"))
+}
+
+/// What lies in `folder`, by name.
+fn links(folder: &Path) -> Vec<PathBuf> {
+    let mut all: Vec<PathBuf> = fs::read_dir(folder).into_iter().flatten().flatten().map(|one| one.path()).collect();
+    all.sort();
+    all
+}

@@ -1,0 +1,100 @@
+//! `/proc/self/mountinfo`: which file system is mounted where.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+/// A mounted file system.
+#[derive(Debug)]
+pub(super) struct Mount {
+    /// Its number, as `/proc/self/fdinfo` has it too.
+    pub id: u64,
+    /// The device's number; major 0 if the file system has none of its own.
+    pub device: (u32, u32),
+    /// Where it is mounted.
+    pub point: PathBuf,
+    /// The file system's type.
+    pub kind: String,
+    /// What was mounted.
+    pub source: PathBuf,
+    /// The options of the file system and of the mount.
+    pub options: Vec<String>,
+}
+
+/// Reads those of the machine below `root`, in the order in which they were mounted.
+pub(super) fn read(root: &Path) -> Vec<Mount> {
+    let table = std::fs::read(root.join("proc/self/mountinfo")).unwrap_or_default();
+    table.split(|byte| *byte == b'\n').filter_map(parse).collect()
+}
+
+/// Returns the mount in which `path` lies: of several at the same point the last one hides the others.
+pub(super) fn holder<'m>(mounts: &'m [Mount], path: &Path) -> Option<&'m Mount> {
+    let around = mounts.iter().filter(|mount| path.starts_with(&mount.point));
+    around.max_by_key(|mount| mount.point.components().count())
+}
+
+/// `ID PARENT MAJOR:MINOR ROOT POINT OPTIONS [optional fields] - TYPE SOURCE OPTIONS`.
+fn parse(line: &[u8]) -> Option<Mount> {
+    let mut words = line.split(|byte| *byte == b' ');
+    let id = text(words.next()?).parse().ok()?;
+    let device = text(words.nth(1)?);
+    let (major, minor) = device.split_once(':')?;
+    let point = path(words.nth(1)?);
+    let of_mount = text(words.next()?);
+    let mut rest = words.skip_while(|word| *word != b"-").skip(1);
+    let (kind, source) = (text(rest.next()?), path(rest.next()?));
+    let options = [of_mount, text(&unescaped(rest.next().unwrap_or_default()))].join(",");
+    Some(Mount {
+        id,
+        device: (major.parse().ok()?, minor.parse().ok()?),
+        point,
+        kind,
+        source,
+        options: options.split(',').map(str::to_owned).collect(),
+    })
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn path(word: &[u8]) -> PathBuf {
+    OsString::from_vec(unescaped(word)).into()
+}
+
+/// The kernel writes a space, a tab, an end of line and a backslash as `\` and three octal digits.
+fn unescaped(word: &[u8]) -> Vec<u8> {
+    let (mut bytes, mut at) = (Vec::with_capacity(word.len()), 0);
+    while at < word.len() {
+        let digits = word.get(at + 1..at + 4).filter(|_| word[at] == b'\\');
+        let code = digits.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok());
+        bytes.push(code.unwrap_or(word[at]));
+        at += if code.is_some() { 4 } else { 1 };
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_read_whatever_is_optional_in_it() {
+        let line = br"36 35 98:0 /mnt1 /mnt\0402\134x rw,noatime master:1 shared:2 - ext3 /dev/root rw,errors=continue";
+        let mount = parse(line).expect("a mount");
+        assert_eq!((mount.id, mount.device, mount.kind.as_str()), (36, (98, 0), "ext3"));
+        assert_eq!((mount.point, mount.source), (PathBuf::from("/mnt 2\\x"), PathBuf::from("/dev/root")));
+        assert!(mount.options.iter().any(|option| option == "errors=continue"));
+        for hostile in [&b""[..], b"1", b"1 2 3 / / rw - ext4 /dev/vda rw", b"1 2 3:4 / / rw ext4", b"\xff \xff"] {
+            assert!(parse(hostile).is_none(), "{hostile:?}");
+        }
+    }
+
+    #[test]
+    fn the_innermost_and_last_mount_holds_a_path() {
+        let table = ["1 0 8:1 / / rw - ext4 a rw", "2 1 8:2 / /a rw - ext4 b rw", "3 1 8:3 / /a rw - ext4 c rw"];
+        let mounts: Vec<Mount> = table.iter().filter_map(|line| parse(line.as_bytes())).collect();
+        let of = |path| holder(&mounts, Path::new(path)).map(|mount| mount.id);
+        assert_eq!((of("/a/b"), of("/ab"), of("/a"), of("a")), (Some(3), Some(1), Some(3), None));
+    }
+}

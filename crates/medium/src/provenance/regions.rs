@@ -1,0 +1,76 @@
+//! Regions of persistent memory, and of memory that is only called so.
+//!
+//! The kernel allows DAX on all of them, so DAX proves nothing. A region's bus names its provider, and the region says
+//! from where on stores outlive the power (`persistence_domain`); the kernel leaves that out where firmware says nothing.
+
+use std::path::Path;
+
+use super::{Claim, Origin, Survives, System, line, name};
+
+impl System {
+    /// The device DAX whose folder in `/sys` is `folder`.
+    pub(super) fn dax(&self, folder: &Path) -> Origin {
+        let within = |word: &str| folder.iter().any(|part| part.to_string_lossy().starts_with(word));
+        match self.region(folder) {
+            Some(origin) => origin,
+            None if within("hmem") => Origin::no("special-purpose memory (hmem), which is volatile"),
+            None if within("dax_region") => Origin::no("a volatile region of CXL memory"),
+            None => Origin::not_known("device DAX of which Ferrite knows nothing"),
+        }
+    }
+
+    /// The region of the device whose folder in `/sys` is `folder`; none if a bus of persistent memory has none.
+    pub(super) fn region(&self, folder: &Path) -> Option<Origin> {
+        let region = folder.ancestors().find(|at| is_called(at, "region") && at.parent().is_some_and(is_bus))?;
+        let bus = region.parent()?;
+        let provider = line(&bus.join("provider")).unwrap_or_default();
+        if line(&region.join("devtype")).is_some_and(|kind| kind == "nd_volatile") {
+            return Some(Origin::no("a region of memory that firmware calls volatile"));
+        }
+        Some(match provider.as_str() {
+            "e820" => Origin {
+                kernel_crash: Claim::new(
+                    Survives::NotKnown,
+                    "memory that memmap= sets aside, which firmware may clear",
+                ),
+                power_loss: Claim::new(Survives::No, "memory that memmap= sets aside, which loses its content"),
+            },
+            "virtio-pmem" => Origin::not_known("virtio-pmem, whose host decides"),
+            "ACPI.NFIT" | "CXL" => persistent(region, bus, &provider),
+            _ => Origin::not_known("persistent memory of a provider of which Ferrite knows nothing"),
+        })
+    }
+}
+
+/// A region that firmware or a CXL device calls persistent.
+fn persistent(region: &Path, bus: &Path, provider: &str) -> Origin {
+    let is_persistent = line(&region.join("devtype")).is_some_and(|kind| kind == "nd_pmem");
+    let reaches = match line(&region.join("persistence_domain")).as_deref() {
+        Some("cpu_cache") => "the processor's caches",
+        Some("memory_controller") => "the memory controller",
+        _ => return Origin::not_known(format!("memory ({provider}) whose firmware does not say when stores persist")),
+    };
+    if !is_persistent {
+        return Origin::not_known(format!("memory ({provider}) of a kind that Ferrite does not know"));
+    }
+    if (0..).map_while(|nth| line(&region.join(format!("mapping{nth}")))).any(|mapping| is_unarmed(bus, &mapping)) {
+        return Origin::no(format!("memory ({provider}) that is not armed to save its content"));
+    }
+    Origin::both(Survives::Yes, format!("persistent memory ({provider}), which keeps what reached {reaches}"))
+}
+
+/// Whether the module of `mapping` (`MODULE,START,BYTES,POSITION`) says that it does not save its content.
+fn is_unarmed(bus: &Path, mapping: &str) -> bool {
+    let module = mapping.split(',').next().unwrap_or_default();
+    let flags = line(&bus.join(module).join("nfit/flags")).unwrap_or_default();
+    flags.split_whitespace().any(|flag| ["not_armed", "save_fail", "map_fail"].contains(&flag))
+}
+
+fn is_bus(path: &Path) -> bool {
+    is_called(path, "ndbus")
+}
+
+/// Whether `path` is called `word` and a number.
+fn is_called(path: &Path, word: &str) -> bool {
+    name(path).strip_prefix(word).is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|c| c.is_ascii_digit()))
+}

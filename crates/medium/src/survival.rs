@@ -1,0 +1,182 @@
+//! Which failures a medium survives, and how that is known.
+
+use std::fmt;
+
+use crate::crc32;
+
+/// Whether a medium keeps its durable content through a failure; from the worst to the best.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Survives {
+    /// The medium loses it.
+    No,
+    /// The kernel tells nothing that proves either.
+    NotKnown,
+    /// The medium keeps it.
+    Yes,
+}
+
+/// One answer with its reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// The answer.
+    pub survives: Survives,
+    /// The reason, as a clause without a full stop. Reasons of `No` and `NotKnown` name no single device, so that they
+    /// stay the same when devices are numbered anew.
+    pub why: String,
+}
+
+/// Which failures a memory survives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Survival {
+    /// The process is killed.
+    pub process_crash: Claim,
+    /// The kernel panics or is reset.
+    pub kernel_crash: Claim,
+    /// The power fails.
+    pub power_loss: Claim,
+}
+
+impl Claim {
+    /// The answer `survives` because of `why`.
+    pub fn new(survives: Survives, why: impl Into<String>) -> Self {
+        Self { survives, why: why.into() }
+    }
+
+    /// Returns the claim that the medium's user makes against this one.
+    fn trusted(self) -> Self {
+        match self.survives {
+            Survives::Yes => self,
+            Survives::NotKnown => {
+                Self::new(Survives::Yes, format!("trusted by its user, else not known: {}", self.why))
+            }
+            Survives::No => Self::new(Survives::Yes, format!("trusted by its user, else no: {}", self.why)),
+        }
+    }
+}
+
+impl Survival {
+    /// A memory that survives none of the three because of `why`.
+    pub fn none(why: &str) -> Self {
+        let no = || Claim::new(Survives::No, why);
+        Self { process_crash: no(), kernel_crash: no(), power_loss: no() }
+    }
+
+    /// A memory that survives all three because of `why`.
+    pub fn all(why: &str) -> Self {
+        let yes = || Claim::new(Survives::Yes, why);
+        Self { process_crash: yes(), kernel_crash: yes(), power_loss: yes() }
+    }
+
+    /// Whether any answer is not known.
+    pub fn has_unknown(&self) -> bool {
+        self.failures().iter().any(|(_, claim)| claim.survives == Survives::NotKnown)
+    }
+
+    /// Returns a number that stands for what was found about kernel crashes and power loss; never 0. It changes when the
+    /// content moves to a medium of another kind.
+    pub fn fingerprint(&self) -> u32 {
+        let text = |claim: &Claim| format!("{:?} {}\n", claim.survives, claim.why);
+        crc32(0, (text(&self.kernel_crash) + &text(&self.power_loss)).as_bytes()).max(1)
+    }
+
+    /// Returns what the user claims who trusts the medium to survive kernel crashes and power loss.
+    pub fn trusted(self) -> Self {
+        Self { kernel_crash: self.kernel_crash.trusted(), power_loss: self.power_loss.trusted(), ..self }
+    }
+
+    /// Returns the survival in plain words; `when_flushed` says that only flushed data is durable.
+    pub fn describe(&self, when_flushed: bool) -> String {
+        let clauses = [
+            (Survives::Yes, "survives", "and"),
+            (Survives::NotKnown, "is not known to survive", "or"),
+            (Survives::No, "does not survive", "or"),
+        ];
+        let told = clauses.into_iter().filter_map(|(state, verb, word)| self.clause(state, verb, word));
+        let subject = if when_flushed { "what was flushed " } else { "" };
+        format!("{subject}{}", told.collect::<Vec<_>>().join("; "))
+    }
+
+    /// Returns the failures whose answer is `state`, with their reasons.
+    fn clause(&self, state: Survives, verb: &str, word: &str) -> Option<String> {
+        let (mut names, mut reasons) = (Vec::new(), Vec::new());
+        for (name, claim) in self.failures().into_iter().filter(|(_, claim)| claim.survives == state) {
+            names.push(name);
+            // A memory in which not even a process crash is survived is the exception, and needs the reason.
+            let is_plain = name == PROCESS_CRASH && state == Survives::Yes;
+            if !is_plain && !reasons.contains(&claim.why.as_str()) {
+                reasons.push(&claim.why);
+            }
+        }
+        let (last, first) = names.split_last()?;
+        let names = if first.is_empty() { (*last).to_owned() } else { format!("{} {word} {last}", first.join(", ")) };
+        let reasons = if reasons.is_empty() { String::new() } else { format!(": {}", reasons.join(", and ")) };
+        Some(format!("{verb} {names}{reasons}"))
+    }
+
+    fn failures(&self) -> [(&'static str, &Claim); 3] {
+        [(PROCESS_CRASH, &self.process_crash), ("a kernel crash", &self.kernel_crash), ("power loss", &self.power_loss)]
+    }
+}
+
+const PROCESS_CRASH: &str = "a process crash";
+
+impl fmt::Display for Survives {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::No => "no",
+            Self::NotKnown => "not known",
+            Self::Yes => "yes",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn survival(kernel_crash: Survives, power_loss: Survives) -> Survival {
+        Survival {
+            process_crash: Claim::new(Survives::Yes, "the kernel keeps its pages"),
+            kernel_crash: Claim::new(kernel_crash, "it lies in x"),
+            power_loss: Claim::new(power_loss, "it lies in x"),
+        }
+    }
+
+    #[test]
+    fn each_answer_is_said_once_with_its_reason() {
+        use Survives::{No, NotKnown, Yes};
+        let told = |kernel, power| survival(kernel, power).describe(false);
+        assert_eq!(told(Yes, Yes), "survives a process crash, a kernel crash and power loss: it lies in x");
+        assert_eq!(
+            told(No, No),
+            "survives a process crash; does not survive a kernel crash or power loss: it lies in x"
+        );
+        assert_eq!(
+            told(NotKnown, No),
+            "survives a process crash; is not known to survive a kernel crash: it lies in x; does not survive power loss: it \
+             lies in x"
+        );
+        let none = Survival::none("it is memory of this process");
+        assert!(none.describe(false).ends_with("power loss: it is memory of this process"));
+        let flushed = survival(Yes, Yes).describe(true);
+        assert!(flushed.starts_with("what was flushed survives a process crash, "), "{flushed}");
+    }
+
+    #[test]
+    fn trust_turns_what_was_found_into_a_claim_that_says_so() {
+        use Survives::{No, NotKnown, Yes};
+        let trusted = survival(NotKnown, No).trusted();
+        assert_eq!((trusted.kernel_crash.survives, trusted.power_loss.survives), (Yes, Yes));
+        assert_eq!(trusted.kernel_crash.why, "trusted by its user, else not known: it lies in x");
+        assert_eq!(trusted.power_loss.why, "trusted by its user, else no: it lies in x");
+        assert_eq!(survival(Yes, Yes).trusted(), survival(Yes, Yes), "what is known needs no trust");
+        assert_eq!(Survival::none("gone").trusted().process_crash.survives, No, "no user keeps memory of a process");
+    }
+
+    #[test]
+    fn another_medium_has_another_fingerprint() {
+        let (one, other) = (survival(Survives::No, Survives::No), survival(Survives::NotKnown, Survives::No));
+        assert_eq!(one.fingerprint(), one.clone().fingerprint());
+        assert_ne!(one.fingerprint(), other.fingerprint());
+    }
+}
