@@ -15,14 +15,12 @@ use crate::server::{Server, assert_sound, json, ok};
 /// Where the file system with DAX is mounted.
 pub const FOLDER: &str = "/mnt/pm";
 
-/// The device DAX.
+/// The device DAX of an NVDIMM.
 pub fn device() -> PathBuf {
-    let names = fs::read_dir("/dev").expect("listed").flatten().map(|entry| entry.path());
-    let is_it = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("dax"));
-    names.into_iter().find(is_it).expect("device DAX")
+    fs::canonicalize("/run/dax-nvdimm").expect("device DAX")
 }
 
-const SURVIVES: &str = "dax, survives process crash: yes; kernel crash: yes; power loss: yes";
+const SURVIVES: &str = "dax, survives a process crash, a kernel crash and power loss: it lies in ";
 
 /// What is put in is what comes out, in the same process's pool and in the next one's.
 fn keeps(pool: &str, more: &[&str]) {
@@ -61,6 +59,41 @@ fn a_pool_on_a_dax_file_system_survives_power_loss_and_says_so() {
 fn a_pool_on_device_dax_survives_power_loss_and_says_so() {
     inside(Working, "a_pool_on_device_dax_survives_power_loss_and_says_so", || {
         keeps(device().to_str().expect("text"), &["--force"]);
+    });
+}
+
+/// The kernel allows DAX on memory that `memmap=` sets aside, too; that memory is as volatile as any other.
+#[test]
+fn a_pool_on_memmap_memory_does_not_survive_power_loss_and_says_so() {
+    inside(Working, "a_pool_on_memmap_memory_does_not_survive_power_loss_and_says_so", || {
+        let pool = "/mnt/memmap/pool";
+        let told = json(&["pool", "create", pool, "--size", "32M"]);
+        assert!(
+            told["medium"].as_str().is_some_and(|line| line.starts_with("dax, survives a process crash; ")),
+            "{told}"
+        );
+        let survives = &told["survives"];
+        assert_eq!(
+            (&survives["kernel_crash"]["state"], &survives["power_loss"]["state"]),
+            (&"not-known".into(), &"no".into())
+        );
+        assert!(survives["power_loss"]["why"].as_str().is_some_and(|why| why.contains("memmap=")), "{told}");
+        fs::remove_file(pool).expect("removed");
+    });
+}
+
+/// A region of a CXL device is persistent memory if it says where stores persist. Nothing is stored to it here: QEMU
+/// emulates each access.
+#[test]
+fn a_persistent_cxl_region_survives_power_loss() {
+    inside(Working, "a_persistent_cxl_region_survives_power_loss", || {
+        let Ok(device) = fs::canonicalize("/run/dax-cxl") else {
+            return println!("skipped: the guest's kernel, or QEMU, makes no device DAX of a CXL region");
+        };
+        let file = fs::OpenOptions::new().read(true).write(true).open(device).expect("opened");
+        let memory = Mapped::map(file, &MapOptions::default()).expect("mapped");
+        let told = memory.describe(&memory.survival());
+        assert!(told.starts_with(SURVIVES) && told.contains("persistent memory (CXL)"), "{told}");
     });
 }
 

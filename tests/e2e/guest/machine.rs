@@ -36,10 +36,31 @@ const CLIENTS: [&str; 13] = [
 ];
 
 /// Modules, in the order in which they are loaded; those that are missing are built in.
-const MODULES: [&str; 9] = ["libnvdimm", "nd_btt", "nfit", "nd_pmem", "device_dax", "dax_pmem", "nbd", "loop", "fuse"];
+const MODULES: [&str; 14] = [
+    "libnvdimm",
+    "nd_btt",
+    "nfit",
+    "nd_pmem",
+    "nd_e820",
+    "device_dax",
+    "dax_pmem",
+    "cxl_acpi",
+    "cxl_pci",
+    "cxl_mem",
+    "cxl_pmem",
+    "nbd",
+    "loop",
+    "fuse",
+];
 
 /// NVDIMMs: a number and a size in MiB.
 const NVDIMMS: [(u32, u32); 2] = [(0, 256), (1, 128)];
+
+/// Memory that the kernel sets aside as if it were persistent.
+const MEMMAP: &str = "memmap=64M!512M";
+
+/// Bytes of the CXL device and of its labels, in MiB.
+const CXL: [(&str, u32); 2] = [("cxl", 256), ("labels", 1)];
 
 /// A machine whose memory and disks are files; it can be switched on again and again.
 pub struct Machine {
@@ -87,19 +108,54 @@ impl Machine {
         let words: String = told.iter().map(|(name, value)| format!(" {name}={value}")).collect();
         let mut qemu = client("qemu-system-x86_64");
         qemu.args(["-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2"]);
-        qemu.args(["-machine", "q35,nvdimm=on", "-m", "1G,slots=4,maxmem=4G"]);
+        let cxl = self.cxl();
+        let machine = if cxl.is_empty() { "" } else { ",cxl=on" };
+        // The firmware says that stores persist from the memory controller.
+        qemu.args(["-machine", &format!("q35,nvdimm=on,nvdimm-persistence=mem-ctrl{machine}")]);
+        qemu.args(["-m", "1280M,slots=4,maxmem=4G"]).args(cxl);
         for (number, mib) in NVDIMMS {
             let file = self.folder.path().join(format!("nvdimm{number}"));
             let memory = format!("memory-backend-file,id=m{number},share=on,mem-path={},size={mib}M", file.display());
             qemu.args(["-object", &memory, "-device", &format!("nvdimm,id=n{number},memdev=m{number}")]);
         }
         qemu.arg("-kernel").arg(&self.kernel).arg("-initrd").arg(self.initramfs());
-        qemu.args(["-append", &format!("console=ttyS0 quiet panic=-1{words}")]);
+        qemu.args(["-append", &format!("console=ttyS0 quiet panic=-1 {MEMMAP}{words}")]);
         qemu.args(["-nodefaults", "-display", "none", "-no-reboot", "-serial"]);
         qemu.arg(format!("file:{}", self.folder.path().join("console").display())).args(["-serial", "stdio"]);
         let errors = File::create(self.folder.path().join("qemu")).expect("made");
         let child = qemu.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors).spawn();
         Running::of(child.unwrap_or_else(|error| panic!("{qemu:?}: {error}")))
+    }
+}
+
+impl Machine {
+    /// A persistent CXL device, as words for QEMU; none if this QEMU has no such device.
+    fn cxl(&self) -> Vec<String> {
+        let help = client("qemu-system-x86_64").args(["-device", "cxl-type3,help"]).output();
+        let help = help.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+        let Some(memory) = ["persistent-memdev", "memdev"].into_iter().find(|name| help.contains(&format!("{name}=")))
+        else {
+            return Vec::new();
+        };
+        let backing = |(name, mib)| {
+            let file = self.folder.path().join(name);
+            [
+                "-object".to_owned(),
+                format!("memory-backend-file,id={name},share=on,mem-path={},size={mib}M", file.display()),
+            ]
+        };
+        let device = format!("cxl-type3,bus=port,{memory}=cxl,lsa=labels,sn=4660,id=device");
+        let words = [
+            "-device",
+            "pxb-cxl,bus_nr=12,bus=pcie.0,id=bridge",
+            "-device",
+            "cxl-rp,port=0,bus=bridge,id=port,chassis=0,slot=2",
+            "-device",
+            &device,
+            "-M",
+            "cxl-fmw.0.targets.0=bridge,cxl-fmw.0.size=1G",
+        ];
+        CXL.into_iter().flat_map(backing).chain(words.map(str::to_owned)).collect()
     }
 }
 
