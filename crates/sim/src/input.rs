@@ -1,5 +1,7 @@
 //! A trace as a stream of bytes: a file or a pipe, as it is or compressed with gzip, xz or zstd, told by content.
 
+mod foreign;
+mod members;
 mod unpacked;
 
 use std::fs::File;
@@ -7,6 +9,7 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use crate::{Error, Result};
+use members::Members;
 use unpacked::Unpacked;
 
 /// Bytes read at once. Who asks for as many gets them without a copy between.
@@ -53,17 +56,27 @@ impl Input {
     pub fn over(path: &Path, reader: impl Read + Send + 'static) -> Result<Self> {
         let mut raw = BufReader::with_capacity(CHUNK, reader);
         let begin = begin(&mut raw).map_err(Error::io(format!("reading {}", path.display())))?;
+        if let Some(advice) = foreign::advice(&begin, &path.display().to_string()) {
+            return Err(Error::malformed(path, 1, advice));
+        }
         let bytes = uncompressed(&begin, io::Cursor::new(begin.clone()).chain(raw));
         let bytes = bytes.map_err(|error| Error::reading(path, 0, error))?;
         Ok(Self { path: path.into(), bytes })
     }
 
-    /// The first bytes, at most `limit`, without taking them. Fewer only at the end.
+    /// Returns the first bytes, at most `limit`, without taking them. There are fewer only at the end, or before an error,
+    /// which the next reader of these bytes meets behind them.
     ///
     /// # Errors
-    /// When they cannot be read.
+    /// When not even the first byte can be read.
     pub fn peek(&mut self, limit: usize) -> Result<Vec<u8>> {
-        let taken = self.take(limit)?;
+        let mut taken = Vec::new();
+        let read = (&mut self.bytes).take(limit as u64).read_to_end(&mut taken);
+        match read {
+            Err(error) if taken.is_empty() => return Err(Error::reading(&self.path, 0, error)),
+            Err(error) => self.bytes = Box::new(BufReader::new(Failing(Some(error)))),
+            Ok(_) => {}
+        }
         self.give_back(taken.clone());
         Ok(taken)
     }
@@ -73,9 +86,9 @@ impl Input {
     /// # Errors
     /// When the first bytes cannot be read.
     pub fn skip_mark(&mut self) -> Result<()> {
-        let taken = self.take(MARK.len())?;
-        if taken != MARK {
-            self.give_back(taken);
+        if self.peek(MARK.len())? == MARK {
+            let mut mark = [0; MARK.len()];
+            self.bytes.read_exact(&mut mark).map_err(|error| Error::reading(&self.path, 0, error))?;
         }
         Ok(())
     }
@@ -92,29 +105,31 @@ impl Input {
         Ok(())
     }
 
-    fn take(&mut self, limit: usize) -> Result<Vec<u8>> {
-        let mut taken = Vec::new();
-        let read = (&mut self.bytes).take(limit as u64).read_to_end(&mut taken);
-        read.map_err(|error| Error::reading(&self.path, 0, error))?;
-        Ok(taken)
-    }
-
     fn give_back(&mut self, taken: Vec<u8>) {
         let rest = std::mem::replace(&mut self.bytes, Box::new(io::empty()));
         self.bytes = Box::new(BufReader::with_capacity(CHUNK, io::Cursor::new(taken).chain(rest)));
     }
 }
 
-/// The first bytes, as many as the longest magic has, also where a pipe gives them one by one.
+/// Fails once.
+struct Failing(Option<io::Error>);
+
+impl Read for Failing {
+    fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+        self.0.take().map_or(Ok(0), Err)
+    }
+}
+
+/// Returns the first bytes, as many as tell every compression, also if a pipe gives them one by one.
 fn begin(raw: &mut impl BufRead) -> io::Result<Vec<u8>> {
     let mut begin = Vec::new();
-    raw.take(XZ.len() as u64).read_to_end(&mut begin)?;
+    raw.take(foreign::TOLD_BY.max(XZ.len()) as u64).read_to_end(&mut begin)?;
     Ok(begin)
 }
 
 fn uncompressed(begin: &[u8], raw: impl BufRead + Send + 'static) -> io::Result<Box<dyn BufRead + Send>> {
     Ok(if begin.starts_with(GZIP) {
-        Box::new(Unpacked::of(flate2::bufread::MultiGzDecoder::new(raw))?)
+        Box::new(Unpacked::of(Members::of(raw))?)
     } else if begin.starts_with(XZ) {
         Box::new(Unpacked::of(lzma_rust2::XzReader::new(raw, true))?)
     } else if begin.starts_with(ZSTD) || is_skipped(begin) {

@@ -52,6 +52,45 @@ fn compressed_traces_are_read_whatever_their_name_and_cut_ones_are_told() {
     }
 }
 
+/// `gzip -t` calls it sound, with one member and with several; anything else behind them is damage.
+#[test]
+fn gzip_with_zeros_behind_it_is_read() {
+    let Some(packed) = through("gzip", &text()) else { return };
+    for zeros in [1, 512, super::CHUNK + 3] {
+        let padded = [packed.clone(), vec![0; zeros]].concat();
+        assert!(read(padded.clone()).expect("padded") == text(), "{zeros} zeros");
+        assert!(read([padded.clone(), padded].concat()).expect("padded") == [text(), text()].concat(), "{zeros} zeros");
+    }
+    for rest in [&b"x"[..], b"\0\0x", b"\0\x1f\x8b"] {
+        assert!(read([packed.clone(), rest.to_vec()].concat()).is_err(), "{rest:?}");
+    }
+}
+
+/// What is looked at first does not hide what is wrong behind it, nor the other way round.
+#[test]
+fn what_comes_before_the_cut_is_read() {
+    for program in ["gzip", "xz", "zstd"] {
+        let Some(packed) = through(program, &text()) else { continue };
+        let path = Path::new("trace");
+        let mut input = Input::over(path, std::io::Cursor::new(packed[..packed.len() - 6].to_vec())).expect(program);
+        assert_eq!(input.peek(1 << 24).expect("it is kept"), input.peek(1 << 24).expect("twice"), "{program}");
+        let mut all = Vec::new();
+        let error = input.bytes.read_to_end(&mut all).expect_err("it is cut");
+        assert_eq!(error.kind(), std::io::ErrorKind::UnexpectedEof, "{program}");
+        let is_beginning = text().starts_with(&all);
+        assert!(is_beginning && (program != "gzip" || all.len() > text().len() - 4096), "{program}: {}", all.len());
+    }
+}
+
+#[test]
+fn containers_that_are_not_read_are_named_with_what_to_do() {
+    for (program, said) in [("bzip2", "compressed with bzip2"), ("lz4", "compressed with lz4")] {
+        let Some(packed) = through(program, &text()) else { continue };
+        let refused = read(packed).expect_err(program).to_string();
+        assert!(refused.starts_with("trace:1: it is ") && refused.contains(said) && refused.contains("-dc trace | "));
+    }
+}
+
 /// Pzstd puts a frame that is skipped before each.
 #[test]
 fn frames_that_zstd_skips_are_skipped() {
