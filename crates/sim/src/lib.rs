@@ -8,6 +8,7 @@ pub mod cache;
 mod error;
 pub mod ftl;
 mod hint;
+mod host_memory;
 mod input;
 #[cfg(test)]
 mod proof;

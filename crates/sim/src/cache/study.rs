@@ -21,7 +21,7 @@ use super::shape::Shape;
 use super::wear::Wear;
 use super::writes::Writes;
 use super::{Geometry, policy};
-use crate::Result;
+use crate::{Result, host_memory};
 
 /// What is simulated.
 #[derive(Clone, Debug)]
@@ -91,6 +91,8 @@ impl Study {
         model.choices.retain(|choice| *choice != Choice::Lru);
         model.choices.insert(0, Choice::Lru);
         let geometry = Geometry::of(model.llc)?;
+        let what = format!("a last level of {} MiB under {} policies", model.llc.bytes >> 20, model.choices.len());
+        host_memory::ensure(table_bytes(&model.choices, geometry), &what)?;
         let mut work = Vec::new();
         for _ in 0..geometry.banks() {
             for choice in &model.choices {
@@ -181,6 +183,19 @@ fn bank(choice: Choice, geometry: Geometry) -> Result<Box<dyn Simulated>> {
     choice.check(geometry.ways)?;
     let is_narrow = geometry.ways as usize <= Narrow::WAYS;
     Ok(if is_narrow { bank_of::<Narrow, 16>(choice, geometry) } else { bank_of::<Wide, 64>(choice, geometry) })
+}
+
+/// About the bytes of the tables of all banks, before any event.
+fn table_bytes(choices: &[Choice], geometry: Geometry) -> u64 {
+    /// What `worth` knows of a line.
+    const WORTH: u64 = 12;
+    let is_narrow = geometry.ways as usize <= Narrow::WAYS;
+    let (set, ways) = if is_narrow { (size_of::<Narrow>(), Narrow::WAYS) } else { (size_of::<Wide>(), Wide::WAYS) };
+    let tags = size_of::<u64>() as u64 * ways as u64;
+    let known = |choice: &Choice| if *choice == Choice::Worth { WORTH * ways as u64 } else { 0 };
+    let each = choices.iter().map(|choice| set as u64 + tags + known(choice)).sum::<u64>();
+    let bound = size_of::<u64>() as u64 * u64::from(1 + geometry.ways);
+    (each + bound) * geometry.banks() as u64 * u64::from(geometry.bank_sets())
 }
 
 /// A bank of sets of kind `S`, which have `W` ways.

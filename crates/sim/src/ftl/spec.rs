@@ -1,7 +1,11 @@
 //! Schemes by name.
 
 use super::{Choice, Drive, Fast, PageLevel, Shape, Timing, Translation};
-use crate::Result;
+use crate::{Result, host_memory};
+
+/// About the bytes of all tables for a page: where the host's pages are, what each of the flash holds, which of them is
+/// valid, and what the ledger of newest versions says.
+const PAGE_TABLES: u64 = 22;
 
 /// A translation scheme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +50,8 @@ impl Spec {
     /// Where there can be no such drive.
     pub fn build(self) -> Result<Drive<AnyLayer>> {
         let shape = self.shape.check()?;
+        let bytes = u64::from(shape.flash_pages()) * PAGE_TABLES;
+        host_memory::ensure(bytes, &format!("a drive of {} pages under {}", shape.flash_pages(), self.scheme.name()))?;
         let layer: AnyLayer = match self.scheme {
             Scheme::Page(choice) => Box::new(PageLevel::new(shape, choice)?),
             Scheme::Fast { log_blocks } => Box::new(Fast::new(shape, log_blocks)?),

@@ -1,8 +1,8 @@
 //! From accesses to what the last level sees.
 
 use super::{Access, Kind, Reader, Word, Words};
-use crate::Result;
 use crate::cache::{Event, L1, Shape};
+use crate::{Result, host_memory};
 
 /// Where events of the last level come from.
 pub trait Source: Send {
@@ -42,12 +42,28 @@ pub struct First {
     pub instructions: bool,
 }
 
+impl First {
+    /// Refuses one that is no cache, or that does not fit in memory.
+    ///
+    /// # Errors
+    /// As [`Shape::sets`]; [`crate::Error::Model`].
+    pub fn check(&self) -> Result<()> {
+        let slots = u64::from(self.shape.sets()?) * u64::from(self.shape.ways) * (1 + u64::from(self.instructions));
+        let bytes = slots * u64::from(self.cores.max(1)) * size_of::<u64>() as u64;
+        host_memory::ensure(
+            bytes,
+            &format!("a first level of {} MiB for each of {} cores", self.shape.bytes >> 20, self.cores),
+        )
+    }
+}
+
 impl Filter {
     /// Around `reader`.
     ///
     /// # Errors
-    /// As [`Shape::sets`].
+    /// As [`First::check`].
     pub fn new(reader: Box<dyn Reader>, first: First) -> Result<Self> {
+        first.check()?;
         let (sets, ways) = (first.shape.sets()? as usize, first.shape.ways as usize);
         let caches = |count: u16| (0..count).map(|_| L1::new(sets, ways)).collect();
         Ok(Self {

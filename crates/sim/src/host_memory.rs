@@ -1,0 +1,65 @@
+//! Whether the tables of a simulation fit in memory: an allocation that does not ends the process without a message, or the
+//! machine's other work.
+
+use std::fs;
+
+use crate::{Error, Result};
+
+/// Refuses tables of `bytes` for `what` if the machine has not so much to give.
+///
+/// # Errors
+/// [`Error::Model`], which says how much is missing.
+pub fn ensure(bytes: u64, what: &str) -> Result<()> {
+    match available() {
+        Some(available) if bytes > available => {
+            let [needed, there] = [bytes, available].map(|bytes| bytes.div_ceil(1 << 20));
+            Err(Error::Model(format!("{what} takes {needed} MiB of memory, and {there} MiB are available")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Bytes that this process may still allocate, if the kernel says so.
+fn available() -> Option<u64> {
+    let meminfo = fs::read_to_string("/proc/meminfo").ok()?;
+    let group = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let limit = group.lines().find_map(|line| line.strip_prefix("0::")).and_then(|path| {
+        let read = |name: &str| fs::read_to_string(format!("/sys/fs/cgroup{}/{name}", path.trim_end())).ok();
+        group_left(&read("memory.max")?, &read("memory.current")?)
+    });
+    let available = of_meminfo(&meminfo)?;
+    Some(limit.map_or(available, |limit| available.min(limit)))
+}
+
+fn of_meminfo(text: &str) -> Option<u64> {
+    let kib = text.lines().find_map(|line| line.strip_prefix("MemAvailable:")?.trim().strip_suffix(" kB"))?;
+    kib.parse::<u64>().ok()?.checked_mul(1024)
+}
+
+/// What a control group may still use; none without a limit.
+fn group_left(max: &str, current: &str) -> Option<u64> {
+    let [max, current] = [max, current].map(|text| text.trim().parse::<u64>());
+    Some(max.ok()?.saturating_sub(current.ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_kernel_says_is_understood() {
+        assert_eq!(of_meminfo("MemTotal: 9 kB\nMemAvailable:     123 kB\n"), Some(123 << 10));
+        assert_eq!(of_meminfo("MemTotal: 9 kB\n"), None);
+        assert_eq!(
+            [group_left("max\n", "7\n"), group_left("9\n", "7\n"), group_left("7", "9")],
+            [None, Some(2), Some(0)]
+        );
+    }
+
+    #[test]
+    fn what_no_machine_has_is_refused_and_a_page_is_not() {
+        assert!(ensure(4096, "a page").is_ok());
+        let refused = ensure(u64::MAX, "everything").expect_err("too much").to_string();
+        assert!(refused.starts_with("everything takes 17592186044416 MiB of memory, and "), "{refused}");
+    }
+}
