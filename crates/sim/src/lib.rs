@@ -5,6 +5,7 @@
 mod ahead;
 pub mod block_trace;
 pub mod cache;
+mod detect;
 mod error;
 pub mod ftl;
 mod hint;

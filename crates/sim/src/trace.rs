@@ -17,6 +17,7 @@
 
 mod ahead;
 mod champsim;
+mod chunks;
 mod compact;
 mod din;
 mod drmemtrace;
@@ -192,13 +193,12 @@ pub fn open(mut input: Input, reading: Reading) -> Result<Box<dyn Reader>> {
     if form.is_text() {
         input.skip_mark()?;
     }
+    if let Some(parse) = form.parser(reading.cores) {
+        return Ok(Box::new(text::Lines::new(input, parse)));
+    }
     Ok(match form {
-        Form::Lackey => Box::new(text::Lines::new(input, text::after_fetches(lackey::parse))),
-        Form::Din => Box::new(text::Lines::new(input, text::after_fetches(din::parse))),
-        Form::Ramulator => Box::new(text::Lines::new(input, ramulator::parse)),
-        Form::Drmemtrace => Box::new(text::Lines::new(input, drmemtrace::parser(reading.cores))),
-        Form::Champsim => Box::new(champsim::Records::new(input)),
-        Form::Compact => Box::new(compact::Packed::new(input, reading)),
         Form::CompactPc => Box::new(compact::Packed::with_signatures(input, reading)?),
+        Form::Champsim => Box::new(champsim::Records::new(input)),
+        _ => Box::new(compact::Packed::new(input, reading)),
     })
 }

@@ -63,7 +63,7 @@ pub fn seeds(form: Option<Form>) -> Vec<Vec<u8>> {
             " S 7ffffffffff8,8\n\n==1== \n M 10003e,4\n",
         ],
         Form::Din => &["2 408ed4\n0 10019d94\n1 10019d88\n", "r 0x1000 more\nw 1040\ni 1080\n4 0\n"],
-        Form::Ramulator => &["3 20734016\n1 20846400 20734080\n", "70 0x10000\n0 65536 131072\n"],
+        Form::Ramulator => &["13 20734016\n1 20846400 20734080\n", "70 0x10000\n0 65536 131072\n"],
         Form::Drmemtrace => &[
             "1 0: 326 <marker: version 7>\n2 1: 326 read 8 byte(s) @ 0x7fff1355c6c8 by PC 0x7f86ef03d107\n",
             "Output format:\n------\n5 1: 7 ifetch 3 byte(s) @ 0x40d107 non-branch\n7 2: 8 write 8 byte(s) @ 0x7fff1355c6c0 by PC 0x40d10a\nView tool results:\n 2 : total instructions\n",

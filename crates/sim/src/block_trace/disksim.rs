@@ -1,5 +1,5 @@
 //! DiskSim's ASCII format, which MQSim and the SSD extension read too: `time device sector sectors flags`. DiskSim's
-//! time is in milliseconds with a fraction, MQSim's a whole number of nanoseconds.
+//! time is in milliseconds with a fraction or an exponent, MQSim's a whole number of nanoseconds.
 
 use super::line::{self, Parsed};
 use super::{Kind, Request};
@@ -7,7 +7,8 @@ use super::{Kind, Request};
 pub(super) fn line(line: &[u8]) -> Parsed {
     let mut words = line::words(line);
     let Some(time) = words.next() else { return Ok(None) };
-    let unit_ns = if time.contains(&b'.') { 1_000_000 } else { 1 };
+    let is_fraction = time.iter().any(|byte| matches!(byte, b'.' | b'e' | b'E'));
+    let unit_ns = if is_fraction { 1_000_000 } else { 1 };
     let at_ns = line::time_ns(time, unit_ns, "time")?;
     let device = line::device(line::next(&mut words, "device")?, "device")?;
     let sector = line::next_number(&mut words, "sector")?;

@@ -59,8 +59,11 @@ pub(super) enum Parser {
 }
 
 impl Parser {
-    /// What a line says.
+    /// Returns what a line says. No format begins a line as a comment does.
     pub(super) fn line(&mut self, line: &[u8]) -> Parsed {
+        if line.trim_ascii_start().starts_with(b"#") {
+            return Ok(None);
+        }
         match self {
             Self::Plain(plain) => plain.line(line),
             Self::DiskSim => disksim::line(line),

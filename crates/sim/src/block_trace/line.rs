@@ -56,9 +56,12 @@ pub(super) fn digits(word: &[u8]) -> Option<u64> {
     })
 }
 
-/// Nanoseconds of a time in seconds such as `12.000345`, or of one in `unit_ns` in general.
+/// Returns the nanoseconds of a time in seconds such as `12.000345` or `5e-05`, or of one in `unit_ns` in general.
 pub(super) fn time_ns(word: &[u8], unit_ns: u64, what: &str) -> Result<u64, String> {
     let told = || format!("the {what} is {}: expected a time such as 12.000345", quoted(word));
+    if word.iter().any(|byte| byte.eq_ignore_ascii_case(&b'e')) {
+        return scientific_ns(word, unit_ns).ok_or_else(told);
+    }
     let (whole, part) = match word.iter().position(|byte| *byte == b'.') {
         Some(point) => (&word[..point], &word[point + 1..]),
         None => (word, &b""[..]),
@@ -75,6 +78,26 @@ pub(super) fn time_ns(word: &[u8], unit_ns: u64, what: &str) -> Result<u64, Stri
         part_ns += u64::from(digit) * step_ns;
     }
     whole_ns.checked_add(part_ns).ok_or_else(told)
+}
+
+/// Returns the nanoseconds of a time with an exponent, cut below a nanosecond.
+fn scientific_ns(word: &[u8], unit_ns: u64) -> Option<u64> {
+    let (number, exponent) = std::str::from_utf8(word).ok()?.split_once(['e', 'E'])?;
+    let (whole, part) = number.split_once('.').unwrap_or((number, ""));
+    let (sign, power) = match exponent.strip_prefix('-') {
+        Some(power) => (-1, power),
+        None => (1, exponent.strip_prefix('+').unwrap_or(exponent)),
+    };
+    let power = i64::try_from(digits(power.as_bytes())?).ok()?;
+    let mantissa = u128::from(digits(format!("{}{part}", Some(whole).filter(|whole| !whole.is_empty())?).as_bytes())?);
+    let shift = sign * power - i64::try_from(part.len()).ok()?;
+    let (ns, ten_to) = (mantissa * u128::from(unit_ns), 10_u128.checked_pow(shift.unsigned_abs().try_into().ok()?));
+    let scaled = match (shift < 0, ten_to) {
+        (true, ten_to) => ten_to.map_or(0, |ten_to| ns / ten_to),
+        (false, _) if ns == 0 => 0,
+        (false, ten_to) => ns.checked_mul(ten_to?)?,
+    };
+    scaled.try_into().ok()
 }
 
 /// The bytes of `sectors` from `sector`.
@@ -115,7 +138,20 @@ mod tests {
         let seconds = |text: &str| time_ns(text.as_bytes(), 1_000_000_000, "time");
         assert_eq!(seconds("12.000345"), Ok(12_000_345_000));
         assert_eq!((seconds("3"), seconds("0.1234567899")), (Ok(3_000_000_000), Ok(123_456_789)));
-        assert!(["", ".5", "1.5.2", "1e3", "99999999999"].into_iter().all(|text| seconds(text).is_err()));
+        assert!(["", ".5", "1.5.2", "99999999999"].into_iter().all(|text| seconds(text).is_err()));
+    }
+
+    /// Python and awk print small and large times so.
+    #[test]
+    fn times_with_an_exponent_are_read_exactly_or_refused() {
+        let seconds = |text: &str| time_ns(text.as_bytes(), 1_000_000_000, "time");
+        assert_eq!(
+            [seconds("5e-05"), seconds("1.25e-3"), seconds("1.5E+2")].map(Result::unwrap),
+            [50_000, 1_250_000, 150_000_000_000]
+        );
+        assert_eq!([seconds("3e0"), seconds("0e999"), seconds("1e-400")].map(Result::unwrap), [3_000_000_000, 0, 0]);
+        let wrong = ["e5", "5e", "5e-", "1e11", "5e99", "5e1.5", "1e5e5", "-1e5", "0x1e5", "5e99999999999999999999"];
+        assert!(wrong.into_iter().all(|text| seconds(text).is_err()));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Microsoft Research Cambridge's CSV: `filetime,host,disk,type,offset,bytes,response`. Times are Windows' own, in units
+//! Microsoft Research Cambridge's CSV: `filetime,host,disk,type,offset,bytes`, and usually `,response`. Times are Windows' own, in units
 //! of 100 ns since 1601; here they begin with the first request.
 
 use super::line::{self, Parsed, quoted};

@@ -42,8 +42,11 @@ impl Reader {
     pub fn new(mut input: Input, options: ReaderOptions) -> Result<Self> {
         input.skip_mark()?;
         let begin = input.peek(SNIFFED_BYTES)?;
-        let format = options.format.or_else(|| sniff::format(&begin));
-        let Some(format) = format else { return Err(unknown(&input, &begin)) };
+        if begin.trim_ascii().is_empty() {
+            return Err(Error::empty(&input.path));
+        }
+        let told = || sniff::format(&input.path, &begin, options.page_bytes.into());
+        let format = options.format.map_or_else(told, Ok)?;
         let parser = sniff::parser(format, &begin, options.page_bytes.into());
         let lines = Lines::new(input.bytes);
         Ok(Self { path: input.path, lines, parser, wanted: options.device, seen: None, line: 0, is_cut: false })
@@ -87,8 +90,7 @@ impl Reader {
             let Some(line) = next else { return Ok(None) };
             self.line += 1;
             self.is_cut = line.is_cut;
-            let is_comment = line.text.trim_ascii_start().starts_with(b"#");
-            match if is_comment { Ok(None) } else { self.parser.line(line.text) } {
+            match self.parser.line(line.text) {
                 Ok(None) => {}
                 Ok(Some(request)) => {
                     if self.is_wanted(request)? {
@@ -124,12 +126,4 @@ fn unreadable(path: &Path, line: u64, error: io::Error) -> Error {
         io::ErrorKind::FileTooLarge => Error::malformed(path, line + 1, error.to_string()),
         _ => Error::reading(path, line, error),
     }
-}
-
-fn unknown(input: &Input, begin: &[u8]) -> Error {
-    if begin.trim_ascii().is_empty() {
-        return Error::empty(&input.path);
-    }
-    let names: Vec<&str> = Format::ALL.iter().map(|(name, _)| *name).collect();
-    Error::malformed(&input.path, 1, format!("it begins as no trace that is known ({})", names.join(", ")))
 }

@@ -1,11 +1,15 @@
-//! Which format a trace is, by its first lines.
+//! Which format a trace is: the one whose reader accepts its first lines.
+
+use std::path::Path;
 
 use super::blkparse::{self, Blkparse};
 use super::format::{Format, Parser};
-use super::iolog::{HEADS, Iolog};
+use super::iolog::Iolog;
 use super::line;
 use super::msr::Msr;
 use super::plain::Plain;
+use crate::Result;
+use crate::detect::{FirstLines, Verdict};
 
 /// What reads a trace of `format` that begins with `begin`.
 pub(super) fn parser(format: Format, begin: &[u8], page_bytes: u64) -> Parser {
@@ -19,34 +23,15 @@ pub(super) fn parser(format: Format, begin: &[u8], page_bytes: u64) -> Parser {
     }
 }
 
-/// The format of a trace that begins with `begin`; `None` where it is none that is known.
-pub(super) fn format(begin: &[u8]) -> Option<Format> {
-    let text = |line: &&[u8]| !line.is_empty() && !line.starts_with(b"#");
-    let first = begin.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).find(text)?;
-    if first.starts_with(blkparse::INPUT) {
-        return Some(Format::Blkparse);
-    }
-    let words: Vec<&[u8]> = line::words(first).collect();
-    let commas = first.iter().filter(|byte| **byte == b',').count();
-    if HEADS.contains(&first) {
-        return Some(Format::Iolog);
-    }
-    if matches!(words[0], b"W" | b"R" | b"T" | b"w" | b"r" | b"t") {
-        return Some(Format::Plain);
-    }
-    if words.len() >= 6 && blkparse::device(words[0]).is_some() {
-        return Some(Format::Blkparse);
-    }
-    // SPC may have two fields of anybody's more, and then has as many as MSR.
-    let is_opcode = |field: &[u8]| matches!(field, b"R" | b"W" | b"r" | b"w");
-    if commas == 6 && !line::fields(first).nth(3).is_some_and(is_opcode) {
-        return Some(Format::Msr);
-    }
-    if commas >= 4 {
-        return Some(Format::Spc);
-    }
-    let is_number = |word: &[u8]| word.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.');
-    (words.len() == 5 && words[..4].iter().all(|word| is_number(word))).then_some(Format::DiskSim)
+/// Returns the format of the trace at `path`, which begins with `begin`.
+pub(super) fn format(path: &Path, begin: &[u8], page_bytes: u64) -> Result<Format> {
+    let lines = FirstLines::of(begin);
+    let trials = Format::ALL.map(|(_, format)| {
+        let mut parser = parser(format, begin, page_bytes);
+        lines.try_reader(format, |line| Ok(usize::from(parser.line(line)?.is_some())))
+    });
+    let verdict = Verdict::of(trials.into());
+    verdict.accepted().or(verdict.nearest()).ok_or_else(|| verdict.error(path, Format::name))
 }
 
 /// The action nearest to the device that the first lines have.

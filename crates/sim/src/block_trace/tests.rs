@@ -1,3 +1,4 @@
+mod detection;
 mod refusals;
 
 use std::path::Path;
@@ -8,7 +9,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::{Input, Next, Result, proof};
 
-const OPTIONS: ReaderOptions = ReaderOptions { page_bytes: 4096, format: None, device: None };
+pub(super) const OPTIONS: ReaderOptions = ReaderOptions { page_bytes: 4096, format: None, device: None };
 
 pub(super) fn read_with(text: &[u8], options: ReaderOptions) -> Result<(Format, Vec<Request>)> {
     let input = Input::over(Path::new("t"), std::io::Cursor::new(text.to_vec()))?;
@@ -51,6 +52,9 @@ fn disksim_and_mqsim_traces_count_in_sectors() {
         [request(Kind::Read, 123_456_000, Span::new(512, 4096)), request(Kind::Write, 124_000_000, Span::new(0, 512))];
     assert_read("123.456 0 1 8 1\n124.0 0 0 1 0\n", Format::DiskSim, &requests);
     assert_read("123456000 0 1 8 1\n124000000 0 0 1 0\n", Format::DiskSim, &requests);
+    assert_read("1.23456e+2 0 1 8 1\n124e0 0 0 1 0\n", Format::DiskSim, &requests);
+    let first = [request(Kind::Write, 0, Span::new(51_200, 4096)), request(Kind::Write, 50, Span::new(55_296, 4096))];
+    assert_read("0.0 0 100 8 0\n5e-05 0 108 8 0\n", Format::DiskSim, &first);
 }
 
 /// Lines of the Council's Financial1 and of its web search traces.
@@ -85,6 +89,9 @@ fn msr_traces_have_bytes_and_windows_times() {
     let head = "Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime\n";
     assert_read(&format!("{head}{text}"), Format::Msr, &requests);
     assert_read(&format!("\n{head}{text}"), Format::Msr, &requests);
+    let columns = |change: fn(&str) -> String| text.lines().map(change).collect::<String>();
+    assert_read(&columns(|line| format!("{},41286\n", line)), Format::Msr, &requests);
+    assert_read(&columns(|line| format!("{}\n", line.rsplit_once(',').expect("a column").0)), Format::Msr, &requests);
 }
 
 /// The lines of one request that blktrace sees, and its summary. Only the completion counts, and no failed one.

@@ -8,10 +8,8 @@
 //! 32  u64 x 4   addresses read, 0 for none
 //! ```
 
-use std::io::{self, BufRead};
-
+use super::chunks::Chunks;
 use super::{Access, Kind, Reader};
-use crate::input::CHUNK;
 use crate::{Error, Input, Result};
 
 /// Bytes of a record.
@@ -21,60 +19,30 @@ pub const RECORD: usize = 64;
 const BYTES: u32 = 1;
 
 /// Records of a trace.
-pub struct Records {
-    input: Input,
-    done: u64,
-    chunk: Vec<u8>,
-}
+pub struct Records(Chunks);
 
 impl Records {
     /// None read yet.
     pub fn new(input: Input) -> Self {
-        Self { input, done: 0, chunk: Vec::new() }
+        Self(Chunks::of(input, RECORD))
     }
 }
 
 impl Reader for Records {
     fn read(&mut self, into: &mut Vec<Access>) -> Result<bool> {
-        let whole = chunk(&mut self.input, &mut self.chunk, self.done, RECORD)?;
-        for record in self.chunk.chunks_exact(RECORD) {
-            self.done += 1;
-            decode(record, into).map_err(|why| Error::malformed(&self.input.path, self.done, why))?;
+        let more = self.0.next()?;
+        for (record, number) in self.0.bytes.chunks_exact(RECORD).zip(self.0.before + 1..) {
+            decode(record, into).map_err(|why| Error::malformed(&self.0.input.path, number, why))?;
         }
-        Ok(whole)
+        Ok(more)
     }
 }
 
-/// Reads until `into` is full; less only at the end.
-fn fill(from: &mut dyn BufRead, into: &mut [u8]) -> io::Result<usize> {
-    let mut filled = 0;
-    while filled < into.len() {
-        match from.read(&mut into[filled..]) {
-            Ok(0) => break,
-            Ok(read) => filled += read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(filled)
-}
-
-/// Reads the next records of so many bytes each; whether there may be more.
-pub fn chunk(input: &mut Input, into: &mut Vec<u8>, done: u64, record: usize) -> Result<bool> {
-    let wanted = CHUNK.next_multiple_of(record);
-    into.resize(wanted, 0);
-    let filled = fill(&mut *input.bytes, into).map_err(|error| Error::reading(&input.path, done, error))?;
-    into.truncate(filled);
-    let rest = into.len() % record;
-    if rest != 0 {
-        let line = done + (into.len() / record) as u64;
-        let reason = format!("{rest} bytes are left, and a record has {record}");
-        return Err(Error::Truncated { file: input.path.clone(), line, reason });
-    }
-    Ok(into.len() == wanted)
-}
-
-fn decode(record: &[u8], into: &mut Vec<Access>) -> std::result::Result<(), String> {
+/// Adds the accesses of a record.
+///
+/// # Errors
+/// Why it is none.
+pub fn decode(record: &[u8], into: &mut Vec<Access>) -> std::result::Result<(), String> {
     if record[8] > 1 || record[9] > 1 {
         return Err(format!("a branch is told by 0 or 1, not by {} and {}", record[8], record[9]));
     }

@@ -11,7 +11,7 @@
 
 use std::io::{Read, Write};
 
-use super::champsim::chunk;
+use super::chunks::Chunks;
 use super::text::shown;
 use super::{Access, Kind, Reader, Reading, Word, Words};
 use crate::cache::Event;
@@ -33,11 +33,9 @@ pub const fn bytes_of(have_signatures: bool) -> usize {
 
 /// Words of a trace.
 pub struct Packed {
-    input: Input,
+    chunks: Chunks,
     reading: Reading,
     have_signatures: bool,
-    done: u64,
-    chunk: Vec<u8>,
     /// What is wrong with the word behind those that were given.
     wrong: Option<Error>,
 }
@@ -45,7 +43,11 @@ pub struct Packed {
 impl Packed {
     /// None read yet, of words alone.
     pub fn new(input: Input, reading: Reading) -> Self {
-        Self { input, reading, have_signatures: false, done: 0, chunk: Vec::new(), wrong: None }
+        Self::of(input, reading, false)
+    }
+
+    fn of(input: Input, reading: Reading, have_signatures: bool) -> Self {
+        Self { chunks: Chunks::of(input, bytes_of(have_signatures)), reading, have_signatures, wrong: None }
     }
 
     /// The same of words with signatures; the head is read.
@@ -57,7 +59,7 @@ impl Packed {
         let read = (&mut input.bytes).take(HEAD.len() as u64).read_to_end(&mut head);
         read.map_err(|error| Error::reading(&input.path, 0, error))?;
         if head == HEAD {
-            return Ok(Self { have_signatures: true, ..Self::new(input, reading) });
+            return Ok(Self::of(input, reading, true));
         }
         if HEAD.starts_with(&head) {
             return Err(Error::Truncated { file: input.path, line: 0, reason: "the head is cut".into() });
@@ -71,23 +73,20 @@ impl Packed {
             return Err(wrong);
         }
         let bytes = bytes_of(self.have_signatures);
-        let mut more = chunk(&mut self.input, &mut self.chunk, self.done, bytes)?;
+        let mut more = self.chunks.next()?;
         let Reading { cores, line_bits, .. } = self.reading;
         let line = |bytes| line(bytes, cores, line_bits);
-        let all = self.chunk.chunks_exact(bytes).fold(0, |all, word| all | line(word));
+        let all = self.chunks.bytes.chunks_exact(bytes).fold(0, |all, word| all | line(word));
         if is_beyond(all, line_bits) {
-            let wrong = self
-                .chunk
-                .chunks_exact(bytes)
-                .position(|word| is_beyond(line(word), line_bits))
-                .expect("one of them is");
-            let reason = format!("line {} is beyond all memory", line(&self.chunk[wrong * bytes..]));
-            self.wrong = Some(Error::malformed(&self.input.path, self.done + wrong as u64 + 1, reason));
-            self.chunk.truncate(wrong * bytes);
+            let mut words = self.chunks.bytes.chunks_exact(bytes);
+            let wrong = words.position(|word| is_beyond(line(word), line_bits)).expect("one of them is");
+            let reason = format!("line {} is beyond all memory", line(&self.chunks.bytes[wrong * bytes..]));
+            let number = self.chunks.before + wrong as u64 + 1;
+            self.wrong = Some(Error::malformed(&self.chunks.input.path, number, reason));
+            self.chunks.bytes.truncate(wrong * bytes);
             more = true;
         }
-        self.done += (self.chunk.len() / bytes) as u64;
-        Ok(Words { bytes: &self.chunk, have_signatures: self.have_signatures, cores, line_bits, more })
+        Ok(Words { bytes: &self.chunks.bytes, have_signatures: self.have_signatures, cores, line_bits, more })
     }
 }
 

@@ -1,14 +1,18 @@
 //! DynamoRIO's drmemtrace as its `view` tool prints it: record number, instruction number, thread, then
 //! `read 8 byte(s) @ 0x.. by PC 0x..`, `write ..`, `ifetch 3 byte(s) @ 0x.. ..`. Markers stand in `<>`. Each thread is
 //! a core.
+//!
+//! Views from before version 5 of the traces have no instruction numbers, and threads such as `T4711`. Later ones may name the
+//! workload, as `W0.T3`. The code of an instruction is shown by byte, or by word where it tells registers and their
+//! dependences only; what is too long for a line goes on in the next, behind the same numbers.
 
-use super::text::{Parsed, decimal, hexadecimal, shown, words};
+use super::text::{Parser, decimal, hexadecimal, shown, words};
 use super::{Access, Kind};
 
 /// A parser that remembers which threads it has seen.
-pub fn parser(cores: u16) -> impl FnMut(&[u8], &mut Vec<Access>) -> Parsed + Send {
+pub fn parser(cores: u16) -> Parser {
     let mut threads: Vec<Vec<u8>> = Vec::new();
-    move |line, into| {
+    Box::new(move |line, into| {
         let Some((thread, mut access)) = parse(line)? else { return Ok(()) };
         let known = threads.iter().position(|known| known == thread);
         let index = known.unwrap_or_else(|| {
@@ -18,7 +22,7 @@ pub fn parser(cores: u16) -> impl FnMut(&[u8], &mut Vec<Access>) -> Parsed + Sen
         access.core = (index % usize::from(cores.max(1))) as u16;
         into.push(access);
         Ok(())
-    }
+    })
 }
 
 fn parse(line: &[u8]) -> Result<Option<(&[u8], Access)>, String> {
@@ -46,14 +50,20 @@ fn parse(line: &[u8]) -> Result<Option<(&[u8], Access)>, String> {
 /// What is no access but belongs there: heads, markers, the sum at the end.
 fn quiet<'a>(line: &[u8], words: &[&[u8]]) -> Result<Option<(&'a [u8], Access)>, String> {
     let begins = |with: &[u8]| words.first().is_some_and(|word| word.starts_with(with));
+    let is_rule = words.len() == 1 && words[0].len() > 8 && words[0].iter().all(|byte| matches!(byte, b'-' | b'='));
     let is_marker = line.contains(&b'<') || line.contains(&b'>');
-    let is_head = [&b"Output"[..], b"View", b"T", b"-", b"="].into_iter().any(begins);
-    // The rest of a long instruction, whose beginning is on the line before.
-    let is_byte = |word: &&[u8]| word.len() == 2 && word.iter().all(u8::is_ascii_hexdigit);
-    let is_rest = words.len() > 3 && words[1].ends_with(b":") && words[3..].iter().all(is_byte);
+    let is_head = [&b"Output"[..], b"View", b"Trace"].into_iter().any(begins);
     let is_sum = words.len() <= 8 && words.last().is_some_and(|word| *word == b"instructions");
-    if words.is_empty() || is_marker || is_head || is_rest || is_sum || line.ends_with(b":") {
+    if words.is_empty() || is_rule || is_marker || is_head || is_rest(words) || is_sum || line.ends_with(b":") {
         return Ok(None);
     }
     Err(format!("neither an access nor a marker: {}", shown(line)))
+}
+
+/// Whether a line is the rest of a long instruction, whose beginning is on the line before: numbers, the thread, code.
+fn is_rest(words: &[&[u8]]) -> bool {
+    let numbers = words.iter().take(2).position(|word| word.ends_with(b":"));
+    let is_code = |word: &&[u8]| matches!(word.len(), 2 | 4 | 8) && word.iter().all(u8::is_ascii_hexdigit);
+    let code = numbers.and_then(|last| words.get(last + 2..)).unwrap_or_default();
+    !code.is_empty() && code.iter().all(is_code)
 }

@@ -2,10 +2,11 @@
 
 use std::str::FromStr;
 
-use super::champsim::RECORD;
+use super::champsim::{self, RECORD};
 use super::compact::{self, HEAD};
-use super::text::{decimal, hexadecimal, words};
-use super::{Reading, lackey};
+use super::text::{Parser, after_fetches, parse_line};
+use super::{Reading, din, drmemtrace, lackey, ramulator};
+use crate::detect::{FirstLines, Verdict};
 use crate::input::MARK;
 use crate::{Error, Input, Result};
 
@@ -29,7 +30,7 @@ pub enum Form {
 }
 
 /// Bytes that are looked at.
-const LOOKED_AT: usize = 1 << 16;
+pub(super) const LOOKED_AT: usize = 1 << 16;
 
 impl Form {
     /// All, by name.
@@ -58,25 +59,41 @@ impl Form {
             return Ok(Self::CompactPc);
         }
         let unmarked = begin.strip_prefix(MARK).unwrap_or(&begin);
-        let unknown = |why: &str| Error::malformed(&input.path, 1, format!("no trace: {why}"));
-        if unmarked.iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace()) {
-            let known = "the forms of text that are known are those of lackey, din, drmemtrace and ramulator";
-            return text(unmarked).ok_or_else(|| unknown(known));
+        let verdict = text_verdict(unmarked, reading.cores);
+        if let Some(form) = verdict.accepted() {
+            return Ok(form);
         }
-        if is_champsim(&begin) {
-            return Ok(Self::Champsim);
+        let is_text = unmarked.iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace());
+        if is_text || verdict.is_ambiguous() {
+            return verdict.nearest().ok_or_else(|| verdict.error(&input.path, Self::name));
         }
-        let none = "its bytes are of no known form; --format names one";
-        match compact::is_plausible(&begin, reading) {
-            true if begin.len() == LOOKED_AT || begin.len().is_multiple_of(8) => Ok(Self::Compact),
-            true => Err(unknown(&format!("{none}; of compact it would be truncated, for its last word is cut"))),
-            false => Err(unknown(none)),
+        binary(&begin, reading).map_err(|why| Error::malformed(&input.path, 1, format!("no trace: {why}")))
+    }
+
+    /// The grammar of a form that is lines of text.
+    pub(super) fn parser(self, cores: u16) -> Option<Parser> {
+        match self {
+            Self::Lackey => Some(after_fetches(lackey::parse)),
+            Self::Din => Some(after_fetches(din::parse)),
+            Self::Ramulator => Some(Box::new(ramulator::parse)),
+            Self::Drmemtrace => Some(drmemtrace::parser(cores)),
+            Self::Champsim | Self::Compact | Self::CompactPc => None,
         }
     }
 
     /// Whether it is lines of text.
     pub(super) fn is_text(self) -> bool {
         matches!(self, Self::Lackey | Self::Din | Self::Drmemtrace | Self::Ramulator)
+    }
+
+    /// Whether its traces name the core of an access.
+    pub fn names_cores(self) -> bool {
+        matches!(self, Self::Drmemtrace | Self::Compact | Self::CompactPc)
+    }
+
+    /// Whether its traces have fetches of instructions.
+    pub fn has_fetches(self) -> bool {
+        matches!(self, Self::Lackey | Self::Din | Self::Drmemtrace | Self::Champsim)
     }
 
     /// Its name.
@@ -94,6 +111,43 @@ impl FromStr for Form {
     }
 }
 
+/// What the readers of the forms of text make of a trace that begins with `begin`.
+fn text_verdict(begin: &[u8], cores: u16) -> Verdict<Form> {
+    let (lines, mut found) = (FirstLines::of(begin), Vec::new());
+    let tried = Form::ALL.into_iter().filter_map(|(_, form)| {
+        let mut parser = form.parser(cores)?;
+        Some(lines.try_reader(form, |line| {
+            found.clear();
+            parse_line(&mut parser, line, &mut found)?;
+            Ok(found.len())
+        }))
+    });
+    Verdict::of(tried.collect())
+}
+
+/// The form of a trace whose beginning is no text, or why it has none.
+fn binary(begin: &[u8], reading: Reading) -> std::result::Result<Form, String> {
+    const NONE: &str = "its bytes are of no known form; --format names one";
+    let is_whole = |record: usize| begin.len() == LOOKED_AT || begin.len().is_multiple_of(record);
+    if begin.iter().all(|byte| *byte == 0) {
+        return Err(format!("its first {} bytes are zeros; --format names a form that has them", begin.len()));
+    }
+    if is_champsim(begin) {
+        return Ok(Form::Champsim);
+    }
+    if !compact::is_plausible(begin, reading) {
+        return Err(NONE.into());
+    }
+    if !is_whole(compact::bytes_of(false)) {
+        return Err(format!("{NONE}; of compact it would be truncated, for its last word is cut"));
+    }
+    let (records, _) = begin.as_chunks::<RECORD>();
+    if is_whole(RECORD) && records.iter().all(|record| champsim::decode(record, &mut Vec::new()).is_ok()) {
+        return Err("it can be read as champsim and as compact: name one by --format".into());
+    }
+    Ok(Form::Compact)
+}
+
 /// Instructions are somewhere, branch or do not, and some touch memory, which is nowhere near 0. Where a prefetch or a
 /// tracer's mistake says otherwise, 15 of 16 records are enough.
 fn is_champsim(begin: &[u8]) -> bool {
@@ -108,42 +162,4 @@ fn is_champsim(begin: &[u8]) -> bool {
     };
     let (all, sound) = (records.len(), records.filter(is_record).count());
     all > 0 && sound * 16 >= all * 15
-}
-
-fn text(begin: &[u8]) -> Option<Form> {
-    let complete = begin.iter().rposition(|byte| *byte == b'\n').map_or(begin, |end| &begin[..end]);
-    let lines = || complete.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
-    if lines().any(|line| line.windows(9).any(|part| part == b"byte(s) @") || line.starts_with(b"Output format")) {
-        return Some(Form::Drmemtrace);
-    }
-    let is_lackey = |line: &[u8]| matches!(line.get(..3), Some(b"I  " | b" L " | b" S " | b" M "));
-    if lines().find(|line| !lackey::is_message(line)).is_some_and(is_lackey) {
-        return Some(Form::Lackey);
-    }
-    let first: Vec<&[u8]> = lines().next().map(|line| words(line).take(4).collect()).unwrap_or_default();
-    let is_label = |word: &[u8]| word.len() == 1 && b"01234rwiRWI".contains(&word[0]);
-    match first[..] {
-        [count, ..] if decimal(count).is_some() && is_ramulator(lines()) => Some(Form::Ramulator),
-        [label, address, ..] if is_label(label) && hexadecimal(address).is_some() => Some(Form::Din),
-        _ => None,
-    }
-}
-
-/// Decimal numbers, some with a writeback behind them or after a count that is no label of Dinero's.
-fn is_ramulator<'a>(lines: impl Iterator<Item = &'a [u8]>) -> bool {
-    let is_hexadecimal = |word: &&[u8]| decimal(word).is_none() && word.iter().all(u8::is_ascii_hexdigit);
-    let mut is_told = false;
-    for line in lines {
-        let words: Vec<&[u8]> = words(line).take(4).collect();
-        if words.get(1).is_some_and(is_hexadecimal) {
-            return false;
-        }
-        let numbers: Vec<Option<u64>> = words.into_iter().map(decimal).collect();
-        is_told |= match numbers[..] {
-            [Some(_), Some(_), Some(_)] => true,
-            [Some(before), Some(_)] => before > 4,
-            _ => false,
-        };
-    }
-    is_told
 }

@@ -1,4 +1,5 @@
 //! Ramulator's CPU traces: how many other instructions come first, the address of a read, perhaps that of a writeback.
+//! Addresses are decimal, or hexadecimal behind `0x`.
 
 use super::text::{Parsed, decimal, hexadecimal, shown, words};
 use super::{Access, Kind};
@@ -20,5 +21,5 @@ pub fn parse(line: &[u8], into: &mut Vec<Access>) -> Parsed {
 }
 
 fn address(word: &[u8]) -> Option<u64> {
-    if word.starts_with(b"0x") { hexadecimal(word) } else { decimal(word) }
+    if word.starts_with(b"0x") || word.starts_with(b"0X") { hexadecimal(word) } else { decimal(word) }
 }

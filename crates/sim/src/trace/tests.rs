@@ -1,8 +1,11 @@
 //! Every form is told by its content and read as what it says; what is wrong is told with its place.
 
+mod detection;
+
 use std::path::Path;
 
 use super::compact::HEAD;
+use super::form::LOOKED_AT;
 use super::*;
 use crate::Error;
 use crate::cache::{Event, Shape};
@@ -10,7 +13,7 @@ use crate::cache::{Event, Shape};
 const LACKEY: &str =
     "==12== Lackey, an example Valgrind tool\n==12== \nI  04001000,3\n L 1ffeff,8\n S 0421c7cc,4\n M 0421c7d0,2\n";
 const DIN: &str = "2 408ed4\n0 10019d94\n1 0x10019d88 extra\n4 0\n";
-const RAMULATOR: &str = "3 20734016\n1 20846400 20734080\n";
+const RAMULATOR: &str = "13 20734016\n1 20846400 20734080\n";
 const DRMEMTRACE: &str = "Output format:\n<--record#-> <--instr#->: <---tid---> <record details>\n\
     ------------------------------------------------------------\n\
     1           0:     3264106 <marker: version 7>\n\
@@ -20,11 +23,11 @@ const DRMEMTRACE: &str = "Output format:\n<--record#-> <--instr#->: <---tid---> 
     7           2:     3264107 write        8 byte(s) @ 0x00007fff1355c6c0 by PC 0x00007f86ef03d10a\n\
     View tool results:\n              2 : total instructions\n";
 
-fn reading() -> Reading {
+pub(super) fn reading() -> Reading {
     Reading { form: None, line_bits: 6, cores: 1 }
 }
 
-fn read_as(bytes: impl Into<Vec<u8>>, reading: Reading) -> Result<Vec<Access>> {
+pub(super) fn read_as(bytes: impl Into<Vec<u8>>, reading: Reading) -> Result<Vec<Access>> {
     let input = Input::over(Path::new("it"), std::io::Cursor::new(bytes.into()))?;
     let (mut reader, mut all) = (open(input, reading)?, Vec::new());
     while reader.read(&mut all)? {}
@@ -114,16 +117,58 @@ fn messages_of_valgrind_are_none_of_the_trace() {
     );
 }
 
-/// One count that is no label of Dinero's is enough, where no address has letters.
+/// One count that is no label of Dinero's is enough, and so is one address with letters.
 #[test]
 fn ramulator_and_dinero_are_told_apart() {
     use Kind::{Read, Write};
     let ramulator = [1000, 2000, 3000, 4000].map(|at| access(Read, at, 1));
     assert_eq!(read("0 1000\n1 2000\n7 3000\n0 4000\n").expect("ramulator"), ramulator);
-    let din = [access(Read, 0x1000, 4), access(Write, 0x2000, 4)];
-    assert_eq!(read("0 1000\n1 2000\n").expect("din"), din);
+    let hexadecimal = [access(Read, 0x13C_6040, 1), access(Read, 0x13E_1700, 1), access(Write, 0x13C_6040, 1)];
+    assert_eq!(read("30 0x13C6040\n1 0X13E1700 0x13C6040\n").expect("ramulator"), hexadecimal);
+    let din = [access(Read, 0x1000, 4), access(Write, 0x200c, 4)];
+    assert_eq!(read("0 1000\n1 200c\n").expect("din"), din);
     let sized = [access(Write, 0x2008, 4), access(Read, 0x1000, 4)];
     assert_eq!(read("1 200a 8\n0 1000 4\n").expect("din, which ignores what follows"), sized);
+}
+
+/// What two readers accept is of neither form until somebody says of which: a wrong guess would give wrong figures.
+#[test]
+fn a_trace_that_has_two_forms_is_told_as_such() {
+    let ambiguous = "3 0x13C6040\n1 0x13E1700 0x13C6040\n4 0x13C7040\n0 0x13C8040\n";
+    for text in [ambiguous, "0 1000\n1 2000\n", "3 20734016\n1 20846400 20734080\n", "1 1000 8\n"] {
+        let told = read(text).expect_err("it has two forms").to_string();
+        assert_eq!(told, "it:1: it can be read as din and as ramulator: name one by --format");
+        for form in [Form::Din, Form::Ramulator] {
+            assert!(!read_as(text, Reading { form: Some(form), ..reading() }).expect("named").is_empty(), "{text}");
+        }
+    }
+    let records = words(&[8, 0, 8, 8, 8, 8, 8, 8]);
+    let told = read(records.clone()).expect_err("it has two forms").to_string();
+    assert_eq!(told, "it:1: no trace: it can be read as champsim and as compact: name one by --format");
+    assert!(read_as(records, Reading { form: Some(Form::Compact), ..reading() }).is_ok());
+}
+
+/// Views of older versions, and of traces that tell registers only.
+#[test]
+fn every_view_of_drmemtrace_is_read() {
+    use Kind::{Fetch, Read};
+    let old = "Output format:\n<record#>: T<tid> <record details>\n\
+        ------------------------------------------------------------\n        1: T1773976 <marker: version 4>\n\
+        7: T1773966 ifetch       8 byte(s) @ 0x0000000000401012 48 8d 34 25 00 20 40 lea    0x00402000 -> %rsi\n\
+        7: T1773966                                             00\n\
+        8: T1773966 read         8 byte(s) @ 0x00007f8881e37c70 by PC 0x0000000000402680\n";
+    let all = [access(Fetch, 0x40_1012, 8), access(Read, 0x7f88_81e3_7c70, 8).by(0x40_2680)];
+    assert_eq!(read(old).expect("an old view"), all);
+    let registers = "10  4: W0.T3 ifetch      10 byte(s) @ 0x00007f86ef03d107 00001931 04020204 load\n\
+        10  4: W0.T3                                             00000026\n";
+    assert_eq!(read(registers).expect("a view of registers"), [access(Fetch, 0x7f86_ef03_d107, 10)]);
+}
+
+/// The program under Valgrind may say anything.
+#[test]
+fn text_of_any_characters_is_told_by_its_reader() {
+    let text = format!("==12== \u{e4}\u{4e00} {}\n{LACKEY}", char::from(7));
+    assert_eq!(read(text).expect("lackey"), read(LACKEY).expect("lackey"));
 }
 
 /// A prefetch of next to nothing makes no other form of it; what is wrong with half of the records does.
@@ -144,7 +189,8 @@ fn a_few_odd_records_are_champsims_all_the_same() {
 fn bytes_of_no_known_form_are_told() {
     let compact = |cores| Reading { form: Some(Form::Compact), cores, ..reading() };
     let beyond = words(&[2, 9 << 56]);
-    for (bytes, reason) in [(beyond.clone(), "it:2: line"), (vec![0; 12], "truncated after 1 ")] {
+    let cut = [words(&[2]), vec![1; 4]].concat();
+    for (bytes, reason) in [(beyond.clone(), "it:2: line"), (cut, "truncated after 1 ")] {
         let told = read(bytes.clone()).expect_err("of no form").to_string();
         assert!(told.starts_with("it:1: no trace: its bytes are of no known form; --format"), "{told}");
         assert_eq!(told.contains("of compact it would be truncated"), bytes.len() == 12, "{told}");
@@ -287,6 +333,42 @@ fn words_pass_the_filters_as_accesses_do() {
     assert_eq!(seen(Form::CompactPc, false), (a_cache_each, vec![1, 2, 1]));
 }
 
+/// A file of zeros has no records, whatever could be read into them.
+#[test]
+fn zeros_are_no_trace() {
+    for count in [1, 8, 64, 8000, LOOKED_AT * 2] {
+        let told = read(vec![0; count]).expect_err("zeros").to_string();
+        assert!(told.starts_with("it:1: no trace: ") && told.contains("zeros"), "{count}: {told}");
+    }
+}
+
+/// Records before the cut are given, as many as there are.
+#[test]
+fn what_comes_before_a_cut_is_read() {
+    let count = |bytes: Vec<u8>, form: &str| {
+        let input = Input::over(Path::new("it"), std::io::Cursor::new(bytes)).expect("memory");
+        let form = Some(form.parse().expect("a form"));
+        let (mut reader, mut all) = (open(input, Reading { form, ..reading() }).expect("it begins"), Vec::new());
+        let cut = loop {
+            match reader.read(&mut all) {
+                Ok(true) => {}
+                other => break other.expect_err("it is cut"),
+            }
+        };
+        assert!(matches!(cut, Error::Truncated { line: 9000, .. }), "{cut}");
+        all.len()
+    };
+    let wanted =
+        [("lackey", b" L 1000,8\n".to_vec(), 9000), ("compact", words(&[2]), 9000), ("champsim", champsim(), 36_000)];
+    for (form, record, accesses) in wanted {
+        let whole = record.repeat(9000);
+        assert_eq!(count([&whole[..], &record[..5]].concat(), form), accesses, "{form}");
+        let packed = zstd::encode_all(&whole[..], 1).expect("it packs");
+        let behind = [zstd::encode_all(&record.repeat(9)[..], 1).expect("it packs")[..9].to_vec()].concat();
+        assert_eq!(count([packed, behind].concat(), form), accesses, "{form} in zstd");
+    }
+}
+
 #[test]
 fn truncated_traces_are_told() {
     let cuts = [("champsim", champsim()[..40].to_vec()), ("compact", words(&[2, 4])[..13].to_vec())];
@@ -301,7 +383,7 @@ fn truncated_traces_are_told() {
 #[test]
 fn text_that_is_no_trace_is_refused() {
     let told = read("once upon a time\n").expect_err("it is no trace").to_string();
-    assert!(told.starts_with("it:1: no trace"), "{told}");
+    assert!(told.starts_with("it:1: no trace: no format has this line; lackey: "), "{told}");
 }
 
 /// Definition 1 of the cache: accesses pass the first level of their core, and it is drained at the end.

@@ -8,10 +8,10 @@ use crate::{Error, Input, Result};
 /// Bytes of a line at most: nobody's are longer, and a file without line ends is no trace.
 const LINE_BYTES_MAX: usize = 4096;
 
-/// Lines of a trace; what one means `P` says.
-pub struct Lines<P> {
+/// Lines of a trace.
+pub struct Lines {
     input: Input,
-    parse: P,
+    parse: Parser,
     line: Vec<u8>,
     done: u64,
     is_cut: bool,
@@ -20,9 +20,12 @@ pub struct Lines<P> {
 /// Why a line is not understood.
 pub type Parsed = std::result::Result<(), String>;
 
-impl<P: FnMut(&[u8], &mut Vec<Access>) -> Parsed> Lines<P> {
+/// The grammar of a form: adds what a line says.
+pub type Parser = Box<dyn FnMut(&[u8], &mut Vec<Access>) -> Parsed + Send>;
+
+impl Lines {
     /// None read yet.
-    pub fn new(input: Input, parse: P) -> Self {
+    pub fn new(input: Input, parse: Parser) -> Self {
         Self { input, parse, line: Vec::new(), done: 0, is_cut: false }
     }
 
@@ -39,7 +42,7 @@ impl<P: FnMut(&[u8], &mut Vec<Access>) -> Parsed> Lines<P> {
             return Err(Error::malformed(&self.input.path, self.done + 1, "the line has no end"));
         }
         self.is_cut = !ended;
-        match (self.parse)(self.line.trim_ascii_end(), into) {
+        match parse_line(&mut self.parse, &self.line, into) {
             Ok(()) => self.done += 1,
             Err(reason) if ended => return Err(Error::malformed(&self.input.path, self.done + 1, reason)),
             Err(reason) => {
@@ -50,7 +53,12 @@ impl<P: FnMut(&[u8], &mut Vec<Access>) -> Parsed> Lines<P> {
     }
 }
 
-impl<P: FnMut(&[u8], &mut Vec<Access>) -> Parsed + Send> Reader for Lines<P> {
+/// Parses a line, with its end or without.
+pub fn parse_line(parse: &mut Parser, line: &[u8], into: &mut Vec<Access>) -> Parsed {
+    parse(line.trim_ascii_end(), into)
+}
+
+impl Reader for Lines {
     fn read(&mut self, into: &mut Vec<Access>) -> Result<bool> {
         for _ in 0..4096 {
             if !self.next(into)? {
@@ -66,11 +74,9 @@ impl<P: FnMut(&[u8], &mut Vec<Access>) -> Parsed + Send> Reader for Lines<P> {
 }
 
 /// A parser of a form in which what an instruction accesses follows its fetch.
-pub fn after_fetches(
-    parse: fn(&[u8], &mut Vec<Access>) -> Parsed,
-) -> impl FnMut(&[u8], &mut Vec<Access>) -> Parsed + Send {
+pub fn after_fetches(parse: fn(&[u8], &mut Vec<Access>) -> Parsed) -> Parser {
     let mut last = None;
-    move |line, into| {
+    Box::new(move |line, into| {
         let before = into.len();
         parse(line, into)?;
         for access in &mut into[before..] {
@@ -80,7 +86,7 @@ pub fn after_fetches(
             access.signature = last.unwrap_or(access.signature);
         }
         Ok(())
-    }
+    })
 }
 
 /// A number of hexadecimal digits, with or without `0x`.

@@ -1,0 +1,124 @@
+//! Which format a trace of text has: the one whose reader accepts its first lines. There is no second description of a
+//! format that could say otherwise.
+//!
+//! 1. If one reader accepts all lines that were looked at and finds something in them, the trace is of its format; a
+//!    trace in which no reader finds anything yet is of the one format that accepts it.
+//! 2. If several do, the trace is of none, and the error names them all.
+//! 3. If none does, the trace is of the format whose reader comes furthest, so that the error names the line that is
+//!    wrong. If several come as far, the error says what each of them refuses.
+
+use std::path::Path;
+
+use crate::Error;
+
+/// Lines that a format is told by.
+pub struct FirstLines<'a>(Vec<&'a [u8]>);
+
+impl<'a> FirstLines<'a> {
+    /// The whole lines of `begin`. If there is none, the beginning of the only one.
+    pub fn of(begin: &'a [u8]) -> Self {
+        let complete = begin.iter().rposition(|byte| *byte == b'\n').map_or(begin, |end| &begin[..end]);
+        Self(complete.split(|byte| *byte == b'\n').collect())
+    }
+
+    /// Tries a reader: `parse` returns how many records it finds in a line, or why it refuses the line.
+    pub fn try_reader<F>(&self, format: F, mut parse: impl FnMut(&[u8]) -> Result<usize, String>) -> Trial<F> {
+        let mut trial = Trial { format, lines: 0, records: 0, refusal: None };
+        for (line, number) in self.0.iter().zip(1..) {
+            match parse(line) {
+                Ok(records) => {
+                    trial.records += records;
+                    trial.lines += usize::from(!line.trim_ascii().is_empty());
+                }
+                Err(reason) => {
+                    trial.refusal = Some((number, reason));
+                    break;
+                }
+            }
+        }
+        trial
+    }
+}
+
+/// What the reader of a format makes of the first lines.
+pub struct Trial<F> {
+    format: F,
+    /// Lines that it accepts and that are not blank.
+    lines: usize,
+    records: usize,
+    /// The line that it refuses, from 1, and why.
+    refusal: Option<(u64, String)>,
+}
+
+impl<F> Trial<F> {
+    fn has_accepted(&self) -> bool {
+        self.refusal.is_none() && self.lines > 0
+    }
+}
+
+/// The format that a trace has by rules 1 to 3, if there is one.
+pub struct Verdict<F> {
+    /// Those whose readers accept everything.
+    accepting: Vec<F>,
+    /// The one whose reader comes furthest, if there is one.
+    furthest: Option<F>,
+    /// What each of those that come furthest refuses, with the line.
+    refusals: (u64, Vec<(F, String)>),
+}
+
+impl<F: Copy> Verdict<F> {
+    /// Compares `trials`.
+    pub fn of(trials: Vec<Trial<F>>) -> Self {
+        let finds = |trial: &&Trial<F>| trial.has_accepted() && trial.records > 0;
+        let mut accepting: Vec<F> = trials.iter().filter(finds).map(|trial| trial.format).collect();
+        if accepting.is_empty() {
+            let accepted = trials.iter().filter(|trial| trial.has_accepted()).map(|trial| trial.format);
+            accepting = Some(accepted.collect()).filter(|all: &Vec<F>| all.len() == 1).unwrap_or_default();
+        }
+        let line = trials.iter().filter_map(|trial| Some(trial.refusal.as_ref()?.0)).max().unwrap_or(1);
+        let refused = |trial: Trial<F>| {
+            let Trial { format, lines, refusal, .. } = trial;
+            refusal.filter(|refusal| refusal.0 == line).map(|(_, reason)| (format, lines, reason))
+        };
+        let last: Vec<_> = trials.into_iter().filter_map(refused).collect();
+        let furthest = match last[..] {
+            [(format, 1.., _)] => Some(format),
+            _ => None,
+        };
+        let reasons = last.into_iter().map(|(format, _, reason)| (format, reason)).collect();
+        Self { accepting, furthest, refusals: (line, reasons) }
+    }
+
+    /// The one format whose reader accepts everything.
+    pub fn accepted(&self) -> Option<F> {
+        if let [format] = self.accepting[..] { Some(format) } else { None }
+    }
+
+    /// The format to read the trace as, so that its error says what is wrong.
+    pub fn nearest(&self) -> Option<F> {
+        self.furthest.filter(|_| self.accepting.is_empty())
+    }
+
+    /// Whether several readers accept everything.
+    pub fn is_ambiguous(&self) -> bool {
+        self.accepting.len() > 1
+    }
+
+    /// Why the trace at `path` has no format; `name` is what `--format` calls one.
+    pub fn error(&self, path: &Path, name: fn(F) -> &'static str) -> Error {
+        if self.is_ambiguous() {
+            let names: Vec<&str> = self.accepting.iter().map(|format| name(*format)).collect();
+            return Error::malformed(
+                path,
+                1,
+                format!("it can be read as {}: name one by --format", names.join(" and as ")),
+            );
+        }
+        let (line, reasons) = &self.refusals;
+        if reasons.is_empty() {
+            return Error::malformed(path, 1, "it begins with no line of a trace");
+        }
+        let reasons: Vec<String> = reasons.iter().map(|(format, why)| format!("{}: {why}", name(*format))).collect();
+        Error::malformed(path, *line, format!("no trace: no format has this line; {}", reasons.join("; ")))
+    }
+}
