@@ -6,7 +6,7 @@
 
 use ferrite_sim::cache::wear::{Levelling, Wear};
 use ferrite_sim::cache::{End, Event, Figures, Model, Numbers, Report as Studied, Seen, Shape, Study};
-use ferrite_sim::record::{Program, Recording, Running};
+use ferrite_sim::record::{Program, ProgramOutput, Recording, Running};
 use ferrite_sim::trace::First;
 
 use crate::options::{OnProgress, Options};
@@ -121,7 +121,7 @@ fn study(session: &mut Session<'_>, entry: &Entry, inputs: &Inputs) -> Result<(S
 /// Starts a program that is recorded, behind a first level.
 fn start(entry: &Entry, inputs: &Inputs, first: First) -> Result<Recording> {
     let folder = Some(inputs.folder().to_owned());
-    Ok(Program { words: entry.words(inputs), folder, quiet: true }.start(first)?)
+    Ok(Program { words: entry.words(inputs), folder, output: ProgramOutput::Discarded }.start(first)?)
 }
 
 /// Its end, which is as it should be.

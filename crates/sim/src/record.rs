@@ -53,8 +53,19 @@ pub struct Program {
     pub words: Vec<OsString>,
     /// Where it runs, if not here.
     pub folder: Option<PathBuf>,
-    /// Whether what it prints is thrown away; else its standard output goes to standard error.
-    pub quiet: bool,
+    /// Where what it prints goes.
+    pub output: ProgramOutput,
+}
+
+/// Where the standard output of a recorded program goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProgramOutput {
+    /// Nowhere, and neither does its standard error; its input is empty.
+    Discarded,
+    /// To standard error.
+    StandardError,
+    /// To standard output, as without a recorder.
+    Kept,
 }
 
 /// A program that runs and is recorded. Dropped before its end, it is ended.
@@ -84,6 +95,7 @@ impl Program {
     /// # Errors
     /// When QEMU's user mode is not installed, or the program is none that it can run.
     pub fn start(&self, first: First) -> Result<Recording> {
+        first.check()?;
         let qemu = place::qemu()?;
         let program = place::program(&self.words)?;
         let (plugin, shared) = (place::plugin(PLUGIN)?, place::shared(ring::BYTES)?);
@@ -94,10 +106,14 @@ impl Program {
         if let Some(folder) = &self.folder {
             command.current_dir(folder);
         }
-        if self.quiet {
-            command.stdout(Stdio::null()).stderr(Stdio::null()).stdin(Stdio::null());
-        } else {
-            command.stdout(io::stderr());
+        match self.output {
+            ProgramOutput::Discarded => {
+                command.stdout(Stdio::null()).stderr(Stdio::null()).stdin(Stdio::null());
+            }
+            ProgramOutput::StandardError => {
+                command.stdout(io::stderr());
+            }
+            ProgramOutput::Kept => {}
         }
         let child = command.spawn().map_err(Error::io(format!("starting {}", command.get_program().display())))?;
         let qemu = executable(&child);

@@ -8,7 +8,7 @@ fn first() -> First {
 }
 
 fn program(words: &[&str]) -> Program {
-    Program { words: words.iter().map(Into::into).collect(), folder: None, quiet: true }
+    Program { words: words.iter().map(Into::into).collect(), folder: None, output: ProgramOutput::Discarded }
 }
 
 /// All events of a program, and its accesses; none where QEMU is missing.
