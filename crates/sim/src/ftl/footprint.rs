@@ -1,0 +1,60 @@
+//! What a block trace needs of a drive.
+
+use crate::block_trace::{Ahead, Kind, Request};
+use crate::{Error, Next, Result};
+
+/// What a trace touches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Footprint {
+    /// The byte behind the last one that is touched.
+    pub end: u64,
+    /// Bytes of all writes.
+    pub written: u64,
+    /// Bytes of the largest request.
+    pub largest: u64,
+    /// Requests that were read.
+    pub requests: u64,
+}
+
+impl Footprint {
+    /// Reads all of `trace`; of one that is cut, what there is of it. `goes_on` is asked every few thousand requests, and
+    /// the answer is what was read until it said no.
+    ///
+    /// # Errors
+    /// A line that is not understood.
+    pub fn of(trace: &mut Ahead, goes_on: &mut dyn FnMut(Self) -> bool) -> Result<Self> {
+        let mut all = Self::default();
+        loop {
+            match trace.batch(&mut || goes_on(all)) {
+                Ok(Next::Part(requests)) => requests.iter().for_each(|numbered| all.add(numbered.request)),
+                Ok(Next::End | Next::Stopped) | Err(Error::Truncated { .. }) => return Ok(all),
+                Err(error) => return Err(error),
+            }
+            if !goes_on(all) {
+                return Ok(all);
+            }
+        }
+    }
+
+    /// The footprint of a drive that holds this trace and another.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            end: self.end.max(other.end),
+            written: self.written.max(other.written),
+            largest: self.largest.max(other.largest),
+            requests: self.requests + other.requests,
+        }
+    }
+
+    fn add(&mut self, Request { kind, span, .. }: Request) {
+        self.requests += 1;
+        if span.len > 0 {
+            self.end = self.end.max(span.at.saturating_add(span.len));
+        }
+        self.largest = self.largest.max(span.len);
+        if kind == Kind::Write {
+            self.written = self.written.saturating_add(span.len);
+        }
+    }
+}
