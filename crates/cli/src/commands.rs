@@ -49,8 +49,12 @@ fn print_line<T: Serialize>(json: bool, report: &T, show: impl FnOnce(&T) -> Str
 
 /// As [`print`], and whether there is still a reader.
 fn print_on<T: Serialize>(json: bool, report: &T, show: impl FnOnce(&T) -> String) -> Outcome<bool> {
-    let text = if json { serde_json::to_string_pretty(report)? + "\n" } else { shown(&show(report)) };
-    write(&text)
+    write(&text(json, report, show)?)
+}
+
+/// Returns `report` as JSON, or by `show` for people.
+fn text<T: Serialize>(json: bool, report: &T, show: impl FnOnce(&T) -> String) -> Outcome<String> {
+    Ok(if json { serde_json::to_string_pretty(report)? + "\n" } else { shown(&show(report)) })
 }
 
 /// Writes `text` to standard output; whether there is still a reader.

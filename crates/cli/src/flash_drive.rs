@@ -15,7 +15,7 @@ const NAMES: [(&str, Scheme); 2] =
 const LIKE: Shape = Shape { logical_blocks: 0, extra_blocks: 0, block_pages: 64, page_bytes: 4096 };
 const OVER_PROVISION_PERCENT: f64 = 10.0;
 /// What the smallest drive needs of extra blocks.
-const EXTRA_BLOCKS_MIN: u32 = 8;
+pub const EXTRA_BLOCKS_MIN: u32 = 8;
 
 /// A simulated flash drive over another disk, new and empty when it is opened.
 pub struct Drive {

@@ -13,6 +13,8 @@ pub enum Failure {
     Failed(String),
     /// It was told to report a failure on standard output, and did: exit status 1.
     Reported,
+    /// A program that it ran failed with this status, which was reported.
+    Program(u8),
 }
 
 /// What a command returns.
@@ -30,6 +32,7 @@ impl Failure {
         match self {
             Self::Usage(why) | Self::Failed(why) => why,
             Self::Reported => "it reported why",
+            Self::Program(_) => "the program failed",
         }
     }
 }
@@ -51,6 +54,7 @@ pub fn exit_code(outcome: Outcome) -> ExitCode {
     let (why, code) = match outcome {
         Ok(()) => return ExitCode::SUCCESS,
         Err(Failure::Reported) => return ExitCode::from(1),
+        Err(Failure::Program(status)) => return ExitCode::from(status),
         Err(Failure::Failed(why)) => (why, 1),
         Err(Failure::Usage(why)) => (why, 2),
     };

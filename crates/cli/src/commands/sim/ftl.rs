@@ -1,5 +1,7 @@
 //! `ferrite sim ftl`.
 
+mod advice;
+mod drive;
 mod show;
 
 use std::path::{Path, PathBuf};
@@ -7,9 +9,9 @@ use std::time::Instant;
 
 use clap::{Args, ValueEnum};
 use ferrite_pool::owner::Progress;
-use ferrite_sim::Input;
 use ferrite_sim::block_trace::{self, Ahead, Format, Reader, ReaderOptions};
-use ferrite_sim::ftl::{AnyLayer, Choice, Drive, Figures, Replay, Replayed, Scheme, Shape, Spec, Timing};
+use ferrite_sim::ftl::{AnyLayer, Choice, Drive, Figures, Footprint, Replay, Replayed, Scheme, Spec, Timing};
+use ferrite_sim::{Error, Input};
 use serde::Serialize;
 
 use super::output::{may_be_written, stream};
@@ -18,14 +20,16 @@ use crate::bar::Bar;
 use crate::commands::print;
 use crate::outcome::{Failure, Outcome};
 use crate::{size, stop};
+use advice::Begun;
+use drive::DriveArguments;
 
 /// What a flash translation layer does with a block trace: erases, copies, merges, wear, latency
 ///
 /// Reads plain traces (lines of `W|R|T page count`), DiskSim's and MQSim's ASCII, SPC, MSR Cambridge's CSV, blkparse's
 /// text, fio's iolog, and so what `disk export --trace` writes; as they are or compressed with gzip, xz or zstd, told
 /// by content. A request that touches a page in part counts the whole page. After every run it is checked that the newest
-/// version of each page is where the layer says. Ctrl-C tells what is known so far. 24 GiB take about 130 MiB of memory
-/// for each scheme.
+/// version of each page is where the layer says. Ctrl-C tells what is known so far. Without --size a file is read twice: the drive
+/// holds what it touches. 24 GiB take about 130 MiB of memory for each scheme.
 #[derive(Args)]
 pub struct Ftl {
     /// A trace; - is standard input. Repeat it to compare several, each on new drives
@@ -39,7 +43,7 @@ pub struct Ftl {
     #[arg(long = "scheme", value_name = "SCHEME", value_enum)]
     schemes: Vec<SchemeName>,
     #[command(flatten)]
-    shape: ShapeArguments,
+    drive: DriveArguments,
     /// Write every page once before the trace begins, uncounted: a drive that has been in use
     #[arg(long)]
     prefill: bool,
@@ -72,48 +76,6 @@ enum SchemeName {
     Fast,
 }
 
-#[derive(Args)]
-struct ShapeArguments {
-    /// Bytes that the host sees
-    #[arg(long, default_value = "24G", value_parser = size::parse)]
-    size: u64,
-    /// Blocks beyond those, in per cent
-    #[arg(long, default_value_t = 10.0, value_name = "PERCENT")]
-    over_provision: f64,
-    /// Both in blocks, instead
-    #[arg(long, value_name = "LOGICAL+EXTRA", value_parser = blocks, conflicts_with_all = ["size", "over_provision"])]
-    blocks: Option<Blocks>,
-    /// Bytes of a page
-    #[arg(long, default_value = "4K", value_parser = size::parse)]
-    page: u64,
-    /// Bytes of a block
-    #[arg(long, default_value = "256K", value_parser = size::parse)]
-    block: u64,
-}
-
-#[derive(Clone, Copy)]
-struct Blocks {
-    logical: u32,
-    extra: u32,
-}
-
-impl ShapeArguments {
-    fn shape(&self) -> Outcome<Shape> {
-        let page_bytes = u32::try_from(self.page).map_err(|_| Failure::Usage("--page is too large".into()))?;
-        if !self.block.is_multiple_of(self.page) {
-            return Err(Failure::Usage("--block is not a multiple of --page".into()));
-        }
-        let block_pages =
-            u32::try_from(self.block / self.page).map_err(|_| Failure::Usage("--block is too large".into()))?;
-        let like = Shape { logical_blocks: 0, extra_blocks: 0, block_pages, page_bytes };
-        let shape = match self.blocks {
-            Some(Blocks { logical, extra }) => Ok(Shape { logical_blocks: logical, extra_blocks: extra, ..like }),
-            None => Shape::of_bytes(self.size, self.over_provision, like),
-        };
-        shape.and_then(Shape::check).map_err(|why| Failure::Usage(why.to_string()))
-    }
-}
-
 /// What one scheme did with one trace.
 #[derive(Serialize)]
 struct Run {
@@ -121,7 +83,12 @@ struct Run {
     scheme: &'static str,
     #[serde(flatten)]
     figures: Figures,
-    /// Its last line that was replayed, where somebody stopped it.
+    /// Bytes that the drive shows its host.
+    drive_bytes: u64,
+    /// What kept the trace from its end, if it did not come to it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stopped: Option<&'static str>,
+    /// Its last line that was replayed, if it did not come to its end.
     #[serde(skip_serializing_if = "Option::is_none")]
     stopped_after_line: Option<u64>,
 }
@@ -130,27 +97,36 @@ struct Run {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Report {
-    One(Run),
+    One(Box<Run>),
     Several { runs: Vec<Run> },
 }
 
 impl Ftl {
     /// Does it.
     pub fn run(self) -> Outcome {
-        let shape = self.shape.shape()?;
+        let like = self.drive.like()?;
         let schemes = self.schemes()?;
-        let specs: Vec<Spec> = schemes.into_iter().map(|scheme| Spec { scheme, shape, timing: self.timing }).collect();
-        let refused = |why: ferrite_sim::Error| {
-            Failure::Usage(format!("{why}; --over-provision or --blocks says how many blocks are extra"))
-        };
-        specs.iter().try_for_each(|spec| spec.build().map(drop)).map_err(refused)?;
-        self.outputs()?;
-        let options = ReaderOptions { page_bytes: shape.page_bytes, format: self.format, device: self.device };
+        let is_read_once = self.outputs()?;
+        let options = ReaderOptions { page_bytes: like.page_bytes, format: self.format, device: self.device };
         // What can be looked at twice is refused before anything is simulated.
         for trace in self.traces.iter().filter(|trace| stream(trace).is_none()) {
             Reader::new(Input::open(trace)?, options)?;
         }
         stop::watch()?;
+        let footprint = if self.drive.is_named() || is_read_once { None } else { Some(self.footprint(options)?) };
+        self.refuse_idle(footprint)?;
+        let shape = self.drive.shape(footprint)?;
+        let specs: Vec<Spec> = schemes.into_iter().map(|scheme| Spec { scheme, shape, timing: self.timing }).collect();
+        let refused = |why: Error| {
+            Failure::Usage(format!("{why}; --over-provision or --blocks says how many blocks are extra"))
+        };
+        specs.iter().try_for_each(|spec| spec.build().map(drop)).map_err(refused)?;
+        if is_read_once && !self.drive.is_named() {
+            remark!(
+                "ferrite: a pipe is read once: the drive has {}, and --size names another",
+                size::show(shape.host_bytes())
+            );
+        }
         let mut runs = Vec::new();
         let ended = self.replay_all(options, &specs, &mut runs);
         if runs.is_empty() {
@@ -158,10 +134,37 @@ impl Ftl {
         }
         let is_wrong = ended.is_err() && runs.last().is_none_or(|run| run.stopped_after_line.is_none());
         let drawn = self.plot.as_ref().filter(|_| !is_wrong).map_or(Ok(()), |path| show::plot(&runs, path));
+        let advice = advice::advice(&runs, &Begun { shape, footprint, is_prefilled: self.prefill });
         let is_one = self.traces.len() * specs.len() == 1;
-        let report = if is_one { Report::One(runs.remove(0)) } else { Report::Several { runs } };
-        print(self.json, &report, |report| show::table(report, shape))?;
+        let report = if is_one { Report::One(Box::new(runs.remove(0))) } else { Report::Several { runs } };
+        print(self.json, &report, |report| show::table(report, shape, footprint.is_some()))?;
+        advice.iter().for_each(|advice| remark!("ferrite: {advice}"));
         ended.and(drawn)
+    }
+
+    /// What a drive needs for all traces, which are read for it.
+    fn footprint(&self, options: ReaderOptions) -> Outcome<Footprint> {
+        let mut all = Footprint::default();
+        for path in &self.traces {
+            let (bar, name) = (Bar::new(), shown(path));
+            let told = |found: Footprint| format!("looking how much {name} touches: {} requests", found.requests);
+            let mut goes_on = |found| bar.show(&Progress { what: told(found), done: 0, total: 0 });
+            all = all.and(Footprint::of(&mut Ahead::open(path, options)?, &mut goes_on)?);
+            if stop::is_asked() {
+                return Err(
+                    format!("stopped while it was looked how much {name} touches: nothing was simulated").into()
+                );
+            }
+        }
+        Ok(all)
+    }
+
+    fn refuse_idle(&self, footprint: Option<Footprint>) -> Outcome {
+        if self.wrap && footprint.is_some() {
+            let why = "without --size or --blocks the drive holds all that the traces touch";
+            return Err(Failure::Usage(format!("--wrap changes nothing: {why}")));
+        }
+        Ok(())
     }
 
     fn replay_all(&self, options: ReaderOptions, specs: &[Spec], runs: &mut Vec<Run>) -> Outcome {
@@ -180,16 +183,16 @@ impl Ftl {
     fn replay(&self, path: &Path, options: ReaderOptions, specs: &[Spec], runs: &mut Vec<Run>) -> Outcome {
         let mut drives = specs.iter().map(|spec| self.drive(*spec)).collect::<Outcome<Vec<_>>>()?;
         let (mut trace, name) = (Ahead::open(path, options)?, shown(path));
-        let Replayed { requests, line, is_whole, .. } = {
-            let (bar, began) = (Bar::new(), Instant::now());
-            let mut watch = |done| bar.show(&progress(&name, done, began));
-            Replay { wraps: self.wrap }.run(&mut trace, &mut drives, &mut watch)?
-        };
+        let (Replayed { requests, line, is_whole, .. }, cut) = self.run_through(&mut trace, &mut drives, &name)?;
         warn(path, trace.is_cut());
+        let stopped = if cut.is_some() { Some("cut") } else { (!is_whole).then_some("interrupted") };
         for (drive, spec) in drives.iter().zip(specs) {
-            let (scheme, figures) = (spec.scheme.name(), drive.figures()?);
-            let stopped_after_line = (!is_whole).then_some(line);
-            runs.push(Run { trace: name.clone(), scheme, figures, stopped_after_line });
+            let (scheme, figures, drive_bytes) = (spec.scheme.name(), drive.figures()?, spec.shape.host_bytes());
+            let stopped_after_line = stopped.map(|_| line);
+            runs.push(Run { trace: name.clone(), scheme, figures, drive_bytes, stopped, stopped_after_line });
+        }
+        if let Some(cut) = cut {
+            return Err(format!("{cut}: the figures are of what was read").into());
         }
         if !is_whole {
             return Err(format!("stopped after line {line} of {name}: the figures are of what was read").into());
@@ -199,6 +202,25 @@ impl Ftl {
             remark!("ferrite: {name} has no requests {which}that are replayed");
         }
         Ok(())
+    }
+
+    /// Replays a trace, as far as there is one. Returns how far, and the error if it is cut there.
+    fn run_through(
+        &self,
+        trace: &mut Ahead,
+        drives: &mut [Drive<AnyLayer>],
+        name: &str,
+    ) -> Outcome<(Replayed, Option<Error>)> {
+        let (bar, began, mut seen) = (Bar::new(), Instant::now(), Replayed::default());
+        let mut watch = |done| {
+            seen = done;
+            bar.show(&progress(name, done, began))
+        };
+        match (Replay { wraps: self.wrap }).run(trace, drives, &mut watch) {
+            Ok(done) => Ok((done, None)),
+            Err(cut @ Error::Truncated { .. }) if seen.requests > 0 => Ok((seen, Some(cut))),
+            Err(error) => Err(error.into()),
+        }
     }
 
     fn drive(&self, spec: Spec) -> Outcome<Drive<AnyLayer>> {
@@ -211,8 +233,8 @@ impl Ftl {
         Ok(drive)
     }
 
-    /// Refuses what cannot be read twice, and to write where something would be lost.
-    fn outputs(&self) -> Outcome {
+    /// Refuses to read a pipe twice, and to write where something would be lost. Returns true if a trace is a pipe.
+    fn outputs(&self) -> Outcome<bool> {
         let mut streams: Vec<(u64, u64)> = Vec::new();
         for trace in &self.traces {
             let stream = stream(trace);
@@ -221,7 +243,8 @@ impl Ftl {
             }
             streams.extend(stream);
         }
-        self.plot.as_ref().map_or(Ok(()), |plot| may_be_written(plot, &self.traces))
+        self.plot.as_ref().map_or(Ok(()), |plot| may_be_written(plot, &self.traces))?;
+        Ok(!streams.is_empty())
     }
 
     /// Each once, in the order they are named.
@@ -255,12 +278,6 @@ fn progress(trace: &str, done: Replayed, began: Instant) -> Progress {
     Progress { what, done: 0, total: 0 }
 }
 
-fn blocks(text: &str) -> Result<Blocks, String> {
-    let parts = text.split_once('+').and_then(|(logical, extra)| Some((logical.parse().ok()?, extra.parse().ok()?)));
-    let (logical, extra) = parts.ok_or_else(|| format!("{text:?} is not two numbers: write LOGICAL+EXTRA, as 64+8"))?;
-    Ok(Blocks { logical, extra })
-}
-
 /// A device as traces name it.
 pub fn device(text: &str) -> Result<u32, String> {
     block_trace::device(text).ok_or_else(|| "a number, or two as 8,0".into())
@@ -288,11 +305,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_and_timings_are_read_as_people_write_them() {
-        let Blocks { logical, extra } = blocks("64+8").expect("it is right");
-        assert_eq!((logical, extra), (64, 8));
+    fn timings_are_read_as_people_write_them() {
         assert_eq!(timing("25:200:1500.5"), Ok(Timing { read_ns: 25_000, program_ns: 200_000, erase_ns: 1_500_500 }));
-        assert!(["64", "+8", "a+b", "64+-8"].into_iter().all(|text| blocks(text).is_err()));
         assert!(["25", "25:200", "a:b:c", "1:2:-3", "1:2:nan"].into_iter().all(|text| timing(text).is_err()));
     }
 }

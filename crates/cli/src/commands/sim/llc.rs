@@ -1,25 +1,25 @@
 //! `ferrite sim llc`.
 
+mod advice;
 mod show;
+mod subject;
 
-use std::ffi::OsString;
-use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use ferrite_pool::owner::Progress;
+use ferrite_sim::Error;
 use ferrite_sim::cache::wear::{Levelling, Wear};
-use ferrite_sim::cache::{Choice, End, Event, Model, Numbers, Seen, Shape, Study};
-use ferrite_sim::record::{Program, Running};
-use ferrite_sim::trace::{Filter, Filtered, First, Form, Packing, Reading, Source, Writer};
+use ferrite_sim::cache::{Choice, End, Event, Model, Numbers, Report, Seen, Shape, Study};
+use ferrite_sim::trace::{Form, Packing, Source, Writer};
 
-use super::output::{Output, is_same, may_be_written};
-use super::{opened_accesses, shown, warn};
+use super::output::{Figures, Output, is_same, may_be_written};
+use super::warn;
 use crate::bar::Bar;
-use crate::commands::print;
 use crate::outcome::{Failure, Outcome};
 use crate::paths::{in_line, quoted};
 use crate::{size, stop};
+use subject::{Origin, Subject};
 
 /// The last level of one core, where none is named: bytes and ways.
 const USUAL: (u64, u32) = (2 << 20, 16);
@@ -37,13 +37,14 @@ pub const LINE: u32 = 64;
 /// ChampSim, drmemtrace's text, Ramulator's CPU traces, and what --save wrote. Every policy sees the same accesses in one
 /// pass; the figures of a trace are the same on any number of threads, and a program may do other things each time that
 /// it runs. Each is shown beside LRU, and beside the fewest writebacks that any policy could have. Ctrl-C prints what is
-/// known so far. A million lines of memory that are written take about 30 MB with one policy and 15 MB with each more, six times
+/// known so far. While a program runs no progress is shown: the terminal is its own. If it fails, so does this command, with its
+/// status, after the figures. A million lines of memory that are written take about 30 MB with one policy and 15 MB with each more, six times
 /// as much where each is in a page of its own, twenty times where it is alone in 256 KiB, and up to 130 MB more with --wear
 /// security-refresh.
 #[derive(Args)]
 pub struct Llc {
     #[command(flatten)]
-    what: What,
+    what: Subject,
     /// A policy: lru, protect-N, partitioned-PxW (each partition protects one way if it has more) or
     /// partitioned-PxW-protect-N, worth; repeat it for several [default: lru, protect-0, protect, partitioned, worth]
     #[arg(long = "policy", value_name = "NAME")]
@@ -74,6 +75,9 @@ pub struct Llc {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    /// Write the figures to a file: then what the program prints goes to standard output
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
     /// Draw misses, writebacks, energy and lifetime beside LRU's
     #[arg(long, value_name = "FILE.svg")]
     plot: Option<PathBuf>,
@@ -82,126 +86,50 @@ pub struct Llc {
     save: Option<PathBuf>,
 }
 
-/// What is simulated, up to the first level.
-#[derive(Args)]
-struct What {
-    /// A program and its arguments, run under qemu-user and recorded as it runs; what it prints goes to standard error.
-    /// Processes that it starts are not recorded
-    #[arg(value_name = "PROGRAM", trailing_var_arg = true, allow_hyphen_values = true)]
-    program: Vec<OsString>,
-    /// A file instead, or - for standard input
-    #[arg(long, value_name = "FILE", conflicts_with = "program")]
-    trace: Option<PathBuf>,
-    /// Its form, where its content does not tell: lackey, din, champsim, drmemtrace, ramulator, compact, compact-pc
-    #[arg(long, value_name = "FORM", requires = "trace", conflicts_with = "program")]
-    format: Option<Form>,
-    /// The trace has passed a first-level cache already
-    #[arg(long, requires = "trace", conflicts_with_all = ["program", "l1", "instructions"])]
-    filtered: bool,
-    /// The first level of each core: size and ways
-    #[arg(long, value_name = "SIZE:WAYS", default_value = "64K:2", value_parser = shape)]
-    l1: (u64, u32),
-    /// Cores of the trace, each with a first level of its own. Of a program every thread is a core
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
-    cores: u16,
-    /// Bytes of a line
-    #[arg(long, value_name = "BYTES", default_value_t = LINE, value_parser = line)]
-    line: u32,
-    /// Fetches of instructions too, through another first level as large
-    #[arg(long)]
-    instructions: bool,
-}
-
-/// Where events come from.
-struct Origin {
-    source: Box<dyn Source>,
-    /// The program, if it is one.
-    running: Option<Running>,
-    /// The form of the trace, if it is one.
-    form: Option<Form>,
-}
-
-impl What {
-    fn source(&self) -> Outcome<Origin> {
-        let shape = Shape { bytes: self.l1.0, ways: self.l1.1, line_bytes: self.line };
-        shape.sets().map_err(|error| Failure::Usage(error.to_string()))?;
-        let first = First { shape, cores: self.cores, instructions: self.instructions };
-        let Some(trace) = &self.trace else {
-            if self.program.is_empty() {
-                return Err(Failure::Usage("name a program to run with its arguments, or a trace with --trace".into()));
-            }
-            let program = Program { words: self.program.clone(), folder: None, quiet: false };
-            let recording = program.start(first)?;
-            let running = recording.program();
-            stop::watch()?;
-            return Ok(Origin { source: Box::new(recording), running: Some(running), form: None });
-        };
-        let line_bits = self.line.ilog2();
-        let reading = Reading { form: self.format, line_bits, cores: self.cores };
-        let (form, reader) = opened_accesses(trace, reading)?;
-        let source: Box<dyn Source> = if self.filtered {
-            Box::new(Filtered::new(reader, line_bits))
-        } else {
-            Box::new(Filter::new(reader, first)?)
-        };
-        Ok(Origin { source, running: None, form: Some(form) })
-    }
-
-    /// Waits for the program, and tells how it ended; whether it was recorded to its end.
-    fn finish(&self, program: &Running, end: End) -> bool {
-        let ended = program.finish(end).filter(|status| end == End::Whole && !status.success());
-        if let Some(status) = ended {
-            remark!("ferrite: {} ended with {status}", self.name());
-        }
-        if program.has_forked() {
-            remark!(
-                "ferrite: {} started other processes, which were not recorded: record what does the work by itself",
-                self.name()
-            );
-        }
-        let is_whole = end == End::Stopped || program.is_whole();
-        // Ctrl-C reaches the program, too, which may be gone before it is stopped.
-        if is_whole || stop::is_asked() {
-            return is_whole;
-        }
-        if ended.is_some_and(|status| status.signal().is_some()) {
-            remark!("ferrite: what {} did last is missing", self.name());
-        } else {
-            remark!(
-                "ferrite: {} became another program (exec), and what it did then is missing: record that program by its \
-                 own name",
-                self.name()
-            );
-        }
-        false
-    }
-
-    fn name(&self) -> String {
-        let words = || self.program.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
-        self.trace.as_ref().map_or_else(words, |trace| shown(trace))
-    }
-}
-
 impl Llc {
     /// Does it.
     pub fn run(self) -> Outcome {
         let mut study = Study::new(self.model()?).map_err(|error| Failure::Usage(error.to_string()))?;
+        self.refuse_idle_numbers()?;
         self.outputs()?;
-        let Origin { source, running, form } = self.what.source()?;
-        let end = self.consume(&mut study, source)?;
-        let is_whole = running.is_none_or(|running| self.what.finish(&running, end));
+        let figures = Figures::begin(self.json, self.output.as_deref())?;
+        let Origin { source, running, form } = self.what.source(self.output.is_some(), self.llc.is_some())?;
+        self.tell_cores();
+        // A bar would be drawn into what the program prints.
+        let bar = running.is_none().then(Bar::new);
+        let (end, cut) = self.consume(&mut study, source, bar)?;
+        let program = running.map(|running| self.what.finish(&running, end));
         self.what.trace.iter().for_each(|trace| warn(trace, study.is_cut()));
         let mut report = study.finish(&self.what.name());
         report.form = form.map(Form::name);
         report.stopped = match end {
-            End::Whole if is_whole => None,
+            _ if cut.is_some() => Some("cut"),
+            End::Whole if program.as_ref().is_none_or(|program| program.is_whole) => None,
             End::Whole if !stop::is_asked() => Some("lost"),
             _ => Some("interrupted"),
         };
         let drawn = self.plot.as_ref().map_or(Ok(()), |path| show::plot(&report, path));
-        print(self.json, &report, |report| show::table(report, &self.memory()))?;
+        figures.print(&report, |report| show::table(report, &self.memory(), self.last_level()))?;
+        self.tell_more(&report);
+        if let Some(cut) = cut {
+            return Err(format!("{cut}: the figures are of what was read").into());
+        }
+        if let Some(status) = program.and_then(|program| program.failure) {
+            return Err(Failure::Program(status));
+        }
+        if report.stopped.is_some() {
+            return Err(Failure::Reported);
+        }
+        drawn
+    }
+
+    /// Says what the figures do not.
+    fn tell_more(&self, report: &Report) {
         if report.events == 0 {
             remark!("ferrite: {} has nothing that the last level sees", report.trace);
+        }
+        if let Some(advice) = advice::advice(report, self.shape(), self.what.first_level()) {
+            remark!("ferrite: {advice}");
         }
         if let Some(path) = &self.save {
             let again = self.again(path);
@@ -210,36 +138,64 @@ impl Llc {
         if report.stopped == Some("interrupted") {
             remark!("ferrite: interrupted: this is what was known after {} events", report.events);
         }
-        if report.stopped.is_some() {
-            return Err(Failure::Reported);
+    }
+
+    /// Says that more cores have a larger last level.
+    fn tell_cores(&self) {
+        let (bytes, ways) = self.last_level();
+        if self.llc.is_none() && (bytes, ways) != USUAL {
+            let (cores, bytes) = (self.what.cores(), size::written(bytes));
+            remark!("ferrite: with {cores} cores the last level is {bytes}:{ways}: --llc names another");
         }
-        drawn
+    }
+
+    /// Refuses numbers that no policy takes.
+    fn refuse_idle_numbers(&self) -> Outcome {
+        let is_named = |name: &str| self.policies.is_empty() || self.policies.iter().any(|policy| policy == name);
+        if self.partitions.is_some() && !is_named("partitioned") {
+            return Err(Failure::Usage("--partitions is for --policy partitioned".into()));
+        }
+        if self.protect.is_some() && !is_named("protect") && !is_named("partitioned") {
+            return Err(Failure::Usage("--protect is for --policy protect and --policy partitioned".into()));
+        }
+        Ok(())
     }
 
     /// Refuses to write where something would be lost.
     fn outputs(&self) -> Outcome {
-        for path in self.save.iter().chain(&self.plot) {
+        let named = [("--save", &self.save), ("--plot", &self.plot), ("--output", &self.output)];
+        let named: Vec<(&str, &Path)> =
+            named.iter().filter_map(|(name, path)| Some((*name, path.as_deref()?))).collect();
+        for (at, (name, path)) in named.iter().enumerate() {
             may_be_written(path, self.what.trace.as_slice())?;
-        }
-        match (&self.save, &self.plot) {
-            (Some(save), Some(plot)) if is_same(save, plot) => {
-                Err(Failure::Usage(format!("--save and --plot both name {}: name two files", save.display())))
+            if let Some((other, _)) = named[..at].iter().find(|(_, other)| is_same(other, path)) {
+                let what = format!("{other} and {name} both name {}: name two files", path.display());
+                return Err(Failure::Usage(what));
             }
-            _ => Ok(()),
         }
+        Ok(())
     }
 
-    fn consume(&self, study: &mut Study, source: Box<dyn Source>) -> Outcome<End> {
+    /// Simulates all that `source` gives. Returns how it ended, and the error if the trace is cut behind what was read.
+    fn consume(&self, study: &mut Study, source: Box<dyn Source>, bar: Option<Bar>) -> Outcome<(End, Option<Error>)> {
         let mut kept = self.save.as_deref().map(kept).transpose()?;
         let keep = |events: &[Event]| match &mut kept {
             Some(writer) => events.iter().try_for_each(|event| writer.event(*event)),
             None => Ok(()),
         };
-        let (bar, started) = (Bar::new(), std::time::Instant::now());
-        let mut watch = |seen: Seen| bar.show(&progress(seen, started.elapsed().as_secs_f64()));
-        let end = study.consume(source, keep, &mut watch)?;
+        let (mut accesses, started) = (0, std::time::Instant::now());
+        let mut watch = |seen: Seen| {
+            accesses = seen.accesses;
+            let shown = |bar: &Bar| bar.show(&progress(seen, started.elapsed().as_secs_f64()));
+            bar.as_ref().map_or_else(|| !stop::is_asked(), shown)
+        };
+        let ended = match study.consume(source, keep, &mut watch) {
+            Ok(end) => (end, None),
+            Err(cut @ Error::Truncated { .. }) if accesses > 0 => (End::Whole, Some(cut)),
+            Err(error) => return Err(error.into()),
+        };
         kept.map_or(Ok(()), |writer| writer.finish()?.finish())?;
-        Ok(end)
+        Ok(ended)
     }
 
     /// What simulates what was kept in the same cache. It tells no cores.
@@ -256,11 +212,17 @@ impl Llc {
     }
 
     fn last_level(&self) -> (u64, u32) {
-        self.llc.unwrap_or(if self.what.cores > 1 { USUAL_OF_CORES } else { USUAL })
+        self.llc.unwrap_or(if self.what.cores() > 1 { USUAL_OF_CORES } else { USUAL })
+    }
+
+    fn shape(&self) -> Shape {
+        let (bytes, ways) = self.last_level();
+        Shape { bytes, ways, line_bytes: self.what.line }
     }
 
     fn model(&self) -> Outcome<Model> {
-        let (bytes, ways) = self.last_level();
+        let llc = self.shape();
+        let ways = llc.ways;
         let paper = Numbers::of(ways);
         let numbers = Numbers {
             ways,
@@ -268,7 +230,7 @@ impl Llc {
             partitions: self.partitions.unwrap_or(paper.partitions),
         };
         Ok(Model {
-            llc: Shape { bytes, ways, line_bytes: self.what.line },
+            llc,
             choices: self.choices(&numbers).map_err(|error| Failure::Usage(error.to_string()))?,
             fetch_on_write_miss: self.fetch_on_write_miss,
             wear: self.memory(),

@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 
 use ferrite_bench as bench;
 use ferrite_pool::Partial;
+use serde::Serialize;
 
+use crate::commands::{print, text};
 use crate::outcome::{Failure, Outcome};
 
 /// What is to be at a path. Dropped before its end, it leaves what was there.
@@ -55,6 +57,28 @@ impl Write for Output {
             Self::Partial(partial) => partial.file().flush(),
             Self::Stream(stream) => stream.flush(),
         }
+    }
+}
+
+/// Where the figures go.
+pub struct Figures {
+    json: bool,
+    /// A file instead of standard output.
+    to: Option<Output>,
+}
+
+impl Figures {
+    /// Opens the file at `path` if there is one.
+    pub fn begin(json: bool, path: Option<&Path>) -> Outcome<Self> {
+        Ok(Self { json, to: path.map(Output::begin).transpose()? })
+    }
+
+    /// Writes `report` as JSON, or by `show` for people.
+    pub fn print<T: Serialize>(self, report: &T, show: impl FnOnce(&T) -> String) -> Outcome {
+        let Some(mut to) = self.to else { return print(self.json, report, show) };
+        to.write_all(text(self.json, report, show)?.as_bytes())
+            .map_err(|error| format!("writing the figures: {error}"))?;
+        to.finish()
     }
 }
 

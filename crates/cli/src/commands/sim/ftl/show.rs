@@ -12,11 +12,13 @@ use crate::flash_drive;
 use crate::outcome::Outcome;
 
 /// All of one run; of several a line each.
-pub fn table(report: &Report, shape: Shape) -> String {
-    match report {
+pub fn table(report: &Report, shape: Shape, is_by_trace: bool) -> String {
+    let table = match report {
         Report::One(run) => flash_drive::show(run.scheme, shape, &run.figures),
         Report::Several { runs } => lines(runs, shape),
-    }
+    };
+    let size = if is_by_trace { "\nthe drive's size is what the trace touches: --size names another\n" } else { "" };
+    table + size
 }
 
 fn lines(runs: &[Run], shape: Shape) -> String {

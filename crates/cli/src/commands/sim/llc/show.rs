@@ -9,13 +9,15 @@ use ferrite_sim::cache::{Figures, Report};
 
 use super::super::output::draw;
 use crate::outcome::Outcome;
+use crate::size;
 
 /// What is shown of each policy.
-pub fn table(report: &Report, memory: &Wear) -> String {
+pub fn table(report: &Report, memory: &Wear, (bytes, ways): (u64, u32)) -> String {
     let lru = &report.policies[0];
     let form = report.form.map_or_else(String::new, |form| format!(" ({form})"));
     let Report { trace, accesses, events, .. } = report;
-    let mut text = format!("{trace}{form}: {accesses} accesses, {events} events of the last level\n\n");
+    let cache = format!("{}, {ways} ways", size::show(bytes));
+    let mut text = format!("{trace}{form}: {accesses} accesses, {events} events of the last level ({cache})\n\n");
     let levelled = levelled(memory);
     // One of the two the study has told.
     let other = if memory.levelling == Levelling::None { levelled } else { Levelling::None };

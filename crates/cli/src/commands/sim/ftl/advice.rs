@@ -1,0 +1,59 @@
+//! What to try if no scheme erases anything.
+
+use ferrite_sim::ftl::{Footprint, Shape};
+
+use super::Run;
+use crate::size;
+
+/// Blocks beyond those of the host, in what is advised.
+const EXTRA: u64 = 8;
+
+/// So many times the host's part of the drive is written, in what is advised.
+const TIMES: u64 = 4;
+
+/// So many blocks the host sees at least, in what is advised.
+const FEWEST: u64 = 3;
+
+/// Pages of a block, in what is advised for the smallest traces.
+const SMALL_BLOCK: u32 = 4;
+
+/// How the drives began.
+pub struct Begun {
+    pub shape: Shape,
+    /// What the traces touch, if the drive's size is by that.
+    pub footprint: Option<Footprint>,
+    pub is_prefilled: bool,
+}
+
+/// Why nothing was erased, and what to try.
+pub fn advice(runs: &[Run], begun: &Begun) -> Option<String> {
+    let Begun { shape, footprint, is_prefilled } = begun;
+    let written = runs.iter().map(|run| run.figures.host_writes).max()?;
+    if runs.iter().any(|run| run.figures.erases > 0) {
+        return None;
+    }
+    if written == 0 {
+        return Some("nothing was erased, for the trace writes nothing".into());
+    }
+    let why = format!("nothing was erased: {written} pages were written to a drive of {}", shape.flash_pages());
+    let Some(footprint) = footprint else {
+        return Some(format!("{why}: take a smaller one by --size, or a file without --size"));
+    };
+    if !is_prefilled && written > u64::from(shape.extra_blocks + 1) * u64::from(shape.block_pages) {
+        return Some(format!("{why}: --prefill begins with a drive in use"));
+    }
+    let page = u64::from(shape.page_bytes);
+    let blocks = |block_pages: u32| written / u64::from(block_pages) / TIMES;
+    let holds = |block_pages: &u32| {
+        let blocks = blocks(*block_pages);
+        blocks >= FEWEST && blocks * u64::from(*block_pages) * page >= footprint.largest + page
+    };
+    let found = [shape.block_pages, SMALL_BLOCK].into_iter().find(holds);
+    Some(found.map_or_else(
+        || format!("{why}: a longer trace shows more"),
+        |block_pages| {
+            let block = size::written(u64::from(block_pages) * page);
+            format!("{why}: --blocks {}+{EXTRA} --block {block} --wrap is a smaller one", blocks(block_pages))
+        },
+    ))
+}

@@ -1,0 +1,91 @@
+//! How large a drive is: as named, or as the traces need it.
+
+use clap::Args;
+use ferrite_sim::ftl::{Footprint, Shape};
+
+use crate::flash_drive::EXTRA_BLOCKS_MIN;
+use crate::outcome::{Failure, Outcome};
+use crate::size;
+
+/// Per cent, if they are not named.
+const OVER_PROVISION: f64 = 10.0;
+
+/// What the host sees if the trace comes by a pipe, which can be read once.
+pub const OF_A_PIPE: u64 = 24 << 30;
+
+#[derive(Args)]
+pub struct DriveArguments {
+    /// Bytes that the host sees [default: up to the last byte that the traces touch; of a pipe 24G]
+    #[arg(long, value_parser = size::parse)]
+    size: Option<u64>,
+    /// Blocks beyond those, in per cent [default: 10; without --size 8 blocks at least]
+    #[arg(long, value_name = "PERCENT")]
+    over_provision: Option<f64>,
+    /// Both in blocks, instead
+    #[arg(long, value_name = "LOGICAL+EXTRA", value_parser = blocks, conflicts_with_all = ["size", "over_provision"])]
+    blocks: Option<Blocks>,
+    /// Bytes of a page
+    #[arg(long, default_value = "4K", value_parser = size::parse)]
+    page: u64,
+    /// Bytes of a block
+    #[arg(long, default_value = "256K", value_parser = size::parse)]
+    block: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Blocks {
+    logical: u32,
+    extra: u32,
+}
+
+impl DriveArguments {
+    /// Whether its size is named.
+    pub fn is_named(&self) -> bool {
+        self.size.is_some() || self.blocks.is_some()
+    }
+
+    /// Its pages and blocks, of which it has none yet.
+    pub fn like(&self) -> Outcome<Shape> {
+        let page_bytes = u32::try_from(self.page).map_err(|_| Failure::Usage("--page is too large".into()))?;
+        if !self.block.is_multiple_of(self.page) {
+            return Err(Failure::Usage("--block is not a multiple of --page".into()));
+        }
+        let block_pages =
+            u32::try_from(self.block / self.page).map_err(|_| Failure::Usage("--block is too large".into()))?;
+        Ok(Shape { logical_blocks: 0, extra_blocks: 0, block_pages, page_bytes })
+    }
+
+    /// Its shape, for traces of this footprint, if that is known.
+    pub fn shape(&self, footprint: Option<Footprint>) -> Outcome<Shape> {
+        let like = self.like()?;
+        let of_bytes = |bytes| Shape::of_bytes(bytes, self.over_provision.unwrap_or(OVER_PROVISION), like);
+        let shape = match (self.blocks, self.size, footprint) {
+            (Some(Blocks { logical, extra }), ..) => Ok(Shape { logical_blocks: logical, extra_blocks: extra, ..like }),
+            (_, Some(size), _) => of_bytes(size),
+            (.., Some(footprint)) => of_bytes(footprint.end.max(1)).map(|shape| match self.over_provision {
+                Some(_) => shape,
+                None => Shape { extra_blocks: shape.extra_blocks.max(EXTRA_BLOCKS_MIN), ..shape },
+            }),
+            _ => of_bytes(OF_A_PIPE),
+        };
+        shape.and_then(Shape::check).map_err(|why| Failure::Usage(why.to_string()))
+    }
+}
+
+fn blocks(text: &str) -> Result<Blocks, String> {
+    let parts = text.split_once('+').and_then(|(logical, extra)| Some((logical.parse().ok()?, extra.parse().ok()?)));
+    let (logical, extra) = parts.ok_or_else(|| format!("{text:?} is not two numbers: write LOGICAL+EXTRA, as 64+8"))?;
+    Ok(Blocks { logical, extra })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_read_as_people_write_them() {
+        let Blocks { logical, extra } = blocks("64+8").expect("it is right");
+        assert_eq!((logical, extra), (64, 8));
+        assert!(["64", "+8", "a+b", "64+-8"].into_iter().all(|text| blocks(text).is_err()));
+    }
+}

@@ -1,0 +1,163 @@
+//! What the last level is simulated for: a trace, or a program as it runs.
+
+use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::ExitStatus;
+
+use clap::Args;
+use ferrite_sim::cache::{End, Shape};
+use ferrite_sim::record::{Program, ProgramOutput, Running};
+use ferrite_sim::trace::{Filter, Filtered, First, Form, Reading, Source};
+
+use super::super::{opened_accesses, shown};
+use super::{LINE, line, shape};
+use crate::outcome::{Failure, Outcome};
+use crate::stop;
+
+/// What is simulated, up to the first level.
+#[derive(Args)]
+pub struct Subject {
+    /// A program and its arguments, run under qemu-user and recorded as it runs; what it prints goes to standard error, except
+    /// with --output. Processes that it starts are not recorded
+    #[arg(value_name = "PROGRAM", trailing_var_arg = true, allow_hyphen_values = true)]
+    program: Vec<OsString>,
+    /// A file instead, or - for standard input
+    #[arg(long, value_name = "FILE", conflicts_with = "program")]
+    pub trace: Option<PathBuf>,
+    /// Its form, where its content does not tell: lackey, din, champsim, drmemtrace, ramulator, compact, compact-pc
+    #[arg(long, value_name = "FORM", requires = "trace", conflicts_with = "program")]
+    format: Option<Form>,
+    /// The trace has passed a first-level cache already
+    #[arg(long, requires = "trace", conflicts_with_all = ["program", "l1", "instructions"])]
+    filtered: bool,
+    /// The first level of each core: size and ways
+    #[arg(long, value_name = "SIZE:WAYS", default_value = "64K:2", value_parser = shape)]
+    l1: (u64, u32),
+    /// Cores of the trace, each with a first level of its own [default: 1]. Of a program every thread is a core; several
+    /// have a larger last level, unless --llc names it
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    cores: Option<u16>,
+    /// Bytes of a line
+    #[arg(long, value_name = "BYTES", default_value_t = LINE, value_parser = line)]
+    pub line: u32,
+    /// Fetches of instructions too, through another first level as large
+    #[arg(long)]
+    instructions: bool,
+}
+
+/// Where events come from.
+pub struct Origin {
+    pub source: Box<dyn Source>,
+    /// The program, if it is one.
+    pub running: Option<Running>,
+    /// The form of the trace, if it is one.
+    pub form: Option<Form>,
+}
+
+/// How a program ended.
+pub struct ProgramEnd {
+    /// Whether it was recorded to its end.
+    pub is_whole: bool,
+    /// Its exit status if it failed by itself; of one that a signal ended 128 and the signal's number, as shells have it.
+    pub failure: Option<u8>,
+}
+
+impl Subject {
+    /// Opens the trace, or starts the program, whose output is its own if `keeps_output`.
+    pub fn source(&self, keeps_output: bool, is_llc_named: bool) -> Outcome<Origin> {
+        let shape = Shape { bytes: self.l1.0, ways: self.l1.1, line_bytes: self.line };
+        let first = First { shape, cores: self.cores(), instructions: self.instructions };
+        first.check().map_err(|error| Failure::Usage(error.to_string()))?;
+        let Some(trace) = &self.trace else {
+            if self.program.is_empty() {
+                return Err(Failure::Usage("name a program to run with its arguments, or a trace with --trace".into()));
+            }
+            self.refuse_idle(None, is_llc_named)?;
+            let output = if keeps_output { ProgramOutput::Kept } else { ProgramOutput::StandardError };
+            let program = Program { words: self.program.clone(), folder: None, output };
+            let recording = program.start(first)?;
+            let running = recording.program();
+            stop::watch()?;
+            return Ok(Origin { source: Box::new(recording), running: Some(running), form: None });
+        };
+        let line_bits = self.line.ilog2();
+        let reading = Reading { form: self.format, line_bits, cores: self.cores() };
+        let (form, reader) = opened_accesses(trace, reading)?;
+        self.refuse_idle(Some(form), is_llc_named)?;
+        let source: Box<dyn Source> = if self.filtered {
+            Box::new(Filtered::new(reader, line_bits))
+        } else {
+            Box::new(Filter::new(reader, first)?)
+        };
+        Ok(Origin { source, running: None, form: Some(form) })
+    }
+
+    /// Cores, 1 if none are named.
+    pub fn cores(&self) -> u16 {
+        self.cores.unwrap_or(1)
+    }
+
+    /// Bytes of the first level, if there is one.
+    pub fn first_level(&self) -> Option<u64> {
+        (!self.filtered).then_some(self.l1.0)
+    }
+
+    /// Refuses options that change nothing of this program, or of a trace of this form.
+    fn refuse_idle(&self, form: Option<Form>, is_llc_named: bool) -> Outcome {
+        if self.cores() > 1 && is_llc_named && !form.is_some_and(Form::names_cores) {
+            let why = form.map_or_else(
+                || "of a program every thread is a core".into(),
+                |form| format!("a trace of form {} names no cores", form.name()),
+            );
+            return Err(Failure::Usage(format!("--cores changes nothing: {why}, and --llc names the last level")));
+        }
+        if let Some(form) = form.filter(|form| self.instructions && !form.has_fetches()) {
+            let why = format!("a trace of form {} has no fetches of instructions", form.name());
+            return Err(Failure::Usage(format!("--instructions changes nothing: {why}")));
+        }
+        Ok(())
+    }
+
+    /// Waits for the program, and says how it ended.
+    pub fn finish(&self, program: &Running, end: End) -> ProgramEnd {
+        let ended = program.finish(end).filter(|status| end == End::Whole && !status.success());
+        if let Some(status) = ended {
+            remark!("ferrite: {} ended with {status}", self.name());
+        }
+        if program.has_forked() {
+            remark!(
+                "ferrite: {} started other processes, which were not recorded: record what does the work by itself",
+                self.name()
+            );
+        }
+        let is_whole = end == End::Stopped || program.is_whole();
+        // Ctrl-C reaches the program, too, which may be gone before it is stopped.
+        if stop::is_asked() {
+            return ProgramEnd { is_whole, failure: None };
+        }
+        if !is_whole {
+            self.tell_lost(ended.is_some_and(|status| status.signal().is_some()));
+        }
+        let status = |ended: ExitStatus| ended.code().or_else(|| Some(128 + ended.signal()?));
+        ProgramEnd { is_whole, failure: ended.and_then(status).and_then(|status| status.try_into().ok()) }
+    }
+
+    fn tell_lost(&self, was_killed: bool) {
+        if was_killed {
+            remark!("ferrite: what {} did last is missing", self.name());
+        } else {
+            remark!(
+                "ferrite: {} became another program (exec), and what it did then is missing: record that program by its \
+                 own name",
+                self.name()
+            );
+        }
+    }
+
+    /// The program's words, or the trace's name.
+    pub fn name(&self) -> String {
+        let words = || self.program.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
+        self.trace.as_ref().map_or_else(words, |trace| shown(trace))
+    }
+}
