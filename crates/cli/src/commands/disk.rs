@@ -1,8 +1,10 @@
 //! `ferrite disk`.
 
+mod rates;
+
 use std::net::SocketAddr;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
 use ferrite_block::{Passed, StageTotals};
@@ -20,6 +22,7 @@ use crate::reach::{self, Reach, Until};
 use crate::request::{AttachReport, DiskReport, OpenReport, PoolReport, Request, Serving};
 use crate::size;
 use crate::stop::{self, Stop};
+use rates::{Rates, Watch, WatchedDisk};
 
 /// Pause between two looks at a disk.
 const WATCH_PAUSE: Duration = Duration::from_secs(1);
@@ -99,7 +102,7 @@ pub struct Resize {
 pub struct Stat {
     #[command(flatten)]
     disk: InPool<DiskName>,
-    /// Tell it again every second, until Ctrl-C or the end of the pool's owner
+    /// Print it again every second, with rates, until Ctrl-C or the end of the pool's owner
     #[arg(long)]
     watch: bool,
     /// Print JSON
@@ -169,9 +172,13 @@ impl Stat {
 
 /// Tells what the disk called `name` does: once, or again and again for as long as there is a reader.
 fn tell(reach: &mut Reach, name: &str, watch: bool, json: bool) -> Outcome {
+    let mut looks = Watch::default();
     loop {
         let disk: DiskReport = reach.ask(Request::DiskStat { name: name.into() }, None)?;
-        let read = print_on(json, &disk, show)?;
+        let disk = looks.look(disk, Instant::now());
+        let read = print_on(json, &disk, |WatchedDisk { disk, per_second }| {
+            show(disk) + &per_second.as_ref().map(Rates::show).unwrap_or_default()
+        })?;
         if !watch || !read || matches!(reach, Reach::Ours(_)) || stop::is_asked() {
             return Ok(());
         }
