@@ -92,7 +92,7 @@ fn wrong_traces_and_wrong_words_are_told() {
     let trace = trace.to_str().expect("text");
     fs::write(trace, " L 1000,8\n L zz,8\n").expect("written");
     assert!(refused(ferrite().args(["sim", "llc", "--trace", trace]), 1).contains("trace:2: "));
-    fs::write(trace, [0; 12]).expect("written");
+    fs::write(trace, [2, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1]).expect("written");
     let llc_of = |words: &[&str]| refused(ferrite().args(["sim", "llc", "--trace", trace]).args(words), 1);
     assert!(llc_of(&[]).contains("no known form; --format names one"));
     assert!(llc_of(&["--format", "compact"]).contains("truncated"));
@@ -128,7 +128,7 @@ fn a_trace_that_may_be_cut_is_told() {
         String::from_utf8_lossy(&output.stderr).contains("trace: its last line has no end")
     };
     let texts =
-        ["0 1000\n1 2000", " L 1000,8\n S 2000,8", "3 20734016\n1 20846400 20734080", "1 1: 7 read 8 byte(s) @ 0x10"];
+        ["0 1000\n1 200c", " L 1000,8\n S 2000,8", "13 20734016\n1 20846400 20734080", "1 1: 7 read 8 byte(s) @ 0x10"];
     for (text, is_cut) in texts.into_iter().flat_map(|text| [(text.to_owned(), true), (format!("{text}\n"), false)]) {
         fs::write(&trace, &text).expect("written");
         assert_eq!(is_told(&["llc", "--trace", &trace]), is_cut, "{text:?}");
@@ -271,7 +271,7 @@ fn what_is_written_costs_nothing_that_was_there() {
 fn figures_are_printed_whatever_becomes_of_the_plot() {
     let folder = folder(true);
     let trace = folder.path().join("trace");
-    fs::write(&trace, "0 1000\n1 2000\n").expect("written");
+    fs::write(&trace, "0 1000\n1 200c\n").expect("written");
     let mut command = ferrite();
     command.args(["sim", "llc", "--json", "--plot", "/nowhere/plot.svg", "--trace"]).arg(&trace);
     let output = command.output().expect("it runs");

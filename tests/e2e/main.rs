@@ -39,6 +39,7 @@ mod pools;
 mod programs;
 mod recorded;
 mod renamed;
+mod samples;
 mod server;
 mod signals;
 mod simulated;

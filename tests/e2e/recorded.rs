@@ -40,24 +40,64 @@ fn a_recorded_program_is_simulated_and_kept() {
     assert_eq!((&live["policies"], &live["bound"]), (&again["policies"], &again["bound"]));
 }
 
-/// What is recorded in part gives figures of that part, and is no success.
+/// What is recorded in part gives figures of that part, and is no success; a program that a signal ends has the status that
+/// shells give it.
 #[test]
 fn a_program_that_becomes_another_or_is_killed_is_told() {
     if is_missing() {
         return;
     }
-    for (script, what) in [
-        ("exec sort /dev/null", "became another program (exec), and what it did then is missing"),
-        ("kill -9 $$", "did last is missing"),
+    for (script, what, status) in [
+        ("exec sort /dev/null", "became another program (exec), and what it did then is missing", 1),
+        ("kill -9 $$", "did last is missing", 137),
     ] {
         let output = ferrite().args(["sim", "llc", "--json", "--policy", "lru", "sh", "-c", script]).output();
         let output = output.expect("it runs");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(1), "{script}: {said}");
+        assert_eq!(output.status.code(), Some(status), "{script}: {said}");
         assert!(said.contains(what), "{script}: {said}");
         let report: Value = serde_json::from_slice(&output.stdout).expect("the figures of what was seen");
         assert_eq!((&report["policies"][0]["policy"], &report["stopped"]), (&json!("lru"), &json!("lost")), "{script}");
     }
+}
+
+/// What the program prints never stands between the figures; with --output it stands where the program puts it.
+#[test]
+fn what_a_program_prints_does_not_mix_with_the_figures() {
+    if is_missing() {
+        return;
+    }
+    let folder = folder(true);
+    let to = folder.path().join("figures").display().to_string();
+    let script = "echo hello; echo trouble >&2";
+    let ran = |words: &[&str]| {
+        let mut command = ferrite();
+        command.args(["sim", "llc", "--json", "--policy", "lru"]).args(words).args(["sh", "-c", script]);
+        let output = command.output().expect("it runs");
+        let [stdout, stderr] = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+        assert!(output.status.success() && stderr.contains("trouble\n"), "{stderr}");
+        (stdout, stderr)
+    };
+    let (stdout, stderr) = ran(&[]);
+    assert!(serde_json::from_str::<Value>(&stdout).is_ok() && stderr.contains("hello\n"), "{stdout}{stderr}");
+    let (stdout, stderr) = ran(&["--output", &to]);
+    assert_eq!(stdout, "hello\n", "{stderr}");
+    let report: Value = serde_json::from_slice(&fs::read(&to).expect("figures")).expect("JSON");
+    assert_eq!(report["policies"][0]["policy"], json!("lru"));
+}
+
+/// The figures are there, and so is the status by which a script knows that the program failed.
+#[test]
+fn the_status_of_a_program_that_fails_is_passed_on() {
+    if is_missing() {
+        return;
+    }
+    let output = ferrite().args(["sim", "llc", "--json", "--policy", "lru", "sh", "-c", "exit 3"]).output();
+    let output = output.expect("it runs");
+    let report: Value = serde_json::from_slice(&output.stdout).expect("figures");
+    assert_eq!((output.status.code(), report.get("stopped")), (Some(3), None));
+    assert!(report["accesses"].as_u64() > Some(1000), "{report}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("ended with exit status: 3"));
 }
 
 /// Processes that it starts are missing in the figures, and that is told.

@@ -130,7 +130,7 @@ fn traces_are_converted_and_read_from_pipes() {
     assert_eq!(fs::read_to_string(&last).expect("there"), text);
     // Into a pipe, with a name and without: the name stays a pipe's.
     let (convert, din, fifo) = (format!("{} sim convert", ferrite_path().display()), at("din"), at("fifo"));
-    fs::write(&din, "0 1000\n1 2000\n").expect("written");
+    fs::write(&din, "0 1000\n1 200c\n").expect("written");
     let dashed = format!("{convert} - - --as compact < {din} | zstd -dc | od -An -tu8");
     let named = format!(
         "mkfifo {fifo} && {{ {convert} {din} {fifo} --as compact & timeout 20 cat {fifo} | zstd -dc | od -An -tu8; }} && test -p {fifo}"
@@ -240,7 +240,7 @@ fn a_silent_pipe_costs_nothing_that_came_before_it() {
 fn a_conversion_from_a_silent_pipe_can_be_interrupted() {
     let folder = folder(true);
     let to = folder.path().join("to").display().to_string();
-    for (form, lines) in [("plain", "W 7 2\n"), ("compact", "0 1000\n1 2000\n")] {
+    for (form, lines) in [("plain", "W 7 2\n"), ("compact", "0 1000\n1 200c\n")] {
         fs::write(&to, form).expect("written");
         let mut command = ferrite();
         command.args(["sim", "convert", "-", &to, "--as", form]).stdin(Stdio::piped()).stderr(Stdio::piped());
