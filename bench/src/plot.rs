@@ -1,7 +1,5 @@
 //! Reports as pictures: grouped bars, a panel for each chart.
 
-use std::path::Path;
-
 use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 
@@ -28,14 +26,6 @@ type Panel<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64
 type Outcome<T = ()> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 impl Report {
-    /// Writes its charts as an SVG file.
-    ///
-    /// # Errors
-    /// [`Error::Io`] where it cannot be drawn or written.
-    pub fn write_svg(&self, path: &Path) -> Result<()> {
-        std::fs::write(path, self.svg()?).map_err(Error::io(format!("writing {}", path.display())))
-    }
-
     /// Its charts, as SVG.
     ///
     /// # Errors

@@ -108,6 +108,9 @@ pub enum Error {
     /// A request exceeds a limit.
     #[error("{0}")]
     Limit(String),
+    /// Another user could have made it or could change it.
+    #[error("{0}")]
+    Untrusted(String),
     /// The tag is in use.
     #[error("{0}")]
     Busy(String),

@@ -68,7 +68,7 @@ pub use grow::{Grown, grow};
 pub use lane::PAYLOAD_BYTES_MAX;
 pub use log::{Log, Position, Records, Stranded, View, relocate_log};
 pub use member::{Member, MemberKind};
-pub use partial::{Partial, ensure_no_pool, led_to};
+pub use partial::{Output, Partial, ensure_no_pool, led_to};
 pub use pool::{NewTag, Pool, Recovery, TagChange};
 pub use redo::Replay;
 pub use reserved::Reserved;

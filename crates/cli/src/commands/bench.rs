@@ -1,10 +1,12 @@
 //! `ferrite bench`.
 
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use ferrite_bench::{EXPERIMENTS, Error, Experiment, Length, Only, Options, Report};
+use ferrite_pool::Output;
 use ferrite_pool::owner::Progress;
 use rustix::fs::Access;
 
@@ -128,7 +130,7 @@ impl Bench {
     fn write(&self, report: &Report) -> Outcome {
         let [json, csv, svg] = self.files(report.experiment);
         let json = report.json().map_err(Failure::from).and_then(|text| write(&json, &text));
-        let drawn = report.write_svg(&svg).map_err(Failure::from);
+        let drawn = report.svg().map_err(Failure::from).and_then(|text| write(&svg, &text));
         and_then_cleared(json, and_then_cleared(write(&csv, &report.csv()), drawn))
     }
 }
@@ -151,6 +153,7 @@ fn ensure_writable(path: &Path) -> Outcome {
 }
 
 fn write(path: &Path, text: &str) -> Outcome {
-    ferrite_pool::ensure_no_pool(path)?;
-    Ok(fs::write(path, text).map_err(|error| format!("writing {}: {error}", path.display()))?)
+    let mut output = Output::begin(path)?;
+    output.write_all(text.as_bytes()).map_err(|error| format!("writing {}: {error}", path.display()))?;
+    Ok(output.finish()?)
 }

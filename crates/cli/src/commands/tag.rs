@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use ferrite_pool::{Partial, TagKind};
+use ferrite_pool::{Output, TagKind};
 use serde_json::Value;
 
 use super::{List, print};
@@ -129,14 +129,9 @@ fn get_content(at: InPool<GetWords>) -> Outcome {
     let Some(path) = named(file.as_deref()) else {
         return reach::ask::<Value>(&pool, request, Some(given::output()?.as_fd())).map(drop);
     };
-    if std::fs::metadata(path).is_ok_and(|there| !there.is_file()) {
-        let file = File::options().write(true).open(path);
-        let file = file.map_err(|error| format!("opening {}: {error}", path.display()))?;
-        return reach::ask::<Value>(&pool, request, Some(file.as_fd())).map(drop);
-    }
-    let mut partial = Partial::begin(path, 0o666)?;
-    reach::ask::<Value>(&pool, request, Some(partial.file().as_fd()))?;
-    Ok(partial.finish()?)
+    let mut output = Output::begin(path)?;
+    reach::ask::<Value>(&pool, request, Some(output.file().as_fd()))?;
+    Ok(output.finish()?)
 }
 
 /// What `input` gives, as files to be read one behind the other. Whoever writes to a pipe may be slow, or need the pool

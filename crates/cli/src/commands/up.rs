@@ -142,7 +142,7 @@ impl Up {
         self.check_size(&path)?;
         let backup = self.backup.as_deref().map(absolute).transpose()?;
         // It has to be there when the power fails, and is said now if it cannot.
-        backup.as_deref().map(|image| Partial::begin(image, 0o600)).transpose()?;
+        backup.as_deref().map(|image| Partial::begin(image)).transpose()?;
         let is_new = self.make_pool(&path)?;
         let lock = match reach::find(&path)? {
             Found::Ours(lock) => lock,

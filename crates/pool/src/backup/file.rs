@@ -16,7 +16,7 @@ use crate::{Error, Partial, Pool, Result};
 ///
 /// # Errors
 /// As [`super::backup`]; [`Error::Occupied`] where a pool is there, [`Error::Limit`] for what is no file or lies in the
-/// pool itself, [`Error::Busy`] where somebody else is writing it, [`Error::BadImage`] where it does not read back.
+/// pool itself, [`Error::BadImage`] where it does not read back.
 /// What was there stays, or the new image is there, whole.
 pub fn backup_to(
     pool: &Pool,
@@ -43,7 +43,7 @@ fn backup_beside(
     writers: Writers,
     watch: &mut dyn FnMut(Progress) -> bool,
 ) -> Result<Summary> {
-    let mut partial = Partial::begin(path, 0o600)?;
+    let mut partial = Partial::begin(path)?;
     let file = partial.file();
     let device = file.metadata().map_err(|error| told("looking at", path, error))?.dev();
     pool.refuse_own_device(device, path)?;

@@ -133,7 +133,7 @@ impl GiveBack {
         let writing = |error| Error::target(format!("writing {}", target.display()), error);
         let copy = match &mut self.copies[number] {
             Some(copy) => copy,
-            none => none.insert(Partial::begin(&target, 0o600).map_err(Error::Undrained)?),
+            none => none.insert(Partial::begin(&target).map_err(Error::Undrained)?),
         };
         if at == 0 {
             whoever_may_use(&self.database, copy.file()).map_err(writing)?;

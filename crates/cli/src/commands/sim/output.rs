@@ -1,13 +1,13 @@
 //! A file that a simulation writes.
 
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use ferrite_bench as bench;
-use ferrite_pool::Partial;
+use ferrite_pool::Output as OutputFile;
 use serde::Serialize;
 
 use crate::commands::{print, text};
@@ -15,31 +15,26 @@ use crate::outcome::{Failure, Outcome};
 
 /// What is to be at a path. Dropped before its end, it leaves what was there.
 pub enum Output {
-    /// A plain file.
-    Partial(Partial),
-    /// Standard output, or what is no plain file and keeps its place.
-    Stream(Box<dyn Write + Send>),
+    /// Standard output.
+    Standard(io::Stdout),
+    /// A file.
+    File(OutputFile),
 }
 
 impl Output {
     /// Begins to write it; `-` is standard output.
     pub fn begin(to: &Path) -> Outcome<Self> {
         if to == Path::new("-") {
-            return Ok(Self::Stream(Box::new(io::stdout())));
+            return Ok(Self::Standard(io::stdout()));
         }
-        if fs::metadata(to).is_ok_and(|there| !there.is_file()) {
-            let opened = File::options().write(true).open(to);
-            let opened = opened.map_err(|error| format!("opening {}: {error}", to.display()))?;
-            return Ok(Self::Stream(Box::new(opened)));
-        }
-        Ok(Self::Partial(Partial::begin(to, 0o666)?))
+        Ok(Self::File(OutputFile::begin(to)?))
     }
 
     /// It is whole, and takes the place of what was there.
     pub fn finish(self) -> Outcome {
         match self {
-            Self::Partial(partial) => Ok(partial.finish()?),
-            Self::Stream(mut stream) => Ok(stream.flush()?),
+            Self::Standard(mut output) => Ok(output.flush()?),
+            Self::File(file) => Ok(file.finish()?),
         }
     }
 }
@@ -47,15 +42,15 @@ impl Output {
 impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
-            Self::Partial(partial) => partial.file().write(bytes),
-            Self::Stream(stream) => stream.write(bytes),
+            Self::Standard(output) => output.write(bytes),
+            Self::File(file) => file.write(bytes),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         match self {
-            Self::Partial(partial) => partial.file().flush(),
-            Self::Stream(stream) => stream.flush(),
+            Self::Standard(output) => output.flush(),
+            Self::File(file) => file.flush(),
         }
     }
 }

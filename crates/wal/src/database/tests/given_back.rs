@@ -122,11 +122,11 @@ fn canary_a_log_that_is_not_said_to_be_alone_is_emptied_behind_who_opens_it() {
 fn what_hinders_a_copy_is_told_with_where_the_log_still_is() {
     let place = Place::new();
     place.leave_journal();
-    fs::create_dir(place.path("a.db-journal.partial")).unwrap();
+    fs::create_dir(place.path("a.db-journal")).unwrap();
     let mut work = GiveBack::begin(&place.station, &place.database()).unwrap();
     let told = std::iter::repeat_with(|| work.step()).take(10).find_map(Result::err).unwrap().to_string();
-    assert!(told.contains("a.db-journal.partial: ") && told.contains("is still in the pool"), "{told}");
-    fs::remove_dir(place.path("a.db-journal.partial")).unwrap();
+    assert!(told.contains("a.db-journal: ") && told.contains("is still in the pool"), "{told}");
+    fs::remove_dir(place.path("a.db-journal")).unwrap();
     while work.step().unwrap() != Progress::Done {}
     assert_eq!(fs::read(place.path("a.db-journal")).unwrap(), b"how it was");
 }
