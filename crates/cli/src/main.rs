@@ -39,9 +39,11 @@ mod wear;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use ferrite_pool::owner::Trust;
 
 use commands::{bench, disk, down, fs, pool, run, sim, status, tag, up, wal};
+use outcome::{Failure, Outcome};
 
 /// Durable storage at memory speed: one pool of persistent memory, served to everything that people already use.
 ///
@@ -50,8 +52,31 @@ use commands::{bench, disk, down, fs, pool, run, sim, status, tag, up, wal};
 #[derive(Parser)]
 #[command(version, after_help = "Exit status: 0 done, 1 failed, 2 wrong usage.")]
 struct Arguments {
+    #[command(flatten)]
+    trust: TrustArguments,
     #[command(subcommand)]
     command: Command,
+}
+
+/// Whose pools and images a command uses beside those of its own user and root.
+#[derive(Args)]
+#[command(next_help_heading = "Pools and images of other users")]
+struct TrustArguments {
+    /// Use pools and images that belong to USER, a name or a number; repeatable. That user may change them meanwhile.
+    /// Libraries read FERRITE_TRUST_OWNER
+    #[arg(long, value_name = "USER", global = true, hide_short_help = true)]
+    trust_owner: Vec<String>,
+    /// Use pools and images that other users may write to. Libraries read FERRITE_TRUST_WRITABLE=1
+    #[arg(long, global = true, hide_short_help = true)]
+    trust_writable: bool,
+}
+
+impl TrustArguments {
+    fn install(&self) -> Outcome {
+        let asked = Trust::of(&self.trust_owner, self.trust_writable).map_err(Failure::Usage)?;
+        asked.and(Trust::of_environment()?).install();
+        Ok(())
+    }
 }
 
 #[derive(Subcommand)]
@@ -100,19 +125,26 @@ fn main() -> ExitCode {
     {
         remark!("ferrite: a limit on the size of files will end it: {error}");
     }
-    let result = match arguments.command {
-        Command::Up(up) => up.run(),
-        Command::Status(status) => status.run(),
-        Command::Down(down) => down.run(),
-        Command::Pool(pool) => pool.run(),
-        Command::Tag(tag) => tag.run(),
-        Command::Disk(disk) => disk.run(),
-        Command::Wal(wal) => wal.run(),
-        Command::Fs(fs) => fs.run(),
-        Command::Run(run) => run.run(),
-        Command::Bench(bench) => bench.run(),
-        Command::BenchWorker(worker) => worker.run(),
-        Command::Sim(sim) => sim.run(),
-    };
+    let trusted = arguments.trust.install();
+    let result = trusted.and_then(|()| arguments.command.run());
     outcome::exit_code(result)
+}
+
+impl Command {
+    fn run(self) -> Outcome {
+        match self {
+            Self::Up(up) => up.run(),
+            Self::Status(status) => status.run(),
+            Self::Down(down) => down.run(),
+            Self::Pool(pool) => pool.run(),
+            Self::Tag(tag) => tag.run(),
+            Self::Disk(disk) => disk.run(),
+            Self::Wal(wal) => wal.run(),
+            Self::Fs(fs) => fs.run(),
+            Self::Run(run) => run.run(),
+            Self::Bench(bench) => bench.run(),
+            Self::BenchWorker(worker) => worker.run(),
+            Self::Sim(sim) => sim.run(),
+        }
+    }
 }

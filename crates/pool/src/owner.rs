@@ -34,6 +34,8 @@
 //! - O6. Either all file descriptors sent with a frame arrive with it, or the call fails and none stays open.
 //! - O7. Who is at the other end does not change: its process is known by a descriptor, not by a number that may be
 //!   reused, and when it has ended its end is closed, whoever else has that.
+//! - O8. A process opens a pool, connects to a pool's owner, or reads an image only if the opened file belongs to its
+//!   effective user or to root, and neither group nor others may write to it, unless its user trusts those.
 
 mod address;
 mod channel;
@@ -51,6 +53,7 @@ mod seats;
 mod session;
 mod socket;
 mod whole;
+mod trust;
 pub mod wire;
 
 #[cfg(test)]
@@ -66,3 +69,4 @@ pub use patience::{Way, ready_within};
 pub use process::{Caller, Parted, PidFd};
 pub use session::{Call, Handler, Reply};
 pub use wire::Progress;
+pub use trust::{TRUST_OWNER, TRUST_WRITABLE, Trust, ensure_trusted};

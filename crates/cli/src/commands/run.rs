@@ -10,6 +10,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use clap::Args;
+use ferrite_pool::owner::Trust;
 
 use crate::child;
 use crate::given;
@@ -53,6 +54,7 @@ impl Run {
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]);
         given::pass_on_sigpipe(&mut command);
+        command.envs(Trust::environment());
         match library::place() {
             Ok(library) => {
                 command.env("LD_PRELOAD", library::before_others(&library));

@@ -8,7 +8,7 @@ use std::path::Path;
 use ferrite_medium::{Error as MediumError, Memory};
 
 use super::{Restore, Summary, Writers, restore, verify, write_image};
-use crate::owner::Progress;
+use crate::owner::{Progress, ensure_trusted};
 use crate::{Error, Partial, Pool, Result};
 
 /// Writes an image of `pool` to the file `path`, durable on return. It is written as a [`Partial`] and read back, so an
@@ -61,7 +61,8 @@ fn backup_beside(
 ///
 /// # Errors
 /// [`Error::Limit`] for what is neither a file nor a block device, which is not opened: a pipe would wait for who writes to
-/// it, and give what it holds once. [`Error::Medium`] where it cannot be opened.
+/// it, and give what it holds once. [`Error::Untrusted`] where another user owns it or may write to it (O8).
+/// [`Error::Medium`] where it cannot be opened.
 pub fn open_image(path: &Path) -> Result<File> {
     let opening = |error| told("opening", path, error);
     let kind = std::fs::metadata(path).map_err(opening)?.file_type();
@@ -71,7 +72,9 @@ pub fn open_image(path: &Path) -> Result<File> {
             "{path} is neither a file nor a block device, and an image is read twice: copy it to a file first"
         )));
     }
-    File::open(path).map_err(opening)
+    let file = File::open(path).map_err(opening)?;
+    ensure_trusted(path, &file.metadata().map_err(opening)?).map_err(Error::Untrusted)?;
+    Ok(file)
 }
 
 /// Restores the image in the file `path` into `memory`, after all of it has verified.

@@ -1,9 +1,9 @@
 //! The client's end of the control socket.
 
-use std::fs::{self, Metadata};
+use std::fs::{Metadata, OpenOptions};
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use super::address::Address;
 use super::channel::{Channel, Frame};
 use super::patience::Patience;
 use super::process::own_uid;
+use super::trust::ensure_trusted;
 use super::whole::Whole;
 use super::wire::{FDS_MAX, Message, PROTOCOL, Progress};
 use super::{Error, Holder, PidFd, Result, socket};
@@ -38,7 +39,8 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::NoOwner`] if nobody holds the pool, [`Error::Silent`] if its holder takes no calls, [`Error::Refused`]
-    /// if one side does not trust the other, [`Error::Version`] if they are of different releases; [`Error::Died`] and
+    /// if one side does not trust the other, [`Error::Untrusted`] if another user owns the pool's file or may write to it
+    /// (O8), [`Error::Version`] if they are of different releases; [`Error::Died`] and
     /// [`Error::Timeout`] if no hello comes, [`Error::Io`] if the path cannot be looked at.
     pub fn connect(path: &Path) -> Result<Self> {
         Self::connect_within(path, FRAME_TIME)
@@ -221,6 +223,8 @@ fn silent(error: Error, owner_pid: u32, path: &Path) -> Error {
 fn find(path: &Path) -> Result<(PathBuf, Metadata)> {
     let doing = |e| Error::io(format!("looking at {}", path.display()), e);
     let path = path.canonicalize().map_err(doing)?;
-    let pool = fs::metadata(&path).map_err(doing)?;
+    let pool = OpenOptions::new().read(true).custom_flags(libc::O_PATH).open(&path).and_then(|file| file.metadata());
+    let pool = pool.map_err(doing)?;
+    ensure_trusted(&path, &pool).map_err(Error::Untrusted)?;
     Ok((path, pool))
 }

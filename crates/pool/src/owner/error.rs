@@ -24,6 +24,9 @@ pub enum Error {
     /// The path names something that cannot hold a pool.
     #[error("{0} is neither a file nor a device, so it holds no pool: name the pool's file")]
     NotAPool(PathBuf),
+    /// Another user owns the file, or may write to it.
+    #[error("{0}")]
+    Untrusted(String),
     /// No process holds the pool.
     #[error("nobody serves {0}: open it directly, or start `ferrite up`")]
     NoOwner(PathBuf),

@@ -12,6 +12,7 @@ use ferrite_medium::{Error as MediumError, MapOptions, Mapped, own_storage};
 use super::fork::Kept;
 use super::listen::{Limits, Listening};
 use super::session::Handler;
+use super::trust::ensure_trusted;
 use super::{Error, Holder, Result};
 use crate::Superblock;
 
@@ -56,7 +57,7 @@ impl Drop for Held {
 ///
 /// # Errors
 /// [`Error::Io`] where the path cannot be opened to be read and written, [`Error::NotAPool`] where it names something
-/// that cannot hold a pool.
+/// that cannot hold a pool, [`Error::Untrusted`] where another user owns it or may write to it (O8).
 pub fn claim(path: &Path) -> Result<Claim> {
     let doing = |what: &str| format!("{what} {}", path.display());
     let mut options = OpenOptions::new();
@@ -70,6 +71,7 @@ pub fn claim(path: &Path) -> Result<Claim> {
         if !may_hold_a_pool(&found) {
             return Err(Error::NotAPool(path));
         }
+        ensure_trusted(&path, &found).map_err(Error::Untrusted)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Ok(Claim::Held(Holder::of(&found))),

@@ -1,0 +1,193 @@
+//! Whose pools, sockets and images this process uses.
+//!
+//! A user who may write to a pool changes it under the process that uses it: a size, a record, a map. A file that is
+//! owned by another user has that user's content, and its owner's socket that user's answers. So the file that was
+//! opened is judged, not its path (O8). Root may write to everything, so root's files are trusted.
+//!
+//! A command takes the exceptions as options, a library as environment variables. A program that runs with rights of its
+//! own (set-user-ID, file capabilities) ignores the variables.
+
+use std::fs::{self, Metadata};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::Path;
+use std::sync::OnceLock;
+
+use super::process::{is_secure, own_uid};
+
+/// The variable with the users that are trusted, by name or number, separated by commas.
+pub const TRUST_OWNER: &str = "FERRITE_TRUST_OWNER";
+/// The variable that is 1 where files are used that other users may write to.
+pub const TRUST_WRITABLE: &str = "FERRITE_TRUST_WRITABLE";
+
+/// Mode bits that let the group and others write.
+const OTHERS_WRITE: u32 = 0o022;
+/// Mode bits that let others write.
+const ALL_WRITE: u32 = 0o002;
+
+static GIVEN: OnceLock<Trust> = OnceLock::new();
+
+/// What a process uses beside its own user's files and root's.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trust {
+    /// Users, by number.
+    owners: Vec<u32>,
+    /// Files that other users may write to.
+    writable: bool,
+}
+
+impl Trust {
+    /// Trusts these users, by name or number, and files that others may write to if `writable`.
+    ///
+    /// # Errors
+    /// Text for people: there is no such user.
+    pub fn of(owners: impl IntoIterator<Item = impl AsRef<str>>, writable: bool) -> Result<Self, String> {
+        let owners = owners.into_iter().map(|user| number_of(user.as_ref())).collect::<Result<_, _>>()?;
+        Ok(Self { owners, writable })
+    }
+
+    /// Reads the environment variables.
+    ///
+    /// # Errors
+    /// As [`Trust::of`].
+    pub fn of_environment() -> Result<Self, String> {
+        if is_secure() {
+            return Ok(Self::default());
+        }
+        let owners = std::env::var(TRUST_OWNER).unwrap_or_default();
+        let names = owners.split(',').filter(|name| !name.is_empty());
+        let writable = std::env::var(TRUST_WRITABLE).is_ok_and(|value| value == "1");
+        Self::of(names, writable).map_err(|why| format!("{TRUST_OWNER}: {why}"))
+    }
+
+    /// Also trusts what `other` does.
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        self.owners.extend(other.owners);
+        self.writable |= other.writable;
+        self
+    }
+
+    /// Holds for the whole process from now on, instead of the environment variables. Only the first call counts.
+    pub fn install(self) {
+        let _ = GIVEN.set(self);
+    }
+
+    /// Returns the environment variables that give a child the same trust.
+    pub fn environment() -> Vec<(&'static str, String)> {
+        let given = GIVEN.get().cloned().unwrap_or_default();
+        let owners: Vec<String> = given.owners.iter().map(u32::to_string).collect();
+        let owners = (!owners.is_empty()).then(|| (TRUST_OWNER, owners.join(",")));
+        let writable = given.writable.then(|| (TRUST_WRITABLE, "1".into()));
+        owners.into_iter().chain(writable).collect()
+    }
+
+    /// Refuses what was opened at `path` if another user owns it or may write to it.
+    fn ensure(&self, path: &Path, opened: &Metadata) -> Result<(), String> {
+        let (name, owner) = (path.display(), opened.uid());
+        if ![own_uid(), 0].contains(&owner) && !self.owners.contains(&owner) {
+            let user = name_of(owner);
+            return Err(format!(
+                "{name} belongs to user {user}, who may change it under this program: --trust-owner {user} (in libraries \
+                 {TRUST_OWNER}={user}) trusts that user"
+            ));
+        }
+        let mode = opened.mode() & 0o777;
+        if mode & bits_of_others(opened) != 0 && !self.writable {
+            return Err(format!(
+                "{name} has mode {mode:03o}, so other users may write to it: `chmod go-w` keeps them out, --trust-writable \
+                 (in libraries {TRUST_WRITABLE}=1) trusts them"
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// The group of a device node is chosen by the machine's administrator, as `disk` is.
+fn bits_of_others(opened: &Metadata) -> u32 {
+    let kind = opened.file_type();
+    if kind.is_block_device() || kind.is_char_device() { ALL_WRITE } else { OTHERS_WRITE }
+}
+
+/// Refuses the file that was opened at `path` unless it is this user's or root's alone, or is trusted by
+/// [`Trust::install`] or by the environment.
+///
+/// # Errors
+/// Text for people: whose it is, and the option that trusts that user.
+pub fn ensure_trusted(path: &Path, opened: &Metadata) -> Result<(), String> {
+    match GIVEN.get() {
+        Some(given) => given.ensure(path, opened),
+        None => Trust::of_environment()?.ensure(path, opened),
+    }
+}
+
+/// The users that this machine has a line for: name and number.
+fn users() -> Vec<(String, u32)> {
+    let listed = fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let user = |line: &str| {
+        let mut words = line.split(':');
+        Some((words.next()?.to_owned(), words.nth(1)?.parse().ok()?))
+    };
+    listed.lines().filter_map(user).collect()
+}
+
+fn number_of(user: &str) -> Result<u32, String> {
+    let by_name = || users().into_iter().find_map(|(name, number)| (name == user).then_some(number));
+    let number = user.parse().ok().or_else(by_name);
+    number.ok_or_else(|| format!("there is no user {user:?} in /etc/passwd: give a number (`id -u {user}`)"))
+}
+
+fn name_of(user: u32) -> String {
+    let name = users().into_iter().find_map(|(name, number)| (number == user).then_some(name));
+    name.unwrap_or_else(|| user.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, chown};
+
+    use super::*;
+
+    const NOBODY: u32 = 65534;
+
+    fn judged(trust: &Trust, path: &Path) -> Result<(), String> {
+        trust.ensure(path, &fs::File::open(path).expect("open").metadata().expect("metadata"))
+    }
+
+    /// O8.
+    #[test]
+    fn o8_a_file_that_others_may_write_to_is_used_only_if_they_are_trusted() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let (none, all) = (Trust::default(), Trust::of(["0"; 0], true).expect("trust"));
+        for (mode, is_safe) in [(0o600, true), (0o644, true), (0o660, false), (0o602, false), (0o666, false)] {
+            fs::set_permissions(file.path(), fs::Permissions::from_mode(mode)).expect("its own");
+            assert_eq!(judged(&none, file.path()).is_ok(), is_safe, "{mode:o}");
+            judged(&all, file.path()).expect("trusted");
+        }
+        let said = judged(&none, file.path()).expect_err("others may write");
+        assert!(said.contains("mode 666") && said.contains("--trust-writable"), "{said}");
+    }
+
+    /// O8.
+    #[test]
+    fn o8_a_file_of_another_user_is_used_only_if_that_user_is_trusted() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        if chown(file.path(), Some(NOBODY), None).is_err() {
+            println!("skipped: only root gives files away");
+            return;
+        }
+        let said = judged(&Trust::default(), file.path()).expect_err("another user's");
+        assert!(said.contains("belongs to user nobody") && said.contains("--trust-owner nobody"), "{said}");
+        for user in ["nobody", "65534"] {
+            judged(&Trust::of([user], false).expect("known"), file.path()).expect("trusted");
+        }
+        judged(&Trust::of(["1"], true).expect("known"), file.path()).expect_err("another one is trusted");
+        let why = Trust::of(["no-such-user"], false).expect_err("unknown");
+        assert!(why.contains("id -u no-such-user"), "{why}");
+    }
+
+    #[test]
+    fn a_device_node_is_its_administrators() {
+        judged(&Trust::default(), Path::new("/dev/null")).expect_err("all may write to it");
+        judged(&Trust::of(["0"; 0], true).expect("trust"), Path::new("/dev/null")).expect("trusted");
+    }
+}
