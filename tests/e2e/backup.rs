@@ -44,7 +44,7 @@ fn damaged_images_and_existing_pools_are_refused_and_a_killed_restore_finishes_w
     fs::write(&content, vec![7; 20 << 20]).expect("written");
     ok(&["tag", "put", &pool, "t", content.to_str().expect("text")]);
     ok(&["pool", "backup", &pool, &image]);
-    assert!(refused(ferrite().args(["pool", "restore", &image, &pool]), 1).contains("--force"));
+    assert!(refused(ferrite().args(["pool", "restore", &image, &pool]), 1).contains("--lose 67108864 "));
     let mut bytes = fs::read(&image).expect("read");
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
@@ -57,10 +57,10 @@ fn damaged_images_and_existing_pools_are_refused_and_a_killed_restore_finishes_w
         signal(restore.id(), "KILL");
         wait(&mut restore, Duration::from_secs(5));
     }
-    // Whether the last one was killed in time or not: no state of it needs force, and a whole pool is left alone.
+    // Whether the last one was killed in time or not: no state of it loses anything, and a whole pool is left alone.
     let again = ferrite().args(["pool", "restore", &image, &other]).output().expect("ferrite runs");
     let said = String::from_utf8_lossy(&again.stderr);
-    assert!(again.status.success() || said.contains("here is a pool already"), "{said}");
+    assert!(again.status.success() || said.contains("holds pool "), "{said}");
     let back = path("back");
     ok(&["tag", "get", &other, "t", &back]);
     assert!(fs::read(&back).expect("read") == vec![7; 20 << 20]);
@@ -114,13 +114,16 @@ fn a_restore_destroys_neither_its_image_nor_what_is_no_pool() {
     let before = fs::read(&image).expect("read");
     std::os::unix::fs::symlink(&image, &link).expect("linked");
     for target in [&image, &link] {
-        assert!(refused(ferrite().args(["pool", "restore", &image, target, "--force"]), 1).contains("itself"));
+        assert!(refused(ferrite().args(["pool", "restore", &image, target, "--lose", "1"]), 1).contains("itself"));
     }
     assert!(fs::read(&image).expect("read") == before, "an image stays what it is");
     for content in [&b"precious"[..], &vec![b'x'; 40 << 20]] {
         fs::write(&other, content).expect("written");
-        assert!(refused(ferrite().args(["pool", "restore", &image, &other]), 1).contains("--force"));
-        assert!(fs::read(&other).expect("read") == content, "what is no pool is kept too");
+        let lose = format!("--lose {} ", content.len());
+        for wrong in [&[][..], &["--lose", "4711"]] {
+            assert!(refused(ferrite().args(["pool", "restore", &image, &other]).args(wrong), 1).contains(&lose));
+            assert!(fs::read(&other).expect("read") == content, "what is no pool is kept too");
+        }
     }
     fs::remove_file(&other).expect("removed");
     refused(ferrite().args(["pool", "restore", &image, &other, "--size", "16M"]), 2);
@@ -158,7 +161,7 @@ fn a_full_pool_whose_buffers_find_no_space_is_checked_and_backed_up_and_ends() {
     assert!((0..1000).any(|_| is_saved()), "no backup");
     for image in [&image, &saved] {
         let restored = path("restored");
-        ok(&["pool", "restore", image, &restored, "--force"]);
+        ok(&["pool", "restore", image, &restored, "--lose", "32M"]);
         assert_sound(restored.as_ref());
     }
     signal(server.pid(), "TERM");

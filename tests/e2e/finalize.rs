@@ -88,7 +88,7 @@ fn has_backup(path: &Path) -> bool {
     }
     let restored = path.with_extension("restored");
     fs::File::create(&restored).and_then(|file| file.set_len(64 << 20)).expect("a file");
-    Store::restore(&image(path), &restored, false).expect("a whole image");
+    Store::restore(&image(path), &restored, None).expect("a whole image");
     assert_kept(&restored);
     assert_sound(&restored);
     fs::remove_file(restored).expect("removed");

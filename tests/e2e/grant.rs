@@ -20,7 +20,8 @@ fn granted(client: &mut Client, write: bool) -> (Value, Vec<OwnedFd>) {
 fn put(pool: &Path, byte: u8) {
     let file = pool.with_extension("content");
     std::fs::write(&file, vec![byte; CONTENT]).expect("written");
-    ok(&["tag", "put", pool.to_str().expect("text"), "t", file.to_str().expect("text"), "--replace"]);
+    let lose = CONTENT.to_string();
+    ok(&["tag", "put", pool.to_str().expect("text"), "t", file.to_str().expect("text"), "--lose", &lose]);
 }
 
 fn free_bytes(pool: &Path) -> u64 {
@@ -74,8 +75,8 @@ fn a_pool_is_not_made_anew_under_clients_of_its_killed_owner() {
     server.kill();
     let mine = std::process::id().to_string();
     for words in [
-        &["pool", "create", name, "--force", "--size", "32M"][..],
-        &["pool", "restore", image, name, "--force", "--size", "128M"],
+        &["pool", "create", name, "--lose", "64M", "--size", "32M"][..],
+        &["pool", "restore", image, name, "--lose", "64M", "--size", "128M"],
     ] {
         let said = refused(ferrite().args(words), 1);
         assert!(said.contains("end them first") && said.contains(&mine), "{said}");

@@ -135,7 +135,7 @@ fn a_put_from_a_pipe_keeps_nobody_out_of_the_pool() {
 
     // More than is read before, too.
     fs::write(&content, &bytes).expect("written");
-    let put = r#"cat "$2" | "$0" tag put "$1" b --replace"#;
+    let put = r#"cat "$2" | "$0" tag put "$1" b --lose 8M"#;
     run(client("sh").args(["-c", put]).arg(ferrite_path()).arg(&pool).arg(&content));
     ok(&["tag", "get", &pool, "b", back.to_str().expect("text")]);
     assert!(fs::read(&back).expect("read") == bytes, "it is another");
@@ -220,11 +220,10 @@ fn a_host_disk_without_a_page_left_is_an_error_and_keeps_nothing() {
     let restore = ["pool", "restore", &image];
     for words in [
         &["pool", "create", &new, "--size", "16M"][..],
-        &["pool", "create", &path("blank"), "--force"],
+        &["pool", "create", &path("blank")],
         &["up", "--no-mount", "--no-attach", "--size", "16M", "--pool", &new],
         &[&restore[..], &[&new]].concat(),
         &[&restore[..], &[&path("blank")]].concat(),
-        &[&restore[..], &[&path("blank"), "--force"]].concat(),
     ] {
         let said = refused(ferrite().args(words), 1);
         assert!(said.contains("no space left") && said.contains(host.path().to_str().expect("text")), "{said}");

@@ -45,7 +45,7 @@ fn wrong_options_are_told_before_anything_happens() {
     refused(ferrite().args(["pool", "create", pool]), 2);
     assert!(!folder.path().join("pool").exists(), "a refused pool leaves no file");
     ok(&["pool", "create", pool, "--size", "32M"]);
-    assert!(refused(ferrite().args(["pool", "create", pool, "--size", "32M"]), 1).contains("--force"));
+    assert!(refused(ferrite().args(["pool", "create", pool, "--size", "32M"]), 1).contains("--lose 33554432 "));
     ok(&["disk", "create", pool, "d", "--size", "1M"]);
     for wrong in [["--guard", "magic"], ["--scheme", "fast"]] {
         assert!(refused(ferrite().args(["disk", "serve", pool, "d"]).args(wrong), 2).contains(wrong[1]));
@@ -76,12 +76,14 @@ fn a_taken_name_says_how_it_is_replaced() {
     ok(&["disk", "create", &pool, "d", "--size", "1M"]);
     std::fs::write(&content, "content").expect("written");
     ok(&["tag", "put", &pool, "t", &content]);
-    assert!(refused(ferrite().args(["tag", "put", &pool, "t", &content]), 1).contains("--replace"));
-    ok(&["tag", "put", &pool, "t", &content, "--replace"]);
+    for lose in [&[][..], &["--lose", "8"]] {
+        assert!(refused(ferrite().args(["tag", "put", &pool, "t", &content]).args(lose), 1).contains("--lose 7 "));
+    }
+    ok(&["tag", "put", &pool, "t", &content, "--lose", "7"]);
     let said = refused(ferrite().args(["tag", "put", &pool, "d", &content]), 1);
-    assert!(said.contains("a disk") && !said.contains("--replace"), "bytes take no disk's place: {said}");
+    assert!(said.contains("a disk") && !said.contains("--lose"), "bytes take no disk's place: {said}");
     let said = refused(ferrite().args(["disk", "create", &pool, "t", "--size", "1M"]), 1);
-    assert!(said.contains("`ferrite tag remove`") && !said.contains("--replace"), "{said}");
+    assert!(said.contains("`ferrite tag remove`") && !said.contains("--lose"), "{said}");
 }
 
 /// A name that is missing, or is something else's, is told as that; to make it is advised to who wants to use it.
@@ -132,8 +134,8 @@ fn what_is_no_pool_says_what_to_do() {
     assert!(refused(ferrite().args(["disk", "copy", ":x", &missing]), 2).contains("name its file"));
     let said = refused(ferrite().args(["pool", "info", &format!("{missing} it")]), 1);
     assert!(said.contains(&format!("`ferrite pool create '{missing} it' --size 1G`")), "a shell takes it: {said}");
-    for force in [&[][..], &["--force"]] {
-        let said = refused(ferrite().args(["pool", "create", at, "--size", "32M"]).args(force), 1);
+    for lose in [&[][..], &["--lose", "1"]] {
+        let said = refused(ferrite().args(["pool", "create", at, "--size", "32M"]).args(lose), 1);
         assert!(said.contains("is a folder"), "{said}");
     }
 }
@@ -148,9 +150,9 @@ fn a_size_that_is_advised_is_one() {
     assert!(said.contains("--size 1100M at least"), "{said}");
     assert!(refused(ferrite().args(["pool", "create", &pool, "--size", "1M"]), 2).contains(" 8 MiB at least"));
     std::fs::write(&empty, "").expect("written");
-    let said = refused(ferrite().args(["pool", "create", &empty, "--force"]), 2);
+    let said = refused(ferrite().args(["pool", "create", &empty]), 2);
     assert!(said.contains(" 8 MiB at least: give a --size"), "{said}");
-    ok(&["pool", "create", &empty, "--force", "--size", "32M"]);
+    ok(&["pool", "create", &empty, "--size", "32M"]);
     ok(&["pool", "backup", &empty, &image]);
     assert!(
         refused(ferrite().args(["pool", "restore", &image, &pool, "--size", "8M"]), 2).contains(" 32 MiB: --size 32M")
@@ -306,7 +308,7 @@ fn a_refused_command_changes_nothing_and_leaves_nothing() {
     let path = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
     let (pool, other) = (path("pool"), path("other"));
     ok(&["pool", "create", &pool, "--size", "32M"]);
-    refused(ferrite().args(["pool", "create", &pool, "--force", "--size", "1K"]), 2);
+    refused(ferrite().args(["pool", "create", &pool, "--lose", "32M", "--size", "1K"]), 2);
     assert_eq!(std::fs::metadata(&pool).expect("there").len(), 32 << 20, "wrong usage cuts no pool");
     refused(ferrite().args(["pool", "create", &other, "--size", "8388607T"]), 1);
     refused(ferrite().args(["up", "--no-attach", "--pool", &other, "--disk", "a=1M", "--disk", "a=2M"]), 2);
@@ -374,7 +376,7 @@ fn what_is_stored_or_got_by_a_closed_descriptor_is_refused() {
         shell.args(["-c", line]).env("FERRITE", ferrite_path()).env("POOL", &pool);
         shell
     };
-    let told = refused(&mut shell("\"$FERRITE\" tag put \"$POOL\" t --replace <&-"), 1);
+    let told = refused(&mut shell("\"$FERRITE\" tag put \"$POOL\" t --lose 1M <&-"), 1);
     assert!(told.contains("standard input is closed"), "{told}");
     let told = refused(&mut shell("\"$FERRITE\" tag get \"$POOL\" t >&-"), 1);
     assert!(told.contains("standard output is closed"), "{told}");
@@ -382,7 +384,7 @@ fn what_is_stored_or_got_by_a_closed_descriptor_is_refused() {
     assert!(told.starts_with('x') && !told.contains("Broken pipe"), "{told}");
     assert_eq!(run(&mut shell("\"$FERRITE\" tag get \"$POOL\" t | wc -c")), "1048576\n");
     run(&mut shell(
-        "\"$FERRITE\" tag put \"$POOL\" t --replace <>/dev/null; \"$FERRITE\" tag get \"$POOL\" t 1<>/dev/null",
+        "\"$FERRITE\" tag put \"$POOL\" t --lose 1M <>/dev/null; \"$FERRITE\" tag get \"$POOL\" t 1<>/dev/null",
     ));
     assert_eq!(run(&mut shell("\"$FERRITE\" tag get \"$POOL\" t | wc -c")), "0\n", "an empty file is empty");
 }

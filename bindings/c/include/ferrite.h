@@ -113,9 +113,10 @@ int ferrite_store_owner_pid(const ferrite_store *store, uint32_t *out);
  * program that has not ignored SIGXFSZ is ended by it. */
 int ferrite_store_backup(const ferrite_store *store, const char *path);
 
-/* Restores a backup into a new file, or into a file or device that nobody has open; not over a store, unless force is
- * not 0. */
-int ferrite_restore(const char *image, const char *path, int force);
+/* Restores a backup into a new file, or into a file or device that nobody has open. Content there, a store or anything but
+ * zeros, is lost only if lose_bytes is the size of the file or device: else FERRITE_EXISTS, and the message has the size. 0
+ * loses nothing. */
+int ferrite_restore(const char *image, const char *path, uint64_t lose_bytes);
 
 /* Calls visit with the name, the kind and the size of everything in the store, by name, until it returns not 0. */
 int ferrite_store_tags(const ferrite_store *store,

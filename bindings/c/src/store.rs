@@ -105,9 +105,9 @@ export! {
         at(store)?.backup(Path::new(text(path, "the path")?), uuid()?).map(|()| OK)
     }
 
-    fn ferrite_restore(image: *const c_char, path: *const c_char, force: c_int) {
+    fn ferrite_restore(image: *const c_char, path: *const c_char, lose_bytes: u64) {
         let (image, path) = (Path::new(text(image, "the image's path")?), Path::new(text(path, "the path")?));
-        Store::restore(image, path, force != 0).map(|()| OK)
+        Store::restore(image, path, (lose_bytes > 0).then_some(lose_bytes)).map(|()| OK)
     }
 
     fn ferrite_store_tags(store: *const Store, visit: Option<Visitor>, context: *mut c_void) {

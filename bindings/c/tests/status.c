@@ -121,7 +121,8 @@ static int stores_in_the_way(const char *path)
     snprintf(image, sizeof image, "%s.image", path);
     snprintf(copy, sizeof copy, "%s.copy", path);
     return fails(ferrite_store_create(path, 16 << 20, &second), FERRITE_EXISTS, "exists already") &&
-           fails(ferrite_restore(image, path, 0), FERRITE_EXISTS, "force") && !ferrite_restore(image, path, 1) &&
+           fails(ferrite_restore(image, path, 0), FERRITE_EXISTS, "--lose 16777216 ") &&
+           fails(ferrite_restore(image, path, 1), FERRITE_EXISTS, "--lose 16777216 ") && !ferrite_restore(image, path, 16 << 20) &&
            !ferrite_restore(image, copy, 0) && !ferrite_store_open(copy, &second) &&
            !ferrite_store_close(second);
 }

@@ -137,6 +137,6 @@ impl Store {
 
 /// Restores a backup.
 #[pyfunction]
-pub fn restore(py: Python<'_>, image: PathBuf, path: PathBuf, force: bool) -> PyResult<()> {
-    py.detach(|| ferrite_object::Store::restore(&image, &path, force)).map_err(raised)
+pub fn restore(py: Python<'_>, image: PathBuf, path: PathBuf, lose: Option<u64>) -> PyResult<()> {
+    py.detach(|| ferrite_object::Store::restore(&image, &path, lose)).map_err(raised)
 }

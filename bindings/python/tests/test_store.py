@@ -87,14 +87,16 @@ def test_a_backup_is_restored(store, tmp_path):
     store.backup(tmp_path / "image")
     store.map("map").clear()
     store.finalize(defragment=True)
-    with pytest.raises(ferrite.FerriteError):
-        ferrite.restore(tmp_path / "image", store.path)
+    size = os.path.getsize(store.path)
+    for lose in (None, size - 1):
+        with pytest.raises(ferrite.FerriteError, match=f"--lose {size} "):
+            ferrite.restore(tmp_path / "image", store.path, lose=lose)
     ferrite.restore(tmp_path / "image", tmp_path / "new")
     with ferrite.open(tmp_path / "new") as restored:
         assert dict(restored.map("map")) == {b"key": b"value"}
         with pytest.raises(ferrite.BusyError):
-            ferrite.restore(tmp_path / "image", tmp_path / "new", force=True)
-    ferrite.restore(tmp_path / "image", store.path, force=True)
+            ferrite.restore(tmp_path / "image", tmp_path / "new", lose=size)
+    ferrite.restore(tmp_path / "image", store.path, lose=size)
     with ferrite.open(store.path) as restored:
         assert dict(restored.map("map")) == {b"key": b"value"}
 

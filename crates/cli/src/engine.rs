@@ -141,14 +141,14 @@ impl Engine {
                 Ok(json!(write(pool, &to, host::random_uuid()?, on_progress)?))
             }
             Request::TagList => Ok(pool.tags().iter().map(|tag| json!(tag_report(tag))).collect()),
-            Request::TagPut { name, replace } => {
+            Request::TagPut { name, lose } => {
                 let files: Vec<File> = fds.into_iter().map(File::from).collect();
                 let sizes = files.iter().map(|file| Some(file.metadata().ok().filter(Metadata::is_file)?.len()));
                 let size = sizes.sum::<Option<u64>>().unwrap_or(0);
-                let put = Put { replace, size_hint_bytes: (size > 0).then_some(size) };
+                let put = Put { lose, size_hint_bytes: (size > 0).then_some(size) };
                 let content = Watched::several(files, "storing", size, on_progress);
                 let tag = pool.put(&name, &mut content.ok_or(NO_DESCRIPTOR)?, &put);
-                let tag = tag.map_err(|error| self.taken(error, true))?;
+                let tag = tag.map_err(|error| self.taken(error))?;
                 Ok(json!(tag_report(&tag)))
             }
             Request::TagGet { name } => self.get(&name, fds, on_progress),
@@ -194,7 +194,7 @@ impl Engine {
             Request::FsList => Ok(json!(listed(|| trees::names(pool), |name| Ok(trees.report(name)?))?)),
             Request::FsCreate { name, super_threshold_bytes } => {
                 if pool.tag(&name).is_ok() {
-                    return Err(self.taken(ferrite_pool::Error::Exists(name), false).into());
+                    return Err(self.taken(ferrite_pool::Error::Exists(name)).into());
                 }
                 trees.create(&name, super_threshold_bytes)?;
                 Ok(json!(trees.report(&name)?))
@@ -222,7 +222,7 @@ impl Engine {
                     return Err(format!("a disk of {size} bytes is not possible: whole sectors of {bytes}").into());
                 }
                 let spec = DiskSpec { size, sector_bytes, thin, checksum };
-                ferrite_block::create(pool, &name, &spec).map_err(|error| self.taken(error, false))?;
+                ferrite_block::create(pool, &name, &spec).map_err(|error| self.taken(error))?;
                 Ok(json!(self.disk_report(&name)?))
             }
             Request::DiskRemove { name } => {
@@ -273,13 +273,11 @@ impl Engine {
         }
     }
 
-    /// Where a name is taken, says what can be done: plain bytes are replaced by plain bytes (`replaceable`), and
-    /// nothing else is by anything.
-    fn taken(&self, error: ferrite_pool::Error, replaceable: bool) -> String {
+    /// Returns `error`; if it is that a name is taken, with what can be done.
+    fn taken(&self, error: ferrite_pool::Error) -> String {
         let ferrite_pool::Error::Exists(name) = &error else { return error.to_string() };
         let kind = self.pool.tag(name).map(|tag| tag.kind);
         match kind {
-            Ok(TagKind::BYTES) if replaceable => format!("{error}: --replace stores the new content in its place"),
             Ok(TagKind::BYTES) => format!("{error}: choose another name, or `ferrite tag remove` that first"),
             Ok(TagKind::DISK) => format!("{error}, a disk: choose another name, or `ferrite disk remove` that first"),
             Ok(TagKind::FILES) => {

@@ -112,8 +112,8 @@ pub enum Request {
     TagPut {
         /// The tag.
         name: String,
-        /// Replace one of that name.
-        replace: bool,
+        /// The bytes of the one of that name, which may be lost.
+        lose: Option<u64>,
     },
     /// Writes the tag's content to the descriptor that comes with it.
     TagGet {

@@ -270,22 +270,24 @@ impl Store {
         }
     }
 
-    /// Restores the image `from` into a new file at `path`, or into the file or device there, which nobody has open. Without
-    /// `force` a pool that is there is not overwritten, and with it none whose clients have outlived their owner. A crash in
-    /// between leaves what the same restore finishes.
+    /// Restores the image `from` into a new file at `path`, or into the file or device there, which nobody has open. Content
+    /// there is lost only if `lose` is the number of bytes that the file or device has, and never that of a pool whose
+    /// clients have outlived their owner. A crash in between leaves what the same restore finishes.
     ///
     /// # Errors
     /// Before anything is changed: [`ferrite_pool::Error::BadImage`] for what is no whole image, [`Error::Refused`]
-    /// where `path` is the image itself, [`ferrite_pool::Error::Occupied`] for want of `force`,
+    /// where `path` is the image itself, [`ferrite_pool::Error::Occupied`] with the bytes for want of `lose`,
     /// [`ferrite_pool::Error::Limit`] for a device too small or an image in a pipe, [`ferrite_pool::Error::Busy`] where
     /// somebody has `path` open or such clients use it.
-    pub fn restore(from: &Path, path: &Path, force: bool) -> Result<()> {
+    pub fn restore(from: &Path, path: &Path, lose: Option<u64>) -> Result<()> {
         // All of it, before anything is made.
         let image = backup::open_image(from)?;
         let found = backup::verify(&mut BufReader::new(&image), &mut |_| true)?;
-        let place = Place::find(path, &image, found.pool_bytes, force)?;
-        let restored = medium::map(&place.lock, None)
-            .and_then(|memory| Ok(backup::restore_from(from, &*memory, Restore { force }, &mut |_| true).map(drop)?));
+        let place = Place::find(path, &image, &found, lose)?;
+        let overwrite = place.overwrite;
+        let restored = medium::map(&place.lock, None).and_then(|memory| {
+            Ok(backup::restore_from(from, &*memory, Restore { overwrite }, &mut |_| true).map(drop)?)
+        });
         // Of a file that was there, a restore that did not finish stays.
         restored.inspect_err(|_| _ = place.is_new.then(|| fs::remove_file(path)))?;
         medium::settle_name(path)

@@ -32,10 +32,25 @@ const BLOCK_BYTES: u64 = 256 << 10;
 /// How to put a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Put {
-    /// Replace the value that is there. Without it a name in use is refused.
-    pub replace: bool,
+    /// The bytes of the value that is there, which may be lost. Without them a name in use is refused.
+    pub lose: Option<u64>,
     /// Bytes that will come, where that is known: what cannot fit is refused before it is read.
     pub size_hint_bytes: Option<u64>,
+}
+
+impl Put {
+    /// Refuses to lose the value of `old` unless told how many bytes that is.
+    fn ensure_may_replace(&self, old: &Tag) -> Result<()> {
+        if old.kind != TagKind::BYTES && self.lose.is_none() {
+            return Err(Error::Exists(old.name.clone()));
+        }
+        old.ensure_kind(TagKind::BYTES)?;
+        if old.size == 0 || self.lose == Some(old.size) {
+            return Ok(());
+        }
+        let (name, bytes) = (&old.name, old.size);
+        Err(Error::Occupied(format!("tag {name:?} has {bytes} bytes, which would be lost: --lose {bytes} loses them")))
+    }
 }
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -76,7 +91,7 @@ impl Pool {
     /// `input`.
     ///
     /// # Errors
-    /// [`Error::BadName`], [`Error::Exists`] unless it is to replace, [`Error::WrongKind`] for what is no value,
+    /// [`Error::BadName`], [`Error::Occupied`] where a value would be lost, [`Error::WrongKind`] for what is no value,
     /// [`Error::Full`] (or want of space on the host), [`Error::Medium`] where `input` fails: the name has what it had.
     /// Else as [`Pool`] says.
     pub fn put(&self, name: &str, input: &mut dyn Read, put: &Put) -> Result<Arc<Tag>> {
@@ -112,8 +127,7 @@ impl Pool {
 
     fn ensure_room(&self, name: &str, put: &Put) -> Result<()> {
         match self.tag(name) {
-            Ok(tag) if put.replace => tag.ensure_kind(TagKind::BYTES)?,
-            Ok(_) => return Err(Error::Exists(name.into())),
+            Ok(tag) => put.ensure_may_replace(&tag)?,
             Err(_) => {}
         }
         let (needed_bytes, free_bytes) = (put.size_hint_bytes.unwrap_or(0), self.usage().free_bytes);
@@ -148,7 +162,7 @@ impl Pool {
     }
 
     /// Commits what `reserved` holds as the value of `name`.
-    fn name_value(&self, name: &str, content: Content, reserved: Reserved<'_>, replace: bool) -> Result<Arc<Tag>> {
+    fn name_value(&self, name: &str, content: Content, reserved: Reserved<'_>, put: &Put) -> Result<Arc<Tag>> {
         let mut transaction = self.transaction();
         let mut table = self.table();
         let extents = transaction.adopt(reserved);
@@ -157,12 +171,8 @@ impl Pool {
         let Some(old) = table.tags.get(name).cloned() else {
             return self.add_tag(&mut table, transaction, tag);
         };
-        if !replace {
-            return Err(Error::Exists(name.into()));
-        }
-        old.tag.ensure_kind(TagKind::BYTES)?;
-        table.generation += 1;
-        tag.generation = table.generation;
+        put.ensure_may_replace(&old.tag)?;
+        tag.generation = table.next_generation()?;
         transaction.free(&old.tag.extents);
         transaction.free(&old.overflow);
         let entry = self.write_slot(&mut transaction, tag, old.slot)?;

@@ -10,7 +10,8 @@ use ferrite_medium::{Guard, MapOptions, Mapped, Memory, Scheme};
 use super::Stage::Working;
 use super::inside;
 use crate::kill;
-use crate::server::{Server, assert_sound, json, ok};
+use crate::programs::ferrite;
+use crate::server::{Server, assert_sound, json, ok, refused};
 
 /// Where the file system with DAX is mounted.
 pub const FOLDER: &str = "/mnt/pm";
@@ -58,7 +59,12 @@ fn a_pool_on_a_dax_file_system_survives_power_loss_and_says_so() {
 #[test]
 fn a_pool_on_device_dax_survives_power_loss_and_says_so() {
     inside(Working, "a_pool_on_device_dax_survives_power_loss_and_says_so", || {
-        keeps(device().to_str().expect("text"), &["--force"]);
+        let device = device();
+        let name = device.to_str().expect("text");
+        keeps(name, &[]);
+        let said = refused(ferrite().args(["pool", "create", name]), 1);
+        let lose = said.split("--lose ").nth(1).and_then(|rest| rest.split(' ').next()).expect("a number");
+        ok(&["pool", "create", name, "--lose", lose]);
     });
 }
 

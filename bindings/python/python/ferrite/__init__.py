@@ -92,10 +92,10 @@ def create(path: Path, size_bytes: Union[int, str]) -> Store:
     return _kept(Store(_ferrite.Store.create(os.fspath(path), size(size_bytes)), path))
 
 
-def restore(image: Path, path: Path, force: bool = False) -> None:
-    """Restore the backup ``image`` into a new file, or the file or device ``path`` that nobody has open; not over a store
-    unless ``force``."""
-    _ferrite.restore(os.fspath(image), os.fspath(path), force)
+def restore(image: Path, path: Path, lose: Optional[int] = None) -> None:
+    """Restore the backup ``image`` into a new file, or the file or device ``path`` that nobody has open. Content there, a
+    store or anything but zeros, is lost only if ``lose`` is the size of it in bytes, which the refusal names."""
+    _ferrite.restore(os.fspath(image), os.fspath(path), lose)
 
 
 def _kept(store: Store) -> Store:

@@ -11,7 +11,7 @@ use ferrite_pool::owner::Lock;
 use ferrite_pool::{backup, show_uuid};
 use serde::Serialize;
 
-use super::pool::{ensure_unused, ours};
+use super::pool::{may_be_lost, ours};
 use super::print;
 use crate::bar::Bar;
 use crate::engine::absolute;
@@ -49,9 +49,9 @@ pub struct Restore {
     /// never smaller
     #[arg(long, value_parser = size::parse)]
     size: Option<u64>,
-    /// Restore over what is there, which is lost
-    #[arg(long)]
-    force: bool,
+    /// Lose what the file or device holds: the bytes that it has, as the refusal prints them
+    #[arg(long, value_name = "BYTES", value_parser = size::parse)]
+    lose: Option<u64>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -74,7 +74,7 @@ impl Backup {
 impl Restore {
     /// Does it.
     pub fn run(self) -> Outcome {
-        let Self { image, pool, size, force, json } = self;
+        let Self { image, pool, size, lose, json } = self;
         stop::watch()?;
         let bar = Bar::new();
         // All of it, before anything is made.
@@ -86,11 +86,12 @@ impl Restore {
             let (needed, typed) = (size::show(found.pool_bytes), size::written(found.pool_bytes));
             return Err(Failure::Usage(format!("the image is of a pool of {needed}: --size {typed} at least")));
         }
-        let (lock, is_new) = place(&image, &pool, wanted, force)?;
+        let Place { lock, is_new, overwrite } = place(&image, found.image, &pool, wanted, lose)?;
         let restored = MediumArguments::default().map(&lock).and_then(|medium: Medium| {
             let memory = &*medium.memory;
             remark!("pool {}: {}", pool.display(), medium.line(&memory.survival()));
-            let restored = backup::restore_from(&image, memory, backup::Restore { force }, &mut |it| bar.show(&it));
+            let restored =
+                backup::restore_from(&image, memory, backup::Restore { overwrite }, &mut |it| bar.show(&it));
             Ok(restored.map_err(|error| format!("{}: {error}", pool.display()))?)
         });
         // Of a file that was there, a restore that did not finish stays.
@@ -101,11 +102,19 @@ impl Restore {
     }
 }
 
-/// The place of `bytes` to restore into: a new file, or what is there where that is free or may be lost; and whether it
-/// is new.
-fn place(image: &Path, pool: &Path, bytes: u64, force: bool) -> Outcome<(Lock, bool)> {
+/// What is restored into.
+struct Place {
+    lock: Lock,
+    /// Whether the file was made now.
+    is_new: bool,
+    /// Whether something is lost, as the user agreed to.
+    overwrite: bool,
+}
+
+/// Makes or finds the place of `bytes` to restore the image `uuid` into, which lies in the file `image`.
+fn place(image: &Path, uuid: [u8; 16], pool: &Path, bytes: u64, lose: Option<u64>) -> Outcome<Place> {
     match make_pool_file(pool, bytes) {
-        Ok(()) => return Ok((ours(pool)?, true)),
+        Ok(()) => return Ok(Place { lock: ours(pool)?, is_new: true, overwrite: false }),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         Err(error) => return Err(format!("making {}: {error}", pool.display()).into()),
     }
@@ -114,21 +123,11 @@ fn place(image: &Path, pool: &Path, bytes: u64, force: bool) -> Outcome<(Lock, b
     if (there.dev(), there.ino()) == (source.dev(), source.ino()) {
         return Err(format!("{} is the image itself: name another file for the pool", pool.display()).into());
     }
-    if force {
-        ensure_unused(&lock)?;
-    }
+    let overwrite = may_be_lost(&lock, lose, Some(uuid))?;
     if there.is_file() && there.len() < bytes {
-        if !force && there.len() > 0 {
-            let (has, needed) = (size::show(there.len()), size::show(bytes));
-            return Err(format!(
-                "{} exists already and has {has} of the {needed} needed: --force makes it larger, and what it holds is lost",
-                pool.display()
-            )
-            .into());
-        }
         set_len(lock.file(), bytes).map_err(|error| format!("sizing {}: {error}", pool.display()))?;
     }
-    Ok((lock, false))
+    Ok(Place { lock, is_new: false, overwrite })
 }
 
 /// What an image holds, for people and programs.

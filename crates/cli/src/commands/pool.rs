@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use ferrite_medium::{Span, make_pool_file, set_len};
-use ferrite_pool::Format;
-use ferrite_pool::grant::ensure_no_clients;
-use ferrite_pool::layout::{CHUNK, POOL_BYTES_MIN};
+use ferrite_medium::{make_pool_file, set_len};
+use ferrite_pool::layout::POOL_BYTES_MIN;
 use ferrite_pool::owner::Lock;
+use ferrite_pool::{Format, MayLose, ensure_may_be_lost};
 
 use super::{image, print, upkeep};
+use crate::bar::Bar;
 use crate::engine::Engine;
 use crate::host;
 use crate::medium::MediumArguments;
@@ -24,7 +24,7 @@ use crate::survival::Trust;
 /// Pools: make one, look at it, check it, back it up
 #[derive(Subcommand)]
 pub enum Pool {
-    /// Make a pool in a new file, or in an existing file or DAX device with --force
+    /// Make a pool in a new file, or in a file or DAX device that is there and holds only zeros
     ///
     /// On an NVDIMM with DAX it survives power loss; on /dev/shm or hugetlbfs the end of the process; in a file on a disk
     /// what was flushed survives all. It says which of them, and why.
@@ -55,9 +55,9 @@ pub struct Create {
     /// Its size, such as 64M or 1G, in powers of 1024; all of it for an existing file or device
     #[arg(long, value_parser = size::parse)]
     size: Option<u64>,
-    /// Use an existing file or device; what it holds is lost
-    #[arg(long)]
-    force: bool,
+    /// Lose what the file or device holds: the bytes that it has, as the refusal prints them
+    #[arg(long, value_name = "BYTES", value_parser = size::parse)]
+    lose: Option<u64>,
     #[command(flatten)]
     trust: Trust,
     /// Print JSON
@@ -92,15 +92,12 @@ impl Pool {
 
 impl Create {
     fn run(self) -> Outcome {
-        let Self { pool, size, force, trust, json } = self;
+        let Self { pool, size, lose, trust, json } = self;
         size.map_or(Ok(()), check_size)?;
         if pool.exists() {
-            if !force {
-                return Err(exists(&pool));
-            }
             let lock = ours(&pool)?;
             ensure_room(&lock, size)?;
-            ensure_unused(&lock)?;
+            may_be_lost(&lock, lose, None)?;
             resize(&lock, size)?;
             format(&lock, &pool)?;
         } else {
@@ -145,18 +142,13 @@ fn resize(lock: &Lock, size: Option<u64>) -> Outcome {
     }
 }
 
-/// Refuses to put something else in the place of a pool whose owner has ended and whose clients have not: they would
-/// store into it.
-pub fn ensure_unused(lock: &Lock) -> Outcome {
-    let found = lock.file().metadata()?;
-    if found.is_file() && found.len() < POOL_BYTES_MIN {
-        return Ok(());
-    }
-    let memory = MediumArguments::default().map(lock)?.memory;
-    // Also to read a page that is not there yet takes one of the host's.
-    memory.reserve(Span::new(0, CHUNK))?;
-    let unused = ensure_no_clients(&memory, host::boot_id()?);
-    Ok(unused.map_err(|error| format!("{}: {error}", lock.path().display()))?)
+/// Returns true if a pool in what `lock` holds destroys something and `lose` names the bytes of that. What a restore of
+/// `image` left half done is not lost.
+pub fn may_be_lost(lock: &Lock, lose: Option<u64>, image: Option<[u8; 16]>) -> Outcome<bool> {
+    stop::watch()?;
+    let bar = Bar::new();
+    let may = MayLose { lose, image, boot_id: host::boot_id()? };
+    Ok(ensure_may_be_lost(lock, &may, &mut |it| bar.show(&it))?)
 }
 
 /// Makes the file that `lock` holds a pool, which is to be called `path`; what it holds is lost. Says so where the host
@@ -171,13 +163,6 @@ pub fn format(lock: &Lock, path: &Path) -> Outcome {
         );
     }
     Ok(())
-}
-
-fn exists(path: &Path) -> Failure {
-    if path.is_dir() {
-        return Failure::Failed(format!("{} is a folder: name a file in it", path.display()));
-    }
-    Failure::Failed(format!("{} exists already: --force makes a pool of it, and what it holds is lost", path.display()))
 }
 
 /// The lock on the pool at `path`, which nobody else may have.

@@ -50,9 +50,9 @@ pub struct PutWords {
 pub struct Put {
     #[command(flatten)]
     at: InPool<PutWords>,
-    /// Replace what is stored under the name already
-    #[arg(long)]
-    replace: bool,
+    /// Replace what is stored under the name: the bytes that it has, which are lost
+    #[arg(long, value_name = "BYTES", value_parser = size::parse)]
+    lose: Option<u64>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -104,8 +104,8 @@ fn show_all(list: &List) -> Outcome {
 
 impl Put {
     fn run(self) -> Outcome {
-        let Self { at: InPool { pool, words: PutWords { name, file } }, replace, json } = self;
-        let (pool, request) = (pool.path()?, Request::TagPut { name, replace });
+        let Self { at: InPool { pool, words: PutWords { name, file } }, lose, json } = self;
+        let (pool, request) = (pool.path()?, Request::TagPut { name, lose });
         let input = match named(file.as_deref()) {
             Some(path) => {
                 let file = File::open(path).map_err(|error| format!("opening {}: {error}", path.display()))?;

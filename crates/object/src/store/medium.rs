@@ -46,8 +46,7 @@ pub(super) fn format(lock: &Lock, uuid: [u8; 16]) -> Result<()> {
     let memory = map(lock, Some(Guard::None))?;
     if !matches!(Superblock::read(&*memory), Err(PoolError::NotAPool(_))) {
         let path = lock.path().display();
-        let why =
-            format!("{path} holds a pool: open it, or make a new one in its place by `ferrite pool create --force`");
+        let why = format!("{path} holds a pool: open it, or make a new one in its place by `ferrite pool create`");
         return Err(PoolError::Occupied(why).into());
     }
     Pool::create(&*memory, &Format { uuid, boot_id: boot_id()? })?;

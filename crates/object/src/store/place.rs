@@ -4,13 +4,11 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::Arc;
 
-use ferrite_medium::{Error as MediumError, Memory, Span, make_pool_file};
-use ferrite_pool::Error as PoolError;
-use ferrite_pool::grant::ensure_no_clients;
-use ferrite_pool::layout::{CHUNK, POOL_BYTES_MIN};
+use ferrite_medium::{Error as MediumError, make_pool_file};
+use ferrite_pool::backup::Summary;
 use ferrite_pool::owner::Lock;
+use ferrite_pool::{MayLose, ensure_may_be_lost};
 
 use super::{medium, ours, told};
 use crate::{Error, Result};
@@ -21,13 +19,17 @@ pub(super) struct Place {
     pub lock: Lock,
     /// Whether the file was made now.
     pub is_new: bool,
+    /// Whether something is lost, as the caller agreed to.
+    pub overwrite: bool,
 }
 
 impl Place {
-    /// The place of `bytes` at `path`: a new file, or what is there where that is free or, with `force`, may be lost.
-    pub fn find(path: &Path, image: &File, bytes: u64, force: bool) -> Result<Self> {
+    /// Makes or finds the place of the pool of an image at `path`: a new file, or what is there, if `lose` names the bytes
+    /// of that or it has nothing to lose.
+    pub fn find(path: &Path, image: &File, found: &Summary, lose: Option<u64>) -> Result<Self> {
+        let bytes = found.pool_bytes;
         match make_pool_file(path, bytes) {
-            Ok(()) => return Ok(Self { lock: ours(path)?, is_new: true }),
+            Ok(()) => return Ok(Self { lock: ours(path)?, is_new: true, overwrite: false }),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(medium::not_made(path, error)),
         }
@@ -37,33 +39,12 @@ impl Place {
             let why = format!("{} is the image itself: name another file for the store", path.display());
             return Err(Error::Refused(why));
         }
-        if force {
-            ensure_unused(&lock, there.is_file().then_some(there.len()))?;
-        }
+        let may = MayLose { lose, image: Some(found.image), boot_id: medium::boot_id()? };
+        let overwrite = ensure_may_be_lost(&lock, &may, &mut |_| true)?;
         if there.is_file() && there.len() < bytes {
-            if !force && there.len() > 0 {
-                let (path, has) = (path.display(), there.len());
-                return Err(PoolError::Occupied(format!(
-                    "{path} exists already and has {has} of the {bytes} bytes needed: force makes it larger, and what it \
-                     holds is lost"
-                ))
-                .into());
-            }
             let sized = lock.file().set_len(bytes);
             sized.map_err(|error| MediumError::io(format!("sizing {}", path.display()), error))?;
         }
-        Ok(Self { lock, is_new: false })
+        Ok(Self { lock, is_new: false, overwrite })
     }
-}
-
-/// Refuses to put something else in the place of a store whose owner has ended and whose clients have not: they would
-/// store into it.
-fn ensure_unused(lock: &Lock, file_bytes: Option<u64>) -> Result<()> {
-    if file_bytes.is_some_and(|bytes| bytes < POOL_BYTES_MIN) {
-        return Ok(());
-    }
-    let memory: Arc<dyn Memory> = medium::map(lock, None)?;
-    // Also to read a page that is not there yet takes one of the host's.
-    memory.reserve(Span::new(0, CHUNK))?;
-    Ok(ensure_no_clients(&memory, medium::boot_id()?)?)
 }

@@ -236,22 +236,23 @@ fn a_backup_is_restored_into_a_new_file_or_one_that_has_room() {
     let store = Store::initialize(&place.path, &NEW, &OPEN).unwrap();
     fill(&store);
     store.backup(&at("image"), [9; 16]).unwrap();
-    let restore = |name: &str, force| Store::restore(&at("image"), &at(name), force).map_err(|error| error.to_string());
+    let restore = |name: &str, lose| Store::restore(&at("image"), &at(name), lose).map_err(|error| error.to_string());
     fs::write(at("empty"), b"").unwrap();
     fs::write(at("text"), b"text").unwrap();
-    assert!(restore("text", false).unwrap_err().contains("has 4 of the"));
+    assert!(restore("text", None).unwrap_err().contains("--lose 4 "));
+    assert!(restore("text", Some(5)).unwrap_err().contains("--lose 4 "));
     assert_eq!(fs::read(at("text")).unwrap(), b"text");
-    for (name, force) in [("new", false), ("empty", false), ("text", true)] {
-        restore(name, force).unwrap();
+    for (name, lose) in [("new", None), ("empty", None), ("text", Some(4))] {
+        restore(name, lose).unwrap();
         assert_filled(&Store::open(&at(name), &OPEN).unwrap());
         assert_eq!(fs::metadata(at(name)).unwrap().len(), NEW.bytes, "{name}");
     }
-    assert!(restore("image", true).unwrap_err().contains("is the image itself"));
+    assert!(restore("image", Some(4)).unwrap_err().contains("is the image itself"));
     let mut image = fs::read(at("image")).unwrap();
     let last = image.len() - 1;
     image[last] ^= 1;
     fs::write(at("image"), image).unwrap();
-    restore("other", false).unwrap_err();
+    restore("other", None).unwrap_err();
     assert!(!at("other").exists(), "a damaged image makes nothing");
 }
 
@@ -266,11 +267,11 @@ fn no_store_is_restored_under_those_who_still_hold_objects_of_it() {
     let tenant = Store::open(&place.path, &OPEN).unwrap();
     let map = tenant.map("map", SMALL).unwrap();
     drop(owner);
-    let told = Store::restore(&image, &place.path, true).unwrap_err().to_string();
+    let told = Store::restore(&image, &place.path, Some(NEW.bytes)).unwrap_err().to_string();
     assert!(told.contains(&format!("({}): end them first", std::process::id())), "{told}");
     drop((map, tenant));
     assert_filled(&Store::open(&place.path, &OPEN).unwrap());
-    Store::restore(&image, &place.path, true).unwrap();
+    Store::restore(&image, &place.path, Some(NEW.bytes)).unwrap();
     assert_filled(&Store::open(&place.path, &OPEN).unwrap());
 }
 

@@ -16,8 +16,8 @@ use crate::{Error, Result, show_uuid};
 /// How to restore.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Restore {
-    /// Go on although it destroys what is there: a pool, anything else, or what another image has half restored.
-    pub force: bool,
+    /// Go on although that destroys what is there: see [`crate::ensure_may_be_lost`].
+    pub overwrite: bool,
 }
 
 /// Reads an image to its end; an error says where it is not whole. Nothing is written anywhere.
@@ -35,7 +35,7 @@ pub fn verify(input: &mut dyn Read, watch: &mut dyn FnMut(Progress) -> bool) -> 
 /// `input` can be read twice, [`verify`] it first.
 ///
 /// # Errors
-/// [`Error::Limit`] where `memory` is too small, [`Error::Occupied`] for what only [`Restore::force`] destroys: nothing
+/// [`Error::Limit`] where `memory` is too small, [`Error::Occupied`] for what only [`Restore::overwrite`] destroys: nothing
 /// is changed then. Else as [`verify`], or [`Error::Medium`] where the memory fails.
 pub fn restore(
     input: &mut dyn Read,
@@ -48,7 +48,7 @@ pub fn restore(
     ensure_fits(memory, &header)?;
     // Also to read a page that is not there yet takes one of the host's.
     memory.reserve(Span::new(SUPERBLOCKS[0], SUPERBLOCKS.len() as u64 * PAGE))?;
-    if !options.force {
+    if !options.overwrite {
         ensure_vacant(memory, &header)?;
     }
     let mut superblock = begin(memory, &header)?;
@@ -107,7 +107,7 @@ fn ensure_vacant(memory: &dyn Memory, header: &Header) -> Result<()> {
         Ok(found) => format!("here is a pool already, {}", show_uuid(&found.uuid)),
         Err(error) => format!("here was a pool ({error})"),
     };
-    Err(Error::Occupied(format!("{found}; to destroy it and restore this image, say --force")))
+    Err(Error::Occupied(format!("{found}, which would be lost")))
 }
 
 /// Whether nothing stands where a pool begins, as in a file that was made for this.

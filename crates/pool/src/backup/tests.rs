@@ -43,7 +43,8 @@ fn open(memory: &Arc<LyingMemory>) -> Pool {
 }
 
 fn put(pool: &Pool, name: &str, bytes: &[u8]) {
-    pool.put(name, &mut &*bytes, &Put { replace: true, size_hint_bytes: None }).unwrap();
+    pool.put(name, &mut &*bytes, &Put { lose: pool.tag(name).ok().map(|tag| tag.size), size_hint_bytes: None })
+        .unwrap();
 }
 
 fn get(pool: &Pool, name: &str) -> Vec<u8> {
@@ -65,8 +66,8 @@ fn image_of(pool: &Pool) -> Vec<u8> {
     image
 }
 
-fn restored(image: &[u8], memory: &Arc<LyingMemory>, force: bool) -> Result<Summary> {
-    restore(&mut &*image, &**memory, Restore { force }, &mut quiet)
+fn restored(image: &[u8], memory: &Arc<LyingMemory>, overwrite: bool) -> Result<Summary> {
+    restore(&mut &*image, &**memory, Restore { overwrite }, &mut quiet)
 }
 
 /// The pool in `memory` holds together.
@@ -191,7 +192,7 @@ fn bk4_an_earlier_life_stays_dead() {
 
 /// Nothing that is there is destroyed unless told; what the same image has begun goes on.
 #[test]
-fn what_is_there_is_kept_unless_forced() {
+fn what_is_there_is_kept_unless_it_may_be_lost() {
     let (pool, image) = small();
     let mut other_image = Vec::new();
     backup(&pool, &mut other_image, [8; 16], &mut quiet).unwrap();
@@ -207,7 +208,7 @@ fn what_is_there_is_kept_unless_forced() {
     assert!(matches!(Superblock::read(&*memory).map(|found| found.state), Ok(State::Restoring)));
     assert!(matches!(Pool::open(Arc::clone(&memory) as Arc<dyn Memory>, BOOT), Err(Error::Restoring)));
     let refused = restored(&other_image, &memory, false).unwrap_err().to_string();
-    assert!(refused.contains("another image is half restored") && refused.contains("force"), "{refused}");
+    assert!(refused.contains("another image is half restored"), "{refused}");
 
     restored(&image, &memory, false).unwrap();
     assert_eq!(get(&open(&memory), "value"), b"some bytes");
@@ -215,7 +216,7 @@ fn what_is_there_is_kept_unless_forced() {
 
 /// A damaged superblock is not taken for an empty place.
 #[test]
-fn a_damaged_pool_is_overwritten_only_by_force() {
+fn a_damaged_pool_is_overwritten_only_if_told() {
     let (pool, image) = small();
     let (memory, other) = make(POOL_BYTES_MIN);
     drop(other);
@@ -230,7 +231,7 @@ fn a_damaged_pool_is_overwritten_only_by_force() {
 
 /// What is no pool may be somebody's all the same.
 #[test]
-fn what_is_no_pool_is_overwritten_only_by_force() {
+fn what_is_no_pool_is_overwritten_only_if_told() {
     let (pool, image) = small();
     for at in crate::layout::SUPERBLOCKS {
         let memory = blank(POOL_BYTES_MIN);

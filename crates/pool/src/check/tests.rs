@@ -21,7 +21,8 @@ fn open(memory: &Arc<LyingMemory>) -> Pool {
 }
 
 fn put(pool: &Pool, name: &str, bytes: &[u8]) {
-    pool.put(name, &mut &*bytes, &Put { replace: true, size_hint_bytes: None }).unwrap();
+    pool.put(name, &mut &*bytes, &Put { lose: pool.tag(name).ok().map(|tag| tag.size), size_hint_bytes: None })
+        .unwrap();
 }
 
 /// Every value by name; one that is damaged is `None`.

@@ -338,7 +338,7 @@ fn x2_x4_what_room_ended_in_is_told_and_the_next_ends_it() {
     extend(&pool, "4", &[pages(10), superpages(1)]).unwrap();
     make(&pool, "12", &[maps(3), superpages(1), pages(38)]).unwrap();
     make(&pool, "15", &[maps(1), superpages(1), pages(18)]).unwrap();
-    pool.put("11", &mut &[11; 21105][..], &Put { replace: true, size_hint_bytes: None }).unwrap();
+    pool.put("11", &mut &[11; 21105][..], &Put::default()).unwrap();
     remove(&pool, "12");
     make(&pool, "0", &[maps(1), superpages(1), pages(6)]).unwrap();
     let single = vec![pages(1); 245];

@@ -30,7 +30,8 @@ fn content(len: usize, seed: u64) -> Vec<u8> {
 }
 
 fn put(pool: &Pool, name: &str, bytes: &[u8], replace: bool) -> Result<Arc<Tag>> {
-    pool.put(name, &mut &*bytes, &Put { replace, size_hint_bytes: None })
+    let old = pool.tag(name).ok().filter(|_| replace);
+    pool.put(name, &mut &*bytes, &Put { lose: old.map(|tag| tag.size), size_hint_bytes: None })
 }
 
 fn get(pool: &Pool, name: &str) -> Result<Vec<u8>> {
@@ -93,7 +94,10 @@ fn a_long_value_fits_where_no_superpage_is_left() {
 fn a_name_in_use_is_replaced_only_on_demand() {
     let pool = pool();
     let first = put(&pool, "name", b"first", false).unwrap();
-    assert!(matches!(put(&pool, "name", b"second", false), Err(Error::Exists(_))));
+    for lose in [None, Some(0), Some(4), Some(6)] {
+        let refused = pool.put("name", &mut &b"second"[..], &Put { lose, size_hint_bytes: None }).unwrap_err();
+        assert!(matches!(&refused, Error::Occupied(why) if why.contains("has 5 bytes") && why.contains("--lose 5 ")));
+    }
     assert_eq!(get(&pool, "name").unwrap(), b"first");
     let second = put(&pool, "name", b"second", true).unwrap();
     assert_eq!(get(&pool, "name").unwrap(), b"second");
@@ -130,7 +134,7 @@ fn a_put_that_fails_changes_nothing() {
     let pool = pool();
     put(&pool, "name", b"old", false).unwrap();
     let before = pool.usage();
-    let replace = Put { replace: true, size_hint_bytes: None };
+    let replace = Put { lose: Some(3), size_hint_bytes: None };
     assert!(matches!(pool.put("name", &mut io::repeat(7), &replace), Err(Error::Full { .. })));
     assert!(matches!(pool.put("name", &mut Failing(3 * CHUNK + 7), &replace), Err(Error::Medium(_))));
     let hinted = Put { size_hint_bytes: Some(1 << 40), ..replace };
@@ -282,7 +286,7 @@ fn a_value_gets_the_space_that_services_spare() {
         let _hoard = Hoard::of(&pool, &names);
         let bytes = content(free_bytes as usize / 2, 2);
         let size_hint_bytes = hinted.then_some(bytes.len() as u64);
-        pool.put("v", &mut &bytes[..], &Put { replace: false, size_hint_bytes }).unwrap();
+        pool.put("v", &mut &bytes[..], &Put { lose: None, size_hint_bytes }).unwrap();
         assert!(get(&pool, "v").unwrap() == bytes);
         assert!(pool.tag("d").is_ok(), "more was taken than was lacking");
     }

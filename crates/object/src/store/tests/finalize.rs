@@ -66,7 +66,7 @@ fn assert_whole_or_absent(image: &Path) -> bool {
     verify(&mut BufReader::new(file), &mut |_| true).unwrap();
     let memory = LyingMemory::new(POOL_BYTES_MIN + 4 * CHUNK, Model::MAPPED);
     memory.keep_trace(false);
-    backup::restore_from(image, &memory, Restore { force: false }, &mut |_| true).unwrap();
+    backup::restore_from(image, &memory, Restore { overwrite: false }, &mut |_| true).unwrap();
     assert!(assert_kept(&Arc::new(memory)), "a restored store was closed in order");
     true
 }

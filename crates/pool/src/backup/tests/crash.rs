@@ -25,7 +25,7 @@ fn recovers(crash: &Crash<'_>, image: &[u8], old: Option<&[u8]>) -> std::result:
         Err(error) if old.is_none() && error.to_string().contains("superblock") => {}
         Err(error) => return Err(error.to_string()),
     }
-    let again = Restore { force: old.is_some() || Superblock::read(&*memory).is_err() };
+    let again = Restore { overwrite: old.is_some() || Superblock::read(&*memory).is_err() };
     restore(&mut &*image, &*memory, again, &mut quiet).map_err(|error| error.to_string())?;
     let found = get(&open(&memory), "value");
     if found == b"some bytes" { Ok(()) } else { Err(format!("restored again: {found:?}")) }
@@ -58,7 +58,7 @@ fn bk3_a_crash_in_a_restore_over_a_pool() {
         (0..rounds).for_each(|_| put(&open(&memory), "value", b"old"));
         memory.barrier().unwrap();
         memory.forget_trace();
-        restore(&mut &image[..], &*memory, Restore { force: true }, &mut quiet).unwrap();
+        restore(&mut &image[..], &*memory, Restore { overwrite: true }, &mut quiet).unwrap();
         memory.mark(1);
         let report = explore(&memory, &options(60), |crash| recovers(crash, &image, Some(b"old")));
         assert!(report.assert_clean().images > 100, "{report}");

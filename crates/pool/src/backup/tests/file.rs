@@ -192,7 +192,7 @@ fn a_damaged_file_does_not_touch_the_target() {
     let (memory, pool) = make(POOL_BYTES_MIN);
     drop(pool);
     let before = memory.snapshot();
-    let result = restore_from(&path, &*memory, Restore { force: true }, &mut quiet);
+    let result = restore_from(&path, &*memory, Restore { overwrite: true }, &mut quiet);
     assert!(matches!(result, Err(Error::BadImage { .. })));
     assert!(memory.snapshot() == before);
 }

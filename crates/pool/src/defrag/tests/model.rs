@@ -49,7 +49,8 @@ fn apply(pool: &mut Pool, op: &Op) {
         Op::Remove { name } => allowed(pool.tag(&named(name)).and_then(|tag| pool.remove_tag(&tag))),
         Op::Put { name, bytes } => {
             let content = vec![*name; *bytes];
-            allowed(pool.put(&named(name), &mut &*content, &Put { replace: true, size_hint_bytes: None }));
+            let lose = pool.tag(&named(name)).ok().map(|tag| tag.size);
+            allowed(pool.put(&named(name), &mut &*content, &Put { lose, size_hint_bytes: None }));
         }
         Op::Defrag { steps } => {
             let owners = owners();
