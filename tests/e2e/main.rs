@@ -44,6 +44,7 @@ mod server;
 mod signals;
 mod simulated;
 mod standpoint;
+mod strangers;
 mod survival;
 mod transfer;
 mod tree;

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use ferrite_medium::set_len;
+use ferrite_pool::owner::RUN_FOLDER;
 
 /// This boot of the machine. Asked of the kernel once: clients that ask for leases wait for it.
 pub fn boot_id() -> io::Result<[u8; 16]> {
@@ -78,7 +79,7 @@ pub fn default_mount() -> Result<PathBuf, String> {
 
 /// Where the nodes of a pool are mounted: private, and the same from run to run.
 pub fn attach_directory(pool: [u8; 16]) -> PathBuf {
-    Path::new("/run/ferrite").join(ferrite_pool::show_uuid(&pool))
+    Path::new(RUN_FOLDER).join(ferrite_pool::show_uuid(&pool))
 }
 
 /// Makes a file of `bytes` for a disk, which nobody but its user may look into; nothing stays of what cannot be made.

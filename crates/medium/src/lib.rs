@@ -27,6 +27,7 @@ pub mod mix;
 mod pace;
 mod paced;
 mod pin;
+mod place_socket;
 mod provenance;
 mod raced;
 mod ram_disk;
@@ -67,6 +68,7 @@ pub use pin::{
     Foreign, ForeignPin, Pin, barrier_abroad, end_foreign_pin, end_own_pin, forget_other_threads, is_pinned,
     order_loads, pin, spin_until, wait_for_pins, wait_for_pins_until,
 };
+pub use place_socket::place_socket;
 pub use raced::Raced;
 pub use ram_disk::RamDisk;
 pub use read_only_disk::ReadOnlyDisk;

@@ -47,13 +47,14 @@ mod holder;
 mod listen;
 mod lock;
 mod patience;
+mod private;
 mod process;
 mod rights;
 mod seats;
 mod session;
 mod socket;
-mod whole;
 mod trust;
+mod whole;
 pub mod wire;
 
 #[cfg(test)]
@@ -66,7 +67,8 @@ pub use holder::{Holder, LockedFile};
 pub use listen::{Limits, Listening};
 pub use lock::{Claim, Lock, claim};
 pub use patience::{Way, ready_within};
+pub use private::{RUN_FOLDER, make_folder as make_private_folder};
 pub use process::{Caller, Parted, PidFd};
 pub use session::{Call, Handler, Reply};
-pub use wire::Progress;
 pub use trust::{TRUST_OWNER, TRUST_WRITABLE, Trust, ensure_trusted};
+pub use wire::Progress;

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use ferrite_pool::owner::{RUN_FOLDER, make_private_folder};
 use ferrite_serve::attach::{self, Attached};
 use parking_lot::{RwLock, RwLockUpgradableReadGuard};
 
@@ -29,6 +30,7 @@ impl Served {
             self.take_away(&node)?;
         }
         let front = self.open(name, serving)?;
+        make_private_folder(Path::new(RUN_FOLDER)).map_err(|error| format!("making {RUN_FOLDER}: {error}"))?;
         let directory = host::attach_directory(self.pool.superblock().uuid);
         let node = self.attach_at_free_link(&front, attach::Options::new(name, directory))?;
         let lies_on = attach::lies_on(&self.path, node.device()).map_err(|error| error.to_string())?;

@@ -1,25 +1,26 @@
 //! Where a pool's control socket is.
 //!
 //! Beside the pool as `PATH.sock`; for devices, and where that folder takes no socket or the name grows too long, in
-//! a folder for running programs, by the file's device and inode.
+//! a folder for running programs, by the file's device and inode. That folder is its user's alone.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use super::socket;
+use ferrite_medium::place_socket;
+
+use super::{private, socket};
 
 /// Longest path the kernel takes for a socket, in bytes (`sun_path` with its final zero).
 const PATH_MAX_BYTES: usize = 107;
-/// Longest name of a file.
-const NAME_MAX_BYTES: usize = 255;
 /// What is said of a longer one, whichever descriptor it goes through.
 const TOO_LONG: &str = "the name is too long for a socket: give the pool one of 80 bytes at most, or set XDG_RUNTIME_DIR \
     to a folder of yours";
-const SYSTEM_FOLDER: &str = "/run/ferrite";
+/// Longest name of a file.
+const NAME_MAX_BYTES: usize = 255;
 
 /// A place for the control socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,7 +51,7 @@ impl Address {
         let made = |folder| Self { folder, name: keyed.clone(), made: true };
         // Nothing is left lying in /dev.
         let beside = if pool.is_file() { Self::beside(path) } else { None };
-        beside.into_iter().chain(own.map(made)).chain([made(SYSTEM_FOLDER.into())]).collect()
+        beside.into_iter().chain(own.map(made)).chain([made(private::RUN_FOLDER.into())]).collect()
     }
 
     /// Beside the pool's file, by the name `path`.
@@ -71,18 +72,16 @@ impl Address {
     /// the pool's lock (O2).
     pub fn bind(&self) -> io::Result<(OwnedFd, Bound)> {
         if self.made {
-            self.make_folder()?;
+            private::make_folder(&self.folder)?;
         }
-        let folder = self.open_folder()?;
-        let path = self.short_path(&folder)?;
-        // Two owners of pools of one name, of which one was replaced: until the first listens, its socket looks stale.
-        let turn = File::open(&self.folder)?;
-        turn.lock()?;
-        remove_stale(&path)?;
-        let socket = socket::bind(&path)?;
-        let bound = fs::symlink_metadata(&path)?;
-        socket::listen(&socket)?;
-        Ok((socket, Bound { path: self.folder.join(&self.name), identity: (bound.dev(), bound.ino()) }))
+        self.short_path(&self.open_folder()?)?;
+        let path = self.folder.join(&self.name);
+        let (socket, identity) = place_socket(&path, |fresh| {
+            let socket = socket::bind(fresh)?;
+            socket::listen(&socket)?;
+            Ok(socket)
+        })?;
+        Ok((socket, Bound { path, identity }))
     }
 
     /// Takes the socket away, unless a newer owner has put its own there.
@@ -97,6 +96,9 @@ impl Address {
     }
 
     fn open_folder(&self) -> io::Result<File> {
+        if self.made {
+            return private::open_folder(&self.folder);
+        }
         OpenOptions::new().read(true).custom_flags(libc::O_PATH | libc::O_DIRECTORY).open(&self.folder)
     }
 
@@ -108,30 +110,5 @@ impl Address {
             .into_iter()
             .find(fits)
             .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidFilename, TOO_LONG))
-    }
-
-    fn make_folder(&self) -> io::Result<()> {
-        // Root's folder lets others see that a socket is there; the socket itself lets only its user in.
-        let mode = if self.folder == Path::new(SYSTEM_FOLDER) { 0o755 } else { 0o700 };
-        match DirBuilder::new().mode(mode).create(&self.folder) {
-            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => Err(e),
-            _ => Ok(()),
-        }
-    }
-}
-
-/// Takes away what a dead owner left. A socket on which somebody listens stays, whoever that is (O2).
-fn remove_stale(path: &Path) -> io::Result<()> {
-    let in_the_way = |what| Err(io::Error::new(io::ErrorKind::AddrInUse, what));
-    match fs::symlink_metadata(path) {
-        Ok(found) if found.file_type().is_socket() => match socket::connect(path) {
-            Ok(_) => in_the_way("another server listens there"),
-            Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(path),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
-            Err(e) => Err(e),
-        },
-        Ok(_) => Err(io::Error::new(io::ErrorKind::AlreadyExists, "a file that is not a socket is in the way")),
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(e) => Err(e),
     }
 }

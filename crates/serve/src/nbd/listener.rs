@@ -2,15 +2,16 @@
 //! up in the end.
 #![allow(unsafe_code)] // std binds a socket before its mode can be set, which would let others in for a moment.
 
-use std::fs::File;
 use std::io;
 use std::mem;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
+
+use ferrite_medium::place_socket;
 
 use super::transport::Transport;
 
@@ -79,16 +80,16 @@ pub(super) struct Listener {
 impl Listener {
     /// Listens on `path` with mode 0600. A socket that is there already is removed if nobody answers on it.
     pub fn bind(path: &Path) -> Result<Self, ListenError> {
-        let address = Address::new(path).ok_or_else(|| ListenError::TooLong(path.into()))?;
+        Address::new(path).ok_or_else(|| ListenError::TooLong(path.into()))?;
         let failed = |source: io::Error| match source.kind() {
             io::ErrorKind::AddrInUse => ListenError::Busy(path.into()),
+            io::ErrorKind::AlreadyExists => ListenError::NotSocket(path.into()),
             _ => ListenError::Io { path: path.into(), source },
         };
-        // A socket that is bound and not yet listened on looks stale to who starts at the same time.
-        let _turn = lock_folder(path).map_err(failed)?;
-        remove_stale(path)?;
-        let socket = listen(&address).map_err(failed)?;
-        let file = identity(path).map_err(failed)?;
+        let (socket, file) = place_socket(path, |fresh| {
+            listen(&Address::new(fresh).ok_or_else(|| io::Error::from(io::ErrorKind::InvalidFilename))?)
+        })
+        .map_err(failed)?;
         Ok(Self { socket, path: path.into(), file })
     }
 }
@@ -113,33 +114,9 @@ impl Door for Listener {
     }
 }
 
-/// The folder of `path`, locked for who makes a socket in it.
-fn lock_folder(path: &Path) -> io::Result<File> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let folder = File::open(folder)?;
-    folder.lock()?;
-    Ok(folder)
-}
-
 fn identity(path: &Path) -> io::Result<(u64, u64)> {
     let found = std::fs::symlink_metadata(path)?;
     Ok((found.dev(), found.ino()))
-}
-
-fn remove_stale(path: &Path) -> Result<(), ListenError> {
-    let failed = |source| ListenError::Io { path: path.into(), source };
-    match std::fs::symlink_metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(failed(error)),
-        Ok(found) if !found.file_type().is_socket() => return Err(ListenError::NotSocket(path.into())),
-        Ok(_) => {}
-    }
-    match UnixStream::connect(path) {
-        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => std::fs::remove_file(path).map_err(failed),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(failed(error)),
-        _ => Err(ListenError::Busy(path.into())),
-    }
 }
 
 struct Address {
@@ -185,6 +162,7 @@ fn done(result: libc::c_int) -> io::Result<libc::c_int> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::net::UnixStream;
     use std::sync::Barrier;
     use std::thread;
 

@@ -1,0 +1,81 @@
+//! Folders that are their user's alone, such as `/run/ferrite`.
+
+use std::fs::{DirBuilder, File, OpenOptions, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+
+use super::process::own_uid;
+
+/// Where root keeps what running programs need: sockets, locks, mount points.
+pub const RUN_FOLDER: &str = "/run/ferrite";
+
+const PRIVATE: u32 = 0o700;
+/// Mode bits that let other users in.
+const OTHERS: u32 = 0o077;
+
+/// Makes the folder at `path` with mode 0700 if it is not there. One that is there has to be this user's, and gets that
+/// mode.
+///
+/// # Errors
+/// `PermissionDenied` for another user's folder or a symbolic link, or what the system says.
+pub fn make_folder(path: &Path) -> io::Result<()> {
+    match DirBuilder::new().mode(PRIVATE).create(path) {
+        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
+        _ => {}
+    }
+    let folder = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_DIRECTORY).open(path)?;
+    let found = folder.metadata()?;
+    if found.uid() != own_uid() {
+        return Err(not_ours(path, found.uid()));
+    }
+    if found.mode() & OTHERS != 0 {
+        folder.set_permissions(Permissions::from_mode(PRIVATE))?;
+    }
+    Ok(())
+}
+
+/// Opens the folder at `path`, which is this user's or root's.
+///
+/// # Errors
+/// As [`make_folder`].
+pub(super) fn open_folder(path: &Path) -> io::Result<File> {
+    let flags = libc::O_PATH | libc::O_NOFOLLOW | libc::O_DIRECTORY;
+    let folder = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let owner = folder.metadata()?.uid();
+    if [own_uid(), 0].contains(&owner) { Ok(folder) } else { Err(not_ours(path, owner)) }
+}
+
+fn not_ours(path: &Path, owner: u32) -> io::Error {
+    let text =
+        format!("{} belongs to user {owner}, and what is in there to whom that user likes: remove it", path.display());
+    io::Error::new(io::ErrorKind::PermissionDenied, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::{chown, symlink};
+
+    use super::*;
+
+    #[test]
+    fn a_folder_is_its_users_alone_whoever_made_it() {
+        let folder = tempfile::tempdir().expect("folder");
+        let (path, link) = (folder.path().join("ferrite"), folder.path().join("link"));
+        make_folder(&path).expect("made");
+        let mode = || fs::metadata(&path).expect("there").mode() & 0o777;
+        assert_eq!(mode(), 0o700);
+        fs::set_permissions(&path, Permissions::from_mode(0o755)).expect("its mode");
+        make_folder(&path).expect("there");
+        assert_eq!(mode(), 0o700);
+        symlink(&path, &link).expect("link");
+        make_folder(&link).expect_err("a link");
+        open_folder(&link).expect_err("a link");
+        if chown(&path, Some(65534), None).is_ok() {
+            for said in [make_folder(&path).expect_err("theirs"), open_folder(&path).expect_err("theirs")] {
+                assert!(said.to_string().contains("belongs to user 65534"), "{said}");
+            }
+        }
+    }
+}
