@@ -24,7 +24,7 @@
 use ferrite_medium::{Memory, Scheme, Span};
 use ferrite_pool::holding::{Holding, Part};
 use ferrite_pool::record::{self, Record};
-use ferrite_pool::{Position, Role, Stream, Tag};
+use ferrite_pool::{Position, Role, SEQUENCE_BOUND, Stream, Tag};
 
 use crate::word::{self, Flaw};
 use crate::{Result, salt};
@@ -51,6 +51,11 @@ impl Checkpoint {
     /// That of an object that never had one.
     fn none() -> Self {
         Self { sequence: 0, position: Position::from_number(0), items: 0, lines: 0 }
+    }
+
+    /// Returns true if the next checkpoint can be counted from it.
+    fn is_bounded(&self) -> bool {
+        self.sequence < SEQUENCE_BOUND && self.position.number() < SEQUENCE_BOUND
     }
 
     fn encode(&self) -> [u8; HEADER_BYTES] {
@@ -95,7 +100,7 @@ impl<'a> Reader<'a> {
                 slot.header(sequence).ok_or_else(|| ("the header of its checkpoint".into(), slot.place(0)))?
             }
         };
-        if named.position < head {
+        if named.position < head || !named.is_bounded() {
             return Err(("where its log goes on".into(), word::place(self.tag)?));
         }
         Ok(named)
@@ -105,7 +110,7 @@ impl<'a> Reader<'a> {
     /// one from which that log goes on, else what stands behind the header of the named one.
     pub fn rest(&self, head: Position) -> Checkpoint {
         let found = SLOTS.into_iter().filter_map(|role| self.header_in(role));
-        let whole = found.filter(|it| it.position >= head).max_by_key(|it| it.sequence);
+        let whole = found.filter(|it| it.position >= head && it.is_bounded()).max_by_key(|it| it.sequence);
         whole.unwrap_or_else(|| match word::read(self.memory, self.tag, self.salt) {
             Ok(Some(sequence)) => self.headless(sequence, head),
             _ => Checkpoint { position: head, ..Checkpoint::none() },

@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use ferrite_medium::{Latch, LatchGuard, Memory, Scheme, Span, crc32};
 use ferrite_pool::holding::Holding;
-use ferrite_pool::{Freeze, Gate, Role, Stream, Tag};
+use ferrite_pool::{Freeze, Gate, Role, SEQUENCE_BOUND, Stream, Tag};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::form::{Form, Label, PAGE};
@@ -126,6 +126,9 @@ pub(crate) fn check(
     let value_bytes = usize::try_from(label.value_bytes).ok().filter(|bytes| (1..=VALUE_BYTES_MAX).contains(bytes));
     let (Some(page), Some(value_bytes)) = (page, value_bytes) else { return Some(("its layout", 0, true)) };
     let slots = Slots::load(memory, page.at, crate::salt(uuid, tag.generation), value_bytes);
+    if slots.sequences.iter().flatten().any(|sequence| *sequence >= SEQUENCE_BOUND) {
+        return Some(("the sequence of its value, which no value comes to", page.at, true));
+    }
     match slots.newest() {
         None if !slots.are_new() => Some(("both copies of its value", page.at, true)),
         Some(newest) if slots.sequences[1 - newest].is_none() && slots.sequences[newest] != Some(1) => {

@@ -21,7 +21,9 @@ use std::sync::Arc;
 
 use ferrite_medium::{Latch, LatchGuard, Memory};
 use ferrite_pool::holding::Holding;
-use ferrite_pool::{Freeze, Gate, Log as Records, Position, Stranded, Tag, View};
+use ferrite_pool::{
+    Error as PoolError, Freeze, Gate, Log as Records, Position, SEQUENCE_BOUND, Stranded, Tag, View, beyond,
+};
 
 use crate::form::{Form, Label};
 use crate::logged::{Loss, ensure_fits};
@@ -87,6 +89,10 @@ fn find(view: &View<'_>, word: Result<Option<u64>, Flaw>) -> Result<Found> {
     for record in view.records() {
         let (position, record) = record?;
         match split(&record) {
+            Some((number, ..)) if places.is_empty() && number >= SEQUENCE_BOUND => {
+                let at = view.place(position);
+                return Err(PoolError::Corrupt { what: beyond("the number of an entry", number), at }.into());
+            }
             Some((number, ..)) if places.is_empty() => first = number,
             Some(_) => {}
             None => continue,
@@ -97,7 +103,7 @@ fn find(view: &View<'_>, word: Result<Option<u64>, Flaw>) -> Result<Found> {
     let (mut rescued, mut is_damaged, mut has_stranded) = (Vec::new(), false, false);
     for Stranded { payload, is_old, .. } in view.stranded() {
         has_stranded = true;
-        let found = split(&payload).filter(|(number, ..)| !is_old && *number >= next);
+        let found = split(&payload).filter(|(number, ..)| !is_old && (next..SEQUENCE_BOUND).contains(number));
         let Some((number, batch, entry)) = found else { continue };
         is_damaged |= batch > next;
         rescued.push((number, entry.into()));

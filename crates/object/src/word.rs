@@ -6,7 +6,7 @@
 
 use ferrite_medium::{Memory, Span};
 use ferrite_pool::holding::Holding;
-use ferrite_pool::{Role, Stream, Tag, seal, unseal};
+use ferrite_pool::{Role, SEQUENCE_BOUND, Stream, Tag, beyond, seal, unseal};
 
 use crate::{Error, Result, salt};
 
@@ -27,7 +27,11 @@ pub(crate) fn read(memory: &dyn Memory, tag: &Tag, salt: u32) -> Result<Option<u
     let at = place(tag)?;
     match memory.load_word(at) {
         0 => Ok(None),
-        word => unseal(salt, word).map(Some).ok_or_else(|| ("its word".into(), at)),
+        word => match unseal(salt, word) {
+            Some(number) if number >= SEQUENCE_BOUND => Err((beyond("its word", number), at)),
+            Some(number) => Ok(Some(number)),
+            None => Err(("its word".into(), at)),
+        },
     }
 }
 

@@ -23,6 +23,7 @@
 //! ```
 
 pub mod backup;
+mod bounds;
 pub mod check;
 pub mod defrag;
 mod error;
@@ -37,8 +38,8 @@ mod host;
 mod lane;
 pub mod layout;
 mod log;
-mod member;
 mod loss;
+mod member;
 mod overflow;
 pub mod owner;
 mod pages;
@@ -60,6 +61,7 @@ mod transaction;
 mod uuid;
 mod value;
 
+pub use bounds::{SEQUENCE_BOUND, beyond};
 pub use error::{Error, Result};
 pub use extent::{Extent, Role, Stream, Zone};
 pub use format::Format;
@@ -68,9 +70,9 @@ pub use gate::Gate;
 pub use grow::{Grown, grow};
 pub use lane::PAYLOAD_BYTES_MAX;
 pub use log::{Log, Position, Records, Stranded, View, relocate_log};
+pub use loss::{MayLose, ensure_may_be_lost};
 pub use member::{Member, MemberKind};
 pub use partial::{Output, Partial, ensure_no_pool, led_to};
-pub use loss::{MayLose, ensure_may_be_lost};
 pub use pool::{NewTag, Pool, Recovery, TagChange};
 pub use redo::Replay;
 pub use reserved::Reserved;

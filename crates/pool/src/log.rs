@@ -36,6 +36,7 @@ use std::sync::Arc;
 use ferrite_medium::{Memory, Span};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
+use crate::bounds::{SEQUENCE_BOUND, beyond};
 use crate::check::Moved;
 use crate::extent::{Role, Stream};
 use crate::freeze::Freeze;
@@ -136,6 +137,9 @@ impl Layout {
         let head_salt = salt(uuid, head_at);
         let head = unseal(head_salt, memory.load_word(head_at));
         let head = head.ok_or_else(|| Error::corrupt(format!("the head of log {:?}", tag.name), head_at))?;
+        if head >= SEQUENCE_BOUND {
+            return Err(Error::corrupt(beyond(&format!("the head of log {:?}", tag.name), head), head_at));
+        }
         Ok(Self { stream, head_at, head_salt, head })
     }
 }

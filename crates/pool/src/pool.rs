@@ -109,6 +109,7 @@ impl Pool {
 
     fn open_as(memory: Arc<dyn Memory>, boot_id: [u8; 16], damaged: bool) -> Result<(Self, Recovery, Vec<Error>)> {
         let mut superblock = inherit(&*memory)?;
+        superblock.ensure_bounded()?;
         let salt = salt(&superblock.uuid);
         let redo = Redo::read(&*memory, salt)?;
         let mut lost = redo.lost();

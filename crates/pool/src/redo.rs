@@ -5,9 +5,11 @@
 //! - Y2. A record and the retired word are believed because they are visible; a process that was killed may have left
 //!   them visible and not durable. They are made durable before anything that rests on them is stored: else a power
 //!   failure within recovery keeps half of a transaction's home writes and loses its record.
+//! - Y3. The next sequence is below a bound, so no later transaction's is one that a record or a word has no room for.
 
 use ferrite_medium::{Memory, Span};
 
+use crate::bounds::{SEQUENCE_BOUND, beyond};
 use crate::lane::{Hole, committed};
 use crate::layout::{LANE, LANE_COUNT, LANES, RETIRED};
 use crate::preview::Preview;
@@ -55,7 +57,21 @@ impl Redo {
             holes.extend(found.holes.into_iter().map(|hole| (index, hole)));
         }
         records.sort_by_key(|record| record.sequence);
-        Ok(Self { words, retired, records, lanes, holes })
+        let redo = Self { words, retired, records, lanes, holes };
+        redo.ensure_bounded()?;
+        Ok(redo)
+    }
+
+    /// Refuses sequences from which the next transactions cannot be counted (Y3).
+    fn ensure_bounded(&self) -> Result<()> {
+        let next = self.next();
+        if next < SEQUENCE_BOUND {
+            return Ok(());
+        }
+        match self.records.last() {
+            Some(last) => Err(Error::corrupt(beyond("the sequence of a transaction", last.sequence), LANES)),
+            None => Err(Error::corrupt(beyond("the word that tells what is retired", next), RETIRED[0])),
+        }
     }
 
     /// Whether both copies of the retired word say the same.

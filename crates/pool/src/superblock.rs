@@ -15,6 +15,7 @@ use ferrite_medium::{Memory, Scheme, Span};
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
+use crate::bounds::{GENERATION_BOUND, beyond};
 use crate::layout::{PAGE, POOL_BYTES_MIN, SUPERBLOCKS};
 use crate::{Error, Result};
 
@@ -90,6 +91,17 @@ impl Superblock {
             return Err(Error::Truncated { expected: found.size, found: memory.size() });
         }
         Ok(found)
+    }
+
+    /// Refuses a generation from which the next ones cannot be counted.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`].
+    pub(crate) fn ensure_bounded(&self) -> Result<()> {
+        if self.generation < GENERATION_BOUND {
+            return Ok(());
+        }
+        Err(Error::corrupt(beyond("the superblock's generation", self.generation), self.slot()))
     }
 
     /// Refuses what has too few bytes to be a pool; a file may have too few to be mapped.

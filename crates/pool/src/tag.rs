@@ -14,6 +14,7 @@
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
+use crate::bounds::SERIAL_BOUND;
 use crate::extent::{Extent, Media as ExtentMedia};
 use crate::layout::PAGE;
 use crate::{Error, Result};
@@ -146,7 +147,7 @@ pub fn decode_slot(bytes: &[u8; SLOT_BYTES], at: u64, pages: u64) -> Result<Opti
     if extents as u64 > pages {
         return Err(corrupt("number of extents"));
     }
-    if slot.generation.get() >= u64::MAX / 2 {
+    if slot.generation.get() >= SERIAL_BOUND {
         return Err(corrupt("generation"));
     }
     let inline = slot.inline.iter().take(extents.min(INLINE)).map(|media| media.extent(pages));

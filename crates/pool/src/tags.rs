@@ -21,6 +21,7 @@ use std::sync::Arc;
 
 use ferrite_medium::Memory;
 
+use crate::bounds::{SERIAL_BOUND, beyond};
 use crate::extent::{Extent, Role, Zone};
 use crate::layout::{CHUNK_PAGES, PAGE, TAGS, bitmap_at};
 use crate::space::Space;
@@ -171,6 +172,19 @@ impl Table {
         self.generation = self.generation.max(tag.generation);
         self.tags.insert(tag.name.clone(), Entry { tag: Arc::new(tag), slot, overflow });
         Ok(())
+    }
+
+    /// Counts on to the generation of a new tag (T3).
+    ///
+    /// # Errors
+    /// [`Error::Limit`] where none is left.
+    pub fn next_generation(&mut self) -> Result<u64> {
+        let next = self.generation + 1;
+        if next >= SERIAL_BOUND {
+            return Err(Error::Limit(beyond("the next generation of a tag", next) + " is refused: restore a backup"));
+        }
+        self.generation = next;
+        Ok(next)
     }
 
     /// Where `tag` lies, and how it stands now; fails if it is not the tag of that name any more.

@@ -100,7 +100,7 @@ impl Pool {
         self.with_spare(|| self.ensure_room(name, put))?;
         let mut reserved = self.reserve();
         let content = self.pour(&mut reserved, input).map_err(|error| with_what_it_has(error, &reserved))?;
-        self.name_value(name, content, reserved, put.replace)
+        self.name_value(name, content, reserved, put)
     }
 
     /// Writes the value called `name` to `out`, after all of it has verified (V2); its length in bytes.

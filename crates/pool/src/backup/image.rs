@@ -20,6 +20,7 @@ use std::io::{ErrorKind, Read};
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
+use crate::bounds::GENERATION_BOUND;
 use crate::layout::{CHUNK, PAGE, POOL_BYTES_MIN};
 use crate::pages::Pages;
 use crate::{Error, Result};
@@ -28,7 +29,7 @@ use crate::{Error, Result};
 pub const VERSION: u32 = 1;
 
 /// No pool comes near it; a restore adds a few.
-const GENERATION_MAX: u64 = (u32::MAX - 16) as u64;
+const GENERATION_MAX: u64 = GENERATION_BOUND - 16;
 
 const HEADER_MAGIC: [u8; 8] = *b"FERRIMG\0";
 const FRAME_MAGIC: [u8; 4] = *b"FRAM";

@@ -6,6 +6,7 @@ use ferrite_medium::{Memory, Scheme, Span};
 
 use super::image::{Frame, Header, Image};
 use super::{Summary, progress};
+use crate::bounds::GENERATION_BOUND;
 use crate::format::{add_chunks, reserve_tables};
 use crate::grant::disown;
 use crate::layout::{CHUNK, PAGE, SUPERBLOCKS};
@@ -123,6 +124,10 @@ fn is_blank(memory: &dyn Memory) -> bool {
 /// them is written where the current one is not, so that a crash leaves the old pool whole or this restore begun.
 fn begin(memory: &dyn Memory, header: &Header) -> Result<Superblock> {
     let current = current_generation(memory);
+    if current >= GENERATION_BOUND - 16 {
+        let what = "from which none can be counted on: make a new pool there first, with `ferrite pool create`";
+        return Err(Error::Limit(format!("here is a pool of generation {current}, {what}")));
+    }
     let mut generation = current.max(header.generation);
     generation += (generation ^ current) & 1;
     let mut superblock = Superblock {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{PipeWriter, Write};
 
+use crate::bounds::{SERIAL_BOUND, beyond};
 use crate::extent::Extent;
 use crate::holding::Bell;
 use crate::space::Space;
@@ -98,6 +99,11 @@ impl Register {
 
     /// A serial and a slot for a new grant.
     pub fn open_slot(&mut self) -> Result<(GrantId, u64)> {
+        if self.next >= SERIAL_BOUND {
+            return Err(Error::Limit(
+                beyond("the serial of the next grant", self.next) + " is refused: restore a backup",
+            ));
+        }
         let slot = self.free_slots.pop().ok_or_else(|| {
             Error::Limit(format!("all {} grants are out: end some clients of the pool", self.live.len()))
         })?;

@@ -6,6 +6,7 @@ use ferrite_medium::{Memory, Scheme};
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
+use crate::bounds::SERIAL_BOUND;
 use crate::extent::{Extent, Media};
 use crate::layout::{GRANT_SLOTS, GRANTS, SLOT};
 use crate::tag::OVERFLOW;
@@ -155,6 +156,9 @@ pub fn decode_slot(bytes: &[u8; SLOT_BYTES], at: u64, pages: u64) -> Result<Opti
         return Err(corrupt("checksum"));
     }
     let rights = [Rights::Read, Rights::ReadWrite].into_iter().find(|rights| *rights as u32 == slot.rights.get());
+    if slot.serial.get() >= SERIAL_BOUND {
+        return Err(corrupt("serial"));
+    }
     let (extents, reserved) = (slot.extents.get() as usize, slot.reserved.get() as usize);
     if extents > EXTENTS_MAX || reserved > extents {
         return Err(corrupt("count"));

@@ -44,8 +44,7 @@ impl Pool {
         mut transaction: Transaction<'_>,
         mut tag: Tag,
     ) -> Result<Arc<Tag>> {
-        table.generation += 1;
-        tag.generation = table.generation;
+        tag.generation = table.next_generation()?;
         let grown = self.slot_page(&mut transaction, table)?;
         let slot = match grown {
             Some(page) => Table::slots_of(page).last(),
