@@ -15,7 +15,7 @@
 //!   gathered of a reply that fails is taken back, or, where it was sent, followed by an error chunk.
 //! - N2. A request is done before its reply is gathered: a write is in the disk; with FUA it is durable; a flush
 //!   covers every write answered before it on any connection.
-//! - N3. A connection holds at most a reply of 32 MiB, plus a few hundred KiB; idle, a few hundred KiB.
+//! - N3. A connection holds at most a reply of 4 MiB, plus a few hundred KiB; idle, a few hundred KiB.
 //! - N4. Connections share the disk and the registry; no lock is held across I/O on a socket. A client that is slow,
 //!   silent or gone holds up its own thread and nobody else.
 //! - N5. Nothing a client sends makes the server panic. What is refused is answered while the framing is known;
@@ -32,8 +32,13 @@
 //!   export keeps nobody out.
 //! - N14. What a disk lends is sent while neither pin nor lock is held: a client that does not take it keeps a bounded
 //!   number of blocks from being used again, and no request waiting. What it has in hand is of one version a block.
+//! - N15. Replies of all connections together hold at most 64 MiB beyond what idle connections hold. A reply for which there
+//!   is no room does not wait for others: it is read piece by piece as its client takes it.
+//! - N16. If all places are taken, a new client gets that of the connection that has waited longest for its client, and for
+//!   a minute at least. Connections of attached nodes take no place.
 
 mod agreed;
+mod budget;
 mod command;
 pub mod consts;
 pub mod errno;
@@ -53,6 +58,7 @@ mod spin;
 pub(crate) mod tcp;
 mod tls;
 mod transport;
+mod waiting;
 pub mod wire;
 mod write;
 

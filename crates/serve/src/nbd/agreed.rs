@@ -10,6 +10,7 @@ use super::peer::{End, Peer};
 use super::server::Options;
 use super::session::Session;
 use super::transport::Transport;
+use super::waiting::Waiting;
 
 /// The transmission flags that the other end is to be given for a disk of this shape.
 pub fn agreed_flags(geometry: &Geometry) -> u16 {
@@ -21,6 +22,6 @@ pub fn agreed_flags(geometry: &Geometry) -> u16 {
 /// # Errors
 /// [`End`] says why the stream ended.
 pub fn serve_agreed(disk: Arc<dyn Disk>, transport: &mut dyn Transport) -> Result<(), End> {
-    let mut peer = Peer::new(transport, Options::default().spin);
+    let mut peer = Peer::new(transport, Options::default().spin, (Arc::default(), Arc::new(Waiting::new())));
     Session::new(disk, false, false).run(&mut peer)
 }

@@ -1,10 +1,15 @@
 //! Replies gathered until they are sent.
 
+use std::sync::Arc;
+
+use super::budget::{Budget, Share};
 use super::consts::{CHUNK_BYTES, OPTION_REPLY_MAGIC, SIMPLE_REPLY_MAGIC, STRUCTURED_REPLY_MAGIC, chunk};
 use super::errno::Fault;
 
 /// Longest text sent with an error, in bytes.
 const TEXT_MAX_BYTES: usize = 1024;
+/// Longest reply that is gathered whole, in bytes: longer ones are read twice.
+const WHOLE_MAX_BYTES: usize = 4 << 20;
 
 /// The send buffer of a connection (N3). Its memory is initialised once and used again, since zeroing it for every
 /// read would cost as much as the read.
@@ -13,12 +18,19 @@ pub(super) struct Outbox {
     bytes: Vec<u8>,
     len: usize,
     idle_bytes: usize,
+    /// For what it holds beyond that.
+    share: Share,
 }
 
 impl Outbox {
-    /// A buffer that holds `idle_bytes` when nothing large is under way.
-    pub fn new(idle_bytes: usize) -> Self {
-        Self { bytes: vec![0; idle_bytes], len: 0, idle_bytes }
+    /// A buffer that holds `idle_bytes` when nothing large is under way, and more out of `budget`.
+    pub fn new(idle_bytes: usize, budget: Arc<Budget>) -> Self {
+        Self { bytes: vec![0; idle_bytes], len: 0, idle_bytes, share: Share::none(budget) }
+    }
+
+    /// Whether a reply of `len` bytes may be gathered whole (N15).
+    pub fn has_room(&mut self, len: usize) -> bool {
+        self.len + len <= self.bytes.len() || len <= WHOLE_MAX_BYTES && self.share.raise(self.len + len)
     }
 
     /// What is to be sent.
@@ -52,6 +64,7 @@ impl Outbox {
     pub fn shrink(&mut self) {
         if self.is_enlarged() && self.len == 0 {
             self.bytes = vec![0; self.idle_bytes];
+            self.share.release();
         }
     }
 

@@ -1,14 +1,17 @@
 //! A connection's stream with its two buffers.
 
 use std::io;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::budget::Budget;
 use super::consts::REQUEST_BYTES;
 use super::inbox::Inbox;
 use super::lending::Lending;
 use super::outbox::Outbox;
 use super::spin::Spin;
 use super::transport::Transport;
+use super::waiting::Waiting;
 use super::wire::{Malformed, Request};
 
 /// What each buffer of an idle connection may hold, in bytes.
@@ -38,6 +41,9 @@ pub enum End {
     /// The handshake took too long.
     #[error("the client said nothing for too long")]
     Silent,
+    /// The disk failed amid a reply whose head was sent.
+    #[error("the disk failed amid a reply")]
+    Torn,
 }
 
 /// A stream with its buffers.
@@ -51,14 +57,27 @@ pub(super) struct Peer<'t> {
     spin: Spin,
     deadline: Option<Instant>,
     shrinking: bool,
+    waiting: Arc<Waiting>,
 }
 
 impl<'t> Peer<'t> {
-    /// A fresh connection. It polls for at most `spin` before it sleeps.
-    pub fn new(transport: &'t mut dyn Transport, spin: Duration) -> Self {
-        let (inbox, outbox) = (Inbox::new(IDLE_BYTES), Outbox::new(IDLE_BYTES));
-        let spin = Spin::new(spin);
-        Self { transport, inbox, outbox, lending: None, borrows: true, spin, deadline: None, shrinking: false }
+    /// A fresh connection. It polls for at most `spin` before it sleeps, which it notes in `waiting`.
+    pub fn new(
+        transport: &'t mut dyn Transport,
+        spin: Duration,
+        (budget, waiting): (Arc<Budget>, Arc<Waiting>),
+    ) -> Self {
+        Self {
+            transport,
+            inbox: Inbox::new(IDLE_BYTES),
+            outbox: Outbox::new(IDLE_BYTES, budget),
+            lending: None,
+            borrows: true,
+            spin: Spin::new(spin),
+            deadline: None,
+            shrinking: false,
+            waiting,
+        }
     }
 
     /// Requires that what is waited for comes before `deadline`, and that a send waits no longer than until then.
@@ -112,6 +131,11 @@ impl<'t> Peer<'t> {
         if let Some(got) = self.poll(needed_bytes)? {
             return Ok(got);
         }
+        let waiting = Arc::clone(&self.waiting);
+        waiting.during(|| self.wait_for_more(needed_bytes))
+    }
+
+    fn wait_for_more(&mut self, needed_bytes: usize) -> Result<usize, End> {
         loop {
             self.watch_size()?;
             match self.transport.receive(self.inbox.space(needed_bytes)) {
@@ -172,13 +196,20 @@ impl<'t> Peer<'t> {
         }
         match self.deadline {
             Some(_) => self.send_in_time()?,
-            None => self.transport.send(self.outbox.held())?,
+            None => self.send()?,
         }
         if let Some(lending) = &self.lending {
             lending.note_sent(self.outbox.held().len());
         }
         self.outbox.truncate(0);
         Ok(())
+    }
+
+    /// Sends all at once where the client has room for it.
+    fn send(&mut self) -> Result<(), End> {
+        let sent = self.transport.try_send(self.outbox.held())?;
+        let rest = &self.outbox.held()[sent..];
+        if rest.is_empty() { Ok(()) } else { Ok(self.waiting.during(|| self.transport.send(rest))?) }
     }
 
     /// The way on which what is lent is sent, if there is one.
@@ -199,7 +230,8 @@ impl<'t> Peer<'t> {
     /// Sends what was gathered, and behind it what was lent.
     pub fn send_lent(&mut self) -> Result<(), End> {
         self.flush()?;
-        self.lending.as_mut().map_or(Ok(()), |lending| Ok(lending.send()?))
+        let Some(lending) = &mut self.lending else { return Ok(()) };
+        Ok(self.waiting.during(|| lending.send())?)
     }
 
     /// Waits until the client has taken what was lent, or is gone (N14).

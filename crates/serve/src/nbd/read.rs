@@ -5,15 +5,17 @@
 
 use ferrite_medium::{Error, Span};
 
-use super::consts::{chunk, command_flag};
+use super::consts::{CHUNK_BYTES, chunk, command_flag};
 use super::errno::Fault;
 use super::outbox::Chunk;
-use super::peer::Peer;
+use super::peer::{End, Peer};
 use super::session::{Session, Trouble};
 use super::wire::Request;
 
 /// Longest piece that is read into the buffer of a reply that may be fragmented, in bytes.
 const PIECE_BYTES: u64 = 128 << 10;
+/// What stands before the data of a reply at most, in bytes.
+const HEAD_BYTES: usize = CHUNK_BYTES + 8;
 /// Shorter pieces are not asked for to be lent.
 const LENT_LEAST_BYTES: u64 = 32 << 10;
 /// Reads at least this long look for holes; for shorter ones the question costs more than the bytes.
@@ -47,7 +49,11 @@ impl Session {
         }
         if !self.structured || request.has(command_flag::DF) {
             let part = Part { cookie, rest: span, is_last: true };
-            return if self.send_lent(part, true, peer)? > 0 { Ok(()) } else { self.gather(part, span, peer) };
+            return match self.send_lent(part, true, peer)? {
+                0 if peer.outbox.has_room(HEAD_BYTES + span.len as usize) => self.gather(part, span, peer),
+                0 => self.stream(part, peer),
+                _ => Ok(()),
+            };
         }
         let runs = if span.len < HOLES_FROM_BYTES { vec![Piece { span, hole: false }] } else { self.runs(span) };
         for (i, run) in runs.iter().enumerate() {
@@ -57,6 +63,23 @@ impl Session {
                 part.rest = Span::new(part.rest.at + len, part.rest.len - len);
                 peer.flush_if_full()?;
             }
+        }
+        Ok(())
+    }
+
+    /// Sends a reply that is too long to be gathered whole. All of it is read before its head is sent, since no error can
+    /// be told behind that, and again piece by piece while it is sent (N1, N15).
+    fn stream(&self, part: Part, peer: &mut Peer<'_>) -> Result<(), Trouble> {
+        for piece in pieces(part.rest) {
+            let before = peer.outbox.held().len();
+            self.fill(piece, before, peer)?;
+            peer.outbox.truncate(before);
+        }
+        self.gather_head(part, part.rest, peer);
+        for piece in pieces(part.rest) {
+            let before = peer.outbox.held().len();
+            self.fill(piece, before, peer).map_err(|_| Trouble::End(End::Torn))?;
+            peer.flush_if_full()?;
         }
         Ok(())
     }
@@ -142,6 +165,12 @@ impl Session {
         append(&mut runs, Piece { span: rest, hole: false });
         runs
     }
+}
+
+/// `span`, cut so that each piece fits the buffer of an idle connection.
+fn pieces(span: Span) -> impl Iterator<Item = Span> {
+    let starts = (0..span.len).step_by(PIECE_BYTES as usize);
+    starts.map(move |from| Span::new(span.at + from, PIECE_BYTES.min(span.len - from)))
 }
 
 /// Appends `piece`, joined to the last one where both are alike.

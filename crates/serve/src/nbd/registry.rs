@@ -1,5 +1,6 @@
 //! The connections that are open, so that they can be counted and ended.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,6 +9,7 @@ use std::time::Duration;
 
 use super::listener::Reach;
 use super::transport::{Hangup, Transport};
+use super::waiting::Waiting;
 
 /// How long connections that were cut may take to notice.
 const CUT_NOTICED: Duration = Duration::from_secs(1);
@@ -19,6 +21,8 @@ pub(super) struct Registry {
     changed: Condvar,
     stopping: AtomicBool,
     connections_max: usize,
+    /// One that has waited for its client for so long makes room for another.
+    idle_least: Duration,
 }
 
 #[derive(Debug, Default)]
@@ -34,6 +38,7 @@ struct Entry {
     /// It has not chosen its export yet.
     is_choosing: bool,
     hangup: Hangup,
+    waiting: Arc<Waiting>,
 }
 
 /// A place in the registry, held by a connection until it ends, by a panic too.
@@ -41,12 +46,14 @@ struct Entry {
 pub(super) struct Ticket {
     registry: Arc<Registry>,
     number: u64,
+    waiting: Arc<Waiting>,
 }
 
 impl Registry {
-    /// Room for `connections_max` connections of each reach.
-    pub fn new(connections_max: usize) -> Self {
-        Self { open: Mutex::default(), changed: Condvar::new(), stopping: AtomicBool::new(false), connections_max }
+    /// Room for `connections_max` connections of each reach; see [`super::Options::idle_least`].
+    pub fn new(connections_max: usize, idle_least: Duration) -> Self {
+        let (open, changed, stopping) = (Mutex::default(), Condvar::new(), AtomicBool::new(false));
+        Self { open, changed, stopping, connections_max, idle_least }
     }
 
     fn lock(&self) -> MutexGuard<'_, Open> {
@@ -54,19 +61,21 @@ impl Registry {
     }
 
     /// A place for a new connection from within `reach`; `None` where there are too many of those (N13) or the server
-    /// is stopping. Of too many the oldest that has not chosen its export yet is cut for it: who only connects keeps
-    /// nobody out.
+    /// is stopping. Of too many the oldest that has not chosen its export yet is cut for it, or the one that has waited
+    /// longest for its client (N16): a client that only connects keeps no other out.
     pub fn admit(self: &Arc<Self>, reach: Reach, transport: &dyn Transport) -> io::Result<Option<Ticket>> {
-        let entry = Entry { reach, is_choosing: true, hangup: transport.hangup()? };
+        let waiting = Arc::new(Waiting::new());
+        let entry = Entry { reach, is_choosing: true, hangup: transport.hangup()?, waiting: Arc::clone(&waiting) };
         let mut open = self.lock();
         let neighbours = open.live.values().filter(|entry| entry.reach == reach).count();
-        if self.is_stopping() || neighbours >= self.connections_max && !open.cut_oldest_choosing(reach) {
+        let is_full = neighbours >= self.connections_max;
+        if self.is_stopping() || is_full && !open.cut_one(reach, self.idle_least) {
             return Ok(None);
         }
         open.number += 1;
         let number = open.number;
         open.live.insert(number, entry);
-        Ok(Some(Ticket { registry: Arc::clone(self), number }))
+        Ok(Some(Ticket { registry: Arc::clone(self), number, waiting }))
     }
 
     /// Whether [`Registry::stop`] was called.
@@ -103,10 +112,13 @@ impl Registry {
 }
 
 impl Open {
-    /// Whether there was one.
-    fn cut_oldest_choosing(&mut self, reach: Reach) -> bool {
-        let choosing = self.live.iter().filter(|(_, entry)| entry.is_choosing && entry.reach == reach);
-        let Some(number) = choosing.map(|(number, _)| *number).min() else { return false };
+    /// Whether there was one to cut: the oldest that is choosing, or the one that has waited longest, and `idle_least`.
+    fn cut_one(&mut self, reach: Reach, idle_least: Duration) -> bool {
+        let neighbours = || self.live.iter().filter(|(_, entry)| entry.reach == reach);
+        let choosing = neighbours().filter(|(_, entry)| entry.is_choosing).map(|(number, _)| *number).min();
+        let waited = |(number, entry): (&u64, &Entry)| entry.waiting.so_far().map(|so_far| (so_far, Reverse(*number)));
+        let idle = || neighbours().filter_map(waited).max().filter(|(so_far, _)| *so_far >= idle_least);
+        let Some(number) = choosing.or_else(|| idle().map(|(_, Reverse(number))| number)) else { return false };
         let entry = self.live.remove(&number).expect("found above");
         entry.hangup.cut();
         true
@@ -114,6 +126,11 @@ impl Open {
 }
 
 impl Ticket {
+    /// Where the connection notes that it waits for its client.
+    pub fn waiting(&self) -> Arc<Waiting> {
+        Arc::clone(&self.waiting)
+    }
+
     /// Its client has chosen an export.
     pub fn chosen(&self) {
         if let Some(entry) = self.registry.lock().live.get_mut(&self.number) {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use super::budget::Budget;
 use super::export::Exports;
 use super::handshake::Handshake;
 use super::listener::{Door, ListenError, Listener, Reach};
@@ -26,8 +27,11 @@ const WAKE_UP: Duration = Duration::from_micros(50);
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Most connections at once over Unix sockets, and as many over TCP; of more, the oldest that has not chosen its export
-    /// is closed, or the new one.
+    /// is closed, or the one that has been idle for longest, or the new one.
     pub connections_max: usize,
+    /// How long a connection waits for its client at least, to ask or to take what it asked for, before it makes room for
+    /// another one.
+    pub idle_least: Duration,
     /// How long a client may take from the greeting to its choice of an export, TLS included.
     pub handshake_timeout: Duration,
     /// How long a connection polls for the next request before it sleeps, where that pays; zero to sleep at once.
@@ -40,6 +44,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             connections_max: 256,
+            idle_least: Duration::from_secs(60),
             handshake_timeout: Duration::from_secs(30),
             spin: WAKE_UP,
             stop_patience: Duration::from_secs(5),
@@ -53,13 +58,14 @@ pub struct Server {
     exports: Arc<dyn Exports>,
     options: Options,
     registry: Arc<Registry>,
+    budget: Arc<Budget>,
 }
 
 impl Server {
     /// A server of `exports`.
     pub fn new(exports: Arc<dyn Exports>, options: Options) -> Self {
-        let registry = Arc::new(Registry::new(options.connections_max));
-        Self { exports, options, registry }
+        let registry = Arc::new(Registry::new(options.connections_max, options.idle_least));
+        Self { exports, options, registry, budget: Arc::default() }
     }
 
     /// Serves on the Unix socket `path` (mode 0600) from threads of its own. A socket that a killed server left
@@ -128,7 +134,7 @@ impl Server {
     }
 
     fn converse(&self, transport: &mut dyn Transport, ticket: &Ticket) -> Result<(), End> {
-        let mut peer = Peer::new(transport, self.options.spin);
+        let mut peer = Peer::new(transport, self.options.spin, (Arc::clone(&self.budget), ticket.waiting()));
         let stopping = || self.registry.is_stopping();
         let handshake = Handshake::new(&mut peer, &*self.exports, self.options.handshake_timeout, &stopping);
         match handshake.run()? {

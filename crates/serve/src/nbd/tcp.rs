@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use super::listener::{Door, ListenError, Reach};
 use super::network::Network;
 use super::tls::{Secured, Tls};
-use super::transport::{Hangup, Transport, receive_with, send_with};
+use super::transport::{Hangup, Transport, receive_with, send_at_once, send_with};
 
 /// A peer that is gone is noticed after this long without a sign of it, in seconds.
 const SILENT_S: libc::c_int = 60;
@@ -149,6 +149,10 @@ impl Transport for TcpTransport {
             bytes = &bytes[sent..];
         }
         Ok(())
+    }
+
+    fn try_send(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.is_secured() { Ok(0) } else { send_at_once(&self.stream, bytes) }
     }
 
     fn set_timeouts(&mut self, receive: Option<Duration>, send: Option<Duration>) -> io::Result<()> {

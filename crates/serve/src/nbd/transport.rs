@@ -29,6 +29,15 @@ pub trait Transport: Send {
     /// As [`Transport`] says.
     fn send(&mut self, bytes: &[u8]) -> io::Result<()>;
 
+    /// Sends what of `bytes` can be sent without waiting, if that is known; how many.
+    ///
+    /// # Errors
+    /// As [`Transport`] says.
+    fn try_send(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let _ = bytes;
+        Ok(0)
+    }
+
     /// Limits how long one receive and one send may wait.
     ///
     /// # Errors
@@ -111,6 +120,10 @@ impl Transport for UnixStream {
         Ok(())
     }
 
+    fn try_send(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        send_at_once(self, bytes)
+    }
+
     fn set_timeouts(&mut self, receive: Option<Duration>, send: Option<Duration>) -> io::Result<()> {
         self.set_read_timeout(receive)?;
         self.set_write_timeout(send)
@@ -141,6 +154,14 @@ pub(super) fn send_with(stream: &impl AsRawFd, bytes: &[u8], flags: libc::c_int)
         unsafe { libc::send(stream.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) }
     })?;
     if sent == 0 { Err(io::ErrorKind::WriteZero.into()) } else { Ok(sent) }
+}
+
+/// Sends what can be sent without waiting.
+pub(super) fn send_at_once(stream: &impl AsRawFd, bytes: &[u8]) -> io::Result<usize> {
+    match send_with(stream, bytes, libc::MSG_DONTWAIT) {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
+        sent => sent,
+    }
 }
 
 fn again_if_interrupted(mut call: impl FnMut() -> isize) -> io::Result<usize> {

@@ -1,5 +1,5 @@
 //! The NBD server against a client of our own, which can also say what no good client says, and against the clients
-//! people use. The rules N1 to N14 are on top of `ferrite_serve::nbd`.
+//! people use. The rules N1 to N16 are on top of `ferrite_serve::nbd`.
 
 mod certificates;
 mod client;
@@ -11,6 +11,7 @@ mod hostile;
 mod lent;
 mod programs;
 mod shelf;
+mod slow;
 mod stopping;
 mod tcp;
 mod tls;
