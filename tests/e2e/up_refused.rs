@@ -21,8 +21,12 @@ fn a_pool_that_cannot_be_served_as_it_was_asked_for_is_not_made() {
         refused(&mut command, status)
     };
     let tcp = ["--tcp", "127.0.0.1:0", "--tls-cert", &image, "--tls-key", &image];
-    let doors: [&[&str]; 4] =
-        [&["--unix", &taken], &["--unix", &path("none/socket")], &["--tcp", "192.0.2.1:10809"], &tcp];
+    let doors: [&[&str]; 4] = [
+        &["--unix", &taken],
+        &["--unix", &path("none/socket")],
+        &["--tcp", "192.0.2.1:10809", "--allow", "192.0.2.0/24"],
+        &tcp,
+    ];
     for door in doors {
         let said = up(door, 1);
         assert!(!folder.path().join("pool").exists(), "{door:?}: {said}");

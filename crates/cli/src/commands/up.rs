@@ -138,6 +138,7 @@ impl Up {
         self.aside.begin()?;
         self.how.serving()?;
         self.how_mounted.check()?;
+        self.door.check()?;
         self.check_disks()?;
         self.check_size(&path)?;
         let backup = self.backup.as_deref().map(absolute).transpose()?;
