@@ -28,6 +28,7 @@ mod pace;
 mod paced;
 mod pin;
 mod place_socket;
+pub mod process;
 mod provenance;
 mod raced;
 mod ram_disk;

@@ -4,8 +4,9 @@
 //! no count, no allocation. The mapping is made once and never undone while it is in use.
 #![allow(unsafe_code)]
 
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::os::fd::FromRawFd;
+use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::area::{Area, AreaPlan};
@@ -95,6 +96,8 @@ impl Mapped {
         }
         // SAFETY: the descriptor is fresh and nobody else's.
         let file = unsafe { File::from_raw_fd(fd) };
+        let own = file.set_permissions(Permissions::from_mode(0o600));
+        own.map_err(|why| Error::io("closing anonymous memory to others", why))?;
         file.set_len(size).map_err(|why| Error::io(format!("sizing anonymous memory to {size} bytes"), why))?;
         let mut found = backing::find(&file)?;
         found.backing = Backing::Anon;

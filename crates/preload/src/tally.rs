@@ -39,7 +39,9 @@ static TALLY: AtomicPtr<Line> = AtomicPtr::new(ptr::null_mut());
 
 /// Counts from now on, where a file for it is named.
 pub fn begin() {
-    let Some(path) = std::env::var_os(VARIABLE).and_then(|path| CString::new(path.into_encoded_bytes()).ok()) else {
+    let Some(path) =
+        ferrite_medium::process::variable(VARIABLE).and_then(|path| CString::new(path.into_encoded_bytes()).ok())
+    else {
         return;
     };
     // SAFETY: a C string, and a descriptor that is closed below.

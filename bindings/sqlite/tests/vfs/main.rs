@@ -9,6 +9,7 @@ mod modes;
 mod others;
 mod own;
 mod refusals;
+mod secure;
 mod shell;
 mod unnamed;
 

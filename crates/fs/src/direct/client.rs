@@ -4,12 +4,13 @@ use std::cell::Cell;
 use std::fs::File;
 use std::marker::PhantomData;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use ferrite_medium::{Foreign, Guard, MapOptions, Mapped};
+use ferrite_medium::{Foreign, Guard, MapOptions, Mapped, process};
 use ferrite_pool::Error as PoolError;
 use ferrite_pool::grant::GrantId;
 use ferrite_pool::owner::Client;
@@ -85,6 +86,21 @@ fn ask<T: DeserializeOwned>(client: &mut Client, request: &Request) -> Result<(T
     Ok((serde_json::from_value(value).map_err(failed)?, fds))
 }
 
+/// Refuses the file of a pool that somebody else could shorten while this process has it mapped, which would kill it (FG12).
+fn ensure_trusted(memory: &File, pool: &Path) -> Result<()> {
+    let file = memory.metadata().map_err(failed)?;
+    if process::is_own(&file) {
+        return Ok(());
+    }
+    Err(failed(format!(
+        "{} belongs to user {} with mode {:03o}: it must be root's or the program's user's, and writable for nobody else, or \
+         another user could end the program by shortening it",
+        pool.display(),
+        file.uid(),
+        file.mode() & 0o777
+    )))
+}
+
 /// Makes all durable that was written to the mount of the file system called `name` whose files have the device number `device`,
 /// by who serves it from the pool whose file is at `pool`, and who answers within `greeting` and is not silent for as long as
 /// `silence`.
@@ -130,6 +146,8 @@ impl Session {
         ensure_alike(opened.layout)?;
         let strange = || failed("the pool's owner answers what this program cannot use");
         let [memory, board, notice] = <[OwnedFd; 3]>::try_from(fds).map_err(|_| strange())?;
+        let memory = File::from(memory);
+        ensure_trusted(&memory, pool)?;
         let guard = if opened.writable { Guard::best() } else { Guard::None };
         let options = MapOptions {
             guard,
@@ -137,7 +155,7 @@ impl Session {
             name: pool.display().to_string(),
             ..MapOptions::default()
         };
-        let memory = Mapped::map(File::from(memory), &options)?;
+        let memory = Mapped::map(memory, &options)?;
         let board = Some(Board::of(board)?).filter(|_| opened.offset == 0).ok_or_else(strange)?;
         memory.keep_from_children();
         board.keep_from_children();
