@@ -162,8 +162,8 @@ impl Visible {
             source: format!("{}:{}", self.tree.grove.place.path.display(), self.tree.name),
             cached: self.tree.cached,
             allow_other: true,
-            read_only: false,
             threads: machine::cores().max(2),
+            ..MountOptions::default()
         };
         let mounted = Mounted::start(&fs, &self.point, &options);
         let mounted = mounted.map_err(Error::io(format!("mounting on {}", self.point.display())))?;

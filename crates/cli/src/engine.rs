@@ -50,7 +50,7 @@ impl Engine {
         let (pool, path) = (Arc::new(pool), lock.path().to_owned());
         let served = Arc::new(Served::new(Arc::clone(&pool), &path));
         let databases = Office::new(Arc::clone(&pool), host::boot_id()?);
-        let trees = Arc::new(Trees::new(Arc::clone(&pool), &path, arguments.sees_all()));
+        let trees = Arc::new(Trees::new(Arc::clone(&pool), &lock, arguments.sees_all()));
         let idle: [Arc<dyn Freeze>; 2] = [served.clone(), trees.clone()];
         idle.iter().for_each(|known| pool.register_freezer(Arc::downgrade(known)));
         Ok(Self { pool, path, medium, recovery, served, databases, trees, lock })

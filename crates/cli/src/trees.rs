@@ -1,14 +1,16 @@
 //! The file systems of a pool that are open, each once, and where they are mounted.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::Metadata;
 use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ferrite_fs::direct;
 use ferrite_fs::{DataMode, FileSystem, FsOptions, FsSpec, Statfs, Time};
 use ferrite_medium::stamp_ns;
-use ferrite_pool::owner::{Caller, Reply};
+use ferrite_pool::owner::{Caller, Lock, Reply};
 use ferrite_pool::{Freeze, Pool, Tag, TagKind};
 use ferrite_serve::mount::{MountOptions, Mounted, NotUnmounted};
 use parking_lot::{Mutex, MutexGuard};
@@ -17,41 +19,9 @@ use serde::{Deserialize, Serialize};
 use crate::paths::{in_line, quoted};
 use crate::{host, lacks, size};
 
-/// How a file system is mounted.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Mounting {
-    /// Absolute path of the folder.
-    #[serde(with = "crate::paths::exact")]
-    pub point: PathBuf,
-    /// Let the kernel keep writes back.
-    pub cached: bool,
-    /// When written data is durable; as the medium has it where `None`.
-    pub data: Option<DataMode>,
-    /// Let other users in.
-    pub allow_other: bool,
-    /// Refuse changes.
-    pub read_only: bool,
-}
+mod mounting;
 
-/// Which file system.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Which {
-    /// Its name.
-    pub name: String,
-    /// What it was found by, where that was a folder.
-    #[serde(default)]
-    pub seen: Option<Seen>,
-}
-
-/// A mount of a file system, as the kernel lists it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Seen {
-    /// The folder.
-    #[serde(with = "crate::paths::exact")]
-    pub point: PathBuf,
-    /// Its device number.
-    pub device: u64,
-}
+pub use mounting::{Mounting, Seen, Which};
 
 /// What a file system is and holds.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -111,9 +81,16 @@ pub struct Trees {
     path: PathBuf,
     /// Why nobody may go around this process, if that is so.
     sees_all: Option<&'static str>,
+    /// Only root can have stored anything in the pool.
+    is_roots_own: bool,
     mounted: Mutex<BTreeMap<String, Tree>>,
     /// Generations of those that nobody has mounted since they were asked for space and had none.
     dry: Mutex<BTreeSet<u64>>,
+}
+
+/// Whether a pool's file belongs to root, and nobody else may write it.
+fn is_roots_own(file: &Metadata) -> bool {
+    file.uid() == 0 && file.mode() & 0o022 == 0
 }
 
 /// The clock of everything a file system stamps.
@@ -136,9 +113,22 @@ impl Tree {
 }
 
 impl Trees {
-    /// None yet, of `pool`, which lies at `path`; `sees_all` tells why nobody may go around this process, if that is so.
-    pub fn new(pool: Arc<Pool>, path: &Path, sees_all: Option<&'static str>) -> Self {
-        Self { pool, path: path.into(), sees_all, mounted: Mutex::default(), dry: Mutex::default() }
+    /// None yet, of `pool`, whose file `lock` holds; `sees_all` tells why nobody may go around this process, if that is so.
+    pub fn new(pool: Arc<Pool>, lock: &Lock, sees_all: Option<&'static str>) -> Self {
+        let (path, is_roots_own) = (lock.path().into(), lock.file().metadata().is_ok_and(|file| is_roots_own(&file)));
+        Self { pool, path, sees_all, is_roots_own, mounted: Mutex::default(), dry: Mutex::default() }
+    }
+
+    /// Refuses to give effect to rights that somebody else than root may have put into the pool.
+    fn ensure_lifted_by_root(&self, mounting: &Mounting) -> Result<(), String> {
+        if !(mounting.suid || mounting.dev) || self.is_roots_own && host::user().is_ok_and(|(user, _)| user == 0) {
+            return Ok(());
+        }
+        Err(format!(
+            "--suid and --dev are for root, and a pool that only root can have written to: {} must belong to root and be \
+             writable for nobody else",
+            in_line(&self.path)
+        ))
     }
 
     /// Those that are mounted, without what somebody has unmounted by hand.
@@ -194,6 +184,7 @@ impl Trees {
         if let Some(missing) = lacks::to_mount_in_line() {
             return Err(format!("mounting on {}: {missing}", mounting.point.display()));
         }
+        self.ensure_lifted_by_root(mounting)?;
         let fs = self.open(name, mounting.data, mounting.read_only)?;
         self.dry.lock().clear();
         self.ensure_place(&mounting.point)?;
@@ -204,6 +195,9 @@ impl Trees {
             cached: mounting.cached,
             allow_other: mounting.allow_other,
             read_only: mounting.read_only,
+            suid: mounting.suid,
+            dev: mounting.dev,
+            reserve_percent: mounting.reserve_percent,
             threads: std::thread::available_parallelism().map_or(least, |n| n.get().max(least)),
         };
         let point = &mounting.point;

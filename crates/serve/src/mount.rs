@@ -22,10 +22,13 @@ mod bell;
 mod content;
 mod cut_off;
 mod errno;
+mod folder;
 mod front;
 mod hollow;
 mod kernel;
 mod listing;
+mod lost;
+mod reserve;
 mod rights;
 mod stale;
 #[cfg(test)]
@@ -40,6 +43,7 @@ pub use hollow::Hollow;
 pub use stale::{Answer, ask, clear_stale};
 
 use bell::Bell;
+use folder::{Folder, mounts_at, resolved, unmount};
 use front::Front;
 
 /// The kind of our mounts, as the kernel lists them.
@@ -50,7 +54,7 @@ const COPIES_PATIENCE: Duration = Duration::from_secs(1);
 const LOOKS: Duration = Duration::from_millis(5);
 
 /// How to mount.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct MountOptions {
     /// What the kernel calls the source: the pool and the file system's name.
     pub source: String,
@@ -61,6 +65,12 @@ pub struct MountOptions {
     pub allow_other: bool,
     /// Refuse changes.
     pub read_only: bool,
+    /// Let set-user-id, set-group-id and file capabilities take effect.
+    pub suid: bool,
+    /// Let device nodes be opened.
+    pub dev: bool,
+    /// Percent of the space that only root and this process's user take.
+    pub reserve_percent: u8,
     /// Threads that answer.
     pub threads: usize,
 }
@@ -119,26 +129,43 @@ impl Mounted {
     /// With nothing mounted, also where `point` is in use by a live mount of ours.
     pub fn start(fs: &Arc<FileSystem>, point: &Path, options: &MountOptions) -> io::Result<Self> {
         clear_stale(point)?;
-        let point = &resolved(point);
-        if mounts_at(point).any(|mount| mount.kind == KIND) {
-            return Err(io::Error::other(
-                "a file system is mounted there already; unmount it, or choose another folder",
-            ));
+        if !is_root() {
+            let point = resolved(point);
+            refuse_another(mounts_at(&point).find(|mount| mount.kind == KIND))?;
+            let front = Steady(Front::new(Arc::clone(fs), options));
+            let session = as_user(front, &point, options)?.spawn()?;
+            let mounted = mounts_at(&point).filter(|mount| mount.kind == KIND).last();
+            return Self::begin(fs, session, (point, mounted), options);
         }
-        let front = Steady(Front::new(Arc::clone(fs), options.cached));
-        let session =
-            if is_root() { as_root(front, point, options) } else { as_user(front, point, options) }?.spawn()?;
-        let device = mounts_at(point).filter(|mount| mount.kind == KIND).last().map(|mount| mount.device);
+        Self::start_on(fs, &Folder::open(point)?, options)
+    }
+
+    /// Mounts `fs` on an open folder, as root (MF1).
+    fn start_on(fs: &Arc<FileSystem>, folder: &Folder, options: &MountOptions) -> io::Result<Self> {
+        refuse_another(folder.mounted()?.filter(|mount| mount.kind == KIND))?;
+        let front = Steady(Front::new(Arc::clone(fs), options));
+        let session = as_root(front, folder, options)?.spawn()?;
+        let mounted = folder.mounted()?.filter(|mount| mount.kind == KIND);
+        Self::begin(fs, session, (folder.path()?, mounted), options)
+    }
+
+    fn begin(
+        fs: &Arc<FileSystem>,
+        session: BackgroundSession,
+        (point, mounted): (PathBuf, Option<Mount>),
+        options: &MountOptions,
+    ) -> io::Result<Self> {
+        let device = mounted.map(|mount| mount.device);
         fs.tell_copies(Arc::new(KernelCopies { notifier: session.notifier(), device }));
         if options.cached && fs.data_mode() != DataMode::Posix {
             // Without it programs that write much wait for the server: slower, and nothing else.
-            let _ = backlog::widen(point);
+            let _ = device.map(backlog::widen);
         }
         let bell = Arc::new(Bell::default());
         let (fs, rung) = (Arc::clone(fs), Arc::clone(&bell));
         let worker = thread::Builder::new().name("ferrite-fs-step".into()).spawn(move || rung.work(&fs))?;
         let source = PathBuf::from(&options.source);
-        Ok(Self { point: point.into(), source, device, session: Some(session), bell, worker: Some(worker) })
+        Ok(Self { point, source, device, session: Some(session), bell, worker: Some(worker) })
     }
 
     /// Where.
@@ -175,7 +202,7 @@ impl Mounted {
         if mounts_at(point).last().is_some_and(|uppermost| !self.is(&uppermost)) {
             return Err(io::Error::other("something else was mounted over it: unmount that first"));
         }
-        unmount(point, lazily)
+        unmount(point, lazily, |mount| self.is(mount))
     }
 
     /// Where a copy of it is that stays when it is taken from `point`.
@@ -277,14 +304,34 @@ fn config(options: &MountOptions) -> Config {
     config
 }
 
-fn as_root<F: Filesystem>(front: F, point: &Path, options: &MountOptions) -> io::Result<Session<F>> {
+fn as_root<F: Filesystem>(front: F, folder: &Folder, options: &MountOptions) -> io::Result<Session<F>> {
     let others = if options.allow_other { ",allow_other" } else { "" };
     let rest = format!(",default_permissions{others}");
-    let flags = if options.read_only { libc::MS_RDONLY } else { 0 };
-    let connection = fuse::mount(point, &fuse::How { source: &options.source, flags, rest: &rest })?;
+    let flags = flags(options);
+    let connection = fuse::mount(&folder.exact(), &fuse::How { source: &options.source, flags, rest: &rest })?;
     let config = config(options);
     let acl = config.acl;
-    Session::from_fd(front, connection, acl, config).inspect_err(|_| drop(unmount(point, true)))
+    Session::from_fd(front, connection, acl, config)
+        .inspect_err(|_| _ = folder.path().and_then(|point| unmount(&point, true, |_| true)))
+}
+
+fn flags(options: &MountOptions) -> libc::c_ulong {
+    let flag = |is_set, flag| if is_set { flag } else { 0 };
+    let flags = flag(options.read_only, libc::MS_RDONLY)
+        | flag(!options.suid, libc::MS_NOSUID)
+        | flag(!options.dev, libc::MS_NODEV);
+    #[cfg(test)]
+    let flags = if tests::is_planted(tests::Bug::SuidLifted) { 0 } else { flags };
+    flags
+}
+
+fn refuse_another(there: Option<Mount>) -> io::Result<()> {
+    match there {
+        None => Ok(()),
+        Some(_) => {
+            Err(io::Error::other("a file system is mounted there already; unmount it, or choose another folder"))
+        }
+    }
 }
 
 /// By `fusermount3`, which only mounts what is safe for others. It takes what follows a comma for another option, and of two
@@ -300,16 +347,6 @@ fn as_user<F: Filesystem>(front: F, point: &Path, options: &MountOptions) -> io:
     Session::new(front, point, &config)
 }
 
-/// As the kernel's list has it, without symbolic links.
-fn resolved(point: &Path) -> PathBuf {
-    fs::canonicalize(point).unwrap_or_else(|_| point.into())
-}
-
-fn mounts_at(point: &Path) -> impl Iterator<Item = Mount> {
-    let point = point.to_path_buf();
-    Mount::seen_by("self").unwrap_or_default().into_iter().filter(move |mount| mount.point == point)
-}
-
 /// Has the kernel write back what it holds of the file system on `point`. By another process: one of this one's threads
 /// would wait for the others, and hold the connection open, when it is killed meanwhile.
 fn write_back(point: &Path) -> io::Result<()> {
@@ -317,22 +354,6 @@ fn write_back(point: &Path) -> io::Result<()> {
     let ended =
         Command::new("sync").args(["-f", "--"]).arg(point).output().map_err(|error| told(&error.to_string()))?;
     if ended.status.success() { Ok(()) } else { Err(told(String::from_utf8_lossy(&ended.stderr).trim())) }
-}
-
-/// Unmounts; `lazily`: out of sight now, gone with its last user.
-fn unmount(point: &Path, lazily: bool) -> io::Result<()> {
-    if is_root() {
-        return if lazily { fuse::unmount_lazily(point) } else { fuse::unmount_unused(point) };
-    }
-    let mut program = Command::new("fusermount3");
-    program.arg("-u").args(lazily.then_some("-z")).arg("--").arg(point);
-    let ended = program.output()?;
-    let said = String::from_utf8_lossy(&ended.stderr);
-    match ended.status.success() {
-        true => Ok(()),
-        false if said.contains("busy") => Err(io::ErrorKind::ResourceBusy.into()),
-        false => Err(io::Error::other(said.trim().to_owned())),
-    }
 }
 
 /// Programs that have a file under `point` open, work in it or run from it, and what is mounted in it, in words. Only

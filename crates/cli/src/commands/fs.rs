@@ -131,6 +131,15 @@ pub struct MountArguments {
     /// Let other users in, as their permissions allow (without root: needs user_allow_other in /etc/fuse.conf)
     #[arg(long)]
     allow_other: bool,
+    /// Let set-user-id and set-group-id programs and file capabilities take effect (root, with a pool of root's own)
+    #[arg(long)]
+    suid: bool,
+    /// Let device nodes be opened (root, with a pool of root's own)
+    #[arg(long)]
+    dev: bool,
+    /// Percent of the pool that other users leave to root and to the user who mounts, as ext4 does
+    #[arg(long, value_name = "PERCENT", default_value_t = 5, value_parser = clap::value_parser!(u8).range(0..=50), requires = "allow_other")]
+    reserve: u8,
 }
 
 impl MountArguments {
@@ -146,8 +155,9 @@ impl MountArguments {
     /// As a request, on `point`.
     pub fn mounting(&self, point: &Path, read_only: bool) -> Outcome<Mounting> {
         self.check()?;
-        let Self { cached, data, allow_other } = *self;
-        Ok(Mounting { point: absolute(point)?, cached, data, allow_other, read_only })
+        let Self { cached, data, allow_other, suid, dev, reserve } = *self;
+        let (point, reserve_percent) = (absolute(point)?, if allow_other { reserve } else { 0 });
+        Ok(Mounting { point, cached, data, allow_other, read_only, suid, dev, reserve_percent })
     }
 }
 

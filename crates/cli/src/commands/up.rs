@@ -71,7 +71,7 @@ pub struct Up {
     #[arg(long, value_name = "DIR", conflicts_with = "no_mount")]
     mount: Option<PathBuf>,
     /// Mount no file system
-    #[arg(long, conflicts_with_all = ["cached", "data", "allow_other"])]
+    #[arg(long, conflicts_with_all = ["cached", "data", "allow_other", "suid", "dev", "reserve"])]
     no_mount: bool,
     #[command(flatten)]
     how_mounted: MountArguments,

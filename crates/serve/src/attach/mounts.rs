@@ -15,8 +15,9 @@ pub(crate) type Device = u64;
 /// One mounted file system.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Mount {
-    /// Its number, and that of the mount it is on.
-    id: u64,
+    /// Its number, by which the kernel knows it.
+    pub id: u64,
+    /// That of the mount it is on.
     below: u64,
     /// The folder of its file system that is seen there.
     root: PathBuf,

@@ -5,6 +5,7 @@ use fuser::{Errno, ReplyXattr, Request};
 
 use super::errno::errno;
 use super::front::Front;
+use super::reserve::NAME_BYTES;
 
 pub(super) const ACCESS: &[u8] = b"system.posix_acl_access";
 const DEFAULT: &[u8] = b"system.posix_acl_default";
@@ -20,6 +21,7 @@ impl Front {
             BOTH => return self.fs.xattr(ino, name).and(Err(Error::Exists)),
             _ => SetXattr::Any,
         };
+        self.ensure_room(by.uid(), NAME_BYTES)?;
         self.lose_group(by, ino, name)?;
         let done = self.fs.set_xattr(ino, name, value, how);
         // Behind it (fs FG9).

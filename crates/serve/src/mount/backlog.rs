@@ -8,16 +8,14 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::attach::mounts::{Device, Mount};
+use crate::attach::mounts::Device;
 
 /// Where the kernel keeps the limits of file systems, by device number.
 const LIMITS: &str = "/sys/class/bdi";
 
-/// Lets the kernel keep back as much for the mount on `point` as for any other file system. Only root may.
-pub(super) fn widen(point: &Path) -> io::Result<()> {
-    let mounts = Mount::seen_by("self")?;
-    let mount = mounts.iter().rev().find(|mount| mount.point == point);
-    let limits = folder(mount.ok_or(io::ErrorKind::NotFound)?.device);
+/// Lets the kernel keep back as much for the mount with number `device` as for any other file system. Only root may.
+pub(super) fn widen(device: Device) -> io::Result<()> {
+    let limits = folder(device);
     // Kernels before 6.2 cannot be told, and hold the mount to its own share.
     let strict = fs::write(limits.join("strict_limit"), "0");
     fs::write(limits.join("max_ratio"), "100").and(strict)

@@ -31,6 +31,11 @@ impl Front {
         }
         let is_late = how.contains(WriteFlags::FUSE_WRITE_CACHE);
         let appends = flags.0 & libc::O_APPEND != 0 && !is_late && !self.cached;
+        let len = data.len() as u64;
+        match is_late {
+            true => self.ensure_room_late(ino, at, len)?,
+            false => self.ensure_room_at(by.uid(), (ino, (!appends).then_some(at)), len)?,
+        }
         if appends && may_be_cut((at, data.len()), flags) {
             self.fs.expect_more(ino);
         }
@@ -55,6 +60,9 @@ impl Front {
 
     /// Gives or takes space of a file. Where that fails some of it may be done, of which the kernel hears nothing else.
     pub(super) fn allocate(&self, by: &Request, ino: Ino, range: Range<u64>, how: Allocate) -> Result<()> {
+        if how != Allocate::Punch {
+            self.ensure_room_at(by.uid(), (ino, Some(range.start)), range.end - range.start)?;
+        }
         self.end_writing(ino);
         if by.uid() != 0 {
             self.lose_rights(by, ino)?;

@@ -14,8 +14,9 @@ use std::time::Duration;
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 
+use super::KIND;
+use super::folder::mounts_at;
 use super::stale::{Answer, ask};
-use super::{KIND, mounts_at};
 use crate::attach::fuse;
 use crate::attach::mounts::Mount;
 

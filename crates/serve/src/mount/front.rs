@@ -41,9 +41,12 @@ use fuser::{
     ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 
+use super::MountOptions;
 use super::attributes::send;
 use super::errno::errno;
 use super::kernel;
+use super::lost::Lost;
+use super::reserve::{NAME_BYTES, Reserve};
 use super::told::{KNOWN, decline};
 use super::words::{NOTHING, attributes, file_type, rename, set_time, time};
 
@@ -57,14 +60,17 @@ pub(super) struct Front {
     pub(super) cached: bool,
     /// Whether a write is all or nothing.
     pub(super) is_atomic: bool,
+    pub(super) reserve: Reserve,
+    pub(super) lost: Lost,
 }
 
 impl Front {
-    pub fn new(fs: Arc<FileSystem>, cached: bool) -> Self {
+    pub fn new(fs: Arc<FileSystem>, options: &MountOptions) -> Self {
+        let (cached, reserve) = (options.cached, Reserve::new(options.reserve_percent));
         let is_atomic = !cached && fs.data_mode() == DataMode::Atomic;
         #[cfg(test)]
         let is_atomic = is_atomic && !super::tests::is_planted(super::tests::Bug::Split);
-        Self { fs, cached, is_atomic }
+        Self { fs, cached, is_atomic, reserve, lost: Lost::default() }
     }
 
     fn make(
@@ -76,6 +82,7 @@ impl Front {
     ) -> Result<Attr> {
         let kind = Kind::from_mode(mode).unwrap_or(Kind::File);
         let by = who(request);
+        self.ensure_room(by.uid, NAME_BYTES)?;
         let new = NewFile { kind, mode: (mode & 0o7777) as u16, umask: umask as u16, rdev: rdev.into(), by };
         self.fs.create_file(Ino(parent.0), name.as_bytes(), &new)
     }
@@ -110,6 +117,7 @@ impl Filesystem for Front {
     }
 
     fn forget(&self, _: &Request, ino: INodeNo, count: u64) {
+        self.lost.take(Ino(ino.0));
         self.fs.release(Ino(ino.0), count);
     }
 
@@ -176,8 +184,9 @@ impl Filesystem for Front {
     }
 
     fn symlink(&self, by: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
-        let target = target.as_os_str().as_bytes();
-        self.tell(self.fs.symlink(Ino(parent.0), name.as_bytes(), target, who(by)), reply);
+        let (target, at) = (target.as_os_str().as_bytes(), Ino(parent.0));
+        let room = self.ensure_room(by.uid(), NAME_BYTES);
+        self.tell(room.and_then(|()| self.fs.symlink(at, name.as_bytes(), target, who(by))), reply);
     }
 
     fn rename(
@@ -248,7 +257,13 @@ impl Filesystem for Front {
     ) {
         match self.write_at(by, (Ino(ino.0), at), data, (how, flags)) {
             Ok(len) => reply.written(len as u32),
-            Err(error) => reply.error(errno(&error)),
+            Err(error) => {
+                let why = errno(&error);
+                if how.contains(WriteFlags::FUSE_WRITE_CACHE) {
+                    self.lose(Ino(ino.0), why);
+                }
+                reply.error(why);
+            }
         }
     }
 
@@ -257,7 +272,10 @@ impl Filesystem for Front {
     }
 
     fn fsync(&self, _: &Request, ino: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        answer(self.fs.fsync(Ino(ino.0)), reply);
+        match self.lost.take(Ino(ino.0)) {
+            Some(why) => reply.error(why),
+            None => answer(self.fs.fsync(Ino(ino.0)), reply),
+        }
     }
 
     fn opendir(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
@@ -295,7 +313,8 @@ impl Filesystem for Front {
         let (total, free) = (all.total_bytes / BLOCK, all.free_bytes / BLOCK);
         let inodes = all.inodes + all.free_inodes;
         let name_bytes = ferrite_fs::NAME_BYTES_MAX as u32;
-        reply.statfs(total, free, free, inodes, all.free_inodes, BLOCK as u32, name_bytes, BLOCK as u32);
+        let available = free.saturating_sub(self.reserve.bytes(&all) / BLOCK);
+        reply.statfs(total, free, available, inodes, all.free_inodes, BLOCK as u32, name_bytes, BLOCK as u32);
     }
 
     fn setxattr(&self, by: &Request, ino: INodeNo, name: &OsStr, value: &[u8], how: i32, _: u32, reply: ReplyEmpty) {

@@ -16,9 +16,10 @@ use fuser::{
     ReplyWrite, Request, TimeOrNow, WriteFlags,
 };
 
+use super::folder::{Folder, unmount};
 use super::told::KNOWN;
 use super::words::NOTHING;
-use super::{MountOptions, as_root, backlog, kernel, unmount};
+use super::{MountOptions, as_root, backlog, kernel};
 
 /// One, mounted. Dropped, it is taken out of sight.
 #[derive(Debug)]
@@ -34,10 +35,11 @@ impl Hollow {
     /// With nothing mounted.
     pub fn start(point: &Path, threads: usize) -> io::Result<Self> {
         let (source, allow_other) = ("hollow".into(), true);
-        let options = MountOptions { source, cached: true, allow_other, read_only: false, threads };
-        let session = as_root(Names::default(), point, &options)?.spawn()?;
-        backlog::widen(point)?;
-        Ok(Self { point: point.into(), session: Some(session) })
+        let options = MountOptions { source, cached: true, allow_other, threads, ..MountOptions::default() };
+        let folder = Folder::open(&std::path::absolute(point)?)?;
+        let session = as_root(Names::default(), &folder, &options)?.spawn()?;
+        backlog::widen(folder.mounted()?.ok_or(io::ErrorKind::NotFound)?.device)?;
+        Ok(Self { point: folder.path()?, session: Some(session) })
     }
 
     /// Unmounts it.
@@ -45,7 +47,7 @@ impl Hollow {
     /// # Errors
     /// Where somebody uses it; then it stays mounted.
     pub fn unmount(mut self) -> io::Result<()> {
-        unmount(&self.point, false)?;
+        unmount(&self.point, false, |_| true)?;
         self.session.take().map_or(Ok(()), BackgroundSession::join)
     }
 }
@@ -53,7 +55,7 @@ impl Hollow {
 impl Drop for Hollow {
     fn drop(&mut self) {
         if let Some(session) = self.session.take() {
-            let _ = unmount(&self.point, true);
+            let _ = unmount(&self.point, true, |_| true);
             // Its threads end with its last user, who is not waited for.
             std::mem::forget(session);
         }

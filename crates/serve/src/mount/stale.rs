@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
-use super::{KIND, mounts_at, resolved, unmount};
+use super::KIND;
+use super::folder::{mounts_at, resolved, unmount};
 
 /// How long a server may take to say that it is there.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -21,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub fn clear_stale(point: &Path) -> io::Result<bool> {
     let (point, mut is_cleared) = (&resolved(point), false);
     while mounts_at(point).any(|mount| mount.kind == KIND) && is_dead(point)? {
-        unmount(point, true)?;
+        unmount(point, true, |_| true)?;
         is_cleared = true;
     }
     Ok(is_cleared)

@@ -3,9 +3,13 @@
 
 mod backlog;
 mod beside;
+mod bugs;
 mod cut_off;
+mod folder;
+mod lost;
 mod names;
 mod panics;
+mod reserve;
 mod rights;
 
 use std::ffi::OsStr;
@@ -18,52 +22,15 @@ use std::time::{Duration, Instant};
 use ferrite_fs::{Credentials, DataMode, FileSystem, FsOptions, FsSpec, Ino, Kind, Listed, NewFile, SetAttr, Time};
 use ferrite_medium::{MapOptions, Mapped};
 
+use super::folder::Folder;
 use super::{MountOptions, Mounted, NotUnmounted, is_root};
+pub(crate) use bugs::Bug;
 
 /// How long the kernel may take to forget.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What the clock of the file system says.
 const CLOCK: Time = Time(2_000_000_000);
-
-/// A mistake that a test plants.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Bug {
-    /// An entry is told and not held (FM1).
-    NotHeld = 1,
-    /// An entry that a listing has no room for stays held (FM1).
-    RefusedHeld,
-    /// A write is answered and not done (FM2).
-    KeptBack,
-    /// A change of owner takes no rights away (FM3).
-    RightsKept,
-    /// The kernel is not told of rights that a write has taken away (FM3).
-    RightsRemembered,
-    /// What a change of content takes away is set-id bits alone (FM3).
-    CapabilitiesKept,
-    /// Opening is answered instead of declined (FM4).
-    OpenAnswered,
-    /// Making a folder durable is answered instead of declined (FM4).
-    SettlingAnswered,
-    /// Who reads through the mount does not end a client's right to store (FM5).
-    RightStays,
-    /// The kernel believes attributes for a day, whoever writes (FM5).
-    Believed,
-    /// The kernel keeps what was appended where it believed the end to be (FM5).
-    Misplaced,
-    /// A write that is all or nothing goes by the kernel's cache (FM6).
-    Split,
-    /// What the kernel kept back is stamped when it comes (FM7).
-    Restamped,
-    /// What is written back where only some of it fits is answered as if there were nothing to say (FM8).
-    ShortWriteBack,
-    /// A panic ends the thread that it came up in (FM9).
-    PanicEnds,
-    /// A name that is not there is an error each time (FM10).
-    NotRemembered,
-    /// What has no names in it is not found by its number (FM11).
-    NumbersUnknown,
-}
 
 /// The mistake that is planted, or 0. The threads that answer are not the test's own.
 static PLANTED: AtomicU32 = AtomicU32::new(0);
@@ -150,9 +117,13 @@ impl World {
         let options = FsOptions { data: Some(data), read_only: false, clock: Arc::new(|| CLOCK) };
         let fs = FileSystem::alone(Arc::new(memory), &spec, options).expect("a file system");
         let folder = tempfile::tempdir().expect("a folder");
-        let how = MountOptions { source: "test".into(), cached, allow_other: true, read_only: false, threads: 2 };
-        let mounted = Mounted::start(&fs, folder.path(), &how).expect("it is mounted");
+        let mounted = Mounted::start(&fs, folder.path(), &World::how(cached)).expect("it is mounted");
         Some(Self { fs, folder, mounted: Some(mounted), _alone: alone })
+    }
+
+    fn how(cached: bool) -> MountOptions {
+        let source = "test".into();
+        MountOptions { source, cached, allow_other: true, reserve_percent: 20, threads: 2, ..MountOptions::default() }
     }
 
     /// Looks at the mount when `script`, run in it, has said a line; it goes on then.

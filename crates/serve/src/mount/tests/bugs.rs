@@ -1,0 +1,50 @@
+//! The mistakes that tests of the mount plant.
+
+/// A mistake that a test plants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Bug {
+    /// An entry is told and not held (FM1).
+    NotHeld = 1,
+    /// An entry that a listing has no room for stays held (FM1).
+    RefusedHeld,
+    /// A write is answered and not done (FM2).
+    KeptBack,
+    /// A change of owner takes no rights away (FM3).
+    RightsKept,
+    /// The kernel is not told of rights that a write has taken away (FM3).
+    RightsRemembered,
+    /// What a change of content takes away is set-id bits alone (FM3).
+    CapabilitiesKept,
+    /// Opening is answered instead of declined (FM4).
+    OpenAnswered,
+    /// Making a folder durable is answered instead of declined (FM4).
+    SettlingAnswered,
+    /// Who reads through the mount does not end a client's right to store (FM5).
+    RightStays,
+    /// The kernel believes attributes for a day, whoever writes (FM5).
+    Believed,
+    /// The kernel keeps what was appended where it believed the end to be (FM5).
+    Misplaced,
+    /// A write that is all or nothing goes by the kernel's cache (FM6).
+    Split,
+    /// What the kernel kept back is stamped when it comes (FM7).
+    Restamped,
+    /// What is written back where only some of it fits is answered as if there were nothing to say (FM8).
+    ShortWriteBack,
+    /// A panic ends the thread that it came up in (FM9).
+    PanicEnds,
+    /// A name that is not there is an error each time (FM10).
+    NotRemembered,
+    /// What has no names in it is not found by its number (FM11).
+    NumbersUnknown,
+    /// What root mounts may give rights, whoever's pool it is.
+    SuidLifted,
+    /// Another user's symbolic link leads root elsewhere (MF1).
+    LinkFollowed,
+    /// Other users take the reserve (MR1).
+    ReserveTaken,
+    /// An fsync after a failed write-back is answered as if nothing was lost (ML1).
+    LossForgotten,
+    /// What could not be written back stays in the kernel's cache (ML1).
+    LostShown,
+}
