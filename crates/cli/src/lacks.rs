@@ -11,7 +11,7 @@ use crate::paths::quoted;
 const DEVICE: &str = "/dev/fuse";
 /// The number of the FUSE device, on every Linux.
 const DEVICE_NUMBER: u64 = libc::makedev(10, 229);
-const HELPER: &str = "fusermount3";
+const FUSERMOUNT: &str = "fusermount3";
 const SET_USER: u32 = 0o4000;
 /// The bit of CAP_SYS_ADMIN in a set of capabilities.
 const ADMINISTRATOR: u64 = 1 << 21;
@@ -20,7 +20,7 @@ const ADMINISTRATOR: u64 = 1 << 21;
 pub fn to_mount() -> Vec<String> {
     let is_root = host::user().is_ok_and(|(user, _)| user == 0);
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let rights = if is_root { administrator(&status) } else { helper(found(HELPER).as_deref(), &status) };
+    let rights = if is_root { administrator(&status) } else { fusermount(found(FUSERMOUNT).as_deref(), &status) };
     device(Path::new(DEVICE)).into_iter().chain(rights).collect()
 }
 
@@ -58,14 +58,16 @@ fn administrator(status: &str) -> Option<String> {
 }
 
 /// Others mount by a program that is root's.
-fn helper(program: Option<&Path>, status: &str) -> Option<String> {
-    let Some(program) = program else { return Some(format!("{HELPER} is missing: as root `apt-get install fuse3`")) };
+fn fusermount(program: Option<&Path>, status: &str) -> Option<String> {
+    let Some(program) = program else {
+        return Some(format!("{FUSERMOUNT} is missing: as root `apt-get install fuse3`"));
+    };
     if field(status, "NoNewPrivs:") == Some("1") {
-        return Some(format!("{HELPER} may not become root here (no_new_privs): run this outside of the sandbox"));
+        return Some(format!("{FUSERMOUNT} may not become root here (no_new_privs): run this outside of the sandbox"));
     }
     let mode = fs::metadata(program).ok()?.mode();
     let typed = quoted(program);
-    (mode & SET_USER == 0).then(|| format!("{HELPER} has lost its rights: as root `chmod u+s {typed}`"))
+    (mode & SET_USER == 0).then(|| format!("{FUSERMOUNT} has lost its rights: as root `chmod u+s {typed}`"))
 }
 
 fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
@@ -91,14 +93,14 @@ mod tests {
         assert!(said(device(&at("fuse"))).contains("`modprobe fuse`"));
         assert!(said(device(Path::new("/dev/null"))).contains("not the FUSE device"));
         assert!(said(device(folder.path())).contains("not the FUSE device"), "a folder is bound over it");
-        assert!(said(helper(None, "")).contains("`apt-get install fuse3`"));
+        assert!(said(fusermount(None, "")).contains("`apt-get install fuse3`"));
         fs::write(at("helper"), "").expect("written");
         let mode = |mode| fs::set_permissions(at("helper"), fs::Permissions::from_mode(mode)).expect("set");
         mode(0o755);
-        assert!(said(helper(Some(&at("helper")), "")).contains("`chmod u+s "));
+        assert!(said(fusermount(Some(&at("helper")), "")).contains("`chmod u+s "));
         mode(0o4755);
-        assert_eq!(helper(Some(&at("helper")), "NoNewPrivs:\t0\n"), None);
-        assert!(said(helper(Some(&at("helper")), "NoNewPrivs:\t1\n")).contains("no_new_privs"));
+        assert_eq!(fusermount(Some(&at("helper")), "NoNewPrivs:\t0\n"), None);
+        assert!(said(fusermount(Some(&at("helper")), "NoNewPrivs:\t1\n")).contains("no_new_privs"));
         assert!(said(administrator("CapEff:\t00000000a80425fb\n")).contains("--cap-add SYS_ADMIN"), "as Docker has it");
         assert_eq!(administrator("CapEff:\t000001ffffffffff\n"), None);
     }

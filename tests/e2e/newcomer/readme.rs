@@ -59,17 +59,18 @@ struct Up {
 
 impl Up {
     fn start(here: &Newcomer) -> Self {
-        let mut child = here.shell("exec ferrite up").stdout(Stdio::piped()).spawn().expect("it starts");
-        let output = BufReader::new(child.stdout.take().expect("piped"));
-        let mut lines: Vec<String> = Vec::new();
+        let mut up = here.shell("exec ferrite up");
+        let mut started = Self { child: up.stdout(Stdio::piped()).spawn().expect("it starts"), lines: Vec::new() };
+        let output = BufReader::new(started.child.stdout.take().expect("piped"));
         for line in output.lines().map_while(Result::ok) {
             let is_last = line.contains("ends it");
-            lines.push(line);
+            started.lines.push(line);
             if is_last {
-                return Self { child, lines };
+                return started;
             }
         }
-        panic!("it ended before it served: {lines:?}");
+        let status = started.child.wait();
+        panic!("it ended with {status:?} before it served: {:?}", started.lines);
     }
 
     fn has(&self, word: &str) -> bool {
@@ -101,17 +102,16 @@ fn typed(here: &Newcomer) -> Vec<String> {
             println!("{command}\n{}", here.run(&command));
         }
     }
-    let up = up.expect("README.md starts it");
-    let lines = up.lines.clone();
+    let mut up: Up = up.expect("README.md starts it");
     // Killed any way you like and started again: what was durable is there.
     here.run("kill -KILL $(ferrite status --json | python3 -c 'import json, sys; print(json.load(sys.stdin)[\"pools\"][0][\"owner_pid\"])')");
-    drop(up);
+    up.child.wait().expect("a child of ours");
     let again = Up::start(here);
     assert!(again.has("recovered"), "{:?}", again.lines);
     here.run("ferrite down");
     again.ended();
     assert!(here.run("ferrite pool check").contains("sound"));
-    lines
+    up.lines
 }
 
 #[test]
