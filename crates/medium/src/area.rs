@@ -83,6 +83,12 @@ impl Area {
         map(&self.file, Span::new(self.file_offset(pages.at), pages.len), rights, self.flags)
     }
 
+    /// Asks the kernel for huge pages on first touch, which tmpfs gives if it is mounted with `huge=advise`.
+    pub fn ask_for_huge_pages(&self) {
+        // SAFETY: advice on this mapping, which changes no byte; a refusal is harmless.
+        unsafe { libc::madvise(self.base.cast(), self.len as usize, libc::MADV_HUGEPAGE) };
+    }
+
     /// Leaves it out of children that this process forks: a child that touches it faults.
     pub fn keep_from_children(&self) {
         // SAFETY: advice on this mapping; a refusal leaves children with a mapping that nobody told them of.

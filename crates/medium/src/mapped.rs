@@ -112,6 +112,9 @@ impl Mapped {
         let area = Area::map(file, &plan).map_err(|why| refused(options, found, span, why))?;
         shield.cover(&area, !options.read_only)?;
         let entry = Entry::new(&area, &options.name);
+        if found.backing == Backing::Shm && !options.small_pages {
+            area.ask_for_huge_pages();
+        }
         Ok(Self {
             writable: if options.read_only { 0 } else { area.len() },
             huge_pages: HugePages::new(area.len(), !options.small_pages),

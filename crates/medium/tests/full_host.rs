@@ -110,6 +110,29 @@ fn reserving_more_than_the_host_has_is_no_space() {
     }
 }
 
+/// What was filled before the host had no more is given back; what was there before stays.
+#[test]
+fn a_refused_reservation_keeps_nothing() {
+    let Some(host) = TinyHost::mounted(&["-t", "tmpfs", "-o", "size=11m", "tmpfs"]) else { return };
+    let file = host.sparse_file(32 * MIB);
+    let options = MapOptions { name: "sparse".into(), ..MapOptions::default() };
+    let memory = Mapped::map(file.try_clone().unwrap(), &options).unwrap();
+    let promised = || file.metadata().unwrap().blocks() * 512;
+    memory.reserve(Span::new(0, 2 * MIB)).unwrap();
+    memory.store(0, &[5; 4096], Scheme::Nt);
+    memory.store(8 * MIB, &[6; 4096], Scheme::Nt);
+    let before = promised();
+    let refused = memory.reserve(Span::new(2 * MIB, 30 * MIB));
+    assert!(matches!(refused, Err(Error::NoSpace(_))), "{refused:?}");
+    assert!(promised() <= before + 2 * MIB, "{before} then {}", promised());
+    for (at, byte) in [(0, 5), (8 * MIB, 6)] {
+        let mut kept = [0; 4096];
+        memory.load(at, &mut kept);
+        assert!(kept == [byte; 4096], "what was stored at {at} is lost");
+    }
+    memory.reserve(Span::new(4 * MIB, 2 * MIB)).unwrap();
+}
+
 fn released_space_can_be_reserved_again(memory: &Mapped) {
     memory.release(Span::new(MIB, 7 * MIB)).unwrap();
     let mut kept = [0; 4096];

@@ -21,7 +21,11 @@ impl Mapped {
     pub fn populate(&self, span: Span) -> Result<()> {
         self.check(span, self.area.len());
         let writes = self.writable > 0 && matches!(self.backing, Backing::Shm | Backing::Hugetlb | Backing::Anon);
-        if writes { self.populate_for(span, Right::Write) } else { self.populate_for(span, Right::Read) }
+        if !writes {
+            return self.touch(span, Right::Read);
+        }
+        self.make_huge(span);
+        self.touch(span, Right::Write)
     }
 
     /// The page size that maps most of what is resident, in bytes: what the host gave, not what was asked for.
@@ -60,12 +64,17 @@ impl Mapped {
             // it waits for work on every processor, which other threads keep from it.
             return Ok(());
         }
+        // The order counts: of storage in small pages the kernel makes huge pages fifty times as slowly as of holes.
+        let filled = self.make_huge(span);
         let promised = self.allocate_span(libc::FALLOC_FL_KEEP_SIZE, span);
         match (self.backing, promised) {
-            (_, Err(why)) if !is_unsupported(&why) => Err(Error::io(self.about("reserving", span), why)),
+            (_, Err(why)) if !is_unsupported(&why) => {
+                filled.into_iter().try_for_each(|hole| self.release_space(hole))?;
+                Err(Error::io(self.about("reserving", span), why))
+            }
             // On a file this dirties every page, so only where the host takes no other order.
             (Backing::File, Err(_)) | (Backing::Shm | Backing::Hugetlb | Backing::Anon, _) => {
-                self.populate_for(span, Right::Write)
+                self.touch(span, Right::Write)
             }
             (Backing::File | Backing::Dax, _) => Ok(()),
         }
@@ -119,23 +128,19 @@ impl Mapped {
         if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    fn populate_for(&self, span: Span, right: Right) -> Result<()> {
+    /// Touches the pages of `span` for accesses of this `right`.
+    fn touch(&self, span: Span, right: Right) -> Result<()> {
         if span.len == 0 {
             return Ok(());
         }
         let pages = self.area.pages_of(span);
         let advice = if right == Right::Read { libc::MADV_POPULATE_READ } else { libc::MADV_POPULATE_WRITE };
         let window = self.shield.open(&self.area, pages, right);
-        let touch = |part: Span| {
-            let at = window.ptr().wrapping_add((part.at - pages.at) as usize);
-            // SAFETY: the window covers the pages, of which these are some; the advice changes no byte.
-            let done = unsafe { libc::madvise(at.cast(), part.len as usize, advice) };
-            if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-        };
-        if right == Right::Write {
-            self.collapse(pages, |at| touch(Span::new(at, self.area.page_bytes())).is_ok());
+        // SAFETY: the window covers the pages; the advice changes no byte.
+        if unsafe { libc::madvise(window.ptr().cast(), pages.len as usize, advice) } == 0 {
+            return Ok(());
         }
-        let Err(why) = touch(pages) else { return Ok(()) };
+        let why = io::Error::last_os_error();
         match why.raw_os_error() {
             // EFAULT is what a page that would raise SIGBUS gives here; EINVAL is a kernel before 5.14.
             Some(libc::EFAULT | libc::ENOMEM) => Err(Error::NoSpace(self.about("touching", pages))),
@@ -144,20 +149,45 @@ impl Mapped {
         }
     }
 
-    /// Makes huge pages where `pages` fill them: tmpfs gives small ones by default, and a copy at a random place then
-    /// waits for the tables of its page. The kernel makes one wherever it holds one small page, so that is all that
-    /// is touched before: all of them would be found, cleared and copied one by one, which takes twenty times as long.
-    /// What the kernel refuses stays as it is.
-    fn collapse(&self, pages: Span, touch_first: impl Fn(u64) -> bool) {
-        let (first, end) = (pages.at.next_multiple_of(HUGE), (pages.at + pages.len) / HUGE * HUGE);
-        if self.backing != Backing::Shm || !self.huge_pages.are_wanted() || first >= end {
-            return;
+    /// Makes huge pages where `span` fills them; returns the holes that it filled. tmpfs gives small pages by default, and a
+    /// copy at a random place then waits for the tables of its page. The kernel makes a huge page wherever it holds one small
+    /// page, so that is all that is touched before. What the kernel refuses stays as it is.
+    fn make_huge(&self, span: Span) -> Vec<Span> {
+        if self.backing != Backing::Shm || !self.huge_pages.are_wanted() || span.len == 0 {
+            return Vec::new();
         }
-        for at in (first..end).step_by(HUGE as usize) {
-            let page = self.area.base().wrapping_add(at as usize);
-            // SAFETY: whole pages of the mapping; the advice changes no byte.
-            let is_done = touch_first(at) && unsafe { libc::madvise(page.cast(), HUGE as usize, MADV_COLLAPSE) } == 0;
-            self.huge_pages.note(at, is_done);
+        let pages = self.area.pages_of(span);
+        let (first, end) = (pages.at.next_multiple_of(HUGE), (pages.at + pages.len) / HUGE * HUGE);
+        let whole = (first..end).step_by(HUGE as usize).map(|at| Span::new(at, HUGE));
+        let wanted: Vec<Span> = whole.filter(|page| !self.huge_pages.hold(*page)).collect();
+        let holes = wanted.iter().copied().filter(|page| self.is_hole(*page)).collect();
+        for page in &wanted {
+            // Without that the kernel refuses the huge page, which is noted below.
+            let _ = self.touch(Span::new(page.at, self.area.page_bytes()), Right::Write);
+        }
+        for run in wanted.chunk_by(|one, next| one.end() == Some(next.at)) {
+            // One call for many: in each the kernel waits for every processor.
+            let are_huge = self.collapse(Span::new(run[0].at, run.len() as u64 * HUGE));
+            run.iter().for_each(|page| self.huge_pages.note(page.at, are_huge || self.collapse(*page)));
+        }
+        holes
+    }
+
+    /// Whether all of `pages` lie in huge pages now.
+    fn collapse(&self, pages: Span) -> bool {
+        let at = self.area.base().wrapping_add(pages.at as usize);
+        // SAFETY: whole pages of the mapping; the advice changes no byte.
+        unsafe { libc::madvise(at.cast(), pages.len as usize, MADV_COLLAPSE) == 0 }
+    }
+
+    /// Whether the file holds nothing in `span`.
+    fn is_hole(&self, span: Span) -> bool {
+        let at = self.area.file_offset(span.at) as libc::off_t;
+        // SAFETY: the call touches no memory, and nothing reads or writes by this descriptor's position.
+        let data = unsafe { libc::lseek(self.area.file().as_raw_fd(), at, libc::SEEK_DATA) };
+        match data {
+            -1 => io::Error::last_os_error().raw_os_error() == Some(libc::ENXIO),
+            data => data >= at + span.len as libc::off_t,
         }
     }
 
