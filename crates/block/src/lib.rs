@@ -29,6 +29,6 @@ mod write;
 pub use buffered::{BufferOptions, Buffered, Drained, Syncers};
 pub use disk::BlockDisk;
 pub use options::DiskOptions;
-pub use shape::{BLOCK, DISK_BYTES_MAX, DiskSpec, Shape, create, remove, resize};
+pub use shape::{BLOCK, DISK_BYTES_MAX, DiskSpec, Shape, create, create_watched, remove, resize};
 pub use stages::{Passed, Stage, StageTotals, Stages};
 pub use walk::DiskOwner;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use ferrite_medium::Scheme;
 use ferrite_pool::layout::{CHUNK, PAGE};
-use ferrite_pool::{Error, Extent, Need, NewTag, Pool, Result, Role, Tag, TagChange, TagKind, Zone};
+use ferrite_pool::{Error, Extent, Need, NewTag, Pool, Result, Role, Tag, TagChange, TagKind, Watch, Zone};
 
 /// Bytes of a block: the unit of the map, and of what a crash never tears.
 pub const BLOCK: u64 = 4096;
@@ -156,6 +156,14 @@ impl Shape {
 /// As [`Shape::of`]; [`Error::Exists`] and [`Error::BadName`] of `name`, [`Error::Full`] where the pool has no room for
 /// it.
 pub fn create(pool: &Pool, name: &str, spec: &DiskSpec) -> Result<()> {
+    create_watched(pool, name, spec, &mut |_| true)
+}
+
+/// Makes a disk as [`create`] does; `watch` is called while the host gives its space, and may stop it.
+///
+/// # Errors
+/// As [`create`]; [`Error::Cancelled`] if `watch` returns false: the disk is not made.
+pub fn create_watched(pool: &Pool, name: &str, spec: &DiskSpec, watch: Watch<'_>) -> Result<()> {
     let shape = Shape::of(spec)?;
     let new = NewTag {
         name,
@@ -164,7 +172,7 @@ pub fn create(pool: &Pool, name: &str, spec: &DiskSpec) -> Result<()> {
         attributes: shape.attributes(),
         needs: &shape.needs(&[]),
     };
-    pool.with_spare(|| pool.create_tag(&new, |extents| zero_maps(pool, extents))).map(drop)
+    pool.with_spare(|| pool.create_tag_watched(&new, watch, |extents| zero_maps(pool, extents))).map(drop)
 }
 
 /// Removes the disk called `name`. Nobody serves it.

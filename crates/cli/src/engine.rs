@@ -167,7 +167,7 @@ impl Engine {
                     _ => Ok(json!(self.pool.remove_unheld(&name)?)),
                 }
             }
-            other => self.execute_fs(other, connection),
+            other => self.execute_fs(other, connection, on_progress),
         }
     }
 
@@ -184,7 +184,7 @@ impl Engine {
         }
     }
 
-    fn execute_fs(&self, request: Request, connection: Option<u64>) -> Outcome<Value> {
+    fn execute_fs(&self, request: Request, connection: Option<u64>, on_progress: OnProgress<'_>) -> Outcome<Value> {
         let (pool, trees) = (&*self.pool, &self.trees);
         if let Request::FsUnmount(which) | Request::FsStat(which) = &request {
             trees.ensure_ours(which)?;
@@ -203,11 +203,11 @@ impl Engine {
             Request::FsMount { name, mounting } => Ok(json!(trees.mount(&name, &mounting)?)),
             Request::FsUnmount(Which { name, .. }) => Ok(json!(trees.unmount(&name)?)),
             Request::FsStat(Which { name, .. }) => Ok(json!(trees.report(&name)?)),
-            other => self.execute_disk(other, connection),
+            other => self.execute_disk(other, connection, on_progress),
         }
     }
 
-    fn execute_disk(&self, request: Request, connection: Option<u64>) -> Outcome<Value> {
+    fn execute_disk(&self, request: Request, connection: Option<u64>, on_progress: OnProgress<'_>) -> Outcome<Value> {
         let (pool, served) = (&*self.pool, &self.served);
         request.disk().map_or(Ok(()), |name| self.ensure_disk(name, request.wants_to_use()))?;
         match request {
@@ -222,7 +222,7 @@ impl Engine {
                     return Err(format!("a disk of {size} bytes is not possible: whole sectors of {bytes}").into());
                 }
                 let spec = DiskSpec { size, sector_bytes, thin, checksum };
-                ferrite_block::create(pool, &name, &spec).map_err(|error| self.taken(error))?;
+                ferrite_block::create_watched(pool, &name, \&spec, on_progress).map_err(|error| self.taken(error))?;
                 Ok(json!(self.disk_report(&name)?))
             }
             Request::DiskRemove { name } => {

@@ -4,8 +4,37 @@ use ferrite_medium::{Error as MediumError, Span};
 
 use crate::extent::{Extent, Role, Zone};
 use crate::layout::{CHUNK, CHUNK_PAGES};
+use crate::owner::Progress;
 use crate::space::Need;
 use crate::{Error, Pool, Result};
+
+/// Pages that the host is asked for at once, 128 MiB of them: between two such pieces the caller may stop it. With smaller ones
+/// it takes longer, because the kernel waits for every processor at each.
+const PIECE_PAGES: u32 = 64 * CHUNK_PAGES as u32;
+
+/// Called with how far the host has given what it is asked for; returns whether to go on.
+pub type Watch<'a> = &'a mut dyn FnMut(Progress) -> bool;
+
+/// A long request to the host, which its caller watches and may stop.
+pub(crate) struct Watched<'a> {
+    watch: Watch<'a>,
+    done_bytes: u64,
+    total_bytes: u64,
+}
+
+impl<'a> Watched<'a> {
+    /// For `total_bytes`, none of which are had.
+    pub fn new(total_bytes: u64, watch: Watch<'a>) -> Self {
+        Self { watch, done_bytes: 0, total_bytes }
+    }
+
+    /// Counts `bytes` that the host has given.
+    fn had(&mut self, bytes: u64) -> Result<()> {
+        self.done_bytes = (self.done_bytes + bytes).min(self.total_bytes);
+        let progress = Progress { done: self.done_bytes, total: self.total_bytes, what: "taking space".into() };
+        if (self.watch)(progress) { Ok(()) } else { Err(Error::Cancelled("taking space")) }
+    }
+}
 
 /// What a full host was asked for.
 #[derive(Default)]
@@ -27,24 +56,26 @@ impl Tried {
 }
 
 impl Pool {
-    /// Takes space for `needs`, in DRAM alone, with the host's promise for it, all or nothing.
-    pub(crate) fn take_promised(&self, needs: &[Need]) -> Result<Vec<Extent>> {
+    /// Takes space for `needs`, in DRAM alone, with the host's promise for it, all or nothing. `watch` may stop it with
+    /// [`Error::Cancelled`].
+    pub(crate) fn take_promised(&self, needs: &[Need], watch: Watch<'_>) -> Result<Vec<Extent>> {
         let first = self.space().take(needs)?;
-        let Err(why) = self.promise(&first) else { return Ok(first) };
+        let mut watched = Watched::new(first.iter().map(|extent| extent.span().len).sum(), watch);
+        let Err(why) = self.promise(&first, &mut watched) else { return Ok(first) };
         if !is_no_space(&why) {
             self.give_up(&first);
             return Err(why);
         }
         self.space().give_back(&first);
-        let kept = self.take_kept(needs);
+        let kept = self.take_kept(needs, &mut watched);
         self.let_go(&first);
         kept
     }
 
     /// As [`Pool::take_promised`] on a host that is full: chunks that it has storage behind can still be had.
-    fn take_kept(&self, needs: &[Need]) -> Result<Vec<Extent>> {
+    fn take_kept(&self, needs: &[Need], watched: &mut Watched<'_>) -> Result<Vec<Extent>> {
         let mut tried = Tried::default();
-        let done = needs.iter().try_for_each(|need| self.take_kept_for(*need, &mut tried));
+        let done = needs.iter().try_for_each(|need| self.take_kept_for(*need, &mut tried, watched));
         let Tried { mut had, mut refused } = tried;
         if done.is_err() {
             self.space().give_back(&had);
@@ -54,21 +85,28 @@ impl Pool {
         done.map(|()| had)
     }
 
-    fn take_kept_for(&self, mut need: Need, tried: &mut Tried) -> Result<()> {
+    fn take_kept_for(&self, mut need: Need, tried: &mut Tried, watched: &mut Watched<'_>) -> Result<()> {
         let first_new = tried.had.len();
         while need.bytes > 0 {
             let found = self.space().take_kept_first(&[need])?;
-            need.bytes = self.try_each(&found.into_iter().flat_map(by_chunk).collect::<Vec<_>>(), first_new, tried)?;
+            let parts: Vec<Extent> = found.into_iter().flat_map(|extent| pieces(extent, CHUNK_PAGES as u32)).collect();
+            need.bytes = self.try_each(&parts, first_new, tried, watched)?;
         }
         Ok(())
     }
 
     /// Has the host promise storage for each of `parts`; the bytes for which it has none, to be looked for elsewhere. Where it
     /// has none for a chunk that was known to be bare there is no elsewhere: those are taken last.
-    fn try_each(&self, parts: &[Extent], first_new: usize, tried: &mut Tried) -> Result<u64> {
+    fn try_each(
+        &self,
+        parts: &[Extent],
+        first_new: usize,
+        tried: &mut Tried,
+        watched: &mut Watched<'_>,
+    ) -> Result<u64> {
         let mut refused_bytes = 0;
         for (i, part) in parts.iter().enumerate() {
-            let Err(why) = self.promise(&[*part]) else {
+            let Err(why) = self.promise(&[*part], watched) else {
                 tried.add(*part, first_new);
                 continue;
             };
@@ -85,11 +123,11 @@ impl Pool {
     }
 
     /// Has the host promise storage for all of `extents`. What it gave before it refused stays until they are given up.
-    pub(crate) fn promise(&self, extents: &[Extent]) -> Result<()> {
-        extents.iter().try_for_each(|extent| {
-            self.memory().reserve(chunks_around(*extent))?;
-            self.space().note_bare(chunks_of(extent), false);
-            Ok(())
+    pub(crate) fn promise(&self, extents: &[Extent], watched: &mut Watched<'_>) -> Result<()> {
+        extents.iter().flat_map(|extent| pieces(*extent, PIECE_PAGES)).try_for_each(|piece| {
+            self.memory().reserve(chunks_around(piece))?;
+            self.space().note_bare(chunks_of(&piece), false);
+            watched.had(piece.span().len)
         })
     }
 
@@ -139,10 +177,10 @@ fn is_no_space(error: &Error) -> bool {
     matches!(error, Error::Medium(MediumError::NoSpace(_)))
 }
 
-/// The parts of `extent`, each in one chunk; those of the normal zone are found so.
-fn by_chunk(extent: Extent) -> impl Iterator<Item = Extent> {
-    let most = CHUNK_PAGES as u32;
-    (0..extent.pages).step_by(CHUNK_PAGES as usize).map(move |done| Extent {
+/// The parts of `extent`, of `most` pages each. If that is a chunk each part lies in one chunk; those of the normal zone are
+/// found so.
+fn pieces(extent: Extent, most: u32) -> impl Iterator<Item = Extent> {
+    (0..extent.pages).step_by(most as usize).map(move |done| Extent {
         page: extent.page + u64::from(done),
         pages: most.min(extent.pages - done),
         ..extent

@@ -68,6 +68,7 @@ pub use format::Format;
 pub use freeze::{Freeze, Frozen};
 pub use gate::Gate;
 pub use grow::{Grown, grow};
+pub use host::Watch;
 pub use lane::PAYLOAD_BYTES_MAX;
 pub use log::{Log, Position, Records, Stranded, View, relocate_log};
 pub use loss::{MayLose, ensure_may_be_lost};

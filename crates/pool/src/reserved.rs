@@ -5,6 +5,7 @@
 //! crash before the transaction leaves it as free as it was.
 
 use crate::extent::Extent;
+use crate::host::Watched;
 use crate::space::Need;
 use crate::{Error, Pool, Result};
 
@@ -25,7 +26,7 @@ impl<'pool> Reserved<'pool> {
     /// # Errors
     /// [`Error::Full`]; [`Error::Medium`] where the host does not promise it.
     pub fn take(&mut self, need: Need) -> Result<Vec<Extent>> {
-        let taken = self.pool.take_promised(&[need])?;
+        let taken = self.pool.take_promised(&[need], &mut |_| true)?;
         taken.iter().for_each(|extent| self.append(*extent));
         Ok(taken)
     }
@@ -37,7 +38,7 @@ impl<'pool> Reserved<'pool> {
             return Err(Error::Full { needed_bytes, free_bytes });
         }
         self.append(extent);
-        self.pool.promise(&[extent])
+        self.pool.promise(&[extent], &mut Watched::new(0, &mut |_| true))
     }
 
     /// All that was taken, in order, neighbours joined.

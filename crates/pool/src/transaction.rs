@@ -18,6 +18,7 @@ use parking_lot::Mutex;
 
 use crate::extent::{Extent, Zone};
 use crate::freeze::Pass;
+use crate::host::Watch;
 use crate::lane::PAYLOAD_BYTES_MAX;
 use crate::layout::{CHUNK, CHUNK_PAGES, LANES, MEMBERS, PAGE, REGION_CHUNKS, RETIRED, TAGS, bitmap_at, kind_at};
 use crate::pool::Pool;
@@ -98,7 +99,15 @@ impl<'pool> Transaction<'pool> {
     /// # Errors
     /// [`Error::Full`]; [`Error::Medium`] where the host does not promise it.
     pub fn take(&mut self, needs: &[Need]) -> Result<Vec<Extent>> {
-        let extents = self.pool.take_promised(needs)?;
+        self.take_watched(needs, &mut |_| true)
+    }
+
+    /// Takes space for `needs` as [`Transaction::take`] does; `watch` may stop it.
+    ///
+    /// # Errors
+    /// As [`Transaction::take`]; [`Error::Cancelled`] if `watch` returns false.
+    pub fn take_watched(&mut self, needs: &[Need], watch: Watch<'_>) -> Result<Vec<Extent>> {
+        let extents = self.pool.take_promised(needs, watch)?;
         self.taken.extend(&extents);
         self.mark_all(&extents, true);
         Ok(extents)

@@ -6,6 +6,7 @@ use ferrite_medium::Scheme;
 
 use super::{NewTag, Pool, TagChange};
 use crate::extent::{Extent, Role, Zone, dropped};
+use crate::host::Watch;
 use crate::layout::PAGE;
 use crate::space::Need;
 use crate::tag::{INLINE, OVERFLOW, Tag, TagKind, check_name};
@@ -24,13 +25,26 @@ impl Pool {
     /// [`Error::BadName`], [`Error::Exists`], [`Error::Full`] (or want of space on the host, see
     /// [`Error::is_want_of_space`]), and what `prepare` gives; else as [`Pool`] says.
     pub fn create_tag(&self, new: &NewTag<'_>, prepare: impl FnOnce(&[Extent]) -> Result<()>) -> Result<Arc<Tag>> {
+        self.create_tag_watched(new, &mut |_| true, prepare)
+    }
+
+    /// Makes a tag as [`Pool::create_tag`] does; `watch` is called while the host gives its space, and may stop it.
+    ///
+    /// # Errors
+    /// As [`Pool::create_tag`]; [`Error::Cancelled`] if `watch` returns false.
+    pub fn create_tag_watched(
+        &self,
+        new: &NewTag<'_>,
+        watch: Watch<'_>,
+        prepare: impl FnOnce(&[Extent]) -> Result<()>,
+    ) -> Result<Arc<Tag>> {
         check_name(new.name)?;
         let mut transaction = self.transaction();
         let mut table = self.table.lock();
         if table.tags.contains_key(new.name) {
             return Err(Error::Exists(new.name.into()));
         }
-        let extents = transaction.take(new.needs)?;
+        let extents = transaction.take_watched(new.needs, watch)?;
         prepare(&extents)?;
         let (name, attributes) = (new.name.into(), new.attributes);
         let tag = Tag { name, kind: new.kind, size: new.size, generation: 0, attributes, extents };
