@@ -45,6 +45,7 @@ mod server;
 mod signals;
 mod simulated;
 mod standpoint;
+mod starting;
 mod strangers;
 mod survival;
 mod transfer;

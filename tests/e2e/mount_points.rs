@@ -216,7 +216,7 @@ fn two_servers_want_one_folder() {
         Server::of(&mut program, pool, "Ctrl-C ends it.")
     });
     let lines = servers.each_ref().map(|server| server.lines.join("\n"));
-    let point = home.join("ferrite");
+    let point = home.join("ferrite-files");
     assert!(lines[0].contains(&format!("mounted on {}", point.display())), "{}", lines[0]);
     assert!(lines[1].contains("not mounted: ") && lines[1].contains("already"), "{}", lines[1]);
     assert!(lines[1].contains("nbd+unix://"), "{}", lines[1]);

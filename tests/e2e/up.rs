@@ -10,7 +10,7 @@ use crate::server::{Server, assert_sound, folder, json, ok, refused, run, signal
 #[test]
 fn the_first_start_makes_a_pool_and_a_disk_and_the_next_finds_them() {
     let folder = folder(false);
-    let pool = folder.path().join("deep/er/pool");
+    let pool = folder.path().join("pool");
     let server = Server::start(&pool, &["--no-attach", "--size", "64M"]);
     let said = server.lines.join("\n");
     for word in ["survives a process crash", "disk0", "nbd+unix://", "next"] {
@@ -79,14 +79,14 @@ fn a_folder_that_was_named_and_cannot_be_mounted_on_is_an_error() {
     assert!(!folder.path().join("pool").exists());
 }
 
-/// The usual folder may be one that somebody has for something else, such as a clone of this.
+/// The usual folder may be one that its user has for something else.
 #[test]
 fn what_a_folder_holds_is_not_hidden_unasked_and_never_without_a_word() {
     if !can_mount() {
         return;
     }
     let folder = folder(true);
-    let (home, pool, at) = (folder.path(), folder.path().join("pool"), folder.path().join("ferrite"));
+    let (home, pool, at) = (folder.path(), folder.path().join("pool"), folder.path().join("ferrite-files"));
     std::fs::create_dir(&at).expect("made");
     std::fs::write(at.join("mine"), "").expect("written");
     let up = |more: &[&str]| {

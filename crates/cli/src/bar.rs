@@ -2,7 +2,7 @@
 
 use std::sync::Once;
 use std::thread::{self, Builder};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ferrite_pool::owner::Progress;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -13,18 +13,22 @@ use crate::tell::shown;
 /// Time between two looks at the clock, for what is said of the time that is left.
 const TICK: Duration = Duration::from_millis(200);
 
-/// A bar on standard error where that is a terminal, and nothing elsewhere. It appears when there is progress to show.
+/// Work that ends within this time shows no bar.
+const SHORT: Duration = Duration::from_millis(500);
+
+/// A bar on standard error if that is a terminal. It appears when there is progress to show and the work is not short.
 pub struct Bar {
     bar: ProgressBar,
+    begun: Instant,
     appears: Once,
 }
 
 impl Bar {
     /// A bar that has not moved. It is one as soon as it is known how far it goes.
     pub fn new() -> Self {
-        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
         bar.set_style(style("{msg}"));
-        Self { bar, appears: Once::new() }
+        Self { bar, begun: Instant::now(), appears: Once::new() }
     }
 
     /// Moves it; whether to go on.
@@ -37,13 +41,15 @@ impl Bar {
         }
         self.bar.set_position(progress.done);
         self.bar.set_message(shown(&progress.what));
-        self.appears.call_once(|| self.follow_the_clock());
+        if self.begun.elapsed() >= SHORT {
+            self.appears.call_once(|| self.appear());
+        }
         !stop::is_asked()
     }
 
-    /// Draws it again and again, where it is seen and a thread can be had: the bar's own way to do so ends the process
-    /// where none can.
-    fn follow_the_clock(&self) {
+    /// Draws it from now on; again and again if a thread can be had: the bar's own way to do so ends the process if none can.
+    fn appear(&self) {
+        self.bar.set_draw_target(ProgressDrawTarget::stderr());
         let bar = self.bar.clone();
         let follow = move || {
             while !bar.is_finished() {

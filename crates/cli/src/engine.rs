@@ -222,7 +222,7 @@ impl Engine {
                     return Err(format!("a disk of {size} bytes is not possible: whole sectors of {bytes}").into());
                 }
                 let spec = DiskSpec { size, sector_bytes, thin, checksum };
-                ferrite_block::create_watched(pool, &name, \&spec, on_progress).map_err(|error| self.taken(error))?;
+                ferrite_block::create_watched(pool, &name, &spec, on_progress).map_err(|error| self.taken(error))?;
                 Ok(json!(self.disk_report(&name)?))
             }
             Request::DiskRemove { name } => {

@@ -74,7 +74,7 @@ fn named_folder(name: &str) -> Option<PathBuf> {
 /// Where a user's file system is mounted unless another folder is named.
 pub fn default_mount() -> Result<PathBuf, String> {
     let home = named_folder("HOME").ok_or("HOME has no absolute path: name a folder with --mount")?;
-    Ok(home.join("ferrite"))
+    Ok(home.join("ferrite-files"))
 }
 
 /// Where the nodes of a pool are mounted: private, and the same from run to run.

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 
+use crate::outcome::Outcome;
+
 static ASKED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
 /// What comes so soon after a signal is the same wish: `timeout` sends two, and who stops a service one of each kind.
@@ -57,9 +59,14 @@ pub fn watch() -> std::io::Result<()> {
     Builder::new().name("signals".into()).spawn(obey).map(drop)
 }
 
-/// Whether somebody asked this process to end.
+/// Whether a signal asked this process to end.
 pub fn is_asked() -> bool {
     ASKED.load(Ordering::Relaxed)
+}
+
+/// Refuses to go on after a signal that asked this process to end.
+pub fn go_on() -> Outcome {
+    if is_asked() { Err("stopped by a signal before its end".into()) } else { Ok(()) }
 }
 
 /// The power fails. (signal-hook does not name it.)
@@ -109,9 +116,13 @@ impl Stop {
         let all = tell.clone();
         let tell_all = move || {
             let mut wish = Wish::default();
-            let asked = |signal| match signal {
-                SIGPWR => Some(Asked::PowerFails),
-                _ => wish.is_new(Instant::now()).then_some(Asked::End),
+            let asked = |signal| {
+                if signal == SIGPWR {
+                    return Some(Asked::PowerFails);
+                }
+                // What runs meanwhile looks there: see `is_asked`.
+                ASKED.store(true, Ordering::Relaxed);
+                wish.is_new(Instant::now()).then_some(Asked::End)
             };
             let mut is_wished = false;
             // Until nobody waits any more.

@@ -1,8 +1,9 @@
 //! The file systems of a pool that are open, each once, and where they are mounted.
 
+mod folder;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::Metadata;
-use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -201,8 +202,8 @@ impl Trees {
             threads: std::thread::available_parallelism().map_or(least, |n| n.get().max(least)),
         };
         let point = &mounting.point;
-        let there = Mounted::start(&fs, point, &options)
-            .map_err(|error| format!("mounting on {}: {error}", point.display()))?;
+        let started = folder::open_to_mount(point).and_then(|_open| Mounted::start(&fs, point, &options));
+        let there = started.map_err(|error| format!("mounting on {}: {error}", point.display()))?;
         mounted.insert(name.into(), Tree { fs, mounted: there, mounting: mounting.clone() });
         drop(mounted);
         self.report(name)
@@ -210,7 +211,7 @@ impl Trees {
 
     /// Refuses a place that cannot be mounted on; the folder is made where there is none.
     pub fn ensure_place(&self, point: &Path) -> Result<(), String> {
-        make_folder(point)?;
+        folder::make(point)?;
         self.ensure_not_hidden(point)
     }
 
@@ -351,17 +352,6 @@ impl Trees {
         self.dry.lock().insert(tag.generation);
         gave
     }
-}
-
-/// Makes the folder to mount on where there is none. One that a killed server left mounted is there, and answers not.
-fn make_folder(point: &Path) -> Result<(), String> {
-    let cleared = crate::mounts::clear(point);
-    cleared.map_err(|error| format!("mounting on {}: {error}", point.display()))?;
-    std::fs::create_dir_all(point).map_err(|error| match error.kind() {
-        ErrorKind::AlreadyExists => crate::mounts::hindrance_at(point)
-            .unwrap_or_else(|| format!("{} is not a folder: name one to mount on", point.display())),
-        _ => format!("making {}: {error}", point.display()),
-    })
 }
 
 /// The file systems of `pool`, by name.

@@ -6,23 +6,44 @@ use std::thread::{self, JoinHandle};
 
 use ferrite_medium::{Mapped, Memory, Span};
 use ferrite_pool::layout::CHUNK;
+use ferrite_pool::owner::Progress;
 use ferrite_pool::{Kind, Pool};
 
-/// Touches every chunk in use, one at a time.
+use crate::bar::Bar;
+
+/// Chunks that are touched at once. Between two such pieces the work may be stopped.
+const PIECE_CHUNKS: usize = 8;
+
+/// Touches every chunk in use, a piece at a time.
 struct Warming {
     mapped: Arc<Mapped>,
-    kinds: Vec<Kind>,
+    pieces: Vec<Span>,
     next: usize,
 }
 
 impl Warming {
-    /// Touches the next chunk; whether there are more. What cannot be touched now is when it is used.
-    fn step(&mut self) -> bool {
-        let Some(kind) = self.kinds.get(self.next) else { return false };
-        let chunk = Span::new(self.next as u64 * CHUNK, CHUNK);
-        self.next += 1;
-        *kind == Kind::Free || !chunk.fits(self.mapped.size()) || self.mapped.populate(chunk).is_ok()
+    fn new(mapped: Arc<Mapped>, kinds: &[Kind]) -> Self {
+        Self { pieces: pieces(kinds), mapped, next: 0 }
     }
+
+    /// Touches the next piece; returns true if there are more. A piece that cannot be touched now is touched by its users.
+    fn step(&mut self) -> bool {
+        let Some(piece) = self.pieces.get(self.next) else { return false };
+        self.next += 1;
+        !piece.fits(self.mapped.size()) || self.mapped.populate(*piece).is_ok()
+    }
+
+    fn progress(&self) -> Progress {
+        let bytes = |pieces: &[Span]| pieces.iter().map(|piece| piece.len).sum();
+        Progress { done: bytes(&self.pieces[..self.next]), total: bytes(&self.pieces), what: "warming up".into() }
+    }
+}
+
+/// Neighbouring chunks in use, a few at a time.
+fn pieces(kinds: &[Kind]) -> Vec<Span> {
+    let used: Vec<u64> = (0..).zip(kinds).filter(|(_, kind)| **kind != Kind::Free).map(|(chunk, _)| chunk).collect();
+    let runs = used.chunk_by(|one, next| one + 1 == *next).flat_map(|run| run.chunks(PIECE_CHUNKS));
+    runs.map(|run| Span::new(run[0] * CHUNK, run.len() as u64 * CHUNK)).collect()
 }
 
 /// The thread that does it; stopped when dropped.
@@ -34,11 +55,14 @@ pub struct Warm {
 impl Warm {
     /// Starts to touch what `pool` uses of `mapped`.
     pub fn start(pool: &Pool, mapped: Arc<Mapped>) -> Self {
-        let mut warming = Warming { mapped, kinds: pool.space().kinds(), next: 0 };
+        let mut warming = Warming::new(mapped, &pool.space().kinds());
         let stop = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&stop);
-        let work = move || while !told.load(Ordering::Relaxed) && warming.step() {};
-        // Without a thread for it pages are touched by who uses them.
+        let work = move || {
+            let bar = Bar::new();
+            while !told.load(Ordering::Relaxed) && warming.step() && bar.show(&warming.progress()) {}
+        };
+        // Without a thread for it pages are touched by their users.
         Self { stop, thread: thread::Builder::new().name("warm".into()).spawn(work).ok() }
     }
 }
@@ -47,5 +71,19 @@ impl Drop for Warm {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.take().map(JoinHandle::join);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_short_runs_of_what_is_in_use() {
+        let mut kinds = vec![Kind::Meta, Kind::Meta, Kind::Free, Kind::Super];
+        kinds.extend([Kind::Normal; 9]);
+        let span = |chunk: u64, count: u64| Span::new(chunk * CHUNK, count * CHUNK);
+        assert_eq!(pieces(&kinds), [span(0, 2), span(3, 8), span(11, 2)]);
+        assert!(pieces(&[Kind::Free; 3]).is_empty());
     }
 }

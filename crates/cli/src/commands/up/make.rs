@@ -1,0 +1,203 @@
+//! What `ferrite up` makes if it is missing: the pool and its disks.
+
+use std::fs;
+use std::path::Path;
+
+use ferrite_block::{DISK_BYTES_MAX, DiskSpec, Shape};
+use ferrite_medium::{Backing, make_pool_file};
+use ferrite_pool::layout::{CHUNK, FIXED_CHUNKS};
+use ferrite_pool::owner::Progress;
+
+use super::{FILES, Up};
+use crate::bar::Bar;
+use crate::commands::pool;
+use crate::engine::Engine;
+use crate::host;
+use crate::outcome::{Failure, Outcome};
+use crate::paths::quoted;
+use crate::served::disk_names;
+use crate::size;
+use crate::stop;
+use crate::trees;
+
+/// Size of a pool that is made, in bytes, unless another is given.
+const SIZE: u64 = 1 << 30;
+
+/// Chunks of the pool that the mounted file system takes beside those for maps of disks, with one for its first directory
+/// and one for its first file.
+const FILES_CHUNKS: u64 = 3;
+
+/// The smallest disk that is made unasked, in bytes.
+const DISK_BYTES_MIN: u64 = CHUNK / 2;
+/// The largest disk that is made unasked in memory, in chunks: 512 MiB.
+const DISK_CHUNKS_IN_MEMORY: u64 = (512 << 20) / CHUNK;
+
+/// The largest disk of at most `most` chunks that fits into `free` chunks, one of them for its map.
+fn disk_bytes(most: u64, free: u64) -> Option<u64> {
+    let chunks = |size: u64| {
+        Shape::of(&DiskSpec { size, sector_bytes: 512, thin: false, checksum: false })
+            .ok()
+            .map(|shape| shape.chunks() + 1)
+    };
+    let whole = (1..=most.min(DISK_BYTES_MAX / CHUNK)).rev().map(|count| count * CHUNK);
+    whole.chain([DISK_BYTES_MIN]).find(|size| chunks(*size).is_some_and(|it| it <= free))
+}
+
+/// Why there is no disk that nobody asked for, and what to ask for instead.
+fn without_room(why: &ferrite_pool::Error) -> Failure {
+    if !why.is_want_of_space() {
+        return why.into();
+    }
+    let instead =
+        "--no-disk makes no disk, --disk disk0=SIZE a smaller one, and --size a smaller pool where there is none";
+    Failure::Failed(format!("{why}: {instead}"))
+}
+
+impl Up {
+    /// Refuses what makes no sense, before anything is made.
+    pub(super) fn check_disks(&self) -> Outcome {
+        let mut names: Vec<&str> = self.disk.iter().map(|(name, _)| name.as_str()).collect();
+        names.sort_unstable();
+        match names.windows(2).find(|pair| pair[0] == pair[1]) {
+            Some(pair) => Err(Failure::Usage(format!("--disk {} is given twice", pair[0]))),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses a new pool without room for what is to be made in it, before anything is made.
+    pub(super) fn check_size(&self, path: &Path) -> Outcome {
+        let size = self.size.unwrap_or(SIZE);
+        if path.exists() {
+            return Ok(());
+        }
+        pool::check_size(size)?;
+        let mut wanted: Vec<u64> = self.disk.iter().map(|(_, size)| *size).collect();
+        if self.makes_disk0() {
+            wanted.push(DISK_BYTES_MIN);
+        }
+        let (mut chunks, mut page_bytes) = (0, 0);
+        for size in wanted {
+            let shape = Shape::of(&self.spec(size))?;
+            (chunks, page_bytes) = (chunks + shape.chunks(), page_bytes + shape.page_bytes());
+        }
+        let disks = if self.makes_disk0() { "a disk" } else { "these disks" };
+        let files = if self.no_mount { 0 } else { FILES_CHUNKS };
+        let what = match (self.no_disk, self.no_mount) {
+            (false, false) => format!("{disks} and a file system"),
+            (false, true) => disks.into(),
+            (true, _) => "a file system".into(),
+        };
+        let (there, needed) = (size / CHUNK, FIXED_CHUNKS + chunks + page_bytes.div_ceil(CHUNK));
+        if there < needed + files {
+            let (size, least) = (size::show(size), size::written((needed + files) * CHUNK));
+            let or = if there < needed { "" } else { ", or --no-mount" };
+            return Err(Failure::Usage(format!(
+                "a pool of {size} has no room for {what}: --size {least} at least{or}"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Whether a pool without disks gets one unasked.
+    fn makes_disk0(&self) -> bool {
+        self.disk.is_empty() && !self.no_disk
+    }
+
+    fn spec(&self, size: u64) -> DiskSpec {
+        DiskSpec { size, sector_bytes: 512, thin: false, checksum: self.checksum }
+    }
+
+    /// Whether there was none.
+    pub(super) fn make_pool(&self, path: &Path) -> Outcome<bool> {
+        if let Ok(there) = fs::metadata(path) {
+            if self.size.is_some_and(|size| there.is_file() && there.len() != size) {
+                let (path, bytes) = (path.display(), size::show(there.len()));
+                remark!("{path} is there already and has {bytes}: `ferrite pool grow` makes it larger, not --size");
+            }
+            return Ok(false);
+        }
+        let size = self.size.unwrap_or(SIZE);
+        let folder = path.parent().unwrap_or(Path::new("/"));
+        self.ensure_folder(folder)?;
+        // Whoever is killed here leaves nothing that is taken for a pool, and nothing that is in the next one's way.
+        let partial = host::beside(path, &format!(".{}", ferrite_pool::show_uuid(&host::random_uuid()?)));
+        make_pool_file(&partial, size).map_err(|error| format!("making {}: {error}", partial.display()))?;
+        let placed = pool::ours(&partial)
+            .and_then(|lock| pool::format(&lock, path))
+            .and_then(|()| stop::go_on())
+            .and_then(|()| match fs::hard_link(&partial, path) {
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(false),
+                other => Ok(other.map(|()| true).map_err(|error| format!("making {}: {error}", path.display()))?),
+            });
+        let _ = fs::remove_file(&partial);
+        let is_new = placed?;
+        host::settle_name(path)?;
+        host::settle_name(folder)?;
+        Ok(is_new)
+    }
+
+    /// Makes the folder of the default pool; another is to be there.
+    fn ensure_folder(&self, folder: &Path) -> Outcome {
+        if self.pool.is_none() && host::named_pool().is_none() {
+            return Ok(fs::create_dir_all(folder).map_err(|error| format!("making {}: {error}", folder.display()))?);
+        }
+        if folder.is_dir() {
+            return Ok(());
+        }
+        let (name, typed) = (folder.display(), quoted(folder));
+        Err(format!("there is no folder {name} to make a pool in: `mkdir -p {typed}` makes it").into())
+    }
+
+    pub(super) fn make_disks(&self, engine: &Engine) -> Outcome {
+        let there = disk_names(engine.pool());
+        for (name, size) in &self.disk {
+            let has = engine.pool().tag(name).ok().filter(|tag| there.contains(name) && tag.size != *size);
+            if let Some(tag) = has {
+                let bytes = size::show(tag.size);
+                remark!("{name:?} is there already and has {bytes}: `ferrite disk resize` makes it larger, not --disk");
+            }
+        }
+        let mut wanted: Vec<(String, u64)> = self.disk.clone();
+        if self.makes_disk0() && there.is_empty() {
+            wanted.push(("disk0".into(), self.disk0_bytes(engine)?));
+        }
+        let bar = Bar::new();
+        for (name, size) in wanted.into_iter().filter(|(name, _)| !there.contains(name)) {
+            let watch = &mut |progress: Progress| bar.show(&Progress { what: format!("making {name}"), ..progress });
+            let made = ferrite_block::create_watched(engine.pool(), &name, &self.spec(size), watch);
+            stop::go_on()?;
+            made.map_err(|why| if self.makes_disk0() { without_room(&why) } else { why.into() })?;
+        }
+        Ok(())
+    }
+
+    /// Bytes of the disk that is made unasked: half of what the pool can come to have of its host, if that fits beside the
+    /// rest, and in memory 512 MiB at most: nobody asked for it, and it takes that memory from others. Where not even the smallest fits, that is refused as any other.
+    fn disk0_bytes(&self, engine: &Engine) -> Outcome<u64> {
+        let room = engine.medium().mapped.host_room()?;
+        let lacked = room.map_or(0, |(lacked, left)| lacked.saturating_sub(left)).div_ceil(CHUNK);
+        let of_host = |bytes: u64| (bytes / CHUNK).saturating_sub(lacked);
+        let has_files = trees::names(engine.pool()).iter().any(|name| name == FILES);
+        let others = if self.no_mount || has_files { 0 } else { FILES_CHUNKS };
+        let usage = engine.pool().usage();
+        let free = of_host(usage.free_bytes).saturating_sub(others);
+        let most = match engine.medium().mapped.backing() {
+            Backing::Shm | Backing::Hugetlb | Backing::Anon => DISK_CHUNKS_IN_MEMORY,
+            Backing::Dax | Backing::File => u64::MAX,
+        };
+        Ok(disk_bytes(most.min(of_host(usage.total_bytes) / 2), free).unwrap_or(DISK_BYTES_MIN))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_disk_made_unasked_is_as_large_as_fits() {
+        let free = |chunks: u64| disk_bytes(16, chunks);
+        assert_eq!((free(1), free(2), free(3)), (None, Some(DISK_BYTES_MIN), Some(CHUNK)));
+        assert_eq!((free(10), free(18), free(1000)), (Some(8 * CHUNK), Some(16 * CHUNK), Some(16 * CHUNK)));
+        assert_eq!(disk_bytes(u64::MAX / CHUNK, u64::MAX), Some(DISK_BYTES_MAX));
+    }
+}

@@ -1,0 +1,80 @@
+//! The folder that is mounted on. While nothing is mounted there its user cannot write to it: a file would land beneath the
+//! mount, where it is hidden later. (Root can, as everywhere.)
+
+use std::fs::{self, DirBuilder, File, Permissions};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::Path;
+
+use crate::mounts;
+
+/// Rights of a folder that Ferrite makes to mount on.
+const SHUT: u32 = 0o500;
+/// Rights of such a folder while it is mounted on: fusermount3 asks for the right to write.
+const OPEN: u32 = 0o700;
+
+/// Makes the folder to mount on if there is none. A dead mount of a killed server is taken away first.
+pub(super) fn make(point: &Path) -> Result<(), String> {
+    let cleared = mounts::clear(point);
+    cleared.map_err(|error| format!("mounting on {}: {error}", point.display()))?;
+    let made =
+        point.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| DirBuilder::new().mode(SHUT).create(point));
+    match made {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists && point.is_dir() => Ok(()),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Err(mounts::hindrance_at(point)
+            .unwrap_or_else(|| format!("{} is not a folder: name one to mount on", point.display()))),
+        made => made.map_err(|error| format!("making {}: {error}", point.display())),
+    }
+}
+
+/// A folder that its user can write to until this is dropped, if it was shut.
+pub(super) struct Opened(Option<File>);
+
+/// Opens the folder at `point`, if it is one that [`make`] made, to be mounted on. What is mounted on it meanwhile is not
+/// touched, nor what is mounted there already: its server may not answer.
+pub(super) fn open_to_mount(point: &Path) -> io::Result<Opened> {
+    if mounts::file_system_on(point).is_some() {
+        return Ok(Opened(None));
+    }
+    let folder = File::open(point)?;
+    let is_shut = folder.metadata()?.permissions().mode() & 0o777 == SHUT;
+    if is_shut {
+        folder.set_permissions(Permissions::from_mode(OPEN))?;
+    }
+    Ok(Opened(is_shut.then_some(folder)))
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        if let Some(folder) = &self.0 {
+            // What cannot be shut is as a folder that the user has made.
+            let _ = folder.set_permissions(Permissions::from_mode(SHUT));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_is_made_is_open_only_while_it_is_mounted_on() {
+        let at = tempfile::tempdir().expect("a folder");
+        let point = at.path().join("a/b");
+        let mode = |path: &Path| fs::metadata(path).expect("there").permissions().mode() & 0o777;
+        make(&point).expect("made");
+        make(&point).expect("there already");
+        assert_eq!(mode(&point), SHUT);
+        assert_ne!(mode(point.parent().expect("one")), SHUT, "only the folder itself");
+        let open = open_to_mount(&point).expect("it is ours");
+        assert_eq!(mode(&point), OPEN);
+        drop(open);
+        assert_eq!(mode(&point), SHUT);
+        fs::set_permissions(&point, Permissions::from_mode(0o755)).expect("ours");
+        drop(open_to_mount(&point).expect("it is ours"));
+        assert_eq!(mode(&point), 0o755, "the rights that its user chose stay");
+        fs::write(at.path().join("file"), "").expect("written");
+        let refused = make(&at.path().join("file")).expect_err("a file");
+        assert!(refused.contains("is not a folder"), "{refused}");
+    }
+}
