@@ -238,22 +238,63 @@ fn what_a_file_system_in_use_on_a_node_holds_is_kept() {
     server.interrupt();
 }
 
-/// Two pools that each have a disk of one name: both get a node, under links that say whose.
+/// Two pools that each have a disk of one name: both get a node, under a link that is the same whatever started first.
 #[test]
 fn disks_of_one_name_in_two_pools_are_both_attached() {
     if !can_attach() {
         return;
     }
     let folder = folder(true);
-    let (one, other) = (folder.path().join("e2e-one"), folder.path().join("e2e-other"));
-    let first = Server::start(&one, &["--size", "32M", "--disk", "e2e-same=4M"]);
-    let second = Server::start(&other, &["--size", "32M", "--disk", "e2e-same=8M"]);
-    let (plain, named) = (first.node("e2e-same"), second.node("e2e-other-e2e-same"));
+    let pools = ["e2e-one", "e2e-other"].map(|name| folder.path().join(name));
     let bytes =
         |node: &Path| run(client("blockdev").arg("--getsize64").arg(node)).trim().parse::<u64>().expect("bytes");
-    assert_eq!((bytes(&plain), bytes(&named)), (4 << 20, 8 << 20));
-    assert!(second.lines.iter().any(|line| line.contains("/dev/ferrite/e2e-other-e2e-same")), "{:?}", second.lines);
-    second.interrupt();
-    assert!(!named.exists() && bytes(&plain) == 4 << 20, "each takes its own link away");
-    first.interrupt();
+    let sizes = [4_u64 << 20, 8 << 20];
+    let stable = |nth: usize| {
+        let uuid = json(&["pool", "info", pools[nth].to_str().expect("text")])["uuid"].clone();
+        Path::new("/dev/ferrite/by-pool").join(uuid.as_str().expect("text")).join("e2e-same")
+    };
+    let start =
+        |nth: usize| Server::start(&pools[nth], &["--size", "32M", "--disk", &format!("e2e-same={}", sizes[nth])]);
+    let short = Path::new("/dev/ferrite/e2e-same");
+    for (first, second) in [(0, 1), (1, 0)] {
+        let servers = [start(first), start(second)];
+        let links = [stable(first), stable(second)];
+        for (link, nth) in links.iter().zip([first, second]) {
+            assert_eq!(bytes(link), sizes[nth], "{}", link.display());
+        }
+        assert_eq!(bytes(short), sizes[first], "the first has the short name");
+        let said = servers[1].lines.join("\n");
+        assert!(
+            said.contains("/dev/ferrite/e2e-same is taken by") && said.contains(links[1].to_str().expect("text")),
+            "{said}"
+        );
+        let [one, two] = servers;
+        two.interrupt();
+        assert!(!links[1].exists() && bytes(short) == sizes[first], "each takes its own links away");
+        one.interrupt();
+        assert!(!short.exists() && links.iter().all(|link| !link.parent().expect("a folder").exists()));
+    }
+}
+
+/// AT4: what a killed server left is taken away by the next one, and the other pool's is not touched.
+#[test]
+fn links_of_a_killed_server_are_cleared_and_those_of_others_stay() {
+    if !can_attach() {
+        return;
+    }
+    let folder = folder(true);
+    let [one, other] = ["e2e-one", "e2e-other"].map(|name| folder.path().join(name));
+    let killed = Server::start(&one, &["--size", "32M", "--disk", "e2e-left=4M"]);
+    let beside = Server::start(&other, &["--size", "32M", "--disk", "e2e-left=8M"]);
+    let attached = json(&["disk", "attach", other.to_str().expect("text"), "e2e-left"]);
+    let link = Path::new(attached["link"].as_str().expect("a link"));
+    assert_eq!(attached["link"], attached["stable_link"], "it has no other");
+    killed.kill();
+    let next = Server::start(&one, &["--no-attach"]);
+    let said = next.lines.join("\n");
+    assert_eq!(said.matches("removed the link /dev/ferrite/").count(), 2, "{said}");
+    assert!(!Path::new("/dev/ferrite/e2e-left").exists() && link.exists(), "{said}");
+    next.interrupt();
+    beside.interrupt();
+    assert!(!link.exists());
 }

@@ -381,9 +381,12 @@ pub struct AttachReport {
     /// The node.
     #[serde(serialize_with = "crate::paths::show")]
     pub device: PathBuf,
-    /// The link that leads to it, the same from run to run.
+    /// The shortest link that leads to it.
     #[serde(serialize_with = "crate::paths::show")]
     pub link: PathBuf,
+    /// The link that leads to it whatever other pools are served.
+    #[serde(serialize_with = "crate::paths::show")]
+    pub stable_link: PathBuf,
     /// What lies between it and the disk.
     pub way: String,
     /// What is to be known besides.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! programs -> /dev/ferrite/NAME -> /dev/nbdN  -> socket pairs  -> threads of this process -> Disk
-//!             (a link)             /dev/loopN -> FUSE file     ->   where there is no NBD driver
+//!             (links)              /dev/loopN -> FUSE file     ->   where there is no NBD driver
 //!                                  (direct I/O)  (direct I/O)
 //! ```
 //!
@@ -67,6 +67,8 @@ pub struct Attached {
     disk: AttachedDisk,
     place: Place,
     link: PathBuf,
+    /// The shorter link, unless another disk has it.
+    short: Option<PathBuf>,
     linked: AtomicBool,
     device: PathBuf,
     notes: Vec<String>,
@@ -107,6 +109,7 @@ impl Attached {
             disk: AttachedDisk(disk),
             place,
             link: options.link,
+            short: options.short,
             linked: AtomicBool::new(false),
             device: PathBuf::new(),
             notes: Vec::new(),
@@ -123,13 +126,45 @@ impl Attached {
         if let Some(lock) = &self.lock {
             stale::clear(&self.place, lock, &mut self.notes)?;
             link::check(&self.link, &self.place)?;
-            lock.note(&self.link).map_err(Error::io("writing the lock file"))?;
+            Self::keep_short(&mut self.short, &self.link, &mut self.notes, |short| link::check(short, &self.place));
         }
+        self.note_links()?;
         if let Err(error) = fuse::lock_memory() {
             self.notes.push(format!("memory is not locked ({error}): swapping may stall the node"));
         }
         self.start_best(threads)?;
-        self.make_link()
+        let Some((node, _)) = self.bound() else { return Ok(()) };
+        link::make(&self.link, node, &self.place)?;
+        self.linked.store(true, Ordering::Relaxed);
+        Self::keep_short(&mut self.short, &self.link, &mut self.notes, |short| link::make(short, node, &self.place));
+        self.note_links()
+    }
+
+    /// Gives the short link up, with a note, if it cannot be had.
+    fn keep_short(
+        short: &mut Option<PathBuf>,
+        link: &Path,
+        notes: &mut Vec<String>,
+        have: impl FnOnce(&Path) -> Result<()>,
+    ) {
+        if let Some(Err(error)) = short.as_deref().map(have) {
+            let why = match error {
+                Error::LinkTaken { link, by } => format!("{} is taken by {by}", link.display()),
+                error => error.to_string(),
+            };
+            notes.push(format!("{why}; this disk is only {}", link.display()));
+            *short = None;
+        }
+    }
+
+    /// Notes the links where other servers and the next one look for them.
+    fn note_links(&self) -> Result<()> {
+        let noted = self.lock.as_ref().map_or(Ok(()), |lock| lock.note(self.links()));
+        noted.map_err(Error::io("writing the lock file"))
+    }
+
+    fn links(&self) -> impl Iterator<Item = &Path> {
+        [Some(self.link.as_path()), self.short.as_deref()].into_iter().flatten()
     }
 
     /// By the kernel's NBD driver; where that is not there or does not do it, by the other way.
@@ -170,17 +205,18 @@ impl Attached {
         self.device = node.path();
     }
 
-    fn make_link(&self) -> Result<()> {
+    /// Makes the links of a node that is not released after all.
+    fn make_links(&self) -> Result<()> {
         if let Some((node, _)) = self.bound() {
-            link::make(&self.link, node, &self.place)?;
             self.linked.store(true, Ordering::Relaxed);
+            self.links().try_for_each(|link| link::make(link, node, &self.place))?;
         }
         Ok(())
     }
 
-    fn remove_link(&self) {
+    fn remove_links(&self) {
         if self.linked.swap(false, Ordering::Relaxed) {
-            link::remove(&self.link, &self.place);
+            self.links().for_each(|link| _ = link::remove(link, &self.place));
         }
     }
 
@@ -206,8 +242,13 @@ impl Attached {
         if matches!(self.server, Some(Server::Nbd(_))) { Way::Nbd } else { Way::Loop }
     }
 
-    /// The link that leads to it.
+    /// The shortest link that leads to it.
     pub fn link(&self) -> &Path {
+        self.short.as_deref().unwrap_or(&self.link)
+    }
+
+    /// The link that leads to it whatever other disks are attached.
+    pub fn stable_link(&self) -> &Path {
         &self.link
     }
 
@@ -266,10 +307,10 @@ impl Attached {
             return Ok(());
         }
         self.ensure_unused()?;
-        // Once released the device's number may become another's, so the link goes first.
-        self.remove_link();
+        // Once released the device's number may become another's, so the links go first.
+        self.remove_links();
         // Who took the link meanwhile has it; why the node stays is what is to be told.
-        self.release_device().inspect_err(|_| _ = self.make_link())
+        self.release_device().inspect_err(|_| _ = self.make_links())
     }
 
     /// The device, unless someone else has taken it away and it may be another's by now.
@@ -305,7 +346,7 @@ impl Attached {
     fn take_down(&mut self) -> Result<()> {
         self.node = None;
         let Some(lock) = self.lock.take() else { return Ok(()) };
-        self.remove_link();
+        self.remove_links();
         let point = self.place.mount_point();
         let stopping = || Error::io(format!("unmounting {}", point.display()));
         match self.server.take() {

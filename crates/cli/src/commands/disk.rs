@@ -17,6 +17,7 @@ use crate::door::DoorArguments;
 use crate::host;
 use crate::how::How;
 use crate::outcome::{Outcome, and_then_cleared};
+use crate::paths::quoted;
 use crate::pool_argument::InPool;
 use crate::reach::{self, Reach, Until};
 use crate::request::{AttachReport, DiskReport, OpenReport, PoolReport, Request, Serving};
@@ -42,7 +43,7 @@ pub enum Disk {
     Serve(Serve),
     /// Make a disk a real /dev node, until `detach` or the end of the pool's owner
     ///
-    /// It is /dev/ferrite/NAME, or where a disk of another pool has that, /dev/ferrite/POOL-NAME: it is printed. Where no
+    /// It is /dev/ferrite/by-pool/UUID/NAME, and /dev/ferrite/NAME unless a disk of another pool has that. Where no
     /// `ferrite up` owns the pool this command does, and runs until Ctrl-C or until nothing of it is used. While it is mounted
     /// who connects to the disk over NBD may only read it; who is connected already keeps what he had, so end him first.
     Attach(Attach),
@@ -190,8 +191,18 @@ impl Create {
     fn run(self) -> Outcome {
         let Self { disk: InPool { pool, words: DiskName { name } }, size, sector, thin, checksum, json } = self;
         let request = Request::DiskCreate { name, size, sector_bytes: sector, thin, checksum };
-        let disk: DiskReport = reach::ask(&pool.path()?, request, None)?;
-        print(json, &disk, show_line)
+        let pool = pool.path()?;
+        stop::watch()?;
+        let mut reach = Reach::new(&pool)?;
+        let answer = reach.ask(request, None);
+        let is_served = reach.owner_pid().is_some();
+        let disk: DiskReport = and_then_cleared(answer, reach.close())?;
+        let may_attach = is_served && host::user().is_ok_and(|(user, _)| user == 0);
+        print(json, &disk, |disk| {
+            let (pool, name) = (quoted(&pool), quoted(disk.name.as_ref()));
+            let attach = format!("  `ferrite disk attach {pool} {name}` makes it a /dev node\n");
+            show_line(disk) + if may_attach { &attach } else { "" }
+        })
     }
 }
 
@@ -237,7 +248,10 @@ impl Attach {
         let attached: AttachReport = reach.ask(Request::DiskAttach { name: name.clone(), serving }, None)?;
         print_line(self.json, &attached, |attached| {
             let notes: String = attached.notes.iter().map(|note| format!("note: {note}\n")).collect();
-            format!("{name} is {} ({}, {})\n{notes}", attached.link.display(), attached.device.display(), attached.way)
+            let (link, stable) = (attached.link.display(), attached.stable_link.display());
+            let stable =
+                if attached.link == attached.stable_link { String::new() } else { format!("always {stable}\n") };
+            format!("{name} is {link} ({}, {})\n{stable}{notes}", attached.device.display(), attached.way)
         })?;
         Ok(listening)
     }

@@ -7,7 +7,7 @@ use ferrite_pool::owner::{RUN_FOLDER, make_private_folder};
 use ferrite_serve::attach::{self, Attached};
 use parking_lot::{RwLock, RwLockUpgradableReadGuard};
 
-use super::{Front, Served};
+use super::Served;
 use crate::host;
 use crate::request::{AttachReport, Serving};
 
@@ -32,7 +32,9 @@ impl Served {
         let front = self.open(name, serving)?;
         make_private_folder(Path::new(RUN_FOLDER)).map_err(|error| format!("making {RUN_FOLDER}: {error}"))?;
         let directory = host::attach_directory(self.pool.superblock().uuid);
-        let node = self.attach_at_free_link(&front, attach::Options::new(name, directory))?;
+        let uuid = ferrite_pool::show_uuid(&self.pool.superblock().uuid);
+        let options = attach::Options::in_pool(&uuid, name, directory);
+        let node = Attached::new(front, options).map_err(|error| error.to_string())?;
         let lies_on = attach::lies_on(&self.path, node.device()).map_err(|error| error.to_string())?;
         if lies_on {
             return Err(format!("the pool {} lies on {name:?} itself", self.path.display()));
@@ -75,22 +77,6 @@ impl Served {
         Ok(())
     }
 
-    /// Where a disk of another pool has the link, as `disk0` of two pools, the pool's name goes into it, and where that
-    /// is not enough its identity.
-    fn attach_at_free_link(&self, front: &Arc<Front>, options: attach::Options) -> Result<Attached, String> {
-        let pool = self.path.file_name().unwrap_or_default().to_string_lossy();
-        let uuid = ferrite_pool::show_uuid(&self.pool.superblock().uuid);
-        let named = |before: &str| options.link.with_file_name(format!("{before}-{}", options.name));
-        let mut first = None;
-        for link in [options.link.clone(), named(&pool), named(&uuid)] {
-            match Attached::new(front.clone(), attach::Options { link, ..options.clone() }) {
-                Err(taken @ attach::Error::LinkTaken { .. }) => _ = first.get_or_insert(taken),
-                other => return other.map_err(|error| error.to_string()),
-            }
-        }
-        Err(first.map(|taken| taken.to_string()).unwrap_or_default())
-    }
-
     /// Takes the node of the disk called `name` away.
     pub fn detach(&self, name: &str) -> Result<(), String> {
         let node = self.node(name).ok_or_else(|| format!("{name:?} is not attached"))?;
@@ -130,7 +116,12 @@ fn take_away(node: &Node) -> attach::Result<()> {
 
 /// What there is to tell of a node, if it is there.
 fn report(node: &Attached) -> Option<AttachReport> {
-    let (device, link) = (node.device().into(), node.link().into());
-    let report = || AttachReport { device, link, way: node.way().name().into(), notes: node.notes().to_vec() };
+    let report = || AttachReport {
+        device: node.device().into(),
+        link: node.link().into(),
+        stable_link: node.stable_link().into(),
+        way: node.way().name().into(),
+        notes: node.notes().to_vec(),
+    };
     node.is_there().then(report)
 }

@@ -1,4 +1,4 @@
-//! The stable name of a node: a symbolic link such as `/dev/ferrite/disk0`.
+//! The names of a node: symbolic links such as `/dev/ferrite/by-pool/UUID/disk0` and `/dev/ferrite/disk0`.
 
 use std::fs;
 use std::io;
@@ -6,8 +6,12 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use super::node::{Node, Usage};
-use super::place::{Place, is_held, noted_link};
+use super::options::LINKS;
+use super::place::{Place, is_held, noted_links};
 use super::{Error, Result};
+
+/// How often a link is made whose folder goes away meanwhile.
+const FOLDER_ATTEMPTS: u32 = 20;
 
 /// What a link leads to.
 enum Lead {
@@ -40,7 +44,7 @@ fn lead(link: &Path, place: &Place) -> Lead {
 }
 
 fn serves(root: &Path, link: &Path) -> bool {
-    is_held(root) && noted_link(root).as_deref() == Some(link)
+    is_held(root) && noted_links(root).iter().any(|noted| noted == link)
 }
 
 /// Refuses a link that does not belong to `place` and leads somewhere.
@@ -64,7 +68,10 @@ pub(super) fn make(link: &Path, node: Node, place: &Place) -> Result<()> {
             _ => symlink(node.path(), link),
         }
     };
-    make().map_err(Error::io(format!("making the link {}", link.display())))
+    // A server that ends removes empty folders, maybe between two of these steps.
+    let is_without_folder = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
+    let made = (0..FOLDER_ATTEMPTS).map(|_| make()).find(|made| !made.as_ref().is_err_and(is_without_folder));
+    made.unwrap_or_else(make).map_err(Error::io(format!("making the link {}", link.display())))
 }
 
 /// Removes `link` if it is a dead server's, or this place's: not where a live server made it anew, nor where a person
@@ -75,8 +82,10 @@ pub(super) fn remove(link: &Path, place: &Place) -> bool {
         Lead::Nothing | Lead::Here | Lead::OtherNode(_) => true,
     };
     let removed = ours && fs::remove_file(link).is_ok();
-    if removed && link.parent().is_some_and(|directory| directory.ends_with("dev/ferrite")) {
-        let _ = link.parent().map(fs::remove_dir);
+    if removed {
+        let folders = link.ancestors().skip(1).take_while(|folder| folder.starts_with(LINKS));
+        // One that is not empty has the links of other disks.
+        let _ = folders.map(fs::remove_dir).find(io::Result::is_err);
     }
     removed
 }

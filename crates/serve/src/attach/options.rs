@@ -5,6 +5,9 @@ use std::thread;
 
 use super::{Error, Result, fuse, nbd_node};
 
+/// The folder of all links.
+pub(super) const LINKS: &str = "/dev/ferrite";
+
 /// How a disk is attached.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -13,8 +16,10 @@ pub struct Options {
     /// A private directory for the mount, one for each pool, such as `/run/ferrite/POOL-ID`. It is made if need be,
     /// and removed when nothing is attached in it.
     pub directory: PathBuf,
-    /// The link that leads to the node.
+    /// The link that leads to the node; without it the disk is not attached.
     pub link: PathBuf,
+    /// A shorter link to it, if no other disk has that.
+    pub short: Option<PathBuf>,
     /// Threads that serve the node.
     pub threads: usize,
 }
@@ -26,7 +31,15 @@ impl Options {
     pub fn new(name: impl Into<String>, directory: impl Into<PathBuf>) -> Self {
         let name = name.into();
         let threads = thread::available_parallelism().map_or(2, usize::from).clamp(2, 4);
-        Self { link: Path::new("/dev/ferrite").join(&name), name, directory: directory.into(), threads }
+        Self { link: Path::new(LINKS).join(&name), short: None, name, directory: directory.into(), threads }
+    }
+
+    /// Those of a disk in the pool called `pool`, its UUID: the link is `/dev/ferrite/by-pool/UUID/NAME`, which no other disk
+    /// has, and the short one `/dev/ferrite/NAME`.
+    pub fn in_pool(pool: &str, name: impl Into<String>, directory: impl Into<PathBuf>) -> Self {
+        let usual = Self::new(name, directory);
+        let link = Path::new(LINKS).join("by-pool").join(pool).join(&usual.name);
+        Self { short: Some(usual.link), link, ..usual }
     }
 }
 

@@ -3,7 +3,7 @@
 //! ```text
 //! DIRECTORY/            0700, one for each pool
 //!   NAME/
-//!     lock              locked (flock) by the server for its whole life; holds "PID\nLINK\n"
+//!     lock              locked (flock) by the server for its whole life; holds "PID\nLINK\n", and a second link in a third line
 //!     mnt/              the FUSE mount point, where there is one
 //!       disk            the file under the loop device
 //! ```
@@ -156,10 +156,10 @@ pub(super) fn is_held(root: &Path) -> bool {
     File::open(root.join("lock")).is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
-/// The link noted in the lock file of the place at `root`.
-pub(super) fn noted_link(root: &Path) -> Option<PathBuf> {
-    let text = fs::read_to_string(root.join("lock")).ok()?;
-    text.lines().nth(1).filter(|link| !link.is_empty()).map(PathBuf::from)
+/// The links noted in the lock file of the place at `root`.
+pub(super) fn noted_links(root: &Path) -> Vec<PathBuf> {
+    let text = fs::read_to_string(root.join("lock")).unwrap_or_default();
+    text.lines().skip(1).filter(|link| !link.is_empty()).map(PathBuf::from).collect()
 }
 
 /// A place that is ours (AP1). Dropped, it is free; what lies in it stays for the next owner to clear.
@@ -177,10 +177,11 @@ impl AsRawFd for Lock {
 }
 
 impl Lock {
-    /// Writes down who serves and the link that leads to the node.
-    pub fn note(&self, link: &Path) -> io::Result<()> {
+    /// Writes down this process and the links that lead to the node.
+    pub fn note<'a>(&self, links: impl Iterator<Item = &'a Path>) -> io::Result<()> {
+        let links: String = links.map(|link| format!("{}\n", link.display())).collect();
         self.file.set_len(0)?;
-        self.file.write_all_at(format!("{}\n{}\n", std::process::id(), link.display()).as_bytes(), 0)
+        self.file.write_all_at(format!("{}\n{links}", std::process::id()).as_bytes(), 0)
     }
 
     /// The turn of one child of those that work for the place.
@@ -188,9 +189,9 @@ impl Lock {
         self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The link that the last server noted.
-    pub fn noted_link(&self) -> Option<PathBuf> {
-        noted_link(&self.root)
+    /// The links that the last server noted.
+    pub fn noted_links(&self) -> Vec<PathBuf> {
+        noted_links(&self.root)
     }
 
     /// Removes the empty place, the lock last (AP2), then the directories above it that are empty now.
@@ -230,7 +231,8 @@ mod tests {
     fn ap1_one_alone_has_a_place() {
         let (_folder, place) = place();
         let lock = place.lock().expect("nobody has it");
-        lock.note(Path::new("/dev/link")).expect("noted");
+        lock.note([Path::new("/dev/link"), Path::new("/dev/short")].into_iter()).expect("noted");
+        assert_eq!(lock.noted_links(), [PathBuf::from("/dev/link"), PathBuf::from("/dev/short")]);
         let refused = place.lock().expect_err("it is taken").to_string();
         assert!(refused.contains(&format!("process {}", std::process::id())), "{refused}");
         assert!(is_held(place.root()));

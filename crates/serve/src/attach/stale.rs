@@ -47,7 +47,7 @@ fn clear_place(place: &Place, told: &mut Vec<String>) -> Result<()> {
 
 /// Clears what lies in `place`, whose lock the caller has.
 pub(super) fn clear(place: &Place, lock: &Lock, told: &mut Vec<String>) -> Result<()> {
-    if let Some(link) = lock.noted_link().filter(|link| link::remove(link, place)) {
+    for link in lock.noted_links().into_iter().filter(|link| link::remove(link, place)) {
         told.push(format!("removed the link {}", link.display()));
     }
     for node in Node::of(place).map_err(Error::io("listing block devices"))? {
