@@ -11,6 +11,7 @@ mod commands;
 mod door;
 mod engine;
 mod flash_drive;
+mod foreign_image;
 mod given;
 mod help;
 mod host;

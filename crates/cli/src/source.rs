@@ -1,19 +1,25 @@
 //! Any disk, by its address.
 
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ferrite_medium::{Disk, FileDisk, FileDiskOptions, HddDisk, HddProfile, SsdDisk, SsdProfile};
 use ferrite_serve::HostClock;
 use ferrite_serve::nbd_client::{ConnectOptions, NbdDisk, unix_uri};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::flash_drive::Drive;
+use crate::foreign_image::{self, ForeignFormat, ImageServer};
 use crate::host;
 use crate::outcome::{Failure, Outcome, and_then_cleared};
-use crate::reach::Reach;
-use crate::request::{DiskReport, Door, PoolReport, Request, Serving};
+use crate::reach::{self, Reach};
+use crate::request::{DiskReport, Door, PoolReport, Request, Serving, TagReport};
+use crate::size;
+
+/// Bytes that the size of a new disk or file is a multiple of.
+const SECTOR: u64 = 512;
 
 /// What addresses there are, for help texts.
 pub const ADDRESSES: &str = "POOL:NAME (a disk in a pool), nbd+unix:///NAME?socket=PATH, nbd://HOST/NAME, a file or \
@@ -27,6 +33,15 @@ pub struct Source {
     pub disk: Arc<dyn Disk>,
     reach: Option<Reach>,
     drives: Vec<Drive>,
+    /// Reads it, if it is an image in another program's format.
+    reader: Option<ImageServer>,
+    made: Option<Made>,
+}
+
+/// What opening a disk has made.
+enum Made {
+    File(PathBuf),
+    InPool { pool: PathBuf, name: String },
 }
 
 /// How an address is opened.
@@ -36,8 +51,10 @@ pub struct Opening<'a> {
     pub read_only: bool,
     /// All of it is to be overwritten: refuse a disk that is mounted, or in use as a node.
     pub overwrite: bool,
-    /// Where it names a file that is not there, make one of so many bytes.
+    /// If it names a file or a disk of a pool that is not there, make one of so many bytes, rounded up to whole sectors.
     pub make_bytes: Option<u64>,
+    /// Read the images of virtual machines as what they hold, rather than as the bytes of a file.
+    pub images: bool,
     /// What is open already, maybe in the same pool, which this process then owns.
     pub beside: Option<&'a Source>,
 }
@@ -78,7 +95,7 @@ impl Source {
     }
 
     fn plain(disk: Arc<dyn Disk>) -> Self {
-        Self { disk, reach: None, drives: Vec::new() }
+        Self { disk, reach: None, drives: Vec::new(), reader: None, made: None }
     }
 
     fn file(path: &Path, opening: Opening<'_>) -> Outcome<Self> {
@@ -87,8 +104,16 @@ impl Source {
                 "- is no disk, which is read and written at any place: name a file (./- if it is called so)".into(),
             ));
         }
+        if let Some(format) = opening.images.then(|| ForeignFormat::of(path)).flatten() {
+            let (disk, reader) = foreign_image::open(path, format)?;
+            return Ok(Self { reader: Some(reader), ..Self::plain(disk) });
+        }
         if let Some(bytes) = opening.make_bytes.filter(|_| !path.exists()) {
-            host::make_file(path, bytes).map_err(|error| format!("making {}: {error}", path.display()))?;
+            host::make_file(path, bytes.next_multiple_of(SECTOR))
+                .map_err(|error| format!("making {}: {error}", path.display()))?;
+            let opened = Self::file(path, Opening { make_bytes: None, ..opening });
+            let opened = opened.inspect_err(|_| _ = std::fs::remove_file(path))?;
+            return Ok(Self { made: Some(Made::File(path.into())), ..opened });
         }
         if !opening.read_only {
             ferrite_pool::ensure_no_pool(path)?;
@@ -107,6 +132,15 @@ impl Source {
     }
 
     fn in_pool(pool: &Path, name: &str, opening: Opening<'_>) -> Outcome<Self> {
+        if let Some(bytes) = opening.make_bytes
+            && Self::make_in_pool(pool, name, bytes, opening.beside)?
+        {
+            let made = Made::InPool { pool: pool.into(), name: name.into() };
+            return match Self::in_pool(pool, name, Opening { make_bytes: None, ..opening }) {
+                Ok(opened) => Ok(Self { made: Some(made), ..opened }),
+                Err(why) => and_then_cleared(Err(why), made.remove(opening.beside)),
+            };
+        }
         let serving = Serving { read_only: opening.read_only, ..Serving::default() };
         let known = opening.beside.and_then(|source| source.reach.as_ref()?.ours_at(pool));
         if let Some(engine) = known {
@@ -122,6 +156,20 @@ impl Source {
             }
             theirs @ Reach::Theirs(_) => Self::served(theirs, pool, name, opening),
         }
+    }
+
+    /// Makes the disk called `name` of `bytes` if nothing in the pool is called so; returns whether it did.
+    fn make_in_pool(pool: &Path, name: &str, bytes: u64, beside: Option<&Self>) -> Outcome<bool> {
+        let tags: Vec<TagReport> = ask(pool, Request::TagList, beside)?;
+        if tags.iter().any(|tag| tag.name == name) {
+            return Ok(false);
+        }
+        let size = bytes.next_multiple_of(SECTOR);
+        let sector_bytes = SECTOR as u32;
+        let request = Request::DiskCreate { name: name.into(), size, sector_bytes, thin: false, checksum: false };
+        ask::<Value>(pool, request, beside)?;
+        remark!("there was no {name:?} in {}: made a disk of {}", pool.display(), size::show(size));
+        Ok(true)
     }
 
     /// The owner serves it to us alone: as it is in use already, or else as the owner serves disks.
@@ -154,8 +202,32 @@ impl Source {
     /// Lets go of it in order, and tells what simulated flash drives have counted.
     pub fn close(self) -> Outcome {
         let told = self.drives.iter().try_for_each(Drive::tell);
-        drop((self.disk, self.drives));
+        drop((self.disk, self.drives, self.reader));
         and_then_cleared(told, self.reach.map_or(Ok(()), Reach::close))
+    }
+
+    /// Closes it, and removes what its opening has made, beside what was open already.
+    pub fn discard(mut self, beside: &Self) -> Outcome {
+        let made = self.made.take();
+        let closed = self.close();
+        and_then_cleared(closed, made.map_or(Ok(()), |made| made.remove(Some(beside))))
+    }
+}
+
+impl Made {
+    fn remove(self, beside: Option<&Source>) -> Outcome {
+        match self {
+            Self::File(path) => Ok(std::fs::remove_file(path)?),
+            Self::InPool { pool, name } => ask::<Value>(&pool, Request::DiskRemove { name }, beside).map(drop),
+        }
+    }
+}
+
+/// Asks the owner of `pool` for `request`: this process, if it has the pool because of what is open already.
+fn ask<T: DeserializeOwned>(pool: &Path, request: Request, beside: Option<&Source>) -> Outcome<T> {
+    match beside.and_then(|source| source.reach.as_ref()?.ours_at(pool)) {
+        Some(engine) => Reach::Ours(Arc::clone(engine)).ask(request, None),
+        None => reach::ask(pool, request, None),
     }
 }
 

@@ -1,6 +1,6 @@
 //! `ferrite disk copy|export`: any disk, by its address.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
@@ -27,11 +27,15 @@ const PIECE: u64 = 1 << 20;
 #[derive(Args)]
 #[command(after_help = format!("A disk's address is {ADDRESSES}."))]
 pub struct Copy {
-    /// The disk to copy from, or an address
+    /// The disk to copy from, or an address. A qcow2, VMDK or VHDX image is copied as the disk that it holds (qemu-nbd
+    /// reads it)
     from: String,
-    /// The disk to copy to, which may be larger; what it holds is lost. A file that is not there is made, for
-    /// its user alone. A disk in a pool is refused while its node is mounted or open, and a device while it is mounted
+    /// The disk to copy to, which may be larger; what it holds is lost. A disk of a pool that is not there is made, and a
+    /// file, for its user alone. A disk in a pool is refused while its node is mounted or open, and a device while it is mounted
     to: String,
+    /// Copy the bytes of an image file as they are
+    #[arg(long)]
+    raw: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -76,7 +80,7 @@ impl Copy {
         if is_one_disk(&self.from, &self.to) {
             return Err(Failure::Usage(format!("{} is {} itself: name two disks", self.to, self.from)));
         }
-        let from = Source::open(&self.from, Opening { read_only: true, ..Opening::default() })?;
+        let from = Source::open(&self.from, Opening { read_only: true, images: !self.raw, ..Opening::default() })?;
         let copied = self.copy_from(&from);
         let copied = and_then_cleared(copied, from.close())?;
         print(self.json, &copied, |it| {
@@ -89,8 +93,6 @@ impl Copy {
 impl Copy {
     fn copy_from(&self, from: &Source) -> Outcome<Copied> {
         let size = from.disk.geometry().size;
-        let path = Path::new(&self.to);
-        let is_new = !path.exists();
         let opening = Opening { overwrite: true, make_bytes: Some(size), beside: Some(from), ..Opening::default() };
         let to = Source::open(&self.to, opening)?;
         let writable = match to.disk.geometry().read_only {
@@ -104,11 +106,8 @@ impl Copy {
         let copied = writable
             .and_then(|()| check_fit(size, to.disk.geometry().size))
             .and_then(|()| copy(&*from.disk, &*to.disk, size));
-        let copied = and_then_cleared(copied, to.close());
-        if copied.is_err() && is_new && path.is_file() {
-            let _ = std::fs::remove_file(path);
-        }
-        copied
+        let closed = if copied.is_ok() { to.close() } else { to.discard(from) };
+        and_then_cleared(copied, closed)
     }
 }
 
