@@ -144,16 +144,16 @@ impl Machine {
                 format!("memory-backend-file,id={name},share=on,mem-path={},size={mib}M", file.display()),
             ]
         };
-        let device = format!("cxl-type3,bus=port,{memory}=cxl,lsa=labels,sn=4660,id=device");
+        let device = format!("cxl-type3,bus=cxlport,{memory}=cxl,lsa=labels,sn=4660");
         let words = [
             "-device",
-            "pxb-cxl,bus_nr=12,bus=pcie.0,id=bridge",
+            "pxb-cxl,bus_nr=12,bus=pcie.0,id=cxlbridge",
             "-device",
-            "cxl-rp,port=0,bus=bridge,id=port,chassis=0,slot=2",
+            "cxl-rp,port=0,bus=cxlbridge,id=cxlport,chassis=0,slot=2",
             "-device",
             &device,
             "-M",
-            "cxl-fmw.0.targets.0=bridge,cxl-fmw.0.size=1G",
+            "cxl-fmw.0.targets.0=cxlbridge,cxl-fmw.0.size=1G",
         ];
         CXL.into_iter().flat_map(backing).chain(words.map(str::to_owned)).collect()
     }

@@ -67,7 +67,7 @@ impl Machine {
     }
 
     /// A region of a bus of persistent memory, with a disk on it and a device DAX.
-    fn region(&mut self, bus: &str, files: &[(&str, &str)]) -> String {
+    fn region(&mut self, bus: &str, files: Files<'_>) -> String {
         self.file(&format!("sys/devices/{bus}/region0/size"), "1");
         for (path, content) in files {
             self.file(&format!("sys/devices/{bus}/{path}"), content);
@@ -215,17 +215,17 @@ fn a_loop_device_survives_what_its_file_does() {
             let disk = it.block("pci/block/vda");
             it.mount(1, (&disk, "/", "ext4"), "/dev/vda rw");
             it.mount(2, ("0:5", "/dev/shm", "tmpfs"), "tmpfs rw");
-            for there in ["home/image", "dev/shm/image", "dev/shm/vda"] {
+            for there in ["srv/image", "dev/shm/image", "dev/shm/vda"] {
                 it.file(there, "");
             }
             it.ext4(&number);
         })
     };
-    expect(&over("/home/image"), (Yes, Yes), "ext4 on loop device on ext4 on vda");
+    expect(&over("/srv/image"), (Yes, Yes), "ext4 on loop device on ext4 on vda");
     expect(&over("/dev/shm/image"), (No, No), "ext4 on loop device on tmpfs, which is memory");
     expect(&over("/dev/shm/vda"), (No, No), "tmpfs, which is memory");
     expect(&over("/dev/vda"), (Yes, Yes), "ext4 on loop device on vda");
-    for gone in ["/home/image (deleted)", "/home/other", "image", "", "/../../../../../home/other"] {
+    for gone in ["/srv/image (deleted)", "/srv/other", "image", "", "/../../../../../srv/other"] {
         expect(&over(gone), (NotKnown, NotKnown), "not visible here");
     }
 }
@@ -284,6 +284,9 @@ fn options_that_keep_flushes_from_the_disk_are_seen() {
     }
 }
 
+/// Files of a bus, by path, with their content.
+type Files<'a> = &'a [(&'a str, &'a str)];
+
 const NFIT: &str = "LNXSYSTM:00/ACPI0012:00/ndbus0";
 
 #[test]
@@ -291,7 +294,7 @@ fn a_region_survives_what_its_provider_says() {
     let pmem = ("region0/devtype", "nd_pmem\n");
     let domain = |text| ("region0/persistence_domain", text);
     let nfit = ("provider", "ACPI.NFIT\n");
-    let cases: [(&str, &[(&str, &str)], (Survives, Survives), &str); 12] = [
+    let cases: [(&str, Files<'_>, (Survives, Survives), &str); 12] = [
         (NFIT, &[nfit, pmem, domain("memory_controller\n")], (Yes, Yes), "what reached the memory controller"),
         (NFIT, &[nfit, pmem, domain("cpu_cache\n")], (Yes, Yes), "what reached the processor's caches"),
         (NFIT, &[nfit, pmem], (NotKnown, NotKnown), "does not say when stores persist"),
