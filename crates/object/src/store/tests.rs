@@ -205,7 +205,7 @@ fn a_tenant_does_all_that_an_owner_does() {
     assert!(tenant.finalize(&Finish { defragment: true, backup: None }).is_err());
     owner.finalize(&Finish::default()).unwrap();
     let restored = place.path.with_extension("restored");
-    Store::restore(&image, &restored, false).unwrap();
+    Store::restore(&image, &restored, None).unwrap();
     assert_eq!(Store::open(&restored, &OPEN).unwrap().map("map", SMALL).unwrap().len(), 2002);
 }
 
@@ -295,8 +295,8 @@ fn finalize_defragments_and_backs_up_when_asked() {
     let store = Store::open(&place.path, &OPEN).unwrap();
     assert_filled(&store);
     drop(store);
-    assert!(Store::restore(&image, &place.path, false).is_err(), "not over a pool that is there");
-    Store::restore(&image, &place.path, true).unwrap();
+    assert!(Store::restore(&image, &place.path, None).is_err(), "not over a pool that is there");
+    Store::restore(&image, &place.path, Some(NEW.bytes)).unwrap();
     assert_filled(&Store::open(&place.path, &OPEN).unwrap());
 }
 
