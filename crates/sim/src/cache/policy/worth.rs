@@ -5,19 +5,21 @@
 //! used it, or wrote it, last, and a little of its story. [`Reuse`] learns for each class after how many accesses to the
 //! set such lines come back, and from that what keeping one of such an age gains for each access that it stays. A
 //! writeback counts as several misses: as many as [`Allowance`] finds can be afforded. One set in 32 is watched: two
-//! [`Shadow`]s tell what LRU would have done there, and what was learned, and [`Ghosts`] remember what left.
+//! [`Shadow`]s tell what LRU would have done there, and what was learned, and [`Ghosts`] remember what left. [`Budget`]
+//! bounds what the bank may lose beside LRU.
 //! docs/policy.md tells what all this takes in hardware, and where it fails.
 //!
 //! 1. The line that is worth least leaves, the least recent of equals. The one that would leave if nothing were learned
 //!    counts for less the less is proven: for nothing, so that it leaves, until in the shadows writebacks were saved.
 //!    That is the least recent clean one of the three least recent, or the least recent; while misses are owed in the
-//!    shadows the least recent, as under LRU, and nothing else leaves.
+//!    shadows, or the budget is spent, the least recent, as under LRU, and nothing else leaves.
 //! 2. Ages are counted in steps of four accesses to the set, of sixteen where sets have more than sixteen ways: see [`age`].
 //! 3. A bank learns from its own sets alone. All is an integer but what [`plan`] works out, from rounded operations that
 //!    are the same to the bit everywhere.
 
 mod age;
 mod allowance;
+mod budget;
 mod ghosts;
 mod lines;
 mod plan;
@@ -31,6 +33,7 @@ use crate::cache::Geometry;
 use crate::cache::set::{Rank, Set, least_recent, with_vectors};
 use age::{AGE_BITS, going_on};
 use allowance::Allowance;
+use budget::{Budget, Mirror, Paid};
 use ghosts::{Ghosts, Kind};
 use lines::{Line, Lines};
 use reuse::{NOTHING, Reuse, SIGNATURE_BITS, cell, class};
@@ -51,6 +54,7 @@ pub struct Worth<S, const W: usize> {
     written: Reuse,
     watched: Vec<Watched<S, W>>,
     allowance: Allowance,
+    budget: Budget,
     seen: u64,
 }
 
@@ -61,6 +65,10 @@ struct Watched<S, const W: usize> {
     /// What would be there, had what was learned always been trusted.
     own: Shadow<S>,
     lines: Lines<W>,
+    /// What is there.
+    real: Mirror<W>,
+    /// What is in `own`.
+    trusting: Mirror<W>,
 }
 
 /// What lines are worth.
@@ -108,14 +116,16 @@ impl<S: Set, const W: usize> Worth<S, W> {
     /// For one bank.
     pub fn new(geometry: Geometry) -> Self {
         let sets = geometry.bank_sets() as usize;
+        let watched = sets.div_ceil(WATCHED);
         Self {
             geometry,
             sets: vec![Lines::EMPTY; sets],
             turns: vec![Turn::default(); sets],
             used: Reuse::new(),
             written: Reuse::new(),
-            watched: (0..sets.div_ceil(WATCHED)).map(|_| Watched::new()).collect(),
+            watched: (0..watched).map(|_| Watched::new()).collect(),
             allowance: Allowance::default(),
+            budget: Budget::of(watched * geometry.ways as usize),
             seen: 0,
         }
     }
@@ -127,7 +137,8 @@ impl<S: Set, const W: usize> Worth<S, W> {
         let limit = going_on(turn.clock, step(W));
         let before = lines.touched(&touch, limit);
         if is_watched(touch.set) {
-            self.watch(touch.line, touch.signature, touch.is_write, limit);
+            let seen = Seen { way: touch.way, is_hit: touch.is_hit, was_dirty: touch.was_dirty };
+            self.watch(touch.line, touch.signature, touch.is_write, seen, limit);
         } else if touch.is_hit {
             self.used.came_back(before.used);
             self.written.came_back(select_unpredictable(touch.is_write, before.written, NOTHING));
@@ -136,19 +147,19 @@ impl<S: Set, const W: usize> Worth<S, W> {
 
     /// Takes no [`Touch`], which would be put into memory for every access, most of which are not watched.
     #[inline(never)]
-    fn watch(&mut self, line: u64, signature: u8, is_write: bool, limit: u16) {
+    fn watch(&mut self, line: u64, signature: u8, is_write: bool, seen: Seen, limit: u16) {
         with_vectors(
             #[inline(always)]
-            || self.learn_from(line, signature, is_write, limit),
+            || self.learn_from(line, signature, is_write, seen, limit),
         );
     }
 
     #[inline(always)]
-    fn learn_from(&mut self, line: u64, signature: u8, is_write: bool, limit: u16) {
+    fn learn_from(&mut self, line: u64, signature: u8, is_write: bool, seen: Seen, limit: u16) {
         let set = self.geometry.set_in_bank(line);
-        let Watched { ghosts, lru, own, lines } = &mut self.watched[set / WATCHED];
+        let Watched { ghosts, lru: shadow, own, lines, real, trusting } = &mut self.watched[set / WATCHED];
         let (ways, print) = (self.geometry.ways, print(line));
-        let lru = lru.access(print, is_write, ways, |_| ways - 1);
+        let lru = shadow.access(print, is_write, ways, |_| ways - 1).cost(is_write);
         let price = Price {
             used: &self.used,
             written: &self.written,
@@ -157,7 +168,12 @@ impl<S: Set, const W: usize> Worth<S, W> {
             asked: 1,
         };
         let own = own.access(print, is_write, ways, |set| price.least(set, ways, lines));
-        self.allowance.access(lru.cost(is_write), own.cost(is_write));
+        self.allowance.access(lru, own.cost(is_write));
+        let paid = |mirror: &mut Mirror<W>, seen: Seen| {
+            let more_at_risk = mirror.access(print, is_write, seen, shadow);
+            Paid { cost: seen.cost(is_write), more_at_risk }
+        };
+        self.budget.access(lru, paid(real, seen), paid(trusting, own));
         let Seen { way, is_hit, was_dirty } = own;
         lines.touched(&Touch { line, signature, set, way, is_write, is_hit, was_dirty }, limit);
         let line = lines.line(way);
@@ -176,7 +192,8 @@ impl<S: Set, const W: usize> Worth<S, W> {
 
 impl<S: Set, const W: usize> Watched<S, W> {
     fn new() -> Self {
-        Self { ghosts: Ghosts::of(W), lru: Shadow::EMPTY, own: Shadow::EMPTY, lines: Lines::EMPTY }
+        let (lru, own, real, trusting) = (Shadow::EMPTY, Shadow::EMPTY, Mirror::EMPTY, Mirror::EMPTY);
+        Self { ghosts: Ghosts::of(W), lru, own, lines: Lines::EMPTY, real, trusting }
     }
 }
 
@@ -232,12 +249,13 @@ impl<S: Set, const W: usize> Policy for Worth<S, W> {
             return last;
         }
         let lines = &self.sets[at];
+        let is_held = self.budget.is_spent() || self.allowance.owes();
         let price = Price {
             used: &self.used,
             written: &self.written,
             weight: self.allowance.weight(),
-            trust: self.allowance.trust(),
-            asked: if self.allowance.owes() { 1 } else { asked(last + 1) },
+            trust: if is_held { 0 } else { self.allowance.trust() },
+            asked: if is_held { 1 } else { asked(last + 1) },
         };
         let least = price.least(set, last + 1, lines);
         if !is_watched(at) {

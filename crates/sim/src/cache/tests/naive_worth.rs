@@ -131,8 +131,18 @@ struct Bank {
     shadows: Vec<Vec<(u64, bool)>>,
     misses: i64,
     writebacks: i64,
+    /// What may be lost of what was saved beside LRU, in parts of 128.
+    budget: Budget,
     seen: u64,
     counted: Counted,
+}
+
+/// Misses and writebacks that the watched sets may have more than LRU.
+struct Budget {
+    misses: i64,
+    writebacks: i64,
+    /// Writebacks that the shadow which always trusts may have more.
+    trusting: i64,
 }
 
 /// What ghosts are known by: two lines may be taken for one.
@@ -158,6 +168,7 @@ impl Bank {
             shadows: vec![Vec::new(); sets],
             misses: 8 * 64,
             writebacks: 0,
+            budget: Budget { misses: 8 * 128, writebacks: 2 * 128, trusting: 2 * 128 },
             seen: 0,
             counted: Counted::default(),
         }
@@ -167,9 +178,26 @@ impl Bank {
         WEIGHTS[(self.misses.max(0) / (8 * 64)) as usize]
     }
 
-    /// Of 16 parts: the more, the more writebacks beyond four were saved; none while misses are owed.
+    /// Of 16 parts: the more, the more writebacks beyond four were saved; none while the bank does as LRU.
     fn trust(&self) -> u64 {
-        if self.misses < 0 { 0 } else { (self.writebacks - 4).clamp(0, 16) as u64 }
+        if self.does_as_lru() { 0 } else { (self.writebacks - 4).clamp(0, 16) as u64 }
+    }
+
+    /// While misses are owed, or nothing is left to lose.
+    fn does_as_lru(&self) -> bool {
+        let at_risk = |all: &[Vec<Story>], name: fn(u64) -> u64| -> i64 {
+            128 * (0..all.len()).map(|set| self.at_risk(set, &all[set], name)).sum::<i64>()
+        };
+        let Budget { misses, writebacks, trusting } = self.budget;
+        let is_covered = writebacks >= at_risk(&self.sets, print) || trusting >= at_risk(&self.own, |print| print);
+        self.misses < 0 || misses < 0 || writebacks < 0 || !is_covered
+    }
+
+    /// Dirty lines that LRU would have in a set, and that are not among `stories` and dirty.
+    fn at_risk(&self, set: usize, stories: &[Story], name: fn(u64) -> u64) -> i64 {
+        let dirty = |story: &Story| story.written.is_some() && self.shadows[set].contains(&(name(story.line), true));
+        let held = stories.iter().filter(|story| dirty(story)).count();
+        (self.shadows[set].iter().filter(|one| one.1).count() as i64 - held as i64).max(0)
     }
 
     /// Steps of the set so far: of four accesses, or of sixteen.
@@ -203,7 +231,7 @@ impl Bank {
     }
 
     fn evict(&mut self, set: usize) {
-        let asked = if self.misses < 0 { 1 } else { 1 + self.ways / 8 };
+        let asked = if self.does_as_lru() { 1 } else { 1 + self.ways / 8 };
         let place = self.least(&self.sets[set], self.trust(), asked);
         let story = self.sets[set].remove(place);
         if !is_watched(set) {
@@ -235,6 +263,9 @@ impl Bank {
         let story = renewed(before, event);
         self.sets[set].insert(0, story);
         if is_watched(set) {
+            let was_dirty = before.is_some_and(|before| before.written.is_some());
+            self.budget.misses -= if place.is_none() { 128 } else { 0 };
+            self.budget.writebacks -= if is_write && !was_dirty { 128 } else { 0 };
             self.watch(set, event);
         }
     }
@@ -263,6 +294,11 @@ impl Bank {
         self.writebacks += count(is_write && !was_dirty, 1) - count(dirties, 1);
         self.misses = self.misses.clamp(-16 * 64, 24 * 8 * 64 - 1);
         self.writebacks = self.writebacks.clamp(-1, 20);
+        let most = 128 * (self.sets.len().div_ceil(32) * self.ways) as i64;
+        self.budget.misses = (self.budget.misses + count(place.is_none(), 134)).min(most);
+        let by_lru = count(is_write && !was_dirty, 129);
+        self.budget.writebacks = (self.budget.writebacks + by_lru).min(most);
+        self.budget.trusting = (self.budget.trusting + by_lru - count(dirties, 128)).min(most);
         self.sample(set, story, is_write);
     }
 

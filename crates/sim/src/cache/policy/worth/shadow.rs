@@ -42,6 +42,19 @@ impl<S: Set> Shadow<S> {
     /// Nothing is in it.
     pub const EMPTY: Self = Self { set: S::EMPTY, filled: 0 };
 
+    /// Whether the line with this hash is in it, and dirty.
+    #[inline(always)]
+    pub fn is_dirty(&self, print: u16) -> bool {
+        let found = (self.set.matches(print) & self.filled).checked_ilog2();
+        found.is_some_and(|way| self.set.dirty() >> self.set.rank(way as usize) & 1 != 0)
+    }
+
+    /// How many of its lines are dirty.
+    #[inline(always)]
+    pub fn dirty_lines(&self) -> u32 {
+        self.set.dirty().count_ones()
+    }
+
     /// An access to a line with this hash, in a set of so many ways: `victim` tells the rank of what leaves a full one.
     #[inline(always)]
     pub fn access(&mut self, print: u16, is_write: bool, ways: u32, victim: impl FnOnce(&S) -> Rank) -> Seen {

@@ -1,0 +1,211 @@
+//! How much of what was saved beside LRU is still to lose. While nothing is, the sets do as LRU.
+//!
+//! The sets that are watched are compared with their LRU [`Shadow`]: by what both have paid so far, and by what they
+//! hold. A dirty line that LRU still holds, and the set no longer does, may be written again any moment: the set would
+//! pay for a writeback that LRU does not have. Such lines are at risk. The shadow that always trusts is compared too.
+//!
+//! 1. A bank dares something only while it has had no more misses and writebacks than are allowed beside LRU: of
+//!    misses 3/64 more, of writebacks 1/128, and at first a few.
+//! 2. And only while what was saved so far covers the lines at risk: in the sets themselves, or in the shadow that
+//!    always trusts. Then all of them may be lost, and LRU is not better.
+//! 3. A debt is not forgiven, and what was saved long ago counts. It saturates at as many writebacks, or misses, as the
+//!    watched sets have lines: more cannot be at risk.
+
+use super::shadow::{Cost, Seen, Shadow};
+use crate::cache::set::Set;
+
+/// Parts of a miss, or of a writeback.
+const WHOLE: i64 = 128;
+
+/// For each miss of LRU so many parts more than one are allowed.
+const MISS_EXTRA: i64 = 6;
+
+/// The same for each writeback.
+const WRITEBACK_EXTRA: i64 = 1;
+
+/// Misses and writebacks that may be lost before anything was saved.
+const MISSES_AT_FIRST: i64 = 8;
+const WRITEBACKS_AT_FIRST: i64 = 2;
+
+/// The budget of a bank.
+pub struct Budget {
+    /// Parts of misses that may be lost.
+    misses: i64,
+    /// That of the sets themselves.
+    own: Account,
+    /// That of the shadow that always trusts.
+    trusting: Account,
+    /// Parts of the lines that watched sets hold.
+    most: i64,
+}
+
+/// What was saved beside LRU, and what may still be lost of it.
+#[derive(Clone, Copy)]
+struct Account {
+    /// Parts of writebacks.
+    saved: i64,
+    /// Lines at risk in all watched sets.
+    at_risk: i64,
+}
+
+impl Account {
+    const AT_FIRST: Self = Self { saved: WRITEBACKS_AT_FIRST * WHOLE, at_risk: 0 };
+
+    #[inline(always)]
+    fn access(&mut self, lru: Cost, paid: Paid, most: i64) {
+        let saved = i64::from(lru.dirties) * (WHOLE + WRITEBACK_EXTRA) - i64::from(paid.cost.dirties) * WHOLE;
+        self.saved = (self.saved + saved).min(most);
+        self.at_risk += paid.more_at_risk;
+    }
+
+    #[inline(always)]
+    fn covers_risk(&self) -> bool {
+        self.saved >= self.at_risk * WHOLE
+    }
+}
+
+/// What an access to a watched set costs.
+#[derive(Clone, Copy)]
+pub struct Paid {
+    /// Its cost.
+    pub cost: Cost,
+    /// By how many more lines are at risk in that set.
+    pub more_at_risk: i64,
+}
+
+impl Budget {
+    /// That of a bank whose watched sets hold so many lines.
+    pub fn of(lines: usize) -> Self {
+        let most = lines as i64 * WHOLE;
+        Self { misses: MISSES_AT_FIRST * WHOLE, own: Account::AT_FIRST, trusting: Account::AT_FIRST, most }
+    }
+
+    /// Counts an access to a watched set: what it costs under LRU, in the set itself and in the shadow that always
+    /// trusts.
+    #[inline(always)]
+    pub fn access(&mut self, lru: Cost, own: Paid, trusting: Paid) {
+        let misses = i64::from(lru.misses) * (WHOLE + MISS_EXTRA) - i64::from(own.cost.misses) * WHOLE;
+        self.misses = (self.misses + misses).min(self.most);
+        self.own.access(lru, own, self.most);
+        self.trusting.access(lru, trusting, self.most);
+    }
+
+    /// Whether nothing is left to lose.
+    #[inline]
+    pub fn is_spent(&self) -> bool {
+        let is_covered = self.own.covers_risk() || self.trusting.covers_risk();
+        self.misses < 0 || self.own.saved < 0 || !is_covered
+    }
+}
+
+/// The lines of a watched set, by a hash of the number of each.
+pub struct Mirror<const W: usize> {
+    prints: [u16; W],
+    /// The ways that were filled, a bit each.
+    filled: u64,
+    /// The dirty ways, a bit each.
+    dirty: u64,
+    at_risk: i64,
+}
+
+impl<const W: usize> Mirror<W> {
+    /// The mirror of an empty set.
+    pub const EMPTY: Self = Self { prints: [0; W], filled: 0, dirty: 0, at_risk: 0 };
+
+    /// Follows an access to the line with this hash, which the set and LRU's shadow have done. Returns how many more
+    /// lines are at risk.
+    #[inline(always)]
+    pub fn access<S: Set>(&mut self, print: u16, is_write: bool, seen: Seen, lru: &Shadow<S>) -> i64 {
+        let way = seen.way % W;
+        self.prints[way] = print;
+        self.filled |= 1 << way;
+        self.dirty = self.dirty & !(1 << way) | u64::from(is_write || seen.was_dirty) << way;
+        let both_dirty = (0..W).filter(|way| self.is_dirty(*way) && lru.is_dirty(self.prints[*way])).count();
+        let at_risk = i64::from(lru.dirty_lines()).saturating_sub(both_dirty as i64).max(0);
+        at_risk - std::mem::replace(&mut self.at_risk, at_risk)
+    }
+
+    #[inline(always)]
+    fn is_dirty(&self, way: usize) -> bool {
+        self.filled & self.dirty & 1 << way != 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cache::Narrow;
+
+    const BOTH: Cost = Cost { misses: true, dirties: true };
+    const NONE: Cost = Cost { misses: false, dirties: false };
+    const MISS: Cost = Cost { misses: true, dirties: false };
+    const DIRTY: Cost = Cost { misses: false, dirties: true };
+
+    fn paid(cost: Cost, more_at_risk: i64) -> Paid {
+        Paid { cost, more_at_risk }
+    }
+
+    /// Two writebacks are there to lose. A third is, when 128 of LRU's have been had too.
+    #[test]
+    fn a_debt_is_paid_by_what_lru_may_be_exceeded_by() {
+        let mut budget = Budget::of(1000);
+        (0..2).for_each(|_| budget.access(NONE, paid(DIRTY, 0), paid(NONE, 0)));
+        assert!(!budget.is_spent());
+        budget.access(NONE, paid(DIRTY, 0), paid(NONE, 0));
+        let repaid = (1..1000).find(|_| {
+            budget.access(BOTH, paid(BOTH, 0), paid(BOTH, 0));
+            !budget.is_spent()
+        });
+        assert_eq!(repaid, Some(128));
+    }
+
+    /// What was saved is not forgotten, but not more of it than there are lines to lose.
+    #[test]
+    fn what_was_saved_may_be_at_risk() {
+        let mut budget = Budget::of(16);
+        (0..10).for_each(|_| budget.access(DIRTY, paid(NONE, 0), paid(DIRTY, 3)));
+        budget.access(NONE, paid(NONE, 12), paid(NONE, 0));
+        assert!(!budget.is_spent());
+        budget.access(NONE, paid(NONE, 1), paid(NONE, 0));
+        assert!(budget.is_spent());
+        (0..1000).for_each(|_| budget.access(DIRTY, paid(NONE, 0), paid(DIRTY, 0)));
+        assert!(!budget.is_spent());
+        budget.access(NONE, paid(NONE, 4), paid(NONE, 0));
+        assert!(budget.is_spent(), "17 at risk");
+    }
+
+    /// What the shadow that always trusts has saved is proof enough, while the sets themselves are not behind LRU.
+    #[test]
+    fn the_trusting_shadow_covers_the_risk_of_the_sets() {
+        let mut budget = Budget::of(16);
+        budget.access(NONE, paid(NONE, 9), paid(NONE, 5));
+        assert!(budget.is_spent());
+        (0..3).for_each(|_| budget.access(DIRTY, paid(DIRTY, 0), paid(NONE, 0)));
+        assert!(!budget.is_spent(), "five are at risk, and five were saved");
+        (0..3).for_each(|_| budget.access(NONE, paid(DIRTY, 0), paid(NONE, 0)));
+        assert!(budget.is_spent());
+    }
+
+    #[test]
+    fn misses_that_are_not_allowed_spend_it() {
+        let mut budget = Budget::of(16);
+        (0..8).for_each(|_| budget.access(NONE, paid(MISS, 0), paid(NONE, 0)));
+        assert!(!budget.is_spent());
+        budget.access(NONE, paid(MISS, 0), paid(NONE, 0));
+        assert!(budget.is_spent());
+    }
+
+    /// Two ways: the set gives up line 1, which is dirty, where LRU gives up line 2.
+    #[test]
+    fn a_dirty_line_that_only_lru_holds_is_at_risk() {
+        let (mut lru, mut mirror) = (Shadow::<Narrow>::EMPTY, Mirror::<2>::EMPTY);
+        let mut access = |print, is_write, way, is_hit| {
+            lru.access(print, is_write, 2, |_| 1);
+            mirror.access(print, is_write, Seen { way, is_hit, was_dirty: is_hit }, &lru)
+        };
+        assert_eq!(access(2, true, 0, false), 0);
+        assert_eq!(access(1, true, 1, false), 0);
+        assert_eq!(access(3, false, 1, false), 1, "1 is dirty under LRU alone");
+        assert_eq!(access(2, false, 0, true), -1, "and now LRU has given it up, too");
+    }
+}
