@@ -90,8 +90,7 @@ impl Restore {
         let restored = MediumArguments::default().map(&lock).and_then(|medium: Medium| {
             let memory = &*medium.memory;
             remark!("pool {}: {}", pool.display(), medium.line(&memory.survival()));
-            let restored =
-                backup::restore_from(&image, memory, backup::Restore { overwrite }, &mut |it| bar.show(&it));
+            let restored = backup::restore_from(&image, memory, backup::Restore { overwrite }, &mut |it| bar.show(&it));
             Ok(restored.map_err(|error| format!("{}: {error}", pool.display()))?)
         });
         // Of a file that was there, a restore that did not finish stays.

@@ -323,7 +323,7 @@ impl FilePlace {
     }
 
     /// Makes the folder's names durable.
-    pub fn sync_folder(&self) -> Result<()> {
+    pub fn persist_folder(&self) -> Result<()> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = openat(&self.folder, ".", flags, Mode::empty());
         let synced = folder.and_then(|folder| rustix::fs::fsync(&folder));
