@@ -5,8 +5,10 @@ mod members;
 mod unpacked;
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
+
+use rustix::fs::FileType;
 
 use crate::{Error, Result};
 use members::Members;
@@ -37,13 +39,14 @@ pub struct Input {
 }
 
 impl Input {
-    /// Opens the file at `path`; `-` is standard input.
+    /// Opens the file at `path`; `-` is standard input. A file can be opened again, also by that name.
     ///
     /// # Errors
     /// When it cannot be opened or its first bytes cannot be read.
     pub fn open(path: &Path) -> Result<Self> {
         if path == Path::new("-") {
-            return Self::over(path, io::stdin());
+            let file = input_file().map_err(Error::io("opening the file that standard input is"))?;
+            return file.map_or_else(|| Self::over(path, io::stdin()), |file| Self::over(path, file));
         }
         let opened = File::open(path).map_err(Error::io(format!("opening {}", path.display())))?;
         Self::over(path, opened)
@@ -109,6 +112,19 @@ impl Input {
         let rest = std::mem::replace(&mut self.bytes, Box::new(io::empty()));
         self.bytes = Box::new(BufReader::with_capacity(CHUNK, io::Cursor::new(taken).chain(rest)));
     }
+}
+
+/// The file that standard input is, if it is one, from where it stands: with an offset of its own.
+fn input_file() -> io::Result<Option<File>> {
+    let stdin = io::stdin();
+    let is_file = rustix::fs::fstat(&stdin).is_ok_and(|found| FileType::from_raw_mode(found.st_mode).is_file());
+    if !is_file {
+        return Ok(None);
+    }
+    let at = rustix::fs::tell(&stdin)?;
+    let mut file = File::open("/dev/stdin")?;
+    file.seek(SeekFrom::Start(at))?;
+    Ok(Some(file))
 }
 
 /// Fails once.
