@@ -15,10 +15,14 @@ use crate::Error;
 pub struct FirstLines<'a>(Vec<&'a [u8]>);
 
 impl<'a> FirstLines<'a> {
-    /// The whole lines of `begin`. If there is none, the beginning of the only one.
-    pub fn of(begin: &'a [u8]) -> Self {
-        let complete = begin.iter().rposition(|byte| *byte == b'\n').map_or(begin, |end| &begin[..end]);
-        Self(complete.split(|byte| *byte == b'\n').collect())
+    /// All lines of `begin`, the last one with or without its end.
+    fn all(begin: &'a [u8]) -> Self {
+        Self(begin.split(|byte| *byte == b'\n').collect())
+    }
+
+    /// The lines of `begin` that have an end. If there is none, the beginning of the only one.
+    fn ended(begin: &'a [u8]) -> Self {
+        Self::all(begin.iter().rposition(|byte| *byte == b'\n').map_or(begin, |end| &begin[..end]))
     }
 
     /// Tries a reader: `parse` returns how many records it finds in a line, or why it refuses the line.
@@ -67,8 +71,15 @@ pub struct Verdict<F> {
 }
 
 impl<F: Copy> Verdict<F> {
-    /// Compares `trials`.
-    pub fn of(trials: Vec<Trial<F>>) -> Self {
+    /// Compares what `trials` makes of the first lines of a trace. The last line of a trace that is known whole counts too,
+    /// unless no reader accepts it: then the trace was cut there.
+    pub fn of(begin: &[u8], is_whole: bool, trials: impl Fn(&FirstLines<'_>) -> Vec<Trial<F>>) -> Self {
+        let verdict = is_whole.then(|| Self::compare(trials(&FirstLines::all(begin))));
+        let found = verdict.filter(|verdict| !verdict.accepting.is_empty());
+        found.unwrap_or_else(|| Self::compare(trials(&FirstLines::ended(begin))))
+    }
+
+    fn compare(trials: Vec<Trial<F>>) -> Self {
         let finds = |trial: &&Trial<F>| trial.has_accepted() && trial.records > 0;
         let mut accepting: Vec<F> = trials.iter().filter(finds).map(|trial| trial.format).collect();
         if accepting.is_empty() {

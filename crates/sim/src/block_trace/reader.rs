@@ -45,7 +45,8 @@ impl Reader {
         if begin.trim_ascii().is_empty() {
             return Err(Error::empty(&input.path));
         }
-        let told = || sniff::format(&input.path, &begin, options.page_bytes.into());
+        let is_whole = begin.len() < SNIFFED_BYTES;
+        let told = || sniff::format(&input.path, &begin, is_whole, options.page_bytes.into());
         let format = options.format.map_or_else(told, Ok)?;
         let parser = sniff::parser(format, &begin, options.page_bytes.into());
         let lines = Lines::new(input.bytes);

@@ -23,14 +23,16 @@ pub(super) fn parser(format: Format, begin: &[u8], page_bytes: u64) -> Parser {
     }
 }
 
-/// Returns the format of the trace at `path`, which begins with `begin`.
-pub(super) fn format(path: &Path, begin: &[u8], page_bytes: u64) -> Result<Format> {
-    let lines = FirstLines::of(begin);
-    let trials = Format::ALL.map(|(_, format)| {
-        let mut parser = parser(format, begin, page_bytes);
-        lines.try_reader(format, |line| Ok(usize::from(parser.line(line)?.is_some())))
-    });
-    let verdict = Verdict::of(trials.into());
+/// Returns the format of the trace at `path`, which begins with `begin`, or is no more than that.
+pub(super) fn format(path: &Path, begin: &[u8], is_whole: bool, page_bytes: u64) -> Result<Format> {
+    let trials = |lines: &FirstLines<'_>| {
+        let tried = Format::ALL.map(|(_, format)| {
+            let mut parser = parser(format, begin, page_bytes);
+            lines.try_reader(format, |line| Ok(usize::from(parser.line(line)?.is_some())))
+        });
+        tried.into()
+    };
+    let verdict = Verdict::of(begin, is_whole, trials);
     verdict.accepted().or(verdict.nearest()).ok_or_else(|| verdict.error(path, Format::name))
 }
 

@@ -59,7 +59,7 @@ impl Form {
             return Ok(Self::CompactPc);
         }
         let unmarked = begin.strip_prefix(MARK).unwrap_or(&begin);
-        let verdict = text_verdict(unmarked, reading.cores);
+        let verdict = text_verdict(unmarked, begin.len() < LOOKED_AT, reading.cores);
         if let Some(form) = verdict.accepted() {
             return Ok(form);
         }
@@ -111,18 +111,20 @@ impl FromStr for Form {
     }
 }
 
-/// What the readers of the forms of text make of a trace that begins with `begin`.
-fn text_verdict(begin: &[u8], cores: u16) -> Verdict<Form> {
-    let (lines, mut found) = (FirstLines::of(begin), Vec::new());
-    let tried = Form::ALL.into_iter().filter_map(|(_, form)| {
-        let mut parser = form.parser(cores)?;
-        Some(lines.try_reader(form, |line| {
-            found.clear();
-            parse_line(&mut parser, line, &mut found)?;
-            Ok(found.len())
-        }))
-    });
-    Verdict::of(tried.collect())
+/// What the readers of the forms of text make of a trace that begins with `begin`, or is no more than that.
+fn text_verdict(begin: &[u8], is_whole: bool, cores: u16) -> Verdict<Form> {
+    Verdict::of(begin, is_whole, |lines: &FirstLines<'_>| {
+        let mut found = Vec::new();
+        let tried = Form::ALL.into_iter().filter_map(|(_, form)| {
+            let mut parser = form.parser(cores)?;
+            Some(lines.try_reader(form, |line| {
+                found.clear();
+                parse_line(&mut parser, line, &mut found)?;
+                Ok(found.len())
+            }))
+        });
+        tried.collect()
+    })
 }
 
 /// The form of a trace whose beginning is no text, or why it has none.

@@ -131,23 +131,6 @@ fn ramulator_and_dinero_are_told_apart() {
     assert_eq!(read("1 200a 8\n0 1000 4\n").expect("din, which ignores what follows"), sized);
 }
 
-/// What two readers accept is of neither form until somebody says of which: a wrong guess would give wrong figures.
-#[test]
-fn a_trace_that_has_two_forms_is_told_as_such() {
-    let ambiguous = "3 0x13C6040\n1 0x13E1700 0x13C6040\n4 0x13C7040\n0 0x13C8040\n";
-    for text in [ambiguous, "0 1000\n1 2000\n", "3 20734016\n1 20846400 20734080\n", "1 1000 8\n"] {
-        let told = read(text).expect_err("it has two forms").to_string();
-        assert_eq!(told, "it:1: it can be read as din and as ramulator: name one by --format");
-        for form in [Form::Din, Form::Ramulator] {
-            assert!(!read_as(text, Reading { form: Some(form), ..reading() }).expect("named").is_empty(), "{text}");
-        }
-    }
-    let records = words(&[8, 0, 8, 8, 8, 8, 8, 8]);
-    let told = read(records.clone()).expect_err("it has two forms").to_string();
-    assert_eq!(told, "it:1: no trace: it can be read as champsim and as compact: name one by --format");
-    assert!(read_as(records, Reading { form: Some(Form::Compact), ..reading() }).is_ok());
-}
-
 /// Views of older versions, and of traces that tell registers only.
 #[test]
 fn every_view_of_drmemtrace_is_read() {
@@ -162,13 +145,6 @@ fn every_view_of_drmemtrace_is_read() {
     let registers = "10  4: W0.T3 ifetch      10 byte(s) @ 0x00007f86ef03d107 00001931 04020204 load\n\
         10  4: W0.T3                                             00000026\n";
     assert_eq!(read(registers).expect("a view of registers"), [access(Fetch, 0x7f86_ef03_d107, 10)]);
-}
-
-/// The program under Valgrind may say anything.
-#[test]
-fn text_of_any_characters_is_told_by_its_reader() {
-    let text = format!("==12== \u{e4}\u{4e00} {}\n{LACKEY}", char::from(7));
-    assert_eq!(read(text).expect("lackey"), read(LACKEY).expect("lackey"));
 }
 
 /// A prefetch of next to nothing makes no other form of it; what is wrong with half of the records does.

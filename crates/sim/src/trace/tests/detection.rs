@@ -5,7 +5,7 @@ use std::path::Path;
 use proptest::prelude::*;
 
 use super::super::{Form, Reading};
-use super::{read_as, reading};
+use super::{LACKEY, read, read_as, reading, words};
 use crate::{Input, proof};
 
 /// Lines of one form, in every way that programs write them.
@@ -29,13 +29,14 @@ proptest! {
     #![proptest_config(proof::cases(512))]
 
     #[test]
-    fn a_form_is_told_by_its_reader_alone(text in prop::sample::select(TEXTS.to_vec()).prop_flat_map(lines)) {
+    fn a_form_is_told_by_its_reader_alone(text in prop::sample::select(TEXTS.to_vec()).prop_flat_map(lines), is_ended in any::<bool>()) {
+        let text = if is_ended { text.as_str() } else { text.trim_end() };
         let finds = |form: &Form| {
-            let read = read_as(text.as_str(), Reading { form: Some(*form), ..reading() });
+            let read = read_as(text, Reading { form: Some(*form), ..reading() });
             read.is_ok_and(|all| !all.is_empty())
         };
         let accepting: Vec<Form> = TEXTS.into_iter().filter(finds).collect();
-        let mut input = Input::over(Path::new("it"), std::io::Cursor::new(text.clone().into_bytes())).unwrap();
+        let mut input = Input::over(Path::new("it"), std::io::Cursor::new(text.as_bytes().to_vec())).unwrap();
         match (Form::of(&mut input, reading()), &accepting[..]) {
             (Ok(form), [one]) => prop_assert_eq!(form, *one),
             (Ok(_), []) => {}
@@ -47,4 +48,28 @@ proptest! {
             }
         }
     }
+}
+
+/// What two readers accept is of neither form until somebody says of which: a wrong guess would give wrong figures.
+#[test]
+fn a_trace_that_has_two_forms_is_told_as_such() {
+    let ambiguous = "3 0x13C6040\n1 0x13E1700 0x13C6040\n4 0x13C7040\n0 0x13C8040\n";
+    for text in [ambiguous, "0 1000\n1 2000\n", "3 20734016\n1 20846400 20734080\n", "1 1000 8\n"] {
+        let told = read(text).expect_err("it has two forms").to_string();
+        assert_eq!(told, "it:1: it can be read as din and as ramulator: name one by --format");
+        for form in [Form::Din, Form::Ramulator] {
+            assert!(!read_as(text, Reading { form: Some(form), ..reading() }).expect("named").is_empty(), "{text}");
+        }
+    }
+    let records = words(&[8, 0, 8, 8, 8, 8, 8, 8]);
+    let told = read(records.clone()).expect_err("it has two forms").to_string();
+    assert_eq!(told, "it:1: no trace: it can be read as champsim and as compact: name one by --format");
+    assert!(read_as(records, Reading { form: Some(Form::Compact), ..reading() }).is_ok());
+}
+
+/// The program under Valgrind may say anything.
+#[test]
+fn text_of_any_characters_is_told_by_its_reader() {
+    let text = format!("==12== \u{e4}\u{4e00} {}\n{LACKEY}", char::from(7));
+    assert_eq!(read(text).expect("lackey"), read(LACKEY).expect("lackey"));
 }
