@@ -35,7 +35,8 @@ pub fn advice(runs: &[Run], begun: &Begun) -> Option<String> {
     if written == 0 {
         return Some("nothing was erased, for the trace writes nothing".into());
     }
-    let why = format!("nothing was erased: {written} pages were written to a drive of {}", shape.flash_pages());
+    let [wrote, has] = [written, shape.flash_pages().into()].map(|pages| size::counted(pages, "page"));
+    let why = format!("nothing was erased: the host wrote {wrote} to a drive of {has}");
     let Some(footprint) = footprint else {
         return Some(format!("{why}: take a smaller one by --size, or a file without --size"));
     };
