@@ -57,6 +57,7 @@ mod space;
 mod superblock;
 mod tag;
 mod tags;
+pub mod tie;
 mod transaction;
 mod uuid;
 mod value;

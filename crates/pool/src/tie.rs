@@ -1,0 +1,393 @@
+//! Ties: the links between a pool and objects outside of it, such as database files, backup images and drives.
+//!
+//! ```text
+//! pool's side    current, previous          object's side    stamp: identity, generation
+//!
+//!                current   previous   stamp
+//!   settled      g         g          g
+//!   advance 1    h         g          g      the pool's side is durable
+//!           2    h         g          h      the object's side is durable
+//!           3    h         h          h      settled; the caller now changes the object
+//!
+//! record  0 magic "FTIE"   4 crc u32   8 version u16   10 role u16   12 state u32 (1 settled, 2 moving)
+//!         16 pool [16]   32 object [16]   48 generation u64   56 previous u64 (0: no stamp)             64 bytes
+//! stamp   0 identity u64   8 generation u64   16 check u32: crc of magic, role, identity, generation    20 bytes
+//! generation  bits 0..16 nonce   16..52 count, at least 1
+//! ```
+//!
+//! A tie has one identity, which is random and drawn when the tie is made. Before the object changes in a way that makes an
+//! older copy of the pool wrong, the caller advances the tie. One caller at a time advances a tie.
+//!
+//! - TE1. The pool's side is durable before the object has the generation: no object is later than its own pool.
+//! - TE2. The object's stamp is durable before [`advance`] returns: what the caller writes then is never under an older stamp.
+//! - TE3. The pool's side keeps the previous generation until the object's stamp is durable, and no longer. So a crash leaves
+//!   an object that is the current or the previous one, and a copy of the object from before the move is told from that.
+//! - TE4. A generation is used once. Its count grows, and its nonce tells histories apart that began with one copy.
+//! - TE5. [`compare`] decides and writes nothing. A mismatch is refused before either side is written, and never repaired.
+
+use std::cmp::Ordering;
+use std::fmt;
+
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+const MAGIC: [u8; 4] = *b"FTIE";
+const VERSION: u16 = 1;
+/// Bytes of a record.
+pub const RECORD_BYTES: usize = size_of::<Media>();
+/// Bytes of a stamp.
+pub const STAMP_BYTES: usize = 20;
+
+/// What the object of a tie is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u16)]
+pub enum TieRole {
+    /// The database file of a SQLite log.
+    Sqlite = 1,
+    /// A backup image.
+    Image = 2,
+    /// A flash drive.
+    Ssd = 3,
+    /// A disk.
+    Disk = 4,
+}
+
+impl TieRole {
+    fn of(number: u16) -> Option<Self> {
+        [Self::Sqlite, Self::Image, Self::Ssd, Self::Disk].into_iter().find(|role| *role as u16 == number)
+    }
+}
+
+/// One state of a tie (TE4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Generation(u64);
+
+impl Generation {
+    const COUNT_MAX: u64 = (1 << 36) - 1;
+
+    /// The first generation of a new tie; `nonce` is random.
+    pub fn first(nonce: u16) -> Self {
+        Self(1 << 16 | u64::from(nonce))
+    }
+
+    /// The generation that is stored as `number`; `None` for a number that no tie reaches.
+    pub fn of(number: u64) -> Option<Self> {
+        (1..Self::COUNT_MAX).contains(&(number >> 16)).then_some(Self(number))
+    }
+
+    /// The number that it is stored as: less than 2^52.
+    pub fn number(self) -> u64 {
+        self.0
+    }
+
+    /// The generation after this one; `nonce` is random.
+    #[must_use]
+    pub fn next(self, nonce: u16) -> Self {
+        Self((self.count() + 1) << 16 | u64::from(nonce))
+    }
+
+    /// How many generations there were, this one included.
+    pub fn count(self) -> u64 {
+        self.0 >> 16
+    }
+}
+
+impl fmt::Display for Generation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{:04x}", self.count(), self.0 & 0xffff)
+    }
+}
+
+/// The pool's side of a tie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tie {
+    /// The identity of the tie.
+    pub identity: [u8; 16],
+    /// The generation that the object has or is about to have.
+    pub current: Generation,
+    /// The generation that the object may still have; `None` if the object may have no stamp. Settled: `current`.
+    pub previous: Option<Generation>,
+}
+
+impl Tie {
+    /// A new tie to an object that has no stamp yet; `nonce` is random.
+    pub fn new(identity: [u8; 16], nonce: u16) -> Self {
+        Self { identity, current: Generation::first(nonce), previous: None }
+    }
+
+    /// Whether no move of the object is under way.
+    pub fn is_settled(&self) -> bool {
+        self.previous == Some(self.current)
+    }
+
+    /// The stamp of an object that has the current generation.
+    pub fn stamp(&self) -> Stamp {
+        Stamp { identity: self.identity, generation: self.current }
+    }
+}
+
+/// The object's side of a tie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    /// The identity of the tie. In an object with little room the last 8 bytes are zeros.
+    pub identity: [u8; 16],
+    /// The generation of the object.
+    pub generation: Generation,
+}
+
+impl Stamp {
+    /// The bytes of the stamp in an object with little room.
+    pub fn encode(&self, role: TieRole) -> [u8; STAMP_BYTES] {
+        let mut bytes = [0; STAMP_BYTES];
+        bytes[..8].copy_from_slice(&self.identity[..8]);
+        bytes[8..16].copy_from_slice(&self.generation.0.to_le_bytes());
+        let check = stamp_check(role, &bytes);
+        bytes[16..].copy_from_slice(&check.to_le_bytes());
+        bytes
+    }
+
+    /// The stamp in `bytes`, which may be anything; `None` if they are no stamp of that role.
+    pub fn decode(role: TieRole, bytes: &[u8; STAMP_BYTES]) -> Option<Self> {
+        let word = |at: usize| bytes[at..at + 8].try_into().expect("eight bytes");
+        if bytes[16..] != stamp_check(role, bytes).to_le_bytes() {
+            return None;
+        }
+        let mut identity = [0; 16];
+        identity[..8].copy_from_slice(&bytes[..8]);
+        Some(Self { identity, generation: Generation::of(u64::from_le_bytes(word(8)))? })
+    }
+}
+
+fn stamp_check(role: TieRole, bytes: &[u8; STAMP_BYTES]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&MAGIC);
+    hasher.update(&(role as u16).to_le_bytes());
+    hasher.update(&bytes[..16]);
+    hasher.finalize()
+}
+
+/// A tie as an object with room for 64 bytes carries it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TieRecord {
+    /// What the object is.
+    pub role: TieRole,
+    /// The UUID of the pool.
+    pub pool: [u8; 16],
+    /// The UUID of the object.
+    pub object: [u8; 16],
+    /// The generation of the object.
+    pub generation: Generation,
+    /// The generation before, of which parts of the object may still be; `None` if the object had no stamp.
+    pub previous: Option<Generation>,
+}
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct Media {
+    magic: [u8; 4],
+    crc: U32,
+    version: U16,
+    role: U16,
+    state: U32,
+    pool: [u8; 16],
+    object: [u8; 16],
+    generation: U64,
+    previous: U64,
+}
+
+const _: () = assert!(RECORD_BYTES == 64);
+
+impl TieRecord {
+    /// The bytes of the record.
+    pub fn encode(&self) -> [u8; RECORD_BYTES] {
+        let previous = self.previous.map_or(0, Generation::number);
+        let mut media = Media {
+            magic: MAGIC,
+            crc: 0.into(),
+            version: VERSION.into(),
+            role: (self.role as u16).into(),
+            state: Self::state(self.generation.0, previous).into(),
+            pool: self.pool,
+            object: self.object,
+            generation: self.generation.0.into(),
+            previous: previous.into(),
+        };
+        media.crc = crc32fast::hash(&media.as_bytes()[8..]).into();
+        zerocopy::transmute!(media)
+    }
+
+    /// The record in `bytes`, which may be anything; `None` if they are no record that this program reads.
+    pub fn decode(bytes: &[u8; RECORD_BYTES]) -> Option<Self> {
+        let media = Media::read_from_bytes(bytes).expect("the size is the type's");
+        let is_record = media.magic == MAGIC && media.crc.get() == crc32fast::hash(&bytes[8..]);
+        let (generation, previous) = (media.generation.get(), media.previous.get());
+        if !is_record || media.version.get() != VERSION || media.state.get() != Self::state(generation, previous) {
+            return None;
+        }
+        Some(Self {
+            role: TieRole::of(media.role.get())?,
+            pool: media.pool,
+            object: media.object,
+            generation: Generation::of(generation)?,
+            previous: if previous == 0 { None } else { Some(Generation::of(previous)?) },
+        })
+    }
+
+    fn state(generation: u64, previous: u64) -> u32 {
+        if generation == previous { 1 } else { 2 }
+    }
+}
+
+/// What the two sides of a tie are to each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Both are of one generation.
+    Same,
+    /// A crash came amid a move, before the object was changed: both go together, and the next [`advance`] completes it.
+    Unfinished,
+    /// The object was changed since the pool's side was as it is: the pool is an older copy.
+    ObjectLater,
+    /// The pool's side moved on since the object was as it is: the object is an older copy.
+    PoolLater,
+    /// Two copies of the pool or of the object went on separately.
+    Diverged,
+    /// The object is of another tie.
+    OtherIdentity,
+    /// The object has no stamp, and should have one.
+    Absent,
+}
+
+impl Verdict {
+    /// Whether the two go together.
+    pub fn is_good(self) -> bool {
+        matches!(self, Self::Same | Self::Unfinished)
+    }
+}
+
+/// Compares the pool's side with the object's (TE5).
+pub fn compare(tie: &Tie, object: Option<&Stamp>) -> Verdict {
+    let Some(stamp) = object else {
+        return if tie.previous.is_none() { Verdict::Unfinished } else { Verdict::Absent };
+    };
+    if stamp.identity != tie.identity {
+        return Verdict::OtherIdentity;
+    }
+    if stamp.generation == tie.current {
+        return Verdict::Same;
+    }
+    if Some(stamp.generation) == tie.previous {
+        return Verdict::Unfinished;
+    }
+    match stamp.generation.count().cmp(&tie.current.count()) {
+        Ordering::Greater => Verdict::ObjectLater,
+        Ordering::Less => Verdict::PoolLater,
+        Ordering::Equal => Verdict::Diverged,
+    }
+}
+
+/// The pool's end of one tie, as its service reaches it.
+pub trait PoolSide {
+    /// Why an end cannot be reached.
+    type Error;
+
+    /// The pool's side.
+    ///
+    /// # Errors
+    /// Those of the pool's side.
+    fn load(&self) -> Result<Tie, Self::Error>;
+
+    /// Makes `current` the current generation, which a crash leaves old or new. Durable on return.
+    ///
+    /// # Errors
+    /// Those of the pool's side.
+    fn set_current(&self, current: Generation) -> Result<(), Self::Error>;
+
+    /// Makes `previous` the previous generation, which a crash leaves old or new. Durable on return.
+    ///
+    /// # Errors
+    /// Those of the pool's side.
+    fn set_previous(&self, previous: Option<Generation>) -> Result<(), Self::Error>;
+}
+
+/// Both ends of one tie, as its service reaches them.
+pub trait TieEnds: PoolSide {
+    /// The object's stamp, if it has one.
+    ///
+    /// # Errors
+    /// Those of the object.
+    fn read(&self) -> Result<Option<Stamp>, Self::Error>;
+
+    /// Makes `stamp` the object's: all of it or nothing, and durable on return.
+    ///
+    /// # Errors
+    /// Those of the object.
+    fn write(&self, stamp: &Stamp) -> Result<(), Self::Error>;
+}
+
+/// Moves both sides to a new generation, in the order of TE1 to TE3, and completes an earlier move on the way. Returns what
+/// the two sides were to each other; if that is not good, neither side was written (TE5).
+///
+/// # Errors
+/// Those of the ends. A later call completes the move.
+pub fn advance<E: TieEnds>(ends: &E, nonce: u16) -> Result<Verdict, E::Error> {
+    let (tie, stamp) = (ends.load()?, ends.read()?);
+    let verdict = compare(&tie, stamp.as_ref());
+    if !verdict.is_good() {
+        return Ok(verdict);
+    }
+    let moving = renewed(ends, tie, stamp, nonce)?;
+    ends.write(&moving.stamp())?;
+    settle(ends, moving)?;
+    Ok(verdict)
+}
+
+/// Moves the pool's side alone to a new generation, for an object that is not to be changed under the old one; the object
+/// has `stamp`, which goes together with the pool's side. Returns the new pool's side.
+///
+/// # Errors
+/// Those of the pool's side.
+pub fn renew<P: PoolSide>(pool: &P, stamp: Option<Stamp>, nonce: u16) -> Result<Tie, P::Error> {
+    let tie = pool.load()?;
+    renewed(pool, tie, stamp, nonce)
+}
+
+fn renewed<P: PoolSide>(pool: &P, tie: Tie, stamp: Option<Stamp>, nonce: u16) -> Result<Tie, P::Error> {
+    let known = Tie { previous: stamp.map(|stamp| stamp.generation), ..tie };
+    if known != tie {
+        pool.set_previous(known.previous)?;
+    }
+    let moving = Tie { current: tie.current.next(nonce), ..known };
+    pool.set_current(moving.current)?;
+    Ok(moving)
+}
+
+/// Gives an object that has no stamp, or an older one, the current stamp, and settles. Several callers may do this at once:
+/// each ends with the stamp that the pool's side has then. Returns whether the object was written.
+///
+/// # Errors
+/// Those of the ends.
+pub fn attach<E: TieEnds>(ends: &E) -> Result<bool, E::Error> {
+    let (mut tie, mut is_written) = (ends.load()?, false);
+    loop {
+        if ends.read()? != Some(tie.stamp()) {
+            ends.write(&tie.stamp())?;
+            is_written = true;
+        }
+        let now = ends.load()?;
+        if now.current == tie.current {
+            settle(ends, now)?;
+            return Ok(is_written);
+        }
+        tie = now;
+    }
+}
+
+fn settle<P: PoolSide>(pool: &P, tie: Tie) -> Result<(), P::Error> {
+    match tie.is_settled() {
+        true => Ok(()),
+        false => pool.set_previous(Some(tie.current)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,313 @@
+//! Proofs of TE1 to TE5: every image of a lying memory with every image of a lying disk, at one instant, and every older copy
+//! of the pool's side with every later object.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+
+use ferrite_crash::{LyingDisk, LyingMemory, Model, explore};
+use ferrite_medium::{Access, Disk, Geometry, Memory, Result, Span};
+
+use super::*;
+use crate::proof::options;
+
+const IDENTITY: [u8; 16] = [7, 7, 7, 7, 7, 7, 7, 7, 0, 0, 0, 0, 0, 0, 0, 0];
+const CURRENT: u64 = 0;
+const PREVIOUS: u64 = 64;
+const LOG: u64 = 128;
+const SECTOR: usize = 512;
+/// Images of the disk that are drawn at each instant: of two sectors that a crash may lose there are at most a few.
+const DRAWN: u64 = 24;
+const ROUNDS: u64 = 3;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Bug {
+    None,
+    /// TE1: the object is stamped before the pool's side.
+    ObjectFirst,
+    /// TE3: the pool's side does not keep the generation before.
+    PreviousForgotten,
+    /// TE3: the pool's side keeps the generation before when the move is over.
+    PreviousKept,
+    /// TE1: the pool's side is stored and not made durable.
+    FenceLeftOut,
+    /// TE2: the stamp is written and not made durable.
+    FlushLeftOut,
+    /// TE4: both histories of one copy use the same numbers.
+    NonceForgotten,
+}
+
+/// A pool that logs values, and an object that they are applied to. A log of `base` to `value` may be applied to an object
+/// that has one of these, and to no other.
+struct World {
+    memory: LyingMemory,
+    disk: LyingDisk,
+    bug: Bug,
+    held: Cell<Option<Generation>>,
+    shots: RefCell<Vec<BTreeSet<Vec<u8>>>>,
+}
+
+impl PoolSide for World {
+    type Error = ferrite_medium::Error;
+
+    fn load(&self) -> Result<Tie> {
+        let tie = tie_of(|at| self.memory.load_word(at)).unwrap();
+        Ok(Tie { current: self.held.get().unwrap_or(tie.current), ..tie })
+    }
+
+    fn set_current(&self, current: Generation) -> Result<()> {
+        match self.bug {
+            Bug::ObjectFirst => self.held.set(Some(current)),
+            Bug::PreviousForgotten => {
+                self.put(PREVIOUS, current.number())?;
+                self.put(CURRENT, current.number())?;
+            }
+            _ => self.put(CURRENT, current.number())?,
+        }
+        Ok(())
+    }
+
+    fn set_previous(&self, previous: Option<Generation>) -> Result<()> {
+        let is_settling = previous == Some(self.load()?.current);
+        match self.bug {
+            Bug::PreviousKept if is_settling => Ok(()),
+            _ => self.put(PREVIOUS, previous.map_or(0, Generation::number)),
+        }
+    }
+}
+
+impl TieEnds for World {
+    fn read(&self) -> Result<Option<Stamp>> {
+        Ok(stamp_of(&self.disk.snapshot()))
+    }
+
+    fn write(&self, stamp: &Stamp) -> Result<()> {
+        let mut sector = [0; SECTOR];
+        sector[72..92].copy_from_slice(&stamp.encode(TieRole::Sqlite));
+        self.disk.write(0, &sector, Access::Cached)?;
+        self.shoot();
+        if self.bug != Bug::FlushLeftOut {
+            self.disk.flush()?;
+            self.shoot();
+        }
+        self.held.take().map_or(Ok(()), |current| self.put(CURRENT, current.number()))
+    }
+}
+
+fn tie_of(word: impl Fn(u64) -> u64) -> Option<Tie> {
+    let previous = word(PREVIOUS);
+    let previous = if previous == 0 { None } else { Some(Generation::of(previous)?) };
+    Some(Tie { identity: IDENTITY, current: Generation::of(word(CURRENT))?, previous })
+}
+
+fn stamp_of(image: &[u8]) -> Option<Stamp> {
+    Stamp::decode(TieRole::Sqlite, image[72..92].try_into().unwrap())
+}
+
+fn page_of(image: &[u8]) -> u64 {
+    u64::from(image[SECTOR])
+}
+
+impl World {
+    fn new(model: Model, bug: Bug) -> Self {
+        let geometry = Geometry {
+            size: 2 * SECTOR as u64,
+            sector_bytes: SECTOR as u32,
+            atomic_bytes: SECTOR as u32,
+            preferred_bytes: SECTOR as u32,
+            volatile_cache: true,
+            read_only: false,
+            trim: false,
+            identity: [0; 16],
+        };
+        let (memory, disk) = (LyingMemory::new(256, model), LyingDisk::new(geometry));
+        let world = Self { memory, disk, bug: Bug::None, held: Cell::new(None), shots: RefCell::default() };
+        let first = Tie::new(IDENTITY, 1);
+        world.memory.store_word(CURRENT, first.current.number());
+        world.memory.persist(Span::new(0, 256)).unwrap();
+        attach(&world).unwrap();
+        // Without the marks of what was before.
+        let memory = LyingMemory::from_image(&world.memory.snapshot(), model);
+        let world = Self { memory, bug, shots: RefCell::default(), ..world };
+        world.shoot();
+        world
+    }
+
+    fn put(&self, at: u64, number: u64) -> Result<()> {
+        self.memory.store_word(at, number);
+        self.memory.flush(Span::new(at, 8));
+        if self.bug == Bug::FenceLeftOut { Ok(()) } else { self.memory.settle() }
+    }
+
+    /// Draws what the disk may be after a crash from here on, until the next call.
+    fn shoot(&self) {
+        let images = (0..DRAWN).map(|seed| self.disk.crash(seed).snapshot()).collect();
+        self.shots.borrow_mut().push(images);
+        self.memory.mark(self.shots.borrow().len() as u64 - 1);
+    }
+
+    fn set_log(&self, base: u64, value: u64) {
+        self.memory.store_word(LOG, base << 32 | value);
+        self.memory.persist(Span::new(LOG, 8)).unwrap();
+    }
+
+    /// Logs a value, applies it to the object, and begins the log anew.
+    fn round(&self, value: u64, nonce: u16) {
+        self.set_log(value - 1, value);
+        let nonce = if self.bug == Bug::NonceForgotten { 0 } else { nonce };
+        assert!(advance(self, nonce).unwrap().is_good());
+        self.disk.write(SECTOR as u64, &[value as u8; SECTOR], Access::Cached).unwrap();
+        self.shoot();
+        self.disk.flush().unwrap();
+        self.shoot();
+        self.set_log(value, value);
+    }
+
+    /// What is wrong, if anything is, in any image that a crash may leave, and in any older pool with a later object.
+    fn judge(&self) -> std::result::Result<(), String> {
+        let shots = self.shots.borrow();
+        let mut pools = BTreeSet::new();
+        let report = explore(&self.memory, &options(1 << 10, 150), |crash| {
+            let now = crash.last_mark().unwrap_or(0) as usize;
+            let words = [CURRENT, PREVIOUS, LOG].map(|at| crash.load_word(at));
+            let tie = tie_of(|at| words[(at / 64) as usize]).ok_or("TE4: no generation")?;
+            pools.insert((now, words));
+            for image in &shots[now] {
+                let verdict = compare(&tie, stamp_of(image).as_ref());
+                let (log, page) = (words[2], page_of(image));
+                if !verdict.is_good() {
+                    return Err(format!("TE1, TE3: {verdict:?} of {tie:?} and {:?}", stamp_of(image)));
+                }
+                if !(log >> 32..=log & 0xff).contains(&page) {
+                    return Err(format!("TE2: a log of {log:x} with a page of {page}"));
+                }
+            }
+            Ok(())
+        });
+        println!("{:?}: {report}", self.bug);
+        report.failure.map_or(Ok(()), |failure| Err(failure.to_string()))?;
+        for (then, words) in &pools {
+            let tie = tie_of(|at| words[(at / 64) as usize]).expect("it was looked at");
+            for (now, image) in shots.iter().enumerate().flat_map(|(now, shot)| shot.iter().map(move |it| (now, it))) {
+                let (stamp, log, page) = (stamp_of(image).expect("it has one"), words[2], page_of(image));
+                // An older copy of an object that was taken amid its changes is not told from one of its generation at rest.
+                let is_at_rest = page + 1 == stamp.generation.count();
+                let is_told = now >= *then || stamp.generation != tie.current && is_at_rest;
+                let is_right = (log >> 32..=log & 0xff).contains(&page);
+                if is_told && compare(&tie, Some(&stamp)).is_good() && !is_right {
+                    return Err(format!("TE2, TE3: a log of {log:x} at {then} for a page of {page} at {now}"));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn run(model: Model, bug: Bug) -> std::result::Result<(), String> {
+    let world = World::new(model, bug);
+    (1..=ROUNDS).for_each(|round| world.round(round, round as u16 * 77));
+    world.judge()
+}
+
+#[test]
+fn te1_te2_te3_crash_leaves_two_sides_that_go_together_and_no_older_log_for_a_newer_object() {
+    for model in Model::ALL {
+        run(model, Bug::None).unwrap();
+    }
+}
+
+#[test]
+fn canary_an_object_stamped_before_the_pools_side_is_caught() {
+    assert!(Model::ALL.into_iter().all(|model| run(model, Bug::ObjectFirst).is_err()));
+}
+
+#[test]
+fn canary_a_previous_generation_forgotten_or_kept_is_caught() {
+    for bug in [Bug::PreviousForgotten, Bug::PreviousKept] {
+        assert!(Model::ALL.into_iter().all(|model| run(model, bug).is_err()), "{bug:?}");
+    }
+}
+
+#[test]
+fn canary_a_fence_or_a_flush_left_out_is_caught() {
+    for bug in [Bug::FenceLeftOut, Bug::FlushLeftOut] {
+        assert!(Model::ALL.into_iter().all(|model| run(model, bug).is_err()), "{bug:?}");
+    }
+}
+
+/// Two copies of one pool go on, each with the object as it was; the one's object comes to the other.
+fn forked(bug: Bug) -> Verdict {
+    let [one, other] = [1, 2].map(|nonce| {
+        let world = World::new(Model::MAPPED, bug);
+        world.round(1, nonce);
+        world
+    });
+    compare(&one.load().unwrap(), other.read().unwrap().as_ref())
+}
+
+#[test]
+fn te4_histories_that_began_with_one_copy_are_told_apart() {
+    assert_eq!(forked(Bug::None), Verdict::Diverged);
+}
+
+#[test]
+fn canary_a_forgotten_nonce_makes_two_histories_one() {
+    assert_eq!(forked(Bug::NonceForgotten), Verdict::Same);
+}
+
+#[test]
+fn te5_a_mismatch_is_told_and_neither_side_is_written() {
+    let g = |count: u64, nonce: u64| Generation::of(count << 16 | nonce).unwrap();
+    let tie = Tie { identity: IDENTITY, current: g(5, 1), previous: Some(g(4, 9)) };
+    let stamp = |generation| Some(Stamp { identity: IDENTITY, generation });
+    let other = Some(Stamp { identity: [8; 16], generation: g(5, 1) });
+    let cases = [
+        (stamp(g(5, 1)), Verdict::Same),
+        (stamp(g(4, 9)), Verdict::Unfinished),
+        (stamp(g(6, 1)), Verdict::ObjectLater),
+        (stamp(g(4, 8)), Verdict::PoolLater),
+        (stamp(g(3, 9)), Verdict::PoolLater),
+        (stamp(g(5, 2)), Verdict::Diverged),
+        (other, Verdict::OtherIdentity),
+        (None, Verdict::Absent),
+    ];
+    for (stamp, verdict) in cases {
+        assert_eq!(compare(&tie, stamp.as_ref()), verdict, "{stamp:?}");
+        let world = World::new(Model::MAPPED, Bug::None);
+        world.memory.store_word(CURRENT, tie.current.number());
+        world.memory.store_word(PREVIOUS, tie.previous.unwrap().number());
+        world.disk.write(0, &[0; SECTOR], Access::Cached).unwrap();
+        if let Some(stamp) = &stamp {
+            world.write(stamp).unwrap();
+        }
+        let before = (world.memory.snapshot(), world.disk.snapshot());
+        assert_eq!(advance(&world, 3).unwrap(), verdict);
+        assert_eq!((world.memory.snapshot(), world.disk.snapshot()) == before, !verdict.is_good(), "{verdict:?}");
+    }
+    assert_eq!(compare(&Tie::new(IDENTITY, 3), None), Verdict::Unfinished);
+}
+
+#[test]
+fn records_and_stamps_are_read_back_and_any_changed_bit_is_noticed() {
+    let generation = Generation::of(9 << 16 | 3).unwrap();
+    let stamp = Stamp { identity: IDENTITY, generation };
+    let bytes = stamp.encode(TieRole::Sqlite);
+    assert_eq!(Stamp::decode(TieRole::Sqlite, &bytes), Some(stamp));
+    assert_eq!(Stamp::decode(TieRole::Image, &bytes), None);
+    assert_eq!(Stamp::decode(TieRole::Sqlite, &[0; STAMP_BYTES]), None);
+    for bit in 0..STAMP_BYTES * 8 {
+        let mut changed = bytes;
+        changed[bit / 8] ^= 1 << (bit % 8);
+        assert_eq!(Stamp::decode(TieRole::Sqlite, &changed), None, "bit {bit}");
+    }
+    for previous in [None, Some(generation), Some(Generation::first(4))] {
+        let record = TieRecord { role: TieRole::Ssd, pool: [1; 16], object: [2; 16], generation, previous };
+        let bytes = record.encode();
+        assert_eq!(TieRecord::decode(&bytes), Some(record));
+        for bit in 0..RECORD_BYTES * 8 {
+            let mut changed = bytes;
+            changed[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(TieRecord::decode(&changed), None, "bit {bit}");
+        }
+    }
+    assert!([0, 0xffff, u64::MAX, 1 << 52].into_iter().all(|number| Generation::of(number).is_none()));
+}
