@@ -111,6 +111,30 @@ impl Pool {
         Ok(tag)
     }
 
+    /// Gives `tag` the name `name` and the notes `attributes`; its generation and its space stay. Durable on return, or not at
+    /// all.
+    ///
+    /// # Errors
+    /// [`Error::BadName`], [`Error::Exists`], [`Error::NotFound`] if it is not the tag of that name any more; else as [`Pool`]
+    /// says.
+    pub fn rename_tag(&self, tag: &Tag, name: &str, attributes: [u8; 64]) -> Result<Arc<Tag>> {
+        check_name(name)?;
+        let mut transaction = self.transaction();
+        let mut table = self.table.lock();
+        let Entry { tag: old, slot, overflow } = table.current(tag)?;
+        if table.tags.contains_key(name) {
+            return Err(Error::Exists(name.into()));
+        }
+        let renamed = Tag { name: name.into(), attributes, ..(*old).clone() };
+        let first = overflow.first().map_or(0, |page| page.span().at);
+        tags::write_slot(&mut transaction, slot, &renamed.encode_slot(first));
+        commit_tag(transaction, &renamed)?;
+        let renamed = Arc::new(renamed);
+        table.tags.remove(&old.name);
+        table.tags.insert(name.into(), Entry { tag: Arc::clone(&renamed), slot, overflow });
+        Ok(renamed)
+    }
+
     /// Removes `tag` and frees its space, which the host has back where nothing else is in a chunk. Durable on return.
     /// Grants on it are asked back; what is under them is nobody else's until they end (grant G2). One of very many
     /// extents goes by parts: what a crash leaves of it is an empty value that has the rest (T7).

@@ -45,6 +45,7 @@ fn chained() -> (Vec<Step>, Vec<Step>) {
         step(|pool| remove(pool, "t3")),
         step(|pool| create(pool, "ninth", &pages_need(1))),
         step(|pool| create(pool, "tenth", &[])),
+        step(|pool| pool.rename_tag(&*pool.tag("tenth")?, "renamed", [3; 64])),
         step(|pool| remove(pool, "eighth")),
     ];
     (before, steps)
