@@ -139,8 +139,12 @@ pub const LOCK_RESERVED: c_int = 2;
 pub const LOCK_EXCLUSIVE: c_int = 4;
 
 pub const SETTLE_NORMAL: c_int = 2;
+pub const SETTLE_DATA_ONLY: c_int = 0x10;
 
 pub const SHM_UNLOCK: c_int = 1;
+pub const SHM_EXCLUSIVE: c_int = 8;
 
 /// What is written to a file is all that changes, also when the power fails.
 pub const IOCAP_POWERSAFE_OVERWRITE: c_int = 0x1000;
+/// Writes can be gathered and made at once, without a journal.
+pub const IOCAP_BATCH_ATOMIC: c_int = 0x4000;

@@ -3,13 +3,14 @@
 use std::collections::HashMap;
 use std::ffi::CStr;
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use ferrite_medium::Raced;
 use ferrite_pool::owner::Origin;
-use ferrite_wal::database::{DatabaseLog, File, Identity, Station};
+use ferrite_wal::database::{DatabaseFile, DatabaseLog, File, Header, Identity, Machine, PlainFile, Station};
 use ferrite_wal::{Error, Result};
 use parking_lot::{Mutex, MutexGuard};
 
@@ -49,6 +50,8 @@ fn open() -> MutexGuard<'static, Open> {
 pub struct Database {
     /// Its log.
     pub log: DatabaseLog,
+    /// How often a connection of this process changed the log.
+    log_changes: AtomicU64,
 }
 
 impl Database {
@@ -61,21 +64,21 @@ impl Database {
             return Ok(station);
         }
         let boot_id = boot_id().map_err(|error| failed("reading the boot's identity", error))?;
-        let station = Station::reach(&named, boot_id)?;
+        let station = Station::reach(&named, Machine { boot_id, random })?;
         open.stations.retain(|_, known| known.strong_count() > 0);
         open.stations.insert(named, Arc::downgrade(&station));
         Ok(station)
     }
 
-    /// That of the file at `path`, whose log is in the pool that `station` is the way to; its header says so, or not.
-    pub fn open(path: &str, station: &Arc<Station>, is_marked: bool) -> Result<Arc<Self>> {
+    /// The database in the file at `path`, whose header is `header` and whose log is in the pool that `station` is the way to.
+    pub fn open(path: &str, station: &Arc<Station>, header: Option<&Header>) -> Result<Arc<Self>> {
         let mut open = open();
         if let Some(database) = open.databases.get(path).and_then(Weak::upgrade) {
             return Ok(database);
         }
         let found = fs::metadata(path).map_err(|error| failed(&format!("looking at {path}"), error))?;
-        let database =
-            Arc::new(Self { log: DatabaseLog::open(station, path, Identity::of(&found, is_marked), false)? });
+        let log = DatabaseLog::open(station, path, Identity::of(&found, header), false)?;
+        let database = Arc::new(Self { log, log_changes: AtomicU64::new(0) });
         open.databases.retain(|_, known| known.strong_count() > 0);
         open.databases.insert(path.into(), Arc::downgrade(&database));
         Ok(database)
@@ -95,10 +98,19 @@ impl Database {
             return Ok(Some((database, file)));
         }
         match Self::station_of(path)?.filter(|_| Path::new(path).is_file()) {
-            // It has a log there by this path, so that its header says so is no matter.
-            Some(station) => Ok(Some((Self::open(path, &station, true)?, file))),
+            Some(station) => Ok(Some((Self::open(path, &station, header_at(path)?.as_ref())?, file))),
             None => Ok(None),
         }
+    }
+
+    /// How often a connection of this process changed the log.
+    pub fn log_changes(&self) -> u64 {
+        self.log_changes.load(Ordering::Relaxed)
+    }
+
+    /// Counts a change of the log.
+    pub fn count_log_change(&self) {
+        self.log_changes.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The way to that of this process's pools which has a log of the database at `path`.
@@ -110,6 +122,20 @@ impl Database {
         }
         Ok(None)
     }
+}
+
+/// The header of a database file that this process has not open: closing it would end SQLite's locks on it.
+fn header_at(path: &str) -> Result<Option<Header>> {
+    let file = fs::File::open(path).map_err(|error| failed(&format!("opening {path}"), error))?;
+    PlainFile { file: &file, path, fail: |doing, error| failed(&doing, error) }.header()
+}
+
+/// A random number from the kernel, also in a child of fork another one.
+fn random() -> u64 {
+    let mut bytes = [0; 8];
+    let read = fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
+    read.expect("the kernel gives random numbers");
+    u64::from_le_bytes(bytes)
 }
 
 fn failed(what: &str, error: io::Error) -> Error {

@@ -118,12 +118,14 @@ unsafe extern "C" fn read(file: *mut File, into: *mut c_void, bytes: c_int, at: 
 unsafe extern "C" fn write(file: *mut File, from: *const c_void, bytes: c_int, at: i64) -> c_int {
     // SAFETY: SQLite's promise: an open file, and so many bytes to read.
     let (inner, from) = unsafe { (inner(file), std::slice::from_raw_parts(from.cast::<u8>(), bytes as usize)) };
+    inner.database.count_log_change();
     inner.code(inner.database.log.write(inner.file, at as u64, from), abi::IOERR_WRITE)
 }
 
 unsafe extern "C" fn truncate(file: *mut File, length: i64) -> c_int {
     // SAFETY: SQLite's promise.
     let inner = unsafe { inner(file) };
+    inner.database.count_log_change();
     inner.code(inner.database.log.truncate(inner.file, length as u64), abi::IOERR_TRUNCATE)
 }
 

@@ -11,18 +11,22 @@
 //!   nothing in the log.
 //! - SV4. A child of fork does nothing by a connection of its parent's but to unlock and to close, which it does for itself
 //!   alone: the rest is refused (WF6).
+//! - SV5. Bytes 72 to 92 of the header are the stamp of the tie (WF10): reads show zeros, and writes keep the stamp. Before the
+//!   first write to the file that follows a lock that was taken, or, under an exclusive lock, a change of the log, the tie
+//!   advances. A lock comes before a checkpoint of any kind, and a change of the journal before pages that it has originals of.
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
-use ferrite_wal::database::Mark;
+use ferrite_pool::tie::{STAMP_BYTES, TieRole};
+use ferrite_wal::database::{HEAD_BYTES as HEADER_BYTES, Mark, STAMP_AT};
 use header::{ensure_here, ensure_marked, unmark};
 
-use crate::abi::{self, File, LOCK_NONE, LOCK_RESERVED, LOCK_SHARED, Methods, Routines};
+use crate::abi::{self, File, LOCK_EXCLUSIVE, LOCK_NONE, LOCK_RESERVED, LOCK_SHARED, Methods, Routines};
 use crate::database::Database;
 use crate::log_file::room;
-use crate::told::{self, Failure};
+use crate::told::{self, Failure, Outcome};
 
 /// An open database file, in the room that SQLite gives; the default VFS's follows it.
 #[repr(C)]
@@ -33,6 +37,10 @@ pub struct MainFile {
     is_read_only: bool,
     /// The header was seen to say what the pool's word says, in this connection.
     is_checked: Cell<bool>,
+    /// The lock that the connection has on the file.
+    level: Cell<c_int>,
+    /// The changes of the log when the tie advanced, unless a lock was taken since (SV5).
+    advanced_at: Cell<Option<u64>>,
 }
 
 /// Bytes before the default VFS's file.
@@ -81,7 +89,8 @@ pub unsafe fn make(into: *mut File, routines: Routines, database: Arc<Database>,
     // SAFETY: the caller's promise.
     let version = unsafe { (*(*below(into)).methods).version };
     let base = File { methods: &raw const METHODS[version.clamp(1, 3) as usize - 1] };
-    let made = MainFile { base, routines, database, is_read_only, is_checked: Cell::new(false) };
+    let (is_checked, level, advanced_at) = (Cell::new(false), Cell::new(LOCK_NONE), Cell::new(None));
+    let made = MainFile { base, routines, database, is_read_only, is_checked, level, advanced_at };
     // SAFETY: the caller's promise.
     unsafe { into.cast::<MainFile>().write(made) };
 }
@@ -111,7 +120,7 @@ macro_rules! pass {
 
 mod header;
 
-pub use header::{settle_given, versions, versions_below};
+pub use header::{Below, header_below, settle_given};
 
 /// What is open at `file`.
 ///
@@ -125,6 +134,23 @@ unsafe fn this<'a>(file: *mut File) -> &'a MainFile {
 impl MainFile {
     fn code(&self, result: Result<(), impl Into<Failure>>, code: c_int) -> c_int {
         told::code(&self.routines, self.database.log.path(), result, code)
+    }
+
+    /// What is written to a marked header in the place of `from` at byte `at`: the pool has the versions (SV2), and the stamp
+    /// stays (SV5). `None` if the header is not marked.
+    fn masked(&self, from: &[u8], at: i64) -> ferrite_wal::Result<Option<Vec<u8>>> {
+        let log = &self.database.log;
+        let Some(mark) = log.mark()?.filter(|mark| mark.is_on_disk) else { return Ok(None) };
+        let place = usize::try_from(Mark::AT as i64 - at).ok();
+        if let Some([write, read]) = place.and_then(|place| from.get(place..place + 2)?.first_chunk().copied())
+            && [write, read] != [mark.write, mark.read]
+        {
+            log.set_mark(Some(Mark { write, read, ..mark }))?;
+        }
+        let mut masked = from.to_vec();
+        overlay(&mut masked, at, Mark::AT, &[Mark::FOREIGN; 2]);
+        overlay(&mut masked, at, STAMP_AT, &log.tie()?.stamp().encode(TieRole::Sqlite));
+        Ok(Some(masked))
     }
 }
 
@@ -159,7 +185,7 @@ unsafe extern "C" fn close(file: *mut File) -> c_int {
 
 unsafe extern "C" fn read(file: *mut File, into: *mut c_void, bytes: c_int, at: i64) -> c_int {
     let code = pass!(file, read, into, bytes, at);
-    if at >= END || at + i64::from(bytes) <= Mark::AT as i64 || !matches!(code, abi::OK | abi::IOERR_SHORT_READ) {
+    if !is_of_header(at, bytes) || !matches!(code, abi::OK | abi::IOERR_SHORT_READ) {
         return code;
     }
     // SAFETY: SQLite's promise: an open file, and room for so many bytes.
@@ -167,10 +193,26 @@ unsafe extern "C" fn read(file: *mut File, into: *mut c_void, bytes: c_int, at: 
     match main.database.log.mark() {
         Ok(Some(mark)) => {
             mask(into, at, [mark.write, mark.read]);
+            overlay(into, at, STAMP_AT, &[0; STAMP_BYTES]);
             code
         }
         Ok(None) => code,
         Err(error) => main.code(Err(error), abi::IOERR_READ),
+    }
+}
+
+/// Whether so many bytes at `at` have something of the versions or of the stamp.
+fn is_of_header(at: i64, bytes: c_int) -> bool {
+    let end = at + i64::from(bytes);
+    (at < END && end > Mark::AT as i64) || (at < HEADER_BYTES as i64 && end > STAMP_AT as i64)
+}
+
+/// Puts `what`, which is at byte `place` of the file, over what `bytes` have of it; they are at byte `at`.
+fn overlay(bytes: &mut [u8], at: i64, place: u64, what: &[u8]) {
+    for (place, from) in (place as i64..).zip(what) {
+        if let Some(byte) = usize::try_from(place - at).ok().and_then(|place| bytes.get_mut(place)) {
+            *byte = *from;
+        }
     }
 }
 
@@ -185,32 +227,36 @@ fn mask(bytes: &mut [u8], at: i64, versions: [u8; 2]) {
 }
 
 unsafe extern "C" fn write(file: *mut File, from: *const c_void, bytes: c_int, at: i64) -> c_int {
-    if at > Mark::AT as i64 || at + i64::from(bytes) < END {
-        return pass!(file, write, from, bytes, at);
-    }
     // SAFETY: SQLite's promise: an open file, and so many bytes to read.
     let (main, from) = unsafe { (this(file), std::slice::from_raw_parts(from.cast::<u8>(), bytes as usize)) };
-    let log = &main.database.log;
-    let place = (Mark::AT as i64 - at) as usize;
-    let noted = log.mark().and_then(|mark| match mark.filter(|mark| mark.is_on_disk) {
-        Some(mark) => {
-            let [write, read] = [from[place], from[place + 1]];
-            if [write, read] != [mark.write, mark.read] {
-                log.set_mark(Some(Mark { write, read, ..mark }))?;
-            }
-            Ok(true)
-        }
-        None => Ok(false),
-    });
-    match noted {
-        Ok(false) => pass!(file, write, from.as_ptr().cast(), bytes, at),
-        Ok(true) => {
-            let mut masked = from.to_vec();
-            masked[place..place + 2].fill(Mark::FOREIGN);
-            pass!(file, write, masked.as_ptr().cast(), bytes, at)
-        }
+    if let Err(failure) = ensure_advanced(file) {
+        return main.code(Err(failure), abi::IOERR_WRITE);
+    }
+    if !is_of_header(at, bytes) {
+        return pass!(file, write, from.as_ptr().cast(), bytes, at);
+    }
+    match main.masked(from, at) {
+        Ok(None) => pass!(file, write, from.as_ptr().cast(), bytes, at),
+        Ok(Some(masked)) => pass!(file, write, masked.as_ptr().cast(), bytes, at),
         Err(error) => main.code(Err(error), abi::IOERR_WRITE),
     }
+}
+
+/// Advances the tie before the file is changed, unless it has since a lock was taken or the log was changed (SV5).
+fn ensure_advanced(file: *mut File) -> Outcome<()> {
+    let (main, ours) = owned(file);
+    ours?;
+    let (log, changes) = (&main.database.log, main.database.log_changes());
+    // With less than an exclusive lock other connections may change the log; what they add is not what is written here.
+    let is_advanced = |at| main.level.get() < LOCK_EXCLUSIVE || at == changes;
+    if main.advanced_at.get().is_some_and(is_advanced) {
+        return Ok(());
+    }
+    if log.mark()?.is_some_and(|mark| mark.is_on_disk) {
+        log.advance(&Below(file))?;
+        main.advanced_at.set(Some(changes));
+    }
+    Ok(())
 }
 
 unsafe extern "C" fn lock(file: *mut File, level: c_int) -> c_int {
@@ -218,12 +264,16 @@ unsafe extern "C" fn lock(file: *mut File, level: c_int) -> c_int {
     if code != abi::OK {
         return code;
     }
+    let (main, _) = owned(file);
+    main.level.set(level);
+    main.advanced_at.set(None);
     let allowed = if level >= LOCK_RESERVED { ensure_marked(file) } else { ensure_here(file) };
     if allowed.is_err() {
-        pass!(file, unlock, if level == LOCK_SHARED { LOCK_NONE } else { LOCK_SHARED });
+        let left = if level == LOCK_SHARED { LOCK_NONE } else { LOCK_SHARED };
+        pass!(file, unlock, left);
+        main.level.set(left);
     }
-    // SAFETY: SQLite's promise.
-    unsafe { this(file) }.code(allowed, abi::IOERR_LOCK)
+    main.code(allowed, abi::IOERR_LOCK)
 }
 
 unsafe extern "C" fn shm_map(
@@ -243,7 +293,7 @@ unsafe extern "C" fn shm_map(
 }
 
 unsafe extern "C" fn fetch(file: *mut File, at: i64, bytes: c_int, into: *mut *mut c_void) -> c_int {
-    if at < END {
+    if at < HEADER_BYTES as i64 {
         // The header is not shown as it lies there; SQLite reads it instead.
         // SAFETY: SQLite's promise.
         unsafe { *into = std::ptr::null_mut() };
@@ -257,6 +307,9 @@ unsafe extern "C" fn unfetch(file: *mut File, at: i64, page: *mut c_void) -> c_i
 }
 
 unsafe extern "C" fn truncate(file: *mut File, length: i64) -> c_int {
+    if let Err(failure) = ensure_advanced(file) {
+        return owned(file).0.code(Err(failure), abi::IOERR_TRUNCATE);
+    }
     pass!(file, truncate, length)
 }
 
@@ -269,6 +322,7 @@ unsafe extern "C" fn file_size(file: *mut File, bytes: *mut i64) -> c_int {
 }
 
 unsafe extern "C" fn unlock(file: *mut File, level: c_int) -> c_int {
+    owned(file).0.level.set(level);
     pass_on!(file, unlock, level)
 }
 
@@ -285,14 +339,19 @@ unsafe extern "C" fn sector_size(file: *mut File) -> c_int {
 }
 
 unsafe extern "C" fn device_characteristics(file: *mut File) -> c_int {
-    pass_on!(file, device_characteristics)
+    // In a batch the stamp would not come before the pages.
+    pass_on!(file, device_characteristics) & !abi::IOCAP_BATCH_ATOMIC
 }
 
 unsafe extern "C" fn shm_lock(file: *mut File, first: c_int, count: c_int, flags: c_int) -> c_int {
     if flags & abi::SHM_UNLOCK != 0 {
         return pass_on!(file, shm_lock, first, count, flags);
     }
-    pass!(file, shm_lock, first, count, flags)
+    let code = pass!(file, shm_lock, first, count, flags);
+    if code == abi::OK && flags & abi::SHM_EXCLUSIVE != 0 {
+        owned(file).0.advanced_at.set(None);
+    }
+    code
 }
 
 unsafe extern "C" fn shm_barrier(file: *mut File) {

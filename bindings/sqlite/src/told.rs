@@ -5,7 +5,6 @@ use std::fmt;
 use std::io::Write;
 
 use ferrite_wal::Error;
-use ferrite_wal::database::ELSEWHERE;
 
 use crate::abi::{self, Routines};
 
@@ -37,11 +36,6 @@ impl fmt::Display for Failure {
     }
 }
 
-/// What to do where the header is not for this pool.
-pub fn elsewhere() -> Error {
-    Error::Refused(ELSEWHERE.into())
-}
-
 /// The code for `result`, `code` where it is an error of ours; that is told.
 pub fn code(routines: &Routines, path: &str, result: Result<(), impl Into<Failure>>, code: c_int) -> c_int {
     match result {
@@ -57,7 +51,9 @@ pub fn told(routines: &Routines, path: &str, failure: &Failure, code: c_int) -> 
         Failure::Log(_) => code,
         Failure::Below { code, .. } => *code,
     };
-    let text = format!("ferrite: {path}: {failure}");
+    let failure = failure.to_string();
+    let text =
+        if failure.starts_with(path) { format!("ferrite: {failure}") } else { format!("ferrite: {path}: {failure}") };
     // A program without a standard error is not to end for that.
     let _ = writeln!(std::io::stderr(), "{text}");
     if let Ok(text) = CString::new(text) {

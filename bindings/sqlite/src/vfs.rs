@@ -5,13 +5,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use ferrite_wal::database::{File as LogFile, Mark, Station};
+use ferrite_wal::database::{DatabaseFile, File as LogFile, Station};
 use ferrite_wal::{Error, Result};
 
 use crate::abi::{self, File, Routines, Vfs};
 use crate::database::Database;
-use crate::main_file::{HEAD_BYTES, MainFile, below, make, settle_given, versions, versions_below};
-use crate::told::{Failure, Outcome, elsewhere};
+use crate::main_file::{Below, HEAD_BYTES, MainFile, below, header_below, make, settle_given};
+use crate::told::Outcome;
 use crate::{log_file, told};
 
 /// What is registered, once for the process.
@@ -148,8 +148,8 @@ unsafe fn open_main(
     }
     // SAFETY: SQLite's promise; the file below is open.
     let allowed = unsafe {
-        let is_marked = matches!(versions_below(file), Ok(Some([_, Mark::FOREIGN])));
-        Database::open(&path, &station, is_marked).map_err(Failure::from).and_then(|database| {
+        header_below(file).and_then(|header| {
+            let database = Database::open(&path, &station, header.as_ref())?;
             make(file, routines(), database, opened & abi::OPEN_READONLY != 0);
             settle_past(vfs, file, &path)
         })
@@ -224,26 +224,12 @@ unsafe fn settle_past(vfs: *mut Vfs, file: *mut File, path: &str) -> Outcome<()>
     let (database, _) = Database::of_log(&std::ffi::CString::new(format!("{path}-wal")).expect("a path has no zero"))?
         .expect("it was just opened");
     let log = &database.log;
-    // The log first: what is in it was preceded by the mark.
-    let (is_live, mark, mut header) = (log.is_live()?, log.mark()?, versions(file)?);
-    let is_marked = |header: Option<[u8; 2]>| header.is_some_and(|[_, read]| read == Mark::FOREIGN);
-    match mark {
-        None if is_marked(header) && log.mark()?.is_none() => return Err(elsewhere().into()),
-        Some(mark) if mark.is_given => {
-            settle_given(file)?;
-            header = versions(file)?;
-        }
-        _ if header.is_some() && !is_marked(header) && is_live && log.is_live()? => {
-            return Err(Error::Refused(
-                "it was replaced while its log was in the pool: put the file back that the log belongs to, or give the \
-                 log up with `ferrite wal forget`"
-                    .into(),
-            )
-            .into());
-        }
-        _ => {}
+    let mut header = log.verify(&Below(file))?;
+    if log.mark()?.is_some_and(|mark| mark.is_given) {
+        settle_given(file)?;
+        header = Below(file).header()?;
     }
-    let is_foreign = is_marked(header);
+    let is_foreign = header.is_some_and(|header| header.is_marked());
     LogFile::ALL.into_iter().try_for_each(|which| settle_beside(vfs, &format!("{path}{}", which.suffix()), is_foreign))
 }
 
@@ -282,6 +268,7 @@ unsafe extern "C" fn delete(vfs: *mut Vfs, name: *const c_char, settle: c_int) -
         Err(error) => return told::told(&routines(), &text.to_string_lossy(), &error.into(), abi::IOERR_DELETE),
     };
     let log = &database.log;
+    database.count_log_change();
     let deleted = log.delete(file).and_then(|()| if settle != 0 { log.settle() } else { Ok(()) });
     told::code(&routines(), log.path(), deleted, abi::IOERR_DELETE)
 }

@@ -24,6 +24,13 @@ pub fn random_uuid() -> io::Result<[u8; 16]> {
     uuid("/proc/sys/kernel/random/uuid")
 }
 
+/// A random number.
+pub fn random() -> u64 {
+    let uuid = random_uuid().expect("the kernel gives random numbers");
+    let [high, low] = [0, 8].map(|at| u64::from_le_bytes(uuid[at..at + 8].try_into().expect("eight bytes")));
+    high.rotate_left(32) ^ low
+}
+
 fn uuid(path: &str) -> io::Result<[u8; 16]> {
     let text = fs::read_to_string(path).map_err(told("reading", path))?;
     let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();

@@ -2,14 +2,16 @@
 //!
 //! ```text
 //! tag     named by the absolute path of the database file
-//!   attributes  0 device u64   8 inode u64   16 birth time u64 of that file    24 zeros
-//!   MAP page    0 mark    64 length of WAL    128 length of the journal    192 alone: words, see below; the rest is zeros
+//!   attributes  0 device u64   8 inode u64   16 birth time u64 of that file   24 version u64   32 identity of the log u64
+//!   MAP page    0 mark    64 length of WAL    128 length of the journal    192 alone    256 current    320 previous: words,
+//!               see below; the rest is zeros
 //!   WAL         role 2, the bytes of the write-ahead log
 //!   JOURNAL     role 3, the bytes of the rollback journal
 //!
 //! word    0 where there is none, else sealed (see `ferrite_pool::sealed`) with the low half of the tag's generation
 //! length  bytes of the file + 1
 //! alone   1: a process that has the log is to have it alone, also from the owner's successors
+//! current, previous   the generations of the tie to the file, see `ferrite_pool::tie`
 //! mark    bits 0..8 the write version and 8..16 the read version that the file's header would have, 16 MARKED: on disk
 //!         they say 3, 17 GIVEN: a log beside the file counts more than this one, 18 set
 //! ```
@@ -40,17 +42,28 @@
 //! - WF9. A log is of the file that has its path and its inode and, where both are known, its birth time. The device is not
 //!   asked: it has another number when it is mounted again. Where no birth time is known, who opens the log finds the header
 //!   at 3, none, or a giving back; with another header the file is refused as replaced. Found by another path, a file is that
-//!   one by its birth time, or by its device and a header at 3: it was moved, and is refused.
+//!   one by its birth time, or by its device and a header at 3: it was renamed, and its tag takes the new name. Another file
+//!   with the stamp of a log is a copy, and is refused.
+//! - WF10. A file at 3 has the stamp of its log's tie (`ferrite_pool::tie`). The tie advances before the first write to the
+//!   file that follows a lock that was taken, or, in a file that is locked alone, a write to the log; and before copies of the
+//!   log are named. So a file is never changed under a generation that an older copy of the log has, and every opening,
+//!   giving back and write compares the two first. A tag of a version without an identity gets one from the first opening,
+//!   which a file without a stamp goes together with.
+//! - WF11. While MARKED is not set the file is not at 3, or is about to be. The owner moves the pool's side on when a log in
+//!   that state is opened, and the last step of unmarking does: what is marked next is of a generation that no copy has.
 
 mod files;
 mod forget;
 mod give_back;
+mod header;
 mod identity;
+mod listed;
 mod lock;
 mod mark;
 mod office;
 mod owner;
 mod station;
+mod tied;
 
 #[cfg(test)]
 mod tests;
@@ -70,11 +83,13 @@ use files::Files;
 pub use files::File;
 pub use forget::{ELSEWHERE, Forgotten, forget};
 pub use give_back::{GiveBack, Progress, settle_folder};
-pub use identity::Identity;
+pub use header::{DatabaseFile, HEAD_BYTES, Header, PlainFile, STAMP_AT};
+pub use identity::{FileStamp, Identity};
+pub use listed::{Entry, log_of_file};
 pub use mark::Mark;
-pub use office::{Entry, Office, Request};
+pub use office::{Office, Request};
 pub use owner::DatabaseOwner;
-pub use station::Station;
+pub use station::{Machine, Station};
 
 /// The log files of one database, as a process has them by a grant. Dropped, the grant is given back.
 ///
@@ -104,7 +119,8 @@ impl DatabaseLog {
     /// [`crate::Error::Refused`] where others have it and are in the way, where `identity` is not the file whose log
     /// that is, and for a path of more than 255 bytes or with control characters. Else as [`Station::ask`].
     pub fn open(station: &Arc<Station>, path: &str, identity: Identity, alone: bool) -> Result<Self> {
-        let request = Request::DatabaseOpen { path: path.into(), identity, alone };
+        let fresh = station.random();
+        let request = Request::DatabaseOpen { path: path.into(), identity, alone, fresh };
         let (lease, memory) = station.lease(&request)?;
         let files = lease.files(&memory)?;
         files.inherit();
@@ -238,13 +254,14 @@ impl DatabaseLog {
         format!("{}{}", self.path, file.suffix()).into()
     }
 
-    /// Ends what is in the log, and then the mark: nothing is here of the database; durable on return.
+    /// Ends what is in the log, its generation, and then the mark: nothing is here of the database; durable on return.
     ///
     /// # Errors
     /// As [`DatabaseLog`] says.
     pub fn empty(&self) -> Result<()> {
         File::ALL.iter().try_for_each(|file| self.delete(*file))?;
         self.settle()?;
+        self.end_generation()?;
         self.set_mark(None)
     }
 

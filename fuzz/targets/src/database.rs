@@ -10,7 +10,7 @@ use ferrite_pool::{Format, NUMBER_MAX, Need, NewTag, Pool, Role, Stream, Tag, Ta
 use ferrite_wal::database::{DatabaseOwner, Entry, Office, Request};
 
 /// Where the words are in the MAP page: see docs/format.md.
-const WORDS_AT: [u64; 3] = [0, 64, 128];
+const WORDS_AT: [u64; 5] = [0, 64, 128, 256, 320];
 /// Bytes of the write-ahead log's space; the journal has as many.
 const SPACE_BYTES: u64 = 2 * PAGE;
 
@@ -43,7 +43,7 @@ static FIELD: LazyLock<Mutex<Field>> = LazyLock::new(|| {
     Mutex::new(Field { memory, pool, office, owners, caller, tag, map_at })
 });
 
-/// Three words.
+/// Five words.
 pub fn target(data: &[u8]) {
     let field = FIELD.lock().unwrap_or_else(PoisonError::into_inner);
     let word = |number: usize| {
@@ -53,14 +53,14 @@ pub fn target(data: &[u8]) {
         bytes[..len].copy_from_slice(&found[..len]);
         u64::from_le_bytes(bytes)
     };
-    let words = [0, 1, 2].map(word);
+    let words = [0, 1, 2, 3, 4].map(word);
     field.judge(words);
     field.judge(words.map(|word| seal(field.tag.generation as u32, word & NUMBER_MAX)));
 }
 
 impl Field {
     /// What is listed without a word of complaint fits its space, or the check says that it does not.
-    fn judge(&self, words: [u64; 3]) {
+    fn judge(&self, words: [u64; 5]) {
         for (at, word) in WORDS_AT.into_iter().zip(words) {
             self.memory.store_word(self.map_at + at, word);
         }
@@ -80,8 +80,9 @@ impl Field {
 /// A marked database with bytes in both logs, and one with nothing.
 pub fn seeds() -> Vec<Vec<u8>> {
     let salt = FIELD.lock().unwrap_or_else(PoisonError::into_inner).tag.generation as u32;
-    let marked = [4 << 16 | 1 << 16 | 2 << 8 | 2, 101, SPACE_BYTES + 1].map(|number| seal(salt, number).to_le_bytes());
-    vec![marked.concat(), vec![0; 24]]
+    let numbers = [4 << 16 | 1 << 16 | 2 << 8 | 2, 101, SPACE_BYTES + 1, 2 << 16 | 7, 1 << 16 | 9];
+    let marked = numbers.map(|number| seal(salt, number).to_le_bytes());
+    vec![marked.concat(), vec![0; 40]]
 }
 
 #[cfg(test)]
@@ -94,7 +95,7 @@ mod tests {
             target(&seed);
             let field = FIELD.lock().unwrap_or_else(PoisonError::into_inner);
             let words: Vec<u64> = seed.chunks(8).map(|word| u64::from_le_bytes(word.try_into().unwrap())).collect();
-            field.judge(words.try_into().expect("three"));
+            field.judge(words.try_into().expect("five"));
             let entry = field.list().expect("the words' layout changed").remove(0);
             assert_eq!((entry.wal_bytes, entry.journal_bytes, entry.marked), wanted);
         }

@@ -1,11 +1,11 @@
 //! SQLite by its VFS, beside a server that owns the pool, and the commands that see its log and give it back.
 
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Output, Stdio};
+use std::process::{ChildStdout, Output, Stdio};
 
 use crate::programs::{client, ferrite};
-use crate::server::{Server, assert_sound, folder, json, ok, refused, run};
+use crate::server::{Server, assert_sound, folder, json, ok, refused, run, signal};
 
 /// The library beside the binary; the gate builds both.
 fn library() -> PathBuf {
@@ -113,6 +113,12 @@ fn a_database_whose_log_is_lost_goes_on_with_what_was_checkpointed() {
     assert!(told.contains("its file says of none"), "{told}");
 }
 
+/// The number that a refusal says with `--lose`.
+fn to_lose(told: &str) -> String {
+    let words = told.split_once("--lose ").unwrap_or_else(|| panic!("{told}")).1;
+    words.split(|c: char| !c.is_ascii_digit()).next().expect("a number").into()
+}
+
 /// What is in a log is not lost by the way.
 #[test]
 fn a_log_with_something_in_it_is_given_up_only_by_who_says_so() {
@@ -124,10 +130,12 @@ fn a_log_with_something_in_it_is_given_up_only_by_who_says_so() {
     let told = refused(ferrite().args(["tag", "remove", pool_name, name]), 1);
     assert!(told.contains("`ferrite wal drain` gives it back"), "{told}");
     let told = refused(ferrite().args(["wal", "forget", pool_name, name]), 1);
-    assert!(told.contains("--lose gives it up"), "{told}");
+    let bytes = to_lose(&told);
+    let other = refused(ferrite().args(["wal", "forget", pool_name, name, "--lose", "1"]), 1);
+    assert_eq!(to_lose(&other), bytes, "another number is refused with the right one");
     let found = shell(&pool, &database, "select count(*) from t;\n.system kill -9 $PPID");
     assert_eq!(String::from_utf8_lossy(&found.stdout), "4\n", "{found:?}");
-    let told = ok(&["wal", "forget", pool_name, name, "--lose"]);
+    let told = ok(&["wal", "forget", pool_name, name, "--lose", &bytes]);
     assert!(told.contains("may have been nowhere else"), "{told}");
     assert_eq!((count(&database).as_str(), json(&["wal", "stat", pool_name])), ("3\nok\n", serde_json::json!([])));
 }
@@ -145,7 +153,84 @@ fn the_log_of_a_deleted_database_is_given_up_by_a_link_to_its_folder() {
     std::fs::remove_file(real.join("a.db")).expect("removed");
     let by_link = link.join("a.db");
     let told = refused(ferrite().args(["wal", "forget", pool_name]).arg(&by_link), 1);
-    assert!(told.contains("--lose gives it up"), "{told}");
-    ok(&["wal", "forget", pool_name, by_link.to_str().expect("text"), "--lose"]);
+    ok(&["wal", "forget", pool_name, by_link.to_str().expect("text"), "--lose", &to_lose(&told)]);
     assert_eq!(json(&["wal", "stat", pool_name]), serde_json::json!([]));
+}
+
+/// Words to a shell with `database` open by this VFS; each line that it answers.
+struct Session {
+    child: std::process::Child,
+    answers: std::io::Lines<BufReader<ChildStdout>>,
+}
+
+impl Session {
+    fn open(pool: &Path, database: &Path) -> Self {
+        let mut shell = client("stdbuf");
+        shell.args(["-oL", "sqlite3", "-batch"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = shell.spawn().expect("it starts");
+        let answers = BufReader::new(child.stdout.take().expect("piped")).lines();
+        let mut session = Self { child, answers };
+        let (database, pool) = (database.display(), pool.display());
+        session.ask(&format!(".load {}\n.open file:{database}?vfs=ferrite&pool={pool}", library().display()));
+        session
+    }
+
+    fn ask(&mut self, sql: &str) -> Vec<String> {
+        let stdin = self.child.stdin.as_mut().expect("piped");
+        stdin.write_all(format!("{sql}\n.print DONE\n").as_bytes()).expect("written");
+        let said = self.answers.by_ref().map(|line| line.expect("a line"));
+        said.take_while(|line| line != "DONE").collect()
+    }
+
+    fn kill(mut self) {
+        self.child.kill().expect("killed");
+        self.child.wait().expect("ended");
+    }
+}
+
+const OLD: &str = "pragma journal_mode=wal; create table t(a integer primary key, b); create index ib on t(b); insert into t \
+                   select value, 'old' || value from generate_series(1, 5000); pragma wal_checkpoint(truncate); update t set \
+                   b = 'mid' || a where a < 40;";
+const NEW: &str = "update t set b = 'new' || a || hex(randomblob(50)) where a % 7 = 0; delete from t where a % 3 = 0; pragma \
+                   wal_checkpoint(truncate); insert into t(b) values('x');";
+
+/// The power fails after the UPS spoke, and the image of that moment is older than the database: it is refused, others of the
+/// pool are served, and the way out leaves the database whole.
+#[test]
+fn an_image_that_is_older_than_the_database_keeps_its_log_from_it() {
+    let folder = folder(true);
+    let path = |name: &str| folder.path().join(name);
+    let (pool, image, database, other) = (path("pool"), path("ups.img"), path("a.db"), path("b.db"));
+    let [pool_name, image_name, name] = [&pool, &image, &database].map(|path| path.to_str().expect("text"));
+    let args = ["up", "--no-disk", "--no-mount", "--size", "64M", "--backup", image_name, "--pool", pool_name];
+    let up = Server::start_as_program(&args);
+    do_and_be_killed(&pool, &other, FOUR);
+    let mut session = Session::open(&pool, &database);
+    session.ask(OLD);
+    signal(up.pid(), "PWR");
+    let is_there = |_: &i32| {
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        image.exists()
+    };
+    assert!((0..200).any(|round| is_there(&round)), "no image");
+    assert_eq!(
+        session.ask(&format!("{NEW} select count(*) from t; pragma integrity_check;")).last().expect("ok"),
+        "ok"
+    );
+    session.kill();
+    up.kill();
+    std::fs::remove_file(&pool).expect("removed");
+    ok(&["pool", "restore", image_name, pool_name]);
+    let before = std::fs::read(&database).expect("a file");
+    let told = shell(&pool, &database, "select count(*) from t;");
+    let told = String::from_utf8_lossy(&told.stderr).into_owned();
+    assert!(told.contains("the file is later: this pool is an older copy"), "{told}");
+    let drained = refused(ferrite().args(["wal", "drain", pool_name, name]), 1);
+    assert!(drained.contains("the file is later"), "{drained}");
+    assert!(std::fs::read(&database).expect("a file") == before, "what is refused is not written");
+    let found = shell(&pool, &other, "select count(*) from t;");
+    assert_eq!(String::from_utf8_lossy(&found.stdout), "4\n", "the others are served: {found:?}");
+    ok(&["wal", "forget", pool_name, name, "--lose", &to_lose(&told)]);
+    let found = shell(&pool, &database, "pragma integrity_check; select count(*) from t;");
+    assert_eq!(String::from_utf8_lossy(&found.stdout), "ok\n3334\n", "{found:?}");
 }

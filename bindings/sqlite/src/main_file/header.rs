@@ -4,39 +4,55 @@ use std::ffi::c_int;
 use std::time::Duration;
 
 use ferrite_wal::Error;
-use ferrite_wal::database::{DatabaseLog, Mark, settle_folder};
+use ferrite_wal::database::{DatabaseFile, DatabaseLog, HEAD_BYTES, Header, Mark, settle_folder};
 
-use super::{END, ensure_ours, owned};
+use super::{ensure_ours, owned};
 use crate::abi::{self, File, LOCK_EXCLUSIVE, LOCK_NONE, LOCK_SHARED};
 use crate::main_file::below;
-use crate::told::{Failure, Outcome, elsewhere};
+use crate::told::{Failure, Outcome};
 
 /// How often a database that others have open is tried, and the pause between.
 const TRIES: u32 = 400;
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// The versions on disk; `None` where there is no header.
-pub fn versions(file: *mut File) -> Outcome<Option<[u8; 2]>> {
-    match ensure_ours(file) {
-        abi::OK => versions_below(file),
-        code => Err(Failure::Below { doing: "reading", code }),
+/// The file of the default VFS behind an open database file of this process's.
+pub struct Below(pub *mut File);
+
+impl DatabaseFile for Below {
+    type Error = Failure;
+
+    fn header(&self) -> Outcome<Option<Header>> {
+        match ensure_ours(self.0) {
+            abi::OK => header_below(self.0),
+            code => Err(Failure::Below { doing: "reading", code }),
+        }
+    }
+
+    fn put(&self, at: u64, bytes: &[u8]) -> Outcome<()> {
+        let file = self.0;
+        match pass!(file, write, bytes.as_ptr().cast(), bytes.len() as c_int, at as i64) {
+            abi::OK => Ok(()),
+            code => Err(Failure::Below { doing: "writing", code }),
+        }
+    }
+
+    fn persist(&self) -> Outcome<()> {
+        let file = self.0;
+        match pass!(file, settle, abi::SETTLE_NORMAL | abi::SETTLE_DATA_ONLY) {
+            abi::OK => Ok(()),
+            code => Err(Failure::Below { doing: "syncing", code }),
+        }
     }
 }
 
-/// The same of a file of which only the part below is open.
-pub fn versions_below(file: *mut File) -> Outcome<Option<[u8; 2]>> {
-    let mut head = [0_u8; END as usize];
-    match pass_on!(file, read, head.as_mut_ptr().cast(), END as c_int, 0) {
-        abi::OK => Ok(Mark::of_header(&head)),
+/// The header on disk of a file of which only the part below is open.
+pub fn header_below(file: *mut File) -> Outcome<Option<Header>> {
+    let mut head = [0_u8; HEAD_BYTES];
+    match pass_on!(file, read, head.as_mut_ptr().cast(), HEAD_BYTES as c_int, 0) {
+        abi::OK => Ok(Header::of(&head)),
         abi::IOERR_SHORT_READ => Ok(None),
         code => Err(Failure::Below { doing: "reading", code }),
     }
-}
-
-fn put_versions(file: *mut File, versions: [u8; 2]) -> Outcome<()> {
-    let written = pass!(file, write, versions.as_ptr().cast(), 2, Mark::AT as i64);
-    let code = if written == abi::OK { pass!(file, settle, abi::SETTLE_NORMAL) } else { written };
-    if code == abi::OK { Ok(()) } else { Err(Failure::Below { doing: "writing", code }) }
 }
 
 /// Marks the header (SV1), unless it is. The connection has a lock that keeps others from unmarking.
@@ -46,19 +62,22 @@ pub fn ensure_marked(file: *mut File) -> Outcome<()> {
     if main.is_checked.get() && log.mark()?.is_some_and(|mark| mark.is_on_disk) {
         return Ok(());
     }
-    let (on_disk, noted) = (versions(file)?, log.mark()?);
-    let mark = match (on_disk, noted) {
-        (Some([_, Mark::FOREIGN]), None) => return Err(elsewhere().into()),
-        (Some([_, Mark::FOREIGN]), Some(mark)) => mark,
-        (Some([write, read]), _) => Mark { write, read, is_on_disk: false, is_given: false },
+    let header = log.verify(&Below(file))?;
+    let mark = match (header, log.mark()?) {
+        (Some(header), Some(mark)) if header.is_marked() => mark,
+        (Some(header), _) if header.is_stamp_taken => {
+            return Err(Error::Refused(
+                "bytes 72 to 92 of its header, which SQLite reserves, are in use: open it without Ferrite".into(),
+            )
+            .into());
+        }
+        (Some(Header { versions: [write, read], .. }), _) => Mark { write, read, is_on_disk: false, is_given: false },
         (None, Some(mark)) => mark,
         (None, None) => Mark { write: 1, read: 1, is_on_disk: false, is_given: false },
     };
-    if !mark.is_on_disk || on_disk != Some([Mark::FOREIGN; 2]) {
+    if !mark.is_on_disk || header.is_none_or(|header| header.versions != [Mark::FOREIGN; 2]) {
         log.set_mark(Some(Mark { is_on_disk: false, ..mark }))?;
-        if on_disk.is_some() {
-            put_versions(file, [Mark::FOREIGN; 2])?;
-        }
+        log.mark_file(&Below(file))?;
         log.set_mark(Some(Mark { is_on_disk: true, ..mark }))?;
     }
     main.is_checked.set(true);
@@ -104,7 +123,7 @@ pub fn settle_given(file: *mut File) -> Outcome<()> {
 
 /// The connection has the file alone.
 fn finish_or_undo(file: *mut File, log: &DatabaseLog, mark: Mark) -> Outcome<()> {
-    let is_own = versions(file)?.is_some_and(|[_, read]| read != Mark::FOREIGN);
+    let is_own = Below(file).header()?.is_some_and(|header| !header.is_marked());
     if !is_own && !log.is_beside() {
         return Ok(log.set_mark(Some(Mark { is_given: false, ..mark }))?);
     }
@@ -116,9 +135,7 @@ fn finish_or_undo(file: *mut File, log: &DatabaseLog, mark: Mark) -> Outcome<()>
 /// Gives the header its versions back, and empties the log. The connection has the file alone.
 fn take_back(file: *mut File, log: &DatabaseLog, mark: Mark) -> Outcome<()> {
     log.set_mark(Some(Mark { is_on_disk: false, ..mark }))?;
-    if versions(file)? == Some([Mark::FOREIGN; 2]) {
-        put_versions(file, [mark.write, mark.read])?;
-    }
+    log.unmark_file(&Below(file), mark)?;
     Ok(log.empty()?)
 }
 
@@ -137,12 +154,8 @@ fn alone(file: *mut File, work: impl FnOnce(&DatabaseLog, Mark) -> Outcome<()>) 
 /// Refuses what is marked for another pool, as long as this pool knows of no mark.
 pub fn ensure_here(file: *mut File) -> Outcome<()> {
     let (main, _) = owned(file);
-    if main.database.log.mark()?.is_some() {
-        return Ok(());
-    }
-    match versions(file)? {
-        // Another process may have marked it in between.
-        Some([_, Mark::FOREIGN]) if main.database.log.mark()?.is_none() => Err(elsewhere().into()),
-        _ => Ok(()),
+    match main.database.log.mark()? {
+        Some(_) => Ok(()),
+        None => main.database.log.verify(&Below(file)).map(drop),
     }
 }

@@ -7,8 +7,8 @@ use ferrite_medium::{MapOptions, Mapped, Memory};
 use ferrite_pool::check::{Owners, check};
 use ferrite_wal::database::{DatabaseOwner, Station};
 
-use crate::Place;
 use crate::shell::{Shell, library};
+use crate::{MACHINE, Place};
 
 /// What the programs have in common.
 const COMMON: &str = r#"
@@ -102,7 +102,7 @@ fn wf6_children_of_the_pools_owner_keep_what_they_commit() {
 fn wf6_children_beside_the_pools_owner_keep_what_they_commit() {
     for mode in ["wal", "delete"] {
         let place = Place::of("/dev/shm", 64 << 20);
-        let owner = Station::reach(&place.path("pool"), [0; 16]).unwrap();
+        let owner = Station::reach(&place.path("pool"), MACHINE).unwrap();
         assert!(owner.is_owner());
         children_commit(&place, mode, Some(owner));
     }

@@ -7,8 +7,8 @@ use std::path::Path;
 use ferrite_wal::Error;
 use ferrite_wal::database::{GiveBack, Progress, Station};
 
-use crate::Place;
 use crate::shell::Shell;
+use crate::{MACHINE, Place};
 
 /// Three committed rows, and in delete mode a transaction in the middle of its writing.
 fn killed(place: &Place, mode: &str) {
@@ -26,7 +26,7 @@ fn check(shell: &mut Shell) {
 /// A shell that another test starts has this process's descriptors, and so the lock of a work that was dropped, until it
 /// is a shell.
 pub(crate) fn begin(place: &Place, database: &Path) -> GiveBack {
-    let station = Station::reach(&place.path("pool"), [0; 16]).unwrap();
+    let station = Station::reach(&place.path("pool"), MACHINE).unwrap();
     let begin = || GiveBack::begin(&station, database.to_str().unwrap());
     let is_held =
         |begun: &Result<_, Error>| matches!(begun, Err(Error::Refused(why)) if why.contains("is in use: end"));
@@ -127,7 +127,7 @@ fn a_database_in_use_is_not_given_back() {
     let place = Place::new();
     let mut shell = Shell::open(&place.uri("a.db"));
     shell.run("pragma journal_mode=wal; create table t(n);");
-    let station = Station::reach(&place.path("pool"), [0; 16]).unwrap();
+    let station = Station::reach(&place.path("pool"), MACHINE).unwrap();
     let told = GiveBack::begin(&station, place.path("a.db").to_str().unwrap()).err().unwrap().to_string();
     assert!(told.contains(&format!("is in use by process {}", shell.pid())), "{told}");
     shell.kill();

@@ -4,9 +4,9 @@ use std::fs;
 
 use ferrite_wal::database::{Progress, Station, forget};
 
-use crate::Place;
 use crate::given_back::{begin, finish};
 use crate::shell::Shell;
+use crate::{MACHINE, Place};
 
 const ROWS: &str = "select count(*), min(v), max(v) from t;";
 
@@ -87,9 +87,9 @@ fn cut_at(log: [&str; 2], steps: usize, [is_killed, is_other_killed]: [bool; 2],
             assert!(rows > before || helps, "{case}: {told}");
         }
         Next::Forget => {
-            let station = Station::reach(&place.path("pool"), [0; 16]).unwrap();
+            let station = Station::reach(&place.path("pool"), MACHINE).unwrap();
             // Nothing is lost that it was not told to lose.
-            let _ = forget(&station, place.path("a.db").to_str().unwrap(), false);
+            let _ = forget(&station, place.path("a.db").to_str().unwrap(), None);
         }
     }
     finish(begin(&place, &place.path("a.db")));

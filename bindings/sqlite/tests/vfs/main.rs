@@ -11,13 +11,25 @@ mod own;
 mod refusals;
 mod secure;
 mod shell;
+mod stale;
 mod unnamed;
 
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use ferrite_medium::{MapOptions, Mapped};
-use ferrite_pool::{Format, Pool};
+use ferrite_medium::{MapOptions, Mapped, Memory};
+use ferrite_pool::{Format, Pool, Role, Stream, TagChange};
+use ferrite_wal::database::Machine;
 use tempfile::TempDir;
+
+/// The shells have random numbers of their own; so few are drawn here that an order will do.
+pub(crate) const MACHINE: Machine = Machine { boot_id: [0; 16], random };
+
+fn random() -> u64 {
+    static DRAWN: AtomicU64 = AtomicU64::new(1);
+    DRAWN.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
 
 /// A folder with a database's place and a pool.
 pub(crate) struct Place {
@@ -49,6 +61,21 @@ impl Place {
     /// What a shell opens: the database `name`, by this VFS.
     pub(crate) fn uri(&self, name: &str) -> String {
         format!("file:{}?vfs=ferrite&pool={}", self.path(name).display(), self.pool.display())
+    }
+
+    /// Makes the tag of the log of database `name` as it was before logs had identities.
+    pub(crate) fn forget_identity(&self, name: &str) {
+        let file = std::fs::File::options().read(true).write(true).open(&self.pool).unwrap();
+        let mapped: Arc<dyn Memory> = Arc::new(Mapped::map(file, &MapOptions::default()).unwrap());
+        let (pool, _) = Pool::open(Arc::clone(&mapped), MACHINE.boot_id).unwrap();
+        let tag = pool.tag(self.path(name).to_str().unwrap()).unwrap();
+        let mut attributes = tag.attributes;
+        attributes[24..].fill(0);
+        let change = TagChange { size: tag.size, attributes, add: &[], keep: &tag.extents };
+        let tag = pool.change_tag(&tag, &change, |_| Ok(())).unwrap();
+        let words = Stream::new(&tag.extents, Role::MAP).locate(0).unwrap().at;
+        [256, 320].into_iter().for_each(|at| mapped.store_word(words + at, 0));
+        pool.close().unwrap();
     }
 
     /// The two versions in the header of database `name`.

@@ -2,8 +2,8 @@
 
 use ferrite_wal::database::Station;
 
-use crate::Place;
 use crate::shell::Shell;
+use crate::{MACHINE, Place};
 
 /// Both write at once; whoever owns the pool is killed, and the other goes on, growing the log.
 #[test]
@@ -55,7 +55,7 @@ fn readers_keep_their_snapshot() {
 #[test]
 fn databases_share_a_pool_that_somebody_else_owns() {
     let place = Place::new();
-    let station = Station::reach(&place.path("pool"), [0; 16]).unwrap();
+    let station = Station::reach(&place.path("pool"), MACHINE).unwrap();
     assert!(station.is_owner());
     let mut shells: Vec<Shell> = ["a.db", "b.db"].map(|name| Shell::open(&place.uri(name))).into();
     for shell in &mut shells {

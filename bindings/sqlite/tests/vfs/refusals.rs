@@ -4,8 +4,8 @@ use std::fs;
 
 use ferrite_wal::database::{Station, forget};
 
-use crate::Place;
 use crate::shell::Shell;
+use crate::{MACHINE, Place};
 
 /// A database with committed transactions that are in the pool alone.
 fn killed(place: &Place) {
@@ -31,23 +31,44 @@ fn a_plain_sqlite_refuses_what_is_not_whole_without_the_pool() {
     assert_eq!(Shell::open(&place.uri("a.db")).ask("select count(*) from t;"), "2");
 }
 
+/// WF9: a renamed database has its log, a copied one has not.
 #[test]
-fn a_moved_or_copied_database_is_refused_and_told_where_its_log_is() {
+fn wf9_a_renamed_database_is_opened_and_a_copied_one_is_refused() {
     let place = Place::new();
     killed(&place);
     fs::copy(place.path("a.db"), place.path("copy.db")).unwrap();
     let told = complaint(&place.uri("copy.db"));
-    assert!(told.contains("its log is in another pool, or was when it was copied or moved here"), "{told}");
-    fs::rename(place.path("a.db"), place.path("b.db")).unwrap();
-    let told = complaint(&place.uri("b.db"));
-    assert!(
-        told.contains(&format!("was {} when its log was put in this pool", place.path("a.db").display())),
-        "{told}"
-    );
+    let (original, before) = (place.path("a.db"), fs::read(place.path("copy.db")).unwrap());
+    let helps = format!("is a copy of {0}, whose log is in this pool: open {0}", original.display());
+    assert!(told.contains(&helps), "{told}");
+    assert!(fs::read(place.path("copy.db")).unwrap() == before, "what is refused is not written");
+    fs::rename(&original, place.path("b.db")).unwrap();
+    assert_eq!(Shell::open(&place.uri("b.db")).ask("select count(*) from t;"), "2");
+    killed_again(&place, "b.db");
+    fs::rename(place.path("copy.db"), &original).unwrap();
     let told = complaint(&place.uri("a.db"));
-    assert!(told.contains("is not the file whose log is in this pool: it was deleted or replaced"), "{told}");
-    fs::rename(place.path("b.db"), place.path("a.db")).unwrap();
-    assert_eq!(Shell::open(&place.uri("a.db")).ask("select count(*) from t;"), "2");
+    assert!(told.contains("is a copy of"), "{told}");
+    fs::rename(place.path("b.db"), &original).unwrap();
+    assert_eq!(Shell::open(&place.uri("a.db")).ask("select count(*) from t;"), "3");
+}
+
+/// A copy in the place of its original is not the original.
+#[test]
+fn wf9_a_copy_in_the_place_of_the_original_is_refused() {
+    let place = Place::new();
+    killed(&place);
+    fs::copy(place.path("a.db"), place.path("copy.db")).unwrap();
+    fs::rename(place.path("a.db"), place.path("b.db")).unwrap();
+    fs::rename(place.path("copy.db"), place.path("a.db")).unwrap();
+    let told = complaint(&place.uri("a.db"));
+    assert!(told.contains("is not the file whose log is in this pool"), "{told}");
+    assert_eq!(Shell::open(&place.uri("b.db")).ask("select count(*) from t;"), "2");
+}
+
+fn killed_again(place: &Place, name: &str) {
+    let mut shell = Shell::open(&place.uri(name));
+    shell.run("insert into t values(3);");
+    shell.kill();
 }
 
 #[test]
@@ -78,7 +99,7 @@ fn what_is_refused_leaves_nothing_in_the_pool() {
         other.path("pool").display()
     ));
     shell.run("select count(*) from t;");
-    let left = Station::reach(&other.path("pool"), [0; 16]).unwrap().databases().unwrap();
+    let left = Station::reach(&other.path("pool"), MACHINE).unwrap().databases().unwrap();
     assert!(left.is_empty(), "{left:?}");
     let told = shell.end();
     assert!(told.contains("`ferrite wal forget` gives it up"), "{told}");
@@ -188,10 +209,11 @@ fn wf9_a_new_database_with_the_inode_of_a_deleted_one_is_opened() {
         let mut shell = Shell::open(&place.uri(new));
         let said = shell.ask("create table if not exists t(n); insert into t values(7); select n from t;");
         assert_eq!((said.as_str(), shell.end().as_str()), ("7", ""));
-        let station = Station::reach(&place.path("pool"), [0; 16]).unwrap();
+        let station = Station::reach(&place.path("pool"), MACHINE).unwrap();
         let path = |name| place.path(name).to_str().unwrap().to_owned();
-        assert!(!forget(&station, &path(new), false).unwrap().0.was_here);
-        assert!(forget(&station, &path(old), true).unwrap().0.was_here);
+        assert!(!forget(&station, &path(new), None).unwrap().0.was_here);
+        let lost = station.databases().unwrap().iter().map(|entry| entry.wal_bytes + entry.journal_bytes).sum();
+        assert!(forget(&station, &path(old), Some(lost)).unwrap().0.was_here);
     }
 }
 

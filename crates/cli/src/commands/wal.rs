@@ -6,7 +6,7 @@ use std::sync::Arc;
 use clap::{Args, Subcommand};
 use ferrite_pool::owner::Progress as Shown;
 use ferrite_wal::Error;
-use ferrite_wal::database::{Entry, Forgotten, GiveBack, Progress, Request, Station, forget};
+use ferrite_wal::database::{Entry, Forgotten, GiveBack, Machine, Progress, Request, Station, forget, log_of_file};
 use serde::Serialize;
 
 use super::print;
@@ -37,6 +37,8 @@ pub enum Wal {
     /// checkpoint or, without a write-ahead log, amid a transaction, a part of it is in the file: `pragma integrity_check`
     /// tells what that broke. Name the pool that has the log, or else any that the database is to be opened with. Where the
     /// log is in another pool still, drain it there: behind this it fits no more.
+    ///
+    /// If the pool has an older log than the file needs, only that log is given up: the file is as new as it was.
     Forget(Forget),
 }
 
@@ -74,9 +76,9 @@ pub struct ForgetWords {
 pub struct Forget {
     #[command(flatten)]
     at: InPool<ForgetWords, true>,
-    /// Lose what is in the log, where it is in the pool
-    #[arg(long)]
-    lose: bool,
+    /// Lose what is in the log: so many bytes, which the refusal without this option names
+    #[arg(long, value_name = "BYTES")]
+    lose: Option<u64>,
 }
 
 /// A database that got its log back.
@@ -99,23 +101,48 @@ impl Wal {
 
 impl Stat {
     fn run(self) -> Outcome {
-        let entries = list(&*reached(&self.at.pool.path()?)?)?;
+        let station = reached(&self.at.pool.path()?)?;
+        let entries: Vec<Compared> = list(&station)?.into_iter().map(|entry| Compared::new(&station, entry)).collect();
         print(self.json, &entries, |entries| {
-            let mut text = format!("{:>12} {:>12} {:>12} {:<16} database\n", "wal", "journal", "space", "processes");
-            for entry in entries {
+            let mut text = format!(
+                "{:>12} {:>12} {:>12} {:>10} {:<16} database\n",
+                "wal", "journal", "space", "generation", "processes"
+            );
+            for Compared { entry, refusal } in entries {
                 let [wal, journal, space] = [entry.wal_bytes, entry.journal_bytes, entry.space_bytes].map(size::show);
                 let processes: Vec<String> = entry.processes.iter().map(u32::to_string).collect();
-                text += &format!("{wal:>12} {journal:>12} {space:>12} {:<16} {}\n", processes.join(" "), entry.path);
+                let (processes, generation, path) = (processes.join(" "), entry.generation, &entry.path);
+                text += &format!("{wal:>12} {journal:>12} {space:>12} {generation:>10} {processes:<16} {path}\n");
+                text += &refusal.as_ref().map_or(String::new(), |why| format!("  refused: {why}\n"));
             }
             text
         })
     }
 }
 
+/// A log, compared with its file.
+#[derive(Serialize)]
+struct Compared {
+    #[serde(flatten)]
+    entry: Entry,
+    /// Why the two do not go together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refusal: Option<String>,
+}
+
+impl Compared {
+    fn new(station: &Station, entry: Entry) -> Self {
+        // A file that programs have open was compared when they opened it, and moves on meanwhile.
+        let refusal = if entry.processes.is_empty() { entry.refusal(station.path()) } else { None };
+        Self { entry, refusal }
+    }
+}
+
 /// The pool at `path`, by its owner or as that.
 fn reached(path: &Path) -> Outcome<Arc<Station>> {
     reach::look_at(path)?;
-    Station::reach(path, host::boot_id()?).map_err(|error| match error {
+    let machine = Machine { boot_id: host::boot_id()?, random: host::random };
+    Station::reach(path, machine).map_err(|error| match error {
         Error::Owner(error) => reach::refused(path, error),
         other => other.into(),
     })
@@ -171,6 +198,9 @@ impl Forget {
             Forgotten { was_here: false, .. } => {
                 "which was not in this pool; what was committed since the last checkpoint is lost".into()
             }
+            Forgotten { is_of_another: true, lost_bytes, .. } => {
+                format!("with {lost_bytes} bytes; the log that its file belongs to is in another pool, and stays")
+            }
             Forgotten { lost_bytes: 0, .. } => "which had nothing in it".into(),
             Forgotten { lost_bytes, .. } => format!("with {} that may have been nowhere else", size::show(lost_bytes)),
         };
@@ -189,7 +219,9 @@ fn known_as(path: &Path) -> String {
 /// As [`known_as`], of one that it knows.
 fn named(path: &Path, entries: &[Entry]) -> Outcome<String> {
     let named = known_as(path);
-    match entries.iter().any(|entry| entry.path == named) {
+    // A renamed one is known by the stamp of its log.
+    let log = log_of_file(&named);
+    match entries.iter().any(|entry| entry.path == named || log.as_ref().is_some_and(|log| *log == entry.log)) {
         true => Ok(named),
         false => Err(format!(
             "no log of {named} is in the pool: see `ferrite wal stat`; where its file says that there is one, that is in \

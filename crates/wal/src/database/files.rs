@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use ferrite_medium::{Memory, Scheme, Span};
 use ferrite_pool::sealed::{seal, unseal};
+use ferrite_pool::tie::{Generation, PoolSide, Tie};
 use ferrite_pool::{Extent, Role, Stream};
 use serde::{Deserialize, Serialize};
 
 use super::Mark;
+use super::tied::log_identity;
 use crate::{Error, Result};
 
 /// One of a database's log files.
@@ -55,6 +57,9 @@ impl File {
 
 /// Where in the MAP page is told that one process has the log alone.
 const ALONE_AT: u64 = 192;
+/// Where the generations of the tie to the database file are.
+const CURRENT_AT: u64 = 256;
+const PREVIOUS_AT: u64 = 320;
 
 /// The parts of a database's tag, in the memory of the pool.
 #[derive(Clone)]
@@ -63,6 +68,8 @@ pub(super) struct Files {
     control_at: u64,
     streams: [Stream; 2],
     salt: u32,
+    /// The identity of the log, random; 0 if the tag is of a version that had none.
+    log: u64,
 }
 
 impl Files {
@@ -70,7 +77,12 @@ impl Files {
     pub fn new(memory: Arc<dyn Memory>, extents: &[Extent], generation: u64) -> Option<Self> {
         let control_at = Stream::new(extents, Role::MAP).locate(0)?.at;
         let streams = File::ALL.map(|file| Stream::new(extents, file.role()));
-        Some(Self { memory, control_at, streams, salt: generation as u32 })
+        Some(Self { memory, control_at, streams, salt: generation as u32, log: 0 })
+    }
+
+    /// The same parts, of a log of this identity.
+    pub fn of_log(self, log: u64) -> Self {
+        Self { log, ..self }
     }
 
     fn runs(&self, file: File, span: Span) -> impl Iterator<Item = Span> {
@@ -122,7 +134,7 @@ impl Files {
             self.runs(file, Span::new(0, length.min(self.space(file)))).for_each(|run| self.memory.flush(run));
             self.memory.flush(Span::new(self.control_at + file.length_at(), 8));
         }
-        self.memory.flush(Span::new(self.control_at, 8));
+        [0, CURRENT_AT, PREVIOUS_AT].into_iter().for_each(|at| self.memory.flush(Span::new(self.control_at + at, 8)));
         self.memory.fence();
     }
 
@@ -204,9 +216,43 @@ impl Files {
         Ok(self.number(0)?.map(Mark::from_number))
     }
 
+    /// Bytes in both files.
+    pub fn bytes(&self) -> Result<u64> {
+        File::ALL.into_iter().map(|file| Ok(self.length(file)?.unwrap_or(0))).sum()
+    }
+
+    fn generation(&self, at: u64) -> Result<Option<Generation>> {
+        let Some(number) = self.number(at)? else { return Ok(None) };
+        Generation::of(number).map(Some).ok_or_else(|| Error::Refused(damaged(self.control_at + at)))
+    }
+
+    /// The pool's side of the tie to the database file; `None` before the owner made it.
+    pub fn tie(&self) -> Result<Option<Tie>> {
+        let Some(current) = self.generation(CURRENT_AT)? else { return Ok(None) };
+        Ok(Some(Tie { identity: log_identity(self.log), current, previous: self.generation(PREVIOUS_AT)? }))
+    }
+
     /// Durable on return.
     pub fn set_mark(&self, mark: Option<Mark>) -> Result<()> {
         self.set_number(0, mark.map(Mark::number));
+        Ok(self.memory.settle()?)
+    }
+}
+
+impl PoolSide for Files {
+    type Error = Error;
+
+    fn load(&self) -> Result<Tie> {
+        self.tie()?.ok_or_else(|| Error::Refused(damaged(self.control_at + CURRENT_AT)))
+    }
+
+    fn set_current(&self, current: Generation) -> Result<()> {
+        self.set_number(CURRENT_AT, Some(current.number()));
+        Ok(self.memory.settle()?)
+    }
+
+    fn set_previous(&self, previous: Option<Generation>) -> Result<()> {
+        self.set_number(PREVIOUS_AT, previous.map(Generation::number));
         Ok(self.memory.settle()?)
     }
 }

@@ -4,12 +4,12 @@
 
 use std::fs::File as OsFile;
 use std::io::ErrorKind;
-use std::os::unix::fs::FileExt;
 
 use serde::{Deserialize, Serialize};
 
 use super::give_back::exclude;
-use super::{Identity, Mark, Request, Station};
+use super::tied::give_versions;
+use super::{Identity, PlainFile, Request, Station};
 use crate::{Error, Result};
 
 /// What is said of a database whose log is not in the pool that it is looked for in.
@@ -29,34 +29,40 @@ pub struct Forgotten {
     pub lost_bytes: u64,
     /// The versions that the header would have.
     pub versions: Option<[u8; 2]>,
+    /// The stamp in the file is of another log: the header stays as it is.
+    pub is_of_another: bool,
 }
 
 /// Gives up the log of the database at `path`: removes what the pool that `station` reaches has of it, and gives the header
-/// its versions back. What was there, and whether the header said that the log is in a pool. One that is in this pool and
-/// has something in it is given up only where the caller is to `lose` that.
+/// its versions back. A header with the stamp of another log stays as it is: that log is elsewhere. Returns what was there,
+/// and whether the header said that the log is in a pool. A log in this pool with something in it is given up only if the
+/// caller says how many bytes it is to `lose`.
 ///
 /// # Errors
 /// [`Error::Refused`] where somebody uses the database, where it has another place here, and where something would be lost
-/// that is not to be. [`Error::Io`] where the file cannot be read or written. Else as [`Station::ask`].
-pub fn forget(station: &Station, path: &str, lose: bool) -> Result<(Forgotten, bool)> {
+/// that is not to be, or not as much. [`Error::Io`] where the file cannot be read or written. Else as [`Station::ask`].
+pub fn forget(station: &Station, path: &str, lose: Option<u64>) -> Result<(Forgotten, bool)> {
     let opening = |error| Error::io(format!("opening {path}"), error);
     let database = match OsFile::options().read(true).write(true).open(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => None,
         opened => Some(opened.map_err(opening)?),
     };
+    let plain = database.as_ref().map(|file| PlainFile {
+        file,
+        path,
+        fail: |doing, error| Error::io(format!("{doing}: give the log up again"), error),
+    });
     let (mut identity, mut is_marked) = (None, false);
-    if let Some(database) = &database {
-        exclude(database, path)?;
-        let found = Identity::of_file(database).map_err(opening)?;
+    if let Some(plain) = &plain {
+        exclude(plain.file, path)?;
+        let found = Identity::of_file(plain)?;
         (identity, is_marked) = (Some(found), found.is_marked);
     }
     let (answer, _) = station.ask(&Request::DatabaseForget { path: path.into(), identity, lose })?;
     let forgotten: Forgotten = serde_json::from_value(answer)
         .map_err(|_| Error::Refused("the pool's owner answers what this program cannot use".into()))?;
-    if let Some(database) = database.filter(|_| is_marked) {
-        let written = database.write_all_at(&forgotten.versions.unwrap_or(USUAL), Mark::AT);
-        let settled = written.and_then(|()| database.sync_all());
-        settled.map_err(|error| Error::io(format!("writing the header of {path}: give the log up again"), error))?;
+    if let Some(plain) = plain.filter(|_| is_marked && !forgotten.is_of_another) {
+        give_versions(&plain, forgotten.versions.unwrap_or(USUAL))?;
     }
     Ok((forgotten, is_marked))
 }

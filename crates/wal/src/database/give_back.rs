@@ -1,7 +1,7 @@
 //! Giving a database's log back: to files beside it, so that any program can open it again.
 //!
-//! A step at a time (WF4): clear what lies beside, copy, say that it is given, name the copies, unmark the header, empty
-//! the log.
+//! A step at a time (WF4): clear what lies beside, copy, move the tie on, say that it is given, name the copies, unmark the
+//! header, empty the log.
 
 use std::fs::{self, File as OsFile};
 use std::io::{self, ErrorKind};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use ferrite_pool::Partial;
 
-use super::{DatabaseLog, ELSEWHERE, File, Identity, Mark, Station, lock};
+use super::{DatabaseLog, File, Identity, Mark, PlainFile, Station, lock};
 use crate::{Error, Result};
 
 /// Bytes copied in one step.
@@ -33,6 +33,7 @@ enum Next {
     Look,
     Clear,
     Copy(usize, u64),
+    Advance,
     Given,
     Name(usize),
     Unmark,
@@ -58,7 +59,7 @@ impl GiveBack {
     pub fn begin(station: &Arc<Station>, path: &str) -> Result<Self> {
         let opening = |error| Error::target(format!("opening {path}"), error);
         let database = OsFile::options().read(true).write(true).open(path).map_err(opening)?;
-        let log = DatabaseLog::open(station, path, Identity::of_file(&database).map_err(opening)?, true)?;
+        let log = DatabaseLog::open(station, path, Identity::of_file(&plain(&database, path))?, true)?;
         exclude(&database, path)?;
         let mut work = Self { log, database, path: path.into(), copies: [None, None], next: Next::Look };
         work.look()?;
@@ -75,6 +76,7 @@ impl GiveBack {
             Next::Look => self.look(),
             Next::Clear => self.clear(),
             Next::Copy(number, at) => self.copy(number, at),
+            Next::Advance => self.advance(),
             Next::Given => self.say_given(),
             Next::Name(number) => self.name(number),
             Next::Unmark => self.unmark(),
@@ -85,17 +87,15 @@ impl GiveBack {
 
     /// Where to begin, or to go on (WF7, WF8).
     fn look(&mut self) -> Result<Progress> {
-        let header = header_versions(&self.database).map_err(self.doing("opening"))?;
-        let is_own = header.is_some_and(|[_, read]| read != Mark::FOREIGN);
+        let header = self.log.verify(&self.file())?;
+        let is_own = header.is_some_and(|header| !header.is_marked());
         let (mark, is_live) = (self.log.mark()?, self.log.is_live()?);
         self.next = match mark {
-            None if header.is_some() && !is_own => return Err(Error::Refused(format!("{}: {ELSEWHERE}", self.path))),
             Some(mark) if mark.is_given && !is_own && self.log.is_beside() => Next::Unmark,
             Some(mark) if mark.is_given && !is_own => {
                 self.log.set_mark(Some(Mark { is_given: false, ..mark }))?;
                 Next::Clear
             }
-            mark if is_own && is_live && mark.is_none_or(|mark| !mark.is_given) => return Err(replaced(&self.path)),
             _ if is_own || (header.is_none() && !is_live) => Next::Empty,
             _ => Next::Clear,
         };
@@ -121,7 +121,7 @@ impl GiveBack {
 
     fn copy(&mut self, number: usize, at: u64) -> Result<Progress> {
         let Some(file) = File::ALL.get(number).copied() else {
-            self.next = Next::Given;
+            self.next = Next::Advance;
             return Ok(Progress::Stepped);
         };
         let length = self.log.length(file)?.unwrap_or(0);
@@ -144,6 +144,13 @@ impl GiveBack {
         let at = at + read as u64;
         self.next = if at < length { Next::Copy(number, at) } else { Next::Copy(number + 1, 0) };
         Ok(Progress::Copied(read as u64))
+    }
+
+    /// Who is let in by the copies may change the file: an older copy of the log is to be refused then (WF10).
+    fn advance(&mut self) -> Result<Progress> {
+        self.log.advance(&self.file())?;
+        self.next = Next::Given;
+        Ok(Progress::Stepped)
     }
 
     fn say_given(&mut self) -> Result<Progress> {
@@ -173,12 +180,7 @@ impl GiveBack {
         let mark = self.log.mark()?.expect("it was set");
         // Who named the copies may have been killed before that was durable.
         settle_folder(&self.path)?;
-        let written = match header_versions(&self.database) {
-            Ok(Some([_, Mark::FOREIGN])) => self.database.write_all_at(&[mark.write, mark.read], Mark::AT),
-            Ok(_) => Ok(()),
-            Err(error) => Err(error),
-        };
-        written.and_then(|()| self.database.sync_all()).map_err(self.doing("writing"))?;
+        self.log.unmark_file(&self.file(), mark)?;
         self.next = Next::Empty;
         Ok(Progress::Stepped)
     }
@@ -193,9 +195,8 @@ impl GiveBack {
         self.log.beside(file)
     }
 
-    fn doing(&self, what: &str) -> impl FnOnce(io::Error) -> Error + use<> {
-        let doing = format!("{what} {}", self.path);
-        |error| Error::target(doing, error)
+    fn file(&self) -> PlainFile<'_> {
+        plain(&self.database, &self.path)
     }
 }
 
@@ -229,19 +230,6 @@ pub(super) fn exclude(database: &OsFile, path: &str) -> Result<()> {
     }
 }
 
-fn replaced(path: &str) -> Error {
-    Error::Refused(format!(
-        "{path} was replaced while its log was in the pool: put the file back that it belongs to, or give the log up \
-         with `ferrite wal forget`"
-    ))
-}
-
-/// The versions in the header of a database file, where it has one.
-pub(super) fn header_versions(database: &OsFile) -> io::Result<Option<[u8; 2]>> {
-    let mut head = [0; Mark::END as usize];
-    match database.read_exact_at(&mut head, 0) {
-        Ok(()) => Ok(Mark::of_header(&head)),
-        Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(None),
-        Err(error) => Err(error),
-    }
+fn plain<'a>(file: &'a OsFile, path: &'a str) -> PlainFile<'a> {
+    PlainFile { file, path, fail: |doing, error| Error::target(doing, error) }
 }

@@ -1,13 +1,38 @@
 //! Which file a log is of.
 
-use std::fs::{File as OsFile, Metadata};
+use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::time::UNIX_EPOCH;
 
+use ferrite_pool::tie::{Generation, Stamp};
 use serde::{Deserialize, Serialize};
 
-use super::Mark;
-use super::give_back::header_versions;
+use super::tied::{log_identity, log_number};
+use super::{DatabaseFile, Header, PlainFile};
+use crate::Result;
+
+/// The version of the attributes that have the identity of the log.
+const ATTRIBUTES: u64 = 2;
+
+/// The stamp in the header of a database file, on its way to the pool's owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileStamp {
+    /// The identity of the log.
+    pub log: u64,
+    /// The generation of the file.
+    pub generation: u64,
+}
+
+impl FileStamp {
+    fn of(stamp: &Stamp) -> Self {
+        Self { log: log_number(&stamp.identity), generation: stamp.generation.number() }
+    }
+
+    /// The stamp; `None` for a generation that no tie reaches.
+    pub(super) fn stamp(self) -> Option<Stamp> {
+        Some(Stamp { identity: log_identity(self.log), generation: Generation::of(self.generation)? })
+    }
+}
 
 /// What tells a file from every other that its path ever named (WF9).
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -22,20 +47,27 @@ pub struct Identity {
     /// Its header says that its log is in a pool.
     #[serde(default)]
     pub is_marked: bool,
+    /// The stamp in its header.
+    pub stamp: Option<FileStamp>,
 }
 
 impl Identity {
-    /// That of the file that `found` is about, and whose header says that its log is in a pool, or not.
-    pub fn of(found: &Metadata, is_marked: bool) -> Self {
+    /// The identity of the file that `found` is about and whose header is `header`.
+    pub fn of(found: &Metadata, header: Option<&Header>) -> Self {
         let since = found.created().ok().and_then(|birth| birth.duration_since(UNIX_EPOCH).ok());
         let birth = since.and_then(|since| u64::try_from(since.as_nanos()).ok()).unwrap_or(0);
-        Self { device: found.dev(), inode: found.ino(), birth, is_marked }
+        let is_marked = header.is_some_and(Header::is_marked);
+        let stamp = header.and_then(|header| header.stamp.as_ref()).map(FileStamp::of);
+        Self { device: found.dev(), inode: found.ino(), birth, is_marked, stamp }
     }
 
-    /// That of an open file.
-    pub(super) fn of_file(file: &OsFile) -> std::io::Result<Self> {
-        let is_marked = header_versions(file)?.is_some_and(|[_, read]| read == Mark::FOREIGN);
-        Ok(Self::of(&file.metadata()?, is_marked))
+    /// The identity of an open file that no SQLite of this process has open.
+    ///
+    /// # Errors
+    /// Those of the file.
+    pub fn of_file(file: &PlainFile<'_>) -> Result<Self> {
+        let found = file.file.metadata().map_err(|error| (file.fail)(format!("looking at {}", file.path), error))?;
+        Ok(Self::of(&found, file.header()?.as_ref()))
     }
 
     /// Whether `other` is the same file, where both were found by one path.
@@ -53,14 +85,22 @@ impl Identity {
 
     pub(super) fn of_attributes(attributes: &[u8; 64]) -> Self {
         let word = |at: usize| u64::from_le_bytes(attributes[at..at + 8].try_into().expect("eight bytes"));
-        Self { device: word(0), inode: word(8), birth: word(16), is_marked: false }
+        Self { device: word(0), inode: word(8), birth: word(16), is_marked: false, stamp: None }
     }
 
-    pub(super) fn attributes(self) -> [u8; 64] {
+    /// The attributes of the tag of the file's log, whose identity is `log`.
+    pub(super) fn attributes(self, log: u64) -> [u8; 64] {
         let mut attributes = [0; 64];
-        for (place, word) in attributes.chunks_exact_mut(8).zip([self.device, self.inode, self.birth]) {
+        let words = [self.device, self.inode, self.birth, ATTRIBUTES, log];
+        for (place, word) in attributes.chunks_exact_mut(8).zip(words) {
             place.copy_from_slice(&word.to_le_bytes());
         }
         attributes
     }
+}
+
+/// The identity of the log in the attributes of its tag; 0 in a tag that had none.
+pub(super) fn log_of(attributes: &[u8; 64]) -> u64 {
+    let word = |at: usize| u64::from_le_bytes(attributes[at..at + 8].try_into().expect("eight bytes"));
+    if word(24) < ATTRIBUTES { 0 } else { word(32) }
 }

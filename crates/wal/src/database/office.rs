@@ -6,13 +6,16 @@ use ferrite_medium::{Memory, Scheme, Span};
 use ferrite_pool::grant::{Ask, GrantId, Process, Rights, Standing};
 use ferrite_pool::layout::PAGE;
 use ferrite_pool::owner::{Caller, Reply};
+use ferrite_pool::tie::Generation;
 use ferrite_pool::{Error as PoolError, Extent, Need, NewTag, Pool, Role, Stream, Tag, TagChange, TagKind, Zone};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::files::Files;
-use super::{File, Forgotten, Identity, Mark};
+use super::identity::log_of;
+use super::tied::{begin_generation, copy_text};
+use super::{Entry, File, Forgotten, Identity, Mark};
 use crate::{Error, Result};
 
 /// Space that a new log begins with.
@@ -33,6 +36,8 @@ pub enum Request {
         identity: Identity,
         /// Refuse while anybody else has it, and refuse others from now on.
         alone: bool,
+        /// A random number, of which a new log makes its identity and its generation.
+        fresh: u64,
     },
     /// The lease on more space: `file` can be so long.
     DatabaseExtend {
@@ -56,26 +61,9 @@ pub enum Request {
         path: String,
         /// Which file is there now; `None` where there is none.
         identity: Option<Identity>,
-        /// Also a log with something in it that is not in the database.
-        lose: bool,
+        /// The bytes of what is in the log and is to be lost.
+        lose: Option<u64>,
     },
-}
-
-/// A database with a log in the pool.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Entry {
-    /// The path of its file.
-    pub path: String,
-    /// Bytes in the write-ahead log.
-    pub wal_bytes: u64,
-    /// Bytes in the rollback journal.
-    pub journal_bytes: u64,
-    /// Bytes of the pool that it takes.
-    pub space_bytes: u64,
-    /// The processes that have it open.
-    pub processes: Vec<u32>,
-    /// Its file's header says that it is not for programs that do not know of the pool.
-    pub marked: bool,
 }
 
 /// What a process is told of a log that it may store into.
@@ -84,6 +72,8 @@ pub(super) struct Lease {
     pub id: GrantId,
     pub generation: u64,
     pub extents: Vec<Extent>,
+    /// The identity of the log.
+    pub log: u64,
 }
 
 impl Lease {
@@ -91,6 +81,7 @@ impl Lease {
     pub fn files(&self, memory: &Arc<dyn Memory>) -> Result<Files> {
         let fit = self.extents.iter().all(|it| it.is_within(memory.size() / PAGE));
         let files = Files::new(Arc::clone(memory), &self.extents, self.generation).filter(|_| fit);
+        let files = files.map(|files| files.of_log(self.log));
         files.ok_or_else(|| Error::Refused("the pool's owner answers what this program cannot use".into()))
     }
 }
@@ -128,8 +119,8 @@ impl Office {
         self.pool.grants().reap(&self.pool)?;
         let _turn = self.turn.lock();
         match request {
-            Request::DatabaseOpen { path, identity, alone } => {
-                let tag = self.tag_for(&path, identity)?;
+            Request::DatabaseOpen { path, identity, alone, fresh } => {
+                let tag = self.tag_for(&path, identity, fresh)?;
                 let (files, other) = (self.files(&tag)?, self.standing_on(tag.generation).next());
                 match other {
                     Some(other) if alone || files.is_alone()? => {
@@ -137,7 +128,10 @@ impl Office {
                         return Err(Error::Refused(format!("{path} is in use by process {pid}: end that first")));
                     }
                     Some(_) => {}
-                    None => files.set_alone(alone),
+                    None => {
+                        files.set_alone(alone);
+                        begin_generation(&files, identity, fresh)?;
+                    }
                 }
                 self.lend(&tag, caller)
             }
@@ -181,52 +175,74 @@ impl Office {
     }
 
     /// The tag of the database at `path`, if that is the file it was made for; a new one where there is none.
-    fn tag_for(&self, path: &str, identity: Identity) -> Result<Arc<Tag>> {
-        match self.pool.tag(path) {
+    fn tag_for(&self, path: &str, identity: Identity, fresh: u64) -> Result<Arc<Tag>> {
+        let tag = match self.pool.tag(path) {
             Ok(tag) => {
                 tag.ensure_kind(TagKind::DATABASE)?;
                 let is_same = Identity::of_attributes(&tag.attributes).is(identity);
-                if is_same { Ok(tag) } else { self.make_over(tag, identity) }
+                if is_same { tag } else { self.make_over(tag, identity, fresh)? }
             }
-            Err(PoolError::NotFound(_)) => {
-                self.ensure_not_moved(path, identity)?;
-                self.make(path, identity)
-            }
-            Err(error) => Err(error.into()),
+            Err(PoolError::NotFound(_)) => match self.tag_by_file(identity) {
+                Some(tag) => self.follow(&tag, path, identity)?,
+                None => {
+                    self.ensure_no_copy(path, identity)?;
+                    self.make(path, identity, fresh)?
+                }
+            },
+            Err(error) => return Err(error.into()),
+        };
+        if log_of(&tag.attributes) != 0 || identity.stamp.is_some() {
+            return Ok(tag);
         }
+        // A tag of a version without an identity, and a file without a stamp.
+        let attributes = Identity::of_attributes(&tag.attributes).attributes(fresh.max(1));
+        let change = TagChange { size: tag.size, attributes, add: &[], keep: &tag.extents };
+        Ok(self.pool.change_tag(&tag, &change, |_| Ok(()))?)
     }
 
-    /// Refuses the file at `path` where its log is here by another one.
-    fn ensure_not_moved(&self, path: &str, identity: Identity) -> Result<()> {
+    /// The tag of the file that is `identity`, by whatever path it was known (WF9).
+    fn tag_by_file(&self, identity: Identity) -> Option<Arc<Tag>> {
+        let is_of_log = |tag: &Tag| identity.stamp.is_none_or(|stamp| stamp.log == log_of(&tag.attributes));
         let is_same = |tag: &Tag| Identity::of_attributes(&tag.attributes).is_anywhere(identity);
-        let Some(other) = self.tags().find(|tag| is_same(tag) && !self.is_idle(tag)) else {
-            return Ok(());
-        };
-        let was = &other.name;
-        Err(Error::Refused(format!(
-            "{path} was {was} when its log was put in this pool: move it back there; once `ferrite wal drain` has given \
-             its log back it can be moved, with the files beside it"
-        )))
+        self.tags().find(|tag| is_of_log(tag) && is_same(tag) && !self.is_idle(tag))
+    }
+
+    /// Gives `tag` the name `path`, which its file has now.
+    fn follow(&self, tag: &Tag, path: &str, identity: Identity) -> Result<Arc<Tag>> {
+        if let Some(user) = self.standing_on(tag.generation).next() {
+            let (name, pid) = (&tag.name, user.process.pid);
+            return Err(Error::Refused(format!("{path} is in use as {name} by process {pid}: end that first")));
+        }
+        let renamed = self.pool.rename_tag(tag, path, identity.attributes(log_of(&tag.attributes)));
+        renamed.map_err(|error| named(path, error))
+    }
+
+    /// Refuses a file with the stamp of a log that is here and is another file's.
+    fn ensure_no_copy(&self, path: &str, identity: Identity) -> Result<()> {
+        let Some(stamp) = identity.stamp else { return Ok(()) };
+        let Some(tag) = self.tags().find(|tag| log_of(&tag.attributes) == stamp.log) else { return Ok(()) };
+        Err(Error::Refused(copy_text(path, &tag.name, self.lengths(&tag)?.iter().sum())))
     }
 
     /// A log that is left from another file of the same path: nothing in it that counts, or it is refused.
-    fn make_over(&self, tag: Arc<Tag>, identity: Identity) -> Result<Arc<Tag>> {
+    fn make_over(&self, tag: Arc<Tag>, identity: Identity, fresh: u64) -> Result<Arc<Tag>> {
         let path = tag.name.clone();
         if self.files(&tag)?.is_live()? || self.standing_on(tag.generation).next().is_some() {
             return Err(Error::Refused(format!(
-                "{path} is not the file whose log is in this pool: it was deleted or replaced; put that file back, or \
-                 give its log up with `ferrite wal forget`"
+                "{path} is not the file whose log is in this pool: it was deleted or replaced by a copy or another file; if \
+                 that file was renamed, open it once by its new name; else put it back, or give its log up with `ferrite wal \
+                 forget`"
             )));
         }
         self.pool.remove_tag(&tag)?;
-        self.make(&path, identity)
+        self.make(&path, identity, fresh)
     }
 
-    fn make(&self, path: &str, identity: Identity) -> Result<Arc<Tag>> {
+    fn make(&self, path: &str, identity: Identity, fresh: u64) -> Result<Arc<Tag>> {
         let need = |role, bytes| Need { role, zone: Zone::Normal, bytes };
         let needs =
             [need(Role::MAP, PAGE), need(File::Wal.role(), WAL_BYTES), need(File::Journal.role(), JOURNAL_BYTES)];
-        let attributes = identity.attributes();
+        let attributes = identity.attributes(fresh.max(1));
         let new = NewTag { name: path, kind: TagKind::DATABASE, size: 0, attributes, needs: &needs };
         let memory = self.pool.memory();
         let prepare = |extents: &[Extent]| {
@@ -234,12 +250,7 @@ impl Office {
             memory.zero(Span::new(control.at, PAGE), Scheme::Nt);
             Ok(memory.settle()?)
         };
-        match self.pool.with_spare(|| self.pool.create_tag(&new, prepare)) {
-            Err(PoolError::BadName(_)) => Err(Error::Refused(format!(
-                "{path}: a database whose log is in a pool has a path of at most 255 bytes without control characters"
-            ))),
-            made => Ok(made?),
-        }
+        self.pool.with_spare(|| self.pool.create_tag(&new, prepare)).map_err(|error| named(path, error))
     }
 
     /// `tag` with space for `bytes` of `file`, and more where there is.
@@ -266,12 +277,14 @@ impl Office {
         let process = Process::of(caller, self.boot_id);
         let ask = Ask { tag, extents: &tag.extents, rights: Rights::ReadWrite, process: &process, reserve: &[] };
         let (granted, memory) = self.pool.with_spare(|| self.pool.lend(&ask))?;
-        let lease = Lease { id: granted.id, generation: tag.generation, extents: tag.extents.clone() };
+        let (generation, extents, log) = (tag.generation, tag.extents.clone(), log_of(&tag.attributes));
+        let lease = Lease { id: granted.id, generation, extents, log };
         Ok(Reply { value: json!(lease), fds: vec![memory.fd, granted.notice] })
     }
 
     fn files(&self, tag: &Tag) -> Result<Files> {
         let files = Files::new(self.pool.memory_handle(), &tag.extents, tag.generation);
+        let files = files.map(|files| files.of_log(log_of(&tag.attributes)));
         files.ok_or_else(|| Error::Refused(format!("the layout of the log of {:?} is damaged", tag.name)))
     }
 
@@ -298,36 +311,44 @@ impl Office {
     }
 
     /// Removes the log of the database at `path`, which is `identity` now. What is damaged may hold something.
-    fn forget(&self, path: &str, identity: Option<Identity>, lose: bool) -> Result<Forgotten> {
+    fn forget(&self, path: &str, identity: Option<Identity>, lose: Option<u64>) -> Result<Forgotten> {
         let tag = match self.pool.tag(path) {
-            Err(PoolError::NotFound(_)) => {
-                identity.map_or(Ok(()), |identity| self.ensure_not_moved(path, identity))?;
-                return Ok(Forgotten { was_here: false, lost_bytes: 0, versions: None });
-            }
-            found => found?,
+            Err(PoolError::NotFound(_)) => identity.and_then(|identity| self.tag_by_file(identity)),
+            found => Some(found?),
         };
+        let Some(tag) = tag else { return Ok(Forgotten::default()) };
         tag.ensure_kind(TagKind::DATABASE)?;
         if let Some(user) = self.standing_on(tag.generation).next() {
             let pid = user.process.pid;
             return Err(Error::Refused(format!("{path} is in use by process {pid}: end that first")));
         }
         let is_live = self.files(&tag).and_then(|files| files.is_live()).unwrap_or(true);
-        if is_live && !lose {
+        let lost_bytes = if is_live { self.bytes_to_lose(&tag) } else { 0 };
+        if is_live && lose != Some(lost_bytes) {
             return Err(Error::Refused(format!(
-                "the log of {path} is in this pool, with what may be nowhere else: `ferrite wal drain` gives it back to the \
-                 database; --lose gives it up with what is in it"
+                "the log of {path} is in this pool, with {lost_bytes} bytes that may be nowhere else: `ferrite wal drain` gives \
+                 it back to the database; --lose {lost_bytes} gives it up with what is in it"
             )));
         }
-        let lost_bytes = if is_live { self.lengths(&tag).map_or(0, |lengths| lengths.iter().sum()) } else { 0 };
         let versions = self.mark(&tag).ok().flatten().map(|mark| [mark.write, mark.read]);
+        let log = log_of(&tag.attributes);
+        let is_of_another = identity.and_then(|identity| identity.stamp).is_some_and(|stamp| stamp.log != log);
         self.pool.remove_tag(&tag)?;
-        Ok(Forgotten { was_here: true, lost_bytes, versions })
+        Ok(Forgotten { was_here: true, lost_bytes, versions, is_of_another })
+    }
+
+    /// The bytes in a log; of one whose lengths are damaged, those of its space.
+    fn bytes_to_lose(&self, tag: &Tag) -> u64 {
+        let space = || tag.extents.iter().map(|extent| extent.span().len).sum();
+        self.lengths(tag).map_or_else(|_| space(), |lengths| lengths.iter().sum())
     }
 
     fn entry(&self, tag: &Tag) -> Result<Entry> {
         let [wal_bytes, journal_bytes] = self.lengths(tag)?;
         let mut processes: Vec<u32> = self.standing_on(tag.generation).map(|grant| grant.process.pid).collect();
         processes.dedup();
+        let (log, tie) = (log_of(&tag.attributes), self.files(tag)?.tie()?);
+        let previous = tie.and_then(|tie| tie.previous);
         Ok(Entry {
             path: tag.name.clone(),
             wal_bytes,
@@ -335,6 +356,19 @@ impl Office {
             space_bytes: tag.extents.iter().map(|extent| extent.span().len).sum(),
             processes,
             marked: self.mark(tag)?.is_some(),
+            log: if log == 0 { String::new() } else { format!("{log:016x}") },
+            generation: tie.map_or(0, |tie| tie.current.count()),
+            generations: [tie.map(|tie| tie.current), previous].map(|it| it.map_or(0, Generation::number)),
         })
+    }
+}
+
+/// What a path that can be no name of a tag is told.
+fn named(path: &str, error: PoolError) -> Error {
+    match error {
+        PoolError::BadName(_) => Error::Refused(format!(
+            "{path}: a database whose log is in a pool has a path of at most 255 bytes without control characters"
+        )),
+        other => other.into(),
     }
 }

@@ -19,7 +19,7 @@ impl TagOwner for DatabaseOwner {
         let Some(files) = Files::new(pool.memory_handle(), &tag.extents, tag.generation) else {
             return findings.error("it has no page for its words: restore a backup", at);
         };
-        if let Err(error) = files.mark() {
+        for error in [files.mark().err(), files.tie().err()].into_iter().flatten() {
             findings.error(error.to_string(), at);
         }
         for file in File::ALL {

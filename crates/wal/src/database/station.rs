@@ -17,7 +17,8 @@ use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::office::{Entry, Lease, Office, Request};
+use super::Entry;
+use super::office::{Lease, Office, Request};
 use crate::{Error, Result};
 
 /// How often a pool that somebody has for a moment is looked at again.
@@ -27,12 +28,21 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// What an answer begins with where the pool is full, or its host.
 const FULL: [&str; 2] = ["the pool is full", "no space left"];
 
+/// What only the program itself can say.
+#[derive(Clone, Copy, Debug)]
+pub struct Machine {
+    /// This boot of the machine.
+    pub boot_id: [u8; 16],
+    /// A random number.
+    pub random: fn() -> u64,
+}
+
 /// A pool, as this process reaches it.
 pub struct Station {
     path: PathBuf,
     /// Who may use it (WF6).
     origin: Origin,
-    boot_id: [u8; 16],
+    machine: Machine,
     side: Mutex<Side>,
     /// Every byte that leases are about.
     memory: OnceLock<Arc<dyn Memory>>,
@@ -46,17 +56,32 @@ enum Side {
 }
 
 impl Station {
-    /// Reaches the pool at `path`, in the boot `boot_id`.
+    /// Reaches the pool at `path`, by this `machine`.
     ///
     /// # Errors
     /// [`Error::Owner`] where the path cannot be opened or is no place for a pool, and where its owner refuses or is
     /// not reached in 5 seconds. [`Error::Pool`] where this process becomes the owner and the pool cannot be opened.
-    pub fn reach(path: &Path, boot_id: [u8; 16]) -> Result<Arc<Self>> {
+    pub fn reach(path: &Path, machine: Machine) -> Result<Arc<Self>> {
         let path = path.to_owned();
         let (side, memory) = (Mutex::new(Side::Nowhere), OnceLock::new());
-        let station = Self { path, origin: Origin::here(), boot_id, side, memory };
+        let station = Self { path, origin: Origin::here(), machine, side, memory };
         *station.side.lock() = station.find()?;
         Ok(Arc::new(station))
+    }
+
+    /// The path of the pool.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A random number.
+    pub(super) fn random(&self) -> u64 {
+        (self.machine.random)()
+    }
+
+    /// The nonce of a new generation.
+    pub(super) fn nonce(&self) -> u16 {
+        self.random() as u16
     }
 
     /// Whether this process owns the pool.
@@ -95,8 +120,8 @@ impl Station {
     fn take(&self, lock: Lock) -> Result<Side> {
         lock.ensure_room()?;
         let mapped = Arc::new(lock.map(&self.map_options())?);
-        let (pool, _) = Pool::open(mapped.clone(), self.boot_id)?;
-        let office = Arc::new(Office::new(Arc::new(pool), self.boot_id));
+        let (pool, _) = Pool::open(mapped.clone(), self.machine.boot_id)?;
+        let office = Arc::new(Office::new(Arc::new(pool), self.machine.boot_id));
         let listening = lock.listen(Arc::new(Counter(Arc::clone(&office))))?;
         let _ = self.memory.set(mapped);
         Ok(Side::Owner { office, listening, _lock: lock })

@@ -6,7 +6,7 @@
 use std::sync::mpsc::channel;
 use std::thread;
 
-use super::given_back::{BOOT, Place};
+use super::given_back::{MACHINE, Place};
 use super::*;
 use crate::Error;
 
@@ -35,7 +35,7 @@ fn is_refused<T>(result: Result<T>) -> bool {
 #[test]
 fn wf6_a_child_of_fork_changes_nothing_of_its_parents_and_ends_nothing() {
     let place = Place::new();
-    let beside = Station::reach(&place.path("pool"), BOOT).unwrap();
+    let beside = Station::reach(&place.path("pool"), MACHINE).unwrap();
     let (path, pool) = (place.database(), place.path("pool"));
     let Place { folder: _folder, station: owner } = place;
     let mut inherited = Some([beside, owner]);
@@ -60,7 +60,7 @@ fn wf6_a_child_of_fork_changes_nothing_of_its_parents_and_ends_nothing() {
         assert_eq!((station.databases().unwrap().len(), station.is_owner()), (1, is_owner));
         // It still grows, by an owner that can still be reached.
         log.write(File::Wal, 1 << 20, b"more").unwrap();
-        assert_eq!(Station::reach(&pool, BOOT).unwrap().databases().unwrap().len(), 1);
+        assert_eq!(Station::reach(&pool, MACHINE).unwrap().databases().unwrap().len(), 1);
     }
 }
 

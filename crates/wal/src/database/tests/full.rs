@@ -43,8 +43,8 @@ fn a_log_in_pieces_is_opened_in_a_full_pool_that_services_have_space_of() {
     let pid = std::process::id();
     let caller = Caller { pid, uid: 0, process: PidFd::open(pid).unwrap(), connection: 0 };
     let ask = |request| office.answer(&caller, request).map(|reply| serde_json::from_value(reply.value["id"].clone()));
-    let identity = Identity { device: 1, inode: 2, birth: 0, is_marked: false };
-    let open = || ask(Request::DatabaseOpen { path: "/a.db".into(), identity, alone: false });
+    let identity = Identity { device: 1, inode: 2, birth: 0, is_marked: false, stamp: None };
+    let open = || ask(Request::DatabaseOpen { path: "/a.db".into(), identity, alone: false, fresh: 9 });
     let mut id = open().unwrap().unwrap();
     for pages in [17, 33, 65] {
         take(&pool, &format!("between {pages}"), 1).unwrap();

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use ferrite_medium::{Guard, MapOptions, Mapped};
 use ferrite_pool::layout::{CHUNK, POOL_BYTES_MIN};
@@ -9,7 +10,20 @@ use ferrite_pool::{Format, Pool};
 
 use super::*;
 
-pub(super) const BOOT: [u8; 16] = [7; 16];
+const BOOT: [u8; 16] = [7; 16];
+pub(super) const MACHINE: Machine = Machine { boot_id: BOOT, random };
+
+/// Numbers that are told apart, in the place of random ones.
+fn random() -> u64 {
+    static DRAWN: AtomicU64 = AtomicU64::new(1);
+    DRAWN.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+/// The identity of the file at `path`.
+pub(super) fn identity_of(path: &str) -> Identity {
+    let file = fs::File::open(path).unwrap();
+    Identity::of_file(&PlainFile { file: &file, path, fail: |doing, error| crate::Error::io(doing, error) }).unwrap()
+}
 
 /// A pool, and an empty file beside it that is to be a database.
 pub(super) struct Place {
@@ -26,7 +40,7 @@ impl Place {
         let options = MapOptions { guard: Guard::None, ..MapOptions::default() };
         Pool::create(&Mapped::map(file, &options).unwrap(), &Format { uuid: [7; 16], boot_id: BOOT }).unwrap();
         fs::File::create(folder.path().join("a.db")).unwrap();
-        Self { station: Station::reach(&pool, BOOT).unwrap(), folder }
+        Self { station: Station::reach(&pool, MACHINE).unwrap(), folder }
     }
 
     pub(super) fn path(&self, name: &str) -> PathBuf {
@@ -46,7 +60,7 @@ impl Place {
     }
 
     pub(super) fn log_of(path: &str, station: &Arc<Station>) -> Result<DatabaseLog> {
-        let identity = Identity::of_file(&fs::File::open(path).unwrap()).unwrap();
+        let identity = identity_of(path);
         DatabaseLog::open(station, path, identity, false)
     }
 
@@ -74,14 +88,14 @@ fn wf4_a_database_without_a_first_page_is_given_back() {
 fn begun_beside(meanwhile: impl FnOnce(&Place)) -> (Place, GiveBack) {
     let place = Place::new();
     place.leave_journal();
-    let beside = Station::reach(&place.path("pool"), BOOT).unwrap();
+    let beside = Station::reach(&place.path("pool"), MACHINE).unwrap();
     assert!(!beside.is_owner());
     let mut work = GiveBack::begin(&beside, &place.database()).unwrap();
     while work.step().unwrap() != Progress::Copied(10) {}
     meanwhile(&place);
     let Place { folder, station } = place;
     drop(station);
-    let station = Station::reach(&folder.path().join("pool"), BOOT).unwrap();
+    let station = Station::reach(&folder.path().join("pool"), MACHINE).unwrap();
     let place = Place { folder, station };
     assert!(place.station.is_owner());
     (place, work)
@@ -131,26 +145,26 @@ fn what_hinders_a_copy_is_told_with_where_the_log_still_is() {
     assert_eq!(fs::read(place.path("a.db-journal")).unwrap(), b"how it was");
 }
 
-/// What is said of a database that was moved is what helps.
+/// WF9: the log of a database that is renamed goes with it, and is in use by one name only.
 #[test]
-fn a_moved_database_goes_back_before_it_gets_its_log() {
+fn wf9_a_renamed_database_keeps_its_log() {
     let place = Place::new();
     place.leave_journal();
-    let (was, moved) = (place.database(), place.path("b.db").display().to_string());
-    fs::rename(&was, &moved).unwrap();
-    let told = Place::log_of(&moved, &place.station).unwrap_err().to_string();
-    let helps = "move it back there; once `ferrite wal drain` has given its log back it can be moved";
-    assert!(told.contains(&was) && told.contains(helps), "{told}");
-    assert!(
-        [&was, &moved].iter().all(|path| GiveBack::begin(&place.station, path).is_err()),
-        "it is known at no place"
-    );
-    fs::rename(&moved, &was).unwrap();
-    let mut work = GiveBack::begin(&place.station, &was).unwrap();
+    let (was, renamed) = (place.database(), place.path("b.db").display().to_string());
+    let log = place.log();
+    fs::rename(&was, &renamed).unwrap();
+    let told = Place::log_of(&renamed, &place.station).unwrap_err().to_string();
+    assert!(told.contains(&format!("is in use as {was} by process")), "{told}");
+    drop(log);
+    assert_eq!(Place::log_of(&renamed, &place.station).unwrap().length(File::Journal).unwrap(), Some(10));
+    let paths: Vec<String> = place.station.databases().unwrap().into_iter().map(|entry| entry.path).collect();
+    assert_eq!(paths, [renamed.as_str()]);
+    let mut work = GiveBack::begin(&place.station, &renamed).unwrap();
     while work.step().unwrap() != Progress::Done {}
     drop(work);
-    fs::rename(&was, &moved).unwrap();
-    assert_eq!(Place::log_of(&moved, &place.station).unwrap().length(File::Journal).unwrap(), None);
+    assert_eq!(fs::read(place.path("b.db-journal")).unwrap(), b"how it was");
+    fs::rename(&renamed, &was).unwrap();
+    assert_eq!(place.log().length(File::Journal).unwrap(), None);
 }
 
 /// A file whose header says that its log is in a pool.
@@ -173,7 +187,7 @@ fn wf5_what_is_not_here_is_not_given_back() {
     let told = GiveBack::begin(&place.station, &place.database()).err().unwrap().to_string();
     assert!(told.contains("its log is in another pool") && told.contains("`ferrite wal forget`"), "{told}");
     assert_eq!((versions(&place), place.station.databases().unwrap()), ([3, 3], Vec::new()));
-    let (forgotten, was_marked) = forget(&place.station, &place.database(), false).unwrap();
+    let (forgotten, was_marked) = forget(&place.station, &place.database(), None).unwrap();
     assert_eq!((forgotten, was_marked, versions(&place)), (Forgotten::default(), true, [2, 2]));
 }
 
@@ -185,16 +199,19 @@ fn wf5_a_log_with_something_in_it_is_lost_only_as_it_was_asked_for() {
     place.leave_journal();
     let (log, path) = (place.log(), place.database());
     let told = |lose| forget(&place.station, &path, lose).unwrap_err().to_string();
-    assert!(told(true).contains("is in use by process"));
+    assert!(told(Some(10)).contains("is in use by process"));
     drop(log);
-    assert!(told(false).contains("`ferrite wal drain` gives it back"));
+    for lose in [None, Some(0), Some(9), Some(11)] {
+        let told = told(lose);
+        assert!(told.contains("`ferrite wal drain` gives it back") && told.contains("--lose 10 "), "{told}");
+    }
     fs::rename(&path, place.path("b.db")).unwrap();
-    let moved = forget(&place.station, &place.path("b.db").display().to_string(), true).unwrap_err().to_string();
-    assert!(moved.contains("move it back there"), "{moved}");
-    assert!(told(false).contains("`ferrite wal drain`"), "its file is gone, and may be back");
+    let renamed = place.path("b.db").display().to_string();
+    assert!(forget(&place.station, &renamed, None).unwrap_err().to_string().contains("--lose 10 "));
+    assert!(told(None).contains("`ferrite wal drain`"), "its file is gone, and may be back");
     fs::rename(place.path("b.db"), &path).unwrap();
     assert_eq!((versions(&place), place.log().length(File::Journal).unwrap()), ([3, 3], Some(10)));
-    let (forgotten, was_marked) = forget(&place.station, &path, true).unwrap();
+    let (forgotten, was_marked) = forget(&place.station, &path, Some(10)).unwrap();
     assert_eq!((forgotten.lost_bytes, was_marked, versions(&place)), (10, true, [1, 1]));
     assert_eq!(place.station.databases().unwrap(), Vec::new());
 }

@@ -139,7 +139,10 @@ fn a_databases_log_of_version_1_is_listed_and_read() {
     let found: Vec<Entry> = serde_json::from_value(listed).unwrap();
     let space_bytes = 4 * PAGE;
     let path = DATABASE.into();
-    let wanted = Entry { path, wal_bytes: 100, journal_bytes: 0, space_bytes, processes: Vec::new(), marked: true };
+    let (processes, log) = (Vec::new(), String::new());
+    let (wal_bytes, journal_bytes, marked) = (100, 0, true);
+    let (generation, generations) = (0, [0; 2]);
+    let wanted = Entry { path, wal_bytes, journal_bytes, space_bytes, processes, marked, log, generation, generations };
     assert_eq!(found, [wanted]);
     let tag = pool.tag(DATABASE).unwrap();
     let mut bytes = [0; 101];

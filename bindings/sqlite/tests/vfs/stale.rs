@@ -1,0 +1,312 @@
+//! WF10, WF11: an older copy of the pool never meets a newer database file: every pair of instants of a history is tried.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use ferrite_wal::database::{STAMP_AT, Station, forget};
+
+use crate::shell::Shell;
+use crate::{MACHINE, Place};
+
+/// Smaller pools are quicker to copy.
+const POOL_BYTES: u64 = 10 << 20;
+const LOOK: &str = "pragma integrity_check; select count(*), sum(length(b)), max(b) from t;";
+const MAKE: &str = "create table t(a integer primary key, b); create index ib on t(b); insert into t select value, 'old' || \
+                    value from generate_series(1, 600);";
+
+/// What happens to a database.
+#[derive(Clone, Copy)]
+enum Act {
+    /// By this VFS. What is open after it goes on.
+    Here(&'static str),
+    /// As `Here`, and then the program is killed.
+    Killed(&'static str),
+    /// By a plain SQLite, after the program by this VFS ended.
+    Plain(&'static str),
+}
+use Act::{Here, Killed, Plain};
+
+const WAL: [Act; 11] = [
+    Here("pragma journal_mode=wal; pragma wal_autocheckpoint=0;"),
+    Here(MAKE),
+    Here("pragma wal_checkpoint(truncate);"),
+    Here("update t set b = 'mid' || a where a < 40;"),
+    Here("pragma wal_checkpoint(passive);"),
+    Here("update t set b = 'new' || a || hex(zeroblob(90)) where a % 7 = 0; delete from t where a % 3 = 0;"),
+    Killed("pragma wal_checkpoint(truncate);"),
+    Here("insert into t(b) values('x');"),
+    Plain("update t set b = 'plain' || a where a % 5 = 0; delete from t where a % 11 = 0;"),
+    Here("insert into t select value, 'late' || value from generate_series(3000, 3400);"),
+    Here("pragma wal_checkpoint(restart); delete from t where a % 4 = 0;"),
+];
+
+/// One program alone, without the shared memory whose locks tell of a checkpoint.
+const EXCLUSIVE: [Act; 6] = [
+    Here("pragma locking_mode=exclusive; pragma journal_mode=wal; pragma wal_autocheckpoint=0;"),
+    Here(MAKE),
+    Here("pragma wal_checkpoint(truncate); update t set b = 'mid' || a where a < 40;"),
+    Here("pragma wal_checkpoint(passive);"),
+    Here("update t set b = 'new' || a || hex(zeroblob(90)) where a % 7 = 0; delete from t where a % 3 = 0;"),
+    Here("pragma wal_checkpoint(truncate); insert into t(b) values('x');"),
+];
+
+/// Transactions that write pages before they end.
+const JOURNAL: [Act; 10] = [
+    Here("pragma cache_size=2;"),
+    Here(MAKE),
+    Here("begin; update t set b = 'mid' || a || hex(zeroblob(90)) where a < 200;"),
+    Here("update t set b = 'more' || a || hex(zeroblob(90)) where a > 300;"),
+    Here("commit;"),
+    Here("delete from t where a % 3 = 0;"),
+    Killed("begin; update t set b = 'never' || a || hex(zeroblob(200)); delete from t where a % 5 = 0;"),
+    Here("update t set b = 'late' || a where a % 5 = 0;"),
+    Plain("update t set b = 'plain' || a where a % 5 = 0; delete from t where a % 11 = 0;"),
+    Here("begin; update t set b = 'last' || a || hex(zeroblob(90));"),
+];
+
+/// The pool and the database as they were at one instant.
+struct Moment {
+    pool: Vec<u8>,
+    database: Vec<u8>,
+    /// What a look at it finds, outside of transactions.
+    content: String,
+}
+
+/// Every moment of `acts` in the mode `first` says, in the place that they were done in.
+fn history(first: &str, acts: &[Act]) -> (Place, Vec<Moment>) {
+    let place = Place::of("/dev/shm", POOL_BYTES);
+    let (mut shell, mut moments, mut content) = (None, Vec::new(), String::new());
+    let mut is_amid = false;
+    for act in acts {
+        let (Here(sql) | Killed(sql) | Plain(sql)) = act;
+        if let Plain(_) = act {
+            assert_eq!(shell.take().map_or(String::new(), Shell::end), "");
+            let mut plain = Shell::plain(&place.path("a.db"));
+            content = plain.ask(&format!("{sql} {LOOK}"));
+            assert_eq!(plain.end(), "");
+        } else {
+            let open = || {
+                let mut shell = Shell::open(&place.uri("a.db"));
+                shell.run(first);
+                shell
+            };
+            let shell = shell.get_or_insert_with(open);
+            shell.run(sql);
+            is_amid = (is_amid || sql.starts_with("begin")) && !sql.contains("commit;");
+            if !is_amid && !moments.is_empty() {
+                content = shell.ask(LOOK);
+            }
+        }
+        if let Killed(_) = act {
+            shell.take().expect("it is open").kill();
+            is_amid = false;
+        }
+        let [pool, database] = ["pool", "a.db"].map(|name| fs::read(place.path(name)).unwrap());
+        moments.push(Moment { pool, database, content: content.clone() });
+    }
+    drop(shell);
+    (place, moments)
+}
+
+/// What a look by this VFS finds with that pool and that file, and what it complains of.
+fn look(place: &Place, pool: &[u8], database: &[u8]) -> (String, String) {
+    fs::write(place.path("pool"), pool).unwrap();
+    fs::write(place.path("a.db"), database).unwrap();
+    let _ = fs::remove_file(place.path("a.db-shm"));
+    let mut shell = Shell::open(&place.uri("a.db"));
+    let found = shell.ask(LOOK);
+    (found, shell.end())
+}
+
+/// The stamp of the earlier file in the later one, as if the tie had not advanced.
+fn unmoved(then: &Moment, now: &Moment) -> Vec<u8> {
+    let stamp = STAMP_AT as usize..STAMP_AT as usize + 20;
+    let mut database = now.database.clone();
+    if database.len() > stamp.end && then.database.len() > stamp.end {
+        database[stamp.clone()].copy_from_slice(&then.database[stamp]);
+    }
+    database
+}
+
+/// Tries every older pool with every later file; how many were refused, or the first pair that went wrong.
+fn pairs(first: &str, acts: &[Act], is_planted: bool) -> Result<usize, String> {
+    let (place, moments) = history(first, acts);
+    let right: BTreeSet<&str> = moments.iter().map(|moment| moment.content.as_str()).collect();
+    let mut refused = 0;
+    for (at, now) in moments.iter().enumerate() {
+        for (then_at, then) in moments[..=at].iter().enumerate() {
+            let database = if is_planted { unmoved(then, now) } else { now.database.clone() };
+            let (found, told) = look(&place, &then.pool, &database);
+            let case = format!("the pool of {then_at} and the file of {at}: {found:?}, {told}");
+            if told.contains("Nothing was changed") || told.contains("was replaced while its log") {
+                refused += 1;
+                let is_intact = fs::read(place.path("a.db")).unwrap() == database;
+                if !is_intact || then_at == at {
+                    return Err(format!("refused, intact: {is_intact}: {case}"));
+                }
+            } else if told.contains("its log is in another pool") {
+                refused += 1;
+            } else if !(right.contains(found.as_str()) || found == "ok" && then_at == 0) {
+                return Err(case);
+            } else if then_at == at && found != now.content && at > 0 {
+                return Err(format!("{:?} was committed: {case}", now.content));
+            }
+        }
+    }
+    Ok(refused)
+}
+
+#[test]
+fn wf10_an_older_log_never_meets_a_newer_database() {
+    for (first, acts) in
+        [("", &WAL[..]), ("pragma locking_mode=exclusive;", &EXCLUSIVE), ("pragma cache_size=2;", &JOURNAL)]
+    {
+        let refused = pairs(first, acts, false).unwrap();
+        println!("{first:?}: {refused} pairs refused");
+        assert!(refused > 5, "{first:?}: {refused} pairs refused");
+    }
+}
+
+/// WF10 is broken: the file has the stamp that it had when the pool was copied.
+#[test]
+fn canary_a_tie_that_does_not_advance_is_caught() {
+    for (first, acts) in [("", &WAL[..]), ("pragma cache_size=2;", &JOURNAL)] {
+        let caught = pairs(first, acts, true).expect_err("an older log was replayed over a newer file");
+        println!("{first:?}: {caught}");
+    }
+}
+
+const ON: &str = "update t set b = 'new' || a || hex(randomblob(60)) where a % 7 = 0; delete from t where a % 3 = 0; \
+                  pragma wal_checkpoint(truncate); insert into t(b) values('x');";
+
+fn made(place: &Place) {
+    let mut shell = Shell::open(&place.uri("a.db"));
+    shell.run(&format!(
+        "pragma journal_mode=wal; {MAKE} pragma wal_checkpoint(truncate); update t set b = 'mid' where a < 50;"
+    ));
+    shell.kill();
+}
+
+/// The refusal names both sides, which is later, and what each way out loses.
+fn refusal(place: &Place) -> String {
+    let before = fs::read(place.path("a.db")).unwrap();
+    let mut shell = Shell::open(&place.uri("a.db"));
+    assert_eq!(shell.ask("select count(*) from t;"), "");
+    let told = shell.end();
+    let helps = ["do not go together", "generation", "Nothing was changed", "`ferrite wal forget", "--lose "];
+    assert!(helps.into_iter().all(|words| told.contains(words)), "{told}");
+    assert!(told.contains(place.path("pool").to_str().unwrap()), "{told}");
+    assert!(fs::read(place.path("a.db")).unwrap() == before, "what is refused is not written");
+    told
+}
+
+/// Gives the log in the pool up by the number that `told` says; what a look finds then.
+fn given_up(place: &Place, told: &str) -> String {
+    let words = told.split_once("--lose ").expect("it says the way out").1;
+    let bytes: u64 = words.split('`').next().unwrap().parse().expect("a number");
+    let station = Station::reach(&place.path("pool"), MACHINE).unwrap();
+    let path = place.path("a.db").display().to_string();
+    assert!(forget(&station, &path, Some(bytes + 1)).is_err(), "another number was not agreed to");
+    let (forgotten, _) = forget(&station, &path, Some(bytes)).unwrap();
+    assert_eq!(forgotten.lost_bytes, bytes);
+    drop(station);
+    Shell::open(&place.uri("a.db")).ask("pragma integrity_check; select count(*) from t;")
+}
+
+/// The pool's image of yesterday, by opening and by giving back.
+#[test]
+fn an_older_pool_is_refused_and_its_way_out_leaves_the_database_whole() {
+    let place = Place::new();
+    made(&place);
+    let yesterday = fs::read(place.path("pool")).unwrap();
+    let mut shell = Shell::open(&place.uri("a.db"));
+    shell.run(ON);
+    shell.kill();
+    fs::write(place.path("pool"), yesterday).unwrap();
+    let told = refusal(&place);
+    assert!(told.contains("the file is later"), "{told}");
+    let station = Station::reach(&place.path("pool"), MACHINE).unwrap();
+    let path = place.path("a.db").display().to_string();
+    let before = fs::read(&path).unwrap();
+    let drained = ferrite_wal::database::GiveBack::begin(&station, &path).err().expect("it is refused").to_string();
+    assert!(drained.contains("the file is later") && fs::read(&path).unwrap() == before, "{drained}");
+    drop(station);
+    assert_eq!(given_up(&place, &told), "ok\n400");
+}
+
+/// Another pool after its log was given up, and then the first pool again.
+#[test]
+fn a_pool_whose_log_was_given_up_elsewhere_is_refused_and_the_other_one_goes_on() {
+    let place = Place::new();
+    made(&place);
+    let first = fs::read(place.path("pool")).unwrap();
+    let other = Place::new();
+    fs::copy(other.path("pool"), place.path("pool")).unwrap();
+    let station = Station::reach(&place.path("pool"), MACHINE).unwrap();
+    forget(&station, place.path("a.db").to_str().unwrap(), None).unwrap();
+    drop(station);
+    let mut shell = Shell::open(&place.uri("a.db"));
+    shell.run(ON);
+    shell.kill();
+    let second = fs::read(place.path("pool")).unwrap();
+    fs::write(place.path("pool"), first).unwrap();
+    let told = refusal(&place);
+    assert!(told.contains("the file has its log in another pool"), "{told}");
+    let bytes: u64 = told.split_once("--lose ").unwrap().1.split('`').next().unwrap().parse().unwrap();
+    let station = Station::reach(&place.path("pool"), MACHINE).unwrap();
+    let (forgotten, _) = forget(&station, place.path("a.db").to_str().unwrap(), Some(bytes)).unwrap();
+    assert!(forgotten.is_of_another, "the header stays with the other pool");
+    drop(station);
+    fs::write(place.path("pool"), second).unwrap();
+    assert_eq!(Shell::open(&place.uri("a.db")).ask("pragma integrity_check; select count(*) from t;"), "ok\n401");
+}
+
+/// The database file of yesterday with the pool of today, and two histories that began with one copy.
+#[test]
+fn an_older_file_and_a_history_that_went_on_elsewhere_are_refused() {
+    let place = Place::new();
+    made(&place);
+    let [pool, database] = ["pool", "a.db"].map(|name| fs::read(place.path(name)).unwrap());
+    let on = || {
+        let mut shell = Shell::open(&place.uri("a.db"));
+        shell.run(ON);
+        shell.kill();
+        ["pool", "a.db"].map(|name| fs::read(place.path(name)).unwrap())
+    };
+    let [pool_1, database_1] = on();
+    fs::write(place.path("a.db"), &database).unwrap();
+    let told = refusal(&place);
+    assert!(told.contains("the pool is later"), "{told}");
+    fs::write(place.path("pool"), pool).unwrap();
+    let [pool_2, database_2] = on();
+    for (pool, database) in [(&pool_1, &database_2), (&pool_2, &database_1)] {
+        fs::write(place.path("pool"), pool).unwrap();
+        fs::write(place.path("a.db"), database).unwrap();
+        let told = refusal(&place);
+        assert!(told.contains("two copies went on separately"), "{told}");
+    }
+    fs::write(place.path("a.db"), database_2).unwrap();
+    assert_eq!(Shell::open(&place.uri("a.db")).ask("pragma integrity_check; select count(*) from t;"), "ok\n401");
+}
+
+/// WF10: a log of today's pools, whose file has no stamp, is gone on with, and has one from the next checkpoint on.
+#[test]
+fn wf10_a_log_of_a_version_without_an_identity_is_adopted() {
+    let place = Place::new();
+    made(&place);
+    place.forget_identity("a.db");
+    let mut database = fs::read(place.path("a.db")).unwrap();
+    database[72..92].fill(0);
+    fs::write(place.path("a.db"), database).unwrap();
+    let mut shell = Shell::open(&place.uri("a.db"));
+    assert_eq!(shell.ask("select count(*) from t where b = 'mid';"), "49");
+    assert_eq!(fs::read(place.path("a.db")).unwrap()[72..92], [0; 20]);
+    shell.run("pragma wal_checkpoint(truncate); insert into t(b) values('x');");
+    assert_ne!(fs::read(place.path("a.db")).unwrap()[72..92], [0; 20]);
+    shell.kill();
+    let mut shell = Shell::open(&place.uri("a.db"));
+    assert_eq!(shell.ask("pragma integrity_check; select count(*) from t;"), "ok\n601");
+    assert_eq!(shell.end(), "");
+    // Closed in order, the file is as SQLite has it.
+    assert_eq!((place.versions("a.db"), &fs::read(place.path("a.db")).unwrap()[72..92]), ([2, 2], &[0; 20][..]));
+}

@@ -1,0 +1,108 @@
+//! The header of a database file: two versions, and the stamp of its tie to a log in a pool.
+//!
+//! ```text
+//! 0 "SQLite format 3\0"   18 write version u8   19 read version u8   72 stamp [20], zeros without a pool   92
+//! ```
+//!
+//! SQLite calls bytes 72 to 92 reserved for expansion: it keeps them whenever it writes page 1, and reads them nowhere.
+
+use std::fs::File as OsFile;
+use std::io::{Error as OsError, ErrorKind};
+use std::os::unix::fs::FileExt;
+
+use ferrite_pool::tie::{STAMP_BYTES, Stamp, TieRole};
+
+use super::Mark;
+use crate::{Error, Result};
+
+/// Where the stamp is.
+pub const STAMP_AT: u64 = 72;
+/// Bytes up to the end of the stamp.
+pub const HEAD_BYTES: usize = STAMP_AT as usize + STAMP_BYTES;
+
+/// What the header of a database file says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// The two versions.
+    pub versions: [u8; 2],
+    /// The stamp of the tie to a log.
+    pub stamp: Option<Stamp>,
+    /// The place of the stamp holds something else.
+    pub is_stamp_taken: bool,
+}
+
+impl Header {
+    /// The header in what a database file begins with; `None` if that is none.
+    pub fn of(head: &[u8; HEAD_BYTES]) -> Option<Self> {
+        let versions = Mark::of_header(head.first_chunk().expect("it is longer"))?;
+        let bytes = head.last_chunk::<STAMP_BYTES>().expect("it is longer");
+        let stamp = Stamp::decode(TieRole::Sqlite, bytes);
+        Some(Self { versions, stamp, is_stamp_taken: stamp.is_none() && *bytes != [0; STAMP_BYTES] })
+    }
+
+    /// Whether it says that the log is in a pool.
+    pub fn is_marked(&self) -> bool {
+        self.versions[1] == Mark::FOREIGN
+    }
+}
+
+/// A database file, as one program reaches it.
+pub trait DatabaseFile {
+    /// Why it cannot be reached, or what the log refuses.
+    type Error: From<Error>;
+
+    /// The header on disk; `None` if the file has none.
+    ///
+    /// # Errors
+    /// Those of the file.
+    fn header(&self) -> std::result::Result<Option<Header>, Self::Error>;
+
+    /// Writes `bytes` at byte `at`.
+    ///
+    /// # Errors
+    /// Those of the file.
+    fn put(&self, at: u64, bytes: &[u8]) -> std::result::Result<(), Self::Error>;
+
+    /// Makes what was written durable.
+    ///
+    /// # Errors
+    /// Those of the file.
+    fn persist(&self) -> std::result::Result<(), Self::Error>;
+}
+
+/// A database file that no SQLite of this process has open.
+pub struct PlainFile<'a> {
+    /// The open file.
+    pub file: &'a OsFile,
+    /// Its path.
+    pub path: &'a str,
+    /// Makes the error of what was being done.
+    pub fail: fn(String, OsError) -> Error,
+}
+
+impl PlainFile<'_> {
+    fn failed(&self, what: &str, error: OsError) -> Error {
+        (self.fail)(format!("{what} the header of {}", self.path), error)
+    }
+}
+
+impl DatabaseFile for PlainFile<'_> {
+    type Error = Error;
+
+    fn header(&self) -> Result<Option<Header>> {
+        let mut head = [0; HEAD_BYTES];
+        match self.file.read_exact_at(&mut head, 0) {
+            Ok(()) => Ok(Header::of(&head)),
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(None),
+            Err(error) => Err(self.failed("reading", error)),
+        }
+    }
+
+    fn put(&self, at: u64, bytes: &[u8]) -> Result<()> {
+        self.file.write_all_at(bytes, at).map_err(|error| self.failed("writing", error))
+    }
+
+    fn persist(&self) -> Result<()> {
+        self.file.sync_all().map_err(|error| self.failed("syncing", error))
+    }
+}

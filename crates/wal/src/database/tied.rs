@@ -1,0 +1,247 @@
+//! The tie between a database file and its log: what is compared when, and what is said of a mismatch.
+
+use std::path::Path;
+
+use ferrite_pool::tie::{self, Generation, PoolSide, Stamp, Tie, TieEnds, TieRole, Verdict, compare};
+
+use super::files::Files;
+use super::header::STAMP_AT;
+use super::{DatabaseFile, DatabaseLog, ELSEWHERE, FileStamp, Header, Identity, Mark};
+use crate::{Error, Result};
+
+/// How often the two sides are read anew because another program moved them meanwhile.
+const TRIES: u32 = 10_000;
+
+/// The log and its file.
+struct Ends<'a, F> {
+    log: &'a DatabaseLog,
+    file: &'a F,
+}
+
+impl<F: DatabaseFile> PoolSide for Ends<'_, F> {
+    type Error = F::Error;
+
+    fn load(&self) -> std::result::Result<Tie, F::Error> {
+        Ok(self.log.tie()?)
+    }
+
+    fn set_current(&self, current: Generation) -> std::result::Result<(), F::Error> {
+        Ok(self.log.files()?.set_current(current)?)
+    }
+
+    fn set_previous(&self, previous: Option<Generation>) -> std::result::Result<(), F::Error> {
+        Ok(self.log.files()?.set_previous(previous)?)
+    }
+}
+
+impl<F: DatabaseFile> TieEnds for Ends<'_, F> {
+    fn read(&self) -> std::result::Result<Option<Stamp>, F::Error> {
+        Ok(self.file.header()?.and_then(|header| header.stamp))
+    }
+
+    fn write(&self, stamp: &Stamp) -> std::result::Result<(), F::Error> {
+        self.file.put(STAMP_AT, &stamp.encode(TieRole::Sqlite))?;
+        self.file.persist()
+    }
+}
+
+/// What the pool has of a database at one instant.
+struct PoolView {
+    mark: Option<Mark>,
+    tie: Tie,
+    is_live: bool,
+}
+
+impl DatabaseLog {
+    /// The pool's side of the tie to the database file.
+    ///
+    /// # Errors
+    /// As [`DatabaseLog`] says.
+    pub fn tie(&self) -> Result<Tie> {
+        self.files()?.tie()?.ok_or_else(|| Error::Refused(format!("the log of {} has no generation", self.path)))
+    }
+
+    fn view(&self) -> Result<PoolView> {
+        // The log first: what is in it was preceded by the mark.
+        let is_live = self.is_live()?;
+        Ok(PoolView { mark: self.mark()?, tie: self.tie()?, is_live })
+    }
+
+    /// Refuses the database file `file` unless the log goes together with it (WF5, WF9, WF10); nothing is written. Returns its
+    /// header.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] with both sides and the ways out; those of the file; else as [`DatabaseLog`] says.
+    pub fn verify<F: DatabaseFile>(&self, file: &F) -> std::result::Result<Option<Header>, F::Error> {
+        let mut before = self.view()?;
+        for _ in 0..TRIES {
+            let header = file.header()?;
+            let after = self.view()?;
+            if (before.mark, before.tie) == (after.mark, after.tie) {
+                let is_live = before.is_live && after.is_live;
+                self.judge(header.as_ref(), &PoolView { is_live, ..after })?;
+                return Ok(header);
+            }
+            before = after;
+        }
+        Err(Error::Refused(format!("{} is being changed: try again", self.path)).into())
+    }
+
+    fn judge(&self, header: Option<&Header>, pool: &PoolView) -> Result<()> {
+        let Some(header) = header else { return Ok(()) };
+        match pool.mark {
+            None if header.is_marked() => Err(Error::Refused(format!("{}: {ELSEWHERE}", self.path))),
+            Some(_) if header.is_marked() => match compare(&pool.tie, header.stamp.as_ref()) {
+                verdict if verdict.is_good() => Ok(()),
+                verdict => Err(self.mismatch(verdict, &pool.tie, header.stamp.as_ref())),
+            },
+            Some(mark) if mark.is_given => Ok(()),
+            _ if pool.is_live => Err(Error::Refused(format!(
+                "{} was replaced while its log was in the pool: put the file back that it belongs to, or give the log up \
+                 with `ferrite wal forget`",
+                self.path
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    fn mismatch(&self, verdict: Verdict, tie: &Tie, stamp: Option<&Stamp>) -> Error {
+        let bytes = self.files().and_then(|files| files.bytes()).unwrap_or(0);
+        let places = Places { path: &self.path, pool: self.station.path() };
+        Error::Refused(mismatch_text(&places, verdict, [Some(&tie.stamp()), stamp], bytes))
+    }
+
+    /// Moves file and log to a new generation (WF10), if the file has a header: from here on an older copy of the log is
+    /// refused. The caller has a lock that lets nobody else write to the file.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if the two do not go together, and nothing is written then; else as [`DatabaseLog::verify`].
+    pub fn advance<F: DatabaseFile>(&self, file: &F) -> std::result::Result<(), F::Error> {
+        if file.header()?.is_none() {
+            return Ok(());
+        }
+        let ends = Ends { log: self, file };
+        let verdict = tie::advance(&ends, self.station.nonce())?;
+        if !verdict.is_good() {
+            return Err(self.mismatch(verdict, &self.tie()?, ends.read()?.as_ref()).into());
+        }
+        Ok(())
+    }
+
+    /// Lets the header of `file`, if it has one, say that its log is in the pool, and gives it the stamp of the tie. Durable on
+    /// return.
+    ///
+    /// # Errors
+    /// Those of the file; else as [`DatabaseLog`] says.
+    pub fn mark_file<F: DatabaseFile>(&self, file: &F) -> std::result::Result<(), F::Error> {
+        if file.header()?.is_none() {
+            return Ok(());
+        }
+        file.put(Mark::AT, &[Mark::FOREIGN; 2])?;
+        match tie::attach(&Ends { log: self, file })? {
+            true => Ok(()),
+            false => file.persist(),
+        }
+    }
+
+    /// Gives the header of `file` the versions of `mark`, and takes the stamp away. Durable on return.
+    ///
+    /// # Errors
+    /// Those of the file.
+    pub fn unmark_file<F: DatabaseFile>(&self, file: &F, mark: Mark) -> std::result::Result<(), F::Error> {
+        give_versions(file, [mark.write, mark.read])
+    }
+
+    /// Ends the generation of a file that has its own versions again: no older copy of the log goes together with a file that
+    /// is marked later.
+    pub(super) fn end_generation(&self) -> Result<()> {
+        tie::renew(&*self.files()?, None, self.station.nonce())?;
+        Ok(())
+    }
+}
+
+/// Gives the header of `file` these versions, if it says that the log is in a pool, and takes the stamp away.
+pub(super) fn give_versions<F: DatabaseFile>(file: &F, versions: [u8; 2]) -> std::result::Result<(), F::Error> {
+    let Some(header) = file.header()? else { return Ok(()) };
+    if header.stamp.is_some() {
+        file.put(STAMP_AT, &[0; tie::STAMP_BYTES])?;
+    }
+    if header.is_marked() {
+        file.put(Mark::AT, &versions)?;
+    }
+    file.persist()
+}
+
+/// Where the two sides are, for people.
+pub(super) struct Places<'a> {
+    pub path: &'a str,
+    pub pool: &'a Path,
+}
+
+/// What is said of two sides that do not go together: those of the log and of the file.
+pub(super) fn mismatch_text(
+    places: &Places<'_>,
+    verdict: Verdict,
+    [log, file]: [Option<&Stamp>; 2],
+    bytes: u64,
+) -> String {
+    let (path, pool) = (places.path, places.pool.display());
+    let show = |stamp: Option<&Stamp>| {
+        stamp.map_or("without a generation".into(), |stamp| {
+            format!("of log {:016x}, generation {}", log_number(&stamp.identity), stamp.generation)
+        })
+    };
+    let why = match verdict {
+        Verdict::ObjectLater => "the file is later: this pool is an older copy, or was restored from an older image",
+        Verdict::PoolLater => "the pool is later: the file is an older copy",
+        Verdict::Diverged => "two copies went on separately",
+        Verdict::OtherIdentity => "the file has its log in another pool, or had",
+        _ => "another program wrote the header of the file",
+    };
+    format!(
+        "{path} and its log in {pool} do not go together: {why}. The pool's tag {path} is {}; the file is {}. Nothing was \
+         changed. Open the database with the pool that has its generation: nothing is lost. Or put the database file of the \
+         tag's generation back: what was written to the file since is lost. Or give this log up with `ferrite wal forget \
+         {pool} {path} --lose {bytes}`: the {bytes} bytes in it are lost",
+        show(log),
+        show(file)
+    )
+}
+
+/// The identity of a log as a number.
+pub(super) fn log_number(identity: &[u8; 16]) -> u64 {
+    u64::from_le_bytes(*identity.first_chunk().expect("it is longer"))
+}
+
+/// The identity of the tie of log `number`.
+pub(super) fn log_identity(number: u64) -> [u8; 16] {
+    let mut identity = [0; 16];
+    identity[..8].copy_from_slice(&number.to_le_bytes());
+    identity
+}
+
+/// Begins a generation of a log that nobody else has, unless its file is marked: then only a program with the file's locks
+/// moves both on. A file with a stamp that the log does not go together with is refused by the program that asked (WF11).
+pub(super) fn begin_generation(files: &Files, identity: Identity, fresh: u64) -> Result<()> {
+    let nonce = (fresh >> 48) as u16;
+    let Some(tie) = files.tie()? else {
+        return files.set_current(Generation::first(nonce));
+    };
+    if files.mark()?.is_some_and(|mark| mark.is_on_disk) {
+        return Ok(());
+    }
+    let stamp = identity.stamp.and_then(FileStamp::stamp).filter(|stamp| stamp.identity == tie.identity);
+    if stamp.is_none() || compare(&tie, stamp.as_ref()).is_good() {
+        tie::renew(files, stamp, nonce)?;
+    }
+    Ok(())
+}
+
+/// What is said of a copy of the database `original`, whose log has so many bytes.
+pub(super) fn copy_text(path: &str, original: &str, bytes: u64) -> String {
+    format!(
+        "{path} is a copy of {original}, whose log is in this pool: open {original}; or give its log back with `ferrite wal drain` \
+         and copy it again; or make the copy a database of its own with `ferrite wal forget`: it lacks the {bytes} bytes in the \
+         log then"
+    )
+}
