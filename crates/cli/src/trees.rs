@@ -13,7 +13,7 @@ use ferrite_fs::{DataMode, FileSystem, FsOptions, FsSpec, Statfs, Time};
 use ferrite_medium::stamp_ns;
 use ferrite_pool::owner::{Caller, Lock, Reply};
 use ferrite_pool::{Freeze, Pool, Tag, TagKind};
-use ferrite_serve::mount::{MountOptions, Mounted, NotUnmounted};
+use ferrite_serve::mount::{MountOptions, Mounted, NotUnmounted, ensure_own_links};
 use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 
@@ -211,6 +211,7 @@ impl Trees {
 
     /// Refuses a place that cannot be mounted on; the folder is made where there is none.
     pub fn ensure_place(&self, point: &Path) -> Result<(), String> {
+        ensure_own_links(point).map_err(|error| format!("mounting on {}: {error}", point.display()))?;
         folder::make(point)?;
         self.ensure_not_hidden(point)
     }

@@ -39,6 +39,7 @@ mod write_back;
 
 pub use crate::attach::mounts::device_number;
 pub use cut_off::cut_off;
+pub use folder::ensure_own_links;
 pub use hollow::Hollow;
 pub use stale::{Answer, ask, clear_stale};
 

@@ -64,6 +64,18 @@ impl Folder {
     }
 }
 
+/// Refuses an absolute path that leads root through another user's symbolic link, before folders are made there (MF1). What
+/// else is wrong with the path is not looked at.
+///
+/// # Errors
+/// If it does.
+pub fn ensure_own_links(path: &Path) -> io::Result<()> {
+    match walk(path, Links::Trusted) {
+        Err(why) if is_root() && why.raw_os_error().is_none() => Err(why),
+        _ => Ok(()),
+    }
+}
+
 const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 const ENTRY: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 

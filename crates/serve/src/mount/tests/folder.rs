@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::{lchown, symlink};
 
+use super::super::ensure_own_links;
 use super::{Bug, Folder, Mounted, World, assert_guarded};
 
 /// A user who is not root.
@@ -23,7 +24,11 @@ fn mf1_root_follows_no_symbolic_link_of_another_user() {
         let victim = Some(at.join("victim"));
         assert_eq!((seen(&own), seen(&own.join("below/.."))), (victim.clone(), victim));
         assert!(Folder::open(&at.join("none")).is_err());
-        Folder::open(&others.join("below")).is_err_and(|why| why.to_string().contains("a symbolic link of user 12345"))
+        assert!(ensure_own_links(&own.join("new/folder")).is_ok());
+        let is_refused = |done: std::io::Result<()>| {
+            done.is_err_and(|why| why.to_string().contains("a symbolic link of user 12345"))
+        };
+        is_refused(Folder::open(&others.join("below")).map(drop)) && is_refused(ensure_own_links(&others.join("new")))
     });
 }
 
