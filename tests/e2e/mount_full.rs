@@ -3,7 +3,9 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::path::Path;
+use std::time::Duration;
 
+use crate::direct::{python, run_directly};
 use crate::mount::{Place, can_mount, start};
 use crate::programs::{client, ferrite_path};
 use crate::server::{Server, assert_sound, folder, json, ok, refused, run};
@@ -93,7 +95,7 @@ fn a_full_pool_still_deletes_and_outlives_a_kill() {
     assert!(is_full(File::create(at.join("again")).and_then(|mut file| file.write_all(&vec![0; 8 << 20]))));
     fs::remove_file(at.join("big")).expect("removed");
     let big = (0..100).any(|_| {
-        std::thread::sleep(std::time::Duration::from_millis(100));
+        std::thread::sleep(Duration::from_millis(100));
         fs::write(at.join("big"), vec![1; 64 << 20]).is_ok()
     });
     assert!(big, "the space of what was removed is not back");
@@ -193,4 +195,53 @@ trap - EXIT; ./ferrite pool check p; echo ended'
         return;
     }
     assert!(told.contains("ended"), "{told}");
+}
+
+/// Stores to pages of a hole, and prints what msync and two times fsync said.
+const STORE: &str = "
+import mmap, os, sys
+fd = os.open(sys.argv[1] + '/m', os.O_RDWR | os.O_CREAT)
+os.ftruncate(fd, 1 << 20)
+m = mmap.mmap(fd, 1 << 20)
+for page in range(64): m[page * 4096] = 65
+def told(call):
+    try: call()
+    except OSError as why: return why.errno
+print(told(m.flush), told(lambda: os.fsync(fd)), told(lambda: os.fsync(fd)))
+os.close(fd)";
+/// Reads a byte of each page twice, so that the second time goes directly, if it can.
+const READ: &str = "
+import os, sys
+fd = os.open(sys.argv[1] + '/m', os.O_RDONLY)
+print(*[[os.pread(fd, 1, page * 4096)[0] for page in range(64)] for time in range(2)])";
+
+/// What does not fit is lost for all readers alike, before and after a kill, and is told until an fsync has told it.
+#[test]
+fn crash_a_store_to_a_mapping_of_a_hole_in_a_full_pool_has_one_outcome() {
+    for with_run in [false, true] {
+        let Some(place) = Place::new() else { return };
+        let server = start(&place.pool, &place.at, &["--size", "64M", "--no-disk"]);
+        fill(&place.at.join("fill"));
+        let by = |script| {
+            let mut program = python(script, &place.at);
+            if with_run { run_directly(&mut program) } else { run(&mut program) }
+        };
+        assert_eq!(by(STORE), "28 28 None\n", "under `ferrite run`: {with_run}");
+        let (through, directly) = (|| run(&mut python(READ, &place.at)), || run_directly(&mut python(READ, &place.at)));
+        // The kernel forgets its copy a moment later.
+        let agree = || through() == directly();
+        let forgotten = (0..100).any(|_| {
+            agree() || {
+                std::thread::sleep(Duration::from_millis(50));
+                false
+            }
+        });
+        assert!(forgotten, "{} through the mount, {} directly", through(), directly());
+        let before = through();
+        assert!(before.contains("0, 0, 0"), "some was lost: {before}");
+        server.kill();
+        let server = start(&place.pool, &place.at, &["--no-disk"]);
+        assert_eq!((through(), directly()), (before.clone(), before));
+        drop(server);
+    }
 }

@@ -36,8 +36,8 @@ fn a_program_with_more_rights_than_its_caller_ignores_the_environment() {
     let mut plain = Command::new("setpriv");
     plain.args(["--reuid", "12345", "--regid", "12345", "--clear-groups"]).arg(&program);
     let said = asked(plain, "a.db");
-    assert!(said.contains("made"), "{said}");
+    assert!(said.contains("made") && !said.contains("no pool is named"), "{said}");
     set_permissions(&program, Permissions::from_mode(0o4755)).unwrap();
     let said = asked(Command::new(&program), "b.db");
-    assert!(!said.contains("made") && said.contains("unable to open"), "{said}");
+    assert!(said.contains("no pool is named"), "{said}");
 }
