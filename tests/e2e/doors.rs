@@ -3,8 +3,9 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
+use std::process::{Command, Stdio};
 
-use crate::direct::counted;
+use crate::direct::{direct, python};
 use crate::mount::{Place, start};
 use crate::programs::{client, ferrite};
 use crate::server::{Server, assert_sound, folder, ok, refused, run};
@@ -13,9 +14,15 @@ use crate::server::{Server, assert_sound, folder, ok, refused, run};
 const OTHER: u32 = 12345;
 
 /// `program` as that user.
-fn as_other(program: &str) -> std::process::Command {
+fn as_other(program: &str) -> Command {
     let mut command = client("setpriv");
     command.args(["--reuid", "12345", "--regid", "12345", "--clear-groups", program]);
+    command
+}
+
+/// `command`, whose user trusts that user's pools, and those that others may write to.
+fn trusting(mut command: Command) -> Command {
+    command.env("FERRITE_TRUST_OWNER", OTHER.to_string()).env("FERRITE_TRUST_WRITABLE", "1");
     command
 }
 
@@ -61,12 +68,13 @@ fn a_pool_of_another_user_gives_no_rights_when_root_mounts_it() {
     fs::set_permissions(&pool, fs::Permissions::from_mode(0o600)).expect("root may");
     chown(&pool, Some(OTHER), Some(OTHER)).expect("root may");
     for lifted in ["--suid", "--dev"] {
-        let said = refused(ferrite().args(["fs", "mount"]).arg(&pool).arg("files").arg(&at).arg(lifted), 1);
+        let said = refused(trusting(ferrite()).args(["fs", "mount"]).arg(&pool).arg("files").arg(&at).arg(lifted), 1);
         assert!(said.contains("must belong to root"), "{said}");
     }
 }
 
-/// A program that maps a pool dies where somebody shortens it, so root's programs map no pool that another user can.
+/// A program that maps a pool dies if the file is shortened, so root's programs map no pool that another user can shorten,
+/// also if root trusts that user with what they read.
 #[test]
 fn a_program_maps_no_pool_that_another_user_can_shorten() {
     let Some(place) = Place::new() else { return };
@@ -74,7 +82,13 @@ fn a_program_maps_no_pool_that_another_user_can_shorten() {
     fs::write(place.at.join("file"), [7; 4096]).expect("written");
     let script = "import os, sys\nf = os.open(sys.argv[1] + '/file', os.O_RDONLY)\n\
                   print(sum(os.pread(f, 9, 0) == bytes([7] * 9) for _ in range(100)))";
-    let reads = || counted(&crate::direct::python(script, &place.at));
+    let reads = || {
+        let mut command = trusting(direct(&python(script, &place.at), &["--stat", "--json"]));
+        let output = command.output().expect("it runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        let counts = said.lines().last().and_then(|line| serde_json::from_str(line).ok());
+        (String::from_utf8_lossy(&output.stdout).into_owned(), counts.unwrap_or_else(|| panic!("{said}")))
+    };
     let directly = |counts: &serde_json::Value| counts["direct"]["calls"].as_u64().expect("counted") > 50;
     let (read, counts) = reads();
     assert!(read == "100\n" && directly(&counts), "{counts}");
@@ -83,7 +97,7 @@ fn a_program_maps_no_pool_that_another_user_can_shorten() {
         fs::set_permissions(&place.pool, fs::Permissions::from_mode(mode)).expect("root may");
         let (read, counts) = reads();
         assert!(read == "100\n" && !directly(&counts), "{user} {mode:o}: {counts}");
-        let told = ferrite().args(["run", "--", "ls"]).arg(&place.at).output().expect("it runs");
+        let told = trusting(ferrite()).args(["run", "--", "ls"]).arg(&place.at).output().expect("it runs");
         let told = String::from_utf8_lossy(&told.stderr);
         assert_eq!(told.matches("could end the program by shortening it").count(), 1, "{told}");
     }
@@ -151,7 +165,7 @@ fn a_network_is_served_only_where_something_guards_it() {
     let said = refused(ferrite().args(["disk", "serve", path, "d", "--tcp", "0.0.0.0:0"]), 2);
     assert!(said.contains("--allow") && said.contains("--tls-cert"), "{said}");
     let mut command = ferrite();
-    command.args(["disk", "serve", path, "d", "--tcp", "127.0.0.1:0", "--json"]).stderr(std::process::Stdio::piped());
+    command.args(["disk", "serve", path, "d", "--tcp", "127.0.0.1:0", "--json"]).stderr(Stdio::piped());
     let mut server = Server::of(&mut command, &pool, "\"disks\"");
     server.said_until("every user of this machine can read and write");
     server.interrupt();
@@ -173,7 +187,7 @@ fn noatime_of_a_remount_changes_nothing() {
         let script = format!(
             "import os, sys\nf = os.open(sys.argv[1] + '/file', os.O_RDONLY | os.O_DIRECT{more})\nos.pread(f, 7, 0)"
         );
-        run(&mut crate::direct::python(&script, &place.at));
+        run(&mut python(&script, &place.at));
         run(client("stat").args(["-c", "%X"]).arg(&file)).trim().parse::<u64>().expect("seconds")
     };
     run(client("touch").args(["-a", "-d", "@1000000000"]).arg(&file));
