@@ -20,7 +20,7 @@ use crate::{Error, Result, show_uuid};
 
 /// Bytes that are looked at at once.
 const PIECE: u64 = 1 << 20;
-const ZEROS: [u8; PIECE as usize] = [0; PIECE as usize];
+static ZEROS: [u8; PIECE as usize] = [0; PIECE as usize];
 
 const LOOKING: &str = "looking for content";
 
@@ -38,7 +38,7 @@ pub struct MayLose {
 /// A file or device that is there.
 enum Place<'a> {
     File { file: &'a File, bytes: u64 },
-    Device(Mapped),
+    Device(Box<Mapped>),
 }
 
 /// Returns true if the pool that is to be made in what `lock` holds destroys something, which `may` allows.
@@ -121,7 +121,7 @@ impl<'a> Place<'a> {
         let found = found.map_err(|e| MediumError::io(format!("looking at {}", lock.path().display()), e))?;
         match found.is_file() {
             true => Ok(Self::File { file: lock.file(), bytes: found.len() }),
-            false => Ok(Self::Device(lock.map(&options(lock))?)),
+            false => Ok(Self::Device(Box::new(lock.map(&options(lock))?))),
         }
     }
 

@@ -147,7 +147,7 @@ impl Partial {
         if self.named.is_none() {
             let link = |name: &OsStr| self.place.link(&self.file, name);
             match link(self.place.name()) {
-                Ok(()) => return self.place.persist_folder(),
+                Ok(()) => return self.place.persist_names(),
                 Err(Errno::EXIST) => {}
                 Err(error) => return Err(self.place.told("naming", error)),
             }
@@ -157,7 +157,7 @@ impl Partial {
         let part = self.named.as_deref().unwrap_or_default();
         self.place.rename(part).map_err(|error| self.place.told("renaming to", error))?;
         self.named = None;
-        self.place.persist_folder()
+        self.place.persist_names()
     }
 }
 

@@ -126,9 +126,8 @@ impl Pool {
     }
 
     fn ensure_room(&self, name: &str, put: &Put) -> Result<()> {
-        match self.tag(name) {
-            Ok(tag) => put.ensure_may_replace(&tag)?,
-            Err(_) => {}
+        if let Ok(tag) = self.tag(name) {
+            put.ensure_may_replace(&tag)?;
         }
         let (needed_bytes, free_bytes) = (put.size_hint_bytes.unwrap_or(0), self.usage().free_bytes);
         if needed_bytes > free_bytes { Err(Error::Full { needed_bytes, free_bytes }) } else { Ok(()) }

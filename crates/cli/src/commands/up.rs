@@ -116,7 +116,7 @@ impl Up {
         self.check_size(&path)?;
         let backup = self.backup.as_deref().map(absolute).transpose()?;
         // It has to be there when the power fails, and is said now if it cannot.
-        backup.as_deref().map(|image| Partial::begin(image)).transpose()?;
+        backup.as_deref().map(Partial::begin).transpose()?;
         let is_new = self.make_pool(&path)?;
         let has_point = self.point().is_ok_and(|point| is_listed(&point));
         let lock = match reach::find(&path)? {

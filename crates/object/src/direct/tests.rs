@@ -168,3 +168,20 @@ fn typed_values_are_read_back_and_updated_in_one_step() {
     it.set(&[1, 2]).unwrap();
     assert_eq!(it.get(), [1, 2]);
 }
+
+/// A version of the value behind which no other fits is damage, told by opening and by check, and no panic.
+#[test]
+fn du2_a_version_that_no_value_comes_to_is_damage() {
+    for version in [SEQUENCE_BOUND, u64::MAX - 1] {
+        let memory = new_pool(Model::MAPPED);
+        let pool = open_pool(&memory);
+        let it = open(&pool, 48, Scheme::Nt).unwrap();
+        let (at, salt) = (it.at, it.salt);
+        let mut image = it.state.lock().image.clone();
+        drop(it);
+        seal(&mut image, salt, version);
+        memory.store(at + version % 2 * image.len() as u64, &image, Scheme::Nt);
+        let refused = open(&pool, 48, Scheme::Nt).unwrap_err();
+        assert!(matches!(&refused, Error::Damaged { what, .. } if what.contains("no value comes to")), "{refused}");
+    }
+}

@@ -301,3 +301,23 @@ fn al3_what_a_crash_left_of_a_batch_does_not_come_back_when_all_before_it_is_cut
     let log = open(&pool, false).unwrap();
     assert_eq!((log.first(), log.end()), (1, 1));
 }
+
+/// Numbers of entries behind which no other fits are damage, and no panic.
+#[test]
+fn al2_a_number_that_no_log_comes_to_is_damage() {
+    for number in [SEQUENCE_BOUND, u64::MAX - 1, u64::MAX] {
+        let memory = new_pool(Model::MAPPED);
+        let pool = open_pool(&memory);
+        let log = open(&pool, false).unwrap();
+        log.state.lock().first = number;
+        if number < u64::MAX - 1 {
+            log.append(b"entry").unwrap();
+        } else {
+            log.state.lock().records.append_alone_with([number, number], b"entry").unwrap();
+        }
+        drop(log);
+        let refused = open(&pool, false).unwrap_err().to_string();
+        assert!(refused.contains("the number of an entry") && refused.contains("counts up to"), "{refused}");
+        open(&pool, true).unwrap_err();
+    }
+}

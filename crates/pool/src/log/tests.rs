@@ -350,3 +350,19 @@ fn w3_crash_in_a_restart_leaves_the_log_before_or_after_it() {
         assert!(log.restart_at(at[0]).is_err(), "never back");
     }
 }
+
+/// A head behind which no position is left is refused, with its word right.
+#[test]
+fn a_head_that_nobody_counts_up_to_is_refused() {
+    let memory = new_pool(Model::MAPPED);
+    let log = create(&memory);
+    let (at, salt) = (log.head_at, log.head_salt);
+    drop(log);
+    for head in [SEQUENCE_BOUND, NUMBER_MAX] {
+        memory.store_word(at, seal(salt, head));
+        let said = Log::open(Arc::new(open_pool(&memory)), "log").unwrap_err().to_string();
+        assert!(said.contains("the head of log \"log\"") && said.contains("counts up to"), "{said}");
+    }
+    memory.store_word(at, seal(salt, SEQUENCE_BOUND - 1));
+    open(&memory).append(b"more").unwrap();
+}

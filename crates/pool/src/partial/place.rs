@@ -323,10 +323,10 @@ impl FilePlace {
     }
 
     /// Makes the folder's names durable.
-    pub fn persist_folder(&self) -> Result<()> {
+    pub fn persist_names(&self) -> Result<()> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = openat(&self.folder, ".", flags, Mode::empty());
-        let synced = folder.and_then(|folder| rustix::fs::fsync(&folder));
-        synced.map_err(|error| self.told("syncing the folder of", error))
+        let persisted = folder.and_then(|folder| rustix::fs::fsync(&folder));
+        persisted.map_err(|error| self.told("syncing the folder of", error))
     }
 }

@@ -1,6 +1,7 @@
 //! Proofs of the pool as a whole.
 
 mod bad;
+mod bounds;
 mod crashes;
 mod failures;
 mod full;

@@ -8,7 +8,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::proof::cases;
+use crate::proof::{cases, hold};
 use crate::queue::Waiting;
 use crate::{End, Queue};
 
@@ -108,4 +108,19 @@ fn lg4_crash_seeded_a_queue_is_salvaged_from_any_damage() {
         drop(queue);
         prop_assert_eq!(entries(&Queue::new(logged::<Waiting>(&pool, LOGGING).unwrap())), before);
     });
+}
+
+/// A word that names a checkpoint behind which no other fits is damage, and a salvage goes on counting from another.
+#[test]
+fn ck4_a_checkpoint_that_no_object_comes_to_is_damage() {
+    for number in [ferrite_pool::SEQUENCE_BOUND, ferrite_pool::NUMBER_MAX] {
+        let pool = open_pool(&new_pool(Model::MAPPED));
+        map(&pool).put(b"key", b"value").unwrap();
+        word::store(&hold(&pool, &label::<Entries>().unwrap(), 0), number).unwrap();
+        let refused = logged::<Entries>(&pool, LOGGING).unwrap_err();
+        assert!(matches!(&refused, Error::Damaged { what, .. } if what.contains("counts up to")), "{refused}");
+        let left = Map::new(logged::<Entries>(&pool, SALVAGE).unwrap());
+        left.checkpoint().unwrap();
+        assert_eq!(left.get(b"key"), Some(b"value".to_vec()));
+    }
 }
