@@ -232,7 +232,7 @@ fn bytes_go_into_a_tag_and_come_back_beside_the_owner_and_alone() {
         ok(&["tag", "get", pool, name, back.to_str().expect("text")]);
         assert!(std::fs::read(&back).expect("there") == content, "{name}");
     }
-    assert!(refused(ferrite().args(["tag", "put", pool, "alone"]).arg(&file), 1).contains("already"));
+    assert!(refused(ferrite().args(["tag", "put", pool, "alone"]).arg(&file), 1).contains("--lose 3000000 "));
     ok(&["tag", "remove", pool, "alone"]);
     assert!(refused(ferrite().args(["tag", "get", pool, "alone"]), 1).contains("no tag called \"alone\""));
     assert!(refused(ferrite().args(["tag", "remove", pool, "disk0"]), 1).contains("disk remove"));
