@@ -50,7 +50,7 @@ fn parse(line: &[u8]) -> Result<Option<(&[u8], Access)>, String> {
 /// What is no access but belongs there: heads, markers, the sum at the end.
 fn quiet<'a>(line: &[u8], words: &[&[u8]]) -> Result<Option<(&'a [u8], Access)>, String> {
     let begins = |with: &[u8]| words.first().is_some_and(|word| word.starts_with(with));
-    let is_rule = words.len() == 1 && words[0].len() > 8 && words[0].iter().all(|byte| matches!(byte, b'-' | b'='));
+    let is_rule = words.len() == 1 && words[0].len() > 3 && words[0].iter().all(|byte| matches!(byte, b'-' | b'='));
     let is_marker = line.contains(&b'<') || line.contains(&b'>');
     let is_head = [&b"Output"[..], b"View", b"Trace"].into_iter().any(begins);
     let is_sum = words.len() <= 8 && words.last().is_some_and(|word| *word == b"instructions");
