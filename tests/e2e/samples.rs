@@ -209,12 +209,19 @@ fn options_say_what_they_change_or_are_refused() {
         let heard = refused(ferrite().args(["sim", "llc"]).args(words), 2);
         assert!(heard.contains(why), "{words:?}: {heard}");
     }
+    let words = ["sim", "convert", &sample("database.spc.gz"), "/dev/null", "--as", "msr", "--page", "8K"];
+    assert!(refused(ferrite().args(words), 2).contains("--page changes nothing"));
 }
 
 /// Tables that no machine has room for are refused before they are made.
 #[test]
 fn what_does_not_fit_in_memory_is_refused() {
     let (accesses, blocks) = (sample("table.lackey.xz"), sample("database.plain.gz"));
+    let folder = folder(true);
+    let far = folder.path().join("far").display().to_string();
+    fs::write(&far, "0,h,0,Write,9000000000000000,4096,1\n").expect("written");
+    let heard = refused(ferrite().args(["sim", "ftl", "--trace", &far]), 2);
+    assert!(heard.contains("too many blocks") && heard.contains("--wrap takes addresses modulo"), "{heard}");
     for words in [
         &["llc", "--trace", &accesses, "--llc", "256G:16"][..],
         &["llc", "--trace", &accesses, "--l1", "256G:16", "--cores", "256"],

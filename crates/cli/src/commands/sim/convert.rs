@@ -88,6 +88,11 @@ impl Convert {
         let options = ReaderOptions { page_bytes, format: self.named()?, device: self.device };
         let from = self.from.clone();
         let reader = opened(move || Reader::new(Input::open(&from)?, options))?;
+        if self.page.is_some() && reader.format() != Format::Plain && format != Format::Plain {
+            return Err(Failure::Usage(
+                "--page changes nothing: neither trace is a plain one, which counts in pages".into(),
+            ));
+        }
         let read_as = reader.format().name();
         let mut trace = Ahead::new(reader)?;
         let mut output = Output::begin(&self.to)?;

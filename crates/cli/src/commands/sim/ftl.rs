@@ -117,8 +117,9 @@ impl Ftl {
         self.refuse_idle(footprint)?;
         let shape = self.drive.shape(footprint)?;
         let specs: Vec<Spec> = schemes.into_iter().map(|scheme| Spec { scheme, shape, timing: self.timing }).collect();
-        let refused =
-            |why: Error| Failure::Usage(format!("{why}; --over-provision or --blocks says how many blocks are extra"));
+        let refused = |why: Error| {
+            Failure::Usage(format!("{why}; --size and --over-provision or --blocks say how many blocks there are"))
+        };
         specs.iter().try_for_each(|spec| spec.build().map(drop)).map_err(refused)?;
         if is_read_once && !self.drive.is_named() {
             remark!(

@@ -68,7 +68,11 @@ impl DriveArguments {
             }),
             _ => of_bytes(OF_A_PIPE),
         };
-        shape.and_then(Shape::check).map_err(|why| Failure::Usage(why.to_string()))
+        let advice = match footprint {
+            Some(_) => "; --size names a smaller drive, and --wrap takes addresses modulo its size",
+            None => "",
+        };
+        shape.and_then(Shape::check).map_err(|why| Failure::Usage(format!("{why}{advice}")))
     }
 }
 
