@@ -16,6 +16,7 @@ mod direct_limited;
 mod direct_postgres;
 mod direct_rights;
 mod direct_together;
+mod disk_rates;
 mod doors;
 mod finalize;
 mod full_host;
