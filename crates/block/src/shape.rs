@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use ferrite_medium::Scheme;
+use ferrite_medium::{ByteCount, Scheme};
 use ferrite_pool::layout::{CHUNK, PAGE};
 use ferrite_pool::{Error, Extent, Need, NewTag, Pool, Result, Role, Tag, TagChange, TagKind, Watch, Zone};
 
@@ -62,7 +62,8 @@ impl Shape {
         }
         if size == 0 || size > DISK_BYTES_MAX || !size.is_multiple_of(sector_bytes.into()) {
             return Err(Error::Limit(format!(
-                "a disk of {size} bytes is not possible: a multiple of {sector_bytes}, {DISK_BYTES_MAX} at most"
+                "a disk of {size} bytes is not possible: a multiple of {sector_bytes}, {} at most",
+                ByteCount(DISK_BYTES_MAX)
             )));
         }
         let blocks = size.div_ceil(BLOCK);
@@ -204,8 +205,9 @@ pub(crate) fn grown(tag: &Tag, size: u64) -> Result<Shape> {
     let old = Shape::read(tag)?;
     if size < old.size {
         return Err(Error::Limit(format!(
-            "{:?} has {} bytes and can only grow: copy what you need to a smaller disk and remove this one",
-            tag.name, old.size
+            "{:?} has {} and can only grow: copy what you need to a smaller disk and remove this one",
+            tag.name,
+            ByteCount(old.size)
         )));
     }
     let wanted = Shape::of(&DiskSpec { size, sector_bytes: old.sector_bytes, thin: old.thin, checksum: old.checksum })?;

@@ -1,5 +1,7 @@
 //! Sizes as people write them.
 
+use ferrite_medium::ByteCount;
+
 /// No file is longer: its length is a signed number.
 const BYTES_MAX: u64 = i64::MAX as u64;
 
@@ -49,12 +51,7 @@ pub fn whole<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
 
 /// `bytes` for people.
 pub fn show(bytes: u64) -> String {
-    let units = [(1_u64 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-    match units.into_iter().find(|(unit, _)| bytes >= *unit) {
-        Some((unit, name)) if bytes.is_multiple_of(unit) => format!("{} {name}", bytes / unit),
-        Some((unit, name)) => format!("{:.1} {name}", bytes as f64 / unit as f64),
-        None => format!("{bytes} B"),
-    }
+    ByteCount(bytes).to_string()
 }
 
 /// `count` of what one is called `what`.
@@ -122,12 +119,5 @@ mod tests {
     #[test]
     fn one_is_no_plural() {
         assert_eq!([0, 1, 2].map(|count| counted(count, "inode")), ["0 inodes", "1 inode", "2 inodes"]);
-    }
-
-    #[test]
-    fn sizes_are_shown_with_the_largest_unit_that_fits() {
-        assert_eq!(show(1 << 30), "1 GiB");
-        assert_eq!(show(3 << 29), "1.5 GiB");
-        assert_eq!(show(100), "100 B");
     }
 }

@@ -288,5 +288,8 @@ pub fn check_fit(from: u64, to: u64) -> Outcome {
     if from <= to {
         return Ok(());
     }
-    Err(Failure::Failed(format!("{from} bytes do not fit a disk of {to}: name a larger one, or grow it")))
+    let (shown_from, shown_to) = (crate::size::show(from), crate::size::show(to));
+    Err(Failure::Failed(format!(
+        "{shown_from} ({from} bytes) do not fit a disk of {shown_to} ({to} bytes): name a larger one, or grow it"
+    )))
 }

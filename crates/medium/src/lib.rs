@@ -5,6 +5,7 @@
 
 mod area;
 mod beacon;
+mod byte_count;
 pub mod copy;
 mod cpu;
 mod crc;
@@ -50,6 +51,7 @@ mod worn;
 mod wrapper_tests;
 
 pub use beacon::Beacon;
+pub use byte_count::ByteCount;
 pub use cpu::{Cpu, LineFlush, StreamWidth};
 pub use crc::{crc32, crc32_of_words};
 pub use delay_disk::{Delay, DelayDisk};

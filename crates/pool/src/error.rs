@@ -1,5 +1,7 @@
 //! What can go wrong with a pool.
 
+use ferrite_medium::ByteCount;
+
 /// Result of an operation on a pool.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -33,7 +35,10 @@ pub enum Error {
         at: u64,
     },
     /// The file is shorter than the pool in it.
-    #[error("the pool was made with {expected} bytes and only {found} are there: it was truncated; restore a backup")]
+    #[error(
+        "the pool was made with {} and only {} are there: it was truncated; restore a backup",
+        shown(.expected), shown(.found)
+    )]
     Truncated {
         /// Bytes the superblock promises.
         expected: u64,
@@ -81,8 +86,9 @@ pub enum Error {
     Occupied(String),
     /// The pool is full.
     #[error(
-        "the pool is full: {needed_bytes} bytes needed, {free_bytes} free; remove what is not needed (`ferrite disk \
-         remove`, `ferrite tag remove`), or make it larger (`ferrite pool grow`)"
+        "the pool is full: {} needed, {} free; remove what is not needed (`ferrite disk remove`, `ferrite tag remove`), \
+         or make it larger (`ferrite pool grow`)",
+        shown(.needed_bytes), shown(.free_bytes)
     )]
     Full {
         /// Bytes asked for.
@@ -91,7 +97,10 @@ pub enum Error {
         free_bytes: u64,
     },
     /// A log is full.
-    #[error("log {name:?} is full: {needed_bytes} bytes needed, {free_bytes} of {capacity_bytes} free: cut it first")]
+    #[error(
+        "log {name:?} is full: {} needed, {} of {} free: cut it first",
+        shown(.needed_bytes), shown(.free_bytes), shown(.capacity_bytes)
+    )]
     LogFull {
         /// Its name.
         name: String,
@@ -134,6 +143,11 @@ pub enum Error {
         "it is no longer this process's to change ({0}); what was done is durable: close it and open the pool again"
     )]
     Revoked(String),
+}
+
+/// `bytes` in the unit that the tables of commands have.
+fn shown(bytes: &u64) -> ByteCount {
+    ByteCount(*bytes)
 }
 
 impl Error {

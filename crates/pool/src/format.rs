@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use ferrite_medium::{Memory, Scheme, Span};
+use ferrite_medium::{ByteCount, Memory, Scheme, Span};
 
 use crate::lane::Lanes;
 use crate::layout::{
@@ -61,11 +61,11 @@ impl Pool {
     /// [`Error::Limit`] where it is less than [`crate::layout::POOL_BYTES_MIN`], or more than a file has.
     pub fn ensure_size(bytes: u64) -> Result<()> {
         let bound = match bytes {
-            ..POOL_BYTES_MIN => format!("small: {POOL_BYTES_MIN} at least"),
-            FILE_BYTES_END.. => format!("large: {} at most", FILE_BYTES_END - 1),
+            ..POOL_BYTES_MIN => format!("small: {} at least", ByteCount(POOL_BYTES_MIN)),
+            FILE_BYTES_END.. => format!("large: {} at most", ByteCount(FILE_BYTES_END - 1)),
             _ => return Ok(()),
         };
-        Err(Error::Limit(format!("a pool of {bytes} bytes is too {bound}")))
+        Err(Error::Limit(format!("a pool of {} is too {bound}", ByteCount(bytes))))
     }
 }
 

@@ -11,7 +11,7 @@
 //! - S4. What is acknowledged is in both slots. So where the newer one cannot be read, crash or damage, the other one
 //!   tells what was acknowledged last, or newer.
 
-use ferrite_medium::{Memory, Scheme, Span};
+use ferrite_medium::{ByteCount, Memory, Scheme, Span};
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -110,7 +110,8 @@ impl Superblock {
     /// [`Error::NotAPool`].
     pub fn ensure_room(bytes: u64) -> Result<()> {
         if bytes < POOL_BYTES_MIN {
-            return Err(Error::NotAPool(format!("it has {bytes} bytes, the smallest pool has {POOL_BYTES_MIN}")));
+            let (has, least) = (ByteCount(bytes), ByteCount(POOL_BYTES_MIN));
+            return Err(Error::NotAPool(format!("it has {has}, the smallest pool has {least}")));
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use ferrite_medium::{Memory, Scheme, Span};
+use ferrite_medium::{ByteCount, Memory, Scheme, Span};
 
 use super::image::{Frame, Header, Image};
 use super::{Summary, progress};
@@ -88,9 +88,9 @@ fn each_frame(
 fn ensure_fits(memory: &dyn Memory, header: &Header) -> Result<()> {
     if memory.size() < header.size {
         return Err(Error::Limit(format!(
-            "the image is of a pool of {} bytes and there are only {} here: restore into a larger one",
-            header.size,
-            memory.size()
+            "the image is of a pool of {} and there are only {} here: restore into a larger one",
+            ByteCount(header.size),
+            ByteCount(memory.size())
         )));
     }
     Ok(())

@@ -198,7 +198,7 @@ fn a_full_log_says_so_and_takes_more_when_it_is_cut() {
     while log.append(&[7; 40]).is_ok() {}
     assert_eq!((log.used_bytes(), log.capacity_bytes()), (CAPACITY, CAPACITY));
     let told = log.append(&[7; 40]).unwrap_err().to_string();
-    assert_eq!(told, "log \"log\" is full: 64 bytes needed, 0 of 8192 free: cut it first");
+    assert_eq!(told, "log \"log\" is full: 64 B needed, 0 B of 8 KiB free: cut it first");
     let third = log.records().nth(2).unwrap().unwrap().0;
     log.cut(third).unwrap();
     assert!(matches!(log.append_many(&[&[1; 40], &[2; 40], &[3; 40]]), Err(Error::LogFull { .. })));

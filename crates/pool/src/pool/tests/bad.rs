@@ -53,9 +53,9 @@ fn memory_that_is_no_pool() {
             "not a Ferrite pool: {why}; `ferrite pool create` makes one, `ferrite pool restore` brings back one that was there"
         )
     };
-    for size in [0, 1, 4096, 8 << 20 >> 1] {
+    for (size, shown) in [(0, "0 B"), (1, "1 B"), (4096, "4 KiB"), (8 << 20 >> 1, "4 MiB")] {
         let told = refused(LyingMemory::new(size, Model::MAPPED));
-        assert_eq!(told, none(&format!("it has {size} bytes, the smallest pool has 8388608")));
+        assert_eq!(told, none(&format!("it has {shown}, the smallest pool has 8 MiB")));
     }
     assert_eq!(refused(LyingMemory::new(POOL_BYTES, Model::MAPPED)), none("the magic number is missing"));
     let noise: Vec<u8> = (0..POOL_BYTES).map(|i| (i.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8).collect();
@@ -69,8 +69,7 @@ fn memory_that_is_no_pool() {
 fn a_truncated_pool() {
     let image = used();
     let told = refused(LyingMemory::from_image(&image[..8 << 20], Model::MAPPED));
-    let expected =
-        "the pool was made with 12582912 bytes and only 8388608 are there: it was truncated; restore a backup";
+    let expected = "the pool was made with 12 MiB and only 8 MiB are there: it was truncated; restore a backup";
     assert_eq!(told, expected);
 }
 

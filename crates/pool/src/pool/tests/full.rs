@@ -1,6 +1,7 @@
 //! A pool without room, and requests that cannot be met: nothing changes.
 
 use ferrite_crash::{LyingMemory, Model};
+use ferrite_medium::ByteCount;
 
 use super::*;
 use crate::grant::{Ask, Process, Rights};
@@ -27,7 +28,7 @@ fn a_request_that_does_not_fit_is_told_and_changes_nothing() {
     }
     let error = change(&pool, "most", &[need(Zone::Super, 9 * CHUNK)]).unwrap_err();
     let said = error.to_string();
-    let start = format!("the pool is full: {} bytes needed, {} free; ", 9 * CHUNK, free.free_bytes);
+    let start = format!("the pool is full: 18 MiB needed, {} free; ", ByteCount(free.free_bytes));
     assert!(said.starts_with(&start) && said.contains("`ferrite pool grow`"), "{said}");
     assert_eq!(shot(&pool), before);
     let snapshot = shot(&pool);
@@ -210,5 +211,5 @@ fn sizes_that_are_a_multiple_of_nothing() {
         assert!(matches!(create(&pool, "more", &[need(Zone::Normal, 1)]), Err(Error::Full { .. })));
     }
     let error = Pool::create(&LyingMemory::new(POOL_BYTES_MIN - 1, Model::MAPPED), &format()).unwrap_err();
-    assert_eq!(error.to_string(), "a pool of 8388607 bytes is too small: 8388608 at least");
+    assert_eq!(error.to_string(), "a pool of 8.0 MiB is too small: 8 MiB at least");
 }
