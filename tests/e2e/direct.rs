@@ -303,6 +303,24 @@ fn what_cannot_be_direct_is_told_and_done() {
     assert_sound(&place.pool);
 }
 
+/// Of a mount that the program does not name nothing is said; of one whose pool is in a file, what stays as it was.
+#[test]
+fn only_a_mount_that_the_program_names_is_told_of() {
+    let Some(place) = Place::on(false) else { return };
+    let server = place.start();
+    let said = |program: &Command| {
+        let output = direct(program, &[]).output().expect("it starts");
+        assert!(output.status.success());
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    assert_eq!(said(&client("true")), "");
+    let told = said(client("ls").arg(&place.at));
+    let at = place.at.display();
+    assert!(told.contains(&format!("{at} is used through the mount: ")), "{told}");
+    assert!(told.contains("reads and writes stay system calls") && told.contains("a pool in /dev/shm"), "{told}");
+    server.interrupt();
+}
+
 /// Children with files of their own, who wait for the end of stdin when each has written to its file.
 const CROWD: &str = r#"
 import os, sys

@@ -151,6 +151,18 @@ fn the_commands_of_readme_end_with_clear_words_without_fuse() {
     assert!(said.contains("/dev/fuse"), "{said}");
 }
 
+/// A command that README.md gets wrong fails here as it does for its reader.
+#[test]
+fn commands_are_taken_from_the_page_as_they_stand() {
+    let page = "# A\n```sh\nferrite status   # what is there\n\nferrite tag list|get; ferrite run -- COMMAND...\n```\n\
+                and\n```\nnot this\n```\n";
+    let expected = ["ferrite status", "ferrite tag list --help", "ferrite tag get --help", "ferrite run -- true"];
+    assert_eq!(commands(page), expected);
+    let Some(here) = Newcomer::new(None, "") else { return };
+    here.run(&commands(page)[0]);
+    here.refused("ferrite statsu", 2);
+}
+
 /// What takes minutes is right as far as that can be seen at once.
 #[test]
 fn what_readme_says_to_build_is_there() {
