@@ -72,17 +72,10 @@ impl<T: Args, const NAMED: bool> FromArgMatches for InPool<T, NAMED> {
     fn from_arg_matches(matches: &ArgMatches) -> clap::error::Result<Self> {
         let mut own = T::augment_args(Command::new("words").no_binary_name(true));
         let (named, words) = split(matches, &own);
-        let too_many = |_| {
-            let more = words.last().map(|word| word.display().to_string()).unwrap_or_default();
-            clap::Error::raw(
-                ErrorKind::UnknownArgument,
-                format!("unexpected argument '{more}': --pool names the pool\n"),
-            )
-        };
-        let count = own.get_positionals().count();
         let is_open_ended = own.get_positionals().any(|arg| matches!(arg.get_action(), ArgAction::Append));
-        if words.len() > count && !is_open_ended {
-            return Err(too_many(()));
+        if let Some(more) = words.get(own.get_positionals().count()).filter(|_| !is_open_ended) {
+            let why = format!("unexpected argument '{}': --pool names the pool\n", more.display());
+            return Err(clap::Error::raw(ErrorKind::UnknownArgument, why));
         }
         let last = required(&own).last().map(name_of);
         let found =

@@ -40,7 +40,7 @@ const FILES: &str = "files";
 /// there is none. Started again, also after kill -9, it serves what was there at once.
 #[derive(Args)]
 pub struct Up {
-    /// The pool's file [default: ferrite/pool in the user's data directory]
+    /// The pool's file [default: $FERRITE_POOL, else ferrite/pool in the user's data directory]
     #[arg(long)]
     pool: Option<PathBuf>,
     /// Size of the pool if it is made, in powers of 1024 as all sizes [default: 1G]
