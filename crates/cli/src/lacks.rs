@@ -1,16 +1,14 @@
 //! What this user and machine lack to mount a file system, each with the command that mends it.
 
-use std::fs::{self, File};
-use std::io::ErrorKind;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+
+use ferrite_serve::FUSE;
 
 use crate::host;
 use crate::paths::quoted;
 
-const DEVICE: &str = "/dev/fuse";
-/// The number of the FUSE device, on every Linux.
-const DEVICE_NUMBER: u64 = libc::makedev(10, 229);
 const FUSERMOUNT: &str = "fusermount3";
 const SET_USER: u32 = 0o4000;
 /// The bit of CAP_SYS_ADMIN in a set of capabilities.
@@ -21,32 +19,13 @@ pub fn to_mount() -> Vec<String> {
     let is_root = host::user().is_ok_and(|(user, _)| user == 0);
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let rights = if is_root { administrator(&status) } else { fusermount(found(FUSERMOUNT).as_deref(), &status) };
-    device(Path::new(DEVICE)).into_iter().chain(rights).collect()
+    FUSE.missing().into_iter().chain(rights).collect()
 }
 
 /// Returns the same as part of a sentence.
 pub fn to_mount_in_line() -> Option<String> {
     let missing = to_mount();
     (!missing.is_empty()).then(|| missing.join("; "))
-}
-
-fn device(path: &Path) -> Option<String> {
-    let name = path.display();
-    let container = "in a container, start that with `--device /dev/fuse`";
-    let absent = || format!("{name} is missing: as root `modprobe fuse`; {container}");
-    let found = match fs::metadata(path) {
-        Ok(found) if found.file_type().is_char_device() && found.rdev() == DEVICE_NUMBER => {
-            File::options().read(true).write(true).open(path)
-        }
-        Ok(_) => return Some(format!("{name} is not the FUSE device: {container}")),
-        Err(_) => return Some(absent()),
-    };
-    match found.err()?.kind() {
-        ErrorKind::PermissionDenied => {
-            Some(format!("{name} is closed to this user: as root `chmod 666 {name}`; {container}"))
-        }
-        _ => Some(absent()),
-    }
 }
 
 /// Root mounts by itself, if it is root in full.
@@ -90,9 +69,6 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let at = |name: &str| folder.path().join(name);
         let said = |told: Option<String>| told.expect("something is missing");
-        assert!(said(device(&at("fuse"))).contains("`modprobe fuse`"));
-        assert!(said(device(Path::new("/dev/null"))).contains("not the FUSE device"));
-        assert!(said(device(folder.path())).contains("not the FUSE device"), "a folder is bound over it");
         assert!(said(fusermount(None, "")).contains("`apt-get install fuse3`"));
         fs::write(at("helper"), "").expect("written");
         let mode = |mode| fs::set_permissions(at("helper"), fs::Permissions::from_mode(mode)).expect("set");

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 
 use super::{Error, Result, fuse, nbd_node};
+use crate::{FUSE, KernelDevice, LOOP};
 
 /// The folder of all links.
 pub(super) const LINKS: &str = "/dev/ferrite";
@@ -54,13 +55,13 @@ pub fn check() -> Result<()> {
     if Way::Nbd.is_there() {
         return Ok(());
     }
-    match LOOP_WAY.into_iter().find(|device| !Path::new(device).exists()) {
-        Some(device) => Err(Error::Missing(format!("this kernel or container has neither NBD nor {device}"))),
+    match LOOP_WAY.iter().find_map(KernelDevice::missing) {
+        Some(missing) => Err(Error::Missing(format!("this kernel or container has no NBD, and {missing}"))),
         None => Ok(()),
     }
 }
 
-const LOOP_WAY: [&str; 2] = ["/dev/fuse", "/dev/loop-control"];
+const LOOP_WAY: [KernelDevice; 2] = [FUSE, LOOP];
 
 /// What lies between a node and its disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +85,7 @@ impl Way {
     pub(super) fn is_there(self) -> bool {
         match self {
             Self::Nbd => nbd_node::find_driver().is_ok(),
-            Self::Loop => LOOP_WAY.iter().all(|device| Path::new(device).exists()),
+            Self::Loop => LOOP_WAY.iter().all(|device| device.missing().is_none()),
         }
     }
 }

@@ -1,0 +1,64 @@
+//! The kernel's devices that a mount and a node need: whether they are there, and what to do if not.
+
+use std::fs::{self, File};
+use std::io::ErrorKind;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::Path;
+
+/// A character device of the kernel's.
+#[derive(Clone, Copy, Debug)]
+pub struct KernelDevice {
+    /// Where it stands.
+    pub path: &'static str,
+    /// The kernel's name of it, which is the name of its module.
+    pub module: &'static str,
+    /// Its number, on every Linux.
+    number: u64,
+}
+
+/// The device that FUSE file systems are served by.
+pub const FUSE: KernelDevice = KernelDevice { path: "/dev/fuse", module: "fuse", number: libc::makedev(10, 229) };
+/// The device that makes loop devices.
+pub const LOOP: KernelDevice =
+    KernelDevice { path: "/dev/loop-control", module: "loop", number: libc::makedev(10, 237) };
+
+impl KernelDevice {
+    /// Returns why this user cannot use the device, with the command that mends it.
+    pub fn missing(&self) -> Option<String> {
+        self.missing_at(Path::new(self.path))
+    }
+
+    fn missing_at(&self, path: &Path) -> Option<String> {
+        let Self { path: name, module, number } = *self;
+        let container = format!("in a container, start that with `--device {name}`");
+        let absent = format!("{name} is missing: as root `modprobe {module}`; {container}");
+        let opened = match fs::metadata(path) {
+            Ok(found) if found.file_type().is_char_device() && found.rdev() == number => {
+                File::options().read(true).write(true).open(path)
+            }
+            Ok(_) => return Some(format!("{name} is not the kernel's {module} device: {container}")),
+            Err(_) => return Some(absent),
+        };
+        match opened.err()?.kind() {
+            ErrorKind::PermissionDenied => {
+                Some(format!("{name} is closed to this user: as root `chmod 666 {name}`; {container}"))
+            }
+            _ => Some(absent),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_that_is_missing_has_its_command() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let said = |path: &Path| LOOP.missing_at(path).expect("it is missing");
+        assert!(said(&folder.path().join("none")).contains("`modprobe loop`"));
+        for other in [Path::new("/dev/null"), folder.path()] {
+            assert!(said(other).contains("/dev/loop-control is not the kernel's loop device"), "bound over it");
+        }
+    }
+}
