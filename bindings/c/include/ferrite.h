@@ -3,8 +3,8 @@
  *
  * A store is a pool of persistent memory in a file or on a device. In it are objects with names: values that are
  * updated in place, maps, queues, bundles of both, append-only logs. A change is durable when its call returns, as far as
- * what the store lies in is: memory (tmpfs) survives the end of the process, a DAX device and a disk survive the power's
- * loss too. After a crash an object has every change whose call had returned, and of one that had not all or nothing.
+ * what the store lies in is: memory (tmpfs) survives the end of the process, an NVDIMM and a disk survive power loss too;
+ * `ferrite pool info` says it with the reason. After a crash an object has every change whose call had returned, and of one that had not all or nothing.
  *
  * Calls return FERRITE_OK, FERRITE_ABSENT, FERRITE_CANCELLED, or a failure; then ferrite_error() says what, where and what
  * to do. Results go through the last pointers. Any thread may call; calls on one object at once are made one after the

@@ -14,10 +14,10 @@ Python's own: a map like a dict, a queue like a deque, a log like a list, a valu
 entries are bytes, and are copied in and out.
 
 A change is durable when it returns, as far as what the store lies in is: memory (tmpfs) survives the end of the
-process, a disk survives the power's loss too; ``Store.describe`` says it in a line. After a crash an object has every
-change that had returned, and of one that had not all or nothing, but of a log's ``extend`` maybe the first few
-entries. A store that another process owns (``ferrite up``, or a program like this one) is opened through that process.
-An object is open in one process at a time; a forked child has none of its parent's.
+process, an NVDIMM and a disk survive power loss too; ``Store.describe`` says it with the reason. After a crash an
+object has every change that had returned, and of one that had not all or nothing, but of a log's ``extend`` maybe the
+first few entries. A store that another process owns (``ferrite up``, or a program like this one) is opened through
+that process. An object is open in one process at a time; a forked child has none of its parent's.
 """
 
 from __future__ import annotations

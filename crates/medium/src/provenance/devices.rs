@@ -90,8 +90,11 @@ fn disk(folder: &Path, name: &str, layer: &str) -> Origin {
         return Origin::not_known(format!("{layer}, whose server decides"));
     }
     let within = |word: &str| folder.iter().any(|part| part.to_string_lossy().starts_with(word));
-    if within("pseudo_") {
-        return Origin::no("scsi_debug, a disk of memory");
+    if within("pseudo_") || within("vdpasim") {
+        return Origin::no("a simulated disk, which is memory");
+    }
+    if within("vduse") {
+        return Origin::not_known("vduse, whose server decides");
     }
     if within("session") || within("tcm_loop") {
         return Origin::not_known("a SCSI target, whose server decides");
