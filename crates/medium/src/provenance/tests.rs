@@ -3,89 +3,11 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use tempfile::TempDir;
-
 use super::*;
 use Survives::{No, NotKnown, Yes};
+use machine::{ASKED, Files, Machine};
 
-/// A `/proc`, `/sys` and `/dev` of a test's own.
-struct Machine {
-    root: TempDir,
-    mounts: String,
-    devices: u32,
-}
-
-/// The mount that is asked about.
-const ASKED: u64 = 99;
-
-impl Machine {
-    fn new() -> Self {
-        let machine = Self { root: tempfile::tempdir().expect("a folder"), mounts: String::new(), devices: 0 };
-        for folder in ["proc/self", "sys/dev/block", "sys/dev/char", "sys/class/block", "dev"] {
-            fs::create_dir_all(machine.root.path().join(folder)).expect("made");
-        }
-        machine
-    }
-
-    fn file(&self, path: &str, content: &str) {
-        let path = self.root.path().join(path);
-        fs::create_dir_all(path.parent().expect("a folder")).expect("made");
-        fs::write(path, content).expect("written");
-    }
-
-    fn link(&self, path: &str, to: &str) {
-        let path = self.root.path().join(path);
-        fs::create_dir_all(path.parent().expect("a folder")).expect("made");
-        symlink(self.root.path().join(to), path).expect("linked");
-    }
-
-    /// A block device at `folder` below `/sys/devices`; its number.
-    fn block(&mut self, folder: &str) -> String {
-        self.devices += 1;
-        let (number, at) = (format!("8:{}", self.devices), format!("sys/devices/{folder}"));
-        let name = folder.rsplit('/').next().expect("a name");
-        self.file(&format!("{at}/size"), "1");
-        self.link(&format!("sys/dev/block/{number}"), &at);
-        self.link(&format!("sys/class/block/{name}"), &at);
-        self.file(&format!("dev/{}", name.replace('!', "/")), "");
-        number
-    }
-
-    fn slave(&self, of: &str, is: &str) {
-        let name = is.rsplit('/').next().expect("a name");
-        self.link(&format!("sys/devices/{of}/slaves/{name}"), &format!("sys/devices/{is}"));
-    }
-
-    fn mount(&mut self, id: u64, (number, point, kind): (&str, &str, &str), rest: &str) {
-        self.mounts += &format!("{id} 1 {number} / {point} rw,relatime - {kind} {rest}\n");
-        self.file("proc/self/mountinfo", &self.mounts);
-    }
-
-    /// Mounts ext4 of the device with this number where it is asked about.
-    fn ext4(&mut self, number: &str) {
-        self.mount(ASKED, (number, "/data", "ext4"), "/dev/x rw");
-    }
-
-    /// A region of a bus of persistent memory, with a disk on it and a device DAX.
-    fn region(&mut self, bus: &str, files: Files<'_>) -> String {
-        self.file(&format!("sys/devices/{bus}/region0/size"), "1");
-        for (path, content) in files {
-            self.file(&format!("sys/devices/{bus}/{path}"), content);
-        }
-        let device = format!("sys/devices/{bus}/region0/dax0.0/dax0.0");
-        self.file(&format!("{device}/size"), "1");
-        self.link("sys/dev/char/250:1", &device);
-        self.block(&format!("{bus}/region0/namespace0.0/block/pmem0"))
-    }
-
-    fn asked(&self) -> Survival {
-        System::new(self.root.path()).file(Some(ASKED))
-    }
-
-    fn asked_dax(&self) -> Survival {
-        System::new(self.root.path()).device_dax(250, 1)
-    }
-}
+mod machine;
 
 fn expect(found: &Survival, (kernel, power): (Survives, Survives), word: &str) {
     let states = (found.kernel_crash.survives, found.power_loss.survives);
@@ -133,6 +55,18 @@ fn a_disk_keeps_what_was_flushed() {
         it.ext4(&number);
     });
     expect(&found, (Yes, Yes), "ext4 on vda, a disk");
+}
+
+/// The sample of what `ferrite up` prints is what it prints.
+#[test]
+fn the_readme_shows_the_line_of_a_pool_on_a_disk() {
+    let found = file_of(|it| {
+        let number = it.block("pci/ata1/host0/target0/block/sda");
+        it.ext4(&number);
+    });
+    let readme = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md")).expect("it is there");
+    let line = format!("          file, {}; stray writes: held off by keys\n", found.describe(true));
+    assert!(readme.contains(&line), "README.md has no line {line:?}");
 }
 
 #[test]
@@ -286,9 +220,6 @@ fn options_that_keep_flushes_from_the_disk_are_seen() {
     }
 }
 
-/// Files of a bus, by path, with their content.
-type Files<'a> = &'a [(&'a str, &'a str)];
-
 const NFIT: &str = "LNXSYSTM:00/ACPI0012:00/ndbus0";
 
 #[test]
@@ -391,7 +322,7 @@ fn what_is_missing_or_makes_no_sense_is_not_known() {
         "/sys does not list",
     );
     let outside = file_of(|it| {
-        symlink("/", it.root.path().join("sys/dev/block/8:1")).expect("linked");
+        symlink("/", it.path().join("sys/dev/block/8:1")).expect("linked");
         it.ext4("8:1");
     });
     unknown(outside, "/sys does not list");
