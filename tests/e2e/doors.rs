@@ -58,18 +58,43 @@ fn a_pool_of_another_user_gives_no_rights_when_root_mounts_it() {
     assert_eq!((user.trim(), options(&at).contains("nosuid")), ("0", false));
     run(as_other("cat").arg(at.join("null")));
     server.interrupt();
-    let server = start(&pool, &at, &["--allow-other"]);
+    chown(&pool, Some(OTHER), Some(OTHER)).expect("root may");
+    let mut command = trusting(ferrite());
+    command.args(["up", "--no-attach", "--no-disk", "--allow-other", "--pool"]).arg(&pool).arg("--mount").arg(&at);
+    let server = Server::of(&mut command, &pool, "Ctrl-C ends it.");
     let options = options(&at);
     assert!(options.contains("nosuid") && options.contains("nodev"), "{options}");
     let user = run(as_other(at.join("id").to_str().expect("text")).arg("-u"));
     assert_eq!(user.trim(), "12345");
     assert!(!as_other("cat").arg(at.join("null")).output().expect("it runs").status.success());
     server.interrupt();
-    fs::set_permissions(&pool, fs::Permissions::from_mode(0o600)).expect("root may");
-    chown(&pool, Some(OTHER), Some(OTHER)).expect("root may");
     for lifted in ["--suid", "--dev"] {
         let said = refused(trusting(ferrite()).args(["fs", "mount"]).arg(&pool).arg("files").arg(&at).arg(lifted), 1);
         assert!(said.contains("must belong to root"), "{said}");
+    }
+}
+
+/// Other users leave 5 % to root, or what `--reserve` says.
+#[test]
+fn other_users_leave_a_share_of_the_pool_to_root() {
+    for (words, percent) in [(&["--allow-other"][..], 5), (&["--allow-other", "--reserve", "25"], 25), (&[], 0)] {
+        let Some(Place { folder, pool, at }) = Place::new() else { return };
+        open_to_all(folder.path());
+        let server = start(&pool, &at, &[&["--size", "64M", "--no-disk"], words].concat());
+        let numbers = run(client("stat").args(["-f", "-c", "%b %f %a"]).arg(&at));
+        let numbers: Vec<u64> = numbers.split_whitespace().map(|number| number.parse().expect("a number")).collect();
+        let kept = (numbers[1] - numbers[2]) * 100 / numbers[0].max(1);
+        assert!(kept.abs_diff(percent) <= 1, "{words:?}: {numbers:?}");
+        if percent > 0 {
+            fs::set_permissions(&at, fs::Permissions::from_mode(0o777)).expect("its owner may");
+            let fill =
+                as_other("dd").arg("if=/dev/zero").arg(format!("of={}/fill", at.display())).arg("bs=64k").output();
+            let said = fill.expect("it runs").stderr;
+            assert!(String::from_utf8_lossy(&said).contains("No space left"), "{words:?}");
+            fs::write(at.join("roots"), vec![1; 1 << 20]).expect("there is space for root");
+        }
+        server.interrupt();
+        assert_sound(&pool);
     }
 }
 
