@@ -33,7 +33,13 @@ fn a_filtered_trace_gives_the_figures_worked_out() {
     assert_eq!(report["events"], 8);
     assert_eq!(figures(&report, "lru", &COUNTS), json!([5, 3, 0, 3, 1, 3]));
     assert_eq!(figures(&report, "protect-0", &COUNTS), json!([5, 1, 2, 1, 1, 1]));
-    assert_eq!(figures(&report, "protect-0", &["lifetime_gain"]), json!([3.0]));
+    assert_eq!(figures(&report, "protect-0", &["lifetime_gain", "lifetime_gain_unlevelled"]), json!([3.0, 3.0]));
+    assert_eq!(report["levelling"], "randomized-start-gap");
+    let levelled = told(&[&command[..], &["--wear", "start-gap", "--policy", "protect-0"]].concat());
+    assert_eq!(levelled["levelling"], "start-gap");
+    let keys = ["lifetime_gain", "lifetime_gain_levelled", "lifetime_gain_unlevelled"];
+    let gains = figures(&levelled, "protect-0", &keys);
+    assert_eq!((&gains[0], &gains[2]), (&gains[1], &json!(3.0)));
     assert_eq!(report["bound"]["writebacks"], 1);
 }
 
@@ -264,6 +270,22 @@ fn what_is_written_costs_nothing_that_was_there() {
     assert!(refused(ferrite().args(["sim", "llc", "--trace", &wrong, "--save", &kept]), 1).contains("wrong:200001: "));
     assert!(fs::read(&kept).expect("there") == b"precious", "what was there is gone");
     assert_eq!(fs::read_dir(folder.path()).expect("folder").count(), 4, "nothing is left beside it");
+}
+
+/// The plot shows the life under levelling, as the paper's figure 2.5 does, and the bound as a line.
+#[test]
+fn a_plot_shows_the_levelled_life_and_the_bound() {
+    let folder = folder(true);
+    let path = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
+    let (trace, plot) = (path("trace"), path("plot.svg"));
+    fs::write(&trace, (0..4000_u64).map(|n| (n * n % 97) << 1 | 1).flat_map(u64::to_le_bytes).collect::<Vec<_>>())
+        .expect("written");
+    let command = ["sim", "llc", "--filtered", "--format", "compact", "--llc", "1K:4", "--trace", &trace];
+    told(&[&command[..], &["--plot", &plot]].concat());
+    let drawn = fs::read_to_string(&plot).expect("it is drawn");
+    for word in ["lifetime, levelled", "writebacks", "bound", "protect-0", "worth"] {
+        assert!(drawn.contains(word), "{word}");
+    }
 }
 
 /// A plot that cannot be drawn costs nobody the figures.

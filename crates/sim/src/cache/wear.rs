@@ -62,6 +62,17 @@ impl Default for Wear {
 }
 
 impl Wear {
+    /// The same memory without levelling.
+    pub fn unlevelled(self) -> Self {
+        Self { levelling: Levelling::None, ..self }
+    }
+
+    /// The same memory with its levelling, or with the paper's (randomized start-gap) if it has none.
+    pub fn levelled(self) -> Self {
+        let is_levelled = self.levelling != Levelling::None;
+        Self { levelling: if is_levelled { self.levelling } else { Levelling::RandomizedStartGap }, ..self }
+    }
+
     /// How often the program can run until the first line fails; `writes` is how often one run writes each line, by
     /// address. Infinite for a program that writes nothing.
     pub fn runs(&self, writes: &[u64]) -> f64 {

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::{Model, Outcome, Seen};
 use crate::cache::bank::{Counts, Traffic};
+use crate::cache::wear::Levelling;
 
 /// nJ of a read of a line: 78 mW for 28 ns (table 1.1).
 pub const READ_NJ: f64 = 0.078 * 28.0;
@@ -26,6 +27,8 @@ pub struct Report {
     pub accesses: u64,
     /// Events of the last level.
     pub events: u64,
+    /// The levelling of `lifetime_runs_levelled`.
+    pub levelling: &'static str,
     /// What each policy did, LRU first.
     pub policies: Vec<Figures>,
     /// What no policy can better.
@@ -58,10 +61,18 @@ pub struct Figures {
     pub max_line_writes: u64,
     /// Energy of the memory.
     pub energy_nj: f64,
-    /// Runs of the program until the first line of memory fails.
+    /// Runs of the program until the first line of memory fails, under the levelling that was chosen.
     pub lifetime_runs: f64,
-    /// The same over that of LRU.
+    /// `lifetime_runs` over that of LRU.
     pub lifetime_gain: f64,
+    /// Runs of the program until the first line of memory fails, without levelling.
+    pub lifetime_runs_unlevelled: f64,
+    /// `lifetime_runs_unlevelled` over that of LRU.
+    pub lifetime_gain_unlevelled: f64,
+    /// Runs of the program until the first line of memory fails, under [`Report::levelling`].
+    pub lifetime_runs_levelled: f64,
+    /// `lifetime_runs_levelled` over that of LRU.
+    pub lifetime_gain_levelled: f64,
     /// How much of the way from LRU's writebacks to the bound it goes, on a logarithmic scale: 0 is LRU, 1 the bound.
     pub gap_closed: Option<f64>,
     /// Accesses and writebacks by region of the cache.
@@ -88,6 +99,8 @@ impl Report {
     pub(super) fn of(model: &Model, trace: &str, seen: Seen, outcomes: Vec<Outcome>, least: u64) -> Self {
         let figures = |(choice, Outcome { counts, writes }): (&super::Choice, Outcome)| {
             let Counts { read_misses, write_misses, hits, writebacks, regions } = counts;
+            let [unlevelled, levelled] =
+                [model.wear.unlevelled(), model.wear.levelled()].map(|wear| wear.runs(&writes));
             let fetched = read_misses + if model.fetch_on_write_miss { write_misses } else { 0 };
             Figures {
                 policy: choice.name(model.llc.ways),
@@ -98,8 +111,12 @@ impl Report {
                 dirty_lines: writes.len() as u64,
                 max_line_writes: writes.iter().copied().max().unwrap_or(0),
                 energy_nj: fetched as f64 * READ_NJ + writebacks as f64 * WRITE_NJ,
-                lifetime_runs: model.wear.runs(&writes),
+                lifetime_runs: if model.wear.levelling == Levelling::None { unlevelled } else { levelled },
                 lifetime_gain: 1.0,
+                lifetime_runs_unlevelled: unlevelled,
+                lifetime_gain_unlevelled: 1.0,
+                lifetime_runs_levelled: levelled,
+                lifetime_gain_levelled: 1.0,
                 gap_closed: None,
                 regions,
                 writes,
@@ -107,21 +124,30 @@ impl Report {
         };
         let mut policies: Vec<Figures> = model.choices.iter().zip(outcomes).map(figures).collect();
         let lru = policies.iter().find(|one| one.policy == "lru").expect("LRU is always there");
-        let (of_lru, lru_writebacks) = (lru.lifetime_runs, lru.writebacks);
+        let (runs, lru_writebacks) = (lru.lifetime_runs, lru.writebacks);
+        let (unlevelled, levelled) = (lru.lifetime_runs_unlevelled, lru.lifetime_runs_levelled);
         for one in &mut policies {
-            let gain = one.lifetime_runs / of_lru;
-            one.lifetime_gain = if gain.is_nan() { 1.0 } else { gain };
+            one.lifetime_gain = gain(one.lifetime_runs, runs);
+            one.lifetime_gain_unlevelled = gain(one.lifetime_runs_unlevelled, unlevelled);
+            one.lifetime_gain_levelled = gain(one.lifetime_runs_levelled, levelled);
             one.gap_closed = closed(lru_writebacks, one.writebacks, least);
         }
         let Seen { events, accesses } = seen;
         let bound = Least { writebacks: least };
-        Self { trace: trace.into(), form: None, stopped: None, accesses, events, policies, bound }
+        let levelling = model.wear.levelled().levelling.name();
+        Self { trace: trace.into(), form: None, stopped: None, accesses, events, levelling, policies, bound }
     }
 
     /// The figures of a policy.
     pub fn policy(&self, name: &str) -> Option<&Figures> {
         self.policies.iter().find(|one| one.policy == name)
     }
+}
+
+/// A lifetime over that of LRU. A program that writes nothing lives as long under any policy.
+fn gain(runs: f64, of_lru: f64) -> f64 {
+    let gain = runs / of_lru;
+    if gain.is_nan() { 1.0 } else { gain }
 }
 
 /// None where LRU is the bound already.
