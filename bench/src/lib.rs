@@ -51,4 +51,4 @@ pub use experiment::{EXPERIMENTS, Experiment, find};
 pub use machine::Machine;
 pub use only::Only;
 pub use options::{Length, OnProgress, Options, Progress, Steps};
-pub use report::{Chart, Claim, Measure, Report, Row};
+pub use report::{BOUND, Chart, Claim, Measure, Report, Row};

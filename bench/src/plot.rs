@@ -3,7 +3,7 @@
 use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 
-use crate::report::{Chart, Measure, Report, Row};
+use crate::report::{BOUND, Chart, Measure, Report, Row};
 use crate::{Error, Result};
 
 const WIDTH: u32 = 1200;
@@ -60,11 +60,15 @@ impl<'a> Content<'a> {
         let rows: Vec<&Row> = report.rows.iter().filter(|row| chart.cases.contains(&row.case)).collect();
         let mut subjects = Vec::new();
         for row in &rows {
-            if !subjects.contains(&row.subject.as_str()) {
+            if row.subject != BOUND && !subjects.contains(&row.subject.as_str()) {
                 subjects.push(row.subject.as_str());
             }
         }
         Self { chart, rows, subjects }
+    }
+
+    fn has_bound(&self) -> bool {
+        self.rows.iter().any(|row| row.subject == BOUND)
     }
 
     fn value(&self, row: &Row) -> f64 {
@@ -139,6 +143,11 @@ fn middle() -> plotters::style::text_anchor::Pos {
 /// Ratios with their range, as far as it fits.
 fn draw_bar(panel: &mut Panel<'_, '_>, content: &Content<'_>, row: &Row) -> Outcome {
     let group = content.chart.cases.iter().position(|case| *case == row.case).unwrap_or(0) as f64;
+    if row.subject == BOUND {
+        let (from, to) = ((group + 0.04, content.value(row)), (group + 0.96, content.value(row)));
+        panel.draw_series([PathElement::new(vec![from, to], RED.stroke_width(2))])?;
+        return Ok(());
+    }
     let bar = content.subjects.iter().position(|subject| *subject == row.subject).unwrap_or(0);
     let width = 0.84 / content.subjects.len() as f64;
     let left = group + 0.08 + bar as f64 * width;
@@ -161,6 +170,10 @@ fn draw_head(area: &Drawn<'_>, content: &Content<'_>) -> Outcome {
         area.draw(&Rectangle::new([(x, 32), (x + 11, 43)], color.filled()))?;
         area.draw(&Text::new((*subject).to_owned(), (x + 16, 31), (FONT, 14)))?;
         x += 38 + 8 * subject.len() as i32;
+    }
+    if content.has_bound() {
+        area.draw(&PathElement::new(vec![(x, 38), (x + 11, 38)], RED.stroke_width(2)))?;
+        area.draw(&Text::new(BOUND.to_owned(), (x + 16, 31), (FONT, 14)))?;
     }
     Ok(())
 }

@@ -8,6 +8,9 @@ use serde::Serialize;
 use crate::machine::Machine;
 use crate::rounds::Series;
 
+/// The subject of a row that is drawn as a line across the bars of its case: what none of them can pass.
+pub const BOUND: &str = "bound";
+
 /// What an experiment found, in the shape that every experiment's JSON has.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {

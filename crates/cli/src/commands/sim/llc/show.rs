@@ -90,6 +90,21 @@ fn over(one: f64, other: f64) -> f64 {
 /// A figure of a policy.
 type Of = fn(&Figures) -> f64;
 
+/// The fewest writebacks that any policy could have, which are drawn as a line.
+fn bound(lru: u64, least: u64) -> bench::Row {
+    let ratio = over(least as f64, lru as f64);
+    bench::Row {
+        case: "writebacks".into(),
+        subject: bench::BOUND.into(),
+        unit: "",
+        value: least as f64,
+        beside: "lru".into(),
+        ratio,
+        low: ratio,
+        high: ratio,
+    }
+}
+
 /// Bars for each policy, of LRU's.
 pub fn plot(report: &Report, path: &Path) -> Outcome {
     let lru = &report.policies[0];
@@ -97,7 +112,7 @@ pub fn plot(report: &Report, path: &Path) -> Outcome {
         ("misses", |one| one.misses() as f64),
         ("writebacks", |one| one.writebacks as f64),
         ("energy", |one| one.energy_nj),
-        ("lifetime", |one| one.lifetime_gain),
+        ("lifetime, levelled", |one| one.lifetime_gain_levelled),
     ];
     let mut rows = Vec::new();
     for (case, of) in cases {
@@ -115,6 +130,7 @@ pub fn plot(report: &Report, path: &Path) -> Outcome {
             }
         }));
     }
+    rows.push(bound(lru.writebacks, report.bound.writebacks));
     let chart = bench::Chart {
         title: format!("{}, of LRU", report.trace),
         measure: bench::Measure::Ratio,
