@@ -10,7 +10,7 @@ use ferrite_sim::record::{Program, ProgramOutput, Recording, Running};
 use ferrite_sim::trace::First;
 
 use crate::options::{OnProgress, Options};
-use crate::report::{Claim, Measure, Report, Row};
+use crate::report::{BOUND, Claim, Measure, Report, Row};
 use crate::scratch::Scratch;
 use crate::session::{Session, Subject};
 use crate::{Error, Result};
@@ -20,6 +20,7 @@ mod inputs;
 mod judged;
 mod means;
 mod programs;
+mod sizes;
 mod speed;
 mod traced;
 mod verdict;
@@ -27,6 +28,7 @@ mod verdict;
 use control::Control;
 use inputs::Inputs;
 use programs::Entry;
+use sizes::SIZES;
 use speed::Kept;
 
 /// Ways of the last level.
@@ -70,44 +72,69 @@ pub fn run(options: &Options, on_progress: OnProgress<'_>) -> Result<Report> {
     let mut studied = Vec::new();
     for entry in ready {
         session.tell(entry.name)?;
-        let (report, control) = study(&mut session, entry, &inputs)?;
-        add_rows(&mut session.report, entry, &report);
+        let (all, control) = study(&mut session, entry, &inputs)?;
+        let report = &all[own_size(entry)];
+        add_rows(&mut session.report, entry, report);
+        for (size, report) in SIZES.into_iter().zip(&all) {
+            session.report.rows.extend(sizes::rows(size, entry.name, report));
+        }
         if entry.name == TRACED {
             traced::measure(&mut session, entry, &inputs, &scratch.path("trace"))?;
         }
-        control.into_iter().for_each(|control| control.add_rows(&mut session.report.rows, &report));
+        control.into_iter().for_each(|control| control.add_rows(&mut session.report.rows, report));
         session.steps.step(entry.name, 1000)?;
-        studied.push((entry, report));
+        studied.push((entry, all));
     }
     for (is_threaded, figure) in [(false, 0), (true, 1)] {
-        let of_kind = |one: &&(&Entry, Studied)| one.0.is_threaded == is_threaded;
-        let reports: Vec<&Studied> = studied.iter().filter(of_kind).map(|one| &one.1).collect();
+        let reports = at_own_size(&studied, |entry| entry.is_threaded == is_threaded);
         for shown in FIGURES {
             let place = [shown.0, shown.1][figure];
             session.report.rows.extend(means::rows(place, (shown.2, shown.3), &reports));
         }
     }
     for (group, is_held_out) in judged::GROUPS {
-        let reports: Vec<&Studied> =
-            studied.iter().filter(|one| one.0.is_held_out == is_held_out).map(|one| &one.1).collect();
+        let reports = at_own_size(&studied, |entry| entry.is_held_out == is_held_out);
         session.report.rows.extend(judged::rows(group, &reports));
+    }
+    for (at, size) in SIZES.into_iter().enumerate() {
+        let reports: Vec<&Studied> = studied.iter().map(|(_, all)| &all[at]).collect();
+        session.report.rows.extend(sizes::means(size, &reports));
     }
     charts(&mut session);
     let verdict = verdict::of(&session.report, missing);
     Ok(session.end(verdict))
 }
 
-/// Records a program and simulates it under every policy.
-fn study(session: &mut Session<'_>, entry: &Entry, inputs: &Inputs) -> Result<(Studied, Option<Control>)> {
-    let model = model(entry);
-    let mut control = (entry.name == DIVIDED).then(|| Control::new(model.llc)).transpose()?;
-    let mut kept = Kept::of(entry.name, model.llc)?;
-    let mut study = Study::new(model)?;
+/// What each size gave of each program.
+type AllStudied<'a> = [(&'a Entry, Vec<Studied>)];
+
+/// The reports of the programs of a kind, each at its own size.
+fn at_own_size<'a>(studied: &'a AllStudied<'_>, is_of_kind: impl Fn(&Entry) -> bool) -> Vec<&'a Studied> {
+    let of_kind = studied.iter().filter(|(entry, _)| is_of_kind(entry));
+    of_kind.map(|(entry, all)| &all[own_size(entry)]).collect()
+}
+
+/// The place in [`SIZES`] of the size that the paper has for a program.
+fn own_size(entry: &Entry) -> usize {
+    let own = if entry.is_threaded { 8 } else { 2 };
+    SIZES.iter().position(|size| *size == own).unwrap_or(0)
+}
+
+/// Records a program and simulates it under every policy, at every size.
+fn study(session: &mut Session<'_>, entry: &Entry, inputs: &Inputs) -> Result<(Vec<Studied>, Option<Control>)> {
+    let own = own_size(entry);
+    let llc = model(SIZES[own]).llc;
+    let mut control = (entry.name == DIVIDED).then(|| Control::new(llc)).transpose()?;
+    let mut kept = Kept::of(entry.name, llc)?;
+    let mut studies =
+        SIZES.into_iter().map(|size| Study::new(model(size))).collect::<std::result::Result<Vec<_>, _>>()?;
+    let mut study = studies.remove(own);
     let recording = start(entry, inputs, FIRST)?;
     let running = recording.program();
     let on_events = |events: &[Event]| {
         control.iter_mut().for_each(|control| control.feed(events));
         kept.feed(events);
+        studies.iter_mut().for_each(|study| study.feed(events));
         Ok(())
     };
     let mut watch =
@@ -115,7 +142,8 @@ fn study(session: &mut Session<'_>, entry: &Entry, inputs: &Inputs) -> Result<(S
     let end = study.consume(Box::new(recording), on_events, &mut watch)?;
     finish(entry, &running, end)?;
     kept.measure(session)?;
-    Ok((study.finish(entry.name), control))
+    studies.insert(own, study);
+    Ok((studies.into_iter().map(|study| study.finish(entry.name)).collect(), control))
 }
 
 /// Starts a program that is recorded, behind a first level.
@@ -137,10 +165,10 @@ fn finish(entry: &Entry, running: &Running, end: End) -> Result<()> {
     Ok(())
 }
 
-fn model(entry: &Entry) -> Model {
-    let bytes = if entry.is_threaded { 8 << 20 } else { 2 << 20 };
+/// With a last level of so many MiB.
+fn model(size: u64) -> Model {
     Model {
-        llc: Shape { bytes, ways: WAYS, line_bytes: 64 },
+        llc: Shape { bytes: size << 20, ways: WAYS, line_bytes: 64 },
         choices: Numbers::of(WAYS).usual(),
         fetch_on_write_miss: false,
         wear: Wear { levelling: Levelling::RandomizedStartGap, ..Wear::default() },
@@ -157,8 +185,9 @@ fn add_rows(report: &mut Report, entry: &Entry, studied: &Studied) {
         let case = format!("{place} {what}, {}", entry.name);
         report.rows.extend(studied.policies.iter().map(|one| row(case.clone(), &one.policy, (of(one), of(lru)))));
     }
-    let case = format!("bound of writebacks, {}", entry.name);
-    report.rows.push(row(case, "bound", (studied.bound.writebacks as f64, lru.writebacks as f64)));
+    let place = if entry.is_threaded { "2.11" } else { "2.7" };
+    let case = format!("{place} writebacks, {}", entry.name);
+    report.rows.push(row(case, BOUND, (studied.bound.writebacks as f64, lru.writebacks as f64)));
     if entry.name == SORTED {
         distribution(report, studied);
     }
@@ -203,8 +232,13 @@ fn charts(session: &mut Session<'_>) {
         |(place, what)| (format!("{what} beside LRU (figure {place})"), Measure::Ratio, of(&format!("{place} ")));
     let compared =
         FIGURES.iter().flat_map(|(single, threaded, what, _)| [(single, what), (threaded, what)]).map(beside);
+    let by_size = |what| {
+        let cases = SIZES.map(|size| judged::case(&sizes::group(size), what)).to_vec();
+        (format!("{what}, by size of the cache"), Measure::Ratio, cases)
+    };
+    let by_size = [judged::LIFETIME, judged::LEAST, judged::MOST].map(by_size);
     let alone = ALONE.iter().map(|(title, begin)| ((*title).to_owned(), Measure::Value, of(begin)));
-    let all: Vec<(String, Measure, Vec<String>)> = compared.chain(alone).collect();
+    let all: Vec<(String, Measure, Vec<String>)> = compared.chain(by_size).chain(alone).collect();
     for (title, measure, cases) in all.into_iter().filter(|one| !one.2.is_empty()) {
         session.chart(&title, measure, cases);
     }

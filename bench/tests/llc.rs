@@ -27,7 +27,9 @@ fn llc_measures_every_policy_on_a_program_of_one_thread_and_of_eight() {
         for policy in ["lru", "protect-0", "protect-4", "partitioned-4x4", "worth"] {
             let row = report.row(&format!("{figure}, sort"), policy);
             assert!(row.is_some_and(|row| row.ratio > 0.0), "{figure} {policy}");
-            assert!(report.row(&format!("{figure}, mean of ratios"), policy).is_some(), "{figure} {policy}");
+            for mean in ["mean of ratios", "geometric mean", "median"] {
+                assert!(report.row(&format!("{figure}, {mean}"), policy).is_some(), "{figure} {policy} {mean}");
+            }
         }
     }
     for figure in ["2.9 lifetime", "2.10 energy", "2.11 writebacks", "2.12 misses"] {
@@ -36,6 +38,28 @@ fn llc_measures_every_policy_on_a_program_of_one_thread_and_of_eight() {
     assert!(report.row("designed on: lifetime, geometric mean", "worth").is_some_and(|row| row.ratio > 0.0));
     assert!(report.row("2.1 sort: writebacks of a dirty line", "lru").is_some_and(|row| row.value >= 1.0));
     assert!(report.verdict.contains("lifetime"), "{}", report.verdict);
+}
+
+/// Every policy is there at every size, and the bound of its writebacks, which is drawn.
+#[test]
+fn llc_measures_every_size_of_the_cache() {
+    if !std::path::Path::new("/usr/bin/qemu-x86_64").exists() {
+        println!("skipped: qemu-user is not installed");
+        return;
+    }
+    let report = of("tsort");
+    let own = report.row("2.7 writebacks, tsort", "worth").map(|row| row.value);
+    for size in ["1 MiB", "2 MiB", "4 MiB", "8 MiB"] {
+        let writebacks = |policy| report.row(&format!("{size} writebacks, tsort"), policy).map(|row| row.value);
+        for policy in ["lru", "protect-0", "partitioned-4x4", "worth"] {
+            assert!(writebacks("bound") <= writebacks(policy), "{size} {policy}");
+            let mean = report.row(&format!("{size}: lifetime, geometric mean"), policy);
+            assert!(mean.is_some_and(|row| row.ratio > 0.0), "{size} {policy}");
+        }
+        assert!(size != "2 MiB" || writebacks("worth") == own && own.is_some(), "{own:?}");
+    }
+    assert!(report.verdict.contains("worth at 1, 2, 4, 8 MiB: lifetime "), "{}", report.verdict);
+    assert!(report.svg().expect("it is drawn").contains("bound"));
 }
 
 /// Each figure of the paper that the programs give is drawn.

@@ -1,4 +1,4 @@
-//! Over all programs: the mean of their ratios, the geometric mean, and the ratio of their sums.
+//! Over all programs: the mean of their ratios, the geometric mean, the median, and the ratio of their sums.
 
 use ferrite_sim::cache::{Figures, Report};
 
@@ -17,6 +17,7 @@ pub fn rows(place: &str, (what, of): (&str, Of), reports: &[&Report]) -> Vec<Row
         let geometric = (pairs.iter().map(|(own, lru)| (own / lru).ln()).sum::<f64>() / count).exp();
         rows.push(row(format!("{place} {what}, mean of ratios"), policy, mean));
         rows.push(row(format!("{place} {what}, geometric mean"), policy, geometric));
+        rows.push(row(format!("{place} {what}, median"), policy, median(&pairs)));
         if what != "lifetime" {
             let sum = |side: fn(&(f64, f64)) -> f64| pairs.iter().map(side).sum::<f64>();
             rows.push(row(format!("{place} {what}, ratio of sums"), policy, sum(|one| one.0) / sum(|one| one.1)));
@@ -26,7 +27,27 @@ pub fn rows(place: &str, (what, of): (&str, Of), reports: &[&Report]) -> Vec<Row
     rows
 }
 
+/// The ratio in the middle, or the mean of the two there. 1 of nothing.
+fn median(pairs: &[(f64, f64)]) -> f64 {
+    let mut ratios: Vec<f64> = pairs.iter().map(|(own, lru)| own / lru).collect();
+    ratios.sort_by(f64::total_cmp);
+    let at = |place: usize| ratios.get(place).copied().unwrap_or(1.0);
+    f64::midpoint(at(ratios.len().saturating_sub(1) / 2), at(ratios.len() / 2))
+}
+
 fn row(case: String, policy: &Figures, ratio: f64) -> Row {
     let (subject, beside) = (policy.policy.clone(), "lru".into());
     Row { case, subject, unit: "", value: ratio, beside, ratio, low: ratio, high: ratio }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_in_the_middle() {
+        assert_eq!(median(&[(3.0, 1.0), (1.0, 2.0), (8.0, 4.0)]), 2.0);
+        assert_eq!(median(&[(3.0, 1.0), (1.0, 1.0)]), 2.0);
+        assert_eq!(median(&[]), 1.0);
+    }
 }

@@ -10,7 +10,7 @@ use ferrite_sim::trace::{self, Filter, First, Packing, Reading, Source, Writer};
 
 use super::inputs::Inputs;
 use super::programs::Entry;
-use super::{FIRST, finish, model, start};
+use super::{FIRST, SIZES, finish, model, own_size, start};
 use crate::options::Length;
 use crate::report::rows;
 use crate::rounds::{self, Subject};
@@ -58,7 +58,7 @@ pub fn measure(session: &mut Session<'_>, entry: &Entry, inputs: &Inputs, path: 
 
 /// Million accesses, all of them simulated under LRU.
 fn consume(entry: &Entry, source: Box<dyn Source>) -> Result<f64> {
-    let mut study = Study::new(Model { choices: vec![Choice::Lru], ..model(entry) })?;
+    let mut study = Study::new(Model { choices: vec![Choice::Lru], ..model(SIZES[own_size(entry)]) })?;
     let mut accesses = 0;
     let mut watch = |seen: Seen| {
         accesses = seen.accesses;

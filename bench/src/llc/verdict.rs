@@ -1,7 +1,7 @@
 //! How the policies here compare with the paper's.
 
 use super::judged::{self, GAP, LIFETIME, MISSES, MOST};
-use super::{speed, traced};
+use super::{sizes, speed, traced};
 use crate::report::Report;
 use crate::verdict::{figure, join};
 
@@ -28,6 +28,7 @@ pub fn of(report: &Report, missing: Vec<String>) -> String {
         }
     }
     parts.extend(judged::GROUPS.iter().filter_map(|(group, _)| of_group(report, group)));
+    parts.extend(sizes::told(report));
     parts.extend(speed(report));
     parts.extend(traced(report));
     join(report, parts, missing)
