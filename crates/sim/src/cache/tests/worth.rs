@@ -76,7 +76,7 @@ fn turn() -> Vec<Event> {
         _ => Event::new(1 << 20 | at, true, passing),
     });
     let mut events: Vec<Event> = before.collect();
-    events.extend((0..6 * 7500).map(|at| Event::new(2 << 20 | at % 7500, true, passing)));
+    events.extend((0..6 * 7500).map(|at| Event::new((2 << 20) + at % 7500, true, passing)));
     events
 }
 
