@@ -1,6 +1,6 @@
 //! The same programs before last levels of several sizes.
 
-use ferrite_sim::cache::{Figures, Report};
+use ferrite_sim::cache::Report;
 
 use super::judged;
 use crate::report::{BOUND, Row};
@@ -9,7 +9,7 @@ use crate::report::{BOUND, Row};
 pub const SIZES: [u64; 4] = [1, 2, 4, 8];
 
 /// What is told of each program at each size.
-const WHAT: [(&str, fn(&Figures) -> f64); 3] = [
+const WHAT: [(&str, super::Of); 3] = [
     ("lifetime", |one| one.lifetime_gain),
     ("misses", |one| one.misses() as f64),
     ("writebacks", |one| one.writebacks as f64),

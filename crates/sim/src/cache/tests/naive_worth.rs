@@ -189,7 +189,7 @@ impl Bank {
             128 * (0..all.len()).map(|set| self.at_risk(set, &all[set], name)).sum::<i64>()
         };
         let Budget { misses, writebacks, trusting } = self.budget;
-        let is_covered = writebacks >= at_risk(&self.sets, print) || trusting >= at_risk(&self.own, |print| print);
+        let is_covered = writebacks >= at_risk(&self.sets, print) || trusting >= 2 * at_risk(&self.own, |print| print);
         self.misses < 0 || misses < 0 || writebacks < 0 || !is_covered
     }
 
@@ -298,7 +298,7 @@ impl Bank {
         self.budget.misses = (self.budget.misses + count(place.is_none(), 134)).min(most);
         let by_lru = count(is_write && !was_dirty, 129);
         self.budget.writebacks = (self.budget.writebacks + by_lru).min(most);
-        self.budget.trusting = (self.budget.trusting + by_lru - count(dirties, 128)).min(most);
+        self.budget.trusting = (self.budget.trusting + by_lru - count(dirties, 128)).min(2 * most);
         self.sample(set, story, is_write);
     }
 

@@ -6,10 +6,10 @@
 //!
 //! 1. A bank dares something only while it has had no more misses and writebacks than are allowed beside LRU: of
 //!    misses 3/64 more, of writebacks 1/128, and at first a few.
-//! 2. And only while what was saved so far covers the lines at risk: in the sets themselves, or in the shadow that
+//! 2. And only while what was saved so far covers the lines at risk: in the sets themselves, or twice in the shadow that
 //!    always trusts. Then all of them may be lost, and LRU is not better.
-//! 3. A debt is not forgiven, and what was saved long ago counts. It saturates at as many writebacks, or misses, as the
-//!    watched sets have lines: more cannot be at risk.
+//! 3. A debt is not forgiven, and what was saved long ago counts. It saturates at what covers all lines of the watched
+//!    sets: more cannot be at risk.
 
 use super::shadow::{Cost, Seen, Shadow};
 use crate::cache::set::Set;
@@ -27,6 +27,10 @@ const WRITEBACK_EXTRA: i64 = 1;
 const MISSES_AT_FIRST: i64 = 8;
 const WRITEBACKS_AT_FIRST: i64 = 2;
 
+/// So many parts of writebacks cover a line at risk, in the sets themselves and in the shadow that always trusts.
+const COVER: i64 = WHOLE;
+const COVER_TRUSTING: i64 = 2 * WHOLE;
+
 /// The budget of a bank.
 pub struct Budget {
     /// Parts of misses that may be lost.
@@ -35,8 +39,8 @@ pub struct Budget {
     own: Account,
     /// That of the shadow that always trusts.
     trusting: Account,
-    /// Parts of the lines that watched sets hold.
-    most: i64,
+    /// Lines that watched sets hold.
+    lines: i64,
 }
 
 /// What was saved beside LRU, and what may still be lost of it.
@@ -52,15 +56,15 @@ impl Account {
     const AT_FIRST: Self = Self { saved: WRITEBACKS_AT_FIRST * WHOLE, at_risk: 0 };
 
     #[inline(always)]
-    fn access(&mut self, lru: Cost, paid: Paid, most: i64) {
+    fn access(&mut self, lru: Cost, paid: Paid, saved_max: i64) {
         let saved = i64::from(lru.dirties) * (WHOLE + WRITEBACK_EXTRA) - i64::from(paid.cost.dirties) * WHOLE;
-        self.saved = (self.saved + saved).min(most);
+        self.saved = (self.saved + saved).min(saved_max);
         self.at_risk += paid.more_at_risk;
     }
 
     #[inline(always)]
-    fn covers_risk(&self) -> bool {
-        self.saved >= self.at_risk * WHOLE
+    fn covers_risk(&self, each: i64) -> bool {
+        self.saved >= self.at_risk * each
     }
 }
 
@@ -76,8 +80,8 @@ pub struct Paid {
 impl Budget {
     /// That of a bank whose watched sets hold so many lines.
     pub fn of(lines: usize) -> Self {
-        let most = lines as i64 * WHOLE;
-        Self { misses: MISSES_AT_FIRST * WHOLE, own: Account::AT_FIRST, trusting: Account::AT_FIRST, most }
+        let (misses, account) = (MISSES_AT_FIRST * WHOLE, Account::AT_FIRST);
+        Self { misses, own: account, trusting: account, lines: lines as i64 }
     }
 
     /// Counts an access to a watched set: what it costs under LRU, in the set itself and in the shadow that always
@@ -85,15 +89,15 @@ impl Budget {
     #[inline(always)]
     pub fn access(&mut self, lru: Cost, own: Paid, trusting: Paid) {
         let misses = i64::from(lru.misses) * (WHOLE + MISS_EXTRA) - i64::from(own.cost.misses) * WHOLE;
-        self.misses = (self.misses + misses).min(self.most);
-        self.own.access(lru, own, self.most);
-        self.trusting.access(lru, trusting, self.most);
+        self.misses = (self.misses + misses).min(self.lines * WHOLE);
+        self.own.access(lru, own, self.lines * COVER);
+        self.trusting.access(lru, trusting, self.lines * COVER_TRUSTING);
     }
 
     /// Whether nothing is left to lose.
     #[inline]
     pub fn is_spent(&self) -> bool {
-        let is_covered = self.own.covers_risk() || self.trusting.covers_risk();
+        let is_covered = self.own.covers_risk(COVER) || self.trusting.covers_risk(COVER_TRUSTING);
         self.misses < 0 || self.own.saved < 0 || !is_covered
     }
 }
@@ -179,9 +183,10 @@ mod tests {
     fn the_trusting_shadow_covers_the_risk_of_the_sets() {
         let mut budget = Budget::of(16);
         budget.access(NONE, paid(NONE, 9), paid(NONE, 5));
+        (0..7).for_each(|_| budget.access(DIRTY, paid(DIRTY, 0), paid(NONE, 0)));
         assert!(budget.is_spent());
-        (0..3).for_each(|_| budget.access(DIRTY, paid(DIRTY, 0), paid(NONE, 0)));
-        assert!(!budget.is_spent(), "five are at risk, and five were saved");
+        budget.access(DIRTY, paid(DIRTY, 0), paid(NONE, 0));
+        assert!(!budget.is_spent(), "five are at risk, and ten were saved");
         (0..3).for_each(|_| budget.access(NONE, paid(DIRTY, 0), paid(NONE, 0)));
         assert!(budget.is_spent());
     }
