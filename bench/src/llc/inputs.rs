@@ -42,6 +42,9 @@ impl Inputs {
             ("one.fa", proteins(1)),
             ("all.fa", proteins(size * 180)),
             ("moves", moves(size / 3 + 1)),
+            ("numbers.1", numbers(size * 3125)),
+            ("numbers.2", numbers(size * 6250)),
+            ("numbers.4", numbers(size * 12_500)),
             ("count.awk", COUNT.into()),
             ("words.pl", WORDS.into()),
             ("tables.py", TABLES.replace("SIZE", &(size * 10_000).to_string())),
@@ -96,6 +99,11 @@ fn lines(count: u64) -> String {
         format!("{} {}\n", random.below(1_000_000_000), words[random.below(words.len() as u64) as usize])
     };
     (0..count).map(|_| line(&mut random)).collect()
+}
+
+/// Numbers in an order that looks like chance.
+fn numbers(count: u64) -> String {
+    (1..=count).map(|number| format!("{}\n", number * 2_654_435_761 % (1 << 32))).collect()
 }
 
 fn proteins(count: u64) -> String {

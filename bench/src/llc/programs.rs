@@ -63,7 +63,7 @@ impl Entry {
 }
 
 /// By name: one thread, eight threads, and those that our own policy was not designed on.
-const ALL: [Entry; 22] = [
+const ALL: [Entry; 25] = [
     Entry::new("awk", "mawk", || program::find("mawk"), "-f count.awk text").quick(),
     Entry::new("bzip2", "bzip2", || program::find("bzip2"), "-k -c text").quick(),
     Entry::new("cc1", "gcc", compiler, "-quiet -O2 program.c -o /dev/null"),
@@ -73,6 +73,9 @@ const ALL: [Entry; 22] = [
     Entry::new("perl", "perl-base", || program::find("perl"), "words.pl"),
     Entry::new("python", "python3-minimal", python, "tables.py"),
     Entry::new("sort", "coreutils", || program::find("sort"), "--parallel=1 -S 64M lines").quick(),
+    Entry::new("sort, 50 000 numbers", "coreutils", || program::find("sort"), "--parallel=1 numbers.1"),
+    Entry::new("sort, 100 000 numbers", "coreutils", || program::find("sort"), "--parallel=1 numbers.2"),
+    Entry::new("sort, 200 000 numbers", "coreutils", || program::find("sort"), "--parallel=1 numbers.4"),
     Entry::new("sqlite", "sqlite3", || program::find("sqlite3"), "-init tables.sql :memory: .quit").quick(),
     Entry::new("xz", "xz-utils", || program::find("xz"), "-T1 -5 -k -c text"),
     Entry::new("zstd", "zstd", || program::find("zstd"), "--single-thread -12 -c text"),

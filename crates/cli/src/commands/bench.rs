@@ -19,8 +19,8 @@ use crate::stop;
 ///
 /// Prints a table and a line that compares it with the paper, and writes NAME.json, NAME.csv and NAME.svg.
 ///
-/// At full length most take a few minutes. Longer ones, on two processors that others keep busy: llc twelve minutes, for
-/// its 22 programs run at a twentieth of their speed (it keeps the trace of one of them for a moment: some 200 MB are in
+/// At full length most take a few minutes. Longer ones, on two processors that others keep busy: llc a quarter of an hour,
+/// for its 25 programs run at a twentieth of their speed (it keeps the trace of one of them for a moment: 200 MB are in
 /// --place); ftl nine minutes, and 1.1 GiB of --place, which is reserved at the start and all that it takes.
 #[derive(Args)]
 pub struct Bench {
