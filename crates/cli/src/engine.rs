@@ -9,7 +9,7 @@ use std::sync::Arc;
 use ferrite_block::{DISK_BYTES_MAX, DiskSpec};
 use ferrite_medium::Error as MediumError;
 use ferrite_pool::owner::{Lock, Progress};
-use ferrite_pool::{Freeze, Pool, Put, Recovery, Tag, TagKind, VERSION, backup, check};
+use ferrite_pool::{Freeze, Pool, Put, Recovery, Tag, TagKind, backup, check};
 use ferrite_wal::database::Office;
 use serde_json::{Value, json};
 
@@ -292,7 +292,7 @@ impl Engine {
     pub fn pool_report(&self) -> PoolReport {
         PoolReport {
             uuid: ferrite_pool::show_uuid(&self.pool.superblock().uuid),
-            version: VERSION,
+            version: self.pool.superblock().version,
             path: self.path.clone(),
             medium: self.medium.line(&self.pool.survival()),
             survives: SurvivalReport::of(&self.pool),

@@ -11,7 +11,7 @@ use crate::layout::{
 use crate::pool::Pool;
 use crate::sealed::salt;
 use crate::space::Kind;
-use crate::superblock::{State, Superblock};
+use crate::superblock::{FIRST_VERSION, State, Superblock};
 use crate::tags::encode_header;
 use crate::{Error, Result};
 
@@ -44,6 +44,7 @@ impl Pool {
         Lanes::format(memory, salt(&format.uuid));
         memory.settle()?;
         let mut superblock = Superblock {
+            version: FIRST_VERSION,
             generation: 0,
             uuid: format.uuid,
             size: chunks * CHUNK,

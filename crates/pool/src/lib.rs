@@ -73,7 +73,7 @@ pub use host::Watch;
 pub use lane::PAYLOAD_BYTES_MAX;
 pub use log::{Log, Position, Records, Stranded, View, relocate_log};
 pub use loss::{MayLose, ensure_may_be_lost};
-pub use member::{Member, MemberKind};
+pub use member::{Member, MemberKind, MemberTie};
 pub use partial::{Output, Partial, ensure_no_pool, led_to};
 pub use pool::{NewTag, Pool, Recovery, TagChange};
 pub use redo::Replay;

@@ -3,16 +3,17 @@
 //! ```text
 //! table       32 slots of 128 bytes at layout::MEMBERS
 //! slot        0 crc u32   4 kind u32   8 generation u64   16 uuid [16]   32 size u64   40 label_len u64
-//!             48 label [64]   112 reserved [16]
+//!             48 label [64]   112 previous u64   120 state u32 (1 settled, 2 moving)   124 version u32
 //! ```
 //!
-//! A slot of zeros is free; the crc covers the rest of the slot. The member carries the same UUID and generation, by
-//! its service's hand. Who attaches it compares: an older stamp on the member is a member that was away while the pool
-//! moved on, a newer one a pool that was, and neither may be used as if nothing had happened.
+//! A slot of zeros is free; the crc covers the rest of the slot. Version 2 is the pool's side of a tie ([`crate::tie`]), whose
+//! identity is the UUID; the member has the other side. Slots of version 0 have zeros from byte 112 on, and a generation that
+//! is a count alone. A pool with a slot of version 2 is of format version 2, which a program that reads no ties refuses.
 //!
 //! - E1. A change of a slot is a transaction: after a crash a member is as before it or as after it.
 //! - E2. No two slots have one UUID.
-//! - E3. A member's generation only grows.
+//! - E3. The count of a member's generation only grows.
+//! - E4. The pool is of format version 2, durably, before a slot of version 2 is written.
 
 use std::collections::BTreeSet;
 
@@ -22,6 +23,7 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 use crate::layout::{MEMBER_SLOTS, MEMBERS, SLOT};
 use crate::tags::Damage;
+use crate::tie::{Generation, PoolSide, Tie};
 use crate::{Error, Pool, Result, show_uuid};
 
 /// Bytes of a slot.
@@ -37,6 +39,8 @@ pub enum MemberKind {
     Ssd = 1,
     /// A disk that is cached or backed.
     Disk = 2,
+    /// The backup images of the pool: one slot for all, with the UUID of the pool.
+    Image = 3,
 }
 
 /// A member as the pool knows it.
@@ -46,8 +50,10 @@ pub struct Member {
     pub uuid: [u8; 16],
     /// What it is.
     pub kind: MemberKind,
-    /// Counts attachments and takeovers; stamped on the member too.
-    pub generation: u64,
+    /// The generation that the member has or is about to have.
+    pub generation: Generation,
+    /// The generation that the member may still have; `None` if it may have no stamp. Settled: `generation`.
+    pub previous: Option<Generation>,
     /// Its size in bytes.
     pub size: u64,
     /// What people call it: 1 to 64 bytes of UTF-8 without control characters.
@@ -64,8 +70,13 @@ struct Media {
     size: U64,
     label_len: U64,
     label: [u8; LABEL_BYTES],
-    reserved: [u8; 16],
+    previous: U64,
+    state: U32,
+    version: U32,
 }
+
+/// The version of a slot that has a tie.
+const TIED: u32 = 2;
 
 const _: () = assert!(size_of::<Media>() == SLOT_BYTES);
 
@@ -85,13 +96,37 @@ pub fn decode_slot(bytes: &[u8; SLOT_BYTES], at: u64) -> Result<Option<Member>> 
     let kind = match media.kind.get() {
         1 => MemberKind::Ssd,
         2 => MemberKind::Disk,
+        3 => MemberKind::Image,
         _ => return Err(corrupt("kind")),
     };
     let len = usize::try_from(media.label_len.get()).ok();
     let label = len.and_then(|len| media.label.get(..len)).and_then(|label| std::str::from_utf8(label).ok());
     let label = label.filter(|label| is_label(label)).ok_or_else(|| corrupt("label"))?.to_string();
-    let (uuid, generation, size) = (media.uuid, media.generation.get(), media.size.get());
-    Ok(Some(Member { uuid, kind, generation, size, label }))
+    let (generation, previous) = media.generations().ok_or_else(|| corrupt("generation"))?;
+    let (uuid, size) = (media.uuid, media.size.get());
+    Ok(Some(Member { uuid, kind, generation, previous, size, label }))
+}
+
+impl Media {
+    /// The generation and the previous one; `None` if they are none that this program writes.
+    fn generations(&self) -> Option<(Generation, Option<Generation>)> {
+        let (generation, previous) = (self.generation.get(), self.previous.get());
+        match self.version.get() {
+            0 => {
+                let counted = Generation::of(generation.checked_mul(1 << 16)?)?;
+                Some((counted, Some(counted)))
+            }
+            TIED if self.state.get() == state(generation, previous) => {
+                let previous = if previous == 0 { None } else { Some(Generation::of(previous)?) };
+                Some((Generation::of(generation)?, previous))
+            }
+            _ => None,
+        }
+    }
+}
+
+fn state(generation: u64, previous: u64) -> u32 {
+    if generation == previous { 1 } else { 2 }
 }
 
 fn is_label(label: &str) -> bool {
@@ -103,7 +138,9 @@ impl Member {
     fn encode(&self) -> [u8; SLOT_BYTES] {
         let mut media = Media::new_zeroed();
         media.kind = (self.kind as u32).into();
-        media.generation = self.generation.into();
+        let (generation, previous) = (self.generation.number(), self.previous.map_or(0, Generation::number));
+        (media.generation, media.previous) = (generation.into(), previous.into());
+        (media.state, media.version) = (state(generation, previous).into(), TIED.into());
         media.uuid = self.uuid;
         media.size = self.size.into();
         media.label_len = (self.label.len() as u64).into();
@@ -131,6 +168,15 @@ fn decoded(memory: &dyn Memory) -> impl Iterator<Item = (u64, Result<Option<Memb
 /// Every slot of the table in `memory`.
 fn slots(memory: &dyn Memory) -> impl Iterator<Item = Result<Slot>> {
     decoded(memory).map(|(at, found)| Ok(Slot { at, member: found? }))
+}
+
+/// Whether any slot has a tie: then the pool is of format version 2.
+pub(crate) fn has_ties(memory: &dyn Memory) -> bool {
+    (0..MEMBER_SLOTS).any(|index| {
+        let mut version = [0; 4];
+        memory.load(MEMBERS + (index + 1) * SLOT - 4, &mut version);
+        version == TIED.to_le_bytes()
+    })
 }
 
 /// Slots that cannot be read, or that name a member that another one names (E2).
@@ -170,6 +216,11 @@ impl Pool {
             let what = format!("{label:?} is no label for a member: 1 to 64 bytes of UTF-8, no control characters");
             return Err(Error::Member(what));
         }
+        // One slot stays for the pool's images, so that a backup always has it.
+        let is_full = self.members()?.len() as u64 >= MEMBER_SLOTS - 1;
+        if member.kind != MemberKind::Image && is_full {
+            return Err(Error::Member(format!("the pool has {} members: remove one first", MEMBER_SLOTS - 1)));
+        }
         self.change_member(&member.uuid, |known| match known {
             Some(known) => Err(Error::Member(format!(
                 "{} is a member of this pool already, as {:?}",
@@ -180,20 +231,9 @@ impl Pool {
         })
     }
 
-    /// Notes that the member is of `generation` from now on, which is newer than before (E3). Durable on return.
-    ///
-    /// # Errors
-    /// [`Error::Member`] where it has no such member, or one that is as new; else as [`Pool`] says.
-    pub fn set_member_generation(&self, member: &[u8; 16], generation: u64) -> Result<()> {
-        self.change_member(member, |known| match known {
-            Some(known) if generation <= known.generation => Err(Error::Member(format!(
-                "member {} is of generation {} already, which {generation} is not newer than",
-                show_uuid(&known.uuid),
-                known.generation
-            ))),
-            Some(known) => Ok(Some(Member { generation, ..known.clone() })),
-            None => Err(unknown(member)),
-        })
+    /// The pool's side of the tie to the member with this UUID.
+    pub fn member_tie(&self, uuid: [u8; 16]) -> MemberTie<'_> {
+        MemberTie { pool: self, uuid }
     }
 
     /// Forgets the member. Durable on return. Its service has taken home what only the member had.
@@ -218,8 +258,59 @@ impl Pool {
         let slot = of_uuid.or_else(|| slots.iter().find(|slot| slot.member.is_none()));
         let slot =
             slot.ok_or_else(|| Error::Member(format!("the pool has {MEMBER_SLOTS} members: remove one first")))?;
+        if new.is_some() {
+            self.raise_version()?;
+        }
         transaction.write(slot.at, &new.map_or([0; SLOT_BYTES], |member| member.encode()));
         transaction.commit()
+    }
+}
+
+/// The pool's side of the tie to one member.
+#[derive(Debug)]
+pub struct MemberTie<'pool> {
+    pool: &'pool Pool,
+    uuid: [u8; 16],
+}
+
+impl MemberTie<'_> {
+    fn change(&self, change: impl FnOnce(&mut Member) -> Result<()>) -> Result<()> {
+        self.pool.change_member(&self.uuid, |known| {
+            let mut member = known.cloned().ok_or_else(|| unknown(&self.uuid))?;
+            change(&mut member)?;
+            Ok(Some(member))
+        })
+    }
+}
+
+impl PoolSide for MemberTie<'_> {
+    type Error = Error;
+
+    fn load(&self) -> Result<Tie> {
+        let member = self.pool.members()?.into_iter().find(|member| member.uuid == self.uuid);
+        let Member { uuid, generation, previous, .. } = member.ok_or_else(|| unknown(&self.uuid))?;
+        Ok(Tie { identity: uuid, current: generation, previous })
+    }
+
+    fn set_current(&self, current: Generation) -> Result<()> {
+        self.change(|member| {
+            if current.count() <= member.generation.count() {
+                return Err(Error::Member(format!(
+                    "member {} is of generation {} already, which {current} is not newer than",
+                    show_uuid(&member.uuid),
+                    member.generation
+                )));
+            }
+            member.generation = current;
+            Ok(())
+        })
+    }
+
+    fn set_previous(&self, previous: Option<Generation>) -> Result<()> {
+        self.change(|member| {
+            member.previous = previous;
+            Ok(())
+        })
     }
 }
 

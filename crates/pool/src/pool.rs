@@ -19,7 +19,7 @@ use crate::redo::{Redo, Replay};
 use crate::reserved::Reserved;
 use crate::sealed::salt;
 use crate::space::{Need, Space, Usage};
-use crate::superblock::{State, Superblock};
+use crate::superblock::{State, Superblock, VERSION};
 use crate::tag::{Tag, TagKind};
 use crate::tags::{Table, page_at};
 use crate::transaction::Transaction;
@@ -209,6 +209,17 @@ impl Pool {
             return Ok(());
         }
         superblock.trusted = fingerprint;
+        superblock.advance(&*self.memory).inspect_err(|error| self.poison(error))
+    }
+
+    /// Gives the pool the newest format, before anything of that is written. Durable on return.
+    pub(crate) fn raise_version(&self) -> Result<()> {
+        self.check_poison()?;
+        let mut superblock = self.superblock.lock();
+        if superblock.version == VERSION {
+            return Ok(());
+        }
+        superblock.version = VERSION;
         superblock.advance(&*self.memory).inspect_err(|error| self.poison(error))
     }
 

@@ -20,8 +20,10 @@ use crate::layout::{PAGE, POOL_BYTES_MIN, SUPERBLOCKS};
 use crate::{Error, Result};
 
 const MAGIC: [u8; 8] = *b"FERRITE\0";
-/// Newest format this program reads and the one it writes.
-pub const VERSION: u32 = 1;
+/// Newest format this program reads.
+pub const VERSION: u32 = 2;
+/// The format of a new pool.
+pub(crate) const FIRST_VERSION: u32 = 1;
 /// Generations there can be: tags count theirs from the superblock's times 2^32.
 const GENERATIONS: u64 = u32::MAX as u64;
 
@@ -39,6 +41,8 @@ pub enum State {
 /// The superblock as the program sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Superblock {
+    /// The format: 2 once a member slot of the layout with a tie was written, else 1.
+    pub version: u32,
     /// Counts changes of the superblock.
     pub generation: u64,
     /// Who this pool is.
@@ -164,6 +168,7 @@ impl Superblock {
             return Err(Error::corrupt("the superblock's generation", 0));
         }
         Ok(Self {
+            version: media.version.get(),
             generation: media.generation.get(),
             uuid: media.uuid,
             size: media.size.get(),
@@ -178,7 +183,7 @@ impl Superblock {
     pub fn encode(&self) -> Vec<u8> {
         let mut media = Media {
             magic: MAGIC,
-            version: VERSION.into(),
+            version: self.version.into(),
             crc: 0.into(),
             generation: self.generation.into(),
             uuid: self.uuid,

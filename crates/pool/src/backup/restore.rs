@@ -11,8 +11,8 @@ use crate::format::{add_chunks, reserve_tables};
 use crate::grant::disown;
 use crate::layout::{CHUNK, PAGE, SUPERBLOCKS};
 use crate::owner::Progress;
-use crate::superblock::{State, Superblock};
-use crate::{Error, Result, show_uuid};
+use crate::superblock::{FIRST_VERSION, State, Superblock, VERSION};
+use crate::{Error, Result, member, show_uuid};
 
 /// How to restore.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,6 +60,9 @@ pub fn restore(
     add_chunks(memory, new);
     memory.settle()?;
     memory.barrier()?;
+    if member::has_ties(memory) {
+        superblock.version = VERSION;
+    }
     (superblock.state, superblock.image) = (State::Clean, [0; 16]);
     superblock.advance(memory)?;
     Ok(summary)
@@ -131,6 +134,7 @@ fn begin(memory: &dyn Memory, header: &Header) -> Result<Superblock> {
     let mut generation = current.max(header.generation);
     generation += (generation ^ current) & 1;
     let mut superblock = Superblock {
+        version: FIRST_VERSION,
         generation,
         uuid: header.pool,
         size: memory.size() / CHUNK * CHUNK,

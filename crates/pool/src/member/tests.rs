@@ -10,7 +10,12 @@ use crate::proof::{BOOT, Call, Deaf, new_pool, open, options, reopen};
 
 fn member(number: u8) -> Member {
     let label = format!("disk {number}");
-    Member { uuid: [number; 16], kind: MemberKind::Ssd, generation: 5, size: 1 << 40, label }
+    let (generation, previous) = (g(5), Some(g(5)));
+    Member { uuid: [number; 16], kind: MemberKind::Ssd, generation, previous, size: 1 << 40, label }
+}
+
+fn g(count: u64) -> Generation {
+    Generation::of(count << 16 | 7).unwrap()
 }
 
 fn told(outcome: Result<()>) -> String {
@@ -24,8 +29,9 @@ fn members_come_and_go_and_survive_reopening() {
     let backing = Member { kind: MemberKind::Disk, label: "ü".repeat(32), ..member(2) };
     pool.add_member(&member(1)).unwrap();
     pool.add_member(&backing).unwrap();
-    pool.set_member_generation(&[1; 16], 6).unwrap();
-    let expected = vec![Member { generation: 6, ..member(1) }, backing.clone()];
+    assert_eq!(pool.superblock().version, 2, "E4");
+    pool.member_tie([1; 16]).set_current(g(6)).unwrap();
+    let expected = vec![Member { generation: g(6), ..member(1) }, backing.clone()];
     assert_eq!(pool.members().unwrap(), expected);
     drop(pool);
     let pool = open(&memory);
@@ -40,12 +46,13 @@ fn e2_e3_what_would_contradict_the_table_is_refused() {
     pool.add_member(&member(1)).unwrap();
     let one = show_uuid(&[1; 16]);
     assert_eq!(told(pool.add_member(&member(1))), format!("{one} is a member of this pool already, as \"disk 1\""));
-    for generation in [0, 4, 5] {
-        let expected = format!("member {one} is of generation 5 already, which {generation} is not newer than");
-        assert_eq!(told(pool.set_member_generation(&[1; 16], generation)), expected);
+    for generation in [1, 4, 5].map(g) {
+        let expected = format!("member {one} is of generation 5.0007 already, which {generation} is not newer than");
+        assert_eq!(told(pool.member_tie([1; 16]).set_current(generation)), expected);
     }
     let unknown = format!("{} is no member of this pool", show_uuid(&[7; 16]));
-    assert_eq!(told(pool.set_member_generation(&[7; 16], 9)), unknown);
+    assert_eq!(told(pool.member_tie([7; 16]).set_previous(None)), unknown);
+    assert_eq!(pool.member_tie([7; 16]).load().unwrap_err().to_string(), unknown);
     assert_eq!(told(pool.remove_member(&[7; 16])), unknown);
     for label in ["", "a\tb", &"x".repeat(65)] {
         let told = told(pool.add_member(&Member { label: label.into(), ..member(3) }));
@@ -57,11 +64,13 @@ fn e2_e3_what_would_contradict_the_table_is_refused() {
 #[test]
 fn a_full_table_says_so() {
     let pool = open(&new_pool(Model::MAPPED));
-    (1..=32).for_each(|number| pool.add_member(&member(number)).unwrap());
-    assert_eq!(told(pool.add_member(&member(33))), "the pool has 32 members: remove one first");
-    pool.set_member_generation(&[32; 16], 9).unwrap();
+    (1..=31).for_each(|number| pool.add_member(&member(number)).unwrap());
+    assert_eq!(told(pool.add_member(&member(33))), "the pool has 31 members: remove one first");
+    pool.member_tie([31; 16]).set_current(g(9)).unwrap();
     pool.remove_member(&[7; 16]).unwrap();
     pool.add_member(&member(33)).unwrap();
+    // The last slot is that of the images.
+    pool.add_member(&Member { kind: MemberKind::Image, ..member(34) }).unwrap();
     assert_eq!(pool.members().unwrap().len(), 32);
 }
 
@@ -73,8 +82,9 @@ fn changes(model: Model, ignores: impl Fn(Call) -> bool + Send + Sync + 'static)
     memory.mark(0);
     memory.forget_trace();
     let mut states = vec![pool.members().unwrap()];
-    let steps: [&dyn Fn() -> Result<()>; 4] = [
-        &|| pool.set_member_generation(&[1; 16], 6),
+    let steps: [&dyn Fn() -> Result<()>; 5] = [
+        &|| pool.member_tie([1; 16]).set_current(g(6)),
+        &|| pool.member_tie([1; 16]).set_previous(None),
         &|| pool.add_member(&member(2)),
         &|| pool.remove_member(&[1; 16]),
         &|| pool.add_member(&member(3)),
@@ -122,9 +132,12 @@ fn damaged_slots_are_told_with_their_place_and_the_pool_is_not_touched() {
         media.crc = crc32fast::hash(&media.as_bytes()[4..]).into();
         media.as_bytes().to_vec()
     };
-    let cases: [(Vec<u8>, &str); 5] = [
+    let cases: [(Vec<u8>, &str); 8] = [
         (vec![1; SLOT_BYTES], "checksum"),
-        (changed(&|media| media.kind = 3.into()), "kind"),
+        (changed(&|media| media.kind = 4.into()), "kind"),
+        (changed(&|media| media.version = 3.into()), "generation"),
+        (changed(&|media| media.state = 2.into()), "generation"),
+        (changed(&|media| media.generation = u64::MAX.into()), "generation"),
         (changed(&|media| media.label_len = 65.into()), "label"),
         (changed(&|media| media.label[0] = 0xff), "label"),
         (changed(&|media| media.uuid = [1; 16]), "a second one for its UUID"),
@@ -144,6 +157,42 @@ fn damaged_slots_are_told_with_their_place_and_the_pool_is_not_touched() {
 #[test]
 fn a_slot_is_as_documented() {
     use crate::proof::page::{rows, table};
-    let expected = rows!(Media { crc, kind, generation, uuid, size, label_len, label, reserved });
+    let expected = rows!(Media { crc, kind, generation, uuid, size, label_len, label, previous, state, version });
     assert_eq!(table("### Member slot"), expected);
+}
+
+/// E4: a crash leaves no slot with a tie in a pool that a program without ties would open.
+#[test]
+fn e4_crash_leaves_no_tie_in_a_pool_of_the_first_version() {
+    for model in Model::ALL {
+        let memory = new_pool(model);
+        let pool = open(&memory);
+        memory.forget_trace();
+        pool.add_member(&member(1)).unwrap();
+        let report = explore(&memory, &options(1 << 10, 150), |crash| {
+            let (memory, pool) = reopen(crash)?;
+            match pool.superblock().version {
+                1 if has_ties(&*memory) => Err("E4: a tie in a pool of version 1".into()),
+                _ => Ok(()),
+            }
+        });
+        report.assert_clean();
+    }
+}
+
+/// A slot of the first layout is read, and has a tie from its first change on.
+#[test]
+fn a_slot_of_the_first_layout_is_read_and_changed() {
+    let memory = new_pool(Model::MAPPED);
+    let mut media = Media::read_from_bytes(&member(1).encode()).unwrap();
+    (media.generation, media.previous, media.state, media.version) = (3.into(), 0.into(), 0.into(), 0.into());
+    media.crc = crc32fast::hash(&media.as_bytes()[4..]).into();
+    memory.store(MEMBERS, media.as_bytes(), ferrite_medium::Scheme::Nt);
+    let pool = open(&memory);
+    let counted = Generation::of(3 << 16).unwrap();
+    let tie = pool.member_tie([1; 16]).load().unwrap();
+    assert_eq!((tie.current, tie.previous, pool.superblock().version), (counted, Some(counted), 1));
+    crate::tie::renew(&pool.member_tie([1; 16]), Some(tie.stamp()), 9).unwrap();
+    let tie = pool.member_tie([1; 16]).load().unwrap();
+    assert_eq!((tie.current, tie.previous, pool.superblock().version), (counted.next(9), Some(counted), 2));
 }

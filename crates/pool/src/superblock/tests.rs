@@ -11,7 +11,16 @@ const SIZE: u64 = POOL_BYTES_MIN + 1000;
 
 fn sample() -> Superblock {
     let size = POOL_BYTES_MIN;
-    Superblock { generation: 0, uuid: [3; 16], size, state: State::Clean, boot_id: [4; 16], image: [0; 16], trusted: 5 }
+    Superblock {
+        version: 1,
+        generation: 0,
+        uuid: [3; 16],
+        size,
+        state: State::Clean,
+        boot_id: [4; 16],
+        image: [0; 16],
+        trusted: 5,
+    }
 }
 
 /// A memory with change 1, which is generations 1 and 2.
@@ -175,14 +184,14 @@ fn s2_what_is_not_a_superblock_is_told_with_its_place_and_what_to_do() {
     let old = Superblock { generation: 1, ..sample() }.encode();
     let mut flipped = good.clone();
     flipped[40] ^= 1;
-    let newer = slot(|media| media.version = 2.into());
+    let newer = slot(|media| media.version = 3.into());
     let corrupt = |what: &str, at: &str| {
         format!("{what} at byte {at} of the pool is corrupt: run `ferrite pool check`, or restore a backup")
     };
     let nobodys = slot(|media| media.version = 0.into());
     let unknown = |version: u32| {
         format!(
-            "the pool has format version {version}, this program knows versions 1 to 1: use a ferrite that knows it"
+            "the pool has format version {version}, this program knows versions 1 to 2: use a ferrite that knows it"
         )
     };
     let none = "not a Ferrite pool: the magic number is missing; `ferrite pool create` makes one, `ferrite pool restore` brings back one that was there";
@@ -191,9 +200,9 @@ fn s2_what_is_not_a_superblock_is_told_with_its_place_and_what_to_do() {
         ([&[0x53, 0xef], &[0xff; 88]], none.into()),
         ([&flipped, &[]], corrupt("the superblock", "0x0")),
         ([&[], &flipped], corrupt("the superblock", "0x1000")),
-        ([&newer, &newer], unknown(2)),
-        ([&good, &newer], unknown(2)),
-        ([&flipped, &newer], unknown(2)),
+        ([&newer, &newer], unknown(3)),
+        ([&good, &newer], unknown(3)),
+        ([&flipped, &newer], unknown(3)),
         ([&nobodys, &nobodys], unknown(0)),
         ([&old, &[]], corrupt("the superblock's generation", "0x0")),
         ([&slot(|media| media.state = 9.into()), &[]], corrupt("the superblock's state", "0x0")),

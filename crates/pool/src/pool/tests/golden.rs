@@ -1,4 +1,4 @@
-//! A pool of format version 1, kept as it was written: what reads it today must read it for ever.
+//! Pools of format versions 1 and 2, kept as they were written: what reads them today must read them for ever.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -8,15 +8,17 @@ use ferrite_crash::{LyingMemory, Model};
 use super::*;
 use crate::layout::POOL_BYTES_MIN;
 use crate::proof::{account, format, open};
-use crate::{Log, Member, MemberKind, Put};
+use crate::tie::Generation;
+use crate::{Log, Member, MemberKind, Put, VERSION};
 
-fn path() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/pool-v1.lines")
+fn path(version: u32) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../testdata/pool-v{version}.lines"))
 }
 
 /// The lines of 64 bytes that are not zeros, each with its place.
 fn encode(image: &[u8]) -> String {
-    let mut text = format!("# A pool of format version 1, {} bytes: its lines that are not zeros.\n", image.len());
+    let mut text =
+        format!("# A pool of format version {VERSION}, {} bytes: its lines that are not zeros.\n", image.len());
     for (number, line) in image.chunks(64).enumerate().filter(|(_, line)| line.iter().any(|byte| *byte != 0)) {
         write!(text, "{:x} ", number * 64).unwrap();
         line.iter().for_each(|byte| write!(text, "{byte:02x}").unwrap());
@@ -52,7 +54,8 @@ fn make() -> Vec<u8> {
     let pool = Arc::new(open(&memory));
     pool.put("value", &mut &b"the content of a value"[..], &Put::default()).unwrap();
     let label = "golden disk".into();
-    let member = Member { uuid: [7; 16], kind: MemberKind::Disk, generation: 3, size: 1 << 30, label };
+    let (generation, previous) = (Generation::first(3), None);
+    let member = Member { uuid: [7; 16], kind: MemberKind::Disk, generation, previous, size: 1 << 30, label };
     pool.add_member(&member).unwrap();
     let log = Log::create(pool.clone(), "log", PAGE).unwrap();
     let at = log.append_many(&[b"first", b"second", b"third"]).unwrap();
@@ -65,15 +68,21 @@ fn make() -> Vec<u8> {
 
 /// `FERRITE_GOLDEN=write cargo test -p ferrite-pool golden` makes it anew, which only a new format version may ask for.
 #[test]
-fn a_pool_of_version_1_opens_and_has_all_it_had() {
+fn pools_of_every_version_open_and_have_all_they_had() {
     if std::env::var("FERRITE_GOLDEN").is_ok_and(|value| value == "write") {
-        std::fs::write(path(), encode(&make())).unwrap();
+        std::fs::write(path(VERSION), encode(&make())).unwrap();
     }
-    let text = std::fs::read_to_string(path()).unwrap_or_else(|error| panic!("{}: {error}", path().display()));
+    (1..=VERSION).for_each(opens);
+}
+
+fn opens(version: u32) {
+    let path = path(version);
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let memory = Arc::new(LyingMemory::from_image(&decode(&text), Model::MAPPED));
     let (pool, recovery) = Pool::open(memory, [0; 16]).unwrap();
     assert!(!recovery.clean && !recovery.same_boot && recovery.replay.transactions > 0, "{recovery:?}");
     account(&pool).unwrap();
+    assert_eq!(pool.superblock().version, version);
     let names: Vec<String> = pool.tags().iter().map(|tag| tag.name.clone()).collect();
     let expected =
         ["last", "log", "tag 0", "tag 1", "tag 2", "tag 4", "tag 5", "tag 6", "tag 7", "value", "wide", "Überseite"];
