@@ -15,6 +15,9 @@
 //! - BK4. Every page that was in use has its content after a restore, zeros included, whatever the target held. No
 //!   record of the target's earlier life stays in a lane, where it would verify again.
 //! - BK5. A restore never takes a generation that either the image or the target has used.
+//! - BK7. Each image has a stamp of the tie between the pool and its images (`crate::tie`): the pool has the generation,
+//!   durably, before the image is written, and the image has it in both. So an image of another pool, and one that is later
+//!   than this pool knows, are told before they are written over: they stay.
 //! - BK6. Grants of the original count as ended in what is restored: their processes, which may live, work on the
 //!   original.
 //!
@@ -23,6 +26,7 @@
 
 mod file;
 mod image;
+mod replaced;
 mod restore;
 
 use std::io::Write;
@@ -32,6 +36,7 @@ use serde::{Deserialize, Serialize};
 
 pub use file::{backup_to, open_image, restore_from, save_to};
 pub use image::VERSION;
+pub use replaced::ensure_may_replace;
 pub use restore::{Restore, restore, verify};
 
 use crate::layout::{CHUNK, LANE, LANE_COUNT, LANES, PAGE, is_meta, kind_at};
@@ -89,6 +94,7 @@ fn write_image(
 ) -> Result<Summary> {
     pool.check_poison()?;
     pool.grants().reap(pool)?;
+    let stamp = Some(replaced::next_stamp(pool, u16::from_le_bytes([image[0], image[1]]))?);
     // A grant begins with a transaction, so none comes while the pool stands still.
     let frozen = pool.freeze();
     if writers == Writers::Refused {
@@ -103,6 +109,7 @@ fn write_image(
         size: superblock.size,
         frames: chunks.len() as u64,
         generation: superblock.generation,
+        stamp,
     };
     let (bytes, mut tally) = Tally::start(&header);
     let mut writer = Counting { out, bytes: 0 };

@@ -40,6 +40,10 @@ fn memory() -> Arc<dyn Memory> {
 /// The image with every checksum made right, as far as it has the form of one. From the layout in docs/format.md.
 fn repaired(data: &[u8]) -> Vec<u8> {
     let mut bytes = data.to_vec();
+    if bytes.len() >= HEADER && bytes[8] == 2 {
+        let stamp = crc(0, &[b"FTIE", &2_u16.to_le_bytes(), &bytes[72..88]]);
+        crate::put(&mut bytes, 88, &stamp.to_le_bytes());
+    }
     let Some(header) = bytes.get(..HEADER) else { return bytes };
     let salt = crc(0, &[&header[..12], &header[16..]]);
     crate::put(&mut bytes, 12, &salt.to_le_bytes());

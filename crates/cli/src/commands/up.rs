@@ -65,6 +65,10 @@ pub struct Up {
     #[command(flatten)]
     how_mounted: MountArguments,
     /// Write a backup here when the power fails (SIGPWR, which a UPS sends), and go on serving
+    ///
+    /// A pool that is restored from it goes back to that moment, and so do its disks, files and objects. A SQLite database whose
+    /// file went on after that moment is refused, with words that say what to do. An image of another pool, or a later one of
+    /// this pool, is not written over.
     #[arg(long, value_name = "IMAGE")]
     backup: Option<PathBuf>,
     /// Give the disks that are made a checksum of each 4 KiB: see `ferrite disk create --help`
@@ -126,6 +130,7 @@ impl Up {
             }
         };
         let engine = Arc::new(Engine::open(lock, &self.how.medium)?);
+        backup.as_deref().map(|image| ferrite_pool::backup::ensure_may_replace(engine.pool(), image)).transpose()?;
         let begun = self.begin(&engine, is_new);
         let has_failed = begun.is_err();
         let held = self.aside.hold(engine, begun, &stop, backup.as_deref());

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use ferrite_medium::{Error as MediumError, Memory};
 
-use super::{Restore, Summary, Writers, restore, verify, write_image};
+use super::{Restore, Summary, Writers, ensure_may_replace, restore, verify, write_image};
 use crate::owner::{Progress, ensure_trusted};
 use crate::{Error, Partial, Pool, Result};
 
@@ -15,8 +15,8 @@ use crate::{Error, Partial, Pool, Result};
 /// older image there stays whole until the new one has its name (BK2).
 ///
 /// # Errors
-/// As [`super::backup`]; [`Error::Occupied`] where a pool is there, [`Error::Limit`] for what is no file or lies in the
-/// pool itself, [`Error::BadImage`] where it does not read back.
+/// As [`super::backup`]; [`Error::Occupied`] if a pool is there, or an image that is to stay (BK7); [`Error::Limit`] for
+/// what is no file or lies in the pool itself; [`Error::BadImage`] if it does not read back.
 /// What was there stays, or the new image is there, whole.
 pub fn backup_to(
     pool: &Pool,
@@ -44,6 +44,7 @@ fn backup_beside(
     watch: &mut dyn FnMut(Progress) -> bool,
 ) -> Result<Summary> {
     let mut partial = Partial::begin(path)?;
+    ensure_may_replace(pool, path)?;
     let file = partial.file();
     let device = file.metadata().map_err(|error| told("looking at", path, error))?.dev();
     pool.refuse_own_device(device, path)?;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! header  0 magic "FERRIMG\0"   8 version u32   12 crc u32   16 image uuid [16]   32 pool uuid [16]   48 size u64
-//!         56 frames u64   64 generation u64 (the superblock's)   72 reserved [56]                      128 bytes
+//!         56 frames u64   64 generation u64 (the superblock's)   72 stamp [20]   92 reserved [36]      128 bytes
 //! frame   0 magic "FRAM"   4 crc u32   8 chunk u64   16 pages u32   20 reserved [44]
 //!         64 used [64] (pages of the chunk in use)   128 carried [64] (those that follow)              192 bytes
 //!         then the carried pages in order, 4096 bytes each; pages that are used and not carried are zeros
@@ -23,10 +23,11 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 use crate::bounds::GENERATION_BOUND;
 use crate::layout::{CHUNK, PAGE, POOL_BYTES_MIN};
 use crate::pages::Pages;
+use crate::tie::{STAMP_BYTES, Stamp, TieRole};
 use crate::{Error, Result};
 
-/// Newest image format this program reads and the one it writes.
-pub const VERSION: u32 = 1;
+/// Newest image format this program reads and the one it writes; an image of version 1 has no stamp.
+pub const VERSION: u32 = 2;
 
 /// No pool comes near it; a restore adds a few.
 const GENERATION_MAX: u64 = GENERATION_BOUND - 16;
@@ -43,6 +44,8 @@ pub(crate) struct Header {
     pub size: u64,
     pub frames: u64,
     pub generation: u64,
+    /// The image's side of the tie to its pool; `None` in format version 1.
+    pub stamp: Option<Stamp>,
 }
 
 /// The pages of one chunk.
@@ -65,7 +68,8 @@ struct HeaderMedia {
     size: U64,
     frames: U64,
     generation: U64,
-    reserved: [u8; 56],
+    stamp: [u8; STAMP_BYTES],
+    reserved: [u8; 36],
 }
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -130,7 +134,8 @@ impl Tally {
     /// The bytes of the header, and the tally that starts with it.
     pub fn start(header: &Header) -> (Vec<u8>, Self) {
         let mut media = HeaderMedia::new_zeroed();
-        (media.magic, media.version) = (HEADER_MAGIC, VERSION.into());
+        (media.magic, media.version) = (HEADER_MAGIC, (if header.stamp.is_some() { VERSION } else { 1 }).into());
+        media.stamp = header.stamp.map_or([0; STAMP_BYTES], |stamp| stamp.encode(TieRole::Image));
         (media.image, media.pool, media.size) = (header.image, header.pool, header.size.into());
         (media.frames, media.generation) = (header.frames.into(), header.generation.into());
         let crc = media.checksum();
@@ -199,7 +204,12 @@ impl<'input> Image<'input> {
                 "the backup image has format version {found}, this program knows versions up to {known}: use a newer ferrite"
             )));
         }
+        let stamp = match media.version.get() {
+            1 => None,
+            _ => Some(Stamp::decode(TieRole::Image, &media.stamp).ok_or_else(|| bad("the stamp in the header", 72))?),
+        };
         let header = Header {
+            stamp,
             image: media.image,
             pool: media.pool,
             size: media.size.get(),

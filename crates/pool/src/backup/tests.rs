@@ -4,6 +4,7 @@ mod crash;
 mod file;
 mod grants;
 mod hostile;
+mod replaced;
 mod still;
 
 use std::collections::BTreeMap;
@@ -118,7 +119,7 @@ fn zeros_and_free_pages_are_left_out() {
     let (pool, image) = mixed();
     let carried = image.len() as u64 / PAGE;
     let content = (2 << 20) / PAGE + 1 + 3 + 3;
-    let tables = 6;
+    let tables = 7;
     assert!((content..=content + tables).contains(&carried), "{carried} pages for {content} of content");
     let summary = verify(&mut &image[..], &mut quiet).unwrap();
     assert_eq!(summary.used_bytes, pool.usage().total_bytes - pool.usage().free_bytes - 2 * PAGE);

@@ -88,6 +88,17 @@ fn forged(image: &[u8], change: impl Fn(&mut Header, &mut Frame)) -> Vec<u8> {
     bytes
 }
 
+/// An image of version 1, which has no stamp, restores.
+#[test]
+fn an_image_of_version_1_restores() {
+    let (pool, image) = small();
+    let first = forged(&image, |header, _| header.stamp = None);
+    assert_eq!((first[8], &first[72..128]), (1, &[0; 56][..]));
+    let memory = blank(POOL_BYTES_MIN);
+    restored(&first, &memory, false).unwrap();
+    assert!(values(&open(&memory)) == values(&pool));
+}
+
 /// Checksums do not make a frame believed: chunks outside the pool, pages that are not used, the superblock itself.
 #[test]
 fn a_forged_frame_is_refused() {
@@ -114,11 +125,11 @@ fn a_forged_frame_is_refused() {
 #[test]
 fn an_image_of_a_newer_program_says_so() {
     let (_, mut image) = small();
-    image[8] = 2;
+    image[8] = 3;
     let crc = crc32fast::hash(&[&image[..12], &image[16..HEADER_BYTES]].concat());
     image[12..16].copy_from_slice(&crc.to_le_bytes());
     let error = verify(&mut &image[..], &mut quiet).unwrap_err().to_string();
-    assert!(error.contains("format version 2") && error.contains("newer ferrite"), "{error}");
+    assert!(error.contains("format version 3") && error.contains("newer ferrite"), "{error}");
 }
 
 #[test]
@@ -167,13 +178,15 @@ fn the_image_is_as_documented() {
         parts.iter().for_each(|part| hasher.update(part));
         hasher.finalize()
     };
-    assert_eq!((&image[..8], number(8, 4)), (&b"FERRIMG\0"[..], 1));
+    assert_eq!((&image[..8], number(8, 4)), (&b"FERRIMG\0"[..], 2));
     let salt = number(12, 4) as u32;
     assert_eq!(salt, crc(0, &[&image[..12], &image[16..128]]));
     assert_eq!((&image[16..32], &image[32..48]), (&IMAGE[..], &pool.superblock().uuid[..]));
     assert_eq!((number(48, 8), number(56, 8)), (POOL_BYTES_MIN, 3));
     assert_eq!(number(64, 8), pool.superblock().generation);
-    assert!(image[72..128].iter().all(|byte| *byte == 0));
+    assert_eq!((&image[72..80], number(80, 8) >> 16), (&pool.superblock().uuid[..8], 1));
+    assert_eq!(number(88, 4) as u32, crc(0, &[b"FTIE", &2_u16.to_le_bytes(), &image[72..88]]));
+    assert!(image[92..128].iter().all(|byte| *byte == 0));
     let (mut at, mut sums, mut pages) = (128, Vec::new(), 0);
     for chunk in 0..3 {
         assert_eq!((&image[at..at + 4], number(at + 8, 8)), (&b"FRAM"[..], chunk));
