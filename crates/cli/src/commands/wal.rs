@@ -126,7 +126,6 @@ struct Compared {
     #[serde(flatten)]
     entry: Entry,
     /// Why the two do not go together.
-    #[serde(skip_serializing_if = "Option::is_none")]
     refusal: Option<String>,
 }
 

@@ -1,5 +1,5 @@
-//! A log, drained in part, and a database's log, of format version 1, kept as they were written: what reads them today
-//! must read them for ever.
+//! A log, drained in part, and a database's log, kept as they were written: what reads them today must read them for ever.
+//! In version 2 the database's log has an identity and generations.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -20,14 +20,17 @@ type Parts = BTreeMap<String, Vec<u8>>;
 const POOL: &str = "pool";
 const DATABASE: &str = "/srv/golden.db";
 
-fn path() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/wal-v1.lines")
+const VERSIONS: [u32; 2] = [1, 2];
+const LOG: u64 = 0x1234_5678_9abc_def0;
+
+fn path(version: u32) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../testdata/wal-v{version}.lines"))
 }
 
 /// The lines of 64 bytes of each part that are not zeros, each with its place.
 fn encode(parts: &Parts) -> String {
     let mut text =
-        "# A log and its segments, and a database's log, of version 1: the lines that are not zeros.\n".to_owned();
+        "# A log and its segments, and a database's log, of version 2: the lines that are not zeros.\n".to_owned();
     for (name, bytes) in parts {
         writeln!(text, "{name}: {}", bytes.len()).unwrap();
         for (number, line) in bytes.chunks(64).enumerate().filter(|(_, line)| line.iter().any(|byte| *byte != 0)) {
@@ -90,31 +93,38 @@ fn make_database(memory: &Arc<LyingMemory>) {
     let mut attributes = [0; 64];
     attributes[..8].copy_from_slice(&0x801_u64.to_le_bytes());
     attributes[8..16].copy_from_slice(&77_u64.to_le_bytes());
+    attributes[24..32].copy_from_slice(&2_u64.to_le_bytes());
+    attributes[32..40].copy_from_slice(&LOG.to_le_bytes());
     let new = NewTag { name: DATABASE, kind: TagKind::DATABASE, size: 0, attributes, needs: &needs };
     let tag = pool.create_tag(&new, |_| Ok(())).unwrap();
     let place = |role| Stream::new(&tag.extents, role).locate(0).unwrap().at;
     memory.store(place(Role(2)), &[0x5A; 100], Scheme::Nt);
-    for (at, number) in [(0, 4 << 16 | 1 << 16 | 2 << 8 | 2), (64, 101), (128, 1)] {
+    let [current, previous] = GENERATIONS;
+    for (at, number) in [(0, 4 << 16 | 1 << 16 | 2 << 8 | 2), (64, 101), (128, 1), (256, current), (320, previous)] {
         memory.store_word(place(Role::MAP) + at, seal(tag.generation as u32, number));
     }
     memory.barrier().unwrap();
 }
 
 /// `FERRITE_GOLDEN=write cargo test -p ferrite-wal golden` makes it anew, which only a new format version may ask for.
-fn kept() -> Parts {
-    static KEPT: OnceLock<Parts> = OnceLock::new();
-    let kept = KEPT.get_or_init(|| {
+fn kept(version: u32) -> Parts {
+    static WRITTEN: OnceLock<()> = OnceLock::new();
+    WRITTEN.get_or_init(|| {
         if std::env::var("FERRITE_GOLDEN").is_ok_and(|value| value == "write") {
-            std::fs::write(path(), encode(&make())).unwrap();
+            std::fs::write(path(2), encode(&make())).unwrap();
         }
-        decode(&std::fs::read_to_string(path()).unwrap_or_else(|error| panic!("{}: {error}", path().display())))
     });
-    kept.clone()
+    let path = path(version);
+    decode(&std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display())))
 }
 
 #[test]
-fn logs_of_version_1_are_read_and_go_on() {
-    let (mut parts, mut folder) = (kept(), LyingFolder::default());
+fn logs_of_every_version_are_read_and_go_on() {
+    VERSIONS.into_iter().for_each(goes_on);
+}
+
+fn goes_on(version: u32) {
+    let (mut parts, mut folder) = (kept(version), LyingFolder::default());
     let memory = Arc::new(LyingMemory::from_image(&parts.remove(POOL).expect("a pool"), Model::MAPPED));
     for (name, bytes) in &parts {
         let number = name.strip_prefix("segment ").and_then(|number| number.parse().ok()).expect("a segment");
@@ -132,17 +142,36 @@ fn logs_of_version_1_are_read_and_go_on() {
 }
 
 #[test]
-fn a_databases_log_of_version_1_is_listed_and_read() {
-    let memory = Arc::new(LyingMemory::from_image(&kept()[POOL], Model::MAPPED));
+fn a_databases_log_of_every_version_is_listed_and_read() {
+    let none = (String::new(), 0, [0; 2]);
+    let versions = [(1, none), (2, (format!("{LOG:016x}"), 3, GENERATIONS))];
+    for (version, (log, generation, generations)) in versions {
+        is_listed(version, Entry { log, generation, generations, ..entry() });
+    }
+}
+
+/// The generations of the log in version 2: the third, and the one before.
+const GENERATIONS: [u64; 2] = [3 << 16 | 7, 2 << 16 | 9];
+
+fn entry() -> Entry {
+    Entry {
+        path: DATABASE.into(),
+        wal_bytes: 100,
+        journal_bytes: 0,
+        space_bytes: 4 * PAGE,
+        processes: Vec::new(),
+        marked: true,
+        log: String::new(),
+        generation: 0,
+        generations: [0; 2],
+    }
+}
+
+fn is_listed(version: u32, wanted: Entry) {
+    let memory = Arc::new(LyingMemory::from_image(&kept(version)[POOL], Model::MAPPED));
     let pool = open_pool(&memory).unwrap();
     let listed = Office::new(Arc::clone(&pool), BOOT).answer(&caller(), Request::DatabaseList).unwrap().value;
     let found: Vec<Entry> = serde_json::from_value(listed).unwrap();
-    let space_bytes = 4 * PAGE;
-    let path = DATABASE.into();
-    let (processes, log) = (Vec::new(), String::new());
-    let (wal_bytes, journal_bytes, marked) = (100, 0, true);
-    let (generation, generations) = (0, [0; 2]);
-    let wanted = Entry { path, wal_bytes, journal_bytes, space_bytes, processes, marked, log, generation, generations };
     assert_eq!(found, [wanted]);
     let tag = pool.tag(DATABASE).unwrap();
     let mut bytes = [0; 101];
