@@ -34,11 +34,15 @@ pub enum Pool {
     /// Check everything in a pool against everything else
     Check(upkeep::Check),
     /// Write a pool's content to an image file, also while it is served; the file appears whole or not at all, and
-    /// takes the place of one that is no pool
+    /// takes the place of one that is no pool, no image of another pool and no later image of this one
     Backup(image::Backup),
     /// Make a pool from an image; it may be larger than the one that was backed up
     ///
     /// Interrupted, run it again: it finishes. It is the same pool as the one that was backed up: do not serve both.
+    ///
+    /// All that is in the pool goes back to the moment of the image: files, disks, objects, logs. That is wrong for a database that
+    /// keeps its data elsewhere and its log in the pool's files: restore the database's own backup. A SQLite database whose file
+    /// went on since then is refused when it is opened, and nothing of it is lost; docs/ties.md says the ways out.
     Restore(image::Restore),
     /// Let a pool take the space that its file or device has become larger by; --size makes a file larger
     Grow(upkeep::Grow),
