@@ -168,3 +168,29 @@ fn a_full_pool_whose_buffers_find_no_space_is_checked_and_backed_up_and_ends() {
     assert!(server.ended().is_some(), "it serves for ever");
     assert_sound(pool.as_ref());
 }
+
+/// One image path for two pools, and a pool that was restored from an image that is older than what is there.
+#[test]
+fn an_image_of_another_pool_and_a_later_one_are_not_written_over() {
+    let folder = folder(true);
+    let path = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
+    let (pool, other, restored, image, old) =
+        (path("pool"), path("other"), path("restored"), path("image"), path("old"));
+    for pool in [&pool, &other] {
+        ok(&["pool", "create", pool, "--size", "16M"]);
+    }
+    ok(&["pool", "backup", &pool, &image]);
+    std::fs::copy(&image, &old).expect("copied");
+    ok(&["pool", "backup", &pool, &image]);
+    ok(&["pool", "restore", &old, &restored]);
+    let before = std::fs::read(&image).expect("an image");
+    for (pool, why) in [(&other, "is an image of another pool"), (&restored, "this pool was restored from an older")] {
+        let said = refused(ferrite().args(["pool", "backup", pool, &image]), 1);
+        assert!(said.contains(why), "{said}");
+        let up = ["up", "--no-disk", "--no-mount", "--backup", &image, "--pool", pool];
+        let said = refused(ferrite().args(up), 1);
+        assert!(said.contains(why), "{said}");
+    }
+    assert!(std::fs::read(&image).expect("an image") == before);
+    ok(&["pool", "backup", &pool, &image]);
+}
