@@ -36,6 +36,8 @@ pub(crate) struct AreaPlan {
     pub rights: i32,
     pub flags: i32,
     pub page_bytes: u64,
+    /// Ask for huge pages on first touch, which tmpfs gives if it is mounted with `huge=advise`.
+    pub wants_huge: bool,
 }
 
 impl Area {
@@ -44,7 +46,12 @@ impl Area {
         let base = map_aligned(&file, plan)?;
         let Span { at: offset, len } = plan.span;
         // SAFETY: advice on the mapping just made. A core dump shall not hold a whole pool; a refusal is harmless.
-        unsafe { libc::madvise(base.cast(), len as usize, libc::MADV_DONTDUMP) };
+        unsafe {
+            libc::madvise(base.cast(), len as usize, libc::MADV_DONTDUMP);
+            if plan.wants_huge {
+                libc::madvise(base.cast(), len as usize, libc::MADV_HUGEPAGE);
+            }
+        }
         Ok(Self { base, len, file, offset, flags: plan.flags, page_bytes: plan.page_bytes })
     }
 
@@ -81,12 +88,6 @@ impl Area {
     /// Maps whole pages of the area a second time; the caller unmaps them.
     pub fn map_again(&self, pages: Span, rights: i32) -> io::Result<*mut u8> {
         map(&self.file, Span::new(self.file_offset(pages.at), pages.len), rights, self.flags)
-    }
-
-    /// Asks the kernel for huge pages on first touch, which tmpfs gives if it is mounted with `huge=advise`.
-    pub fn ask_for_huge_pages(&self) {
-        // SAFETY: advice on this mapping, which changes no byte; a refusal is harmless.
-        unsafe { libc::madvise(self.base.cast(), self.len as usize, libc::MADV_HUGEPAGE) };
     }
 
     /// Leaves it out of children that this process forks: a child that touches it faults.

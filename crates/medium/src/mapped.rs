@@ -108,13 +108,11 @@ impl Mapped {
         let span = whole_pages(options, found)?;
         let shield = Shield::new(options.guard)?;
         let rights = shield.closed_protection(!options.read_only);
-        let plan = AreaPlan { span, rights, flags: found.flags, page_bytes: found.unit_bytes };
+        let wants_huge = found.backing == Backing::Shm && !options.small_pages;
+        let plan = AreaPlan { span, rights, flags: found.flags, page_bytes: found.unit_bytes, wants_huge };
         let area = Area::map(file, &plan).map_err(|why| refused(options, found, span, why))?;
         shield.cover(&area, !options.read_only)?;
         let entry = Entry::new(&area, &options.name);
-        if found.backing == Backing::Shm && !options.small_pages {
-            area.ask_for_huge_pages();
-        }
         Ok(Self {
             writable: if options.read_only { 0 } else { area.len() },
             huge_pages: HugePages::new(area.len(), !options.small_pages),

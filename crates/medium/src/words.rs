@@ -127,7 +127,8 @@ fn map<const LEAST: usize>(file: File, count: usize) -> io::Result<SharedWords<L
         return Err(IoError::other(format!("there are {count} words, of {LEAST} at least")));
     }
     let (span, rights) = (Span::new(0, count as u64 * 8), libc::PROT_READ | libc::PROT_WRITE);
-    let area = Area::map(file, &AreaPlan { span, rights, flags: libc::MAP_SHARED, page_bytes: PAGE_BYTES })?;
+    let plan = AreaPlan { span, rights, flags: libc::MAP_SHARED, page_bytes: PAGE_BYTES, wants_huge: false };
+    let area = Area::map(file, &plan)?;
     let base = NonNull::new(area.base().cast()).ok_or_else(|| IoError::other("the kernel maps at 0"))?;
     Ok(SharedWords { base, count, area })
 }

@@ -144,7 +144,6 @@ impl AnnouncedDisk {
         let mut lines = self.uris.clone();
         if let Some(node) = &self.node {
             lines.push(format!("{} ({}, {})", node.link.display(), node.device.display(), node.way));
-            lines.extend((node.link != node.stable_link).then(|| node.stable_link.display().to_string()));
             lines.extend(node.notes.iter().map(|note| format!("note: {note}")));
         }
         lines.extend(self.not_attached.iter().map(|why| format!("not attached: {why}")));

@@ -136,11 +136,7 @@ impl Mapped {
         let pages = self.area.pages_of(span);
         let advice = if right == Right::Read { libc::MADV_POPULATE_READ } else { libc::MADV_POPULATE_WRITE };
         let window = self.shield.open(&self.area, pages, right);
-        // SAFETY: the window covers the pages; the advice changes no byte.
-        if unsafe { libc::madvise(window.ptr().cast(), pages.len as usize, advice) } == 0 {
-            return Ok(());
-        }
-        let why = io::Error::last_os_error();
+        let Err(why) = advise(window.ptr(), pages.len, advice) else { return Ok(()) };
         match why.raw_os_error() {
             // EFAULT is what a page that would raise SIGBUS gives here; EINVAL is a kernel before 5.14.
             Some(libc::EFAULT | libc::ENOMEM) => Err(Error::NoSpace(self.about("touching", pages))),
@@ -175,9 +171,7 @@ impl Mapped {
 
     /// Whether all of `pages` lie in huge pages now.
     fn collapse(&self, pages: Span) -> bool {
-        let at = self.area.base().wrapping_add(pages.at as usize);
-        // SAFETY: whole pages of the mapping; the advice changes no byte.
-        unsafe { libc::madvise(at.cast(), pages.len as usize, MADV_COLLAPSE) == 0 }
+        advise(self.area.base().wrapping_add(pages.at as usize), pages.len, MADV_COLLAPSE).is_ok()
     }
 
     /// Whether the file holds nothing in `span`.
@@ -193,6 +187,16 @@ impl Mapped {
 
     fn about(&self, doing: &str, span: Span) -> String {
         format!("{doing} {} bytes at {} of {}", span.len, span.at, self.name)
+    }
+}
+
+/// Gives advice that changes no byte about `len` bytes of whole pages at `at`, in a mapping or a window of this module's.
+fn advise(at: *mut u8, len: u64, advice: libc::c_int) -> io::Result<()> {
+    // SAFETY: the caller's pages are mapped, and what is stored in them stays.
+    if unsafe { libc::madvise(at.cast(), len as usize, advice) } == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
     }
 }
 

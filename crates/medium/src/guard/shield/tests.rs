@@ -16,7 +16,8 @@ fn covered(guard: Guard) -> (Shield, Area) {
     file.set_len(4 * PAGE).unwrap();
     let shield = Shield::new(guard).unwrap();
     let rights = shield.closed_protection(true);
-    let plan = AreaPlan { span: Span::new(0, 4 * PAGE), rights, flags: libc::MAP_SHARED, page_bytes: PAGE };
+    let plan =
+        AreaPlan { span: Span::new(0, 4 * PAGE), rights, flags: libc::MAP_SHARED, page_bytes: PAGE, wants_huge: false };
     let area = Area::map(file, &plan).unwrap();
     shield.cover(&area, true).unwrap();
     (shield, area)
