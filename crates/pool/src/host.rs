@@ -8,9 +8,9 @@ use crate::owner::Progress;
 use crate::space::Need;
 use crate::{Error, Pool, Result};
 
-/// Pages that the host is asked for at once, 128 MiB of them: between two such pieces the caller may stop it. With smaller ones
-/// it takes longer, because the kernel waits for every processor at each.
-const PIECE_PAGES: u32 = 64 * CHUNK_PAGES as u32;
+/// Pages that the host is asked for at once, 32 MiB of them: between two such pieces the caller may stop it. In each the
+/// kernel waits once for every processor, which is why they are no smaller.
+const PIECE_PAGES: u32 = 16 * CHUNK_PAGES as u32;
 
 /// Called with how far the host has given what it is asked for; returns whether to go on.
 pub type Watch<'a> = &'a mut dyn FnMut(Progress) -> bool;

@@ -13,7 +13,7 @@ use crate::check::{Owners, repair};
 use crate::defrag::defrag;
 use crate::grant::{Ask, Process, Rights};
 use crate::layout::{CHUNK, CHUNK_PAGES, PAGE, kind_at};
-use crate::owner::{Caller, PidFd};
+use crate::owner::{Caller, PidFd, Progress};
 use crate::proof::{BOOT, account, format, new_pool, open};
 use crate::tag::INLINE;
 use crate::{Error, Extent, Need, NewTag, Pool, Put, Role, Tag, TagChange, TagKind, Zone};
@@ -83,6 +83,34 @@ fn words(tag: &Tag) -> impl Iterator<Item = u64> + use<> {
 
 fn assert_no_space<T: std::fmt::Debug>(refused: crate::Result<T>) {
     assert!(matches!(&refused, Err(Error::Medium(ferrite_medium::Error::NoSpace(_)))), "{refused:?}");
+}
+
+/// A caller may stop after any piece that the host gave: pool and host have all of them back.
+#[test]
+fn a3_a_tag_that_is_stopped_while_it_is_made_leaves_nothing() {
+    let (memory, pool) = hosted();
+    let holes = ["a", "b", "c"].map(|name| make(&pool, name, Zone::Super, CHUNK).expect("room"));
+    [0, 2].into_iter().for_each(|hole: usize| pool.remove_tag(&holes[hole]).expect("removed"));
+    let (before, free_bytes) = (memory.chunks(), pool.usage().free_bytes);
+    let needs = &[Need { role: Role::DATA, zone: Zone::Super, bytes: 2 * CHUNK }];
+    let new = NewTag { name: "new", kind: TagKind::BYTES, size: CHUNK, attributes: [0; 64], needs };
+    let made = (1..100).find(|stop_at| {
+        let (mut calls, mut last) = (0, Progress::default());
+        let mut watch = |progress: Progress| {
+            (calls, last) = (calls + 1, progress);
+            calls != *stop_at
+        };
+        let Err(why) = pool.create_tag_watched(&new, &mut watch, |_| Ok(())) else {
+            assert_eq!((last.done, last.total), (2 * CHUNK, 2 * CHUNK), "all of it is told");
+            return true;
+        };
+        assert!(matches!(why, Error::Cancelled(_)), "{why:?}");
+        let left = (memory.chunks(), pool.usage().free_bytes);
+        assert_eq!(left, (before.clone(), free_bytes), "stopped at {stop_at}");
+        false
+    });
+    assert!(made.is_some_and(|stops| stops > 1), "it was never stopped, or never made: {made:?}");
+    pool.close().expect("sound");
 }
 
 /// X2: what has no storage to be moved to stays where it is, and the pool is as good as before.
