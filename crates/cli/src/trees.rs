@@ -202,7 +202,8 @@ impl Trees {
             threads: std::thread::available_parallelism().map_or(least, |n| n.get().max(least)),
         };
         let point = &mounting.point;
-        let started = folder::open_to_mount(point).and_then(|_open| Mounted::start(&fs, point, &options));
+        let open = host::user().and_then(|(user, _)| folder::open_to_mount(point, user));
+        let started = open.and_then(|_open| Mounted::start(&fs, point, &options));
         let there = started.map_err(|error| format!("mounting on {}: {error}", point.display()))?;
         mounted.insert(name.into(), Tree { fs, mounted: there, mounting: mounting.clone() });
         drop(mounted);

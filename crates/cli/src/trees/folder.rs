@@ -30,10 +30,10 @@ pub(super) fn make(point: &Path) -> Result<(), String> {
 /// A folder that its user can write to until this is dropped, if it was shut.
 pub(super) struct Opened(Option<File>);
 
-/// Opens the folder at `point`, if it is one that [`make`] made, to be mounted on. What is mounted on it meanwhile is not
-/// touched, nor what is mounted there already: its server may not answer.
-pub(super) fn open_to_mount(point: &Path) -> io::Result<Opened> {
-    if mounts::file_system_on(point).is_some() {
+/// Opens the folder at `point`, if it is one that [`make`] made, for `user` to mount on; root may as it is. What is mounted on
+/// it meanwhile is not touched, nor what is mounted there already: its server may not answer.
+pub(super) fn open_to_mount(point: &Path, user: u32) -> io::Result<Opened> {
+    if user == 0 || mounts::file_system_on(point).is_some() {
         return Ok(Opened(None));
     }
     let folder = File::open(point)?;
@@ -66,12 +66,15 @@ mod tests {
         make(&point).expect("there already");
         assert_eq!(mode(&point), SHUT);
         assert_ne!(mode(point.parent().expect("one")), SHUT, "only the folder itself");
-        let open = open_to_mount(&point).expect("it is ours");
+        let root = open_to_mount(&point, 0).expect("it is ours");
+        assert_eq!(mode(&point), SHUT, "root needs no right");
+        drop(root);
+        let open = open_to_mount(&point, 1000).expect("it is ours");
         assert_eq!(mode(&point), OPEN);
         drop(open);
         assert_eq!(mode(&point), SHUT);
         fs::set_permissions(&point, Permissions::from_mode(0o755)).expect("ours");
-        drop(open_to_mount(&point).expect("it is ours"));
+        drop(open_to_mount(&point, 1000).expect("it is ours"));
         assert_eq!(mode(&point), 0o755, "the rights that its user chose stay");
         fs::write(at.path().join("file"), "").expect("written");
         let refused = make(&at.path().join("file")).expect_err("a file");
