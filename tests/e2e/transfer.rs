@@ -393,3 +393,15 @@ fn a_disk_that_is_made_beside_a_server_says_how_it_is_attached() {
     assert_eq!(attach(&said), is_root, "{said}");
     server.interrupt();
 }
+
+/// On a terminal: whatever takes more than half a second says how far it has come.
+#[test]
+fn a_long_copy_shows_a_bar() {
+    let folder = folder(true);
+    let path = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
+    let (image, to) = (path("image"), path("to"));
+    std::fs::write(&image, vec![7; 128 << 20]).expect("written");
+    let command = format!("{} disk copy hdd-5400:{image} {to}", crate::programs::ferrite_path().display());
+    let said = run(client("script").args(["-qec", &command, "/dev/null"]));
+    assert!(said.contains("copying") && said.contains('%'), "{said:?}");
+}
