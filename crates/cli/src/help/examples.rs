@@ -195,7 +195,7 @@ pub const ALL: &[(&str, &[&str])] = &[
     (
         "ferrite sim ftl",
         &[
-            "ferrite sim ftl --scheme fast --trace hm_0.csv.gz --wrap --prefill --json",
+            "ferrite sim ftl --scheme fast --trace hm_0.csv.gz --prefill --json",
             "ferrite sim ftl --scheme page --scheme fast --trace ext4.log --trace xfs.log --plot erases.svg",
             "ferrite disk export IMAGE --unix SOCKET --trace ext4.log   # until Ctrl-C; then replay it",
         ],
