@@ -23,6 +23,7 @@ mod full_host;
 mod grant;
 mod guest;
 mod hugetlb;
+mod images;
 mod json;
 mod kill;
 mod mount;
