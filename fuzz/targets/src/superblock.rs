@@ -31,7 +31,8 @@ fn repaired(data: &[u8]) -> Vec<u8> {
 
 pub fn seeds() -> Vec<Vec<u8>> {
     let states = [State::Clean, State::Open, State::Restoring];
-    let superblock = |state| Superblock {
+    let superblock = |version, state| Superblock {
+        version,
         generation: 7,
         uuid: [1; 16],
         size: POOL_BYTES_MIN,
@@ -40,7 +41,8 @@ pub fn seeds() -> Vec<Vec<u8>> {
         image: [3; 16],
         trusted: 4,
     };
-    states.map(|state| superblock(state).encode()).to_vec()
+    let of_version = |version| states.map(|state| superblock(version, state).encode());
+    [of_version(1), of_version(2)].concat()
 }
 
 #[cfg(test)]
