@@ -288,7 +288,7 @@ pub fn check_fit(from: u64, to: u64) -> Outcome {
     if from <= to {
         return Ok(());
     }
-    let (shown_from, shown_to) = (crate::size::show(from), crate::size::show(to));
+    let (shown_from, shown_to) = (size::show(from), size::show(to));
     Err(Failure::Failed(format!(
         "{shown_from} ({from} bytes) do not fit a disk of {shown_to} ({to} bytes): name a larger one, or grow it"
     )))
