@@ -57,7 +57,9 @@ impl Identity {
         let since = found.created().ok().and_then(|birth| birth.duration_since(UNIX_EPOCH).ok());
         let birth = since.and_then(|since| u64::try_from(since.as_nanos()).ok()).unwrap_or(0);
         let is_marked = header.is_some_and(Header::is_marked);
-        let stamp = header.and_then(|header| header.stamp.as_ref()).map(FileStamp::of);
+        // A header with versions of its own says nothing of a log, whatever is left in the place of the stamp.
+        let stamp = header.filter(|header| header.is_marked()).and_then(|header| header.stamp.as_ref());
+        let stamp = stamp.map(FileStamp::of);
         Self { device: found.dev(), inode: found.ino(), birth, is_marked, stamp }
     }
 
