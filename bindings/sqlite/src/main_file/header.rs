@@ -62,7 +62,7 @@ pub fn ensure_marked(file: *mut File) -> Outcome<()> {
     if main.is_checked.get() && log.mark()?.is_some_and(|mark| mark.is_on_disk) {
         return Ok(());
     }
-    let header = log.verify(&Below(file))?;
+    let header = log.verify_open(&Below(file))?;
     let mark = match (header, log.mark()?) {
         (Some(header), Some(mark)) if header.is_marked() => mark,
         (Some(header), _) if header.is_stamp_taken => {
@@ -156,6 +156,6 @@ pub fn ensure_here(file: *mut File) -> Outcome<()> {
     let (main, _) = owned(file);
     match main.database.log.mark()? {
         Some(_) => Ok(()),
-        None => main.database.log.verify(&Below(file)).map(drop),
+        None => main.database.log.verify_open(&Below(file)).map(drop),
     }
 }

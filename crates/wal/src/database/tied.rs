@@ -73,12 +73,24 @@ impl DatabaseLog {
     /// # Errors
     /// [`Error::Refused`] with both sides and the ways out; those of the file; else as [`DatabaseLog`] says.
     pub fn verify<F: DatabaseFile>(&self, file: &F) -> std::result::Result<Option<Header>, F::Error> {
+        self.compared(file, true)
+    }
+
+    /// As [`DatabaseLog::verify`], for a connection that has the file open: what its header became since then is its own.
+    ///
+    /// # Errors
+    /// As [`DatabaseLog::verify`].
+    pub fn verify_open<F: DatabaseFile>(&self, file: &F) -> std::result::Result<Option<Header>, F::Error> {
+        self.compared(file, false)
+    }
+
+    fn compared<F: DatabaseFile>(&self, file: &F, is_opening: bool) -> std::result::Result<Option<Header>, F::Error> {
         let mut before = self.view()?;
         for _ in 0..TRIES {
             let header = file.header()?;
             let after = self.view()?;
             if (before.mark, before.tie) == (after.mark, after.tie) {
-                let is_live = before.is_live && after.is_live;
+                let is_live = is_opening && before.is_live && after.is_live;
                 self.judge(header.as_ref(), &PoolView { is_live, ..after })?;
                 return Ok(header);
             }
