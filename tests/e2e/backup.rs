@@ -180,10 +180,10 @@ fn an_image_of_another_pool_and_a_later_one_are_not_written_over() {
         ok(&["pool", "create", pool, "--size", "16M"]);
     }
     ok(&["pool", "backup", &pool, &image]);
-    std::fs::copy(&image, &old).expect("copied");
+    fs::copy(&image, &old).expect("copied");
     ok(&["pool", "backup", &pool, &image]);
     ok(&["pool", "restore", &old, &restored]);
-    let before = std::fs::read(&image).expect("an image");
+    let before = fs::read(&image).expect("an image");
     for (pool, why) in [(&other, "is an image of another pool"), (&restored, "this pool was restored from an older")] {
         let said = refused(ferrite().args(["pool", "backup", pool, &image]), 1);
         assert!(said.contains(why), "{said}");
@@ -191,6 +191,6 @@ fn an_image_of_another_pool_and_a_later_one_are_not_written_over() {
         let said = refused(ferrite().args(up), 1);
         assert!(said.contains(why), "{said}");
     }
-    assert!(std::fs::read(&image).expect("an image") == before);
+    assert!(fs::read(&image).expect("an image") == before);
     ok(&["pool", "backup", &pool, &image]);
 }
