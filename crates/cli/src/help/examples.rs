@@ -76,7 +76,7 @@ pub const ALL: &[(&str, &[&str])] = &[
         "ferrite tag put",
         &[
             "ferrite tag put /dev/shm/pool notes notes.txt",
-            "ferrite tag put --pool /dev/shm/pool notes notes.txt --replace",
+            "ferrite tag put --pool /dev/shm/pool notes notes.txt --lose 4096",
             "ferrite tag put notes < notes.txt              # into the pool that is served",
         ],
     ),
