@@ -103,7 +103,7 @@ fn a_link_in_the_place_of_a_store_that_is_being_made_is_not_followed() {
 #[test]
 fn a_size_that_no_store_has_is_told_and_leaves_nothing() {
     let place = place();
-    for (bytes, words) in [(10, "too small: 8388608 at least"), (u64::MAX, "too large: 9223372036854775807 at most")] {
+    for (bytes, words) in [(10, "too small: 8 MiB at least"), (u64::MAX, "too large: 8388608.0 TiB at most")] {
         let told = Store::initialize(&place.path, &NewStore { bytes, ..NEW }, &OPEN).unwrap_err();
         assert!(matches!(told, Error::Pool(PoolError::Limit(_))) && told.to_string().ends_with(words), "{told}");
         assert_eq!(fs::read_dir(place._folder.path()).unwrap().count(), 0);

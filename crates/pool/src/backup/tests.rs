@@ -152,7 +152,7 @@ fn a_smaller_target_is_refused_and_untouched() {
     other.close().unwrap();
     let before = memory.snapshot();
     let error = restored(&image, &memory, true).unwrap_err().to_string();
-    assert!(error.contains("16777216 bytes") && error.contains("8388608"), "{error}");
+    assert!(error.contains("16 MiB") && error.contains("8 MiB"), "{error}");
     assert!(memory.snapshot() == before);
 }
 
