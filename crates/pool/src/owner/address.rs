@@ -11,6 +11,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use ferrite_medium::place_socket;
+use ferrite_medium::process::variable;
 
 use super::{private, socket};
 
@@ -41,7 +42,7 @@ pub(super) struct Bound {
 impl Address {
     /// The places, in the order in which the owner and the clients try them.
     pub fn candidates(path: &Path, pool: &Metadata) -> Vec<Self> {
-        Self::candidates_with(path, pool, std::env::var_os("XDG_RUNTIME_DIR").as_deref())
+        Self::candidates_with(path, pool, variable("XDG_RUNTIME_DIR").as_deref())
     }
 
     pub fn candidates_with(path: &Path, pool: &Metadata, runtime: Option<&OsStr>) -> Vec<Self> {

@@ -7,12 +7,12 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ferrite_medium::process::effective_user;
 use serde_json::Value;
 
 use super::address::Address;
 use super::channel::{Channel, Frame};
 use super::patience::Patience;
-use super::process::own_uid;
 use super::trust::ensure_trusted;
 use super::whole::Whole;
 use super::wire::{FDS_MAX, Message, PROTOCOL, Progress};
@@ -197,7 +197,7 @@ impl Client {
 /// just anybody (O3), and a socket of somebody else must not hide the owner's, which is then at the next place.
 fn owner_pid(socket: &OwnedFd, pool: &Metadata) -> Result<u32> {
     let peer = socket::peer(socket.as_fd()).map_err(|e| Error::io("asking who owns the pool", e))?;
-    if [own_uid(), 0, pool.uid()].contains(&peer.uid) {
+    if [effective_user(), 0, pool.uid()].contains(&peer.uid) {
         return Ok(peer.pid);
     }
     let uid = peer.uid;

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
+use ferrite_medium::process::effective_user;
+
 use super::channel::Channel;
 use super::fork::Kept;
 use super::patience::{Patience, ask};
-use super::process::own_uid;
 use super::seats::{Room, Seat, Seats};
 use super::session::{Handler, Session};
 use super::wire::{self, Message};
@@ -40,7 +41,7 @@ impl Door {
         pool: (u64, u64),
     ) -> Self {
         let kept = Kept::new(socket.as_fd());
-        Self { kept, socket, stop, handler, limits, pool, uid: own_uid(), seats: Seats::default() }
+        Self { kept, socket, stop, handler, limits, pool, uid: effective_user(), seats: Seats::default() }
     }
 
     /// Those who are in.

@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-use super::process::own_uid;
+use ferrite_medium::process::effective_user;
 
 /// Where root keeps what running programs need: sockets, locks, mount points.
 pub const RUN_FOLDER: &str = "/run/ferrite";
@@ -26,7 +26,7 @@ pub fn make_folder(path: &Path) -> io::Result<()> {
     }
     let folder = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_DIRECTORY).open(path)?;
     let found = folder.metadata()?;
-    if found.uid() != own_uid() {
+    if found.uid() != effective_user() {
         return Err(not_ours(path, found.uid()));
     }
     if found.mode() & OTHERS != 0 {
@@ -43,7 +43,7 @@ pub(super) fn open_folder(path: &Path) -> io::Result<File> {
     let flags = libc::O_PATH | libc::O_NOFOLLOW | libc::O_DIRECTORY;
     let folder = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
     let owner = folder.metadata()?.uid();
-    if [own_uid(), 0].contains(&owner) { Ok(folder) } else { Err(not_ours(path, owner)) }
+    if [effective_user(), 0].contains(&owner) { Ok(folder) } else { Err(not_ours(path, owner)) }
 }
 
 fn not_ours(path: &Path, owner: u32) -> io::Error {

@@ -1,6 +1,6 @@
 //! Processes, by a descriptor that goes on meaning the same one.
 //!
-//! Unsafe because pidfd_open, geteuid and getauxval are plain system calls.
+//! Unsafe because pidfd_open is a plain system call.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -42,19 +42,6 @@ pub struct Parted<'a> {
 
 /// Connections there have been.
 static CONNECTIONS: AtomicU64 = AtomicU64::new(0);
-
-/// The user this process runs as.
-pub(super) fn own_uid() -> u32 {
-    // SAFETY: no pointer is passed, and it cannot fail.
-    unsafe { libc::geteuid() }
-}
-
-/// Returns true if this program runs with rights that the process that started it has not: its environment is not to be
-/// trusted then.
-pub(super) fn is_secure() -> bool {
-    // SAFETY: no pointer is passed.
-    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
-}
 
 impl PidFd {
     /// The process that has the number `pid` now.

@@ -12,7 +12,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::sync::OnceLock;
 
-use super::process::{is_secure, own_uid};
+use ferrite_medium::process::{effective_user, variable};
 
 /// The variable with the users that are trusted, by name or number, separated by commas.
 pub const TRUST_OWNER: &str = "FERRITE_TRUST_OWNER";
@@ -50,12 +50,10 @@ impl Trust {
     /// # Errors
     /// As [`Trust::of`].
     pub fn of_environment() -> Result<Self, String> {
-        if is_secure() {
-            return Ok(Self::default());
-        }
-        let owners = std::env::var(TRUST_OWNER).unwrap_or_default();
+        let owners = variable(TRUST_OWNER).unwrap_or_default();
+        let owners = owners.to_string_lossy();
         let names = owners.split(',').filter(|name| !name.is_empty());
-        let writable = std::env::var(TRUST_WRITABLE).is_ok_and(|value| value == "1");
+        let writable = variable(TRUST_WRITABLE).is_some_and(|value| value == "1");
         Self::of(names, writable).map_err(|why| format!("{TRUST_OWNER}: {why}"))
     }
 
@@ -84,7 +82,7 @@ impl Trust {
     /// Refuses what was opened at `path` if another user owns it or may write to it.
     fn ensure(&self, path: &Path, opened: &Metadata) -> Result<(), String> {
         let (name, owner) = (path.display(), opened.uid());
-        if ![own_uid(), 0].contains(&owner) && !self.owners.contains(&owner) {
+        if ![effective_user(), 0].contains(&owner) && !self.owners.contains(&owner) {
             let user = name_of(owner);
             return Err(format!(
                 "{name} belongs to user {user}, who may change it under this program: --trust-owner {user} (in libraries \
