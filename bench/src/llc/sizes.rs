@@ -8,7 +8,7 @@ use crate::report::{BOUND, Row};
 /// Sizes of the last level, in MiB.
 pub const SIZES: [u64; 4] = [1, 2, 4, 8];
 
-/// What is told of each program at each size.
+/// The figures of each program at each size.
 const WHAT: [(&str, super::Of); 3] = [
     ("lifetime", |one| one.lifetime_gain),
     ("misses", |one| one.misses() as f64),

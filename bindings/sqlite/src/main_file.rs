@@ -136,8 +136,8 @@ impl MainFile {
         told::code(&self.routines, self.database.log.path(), result, code)
     }
 
-    /// What is written to a marked header in the place of `from` at byte `at`: the pool has the versions (SV2), and the stamp
-    /// stays (SV5). `None` if the header is not marked.
+    /// Returns the bytes to write to a marked header instead of `from` at byte `at`: the pool has the versions (SV2),
+    /// and the stamp stays (SV5). Returns `None` if the header is not marked.
     fn masked(&self, from: &[u8], at: i64) -> ferrite_wal::Result<Option<Vec<u8>>> {
         let log = &self.database.log;
         let Some(mark) = log.mark()?.filter(|mark| mark.is_on_disk) else { return Ok(None) };

@@ -47,7 +47,8 @@ impl Bar {
         !stop::is_asked()
     }
 
-    /// Draws it from now on; again and again if a thread can be had: the bar's own way to do so ends the process if none can.
+    /// Draws the bar from now on, and repeatedly if a thread can be started. The bar's own ticker would end the process
+    /// if not.
     fn appear(&self) {
         self.bar.set_draw_target(ProgressDrawTarget::stderr());
         let bar = self.bar.clone();

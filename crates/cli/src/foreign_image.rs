@@ -1,7 +1,7 @@
 //! Disk images in the formats of virtual machines, read through `qemu-nbd`.
 //!
-//! What an image says is not trusted. One that names other files would have them read silently, as whatever this process may
-//! read: it is refused, and qemu is told not to open any.
+//! Ferrite does not trust the content of an image. If an image names other files, qemu would silently read any file
+//! that this process may read. So Ferrite refuses such an image, and forbids qemu to open a backing file.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::Read;
@@ -21,26 +21,26 @@ use crate::outcome::{Failure, Outcome};
 use crate::paths::quoted;
 use crate::stop;
 
-/// The program that reads them.
+/// The program that reads these images.
 const READER: &str = "qemu-nbd";
-/// Pause between two looks whether it serves.
+/// Pause between two checks whether the program serves.
 const PAUSE: Duration = Duration::from_millis(5);
-/// Bytes at the start of an image that are looked at: qemu looks for a VMDK's description within them.
+/// Bytes at the start of an image that are checked: qemu looks for a VMDK's description within them.
 const HEAD_BYTES: usize = 64 << 10;
 
-/// A format.
+/// A format of a disk image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ForeignFormat {
-    /// QEMU's.
+    /// The format of QEMU.
     Qcow2,
-    /// VMware's.
+    /// The format of VMware.
     Vmdk,
-    /// Hyper-V's.
+    /// The format of Hyper-V.
     Vhdx,
 }
 
 impl ForeignFormat {
-    /// The format of the regular file at `path`, by its first bytes; `None` for any other file.
+    /// Returns the format of the regular file at `path` by its first bytes, or `None` for any other file.
     pub fn of(path: &Path) -> Option<Self> {
         fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
         Self::of_head(&head(path).ok()?)
@@ -57,7 +57,7 @@ impl ForeignFormat {
         known.into_iter().find(|(magic, _)| head.starts_with(magic)).map(|(_, format)| format)
     }
 
-    /// Its name, by which qemu knows it too.
+    /// Returns the format's name, which qemu uses too.
     pub fn name(self) -> &'static str {
         match self {
             Self::Qcow2 => "qcow2",
@@ -66,18 +66,18 @@ impl ForeignFormat {
         }
     }
 
-    /// The other file that the image which begins with `head` names, in words.
+    /// Returns words for the other file that an image with the first bytes `head` names.
     fn names_other(self, head: &[u8]) -> Option<String> {
         match self {
             Self::Qcow2 => qcow2_names_other(head),
             Self::Vmdk => vmdk_names_other(head),
-            // Neither does qemu read one that has a parent.
+            // qemu does not read an image that has a parent.
             Self::Vhdx => None,
         }
     }
 }
 
-/// How a VMDK begins that is text, and names the files that hold its content.
+/// First bytes of a VMDK that is text and names the files that hold its content.
 const DESCRIPTION: &[u8] = b"# Disk DescriptorFile";
 
 fn qcow2_names_other(head: &[u8]) -> Option<String> {
@@ -114,8 +114,8 @@ fn head(path: &Path) -> std::io::Result<Vec<u8>> {
     Ok(head)
 }
 
-/// A running `qemu-nbd` that serves one image, read-only, to this process. It ends when this is dropped, and if this process
-/// is killed, with the last connection to it.
+/// A running `qemu-nbd` that serves one image, read-only, to this process. Dropping this ends the program. If this
+/// process is killed, the program ends with its last connection.
 pub struct ImageServer {
     child: Child,
     folder: PathBuf,
@@ -158,7 +158,7 @@ fn start(path: &Path, format: ForeignFormat) -> Outcome<ImageServer> {
         .arg("--socket")
         .arg(folder.join("socket"))
         .arg(format!("json:{image}"));
-    // Ctrl-C is this process's to obey.
+    // Only this process reacts to Ctrl-C.
     command.process_group(0).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     match command.spawn() {
         Ok(child) => Ok(ImageServer { child, folder }),

@@ -1,4 +1,4 @@
-//! What this user and machine lack to mount a file system, each with the command that mends it.
+//! The requirements of a mount that this user or machine does not meet, each with the command that provides it.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -14,7 +14,7 @@ const SET_USER: u32 = 0o4000;
 /// The bit of CAP_SYS_ADMIN in a set of capabilities.
 const ADMINISTRATOR: u64 = 1 << 21;
 
-/// Returns a line for each thing that is missing; none if this user can mount.
+/// Returns a line for each missing requirement, and no lines if this user can mount.
 pub fn to_mount() -> Vec<String> {
     let is_root = host::user().is_ok_and(|(user, _)| user == 0);
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -22,13 +22,13 @@ pub fn to_mount() -> Vec<String> {
     FUSE.missing().into_iter().chain(rights).collect()
 }
 
-/// Returns the same as part of a sentence.
+/// Returns the lines of [`to_mount`] as part of a sentence.
 pub fn to_mount_in_line() -> Option<String> {
     let missing = to_mount();
     (!missing.is_empty()).then(|| missing.join("; "))
 }
 
-/// Root mounts by itself, if it is root in full.
+/// Returns the requirement that root lacks: root mounts by itself, and needs CAP_SYS_ADMIN.
 fn administrator(status: &str) -> Option<String> {
     let effective = field(status, "CapEff:").and_then(|bits| u64::from_str_radix(bits, 16).ok());
     let lacks = effective.is_some_and(|bits| bits & ADMINISTRATOR == 0);
@@ -36,7 +36,7 @@ fn administrator(status: &str) -> Option<String> {
         .then(|| "the right to mount (CAP_SYS_ADMIN) is missing: start the container with `--cap-add SYS_ADMIN`".into())
 }
 
-/// Others mount by a program that is root's.
+/// Returns the requirement that another user lacks: users mount by `program`, which is set-user-id root.
 fn fusermount(program: Option<&Path>, status: &str) -> Option<String> {
     let Some(program) = program else {
         return Some(format!("{FUSERMOUNT} is missing: as root `apt-get install fuse3`"));

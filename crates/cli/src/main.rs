@@ -59,11 +59,11 @@ struct Arguments {
     command: Command,
 }
 
-/// Whose pools and images a command uses beside those of its own user and root.
+/// The users whose pools and images a command trusts beside its own user and root.
 #[derive(Args)]
 #[command(next_help_heading = "Pools and images of other users")]
 struct TrustArguments {
-    /// Use pools and images that belong to USER, a name or a number; repeatable. That user may change them meanwhile.
+    /// Use pools and images that belong to USER, a name or a number; repeatable. That user may change them at any time.
     /// Libraries read FERRITE_TRUST_OWNER
     #[arg(long, value_name = "USER", global = true, hide_short_help = true)]
     trust_owner: Vec<String>,

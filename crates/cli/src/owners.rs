@@ -39,7 +39,7 @@ pub fn of_this_user() -> Vec<PoolOwner> {
     sorted(LockedFile::all().into_iter().filter(|file| Some(file.user) == own))
 }
 
-/// Lists the pools that processes serve whose state this user may see: of root those of all users.
+/// Lists the served pools whose processes this user may inspect: root inspects the processes of all users.
 pub fn all() -> Vec<PoolOwner> {
     sorted(LockedFile::all().into_iter())
 }

@@ -1,7 +1,7 @@
-//! The pool that a command is about: its first word, `--pool`, or the default.
+//! The pool that a command works on: its first word, `--pool`, or the default.
 //!
-//! A command declares only the words behind the pool. A hidden last word takes one word more, so that the words can be
-//! told apart by their number: if there are more than the command requires and no `--pool`, the first is the pool.
+//! A command declares only the words behind the pool, and a hidden last argument takes one word more. If the line has
+//! more words than the command requires, and no `--pool`, the first word is the pool.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ pub const OPTION: &str = "pool_option";
 /// The id of the hidden word.
 const EXTRA: &str = "one_word_more";
 
-/// A command that has no word but its pool.
+/// The words of a command that takes only its pool.
 #[derive(Args)]
 pub struct NoWords {}
 
@@ -36,7 +36,7 @@ pub struct InPool<T, const NAMED: bool = false> {
 pub struct PoolArgument {
     /// The path that the command line names.
     named: Option<PathBuf>,
-    /// Whether a default will do.
+    /// True if the command has a default pool.
     has_default: bool,
     /// The words behind the pool.
     words: Vec<OsString>,
@@ -90,7 +90,7 @@ impl<T: Args, const NAMED: bool> FromArgMatches for InPool<T, NAMED> {
     }
 }
 
-/// The words of `command` that it requires.
+/// Returns the words that `command` requires.
 fn required(command: &Command) -> impl Iterator<Item = &Arg> {
     command.get_positionals().filter(|arg| arg.is_required_set())
 }
@@ -99,7 +99,7 @@ fn name_of(arg: &Arg) -> String {
     arg.get_value_names().and_then(|names| names.first()).map_or_else(|| arg.get_id().to_string(), ToString::to_string)
 }
 
-/// The pool that `matches` name, and the words behind it; `command` declares these.
+/// Returns the pool that `matches` names, and the words behind it, which `command` declares.
 pub fn split(matches: &ArgMatches, command: &Command) -> (Option<PathBuf>, Vec<OsString>) {
     let own = command.get_positionals().map(|arg| arg.get_id().as_str()).filter(|id| *id != EXTRA);
     let ids = own.chain([EXTRA]);
@@ -111,7 +111,7 @@ pub fn split(matches: &ArgMatches, command: &Command) -> (Option<PathBuf>, Vec<O
     (named, words)
 }
 
-/// How `command`, found by the words of `path`, is used, if it is about a pool.
+/// Returns the usage of `command`, which the words of `path` call, if it works on a pool.
 pub fn usage(path: &str, command: &Command) -> Option<String> {
     let has_default = command.get_arguments().find(|arg| arg.get_id() == OPTION)?.get_long_help().is_some();
     let option = |arg: &Arg| format!("--{} <{}>", arg.get_long().unwrap_or_default(), name_of(arg));
@@ -128,7 +128,7 @@ pub fn usage(path: &str, command: &Command) -> Option<String> {
 }
 
 impl PoolArgument {
-    /// The path of the pool.
+    /// Returns the path of the pool.
     pub fn path(&self) -> Outcome<PathBuf> {
         match &self.named {
             Some(path) => self.ensure_order(path).map(|()| path.clone()),
@@ -139,17 +139,17 @@ impl PoolArgument {
         }
     }
 
-    /// The path of the pool, which the command line has to name.
+    /// Returns the path of the pool, which the command line has to name.
     pub fn named_path(&self) -> Outcome<PathBuf> {
         if self.named.is_some() { self.path() } else { Err(self.unnamed()) }
     }
 
-    /// Whether the command line names it.
+    /// Returns true if the command line names the pool.
     pub fn is_named(&self) -> bool {
         self.named.is_some()
     }
 
-    /// Refuses `named` if there is no such file and a word behind it is a pool.
+    /// Refuses `named` if no such file exists and a word behind it is a pool.
     fn ensure_order(&self, named: &Path) -> Outcome {
         let pool = self.words.iter().find(|word| is_pool(word));
         let Some(pool) = pool.filter(|_| !named.exists()) else { return Ok(()) };
@@ -163,7 +163,7 @@ impl PoolArgument {
         Err(Failure::Usage(format!("there is no {named}, and {first} is a pool: the pool comes first: `{typed}`")))
     }
 
-    /// Refuses the words if one of them is a pool, so that another one is missing.
+    /// Refuses the words if one of them is a pool: then another word is missing.
     fn ensure_complete(&self) -> Outcome {
         let Some(pool) = self.words.iter().find(|word| is_pool(word)) else { return Ok(()) };
         let (pool, last) = (pool.display(), self.last.as_deref().unwrap_or("NAME"));
@@ -171,7 +171,7 @@ impl PoolArgument {
         Err(Failure::Usage(format!("{pool} is a pool, and the {last} behind it is missing: `{typed} {last}`")))
     }
 
-    /// The refusal of a command that needs its pool named.
+    /// Returns the refusal of a command line that has to name its pool.
     fn unnamed(&self) -> Failure {
         let served = owners::of_this_user();
         let pool = if let [one] = &served[..] { quoted(&one.path) } else { "POOL".into() };
@@ -182,7 +182,7 @@ impl PoolArgument {
     }
 }
 
-/// The pool of a command that names none.
+/// Returns the pool of a command line that names no pool.
 pub fn default() -> Outcome<PathBuf> {
     if let Some(path) = host::named_pool() {
         return Ok(path);
@@ -208,12 +208,12 @@ fn is_pool(path: impl AsRef<Path>) -> bool {
     matches!(found, Err(ferrite_pool::Error::Occupied(_)))
 }
 
-/// The words of this process's command line.
+/// Returns the words of this process's command line.
 fn typed() -> impl Iterator<Item = OsString> {
     std::env::args_os().skip(1)
 }
 
-/// `words` as a command to type.
+/// Returns `words` as a command to type.
 fn shown(words: impl Iterator<Item = OsString>) -> String {
     let words: Vec<String> = words.map(|word| quoted(Path::new(&word))).collect();
     format!("ferrite {}", words.join(" "))

@@ -5,7 +5,7 @@ use ferrite_medium::ByteCount;
 /// No file is longer: its length is a signed number.
 const BYTES_MAX: u64 = i64::MAX as u64;
 
-/// What a size with a fraction is a multiple of, unless it is exact: disks and pools are made of whole pages.
+/// A size with a fraction is rounded to a multiple of this, unless it is exact: disks and pools have whole pages.
 const PAGE_BYTES: u64 = 4096;
 
 /// Digits behind a point that are read.

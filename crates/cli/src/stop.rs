@@ -120,7 +120,7 @@ impl Stop {
                 if signal == SIGPWR {
                     return Some(Asked::PowerFails);
                 }
-                // What runs meanwhile looks there: see `is_asked`.
+                // Running commands check this flag: see `is_asked`.
                 ASKED.store(true, Ordering::Relaxed);
                 wish.is_new(Instant::now()).then_some(Asked::End)
             };

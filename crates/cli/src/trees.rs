@@ -89,7 +89,7 @@ pub struct Trees {
     dry: Mutex<BTreeSet<u64>>,
 }
 
-/// Whether a pool's file belongs to root, and nobody else may write it.
+/// Returns true if a pool's file belongs to root, and no other user may write to it.
 fn is_roots_own(file: &Metadata) -> bool {
     file.uid() == 0 && file.mode() & 0o022 == 0
 }
@@ -114,13 +114,14 @@ impl Tree {
 }
 
 impl Trees {
-    /// None yet, of `pool`, whose file `lock` holds; `sees_all` tells why nobody may go around this process, if that is so.
+    /// Returns the file systems of `pool`, none of them mounted. `lock` holds the pool's file, and `sees_all` is the
+    /// reason if no client may bypass this process.
     pub fn new(pool: Arc<Pool>, lock: &Lock, sees_all: Option<&'static str>) -> Self {
         let (path, is_roots_own) = (lock.path().into(), lock.file().metadata().is_ok_and(|file| is_roots_own(&file)));
         Self { pool, path, sees_all, is_roots_own, mounted: Mutex::default(), dry: Mutex::default() }
     }
 
-    /// Refuses to give effect to rights that somebody else than root may have put into the pool.
+    /// Refuses to give effect to rights that a user other than root may have put into the pool.
     fn ensure_lifted_by_root(&self, mounting: &Mounting) -> Result<(), String> {
         if !(mounting.suid || mounting.dev) || self.is_roots_own && host::user().is_ok_and(|(user, _)| user == 0) {
             return Ok(());

@@ -38,8 +38,8 @@
 //!   memory: what was copied from or to the zeros in its place is found out behind the copy (FG1), and done through the mount.
 //! - FG11. No client appends between the requests that the kernel makes of one append. Who may be given the right to has waited for
 //!   the kernel's lock of the file since the last request behind which there may be another one.
-//! - FG12. A client maps a pool only if root or the client's own user owns the file and nobody else may write it: a user
-//!   that shortens a file ends the programs that have it mapped.
+//! - FG12. A client maps a pool only if root or the client's own user owns the file and no other user may write to it:
+//!   a user that shortens a file ends the programs that have it mapped.
 
 pub(crate) mod abroad;
 mod ahead;

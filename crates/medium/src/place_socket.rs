@@ -4,8 +4,8 @@
 //!   bind and listen at .ferrite-PID-N   link to NAME   unlink .ferrite-PID-N
 //! ```
 //!
-//! A socket listens before it has its name, so a name without a listener is stale. No lock is waited for: another user
-//! can lock any folder that it may read.
+//! A socket listens before it has its name, so a name without a listener is stale. The server waits for no lock:
+//! another user can lock any folder that it may read.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
@@ -19,14 +19,14 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connec
 
 /// Longest path the kernel takes for a socket, in bytes (`sun_path` with its final zero).
 const PATH_MAX_BYTES: usize = 107;
-/// How often a name that other servers want too is tried.
+/// Attempts to get a name that other servers want too.
 const ATTEMPTS_MAX: u32 = 100;
 
-/// Gives the socket that `listen` makes at another name the name `path`, in place of a stale one. Returns the socket, and
-/// the device and inode of its file.
+/// Gives the name `path` to the socket that `listen` makes at a spare name, in place of a stale socket. Returns the
+/// socket, and the device and inode of its file.
 ///
 /// # Errors
-/// `AddrInUse` where a process listens there, `AlreadyExists` for what is no socket, or what the system says.
+/// `AddrInUse` if a process listens there, `AlreadyExists` if `path` is not a socket, or the system's error.
 pub fn place_socket<S>(path: &Path, listen: impl FnOnce(&Path) -> io::Result<S>) -> io::Result<(S, (u64, u64))> {
     let name = path.file_name().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
     let folder_path = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -65,8 +65,8 @@ fn remove_own_leftover(path: &Path) {
     }
 }
 
-/// Gives the socket at `fresh` also the name `path`. A stale socket there is replaced; one on which a process listens
-/// stays.
+/// Gives the socket at `fresh` also the name `path`. Replaces a stale socket there, and never one on which a process
+/// listens.
 fn link(fresh: &Path, path: &Path, aside: &Path) -> io::Result<()> {
     for _ in 0..ATTEMPTS_MAX {
         match fs::hard_link(fresh, path) {
@@ -81,8 +81,8 @@ fn in_the_way(kind: io::ErrorKind, what: &str) -> io::Error {
     io::Error::new(kind, what)
 }
 
-/// Removes what a dead server left. Another one may do the same meanwhile and put its own socket there: so the stale one
-/// is moved aside before it is removed, and goes back if it turns out to be alive.
+/// Removes the socket of a dead server. Another server may do the same at once and put its own socket there. So the
+/// socket is moved aside before it is removed, and moved back if a process listens on it.
 fn remove_stale(path: &Path, aside: &Path) -> io::Result<()> {
     ensure_stale(path)?;
     match fs::rename(path, aside) {
@@ -91,7 +91,7 @@ fn remove_stale(path: &Path, aside: &Path) -> io::Result<()> {
     }
     let stale = ensure_stale(aside);
     if stale.is_err() {
-        // Where a third one has the name by now that is the one that clients find.
+        // If a third server has the name by now, clients find that one.
         let _ = fs::hard_link(aside, path);
     }
     fs::remove_file(aside)?;
@@ -105,12 +105,12 @@ fn try_connect(path: &Path) -> io::Result<()> {
     Ok(connect(&socket, &SocketAddrUnix::new(path)?)?)
 }
 
-/// Refuses what is no stale socket.
+/// Refuses an existing file that is not a stale socket.
 fn ensure_stale(path: &Path) -> io::Result<()> {
     match fs::symlink_metadata(path) {
         Ok(found) if found.file_type().is_socket() => match try_connect(path) {
             Err(e) if matches!(e.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound) => Ok(()),
-            // A full queue is one of a server that lives.
+            // A full queue belongs to a live server.
             Ok(_) => Err(in_the_way(io::ErrorKind::AddrInUse, "another server listens there")),
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                 Err(in_the_way(io::ErrorKind::AddrInUse, "another server listens there and is busy"))
@@ -133,7 +133,7 @@ mod tests {
         place_socket(path, |fresh| UnixListener::bind(fresh))
     }
 
-    /// Of many that want the name of a dead server at once one gets it, and nothing else is left.
+    /// If many servers want the name of a dead one at once, one gets it, and no other file stays.
     #[test]
     fn one_of_many_gets_the_name_of_a_dead_server() {
         for round in 0..50 {
@@ -165,7 +165,7 @@ mod tests {
         assert_eq!(bind(&path).expect_err("a file").kind(), io::ErrorKind::AlreadyExists);
     }
 
-    /// A folder that another user has locked is no hindrance.
+    /// A server gets its name in a folder that another user has locked.
     #[test]
     fn a_locked_folder_is_no_hindrance() {
         let folder = tempfile::tempdir().expect("folder");

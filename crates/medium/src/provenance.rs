@@ -1,5 +1,5 @@
-//! Where a medium comes from, and what follows from that: found in `/proc/self/mountinfo` and `/sys`, from the file system
-//! down to the disk or the persistent memory.
+//! The provenance of a medium, and the failures that it survives because of that. [`System`] reads
+//! `/proc/self/mountinfo` and `/sys`, from the file system down to the disk or the persistent memory.
 //!
 //! ```text
 //! file -> mount -> file system ---> memory (tmpfs, ...)                                         no
@@ -10,7 +10,8 @@
 //! device DAX, MAP_SYNC --------> region of memory: by its provider and persistence domain
 //! ```
 //!
-//! Where several devices lie below one, the least of them counts. What is missing, or makes no sense, is not known.
+//! If several devices lie below one, the weakest of them counts. If an entry is missing or malformed, the answer is not
+//! known.
 
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
@@ -25,17 +26,17 @@ mod tests;
 
 use mounts::Mount;
 
-/// Devices and mounts that are looked at for one medium; more of them are taken for a cycle.
+/// Devices and mounts that are visited for one medium; more of them are taken for a cycle.
 const LOOKS_MAX: u32 = 256;
 
-/// Reason for the answer about process crashes of all that the kernel keeps.
+/// The reason why media that the kernel keeps survive process crashes.
 pub(crate) const KEPT_BY_KERNEL: &str = "the kernel keeps what a process stored";
 
 /// File systems whose files are memory.
 const MEMORY: [&str; 5] = ["tmpfs", "ramfs", "hugetlbfs", "devtmpfs", "rootfs"];
-/// File systems whose files lie on the disks below them. All of them send a flush to those.
+/// File systems whose files lie on the disks below them. All of them forward flushes to the disks.
 const ON_ONE_DISK: [&str; 4] = ["ext2", "ext3", "ext4", "xfs"];
-/// File systems whose server decides.
+/// File systems whose server decides what survives.
 const SERVED: [&str; 14] = [
     "9p", "afs", "beegfs", "ceph", "cifs", "coda", "fuse", "fuseblk", "lustre", "ncpfs", "nfs", "nfs4", "smb3",
     "virtiofs",
@@ -43,13 +44,13 @@ const SERVED: [&str; 14] = [
 /// Options that keep flushes from the disk, or put part of the file system elsewhere.
 const UNSAFE: [&str; 5] = ["nobarrier", "barrier=0", "logdev", "rtdev", "journal_path"];
 
-/// The part of a machine that tells of its media.
+/// The part of a machine that describes its media: `/proc` and `/sys`.
 pub(crate) struct System {
     root: PathBuf,
     looks: Cell<u32>,
 }
 
-/// What is known of one layer and all below it. The reasons begin with the layer's name.
+/// The answers about one layer and all layers below it. The reasons begin with the layer's name.
 #[derive(Clone, Debug)]
 struct Origin {
     kernel_crash: Claim,
@@ -70,7 +71,7 @@ impl Origin {
         Self::both(Survives::NotKnown, why)
     }
 
-    /// Returns the same below `layer`.
+    /// Returns the origin of `layer`, which lies on this origin.
     fn below(self, layer: &str) -> Self {
         self.map(|why| format!("{layer} on {why}"))
     }
@@ -96,12 +97,12 @@ impl Origin {
 }
 
 impl System {
-    /// The machine whose `/proc` and `/sys` lie below `root`.
+    /// Returns the machine whose `/proc` and `/sys` lie below `root`.
     pub fn new(root: &Path) -> Self {
         Self { root: root.canonicalize().unwrap_or_else(|_| root.to_owned()), looks: Cell::new(0) }
     }
 
-    /// Returns what a file survives that lies in the mount with the number `mount`.
+    /// Returns the failures that a file in mount number `mount` survives.
     pub fn file(&self, mount: Option<u64>) -> Survival {
         let mounts = mounts::read(&self.root);
         let found = mounts.iter().find(|one| Some(one.id) == mount);
@@ -112,7 +113,7 @@ impl System {
         origin.survival()
     }
 
-    /// Returns what the device DAX with the number `major:minor` survives.
+    /// Returns the failures that the device DAX with the number `major:minor` survives.
     pub fn device_dax(&self, major: u32, minor: u32) -> Survival {
         let folder = self.resolved(&format!("sys/dev/char/{major}:{minor}"));
         let origin = folder.map_or_else(|| Origin::not_known("a device that /sys does not list"), |at| self.dax(&at));
@@ -142,7 +143,7 @@ impl System {
         }
     }
 
-    /// An overlay keeps what is written in its upper layer, and a volatile one syncs nothing.
+    /// Returns the origin of an overlay: its upper layer holds all writes, and a volatile overlay syncs nothing.
     fn overlay(&self, mount: &Mount, mounts: &[Mount]) -> Origin {
         if mount.options.iter().any(|option| option == "volatile" || option == "fsync=volatile") {
             return Origin::no("an upper layer that is not synced (volatile)");
@@ -151,7 +152,7 @@ impl System {
         upper.map_or_else(|| Origin::not_known("no upper layer"), |upper| self.path(Path::new(upper), mounts))
     }
 
-    /// The file or folder `path`, wherever it is mounted. It has to be there: the path may be one of another root.
+    /// Returns the origin of the file or folder `path`. It has to exist: the path may belong to another root.
     fn path(&self, path: &Path, mounts: &[Mount]) -> Origin {
         let is_there = path.is_absolute() && self.below_root(path).symlink_metadata().is_ok();
         let holder = is_there.then(|| mounts::holder(mounts, path)).flatten();
@@ -161,7 +162,7 @@ impl System {
         )
     }
 
-    /// Counts one look at a layer.
+    /// Counts a visit to a layer; returns false if there were too many.
     fn may_look(&self) -> bool {
         self.looks.set(self.looks.get() + 1);
         self.looks.get() <= LOOKS_MAX
@@ -171,7 +172,7 @@ impl System {
         self.root.join(path.strip_prefix("/").unwrap_or(path))
     }
 
-    /// Where `path` below the root leads to, which is below the root too.
+    /// Returns the target of `path` below the root, or `None` if that is not below the root.
     fn resolved(&self, path: &str) -> Option<PathBuf> {
         self.root.join(path).canonicalize().ok().filter(|found| found.starts_with(&self.root))
     }
@@ -181,14 +182,14 @@ fn too_deep() -> Origin {
     Origin::not_known("more layers than Ferrite follows")
 }
 
-/// The first line of the file at `path`.
+/// Returns the first line of the file at `path`.
 fn line(path: &Path) -> Option<String> {
     let text = std::fs::read(path).ok()?;
     let first = text.split(|byte| *byte == b'\n').next()?;
     Some(String::from_utf8_lossy(first).into_owned())
 }
 
-/// The name of the folder at `path`.
+/// Returns the name of the folder at `path`.
 fn name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }

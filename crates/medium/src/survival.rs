@@ -1,4 +1,4 @@
-//! Which failures a medium survives, and how that is known.
+//! The failures that a medium survives, with the reasons.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use crate::crc32;
 pub enum Survives {
     /// The medium loses it.
     No,
-    /// The kernel tells nothing that proves either.
+    /// The kernel reports nothing that proves either answer.
     NotKnown,
     /// The medium keeps it.
     Yes,
@@ -21,11 +21,11 @@ pub struct Claim {
     /// The answer.
     pub survives: Survives,
     /// The reason, as a clause without a full stop. Reasons of `No` and `NotKnown` name no single device, so that they
-    /// stay the same when devices are numbered anew.
+    /// stay the same if the kernel numbers devices differently.
     pub why: String,
 }
 
-/// Which failures a memory survives.
+/// The failures that a memory survives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Survival {
     /// The process is killed.
@@ -37,12 +37,12 @@ pub struct Survival {
 }
 
 impl Claim {
-    /// The answer `survives` because of `why`.
+    /// Returns the answer `survives` with the reason `why`.
     pub fn new(survives: Survives, why: impl Into<String>) -> Self {
         Self { survives, why: why.into() }
     }
 
-    /// Returns the claim that the medium's user makes against this one.
+    /// Returns the claim of a user who trusts the medium in spite of this one.
     fn trusted(self) -> Self {
         match self.survives {
             Survives::Yes => self,
@@ -55,31 +55,31 @@ impl Claim {
 }
 
 impl Survival {
-    /// A memory that survives none of the three because of `why`.
+    /// Returns the answers for a memory that survives none of the three because of `why`.
     pub fn none(why: &str) -> Self {
         let no = || Claim::new(Survives::No, why);
         Self { process_crash: no(), kernel_crash: no(), power_loss: no() }
     }
 
-    /// A memory that survives all three because of `why`.
+    /// Returns the answers for a memory that survives all three because of `why`.
     pub fn all(why: &str) -> Self {
         let yes = || Claim::new(Survives::Yes, why);
         Self { process_crash: yes(), kernel_crash: yes(), power_loss: yes() }
     }
 
-    /// Whether any answer is not known.
+    /// Returns true if any answer is not known.
     pub fn has_unknown(&self) -> bool {
         self.failures().iter().any(|(_, claim)| claim.survives == Survives::NotKnown)
     }
 
-    /// Returns a number that stands for what was found about kernel crashes and power loss; never 0. It changes when the
-    /// content moves to a medium of another kind.
+    /// Returns a fingerprint of the claims about kernel crashes and power loss, which is never 0. The fingerprint
+    /// changes when the content moves to a medium of another kind.
     pub fn fingerprint(&self) -> u32 {
         let text = |claim: &Claim| format!("{:?} {}\n", claim.survives, claim.why);
         crc32(0, (text(&self.kernel_crash) + &text(&self.power_loss)).as_bytes()).max(1)
     }
 
-    /// Returns what the user claims who trusts the medium to survive kernel crashes and power loss.
+    /// Returns the claims of a user who trusts the medium to survive kernel crashes and power loss.
     pub fn trusted(self) -> Self {
         Self { kernel_crash: self.kernel_crash.trusted(), power_loss: self.power_loss.trusted(), ..self }
     }
@@ -101,7 +101,7 @@ impl Survival {
         let (mut names, mut reasons) = (Vec::new(), Vec::new());
         for (name, claim) in self.failures().into_iter().filter(|(_, claim)| claim.survives == state) {
             names.push(name);
-            // A memory in which not even a process crash is survived is the exception, and needs the reason.
+            // Most memories survive a process crash: only the exception needs a reason.
             let is_plain = name == PROCESS_CRASH && state == Survives::Yes;
             if !is_plain && !reasons.contains(&claim.why.as_str()) {
                 reasons.push(&claim.why);

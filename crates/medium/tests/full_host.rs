@@ -110,7 +110,7 @@ fn reserving_more_than_the_host_has_is_no_space() {
     }
 }
 
-/// What was filled before the host had no more is given back; what was there before stays.
+/// A refused reservation gives back the pages that it has filled, and keeps the pages from before.
 #[test]
 fn a_refused_reservation_keeps_nothing() {
     let Some(host) = TinyHost::mounted(&["-t", "tmpfs", "-o", "size=11m", "tmpfs"]) else { return };

@@ -270,9 +270,9 @@ impl Store {
         }
     }
 
-    /// Restores the image `from` into a new file at `path`, or into the file or device there, which nobody has open. Content
-    /// there is lost only if `lose` is the number of bytes that the file or device has, and never that of a pool whose
-    /// clients have outlived their owner. A crash in between leaves what the same restore finishes.
+    /// Restores the image `from` into a new file at `path`, or into the file or device there, which no process has
+    /// open. Content there is lost only if `lose` is the size of the file or device in bytes, and never if clients of a
+    /// pool there have outlived their owner. After a crash the same restore finishes the work.
     ///
     /// # Errors
     /// Before anything is changed: [`ferrite_pool::Error::BadImage`] for what is no whole image, [`Error::Refused`]

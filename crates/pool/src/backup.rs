@@ -16,8 +16,8 @@
 //!   record of the target's earlier life stays in a lane, where it would verify again.
 //! - BK5. A restore never takes a generation that either the image or the target has used.
 //! - BK7. Each image has a stamp of the tie between the pool and its images (`crate::tie`): the pool has the generation,
-//!   durably, before the image is written, and the image has it in both. So an image of another pool, and one that is later
-//!   than this pool knows, are told before they are written over: they stay.
+//!   durably, before the image is written, and the image has it in both. So a backup detects an image of another pool,
+//!   or one later than this pool knows, and does not overwrite it.
 //! - BK6. Grants of the original count as ended in what is restored: their processes, which may live, work on the
 //!   original.
 //!

@@ -23,7 +23,7 @@ pub(crate) struct Watched<'a> {
 }
 
 impl<'a> Watched<'a> {
-    /// For `total_bytes`, none of which are had.
+    /// Returns a count of `total_bytes` at zero.
     pub fn new(total_bytes: u64, watch: Watch<'a>) -> Self {
         Self { watch, done_bytes: 0, total_bytes }
     }
@@ -177,8 +177,8 @@ fn is_no_space(error: &Error) -> bool {
     matches!(error, Error::Medium(MediumError::NoSpace(_)))
 }
 
-/// The parts of `extent`, of `most` pages each. If that is a chunk each part lies in one chunk; those of the normal zone are
-/// found so.
+/// Returns the parts of `extent`, of at most `most` pages each. If `most` is a chunk, each part lies in one chunk,
+/// which is how parts of the normal zone are found.
 fn pieces(extent: Extent, most: u32) -> impl Iterator<Item = Extent> {
     (0..extent.pages).step_by(most as usize).map(move |done| Extent {
         page: extent.page + u64::from(done),

@@ -1,7 +1,7 @@
-//! What is lost where a pool is made or restored in a file or device that is there already.
+//! Content that is lost when a pool is made or restored in an existing file or device.
 //!
-//! A refusal names the number of bytes, and the caller repeats that number. So nobody loses what they have not been told
-//! of, and a file that has grown since is refused again. A file or device of zeros has nothing to lose.
+//! A refusal prints the number of bytes, and the user confirms by repeating that number. So a user loses no content
+//! that was not reported, and a file that has grown since is refused again. A file or device of zeros has no content.
 
 use std::fs::File;
 use std::io;
@@ -18,34 +18,34 @@ use crate::owner::{Lock, Progress};
 use crate::superblock::{State, Superblock};
 use crate::{Error, Result, show_uuid};
 
-/// Bytes that are looked at at once.
+/// Bytes that are read and compared at once.
 const PIECE: u64 = 1 << 20;
 static ZEROS: [u8; PIECE as usize] = [0; PIECE as usize];
 
 const LOOKING: &str = "looking for content";
 
-/// What the maker of a pool may destroy.
+/// The content that a caller may destroy when it makes a pool.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MayLose {
-    /// The bytes that the file or device has: all of them may be lost.
+    /// The size of the file or device in bytes, which confirms that all of its content may be lost.
     pub lose: Option<u64>,
-    /// The image that is to be restored: what a restore of it left half done goes on.
+    /// The image to restore: an interrupted restore of the same image may continue.
     pub image: Option<[u8; 16]>,
     /// This boot of the machine.
     pub boot_id: [u8; 16],
 }
 
-/// A file or device that is there.
+/// An existing file or device.
 enum Place<'a> {
     File { file: &'a File, bytes: u64 },
     Device(Box<Mapped>),
 }
 
-/// Returns true if the pool that is to be made in what `lock` holds destroys something, which `may` allows.
+/// Returns true if a new pool in the file or device of `lock` destroys content, and `may` allows that.
 ///
 /// # Errors
-/// [`Error::Occupied`] with the number of bytes that `may` does not name, [`Error::Busy`] where clients of the pool that
-/// is there still use it, [`Error::Cancelled`] where `watch` says so, [`Error::Medium`] where it cannot be read.
+/// [`Error::Occupied`] with the number of bytes if `may` does not name it, [`Error::Busy`] if clients still use a pool
+/// there, [`Error::Cancelled`] if `watch` returns false, [`Error::Medium`] if reading fails.
 pub fn ensure_may_be_lost(lock: &Lock, may: &MayLose, watch: &mut dyn FnMut(Progress) -> bool) -> Result<bool> {
     let place = Place::of(lock)?;
     let bytes = place.bytes();
@@ -72,14 +72,13 @@ pub fn ensure_may_be_lost(lock: &Lock, may: &MayLose, watch: &mut dyn FnMut(Prog
     Err(Error::Occupied(format!("{path} holds {what}. Its {bytes} bytes would be lost: --lose {bytes} loses them")))
 }
 
-/// Refuses to put something else in the place of a pool whose owner has ended and whose clients have not: they would
-/// store into it.
+/// Refuses to replace a pool whose owner has ended while clients still run: they would store into the new content.
 fn ensure_unused(lock: &Lock, bytes: u64, boot_id: [u8; 16]) -> Result<()> {
     if bytes < POOL_BYTES_MIN {
         return Ok(());
     }
     let memory: Arc<dyn Memory> = Arc::new(lock.map(&options(lock))?);
-    // Also to read a page that is not there yet takes one of the host's.
+    // Reading a page that does not exist yet allocates a page of the host.
     memory.reserve(Span::new(0, CHUNK))?;
     match ensure_no_clients(&memory, boot_id) {
         Err(Error::Busy(why)) => Err(Error::Busy(format!("{}: {why}", lock.path().display()))),
@@ -132,7 +131,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// Returns what the places of the superblocks hold, as far as there are such places.
+    /// Returns the superblocks, one for each of their places that lies within the file or device.
     fn superblocks(&self) -> Result<Vec<Result<Superblock>>> {
         let mut found = Vec::new();
         for at in SUPERBLOCKS {
@@ -196,7 +195,7 @@ mod tests {
         ensure_may_be_lost(&lock(path), &MayLose { lose, image, boot_id: [1; 16] }, &mut |_| true)
     }
 
-    /// A byte anywhere is content; the number of bytes has to be repeated, and the right one.
+    /// A single nonzero byte is content, and only the exact number of bytes allows its loss.
     #[test]
     fn content_is_lost_only_by_its_size() {
         let folder = tempfile::tempdir().expect("folder");
@@ -217,7 +216,7 @@ mod tests {
         assert!(!asked(&path, None).expect("nothing"));
     }
 
-    /// Holes are skipped: a file of 1 PiB of them is looked at at once, and one byte behind them is found.
+    /// The search skips holes: it passes 1 PiB of holes at once, and finds one byte behind them.
     #[test]
     fn holes_are_not_read() {
         let folder = tempfile::tempdir_in("/dev/shm").expect("folder");
@@ -250,7 +249,7 @@ mod tests {
         assert!(!asked(&path, None).expect("the same image"));
     }
 
-    /// A look that takes long can be ended.
+    /// The caller can cancel a long search for content.
     #[test]
     fn a_look_is_watched() {
         let folder = tempfile::tempdir().expect("folder");

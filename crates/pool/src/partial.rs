@@ -1,15 +1,15 @@
-//! Files that Ferrite writes for a user. A file takes its name only when it is whole.
+//! Files that Ferrite writes for a user. A file gets its name only when it is whole.
 //!
 //! ```text
-//!   folder (opened, each link on the way looked at)
+//!   folder (opened, each link on the way checked)
 //!     |- NAME              what was there, until the new file is whole
 //!     |- (no name)         the part, O_TMPFILE: a killed writer leaves nothing
 //!     '- NAME.partial      the part where the file system has no O_TMPFILE, and for the moment of replacing NAME
 //! ```
 //!
 //! Other users may be able to write to the folder. So every part is new (O_TMPFILE or O_EXCL), has mode 0600 and is
-//! locked by its writer. A file that has a part's name already is never opened, except a leftover of the same user,
-//! which is removed if no writer holds its lock. A pool at NAME stays for good.
+//! locked by its writer. An existing file with a part's name is never opened, except a leftover of the same user: a new
+//! writer removes it if no other writer holds its lock. A pool at NAME is never replaced.
 
 mod place;
 
@@ -28,14 +28,14 @@ use crate::{Error, Result, Superblock};
 
 use place::{FilePlace, own_user};
 
-/// Most symbolic links in a row, as the kernel has it.
+/// The kernel's limit of symbolic links on one path.
 const LINKS_MAX: usize = 40;
-/// Names that are tried for a part.
+/// Names that a writer tries for a part.
 const PARTS_MAX: u32 = 64;
-/// Permission bits of a part. The umask takes more.
+/// Permission bits of a part. The umask may clear some of them.
 const PRIVATE: Mode = Mode::RUSR.union(Mode::WUSR);
 
-/// A file being written. Dropped before [`Partial::finish`], it is gone.
+/// A file being written. Dropping this before [`Partial::finish`] discards the file.
 #[derive(Debug)]
 pub struct Partial {
     file: File,
@@ -57,7 +57,7 @@ pub enum Output {
 type Part = (File, Option<OsString>);
 
 impl Output {
-    /// Begins to write what `path` is to be.
+    /// Begins to write to `path`: a plain file, pipe or device.
     ///
     /// # Errors
     /// As [`Partial::begin`]; also [`Error::Untrusted`] for another user's pipe or device in a folder that others may
@@ -70,7 +70,7 @@ impl Output {
         }
     }
 
-    /// The file to write to.
+    /// Returns the file to write to.
     pub fn file(&mut self) -> &mut File {
         match self {
             Self::Whole(partial) => partial.file(),
@@ -78,7 +78,7 @@ impl Output {
         }
     }
 
-    /// Gives a plain file its name, durable on return. A stream has all of it already.
+    /// Gives a plain file its name, durable on return. Does nothing to a stream.
     ///
     /// # Errors
     /// As [`Partial::finish`].
@@ -101,13 +101,14 @@ impl Write for Output {
 }
 
 impl Partial {
-    /// Begins to write what `path` is to be. A symbolic link at `path` stays and is followed, except where other users
-    /// could have put it there. The file is its user's alone, or keeps the mode of the user's own file that it replaces.
+    /// Begins to write a plain file at `path`. A symbolic link at `path` stays and is followed, unless another user may
+    /// have put it there. Only this user can open the new file, unless it replaces one of this user's files: then it
+    /// keeps that file's mode.
     ///
     /// # Errors
-    /// [`Error::Limit`] where `path` names no plain file, [`Error::Occupied`] where it names a pool,
-    /// [`Error::Untrusted`] for a link that another user may have made, [`Error::Busy`] where every name for a part is
-    /// used. None of these is waited for.
+    /// [`Error::Limit`] if `path` does not name a plain file, [`Error::Occupied`] if it names a pool,
+    /// [`Error::Untrusted`] for a link that another user may have made, [`Error::Busy`] if every name for a part is
+    /// used. This never waits.
     pub fn begin(path: &Path) -> Result<Self> {
         let place = FilePlace::find(path)?;
         let there = place.look()?;
@@ -129,20 +130,20 @@ impl Partial {
         Ok(partial)
     }
 
-    /// The file to write to.
+    /// Returns the file to write to.
     pub fn file(&mut self) -> &mut File {
         &mut self.file
     }
 
-    /// Gives the file its name. All of it, and the name, is durable on return.
+    /// Gives the file its name. Content and name are durable on return.
     ///
     /// # Errors
-    /// [`Error::Occupied`] where a pool was made there meanwhile, [`Error::Medium`] where the system refuses: what was
-    /// there stays, unless all that failed is to sync the folder.
+    /// [`Error::Occupied`] if a pool was made there since [`Partial::begin`], [`Error::Medium`] if a system call fails.
+    /// The previous file stays, unless only syncing the folder failed.
     pub fn finish(mut self) -> Result<()> {
         let told = |what, error: io::Error| MediumError::io(format!("{what} {}", self.place.shown().display()), error);
         self.file.sync_all().map_err(|error| told("syncing", error))?;
-        // A pool may have been made there meanwhile.
+        // Another process may have made a pool there since.
         self.place.ensure_no_pool()?;
         if self.named.is_none() {
             let link = |name: &OsStr| self.place.link(&self.file, name);
@@ -184,11 +185,10 @@ pub fn led_to(path: &Path) -> PathBuf {
     std::iter::successors(Some(path.to_path_buf()), next).take(LINKS_MAX).last().unwrap_or_default()
 }
 
-/// Refuses to write over the file at `path`, or in its place, if it holds a pool, sound or not, or if that cannot be told
-/// (BK2).
+/// Refuses to overwrite or replace the file at `path` if it holds a pool, sound or damaged, or cannot be read (BK2).
 ///
 /// # Errors
-/// [`Error::Occupied`]; [`Error::Medium`] where it cannot be looked into.
+/// [`Error::Occupied`]; [`Error::Medium`] if the file cannot be read.
 pub fn ensure_no_pool(path: &Path) -> Result<()> {
     let told = |what: &str, error| MediumError::io(format!("{what} {}", path.display()), error);
     let kind = match fs::metadata(path) {

@@ -18,12 +18,16 @@
 //! A tie has one identity, which is random and drawn when the tie is made. Before the object changes in a way that makes an
 //! older copy of the pool wrong, the caller advances the tie. One caller at a time advances a tie.
 //!
-//! - TE1. The pool's side is durable before the object has the generation: no object is later than its own pool.
-//! - TE2. The object's stamp is durable before [`advance`] returns: what the caller writes then is never under an older stamp.
-//! - TE3. The pool's side keeps the previous generation until the object's stamp is durable, and no longer. So a crash leaves
-//!   an object that is the current or the previous one, and a copy of the object from before the move is told from that.
-//! - TE4. A generation is used once. Its count grows, and its nonce tells histories apart that began with one copy.
-//! - TE5. [`compare`] decides and writes nothing. A mismatch is refused before either side is written, and never repaired.
+//! - TE1. [`advance`] makes the pool's side durable before it stamps the object: no object is later than its own pool.
+//! - TE2. The object's stamp is durable before [`advance`] returns: the caller's later writes are never under an older
+//!   stamp.
+//! - TE3. The pool's side keeps the previous generation until the object's stamp is durable, and no longer. So a crash
+//!   leaves an object of the current or the previous generation. After the move, [`compare`] detects an older copy of
+//!   the object.
+//! - TE4. Each generation is used once: its count grows, and its nonce distinguishes histories that began with one
+//!   copy.
+//! - TE5. [`compare`] decides and writes nothing. [`advance`] refuses a mismatch before it writes either side, and
+//!   never repairs one.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -38,7 +42,7 @@ pub const RECORD_BYTES: usize = size_of::<Media>();
 /// Bytes of a stamp.
 pub const STAMP_BYTES: usize = 20;
 
-/// What the object of a tie is.
+/// The kind of a tie's object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum TieRole {
@@ -65,28 +69,28 @@ pub struct Generation(u64);
 impl Generation {
     const COUNT_MAX: u64 = (1 << 36) - 1;
 
-    /// The first generation of a new tie; `nonce` is random.
+    /// Returns the first generation of a new tie; `nonce` is random.
     pub fn first(nonce: u16) -> Self {
         Self(1 << 16 | u64::from(nonce))
     }
 
-    /// The generation that is stored as `number`; `None` for a number that no tie reaches.
+    /// Returns the generation stored as `number`, or `None` for a number that no tie reaches.
     pub fn of(number: u64) -> Option<Self> {
         (1..Self::COUNT_MAX).contains(&(number >> 16)).then_some(Self(number))
     }
 
-    /// The number that it is stored as: less than 2^52.
+    /// Returns the stored number, which is less than 2^52.
     pub fn number(self) -> u64 {
         self.0
     }
 
-    /// The generation after this one; `nonce` is random.
+    /// Returns the generation after this one; `nonce` is random.
     #[must_use]
     pub fn next(self, nonce: u16) -> Self {
         Self((self.count() + 1) << 16 | u64::from(nonce))
     }
 
-    /// How many generations there were, this one included.
+    /// Returns the number of generations up to this one.
     pub fn count(self) -> u64 {
         self.0 >> 16
     }
@@ -105,22 +109,23 @@ pub struct Tie {
     pub identity: [u8; 16],
     /// The generation that the object has or is about to have.
     pub current: Generation,
-    /// The generation that the object may still have; `None` if the object may have no stamp. Settled: `current`.
+    /// The generation that the object may still have; `None` if the object may have no stamp. In a settled tie it
+    /// equals `current`.
     pub previous: Option<Generation>,
 }
 
 impl Tie {
-    /// A new tie to an object that has no stamp yet; `nonce` is random.
+    /// Returns a new tie to an object that has no stamp yet; `nonce` is random.
     pub fn new(identity: [u8; 16], nonce: u16) -> Self {
         Self { identity, current: Generation::first(nonce), previous: None }
     }
 
-    /// Whether no move of the object is under way.
+    /// Returns true if no move is under way.
     pub fn is_settled(&self) -> bool {
         self.previous == Some(self.current)
     }
 
-    /// The stamp of an object that has the current generation.
+    /// Returns the stamp of an object that has the current generation.
     pub fn stamp(&self) -> Stamp {
         Stamp { identity: self.identity, generation: self.current }
     }
@@ -136,7 +141,7 @@ pub struct Stamp {
 }
 
 impl Stamp {
-    /// The bytes of the stamp in an object with little room.
+    /// Returns the stamp's bytes for an object with little room.
     pub fn encode(&self, role: TieRole) -> [u8; STAMP_BYTES] {
         let mut bytes = [0; STAMP_BYTES];
         bytes[..8].copy_from_slice(&self.identity[..8]);
@@ -146,7 +151,7 @@ impl Stamp {
         bytes
     }
 
-    /// The stamp in `bytes`, which may be anything; `None` if they are no stamp of that role.
+    /// Returns the stamp in `bytes`, which are not trusted, or `None` if they are not a stamp of that role.
     pub fn decode(role: TieRole, bytes: &[u8; STAMP_BYTES]) -> Option<Self> {
         let word = |at: usize| bytes[at..at + 8].try_into().expect("eight bytes");
         if bytes[16..] != stamp_check(role, bytes).to_le_bytes() {
@@ -166,10 +171,10 @@ fn stamp_check(role: TieRole, bytes: &[u8; STAMP_BYTES]) -> u32 {
     hasher.finalize()
 }
 
-/// A tie as an object with room for 64 bytes carries it.
+/// The record of a tie in an object with room for 64 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TieRecord {
-    /// What the object is.
+    /// The kind of the object.
     pub role: TieRole,
     /// The UUID of the pool.
     pub pool: [u8; 16],
@@ -177,7 +182,7 @@ pub struct TieRecord {
     pub object: [u8; 16],
     /// The generation of the object.
     pub generation: Generation,
-    /// The generation before, of which parts of the object may still be; `None` if the object had no stamp.
+    /// The previous generation, which parts of the object may still have; `None` if the object had no stamp.
     pub previous: Option<Generation>,
 }
 
@@ -198,7 +203,7 @@ struct Media {
 const _: () = assert!(RECORD_BYTES == 64);
 
 impl TieRecord {
-    /// The bytes of the record.
+    /// Returns the record's bytes.
     pub fn encode(&self) -> [u8; RECORD_BYTES] {
         let previous = self.previous.map_or(0, Generation::number);
         let mut media = Media {
@@ -216,7 +221,8 @@ impl TieRecord {
         zerocopy::transmute!(media)
     }
 
-    /// The record in `bytes`, which may be anything; `None` if they are no record that this program reads.
+    /// Returns the record in `bytes`, which are not trusted, or `None` if they are not a record that this program
+    /// reads.
     pub fn decode(bytes: &[u8; RECORD_BYTES]) -> Option<Self> {
         let media = Media::read_from_bytes(bytes).expect("the size is the type's");
         let is_record = media.magic == MAGIC && media.crc.get() == crc32fast::hash(&bytes[8..]);
@@ -238,27 +244,28 @@ impl TieRecord {
     }
 }
 
-/// What the two sides of a tie are to each other.
+/// The result of comparing the two sides of a tie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Both are of one generation.
+    /// Both sides have the same generation.
     Same,
-    /// A crash came amid a move, before the object was changed: both go together, and the next [`advance`] completes it.
+    /// A crash interrupted a move before the object changed. The sides match, and the next [`advance`] completes the
+    /// move.
     Unfinished,
-    /// The object was changed since the pool's side was as it is: the pool is an older copy.
+    /// The object has a later generation: the pool is an older copy.
     ObjectLater,
-    /// The pool's side moved on since the object was as it is: the object is an older copy.
+    /// The object has an earlier generation: the object is an older copy.
     PoolLater,
     /// Two copies of the pool or of the object went on separately.
     Diverged,
-    /// The object is of another tie.
+    /// The object belongs to another tie.
     OtherIdentity,
     /// The object has no stamp, and should have one.
     Absent,
 }
 
 impl Verdict {
-    /// Whether the two go together.
+    /// Returns true if the two sides match.
     pub fn is_good(self) -> bool {
         matches!(self, Self::Same | Self::Unfinished)
     }
@@ -285,50 +292,50 @@ pub fn compare(tie: &Tie, object: Option<&Stamp>) -> Verdict {
     }
 }
 
-/// The pool's end of one tie, as its service reaches it.
+/// Access to the pool's side of one tie.
 pub trait PoolSide {
-    /// Why an end cannot be reached.
+    /// The error of either side.
     type Error;
 
-    /// The pool's side.
+    /// Returns the pool's side.
     ///
     /// # Errors
-    /// Those of the pool's side.
+    /// The errors of the pool's side.
     fn load(&self) -> Result<Tie, Self::Error>;
 
-    /// Makes `current` the current generation, which a crash leaves old or new. Durable on return.
+    /// Makes `current` the current generation, durable on return. A crash before leaves the old or the new one.
     ///
     /// # Errors
-    /// Those of the pool's side.
+    /// The errors of the pool's side.
     fn set_current(&self, current: Generation) -> Result<(), Self::Error>;
 
-    /// Makes `previous` the previous generation, which a crash leaves old or new. Durable on return.
+    /// Makes `previous` the previous generation, durable on return. A crash before leaves the old or the new one.
     ///
     /// # Errors
-    /// Those of the pool's side.
+    /// The errors of the pool's side.
     fn set_previous(&self, previous: Option<Generation>) -> Result<(), Self::Error>;
 }
 
-/// Both ends of one tie, as its service reaches them.
+/// Access to both sides of one tie.
 pub trait TieEnds: PoolSide {
-    /// The object's stamp, if it has one.
+    /// Returns the object's stamp, or `None` if the object has no stamp.
     ///
     /// # Errors
-    /// Those of the object.
+    /// The errors of the object.
     fn read(&self) -> Result<Option<Stamp>, Self::Error>;
 
-    /// Makes `stamp` the object's: all of it or nothing, and durable on return.
+    /// Writes `stamp` to the object, whole or not at all, and durable on return.
     ///
     /// # Errors
-    /// Those of the object.
+    /// The errors of the object.
     fn write(&self, stamp: &Stamp) -> Result<(), Self::Error>;
 }
 
-/// Moves both sides to a new generation, in the order of TE1 to TE3, and completes an earlier move on the way. Returns what
-/// the two sides were to each other; if that is not good, neither side was written (TE5).
+/// Moves both sides to a new generation, in the order of TE1 to TE3, and completes an interrupted earlier move. Returns
+/// how the two sides compared; if the verdict is not good, neither side was written (TE5).
 ///
 /// # Errors
-/// Those of the ends. A later call completes the move.
+/// The errors of both sides. A later call completes the move.
 pub fn advance<E: TieEnds>(ends: &E, nonce: u16) -> Result<Verdict, E::Error> {
     let (tie, stamp) = (ends.load()?, ends.read()?);
     let verdict = compare(&tie, stamp.as_ref());
@@ -341,11 +348,11 @@ pub fn advance<E: TieEnds>(ends: &E, nonce: u16) -> Result<Verdict, E::Error> {
     Ok(verdict)
 }
 
-/// Moves the pool's side alone to a new generation, for an object that is not to be changed under the old one; the object
-/// has `stamp`, which goes together with the pool's side. Returns the new pool's side.
+/// Moves the pool's side alone to a new generation, so that the object no longer changes under the old one. `stamp` is
+/// the object's stamp and has to match the pool's side. Returns the new pool's side.
 ///
 /// # Errors
-/// Those of the pool's side.
+/// The errors of the pool's side.
 pub fn renew<P: PoolSide>(pool: &P, stamp: Option<Stamp>, nonce: u16) -> Result<Tie, P::Error> {
     let tie = pool.load()?;
     renewed(pool, tie, stamp, nonce)
@@ -361,11 +368,11 @@ fn renewed<P: PoolSide>(pool: &P, tie: Tie, stamp: Option<Stamp>, nonce: u16) ->
     Ok(moving)
 }
 
-/// Gives an object that has no stamp, or an older one, the current stamp, and settles. Several callers may do this at once:
-/// each ends with the stamp that the pool's side has then. Returns whether the object was written.
+/// Writes the current stamp to an object that has an older one or no stamp, and settles the tie. Several callers may do
+/// this at once: each ends with the stamp that the pool's side has then. Returns true if it wrote the object.
 ///
 /// # Errors
-/// Those of the ends.
+/// The errors of both sides.
 pub fn attach<E: TieEnds>(ends: &E) -> Result<bool, E::Error> {
     let (mut tie, mut is_written) = (ends.load()?, false);
     loop {

@@ -140,7 +140,7 @@ impl Attached {
         self.note_links()
     }
 
-    /// Gives the short link up, with a note, if it cannot be had.
+    /// Gives up the short link, with a note, if `have` fails to check or make it.
     fn keep_short(
         short: &mut Option<PathBuf>,
         link: &Path,

@@ -34,8 +34,8 @@
 //!   number of blocks from being used again, and no request waiting. What it has in hand is of one version a block.
 //! - N15. Replies of all connections together hold at most 64 MiB beyond what idle connections hold. A reply for which there
 //!   is no room does not wait for others: it is read piece by piece as its client takes it.
-//! - N16. If all places are taken, a new client gets that of the connection that has waited longest for its client, and for
-//!   a minute at least. Connections of attached nodes take no place.
+//! - N16. If all places are taken, a new client gets the place of the connection that has waited longest for its
+//!   client, if that is a minute or more. Connections of attached nodes take no place.
 
 mod agreed;
 mod budget;

@@ -1,26 +1,26 @@
-//! Which format a trace of text has: the one whose reader accepts its first lines. There is no second description of a
-//! format that could say otherwise.
+//! Detection of the format of a text trace: the format whose reader accepts the first lines. No second description of a
+//! format exists that could differ.
 //!
-//! 1. If one reader accepts all lines that were looked at and finds something in them, the trace is of its format; a
-//!    trace in which no reader finds anything yet is of the one format that accepts it.
-//! 2. If several do, the trace is of none, and the error names them all.
-//! 3. If none does, the trace is of the format whose reader comes furthest, so that the error names the line that is
-//!    wrong. If several come as far, the error says what each of them refuses.
+//! 1. If one reader accepts all first lines and finds records in them, the trace has that reader's format. If no reader
+//!    finds a record, the trace has the one format whose reader accepts the lines.
+//! 2. If several readers do, the trace has no format, and the error names them all.
+//! 3. If no reader does, the trace has the format whose reader gets furthest, so that the error names the wrong line.
+//!    If several get equally far, the error gives the reason of each.
 
 use std::path::Path;
 
 use crate::Error;
 
-/// Lines that a format is told by.
+/// The first lines of a trace, by which its format is detected.
 pub struct FirstLines<'a>(Vec<&'a [u8]>);
 
 impl<'a> FirstLines<'a> {
-    /// All lines of `begin`, the last one with or without its end.
+    /// Returns all lines of `begin`, the last one with or without its end.
     fn all(begin: &'a [u8]) -> Self {
         Self(begin.split(|byte| *byte == b'\n').collect())
     }
 
-    /// The lines of `begin` that have an end. If there is none, the beginning of the only one.
+    /// Returns the lines of `begin` that have an end, or all of `begin` if no line has an end.
     fn ended(begin: &'a [u8]) -> Self {
         Self::all(begin.iter().rposition(|byte| *byte == b'\n').map_or(begin, |end| &begin[..end]))
     }
@@ -44,13 +44,13 @@ impl<'a> FirstLines<'a> {
     }
 }
 
-/// What the reader of a format makes of the first lines.
+/// The result of one format's reader on the first lines.
 pub struct Trial<F> {
     format: F,
-    /// Lines that it accepts and that are not blank.
+    /// Lines that the reader accepts and that are not blank.
     lines: usize,
     records: usize,
-    /// The line that it refuses, from 1, and why.
+    /// The line that the reader refuses, from 1, and why.
     refusal: Option<(u64, String)>,
 }
 
@@ -60,19 +60,19 @@ impl<F> Trial<F> {
     }
 }
 
-/// The format that a trace has by rules 1 to 3, if there is one.
+/// The format of a trace by rules 1 to 3, or the reasons why it has no format.
 pub struct Verdict<F> {
-    /// Those whose readers accept everything.
+    /// The formats whose readers accept everything.
     accepting: Vec<F>,
-    /// The one whose reader comes furthest, if there is one.
+    /// The format whose reader alone gets furthest, if it accepts a line.
     furthest: Option<F>,
-    /// What each of those that come furthest refuses, with the line.
+    /// The line that the furthest readers refuse, and the reason of each.
     refusals: (u64, Vec<(F, String)>),
 }
 
 impl<F: Copy> Verdict<F> {
-    /// Compares what `trials` makes of the first lines of a trace. The last line of a trace that is known whole counts too,
-    /// unless no reader accepts it: then the trace was cut there.
+    /// Compares the results of `trials` on the first lines of a trace. If the trace is known whole, its last line
+    /// counts too, unless no reader accepts it: then the trace was cut there.
     pub fn of(begin: &[u8], is_whole: bool, trials: impl Fn(&FirstLines<'_>) -> Vec<Trial<F>>) -> Self {
         let verdict = is_whole.then(|| Self::compare(trials(&FirstLines::all(begin))));
         let found = verdict.filter(|verdict| !verdict.accepting.is_empty());
@@ -100,22 +100,22 @@ impl<F: Copy> Verdict<F> {
         Self { accepting, furthest, refusals: (line, reasons) }
     }
 
-    /// The one format whose reader accepts everything.
+    /// Returns the one format whose reader accepts everything.
     pub fn accepted(&self) -> Option<F> {
         if let [format] = self.accepting[..] { Some(format) } else { None }
     }
 
-    /// The format to read the trace as, so that its error says what is wrong.
+    /// Returns the format to read the trace as, so that the reader's error names the wrong line.
     pub fn nearest(&self) -> Option<F> {
         self.furthest.filter(|_| self.accepting.is_empty())
     }
 
-    /// Whether several readers accept everything.
+    /// Returns true if several readers accept everything.
     pub fn is_ambiguous(&self) -> bool {
         self.accepting.len() > 1
     }
 
-    /// Why the trace at `path` has no format; `name` is what `--format` calls one.
+    /// Returns the error that the trace at `path` has no format; `name` returns the name of a format for `--format`.
     pub fn error(&self, path: &Path, name: fn(F) -> &'static str) -> Error {
         if self.is_ambiguous() {
             let names: Vec<&str> = self.accepting.iter().map(|format| name(*format)).collect();

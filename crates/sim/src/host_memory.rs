@@ -36,7 +36,7 @@ fn of_meminfo(text: &str) -> Option<u64> {
     kib.parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// What a control group may still use; none without a limit.
+/// Returns the bytes that a control group may still use, or `None` without a limit.
 fn group_left(max: &str, current: &str) -> Option<u64> {
     let [max, current] = [max, current].map(|text| text.trim().parse::<u64>());
     Some(max.ok()?.saturating_sub(current.ok()?))

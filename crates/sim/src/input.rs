@@ -136,7 +136,7 @@ impl Read for Failing {
     }
 }
 
-/// Returns the first bytes, as many as tell every compression, also if a pipe gives them one by one.
+/// Returns enough of the first bytes to detect every compression, even if a pipe gives them one by one.
 fn begin(raw: &mut impl BufRead) -> io::Result<Vec<u8>> {
     let mut begin = Vec::new();
     raw.take(foreign::TOLD_BY.max(XZ.len()) as u64).read_to_end(&mut begin)?;

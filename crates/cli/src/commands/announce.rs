@@ -23,7 +23,7 @@ pub struct Announcement {
     pub owner_pid: u32,
     /// What the pool lies in, in one line.
     pub medium: Option<String>,
-    /// Which failures it survives, as it is served.
+    /// The failures that the served pool survives.
     pub survives: Option<SurvivalReport>,
     /// Whether a write to its disks waits for a flush though what the pool lies in does not.
     #[serde(skip)]

@@ -27,7 +27,7 @@ use crate::{child, given, log};
 /// What stands in the place of `--detach` on the command line of the detached server.
 const DETACHED: &str = "--detached";
 
-/// What a server is started beside, or without.
+/// How a server is started: beside a command, detached, or neither.
 #[derive(Args)]
 pub struct Aside {
     /// Serve while this command runs, and end with its exit status; FERRITE_POOL names the pool to it. The last option
@@ -41,7 +41,7 @@ pub struct Aside {
 }
 
 impl Aside {
-    /// Whether a server is to be started that outlives this process.
+    /// Returns true if the user asked for a server that outlives this process.
     pub fn is_to_detach(&self) -> bool {
         self.detach
     }

@@ -101,7 +101,7 @@ impl Restore {
     }
 }
 
-/// What is restored into.
+/// The target of a restore.
 struct Place {
     lock: Lock,
     /// Whether the file was made now.

@@ -146,8 +146,8 @@ fn resize(lock: &Lock, size: Option<u64>) -> Outcome {
     }
 }
 
-/// Returns true if a pool in what `lock` holds destroys something and `lose` names the bytes of that. What a restore of
-/// `image` left half done is not lost.
+/// Returns true if a new pool in the file or device of `lock` destroys content, and `lose` names the bytes of that. A
+/// half-done restore of `image` is not such content.
 pub fn may_be_lost(lock: &Lock, lose: Option<u64>, image: Option<[u8; 16]>) -> Outcome<bool> {
     stop::watch()?;
     let bar = Bar::new();

@@ -22,8 +22,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Show which pools are served, mounted and attached now, by which process, and how full they are
 ///
-/// Shows the pools of this user's processes; as root those of all users. A pool that no process serves is not shown: see
-/// `ferrite pool info`.
+/// Shows the pools of this user's processes, and as root the pools of all users. A pool that no process serves is not
+/// shown: see `ferrite pool info`.
 #[derive(Args)]
 pub struct Status {
     /// Print JSON
@@ -31,7 +31,7 @@ pub struct Status {
     json: bool,
 }
 
-/// What is served, and what is left of servers that were killed.
+/// The served pools, and the mounts left by killed servers.
 #[derive(Serialize)]
 struct StatusReport {
     pools: Vec<ServedPool>,
@@ -49,12 +49,12 @@ struct ServedPool {
     /// The file that the process's standard error goes to, if it is one.
     #[serde(serialize_with = "crate::paths::show")]
     log: Option<PathBuf>,
-    /// What the process answers, unless it does not.
+    /// The pool's content, if the process answers.
     #[serde(flatten)]
     holds: PoolContent,
 }
 
-/// What a pool holds; nothing of it is known if its owner does not answer.
+/// The content of a pool. All fields are empty if the owner does not answer.
 #[derive(Default, Serialize)]
 struct PoolContent {
     total_bytes: Option<u64>,

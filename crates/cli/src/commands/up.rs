@@ -56,7 +56,8 @@ pub struct Up {
     /// Make no /dev nodes
     #[arg(long)]
     no_attach: bool,
-    /// Folder to mount the file system `files` on, which is made if it is not there; what it holds is hidden meanwhile [default: ferrite-files in the user's home, if that holds nothing]
+    /// Folder to mount the file system `files` on, which is made if it is missing; the mount hides what it holds
+    /// [default: ferrite-files in the user's home, if that holds nothing]
     #[arg(long, value_name = "DIR", conflicts_with = "no_mount")]
     mount: Option<PathBuf>,
     /// Mount no file system
@@ -141,7 +142,7 @@ impl Up {
         held
     }
 
-    /// The folder that is to be mounted on.
+    /// Returns the folder to mount on.
     fn point(&self) -> Outcome<PathBuf> {
         absolute(&self.mount.clone().map_or_else(host::default_mount, Ok)?)
     }

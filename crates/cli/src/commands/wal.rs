@@ -33,10 +33,10 @@ pub enum Wal {
     /// Give up the log of a database that is lost, or not wanted: it goes on with what is in its file
     ///
     /// For a database that says that its log is in another pool, where that pool is gone; and for the log of one that was
-    /// deleted or replaced. What was committed since the last checkpoint is lost with the log. Where that was lost amid a
-    /// checkpoint or, without a write-ahead log, amid a transaction, a part of it is in the file: `pragma integrity_check`
-    /// tells what that broke. Name the pool that has the log, or else any that the database is to be opened with. Where the
-    /// log is in another pool still, drain it there: behind this it fits no more.
+    /// deleted or replaced. What was committed since the last checkpoint is lost with the log. If it was lost during a
+    /// checkpoint or, without a write-ahead log, during a transaction, a part of it is in the file: `pragma
+    /// integrity_check` shows the damage. Name the pool that has the log, or else any pool to open the database with.
+    /// If another pool still has the log, drain it there: after this command it no longer fits.
     ///
     /// If the pool has an older log than the file needs, only that log is given up: the file is as new as it was.
     Forget(Forget),
@@ -131,7 +131,7 @@ struct Compared {
 
 impl Compared {
     fn new(station: &Station, entry: Entry) -> Self {
-        // A file that programs have open was compared when they opened it, and moves on meanwhile.
+        // A file that programs have open was compared at its opening, and changes while it is open.
         let refusal = if entry.processes.is_empty() { entry.refusal(station.path()) } else { None };
         Self { entry, refusal }
     }

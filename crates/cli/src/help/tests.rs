@@ -113,7 +113,7 @@ const OTHERS: [&str; 11] = [
     "ferrite sim convert",
 ];
 
-/// What the innermost command found.
+/// Returns the matches of the innermost command.
 fn innermost(found: &ArgMatches) -> &ArgMatches {
     found.subcommand().map_or(found, |(_, below)| innermost(below))
 }

@@ -13,7 +13,7 @@ const SHUT: u32 = 0o500;
 /// Rights of such a folder while it is mounted on: fusermount3 asks for the right to write.
 const OPEN: u32 = 0o700;
 
-/// Makes the folder to mount on if there is none. A dead mount of a killed server is taken away first.
+/// Makes the folder to mount on if it is missing. Unmounts a dead mount of a killed server first.
 pub(super) fn make(point: &Path) -> Result<(), String> {
     let cleared = mounts::clear(point);
     cleared.map_err(|error| format!("mounting on {}: {error}", point.display()))?;
@@ -30,8 +30,8 @@ pub(super) fn make(point: &Path) -> Result<(), String> {
 /// A folder that its user can write to until this is dropped, if it was shut.
 pub(super) struct Opened(Option<File>);
 
-/// Opens the folder at `point`, if it is one that [`make`] made, for `user` to mount on; root may as it is. What is mounted on
-/// it meanwhile is not touched, nor what is mounted there already: its server may not answer.
+/// Makes the folder at `point` writable for `user` to mount on, if [`make`] made it; root needs no such right. Touches
+/// no file system that is mounted there now or later: its server may not answer.
 pub(super) fn open_to_mount(point: &Path, user: u32) -> io::Result<Opened> {
     if user == 0 || mounts::file_system_on(point).is_some() {
         return Ok(Opened(None));
@@ -47,7 +47,7 @@ pub(super) fn open_to_mount(point: &Path, user: u32) -> io::Result<Opened> {
 impl Drop for Opened {
     fn drop(&mut self) {
         if let Some(folder) = &self.0 {
-            // What cannot be shut is as a folder that the user has made.
+            // A folder that cannot be shut is like one that the user has made.
             let _ = folder.set_permissions(Permissions::from_mode(SHUT));
         }
     }

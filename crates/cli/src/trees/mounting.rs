@@ -1,4 +1,4 @@
-//! What is said of a mount to the owner of its pool.
+//! Messages about a mount to the owner of its pool.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ pub struct Mounting {
     /// Absolute path of the folder.
     #[serde(with = "crate::paths::exact")]
     pub point: PathBuf,
-    /// Let the kernel keep writes back.
+    /// Allow the kernel to keep writes back.
     pub cached: bool,
     /// When written data is durable; as the medium has it where `None`.
     pub data: Option<DataMode>,
@@ -35,7 +35,7 @@ pub struct Mounting {
 pub struct Which {
     /// Its name.
     pub name: String,
-    /// What it was found by, where that was a folder.
+    /// The mount by which it was found, if the user named a folder.
     #[serde(default)]
     pub seen: Option<Seen>,
 }

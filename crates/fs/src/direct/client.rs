@@ -86,7 +86,8 @@ fn ask<T: DeserializeOwned>(client: &mut Client, request: &Request) -> Result<(T
     Ok((serde_json::from_value(value).map_err(failed)?, fds))
 }
 
-/// Refuses the file of a pool that somebody else could shorten while this process has it mapped, which would kill it (FG12).
+/// Refuses the file of a pool that another user could shorten: that would kill this process, which maps the file
+/// (FG12).
 fn ensure_trusted(memory: &File, pool: &Path) -> Result<()> {
     let file = memory.metadata().map_err(failed)?;
     if process::is_own(&file) {

@@ -1,4 +1,4 @@
-//! What is behind a mapping, found by asking the kernel.
+//! The backing of a mapping, found by asking the kernel.
 #![allow(unsafe_code)]
 
 use std::fs::File;

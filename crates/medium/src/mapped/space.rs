@@ -147,7 +147,7 @@ impl Mapped {
 
     /// Makes huge pages where `span` fills them; returns the holes that it filled. tmpfs gives small pages by default, and a
     /// copy at a random place then waits for the tables of its page. The kernel makes a huge page wherever it holds one small
-    /// page, so that is all that is touched before. What the kernel refuses stays as it is.
+    /// page, so only one page is touched before. Pages stay small if the kernel refuses.
     fn make_huge(&self, span: Span) -> Vec<Span> {
         if self.backing != Backing::Shm || !self.huge_pages.are_wanted() || span.len == 0 {
             return Vec::new();

@@ -6,20 +6,20 @@ use std::path::{Path, PathBuf};
 use super::mounts::{self, Mount};
 use super::{Origin, Survives, System, line, name, too_deep};
 
-/// Names of disks that keep what was flushed, before the letter or number of each.
+/// Names of disks that keep flushed data, without the letter or number of each.
 const DISKS: [&str; 6] = ["dasd", "hd", "mmcblk", "sd", "vd", "xvd"];
 /// Names of devices whose content is memory.
 const RAM: [&str; 3] = ["nullb", "ram", "zram"];
-/// Names of devices whose server decides.
+/// Names of devices whose server decides what survives.
 const SERVED: [&str; 5] = ["drbd", "nbd", "rbd", "rnbd", "ublkb"];
 
 impl System {
-    /// The block device with the number `device`.
+    /// Returns the origin of the block device with the number `device`.
     pub(super) fn device(&self, (major, minor): (u32, u32)) -> Origin {
         self.block_at(self.resolved(&format!("sys/dev/block/{major}:{minor}")))
     }
 
-    /// All devices of a btrfs. Which those are is known by the one that was mounted.
+    /// Returns the weakest origin of all devices of a btrfs. The mounted device identifies the others.
     pub(super) fn btrfs(&self, mount: &Mount) -> Origin {
         let Some(mounted) = self.named(&mount.source) else { return self.block_at(None) };
         let all = fs::read_dir(self.root.join("sys/fs/btrfs")).into_iter().flatten().flatten();
@@ -36,7 +36,7 @@ impl System {
         folder.map_or_else(|| Origin::not_known("a device that /sys does not list"), |folder| self.block(&folder))
     }
 
-    /// The folder of the block device whose node is at `path`.
+    /// Returns the folder in `/sys` of the block device whose node is at `path`.
     fn named(&self, path: &Path) -> Option<PathBuf> {
         let node = self.below_root(path).canonicalize().ok()?;
         let name = node.strip_prefix(self.root.join("dev")).ok()?.to_str()?.replace('/', "!");
@@ -48,7 +48,7 @@ impl System {
         all.reduce(Origin::least).unwrap_or_else(|| self.block_at(None))
     }
 
-    /// The block device whose folder in `/sys` is `folder`.
+    /// Returns the origin of the block device whose folder in `/sys` is `folder`.
     fn block(&self, folder: &Path) -> Origin {
         if !self.may_look() {
             return too_deep();
@@ -69,7 +69,7 @@ impl System {
         }
     }
 
-    /// The file, or the device, behind a loop device.
+    /// Returns the origin of the file, or the device, behind a loop device.
     fn backing_file(&self, folder: &Path) -> Origin {
         let Some(backing) = line(&folder.join("loop/backing_file")) else {
             return Origin::not_known("a file that /sys does not name");
@@ -105,7 +105,7 @@ fn disk(folder: &Path, name: &str, layer: &str) -> Origin {
     if is_disk { kept(name) } else { nothing_known(layer) }
 }
 
-/// An NVMe drive is a disk if its controllers are in this machine.
+/// Returns the origin of an NVMe drive, which is a disk if its controllers are in this machine.
 fn nvme(folder: &Path, name: &str) -> Origin {
     let Some(above) = folder.parent() else { return nothing_known("nvme") };
     let controllers = links(above).into_iter().chain([above.to_owned()]);
@@ -124,7 +124,7 @@ fn nothing_known(layer: &str) -> Origin {
     Origin::not_known(format!("{layer}, a device of which Ferrite knows nothing"))
 }
 
-/// What lies in `folder`, by name.
+/// Returns the entries of `folder`, sorted by name.
 fn links(folder: &Path) -> Vec<PathBuf> {
     let mut all: Vec<PathBuf> = fs::read_dir(folder).into_iter().flatten().flatten().map(|one| one.path()).collect();
     all.sort();

@@ -7,33 +7,33 @@ use std::path::{Path, PathBuf};
 /// A mounted file system.
 #[derive(Debug)]
 pub(super) struct Mount {
-    /// Its number, as `/proc/self/fdinfo` has it too.
+    /// The mount's number, which `/proc/self/fdinfo` names too.
     pub id: u64,
-    /// The device's number; major 0 if the file system has none of its own.
+    /// The device's number; major 0 if the file system has no device of its own.
     pub device: (u32, u32),
-    /// Where it is mounted.
+    /// The path that the file system is mounted at.
     pub point: PathBuf,
     /// The file system's type.
     pub kind: String,
-    /// What was mounted.
+    /// The device or other source that was mounted.
     pub source: PathBuf,
     /// The options of the file system and of the mount.
     pub options: Vec<String>,
 }
 
-/// Reads those of the machine below `root`, in the order in which they were mounted.
+/// Reads the mounts of the machine below `root`, in the kernel's order.
 pub(super) fn read(root: &Path) -> Vec<Mount> {
     let table = std::fs::read(root.join("proc/self/mountinfo")).unwrap_or_default();
     table.split(|byte| *byte == b'\n').filter_map(parse).collect()
 }
 
-/// Returns the mount in which `path` lies: of several at the same point the last one hides the others.
+/// Returns the mount that holds `path`. If several have the same mount point, the last one hides the others.
 pub(super) fn holder<'m>(mounts: &'m [Mount], path: &Path) -> Option<&'m Mount> {
     let around = mounts.iter().filter(|mount| path.starts_with(&mount.point));
     around.max_by_key(|mount| mount.point.components().count())
 }
 
-/// `ID PARENT MAJOR:MINOR ROOT POINT OPTIONS [optional fields] - TYPE SOURCE OPTIONS`.
+/// Parses `ID PARENT MAJOR:MINOR ROOT POINT OPTIONS [optional fields] - TYPE SOURCE OPTIONS`.
 fn parse(line: &[u8]) -> Option<Mount> {
     let mut words = line.split(|byte| *byte == b' ');
     let id = text(words.next()?).parse().ok()?;

@@ -1,14 +1,15 @@
-//! Regions of persistent memory, and of memory that is only called so.
+//! Regions of persistent memory, and of memory that only appears as such.
 //!
-//! The kernel allows DAX on all of them, so DAX proves nothing. A region's bus names its provider, and the region says
-//! from where on stores outlive the power (`persistence_domain`); the kernel leaves that out where firmware says nothing.
+//! The kernel allows DAX on all of them, so DAX proves nothing. A region's bus names its provider. The region's
+//! `persistence_domain` names the part of the machine that stores must reach to survive power loss; the kernel omits it
+//! if firmware does not report it.
 
 use std::path::Path;
 
 use super::{Claim, Origin, Survives, System, line, name};
 
 impl System {
-    /// The device DAX whose folder in `/sys` is `folder`.
+    /// Returns the origin of the device DAX whose folder in `/sys` is `folder`.
     pub(super) fn dax(&self, folder: &Path) -> Origin {
         let within = |word: &str| folder.iter().any(|part| part.to_string_lossy().starts_with(word));
         match self.region(folder) {
@@ -19,7 +20,8 @@ impl System {
         }
     }
 
-    /// The region of the device whose folder in `/sys` is `folder`; none if a bus of persistent memory has none.
+    /// Returns the origin of the region of the device whose folder in `/sys` is `folder`, or `None` if no region holds
+    /// the device.
     pub(super) fn region(&self, folder: &Path) -> Option<Origin> {
         let region = folder.ancestors().find(|at| is_called(at, "region") && at.parent().is_some_and(is_bus))?;
         let bus = region.parent()?;
@@ -42,7 +44,7 @@ impl System {
     }
 }
 
-/// A region that firmware or a CXL device calls persistent.
+/// Returns the origin of a region that firmware or a CXL device calls persistent.
 fn persistent(region: &Path, bus: &Path, provider: &str) -> Origin {
     let is_persistent = line(&region.join("devtype")).is_some_and(|kind| kind == "nd_pmem");
     let reaches = match line(&region.join("persistence_domain")).as_deref() {
@@ -59,7 +61,7 @@ fn persistent(region: &Path, bus: &Path, provider: &str) -> Origin {
     Origin::both(Survives::Yes, format!("persistent memory ({provider}), which keeps what reached {reaches}"))
 }
 
-/// Whether the module of `mapping` (`MODULE,START,BYTES,POSITION`) says that it does not save its content.
+/// Returns true if the module of `mapping` (`MODULE,START,BYTES,POSITION`) reports that it does not save its content.
 fn is_unarmed(bus: &Path, mapping: &str) -> bool {
     let module = mapping.split(',').next().unwrap_or_default();
     let flags = line(&bus.join(module).join("nfit/flags")).unwrap_or_default();
@@ -70,7 +72,7 @@ fn is_bus(path: &Path) -> bool {
     is_called(path, "ndbus")
 }
 
-/// Whether `path` is called `word` and a number.
+/// Returns true if the name of `path` is `word` and a number.
 fn is_called(path: &Path, word: &str) -> bool {
     name(path).strip_prefix(word).is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|c| c.is_ascii_digit()))
 }

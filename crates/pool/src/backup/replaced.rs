@@ -39,7 +39,7 @@ pub(super) fn next_stamp(pool: &Pool, nonce: u16) -> Result<Stamp> {
 }
 
 /// Refuses to write an image of `pool` over the file at `path`, if that is an image of another pool, or one that is later than
-/// this pool knows (BK7). What is no image, or none of this format, gives its place.
+/// this pool knows (BK7). A file that is not an image of this format may be replaced.
 ///
 /// # Errors
 /// [`Error::Occupied`] with both sides and what to do; else as [`Pool`] says.

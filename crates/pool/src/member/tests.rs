@@ -69,7 +69,7 @@ fn a_full_table_says_so() {
     pool.member_tie([31; 16]).set_current(g(9)).unwrap();
     pool.remove_member(&[7; 16]).unwrap();
     pool.add_member(&member(33)).unwrap();
-    // The last slot is that of the images.
+    // The last slot belongs to the images.
     pool.add_member(&Member { kind: MemberKind::Image, ..member(34) }).unwrap();
     assert_eq!(pool.members().unwrap().len(), 32);
 }

@@ -1,10 +1,10 @@
-//! Whose pools, sockets and images this process uses.
+//! Trust in the owners of pools, sockets and images that this process uses.
 //!
-//! A user who may write to a pool changes it under the process that uses it: a size, a record, a map. A file that is
-//! owned by another user has that user's content, and its owner's socket that user's answers. So the file that was
-//! opened is judged, not its path (O8). Root may write to everything, so root's files are trusted.
+//! A user who may write to a pool can change it under the process that uses it: a size, a record, a map. Another user
+//! chooses the content of its own files and the answers of its own sockets. So the process checks the file that it has
+//! opened, not the path (O8). Root may write to everything, so root's files are trusted.
 //!
-//! A command takes the exceptions as options, a library as environment variables. A program that runs with rights of its
+//! Commands read exceptions from options, libraries from environment variables. A program that runs with rights of its
 //! own (set-user-ID, file capabilities) ignores the variables.
 
 use std::fs::{self, Metadata};
@@ -14,24 +14,24 @@ use std::sync::OnceLock;
 
 use ferrite_medium::process::{effective_user, variable};
 
-/// The variable with the users that are trusted, by name or number, separated by commas.
+/// The environment variable that lists trusted users by name or number, separated by commas.
 pub const TRUST_OWNER: &str = "FERRITE_TRUST_OWNER";
-/// The variable that is 1 where files are used that other users may write to.
+/// The environment variable that is 1 to trust files that other users may write to.
 pub const TRUST_WRITABLE: &str = "FERRITE_TRUST_WRITABLE";
 
-/// Mode bits that let the group and others write.
+/// Mode bits of write permission for group and others.
 const OTHERS_WRITE: u32 = 0o022;
-/// Mode bits that let others write.
+/// Mode bits of write permission for others.
 const ALL_WRITE: u32 = 0o002;
 
 static GIVEN: OnceLock<Trust> = OnceLock::new();
 
-/// What a process uses beside its own user's files and root's.
+/// The files that a process uses in addition to files of its own user and of root.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trust {
-    /// Users, by number.
+    /// Trusted users, by number.
     owners: Vec<u32>,
-    /// Files that other users may write to.
+    /// True to trust files that other users may write to.
     writable: bool,
 }
 
@@ -39,7 +39,7 @@ impl Trust {
     /// Trusts these users, by name or number, and files that others may write to if `writable`.
     ///
     /// # Errors
-    /// Text for people: there is no such user.
+    /// A message for users: there is no such user.
     pub fn of(owners: impl IntoIterator<Item = impl AsRef<str>>, writable: bool) -> Result<Self, String> {
         let owners = owners.into_iter().map(|user| number_of(user.as_ref())).collect::<Result<_, _>>()?;
         Ok(Self { owners, writable })
@@ -65,7 +65,8 @@ impl Trust {
         self
     }
 
-    /// Holds for the whole process from now on, instead of the environment variables. Only the first call counts.
+    /// Applies this trust to the whole process, instead of the environment variables. Only the first call has an
+    /// effect.
     pub fn install(self) {
         let _ = GIVEN.set(self);
     }
@@ -79,7 +80,7 @@ impl Trust {
         owners.into_iter().chain(writable).collect()
     }
 
-    /// Refuses what was opened at `path` if another user owns it or may write to it.
+    /// Refuses the file that was opened at `path` if an untrusted user owns it or may write to it.
     fn ensure(&self, path: &Path, opened: &Metadata) -> Result<(), String> {
         let (name, owner) = (path.display(), opened.uid());
         if ![effective_user(), 0].contains(&owner) && !self.owners.contains(&owner) {
@@ -100,17 +101,17 @@ impl Trust {
     }
 }
 
-/// The group of a device node is chosen by the machine's administrator, as `disk` is.
+/// Returns the mode bits of untrusted users. The group of a device node, such as `disk`, is the administrator's choice.
 fn bits_of_others(opened: &Metadata) -> u32 {
     let kind = opened.file_type();
     if kind.is_block_device() || kind.is_char_device() { ALL_WRITE } else { OTHERS_WRITE }
 }
 
-/// Refuses the file that was opened at `path` unless it is this user's or root's alone, or is trusted by
+/// Refuses the file that was opened at `path` unless only this user and root can change it, or it is trusted by
 /// [`Trust::install`] or by the environment.
 ///
 /// # Errors
-/// Text for people: whose it is, and the option that trusts that user.
+/// A message for users: the owner or the mode, and the option that trusts it.
 pub fn ensure_trusted(path: &Path, opened: &Metadata) -> Result<(), String> {
     match GIVEN.get() {
         Some(given) => given.ensure(path, opened),
@@ -118,7 +119,7 @@ pub fn ensure_trusted(path: &Path, opened: &Metadata) -> Result<(), String> {
     }
 }
 
-/// The users that this machine has a line for: name and number.
+/// Returns name and number of each user in `/etc/passwd`.
 fn users() -> Vec<(String, u32)> {
     let listed = fs::read_to_string("/etc/passwd").unwrap_or_default();
     let user = |line: &str| {

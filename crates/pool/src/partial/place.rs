@@ -1,8 +1,8 @@
-//! The place of a file: an opened folder and a name in there.
+//! The place of a file: an opened folder and a name in it.
 //!
-//! The folder is found step by step, so that each symbolic link on the way is judged by the folder that holds it. A link
-//! is followed if only this user and root may write to that folder. In other folders root follows none, and another user
-//! only its own and root's.
+//! A walk opens the folder step by step, and checks each symbolic link on the way by the folder that holds it. It
+//! follows a link if only this user and root may write to that folder. In other folders root follows no link, and
+//! another user only links of its own and of root.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -18,10 +18,10 @@ use rustix::io::Errno;
 use super::{LINKS_MAX, PARTS_MAX, PRIVATE, Part, ensure_file_is_no_pool, is_file};
 use crate::{Error, Result};
 
-/// Mode bits of a folder or file that let other users than its owner write.
+/// Mode bits of a folder or file that allow users other than the owner to write.
 const OTHERS_WRITE: u32 = 0o022;
 
-/// A name in an opened folder. What has the name is no symbolic link, or one of procfs to an open pipe or device.
+/// A name in an opened folder. It is not a symbolic link, except one of procfs to an open pipe or device.
 #[derive(Debug)]
 pub(super) struct FilePlace {
     folder: OwnedFd,
@@ -39,7 +39,7 @@ fn io_error(what: &str, path: &Path, error: Errno) -> Error {
     MediumError::io(format!("{what} {}", path.display()), error.into()).into()
 }
 
-/// Whether users other than this one and root may write to `folder`.
+/// Returns true if users other than this one and root may write to `folder`.
 fn is_open_to_others(folder: &Stat) -> bool {
     !is_trusted(folder.st_uid) || folder.st_mode & OTHERS_WRITE != 0
 }
@@ -74,7 +74,7 @@ impl<'a> Walk<'a> {
         Ok(walk)
     }
 
-    /// Goes on by `path`, and then by what was left.
+    /// Puts the components of `path` before those that are left.
     fn go_by(&mut self, path: &Path) -> Result<()> {
         for part in path.components().rev() {
             match part {
@@ -89,7 +89,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Returns the last component, once everything before it has been passed.
+    /// Walks to the last component, and returns its place.
     fn end(mut self) -> Result<FilePlace> {
         while let Some(name) = self.left.pop_front() {
             let is_last = self.left.is_empty();
@@ -182,11 +182,11 @@ impl FilePlace {
         &self.shown
     }
 
-    /// Returns what has the name now.
+    /// Returns the status of the file that has the name now, or `None` if no file has it.
     pub fn look(&self) -> Result<Option<Stat>> {
         match statat(&self.folder, &self.name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(link) if is_link(&link) => {
-                // The walk stops at a link only where the kernel has to follow it.
+                // The walk stops at a link only if the kernel has to follow it.
                 let opened = statat(&self.folder, &self.name, AtFlags::empty());
                 opened.map(Some).map_err(|error| self.told("looking at", error))
             }
@@ -200,7 +200,7 @@ impl FilePlace {
         io_error(what, &self.shown, error)
     }
 
-    /// Opens the pipe or device that has the name, which is `there`, to write to it.
+    /// Opens the pipe or device that has the name for writing; `there` is its status.
     pub fn open_stream(&self, there: &Stat) -> Result<File> {
         let named = statat(&self.folder, &self.name, AtFlags::SYMLINK_NOFOLLOW);
         let is_link = is_link(&named.map_err(|error| self.told("looking at", error))?);
@@ -218,7 +218,7 @@ impl FilePlace {
         Ok(opened.into())
     }
 
-    /// Refuses what another user may have put here.
+    /// Refuses a pipe or device that another user may have put here.
     fn ensure_own(&self, there: &Stat) -> Result<()> {
         let folder = fstat(&self.folder).map_err(|error| self.told("looking at the folder of", error))?;
         if is_trusted(there.st_uid) || !is_open_to_others(&folder) {
@@ -232,7 +232,7 @@ impl FilePlace {
     pub fn ensure_no_pool(&self) -> Result<()> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let file = match openat(&self.folder, &self.name, flags, Mode::empty()) {
-            // A link that was put here meanwhile is replaced as any file.
+            // If another process has put a link here since, the link is replaced like any file.
             Err(Errno::NOENT | Errno::LOOP) => return Ok(()),
             opened => opened.map_err(|error| self.told("looking into", error))?,
         };
@@ -240,7 +240,7 @@ impl FilePlace {
         if is_file(&found) { ensure_file_is_no_pool(&file.into(), &self.shown) } else { Ok(()) }
     }
 
-    /// Makes a part, locked. It has a name only where the file system cannot do without.
+    /// Makes a locked part. The part has a name only if the file system does not support O_TMPFILE.
     pub fn make(&self) -> Result<Part> {
         match self.make_unnamed() {
             Ok(file) => Ok((file, None)),
@@ -252,7 +252,7 @@ impl FilePlace {
     fn make_unnamed(&self) -> rustix::io::Result<File> {
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         let file = File::from(openat(&self.folder, ".", flags, PRIVATE)?);
-        // It is new, so the lock is free.
+        // No other process can have locked a new file.
         let _ = file.try_lock();
         Ok(file)
     }
@@ -262,13 +262,13 @@ impl FilePlace {
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let (name, file) = self.with_free_name(|name| {
             let file = File::from(openat(&self.folder, name, flags, PRIVATE)?);
-            // Before the lock another writer may have taken it for a leftover.
+            // Before the lock, another writer may have removed the file as a leftover.
             if file.try_lock().is_ok() && self.has_name(name, &fstat(&file)?) { Ok(file) } else { Err(Errno::EXIST) }
         })?;
         Ok((file, Some(name)))
     }
 
-    /// Calls `make` with names for a part until one is free. A leftover of this user's killed writer is removed.
+    /// Calls `make` with names for a part until one is free. Removes leftovers of this user's killed writers.
     pub fn with_free_name<T>(&self, make: impl Fn(&OsStr) -> rustix::io::Result<T>) -> Result<(OsString, T)> {
         for number in 0..PARTS_MAX {
             let mut name = self.name.clone();
@@ -288,7 +288,7 @@ impl FilePlace {
         )))
     }
 
-    /// Removes the part called `name` if a killed writer of this user left it. Nothing else is opened.
+    /// Removes the part called `name` if a killed writer of this user left it. Opens no other file.
     fn clear_leftover(&self, name: &OsStr) {
         let is_leftover = |there: &Stat| is_file(there) && there.st_nlink == 1 && there.st_uid == own_user();
         if !statat(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|there| is_leftover(&there)) {
@@ -313,7 +313,7 @@ impl FilePlace {
         rustix::fs::linkat(CWD, through, &self.folder, name, AtFlags::SYMLINK_FOLLOW)
     }
 
-    /// Puts what is called `part` in the place of what has the name.
+    /// Renames the file called `part` to the name, in place of an existing file.
     pub fn rename(&self, part: &OsStr) -> rustix::io::Result<()> {
         rustix::fs::renameat(&self.folder, part, &self.folder, &self.name)
     }

@@ -74,7 +74,7 @@ fn what_was_there_stays_until_the_new_file_is_whole() {
     }
 }
 
-/// A new file is its user's alone. One that takes the place of the user's own file keeps that one's mode.
+/// Only its user can open a new file. A file that replaces one of the user's own keeps the mode.
 #[test]
 fn a_file_is_private_unless_its_user_has_opened_it() {
     for making in MAKINGS {
@@ -199,7 +199,7 @@ fn root_follows_no_link_where_others_may_write() {
     assert_eq!(names_in(own.path()), ["precious"]);
 }
 
-/// What is no plain file keeps its place, also where only procfs has a name for it.
+/// A pipe or device keeps its place, even if only procfs has a name for it.
 #[test]
 fn a_stream_is_written_to_as_it_is() {
     let (mut far, near) = io::pipe().expect("a pipe");

@@ -150,7 +150,7 @@ impl World {
         self.memory.persist(Span::new(LOG, 8)).unwrap();
     }
 
-    /// Logs a value, applies it to the object, and begins the log anew.
+    /// Logs a value, applies it to the object, and begins a new log.
     fn round(&self, value: u64, nonce: u16) {
         self.set_log(value - 1, value);
         let nonce = if self.bug == Bug::NonceForgotten { 0 } else { nonce };
@@ -162,7 +162,8 @@ impl World {
         self.set_log(value, value);
     }
 
-    /// What is wrong, if anything is, in any image that a crash may leave, and in any older pool with a later object.
+    /// Checks every image that a crash may leave, and every older pool with a later object. The error says what is
+    /// wrong.
     fn judge(&self) -> std::result::Result<(), String> {
         let shots = self.shots.borrow();
         let mut pools = BTreeSet::new();
@@ -189,7 +190,8 @@ impl World {
             let tie = tie_of(|at| words[(at / 64) as usize]).expect("it was looked at");
             for (now, image) in shots.iter().enumerate().flat_map(|(now, shot)| shot.iter().map(move |it| (now, it))) {
                 let (stamp, log, page) = (stamp_of(image).expect("it has one"), words[2], page_of(image));
-                // An older copy of an object that was taken amid its changes is not told from one of its generation at rest.
+                // An older copy taken while the object changed is not distinguished from the object of that generation
+                // at rest.
                 let is_at_rest = page + 1 == stamp.generation.count();
                 let is_told = now >= *then || stamp.generation != tie.current && is_at_rest;
                 let is_right = (log >> 32..=log & 0xff).contains(&page);
@@ -234,7 +236,7 @@ fn canary_a_fence_or_a_flush_left_out_is_caught() {
     }
 }
 
-/// Two copies of one pool go on, each with the object as it was; the one's object comes to the other.
+/// Two copies of one pool go on, each with a copy of the object. Then one copy meets the object of the other.
 fn forked(bug: Bug) -> Verdict {
     let [one, other] = [1, 2].map(|nonce| {
         let world = World::new(Model::MAPPED, bug);

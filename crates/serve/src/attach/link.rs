@@ -10,7 +10,7 @@ use super::options::LINKS;
 use super::place::{Place, is_held, noted_links};
 use super::{Error, Result};
 
-/// How often a link is made whose folder goes away meanwhile.
+/// Attempts to make a link while other processes remove its folder.
 const FOLDER_ATTEMPTS: u32 = 20;
 
 /// What a link leads to.

@@ -13,7 +13,8 @@ use crate::attach::mounts::Device;
 /// Where the kernel keeps the limits of file systems, by device number.
 const LIMITS: &str = "/sys/class/bdi";
 
-/// Lets the kernel keep back as much for the mount with number `device` as for any other file system. Only root may.
+/// Allows the kernel to keep back as much for the mount with number `device` as for any other file system. Only root
+/// may.
 pub(super) fn widen(device: Device) -> io::Result<()> {
     let limits = folder(device);
     // Kernels before 6.2 cannot be told, and hold the mount to its own share.

@@ -1,7 +1,8 @@
 //! The folder of a mount, held by a descriptor while the kernel mounts on it or unmounts from it.
 //!
-//! - MF1. Root mounts and unmounts at a folder that it has opened. While it walks there it follows a symbolic link only if
-//!   the link belongs to root or to this process's user, so no other user redirects it, before or meanwhile.
+//! - MF1. Root mounts and unmounts at a folder that it has opened. On the way there it follows a symbolic link only if
+//!   the link belongs to root or to this process's user. So no other user redirects the mount, before or while it is
+//!   made.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -20,15 +21,15 @@ use super::KIND;
 use crate::attach::fuse::{self, is_root};
 use crate::attach::mounts::Mount;
 
-/// Symbolic links that one path may lead through, as the kernel has it.
+/// The kernel's limit of symbolic links on one path.
 const LINKS_MAX: u32 = 40;
 
 /// Which symbolic links a walk follows.
 #[derive(Clone, Copy)]
 enum Links {
-    /// Those of root and of this process's user.
+    /// Links of root and of this process's user.
     Trusted,
-    /// None: the path comes from the kernel, which lists none.
+    /// No links: the path comes from the kernel, which lists paths without links.
     None,
 }
 
@@ -40,22 +41,22 @@ impl Folder {
     /// Opens the folder at the absolute path `path`.
     ///
     /// # Errors
-    /// If there is none, or the path leads through another user's symbolic link.
+    /// If no folder is there, or the path leads through another user's symbolic link.
     pub fn open(path: &Path) -> io::Result<Self> {
         walk(path, Links::Trusted).map(Self)
     }
 
-    /// A path that leads to this very folder, whatever is renamed meanwhile.
+    /// Returns a path that leads to this folder, even after another process renames it.
     pub fn exact(&self) -> PathBuf {
         exact(self.0.as_fd())
     }
 
-    /// Where the kernel sees the folder now.
+    /// Returns the path at which the kernel sees the folder now.
     pub fn path(&self) -> io::Result<PathBuf> {
         fs::read_link(self.exact())
     }
 
-    /// What is mounted on the folder and seen there.
+    /// Returns the mount that is seen at the folder, if something is mounted on it.
     pub fn mounted(&self) -> io::Result<Option<Mount>> {
         let above = openat(&self.0, "..", FOLDER, Mode::empty())?;
         let path = self.path()?;
@@ -64,11 +65,11 @@ impl Folder {
     }
 }
 
-/// Refuses an absolute path that leads root through another user's symbolic link, before folders are made there (MF1). What
-/// else is wrong with the path is not looked at.
+/// Refuses an absolute path that leads root through another user's symbolic link, before folders are made there (MF1).
+/// Ignores other faults of the path.
 ///
 /// # Errors
-/// If it does.
+/// If the path leads through such a link.
 pub fn ensure_own_links(path: &Path) -> io::Result<()> {
     match walk(path, Links::Trusted) {
         Err(why) if is_root() && why.raw_os_error().is_none() => Err(why),
@@ -88,7 +89,7 @@ fn walk(path: &Path, links: Links) -> io::Result<OwnedFd> {
     let mut at = openat(CWD, "/", FOLDER, Mode::empty())?;
     let (mut rest, mut count) = (entries(path), 0);
     while let Some(name) = rest.pop_front() {
-        // Without asking what the entry is: the server of a mount would be asked, which may not answer.
+        // No `stat` of the entry: it would ask the server of a mount, which may not answer.
         let link = match openat(&at, &name, FOLDER.union(OFlags::NOFOLLOW), Mode::empty()) {
             Ok(folder) => {
                 at = folder;
@@ -110,7 +111,7 @@ fn walk(path: &Path, links: Links) -> io::Result<OwnedFd> {
     Ok(at)
 }
 
-/// Where the symbolic link `entry` leads, if `links` are followed that are like it.
+/// Returns the target of the symbolic link `entry`, if `links` allows following it.
 fn followed(entry: &OwnedFd, links: Links) -> Result<PathBuf, Refused> {
     let found = fstat(entry)?;
     if FileType::from_raw_mode(found.st_mode) != FileType::Symlink {
@@ -155,20 +156,20 @@ fn entries(path: &Path) -> VecDeque<OsString> {
     path.components().filter(is_entry).map(|part| part.as_os_str().to_owned()).collect()
 }
 
-/// What is seen at `name` in the folder `above`, if something is mounted there. Asks no server.
+/// Returns the mount that is seen at `name` in the folder `above`, if something is mounted there. Asks no server.
 fn uppermost(above: BorrowedFd<'_>, name: &OsStr) -> io::Result<Option<Mount>> {
     let (id, below) = (mount_id(openat(above, name, ENTRY, Mode::empty())?.as_fd())?, mount_id(above)?);
     Ok(Mount::seen_by("self")?.into_iter().find(|mount| mount.id == id && id != below))
 }
 
-/// The kernel's number of the mount that the open `entry` lies on.
+/// Returns the kernel's number of the mount that the open `entry` lies on.
 fn mount_id(entry: BorrowedFd<'_>) -> io::Result<u64> {
     let told = fs::read_to_string(format!("/proc/self/fdinfo/{}", entry.as_raw_fd()))?;
     let id = told.lines().find_map(|line| line.strip_prefix("mnt_id:")).and_then(|id| id.trim().parse().ok());
     id.ok_or(io::ErrorKind::Unsupported.into())
 }
 
-/// `point` as the kernel's list has it, without symbolic links.
+/// Returns `point` without symbolic links, as the kernel lists it.
 pub(super) fn resolved(point: &Path) -> PathBuf {
     fs::canonicalize(point).unwrap_or_else(|_| point.into())
 }
@@ -178,7 +179,8 @@ pub(super) fn mounts_at(point: &Path) -> impl Iterator<Item = Mount> {
     Mount::seen_by("self").unwrap_or_default().into_iter().filter(move |mount| mount.point == point)
 }
 
-/// Unmounts from `point`, as the kernel lists it, what `is_it`; `lazily`: out of sight now, gone with its last user.
+/// Unmounts from `point`, a path as the kernel lists it. Root unmounts only a mount that `is_it` accepts. If `lazily`,
+/// the mount leaves the tree now and ends with its last user.
 pub(super) fn unmount(point: &Path, lazily: bool, is_it: impl Fn(&Mount) -> bool) -> io::Result<()> {
     if is_root() {
         return unmount_as_root(point, lazily, is_it);
@@ -194,7 +196,7 @@ pub(super) fn unmount(point: &Path, lazily: bool, is_it: impl Fn(&Mount) -> bool
     }
 }
 
-/// By the folder above, which is open (MF1): a descriptor of what is mounted would keep it busy.
+/// Unmounts by a descriptor of the folder above (MF1): a descriptor of the mount would keep the mount busy.
 fn unmount_as_root(point: &Path, lazily: bool, is_it: impl Fn(&Mount) -> bool) -> io::Result<()> {
     let (Some(above), Some(name)) = (point.parent(), point.file_name()) else {
         return Err(io::Error::other("nothing of ferrite is mounted on the root folder"));
@@ -203,7 +205,7 @@ fn unmount_as_root(point: &Path, lazily: bool, is_it: impl Fn(&Mount) -> bool) -
     if !uppermost(above.as_fd(), name)?.is_some_and(|mount| mount.kind == KIND && is_it(&mount)) {
         return Err(io::Error::other("something else is mounted there, or it was moved meanwhile"));
     }
-    // While it is mounted on, nobody can rename the folder or put a link in its place.
+    // While something is mounted on the folder, no process can rename it or put a link in its place.
     let at = exact(above.as_fd()).join(name);
     if lazily { fuse::unmount_lazily(&at) } else { fuse::unmount_unused(&at) }
 }

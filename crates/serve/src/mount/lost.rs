@@ -1,8 +1,8 @@
-//! Content that the kernel wrote back in vain.
+//! Content that the kernel wrote back late and the server could not store.
 //!
-//! - ML1. If content that the kernel kept does not fit when it comes, the kernel forgets its copy of the file, so all readers
-//!   see the same: what the file system has, zeros where it has nothing. Besides what the kernel tells the program, the next
-//!   fsync of the file fails, unless the kernel has forgotten the file meanwhile.
+//! - ML1. If the server cannot store content that the kernel writes back late, it makes the kernel drop its copy of the
+//!   file. So all readers see the same: the content in the file system, and zeros in its holes. The next fsync of the
+//!   file fails too, unless the kernel has forgotten the inode by then.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,7 @@ use fuser::Errno;
 
 use super::front::Front;
 
-/// Files of which content was lost, and why, until an fsync told it.
+/// Files that lost content, each with the error that the next fsync reports.
 #[derive(Default)]
 pub(super) struct Lost(Mutex<BTreeMap<u64, Errno>>);
 
@@ -21,14 +21,14 @@ impl Lost {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Why content of `ino` was lost, if some was and no fsync has told it.
+    /// Removes and returns the error of content that `ino` lost, if no fsync has reported it.
     pub fn take(&self, ino: Ino) -> Option<Errno> {
         self.lock().remove(&ino.0)
     }
 }
 
 impl Front {
-    /// Notes that content of `ino` could not be written back because of `why`.
+    /// Records that content of `ino` could not be written back because of `why`.
     pub(super) fn lose(&self, ino: Ino, why: Errno) {
         #[cfg(test)]
         if super::tests::is_planted(super::tests::Bug::LossForgotten) {
@@ -39,7 +39,7 @@ impl Front {
         if super::tests::is_planted(super::tests::Bug::LostShown) {
             return;
         }
-        // In a thread of its own: the kernel waits with it for the answer to this very write.
+        // Runs in another thread, because the kernel drops its copy only after the answer to this write.
         self.fs.forget_copies(ino);
     }
 }

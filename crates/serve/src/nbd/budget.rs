@@ -1,12 +1,12 @@
-//! What the replies that wait for their clients may take of memory, on all connections together (N15).
+//! The memory that replies waiting for their clients may use, on all connections together (N15).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Bytes for all connections of a server, beyond what each has when it is idle.
+/// Bytes for all connections of a server, beyond what idle connections hold.
 const ALL_BYTES: usize = 64 << 20;
 
-/// What is left of it.
+/// The bytes of the budget that are free.
 #[derive(Debug)]
 pub(super) struct Budget(AtomicUsize);
 
@@ -16,7 +16,7 @@ impl Default for Budget {
     }
 }
 
-/// A part of a budget that one connection has, until it is dropped.
+/// The part of a budget that one connection holds. Dropping the share releases its bytes.
 #[derive(Debug)]
 pub(super) struct Share {
     of: Arc<Budget>,
@@ -24,12 +24,13 @@ pub(super) struct Share {
 }
 
 impl Share {
-    /// Nothing yet.
+    /// Returns an empty share.
     pub fn none(of: Arc<Budget>) -> Self {
         Self { of, bytes: 0 }
     }
 
-    /// Takes what is missing to have `bytes`; false if there is not so much left. Never waits (N4).
+    /// Acquires bytes until the share has `bytes`. Returns false, and acquires none, if the budget has too few. Never
+    /// waits (N4).
     pub fn raise(&mut self, bytes: usize) -> bool {
         let missing = bytes.saturating_sub(self.bytes);
         let less = |left: usize| left.checked_sub(missing);
@@ -38,7 +39,7 @@ impl Share {
         is_there
     }
 
-    /// Gives all of it back.
+    /// Releases all bytes of the share.
     pub fn release(&mut self) {
         self.of.0.fetch_add(std::mem::take(&mut self.bytes), Ordering::Relaxed);
     }
@@ -54,7 +55,7 @@ impl Drop for Share {
 mod tests {
     use super::*;
 
-    /// N15: no more is taken than there is, what is dropped or released comes back, and a refusal takes nothing.
+    /// N15: all shares stay within the budget, a drop or a release returns bytes, and a refusal acquires none.
     #[test]
     fn shares_are_of_one_whole() {
         let all = Arc::new(Budget::default());

@@ -41,7 +41,7 @@ pub enum End {
     /// The handshake took too long.
     #[error("the client said nothing for too long")]
     Silent,
-    /// The disk failed amid a reply whose head was sent.
+    /// The disk failed after the head of a reply was sent.
     #[error("the disk failed amid a reply")]
     Torn,
 }

@@ -1,14 +1,14 @@
-//! Since when a connection waits for its client (N16). Noted only before the thread sleeps, so that a busy connection reads
-//! no clock for it.
+//! The time since which a connection waits for its client (N16). A thread stores it only before it sleeps, so a busy
+//! connection reads no clock.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Since when.
+/// The beginning of the wait that a connection is in.
 #[derive(Debug)]
 pub(super) struct Waiting {
     start: Instant,
-    /// Milliseconds since `start`, and one more; 0 while the connection waits for nothing.
+    /// Milliseconds from `start` to the beginning of the wait, plus one; 0 if the connection does not wait.
     since_ms: AtomicU64,
 }
 
@@ -21,7 +21,7 @@ impl Waiting {
         self.start.elapsed().as_millis() as u64
     }
 
-    /// Does `work`, which waits for the client.
+    /// Runs `work`, which waits for the client.
     pub fn during<T>(&self, work: impl FnOnce() -> T) -> T {
         self.since_ms.store(self.now_ms() + 1, Ordering::Relaxed);
         let done = work();
@@ -29,7 +29,7 @@ impl Waiting {
         done
     }
 
-    /// For how long it has waited, if it does.
+    /// Returns how long the connection has waited, or `None` if it does not wait.
     pub fn so_far(&self) -> Option<Duration> {
         let since_ms = self.since_ms.load(Ordering::Relaxed).checked_sub(1)?;
         Some(Duration::from_millis(self.now_ms().saturating_sub(since_ms)))

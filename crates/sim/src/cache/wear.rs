@@ -67,7 +67,7 @@ impl Wear {
         Self { levelling: Levelling::None, ..self }
     }
 
-    /// The same memory with its levelling, or with the paper's (randomized start-gap) if it has none.
+    /// Returns this memory with its own levelling, or with the paper's (randomized start-gap) if it does no levelling.
     pub fn levelled(self) -> Self {
         let is_levelled = self.levelling != Levelling::None;
         Self { levelling: if is_levelled { self.levelling } else { Levelling::RandomizedStartGap }, ..self }

@@ -1,9 +1,9 @@
-//! What a block trace needs of a drive.
+//! The footprint of a block trace: the space that it needs on a drive.
 
 use crate::block_trace::{Ahead, Kind, Request};
 use crate::{Error, Next, Result};
 
-/// What a trace touches.
+/// The bytes that a trace touches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Footprint {
     /// The byte behind the last one that is touched.

@@ -1,6 +1,6 @@
 //! Files that hold a trace in a form that has to be unpacked by another program first.
 
-/// Bytes from the beginning that tell one.
+/// Bytes from the beginning by which such a file is detected.
 pub const TOLD_BY: usize = 10;
 
 /// A container by its first bytes, its name, and the command that gives its content.

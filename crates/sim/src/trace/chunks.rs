@@ -14,7 +14,7 @@ pub struct Chunks {
     /// Records before those.
     pub before: u64,
     record: usize,
-    /// What comes after the records that were read.
+    /// The error that comes after the records that were read.
     failure: Option<Error>,
 }
 

@@ -3,8 +3,8 @@
 //! a core.
 //!
 //! Views from before version 5 of the traces have no instruction numbers, and threads such as `T4711`. Later ones may name the
-//! workload, as `W0.T3`. The code of an instruction is shown by byte, or by word where it tells registers and their
-//! dependences only; what is too long for a line goes on in the next, behind the same numbers.
+//! workload, as `W0.T3`. The code of an instruction is shown by byte, or by word if the trace lists only registers and
+//! their dependences; what is too long for a line goes on in the next, behind the same numbers.
 
 use super::text::{Parser, decimal, hexadecimal, shown, words};
 use super::{Access, Kind};

@@ -111,7 +111,7 @@ impl FromStr for Form {
     }
 }
 
-/// What the readers of the forms of text make of a trace that begins with `begin`, or is no more than that.
+/// Returns the verdict of the text forms' readers on a trace that begins with `begin`, or is only that if `is_whole`.
 fn text_verdict(begin: &[u8], is_whole: bool, cores: u16) -> Verdict<Form> {
     Verdict::of(begin, is_whole, |lines: &FirstLines<'_>| {
         let mut found = Vec::new();
@@ -127,7 +127,7 @@ fn text_verdict(begin: &[u8], is_whole: bool, cores: u16) -> Verdict<Form> {
     })
 }
 
-/// The form of a trace whose beginning is no text, or why it has none.
+/// Returns the form of a trace that does not begin with text, or why it has no form.
 fn binary(begin: &[u8], reading: Reading) -> std::result::Result<Form, String> {
     const NONE: &str = "its bytes are of no known form; --format names one";
     let is_whole = |record: usize| begin.len() == LOOKED_AT || begin.len().is_multiple_of(record);

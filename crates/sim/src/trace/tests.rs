@@ -131,7 +131,7 @@ fn ramulator_and_dinero_are_told_apart() {
     assert_eq!(read("1 200a 8\n0 1000 4\n").expect("din, which ignores what follows"), sized);
 }
 
-/// Views of older versions, and of traces that tell registers only.
+/// Views of older versions, and of traces that list registers only.
 #[test]
 fn every_view_of_drmemtrace_is_read() {
     use Kind::{Fetch, Read};

@@ -29,18 +29,18 @@ pub struct Forgotten {
     pub lost_bytes: u64,
     /// The versions that the header would have.
     pub versions: Option<[u8; 2]>,
-    /// The stamp in the file is of another log: the header stays as it is.
+    /// True if the stamp in the file belongs to another log: the header stays as it is.
     pub is_of_another: bool,
 }
 
 /// Gives up the log of the database at `path`: removes what the pool that `station` reaches has of it, and gives the header
 /// its versions back. A header with the stamp of another log stays as it is: that log is elsewhere. Returns what was there,
-/// and whether the header said that the log is in a pool. A log in this pool with something in it is given up only if the
-/// caller says how many bytes it is to `lose`.
+/// and whether the header said that the log is in a pool. A log in this pool with content is given up only if the
+/// caller names its bytes in `lose`.
 ///
 /// # Errors
-/// [`Error::Refused`] where somebody uses the database, where it has another place here, and where something would be lost
-/// that is not to be, or not as much. [`Error::Io`] where the file cannot be read or written. Else as [`Station::ask`].
+/// [`Error::Refused`] if a process uses the database, if the database has another place here, or if `lose` is not the
+/// number of bytes in the log. [`Error::Io`] if the file cannot be read or written. Else as [`Station::ask`].
 pub fn forget(station: &Station, path: &str, lose: Option<u64>) -> Result<(Forgotten, bool)> {
     let opening = |error| Error::io(format!("opening {path}"), error);
     let database = match OsFile::options().read(true).write(true).open(path) {

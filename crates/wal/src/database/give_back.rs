@@ -146,7 +146,7 @@ impl GiveBack {
         Ok(Progress::Copied(read as u64))
     }
 
-    /// Who is let in by the copies may change the file: an older copy of the log is to be refused then (WF10).
+    /// Moves file and log to a new generation before the copies admit programs that change the file (WF10).
     fn advance(&mut self) -> Result<Progress> {
         self.log.advance(&self.file())?;
         self.next = Next::Given;

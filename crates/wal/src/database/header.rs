@@ -15,24 +15,24 @@ use ferrite_pool::tie::{STAMP_BYTES, Stamp, TieRole};
 use super::Mark;
 use crate::{Error, Result};
 
-/// Where the stamp is.
+/// Offset of the stamp in the file.
 pub const STAMP_AT: u64 = 72;
 /// Bytes up to the end of the stamp.
 pub const HEAD_BYTES: usize = STAMP_AT as usize + STAMP_BYTES;
 
-/// What the header of a database file says.
+/// The fields of a database file's header that a log in a pool needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// The two versions.
     pub versions: [u8; 2],
     /// The stamp of the tie to a log.
     pub stamp: Option<Stamp>,
-    /// The place of the stamp holds something else.
+    /// True if the place of the stamp holds other bytes.
     pub is_stamp_taken: bool,
 }
 
 impl Header {
-    /// The header in what a database file begins with; `None` if that is none.
+    /// Returns the header in the first bytes of a database file, or `None` if they are not a header.
     pub fn of(head: &[u8; HEAD_BYTES]) -> Option<Self> {
         let versions = Mark::of_header(head.first_chunk().expect("it is longer"))?;
         let bytes = head.last_chunk::<STAMP_BYTES>().expect("it is longer");
@@ -40,33 +40,33 @@ impl Header {
         Some(Self { versions, stamp, is_stamp_taken: stamp.is_none() && *bytes != [0; STAMP_BYTES] })
     }
 
-    /// Whether it says that the log is in a pool.
+    /// Returns true if the header says that the log is in a pool.
     pub fn is_marked(&self) -> bool {
         self.versions[1] == Mark::FOREIGN
     }
 }
 
-/// A database file, as one program reaches it.
+/// Access to a database file by one program.
 pub trait DatabaseFile {
-    /// Why it cannot be reached, or what the log refuses.
+    /// An error of the file, or a refusal of the log.
     type Error: From<Error>;
 
-    /// The header on disk; `None` if the file has none.
+    /// Returns the header on disk, or `None` if the file has no header.
     ///
     /// # Errors
-    /// Those of the file.
+    /// The errors of the file.
     fn header(&self) -> std::result::Result<Option<Header>, Self::Error>;
 
     /// Writes `bytes` at byte `at`.
     ///
     /// # Errors
-    /// Those of the file.
+    /// The errors of the file.
     fn put(&self, at: u64, bytes: &[u8]) -> std::result::Result<(), Self::Error>;
 
-    /// Makes what was written durable.
+    /// Makes all earlier writes durable.
     ///
     /// # Errors
-    /// Those of the file.
+    /// The errors of the file.
     fn persist(&self) -> std::result::Result<(), Self::Error>;
 }
 
@@ -74,9 +74,9 @@ pub trait DatabaseFile {
 pub struct PlainFile<'a> {
     /// The open file.
     pub file: &'a OsFile,
-    /// Its path.
+    /// The path of the file.
     pub path: &'a str,
-    /// Makes the error of what was being done.
+    /// Makes an error of the action that failed.
     pub fail: fn(String, OsError) -> Error,
 }
 

@@ -1,4 +1,4 @@
-//! A log as it is listed, and compared with its file.
+//! The entry of a log in a list, compared with its file.
 
 use std::fs::File as OsFile;
 use std::path::Path;

@@ -61,12 +61,12 @@ pub enum Request {
         path: String,
         /// Which file is there now; `None` where there is none.
         identity: Option<Identity>,
-        /// The bytes of what is in the log and is to be lost.
+        /// The number of bytes in the log, which confirms their loss.
         lose: Option<u64>,
     },
 }
 
-/// What a process is told of a log that it may store into.
+/// The answer to a process about a log that it may store into.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Lease {
     pub id: GrantId,
@@ -337,7 +337,7 @@ impl Office {
         Ok(Forgotten { was_here: true, lost_bytes, versions, is_of_another })
     }
 
-    /// The bytes in a log; of one whose lengths are damaged, those of its space.
+    /// Returns the bytes in a log, or the bytes of its space if its lengths are damaged.
     fn bytes_to_lose(&self, tag: &Tag) -> u64 {
         let space = || tag.extents.iter().map(|extent| extent.span().len).sum();
         self.lengths(tag).map_or_else(|_| space(), |lengths| lengths.iter().sum())
@@ -363,7 +363,7 @@ impl Office {
     }
 }
 
-/// What a path that can be no name of a tag is told.
+/// Returns the error of a path that cannot be the name of a tag.
 fn named(path: &str, error: PoolError) -> Error {
     match error {
         PoolError::BadName(_) => Error::Refused(format!(

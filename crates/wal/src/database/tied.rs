@@ -1,4 +1,4 @@
-//! The tie between a database file and its log: what is compared when, and what is said of a mismatch.
+//! The tie between a database file and its log: comparing both sides, moving both on, and messages about a mismatch.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use super::header::STAMP_AT;
 use super::{DatabaseFile, DatabaseLog, ELSEWHERE, FileStamp, Header, Identity, Mark};
 use crate::{Error, Result};
 
-/// How often the two sides are read anew because another program moved them meanwhile.
+/// Attempts to read both sides while another program moves them.
 const TRIES: u32 = 10_000;
 
 /// The log and its file.
@@ -45,7 +45,7 @@ impl<F: DatabaseFile> TieEnds for Ends<'_, F> {
     }
 }
 
-/// What the pool has of a database at one instant.
+/// The state of a database in the pool at one instant.
 struct PoolView {
     mark: Option<Mark>,
     tie: Tie,
@@ -53,7 +53,7 @@ struct PoolView {
 }
 
 impl DatabaseLog {
-    /// The pool's side of the tie to the database file.
+    /// Returns the pool's side of the tie to the database file.
     ///
     /// # Errors
     /// As [`DatabaseLog`] says.
@@ -62,21 +62,22 @@ impl DatabaseLog {
     }
 
     fn view(&self) -> Result<PoolView> {
-        // The log first: what is in it was preceded by the mark.
+        // Reads the log first: the mark was set before the log got content.
         let is_live = self.is_live()?;
         Ok(PoolView { mark: self.mark()?, tie: self.tie()?, is_live })
     }
 
-    /// Refuses the database file `file` unless the log goes together with it (WF5, WF9, WF10); nothing is written. Returns its
-    /// header.
+    /// Refuses the database file `file` unless the log matches it (WF5, WF9, WF10), and writes nothing. Returns the
+    /// file's header.
     ///
     /// # Errors
-    /// [`Error::Refused`] with both sides and the ways out; those of the file; else as [`DatabaseLog`] says.
+    /// [`Error::Refused`] with both sides and the ways out; the errors of the file; else as [`DatabaseLog`] says.
     pub fn verify<F: DatabaseFile>(&self, file: &F) -> std::result::Result<Option<Header>, F::Error> {
         self.compared(file, true)
     }
 
-    /// As [`DatabaseLog::verify`], for a connection that has the file open: what its header became since then is its own.
+    /// Does [`DatabaseLog::verify`] for a connection that has the file open, which may have written a new header
+    /// itself.
     ///
     /// # Errors
     /// As [`DatabaseLog::verify`].
@@ -123,11 +124,11 @@ impl DatabaseLog {
         Error::Refused(mismatch_text(&places, verdict, [Some(&tie.stamp()), stamp], bytes))
     }
 
-    /// Moves file and log to a new generation (WF10), if the file has a header: from here on an older copy of the log is
-    /// refused. The caller has a lock that lets nobody else write to the file.
+    /// Moves file and log to a new generation (WF10), if the file has a header: after that, an older copy of the log is
+    /// refused. The caller holds a lock that excludes all other writers of the file.
     ///
     /// # Errors
-    /// [`Error::Refused`] if the two do not go together, and nothing is written then; else as [`DatabaseLog::verify`].
+    /// [`Error::Refused`], before anything is written, if the two do not match; else as [`DatabaseLog::verify`].
     pub fn advance<F: DatabaseFile>(&self, file: &F) -> std::result::Result<(), F::Error> {
         if file.header()?.is_none() {
             return Ok(());
@@ -140,11 +141,11 @@ impl DatabaseLog {
         Ok(())
     }
 
-    /// Lets the header of `file`, if it has one, say that its log is in the pool, and gives it the stamp of the tie. Durable on
-    /// return.
+    /// Marks the header of `file`, if it has one, to say that the log is in the pool, and writes the stamp of the tie.
+    /// Durable on return.
     ///
     /// # Errors
-    /// Those of the file; else as [`DatabaseLog`] says.
+    /// The errors of the file; else as [`DatabaseLog`] says.
     pub fn mark_file<F: DatabaseFile>(&self, file: &F) -> std::result::Result<(), F::Error> {
         if file.header()?.is_none() {
             return Ok(());
@@ -156,15 +157,15 @@ impl DatabaseLog {
         }
     }
 
-    /// Gives the header of `file` the versions of `mark`, and takes the stamp away. Durable on return.
+    /// Writes the versions of `mark` to the header of `file`, and removes the stamp. Durable on return.
     ///
     /// # Errors
-    /// Those of the file.
+    /// The errors of the file.
     pub fn unmark_file<F: DatabaseFile>(&self, file: &F, mark: Mark) -> std::result::Result<(), F::Error> {
         give_versions(file, [mark.write, mark.read])
     }
 
-    /// Ends the generation of a file that has its own versions again: no older copy of the log goes together with a file that
+    /// Ends the generation of a file that has its own versions again: no older copy of the log matches the file when it
     /// is marked later.
     pub(super) fn end_generation(&self) -> Result<()> {
         tie::renew(&*self.files()?, None, self.station.nonce())?;
@@ -172,7 +173,7 @@ impl DatabaseLog {
     }
 }
 
-/// Gives the header of `file` these versions, if it says that the log is in a pool, and takes the stamp away.
+/// Writes `versions` to the header of `file`, if it says that the log is in a pool, and removes the stamp.
 pub(super) fn give_versions<F: DatabaseFile>(file: &F, versions: [u8; 2]) -> std::result::Result<(), F::Error> {
     let Some(header) = file.header()? else { return Ok(()) };
     if header.stamp.is_some() {
@@ -184,13 +185,13 @@ pub(super) fn give_versions<F: DatabaseFile>(file: &F, versions: [u8; 2]) -> std
     file.persist()
 }
 
-/// Where the two sides are, for people.
+/// The paths of the two sides, for messages.
 pub(super) struct Places<'a> {
     pub path: &'a str,
     pub pool: &'a Path,
 }
 
-/// What is said of two sides that do not go together: those of the log and of the file.
+/// Returns the message about two sides that do not match: the stamps of the log and of the file.
 pub(super) fn mismatch_text(
     places: &Places<'_>,
     verdict: Verdict,
@@ -220,20 +221,20 @@ pub(super) fn mismatch_text(
     )
 }
 
-/// The identity of a log as a number.
+/// Returns the identity of a log as a number.
 pub(super) fn log_number(identity: &[u8; 16]) -> u64 {
     u64::from_le_bytes(*identity.first_chunk().expect("it is longer"))
 }
 
-/// The identity of the tie of log `number`.
+/// Returns the identity of the tie of log `number`.
 pub(super) fn log_identity(number: u64) -> [u8; 16] {
     let mut identity = [0; 16];
     identity[..8].copy_from_slice(&number.to_le_bytes());
     identity
 }
 
-/// Begins a generation of a log that nobody else has, unless its file is marked: then only a program with the file's locks
-/// moves both on. A file with a stamp that the log does not go together with is refused by the program that asked (WF11).
+/// Begins a generation that no copy of the log has, unless its file is marked: then only a program with the file's
+/// locks moves both on. If the file's stamp does not match the log, the calling program refuses the file (WF11).
 pub(super) fn begin_generation(files: &Files, identity: Identity, fresh: u64) -> Result<()> {
     let nonce = (fresh >> 48) as u16;
     let Some(tie) = files.tie()? else {
@@ -249,7 +250,7 @@ pub(super) fn begin_generation(files: &Files, identity: Identity, fresh: u64) ->
     Ok(())
 }
 
-/// What is said of a copy of the database `original`, whose log has so many bytes.
+/// Returns the message about a copy of the database `original`, whose log has `bytes` bytes.
 pub(super) fn copy_text(path: &str, original: &str, bytes: u64) -> String {
     format!(
         "{path} is a copy of {original}, whose log is in this pool: open {original}; or give its log back with `ferrite wal drain` \

@@ -1,4 +1,4 @@
-//! What a disk is asked for in a second, between two looks at it.
+//! The requests to a disk per second, between two reports about it.
 
 use std::time::{Duration, Instant};
 
@@ -28,12 +28,12 @@ pub struct WatchedDisk {
     /// The disk.
     #[serde(flatten)]
     pub disk: DiskReport,
-    /// What it is asked for now.
+    /// The requests to the disk per second now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub per_second: Option<Rates>,
 }
 
-/// Remembers the last look.
+/// Remembers the last report.
 #[derive(Default)]
 pub struct Watch(Option<(Instant, OpenReport)>);
 
@@ -48,7 +48,7 @@ impl Watch {
 }
 
 impl Rates {
-    /// None if the disk was opened anew meanwhile, as its counts tell.
+    /// Returns `None` if the counts show that the disk was closed and opened in between.
     fn between(before: &OpenReport, after: &OpenReport, passed: Duration) -> Option<Self> {
         let seconds = passed.as_secs_f64();
         let rate = |before: u64, after: u64| Some(after.checked_sub(before)? as f64 / seconds);

@@ -26,16 +26,16 @@ use drive::DriveArguments;
 /// What a flash translation layer does with a block trace: erases, copies, merges, wear, latency
 ///
 /// Reads plain traces (lines of `W|R|T page count`), DiskSim's and MQSim's ASCII, SPC, MSR Cambridge's CSV, blkparse's
-/// text, fio's iolog, and so what `disk export --trace` writes; as they are or compressed with gzip, xz or zstd, told
-/// by content. A request that touches a page in part counts the whole page. After every run it is checked that the newest
-/// version of each page is where the layer says. Ctrl-C tells what is known so far. Without --size a file is read twice: the drive
-/// holds what it touches. 24 GiB take about 130 MiB of memory for each scheme.
+/// text, fio's iolog, and so what `disk export --trace` writes; as they are or compressed with gzip, xz or zstd,
+/// detected by content. A request that touches a page in part counts the whole page. After every run it is checked that
+/// the newest version of each page is where the layer says. Ctrl-C prints the figures so far. Without --size a file is
+/// read twice: the drive holds what it touches. 24 GiB take about 130 MiB of memory for each scheme.
 #[derive(Args)]
 pub struct Ftl {
     /// A trace; - is standard input. Repeat it to compare several, each on new drives
     #[arg(long = "trace", value_name = "FILE", required = true)]
     traces: Vec<PathBuf>,
-    /// Their format, where their content does not tell: plain, disksim, spc, msr, blkparse, iolog
+    /// Their format, if their content does not show it: plain, disksim, spc, msr, blkparse, iolog
     #[arg(long)]
     format: Option<Format>,
     /// The translation layer: a map of pages, or FAST (a map of blocks, one sequential and many random log blocks).
@@ -85,10 +85,10 @@ struct Run {
     figures: Figures,
     /// Bytes that the drive shows its host.
     drive_bytes: u64,
-    /// What kept the trace from its end, if it did not come to it.
+    /// Why the replay stopped before the trace's end, if it did.
     #[serde(skip_serializing_if = "Option::is_none")]
     stopped: Option<&'static str>,
-    /// Its last line that was replayed, if it did not come to its end.
+    /// The last line of the trace that was replayed, if the replay stopped before the end.
     #[serde(skip_serializing_if = "Option::is_none")]
     stopped_after_line: Option<u64>,
 }
@@ -142,7 +142,7 @@ impl Ftl {
         ended.and(drawn)
     }
 
-    /// What a drive needs for all traces, which are read for it.
+    /// Returns the footprint of all traces, which are read for it.
     fn footprint(&self, options: ReaderOptions) -> Outcome<Footprint> {
         let mut all = Footprint::default();
         for path in &self.traces {

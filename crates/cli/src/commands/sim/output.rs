@@ -63,7 +63,7 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// Opens the file at `path` if there is one.
+    /// Opens the file at `path`, if a path is given.
     pub fn begin(json: bool, path: Option<&Path>) -> Outcome<Self> {
         Ok(Self { json, to: path.map(Output::begin).transpose()? })
     }

@@ -43,7 +43,7 @@ fn disk_bytes(most: u64, free: u64) -> Option<u64> {
     whole.chain([DISK_BYTES_MIN]).find(|size| chunks(*size).is_some_and(|it| it <= free))
 }
 
-/// Why there is no disk that nobody asked for, and what to ask for instead.
+/// Returns why the default disk has no room, and the options to use instead.
 fn without_room(why: &ferrite_pool::Error) -> Failure {
     if !why.is_want_of_space() {
         return why.into();
@@ -64,7 +64,7 @@ impl Up {
         }
     }
 
-    /// Refuses a new pool without room for what is to be made in it, before anything is made.
+    /// Refuses, before anything is made, a new pool that is too small for its disks and file system.
     pub(super) fn check_size(&self, path: &Path) -> Outcome {
         let size = self.size.unwrap_or(SIZE);
         if path.exists() {
@@ -107,7 +107,7 @@ impl Up {
         DiskSpec { size, sector_bytes: 512, thin: false, checksum: self.checksum }
     }
 
-    /// Whether there was none.
+    /// Makes the pool if its file is missing. Returns true if it made the pool.
     pub(super) fn make_pool(&self, path: &Path) -> Outcome<bool> {
         if let Ok(there) = fs::metadata(path) {
             if self.size.is_some_and(|size| there.is_file() && there.len() != size) {
@@ -119,7 +119,7 @@ impl Up {
         let size = self.size.unwrap_or(SIZE);
         let folder = path.parent().unwrap_or(Path::new("/"));
         self.ensure_folder(folder)?;
-        // Whoever is killed here leaves nothing that is taken for a pool, and nothing that is in the next one's way.
+        // A process that is killed here leaves no file that looks like a pool, and none in the way of the next process.
         let partial = host::beside(path, &format!(".{}", ferrite_pool::show_uuid(&host::random_uuid()?)));
         make_pool_file(&partial, size).map_err(|error| format!("making {}: {error}", partial.display()))?;
         let placed = pool::ours(&partial)
@@ -136,7 +136,7 @@ impl Up {
         Ok(is_new)
     }
 
-    /// Makes the folder of the default pool; another is to be there.
+    /// Makes the folder of the default pool. The folder of another pool must exist.
     fn ensure_folder(&self, folder: &Path) -> Outcome {
         if self.pool.is_none() && host::named_pool().is_none() {
             return Ok(fs::create_dir_all(folder).map_err(|error| format!("making {}: {error}", folder.display()))?);
@@ -171,8 +171,9 @@ impl Up {
         Ok(())
     }
 
-    /// Bytes of the disk that is made unasked: half of what the pool can come to have of its host, if that fits beside the
-    /// rest, and in memory 512 MiB at most: nobody asked for it, and it takes that memory from others. Where not even the smallest fits, that is refused as any other.
+    /// Returns the size of the default disk: half of the bytes that the pool can get from its host, if that fits beside
+    /// the rest. In memory it is at most 512 MiB, because it takes that memory from others. If not even the smallest
+    /// disk fits, making it fails like any other disk.
     fn disk0_bytes(&self, engine: &Engine) -> Outcome<u64> {
         let room = engine.medium().mapped.host_room()?;
         let lacked = room.map_or(0, |(lacked, left)| lacked.saturating_sub(left)).div_ceil(CHUNK);

@@ -1,4 +1,5 @@
-//! Numbers behind right checksums from which nobody can count on: a clear error, by opening and by check, and no panic.
+//! Numbers behind right checksums from which no pool can count on: a clear error, by opening and by check, and no
+//! panic.
 
 use ferrite_crash::{LyingMemory, Model};
 

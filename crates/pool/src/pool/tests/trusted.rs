@@ -30,7 +30,7 @@ fn medium(survives: Survives, why: &str) -> Survival {
     Survival { process_crash: yes.clone(), kernel_crash: yes, power_loss: Claim::new(survives, why) }
 }
 
-/// What is in `from`, on another medium.
+/// Returns the content of `from` on another medium.
 fn moved(from: &Arc<On>, medium: Survival) -> Arc<On> {
     let (memory, mut bytes) = (LyingMemory::new(from.size(), Model::MAPPED), vec![0; from.size() as usize]);
     from.load(0, &mut bytes);

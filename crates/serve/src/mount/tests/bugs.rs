@@ -3,7 +3,7 @@
 /// A mistake that a test plants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bug {
-    /// An entry is told and not held (FM1).
+    /// An entry is reported and not held (FM1).
     NotHeld = 1,
     /// An entry that a listing has no room for stays held (FM1).
     RefusedHeld,
@@ -13,31 +13,31 @@ pub(crate) enum Bug {
     RightsKept,
     /// The kernel is not told of rights that a write has taken away (FM3).
     RightsRemembered,
-    /// What a change of content takes away is set-id bits alone (FM3).
+    /// A change of content removes set-id bits alone (FM3).
     CapabilitiesKept,
     /// Opening is answered instead of declined (FM4).
     OpenAnswered,
     /// Making a folder durable is answered instead of declined (FM4).
     SettlingAnswered,
-    /// Who reads through the mount does not end a client's right to store (FM5).
+    /// A read through the mount does not end a client's right to store (FM5).
     RightStays,
-    /// The kernel believes attributes for a day, whoever writes (FM5).
+    /// The kernel believes attributes for a day, although clients write (FM5).
     Believed,
     /// The kernel keeps what was appended where it believed the end to be (FM5).
     Misplaced,
     /// A write that is all or nothing goes by the kernel's cache (FM6).
     Split,
-    /// What the kernel kept back is stamped when it comes (FM7).
+    /// A late write-back is stamped when it comes (FM7).
     Restamped,
-    /// What is written back where only some of it fits is answered as if there were nothing to say (FM8).
+    /// A write-back of which only a part fits is answered as a success (FM8).
     ShortWriteBack,
     /// A panic ends the thread that it came up in (FM9).
     PanicEnds,
     /// A name that is not there is an error each time (FM10).
     NotRemembered,
-    /// What has no names in it is not found by its number (FM11).
+    /// An inode without names in it is not found by its number (FM11).
     NumbersUnknown,
-    /// What root mounts may give rights, whoever's pool it is.
+    /// A file system that root mounts may give rights, even from another user's pool.
     SuidLifted,
     /// Another user's symbolic link leads root elsewhere (MF1).
     LinkFollowed,

@@ -49,7 +49,7 @@ fn mf1_what_replaces_an_open_folder_is_not_mounted_on() {
     assert_eq!(mounted.seen_at(), None);
 }
 
-/// A program that belongs to root and sets its user, in a file system that anybody may have made.
+/// A program that belongs to root and sets its user, in a file system that any user may have made.
 #[test]
 fn what_root_mounts_gives_no_rights_unless_asked_to() {
     assert_guarded(Bug::SuidLifted, |world| {

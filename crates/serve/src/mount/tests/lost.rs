@@ -1,4 +1,4 @@
-//! What was stored to a mapping, or kept back by the kernel, and does not fit (ML1).
+//! Content that was stored to a mapping, or kept back by the kernel, and does not fit (ML1).
 
 use std::time::Instant;
 
@@ -28,7 +28,7 @@ fn fill(world: &World) {
     assert!(String::from_utf8_lossy(&said.stdout).contains("No space left"), "{said:?}");
 }
 
-/// What the file system has of it, printed as [`READ`] does.
+/// Returns the file's content in the file system, printed as [`READ`] does.
 fn kept(world: &World) -> String {
     let ino = world.fs.lookup(Ino::ROOT, b"m").expect("it was made").ino;
     let first = |page: u64| {

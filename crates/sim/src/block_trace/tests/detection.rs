@@ -1,4 +1,4 @@
-//! The format that is told is the one whose reader accepts the trace, whatever is in it.
+//! The detected format is the one whose reader accepts the trace, whatever is in it.
 
 use proptest::prelude::*;
 

@@ -5,9 +5,9 @@
 //! used it, or wrote it, last, and a little of its story. [`Reuse`] learns for each class after how many accesses to the
 //! set such lines come back, and from that what keeping one of such an age gains for each access that it stays. A
 //! writeback counts as several misses: as many as [`Allowance`] finds can be afforded. One set in 32 is watched: two
-//! [`Shadow`]s tell what LRU would have done there, and what was learned, and [`Ghosts`] remember what left. [`Budget`]
-//! bounds what the bank may lose beside LRU.
-//! docs/policy.md tells what all this takes in hardware, and where it fails.
+//! [`Shadow`]s show the costs under LRU and under trust in what was learned, and [`Ghosts`] remember the lines that
+//! left. [`Budget`] bounds what the bank may lose beside LRU. docs/policy.md describes what all this takes in hardware,
+//! and where it fails.
 //!
 //! 1. The line that is worth least leaves, the least recent of equals. The one that would leave if nothing were learned
 //!    counts for less the less is proven: for nothing, so that it leaves, until in the shadows writebacks were saved.
@@ -62,12 +62,12 @@ pub struct Worth<S, const W: usize> {
 struct Watched<S, const W: usize> {
     ghosts: Ghosts,
     lru: Shadow<S>,
-    /// What would be there, had what was learned always been trusted.
+    /// The lines that the set would hold if the bank always trusted what it learned.
     own: Shadow<S>,
     lines: Lines<W>,
-    /// What is there.
+    /// The lines that the set holds.
     real: Mirror<W>,
-    /// What is in `own`.
+    /// The lines that `own` holds.
     trusting: Mirror<W>,
 }
 

@@ -63,15 +63,15 @@ pub struct Figures {
     pub energy_nj: f64,
     /// Runs of the program until the first line of memory fails, under the levelling that was chosen.
     pub lifetime_runs: f64,
-    /// `lifetime_runs` over that of LRU.
+    /// The ratio of `lifetime_runs` to LRU's.
     pub lifetime_gain: f64,
     /// Runs of the program until the first line of memory fails, without levelling.
     pub lifetime_runs_unlevelled: f64,
-    /// `lifetime_runs_unlevelled` over that of LRU.
+    /// The ratio of `lifetime_runs_unlevelled` to LRU's.
     pub lifetime_gain_unlevelled: f64,
     /// Runs of the program until the first line of memory fails, under [`Report::levelling`].
     pub lifetime_runs_levelled: f64,
-    /// `lifetime_runs_levelled` over that of LRU.
+    /// The ratio of `lifetime_runs_levelled` to LRU's.
     pub lifetime_gain_levelled: f64,
     /// How much of the way from LRU's writebacks to the bound it goes, on a logarithmic scale: 0 is LRU, 1 the bound.
     pub gap_closed: Option<f64>,
@@ -144,7 +144,7 @@ impl Report {
     }
 }
 
-/// A lifetime over that of LRU. A program that writes nothing lives as long under any policy.
+/// Returns the ratio of a lifetime to LRU's: 1 for a program that writes nothing, which lives as long under any policy.
 fn gain(runs: f64, of_lru: f64) -> f64 {
     let gain = runs / of_lru;
     if gain.is_nan() { 1.0 } else { gain }

@@ -1,4 +1,4 @@
-//! The form that is told is the one whose reader accepts the trace, whatever is in it.
+//! The detected form is the one whose reader accepts the trace, whatever is in it.
 
 use std::path::Path;
 
@@ -50,7 +50,7 @@ proptest! {
     }
 }
 
-/// What two readers accept is of neither form until somebody says of which: a wrong guess would give wrong figures.
+/// A trace that two readers accept has neither form until the user names one: a wrong guess would give wrong figures.
 #[test]
 fn a_trace_that_has_two_forms_is_told_as_such() {
     let ambiguous = "3 0x13C6040\n1 0x13E1700 0x13C6040\n4 0x13C7040\n0 0x13C8040\n";

@@ -82,8 +82,8 @@ fn place() -> Place {
 
 type Work = fn(&DatabaseLog, &Cut) -> Result<()>;
 
-/// Does `before`, then `work` cut after so many steps; opens again, does `work` anew, and gives the log. `None` when there was
-/// no cut.
+/// Does `before`, then `work` cut after `steps` steps; opens again, repeats `work`, and returns the log. Returns `None`
+/// if `work` ended before the cut.
 fn cut_after(steps: u32, before: &[Work], work: Work) -> Option<(Place, DatabaseLog)> {
     let place = place();
     let log = place.log();

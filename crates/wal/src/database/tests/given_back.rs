@@ -13,7 +13,7 @@ use super::*;
 const BOOT: [u8; 16] = [7; 16];
 pub(super) const MACHINE: Machine = Machine { boot_id: BOOT, random };
 
-/// Numbers that are told apart, in the place of random ones.
+/// Returns distinct numbers in place of random ones.
 fn random() -> u64 {
     static DRAWN: AtomicU64 = AtomicU64::new(1);
     DRAWN.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9e37_79b9_7f4a_7c15)

@@ -5,22 +5,22 @@ use ferrite_sim::ftl::{Footprint, Shape};
 use super::Run;
 use crate::size;
 
-/// Blocks beyond those of the host, in what is advised.
+/// Blocks of the advised drive beyond the blocks that the host sees.
 const EXTRA: u64 = 8;
 
-/// So many times the host's part of the drive is written, in what is advised.
+/// How often the trace fills the host's part of the advised drive.
 const TIMES: u64 = 4;
 
-/// So many blocks the host sees at least, in what is advised.
+/// Blocks of the advised drive that the host sees at least.
 const FEWEST: u64 = 3;
 
-/// Pages of a block, in what is advised for the smallest traces.
+/// Pages of a block of the advised drive for the smallest traces.
 const SMALL_BLOCK: u32 = 4;
 
 /// How the drives began.
 pub struct Begun {
     pub shape: Shape,
-    /// What the traces touch, if the drive's size is by that.
+    /// The footprint of the traces, if it gives the drive's size.
     pub footprint: Option<Footprint>,
     pub is_prefilled: bool,
 }

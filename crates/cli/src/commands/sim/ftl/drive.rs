@@ -10,7 +10,7 @@ use crate::size;
 /// Per cent, if they are not named.
 const OVER_PROVISION: f64 = 10.0;
 
-/// What the host sees if the trace comes by a pipe, which can be read once.
+/// Bytes that the host sees if the trace comes by a pipe, which can be read only once.
 pub const OF_A_PIPE: u64 = 24 << 30;
 
 #[derive(Args)]
@@ -44,7 +44,7 @@ impl DriveArguments {
         self.size.is_some() || self.blocks.is_some()
     }
 
-    /// Its pages and blocks, of which it has none yet.
+    /// Returns the shape of a drive with these pages and blocks, and without any block yet.
     pub fn like(&self) -> Outcome<Shape> {
         let page_bytes = u32::try_from(self.page).map_err(|_| Failure::Usage("--page is too large".into()))?;
         if !self.block.is_multiple_of(self.page) {

@@ -25,7 +25,7 @@ pub struct Subject {
     /// A file instead, or - for standard input
     #[arg(long, value_name = "FILE", conflicts_with = "program")]
     pub trace: Option<PathBuf>,
-    /// Its form, where its content does not tell: lackey, din, champsim, drmemtrace, ramulator, compact, compact-pc
+    /// Its form, if its content does not show it: lackey, din, champsim, drmemtrace, ramulator, compact, compact-pc
     #[arg(long, value_name = "FORM", requires = "trace", conflicts_with = "program")]
     format: Option<Form>,
     /// The trace has passed a first-level cache already
@@ -98,7 +98,7 @@ impl Subject {
         self.cores.unwrap_or(1)
     }
 
-    /// Bytes of the first level, if there is one.
+    /// Returns the bytes of the first level, or `None` for a trace that is filtered.
     pub fn first_level(&self) -> Option<u64> {
         (!self.filtered).then_some(self.l1.0)
     }

@@ -1,15 +1,15 @@
-//! How much of what was saved beside LRU is still to lose. While nothing is, the sets do as LRU.
+//! The savings over LRU that a bank may lose again. While it has nothing to lose, its sets do as LRU.
 //!
-//! The sets that are watched are compared with their LRU [`Shadow`]: by what both have paid so far, and by what they
-//! hold. A dirty line that LRU still holds, and the set no longer does, may be written again any moment: the set would
-//! pay for a writeback that LRU does not have. Such lines are at risk. The shadow that always trusts is compared too.
+//! A budget compares watched sets with their LRU [`Shadow`]: the costs so far, and the lines that they hold. A dirty
+//! line that LRU still holds, and the set no longer does, is at risk. If the program writes it again, the set pays for
+//! a writeback that LRU saves. The budget also compares the shadow that always trusts.
 //!
-//! 1. A bank dares something only while it has had no more misses and writebacks than are allowed beside LRU: of
-//!    misses 3/64 more, of writebacks 1/128, and at first a few.
-//! 2. And only while what was saved so far covers the lines at risk: in the sets themselves, or twice in the shadow that
-//!    always trusts. Then all of them may be lost, and LRU is not better.
-//! 3. A debt is not forgiven, and what was saved long ago counts. It saturates at what covers all lines of the watched
-//!    sets: more cannot be at risk.
+//! 1. A bank departs from LRU only while its misses and writebacks stay within a margin over LRU's: 3/64 more misses,
+//!    1/128 more writebacks, and a few of each at first.
+//! 2. A bank departs from LRU only while its savings cover the lines at risk: once in the sets themselves, or twice in
+//!    the shadow that always trusts. Then it can lose all these lines, and LRU is not better.
+//! 3. Debts and savings do not expire. Savings saturate at the sum that covers all lines of the watched sets: more
+//!    lines cannot be at risk.
 
 use super::shadow::{Cost, Seen, Shadow};
 use crate::cache::set::Set;
@@ -17,17 +17,17 @@ use crate::cache::set::Set;
 /// Parts of a miss, or of a writeback.
 const WHOLE: i64 = 128;
 
-/// For each miss of LRU so many parts more than one are allowed.
+/// Parts that each miss of LRU allows beyond one miss.
 const MISS_EXTRA: i64 = 6;
 
-/// The same for each writeback.
+/// Parts that each writeback of LRU allows beyond one writeback.
 const WRITEBACK_EXTRA: i64 = 1;
 
 /// Misses and writebacks that may be lost before anything was saved.
 const MISSES_AT_FIRST: i64 = 8;
 const WRITEBACKS_AT_FIRST: i64 = 2;
 
-/// So many parts of writebacks cover a line at risk, in the sets themselves and in the shadow that always trusts.
+/// Parts of writebacks that cover a line at risk, in the sets themselves and in the shadow that always trusts.
 const COVER: i64 = WHOLE;
 const COVER_TRUSTING: i64 = 2 * WHOLE;
 
@@ -35,15 +35,15 @@ const COVER_TRUSTING: i64 = 2 * WHOLE;
 pub struct Budget {
     /// Parts of misses that may be lost.
     misses: i64,
-    /// That of the sets themselves.
+    /// The account of the sets themselves.
     own: Account,
-    /// That of the shadow that always trusts.
+    /// The account of the shadow that always trusts.
     trusting: Account,
     /// Lines that watched sets hold.
     lines: i64,
 }
 
-/// What was saved beside LRU, and what may still be lost of it.
+/// The savings over LRU, and the lines that put them at risk.
 #[derive(Clone, Copy)]
 struct Account {
     /// Parts of writebacks.
@@ -68,23 +68,23 @@ impl Account {
     }
 }
 
-/// What an access to a watched set costs.
+/// The cost of an access to a watched set.
 #[derive(Clone, Copy)]
 pub struct Paid {
-    /// Its cost.
+    /// The cost in misses and dirty lines.
     pub cost: Cost,
-    /// By how many more lines are at risk in that set.
+    /// The change in the number of lines at risk in that set.
     pub more_at_risk: i64,
 }
 
 impl Budget {
-    /// That of a bank whose watched sets hold so many lines.
+    /// Returns the budget of a bank whose watched sets hold `lines` lines.
     pub fn of(lines: usize) -> Self {
         let (misses, account) = (MISSES_AT_FIRST * WHOLE, Account::AT_FIRST);
         Self { misses, own: account, trusting: account, lines: lines as i64 }
     }
 
-    /// Counts an access to a watched set: what it costs under LRU, in the set itself and in the shadow that always
+    /// Counts the costs of an access to a watched set: under LRU, in the set itself, and in the shadow that always
     /// trusts.
     #[inline(always)]
     pub fn access(&mut self, lru: Cost, own: Paid, trusting: Paid) {
@@ -94,7 +94,7 @@ impl Budget {
         self.trusting.access(lru, trusting, self.lines * COVER_TRUSTING);
     }
 
-    /// Whether nothing is left to lose.
+    /// Returns true if the bank has nothing to lose.
     #[inline]
     pub fn is_spent(&self) -> bool {
         let is_covered = self.own.covers_risk(COVER) || self.trusting.covers_risk(COVER_TRUSTING);
@@ -116,8 +116,8 @@ impl<const W: usize> Mirror<W> {
     /// The mirror of an empty set.
     pub const EMPTY: Self = Self { prints: [0; W], filled: 0, dirty: 0, at_risk: 0 };
 
-    /// Follows an access to the line with this hash, which the set and LRU's shadow have done. Returns how many more
-    /// lines are at risk.
+    /// Applies an access to the line with the hash `print`, which the set and LRU's shadow have made. Returns the
+    /// change in the number of lines at risk.
     #[inline(always)]
     pub fn access<S: Set>(&mut self, print: u16, is_write: bool, seen: Seen, lru: &Shadow<S>) -> i64 {
         let way = seen.way % W;
@@ -149,7 +149,7 @@ mod tests {
         Paid { cost, more_at_risk }
     }
 
-    /// Two writebacks are there to lose. A third is, when 128 of LRU's have been had too.
+    /// A new bank may lose two writebacks. 128 writebacks of LRU pay for a third.
     #[test]
     fn a_debt_is_paid_by_what_lru_may_be_exceeded_by() {
         let mut budget = Budget::of(1000);
@@ -163,7 +163,7 @@ mod tests {
         assert_eq!(repaid, Some(128));
     }
 
-    /// What was saved is not forgotten, but not more of it than there are lines to lose.
+    /// Savings do not expire, and saturate at the number of lines.
     #[test]
     fn what_was_saved_may_be_at_risk() {
         let mut budget = Budget::of(16);
@@ -178,7 +178,7 @@ mod tests {
         assert!(budget.is_spent(), "17 at risk");
     }
 
-    /// What the shadow that always trusts has saved is proof enough, while the sets themselves are not behind LRU.
+    /// Savings of the shadow that always trusts are proof enough, while the sets themselves are not behind LRU.
     #[test]
     fn the_trusting_shadow_covers_the_risk_of_the_sets() {
         let mut budget = Budget::of(16);
