@@ -303,7 +303,8 @@ fn what_cannot_be_direct_is_told_and_done() {
     assert_sound(&place.pool);
 }
 
-/// Of a mount that the program does not name nothing is said; of one whose pool is in a file, what stays as it was.
+/// `run` prints nothing about a mount that the program does not name. About a mount of a pool in a file, it prints what
+/// stays as it was.
 #[test]
 fn only_a_mount_that_the_program_names_is_told_of() {
     let Some(place) = Place::on(false) else { return };

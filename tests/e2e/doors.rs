@@ -45,7 +45,7 @@ fn options(at: &Path) -> String {
     line.split(' ').nth(5).expect("options").to_owned()
 }
 
-/// Root's mount of a pool that somebody else can write gives nobody root's rights, and cannot be made to.
+/// Root's mount of a pool that another user can write to gives no user root's rights, and no option changes that.
 #[test]
 fn a_pool_of_another_user_gives_no_rights_when_root_mounts_it() {
     let Some(Place { folder, pool, at }) = Place::new() else { return };
@@ -133,8 +133,8 @@ fn a_program_maps_no_pool_that_another_user_can_shorten() {
     assert_sound(&place.pool);
 }
 
-/// Forty clients that ask for 32 MiB by 28 bytes, and read none of it, take little of the server's memory, and another client
-/// is served meanwhile.
+/// Forty clients that ask for 32 MiB by 28 bytes, and read none of it, take little of the server's memory, and the
+/// server still serves another client.
 #[test]
 fn slow_readers_take_little_memory() {
     let folder = folder(true);
@@ -198,7 +198,7 @@ fn a_network_is_served_only_where_something_guards_it() {
     Server::start_as_program(&allowed).interrupt();
 }
 
-/// The kernel tells the server of no `noatime`, and of `O_NOATIME` it does: docs/mount.md says so.
+/// The kernel does not report `noatime` to the server, but reports `O_NOATIME`: docs/mount.md says so.
 #[test]
 fn noatime_of_a_remount_changes_nothing() {
     let Some(place) = Place::new() else { return };

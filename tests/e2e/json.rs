@@ -21,7 +21,7 @@ struct Section {
     seen: BTreeSet<String>,
 }
 
-/// What only a pool that cannot be defragmented tells, and a server that was killed leaves.
+/// Keys that only a pool that cannot be defragmented prints, or that a killed server leaves.
 const RARE: [&str; 4] = ["left[].tag", "left[].why", "left[].mounted_on", "left[].pool"];
 
 /// The page, and which of its keys were seen.

@@ -215,7 +215,7 @@ import os, sys
 fd = os.open(sys.argv[1] + '/m', os.O_RDONLY)
 print(*[[os.pread(fd, 1, page * 4096)[0] for page in range(64)] for time in range(2)])";
 
-/// What does not fit is lost for all readers alike, before and after a kill, and is told until an fsync has told it.
+/// Content that does not fit is lost for all readers alike, before and after a kill, and an fsync reports the loss.
 #[test]
 fn crash_a_store_to_a_mapping_of_a_hole_in_a_full_pool_has_one_outcome() {
     for with_run in [false, true] {

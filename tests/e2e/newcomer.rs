@@ -199,7 +199,7 @@ fn down_ends_no_other_users_server() {
     root.run("ferrite down");
 }
 
-/// What the server says before it serves is said by the command that started it, with its exit status.
+/// The command that starts a detached server prints the server's early messages, and exits with its status.
 #[test]
 fn a_detached_server_that_fails_says_why() {
     let Some(here) = Newcomer::new(None, "") else { return };

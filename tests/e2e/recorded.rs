@@ -40,8 +40,8 @@ fn a_recorded_program_is_simulated_and_kept() {
     assert_eq!((&live["policies"], &live["bound"]), (&again["policies"], &again["bound"]));
 }
 
-/// What is recorded in part gives figures of that part, and is no success; a program that a signal ends has the status that
-/// shells give it.
+/// A recording in part gives figures of that part, and the command fails; a program that a signal ends has the status
+/// that shells give it.
 #[test]
 fn a_program_that_becomes_another_or_is_killed_is_told() {
     if is_missing() {
@@ -61,7 +61,7 @@ fn a_program_that_becomes_another_or_is_killed_is_told() {
     }
 }
 
-/// What the program prints never stands between the figures; with --output it stands where the program puts it.
+/// Output of the program never stands between the figures; with --output it stands where the program puts it.
 #[test]
 fn what_a_program_prints_does_not_mix_with_the_figures() {
     if is_missing() {

@@ -36,7 +36,7 @@ fn simulate(words: &[&str]) -> (Output, Value) {
     (output, report)
 }
 
-/// Every sample can be simulated without an option, and those of one origin give the same figures in every form.
+/// Every sample can be simulated without an option, and samples of one origin give the same figures in every form.
 #[test]
 fn every_sample_can_be_tried_from_a_clone() {
     let small = ["--llc", "8K:8", "--l1", "512:2"];
@@ -168,7 +168,7 @@ fn gzip_with_zeros_behind_it_is_a_whole_trace() {
     assert!(output.status.success() && report.get("stopped").is_none(), "{}", said(&output));
 }
 
-/// What cannot be read is named, with the command that unpacks it or the option that decides.
+/// A refusal names a file that cannot be read, with the command that unpacks it or the option that decides.
 #[test]
 fn what_is_no_trace_is_told_with_what_to_do() {
     let folder = folder(true);

@@ -112,7 +112,7 @@ fn a_start_that_is_interrupted_leaves_nothing() {
     }
 }
 
-/// A pool that was there before is as it was.
+/// An interrupted start keeps an existing pool unchanged.
 #[test]
 fn a_start_that_is_interrupted_keeps_a_pool_that_was_there() {
     let folder = folder(true);
@@ -155,7 +155,7 @@ fn a_pool_in_a_folder_that_is_not_there_is_an_error_that_says_so() {
     assert!(data.join("ferrite/pool").exists());
 }
 
-/// What is made unasked takes no more memory than a user would give.
+/// The default disk takes no more memory than a user would give.
 #[test]
 fn the_disk_that_is_made_unasked_has_512_mib_at_most_in_memory() {
     let folder = folder(true);

@@ -126,8 +126,8 @@ fn a_pool_of_another_user_is_used_only_if_that_user_is_trusted() {
     ok(&["pool", "restore", image, text(&path("new")), "--trust-owner", "nobody"]);
 }
 
-/// Another user's owner is told nothing, and no descriptor is handed to it: neither to the owner of that user's pool, nor
-/// to one that took the place of the socket of root's pool.
+/// Another user's owner gets neither a request nor a descriptor: neither the owner of that user's pool, nor one that
+/// took the place of the socket of root's pool.
 #[test]
 fn an_owner_of_another_user_gets_no_call() {
     let Some(folder) = shared() else { return };
@@ -180,7 +180,7 @@ fn a_folder_that_another_user_has_locked_is_served_from() {
     assert_eq!(json(&["pool", "info", text(&pool)])["owner_pid"], server.pid());
     signal(server.pid(), "INT");
     assert!(server.ended().is_some(), "it does not end");
-    // A pool that all may read can be locked, too: that is told.
+    // If all users may read a pool, another user can lock it, and the refusal names the process.
     fs::set_permissions(&pool, Permissions::from_mode(0o644)).expect("its mode");
     let mut holding = as_nobody("flock").arg("-F").arg(&pool).args(["sleep", "99"]).spawn().expect("flock starts");
     assert!((0..1000).any(|_| {

@@ -12,7 +12,7 @@ use ferrite_sim::{Error, Input};
 const OPTIONS: ReaderOptions = ReaderOptions { page_bytes: 4096, format: None, device: None };
 const READING: Reading = Reading { form: None, line_bits: 6, cores: 1 };
 
-/// What a sample is, as its name says.
+/// The kind of a sample, by its name.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
     Accesses(Form),
@@ -108,7 +108,7 @@ fn change(bytes: &mut Vec<u8>, state: &mut u64) {
     }
 }
 
-/// What a trace holds, at most so much of it: small changes reach more of a small trace.
+/// Returns the content of a trace up to 4 KiB: small changes reach more of a small trace.
 fn unpacked(path: &Path) -> Vec<u8> {
     let mut bytes = Vec::new();
     let input = Input::open(path).expect("it opens");

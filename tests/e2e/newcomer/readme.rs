@@ -86,7 +86,7 @@ impl Up {
     }
 }
 
-/// Types all of README.md, but for what takes minutes; what `up` printed.
+/// Types all commands of README.md except those that take minutes. Returns what `up` printed.
 fn typed(here: &Newcomer) -> Vec<String> {
     let page = readme();
     fs::write(here.at("home/file"), "W 0 4\nR 0 4\nW 4 1\n").expect("written");

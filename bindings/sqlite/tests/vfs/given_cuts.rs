@@ -44,7 +44,7 @@ fn cut(place: &Place, steps: usize, is_killed: bool) -> bool {
     let is_over = (0..steps).any(|_| work.step().unwrap() == Progress::Done);
     drop(work);
     if is_killed {
-        // What a killed one leaves where the file system has no files without names.
+        // A killed program leaves these if the file system has no files without names.
         let parts = ["wal", "journal"].map(|log| place.path(&format!("a.db-{log}.partial")));
         parts.iter().for_each(|part| fs::write(part, "half").unwrap());
     }

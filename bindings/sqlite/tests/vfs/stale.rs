@@ -18,7 +18,7 @@ const MAKE: &str = "create table t(a integer primary key, b); create index ib on
 /// What happens to a database.
 #[derive(Clone, Copy)]
 enum Act {
-    /// By this VFS. What is open after it goes on.
+    /// By this VFS, in a program that goes on after the act.
     Here(&'static str),
     /// As `Here`, and then the program is killed.
     Killed(&'static str),
@@ -41,7 +41,7 @@ const WAL: [Act; 11] = [
     Here("pragma wal_checkpoint(restart); delete from t where a % 4 = 0;"),
 ];
 
-/// One program alone, without the shared memory whose locks tell of a checkpoint.
+/// One program alone, without the shared memory whose locks reveal a checkpoint.
 const EXCLUSIVE: [Act; 6] = [
     Here("pragma locking_mode=exclusive; pragma journal_mode=wal; pragma wal_autocheckpoint=0;"),
     Here(MAKE),
@@ -69,7 +69,7 @@ const JOURNAL: [Act; 10] = [
 struct Moment {
     pool: Vec<u8>,
     database: Vec<u8>,
-    /// What a look at it finds, outside of transactions.
+    /// The content that a query finds, outside of transactions.
     content: String,
 }
 
@@ -109,7 +109,7 @@ fn history(first: &str, acts: &[Act]) -> (Place, Vec<Moment>) {
     (place, moments)
 }
 
-/// What a look by this VFS finds with that pool and that file, and what it complains of.
+/// Returns the content that this VFS finds with that pool and that file, and the errors that it prints.
 fn look(place: &Place, pool: &[u8], database: &[u8]) -> (String, String) {
     fs::write(place.path("pool"), pool).unwrap();
     fs::write(place.path("a.db"), database).unwrap();

@@ -36,7 +36,7 @@ fn a_long_reply_is_what_lies_there() {
     assert!(reply.data == content(ask.at, LONG as usize));
 }
 
-/// N1: where some of a long reply cannot be read the client is told, and the connection goes on.
+/// N1: if a part of a long reply cannot be read, the client gets an error, and the connection goes on.
 #[test]
 fn a_long_reply_that_cannot_be_read_is_an_error() {
     let server = server(Probe::new());
