@@ -59,6 +59,8 @@ fn first_clause(help: &str) -> String {
     let end = |mark| help.match_indices(mark).map(|(at, _)| at).find(|at| *at >= CLAUSE_MIN);
     let ends = ["; ", ": ", ". ", " (", " ["].into_iter().filter_map(end);
     let clause = &help[..ends.min().unwrap_or(help.len())];
+    // A cut within the brackets of a default leaves none of it.
+    let clause = clause.split_once(" [").map_or(clause, |(clause, _)| clause);
     let default = help.rfind(" [default: ").map_or("", |at| &help[at..]);
     let default = if clause.len() + default.len() <= LINE_MAX && default.ends_with(']') { default } else { "" };
     format!("{clause}{default}")

@@ -78,6 +78,7 @@ fn short_help_is_the_first_clause_and_a_short_default() {
         ),
         ("Let others in, as allowed (without root: needs a file)", "Let others in, as allowed"),
         ("An address, such as 127.0.0.1:10809; repeat it", "An address, such as 127.0.0.1:10809"),
+        ("The pool's file [default: $FERRITE_POOL, else the one in the data directory of the user]", "The pool's file"),
         ("Print JSON", "Print JSON"),
     ];
     for (help, short) in told {
