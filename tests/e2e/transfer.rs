@@ -1,5 +1,6 @@
 //! Any disk copied to any other, and served.
 
+use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
@@ -89,9 +90,18 @@ fn a_copy_beside_a_server_that_is_killed_leaves_no_socket() {
     let mut copy = ferrite();
     copy.args(["disk", "copy", &format!("hdd-5400:{image}"), &format!("{pool}:d")]);
     let mut copy = copy.spawn().expect("ferrite starts");
-    // The socket that listens has that path, and so has the one that it gave for the client.
+    // A socket that listens and each that it gave for a client have one path: that of the name it was bound by.
     let socket = format!("{pool}.{}.to.nbd", copy.id());
-    while std::fs::read_to_string("/proc/net/unix").expect("read").matches(&socket).count() < 2 {
+    let connected = || {
+        let (listed, mut sockets) = (std::fs::read_to_string("/proc/net/unix").expect("read"), BTreeMap::new());
+        for at in listed.lines().filter_map(|line| line.split_whitespace().nth(7)) {
+            *sockets.entry(at).or_insert(0) += 1;
+        }
+        let at = format!("{}/.ferrite-", folder.path().display());
+        sockets.iter().filter(|(path, count)| path.starts_with(&at) && **count > 1).count()
+    };
+    // The copy is connected to the owner's control socket, and to that of the disk.
+    while connected() < 2 || !std::fs::exists(&socket).expect("asked") {
         assert_eq!(copy.try_wait().expect("asked"), None, "it was copied already");
     }
     server.kill();
@@ -106,7 +116,7 @@ fn no_command_writes_over_a_pool() {
     let path = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
     let (pool, image, trace) = (path("pool"), path("image"), path("trace"));
     std::fs::write(&image, vec![7; 1 << 20]).expect("written");
-    std::fs::write(&trace, "0 1000\n1 2000\n").expect("written");
+    std::fs::write(&trace, "0 1000\n1 2000\n2 3000\n").expect("written");
     let server = Server::start(pool.as_ref(), &["--no-attach", "--size", "64M", "--disk", "d=8M"]);
     ok(&["tag", "put", &pool, "t", &image]);
     let words: [&[&str]; 6] = [

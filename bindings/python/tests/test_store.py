@@ -74,7 +74,7 @@ def test_what_is_no_store_is_refused(tmp_path):
         ferrite.create(tmp_path / "text", "16M")
     with pytest.raises(ValueError):
         ferrite.create(tmp_path / "new", "many")
-    for wrong, words in [(10, "too small: 8388608 at least"), (2**64 - 1, "too large")]:
+    for wrong, words in [(10, "too small: 8 MiB at least"), (2**64 - 1, "too large")]:
         with pytest.raises(ferrite.FerriteError, match=words):
             ferrite.create(tmp_path / "new", wrong)
     assert sorted(os.listdir(tmp_path)) == ["short", "text"]

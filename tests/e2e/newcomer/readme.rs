@@ -90,6 +90,13 @@ impl Up {
 fn typed(here: &Newcomer) -> Vec<String> {
     let page = readme();
     fs::write(here.at("home/file"), "W 0 4\nR 0 4\nW 4 1\n").expect("written");
+    // The commands are typed in a clone, which has these.
+    let (samples, copies) =
+        (concat!(env!("CARGO_MANIFEST_DIR"), "/../testdata/traces"), here.at("home/testdata/traces"));
+    fs::create_dir_all(&copies).expect("made");
+    for sample in fs::read_dir(samples).expect("listed").map(|entry| entry.expect("an entry")) {
+        fs::copy(sample.path(), copies.join(sample.file_name())).expect("copied");
+    }
     let mut up = None;
     for command in commands(&page) {
         if command == "cargo run --release -- up" {
