@@ -116,7 +116,7 @@ fn no_command_writes_over_a_pool() {
     let path = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
     let (pool, image, trace) = (path("pool"), path("image"), path("trace"));
     std::fs::write(&image, vec![7; 1 << 20]).expect("written");
-    std::fs::write(&trace, "0 1000\n1 2000\n2 3000\n").expect("written");
+    std::fs::write(&trace, "0 1000\n1 2000\n2 fff\n").expect("written");
     let server = Server::start(pool.as_ref(), &["--no-attach", "--size", "64M", "--disk", "d=8M"]);
     ok(&["tag", "put", &pool, "t", &image]);
     let words: [&[&str]; 6] = [

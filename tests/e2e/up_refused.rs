@@ -1,6 +1,6 @@
 //! What `ferrite up` leaves, and says, where it cannot serve what it was asked for.
 
-use crate::mount::{Place, start};
+use crate::mount::{Place, can_users_mount, start};
 use crate::programs::{client, ferrite, ferrite_path};
 use crate::server::{Server, assert_sound, folder, json, ok, refused, run};
 
@@ -83,6 +83,9 @@ fn a_failure_is_told_by_its_cause_and_not_by_what_failed_behind_it() {
 /// A user cannot find out whether anybody answers for root's mount, nor take it away.
 #[test]
 fn what_roots_killed_server_left_is_no_folder_to_its_user() {
+    if !can_users_mount() {
+        return;
+    }
     let Some(Place { folder, pool, at }) = Place::new() else { return };
     std::fs::create_dir(&at).expect("made");
     start(&pool, &at, &["--size", "64M", "--no-disk"]).kill();
@@ -103,6 +106,9 @@ fn what_roots_killed_server_left_is_no_folder_to_its_user() {
 /// `fusermount3` mounts for a user: the pool is called there as it is, whatever its name has in it.
 #[test]
 fn a_users_mount_is_found_whatever_its_pool_is_called() {
+    if !can_users_mount() {
+        return;
+    }
     let Some(Place { folder, .. }) = Place::new() else { return };
     let (pool, at) = (folder.path().join(r"a,b\c,allow_other"), folder.path().join("at"));
     std::fs::create_dir(&at).expect("made");

@@ -30,6 +30,7 @@ impl Served {
             self.take_away(&node)?;
         }
         let front = self.open(name, serving)?;
+        attach::check().map_err(|error| error.to_string())?;
         make_private_folder(Path::new(RUN_FOLDER)).map_err(|error| format!("making {RUN_FOLDER}: {error}"))?;
         let directory = host::attach_directory(self.pool.superblock().uuid);
         let uuid = ferrite_pool::show_uuid(&self.pool.superblock().uuid);
