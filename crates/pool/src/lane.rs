@@ -81,7 +81,8 @@ impl Drop for UnderWay<'_> {
 /// All lanes of a pool.
 #[derive(Debug)]
 pub struct Lanes {
-    lanes: [Lane; LANE_COUNT],
+    /// On the heap: a pool is opened by threads with little stack too.
+    lanes: Box<[Lane]>,
     salt: u32,
     next: AtomicU64,
     retired: AtomicU64,
@@ -106,7 +107,7 @@ impl Lanes {
             store_retired(memory, seal(salt, next))?;
         }
         Ok(Self {
-            lanes: std::array::from_fn(|_| Lane::default()),
+            lanes: std::iter::repeat_with(Lane::default).take(LANE_COUNT).collect(),
             salt,
             next: AtomicU64::new(next),
             retired: AtomicU64::new(next),
