@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ferrite_pool::owner::{Claim, Client, Error, Holder, Listening, Lock, claim};
+use ferrite_pool::owner::{Claim, Client, Error, Holder, Listening, Lock, Progress, claim};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -173,13 +173,28 @@ impl Reach {
         request: Request,
         fds: impl IntoIterator<Item = BorrowedFd<'fd>>,
     ) -> Outcome<T> {
-        let (bar, fds) = (Bar::new(), Vec::from_iter(fds));
+        self.call(request, Vec::from_iter(fds), true)
+    }
+
+    /// Asks as [`Reach::ask`] does. A signal does not cancel the request: the caller knows what it made or removed.
+    pub fn ask_to_end<T: DeserializeOwned>(&mut self, request: Request) -> Outcome<T> {
+        self.call(request, Vec::new(), false)
+    }
+
+    fn call<T: DeserializeOwned>(
+        &mut self,
+        request: Request,
+        fds: Vec<BorrowedFd<'_>>,
+        is_cancelled_by_signals: bool,
+    ) -> Outcome<T> {
+        let bar = Bar::new();
+        let watch = &mut |it: Progress| bar.show(&it) || !is_cancelled_by_signals;
         let value: Value = match self {
             Self::Ours(engine) => {
                 let fds: std::io::Result<_> = fds.into_iter().map(|fd| fd.try_clone_to_owned()).collect();
-                engine.execute(request, fds?, None, &mut |it| bar.show(&it))?
+                engine.execute(request, fds?, None, watch)?
             }
-            Self::Theirs(client) => client.call(as_sent(&request)?, &fds, &mut |it| bar.show(&it))?.0,
+            Self::Theirs(client) => client.call(as_sent(&request)?, &fds, watch)?.0,
         };
         Ok(serde_json::from_value(value)?)
     }

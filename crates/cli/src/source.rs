@@ -14,7 +14,7 @@ use crate::flash_drive::Drive;
 use crate::foreign_image::{self, ForeignFormat, ImageServer};
 use crate::host;
 use crate::outcome::{Failure, Outcome, and_then_cleared};
-use crate::reach::{self, Reach};
+use crate::reach::Reach;
 use crate::request::{DiskReport, Door, PoolReport, Request, Serving, TagReport};
 use crate::size;
 
@@ -223,11 +223,16 @@ impl Made {
     }
 }
 
-/// Asks the owner of `pool` for `request`: this process, if it has the pool because of what is open already.
+/// Asks the owner of `pool` for `request`: this process, if it has the pool because of what is open already. A signal does
+/// not cancel it.
 fn ask<T: DeserializeOwned>(pool: &Path, request: Request, beside: Option<&Source>) -> Outcome<T> {
     match beside.and_then(|source| source.reach.as_ref()?.ours_at(pool)) {
-        Some(engine) => Reach::Ours(Arc::clone(engine)).ask(request, None),
-        None => reach::ask(pool, request, None),
+        Some(engine) => Reach::Ours(Arc::clone(engine)).ask_to_end(request),
+        None => {
+            let mut reach = Reach::new(pool)?;
+            let answer = reach.ask_to_end(request);
+            and_then_cleared(answer, reach.close())
+        }
     }
 }
 
