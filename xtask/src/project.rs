@@ -32,7 +32,7 @@ impl Project {
     pub fn integration_tests(&self) -> (Vec<String>, Vec<String>) {
         let packages = entries(&self.root.join("crates"))
             .into_iter()
-            .chain(["bench", "bindings/c", "fuzz/targets"].map(|p| self.root.join(p)));
+            .chain(["bench", "bindings/c", "bindings/sqlite", "fuzz/targets"].map(|p| self.root.join(p)));
         let tests = packages.flat_map(|package| entries(&package.join("tests")));
         let is_test = |path: &PathBuf| path.extension().is_some_and(|it| it == "rs") || path.join("main.rs").is_file();
         let mut names: Vec<String> =
@@ -98,7 +98,12 @@ mod tests {
     #[test]
     fn integration_tests_of_both_forms_are_found_and_told_apart() {
         let root = std::env::temp_dir().join(format!("ferrite-project-{}", std::process::id()));
-        let files = ["crates/a/tests/model.rs", "crates/a/tests/attach/main.rs", "fuzz/targets/tests/replay.rs"];
+        let files = [
+            "crates/a/tests/model.rs",
+            "crates/a/tests/attach/main.rs",
+            "bindings/sqlite/tests/vfs/main.rs",
+            "fuzz/targets/tests/replay.rs",
+        ];
         for path in
             files.iter().chain(&["crates/b/tests/crash_tags.rs", "crates/b/tests/data/bytes"]).map(|f| root.join(f))
         {
@@ -108,6 +113,6 @@ mod tests {
         let (seeded, others) = Project { root: root.clone() }.integration_tests();
         std::fs::remove_dir_all(&root).unwrap();
         assert_eq!(seeded, ["crash_tags", "replay"]);
-        assert_eq!(others, ["attach", "model"]);
+        assert_eq!(others, ["attach", "model", "vfs"]);
     }
 }
