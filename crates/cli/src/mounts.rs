@@ -10,7 +10,8 @@ use std::sync::mpsc::channel;
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
-use ferrite_fs::direct::{Session, read_mount_source, unescaped};
+use ferrite_fs::direct::{Session, read_mount_source};
+use ferrite_medium::unescaped;
 use ferrite_pool::owner::Holder;
 use ferrite_serve::mount::{Answer, ask, clear_stale, device_number};
 

@@ -68,7 +68,7 @@ pub use door::Door;
 pub use lease::Lease;
 pub use request::{Access, Request};
 pub use seat::end_pins_of_thread;
-pub use source::{mount_source, read_mount_source, unescaped};
+pub use source::{mount_source, read_mount_source};
 
 /// Where tests let a client stop.
 #[cfg(test)]

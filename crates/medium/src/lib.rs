@@ -72,6 +72,7 @@ pub use pin::{
     order_loads, pin, spin_until, wait_for_pins, wait_for_pins_until,
 };
 pub use place_socket::place_socket;
+pub use provenance::unescaped;
 pub use raced::Raced;
 pub use ram_disk::RamDisk;
 pub use read_only_disk::ReadOnlyDisk;

@@ -25,6 +25,7 @@ mod regions;
 mod tests;
 
 use mounts::Mount;
+pub use mounts::unescaped;
 
 /// Devices and mounts that are visited for one medium; more of them are taken for a cycle.
 const LOOKS_MAX: u32 = 256;

@@ -8,8 +8,8 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use ferrite_fs::Time;
-use ferrite_fs::direct::{Session, read_mount_source, settle, unescaped};
-use ferrite_medium::stamp_ns;
+use ferrite_fs::direct::{Session, read_mount_source, settle};
+use ferrite_medium::{stamp_ns, unescaped};
 use parking_lot::Mutex;
 
 use crate::{inside, ours, real, signals, tally};

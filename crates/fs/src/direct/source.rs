@@ -14,18 +14,6 @@ pub fn read_mount_source(source: &str) -> Option<(PathBuf, String)> {
     pool.starts_with('/').then(|| (pool.into(), name.replace("%3A", ":").replace("%25", "%")))
 }
 
-/// A word of that list, in which blanks and the like are three octal digits.
-pub fn unescaped(word: &[u8]) -> Vec<u8> {
-    let (mut bytes, mut at) = (Vec::with_capacity(word.len()), 0);
-    while at < word.len() {
-        let digits = word.get(at + 1..at + 4).filter(|_| word[at] == b'\\');
-        let code = digits.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok());
-        bytes.push(code.unwrap_or(word[at]));
-        at += if code.is_some() { 4 } else { 1 };
-    }
-    bytes
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -62,8 +62,9 @@ fn path(word: &[u8]) -> PathBuf {
     OsString::from_vec(unescaped(word)).into()
 }
 
-/// The kernel writes a space, a tab, an end of line and a backslash as `\` and three octal digits.
-fn unescaped(word: &[u8]) -> Vec<u8> {
+/// Returns a word of the kernel's lists of mounts as it was before the kernel wrote a space, a tab, an end of line or a
+/// backslash as `\` and three octal digits.
+pub fn unescaped(word: &[u8]) -> Vec<u8> {
     let (mut bytes, mut at) = (Vec::with_capacity(word.len()), 0);
     while at < word.len() {
         let digits = word.get(at + 1..at + 4).filter(|_| word[at] == b'\\');
