@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use ferrite_block::DiskOptions;
 use ferrite_fs::SUPER_THRESHOLD_BYTES;
-use ferrite_medium::Guard;
+use ferrite_memory::Guard;
 
 use crate::Result;
 use crate::applications::{Contestant, Plan};

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use ferrite_medium::Disk;
+use ferrite_disk::Disk;
 
 use crate::loads::{KINDS, Kind, Kit, Load, Size};
 use crate::node::{self, FileSystem, Ground, Node, Yard};

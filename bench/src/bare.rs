@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ferrite_medium::{Mapped, Memory, Scheme};
+use ferrite_memory::{Mapped, Memory, Scheme};
 
 /// A place in a mapping.
 pub struct Bare {

@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use ferrite_block::DiskOptions;
-use ferrite_medium::{Disk, Guard, Memory, Scheme};
+use ferrite_disk::Disk;
+use ferrite_memory::{Guard, Memory, Scheme};
 
 use crate::Result;
 use crate::applications::{Contestant, Plan};

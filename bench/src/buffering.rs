@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ferrite_block::{BlockDisk, BufferOptions, Buffered, Syncers};
-use ferrite_medium::{Guard, Scheme};
+use ferrite_memory::{Guard, Scheme};
 
 use crate::Result;
 use crate::buffer::Buffer;

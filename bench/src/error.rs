@@ -18,7 +18,7 @@ pub enum Error {
     },
     /// The medium refused.
     #[error(transparent)]
-    Medium(#[from] ferrite_medium::Error),
+    Medium(#[from] ferrite_memory::Error),
     /// The pool refused.
     #[error(transparent)]
     Pool(#[from] ferrite_pool::Error),

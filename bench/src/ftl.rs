@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use ferrite_block::{BlockDisk, DiskOptions};
-use ferrite_medium::{Clock, Guard, Trace, TraceDisk, TraceFormat};
+use ferrite_disk::{Clock, Trace, TraceDisk, TraceFormat};
+use ferrite_memory::Guard;
 use ferrite_serve::HostClock;
 use ferrite_sim::ftl::{Choice, Figures, Scheme, Shape};
 

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use ferrite_medium::Disk;
+use ferrite_disk::Disk;
 
 use crate::Result;
 use crate::applications::{Contestant, Plan, WITH_BARRIERS};

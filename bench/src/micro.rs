@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ferrite_medium::{Access, Disk};
+use ferrite_disk::{Access, Disk};
 
 use crate::Result;
 use crate::buffer::Buffer;

@@ -11,7 +11,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use ferrite_medium::Disk;
+use ferrite_disk::Disk;
 use ferrite_serve::attach::{self, Attached, Options};
 use ferrite_serve::mount::Hollow;
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use ferrite_block::DiskOptions;
-use ferrite_medium::{Disk, Guard, Pace, Paced, Speed, Tsc};
+use ferrite_disk::Disk;
+use ferrite_memory::{Guard, Pace, Paced, Speed, Tsc};
 
 use crate::Result;
 use crate::applications::{Contestant, Plan};

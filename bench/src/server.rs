@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ferrite_medium::Disk;
+use ferrite_disk::Disk;
 use ferrite_serve::nbd::{Exports, Listening, Options, Refusal, Server as Nbd};
 
 use crate::client::Client;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ferrite_fs::{FileSystem, FsOptions, FsSpec, Time};
-use ferrite_medium::{Guard, MapOptions, Mapped, Memory, Span, stamp_ns};
+use ferrite_memory::{Guard, MapOptions, Mapped, Memory, Span, stamp_ns};
 use ferrite_pool::layout::CHUNK;
 use ferrite_pool::{Format, Pool};
 use ferrite_serve::mount::{MountOptions, Mounted, NotUnmounted};

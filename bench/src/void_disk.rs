@@ -3,7 +3,8 @@
 use std::fs::File;
 use std::sync::Arc;
 
-use ferrite_medium::{Access, Borrower, Disk, Geometry, Lent, MapOptions, Mapped, Memory, Result, Span};
+use ferrite_disk::{Access, Disk, Geometry};
+use ferrite_memory::{Borrower, Lent, MapOptions, Mapped, Memory, Result, Span};
 
 /// What is lent, whatever is read, in bytes: one huge page.
 pub const LENT_BYTES: u64 = 2 << 20;

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use ferrite_block::{BlockDisk, DiskOptions};
-use ferrite_medium::{Guard, Scheme};
+use ferrite_memory::{Guard, Scheme};
 
 use crate::Result;
 use crate::applications::{Contestant, Plan};

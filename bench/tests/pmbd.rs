@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use ferrite_bench::{Length, Only, Options, Report, find};
-use ferrite_medium::{Guard, Scheme};
+use ferrite_memory::{Guard, Scheme};
 use ferrite_serve::attach;
 
 /// Runs `name` so short that its figures mean nothing; what all reports must be is checked here.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use ferrite_bench::{Error, Length, Only, Options, find};
-use ferrite_medium::Guard;
+use ferrite_memory::Guard;
 
 fn options(folder: &Path) -> Options {
     Options { length: Length::Smoke, place: folder.into(), ferrite: None, threads_many: 3, only: Only::default() }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 fn main() {
-    for part in ["preload", "fs", "pool", "medium"] {
+    for part in ["preload", "fs", "pool", "disk", "memory"] {
         println!("cargo::rerun-if-changed=../{part}/src");
         println!("cargo::rerun-if-changed=../{part}/Cargo.toml");
     }

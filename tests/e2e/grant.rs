@@ -4,7 +4,7 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-use ferrite_medium::{Guard, MapOptions, Mapped, Memory, Scheme};
+use ferrite_memory::{Guard, MapOptions, Mapped, Memory, Scheme};
 use ferrite_pool::owner::Client;
 use serde_json::{Value, json};
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-use ferrite_medium::Scheme;
+use ferrite_memory::Scheme;
 use ferrite_object::{End, Logging, MapBatch, OpenStore, Store};
 
 use crate::server::{Server, assert_sound, folder, json, ok};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ferrite_medium::{Access, Disk};
+use ferrite_disk::{Access, Disk};
 
 use super::SMALL;
 use crate::Result;

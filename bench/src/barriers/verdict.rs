@@ -1,6 +1,6 @@
 //! How barriers here compare with the paper's.
 
-use ferrite_medium::{Guard, Scheme};
+use ferrite_memory::{Guard, Scheme};
 
 use super::{PEAK, WHOLE, alone, driver_name};
 use crate::report::{Report, Row};

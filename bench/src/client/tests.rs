@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ferrite_medium::{Access, Disk, RamDisk};
+use ferrite_disk::{Access, Disk, RamDisk};
 use ferrite_serve::nbd::{Exports, Listening, Options, Refusal, Server};
 
 use super::*;
@@ -47,7 +47,7 @@ fn what_is_written_is_read() {
 fn every_counted_request_reaches_the_disk() {
     for (depth, len) in [(1, 512), (32, 4096), (3, 256 << 10)] {
         let folder = tempfile::tempdir().expect("a folder");
-        let disk = Arc::new(ferrite_medium::StatsDisk::new(RamDisk::new(SIZE)));
+        let disk = Arc::new(ferrite_disk::StatsDisk::new(RamDisk::new(SIZE)));
         let server = Server::new(Arc::new(One(disk.clone())), Options::default());
         let listening = server.listen_unix(&folder.path().join("socket")).expect("listens");
         let mut client = Client::connect(listening.path()).expect("connects");

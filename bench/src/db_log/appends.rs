@@ -5,7 +5,7 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::Instant;
 
-use ferrite_medium::{Guard, MapOptions, Mapped, Memory, Scheme, Span};
+use ferrite_memory::{Guard, MapOptions, Mapped, Memory, Scheme, Span};
 use ferrite_pool::{Format, Pool};
 use ferrite_wal::{Directory, Durability, Wal, WalSpec};
 

@@ -5,7 +5,8 @@ use std::process::Command;
 use std::sync::Arc;
 
 use ferrite_block::DiskOptions;
-use ferrite_medium::{Disk, Guard, HddDisk, HddProfile, MapOptions, Mapped, RamDisk, SsdDisk, SsdProfile};
+use ferrite_disk::{Disk, HddDisk, HddProfile, RamDisk, SsdDisk, SsdProfile};
+use ferrite_memory::{Guard, MapOptions, Mapped};
 use ferrite_pool::{Format, Pool};
 use ferrite_serve::HostClock;
 

@@ -6,7 +6,8 @@ use std::process::Command;
 use std::sync::Arc;
 
 use ferrite_block::DiskOptions;
-use ferrite_medium::{Disk, FileDisk, FileDiskOptions, Guard, HddDisk, HddProfile, RamDisk, SsdDisk, SsdProfile};
+use ferrite_disk::{Disk, FileDisk, FileDiskOptions, HddDisk, HddProfile, RamDisk, SsdDisk, SsdProfile};
+use ferrite_memory::Guard;
 use ferrite_serve::HostClock;
 use ferrite_serve::nbd_client::{ConnectOptions, NbdDisk};
 

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ferrite_medium::{Access, Disk, Guard};
+use ferrite_disk::{Access, Disk};
+use ferrite_memory::Guard;
 use ferrite_object::{Logging, NewStore, OpenStore, Store};
 
 use super::Plan;

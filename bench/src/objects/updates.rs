@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ferrite_medium::{Guard, MapOptions, Mapped, Memory, Scheme, Span};
+use ferrite_memory::{Guard, MapOptions, Mapped, Memory, Scheme, Span};
 use ferrite_object::{DirectBytes, Log, Logging, Map, NewStore, OpenStore, Store};
 
 use super::Plan;

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use ferrite_medium::{Guard, MapOptions, Mapped, Memory, Pace, Paced, Scheme, Span, Speed, Tsc};
+use ferrite_memory::{Guard, MapOptions, Mapped, Memory, Pace, Paced, Scheme, Span, Speed, Tsc};
 
 use crate::Result;
 use crate::report::{Measure, Row};

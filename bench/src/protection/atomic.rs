@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::time::Duration;
 
-use ferrite_medium::Guard;
+use ferrite_memory::Guard;
 
 use super::Scale;
 use super::copies::{BARE, KEYED, beside_keyed};

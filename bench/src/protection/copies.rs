@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ferrite_medium::Guard;
+use ferrite_memory::Guard;
 
 use super::Scale;
 use super::load::{Load, Slice};

@@ -3,7 +3,7 @@
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-use ferrite_medium::{Access, Disk};
+use ferrite_disk::{Access, Disk};
 
 use crate::Result;
 use crate::bare::Bare;

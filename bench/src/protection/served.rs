@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ferrite_medium::Guard;
+use ferrite_memory::Guard;
 
 use super::Scale;
 use super::load::{Load, Places};

@@ -7,7 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ferrite_block::{BlockDisk, DiskOptions, DiskSpec};
-use ferrite_medium::{Access, Disk, Guard, MapOptions, Mapped, Memory, Span};
+use ferrite_disk::{Access, Disk};
+use ferrite_memory::{Guard, MapOptions, Mapped, Memory, Span};
 use ferrite_pool::layout::CHUNK;
 use ferrite_pool::{Format, Pool, Role};
 

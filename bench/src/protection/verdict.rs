@@ -1,6 +1,6 @@
 //! One line on how this run compares with the paper.
 
-use ferrite_medium::Guard;
+use ferrite_memory::Guard;
 
 use super::atomic;
 use super::copies::{BARE, KEYED};

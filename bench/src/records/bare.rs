@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use ferrite_medium::{Guard, MapOptions, Mapped, Memory, Span};
+use ferrite_memory::{Guard, MapOptions, Mapped, Memory, Span};
 use ferrite_pool::layout::CHUNK;
 
 use super::{FRESH, Folder, Job, Order, RecordFile, Verb, obey};

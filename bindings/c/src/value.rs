@@ -4,7 +4,7 @@
 use std::ffi::{c_char, c_int};
 use std::sync::Arc;
 
-use ferrite_medium::Scheme;
+use ferrite_memory::Scheme;
 use ferrite_object::{DirectBytes, Error, Store};
 
 use crate::call::{OK, at, bytes, give, take, text};

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use ferrite_medium::Scheme;
+use ferrite_memory::Scheme;
 use ferrite_object::{Finish, Logging, NewStore, OpenStore};
 use ferrite_pool::TagKind;
 use pyo3::exceptions::PyValueError;

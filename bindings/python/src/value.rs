@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ferrite_medium::Scheme;
+use ferrite_memory::Scheme;
 use ferrite_object::DirectBytes;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-use ferrite_medium::Raced;
+use ferrite_memory::Raced;
 use ferrite_pool::owner::Origin;
 use ferrite_wal::database::{DatabaseFile, DatabaseLog, File, Header, Identity, Machine, PlainFile, Station};
 use ferrite_wal::{Error, Result};

@@ -196,7 +196,7 @@ unsafe fn station(name: *const c_char, path: &str) -> Result<Option<Arc<Station>
             (!told.is_null()).then(|| PathBuf::from(OsStr::from_bytes(CStr::from_ptr(told).to_bytes())))
         }
     };
-    let pool = parameter(c"pool").or_else(|| ferrite_medium::process::variable("FERRITE_POOL").map(PathBuf::from));
+    let pool = parameter(c"pool").or_else(|| ferrite_memory::process::variable("FERRITE_POOL").map(PathBuf::from));
     let station = match pool {
         Some(pool) => Some(Database::reach(&pool)?),
         None => Database::station_of(path)?,

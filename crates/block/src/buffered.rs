@@ -32,7 +32,8 @@ mod tests;
 
 use std::sync::Arc;
 
-use ferrite_medium::{Disk, Error, Result};
+use ferrite_disk::Disk;
+use ferrite_memory::{Error, Result};
 use ferrite_pool::Freeze;
 use parking_lot::MutexGuard;
 

@@ -1,7 +1,8 @@
 //! Reads and writes that do more than copy: they keep and compare checksums (B7), read back what was stored (B8), and
 //! count where their time goes.
 
-use ferrite_medium::{Disk, Error, Result, Span, pin};
+use ferrite_disk::Disk;
+use ferrite_memory::{Error, Result, Span, pin};
 
 use crate::checksum::{Checksums, checksum_of};
 use crate::disk::BlockDisk;

@@ -3,11 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use ferrite_disk::{Access, Disk, Geometry, Run, Zeroing};
 #[cfg(doc)]
-use ferrite_medium::Scheme;
-use ferrite_medium::{
-    Access, Borrower, Disk, Error, Geometry, Lent, Memory, Result, Run, Span, Zeroing, pin, wait_for_pins,
-};
+use ferrite_memory::Scheme;
+use ferrite_memory::{Borrower, Error, Lent, Memory, Result, Span, pin, wait_for_pins};
 use ferrite_pool::layout::{CHUNK, CHUNK_PAGES};
 use ferrite_pool::{Extent, Freeze, Gate, Pool, Role, Stream, Tag};
 use parking_lot::{Mutex, MutexGuard};

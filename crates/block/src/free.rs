@@ -12,7 +12,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use ferrite_medium::{Pin, wait_for_pins};
+use ferrite_memory::{Pin, wait_for_pins};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::loans::Loans;
@@ -235,7 +235,7 @@ fn choose_shard() -> usize {
 
 #[cfg(test)]
 mod tests {
-    use ferrite_medium::pin;
+    use ferrite_memory::pin;
 
     use super::*;
 

@@ -1,4 +1,4 @@
-//! The protected block device: a [`Disk`](ferrite_medium::Disk) over a tag of a pool (pmbd.txt).
+//! The protected block device: a [`Disk`](ferrite_disk::Disk) over a tag of a pool (pmbd.txt).
 //!
 //! Requests are served in the caller's thread and copied once. A sector is never torn: a block is written to free
 //! space, made durable, and then one 8-byte word of the map names it. `in_place` overwrites instead. A disk made with

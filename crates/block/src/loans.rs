@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use ferrite_medium::Borrower;
+use ferrite_memory::Borrower;
 use parking_lot::Mutex;
 
 /// Loans at once; whoever wants one more asks each borrower whether it has returned.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use ferrite_medium::{Borrower, Lent, Span, pin};
+use ferrite_memory::{Borrower, Lent, Span, pin};
 use ferrite_pool::layout::{CHUNK_PAGES, PAGE};
 
 use crate::disk::BlockDisk;

@@ -25,7 +25,7 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use ferrite_medium::{Memory, Scheme, Span, order_loads};
+use ferrite_memory::{Memory, Scheme, Span, order_loads};
 use ferrite_pool::layout::PAGE;
 use ferrite_pool::{Extent, Result, Role, Stream};
 

@@ -1,8 +1,8 @@
 //! How a disk is served.
 
 #[cfg(doc)]
-use ferrite_medium::Error;
-use ferrite_medium::Scheme;
+use ferrite_memory::Error;
+use ferrite_memory::Scheme;
 
 /// How to serve a disk.
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,6 +1,6 @@
 //! How a change is named on the medium, and shown to readers: see [`crate::write`].
 
-use ferrite_medium::{Error, Result};
+use ferrite_memory::{Error, Result};
 
 use crate::dirty::Dirty;
 use crate::disk::{BlockDisk, medium_error};

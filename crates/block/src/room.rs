@@ -6,7 +6,7 @@
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use ferrite_medium::Result;
+use ferrite_memory::Result;
 use ferrite_pool::layout::{CHUNK, CHUNK_PAGES};
 use ferrite_pool::{Need, Role, Tag, TagChange, Zone};
 

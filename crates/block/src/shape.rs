@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use ferrite_medium::{ByteCount, Scheme};
+use ferrite_memory::{ByteCount, Scheme};
 use ferrite_pool::layout::{CHUNK, PAGE};
 use ferrite_pool::{Error, Extent, Need, NewTag, Pool, Result, Role, Tag, TagChange, TagKind, Watch, Zone};
 

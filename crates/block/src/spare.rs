@@ -7,7 +7,7 @@
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-use ferrite_medium::{Result, pin};
+use ferrite_memory::{Result, pin};
 use ferrite_pool::layout::CHUNK_PAGES;
 use ferrite_pool::{Extent, Role, TagChange};
 

@@ -6,7 +6,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use ferrite_medium::{Pin, wait_for_pins};
+use ferrite_memory::{Pin, wait_for_pins};
 use parking_lot::Mutex;
 
 /// Threads that have one; more than that share the shards.
@@ -136,7 +136,7 @@ impl Pile {
 mod tests {
     use std::sync::Barrier;
 
-    use ferrite_medium::pin;
+    use ferrite_memory::pin;
 
     use super::*;
 

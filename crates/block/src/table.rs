@@ -11,7 +11,7 @@ const SEGMENT: usize = 1 << 18;
 
 /// So many zeros, or the error that says that there is no memory for them.
 pub(crate) fn zeroed<T: FromZeros>(count: usize) -> Result<Box<[T]>> {
-    let wanting = |_| ferrite_medium::Error::io("memory for a disk's tables", ErrorKind::OutOfMemory.into());
+    let wanting = |_| ferrite_memory::Error::io("memory for a disk's tables", ErrorKind::OutOfMemory.into());
     Ok(<[T]>::new_box_zeroed_with_elems(count).map_err(wanting)?)
 }
 
@@ -71,7 +71,7 @@ mod tests {
     #[test]
     fn want_of_memory_is_an_error_and_takes_no_row_away() {
         let table = Table::<[u8; 1 << 45]>::new(1);
-        let Err(ferrite_pool::Error::Medium(ferrite_medium::Error::Io { source, .. })) = table.grow(1) else {
+        let Err(ferrite_pool::Error::Medium(ferrite_memory::Error::Io { source, .. })) = table.grow(1) else {
             panic!("no computer has that");
         };
         assert_eq!(source.kind(), ErrorKind::OutOfMemory);

@@ -4,7 +4,8 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use ferrite_crash::{LyingMemory, Model};
-use ferrite_medium::{Access, Disk, Memory, Scheme, Span, Zeroing};
+use ferrite_disk::{Access, Disk, Zeroing};
+use ferrite_memory::{Memory, Scheme, Span};
 use ferrite_pool::{Format, Pool};
 use proptest::prelude::*;
 

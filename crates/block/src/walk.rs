@@ -1,7 +1,7 @@
 //! What `check` asks of a disk: that its map names blocks that are there, each once, and that each holds what its
 //! checksum says.
 
-use ferrite_medium::{Scheme, Span};
+use ferrite_memory::{Scheme, Span};
 use ferrite_pool::check::{Findings, TagOwner};
 use ferrite_pool::{Pool, Result, Role, Stream, Tag, TagKind};
 

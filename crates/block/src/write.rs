@@ -27,7 +27,8 @@
 
 use std::ops::Range;
 
-use ferrite_medium::{Access, Error, Result, Span, Zeroing, pin};
+use ferrite_disk::{Access, Zeroing};
+use ferrite_memory::{Error, Result, Span, pin};
 
 use crate::checked::Store;
 use crate::disk::BlockDisk;

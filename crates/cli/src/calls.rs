@@ -1,7 +1,7 @@
 //! What a pool's owner does for other processes.
 
 use ferrite_fs::direct;
-use ferrite_medium::Span;
+use ferrite_memory::Span;
 use ferrite_pool::grant::{Ask, GrantId, Process, Rights};
 use ferrite_pool::owner::{Call, Caller, Handler, Parted, Reply};
 use ferrite_pool::{Role, Stream, TagKind, holding};
@@ -82,7 +82,7 @@ mod tests {
     use std::path::Path;
     use std::sync::{Arc, Weak};
 
-    use ferrite_medium::{Guard, MapOptions, Mapped};
+    use ferrite_memory::{Guard, MapOptions, Mapped};
     use ferrite_pool::layout::{PAGE, POOL_BYTES_MIN};
     use ferrite_pool::owner::{Claim, PidFd, claim};
     use ferrite_pool::{Format, Freeze, Need, NewTag, Pool, Zone};

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ferrite_block::{DISK_BYTES_MAX, DiskSpec};
-use ferrite_medium::Error as MediumError;
+use ferrite_memory::Error as MediumError;
 use ferrite_pool::owner::{Lock, Progress};
 use ferrite_pool::{Freeze, Pool, Put, Recovery, Tag, TagKind, backup, check};
 use ferrite_wal::database::Office;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ferrite_medium::Disk;
+use ferrite_disk::Disk;
 use ferrite_sim::ftl::{Choice, Figures, FtlDisk, Scheme, Shape, Spec, Timing};
 
 use crate::outcome::Outcome;

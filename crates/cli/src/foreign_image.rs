@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ferrite_medium::Disk;
+use ferrite_disk::Disk;
 use ferrite_serve::nbd_client::{ConnectOptions, NbdDisk, unix_uri};
 use serde_json::json;
 

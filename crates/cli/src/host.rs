@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use ferrite_medium::set_len;
+use ferrite_memory::set_len;
 use ferrite_pool::owner::RUN_FOLDER;
 
 /// This boot of the machine. Asked of the kernel once: clients that ask for leases wait for it.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use clap::Args;
-use ferrite_medium::Scheme;
+use ferrite_memory::Scheme;
 
 use crate::buffering::BufferingArguments;
 use crate::medium::{MediumArguments, unknown};

@@ -113,7 +113,7 @@ fn arguments() -> clap::error::Result<Arguments> {
 }
 
 fn main() -> ExitCode {
-    if let Err(error) = ferrite_medium::fault::install() {
+    if let Err(error) = ferrite_memory::fault::install() {
         remark!("ferrite: stray accesses will not be explained: {error}");
     }
     let arguments = match arguments() {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use clap::Args;
-use ferrite_medium::{Guard, MapOptions, Mapped, Memory, Pace, Paced, Speed, Survival, Tsc, WearUnit, Worn};
+use ferrite_memory::{Guard, MapOptions, Mapped, Memory, Pace, Paced, Speed, Survival, Tsc, WearUnit, Worn};
 use ferrite_pool::layout::POOL_BYTES_MIN;
 use ferrite_pool::owner::Lock;
 

@@ -11,7 +11,7 @@ use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 use ferrite_fs::direct::{Session, read_mount_source};
-use ferrite_medium::unescaped;
+use ferrite_memory::unescaped;
 use ferrite_pool::owner::Holder;
 use ferrite_serve::mount::{Answer, ask, clear_stale, device_number};
 

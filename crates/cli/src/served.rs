@@ -7,7 +7,8 @@ use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
 use ferrite_block::{BlockDisk, BufferOptions, Buffered, DiskOptions, Syncers};
-use ferrite_medium::{Disk, Error, Scheme, StatsDisk, Ticks, Tsc};
+use ferrite_disk::{Disk, StatsDisk};
+use ferrite_memory::{Error, Scheme, Ticks, Tsc};
 use ferrite_pool::Pool;
 use ferrite_serve::nbd::{Listening, ListeningTcp, Network, NotNetwork, Options, Server, TcpOptions, Tls, TlsFiles};
 use parking_lot::Mutex;

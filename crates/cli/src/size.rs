@@ -1,6 +1,6 @@
 //! Sizes as people write them.
 
-use ferrite_medium::ByteCount;
+use ferrite_memory::ByteCount;
 
 /// No file is longer: its length is a signed number.
 const BYTES_MAX: u64 = i64::MAX as u64;

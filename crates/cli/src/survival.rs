@@ -1,7 +1,7 @@
 //! Which failures a pool survives, for people and programs; and the user's word about it.
 
 use clap::Args;
-use ferrite_medium::{Claim, Scheme, Survival, Survives};
+use ferrite_memory::{Claim, Scheme, Survival, Survives};
 use ferrite_pool::Pool;
 use serde::{Deserialize, Serialize};
 

@@ -4,7 +4,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ferrite_medium::{Clock, Disk, Trace, TraceDisk, TraceFormat};
+use ferrite_disk::{Clock, Disk, Trace, TraceDisk, TraceFormat};
 use ferrite_serve::HostClock;
 
 use crate::commands::sim::output::Output;
@@ -16,7 +16,7 @@ const NAME: &str = "disk";
 /// A disk over another, and the trace of what it is asked for. Dropped before its end, it leaves what was at its place.
 pub struct Traced {
     disk: Arc<dyn Disk>,
-    finish: Box<dyn FnOnce() -> ferrite_medium::Result<()>>,
+    finish: Box<dyn FnOnce() -> ferrite_memory::Result<()>>,
     path: PathBuf,
     output: Shared,
 }

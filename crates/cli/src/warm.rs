@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
-use ferrite_medium::{Mapped, Memory, Span};
+use ferrite_memory::{Mapped, Memory, Span};
 use ferrite_pool::layout::CHUNK;
 use ferrite_pool::owner::Progress;
 use ferrite_pool::{Kind, Pool};

@@ -1,6 +1,6 @@
 //! How often memory was written, as it is told.
 
-use ferrite_medium::{Tally, Wear};
+use ferrite_memory::{Tally, Wear};
 use serde::{Deserialize, Serialize};
 
 /// How often the pool's memory was written since its owner opened it.

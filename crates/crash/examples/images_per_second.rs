@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use ferrite_crash::{LyingMemory, Model, Options, Points, explore};
-use ferrite_medium::{Memory, Scheme, Span};
+use ferrite_memory::{Memory, Scheme, Span};
 
 /// Commits of one record of `record_bytes` each, in turn to two places, each named by a word.
 fn commits(size: u64, record_bytes: usize) -> LyingMemory {

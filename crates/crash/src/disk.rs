@@ -1,6 +1,6 @@
 //! A disk that forgets what it may.
 //!
-//! What rules D1-D5 of `ferrite_medium::Disk` leave open, it uses:
+//! What rules D1-D5 of `ferrite_disk::Disk` leave open, it uses:
 //!
 //! - CL1. A write that was not flushed is in the cache: readers see it, a crash keeps of it any subset of its atomic
 //!   units. Of several writes to one unit a crash keeps any prefix.
@@ -13,7 +13,8 @@ mod cached;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use ferrite_medium::{Access, Completion, Disk, Error, Geometry, Op, Request, Result, Span, Zeroing};
+use ferrite_disk::{Access, Completion, Disk, Geometry, Op, Request, Zeroing};
+use ferrite_memory::{Error, Result, Span};
 
 use crate::interleave;
 use crate::pages::Pages;

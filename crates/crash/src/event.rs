@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use ferrite_medium::{Scheme, Span};
+use ferrite_memory::{Scheme, Span};
 
 use crate::possible::Possible;
 use crate::thread::Thread;

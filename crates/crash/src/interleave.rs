@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ferrite_medium::Span;
+use ferrite_memory::Span;
 
 use crate::explore::panic_text;
 use crate::pages::LINE_BYTES;

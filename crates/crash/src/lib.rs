@@ -1,6 +1,6 @@
 //! Memory and disks that lie, to prove commit protocols.
 //!
-//! A crash is an input. [`LyingMemory`] is a [`ferrite_medium::Memory`] that records what a protocol does to it;
+//! A crash is an input. [`LyingMemory`] is a [`ferrite_memory::Memory`] that records what a protocol does to it;
 //! [`explore`] then makes every image that a power failure at any instant may leave, as the rules M1-M4 of the waist
 //! allow, and hands each to a checker with the operations acknowledged by then:
 //!
@@ -24,7 +24,7 @@
 //!     if whole && version >= crash.last_mark().unwrap_or(0) { Ok(()) } else { Err(format!("{version}: {record:?}")) }
 //! });
 //! report.assert_clean().assert_exhaustive();
-//! # Ok::<(), ferrite_medium::Error>(())
+//! # Ok::<(), ferrite_memory::Error>(())
 //! ```
 //!
 //! To prove a real service, run it on an `Arc<LyingMemory>`, [`LyingMemory::mark`] what it acknowledges, and let the
@@ -42,7 +42,7 @@
 //! - [`LyingMemory::fail_nth`] and [`LyingMemory::calls`] make a sweep: fail each fallible call once.
 //! - [`LyingMemory::as_thread`] lets one real thread play several; [`interleave`] runs real threads one at a time, in
 //!   an order that follows from a seed.
-//! - [`LyingDisk`] does for [`ferrite_medium::Disk`] what rules D1-D5 leave open: it loses its cache, tears at the
+//! - [`LyingDisk`] does for [`ferrite_disk::Disk`] what rules D1-D5 leave open: it loses its cache, tears at the
 //!   atomic unit, fails the n-th request, completes late and out of order.
 //!
 //! What the model allows beyond M1-M4 is listed as CP1-CP10 in the module `possible`: always more images than a

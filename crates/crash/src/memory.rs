@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use ferrite_medium::{Error, Fletcher, Memory, Result, Scheme, Span, Survival};
+use ferrite_memory::{Error, Fletcher, Memory, Result, Scheme, Span, Survival};
 
 use crate::event::{Action, Trace, Way};
 use crate::interleave;

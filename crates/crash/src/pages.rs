@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use ferrite_medium::Span;
+use ferrite_memory::Span;
 
 /// Bytes in a page.
 pub(crate) const PAGE_BYTES: usize = 4096;

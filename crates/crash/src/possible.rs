@@ -7,7 +7,7 @@
 //!         | #16 nt      ------##--                                            any subset of the words of nt ones
 //! ```
 //!
-//! The rules, which are M1-M4 of `ferrite_medium::Memory` made definite where those leave room; always to the side
+//! The rules, which are M1-M4 of `ferrite_memory::Memory` made definite where those leave room; always to the side
 //! that allows more images:
 //!
 //! - CP1. A store call is cut by lines; its part in a line is one *store*. The words of one cached store may land in
@@ -30,7 +30,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ferrite_medium::Span;
+use ferrite_memory::Span;
 
 use crate::event::{Action, Way};
 use crate::line::{Line, Store};

@@ -1,7 +1,7 @@
 //! Planted bugs that exploring must find, beside the same protocols without the bug, which it must pass.
 
 use ferrite_crash::{Crash, LyingMemory, Model, Options, Points, Report, explore};
-use ferrite_medium::{Memory, Scheme, Span};
+use ferrite_memory::{Memory, Scheme, Span};
 
 const SLOT_BYTES: u64 = 80;
 

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ferrite_crash::{Job, LyingMemory, Model, Options, explore, interleave};
-use ferrite_medium::{Memory, Scheme, Span};
+use ferrite_memory::{Memory, Scheme, Span};
 
 fn job<'a>(job: impl FnOnce() + Send + 'a) -> Job<'a> {
     Box::new(job)

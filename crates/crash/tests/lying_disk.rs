@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use ferrite_crash::LyingDisk;
-use ferrite_medium::{Access, Disk, Error, Geometry, Op, Request, Span};
+use ferrite_disk::{Access, Disk, Geometry, Op, Request};
+use ferrite_memory::{Error, Span};
 
 const SECTOR: u64 = 512;
 
@@ -39,7 +40,7 @@ fn crashes(disk: &LyingDisk, count: u64) -> BTreeSet<Vec<Option<u8>>> {
 }
 
 /// A record in sector 1, then a superblock in sector 0 that names its version.
-fn commit(disk: &LyingDisk, version: u8, flushes: bool) -> ferrite_medium::Result<()> {
+fn commit(disk: &LyingDisk, version: u8, flushes: bool) -> ferrite_memory::Result<()> {
     disk.write((1 + u64::from(version % 2)) * SECTOR, &sector(version), Access::Cached)?;
     if flushes {
         disk.flush()?;

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use ferrite_crash::{LyingMemory, Model, Options, Points, explore};
-use ferrite_medium::{Error, Memory, Scheme, Span};
+use ferrite_memory::{Error, Memory, Scheme, Span};
 
 /// All images of the first `N` words after the whole run.
 fn images<const N: usize>(memory: &LyingMemory) -> BTreeSet<[u64; N]> {

@@ -1,7 +1,7 @@
 //! Whole services: recovery that is itself interrupted, memories too big to see every image of, crashes by seed.
 
 use ferrite_crash::{LyingMemory, Model, Options, Points, Report, explore};
-use ferrite_medium::{Memory, Result, Scheme, Span};
+use ferrite_memory::{Memory, Result, Scheme, Span};
 
 const LOG: u64 = 64;
 const DATA: [u64; 2] = [128, 192];

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use ferrite_crash::{LyingMemory, Model, Options, explore};
-use ferrite_medium::{Memory, Scheme, Span};
+use ferrite_memory::{Memory, Scheme, Span};
 
 /// Words in use: three in each of two lines.
 const WORDS: [u64; 6] = [0, 1, 2, 8, 9, 10];

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use ferrite_medium::{Scheme, Span};
+use ferrite_memory::{Scheme, Span};
 use ferrite_pool::layout::{CHUNK_PAGES, PAGE};
 
 use crate::bits::{Run, pages_of};

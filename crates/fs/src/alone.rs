@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ferrite_medium::Memory;
+use ferrite_memory::Memory;
 use ferrite_pool::{Format, Pool};
 
 use crate::{FileSystem, FsOptions, FsSpec, Result};

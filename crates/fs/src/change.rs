@@ -3,7 +3,7 @@
 //! Pages are taken in DRAM first, and marked by the transaction; what it frees is given back in DRAM after its commit.
 //! Dropped without a commit, nothing has happened.
 
-use ferrite_medium::Span;
+use ferrite_memory::Span;
 use ferrite_pool::Transaction;
 use ferrite_pool::layout::{CHUNK_PAGES, PAGE};
 

@@ -78,7 +78,7 @@ pub enum Error {
 impl From<ferrite_pool::Error> for Error {
     fn from(error: ferrite_pool::Error) -> Self {
         match error {
-            ferrite_pool::Error::Full { .. } | ferrite_pool::Error::Medium(ferrite_medium::Error::NoSpace(_)) => {
+            ferrite_pool::Error::Full { .. } | ferrite_pool::Error::Medium(ferrite_memory::Error::NoSpace(_)) => {
                 Self::NoSpace
             }
             error => Self::Pool(error),
@@ -86,8 +86,8 @@ impl From<ferrite_pool::Error> for Error {
     }
 }
 
-impl From<ferrite_medium::Error> for Error {
-    fn from(error: ferrite_medium::Error) -> Self {
+impl From<ferrite_memory::Error> for Error {
+    fn from(error: ferrite_memory::Error) -> Self {
         ferrite_pool::Error::from(error).into()
     }
 }

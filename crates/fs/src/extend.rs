@@ -1,7 +1,7 @@
 //! Appending where pages were taken ahead: what was found without the file's lock is taken over under it, if nobody had
 //! the lock between. So an append is two copies, a fence each, and little else.
 
-use ferrite_medium::{Scheme, pin};
+use ferrite_memory::{Scheme, pin};
 
 use crate::direct::board::Version;
 use crate::fs::FileSystem;

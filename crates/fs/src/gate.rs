@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use ferrite_medium::spin_until;
+use ferrite_memory::spin_until;
 
 use crate::direct::abroad::Abroad;
 use crate::direct::board::Board;

@@ -4,7 +4,7 @@
 //! Nothing is checked twice and nothing is copied: what a glance does not find right away is left to the lookup under a
 //! lock.
 
-use ferrite_medium::{Memory, pin};
+use ferrite_memory::{Memory, pin};
 use ferrite_pool::layout::CHUNK;
 
 use crate::Ino;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use ferrite_medium::{Scheme, Span, wait_for_pins};
+use ferrite_memory::{Scheme, Span, wait_for_pins};
 use ferrite_pool::layout::{CHUNK, CHUNK_PAGES, PAGE};
 use ferrite_pool::{Extent, Need, Role, TagChange, Zone};
 

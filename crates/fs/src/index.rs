@@ -1,7 +1,7 @@
 //! A file's index, as who holds no lock reads it: word by word, of which any may be changed meanwhile. So what is damaged is
 //! not told from what is being changed: nothing is said of either. Under the lock `tree` walks it.
 
-use ferrite_medium::Memory;
+use ferrite_memory::Memory;
 use ferrite_pool::layout::{CHUNK, CHUNK_PAGES, PAGE};
 
 use crate::inode::ROOTS_AT;

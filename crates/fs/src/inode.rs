@@ -25,7 +25,7 @@ mod end;
 use std::mem::offset_of;
 use std::ops::{Deref, DerefMut};
 
-use ferrite_medium::{Memory, Scheme};
+use ferrite_memory::{Memory, Scheme};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 use crate::attr::KIND_MASK;

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-use ferrite_medium::Memory;
+use ferrite_memory::Memory;
 
 use crate::bits::lowest;
 use crate::layout::{CHUNK_INODES, INODE};

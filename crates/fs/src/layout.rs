@@ -13,7 +13,7 @@
 //! A chunk is known by its number in the table, wherever in the pool it lies: pages and inodes are numbered through
 //! it, so nothing that names them changes when the chunk moves.
 
-use ferrite_medium::Span;
+use ferrite_memory::Span;
 use ferrite_pool::layout::{CHUNK, CHUNK_PAGES, PAGE};
 
 /// Orphan words, with the last one.

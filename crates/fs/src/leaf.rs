@@ -11,7 +11,7 @@
 
 use std::ops::Deref;
 
-use ferrite_medium::Memory;
+use ferrite_memory::Memory;
 use ferrite_pool::layout::PAGE;
 use zerocopy::IntoBytes;
 

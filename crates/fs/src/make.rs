@@ -1,6 +1,6 @@
 //! Making files and giving them names.
 
-use ferrite_medium::Scheme;
+use ferrite_memory::Scheme;
 
 use crate::change::Change;
 use crate::fs::FileSystem;

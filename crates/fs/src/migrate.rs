@@ -13,7 +13,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use ferrite_medium::{Scheme, Span};
+use ferrite_memory::{Scheme, Span};
 use ferrite_pool::layout::{CHUNK, CHUNK_PAGES, PAGE};
 use parking_lot::Mutex;
 

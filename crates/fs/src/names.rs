@@ -22,8 +22,8 @@
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-use ferrite_medium::Span;
-use ferrite_medium::mix::{FACTORS, fold};
+use ferrite_memory::Span;
+use ferrite_memory::mix::{FACTORS, fold};
 use ferrite_pool::layout::PAGE;
 
 use crate::change::{Change, FREED_PAGES_MAX};

@@ -10,7 +10,7 @@
 //!   the file system looks for them then, and says that there are none only where it finds none. So however many files
 //!   somebody keeps open, what others remove goes, and what they cut finds a word.
 
-use ferrite_medium::{Memory, Span};
+use ferrite_memory::{Memory, Span};
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
 

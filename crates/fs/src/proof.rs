@@ -16,8 +16,8 @@
 //!   came amid one. Who has the file then lets the head say the size, before anything is stored: what a crash left of an
 //!   append will never come to hold.
 
-use ferrite_medium::mix::{FACTORS, fold};
-use ferrite_medium::{Fletcher, Memory};
+use ferrite_memory::mix::{FACTORS, fold};
+use ferrite_memory::{Fletcher, Memory};
 use ferrite_pool::layout::{CHUNK, PAGE};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 

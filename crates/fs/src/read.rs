@@ -1,6 +1,6 @@
 //! Reading: bytes are copied from where they lie.
 
-use ferrite_medium::pin;
+use ferrite_memory::pin;
 use ferrite_pool::layout::PAGE;
 use parking_lot::RwLockReadGuard;
 

@@ -1,6 +1,6 @@
 //! New pages for what is written where a file has none, or in the place of those it has (FW1, FW3).
 
-use ferrite_medium::{Scheme, Span};
+use ferrite_memory::{Scheme, Span};
 use ferrite_pool::layout::PAGE;
 
 use crate::bits::pages_of;

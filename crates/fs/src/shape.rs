@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use ferrite_medium::{Scheme, Span};
+use ferrite_memory::{Scheme, Span};
 use ferrite_pool::layout::{CHUNK, PAGE};
 use ferrite_pool::{Extent, Need, NewTag, Pool, Role, Stream, Tag, TagChange, TagKind, Zone};
 

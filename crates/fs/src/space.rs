@@ -17,7 +17,7 @@ mod idle;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use ferrite_medium::Memory;
+use ferrite_memory::Memory;
 use ferrite_pool::layout::CHUNK_PAGES;
 use parking_lot::Mutex;
 

@@ -12,7 +12,7 @@
 //!   whoever moves the end over them makes it defined first.
 //! - FT2. An index page that names nothing may be there: it says the same as none. An index may be higher than it need be.
 
-use ferrite_medium::Span;
+use ferrite_memory::Span;
 use ferrite_pool::layout::{CHUNK_PAGES, PAGE};
 
 use crate::change::{Change, FREED_PAGES_MAX};
@@ -351,7 +351,7 @@ impl FileSystem {
             let Some(at) = part.at else { return Ok(true) };
             let start = (part.first * PAGE).max(span.start);
             let end = ((part.first + part.pages) * PAGE).min(span.end);
-            self.memory().zero(Span::new(at + start - part.first * PAGE, end - start), ferrite_medium::Scheme::Nt);
+            self.memory().zero(Span::new(at + start - part.first * PAGE, end - start), ferrite_memory::Scheme::Nt);
             Ok(true)
         })
     }

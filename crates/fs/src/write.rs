@@ -15,7 +15,7 @@
 //! - FW6. An append is one record for others, also where space is made in the middle of it: nobody sees the parts before
 //!   that, and their pages are there for when it begins again.
 
-use ferrite_medium::{Scheme, pin};
+use ferrite_memory::{Scheme, pin};
 use ferrite_pool::layout::PAGE;
 
 use crate::change::Change;

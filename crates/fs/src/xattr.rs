@@ -7,7 +7,7 @@
 //!
 //! The blob is durable before the word that names it.
 
-use ferrite_medium::Scheme;
+use ferrite_memory::Scheme;
 use ferrite_pool::layout::PAGE;
 
 use crate::acl::{ACCESS, DEFAULT};

@@ -21,7 +21,7 @@
 //!   So a checkpoint wants no space, the log never stays full, and a change after which there is no more than before is not
 //!   refused for want of space.
 
-use ferrite_medium::{Memory, Scheme, Span};
+use ferrite_memory::{Memory, Scheme, Span};
 use ferrite_pool::holding::{Holding, Part};
 use ferrite_pool::record::{self, Record};
 use ferrite_pool::{Position, Role, SEQUENCE_BOUND, Stream, Tag};

@@ -18,7 +18,7 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use ferrite_medium::{Latch, LatchGuard, Memory, Scheme, Span, crc32};
+use ferrite_memory::{Latch, LatchGuard, Memory, Scheme, Span, crc32};
 use ferrite_pool::holding::Holding;
 use ferrite_pool::{Freeze, Gate, Role, SEQUENCE_BOUND, Stream, Tag};
 use zerocopy::{FromBytes, Immutable, IntoBytes};

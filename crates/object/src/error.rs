@@ -66,8 +66,8 @@ pub enum Error {
     Refused(String),
 }
 
-impl From<ferrite_medium::Error> for Error {
-    fn from(error: ferrite_medium::Error) -> Self {
+impl From<ferrite_memory::Error> for Error {
+    fn from(error: ferrite_memory::Error) -> Self {
         Self::Pool(error.into())
     }
 }

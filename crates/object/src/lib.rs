@@ -46,7 +46,7 @@ mod word;
 pub use bundle::{Bundle, BundleChange, Members};
 pub use direct::{Direct, DirectBytes, VALUE_BYTES_MAX};
 pub use error::{Error, Result};
-pub use ferrite_medium::Scheme;
+pub use ferrite_memory::Scheme;
 pub use log::Log;
 pub use logged::{Logged, Logging, Loss, Structure};
 pub use map::{Entries, Map, MapBatch};

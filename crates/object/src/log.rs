@@ -19,7 +19,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use ferrite_medium::{Latch, LatchGuard, Memory};
+use ferrite_memory::{Latch, LatchGuard, Memory};
 use ferrite_pool::holding::Holding;
 use ferrite_pool::{
     Error as PoolError, Freeze, Gate, Log as Records, Position, SEQUENCE_BOUND, Stranded, Tag, View, beyond,

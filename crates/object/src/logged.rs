@@ -16,7 +16,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use ferrite_medium::Memory;
+use ferrite_memory::Memory;
 use ferrite_pool::holding::Holding;
 use ferrite_pool::{Error as PoolError, Freeze, Gate, Log, Position, Stranded, Tag, View};
 use parking_lot::{Mutex, MutexGuard, RwLock};
@@ -190,7 +190,7 @@ impl<S: Structure> Logged<S> {
     ///
     /// # Errors
     /// [`Error::TooLarge`] for more than an empty log has room for. [`ferrite_pool::Error::Full`] (or, of its host,
-    /// [`ferrite_medium::Error::NoSpace`]) where a checkpoint of what there would be has no room; not for a change
+    /// [`ferrite_memory::Error::NoSpace`]) where a checkpoint of what there would be has no room; not for a change
     /// whose [`Structure::growth`] is 0. Else as any change of an object: see [`Error`].
     ///
     ///

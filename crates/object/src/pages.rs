@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use ferrite_crash::Model;
-use ferrite_medium::Scheme;
+use ferrite_memory::Scheme;
 use ferrite_pool::{Position, Role, Stream, seal};
 
 use crate::form::{Form, Label};

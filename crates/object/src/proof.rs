@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use ferrite_crash::{Crash, LyingMemory, Model};
 pub use ferrite_crash::{options, rounds, seed};
-use ferrite_medium::{Memory, Result as MediumResult, Scheme, Span, forward_memory};
+use ferrite_memory::{Memory, Result as MediumResult, Scheme, Span, forward_memory};
 use ferrite_pool::holding::Holding;
 use ferrite_pool::layout::{CHUNK, POOL_BYTES_MIN};
 use ferrite_pool::{Format, Pool};

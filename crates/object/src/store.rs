@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ferrite_medium::{Guard, Mapped, Survival};
+use ferrite_memory::{Guard, Mapped, Survival};
 use ferrite_pool::backup::{self, Restore};
 use ferrite_pool::check::Owners;
 use ferrite_pool::defrag::{self, Defragmented};
@@ -148,7 +148,7 @@ impl Store {
     /// [`Error::Owner`] where `path` cannot be opened or is no place for a pool, and where its owner refuses or is not
     /// reached in 5 seconds. [`ferrite_pool::Error::NotAPool`], [`ferrite_pool::Error::Version`],
     /// [`ferrite_pool::Error::Truncated`], [`ferrite_pool::Error::Corrupt`] and [`ferrite_pool::Error::Restoring`] say
-    /// what is wrong with what is there, [`ferrite_medium::Error::Unsupported`] that this machine has no such guard.
+    /// what is wrong with what is there, [`ferrite_memory::Error::Unsupported`] that this machine has no such guard.
     pub fn open(path: &Path, open: &OpenStore) -> Result<Self> {
         match find(path)? {
             Found::Ours(lock) => {
@@ -334,7 +334,7 @@ impl Store {
 }
 
 fn told(path: &Path) -> impl Fn(std::io::Error) -> Error {
-    move |error| ferrite_medium::Error::io(format!("finding {}", path.display()), error).into()
+    move |error| ferrite_memory::Error::io(format!("finding {}", path.display()), error).into()
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! MAP page   | line 0: head of the log | line 1: the word, sealed; 0 where it was never stored | zeros |
 //! ```
 
-use ferrite_medium::{Memory, Span};
+use ferrite_memory::{Memory, Span};
 use ferrite_pool::holding::Holding;
 use ferrite_pool::{Role, SEQUENCE_BOUND, Stream, Tag, beyond, seal, unseal};
 

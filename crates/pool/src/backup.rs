@@ -31,7 +31,7 @@ mod restore;
 
 use std::io::Write;
 
-use ferrite_medium::{Error as MediumError, Memory};
+use ferrite_memory::{Error as MediumError, Memory};
 use serde::{Deserialize, Serialize};
 
 pub use file::{backup_to, open_image, restore_from, save_to};

@@ -27,7 +27,7 @@ mod tables;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use ferrite_medium::Memory;
+use ferrite_memory::Memory;
 
 pub use owner::{Moved, Owners, TagOwner};
 pub use report::{Finding, Findings, Report, Severity};

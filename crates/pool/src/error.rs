@@ -1,6 +1,6 @@
 //! What can go wrong with a pool.
 
-use ferrite_medium::ByteCount;
+use ferrite_memory::ByteCount;
 
 /// Result of an operation on a pool.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -10,7 +10,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub enum Error {
     /// The medium failed.
     #[error(transparent)]
-    Medium(#[from] ferrite_medium::Error),
+    Medium(#[from] ferrite_memory::Error),
     /// There is no pool there.
     #[error(
         "not a Ferrite pool: {0}; `ferrite pool create` makes one, `ferrite pool restore` brings back one that was there"
@@ -153,7 +153,7 @@ fn shown(bytes: &u64) -> ByteCount {
 impl Error {
     /// Whether it says that there is no room, in the pool or on its host.
     pub fn is_want_of_space(&self) -> bool {
-        matches!(self, Self::Full { .. } | Self::Medium(ferrite_medium::Error::NoSpace(_)))
+        matches!(self, Self::Full { .. } | Self::Medium(ferrite_memory::Error::NoSpace(_)))
     }
 
     /// Bytes at `at` that are not what the pool wrote.

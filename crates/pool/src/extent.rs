@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use ferrite_medium::Span;
+use ferrite_memory::Span;
 
 use crate::layout::{CHUNK_PAGES, PAGE};
 

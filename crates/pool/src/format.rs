@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use ferrite_medium::{ByteCount, Memory, Scheme, Span};
+use ferrite_memory::{ByteCount, Memory, Scheme, Span};
 
 use crate::lane::Lanes;
 use crate::layout::{

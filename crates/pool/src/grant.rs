@@ -42,7 +42,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use ferrite_medium::{Memory, Shared, Span};
+use ferrite_memory::{Memory, Shared, Span};
 use parking_lot::Mutex;
 
 use crate::extent::Extent;
@@ -345,7 +345,7 @@ impl Pool {
     }
 
     fn record(&self, mut transaction: Transaction<'_>, ask: &Ask<'_>, id: GrantId, slot: u64) -> Result<Granted> {
-        let piping = |e: io::Error| Error::Medium(ferrite_medium::Error::io("making the notice of a grant", e));
+        let piping = |e: io::Error| Error::Medium(ferrite_memory::Error::io("making the notice of a grant", e));
         let (notice, bell) = io::pipe().map_err(piping)?;
         let reserve = transaction.take(ask.reserve)?;
         let record = Record::new(id, ask, &reserve)?;

@@ -15,7 +15,7 @@
 
 use std::sync::Arc;
 
-use ferrite_medium::Memory;
+use ferrite_memory::Memory;
 use serde::{Deserialize, Serialize};
 
 use crate::format::{add_chunks, reserve_tables};

@@ -33,7 +33,7 @@ mod tests;
 use std::fmt;
 use std::sync::{Arc, Weak};
 
-use ferrite_medium::{Memory, Span};
+use ferrite_memory::{Memory, Span};
 use parking_lot::Mutex;
 
 use crate::extent::{Role, Stream};

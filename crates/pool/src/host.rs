@@ -1,6 +1,6 @@
 //! What the pool has of its host: storage behind its chunks, promised before anything is stored in them.
 
-use ferrite_medium::{Error as MediumError, Span};
+use ferrite_memory::{Error as MediumError, Span};
 
 use crate::extent::{Extent, Role, Zone};
 use crate::layout::{CHUNK, CHUNK_PAGES};

@@ -26,7 +26,7 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use ferrite_medium::{Memory, Scheme, Span, spin_until};
+use ferrite_memory::{Memory, Scheme, Span, spin_until};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::layout::{LANE, LANE_COUNT, LANES, RETIRED};

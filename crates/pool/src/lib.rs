@@ -1,6 +1,6 @@
 //! One pool of persistent memory: its format, allocator, transactions, names and recovery.
 //!
-//! A pool is formatted [`Memory`](ferrite_medium::Memory). A [`Tag`] is a name for something in it: a disk, a log, a
+//! A pool is formatted [`Memory`](ferrite_memory::Memory). A [`Tag`] is a name for something in it: a disk, a log, a
 //! file system. So there is one format, one allocator, one recovery, one check and one backup for all of them.
 //!
 //! ```

@@ -33,7 +33,7 @@ mod view;
 
 use std::sync::Arc;
 
-use ferrite_medium::{Memory, Span};
+use ferrite_memory::{Memory, Span};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::bounds::{SEQUENCE_BOUND, beyond};

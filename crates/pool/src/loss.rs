@@ -8,7 +8,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-use ferrite_medium::{Error as MediumError, Guard, MapOptions, Mapped, Memory, Span};
+use ferrite_memory::{Error as MediumError, Guard, MapOptions, Mapped, Memory, Span};
 use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
 

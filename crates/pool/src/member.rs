@@ -17,7 +17,7 @@
 
 use std::collections::BTreeSet;
 
-use ferrite_medium::Memory;
+use ferrite_memory::Memory;
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use ferrite_medium::{Memory, Scheme};
+use ferrite_memory::{Memory, Scheme};
 
 use crate::Result;
 use crate::extent::{Extent, Role, Zone};

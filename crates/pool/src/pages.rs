@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use ferrite_medium::Memory;
+use ferrite_memory::Memory;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::layout::{CHUNK_PAGES, bitmap_at};

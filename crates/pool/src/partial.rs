@@ -19,7 +19,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use ferrite_medium::Error as MediumError;
+use ferrite_memory::Error as MediumError;
 use rustix::fs::{FileType, Mode, Stat};
 use rustix::io::Errno;
 

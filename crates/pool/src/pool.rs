@@ -5,7 +5,7 @@ mod naming;
 use std::fmt;
 use std::sync::Arc;
 
-use ferrite_medium::{Memory, Survival};
+use ferrite_memory::{Memory, Survival};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::extent::Extent;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Deref;
 
-use ferrite_medium::{Memory, Result as MediumResult, Scheme, Span, forward_memory};
+use ferrite_memory::{Memory, Result as MediumResult, Scheme, Span, forward_memory};
 use parking_lot::Mutex;
 
 const LINE: u64 = 64;

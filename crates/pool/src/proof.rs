@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 
 use ferrite_crash::{Crash, LyingMemory, Model, Options, Points, explore};
 pub use ferrite_crash::{options, rounds, seed};
-use ferrite_medium::{Memory, Result as MediumResult, Scheme, Span, forward_memory};
+use ferrite_memory::{Memory, Result as MediumResult, Scheme, Span, forward_memory};
 use parking_lot::Mutex;
 use proptest::test_runner::{Config as ProptestConfig, RngSeed};
 

@@ -10,7 +10,7 @@
 //! - R1. A record that did not arrive whole does not verify, so no second fence is needed to commit it.
 //! - R2. Records of another log, or of an earlier life of this one, do not verify or have an older sequence.
 
-use ferrite_medium::{crc32, crc32_of_words};
+use ferrite_memory::{crc32, crc32_of_words};
 
 /// Bytes before the payload.
 pub const HEADER: usize = 16;

@@ -7,7 +7,7 @@
 //!   failure within recovery keeps half of a transaction's home writes and loses its record.
 //! - Y3. The next sequence is below a bound, so no later transaction's is one that a record or a word has no room for.
 
-use ferrite_medium::{Memory, Span};
+use ferrite_memory::{Memory, Span};
 
 use crate::bounds::{SEQUENCE_BOUND, beyond};
 use crate::lane::{Hole, committed};

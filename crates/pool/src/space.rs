@@ -14,7 +14,7 @@ mod bare;
 mod exact;
 mod hold;
 
-use ferrite_medium::Memory;
+use ferrite_memory::Memory;
 use parking_lot::Mutex;
 
 use crate::extent::{Extent, Role, Zone};

@@ -11,7 +11,7 @@
 //! - S4. What is acknowledged is in both slots. So where the newer one cannot be read, crash or damage, the other one
 //!   tells what was acknowledged last, or newer.
 
-use ferrite_medium::{ByteCount, Memory, Scheme, Span};
+use ferrite_memory::{ByteCount, Memory, Scheme, Span};
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -55,7 +55,7 @@ pub struct Superblock {
     pub boot_id: [u8; 16],
     /// While restoring: the image that is being restored, else zeros.
     pub image: [u8; 16],
-    /// Fingerprint of the medium that the pool's user trusts ([`ferrite_medium::Survival::fingerprint`]), or 0.
+    /// Fingerprint of the medium that the pool's user trusts ([`ferrite_memory::Survival::fingerprint`]), or 0.
     pub trusted: u32,
 }
 

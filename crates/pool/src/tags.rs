@@ -19,7 +19,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use ferrite_medium::Memory;
+use ferrite_memory::Memory;
 
 use crate::bounds::{SERIAL_BOUND, beyond};
 use crate::extent::{Extent, Role, Zone};

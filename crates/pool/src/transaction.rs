@@ -13,7 +13,7 @@
 
 use std::ops::Range;
 
-use ferrite_medium::{Memory, Scheme, Span};
+use ferrite_memory::{Memory, Scheme, Span};
 use parking_lot::Mutex;
 
 use crate::extent::{Extent, Zone};

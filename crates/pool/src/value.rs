@@ -14,7 +14,7 @@
 use std::io::{Read, Write};
 use std::sync::Arc;
 
-use ferrite_medium::{Error as MediumError, Memory, Scheme, Span};
+use ferrite_memory::{Error as MediumError, Memory, Scheme, Span};
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 

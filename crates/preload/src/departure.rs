@@ -7,7 +7,7 @@ pub mod gate;
 use std::ffi::c_int;
 use std::sync::Arc;
 
-use ferrite_medium::pin;
+use ferrite_memory::pin;
 
 use crate::description::Description;
 use crate::file::wait_a_little;

@@ -18,7 +18,7 @@ use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use ferrite_medium::{Pin, pin};
+use ferrite_memory::{Pin, pin};
 
 use crate::file::{File, Need, Place, wait_a_little};
 use crate::{limbo, real, tracked};

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use ferrite_fs::Ino;
 use ferrite_fs::direct::{Access, Lease};
-use ferrite_medium::{Pin, pin};
+use ferrite_memory::{Pin, pin};
 
 use crate::mounts::Mount;
 use crate::{inside, limbo, limit, signals};

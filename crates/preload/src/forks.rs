@@ -29,7 +29,7 @@ pub fn begin() {
     }
     limit::learn();
     // A thread's first pin takes memory of the C library's, which ends the program where there is none: this one's is now.
-    drop(ferrite_medium::pin());
+    drop(ferrite_memory::pin());
     tally::begin();
     table::make();
 }
@@ -54,7 +54,7 @@ extern "C" fn in_parent() {
 
 extern "C" fn in_child() {
     let Some(inside) = FORKING.take() else { return become_plain() };
-    ferrite_medium::forget_other_threads();
+    ferrite_memory::forget_other_threads();
     limbo::forget_in_child();
     tracked::forget_in_child();
     ours::close_all();

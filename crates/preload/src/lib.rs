@@ -31,7 +31,7 @@
 //!   no lock may do anything.
 //! - LD6. A child made by fork, however it is made, knows nothing of its parent's files but which of them are mapped: the
 //!   table's memory is wiped. It waits for no thread that it does not have: a lock that it needs was held over the fork by who
-//!   forked, and what is found at its first use several threads may find at once ([`ferrite_medium::Raced`]). One for which nothing
+//!   forked, and what is found at its first use several threads may find at once ([`ferrite_memory::Raced`]). One for which nothing
 //!   was prepared needs none, and not the loader's either, which may be loading a library.
 //! - LD7. Before the kernel does something by the size of a file of ours it is made to ask for that size: by itself it asks
 //!   only to read and to tell it. So it is for descriptors that are not in the table: who left or sent one may write on.

@@ -7,7 +7,7 @@ use std::any::Any;
 use std::mem;
 use std::time::{Duration, Instant};
 
-use ferrite_medium::{is_pinned, wait_for_pins_until};
+use ferrite_memory::{is_pinned, wait_for_pins_until};
 
 use crate::lock::Lock;
 use crate::signals;
@@ -79,7 +79,7 @@ mod tests {
         let thing = Arc::new(());
         let ((pinned, is_pinned), (unpin, may_unpin), (gone_on, has_gone_on)) = (channel(), channel::<()>(), channel());
         let copying = thread::spawn(move || {
-            let pin = ferrite_medium::pin();
+            let pin = ferrite_memory::pin();
             pinned.send(()).expect("the test listens");
             let _ = may_unpin.recv();
             drop(pin);

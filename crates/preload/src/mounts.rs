@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use ferrite_fs::Time;
 use ferrite_fs::direct::{Session, read_mount_source, settle};
-use ferrite_medium::{stamp_ns, unescaped};
+use ferrite_memory::{stamp_ns, unescaped};
 use parking_lot::Mutex;
 
 use crate::{inside, ours, real, signals, tally};

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 use std::{mem, ptr};
 
-use ferrite_medium::{Pin, pin};
+use ferrite_memory::{Pin, pin};
 
 use crate::departure::gate;
 use crate::description::Description;

@@ -17,7 +17,7 @@ use std::ffi::CString;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-use ferrite_medium::pin;
+use ferrite_memory::pin;
 
 use crate::real;
 
@@ -40,7 +40,7 @@ static TALLY: AtomicPtr<Line> = AtomicPtr::new(ptr::null_mut());
 /// Counts from now on, where a file for it is named.
 pub fn begin() {
     let Some(path) =
-        ferrite_medium::process::variable(VARIABLE).and_then(|path| CString::new(path.into_encoded_bytes()).ok())
+        ferrite_memory::process::variable(VARIABLE).and_then(|path| CString::new(path.into_encoded_bytes()).ok())
     else {
         return;
     };

@@ -41,7 +41,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use ferrite_medium::Disk;
+use ferrite_disk::Disk;
 
 pub use error::{Error, Result};
 pub use options::{Options, Way, check};

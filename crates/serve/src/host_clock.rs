@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ferrite_medium::Clock;
+use ferrite_disk::Clock;
 
 /// How much too late a sleeping thread may wake up; so much of every wait is spent awake. A thread that sleeps is
 /// woken 50 us late by the kernel's timer slack alone.

@@ -1,4 +1,4 @@
-//! An NBD server over any [`ferrite_medium::Disk`], by the protocol's reference document
+//! An NBD server over any [`ferrite_disk::Disk`], by the protocol's reference document
 //! (github.com/NetworkBlockDevice/nbd, doc/proto.md): fixed newstyle, structured replies, `base:allocation`.
 //!
 //! ```text

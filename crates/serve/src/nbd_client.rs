@@ -22,7 +22,8 @@
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
-use ferrite_medium::{Access, Completion, Disk, Geometry, Op, Request, Result, Run, Span, Zeroing};
+use ferrite_disk::{Access, Completion, Disk, Geometry, Op, Request, Run, Zeroing};
+use ferrite_memory::{Result, Span};
 
 use crate::nbd::consts::{command, transmission};
 

@@ -19,7 +19,7 @@ mod msr;
 mod plain;
 mod spc;
 
-use ferrite_medium::Span;
+use ferrite_memory::Span;
 
 pub use ahead::{Ahead, Numbered};
 pub use format::Format;

@@ -73,7 +73,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::{fmt, fs};
 
-use ferrite_medium::Memory;
+use ferrite_memory::Memory;
 use ferrite_pool::grant::GrantId;
 use parking_lot::{MappedRwLockReadGuard, RwLock, RwLockReadGuard};
 

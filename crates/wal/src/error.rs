@@ -13,7 +13,7 @@ pub enum Error {
     Pool(#[from] ferrite_pool::Error),
     /// The memory failed.
     #[error(transparent)]
-    Medium(#[from] ferrite_medium::Error),
+    Medium(#[from] ferrite_memory::Error),
     /// The storage that the log drains to failed. What had not been drained stays in the pool.
     #[error("{doing}: {source}; what was not drained is still in the pool: mend it and drain again")]
     Target {
@@ -97,7 +97,7 @@ impl Error {
     pub fn is_want_of_space(&self) -> bool {
         match self {
             Self::Pool(error) | Self::Undrained(error) => error.is_want_of_space(),
-            Self::Medium(error) => matches!(error, ferrite_medium::Error::NoSpace(_)),
+            Self::Medium(error) => matches!(error, ferrite_memory::Error::NoSpace(_)),
             Self::Full(_) => true,
             _ => false,
         }

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use ferrite_medium::Span;
+use ferrite_memory::Span;
 use ferrite_pool::holding::{Holding, Part, Spec as TagSpec};
 use ferrite_pool::layout::PAGE;
 use ferrite_pool::sealed::{seal, unseal};
@@ -62,7 +62,7 @@ pub struct Wal {
     log: Arc<Log>,
     start_at: u64,
     session: u64,
-    /// See [`ferrite_medium::Memory::fence_is_durable`].
+    /// See [`ferrite_memory::Memory::fence_is_durable`].
     fence_is_durable: bool,
     order: Order<AtomicU64>,
     /// Held by who settles for a group.

@@ -3,7 +3,7 @@
 use std::io::Cursor;
 use std::path::Path;
 
-use ferrite_medium::Span;
+use ferrite_memory::Span;
 use ferrite_sim::block_trace::{Ahead, Format, Kind, Reader, ReaderOptions, Request, Writer};
 use ferrite_sim::ftl::{Choice, Replay, Scheme, Shape, Spec, Timing};
 use ferrite_sim::{Error, Input};

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
-use ferrite_medium::{MapOptions, Mapped, Memory};
+use ferrite_memory::{MapOptions, Mapped, Memory};
 use ferrite_pool::check::{Owners, check_open};
 use ferrite_pool::layout::{CHUNK, PAGE, POOL_BYTES_MIN};
 use ferrite_pool::owner::{Caller, PidFd};

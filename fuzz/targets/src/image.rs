@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use ferrite_medium::{MapOptions, Mapped, Memory};
+use ferrite_memory::{MapOptions, Mapped, Memory};
 use ferrite_pool::backup::{Restore, backup, restore, verify};
 use ferrite_pool::check::{Owners, check, repair};
 use ferrite_pool::layout::{PAGE, POOL_BYTES_MIN};

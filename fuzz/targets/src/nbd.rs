@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ferrite_medium::{Disk, RamDisk};
+use ferrite_disk::{Disk, RamDisk};
 use ferrite_serve::nbd::consts::{self, OPTION_MAGIC, REQUEST_MAGIC, command, handshake, option};
 use ferrite_serve::nbd::{Exports, Options, Refusal, Server, wire};
 

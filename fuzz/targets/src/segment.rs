@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
-use ferrite_medium::{MapOptions, Mapped, Memory};
+use ferrite_memory::{MapOptions, Mapped, Memory};
 use ferrite_pool::layout::{CHUNK, POOL_BYTES_MIN};
 use ferrite_pool::{Format, Log, Pool, Position, record};
 use ferrite_wal::{Durability, Folder, Wal, WalSpec};

@@ -5,7 +5,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use ferrite_medium::{Guard, MapOptions, Mapped, Memory, Scheme};
+use ferrite_memory::{Guard, MapOptions, Mapped, Memory, Scheme};
 
 use super::Stage::Working;
 use super::inside;

@@ -3,7 +3,7 @@
 use std::process::{Command, Output};
 use std::sync::Arc;
 
-use ferrite_medium::{MapOptions, Mapped, Memory};
+use ferrite_memory::{MapOptions, Mapped, Memory};
 use ferrite_pool::check::{Owners, check};
 use ferrite_wal::database::{DatabaseOwner, Station};
 

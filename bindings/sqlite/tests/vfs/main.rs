@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ferrite_medium::{MapOptions, Mapped, Memory};
+use ferrite_memory::{MapOptions, Mapped, Memory};
 use ferrite_pool::{Format, Pool, Role, Stream, TagChange};
 use ferrite_wal::database::Machine;
 use tempfile::TempDir;

@@ -1,6 +1,7 @@
 //! Writing what a buffer holds to the disk, step by step (pmbd.txt section IV.B.1, optimisation 1).
 
-use ferrite_medium::{Access, Disk, Error, Result};
+use ferrite_disk::{Access, Disk};
+use ferrite_memory::{Error, Result};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::bell::Bell;

@@ -1,6 +1,6 @@
 //! How a disk is buffered.
 
-use ferrite_medium::{Error, Result};
+use ferrite_memory::{Error, Result};
 
 use super::ring::PAGE;
 

@@ -1,6 +1,7 @@
 //! A buffered disk as a disk.
 
-use ferrite_medium::{Access, Disk, Error, Geometry, Result, Run, Span, Zeroing};
+use ferrite_disk::{Access, Disk, Geometry, Run, Zeroing};
+use ferrite_memory::{Error, Result, Span};
 
 use super::Buffered;
 use super::ring::{PAGE, Ring};

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-use ferrite_medium::{Disk, Error, Result};
+use ferrite_disk::Disk;
+use ferrite_memory::{Error, Result};
 
 use super::{Buffered, Drained};
 

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use ferrite_crash::LyingDisk;
-use ferrite_medium::{Access, Disk, Error, Geometry, Span, Zeroing};
+use ferrite_disk::{Access, Disk, Geometry, Zeroing};
+use ferrite_memory::{Error, Span};
 use proptest::prelude::*;
 
 use super::*;

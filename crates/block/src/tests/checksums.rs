@@ -1,6 +1,6 @@
 //! Checksums: every flipped byte is found, and told with its block; what is written anew is whole again.
 
-use ferrite_medium::Error;
+use ferrite_memory::Error;
 use ferrite_pool::check::{self, Owners, Severity};
 use ferrite_pool::{Role, Stream};
 

@@ -1,7 +1,7 @@
 //! What a crash may leave of a disk: B1 to B7.
 
 use ferrite_crash::{Crash, Options, Points, Report, explore, rounds, seed};
-use ferrite_medium::Error;
+use ferrite_memory::Error;
 
 use proptest::strategy::ValueTree;
 

@@ -2,7 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ferrite_medium::{Op as Asked, Request, Result, forward_memory};
+use ferrite_disk::{Op as Asked, Request};
+use ferrite_memory::{Result, forward_memory};
 
 use super::*;
 

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::{self, Builder, JoinHandle};
 
-use ferrite_medium::{MapOptions, Mapped, forward_memory};
+use ferrite_memory::{MapOptions, Mapped, forward_memory};
 
 use super::*;
 

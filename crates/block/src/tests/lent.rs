@@ -4,7 +4,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ferrite_medium::{Borrower, Guard, Lent, MapOptions, Mapped};
+use ferrite_memory::{Borrower, Guard, Lent, MapOptions, Mapped};
 
 use super::*;
 

@@ -96,7 +96,7 @@ fn a_thin_disk_takes_space_as_it_is_written_and_says_when_there_is_none() {
     let written = (0..).find(|i| disk.write(i << 20, &[7; 1 << 20], Access::Cached).is_err()).expect("fills up");
     assert!((2..8).contains(&written), "{written} MiB fit");
     let error = disk.write(written << 20, &[7; 1 << 20], Access::Cached).expect_err("full");
-    assert!(matches!(error, ferrite_medium::Error::NoSpace(_)), "{error}");
+    assert!(matches!(error, ferrite_memory::Error::NoSpace(_)), "{error}");
     disk.trim(Span::new(0, 1 << 20), Access::Cached).expect("trimmed");
     disk.write(written << 20, &[8; 1 << 19], Access::Cached).expect("trimmed space is used again");
 }

@@ -1,6 +1,6 @@
 //! What a disk refuses, and how it fails.
 
-use ferrite_medium::Error;
+use ferrite_memory::Error;
 use ferrite_pool::check::{self, Owners, Severity};
 
 use crate::DiskOwner;

@@ -33,7 +33,7 @@ fn fill(disk: &BlockDisk) -> u64 {
 
 fn refuses_new(disk: &BlockDisk, block: u64) -> bool {
     let refused = disk.write(block * BLOCK, &content(8, 1), Access::Cached);
-    matches!(refused, Err(ferrite_medium::Error::NoSpace(_)))
+    matches!(refused, Err(ferrite_memory::Error::NoSpace(_)))
 }
 
 #[test]

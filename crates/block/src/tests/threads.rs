@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ferrite_medium::{MapOptions, Mapped};
+use ferrite_memory::{MapOptions, Mapped};
 
 use super::*;
 

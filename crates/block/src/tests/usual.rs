@@ -1,6 +1,6 @@
 //! Readers of what lies at its usual place, who pin nothing: what comes while they copy is found afterwards (B3).
 
-use ferrite_medium::{MapOptions, Mapped, forward_memory};
+use ferrite_memory::{MapOptions, Mapped, forward_memory};
 use parking_lot::Mutex;
 
 use super::*;

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use ferrite_medium::{Error, forward_memory};
+use ferrite_memory::{Error, forward_memory};
 
 use super::*;
 

@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use ferrite_medium::{make_pool_file, set_len};
+use ferrite_memory::{make_pool_file, set_len};
 use ferrite_pool::owner::Lock;
 use ferrite_pool::{backup, show_uuid};
 use serde::Serialize;

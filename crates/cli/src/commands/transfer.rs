@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
-use ferrite_medium::{Access, Disk, Error, Span, Zeroing};
+use ferrite_disk::{Access, Disk, Zeroing};
+use ferrite_memory::{Error, Span};
 use ferrite_pool::owner::Progress;
 use ferrite_serve::nbd::{Exports, Options, Refusal, Server};
 use ferrite_serve::nbd_client::unix_uri;

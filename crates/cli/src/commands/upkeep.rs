@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Once;
 
 use clap::Args;
-use ferrite_medium::{MapOptions, Mapped, set_len};
+use ferrite_memory::{MapOptions, Mapped, set_len};
 use ferrite_pool::defrag::{self, Defragmented, Scatter};
 use ferrite_pool::owner::Lock;
 use ferrite_pool::{Grown, Superblock, check};

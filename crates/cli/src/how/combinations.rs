@@ -11,7 +11,7 @@ mod stage;
 use std::path::Path;
 
 use clap::Parser;
-use ferrite_medium::{Guard, Scheme};
+use ferrite_memory::{Guard, Scheme};
 
 use super::How;
 use stage::Stage;

@@ -1,7 +1,8 @@
 //! What becomes of a disk when its users come and go.
 
 use ferrite_block::DiskSpec;
-use ferrite_medium::{Access, ErrorDisk, Guard, MapOptions, Mapped, Trigger};
+use ferrite_disk::{Access, ErrorDisk, Trigger};
+use ferrite_memory::{Guard, MapOptions, Mapped};
 use ferrite_pool::Format;
 
 use super::*;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ferrite_medium::{Disk, ReadOnlyDisk};
+use ferrite_disk::{Disk, ReadOnlyDisk};
 use ferrite_pool::{Pool, TagKind};
 use ferrite_serve::nbd::{Exports, Refusal};
 

@@ -2,7 +2,8 @@
 
 use std::collections::HashSet;
 
-use ferrite_medium::{Op, Request, Span};
+use ferrite_disk::{Op, Request};
+use ferrite_memory::Span;
 
 use crate::pages::Pages;
 use crate::seed::Seed;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use ferrite_medium::{Memory, Span};
+use ferrite_memory::{Memory, Span};
 use ferrite_pool::layout::{CHUNK, CHUNK_PAGES, PAGE};
 use ferrite_pool::{Pool, Role, Stream, Tag};
 

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use ferrite_medium::Span;
+use ferrite_memory::Span;
 use ferrite_pool::check::Moved;
 use ferrite_pool::layout::CHUNK;
 use ferrite_pool::{Error, Pool, Result, Role, Stream, Tag};

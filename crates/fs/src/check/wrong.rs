@@ -2,7 +2,7 @@
 //!
 //! - FK1. What puts it right is one transaction; a page that it has copied is durable before, and until then nobody names it.
 
-use ferrite_medium::Scheme;
+use ferrite_memory::Scheme;
 use ferrite_pool::layout::PAGE;
 use ferrite_pool::{Pool, Result};
 

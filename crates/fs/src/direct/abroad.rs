@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use ferrite_medium::barrier_abroad;
+use ferrite_memory::barrier_abroad;
 use ferrite_pool::grant::Process;
 use parking_lot::Mutex;
 
@@ -140,7 +140,7 @@ impl Abroad {
 
     /// Waits for the pins of before, those of this process for as long as it takes; whether all are gone.
     pub fn wait_for_pins(&self) -> bool {
-        ferrite_medium::wait_for_pins();
+        ferrite_memory::wait_for_pins();
         !self.is_anybody() || self.wait_for_clients()
     }
 

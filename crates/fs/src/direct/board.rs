@@ -16,7 +16,7 @@
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ferrite_medium::{Beacon, SharedWords, barrier_abroad};
+use ferrite_memory::{Beacon, SharedWords, barrier_abroad};
 use ferrite_pool::grant::GrantId;
 use ferrite_pool::layout::{CHUNK, CHUNK_PAGES, PAGE};
 

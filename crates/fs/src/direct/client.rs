@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use ferrite_medium::{Foreign, Guard, MapOptions, Mapped, process};
+use ferrite_memory::{Foreign, Guard, MapOptions, Mapped, process};
 use ferrite_pool::Error as PoolError;
 use ferrite_pool::grant::GrantId;
 use ferrite_pool::owner::Client;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use ferrite_medium::Beacon;
+use ferrite_memory::Beacon;
 use ferrite_pool::grant::{Ask, GrantId, Process, Rights};
 use ferrite_pool::owner::{Caller, Reply};
 use parking_lot::Mutex;

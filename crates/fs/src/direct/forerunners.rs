@@ -10,7 +10,7 @@
 
 use std::path::Path;
 
-use ferrite_medium::SHARED_WORDS_LINK;
+use ferrite_memory::SHARED_WORDS_LINK;
 use ferrite_pool::Tag;
 use ferrite_pool::grant::{GrantId, Process, Standing};
 

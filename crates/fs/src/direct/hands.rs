@@ -5,7 +5,7 @@ mod telling;
 
 use std::sync::atomic::Ordering;
 
-use ferrite_medium::{Foreign, Memory, Scheme, order_loads};
+use ferrite_memory::{Foreign, Memory, Scheme, order_loads};
 use ferrite_pool::layout::CHUNK;
 
 use super::abroad::wait_a_little;

@@ -4,7 +4,7 @@
 //! the inode had. Until its pin is gone neither may count (FG7): sizes are written by transactions alone, under a later
 //! epoch, and what lies behind the old end are other pages. Those it had are freed, and wait for its pin.
 
-use ferrite_medium::order_loads;
+use ferrite_memory::order_loads;
 use ferrite_pool::layout::{CHUNK, PAGE};
 
 use super::appenders::Forced;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ferrite_medium::{Mapped, Memory, order_loads};
+use ferrite_memory::{Mapped, Memory, order_loads};
 
 use super::board::LEASES;
 use super::client::Session;

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
-use ferrite_medium::end_foreign_pin;
+use ferrite_memory::end_foreign_pin;
 
 use super::board::SEATS;
 use super::client::Session;

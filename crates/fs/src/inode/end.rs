@@ -1,6 +1,6 @@
 //! The end of a file, for who appends to it: its size, what proves that, and how another one is stored.
 
-use ferrite_medium::{Memory, Scheme};
+use ferrite_memory::{Memory, Scheme};
 
 use super::{DIRECT_SIZE_AT, Direct, GENERATION, SIZE, SIZE_AT, SIZE_BITS};
 use crate::proof::{Proof, Proofs};

@@ -1,5 +1,5 @@
 use ferrite_crash::{Crash, LyingMemory, Model, Options, explore};
-use ferrite_medium::Span;
+use ferrite_memory::Span;
 
 use super::*;
 

@@ -1,5 +1,5 @@
 use ferrite_crash::{Crash, LyingMemory, Model, Options, Points, Report, explore};
-use ferrite_medium::{Scheme, Span};
+use ferrite_memory::{Scheme, Span};
 use zerocopy::FromZeros;
 
 use super::*;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
-use ferrite_medium::Memory;
+use ferrite_memory::Memory;
 use ferrite_pool::layout::{CHUNK, CHUNK_PAGES, PAGE};
 
 use super::{Chunk, ChunkKind, Space};

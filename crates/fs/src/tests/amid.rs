@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ferrite_crash::{LyingMemory, Model};
-use ferrite_medium::{Memory, forward_memory};
+use ferrite_memory::{Memory, forward_memory};
 use ferrite_pool::Pool;
 
 use super::world::*;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use ferrite_crash::{LyingMemory, Model, Options, Points, Report, explore};
-use ferrite_medium::Memory;
+use ferrite_memory::Memory;
 
 use super::repair::{checked, closed, repaired};
 use super::world::*;

@@ -1,7 +1,7 @@
 //! Every crash of every operation: before it or after it, and nothing between.
 
 use ferrite_crash::{Crash, LyingMemory, Model, Options, Points, Report, explore};
-use ferrite_medium::Memory;
+use ferrite_memory::Memory;
 use ferrite_pool::layout::CHUNK;
 
 use std::sync::atomic::Ordering;
@@ -123,7 +123,7 @@ pub(super) fn client<'a>(fs: &'a FileSystem, end: &'a KnownEnd) -> Hands<'a, dyn
     fs.space.board.pretend_lit();
     fs.locks.write(ino).appenders.push(Appender { ino, slot, serial });
     fs.space.board.lease(slot).store(State::new(serial, Access::Append).0, Ordering::SeqCst);
-    let (memory, board, foreign) = (fs.memory(), &*fs.space.board, ferrite_medium::Foreign::register());
+    let (memory, board, foreign) = (fs.memory(), &*fs.space.board, ferrite_memory::Foreign::register());
     Hands { memory, board, foreign, ino, slot, serial, number: 1, end }
 }
 

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use ferrite_crash::{LyingMemory, Model};
-use ferrite_medium::Memory;
+use ferrite_memory::Memory;
 
 use super::repair::{closed, damaged, filled, metadata_words, place};
 use super::world::*;

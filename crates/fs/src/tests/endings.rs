@@ -14,7 +14,7 @@ use crate::direct::hands::{Hands, Tried};
 use crate::direct::known::KnownEnd;
 use crate::{Allocate, FileSystem, Ino, Kind, SetAttr};
 
-type Client<'a> = Hands<'a, dyn ferrite_medium::Memory + 'a>;
+type Client<'a> = Hands<'a, dyn ferrite_memory::Memory + 'a>;
 
 /// What is done. A place is so many bytes before the end.
 #[derive(Clone, Debug)]

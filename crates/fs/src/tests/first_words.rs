@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ferrite_crash::{LyingMemory, Model};
-use ferrite_medium::Memory;
+use ferrite_memory::Memory;
 
 use super::repair::{checked, repaired};
 use super::world::*;

@@ -83,7 +83,7 @@ fn the_tables_are_as_documented() {
     };
     assert_eq!([field(0), field(2), field(3)], [2, 0x0102, 0x0304]);
     assert_whole(&all[1], 4096);
-    let map = MapPages::new(std::iter::once(ferrite_medium::Span::new(0, (16 + 2) * 4096)));
+    let map = MapPages::new(std::iter::once(ferrite_memory::Span::new(0, (16 + 2) * 4096)));
     let page = map.chunk_word(0);
     assert_eq!((map.orphan(8191) + 8, map.chunk_word(1) - page), (page, 8));
     assert_eq!(map.descriptor(0) - page, all[1][2].0 as u64);

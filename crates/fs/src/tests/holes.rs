@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ferrite_crash::{LyingMemory, Model};
-use ferrite_medium::{Memory, forward_memory};
+use ferrite_memory::{Memory, forward_memory};
 use ferrite_pool::Pool;
 
 use super::world::*;

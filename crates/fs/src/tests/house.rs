@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use super::world::{BOOT, NAME};
 use crate::direct::{Access, Door, Lease, Quiet, Session};
 use crate::{Clock, FileSystem, FsOptions, FsSpec, Ino, Time};
-use ferrite_medium::{Guard, MapOptions, Mapped};
+use ferrite_memory::{Guard, MapOptions, Mapped};
 use ferrite_pool::layout::CHUNK;
 use ferrite_pool::{Format, Pool};
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ferrite_crash::{LyingMemory, Model};
-use ferrite_medium::Memory;
+use ferrite_memory::Memory;
 
 use super::repair::{checked, closed, place, repaired};
 use super::world::*;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use ferrite_crash::{Crash, LyingMemory, Model, Options, Points, Report, explore};
-use ferrite_medium::{Memory, Scheme};
+use ferrite_memory::{Memory, Scheme};
 use ferrite_pool::grant::{Ask, Identity, Process, Rights};
 use ferrite_pool::layout::CHUNK;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ferrite_crash::{LyingMemory, Model, Options, Points, Report, explore};
-use ferrite_medium::{Memory, Result as MediumResult, Span, forward_memory};
+use ferrite_memory::{Memory, Result as MediumResult, Span, forward_memory};
 use ferrite_pool::{Pool, check};
 
 use super::repair::{checked, closed, owners, repaired};

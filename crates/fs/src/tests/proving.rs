@@ -26,7 +26,7 @@ fn lent(memory: &Arc<LyingMemory>) -> (Arc<FileSystem>, Ino) {
     (fs, ino)
 }
 
-fn append(client: &Hands<'_, dyn ferrite_medium::Memory + '_>, at: &mut u64, bytes: &[u8], is_known: bool) {
+fn append(client: &Hands<'_, dyn ferrite_memory::Memory + '_>, at: &mut u64, bytes: &[u8], is_known: bool) {
     if is_known {
         client.append_together(0, *at, bytes, || 3_000_000_000).expect("it ended there");
     } else {

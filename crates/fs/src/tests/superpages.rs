@@ -1,7 +1,7 @@
 //! Files that move to superpages, and chunks that come and go.
 
 use ferrite_crash::Model;
-use ferrite_medium::Memory;
+use ferrite_memory::Memory;
 use ferrite_pool::layout::CHUNK;
 
 use super::house::House;

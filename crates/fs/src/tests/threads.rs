@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ferrite_medium::{Guard, MapOptions, Mapped};
+use ferrite_memory::{Guard, MapOptions, Mapped};
 use ferrite_pool::layout::CHUNK;
 use ferrite_pool::{Format, Pool};
 
@@ -78,7 +78,7 @@ fn fl2_what_was_freed_is_taken_again_after_the_pins_of_before() {
         let (pinned, is_pinned) = std::sync::mpsc::channel();
         let (unpin, may_unpin) = std::sync::mpsc::channel::<()>();
         scope.spawn(move || {
-            let pin = ferrite_medium::pin();
+            let pin = ferrite_memory::pin();
             pinned.send(()).expect("the test listens");
             let _ = may_unpin.recv();
             is_gone.store(true, Ordering::SeqCst);

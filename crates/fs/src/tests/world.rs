@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use ferrite_crash::{LyingMemory, Model};
-use ferrite_medium::Memory;
+use ferrite_memory::Memory;
 use ferrite_pool::layout::CHUNK;
 use ferrite_pool::{Format, Pool};
 

@@ -38,7 +38,7 @@ fn run(model: Model, commit: impl Fn(&Bundle, &BundleChange)) -> Report {
     let memory = new_pool(model);
     let bundle = bundle(&open_pool(&memory));
     (0..2).for_each(|_| bundle.checkpoint().unwrap());
-    ferrite_medium::Memory::barrier(&*memory).unwrap();
+    ferrite_memory::Memory::barrier(&*memory).unwrap();
     memory.forget_trace();
     for number in 1..=STEPS {
         commit(&bundle, &counted(number));

@@ -1,7 +1,7 @@
 //! AL1, AL2, AL3.
 
 use ferrite_crash::{LyingMemory, Model, Report, explore};
-use ferrite_medium::{Memory, Span};
+use ferrite_memory::{Memory, Span};
 
 use super::*;
 use crate::proof::{LOGGING, hold, new_pool, open_pool, options, reopen};

@@ -4,7 +4,7 @@ mod damage;
 mod full;
 
 use ferrite_crash::{Crash, LyingMemory, Model, Report, explore};
-use ferrite_medium::{Memory, Scheme, Span};
+use ferrite_memory::{Memory, Scheme, Span};
 use ferrite_pool::{Role, Stream};
 
 use super::*;

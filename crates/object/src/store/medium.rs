@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ferrite_medium::{Error as MediumError, Guard, MapOptions, Mapped, Memory, make_pool_file};
+use ferrite_memory::{Error as MediumError, Guard, MapOptions, Mapped, Memory, make_pool_file};
 use ferrite_pool::owner::Lock;
 use ferrite_pool::{Error as PoolError, Format, Pool, Superblock, show_uuid};
 

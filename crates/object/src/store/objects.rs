@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ferrite_medium::Scheme;
+use ferrite_memory::Scheme;
 use ferrite_pool::Error as PoolError;
 use ferrite_pool::holding::{Holding, Spec};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
@@ -31,7 +31,7 @@ impl Store {
     /// # Errors
     /// [`crate::Error::TooLarge`] for more than [`crate::VALUE_BYTES_MAX`] bytes and [`crate::Error::Refused`] for
     /// none, [`crate::Error::WrongType`] also where the value that is there has another length,
-    /// [`ferrite_medium::Error::Unsupported`] where this processor lacks the instruction of `scheme`. Else as
+    /// [`ferrite_memory::Error::Unsupported`] where this processor lacks the instruction of `scheme`. Else as
     /// [`Store::logged`].
     pub fn direct_bytes(&self, name: &str, initial: &[u8], scheme: Scheme) -> Result<Arc<DirectBytes>> {
         let label = direct::label("value", initial.len())?;

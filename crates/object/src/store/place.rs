@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use ferrite_medium::{Error as MediumError, make_pool_file};
+use ferrite_memory::{Error as MediumError, make_pool_file};
 use ferrite_pool::backup::Summary;
 use ferrite_pool::owner::Lock;
 use ferrite_pool::{MayLose, ensure_may_be_lost};

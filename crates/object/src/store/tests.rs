@@ -5,7 +5,7 @@ mod finalize;
 
 use std::fs::File;
 
-use ferrite_medium::{Scheme, Survives};
+use ferrite_memory::{Scheme, Survives};
 use ferrite_pool::holding::{Part, Spec};
 use ferrite_pool::layout::{PAGE, POOL_BYTES_MIN};
 use ferrite_pool::{Role, TagKind};

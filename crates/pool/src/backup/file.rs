@@ -5,7 +5,7 @@ use std::io::{BufReader, Seek};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
-use ferrite_medium::{Error as MediumError, Memory};
+use ferrite_memory::{Error as MediumError, Memory};
 
 use super::{Restore, Summary, Writers, ensure_may_replace, restore, verify, write_image};
 use crate::owner::{Progress, ensure_trusted};

@@ -280,7 +280,7 @@ impl<'input> Image<'input> {
 fn read(input: &mut dyn Read, at: &mut u64, into: &mut [u8]) -> Result<()> {
     input.read_exact(into).map_err(|error| match error.kind() {
         ErrorKind::UnexpectedEof => bad("its end, which comes too early,", *at),
-        _ => ferrite_medium::Error::io("reading the backup image", error).into(),
+        _ => ferrite_memory::Error::io("reading the backup image", error).into(),
     })?;
     *at += into.len() as u64;
     Ok(())

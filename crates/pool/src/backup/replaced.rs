@@ -47,7 +47,7 @@ pub fn ensure_may_replace(pool: &Pool, path: &Path) -> Result<()> {
     let file = match File::open(path) {
         Ok(file) if file.metadata().is_ok_and(|found| found.is_file()) => file,
         Err(error) if error.kind() != ErrorKind::NotFound => {
-            return Err(ferrite_medium::Error::io(format!("looking into {}", path.display()), error).into());
+            return Err(ferrite_memory::Error::io(format!("looking into {}", path.display()), error).into());
         }
         _ => return Ok(()),
     };

@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use ferrite_medium::{ByteCount, Memory, Scheme, Span};
+use ferrite_memory::{ByteCount, Memory, Scheme, Span};
 
 use super::image::{Frame, Header, Image};
 use super::{Summary, progress};

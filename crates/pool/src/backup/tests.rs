@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ferrite_crash::{LyingMemory, Model};
-use ferrite_medium::{Scheme, Span};
+use ferrite_memory::{Scheme, Span};
 use proptest::prelude::*;
 
 use super::*;

@@ -1,6 +1,6 @@
 //! What cannot be read, and the way out.
 
-use ferrite_medium::{Memory, Scheme};
+use ferrite_memory::{Memory, Scheme};
 
 use super::claims::Claims;
 use super::patch;

@@ -1,6 +1,6 @@
 //! Who knows what a tag of a kind holds.
 
-use ferrite_medium::Span;
+use ferrite_memory::Span;
 
 use super::Findings;
 use crate::extent::Role;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ferrite_medium::Memory;
+use ferrite_memory::Memory;
 
 use super::claims::{Claims, Who};
 use super::damage::{self, Scene};

@@ -1,6 +1,6 @@
 //! The allocator's tables, held against what is named.
 
-use ferrite_medium::Memory;
+use ferrite_memory::Memory;
 
 use super::claims::{Claims, Expected, parts};
 use super::patch::{self, Patch};

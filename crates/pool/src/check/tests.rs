@@ -7,7 +7,7 @@ mod refused;
 use std::collections::BTreeMap;
 
 use ferrite_crash::{LyingMemory, Model};
-use ferrite_medium::Scheme;
+use ferrite_memory::Scheme;
 
 use super::*;
 use crate::layout::{POOL_BYTES_MIN, bitmap_at, is_meta, kind_at};

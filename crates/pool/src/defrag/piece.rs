@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use ferrite_medium::Span;
+use ferrite_memory::Span;
 
 use crate::extent::{Extent, Role, Zone};
 

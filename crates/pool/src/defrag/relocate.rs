@@ -1,6 +1,6 @@
 //! The transactions of a defragmentation: one thing moves, all or nothing (X1).
 
-use ferrite_medium::{Memory, Scheme, Span};
+use ferrite_memory::{Memory, Scheme, Span};
 
 use crate::check::{Moved, Owners};
 use crate::extent::Extent;

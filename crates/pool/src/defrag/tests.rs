@@ -7,7 +7,7 @@ mod model;
 use std::collections::BTreeMap;
 
 use ferrite_crash::{LyingMemory, Model};
-use ferrite_medium::{Memory, Scheme, Span};
+use ferrite_memory::{Memory, Scheme, Span};
 
 use super::*;
 use crate::check::{Findings, Moved, TagOwner, check};

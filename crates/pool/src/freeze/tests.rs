@@ -4,7 +4,7 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use ferrite_crash::{LyingMemory, Model};
-use ferrite_medium::Memory;
+use ferrite_memory::Memory;
 
 use super::*;
 use crate::holding::Holding;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use ferrite_medium::Memory;
+use ferrite_memory::Memory;
 
 use crate::preview::Preview;
 use crate::{Error, Pool, Result};

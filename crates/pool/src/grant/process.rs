@@ -122,6 +122,6 @@ fn namespace() -> u32 {
 /// The file behind `fd`, opened again for reading only.
 pub(super) fn reopen_to_read(fd: &OwnedFd) -> Result<OwnedFd> {
     let reopened = File::open(format!("/proc/self/fd/{}", fd.as_raw_fd()));
-    let failed = |e: io::Error| Error::Medium(ferrite_medium::Error::io("reopening the pool for reading", e));
+    let failed = |e: io::Error| Error::Medium(ferrite_memory::Error::io("reopening the pool for reading", e));
     reopened.map(OwnedFd::from).map_err(failed)
 }

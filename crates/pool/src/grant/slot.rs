@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use ferrite_medium::{Memory, Scheme};
+use ferrite_memory::{Memory, Scheme};
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 

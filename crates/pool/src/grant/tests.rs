@@ -10,7 +10,7 @@ mod unsettled;
 use std::sync::Arc;
 
 use ferrite_crash::{LyingMemory, Model};
-use ferrite_medium::Scheme;
+use ferrite_memory::Scheme;
 
 use super::*;
 use crate::extent::{Role, Zone};

@@ -1,7 +1,7 @@
 //! Proofs of Z1 to Z3.
 
 use ferrite_crash::{Crash, LyingMemory, Model, Options, Points, explore};
-use ferrite_medium::{Scheme, Span};
+use ferrite_memory::{Scheme, Span};
 
 use super::*;
 use crate::check::{Finding, Owners, Severity, check};

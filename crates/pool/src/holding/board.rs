@@ -11,7 +11,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use ferrite_medium::{Beacon, SharedWords};
+use ferrite_memory::{Beacon, SharedWords};
 use parking_lot::Mutex;
 
 use crate::layout::GRANT_SLOTS;

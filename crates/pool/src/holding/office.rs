@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use ferrite_medium::Error as MediumError;
+use ferrite_memory::Error as MediumError;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 

@@ -1,6 +1,6 @@
 //! What a tag to be held is made of.
 
-use ferrite_medium::{Scheme, Span};
+use ferrite_memory::{Scheme, Span};
 use serde::{Deserialize, Serialize};
 
 use crate::extent::{Extent, Role, Stream, Zone};

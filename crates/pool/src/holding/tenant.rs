@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use ferrite_medium::{Guard, MapOptions, Mapped, Memory, SharedWords};
+use ferrite_memory::{Guard, MapOptions, Mapped, Memory, SharedWords};
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};

@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
 
 use ferrite_crash::{LyingMemory, Model};
-use ferrite_medium::{Guard, MapOptions, Mapped, Scheme, forward_memory};
+use ferrite_memory::{Guard, MapOptions, Mapped, Scheme, forward_memory};
 
 use super::*;
 use crate::layout::PAGE;
@@ -266,8 +266,8 @@ impl Memory for Hosted {
     forward_memory!(self => self.mapped; size, survival, fence_is_durable, load, store, zero, load_word, store_word,
         flush, fence, barrier, share);
 
-    fn reserve(&self, _: Span) -> ferrite_medium::Result<()> {
-        if self.full.load(SeqCst) { Err(ferrite_medium::Error::NoSpace("the host's".into())) } else { Ok(()) }
+    fn reserve(&self, _: Span) -> ferrite_memory::Result<()> {
+        if self.full.load(SeqCst) { Err(ferrite_memory::Error::NoSpace("the host's".into())) } else { Ok(()) }
     }
 }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ferrite_crash::{LyingMemory, Model};
-use ferrite_medium::{Memory, Result as MediumResult, Scheme, Span, forward_memory};
+use ferrite_memory::{Memory, Result as MediumResult, Scheme, Span, forward_memory};
 use parking_lot::Mutex;
 
 use crate::check::{Owners, repair};
@@ -49,7 +49,7 @@ impl Memory for Hosted {
         let mut promised = self.promised.lock();
         for chunk in span.at / CHUNK..(span.at + span.len).div_ceil(CHUNK) {
             if promised.len() == HOST_CHUNKS && !promised.contains(&chunk) {
-                return Err(ferrite_medium::Error::NoSpace("the host's".into()));
+                return Err(ferrite_memory::Error::NoSpace("the host's".into()));
             }
             promised.insert(chunk);
         }
@@ -82,7 +82,7 @@ fn words(tag: &Tag) -> impl Iterator<Item = u64> + use<> {
 }
 
 fn assert_no_space<T: std::fmt::Debug>(refused: crate::Result<T>) {
-    assert!(matches!(&refused, Err(Error::Medium(ferrite_medium::Error::NoSpace(_)))), "{refused:?}");
+    assert!(matches!(&refused, Err(Error::Medium(ferrite_memory::Error::NoSpace(_)))), "{refused:?}");
 }
 
 /// A caller may stop after any piece that the host gave: pool and host have all of them back.

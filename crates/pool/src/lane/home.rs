@@ -1,6 +1,6 @@
 //! Lines of home writes that are to be flushed before the retired word moves (lane L4).
 
-use ferrite_medium::Span;
+use ferrite_memory::Span;
 
 const LINE: u64 = 64;
 /// Lines of which it is known that they were noted.

@@ -6,7 +6,7 @@ mod threads;
 use std::sync::Arc;
 
 use ferrite_crash::{Crash, LyingMemory, Model, Options, Report, explore};
-use ferrite_medium::Memory;
+use ferrite_memory::Memory;
 
 use super::*;
 use crate::layout::CHUNK;

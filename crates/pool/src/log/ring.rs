@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ferrite_medium::{Memory, Scheme, Span};
+use ferrite_memory::{Memory, Scheme, Span};
 
 use super::SESSION;
 use crate::extent::Stream;

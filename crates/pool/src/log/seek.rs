@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ferrite_medium::{Scheme, Span};
+use ferrite_memory::{Scheme, Span};
 
 use super::ring::Ring;
 use super::{Log, Position, SESSION, State, ensure_short};

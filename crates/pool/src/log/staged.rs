@@ -5,7 +5,7 @@
 
 use std::cell::RefCell;
 
-use ferrite_medium::Scheme;
+use ferrite_memory::Scheme;
 
 use super::ring::Ring;
 use super::{Log, PAYLOAD_BYTES_MAX, Position, SESSION};

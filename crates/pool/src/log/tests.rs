@@ -5,7 +5,7 @@ mod lost;
 mod model;
 
 use ferrite_crash::{Crash, LyingMemory, Model, Report, explore};
-use ferrite_medium::{Memory, Scheme};
+use ferrite_memory::{Memory, Scheme};
 
 use super::*;
 use crate::NewTag;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use ferrite_medium::Memory;
+use ferrite_memory::Memory;
 
 use super::ring::Ring;
 use super::{Layout, Log, Position, SESSION, salt};

@@ -144,7 +144,7 @@ fn damaged_slots_are_told_with_their_place_and_the_pool_is_not_touched() {
     ];
     for (bytes, what) in cases {
         let image = Arc::new(LyingMemory::from_image(&memory.snapshot(), Model::MAPPED));
-        image.store(second, &bytes, ferrite_medium::Scheme::Nt);
+        image.store(second, &bytes, ferrite_memory::Scheme::Nt);
         let before = image.snapshot();
         let told = Pool::open(image.clone(), BOOT).unwrap_err().to_string();
         let place =
@@ -187,7 +187,7 @@ fn a_slot_of_the_first_layout_is_read_and_changed() {
     let mut media = Media::read_from_bytes(&member(1).encode()).unwrap();
     (media.generation, media.previous, media.state, media.version) = (3.into(), 0.into(), 0.into(), 0.into());
     media.crc = crc32fast::hash(&media.as_bytes()[4..]).into();
-    memory.store(MEMBERS, media.as_bytes(), ferrite_medium::Scheme::Nt);
+    memory.store(MEMBERS, media.as_bytes(), ferrite_memory::Scheme::Nt);
     let pool = open(&memory);
     let counted = Generation::of(3 << 16).unwrap();
     let tie = pool.member_tie([1; 16]).load().unwrap();

@@ -10,8 +10,8 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use ferrite_medium::place_socket;
-use ferrite_medium::process::variable;
+use ferrite_memory::place_socket;
+use ferrite_memory::process::variable;
 
 use super::{private, socket};
 

@@ -7,7 +7,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ferrite_medium::process::effective_user;
+use ferrite_memory::process::effective_user;
 use serde_json::Value;
 
 use super::address::Address;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-use ferrite_medium::process::effective_user;
+use ferrite_memory::process::effective_user;
 
 use super::channel::Channel;
 use super::fork::Kept;

@@ -10,7 +10,7 @@
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
-use ferrite_medium::Raced;
+use ferrite_memory::Raced;
 
 /// Most descriptors at once; an owner has two for each of its pools.
 const KEPT_MAX: usize = 128;

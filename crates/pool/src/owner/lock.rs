@@ -7,7 +7,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ferrite_medium::{Error as MediumError, MapOptions, Mapped, own_storage};
+use ferrite_memory::{Error as MediumError, MapOptions, Mapped, own_storage};
 
 use super::fork::Kept;
 use super::listen::{Limits, Listening};
@@ -115,14 +115,14 @@ impl Lock {
     ///
     /// # Errors
     /// As [`Mapped::map`], and [`MediumError::NoSpace`] where the host has none for what is shared.
-    pub fn map(&self, options: &MapOptions) -> ferrite_medium::Result<Mapped> {
+    pub fn map(&self, options: &MapOptions) -> ferrite_memory::Result<Mapped> {
         let file = self.reopen()?;
         own_storage(&file, &options.name)?;
         Mapped::map(file, options)
     }
 
     /// The file opened anew. What is mapped of it does not keep the lock, in a child of fork neither.
-    pub(super) fn reopen(&self) -> ferrite_medium::Result<File> {
+    pub(super) fn reopen(&self) -> ferrite_memory::Result<File> {
         let through = format!("/proc/self/fd/{}", self.held.file.as_raw_fd());
         let reopened = OpenOptions::new().read(true).write(true).open(through);
         reopened.map_err(|e| MediumError::io(format!("opening {} again", self.held.path.display()), e))

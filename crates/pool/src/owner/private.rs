@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-use ferrite_medium::process::effective_user;
+use ferrite_memory::process::effective_user;
 
 /// Where root keeps what running programs need: sockets, locks, mount points.
 pub const RUN_FOLDER: &str = "/run/ferrite";

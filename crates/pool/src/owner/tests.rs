@@ -15,7 +15,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ferrite_medium::process::effective_user;
+use ferrite_memory::process::effective_user;
 use serde_json::{Value, json};
 
 use super::*;

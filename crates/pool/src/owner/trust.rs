@@ -12,7 +12,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::sync::OnceLock;
 
-use ferrite_medium::process::{effective_user, variable};
+use ferrite_memory::process::{effective_user, variable};
 
 /// The environment variable that lists trusted users by name or number, separated by commas.
 pub const TRUST_OWNER: &str = "FERRITE_TRUST_OWNER";

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ferrite_medium::Scheme;
+use ferrite_memory::Scheme;
 
 use super::{NewTag, Pool, TagChange};
 use crate::extent::{Extent, Role, Zone, dropped};

@@ -15,7 +15,7 @@ mod trusted;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ferrite_medium::{Memory, Scheme};
+use ferrite_memory::{Memory, Scheme};
 
 use super::{NewTag, Pool, TagChange};
 use crate::layout::{CHUNK, CHUNK_PAGES, PAGE};

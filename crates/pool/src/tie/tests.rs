@@ -5,7 +5,8 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 
 use ferrite_crash::{LyingDisk, LyingMemory, Model, explore};
-use ferrite_medium::{Access, Disk, Geometry, Memory, Result, Span};
+use ferrite_disk::{Access, Disk, Geometry};
+use ferrite_memory::{Memory, Result, Span};
 
 use super::*;
 use crate::proof::options;
@@ -47,7 +48,7 @@ struct World {
 }
 
 impl PoolSide for World {
-    type Error = ferrite_medium::Error;
+    type Error = ferrite_memory::Error;
 
     fn load(&self) -> Result<Tie> {
         let tie = tie_of(|at| self.memory.load_word(at)).unwrap();

@@ -6,7 +6,7 @@
 use std::ffi::{c_int, c_void};
 use std::slice;
 
-use ferrite_medium::pin;
+use ferrite_memory::pin;
 use libc::iovec;
 
 use super::Description;

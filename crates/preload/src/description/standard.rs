@@ -6,7 +6,7 @@
 
 use std::ffi::c_int;
 
-use ferrite_medium::pin;
+use ferrite_memory::pin;
 
 use super::{Description, STANDARD};
 use crate::file::Place;

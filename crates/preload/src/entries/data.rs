@@ -7,7 +7,7 @@ use std::ffi::{c_int, c_void};
 use std::slice;
 use std::sync::Arc;
 
-use ferrite_medium::pin;
+use ferrite_memory::pin;
 use libc::{off_t, size_t, ssize_t};
 
 use super::entry;

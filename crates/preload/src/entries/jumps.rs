@@ -9,7 +9,7 @@ use std::ffi::{c_int, c_void};
 use std::mem::{self, MaybeUninit};
 
 use ferrite_fs::direct::end_pins_of_thread;
-use ferrite_medium::{end_own_pin, is_pinned};
+use ferrite_memory::{end_own_pin, is_pinned};
 
 use crate::real::nexts;
 use crate::signals;

@@ -277,7 +277,7 @@ fn in_copy(work: impl FnOnce() -> bool) -> bool {
     limbo::wait();
     limbo::freeze();
     let done = in_plain_copy(|| {
-        ferrite_medium::forget_other_threads();
+        ferrite_memory::forget_other_threads();
         limbo::forget_in_child();
         table::begin_anew();
         work()

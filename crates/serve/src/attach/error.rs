@@ -41,7 +41,7 @@ pub enum Error {
     },
     /// The node is gone, but the disk could not make its last writes durable.
     #[error("detached, but the disk's flush failed: {0}")]
-    Flush(ferrite_medium::Error),
+    Flush(ferrite_memory::Error),
     /// The operating system refused.
     #[error("{what}: {source}")]
     Io {

@@ -12,7 +12,8 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
-use ferrite_medium::{Access, Disk, Error, Result, Run, Span, Zeroing};
+use ferrite_disk::{Access, Disk, Run, Zeroing};
+use ferrite_memory::{Error, Result, Span};
 use fuser::{
     Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig,
     LockOwner, OpenAccMode, OpenFlags, ReplyAttr, ReplyData, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs,
@@ -230,7 +231,7 @@ mod tests {
     use std::cell::Cell;
 
     use ferrite_crash::LyingDisk;
-    use ferrite_medium::Geometry;
+    use ferrite_disk::Geometry;
 
     use super::*;
 

@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use ferrite_medium::Disk;
+use ferrite_disk::Disk;
 
 use super::fuse::answer_under_pressure;
 use crate::nbd;

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use ferrite_medium::unescaped;
+use ferrite_memory::unescaped;
 
 /// A device number, as `stat` gives it.
 pub(crate) type Device = u64;

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use ferrite_medium::Geometry;
+use ferrite_disk::Geometry;
 
 use super::child;
 use super::genl::{self, Finished, Message};

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use ferrite_medium::Geometry;
+use ferrite_disk::Geometry;
 use rustix::fs::{Mode, OFlags, open, syncfs};
 use rustix::io::Errno;
 

@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use ferrite_fs::{Credentials, DataMode, FileSystem, FsOptions, FsSpec, Ino, Kind, Listed, NewFile, SetAttr, Time};
-use ferrite_medium::{MapOptions, Mapped};
+use ferrite_memory::{MapOptions, Mapped};
 
 use super::folder::Folder;
 use super::{MountOptions, Mounted, NotUnmounted, is_root};

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use ferrite_medium::{Disk, Geometry};
+use ferrite_disk::{Disk, Geometry};
 
 use super::export::transmission_flags;
 use super::peer::{End, Peer};

@@ -1,6 +1,7 @@
 //! What each request does to the disk.
 
-use ferrite_medium::{Access, Error, Run, Span, Zeroing};
+use ferrite_disk::{Access, Run, Zeroing};
+use ferrite_memory::{Error, Span};
 
 use super::consts::{BASE_ALLOCATION_ID, STATE_HOLE, STATE_ZERO, chunk, command_flag};
 use super::errno::{EINVAL, ENOSPC, ENOTSUP, EPERM, Fault};

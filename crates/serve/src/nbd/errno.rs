@@ -1,6 +1,6 @@
 //! The one table from what went wrong to the error numbers of the protocol.
 
-use ferrite_medium::Error;
+use ferrite_memory::Error;
 
 /// Not permitted: a write to what is read-only.
 pub const EPERM: u32 = 1;

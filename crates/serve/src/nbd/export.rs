@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ferrite_medium::{Disk, Geometry};
+use ferrite_disk::{Disk, Geometry};
 
 use super::consts::transmission;
 use super::session::REQUEST_MAX_BYTES;

@@ -19,7 +19,7 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ferrite_medium::{Borrower, Lent};
+use ferrite_memory::{Borrower, Lent};
 
 /// Longest piece of a reply that is sent at once, in bytes.
 const LENT_MAX_BYTES: u64 = 256 << 10;

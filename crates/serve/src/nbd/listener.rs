@@ -11,7 +11,7 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
-use ferrite_medium::place_socket;
+use ferrite_memory::place_socket;
 
 use super::transport::Transport;
 

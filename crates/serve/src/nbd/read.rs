@@ -3,7 +3,7 @@
 //! A large structured reply is sent in pieces, each read before its head is sent, so that a piece on the wire is
 //! always whole, memory stays bounded (N3), and the client copies one piece while the next is read.
 
-use ferrite_medium::{Error, Span};
+use ferrite_memory::{Error, Span};
 
 use super::consts::{CHUNK_BYTES, chunk, command_flag};
 use super::errno::Fault;

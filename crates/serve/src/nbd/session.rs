@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use ferrite_medium::{Disk, Geometry};
+use ferrite_disk::{Disk, Geometry};
 
 use super::consts::REQUEST_BYTES;
 use super::errno::Fault;

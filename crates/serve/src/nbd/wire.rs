@@ -7,7 +7,7 @@
 //! request  25609513:32  flags:16  type:16  cookie:64  offset:64  len:32   payload: len bytes of a WRITE
 //! ```
 
-use ferrite_medium::Span;
+use ferrite_memory::Span;
 
 use super::consts::{
     NAME_MAX_BYTES, OPTION_BYTES, OPTION_MAGIC, REQUEST_BYTES, REQUEST_MAGIC, command, command_flag, handshake,

@@ -1,7 +1,8 @@
 //! WRITE: a large one is written as it comes, piece by piece, out of a buffer that stays in the nearest caches, while the
 //! client sends on. So it takes no more memory than a small one (N3).
 
-use ferrite_medium::{Access, Span};
+use ferrite_disk::Access;
+use ferrite_memory::Span;
 
 use super::consts::{REQUEST_BYTES, command_flag};
 use super::peer::Peer;

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use ferrite_medium::Error;
+use ferrite_memory::Error;
 
 use super::flight::Piece;
 use crate::nbd::consts::command;

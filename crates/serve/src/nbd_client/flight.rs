@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use ferrite_medium::{Completion, Error, Result, Run, Span};
+use ferrite_disk::{Completion, Run};
+use ferrite_memory::{Error, Result, Span};
 
 use super::error::{Failure, failed};
 use super::inbox::Inbox;

@@ -7,7 +7,8 @@
 //!          ERROR errno:32 text_len:16 text  ERROR_OFFSET the same, offset:64
 //! ```
 
-use ferrite_medium::{Run, Span};
+use ferrite_disk::Run;
+use ferrite_memory::Span;
 
 use super::error::Failure;
 use super::flight::{Flight, Piece};

@@ -1,6 +1,7 @@
 //! What has to be sent for a request, by what the server offers (C6).
 
-use ferrite_medium::{Access, Disk, Error, Op, Result, Span, Zeroing};
+use ferrite_disk::{Access, Disk, Op, Zeroing};
+use ferrite_memory::{Error, Result, Span};
 
 use super::NbdDisk;
 use super::flight::Order;

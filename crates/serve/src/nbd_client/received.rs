@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use ferrite_medium::Span;
+use ferrite_memory::Span;
 
 /// Ranges that may lie apart, at most. Servers answer in order, or nearly so.
 const APART_MAX: usize = 1024;

@@ -4,7 +4,8 @@ use std::io;
 use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ferrite_medium::{Completion, Result};
+use ferrite_disk::Completion;
+use ferrite_memory::Result;
 
 use super::NbdDisk;
 use super::flight::{Flight, Job, Order};

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::thread::sleep;
 use std::time::Duration;
 
-use ferrite_medium::{Disk, ErrorDisk, Trigger};
+use ferrite_disk::{Disk, ErrorDisk, Trigger};
 use ferrite_serve::attach::{Attached, Error, Options, Way, clear_stale, lies_on};
 
 use crate::ram::RamDisk;
@@ -218,7 +218,7 @@ fn ending_keeps_what_a_file_system_in_use_holds() {
 #[test]
 fn ending_tells_that_what_a_file_system_held_is_lost() {
     let Some(stand) = Stand::new() else { return };
-    let refuse = || ferrite_medium::Error::NoSpace("told to".into());
+    let refuse = || ferrite_memory::Error::NoSpace("told to".into());
     let disk = Arc::new(ErrorDisk::new(RamDisk::new(32 * MIB), Trigger::Never, refuse));
     let mut attached = Attached::new(disk.clone(), stand.options("refuses")).unwrap();
     run("mkfs.ext4", &["-q", &text(attached.device())]);

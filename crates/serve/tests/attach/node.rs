@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use ferrite_medium::{Disk, Span};
+use ferrite_disk::Disk;
+use ferrite_memory::Span;
 use ferrite_serve::attach::Way;
 
 use crate::ram::{Asked, Fault, RamDisk};

@@ -5,7 +5,8 @@ use std::os::unix::fs::FileExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use ferrite_medium::{Access, Disk, Geometry, Result, Run, Span, Zeroing};
+use ferrite_disk::{Access, Disk, Geometry, Run, Zeroing};
+use ferrite_memory::{Result, Span};
 use ferrite_serve::attach::{Attached, clear_stale};
 
 use crate::killed::Victim;

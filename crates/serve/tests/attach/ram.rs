@@ -3,7 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex};
 
-use ferrite_medium::{Access, Disk, Error, Geometry, Result, Run, Span, Zeroing};
+use ferrite_disk::{Access, Disk, Geometry, Run, Zeroing};
+use ferrite_memory::{Error, Result, Span};
 
 const CHUNK: usize = 64 << 10;
 

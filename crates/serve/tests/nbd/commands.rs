@@ -3,7 +3,7 @@
 use std::os::unix::net::UnixStream;
 use std::thread;
 
-use ferrite_medium::Disk;
+use ferrite_disk::Disk;
 use ferrite_serve::nbd::REQUEST_MAX_BYTES;
 use ferrite_serve::nbd::consts::{chunk, command, command_flag};
 use ferrite_serve::nbd::errno::{EINVAL, EIO, ENOSPC, ENOTSUP, EPERM};
@@ -191,7 +191,7 @@ fn wrong_requests_never_reach_the_disk() {
 /// N6: a read-only disk refuses changes and serves the rest.
 #[test]
 fn read_only_disks_refuse_changes() {
-    let disk = ferrite_medium::ReadOnlyDisk::new(ferrite_medium::RamDisk::new(8192));
+    let disk = ferrite_disk::ReadOnlyDisk::new(ferrite_disk::RamDisk::new(8192));
     let mut client = Client::structured(&server(std::sync::Arc::new(disk)));
     for number in [command::WRITE, command::TRIM, command::WRITE_ZEROES] {
         let payload = if number == command::WRITE { vec![1; 512] } else { Vec::new() };

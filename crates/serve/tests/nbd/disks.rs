@@ -2,7 +2,8 @@
 
 use std::sync::{Arc, Condvar, Mutex};
 
-use ferrite_medium::{Access, Disk, Error, Geometry, RamDisk, Result, Run, Span, Zeroing};
+use ferrite_disk::{Access, Disk, Geometry, RamDisk, Run, Zeroing};
+use ferrite_memory::{Error, Result, Span};
 use ferrite_serve::nbd::{Exports, Options, Refusal, Server};
 
 /// Size of the disks of these tests, in bytes.

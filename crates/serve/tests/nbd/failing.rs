@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ferrite_crash::LyingDisk;
-use ferrite_medium::{Access, Disk, Geometry, RamDisk, Result, Span, Zeroing};
+use ferrite_disk::{Access, Disk, Geometry, RamDisk, Zeroing};
+use ferrite_memory::{Result, Span};
 use ferrite_serve::nbd::consts::{command, command_flag::FUA};
 
 use super::client::{Ask, Client, request_bytes};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ferrite_medium::{RamDisk, ReadOnlyDisk};
+use ferrite_disk::{RamDisk, ReadOnlyDisk};
 use ferrite_serve::nbd::consts::{info_kind, option, rep, transmission};
 use ferrite_serve::nbd::{End, Options, Server};
 

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
-use ferrite_medium::RamDisk;
+use ferrite_disk::RamDisk;
 use ferrite_serve::nbd::consts::{command, option};
 use ferrite_serve::nbd::{End, REQUEST_MAX_BYTES, Server};
 use proptest::prelude::*;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use ferrite_medium::{Access, Disk, StatsDisk};
+use ferrite_disk::{Access, Disk, StatsDisk};
 use ferrite_serve::nbd::Options;
 use ferrite_serve::nbd::consts::{chunk, command, command_flag};
 use tempfile::tempdir;

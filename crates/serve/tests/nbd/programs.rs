@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use ferrite_medium::{Disk, RamDisk, StatsDisk};
+use ferrite_disk::{Disk, RamDisk, StatsDisk};
 use ferrite_serve::nbd::{Listening, Server};
 use tempfile::{TempDir, tempdir};
 
@@ -93,7 +93,7 @@ fn nbdinfo_describes_the_disk() {
         assert!(shown.contains(&format!(r#""can_{able}": true"#)), "{able} is not in\n{shown}");
     }
     assert!(run("nbdinfo", "libnbd-bin", &["--list", &stage.uri()]).contains("export=\"disk0\""));
-    stage.disk.write(1 << 20, &[1; 4096], ferrite_medium::Access::Cached).unwrap();
+    stage.disk.write(1 << 20, &[1; 4096], ferrite_disk::Access::Cached).unwrap();
     let map = run("nbdinfo", "libnbd-bin", &["--map", &stage.uri()]);
     let rows: Vec<Vec<_>> = map.lines().map(|line| line.split_whitespace().take(3).collect()).collect();
     assert_eq!(rows, [["0", "1048576", "3"], ["1048576", "4096", "0"], ["1052672", "15724544", "3"]]);
@@ -171,7 +171,7 @@ fn fio_verifies_checksums() {
 #[test]
 fn nbdsh_speaks_every_command() {
     let dir = tempdir().unwrap();
-    let fixed = ferrite_medium::ReadOnlyDisk::new(RamDisk::new(8192));
+    let fixed = ferrite_disk::ReadOnlyDisk::new(RamDisk::new(8192));
     let exports = Named(vec![("disk0", Probe::new()), ("fixed", Arc::new(fixed))]);
     let server = Server::new(Arc::new(exports), Default::default());
     let _listening = server.listen_unix(&dir.path().join("socket")).unwrap();

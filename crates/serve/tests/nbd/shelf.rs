@@ -5,7 +5,8 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex};
 
-use ferrite_medium::{Access, Borrower, Disk, Geometry, Lent, Result, Span};
+use ferrite_disk::{Access, Disk, Geometry};
+use ferrite_memory::{Borrower, Lent, Result, Span};
 
 pub const BLOCK: usize = 4096;
 /// Places for blocks beyond those that the disk needs. Few, so that each is used again soon.

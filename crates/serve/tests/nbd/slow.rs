@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use ferrite_medium::{Access, Disk, Error, Geometry, RamDisk, Result};
+use ferrite_disk::{Access, Disk, Geometry, RamDisk};
+use ferrite_memory::{Error, Result};
 use ferrite_serve::nbd::consts::{command, command_flag};
 use ferrite_serve::nbd::{End, Options, Server};
 

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ferrite_medium::{Access, Disk, RamDisk};
+use ferrite_disk::{Access, Disk, RamDisk};
 use ferrite_serve::nbd::consts::command;
 use ferrite_serve::nbd::{ListenError, Network, Options, TcpOptions};
 use ferrite_serve::nbd_client::{ConnectOptions, NbdDisk};

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ferrite_medium::{Disk, RamDisk};
+use ferrite_disk::{Disk, RamDisk};
 use ferrite_serve::nbd::consts::{OPTION_REPLY_MAGIC, option, rep};
 use ferrite_serve::nbd::{ListeningTcp, Options, Server, TcpOptions, Tls, TlsError, TlsFiles};
 use ferrite_serve::nbd_client::{ConnectError, ConnectOptions, NbdDisk};

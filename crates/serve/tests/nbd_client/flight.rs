@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::thread;
 
-use ferrite_medium::{Access, Disk, Error, Op, RamDisk, ReadOnlyDisk, Request, Span, Zeroing};
+use ferrite_disk::{Access, Disk, Op, RamDisk, ReadOnlyDisk, Request, Zeroing};
+use ferrite_memory::{Error, Span};
 use ferrite_serve::nbd_client::{ConnectError, ConnectOptions, NbdDisk};
 
 use super::stage::{SIZE, Stage};

@@ -5,7 +5,8 @@ use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::Duration;
 
-use ferrite_medium::{Access, Disk, Error, Op, Request, Span};
+use ferrite_disk::{Access, Disk, Op, Request};
+use ferrite_memory::{Error, Span};
 use ferrite_serve::nbd::consts::{chunk, option, rep, transmission};
 use ferrite_serve::nbd_client::{ConnectError, ConnectOptions, NbdDisk};
 use proptest::prelude::*;

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use ferrite_medium::{Access, Completion, Disk, Op, RamDisk, Request, Span, Zeroing};
+use ferrite_disk::{Access, Completion, Disk, Op, RamDisk, Request, Zeroing};
+use ferrite_memory::Span;
 use proptest::prelude::*;
 
 use super::stage::Stage;

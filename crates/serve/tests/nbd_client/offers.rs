@@ -3,7 +3,8 @@
 use std::io::{Read, Write};
 use std::sync::mpsc;
 
-use ferrite_medium::{Access, Disk, Error, Op, Request, Run, Span, Zeroing};
+use ferrite_disk::{Access, Disk, Op, Request, Run, Zeroing};
+use ferrite_memory::{Error, Span};
 use ferrite_serve::nbd::consts::{STATE_ZERO, chunk, command, command_flag, transmission as offer};
 use ferrite_serve::nbd_client::{ConnectError, ConnectOptions, NbdDisk};
 

@@ -7,7 +7,8 @@ use std::process::{Child, Command};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ferrite_medium::{Access, Disk, Op, Request, Span, Zeroing};
+use ferrite_disk::{Access, Disk, Op, Request, Zeroing};
+use ferrite_memory::Span;
 use ferrite_serve::nbd_client::{ConnectError, ConnectOptions, NbdDisk};
 use tempfile::tempdir;
 
@@ -126,7 +127,7 @@ fn nbdkit_tells_its_errors() {
     let disk = connect(&uri(&socket, ""));
     disk.write(0, &[1; 512], Access::Cached).unwrap();
     let error = disk.read(0, &mut [0; 512]).unwrap_err();
-    assert!(matches!(error, ferrite_medium::Error::NoSpace(_)), "{error}");
+    assert!(matches!(error, ferrite_memory::Error::NoSpace(_)), "{error}");
     disk.flush().unwrap();
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ferrite_medium::{Disk, RamDisk};
+use ferrite_disk::{Disk, RamDisk};
 use ferrite_serve::nbd::{Exports, Listening, Options, Refusal, Server};
 use ferrite_serve::nbd_client::{ConnectOptions, NbdDisk};
 use tempfile::{TempDir, tempdir};

@@ -1,6 +1,6 @@
 //! The words and numbers of one line.
 
-use ferrite_medium::Span;
+use ferrite_memory::Span;
 
 use super::Request;
 

@@ -3,7 +3,8 @@ mod refusals;
 
 use std::path::Path;
 
-use ferrite_medium::{Access, Disk, RamDisk, Span, Trace, TraceDisk, TraceFormat};
+use ferrite_disk::{Access, Disk, RamDisk, Trace, TraceDisk, TraceFormat};
+use ferrite_memory::Span;
 use proptest::prelude::*;
 
 use super::*;

@@ -7,7 +7,8 @@ use std::io;
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use ferrite_medium::{self as medium, Access, Disk, Geometry, Run, Span, Zeroing};
+use ferrite_disk::{Access, Disk, Geometry, Run, Zeroing};
+use ferrite_memory::{self as medium, Span};
 
 use super::spec::AnyLayer;
 use super::{Drive, Figures, HostPage, Spec, Translation};

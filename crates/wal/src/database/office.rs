@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ferrite_medium::{Memory, Scheme, Span};
+use ferrite_memory::{Memory, Scheme, Span};
 use ferrite_pool::grant::{Ask, GrantId, Process, Rights, Standing};
 use ferrite_pool::layout::PAGE;
 use ferrite_pool::owner::{Caller, Reply};

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use ferrite_medium::{Guard, MapOptions, Mapped, Memory};
+use ferrite_memory::{Guard, MapOptions, Mapped, Memory};
 use ferrite_pool::Pool;
 use ferrite_pool::owner::{
     self, Call, Caller, Claim, Client, Handler, Listening, Lock, Origin, Parted, PidFd, Reply, claim,

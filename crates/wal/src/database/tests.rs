@@ -9,7 +9,7 @@ mod identity;
 use std::cell::Cell;
 
 use ferrite_crash::{Crash, LyingMemory, Model, Options, Points, Report, explore};
-use ferrite_medium::Scheme;
+use ferrite_memory::Scheme;
 use ferrite_pool::{Extent, Role, Zone};
 
 use super::*;

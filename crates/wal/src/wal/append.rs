@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use ferrite_medium::Scheme;
+use ferrite_memory::Scheme;
 use ferrite_pool::{Log, Position};
 
 use super::{Durability, Wal};

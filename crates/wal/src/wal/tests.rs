@@ -10,7 +10,7 @@ mod threads;
 use std::cell::Cell;
 
 use ferrite_crash::{LyingMemory, Model, rounds, seed};
-use ferrite_medium::{Memory, Scheme, forward_memory};
+use ferrite_memory::{Memory, Scheme, forward_memory};
 use ferrite_pool::Format;
 use ferrite_pool::layout::{CHUNK, PAGE, POOL_BYTES_MIN};
 

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ferrite_medium::RamDisk;
+use ferrite_disk::RamDisk;
 
 use super::*;
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use ferrite_block::{DISK_BYTES_MAX, DiskSpec, Shape};
-use ferrite_medium::{Backing, make_pool_file};
+use ferrite_memory::{Backing, make_pool_file};
 use ferrite_pool::layout::{CHUNK, FIXED_CHUNKS};
 use ferrite_pool::owner::Progress;
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ferrite_medium::{Memory, Scheme, forward_memory};
+use ferrite_memory::{Memory, Scheme, forward_memory};
 
 /// A memory that loses its next store when it is told to.
 pub struct Lossy {

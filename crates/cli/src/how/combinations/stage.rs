@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ferrite_block::DiskSpec;
-use ferrite_medium::{Access, Disk, Error, Memory, Scheme, Span, Zeroing, make_pool_file};
+use ferrite_disk::{Access, Disk, Zeroing};
+use ferrite_memory::{Error, Memory, Scheme, Span, make_pool_file};
 use ferrite_pool::check;
 use ferrite_pool::owner::{Claim, Lock, claim};
 use ferrite_pool::{Pool, Role};

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ferrite_medium::{Memory, Scheme};
+use ferrite_memory::{Memory, Scheme};
 use ferrite_pool::layout::CHUNK;
 
 use super::{Hands, Tried};

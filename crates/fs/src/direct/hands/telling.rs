@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use ferrite_medium::Memory;
+use ferrite_memory::Memory;
 
 use super::{Hands, Tried};
 use crate::Attr;

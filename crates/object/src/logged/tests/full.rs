@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
-use ferrite_medium::forward_memory;
+use ferrite_memory::forward_memory;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -23,8 +23,8 @@ impl Memory for Hosted {
     forward_memory!(self => self.memory; size, survival, fence_is_durable, load, store, zero, load_word, store_word,
         flush, fence, barrier);
 
-    fn reserve(&self, _: Span) -> ferrite_medium::Result<()> {
-        if self.full.load(SeqCst) { Err(ferrite_medium::Error::NoSpace("the host's".into())) } else { Ok(()) }
+    fn reserve(&self, _: Span) -> ferrite_memory::Result<()> {
+        if self.full.load(SeqCst) { Err(ferrite_memory::Error::NoSpace("the host's".into())) } else { Ok(()) }
     }
 }
 

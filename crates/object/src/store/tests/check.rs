@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ferrite_medium::Span;
+use ferrite_memory::Span;
 use ferrite_pool::check::{Report, Severity, check_open};
 use ferrite_pool::{Role, Stream};
 

@@ -1,7 +1,7 @@
 //! A finalize that does not come to its end: the store has all that it had, and a backup is there whole or not at all.
 
 use ferrite_crash::{Crash, LyingMemory, Model, Options, Points, explore};
-use ferrite_medium::Memory;
+use ferrite_memory::Memory;
 use ferrite_pool::Format;
 use ferrite_pool::backup::verify;
 use ferrite_pool::check::check_open;

@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::process::{Child, Command};
 
-use ferrite_medium::{Guard, MapOptions, Mapped, SharedWords};
+use ferrite_memory::{Guard, MapOptions, Mapped, SharedWords};
 
 use super::*;
 

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-use ferrite_medium::{Guard, MapOptions, Mapped};
+use ferrite_memory::{Guard, MapOptions, Mapped};
 use parking_lot::Mutex;
 use serde_json::json;
 

@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use ferrite_medium::forward_memory;
+use ferrite_memory::forward_memory;
 
 use super::*;
 use crate::layout::{GRANTS, LANES};

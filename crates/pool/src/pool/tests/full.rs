@@ -1,7 +1,7 @@
 //! A pool without room, and requests that cannot be met: nothing changes.
 
 use ferrite_crash::{LyingMemory, Model};
-use ferrite_medium::ByteCount;
+use ferrite_memory::ByteCount;
 
 use super::*;
 use crate::grant::{Ask, Process, Rights};

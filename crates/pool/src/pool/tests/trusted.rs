@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ferrite_crash::{LyingMemory, Model};
-use ferrite_medium::{Claim, Memory, Scheme, Span, Survival, Survives, forward_memory};
+use ferrite_memory::{Claim, Memory, Scheme, Span, Survival, Survives, forward_memory};
 
 use crate::layout::POOL_BYTES_MIN;
 use crate::{Format, Pool};

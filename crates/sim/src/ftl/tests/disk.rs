@@ -1,6 +1,7 @@
 //! The simulated drive as a disk: its data is that of the disk below, its figures those of the requests.
 
-use ferrite_medium::{Access, Disk, RamDisk, Span, Zeroing};
+use ferrite_disk::{Access, Disk, RamDisk, Zeroing};
+use ferrite_memory::Span;
 use proptest::prelude::*;
 
 use super::super::{Choice, FtlDisk, Scheme, Spec, Timing};

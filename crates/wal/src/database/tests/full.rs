@@ -2,7 +2,7 @@
 
 use std::sync::Weak;
 
-use ferrite_medium::{Guard, MapOptions, Mapped};
+use ferrite_memory::{Guard, MapOptions, Mapped};
 use ferrite_pool::layout::POOL_BYTES_MIN;
 use ferrite_pool::owner::{Caller, PidFd};
 use ferrite_pool::{Error as PoolError, Format, Freeze, Need, NewTag, Pool, TagKind};

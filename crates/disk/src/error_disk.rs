@@ -3,7 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use crate::{Access, Disk, Error, Geometry, Result, Run, Span, Zeroing};
+use crate::{Access, Disk, Geometry, Run, Zeroing};
+use ferrite_memory::{Error, Result, Span};
 
 /// Which requests fail. Requests are counted from 0, refused ones too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -3,7 +3,8 @@
 use std::io::{self, Write};
 use std::sync::{Mutex, PoisonError};
 
-use crate::{Access, Disk, Error, Geometry, Result, Run, Span, Zeroing};
+use crate::{Access, Disk, Geometry, Run, Zeroing};
+use ferrite_memory::{Error, Result, Span};
 
 /// How a trace is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use crate::{Borrower, Error, Lent, Result, Span};
+use ferrite_memory::{Borrower, Error, Lent, Result, Span};
 
 /// A disk's fixed properties.
 #[derive(Clone, Debug, PartialEq, Eq)]

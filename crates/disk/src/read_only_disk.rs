@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::{Access, Borrower, Disk, Error, Geometry, Lent, Result, Run, Span, Zeroing};
+use crate::{Access, Disk, Geometry, Run, Zeroing};
+use ferrite_memory::{Borrower, Error, Lent, Result, Span};
 
 /// Refuses what would change the disk under it.
 pub struct ReadOnlyDisk<D> {

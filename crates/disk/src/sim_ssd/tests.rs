@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::*;
 use crate::sim_disk::tests::assert_found;
-use crate::{Op, RamDisk, Request, Span, VirtualClock};
+use crate::{Op, RamDisk, Request, VirtualClock};
+use ferrite_memory::Span;
 
 const SIZE: u64 = 64 << 20;
 const PAGE: u64 = 4096;

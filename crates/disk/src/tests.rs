@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::*;
+use ferrite_memory::{Error, Result, Span};
 
 const SECTOR: [u8; 512] = [7; 512];
 

@@ -11,7 +11,7 @@ use crate::{Error, Result};
 /// descriptor only, so two that ran side by side could hide a loss from each other; and after a failed one the lost
 /// pages count as clean, so that a later success would mean nothing (M4, D2).
 #[derive(Default)]
-pub(crate) struct Settling {
+pub struct Settling {
     turn: Mutex<()>,
     /// Syncs that have ended well.
     ended: AtomicU64,

@@ -26,7 +26,8 @@ use std::collections::VecDeque;
 #[cfg(test)]
 use crate::sim_disk::tests::{Bug, is_planted};
 use crate::sim_disk::{Agenda, Clock, Job, Model, SimDisk, Ticket, Work, WriteCache};
-use crate::{Access, Disk, Error, Geometry, Result, Span, Zeroing};
+use crate::{Access, Disk, Geometry, Zeroing};
+use ferrite_memory::{Error, Result, Span};
 
 mod ahead;
 mod dirty;

@@ -8,7 +8,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use super::FileDiskOptions;
-use crate::{Error, Result};
+use ferrite_memory::{Error, Result};
 
 /// Units direct I/O asks for, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,12 +4,12 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Copies there are.
-pub(crate) const SHARDS: usize = 16;
+pub const SHARDS: usize = 16;
 
 /// A value on cache lines of its own (two, because processors fetch them in pairs).
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub(crate) struct Padded<T>(pub T);
+pub struct Padded<T>(pub T);
 
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 
@@ -18,7 +18,7 @@ thread_local! {
 }
 
 /// This thread's shard, below [`SHARDS`].
-pub(crate) fn mine() -> usize {
+pub fn mine() -> usize {
     if MINE.get() == usize::MAX {
         MINE.set(NEXT.fetch_add(1, Ordering::Relaxed) % SHARDS);
     }

@@ -15,7 +15,8 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::{Access, Completion, Disk, Error, Geometry, Op, Request, Result, Run, Span, Zeroing};
+use crate::{Access, Completion, Disk, Geometry, Op, Request, Run, Zeroing};
+use ferrite_memory::{Error, Result, Span};
 
 mod agenda;
 mod cache;

@@ -7,10 +7,7 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
 
-use ferrite_medium::{
-    Access, Disk, Error, FileDisk, FileDiskOptions, Guard, MapOptions, Mapped, Memory, Scheme, Span, make_pool_file,
-    own_storage,
-};
+use ferrite_memory::{Error, Guard, MapOptions, Mapped, Memory, Scheme, Span, make_pool_file, own_storage};
 
 const MIB: u64 = 1 << 20;
 
@@ -141,16 +138,6 @@ fn released_space_can_be_reserved_again(memory: &Mapped) {
     memory.release(Span::new(0, MIB)).unwrap();
     memory.reserve(Span::new(6 * MIB, MIB)).unwrap();
     memory.store(6 * MIB, &[8; 4096], Scheme::Nt);
-}
-
-#[test]
-fn a_disk_on_a_full_host_says_so() {
-    let Some(host) = TinyHost::mount() else { return };
-    drop(host.sparse_file(8 * MIB));
-    let disk = FileDisk::open(&host.path().join("sparse"), &FileDiskOptions::default()).unwrap();
-    let refused = disk.write(0, &vec![1; 4 * MIB as usize], Access::Cached);
-    assert!(matches!(refused, Err(Error::NoSpace(_))), "{refused:?}");
-    fs::metadata(host.path().join("sparse")).unwrap();
 }
 
 /// What a copy shares is stored over elsewhere, and a full host has no elsewhere.

@@ -2,7 +2,8 @@
 
 use std::sync::{PoisonError, RwLock};
 
-use crate::{Access, Disk, Geometry, Result, Run, Span, Zeroing};
+use crate::{Access, Disk, Geometry, Run, Zeroing};
+use ferrite_memory::{Result, Span};
 
 /// A disk of zeros at first, gone with the process.
 pub struct RamDisk {

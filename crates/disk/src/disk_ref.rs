@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::{Access, Borrower, Completion, Disk, Geometry, Lent, Request, Result, Run, Span, Zeroing};
+use crate::{Access, Completion, Disk, Geometry, Request, Run, Zeroing};
+use ferrite_memory::{Borrower, Lent, Result, Span};
 
 macro_rules! disk_behind {
     ($($pointer:ty),*) => {$(

@@ -1,6 +1,7 @@
 //! A disk that takes longer.
 
-use crate::{Access, Disk, Geometry, Result, Run, Span, Zeroing};
+use crate::{Access, Disk, Geometry, Run, Zeroing};
+use ferrite_memory::{Result, Span};
 
 /// What each kind of request takes beyond its own time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

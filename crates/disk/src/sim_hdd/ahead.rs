@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::platter::Platter;
 use super::profile::HddProfile;
-use crate::Span;
+use ferrite_memory::Span;
 
 /// The read cache: the newest segment first.
 pub(super) struct ReadAhead {

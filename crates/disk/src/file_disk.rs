@@ -10,8 +10,9 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use crate::disk::write_zeros_slowly;
-use crate::settling::Settling;
-use crate::{Access, Disk, Error, Geometry, Result, Run, Span, Zeroing};
+use crate::{Access, Disk, Geometry, Run, Zeroing};
+use ferrite_memory::Settling;
+use ferrite_memory::{Error, Result, Span};
 
 mod aligned;
 mod probe;

@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-use ferrite_medium::{Guard, MapOptions, Mapped, Memory, Scheme, Span};
+use ferrite_memory::{Guard, MapOptions, Mapped, Memory, Scheme, Span};
 
 const SIZE: u64 = 4 << 20;
 const STRAYS: u64 = 100_000;

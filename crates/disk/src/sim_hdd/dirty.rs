@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::Span;
+use ferrite_memory::Span;
 
 /// Spans that are to be written, neighbours in one; those that a flush waits for apart (H4).
 #[derive(Default)]

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::shard::{self, Padded, SHARDS};
-use crate::{Access, Borrower, Disk, Geometry, Lent, Result, Run, Span, Zeroing};
+use crate::{Access, Disk, Geometry, Run, Zeroing};
+use ferrite_memory::shard::{self, Padded, SHARDS};
+use ferrite_memory::{Borrower, Lent, Result, Span};
 
 /// What a disk has been asked for. Requests that failed count only as errors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
