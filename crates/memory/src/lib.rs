@@ -22,6 +22,7 @@ mod pace;
 mod paced;
 mod pin;
 mod place_socket;
+pub mod planted;
 pub mod process;
 mod provenance;
 mod raced;
