@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use ferrite_block::{BlockDisk, DiskOptions};
 use ferrite_disk::{Clock, Trace, TraceDisk, TraceFormat};
+use ferrite_disk_address::HostClock;
 use ferrite_memory::Guard;
-use ferrite_serve::HostClock;
 use ferrite_sim::ftl::{Choice, Figures, Scheme, Shape};
 
 use crate::node::{self, BTRFS, EXT4, FileSystem, Ground, XFS, Yard};

@@ -11,9 +11,9 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use ferrite_devnode::{self as attach, Attached, Options};
 use ferrite_disk::Disk;
-use ferrite_serve::attach::{self, Attached, Options};
-use ferrite_serve::mount::Hollow;
+use ferrite_mount::Hollow;
 
 use crate::tree::{Tree, Visible};
 use crate::{Error, Result, machine, program};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ferrite_disk::Disk;
-use ferrite_serve::nbd::{Exports, Listening, Options, Refusal, Server as Nbd};
+use ferrite_nbd::{Exports, Listening, Options, Refusal, Server as Nbd};
 
 use crate::client::Client;
 use crate::{Error, Result};

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use ferrite_fs::{FileSystem, FsOptions, FsSpec, Time};
 use ferrite_memory::{Guard, MapOptions, Mapped, Memory, Span, stamp_ns};
+use ferrite_mount::{MountOptions, Mounted, NotUnmounted};
 use ferrite_pool::layout::CHUNK;
 use ferrite_pool::{Format, Pool};
-use ferrite_serve::mount::{MountOptions, Mounted, NotUnmounted};
 
 use crate::scratch::Scratch;
 use crate::{Error, Result, machine};

@@ -1,7 +1,7 @@
 //! The experiment with databases runs whole, and what it reports has every database in every place.
 
 use ferrite_bench::{Length, Only, Options, find};
-use ferrite_serve::attach;
+use ferrite_devnode as attach;
 
 #[test]
 fn every_database_commits_in_every_place() {

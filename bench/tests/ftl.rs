@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use ferrite_bench::{Length, Only, Options, find};
-use ferrite_serve::attach;
+use ferrite_devnode as attach;
 
 #[test]
 fn every_load_wears_both_drives_under_every_file_system() {

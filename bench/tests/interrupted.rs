@@ -3,7 +3,7 @@
 use std::fs;
 
 use ferrite_bench::{Error, Length, Only, Options, find};
-use ferrite_serve::attach;
+use ferrite_devnode as attach;
 
 /// What of this process is in the file `path`.
 fn count(path: &str) -> usize {

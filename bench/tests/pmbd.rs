@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use ferrite_bench::{Length, Only, Options, Report, find};
+use ferrite_devnode as attach;
 use ferrite_memory::{Guard, Scheme};
-use ferrite_serve::attach;
 
 /// Runs `name` so short that its figures mean nothing; what all reports must be is checked here.
 fn run(name: &str, only: Option<&str>) -> Report {

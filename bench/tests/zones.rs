@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use ferrite_bench::{Length, Only, Options, Report, find};
-use ferrite_serve::attach;
+use ferrite_devnode as attach;
 
 /// Runs `name` so short that its figures mean nothing; what all reports must be is checked here.
 fn run(name: &str, only: Option<&str>) -> Report {

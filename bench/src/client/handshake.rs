@@ -3,7 +3,7 @@
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 
-use ferrite_serve::nbd::consts::{INIT_MAGIC, OPTION_MAGIC, OPTION_REPLY_MAGIC, handshake, info_kind, option, rep};
+use ferrite_nbd::consts::{INIT_MAGIC, OPTION_MAGIC, OPTION_REPLY_MAGIC, handshake, info_kind, option, rep};
 
 use super::broken;
 

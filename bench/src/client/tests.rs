@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ferrite_disk::{Access, Disk, RamDisk};
-use ferrite_serve::nbd::{Exports, Listening, Options, Refusal, Server};
+use ferrite_nbd::{Exports, Listening, Options, Refusal, Server};
 
 use super::*;
 

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use ferrite_block::DiskOptions;
 use ferrite_disk::{Disk, HddDisk, HddProfile, RamDisk, SsdDisk, SsdProfile};
+use ferrite_disk_address::HostClock;
 use ferrite_memory::{Guard, MapOptions, Mapped};
 use ferrite_pool::{Format, Pool};
-use ferrite_serve::HostClock;
 
 use super::{DISK, HDD, OWN, RUN, SSD, STRICT};
 use crate::node::{self, Ground, Node, Yard};

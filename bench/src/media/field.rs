@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use ferrite_block::DiskOptions;
 use ferrite_disk::{Disk, FileDisk, FileDiskOptions, HddDisk, HddProfile, RamDisk, SsdDisk, SsdProfile};
+use ferrite_disk_address::HostClock;
 use ferrite_memory::Guard;
-use ferrite_serve::HostClock;
-use ferrite_serve::nbd_client::{ConnectOptions, NbdDisk};
+use ferrite_nbd::client::{ConnectOptions, NbdDisk};
 
 use crate::options::Options;
 use crate::protection::stage::Stage;

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use ferrite_serve::nbd::Network;
+use ferrite_nbd::Network;
 
 use crate::engine::absolute;
 use crate::outcome::{Failure, Outcome};

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ferrite_disk::Disk;
-use ferrite_serve::nbd_client::{ConnectOptions, NbdDisk, unix_uri};
+use ferrite_nbd::client::{ConnectOptions, NbdDisk, unix_uri};
 use serde_json::json;
 
 use crate::host;

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use ferrite_serve::FUSE;
+use ferrite_fuse::FUSE;
 
 use crate::host;
 use crate::paths::quoted;

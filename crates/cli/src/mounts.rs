@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use ferrite_fs::direct::{Session, read_mount_source};
 use ferrite_memory::unescaped;
+use ferrite_mount::{Answer, ask, clear_stale, device_number};
 use ferrite_pool::owner::Holder;
-use ferrite_serve::mount::{Answer, ask, clear_stale, device_number};
 
 use crate::host;
 use crate::paths::{in_line, quoted};
@@ -96,7 +96,7 @@ pub fn cut_off(pool: &Path, holder: &Holder) {
     let is_its = |source: &str| read_mount_source(source).is_some_and(|(at, _)| at == pool);
     if let Some(pid) = holder.pid {
         // Whoever may not do it says where it is to be done.
-        let _ = ferrite_serve::mount::cut_off(pid, |source| is_its(&source.to_string_lossy()));
+        let _ = ferrite_mount::cut_off(pid, |source| is_its(&source.to_string_lossy()));
     }
 }
 

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use ferrite_block::{BufferOptions, StageTotals};
+use ferrite_nbd::client::{tcp_uri, unix_uri};
 use ferrite_pool::grant::GrantId;
-use ferrite_serve::nbd_client::{tcp_uri, unix_uri};
 use serde::{Deserialize, Serialize};
 
 use crate::survival::SurvivalReport;

@@ -9,8 +9,8 @@ use std::time::Instant;
 use ferrite_block::{BlockDisk, BufferOptions, Buffered, DiskOptions, Syncers};
 use ferrite_disk::{Disk, StatsDisk};
 use ferrite_memory::{Error, Scheme, Ticks, Tsc};
+use ferrite_nbd::{Listening, ListeningTcp, Network, NotNetwork, Options, Server, TcpOptions, Tls, TlsFiles};
 use ferrite_pool::Pool;
-use ferrite_serve::nbd::{Listening, ListeningTcp, Network, NotNetwork, Options, Server, TcpOptions, Tls, TlsFiles};
 use parking_lot::Mutex;
 
 use crate::request::{Door, OpenReport, Serving, TcpDoor};

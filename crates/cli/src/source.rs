@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ferrite_disk::{Disk, FileDisk, FileDiskOptions, HddDisk, HddProfile, SsdDisk, SsdProfile};
-use ferrite_serve::HostClock;
-use ferrite_serve::nbd_client::{ConnectOptions, NbdDisk, unix_uri};
+use ferrite_disk_address::HostClock;
+use ferrite_nbd::client::{ConnectOptions, NbdDisk, unix_uri};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ferrite_disk::{Clock, Disk, Trace, TraceDisk, TraceFormat};
-use ferrite_serve::HostClock;
+use ferrite_disk_address::HostClock;
 
 use crate::commands::sim::output::Output;
 use crate::outcome::{Failure, Outcome};

@@ -11,9 +11,9 @@ use std::sync::Arc;
 use ferrite_fs::direct;
 use ferrite_fs::{DataMode, FileSystem, FsOptions, FsSpec, Statfs, Time};
 use ferrite_memory::stamp_ns;
+use ferrite_mount::{MountOptions, Mounted, NotUnmounted, ensure_own_links};
 use ferrite_pool::owner::{Caller, Lock, Reply};
 use ferrite_pool::{Freeze, Pool, Tag, TagKind};
-use ferrite_serve::mount::{MountOptions, Mounted, NotUnmounted, ensure_own_links};
 use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 

@@ -6,7 +6,7 @@
 //!
 //! ```
 //! use ferrite_crash::{LyingMemory, Model, Options, explore};
-//! use ferrite_medium::{Memory, Scheme, Span};
+//! use ferrite_memory::{Memory, Scheme, Span};
 //!
 //! let memory = LyingMemory::new(256, Model::MAPPED);
 //! for version in 1..=3 {

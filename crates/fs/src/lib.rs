@@ -10,7 +10,7 @@
 //! ```
 //! use std::sync::Arc;
 //! # use ferrite_fs::{Credentials, FileSystem, FsOptions, FsSpec, Ino, Kind, NewFile, Time};
-//! use ferrite_medium::{MapOptions, Mapped};
+//! use ferrite_memory::{MapOptions, Mapped};
 //!
 //! let memory = Arc::new(Mapped::anonymous(32 << 20, &MapOptions::default())?);
 //! let now = Time(1_700_000_000_000_000_000);

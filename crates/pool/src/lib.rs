@@ -5,7 +5,7 @@
 //!
 //! ```
 //! use std::sync::Arc;
-//! use ferrite_medium::{MapOptions, Mapped};
+//! use ferrite_memory::{MapOptions, Mapped};
 //! use ferrite_pool::{Format, Pool, Put};
 //!
 //! let memory = Arc::new(Mapped::anonymous(32 << 20, &MapOptions::default())?);

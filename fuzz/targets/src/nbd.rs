@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ferrite_disk::{Disk, RamDisk};
-use ferrite_serve::nbd::consts::{self, OPTION_MAGIC, REQUEST_MAGIC, command, handshake, option};
-use ferrite_serve::nbd::{Exports, Options, Refusal, Server, wire};
+use ferrite_nbd::consts::{self, OPTION_MAGIC, REQUEST_MAGIC, command, handshake, option};
+use ferrite_nbd::{Exports, Options, Refusal, Server, wire};
 
 const DISK_BYTES: u64 = 64 << 10;
 

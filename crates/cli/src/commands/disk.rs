@@ -261,7 +261,7 @@ impl Attach {
 fn detach(pool: &Path, name: String) -> Outcome {
     let mut reach = Reach::new(pool)?;
     if let Reach::Ours(engine) = &reach {
-        let cleared = ferrite_serve::attach::clear_stale(&host::attach_directory(engine.pool().superblock().uuid));
+        let cleared = ferrite_devnode::clear_stale(&host::attach_directory(engine.pool().superblock().uuid));
         cleared.iter().for_each(|what| say!("{what}"));
         reach.close()?;
         return if cleared.is_empty() { Err(format!("{name:?} is not attached").into()) } else { Ok(()) };

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use clap::Args;
 use ferrite_disk::{Access, Disk, Zeroing};
 use ferrite_memory::{Error, Span};
+use ferrite_nbd::client::unix_uri;
+use ferrite_nbd::{Exports, Options, Refusal, Server};
 use ferrite_pool::owner::Progress;
-use ferrite_serve::nbd::{Exports, Options, Refusal, Server};
-use ferrite_serve::nbd_client::unix_uri;
 use serde::Serialize;
 
 use super::announce::{AnnouncedDisk, Announcement};

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
+use ferrite_devnode as attach;
 use ferrite_pool::Partial;
 use ferrite_pool::owner::Listening;
-use ferrite_serve::attach;
 
 use super::announce::{AnnouncedDisk, AnnouncedFs, Announcement};
 use super::aside::{self, Aside};

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use ferrite_devnode::{self as attach, Attached};
 use ferrite_pool::owner::{RUN_FOLDER, make_private_folder};
-use ferrite_serve::attach::{self, Attached};
 use parking_lot::{RwLock, RwLockUpgradableReadGuard};
 
 use super::Served;

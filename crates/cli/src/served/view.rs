@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use ferrite_disk::{Disk, ReadOnlyDisk};
+use ferrite_nbd::{Exports, Refusal};
 use ferrite_pool::{Pool, TagKind};
-use ferrite_serve::nbd::{Exports, Refusal};
 
 use super::{Front, Served};
 use crate::request::Serving;

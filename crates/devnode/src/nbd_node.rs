@@ -1,0 +1,174 @@
+//! A device of the kernel's own NBD driver: `/dev/nbdN`.
+//!
+//! The driver is given one end of each of a few socket pairs; threads of this process answer at the others. It is told
+//! by netlink, not by ioctl, so no process needs to keep the device open: what is written to it leaves the page cache
+//! when its last user closes it, as on any disk. The device outlives a killed server and carries the place's path
+//! (`/sys/block/nbdN/backend`), by which the next server knows it.
+
+use std::ffi::CString;
+use std::fs;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use ferrite_disk::Geometry;
+
+use super::child;
+use super::genl::{self, Finished, Message};
+use super::opened::Opened;
+use super::place::Lock;
+use ferrite_nbd as nbd;
+
+const CONNECT: u8 = 1;
+const DISCONNECT: u8 = 2;
+const RECONFIGURE: u8 = 3;
+const INDEX: u16 = 1;
+const SIZE_BYTES: u16 = 2;
+const BLOCK_BYTES: u16 = 3;
+const TIMEOUT_SECONDS: u16 = 4;
+const SERVER_FLAGS: u16 = 5;
+const SOCKETS: u16 = 7;
+const BACKEND: u16 = 10;
+const SOCKET: u16 = 1;
+const SOCKET_FD: u16 = 1;
+
+/// After this a request is sent again over another connection, and an error once there is none left: so long do
+/// requests wait that were under way when the server was killed, if no next one comes. Long enough for a flush of
+/// much data to a slow file.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// One device of the driver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct NbdNode(u32);
+
+/// Finds the driver, and loads its module where there is one that is not loaded.
+///
+/// # Errors
+/// That this kernel has none.
+pub(super) fn find_driver() -> io::Result<u16> {
+    genl::family("nbd")
+        .or_else(|_| load_module().and_then(|()| genl::family("nbd")))
+        .map_err(io::Error::from_raw_os_error)
+}
+
+fn load_module() -> Result<(), i32> {
+    let mut modprobe = Command::new("modprobe");
+    modprobe.args(["--quiet", "nbd"]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    if Path::new("/proc/modules").exists() && modprobe.status().is_ok_and(|status| status.success()) {
+        return Ok(());
+    }
+    Err(libc::ENODEV)
+}
+
+impl NbdNode {
+    /// Makes a free device a disk of this shape, over `sockets`; its identity is `place`.
+    ///
+    /// # Errors
+    /// What the driver said; [`io::ErrorKind::Unsupported`] where it does not keep identities (before Linux 5.14), and
+    /// could not be cleared after a kill.
+    pub fn connect(place: &Path, geometry: &Geometry, sockets: &[UnixStream]) -> io::Result<Self> {
+        let message = Message::new(find_driver()?, CONNECT)
+            .long(SIZE_BYTES, geometry.size)
+            .long(BLOCK_BYTES, geometry.sector_bytes.into())
+            .long(TIMEOUT_SECONDS, PATIENCE.as_secs())
+            .long(SERVER_FLAGS, nbd::agreed_flags(geometry).into())
+            .text(BACKEND, name(place)?)
+            .nested(SOCKETS, |list| sockets.iter().fold(list, add_socket));
+        let index = message.finish().exchange(INDEX).map_err(io::Error::from_raw_os_error)?;
+        let node = Self(index.cast_unsigned());
+        if node.backend().as_deref() == Some(place) {
+            return Ok(node);
+        }
+        node.disconnect()?.exchange(INDEX).map_err(io::Error::from_raw_os_error)?;
+        Err(io::Error::new(io::ErrorKind::Unsupported, "this kernel's NBD driver keeps no identities"))
+    }
+
+    /// The device that `path` names.
+    pub fn named(path: &Path) -> Option<Self> {
+        path.to_str()?.strip_prefix("/dev/nbd")?.parse().ok().map(Self)
+    }
+
+    /// Its number.
+    pub fn number(self) -> u32 {
+        self.0
+    }
+
+    /// The identity it was given. It keeps it until it is disconnected and its last user has closed it.
+    pub fn backend(self) -> Option<PathBuf> {
+        let text = fs::read_to_string(self.sysfs().join("backend")).ok()?;
+        Some(text.trim_end_matches('\n').into()).filter(|path: &PathBuf| path.is_absolute())
+    }
+
+    /// Whether anybody has connected it.
+    pub fn is_connected(self) -> bool {
+        self.sysfs().join("pid").exists()
+    }
+
+    fn sysfs(self) -> PathBuf {
+        format!("/sys/block/nbd{}", self.0).into()
+    }
+
+    /// Makes the kernel look for partitions, in a child: that reads from us.
+    pub fn scan(self, lock: &Lock) -> io::Result<()> {
+        let path = self.c_path()?;
+        child::run(lock, &|| Opened::new(&path, libc::O_RDONLY).map(|_| 0)).map(drop)
+    }
+
+    /// Gives it up, in a child: what the page cache holds is written back to us.
+    ///
+    /// # Errors
+    /// EBUSY if anything holds it for itself: a mount, a partition's mount, swap, another device on top.
+    pub fn release(self, lock: &Lock) -> io::Result<()> {
+        let (path, disconnect) = (self.c_path()?, self.disconnect()?);
+        child::run(lock, &|| {
+            let node = Opened::new(&path, libc::O_RDONLY | libc::O_EXCL)?;
+            node.flush()?;
+            disconnect.exchange(INDEX)
+        })
+        .map(drop)
+    }
+
+    /// Makes what the page cache holds durable, in a child.
+    pub fn write_back(self, lock: &Lock) -> io::Result<()> {
+        let path = self.c_path()?;
+        child::run(lock, &|| Opened::new(&path, libc::O_RDONLY)?.flush()).map(drop)
+    }
+
+    /// Gives it up even if it is in use: its users get errors from now on, those first whose requests a killed server
+    /// left unanswered.
+    pub fn cut(self, lock: &Lock) -> io::Result<()> {
+        let disconnect = self.disconnect()?;
+        child::run(lock, &|| disconnect.exchange(INDEX)).map(drop)
+    }
+
+    /// Takes over a new size, in a child: the driver waits for requests that are under way.
+    pub fn grow(self, lock: &Lock, place: &Path, geometry: &Geometry) -> io::Result<()> {
+        let message = Message::new(find_driver()?, RECONFIGURE)
+            .word(INDEX, self.0)
+            .text(BACKEND, name(place)?)
+            .long(SIZE_BYTES, geometry.size)
+            .long(BLOCK_BYTES, geometry.sector_bytes.into())
+            .finish();
+        child::run(lock, &|| message.exchange(INDEX)).map(drop)
+    }
+
+    fn disconnect(self) -> io::Result<Finished> {
+        Ok(Message::new(find_driver()?, DISCONNECT).word(INDEX, self.0).finish())
+    }
+
+    fn c_path(self) -> io::Result<CString> {
+        Ok(CString::new(format!("/dev/nbd{}", self.0))?)
+    }
+}
+
+fn add_socket(list: Message, socket: &UnixStream) -> Message {
+    list.nested(SOCKET, |item| item.word(SOCKET_FD, socket.as_raw_fd().cast_unsigned()))
+}
+
+/// A place as the driver keeps it, which is a line of text.
+fn name(place: &Path) -> io::Result<&str> {
+    place.to_str().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "a path that is no text"))
+}

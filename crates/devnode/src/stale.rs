@@ -1,0 +1,89 @@
+//! Clearing away what a killed server left.
+//!
+//! A dead server's file system, and an NBD device that was cut off, answer every request with an error, so everything
+//! here ends; and only places whose lock is free are touched (rule AP1 of `place`).
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use super::holders::{UNSEEN, holders, mounted};
+use super::link;
+use super::node::Node;
+use super::place::{Lock, Place};
+use super::{Error, Result};
+use ferrite_fuse::Mount;
+
+/// Clears what killed servers left in `directory`: file systems mounted from their nodes are unmounted (lazily: they
+/// can only fail now), devices detached, dead mounts, links and directories removed. What live servers hold is
+/// not touched. Returns a line for each thing that was cleared, or that still waits for a program to let go.
+pub fn clear_stale(directory: &Path) -> Vec<String> {
+    let Ok(directory) = directory.canonicalize() else { return Vec::new() };
+    let mut told = Vec::new();
+    for name in names(&directory) {
+        let place = Place::at(&directory, &name);
+        match clear_place(&place, &mut told) {
+            Ok(()) | Err(Error::Held { .. }) => {}
+            Err(error) => told.push(format!("could not clear {}: {error}", directory.join(&name).display())),
+        }
+    }
+    // A server may have been killed between its last place and this; with any place in it the call fails.
+    let _ = fs::remove_dir(&directory);
+    told
+}
+
+fn names(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let places = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    places.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+}
+
+fn clear_place(place: &Place, told: &mut Vec<String>) -> Result<()> {
+    let lock = place.lock()?;
+    clear(place, &lock, told)?;
+    lock.remove().map_err(Error::io("removing the directory"))
+}
+
+/// Clears what lies in `place`, whose lock the caller has.
+pub(super) fn clear(place: &Place, lock: &Lock, told: &mut Vec<String>) -> Result<()> {
+    for link in lock.noted_links().into_iter().filter(|link| link::remove(link, place)) {
+        told.push(format!("removed the link {}", link.display()));
+    }
+    for node in Node::of(place).map_err(Error::io("listing block devices"))? {
+        // Cut off first: a lazy unmount may wait for requests that a dead NBD server left unanswered.
+        node.cut(lock).or_else(gone).map_err(Error::io(format!("detaching {}", node.path().display())))?;
+        unmount_users(node, told);
+        tell_fate(node, place, lock, told);
+    }
+    let point = place.mount_point();
+    while Mount::seen_by("self").is_ok_and(|mounts| mounts.iter().any(|mount| mount.point == point)) {
+        ferrite_fuse::unmount(&point).map_err(Error::io(format!("unmounting {}", point.display())))?;
+        told.push(format!("unmounted the dead {}", point.display()));
+    }
+    Ok(())
+}
+
+fn unmount_users(node: Node, told: &mut Vec<String>) {
+    for point in mounted("self", &node.devices()).iter().rev() {
+        told.push(match ferrite_fuse::unmount_lazily(point) {
+            Ok(()) => format!("unmounted {}, which was on the dead {}", point.display(), node.path().display()),
+            Err(error) => format!("could not unmount {}: {error}", point.display()),
+        });
+    }
+}
+
+/// A program may keep a file open on a file system that is unmounted lazily: the device then goes with that program.
+fn tell_fate(node: Node, place: &Place, lock: &Lock, told: &mut Vec<String>) {
+    let device = node.path();
+    if node.wait_until_free(place, Duration::from_secs(2)) {
+        told.push(format!("detached the dead {}", device.display()));
+    } else {
+        let who = holders(node, lock).join(", ");
+        let who = if who.is_empty() { UNSEEN } else { &who };
+        told.push(format!("{} is dead and goes when let go by {who}", device.display()));
+    }
+}
+
+fn gone(error: std::io::Error) -> std::io::Result<()> {
+    if error.raw_os_error() == Some(libc::ENXIO) { Ok(()) } else { Err(error) }
+}

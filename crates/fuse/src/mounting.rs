@@ -1,0 +1,72 @@
+//! The system calls that mount and unmount.
+//!
+//! Unsafe: `mount`, `umount2` and `geteuid`, which the standard library does not offer.
+#![allow(unsafe_code)]
+
+use std::ffi::CString;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// How something is mounted.
+pub struct How<'a> {
+    /// What the kernel's list of mounts calls it.
+    pub source: &'a str,
+    /// `MS_RDONLY` and its like.
+    pub flags: libc::c_ulong,
+    /// More options of FUSE's, each behind a comma.
+    pub rest: &'a str,
+}
+
+/// Mounts without the help of `fusermount`, which has other rules and no use for root.
+pub fn mount(point: &Path, how: &How<'_>) -> io::Result<OwnedFd> {
+    let connection: File = OpenOptions::new().read(true).write(true).open("/dev/fuse")?;
+    // SAFETY: asks for a number.
+    let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
+    let fd = connection.as_raw_fd();
+    let options = format!("fd={fd},rootmode=40700,user_id={user},group_id={group}{}", how.rest);
+    let (options, source) = (CString::new(options)?, CString::new(how.source)?);
+    let target = CString::new(point.as_os_str().as_bytes())?;
+    let kind = c"fuse.ferrite";
+    // SAFETY: all pointers are C strings that live through the call.
+    let result =
+        unsafe { libc::mount(source.as_ptr(), target.as_ptr(), kind.as_ptr(), how.flags, options.as_ptr().cast()) };
+    if result == 0 { Ok(connection.into()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Unmounts our own file system. It is cut off first, so that the call never waits for the threads that serve it;
+/// nothing may use it any more.
+pub fn unmount(point: &Path) -> io::Result<()> {
+    unmount_by(point, libc::MNT_FORCE | libc::MNT_DETACH)
+}
+
+/// Unmounts a file system that nobody uses; one in use is busy.
+pub fn unmount_unused(point: &Path) -> io::Result<()> {
+    unmount_by(point, 0)
+}
+
+/// Cuts off a file system whose server has ended: who waits for an answer has an error instead. It is unmounted too, if
+/// nobody uses it.
+pub fn cut_off(point: &Path) -> io::Result<()> {
+    unmount_by(point, libc::MNT_FORCE)
+}
+
+/// Takes a file system out of sight; it ends when its last user does.
+pub fn unmount_lazily(point: &Path) -> io::Result<()> {
+    unmount_by(point, libc::MNT_DETACH)
+}
+
+fn unmount_by(point: &Path, flags: libc::c_int) -> io::Result<()> {
+    let point = CString::new(point.as_os_str().as_bytes())?;
+    // SAFETY: a C string that lives through the call.
+    let result = unsafe { libc::umount2(point.as_ptr(), flags | libc::UMOUNT_NOFOLLOW) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Whether this process may mount.
+pub fn is_root() -> bool {
+    // SAFETY: asks for a number.
+    unsafe { libc::geteuid() == 0 }
+}

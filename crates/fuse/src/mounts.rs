@@ -1,0 +1,165 @@
+//! What is mounted where: `/proc/PID/mountinfo`.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use ferrite_memory::unescaped;
+
+/// A device number, as `stat` gives it.
+pub type Device = u64;
+
+/// One mounted file system.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Mount {
+    /// Its number, by which the kernel knows it.
+    pub id: u64,
+    /// That of the mount it is on.
+    below: u64,
+    /// The folder of its file system that is seen there.
+    root: PathBuf,
+    /// What it shares with others: `shared:N` what is mounted on any of a group, `master:N` what is mounted on one of those.
+    shares: Vec<String>,
+    /// Of the file system; btrfs and FUSE have numbers that belong to no device.
+    pub device: Device,
+    /// Where.
+    pub point: PathBuf,
+    /// Its kind, such as `ext4` or `fuse.ferrite`.
+    pub kind: String,
+    /// What was mounted, as the mounter called it.
+    pub source: PathBuf,
+}
+
+impl Mount {
+    /// The mounts `pid` (or `self`) sees, in the order they were made.
+    pub fn seen_by(pid: &str) -> io::Result<Vec<Self>> {
+        let table = fs::read(format!("/proc/{pid}/mountinfo"))?;
+        Ok(table.split(|byte| *byte == b'\n').filter_map(Self::parse).collect())
+    }
+
+    fn parse(line: &[u8]) -> Option<Self> {
+        let fields: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
+        let dash = fields.iter().position(|field| *field == b"-")?;
+        let text = |field: &[u8]| String::from_utf8_lossy(field).into_owned();
+        Some(Self {
+            id: text(fields[0]).parse().ok()?,
+            below: text(fields[1]).parse().ok()?,
+            root: path(fields.get(3)?),
+            shares: fields.get(6..dash)?.iter().map(|field| text(field)).collect(),
+            device: device_number(std::str::from_utf8(fields.get(2)?).ok()?)?,
+            point: path(fields.get(4)?),
+            kind: text(fields.get(dash + 1)?),
+            source: path(fields.get(dash + 2)?),
+        })
+    }
+
+    /// Whether it is unmounted with `other`: both are on one folder, seen by two mounts of `all` that share what is mounted
+    /// on them.
+    pub fn goes_with(&self, other: &Self, all: &[Self]) -> bool {
+        let below = |mount: &Self| all.iter().find(|it| it.id == mount.below);
+        let folder = |under: &Self, mount: &Self| {
+            let within = mount.point.strip_prefix(&under.point).ok()?;
+            Some((under.device, under.root.join(within)))
+        };
+        let (Some(mine), Some(others)) = (below(self), below(other)) else { return false };
+        let is_shared = |group: &str| [mine.shares_of("shared:"), mine.shares_of("master:")].contains(&Some(group));
+        others.shares_of("shared:").is_some_and(is_shared) && folder(mine, self) == folder(others, other)
+    }
+
+    fn shares_of(&self, how: &str) -> Option<&str> {
+        self.shares.iter().find_map(|group| group.strip_prefix(how))
+    }
+
+    /// Whether its file system lies on one of `devices`.
+    pub fn is_on(&self, devices: &[Device]) -> bool {
+        devices.contains(&self.device) || self.source_device().is_some_and(|device| devices.contains(&device))
+    }
+
+    /// The device its source names.
+    pub fn source_device(&self) -> Option<Device> {
+        device_named(&self.source)
+    }
+}
+
+/// The number of the block device that `path` names, where it [`may_be_a_device`].
+pub fn device_named(path: &Path) -> Option<Device> {
+    may_be_a_device(path).then(|| block_device(path)).flatten()
+}
+
+/// Whether `path` may be looked at: it is under `/dev`, and not in the folder for files there. Any other could lie on our own
+/// mount, or on one that never answers.
+pub fn may_be_a_device(path: &Path) -> bool {
+    path.starts_with("/dev") && !path.starts_with("/dev/shm")
+}
+
+/// The number of the block device at `path`, if it is one.
+pub fn block_device(path: &Path) -> Option<Device> {
+    let found = fs::metadata(path).ok()?;
+    found.file_type().is_block_device().then(|| found.rdev())
+}
+
+/// Parses `major:minor`, as the kernel lists devices.
+pub fn device_number(text: &str) -> Option<u64> {
+    let (major, minor) = text.trim().split_once(':')?;
+    Some(libc::makedev(major.parse().ok()?, minor.parse().ok()?))
+}
+
+fn path(field: &[u8]) -> PathBuf {
+    OsString::from_vec(unescaped(field)).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A mount point with a blank in its name is found, and unmounted, under its real name.
+    #[test]
+    fn reads_a_line_with_escapes_and_optional_fields() {
+        let line = br"36 35 7:3 / /mnt/a\040b\134c rw,noatime shared:1 master:2 - ext4 /dev/loop3 rw,errors=continue";
+        let mount = Mount::parse(line).expect("a whole line");
+        assert_eq!(mount.device, libc::makedev(7, 3));
+        assert_eq!(mount.point, Path::new(r"/mnt/a b\c"));
+        assert_eq!((mount.kind.as_str(), mount.source.as_path()), ("ext4", Path::new("/dev/loop3")));
+    }
+
+    /// As where a home is exported, and something is mounted in it: what was bound somewhere else by hand stays.
+    #[test]
+    fn what_shares_a_folder_goes_with_it() {
+        let table = [
+            "1 0 8:1 / / rw shared:1 - ext4 /dev/sda1 rw",
+            "2 1 8:1 /srv /export rw shared:1 - ext4 /dev/sda1 rw",
+            "3 1 8:1 /srv /slave rw master:1 - ext4 /dev/sda1 rw",
+            "4 1 8:1 /srv /private rw - ext4 /dev/sda1 rw",
+            "5 1 0:50 / /srv/mnt rw shared:9 - fuse.ferrite pool rw",
+            "6 2 0:50 / /export/mnt rw shared:9 - fuse.ferrite pool rw",
+            "7 3 0:50 / /slave/mnt rw master:9 - fuse.ferrite pool rw",
+            "8 4 0:50 / /private/mnt rw shared:9 - fuse.ferrite pool rw",
+            "9 1 0:50 / /srv/copy rw shared:9 - fuse.ferrite pool rw",
+            "10 99 0:50 / /elsewhere rw shared:9 - fuse.ferrite pool rw",
+        ];
+        let all: Vec<Mount> = table.iter().filter_map(|line| Mount::parse(line.as_bytes())).collect();
+        let going: Vec<u64> = all.iter().filter(|mount| mount.goes_with(&all[4], &all)).map(|mount| mount.id).collect();
+        assert_eq!(going, [5, 6, 7]);
+    }
+
+    /// Who asks about one that lies on a mount whose server is gone waits for ever.
+    #[test]
+    fn what_may_lie_on_a_mount_is_no_device() {
+        assert!(
+            ["/dev/sda1", "/dev/mapper/a", "/dev/ferrite/disk0"].iter().all(|path| may_be_a_device(Path::new(path)))
+        );
+        assert!(
+            ["/dev/shm/mnt/file", "/mnt/dev/sda1", "pipe:[7]"].iter().all(|path| !may_be_a_device(Path::new(path)))
+        );
+    }
+
+    #[test]
+    fn lines_cut_short_are_skipped() {
+        for line in [&b""[..], b"36 35", b"36 35 7:3 / /mnt rw -", b"36 35 x:y / /mnt rw - ext4 /dev/loop3 rw"] {
+            assert_eq!(Mount::parse(line), None);
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! The socket of a connection, Unix or TCP.
+#![allow(unsafe_code)] // recv and send with flags (do not wait, no SIGPIPE), poll and a socket's connect with a limit are not in std.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream, ToSocketAddrs};
+use std::os::fd::{AsRawFd, FromRawFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixStream};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use super::uri::Address;
+use crate::tcp::prepare;
+
+/// A host that is gone is noticed after this long without a sign of it, in seconds.
+const SILENT_S: libc::c_int = 30;
+/// How often a silent host is asked for a sign, in seconds.
+const SIGN_S: libc::c_int = 10;
+
+/// A connected socket.
+#[derive(Debug)]
+pub(super) enum Link {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+}
+
+/// What to wait for beside room to send.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wait {
+    /// Bytes to receive end it too.
+    pub for_receiving: bool,
+    /// For how long; without, for ever.
+    pub timeout: Option<Duration>,
+}
+
+impl Link {
+    /// Connects within `timeout` to one of the addresses that a host's name means.
+    pub fn connect(address: &Address, timeout: Duration) -> io::Result<Self> {
+        let until = Instant::now() + timeout;
+        let (host, port) = match address {
+            Address::Unix(path) => return connect_unix(path, until).map(Self::Unix),
+            Address::Tcp { host, port } => (host, *port),
+        };
+        let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+        for address in (host.as_str(), port).to_socket_addrs()? {
+            let left = left(until);
+            let prepared = TcpStream::connect_timeout(&address, left)
+                .and_then(|stream| prepare(&stream, SILENT_S, SIGN_S).map(|()| Self::Tcp(stream)));
+            match prepared {
+                Ok(link) => return Ok(link),
+                Err(why) => last = why,
+            }
+        }
+        Err(last)
+    }
+
+    fn descriptor(&self) -> RawFd {
+        match self {
+            Self::Unix(stream) => stream.as_raw_fd(),
+            Self::Tcp(stream) => stream.as_raw_fd(),
+        }
+    }
+
+    /// Receives what is there or, with `wait`, waits for some. 0 bytes mean the end.
+    pub fn receive(&self, into: &mut [u8], wait: bool) -> io::Result<usize> {
+        let flags = if wait { 0 } else { libc::MSG_DONTWAIT };
+        again_if_interrupted(|| {
+            // SAFETY: pointer and length are those of `into`, writable and borrowed for the call; `self` keeps the
+            // descriptor open.
+            unsafe { libc::recv(self.descriptor(), into.as_mut_ptr().cast(), into.len(), flags) }
+        })
+    }
+
+    /// Sends as much as there is room for; fails with [`io::ErrorKind::WouldBlock`] where there is none.
+    pub fn send_now(&self, bytes: &[u8]) -> io::Result<usize> {
+        self.send(bytes, libc::MSG_DONTWAIT)
+    }
+
+    fn send(&self, bytes: &[u8], flags: libc::c_int) -> io::Result<usize> {
+        again_if_interrupted(|| {
+            let flags = flags | libc::MSG_NOSIGNAL;
+            // SAFETY: pointer and length are those of `bytes`, readable and borrowed for the call; `self` keeps the
+            // descriptor open.
+            unsafe { libc::send(self.descriptor(), bytes.as_ptr().cast(), bytes.len(), flags) }
+        })
+    }
+
+    /// Waits until there is room to send, or for what else is asked.
+    pub fn wait(&self, Wait { for_receiving, timeout }: Wait) -> io::Result<()> {
+        let events = libc::POLLOUT | if for_receiving { libc::POLLIN } else { 0 };
+        let timeout_ms = timeout.map_or(-1, |timeout| i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX));
+        let mut asked = libc::pollfd { fd: self.descriptor(), events, revents: 0 };
+        again_if_interrupted(|| {
+            // SAFETY: one initialised structure, borrowed for the call.
+            unsafe { libc::poll(&raw mut asked, 1, timeout_ms) as isize }
+        })
+        .map(drop)
+    }
+
+    /// Ends the connection; who waits for it returns.
+    pub fn cut(&self) {
+        // That it has ended already is as good.
+        let _ = match self {
+            Self::Unix(stream) => stream.shutdown(Shutdown::Both),
+            Self::Tcp(stream) => stream.shutdown(Shutdown::Both),
+        };
+    }
+
+    /// Limits how long one receive and one send may wait, while haggling.
+    pub fn set_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        match self {
+            Self::Unix(stream) => stream.set_read_timeout(timeout).and_then(|()| stream.set_write_timeout(timeout)),
+            Self::Tcp(stream) => stream.set_read_timeout(timeout).and_then(|()| stream.set_write_timeout(timeout)),
+        }
+    }
+}
+
+/// While haggling, when nothing is in flight, it is read and written as a file.
+impl Read for &Link {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.receive(into, true)
+    }
+}
+
+impl Write for &Link {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.send(bytes, 0)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// What is left until then; not nothing, which would be no limit.
+fn left(until: Instant) -> Duration {
+    until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1))
+}
+
+/// Connects to the socket at `path`. Where as many wait there as may, and its server takes nobody, std would wait for ever.
+fn connect_unix(path: &Path, until: Instant) -> io::Result<UnixStream> {
+    // It says what is no path of a socket: afterwards the path fits, with its zero.
+    SocketAddr::from_pathname(path)?;
+    let mut name = libc::sockaddr_un { sun_family: libc::AF_UNIX as libc::sa_family_t, sun_path: [0; 108] };
+    for (to, byte) in name.sun_path.iter_mut().zip(path.as_os_str().as_bytes()) {
+        *to = libc::c_char::from_ne_bytes([*byte]);
+    }
+    // SAFETY: no pointers.
+    let socket = unsafe { libc::socket(libc::AF_UNIX, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) };
+    if socket < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: it is open, and nobody else's.
+    let stream = unsafe { UnixStream::from_raw_fd(socket) };
+    let connected = again_if_interrupted(|| {
+        // A socket takes any limit but none.
+        let _ = stream.set_write_timeout(Some(left(until)));
+        // SAFETY: one initialised structure of that size, borrowed for the call; `stream` keeps the descriptor open.
+        unsafe {
+            libc::connect(stream.as_raw_fd(), (&raw const name).cast(), size_of_val(&name) as libc::socklen_t) as isize
+        }
+    });
+    match connected {
+        Err(why) if why.kind() == io::ErrorKind::WouldBlock => {
+            Err(io::Error::new(io::ErrorKind::TimedOut, "its server takes no connection"))
+        }
+        other => other.map(|_| stream),
+    }
+}
+
+fn again_if_interrupted(mut call: impl FnMut() -> isize) -> io::Result<usize> {
+    loop {
+        match usize::try_from(call()) {
+            Ok(count) => return Ok(count),
+            Err(_) => {
+                let why = io::Error::last_os_error();
+                if why.kind() != io::ErrorKind::Interrupted {
+                    return Err(why);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    #[test]
+    fn a_server_that_takes_nobody_is_not_waited_for_without_end() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("socket");
+        let listener = UnixListener::bind(&path).expect("bound");
+        // SAFETY: no pointers.
+        assert_eq!(unsafe { libc::listen(listener.as_raw_fd(), 0) }, 0, "one may wait");
+        let connect = |limit| Link::connect(&Address::Unix(path.clone()), limit);
+        let _waits = connect(Duration::from_secs(60)).expect("it waits there");
+        std::thread::scope(|scope| {
+            let (tell, told) = channel();
+            scope.spawn(move || tell.send(connect(Duration::from_millis(50)).expect_err("no room").kind()));
+            let seen = told.recv_timeout(Duration::from_secs(20));
+            drop(listener);
+            assert_eq!(seen, Ok(io::ErrorKind::TimedOut));
+        });
+        let refused = Link::connect(&Address::Unix(path), Duration::from_secs(60)).expect_err("nobody listens");
+        assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+    }
+
+    #[test]
+    fn a_path_that_no_socket_has_is_refused() {
+        for path in ["a".repeat(108), "a\0b".into()] {
+            let refused = Link::connect(&Address::Unix(path.into()), Duration::from_secs(60)).expect_err("no path");
+            assert_eq!(refused.kind(), io::ErrorKind::InvalidInput);
+        }
+    }
+}
