@@ -57,16 +57,17 @@ fn a_disk_keeps_what_was_flushed() {
     expect(&found, (Yes, Yes), "ext4 on vda, a disk");
 }
 
-/// The sample of what `ferrite up` prints is what it prints.
+/// The sample of docs/first-steps.md is the line that `ferrite up` prints.
 #[test]
-fn the_readme_shows_the_line_of_a_pool_on_a_disk() {
+fn the_first_steps_show_the_line_of_a_pool_on_a_disk() {
     let found = file_of(|it| {
         let number = it.block("pci/ata1/host0/target0/block/sda");
         it.ext4(&number);
     });
-    let readme = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md")).expect("it is there");
+    let page =
+        fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/first-steps.md")).expect("it is there");
     let line = format!("          file, {}; stray writes: held off by keys\n", found.describe(true));
-    assert!(readme.contains(&line), "README.md has no line {line:?}");
+    assert!(page.contains(&line), "docs/first-steps.md has no line {line:?}");
 }
 
 #[test]
