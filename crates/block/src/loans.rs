@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use ferrite_memory::Borrower;
+use ferrite_memory::{Borrower, planted};
 use parking_lot::Mutex;
 
 /// Loans at once; whoever wants one more asks each borrower whether it has returned.
@@ -43,8 +43,7 @@ impl Loans {
     /// Keeps those of `freed` that are lent, and gives back those that were kept and have been returned. Nobody who is
     /// pinned can find any of `freed` any more, so nobody lends them anew.
     pub fn sift(&self, freed: &mut Vec<u32>) {
-        #[cfg(test)]
-        if crate::tests::is_planted(crate::tests::Bug::ForgottenLoan) {
+        if planted!("block: lent blocks are used again") {
             return;
         }
         let State { loans, kept } = &mut *self.0.lock();

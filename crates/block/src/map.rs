@@ -25,7 +25,7 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use ferrite_memory::{Memory, Scheme, Span, order_loads};
+use ferrite_memory::{Memory, Scheme, Span, order_loads, planted};
 use ferrite_pool::layout::PAGE;
 use ferrite_pool::{Extent, Result, Role, Stream};
 
@@ -216,9 +216,8 @@ impl Map {
     /// What who has locked block `index` does before it may move (MU1).
     #[inline]
     fn leave_group(&self, index: u64) {
-        let _was_set = self.clear_group(index);
-        #[cfg(test)]
-        if !_was_set && crate::tests::is_planted(crate::tests::Bug::TrustingWriter) {
+        let was_set = self.clear_group(index);
+        if !was_set && planted!("block: writer leaves the word to the writer that cleared the group") {
             return;
         }
         self.leave_usual(index);
@@ -276,8 +275,7 @@ impl Map {
     /// Notes that the groups of `together` are looked at; their word with that.
     fn begin_look(&self, together: u64) -> u32 {
         let word = &self.usual[together as usize];
-        #[cfg(test)]
-        if crate::tests::is_planted(crate::tests::Bug::SilentLook) {
+        if planted!("block: look at groups is not noted") {
             return word.load(Ordering::SeqCst);
         }
         word.fetch_or(LOOKED_AT, Ordering::SeqCst) | LOOKED_AT
@@ -314,8 +312,7 @@ impl Map {
     #[inline]
     pub fn is_still(&self, usual: &Usual<'_>) -> bool {
         order_loads();
-        #[cfg(test)]
-        if crate::tests::is_planted(crate::tests::Bug::HastyReader) {
+        if planted!("block: unpinned reader does not check again") {
             return true;
         }
         usual.row.load(Ordering::Relaxed) == usual.word

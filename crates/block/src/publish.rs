@@ -1,6 +1,6 @@
 //! How a change is named on the medium, and shown to readers: see [`crate::write`].
 
-use ferrite_memory::{Error, Result};
+use ferrite_memory::{Error, Result, planted};
 
 use crate::dirty::Dirty;
 use crate::disk::{BlockDisk, medium_error};
@@ -218,8 +218,7 @@ impl BlockDisk {
 
     /// B1, where a fence is durable.
     pub(crate) fn settle_data(&self) {
-        #[cfg(test)]
-        if crate::tests::is_planted(crate::tests::Bug::WordBeforeData) {
+        if planted!("block: word before data") {
             return;
         }
         self.memory.fence();
@@ -227,8 +226,7 @@ impl BlockDisk {
 
     /// B1, where it is not.
     fn settle_deferred_data(&self) -> Result<()> {
-        #[cfg(test)]
-        if crate::tests::is_planted(crate::tests::Bug::WordBeforeData) {
+        if planted!("block: word before data") {
             return Ok(());
         }
         self.barrier()

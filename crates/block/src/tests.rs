@@ -1,10 +1,10 @@
 //! The block device against a model, and through crashes.
 
-use std::cell::Cell;
 use std::sync::Arc;
 
 use ferrite_crash::{LyingMemory, Model};
 use ferrite_disk::{Access, Disk, Zeroing};
+use ferrite_memory::planted::plant;
 use ferrite_memory::{Memory, Scheme, Span};
 use ferrite_pool::{Format, Pool};
 use proptest::prelude::*;
@@ -29,33 +29,6 @@ mod usual;
 mod verify;
 
 pub(crate) use crash::collisions;
-
-/// A bug that a test plants to see that the proofs notice it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Bug {
-    /// B1 is broken: the map names a block before what was written to it is durable.
-    WordBeforeData,
-    /// B7 is broken: a reader does not compare.
-    BlindReader,
-    /// B3 is broken: a reader without a pin does not look again.
-    HastyReader,
-    /// MU1 is broken: who finds its group clear leaves the word to whoever cleared it.
-    TrustingWriter,
-    /// MU2 is broken: who looks at groups does not say so first.
-    SilentLook,
-    /// FB3 is broken: blocks that are lent are used again.
-    ForgottenLoan,
-    /// GV1 is broken: chunks are given back with what is in them.
-    GivenAwayFull,
-    /// U3 is broken: a flush does not drain the second buffer.
-    ForgottenBuffer,
-}
-
-thread_local!(pub(crate) static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) });
-
-pub(crate) fn is_planted(bug: Bug) -> bool {
-    PLANTED.get() == Some(bug)
-}
 
 pub(crate) const BOOT: [u8; 16] = [1; 16];
 /// Blocks of the disk under test.

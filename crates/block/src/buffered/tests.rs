@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use ferrite_crash::LyingDisk;
 use ferrite_disk::{Access, Disk, Geometry, Zeroing};
+use ferrite_memory::planted::plant;
 use ferrite_memory::{Error, Span};
 use proptest::prelude::*;
 
 use super::*;
 use crate::shape::BLOCK;
-use crate::tests::{BLOCKS, Bug, Op, PLANTED, content, op, read_all};
+use crate::tests::{BLOCKS, Op, content, op, read_all};
 
 mod frozen;
 mod model;

@@ -140,9 +140,9 @@ fn crash_seeded_random_operations() {
 #[test]
 fn canary_a_word_before_its_data_is_caught() {
     for way in ways().into_iter().filter(|way| !way.options.in_place && !way.options.verify) {
-        PLANTED.set(Some(Bug::WordBeforeData));
+        let bug = plant("block: word before data");
         let report = explore_ops(way, &collisions(), 40);
-        PLANTED.set(None);
+        drop(bug);
         report.expect_failure();
     }
 }
@@ -151,9 +151,9 @@ fn canary_a_word_before_its_data_is_caught() {
 fn canary_a_reader_that_does_not_compare_is_caught() {
     let torn = |way: &Way| way.options.in_place && way.checksum;
     for way in ways().into_iter().filter(torn) {
-        PLANTED.set(Some(Bug::BlindReader));
+        let bug = plant("block: reader compares no checksums");
         let report = explore_ops(way, &collisions(), 40);
-        PLANTED.set(None);
+        drop(bug);
         report.expect_failure();
     }
 }

@@ -119,9 +119,9 @@ fn d6_what_cannot_hold_still_is_not_lent() {
 fn a_forgotten_loan_is_noticed() {
     let (disk, bytes) = lender(DiskOptions::default(), false);
     let (lent, _patron) = lend(&disk, Span::new(0, PIECE)).expect("lent");
-    PLANTED.set(Some(Bug::ForgottenLoan));
+    let bug = plant("block: lent blocks are used again");
     overwrite(&disk);
-    PLANTED.set(None);
+    drop(bug);
     assert!(bytes_of(&lent) != bytes[..PIECE as usize]);
 }
 

@@ -62,9 +62,9 @@ fn gv1_crash_seeded_giving_back_leaves_the_disk_as_it_was() {
 
 #[test]
 fn canary_a_chunk_that_is_given_back_full_is_caught() {
-    PLANTED.set(Some(Bug::GivenAwayFull));
+    let bug = plant("block: chunks in use are given back");
     let (_, report) = explore_giving_back(thin_ways()[0]);
-    PLANTED.set(None);
+    drop(bug);
     report.expect_failure();
 }
 

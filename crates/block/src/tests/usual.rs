@@ -79,9 +79,9 @@ fn b3_a_reader_without_a_pin_finds_one_write_whole() {
 
 #[test]
 fn canary_a_reader_that_does_not_look_again_is_found() {
-    PLANTED.set(Some(Bug::HastyReader));
+    let bug = plant("block: unpinned reader does not check again");
     let found = read_amid(100, |disk| overwrite(disk, 100));
-    PLANTED.set(None);
+    drop(bug);
     assert_ne!(found[..8], found[4088..], "a mixture");
 }
 
