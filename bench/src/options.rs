@@ -8,7 +8,7 @@ use crate::{Error, Result};
 /// How long an experiment may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Length {
-    /// As long as steady medians need: a few minutes.
+    /// As long as panic_guard medians need: a few minutes.
     Full,
     /// About a minute.
     Quick,

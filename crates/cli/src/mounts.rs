@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use ferrite_fs::direct::{Session, read_mount_source};
 use ferrite_memory::unescaped;
-use ferrite_mount::{Answer, ask, clear_stale, device_number};
+use ferrite_mount::{MountAnswer, ask, clear_stale, device_number};
 use ferrite_pool::owner::Holder;
 
 use crate::host;
@@ -103,7 +103,7 @@ pub fn cut_off(pool: &Path, holder: &Holder) {
 /// Where something of the pool at `pool` is mounted for which nobody answers, as far as is seen.
 pub fn unanswered(pool: &Path) -> Vec<PathBuf> {
     let pool = pool.canonicalize().unwrap_or_else(|_| pool.into());
-    let is_unanswered = |point: &PathBuf| ask(point, PATIENCE).is_ok_and(|answer| answer != Answer::Alive);
+    let is_unanswered = |point: &PathBuf| ask(point, PATIENCE).is_ok_and(|answer| answer != MountAnswer::Alive);
     let is_one = |mount: &Mount| mount.file_system().is_some_and(|(at, _)| at == pool);
     listed().into_iter().filter(is_one).map(|mount| mount.point).filter(is_unanswered).collect()
 }
@@ -123,7 +123,7 @@ pub fn clear(point: &Path) -> io::Result<bool> {
 pub fn tell_left(pool: &Path, point: Option<&Path>) {
     let point = point.and_then(|point| point.canonicalize().ok());
     let is_its = |mount: &Mount| mount.file_system().is_some_and(|(at, _)| at == pool);
-    let is_dead = |mount: &Mount| ask(&mount.point, PATIENCE).is_ok_and(|answer| answer == Answer::Dead);
+    let is_dead = |mount: &Mount| ask(&mount.point, PATIENCE).is_ok_and(|answer| answer == MountAnswer::Dead);
     let left = |mount: &&Mount| is_its(mount) && Some(&mount.point) != point.as_ref() && is_dead(mount);
     for mount in listed().iter().filter(left) {
         let (left, typed) = (in_line(&mount.point), quoted(&mount.point));
@@ -133,7 +133,7 @@ pub fn tell_left(pool: &Path, point: Option<&Path>) {
 
 /// Lists the mounts for which no process answers any more, each with its pool.
 pub fn left() -> Vec<(PathBuf, PathBuf)> {
-    let is_dead = |point: &PathBuf| ask(point, PATIENCE).is_ok_and(|answer| answer == Answer::Dead);
+    let is_dead = |point: &PathBuf| ask(point, PATIENCE).is_ok_and(|answer| answer == MountAnswer::Dead);
     let found = listed().into_iter().filter_map(|mount| Some((mount.file_system()?.0, mount.point)));
     found.filter(|(_, point)| is_dead(point)).map(|(pool, point)| (point, pool)).collect()
 }

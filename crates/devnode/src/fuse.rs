@@ -14,7 +14,7 @@ use fuser::{Config, Session, SessionACL};
 use super::child;
 use super::export::Export;
 use super::place::Lock;
-use ferrite_fuse::{How, Steady, mount, unmount};
+use ferrite_fuse::{MountSpec, PanicGuard, mount, unmount};
 
 /// `PR_SET_IO_FLUSHER` of linux/prctl.h: allocations of this thread never wait for a disk, which may be ours.
 const PR_SET_IO_FLUSHER: libc::c_int = 57;
@@ -31,12 +31,12 @@ impl Server {
     /// On an error nothing stays mounted.
     pub fn start(export: Export, point: &Path, threads: usize) -> io::Result<Self> {
         let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
-        let connection = mount(point, &How { source: "ferrite", flags, rest: "" })?;
+        let connection = mount(point, &MountSpec { source: "ferrite", flags, rest: "" })?;
         let start = || {
             let mut config = Config::default();
             config.n_threads = Some(threads);
             config.clone_fd = threads > 1;
-            let session = Session::from_fd(Steady(export), connection, SessionACL::Owner, config)?;
+            let session = Session::from_fd(PanicGuard(export), connection, SessionACL::Owner, config)?;
             thread::Builder::new().name("ferrite-attach".into()).spawn(move || serve(session))
         };
         start().map(|thread| Self { thread }).inspect_err(|_| drop(unmount(point)))
@@ -49,7 +49,7 @@ impl Server {
 }
 
 /// The threads that `run` starts inherit what is set here.
-fn serve(session: Session<Steady<Export>>) -> io::Result<()> {
+fn serve(session: Session<PanicGuard<Export>>) -> io::Result<()> {
     answer_under_pressure();
     session.run()
 }

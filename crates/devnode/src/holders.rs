@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::loop_node::LoopNode;
 use super::node::Node;
 use super::place::Lock;
-use ferrite_fuse::{Device, Mount, block_device, device_named, may_be_a_device};
+use ferrite_fuse::{Device, MountEntry, block_device, device_named, may_be_a_device};
 
 /// How long a program may keep a node before it counts as a user of it.
 const GLANCE: Duration = Duration::from_millis(300);
@@ -75,7 +75,7 @@ fn seen(node: Node) -> Vec<String> {
 
 /// Where file systems on `devices` are mounted, as `pid` sees it, in the order they were mounted.
 pub(super) fn mounted(pid: &str, devices: &[Device]) -> Vec<PathBuf> {
-    let mounts = Mount::seen_by(pid).unwrap_or_default();
+    let mounts = MountEntry::seen_by(pid).unwrap_or_default();
     mounts.into_iter().filter(|mount| mount.is_on(devices)).map(|mount| mount.point).collect()
 }
 

@@ -17,7 +17,7 @@ use super::loop_node::LoopNode;
 use super::nbd_node::NbdNode;
 use super::opened::Opened;
 use super::place::{Lock, Place};
-use ferrite_fuse::{Device, Mount, device_number};
+use ferrite_fuse::{Device, MountEntry, device_number};
 
 /// Of linux/fs.h: has the file system that has a device write all that it holds.
 const BLKFLSBUF: libc::Ioctl = 0x1261;
@@ -141,7 +141,7 @@ impl Node {
 
     /// Whether what is seen on `point` lies on it, and not something that was mounted over that.
     fn is_seen_on(self, point: &Path) -> bool {
-        let mounts = Mount::seen_by("self").unwrap_or_default();
+        let mounts = MountEntry::seen_by("self").unwrap_or_default();
         mounts.iter().rfind(|mount| mount.point == point).is_some_and(|mount| mount.is_on(&self.devices()))
     }
 

@@ -12,7 +12,7 @@ use super::link;
 use super::node::Node;
 use super::place::{Lock, Place};
 use super::{Error, Result};
-use ferrite_fuse::Mount;
+use ferrite_fuse::MountEntry;
 
 /// Clears what killed servers left in `directory`: file systems mounted from their nodes are unmounted (lazily: they
 /// can only fail now), devices detached, dead mounts, links and directories removed. What live servers hold is
@@ -56,7 +56,7 @@ pub(super) fn clear(place: &Place, lock: &Lock, told: &mut Vec<String>) -> Resul
         tell_fate(node, place, lock, told);
     }
     let point = place.mount_point();
-    while Mount::seen_by("self").is_ok_and(|mounts| mounts.iter().any(|mount| mount.point == point)) {
+    while MountEntry::seen_by("self").is_ok_and(|mounts| mounts.iter().any(|mount| mount.point == point)) {
         ferrite_fuse::unmount(&point).map_err(Error::io(format!("unmounting {}", point.display())))?;
         told.push(format!("unmounted the dead {}", point.display()));
     }

@@ -1,12 +1,12 @@
-//! What a node of a disk and a mounted file system share: mounting by `/dev/fuse`, the kernel's list of mounts, and a FUSE
+//! What a node of a disk and a mounted file system share: mounting by `/dev/fuse`, the kernel's list of mountinfo, and a FUSE
 //! file system whose threads outlive a panic.
 
 mod kernel_device;
+mod mountinfo;
 mod mounting;
-mod mounts;
-mod steady;
+mod panic_guard;
 
 pub use kernel_device::{FUSE, KernelDevice, LOOP};
-pub use mounting::{How, cut_off, is_root, mount, unmount, unmount_lazily, unmount_unused};
-pub use mounts::{Device, Mount, block_device, device_named, device_number, may_be_a_device};
-pub use steady::{Steady, steadily};
+pub use mountinfo::{Device, MountEntry, block_device, device_named, device_number, may_be_a_device};
+pub use mounting::{MountSpec, cut_off, is_root, mount, unmount, unmount_lazily, unmount_unused};
+pub use panic_guard::{PanicGuard, catch_panic};

@@ -10,18 +10,18 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// How something is mounted.
-pub struct How<'a> {
-    /// What the kernel's list of mounts calls it.
+/// The options of a mount.
+pub struct MountSpec<'a> {
+    /// The source in the kernel's list of mounts.
     pub source: &'a str,
-    /// `MS_RDONLY` and its like.
+    /// Flags of mount(2), such as `MS_RDONLY`.
     pub flags: libc::c_ulong,
-    /// More options of FUSE's, each behind a comma.
+    /// More options of FUSE, each after a comma.
     pub rest: &'a str,
 }
 
-/// Mounts without the help of `fusermount`, which has other rules and no use for root.
-pub fn mount(point: &Path, how: &How<'_>) -> io::Result<OwnedFd> {
+/// Mounts on `point` as root, without `fusermount`. Returns the FUSE connection.
+pub fn mount(point: &Path, how: &MountSpec<'_>) -> io::Result<OwnedFd> {
     let connection: File = OpenOptions::new().read(true).write(true).open("/dev/fuse")?;
     // SAFETY: asks for a number.
     let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
@@ -36,24 +36,24 @@ pub fn mount(point: &Path, how: &How<'_>) -> io::Result<OwnedFd> {
     if result == 0 { Ok(connection.into()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Unmounts our own file system. It is cut off first, so that the call never waits for the threads that serve it;
-/// nothing may use it any more.
+/// Unmounts a file system of this process. The kernel aborts the connection first, so the call never waits for the
+/// threads that serve it.
 pub fn unmount(point: &Path) -> io::Result<()> {
     unmount_by(point, libc::MNT_FORCE | libc::MNT_DETACH)
 }
 
-/// Unmounts a file system that nobody uses; one in use is busy.
+/// Unmounts a file system without users. One in use is an error (`EBUSY`).
 pub fn unmount_unused(point: &Path) -> io::Result<()> {
     unmount_by(point, 0)
 }
 
-/// Cuts off a file system whose server has ended: who waits for an answer has an error instead. It is unmounted too, if
-/// nobody uses it.
+/// Aborts the connection of a file system whose server has ended: programs that wait for an answer get an error. Unmounts
+/// it too, if no program uses it.
 pub fn cut_off(point: &Path) -> io::Result<()> {
     unmount_by(point, libc::MNT_FORCE)
 }
 
-/// Takes a file system out of sight; it ends when its last user does.
+/// Unmounts lazily: the file system disappears now and ends with its last user.
 pub fn unmount_lazily(point: &Path) -> io::Result<()> {
     unmount_by(point, libc::MNT_DETACH)
 }
@@ -65,7 +65,7 @@ fn unmount_by(point: &Path, flags: libc::c_int) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Whether this process may mount.
+/// Returns true if this process runs as root, and so may mount.
 pub fn is_root() -> bool {
     // SAFETY: asks for a number.
     unsafe { libc::geteuid() == 0 }

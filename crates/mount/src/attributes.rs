@@ -1,35 +1,36 @@
-//! Extended attributes, as the kernel asks for them.
+//! Requests of the kernel about extended attributes.
 
 use ferrite_fs::{Error, Ino, Result, SetXattr};
 use fuser::{Errno, ReplyXattr, Request};
 
 use super::errno::errno;
-use super::front::Front;
+use super::fuse_fs::FuseFs;
 use super::reserve::NAME_BYTES;
 
 pub(super) const ACCESS: &[u8] = b"system.posix_acl_access";
 const DEFAULT: &[u8] = b"system.posix_acl_default";
 const BOTH: i32 = libc::XATTR_CREATE | libc::XATTR_REPLACE;
 
-impl Front {
-    /// As setxattr(2) by flags `how`.
-    pub(super) fn set_attribute(&self, by: &Request, ino: Ino, name: &[u8], (value, how): (&[u8], i32)) -> Result<()> {
+impl FuseFs {
+    /// Sets an attribute as setxattr(2) does.
+    pub(super) fn set_attribute(&self, by: &Request, ino: Ino, name: &[u8], value: &[u8], how: i32) -> Result<()> {
         let how = match how {
             libc::XATTR_CREATE => SetXattr::Create,
             libc::XATTR_REPLACE => SetXattr::Replace,
-            // It is to be there, and not to be there.
+            // The attribute must exist and must not exist.
             BOTH => return self.fs.xattr(ino, name).and(Err(Error::Exists)),
             _ => SetXattr::Any,
         };
         self.ensure_room(by.uid(), NAME_BYTES)?;
         self.lose_group(by, ino, name)?;
         let done = self.fs.set_xattr(ino, name, value, how);
-        // Behind it (fs FG9).
+        // After the change (fs FG9).
         self.end_writing(ino);
         done
     }
 
-    /// As removexattr(2). A file without an ACL has one that says what its mode does: nothing is to be taken away.
+    /// Removes an attribute as removexattr(2) does. A file without an ACL has an implied one that repeats its mode, so
+    /// its removal succeeds.
     pub(super) fn remove_attribute(&self, ino: Ino, name: &[u8]) -> Result<()> {
         match self.fs.remove_xattr(ino, name) {
             Err(Error::NoAttribute) if name == ACCESS || name == DEFAULT => Ok(()),
@@ -38,7 +39,7 @@ impl Front {
     }
 }
 
-/// Sends an attribute's bytes, or how many there are where no room was given.
+/// Sends the bytes of an attribute, or their number if `len` is 0.
 pub(super) fn send(value: Result<Vec<u8>>, len: u32, reply: ReplyXattr) {
     match value {
         Ok(value) if len == 0 => reply.size(value.len() as u32),

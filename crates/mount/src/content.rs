@@ -1,14 +1,27 @@
-//! Content of files, as the kernel reads and writes it.
+//! Requests of the kernel that read and write the content of files.
 
 use std::ops::Range;
 
 use ferrite_fs::{Allocate, Ino, Result};
+use ferrite_memory::planted;
 use fuser::{OpenFlags, Request, WriteFlags};
 
-use super::front::Front;
+use super::fuse_fs::FuseFs;
 
-impl Front {
-    /// Reads for who has the file open by `flags`. The kernel keeps what it is told (FM5).
+/// A request to write to a file.
+pub(super) struct WriteRequest<'a> {
+    pub ino: Ino,
+    /// The first byte.
+    pub at: u64,
+    pub data: &'a [u8],
+    /// Where the data comes from.
+    pub how: WriteFlags,
+    /// The flags by which the program opened the file.
+    pub opened: OpenFlags,
+}
+
+impl FuseFs {
+    /// Reads for a program that opened the file with `flags`. The kernel may cache the answer (FM5).
     pub(super) fn read_by(&self, ino: Ino, at: u64, into: &mut [u8], flags: OpenFlags) -> Result<usize> {
         self.end_writing(ino);
         match flags.0 & libc::O_NOATIME {
@@ -17,16 +30,10 @@ impl Front {
         }
     }
 
-    /// Writes for who has the file open by `flags`, or for the kernel, as `how` has it.
-    pub(super) fn write_at(
-        &self,
-        by: &Request,
-        (ino, at): (Ino, u64),
-        data: &[u8],
-        (how, flags): (WriteFlags, OpenFlags),
-    ) -> Result<usize> {
-        #[cfg(test)]
-        if super::tests::note_write() {
+    /// Writes for a program, or for the kernel's late write-back.
+    pub(super) fn write_at(&self, by: &Request, write: WriteRequest<'_>) -> Result<usize> {
+        let WriteRequest { ino, at, data, how, opened: flags } = write;
+        if planted!("mount: kept back") {
             return Ok(data.len());
         }
         let is_late = how.contains(WriteFlags::FUSE_WRITE_CACHE);
@@ -34,16 +41,16 @@ impl Front {
         let len = data.len() as u64;
         match is_late {
             true => self.ensure_room_late(ino, at, len)?,
-            false => self.ensure_room_at(by.uid(), (ino, (!appends).then_some(at)), len)?,
+            false => self.ensure_room_at(by.uid(), ino, (!appends).then_some(at), len)?,
         }
-        if appends && may_be_cut((at, data.len()), flags) {
+        if appends && may_be_cut(at, len, flags) {
             self.fs.expect_more(ino);
         }
         self.end_writing(ino);
         if how.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
             self.lose_rights(by, ino)?;
         } else if self.is_atomic && !is_late {
-            // Which the kernel does otherwise, before it writes to its cache. What is stored to a mapping takes none away.
+            // A direct write bypasses the kernel's own removal of capabilities. A store to a mapping removes none.
             self.drop_capabilities(ino)?;
         }
         if is_late {
@@ -58,10 +65,11 @@ impl Front {
         self.fs.write(ino, at, data)
     }
 
-    /// Gives or takes space of a file. Where that fails some of it may be done, of which the kernel hears nothing else.
+    /// Allocates or frees space of a file. After a failure the kernel drops the attributes it has cached, because a part
+    /// of the change may have happened.
     pub(super) fn allocate(&self, by: &Request, ino: Ino, range: Range<u64>, how: Allocate) -> Result<()> {
         if how != Allocate::Punch {
-            self.ensure_room_at(by.uid(), (ino, Some(range.start)), range.end - range.start)?;
+            self.ensure_room_at(by.uid(), ino, Some(range.start), range.end - range.start)?;
         }
         self.end_writing(ino);
         if by.uid() != 0 {
@@ -70,34 +78,32 @@ impl Front {
         self.fs.allocate(ino, range, how).inspect_err(|_| self.fs.forget_attributes(ino))
     }
 
-    /// Writes what the kernel has kept back. It takes a short count for all, so the rest is to say why it is one (FM8).
+    /// Writes what the kernel held back. The kernel takes a short count for success, so this writes until all is written
+    /// or an error says why not (FM8).
     fn write_back(&self, ino: Ino, at: u64, data: &[u8]) -> Result<usize> {
         let mut done = 0;
         while done < data.len() {
             let (at, rest) = (at + done as u64, &data[done..]);
             done += if self.cached { self.write_cached(ino, at, rest)? } else { self.fs.write(ino, at, rest)? };
-            #[cfg(test)]
-            if super::tests::is_planted(super::tests::Bug::ShortWriteBack) {
+            if planted!("mount: short write back") {
                 break;
             }
         }
         Ok(done)
     }
 
-    /// Writes to a file whose times the kernel keeps (FM7).
+    /// Writes to a file whose times the kernel maintains (FM7).
     fn write_cached(&self, ino: Ino, at: u64, data: &[u8]) -> Result<usize> {
-        #[cfg(test)]
-        if super::tests::is_planted(super::tests::Bug::Restamped) {
+        if planted!("mount: restamped") {
             return self.fs.write(ino, at, data);
         }
         self.fs.write_unnoted(ino, at, data)
     }
 
-    /// Appends. The kernel has it in its copy at byte `at`, which it believes to be the end (FM5).
+    /// Appends. The kernel has put the data into its copy at byte `at`, where it believes the end to be (FM5).
     fn append(&self, ino: Ino, at: u64, data: &[u8]) -> Result<usize> {
         let (place, len) = self.fs.append(ino, data)?;
-        #[cfg(test)]
-        if super::tests::is_planted(super::tests::Bug::Misplaced) {
+        if planted!("mount: misplaced") {
             return Ok(len);
         }
         if place != at {
@@ -107,9 +113,9 @@ impl Front {
     }
 }
 
-/// Whether the kernel may have cut a write of which a request has `len` bytes from byte `at` on, where it believes the end to be:
-/// at the end of a page, or past its cache anywhere.
-fn may_be_cut((at, len): (u64, usize), flags: OpenFlags) -> bool {
+/// Returns true if the kernel may have split a write of which this request is the first part. It splits at the end of
+/// a page, and a direct write anywhere.
+fn may_be_cut(at: u64, len: u64, flags: OpenFlags) -> bool {
     const PAGE: u64 = 4096;
-    (at + len as u64).is_multiple_of(PAGE) || flags.0 & libc::O_DIRECT != 0
+    (at + len).is_multiple_of(PAGE) || flags.0 & libc::O_DIRECT != 0
 }

@@ -1,8 +1,8 @@
-//! Ending what a killed server waits for.
+//! Cuts off the FUSE connection that a killed server waits for.
 //!
-//! A thread that has the kernel forget a page waits until a read or a write of it is answered, and no kill wakes it. The
-//! server's connection is open as long as the thread waits, so the kernel does not end the request either. Who ends the
-//! connection ends all of it; `fusectl` is where that is asked for.
+//! A thread that makes the kernel forget a page waits until a read or a write of the page is answered, and no kill wakes
+//! the thread. The server's connection stays open as long as the thread waits, so the kernel does not end the request
+//! either. Only an abort of the connection, by `fusectl`, ends both.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
@@ -16,24 +16,24 @@ use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, 
 
 use super::KIND;
 use super::folder::mounts_at;
-use super::stale::{Answer, ask};
+use super::stale::{MountAnswer, ask};
 use ferrite_fuse as fuse;
-use ferrite_fuse::Mount;
+use ferrite_fuse::MountEntry;
 
 /// The device `/dev/fuse`.
 const FUSE: (u32, u32) = (10, 229);
-/// How long a server may take to say that it is there, where the kernel does not tell who waits for what.
+/// How long a server may take to answer, if the kernel does not report which connection a thread waits for.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Cuts off what process `server`, which was killed, waits for: who waits for an answer has an error instead, and the
-/// process comes to its end. Where it waits for nothing, it is about to. Root may; its user may where `fusectl` is mounted.
+/// Cuts off the connections for which the killed process `server` waits. Programs that wait for its answers get an error,
+/// and the process ends. Root may do this, and the user of the server may if `fusectl` is mounted.
 ///
-/// The kernel tells which connection a thread waits for (Linux 6.16, to root), also of a mount that is out of sight or in
-/// another namespace. Where it does not, all are cut off that are seen here, whose source `is_its`, and that do not answer:
-/// the same source may be a living server's, of a pool that was called so before, or is so in another root.
+/// From Linux 6.16 on the kernel reports to root which connection a thread waits for, even of a mount in another
+/// namespace. Without that report this cuts off the visible mounts whose source `is_its` accepts and whose server does
+/// not answer: the same source may belong to a living server of another pool of that name.
 ///
 /// # Errors
-/// Where nothing is known to be cut off, or is not.
+/// If no connection was found, or the kernel refused to abort one.
 pub fn cut_off(server: u32, is_its: impl Fn(&Path) -> bool) -> io::Result<()> {
     match awaited(server) {
         Some(awaited) => {
@@ -44,27 +44,30 @@ pub fn cut_off(server: u32, is_its: impl Fn(&Path) -> bool) -> io::Result<()> {
     }
 }
 
-/// Cuts off all that is seen here, whose source `is_its`, and that does not answer.
+/// Cuts off the visible mounts whose source `is_its` accepts and whose server does not answer.
 pub(super) fn cut_off_silent(is_its: impl Fn(&Path) -> bool) -> io::Result<()> {
-    let is_silent =
-        |mount: &Mount| is_uppermost(mount) && ask(&mount.point, PATIENCE).is_ok_and(|it| it == Answer::Silent);
-    let silent = Mount::seen_by("self")?.into_iter().filter(|mount| mount.kind == KIND && is_its(&mount.source));
+    let is_silent = |mount: &MountEntry| {
+        is_uppermost(mount) && ask(&mount.point, PATIENCE).is_ok_and(|it| it == MountAnswer::Silent)
+    };
+    let silent = MountEntry::seen_by("self")?.into_iter().filter(|mount| mount.kind == KIND && is_its(&mount.source));
     let silent = silent.filter(is_silent);
     let ended: Vec<io::Result<()>> =
         silent.map(|mount| end(libc::minor(mount.device)).or_else(|_| force(&mount))).collect();
     if ended.is_empty() { Err(io::ErrorKind::NotFound.into()) } else { ended.into_iter().collect() }
 }
 
-/// Ends the connection `number`, which a thread waits for, so that it is nobody else's.
+/// Aborts the connection `number`. A thread waits for it, so the kernel has not reused the number.
 fn end_known(number: u32) -> io::Result<()> {
     end(number).or_else(|why| {
-        let is_it = |mount: &Mount| mount.kind == KIND && libc::minor(mount.device) == number && is_uppermost(mount);
-        force(&Mount::seen_by("self")?.into_iter().find(is_it).ok_or(why)?)
+        let is_it =
+            |mount: &MountEntry| mount.kind == KIND && libc::minor(mount.device) == number && is_uppermost(mount);
+        force(&MountEntry::seen_by("self")?.into_iter().find(is_it).ok_or(why)?)
     })
 }
 
-/// The connections that threads of `server` wait for in a call; none where the kernel does not tell. Others that it has open
-/// may be ended already, and their numbers a living server's.
+/// Returns the connections for which threads of `server` wait in a system call, or `None` if the kernel does not report
+/// them. Other descriptors of the process do not count: their connections may have ended, and their numbers may be in
+/// use again.
 fn awaited(server: u32) -> Option<BTreeSet<u32>> {
     let threads = fs::read_dir(format!("/proc/{server}/task")).into_iter().flatten().flatten();
     let told: Vec<io::Result<Option<u32>>> = threads.map(|thread| awaited_by(&thread.path())).collect();
@@ -72,10 +75,13 @@ fn awaited(server: u32) -> Option<BTreeSet<u32>> {
     (!numbers.is_empty() || told.iter().all(Result::is_ok)).then_some(numbers)
 }
 
-/// An error where that is not told.
+/// Returns the connection that `thread` waits for.
+///
+/// # Errors
+/// If the kernel does not report it.
 fn awaited_by(thread: &Path) -> io::Result<Option<u32>> {
     let call = match fs::read_to_string(thread.join("syscall")) {
-        // It has ended.
+        // The thread has ended.
         Err(_) if !thread.exists() => return Ok(None),
         told => told?,
     };
@@ -93,14 +99,14 @@ fn is_fuse(descriptor: &Path) -> bool {
     fs::metadata(descriptor).is_ok_and(|it| it.file_type().is_char_device() && it.rdev() == device)
 }
 
-/// Ends a connection.
+/// Aborts a connection.
 fn end(number: u32) -> io::Result<()> {
     let abort = PathBuf::from(format!("{number}/abort"));
     let there = OpenOptions::new().write(true).open(Path::new("/sys/fs/fuse/connections").join(&abort));
     there.or_else(|_| open_in_own(&abort))?.write_all(b"1")
 }
 
-/// Opens `path` in a `fusectl` that nobody sees, which is gone when this returns.
+/// Opens `path` in a private mount of `fusectl`, which ends when this returns.
 fn open_in_own(path: &Path) -> io::Result<File> {
     let kind = fsopen("fusectl", FsOpenFlags::FSOPEN_CLOEXEC)?;
     fsconfig_create(&kind)?;
@@ -108,19 +114,19 @@ fn open_in_own(path: &Path) -> io::Result<File> {
     Ok(openat(&own, path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?.into())
 }
 
-/// The same by unmounting, which a container's root may. What was mounted over it stays as it is.
-fn force(mount: &Mount) -> io::Result<()> {
+/// Aborts a connection by a forced unmount, which root of a container may do. A mount over it stays.
+fn force(mount: &MountEntry) -> io::Result<()> {
     if !is_uppermost(mount) {
         return Err(io::Error::other("something else was mounted over it"));
     }
     match fuse::cut_off(&mount.point) {
-        // What is used stays mounted, and answers that nobody is there.
+        // A mount in use stays, and every access to it fails.
         Err(why) if why.kind() == io::ErrorKind::ResourceBusy => Ok(()),
         done => done,
     }
 }
 
-/// Whether it is what is seen at its point.
-fn is_uppermost(mount: &Mount) -> bool {
+/// Returns true if no other mount hides `mount` at its folder.
+fn is_uppermost(mount: &MountEntry) -> bool {
     mounts_at(&mount.point).last().is_some_and(|uppermost| uppermost.device == mount.device)
 }

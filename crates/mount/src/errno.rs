@@ -1,9 +1,9 @@
-//! What the file system says, as a number of the kernel's.
+//! The errno of each error of the file system.
 
 use ferrite_fs::Error;
 use fuser::Errno;
 
-/// The number of `error`. What has no number of its own is an input/output error.
+/// Returns the errno of `error`; `EIO` for damage and for errors of the pool.
 pub(super) fn errno(error: &Error) -> Errno {
     match error {
         Error::NotFound => Errno::ENOENT,

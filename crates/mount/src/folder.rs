@@ -13,12 +13,13 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 
+use ferrite_memory::planted;
 use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat, readlinkat};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
 use super::KIND;
-use ferrite_fuse::Mount;
+use ferrite_fuse::MountEntry;
 use ferrite_fuse::{self as fuse, is_root};
 
 /// The kernel's limit of symbolic links on one path.
@@ -35,9 +36,9 @@ enum Links {
 
 /// An open folder.
 #[derive(Debug)]
-pub(super) struct Folder(OwnedFd);
+pub(super) struct MountFolder(OwnedFd);
 
-impl Folder {
+impl MountFolder {
     /// Opens the folder at the absolute path `path`.
     ///
     /// # Errors
@@ -57,7 +58,7 @@ impl Folder {
     }
 
     /// Returns the mount that is seen at the folder, if something is mounted on it.
-    pub fn mounted(&self) -> io::Result<Option<Mount>> {
+    pub fn mounted(&self) -> io::Result<Option<MountEntry>> {
         let above = openat(&self.0, "..", FOLDER, Mode::empty())?;
         let path = self.path()?;
         let Some(name) = path.file_name() else { return Ok(None) };
@@ -112,33 +113,32 @@ fn walk(path: &Path, links: Links) -> io::Result<OwnedFd> {
 }
 
 /// Returns the target of the symbolic link `entry`, if `links` allows following it.
-fn followed(entry: &OwnedFd, links: Links) -> Result<PathBuf, Refused> {
+fn followed(entry: &OwnedFd, links: Links) -> Result<PathBuf, LinkRefusal> {
     let found = fstat(entry)?;
     if FileType::from_raw_mode(found.st_mode) != FileType::Symlink {
         return Err(Errno::NOTDIR.into());
     }
     let is_trusted = found.st_uid == 0 || found.st_uid == geteuid().as_raw();
-    #[cfg(test)]
-    let is_trusted = is_trusted || super::tests::is_planted(super::tests::Bug::LinkFollowed);
+    let is_trusted = is_trusted || planted!("mount: link followed");
     if matches!(links, Links::None) || !is_trusted {
-        return Err(Refused::Link { user: found.st_uid });
+        return Err(LinkRefusal::Link { user: found.st_uid });
     }
     Ok(OsString::from_vec(readlinkat(entry, "", Vec::new())?.into_bytes()).into())
 }
 
 /// Why an entry of a path is not followed.
-enum Refused {
+enum LinkRefusal {
     Link { user: u32 },
     Other(Errno),
 }
 
-impl From<Errno> for Refused {
+impl From<Errno> for LinkRefusal {
     fn from(why: Errno) -> Self {
         Self::Other(why)
     }
 }
 
-impl Refused {
+impl LinkRefusal {
     fn told(self, path: &Path, name: &OsStr) -> io::Error {
         match self {
             Self::Other(why) => why.into(),
@@ -157,9 +157,9 @@ fn entries(path: &Path) -> VecDeque<OsString> {
 }
 
 /// Returns the mount that is seen at `name` in the folder `above`, if something is mounted there. Asks no server.
-fn uppermost(above: BorrowedFd<'_>, name: &OsStr) -> io::Result<Option<Mount>> {
+fn uppermost(above: BorrowedFd<'_>, name: &OsStr) -> io::Result<Option<MountEntry>> {
     let (id, below) = (mount_id(openat(above, name, ENTRY, Mode::empty())?.as_fd())?, mount_id(above)?);
-    Ok(Mount::seen_by("self")?.into_iter().find(|mount| mount.id == id && id != below))
+    Ok(MountEntry::seen_by("self")?.into_iter().find(|mount| mount.id == id && id != below))
 }
 
 /// Returns the kernel's number of the mount that the open `entry` lies on.
@@ -174,14 +174,14 @@ pub(super) fn resolved(point: &Path) -> PathBuf {
     fs::canonicalize(point).unwrap_or_else(|_| point.into())
 }
 
-pub(super) fn mounts_at(point: &Path) -> impl Iterator<Item = Mount> {
+pub(super) fn mounts_at(point: &Path) -> impl Iterator<Item = MountEntry> {
     let point = point.to_path_buf();
-    Mount::seen_by("self").unwrap_or_default().into_iter().filter(move |mount| mount.point == point)
+    MountEntry::seen_by("self").unwrap_or_default().into_iter().filter(move |mount| mount.point == point)
 }
 
 /// Unmounts from `point`, a path as the kernel lists it. Root unmounts only a mount that `is_it` accepts. If `lazily`,
 /// the mount leaves the tree now and ends with its last user.
-pub(super) fn unmount(point: &Path, lazily: bool, is_it: impl Fn(&Mount) -> bool) -> io::Result<()> {
+pub(super) fn unmount(point: &Path, lazily: bool, is_it: impl Fn(&MountEntry) -> bool) -> io::Result<()> {
     if is_root() {
         return unmount_as_root(point, lazily, is_it);
     }
@@ -197,7 +197,7 @@ pub(super) fn unmount(point: &Path, lazily: bool, is_it: impl Fn(&Mount) -> bool
 }
 
 /// Unmounts by a descriptor of the folder above (MF1): a descriptor of the mount would keep the mount busy.
-fn unmount_as_root(point: &Path, lazily: bool, is_it: impl Fn(&Mount) -> bool) -> io::Result<()> {
+fn unmount_as_root(point: &Path, lazily: bool, is_it: impl Fn(&MountEntry) -> bool) -> io::Result<()> {
     let (Some(above), Some(name)) = (point.parent(), point.file_name()) else {
         return Err(io::Error::other("nothing of ferrite is mounted on the root folder"));
     };

@@ -1,7 +1,7 @@
-//! A mount that keeps no content: what a mount whose writes the kernel keeps back (`--cached`) costs without the server.
+//! A mount without content, for benchmarks: the cost of a `--cached` mount without its server.
 //!
-//! It agrees with the kernel on the same as ours, answers the same requests, and lets the bytes go nowhere: names and
-//! sizes are all it has, and all bytes are zeros. Measurements set ours beside it.
+//! The mount negotiates the same options with the kernel as a Ferrite mount and answers the same requests. It stores
+//! names and sizes only, and all bytes read as zeros.
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -16,12 +16,12 @@ use fuser::{
     ReplyWrite, Request, TimeOrNow, WriteFlags,
 };
 
-use super::folder::{Folder, unmount};
-use super::told::KNOWN;
-use super::words::NOTHING;
+use super::cache_policy::KNOWN;
+use super::convert::NOTHING;
+use super::folder::{MountFolder, unmount};
 use super::{MountOptions, as_root, backlog, kernel};
 
-/// One, mounted. Dropped, it is taken out of sight.
+/// A mounted file system without content. Dropping it unmounts it lazily.
 #[derive(Debug)]
 pub struct Hollow {
     point: PathBuf,
@@ -29,23 +29,23 @@ pub struct Hollow {
 }
 
 impl Hollow {
-    /// Mounts one on `point` as [`Mounted`](super::Mounted) mounts a file system that is cached, for root.
+    /// Mounts on `point` with the options that [`Mounted`](super::Mounted) uses for a cached file system. Root only.
     ///
     /// # Errors
-    /// With nothing mounted.
+    /// If the kernel refuses; nothing is mounted then.
     pub fn start(point: &Path, threads: usize) -> io::Result<Self> {
         let (source, allow_other) = ("hollow".into(), true);
         let options = MountOptions { source, cached: true, allow_other, threads, ..MountOptions::default() };
-        let folder = Folder::open(&std::path::absolute(point)?)?;
+        let folder = MountFolder::open(&std::path::absolute(point)?)?;
         let session = as_root(Names::default(), &folder, &options)?.spawn()?;
         backlog::widen(folder.mounted()?.ok_or(io::ErrorKind::NotFound)?.device)?;
         Ok(Self { point: folder.path()?, session: Some(session) })
     }
 
-    /// Unmounts it.
+    /// Unmounts.
     ///
     /// # Errors
-    /// Where somebody uses it; then it stays mounted.
+    /// If a program uses the mount; then it stays mounted.
     pub fn unmount(mut self) -> io::Result<()> {
         unmount(&self.point, false, |_| true)?;
         self.session.take().map_or(Ok(()), BackgroundSession::join)
@@ -56,29 +56,29 @@ impl Drop for Hollow {
     fn drop(&mut self) {
         if let Some(session) = self.session.take() {
             let _ = unmount(&self.point, true, |_| true);
-            // Its threads end with its last user, who is not waited for.
+            // The threads end with the last user of the mount; this does not wait for them.
             std::mem::forget(session);
         }
     }
 }
 
-/// What there is: the numbers of names, and the sizes of numbers.
+/// The inode number of each name, and the size of each inode.
 #[derive(Default)]
-struct Names(Mutex<Known>);
+struct Names(Mutex<NameTable>);
 
 #[derive(Default)]
-struct Known {
+struct NameTable {
     numbers: HashMap<OsString, u64>,
     sizes: HashMap<u64, u64>,
 }
 
 impl Names {
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, NameTable> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Known {
+impl NameTable {
     fn attributes(&self, ino: u64) -> FileAttr {
         let (kind, perm) =
             if ino == INodeNo::ROOT.0 { (FileType::Directory, 0o777) } else { (FileType::RegularFile, 0o666) };
@@ -86,7 +86,7 @@ impl Known {
         FileAttr { ino: INodeNo(ino), size, kind, perm, nlink: 1, ..NOTHING }
     }
 
-    /// The number of a name, a new one where there is none.
+    /// Returns the inode number of `name`; assigns one to a new name.
     fn number(&mut self, name: &OsStr) -> u64 {
         let next = INodeNo::ROOT.0 + 1 + self.numbers.len() as u64;
         *self.numbers.entry(name.into()).or_insert(next)

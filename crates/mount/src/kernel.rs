@@ -1,14 +1,14 @@
-//! What is agreed on with the kernel when it mounts.
+//! The capabilities that a mount negotiates with the kernel.
 
 use std::io;
 
 use fuser::{InitFlags, KernelConfig};
 
-/// Largest transfer in one request, in bytes: what the kernel allows by default.
+/// The largest transfer in one request, in bytes: the kernel's default limit.
 const TRANSFER_BYTES: u32 = 1 << 20;
-/// Requests that the kernel keeps in flight before it holds more back.
+/// The number of background requests that the kernel sends before it queues more.
 const IN_FLIGHT: u16 = 64;
-/// Asks for what makes things fast, and insists on what makes them right.
+/// Requests the capabilities that make the mount fast, and requires those that make it correct.
 pub(super) fn agree(config: &mut KernelConfig, cached: bool) -> io::Result<()> {
     let wanted = [
         InitFlags::FUSE_ASYNC_READ,
@@ -23,7 +23,7 @@ pub(super) fn agree(config: &mut KernelConfig, cached: bool) -> io::Result<()> {
         InitFlags::FUSE_EXPORT_SUPPORT,
     ];
     for flag in wanted {
-        // A kernel without it asks in the older way.
+        // A kernel without the capability uses an older protocol.
         let _ = config.add_capabilities(flag);
     }
     let needed = InitFlags::FUSE_DONT_MASK | InitFlags::FUSE_POSIX_ACL | InitFlags::FUSE_HANDLE_KILLPRIV_V2;

@@ -1,4 +1,4 @@
-//! A file system of a pool, mounted: the thin end between FUSE and [`FileSystem`].
+//! Mounts a file system of a pool: the thin layer between the kernel's FUSE and [`FileSystem`].
 
 use std::fs;
 use std::io;
@@ -10,20 +10,22 @@ use std::time::{Duration, Instant};
 
 use ferrite_fs::direct::Copies;
 use ferrite_fs::{DataMode, FileSystem, Ino};
+use ferrite_memory::planted;
 use fuser::{BackgroundSession, Config, Filesystem, INodeNo, MountOption, Notifier, Session, SessionACL};
 
-use ferrite_fuse::Mount;
-use ferrite_fuse::Steady;
+use ferrite_fuse::MountEntry;
+use ferrite_fuse::PanicGuard;
 use ferrite_fuse::{self as fuse, is_root};
 
 mod attributes;
 mod backlog;
-mod bell;
+mod cache_policy;
 mod content;
+mod convert;
 mod cut_off;
 mod errno;
 mod folder;
-mod front;
+mod fuse_fs;
 mod hollow;
 mod kernel;
 mod listing;
@@ -33,36 +35,35 @@ mod rights;
 mod stale;
 #[cfg(test)]
 pub(crate) mod tests;
-mod told;
-mod words;
+mod worker;
 mod write_back;
 
 pub use cut_off::cut_off;
 pub use ferrite_fuse::device_number;
 pub use folder::ensure_own_links;
 pub use hollow::Hollow;
-pub use stale::{Answer, ask, clear_stale};
+pub use stale::{MountAnswer, ask, clear_stale};
 
-use bell::Bell;
-use folder::{Folder, mounts_at, resolved, unmount};
-use front::Front;
+use folder::{MountFolder, mounts_at, resolved, unmount};
+use fuse_fs::FuseFs;
+use worker::StepWorker;
 
-/// The kind of our mounts, as the kernel lists them.
+/// The type of Ferrite's mounts in the kernel's list of mounts.
 const KIND: &str = "fuse.ferrite";
-/// How long a mount that is gone here may be held by a copy of it before that is told.
+/// How long `unmount` waits for copies of the mount to end before it reports them.
 const COPIES_PATIENCE: Duration = Duration::from_secs(1);
-/// Pause between two looks whether it is.
+/// The pause between two checks of whether the session has ended.
 const LOOKS: Duration = Duration::from_millis(5);
 
-/// How to mount.
+/// The options of a mount.
 #[derive(Clone, Debug, Default)]
 pub struct MountOptions {
-    /// What the kernel calls the source: the pool and the file system's name.
+    /// The source in the kernel's list of mounts: the pool and the file system's name.
     pub source: String,
-    /// Let the kernel keep writes back until they are flushed: near the speed of memory for every program, durable at
-    /// fsync. Reads are cached either way.
+    /// The kernel holds writes back until they are flushed: every program writes near the speed of memory, and fsync
+    /// makes the writes durable. The kernel caches reads either way.
     pub cached: bool,
-    /// Let other users in. A user other than root needs `user_allow_other` in /etc/fuse.conf.
+    /// Give other users access. A user other than root needs `user_allow_other` in /etc/fuse.conf.
     pub allow_other: bool,
     /// Refuse changes.
     pub read_only: bool,
@@ -70,35 +71,35 @@ pub struct MountOptions {
     pub suid: bool,
     /// Let device nodes be opened.
     pub dev: bool,
-    /// Percent of the space that only root and this process's user take.
+    /// The percentage of the space that only root and this process's user may allocate.
     pub reserve_percent: u8,
-    /// Threads that answer.
+    /// The number of threads that answer the kernel's requests.
     pub threads: usize,
 }
 
-/// A mounted file system, and the threads that answer for it. Dropped, it is taken out of sight.
+/// A mounted file system, and the threads that answer the kernel's requests. Dropping it unmounts it lazily.
 #[derive(Debug)]
 pub struct Mounted {
     point: PathBuf,
     /// See [`MountOptions::source`].
     source: PathBuf,
-    /// As the kernel lists it, if it does.
+    /// The device number of the mount, if the kernel lists the mount.
     device: Option<u64>,
     session: Option<BackgroundSession>,
-    bell: Arc<Bell>,
-    worker: Option<JoinHandle<()>>,
+    worker: Arc<StepWorker>,
+    thread: Option<JoinHandle<()>>,
 }
 
-/// Why a file system is still mounted.
+/// Why `unmount` left a file system mounted.
 #[derive(Debug)]
 pub enum NotUnmounted {
-    /// Programs use it: these, as far as can be seen.
+    /// Programs use the mount. The list names those that this process can see.
     Busy(Vec<String>),
-    /// The system refused.
+    /// The kernel refused.
     Io(io::Error),
 }
 
-/// What the kernel keeps of the files of a mount.
+/// The kernel's cached copies of files of one mount.
 struct KernelCopies {
     notifier: Notifier,
     device: Option<u64>,
@@ -107,14 +108,14 @@ struct KernelCopies {
 impl Copies for KernelCopies {
     fn forget(&self, ino: Ino) -> io::Result<()> {
         match self.notifier.inval_inode(INodeNo(ino.0), 0, 0) {
-            // It knows no such file.
+            // The kernel has no copy of this file.
             Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(()),
             told => told,
         }
     }
 
     fn forget_attributes(&self, ino: Ino) {
-        // Content is not meant by a place before the first. An inode that it does not know has none.
+        // The offset -1 selects the attributes alone. The kernel has no attributes of an inode that it does not know.
         let _ = self.notifier.inval_inode(INodeNo(ino.0), -1, 0);
     }
 
@@ -124,81 +125,84 @@ impl Copies for KernelCopies {
 }
 
 impl Mounted {
-    /// Mounts `fs` on `point`, a folder. What a killed server left mounted there is cleared first.
+    /// Mounts `fs` on the folder `point`, after it has cleared a mount that a killed server left there.
     ///
     /// # Errors
-    /// With nothing mounted, also where `point` is in use by a live mount of ours.
+    /// If the kernel refuses, or if a live server has a file system mounted on `point`. Nothing is mounted then.
     pub fn start(fs: &Arc<FileSystem>, point: &Path, options: &MountOptions) -> io::Result<Self> {
         clear_stale(point)?;
         if !is_root() {
             let point = resolved(point);
             refuse_another(mounts_at(&point).find(|mount| mount.kind == KIND))?;
-            let front = Steady(Front::new(Arc::clone(fs), options));
-            let session = as_user(front, &point, options)?.spawn()?;
+            let fuse_fs = PanicGuard(FuseFs::new(Arc::clone(fs), options));
+            let session = as_user(fuse_fs, &point, options)?.spawn()?;
             let mounted = mounts_at(&point).filter(|mount| mount.kind == KIND).last();
-            return Self::begin(fs, session, (point, mounted), options);
+            return Self::begin(fs, session, point, mounted, options);
         }
-        Self::start_on(fs, &Folder::open(point)?, options)
+        Self::start_on(fs, &MountFolder::open(point)?, options)
     }
 
     /// Mounts `fs` on an open folder, as root (MF1).
-    fn start_on(fs: &Arc<FileSystem>, folder: &Folder, options: &MountOptions) -> io::Result<Self> {
+    fn start_on(fs: &Arc<FileSystem>, folder: &MountFolder, options: &MountOptions) -> io::Result<Self> {
         refuse_another(folder.mounted()?.filter(|mount| mount.kind == KIND))?;
-        let front = Steady(Front::new(Arc::clone(fs), options));
-        let session = as_root(front, folder, options)?.spawn()?;
+        let fuse_fs = PanicGuard(FuseFs::new(Arc::clone(fs), options));
+        let session = as_root(fuse_fs, folder, options)?.spawn()?;
         let mounted = folder.mounted()?.filter(|mount| mount.kind == KIND);
-        Self::begin(fs, session, (folder.path()?, mounted), options)
+        Self::begin(fs, session, folder.path()?, mounted, options)
     }
 
     fn begin(
         fs: &Arc<FileSystem>,
         session: BackgroundSession,
-        (point, mounted): (PathBuf, Option<Mount>),
+        point: PathBuf,
+        mounted: Option<MountEntry>,
         options: &MountOptions,
     ) -> io::Result<Self> {
         let device = mounted.map(|mount| mount.device);
         fs.tell_copies(Arc::new(KernelCopies { notifier: session.notifier(), device }));
         if options.cached && fs.data_mode() != DataMode::Posix {
-            // Without it programs that write much wait for the server: slower, and nothing else.
+            // If this fails, programs that write much wait for the server more often.
             let _ = device.map(backlog::widen);
         }
-        let bell = Arc::new(Bell::default());
-        let (fs, rung) = (Arc::clone(fs), Arc::clone(&bell));
-        let worker = thread::Builder::new().name("ferrite-fs-step".into()).spawn(move || rung.work(&fs))?;
+        let worker = Arc::new(StepWorker::default());
+        let (fs, rung) = (Arc::clone(fs), Arc::clone(&worker));
+        let thread = thread::Builder::new().name("ferrite-fs-step".into()).spawn(move || rung.work(&fs))?;
         let source = PathBuf::from(&options.source);
-        Ok(Self { point, source, device, session: Some(session), bell, worker: Some(worker) })
+        Ok(Self { point, source, device, session: Some(session), worker, thread: Some(thread) })
     }
 
-    /// Where.
+    /// Returns the folder at which `start` mounted the file system.
     pub fn point(&self) -> &Path {
         &self.point
     }
 
-    /// Its device number, as the kernel lists it, if it does: no other mount has it meanwhile.
+    /// Returns the device number of the mount, if the kernel lists the mount. No other mount has the same number while
+    /// this mount lives.
     pub fn device(&self) -> Option<u64> {
         self.device
     }
 
-    /// Whether somebody else has unmounted it, so that nobody uses it any more.
+    /// Returns true if another process has unmounted the file system, and no program uses it any more.
     pub fn has_ended(&mut self) -> bool {
         self.seen_at().is_none() && self.unmount().is_ok()
     }
 
-    /// Where it is seen: where it was mounted, if it is there, otherwise where it or a copy of it is now. Anybody with the
-    /// right to may have moved it, or unmounted it and mounted something else.
+    /// Returns a folder at which the mount is visible: the folder of `start` if possible, otherwise the folder of a copy
+    /// or to which a user moved the mount.
     pub fn seen_at(&self) -> Option<PathBuf> {
-        let Ok(mounts) = Mount::seen_by("self") else { return Some(self.point.clone()) };
+        let Ok(mounts) = MountEntry::seen_by("self") else { return Some(self.point.clone()) };
         let ours = mounts.into_iter().filter(|mount| self.is(mount));
         let points: Vec<PathBuf> = ours.map(|mount| mount.point).collect();
         if points.contains(&self.point) { Some(self.point.clone()) } else { points.into_iter().next() }
     }
 
-    /// Whether `mount` is it or a copy. Numbers are given again at once, to mounts of any kind.
-    fn is(&self, mount: &Mount) -> bool {
+    /// Returns true if `mount` is this mount or a copy of it. Compares more than the number, because the kernel reuses a
+    /// free number at once, for mounts of any type.
+    fn is(&self, mount: &MountEntry) -> bool {
         mount.kind == KIND && mount.source == self.source && self.device.is_none_or(|device| mount.device == device)
     }
 
-    /// Takes it away from `point`, where it is seen, unless that would take what somebody mounted over it.
+    /// Unmounts from `point`, unless another file system is mounted over this one.
     fn take_from(&self, point: &Path, lazily: bool) -> io::Result<()> {
         if mounts_at(point).last().is_some_and(|uppermost| !self.is(&uppermost)) {
             return Err(io::Error::other("something else was mounted over it: unmount that first"));
@@ -206,24 +210,24 @@ impl Mounted {
         unmount(point, lazily, |mount| self.is(mount))
     }
 
-    /// Where a copy of it is that stays when it is taken from `point`.
+    /// Returns the folder of a copy that stays mounted after an unmount from `point`.
     fn copy_beside(&self, point: &Path) -> Option<PathBuf> {
-        let mounts = Mount::seen_by("self").ok()?;
+        let mounts = MountEntry::seen_by("self").ok()?;
         let ours = || mounts.iter().filter(|mount| self.is(mount));
         let taken = ours().rfind(|mount| mount.point == point)?;
         let copy = ours().find(|mount| mount.point != point && !mount.goes_with(taken, &mounts))?;
         Some(copy.point.clone())
     }
 
-    /// Unmounts, unless a program or a copy of it that is seen uses it; then everything is as before. Where files that were
-    /// open when it was unmounted lazily do, or a copy in another namespace, it is out of sight here.
+    /// Unmounts, unless a program or a visible copy of the mount uses the file system; then the mount stays as it was. If
+    /// only open files of a lazy unmount or a copy in another mount namespace use it, it is no longer visible here.
     ///
     /// # Errors
-    /// Who uses it, or what the system says.
+    /// [`NotUnmounted::Busy`] with the users of the mount, or [`NotUnmounted::Io`] with the kernel's error.
     pub fn unmount(&mut self) -> Result<(), NotUnmounted> {
         let copy_on = |point: &Path| format!("a copy of the mount on {}", point.display());
         if let Some(point) = self.seen_at() {
-            // Programs would go on in the folder below.
+            // Programs would continue in the folder below the mount.
             if let Some(copy) = self.copy_beside(&point) {
                 return Err(NotUnmounted::Busy(vec![copy_on(&copy)]));
             }
@@ -243,7 +247,7 @@ impl Mounted {
         self.end(true).map_err(NotUnmounted::Io)
     }
 
-    /// Whether those who answer end soon: the kernel ends them with the last copy of the mount.
+    /// Returns true if the session ends within `patience`. The kernel ends it with the last copy of the mount.
     fn has_ended_within(&self, patience: Duration) -> bool {
         let has_ended = || self.session.as_ref().is_none_or(|session| session.guard.is_finished());
         let until = Instant::now() + patience;
@@ -253,11 +257,11 @@ impl Mounted {
         has_ended()
     }
 
-    /// Takes it out of sight, whoever uses it: what they have open fails when this process ends. What the kernel holds of
-    /// what they wrote is written back first, while somebody answers.
+    /// Unmounts lazily, even if programs use the file system: their open files fail when this process ends. The kernel
+    /// writes back what it holds of their writes first, while the server still answers.
     ///
     /// # Errors
-    /// What the system says: it is mounted still, or it is out of sight and not all of that was written back.
+    /// If the file system is still mounted, or if the kernel could not write everything back.
     pub fn abandon(mut self) -> io::Result<()> {
         let written = self.seen_at().map_or(Ok(()), |point| write_back(&point));
         while let Some(point) = self.seen_at() {
@@ -267,18 +271,18 @@ impl Mounted {
         written
     }
 
-    /// Ends the threads. Those that answer end when the last user is gone, so they are waited for only where there is
-    /// none.
+    /// Ends the threads. The threads of the session end with its last user, so this waits for them only if the file
+    /// system is `unmounted`.
     fn end(&mut self, unmounted: bool) -> io::Result<()> {
-        self.bell.end();
-        if let Some(worker) = self.worker.take() {
-            // Its panics were told when they happened.
-            let _ = worker.join();
+        self.worker.end();
+        if let Some(thread) = self.thread.take() {
+            // Rust printed a panic of the thread when it happened.
+            let _ = thread.join();
         }
         match self.session.take() {
             Some(session) if unmounted => session.join(),
             Some(session) => {
-                // Not dropped: that would wait for the unmount which its users put off.
+                // Dropping the session would wait for its users.
                 std::mem::forget(session);
                 Ok(())
             }
@@ -290,7 +294,7 @@ impl Mounted {
 impl Drop for Mounted {
     fn drop(&mut self) {
         if self.session.is_some() {
-            // There is nobody to tell; the next one who mounts there clears it.
+            // A destructor cannot report an error. The next mount on the folder clears what stays.
             while self.seen_at().is_some_and(|point| self.take_from(&point, true).is_ok()) {}
             let _ = self.end(false);
         }
@@ -305,14 +309,14 @@ fn config(options: &MountOptions) -> Config {
     config
 }
 
-fn as_root<F: Filesystem>(front: F, folder: &Folder, options: &MountOptions) -> io::Result<Session<F>> {
+fn as_root<F: Filesystem>(fuse_fs: F, folder: &MountFolder, options: &MountOptions) -> io::Result<Session<F>> {
     let others = if options.allow_other { ",allow_other" } else { "" };
     let rest = format!(",default_permissions{others}");
     let flags = flags(options);
-    let connection = fuse::mount(&folder.exact(), &fuse::How { source: &options.source, flags, rest: &rest })?;
+    let connection = fuse::mount(&folder.exact(), &fuse::MountSpec { source: &options.source, flags, rest: &rest })?;
     let config = config(options);
     let acl = config.acl;
-    Session::from_fd(front, connection, acl, config)
+    Session::from_fd(fuse_fs, connection, acl, config)
         .inspect_err(|_| _ = folder.path().and_then(|point| unmount(&point, true, |_| true)))
 }
 
@@ -321,12 +325,11 @@ fn flags(options: &MountOptions) -> libc::c_ulong {
     let flags = flag(options.read_only, libc::MS_RDONLY)
         | flag(!options.suid, libc::MS_NOSUID)
         | flag(!options.dev, libc::MS_NODEV);
-    #[cfg(test)]
-    let flags = if tests::is_planted(tests::Bug::SuidLifted) { 0 } else { flags };
+    let flags = if planted!("mount: suid lifted") { 0 } else { flags };
     flags
 }
 
-fn refuse_another(there: Option<Mount>) -> io::Result<()> {
+fn refuse_another(there: Option<MountEntry>) -> io::Result<()> {
     match there {
         None => Ok(()),
         Some(_) => {
@@ -335,9 +338,9 @@ fn refuse_another(there: Option<Mount>) -> io::Result<()> {
     }
 }
 
-/// By `fusermount3`, which only mounts what is safe for others. It takes what follows a comma for another option, and of two
-/// characters behind a backslash the second.
-fn as_user<F: Filesystem>(front: F, point: &Path, options: &MountOptions) -> io::Result<Session<F>> {
+/// Mounts by `fusermount3`, which is set-user-id root and applies its own safety rules. The program separates options at
+/// commas and removes backslashes, so both are escaped.
+fn as_user<F: Filesystem>(fuse_fs: F, point: &Path, options: &MountOptions) -> io::Result<Session<F>> {
     let mut config = config(options);
     config.mount_options = vec![
         MountOption::FSName(options.source.replace('\\', r"\\").replace(',', r"\,")),
@@ -345,11 +348,11 @@ fn as_user<F: Filesystem>(front: F, point: &Path, options: &MountOptions) -> io:
         MountOption::DefaultPermissions,
         if options.read_only { MountOption::RO } else { MountOption::RW },
     ];
-    Session::new(front, point, &config)
+    Session::new(fuse_fs, point, &config)
 }
 
-/// Has the kernel write back what it holds of the file system on `point`. By another process: one of this one's threads
-/// would wait for the others, and hold the connection open, when it is killed meanwhile.
+/// Makes the kernel write back what it holds of the file system on `point`, by a child process. A thread of this process
+/// would hold the FUSE connection open while it waits, and a kill would not end it.
 fn write_back(point: &Path) -> io::Result<()> {
     let told = |why: &str| io::Error::other(format!("writing back what the kernel holds of open files: {why}"));
     let ended =
@@ -357,8 +360,8 @@ fn write_back(point: &Path) -> io::Result<()> {
     if ended.status.success() { Ok(()) } else { Err(told(String::from_utf8_lossy(&ended.stderr).trim())) }
 }
 
-/// Programs that have a file under `point` open, work in it or run from it, and what is mounted in it, in words. Only
-/// links are read: asking about a file on the mount would wait for ourselves.
+/// Returns descriptions of the processes that have a file under `point` open, work in it or run from it, and of mounts
+/// in it. Reads only links of `/proc`: a `stat` of a file on the mount would wait for this server.
 fn users(point: &Path) -> Vec<String> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten().map(|entry| entry.path());
     let uses = |process: &PathBuf| {
@@ -372,10 +375,10 @@ fn users(point: &Path) -> Vec<String> {
         format!("process {pid} ({})", name.trim())
     };
     let is_process = |path: &PathBuf| path.file_name().is_some_and(|name| name.as_encoded_bytes()[0].is_ascii_digit());
-    let within = |mount: Mount| {
+    let within = |mount: MountEntry| {
         let is_within = mount.point != point && mount.point.starts_with(point);
         is_within.then(|| format!("the mount on {}", mount.point.display()))
     };
-    let mounts = Mount::seen_by("self").unwrap_or_default().into_iter().filter_map(within);
+    let mounts = MountEntry::seen_by("self").unwrap_or_default().into_iter().filter_map(within);
     entries.filter(is_process).filter(uses).map(words).chain(mounts).collect()
 }

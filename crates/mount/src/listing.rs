@@ -1,31 +1,31 @@
-//! Directories as the kernel lists them with what is known of each entry.
+//! Directory listings with the attributes of each entry (readdirplus).
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
 use ferrite_fs::{DirEntry, Ino, Listed, Result};
+use ferrite_memory::planted;
 use fuser::{FileAttr, Generation, INodeNo, ReplyDirectoryPlus};
 
-use super::front::Front;
-use super::words::{NOTHING, attributes, file_type};
+use super::convert::{NOTHING, attributes, file_type};
+use super::fuse_fs::FuseFs;
 
-/// Entries that are looked up together.
+/// The number of entries of one look-up.
 const TOGETHER: usize = 128;
 
-/// What is in the number that the kernel is told of a damaged inode, and in no inode's (FM13).
+/// The bit that marks the inode number reported for a damaged inode; no real number has it (FM13).
 const NO_INODE: u64 = 1 << 63;
 
-impl Front {
-    /// Adds to `reply` what `dir` has behind `cookie`, as much as there is room for. Where nothing is added the directory
-    /// ends there.
+impl FuseFs {
+    /// Adds the entries of `dir` after `cookie` to `reply`, as many as fit. An empty reply ends the directory.
     pub(super) fn list(&self, dir: Ino, cookie: u64, reply: &mut ReplyDirectoryPlus) -> Result<()> {
         let mut add = |entry: &Listed| {
-            let (attr, generation, known) = self.told_of(entry);
+            let (attr, generation, known) = self.entry_attributes(entry);
             reply.add(attr.ino, entry.cookie, OsStr::from_bytes(&entry.name), &known, &attr, generation)
         };
         let dots = self.dots(dir, cookie)?;
-        // The kernel counts neither of the two as told.
+        // The kernel takes no reference to these two.
         if dots.iter().any(&mut add) {
             return Ok(());
         }
@@ -42,15 +42,14 @@ impl Front {
         }
     }
 
-    /// Tells of `listed` those that are there still until `add` refuses one; whether there were any. One that is gone is
-    /// left out, as if it had gone before.
+    /// Reports the entries of `listed` that still exist until `add` refuses one. Returns true if any still exists. An
+    /// entry that was removed since is left out.
     fn tell_held(&self, listed: &[Listed], add: &mut dyn FnMut(&Listed) -> bool) -> bool {
         let mut is_any = false;
         for entry in listed.iter().filter(|entry| entry.attr.is_none() || self.fs.hold(entry.ino).is_ok()) {
             is_any = true;
             if add(entry) {
-                #[cfg(test)]
-                if super::tests::is_planted(super::tests::Bug::RefusedHeld) {
+                if planted!("mount: refused held") {
                     break;
                 }
                 if entry.attr.is_some() {
@@ -62,8 +61,8 @@ impl Front {
         is_any
     }
 
-    /// What the kernel is told of `entry`, and how long it may believe that.
-    fn told_of(&self, entry: &Listed) -> (FileAttr, Generation, Duration) {
+    /// Returns the attributes of `entry` for the kernel, and how long the kernel may cache them.
+    fn entry_attributes(&self, entry: &Listed) -> (FileAttr, Generation, Duration) {
         match &entry.attr {
             Some(attr) => (attributes(attr), Generation(attr.generation.into()), self.known(attr)),
             None => {
@@ -73,7 +72,7 @@ impl Front {
         }
     }
 
-    /// What a listing of `dir` from `cookie` on begins with: itself and its parent, or what is left of the two.
+    /// Returns the entries `.` and `..` of `dir` that follow `cookie`.
     fn dots(&self, dir: Ino, cookie: u64) -> Result<Vec<Listed>> {
         let mut dots = Vec::new();
         self.fs.readdir(dir, cookie, &mut |entry| {

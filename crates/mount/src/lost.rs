@@ -8,9 +8,10 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ferrite_fs::Ino;
+use ferrite_memory::planted;
 use fuser::Errno;
 
-use super::front::Front;
+use super::fuse_fs::FuseFs;
 
 /// Files that lost content, each with the error that the next fsync reports.
 #[derive(Default)]
@@ -27,16 +28,14 @@ impl Lost {
     }
 }
 
-impl Front {
+impl FuseFs {
     /// Records that content of `ino` could not be written back because of `why`.
     pub(super) fn lose(&self, ino: Ino, why: Errno) {
-        #[cfg(test)]
-        if super::tests::is_planted(super::tests::Bug::LossForgotten) {
+        if planted!("mount: loss forgotten") {
             return self.fs.forget_copies(ino);
         }
         self.lost.lock().insert(ino.0, why);
-        #[cfg(test)]
-        if super::tests::is_planted(super::tests::Bug::LostShown) {
+        if planted!("mount: lost shown") {
             return;
         }
         // Runs in another thread, because the kernel drops its copy only after the answer to this write.

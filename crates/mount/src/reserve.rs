@@ -7,9 +7,10 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ferrite_fs::{Error, Ino, Result, Seek, Statfs};
+use ferrite_memory::planted;
 use rustix::process::geteuid;
 
-use super::front::Front;
+use super::fuse_fs::FuseFs;
 
 /// Bytes that users write at most between two checks of the free space: a check visits every chunk.
 const UNCHECKED_BYTES: u64 = 16 << 20;
@@ -53,7 +54,7 @@ impl Reserve {
     }
 }
 
-impl Front {
+impl FuseFs {
     /// Refuses user `uid` new space of `bytes` if only the reserve has so much.
     pub(super) fn ensure_room(&self, uid: u32, bytes: u64) -> Result<()> {
         self.ensure_room_unless(uid, bytes, || false)
@@ -61,7 +62,7 @@ impl Front {
 
     /// Refuses user `uid` a write of `len` bytes to `ino` from byte `at` on if it needs new space and only the reserve
     /// has so much. An append always needs new space.
-    pub(super) fn ensure_room_at(&self, uid: u32, (ino, at): (Ino, Option<u64>), len: u64) -> Result<()> {
+    pub(super) fn ensure_room_at(&self, uid: u32, ino: Ino, at: Option<u64>, len: u64) -> Result<()> {
         let is_overwrite = |at: u64| self.fs.seek(ino, at, Seek::Hole).is_ok_and(|hole| hole >= at.saturating_add(len));
         self.ensure_room_unless(uid, len, || at.is_some_and(is_overwrite))
     }
@@ -71,12 +72,11 @@ impl Front {
         if self.reserve.percent == 0 {
             return Ok(());
         }
-        self.ensure_room_at(self.fs.getattr(ino)?.uid, (ino, Some(at)), len)
+        self.ensure_room_at(self.fs.getattr(ino)?.uid, ino, Some(at), len)
     }
 
     fn ensure_room_unless(&self, uid: u32, bytes: u64, needs_none: impl FnOnce() -> bool) -> Result<()> {
-        #[cfg(test)]
-        if super::tests::is_planted(super::tests::Bug::ReserveTaken) {
+        if planted!("mount: reserve taken") {
             return Ok(());
         }
         let reserve = &self.reserve;

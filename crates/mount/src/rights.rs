@@ -1,23 +1,23 @@
-//! Rights that a change of a file takes away (FM3).
+//! Set-id bits and capabilities that a change of a file removes (FM3).
 
 use std::fs;
 
 use ferrite_fs::{Error, Ino, Kind, Result, SetAttr};
+use ferrite_memory::planted;
 use fuser::Request;
 
 use super::attributes::ACCESS;
-use super::front::Front;
+use super::fuse_fs::FuseFs;
 
 const SET_USER: u16 = 0o4000;
 const SET_GROUP: u16 = 0o2000;
 const GROUP_EXECUTE: u16 = 0o010;
 const CAPABILITIES: &[u8] = b"security.capability";
 
-impl Front {
-    /// Adds to `set` that set-id bits go, where the change takes them (FM3).
+impl FuseFs {
+    /// Returns `set` with the mode that clears set-id bits, if the change must clear them (FM3).
     pub(super) fn with_losses(&self, by: &Request, ino: Ino, set: SetAttr) -> Result<SetAttr> {
-        #[cfg(test)]
-        if super::tests::is_planted(super::tests::Bug::RightsKept) {
+        if planted!("mount: rights kept") {
             return Ok(set);
         }
         let loses = set.uid.is_some() || set.gid.is_some() || (set.size.is_some() && by.uid() != 0);
@@ -27,21 +27,19 @@ impl Front {
         Ok(SetAttr { mode: self.kept_mode(by, ino)?, ..set })
     }
 
-    /// Before the content of `ino` is changed by who has no right to keep set-id bits: they go (FM3). The kernel, which is
-    /// told of no mode in the answer, is to ask for it before it trusts the bits again.
+    /// Clears the set-id bits of `ino` before a user changes its content who may not keep them (FM3). The answer to a
+    /// write carries no mode, so the kernel drops its cached attributes.
     pub(super) fn lose_rights(&self, by: &Request, ino: Ino) -> Result<()> {
         let Some(mode) = self.kept_mode(by, ino)? else { return Ok(()) };
         self.set_mode(ino, mode)?;
-        #[cfg(test)]
-        if super::tests::is_planted(super::tests::Bug::RightsRemembered) {
+        if planted!("mount: rights remembered") {
             return Ok(());
         }
         self.fs.forget_attributes(ino);
         Ok(())
     }
 
-    /// Before `by` sets attribute `name`: who is not of the file's group cannot give a program that group's rights, by an
-    /// ACL as little as by a mode (FM3).
+    /// Clears the set-group-id bit of `ino` before `by` sets its access ACL, if `by` is not in the file's group (FM3).
     pub(super) fn lose_group(&self, by: &Request, ino: Ino, name: &[u8]) -> Result<()> {
         if name != ACCESS {
             return Ok(());
@@ -54,14 +52,13 @@ impl Front {
     }
 
     fn set_mode(&self, ino: Ino, mode: u16) -> Result<()> {
-        #[cfg(test)]
-        if super::tests::is_planted(super::tests::Bug::RightsKept) {
+        if planted!("mount: rights kept") {
             return Ok(());
         }
         self.fs.setattr(ino, &SetAttr { mode: Some(mode), ..SetAttr::default() }).map(drop)
     }
 
-    /// Takes the file's capabilities away.
+    /// Removes the capabilities of the file.
     pub(super) fn drop_capabilities(&self, ino: Ino) -> Result<()> {
         match self.fs.remove_xattr(ino, CAPABILITIES) {
             Err(Error::NoAttribute) => Ok(()),
@@ -69,14 +66,13 @@ impl Front {
         }
     }
 
-    /// Takes the file's capabilities away; the mode without its set-id bits where it has some.
+    /// Removes the capabilities of the file. Returns its mode without set-id bits, if it has some.
     fn kept_mode(&self, by: &Request, ino: Ino) -> Result<Option<u16>> {
         let attr = self.fs.getattr(ino)?;
         if attr.kind == Kind::Directory {
             return Ok(None);
         }
-        #[cfg(test)]
-        if super::tests::is_planted(super::tests::Bug::CapabilitiesKept) {
+        if planted!("mount: capabilities kept") {
             return Ok(None);
         }
         self.drop_capabilities(ino)?;
@@ -85,7 +81,7 @@ impl Front {
     }
 }
 
-/// Whether who asks is of group `gid`, or root. The kernel tells only one of its groups.
+/// Returns true if the requesting process is root or in group `gid`. A FUSE request carries only one group.
 fn is_of(by: &Request, gid: u32) -> bool {
     let status = || fs::read_to_string(format!("/proc/{}/status", by.pid())).unwrap_or_default();
     let is_listed = |status: String| {
@@ -95,8 +91,8 @@ fn is_of(by: &Request, gid: u32) -> bool {
     by.uid() == 0 || by.gid() == gid || is_listed(status())
 }
 
-/// The mode without what a change of owner or content takes away: set-user-id, and set-group-id, which where it means
-/// mandatory locking who is of the group keeps.
+/// Returns `mode` without set-user-id and set-group-id. Set-group-id without group execution means mandatory locking, and
+/// stays if the user is in the group.
 fn kept_mode(mode: u16, is_of_group: impl FnOnce() -> bool) -> u16 {
     let is_locking = mode & SET_GROUP != 0 && mode & GROUP_EXECUTE == 0;
     if is_locking && is_of_group() { mode & !SET_USER } else { mode & !(SET_USER | SET_GROUP) }

@@ -1,4 +1,4 @@
-//! What a killed server left mounted.
+//! Finds and clears mounts that a killed server left.
 
 use std::io;
 use std::path::Path;
@@ -11,14 +11,14 @@ use rustix::io::Errno;
 use super::KIND;
 use super::folder::{mounts_at, resolved, unmount};
 
-/// How long a server may take to say that it is there.
+/// How long a server may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Takes away what a killed server left mounted on `point`: a mount of ours that answers no more. Whether there was one.
+/// Unmounts a Ferrite mount on `point` whose server is dead. Returns true if there was one.
 ///
 /// # Errors
-/// Where it cannot be taken away, and where nobody tells within ten seconds whether anybody is there: a server that was
-/// killed may wait in the kernel for a program that waits for it.
+/// If the kernel refuses to unmount it, or if the mount neither answers nor fails within ten seconds: a killed server may
+/// wait in the kernel for a program that waits for it.
 pub fn clear_stale(point: &Path) -> io::Result<bool> {
     let (point, mut is_cleared) = (&resolved(point), false);
     while mounts_at(point).any(|mount| mount.kind == KIND) && is_dead(point)? {
@@ -28,41 +28,41 @@ pub fn clear_stale(point: &Path) -> io::Result<bool> {
     Ok(is_cleared)
 }
 
-/// Whether a server answers for a mount.
+/// The state of the server of a mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
-    /// It does, or the kernel does not ask it for this user.
+pub enum MountAnswer {
+    /// The server answers, or the kernel does not forward requests of this user.
     Alive,
-    /// There is none any more.
+    /// The server has ended.
     Dead,
-    /// It said nothing for as long as it was waited for.
+    /// The server did not answer in time.
     Silent,
 }
 
-/// Whether a server answers for the mount on `point` within `patience`. It is asked how full it is: that the kernel does
-/// not remember, and takes no lock for.
+/// Returns whether the server of the mount on `point` answers within `patience`. Calls statfs(2), which the kernel
+/// neither caches nor protects by a lock.
 ///
 /// # Errors
-/// Where it cannot be asked, as there is no thread for it.
-pub fn ask(point: &Path, patience: Duration) -> io::Result<Answer> {
+/// If no thread can be started.
+pub fn ask(point: &Path, patience: Duration) -> io::Result<MountAnswer> {
     let (said, says) = channel();
     let asked = point.to_path_buf();
     let ask = move || said.send(rustix::fs::statfs(asked).is_err_and(|why| why == Errno::NOTCONN));
-    // One that is never answered ends with this process.
+    // A thread without an answer ends with this process.
     thread::Builder::new().name("ferrite-asks".into()).spawn(ask)?;
     Ok(match says.recv_timeout(patience) {
-        Ok(true) => Answer::Dead,
-        Ok(false) | Err(RecvTimeoutError::Disconnected) => Answer::Alive,
-        Err(RecvTimeoutError::Timeout) => Answer::Silent,
+        Ok(true) => MountAnswer::Dead,
+        Ok(false) | Err(RecvTimeoutError::Disconnected) => MountAnswer::Alive,
+        Err(RecvTimeoutError::Timeout) => MountAnswer::Silent,
     })
 }
 
-/// Whether nobody answers for the mount on `point`.
+/// Returns true if the server of the mount on `point` has ended.
 fn is_dead(point: &Path) -> io::Result<bool> {
     match ask(point, PATIENCE)? {
-        Answer::Dead => Ok(true),
-        Answer::Alive => Ok(false),
-        Answer::Silent => Err(io::Error::new(
+        MountAnswer::Dead => Ok(true),
+        MountAnswer::Alive => Ok(false),
+        MountAnswer::Silent => Err(io::Error::new(
             io::ErrorKind::TimedOut,
             format!(
                 "what is mounted there does not answer: its server stands still, or was killed and waits in the kernel; \

@@ -20,10 +20,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use ferrite_fs::{Credentials, DataMode, FileSystem, FsOptions, FsSpec, Ino, Kind, Listed, NewFile, SetAttr, Time};
-use ferrite_memory::planted::{PlantedBug, plant_in_process};
+use ferrite_memory::planted::{PlantedBug, plant_in_process, plant_in_process_with};
 use ferrite_memory::{MapOptions, Mapped};
 
-use super::folder::Folder;
+use super::folder::MountFolder;
 use super::{MountOptions, Mounted, NotUnmounted, is_root};
 pub(crate) use bugs::Bug;
 
@@ -33,8 +33,6 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// What the clock of the file system says.
 const CLOCK: Time = Time(2_000_000_000);
 
-/// The mistake that is planted, or 0. The threads that answer are not the test's own.
-static PLANTED: AtomicU32 = AtomicU32::new(0);
 /// How often the kernel asked to open a file.
 static OPENS: AtomicU32 = AtomicU32::new(0);
 /// How often it asked to write.
@@ -42,21 +40,9 @@ static WRITES: AtomicU32 = AtomicU32::new(0);
 /// How often it asked to make a folder durable.
 static SETTLINGS: AtomicU32 = AtomicU32::new(0);
 
-/// Whether `bug` is planted.
-pub(crate) fn is_planted(bug: Bug) -> bool {
-    PLANTED.load(Ordering::Relaxed) == bug as u32
-}
-
-/// Counts an opening; whether it is to be answered.
-pub(super) fn note_open() -> bool {
-    OPENS.fetch_add(1, Ordering::Relaxed);
-    is_planted(Bug::OpenAnswered)
-}
-
-/// Counts a look for a name; whether the kernel is not to remember that it is not there.
-pub(super) fn note_lookup(name: &OsStr) -> bool {
+/// Counts a look-up of `name` by the kernel.
+pub(super) fn note_lookup(name: &OsStr) {
     names::count(name);
-    is_planted(Bug::NotRemembered)
 }
 
 /// Looks at entries that are about to be held and told.
@@ -64,22 +50,28 @@ pub(super) fn note_listed(fs: &FileSystem, dir: Ino, listed: &[Listed]) {
     names::meet_listed(fs, dir, listed);
 }
 
-/// Counts a write; whether it is to be answered and not done.
-pub(super) fn note_write() -> bool {
-    WRITES.fetch_add(1, Ordering::Relaxed);
-    panics::meet_write();
-    is_planted(Bug::KeptBack)
-}
-
-/// Looks at a step of background work.
-pub(super) fn note_step() {
-    panics::meet_step();
-}
-
-/// Counts folders that are to be made durable; whether that is to be answered.
-pub(super) fn note_settling() -> bool {
-    SETTLINGS.fetch_add(1, Ordering::Relaxed);
-    is_planted(Bug::SettlingAnswered)
+/// Plants `bug` in the threads of the mount, and counts the kernel's requests.
+fn plant(bug: Option<Bug>) -> Vec<PlantedBug> {
+    let is = move |other: Bug| bug == Some(other);
+    let counted = |count: &'static AtomicU32, bug: Bug| {
+        plant_in_process_with(bug.name(), move || {
+            count.fetch_add(1, Ordering::Relaxed);
+            is(bug)
+        })
+    };
+    let written = plant_in_process_with(Bug::KeptBack.name(), move || {
+        WRITES.fetch_add(1, Ordering::Relaxed);
+        panics::meet_write();
+        is(Bug::KeptBack)
+    });
+    let step = plant_in_process_with("mount: step", || {
+        panics::meet_step();
+        false
+    });
+    let mut planted =
+        vec![counted(&OPENS, Bug::OpenAnswered), counted(&SETTLINGS, Bug::SettlingAnswered), written, step];
+    planted.extend(bug.map(|bug| plant_in_process(bug.name())));
+    planted
 }
 
 /// A mounted file system that is gone with the test.
@@ -87,7 +79,8 @@ struct World {
     fs: Arc<FileSystem>,
     folder: tempfile::TempDir,
     mounted: Option<Mounted>,
-    _planted: Option<PlantedBug>,
+    planted: Vec<PlantedBug>,
+    bug: Option<Bug>,
     _alone: MutexGuard<'static, ()>,
 }
 
@@ -109,12 +102,10 @@ impl World {
             println!("skipped: this machine has no /dev/fuse, or this user is not root");
             return None;
         }
-        PLANTED.store(bug.map_or(0, |bug| bug as u32), Ordering::Relaxed);
         OPENS.store(0, Ordering::Relaxed);
         SETTLINGS.store(0, Ordering::Relaxed);
         WRITES.store(0, Ordering::Relaxed);
-        let panics = bug.is_some_and(|bug| bug as u32 == Bug::PanicEnds as u32);
-        let planted = panics.then(|| plant_in_process("fuse: a panic ends the thread"));
+        let planted = plant(bug);
         let memory = Mapped::anonymous(32 << 20, &MapOptions::default()).expect("memory");
         let spec =
             FsSpec { super_threshold_bytes: None, uid: 0, gid: 0, mode: 0o777, hash_seed: 3, now: Time(1_000_000_000) };
@@ -122,7 +113,7 @@ impl World {
         let fs = FileSystem::alone(Arc::new(memory), &spec, options).expect("a file system");
         let folder = tempfile::tempdir().expect("a folder");
         let mounted = Mounted::start(&fs, folder.path(), &World::how(cached)).expect("it is mounted");
-        Some(Self { fs, folder, mounted: Some(mounted), _planted: planted, _alone: alone })
+        Some(Self { fs, folder, mounted: Some(mounted), planted, bug, _alone: alone })
     }
 
     fn how(cached: bool) -> MountOptions {
@@ -153,7 +144,7 @@ impl World {
 
 impl Drop for World {
     fn drop(&mut self) {
-        PLANTED.store(0, Ordering::Relaxed);
+        self.planted.clear();
         let mut mounted = self.mounted.take().expect("mounted until now");
         if mounted.unmount().is_err() {
             // What dropping it does is all that is left.
@@ -175,7 +166,7 @@ fn assert_guarded(bug: Bug, look: fn(&World) -> bool) {
     }
 }
 
-/// A file without a name is there as long as somebody has it open, and no longer.
+/// A file without a name exists as long as a program has it open, and no longer.
 #[test]
 fn fm1_what_the_kernel_was_told_of_lives_until_it_forgets() {
     assert_guarded(Bug::NotHeld, |world| {
@@ -212,7 +203,7 @@ fn fm4_opening_is_asked_for_once() {
     });
 }
 
-/// Whoever makes a file safely syncs its folder too.
+/// A program that creates a file safely syncs its folder too.
 #[test]
 fn fm4_making_a_folder_durable_is_asked_for_once() {
     assert_guarded(Bug::SettlingAnswered, |world| {
@@ -272,7 +263,7 @@ fn fm7_what_the_kernel_writes_late_changes_no_times() {
     assert_eq!(keeps(Some(Bug::Restamped)), Some(false), "it was planted and not found");
 }
 
-/// What was set is set, also where the kernel tells when that was.
+/// A change of attributes takes effect, even if the kernel sends the time of the change.
 #[test]
 fn fm7_times_are_those_that_the_kernel_tells() {
     let Some(world) = World::mounted(None, DataMode::Sync, true) else { return };
@@ -322,7 +313,7 @@ fn fm12_what_still_shrinks_is_not_believed() {
     });
 }
 
-/// As on the kernel's own file systems, which are asked so by programs that set ACLs anew.
+/// The kernel's own file systems do the same. Programs that set ACLs depend on it.
 #[test]
 fn attributes_are_set_and_removed_as_elsewhere() {
     const SCRIPT: &str = "sub said { my ($what, $done) = @_; print $what, $done == 0 ? \"ok\" : 0 + $!, \"\\n\" } \
@@ -338,7 +329,7 @@ fn attributes_are_set_and_removed_as_elsewhere() {
     assert_eq!(out, format!("set ok\nboth {exists}\nboth {none}\nremove ok\nremove ok\nremove {none}\n"), "{errors}");
 }
 
-/// As root may, or the user who mounted it; what is mounted there then is somebody else's.
+/// Root or the user who mounted it may unmount it. A mount that appears there later belongs to another server.
 #[test]
 fn what_was_unmounted_by_hand_is_unmounted() {
     for then in ["", " && mount -t tmpfs other $0"] {

@@ -1,4 +1,4 @@
-//! How much the kernel keeps back for a mount, as it says itself.
+//! The limit of written data that the kernel holds for a mount.
 
 use std::fs;
 use std::path::Path;
@@ -7,8 +7,8 @@ use ferrite_fs::DataMode;
 
 use super::World;
 
-/// What the kernel says of a new mount: the percentage that it has of all that may be kept back, and whether it is held to
-/// that also where there is room; and whether this machine lets it be changed.
+/// Returns the limits of a new mount: its percentage of all held data, whether the kernel enforces that while there is
+/// room, and whether this machine allows a change.
 fn limits(cached: bool) -> Option<([Option<String>; 2], bool)> {
     let world = World::mounted(None, DataMode::Sync, cached)?;
     let said = world.sh("mountpoint -d .");

@@ -9,7 +9,7 @@ use std::time::Duration;
 use ferrite_fs::direct::{Access, Door, Lease, Session};
 use ferrite_fs::{Ino, Time};
 
-use super::{Bug, World, assert_guarded, is_planted};
+use super::{Bug, World, assert_guarded};
 
 /// A lease on the file `f` of `world`, and what it came by.
 struct Client {
@@ -99,8 +99,8 @@ fn fm5_what_is_appended_behind_a_clients_bytes_is_read_there() {
         assert_eq!(client.lease.append(b"client"), Some((8192, 6)));
         (&file).write_all(&[b'm'; 12288]).expect("room");
         let is_right = || read().is_ok_and(|bytes| &bytes == b"clientmmmm");
-        // The kernel is told by a thread of its own, which may have to wait for the processor.
-        let looks = if is_planted(Bug::Misplaced) { 200 } else { 4000 };
+        // A thread of its own notifies the kernel, and may have to wait for the processor.
+        let looks = if world.bug == Some(Bug::Misplaced) { 200 } else { 4000 };
         (0..looks).any(|_| is_right() || (std::thread::sleep(Duration::from_millis(5)), false).1)
     });
 }

@@ -1,10 +1,10 @@
-//! The mistakes that tests of the mount plant.
+//! The bugs that tests of the mount plant.
 
-/// A mistake that a test plants.
+/// A bug that a test plants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Bug {
+pub enum Bug {
     /// An entry is reported and not held (FM1).
-    NotHeld = 1,
+    NotHeld,
     /// An entry that a listing has no room for stays held (FM1).
     RefusedHeld,
     /// A write is answered and not done (FM2).
@@ -47,4 +47,34 @@ pub(crate) enum Bug {
     LossForgotten,
     /// What could not be written back stays in the kernel's cache (ML1).
     LostShown,
+}
+
+impl Bug {
+    /// Returns the name by which the bug is planted.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NotHeld => "mount: not held",
+            Self::RefusedHeld => "mount: refused held",
+            Self::KeptBack => "mount: kept back",
+            Self::RightsKept => "mount: rights kept",
+            Self::RightsRemembered => "mount: rights remembered",
+            Self::CapabilitiesKept => "mount: capabilities kept",
+            Self::OpenAnswered => "mount: open answered",
+            Self::SettlingAnswered => "mount: settling answered",
+            Self::RightStays => "mount: right stays",
+            Self::Believed => "mount: believed",
+            Self::Misplaced => "mount: misplaced",
+            Self::Split => "mount: split",
+            Self::Restamped => "mount: restamped",
+            Self::ShortWriteBack => "mount: short write back",
+            Self::PanicEnds => "fuse: a panic ends the thread",
+            Self::NotRemembered => "mount: not remembered",
+            Self::NumbersUnknown => "mount: numbers unknown",
+            Self::SuidLifted => "mount: suid lifted",
+            Self::LinkFollowed => "mount: link followed",
+            Self::ReserveTaken => "mount: reserve taken",
+            Self::LossForgotten => "mount: loss forgotten",
+            Self::LostShown => "mount: lost shown",
+        }
+    }
 }

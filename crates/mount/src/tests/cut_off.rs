@@ -35,7 +35,7 @@ fn who_waits_for_nothing_cuts_nothing_off() {
     assert!(world.sh("touch there").status.success(), "a living server was cut off");
 }
 
-/// Where the kernel does not tell what a process waits for.
+/// The kernel does not report what the process waits for.
 #[test]
 fn what_answers_is_not_cut_off() {
     let Some(world) = World::new(None) else { return };

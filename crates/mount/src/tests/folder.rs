@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{lchown, symlink};
 
 use super::super::ensure_own_links;
-use super::{Bug, Folder, Mounted, World, assert_guarded};
+use super::{Bug, MountFolder, Mounted, World, assert_guarded};
 
 /// A user who is not root.
 const OTHER: u32 = 12345;
@@ -20,15 +20,16 @@ fn mf1_root_follows_no_symbolic_link_of_another_user() {
         symlink("victim", &own).expect("linked");
         symlink(at.join("victim"), &others).expect("linked");
         lchown(&others, Some(OTHER), Some(OTHER)).expect("root may");
-        let seen = |path: &std::path::Path| Folder::open(path).and_then(|folder| folder.path()).ok();
+        let seen = |path: &std::path::Path| MountFolder::open(path).and_then(|folder| folder.path()).ok();
         let victim = Some(at.join("victim"));
         assert_eq!((seen(&own), seen(&own.join("below/.."))), (victim.clone(), victim));
-        assert!(Folder::open(&at.join("none")).is_err());
+        assert!(MountFolder::open(&at.join("none")).is_err());
         assert!(ensure_own_links(&own.join("new/folder")).is_ok());
         let is_refused = |done: std::io::Result<()>| {
             done.is_err_and(|why| why.to_string().contains("a symbolic link of user 12345"))
         };
-        is_refused(Folder::open(&others.join("below")).map(drop)) && is_refused(ensure_own_links(&others.join("new")))
+        is_refused(MountFolder::open(&others.join("below")).map(drop))
+            && is_refused(ensure_own_links(&others.join("new")))
     });
 }
 
@@ -40,7 +41,7 @@ fn mf1_what_replaces_an_open_folder_is_not_mounted_on() {
     let at = folder.path().canonicalize().expect("there");
     let [victim, point, moved] = ["victim", "point", "moved"].map(|name| at.join(name));
     fs::create_dir(&victim).and_then(|()| fs::create_dir(&point)).expect("made");
-    let open = Folder::open(&point).expect("opened");
+    let open = MountFolder::open(&point).expect("opened");
     fs::rename(&point, &moved).and_then(|()| symlink(&victim, &point)).expect("replaced");
     let mut mounted = Mounted::start_on(&world.fs, &open, &World::how(false)).expect("mounted");
     let listed = fs::read_to_string("/proc/self/mountinfo").expect("listed");

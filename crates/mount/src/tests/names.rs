@@ -1,4 +1,4 @@
-//! Names as the kernel knows them: those that are there, those that are not (FM10), and those of attributes.
+//! The kernel's cache of names: present names, absent names (FM10), and names of attributes.
 
 use std::ffi::OsStr;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 
 use ferrite_fs::{Credentials, FileSystem, Ino, Kind, Listed, NewFile, SetXattr};
 
-use super::{Bug, PATIENCE, World, assert_guarded, is_planted};
+use super::{Bug, PATIENCE, World, assert_guarded};
 
 /// A name that no file has.
 const MISSING: &str = "missing";
 /// How often the kernel asked for it.
 static ASKED: AtomicU32 = AtomicU32::new(0);
 
-/// Which entries are removed before they are told: those that are listed as the first, or the second, from now on.
+/// The listing, counted from now on, whose entries are removed before the kernel gets them.
 static REMOVED: AtomicU32 = AtomicU32::new(0);
 
 /// Removes what is `listed` in `dir`, if that is asked for.
@@ -51,7 +51,7 @@ fn fm10_a_name_that_is_not_there_is_remembered_until_it_is() {
     assert_eq!(errors.matches("No such file").count(), 4, "{errors}");
 }
 
-/// By requests that ask for what is known of each and by others; one of those has entries and comes to the end (fs FN4).
+/// Lists by readdirplus and by readdir. One listing has entries and reaches the end (fs FN4).
 #[test]
 fn a_listing_with_a_damaged_name_has_all_others_and_fails() {
     const PATTERN: &[u8] = b"a name to be damaged";
@@ -99,7 +99,7 @@ fn fm13_who_copies_a_directory_with_a_damaged_inode_has_all_else() {
 /// An answer without entries would be the end.
 #[test]
 fn a_listing_goes_on_behind_names_that_are_removed_before_they_are_told() {
-    // Who looks at what was listed is told of what follows in the same way.
+    // The program reads the attributes of each listed name, so the kernel lists the rest with attributes too.
     const LIST: &str = "open D, \".\"; $room = \"\\0\" x 2048; while (($len = syscall(217, fileno D, $room, 2048)) > 0) \
         { for ($at = 0; $at < $len; $at += $next) { $next = unpack \"v\", substr $room, $at + 16, 2; $all++; \
         lstat unpack \"Z*\", substr $room, $at + 19 } } print $all";
@@ -125,7 +125,7 @@ fn fm1_what_a_listing_has_no_room_for_is_not_held() {
         let said = world.sh(&format!("touch $(seq 300) && perl -e '{LIST}' && rm *"));
         let (out, errors) = (String::from_utf8_lossy(&said.stdout), String::from_utf8_lossy(&said.stderr));
         assert_eq!(out, "302", "with itself and its parent: {errors}");
-        let patience = if is_planted(Bug::RefusedHeld) { PATIENCE / 20 } else { PATIENCE };
+        let patience = if world.bug == Some(Bug::RefusedHeld) { PATIENCE / 20 } else { PATIENCE };
         let until = Instant::now() + patience;
         while world.fs.statfs().inodes > before && Instant::now() < until {
             thread::sleep(Duration::from_millis(1));

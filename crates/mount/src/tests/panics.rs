@@ -1,4 +1,4 @@
-//! Panics amid what is answered, and amid background work (FM9).
+//! Panics during requests and during background work (FM9).
 
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -53,7 +53,7 @@ fn fm9_background_work_that_panics_does_not_end_it() {
         }
         assert_eq!(STEPS.load(Ordering::Relaxed), 0, "no step was made");
         thread::sleep(Duration::from_millis(100));
-        let worker = world.mounted.as_ref().and_then(|mounted| mounted.worker.as_ref());
+        let worker = world.mounted.as_ref().and_then(|mounted| mounted.thread.as_ref());
         !worker.expect("it began").is_finished()
     });
 }

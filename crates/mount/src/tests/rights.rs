@@ -1,4 +1,4 @@
-//! Who changes a file or whose it is, and what rights of it are left (FM3).
+//! The rights of a file after a change of its owner or content (FM3).
 
 use ferrite_fs::{DataMode, Ino, SetXattr};
 
@@ -7,7 +7,7 @@ use super::{Bug, World, assert_guarded};
 /// A program's right to do as root with the network, as the kernel keeps it.
 const CAPABILITY: [u8; 20] = [1, 0, 0, 2, 0, 16, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
-/// Rights of an owner are not another one's.
+/// A new owner does not inherit the rights of the previous one.
 #[test]
 fn fm3_a_change_of_owner_takes_set_id_bits_away() {
     assert_guarded(Bug::RightsKept, |world| {
@@ -16,7 +16,7 @@ fn fm3_a_change_of_owner_takes_set_id_bits_away() {
     });
 }
 
-/// A program that somebody else has changed is nobody's any more, for whoever looks or runs it next.
+/// A program that another user has changed runs without its owner's rights, and its mode shows it.
 #[test]
 fn fm3_the_kernel_forgets_rights_that_a_change_of_content_takes() {
     let look = |world: &World| {
@@ -37,8 +37,7 @@ fn fm3_the_kernel_forgets_rights_that_a_change_of_content_takes() {
     assert_guarded(Bug::RightsRemembered, look);
 }
 
-/// What a program may do beyond its user's rights is not for who can write to it. The kernel takes such rights away by
-/// itself where it keeps a copy of what is written.
+/// A change of content removes the capabilities of a program. The kernel does it itself if it caches the write.
 #[test]
 fn fm3_a_change_of_content_takes_capabilities_away() {
     const CHANGES: [&str; 4] = [
@@ -64,7 +63,7 @@ fn fm3_a_change_of_content_takes_capabilities_away() {
     assert_eq!(are_gone(Some(Bug::CapabilitiesKept), DataMode::Atomic), Some(false), "it was planted and not found");
 }
 
-/// Nor are those of a group anybody's who is not of it.
+/// A user outside of a group cannot give a program the rights of the group.
 #[test]
 fn fm3_space_and_an_acl_by_who_may_not_keep_set_id_bits_take_them_away() {
     const ACL: &str = "$acl = pack('V', 2) . join('', map { pack('vvV', $_, 7, 0xffffffff) } 1, 4, 32); \

@@ -1,4 +1,4 @@
-//! What is mounted where: `/proc/PID/mountinfo`.
+//! The kernel's list of mounts: `/proc/PID/mountinfo`.
 
 use std::ffi::OsString;
 use std::fs;
@@ -9,32 +9,32 @@ use std::path::{Path, PathBuf};
 
 use ferrite_memory::unescaped;
 
-/// A device number, as `stat` gives it.
+/// A device number in the form of stat(2).
 pub type Device = u64;
 
 /// One mounted file system.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Mount {
-    /// Its number, by which the kernel knows it.
+pub struct MountEntry {
+    /// The mount's number.
     pub id: u64,
-    /// That of the mount it is on.
+    /// The number of the mount on which it is mounted.
     below: u64,
-    /// The folder of its file system that is seen there.
+    /// The folder of the file system that is visible at the mount point.
     root: PathBuf,
-    /// What it shares with others: `shared:N` what is mounted on any of a group, `master:N` what is mounted on one of those.
+    /// The peer groups of mount propagation: `shared:N` for members, `master:N` for mounts that only receive.
     shares: Vec<String>,
-    /// Of the file system; btrfs and FUSE have numbers that belong to no device.
+    /// The device number of the file system. btrfs and FUSE use numbers without a device.
     pub device: Device,
-    /// Where.
+    /// The mount point.
     pub point: PathBuf,
-    /// Its kind, such as `ext4` or `fuse.ferrite`.
+    /// The type of the file system, such as `ext4` or `fuse.ferrite`.
     pub kind: String,
-    /// What was mounted, as the mounter called it.
+    /// The source, as the mounting program named it.
     pub source: PathBuf,
 }
 
-impl Mount {
-    /// The mounts `pid` (or `self`) sees, in the order they were made.
+impl MountEntry {
+    /// Returns the mounts in the namespace of process `pid` (or `self`), in the order of their creation.
     pub fn seen_by(pid: &str) -> io::Result<Vec<Self>> {
         let table = fs::read(format!("/proc/{pid}/mountinfo"))?;
         Ok(table.split(|byte| *byte == b'\n').filter_map(Self::parse).collect())
@@ -56,8 +56,8 @@ impl Mount {
         })
     }
 
-    /// Whether it is unmounted with `other`: both are on one folder, seen by two mounts of `all` that share what is mounted
-    /// on them.
+    /// Returns true if an unmount of `other` unmounts this mount too: both are mounted on the same folder, through two
+    /// mounts of `all` in one peer group.
     pub fn goes_with(&self, other: &Self, all: &[Self]) -> bool {
         let below = |mount: &Self| all.iter().find(|it| it.id == mount.below);
         let folder = |under: &Self, mount: &Self| {
@@ -73,29 +73,29 @@ impl Mount {
         self.shares.iter().find_map(|group| group.strip_prefix(how))
     }
 
-    /// Whether its file system lies on one of `devices`.
+    /// Returns true if the file system lies on one of `devices`.
     pub fn is_on(&self, devices: &[Device]) -> bool {
         devices.contains(&self.device) || self.source_device().is_some_and(|device| devices.contains(&device))
     }
 
-    /// The device its source names.
+    /// Returns the device that the source names, if it names one.
     pub fn source_device(&self) -> Option<Device> {
         device_named(&self.source)
     }
 }
 
-/// The number of the block device that `path` names, where it [`may_be_a_device`].
+/// Returns the number of the block device at `path`, if the path [`may_be_a_device`].
 pub fn device_named(path: &Path) -> Option<Device> {
     may_be_a_device(path).then(|| block_device(path)).flatten()
 }
 
-/// Whether `path` may be looked at: it is under `/dev`, and not in the folder for files there. Any other could lie on our own
-/// mount, or on one that never answers.
+/// Returns true if `path` lies under `/dev` but not in `/dev/shm`. Any other path could lie on this process's own mount,
+/// or on one that never answers, and a `stat` of it could wait for ever.
 pub fn may_be_a_device(path: &Path) -> bool {
     path.starts_with("/dev") && !path.starts_with("/dev/shm")
 }
 
-/// The number of the block device at `path`, if it is one.
+/// Returns the number of the block device at `path`, if there is one.
 pub fn block_device(path: &Path) -> Option<Device> {
     let found = fs::metadata(path).ok()?;
     found.file_type().is_block_device().then(|| found.rdev())
@@ -119,13 +119,13 @@ mod tests {
     #[test]
     fn reads_a_line_with_escapes_and_optional_fields() {
         let line = br"36 35 7:3 / /mnt/a\040b\134c rw,noatime shared:1 master:2 - ext4 /dev/loop3 rw,errors=continue";
-        let mount = Mount::parse(line).expect("a whole line");
+        let mount = MountEntry::parse(line).expect("a whole line");
         assert_eq!(mount.device, libc::makedev(7, 3));
         assert_eq!(mount.point, Path::new(r"/mnt/a b\c"));
         assert_eq!((mount.kind.as_str(), mount.source.as_path()), ("ext4", Path::new("/dev/loop3")));
     }
 
-    /// As where a home is exported, and something is mounted in it: what was bound somewhere else by hand stays.
+    /// A mount in an exported folder goes with its peers. A mount that was bound elsewhere by hand stays.
     #[test]
     fn what_shares_a_folder_goes_with_it() {
         let table = [
@@ -140,12 +140,12 @@ mod tests {
             "9 1 0:50 / /srv/copy rw shared:9 - fuse.ferrite pool rw",
             "10 99 0:50 / /elsewhere rw shared:9 - fuse.ferrite pool rw",
         ];
-        let all: Vec<Mount> = table.iter().filter_map(|line| Mount::parse(line.as_bytes())).collect();
+        let all: Vec<MountEntry> = table.iter().filter_map(|line| MountEntry::parse(line.as_bytes())).collect();
         let going: Vec<u64> = all.iter().filter(|mount| mount.goes_with(&all[4], &all)).map(|mount| mount.id).collect();
         assert_eq!(going, [5, 6, 7]);
     }
 
-    /// Who asks about one that lies on a mount whose server is gone waits for ever.
+    /// A `stat` of a path on a mount whose server is gone waits for ever.
     #[test]
     fn what_may_lie_on_a_mount_is_no_device() {
         assert!(
@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn lines_cut_short_are_skipped() {
         for line in [&b""[..], b"36 35", b"36 35 7:3 / /mnt rw -", b"36 35 x:y / /mnt rw - ext4 /dev/loop3 rw"] {
-            assert_eq!(Mount::parse(line), None);
+            assert_eq!(MountEntry::parse(line), None);
         }
     }
 }

@@ -1,31 +1,31 @@
-//! What the kernel is told of files, and how long it may believe that.
+//! How long the kernel may cache what it learns of files.
 
 use std::time::Duration;
 
 use ferrite_fs::{Attr, Error, Ino, Result};
+use ferrite_memory::planted;
 use fuser::{Errno, Generation, ReplyAttr, ReplyEmpty, ReplyEntry};
 
+use super::convert::attributes;
 use super::errno::errno;
-use super::front::Front;
-use super::words::attributes;
+use super::fuse_fs::FuseFs;
 
-/// How long the kernel may believe what it was told, where nobody else changes the file.
+/// How long the kernel may cache the attributes of a file that only it changes.
 pub(super) const KNOWN: Duration = Duration::from_secs(24 * 3600);
 
-/// Answers who wants to have a folder made durable, which it was when it was answered: the kernel asks no more (FM4).
+/// Answers a request to make a directory durable. Every change is durable when it is answered, so the kernel need not ask
+/// again (FM4).
 pub(super) fn decline(reply: ReplyEmpty) {
-    #[cfg(test)]
-    if super::tests::note_settling() {
+    if planted!("mount: settling answered") {
         return reply.ok();
     }
     reply.error(Errno::ENOSYS);
 }
 
-impl Front {
-    /// What `name` in `dir` is, or `dir` itself by its number, be it a folder or not (FM11).
+impl FuseFs {
+    /// Returns the attributes of `name` in `dir`. The name `.` means `dir` itself, even if `dir` is not a directory (FM11).
     pub(super) fn found(&self, dir: Ino, name: &[u8]) -> Result<Attr> {
-        #[cfg(test)]
-        if super::tests::is_planted(super::tests::Bug::NumbersUnknown) {
+        if planted!("mount: numbers unknown") {
             return self.fs.lookup(dir, name);
         }
         if name != b"." {
@@ -35,11 +35,10 @@ impl Front {
         if attr.links == 0 { Err(Error::Stale) } else { Ok(attr) }
     }
 
-    /// Holds what is about to be told (FM1).
+    /// Takes a reference to an inode that the answer names (FM1).
     pub(super) fn held(&self, found: Result<Attr>) -> Result<Attr> {
         let attr = found?;
-        #[cfg(test)]
-        if super::tests::is_planted(super::tests::Bug::NotHeld) {
+        if planted!("mount: not held") {
             return Ok(attr);
         }
         match self.fs.hold(attr.ino) {
@@ -48,19 +47,17 @@ impl Front {
         }
     }
 
-    /// Ends the right of clients to store to `ino` (FM5).
+    /// Revokes the write leases of clients on `ino` (FM5).
     pub(super) fn end_writing(&self, ino: Ino) {
-        #[cfg(test)]
-        if super::tests::is_planted(super::tests::Bug::RightStays) {
+        if planted!("mount: right stays") {
             return;
         }
         self.fs.end_writing(ino);
     }
 
-    /// How long the kernel may believe what it is told (FM5, FM12).
+    /// Returns how long the kernel may cache `attr` (FM5, FM12).
     pub(super) fn known(&self, attr: &Attr) -> Duration {
-        #[cfg(test)]
-        if super::tests::is_planted(super::tests::Bug::Believed) {
+        if planted!("mount: believed") {
             return KNOWN;
         }
         if attr.is_shrinking || self.fs.is_written_directly(attr.ino) { Duration::ZERO } else { KNOWN }

@@ -1,9 +1,8 @@
 //! A FUSE file system whose threads outlive a panic.
 //!
-//! A thread that answers and panics ends, and behind the last one every request would wait for ever, with the server
-//! alive. So a request that panics is answered with EIO, as every reply is that is dropped, and its thread goes on; the
-//! panic itself says on stderr where it was. What it held is let go as it unwinds: locks, pins and windows by their
-//! guards, and the change that was being made with its transaction, uncommitted.
+//! A panic ends its thread, and after the last thread every request would wait for ever. So a request that panics is
+//! answered with EIO, as every dropped reply is, and its thread goes on. The panic prints its place on stderr. Unwinding
+//! releases locks, pins and windows by their guards, and drops an open transaction uncommitted.
 
 use std::ffi::OsStr;
 use std::io;
@@ -19,28 +18,28 @@ use fuser::{
     ReplyOpen, ReplyPoll, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 
-/// Does `work`; `None` where it panicked.
-pub fn steadily<T>(work: impl FnOnce() -> T) -> Option<T> {
+/// Runs `work` and returns its result, or `None` if it panicked.
+pub fn catch_panic<T>(work: impl FnOnce() -> T) -> Option<T> {
     if planted!("fuse: a panic ends the thread") {
         return Some(work());
     }
     catch_unwind(AssertUnwindSafe(work)).ok()
 }
 
-/// A file system, each request to which may panic.
+/// A file system whose requests may panic.
 #[derive(Debug)]
-pub struct Steady<F>(pub F);
+pub struct PanicGuard<F>(pub F);
 
-/// Every request as it is, but for its panic.
-macro_rules! steady {
+/// Forwards each request and catches its panic.
+macro_rules! panic_guard {
     ($($request:ident($($name:ident: $kind:ty),*);)*) => {
         $(fn $request(&self, by: &Request, $($name: $kind),*) {
-            steadily(|| self.0.$request(by, $($name),*));
+            catch_panic(|| self.0.$request(by, $($name),*));
         })*
     };
 }
 
-impl<F: Filesystem> Filesystem for Steady<F> {
+impl<F: Filesystem> Filesystem for PanicGuard<F> {
     fn init(&mut self, by: &Request, config: &mut KernelConfig) -> io::Result<()> {
         self.0.init(by, config)
     }
@@ -49,7 +48,7 @@ impl<F: Filesystem> Filesystem for Steady<F> {
         self.0.destroy();
     }
 
-    steady! {
+    panic_guard! {
         lookup(dir: INodeNo, name: &OsStr, reply: ReplyEntry);
         forget(ino: INodeNo, count: u64);
         getattr(ino: INodeNo, file: Option<FileHandle>, reply: ReplyAttr);

@@ -1,30 +1,30 @@
-//! The file system as FUSE asks for it.
+//! Answers the kernel's FUSE requests from a [`FileSystem`].
 //!
-//! - FM1. Each entry that is told to the kernel is held once; the kernel says by forgetting how many it gives back.
-//! - FM2. A write is answered when it is as durable as the file system's data mode says; nothing is kept back here.
-//! - FM3. Set-id bits and capabilities are taken away here on a change of owner, and on a change of content by who has
-//!   no right to keep them: the kernel leaves it to us, or it would ask before every write; it is told that what it knows
-//!   of the file is no longer so. Not by what is stored to a mapping, as on its own file systems.
-//! - FM4. What is answered with ENOSYS is never asked again: opening and closing, and making a folder durable, for nothing
-//!   is to be done then. Not so a file, though in memory nothing is to be done for it either: what the kernel keeps of it
-//!   (by `--cached`, or in a mapping) it drops without a word when the server is killed, and only this request fails then.
-//!   Except where a write is all or nothing (FM6).
-//! - FM5. While clients beside the owner may store to a file, the kernel is told to believe nothing of its attributes, and
-//!   who reads or changes its content here ends their right first (fs FG6). What is appended goes behind what they wrote,
-//!   and where the kernel thought that to be elsewhere it forgets its copy.
-//! - FM6. Where a write is all or nothing, files are opened past the kernel's cache, which would split one that begins
-//!   within a page: each is one request, up to the longest that the kernel sends.
-//! - FM7. Where the kernel keeps writes back it keeps the times of files too, and sends those that it was not told itself.
-//!   So what it writes, whenever that comes, changes none.
-//! - FM8. What the kernel wrote back is there, or it is told that not all of it is: then it says so at fsync.
-//! - FM9. A request that panics is answered with EIO, and costs no thread that answers.
-//! - FM10. A name that is not there is told as one that is: the kernel asks once, and forgets it when it makes the name.
-//! - FM11. A file that the kernel has forgotten is found by its number as long as it has a name; with the generation that is
-//!   told of it the kernel sees whether it is the one that was meant.
-//! - FM12. Nor does the kernel believe what it is told of a file of which pages still go (fs FO1), and it forgets what it was
-//!   told where others have come or gone since, that nobody asked for (fs FX3).
-//! - FM13. A name that leads to a damaged inode is listed (fs FN4), by a number that no inode has, and the kernel believes
-//!   nothing of it: who asks about it meets the error, and who copies its directory has all else.
+//! - FM1. Each answer that names an inode to the kernel takes one reference to it. The kernel's `forget` says how many
+//!   references it returns.
+//! - FM2. A write is answered when it is as durable as the file system's data mode promises. This layer buffers nothing.
+//! - FM3. This layer clears set-id bits and capabilities on a change of owner, and on a change of content by a user who may
+//!   not keep them. The kernel delegates this to the server, which otherwise would be asked before every write. The
+//!   kernel then drops its cached attributes. A store to a mapping clears nothing, as on the kernel's file systems.
+//! - FM4. Open, release, and fsync of a directory need no work, so their answer is ENOSYS and the kernel never asks again.
+//!   fsync of a file is always answered: if the server is killed, the kernel drops the pages it holds (by `--cached` or a
+//!   mapping) silently, and only a failing fsync shows the loss. If writes are atomic, open is answered too (FM6).
+//! - FM5. While clients may store to a file, the kernel caches none of its attributes, and every request that reads or
+//!   changes the content revokes the write leases first (fs FG6). An append goes after the bytes that clients appended; if
+//!   the kernel expected another offset, it drops its copy.
+//! - FM6. If writes are atomic, files are opened for direct I/O: the kernel's cache would split a write that begins within a
+//!   page. Each write is then one request, up to the kernel's largest.
+//! - FM7. If the kernel holds writes back, it maintains the times of files too, and sends them. A write-back changes no
+//!   time.
+//! - FM8. All data of a write-back is in the file system, or the answer is an error that fsync reports.
+//! - FM9. A request that panics is answered with EIO, and its thread goes on.
+//! - FM10. The answer for an absent name allows the kernel to cache the absence until it creates the name.
+//! - FM11. An inode that the kernel has forgotten is found by its number as long as a name leads to it. The generation in
+//!   the answer shows whether the number was reused.
+//! - FM12. The kernel caches no attributes of a file that still frees pages (fs FO1), and drops cached attributes when
+//!   background work changes the allocated size (fs FX3).
+//! - FM13. A listing reports a name that leads to a damaged inode (fs FN4) with a number that no inode has, and without
+//!   caching. A look-up of the name returns the error, and a copy of the directory gets all other entries.
 
 use std::cell::RefCell;
 use std::ffi::OsStr;
@@ -35,6 +35,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use ferrite_fs::{Allocate, Attr, Credentials, DataMode, Error, FileSystem, Ino, Kind, NewFile, Result, Seek, SetAttr};
+use ferrite_memory::planted;
 use fuser::{
     BsdFileFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, KernelConfig, LockOwner, OpenFlags,
     RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry,
@@ -43,43 +44,45 @@ use fuser::{
 
 use super::MountOptions;
 use super::attributes::send;
+use super::cache_policy::{KNOWN, decline};
+use super::content::WriteRequest;
+use super::convert::{NOTHING, attributes, file_type, rename, set_time, time};
 use super::errno::errno;
 use super::kernel;
 use super::lost::Lost;
 use super::reserve::{NAME_BYTES, Reserve};
-use super::told::{KNOWN, decline};
-use super::words::{NOTHING, attributes, file_type, rename, set_time, time};
 
-/// Bytes of a block in `statfs`.
+/// The block size that `statfs` reports, in bytes.
 const BLOCK: u64 = 4096;
 
-/// A file system behind a mount.
-pub(super) struct Front {
+/// The mode, umask and device number of an inode to create, as mknod(2) has them.
+struct NewNode {
+    mode: u32,
+    umask: u32,
+    rdev: u32,
+}
+
+/// The FUSE server of one file system.
+pub(super) struct FuseFs {
     pub(super) fs: Arc<FileSystem>,
-    /// Whether the kernel keeps writes back.
+    /// True if the kernel holds writes back.
     pub(super) cached: bool,
-    /// Whether a write is all or nothing.
+    /// True if a write is atomic.
     pub(super) is_atomic: bool,
     pub(super) reserve: Reserve,
     pub(super) lost: Lost,
 }
 
-impl Front {
+impl FuseFs {
     pub fn new(fs: Arc<FileSystem>, options: &MountOptions) -> Self {
         let (cached, reserve) = (options.cached, Reserve::new(options.reserve_percent));
         let is_atomic = !cached && fs.data_mode() == DataMode::Atomic;
-        #[cfg(test)]
-        let is_atomic = is_atomic && !super::tests::is_planted(super::tests::Bug::Split);
+        let is_atomic = is_atomic && !planted!("mount: split");
         Self { fs, cached, is_atomic, reserve, lost: Lost::default() }
     }
 
-    fn make(
-        &self,
-        request: &Request,
-        parent: INodeNo,
-        name: &OsStr,
-        (mode, umask, rdev): (u32, u32, u32),
-    ) -> Result<Attr> {
+    fn make(&self, request: &Request, parent: INodeNo, name: &OsStr, node: NewNode) -> Result<Attr> {
+        let NewNode { mode, umask, rdev } = node;
         let kind = Kind::from_mode(mode).unwrap_or(Kind::File);
         let by = who(request);
         self.ensure_room(by.uid, NAME_BYTES)?;
@@ -99,7 +102,7 @@ fn answer(done: Result<()>, reply: ReplyEmpty) {
     }
 }
 
-impl Filesystem for Front {
+impl Filesystem for FuseFs {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
         kernel::agree(config, self.cached)
     }
@@ -107,7 +110,8 @@ impl Filesystem for Front {
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let found = self.found(Ino(parent.0), name.as_bytes());
         #[cfg(test)]
-        if super::tests::note_lookup(name) {
+        super::tests::note_lookup(name);
+        if planted!("mount: not remembered") {
             return self.tell(found, reply);
         }
         match found {
@@ -152,7 +156,7 @@ impl Filesystem for Front {
         }
         let mut done = set.and_then(|set| self.fs.setattr(ino, &set));
         if mode.is_some_and(|mode| mode & 0o6000 != 0) {
-            // Behind it (fs FG9); somebody may have stored to it meanwhile.
+            // After the change (fs FG9). A client may have stored to the file since.
             self.end_writing(ino);
             done = done.and_then(|_| self.fs.getattr(ino));
         }
@@ -167,12 +171,12 @@ impl Filesystem for Front {
     }
 
     fn mknod(&self, by: &Request, parent: INodeNo, name: &OsStr, mode: u32, umask: u32, rdev: u32, reply: ReplyEntry) {
-        self.tell(self.make(by, parent, name, (mode, umask, rdev)), reply);
+        self.tell(self.make(by, parent, name, NewNode { mode, umask, rdev }), reply);
     }
 
     fn mkdir(&self, by: &Request, parent: INodeNo, name: &OsStr, mode: u32, umask: u32, reply: ReplyEntry) {
         let mode = (mode & 0o7777) | Kind::Directory.mode_bits();
-        self.tell(self.make(by, parent, name, (mode, umask, 0)), reply);
+        self.tell(self.make(by, parent, name, NewNode { mode, umask, rdev: 0 }), reply);
     }
 
     fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
@@ -209,8 +213,7 @@ impl Filesystem for Front {
     }
 
     fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        #[cfg(test)]
-        if super::tests::note_open() {
+        if planted!("mount: open answered") {
             return reply.opened(FileHandle(0), FopenFlags::empty());
         }
         if self.is_atomic {
@@ -255,7 +258,7 @@ impl Filesystem for Front {
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        match self.write_at(by, (Ino(ino.0), at), data, (how, flags)) {
+        match self.write_at(by, WriteRequest { ino: Ino(ino.0), at, data, how, opened: flags }) {
             Ok(len) => reply.written(len as u32),
             Err(error) => {
                 let why = errno(&error);
@@ -290,7 +293,7 @@ impl Filesystem for Front {
             !reply.add(INodeNo(entry.ino.0), entry.cookie, file_type(entry.kind), name)
         });
         match listed {
-            // What is sound comes first (fs FN4).
+            // Report the sound entries first (fs FN4).
             Err(error) if !is_any => reply.error(errno(&error)),
             _ => reply.ok(),
         }
@@ -318,14 +321,14 @@ impl Filesystem for Front {
     }
 
     fn setxattr(&self, by: &Request, ino: INodeNo, name: &OsStr, value: &[u8], how: i32, _: u32, reply: ReplyEmpty) {
-        answer(self.set_attribute(by, Ino(ino.0), name.as_bytes(), (value, how)), reply);
+        answer(self.set_attribute(by, Ino(ino.0), name.as_bytes(), value, how), reply);
     }
 
     fn getxattr(&self, _: &Request, ino: INodeNo, name: &OsStr, len: u32, reply: ReplyXattr) {
         send(self.fs.xattr(Ino(ino.0), name.as_bytes()), len, reply);
     }
 
-    /// Names of `trusted` attributes are root's to see.
+    /// Only root sees the names of `trusted` attributes.
     fn listxattr(&self, request: &Request, ino: INodeNo, len: u32, reply: ReplyXattr) {
         let sees = |name: &[u8]| request.uid() == 0 || !name.starts_with(b"trusted.");
         let names = self.fs.xattrs(Ino(ino.0));
@@ -340,7 +343,7 @@ impl Filesystem for Front {
 
     fn create(&self, by: &Request, parent: INodeNo, name: &OsStr, mode: u32, umask: u32, _: i32, reply: ReplyCreate) {
         let mode = (mode & 0o7777) | Kind::File.mode_bits();
-        match self.held(self.make(by, parent, name, (mode, umask, 0))) {
+        match self.held(self.make(by, parent, name, NewNode { mode, umask, rdev: 0 })) {
             Ok(attr) => {
                 let generation = Generation(attr.generation.into());
                 let how = if self.is_atomic { FopenFlags::FOPEN_DIRECT_IO } else { FopenFlags::FOPEN_KEEP_CACHE };
@@ -371,7 +374,7 @@ impl Filesystem for Front {
             _ => return reply.error(Errno::EINVAL),
         };
         if self.cached {
-            // What the kernel keeps back is data too, and only the kernel knows of it.
+            // The kernel's cache may hold data that this server does not have yet.
             return reply.error(Errno::ENOSYS);
         }
         let Ok(at) = u64::try_from(at) else { return reply.error(Errno::ENXIO) };

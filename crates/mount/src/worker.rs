@@ -1,39 +1,40 @@
-//! The thread that does background work, and what ends its wait.
+//! The thread that runs the background steps of a mounted file system.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use ferrite_fs::FileSystem;
+use ferrite_memory::planted;
 
 use super::write_back::WriteBack;
-use ferrite_fuse::steadily;
+use ferrite_fuse::catch_panic;
 
-/// How long background work waits when there was none to do.
+/// The pause after a step that found no work.
 const REST: Duration = Duration::from_millis(100);
-/// How long work that panicked is left alone: mostly it would do so again.
+/// The pause after a step that panicked: most likely the next one would panic too.
 const REST_AFTER_PANIC: Duration = Duration::from_secs(60);
 
-/// Ends the wait of the thread that does background work.
+/// The loop of background steps, and the signal that ends it.
 #[derive(Debug, Default)]
-pub(super) struct Bell {
+pub(super) struct StepWorker {
     ended: Mutex<bool>,
     rung: Condvar,
 }
 
-impl Bell {
+impl StepWorker {
     pub fn end(&self) {
         *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.rung.notify_all();
     }
 
-    /// Does background work, step by step, until the bell rings.
+    /// Runs background steps until [`end`](Self::end) is called.
     pub fn work(&self, fs: &FileSystem) {
-        let (mut steps, mut written, mut write_back) = (Work::default(), Work::default(), WriteBack::default());
+        let (mut steps, mut written, mut write_back) =
+            (GuardedWork::default(), GuardedWork::default(), WriteBack::default());
         loop {
-            // What fails is met again, and told, by whoever uses the file system.
+            // The next request of a program that touches the same data reports the error.
             let worked = steps.go_on(Instant::now(), || {
-                #[cfg(test)]
-                super::tests::note_step();
+                let _ = planted!("mount: step");
                 fs.step().unwrap_or(false)
             });
             written
@@ -49,19 +50,19 @@ impl Bell {
     }
 }
 
-/// Work that is left alone for a while when it panicked, and does not end with that.
+/// Work that pauses after a panic and then continues.
 #[derive(Debug, Default)]
-struct Work {
+struct GuardedWork {
     rests_until: Option<Instant>,
 }
 
-impl Work {
-    /// Does `some` of it at `now`; whether there was any.
+impl GuardedWork {
+    /// Runs `some` of the work if it does not pause at `now`. Returns true if `some` found work.
     fn go_on(&mut self, now: Instant, some: impl FnOnce() -> bool) -> bool {
         if self.rests_until.is_some_and(|until| now < until) {
             return false;
         }
-        let done = steadily(some);
+        let done = catch_panic(some);
         self.rests_until = if done.is_none() { Some(now + REST_AFTER_PANIC) } else { None };
         done.unwrap_or(false)
     }
@@ -73,7 +74,7 @@ mod tests {
 
     #[test]
     fn work_that_panicked_rests_and_is_done_again() {
-        let (mut work, start) = (Work::default(), Instant::now());
+        let (mut work, start) = (GuardedWork::default(), Instant::now());
         assert!(!work.go_on(start, || panic!("as planned")));
         assert!(!work.go_on(start + REST_AFTER_PANIC / 2, || panic!("too soon")));
         assert!(work.go_on(start + REST_AFTER_PANIC, || true));

@@ -1,15 +1,14 @@
-//! The file system's words and the kernel's, one in the other.
+//! Conversions between the types of the file system and of FUSE.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ferrite_fs::{Attr, Credentials, Kind, Rename, SetTime, Time};
 use fuser::{FileAttr, FileType, INodeNo, RenameFlags, TimeOrNow};
 
-/// What `st_blksize` says: programs copy by so much at once.
+/// The value of `st_blksize`: the size in which programs copy.
 const COPY_BYTES: u32 = 128 << 10;
 
-/// What stands for a name that names nothing, which the kernel then need not ask about again: nobody makes names but
-/// through it.
+/// The attributes that report an absent name. The kernel caches the absence, because names are created only through it.
 pub(super) const NOTHING: FileAttr = FileAttr {
     ino: INodeNo(0),
     size: 0,
@@ -28,7 +27,7 @@ pub(super) const NOTHING: FileAttr = FileAttr {
     flags: 0,
 };
 
-/// A file as the kernel knows it.
+/// Returns the attributes of a file in FUSE's form.
 pub(super) fn attributes(attr: &Attr) -> FileAttr {
     FileAttr {
         ino: INodeNo(attr.ino.0),
@@ -49,7 +48,7 @@ pub(super) fn attributes(attr: &Attr) -> FileAttr {
     }
 }
 
-/// A kind as the kernel knows it.
+/// Returns the type of a file in FUSE's form.
 pub(super) fn file_type(kind: Kind) -> FileType {
     match kind {
         Kind::File => FileType::RegularFile,
@@ -67,8 +66,8 @@ fn moment(time: Time) -> SystemTime {
     if time.0 < 0 { UNIX_EPOCH - since } else { UNIX_EPOCH + since }
 }
 
-/// A moment that the kernel set; the nearest that can be kept. Before 1970 the kernel counts whole seconds down and
-/// nanoseconds up, and fuser takes both down: what it took is given back.
+/// Returns the time that the kernel sent, or the nearest that the file system can store. Before 1970 the kernel counts
+/// seconds down and nanoseconds up, but fuser counts both down: this corrects the nanoseconds.
 pub(super) fn time(moment: SystemTime) -> Time {
     let seconds = |since: Duration| i128::from(since.as_secs()) * 1_000_000_000;
     let nanoseconds = match moment.duration_since(UNIX_EPOCH) {
@@ -78,7 +77,7 @@ pub(super) fn time(moment: SystemTime) -> Time {
     Time(nanoseconds.clamp(i64::MIN.into(), i64::MAX.into()) as i64)
 }
 
-/// How a name is to be moved; none where there is no such way.
+/// Returns the kind of rename for `flags`, or `None` if the file system does not support the flags.
 pub(super) fn rename(flags: RenameFlags, by: Credentials) -> Option<Rename> {
     const WHITEOUT_NOREPLACE: RenameFlags = RenameFlags::RENAME_WHITEOUT.union(RenameFlags::RENAME_NOREPLACE);
     match flags {
@@ -91,7 +90,7 @@ pub(super) fn rename(flags: RenameFlags, by: Credentials) -> Option<Rename> {
     }
 }
 
-/// A time to be set.
+/// Returns the time to set in the file system's form.
 pub(super) fn set_time(how: TimeOrNow) -> SetTime {
     match how {
         TimeOrNow::Now => SetTime::Now,
